@@ -1,0 +1,1 @@
+//! Histories of concurrent operations and their linearizability

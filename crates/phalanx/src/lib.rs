@@ -1,0 +1,1 @@
+//! Concurrent data structures for GPUs

@@ -1,0 +1,91 @@
+//! The expansion of `instances!`.
+use proc_macro2::TokenStream;
+use quote::{format_ident, quote};
+use syn::parse::{Parse, ParseStream};
+use syn::punctuated::Punctuated;
+use syn::{Ident, Path, Result, Token, Type, braced};
+
+/// One named type.
+struct Named {
+    name: Ident,
+    of: Type,
+}
+
+impl Parse for Named {
+    fn parse(input: ParseStream<'_>) -> Result<Self> {
+        let name = input.parse()?;
+        input.parse::<Token![:]>()?;
+        Ok(Self { name, of: input.parse()? })
+    }
+}
+
+/// What stands between the braces of `instances!`.
+pub struct List {
+    types: Vec<Named>,
+    kernels: Vec<Path>,
+}
+
+impl Parse for List {
+    fn parse(input: ParseStream<'_>) -> Result<Self> {
+        Ok(Self { types: section(input, "types")?, kernels: section(input, "kernels")? })
+    }
+}
+
+fn section<T: Parse>(input: ParseStream<'_>, title: &str) -> Result<Vec<T>> {
+    let found: Ident = input.parse()?;
+    if found != title {
+        return Err(syn::Error::new(found.span(), format!("expected `{title}`")));
+    }
+    let content;
+    braced!(content in input);
+    Ok(Punctuated::<T, Token![,]>::parse_terminated(&content)?.into_iter().collect())
+}
+
+/// `InsertNew` as a function: `insert_new`.
+fn function_name(kernel: &Ident) -> String {
+    let mut name = String::new();
+    for letter in kernel.to_string().chars() {
+        if letter.is_uppercase() && !name.is_empty() {
+            name.push('_');
+        }
+        name.extend(letter.to_lowercase());
+    }
+    name
+}
+
+pub fn expand(list: &List) -> TokenStream {
+    let implementations = list.types.iter().map(|Named { name, of }| {
+        let text = name.to_string();
+        quote!(impl ::simt::Instance for #of { const NAME: &'static str = #text; })
+    });
+    let pairs: Vec<_> =
+        list.kernels.iter().flat_map(|kernel| list.types.iter().map(move |named| (kernel, named))).collect();
+    let symbols: Vec<_> = pairs.iter().map(|(kernel, named)| symbol(kernel, named)).collect();
+    let entries = pairs.iter().zip(&symbols).map(|((kernel, named), symbol)| entry(kernel, named, symbol));
+    quote! {
+        #(#implementations)*
+
+        /// The symbols of all instances, as they stand in the PTX.
+        pub const SYMBOLS: &[&str] = &[#(#symbols),*];
+
+        #(#entries)*
+    }
+}
+
+fn symbol(kernel: &Path, named: &Named) -> String {
+    let kernel = &kernel.segments.last().expect("a path has a segment").ident;
+    format!("{}__{}", function_name(kernel), named.name)
+}
+
+fn entry(kernel: &Path, named: &Named, symbol: &str) -> TokenStream {
+    let wrapper = format_ident!("entry_{symbol}");
+    let of = &named.of;
+    quote! {
+        #[cfg(target_arch = "nvptx64")]
+        #[unsafe(export_name = #symbol)]
+        #[allow(improper_ctypes_definitions, missing_docs)]
+        pub extern "ptx-kernel" fn #wrapper(arguments: #kernel<#of>) {
+            ::simt::Kernel::run(arguments)
+        }
+    }
+}

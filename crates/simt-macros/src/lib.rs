@@ -1,0 +1,29 @@
+//! `#[kernel]`, which makes a function an entry point with a typed launch, and `instances!`, which compiles generic ones.
+//!
+//! Both are re-exported by `simt` and documented there.
+use proc_macro::TokenStream;
+
+mod instances;
+mod kernel;
+
+/// Makes a function a kernel.
+///
+/// `#[kernel] fn fill(out: GlobalSlice<u32>, value: u32) { .. }` keeps the function and adds `struct Fill { out, value }`, which
+/// implements `simt::Kernel`: the host launches `Fill { out, value }`. On the GPU a kernel without type parameters also
+/// becomes a PTX entry named like the function; one with a single type parameter `P: Instance` becomes an entry for each type that
+/// `simt::instances!` lists. Arguments must be `Copy` and have the same layout on host and device.
+#[proc_macro_attribute]
+pub fn kernel(_attribute: TokenStream, item: TokenStream) -> TokenStream {
+    let function = syn::parse_macro_input!(item as syn::ItemFn);
+    kernel::expand(function).unwrap_or_else(syn::Error::into_compile_error).into()
+}
+
+/// Names the types that generic kernels are compiled for.
+///
+/// `instances! { types { line_u32: Map<u32, Line>, .. } kernels { Insert, Get } }` implements `simt::Instance` for each type, makes a
+/// PTX entry of every kernel for every type (`insert__line_u32`), and lists their symbols in a constant `SYMBOLS`.
+#[proc_macro]
+pub fn instances(item: TokenStream) -> TokenStream {
+    let list = syn::parse_macro_input!(item as instances::List);
+    instances::expand(&list).into()
+}

@@ -1,0 +1,56 @@
+//! What device code may use: thread and tile ids, collectives, ordered memory operations, the work-sharing loop.
+//!
+//! A kernel is written once against this crate and runs on two machines. Compiled for `nvptx64` it becomes PTX for
+//! an NVIDIA GPU; compiled for the host it is run by an emulator of the same execution model ([`emulator`]), whose lanes are
+//! coroutines and whose schedules can be explored and replayed. Nothing else in the project contains `asm!`, an
+//! intrinsic or an atomic of `core`.
+//!
+//! | word | meaning |
+//! |---|---|
+//! | [`Thread`] | who am I: index in the block, the grid, the warp |
+//! | [`Tile`] | 1 to 32 neighbouring lanes that execute an operation together, and their collectives |
+//! | [`share_work`] | hands each lane's operation to its tile, one after the other |
+//! | [`Global`], [`GlobalSlice`] | pointers to global memory whose accesses name an [`Order`] and a [`Scope`] |
+//! | [`fence`], [`Block::sync`] | fences and barriers |
+//! | [`shared!`], [`Shared`] | memory of a block |
+//! | [`Kernel`], [`kernel`], [`instances!`] | entry points and their typed launches |
+#![cfg_attr(target_arch = "nvptx64", no_std)]
+#![cfg_attr(
+    target_arch = "nvptx64",
+    feature(abi_ptx, asm_experimental_arch, link_llvm_intrinsics, stdarch_nvptx),
+    allow(internal_features)
+)]
+
+#[cfg_attr(target_arch = "nvptx64", path = "nvptx/mod.rs")]
+#[cfg_attr(not(target_arch = "nvptx64"), path = "emulator/mod.rs")]
+mod backend;
+
+mod block;
+pub mod hash;
+mod kernel;
+mod memory;
+mod share;
+mod thread;
+mod tile;
+
+pub use block::{Block, Shared};
+pub use kernel::{Instance, Kernel};
+pub use memory::{Global, GlobalSlice, Order, Scope, Word, fence};
+pub use share::{Turn, share_work};
+pub use simt_macros::{instances, kernel};
+pub use thread::{Thread, clock, spin_hint, timer, trap};
+pub use tile::{Convergence, Independent, Lockstep, Shuffle, Tile};
+
+/// The machine that runs kernels on the host. See its own page for schedules, detectors and options.
+#[cfg(not(target_arch = "nvptx64"))]
+pub mod emulator {
+    pub use crate::backend::public::*;
+}
+
+#[doc(hidden)]
+pub mod private {
+    //! What the macros of this crate expand to. Not for use by hand.
+    pub use crate::backend::shared_site;
+    #[cfg(not(target_arch = "nvptx64"))]
+    pub use crate::kernel::symbol_of;
+}

@@ -1,0 +1,264 @@
+//! Global memory: pointers whose every access names its order and scope.
+use crate::backend;
+
+/// How an access is ordered with the thread's other accesses, in the words of the PTX memory model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// May come from a cache that other threads' writes do not reach, and must not race with one. PTX: no qualifier.
+    Weak,
+    /// Reads and writes memory itself, atomically, unordered with accesses to other places. PTX: `.relaxed`.
+    Relaxed,
+    /// What follows in the thread stays after it. PTX: `.acquire`.
+    Acquire,
+    /// What precedes in the thread stays before it. PTX: `.release`.
+    Release,
+    /// Both. PTX: `.acq_rel`.
+    AcqRel,
+}
+
+/// Among which threads an access or a fence is ordered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// The threads of the block. PTX: `.cta`.
+    Block,
+    /// The threads of the device. PTX: `.gpu`.
+    Device,
+    /// The device, the host and other devices. PTX: `.sys`.
+    System,
+}
+
+/// Orders the thread's accesses before with those after, among the threads of `scope`.
+///
+/// PTX: `fence.acq_rel` with the scope. Emulator: also ends the life of stale values that a weak load might return.
+#[inline(always)]
+#[track_caller]
+pub fn fence(scope: Scope) {
+    backend::fence(scope);
+}
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+/// An integer that the machine reads and writes in one access: `u8`, `u32`, `u64`, and `u128` (aligned to 16 bytes).
+///
+/// `u128` is a single access from sm_90 on; see [`crate::Global::compare_exchange`].
+pub trait Word: sealed::Sealed + bytemuck::Pod + Eq + core::fmt::Debug {
+    /// Widened to 128 bits.
+    fn widen(self) -> u128;
+    /// The low bits of `wide`.
+    fn narrow(wide: u128) -> Self;
+}
+
+macro_rules! words {
+    ($($word:ty)*) => {$(
+        impl sealed::Sealed for $word {}
+        impl Word for $word {
+            #[inline(always)]
+            fn widen(self) -> u128 {
+                self as u128
+            }
+            #[inline(always)]
+            fn narrow(wide: u128) -> Self {
+                wide as $word
+            }
+        }
+    )*};
+}
+words!(u8 u32 u64 u128);
+
+/// A pointer to a word of global memory.
+///
+/// Making one is where the promise is given (see [`Global::new`]); the accesses themselves are then safe to call. The
+/// emulator checks every one of them; a GPU checks none.
+#[repr(transparent)]
+#[derive(Debug)]
+pub struct Global<T>(*mut T);
+
+impl<T> Clone for Global<T> {
+    #[inline(always)]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Global<T> {}
+
+// SAFETY: a device pointer means the same to every thread; what it may be used for is promised in `Global::new`.
+unsafe impl<T> Send for Global<T> {}
+// SAFETY: as for `Send`; accesses from several threads are the purpose.
+unsafe impl<T> Sync for Global<T> {}
+
+macro_rules! fetch {
+    ($($(#[$doc:meta])* $name:ident)*) => {$(
+        $(#[$doc])*
+        #[inline(always)]
+        #[track_caller]
+        pub fn $name(self, value: T, order: Order, scope: Scope) -> T {
+            // SAFETY: the pointer is valid for access by `Global::new`'s promise.
+            unsafe { backend::$name(self.0, value, order, scope) }
+        }
+    )*};
+}
+
+impl<T: Word> Global<T> {
+    /// A pointer to global memory.
+    ///
+    /// # Safety
+    /// - `pointer` is aligned for `T` and lies in a live allocation of the device that runs the kernel, for as long as the
+    ///   pointer is used.
+    /// - No `Weak` access races with a write to the same word.
+    #[inline(always)]
+    pub unsafe fn new(pointer: *mut T) -> Self {
+        Self(pointer)
+    }
+
+    /// The plain pointer.
+    #[inline(always)]
+    pub fn as_ptr(self) -> *mut T {
+        self.0
+    }
+
+    /// The word `count` further on.
+    ///
+    /// # Safety
+    /// - The word lies in the same allocation.
+    #[inline(always)]
+    pub unsafe fn offset(self, count: usize) -> Self {
+        Self(self.0.wrapping_add(count))
+    }
+
+    /// The same place seen as another word.
+    ///
+    /// # Safety
+    /// - The place is aligned for `U`, and as many bytes as `U` has lie in the same allocation.
+    #[inline(always)]
+    pub unsafe fn cast<U: Word>(self) -> Global<U> {
+        Global(self.0.cast())
+    }
+
+    /// Reads the word. PTX: `ld{.relaxed,.acquire}{.scope}.global`.
+    #[inline(always)]
+    #[track_caller]
+    pub fn load(self, order: Order, scope: Scope) -> T {
+        // SAFETY: the pointer is valid for reads by `Global::new`'s promise.
+        unsafe { backend::load(self.0, order, scope) }
+    }
+
+    /// Reads `N` neighbouring words in one instruction; each word is one access, the whole is not.
+    ///
+    /// PTX: `ld....v2` or `.v4`, at most 16 bytes in all. The first word must be aligned to the whole.
+    ///
+    /// # Safety
+    /// - All `N` words lie in the same allocation, and the first is aligned to `N * size_of::<T>()` bytes.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn load_vec<const N: usize>(self, order: Order, scope: Scope) -> [T; N] {
+        const { assert!(N * size_of::<T>() <= 16 && N.is_power_of_two()) };
+        // SAFETY: passed on to the caller.
+        unsafe { backend::load_vec(self.0, order, scope) }
+    }
+
+    /// Writes the word. PTX: `st{.relaxed,.release}{.scope}.global`.
+    #[inline(always)]
+    #[track_caller]
+    pub fn store(self, value: T, order: Order, scope: Scope) {
+        // SAFETY: the pointer is valid for writes by `Global::new`'s promise.
+        unsafe { backend::store(self.0, value, order, scope) }
+    }
+
+    /// Writes `new` if the word is `current`. Gives the word that was there: `Ok` when it was `current`.
+    ///
+    /// PTX: `atom...cas` of 32, 64 or (sm_90 and later; traps before) 128 bits. Bytes have none.
+    #[inline(always)]
+    #[track_caller]
+    pub fn compare_exchange(self, current: T, new: T, order: Order, scope: Scope) -> Result<T, T> {
+        // SAFETY: the pointer is valid for access by `Global::new`'s promise.
+        let old = unsafe { backend::compare_exchange(self.0, current, new, order, scope) };
+        if old == current { Ok(old) } else { Err(old) }
+    }
+
+    fetch! {
+        /// Writes the word and gives what was there. PTX: `atom...exch`.
+        exchange
+        /// Adds, wrapping, and gives what was there. PTX: `atom...add`.
+        fetch_add
+        /// Keeps the smaller (unsigned) and gives what was there. PTX: `atom...min`.
+        fetch_min
+        /// Keeps the larger (unsigned) and gives what was there. PTX: `atom...max`.
+        fetch_max
+        /// Sets the bits of `value` and gives what was there. PTX: `atom...or`.
+        fetch_or
+        /// Keeps the bits of `value` and gives what was there. PTX: `atom...and`.
+        fetch_and
+    }
+}
+
+/// A slice of global memory, as kernels take it: a pointer and a length, checked at every index.
+#[repr(C)]
+#[derive(Debug)]
+pub struct GlobalSlice<T> {
+    pointer: *mut T,
+    len: usize,
+}
+
+impl<T> Clone for GlobalSlice<T> {
+    #[inline(always)]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for GlobalSlice<T> {}
+
+// SAFETY: as for `Global`.
+unsafe impl<T> Send for GlobalSlice<T> {}
+// SAFETY: as for `Global`.
+unsafe impl<T> Sync for GlobalSlice<T> {}
+
+impl<T: Word> GlobalSlice<T> {
+    /// The `len` words from `pointer` on.
+    ///
+    /// # Safety
+    /// - What [`Global::new`] asks, for each of the words.
+    #[inline(always)]
+    pub unsafe fn from_raw_parts(pointer: *mut T, len: usize) -> Self {
+        Self { pointer, len }
+    }
+
+    /// Words in the slice.
+    #[inline(always)]
+    pub fn len(self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    #[inline(always)]
+    pub fn is_empty(self) -> bool {
+        self.len == 0
+    }
+
+    /// The word at `index`. Ends the launch when the index is out of range.
+    #[inline(always)]
+    #[track_caller]
+    pub fn at(self, index: usize) -> Global<T> {
+        if index >= self.len {
+            crate::trap();
+        }
+        Global(self.pointer.wrapping_add(index))
+    }
+
+    /// Reads an element that no thread of the launch writes (a weak load).
+    #[inline(always)]
+    #[track_caller]
+    pub fn read(self, index: usize) -> T {
+        self.at(index).load(Order::Weak, Scope::Device)
+    }
+
+    /// Writes an element that no other thread of the launch touches (a weak store).
+    #[inline(always)]
+    #[track_caller]
+    pub fn write(self, index: usize, value: T) {
+        self.at(index).store(value, Order::Weak, Scope::Device);
+    }
+}

@@ -1,0 +1,56 @@
+//! Collectives of a warp and the barrier of a block.
+
+unsafe extern "C" {
+    #[link_name = "llvm.nvvm.vote.ballot.sync"]
+    fn vote_ballot(mask: u32, vote: bool) -> u32;
+    #[link_name = "llvm.nvvm.vote.any.sync"]
+    fn vote_any(mask: u32, vote: bool) -> bool;
+    #[link_name = "llvm.nvvm.shfl.sync.idx.i32"]
+    fn shfl_idx(mask: u32, value: u32, lane: u32, segment: u32) -> u32;
+    #[link_name = "llvm.nvvm.shfl.sync.bfly.i32"]
+    fn shfl_bfly(mask: u32, value: u32, flip: u32, segment: u32) -> u32;
+    #[link_name = "llvm.nvvm.shfl.sync.up.i32"]
+    fn shfl_up(mask: u32, value: u32, by: u32, segment: u32) -> u32;
+    #[link_name = "llvm.nvvm.shfl.sync.down.i32"]
+    fn shfl_down(mask: u32, value: u32, by: u32, segment: u32) -> u32;
+    #[link_name = "llvm.nvvm.match.any.sync.i32"]
+    fn match_any_i32(mask: u32, value: u32) -> u32;
+    #[link_name = "llvm.nvvm.redux.sync.add"]
+    fn redux_add(value: u32, mask: u32) -> u32;
+    #[link_name = "llvm.nvvm.redux.sync.umin"]
+    fn redux_min(value: u32, mask: u32) -> u32;
+    #[link_name = "llvm.nvvm.redux.sync.umax"]
+    fn redux_max(value: u32, mask: u32) -> u32;
+    #[link_name = "llvm.nvvm.bar.warp.sync"]
+    fn bar_warp_sync(mask: u32);
+}
+
+macro_rules! collective {
+    ($($name:ident($($argument:ident: $type:ty),*) $(-> $result:ty)? = $intrinsic:ident($($passed:ident),*);)*) => {$(
+        #[inline(always)]
+        pub fn $name($($argument: $type),*) $(-> $result)? {
+            // SAFETY: the lanes of `mask` meet here: `tile.rs` asks it of its callers and the emulator checks it.
+            unsafe { $intrinsic($($passed),*) }
+        }
+    )*};
+}
+
+collective! {
+    ballot(mask: u32, vote: bool) -> u32 = vote_ballot(mask, vote);
+    any(mask: u32, vote: bool) -> bool = vote_any(mask, vote);
+    shuffle(mask: u32, value: u32, rank: u32, segment: u32) -> u32 = shfl_idx(mask, value, rank, segment);
+    shuffle_xor(mask: u32, value: u32, flip: u32, segment: u32) -> u32 = shfl_bfly(mask, value, flip, segment);
+    shuffle_up(mask: u32, value: u32, by: u32, segment: u32) -> u32 = shfl_up(mask, value, by, segment);
+    shuffle_down(mask: u32, value: u32, by: u32, segment: u32) -> u32 = shfl_down(mask, value, by, segment);
+    match_any(mask: u32, value: u32) -> u32 = match_any_i32(mask, value);
+    reduce_add(mask: u32, value: u32) -> u32 = redux_add(value, mask);
+    reduce_min(mask: u32, value: u32) -> u32 = redux_min(value, mask);
+    reduce_max(mask: u32, value: u32) -> u32 = redux_max(value, mask);
+    warp_sync(mask: u32) = bar_warp_sync(mask);
+}
+
+#[inline(always)]
+pub fn block_sync() {
+    // SAFETY: every thread of the block meets here: `Block::sync` asks it of its callers and the emulator checks it.
+    unsafe { core::arch::nvptx::_syncthreads() }
+}

@@ -1,0 +1,327 @@
+//! Global memory. Every access is one instruction, spelt from its order, scope and width.
+use crate::{Order, Scope, Word};
+use core::arch::asm;
+
+/// Calls `$go!(qualifiers, ...)` with the qualifiers of a load, a store or an atomic; the branches fold away.
+macro_rules! spell {
+    (load, $order:expr, $scope:expr, $go:ident!($($rest:tt)*)) => {
+        match ($order, $scope) {
+            (Order::Weak, _) => $go!("", $($rest)*),
+            (Order::Relaxed | Order::Release, Scope::Block) => $go!(".relaxed.cta", $($rest)*),
+            (Order::Relaxed | Order::Release, Scope::Device) => $go!(".relaxed.gpu", $($rest)*),
+            (Order::Relaxed | Order::Release, Scope::System) => $go!(".relaxed.sys", $($rest)*),
+            (_, Scope::Block) => $go!(".acquire.cta", $($rest)*),
+            (_, Scope::Device) => $go!(".acquire.gpu", $($rest)*),
+            (_, Scope::System) => $go!(".acquire.sys", $($rest)*),
+        }
+    };
+    (store, $order:expr, $scope:expr, $go:ident!($($rest:tt)*)) => {
+        match ($order, $scope) {
+            (Order::Weak, _) => $go!("", $($rest)*),
+            (Order::Relaxed | Order::Acquire, Scope::Block) => $go!(".relaxed.cta", $($rest)*),
+            (Order::Relaxed | Order::Acquire, Scope::Device) => $go!(".relaxed.gpu", $($rest)*),
+            (Order::Relaxed | Order::Acquire, Scope::System) => $go!(".relaxed.sys", $($rest)*),
+            (_, Scope::Block) => $go!(".release.cta", $($rest)*),
+            (_, Scope::Device) => $go!(".release.gpu", $($rest)*),
+            (_, Scope::System) => $go!(".release.sys", $($rest)*),
+        }
+    };
+    (atomic, $order:expr, $scope:expr, $go:ident!($($rest:tt)*)) => {
+        match ($order, $scope) {
+            (Order::Weak | Order::Relaxed, Scope::Block) => $go!(".relaxed.cta", $($rest)*),
+            (Order::Weak | Order::Relaxed, Scope::Device) => $go!(".relaxed.gpu", $($rest)*),
+            (Order::Weak | Order::Relaxed, Scope::System) => $go!(".relaxed.sys", $($rest)*),
+            (Order::Acquire, Scope::Block) => $go!(".acquire.cta", $($rest)*),
+            (Order::Acquire, Scope::Device) => $go!(".acquire.gpu", $($rest)*),
+            (Order::Acquire, Scope::System) => $go!(".acquire.sys", $($rest)*),
+            (Order::Release, Scope::Block) => $go!(".release.cta", $($rest)*),
+            (Order::Release, Scope::Device) => $go!(".release.gpu", $($rest)*),
+            (Order::Release, Scope::System) => $go!(".release.sys", $($rest)*),
+            (Order::AcqRel, Scope::Block) => $go!(".acq_rel.cta", $($rest)*),
+            (Order::AcqRel, Scope::Device) => $go!(".acq_rel.gpu", $($rest)*),
+            (Order::AcqRel, Scope::System) => $go!(".acq_rel.sys", $($rest)*),
+        }
+    };
+}
+
+macro_rules! ld {
+    ($qualifiers:literal, $type:literal, $class:ident, $pointer:expr, $out:ident) => {
+        asm!(concat!("ld", $qualifiers, ".global", $type, " {}, [{}];"), out($class) $out, in(reg64) $pointer, options(nostack))
+    };
+}
+
+macro_rules! ld_b128 {
+    ($qualifiers:literal, $pointer:expr, $low:ident, $high:ident) => {
+        asm!(
+            concat!("{{ .reg .b128 whole; ld", $qualifiers, ".global.b128 whole, [{}]; mov.b128 {{{}, {}}}, whole; }}"),
+            in(reg64) $pointer, out(reg64) $low, out(reg64) $high, options(nostack)
+        )
+    };
+}
+
+macro_rules! ld_v2 {
+    ($qualifiers:literal, $type:literal, $class:ident, $pointer:expr, $a:ident $b:ident) => {
+        asm!(
+            concat!("ld", $qualifiers, ".global.v2", $type, " {{{}, {}}}, [{}];"),
+            out($class) $a, out($class) $b, in(reg64) $pointer, options(nostack)
+        )
+    };
+}
+
+macro_rules! ld_v4 {
+    ($qualifiers:literal, $type:literal, $class:ident, $pointer:expr, $a:ident $b:ident $c:ident $d:ident) => {
+        asm!(
+            concat!("ld", $qualifiers, ".global.v4", $type, " {{{}, {}, {}, {}}}, [{}];"),
+            out($class) $a, out($class) $b, out($class) $c, out($class) $d, in(reg64) $pointer, options(nostack)
+        )
+    };
+}
+
+/// Reads a word.
+///
+/// # Safety
+/// - `pointer` is valid for reads, and a weak read does not race.
+#[inline(always)]
+pub unsafe fn load<T: Word>(pointer: *const T, order: Order, scope: Scope) -> T {
+    // SAFETY: one load of as many bytes as `T` has, from a pointer that the caller vouches for.
+    unsafe {
+        match size_of::<T>() {
+            1 => {
+                let word: u32;
+                spell!(load, order, scope, ld!(".u8", reg32, pointer, word));
+                T::narrow(word as u128)
+            }
+            4 => {
+                let word: u32;
+                spell!(load, order, scope, ld!(".b32", reg32, pointer, word));
+                T::narrow(word as u128)
+            }
+            8 => {
+                let word: u64;
+                spell!(load, order, scope, ld!(".b64", reg64, pointer, word));
+                T::narrow(word as u128)
+            }
+            _ => load_b128(pointer.cast(), order, scope),
+        }
+    }
+}
+
+/// Sixteen bytes in one access from sm_90 on. Before, two accesses: no code compiled for those machines relies on more.
+#[inline(always)]
+unsafe fn load_b128<T: Word>(pointer: *const u64, order: Order, scope: Scope) -> T {
+    let (low, high): (u64, u64);
+    // SAFETY: as in `load`.
+    unsafe {
+        if cfg!(target_feature = "sm_90") && order != Order::Weak {
+            spell!(load, order, scope, ld_b128!(pointer, low, high));
+        } else {
+            spell!(load, order, scope, ld_v2!(".b64", reg64, pointer, low high));
+        }
+    }
+    T::narrow(low as u128 | (high as u128) << 64)
+}
+
+/// Reads `N` neighbouring words.
+///
+/// # Safety
+/// - `pointer` is valid for reads of `N` words, aligned to them all, and weak reads do not race.
+#[inline(always)]
+pub unsafe fn load_vec<T: Word, const N: usize>(pointer: *const T, order: Order, scope: Scope) -> [T; N] {
+    let mut words = [T::narrow(0); N];
+    // SAFETY: one load of `N` words, from a pointer that the caller vouches for.
+    unsafe {
+        match (size_of::<T>(), N) {
+            (_, 1) => words[0] = load(pointer, order, scope),
+            (4, 2) => {
+                let (a, b): (u32, u32);
+                spell!(load, order, scope, ld_v2!(".b32", reg32, pointer, a b));
+                fill(&mut words, [a as u128, b as u128]);
+            }
+            (4, 4) => {
+                let (a, b, c, d): (u32, u32, u32, u32);
+                spell!(load, order, scope, ld_v4!(".b32", reg32, pointer, a b c d));
+                fill(&mut words, [a as u128, b as u128, c as u128, d as u128]);
+            }
+            (8, 2) => {
+                let (a, b): (u64, u64);
+                spell!(load, order, scope, ld_v2!(".b64", reg64, pointer, a b));
+                fill(&mut words, [a as u128, b as u128]);
+            }
+            _ => {
+                let mut i = 0;
+                while i < N {
+                    words[i] = load(pointer.add(i), order, scope);
+                    i += 1;
+                }
+            }
+        }
+    }
+    words
+}
+
+#[inline(always)]
+fn fill<T: Word, const N: usize, const M: usize>(words: &mut [T; N], wide: [u128; M]) {
+    let mut i = 0;
+    while i < M {
+        words[i] = T::narrow(wide[i]);
+        i += 1;
+    }
+}
+
+macro_rules! st {
+    ($qualifiers:literal, $type:literal, $class:ident, $pointer:expr, $value:expr) => {
+        asm!(concat!("st", $qualifiers, ".global", $type, " [{}], {};"), in(reg64) $pointer, in($class) $value, options(nostack))
+    };
+}
+
+macro_rules! st_b128 {
+    ($qualifiers:literal, $pointer:expr, $low:expr, $high:expr) => {
+        asm!(
+            concat!("{{ .reg .b128 whole; mov.b128 whole, {{{}, {}}}; st", $qualifiers, ".global.b128 [{}], whole; }}"),
+            in(reg64) $low, in(reg64) $high, in(reg64) $pointer, options(nostack)
+        )
+    };
+}
+
+macro_rules! st_v2 {
+    ($qualifiers:literal, $pointer:expr, $low:expr, $high:expr) => {
+        asm!(
+            concat!("st", $qualifiers, ".global.v2.b64 [{}], {{{}, {}}};"),
+            in(reg64) $pointer, in(reg64) $low, in(reg64) $high, options(nostack)
+        )
+    };
+}
+
+/// Writes a word.
+///
+/// # Safety
+/// - `pointer` is valid for writes, and a weak write does not race.
+#[inline(always)]
+pub unsafe fn store<T: Word>(pointer: *mut T, value: T, order: Order, scope: Scope) {
+    let wide = value.widen();
+    // SAFETY: one store of as many bytes as `T` has, to a pointer that the caller vouches for.
+    unsafe {
+        match size_of::<T>() {
+            1 => spell!(store, order, scope, st!(".u8", reg32, pointer, wide as u32)),
+            4 => spell!(store, order, scope, st!(".b32", reg32, pointer, wide as u32)),
+            8 => spell!(store, order, scope, st!(".b64", reg64, pointer, wide as u64)),
+            _ if cfg!(target_feature = "sm_90") && order != Order::Weak => {
+                spell!(store, order, scope, st_b128!(pointer, wide as u64, (wide >> 64) as u64))
+            }
+            _ => spell!(store, order, scope, st_v2!(pointer, wide as u64, (wide >> 64) as u64)),
+        }
+    }
+}
+
+macro_rules! cas {
+    ($qualifiers:literal, $type:literal, $class:ident, $pointer:expr, $current:expr, $new:expr, $old:ident) => {
+        asm!(
+            concat!("atom", $qualifiers, ".global.cas", $type, " {}, [{}], {}, {};"),
+            out($class) $old, in(reg64) $pointer, in($class) $current, in($class) $new, options(nostack)
+        )
+    };
+}
+
+macro_rules! cas_b128 {
+    ($qualifiers:literal, $pointer:expr, $current:expr, $new:expr, $low:ident, $high:ident) => {
+        asm!(
+            concat!(
+                "{{ .reg .b128 current, new, old; mov.b128 current, {{{cl}, {ch}}}; mov.b128 new, {{{nl}, {nh}}}; atom",
+                $qualifiers,
+                ".global.cas.b128 old, [{at}], current, new; mov.b128 {{{ol}, {oh}}}, old; }}"
+            ),
+            at = in(reg64) $pointer,
+            cl = in(reg64) $current as u64, ch = in(reg64) ($current >> 64) as u64,
+            nl = in(reg64) $new as u64, nh = in(reg64) ($new >> 64) as u64,
+            ol = out(reg64) $low, oh = out(reg64) $high, options(nostack)
+        )
+    };
+}
+
+/// Writes `new` where `current` stands; gives what stood there.
+///
+/// # Safety
+/// - `pointer` is valid for reads and writes.
+#[inline(always)]
+pub unsafe fn compare_exchange<T: Word>(pointer: *mut T, current: T, new: T, order: Order, scope: Scope) -> T {
+    let (current, new) = (current.widen(), new.widen());
+    // SAFETY: one atomic of as many bytes as `T` has, at a pointer that the caller vouches for.
+    unsafe {
+        match size_of::<T>() {
+            4 => {
+                let old: u32;
+                spell!(atomic, order, scope, cas!(".b32", reg32, pointer, current as u32, new as u32, old));
+                T::narrow(old as u128)
+            }
+            8 => {
+                let old: u64;
+                spell!(atomic, order, scope, cas!(".b64", reg64, pointer, current as u64, new as u64, old));
+                T::narrow(old as u128)
+            }
+            16 if cfg!(target_feature = "sm_90") => {
+                let (low, high): (u64, u64);
+                spell!(atomic, order, scope, cas_b128!(pointer, current, new, low, high));
+                T::narrow(low as u128 | (high as u128) << 64)
+            }
+            _ => super::trap(),
+        }
+    }
+}
+
+macro_rules! atom {
+    ($qualifiers:literal, $name:literal, $class:ident, $pointer:expr, $value:expr, $old:ident) => {
+        asm!(
+            concat!("atom", $qualifiers, ".global", $name, " {}, [{}], {};"),
+            out($class) $old, in(reg64) $pointer, in($class) $value, options(nostack)
+        )
+    };
+}
+
+macro_rules! fetch {
+    ($($name:ident = $narrow:literal, $wide:literal;)*) => {$(
+        /// One read-modify-write; gives what stood there.
+        ///
+        /// # Safety
+        /// - `pointer` is valid for reads and writes.
+        #[inline(always)]
+        pub unsafe fn $name<T: Word>(pointer: *mut T, value: T, order: Order, scope: Scope) -> T {
+            // SAFETY: one atomic of as many bytes as `T` has, at a pointer that the caller vouches for.
+            unsafe {
+                match size_of::<T>() {
+                    4 => {
+                        let old: u32;
+                        spell!(atomic, order, scope, atom!($narrow, reg32, pointer, value.widen() as u32, old));
+                        T::narrow(old as u128)
+                    }
+                    8 => {
+                        let old: u64;
+                        spell!(atomic, order, scope, atom!($wide, reg64, pointer, value.widen() as u64, old));
+                        T::narrow(old as u128)
+                    }
+                    _ => super::trap(),
+                }
+            }
+        }
+    )*};
+}
+
+fetch! {
+    exchange = ".exch.b32", ".exch.b64";
+    fetch_add = ".add.u32", ".add.u64";
+    fetch_min = ".min.u32", ".min.u64";
+    fetch_max = ".max.u32", ".max.u64";
+    fetch_or = ".or.b32", ".or.b64";
+    fetch_and = ".and.b32", ".and.b64";
+}
+
+#[inline(always)]
+pub fn fence(scope: Scope) {
+    // SAFETY: orders accesses, makes none.
+    unsafe {
+        match scope {
+            Scope::Block => asm!("fence.acq_rel.cta;", options(nostack)),
+            Scope::Device => asm!("fence.acq_rel.gpu;", options(nostack)),
+            Scope::System => asm!("fence.acq_rel.sys;", options(nostack)),
+        }
+    }
+}

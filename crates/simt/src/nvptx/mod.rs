@@ -1,0 +1,80 @@
+//! The PTX back end. Collectives are LLVM intrinsics, because those are convergent and `asm!` is not; memory
+//! operations are `asm!`, because the intrinsics and `core`'s atomics know neither scopes nor, here, their orders.
+mod collectives;
+mod memory;
+mod shared;
+
+pub use collectives::*;
+pub use memory::*;
+pub use shared::*;
+
+use core::arch::asm;
+use core::arch::nvptx;
+
+unsafe extern "C" {
+    #[link_name = "llvm.nvvm.read.ptx.sreg.laneid"]
+    fn sreg_laneid() -> u32;
+}
+
+#[inline(always)]
+pub fn thread_index() -> u32 {
+    // SAFETY: reads a special register.
+    unsafe { nvptx::_thread_idx_x() as u32 }
+}
+
+#[inline(always)]
+pub fn block_index() -> u32 {
+    // SAFETY: reads a special register.
+    unsafe { nvptx::_block_idx_x() as u32 }
+}
+
+#[inline(always)]
+pub fn block_size() -> u32 {
+    // SAFETY: reads a special register.
+    unsafe { nvptx::_block_dim_x() as u32 }
+}
+
+#[inline(always)]
+pub fn grid_size() -> u32 {
+    // SAFETY: reads a special register.
+    unsafe { nvptx::_grid_dim_x() as u32 }
+}
+
+#[inline(always)]
+pub fn lane() -> u32 {
+    // SAFETY: reads a special register.
+    unsafe { sreg_laneid() }
+}
+
+#[inline(always)]
+pub fn clock() -> u64 {
+    let ticks: u64;
+    // SAFETY: reads a special register; volatile, since each read differs.
+    unsafe { asm!("mov.u64 {}, %clock64;", out(reg64) ticks, options(nostack)) };
+    ticks
+}
+
+#[inline(always)]
+pub fn timer() -> u64 {
+    let nanoseconds: u64;
+    // SAFETY: reads a special register; volatile, since each read differs.
+    unsafe { asm!("mov.u64 {}, %globaltimer;", out(reg64) nanoseconds, options(nostack)) };
+    nanoseconds
+}
+
+#[inline(always)]
+pub fn spin_hint() {
+    // SAFETY: suspends the thread for a moment, nothing else.
+    unsafe { asm!("nanosleep.u32 20;", options(nostack)) };
+}
+
+#[inline(always)]
+pub fn trap() -> ! {
+    // SAFETY: ends the launch.
+    unsafe { nvptx::trap() }
+}
+
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo) -> ! {
+    trap()
+}

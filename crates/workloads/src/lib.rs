@@ -1,0 +1,1 @@
+//! Seeded inputs: key sequences, Zipf, YCSB, genomes

@@ -1,0 +1,1 @@
+//! All device code of Phalanx: layouts, operations, views and entry points
