@@ -15,7 +15,7 @@ fn value(thread: usize) -> u32 {
 }
 
 fn vote(thread: usize) -> bool {
-    value(thread) % 3 == 0
+    value(thread).is_multiple_of(3)
 }
 
 fn all_of<const W: u32, C: Convergence>(tile: Tile<W, C>, thread: usize) -> [u32; RESULTS] {

@@ -162,7 +162,7 @@ fn count_wide(place: GlobalSlice<u128>, halves: GlobalSlice<u64>) {
     }
     // SAFETY: the halves of the place.
     let low = unsafe { wide.cast::<u64>() };
-    if Thread::index() % 2 == 0 {
+    if Thread::index().is_multiple_of(2) {
         // An access to a half, between compare-exchanges of the whole.
         low.fetch_add(1 << 32, Order::Relaxed, Scope::Device);
     }

@@ -2,7 +2,7 @@
 use super::block::{Block, Warp};
 use super::collective::Kind;
 use super::explore::Explorer;
-use super::failure::{Failure, FailureKind, Party};
+use super::failure::{Failure, FailureDetails, FailureKind, Party, SourceLine};
 use super::worker::Worker;
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
@@ -129,6 +129,10 @@ impl Lane {
         1 << self.lane
     }
 
+    pub fn is_ready(&self) -> bool {
+        self.warp().ready.get() & self.bit() != 0
+    }
+
     /// Lets the lane run until it waits, yields or ends. A panic of the kernel passes through.
     pub fn resume(&self) {
         CURRENT.set(self);
@@ -221,30 +225,21 @@ impl Lane {
     /// Ends the launch for what `culprit` did.
     #[cold]
     pub fn fail_as(&self, culprit: &Self, kind: FailureKind, site: Site, other: Option<Party>) -> ! {
-        self.worker().run.fail(culprit.failure(kind, Some(site), other));
+        self.worker().run.fail(culprit.failure(kind, Some(site.into()), other));
         loop {
             self.suspend();
         }
     }
 
     /// A failure of this lane, which is not yet reported.
-    pub fn failure(&self, kind: FailureKind, site: Option<Site>, other: Option<Party>) -> Failure {
+    pub fn failure(&self, kind: FailureKind, location: Option<SourceLine>, other: Option<Party>) -> Failure {
         let (schedule, trace) = match self.explorer() {
             Some(explorer) => (Some(explorer.schedule()), Some(explorer.trace())),
             None => (None, None),
         };
         let kernel = self.block().kernel_name().to_owned();
-        let location = site.map(Into::into);
-        Failure {
-            kind,
-            kernel,
-            location,
-            block: self.block_index,
-            thread: self.thread,
-            other,
-            schedule,
-            trace,
-        }
+        let (block, thread) = (self.block_index, self.thread);
+        FailureDetails { kind, kernel, location, block, thread, other, schedule, trace }.into()
     }
 
     /// This lane as the other party of a failure.

@@ -75,7 +75,7 @@ impl Run {
             order,
             next: AtomicU64::new(0),
             workers,
-            active: AtomicU32::new(workers),
+            active: AtomicU32::new(0),
             quiet: AtomicU32::new(0),
             steps: AtomicU64::new(0),
             failed: AtomicBool::new(false),
@@ -114,7 +114,7 @@ impl Run {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// A worker got nowhere for long, or does again.
+    /// A worker gets nowhere for long (or does again).
     pub fn set_quiet(&self, quiet: bool) {
         if quiet {
             self.quiet.fetch_add(1, Ordering::Relaxed);
@@ -125,6 +125,17 @@ impl Run {
 
     pub fn all_quiet(&self) -> bool {
         self.quiet.load(Ordering::Relaxed) >= self.active.load(Ordering::Relaxed)
+    }
+
+    /// Whether one more worker would find a block to take.
+    pub fn wants_worker(&self) -> bool {
+        let blocks =
+            self.order.as_ref().map_or(u64::from(self.launches[0].grid.blocks), |order| order.len() as u64);
+        self.active.load(Ordering::Relaxed) < self.workers && self.next.load(Ordering::Relaxed) < blocks
+    }
+
+    pub fn worker_came(&self) {
+        self.active.fetch_add(1, Ordering::Relaxed);
     }
 
     pub fn worker_left(&self, quiet: bool) {

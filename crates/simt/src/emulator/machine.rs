@@ -1,6 +1,6 @@
 //! The emulated device: its memory, its launches.
 use super::explore::{self, Explorer, Trace};
-use super::failure::{Failure, FailureKind};
+use super::failure::{Failure, FailureDetails, FailureKind};
 use super::launch::{Launch, Run};
 use super::memory::registry::Registry;
 use super::options::{Mode, Options};
@@ -152,13 +152,7 @@ impl Emulator {
 
     fn run_fast(&self, launches: Vec<Launch>) -> Result<Report, Failure> {
         let run = Arc::new(Run::new(self.world.clone(), launches));
-        std::thread::scope(|scope| {
-            for _ in 1..run.workers() {
-                let run = run.clone();
-                scope.spawn(|| Worker::new(run, None).execute());
-            }
-            Worker::new(run.clone(), None).execute();
-        });
+        std::thread::scope(|scope| work(scope, run.clone()));
         run.take_failure().map_or(Ok(Report { steps: run.steps(), trace: None }), Err)
     }
 
@@ -180,12 +174,22 @@ impl World {
     }
 }
 
+/// Executes blocks, after sending for one more worker if there is work for it: short launches start few threads.
+fn work<'scope>(scope: &'scope std::thread::Scope<'scope, '_>, run: Arc<Run>) {
+    run.worker_came();
+    if run.wants_worker() {
+        let run = run.clone();
+        scope.spawn(move || work(scope, run));
+    }
+    Worker::new(run, None).execute();
+}
+
 fn check(launch: &Launch) -> Result<(), Failure> {
     let grid = launch.grid;
     if grid.blocks > 0 && (1..=1024).contains(&grid.threads) {
         return Ok(());
     }
-    Err(Failure {
+    Err(Failure::from(FailureDetails {
         kind: FailureKind::InvalidGrid { grid },
         kernel: launch.name.clone(),
         location: None,
@@ -194,5 +198,5 @@ fn check(launch: &Launch) -> Result<(), Failure> {
         other: None,
         schedule: None,
         trace: None,
-    })
+    }))
 }

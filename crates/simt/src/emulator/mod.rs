@@ -157,7 +157,7 @@ pub unsafe fn load<T: Word>(pointer: *const T, order: Order, scope: Scope) -> T 
 #[track_caller]
 pub unsafe fn load_vec<T: Word, const N: usize>(pointer: *const T, order: Order, scope: Scope) -> [T; N] {
     let first = access(pointer, order, scope);
-    if first.address % (N * first.bytes) != 0 {
+    if !first.address.is_multiple_of(N * first.bytes) {
         let kind = FailureKind::Misaligned { address: first.address, bytes: N * first.bytes };
         Lane::current().fail(kind, first.site, None);
     }

@@ -33,8 +33,6 @@ pub fn install_hook() {
 pub fn report(lane: &Lane, payload: &(dyn Any + Send)) {
     let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
     let text = text.or_else(|| payload.downcast_ref::<String>().cloned());
-    let mut failure =
-        lane.failure(FailureKind::Panic(text.unwrap_or_else(|| "no message".to_owned())), None, None);
-    failure.location = PLACE.take();
-    lane.worker().run.fail(failure);
+    let kind = FailureKind::Panic(text.unwrap_or_else(|| "no message".to_owned()));
+    lane.worker().run.fail(lane.failure(kind, PLACE.take(), None));
 }

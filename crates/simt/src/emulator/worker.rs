@@ -129,6 +129,7 @@ impl Worker {
         }
     }
 
+    #[allow(clippy::vec_box)] // lanes point to their block, which must not move
     fn take_turns(&self, resident: &mut Vec<Box<Block>>) {
         let (mut at, mut rests) = (0, 0);
         loop {
@@ -181,5 +182,9 @@ impl Drop for Worker {
 pub fn hang(lanes: &[Lane], steps: u64) -> super::failure::Failure {
     let waits = |lane: &&Lane| !matches!(lane.place.get(), lane::Place::Ended);
     let lane = lanes.iter().find(waits).unwrap_or(&lanes[0]);
-    lane.failure(FailureKind::Hang { steps }, lane.place.get().site().or(lane.passed.get()), None)
+    lane.failure(
+        FailureKind::Hang { steps },
+        lane.place.get().site().or(lane.passed.get()).map(Into::into),
+        None,
+    )
 }
