@@ -1,4 +1,5 @@
-//! How fast the emulator is: collectives and accesses a second, a worker. Figures about the emulator, not about a GPU.
+//! How fast the emulator is: collectives and accesses a second, a worker. Figures about the emulator, not about
+//! a GPU.
 use simt::emulator::{Detect, Emulator, Mode, Options, Schedule};
 use simt::{GlobalSlice, Grid, Order, Scope, Thread, Tile, kernel};
 use std::time::Instant;
@@ -56,7 +57,27 @@ fn measure_all(name: &str, device: &Emulator, blocks: u32, rounds: u32) {
     });
 }
 
+/// Launches of a few lanes: what a test spends most of its time on.
+fn measure_launches(workers: usize, blocks: u32) {
+    const LAUNCHES: u32 = 2000;
+    let device = Emulator::new(Options { mode: Mode::Fast { workers }, ..Options::default() });
+    let grid = Grid { blocks, threads: 32 };
+    let start = Instant::now();
+    for _ in 0..LAUNCHES {
+        // SAFETY: no word of the slice is used.
+        let _out = unsafe { GlobalSlice::from_raw_parts(std::ptr::null_mut(), 0) };
+        let kernel = Nothing { _rounds: 0, _out };
+        device.launch(grid, kernel).map(drop).unwrap_or_else(|failure| println!("{failure}"));
+    }
+    let micros = start.elapsed().as_secs_f64() * 1e6 / f64::from(LAUNCHES);
+    println!("a launch of {blocks} blocks on {workers} workers: {micros:.1} us");
+}
+
 fn main() {
+    measure_launches(1, 1);
+    measure_launches(2, 8);
+    measure_launches(16, 64);
+
     let fast =
         |detect| Emulator::new(Options { mode: Mode::Fast { workers: 1 }, detect, ..Options::default() });
     measure_all("fast, 1 worker", &fast(Detect::CHEAP), 64, 4000);

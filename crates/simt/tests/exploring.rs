@@ -1,5 +1,5 @@
-//! Exploring: barriers and fences are proved by leaving them out, a planted bug is found and replayed, stale values show up
-//! where they may.
+//! Exploring: barriers and fences are proved by leaving them out, a planted bug is found and replayed, stale
+//! values show up where they may.
 mod common;
 
 use common::Buffer;

@@ -4,6 +4,7 @@ mod common;
 use common::{Buffer, devices, fast};
 use simt::emulator::{Emulator, FailureKind, Launch, Mode, Options, Schedule};
 use simt::{Block, Global, GlobalSlice, Grid, Order, Scope, Thread, Word, fence, kernel, shared, spin_hint};
+use std::hash::{Hash, Hasher};
 
 const GRID: Grid = Grid { blocks: 3, threads: 48 };
 
@@ -278,6 +279,47 @@ fn launches_side_by_side_talk_to_each_other() {
         let sender = Launch::new(one, Send { flag: flag.slice(), data: data.slice() });
         device.launch_all(vec![receiver, sender]).unwrap();
         assert_eq!(data.read(), [42, 42]);
+    }
+}
+
+/// Many compare-exchanges of 16 bytes, and which threads of the host made them.
+#[kernel]
+fn contend(place: GlobalSlice<u128>, hosts: GlobalSlice<u64>) {
+    let mut current = place.at(0).load(Order::Relaxed, Scope::Device);
+    for _ in 0..100 {
+        while let Err(found) =
+            place.at(0).compare_exchange(current, current + (1 << 64) + 1, Order::AcqRel, Scope::Device)
+        {
+            current = found;
+        }
+        spin_hint();
+    }
+    let mut hasher = std::hash::DefaultHasher::new();
+    std::thread::current().id().hash(&mut hasher);
+    hosts.write(Thread::index(), hasher.finish());
+}
+
+#[test]
+fn workers_execute_blocks_at_a_time() {
+    let device = fast();
+    let (place, hosts) = (Buffer::zeroed(&device, 1), Buffer::zeroed(&device, 64 * 100));
+    device.launch(Grid::new(64, 100), Contend { place: place.slice(), hosts: hosts.slice() }).unwrap();
+    let total = 64 * 100 * 100;
+    assert_eq!(place.read(), [total << 64 | total]);
+    let mut hosts = hosts.read();
+    hosts.sort_unstable();
+    hosts.dedup();
+    assert_eq!(hosts.len(), 2);
+}
+
+#[test]
+fn grids_may_be_larger_than_what_fits() {
+    let big = Grid::new(20, 1000);
+    for device in devices() {
+        assert!(device.options().resident_blocks(big.threads) < big.blocks);
+        let to = Buffer::zeroed(&device, 1);
+        device.launch(big, AddOne { to: to.slice() }).unwrap();
+        assert_eq!(to.read(), [20_000]);
     }
 }
 

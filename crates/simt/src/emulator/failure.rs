@@ -169,7 +169,7 @@ pub enum FailureKind {
     /// Nobody gets any further.
     #[error("hang: no end after {steps} steps")]
     Hang {
-        /// Steps until it was given up (see [`Options::step_limit`](super::Options::step_limit)).
+        /// Steps until it was given up (see `Options::step_limit`).
         steps: u64,
     },
     /// An address that is no multiple of the bytes accessed.

@@ -147,7 +147,7 @@ impl Lane {
 
     fn start(&self) -> Fiber {
         let lane: *const Self = self;
-        Coroutine::with_stack(self.worker().take_stack(), move |yielder, ()| {
+        Coroutine::with_stack(self.worker().stacks.take(), move |yielder, ()| {
             // SAFETY: the lane outlives its coroutine: it owns it, and its block does not move it.
             let lane = unsafe { &*lane };
             lane.yielder.set(yielder);
@@ -159,7 +159,7 @@ impl Lane {
     fn give_back_stack(&self) {
         // SAFETY: as in `resume`.
         if let Some(fiber) = unsafe { (*self.fiber.get()).take() } {
-            self.worker().return_stack(fiber.into_stack());
+            self.worker().stacks.put(fiber.into_stack());
         }
     }
 
@@ -256,10 +256,10 @@ impl Lane {
 impl Drop for Lane {
     fn drop(&mut self) {
         if let Some(mut fiber) = self.fiber.get_mut().take() {
-            // SAFETY: what is on the stack is the kernel's locals, which a GPU does not drop either when a launch fails, and
-            // frames of this crate, which hold nothing across a suspension.
+            // SAFETY: what is on the stack is the kernel's locals, which a GPU does not drop either when a
+            // launch fails, and frames of this crate, which hold nothing across a suspension.
             unsafe { fiber.force_reset() };
-            self.worker().return_stack(fiber.into_stack());
+            self.worker().stacks.put(fiber.into_stack());
         }
     }
 }

@@ -7,15 +7,14 @@ use super::options::{Mode, Options};
 use super::panics;
 use super::worker::Worker;
 use crate::{Grid, Kernel};
-use corosensei::stack::DefaultStack;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// An emulated device: memory, and a way to run kernels on it. Clones are the same device.
 ///
 /// # Concurrency
-/// Several threads may allocate and launch at a time. In exploring mode launches from several threads wait for each other;
-/// kernels that are to run side by side go into one [`Emulator::launch_all`].
+/// Several threads may allocate and launch at a time. In exploring mode launches from several threads wait for
+/// each other; kernels that are to run side by side go into one [`Emulator::launch_all`].
 #[derive(Clone)]
 pub struct Emulator {
     world: Arc<World>,
@@ -31,25 +30,10 @@ impl std::fmt::Debug for Emulator {
 pub struct World {
     pub options: Options,
     pub registry: Registry,
-    pub stacks: StackPool,
     /// The device-wide clock: every read ticks.
     pub clock: AtomicU64,
     /// The launches explored so far. Its lock is held by the one that runs.
     explored: Mutex<Vec<explore::Choices>>,
-}
-
-/// Stacks between two launches.
-#[derive(Default)]
-pub struct StackPool(Mutex<Vec<DefaultStack>>);
-
-impl StackPool {
-    pub fn take(&self) -> Vec<DefaultStack> {
-        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    pub fn put(&self, stacks: Vec<DefaultStack>) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend(stacks);
-    }
 }
 
 /// What a launch that succeeded has to say.
@@ -66,12 +50,10 @@ impl Emulator {
     pub fn new(options: Options) -> Self {
         panics::install_hook();
         let registry = Registry::new(&options);
-        let stacks = StackPool::default();
         Self {
             world: Arc::new(World {
                 options,
                 registry,
-                stacks,
                 clock: AtomicU64::new(0),
                 explored: Mutex::default(),
             }),
@@ -83,14 +65,15 @@ impl Emulator {
         &self.world.options
     }
 
-    /// Memory of the device: `bytes` bytes at a multiple of `align` (a power of two; at least 16 is given). Null where the
-    /// host has no more. Its contents are arbitrary, and reading them before they are written can be detected.
+    /// Memory of the device: `bytes` bytes at a multiple of `align` (a power of two; at least 16 is given).
+    /// Null where the host has no more. Its contents are arbitrary, and reading them before they are written
+    /// can be detected.
     pub fn allocate(&self, bytes: usize, align: usize) -> *mut u8 {
         self.world.registry.allocate(bytes, align)
     }
 
-    /// Gives memory back. Later accesses of kernels are reported as use after free, until the address is given out again.
-    /// A pointer that [`Emulator::allocate`] never gave is ignored.
+    /// Gives memory back. Later accesses of kernels are reported as use after free, until the address is given
+    /// out again. A pointer that [`Emulator::allocate`] never gave is ignored.
     ///
     /// # Safety
     /// - The host does not access the memory any more.
@@ -152,7 +135,7 @@ impl Emulator {
 
     fn run_fast(&self, launches: Vec<Launch>) -> Result<Report, Failure> {
         let run = Arc::new(Run::new(self.world.clone(), launches));
-        std::thread::scope(|scope| work(scope, run.clone()));
+        run.execute();
         run.take_failure().map_or(Ok(Report { steps: run.steps(), trace: None }), Err)
     }
 
@@ -172,16 +155,6 @@ impl World {
     pub fn tick(&self) -> u64 {
         self.clock.fetch_add(1, Ordering::Relaxed)
     }
-}
-
-/// Executes blocks, after sending for one more worker if there is work for it: short launches start few threads.
-fn work<'scope>(scope: &'scope std::thread::Scope<'scope, '_>, run: Arc<Run>) {
-    run.worker_came();
-    if run.wants_worker() {
-        let run = run.clone();
-        scope.spawn(move || work(scope, run));
-    }
-    Worker::new(run, None).execute();
 }
 
 fn check(launch: &Launch) -> Result<(), Failure> {
