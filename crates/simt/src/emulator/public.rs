@@ -2,7 +2,7 @@
 //!
 //! ```
 //! use simt::emulator::{Emulator, Options, Schedule};
-//! use simt::{GlobalSlice, Grid, Kernel, Order, Scope, Thread};
+//! use simt::{GlobalSlice, Grid, Order, Scope};
 //!
 //! #[simt::kernel]
 //! fn count(counter: GlobalSlice<u32>) {
