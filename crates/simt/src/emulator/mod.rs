@@ -13,6 +13,9 @@ pub fn clock() -> u64 { unimplemented!() }
 pub fn timer() -> u64 { unimplemented!() }
 pub fn spin_hint() { unimplemented!() }
 pub fn trap() -> ! { unimplemented!() }
+pub fn opaque(word: u32) -> u32 {
+    word
+}
 pub fn ballot(mask: u32, vote: bool) -> u32 { unimplemented!() }
 pub fn any(mask: u32, vote: bool) -> bool { unimplemented!() }
 pub fn shuffle(mask: u32, value: u32, rank: u32, segment: u32) -> u32 { unimplemented!() }
@@ -27,6 +30,10 @@ pub fn warp_sync(mask: u32) { unimplemented!() }
 pub fn block_sync() { unimplemented!() }
 pub unsafe fn load<T: Word>(pointer: *const T, order: Order, scope: Scope) -> T { unimplemented!() }
 pub unsafe fn load_vec<T: Word, const N: usize>(pointer: *const T, order: Order, scope: Scope) -> [T; N] { unimplemented!() }
+pub unsafe fn load_vec_if<T: Word, const N: usize>(pointer: *const T, wanted: bool, order: Order, scope: Scope) -> [T; N] {
+    // SAFETY: the caller's promise.
+    if wanted { unsafe { load_vec(pointer, order, scope) } } else { [T::narrow(0); N] }
+}
 pub unsafe fn store<T: Word>(pointer: *mut T, value: T, order: Order, scope: Scope) { unimplemented!() }
 pub unsafe fn compare_exchange<T: Word>(pointer: *mut T, current: T, new: T, order: Order, scope: Scope) -> T { unimplemented!() }
 pub unsafe fn exchange<T: Word>(pointer: *mut T, value: T, order: Order, scope: Scope) -> T { unimplemented!() }
