@@ -14,7 +14,7 @@
 //!
 //! # Linking
 //!
-//! `-lcuda` is satisfied by `stub/lib64/libcuda.so`, a linker script that says `INPUT ( )`; this crate's build script
+//! `-lcuda` is satisfied by `stub/lib64/libcuda.so`, a linker script that links nothing; this crate's build script
 //! puts its folder on the search path of every program that depends on it. One thing remains: the build script of
 //! `cust` panics unless it finds a folder that looks like a CUDA installation. Where there is no toolkit, set
 //! `CUDA_LIBRARY_PATH` to any folder that has a subfolder `lib64`, in the environment or in `.cargo/config.toml`:
