@@ -2,7 +2,10 @@
 #![allow(missing_docs, unused_variables, clippy::missing_safety_doc)]
 use crate::{Order, Scope, Word};
 
-pub mod public {}
+mod contract;
+pub mod public {
+    pub use super::contract::*;
+}
 
 pub fn thread_index() -> u32 { unimplemented!() }
 pub fn block_index() -> u32 { unimplemented!() }
