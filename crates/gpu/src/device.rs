@@ -1,11 +1,13 @@
 //! Devices.
 use crate::launch::KernelId;
-use crate::machine::Machine;
+use crate::machine::{Machine, Queue};
 use crate::{Buffer, Error, Grid, Kernel, Program, Result, Stream, Tier, emulator};
 use bytemuck::Pod;
 use simt::emulator::{Emulator, Options};
 use std::path::Path;
 use std::sync::Arc;
+#[cfg(feature = "cuda")]
+use std::sync::Weak;
 
 /// The environment variable that chooses what [`Device::auto`] gives: `emulator`, `cuda` or `cuda:N`.
 pub const DEVICE_VARIABLE: &str = "PHALANX_DEVICE";
@@ -16,14 +18,18 @@ pub const DEVICE_VARIABLE: &str = "PHALANX_DEVICE";
 /// May be used from any number of threads at once. Methods that copy wait for all work that was asked of the device
 /// before.
 #[derive(Clone, Debug)]
-pub struct Device {
-    machine: Arc<dyn Machine>,
-    stream: Arc<dyn crate::machine::Queue>,
+pub struct Device(Arc<Inner>);
+
+/// A device and the stream that it was made with.
+#[derive(Debug)]
+pub(crate) struct Inner {
+    machine: Box<dyn Machine>,
+    stream: Arc<dyn Queue>,
 }
 
 impl PartialEq for Device {
     fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.machine, &other.machine)
+        Arc::ptr_eq(&self.0, &other.0)
     }
 }
 
@@ -31,10 +37,18 @@ impl Eq for Device {}
 
 /// Choosing one.
 impl Device {
+    pub(crate) fn new(machine: Box<dyn Machine>, stream: Arc<dyn Queue>) -> Self {
+        Self(Arc::new(Inner { machine, stream }))
+    }
+
     #[cfg(feature = "cuda")]
-    pub(crate) fn new(machine: Arc<dyn Machine>) -> Result<Self> {
-        let stream = machine.queue()?;
-        Ok(Self { machine, stream })
+    pub(crate) fn downgrade(&self) -> Weak<Inner> {
+        Arc::downgrade(&self.0)
+    }
+
+    #[cfg(feature = "cuda")]
+    pub(crate) fn upgrade(weak: &Weak<Inner>) -> Option<Self> {
+        weak.upgrade().map(Self)
     }
 
     /// The device that [`DEVICE_VARIABLE`] names; without it the first CUDA device, if a driver answers, else the emulator.
@@ -101,8 +115,9 @@ impl Device {
 
     /// An emulated device of its own.
     pub fn emulator(options: Options) -> Self {
-        let machine = Arc::new(emulator::Machine::new(options));
-        Self { stream: machine.new_queue(), machine }
+        let machine = emulator::Machine::new(options);
+        let stream = machine.new_queue();
+        Self::new(Box::new(machine), stream)
     }
 }
 
@@ -110,12 +125,12 @@ impl Device {
 impl Device {
     /// The name that its maker gave it: `NVIDIA H200`, or `SIMT emulator`.
     pub fn name(&self) -> String {
-        self.machine.facts().name.clone()
+        self.machine().facts().name.clone()
     }
 
     /// The driver's version, such as `580.159.04`, or `emulator`.
     pub fn driver(&self) -> String {
-        self.machine.facts().driver.clone()
+        self.machine().facts().driver.clone()
     }
 
     /// Whether it is an emulated one. Times measured on those say nothing of a GPU's speed.
@@ -125,27 +140,27 @@ impl Device {
 
     /// The emulator below, for its own options and allocations.
     pub fn emulator_handle(&self) -> Option<&Emulator> {
-        self.machine.emulator()
+        self.machine().emulator()
     }
 
     /// The ordinal that [`Device::cuda`] takes; 0 for an emulated device.
     pub fn ordinal(&self) -> u32 {
-        self.machine.facts().ordinal
+        self.machine().facts().ordinal
     }
 
     /// Multiprocessors; worker threads of an emulated device.
     pub fn multiprocessors(&self) -> u32 {
-        self.machine.facts().multiprocessors
+        self.machine().facts().multiprocessors
     }
 
     /// The architecture: 90 for sm_90. An emulated device has that which its options amount to.
     pub fn arch(&self) -> u32 {
-        self.machine.facts().arch
+        self.machine().facts().arch
     }
 
     /// Whether kernels can exchange 128 bits at once: from sm_90 on, and as the emulator's options say.
     pub fn supports_cas128(&self) -> bool {
-        self.machine.facts().cas128
+        self.machine().facts().cas128
     }
 
     /// Free and total bytes of the device's memory (of the host's, for an emulated device).
@@ -153,19 +168,19 @@ impl Device {
     /// # Errors
     /// [`Error::DeviceLost`] or [`Error::Driver`].
     pub fn memory(&self) -> Result<(usize, usize)> {
-        self.machine.memory()
+        self.machine().memory()
     }
 }
 
 /// What it does.
 impl Device {
     pub(crate) fn machine(&self) -> &dyn Machine {
-        &*self.machine
+        &*self.0.machine
     }
 
     /// Lets the device's launches find the kernels of `program`. Adding one again does nothing.
     pub fn add_program(&self, program: &'static Program) {
-        self.machine.add_program(program);
+        self.machine().add_program(program);
     }
 
     /// Makes a kernel ready, so that its first launch need not compile it. The emulator has nothing to do.
@@ -173,12 +188,12 @@ impl Device {
     /// # Errors
     /// Those of [`Stream::launch`] that concern finding and compiling the kernel.
     pub fn prepare<K: Kernel>(&self) -> Result<()> {
-        self.machine.prepare(KernelId::of::<K>(), size_of::<K>())
+        self.machine().prepare(KernelId::of::<K>(), size_of::<K>())
     }
 
     /// Milliseconds spent on compiling kernels so far.
     pub fn jit_ms(&self) -> f64 {
-        self.machine.jit_ms()
+        self.machine().jit_ms()
     }
 
     /// The grid of a persistent kernel: as many blocks of `threads` threads as run side by side on the whole device.
@@ -188,7 +203,7 @@ impl Device {
     pub fn occupancy_grid<K: Kernel>(&self, threads: u32) -> Result<Grid> {
         let launch = crate::LaunchName::of::<K>(Grid { blocks: 1, threads });
         launch.check()?;
-        match self.machine.resident_blocks(KernelId::of::<K>(), size_of::<K>(), threads)? {
+        match self.machine().resident_blocks(KernelId::of::<K>(), size_of::<K>(), threads)? {
             0 => Err(Error::Grid { launch }),
             blocks => Ok(Grid { blocks, threads }),
         }
@@ -199,7 +214,7 @@ impl Device {
     /// # Errors
     /// [`Error::DeviceLost`] when a kernel failed.
     pub fn synchronize(&self) -> Result<()> {
-        self.machine.synchronize()
+        self.machine().synchronize()
     }
 
     /// A new stream.
@@ -207,12 +222,12 @@ impl Device {
     /// # Errors
     /// [`Error::DeviceLost`] or [`Error::Driver`].
     pub fn stream(&self) -> Result<Stream> {
-        Ok(Stream::new(self.clone(), self.machine.queue()?))
+        Ok(Stream::new(self.clone(), self.machine().queue()?))
     }
 
     /// The stream that the device was made with: the same one every time.
     pub fn default_stream(&self) -> Stream {
-        Stream::new(self.clone(), self.stream.clone())
+        Stream::new(self.clone(), self.0.stream.clone())
     }
 }
 

@@ -3,7 +3,7 @@ use crate::{Error, Kernel, Result};
 pub use simt::Grid;
 use simt::emulator::{Emulator, Failure};
 
-/// A kernel and the grid it was launched on, for messages.
+/// A kernel and the grid it was launched on, for messages. Where no launch was asked for the grid is empty, and not shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LaunchName {
     pub(crate) kernel: KernelId,
@@ -38,7 +38,8 @@ impl LaunchName {
 
 impl std::fmt::Display for LaunchName {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "kernel `{}` on {}", self.symbol(), self.grid)
+        write!(f, "kernel `{}`", self.symbol())?;
+        if self.grid.blocks == 0 { Ok(()) } else { write!(f, " on {}", self.grid) }
     }
 }
 

@@ -160,8 +160,8 @@ impl Logs {
 
 fn compile(context: &Context, launch: LaunchName, text: &str) -> Result<sys::CUmodule> {
     let start = Instant::now();
-    let image =
-        CString::new(text).map_err(|_| refused(launch, 0, "the text holds a zero byte".to_owned()))?;
+    let image = CString::new(text)
+        .map_err(|_| refused(launch, "the text holds a zero byte".to_owned(), String::new()))?;
     let mut logs = Logs { errors: vec![0; LOG], information: vec![0; LOG] };
     let (module, code) = load_data(&image, &mut logs);
     let (errors, information) = (Logs::text(&logs.errors), Logs::text(&logs.information));
@@ -170,12 +170,12 @@ fn compile(context: &Context, launch: LaunchName, text: &str) -> Result<sys::CUm
     match code {
         0 => Ok(module),
         code if super::driver::is_fatal(code) => Err(context.error("cuModuleLoadDataEx", code)),
-        code => Err(refused(launch, code, format!("{errors}\n{information}"))),
+        code => Err(refused(launch, describe(code), format!("{errors}\n{information}"))),
     }
 }
 
-fn refused(launch: LaunchName, code: Code, log: String) -> Error {
-    Error::Jit { launch, cause: describe(code), log: log.trim().to_owned() }
+fn refused(launch: LaunchName, cause: String, log: String) -> Error {
+    Error::Jit { launch, cause, log: log.trim().to_owned() }
 }
 
 /// Calls the driver's compiler. It takes small values of options in place of pointers.

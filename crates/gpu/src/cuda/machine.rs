@@ -67,10 +67,7 @@ impl Machine {
     /// Managed memory beyond what the device has free would be paged, a thousand times slower than its user expects.
     fn check_room(&self, tier: Tier, bytes: usize) -> Result<()> {
         let (free, total) = machine::Machine::memory(self)?;
-        if tier == Tier::Managed && bytes > free {
-            return Err(Error::OutOfMemory { tier, bytes, free, total });
-        }
-        Ok(())
+        if bytes <= free { Ok(()) } else { Err(Error::OutOfMemory { tier, bytes, free, total }) }
     }
 
     fn allocation_error(&self, tier: Tier, bytes: usize, code: Code) -> Error {
@@ -110,7 +107,10 @@ impl machine::Machine for Machine {
     }
 
     fn allocate(&self, tier: Tier, bytes: usize) -> Result<Block> {
-        self.check_room(tier, bytes)?;
+        self.context.bind()?;
+        if tier == Tier::Managed {
+            self.check_room(tier, bytes)?;
+        }
         let (block, code) = match tier {
             Tier::Device => Self::device_memory(bytes),
             Tier::Pinned => Self::pinned_memory(bytes),

@@ -15,20 +15,24 @@ mod queue;
 
 pub use queue::Mark;
 
-use crate::{Device, Result};
+use crate::Result;
+use crate::device::{Device, Inner};
+use crate::machine::Machine as _;
 use context::Context;
-use std::collections::HashMap;
+use machine::Machine;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// The device of an ordinal: the one that is open already, if one is.
 pub fn open(ordinal: u32) -> Result<Device> {
-    static OPEN: Mutex<Option<HashMap<u32, Weak<Context>>>> = Mutex::new(None);
+    static OPEN: Mutex<BTreeMap<u32, Weak<Inner>>> = Mutex::new(BTreeMap::new());
     let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
-    let contexts = open.get_or_insert_default();
-    let context = match contexts.get(&ordinal).and_then(Weak::upgrade) {
-        Some(context) => context,
-        None => Arc::new(Context::open(ordinal)?),
-    };
-    contexts.insert(ordinal, Arc::downgrade(&context));
-    Device::new(Arc::new(machine::Machine::new(context)))
+    if let Some(device) = open.get(&ordinal).and_then(Device::upgrade) {
+        return Ok(device);
+    }
+    let machine = Machine::new(Arc::new(Context::open(ordinal)?));
+    let stream = machine.queue()?;
+    let device = Device::new(Box::new(machine), stream);
+    open.insert(ordinal, device.downgrade());
+    Ok(device)
 }

@@ -2,10 +2,7 @@
 #![allow(missing_docs, unused_variables, clippy::missing_safety_doc)]
 use crate::{Order, Scope, Word};
 
-mod contract;
-pub mod public {
-    pub use super::contract::*;
-}
+pub mod public {}
 
 pub fn thread_index() -> u32 { unimplemented!() }
 pub fn block_index() -> u32 { unimplemented!() }
