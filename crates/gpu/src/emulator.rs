@@ -94,10 +94,10 @@ impl machine::Machine for Machine {
 
     fn allocate(&self, tier: Tier, bytes: usize) -> Result<Block> {
         let (free, total) = host_memory();
-        if bytes > free {
+        let device = if bytes > free { null_mut() } else { self.shared.emulator.allocate(bytes, ALIGNMENT) };
+        if device.is_null() {
             return Err(Error::OutOfMemory { tier, bytes, free, total });
         }
-        let device = self.shared.emulator.allocate(bytes, ALIGNMENT);
         if !tier.is_host_visible() {
             return Ok(Block { device, host: null_mut() });
         }
@@ -149,8 +149,8 @@ impl machine::Machine for Machine {
         Ok(())
     }
 
-    fn resident_blocks(&self, _kernel: KernelId, _bytes: usize, _threads: u32) -> Result<u32> {
-        Ok(self.facts.multiprocessors)
+    fn resident_blocks(&self, _kernel: KernelId, _bytes: usize, threads: u32) -> Result<u32> {
+        Ok(self.shared.emulator.options().resident_blocks(threads))
     }
 
     fn jit_ms(&self) -> f64 {

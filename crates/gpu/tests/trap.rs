@@ -33,8 +33,12 @@ fn a_cuda_device_is_lost_and_says_so() {
     let error = launch_failing(&device).unwrap_err();
     assert!(matches!(error, Error::DeviceLost { .. }), "{error}");
     let said = error.to_string();
-    assert!(said.contains("kernel `fail` on 2 blocks of 32 threads") && said.contains("Device::emulator"), "{said}");
-    for error in [before.read().unwrap_err(), device.synchronize().unwrap_err(), device.stream().unwrap_err()] {
+    assert!(
+        said.contains("kernel `fail` on 2 blocks of 32 threads") && said.contains("Device::emulator"),
+        "{said}"
+    );
+    for error in [before.read().unwrap_err(), device.synchronize().unwrap_err(), device.stream().unwrap_err()]
+    {
         assert!(matches!(error, Error::DeviceLost { .. }), "{error}");
     }
     drop(before);
