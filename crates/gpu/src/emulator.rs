@@ -171,7 +171,7 @@ pub struct Queue {
 impl machine::Queue for Queue {
     unsafe fn launch(&self, launch: &dyn AnyLaunch) -> Result<()> {
         let _running = self.shared.run();
-        let failed = |failure| Error::Emulator { launch: launch.name(), failure: Box::new(failure) };
+        let failed = |failure| Error::Emulator { launch: launch.name(), failure };
         launch.emulate(&self.shared.emulator).map_err(failed)
     }
 

@@ -2,6 +2,9 @@
 
 #[path = "suite/devices.rs"]
 mod devices;
+#[path = "suite/fake.rs"]
+#[cfg(feature = "cuda")]
+mod fake;
 #[path = "suite/kernels.rs"]
 #[allow(dead_code)]
 mod kernels;
@@ -43,4 +46,10 @@ fn a_cuda_device_is_lost_and_says_so() {
     }
     drop(before);
     drop(device);
+}
+
+#[test]
+#[cfg(feature = "cuda")]
+fn the_cuda_back_end_says_so_over_our_driver() {
+    fake::run_over_our_driver(&["a_cuda_device_is_lost"], &[]);
 }
