@@ -87,7 +87,7 @@ fn launcher(function: &ItemFn, arguments: &[Argument<'_>], parameter: Option<&Id
             #[inline(always)]
             #[allow(unused_unsafe)]
             fn run(self) {
-                #name #turbofish(#(#passed),*)
+                #name #turbofish (#(#passed),*)
             }
         }
     }

@@ -26,6 +26,8 @@
 mod backend;
 
 mod block;
+#[cfg(not(target_arch = "nvptx64"))]
+mod grid;
 pub mod hash;
 mod kernel;
 mod memory;
@@ -34,11 +36,13 @@ mod thread;
 mod tile;
 
 pub use block::{Block, Shared};
+#[cfg(not(target_arch = "nvptx64"))]
+pub use grid::Grid;
 pub use kernel::{Instance, Kernel};
 pub use memory::{Global, GlobalSlice, Order, Scope, Word, fence};
 pub use share::{Turn, share_work};
 pub use simt_macros::{instances, kernel};
-pub use thread::{Thread, clock, spin_hint, timer, trap};
+pub use thread::{Thread, clock, opaque, spin_hint, timer, trap};
 pub use tile::{Convergence, Independent, Lockstep, Shuffle, Tile};
 
 /// The machine that runs kernels on the host. See its own page for schedules, detectors and options.
