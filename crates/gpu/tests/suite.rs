@@ -1,0 +1,130 @@
+//! What every device does, held to by the emulator, by CUDA where there is a GPU, and by the CUDA back end over a driver of
+//! our own (`fake_driver.c`) everywhere else.
+//!
+//! `PHALANX_REQUIRE_CUDA=1` turns the skipping of CUDA tests into failures.
+
+#[path = "suite/cases.rs"]
+mod cases;
+#[path = "suite/cuda_cases.rs"]
+#[cfg(feature = "cuda")]
+mod cuda_cases;
+#[path = "suite/devices.rs"]
+mod devices;
+#[path = "suite/fake.rs"]
+#[cfg(feature = "cuda")]
+mod fake;
+#[path = "suite/kernels.rs"]
+#[allow(dead_code)]
+mod kernels;
+
+macro_rules! suite {
+    ($device:ident, $cases:ident: $($case:ident)*) => {
+        $(
+            #[test]
+            fn $case() {
+                if let Some(device) = crate::devices::$device() {
+                    crate::$cases::$case(&device);
+                }
+            }
+        )*
+    };
+    ($device:ident) => {
+        mod $device {
+            suite! { $device, cases:
+                says_what_it_is
+                elements_come_back
+                parts_are_written_and_read
+                buffers_are_copied
+                lengths_that_do_not_fit_are_errors
+                empty_buffers_are_fine
+                too_much_memory_is_an_error
+                device_memory_is_no_slice
+                a_file_needs_a_path
+                kernels_write
+                generic_kernels_are_found
+                kernels_call_functions_and_read_tables
+                kernels_without_arguments_run
+                grids_that_no_device_runs_are_errors
+                empty_grids_run_nothing
+                persistent_grids_run_whole
+                tiers_are_seen_by_both_sides
+                host_visible_tiers_start_as_zeros
+                files_survive
+                longer_files_are_kept
+                files_that_cannot_be_mapped_are_errors
+                streams_keep_their_order
+                streams_wait_for_events
+                events_measure
+                asynchronous_copies_happen_in_order
+                buffers_may_be_dropped_while_kernels_run
+                threads_share_a_device
+                devices_are_equal_to_themselves
+            }
+        }
+    };
+}
+
+suite!(emulator);
+suite!(cuda);
+
+#[cfg(feature = "cuda")]
+mod cuda_only {
+    suite! { cuda, cuda_cases:
+        kernels_are_compiled_once
+        a_program_must_be_known
+        a_kernel_must_be_in_the_ptx
+        arguments_must_be_of_the_ptx_size
+        ptx_for_newer_devices_is_refused
+        broken_ptx_is_refused_with_the_compilers_words
+        a_device_is_opened_once
+        there_is_no_device_beyond_the_last
+    }
+}
+
+#[cfg(feature = "cuda")]
+mod over_our_driver {
+    use crate::fake::run_over_our_driver;
+
+    #[test]
+    fn the_cuda_back_end_passes() {
+        run_over_our_driver(&["cuda::", "cuda_only::"], &[]);
+    }
+
+    #[test]
+    fn files_that_the_driver_refuses_are_explained() {
+        let Some(device) =
+            crate::devices::cuda().filter(|_| std::env::var_os("FAKE_REFUSES_FILES").is_some())
+        else {
+            return run_over_our_driver(&["files_that_the_driver_refuses"], &[("FAKE_REFUSES_FILES", "1")]);
+        };
+        let file = tempfile::NamedTempFile::new().unwrap();
+        // SAFETY: only this test knows the file.
+        let error = unsafe { device.map_file::<u32>(file.path(), 10) }.unwrap_err();
+        assert!(matches!(error, gpu::Error::Register { .. }), "{error}");
+        let said = error.to_string();
+        assert!(
+            said.contains("801") && said.contains("/dev/shm") && said.contains(file.path().to_str().unwrap()),
+            "{said}"
+        );
+    }
+
+    #[test]
+    fn launches_that_the_driver_refuses_say_what_the_kernel_takes() {
+        let only_ours = |device: &gpu::Device| device.name() == "Driver of our own";
+        let Some(device) = crate::devices::cuda().filter(only_ours) else {
+            return run_over_our_driver(&["launches_that_the_driver_refuses"], &[]);
+        };
+        // SAFETY: refused, so nothing runs.
+        let error =
+            unsafe { device.default_stream().launch(gpu::Grid::new(1, 1024), crate::kernels::Idle {}) }
+                .unwrap_err();
+        assert!(matches!(error, gpu::Error::Launch { .. }), "{error}");
+        let said = error.to_string();
+        assert!(
+            said.contains("1 blocks of 1024 threads")
+                && said.contains("(701)")
+                && said.contains("at most 512"),
+            "{said}"
+        );
+    }
+}

@@ -1,0 +1,112 @@
+//! Buckets: the unit that a tile reads at once.
+//!
+//! A bucket of `W * L` slots is read by `W` lanes, `L` slots each, 16 bytes a load. Neighbouring lanes read neighbouring 16 bytes:
+//!
+//! ```text
+//! 128 bytes, W = 4, L = 4 (slots of 8 bytes)
+//! byte   0        16       32       48       64       80       96       112
+//!        | lane 0 | lane 1 | lane 2 | lane 3 | lane 0 | lane 1 | lane 2 | lane 3 |
+//!         j=0 j=1                             j=2 j=3
+//! ```
+//!
+//! The slots of a bucket are ordered by (lane, j).
+use super::slot::Slot;
+use core::marker::PhantomData;
+use simt::{Global, Order, Scope};
+
+/// A bucket in memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Bucket<S, const W: u32, const L: usize> {
+    base: Global<u64>,
+    of: PhantomData<S>,
+}
+
+impl<S: Slot, const W: u32, const L: usize> Bucket<S, W, L> {
+    /// Slots in a bucket.
+    pub const SLOTS: u32 = W * L as u32;
+    /// Bytes in a bucket.
+    pub const BYTES: usize = Self::SLOTS as usize * size_of::<S::Word>();
+
+    /// The bucket at `base`.
+    ///
+    /// # Safety
+    /// - [`Self::BYTES`] bytes from `base` on are a bucket of a live table, aligned to 16 bytes.
+    #[inline(always)]
+    pub unsafe fn at(base: Global<u64>) -> Self {
+        Self { base, of: PhantomData }
+    }
+
+    #[inline(always)]
+    fn byte(rank: u32, j: usize) -> usize {
+        if L == 1 {
+            return rank as usize * size_of::<S::Word>();
+        }
+        let chunk = (j / S::PER_CHUNK) * W as usize + rank as usize;
+        chunk * 16 + (j % S::PER_CHUNK) * size_of::<S::Word>()
+    }
+
+    /// The `j`-th slot of lane `rank`.
+    #[inline(always)]
+    pub fn slot(self, rank: u32, j: usize) -> Global<S::Word> {
+        // SAFETY: `byte` gives a multiple of the word's size within the bucket.
+        unsafe { self.base.cast::<u8>().offset(Self::byte(rank, j)).cast() }
+    }
+
+    /// The slots of lane `rank`, each read in one access, where `wanted`; else nothing is read and the lane is arbitrary.
+    #[inline(always)]
+    #[track_caller]
+    pub fn load(self, rank: u32, wanted: bool) -> Lane<S, L> {
+        const { assert!(L == 1 || L % S::PER_CHUNK == 0, "a lane reads whole chunks of 16 bytes") };
+        let mut words = [S::EMPTY; L];
+        if L == 1 && S::PER_CHUNK == 2 {
+            // SAFETY: the slot lies in the bucket.
+            [words[0]] = unsafe { self.slot(rank, 0).load_vec_if::<1>(wanted, Order::Relaxed, Scope::Device) };
+            return Lane(words);
+        }
+        let mut j = 0;
+        while j < L {
+            // SAFETY: slot `j` begins a chunk of the bucket.
+            let (first, second) = unsafe { S::load_chunk(self.slot(rank, j).cast(), wanted) };
+            words[j] = first;
+            if S::PER_CHUNK == 2 {
+                words[j + 1] = second;
+            }
+            j += S::PER_CHUNK;
+        }
+        Lane(words)
+    }
+}
+
+/// What a lane has read of a bucket.
+#[derive(Clone, Copy, Debug)]
+pub struct Lane<S: Slot, const L: usize>([S::Word; L]);
+
+/// A slot of a lane, and what it held.
+#[derive(Clone, Copy, Debug)]
+pub struct Spot<W> {
+    /// Whether there is such a slot. If not, the rest means nothing.
+    pub exists: bool,
+    /// Its number among the lane's.
+    pub j: u32,
+    /// What it held.
+    pub word: W,
+}
+
+impl<S: Slot, const L: usize> Lane<S, L> {
+    /// The lane's first slot of which `is(j, word)` holds. A chain of selections: an indexed array would go to local memory.
+    #[inline(always)]
+    pub fn first(&self, is: impl Fn(u32, S::Word) -> bool) -> Spot<S::Word> {
+        let mut spot = Spot { exists: false, j: 0, word: self.0[L - 1] };
+        let mut j = L;
+        while j > 0 {
+            j -= 1;
+            let holds = is(j as u32, self.0[j]);
+            spot = Spot {
+                exists: spot.exists | holds,
+                j: if holds { j as u32 } else { spot.j },
+                word: if holds { self.0[j] } else { spot.word },
+            };
+        }
+        spot
+    }
+}
