@@ -1,0 +1,14 @@
+//! Open addressing over buckets that a tile reads at once: the device side of `HashMap`. (page to come)
+mod bucket;
+mod instances;
+pub mod kernels;
+mod map;
+mod operation;
+mod probe;
+mod slot;
+
+pub use instances::*;
+pub use map::{Config, MapView, STRIPE_WORDS, STRIPES, Table, Tally};
+pub use operation::{Change, Coded, ContainsKey, Get, Insert, InsertNew, Operation, Outcome, Remove};
+pub use probe::{Cursor, DoubleHash, Hashed, Hinted, Probe, TwoChoice};
+pub use slot::{Packed, Published, Scalar, Slot, Wide};

@@ -1,0 +1,187 @@
+//! What an operation does once the walk has found its key or come to the end: policies of the one probe loop.
+use simt::Shuffle;
+
+use super::slot::Scalar;
+
+/// What became of an operation. Kernels write it as a byte.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Outcome {
+    /// No room: the key is not in the map, and the map is as it was.
+    Refused = 0,
+    /// The key was not there and is now.
+    Inserted = 1,
+    /// The key was there and its value was written.
+    Replaced = 2,
+    /// The key is there, untouched.
+    Found = 3,
+    /// The key was there and is gone.
+    Removed = 4,
+    /// The key is not there.
+    Absent = 5,
+}
+
+impl Outcome {
+    /// The outcome that a kernel wrote as `code`.
+    pub fn from_code(code: u8) -> Option<Self> {
+        use Outcome::*;
+        [Refused, Inserted, Replaced, Found, Removed, Absent].get(code as usize).copied()
+    }
+}
+
+impl Shuffle for Outcome {
+    #[inline(always)]
+    fn map_words(self, mut word: impl FnMut(u32) -> u32) -> Self {
+        let code = word(self as u32) as u8;
+        // SAFETY: a shuffle gives the code that some lane of the tile brought, and lanes bring outcomes.
+        unsafe { core::mem::transmute::<u8, Self>(code) }
+    }
+}
+
+/// What to do with the value of a key that is there.
+#[derive(Clone, Copy, Debug)]
+pub enum Change<V> {
+    /// Leave it.
+    Keep,
+    /// Write this one.
+    Write(V),
+    /// Remove the key.
+    Erase,
+}
+
+/// An operation on one key.
+pub trait Operation: Shuffle {
+    /// Whether it may change the table; where it may not, the code for that is not compiled.
+    const WRITES: bool;
+    /// Whether its caller wants a value.
+    const RETURNS: bool;
+
+    /// Whether a key that is not there is to be inserted.
+    fn places(self) -> bool;
+    /// What to do where the key is there with value `old`.
+    fn change<V: Scalar>(self, old: V, argument: V) -> Change<V>;
+    /// What has happened then.
+    fn outcome(self) -> Outcome;
+}
+
+macro_rules! operations {
+    ($($(#[$doc:meta])* $name:ident: writes $writes:literal, returns $returns:literal, places $places:literal,
+        |$old:ident, $argument:ident| $change:expr, $outcome:ident;)*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug)]
+        pub struct $name;
+
+        impl Shuffle for $name {
+            #[inline(always)]
+            fn map_words(self, _word: impl FnMut(u32) -> u32) -> Self {
+                self
+            }
+        }
+
+        impl Operation for $name {
+            const WRITES: bool = $writes;
+            const RETURNS: bool = $returns;
+
+            #[inline(always)]
+            fn places(self) -> bool {
+                $places
+            }
+
+            #[inline(always)]
+            fn change<V: Scalar>(self, $old: V, $argument: V) -> Change<V> {
+                $change
+            }
+
+            #[inline(always)]
+            fn outcome(self) -> Outcome {
+                Outcome::$outcome
+            }
+        }
+    )*};
+}
+
+operations! {
+    /// Looks the value up.
+    Get: writes false, returns true, places false, |_old, _argument| Change::Keep, Found;
+    /// Looks whether the key is there.
+    ContainsKey: writes false, returns false, places false, |_old, _argument| Change::Keep, Found;
+    /// Inserts, or replaces the value.
+    Insert: writes true, returns false, places true, |_old, argument| Change::Write(argument), Replaced;
+    /// Inserts, or leaves the value.
+    InsertNew: writes true, returns false, places true, |_old, _argument| Change::Keep, Found;
+    /// Removes.
+    Remove: writes true, returns false, places false, |_old, _argument| Change::Erase, Removed;
+}
+
+/// Any operation, chosen when it runs: the operations of a mixed batch, and the merging ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Coded(u32);
+
+impl Coded {
+    /// [`Get`].
+    pub const GET: Self = Self(0);
+    /// [`Insert`].
+    pub const INSERT: Self = Self(1);
+    /// [`InsertNew`].
+    pub const INSERT_NEW: Self = Self(2);
+    /// [`Remove`].
+    pub const REMOVE: Self = Self(3);
+    /// Inserts, or leaves the value and returns it.
+    pub const GET_OR_INSERT: Self = Self(4);
+    /// Inserts, or adds to the value, wrapping.
+    pub const ADD: Self = Self(5);
+    /// Inserts, or keeps the smaller value.
+    pub const MIN: Self = Self(6);
+    /// Inserts, or keeps the larger value.
+    pub const MAX: Self = Self(7);
+
+    /// The operation of a code. A code that is none looks its key up.
+    #[inline(always)]
+    pub fn from_code(code: u32) -> Self {
+        if code <= Self::MAX.0 { Self(code) } else { Self::GET }
+    }
+
+    /// The code.
+    #[inline(always)]
+    pub fn code(self) -> u32 {
+        self.0
+    }
+}
+
+impl Shuffle for Coded {
+    #[inline(always)]
+    fn map_words(self, mut word: impl FnMut(u32) -> u32) -> Self {
+        Self(word(self.0))
+    }
+}
+
+impl Operation for Coded {
+    const WRITES: bool = true;
+    const RETURNS: bool = true;
+
+    #[inline(always)]
+    fn places(self) -> bool {
+        self != Self::GET && self != Self::REMOVE
+    }
+
+    #[inline(always)]
+    fn change<V: Scalar>(self, old: V, argument: V) -> Change<V> {
+        match self {
+            Self::INSERT => Change::Write(argument),
+            Self::REMOVE => Change::Erase,
+            Self::ADD => Change::Write(old.wrapping_add(argument)),
+            Self::MIN => Change::Write(old.min(argument)),
+            Self::MAX => Change::Write(old.max(argument)),
+            _ => Change::Keep,
+        }
+    }
+
+    #[inline(always)]
+    fn outcome(self) -> Outcome {
+        match self {
+            Self::REMOVE => Outcome::Removed,
+            Self::GET | Self::INSERT_NEW | Self::GET_OR_INSERT => Outcome::Found,
+            _ => Outcome::Replaced,
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! Probing schemes: in which buckets a key may lie, in which order, and when a search may end.
+//!
+//! Every scheme walks the same sequence of a double hash (the number of buckets is prime, so every step from 1 to one less visits
+//! them all) and differs in what a scheme may differ in without giving up the uniqueness of keys: where on the walk a key
+//! may be placed, and what tells a search that the key did not go on.
+use simt::hash::{mix32, reduce};
+
+/// Where an operation stands on its walk. Lives in the registers of the operation's owner.
+#[derive(Clone, Copy, Debug)]
+pub struct Cursor {
+    /// The bucket to look at.
+    pub bucket: u32,
+    /// Buckets that may still be looked at, this one included.
+    pub left: u32,
+    /// Distance to the next bucket, once known.
+    step: u32,
+    /// The bucket's place on the walk.
+    place: u32,
+}
+
+/// The hash of a key: 32 mixed bits for the first bucket and the filter, and the means to more.
+#[derive(Clone, Copy, Debug)]
+pub struct Hashed {
+    /// Mixed bits.
+    pub first: u32,
+    /// Bits that the distance is made of.
+    pub second: u32,
+}
+
+impl Cursor {
+    /// The first bucket of the walk in a table of `buckets`, `left` of which may be looked at.
+    #[inline(always)]
+    pub fn start(hash: Hashed, buckets: u32, left: u32) -> Self {
+        Self { bucket: reduce(hash.first, buckets), left, step: 0, place: 0 }
+    }
+
+    /// A walk of one bucket.
+    #[inline(always)]
+    pub fn only(bucket: u32) -> Self {
+        Self { bucket, left: 1, step: 0, place: 0 }
+    }
+
+    /// Goes to the next bucket of the double hash.
+    #[inline(always)]
+    fn stride(&mut self, hash: Hashed, buckets: u32) {
+        if self.step == 0 {
+            self.step = 1 + reduce(mix32(hash.second ^ 0x9e37_79b9), buckets - 1);
+        }
+        self.bucket = Self::wrap(self.bucket as u64 + self.step as u64, buckets);
+    }
+
+    #[inline(always)]
+    fn wrap(bucket: u64, buckets: u32) -> u32 {
+        if bucket >= buckets as u64 { (bucket - buckets as u64) as u32 } else { bucket as u32 }
+    }
+}
+
+/// A probing scheme.
+pub trait Probe: Copy + 'static {
+    /// Whether the first slot of a bucket is a filter of the keys that went on.
+    const FILTER: bool;
+    /// Looks that a walk takes beyond one a bucket.
+    const EXTRA: u32;
+
+    /// Goes on to the next place of the walk. The table has at least two buckets.
+    fn advance(cursor: &mut Cursor, hash: Hashed, buckets: u32);
+
+    /// How many slots of a bucket of `slots`, in its order, may take the key at this place of the walk.
+    #[inline(always)]
+    fn quota(_cursor: Cursor, slots: u32) -> u32 {
+        slots
+    }
+}
+
+/// Double hashing over buckets, each with a filter of 64 bits: a search ends at the first bucket whose filter says that no key with
+/// the searched key's bit went on. Misses end at the first line nearly always, at a load of 0.95 too.
+#[derive(Clone, Copy, Debug)]
+pub struct Hinted;
+
+impl Probe for Hinted {
+    const FILTER: bool = true;
+    const EXTRA: u32 = 0;
+
+    #[inline(always)]
+    fn advance(cursor: &mut Cursor, hash: Hashed, buckets: u32) {
+        cursor.stride(hash, buckets);
+        cursor.left -= 1;
+    }
+}
+
+/// Double hashing without a filter: a search ends at the first bucket that has an empty slot.
+#[derive(Clone, Copy, Debug)]
+pub struct DoubleHash;
+
+impl Probe for DoubleHash {
+    const FILTER: bool = false;
+    const EXTRA: u32 = 0;
+
+    #[inline(always)]
+    fn advance(cursor: &mut Cursor, hash: Hashed, buckets: u32) {
+        cursor.stride(hash, buckets);
+        cursor.left -= 1;
+    }
+}
+
+/// Two choices a key: three quarters of the first bucket, then three quarters of the second, then the rest of each, then double
+/// hashing on from there. A search ends where the part of the bucket that the walk has come to has an empty slot.
+///
+/// The two-choice tables of the literature compare the fill of both buckets, which lets two inserts of one key choose
+/// differently. Here the places of a key are tried in a fixed order, so they meet at the same slot.
+#[derive(Clone, Copy, Debug)]
+pub struct TwoChoice;
+
+impl Probe for TwoChoice {
+    const FILTER: bool = false;
+    const EXTRA: u32 = 2;
+
+    #[inline(always)]
+    fn advance(cursor: &mut Cursor, hash: Hashed, buckets: u32) {
+        // The places 0, 1, 2, 3, 4 .. are the buckets first, second, first, second, third ..
+        if cursor.place == 1 {
+            cursor.bucket = Cursor::wrap(cursor.bucket as u64 + (buckets - cursor.step) as u64, buckets);
+        } else {
+            cursor.stride(hash, buckets);
+        }
+        cursor.place += 1;
+        cursor.left -= 1;
+    }
+
+    #[inline(always)]
+    fn quota(cursor: Cursor, slots: u32) -> u32 {
+        if cursor.place < 2 { slots - slots / 4 } else { slots }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    fn walk<P: Probe>(hash: Hashed, buckets: u32) -> Vec<u32> {
+        let mut cursor = Cursor::start(hash, buckets, buckets + P::EXTRA);
+        let mut seen = vec![cursor.bucket];
+        while cursor.left > 1 {
+            P::advance(&mut cursor, hash, buckets);
+            seen.push(cursor.bucket);
+        }
+        seen
+    }
+
+    #[test]
+    fn a_walk_visits_every_bucket() {
+        for seed in 0..200 {
+            let hash = Hashed { first: mix32(seed), second: mix32(!seed) };
+            for buckets in [2, 3, 5, 31, 257] {
+                let hinted = walk::<Hinted>(hash, buckets);
+                assert_eq!(hinted.len(), buckets as usize);
+                assert_eq!(hinted.iter().collect::<HashSet<_>>().len(), buckets as usize);
+                let choices = walk::<TwoChoice>(hash, buckets);
+                assert_eq!(choices.iter().collect::<HashSet<_>>().len(), buckets as usize);
+                assert_eq!((choices[0], choices[1]), (choices[2], choices[3]));
+            }
+        }
+    }
+}
