@@ -26,6 +26,8 @@
 mod backend;
 
 mod block;
+#[cfg(not(target_arch = "nvptx64"))]
+mod grid;
 pub mod hash;
 mod kernel;
 mod memory;
@@ -34,6 +36,8 @@ mod thread;
 mod tile;
 
 pub use block::{Block, Shared};
+#[cfg(not(target_arch = "nvptx64"))]
+pub use grid::Grid;
 pub use kernel::{Instance, Kernel};
 pub use memory::{Global, GlobalSlice, Order, Scope, Word, fence};
 pub use share::{Turn, share_work};

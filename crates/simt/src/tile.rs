@@ -170,28 +170,32 @@ impl<const W: u32, C: Convergence> Tile<W, C> {
         if W == 1 {
             return value;
         }
-        value.map_words(|word| backend::shuffle(self.mask(), word, rank, Self::SEGMENT))
+        let site = backend::site();
+        value.map_words(|word| backend::shuffle(site, self.mask(), word, rank, Self::SEGMENT))
     }
 
     /// The value of the lane whose rank differs in the bits of `flip`. PTX: `shfl.sync.bfly.b32`.
     #[inline(always)]
     #[track_caller]
     pub fn shuffle_xor<T: Shuffle>(self, value: T, flip: u32) -> T {
-        value.map_words(|word| backend::shuffle_xor(self.mask(), word, flip, Self::SEGMENT))
+        let site = backend::site();
+        value.map_words(|word| backend::shuffle_xor(site, self.mask(), word, flip, Self::SEGMENT))
     }
 
     /// The value of the lane `by` ranks below; the caller's own where there is none. PTX: `shfl.sync.up.b32`.
     #[inline(always)]
     #[track_caller]
     pub fn shuffle_up<T: Shuffle>(self, value: T, by: u32) -> T {
-        value.map_words(|word| backend::shuffle_up(self.mask(), word, by, (32 - W) << 8))
+        let site = backend::site();
+        value.map_words(|word| backend::shuffle_up(site, self.mask(), word, by, (32 - W) << 8))
     }
 
     /// The value of the lane `by` ranks above; the caller's own where there is none. PTX: `shfl.sync.down.b32`.
     #[inline(always)]
     #[track_caller]
     pub fn shuffle_down<T: Shuffle>(self, value: T, by: u32) -> T {
-        value.map_words(|word| backend::shuffle_down(self.mask(), word, by, Self::SEGMENT))
+        let site = backend::site();
+        value.map_words(|word| backend::shuffle_down(site, self.mask(), word, by, Self::SEGMENT))
     }
 
     /// The ranks that hold the caller's value. PTX: `match.any.sync.b32`.
@@ -205,29 +209,35 @@ impl<const W: u32, C: Convergence> Tile<W, C> {
     #[inline(always)]
     #[track_caller]
     pub fn reduce_add(self, value: u32) -> u32 {
-        self.reduce(value, backend::reduce_add, u32::wrapping_add)
+        if W == 32 {
+            return backend::reduce_add(self.mask(), value);
+        }
+        self.reduce(value, u32::wrapping_add)
     }
 
     /// The smallest (unsigned) over the tile. PTX: `redux.sync.min.u32` for a warp, else shuffles.
     #[inline(always)]
     #[track_caller]
     pub fn reduce_min(self, value: u32) -> u32 {
-        self.reduce(value, backend::reduce_min, u32::min)
+        if W == 32 {
+            return backend::reduce_min(self.mask(), value);
+        }
+        self.reduce(value, u32::min)
     }
 
     /// The largest (unsigned) over the tile. PTX: `redux.sync.max.u32` for a warp, else shuffles.
     #[inline(always)]
     #[track_caller]
     pub fn reduce_max(self, value: u32) -> u32 {
-        self.reduce(value, backend::reduce_max, u32::max)
+        if W == 32 {
+            return backend::reduce_max(self.mask(), value);
+        }
+        self.reduce(value, u32::max)
     }
 
     #[inline(always)]
     #[track_caller]
-    fn reduce(self, value: u32, warp: fn(u32, u32) -> u32, pair: fn(u32, u32) -> u32) -> u32 {
-        if W == 32 {
-            return warp(u32::MAX, value);
-        }
+    fn reduce(self, value: u32, pair: fn(u32, u32) -> u32) -> u32 {
         let (mut total, mut flip) = (value, W / 2);
         while flip > 0 {
             total = pair(total, self.shuffle_xor(total, flip));

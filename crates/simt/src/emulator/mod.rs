@@ -1,42 +1,267 @@
-//! The emulator (to come): the seam that both back ends fill.
-#![allow(missing_docs, unused_variables, clippy::missing_safety_doc)]
+//! The emulator: the back end that runs kernels on the host.
+//!
+//! This file is the seam: the functions that both back ends provide. The execution model is described in `public`.
+mod block;
+mod collective;
+mod detect;
+mod explore;
+mod failure;
+mod lane;
+mod launch;
+mod machine;
+mod memory;
+mod options;
+mod panics;
+pub mod public;
+mod worker;
+
 use crate::{Order, Scope, Word};
+use collective::{Kind, Operand, meet};
+use failure::FailureKind;
+use lane::{Lane, Site};
+use memory::atomics::Update;
+use memory::global::{self, Access};
+use memory::shared;
+use std::panic::Location;
 
-pub mod public {}
+/// The line of source that calls.
+#[inline(always)]
+#[track_caller]
+pub fn site() -> Site {
+    Location::caller()
+}
 
-pub fn thread_index() -> u32 { unimplemented!() }
-pub fn block_index() -> u32 { unimplemented!() }
-pub fn block_size() -> u32 { unimplemented!() }
-pub fn grid_size() -> u32 { unimplemented!() }
-pub fn lane() -> u32 { unimplemented!() }
-pub fn clock() -> u64 { unimplemented!() }
-pub fn timer() -> u64 { unimplemented!() }
-pub fn spin_hint() { unimplemented!() }
-pub fn trap() -> ! { unimplemented!() }
-pub fn ballot(mask: u32, vote: bool) -> u32 { unimplemented!() }
-pub fn any(mask: u32, vote: bool) -> bool { unimplemented!() }
-pub fn shuffle(mask: u32, value: u32, rank: u32, segment: u32) -> u32 { unimplemented!() }
-pub fn shuffle_xor(mask: u32, value: u32, flip: u32, segment: u32) -> u32 { unimplemented!() }
-pub fn shuffle_up(mask: u32, value: u32, by: u32, segment: u32) -> u32 { unimplemented!() }
-pub fn shuffle_down(mask: u32, value: u32, by: u32, segment: u32) -> u32 { unimplemented!() }
-pub fn match_any(mask: u32, value: u32) -> u32 { unimplemented!() }
-pub fn reduce_add(mask: u32, value: u32) -> u32 { unimplemented!() }
-pub fn reduce_min(mask: u32, value: u32) -> u32 { unimplemented!() }
-pub fn reduce_max(mask: u32, value: u32) -> u32 { unimplemented!() }
-pub fn warp_sync(mask: u32) { unimplemented!() }
-pub fn block_sync() { unimplemented!() }
-pub unsafe fn load<T: Word>(pointer: *const T, order: Order, scope: Scope) -> T { unimplemented!() }
-pub unsafe fn load_vec<T: Word, const N: usize>(pointer: *const T, order: Order, scope: Scope) -> [T; N] { unimplemented!() }
-pub unsafe fn store<T: Word>(pointer: *mut T, value: T, order: Order, scope: Scope) { unimplemented!() }
-pub unsafe fn compare_exchange<T: Word>(pointer: *mut T, current: T, new: T, order: Order, scope: Scope) -> T { unimplemented!() }
-pub unsafe fn exchange<T: Word>(pointer: *mut T, value: T, order: Order, scope: Scope) -> T { unimplemented!() }
-pub unsafe fn fetch_add<T: Word>(pointer: *mut T, value: T, order: Order, scope: Scope) -> T { unimplemented!() }
-pub unsafe fn fetch_min<T: Word>(pointer: *mut T, value: T, order: Order, scope: Scope) -> T { unimplemented!() }
-pub unsafe fn fetch_max<T: Word>(pointer: *mut T, value: T, order: Order, scope: Scope) -> T { unimplemented!() }
-pub unsafe fn fetch_or<T: Word>(pointer: *mut T, value: T, order: Order, scope: Scope) -> T { unimplemented!() }
-pub unsafe fn fetch_and<T: Word>(pointer: *mut T, value: T, order: Order, scope: Scope) -> T { unimplemented!() }
-pub fn fence(scope: Scope) { unimplemented!() }
-pub fn shared_site<const BYTES: usize>(site: usize) -> u64 { unimplemented!() }
-pub unsafe fn load_shared<T: Word>(address: u64) -> T { unimplemented!() }
-pub unsafe fn store_shared<T: Word>(address: u64, value: T) { unimplemented!() }
-pub unsafe fn fetch_add_shared(address: u64, value: u32) -> u32 { unimplemented!() }
+#[inline(always)]
+pub fn thread_index() -> u32 {
+    Lane::current().thread
+}
+
+#[inline(always)]
+pub fn block_index() -> u32 {
+    Lane::current().block_index
+}
+
+#[inline(always)]
+pub fn block_size() -> u32 {
+    Lane::current().block_size
+}
+
+#[inline(always)]
+pub fn grid_size() -> u32 {
+    Lane::current().grid_size
+}
+
+#[inline(always)]
+pub fn lane() -> u32 {
+    Lane::current().lane
+}
+
+pub fn clock() -> u64 {
+    let worker = Lane::current().worker();
+    worker.explorer().map_or_else(|| worker.steps(), explore::Explorer::steps)
+}
+
+pub fn timer() -> u64 {
+    Lane::current().worker().run.world.tick()
+}
+
+#[track_caller]
+pub fn spin_hint() {
+    let lane = Lane::current();
+    match lane.explorer() {
+        None => lane.spin(site()),
+        Some(explorer) => explorer.spin(lane, site()),
+    }
+}
+
+#[track_caller]
+pub fn trap() -> ! {
+    Lane::current().fail(FailureKind::Trap, site(), None)
+}
+
+macro_rules! collectives {
+    ($($name:ident($value:ident: $type:ty) -> $result:ty = $kind:ident;)*) => {$(
+        #[inline(always)]
+        #[track_caller]
+        pub fn $name(mask: u32, $value: $type) -> $result {
+            meet(Kind::$kind, mask, Operand { value: $value.into(), ..Operand::default() }, site())
+        }
+    )*};
+}
+
+collectives! {
+    ballot(vote: bool) -> u32 = Ballot;
+    match_any(value: u32) -> u32 = MatchAny;
+    reduce_add(value: u32) -> u32 = ReduceAdd;
+    reduce_min(value: u32) -> u32 = ReduceMin;
+    reduce_max(value: u32) -> u32 = ReduceMax;
+}
+
+macro_rules! shuffles {
+    ($($name:ident = $kind:ident;)*) => {$(
+        #[inline(always)]
+        pub fn $name(site: Site, mask: u32, value: u32, select: u32, segment: u32) -> u32 {
+            meet(Kind::$kind, mask, Operand { value, select, segment }, site)
+        }
+    )*};
+}
+
+shuffles! {
+    shuffle = ShuffleIdx;
+    shuffle_xor = ShuffleXor;
+    shuffle_up = ShuffleUp;
+    shuffle_down = ShuffleDown;
+}
+
+#[inline(always)]
+#[track_caller]
+pub fn any(mask: u32, vote: bool) -> bool {
+    meet(Kind::Any, mask, Operand { value: vote.into(), ..Operand::default() }, site()) != 0
+}
+
+#[inline(always)]
+#[track_caller]
+pub fn warp_sync(mask: u32) {
+    meet(Kind::Sync, mask, Operand::default(), site());
+}
+
+#[inline(always)]
+#[track_caller]
+pub fn block_sync() {
+    let lane = Lane::current();
+    lane.block().barrier(lane, site());
+}
+
+#[inline(always)]
+#[track_caller]
+fn access<T: Word>(pointer: *const T, order: Order, scope: Scope) -> Access {
+    Access { address: pointer as usize, bytes: size_of::<T>(), order, scope, site: site() }
+}
+
+/// Reads a word.
+///
+/// # Safety
+/// - `pointer` is valid for reads, and a weak read does not race.
+#[inline(always)]
+#[track_caller]
+pub unsafe fn load<T: Word>(pointer: *const T, order: Order, scope: Scope) -> T {
+    // SAFETY: the caller's.
+    T::narrow(unsafe { global::load(access(pointer, order, scope)) })
+}
+
+/// Reads `N` neighbouring words, each by an access of its own.
+///
+/// # Safety
+/// - `pointer` is valid for reads of `N` words, aligned to them all, and weak reads do not race.
+#[inline(always)]
+#[track_caller]
+pub unsafe fn load_vec<T: Word, const N: usize>(pointer: *const T, order: Order, scope: Scope) -> [T; N] {
+    let first = access(pointer, order, scope);
+    if first.address % (N * first.bytes) != 0 {
+        let kind = FailureKind::Misaligned { address: first.address, bytes: N * first.bytes };
+        Lane::current().fail(kind, first.site, None);
+    }
+    std::array::from_fn(|i| {
+        // SAFETY: the caller's.
+        T::narrow(unsafe { global::load(Access { address: first.address + i * first.bytes, ..first }) })
+    })
+}
+
+/// Writes a word.
+///
+/// # Safety
+/// - `pointer` is valid for writes, and a weak write does not race.
+#[inline(always)]
+#[track_caller]
+pub unsafe fn store<T: Word>(pointer: *mut T, value: T, order: Order, scope: Scope) {
+    // SAFETY: the caller's.
+    unsafe { global::store(access(pointer, order, scope), value.widen()) }
+}
+
+/// Writes `new` where `current` stands; gives what stood there.
+///
+/// # Safety
+/// - `pointer` is valid for reads and writes.
+#[inline(always)]
+#[track_caller]
+pub unsafe fn compare_exchange<T: Word>(
+    pointer: *mut T,
+    current: T,
+    new: T,
+    order: Order,
+    scope: Scope,
+) -> T {
+    // SAFETY: the caller's.
+    T::narrow(unsafe {
+        global::compare_exchange(access(pointer, order, scope), current.widen(), new.widen())
+    })
+}
+
+macro_rules! updates {
+    ($($name:ident = $update:ident;)*) => {$(
+        /// One read-modify-write; gives what stood there.
+        ///
+        /// # Safety
+        /// - `pointer` is valid for reads and writes.
+        #[inline(always)]
+        #[track_caller]
+        pub unsafe fn $name<T: Word>(pointer: *mut T, value: T, order: Order, scope: Scope) -> T {
+            // SAFETY: the caller's.
+            T::narrow(unsafe { global::update(access(pointer, order, scope), Update::$update, value.widen()) })
+        }
+    )*};
+}
+
+updates! {
+    exchange = Exchange;
+    fetch_add = Add;
+    fetch_min = Min;
+    fetch_max = Max;
+    fetch_or = Or;
+    fetch_and = And;
+}
+
+#[inline(always)]
+#[track_caller]
+pub fn fence(scope: Scope) {
+    global::fence(scope, site());
+}
+
+/// The address of the array that a line of source declares in the memory of the calling lane's block.
+#[track_caller]
+pub fn shared_site<const BYTES: usize>(function: usize) -> u64 {
+    shared::site(function, BYTES, site())
+}
+
+/// Reads an element.
+///
+/// # Safety
+/// - `address` lies in an array of `shared_site`, aligned for `T`.
+#[inline(always)]
+#[track_caller]
+pub unsafe fn load_shared<T: Word>(address: u64) -> T {
+    // SAFETY: the caller's.
+    T::narrow(unsafe { shared::load(address, size_of::<T>(), site()) })
+}
+
+/// Writes an element.
+///
+/// # Safety
+/// - As for `load_shared`.
+#[inline(always)]
+#[track_caller]
+pub unsafe fn store_shared<T: Word>(address: u64, value: T) {
+    // SAFETY: the caller's.
+    unsafe { shared::store(address, size_of::<T>(), value.widen(), site()) }
+}
+
+/// Adds to an element; gives what stood there.
+///
+/// # Safety
+/// - As for `load_shared`.
+#[inline(always)]
+#[track_caller]
+pub unsafe fn fetch_add_shared(address: u64, value: u32) -> u32 {
+    // SAFETY: the caller's.
+    unsafe { shared::fetch_add(address, value, site()) }
+}

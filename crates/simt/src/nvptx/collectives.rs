@@ -25,6 +25,15 @@ unsafe extern "C" {
     fn bar_warp_sync(mask: u32);
 }
 
+/// The line of source that a shuffle stands on. Nothing here; the emulator's reports name it.
+#[derive(Clone, Copy)]
+pub struct Site;
+
+#[inline(always)]
+pub fn site() -> Site {
+    Site
+}
+
 macro_rules! collective {
     ($($name:ident($($argument:ident: $type:ty),*) $(-> $result:ty)? = $intrinsic:ident($($passed:ident),*);)*) => {$(
         #[inline(always)]
@@ -38,10 +47,10 @@ macro_rules! collective {
 collective! {
     ballot(mask: u32, vote: bool) -> u32 = vote_ballot(mask, vote);
     any(mask: u32, vote: bool) -> bool = vote_any(mask, vote);
-    shuffle(mask: u32, value: u32, rank: u32, segment: u32) -> u32 = shfl_idx(mask, value, rank, segment);
-    shuffle_xor(mask: u32, value: u32, flip: u32, segment: u32) -> u32 = shfl_bfly(mask, value, flip, segment);
-    shuffle_up(mask: u32, value: u32, by: u32, segment: u32) -> u32 = shfl_up(mask, value, by, segment);
-    shuffle_down(mask: u32, value: u32, by: u32, segment: u32) -> u32 = shfl_down(mask, value, by, segment);
+    shuffle(_site: Site, mask: u32, value: u32, rank: u32, segment: u32) -> u32 = shfl_idx(mask, value, rank, segment);
+    shuffle_xor(_site: Site, mask: u32, value: u32, flip: u32, segment: u32) -> u32 = shfl_bfly(mask, value, flip, segment);
+    shuffle_up(_site: Site, mask: u32, value: u32, by: u32, segment: u32) -> u32 = shfl_up(mask, value, by, segment);
+    shuffle_down(_site: Site, mask: u32, value: u32, by: u32, segment: u32) -> u32 = shfl_down(mask, value, by, segment);
     match_any(mask: u32, value: u32) -> u32 = match_any_i32(mask, value);
     reduce_add(mask: u32, value: u32) -> u32 = redux_add(value, mask);
     reduce_min(mask: u32, value: u32) -> u32 = redux_min(value, mask);

@@ -243,7 +243,13 @@ macro_rules! cas_b128 {
 /// # Safety
 /// - `pointer` is valid for reads and writes.
 #[inline(always)]
-pub unsafe fn compare_exchange<T: Word>(pointer: *mut T, current: T, new: T, order: Order, scope: Scope) -> T {
+pub unsafe fn compare_exchange<T: Word>(
+    pointer: *mut T,
+    current: T,
+    new: T,
+    order: Order,
+    scope: Scope,
+) -> T {
     let (current, new) = (current.widen(), new.widen());
     // SAFETY: one atomic of as many bytes as `T` has, at a pointer that the caller vouches for.
     unsafe {

@@ -29,7 +29,9 @@ pub unsafe fn load_shared<T: Word>(address: u64) -> T {
                 let word: u32;
                 match size_of::<T>() {
                     1 => asm!("ld.shared.u8 {}, [{}];", out(reg32) word, in(reg64) address, options(nostack)),
-                    _ => asm!("ld.shared.b32 {}, [{}];", out(reg32) word, in(reg64) address, options(nostack)),
+                    _ => {
+                        asm!("ld.shared.b32 {}, [{}];", out(reg32) word, in(reg64) address, options(nostack))
+                    }
                 }
                 T::narrow(word as u128)
             }
@@ -63,7 +65,9 @@ pub unsafe fn store_shared<T: Word>(address: u64, value: T) {
             1 => asm!("st.shared.u8 [{}], {};", in(reg64) address, in(reg32) low as u32, options(nostack)),
             4 => asm!("st.shared.b32 [{}], {};", in(reg64) address, in(reg32) low as u32, options(nostack)),
             8 => asm!("st.shared.b64 [{}], {};", in(reg64) address, in(reg64) low, options(nostack)),
-            _ => asm!("st.shared.v2.b64 [{}], {{{}, {}}};", in(reg64) address, in(reg64) low, in(reg64) high, options(nostack)),
+            _ => {
+                asm!("st.shared.v2.b64 [{}], {{{}, {}}};", in(reg64) address, in(reg64) low, in(reg64) high, options(nostack))
+            }
         }
     }
 }

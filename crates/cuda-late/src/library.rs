@@ -1,0 +1,96 @@
+//! Finding the driver's library and its functions.
+use crate::trampoline;
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::sync::OnceLock;
+
+/// The environment variable that names the library to load instead of `libcuda.so.1`.
+pub const PATH_VARIABLE: &str = "PHALANX_LIBCUDA";
+
+unsafe extern "C" {
+    fn dlopen(path: *const c_char, flags: c_int) -> *mut c_void;
+    fn dlsym(library: *mut c_void, symbol: *const c_char) -> *mut c_void;
+    fn dlerror() -> *const c_char;
+}
+
+const RTLD_NOW: c_int = 2;
+
+/// The driver's library, loaded. It stays loaded until the process ends.
+#[derive(Debug)]
+pub struct Library {
+    handle: *mut c_void,
+    path: String,
+}
+
+// SAFETY: the handle is only passed to `dlsym`, which any thread may call at any time.
+unsafe impl Send for Library {}
+// SAFETY: as for `Send`.
+unsafe impl Sync for Library {}
+
+impl Library {
+    fn open(path: &str) -> Result<Self, String> {
+        let name = CString::new(path).map_err(|_| format!("{path:?}: the name holds a zero byte"))?;
+        // SAFETY: `name` is a C string. Loading runs the library's constructors, which is what its user asks for.
+        let handle = unsafe { dlopen(name.as_ptr(), RTLD_NOW) };
+        if handle.is_null() { Err(last_error()) } else { Ok(Self { handle, path: path.to_owned() }) }
+    }
+
+    /// What was given to the dynamic loader: a path, or a name that it searched for.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    pub(crate) fn symbol(&self, name: &CStr) -> Option<*mut c_void> {
+        // SAFETY: the handle is that of a loaded library, which is never closed.
+        let address = unsafe { dlsym(self.handle, name.as_ptr()) };
+        (!address.is_null()).then_some(address)
+    }
+}
+
+fn last_error() -> String {
+    // SAFETY: takes nothing; the text, if any, lives until this thread's next call of the dynamic loader.
+    let text = unsafe { dlerror() };
+    if text.is_null() {
+        return "the dynamic loader gave no reason".to_owned();
+    }
+    // SAFETY: not null, so a C string, copied before the next call.
+    unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
+}
+
+/// Why there is no driver: what the dynamic loader said of each name that was tried.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NotFound {
+    reasons: Vec<String>,
+}
+
+impl std::fmt::Display for NotFound {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.reasons.join("; "))
+    }
+}
+
+impl std::error::Error for NotFound {}
+
+/// The driver's library, looked for on the first call of this function or of any function of the driver.
+///
+/// # Errors
+/// [`NotFound`] where it cannot be loaded. The answer never changes in a process.
+pub fn library() -> Result<&'static Library, &'static NotFound> {
+    static LIBRARY: OnceLock<Result<Library, NotFound>> = OnceLock::new();
+    trampoline::link();
+    LIBRARY.get_or_init(find).as_ref()
+}
+
+fn find() -> Result<Library, NotFound> {
+    let candidates = match std::env::var(PATH_VARIABLE) {
+        Ok(path) => vec![path],
+        Err(_) => vec!["libcuda.so.1".to_owned(), "libcuda.so".to_owned()],
+    };
+    let mut reasons = Vec::new();
+    for path in candidates {
+        match Library::open(&path) {
+            Ok(library) => return Ok(library),
+            Err(reason) => reasons.push(reason),
+        }
+    }
+    Err(NotFound { reasons })
+}

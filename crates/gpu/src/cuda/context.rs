@@ -1,0 +1,100 @@
+//! A device's primary context, shared by all that lives in it.
+use super::driver::{self, Code, describe, failed};
+use super::kernels::Kernels;
+use crate::machine::Facts;
+use crate::{Error, LaunchName, Result};
+use cust::context::CurrentContext;
+use cust::device::{Device, DeviceAttribute};
+use cust::error::CudaResult;
+use std::sync::{Mutex, PoisonError};
+
+/// The context, what is known of its device, and the kernels that were loaded into it.
+#[derive(Debug)]
+pub struct Context {
+    pub facts: Facts,
+    pub kernels: Kernels,
+    /// The launch that is to blame, or close to it, when the context is lost.
+    last_launch: Mutex<Option<LaunchName>>,
+    /// After `kernels`, which are unloaded before the context is released.
+    primary: cust::context::Context,
+}
+
+impl Context {
+    pub fn open(ordinal: u32) -> Result<Self> {
+        let device = driver::device(ordinal)?;
+        let facts = facts(ordinal, device)?;
+        let primary =
+            cust::context::Context::new(device).map_err(|error| failed("cuDevicePrimaryCtxRetain", error))?;
+        tracing::debug!(
+            device = facts.name,
+            driver = facts.driver,
+            arch = facts.arch,
+            "opened a CUDA device"
+        );
+        Ok(Self { facts, kernels: Kernels::default(), last_launch: Mutex::new(None), primary })
+    }
+
+    /// Makes the context the calling thread's current one. Always asked of the driver, which takes tens of nanoseconds: a
+    /// record of our own would be wrong once another library of the program changes it.
+    pub fn bind(&self) -> Result<()> {
+        self.check_cust("cuCtxSetCurrent", CurrentContext::set_current(&self.primary))
+    }
+
+    pub fn check_cust<T>(&self, call: &'static str, answer: CudaResult<T>) -> Result<T> {
+        answer.map_err(|error| self.error(call, error as Code))
+    }
+
+    pub fn check(&self, call: &'static str, code: Code) -> Result<()> {
+        if code == 0 { Ok(()) } else { Err(self.error(call, code)) }
+    }
+
+    pub fn error(&self, call: &'static str, code: Code) -> Error {
+        if !driver::is_fatal(code) {
+            return Error::Driver { call, cause: describe(code) };
+        }
+        let last = *self.last_launch.lock().unwrap_or_else(PoisonError::into_inner);
+        Error::DeviceLost {
+            device: self.facts.name.clone(),
+            cause: describe(code),
+            last: last.map_or("none".to_owned(), |launch| launch.to_string()),
+        }
+    }
+
+    pub fn note_launch(&self, launch: LaunchName) {
+        *self.last_launch.lock().unwrap_or_else(PoisonError::into_inner) = Some(launch);
+    }
+
+    /// Waits for all streams.
+    pub fn synchronize(&self) -> Result<()> {
+        self.bind()?;
+        self.check_cust("cuCtxSynchronize", CurrentContext::synchronize())
+    }
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        // Unloading the kernels, which follows, needs the context to be current. Where it is lost there is nothing to do.
+        if let Err(error) = self.bind() {
+            tracing::debug!(%error, "a context is dropped that cannot be made current");
+        }
+        self.kernels.unload();
+    }
+}
+
+fn facts(ordinal: u32, device: Device) -> Result<Facts> {
+    let attribute = |attribute| {
+        let value = device.get_attribute(attribute).map_err(|error| failed("cuDeviceGetAttribute", error))?;
+        Ok::<u32, Error>(u32::try_from(value).unwrap_or(0))
+    };
+    let major = attribute(DeviceAttribute::ComputeCapabilityMajor)?;
+    let minor = attribute(DeviceAttribute::ComputeCapabilityMinor)?;
+    let arch = 10 * major + minor;
+    Ok(Facts {
+        name: device.name().map_err(|error| failed("cuDeviceGetName", error))?,
+        driver: driver::version(),
+        ordinal,
+        multiprocessors: attribute(DeviceAttribute::MultiprocessorCount)?,
+        arch,
+        cas128: arch >= 90,
+    })
+}

@@ -1,0 +1,128 @@
+//! The driver as a whole: starting it, its version, and what its codes mean.
+use crate::{Error, Result};
+use cust::device::Device;
+use cust::error::CudaError;
+use cust::sys;
+use std::ffi::{CStr, c_char};
+use std::ptr::null;
+
+/// What the driver answered. A plain number: drivers answer codes that `cust`'s enums have no name for.
+pub type Code = u32;
+
+pub const OUT_OF_MEMORY: Code = 2;
+pub const NOT_READY: Code = 600;
+const NO_DEVICE: Code = 100;
+
+/// Starts the driver; done again, it does nothing.
+pub fn start() -> Result<()> {
+    let library = cuda_late::library().map_err(|reason| Error::NoDriver { reason: reason.to_string() })?;
+    // SAFETY: takes no pointers.
+    let code = unsafe { sys::cuInit(0) } as Code;
+    match code {
+        0 => Ok(()),
+        NO_DEVICE => {
+            let reason = format!("{} is there and sees no GPU", library.path());
+            Err(Error::NoDriver { reason })
+        }
+        code => Err(Error::NoDriver { reason: format!("cuInit of {}: {}", library.path(), describe(code)) }),
+    }
+}
+
+/// The device of an ordinal.
+pub fn device(ordinal: u32) -> Result<Device> {
+    start()?;
+    let found = Device::num_devices().map_err(|error| failed("cuDeviceGetCount", error))?;
+    if ordinal >= found {
+        return Err(Error::NoSuchDevice { asked: ordinal, found });
+    }
+    Device::get_device(ordinal).map_err(|error| failed("cuDeviceGet", error))
+}
+
+/// `cust`'s error as one of ours.
+pub fn failed(call: &'static str, error: CudaError) -> Error {
+    Error::Driver { call, cause: describe(error as Code) }
+}
+
+/// A code's name, number and meaning, as the driver gives them.
+pub fn describe(code: Code) -> String {
+    let name = text(code, sys::cuGetErrorName).unwrap_or_else(|| "CUDA error".to_owned());
+    let meaning = text(code, sys::cuGetErrorString).unwrap_or_else(|| "no explanation".to_owned());
+    format!("{name} ({code}): {meaning}")
+}
+
+type Lookup = unsafe extern "C" fn(sys::CUresult, *mut *const c_char) -> sys::CUresult;
+type PlainLookup = unsafe extern "C" fn(Code, *mut *const c_char) -> Code;
+
+fn text(code: Code, lookup: Lookup) -> Option<String> {
+    // SAFETY: `CUresult` is a 32-bit integer for C; as an integer here it may have any value.
+    let lookup = unsafe { std::mem::transmute::<Lookup, PlainLookup>(lookup) };
+    let mut text = null();
+    // SAFETY: the driver sets the pointer to a text of its own that stays, or leaves it or sets it to null.
+    let answer = unsafe { lookup(code, &mut text) };
+    if answer != 0 || text.is_null() {
+        return None;
+    }
+    // SAFETY: not null, so a C string that stays.
+    Some(unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
+}
+
+/// The kernel driver's version, such as `580.159.04`; where the system does not tell, the version of CUDA that it supports.
+pub fn version() -> String {
+    let read = |path| std::fs::read_to_string(path).ok();
+    read("/sys/module/nvidia/version")
+        .and_then(|text| first_version(&text))
+        .or_else(|| read("/proc/driver/nvidia/version").and_then(|text| first_version(&text)))
+        .unwrap_or_else(cuda_version)
+}
+
+/// The first word of digits and dots.
+fn first_version(text: &str) -> Option<String> {
+    let is_version = |word: &&str| {
+        word.contains('.')
+            && word.split('.').all(|part| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit()))
+    };
+    text.split_whitespace().find(is_version).map(str::to_owned)
+}
+
+fn cuda_version() -> String {
+    match cust::CudaApiVersion::get() {
+        Ok(version) => format!("CUDA {}.{}", version.major(), version.minor()),
+        Err(_) => "unknown".to_owned(),
+    }
+}
+
+/// Whether a code says that the context is beyond use.
+pub fn is_fatal(code: Code) -> bool {
+    // Uncorrectable errors of memory and links; illegal address, timeout; a destroyed context; a failed assertion; the
+    // errors of running kernels (stack, instruction, alignment, address space, program counter, failed launch); and
+    // those that newer drivers added to them.
+    matches!(code, 214 | 220 | 226 | 700 | 702 | 709 | 710 | 714..=719 | 721)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_found_in_what_the_system_says() {
+        let closed = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.159.04  Tue May 27 2025\nGCC version: 12.2.0";
+        let open = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.65.06  Release Build";
+        assert_eq!(first_version(closed).as_deref(), Some("580.159.04"));
+        assert_eq!(first_version(open).as_deref(), Some("580.65.06"));
+        assert_eq!(first_version("580.159.04\n").as_deref(), Some("580.159.04"));
+        assert_eq!(first_version("none. here"), None);
+    }
+
+    #[test]
+    fn codes_are_described_without_a_driver_and_with_unknown_numbers() {
+        for code in [NO_DEVICE, 999, 12345, u32::MAX] {
+            assert!(describe(code).contains(&code.to_string()));
+        }
+    }
+
+    #[test]
+    fn traps_are_fatal_and_lack_of_memory_is_not() {
+        assert!(is_fatal(719) && is_fatal(700));
+        assert!(!is_fatal(OUT_OF_MEMORY) && !is_fatal(NOT_READY) && !is_fatal(701));
+    }
+}

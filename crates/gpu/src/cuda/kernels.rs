@@ -1,0 +1,294 @@
+//! Kernels, each compiled by the driver when it is first needed, as a module of its own.
+use super::context::Context;
+use super::driver::{Code, describe};
+use crate::launch::KernelId;
+use crate::{Error, Grid, LaunchName, Program, Result, ptx};
+use cust::sys;
+use std::collections::{BTreeMap, HashMap};
+use std::ffi::{CStr, CString, c_void};
+use std::ptr::null_mut;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+/// Bytes kept of each of the compiler's logs.
+const LOG: usize = 16 << 10;
+
+/// The programs that a device knows, and the kernels that were loaded from them.
+#[derive(Debug, Default)]
+pub struct Kernels {
+    programs: RwLock<BTreeMap<&'static str, Known>>,
+    loaded: RwLock<HashMap<KernelId, Slot>>,
+    compiling: Mutex<Duration>,
+}
+
+/// A kernel's place. Its lock is held while the kernel is compiled, so that others may be meanwhile.
+type Slot = Arc<Mutex<Option<Loaded>>>;
+
+/// A program, and the statements of the text that suits the device, found on first use.
+#[derive(Debug, Clone)]
+struct Known {
+    program: &'static Program,
+    text: Arc<Mutex<Option<Arc<ptx::Module<'static>>>>>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Loaded {
+    module: sys::CUmodule,
+    function: Function,
+}
+
+/// A kernel that can be launched as long as its context lives.
+#[derive(Debug, Clone, Copy)]
+pub struct Function(pub sys::CUfunction);
+
+// SAFETY: the driver's handles may be used by any thread.
+unsafe impl Send for Loaded {}
+// SAFETY: as above.
+unsafe impl Send for Function {}
+
+impl Kernels {
+    pub fn add(&self, program: &'static Program) {
+        let mut programs = self.programs.write().unwrap_or_else(PoisonError::into_inner);
+        programs.entry(program.name).or_insert_with(|| Known { program, text: Arc::default() });
+    }
+
+    pub fn jit_ms(&self) -> f64 {
+        self.compiling.lock().unwrap_or_else(PoisonError::into_inner).as_secs_f64() * 1e3
+    }
+
+    /// The function of a kernel whose struct has `bytes` bytes, compiled if it is not yet. `context`, to which this belongs, is
+    /// current.
+    pub fn function(&self, context: &Context, launch: LaunchName, bytes: usize) -> Result<Function> {
+        let slot = self.slot(launch.kernel);
+        let mut loaded = slot.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(loaded) = *loaded {
+            return Ok(loaded.function);
+        }
+        let start = Instant::now();
+        let result = self.load(context, launch, bytes);
+        *self.compiling.lock().unwrap_or_else(PoisonError::into_inner) += start.elapsed();
+        Ok(loaded.insert(result?).function)
+    }
+
+    fn slot(&self, kernel: KernelId) -> Slot {
+        let loaded = self.loaded.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(slot) = loaded.get(&kernel) {
+            return slot.clone();
+        }
+        drop(loaded);
+        self.loaded.write().unwrap_or_else(PoisonError::into_inner).entry(kernel).or_default().clone()
+    }
+
+    fn load(&self, context: &Context, launch: LaunchName, bytes: usize) -> Result<Loaded> {
+        let (known, arch, text) = self.text(launch, context.facts.arch)?;
+        let symbol = launch.symbol();
+        let module = known.module(text);
+        let entry = module.cut(&symbol).ok_or_else(|| unknown(launch, arch, &module))?;
+        check_arguments(launch, bytes, &entry.parameters)?;
+        let module = compile(context, launch, &entry.text)?;
+        let function = function(context, module, &symbol)?;
+        Ok(Loaded { module, function })
+    }
+
+    /// The program of a kernel, and its text for the device.
+    fn text(&self, launch: LaunchName, arch: u32) -> Result<(Known, u32, &'static str)> {
+        let program = launch.kernel.program;
+        let programs = self.programs.read().unwrap_or_else(PoisonError::into_inner);
+        let Some(known) = programs.get(program) else {
+            let names: Vec<_> = programs.keys().copied().collect();
+            let known = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+            return Err(Error::UnknownProgram { launch, program, known });
+        };
+        let (built, text) = known.program.best(arch).ok_or_else(|| {
+            let built: Vec<_> = known.program.ptx.iter().map(|(arch, _)| format!("sm_{arch}")).collect();
+            let available = if built.is_empty() { "no architecture".to_owned() } else { built.join(", ") };
+            Error::NoPtx { launch, program, arch, available }
+        })?;
+        Ok((known.clone(), built, text))
+    }
+
+    /// Unloads all kernels. The context is current, and nothing is launched any more.
+    pub fn unload(&mut self) {
+        let loaded = self.loaded.get_mut().unwrap_or_else(PoisonError::into_inner);
+        for slot in std::mem::take(loaded).into_values() {
+            let Some(loaded) = slot.lock().unwrap_or_else(PoisonError::into_inner).take() else { continue };
+            // SAFETY: loaded into the current context and not used again.
+            let code = unsafe { sys::cuModuleUnload(loaded.module) } as Code;
+            if code != 0 {
+                tracing::debug!(cause = describe(code), "cuModuleUnload");
+            }
+        }
+    }
+}
+
+impl Known {
+    fn module(&self, text: &'static str) -> Arc<ptx::Module<'static>> {
+        let mut module = self.text.lock().unwrap_or_else(PoisonError::into_inner);
+        module.get_or_insert_with(|| Arc::new(ptx::Module::new(text))).clone()
+    }
+}
+
+/// The error for a symbol that the text does not hold, with those that share the kernel's name.
+fn unknown(launch: LaunchName, arch: u32, module: &ptx::Module<'_>) -> Error {
+    let names = module.entries().filter(|entry| entry.split("__").next() == Some(launch.kernel.name));
+    let instances: Vec<_> = names.collect();
+    let similar = match instances.as_slice() {
+        [] => format!(" among its {}", module.entries().count()),
+        instances => format!(" (it has {})", instances.join(", ")),
+    };
+    Error::UnknownKernel { launch, program: launch.kernel.program, arch, similar }
+}
+
+/// The kernel's struct is its one parameter; a kernel without arguments may have none.
+fn check_arguments(launch: LaunchName, host: usize, parameters: &[usize]) -> Result<()> {
+    let same = parameters == [host] || (parameters.is_empty() && host == 0);
+    if same { Ok(()) } else { Err(Error::Arguments { launch, host, device: parameters.to_vec() }) }
+}
+
+/// The compiler's two logs.
+struct Logs {
+    errors: Vec<u8>,
+    information: Vec<u8>,
+}
+
+impl Logs {
+    fn text(log: &[u8]) -> String {
+        let text = CStr::from_bytes_until_nul(log).map(CStr::to_bytes).unwrap_or(log);
+        String::from_utf8_lossy(text).trim().to_owned()
+    }
+}
+
+fn compile(context: &Context, launch: LaunchName, text: &str) -> Result<sys::CUmodule> {
+    let start = Instant::now();
+    let image = CString::new(text)
+        .map_err(|_| refused(launch, "the text holds a zero byte".to_owned(), String::new()))?;
+    let mut logs = Logs { errors: vec![0; LOG], information: vec![0; LOG] };
+    let (module, code) = load_data(&image, &mut logs);
+    let (errors, information) = (Logs::text(&logs.errors), Logs::text(&logs.information));
+    let ms = start.elapsed().as_secs_f64() * 1e3;
+    tracing::debug!(kernel = launch.symbol(), ms, code, information, "compiled");
+    match code {
+        0 => Ok(module),
+        code if super::driver::is_fatal(code) => Err(context.error("cuModuleLoadDataEx", code)),
+        code => Err(refused(launch, describe(code), format!("{errors}\n{information}"))),
+    }
+}
+
+fn refused(launch: LaunchName, cause: String, log: String) -> Error {
+    Error::Jit { launch, cause, log: log.trim().to_owned() }
+}
+
+/// Calls the driver's compiler. It takes small values of options in place of pointers.
+fn load_data(image: &CStr, logs: &mut Logs) -> (sys::CUmodule, Code) {
+    use sys::CUjit_option::{
+        CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, CU_JIT_INFO_LOG_BUFFER,
+        CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, CU_JIT_LOG_VERBOSE,
+    };
+    let size = std::ptr::without_provenance_mut(LOG);
+    let mut options: [(sys::CUjit_option, *mut c_void); 5] = [
+        (CU_JIT_ERROR_LOG_BUFFER, logs.errors.as_mut_ptr().cast()),
+        (CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, size),
+        (CU_JIT_INFO_LOG_BUFFER, logs.information.as_mut_ptr().cast()),
+        (CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, size),
+        (CU_JIT_LOG_VERBOSE, std::ptr::without_provenance_mut(1)),
+    ];
+    let mut names = options.map(|(name, _)| name);
+    let mut values = options.each_mut().map(|(_, value)| *value);
+    let mut module = null_mut();
+    let count = names.len() as u32;
+    // SAFETY: the image is a C string, both arrays have `count` elements, the logs have the sizes given.
+    let code = unsafe {
+        let (names, values) = (names.as_mut_ptr(), values.as_mut_ptr());
+        sys::cuModuleLoadDataEx(&mut module, image.as_ptr().cast(), count, names, values)
+    };
+    (module, code as Code)
+}
+
+fn function(context: &Context, module: sys::CUmodule, symbol: &str) -> Result<Function> {
+    let mut function = null_mut();
+    let name = CString::new(symbol).unwrap_or_default();
+    // SAFETY: the module was just loaded into the current context; `name` is a C string.
+    let code = unsafe { sys::cuModuleGetFunction(&mut function, module, name.as_ptr()) };
+    context.check("cuModuleGetFunction", code as Code)?;
+    Ok(Function(function))
+}
+
+impl Function {
+    /// Blocks of `threads` threads that one multiprocessor runs side by side. The context is current.
+    pub fn resident_blocks(self, context: &Context, threads: u32) -> Result<u32> {
+        let mut blocks = 0;
+        // SAFETY: the function is of the current context.
+        let code = unsafe {
+            sys::cuOccupancyMaxActiveBlocksPerMultiprocessor(&mut blocks, self.0, threads.cast_signed(), 0)
+        };
+        context.check("cuOccupancyMaxActiveBlocksPerMultiprocessor", code as Code)?;
+        Ok(u32::try_from(blocks).unwrap_or(0))
+    }
+
+    fn attribute(self, attribute: sys::CUfunction_attribute) -> i32 {
+        let mut value = 0;
+        // SAFETY: the function is of the current context; where the call fails the value stays.
+        unsafe { sys::cuFuncGetAttribute(&mut value, attribute, self.0) };
+        value
+    }
+
+    /// What may be wrong with a launch that the driver refused.
+    pub fn hint(self, grid: Grid) -> String {
+        use sys::CUfunction_attribute::{
+            CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, CU_FUNC_ATTRIBUTE_NUM_REGS,
+        };
+        let most = self.attribute(CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
+        let registers = self.attribute(CU_FUNC_ATTRIBUTE_NUM_REGS);
+        if i64::from(grid.threads) > i64::from(most) {
+            format!("; with its {registers} registers a thread it runs in blocks of at most {most}")
+        } else {
+            String::new()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn launch(name: &'static str, instance: Option<&'static str>) -> LaunchName {
+        LaunchName { kernel: KernelId { program: "p", name, instance }, grid: Grid::new(1, 32) }
+    }
+
+    #[test]
+    fn the_struct_is_the_one_parameter() {
+        let launch = launch("fill", None);
+        assert!(check_arguments(launch, 24, &[24]).is_ok());
+        assert!(check_arguments(launch, 0, &[]).is_ok());
+        for (host, parameters) in [(24, vec![16]), (24, vec![8, 16]), (24, vec![]), (0, vec![4])] {
+            let error = check_arguments(launch, host, &parameters).unwrap_err().to_string();
+            assert!(
+                error.contains("kernel `fill` on 1 blocks of 32 threads") && error.contains("build it anew"),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn unknown_kernels_are_named_with_their_instances() {
+        let module = ptx::Module::new(".visible .entry get__line() { }\n.visible .entry fill() { }");
+        let error = unknown(launch("get", Some("wide")), 90, &module).to_string();
+        assert!(error.contains("`get__wide`") && error.contains("it has get__line"), "{error}");
+        let error = unknown(launch("other", None), 90, &module).to_string();
+        assert!(error.contains("among its 2"), "{error}");
+    }
+
+    #[test]
+    fn programs_are_looked_up_by_name_and_architecture() {
+        static PROGRAM: Program = Program { name: "p", ptx: &[(80, "eighty")] };
+        let kernels = Kernels::default();
+        let error = kernels.text(launch("fill", None), 90).unwrap_err().to_string();
+        assert!(error.contains("knows no program `p`") && error.contains("add_program"), "{error}");
+        kernels.add(&PROGRAM);
+        kernels.add(&PROGRAM);
+        let (_, arch, text) = kernels.text(launch("fill", None), 90).unwrap();
+        assert_eq!((arch, text), (80, "eighty"));
+        let error = kernels.text(launch("fill", None), 75).unwrap_err().to_string();
+        assert!(error.contains("sm_80") && error.contains("sm_75"), "{error}");
+    }
+}

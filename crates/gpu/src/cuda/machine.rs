@@ -1,0 +1,226 @@
+//! The device.
+use super::context::Context;
+use super::driver::{Code, OUT_OF_MEMORY, describe};
+use super::queue::Queue;
+use crate::launch::KernelId;
+use crate::machine::{self, Block, Facts};
+use crate::{Error, Grid, LaunchName, Program, Result, Tier};
+use cust::sys;
+use simt::emulator::Emulator;
+use std::ptr::null_mut;
+use std::sync::Arc;
+
+/// A device: its context.
+#[derive(Debug)]
+pub struct Machine {
+    context: Arc<Context>,
+}
+
+/// An address as the driver counts them.
+pub fn address(pointer: *const u8) -> sys::CUdeviceptr {
+    pointer.expose_provenance() as sys::CUdeviceptr
+}
+
+fn pointer(address: sys::CUdeviceptr) -> *mut u8 {
+    std::ptr::with_exposed_provenance_mut(address as usize)
+}
+
+impl Machine {
+    pub fn new(context: Arc<Context>) -> Self {
+        Self { context }
+    }
+
+    fn device_memory(bytes: usize) -> (Block, Code) {
+        let mut place = 0;
+        // SAFETY: a context is current; writes an address on success.
+        let code = unsafe { sys::cuMemAlloc_v2(&mut place, bytes) };
+        (Block { device: pointer(place), host: null_mut() }, code as Code)
+    }
+
+    fn pinned_memory(bytes: usize) -> (Block, Code) {
+        let flags = sys::CU_MEMHOSTALLOC_PORTABLE | sys::CU_MEMHOSTALLOC_DEVICEMAP;
+        let mut host = null_mut();
+        // SAFETY: a context is current; writes an address on success.
+        let code = unsafe { sys::cuMemHostAlloc(&mut host, bytes, flags) } as Code;
+        if code != 0 {
+            return (Block { device: null_mut(), host: null_mut() }, code);
+        }
+        let (device, code) = seen_by_device(host.cast());
+        if code != 0 {
+            // SAFETY: just allocated, and given to nobody.
+            unsafe { sys::cuMemFreeHost(host) };
+        } else {
+            // SAFETY: just allocated with this size, for the host to write.
+            unsafe { host.cast::<u8>().write_bytes(0, bytes) };
+        }
+        (Block { device, host: host.cast() }, code)
+    }
+
+    fn managed_memory(bytes: usize) -> (Block, Code) {
+        let mut place = 0;
+        let flags = sys::CUmemAttach_flags::CU_MEM_ATTACH_GLOBAL as u32;
+        // SAFETY: a context is current; writes an address on success.
+        let code = unsafe { sys::cuMemAllocManaged(&mut place, bytes, flags) } as Code;
+        (Block { device: pointer(place), host: pointer(place) }, code)
+    }
+
+    /// Managed memory beyond what the device has free would be paged, a thousand times slower than its user expects.
+    fn check_room(&self, tier: Tier, bytes: usize) -> Result<()> {
+        let (free, total) = machine::Machine::memory(self)?;
+        if bytes <= free { Ok(()) } else { Err(Error::OutOfMemory { tier, bytes, free, total }) }
+    }
+
+    fn allocation_error(&self, tier: Tier, bytes: usize, code: Code) -> Error {
+        match machine::Machine::memory(self) {
+            Ok((free, total)) if code == OUT_OF_MEMORY => Error::OutOfMemory { tier, bytes, free, total },
+            _ => self.context.error("allocating memory", code),
+        }
+    }
+
+    fn log_failure(&self, call: &'static str, code: Code) {
+        if code != 0 {
+            tracing::debug!(call, cause = describe(code), "memory was not given back");
+        }
+    }
+}
+
+/// The address at which kernels see pinned memory: the host's own, but on some boards.
+fn seen_by_device(host: *mut u8) -> (*mut u8, Code) {
+    let mut place = 0;
+    // SAFETY: a context is current; `host` is pinned and mapped; writes an address on success.
+    let code = unsafe { sys::cuMemHostGetDevicePointer_v2(&mut place, host.cast(), 0) };
+    (pointer(place), code as Code)
+}
+
+impl machine::Machine for Machine {
+    fn facts(&self) -> &Facts {
+        &self.context.facts
+    }
+
+    fn memory(&self) -> Result<(usize, usize)> {
+        self.context.bind()?;
+        self.context.check_cust("cuMemGetInfo", cust::memory::mem_get_info())
+    }
+
+    fn synchronize(&self) -> Result<()> {
+        self.context.synchronize()
+    }
+
+    fn allocate(&self, tier: Tier, bytes: usize) -> Result<Block> {
+        self.context.bind()?;
+        if tier == Tier::Managed {
+            self.check_room(tier, bytes)?;
+        }
+        let (block, code) = match tier {
+            Tier::Device => Self::device_memory(bytes),
+            Tier::Pinned => Self::pinned_memory(bytes),
+            Tier::Managed => Self::managed_memory(bytes),
+            Tier::File => return Err(Error::NeedsPath),
+        };
+        if code != 0 {
+            return Err(self.allocation_error(tier, bytes, code));
+        }
+        if tier == Tier::Managed {
+            // SAFETY: just allocated with this size.
+            unsafe { machine::Machine::fill(self, block.device, 0, bytes)? };
+        }
+        Ok(block)
+    }
+
+    unsafe fn free(&self, tier: Tier, block: Block) {
+        // `cuMemFree` waits by itself; that the others do is written nowhere. A lost context frees by itself.
+        if let Err(error) = self.context.synchronize() {
+            tracing::debug!(%error, "memory of a lost device is dropped");
+            return;
+        }
+        // SAFETY: allocated by the matching function, not used again by the caller's promise, and nothing runs.
+        let code = unsafe {
+            match tier {
+                Tier::Pinned => sys::cuMemFreeHost(block.host.cast()),
+                _ => sys::cuMemFree_v2(address(block.device)),
+            }
+        };
+        self.log_failure("freeing memory", code as Code);
+    }
+
+    unsafe fn adopt(&self, host: *mut u8, bytes: usize) -> Result<*mut u8, String> {
+        self.context.bind().map_err(|error| error.to_string())?;
+        let flags = sys::CU_MEMHOSTREGISTER_PORTABLE | sys::CU_MEMHOSTREGISTER_DEVICEMAP;
+        // SAFETY: mapped memory until `disown`, by the caller's promise.
+        let code = unsafe { sys::cuMemHostRegister_v2(host.cast(), bytes, flags) } as Code;
+        if code != 0 {
+            return Err(describe(code));
+        }
+        match seen_by_device(host) {
+            (device, 0) => Ok(device),
+            (_, code) => {
+                // SAFETY: just registered, and given to nobody.
+                unsafe { sys::cuMemHostUnregister(host.cast()) };
+                Err(describe(code))
+            }
+        }
+    }
+
+    unsafe fn disown(&self, host: *mut u8) {
+        if let Err(error) = self.context.synchronize() {
+            tracing::debug!(%error, "a file of a lost device is dropped");
+        }
+        // SAFETY: registered before, by the caller's promise, and nothing runs.
+        let code = unsafe { sys::cuMemHostUnregister(host.cast()) };
+        self.log_failure("cuMemHostUnregister", code as Code);
+    }
+
+    unsafe fn copy(&self, to: *mut u8, from: *const u8, bytes: usize) -> Result<()> {
+        self.context.bind()?;
+        // SAFETY: passed on to the caller. The null stream comes after all others. Addresses are unified on every system
+        // that has 64-bit addresses, so the driver knows which side each place is on.
+        let code = unsafe { sys::cuMemcpyAsync(address(to), address(from), bytes, null_mut()) };
+        self.context.check("cuMemcpyAsync", code as Code)?;
+        self.wait_for_null_stream()
+    }
+
+    unsafe fn fill(&self, to: *mut u8, byte: u8, bytes: usize) -> Result<()> {
+        self.context.bind()?;
+        // SAFETY: passed on to the caller.
+        let code = unsafe { sys::cuMemsetD8Async(address(to), byte, bytes, null_mut()) };
+        self.context.check("cuMemsetD8Async", code as Code)?;
+        self.wait_for_null_stream()
+    }
+
+    fn queue(&self) -> Result<Arc<dyn machine::Queue>> {
+        Ok(Arc::new(Queue::new(self.context.clone())?))
+    }
+
+    fn add_program(&self, program: &'static Program) {
+        self.context.kernels.add(program);
+    }
+
+    fn prepare(&self, kernel: KernelId, bytes: usize) -> Result<()> {
+        self.context.bind()?;
+        let launch = LaunchName { kernel, grid: Grid::new(0, 0) };
+        self.context.kernels.function(&self.context, launch, bytes).map(drop)
+    }
+
+    fn resident_blocks(&self, kernel: KernelId, bytes: usize, threads: u32) -> Result<u32> {
+        self.context.bind()?;
+        let launch = LaunchName { kernel, grid: Grid::new(1, threads) };
+        let function = self.context.kernels.function(&self.context, launch, bytes)?;
+        Ok(function.resident_blocks(&self.context, threads)? * self.context.facts.multiprocessors)
+    }
+
+    fn jit_ms(&self) -> f64 {
+        self.context.kernels.jit_ms()
+    }
+
+    fn emulator(&self) -> Option<&Emulator> {
+        None
+    }
+}
+
+impl Machine {
+    fn wait_for_null_stream(&self) -> Result<()> {
+        // SAFETY: the null stream is always there.
+        let code = unsafe { sys::cuStreamSynchronize(null_mut()) };
+        self.context.check("cuStreamSynchronize", code as Code)
+    }
+}

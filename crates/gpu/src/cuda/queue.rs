@@ -1,0 +1,171 @@
+//! Streams and events.
+use super::context::Context;
+use super::driver::{Code, NOT_READY, describe, is_fatal};
+use super::kernels::Function;
+use super::machine::address;
+use crate::launch::AnyLaunch;
+use crate::{Error, LaunchName, Result, event, machine};
+use cust::stream::{Stream, StreamFlags};
+use cust::sys;
+use std::mem::ManuallyDrop;
+use std::ptr::null_mut;
+use std::sync::Arc;
+
+/// A stream.
+#[derive(Debug)]
+pub struct Queue {
+    stream: ManuallyDrop<Stream>,
+    context: Arc<Context>,
+}
+
+impl Queue {
+    pub fn new(context: Arc<Context>) -> Result<Self> {
+        context.bind()?;
+        let stream = context.check_cust("cuStreamCreate", Stream::new(StreamFlags::DEFAULT, None))?;
+        Ok(Self { stream: ManuallyDrop::new(stream), context })
+    }
+
+    /// The driver's answer to a launch, said in the launch's terms.
+    fn launched(&self, launch: LaunchName, function: Function, code: Code) -> Result<()> {
+        match code {
+            0 => Ok(()),
+            code if is_fatal(code) => Err(self.context.error("cuLaunchKernel", code)),
+            code => Err(Error::Launch { launch, cause: describe(code), hint: function.hint(launch.grid()) }),
+        }
+    }
+}
+
+impl Drop for Queue {
+    fn drop(&mut self) {
+        if let Err(error) = self.context.bind() {
+            tracing::debug!(%error, "a stream of a lost device is dropped");
+        }
+        // SAFETY: dropped once, here, with its context current. What was asked of it is still done.
+        unsafe { ManuallyDrop::drop(&mut self.stream) }
+    }
+}
+
+impl machine::Queue for Queue {
+    unsafe fn launch(&self, launch: &dyn AnyLaunch) -> Result<()> {
+        let name = launch.name();
+        let (arguments, bytes) = launch.arguments();
+        self.context.bind()?;
+        let function = self.context.kernels.function(&self.context, name, bytes)?;
+        let grid = name.grid();
+        let mut parameters = [arguments.cast_mut().cast()];
+        self.context.note_launch(name);
+        // SAFETY: the function takes one parameter of as many bytes as lie at `arguments` (checked when it was loaded), or
+        // none, and then the driver looks at none. The driver copies them. The rest is the caller's promise.
+        let code = unsafe {
+            let (stream, parameters) = (self.stream.as_inner(), parameters.as_mut_ptr());
+            sys::cuLaunchKernel(
+                function.0,
+                grid.blocks,
+                1,
+                1,
+                grid.threads,
+                1,
+                1,
+                0,
+                stream,
+                parameters,
+                null_mut(),
+            )
+        };
+        self.launched(name, function, code as Code)
+    }
+
+    unsafe fn copy(&self, to: *mut u8, from: *const u8, bytes: usize) -> Result<()> {
+        self.context.bind()?;
+        // SAFETY: passed on to the caller.
+        let code = unsafe { sys::cuMemcpyAsync(address(to), address(from), bytes, self.stream.as_inner()) };
+        self.context.check("cuMemcpyAsync", code as Code)
+    }
+
+    unsafe fn fill(&self, to: *mut u8, byte: u8, bytes: usize) -> Result<()> {
+        self.context.bind()?;
+        // SAFETY: passed on to the caller.
+        let code = unsafe { sys::cuMemsetD8Async(address(to), byte, bytes, self.stream.as_inner()) };
+        self.context.check("cuMemsetD8Async", code as Code)
+    }
+
+    fn record(&self) -> Result<event::Mark> {
+        let mark = Mark::new(self.context.clone())?;
+        // SAFETY: event and stream are of the current context.
+        let code = unsafe { sys::cuEventRecord(mark.event, self.stream.as_inner()) };
+        self.context.check("cuEventRecord", code as Code)?;
+        Ok(event::Mark::Cuda(mark))
+    }
+
+    fn wait(&self, mark: &event::Mark) -> Result<()> {
+        let event::Mark::Cuda(mark) = mark else { return Ok(()) };
+        self.context.bind()?;
+        // SAFETY: the stream is of the current context; the event may be another's.
+        let code = unsafe { sys::cuStreamWaitEvent(self.stream.as_inner(), mark.event, 0) };
+        self.context.check("cuStreamWaitEvent", code as Code)
+    }
+
+    fn synchronize(&self) -> Result<()> {
+        self.context.bind()?;
+        self.context.check_cust("cuStreamSynchronize", self.stream.synchronize())
+    }
+}
+
+/// An event. Not `cust`'s, whose streams take an event away when they wait for it.
+#[derive(Debug)]
+pub struct Mark {
+    event: sys::CUevent,
+    context: Arc<Context>,
+}
+
+// SAFETY: the driver's handles may be used by any thread, at the same time.
+unsafe impl Send for Mark {}
+// SAFETY: as for `Send`.
+unsafe impl Sync for Mark {}
+
+impl Mark {
+    /// An event of the context, which is current.
+    fn new(context: Arc<Context>) -> Result<Self> {
+        let mut event = null_mut();
+        // SAFETY: a context is current; writes the event on success. No flags: it takes the time.
+        let code = unsafe { sys::cuEventCreate(&mut event, 0) };
+        context.check("cuEventCreate", code as Code)?;
+        Ok(Self { event, context })
+    }
+
+    pub fn synchronize(&self) -> Result<()> {
+        self.context.bind()?;
+        // SAFETY: the event is this value's own.
+        let code = unsafe { sys::cuEventSynchronize(self.event) };
+        self.context.check("cuEventSynchronize", code as Code)
+    }
+
+    pub fn is_complete(&self) -> Result<bool> {
+        self.context.bind()?;
+        // SAFETY: the event is this value's own.
+        match unsafe { sys::cuEventQuery(self.event) } as Code {
+            NOT_READY => Ok(false),
+            code => self.context.check("cuEventQuery", code).map(|()| true),
+        }
+    }
+
+    /// Milliseconds since `earlier`; both are reached.
+    pub fn elapsed_ms(&self, earlier: &Mark) -> Result<f64> {
+        self.context.bind()?;
+        let mut ms = 0.0f32;
+        // SAFETY: both events are recorded and live.
+        let code = unsafe { sys::cuEventElapsedTime(&mut ms, earlier.event, self.event) };
+        self.context.check("cuEventElapsedTime", code as Code)?;
+        Ok(f64::from(ms))
+    }
+}
+
+impl Drop for Mark {
+    fn drop(&mut self) {
+        if let Err(error) = self.context.bind() {
+            tracing::debug!(%error, "an event of a lost device is dropped");
+        }
+        // SAFETY: the event is this value's own and not used again.
+        unsafe { sys::cuEventDestroy_v2(self.event) };
+    }
+}

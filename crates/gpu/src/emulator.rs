@@ -1,0 +1,234 @@
+//! The emulated device.
+use crate::event::Mark;
+use crate::launch::{AnyLaunch, KernelId};
+use crate::machine::{self, Block, Facts};
+use crate::{Error, Program, Result, Tier};
+use simt::emulator::{Emulator, Mode, Options};
+use std::ptr::null_mut;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::Instant;
+
+/// What `cuMemAlloc` aligns to.
+const ALIGNMENT: usize = 256;
+
+#[derive(Debug)]
+pub struct Machine {
+    facts: Facts,
+    shared: Arc<Shared>,
+}
+
+/// What the device and its queues share.
+#[derive(Debug)]
+struct Shared {
+    emulator: Emulator,
+    /// Read by launches, written by those who wait for them.
+    running: RwLock<()>,
+}
+
+impl Shared {
+    fn run(&self) -> RwLockReadGuard<'_, ()> {
+        self.running.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait(&self) -> RwLockWriteGuard<'_, ()> {
+        self.running.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// # Safety
+    /// - As [`machine::Machine::copy`].
+    unsafe fn copy(&self, to: *mut u8, from: *const u8, bytes: usize) {
+        // SAFETY: two places of `bytes` bytes that do not overlap, by the caller's promise.
+        unsafe {
+            to.copy_from_nonoverlapping(from, bytes);
+            self.emulator.mark_initialized(to, bytes);
+        }
+    }
+
+    /// # Safety
+    /// - As [`machine::Machine::fill`].
+    unsafe fn fill(&self, to: *mut u8, byte: u8, bytes: usize) {
+        // SAFETY: a place of `bytes` bytes, by the caller's promise.
+        unsafe {
+            to.write_bytes(byte, bytes);
+            self.emulator.mark_initialized(to, bytes);
+        }
+    }
+}
+
+impl Machine {
+    pub fn new(options: Options) -> Self {
+        let workers = match options.mode {
+            Mode::Fast { workers } => workers,
+            Mode::Explore(_) => 1,
+        };
+        let facts = Facts {
+            name: "SIMT emulator".to_owned(),
+            driver: "emulator".to_owned(),
+            ordinal: 0,
+            multiprocessors: u32::try_from(workers.max(1)).unwrap_or(u32::MAX),
+            arch: if options.cas128 { 90 } else { 80 },
+            cas128: options.cas128,
+        };
+        let shared = Shared { emulator: Emulator::new(options), running: RwLock::new(()) };
+        Self { facts, shared: Arc::new(shared) }
+    }
+
+    pub fn new_queue(&self) -> Arc<Queue> {
+        Arc::new(Queue { shared: self.shared.clone() })
+    }
+}
+
+impl machine::Machine for Machine {
+    fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    fn memory(&self) -> Result<(usize, usize)> {
+        Ok(host_memory())
+    }
+
+    fn synchronize(&self) -> Result<()> {
+        drop(self.shared.wait());
+        Ok(())
+    }
+
+    fn allocate(&self, tier: Tier, bytes: usize) -> Result<Block> {
+        let (free, total) = host_memory();
+        if bytes > free {
+            return Err(Error::OutOfMemory { tier, bytes, free, total });
+        }
+        let device = self.shared.emulator.allocate(bytes, ALIGNMENT);
+        if !tier.is_host_visible() {
+            return Ok(Block { device, host: null_mut() });
+        }
+        // SAFETY: just allocated with this size.
+        unsafe { self.shared.fill(device, 0, bytes) };
+        Ok(Block { device, host: device })
+    }
+
+    unsafe fn free(&self, _tier: Tier, block: Block) {
+        let _nothing_runs = self.shared.wait();
+        // SAFETY: allocated by this emulator and not used again, by the caller's promise.
+        unsafe { self.shared.emulator.free(block.device) }
+    }
+
+    unsafe fn adopt(&self, host: *mut u8, bytes: usize) -> Result<*mut u8, String> {
+        // SAFETY: mapped memory until `disown`, by the caller's promise.
+        unsafe { self.shared.emulator.adopt(host, bytes) };
+        Ok(host)
+    }
+
+    unsafe fn disown(&self, host: *mut u8) {
+        let _nothing_runs = self.shared.wait();
+        // SAFETY: adopted before, by the caller's promise.
+        unsafe { self.shared.emulator.disown(host) }
+    }
+
+    unsafe fn copy(&self, to: *mut u8, from: *const u8, bytes: usize) -> Result<()> {
+        let _nothing_runs = self.shared.wait();
+        // SAFETY: passed on to the caller.
+        unsafe { self.shared.copy(to, from, bytes) };
+        Ok(())
+    }
+
+    unsafe fn fill(&self, to: *mut u8, byte: u8, bytes: usize) -> Result<()> {
+        let _nothing_runs = self.shared.wait();
+        // SAFETY: passed on to the caller.
+        unsafe { self.shared.fill(to, byte, bytes) };
+        Ok(())
+    }
+
+    fn queue(&self) -> Result<Arc<dyn machine::Queue>> {
+        Ok(self.new_queue())
+    }
+
+    /// The emulator runs the host's code and needs no PTX.
+    fn add_program(&self, _program: &'static Program) {}
+
+    fn prepare(&self, _kernel: KernelId, _bytes: usize) -> Result<()> {
+        Ok(())
+    }
+
+    fn resident_blocks(&self, _kernel: KernelId, _bytes: usize, _threads: u32) -> Result<u32> {
+        Ok(self.facts.multiprocessors)
+    }
+
+    fn jit_ms(&self) -> f64 {
+        0.0
+    }
+
+    fn emulator(&self) -> Option<&Emulator> {
+        Some(&self.shared.emulator)
+    }
+}
+
+/// A stream of the emulator: everything is done when it is asked.
+#[derive(Debug)]
+pub struct Queue {
+    shared: Arc<Shared>,
+}
+
+impl machine::Queue for Queue {
+    unsafe fn launch(&self, launch: &dyn AnyLaunch) -> Result<()> {
+        let _running = self.shared.run();
+        let failed = |failure| Error::Emulator { launch: launch.name(), failure: Box::new(failure) };
+        launch.emulate(&self.shared.emulator).map_err(failed)
+    }
+
+    unsafe fn copy(&self, to: *mut u8, from: *const u8, bytes: usize) -> Result<()> {
+        let _running = self.shared.run();
+        // SAFETY: passed on to the caller.
+        unsafe { self.shared.copy(to, from, bytes) };
+        Ok(())
+    }
+
+    unsafe fn fill(&self, to: *mut u8, byte: u8, bytes: usize) -> Result<()> {
+        let _running = self.shared.run();
+        // SAFETY: passed on to the caller.
+        unsafe { self.shared.fill(to, byte, bytes) };
+        Ok(())
+    }
+
+    fn record(&self) -> Result<Mark> {
+        Ok(Mark::Clock(Instant::now()))
+    }
+
+    fn wait(&self, mark: &Mark) -> Result<()> {
+        match mark {
+            Mark::Clock(_) => Ok(()),
+            #[cfg(feature = "cuda")]
+            Mark::Cuda(mark) => mark.synchronize(),
+        }
+    }
+
+    /// What was asked through this handle is done; other threads may still be asking.
+    fn synchronize(&self) -> Result<()> {
+        drop(self.shared.wait());
+        Ok(())
+    }
+}
+
+/// Available and total bytes of the host's memory; where the system does not say, as much as can be addressed.
+fn host_memory() -> (usize, usize) {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let read = |field| kibibytes(&text, field).map_or(isize::MAX as usize, |size| size.saturating_mul(1024));
+    (read("MemAvailable:"), read("MemTotal:"))
+}
+
+fn kibibytes(text: &str, field: &str) -> Option<usize> {
+    let line = text.lines().find_map(|line| line.strip_prefix(field))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_read_from_the_system() {
+        assert_eq!(kibibytes("MemTotal:  12 kB\nMemAvailable:   7 kB\n", "MemAvailable:"), Some(7));
+        assert_eq!(kibibytes("", "MemTotal:"), None);
+        let (free, total) = host_memory();
+        assert!(0 < free && free <= total);
+    }
+}

@@ -1,0 +1,111 @@
+//! Untyped memory, given back when dropped.
+use crate::machine::Block;
+use crate::{Device, Error, Result, Tier};
+use memmap2::MmapMut;
+use std::fs::{File, OpenOptions};
+use std::path::Path;
+use std::ptr::{NonNull, null_mut};
+
+/// Bytes on a tier of a device.
+#[derive(Debug)]
+pub struct Memory {
+    device: Device,
+    tier: Tier,
+    bytes: usize,
+    /// Nothing where there are no bytes.
+    block: Option<Block>,
+    /// The mapped file of `Tier::File`.
+    map: Option<MmapMut>,
+}
+
+// SAFETY: the pointers mean the same to every thread, and the memory belongs to this value alone.
+unsafe impl Send for Memory {}
+// SAFETY: shared references only read the pointers.
+unsafe impl Sync for Memory {}
+
+impl Memory {
+    pub fn new(device: &Device, tier: Tier, bytes: usize) -> Result<Self> {
+        if tier == Tier::File {
+            return Err(Error::NeedsPath);
+        }
+        let allocate = || {
+            let refused = |error: &Error| tracing::debug!(%error, %tier, bytes, "allocation failed");
+            device.machine().allocate(tier, bytes).inspect_err(refused)
+        };
+        let block = if bytes == 0 { None } else { Some(allocate()?) };
+        Ok(Self { device: device.clone(), tier, bytes, block, map: None })
+    }
+
+    /// # Safety
+    /// - Nobody else changes the file while the value lives.
+    pub unsafe fn map(device: &Device, path: &Path, bytes: usize) -> Result<Self> {
+        let failed = |source| Error::File { path: path.to_owned(), bytes, source };
+        let file = open(path, bytes).map_err(failed)?;
+        let mut memory = Self { device: device.clone(), tier: Tier::File, bytes, block: None, map: None };
+        if bytes == 0 {
+            return Ok(memory);
+        }
+        // SAFETY: nobody else changes the file, by the caller's promise.
+        let mut map = unsafe { memmap2::MmapOptions::new().len(bytes).map_mut(&file) }.map_err(failed)?;
+        let host = map.as_mut_ptr();
+        // SAFETY: the bytes stay mapped until `drop`, which disowns them first.
+        let adopted = unsafe { device.machine().adopt(host, bytes) };
+        let seen = adopted.map_err(|cause| Error::Register { path: path.to_owned(), cause })?;
+        memory.block = Some(Block { device: seen, host });
+        memory.map = Some(map);
+        Ok(memory)
+    }
+
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    pub fn tier(&self) -> Tier {
+        self.tier
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Where kernels see it; null where there are no bytes.
+    pub fn pointer(&self) -> *mut u8 {
+        self.block.map_or(null_mut(), |block| block.device)
+    }
+
+    /// Where the host sees it.
+    pub fn host(&self) -> Result<Option<NonNull<u8>>> {
+        if !self.tier.is_host_visible() {
+            return Err(Error::NotHostVisible { tier: self.tier });
+        }
+        Ok(self.block.and_then(|block| NonNull::new(block.host)))
+    }
+
+    /// Writes a mapped file's changes to its disk.
+    pub fn flush(&self) -> std::io::Result<()> {
+        self.map.as_ref().map_or(Ok(()), MmapMut::flush)
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        let Some(block) = self.block else { return };
+        let machine = self.device.machine();
+        // SAFETY: the block is this value's own; for a file it was adopted at `host`.
+        unsafe {
+            match self.tier {
+                Tier::File => machine.disown(block.host),
+                tier => machine.free(tier, block),
+            }
+        }
+    }
+}
+
+/// The file with at least `bytes` bytes.
+fn open(path: &Path, bytes: usize) -> std::io::Result<File> {
+    let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+    if file.metadata()?.len() < bytes as u64 {
+        file.set_len(bytes as u64)?;
+    }
+    Ok(file)
+}

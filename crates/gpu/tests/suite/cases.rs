@@ -1,0 +1,352 @@
+//! The tests, for any device.
+use crate::kernels::{Add, Count, Fill, Idle, Large, Lookup, Size, Slow, Small, looked_up};
+use gpu::{Buffer, Device, Error, Grid, Kernel, Stream, Tier};
+use simt::emulator::Options;
+
+/// Launches and unwraps. The kernels of the suite stay within the buffers they are given.
+fn run<K: Kernel + Send + Sync + 'static>(stream: &Stream, grid: Grid, kernel: K) {
+    // SAFETY: each test passes buffers that live until it has waited, to one kernel at a time.
+    unsafe { stream.launch(grid, kernel) }.unwrap();
+}
+
+fn numbers(count: u32) -> Vec<u32> {
+    (0..count).map(|i| i.wrapping_mul(2_654_435_761)).collect()
+}
+
+pub fn says_what_it_is(device: &Device) {
+    assert!(!device.name().is_empty() && !device.driver().is_empty());
+    assert!(device.multiprocessors() > 0);
+    assert!(device.arch() >= 80, "sm_{}", device.arch());
+    let (free, total) = device.memory().unwrap();
+    assert!(0 < free && free <= total);
+    assert_eq!(device.is_emulator(), device.emulator_handle().is_some());
+    assert_eq!(device.driver() == "emulator", device.is_emulator());
+}
+
+pub fn elements_come_back(device: &Device) {
+    let buffer = device.from_slice(&numbers(1000)).unwrap();
+    assert_eq!((buffer.len(), buffer.bytes(), buffer.tier()), (1000, 4000, Tier::Device));
+    assert_eq!(buffer.pointer() as usize % 256, 0);
+    assert_eq!(buffer.read().unwrap(), numbers(1000));
+    assert_eq!(device.filled::<u64>(9, 0xab).unwrap().read().unwrap(), [0xabab_abab_abab_abab; 9]);
+    assert_eq!(device.zeroed::<[u8; 3]>(5).unwrap().read().unwrap(), [[0; 3]; 5]);
+}
+
+pub fn parts_are_written_and_read(device: &Device) {
+    let mut buffer = device.zeroed::<u32>(10).unwrap();
+    buffer.write_at(3, &[30, 40, 50]).unwrap();
+    buffer.write_at(10, &[]).unwrap();
+    let mut part = [7; 4];
+    buffer.read_into(2, &mut part).unwrap();
+    assert_eq!(part, [0, 30, 40, 50]);
+    buffer.fill_bytes(1).unwrap();
+    assert_eq!(buffer.read().unwrap(), [0x0101_0101; 10]);
+}
+
+pub fn buffers_are_copied(device: &Device) {
+    let source = device.from_slice(&numbers(300)).unwrap();
+    let mut target = device.zeroed(300).unwrap();
+    target.copy_from(&source).unwrap();
+    assert_eq!(target.read().unwrap(), numbers(300));
+    let elsewhere = Device::emulator(Options::default());
+    let mut copy = elsewhere.buffer(300).unwrap();
+    copy.copy_from(&target).unwrap();
+    assert_eq!(copy.read().unwrap(), numbers(300));
+    target.fill_bytes(0).unwrap();
+    target.copy_from(&copy).unwrap();
+    assert_eq!(target.read().unwrap(), numbers(300));
+}
+
+pub fn lengths_that_do_not_fit_are_errors(device: &Device) {
+    let mut buffer = device.zeroed::<u32>(4).unwrap();
+    let other = device.zeroed::<u32>(5).unwrap();
+    let stream = device.default_stream();
+    let errors = [
+        buffer.write(&[1; 3]),
+        buffer.write(&[1; 5]),
+        buffer.write_at(2, &[1; 3]),
+        buffer.write_at(usize::MAX, &[1; 3]),
+        buffer.read_into(1, &mut [0; 4]),
+        buffer.read_into(5, &mut []),
+        buffer.copy_from(&other),
+        // SAFETY: refused, so nothing happens.
+        unsafe { buffer.write_on(&stream, 4, &[1]) },
+        // SAFETY: as above.
+        unsafe { buffer.read_on(&stream, 4, &mut [1]) },
+        // SAFETY: as above.
+        unsafe { buffer.copy_from_on(&stream, &other) },
+    ];
+    for error in errors {
+        assert!(matches!(error, Err(Error::Length { len: 4, .. })), "{error:?}");
+    }
+    assert_eq!(buffer.read().unwrap(), [0; 4]);
+}
+
+pub fn empty_buffers_are_fine(device: &Device) {
+    let stream = device.default_stream();
+    for tier in [Tier::Device, Tier::Pinned, Tier::Managed] {
+        let mut buffer = device.buffer_on::<u32>(tier, 0).unwrap();
+        buffer.write(&[]).unwrap();
+        buffer.fill_bytes(1).unwrap();
+        buffer.copy_from(&device.from_slice(&[]).unwrap()).unwrap();
+        assert_eq!((buffer.read().unwrap(), buffer.bytes(), buffer.is_empty()), (vec![], 0, true));
+        run(&stream, Grid::new(1, 32), Fill { out: buffer.slice(), value: 1 });
+        stream.synchronize().unwrap();
+        if tier.is_host_visible() {
+            assert_eq!(buffer.as_slice().unwrap(), []);
+            assert_eq!(buffer.as_mut_slice().unwrap(), []);
+        }
+    }
+}
+
+pub fn too_much_memory_is_an_error(device: &Device) {
+    let (_, total) = device.memory().unwrap();
+    let error = device.buffer::<u64>(usize::MAX / 4).unwrap_err();
+    assert!(matches!(error, Error::TooLarge { element: 8, .. }), "{error}");
+    for tier in [Tier::Device, Tier::Managed] {
+        let error = device.buffer_on::<u8>(tier, total + total / 8).unwrap_err();
+        assert!(matches!(error, Error::OutOfMemory { .. }), "{error}");
+        assert!(error.to_string().contains(&total.to_string()), "{error}");
+    }
+    assert_eq!(device.from_slice(&[5u8]).unwrap().read().unwrap(), [5], "the device goes on");
+}
+
+pub fn device_memory_is_no_slice(device: &Device) {
+    let mut buffer = device.zeroed::<u32>(4).unwrap();
+    assert!(matches!(buffer.as_slice(), Err(Error::NotHostVisible { tier: Tier::Device })));
+    assert!(matches!(buffer.as_mut_slice(), Err(Error::NotHostVisible { tier: Tier::Device })));
+    assert_eq!(buffer.host_pointer(), None);
+}
+
+pub fn a_file_needs_a_path(device: &Device) {
+    assert!(matches!(device.buffer_on::<u32>(Tier::File, 4), Err(Error::NeedsPath)));
+}
+
+pub fn kernels_write(device: &Device) {
+    let stream = device.stream().unwrap();
+    for (len, threads) in [(1, 32), (31, 32), (1000, 128), (4096, 1024), (100, 1)] {
+        let buffer = device.zeroed::<u32>(len).unwrap();
+        run(&stream, Grid::for_items(len, threads), Fill { out: buffer.slice(), value: 7 });
+        assert_eq!(buffer.read().unwrap(), vec![7; len], "{len} elements in blocks of {threads}");
+    }
+}
+
+pub fn generic_kernels_are_found(device: &Device) {
+    let sizes = device.zeroed::<u32>(1).unwrap();
+    let stream = device.default_stream();
+    run(&stream, Grid::new(1, 1), Size { out: sizes.slice(), of: Small(0) });
+    assert_eq!(sizes.read().unwrap(), [4]);
+    run(&stream, Grid::new(1, 1), Size { out: sizes.slice(), of: Large([0; 2]) });
+    assert_eq!(sizes.read().unwrap(), [16]);
+}
+
+pub fn kernels_call_functions_and_read_tables(device: &Device) {
+    let out = device.zeroed::<u32>(50).unwrap();
+    run(&device.default_stream(), Grid::for_items(50, 64), Lookup { out: out.slice() });
+    let expected: Vec<_> = (0..50).map(looked_up).collect();
+    assert_eq!(out.read().unwrap(), expected);
+}
+
+pub fn kernels_without_arguments_run(device: &Device) {
+    run(&device.default_stream(), Grid::new(3, 32), Idle {});
+    device.synchronize().unwrap();
+}
+
+pub fn grids_that_no_device_runs_are_errors(device: &Device) {
+    let stream = device.default_stream();
+    for grid in [Grid::new(1, 0), Grid::new(1, 1025), Grid::new(1 << 31, 32), Grid::new(u32::MAX, u32::MAX)] {
+        // SAFETY: refused, so nothing runs.
+        let error = unsafe { stream.launch(grid, Idle {}) }.unwrap_err();
+        assert!(matches!(error, Error::Grid { .. }), "{error}");
+        let said = error.to_string();
+        assert!(said.contains("`idle`") && said.contains(&format!("{} blocks", grid.blocks)), "{said}");
+    }
+    assert!(matches!(device.occupancy_grid::<Idle>(2000), Err(Error::Grid { .. })));
+}
+
+pub fn empty_grids_run_nothing(device: &Device) {
+    let total = device.zeroed::<u32>(1).unwrap();
+    run(&device.default_stream(), Grid::new(0, 32), Count { total: total.slice() });
+    assert_eq!(total.read().unwrap(), [0]);
+}
+
+pub fn persistent_grids_run_whole(device: &Device) {
+    let total = device.zeroed::<u32>(1).unwrap();
+    let grid = device.occupancy_grid::<Count>(128).unwrap();
+    assert!(grid.blocks >= 1 && grid.blocks % device.multiprocessors() == 0 && grid.threads == 128);
+    run(&device.default_stream(), grid, Count { total: total.slice() });
+    assert_eq!(total.read().unwrap(), [grid.blocks * 128]);
+}
+
+pub fn tiers_are_seen_by_both_sides(device: &Device) {
+    let ones = device.from_slice(&[1u64; 100]).unwrap();
+    let stream = device.stream().unwrap();
+    for tier in [Tier::Pinned, Tier::Managed] {
+        let mut buffer = device.buffer_on::<u64>(tier, 100).unwrap();
+        assert_eq!(buffer.tier(), tier);
+        for (i, element) in buffer.as_mut_slice().unwrap().iter_mut().enumerate() {
+            *element = i as u64;
+        }
+        run(&stream, Grid::for_items(100, 64), Add { target: buffer.slice(), source: ones.slice() });
+        assert!(buffer.as_slice().unwrap().iter().copied().eq(1..=100), "{tier}");
+        buffer.write_at(99, &[5]).unwrap();
+        assert_eq!(buffer.read().unwrap()[98..], [99, 5]);
+        assert!(buffer.host_pointer().is_some());
+    }
+}
+
+pub fn host_visible_tiers_start_as_zeros(device: &Device) {
+    for tier in [Tier::Pinned, Tier::Managed] {
+        let buffer = device.buffer_on::<u32>(tier, 5000).unwrap();
+        assert!(buffer.as_slice().unwrap().iter().all(|&element| element == 0), "{tier}");
+    }
+}
+
+/// A folder for files that a CUDA driver takes: tmpfs, where there is one.
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
+}
+
+/// # Safety
+/// - As `Device::map_file`.
+unsafe fn map<T: bytemuck::Pod>(device: &Device, path: &std::path::Path, len: usize) -> Buffer<T> {
+    // SAFETY: passed on to the caller.
+    unsafe { device.map_file(path, len) }.unwrap()
+}
+
+pub fn files_survive(device: &Device) {
+    let folder = folder();
+    let path = folder.path().join("numbers");
+    // SAFETY: only this test knows the file.
+    let first = unsafe { map::<u32>(device, &path, 3000) };
+    assert_eq!((first.tier(), first.as_slice().unwrap().len()), (Tier::File, 3000));
+    assert_eq!(first.read().unwrap(), vec![0; 3000]);
+    run(&device.default_stream(), Grid::for_items(3000, 128), Fill { out: first.slice(), value: 77 });
+    first.flush().unwrap();
+    drop(first);
+    assert_eq!(std::fs::metadata(&path).unwrap().len(), 12_000);
+    let other = Device::emulator(Options::default());
+    // SAFETY: as above, and the first mapping is gone.
+    let second = unsafe { map::<u32>(&other, &path, 3000) };
+    assert_eq!(second.read().unwrap(), vec![77; 3000]);
+}
+
+pub fn longer_files_are_kept(device: &Device) {
+    let folder = folder();
+    let path = folder.path().join("bytes");
+    std::fs::write(&path, [9; 5000]).unwrap();
+    // SAFETY: only this test knows the file.
+    let mut buffer = unsafe { map::<u8>(device, &path, 10) };
+    buffer.write_at(1, &[1, 2]).unwrap();
+    assert_eq!(buffer.read().unwrap(), [9, 1, 2, 9, 9, 9, 9, 9, 9, 9]);
+    drop(buffer);
+    let bytes = std::fs::read(&path).unwrap();
+    assert_eq!((bytes.len(), &bytes[..4], bytes[4999]), (5000, &[9, 1, 2, 9][..], 9));
+    // SAFETY: as above.
+    let empty = unsafe { map::<u8>(device, &path, 0) };
+    assert_eq!((empty.as_slice().unwrap().len(), empty.read().unwrap().len()), (0, 0));
+}
+
+pub fn files_that_cannot_be_mapped_are_errors(device: &Device) {
+    let folder = folder();
+    // SAFETY: nothing is mapped.
+    let error = unsafe { device.map_file::<u32>(folder.path(), 10) }.unwrap_err();
+    assert!(matches!(error, Error::File { bytes: 40, .. }), "{error}");
+    assert!(error.to_string().contains(folder.path().to_str().unwrap()), "{error}");
+}
+
+pub fn streams_keep_their_order(device: &Device) {
+    let out = device.zeroed::<u32>(64).unwrap();
+    let stream = device.stream().unwrap();
+    run(&stream, Grid::new(1, 64), Slow { out: out.slice(), ticks: 1000, value: 1 });
+    run(&stream, Grid::new(1, 64), Fill { out: out.slice(), value: 2 });
+    stream.synchronize().unwrap();
+    assert_eq!(out.read().unwrap(), [2; 64]);
+}
+
+pub fn streams_wait_for_events(device: &Device) {
+    let out = device.zeroed::<u32>(64).unwrap();
+    let (first, second) = (device.stream().unwrap(), device.stream().unwrap());
+    run(&first, Grid::new(1, 64), Slow { out: out.slice(), ticks: 100_000, value: 1 });
+    let written = first.record().unwrap();
+    second.wait(&written).unwrap();
+    second.wait(&written).unwrap();
+    run(&second, Grid::new(1, 64), Fill { out: out.slice(), value: 2 });
+    let end = second.record().unwrap();
+    end.synchronize().unwrap();
+    assert!(end.is_complete().unwrap() && written.is_complete().unwrap());
+    assert_eq!(out.read().unwrap(), [2; 64]);
+    let elsewhere = Device::emulator(Options::default()).default_stream();
+    elsewhere.wait(&end).unwrap();
+    second.wait(&elsewhere.record().unwrap()).unwrap();
+}
+
+pub fn events_measure(device: &Device) {
+    let out = device.zeroed::<u32>(1).unwrap();
+    let stream = device.stream().unwrap();
+    device.prepare::<Slow>().unwrap();
+    let start = stream.record().unwrap();
+    run(&stream, Grid::new(1, 1), Slow { out: out.slice(), ticks: 10_000, value: 1 });
+    let end = stream.record().unwrap();
+    let ms = end.elapsed_ms(&start).unwrap();
+    assert!(ms > 0.0 && ms < 60_000.0, "{ms} ms");
+    let other = Device::emulator(Options::default()).default_stream().record().unwrap();
+    assert!(matches!(end.elapsed_ms(&other), Err(Error::OtherDevice { .. })));
+}
+
+pub fn asynchronous_copies_happen_in_order(device: &Device) {
+    let stream = device.stream().unwrap();
+    let (mut buffer, mut copy) = (device.zeroed::<u32>(8).unwrap(), device.zeroed::<u32>(8).unwrap());
+    let mut read = [0; 2];
+    // SAFETY: what is copied from and to lives until the stream is waited for, and nothing else uses it before.
+    unsafe {
+        buffer.fill_bytes_on(&stream, 3).unwrap();
+        buffer.write_on(&stream, 6, &[8, 9]).unwrap();
+        copy.copy_from_on(&stream, &buffer).unwrap();
+        copy.read_on(&stream, 5, &mut read).unwrap();
+    }
+    stream.synchronize().unwrap();
+    assert_eq!(read, [0x0303_0303, 8]);
+    assert_eq!(copy.read().unwrap()[7], 9);
+}
+
+pub fn buffers_may_be_dropped_while_kernels_run(device: &Device) {
+    let stream = device.stream().unwrap();
+    let folder = folder();
+    for tier in [Tier::Device, Tier::Pinned, Tier::Managed] {
+        let buffer = device.buffer_on::<u32>(tier, 1024).unwrap();
+        run(&stream, Grid::new(4, 32), Slow { out: buffer.slice(), ticks: 100_000, value: 1 });
+        drop(buffer);
+    }
+    // SAFETY: only this test knows the file.
+    let file = unsafe { map::<u32>(device, &folder.path().join("file"), 1024) };
+    run(&stream, Grid::new(4, 32), Slow { out: file.slice(), ticks: 100_000, value: 1 });
+    drop(file);
+    drop(stream);
+    device.synchronize().unwrap();
+}
+
+pub fn threads_share_a_device(device: &Device) {
+    let shared = device.from_slice(&[10u64; 256]).unwrap();
+    std::thread::scope(|scope| {
+        for value in 0..4u32 {
+            let (device, shared) = (device.clone(), &shared);
+            scope.spawn(move || {
+                let stream = device.stream().unwrap();
+                let mine = device.zeroed::<u64>(256).unwrap();
+                for _ in 0..=value {
+                    run(&stream, Grid::for_items(256, 64), Add { target: mine.slice(), source: shared.slice() });
+                }
+                stream.synchronize().unwrap();
+                assert_eq!(mine.read().unwrap(), [u64::from(value + 1) * 10; 256]);
+            });
+        }
+    });
+    assert_eq!(shared.read().unwrap(), [10; 256]);
+}
+
+pub fn devices_are_equal_to_themselves(device: &Device) {
+    assert_eq!(*device, device.clone());
+    assert_eq!(device.default_stream().device(), device);
+    assert_ne!(*device, Device::emulator(Options::default()));
+}

@@ -1,0 +1,94 @@
+//! Tests of what only a device with a driver and PTX has.
+use crate::kernels::{Fill, Idle};
+use gpu::{Device, Error, Grid, Kernel, Program};
+
+/// A kernel that says what it is told of its program.
+macro_rules! impostor {
+    ($name:ident: $program:literal, $symbol:literal, $bytes:literal) => {
+        #[derive(Clone, Copy)]
+        #[repr(C)]
+        struct $name([u8; $bytes]);
+
+        impl Kernel for $name {
+            const PROGRAM: &'static str = $program;
+            const NAME: &'static str = $symbol;
+            const INSTANCE: Option<&'static str> = None;
+
+            fn run(self) {}
+        }
+    };
+}
+
+fn refused<K: Kernel + Send + Sync + 'static>(device: &Device, kernel: K) -> Error {
+    // SAFETY: refused, so nothing runs.
+    unsafe { device.default_stream().launch(Grid::new(2, 64), kernel) }.unwrap_err()
+}
+
+pub fn kernels_are_compiled_once(device: &Device) {
+    device.prepare::<Fill>().unwrap();
+    let (out, before) = (device.zeroed::<u32>(4).unwrap(), device.jit_ms());
+    assert!(before > 0.0);
+    // Other tests may compile their own meanwhile, so it is this kernel's time that must be small.
+    let start = std::time::Instant::now();
+    for _ in 0..100 {
+        // SAFETY: the buffer lives until it is read.
+        unsafe { device.default_stream().launch(Grid::new(1, 32), Fill { out: out.slice(), value: 3 }) }.unwrap();
+    }
+    assert_eq!(out.read().unwrap(), [3; 4]);
+    assert!(start.elapsed().as_secs_f64() < 2.0);
+}
+
+pub fn a_program_must_be_known(device: &Device) {
+    impostor!(Stranger: "strangers", "fill", 24);
+    let error = refused(device, Stranger([0; 24]));
+    assert!(matches!(error, Error::UnknownProgram { program: "strangers", .. }), "{error}");
+    let said = error.to_string();
+    assert!(said.contains("gpu") && said.contains("add_program") && said.contains("2 blocks of 64 threads"), "{said}");
+}
+
+pub fn a_kernel_must_be_in_the_ptx(device: &Device) {
+    impostor!(Missing: "gpu", "size", 24);
+    let error = refused(device, Missing([0; 24]));
+    assert!(matches!(error, Error::UnknownKernel { arch: 80, .. }), "{error}");
+    assert!(error.to_string().contains("it has size__large, size__small"), "{error}");
+    assert!(matches!(device.prepare::<Missing>(), Err(Error::UnknownKernel { .. })));
+}
+
+pub fn arguments_must_be_of_the_ptx_size(device: &Device) {
+    impostor!(Short: "gpu", "count", 8);
+    let error = refused(device, Short([0; 8]));
+    assert!(matches!(&error, Error::Arguments { host: 8, device, .. } if *device == [16]), "{error}");
+}
+
+pub fn ptx_for_newer_devices_is_refused(device: &Device) {
+    static FUTURE: Program = Program { name: "future", ptx: &[(9999, "")] };
+    impostor!(Tomorrow: "future", "fill", 24);
+    device.add_program(&FUTURE);
+    let error = refused(device, Tomorrow([0; 24]));
+    assert!(matches!(error, Error::NoPtx { .. }), "{error}");
+    assert!(error.to_string().contains("sm_9999"), "{error}");
+}
+
+pub fn broken_ptx_is_refused_with_the_compilers_words(device: &Device) {
+    const TEXT: &str = ".version 7.0\n.target sm_80\n.address_size 64\n.visible .entry broken() { no_such_opcode; ret; }";
+    static BROKEN: Program = Program { name: "broken-program", ptx: &[(80, TEXT)] };
+    impostor!(Broken: "broken-program", "broken", 0);
+    device.add_program(&BROKEN);
+    let error = refused(device, Broken([]));
+    assert!(matches!(&error, Error::Jit { log, .. } if log.contains("no_such_opcode")), "{error}");
+    assert!(error.to_string().contains("`broken`"), "{error}");
+    // SAFETY: does nothing.
+    unsafe { device.default_stream().launch(Grid::new(1, 32), Idle {}) }.unwrap();
+    device.synchronize().unwrap();
+}
+
+pub fn a_device_is_opened_once(device: &Device) {
+    assert_eq!(Device::cuda(0).unwrap(), *device);
+    assert_eq!(Device::named("cuda").unwrap(), *device);
+    assert_eq!(Device::named("cuda:0").unwrap(), *device);
+}
+
+pub fn there_is_no_device_beyond_the_last(_: &Device) {
+    let error = Device::cuda(1000).unwrap_err();
+    assert!(matches!(error, Error::NoSuchDevice { asked: 1000, .. }), "{error}");
+}

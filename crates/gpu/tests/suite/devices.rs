@@ -1,0 +1,26 @@
+//! The devices that the suite runs on.
+use gpu::{Device, Program};
+use simt::emulator::Options;
+
+/// The kernels of the suite, compiled.
+pub static PROGRAM: Program = Program { name: "gpu", ptx: &[(80, include_str!("kernels.ptx"))] };
+
+pub fn emulator() -> Option<Device> {
+    let device = Device::emulator(Options::default());
+    device.add_program(&PROGRAM);
+    Some(device)
+}
+
+pub fn cuda() -> Option<Device> {
+    match Device::cuda(0) {
+        Ok(device) => {
+            device.add_program(&PROGRAM);
+            Some(device)
+        }
+        Err(error) => {
+            assert!(std::env::var_os("PHALANX_REQUIRE_CUDA").is_none(), "a CUDA device is required: {error}");
+            println!("skipped: no CUDA device ({error})");
+            None
+        }
+    }
+}

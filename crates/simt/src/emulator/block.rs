@@ -1,0 +1,311 @@
+//! A block in execution: its warps and lanes, its barrier, its end, and who is to blame when it stands still.
+use super::collective::{Group, Operand, complete_without, lanes_of};
+use super::failure::{Absent, Failure, FailureKind, Party, Whereabouts};
+use super::lane::{Lane, Place, Site};
+use super::launch::{BlockId, Launch};
+use super::memory::shared::SharedMemory;
+use super::worker::Worker;
+use std::cell::{Cell, OnceCell};
+use std::panic::Location;
+
+/// Up to 32 lanes: which of them can run, and who waits with whom.
+pub struct Warp {
+    /// The lanes that the block has.
+    pub exists: u32,
+    /// Those that can run.
+    pub ready: Cell<u32>,
+    /// Those that can run and had their turn (fast mode).
+    pub resting: Cell<u32>,
+    pub ended: Cell<u32>,
+    at_barrier: Cell<u32>,
+    /// The groups in use, a bit each.
+    pub open: Cell<u32>,
+    pub groups: [Cell<Group>; 32],
+    pub operands: [Cell<Operand>; 32],
+    pub results: [Cell<u32>; 32],
+    first_thread: u32,
+}
+
+impl Warp {
+    fn new(first_thread: u32, threads: u32) -> Self {
+        let lanes = (threads - first_thread).min(32);
+        let exists = u32::MAX >> (32 - lanes);
+        Self {
+            exists,
+            ready: Cell::new(exists),
+            resting: Cell::new(0),
+            ended: Cell::new(0),
+            at_barrier: Cell::new(0),
+            open: Cell::new(0),
+            groups: [const { Cell::new(Group::EMPTY) }; 32],
+            operands: Default::default(),
+            results: Default::default(),
+            first_thread,
+        }
+    }
+}
+
+/// What a block can say after a pass over its warps.
+pub enum Pass {
+    /// All lanes have ended.
+    Finished,
+    /// All lanes that can run wait for something that others have to do.
+    Resting,
+    /// The launch has failed.
+    Failed,
+}
+
+/// A block in execution. It is boxed, and lanes point to it.
+pub struct Block {
+    pub launch: usize,
+    pub index: u32,
+    pub threads: u32,
+    pub grid_size: u32,
+    /// The number of its first lane in the run.
+    pub first_number: u32,
+    pub warps: Box<[Warp]>,
+    lanes: OnceCell<Box<[Lane]>>,
+    ended: Cell<u32>,
+    arrived: Cell<u32>,
+    pub shared: SharedMemory,
+    worker: *const Worker,
+}
+
+impl Block {
+    /// A block whose lanes are ready to start. `worker` outlives it.
+    pub fn new(worker: &Worker, id: BlockId, first_number: u32) -> Box<Self> {
+        let grid = worker.run.launches[id.launch].grid;
+        let block = Box::new(Self {
+            launch: id.launch,
+            index: id.block,
+            threads: grid.threads,
+            grid_size: grid.blocks,
+            first_number,
+            warps: (0..grid.threads).step_by(32).map(|first| Warp::new(first, grid.threads)).collect(),
+            lanes: OnceCell::new(),
+            ended: Cell::new(0),
+            arrived: Cell::new(0),
+            shared: SharedMemory::default(),
+            worker,
+        });
+        let lane = |thread| Lane::new(&block, &block.warps[thread as usize / 32], worker, thread);
+        let lanes = (0..grid.threads).map(lane).collect();
+        block.lanes.get_or_init(|| lanes);
+        block
+    }
+
+    pub fn lane(&self, thread: u32) -> &Lane {
+        &self.lanes()[thread as usize]
+    }
+
+    #[inline(always)]
+    pub fn lanes(&self) -> &[Lane] {
+        self.lanes.get().map_or(&[], |lanes| lanes)
+    }
+
+    fn worker(&self) -> &Worker {
+        // SAFETY: the worker outlives its blocks, by `new`'s condition.
+        unsafe { &*self.worker }
+    }
+
+    fn launch(&self) -> &Launch {
+        &self.worker().run.launches[self.launch]
+    }
+
+    pub fn kernel_name(&self) -> &str {
+        &self.launch().name
+    }
+
+    /// What the calling lane does.
+    pub fn run_body(&self) {
+        (self.launch().body)();
+    }
+
+    /// Fast mode: runs the lanes until all of them rest, wait or have ended.
+    pub fn pass(&self) -> Pass {
+        const ROUNDS: u32 = 64;
+        for _ in 0..ROUNDS {
+            let mut ran = false;
+            for warp in &self.warps {
+                ran |= self.turn(warp);
+                if self.worker().run.has_failed() {
+                    return Pass::Failed;
+                }
+            }
+            if !ran {
+                break;
+            }
+        }
+        self.warps.iter().for_each(|warp| warp.resting.set(0));
+        if self.is_finished() {
+            return Pass::Finished;
+        }
+        if self.warps.iter().all(|warp| warp.ready.get() == 0) {
+            self.worker().run.fail(self.deadlock());
+            return Pass::Failed;
+        }
+        Pass::Resting
+    }
+
+    /// Runs the lanes of a warp, round-robin, until none of them is left that could run and has not had its turn.
+    fn turn(&self, warp: &Warp) -> bool {
+        let worker = self.worker();
+        let mut ran = false;
+        worker.start_turn();
+        loop {
+            let batch = warp.ready.get() & !warp.resting.get();
+            if batch == 0 || worker.run.has_failed() {
+                break;
+            }
+            ran = true;
+            lanes_of(batch).for_each(|lane| self.lanes()[warp.first_thread as usize + lane].resume());
+        }
+        worker.end_turn();
+        ran
+    }
+
+    pub fn is_finished(&self) -> bool {
+        self.ended.get() == self.threads
+    }
+
+    /// Makes lanes of a warp able to run again.
+    #[inline(always)]
+    pub fn wake(&self, warp: &Warp, lanes: u32) {
+        warp.ready.set(warp.ready.get() | lanes);
+        if let Some(explorer) = self.worker().explorer() {
+            lanes_of(lanes)
+                .for_each(|lane| explorer.wake(self.first_number + warp.first_thread + lane as u32));
+        }
+    }
+
+    /// The barrier of the block.
+    pub fn barrier(&self, lane: &Lane, site: Site) {
+        lane.step(site);
+        let warp = lane.warp();
+        if self.ended.get() > 0 && self.worker().detect().collectives {
+            let missing = self.absent_where(|lane| matches!(lane.place.get(), Place::Ended));
+            lane.fail(FailureKind::BarrierMismatch { missing }, site, None);
+        }
+        warp.at_barrier.set(warp.at_barrier.get() | lane.bit());
+        self.arrived.set(self.arrived.get() + 1);
+        if self.arrived.get() + self.ended.get() == self.threads {
+            self.release(Some(lane));
+        } else {
+            lane.wait(Place::Barrier(site));
+        }
+    }
+
+    /// Lets everyone go who waits at the barrier; `last` came last and does not wait.
+    fn release(&self, last: Option<&Lane>) {
+        if let Some(explorer) = self.worker().explorer() {
+            let here = self
+                .warps
+                .iter()
+                .flat_map(|w| lanes_of(w.at_barrier.get()).map(|l| w.first_thread + l as u32));
+            explorer.synchronize(here.map(|thread| self.first_number + thread));
+        }
+        self.arrived.set(0);
+        for warp in &self.warps {
+            let mine = last.filter(|lane| std::ptr::eq(lane.warp(), warp)).map_or(0, Lane::bit);
+            self.wake(warp, warp.at_barrier.take() & !mine);
+        }
+    }
+
+    /// A lane's kernel function has returned.
+    pub fn lane_ended(&self, lane: &Lane) {
+        let warp = lane.warp();
+        lane.place.set(Place::Ended);
+        warp.ended.set(warp.ended.get() | lane.bit());
+        warp.ready.set(warp.ready.get() & !lane.bit());
+        self.ended.set(self.ended.get() + 1);
+        let worker = self.worker();
+        worker.progressed();
+        if self.arrived.get() > 0 || warp.open.get() != 0 {
+            self.lane_left(lane);
+        }
+        if let Some(explorer) = worker.explorer() {
+            explorer.ended(lane);
+        }
+    }
+
+    /// A lane has ended while others wait.
+    #[cold]
+    fn lane_left(&self, lane: &Lane) {
+        let warp = lane.warp();
+        let expected = lanes_of(warp.open.get()).any(|slot| warp.groups[slot].get().mask & lane.bit() != 0);
+        if !self.worker().detect().collectives {
+            if expected {
+                complete_without(lane, Location::caller());
+            }
+            if self.arrived.get() > 0 && self.arrived.get() + self.ended.get() == self.threads {
+                self.release(None);
+            }
+        } else if expected || self.arrived.get() > 0 {
+            self.worker().run.fail(self.deadlock());
+            loop {
+                lane.suspend();
+            }
+        }
+    }
+
+    /// Why no lane of the block will ever get further.
+    pub fn deadlock(&self) -> Failure {
+        let blamed = self.stuck_collective().or_else(|| self.stuck_barrier());
+        let (lane, kind, other) = blamed.unwrap_or((&self.lanes()[0], FailureKind::Hang { steps: 0 }, None));
+        let kind = if self.worker().detect().collectives { kind } else { FailureKind::Hang { steps: 0 } };
+        lane.failure(kind, lane.place.get().site(), other)
+    }
+
+    fn stuck_collective(&self) -> Option<(&Lane, FailureKind, Option<Party>)> {
+        let warp = self.warps.iter().find(|warp| warp.open.get() != 0)?;
+        let group = warp.groups[warp.open.get().trailing_zeros() as usize].get();
+        let missing = group.mask & !group.arrived;
+        let lane = self.lane(warp.first_thread + group.arrived.trailing_zeros());
+        let other = lanes_of(missing).find_map(|missing| self.party_in(warp, missing as u32));
+        let missing = self.absent(warp, missing);
+        Some((
+            lane,
+            FailureKind::MissingLane { collective: group.kind.name(), mask: group.mask, missing },
+            other,
+        ))
+    }
+
+    fn stuck_barrier(&self) -> Option<(&Lane, FailureKind, Option<Party>)> {
+        let lane = self.lanes().iter().find(|lane| matches!(lane.place.get(), Place::Barrier(_)))?;
+        let missing = self.absent_where(|lane| lane.warp().at_barrier.get() & lane.bit() == 0);
+        Some((lane, FailureKind::BarrierMismatch { missing }, None))
+    }
+
+    /// The lanes of a warp, as absent ones.
+    pub fn absent(&self, warp: &Warp, lanes: u32) -> Vec<Absent> {
+        lanes_of(lanes).map(|lane| absent(self.lane(warp.first_thread + lane as u32))).collect()
+    }
+
+    fn absent_where(&self, is: impl Fn(&Lane) -> bool) -> Vec<Absent> {
+        self.lanes().iter().filter(|lane| is(lane)).map(absent).collect()
+    }
+
+    /// A lane as the other party of a failure, if it waits somewhere.
+    pub fn party_in(&self, warp: &Warp, lane: u32) -> Option<Party> {
+        let lane = self.lane(warp.first_thread + lane);
+        match lane.place.get() {
+            _ if warp.ready.get() & lane.bit() != 0 => None,
+            Place::Collective(kind, site) => Some(lane.party(&format!("wait at {}", kind.name()), site)),
+            Place::Barrier(site) => Some(lane.party("wait at the barrier of the block", site)),
+            Place::Ready | Place::Ended => None,
+        }
+    }
+}
+
+fn absent(lane: &Lane) -> Absent {
+    let whereabouts = match lane.place.get() {
+        Place::Ended => Whereabouts::Ended,
+        _ if lane.warp().ready.get() & lane.bit() != 0 => Whereabouts::Running,
+        Place::Collective(kind, site) => Whereabouts::Waiting { at: kind.name(), location: site.into() },
+        Place::Barrier(site) => {
+            Whereabouts::Waiting { at: "the barrier of the block", location: site.into() }
+        }
+        Place::Ready => Whereabouts::Running,
+    };
+    Absent { thread: lane.thread, whereabouts }
+}

@@ -1,0 +1,208 @@
+//! Happens-before, as the PTX memory model makes it.
+//!
+//! - A release (`.release`, or a fence followed by a strong write) and an acquire (`.acquire`, or a strong read followed by a
+//!   fence) order what precedes with what follows when the read sees the write or a later read-modify-write of its chain.
+//! - The barrier of a block and `Tile::sync` order everything before in the lanes that meet with everything after.
+//! - Votes, shuffles and the rest order nothing.
+//! - An operation of block scope orders only lanes of its block.
+use super::clock::{Clock, join};
+use crate::{Order, Scope};
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+/// Maps keyed by eight-byte granules of memory.
+pub type GranuleMap<V> = HashMap<usize, V, BuildHasherDefault<GranuleHasher>>;
+
+/// One multiplication: granules are numbers.
+#[derive(Default)]
+pub struct GranuleHasher(u64);
+
+impl Hasher for GranuleHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.write_usize(byte.into()));
+    }
+
+    fn write_usize(&mut self, number: usize) {
+        self.0 = crate::hash::mix64(self.0 ^ number as u64);
+    }
+}
+
+/// The part of an access that lies in one granule: the granule, and which of its bytes.
+pub fn granules(address: usize, bytes: usize) -> impl Iterator<Item = (usize, u8)> {
+    let mask = if bytes >= 8 { u8::MAX } else { (1u8 << bytes) - 1 };
+    (0..bytes.div_ceil(8)).map(move |i| (address / 8 + i, mask << (address % 8)))
+}
+
+/// Who makes an access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Actor {
+    /// The lane's number.
+    pub lane: u32,
+    /// Its block, unique in the run.
+    pub block: u64,
+}
+
+/// A moment in a lane's life: epochs are counted from 1 and end when the lane publishes what it did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moment {
+    pub lane: u32,
+    pub epoch: u32,
+}
+
+#[derive(Clone, Debug, Default)]
+struct LaneOrder {
+    epoch: u32,
+    /// What the lane knows of others.
+    past: Clock,
+    /// What it knew at its last fence, of any scope and of device scope.
+    fence_near: Option<Clock>,
+    fence_far: Option<Clock>,
+    /// What it has read relaxed: known from the next fence on, from lanes of its block, and from others.
+    unfenced_near: Option<Clock>,
+    unfenced_far: Option<Clock>,
+}
+
+/// What a write published at a place.
+#[derive(Clone, Debug)]
+struct Release {
+    bytes: u8,
+    block: u64,
+    /// For lanes of the same block, and for others.
+    near: Option<Clock>,
+    far: Option<Clock>,
+}
+
+/// What is ordered before what, in one run.
+#[derive(Default)]
+pub struct Orders {
+    lanes: Vec<LaneOrder>,
+    places: GranuleMap<Vec<Release>>,
+}
+
+impl Orders {
+    fn lane(&mut self, lane: u32) -> &mut LaneOrder {
+        let lane = lane as usize;
+        if self.lanes.len() <= lane {
+            self.lanes.resize_with(lane + 1, || LaneOrder { epoch: 1, ..LaneOrder::default() });
+        }
+        &mut self.lanes[lane]
+    }
+
+    /// Now.
+    pub fn moment(&mut self, lane: u32) -> Moment {
+        Moment { lane, epoch: self.lane(lane).epoch }
+    }
+
+    /// Whether the moment is ordered before what the lane does now.
+    pub fn knows(&self, lane: u32, moment: Moment) -> bool {
+        let known = || self.lanes.get(lane as usize).is_some_and(|l| l.past.get(moment.lane) >= moment.epoch);
+        lane == moment.lane || known()
+    }
+
+    /// Everything ordered before now, the lane's own doings included.
+    fn present(&mut self, lane: u32) -> Clock {
+        let order = self.lane(lane);
+        let mut clock = order.past.clone();
+        clock.set(lane, order.epoch);
+        clock
+    }
+
+    /// A strong read of bytes of a granule.
+    pub fn read(&mut self, actor: Actor, granule: usize, bytes: u8, order: Order, scope: Scope) {
+        let Some(releases) = self.places.get(&granule) else { return };
+        let (mut near, mut far) = (None, None);
+        for release in releases.iter().filter(|release| release.bytes & bytes != 0) {
+            if release.block == actor.block {
+                release.near.iter().for_each(|clock| join(&mut near, clock));
+            }
+            if scope != Scope::Block {
+                release.far.iter().for_each(|clock| join(&mut far, clock));
+            }
+        }
+        let lane = self.lane(actor.lane);
+        if matches!(order, Order::Acquire | Order::AcqRel) {
+            near.iter().chain(&far).for_each(|clock| lane.past.join(clock));
+        } else {
+            near.iter().for_each(|clock| join(&mut lane.unfenced_near, clock));
+            far.iter().for_each(|clock| join(&mut lane.unfenced_far, clock));
+        }
+    }
+
+    /// A write of bytes of a granule. `update`: it continues the chain of what it replaced.
+    pub fn write(&mut self, actor: Actor, granule: usize, bytes: u8, how: (Order, Scope), update: bool) {
+        let (near, far) = self.published(actor, how);
+        let releases = self.places.entry(granule).or_default();
+        if !update {
+            releases.retain_mut(|release| {
+                release.bytes &= !bytes;
+                release.bytes != 0
+            });
+        }
+        if near.is_none() && far.is_none() {
+            return;
+        }
+        match releases.iter_mut().find(|release| release.bytes == bytes && release.block == actor.block) {
+            Some(release) => {
+                near.iter().for_each(|clock| join(&mut release.near, clock));
+                far.iter().for_each(|clock| join(&mut release.far, clock));
+            }
+            None => releases.push(Release { bytes, block: actor.block, near, far }),
+        }
+    }
+
+    /// What a write publishes to lanes of its block and to others.
+    fn published(&mut self, actor: Actor, (order, scope): (Order, Scope)) -> (Option<Clock>, Option<Clock>) {
+        let wide = scope != Scope::Block;
+        match order {
+            Order::Weak => (None, None),
+            Order::Release | Order::AcqRel => {
+                let now = self.present(actor.lane);
+                (Some(now.clone()), wide.then_some(now))
+            }
+            Order::Relaxed | Order::Acquire => {
+                let lane = self.lane(actor.lane);
+                (lane.fence_near.clone(), lane.fence_far.clone().filter(|_| wide))
+            }
+        }
+    }
+
+    /// Begins the lane's next epoch, after a write that published this one.
+    pub fn advance(&mut self, lane: u32) {
+        self.lane(lane).epoch += 1;
+    }
+
+    pub fn fence(&mut self, lane: u32, scope: Scope) {
+        let order = self.lane(lane);
+        let near = order.unfenced_near.take();
+        let far = if scope == Scope::Block { None } else { order.unfenced_far.take() };
+        near.iter().chain(&far).for_each(|clock| order.past.join(clock));
+        let now = self.present(lane);
+        let order = self.lane(lane);
+        if scope != Scope::Block {
+            order.fence_far = Some(now.clone());
+        }
+        order.fence_near = Some(now);
+        order.epoch += 1;
+    }
+
+    /// The lanes meet at a barrier.
+    pub fn meet(&mut self, lanes: &[u32]) {
+        let mut all = Clock::default();
+        for &lane in lanes {
+            self.lane(lane);
+            all.join(&self.lanes[lane as usize].past);
+        }
+        for &lane in lanes {
+            all.set(lane, self.lanes[lane as usize].epoch);
+        }
+        for &lane in lanes {
+            let order = self.lane(lane);
+            order.past = all.clone();
+            order.epoch += 1;
+        }
+    }
+}

@@ -1,0 +1,403 @@
+//! The exploring mode: one thread, and a decision before everything that lanes can notice of each other.
+//!
+//! A lane calls [`Explorer::step`] before each access, collective, barrier and fence. The scheduler picks who goes next: if it is
+//! the same lane, that goes on at once; else the lane is suspended and [`execute`] resumes the other. Between two
+//! such points nothing else runs, so each access is atomic and the run depends on nothing but the choices.
+mod pct;
+mod random;
+mod replay;
+mod scheduler;
+mod trace;
+
+pub use scheduler::Schedule;
+pub use trace::{Choices, Trace, TraceError};
+
+use super::block::Block;
+use super::detect::order::{Actor, Orders, granules};
+use super::detect::race::{Mark, Races};
+use super::detect::stale::History;
+use super::failure::FailureKind;
+use super::lane::{Lane, Site};
+use super::launch::RESIDENT_LANES;
+use super::memory::atomics;
+use super::memory::global::Access;
+use super::options::Options;
+use super::worker::{Worker, hang};
+use crate::{Order, Scope};
+use scheduler::{Runnable, Scheduler};
+use std::cell::{Cell, RefCell};
+use trace::Recording;
+
+/// How many times in a row every lane says that it only waits, and nobody writes, until the launch is called hung.
+const IDLE_SPINS: u32 = 64;
+
+/// The exploration of one run.
+pub struct Explorer {
+    schedule: Schedule,
+    before: Vec<Choices>,
+    step_limit: u64,
+    steps: Cell<u64>,
+    /// The lane that goes next, once decided.
+    next: Cell<Option<u32>>,
+    decisions: RefCell<Decisions>,
+    idle: RefCell<Idle>,
+    memory: Option<RefCell<MemoryModel>>,
+}
+
+struct Decisions {
+    scheduler: Box<dyn Scheduler>,
+    runnable: Runnable,
+    recording: Recording,
+}
+
+impl Decisions {
+    /// Decides who goes next. An error says that the schedule does not fit.
+    fn pick(&mut self, current: Option<u32>) -> Result<Option<u32>, ()> {
+        if self.runnable.lanes().is_empty() {
+            return Ok(None);
+        }
+        let lane = self.scheduler.next(&self.runnable, current).ok_or(())?;
+        self.recording.lane(lane);
+        Ok(Some(lane))
+    }
+}
+
+/// Who has only waited since the last write.
+#[derive(Default)]
+struct Idle {
+    spins: Vec<u32>,
+    lanes: usize,
+}
+
+impl Idle {
+    fn reset(&mut self) {
+        self.spins.clear();
+        self.lanes = 0;
+    }
+
+    fn spin(&mut self, lane: u32) {
+        let lane = lane as usize;
+        if self.spins.len() <= lane {
+            self.spins.resize(lane + 1, 0);
+        }
+        self.spins[lane] = self.spins[lane].saturating_add(1);
+        self.lanes += usize::from(self.spins[lane] == IDLE_SPINS);
+    }
+}
+
+/// What the detectors know of memory.
+#[derive(Default)]
+struct MemoryModel {
+    orders: Orders,
+    races: Option<Races>,
+    history: Option<History>,
+}
+
+impl Explorer {
+    /// An exploration by `schedule` of the launch that follows those `before`.
+    pub fn new(options: &Options, schedule: &Schedule, before: &[Choices]) -> Self {
+        let races = options.detect.races.then(Races::default);
+        let history = options.stale_l1.then(History::default);
+        let watches = races.is_some() || history.is_some();
+        Self {
+            schedule: schedule.clone(),
+            before: before.to_vec(),
+            step_limit: options.step_limit,
+            steps: Cell::new(0),
+            next: Cell::new(None),
+            decisions: RefCell::new(Decisions {
+                scheduler: schedule.start(before.len()),
+                runnable: Runnable::default(),
+                recording: Recording::default(),
+            }),
+            idle: RefCell::default(),
+            memory: watches.then(|| RefCell::new(MemoryModel { orders: Orders::default(), races, history })),
+        }
+    }
+
+    pub fn schedule(&self) -> Schedule {
+        self.schedule.clone()
+    }
+
+    pub fn steps(&self) -> u64 {
+        self.steps.get()
+    }
+
+    fn choices(&self) -> Choices {
+        self.decisions.borrow().recording.choices()
+    }
+
+    /// The choices so far.
+    pub fn trace(&self) -> Trace {
+        let mut launches = self.before.clone();
+        launches.push(self.choices());
+        Trace::new(launches)
+    }
+
+    /// The lane is about to do something that others can notice: decides who goes next.
+    pub fn step(&self, lane: &Lane) {
+        let steps = self.steps.get() + 1;
+        self.steps.set(steps);
+        if steps > self.step_limit {
+            self.give_up(lane);
+        }
+        let picked = self.decisions.borrow_mut().pick(Some(lane.number));
+        match picked {
+            Ok(next) if next == Some(lane.number) => {}
+            Ok(next) => {
+                self.next.set(next);
+                lane.suspend();
+            }
+            Err(()) => self.mismatch(lane),
+        }
+    }
+
+    #[cold]
+    fn give_up(&self, lane: &Lane) -> ! {
+        lane.worker().run.fail(hang(std::slice::from_ref(lane), self.steps.get()));
+        loop {
+            lane.suspend();
+        }
+    }
+
+    #[cold]
+    fn mismatch(&self, lane: &Lane) -> ! {
+        lane.worker().run.fail(lane.failure(
+            FailureKind::TraceMismatch { step: self.steps.get() },
+            None,
+            None,
+        ));
+        loop {
+            lane.suspend();
+        }
+    }
+
+    /// The lane waits until it is woken.
+    pub fn wait(&self, lane: &Lane) {
+        self.decisions.borrow_mut().runnable.remove(lane.number);
+        lane.suspend();
+    }
+
+    pub fn wake(&self, lane: u32) {
+        self.decisions.borrow_mut().runnable.insert(lane);
+    }
+
+    pub fn ended(&self, lane: &Lane) {
+        self.decisions.borrow_mut().runnable.remove(lane.number);
+        self.idle.borrow_mut().reset();
+    }
+
+    /// The lane only waits.
+    pub fn spin(&self, lane: &Lane, site: Site) {
+        lane.passed.set(Some(site));
+        let idle = {
+            let mut idle = self.idle.borrow_mut();
+            idle.spin(lane.number);
+            idle.lanes
+        };
+        if idle >= self.decisions.borrow().runnable.lanes().len() {
+            self.give_up(lane);
+        }
+        self.decisions.borrow_mut().scheduler.spins(lane.number);
+        self.step(lane);
+    }
+
+    /// The lanes meet at something that orders memory.
+    pub fn synchronize(&self, lanes: impl Iterator<Item = u32>) {
+        if let Some(memory) = &self.memory {
+            memory.borrow_mut().orders.meet(&lanes.collect::<Vec<_>>());
+        }
+    }
+
+    pub fn fence(&self, lane: &Lane, scope: Scope) {
+        if let Some(memory) = &self.memory {
+            memory.borrow_mut().orders.fence(lane.number, scope);
+        }
+    }
+
+    /// A read of global memory, which holds `newest`. Gives what the lane reads.
+    pub fn load(&self, lane: &Lane, access: &Access, newest: u128) -> u128 {
+        let Some(memory) = &self.memory else { return newest };
+        self.watch(lane, access, false);
+        if access.order != Order::Weak {
+            let orders = &mut memory.borrow_mut().orders;
+            for (granule, bytes) in granules(access.address, access.bytes) {
+                orders.read(actor(lane), granule, bytes, access.order, access.scope);
+            }
+            return newest;
+        }
+        self.load_weak(lane, access, newest)
+    }
+
+    fn load_weak(&self, lane: &Lane, access: &Access, newest: u128) -> u128 {
+        let mut value = newest;
+        for (i, (granule, bytes)) in granules(access.address, access.bytes).enumerate() {
+            let stale = self.memory.as_ref().map_or(Vec::new(), |memory| {
+                let memory = memory.borrow();
+                let stale = |history: &History| history.stale(&memory.orders, lane.number, granule, bytes);
+                memory.history.as_ref().map_or(Vec::new(), stale)
+            });
+            if let Some(old) = self.choose(lane, &stale) {
+                let width = access.bytes.min(8) * 8;
+                let mask = u128::from(u64::MAX >> (64 - width)) << (64 * i);
+                let part = u128::from(old >> (access.address % 8 * 8)) << (64 * i);
+                value = value & !mask | part & mask;
+            }
+        }
+        value
+    }
+
+    /// One of the stale values, or none of them: the newest.
+    fn choose(&self, lane: &Lane, stale: &[u64]) -> Option<u64> {
+        if stale.is_empty() {
+            return None;
+        }
+        let choice = {
+            let mut decisions = self.decisions.borrow_mut();
+            let choice = decisions.scheduler.choose(stale.len() as u32 + 1);
+            choice.inspect(|&choice| decisions.recording.option(choice))
+        };
+        match choice {
+            Some(0) => None,
+            Some(choice) => Some(stale[choice as usize - 1]),
+            None => self.mismatch(lane),
+        }
+    }
+
+    /// A read of shared memory.
+    pub fn load_shared(&self, lane: &Lane, access: &Access) {
+        self.watch(lane, access, false);
+    }
+
+    /// A write, where `old` stands.
+    pub fn store(&self, lane: &Lane, access: &Access, _old: u128, _new: u128) {
+        self.idle.borrow_mut().reset();
+        self.watch(lane, access, true);
+        self.written(lane, access, false);
+    }
+
+    /// A read-modify-write where `old` stands; `new` is nothing when it only reads.
+    pub fn update(&self, lane: &Lane, access: &Access, _old: u128, new: Option<u128>) {
+        let strong = if access.order == Order::Weak { Order::Relaxed } else { access.order };
+        let access = Access { order: strong, ..*access };
+        self.watch(lane, &access, new.is_some());
+        if let Some(memory) = &self.memory {
+            let orders = &mut memory.borrow_mut().orders;
+            for (granule, bytes) in granules(access.address, access.bytes) {
+                orders.read(actor(lane), granule, bytes, access.order, access.scope);
+            }
+        }
+        if new.is_some() {
+            self.idle.borrow_mut().reset();
+            self.written(lane, &access, true);
+        }
+    }
+
+    fn written(&self, lane: &Lane, access: &Access, update: bool) {
+        let Some(memory) = &self.memory else { return };
+        let memory = &mut *memory.borrow_mut();
+        let moment = memory.orders.moment(lane.number);
+        for (granule, bytes) in granules(access.address, access.bytes) {
+            memory.orders.write(actor(lane), granule, bytes, (access.order, access.scope), update);
+            if let Some(history) = &mut memory.history {
+                // SAFETY: a granule that holds a byte of a live buffer lies in the buffer's memory, which is aligned to
+                // 16 bytes and padded.
+                let value = unsafe { atomics::load(granule * 8, 8, Order::Relaxed) };
+                history.overwrite(granule, bytes, value as u64, moment);
+            }
+        }
+        if matches!(access.order, Order::Release | Order::AcqRel) {
+            memory.orders.advance(lane.number);
+        }
+    }
+
+    /// Looks for a race.
+    fn watch(&self, lane: &Lane, access: &Access, writes: bool) {
+        let Some(memory) = &self.memory else { return };
+        let race = {
+            let memory = &mut *memory.borrow_mut();
+            let mark = mark(&mut memory.orders, lane, access, writes);
+            let races = memory.races.as_mut();
+            races
+                .and_then(|races| races.access(&memory.orders, access.address, access.bytes, &mark))
+                .zip(Some(mark))
+        };
+        if let Some((earlier, mark)) = race {
+            let kind =
+                FailureKind::DataRace { address: access.address, bytes: access.bytes, access: mark.action() };
+            lane.fail(kind, access.site, Some(earlier.party()));
+        }
+    }
+}
+
+fn actor(lane: &Lane) -> Actor {
+    Actor { lane: lane.number, block: (lane.block().launch as u64) << 32 | u64::from(lane.block_index) }
+}
+
+fn mark(orders: &mut Orders, lane: &Lane, access: &Access, writes: bool) -> Mark {
+    Mark {
+        moment: orders.moment(lane.number),
+        actor: actor(lane),
+        writes,
+        weak: access.order == Order::Weak,
+        narrow: access.scope == Scope::Block,
+        site: access.site,
+        block: lane.block_index,
+        thread: lane.thread,
+    }
+}
+
+/// Runs the launches of the worker's run to their end. Gives the steps made, and the choices.
+pub fn execute(worker: &Worker) -> (u64, Choices) {
+    let Some(explorer) = worker.explorer() else { return (0, Choices::default()) };
+    // Outlives a panic, whose lane is in one of these.
+    let mut blocks = Vec::new();
+    worker.guarded(|| execute_blocks(worker, explorer, &mut blocks));
+    drop(blocks);
+    (explorer.steps(), explorer.choices())
+}
+
+/// Blocks live in slots of as many lanes as the largest has, and a lane's number tells its slot.
+fn execute_blocks(worker: &Worker, explorer: &Explorer, slots: &mut Vec<Option<Box<Block>>>) {
+    let lanes = worker.run.launches.iter().map(|launch| launch.grid.threads).max().unwrap_or(1);
+    for slot in 0..RESIDENT_LANES / lanes {
+        match start_block(worker, explorer, slot * lanes) {
+            Some(block) => slots.push(Some(block)),
+            None => break,
+        }
+    }
+    while !worker.run.has_failed() {
+        let picked = match explorer.next.take() {
+            Some(lane) => Ok(Some(lane)),
+            None => explorer.decisions.borrow_mut().pick(None),
+        };
+        let Ok(picked) = picked else { return report_mismatch(worker, explorer, slots) };
+        let Some(number) = picked else { return report_deadlock(worker, slots) };
+        let slot = &mut slots[(number / lanes) as usize];
+        let Some(block) = slot else { return };
+        block.lane(number % lanes).resume();
+        if block.is_finished() {
+            *slot = start_block(worker, explorer, number / lanes * lanes);
+        }
+    }
+}
+
+fn start_block(worker: &Worker, explorer: &Explorer, first_number: u32) -> Option<Box<Block>> {
+    let block = Block::new(worker, worker.run.next_block()?, first_number);
+    block.lanes().iter().for_each(|lane| explorer.wake(lane.number));
+    Some(block)
+}
+
+fn report_mismatch(worker: &Worker, explorer: &Explorer, slots: &[Option<Box<Block>>]) {
+    if let Some(block) = slots.iter().flatten().next() {
+        let kind = FailureKind::TraceMismatch { step: explorer.steps() };
+        worker.run.fail(block.lane(0).failure(kind, None, None));
+    }
+}
+
+/// Nobody can run: either all have ended, or those who wait wait for ever.
+fn report_deadlock(worker: &Worker, slots: &[Option<Box<Block>>]) {
+    if let Some(block) = slots.iter().flatten().next() {
+        worker.run.fail(block.deadlock());
+    }
+}

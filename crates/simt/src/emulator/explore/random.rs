@@ -1,0 +1,31 @@
+//! The random walk.
+use super::scheduler::{Runnable, Scheduler};
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::Rng;
+
+/// A number below `range`.
+pub fn below(generator: &mut ChaCha8Rng, range: u32) -> u32 {
+    crate::hash::reduce(generator.next_u32(), range)
+}
+
+/// Every lane that can run has the same chance.
+pub struct Random {
+    generator: ChaCha8Rng,
+}
+
+impl Random {
+    pub fn new(generator: ChaCha8Rng) -> Self {
+        Self { generator }
+    }
+}
+
+impl Scheduler for Random {
+    fn next(&mut self, runnable: &Runnable, _current: Option<u32>) -> Option<u32> {
+        let lanes = runnable.lanes();
+        Some(lanes[below(&mut self.generator, lanes.len() as u32) as usize])
+    }
+
+    fn choose(&mut self, options: u32) -> Option<u32> {
+        Some(below(&mut self.generator, options))
+    }
+}

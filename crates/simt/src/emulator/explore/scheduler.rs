@@ -1,0 +1,128 @@
+//! What a schedule is: a small trait, and a name for each policy.
+use super::pct::Pct;
+use super::random::Random;
+use super::replay::Replay;
+use super::trace::{Trace, TraceError};
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::SeedableRng;
+use std::fmt;
+use std::str::FromStr;
+
+/// How an exploration decides. All of them are written as text and read back: `random:7`, `pct:7:3`, `replay:0x3,1,0`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Schedule {
+    /// Any lane that can run goes next, with equal chances.
+    Random {
+        /// Equal seeds give equal runs.
+        seed: u64,
+    },
+    /// Probabilistic concurrency testing (Burckhardt et al., ASPLOS 2010): the lane of the highest priority goes on until, at a
+    /// few random steps, it drops to the lowest. Good at orders in which one lane is overtaken by many.
+    Pct {
+        /// Equal seeds give equal runs.
+        seed: u64,
+        /// One more than the changes of priority: how many ordered events a bug takes that is to be found.
+        depth: u32,
+    },
+    /// The choices of an earlier run; after these, lanes take turns.
+    Replay(Trace),
+}
+
+impl fmt::Display for Schedule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Random { seed } => write!(f, "random:{seed}"),
+            Self::Pct { seed, depth } => write!(f, "pct:{seed}:{depth}"),
+            Self::Replay(trace) => write!(f, "replay:{trace}"),
+        }
+    }
+}
+
+impl FromStr for Schedule {
+    type Err = TraceError;
+
+    fn from_str(text: &str) -> Result<Self, TraceError> {
+        let no_schedule = || TraceError::Schedule { text: text.to_owned() };
+        match text.split_once(':').ok_or_else(no_schedule)? {
+            ("random", seed) => Ok(Self::Random { seed: seed.parse().map_err(|_| no_schedule())? }),
+            ("pct", rest) => {
+                let (seed, depth) = rest.split_once(':').ok_or_else(no_schedule)?;
+                let (seed, depth) =
+                    (seed.parse().map_err(|_| no_schedule())?, depth.parse().map_err(|_| no_schedule())?);
+                Ok(Self::Pct { seed, depth })
+            }
+            ("replay", trace) => Ok(Self::Replay(trace.parse()?)),
+            _ => Err(no_schedule()),
+        }
+    }
+}
+
+impl Schedule {
+    /// The policy for the launch that is the `index`-th of its device.
+    pub(super) fn start(&self, index: usize) -> Box<dyn Scheduler> {
+        match self {
+            Self::Random { seed } => Box::new(Random::new(generator(*seed, index))),
+            Self::Pct { seed, depth } => Box::new(Pct::new(generator(*seed, index), *depth)),
+            Self::Replay(trace) => Box::new(Replay::new(trace.launch(index))),
+        }
+    }
+}
+
+/// Random numbers of a launch: a stream of its own for each launch under the same seed.
+fn generator(seed: u64, index: usize) -> ChaCha8Rng {
+    let mut generator = ChaCha8Rng::seed_from_u64(seed);
+    generator.set_stream(index as u64);
+    generator
+}
+
+/// A policy: who goes next, and which of several values.
+pub trait Scheduler {
+    /// The lane that goes next, one of `runnable` (which is not empty). Nothing when the policy does not fit the program.
+    fn next(&mut self, runnable: &Runnable, current: Option<u32>) -> Option<u32>;
+
+    /// One of `0..options`. Nothing when the policy does not fit the program.
+    fn choose(&mut self, options: u32) -> Option<u32>;
+
+    /// The lane says that it only waits for others.
+    fn spins(&mut self, _lane: u32) {}
+}
+
+/// The lanes that can run, in an order that depends on nothing but the run.
+#[derive(Debug, Default)]
+pub struct Runnable {
+    lanes: Vec<u32>,
+    /// The place of each lane in `lanes`, or `ABSENT`.
+    places: Vec<u32>,
+}
+
+const ABSENT: u32 = u32::MAX;
+
+impl Runnable {
+    pub fn lanes(&self) -> &[u32] {
+        &self.lanes
+    }
+
+    pub fn contains(&self, lane: u32) -> bool {
+        self.places.get(lane as usize).is_some_and(|&place| place != ABSENT)
+    }
+
+    pub fn insert(&mut self, lane: u32) {
+        if self.places.len() <= lane as usize {
+            self.places.resize(lane as usize + 1, ABSENT);
+        }
+        if !self.contains(lane) {
+            self.places[lane as usize] = self.lanes.len() as u32;
+            self.lanes.push(lane);
+        }
+    }
+
+    pub fn remove(&mut self, lane: u32) {
+        if self.contains(lane) {
+            let place = std::mem::replace(&mut self.places[lane as usize], ABSENT) as usize;
+            self.lanes.swap_remove(place);
+            if let Some(&moved) = self.lanes.get(place) {
+                self.places[moved as usize] = place as u32;
+            }
+        }
+    }
+}

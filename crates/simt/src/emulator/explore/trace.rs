@@ -1,0 +1,128 @@
+//! A schedule as data: the choices that an exploration made, written as text.
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+/// Some choices in a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// The lane of this number goes next, so many times.
+    Lane { number: u32, times: u32 },
+    /// Of the options that there were (values a weak load may return), this one.
+    Option(u32),
+}
+
+/// The choices of one launch.
+pub type Choices = Arc<[Choice]>;
+
+/// The choices made in the launches of a device since it was new, as data.
+///
+/// As text: launches are separated by `/`, choices by `,`. `7` lets lane 7 make a step, `7x3` three, and `v1` takes the second of the
+/// values that a weak load might return. Lanes count through the blocks of a launch.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Trace {
+    launches: Vec<Choices>,
+}
+
+impl Trace {
+    pub(in super::super) fn new(launches: Vec<Choices>) -> Self {
+        Self { launches }
+    }
+
+    /// Launches recorded.
+    pub fn launches(&self) -> usize {
+        self.launches.len()
+    }
+
+    pub(super) fn launch(&self, index: usize) -> Choices {
+        self.launches.get(index).cloned().unwrap_or_default()
+    }
+}
+
+/// A text that is no trace or no schedule.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TraceError {
+    /// A choice is none.
+    #[error("`{text}` is no choice: expected a lane (`7`), a lane several times (`7x3`) or a value (`v1`)")]
+    Choice {
+        /// What stands there.
+        text: String,
+    },
+    /// A schedule is none.
+    #[error("`{text}` is no schedule: expected `random:SEED`, `pct:SEED:DEPTH` or `replay:TRACE`")]
+    Schedule {
+        /// What stands there.
+        text: String,
+    },
+}
+
+impl fmt::Display for Choice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Lane { number, times: 1 } => write!(f, "{number}"),
+            Self::Lane { number, times } => write!(f, "{number}x{times}"),
+            Self::Option(option) => write!(f, "v{option}"),
+        }
+    }
+}
+
+impl FromStr for Choice {
+    type Err = TraceError;
+
+    fn from_str(text: &str) -> Result<Self, TraceError> {
+        let number = |digits: &str| digits.parse().map_err(|_| TraceError::Choice { text: text.to_owned() });
+        if let Some(option) = text.strip_prefix('v') {
+            return Ok(Self::Option(number(option)?));
+        }
+        let (lane, times) = text.split_once('x').unwrap_or((text, "1"));
+        Ok(Self::Lane { number: number(lane)?, times: number(times)? })
+    }
+}
+
+impl fmt::Display for Trace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, launch) in self.launches.iter().enumerate() {
+            f.write_str(if i > 0 { "/" } else { "" })?;
+            for (j, choice) in launch.iter().enumerate() {
+                write!(f, "{}{choice}", if j > 0 { "," } else { "" })?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for Trace {
+    type Err = TraceError;
+
+    fn from_str(text: &str) -> Result<Self, TraceError> {
+        let choices =
+            |launch: &str| launch.split(',').filter(|text| !text.is_empty()).map(str::parse).collect();
+        let launches = if text.is_empty() {
+            Vec::new()
+        } else {
+            text.split('/').map(choices).collect::<Result<_, _>>()?
+        };
+        Ok(Self { launches })
+    }
+}
+
+/// Choices while they are being made.
+#[derive(Debug, Default)]
+pub struct Recording(Vec<Choice>);
+
+impl Recording {
+    pub fn lane(&mut self, lane: u32) {
+        match self.0.last_mut() {
+            Some(Choice::Lane { number, times }) if *number == lane && *times < u32::MAX => *times += 1,
+            _ => self.0.push(Choice::Lane { number: lane, times: 1 }),
+        }
+    }
+
+    pub fn option(&mut self, option: u32) {
+        self.0.push(Choice::Option(option));
+    }
+
+    pub fn choices(&self) -> Choices {
+        self.0.as_slice().into()
+    }
+}

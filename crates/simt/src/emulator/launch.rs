@@ -1,0 +1,151 @@
+//! A launch as data, and one run: launches side by side, whose blocks workers take one by one.
+use super::failure::Failure;
+use super::machine::World;
+use super::options::Mode;
+use crate::{Grid, Kernel};
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Lanes that have a stack at one time. Each stack takes two of the mappings that a process may have (65 530 on Linux).
+pub const RESIDENT_LANES: u32 = 1 << 14;
+const RESIDENT_BLOCKS_PER_WORKER: u32 = 64;
+
+/// How many blocks a worker keeps in execution at one time.
+pub fn resident_per_worker(workers: u32, threads: u32) -> u32 {
+    (RESIDENT_LANES / (workers * threads.clamp(1, 1024))).clamp(1, RESIDENT_BLOCKS_PER_WORKER)
+}
+
+/// A kernel with its arguments and its grid, for [`Emulator::launch_all`](super::public::Emulator::launch_all).
+pub struct Launch {
+    pub(super) grid: Grid,
+    pub(super) name: String,
+    pub(super) body: Box<dyn Fn() + Send + Sync>,
+}
+
+impl Launch {
+    /// `kernel`, for every thread of `grid`.
+    pub fn new<K: Kernel + Send + Sync + 'static>(grid: Grid, kernel: K) -> Self {
+        Self { grid, name: K::symbol(), body: Box::new(move || kernel.run()) }
+    }
+}
+
+impl fmt::Debug for Launch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Launch").field("kernel", &self.name).field("grid", &self.grid).finish_non_exhaustive()
+    }
+}
+
+/// A block of a run.
+#[derive(Clone, Copy, Debug)]
+pub struct BlockId {
+    pub launch: usize,
+    pub block: u32,
+}
+
+/// Launches that run side by side: what their workers share.
+pub struct Run {
+    pub world: Arc<World>,
+    pub launches: Vec<Launch>,
+    /// The blocks in the order in which they start. Nothing for a single launch, whose order is plain.
+    order: Option<Vec<BlockId>>,
+    next: AtomicU64,
+    workers: u32,
+    active: AtomicU32,
+    quiet: AtomicU32,
+    steps: AtomicU64,
+    failed: AtomicBool,
+    failure: Mutex<Option<Failure>>,
+}
+
+impl Run {
+    pub fn new(world: Arc<World>, launches: Vec<Launch>) -> Self {
+        let order = (launches.len() > 1).then(|| in_turns(&launches));
+        let blocks = launches.iter().map(|launch| u64::from(launch.grid.blocks)).sum();
+        let threads = launches.iter().map(|launch| launch.grid.threads).max().unwrap_or(1);
+        let workers = match world.options.mode {
+            Mode::Fast { workers } => {
+                (workers.max(1) as u64).min(blocks).min(u64::from(RESIDENT_LANES / threads)) as u32
+            }
+            Mode::Explore(_) => 1,
+        };
+        Self {
+            world,
+            launches,
+            order,
+            next: AtomicU64::new(0),
+            workers,
+            active: AtomicU32::new(workers),
+            quiet: AtomicU32::new(0),
+            steps: AtomicU64::new(0),
+            failed: AtomicBool::new(false),
+            failure: Mutex::new(None),
+        }
+    }
+
+    pub fn workers(&self) -> u32 {
+        self.workers
+    }
+
+    /// The next block that nobody has taken.
+    pub fn next_block(&self) -> Option<BlockId> {
+        let next = self.next.fetch_add(1, Ordering::Relaxed);
+        match &self.order {
+            Some(order) => order.get(next as usize).copied(),
+            None if next < u64::from(self.launches[0].grid.blocks) => {
+                Some(BlockId { launch: 0, block: next as u32 })
+            }
+            None => None,
+        }
+    }
+
+    #[inline(always)]
+    pub fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::Relaxed)
+    }
+
+    /// Ends the run. The first failure is the one that counts.
+    pub fn fail(&self, failure: Failure) {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(failure);
+        self.failed.store(true, Ordering::Relaxed);
+    }
+
+    pub fn take_failure(&self) -> Option<Failure> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// A worker got nowhere for long, or does again.
+    pub fn set_quiet(&self, quiet: bool) {
+        if quiet {
+            self.quiet.fetch_add(1, Ordering::Relaxed);
+        } else {
+            self.quiet.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    pub fn all_quiet(&self) -> bool {
+        self.quiet.load(Ordering::Relaxed) >= self.active.load(Ordering::Relaxed)
+    }
+
+    pub fn worker_left(&self, quiet: bool) {
+        if quiet {
+            self.set_quiet(false);
+        }
+        self.active.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    pub fn count_steps(&self, steps: u64) {
+        self.steps.fetch_add(steps, Ordering::Relaxed);
+    }
+
+    pub fn steps(&self) -> u64 {
+        self.steps.load(Ordering::Relaxed)
+    }
+}
+
+/// The blocks of all launches, taking turns, so that launches that need each other are in execution together.
+fn in_turns(launches: &[Launch]) -> Vec<BlockId> {
+    let most = launches.iter().map(|launch| launch.grid.blocks).max().unwrap_or(0);
+    let ids = |block| (0..launches.len()).map(move |launch| BlockId { launch, block });
+    (0..most).flat_map(ids).filter(|id| id.block < launches[id.launch].grid.blocks).collect()
+}

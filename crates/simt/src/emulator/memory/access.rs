@@ -1,0 +1,125 @@
+//! The checks that precede each access to global memory.
+use super::super::failure::FailureKind;
+use super::super::lane::{Lane, Site};
+use super::super::options::Detect;
+use super::registry::{Buffer, Found, Registry};
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+
+const RANGES: usize = 4;
+
+#[derive(Clone, Copy)]
+struct Range {
+    start: usize,
+    bytes: usize,
+}
+
+impl Range {
+    const NOTHING: Self = Self { start: 0, bytes: 0 };
+}
+
+/// The buffers that a worker met last, so that most accesses cost no look-up.
+pub struct RangeCache {
+    ranges: [Cell<Range>; RANGES],
+    next: Cell<usize>,
+    version: Cell<u64>,
+    /// The buffers themselves, for those who ask more than whether an address is good.
+    buffers: RefCell<[Option<Arc<Buffer>>; RANGES]>,
+}
+
+impl RangeCache {
+    pub fn new(detect: Detect) -> Self {
+        let ranges = [const { Cell::new(Range::NOTHING) }; RANGES];
+        if !detect.bounds && !detect.use_after_free && !detect.uninitialized {
+            ranges[0].set(Range { start: 0, bytes: usize::MAX });
+        }
+        Self { ranges, next: Cell::new(0), version: Cell::new(0), buffers: RefCell::default() }
+    }
+
+    /// Where the access lies in a buffer that was met lately: that buffer's place.
+    #[inline(always)]
+    fn place(&self, address: usize, bytes: usize) -> Option<usize> {
+        (0..RANGES).find(|&place| {
+            let range = self.ranges[place].get();
+            let offset = address.wrapping_sub(range.start);
+            offset < range.bytes && range.bytes - offset >= bytes
+        })
+    }
+
+    fn insert(&self, buffer: Arc<Buffer>) -> usize {
+        let place = self.next.get();
+        self.next.set((place + 1) % RANGES);
+        self.ranges[place].set(Range { start: buffer.start, bytes: buffer.bytes });
+        self.buffers.borrow_mut()[place] = Some(buffer);
+        place
+    }
+
+    /// Forgets the buffers if any came or went since.
+    pub fn refresh(&self, registry: &Registry) {
+        let version = registry.version();
+        if self.version.replace(version) != version {
+            for (range, buffer) in self.ranges.iter().zip(self.buffers.borrow_mut().iter_mut()) {
+                if buffer.take().is_some() {
+                    range.set(Range::NOTHING);
+                }
+            }
+        }
+    }
+}
+
+/// What an access does to the bytes that it covers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Use {
+    Read,
+    Write,
+    /// Reads, and may write.
+    Update,
+}
+
+/// Ends the launch unless the access is aligned and lies in a live buffer (and reads what has been written).
+#[inline(always)]
+pub fn check(lane: &Lane, address: usize, bytes: usize, usage: Use, site: Site) {
+    if address & (bytes - 1) != 0 {
+        lane.fail(FailureKind::Misaligned { address, bytes }, site, None);
+    }
+    let worker = lane.worker();
+    let place = match worker.ranges.place(address, bytes) {
+        Some(place) => place,
+        None => match look_up(lane, address, bytes, site) {
+            Some(place) => place,
+            None => return,
+        },
+    };
+    if worker.detect().uninitialized {
+        check_written(lane, place, address, bytes, usage, site);
+    }
+}
+
+#[cold]
+fn look_up(lane: &Lane, address: usize, bytes: usize, site: Site) -> Option<usize> {
+    let worker = lane.worker();
+    let detect = worker.detect();
+    match worker.run.world.registry.find(address, bytes) {
+        Found::Live(buffer) => return Some(worker.ranges.insert(buffer)),
+        Found::Freed(within) if detect.use_after_free => {
+            lane.fail(FailureKind::UseAfterFree { bytes, within }, site, None)
+        }
+        Found::Nothing(nearest) if detect.bounds => {
+            lane.fail(FailureKind::OutOfBounds { address, bytes, nearest }, site, None)
+        }
+        Found::Freed(_) | Found::Nothing(_) => {}
+    }
+    None
+}
+
+fn check_written(lane: &Lane, place: usize, address: usize, bytes: usize, usage: Use, site: Site) {
+    let buffers = lane.worker().ranges.buffers.borrow();
+    let Some(buffer) = &buffers[place] else { return };
+    if usage == Use::Write {
+        buffer.set_written(address, bytes);
+    } else if !buffer.is_written(address, bytes) {
+        let within = Some(buffer.nearest(address));
+        drop(buffers);
+        lane.fail(FailureKind::Uninitialized { bytes, within }, site, None);
+    }
+}

@@ -1,0 +1,236 @@
+//! The buffers of a device: which addresses are live, which were freed, which bytes have been written.
+use super::super::failure::Nearest;
+use super::super::options::{Mode, Options};
+use std::alloc::{Layout, alloc, alloc_zeroed, dealloc};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+/// Bytes after each buffer that belong to nobody, so that an overrun does not meet the next buffer.
+const GAP: usize = 128;
+/// Freed memory that is held back from being given out again.
+const QUARANTINE_BYTES: usize = 64 << 20;
+const QUARANTINE_BUFFERS: usize = 4096;
+/// What uninitialised memory is filled with where reading it is watched for.
+const POISON: u8 = 0xA5;
+
+/// A live buffer.
+pub struct Buffer {
+    pub start: usize,
+    pub bytes: usize,
+    /// A bit for each byte: written. Nothing where nobody asks.
+    written: Option<Box<[AtomicU64]>>,
+    /// How it was allocated; nothing for memory of the host.
+    layout: Option<Layout>,
+}
+
+impl Buffer {
+    fn end(&self) -> usize {
+        self.start + self.bytes
+    }
+
+    pub fn nearest(&self, address: usize) -> Nearest {
+        Nearest { offset: address.wrapping_sub(self.start) as i64, bytes: self.bytes }
+    }
+
+    /// Whether all of the bytes have been written. The access lies within the buffer.
+    pub fn is_written(&self, address: usize, bytes: usize) -> bool {
+        let Some(written) = &self.written else { return true };
+        let mut words = words_of(address - self.start, bytes);
+        words.all(|(word, mask)| written[word].load(Ordering::Relaxed) & mask == mask)
+    }
+
+    /// Notes that the bytes are written.
+    pub fn set_written(&self, address: usize, bytes: usize) {
+        let Some(written) = &self.written else { return };
+        for (word, mask) in words_of(address - self.start, bytes) {
+            if written[word].load(Ordering::Relaxed) & mask != mask {
+                written[word].fetch_or(mask, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+/// The words of a bitmap that cover bits `first..first + count`, each with those of its bits.
+fn words_of(first: usize, count: usize) -> impl Iterator<Item = (usize, u64)> {
+    let last = first + count;
+    (first / 64..last.div_ceil(64)).map(move |word| {
+        let from = first.max(word * 64) % 64;
+        let to = last.min(word * 64 + 64) - word * 64;
+        (word, u64::MAX >> (64 - (to - from)) << from)
+    })
+}
+
+/// What stands at an address.
+pub enum Found {
+    Live(Arc<Buffer>),
+    Freed(Nearest),
+    Nothing(Option<Nearest>),
+}
+
+#[derive(Default)]
+struct Tables {
+    live: BTreeMap<usize, Arc<Buffer>>,
+    /// Buffers that are gone, by address. They stay known until a new one takes the place.
+    freed: BTreeMap<usize, usize>,
+    /// Freed memory that the host's allocator has not got back yet, oldest first.
+    quarantine: VecDeque<(usize, Layout)>,
+    quarantined: usize,
+}
+
+/// The buffers of a device.
+pub struct Registry {
+    tables: RwLock<Tables>,
+    /// Changes whenever a buffer comes or goes.
+    version: AtomicU64,
+    running: AtomicUsize,
+    track_written: bool,
+    hoard: bool,
+}
+
+/// While it lives, freed memory stays mapped: a running kernel that still uses it does no harm to the host.
+pub struct Running<'a>(&'a Registry);
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.0.running.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+impl Registry {
+    pub fn new(options: &Options) -> Self {
+        Self {
+            tables: RwLock::default(),
+            version: AtomicU64::new(1),
+            running: AtomicUsize::new(0),
+            track_written: options.detect.uninitialized,
+            hoard: matches!(options.mode, Mode::Explore(_)),
+        }
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Tables> {
+        self.tables.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Tables> {
+        self.version.fetch_add(1, Ordering::Release);
+        self.tables.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    pub fn start_launch(&self) -> Running<'_> {
+        let _tables = self.read();
+        self.running.fetch_add(1, Ordering::AcqRel);
+        Running(self)
+    }
+
+    pub fn allocate(&self, bytes: usize, align: usize) -> *mut u8 {
+        let padded = bytes.max(1).checked_add(GAP);
+        let aligned = |size| Layout::from_size_align(size, align).and_then(|layout| layout.align_to(16));
+        let Some(layout) = padded.and_then(|size| aligned(size).ok()) else {
+            return std::ptr::null_mut();
+        };
+        // SAFETY: the layout is not empty.
+        let pointer = unsafe { if self.track_written { alloc(layout) } else { alloc_zeroed(layout) } };
+        if !pointer.is_null() {
+            if self.track_written {
+                // SAFETY: just allocated with this size.
+                unsafe { pointer.write_bytes(POISON, layout.size()) };
+            }
+            let written =
+                self.track_written.then(|| (0..bytes.div_ceil(64)).map(|_| AtomicU64::new(0)).collect());
+            self.insert(Buffer { start: pointer as usize, bytes, written, layout: Some(layout) });
+        }
+        pointer
+    }
+
+    pub fn adopt(&self, start: usize, bytes: usize) {
+        self.insert(Buffer { start, bytes, written: None, layout: None });
+    }
+
+    fn insert(&self, buffer: Buffer) {
+        let mut tables = self.write();
+        let below: Vec<_> = tables
+            .freed
+            .range(..buffer.end())
+            .rev()
+            .map(|(&start, &bytes)| (start, bytes))
+            .take_while(|&(start, bytes)| start + bytes > buffer.start)
+            .map(|(start, _)| start)
+            .collect();
+        for start in below {
+            tables.freed.remove(&start);
+        }
+        tables.live.insert(buffer.start, Arc::new(buffer));
+    }
+
+    pub fn free(&self, start: usize) {
+        let mut tables = self.write();
+        let Some(layout) = tables.live.get(&start).and_then(|buffer| buffer.layout) else { return };
+        if let Some(buffer) = tables.live.remove(&start) {
+            tables.freed.insert(start, buffer.bytes);
+            tables.quarantine.push_back((start, layout));
+            tables.quarantined += layout.size();
+        }
+        if self.running.load(Ordering::Acquire) == 0 {
+            self.shrink_quarantine(&mut tables);
+        }
+    }
+
+    fn shrink_quarantine(&self, tables: &mut Tables) {
+        let limit = if self.hoard { 4 * QUARANTINE_BYTES } else { QUARANTINE_BYTES };
+        while tables.quarantined > limit || tables.quarantine.len() > QUARANTINE_BUFFERS {
+            let Some((start, layout)) = tables.quarantine.pop_front() else { break };
+            tables.quarantined -= layout.size();
+            // SAFETY: allocated with this layout, and freed by its owner; no launch is running that might still use it.
+            unsafe { dealloc(start as *mut u8, layout) };
+        }
+    }
+
+    pub fn disown(&self, start: usize) {
+        let mut tables = self.write();
+        if tables.live.get(&start).is_some_and(|buffer| buffer.layout.is_none())
+            && let Some(buffer) = tables.live.remove(&start)
+        {
+            tables.freed.insert(start, buffer.bytes);
+        }
+    }
+
+    pub fn mark_initialized(&self, address: usize, bytes: usize) {
+        if let (Found::Live(buffer), true) = (self.find(address, bytes), bytes > 0) {
+            buffer.set_written(address, bytes);
+        }
+    }
+
+    /// What stands at an address: a live buffer only if all of the bytes are in it.
+    pub fn find(&self, address: usize, bytes: usize) -> Found {
+        let tables = self.read();
+        let end = address.saturating_add(bytes);
+        let below = tables.live.range(..=address).next_back().map(|(_, buffer)| buffer);
+        if let Some(buffer) = below.filter(|buffer| end <= buffer.end()) {
+            return Found::Live(buffer.clone());
+        }
+        if let Some((&start, &bytes)) = tables.freed.range(..end).next_back()
+            && address < start + bytes
+        {
+            return Found::Freed(Nearest { offset: address.wrapping_sub(start) as i64, bytes });
+        }
+        let above = tables.live.range(address..).next().map(|(_, buffer)| buffer);
+        let gap = |buffer: &&Arc<Buffer>| buffer.start.abs_diff(address).min(buffer.end().abs_diff(address));
+        Found::Nothing(below.into_iter().chain(above).min_by_key(gap).map(|buffer| buffer.nearest(address)))
+    }
+}
+
+impl Drop for Registry {
+    fn drop(&mut self) {
+        let tables = self.tables.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let live = tables.live.values().filter_map(|buffer| Some((buffer.start, buffer.layout?)));
+        for (start, layout) in live.chain(tables.quarantine.iter().copied()) {
+            // SAFETY: allocated with this layout; with the device, its memory goes.
+            unsafe { dealloc(start as *mut u8, layout) };
+        }
+    }
+}

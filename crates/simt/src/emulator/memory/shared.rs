@@ -1,0 +1,124 @@
+//! The memory of a block: an array for each line of source that declares one.
+use super::super::failure::FailureKind;
+use super::super::lane::{Lane, Site};
+use super::atomics::{self, Update};
+use super::global::Access;
+use crate::{Order, Scope};
+use std::cell::{Cell, RefCell};
+
+/// A line that declares an array: its function, and where it stands. (Equal functions may become one; places never do.)
+type Key = (usize, Site);
+
+struct Array {
+    key: Key,
+    words: Box<[Cell<u128>]>,
+    /// For each byte: written. Empty where nobody asks.
+    written: Box<[Cell<bool>]>,
+}
+
+/// The arrays of a block that have been declared so far.
+#[derive(Default)]
+pub struct SharedMemory {
+    arrays: RefCell<Vec<Array>>,
+}
+
+impl SharedMemory {
+    /// The address of the array of `bytes` bytes that stands at a line.
+    fn array(&self, key: Key, bytes: usize, track_written: bool) -> u64 {
+        let mut arrays = self.arrays.borrow_mut();
+        if let Some(array) =
+            arrays.iter().find(|array| array.key.0 == key.0 && std::ptr::eq(array.key.1, key.1))
+        {
+            return array.words.as_ptr() as u64;
+        }
+        let words: Box<[_]> = (0..bytes.div_ceil(16).max(1)).map(|_| Cell::new(0)).collect();
+        let written = (0..if track_written { bytes } else { 0 }).map(|_| Cell::new(false)).collect();
+        let address = words.as_ptr() as u64;
+        arrays.push(Array { key, words, written });
+        address
+    }
+
+    /// Notes a write, or says whether what is read has been written.
+    fn written(&self, address: usize, bytes: usize, writes: bool) -> bool {
+        let arrays = self.arrays.borrow();
+        let array = arrays.iter().find_map(|array| {
+            let offset = address.wrapping_sub(array.words.as_ptr() as usize);
+            array.written.get(offset..offset.saturating_add(bytes))
+        });
+        let Some(written) = array else { return true };
+        if writes {
+            written.iter().for_each(|byte| byte.set(true));
+        }
+        written.iter().all(Cell::get)
+    }
+}
+
+/// The array of a line in the calling lane's block.
+pub fn site(function: usize, bytes: usize, site: Site) -> u64 {
+    let lane = Lane::current();
+    lane.block().shared.array((function, site), bytes, lane.worker().detect().uninitialized)
+}
+
+fn enter(access: &Access, writes: bool) -> &'static Lane {
+    let lane = Lane::current();
+    lane.step(access.site);
+    if lane.worker().detect().uninitialized
+        && !lane.block().shared.written(access.address, access.bytes, writes)
+    {
+        lane.fail(FailureKind::Uninitialized { bytes: access.bytes, within: None }, access.site, None);
+    }
+    lane
+}
+
+fn weak(address: u64, bytes: usize, site: Site) -> Access {
+    Access { address: address as usize, bytes, order: Order::Weak, scope: Scope::Block, site }
+}
+
+/// Reads.
+///
+/// # Safety
+/// - The bytes lie in an array of the block, aligned.
+#[inline(always)]
+pub unsafe fn load(address: u64, bytes: usize, site: Site) -> u128 {
+    let access = weak(address, bytes, site);
+    let lane = enter(&access, false);
+    if let Some(explorer) = lane.explorer() {
+        explorer.load_shared(lane, &access);
+    }
+    // SAFETY: the caller's.
+    unsafe { atomics::load(access.address, bytes, Order::Weak) }
+}
+
+/// Writes.
+///
+/// # Safety
+/// - As for [`load`].
+#[inline(always)]
+pub unsafe fn store(address: u64, bytes: usize, value: u128, site: Site) {
+    let access = weak(address, bytes, site);
+    let lane = enter(&access, true);
+    if let Some(explorer) = lane.explorer() {
+        // SAFETY: the caller's.
+        let old = unsafe { atomics::load(access.address, bytes, Order::Weak) };
+        explorer.store(lane, &access, old, value);
+    }
+    // SAFETY: the caller's.
+    unsafe { atomics::store(access.address, bytes, value, Order::Weak) }
+}
+
+/// Adds to 4 bytes; gives what stood there.
+///
+/// # Safety
+/// - As for [`load`].
+#[inline(always)]
+pub unsafe fn fetch_add(address: u64, value: u32, site: Site) -> u32 {
+    let access = Access { order: Order::Relaxed, ..weak(address, 4, site) };
+    let lane = enter(&access, false);
+    if let Some(explorer) = lane.explorer() {
+        // SAFETY: the caller's.
+        let old = unsafe { atomics::load(access.address, 4, Order::Weak) };
+        explorer.update(lane, &access, old, Some(Update::Add.apply(old, value.into(), 4)));
+    }
+    // SAFETY: the caller's.
+    unsafe { atomics::update(access.address, 4, Update::Add, value.into(), Order::Relaxed) as u32 }
+}

@@ -1,0 +1,79 @@
+//! Buffers on an emulator, for tests.
+#![allow(dead_code)] // each test program uses a part
+use simt::emulator::{Detect, Emulator, Failure, Mode, Options, Schedule};
+use simt::{GlobalSlice, Word};
+
+/// A device that runs fast on two workers.
+pub fn fast() -> Emulator {
+    Emulator::new(Options { mode: Mode::Fast { workers: 2 }, ..Options::default() })
+}
+
+/// A device that explores by a random walk, all detectors on.
+pub fn random(seed: u64) -> Emulator {
+    Emulator::new(Options::explore(Schedule::Random { seed }))
+}
+
+/// A device that explores, with these detectors.
+pub fn random_with(seed: u64, detect: Detect) -> Emulator {
+    Emulator::new(Options { detect, ..Options::explore(Schedule::Random { seed }) })
+}
+
+/// The devices that every correct kernel must pass on.
+pub fn devices() -> Vec<Emulator> {
+    let pct = Emulator::new(Options::explore(Schedule::Pct { seed: 1, depth: 3 }));
+    vec![fast(), random(1), random(2), pct]
+}
+
+/// A buffer on an emulator; freed when dropped.
+pub struct Buffer<T> {
+    device: Emulator,
+    pointer: *mut T,
+    len: usize,
+}
+
+impl<T: Word> Buffer<T> {
+    pub fn uninitialized(device: &Emulator, len: usize) -> Self {
+        let pointer = device.allocate(len * size_of::<T>(), align_of::<T>()).cast();
+        Self { device: device.clone(), pointer, len }
+    }
+
+    pub fn from_slice(device: &Emulator, words: &[T]) -> Self {
+        let buffer = Self::uninitialized(device, words.len());
+        // SAFETY: as many words were allocated, and no kernel runs.
+        unsafe {
+            buffer.pointer.copy_from_nonoverlapping(words.as_ptr(), words.len());
+            device.mark_initialized(buffer.pointer.cast(), size_of_val(words));
+        }
+        buffer
+    }
+
+    pub fn zeroed(device: &Emulator, len: usize) -> Self {
+        Self::from_slice(device, &vec![T::narrow(0); len])
+    }
+
+    pub fn slice(&self) -> GlobalSlice<T> {
+        // SAFETY: as many words were allocated.
+        unsafe { GlobalSlice::from_raw_parts(self.pointer, self.len) }
+    }
+
+    pub fn read(&self) -> Vec<T> {
+        // SAFETY: as many words were allocated, and no kernel runs.
+        unsafe { std::slice::from_raw_parts(self.pointer, self.len) }.to_vec()
+    }
+
+    pub fn pointer(&self) -> *mut T {
+        self.pointer
+    }
+}
+
+impl<T> Drop for Buffer<T> {
+    fn drop(&mut self) {
+        // SAFETY: nobody uses it any more.
+        unsafe { self.device.free(self.pointer.cast()) };
+    }
+}
+
+/// The failure's line of source.
+pub fn line(failure: &Failure) -> u32 {
+    failure.location.as_ref().map_or(0, |at| at.line)
+}

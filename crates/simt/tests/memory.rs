@@ -1,0 +1,366 @@
+//! Global and shared memory, ids, barriers and launches: what a correct kernel sees.
+mod common;
+
+use common::{Buffer, devices, fast};
+use simt::emulator::{Emulator, FailureKind, Launch, Mode, Options, Schedule};
+use simt::{Block, Global, GlobalSlice, Grid, Order, Scope, Thread, Word, fence, kernel, shared, spin_hint};
+
+const GRID: Grid = Grid { blocks: 3, threads: 48 };
+
+#[kernel]
+fn who_am_i(out: GlobalSlice<u64>) {
+    let ids = [Thread::block_index(), Thread::index_in_block(), Thread::lane(), Thread::block_size()];
+    let packed = ids.iter().fold(0, |packed, &id| packed << 16 | u64::from(id));
+    out.write(
+        Thread::index(),
+        packed ^ u64::from(Thread::grid_size()) << 60 ^ (Thread::count() as u64) << 48 << 8,
+    );
+}
+
+#[test]
+fn threads_know_who_they_are() {
+    for device in devices() {
+        let out = Buffer::zeroed(&device, 144);
+        device.launch(GRID, WhoAmI { out: out.slice() }).unwrap();
+        for (thread, packed) in out.read().into_iter().enumerate() {
+            let (block, index) = (thread as u64 / 48, thread as u64 % 48);
+            let expected = block << 48 | index << 32 | (index % 32) << 16 | 48;
+            assert_eq!(packed, expected ^ 3 << 60 ^ 144 << 48 << 8);
+        }
+    }
+}
+
+/// One update of a place by every thread, and what a last thread finds there.
+#[derive(Clone, Copy)]
+struct Updates<T>(GlobalSlice<T>);
+
+impl<T: Word> simt::Kernel for Updates<T> {
+    const PROGRAM: &'static str = "test";
+    const NAME: &'static str = "updates";
+    const INSTANCE: Option<&'static str> = None;
+
+    fn run(self) {
+        let mine = T::narrow(Thread::index() as u128 + 1);
+        let scope = Scope::Device;
+        self.0.at(0).fetch_add(mine, Order::Relaxed, scope);
+        self.0.at(1).fetch_min(mine, Order::Acquire, scope);
+        self.0.at(2).fetch_max(mine, Order::Release, scope);
+        self.0.at(3).fetch_or(mine, Order::AcqRel, scope);
+        self.0.at(4).fetch_and(mine, Order::Weak, scope);
+        let old = self.0.at(5).exchange(mine, Order::Relaxed, scope);
+        self.0.at(6).fetch_add(old, Order::Relaxed, Scope::System);
+    }
+}
+
+fn check_updates<T: Word>(device: &Emulator) {
+    let ones = T::narrow(0xffff_ffff);
+    let memory = Buffer::from_slice(device, &[0, 99, 0, 0, 255, 0, 0].map(T::narrow));
+    device.launch(Grid { blocks: 2, threads: 50 }, Updates(memory.slice())).unwrap();
+    let found = memory.read();
+    assert_eq!(found[..5], [5050, 1, 100, 127, 0].map(T::narrow));
+    assert_eq!(found[5].widen() + found[6].widen(), 5050, "every value was exchanged once");
+    assert_ne!(found[5], ones);
+}
+
+#[test]
+fn updates_of_4_and_8_bytes() {
+    for device in devices() {
+        check_updates::<u32>(&device);
+        check_updates::<u64>(&device);
+    }
+}
+
+#[test]
+fn updates_of_other_sizes_trap() {
+    for device in devices() {
+        let bytes = Buffer::<u8>::zeroed(&device, 7);
+        assert_eq!(device.launch(GRID, Updates(bytes.slice())).unwrap_err().kind, FailureKind::Trap);
+        let wide = Buffer::<u128>::zeroed(&device, 7);
+        assert_eq!(device.launch(GRID, Updates(wide.slice())).unwrap_err().kind, FailureKind::Trap);
+    }
+}
+
+/// Reverses an array, by single words, all orders taking turns.
+#[derive(Clone, Copy)]
+struct Reverse<T> {
+    from: GlobalSlice<T>,
+    to: GlobalSlice<T>,
+}
+
+impl<T: Word> simt::Kernel for Reverse<T> {
+    const PROGRAM: &'static str = "test";
+    const NAME: &'static str = "reverse";
+    const INSTANCE: Option<&'static str> = None;
+
+    fn run(self) {
+        let i = Thread::index();
+        if i < self.from.len() {
+            let orders = [Order::Weak, Order::Relaxed, Order::Acquire, Order::Release, Order::AcqRel];
+            let word = self.from.at(i).load(orders[i % 5], Scope::Device);
+            self.to.at(self.from.len() - 1 - i).store(word, orders[i / 5 % 5], Scope::System);
+        }
+    }
+}
+
+fn check_reverse<T: Word>(device: &Emulator) {
+    let wide = 0x0123_4567_89ab_cdef_u128;
+    let words: Vec<T> = (0..100).map(|i| T::narrow((wide << 64 | wide).rotate_left(i))).collect();
+    let (from, to) = (Buffer::from_slice(device, &words), Buffer::uninitialized(device, 100));
+    device.launch(Grid::for_items(100, 32), Reverse { from: from.slice(), to: to.slice() }).unwrap();
+    assert_eq!(to.read(), words.into_iter().rev().collect::<Vec<_>>());
+}
+
+#[test]
+fn words_of_every_size_are_read_and_written() {
+    for device in devices() {
+        check_reverse::<u8>(&device);
+        check_reverse::<u32>(&device);
+        check_reverse::<u64>(&device);
+        check_reverse::<u128>(&device);
+    }
+}
+
+#[kernel]
+fn load_vectors(words: GlobalSlice<u32>, out: GlobalSlice<u64>) {
+    let (i, weak) = (Thread::index(), Order::Weak);
+    // SAFETY: the slice is aligned to 16 bytes and has 4 words for each thread.
+    unsafe {
+        let [a, b, c, d] = words.at(4 * i).load_vec::<4>(weak, Scope::Device);
+        let [low, high] = words.at(4 * i).cast::<u64>().load_vec::<2>(Order::Relaxed, Scope::Device);
+        let [only] = words.at(4 * i).cast::<u128>().load_vec::<1>(Order::Acquire, Scope::Device);
+        let bytes = words.at(4 * i).cast::<u8>().load_vec::<16>(weak, Scope::Device);
+        let fits = low == u64::from(a) | u64::from(b) << 32
+            && high == u64::from(c) | u64::from(d) << 32
+            && only == u128::from(low) | u128::from(high) << 64
+            && only == u128::from_le_bytes(bytes);
+        out.write(i, if fits { low } else { 0 });
+    }
+}
+
+#[test]
+fn neighbouring_words_are_read_together() {
+    for device in devices() {
+        let words: Vec<u32> = (1..129).collect();
+        let (input, out) = (Buffer::from_slice(&device, &words), Buffer::zeroed(&device, 32));
+        device.launch(Grid::new(1, 32), LoadVectors { words: input.slice(), out: out.slice() }).unwrap();
+        let expected: Vec<_> = (0..32).map(|i| (4 * i + 1) | (4 * i + 2) << 32).collect();
+        assert_eq!(out.read(), expected);
+    }
+}
+
+/// Every thread appends to the list whose head counts in the low half and holds the last thread in the high half.
+#[kernel]
+fn count_wide(place: GlobalSlice<u128>, halves: GlobalSlice<u64>) {
+    let wide = place.at(0);
+    let mut current = wide.load(Order::Relaxed, Scope::Device);
+    loop {
+        let new = (current as u64 + 1) as u128 | (Thread::index() as u128) << 64;
+        match wide.compare_exchange(current, new, Order::AcqRel, Scope::Device) {
+            Ok(_) => break,
+            Err(found) => current = found,
+        }
+    }
+    // SAFETY: the halves of the place.
+    let low = unsafe { wide.cast::<u64>() };
+    if Thread::index() % 2 == 0 {
+        // An access to a half, between compare-exchanges of the whole.
+        low.fetch_add(1 << 32, Order::Relaxed, Scope::Device);
+    }
+    halves.write(Thread::index(), low.load(Order::Relaxed, Scope::Device));
+}
+
+#[test]
+fn sixteen_bytes_and_their_halves_fit_together() {
+    for device in devices() {
+        let (place, halves) = (Buffer::<u128>::zeroed(&device, 1), Buffer::zeroed(&device, 144));
+        device.launch(GRID, CountWide { place: place.slice(), halves: halves.slice() }).unwrap();
+        let low = place.read()[0] as u64;
+        assert_eq!((low & 0xffff_ffff, low >> 32), (144, 72));
+    }
+}
+
+#[test]
+fn sixteen_byte_compare_exchange_traps_on_old_devices() {
+    for mode in [Mode::Fast { workers: 1 }, Mode::Explore(Schedule::Random { seed: 0 })] {
+        let device = Emulator::new(Options { mode, cas128: false, ..Options::default() });
+        let (place, halves) = (Buffer::<u128>::zeroed(&device, 1), Buffer::zeroed(&device, 144));
+        let failure =
+            device.launch(GRID, CountWide { place: place.slice(), halves: halves.slice() }).unwrap_err();
+        assert_eq!(failure.kind, FailureKind::Trap);
+    }
+}
+
+#[kernel]
+fn reverse_in_shared_memory(out: GlobalSlice<u32>) {
+    let words = shared!([u32; 48]);
+    let same_type = shared!([u32; 48]);
+    let total = shared!([u32; 1]);
+    let i = Thread::index_in_block() as usize;
+    if i == 0 {
+        total.store(0, 0);
+    }
+    words.store(i, Thread::index() as u32);
+    same_type.store(i, 7);
+    Block::sync();
+    total.fetch_add(0, words.load(47 - i));
+    Block::sync();
+    out.write(Thread::index(), words.load(47 - i) + 1000 * total.load(0) + same_type.load(i));
+}
+
+#[test]
+fn blocks_have_memory_of_their_own() {
+    for device in devices() {
+        let out = Buffer::zeroed(&device, 144);
+        device.launch(GRID, ReverseInSharedMemory { out: out.slice() }).unwrap();
+        for (thread, found) in out.read().into_iter().enumerate() {
+            let block = thread as u32 / 48;
+            let sum: u32 = (48 * block..48 * block + 48).sum();
+            assert_eq!(found, 48 * block + 47 - thread as u32 % 48 + 1000 * sum + 7);
+        }
+    }
+}
+
+/// A barrier of the whole grid, by a counter: every block needs every other.
+#[kernel]
+fn grid_barrier(arrived: GlobalSlice<u32>, out: GlobalSlice<u32>, patient: u32) {
+    Block::sync();
+    if Thread::index_in_block() == 0 {
+        arrived.at(0).fetch_add(1, Order::Release, Scope::Device);
+        while arrived.at(0).load(Order::Acquire, Scope::Device) < Thread::grid_size() {
+            if patient != 0 {
+                spin_hint();
+            }
+        }
+    }
+    Block::sync();
+    out.write(Thread::index(), arrived.at(0).load(Order::Relaxed, Scope::Device));
+}
+
+fn check_grid_barrier(device: &Emulator, blocks: u32, patient: bool) {
+    let (arrived, out) = (Buffer::zeroed(device, 1), Buffer::zeroed(device, 40 * blocks as usize));
+    let kernel = GridBarrier { arrived: arrived.slice(), out: out.slice(), patient: patient.into() };
+    device.launch(Grid { blocks, threads: 40 }, kernel).unwrap();
+    assert!(out.read().into_iter().all(|seen| seen == blocks));
+}
+
+#[test]
+fn resident_blocks_progress_side_by_side() {
+    for device in devices() {
+        check_grid_barrier(&device, 5, true);
+        check_grid_barrier(&device, 2, false);
+    }
+    let device = Emulator::new(Options { mode: Mode::Fast { workers: 1 }, ..Options::default() });
+    check_grid_barrier(&device, device.options().resident_blocks(40), true);
+}
+
+#[kernel]
+fn send(flag: GlobalSlice<u32>, data: GlobalSlice<u32>) {
+    data.write(0, 42);
+    fence(Scope::Device);
+    flag.at(0).store(1, Order::Relaxed, Scope::Device);
+}
+
+#[kernel]
+fn receive(flag: GlobalSlice<u32>, data: GlobalSlice<u32>) {
+    while flag.at(0).load(Order::Relaxed, Scope::Device) == 0 {
+        spin_hint();
+    }
+    fence(Scope::Device);
+    data.write(1, data.read(0));
+}
+
+#[test]
+fn launches_side_by_side_talk_to_each_other() {
+    for device in devices() {
+        let (flag, data) = (Buffer::zeroed(&device, 1), Buffer::zeroed(&device, 2));
+        let one = Grid::new(1, 1);
+        let receiver = Launch::new(one, Receive { flag: flag.slice(), data: data.slice() });
+        let sender = Launch::new(one, Send { flag: flag.slice(), data: data.slice() });
+        device.launch_all(vec![receiver, sender]).unwrap();
+        assert_eq!(data.read(), [42, 42]);
+    }
+}
+
+#[kernel]
+fn tick(out: GlobalSlice<u64>) {
+    out.write(2 * Thread::index(), simt::timer());
+    simt::clock();
+    out.write(2 * Thread::index() + 1, simt::timer());
+}
+
+#[test]
+fn no_two_reads_of_the_timer_are_equal() {
+    for device in devices() {
+        let out = Buffer::zeroed(&device, 288);
+        device.launch(GRID, Tick { out: out.slice() }).unwrap();
+        let mut times = out.read();
+        assert!(times.chunks(2).all(|pair| pair[0] < pair[1]));
+        times.sort_unstable();
+        times.dedup();
+        assert_eq!(times.len(), 288);
+    }
+}
+
+#[kernel]
+fn add_one(to: GlobalSlice<u32>) {
+    to.at(0).fetch_add(1, Order::Relaxed, Scope::Device);
+}
+
+#[test]
+fn host_memory_can_be_adopted() {
+    for device in devices() {
+        let mut word = 1u32;
+        let pointer = &raw mut word;
+        // SAFETY: the word outlives the launch.
+        let slice = unsafe {
+            device.adopt(pointer.cast(), 4);
+            GlobalSlice::from_raw_parts(pointer, 1)
+        };
+        device.launch(GRID, AddOne { to: slice }).unwrap();
+        // SAFETY: no launch is running.
+        unsafe { device.disown(pointer.cast()) };
+        let failure = device.launch(GRID, AddOne { to: slice }).unwrap_err();
+        assert!(matches!(failure.kind, FailureKind::UseAfterFree { bytes: 4, .. }), "{failure}");
+        assert_eq!(word, 145);
+    }
+}
+
+#[test]
+fn threads_of_the_host_may_launch_at_a_time() {
+    for device in devices() {
+        let to = Buffer::zeroed(&device, 1);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                let (device, kernel) = (device.clone(), AddOne { to: to.slice() });
+                scope.spawn(move || device.launch(GRID, kernel).unwrap());
+            }
+        });
+        assert_eq!(to.read(), [4 * 144]);
+    }
+}
+
+#[test]
+fn grids_that_no_device_takes_are_refused() {
+    let device = fast();
+    let to = Buffer::zeroed(&device, 1);
+    for grid in [Grid::new(0, 32), Grid::new(1, 0), Grid::new(1, 1025)] {
+        let failure = device.launch(grid, AddOne { to: to.slice() }).unwrap_err();
+        assert_eq!(failure.kind, FailureKind::InvalidGrid { grid });
+    }
+    assert_eq!(to.read(), [0]);
+}
+
+#[test]
+fn an_allocation_that_cannot_be_is_null() {
+    assert!(fast().allocate(usize::MAX, 16).is_null());
+    assert!(fast().allocate(16, 3).is_null());
+}
+
+#[test]
+fn pointers_are_plain() {
+    let device = fast();
+    let buffer = Buffer::<u32>::zeroed(&device, 2);
+    // SAFETY: the words are of one buffer.
+    let second = unsafe { Global::new(buffer.pointer()).offset(1) };
+    assert_eq!(second.as_ptr(), buffer.slice().at(1).as_ptr());
+}
