@@ -13,7 +13,8 @@ fn main() -> io::Result<()> {
     for file in files {
         let name = file.strip_prefix(&root).expect("found under the root").with_extension("");
         let name = name.to_string_lossy().replace('\\', "/");
-        writeln!(list, "    ({name:?}, include_str!({:?})),", file.display().to_string()).expect("strings grow");
+        writeln!(list, "    ({name:?}, include_str!({:?})),", file.display().to_string())
+            .expect("strings grow");
     }
     list.push_str("]\n");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));

@@ -27,7 +27,8 @@ pub fn select(names: &[String]) -> Result<Vec<Suite>, Error> {
     let mut selected: Vec<Suite> = Vec::new();
     for name in names {
         let family = format!("{name}/");
-        let mut found = all.iter().filter(|suite| suite.name == *name || suite.name.starts_with(&family)).peekable();
+        let mut found =
+            all.iter().filter(|suite| suite.name == *name || suite.name.starts_with(&family)).peekable();
         if found.peek().is_none() {
             let known = all.iter().map(|suite| suite.name.as_str()).collect::<Vec<_>>().join(", ");
             return Err(Error::Unknown { asked: name.clone(), known });

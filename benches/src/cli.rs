@@ -125,7 +125,9 @@ fn start(arguments: RunArguments) -> Result<bool> {
         return list();
     }
     let suites = catalog::select(&arguments.suites)?;
-    crate::structures::with_machine(arguments.device, |machine, structures| run(&arguments, &suites, machine, structures))
+    crate::structures::with_machine(arguments.device, |machine, structures| {
+        run(&arguments, &suites, machine, structures)
+    })
 }
 
 /// Runs the suites on a machine. Says whether all is well.
@@ -135,9 +137,6 @@ fn run(
     machine: &dyn Machine,
     structures: &[Box<dyn Structure + '_>],
 ) -> Result<bool> {
-    if machine.is_emulator() {
-        println!("{}", table::EMULATOR_BANNER);
-    }
     let selection =
         Selection { emulator: machine.is_emulator(), quick: arguments.quick, reps: arguments.reps };
     let session = Session { machine, structures, selection, source: Source::detect() };
@@ -218,10 +217,18 @@ mod tests {
 
     #[test]
     fn the_documented_lines_parse() {
-        let cli = parse("hashmap/load-factor --device emulator --json a.jsonl --html a.html --reps 3 --quick").unwrap();
-        assert_eq!((cli.run.suites.len(), cli.run.device, cli.run.reps), (1, DeviceChoice::Emulator, Some(3)));
+        let cli =
+            parse("hashmap/load-factor --device emulator --json a.jsonl --html a.html --reps 3 --quick")
+                .unwrap();
+        assert_eq!(
+            (cli.run.suites.len(), cli.run.device, cli.run.reps),
+            (1, DeviceChoice::Emulator, Some(3))
+        );
         assert!(matches!(parse("run limits").unwrap().command, Some(Command::Run(_))));
-        assert!(matches!(parse("report a.jsonl --baseline b.jsonl").unwrap().command, Some(Command::Report(_))));
+        assert!(matches!(
+            parse("report a.jsonl --baseline b.jsonl").unwrap().command,
+            Some(Command::Report(_))
+        ));
         assert!(matches!(parse("list").unwrap().command, Some(Command::List)));
         assert!(parse("--list").unwrap().run.list);
         assert!(parse("--reps 0").is_err());

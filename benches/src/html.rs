@@ -186,17 +186,32 @@ mod tests {
             mops,
             ..record(op, 1.0, 1.5)
         };
-        vec![at(0.5, "insert", 900.0), at(0.9, "insert", 500.0), at(0.5, "find_hit", 1_800.0), at(0.9, "find_hit", 1_500.0)]
+        vec![
+            at(0.5, "insert", 900.0),
+            at(0.9, "insert", 500.0),
+            at(0.5, "find_hit", 1_800.0),
+            at(0.9, "find_hit", 1_500.0),
+        ]
     }
 
     #[test]
     fn a_page_has_figures_with_axes_legend_and_limit() {
         let page = page(&records(), &[], &[]).unwrap();
-        for part in ["<svg", "load_factor", "million operations a second", "insert (default)", "limit line128", "0.50"] {
+        for part in [
+            "<svg",
+            "load_factor",
+            "million operations a second",
+            "insert (default)",
+            "limit line128",
+            "0.50",
+        ] {
             assert!(page.contains(part), "'{part}' is missing");
         }
         assert!(!page.contains("no measurement of speed"));
-        assert!(!page.contains("http://") || page.matches("http").count() == page.matches("http://www.w3.org").count());
+        assert!(
+            !page.contains("http://")
+                || page.matches("http").count() == page.matches("http://www.w3.org").count()
+        );
     }
 
     #[test]

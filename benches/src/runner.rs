@@ -69,11 +69,20 @@ impl Session<'_> {
         let structure = self.structure(suite)?;
         let (name, variants, ops) = (structure.name(), structure.variants(), structure.ops());
         for op in &suite.ops {
-            ensure!(ops.contains(&op.as_str()), "suite {}: {name} has no operation '{op}'; it has: {}", suite.name, ops.join(", "));
+            ensure!(
+                ops.contains(&op.as_str()),
+                "suite {}: {name} has no operation '{op}'; it has: {}",
+                suite.name,
+                ops.join(", ")
+            );
         }
         for variant in &suite.variants {
             let known = variants.join(", ");
-            ensure!(variants.contains(variant), "suite {}: {name} has no variant '{variant}'; it has: {known}", suite.name);
+            ensure!(
+                variants.contains(variant),
+                "suite {}: {name} has no variant '{variant}'; it has: {known}",
+                suite.name
+            );
         }
         Ok(suite.cases(self.selection, &variants))
     }
@@ -88,7 +97,12 @@ impl Session<'_> {
         for suite in catalog::all()?.iter().filter(|suite| suite.structure == LIMITS) {
             for case in self.cases(suite)?.iter().filter(|case| named(&case.op)) {
                 let record = self.measure(case, &limits).with_context(|| describe(case))?;
-                ensure!(record.verified, "the limit {} was not measured rightly: {:?}", case.op, record.fault);
+                ensure!(
+                    record.verified,
+                    "the limit {} was not measured rightly: {:?}",
+                    case.op,
+                    record.fault
+                );
                 limits.insert(case.op.clone(), record.mops);
             }
         }
@@ -172,7 +186,10 @@ fn verify(benchmark: &mut dyn Benchmark, case: &Case) -> Result<()> {
     ensure!(compared >= operations, "only {compared} of {operations} results were compared");
     if let Some(share) = case.expected_share {
         let expected = (operations as f64 * share).round() as u64;
-        ensure!(succeeded == expected, "{succeeded} of {operations} operations succeeded; the suite expects {expected}");
+        ensure!(
+            succeeded == expected,
+            "{succeeded} of {operations} operations succeeded; the suite expects {expected}"
+        );
     }
     Ok(())
 }

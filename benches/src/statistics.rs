@@ -56,7 +56,9 @@ mod tests {
     /// Ranks from tables of the sign test's interval (two-sided, 95 %).
     #[test]
     fn ranks_are_those_of_the_tables() {
-        for (n, expected) in [(1, 0), (5, 0), (6, 1), (8, 1), (9, 2), (11, 2), (12, 3), (15, 4), (20, 6), (25, 8)] {
+        for (n, expected) in
+            [(1, 0), (5, 0), (6, 1), (8, 1), (9, 2), (11, 2), (12, 3), (15, 4), (20, 6), (25, 8)]
+        {
             assert_eq!(rank(n), expected, "{n} times");
         }
     }
@@ -67,7 +69,10 @@ mod tests {
         let one = summarize(&[2.0]).unwrap();
         assert_eq!((one.median, one.low, one.high), (2.0, 2.0, 2.0));
         let times: Vec<f64> = (1..=11).rev().map(f64::from).collect();
-        assert_eq!(summarize(&times), Some(Summary { median: 6.0, min: 1.0, max: 11.0, low: 2.0, high: 10.0 }));
+        assert_eq!(
+            summarize(&times),
+            Some(Summary { median: 6.0, min: 1.0, max: 11.0, low: 2.0, high: 10.0 })
+        );
         assert_eq!(summarize(&[1.0, 2.0]).unwrap().median, 1.5);
     }
 

@@ -239,13 +239,13 @@ impl Suite {
             ("gpu.n", self.gpu.n.is_empty()),
             ("emulator.n", self.emulator.n.is_empty()),
         ];
-        for (field, _) in lists.into_iter().filter(|(_, empty)| *empty) {
+        if let Some((field, _)) = lists.into_iter().find(|(_, empty)| *empty) {
             return Err(self.invalid(field, "must not be empty"));
         }
         if self.gpu.reps == 0 || self.emulator.reps == 0 {
             return Err(self.invalid("reps", "must be at least 1"));
         }
-        for (name, _) in self.params.iter().filter(|(_, values)| values.is_empty()) {
+        if let Some((name, _)) = self.params.iter().find(|(_, values)| values.is_empty()) {
             return Err(self.invalid(&format!("params.{name}"), "must not be empty"));
         }
         self.check_ops()
@@ -408,7 +408,10 @@ find_hit = 1.0
     fn mistakes_are_explained_with_their_line() {
         let typo = SUITE.replace("key_bits", "key_bitz");
         let error = Suite::parse("family/name", &typo).unwrap_err().to_string();
-        assert!(error.contains("family/name") && error.contains("line 5") && error.contains("key_bitz"), "{error}");
+        assert!(
+            error.contains("family/name") && error.contains("line 5") && error.contains("key_bitz"),
+            "{error}"
+        );
         let wrong = SUITE.replace("find_hit = 1.0", "find_mis = 1.0");
         let error = Suite::parse("family/name", &wrong).unwrap_err().to_string();
         assert!(error.contains("expect.find_mis"), "{error}");

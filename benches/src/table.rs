@@ -1,17 +1,30 @@
 //! Results as a table for the terminal.
 use crate::compare::Comparison;
 use crate::record::{Record, describe};
-use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
+use comfy_table::presets::UTF8_BORDERS_ONLY;
 use comfy_table::{Cell, CellAlignment, Table};
 
 /// What stands above results from the emulator.
-pub const EMULATOR_BANNER: &str = "emulator: no measurement of speed (the times are those of a program that imitates a GPU)";
+pub const EMULATOR_BANNER: &str =
+    "emulator: no measurement of speed (the times are those of a program that imitates a GPU)";
 
 /// The records, one a row.
 pub fn results(records: &[Record]) -> String {
     let mut table = Table::new();
-    table.load_preset(UTF8_HORIZONTAL_ONLY);
-    table.set_header(["suite", "variant", "op", "bits", "n", "params", "M ops/s", "of limit", "median ms", "spread", "verified"]);
+    table.load_style(UTF8_BORDERS_ONLY);
+    table.set_header([
+        "suite",
+        "variant",
+        "op",
+        "bits",
+        "n",
+        "params",
+        "M ops/s",
+        "of limit",
+        "median ms",
+        "spread",
+        "verified",
+    ]);
     for record in records {
         table.add_row(row(record));
     }
@@ -25,7 +38,8 @@ fn row(record: &Record) -> Vec<Cell> {
         _ => String::new(),
     };
     let spread = (record.max_ms - record.min_ms) / record.median_ms * 100.0;
-    let verified = record.fault.clone().unwrap_or_else(|| if record.verified { "yes" } else { "NO" }.to_owned());
+    let verified =
+        record.fault.clone().unwrap_or_else(|| if record.verified { "yes" } else { "NO" }.to_owned());
     let right = |text: String| Cell::new(text).set_alignment(CellAlignment::Right);
     vec![
         Cell::new(&record.suite),
@@ -50,7 +64,7 @@ pub fn throughput(mops: f64) -> String {
 /// The comparisons, one a row.
 pub fn comparisons(comparisons: &[Comparison]) -> String {
     let mut table = Table::new();
-    table.load_preset(UTF8_HORIZONTAL_ONLY);
+    table.load_style(UTF8_BORDERS_ONLY);
     table.set_header(["record", "before ms", "now ms", "speedup", "verdict"]);
     let time = |time: Option<f64>| time.map_or_else(String::new, |time| format!("{time:.3}"));
     for comparison in comparisons {

@@ -112,7 +112,13 @@ fn bars(area: &Area<'_>, chart: &Chart) -> Outcome {
     let mut canvas = ChartBuilder::on(area);
     let canvas = canvas.caption(&chart.title, ("sans-serif", 16)).margin(12).x_label_area_size(44);
     let mut canvas = canvas.y_label_area_size(8).build_cartesian_2d(0.0..right, count..0.0)?;
-    canvas.configure_mesh().x_desc(Y_LABEL).disable_y_mesh().disable_y_axis().light_line_style(WHITE).draw()?;
+    canvas
+        .configure_mesh()
+        .x_desc(Y_LABEL)
+        .disable_y_mesh()
+        .disable_y_axis()
+        .light_line_style(WHITE)
+        .draw()?;
     for (index, line) in chart.lines.iter().enumerate() {
         let mean = line.points.iter().map(|point| point.1).sum::<f64>() / line.points.len().max(1) as f64;
         let (from, to) = (index as f64 + 0.15, index as f64 + 0.85);
