@@ -57,6 +57,7 @@ fn launcher(function: &ItemFn, arguments: &[Argument<'_>], parameter: Option<&Id
     let launcher = type_name(name);
     let documentation = format!("The launch of the kernel [`{name}()`]: its arguments by name.");
     let (generics, types, bounds) = function.sig.generics.split_for_impl();
+    let turbofish = types.as_turbofish();
     let fields = arguments.iter().map(|Argument { name, of }| {
         let documentation = format!("The argument `{name}`.");
         quote!(#[doc = #documentation] pub #name: #of)
@@ -86,7 +87,7 @@ fn launcher(function: &ItemFn, arguments: &[Argument<'_>], parameter: Option<&Id
             #[inline(always)]
             #[allow(unused_unsafe)]
             fn run(self) {
-                #name(#(#passed),*)
+                #name #turbofish (#(#passed),*)
             }
         }
     }

@@ -159,6 +159,20 @@ impl<T: Word> Global<T> {
         unsafe { backend::load_vec(self.0, order, scope) }
     }
 
+    /// [`Self::load_vec`] where `wanted`, else nothing is read and the words are arbitrary.
+    ///
+    /// PTX: the load under a predicate, so that lanes which skip it need no registers filled. Emulator: zeros.
+    ///
+    /// # Safety
+    /// - As for [`Self::load_vec`], where `wanted`.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn load_vec_if<const N: usize>(self, wanted: bool, order: Order, scope: Scope) -> [T; N] {
+        const { assert!(N * size_of::<T>() <= 16 && N.is_power_of_two()) };
+        // SAFETY: passed on to the caller.
+        unsafe { backend::load_vec_if(self.0, wanted, order, scope) }
+    }
+
     /// Writes the word. PTX: `st{.relaxed,.release}{.scope}.global`.
     #[inline(always)]
     #[track_caller]

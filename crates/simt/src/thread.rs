@@ -74,3 +74,11 @@ pub fn spin_hint() {
 pub fn trap() -> ! {
     backend::trap()
 }
+
+/// The same value, which the compiler knows nothing about: what is made of it is computed where it is used, not ahead of it.
+///
+/// PTX: a `mov` that the assembler removes. Emulator: nothing.
+#[inline(always)]
+pub fn opaque<T: crate::Shuffle>(value: T) -> T {
+    value.map_words(backend::opaque)
+}

@@ -9,7 +9,7 @@
 //!         j=0 j=1                             j=2 j=3
 //! ```
 //!
-//! The slots of a bucket are ordered by (lane, j). Where the probing scheme keeps a filter, it takes the first slot.
+//! The slots of a bucket are ordered by (lane, j).
 use super::slot::Slot;
 use core::marker::PhantomData;
 use simt::{Global, Order, Scope};
@@ -22,7 +22,7 @@ pub struct Bucket<S, const W: u32, const L: usize> {
 }
 
 impl<S: Slot, const W: u32, const L: usize> Bucket<S, W, L> {
-    /// Slots in a bucket, the filter's included.
+    /// Slots in a bucket.
     pub const SLOTS: u32 = W * L as u32;
     /// Bytes in a bucket.
     pub const BYTES: usize = Self::SLOTS as usize * size_of::<S::Word>();
@@ -52,20 +52,21 @@ impl<S: Slot, const W: u32, const L: usize> Bucket<S, W, L> {
         unsafe { self.base.cast::<u8>().offset(Self::byte(rank, j)).cast() }
     }
 
-    /// The slots of lane `rank`, each read in one access.
+    /// The slots of lane `rank`, each read in one access, where `wanted`; else nothing is read and the lane is arbitrary.
     #[inline(always)]
     #[track_caller]
-    pub fn load(self, rank: u32) -> Lane<S, L> {
+    pub fn load(self, rank: u32, wanted: bool) -> Lane<S, L> {
         const { assert!(L == 1 || L % S::PER_CHUNK == 0, "a lane reads whole chunks of 16 bytes") };
         let mut words = [S::EMPTY; L];
-        if L == 1 {
-            words[0] = self.slot(rank, 0).load(Order::Relaxed, Scope::Device);
+        if L == 1 && S::PER_CHUNK == 2 {
+            // SAFETY: the slot lies in the bucket.
+            [words[0]] = unsafe { self.slot(rank, 0).load_vec_if::<1>(wanted, Order::Relaxed, Scope::Device) };
             return Lane(words);
         }
         let mut j = 0;
         while j < L {
             // SAFETY: slot `j` begins a chunk of the bucket.
-            let (first, second) = unsafe { S::load_chunk(self.slot(rank, j).cast()) };
+            let (first, second) = unsafe { S::load_chunk(self.slot(rank, j).cast(), wanted) };
             words[j] = first;
             if S::PER_CHUNK == 2 {
                 words[j + 1] = second;
@@ -74,78 +75,38 @@ impl<S: Slot, const W: u32, const L: usize> Bucket<S, W, L> {
         }
         Lane(words)
     }
-
-    /// The filter of the keys that went on to another bucket: a *cleared* bit says that some key with that bit did.
-    #[inline(always)]
-    pub fn filter(self) -> Global<u64> {
-        self.base
-    }
 }
 
-/// What a lane has read of a bucket. Masks have bit `j` for its `j`-th slot.
+/// What a lane has read of a bucket.
 #[derive(Clone, Copy, Debug)]
 pub struct Lane<S: Slot, const L: usize>([S::Word; L]);
 
+/// A slot of a lane, and what it held.
+#[derive(Clone, Copy, Debug)]
+pub struct Spot<W> {
+    /// Whether there is such a slot. If not, the rest means nothing.
+    pub exists: bool,
+    /// Its number among the lane's.
+    pub j: u32,
+    /// What it held.
+    pub word: W,
+}
+
 impl<S: Slot, const L: usize> Lane<S, L> {
-    /// The lane of a tile that reads nothing.
+    /// The lane's first slot of which `is(j, word)` holds. A chain of selections: an indexed array would go to local memory.
     #[inline(always)]
-    pub fn blank() -> Self {
-        Self([S::EMPTY; L])
-    }
-
-    #[inline(always)]
-    fn mask(&self, is: impl Fn(S::Word) -> bool) -> u32 {
-        let (mut mask, mut j) = (0, 0);
-        while j < L {
-            mask |= (is(self.0[j]) as u32) << j;
-            j += 1;
+    pub fn first(&self, is: impl Fn(u32, S::Word) -> bool) -> Spot<S::Word> {
+        let mut spot = Spot { exists: false, j: 0, word: self.0[L - 1] };
+        let mut j = L;
+        while j > 0 {
+            j -= 1;
+            let holds = is(j as u32, self.0[j]);
+            spot = Spot {
+                exists: spot.exists | holds,
+                j: if holds { j as u32 } else { spot.j },
+                word: if holds { self.0[j] } else { spot.word },
+            };
         }
-        mask
-    }
-
-    /// The slots that hold `key`.
-    #[inline(always)]
-    pub fn matching(&self, key: S::Stored) -> u32 {
-        self.mask(|word| S::key(word) == key)
-    }
-
-    /// The slots that never held a pair.
-    #[inline(always)]
-    pub fn empty(&self) -> u32 {
-        self.mask(S::is_empty)
-    }
-
-    /// The slots that hold no pair.
-    #[inline(always)]
-    pub fn vacant(&self) -> u32 {
-        self.mask(|word| !S::is_live(word))
-    }
-
-    /// The slots that another tile is about to fill.
-    #[inline(always)]
-    pub fn busy(&self) -> u32 {
-        self.mask(S::is_busy)
-    }
-
-    /// The word of slot `j`; of the last slot where there is no such one. A chain of selections: an indexed array would go to
-    /// local memory.
-    #[inline(always)]
-    pub fn pick(&self, j: u32) -> S::Word {
-        let mut word = self.0[L - 1];
-        let mut i = L - 1;
-        while i > 0 {
-            i -= 1;
-            if j == i as u32 {
-                word = self.0[i];
-            }
-        }
-        word
-    }
-
-    /// The filter of the bucket, in the lane that read it (rank 0).
-    #[inline(always)]
-    pub fn filter(&self) -> u64 {
-        use simt::Word;
-        self.0[0].widen() as u64
+        spot
     }
 }

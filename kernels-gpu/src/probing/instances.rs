@@ -10,9 +10,9 @@ type P64 = Published<u64, u64>;
 
 instances! {
     types {
-        // Names: scheme, bytes a bucket, lanes x slots a lane, key and value bits.
-        hinted128_4x4_u32_u32: Table<Packed, Hinted, 4, 4>,
-        hinted128_4x2_u64_u64: Table<W64, Hinted, 4, 2>,
+        // Names: scheme and filter bits, bytes a bucket, lanes x slots a lane, key and value bits.
+        hinted16_64_2x4_u32_u32: Table<Packed, Hinted<16>, 2, 4>,
+        hinted16_64_2x2_u64_u64: Table<W64, Hinted<16>, 2, 2>,
     }
     kernels { Insert, InsertNew, Get, ContainsKey, Remove, Apply, Mixed, Export, Rehash, RetainBetween }
 }

@@ -1,21 +1,18 @@
 //! Entry points: batches of operations, and scans of the whole table.
 //!
-//! A batch gives each lane an element, `stride` elements apart from its next one, and shares the work in each warp. Slices of
+//! A batch gives each thread an element and shares the work in each warp. Slices of
 //! results may be empty: then those results are not wanted.
 use super::map::{Config, MapView, Tally};
 use super::operation::{self, Coded, Operation, Outcome};
 use simt::{Global, GlobalSlice, Order, Scope, Thread, Tile, Word, kernel};
 
-/// Calls `body(index, pending)` for every index below `len`, by all lanes of a warp together; `pending` is whether the lane's
-/// index exists.
+/// Calls `body(index, exists)` with the thread's index, by all lanes of a warp together. The grid has a thread for every
+/// index below `len`, and may have more.
 #[inline(always)]
 #[track_caller]
-fn for_each(len: usize, mut body: impl FnMut(usize, bool)) {
-    let mut index = Thread::index();
-    while index - (Thread::lane() as usize) < len {
-        body(index, index < len);
-        index += Thread::count();
-    }
+fn for_each(len: usize, body: impl FnOnce(usize, bool)) {
+    let index = Thread::index();
+    body(index, index < len);
 }
 
 #[inline(always)]
@@ -32,20 +29,19 @@ fn write_if<T: Word>(slice: GlobalSlice<T>, index: usize, value: T) {
     }
 }
 
-/// One operation an element. `operation` and `argument` give what the element at an index asks for.
+/// One operation for each of `len` elements. `request` gives what an element asks for: operation, key and argument.
 #[inline(always)]
 #[track_caller]
 fn batch<M: Config, O: Operation>(
     map: MapView<M>,
-    keys: GlobalSlice<M::Key>,
-    request: impl Fn(usize, bool) -> (O, M::Value),
+    len: usize,
+    request: impl Fn(usize, bool) -> (O, M::Key, M::Value),
     values: GlobalSlice<M::Value>,
     outcomes: GlobalSlice<u8>,
 ) {
     let mut tally = Tally::default();
-    for_each(keys.len(), |index, pending| {
-        let key = read_if(keys, index, pending);
-        let (operation, argument) = request(index, pending);
+    for_each(len, |index, pending| {
+        let (operation, key, argument) = request(index, pending);
         let (outcome, value) = M::execute(map, pending, operation, key, argument);
         if pending {
             tally.count(outcome);
@@ -60,6 +56,26 @@ fn batch<M: Config, O: Operation>(
     }
 }
 
+/// An operation with a key and an argument.
+#[inline(always)]
+#[track_caller]
+fn pair<O, K: Word, V: Word>(
+    operation: O,
+    keys: GlobalSlice<K>,
+    arguments: GlobalSlice<V>,
+    index: usize,
+    pending: bool,
+) -> (O, K, V) {
+    (operation, read_if(keys, index, pending), read_if(arguments, index, pending))
+}
+
+/// An operation with a key alone.
+#[inline(always)]
+#[track_caller]
+fn key<O, K: Word, V: Word>(operation: O, keys: GlobalSlice<K>, index: usize, pending: bool) -> (O, K, V) {
+    (operation, read_if(keys, index, pending), V::narrow(0))
+}
+
 /// Inserts or replaces.
 #[kernel]
 pub fn insert<M: Config>(
@@ -68,7 +84,7 @@ pub fn insert<M: Config>(
     values: GlobalSlice<M::Value>,
     outcomes: GlobalSlice<u8>,
 ) {
-    batch(map, keys, |index, pending| (operation::Insert, read_if(values, index, pending)), values, outcomes);
+    batch(map, keys.len(), |index, pending| pair(operation::Insert, keys, values, index, pending), values, outcomes);
 }
 
 /// Inserts where the key is not there.
@@ -79,7 +95,7 @@ pub fn insert_new<M: Config>(
     values: GlobalSlice<M::Value>,
     outcomes: GlobalSlice<u8>,
 ) {
-    batch(map, keys, |index, pending| (operation::InsertNew, read_if(values, index, pending)), values, outcomes);
+    batch(map, keys.len(), |index, pending| pair(operation::InsertNew, keys, values, index, pending), values, outcomes);
 }
 
 /// Looks values up.
@@ -90,7 +106,7 @@ pub fn get<M: Config>(
     values: GlobalSlice<M::Value>,
     outcomes: GlobalSlice<u8>,
 ) {
-    batch(map, keys, |_, _| (operation::Get, M::Value::narrow(0)), values, outcomes);
+    batch(map, keys.len(), |index, pending| key(operation::Get, keys, index, pending), values, outcomes);
 }
 
 /// Looks whether keys are there.
@@ -101,7 +117,7 @@ pub fn contains_key<M: Config>(
     values: GlobalSlice<M::Value>,
     outcomes: GlobalSlice<u8>,
 ) {
-    batch(map, keys, |_, _| (operation::ContainsKey, M::Value::narrow(0)), values, outcomes);
+    batch(map, keys.len(), |index, pending| key(operation::ContainsKey, keys, index, pending), values, outcomes);
 }
 
 /// Removes.
@@ -112,7 +128,7 @@ pub fn remove<M: Config>(
     values: GlobalSlice<M::Value>,
     outcomes: GlobalSlice<u8>,
 ) {
-    batch(map, keys, |_, _| (operation::Remove, M::Value::narrow(0)), values, outcomes);
+    batch(map, keys.len(), |index, pending| key(operation::Remove, keys, index, pending), values, outcomes);
 }
 
 /// One operation for all: `code` says which (see [`Coded`]). Values are read as arguments; `results` takes the values that were
@@ -127,7 +143,7 @@ pub fn apply<M: Config>(
     outcomes: GlobalSlice<u8>,
 ) {
     let operation = Coded::from_code(code);
-    batch(map, keys, |index, pending| (operation, read_if(arguments, index, pending)), results, outcomes);
+    batch(map, keys.len(), |index, pending| pair(operation, keys, arguments, index, pending), results, outcomes);
 }
 
 /// An operation of its own for every element.
@@ -141,9 +157,9 @@ pub fn mixed<M: Config>(
     outcomes: GlobalSlice<u8>,
 ) {
     let request = |index, pending| {
-        (Coded::from_code(read_if(codes, index, pending) as u32), read_if(arguments, index, pending))
+        pair(Coded::from_code(read_if(codes, index, pending) as u32), keys, arguments, index, pending)
     };
-    batch(map, keys, request, results, outcomes);
+    batch(map, keys.len(), request, results, outcomes);
 }
 
 /// Writes the pairs of the map to `keys` and `values`, in no order, and how many there are to `count` (zero before), also where the

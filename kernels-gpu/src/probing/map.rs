@@ -1,11 +1,11 @@
 //! The view of a map that kernels take, and the probe loop that every operation of every scheme goes through.
-use super::bucket::{Bucket, Lane};
+use super::bucket::{Bucket, Lane, Spot};
 use super::operation::{Change, Operation, Outcome};
 use super::probe::{Cursor, Hashed, Probe};
 use super::slot::{Scalar, Slot};
 use core::marker::PhantomData;
 use simt::hash::{mix32, mix64};
-use simt::{Convergence, Global, Instance, Order, Scope, Thread, Tile, Turn, Word, share_work};
+use simt::{Convergence, Global, Instance, Order, Scope, Thread, Tile, Turn, share_work};
 
 /// A kind of table: slots `S`, probing scheme `P`, buckets of `W * L` slots read by tiles of `W` lanes, `L` slots a lane.
 #[derive(Clone, Copy, Debug)]
@@ -20,16 +20,21 @@ pub trait Config: Instance + Send + Sync {
     /// Slots.
     type Slot: Slot<Key = Self::Key, Value = Self::Value>;
 
-    /// Slots in a bucket, the filter's not included.
-    const CAPACITY: u32;
-    /// Slots at the start of a bucket that hold no pairs.
-    const HEADER: u32;
+    /// Slots in a bucket.
+    const SLOTS: u32;
+    /// Bits of filter a bucket has, or none.
+    const FILTER_BITS: u32;
     /// Bytes in a bucket.
     const BUCKET_BYTES: usize;
     /// Looks that a walk takes beyond one a bucket.
     const EXTRA: u32;
     /// Lanes in the tile that executes an operation.
     const TILE: u32;
+
+    /// Words of filter for a table of `count` buckets and its annex.
+    fn filter_words(count: u32) -> usize {
+        ((count + ANNEX) as usize * Self::FILTER_BITS as usize).div_ceil(32)
+    }
 
     /// Executes the operation of every lane of the warp that says `pending`. All lanes call it together.
     fn execute<O: Operation>(
@@ -46,6 +51,7 @@ pub trait Config: Instance + Send + Sync {
 #[derive(Debug)]
 pub struct MapView<M> {
     buckets: Global<u64>,
+    filters: Global<u32>,
     tallies: Global<u64>,
     count: u32,
     left: u32,
@@ -64,7 +70,9 @@ impl<M> Copy for MapView<M> {}
 /// Words between two stripes of the tallies: a sector of 32 bytes each, so that warps that finish together do not queue.
 pub const STRIPE_WORDS: usize = 4;
 /// Stripes of the tallies.
-pub const STRIPES: usize = 64;
+pub const STRIPES: usize = 256;
+/// Buckets behind the table for the keys that look like a state of a slot.
+pub const ANNEX: u32 = 16;
 
 /// How many keys a launch has added and slots it has taken, one lane's share.
 #[derive(Clone, Copy, Debug, Default)]
@@ -86,17 +94,17 @@ impl Tally {
 }
 
 impl<M: Config> MapView<M> {
-    /// A view of a table of `count` buckets, and the annex after them.
+    /// A view of a table of `count` buckets, and the [`ANNEX`] after them.
     ///
     /// # Safety
-    /// - `buckets` points to `(count + 1) * M::BUCKET_BYTES` bytes and `tallies` to `STRIPES * STRIPE_WORDS` words of device memory that
-    ///   live as long as the view is used, aligned to 128 bytes.
+    /// - `buckets` points to `(count + ANNEX) * M::BUCKET_BYTES` bytes, `filters` to `M::filter_words(count)` words and `tallies` to
+    ///   `STRIPES * STRIPE_WORDS` words of device memory that live as long as the view is used, aligned to 128 bytes.
     /// - `count` is a prime below 2^31.
-    /// - Every byte of the buckets was `0xFF` before the first operation, and only operations of this kind have written them.
-    pub unsafe fn new(buckets: *mut u64, tallies: *mut u64, count: u32, looks: u32) -> Self {
-        // SAFETY: the caller's promise; kernels make only relaxed accesses to both, and the scans run alone.
-        let (buckets, tallies) = unsafe { (Global::new(buckets), Global::new(tallies)) };
-        Self { buckets, tallies, count, left: looks.min(count + M::EXTRA), of: PhantomData }
+    /// - Every byte of buckets and filters was `0xFF` before the first operation, and only operations of this kind wrote them.
+    pub unsafe fn new(buckets: *mut u64, filters: *mut u32, tallies: *mut u64, count: u32, looks: u32) -> Self {
+        // SAFETY: the caller's promise; kernels make only relaxed accesses to all three.
+        let (buckets, filters, tallies) = unsafe { (Global::new(buckets), Global::new(filters), Global::new(tallies)) };
+        Self { buckets, filters, tallies, count, left: looks.min(count + M::EXTRA), of: PhantomData }
     }
 
     /// Buckets, the annex not counted.
@@ -105,10 +113,10 @@ impl<M: Config> MapView<M> {
         self.count
     }
 
-    /// Slots in all buckets, the annex included, filters included.
+    /// Slots in all buckets, the annex included,     /// Slots in all buckets, the annex included.
     #[inline(always)]
     pub fn slot_count(self) -> usize {
-        (self.count as usize + 1) * (M::CAPACITY + M::HEADER) as usize
+        (self.count + ANNEX) as usize * M::SLOTS as usize
     }
 
     /// The key as it is stored, and where its walk begins.
@@ -117,21 +125,20 @@ impl<M: Config> MapView<M> {
         let top = key_of::<M>(M::Slot::EMPTY).to_u64();
         let from_top = top - key.to_u64();
         if from_top < M::Slot::RESERVED as u64 {
-            return (StoredOf::<M>::from_u64(from_top), Cursor::only(self.count));
+            return (StoredOf::<M>::from_u64(from_top), Cursor::annex(self.count));
         }
-        (StoredOf::<M>::from_u64(key.to_u64()), Cursor::start(hash(key), self.count, self.left))
+        (StoredOf::<M>::from_u64(key.to_u64()), Cursor::start(hash(StoredOf::<M>::from_u64(key.to_u64())), self.count, self.left))
     }
 
     /// The pair in the slot at `position` of all slots, in memory order. Only where no other access runs.
     #[inline(always)]
     pub fn pair_at(self, position: usize) -> Option<(M::Key, M::Value)> {
-        let per_bucket = (M::CAPACITY + M::HEADER) as usize;
         let word = self.slot_at(position).load(Order::Relaxed, Scope::Device);
-        if position % per_bucket < M::HEADER as usize || !M::Slot::is_live(word) {
+        if !M::Slot::is_live(word) {
             return None;
         }
         let stored = key_of::<M>(word).to_u64();
-        let in_annex = position / per_bucket == self.count as usize;
+        let in_annex = position / M::SLOTS as usize >= self.count as usize;
         let key = if in_annex { key_of::<M>(M::Slot::EMPTY).to_u64() - stored } else { stored };
         Some((M::Key::from_u64(key), M::Slot::value(word)))
     }
@@ -196,40 +203,212 @@ fn hash<K: Scalar>(key: K) -> Hashed {
     }
 }
 
-/// How far a step has brought an operation. All lanes of the tile agree.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Progress {
-    /// To the end.
-    Done(Outcome),
-    /// Nowhere: another tile changed the slot. Look at the bucket again.
-    Again,
-    /// Through this bucket.
-    Onward,
-}
-
-/// One look at one bucket: what the tile needs from the operation's owner.
+/// What a tile needs from the operation's owner for one look at one bucket.
 #[derive(Clone, Copy)]
-struct Look<S: Slot, O> {
+struct Request<S: Slot, O> {
     operation: O,
     key: S::Stored,
     argument: S::Value,
     bucket: u32,
+    /// The walk ends with this bucket.
+    last: bool,
     quota: u32,
-    active: bool,
 }
 
-impl<S: Slot, P: Probe, const W: u32, const L: usize> Table<S, P, W, L> {
-    const HEADER: u32 = if P::FILTER { 1 } else { 0 };
+/// What the votes of a tile say about a bucket. All lanes agree.
+#[derive(Clone, Copy)]
+struct Verdict {
+    /// The lanes that can act: that have the key, or else an empty slot for it.
+    actors: u32,
+    /// The tile has the key before it.
+    found: bool,
+    /// Nothing may be placed before another tile has shown its pair.
+    waits: bool,
+    /// There is no empty slot where the walk stands.
+    full: bool,
+}
 
-    /// The bits of a lane's slots whose place in the bucket's order lies in `from..to`.
+/// The operation of one lane on its walk, as the work-sharing loop executes it: the one probe loop of every scheme.
+struct Walk<S: Slot, P, O, const W: u32, const L: usize> {
+    map: MapView<Table<S, P, W, L>>,
+    operation: O,
+    key: S::Stored,
+    argument: S::Value,
+    cursor: Cursor,
+    outcome: Outcome,
+    value: S::Value,
+}
+
+impl<S: Slot, P: Probe, O: Operation, const W: u32, const L: usize> Walk<S, P, O, W, L>
+where
+    Table<S, P, W, L>: Config<Slot = S, Key = S::Key, Value = S::Value>,
+{
     #[inline(always)]
-    fn slots_between(rank: u32, from: u32, to: u32) -> u32 {
-        let first = rank * L as u32;
-        let below = |end: u32| {
-            let count = end.saturating_sub(first).min(L as u32);
-            ((1u64 << count) - 1) as u32
+    fn bucket(&self, index: u32) -> Bucket<S, W, L> {
+        let words = Bucket::<S, W, L>::BYTES / 8;
+        // SAFETY: cursors stay within the buckets and the annex that follows them.
+        unsafe { Bucket::at(self.map.buckets.offset(index as usize * words)) }
+    }
+
+    /// What the operation whose turn it is asks for.
+    #[inline(always)]
+    #[track_caller]
+    fn request<C: Convergence>(&self, turn: Turn<W, C>) -> Request<S, O> {
+        let place = turn.from_owner(self.cursor.bucket | ((self.cursor.left == 1) as u32) << 31);
+        let slots = W * L as u32;
+        Request {
+            operation: turn.from_owner(self.operation),
+            key: turn.from_owner(self.key),
+            argument: if O::WRITES { turn.from_owner(self.argument) } else { self.argument },
+            bucket: place & (u32::MAX >> 1),
+            last: place >> 31 != 0,
+            quota: if P::EXTRA > 0 { turn.from_owner(P::quota(self.cursor, slots)) } else { slots },
+        }
+    }
+
+    /// Whether an absent key is to be placed. Constant where the operation cannot write.
+    #[inline(always)]
+    fn places(request: &Request<S, O>) -> bool {
+        O::WRITES && request.operation.places()
+    }
+
+    /// The lane's first slot that may take the key: an empty one within the quota.
+    #[inline(always)]
+    fn open(request: &Request<S, O>, rank: u32, lane: &Lane<S, L>) -> Spot<S::Word> {
+        let within = |j: u32| P::EXTRA == 0 || rank * L as u32 + j < request.quota;
+        lane.first(|j, word| S::is_empty(word) && within(j))
+    }
+
+    /// The key's bit in the filter of the bucket, and the word that it is in. The bit is made of the key alone, so that any
+    /// lane can tell it: the top bits of a product.
+    #[inline(always)]
+    fn filter_bit(&self, request: &Request<S, O>) -> (Global<u32>, u32) {
+        let key = request.key.to_u64();
+        let mixed = ((key as u32) ^ ((key >> 32) as u32).rotate_left(16)).wrapping_mul(0x9e37_79b1);
+        let bit = request.bucket * P::FILTER_BITS + (mixed >> (32 - P::FILTER_BITS.ilog2()));
+        // SAFETY: every bucket and the annex have their bits in the filters.
+        let word = unsafe { self.map.filters.offset((bit / 32) as usize) };
+        (word, 1 << (bit % 32))
+    }
+
+    /// Whether the filter says that the key may have gone on from the bucket (its bit is cleared).
+    #[inline(always)]
+    #[track_caller]
+    fn went_on(&self, request: &Request<S, O>) -> bool {
+        let (word, bit) = self.filter_bit(request);
+        word.load(Order::Relaxed, Scope::Device) & bit == 0
+    }
+
+    /// Tells later searches that the key goes on from the bucket.
+    #[inline(always)]
+    #[track_caller]
+    fn pass_on(&self, request: &Request<S, O>) {
+        let (word, bit) = self.filter_bit(request);
+        word.fetch_and(!bit, Order::Relaxed, Scope::Device);
+    }
+
+    /// Two votes tell whether the key is there, and whether there is an empty slot for it, which is also where a search ends.
+    #[inline(always)]
+    #[track_caller]
+    fn judge<C: Convergence>(tile: Tile<W, C>, places: bool, lane: &Lane<S, L>, hit: bool, open: bool) -> Verdict {
+        let holders = tile.ballot(hit);
+        let empties = tile.ballot(open);
+        let waits = O::WRITES && S::PUBLISHES && tile.any(lane.first(|_, word| S::is_busy(word)).exists);
+        let actors = if holders == 0 && places && !waits { empties } else { holders };
+        Verdict { actors, found: holders != 0, full: empties == 0, waits: places && waits }
+    }
+
+    /// What the one acting lane does: change the pair that is there, or claim the empty slot. Gives whether nothing came
+    /// between, and what was there.
+    #[inline(always)]
+    #[track_caller]
+    fn act(
+        &self,
+        rank: u32,
+        request: &Request<S, O>,
+        hit: Spot<S::Word>,
+        open: Spot<S::Word>,
+    ) -> (bool, S::Value) {
+        let spot = if hit.exists || !O::WRITES { hit } else { open };
+        let slot = self.bucket(request.bucket).slot(rank, spot.j as usize);
+        if O::WRITES && !hit.exists {
+            let pair = S::pack(request.key, request.argument);
+            return (S::claim(slot, pair), request.argument);
+        }
+        let old = S::settle(slot, spot.word);
+        let done = match request.operation.change(old, request.argument) {
+            Change::Keep => true,
+            Change::Write(new) => S::replace(slot, spot.word, S::pack(request.key, new)),
+            Change::Erase => S::erase(slot, spot.word),
         };
-        below(to) & !below(from)
+        (done, old)
+    }
+
+    /// One round of the operation whose turn it is: the tile reads a bucket, votes, and one lane acts by one
+    /// compare-and-swap. Gives whether the operation is finished.
+    #[inline(always)]
+    #[track_caller]
+    fn round<C: Convergence>(&mut self, turn: Turn<W, C>) -> bool {
+        let (tile, rank, request) = (turn.tile(), turn.tile().rank(), self.request(turn));
+        let places = Self::places(&request);
+        let lane = self.bucket(request.bucket).load(rank, turn.is_active());
+        let hit = lane.first(|_, word| S::key(word) == request.key);
+        let open = Self::open(&request, rank, &lane);
+        let verdict = Self::judge(tile, places, &lane, hit.exists, open.exists);
+
+        let actor = verdict.actors.trailing_zeros();
+        let acts = turn.is_active() && verdict.actors != 0 && rank == actor;
+        let (done, value) = if acts { self.act(rank, &request, hit, open) } else { (false, request.argument) };
+        let value = if O::RETURNS { tile.shuffle(value, actor) } else { value };
+        let done = if O::WRITES { tile.any(done) } else { verdict.found };
+
+        let ended = verdict.actors == 0 && !verdict.waits;
+        let onward = self.goes_on(turn, &request, ended && verdict.full);
+        if turn.is_mine() {
+            self.conclude(&request, verdict.found, done, value);
+            if onward {
+                self.cursor.advance::<P>(hash(simt::opaque(self.key)), self.map.count);
+            }
+        }
+        if S::PUBLISHES && verdict.waits && !done {
+            simt::spin_hint();
+        }
+        done || (ended && !onward)
+    }
+
+    /// Whether the walk goes on from a bucket that it has found `through`: full, and without the key. All lanes agree.
+    ///
+    /// A placing operation says so in the filter before the tile looks further, so that no search ends before a key; the
+    /// others ask the filter.
+    #[inline(always)]
+    #[track_caller]
+    fn goes_on<C: Convergence>(&self, turn: Turn<W, C>, request: &Request<S, O>, through: bool) -> bool {
+        let (tile, through) = (turn.tile(), through && !request.last);
+        if P::FILTER_BITS == 0 {
+            return through;
+        }
+        let first = turn.is_active() && tile.rank() == 0;
+        let mut onward = through;
+        if Self::places(request) {
+            if through && first {
+                self.pass_on(request);
+            }
+        } else {
+            onward = through && first && self.went_on(request);
+        }
+        if O::WRITES {
+            tile.sync();
+        }
+        if O::PLACES_ALWAYS { through } else { tile.any(onward) }
+    }
+
+    /// Keeps what the operation has come to, if this was its last round.
+    #[inline(always)]
+    fn conclude(&mut self, request: &Request<S, O>, found: bool, done: bool, value: S::Value) {
+        let present = if found { request.operation.outcome() } else { Outcome::Inserted };
+        let absent = if Self::places(request) { Outcome::Refused } else { Outcome::Absent };
+        self.outcome = if done { present } else { absent };
+        self.value = value;
     }
 }
 
@@ -237,109 +416,6 @@ impl<S: Slot, P: Probe, const W: u32, const L: usize> MapView<Table<S, P, W, L>>
 where
     Table<S, P, W, L>: Config<Slot = S, Key = S::Key, Value = S::Value>,
 {
-    #[inline(always)]
-    fn bucket(self, index: u32) -> Bucket<S, W, L> {
-        let words = Bucket::<S, W, L>::BYTES / 8;
-        // SAFETY: cursors stay below the bucket count, and the annex follows the last bucket.
-        unsafe { Bucket::at(self.buckets.offset(index as usize * words)) }
-    }
-
-    /// The lane's slots that may take the key: empty ones within the quota; in the annex the one slot that is the key's own,
-    /// whatever was removed from it, or any empty one where slots change in halves.
-    #[inline(always)]
-    fn open<O>(self, look: &Look<S, O>, rank: u32, lane: &Lane<S, L>) -> u32 {
-        let header = Table::<S, P, W, L>::HEADER;
-        if S::WHOLE && look.bucket == self.count {
-            let own = header + look.key.to_u64() as u32;
-            return lane.vacant() & Table::<S, P, W, L>::slots_between(rank, own, own + 1);
-        }
-        if look.quota == W * L as u32 {
-            return lane.empty() & Self::pairs(rank);
-        }
-        lane.empty() & Table::<S, P, W, L>::slots_between(rank, header, look.quota)
-    }
-
-    /// The lane's slots that hold pairs: all but the filter.
-    #[inline(always)]
-    fn pairs(rank: u32) -> u32 {
-        if P::FILTER && rank == 0 { !1 } else { !0 }
-    }
-
-    /// The filter bit of the key.
-    #[inline(always)]
-    fn filter_bit(key: S::Stored) -> u64 {
-        1 << (hash(key).first & 63)
-    }
-
-    /// One look of a tile at one bucket. This is the whole of every operation but the walk.
-    ///
-    /// Every lane reads its slots; two votes tell whether the key is there and whether there is an empty slot (or, where nothing
-    /// is to be placed, whether the key may have gone on); then one lane acts by one compare-and-swap.
-    #[inline(always)]
-    #[track_caller]
-    fn look<O: Operation, C: Convergence>(self, tile: Tile<W, C>, look: Look<S, O>) -> (Progress, S::Value) {
-        let (rank, places) = (tile.rank(), O::WRITES && look.operation.places());
-        let bucket = self.bucket(look.bucket);
-        let lane = if look.active { bucket.load(rank) } else { Lane::blank() };
-        let hits = lane.matching(look.key) & Self::pairs(rank);
-        let passed_on = P::FILTER && rank == 0 && lane.filter() & Self::filter_bit(look.key) == 0;
-        let open = if places || !P::FILTER { self.open(&look, rank, &lane) } else { 0 };
-
-        let holders = tile.ballot(hits != 0);
-        let votes = tile.ballot(if places || !P::FILTER { open != 0 } else { passed_on });
-        let waits = O::WRITES && !S::WHOLE && tile.any(lane.busy() & Self::pairs(rank) != 0);
-        let actors = match holders {
-            0 if places && !waits => votes,
-            _ => holders,
-        };
-
-        let acts = look.active && actors != 0 && rank == actors.trailing_zeros();
-        let (done, value) =
-            if acts { self.act(&look, bucket, rank, &lane, hits, open) } else { (false, look.argument) };
-        let value = if O::RETURNS { tile.shuffle(value, actors.trailing_zeros()) } else { value };
-        let done = if O::WRITES { tile.any(done) } else { holders != 0 };
-
-        let progress = match (actors != 0, holders != 0) {
-            (true, _) if !done => Progress::Again,
-            (true, true) => Progress::Done(look.operation.outcome()),
-            (true, false) => Progress::Done(Outcome::Inserted),
-            (false, _) if places && waits => Progress::Again,
-            (false, _) if places => Progress::Onward,
-            (false, _) if (votes != 0) == P::FILTER => Progress::Onward,
-            (false, _) => Progress::Done(Outcome::Absent),
-        };
-        if P::FILTER && rank == 0 && places && look.active && progress == Progress::Onward && !passed_on {
-            bucket.filter().fetch_and(!Self::filter_bit(look.key), Order::Relaxed, Scope::Device);
-        }
-        (progress, value)
-    }
-
-    /// What the one acting lane does: change the pair that is there, or claim the empty slot.
-    #[inline(always)]
-    #[track_caller]
-    fn act<O: Operation>(
-        self,
-        look: &Look<S, O>,
-        bucket: Bucket<S, W, L>,
-        rank: u32,
-        lane: &Lane<S, L>,
-        hits: u32,
-        open: u32,
-    ) -> (bool, S::Value) {
-        let j = if hits != 0 { hits } else { open }.trailing_zeros();
-        let (slot, word) = (bucket.slot(rank, j as usize), lane.pick(j));
-        if hits == 0 {
-            return (S::claim(slot, word, S::pack(look.key, look.argument)), look.argument);
-        }
-        let old = S::settle(slot, word);
-        let done = match look.operation.change(old, look.argument) {
-            Change::Keep => true,
-            Change::Write(new) => S::replace(slot, word, S::pack(look.key, new)),
-            Change::Erase => S::erase(slot, word),
-        };
-        (done, old)
-    }
-
     /// Executes one operation with a tile, all of whose lanes bring the same one.
     #[inline(always)]
     #[track_caller]
@@ -365,47 +441,12 @@ where
         key: S::Key,
         argument: S::Value,
     ) -> (Outcome, S::Value) {
-        let (stored, mut cursor) = self.start(key);
-        let mut result = (Outcome::Absent, argument);
-        share_work(tile, pending, |turn: Turn<W, C>| {
-            let (bucket, last) = unpack(turn.from_owner(pack(cursor)));
-            let slots = W * L as u32;
-            let look = Look {
-                operation: turn.from_owner(operation),
-                key: turn.from_owner(stored),
-                argument: if O::WRITES { turn.from_owner(argument) } else { argument },
-                bucket,
-                quota: if P::EXTRA > 0 { turn.from_owner(P::quota(cursor, slots)) } else { slots },
-                active: turn.is_active(),
-            };
-            let (progress, value) = self.look(tile, look);
-            let (finished, outcome) = match progress {
-                Progress::Done(outcome) => (true, outcome),
-                Progress::Onward if last && look.operation.places() => (true, Outcome::Refused),
-                Progress::Onward => (last, Outcome::Absent),
-                Progress::Again => (false, Outcome::Absent),
-            };
-            if turn.is_mine() {
-                result = (outcome, value);
-                if progress == Progress::Onward && !last {
-                    P::advance(&mut cursor, hash(key), self.count);
-                }
-            }
-            finished
-        });
-        result
+        let (key, cursor) = self.start(key);
+        let (outcome, value) = (Outcome::Absent, argument);
+        let mut walk = Walk { map: self, operation, key, argument, cursor, outcome, value };
+        share_work(tile, pending, |turn| walk.round(turn));
+        (walk.outcome, walk.value)
     }
-}
-
-/// The bucket and whether it is the walk's last, in the one word that a shuffle moves.
-#[inline(always)]
-fn pack(cursor: Cursor) -> u32 {
-    cursor.bucket | ((cursor.left == 1) as u32) << 31
-}
-
-#[inline(always)]
-fn unpack(word: u32) -> (u32, bool) {
-    (word & (u32::MAX >> 1), word >> 31 != 0)
 }
 
 impl<S: Slot, P: Probe, const W: u32, const L: usize> Config for Table<S, P, W, L>
@@ -415,8 +456,8 @@ where
     type Key = S::Key;
     type Value = S::Value;
     type Slot = S;
-    const CAPACITY: u32 = W * L as u32 - Self::HEADER;
-    const HEADER: u32 = Table::<S, P, W, L>::HEADER;
+    const SLOTS: u32 = W * L as u32;
+    const FILTER_BITS: u32 = P::FILTER_BITS;
     const BUCKET_BYTES: usize = Bucket::<S, W, L>::BYTES;
     const EXTRA: u32 = P::EXTRA;
     const TILE: u32 = W;

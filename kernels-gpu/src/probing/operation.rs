@@ -53,6 +53,8 @@ pub enum Change<V> {
 pub trait Operation: Shuffle {
     /// Whether it may change the table; where it may not, the code for that is not compiled.
     const WRITES: bool;
+    /// Whether it always inserts a key that is not there.
+    const PLACES_ALWAYS: bool;
     /// Whether its caller wants a value.
     const RETURNS: bool;
 
@@ -80,6 +82,7 @@ macro_rules! operations {
 
         impl Operation for $name {
             const WRITES: bool = $writes;
+            const PLACES_ALWAYS: bool = $places;
             const RETURNS: bool = $returns;
 
             #[inline(always)]
@@ -157,6 +160,7 @@ impl Shuffle for Coded {
 
 impl Operation for Coded {
     const WRITES: bool = true;
+    const PLACES_ALWAYS: bool = false;
     const RETURNS: bool = true;
 
     #[inline(always)]

@@ -3,6 +3,7 @@
 //! Every scheme walks the same sequence of a double hash (the number of buckets is prime, so every step from 1 to one less visits
 //! them all) and differs in what a scheme may differ in without giving up the uniqueness of keys: where on the walk a key
 //! may be placed, and what tells a search that the key did not go on.
+use super::map::ANNEX;
 use simt::hash::{mix32, reduce};
 
 /// Where an operation stands on its walk. Lives in the registers of the operation's owner.
@@ -18,7 +19,7 @@ pub struct Cursor {
     place: u32,
 }
 
-/// The hash of a key: 32 mixed bits for the first bucket and the filter, and the means to more.
+/// The hash of a key: 32 mixed bits for the first bucket, and the means to more.
 #[derive(Clone, Copy, Debug)]
 pub struct Hashed {
     /// Mixed bits.
@@ -34,10 +35,21 @@ impl Cursor {
         Self { bucket: reduce(hash.first, buckets), left, step: 0, place: 0 }
     }
 
-    /// A walk of one bucket.
+    /// The walk through the annex behind a table of `buckets`: bucket after bucket.
     #[inline(always)]
-    pub fn only(bucket: u32) -> Self {
-        Self { bucket, left: 1, step: 0, place: 0 }
+    pub fn annex(buckets: u32) -> Self {
+        Self { bucket: buckets, left: ANNEX, step: 0, place: 2 }
+    }
+
+    /// Goes on to the next place of the walk. The table has at least two buckets.
+    #[inline(always)]
+    pub fn advance<P: Probe>(&mut self, hash: Hashed, buckets: u32) {
+        self.left -= 1;
+        if self.bucket >= buckets {
+            self.bucket += 1;
+        } else {
+            P::advance(self, hash, buckets);
+        }
     }
 
     /// Goes to the next bucket of the double hash.
@@ -57,12 +69,12 @@ impl Cursor {
 
 /// A probing scheme.
 pub trait Probe: Copy + 'static {
-    /// Whether the first slot of a bucket is a filter of the keys that went on.
-    const FILTER: bool;
+    /// Bits of filter that each bucket has (0, 8, 16 or 32): which keys went on from it when it was full.
+    const FILTER_BITS: u32;
     /// Looks that a walk takes beyond one a bucket.
     const EXTRA: u32;
 
-    /// Goes on to the next place of the walk. The table has at least two buckets.
+    /// Goes on from a bucket of the table, of which there are at least two.
     fn advance(cursor: &mut Cursor, hash: Hashed, buckets: u32);
 
     /// How many slots of a bucket of `slots`, in its order, may take the key at this place of the walk.
@@ -72,19 +84,22 @@ pub trait Probe: Copy + 'static {
     }
 }
 
-/// Double hashing over buckets, each with a filter of 64 bits: a search ends at the first bucket whose filter says that no key with
-/// the searched key's bit went on. Misses end at the first line nearly always, at a load of 0.95 too.
+/// Double hashing over buckets, with a filter of `BITS` bits for each, apart from the buckets and small enough to stay in the L2
+/// cache. A search ends at the first bucket that has an empty slot, or whose filter says that no key with the searched key's bit
+/// went on: at the first line nearly always, at a load of 0.95 too.
 #[derive(Clone, Copy, Debug)]
-pub struct Hinted;
+pub struct Hinted<const BITS: u32>;
 
-impl Probe for Hinted {
-    const FILTER: bool = true;
+impl<const BITS: u32> Probe for Hinted<BITS> {
+    const FILTER_BITS: u32 = {
+        assert!(BITS == 8 || BITS == 16 || BITS == 32);
+        BITS
+    };
     const EXTRA: u32 = 0;
 
     #[inline(always)]
     fn advance(cursor: &mut Cursor, hash: Hashed, buckets: u32) {
         cursor.stride(hash, buckets);
-        cursor.left -= 1;
     }
 }
 
@@ -93,13 +108,12 @@ impl Probe for Hinted {
 pub struct DoubleHash;
 
 impl Probe for DoubleHash {
-    const FILTER: bool = false;
+    const FILTER_BITS: u32 = 0;
     const EXTRA: u32 = 0;
 
     #[inline(always)]
     fn advance(cursor: &mut Cursor, hash: Hashed, buckets: u32) {
         cursor.stride(hash, buckets);
-        cursor.left -= 1;
     }
 }
 
@@ -112,7 +126,7 @@ impl Probe for DoubleHash {
 pub struct TwoChoice;
 
 impl Probe for TwoChoice {
-    const FILTER: bool = false;
+    const FILTER_BITS: u32 = 0;
     const EXTRA: u32 = 2;
 
     #[inline(always)]
@@ -124,7 +138,6 @@ impl Probe for TwoChoice {
             cursor.stride(hash, buckets);
         }
         cursor.place += 1;
-        cursor.left -= 1;
     }
 
     #[inline(always)]
@@ -142,7 +155,7 @@ mod tests {
         let mut cursor = Cursor::start(hash, buckets, buckets + P::EXTRA);
         let mut seen = vec![cursor.bucket];
         while cursor.left > 1 {
-            P::advance(&mut cursor, hash, buckets);
+            cursor.advance::<P>(hash, buckets);
             seen.push(cursor.bucket);
         }
         seen
@@ -153,7 +166,7 @@ mod tests {
         for seed in 0..200 {
             let hash = Hashed { first: mix32(seed), second: mix32(!seed) };
             for buckets in [2, 3, 5, 31, 257] {
-                let hinted = walk::<Hinted>(hash, buckets);
+                let hinted = walk::<Hinted<16>>(hash, buckets);
                 assert_eq!(hinted.len(), buckets as usize);
                 assert_eq!(hinted.iter().collect::<HashSet<_>>().len(), buckets as usize);
                 let choices = walk::<TwoChoice>(hash, buckets);

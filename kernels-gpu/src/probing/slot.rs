@@ -56,8 +56,8 @@ pub trait Slot: Copy + 'static {
     /// How many keys at the top of [`Self::Stored`] are patterns of a state. Those keys live in the annex.
     const RESERVED: u32;
 
-    /// Whether a slot changes as one word, so that a tombstone may be claimed again by the key it was the only slot of.
-    const WHOLE: bool;
+    /// Whether a pair appears in steps, and others that want the slot must wait for it.
+    const PUBLISHES: bool;
 
     /// A slot that holds a pair.
     fn pack(key: Self::Stored, value: Self::Value) -> Self::Word;
@@ -66,14 +66,14 @@ pub trait Slot: Copy + 'static {
     /// The value.
     fn value(word: Self::Word) -> Self::Value;
 
-    /// Reads the 16 bytes at `chunk`: [`Slot::PER_CHUNK`] slots.
+    /// Reads the 16 bytes at `chunk`, [`Slot::PER_CHUNK`] slots, where `wanted`; else the words are arbitrary.
     ///
     /// # Safety
     /// - `chunk` lies in a bucket and is aligned to 16 bytes.
-    unsafe fn load_chunk(chunk: Global<u64>) -> (Self::Word, Self::Word);
+    unsafe fn load_chunk(chunk: Global<u64>, wanted: bool) -> (Self::Word, Self::Word);
 
-    /// Whether the slot held `found` and now holds the pair. `found` is empty or, in the annex, a tombstone.
-    fn claim(slot: Global<Self::Word>, found: Self::Word, pair: Self::Word) -> bool;
+    /// Whether the slot was empty and now holds the pair.
+    fn claim(slot: Global<Self::Word>, pair: Self::Word) -> bool;
     /// Whether the slot held the pair `old` and now holds `new`, which has the same key.
     fn replace(slot: Global<Self::Word>, old: Self::Word, new: Self::Word) -> bool;
     /// Whether the slot held the pair `old` and is now a tombstone.
@@ -117,12 +117,12 @@ impl Slot for Packed {
     type Word = u64;
     const EMPTY: u64 = u64::MAX;
     const RESERVED: u32 = 2;
-    const WHOLE: bool = true;
+    const PUBLISHES: bool = false;
 
     #[inline(always)]
-    unsafe fn load_chunk(chunk: Global<u64>) -> (u64, u64) {
+    unsafe fn load_chunk(chunk: Global<u64>, wanted: bool) -> (u64, u64) {
         // SAFETY: the caller's promise.
-        let [first, second] = unsafe { chunk.load_vec::<2>(Order::Relaxed, Scope::Device) };
+        let [first, second] = unsafe { chunk.load_vec_if::<2>(wanted, Order::Relaxed, Scope::Device) };
         (first, second)
     }
 
@@ -142,8 +142,8 @@ impl Slot for Packed {
     }
 
     #[inline(always)]
-    fn claim(slot: Global<u64>, found: u64, pair: u64) -> bool {
-        swap(slot, found, pair)
+    fn claim(slot: Global<u64>, pair: u64) -> bool {
+        swap(slot, Self::EMPTY, pair)
     }
 
     #[inline(always)]
@@ -189,12 +189,12 @@ impl<K: Scalar, V: Scalar> Slot for Wide<K, V> {
     type Word = u128;
     const EMPTY: u128 = u128::MAX;
     const RESERVED: u32 = 2;
-    const WHOLE: bool = true;
+    const PUBLISHES: bool = false;
 
     #[inline(always)]
-    unsafe fn load_chunk(chunk: Global<u64>) -> (u128, u128) {
+    unsafe fn load_chunk(chunk: Global<u64>, wanted: bool) -> (u128, u128) {
         // SAFETY: the caller's promise; a chunk is one slot.
-        let word = unsafe { chunk.cast::<u128>() }.load(Order::Relaxed, Scope::Device);
+        let [word] = unsafe { chunk.cast::<u128>().load_vec_if::<1>(wanted, Order::Relaxed, Scope::Device) };
         (word, Self::EMPTY)
     }
 
@@ -214,8 +214,8 @@ impl<K: Scalar, V: Scalar> Slot for Wide<K, V> {
     }
 
     #[inline(always)]
-    fn claim(slot: Global<u128>, found: u128, pair: u128) -> bool {
-        swap(slot, found, pair)
+    fn claim(slot: Global<u128>, pair: u128) -> bool {
+        swap(slot, Self::EMPTY, pair)
     }
 
     #[inline(always)]
@@ -265,12 +265,12 @@ impl<K: Scalar, V: Scalar> Slot for Published<K, V> {
     type Word = u128;
     const EMPTY: u128 = u128::MAX;
     const RESERVED: u32 = 3;
-    const WHOLE: bool = false;
+    const PUBLISHES: bool = true;
 
     #[inline(always)]
-    unsafe fn load_chunk(chunk: Global<u64>) -> (u128, u128) {
+    unsafe fn load_chunk(chunk: Global<u64>, wanted: bool) -> (u128, u128) {
         // SAFETY: the caller's promise.
-        let [key, value] = unsafe { chunk.load_vec::<2>(Order::Relaxed, Scope::Device) };
+        let [key, value] = unsafe { chunk.load_vec_if::<2>(wanted, Order::Relaxed, Scope::Device) };
         (join(key, value), Self::EMPTY)
     }
 
@@ -290,8 +290,8 @@ impl<K: Scalar, V: Scalar> Slot for Published<K, V> {
     }
 
     #[inline(always)]
-    fn claim(slot: Global<u128>, found: u128, pair: u128) -> bool {
-        if !swap(Self::key_half(slot), found as u64, Self::BUSY) {
+    fn claim(slot: Global<u128>, pair: u128) -> bool {
+        if !swap(Self::key_half(slot), Self::EMPTY as u64, Self::BUSY) {
             return false;
         }
         Self::value_half(slot).store(high(pair), Order::Relaxed, Scope::Device);

@@ -138,6 +138,12 @@ fn access<T: Word>(pointer: *const T, order: Order, scope: Scope) -> Access {
     Access { address: pointer as usize, bytes: size_of::<T>(), order, scope, site: site() }
 }
 
+/// The word itself: on the host the compiler may know what it likes.
+#[inline(always)]
+pub fn opaque(word: u32) -> u32 {
+    word
+}
+
 /// Reads a word.
 ///
 /// # Safety
@@ -165,6 +171,26 @@ pub unsafe fn load_vec<T: Word, const N: usize>(pointer: *const T, order: Order,
         // SAFETY: the caller's.
         T::narrow(unsafe { global::load(Access { address: first.address + i * first.bytes, ..first }) })
     })
+}
+
+/// Reads `N` neighbouring words where `wanted`; else gives zeros.
+///
+/// # Safety
+/// - As for `load_vec`, where `wanted`.
+#[inline(always)]
+#[track_caller]
+pub unsafe fn load_vec_if<T: Word, const N: usize>(
+    pointer: *const T,
+    wanted: bool,
+    order: Order,
+    scope: Scope,
+) -> [T; N] {
+    if wanted {
+        // SAFETY: the caller's.
+        unsafe { load_vec(pointer, order, scope) }
+    } else {
+        [T::narrow(0); N]
+    }
 }
 
 /// Writes a word.

@@ -159,6 +159,77 @@ pub unsafe fn load_vec<T: Word, const N: usize>(pointer: *const T, order: Order,
     words
 }
 
+macro_rules! ld_if {
+    ($qualifiers:literal, $type:literal, $class:ident, $wanted:ident, $pointer:expr, $a:ident) => {
+        asm!(
+            concat!("{{ .reg .pred wanted; setp.ne.u32 wanted, {}, 0; @wanted ld", $qualifiers, ".global", $type, " {}, [{}]; }}"),
+            in(reg32) $wanted, out($class) $a, in(reg64) $pointer, options(nostack)
+        )
+    };
+}
+
+macro_rules! ld_b128_if {
+    ($qualifiers:literal, $wanted:ident, $pointer:expr, $low:ident, $high:ident) => {
+        asm!(
+            concat!(
+                "{{ .reg .pred wanted; .reg .b128 whole; setp.ne.u32 wanted, {}, 0; @wanted ld", $qualifiers,
+                ".global.b128 whole, [{}]; mov.b128 {{{}, {}}}, whole; }}"
+            ),
+            in(reg32) $wanted, in(reg64) $pointer, out(reg64) $low, out(reg64) $high, options(nostack)
+        )
+    };
+}
+
+macro_rules! ld_v2_if {
+    ($qualifiers:literal, $type:literal, $class:ident, $wanted:ident, $pointer:expr, $a:ident $b:ident) => {
+        asm!(
+            concat!(
+                "{{ .reg .pred wanted; setp.ne.u32 wanted, {}, 0; @wanted ld", $qualifiers, ".global.v2", $type,
+                " {{{}, {}}}, [{}]; }}"
+            ),
+            in(reg32) $wanted, out($class) $a, out($class) $b, in(reg64) $pointer, options(nostack)
+        )
+    };
+}
+
+/// Reads `N` neighbouring words where `wanted`; else the words are arbitrary. For words of 8 and 16 bytes.
+///
+/// # Safety
+/// - As for `load_vec`, where `wanted`.
+#[inline(always)]
+pub unsafe fn load_vec_if<T: Word, const N: usize>(pointer: *const T, wanted: bool, order: Order, scope: Scope) -> [T; N] {
+    let mut words = [T::narrow(0); N];
+    let flag = wanted as u32;
+    // SAFETY: one load under a predicate, from a pointer that the caller vouches for where the predicate holds.
+    unsafe {
+        match (size_of::<T>(), N) {
+            (8, 1) => {
+                let a: u64;
+                spell!(load, order, scope, ld_if!(".b64", reg64, flag, pointer, a));
+                fill(&mut words, [a as u128]);
+            }
+            (8, 2) => {
+                let (a, b): (u64, u64);
+                spell!(load, order, scope, ld_v2_if!(".b64", reg64, flag, pointer, a b));
+                fill(&mut words, [a as u128, b as u128]);
+            }
+            (16, 1) if cfg!(target_feature = "sm_90") && order != Order::Weak => {
+                let (a, b): (u64, u64);
+                spell!(load, order, scope, ld_b128_if!(flag, pointer, a, b));
+                fill(&mut words, [a as u128 | (b as u128) << 64]);
+            }
+            (16, 1) => {
+                let (a, b): (u64, u64);
+                spell!(load, order, scope, ld_v2_if!(".b64", reg64, flag, pointer, a b));
+                fill(&mut words, [a as u128 | (b as u128) << 64]);
+            }
+            _ if wanted => words = load_vec(pointer, order, scope),
+            _ => {}
+        }
+    }
+    words
+}
+
 #[inline(always)]
 fn fill<T: Word, const N: usize, const M: usize>(words: &mut [T; N], wide: [u128; M]) {
     let mut i = 0;

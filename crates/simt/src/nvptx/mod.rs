@@ -69,6 +69,14 @@ pub fn spin_hint() {
 }
 
 #[inline(always)]
+pub fn opaque(word: u32) -> u32 {
+    let same: u32;
+    // SAFETY: copies a register. Not pure, so that it stays where it stands.
+    unsafe { asm!("mov.b32 {}, {};", out(reg32) same, in(reg32) word, options(nostack, nomem)) };
+    same
+}
+
+#[inline(always)]
 pub fn trap() -> ! {
     // SAFETY: ends the launch.
     unsafe { nvptx::trap() }
