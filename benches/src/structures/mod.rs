@@ -5,6 +5,7 @@ use anyhow::Result;
 use gpu::{Device, Stream};
 
 pub mod limits;
+pub mod map_plan;
 
 /// All structures, for one device.
 pub fn all(gpu: &Gpu) -> Vec<Box<dyn Structure + '_>> {
