@@ -1,2 +1,66 @@
-//! stub
-fn main() {}
+//! The project's own commands: `cargo xtask help` lists them.
+mod bench;
+mod build;
+mod bundle;
+mod doctor;
+mod kernels;
+mod limits;
+mod report;
+mod setup;
+mod test;
+mod tidy;
+mod workspace;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// The project's own commands.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Install what is missing: a compiler for PTX, and ptxas. Instant when all is there
+    Setup,
+    /// Build the workspace, and the kernels' PTX for every architecture
+    Build(build::Options),
+    /// Run everything that CI runs; a line at the end says what passed
+    Test(test::Options),
+    /// Run benchmarks: `cargo xtask bench [SUITE].. [--device ..] [--json FILE] [--html FILE] [--baseline FILE] [--list]`
+    Bench(bench::Options),
+    /// Turn the JSON lines of a benchmark into an HTML report
+    Report(bench::Options),
+    /// Pack programs, tests and PTX into ./bundle, for a GPU machine that has no Rust
+    Bundle(bundle::Options),
+    /// Say what this machine has, what it lacks, and what to do about it
+    Doctor,
+    /// Check the rules of the repository
+    Tidy,
+}
+
+fn main() -> ExitCode {
+    match run(Arguments::parse().command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: Command) -> anyhow::Result<()> {
+    match command {
+        Command::Setup => setup::run(),
+        Command::Build(options) => build::run(&options),
+        Command::Test(options) => test::run(&options),
+        Command::Bench(options) => bench::run(&options),
+        Command::Report(options) => report::run(&options),
+        Command::Bundle(options) => bundle::run(&options),
+        Command::Doctor => doctor::run(),
+        Command::Tidy => tidy::run(),
+    }
+}

@@ -94,10 +94,10 @@ impl machine::Machine for Machine {
 
     fn allocate(&self, tier: Tier, bytes: usize) -> Result<Block> {
         let (free, total) = host_memory();
-        if bytes > free {
+        let device = if bytes > free { null_mut() } else { self.shared.emulator.allocate(bytes, ALIGNMENT) };
+        if device.is_null() {
             return Err(Error::OutOfMemory { tier, bytes, free, total });
         }
-        let device = self.shared.emulator.allocate(bytes, ALIGNMENT);
         if !tier.is_host_visible() {
             return Ok(Block { device, host: null_mut() });
         }
@@ -149,8 +149,8 @@ impl machine::Machine for Machine {
         Ok(())
     }
 
-    fn resident_blocks(&self, _kernel: KernelId, _bytes: usize, _threads: u32) -> Result<u32> {
-        Ok(self.facts.multiprocessors)
+    fn resident_blocks(&self, _kernel: KernelId, _bytes: usize, threads: u32) -> Result<u32> {
+        Ok(self.shared.emulator.options().resident_blocks(threads))
     }
 
     fn jit_ms(&self) -> f64 {
@@ -171,7 +171,7 @@ pub struct Queue {
 impl machine::Queue for Queue {
     unsafe fn launch(&self, launch: &dyn AnyLaunch) -> Result<()> {
         let _running = self.shared.run();
-        let failed = |failure| Error::Emulator { launch: launch.name(), failure: Box::new(failure) };
+        let failed = |failure| Error::Emulator { launch: launch.name(), failure };
         launch.emulate(&self.shared.emulator).map_err(failed)
     }
 

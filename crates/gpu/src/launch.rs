@@ -70,7 +70,7 @@ pub(crate) trait AnyLaunch {
     fn arguments(&self) -> (*const u8, usize);
 
     /// Runs it on an emulator.
-    fn emulate(&self, emulator: &Emulator) -> Result<(), Failure>;
+    fn emulate(&self, emulator: &Emulator) -> Result<(), Box<Failure>>;
 }
 
 pub(crate) struct Launch<K> {
@@ -88,7 +88,7 @@ impl<K: Kernel + Send + Sync + 'static> AnyLaunch for Launch<K> {
         ((&raw const self.kernel).cast(), size_of::<K>())
     }
 
-    fn emulate(&self, emulator: &Emulator) -> Result<(), Failure> {
-        emulator.launch(self.grid, self.kernel).map(drop)
+    fn emulate(&self, emulator: &Emulator) -> Result<(), Box<Failure>> {
+        emulator.launch(self.grid, self.kernel).map(drop).map_err(Box::new)
     }
 }

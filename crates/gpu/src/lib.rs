@@ -23,7 +23,8 @@
 //!
 //! The emulator is always there. The feature `cuda` adds CUDA devices, through `cust` and a `libcuda` that is bound on
 //! first use: the same binary runs with and without a driver, and [`Device::auto`] decides. Nothing outside the folder
-//! `cuda` names `cust`.
+//! `cuda` names `cust`. On a machine without a CUDA toolkit `cust` has to be told where to look, or it does not build: a
+//! line in `.cargo/config.toml` does (see the crate `cuda-late`).
 //!
 //! # Concurrency
 //!

@@ -10,6 +10,9 @@ mod cases;
 mod cuda_cases;
 #[path = "suite/devices.rs"]
 mod devices;
+#[path = "suite/fake.rs"]
+#[cfg(feature = "cuda")]
+mod fake;
 #[path = "suite/kernels.rs"]
 #[allow(dead_code)]
 mod kernels;
@@ -75,5 +78,53 @@ mod cuda_only {
         broken_ptx_is_refused_with_the_compilers_words
         a_device_is_opened_once
         there_is_no_device_beyond_the_last
+    }
+}
+
+#[cfg(feature = "cuda")]
+mod over_our_driver {
+    use crate::fake::run_over_our_driver;
+
+    #[test]
+    fn the_cuda_back_end_passes() {
+        run_over_our_driver(&["cuda::", "cuda_only::"], &[]);
+    }
+
+    #[test]
+    fn files_that_the_driver_refuses_are_explained() {
+        let Some(device) =
+            crate::devices::cuda().filter(|_| std::env::var_os("FAKE_REFUSES_FILES").is_some())
+        else {
+            return run_over_our_driver(&["files_that_the_driver_refuses"], &[("FAKE_REFUSES_FILES", "1")]);
+        };
+        let file = tempfile::NamedTempFile::new().unwrap();
+        // SAFETY: only this test knows the file.
+        let error = unsafe { device.map_file::<u32>(file.path(), 10) }.unwrap_err();
+        assert!(matches!(error, gpu::Error::Register { .. }), "{error}");
+        let said = error.to_string();
+        assert!(
+            said.contains("801") && said.contains("/dev/shm") && said.contains(file.path().to_str().unwrap()),
+            "{said}"
+        );
+    }
+
+    #[test]
+    fn launches_that_the_driver_refuses_say_what_the_kernel_takes() {
+        let only_ours = |device: &gpu::Device| device.name() == "Driver of our own";
+        let Some(device) = crate::devices::cuda().filter(only_ours) else {
+            return run_over_our_driver(&["launches_that_the_driver_refuses"], &[]);
+        };
+        // SAFETY: refused, so nothing runs.
+        let error =
+            unsafe { device.default_stream().launch(gpu::Grid::new(1, 1024), crate::kernels::Idle {}) }
+                .unwrap_err();
+        assert!(matches!(error, gpu::Error::Launch { .. }), "{error}");
+        let said = error.to_string();
+        assert!(
+            said.contains("1 blocks of 1024 threads")
+                && said.contains("(701)")
+                && said.contains("at most 512"),
+            "{said}"
+        );
     }
 }

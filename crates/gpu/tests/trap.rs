@@ -2,6 +2,9 @@
 
 #[path = "suite/devices.rs"]
 mod devices;
+#[path = "suite/fake.rs"]
+#[cfg(feature = "cuda")]
+mod fake;
 #[path = "suite/kernels.rs"]
 #[allow(dead_code)]
 mod kernels;
@@ -33,10 +36,20 @@ fn a_cuda_device_is_lost_and_says_so() {
     let error = launch_failing(&device).unwrap_err();
     assert!(matches!(error, Error::DeviceLost { .. }), "{error}");
     let said = error.to_string();
-    assert!(said.contains("kernel `fail` on 2 blocks of 32 threads") && said.contains("Device::emulator"), "{said}");
-    for error in [before.read().unwrap_err(), device.synchronize().unwrap_err(), device.stream().unwrap_err()] {
+    assert!(
+        said.contains("kernel `fail` on 2 blocks of 32 threads") && said.contains("Device::emulator"),
+        "{said}"
+    );
+    for error in [before.read().unwrap_err(), device.synchronize().unwrap_err(), device.stream().unwrap_err()]
+    {
         assert!(matches!(error, Error::DeviceLost { .. }), "{error}");
     }
     drop(before);
     drop(device);
+}
+
+#[test]
+#[cfg(feature = "cuda")]
+fn the_cuda_back_end_says_so_over_our_driver() {
+    fake::run_over_our_driver(&["a_cuda_device_is_lost"], &[]);
 }

@@ -1,1 +1,24 @@
-//! Concurrent data structures for GPUs
+//! Concurrent data structures that live on a GPU.
+//!
+//! Their kernels are Rust, compiled to PTX for NVIDIA GPUs (feature `cuda`) and for an emulator that needs no GPU. One program runs
+//! on both: [`Device::auto`] takes a GPU where there is one.
+//!
+//! ```
+//! use phalanx::HashMap;
+//!
+//! let map = HashMap::<u32, u32>::with_capacity(1000)?;
+//! map.insert(&[1, 2, 3], &[10, 20, 30])?;
+//! assert_eq!(map.get(&[2, 4])?, [Some(20), None]);
+//! # Ok::<(), phalanx::Error>(())
+//! ```
+//!
+//! Every structure has batch calls on host slices, which block, and on device buffers with a stream, which do not. Calls that may run
+//! side by side take `&self`. Kernel authors find device-side functions of the same names in the package `phalanx-kernels`.
+mod error;
+pub mod hash_map;
+mod program;
+
+pub use error::{Error, Result};
+pub use gpu::{self, Device};
+pub use hash_map::HashMap;
+pub use program::PROGRAM;

@@ -1,1 +1,48 @@
-//! Builds a device crate to PTX with rustc's own nvptx64 target
+//! Builds a device crate to PTX with rustc's own `nvptx64-nvidia-cuda` target, and checks PTX with `ptxas`.
+//!
+//! ```no_run
+//! use ptx_builder::{Arch, PtxBuilder};
+//!
+//! let ptx = PtxBuilder::new("../kernels-gpu").arch(Arch::Sm90).build()?;
+//! println!("{} entries from {}", ptx.entries().count(), ptx.header().compiler);
+//! # Ok::<(), ptx_builder::Error>(())
+//! ```
+//!
+//! The shape is that of Rust-CUDA's `cuda_builder`; the compiler underneath is an ordinary rustc, found by
+//! [`Toolchain::discover`]. What it built carries a [`Header`] with the hash of the [`Sources`] it came from: a second build
+//! of the same sources runs no compiler, and PTX that is shipped can be proved fresh.
+//!
+//! # From a build script
+//!
+//! ```no_run
+//! # fn main() -> Result<(), ptx_builder::Error> {
+//! ptx_builder::PtxBuilder::new("../kernels-gpu").emit_rerun(true).build()?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The variables that an outer cargo leaks into its children (`RUSTFLAGS`, `RUSTC_WRAPPER`, `RUSTUP_TOOLCHAIN`, `CARGO_*`) are
+//! kept from the device build, which has a target folder and a cargo of its own, so neither waits for the other.
+
+mod arch;
+mod builder;
+mod error;
+mod header;
+mod manifest;
+mod ptx;
+mod ptxas;
+mod sources;
+mod toolchain;
+
+pub use arch::Arch;
+pub use builder::PtxBuilder;
+pub use error::Error;
+pub use header::Header;
+pub use manifest::workspace_root;
+pub use ptx::Ptx;
+pub use ptxas::{EntryReport, Ptxas, PtxasReport};
+pub use sources::Sources;
+pub use toolchain::{Origin, Search, Toolchain};
+
+/// The result of this crate's functions.
+pub type Result<T, E = Error> = std::result::Result<T, E>;

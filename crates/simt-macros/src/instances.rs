@@ -23,11 +23,14 @@ impl Parse for Named {
 pub struct List {
     types: Vec<Named>,
     kernels: Vec<Path>,
+    visitors: Vec<Path>,
 }
 
 impl Parse for List {
     fn parse(input: ParseStream<'_>) -> Result<Self> {
-        Ok(Self { types: section(input, "types")?, kernels: section(input, "kernels")? })
+        let (types, kernels) = (section(input, "types")?, section(input, "kernels")?);
+        let visitors = if input.is_empty() { Vec::new() } else { section(input, "visitor")? };
+        Ok(Self { types, kernels, visitors })
     }
 }
 
@@ -61,14 +64,46 @@ pub fn expand(list: &List) -> TokenStream {
     let pairs: Vec<_> =
         list.kernels.iter().flat_map(|kernel| list.types.iter().map(move |named| (kernel, named))).collect();
     let symbols: Vec<_> = pairs.iter().map(|(kernel, named)| symbol(kernel, named)).collect();
+    let named = pairs.iter().map(|(kernel, named)| {
+        let of = &named.of;
+        quote!(<#kernel<#of> as ::simt::Kernel>::NAME)
+    });
     let entries = pairs.iter().zip(&symbols).map(|((kernel, named), symbol)| entry(kernel, named, symbol));
+    let names = list.types.iter().map(|named| named.name.to_string());
+    let visits = list.visitors.iter().map(|visitor| visit(visitor, &list.types));
     quote! {
         #(#implementations)*
+        #(#visits)*
+
+        /// The names of all types.
+        pub const NAMES: &[&str] = &[#(#names),*];
 
         /// The symbols of all instances, as they stand in the PTX.
         pub const SYMBOLS: &[&str] = &[#(#symbols),*];
 
         #(#entries)*
+
+        // Every pair is a kernel, on the host too.
+        #[cfg(not(target_arch = "nvptx64"))]
+        const _: &[&str] = &[#(#named),*];
+    }
+}
+
+/// The function that shows the type of a name to a visitor.
+fn visit(visitor: &Path, types: &[Named]) -> TokenStream {
+    let arms = types.iter().map(|Named { name, of }| {
+        let text = name.to_string();
+        quote!(#text => ::core::option::Option::Some(visitor.visit::<#of>()))
+    });
+    quote! {
+        /// Shows the type called `name` to the visitor, if there is such a type.
+        #[cfg(not(target_arch = "nvptx64"))]
+        pub fn visit<V: #visitor>(name: &str, visitor: V) -> ::core::option::Option<V::Output> {
+            match name {
+                #(#arms,)*
+                _ => ::core::option::Option::None,
+            }
+        }
     }
 }
 

@@ -21,7 +21,9 @@ pub fn kernel(_attribute: TokenStream, item: TokenStream) -> TokenStream {
 /// Names the types that generic kernels are compiled for.
 ///
 /// `instances! { types { line_u32: Map<u32, Line>, .. } kernels { Insert, Get } }` implements `simt::Instance` for each type, makes a
-/// PTX entry of every kernel for every type (`insert__line_u32`), and lists their symbols in a constant `SYMBOLS`.
+/// PTX entry of every kernel for every type (`insert__line_u32`), and lists the names in `NAMES` and the symbols in `SYMBOLS`. With a
+/// third section `visitor { Visitor }` it also makes `visit(name, visitor)`, by which a host finds the type of a name: the trait
+/// has a type `Output` and a method `visit<T: ..>(self) -> Self::Output`.
 #[proc_macro]
 pub fn instances(item: TokenStream) -> TokenStream {
     let list = syn::parse_macro_input!(item as instances::List);

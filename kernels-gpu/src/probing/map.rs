@@ -26,6 +26,8 @@ pub trait Config: Instance + Send + Sync {
     const FILTER_BITS: u32;
     /// Bytes in a bucket.
     const BUCKET_BYTES: usize;
+    /// Whether it needs a compare-and-swap of 16 bytes: sm_90.
+    const NEEDS_WIDE_SWAP: bool;
     /// Looks that a walk takes beyond one a bucket.
     const EXTRA: u32;
     /// Lanes in the tile that executes an operation.
@@ -44,6 +46,14 @@ pub trait Config: Instance + Send + Sync {
         key: Self::Key,
         argument: Self::Value,
     ) -> (Outcome, Self::Value);
+}
+
+/// Whom [`super::visit`] shows the kind of table that a name means.
+pub trait Visitor {
+    /// What it makes of it.
+    type Output;
+    /// Sees the kind.
+    fn visit<M: Config>(self) -> Self::Output;
 }
 
 /// A map as a kernel sees it.
@@ -458,6 +468,7 @@ where
     type Slot = S;
     const SLOTS: u32 = W * L as u32;
     const FILTER_BITS: u32 = P::FILTER_BITS;
+    const NEEDS_WIDE_SWAP: bool = size_of::<S::Word>() == 16 && !S::PUBLISHES;
     const BUCKET_BYTES: usize = Bucket::<S, W, L>::BYTES;
     const EXTRA: u32 = P::EXTRA;
     const TILE: u32 = W;

@@ -8,7 +8,7 @@ mod probe;
 mod slot;
 
 pub use instances::*;
-pub use map::{Config, MapView, STRIPE_WORDS, STRIPES, Table, Tally};
+pub use map::{ANNEX, Config, MapView, STRIPE_WORDS, STRIPES, Table, Tally, Visitor};
 pub use operation::{Change, Coded, ContainsKey, Get, Insert, InsertNew, Operation, Outcome, Remove};
 pub use probe::{Cursor, DoubleHash, Hashed, Hinted, Probe, TwoChoice};
 pub use slot::{Packed, Published, Scalar, Slot, Wide};

@@ -171,3 +171,35 @@ fn cutting_a_cut_changes_nothing() {
         assert_eq!(Module::new(&once.text).cut(name).unwrap(), once);
     }
 }
+
+/// What rustc makes of the kernels of the suite.
+const COMPILED: &str = include_str!("../../tests/suite/kernels.ptx");
+
+#[test]
+fn compiled_kernels_are_cut_with_their_functions_and_tables() {
+    let module = Module::new(COMPILED);
+    assert_eq!(module.entries().count(), COMPILED.matches(".visible .entry").count());
+    for name in module.entries() {
+        let entry = module.cut(name).unwrap();
+        assert_eq!(entry.text.matches(".entry").count(), 1, "{name}");
+        assert!(entry.text.starts_with(".version"), "{name}");
+        let needs = name == "lookup";
+        assert_eq!((entry.text.contains(".func"), entry.text.contains("PRIMES")), (needs, needs), "{name}");
+    }
+    assert_eq!(module.cut("fill").unwrap().parameters, [24]);
+}
+
+/// Runs where `PTXAS` names an assembler.
+#[test]
+fn cut_kernels_assemble() {
+    let Some(ptxas) = std::env::var_os("PTXAS") else { return println!("skipped: PTXAS names no assembler") };
+    let folder = tempfile::tempdir().unwrap();
+    let module = Module::new(COMPILED);
+    for name in module.entries() {
+        let (source, object) = (folder.path().join("cut.ptx"), folder.path().join("cut.o"));
+        std::fs::write(&source, module.cut(name).unwrap().text).unwrap();
+        let mut command = std::process::Command::new(&ptxas);
+        let output = command.arg("-arch=sm_90").arg(&source).arg("-o").arg(&object).output().unwrap();
+        assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+}

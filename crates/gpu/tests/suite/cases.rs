@@ -9,6 +9,11 @@ fn run<K: Kernel + Send + Sync + 'static>(stream: &Stream, grid: Grid, kernel: K
     unsafe { stream.launch(grid, kernel) }.unwrap();
 }
 
+/// What takes a while: 20 ms on a GPU. The emulator's clock ticks when it is read.
+fn ticks(device: &Device) -> u64 {
+    if device.is_emulator() { 10_000 } else { 20_000_000 }
+}
+
 fn numbers(count: u32) -> Vec<u32> {
     (0..count).map(|i| i.wrapping_mul(2_654_435_761)).collect()
 }
@@ -173,7 +178,7 @@ pub fn empty_grids_run_nothing(device: &Device) {
 pub fn persistent_grids_run_whole(device: &Device) {
     let total = device.zeroed::<u32>(1).unwrap();
     let grid = device.occupancy_grid::<Count>(128).unwrap();
-    assert!(grid.blocks >= 1 && grid.blocks % device.multiprocessors() == 0 && grid.threads == 128);
+    assert!(grid.blocks >= device.multiprocessors() && grid.threads == 128, "{grid}");
     run(&device.default_stream(), grid, Count { total: total.slice() });
     assert_eq!(total.read().unwrap(), [grid.blocks * 128]);
 }
@@ -258,7 +263,7 @@ pub fn files_that_cannot_be_mapped_are_errors(device: &Device) {
 pub fn streams_keep_their_order(device: &Device) {
     let out = device.zeroed::<u32>(64).unwrap();
     let stream = device.stream().unwrap();
-    run(&stream, Grid::new(1, 64), Slow { out: out.slice(), ticks: 1000, value: 1 });
+    run(&stream, Grid::new(1, 64), Slow { out: out.slice(), ticks: ticks(device), value: 1 });
     run(&stream, Grid::new(1, 64), Fill { out: out.slice(), value: 2 });
     stream.synchronize().unwrap();
     assert_eq!(out.read().unwrap(), [2; 64]);
@@ -267,7 +272,7 @@ pub fn streams_keep_their_order(device: &Device) {
 pub fn streams_wait_for_events(device: &Device) {
     let out = device.zeroed::<u32>(64).unwrap();
     let (first, second) = (device.stream().unwrap(), device.stream().unwrap());
-    run(&first, Grid::new(1, 64), Slow { out: out.slice(), ticks: 100_000, value: 1 });
+    run(&first, Grid::new(1, 64), Slow { out: out.slice(), ticks: ticks(device), value: 1 });
     let written = first.record().unwrap();
     second.wait(&written).unwrap();
     second.wait(&written).unwrap();
@@ -286,10 +291,11 @@ pub fn events_measure(device: &Device) {
     let stream = device.stream().unwrap();
     device.prepare::<Slow>().unwrap();
     let start = stream.record().unwrap();
-    run(&stream, Grid::new(1, 1), Slow { out: out.slice(), ticks: 10_000, value: 1 });
+    run(&stream, Grid::new(1, 1), Slow { out: out.slice(), ticks: ticks(device), value: 1 });
     let end = stream.record().unwrap();
     let ms = end.elapsed_ms(&start).unwrap();
-    assert!(ms > 0.0 && ms < 60_000.0, "{ms} ms");
+    let least = if device.is_emulator() { 0.0 } else { 15.0 };
+    assert!(ms > least && ms < 60_000.0, "{ms} ms");
     let other = Device::emulator(Options::default()).default_stream().record().unwrap();
     assert!(matches!(end.elapsed_ms(&other), Err(Error::OtherDevice { .. })));
 }
@@ -315,12 +321,12 @@ pub fn buffers_may_be_dropped_while_kernels_run(device: &Device) {
     let folder = folder();
     for tier in [Tier::Device, Tier::Pinned, Tier::Managed] {
         let buffer = device.buffer_on::<u32>(tier, 1024).unwrap();
-        run(&stream, Grid::new(4, 32), Slow { out: buffer.slice(), ticks: 100_000, value: 1 });
+        run(&stream, Grid::new(4, 32), Slow { out: buffer.slice(), ticks: ticks(device), value: 1 });
         drop(buffer);
     }
     // SAFETY: only this test knows the file.
     let file = unsafe { map::<u32>(device, &folder.path().join("file"), 1024) };
-    run(&stream, Grid::new(4, 32), Slow { out: file.slice(), ticks: 100_000, value: 1 });
+    run(&stream, Grid::new(4, 32), Slow { out: file.slice(), ticks: ticks(device), value: 1 });
     drop(file);
     drop(stream);
     device.synchronize().unwrap();
@@ -335,7 +341,11 @@ pub fn threads_share_a_device(device: &Device) {
                 let stream = device.stream().unwrap();
                 let mine = device.zeroed::<u64>(256).unwrap();
                 for _ in 0..=value {
-                    run(&stream, Grid::for_items(256, 64), Add { target: mine.slice(), source: shared.slice() });
+                    run(
+                        &stream,
+                        Grid::for_items(256, 64),
+                        Add { target: mine.slice(), source: shared.slice() },
+                    );
                 }
                 stream.synchronize().unwrap();
                 assert_eq!(mine.read().unwrap(), [u64::from(value + 1) * 10; 256]);

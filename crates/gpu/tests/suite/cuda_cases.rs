@@ -32,7 +32,8 @@ pub fn kernels_are_compiled_once(device: &Device) {
     let start = std::time::Instant::now();
     for _ in 0..100 {
         // SAFETY: the buffer lives until it is read.
-        unsafe { device.default_stream().launch(Grid::new(1, 32), Fill { out: out.slice(), value: 3 }) }.unwrap();
+        unsafe { device.default_stream().launch(Grid::new(1, 32), Fill { out: out.slice(), value: 3 }) }
+            .unwrap();
     }
     assert_eq!(out.read().unwrap(), [3; 4]);
     assert!(start.elapsed().as_secs_f64() < 2.0);
@@ -43,7 +44,10 @@ pub fn a_program_must_be_known(device: &Device) {
     let error = refused(device, Stranger([0; 24]));
     assert!(matches!(error, Error::UnknownProgram { program: "strangers", .. }), "{error}");
     let said = error.to_string();
-    assert!(said.contains("gpu") && said.contains("add_program") && said.contains("2 blocks of 64 threads"), "{said}");
+    assert!(
+        said.contains("gpu") && said.contains("add_program") && said.contains("2 blocks of 64 threads"),
+        "{said}"
+    );
 }
 
 pub fn a_kernel_must_be_in_the_ptx(device: &Device) {
@@ -70,7 +74,8 @@ pub fn ptx_for_newer_devices_is_refused(device: &Device) {
 }
 
 pub fn broken_ptx_is_refused_with_the_compilers_words(device: &Device) {
-    const TEXT: &str = ".version 7.0\n.target sm_80\n.address_size 64\n.visible .entry broken() { no_such_opcode; ret; }";
+    const TEXT: &str =
+        ".version 7.0\n.target sm_80\n.address_size 64\n.visible .entry broken() { no_such_opcode; ret; }";
     static BROKEN: Program = Program { name: "broken-program", ptx: &[(80, TEXT)] };
     impostor!(Broken: "broken-program", "broken", 0);
     device.add_program(&BROKEN);

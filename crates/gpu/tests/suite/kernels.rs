@@ -24,11 +24,11 @@ pub fn count(total: GlobalSlice<u32>) {
     total.at(0).fetch_add(1, Order::Relaxed, Scope::Device);
 }
 
-/// Takes `ticks` ticks of the clock, then writes `value` to the first element.
+/// Takes `ticks` ticks of the device-wide clock, then writes `value` to the first element.
 #[kernel]
 pub fn slow(out: GlobalSlice<u32>, ticks: u64, value: u32) {
-    let start = simt::clock();
-    while simt::clock() - start < ticks {
+    let start = simt::timer();
+    while simt::timer() - start < ticks {
         simt::spin_hint();
     }
     if Thread::index() == 0 {

@@ -23,6 +23,9 @@ unsafe extern "C" {
     fn redux_max(value: u32, mask: u32) -> u32;
     #[link_name = "llvm.nvvm.bar.warp.sync"]
     fn bar_warp_sync(mask: u32);
+    // Not `core`'s `_syncthreads`: that is `bar.sync`, which wants the lanes of a warp converged.
+    #[link_name = "llvm.nvvm.barrier.cta.sync.all"]
+    fn barrier_sync(barrier: u32);
 }
 
 /// The line of source that a shuffle stands on. Nothing here; the emulator's reports name it.
@@ -61,5 +64,5 @@ collective! {
 #[inline(always)]
 pub fn block_sync() {
     // SAFETY: every thread of the block meets here: `Block::sync` asks it of its callers and the emulator checks it.
-    unsafe { core::arch::nvptx::_syncthreads() }
+    unsafe { barrier_sync(0) }
 }

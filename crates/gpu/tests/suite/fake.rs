@@ -1,0 +1,29 @@
+//! Runs tests of this binary again over the driver of `fake_driver.c`.
+use std::process::Command;
+
+/// Runs the tests whose names hold one of `filters` in a process of their own, which sees our driver's GPU. Does nothing in
+/// such a process.
+pub fn run_over_our_driver(filters: &[&str], environment: &[(&str, &str)]) {
+    if std::env::var_os("PHALANX_LIBCUDA").is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (source, library) = (folder.path().join("driver.c"), folder.path().join("libcuda.so.1"));
+    std::fs::write(&source, include_str!("fake_driver.c")).unwrap();
+    let mut compiler = Command::new("cc");
+    compiler.args(["-O1", "-shared", "-fPIC", "-pthread", "-o"]).args([&library, &source]);
+    match compiler.status() {
+        Ok(status) => assert!(status.success(), "cc failed on the driver"),
+        Err(error) => return println!("skipped: no C compiler ({error})"),
+    }
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command
+        .args(filters)
+        .arg("--nocapture")
+        .env("PHALANX_LIBCUDA", &library)
+        .env("PHALANX_REQUIRE_CUDA", "1");
+    let output = command.envs(environment.iter().copied()).output().unwrap();
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{}\n{out}\n{err}", output.status);
+    assert!(out.contains(" passed; 0 failed") && !out.contains(" 0 passed"), "nothing was tested:\n{out}");
+}

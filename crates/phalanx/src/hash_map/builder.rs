@@ -1,0 +1,133 @@
+//! How a map is made.
+use super::engine::{self, Engine};
+use super::table::Table;
+use super::{HashMap, Key, Value};
+use crate::{Error, PROGRAM, Result};
+use gpu::Device;
+use phalanx_kernels::probing;
+use std::sync::RwLock;
+
+/// What a map does when it fills up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Growth {
+    /// Nothing: what finds no room is refused. Slots of removed keys come back by [`HashMap::compact`] alone.
+    Fixed,
+    /// A blocking call that was refused room, or that leaves more than nine tenths of the slots taken, rehashes the table: into one of
+    /// the same size where the slots of removed keys suffice, else into one of twice the size.
+    Doubling,
+}
+
+/// The parameters of a map. Made by [`HashMap::builder`].
+#[derive(Clone, Debug)]
+#[must_use = "a builder does nothing until `build`"]
+pub struct Builder<K, V> {
+    device: Option<Device>,
+    capacity: usize,
+    load_factor: f64,
+    growth: Growth,
+    looks: u32,
+    variant: Option<String>,
+    of: std::marker::PhantomData<fn() -> (K, V)>,
+}
+
+impl<K: Key, V: Value> Default for Builder<K, V> {
+    fn default() -> Self {
+        Self {
+            device: None,
+            capacity: 1024,
+            load_factor: 0.8,
+            growth: Growth::Doubling,
+            looks: 512,
+            variant: None,
+            of: std::marker::PhantomData,
+        }
+    }
+}
+
+impl<K: Key, V: Value> Builder<K, V> {
+    /// The device that holds the map. Default: [`Device::auto`].
+    pub fn device(mut self, device: &Device) -> Self {
+        self.device = Some(device.clone());
+        self
+    }
+
+    /// How many pairs the map is to hold at its load factor. Default: 1024.
+    pub fn capacity(mut self, pairs: usize) -> Self {
+        self.capacity = pairs;
+        self
+    }
+
+    /// Pairs over slots when the map holds its capacity: more saves memory, less saves time. Default: 0.8.
+    pub fn load_factor(mut self, load_factor: f64) -> Self {
+        self.load_factor = load_factor;
+        self
+    }
+
+    /// What the map does when it fills up. Default: [`Growth::Doubling`].
+    pub fn growth(mut self, growth: Growth) -> Self {
+        self.growth = growth;
+        self
+    }
+
+    /// At how many buckets an operation looks before it gives up, which bounds its time however full the table is. Default: 512,
+    /// which no key needs below a load of 0.97.
+    pub fn looks(mut self, looks: u32) -> Self {
+        self.looks = looks.max(1);
+        self
+    }
+
+    /// The kind of table by its name, one of [`super::variants`]. Default: the fastest measured.
+    pub fn variant(mut self, name: &str) -> Self {
+        self.variant = Some(name.to_owned());
+        self
+    }
+
+    /// Makes the map, empty.
+    ///
+    /// # Errors
+    /// [`Error::ZeroCapacity`], [`Error::LoadFactor`], [`Error::TooLarge`], [`Error::UnknownVariant`],
+    /// [`Error::NeedsWideSwap`], and the device's when it lacks the memory.
+    pub fn build(self) -> Result<HashMap<K, V>> {
+        if self.capacity == 0 {
+            return Err(Error::ZeroCapacity);
+        }
+        if !(self.load_factor > 0.0 && self.load_factor <= 1.0) {
+            return Err(Error::LoadFactor(self.load_factor));
+        }
+        let device = self.device.clone().unwrap_or_else(Device::auto);
+        device.add_program(&PROGRAM);
+        let (name, engine) = self.engine(&device)?;
+        let slots = (self.capacity as f64 / self.load_factor).ceil() as usize;
+        let table = RwLock::new(Table::new(&device, &*engine, slots, self.looks)?);
+        let (load_factor, growth) = (self.load_factor, self.growth);
+        Ok(HashMap { device, engine, name, load_factor, growth, table })
+    }
+
+    fn engine(&self, device: &Device) -> Result<(String, Box<dyn Engine<K, V>>)> {
+        let default = || default_variant::<K, V>(device.supports_cas128());
+        let name = self.variant.clone().unwrap_or_else(default);
+        let Some(engine) = engine::find::<K, V>(&name) else {
+            let known = variants::<K, V>().join(", ");
+            return Err(Error::UnknownVariant { name, known });
+        };
+        if engine.shape().wide && !device.supports_cas128() {
+            return Err(Error::NeedsWideSwap { name, device: device.name() });
+        }
+        Ok((name, engine))
+    }
+}
+
+/// The names of all kinds of table for these types of key and value: scheme and filter bits, bytes a bucket, lanes a tile
+/// x slots a lane, bits of key and value.
+pub fn variants<K: Key, V: Value>() -> Vec<&'static str> {
+    probing::NAMES.iter().copied().filter(|name| engine::find::<K, V>(name).is_some()).collect()
+}
+
+fn default_variant<K: Key, V: Value>(wide_swap: bool) -> String {
+    let scheme = match (K::BITS, V::BITS, wide_swap) {
+        (32, 32, _) => "hinted8_64_2x4",
+        (_, _, true) => "hinted8_64_2x2",
+        (_, _, false) => "published8_64_2x2",
+    };
+    format!("{scheme}_u{}_u{}", K::BITS, V::BITS)
+}

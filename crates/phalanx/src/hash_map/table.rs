@@ -1,0 +1,124 @@
+//! The memory of a map, and how it changes as a whole: made, rehashed, counted.
+use super::engine::{Engine, Launch};
+use crate::{Error, Result};
+use gpu::{Buffer, Device};
+use phalanx_kernels::probing::{ANNEX, STRIPE_WORDS, STRIPES, Scalar};
+
+/// The most buckets: places are 32-bit words, and one bit says that a walk ends.
+const MOST_BUCKETS: usize = (1 << 31) - 64;
+
+/// Plain pointers to a table, as views take them.
+#[derive(Clone, Copy, Debug)]
+pub struct Parts {
+    pub buckets: *mut u64,
+    pub filters: *mut u32,
+    pub tallies: *mut u64,
+    pub count: u32,
+    pub looks: u32,
+}
+
+/// The memory of a map.
+#[derive(Debug)]
+pub struct Table {
+    buckets: Buffer<u64>,
+    filters: Buffer<u32>,
+    tallies: Buffer<u64>,
+    count: u32,
+    looks: u32,
+    slots: usize,
+}
+
+/// How many keys a table holds and how many of its slots are no longer empty.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counts {
+    pub live: usize,
+    pub taken: usize,
+}
+
+impl Table {
+    /// An empty table of at least `slots` slots.
+    pub fn new<K, V>(device: &Device, engine: &dyn Engine<K, V>, slots: usize, looks: u32) -> Result<Self> {
+        let shape = engine.shape();
+        let count = next_prime(slots.div_ceil(shape.slots).max(2));
+        if count > MOST_BUCKETS {
+            return Err(Error::TooLarge { slots, most: MOST_BUCKETS * shape.slots });
+        }
+        let count = count as u32;
+        let words = (count + ANNEX) as usize * shape.bytes / 8;
+        Ok(Self {
+            buckets: device.filled(words, 0xff)?,
+            filters: device.filled(engine.filter_words(count).max(1), 0xff)?,
+            tallies: device.zeroed(STRIPES * STRIPE_WORDS)?,
+            count,
+            looks,
+            slots: count as usize * shape.slots,
+        })
+    }
+
+    /// Slots, the annex not counted.
+    pub fn slots(&self) -> usize {
+        self.slots
+    }
+
+    /// Bytes of device memory.
+    pub fn bytes(&self) -> usize {
+        self.buckets.bytes() + self.filters.bytes() + self.tallies.bytes()
+    }
+
+    pub fn parts(&self) -> Parts {
+        Parts {
+            buckets: self.buckets.pointer(),
+            filters: self.filters.pointer(),
+            tallies: self.tallies.pointer(),
+            count: self.count,
+            looks: self.looks,
+        }
+    }
+
+    /// Empties the table.
+    pub fn clear(&mut self) -> Result<()> {
+        self.buckets.fill_bytes(0xff)?;
+        self.filters.fill_bytes(0xff)?;
+        Ok(self.tallies.fill_bytes(0)?)
+    }
+
+    /// Counts, once all launches have ended (this waits for them).
+    pub fn counts(&self) -> Result<Counts> {
+        let tallies = self.tallies.read()?;
+        let sum = |word: usize| tallies.chunks(STRIPE_WORDS).fold(0u64, |sum, stripe| sum.wrapping_add(stripe[word]));
+        Ok(Counts { live: sum(0) as usize, taken: sum(1) as usize })
+    }
+
+    /// Moves the pairs into a new table of at least `slots` slots, without tombstones. `None` when they do not fit it.
+    pub fn rehashed<K: Scalar, V: Scalar>(&self, engine: &dyn Engine<K, V>, slots: usize) -> Result<Option<Self>> {
+        let device = self.buckets.device();
+        device.synchronize()?;
+        let into = Self::new(device, engine, slots, self.looks)?;
+        let refused = device.zeroed::<u64>(1)?;
+        let stream = device.default_stream();
+        let launch = Launch::Rehash { into: into.parts(), refused: refused.slice() };
+        // SAFETY: both tables are this engine's; the caller lends this one exclusively and nothing else runs on the device.
+        unsafe { engine.launch(&stream, self.parts(), launch)? };
+        Ok((refused.read()?[0] == 0).then_some(into))
+    }
+}
+
+/// The smallest prime from `least` on.
+fn next_prime(least: usize) -> usize {
+    (least..).find(|&candidate| is_prime(candidate)).unwrap_or(usize::MAX)
+}
+
+fn is_prime(number: usize) -> bool {
+    number >= 2 && (2..).take_while(|divisor| divisor * divisor <= number).all(|divisor| !number.is_multiple_of(divisor))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn primes() {
+        assert_eq!([0, 2, 3, 4, 8, 90].map(next_prime), [2, 2, 3, 5, 11, 97]);
+        assert_eq!(next_prime(1 << 20), 1_048_583);
+    }
+}

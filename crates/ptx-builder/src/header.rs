@@ -1,0 +1,82 @@
+//! The first line of built PTX: what it was built from.
+use crate::{Arch, Error, Result};
+use std::fmt;
+use std::str::FromStr;
+
+const MARK: &str = "// phalanx-ptx ";
+
+/// The first line of built PTX: `// phalanx-ptx source=<sha256> compiler=<version> arch=sm_90`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// The hash of the sources, in hexadecimal. See [`Sources::hash`](crate::Sources::hash).
+    pub source: String,
+    /// The version of the compiler.
+    pub compiler: String,
+    /// What the PTX is for.
+    pub arch: Arch,
+}
+
+impl Header {
+    /// Whether the PTX is what these sources give on this architecture. By which compiler, does not matter.
+    pub fn is_fresh(&self, source: &str, arch: Arch) -> bool {
+        self.source == source && self.arch == arch
+    }
+}
+
+impl fmt::Display for Header {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { source, compiler, arch } = self;
+        write!(f, "{MARK}source={source} compiler={} arch={arch}", compiler.replace(' ', "_"))
+    }
+}
+
+impl FromStr for Header {
+    type Err = Error;
+
+    /// Reads the first line of `text`, which may be the whole PTX.
+    fn from_str(text: &str) -> Result<Self> {
+        let line = text.lines().next().unwrap_or_default();
+        parse(line).ok_or_else(|| Error::BadHeader { found: line.to_owned() })
+    }
+}
+
+fn parse(line: &str) -> Option<Header> {
+    let mut fields = line.strip_prefix(MARK)?.split(' ');
+    let mut field = |name: &str| fields.next()?.strip_prefix(name)?.strip_prefix('=').map(str::to_owned);
+    Some(Header {
+        source: field("source")?,
+        compiler: field("compiler")?,
+        arch: field("arch")?.parse().ok()?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn header() -> Header {
+        Header { source: "ab12".into(), compiler: "1.96.0".into(), arch: Arch::Sm90 }
+    }
+
+    #[test]
+    fn a_header_reads_back_from_the_whole_text() {
+        let text = format!("{}\n.version 8.4\n", header());
+        assert_eq!(text.parse::<Header>().unwrap(), header());
+    }
+
+    #[test]
+    fn freshness_is_of_the_sources_and_the_architecture() {
+        assert!(header().is_fresh("ab12", Arch::Sm90));
+        assert!(!header().is_fresh("ab12", Arch::Sm80));
+        assert!(!header().is_fresh("ab13", Arch::Sm90));
+    }
+
+    #[test]
+    fn another_ptx_has_no_header() {
+        for text in
+            ["", ".version 8.4", "// phalanx-ptx source=1", "// phalanx-ptx source=1 compiler=2 arch=sm_13"]
+        {
+            assert!(text.parse::<Header>().is_err(), "{text}");
+        }
+    }
+}

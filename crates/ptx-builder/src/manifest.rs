@@ -1,0 +1,80 @@
+//! What of a `Cargo.toml` matters here: the package's name, its path dependencies, its folders that only the host compiles.
+//! Read from the files: `cargo metadata` would need a lock file and, at times, a network.
+use crate::{Error, Result};
+use std::fs;
+use std::path::{Path, PathBuf};
+use toml::{Table, Value};
+
+/// A crate's manifest and the folder it lies in.
+pub struct Manifest {
+    pub folder: PathBuf,
+    pub name: String,
+    table: Table,
+}
+
+impl Manifest {
+    pub fn read(folder: &Path) -> Result<Self> {
+        let path = folder.join("Cargo.toml");
+        let table = table(&path)?;
+        let name = table.get("package").and_then(|package| package.get("name")).and_then(Value::as_str);
+        let Some(name) = name.map(str::to_owned) else {
+            return Err(Error::NotACrate { path, reason: "it has no package.name".into() });
+        };
+        let folder = folder.canonicalize().map_err(Error::io(folder))?;
+        Ok(Self { folder, name, table })
+    }
+
+    /// The folders of the path dependencies (those of tests left out), written here or inherited from the workspace.
+    pub fn path_dependencies(&self) -> Result<Vec<PathBuf>> {
+        let inherited = match workspace_root(&self.folder) {
+            Some(root) => Some((table(&root.join("Cargo.toml"))?, root)),
+            None => None,
+        };
+        let inherit = |name: &str| {
+            let (table, root) = inherited.as_ref()?;
+            Some(root.join(path_of(table.get("workspace")?.get("dependencies")?.get(name)?)?))
+        };
+        let folder = |(name, dependency): (&String, &Value)| match dependency.get("workspace") {
+            Some(_) => inherit(name),
+            None => Some(self.folder.join(path_of(dependency)?)),
+        };
+        Ok(self.dependency_tables().flatten().filter_map(folder).collect())
+    }
+
+    fn dependency_tables(&self) -> impl Iterator<Item = &Table> {
+        let targets = self.table.get("target").and_then(Value::as_table).into_iter().flat_map(Table::values);
+        let targets = targets.filter_map(Value::as_table);
+        [&self.table].into_iter().chain(targets).flat_map(|table| {
+            ["dependencies", "build-dependencies"].into_iter().filter_map(|key| table.get(key)?.as_table())
+        })
+    }
+
+    /// `[package.metadata.ptx] host-only = ["src/emulator"]`: folders and files that no device build reads.
+    pub fn host_only(&self) -> Vec<PathBuf> {
+        let listed = || self.table.get("package")?.get("metadata")?.get("ptx")?.get("host-only")?.as_array();
+        listed().into_iter().flatten().filter_map(Value::as_str).map(|path| self.folder.join(path)).collect()
+    }
+}
+
+fn path_of(dependency: &Value) -> Option<&str> {
+    dependency.get("path")?.as_str()
+}
+
+/// The nearest folder, from `folder` upwards, whose `Cargo.toml` has a `[workspace]`.
+pub fn workspace_root(folder: &Path) -> Option<PathBuf> {
+    let folder = folder.canonicalize().ok()?;
+    let is_root =
+        |folder: &&Path| table(&folder.join("Cargo.toml")).is_ok_and(|table| table.contains_key("workspace"));
+    folder.ancestors().find(is_root).map(Path::to_owned)
+}
+
+/// `toolchain.channel` of the crate's `rust-toolchain.toml`, when there is one.
+pub fn pinned_channel(folder: &Path) -> Option<String> {
+    let table = table(&folder.join("rust-toolchain.toml")).ok()?;
+    Some(table.get("toolchain")?.get("channel")?.as_str()?.to_owned())
+}
+
+fn table(path: &Path) -> Result<Table> {
+    let text = fs::read_to_string(path).map_err(Error::io(path))?;
+    text.parse().map_err(|error| Error::NotACrate { path: path.to_owned(), reason: format!("{error}") })
+}

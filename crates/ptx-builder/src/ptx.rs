@@ -1,0 +1,103 @@
+//! Built PTX.
+use crate::{Error, Header, Result};
+use std::path::{Path, PathBuf};
+
+/// What the driver itself provides to PTX (CUDA programming guide, "system calls").
+const SYSTEM_CALLS: [&str; 5] = ["vprintf", "malloc", "free", "__assertfail", "__nvvm_reflect"];
+
+/// Built PTX: its text, its header, and the file it lies in.
+#[derive(Clone, Debug)]
+pub struct Ptx {
+    text: String,
+    path: PathBuf,
+    header: Header,
+}
+
+impl Ptx {
+    /// Reads PTX that this crate built.
+    ///
+    /// # Errors
+    /// The file cannot be read, or does not begin with a [`Header`].
+    pub fn read(path: &Path) -> Result<Self> {
+        let text = std::fs::read_to_string(path).map_err(Error::io(path))?;
+        let header = text.parse()?;
+        Ok(Self { text, path: path.to_owned(), header })
+    }
+
+    /// The whole text, header and all.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What it was built from.
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// The names of the kernels.
+    pub fn entries(&self) -> impl Iterator<Item = &str> {
+        self.text.lines().filter_map(entry)
+    }
+}
+
+fn entry(line: &str) -> Option<&str> {
+    identifier(line.split_once(".entry")?.1)
+}
+
+/// The first word of letters, digits, `_`, `$`.
+fn identifier(text: &str) -> Option<&str> {
+    let text = text.trim_start();
+    let end = text.find(|letter: char| !letter.is_alphanumeric() && letter != '_' && letter != '$');
+    Some(&text[..end.unwrap_or(text.len())]).filter(|name| !name.is_empty())
+}
+
+/// The functions and variables that the text declares, does not define, and the driver does not have either.
+pub fn unresolved(text: &str) -> Vec<String> {
+    let functions = text.split(".extern .func").skip(1).filter_map(function_name);
+    let variables = text.lines().filter(|line| line.contains(".extern .global")).filter_map(variable_name);
+    let mut names: Vec<_> =
+        functions.chain(variables).filter(|name| !SYSTEM_CALLS.contains(name)).map(str::to_owned).collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+/// `  (.param .b64 func_retval0) name (..` or ` name(..`.
+fn function_name(declaration: &str) -> Option<&str> {
+    let declaration = declaration.trim_start();
+    let after_result = match declaration.strip_prefix('(') {
+        Some(rest) => rest.split_once(')')?.1,
+        None => declaration,
+    };
+    identifier(after_result)
+}
+
+/// `.extern .global .align 4 .b8 name[16];`
+fn variable_name(line: &str) -> Option<&str> {
+    let word = line.split_whitespace().last()?;
+    identifier(word)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_are_found_by_name() {
+        assert_eq!(entry(".visible .entry insert__line_u32("), Some("insert__line_u32"));
+        assert_eq!(entry("\tret;"), None);
+    }
+
+    #[test]
+    fn what_is_declared_and_not_defined_is_named() {
+        let text = ".extern .func  (.param .b32 func_retval0) memcmp\n(\n\t.param .b64 memcmp_param_0\n)\n;\n\
+            .extern .func abort()\n;\n.extern .func  (.param .b32 r) vprintf (.param .b64 a, .param .b64 b);\n\
+            .extern .global .align 4 .b8 TABLE[16];\n.extern .shared .align 16 .b8 buffer[];\n.func here() { ret; }";
+        assert_eq!(unresolved(text), ["TABLE", "abort", "memcmp"]);
+    }
+}

@@ -1,0 +1,94 @@
+//! The sources that PTX comes from, and their hash.
+use crate::manifest::Manifest;
+use crate::{Error, Result};
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// How this crate calls the compiler. Raised when that changes, so that what older ones built is no longer fresh.
+const RECIPE: &str = "recipe 1\n";
+
+/// The sources of a device crate and of its path dependencies: `Cargo.toml`, `build.rs` and all under `src`.
+///
+/// Folders that a crate lists as `[package.metadata.ptx] host-only = [..]` are left out. Registry dependencies are not
+/// looked at: their versions stand in manifests, which are.
+#[derive(Clone, Debug)]
+pub struct Sources {
+    /// By crate name, so that the hash does not depend on where a crate lies.
+    crates: BTreeMap<String, Vec<(String, PathBuf)>>,
+}
+
+impl Sources {
+    /// Finds the sources of the device crate in `folder`.
+    ///
+    /// # Errors
+    /// A manifest or a folder of sources cannot be read.
+    pub fn of(folder: &Path) -> Result<Self> {
+        let mut sources = Self { crates: BTreeMap::new() };
+        let mut pending = vec![folder.to_owned()];
+        while let Some(folder) = pending.pop() {
+            let manifest = Manifest::read(&folder)?;
+            if !sources.crates.contains_key(&manifest.name) {
+                pending.extend(manifest.path_dependencies()?);
+                sources.crates.insert(manifest.name.clone(), files(&manifest)?);
+            }
+        }
+        Ok(sources)
+    }
+
+    /// SHA-256 over names and contents, in hexadecimal. The same on every machine and in every folder.
+    ///
+    /// # Errors
+    /// A source cannot be read.
+    pub fn hash(&self) -> Result<String> {
+        let mut hash = Sha256::new_with_prefix(RECIPE);
+        for (name, files) in &self.crates {
+            for (relative, path) in files {
+                let content = fs::read(path).map_err(Error::io(path))?;
+                hash.update(format!("{name}/{relative} {}\n", content.len()));
+                hash.update(content);
+            }
+        }
+        Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+    }
+
+    /// What a build script watches: every file, and the folders of sources, where one may come to lie.
+    pub fn watched(&self) -> impl Iterator<Item = PathBuf> {
+        let files = self.crates.values().flatten().map(|(_, path)| path.clone());
+        let manifests = files.clone().filter(|path| path.ends_with("Cargo.toml"));
+        files.chain(manifests.map(|manifest| manifest.with_file_name("src")))
+    }
+}
+
+/// The files of one crate, by their path in it, in order.
+fn files(manifest: &Manifest) -> Result<Vec<(String, PathBuf)>> {
+    let host_only = manifest.host_only();
+    let mut files = Vec::new();
+    let mut pending = vec![manifest.folder.join("src")];
+    while let Some(folder) = pending.pop() {
+        for entry in fs::read_dir(&folder).map_err(Error::io(&folder))? {
+            let path = entry.map_err(Error::io(&folder))?.path();
+            match path.is_dir() {
+                _ if host_only.contains(&path) => {}
+                true => pending.push(path),
+                false => files.push(path),
+            }
+        }
+    }
+    files.extend(
+        ["Cargo.toml", "build.rs"]
+            .map(|name| manifest.folder.join(name))
+            .into_iter()
+            .filter(|path| path.exists()),
+    );
+    let mut files: Vec<_> = files.into_iter().map(|path| (relative(&path, &manifest.folder), path)).collect();
+    files.sort();
+    Ok(files)
+}
+
+/// `path` within `folder`, written with slashes.
+fn relative(path: &Path, folder: &Path) -> String {
+    let path = path.strip_prefix(folder).unwrap_or(path);
+    path.components().map(|part| part.as_os_str().to_string_lossy()).collect::<Vec<_>>().join("/")
+}

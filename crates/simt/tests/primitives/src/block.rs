@@ -1,0 +1,56 @@
+//! The block: its barrier and its memory.
+use crate::memory::{Cell, In};
+use simt::{Block, Global, Order, Scope, kernel, shared};
+
+/// The barrier.
+#[kernel]
+pub fn block_sync() {
+    Block::sync();
+}
+
+/// A word that a block keeps arrays of.
+pub trait Kept: Cell {
+    /// Writes an element of a block's array and reads another one.
+    fn pass(value: Self::Word, write: usize, read: usize) -> Self::Word;
+}
+
+macro_rules! kept {
+    ($($word:ty)*) => {$(
+        impl Kept for In<5, $word> {
+            #[inline(always)]
+            fn pass(value: $word, write: usize, read: usize) -> $word {
+                let array = shared!([$word; 8]);
+                array.store(write, value);
+                array.load(read)
+            }
+        }
+    )*};
+}
+kept!(u8 u32 u64 u128);
+
+/// A store and a load of an element.
+#[kernel]
+pub fn shared_array<K: Kept>(out: Global<K::Word>, value: K::Word, write: usize, read: usize) {
+    out.store(K::pass(value, write, read), Order::Weak, Scope::Block);
+}
+
+/// An atomic on an element.
+#[kernel]
+pub fn shared_fetch_add(out: Global<u32>, index: usize) {
+    let counters = shared!([u32; 8]);
+    out.store(counters.fetch_add(index, 5), Order::Weak, Scope::Block);
+}
+
+/// Two arrays of one type: two lines of source, two places.
+#[kernel]
+pub fn shared_twice(out: Global<u32>) {
+    let (first, second) = (shared!([u32; 8]), shared!([u32; 8]));
+    first.store(0, 1);
+    second.store(0, 2);
+    out.store(first.load(0), Order::Weak, Scope::Block);
+}
+
+simt::instances! {
+    types { u8: In<5, u8>, u32: In<5, u32>, u64: In<5, u64>, u128: In<5, u128> }
+    kernels { SharedArray }
+}

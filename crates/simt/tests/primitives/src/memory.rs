@@ -1,0 +1,121 @@
+//! Global memory: each access of each word in every order and scope, one after the other as [`each!`] lists them.
+use simt::{Global, Instance, Order, Scope, Word, kernel};
+
+/// Does something in each order, and in each order in each scope.
+macro_rules! each {
+    ($do:expr) => {
+        each!(in $do; Weak, Relaxed, Acquire, Release, AcqRel)
+    };
+    (in $do:expr; $($order:ident),*) => {$(
+        $do(Order::$order, Scope::Block);
+        $do(Order::$order, Scope::Device);
+        $do(Order::$order, Scope::System);
+    )*};
+}
+
+/// Reads a word.
+#[kernel]
+pub fn load<C: Cell>(from: Global<C::Word>, out: Global<u64>) {
+    let mut all = 0;
+    each!(|order, scope| all ^= from.load(order, scope).widen() as u64);
+    out.store(all, Order::Weak, Scope::Device);
+}
+
+/// Writes a word.
+#[kernel]
+pub fn store<C: Cell>(to: Global<C::Word>, value: C::Word) {
+    each!(|order, scope| to.store(value, order, scope));
+}
+
+macro_rules! vectors {
+    ($($name:ident $count:literal;)*) => {$(
+        /// Reads neighbouring words.
+        #[kernel]
+        pub fn $name<C: Cell>(from: Global<C::Word>, out: Global<u64>) {
+            let mut all = 0;
+            // SAFETY: the test only looks at the code; nobody runs it.
+            each!(|order, scope| for word in unsafe { from.load_vec::<$count>(order, scope) } {
+                all ^= word.widen() as u64;
+            });
+            out.store(all, Order::Weak, Scope::Device);
+        }
+    )*};
+}
+
+vectors! {
+    load_pair 2;
+    load_quad 4;
+}
+
+/// Writes a word where another one stands.
+#[kernel]
+pub fn compare_exchange<C: Cell>(at: Global<C::Word>, current: C::Word, new: C::Word, out: Global<u64>) {
+    let mut all = 0;
+    each!(|order, scope| all ^=
+        at.compare_exchange(current, new, order, scope).unwrap_or_else(|old| old).widen() as u64);
+    out.store(all, Order::Weak, Scope::Device);
+}
+
+macro_rules! atomics {
+    ($($name:ident)*) => {$(
+        /// Reads, changes and writes a word.
+        #[kernel]
+        pub fn $name<C: Cell>(at: Global<C::Word>, value: C::Word, out: Global<u64>) {
+            let mut all = 0;
+            each!(|order, scope| all ^= at.$name(value, order, scope).widen() as u64);
+            out.store(all, Order::Weak, Scope::Device);
+        }
+    )*};
+}
+atomics!(exchange fetch_add fetch_min fetch_max fetch_or fetch_and);
+
+/// Fences.
+#[kernel]
+pub fn fences() {
+    simt::fence(Scope::Block);
+    simt::fence(Scope::Device);
+    simt::fence(Scope::System);
+}
+
+/// A word, in one of the sets of words that have the same operations.
+#[derive(Clone, Copy)]
+pub struct In<const SET: u8, T>(core::marker::PhantomData<T>);
+
+/// A word that kernels are compiled for.
+pub trait Cell: Instance {
+    /// The word.
+    type Word: Word;
+}
+
+impl<const SET: u8, T: Word> Cell for In<SET, T>
+where
+    Self: Instance,
+{
+    type Word = T;
+}
+
+macro_rules! sets {
+    ($($(#[$doc:meta])* $set:literal $module:ident ($($word:ident)*) ($($kernel:ident)*);)*) => {$(
+        $(#[$doc])*
+        pub mod $module {
+            use super::*;
+            simt::instances! {
+                types { $($word: In<$set, $word>),* }
+                kernels { $($kernel),* }
+            }
+        }
+    )*};
+}
+
+sets! {
+    /// What all words have.
+    0 plain (u8 u32 u64 u128) (Load Store);
+    /// What words of 4 and 8 bytes have.
+    1 atomic (u32 u64) (CompareExchange Exchange FetchAdd FetchMin FetchMax FetchOr FetchAnd);
+    /// What 16 bytes have as well, on machines that can.
+    2 wide (u128) (CompareExchange);
+    /// Twos.
+    3 pairs (u32 u64) (LoadPair);
+    /// Fours.
+    4 quads (u32) (LoadQuad);
+}

@@ -1,0 +1,39 @@
+//! Ids, clocks, the end of the road.
+use simt::{GlobalSlice, Thread, kernel};
+
+/// Who the thread is.
+#[kernel]
+pub fn thread_ids(out: GlobalSlice<u32>) {
+    out.write(0, Thread::index_in_block());
+    out.write(1, Thread::block_index());
+    out.write(2, Thread::block_size());
+    out.write(3, Thread::grid_size());
+    out.write(4, Thread::lane());
+}
+
+/// Two reads of each clock, which must not become one.
+#[kernel]
+pub fn clocks(out: GlobalSlice<u64>) {
+    out.write(0, simt::clock());
+    out.write(1, simt::clock());
+    out.write(2, simt::timer());
+    out.write(3, simt::timer());
+}
+
+/// Waiting.
+#[kernel]
+pub fn spin_hint() {
+    simt::spin_hint();
+}
+
+/// Ends the launch.
+#[kernel]
+pub fn trap() {
+    simt::trap();
+}
+
+/// A panic ends it too.
+#[kernel]
+pub fn panic(index: usize) {
+    assert!(index < 4);
+}

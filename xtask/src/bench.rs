@@ -1,0 +1,30 @@
+//! `cargo xtask bench`: runs the benchmark program, everything else is its own.
+use crate::workspace::{cargo, shell};
+use crate::{kernels, setup};
+use anyhow::Result;
+use xshell::cmd;
+
+#[derive(clap::Args)]
+#[command(disable_help_flag = true)]
+pub struct Options {
+    /// Passed on to the benchmark program: suites, --device, --json, --html, --baseline, --list
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    pub arguments: Vec<String>,
+}
+
+pub fn run(options: &Options) -> Result<()> {
+    let is_list = |argument: &&String| *argument == "--list";
+    if options.arguments.iter().any(|argument| is_list(&argument)) {
+        return run_program("list", options.arguments.iter().filter(|argument| !is_list(argument)));
+    }
+    setup::ensure_ready()?;
+    kernels::build()?;
+    run_program("run", &options.arguments)
+}
+
+/// Runs a command of the benchmark program, optimised.
+pub fn run_program<'a>(command: &str, arguments: impl IntoIterator<Item = &'a String>) -> Result<()> {
+    let (shell, cargo) = (shell()?, cargo());
+    let program = cmd!(shell, "{cargo} run --quiet --release --package phalanx-bench -- {command}");
+    Ok(program.args(arguments).run_interactive()?)
+}

@@ -1,0 +1,155 @@
+//! `cargo xtask bundle`: programs, tests and PTX for a GPU machine that has no Rust.
+use crate::kernels;
+use crate::workspace::{cargo, root, shell};
+use anyhow::{Context, Result, ensure};
+use serde::Deserialize;
+use std::fs;
+use std::path::{Path, PathBuf};
+use xshell::cmd;
+
+/// It travels: what is larger is not taken.
+const LARGEST: u64 = 40 << 20;
+
+/// Runs the tests where the bundle has arrived.
+const RUN_TESTS: &str = include_str!("bundle/run-tests.sh");
+
+/// Data that programs look for in `$PHALANX_BUNDLE`, or beside themselves: from the root, and its name in the bundle.
+const DATA: [(&str, &str); 1] = [("benches/suites", "suites")];
+
+#[derive(clap::Args)]
+pub struct Options {
+    /// Packages whose tests are packed
+    #[arg(long = "tests", value_name = "PACKAGE", default_values = ["gpu", "phalanx"])]
+    packages: Vec<String>,
+    /// Programs that are packed
+    #[arg(long = "program", value_name = "PACKAGE", default_values = ["phalanx-bench", "kmer-count"])]
+    programs: Vec<String>,
+}
+
+/// A line of `cargo --message-format=json`.
+#[derive(Deserialize)]
+struct Message {
+    #[serde(default)]
+    executable: Option<PathBuf>,
+    #[serde(default)]
+    package_id: String,
+    #[serde(default)]
+    target: Target,
+}
+
+#[derive(Default, Deserialize)]
+struct Target {
+    name: String,
+}
+
+pub fn run(options: &Options) -> Result<()> {
+    let bundle = root().join("bundle");
+    let _ = fs::remove_dir_all(&bundle);
+    fs::create_dir_all(bundle.join("tests"))?;
+    kernels::copy(&kernels::build()?, &bundle.join("ptx"))?;
+    for message in built("build", &options.programs, &["--bins"])? {
+        install(&message, &bundle.join(&message.target.name))?;
+    }
+    for message in built("test", &options.packages, &["--no-run", "--lib", "--tests"])? {
+        install(&message, &bundle.join("tests").join(message.test_name()))?;
+    }
+    copy_data(&bundle)?;
+    write_script(&bundle.join("run-tests.sh"))?;
+    let size = size(&bundle)?;
+    println!("{}: {:.1} MiB", bundle.display(), size as f64 / f64::from(1 << 20));
+    ensure!(size < LARGEST, "the bundle is larger than {} MiB: it would not travel", LARGEST >> 20);
+    Ok(())
+}
+
+impl Message {
+    /// `gpu-launch` for the test `launch` of the package `gpu`; `gpu` for its unit tests.
+    fn test_name(&self) -> String {
+        // `path+file:///folder/gpu#0.1.0`, or `path+file:///folder/benches#phalanx-bench@0.1.0`
+        let (folder, name) = self.package_id.rsplit_once('#').unwrap_or_default();
+        let package = name
+            .split_once('@')
+            .map_or_else(|| folder.rsplit('/').next().unwrap_or_default(), |(name, _)| name);
+        let target = &self.target.name;
+        if package.replace('-', "_") == *target { package.to_owned() } else { format!("{package}-{target}") }
+    }
+}
+
+/// The executables of some packages, optimised.
+fn built(command: &str, packages: &[String], flags: &[&str]) -> Result<Vec<Message>> {
+    let (shell, cargo) = (shell()?, cargo());
+    let packages = packages.iter().flat_map(|package| ["--package", package]);
+    let build =
+        cmd!(shell, "{cargo} {command} --release --message-format=json-render-diagnostics {flags...}");
+    executables(&build.args(packages).read()?)
+}
+
+fn executables(messages: &str) -> Result<Vec<Message>> {
+    let messages = messages.lines().filter(|line| line.starts_with('{')).map(serde_json::from_str);
+    let messages = messages.collect::<Result<Vec<Message>, _>>().context("cargo's messages")?;
+    Ok(messages.into_iter().filter(|message| message.executable.is_some()).collect())
+}
+
+/// Copies a program without what only debuggers read.
+fn install(message: &Message, to: &Path) -> Result<()> {
+    let from = message.executable.as_ref().context("an executable")?;
+    let shell = shell()?;
+    if cmd!(shell, "strip --output-file {to} {from}").output().is_err() {
+        fs::copy(from, to).with_context(|| from.display().to_string())?;
+    }
+    Ok(())
+}
+
+fn copy_data(bundle: &Path) -> Result<()> {
+    let shell = shell()?;
+    for (from, name) in DATA {
+        if root().join(from).exists() {
+            let to = bundle.join(name);
+            cmd!(shell, "cp -r {from} {to}").run()?;
+        }
+    }
+    Ok(())
+}
+
+fn write_script(path: &Path) -> Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    fs::write(path, RUN_TESTS)?;
+    Ok(fs::set_permissions(path, fs::Permissions::from_mode(0o755))?)
+}
+
+/// Bytes of all files under a folder.
+fn size(folder: &Path) -> Result<u64> {
+    let mut total = 0;
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        total += if entry.path().is_dir() { size(&entry.path())? } else { entry.metadata()?.len() };
+    }
+    Ok(total)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MESSAGES: &str = r#"{"reason":"compiler-artifact","package_id":"path+file:///w/crates/gpu#0.1.0","target":{"name":"gpu"},"executable":null}
+{"reason":"compiler-artifact","package_id":"path+file:///w/crates/gpu#0.1.0","target":{"name":"gpu"},"executable":"/t/gpu-1"}
+{"reason":"compiler-artifact","package_id":"path+file:///w/crates/gpu#0.1.0","target":{"name":"launch"},"executable":"/t/launch-1"}
+{"reason":"compiler-artifact","package_id":"path+file:///w/benches#phalanx-bench@0.1.0","target":{"name":"phalanx_bench"},"executable":"/t/b"}
+{"reason":"build-finished","success":true}
+"#;
+
+    #[test]
+    fn executables_are_found_in_the_messages_of_cargo() {
+        let found = executables(MESSAGES).unwrap();
+        let names: Vec<_> = found.iter().map(Message::test_name).collect();
+        assert_eq!(names, ["gpu", "gpu-launch", "phalanx-bench"]);
+    }
+
+    #[test]
+    fn the_size_counts_folders_in_folders() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("deep")).unwrap();
+        fs::write(folder.path().join("deep/file"), [0; 10]).unwrap();
+        fs::write(folder.path().join("file"), [0; 5]).unwrap();
+        assert_eq!(size(folder.path()).unwrap(), 15);
+    }
+}

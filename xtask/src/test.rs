@@ -1,0 +1,147 @@
+//! `cargo xtask test`: everything that CI runs.
+use crate::limits::Limits;
+use crate::workspace::{cargo, device_crate, has_program, shell};
+use crate::{kernels, setup, tidy};
+use anyhow::{Result, bail};
+use ptx_builder::{Arch, Ptxas};
+use std::time::{Duration, Instant};
+use xshell::{Shell, cmd};
+
+#[derive(clap::Args)]
+pub struct Options {
+    /// The steps to run; all when none is named
+    #[arg(value_name = "STEP", value_parser = STEPS.map(|step| step.name))]
+    steps: Vec<String>,
+}
+
+/// A part of the test run.
+struct Step {
+    name: &'static str,
+    run: fn(&Context) -> Result<()>,
+}
+
+/// What came of a step.
+struct Outcome {
+    name: &'static str,
+    passed: bool,
+    took: Duration,
+}
+
+const STEPS: [Step; 8] = [
+    Step { name: "format", run: |context| context.cargo(&["fmt", "--all", "--", "--check", "-l"]) },
+    Step { name: "tidy", run: |_| tidy::run() },
+    Step { name: "clippy", run: clippy },
+    Step { name: "ptx", run: ptx },
+    Step { name: "shipped", run: |_| shipped() },
+    Step { name: "tests", run: tests },
+    Step { name: "doctests", run: |context| context.cargo(&["test", "--workspace", "--doc", "--quiet"]) },
+    Step { name: "docs", run: docs },
+];
+
+/// What the steps share.
+struct Context {
+    shell: Shell,
+    ptxas: Ptxas,
+}
+
+impl Context {
+    fn cargo(&self, arguments: &[&str]) -> Result<()> {
+        let (shell, cargo) = (&self.shell, cargo());
+        Ok(cmd!(shell, "{cargo} {arguments...}").run_echo()?)
+    }
+}
+
+pub fn run(options: &Options) -> Result<()> {
+    let context = Context { ptxas: setup::ensure_ready()?.ptxas, shell: shell()? };
+    let is_chosen =
+        |step: &&Step| options.steps.is_empty() || options.steps.iter().any(|name| name == step.name);
+    let outcomes: Vec<_> = STEPS.iter().filter(is_chosen).map(|step| run_step(&context, step)).collect();
+    summarise(&outcomes)
+}
+
+/// Runs a step to its end, whatever came of those before it.
+fn run_step(context: &Context, step: &Step) -> Outcome {
+    println!("\n== {}", step.name);
+    let start = Instant::now();
+    let result = (step.run)(context);
+    if let Err(error) = &result {
+        eprintln!("{error:#}");
+    }
+    Outcome { name: step.name, passed: result.is_ok(), took: start.elapsed() }
+}
+
+fn summarise(outcomes: &[Outcome]) -> Result<()> {
+    println!();
+    for Outcome { name, passed, took } in outcomes {
+        println!("{} {name:10}{:7.1} s", if *passed { "passed" } else { "FAILED" }, took.as_secs_f64());
+    }
+    let failed = outcomes.iter().filter(|outcome| !outcome.passed).count();
+    println!("{} passed, {failed} failed", outcomes.len() - failed);
+    if failed > 0 {
+        bail!("not everything passed");
+    }
+    Ok(())
+}
+
+fn clippy(context: &Context) -> Result<()> {
+    context.cargo(&["clippy", "--workspace", "--all-targets", "--quiet", "--", "--deny", "warnings"])
+}
+
+/// The PTX of every architecture is taken by the assembler, and within the limits; that of sm_90 by Blackwell's as well.
+fn ptx(context: &Context) -> Result<()> {
+    let limits = Limits::read(&device_crate().join("limits.toml"))?;
+    let built = kernels::build()?;
+    for ptx in &built {
+        let later = (ptx.header().arch == Arch::Sm90).then_some(Arch::Sm100);
+        for arch in [ptx.header().arch].into_iter().chain(later) {
+            let report = context.ptxas.check(ptx, arch)?;
+            limits.check(&report)?;
+            let most = report.entries.iter().map(|entry| entry.registers).max().unwrap_or(0);
+            println!("{arch}: {} kernels, at most {most} registers, no local memory", report.entries.len());
+        }
+        limits.check_exceptions(&ptx.entries().collect::<Vec<_>>())?;
+    }
+    Ok(())
+}
+
+fn shipped() -> Result<()> {
+    println!("{} files of shipped PTX are fresh", kernels::check_shipped()?);
+    Ok(())
+}
+
+/// Unit and integration tests; not benchmarks, which `cargo test --all-targets` would run.
+fn tests(context: &Context) -> Result<()> {
+    match has_program("cargo-nextest") {
+        true => context.cargo(&["nextest", "run", "--workspace", "--no-fail-fast"]),
+        false => context.cargo(&[
+            "test",
+            "--workspace",
+            "--lib",
+            "--bins",
+            "--tests",
+            "--examples",
+            "--no-fail-fast",
+        ]),
+    }
+}
+
+fn docs(context: &Context) -> Result<()> {
+    let (shell, cargo) = (&context.shell, cargo());
+    let docs = cmd!(shell, "{cargo} doc --workspace --no-deps --quiet");
+    Ok(docs.env("RUSTDOCFLAGS", "--deny warnings").run_echo()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcome(passed: bool) -> Outcome {
+        Outcome { name: "step", passed, took: Duration::ZERO }
+    }
+
+    #[test]
+    fn one_failure_fails_the_run() {
+        assert!(summarise(&[outcome(true), outcome(true)]).is_ok());
+        assert!(summarise(&[outcome(true), outcome(false)]).is_err());
+    }
+}

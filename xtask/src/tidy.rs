@@ -1,0 +1,56 @@
+//! `cargo xtask tidy`: rules of the repository that no compiler checks.
+mod rules;
+#[cfg(test)]
+mod tests;
+
+use crate::workspace::{root, shell};
+use anyhow::{Result, bail};
+use std::fmt;
+use std::fs;
+use xshell::cmd;
+
+/// A file of the repository.
+pub struct File {
+    /// From the root, with slashes.
+    pub path: String,
+    pub text: String,
+}
+
+/// A rule that a file breaks.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Violation {
+    pub path: String,
+    /// Counted from 1; 0 is the file as a whole.
+    pub line: usize,
+    pub reason: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}", self.path, self.line, self.reason)
+    }
+}
+
+pub fn run() -> Result<()> {
+    let files = files()?;
+    let violations: Vec<_> = files.iter().flat_map(rules::check).collect();
+    for violation in &violations {
+        eprintln!("{violation}");
+    }
+    match violations.len() {
+        0 => println!("{} files are tidy", files.len()),
+        count => bail!("{count} rules broken"),
+    }
+    Ok(())
+}
+
+/// The files that git tracks or would, those that are text.
+fn files() -> Result<Vec<File>> {
+    let shell = shell()?;
+    let listed = cmd!(shell, "git ls-files --cached --others --exclude-standard").read()?;
+    let read = |path: &str| {
+        let text = fs::read_to_string(root().join(path)).ok()?;
+        Some(File { path: path.to_owned(), text })
+    };
+    Ok(listed.lines().filter_map(read).collect())
+}

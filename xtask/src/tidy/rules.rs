@@ -1,0 +1,171 @@
+//! The rules. Each looks at one file.
+use super::{File, Violation};
+
+/// A rule about words: where they may stand, and why nowhere else.
+struct Words {
+    words: &'static [&'static str],
+    /// Beginnings of paths, the files that the rule is about.
+    within: &'static [&'static str],
+    /// Beginnings of paths that are free of it, with the reason.
+    except: &'static [(&'static str, &'static str)],
+    /// Whether comments count.
+    comments: bool,
+    reason: &'static str,
+}
+
+const TIDY: (&str, &str) = ("xtask/src/tidy/", "names what it forbids");
+const LATE: (&str, &str) = (
+    "crates/cuda-late/",
+    "forwards the driver's symbols, by jumps through a table that the first call fills",
+);
+
+const WORDS: &[Words] = &[
+    Words {
+        words: &["asm!", "sync::atomic", "atomic::Atomic", "core::intrinsics", "llvm.nvvm"],
+        within: &[""],
+        except: &[
+            ("crates/simt/src/nvptx/", "the device back end"),
+            ("crates/simt/src/emulator/", "the host back end"),
+            LATE,
+            TIDY,
+        ],
+        comments: false,
+        reason: "instructions and atomics belong to the back ends of simt; use simt, or Mutex and OnceLock on the host",
+    },
+    Words {
+        words: &["cust::", "extern crate cust"],
+        within: &[""],
+        except: &[("crates/gpu/", "the host runtime"), LATE, TIDY],
+        comments: false,
+        reason: "only crates/gpu speaks to the driver",
+    },
+    Words {
+        words: &["unreachable!(", "unreachable_unchecked"],
+        within: &["kernels-gpu/src/"],
+        except: &[],
+        comments: false,
+        reason: "device code runs on the emulator too: no branch may exist on one machine only",
+    },
+    Words {
+        words: &["todo!", "unimplemented!", "#[ignore", "FIXME"],
+        within: &[""],
+        except: &[TIDY],
+        comments: true,
+        reason: "unfinished: finish it, or remove it",
+    },
+];
+
+/// Files that may be longer than [`LONGEST`], with the reason.
+const LONG: &[(&str, &str)] = &[];
+const LONGEST: usize = 800;
+
+/// Places of one machine, which mean nothing on another.
+const PLACES: [&str; 3] = ["/work/", "/root/", "/home/"];
+
+/// What a package (or every package in a folder, its name ending in a slash) must not depend on, but in tests.
+const DEPENDENCIES: &[(&str, &[&str])] = &[
+    (
+        "kernels-gpu",
+        &["gpu", "cuda-late", "cust", "phalanx", "ptx-builder", "workloads", "checker", "phalanx-bench"],
+    ),
+    (
+        "crates/simt",
+        &["gpu", "cuda-late", "cust", "phalanx", "phalanx-kernels", "ptx-builder", "workloads", "checker"],
+    ),
+    ("crates/gpu", &["phalanx", "phalanx-kernels", "workloads", "checker", "phalanx-bench"]),
+    ("crates/phalanx", &["cust", "workloads", "checker", "phalanx-bench"]),
+    ("crates/ptx-builder", &["simt", "gpu", "cust", "phalanx", "phalanx-kernels"]),
+    ("crates/workloads", &["gpu", "cust", "phalanx", "phalanx-kernels"]),
+    ("benches", &["cust"]),
+    ("apps/", &["cust"]),
+    ("xtask", &["cust", "phalanx", "phalanx-kernels"]),
+];
+
+/// What is wrong with the file.
+pub fn check(file: &File) -> Vec<Violation> {
+    let mut violations = places(file);
+    if file.path.ends_with(".rs") {
+        violations.extend(WORDS.iter().flat_map(|rule| words(rule, file)));
+        violations.extend(length(file));
+    }
+    if file.path.ends_with("Cargo.toml") {
+        violations.extend(dependencies(file));
+    }
+    violations
+}
+
+fn violation(file: &File, line: usize, reason: String) -> Violation {
+    Violation { path: file.path.clone(), line, reason }
+}
+
+fn words(rule: &Words, file: &File) -> Vec<Violation> {
+    let begins = |beginning: &&str| file.path.starts_with(beginning);
+    if !rule.within.iter().any(begins) || rule.except.iter().any(|(beginning, _)| begins(beginning)) {
+        return Vec::new();
+    }
+    let found = file.text.lines().enumerate().filter_map(|(index, line)| {
+        let looked_at = if rule.comments { line } else { code(line) };
+        let word = rule.words.iter().find(|word| contains_word(looked_at, word))?;
+        Some(violation(file, index + 1, format!("`{word}`: {}", rule.reason)))
+    });
+    found.collect()
+}
+
+/// The line without its comment. (A string may hold two slashes: then a little less is looked at.)
+fn code(line: &str) -> &str {
+    line.split_once("//").map_or(line, |(code, _)| code)
+}
+
+/// Whether `word` stands in the line, and is not the end of a longer name.
+fn contains_word(line: &str, word: &str) -> bool {
+    let is_start = |start: usize| !line[..start].ends_with(|letter: char| letter.is_alphanumeric());
+    line.match_indices(word).any(|(start, _)| is_start(start) || word == "asm!")
+}
+
+fn length(file: &File) -> Option<Violation> {
+    let lines = file.text.lines().count();
+    let is_listed = LONG.iter().any(|(path, _)| *path == file.path);
+    let reason = format!("{lines} lines; split it at {LONGEST}, or list it in xtask with the reason");
+    (lines > LONGEST && !is_listed).then(|| violation(file, 0, reason))
+}
+
+fn places(file: &File) -> Vec<Violation> {
+    if file.path.starts_with(TIDY.0) {
+        return Vec::new();
+    }
+    let found = file.text.lines().enumerate().filter_map(|(index, line)| {
+        let place = PLACES.into_iter().find(|place| contains_place(line, place))?;
+        Some(violation(file, index + 1, format!("`{place}`: a folder of one machine")))
+    });
+    found.collect()
+}
+
+/// Whether the line names a place under `place`, not a path or an address that has it inside.
+fn contains_place(line: &str, place: &str) -> bool {
+    let inside = |letter: char| letter.is_alphanumeric() || "._-~}$".contains(letter);
+    line.match_indices(place).any(|(start, _)| !line[..start].ends_with(inside))
+}
+
+fn dependencies(file: &File) -> Vec<Violation> {
+    let folder = file.path.trim_end_matches("Cargo.toml").trim_end_matches('/');
+    let is_about =
+        |package: &str| folder == package || (package.ends_with('/') && folder.starts_with(package));
+    let forbidden =
+        DEPENDENCIES.iter().filter(|(package, _)| is_about(package)).flat_map(|(_, names)| names.iter());
+    let found = dependency_names(&file.text);
+    let reason = |name| format!("depends on {name}: docs/architecture.md says what may depend on what");
+    forbidden
+        .filter(|name| found.iter().any(|found| found == *name))
+        .map(|name| violation(file, 0, reason(name)))
+        .collect()
+}
+
+/// The dependencies but those of tests.
+fn dependency_names(manifest: &str) -> Vec<String> {
+    let table: toml::Table = manifest.parse().unwrap_or_default();
+    let targets =
+        table.get("target").and_then(toml::Value::as_table).into_iter().flat_map(toml::Table::values);
+    let tables = [&table].into_iter().chain(targets.filter_map(toml::Value::as_table));
+    let lists = tables.filter_map(|table| table.get("dependencies")?.as_table());
+    lists.flat_map(|list| list.keys().cloned()).collect()
+}

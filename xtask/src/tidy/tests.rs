@@ -1,0 +1,91 @@
+//! Each rule is proved on a planted violation, and on its exceptions.
+use super::File;
+use super::rules::check;
+
+fn reasons(path: &str, text: &str) -> Vec<String> {
+    check(&File { path: path.into(), text: text.into() }).iter().map(ToString::to_string).collect()
+}
+
+fn breaks(path: &str, text: &str) -> bool {
+    !reasons(path, text).is_empty()
+}
+
+#[test]
+fn instructions_and_atomics_stay_in_the_back_ends() {
+    for line in [
+        "use core::sync::atomic::AtomicU32;",
+        "use std::sync::{Mutex, atomic::AtomicU64};",
+        "asm!(\"trap;\")",
+        "core::arch::global_asm!(\"\")",
+        "#[link_name = \"llvm.nvvm.barrier\"]",
+    ] {
+        assert!(breaks("kernels-gpu/src/map.rs", line), "{line}");
+        assert!(breaks("crates/simt/src/tile.rs", line), "{line}");
+        assert!(!breaks("crates/simt/src/nvptx/mod.rs", line), "{line}");
+        assert!(!breaks("crates/simt/src/emulator/mod.rs", line), "{line}");
+    }
+    assert!(!breaks("crates/simt/src/lib.rs", "//! Nothing else contains `asm!`."));
+    assert!(!breaks("crates/gpu/src/lib.rs", "use std::sync::{Mutex, OnceLock};"));
+}
+
+#[test]
+fn only_the_host_runtime_speaks_to_the_driver() {
+    assert!(breaks("crates/phalanx/src/lib.rs", "use cust::prelude::*;"));
+    assert!(!breaks("crates/gpu/src/cuda.rs", "use cust::prelude::*;"));
+    assert!(!breaks("crates/phalanx/src/lib.rs", "use robust::prelude::*;"));
+    assert!(breaks("crates/phalanx/Cargo.toml", "[dependencies]\ncust.workspace = true\n"));
+}
+
+#[test]
+fn dependencies_point_one_way() {
+    assert!(breaks("kernels-gpu/Cargo.toml", "[dependencies]\ngpu.workspace = true\n"));
+    assert!(breaks("kernels-gpu/Cargo.toml", "[target.'cfg(unix)'.dependencies]\ngpu = \"1\"\n"));
+    assert!(breaks("crates/gpu/Cargo.toml", "[dependencies]\nphalanx-kernels.workspace = true\n"));
+    assert!(breaks("apps/kmer-count/Cargo.toml", "[dependencies]\ncust = \"0.3\"\n"));
+    assert!(!breaks(
+        "kernels-gpu/Cargo.toml",
+        "[dependencies]\nsimt.workspace = true\n[dev-dependencies]\nchecker.workspace = true\n"
+    ));
+    assert!(!breaks(
+        "crates/phalanx/Cargo.toml",
+        "[dependencies]\ngpu.workspace = true\nphalanx-kernels.workspace = true\n"
+    ));
+}
+
+#[test]
+fn device_code_has_no_branch_for_one_machine() {
+    assert!(breaks("kernels-gpu/src/map.rs", "_ => unreachable!(\"host\"),"));
+    assert!(!breaks("crates/phalanx/src/map.rs", "_ => unreachable!(\"checked above\"),"));
+}
+
+#[test]
+fn nothing_is_left_unfinished() {
+    for line in ["todo!()", "unimplemented!()", "#[ignore]", "#[ignore = \"slow\"]", "// FIXME: later"] {
+        assert!(breaks("crates/gpu/src/lib.rs", line), "{line}");
+    }
+}
+
+#[test]
+fn files_are_short() {
+    let lines = |count| "fn a() {}\n".repeat(count);
+    assert!(!breaks("crates/gpu/src/lib.rs", &lines(800)));
+    assert!(breaks("crates/gpu/src/lib.rs", &lines(801)));
+    assert!(!breaks("docs/results/h200/map.jsonl", &lines(801)));
+}
+
+#[test]
+fn no_file_names_a_folder_of_one_machine() {
+    for line in ["cd /work/main", "path = \"/root/.cargo\"", "(/home/someone)", "see /home/someone"] {
+        assert!(breaks("README.md", line), "{line}");
+    }
+    for line in ["https://example.org/work/paper", "$HOME/work/x", "target/work/x", "~/home/x"] {
+        assert!(!breaks("README.md", line), "{line}");
+    }
+}
+
+#[test]
+fn a_violation_says_where_and_why() {
+    let found = reasons("kernels-gpu/src/map.rs", "fn a() {}\nuse core::sync::atomic::AtomicU32;\n");
+    assert_eq!(found.len(), 1);
+    assert!(found[0].starts_with("kernels-gpu/src/map.rs:2: `sync::atomic`: "), "{}", found[0]);
+}
