@@ -4,12 +4,13 @@ use crate::cli::DeviceChoice;
 use anyhow::Result;
 use gpu::{Device, Stream};
 
+pub mod hash_map;
 pub mod limits;
 pub mod map_plan;
 
 /// All structures, for one device.
 pub fn all(gpu: &Gpu) -> Vec<Box<dyn Structure + '_>> {
-    vec![Box::new(limits::Limits::new(gpu))]
+    vec![Box::new(limits::Limits::new(gpu)), Box::new(hash_map::Maps::new(gpu))]
 }
 
 /// Opens the device and hands it over with all structures.
@@ -44,6 +45,7 @@ impl Gpu {
             DeviceChoice::Cuda => Device::cuda(0)?,
             DeviceChoice::Emulator => Device::named("emulator")?,
         };
+        device.add_program(&phalanx::PROGRAM);
         let stream = device.stream()?;
         Ok(Self { device, stream })
     }
