@@ -87,7 +87,8 @@ fn clippy(context: &Context) -> Result<()> {
     context.cargo(&["clippy", "--workspace", "--all-targets", "--quiet", "--", "--deny", "warnings"])
 }
 
-/// The PTX of every architecture is taken by the assembler, and within the limits; that of sm_90 by Blackwell's as well.
+/// The PTX of every architecture is taken by the assembler, and within the limits; that of sm_90 by Blackwell's as well. What
+/// passed is what is shipped.
 fn ptx(context: &Context) -> Result<()> {
     let limits = Limits::read(&device_crate().join("limits.toml"))?;
     let built = kernels::build()?;
@@ -101,7 +102,7 @@ fn ptx(context: &Context) -> Result<()> {
         }
         limits.check_exceptions(&ptx.entries().collect::<Vec<_>>())?;
     }
-    Ok(())
+    kernels::ship(&built)
 }
 
 fn shipped() -> Result<()> {
