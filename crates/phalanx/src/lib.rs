@@ -22,3 +22,8 @@ pub use error::{Error, Result};
 pub use gpu::{self, Device};
 pub use hash_map::HashMap;
 pub use program::PROGRAM;
+
+// The examples of the README compile and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

@@ -49,13 +49,21 @@ pub struct PtxBuilder {
     arch: Arch,
     target: Option<PathBuf>,
     toolchain: Option<Toolchain>,
+    shipped: Option<PathBuf>,
     rerun: bool,
 }
 
 impl PtxBuilder {
     /// Builds the crate in `folder` (absolute, or relative to the current folder: in a build script, to its own crate).
     pub fn new(folder: impl Into<PathBuf>) -> Self {
-        Self { folder: folder.into(), arch: Arch::Sm80, target: None, toolchain: None, rerun: false }
+        Self {
+            folder: folder.into(),
+            arch: Arch::Sm80,
+            target: None,
+            toolchain: None,
+            shipped: None,
+            rerun: false,
+        }
     }
 
     /// For which architecture. The default is the baseline, [`Arch::Sm80`].
@@ -76,6 +84,13 @@ impl PtxBuilder {
         self
     }
 
+    /// A folder that may hold PTX built before, for packages that ship it. It is taken when it is fresh, and when the device
+    /// crate is not there (a package that came from a registry lies alone): then no compiler is needed.
+    pub fn shipped(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.shipped = Some(folder.into());
+        self
+    }
+
     /// Whether to tell the cargo that runs the calling build script which files to watch.
     pub fn emit_rerun(mut self, emit: bool) -> Self {
         self.rerun = emit;
@@ -89,6 +104,10 @@ impl PtxBuilder {
     /// # Errors
     /// No toolchain; the crate does not compile; or its PTX calls functions that it does not define.
     pub fn build(&self) -> Result<Ptx> {
+        let shipped = self.shipped_ptx();
+        if let (Some(ptx), false) = (&shipped, self.folder.exists()) {
+            return Ok(ptx.clone());
+        }
         let manifest = Manifest::read(&self.folder)?;
         let sources = Sources::of(&self.folder)?;
         if self.rerun {
@@ -96,16 +115,24 @@ impl PtxBuilder {
         }
         let source = sources.hash()?;
         let target = self.target_dir_or_default(&manifest);
-        let path = target.join(format!("{}.{}.ptx", manifest.name, self.arch));
-        if let Some(built) = Ptx::read(&path).ok().filter(|built| built.header().is_fresh(&source, self.arch))
-        {
-            return Ok(built);
+        let path = target.join(file_name(&manifest.name, self.arch));
+        let mut known = shipped.into_iter().chain(Ptx::read(&path).ok());
+        if let Some(fresh) = known.find(|ptx| ptx.header().is_fresh(&source, self.arch)) {
+            return Ok(fresh);
         }
         let toolchain = self.toolchain.clone().map_or_else(|| Toolchain::discover(&self.folder), Ok)?;
         let text = self.compile(&manifest, &toolchain, &target)?;
         let header = Header { source, compiler: toolchain.version, arch: self.arch };
         publish(&path, &format!("{header}\n{text}"))?;
         Ptx::read(&path)
+    }
+
+    /// The PTX for the architecture in the folder of shipped ones. The device crate's name is not known when it is not there.
+    fn shipped_ptx(&self) -> Option<Ptx> {
+        let files = fs::read_dir(self.shipped.as_ref()?).ok()?.flatten().map(|file| file.path());
+        let end = file_name("", self.arch);
+        let mut named = files.filter(|path| path.to_string_lossy().ends_with(&end));
+        named.find_map(|path| Ptx::read(&path).ok())
     }
 
     fn target_dir_or_default(&self, manifest: &Manifest) -> PathBuf {
@@ -170,6 +197,11 @@ impl PtxBuilder {
         let log = String::from_utf8_lossy(&output.stderr).into_owned();
         Err(Error::Compile { package: manifest.name.clone(), arch: self.arch, log })
     }
+}
+
+/// `phalanx-kernels.sm_90.ptx`
+fn file_name(package: &str, arch: Arch) -> String {
+    format!("{package}.{arch}.ptx")
 }
 
 fn clear_leaks(command: &mut Command) {

@@ -44,13 +44,19 @@ impl Crate {
         self.builder().build()
     }
 
-    /// Fails as soon as it needs a compiler.
     fn build_without_compiler(&self) -> Result<Ptx, Error> {
-        let nothing = PathBuf::from("/nonexistent");
-        let (rustc, cargo) = (nothing.join("rustc"), nothing.join("cargo"));
-        self.builder()
-            .toolchain(Toolchain { rustc, cargo, version: "0".into(), origin: Origin::System })
-            .build()
+        self.builder().toolchain(no_compiler()).build()
+    }
+}
+
+/// A toolchain that fails as soon as it is used.
+fn no_compiler() -> Toolchain {
+    let nothing = PathBuf::from("/nonexistent");
+    Toolchain {
+        rustc: nothing.join("rustc"),
+        cargo: nothing.join("cargo"),
+        version: "0".into(),
+        origin: Origin::System,
     }
 }
 
@@ -73,6 +79,26 @@ fn a_crate_is_built_once_and_again_when_a_source_changes() {
     device.write("src/lib.rs", &format!("{PRELUDE}{}", FILL.replace("fn fill", "fn refill")));
     assert!(matches!(device.build_without_compiler(), Err(Error::Io { .. })));
     assert_eq!(device.build().unwrap().entries().collect::<Vec<_>>(), ["refill"]);
+}
+
+#[test]
+fn shipped_ptx_is_taken_when_it_is_fresh_or_alone() {
+    let device = Crate::new("ptx-test-shipped", FILL);
+    let built = device.build().unwrap();
+    let shipped = tempfile::tempdir().unwrap();
+    fs::copy(built.path(), shipped.path().join(built.path().file_name().unwrap())).unwrap();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let builder = || device.builder().target_dir(elsewhere.path()).shipped(shipped.path());
+
+    let taken = builder().toolchain(no_compiler()).build().unwrap();
+    assert!(taken.path().starts_with(shipped.path()));
+    assert!(builder().arch(Arch::Sm90).toolchain(no_compiler()).build().is_err(), "it is for sm_80");
+
+    device.write("src/more.rs", "");
+    assert!(builder().toolchain(no_compiler()).build().is_err(), "it is stale");
+
+    let alone = PtxBuilder::new("/nonexistent").shipped(shipped.path()).toolchain(no_compiler());
+    assert_eq!(alone.build().unwrap().text(), built.text());
 }
 
 #[test]

@@ -147,15 +147,15 @@ impl<T: Word> Global<T> {
 
     /// Reads `N` neighbouring words in one instruction; each word is one access, the whole is not.
     ///
-    /// PTX: `ld....v2` or `.v4`, at most 16 bytes in all, of words of 4 and 8 bytes: other shapes do not compile. The first word
-    /// must be aligned to the whole.
+    /// PTX: `ld....v2` or `.v4`, at most 16 bytes in all; 8 and 16 bytes are read as 2 and 4 words of 4. The first word must be aligned
+    /// to the whole.
     ///
     /// # Safety
     /// - All `N` words lie in the same allocation, and the first is aligned to `N * size_of::<T>()` bytes.
     #[inline(always)]
     #[track_caller]
     pub unsafe fn load_vec<const N: usize>(self, order: Order, scope: Scope) -> [T; N] {
-        const { assert!(N * size_of::<T>() <= 16 && N.is_power_of_two() && (N == 1 || size_of::<T>() >= 4)) };
+        const { assert!(N * size_of::<T>() <= 16 && N.is_power_of_two()) };
         // SAFETY: passed on to the caller.
         unsafe { backend::load_vec(self.0, order, scope) }
     }

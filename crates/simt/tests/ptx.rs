@@ -113,8 +113,10 @@ const COLLECTIVES: [&str; 16] = [
 ];
 const ATOMICS: [&str; 7] =
     ["compare_exchange", "exchange", "fetch_add", "fetch_min", "fetch_max", "fetch_or", "fetch_and"];
-const LOADS: [&str; 3] = ["load", "load_pair", "load_quad"];
-const REST: [&str; 7] = ["thread_ids", "clocks", "spin_hint", "trap", "panic", "block_sync", "fences"];
+const LOADS: [&str; 7] =
+    ["load", "load_pair", "load_quad", "load_eight", "load_sixteen", "load_if", "load_pair_if"];
+const REST: [&str; 8] =
+    ["opaque", "thread_ids", "clocks", "spin_hint", "trap", "panic", "block_sync", "fences"];
 
 #[test]
 fn collectives() {

@@ -33,7 +33,12 @@ impl<'a, K: Key, V: Value> Batches<'a, K, V> {
     ///
     /// # Errors
     /// [`Error::Length`](crate::Error::Length) when the buffers differ in length; the device's.
-    pub fn insert(&self, keys: &Buffer<K>, values: &Buffer<V>, outcomes: Option<&mut Buffer<u8>>) -> Result<()> {
+    pub fn insert(
+        &self,
+        keys: &Buffer<K>,
+        values: &Buffer<V>,
+        outcomes: Option<&mut Buffer<u8>>,
+    ) -> Result<()> {
         check("values", keys.len(), values.len())?;
         let outcomes = outcomes_for(keys, outcomes)?;
         self.launch(Launch::Insert { keys: keys.slice(), values: values.slice(), outcomes })
@@ -43,7 +48,12 @@ impl<'a, K: Key, V: Value> Batches<'a, K, V> {
     ///
     /// # Errors
     /// As [`Self::insert`].
-    pub fn insert_new(&self, keys: &Buffer<K>, values: &Buffer<V>, outcomes: Option<&mut Buffer<u8>>) -> Result<()> {
+    pub fn insert_new(
+        &self,
+        keys: &Buffer<K>,
+        values: &Buffer<V>,
+        outcomes: Option<&mut Buffer<u8>>,
+    ) -> Result<()> {
         check("values", keys.len(), values.len())?;
         let outcomes = outcomes_for(keys, outcomes)?;
         self.launch(Launch::InsertNew { keys: keys.slice(), values: values.slice(), outcomes })
@@ -110,12 +120,16 @@ impl<'a, K: Key, V: Value> Batches<'a, K, V> {
         check("arguments", keys.len(), arguments.len())?;
         check("results", keys.len(), results.len())?;
         let outcomes = outcomes_for(keys, Some(outcomes))?;
-        let (codes, keys, arguments, results) = (codes.slice(), keys.slice(), arguments.slice(), results.slice());
+        let (codes, keys, arguments, results) =
+            (codes.slice(), keys.slice(), arguments.slice(), results.slice());
         self.launch(Launch::Mixed { codes, keys, arguments, results, outcomes })
     }
 }
 
-fn outcomes_for<K: Key>(keys: &Buffer<K>, outcomes: Option<&mut Buffer<u8>>) -> Result<simt::GlobalSlice<u8>> {
+fn outcomes_for<K: Key>(
+    keys: &Buffer<K>,
+    outcomes: Option<&mut Buffer<u8>>,
+) -> Result<simt::GlobalSlice<u8>> {
     if let Some(outcomes) = &outcomes {
         check("outcomes", keys.len(), outcomes.len())?;
     }

@@ -16,12 +16,36 @@ const THREADS: u32 = 128;
 #[derive(Clone, Copy)]
 #[allow(missing_docs)]
 pub enum Launch<K, V> {
-    Insert { keys: GlobalSlice<K>, values: GlobalSlice<V>, outcomes: GlobalSlice<u8> },
-    InsertNew { keys: GlobalSlice<K>, values: GlobalSlice<V>, outcomes: GlobalSlice<u8> },
-    Get { keys: GlobalSlice<K>, values: GlobalSlice<V>, outcomes: GlobalSlice<u8> },
-    ContainsKey { keys: GlobalSlice<K>, outcomes: GlobalSlice<u8> },
-    Remove { keys: GlobalSlice<K>, outcomes: GlobalSlice<u8> },
-    Apply { code: u32, keys: GlobalSlice<K>, arguments: GlobalSlice<V>, results: GlobalSlice<V>, outcomes: GlobalSlice<u8> },
+    Insert {
+        keys: GlobalSlice<K>,
+        values: GlobalSlice<V>,
+        outcomes: GlobalSlice<u8>,
+    },
+    InsertNew {
+        keys: GlobalSlice<K>,
+        values: GlobalSlice<V>,
+        outcomes: GlobalSlice<u8>,
+    },
+    Get {
+        keys: GlobalSlice<K>,
+        values: GlobalSlice<V>,
+        outcomes: GlobalSlice<u8>,
+    },
+    ContainsKey {
+        keys: GlobalSlice<K>,
+        outcomes: GlobalSlice<u8>,
+    },
+    Remove {
+        keys: GlobalSlice<K>,
+        outcomes: GlobalSlice<u8>,
+    },
+    Apply {
+        code: u32,
+        keys: GlobalSlice<K>,
+        arguments: GlobalSlice<V>,
+        results: GlobalSlice<V>,
+        outcomes: GlobalSlice<u8>,
+    },
     Mixed {
         codes: GlobalSlice<u8>,
         keys: GlobalSlice<K>,
@@ -29,9 +53,20 @@ pub enum Launch<K, V> {
         results: GlobalSlice<V>,
         outcomes: GlobalSlice<u8>,
     },
-    Export { keys: GlobalSlice<K>, values: GlobalSlice<V>, count: GlobalSlice<u64> },
-    Rehash { into: Parts, refused: GlobalSlice<u64> },
-    RetainBetween { by_value: bool, low: u64, high: u64 },
+    Export {
+        keys: GlobalSlice<K>,
+        values: GlobalSlice<V>,
+        count: GlobalSlice<u64>,
+    },
+    Rehash {
+        into: Parts,
+        refused: GlobalSlice<u64>,
+    },
+    RetainBetween {
+        by_value: bool,
+        low: u64,
+        high: u64,
+    },
 }
 
 /// What a host needs to know of a kind of table.
@@ -103,7 +138,12 @@ impl<M: Config> Engine<M::Key, M::Value> for Of<M> {
         M::filter_words(count)
     }
 
-    unsafe fn launch(&self, stream: &Stream, parts: Parts, launch: Launch<M::Key, M::Value>) -> gpu::Result<()> {
+    unsafe fn launch(
+        &self,
+        stream: &Stream,
+        parts: Parts,
+        launch: Launch<M::Key, M::Value>,
+    ) -> gpu::Result<()> {
         let map = view::<M>(parts);
         let scan = Grid::for_items(map.slot_count(), THREADS);
         let over = |len: usize| Grid::for_items(len, THREADS);
@@ -131,7 +171,9 @@ impl<M: Config> Engine<M::Key, M::Value> for Of<M> {
                 Launch::Mixed { codes, keys, arguments, results, outcomes } => {
                     stream.launch(over(keys.len()), Mixed { map, codes, keys, arguments, results, outcomes })
                 }
-                Launch::Export { keys, values, count } => stream.launch(scan, Export { map, keys, values, count }),
+                Launch::Export { keys, values, count } => {
+                    stream.launch(scan, Export { map, keys, values, count })
+                }
                 Launch::Rehash { into, refused } => {
                     stream.launch(scan, Rehash { from: map, into: view::<M>(into), refused })
                 }

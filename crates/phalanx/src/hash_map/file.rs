@@ -126,7 +126,9 @@ fn header<R: Read>(reader: &mut Checked<R>, key_bits: u32, value_bits: u32) -> R
     }
     let bits = (u32::from_le_bytes(reader.number()?), u32::from_le_bytes(reader.number()?));
     if bits != (key_bits, value_bits) {
-        return wrong(format!("its keys and values have {bits:?} bits, and ({key_bits}, {value_bits}) were asked for"));
+        return wrong(format!(
+            "its keys and values have {bits:?} bits, and ({key_bits}, {value_bits}) were asked for"
+        ));
     }
     usize::try_from(u64::from_le_bytes(reader.number()?)).or_else(|_| wrong("it has too many pairs".into()))
 }

@@ -5,9 +5,9 @@ mod engine;
 mod file;
 mod table;
 
+use crate::{Error, Result};
 pub use batches::Batches;
 pub use builder::{Builder, Growth, variants};
-use crate::{Error, Result};
 use engine::{Engine, Launch};
 use gpu::{Buffer, Device, Stream};
 pub use phalanx_kernels::probing::Outcome;
@@ -115,7 +115,10 @@ pub struct HashMap<K, V> {
 
 impl<K, V> std::fmt::Debug for HashMap<K, V> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("HashMap").field("variant", &self.name).field("device", &self.device.name()).finish_non_exhaustive()
+        f.debug_struct("HashMap")
+            .field("variant", &self.name)
+            .field("device", &self.device.name())
+            .finish_non_exhaustive()
     }
 }
 
@@ -312,7 +315,11 @@ impl<K: Key, V: Value> HashMap<K, V> {
             if !self.settle(refused.len())? || refused.is_empty() {
                 return Ok(results);
             }
-            let again = self.run_once(Some(&pick(codes, &refused)), &pick(keys, &refused), &pick(arguments, &refused))?;
+            let again = self.run_once(
+                Some(&pick(codes, &refused)),
+                &pick(keys, &refused),
+                &pick(arguments, &refused),
+            )?;
             for (from, &to) in refused.iter().enumerate() {
                 (results.outcomes[to], results.values[to]) = (again.outcomes[from], again.values[from]);
             }
@@ -330,7 +337,8 @@ impl<K: Key, V: Value> HashMap<K, V> {
                 self.on(&stream).execute(&codes, &keys, &arguments, &mut values, &mut outcomes)?;
             }
         }
-        let outcomes = outcomes.read()?.into_iter().map(|code| Outcome::from_code(code).unwrap_or(Outcome::Refused));
+        let outcomes =
+            outcomes.read()?.into_iter().map(|code| Outcome::from_code(code).unwrap_or(Outcome::Refused));
         Ok(Results { outcomes: outcomes.collect(), values: values.read()? })
     }
 }
@@ -372,7 +380,11 @@ impl<K: Key, V: Value> HashMap<K, V> {
         // Another thread may have been here first.
         let Some(counts) = needs(&table)? else { return Ok(false) };
         let wanted = ((counts.live + refused) as f64 / self.load_factor) as usize;
-        let mut slots = if wanted <= table.slots() && counts.taken > counts.live { table.slots() } else { table.slots() * 2 };
+        let mut slots = if wanted <= table.slots() && counts.taken > counts.live {
+            table.slots()
+        } else {
+            table.slots() * 2
+        };
         slots = slots.max(wanted);
         *table = self.rehash(&table, slots)?;
         Ok(true)
@@ -438,7 +450,8 @@ impl<K: Key, V: Value> HashMap<K, V> {
     /// # Errors
     /// The device's.
     pub fn retain(&mut self, mut keep: impl FnMut(K, V) -> bool) -> Result<()> {
-        let rejected: Vec<K> = self.iter()?.filter(|&(key, value)| !keep(key, value)).map(|(key, _)| key).collect();
+        let rejected: Vec<K> =
+            self.iter()?.filter(|&(key, value)| !keep(key, value)).map(|(key, _)| key).collect();
         self.remove(&rejected).map(drop)
     }
 
@@ -494,7 +507,11 @@ impl<K: Key, V: Value> HashMap<K, V> {
         let len = self.len()?;
         let (keys, values) = (self.device.buffer::<K>(len)?, self.device.buffer::<V>(len)?);
         let count = self.device.zeroed::<u64>(1)?;
-        self.launch_alone(Launch::Export { keys: keys.slice(), values: values.slice(), count: count.slice() })?;
+        self.launch_alone(Launch::Export {
+            keys: keys.slice(),
+            values: values.slice(),
+            count: count.slice(),
+        })?;
         let found = count.read()?[0] as usize;
         if found > len {
             // Another thread inserted between the two: take all that there is now.

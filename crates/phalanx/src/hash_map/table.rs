@@ -4,8 +4,8 @@ use crate::{Error, Result};
 use gpu::{Buffer, Device};
 use phalanx_kernels::probing::{ANNEX, STRIPE_WORDS, STRIPES, Scalar};
 
-/// The most buckets: places are 32-bit words, and one bit says that a walk ends.
-const MOST_BUCKETS: usize = (1 << 31) - 64;
+/// The most buckets: places are 30-bit numbers.
+const MOST_BUCKETS: usize = (1 << 30) - 64;
 
 /// Plain pointers to a table, as views take them.
 #[derive(Clone, Copy, Debug)]
@@ -85,12 +85,18 @@ impl Table {
     /// Counts, once all launches have ended (this waits for them).
     pub fn counts(&self) -> Result<Counts> {
         let tallies = self.tallies.read()?;
-        let sum = |word: usize| tallies.chunks(STRIPE_WORDS).fold(0u64, |sum, stripe| sum.wrapping_add(stripe[word]));
+        let sum = |word: usize| {
+            tallies.chunks(STRIPE_WORDS).fold(0u64, |sum, stripe| sum.wrapping_add(stripe[word]))
+        };
         Ok(Counts { live: sum(0) as usize, taken: sum(1) as usize })
     }
 
     /// Moves the pairs into a new table of at least `slots` slots, without tombstones. `None` when they do not fit it.
-    pub fn rehashed<K: Scalar, V: Scalar>(&self, engine: &dyn Engine<K, V>, slots: usize) -> Result<Option<Self>> {
+    pub fn rehashed<K: Scalar, V: Scalar>(
+        &self,
+        engine: &dyn Engine<K, V>,
+        slots: usize,
+    ) -> Result<Option<Self>> {
         let device = self.buckets.device();
         device.synchronize()?;
         let into = Self::new(device, engine, slots, self.looks)?;
@@ -109,7 +115,10 @@ fn next_prime(least: usize) -> usize {
 }
 
 fn is_prime(number: usize) -> bool {
-    number >= 2 && (2..).take_while(|divisor| divisor * divisor <= number).all(|divisor| !number.is_multiple_of(divisor))
+    number >= 2
+        && (2..)
+            .take_while(|divisor| divisor * divisor <= number)
+            .all(|divisor| !number.is_multiple_of(divisor))
 }
 
 #[cfg(test)]

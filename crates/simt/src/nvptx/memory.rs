@@ -147,6 +147,18 @@ pub unsafe fn load_vec<T: Word, const N: usize>(pointer: *const T, order: Order,
                 spell!(load, order, scope, ld_v2!(".b64", reg64, pointer, a b));
                 fill(&mut words, [a as u128, b as u128]);
             }
+            (1, 2) => {
+                let (a, b): (u32, u32);
+                spell!(load, order, scope, ld_v2!(".u8", reg32, pointer, a b));
+                fill(&mut words, [a as u128, b as u128]);
+            }
+            (1, 4) => {
+                let (a, b, c, d): (u32, u32, u32, u32);
+                spell!(load, order, scope, ld_v4!(".u8", reg32, pointer, a b c d));
+                fill(&mut words, [a as u128, b as u128, c as u128, d as u128]);
+            }
+            (1, 8) => fill_bytes(&mut words, load_vec::<u32, 2>(pointer.cast(), order, scope)),
+            (1, 16) => fill_bytes(&mut words, load_vec::<u32, 4>(pointer.cast(), order, scope)),
             // `Global::load_vec` refuses all others when it is compiled.
             _ => super::trap(),
         }
@@ -230,6 +242,16 @@ fn fill<T: Word, const N: usize, const M: usize>(words: &mut [T; N], wide: [u128
     let mut i = 0;
     while i < M {
         words[i] = T::narrow(wide[i]);
+        i += 1;
+    }
+}
+
+/// The bytes of some words, the lowest first.
+#[inline(always)]
+fn fill_bytes<T: Word, const N: usize, const M: usize>(bytes: &mut [T; N], words: [u32; M]) {
+    let mut i = 0;
+    while i < N {
+        bytes[i] = T::narrow((words[i / 4] >> (8 * (i % 4))) as u128);
         i += 1;
     }
 }

@@ -1,4 +1,4 @@
-//! Global memory: each access of each word in every order and scope, one after the other as [`each!`] lists them.
+//! Global memory: each access of each word in every order and scope, one after the other as `each!` lists them.
 use simt::{Global, Instance, Order, Scope, Word, kernel};
 
 /// Does something in each order, and in each order in each scope.
@@ -45,6 +45,28 @@ macro_rules! vectors {
 vectors! {
     load_pair 2;
     load_quad 4;
+    load_eight 8;
+    load_sixteen 16;
+}
+
+macro_rules! vectors_if {
+    ($($name:ident $count:literal;)*) => {$(
+        /// Reads neighbouring words under a predicate.
+        #[kernel]
+        pub fn $name<C: Cell>(from: Global<C::Word>, wanted: u32, out: Global<u64>) {
+            let mut all = 0;
+            // SAFETY: the test only looks at the code; nobody runs it.
+            each!(|order, scope| for word in unsafe { from.load_vec_if::<$count>(wanted == 7, order, scope) } {
+                all ^= word.widen() as u64;
+            });
+            out.store(all, Order::Weak, Scope::Device);
+        }
+    )*};
+}
+
+vectors_if! {
+    load_if 1;
+    load_pair_if 2;
 }
 
 /// Writes a word where another one stands.
@@ -115,7 +137,13 @@ sets! {
     /// What 16 bytes have as well, on machines that can.
     2 wide (u128) (CompareExchange);
     /// Twos.
-    3 pairs (u32 u64) (LoadPair);
+    3 pairs (u8 u32 u64) (LoadPair);
     /// Fours.
-    4 quads (u32) (LoadQuad);
+    4 quads (u8 u32) (LoadQuad);
+    /// One, if wanted.
+    7 one_if (u64 u128) (LoadIf);
+    /// Twos, if wanted.
+    8 pairs_if (u64) (LoadPairIf);
+    /// More.
+    6 bytes (u8) (LoadEight LoadSixteen);
 }

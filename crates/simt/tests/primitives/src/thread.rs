@@ -26,6 +26,12 @@ pub fn spin_hint() {
     simt::spin_hint();
 }
 
+/// A value that the compiler does not see through: the sum is not folded.
+#[kernel]
+pub fn opaque(out: GlobalSlice<u32>) {
+    out.write(0, simt::opaque(3u32) + 4);
+}
+
 /// Ends the launch.
 #[kernel]
 pub fn trap() {
