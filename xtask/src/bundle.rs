@@ -78,8 +78,10 @@ impl Message {
 fn built(command: &str, packages: &[String], flags: &[&str]) -> Result<Vec<Message>> {
     let (shell, cargo) = (shell()?, cargo());
     let packages = packages.iter().flat_map(|package| ["--package", package]);
-    let build =
-        cmd!(shell, "{cargo} {command} --release --message-format=json-render-diagnostics {flags...}");
+    let build = cmd!(
+        shell,
+        "{cargo} {command} --release --all-features --message-format=json-render-diagnostics {flags...}"
+    );
     executables(&build.args(packages).read()?)
 }
 

@@ -27,14 +27,15 @@ struct Outcome {
     took: Duration,
 }
 
-const STEPS: [Step; 8] = [
+const STEPS: [Step; 9] = [
     Step { name: "format", run: |context| context.cargo(&["fmt", "--all", "--", "--check", "-l"]) },
     Step { name: "tidy", run: |_| tidy::run() },
     Step { name: "clippy", run: clippy },
     Step { name: "ptx", run: ptx },
     Step { name: "shipped", run: |_| shipped() },
     Step { name: "tests", run: tests },
-    Step { name: "doctests", run: |context| context.cargo(&["test", "--workspace", "--doc", "--quiet"]) },
+    Step { name: "doctests", run: doctests },
+    Step { name: "no-features", run: |context| context.cargo(&["check", "--package", "phalanx", "--quiet"]) },
     Step { name: "docs", run: docs },
 ];
 
@@ -73,7 +74,7 @@ fn run_step(context: &Context, step: &Step) -> Outcome {
 fn summarise(outcomes: &[Outcome]) -> Result<()> {
     println!();
     for Outcome { name, passed, took } in outcomes {
-        println!("{} {name:10}{:7.1} s", if *passed { "passed" } else { "FAILED" }, took.as_secs_f64());
+        println!("{} {name:12}{:7.1} s", if *passed { "passed" } else { "FAILED" }, took.as_secs_f64());
     }
     let failed = outcomes.iter().filter(|outcome| !outcome.passed).count();
     println!("{} passed, {failed} failed", outcomes.len() - failed);
@@ -84,7 +85,16 @@ fn summarise(outcomes: &[Outcome]) -> Result<()> {
 }
 
 fn clippy(context: &Context) -> Result<()> {
-    context.cargo(&["clippy", "--workspace", "--all-targets", "--quiet", "--", "--deny", "warnings"])
+    context.cargo(&[
+        "clippy",
+        "--workspace",
+        "--all-targets",
+        "--all-features",
+        "--quiet",
+        "--",
+        "--deny",
+        "warnings",
+    ])
 }
 
 /// The PTX of every architecture is taken by the assembler, and within the limits; that of sm_90 by Blackwell's as well. What
@@ -112,23 +122,21 @@ fn shipped() -> Result<()> {
 
 /// Unit and integration tests; not benchmarks, which `cargo test --all-targets` would run.
 fn tests(context: &Context) -> Result<()> {
+    const ALL: [&str; 3] = ["--workspace", "--all-features", "--no-fail-fast"];
+    const TARGETS: [&str; 4] = ["--lib", "--bins", "--tests", "--examples"];
     match has_program("cargo-nextest") {
-        true => context.cargo(&["nextest", "run", "--workspace", "--no-fail-fast"]),
-        false => context.cargo(&[
-            "test",
-            "--workspace",
-            "--lib",
-            "--bins",
-            "--tests",
-            "--examples",
-            "--no-fail-fast",
-        ]),
+        true => context.cargo(&[&["nextest", "run"], &ALL[..]].concat()),
+        false => context.cargo(&[&["test"], &ALL[..], &TARGETS[..]].concat()),
     }
+}
+
+fn doctests(context: &Context) -> Result<()> {
+    context.cargo(&["test", "--workspace", "--all-features", "--doc", "--quiet"])
 }
 
 fn docs(context: &Context) -> Result<()> {
     let (shell, cargo) = (&context.shell, cargo());
-    let docs = cmd!(shell, "{cargo} doc --workspace --no-deps --quiet");
+    let docs = cmd!(shell, "{cargo} doc --workspace --all-features --no-deps --quiet");
     Ok(docs.env("RUSTDOCFLAGS", "--deny warnings").run_echo()?)
 }
 
