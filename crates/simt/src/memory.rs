@@ -209,6 +209,26 @@ impl<T: Word> Global<T> {
     }
 }
 
+impl Global<u32> {
+    /// [`Self::load`] of a word that is worth its place in the L2 cache: one of a small table that all threads use beside a large one.
+    ///
+    /// PTX: `ld...L2::cache_hint` with a policy of `createpolicy.fractional.L2::evict_last`. Emulator: a load.
+    #[inline(always)]
+    #[track_caller]
+    pub fn load_hot(self, order: Order, scope: Scope) -> u32 {
+        // SAFETY: the pointer is valid for reads by `Global::new`'s promise.
+        unsafe { backend::load_hot(self.0, order, scope) }
+    }
+
+    /// [`Self::fetch_and`] on such a word. PTX: `atom...and.L2::cache_hint` with the same policy.
+    #[inline(always)]
+    #[track_caller]
+    pub fn fetch_and_hot(self, value: u32, order: Order, scope: Scope) -> u32 {
+        // SAFETY: the pointer is valid for access by `Global::new`'s promise.
+        unsafe { backend::fetch_and_hot(self.0, value, order, scope) }
+    }
+}
+
 /// A slice of global memory, as kernels take it: a pointer and a length, checked at every index.
 #[repr(C)]
 #[derive(Debug)]

@@ -9,7 +9,7 @@ instances! {
     types {
         // Names: scheme (and filter bits), bytes a bucket, lanes x slots a lane, bits of key and value.
         // The defaults.
-        hinted16_64_2x4_u32_u32: Table<Packed, Hinted<16>, 2, 4>,
+        hinted8_64_2x4_u32_u32: Table<Packed, Hinted<8>, 2, 4>,
         double_64_2x2_u64_u64: Table<Wide<u64, u64>, DoubleHash, 2, 2>,
         double_64_2x2_u32_u64: Table<Wide<u32, u64>, DoubleHash, 2, 2>,
         double_64_2x2_u64_u32: Table<Wide<u64, u32>, DoubleHash, 2, 2>,
@@ -18,7 +18,7 @@ instances! {
         published_64_2x2_u32_u64: Table<Published<u32, u64>, DoubleHash, 2, 2>,
         published_64_2x2_u64_u32: Table<Published<u64, u32>, DoubleHash, 2, 2>,
         // Filters with other buckets and tiles.
-        hinted8_64_2x4_u32_u32: Table<Packed, Hinted<8>, 2, 4>,
+        hinted16_64_2x4_u32_u32: Table<Packed, Hinted<16>, 2, 4>,
         hinted32_64_2x4_u32_u32: Table<Packed, Hinted<32>, 2, 4>,
         hinted16_32_1x4_u32_u32: Table<Packed, Hinted<16>, 1, 4>,
         hinted16_64_4x2_u32_u32: Table<Packed, Hinted<16>, 4, 2>,

@@ -112,7 +112,7 @@ impl<M: Config> MapView<M> {
     /// # Safety
     /// - `buckets` points to `(count + ANNEX) * M::BUCKET_BYTES` bytes, `filters` to `M::filter_words(count)` words and `tallies` to
     ///   `STRIPES * STRIPE_WORDS` words of device memory that live as long as the view is used, aligned to 128 bytes.
-    /// - `count` is a prime below 2^30 - 64.
+    /// - `count` is a prime below 2^31 - 64.
     /// - Every byte of buckets and filters was `0xFF` before the first operation, and only operations of this kind wrote them.
     pub unsafe fn new(buckets: *mut u64, filters: *mut u32, tallies: *mut u64, count: u32, looks: u32) -> Self {
         // SAFETY: the caller's promise; kernels make only relaxed accesses to all three.
@@ -225,8 +225,6 @@ struct Request<S: Slot, O> {
     bucket: u32,
     /// The walk ends with this bucket.
     last: bool,
-    /// The walk began with this bucket.
-    home: bool,
     quota: u32,
 }
 
@@ -277,7 +275,6 @@ where
             argument: if O::WRITES { turn.from_owner(self.argument) } else { self.argument },
             bucket: place & Cursor::BUCKET,
             last: place & Cursor::LAST != 0,
-            home: place & Cursor::HOME != 0,
             quota: if P::EXTRA > 0 { turn.from_owner(P::quota(self.cursor, slots)) } else { slots },
         }
     }
@@ -301,10 +298,10 @@ where
     fn filter_bit(&self, request: &Request<S, O>) -> (Global<u32>, u32) {
         let key = request.key.to_u64();
         let mixed = ((key as u32) ^ ((key >> 32) as u32).rotate_left(16)).wrapping_mul(0x9e37_79b1);
-        let bit = request.bucket * P::FILTER_BITS + (mixed >> (32 - P::FILTER_BITS.ilog2()));
+        let (per_word, chosen) = (32 / P::FILTER_BITS, mixed >> (32 - P::FILTER_BITS.ilog2()));
         // SAFETY: every bucket and the annex have their bits in the filters.
-        let word = unsafe { self.map.filters.offset((bit / 32) as usize) };
-        (word, 1 << (bit % 32))
+        let word = unsafe { self.map.filters.offset((request.bucket / per_word) as usize) };
+        (word, 1 << (request.bucket % per_word * P::FILTER_BITS + chosen))
     }
 
     /// Whether the filter says that the key may have gone on from the bucket (its bit is cleared).
@@ -312,7 +309,7 @@ where
     #[track_caller]
     fn went_on(&self, request: &Request<S, O>) -> bool {
         let (word, bit) = self.filter_bit(request);
-        word.load(Order::Relaxed, Scope::Device) & bit == 0
+        word.load_hot(Order::Relaxed, Scope::Device) & bit == 0
     }
 
     /// Tells later searches that the key goes on from the bucket.
@@ -320,7 +317,7 @@ where
     #[track_caller]
     fn pass_on(&self, request: &Request<S, O>) {
         let (word, bit) = self.filter_bit(request);
-        word.fetch_and(!bit, Order::Relaxed, Scope::Device);
+        word.fetch_and_hot(!bit, Order::Relaxed, Scope::Device);
     }
 
     /// Two votes tell whether the key is there, and whether there is an empty slot for it, which is also where a search ends.
@@ -394,8 +391,8 @@ where
 
     /// Whether the walk goes on from a bucket that it has found `through`: full, and without the key. All lanes agree.
     ///
-    /// Where the walk began, a placing operation says so in the filter before the tile looks further, so that no search ends
-    /// before a key; the others ask the filter. Further on only an empty slot ends a walk: few come so far.
+    /// A placing operation says so in the filter before the tile looks further, so that no search ends before a key; the
+    /// others ask the filter.
     #[inline(always)]
     #[track_caller]
     fn goes_on<C: Convergence>(&self, turn: Turn<W, C>, request: &Request<S, O>, through: bool) -> bool {
@@ -403,7 +400,7 @@ where
         if P::FILTER_BITS == 0 {
             return through;
         }
-        let asks = turn.is_active() && tile.rank() == 0 && through && request.home;
+        let asks = turn.is_active() && tile.rank() == 0 && through;
         let mut stops = false;
         if asks && Self::places(request) {
             self.pass_on(request);

@@ -188,6 +188,28 @@ pub unsafe fn load_vec<T: Word, const N: usize>(pointer: *const T, order: Order,
     })
 }
 
+/// Reads a word that a cache should keep: there is none.
+///
+/// # Safety
+/// - As for `load`.
+#[inline(always)]
+#[track_caller]
+pub unsafe fn load_hot(pointer: *const u32, order: Order, scope: Scope) -> u32 {
+    // SAFETY: the caller's.
+    unsafe { load(pointer, order, scope) }
+}
+
+/// Keeps the bits of `value` in a word that a cache should keep: there is none.
+///
+/// # Safety
+/// - As for `fetch_and`.
+#[inline(always)]
+#[track_caller]
+pub unsafe fn fetch_and_hot(pointer: *mut u32, value: u32, order: Order, scope: Scope) -> u32 {
+    // SAFETY: the caller's.
+    unsafe { fetch_and(pointer, value, order, scope) }
+}
+
 /// Reads `N` neighbouring words where `wanted`; else gives zeros.
 ///
 /// # Safety

@@ -419,3 +419,51 @@ pub fn fence(scope: Scope) {
         }
     }
 }
+
+macro_rules! ld_hot {
+    ($qualifiers:literal, $pointer:expr, $word:ident) => {
+        asm!(
+            concat!(
+                "{{ .reg .b64 keep; createpolicy.fractional.L2::evict_last.b64 keep, 1.0; ld", $qualifiers,
+                ".global.L2::cache_hint.b32 {}, [{}], keep; }}"
+            ),
+            out(reg32) $word, in(reg64) $pointer, options(nostack)
+        )
+    };
+}
+
+macro_rules! and_hot {
+    ($qualifiers:literal, $pointer:expr, $value:expr, $old:ident) => {
+        asm!(
+            concat!(
+                "{{ .reg .b64 keep; createpolicy.fractional.L2::evict_last.b64 keep, 1.0; atom", $qualifiers,
+                ".global.and.L2::cache_hint.b32 {}, [{}], {}, keep; }}"
+            ),
+            out(reg32) $old, in(reg64) $pointer, in(reg32) $value, options(nostack)
+        )
+    };
+}
+
+/// Reads a word that the L2 cache should keep.
+///
+/// # Safety
+/// - As for `load`.
+#[inline(always)]
+pub unsafe fn load_hot(pointer: *const u32, order: Order, scope: Scope) -> u32 {
+    let word: u32;
+    // SAFETY: one load from a pointer that the caller vouches for.
+    unsafe { spell!(load, order, scope, ld_hot!(pointer, word)) };
+    word
+}
+
+/// Keeps the bits of `value` in a word that the L2 cache should keep; gives what stood there.
+///
+/// # Safety
+/// - `pointer` is valid for reads and writes.
+#[inline(always)]
+pub unsafe fn fetch_and_hot(pointer: *mut u32, value: u32, order: Order, scope: Scope) -> u32 {
+    let old: u32;
+    // SAFETY: one atomic at a pointer that the caller vouches for.
+    unsafe { spell!(atomic, order, scope, and_hot!(pointer, value, old)) };
+    old
+}
