@@ -48,6 +48,17 @@ pub enum Error {
         known: String,
     },
 
+    /// A view of another kind of table than the map's.
+    #[error(
+        "a view of a table `{asked}` was asked for, and the map's is `{found}`: build it with `.variant(\"{asked}\")`"
+    )]
+    OtherVariant {
+        /// The kind asked for.
+        asked: &'static str,
+        /// The map's.
+        found: String,
+    },
+
     /// The device cannot run the variant.
     #[error(
         "variant `{name}` swaps 16 bytes at once, which {device} cannot: leave the variant out, or choose one whose name \

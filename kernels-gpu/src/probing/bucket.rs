@@ -60,7 +60,8 @@ impl<S: Slot, const W: u32, const L: usize> Bucket<S, W, L> {
         let mut words = [S::EMPTY; L];
         if L == 1 && S::PER_CHUNK == 2 {
             // SAFETY: the slot lies in the bucket.
-            [words[0]] = unsafe { self.slot(rank, 0).load_vec_if::<1>(wanted, Order::Relaxed, Scope::Device) };
+            [words[0]] =
+                unsafe { self.slot(rank, 0).load_vec_if::<1>(wanted, Order::Relaxed, Scope::Device) };
             return Lane(words);
         }
         let mut j = 0;

@@ -1,5 +1,7 @@
 //! The kinds of table that are compiled. A researcher's variant is one line here.
-use super::kernels::{Apply, ContainsKey, Export, Get, Insert, InsertNew, Mixed, Rehash, Remove, RetainBetween};
+use super::kernels::{
+    Apply, ContainsKey, Export, Get, Insert, InsertNew, Mixed, Rehash, Remove, RetainBetween,
+};
 use super::map::{Table, Visitor};
 use super::probe::{DoubleHash, Hinted, TwoChoice};
 use super::slot::{Packed, Published, Wide};

@@ -4,7 +4,7 @@
 //! results may be empty: then those results are not wanted.
 use super::map::{Config, MapView, Tally};
 use super::operation::{self, Coded, Operation, Outcome};
-use simt::{Global, GlobalSlice, Order, Scope, Thread, Tile, Word, kernel};
+use simt::{Global, GlobalSlice, Instance, Order, Scope, Thread, Tile, Word, kernel};
 
 /// Calls `body(index, exists)` with the thread's index, by all lanes of a warp together. The grid has a thread for every
 /// index below `len`, and may have more.
@@ -78,29 +78,41 @@ fn key<O, K: Word, V: Word>(operation: O, keys: GlobalSlice<K>, index: usize, pe
 
 /// Inserts or replaces.
 #[kernel(registers = M::REGISTERS)]
-pub fn insert<M: Config>(
+pub fn insert<M: Config + Instance>(
     map: MapView<M>,
     keys: GlobalSlice<M::Key>,
     values: GlobalSlice<M::Value>,
     outcomes: GlobalSlice<u8>,
 ) {
-    batch(map, keys.len(), |index, pending| pair(operation::Insert, keys, values, index, pending), values, outcomes);
+    batch(
+        map,
+        keys.len(),
+        |index, pending| pair(operation::Insert, keys, values, index, pending),
+        values,
+        outcomes,
+    );
 }
 
 /// Inserts where the key is not there.
 #[kernel(registers = M::REGISTERS)]
-pub fn insert_new<M: Config>(
+pub fn insert_new<M: Config + Instance>(
     map: MapView<M>,
     keys: GlobalSlice<M::Key>,
     values: GlobalSlice<M::Value>,
     outcomes: GlobalSlice<u8>,
 ) {
-    batch(map, keys.len(), |index, pending| pair(operation::InsertNew, keys, values, index, pending), values, outcomes);
+    batch(
+        map,
+        keys.len(),
+        |index, pending| pair(operation::InsertNew, keys, values, index, pending),
+        values,
+        outcomes,
+    );
 }
 
 /// Looks values up.
 #[kernel]
-pub fn get<M: Config>(
+pub fn get<M: Config + Instance>(
     map: MapView<M>,
     keys: GlobalSlice<M::Key>,
     values: GlobalSlice<M::Value>,
@@ -111,18 +123,24 @@ pub fn get<M: Config>(
 
 /// Looks whether keys are there.
 #[kernel]
-pub fn contains_key<M: Config>(
+pub fn contains_key<M: Config + Instance>(
     map: MapView<M>,
     keys: GlobalSlice<M::Key>,
     values: GlobalSlice<M::Value>,
     outcomes: GlobalSlice<u8>,
 ) {
-    batch(map, keys.len(), |index, pending| key(operation::ContainsKey, keys, index, pending), values, outcomes);
+    batch(
+        map,
+        keys.len(),
+        |index, pending| key(operation::ContainsKey, keys, index, pending),
+        values,
+        outcomes,
+    );
 }
 
 /// Removes.
 #[kernel(registers = M::REGISTERS)]
-pub fn remove<M: Config>(
+pub fn remove<M: Config + Instance>(
     map: MapView<M>,
     keys: GlobalSlice<M::Key>,
     values: GlobalSlice<M::Value>,
@@ -134,7 +152,7 @@ pub fn remove<M: Config>(
 /// One operation for all: `code` says which (see [`Coded`]). Values are read as arguments; `results` takes the values that were
 /// there before, or the argument where the key was new.
 #[kernel(registers = M::REGISTERS)]
-pub fn apply<M: Config>(
+pub fn apply<M: Config + Instance>(
     map: MapView<M>,
     code: u32,
     keys: GlobalSlice<M::Key>,
@@ -143,12 +161,18 @@ pub fn apply<M: Config>(
     outcomes: GlobalSlice<u8>,
 ) {
     let operation = Coded::from_code(code);
-    batch(map, keys.len(), |index, pending| pair(operation, keys, arguments, index, pending), results, outcomes);
+    batch(
+        map,
+        keys.len(),
+        |index, pending| pair(operation, keys, arguments, index, pending),
+        results,
+        outcomes,
+    );
 }
 
 /// An operation of its own for every element.
 #[kernel(registers = M::REGISTERS)]
-pub fn mixed<M: Config>(
+pub fn mixed<M: Config + Instance>(
     map: MapView<M>,
     codes: GlobalSlice<u8>,
     keys: GlobalSlice<M::Key>,
@@ -165,7 +189,7 @@ pub fn mixed<M: Config>(
 /// Writes the pairs of the map to `keys` and `values`, in no order, and how many there are to `count` (zero before), also where the
 /// slices are too short to take them. Runs alone.
 #[kernel]
-pub fn export<M: Config>(
+pub fn export<M: Config + Instance>(
     map: MapView<M>,
     keys: GlobalSlice<M::Key>,
     values: GlobalSlice<M::Value>,
@@ -197,7 +221,7 @@ fn reserve(warp: Tile<32>, counter: Global<u64>, many: u32) -> u64 {
 
 /// Inserts the pairs of one table into another, and counts those that found no room in `refused`. Runs alone.
 #[kernel(registers = M::REGISTERS)]
-pub fn rehash<M: Config>(from: MapView<M>, into: MapView<M>, refused: GlobalSlice<u64>) {
+pub fn rehash<M: Config + Instance>(from: MapView<M>, into: MapView<M>, refused: GlobalSlice<u64>) {
     let mut tally = Tally::default();
     for_each(from.slot_count(), |position, exists| {
         let pair = if exists { from.pair_at(position) } else { None };
@@ -215,7 +239,7 @@ pub fn rehash<M: Config>(from: MapView<M>, into: MapView<M>, refused: GlobalSlic
 
 /// Removes the pairs whose key (or value, where `by_value` is not 0) lies outside `low..=high`. Runs alone.
 #[kernel]
-pub fn retain_between<M: Config>(map: MapView<M>, by_value: u32, low: u64, high: u64) {
+pub fn retain_between<M: Config + Instance>(map: MapView<M>, by_value: u32, low: u64, high: u64) {
     use super::slot::Scalar;
     let mut tally = Tally::default();
     for_each(map.slot_count(), |position, exists| {

@@ -12,7 +12,10 @@ use simt::{Convergence, Global, Instance, Order, Scope, Thread, Tile, Turn, shar
 pub struct Table<S, P, const W: u32, const L: usize>(PhantomData<(S, P)>);
 
 /// What kernels and hosts need to know of a [`Table`]. The operations are written in terms of this, once for all kinds.
-pub trait Config: Instance + Send + Sync {
+///
+/// Every [`Table`] of a [`Slot`] and a [`Probe`] has it, those of other packages too. The kinds that the kernels of this package are
+/// compiled for have a name besides ([`Instance`]).
+pub trait Config: Copy + Send + Sync + 'static {
     /// Keys.
     type Key: Scalar;
     /// Values.
@@ -56,7 +59,7 @@ pub trait Visitor {
     /// What it makes of it.
     type Output;
     /// Sees the kind.
-    fn visit<M: Config>(self) -> Self::Output;
+    fn visit<M: Config + Instance>(self) -> Self::Output;
 }
 
 /// A map as a kernel sees it.
@@ -114,9 +117,16 @@ impl<M: Config> MapView<M> {
     ///   `STRIPES * STRIPE_WORDS` words of device memory that live as long as the view is used, aligned to 128 bytes.
     /// - `count` is a prime below 2^31 - 64.
     /// - Every byte of buckets and filters was `0xFF` before the first operation, and only operations of this kind wrote them.
-    pub unsafe fn new(buckets: *mut u64, filters: *mut u32, tallies: *mut u64, count: u32, looks: u32) -> Self {
+    pub unsafe fn new(
+        buckets: *mut u64,
+        filters: *mut u32,
+        tallies: *mut u64,
+        count: u32,
+        looks: u32,
+    ) -> Self {
         // SAFETY: the caller's promise; kernels make only relaxed accesses to all three.
-        let (buckets, filters, tallies) = unsafe { (Global::new(buckets), Global::new(filters), Global::new(tallies)) };
+        let (buckets, filters, tallies) =
+            unsafe { (Global::new(buckets), Global::new(filters), Global::new(tallies)) };
         Self { buckets, filters, tallies, count, left: looks.min(count + M::EXTRA), of: PhantomData }
     }
 
@@ -126,7 +136,7 @@ impl<M: Config> MapView<M> {
         self.count
     }
 
-    /// Slots in all buckets, the annex included,     /// Slots in all buckets, the annex included.
+    /// Slots in all buckets, the annex included.
     #[inline(always)]
     pub fn slot_count(self) -> usize {
         (self.count + ANNEX) as usize * M::SLOTS as usize
@@ -140,7 +150,10 @@ impl<M: Config> MapView<M> {
         if from_top < M::Slot::RESERVED as u64 {
             return (StoredOf::<M>::from_u64(from_top), Cursor::annex(self.count));
         }
-        (StoredOf::<M>::from_u64(key.to_u64()), Cursor::start(hash(StoredOf::<M>::from_u64(key.to_u64())), self.count, self.left))
+        (
+            StoredOf::<M>::from_u64(key.to_u64()),
+            Cursor::start(hash(StoredOf::<M>::from_u64(key.to_u64())), self.count, self.left),
+        )
     }
 
     /// The pair in the slot at `position` of all slots, in memory order. Only where no other access runs.
@@ -183,8 +196,18 @@ impl<M: Config> MapView<M> {
         }
     }
 
+    /// As [`Self::record`] for the calling lane alone, wherever the others are. Costs two additions in memory a lane.
+    #[inline(always)]
+    #[track_caller]
+    pub fn record_alone(self, tally: Tally) {
+        if (tally.live | tally.taken) != 0 {
+            self.add(tally.live as i32 as i64 as u64, tally.taken as u64);
+        }
+    }
+
     /// Adds to a stripe of the tallies.
     #[inline(always)]
+    #[track_caller]
     fn add(self, live: u64, taken: u64) {
         let stripe = Thread::index() / 32 % STRIPES;
         // SAFETY: the stripe is one of the tallies'.
@@ -323,7 +346,13 @@ where
     /// Two votes tell whether the key is there, and whether there is an empty slot for it, which is also where a search ends.
     #[inline(always)]
     #[track_caller]
-    fn judge<C: Convergence>(tile: Tile<W, C>, places: bool, lane: &Lane<S, L>, hit: bool, open: bool) -> Verdict {
+    fn judge<C: Convergence>(
+        tile: Tile<W, C>,
+        places: bool,
+        lane: &Lane<S, L>,
+        hit: bool,
+        open: bool,
+    ) -> Verdict {
         let holders = tile.ballot(hit);
         let empties = tile.ballot(open);
         let waits = O::WRITES && S::PUBLISHES && tile.any(lane.first(|_, word| S::is_busy(word)).exists);
@@ -371,7 +400,8 @@ where
 
         let actor = verdict.actors.trailing_zeros();
         let acts = turn.is_active() && verdict.actors != 0 && rank == actor;
-        let (done, value) = if acts { self.act(rank, &request, hit, open) } else { (false, request.argument) };
+        let (done, value) =
+            if acts { self.act(rank, &request, hit, open) } else { (false, request.argument) };
         let value = if O::RETURNS { tile.shuffle(value, actor) } else { value };
         let done = if O::WRITES { tile.any(done) } else { verdict.found };
 
@@ -438,7 +468,21 @@ where
         key: S::Key,
         argument: S::Value,
     ) -> (Outcome, S::Value) {
-        let (outcome, value) = self.share(tile, tile.rank() == 0, operation, key, argument);
+        self.operate_if(tile, true, operation, key, argument)
+    }
+
+    /// [`Self::operate`] where `wanted`, of which all lanes of the tile must say the same; else [`Outcome::Absent`] and the argument.
+    #[inline(always)]
+    #[track_caller]
+    pub fn operate_if<O: Operation, C: Convergence>(
+        self,
+        tile: Tile<W, C>,
+        wanted: bool,
+        operation: O,
+        key: S::Key,
+        argument: S::Value,
+    ) -> (Outcome, S::Value) {
+        let (outcome, value) = self.share(tile, wanted && tile.rank() == 0, operation, key, argument);
         (tile.shuffle(outcome, 0), tile.shuffle(value, 0))
     }
 
@@ -461,10 +505,7 @@ where
     }
 }
 
-impl<S: Slot, P: Probe, const W: u32, const L: usize> Config for Table<S, P, W, L>
-where
-    Self: Instance + Send + Sync,
-{
+impl<S: Slot, P: Probe, const W: u32, const L: usize> Config for Table<S, P, W, L> {
     type Key = S::Key;
     type Value = S::Value;
     type Slot = S;

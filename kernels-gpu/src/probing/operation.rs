@@ -116,6 +116,29 @@ operations! {
     Remove: writes true, returns false, places false, |_old, _argument| Change::Erase, Removed;
 }
 
+/// How an upsert joins the value that is there with the one that is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Merge {
+    /// The sum, wrapping.
+    Add,
+    /// The smaller.
+    Min,
+    /// The larger.
+    Max,
+}
+
+impl Merge {
+    /// The operation that inserts or merges.
+    #[inline(always)]
+    pub fn operation(self) -> Coded {
+        match self {
+            Self::Add => Coded::ADD,
+            Self::Min => Coded::MIN,
+            Self::Max => Coded::MAX,
+        }
+    }
+}
+
 /// Any operation, chosen when it runs: the operations of a mixed batch, and the merging ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Coded(u32);

@@ -80,7 +80,7 @@ impl Cursor {
 }
 
 /// A probing scheme.
-pub trait Probe: Copy + 'static {
+pub trait Probe: Copy + Send + Sync + 'static {
     /// Bits of filter that each bucket has (0, 8, 16 or 32): which keys went on from it when it was full.
     const FILTER_BITS: u32;
     /// Looks that a walk takes beyond one a bucket.

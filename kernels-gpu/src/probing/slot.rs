@@ -3,10 +3,11 @@
 //! A slot is empty, holds a pair, or holds the tombstone of a removed pair. It never becomes empty again while kernels run;
 //! the uniqueness of keys rests on that (see the module's page). The words that mean *empty* and *tombstone* take their patterns from
 //! the top of the key space; keys that look like them are stored under another name in the annex (see [`Slot::RESERVED`]).
+use core::hash::Hash;
 use simt::{Global, Order, Scope, Shuffle, Word};
 
 /// Keys and values: `u32` and `u64`.
-pub trait Scalar: Word + Shuffle + Ord {
+pub trait Scalar: Word + Shuffle + Ord + Hash + Send + Sync {
     /// Bits in the type.
     const BITS: u32;
     /// Widened with zeros.
@@ -39,7 +40,7 @@ macro_rules! scalars {
 scalars!(u32 u64);
 
 /// A kind of slot: its word, its patterns, and its transitions.
-pub trait Slot: Copy + 'static {
+pub trait Slot: Copy + Send + Sync + 'static {
     /// The user's key.
     type Key: Scalar;
     /// The user's value.

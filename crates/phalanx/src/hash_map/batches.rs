@@ -72,7 +72,7 @@ impl<'a, K: Key, V: Value> Batches<'a, K, V> {
     ) -> Result<()> {
         check("values", keys.len(), values.len())?;
         let outcomes = outcomes_for(keys, outcomes)?;
-        let (code, arguments) = (merge.code().code(), values.slice());
+        let (code, arguments) = (merge.operation().code(), values.slice());
         self.launch(Launch::Apply { code, keys: keys.slice(), arguments, results: nothing(), outcomes })
     }
 

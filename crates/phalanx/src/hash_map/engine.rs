@@ -5,7 +5,7 @@ use phalanx_kernels::probing::kernels::{
     Apply, ContainsKey, Export, Get, Insert, InsertNew, Mixed, Rehash, Remove, RetainBetween,
 };
 use phalanx_kernels::probing::{self, Config, MapView, Scalar, Visitor};
-use simt::GlobalSlice;
+use simt::{GlobalSlice, Instance};
 use std::any::Any;
 use std::marker::PhantomData;
 
@@ -109,7 +109,7 @@ struct Find;
 impl Visitor for Find {
     type Output = Box<dyn Any>;
 
-    fn visit<M: Config>(self) -> Box<dyn Any> {
+    fn visit<M: Config + Instance>(self) -> Box<dyn Any> {
         let engine: Box<dyn Engine<M::Key, M::Value>> = Box::new(Of::<M>(PhantomData));
         Box::new(engine)
     }
@@ -117,7 +117,8 @@ impl Visitor for Find {
 
 struct Of<M>(PhantomData<M>);
 
-fn view<M: Config>(parts: Parts) -> MapView<M> {
+/// The view of a table of the kind `M`, which `parts` must be.
+pub fn view<M: Config>(parts: Parts) -> MapView<M> {
     // SAFETY: `Engine::launch` asks for the parts of a live table of this kind.
     unsafe { MapView::new(parts.buckets, parts.filters, parts.tallies, parts.count, parts.looks) }
 }
@@ -128,7 +129,7 @@ pub fn nothing<T: simt::Word>() -> GlobalSlice<T> {
     unsafe { GlobalSlice::from_raw_parts(std::ptr::dangling_mut(), 0) }
 }
 
-impl<M: Config> Engine<M::Key, M::Value> for Of<M> {
+impl<M: Config + Instance> Engine<M::Key, M::Value> for Of<M> {
     fn shape(&self) -> Shape {
         let (slots, bytes) = (M::SLOTS as usize, M::BUCKET_BYTES);
         Shape { slots, bytes, filter_bits: M::FILTER_BITS as usize, wide: M::NEEDS_WIDE_SWAP }

@@ -10,9 +10,9 @@ pub use batches::Batches;
 pub use builder::{Builder, Growth, variants};
 use engine::{Engine, Launch};
 use gpu::{Buffer, Device, Stream};
-pub use phalanx_kernels::probing::Outcome;
-use phalanx_kernels::probing::{Coded, Scalar};
-use simt::Word;
+use phalanx_kernels::probing::{Coded, Config, MapView, Scalar};
+pub use phalanx_kernels::probing::{Merge, Outcome};
+use simt::{Instance, Word};
 use std::ops::RangeInclusive;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use table::{Counts, Table};
@@ -26,27 +26,6 @@ impl Key for u64 {}
 pub trait Value: Scalar {}
 impl Value for u32 {}
 impl Value for u64 {}
-
-/// How [`HashMap::upsert`] joins the value that is there with the one that is given.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Merge {
-    /// The sum, wrapping.
-    Add,
-    /// The smaller.
-    Min,
-    /// The larger.
-    Max,
-}
-
-impl Merge {
-    fn code(self) -> Coded {
-        match self {
-            Self::Add => Coded::ADD,
-            Self::Min => Coded::MIN,
-            Self::Max => Coded::MAX,
-        }
-    }
-}
 
 /// One operation of a mixed batch (see [`HashMap::execute`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,7 +52,7 @@ impl<K: Key, V: Value> Op<K, V> {
             Self::Get(key) => (Coded::GET, key, none),
             Self::Insert(key, value) => (Coded::INSERT, key, value),
             Self::InsertNew(key, value) => (Coded::INSERT_NEW, key, value),
-            Self::Upsert(merge, key, value) => (merge.code(), key, value),
+            Self::Upsert(merge, key, value) => (merge.operation(), key, value),
             Self::GetOrInsert(key, value) => (Coded::GET_OR_INSERT, key, value),
             Self::Remove(key) => (Coded::REMOVE, key, none),
         }
@@ -192,6 +171,29 @@ impl<K: Key, V: Value> HashMap<K, V> {
         self.read().bytes()
     }
 
+    /// The map as kernels of your own take it: `M` is the kind of table that [`Self::variant`] names. In the kernel, open a
+    /// [`Session`](phalanx_kernels::probing::Session) on it.
+    ///
+    /// # Errors
+    /// [`Error::OtherVariant`] when the map is of another kind.
+    ///
+    /// # Safety
+    /// The view does not keep the table alive, nor in its place:
+    /// - From this call until the launch of the last kernel that takes the view, nothing replaces the table: no method that takes
+    ///   `&mut self`, and on a map that grows no blocking call that inserts or removes, in any thread.
+    /// - Those kernels run on the map's device, and have ended when the map is dropped, or asked for anything that takes
+    ///   `&mut self`, [`Self::iter`] or [`Self::export`]. (Dropping the map waits for them on a GPU.)
+    /// - They change the map through the view's functions alone, and count what they do: sessions do so by themselves.
+    pub unsafe fn view<M>(&self) -> Result<MapView<M>>
+    where
+        M: Config<Key = K, Value = V> + Instance,
+    {
+        if M::NAME != self.name {
+            return Err(Error::OtherVariant { asked: M::NAME, found: self.name.clone() });
+        }
+        Ok(engine::view(self.read().parts()))
+    }
+
     // A lock is poisoned by a panic while it is held; the table is then what the last finished launch left, which is valid.
     fn read(&self) -> RwLockReadGuard<'_, Table> {
         self.table.read().unwrap_or_else(PoisonError::into_inner)
@@ -234,7 +236,7 @@ impl<K: Key, V: Value> HashMap<K, V> {
     /// As [`Self::insert`].
     #[doc(alias = "insert_or_apply")]
     pub fn upsert(&self, merge: Merge, keys: &[K], values: &[V]) -> Result<Vec<Outcome>> {
-        self.apply(merge.code(), keys, values).map(|results| results.outcomes)
+        self.apply(merge.operation(), keys, values).map(|results| results.outcomes)
     }
 
     /// The values of the keys, which are inserted with the given values where they are not there. `None` where there was no room.

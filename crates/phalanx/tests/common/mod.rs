@@ -1,0 +1,62 @@
+//! What the tests of structures share: the devices, and seeds that replay.
+#![allow(dead_code)] // each test uses a part
+use gpu::Device;
+use simt::emulator::Options;
+
+/// The emulator on all cores.
+pub fn emulator() -> Option<Device> {
+    Some(Device::emulator(Options::default()))
+}
+
+/// The first CUDA device. Without one the test is skipped, or fails where `PHALANX_REQUIRE_CUDA` is set.
+#[cfg(feature = "cuda")]
+pub fn cuda() -> Option<Device> {
+    match Device::cuda(0) {
+        Ok(device) => Some(device),
+        Err(error) => {
+            assert!(std::env::var_os("PHALANX_REQUIRE_CUDA").is_none(), "a CUDA device is required: {error}");
+            println!("skipped: no CUDA device ({error})");
+            None
+        }
+    }
+}
+
+/// The seed of a test's choices: `PHALANX_SEED`, or always the same.
+pub fn seed() -> u64 {
+    std::env::var("PHALANX_SEED").map_or(1, |text| text.parse().expect("PHALANX_SEED is a number"))
+}
+
+/// The seeds that a hunt tries: `PHALANX_SEED` alone, or the first `count`.
+pub fn seeds(count: u64) -> std::ops::Range<u64> {
+    match std::env::var_os("PHALANX_SEED") {
+        Some(_) => seed()..seed() + 1,
+        None => 0..count,
+    }
+}
+
+/// The command that repeats a failure.
+pub fn replay(test: &str, seed: u64) -> String {
+    format!("replay: PHALANX_SEED={seed} cargo test -p phalanx --test {test}")
+}
+
+/// Small numbers that look random: a step of a 64-bit congruential generator, mixed.
+#[derive(Clone, Debug)]
+pub struct Dice(u64);
+
+impl Dice {
+    /// A generator of its own for each seed.
+    pub fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x1234_5678)
+    }
+
+    /// The next number below `end`.
+    pub fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+        simt::hash::mix64(self.0) % end
+    }
+
+    /// One of several.
+    pub fn pick<T: Copy>(&mut self, of: &[T]) -> T {
+        of[self.below(of.len() as u64) as usize]
+    }
+}

@@ -1,0 +1,77 @@
+//! What `HashMap` promises, held against `std::collections::HashMap`, for every kind of table, on the emulator and on CUDA
+//! (feature `cuda`). `PHALANX_REQUIRE_CUDA=1` turns the skipping of CUDA tests into failures; `PHALANX_SEED` gives other choices.
+#[path = "conformance/batches.rs"]
+mod batches;
+mod common;
+#[path = "conformance/duplicates.rs"]
+mod duplicates;
+#[path = "conformance/files.rs"]
+mod files;
+#[path = "conformance/kinds.rs"]
+mod kinds;
+#[path = "conformance/limits.rs"]
+mod limits;
+#[path = "conformance/methods.rs"]
+mod methods;
+#[path = "conformance/sequences.rs"]
+mod sequences;
+#[path = "conformance/whole.rs"]
+mod whole;
+
+macro_rules! suite {
+    ($device:ident: $($module:ident { $($case:ident)* })*) => {
+        mod $device {
+            $($(
+                #[test]
+                fn $case() {
+                    if let Some(device) = crate::common::$device() {
+                        crate::$module::$case(&device);
+                    }
+                }
+            )*)*
+        }
+    };
+    ($device:ident) => {
+        suite! { $device:
+            methods {
+                every_method_answers_as_std_does
+                empty_batches_answer_nothing
+            }
+            sequences {
+                batches_on_a_fixed_table_agree_with_the_model
+                batches_on_a_growing_table_agree_with_the_model
+            }
+            duplicates {
+                of_equal_keys_one_is_inserted
+                sums_over_equal_keys_are_exact
+                of_equal_keys_one_is_removed
+            }
+            limits {
+                every_pattern_is_a_key_and_a_value
+                a_full_table_refuses_and_loses_nothing
+                a_full_table_still_knows_the_topmost_keys
+                capacities_of_all_sizes_hold_what_they_say
+                removing_and_reinserting_goes_on_for_ever
+                a_fixed_table_comes_back_by_compaction
+            }
+            whole {
+                growth_keeps_everything
+                ranges_are_retained
+                predicates_are_retained
+                tables_are_resized
+                threads_share_a_growing_map
+            }
+            batches {
+                buffers_and_streams_do_the_same
+            }
+            files {
+                saved_maps_load
+                saved_maps_load_into_every_kind
+            }
+        }
+    };
+}
+
+suite!(emulator);
+#[cfg(feature = "cuda")]
+suite!(cuda);

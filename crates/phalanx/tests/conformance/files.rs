@@ -1,0 +1,41 @@
+//! Saved maps.
+use crate::kinds::{Kind, contents, every_kind, kinds};
+use gpu::Device;
+use phalanx::hash_map::{HashMap, Key, Value};
+use std::collections::BTreeMap;
+
+/// Keys of all sizes, the topmost among them.
+fn numbers(len: u64) -> impl Iterator<Item = (u64, u64)> {
+    (0..len).map(|n| (n * n, n)).chain((0..5).map(|below| (u64::MAX - below, u64::MAX - below)))
+}
+
+pub fn saved_maps_load(device: &Device) {
+    fn case<K: Key + Value, V: Value>(kind: &Kind<K, V>) {
+        for len in [0, 1, 500] {
+            let map = kind.builder().capacity(1).build().unwrap();
+            let (keys, values) = kind.pairs(numbers(len));
+            map.insert(&keys, &values).unwrap();
+            let mut saved = Vec::new();
+            map.save(&mut saved).unwrap();
+            let loaded = HashMap::<K, V>::load(&saved[..], kind.builder()).unwrap();
+            assert_eq!(contents(&loaded), contents(&map), "{}", kind.name);
+            assert_eq!(loaded.get(&keys).unwrap(), map.get(&keys).unwrap(), "{}", kind.name);
+        }
+    }
+    every_kind!(device, case);
+}
+
+/// The kind of table that wrote a file means nothing.
+pub fn saved_maps_load_into_every_kind(device: &Device) {
+    let kinds = kinds::<u64, u64>(device);
+    let map = kinds[0].builder().build().unwrap();
+    let (keys, values): (Vec<u64>, Vec<u64>) = numbers(300).unzip();
+    map.insert(&keys, &values).unwrap();
+    let mut saved = Vec::new();
+    map.save(&mut saved).unwrap();
+    let expected: BTreeMap<u64, u64> = numbers(300).collect();
+    for kind in &kinds {
+        let loaded = HashMap::<u64, u64>::load(&saved[..], kind.builder()).unwrap();
+        assert_eq!(contents(&loaded), expected, "{}", kind.name);
+    }
+}

@@ -1,0 +1,153 @@
+//! The ends of what a table takes: patterns that mean something inside, full tables, small ones, used-up ones.
+use crate::kinds::{Kind, contents, every_kind};
+use gpu::Device;
+use phalanx::hash_map::{Growth, HashMap, Key, Outcome, Value};
+use std::collections::BTreeMap;
+
+/// Numbers that mean something somewhere inside: states of slots, sentinels of halves, signs, and their neighbours.
+fn patterns() -> Vec<u64> {
+    let ends = [0, 1 << 31, 1 << 32, 1 << 63];
+    let around = |end: u64| (0..8u64).flat_map(move |by| [end.wrapping_add(by), end.wrapping_sub(by)]);
+    let mut patterns: Vec<u64> = ends.into_iter().flat_map(around).collect();
+    patterns.sort_unstable();
+    patterns.dedup();
+    patterns
+}
+
+pub fn every_pattern_is_a_key_and_a_value(device: &Device) {
+    fn case<K: Key, V: Value>(kind: &Kind<K, V>) {
+        let keys: BTreeMap<K, ()> = patterns().into_iter().map(|key| (K::from_u64(key), ())).collect();
+        let keys: Vec<K> = keys.into_keys().collect();
+        for shift in 0..3 {
+            // Each pattern is the value of some key.
+            let map = kind.builder().capacity(1).build().unwrap();
+            let patterns = patterns();
+            let value = |index: usize| V::from_u64(patterns[(index + shift * 19) % patterns.len()]);
+            let values: Vec<V> = (0..keys.len()).map(value).collect();
+            assert!(map.insert(&keys, &values).unwrap().iter().all(|&said| said == Outcome::Inserted));
+            let expected: BTreeMap<K, V> = keys.iter().copied().zip(values).collect();
+            assert_eq!(contents(&map), expected, "{}", kind.name);
+            remove_every_second(&map, &keys, &expected);
+        }
+    }
+    every_kind!(device, case);
+}
+
+/// Removes every second key, and looks for all of them.
+fn remove_every_second<K: Key, V: Value>(map: &HashMap<K, V>, keys: &[K], all: &BTreeMap<K, V>) {
+    let gone: Vec<K> = keys.iter().copied().step_by(2).collect();
+    assert!(map.remove(&gone).unwrap().iter().all(|&removed| removed), "{}", map.variant());
+    let found = map.get(keys).unwrap();
+    for (index, (key, found)) in keys.iter().zip(found).enumerate() {
+        assert_eq!(found, all.get(key).copied().filter(|_| index % 2 == 1), "{}: {key:?}", map.variant());
+    }
+}
+
+pub fn a_full_table_refuses_and_loses_nothing(device: &Device) {
+    fn case<K: Key, V: Value>(kind: &Kind<K, V>) {
+        let map = kind.builder().capacity(30).load_factor(1.0).growth(Growth::Fixed).build().unwrap();
+        let asked = map.slots() as u64 * 2;
+        let (keys, values) = kind.pairs((0..asked).map(|key| (key, key + 7)));
+        let outcomes = map.insert(&keys, &values).unwrap();
+        let inserted = outcomes.iter().filter(|&&outcome| outcome == Outcome::Inserted).count();
+        let refused = outcomes.iter().filter(|&&outcome| outcome == Outcome::Refused).count();
+        assert_eq!((inserted, refused), (map.slots(), asked as usize - map.slots()), "{}", kind.name);
+        for (index, found) in map.get(&keys).unwrap().into_iter().enumerate() {
+            let expected = (outcomes[index] == Outcome::Inserted).then_some(values[index]);
+            assert_eq!(found, expected, "{}: key {index}", kind.name);
+        }
+        assert_eq!(contents(&map).len(), inserted);
+        assert_eq!(map.load_factor().unwrap(), 1.0);
+        // What is there can still be replaced, what is not is still refused.
+        let again = map.insert(&keys, &values).unwrap();
+        for (first, again) in outcomes.iter().zip(again) {
+            let expected = if *first == Outcome::Inserted { Outcome::Replaced } else { Outcome::Refused };
+            assert_eq!(again, expected, "{}", kind.name);
+        }
+        let refused = outcomes.iter().position(|&outcome| outcome == Outcome::Refused).unwrap();
+        assert_eq!(map.get_or_insert(&keys[refused..=refused], &values[..1]).unwrap(), [None]);
+    }
+    every_kind!(device, case);
+}
+
+pub fn a_full_table_still_knows_the_topmost_keys(device: &Device) {
+    fn case<K: Key, V: Value>(kind: &Kind<K, V>) {
+        let map = kind.builder().capacity(10).growth(Growth::Fixed).build().unwrap();
+        let (keys, values) = kind.pairs((0..map.slots() as u64 * 2).map(|key| (key, 1)));
+        map.insert(&keys, &values).unwrap();
+        // Two patterns at least are those of states: these keys live apart from the table, which is full. But keys of 32 bits
+        // in slots of 16 bytes look like no state.
+        let (top, values) = kind.pairs([(u64::MAX, 5), (u64::MAX - 1, 6)]);
+        assert_eq!(map.get(&top).unwrap(), [None, None], "{}", kind.name);
+        if (K::BITS, V::BITS) == (32, 64) {
+            assert_eq!(map.insert(&top, &values).unwrap(), [Outcome::Refused; 2], "{}", kind.name);
+            return;
+        }
+        assert_eq!(map.insert(&top, &values).unwrap(), [Outcome::Inserted; 2], "{}", kind.name);
+        assert_eq!(map.get(&top).unwrap(), [Some(values[0]), Some(values[1])], "{}", kind.name);
+        assert_eq!(map.remove(&top).unwrap(), [true, true], "{}", kind.name);
+        assert_eq!(map.get(&top).unwrap(), [None, None], "{}", kind.name);
+        contents(&map);
+    }
+    every_kind!(device, case);
+}
+
+pub fn capacities_of_all_sizes_hold_what_they_say(device: &Device) {
+    fn case<K: Key, V: Value>(kind: &Kind<K, V>) {
+        for capacity in [1, 2, 3, 7, 13, 31, 33, 97, 1001] {
+            for load_factor in [0.25, 0.8] {
+                let builder = kind.builder().capacity(capacity).load_factor(load_factor);
+                let map = builder.growth(Growth::Fixed).build().unwrap();
+                let says = (map.capacity(), map.slots());
+                assert!(says.0 >= capacity && says.1 as f64 * load_factor >= capacity as f64, "{says:?}");
+                let (keys, values) = kind.pairs((0..capacity as u64).map(|key| (key * 977, key)));
+                let outcomes = map.insert(&keys, &values).unwrap();
+                assert!(outcomes.iter().all(|&said| said == Outcome::Inserted), "{}: {capacity}", kind.name);
+                assert_eq!(contents(&map), keys.into_iter().zip(values).collect());
+            }
+        }
+    }
+    every_kind!(device, case);
+}
+
+pub fn removing_and_reinserting_goes_on_for_ever(device: &Device) {
+    fn case<K: Key, V: Value>(kind: &Kind<K, V>) {
+        let map = kind.builder().capacity(50).build().unwrap();
+        let topmost = (0..3).map(|below| u64::MAX - below);
+        let keys = kind.keys((0..47).chain(topmost));
+        let mut memory = Vec::new();
+        for round in 0..30 {
+            let values = vec![V::from_u64(round); keys.len()];
+            assert_eq!(map.insert(&keys, &values).unwrap(), vec![Outcome::Inserted; 50], "{}", kind.name);
+            assert_eq!(contents(&map), keys.iter().copied().zip(values.clone()).collect());
+            assert_eq!(map.remove(&keys).unwrap(), vec![true; 50], "{}", kind.name);
+            assert_eq!(map.get(&keys).unwrap(), vec![None; 50], "{}", kind.name);
+            assert_eq!(map.len().unwrap(), 0, "{}", kind.name);
+            memory.push(map.memory_usage());
+        }
+        // 1500 slots have been used up: rehashes give them back.
+        let most = memory.iter().max().unwrap();
+        assert!(*most <= memory[0] * 4, "{}: {memory:?}", kind.name);
+        assert_eq!(memory[15..].iter().max(), memory[..15].iter().max(), "{}: it still grows", kind.name);
+    }
+    every_kind!(device, case);
+}
+
+pub fn a_fixed_table_comes_back_by_compaction(device: &Device) {
+    fn case<K: Key, V: Value>(kind: &Kind<K, V>) {
+        let builder = kind.builder().capacity(16).load_factor(1.0).growth(Growth::Fixed);
+        let mut map = builder.build().unwrap();
+        let slots = map.slots() as u64;
+        let (keys, values) = kind.pairs((0..slots).map(|key| (key, key)));
+        assert_eq!(map.insert(&keys, &values).unwrap(), vec![Outcome::Inserted; slots as usize]);
+        assert!(map.remove(&keys[1..]).unwrap().into_iter().all(|removed| removed));
+        let (others, values) = kind.pairs((slots..slots * 2 - 1).map(|key| (key, key)));
+        let refused = vec![Outcome::Refused; others.len()];
+        assert_eq!(map.insert(&others, &values).unwrap(), refused, "{}: tombstones are no room", kind.name);
+        map.compact().unwrap();
+        assert_eq!(map.slots() as u64, slots, "{}", kind.name);
+        assert_eq!(map.insert(&others, &values).unwrap(), vec![Outcome::Inserted; others.len()]);
+        assert_eq!(contents(&map).len() as u64, slots);
+    }
+    every_kind!(device, case);
+}

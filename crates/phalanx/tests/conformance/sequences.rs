@@ -1,0 +1,116 @@
+//! Sequences of mixed batches with equal keys in them, on small tables: `checker` says whether the answers can be explained.
+use crate::common::{replay, seed};
+use crate::kinds::{Kind, contents, every_kind};
+use checker::{BatchMap, Combine, MapOp, MapOutcome, MapValue, compare_with_model};
+use gpu::Device;
+use phalanx::hash_map::{Growth, HashMap, Key, Merge, Op, Outcome, Value};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner};
+
+/// A map that answers as `checker` asks.
+struct Subject<K, V>(HashMap<K, V>);
+
+impl<K: Key, V: Value> BatchMap<K, V> for Subject<K, V> {
+    fn apply(&mut self, batch: &[MapOp<K, V>]) -> Vec<MapOutcome<V>> {
+        let ops: Vec<Op<K, V>> = batch.iter().map(operation).collect();
+        // A value that another operation of the batch overwrites while a published pair is removed may be told as removed.
+        let told = !self.0.variant().starts_with("published");
+        let answers = self.0.execute(&ops).expect("the device runs the batch");
+        answers.into_iter().map(|(outcome, value)| answer(outcome, value, told)).collect()
+    }
+
+    fn pairs(&mut self) -> Option<Vec<(K, V)>> {
+        Some(self.0.iter().expect("the device lists the pairs").collect())
+    }
+
+    fn reported_len(&mut self) -> Option<usize> {
+        Some(self.0.len().expect("the device counts"))
+    }
+}
+
+fn operation<K: Key, V: Value>(op: &MapOp<K, V>) -> Op<K, V> {
+    let merge = |by: Combine| match by {
+        Combine::Add => Merge::Add,
+        Combine::Min => Merge::Min,
+        Combine::Max => Merge::Max,
+    };
+    match *op {
+        MapOp::Insert(key, value) => Op::Insert(key, value),
+        MapOp::InsertNew(key, value) => Op::InsertNew(key, value),
+        MapOp::Upsert(key, value, by) => Op::Upsert(merge(by), key, value),
+        MapOp::GetOrInsert(key, value) => Op::GetOrInsert(key, value),
+        MapOp::Get(key) | MapOp::Contains(key) => Op::Get(key),
+        MapOp::Remove(key) => Op::Remove(key),
+    }
+}
+
+fn answer<V>(outcome: Outcome, value: V, told: bool) -> MapOutcome<V> {
+    match outcome {
+        Outcome::Refused => MapOutcome::Refused,
+        Outcome::Inserted => MapOutcome::Inserted,
+        Outcome::Replaced => MapOutcome::Replaced(Some(value)),
+        Outcome::Found => MapOutcome::Found(value),
+        Outcome::Removed => MapOutcome::Removed(told.then_some(value)),
+        Outcome::Absent => MapOutcome::Absent,
+    }
+}
+
+/// Batches of operations on few keys, so that equal ones meet; the topmost five are among them.
+fn batches() -> impl Strategy<Value = Vec<Vec<(u8, u64, u64)>>> {
+    let key = prop_oneof![6 => 0u64..60, 1 => (0u64..5).prop_map(|below| u64::MAX - below)];
+    let value = prop_oneof![3 => 0u64..8, 1 => any::<u64>()];
+    let operation = (0u8..12, key, value);
+    prop::collection::vec(prop::collection::vec(operation, 0..70), 1..7)
+}
+
+fn op<K: Key, V: Value>((code, key, value): (u8, u64, u64)) -> MapOp<K, V> {
+    let (key, value) = (K::from_u64(key), V::from_u64(value));
+    match code {
+        0..=2 => MapOp::Insert(key, value),
+        3..=4 => MapOp::InsertNew(key, value),
+        5 => MapOp::Upsert(key, value, Combine::Add),
+        6 => MapOp::Upsert(key, value, Combine::Min),
+        7 => MapOp::Upsert(key, value, Combine::Max),
+        8 => MapOp::GetOrInsert(key, value),
+        9 => MapOp::Get(key),
+        _ => MapOp::Remove(key),
+    }
+}
+
+fn compare<K, V>(kind: &Kind<K, V>, growth: Growth)
+where
+    K: Key,
+    V: Value + MapValue,
+{
+    let config = Config { cases: 40, failure_persistence: None, max_shrink_iters: 300, ..Config::default() };
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&seed().to_le_bytes());
+    let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes));
+    let result = runner.run(&batches(), |batches| {
+        let map = kind.builder().capacity(1).growth(growth).build().unwrap();
+        let mut subject = Subject(map);
+        let batches: Vec<Vec<_>> = batches.into_iter().map(|ops| ops.into_iter().map(op).collect()).collect();
+        let expected = compare_with_model(&mut subject, &batches)
+            .map_err(|mismatch| TestCaseError::fail(mismatch.to_string()))?;
+        prop_assert_eq!(contents(&subject.0), expected.into_iter().collect());
+        Ok(())
+    });
+    if let Err(TestError::Fail(reason, batches)) = &result {
+        panic!("{} {growth:?}: {reason}\n{batches:?}\n{}", kind.name, replay("conformance", seed()));
+    }
+    result.unwrap();
+}
+
+pub fn batches_on_a_fixed_table_agree_with_the_model(device: &Device) {
+    fn case<K: Key, V: Value + MapValue>(kind: &Kind<K, V>) {
+        compare(kind, Growth::Fixed);
+    }
+    every_kind!(device, case);
+}
+
+pub fn batches_on_a_growing_table_agree_with_the_model(device: &Device) {
+    fn case<K: Key, V: Value + MapValue>(kind: &Kind<K, V>) {
+        compare(kind, Growth::Doubling);
+    }
+    every_kind!(device, case);
+}
