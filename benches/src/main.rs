@@ -1,2 +1,6 @@
-//! stub
-fn main() {}
+//! The program behind `cargo xtask bench`.
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    phalanx_bench::cli::main()
+}

@@ -49,11 +49,13 @@ pub(crate) struct KernelId {
     pub program: &'static str,
     pub name: &'static str,
     pub instance: Option<&'static str>,
+    pub registers: Option<u32>,
 }
 
 impl KernelId {
     pub fn of<K: Kernel>() -> Self {
-        Self { program: K::PROGRAM, name: K::NAME, instance: K::INSTANCE }
+        let registers = K::REGISTERS;
+        Self { program: K::PROGRAM, name: K::NAME, instance: K::INSTANCE, registers }
     }
 
     pub fn symbol(&self) -> String {

@@ -1,18 +1,38 @@
 //! The expansion of `#[kernel]`.
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
-use syn::{Error, FnArg, GenericParam, Ident, ItemFn, Pat, Result, Type};
+use syn::parse::{Parse, ParseStream};
+use syn::{Error, Expr, FnArg, GenericParam, Ident, ItemFn, Pat, Result, Token, Type};
 
 struct Argument<'a> {
     name: &'a Ident,
     of: &'a Type,
 }
 
-pub fn expand(function: ItemFn) -> Result<TokenStream> {
+/// What stands in the attribute's parentheses.
+pub struct Options {
+    registers: Option<Expr>,
+}
+
+impl Parse for Options {
+    fn parse(input: ParseStream<'_>) -> Result<Self> {
+        if input.is_empty() {
+            return Ok(Self { registers: None });
+        }
+        let name: Ident = input.parse()?;
+        if name != "registers" {
+            return Err(Error::new(name.span(), "a kernel has the option `registers = N`"));
+        }
+        input.parse::<Token![=]>()?;
+        Ok(Self { registers: Some(input.parse()?) })
+    }
+}
+
+pub fn expand(options: &Options, function: &ItemFn) -> Result<TokenStream> {
     let arguments = function.sig.inputs.iter().map(argument).collect::<Result<Vec<_>>>()?;
-    let parameter = type_parameter(&function)?;
-    let launcher = launcher(&function, &arguments, parameter);
-    let entry = if parameter.is_none() { entry(&function) } else { TokenStream::new() };
+    let parameter = type_parameter(function)?;
+    let launcher = launcher(options, function, &arguments, parameter);
+    let entry = if parameter.is_none() { entry(function) } else { TokenStream::new() };
     Ok(quote! {
         #[inline(always)]
         #function
@@ -50,7 +70,7 @@ pub fn type_name(function: &Ident) -> Ident {
     Ident::new(&words.collect::<String>(), function.span())
 }
 
-fn launcher(function: &ItemFn, arguments: &[Argument<'_>], parameter: Option<&Ident>) -> TokenStream {
+fn launcher(options: &Options, function: &ItemFn, arguments: &[Argument<'_>], parameter: Option<&Ident>) -> TokenStream {
     let visibility = &function.vis;
     let name = &function.sig.ident;
     let text = name.to_string();
@@ -65,6 +85,10 @@ fn launcher(function: &ItemFn, arguments: &[Argument<'_>], parameter: Option<&Id
     let passed = arguments.iter().map(|argument| argument.name).map(|name| quote!(self.#name));
     let instance = match parameter {
         Some(parameter) => quote!(::core::option::Option::Some(<#parameter as ::simt::Instance>::NAME)),
+        None => quote!(::core::option::Option::None),
+    };
+    let registers = match &options.registers {
+        Some(registers) => quote!(::core::option::Option::Some(#registers)),
         None => quote!(::core::option::Option::None),
     };
     quote! {
@@ -83,6 +107,7 @@ fn launcher(function: &ItemFn, arguments: &[Argument<'_>], parameter: Option<&Id
             const PROGRAM: &'static str = ::core::env!("CARGO_PKG_NAME");
             const NAME: &'static str = #text;
             const INSTANCE: ::core::option::Option<&'static str> = #instance;
+            const REGISTERS: ::core::option::Option<u32> = #registers;
 
             #[inline(always)]
             #[allow(unused_unsafe)]

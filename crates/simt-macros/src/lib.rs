@@ -11,11 +11,12 @@ mod kernel;
 /// `#[kernel] fn fill(out: GlobalSlice<u32>, value: u32) { .. }` keeps the function and adds `struct Fill { out, value }`, which
 /// implements `simt::Kernel`: the host launches `Fill { out, value }`. On the GPU a kernel without type parameters also
 /// becomes a PTX entry named like the function; one with a single type parameter `P: Instance` becomes an entry for each type that
-/// `simt::instances!` lists. Arguments must be `Copy` and have the same layout on host and device.
+/// `simt::instances!` lists. `#[kernel(registers = N)]` bounds the registers of a thread. Arguments must be `Copy` and have the same layout on host and device.
 #[proc_macro_attribute]
-pub fn kernel(_attribute: TokenStream, item: TokenStream) -> TokenStream {
+pub fn kernel(attribute: TokenStream, item: TokenStream) -> TokenStream {
+    let options = syn::parse_macro_input!(attribute as kernel::Options);
     let function = syn::parse_macro_input!(item as syn::ItemFn);
-    kernel::expand(function).unwrap_or_else(syn::Error::into_compile_error).into()
+    kernel::expand(&options, &function).unwrap_or_else(syn::Error::into_compile_error).into()
 }
 
 /// Names the types that generic kernels are compiled for.

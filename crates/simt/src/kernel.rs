@@ -12,6 +12,10 @@ pub trait Kernel: Copy {
     /// The instance of a generic kernel, or nothing.
     const INSTANCE: Option<&'static str>;
 
+    /// The most registers a thread of it may have, or what the assembler likes. Fewer registers let more threads run side by
+    /// side, which is worth a few spilt words where a kernel waits for memory.
+    const REGISTERS: Option<u32> = None;
+
     /// What one thread does.
     fn run(self);
 

@@ -45,11 +45,8 @@ pub use simt_macros::{instances, kernel};
 pub use thread::{Thread, clock, opaque, spin_hint, timer, trap};
 pub use tile::{Convergence, Independent, Lockstep, Shuffle, Tile};
 
-/// The machine that runs kernels on the host. See its own page for schedules, detectors and options.
 #[cfg(not(target_arch = "nvptx64"))]
-pub mod emulator {
-    pub use crate::backend::public::*;
-}
+pub use backend::public as emulator;
 
 #[doc(hidden)]
 pub mod private {

@@ -10,7 +10,7 @@ pub trait Convergence: Copy + Default + core::fmt::Debug + 'static {
 
 /// All 32 lanes of the warp call every collective of their tiles together, in the same order.
 ///
-/// The mask of the instruction is then a constant, and the tiles of a warp cost one instruction, not one each. Calling a
+/// (A tile of one lane meets nobody, in lockstep or not.) The mask of the instruction is then a constant, and the tiles of a warp cost one instruction, not one each. Calling a
 /// collective from a branch that only some tiles take is an error, which the emulator reports.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Lockstep;
@@ -114,7 +114,7 @@ impl<const W: u32, C: Convergence> Tile<W, C> {
 
     #[inline(always)]
     fn mask(self) -> u32 {
-        if C::LOCKSTEP { u32::MAX } else { Self::ONES << self.first_lane() }
+        if C::LOCKSTEP && W > 1 { u32::MAX } else { Self::ONES << self.first_lane() }
     }
 
     const ONES: u32 = u32::MAX >> (32 - W);

@@ -15,7 +15,7 @@ fn value(thread: usize) -> u32 {
 }
 
 fn vote(thread: usize) -> bool {
-    value(thread) % 3 == 0
+    value(thread).is_multiple_of(3)
 }
 
 fn all_of<const W: u32, C: Convergence>(tile: Tile<W, C>, thread: usize) -> [u32; RESULTS] {
@@ -180,7 +180,8 @@ impl<const W: u32, C: Convergence> Kernel for Share<W, C> {
     const NAME: &'static str = "share";
     const INSTANCE: Option<&'static str> = None;
 
-    /// An operation of thread `t` takes `t % 3 + 1` steps. Each of its tile's lanes counts the finished ones of each owner.
+    /// An operation of thread `t` takes `t % 3 + 1` steps. Each of its tile's lanes counts the finished ones of
+    /// each owner.
     fn run(self) {
         let tile = Tile::<W, C>::this();
         let thread = Thread::index();

@@ -4,6 +4,7 @@ mod common;
 use common::{Buffer, devices, fast};
 use simt::emulator::{Emulator, FailureKind, Launch, Mode, Options, Schedule};
 use simt::{Block, Global, GlobalSlice, Grid, Order, Scope, Thread, Word, fence, kernel, shared, spin_hint};
+use std::hash::{Hash, Hasher};
 
 const GRID: Grid = Grid { blocks: 3, threads: 48 };
 
@@ -128,11 +129,9 @@ fn load_vectors(words: GlobalSlice<u32>, out: GlobalSlice<u64>) {
         let [a, b, c, d] = words.at(4 * i).load_vec::<4>(weak, Scope::Device);
         let [low, high] = words.at(4 * i).cast::<u64>().load_vec::<2>(Order::Relaxed, Scope::Device);
         let [only] = words.at(4 * i).cast::<u128>().load_vec::<1>(Order::Acquire, Scope::Device);
-        let bytes = words.at(4 * i).cast::<u8>().load_vec::<16>(weak, Scope::Device);
         let fits = low == u64::from(a) | u64::from(b) << 32
             && high == u64::from(c) | u64::from(d) << 32
-            && only == u128::from(low) | u128::from(high) << 64
-            && only == u128::from_le_bytes(bytes);
+            && only == u128::from(low) | u128::from(high) << 64;
         out.write(i, if fits { low } else { 0 });
     }
 }
@@ -162,7 +161,7 @@ fn count_wide(place: GlobalSlice<u128>, halves: GlobalSlice<u64>) {
     }
     // SAFETY: the halves of the place.
     let low = unsafe { wide.cast::<u64>() };
-    if Thread::index() % 2 == 0 {
+    if Thread::index().is_multiple_of(2) {
         // An access to a half, between compare-exchanges of the whole.
         low.fetch_add(1 << 32, Order::Relaxed, Scope::Device);
     }
@@ -278,6 +277,47 @@ fn launches_side_by_side_talk_to_each_other() {
         let sender = Launch::new(one, Send { flag: flag.slice(), data: data.slice() });
         device.launch_all(vec![receiver, sender]).unwrap();
         assert_eq!(data.read(), [42, 42]);
+    }
+}
+
+/// Many compare-exchanges of 16 bytes, and which threads of the host made them.
+#[kernel]
+fn contend(place: GlobalSlice<u128>, hosts: GlobalSlice<u64>) {
+    let mut current = place.at(0).load(Order::Relaxed, Scope::Device);
+    for _ in 0..100 {
+        while let Err(found) =
+            place.at(0).compare_exchange(current, current + (1 << 64) + 1, Order::AcqRel, Scope::Device)
+        {
+            current = found;
+        }
+        spin_hint();
+    }
+    let mut hasher = std::hash::DefaultHasher::new();
+    std::thread::current().id().hash(&mut hasher);
+    hosts.write(Thread::index(), hasher.finish());
+}
+
+#[test]
+fn workers_execute_blocks_at_a_time() {
+    let device = fast();
+    let (place, hosts) = (Buffer::zeroed(&device, 1), Buffer::zeroed(&device, 64 * 100));
+    device.launch(Grid::new(64, 100), Contend { place: place.slice(), hosts: hosts.slice() }).unwrap();
+    let total = 64 * 100 * 100;
+    assert_eq!(place.read(), [total << 64 | total]);
+    let mut hosts = hosts.read();
+    hosts.sort_unstable();
+    hosts.dedup();
+    assert_eq!(hosts.len(), 2);
+}
+
+#[test]
+fn grids_may_be_larger_than_what_fits() {
+    let big = Grid::new(20, 1000);
+    for device in devices() {
+        assert!(device.options().resident_blocks(big.threads) < big.blocks);
+        let to = Buffer::zeroed(&device, 1);
+        device.launch(big, AddOne { to: to.slice() }).unwrap();
+        assert_eq!(to.read(), [20_000]);
     }
 }
 

@@ -7,26 +7,31 @@ use simt::instances;
 
 instances! {
     types {
-        // Names: scheme (and filter bits), bytes a bucket, lanes x slots a lane, key and value bits.
+        // Names: scheme (and filter bits), bytes a bucket, lanes x slots a lane, bits of key and value.
         // The defaults.
+        hinted16_64_2x4_u32_u32: Table<Packed, Hinted<16>, 2, 4>,
+        double_64_2x2_u64_u64: Table<Wide<u64, u64>, DoubleHash, 2, 2>,
+        double_64_2x2_u32_u64: Table<Wide<u32, u64>, DoubleHash, 2, 2>,
+        double_64_2x2_u64_u32: Table<Wide<u64, u32>, DoubleHash, 2, 2>,
+        // The defaults where a pair of 16 bytes cannot be swapped at once.
+        published_64_2x2_u64_u64: Table<Published<u64, u64>, DoubleHash, 2, 2>,
+        published_64_2x2_u32_u64: Table<Published<u32, u64>, DoubleHash, 2, 2>,
+        published_64_2x2_u64_u32: Table<Published<u64, u32>, DoubleHash, 2, 2>,
+        // Filters with other buckets and tiles.
         hinted8_64_2x4_u32_u32: Table<Packed, Hinted<8>, 2, 4>,
-        hinted8_64_2x2_u64_u64: Table<Wide<u64, u64>, Hinted<8>, 2, 2>,
-        hinted8_64_2x2_u32_u64: Table<Wide<u32, u64>, Hinted<8>, 2, 2>,
-        hinted8_64_2x2_u64_u32: Table<Wide<u64, u32>, Hinted<8>, 2, 2>,
-        // Where a pair of 16 bytes cannot be swapped at once.
-        published8_64_2x2_u64_u64: Table<Published<u64, u64>, Hinted<8>, 2, 2>,
-        published8_64_2x2_u32_u64: Table<Published<u32, u64>, Hinted<8>, 2, 2>,
-        published8_64_2x2_u64_u32: Table<Published<u64, u32>, Hinted<8>, 2, 2>,
-        // Whole lines and other tiles.
+        hinted32_64_2x4_u32_u32: Table<Packed, Hinted<32>, 2, 4>,
+        hinted16_32_1x4_u32_u32: Table<Packed, Hinted<16>, 1, 4>,
+        hinted16_64_4x2_u32_u32: Table<Packed, Hinted<16>, 4, 2>,
         hinted16_128_4x4_u32_u32: Table<Packed, Hinted<16>, 4, 4>,
         hinted16_128_8x2_u32_u32: Table<Packed, Hinted<16>, 8, 2>,
         hinted16_128_16x1_u32_u32: Table<Packed, Hinted<16>, 16, 1>,
         hinted16_256_32x1_u32_u32: Table<Packed, Hinted<16>, 32, 1>,
+        hinted16_64_2x2_u64_u64: Table<Wide<u64, u64>, Hinted<16>, 2, 2>,
         hinted16_128_4x2_u64_u64: Table<Wide<u64, u64>, Hinted<16>, 4, 2>,
         // Other schemes.
         double_64_2x4_u32_u32: Table<Packed, DoubleHash, 2, 4>,
         double_32_1x4_u32_u32: Table<Packed, DoubleHash, 1, 4>,
-        double_64_2x2_u64_u64: Table<Wide<u64, u64>, DoubleHash, 2, 2>,
+        double_128_4x4_u32_u32: Table<Packed, DoubleHash, 4, 4>,
         choice_64_2x4_u32_u32: Table<Packed, TwoChoice, 2, 4>,
         choice_128_4x4_u32_u32: Table<Packed, TwoChoice, 4, 4>,
         choice_128_4x2_u64_u64: Table<Wide<u64, u64>, TwoChoice, 4, 2>,

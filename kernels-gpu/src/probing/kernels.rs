@@ -77,7 +77,7 @@ fn key<O, K: Word, V: Word>(operation: O, keys: GlobalSlice<K>, index: usize, pe
 }
 
 /// Inserts or replaces.
-#[kernel]
+#[kernel(registers = M::REGISTERS)]
 pub fn insert<M: Config>(
     map: MapView<M>,
     keys: GlobalSlice<M::Key>,
@@ -88,7 +88,7 @@ pub fn insert<M: Config>(
 }
 
 /// Inserts where the key is not there.
-#[kernel]
+#[kernel(registers = M::REGISTERS)]
 pub fn insert_new<M: Config>(
     map: MapView<M>,
     keys: GlobalSlice<M::Key>,
@@ -121,7 +121,7 @@ pub fn contains_key<M: Config>(
 }
 
 /// Removes.
-#[kernel]
+#[kernel(registers = M::REGISTERS)]
 pub fn remove<M: Config>(
     map: MapView<M>,
     keys: GlobalSlice<M::Key>,
@@ -133,7 +133,7 @@ pub fn remove<M: Config>(
 
 /// One operation for all: `code` says which (see [`Coded`]). Values are read as arguments; `results` takes the values that were
 /// there before, or the argument where the key was new.
-#[kernel]
+#[kernel(registers = M::REGISTERS)]
 pub fn apply<M: Config>(
     map: MapView<M>,
     code: u32,
@@ -147,7 +147,7 @@ pub fn apply<M: Config>(
 }
 
 /// An operation of its own for every element.
-#[kernel]
+#[kernel(registers = M::REGISTERS)]
 pub fn mixed<M: Config>(
     map: MapView<M>,
     codes: GlobalSlice<u8>,
@@ -196,7 +196,7 @@ fn reserve(warp: Tile<32>, counter: Global<u64>, many: u32) -> u64 {
 }
 
 /// Inserts the pairs of one table into another, and counts those that found no room in `refused`. Runs alone.
-#[kernel]
+#[kernel(registers = M::REGISTERS)]
 pub fn rehash<M: Config>(from: MapView<M>, into: MapView<M>, refused: GlobalSlice<u64>) {
     let mut tally = Tally::default();
     for_each(from.slot_count(), |position, exists| {

@@ -163,7 +163,7 @@ fn compile(context: &Context, launch: LaunchName, text: &str) -> Result<sys::CUm
     let image = CString::new(text)
         .map_err(|_| refused(launch, "the text holds a zero byte".to_owned(), String::new()))?;
     let mut logs = Logs { errors: vec![0; LOG], information: vec![0; LOG] };
-    let (module, code) = load_data(&image, &mut logs);
+    let (module, code) = load_data(&image, launch.kernel.registers, &mut logs);
     let (errors, information) = (Logs::text(&logs.errors), Logs::text(&logs.information));
     let ms = start.elapsed().as_secs_f64() * 1e3;
     tracing::debug!(kernel = launch.symbol(), ms, code, information, "compiled");
@@ -179,18 +179,19 @@ fn refused(launch: LaunchName, cause: String, log: String) -> Error {
 }
 
 /// Calls the driver's compiler. It takes small values of options in place of pointers.
-fn load_data(image: &CStr, logs: &mut Logs) -> (sys::CUmodule, Code) {
+fn load_data(image: &CStr, registers: Option<u32>, logs: &mut Logs) -> (sys::CUmodule, Code) {
     use sys::CUjit_option::{
         CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, CU_JIT_INFO_LOG_BUFFER,
-        CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, CU_JIT_LOG_VERBOSE,
+        CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, CU_JIT_LOG_VERBOSE, CU_JIT_MAX_REGISTERS,
     };
     let size = std::ptr::without_provenance_mut(LOG);
-    let mut options: [(sys::CUjit_option, *mut c_void); 5] = [
+    let mut options: [(sys::CUjit_option, *mut c_void); 6] = [
         (CU_JIT_ERROR_LOG_BUFFER, logs.errors.as_mut_ptr().cast()),
         (CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, size),
         (CU_JIT_INFO_LOG_BUFFER, logs.information.as_mut_ptr().cast()),
         (CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, size),
         (CU_JIT_LOG_VERBOSE, std::ptr::without_provenance_mut(1)),
+        (CU_JIT_MAX_REGISTERS, std::ptr::without_provenance_mut(registers.unwrap_or(255) as usize)),
     ];
     let mut names = options.map(|(name, _)| name);
     let mut values = options.each_mut().map(|(_, value)| *value);

@@ -125,9 +125,9 @@ pub fn variants<K: Key, V: Value>() -> Vec<&'static str> {
 
 fn default_variant<K: Key, V: Value>(wide_swap: bool) -> String {
     let scheme = match (K::BITS, V::BITS, wide_swap) {
-        (32, 32, _) => "hinted8_64_2x4",
-        (_, _, true) => "hinted8_64_2x2",
-        (_, _, false) => "published8_64_2x2",
+        (32, 32, _) => "hinted16_64_2x4",
+        (_, _, true) => "double_64_2x2",
+        (_, _, false) => "published_64_2x2",
     };
     format!("{scheme}_u{}_u{}", K::BITS, V::BITS)
 }

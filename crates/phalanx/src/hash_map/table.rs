@@ -4,8 +4,8 @@ use crate::{Error, Result};
 use gpu::{Buffer, Device};
 use phalanx_kernels::probing::{ANNEX, STRIPE_WORDS, STRIPES, Scalar};
 
-/// The most buckets: places are 32-bit words, and one bit says that a walk ends.
-const MOST_BUCKETS: usize = (1 << 31) - 64;
+/// The most buckets: places are 30-bit numbers.
+const MOST_BUCKETS: usize = (1 << 30) - 64;
 
 /// Plain pointers to a table, as views take them.
 #[derive(Clone, Copy, Debug)]

@@ -55,6 +55,9 @@ pub enum Pass {
     Failed,
 }
 
+/// Who waits in vain, for what, and whose doing it is.
+type Blamed<'a> = (&'a Lane, FailureKind, Option<Party>);
+
 /// A block in execution. It is boxed, and lanes point to it.
 pub struct Block {
     pub launch: usize,
@@ -232,16 +235,20 @@ impl Block {
     #[cold]
     fn lane_left(&self, lane: &Lane) {
         let warp = lane.warp();
-        let expected = lanes_of(warp.open.get()).any(|slot| warp.groups[slot].get().mask & lane.bit() != 0);
+        let mut open = lanes_of(warp.open.get());
+        let expected = open.find(|&slot| warp.groups[slot].get().mask & lane.bit() != 0);
         if !self.worker().detect().collectives {
-            if expected {
+            if expected.is_some() {
                 complete_without(lane, Location::caller());
             }
             if self.arrived.get() > 0 && self.arrived.get() + self.ended.get() == self.threads {
                 self.release(None);
             }
-        } else if expected || self.arrived.get() > 0 {
-            self.worker().run.fail(self.deadlock());
+            return;
+        }
+        let blamed = expected.map(|slot| self.stuck_group(warp, slot)).or_else(|| self.stuck_barrier());
+        if let Some(blamed) = blamed {
+            self.worker().run.fail(self.blame(blamed));
             loop {
                 lane.suspend();
             }
@@ -250,29 +257,38 @@ impl Block {
 
     /// Why no lane of the block will ever get further.
     pub fn deadlock(&self) -> Failure {
-        let blamed = self.stuck_collective().or_else(|| self.stuck_barrier());
-        let (lane, kind, other) = blamed.unwrap_or((&self.lanes()[0], FailureKind::Hang { steps: 0 }, None));
-        let kind = if self.worker().detect().collectives { kind } else { FailureKind::Hang { steps: 0 } };
-        lane.failure(kind, lane.place.get().site(), other)
+        let stuck = self.warps.iter().find(|warp| warp.open.get() != 0);
+        let group = stuck.map(|warp| self.stuck_group(warp, warp.open.get().trailing_zeros() as usize));
+        let blamed = group.or_else(|| self.stuck_barrier()).filter(|_| self.worker().detect().collectives);
+        let waits = |lane: &&Lane| lane.place.get().site().is_some();
+        let hung = || self.lanes().iter().find(waits).unwrap_or(self.lane(0));
+        self.blame(
+            blamed.unwrap_or_else(|| (hung(), FailureKind::Hang { steps: self.worker().steps() }, None)),
+        )
     }
 
-    fn stuck_collective(&self) -> Option<(&Lane, FailureKind, Option<Party>)> {
-        let warp = self.warps.iter().find(|warp| warp.open.get() != 0)?;
-        let group = warp.groups[warp.open.get().trailing_zeros() as usize].get();
-        let missing = group.mask & !group.arrived;
+    fn blame(&self, (lane, kind, other): Blamed<'_>) -> Failure {
+        lane.failure(kind, lane.place.get().site().map(Into::into), other)
+    }
+
+    /// A group, of which some lanes will not come.
+    fn stuck_group(&self, warp: &Warp, slot: usize) -> Blamed<'_> {
+        let group = warp.groups[slot].get();
+        let missing = group.mask & !group.arrived & !warp.ready.get();
         let lane = self.lane(warp.first_thread + group.arrived.trailing_zeros());
         let other = lanes_of(missing).find_map(|missing| self.party_in(warp, missing as u32));
         let missing = self.absent(warp, missing);
-        Some((
-            lane,
-            FailureKind::MissingLane { collective: group.kind.name(), mask: group.mask, missing },
-            other,
-        ))
+        (lane, FailureKind::MissingLane { collective: group.kind.name(), mask: group.mask, missing }, other)
     }
 
-    fn stuck_barrier(&self) -> Option<(&Lane, FailureKind, Option<Party>)> {
-        let lane = self.lanes().iter().find(|lane| matches!(lane.place.get(), Place::Barrier(_)))?;
-        let missing = self.absent_where(|lane| lane.warp().at_barrier.get() & lane.bit() == 0);
+    /// The barrier, if anybody waits there.
+    fn stuck_barrier(&self) -> Option<Blamed<'_>> {
+        let lane = self
+            .lanes()
+            .iter()
+            .find(|lane| matches!(lane.place.get(), Place::Barrier(_)) && !lane.is_ready())?;
+        let missing =
+            self.absent_where(|lane| lane.warp().at_barrier.get() & lane.bit() == 0 && !lane.is_ready());
         Some((lane, FailureKind::BarrierMismatch { missing }, None))
     }
 
@@ -289,7 +305,7 @@ impl Block {
     pub fn party_in(&self, warp: &Warp, lane: u32) -> Option<Party> {
         let lane = self.lane(warp.first_thread + lane);
         match lane.place.get() {
-            _ if warp.ready.get() & lane.bit() != 0 => None,
+            _ if lane.is_ready() => None,
             Place::Collective(kind, site) => Some(lane.party(&format!("wait at {}", kind.name()), site)),
             Place::Barrier(site) => Some(lane.party("wait at the barrier of the block", site)),
             Place::Ready | Place::Ended => None,
@@ -300,7 +316,7 @@ impl Block {
 fn absent(lane: &Lane) -> Absent {
     let whereabouts = match lane.place.get() {
         Place::Ended => Whereabouts::Ended,
-        _ if lane.warp().ready.get() & lane.bit() != 0 => Whereabouts::Running,
+        _ if lane.is_ready() => Whereabouts::Running,
         Place::Collective(kind, site) => Whereabouts::Waiting { at: kind.name(), location: site.into() },
         Place::Barrier(site) => {
             Whereabouts::Waiting { at: "the barrier of the block", location: site.into() }

@@ -1,8 +1,8 @@
 //! What the collectives of a warp compute, in the words of the PTX ISA, and how lanes meet for one.
 //!
-//! A collective is a rendezvous: each lane leaves its operand, and the last of the mask to come computes the results of
-//! all, makes the others ready and goes on itself without giving way. Lanes pair up when they name the same
-//! instruction and the same mask, wherever these stand in the source, as PTX has it.
+//! A collective is a rendezvous: each lane leaves its operand, and the last of the mask to come computes the
+//! results of all, makes the others ready and goes on itself without giving way. Lanes pair up when they name
+//! the same instruction and the same mask, wherever these stand in the source, as PTX has it.
 use super::block::Warp;
 use super::failure::{Absent, FailureKind, Whereabouts};
 use super::lane::{Lane, Place, Site};

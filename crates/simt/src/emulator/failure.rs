@@ -2,6 +2,7 @@
 use super::explore::{Schedule, Trace};
 use super::lane::Site;
 use std::fmt;
+use std::ops::Deref;
 
 /// A line of kernel source.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -168,7 +169,7 @@ pub enum FailureKind {
     /// Nobody gets any further.
     #[error("hang: no end after {steps} steps")]
     Hang {
-        /// Steps until it was given up (see [`Options::step_limit`](super::Options::step_limit)).
+        /// Steps until it was given up (see `Options::step_limit`).
         steps: u64,
     },
     /// An address that is no multiple of the bytes accessed.
@@ -209,8 +210,29 @@ fn near(nearest: &Option<Nearest>) -> String {
 }
 
 /// A launch that failed: what, where in the kernel's source, whose doing, and how to see it again.
+///
+/// It dereferences to [`FailureDetails`]: `failure.kind`, `failure.location` and so on.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub struct Failure {
+#[error("{0}")]
+pub struct Failure(Box<FailureDetails>);
+
+impl From<FailureDetails> for Failure {
+    fn from(details: FailureDetails) -> Self {
+        Self(Box::new(details))
+    }
+}
+
+impl Deref for Failure {
+    type Target = FailureDetails;
+
+    fn deref(&self) -> &FailureDetails {
+        &self.0
+    }
+}
+
+/// The fields of a [`Failure`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FailureDetails {
     /// What went wrong.
     pub kind: FailureKind,
     /// The kernel's name in PTX.
@@ -229,7 +251,10 @@ pub struct Failure {
     pub trace: Option<Trace>,
 }
 
-impl fmt::Display for Failure {
+/// A trace of so many characters is still shown.
+const SHORT_TRACE: usize = 400;
+
+impl fmt::Display for FailureDetails {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "kernel {}, block {}, thread {}", self.kernel, self.block, self.thread)?;
         if let Some(location) = &self.location {
@@ -239,12 +264,15 @@ impl fmt::Display for Failure {
         if let Some(other) = &self.other {
             write!(f, "; against {other}")?;
         }
-        if let Some(schedule) = &self.schedule {
-            write!(f, "; replay with the schedule `{schedule}`")?;
+        match &self.schedule {
+            Some(Schedule::Replay(_)) | None => {}
+            Some(schedule) => write!(f, "; replay with the schedule `{schedule}`")?,
         }
         match self.trace.as_ref().map(Trace::to_string) {
-            Some(trace) if trace.len() <= 400 => write!(f, " or the trace `{trace}`"),
-            Some(_) => f.write_str(" or the trace in this failure's field `trace`"),
+            Some(trace) if trace.len() <= SHORT_TRACE => {
+                write!(f, "; replay with the schedule `replay:{trace}`")
+            }
+            Some(_) => f.write_str("; replay with the trace in the field `trace`"),
             None => Ok(()),
         }
     }

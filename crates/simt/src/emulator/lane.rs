@@ -2,7 +2,7 @@
 use super::block::{Block, Warp};
 use super::collective::Kind;
 use super::explore::Explorer;
-use super::failure::{Failure, FailureKind, Party};
+use super::failure::{Failure, FailureDetails, FailureKind, Party, SourceLine};
 use super::worker::Worker;
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
@@ -129,6 +129,10 @@ impl Lane {
         1 << self.lane
     }
 
+    pub fn is_ready(&self) -> bool {
+        self.warp().ready.get() & self.bit() != 0
+    }
+
     /// Lets the lane run until it waits, yields or ends. A panic of the kernel passes through.
     pub fn resume(&self) {
         CURRENT.set(self);
@@ -143,7 +147,7 @@ impl Lane {
 
     fn start(&self) -> Fiber {
         let lane: *const Self = self;
-        Coroutine::with_stack(self.worker().take_stack(), move |yielder, ()| {
+        Coroutine::with_stack(self.worker().stacks.take(), move |yielder, ()| {
             // SAFETY: the lane outlives its coroutine: it owns it, and its block does not move it.
             let lane = unsafe { &*lane };
             lane.yielder.set(yielder);
@@ -155,7 +159,7 @@ impl Lane {
     fn give_back_stack(&self) {
         // SAFETY: as in `resume`.
         if let Some(fiber) = unsafe { (*self.fiber.get()).take() } {
-            self.worker().return_stack(fiber.into_stack());
+            self.worker().stacks.put(fiber.into_stack());
         }
     }
 
@@ -221,30 +225,21 @@ impl Lane {
     /// Ends the launch for what `culprit` did.
     #[cold]
     pub fn fail_as(&self, culprit: &Self, kind: FailureKind, site: Site, other: Option<Party>) -> ! {
-        self.worker().run.fail(culprit.failure(kind, Some(site), other));
+        self.worker().run.fail(culprit.failure(kind, Some(site.into()), other));
         loop {
             self.suspend();
         }
     }
 
     /// A failure of this lane, which is not yet reported.
-    pub fn failure(&self, kind: FailureKind, site: Option<Site>, other: Option<Party>) -> Failure {
+    pub fn failure(&self, kind: FailureKind, location: Option<SourceLine>, other: Option<Party>) -> Failure {
         let (schedule, trace) = match self.explorer() {
             Some(explorer) => (Some(explorer.schedule()), Some(explorer.trace())),
             None => (None, None),
         };
         let kernel = self.block().kernel_name().to_owned();
-        let location = site.map(Into::into);
-        Failure {
-            kind,
-            kernel,
-            location,
-            block: self.block_index,
-            thread: self.thread,
-            other,
-            schedule,
-            trace,
-        }
+        let (block, thread) = (self.block_index, self.thread);
+        FailureDetails { kind, kernel, location, block, thread, other, schedule, trace }.into()
     }
 
     /// This lane as the other party of a failure.
@@ -261,10 +256,10 @@ impl Lane {
 impl Drop for Lane {
     fn drop(&mut self) {
         if let Some(mut fiber) = self.fiber.get_mut().take() {
-            // SAFETY: what is on the stack is the kernel's locals, which a GPU does not drop either when a launch fails, and
-            // frames of this crate, which hold nothing across a suspension.
+            // SAFETY: what is on the stack is the kernel's locals, which a GPU does not drop either when a
+            // launch fails, and frames of this crate, which hold nothing across a suspension.
             unsafe { fiber.force_reset() };
-            self.worker().return_stack(fiber.into_stack());
+            self.worker().stacks.put(fiber.into_stack());
         }
     }
 }

@@ -2,14 +2,20 @@
 use super::failure::Failure;
 use super::machine::World;
 use super::options::Mode;
+use super::worker::Worker;
 use crate::{Grid, Kernel};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
-/// Lanes that have a stack at one time. Each stack takes two of the mappings that a process may have (65 530 on Linux).
+/// Lanes that have a stack at one time. Each stack takes two of the mappings that a process may have (65 530 on
+/// Linux).
 pub const RESIDENT_LANES: u32 = 1 << 14;
 const RESIDENT_BLOCKS_PER_WORKER: u32 = 64;
+/// A launch gets one more thread each time that it has lasted so long.
+const THREAD_PAYS_AFTER: Duration = Duration::from_micros(100);
 
 /// How many blocks a worker keeps in execution at one time.
 pub fn resident_per_worker(workers: u32, threads: u32) -> u32 {
@@ -54,6 +60,8 @@ pub struct Run {
     active: AtomicU32,
     quiet: AtomicU32,
     steps: AtomicU64,
+    started: Instant,
+    helpers: Mutex<Vec<JoinHandle<()>>>,
     failed: AtomicBool,
     failure: Mutex<Option<Failure>>,
 }
@@ -75,9 +83,11 @@ impl Run {
             order,
             next: AtomicU64::new(0),
             workers,
-            active: AtomicU32::new(workers),
+            active: AtomicU32::new(0),
             quiet: AtomicU32::new(0),
             steps: AtomicU64::new(0),
+            started: Instant::now(),
+            helpers: Mutex::default(),
             failed: AtomicBool::new(false),
             failure: Mutex::new(None),
         }
@@ -114,7 +124,7 @@ impl Run {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// A worker got nowhere for long, or does again.
+    /// A worker gets nowhere for long (or does again).
     pub fn set_quiet(&self, quiet: bool) {
         if quiet {
             self.quiet.fetch_add(1, Ordering::Relaxed);
@@ -125,6 +135,36 @@ impl Run {
 
     pub fn all_quiet(&self) -> bool {
         self.quiet.load(Ordering::Relaxed) >= self.active.load(Ordering::Relaxed)
+    }
+
+    /// Whether one more worker would find a block to take, and the launch has lasted long enough for a thread to pay.
+    pub fn wants_worker(&self) -> bool {
+        let active = self.active.load(Ordering::Relaxed);
+        let blocks =
+            self.order.as_ref().map_or(u64::from(self.launches[0].grid.blocks), |order| order.len() as u64);
+        active < self.workers
+            && self.next.load(Ordering::Relaxed) < blocks
+            && self.started.elapsed() >= THREAD_PAYS_AFTER * active
+    }
+
+    /// Executes blocks on one more thread, unless there are enough.
+    pub fn add_worker(self: &Arc<Self>) {
+        let more = |active| (active < self.workers).then_some(active + 1);
+        if self.active.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok() {
+            let run = self.clone();
+            let helper = std::thread::spawn(move || Worker::new(run, None).execute());
+            self.helpers.lock().unwrap_or_else(PoisonError::into_inner).push(helper);
+        }
+    }
+
+    /// Executes blocks on this thread, until all of them have been executed.
+    pub fn execute(self: &Arc<Self>) {
+        self.active.fetch_add(1, Ordering::Relaxed);
+        Worker::new(self.clone(), None).execute();
+        let next = || self.helpers.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        while let Some(helper) = next() {
+            helper.join().unwrap_or_else(|payload| std::panic::resume_unwind(payload));
+        }
     }
 
     pub fn worker_left(&self, quiet: bool) {

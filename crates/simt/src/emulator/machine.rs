@@ -1,21 +1,20 @@
 //! The emulated device: its memory, its launches.
 use super::explore::{self, Explorer, Trace};
-use super::failure::{Failure, FailureKind};
+use super::failure::{Failure, FailureDetails, FailureKind};
 use super::launch::{Launch, Run};
 use super::memory::registry::Registry;
 use super::options::{Mode, Options};
 use super::panics;
 use super::worker::Worker;
 use crate::{Grid, Kernel};
-use corosensei::stack::DefaultStack;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// An emulated device: memory, and a way to run kernels on it. Clones are the same device.
 ///
 /// # Concurrency
-/// Several threads may allocate and launch at a time. In exploring mode launches from several threads wait for each other;
-/// kernels that are to run side by side go into one [`Emulator::launch_all`].
+/// Several threads may allocate and launch at a time. In exploring mode launches from several threads wait for
+/// each other; kernels that are to run side by side go into one [`Emulator::launch_all`].
 #[derive(Clone)]
 pub struct Emulator {
     world: Arc<World>,
@@ -31,25 +30,10 @@ impl std::fmt::Debug for Emulator {
 pub struct World {
     pub options: Options,
     pub registry: Registry,
-    pub stacks: StackPool,
     /// The device-wide clock: every read ticks.
     pub clock: AtomicU64,
     /// The launches explored so far. Its lock is held by the one that runs.
     explored: Mutex<Vec<explore::Choices>>,
-}
-
-/// Stacks between two launches.
-#[derive(Default)]
-pub struct StackPool(Mutex<Vec<DefaultStack>>);
-
-impl StackPool {
-    pub fn take(&self) -> Vec<DefaultStack> {
-        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    pub fn put(&self, stacks: Vec<DefaultStack>) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend(stacks);
-    }
 }
 
 /// What a launch that succeeded has to say.
@@ -66,12 +50,10 @@ impl Emulator {
     pub fn new(options: Options) -> Self {
         panics::install_hook();
         let registry = Registry::new(&options);
-        let stacks = StackPool::default();
         Self {
             world: Arc::new(World {
                 options,
                 registry,
-                stacks,
                 clock: AtomicU64::new(0),
                 explored: Mutex::default(),
             }),
@@ -83,14 +65,15 @@ impl Emulator {
         &self.world.options
     }
 
-    /// Memory of the device: `bytes` bytes at a multiple of `align` (a power of two; at least 16 is given). Null where the
-    /// host has no more. Its contents are arbitrary, and reading them before they are written can be detected.
+    /// Memory of the device: `bytes` bytes at a multiple of `align` (a power of two; at least 16 is given).
+    /// Null where the host has no more. Its contents are arbitrary, and reading them before they are written
+    /// can be detected.
     pub fn allocate(&self, bytes: usize, align: usize) -> *mut u8 {
         self.world.registry.allocate(bytes, align)
     }
 
-    /// Gives memory back. Later accesses of kernels are reported as use after free, until the address is given out again.
-    /// A pointer that [`Emulator::allocate`] never gave is ignored.
+    /// Gives memory back. Later accesses of kernels are reported as use after free, until the address is given
+    /// out again. A pointer that [`Emulator::allocate`] never gave is ignored.
     ///
     /// # Safety
     /// - The host does not access the memory any more.
@@ -152,13 +135,7 @@ impl Emulator {
 
     fn run_fast(&self, launches: Vec<Launch>) -> Result<Report, Failure> {
         let run = Arc::new(Run::new(self.world.clone(), launches));
-        std::thread::scope(|scope| {
-            for _ in 1..run.workers() {
-                let run = run.clone();
-                scope.spawn(|| Worker::new(run, None).execute());
-            }
-            Worker::new(run.clone(), None).execute();
-        });
+        run.execute();
         run.take_failure().map_or(Ok(Report { steps: run.steps(), trace: None }), Err)
     }
 
@@ -185,7 +162,7 @@ fn check(launch: &Launch) -> Result<(), Failure> {
     if grid.blocks > 0 && (1..=1024).contains(&grid.threads) {
         return Ok(());
     }
-    Err(Failure {
+    Err(Failure::from(FailureDetails {
         kind: FailureKind::InvalidGrid { grid },
         kernel: launch.name.clone(),
         location: None,
@@ -194,5 +171,5 @@ fn check(launch: &Launch) -> Result<(), Failure> {
         other: None,
         schedule: None,
         trace: None,
-    })
+    }))
 }

@@ -1,6 +1,20 @@
-//! The emulator: the back end that runs kernels on the host.
+//! The emulator: the back end that runs kernels on the host. Its user's page is [`public`].
 //!
-//! This file is the seam: the functions that both back ends provide. The execution model is described in `public`.
+//! This file is the seam: the functions that both back ends provide. Behind it:
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | `machine`, `options`, `failure` | the device, its options, what a launch fails with |
+//! | `launch`, `worker` | launches as data; threads of the host, and how blocks and lanes take turns in fast mode |
+//! | `block`, `lane`, `stacks`, `panics` | blocks, warps and barriers; coroutines |
+//! | `collective` | how lanes meet, and what collectives compute |
+//! | `memory/` | live buffers, checks, and the one place where memory is accessed |
+//! | `explore/` | the exploring mode: decisions, schedules, traces |
+//! | `detect/` | what is ordered before what, races, stale values |
+//!
+//! An access to memory goes: step (another lane may go first), check (aligned, live, written), in exploring
+//! mode the detectors, then the atomic of the host. Collectives and barriers go: step, arrive, and complete or
+//! wait.
 mod block;
 mod collective;
 mod detect;
@@ -13,6 +27,7 @@ mod memory;
 mod options;
 mod panics;
 pub mod public;
+mod stacks;
 mod worker;
 
 use crate::{Order, Scope, Word};
@@ -163,7 +178,7 @@ pub unsafe fn load<T: Word>(pointer: *const T, order: Order, scope: Scope) -> T 
 #[track_caller]
 pub unsafe fn load_vec<T: Word, const N: usize>(pointer: *const T, order: Order, scope: Scope) -> [T; N] {
     let first = access(pointer, order, scope);
-    if first.address % (N * first.bytes) != 0 {
+    if !first.address.is_multiple_of(N * first.bytes) {
         let kind = FailureKind::Misaligned { address: first.address, bytes: N * first.bytes };
         Lane::current().fail(kind, first.site, None);
     }

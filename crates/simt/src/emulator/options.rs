@@ -12,8 +12,9 @@ pub struct Options {
     pub stale_l1: bool,
     /// What is watched for.
     pub detect: Detect,
-    /// After how many steps a launch is called hung. Exploring: steps of the launch. Fast: steps that a worker's lanes
-    /// wait in a row (a spin hint is one, 1024 accesses without a hint are eight), while no worker writes or ends a lane.
+    /// After how many steps a launch is called hung. Exploring: steps of the launch. Fast: steps that a
+    /// worker's lanes wait in a row (a spin hint is one, 1024 accesses without a hint are eight), while no
+    /// worker writes or ends a lane.
     pub step_limit: u64,
     /// Bytes of stack for each thread of a block. An overflow hits a guard page and ends the process.
     pub stack_bytes: usize,
@@ -62,7 +63,8 @@ pub enum Mode {
         /// Worker threads, at least 1.
         workers: usize,
     },
-    /// One thread executes all lanes, and which lane goes next is decided before every access to memory, collective, barrier and fence.
+    /// One thread executes all lanes, and which lane goes next is decided before every access to memory,
+    /// collective, barrier and fence.
     Explore(Schedule),
 }
 
@@ -73,8 +75,8 @@ pub struct Detect {
     pub bounds: bool,
     /// Accesses to a buffer that was freed.
     pub use_after_free: bool,
-    /// Lanes that are missing from a collective or a barrier because they ended or wait elsewhere. When off, lanes that ended are
-    /// not waited for (what PTX says of the instructions), and a deadlock is a hang.
+    /// Lanes that are missing from a collective or a barrier because they ended or wait elsewhere. When off,
+    /// lanes that ended are not waited for (what PTX says of the instructions), and a deadlock is a hang.
     pub collectives: bool,
     /// Reads of memory that nobody wrote. Costs an eighth of each buffer's size, and half of the speed in fast mode.
     pub uninitialized: bool,

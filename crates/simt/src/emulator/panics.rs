@@ -10,7 +10,8 @@ thread_local! {
     static PLACE: RefCell<Option<SourceLine>> = const { RefCell::new(None) };
 }
 
-/// Makes the process's panic hook note the place of panics in lanes instead of printing them. Other panics are passed on.
+/// Makes the process's panic hook note the place of panics in lanes instead of printing them. Other panics are
+/// passed on.
 pub fn install_hook() {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {
@@ -33,8 +34,6 @@ pub fn install_hook() {
 pub fn report(lane: &Lane, payload: &(dyn Any + Send)) {
     let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
     let text = text.or_else(|| payload.downcast_ref::<String>().cloned());
-    let mut failure =
-        lane.failure(FailureKind::Panic(text.unwrap_or_else(|| "no message".to_owned())), None, None);
-    failure.location = PLACE.take();
-    lane.worker().run.fail(failure);
+    let kind = FailureKind::Panic(text.unwrap_or_else(|| "no message".to_owned()));
+    lane.worker().run.fail(lane.failure(kind, PLACE.take(), None));
 }

@@ -1,8 +1,9 @@
 //! A thread of the host that executes blocks, and the rules by which lanes and blocks take turns in fast mode.
 //!
-//! A warp's turn lasts until all its lanes wait, rest or have ended. A lane rests when it says that it spins, or when the
-//! turn has used up its steps. A block whose lanes all rest makes room for the worker's next resident block; when all of these
-//! have rested several times, the worker starts one more block, up to a bound.
+//! A warp's turn lasts until all its lanes wait, rest or have ended. A lane rests when it says that it spins,
+//! or when the turn has used up its steps. A block whose lanes all rest makes room for the worker's next
+//! resident block; when all of these have rested several times, the worker starts one more block, up to a
+//! bound.
 use super::block::{Block, Pass};
 use super::explore::Explorer;
 use super::failure::FailureKind;
@@ -11,8 +12,8 @@ use super::launch::{Run, resident_per_worker};
 use super::memory::access::RangeCache;
 use super::options::Detect;
 use super::panics;
-use corosensei::stack::DefaultStack;
-use std::cell::{Cell, RefCell};
+use super::stacks::Stacks;
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -28,7 +29,7 @@ pub struct Worker {
     pub run: Arc<Run>,
     pub ranges: RangeCache,
     detect: Detect,
-    stacks: RefCell<Vec<DefaultStack>>,
+    pub stacks: Stacks,
     explorer: Option<Explorer>,
     fuel: Cell<u32>,
     steps: Cell<u64>,
@@ -40,7 +41,7 @@ impl Worker {
     pub fn new(run: Arc<Run>, explorer: Option<Explorer>) -> Self {
         let detect = run.world.options.detect;
         let ranges = RangeCache::new(detect);
-        let stacks = RefCell::new(run.world.stacks.take());
+        let stacks = Stacks::new(run.world.options.stack_bytes);
         Self {
             run,
             ranges,
@@ -84,6 +85,9 @@ impl Worker {
     pub fn end_turn(&self) {
         self.steps.set(self.steps.get() + u64::from(TURN - self.fuel.get()));
         self.fuel.set(TURN);
+        if self.run.wants_worker() {
+            self.run.add_worker();
+        }
     }
 
     /// A lane wrote, or ended: the launch is not hung.
@@ -95,18 +99,6 @@ impl Worker {
     /// A lane waited for others.
     pub fn waited(&self, steps: u64) {
         self.waited.set(self.waited.get() + steps);
-    }
-
-    pub fn take_stack(&self) -> DefaultStack {
-        self.stacks.borrow_mut().pop().unwrap_or_else(|| {
-            let bytes = self.run.world.options.stack_bytes;
-            DefaultStack::new(bytes)
-                .unwrap_or_else(|error| panic!("no memory for a stack of {bytes} bytes: {error}"))
-        })
-    }
-
-    pub fn return_stack(&self, stack: DefaultStack) {
-        self.stacks.borrow_mut().push(stack);
     }
 
     /// Fast mode: executes blocks until none is left or the launch has failed.
@@ -129,6 +121,7 @@ impl Worker {
         }
     }
 
+    #[allow(clippy::vec_box)] // lanes point to their block, which must not move
     fn take_turns(&self, resident: &mut Vec<Box<Block>>) {
         let (mut at, mut rests) = (0, 0);
         loop {
@@ -171,15 +164,13 @@ impl Worker {
     }
 }
 
-impl Drop for Worker {
-    fn drop(&mut self) {
-        self.run.world.stacks.put(self.stacks.take());
-    }
-}
-
 /// Nobody gets further: blames a lane that has not ended.
 pub fn hang(lanes: &[Lane], steps: u64) -> super::failure::Failure {
     let waits = |lane: &&Lane| !matches!(lane.place.get(), lane::Place::Ended);
     let lane = lanes.iter().find(waits).unwrap_or(&lanes[0]);
-    lane.failure(FailureKind::Hang { steps }, lane.place.get().site().or(lane.passed.get()), None)
+    lane.failure(
+        FailureKind::Hang { steps },
+        lane.place.get().site().or(lane.passed.get()).map(Into::into),
+        None,
+    )
 }

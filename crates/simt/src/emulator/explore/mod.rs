@@ -1,8 +1,9 @@
 //! The exploring mode: one thread, and a decision before everything that lanes can notice of each other.
 //!
-//! A lane calls [`Explorer::step`] before each access, collective, barrier and fence. The scheduler picks who goes next: if it is
-//! the same lane, that goes on at once; else the lane is suspended and [`execute`] resumes the other. Between two
-//! such points nothing else runs, so each access is atomic and the run depends on nothing but the choices.
+//! A lane calls [`Explorer::step`] before each access, collective, barrier and fence. The scheduler picks who
+//! goes next: if it is the same lane, that goes on at once; else the lane is suspended and [`execute`] resumes
+//! the other. Between two such points nothing else runs, so each access is atomic and the run depends on
+//! nothing but the choices.
 mod pct;
 mod random;
 mod replay;
@@ -300,8 +301,8 @@ impl Explorer {
         for (granule, bytes) in granules(access.address, access.bytes) {
             memory.orders.write(actor(lane), granule, bytes, (access.order, access.scope), update);
             if let Some(history) = &mut memory.history {
-                // SAFETY: a granule that holds a byte of a live buffer lies in the buffer's memory, which is aligned to
-                // 16 bytes and padded.
+                // SAFETY: a granule that holds a byte of a live buffer lies in the buffer's memory, which is
+                // aligned to 16 bytes and padded.
                 let value = unsafe { atomics::load(granule * 8, 8, Order::Relaxed) };
                 history.overwrite(granule, bytes, value as u64, moment);
             }

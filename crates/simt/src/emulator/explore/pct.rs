@@ -1,8 +1,10 @@
 //! Probabilistic concurrency testing: strict random priorities with a few points of change.
 //!
-//! Two deviations from the paper. The length of a run is not known beforehand, so each point of change is drawn from
-//! `1..2^e` with a random `e`: short and long runs get their share. And priorities alone would starve the lane that a spinning lane waits for: who
-//! spins drops to the lowest priority, and so does, every [`PERIOD`] steps, whoever runs.
+//! Two deviations from the paper. The length of a run is not known beforehand, so the points of change are
+//! drawn anew for each span of steps, and each span is as long as all before it: the last one, half of the run,
+//! has as many points as the paper gives to the whole. And priorities alone would starve the lane that a
+//! spinning lane waits for: who spins drops to the lowest priority, and so does, every [`PERIOD`] steps,
+//! whoever runs.
 use super::random::below;
 use super::scheduler::{Runnable, Scheduler};
 use rand_chacha::ChaCha8Rng;
@@ -10,13 +12,16 @@ use rand_chacha::rand_core::Rng;
 
 /// Steps after which the running lane drops, whatever it does.
 const PERIOD: u64 = 2048;
-/// Points of change lie before step `2^LONGEST`.
-const LONGEST: u32 = 16;
+/// Steps of the first span.
+const FIRST_SPAN: u32 = 4;
 
 /// The policy.
 pub struct Pct {
     generator: ChaCha8Rng,
+    depth: u32,
+    /// The points of change in the current span, which ends before step `end`.
     changes: Vec<u64>,
+    end: u64,
     /// By lane; lanes get theirs when they are first seen.
     priorities: Vec<Option<i64>>,
     lowest: i64,
@@ -24,9 +29,19 @@ pub struct Pct {
 }
 
 impl Pct {
-    pub fn new(mut generator: ChaCha8Rng, depth: u32) -> Self {
-        let changes = (1..depth.max(1)).map(|_| change_point(&mut generator)).collect();
-        Self { generator, changes, priorities: Vec::new(), lowest: 0, step: 0 }
+    pub fn new(generator: ChaCha8Rng, depth: u32) -> Self {
+        let depth = depth.max(1);
+        Self { generator, depth, changes: Vec::new(), end: 0, priorities: Vec::new(), lowest: 0, step: 0 }
+    }
+
+    /// Draws the points of change of the span that begins with this step.
+    fn begin_span(&mut self) {
+        let length = self.step.clamp(FIRST_SPAN.into(), u32::MAX.into()) as u32;
+        self.end = self.step + u64::from(length);
+        self.changes.clear();
+        for _ in 1..self.depth {
+            self.changes.push(self.step + u64::from(below(&mut self.generator, length)));
+        }
     }
 
     fn priority(&mut self, lane: u32) -> i64 {
@@ -44,16 +59,14 @@ impl Pct {
     }
 }
 
-fn change_point(generator: &mut ChaCha8Rng) -> u64 {
-    let exponent = 2 + below(generator, LONGEST - 1);
-    u64::from(below(generator, 1 << exponent))
-}
-
 impl Scheduler for Pct {
     fn next(&mut self, runnable: &Runnable, current: Option<u32>) -> Option<u32> {
+        if self.step == self.end {
+            self.begin_span();
+        }
         self.step += 1;
         if let Some(lane) = current
-            && (self.step.is_multiple_of(PERIOD) || self.changes.contains(&self.step))
+            && (self.step.is_multiple_of(PERIOD) || self.changes.contains(&(self.step - 1)))
         {
             self.drop_to_lowest(lane);
         }

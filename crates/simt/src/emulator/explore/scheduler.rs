@@ -8,7 +8,8 @@ use rand_chacha::rand_core::SeedableRng;
 use std::fmt;
 use std::str::FromStr;
 
-/// How an exploration decides. All of them are written as text and read back: `random:7`, `pct:7:3`, `replay:0x3,1,0`.
+/// How an exploration decides. All of them are written as text and read back: `random:7`, `pct:7:3`,
+/// `replay:0x3,1,0`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Schedule {
     /// Any lane that can run goes next, with equal chances.
@@ -16,8 +17,9 @@ pub enum Schedule {
         /// Equal seeds give equal runs.
         seed: u64,
     },
-    /// Probabilistic concurrency testing (Burckhardt et al., ASPLOS 2010): the lane of the highest priority goes on until, at a
-    /// few random steps, it drops to the lowest. Good at orders in which one lane is overtaken by many.
+    /// Probabilistic concurrency testing (Burckhardt et al., ASPLOS 2010): the lane of the highest priority
+    /// goes on until, at a few random steps, it drops to the lowest. Good at orders in which one lane is
+    /// overtaken by many.
     Pct {
         /// Equal seeds give equal runs.
         seed: u64,
@@ -77,7 +79,8 @@ fn generator(seed: u64, index: usize) -> ChaCha8Rng {
 
 /// A policy: who goes next, and which of several values.
 pub trait Scheduler {
-    /// The lane that goes next, one of `runnable` (which is not empty). Nothing when the policy does not fit the program.
+    /// The lane that goes next, one of `runnable` (which is not empty). Nothing when the policy does not fit
+    /// the program.
     fn next(&mut self, runnable: &Runnable, current: Option<u32>) -> Option<u32>;
 
     /// One of `0..options`. Nothing when the policy does not fit the program.

@@ -17,8 +17,8 @@ pub type Choices = Arc<[Choice]>;
 
 /// The choices made in the launches of a device since it was new, as data.
 ///
-/// As text: launches are separated by `/`, choices by `,`. `7` lets lane 7 make a step, `7x3` three, and `v1` takes the second of the
-/// values that a weak load might return. Lanes count through the blocks of a launch.
+/// As text: launches are separated by `/`, choices by `,`. `7` lets lane 7 make a step, `7x3` three, and `v1`
+/// takes the second of the values that a weak load might return. Lanes count through the blocks of a launch.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Trace {
     launches: Vec<Choices>,

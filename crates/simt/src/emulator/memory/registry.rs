@@ -93,7 +93,10 @@ pub struct Running<'a>(&'a Registry);
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
-        self.0.running.fetch_sub(1, Ordering::AcqRel);
+        if self.0.running.fetch_sub(1, Ordering::AcqRel) == 1 {
+            let mut tables = self.0.tables.write().unwrap_or_else(PoisonError::into_inner);
+            self.0.shrink_quarantine(&mut tables);
+        }
     }
 }
 
@@ -153,15 +156,10 @@ impl Registry {
 
     fn insert(&self, buffer: Buffer) {
         let mut tables = self.write();
-        let below: Vec<_> = tables
-            .freed
-            .range(..buffer.end())
-            .rev()
-            .map(|(&start, &bytes)| (start, bytes))
-            .take_while(|&(start, bytes)| start + bytes > buffer.start)
-            .map(|(start, _)| start)
-            .collect();
-        for start in below {
+        while let Some((&start, &bytes)) =
+            tables.freed.range(..buffer.end().max(buffer.start + 1)).next_back()
+            && start + bytes > buffer.start
+        {
             tables.freed.remove(&start);
         }
         tables.live.insert(buffer.start, Arc::new(buffer));
@@ -171,21 +169,25 @@ impl Registry {
         let mut tables = self.write();
         let Some(layout) = tables.live.get(&start).and_then(|buffer| buffer.layout) else { return };
         if let Some(buffer) = tables.live.remove(&start) {
-            tables.freed.insert(start, buffer.bytes);
+            tables.freed.insert(start, buffer.bytes.max(1));
             tables.quarantine.push_back((start, layout));
             tables.quarantined += layout.size();
         }
-        if self.running.load(Ordering::Acquire) == 0 {
-            self.shrink_quarantine(&mut tables);
-        }
+        self.shrink_quarantine(&mut tables);
     }
 
+    /// Gives the oldest of what is held back to the host, unless a launch is running. None starts while the
+    /// tables are locked.
     fn shrink_quarantine(&self, tables: &mut Tables) {
+        if self.running.load(Ordering::Acquire) > 0 {
+            return;
+        }
         let limit = if self.hoard { 4 * QUARANTINE_BYTES } else { QUARANTINE_BYTES };
         while tables.quarantined > limit || tables.quarantine.len() > QUARANTINE_BUFFERS {
             let Some((start, layout)) = tables.quarantine.pop_front() else { break };
             tables.quarantined -= layout.size();
-            // SAFETY: allocated with this layout, and freed by its owner; no launch is running that might still use it.
+            // SAFETY: allocated with this layout, and freed by its owner; no launch is running that might still
+            // use it.
             unsafe { dealloc(start as *mut u8, layout) };
         }
     }
@@ -195,7 +197,7 @@ impl Registry {
         if tables.live.get(&start).is_some_and(|buffer| buffer.layout.is_none())
             && let Some(buffer) = tables.live.remove(&start)
         {
-            tables.freed.insert(start, buffer.bytes);
+            tables.freed.insert(start, buffer.bytes.max(1));
         }
     }
 

@@ -6,7 +6,8 @@ use super::global::Access;
 use crate::{Order, Scope};
 use std::cell::{Cell, RefCell};
 
-/// A line that declares an array: its function, and where it stands. (Equal functions may become one; places never do.)
+/// A line that declares an array: its function, and where it stands. (Equal functions may become one; places
+/// never do.)
 type Key = (usize, Site);
 
 struct Array {

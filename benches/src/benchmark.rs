@@ -1,0 +1,77 @@
+//! What a structure implements to be measured.
+use crate::suite::Case;
+use anyhow::Result;
+
+/// A machine that can time work.
+pub trait Machine {
+    /// Its name.
+    fn name(&self) -> String;
+
+    /// The driver's version, or `emulator`.
+    fn driver(&self) -> String;
+
+    /// Whether its times say nothing about speed.
+    fn is_emulator(&self) -> bool;
+
+    /// Milliseconds from before `work`'s first launch to after its last one has ended, by the machine's own clock.
+    ///
+    /// # Errors
+    /// What `work` gives, and what the machine says of its launches.
+    fn time(&self, work: &mut dyn FnMut() -> Result<()>) -> Result<f64>;
+}
+
+/// A structure that can be measured: one implementation a file in [`crate::structures`].
+pub trait Structure {
+    /// The name that suites and records use.
+    fn name(&self) -> &'static str;
+
+    /// Its variants, in its own words, the default first.
+    fn variants(&self) -> Vec<String>;
+
+    /// The operations it can be timed at.
+    fn ops(&self) -> &'static [&'static str];
+
+    /// Makes inputs and the structure itself, ready for [`Benchmark::restore`].
+    ///
+    /// # Errors
+    /// A case that makes no sense for it, or that does not fit the machine.
+    fn prepare(&self, case: &Case) -> Result<Box<dyn Benchmark + '_>>;
+}
+
+/// A prepared case. Each repetition is restore, launch (timed), verify.
+pub trait Benchmark {
+    /// Brings everything into the state before the operation, and waits until it is there.
+    ///
+    /// # Errors
+    /// What the machine says.
+    fn restore(&mut self) -> Result<()>;
+
+    /// Launches the operation and nothing else. Need not wait.
+    ///
+    /// # Errors
+    /// What the machine says.
+    fn launch(&mut self) -> Result<()>;
+
+    /// Compares every result of the last launch with what it must be.
+    ///
+    /// # Errors
+    /// The first result that is wrong, in words.
+    fn verify(&mut self) -> Result<Verified>;
+
+    /// Operations a launch.
+    fn operations(&self) -> u64;
+
+    /// Bytes that the structure occupies.
+    fn table_bytes(&self) -> Option<u64> {
+        None
+    }
+}
+
+/// What a verification compared, all of it right.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Verified {
+    /// Results compared.
+    pub compared: u64,
+    /// Those that say "inserted" or "found".
+    pub succeeded: u64,
+}

@@ -1,0 +1,65 @@
+//! The suites that are built in, from `benches/suites`.
+use crate::suite::{Error, Suite};
+
+const FILES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/suites.rs"));
+
+/// The suites that run when none is named.
+pub const DEFAULT: &[&str] = &["limits", "hashmap/load-factor"];
+
+/// All suites, by name.
+///
+/// # Errors
+/// The first file that is wrong; a test keeps it from being one of ours.
+pub fn all() -> Result<Vec<Suite>, Error> {
+    FILES.iter().map(|(name, text)| Suite::parse(name, text)).collect()
+}
+
+/// The suites of these names. A family's name stands for all its suites; no name means
+/// [`DEFAULT`].
+///
+/// # Errors
+/// [`Error::Unknown`] with the names that exist.
+pub fn select(names: &[String]) -> Result<Vec<Suite>, Error> {
+    let all = all()?;
+    if names.is_empty() || names == ["default"] {
+        return Ok(all.into_iter().filter(|suite| DEFAULT.contains(&suite.name.as_str())).collect());
+    }
+    let mut selected: Vec<Suite> = Vec::new();
+    for name in names {
+        let family = format!("{name}/");
+        let mut found =
+            all.iter().filter(|suite| suite.name == *name || suite.name.starts_with(&family)).peekable();
+        if found.peek().is_none() {
+            let known = all.iter().map(|suite| suite.name.as_str()).collect::<Vec<_>>().join(", ");
+            return Err(Error::Unknown { asked: name.clone(), known });
+        }
+        let new: Vec<_> = found.filter(|suite| !selected.contains(suite)).cloned().collect();
+        selected.extend(new);
+    }
+    Ok(selected)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_built_in_suite_is_right_and_every_default_exists() {
+        let all = all().unwrap();
+        assert!(DEFAULT.iter().all(|name| all.iter().any(|suite| suite.name == *name)));
+        assert_eq!(select(&[]).unwrap().len(), DEFAULT.len());
+    }
+
+    #[test]
+    fn names_and_families_select() {
+        let names = |asked: &[&str]| -> Vec<String> {
+            let asked: Vec<_> = asked.iter().map(|name| (*name).to_owned()).collect();
+            select(&asked).unwrap().into_iter().map(|suite| suite.name).collect()
+        };
+        assert_eq!(names(&["hashmap/load-factor"]), ["hashmap/load-factor"]);
+        assert_eq!(names(&["limits", "limits"]), ["limits"]);
+        assert!(names(&["hashmap"]).len() >= 3);
+        let error = select(&["hashmap/none".to_owned()]).unwrap_err().to_string();
+        assert!(error.contains("hashmap/none") && error.contains("hashmap/load-factor"), "{error}");
+    }
+}

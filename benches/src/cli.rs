@@ -1,0 +1,237 @@
+//! The command line.
+use crate::benchmark::{Machine, Structure};
+use crate::compare::{Comparison, compare, has_regression};
+use crate::environment::Source;
+use crate::record::{self, Record};
+use crate::runner::{Observer, Session};
+use crate::suite::{Case, Selection, Suite};
+use crate::{catalog, html, table};
+use anyhow::{Context, Result};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use indicatif::{ProgressBar, ProgressStyle};
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Runs benchmark suites and reports what they say.
+#[derive(Debug, Parser)]
+#[command(version, about, args_conflicts_with_subcommands = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    run: RunArguments,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run suites (what happens without a command, too).
+    Run(RunArguments),
+    /// Show the results in files of JSON lines, as a table and, if asked, as a page.
+    Report(ReportArguments),
+    /// List the suites.
+    List,
+}
+
+/// What to run, and where the results go.
+#[derive(Debug, Args)]
+struct RunArguments {
+    /// Suites or families of suites; none means the default ones.
+    suites: Vec<String>,
+    /// Where to run.
+    #[arg(long, value_enum, default_value_t = DeviceChoice::Auto)]
+    device: DeviceChoice,
+    /// Append each record to this file, as a line of JSON.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    #[command(flatten)]
+    report: Output,
+    /// Timed repetitions, instead of the suite's.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    reps: Option<u32>,
+    /// Only the first value of every list, and at most three repetitions.
+    #[arg(long)]
+    quick: bool,
+    /// List the suites and do nothing else.
+    #[arg(long)]
+    list: bool,
+}
+
+/// What both a run and a report can write.
+#[derive(Debug, Args)]
+struct Output {
+    /// Write a page with figures to this file.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Compare with the records in this file.
+    #[arg(long, value_name = "FILE")]
+    baseline: Option<PathBuf>,
+    /// End with an error if anything is slower than the baseline.
+    #[arg(long, requires = "baseline")]
+    fail_on_regression: bool,
+}
+
+#[derive(Debug, Args)]
+struct ReportArguments {
+    /// Files of JSON lines.
+    #[arg(required = true)]
+    files: Vec<PathBuf>,
+    #[command(flatten)]
+    report: Output,
+}
+
+/// Where to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum DeviceChoice {
+    /// A CUDA device if there is one, else the emulator.
+    Auto,
+    /// A CUDA device, or an error.
+    Cuda,
+    /// The emulator.
+    Emulator,
+}
+
+/// Runs the program. A wrong result, and with `--fail-on-regression` a slower one, ends it with code 1.
+pub fn main() -> ExitCode {
+    match dispatch(Cli::parse()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn dispatch(cli: Cli) -> Result<bool> {
+    match cli.command {
+        Some(Command::Run(run)) => start(run),
+        Some(Command::Report(report)) => show(&report),
+        Some(Command::List) => list(),
+        None => start(cli.run),
+    }
+}
+
+fn list() -> Result<bool> {
+    for suite in catalog::all()? {
+        println!("{:<28} {}", suite.name, suite.title);
+    }
+    Ok(true)
+}
+
+fn start(arguments: RunArguments) -> Result<bool> {
+    if arguments.list {
+        return list();
+    }
+    let suites = catalog::select(&arguments.suites)?;
+    crate::structures::with_machine(arguments.device, |machine, structures| {
+        run(&arguments, &suites, machine, structures)
+    })
+}
+
+/// Runs the suites on a machine. Says whether all is well.
+fn run(
+    arguments: &RunArguments,
+    suites: &[Suite],
+    machine: &dyn Machine,
+    structures: &[Box<dyn Structure + '_>],
+) -> Result<bool> {
+    let selection =
+        Selection { emulator: machine.is_emulator(), quick: arguments.quick, reps: arguments.reps };
+    let session = Session { machine, structures, selection, source: Source::detect() };
+    let mut progress = Progress::new(arguments.json.as_deref())?;
+    let records = session.run(suites, &mut progress);
+    progress.bar.finish_and_clear();
+    present(&records?, suites, &arguments.report)
+}
+
+/// A progress bar that also writes the records as they come.
+struct Progress {
+    bar: ProgressBar,
+    json: Option<File>,
+}
+
+impl Progress {
+    fn new(json: Option<&Path>) -> Result<Self> {
+        let json = json.map(|path| {
+            let file = File::options().create(true).append(true).open(path);
+            file.with_context(|| format!("cannot write {}", path.display()))
+        });
+        let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {elapsed} {msg}")?;
+        Ok(Self { bar: ProgressBar::new(0).with_style(style), json: json.transpose()? })
+    }
+}
+
+impl Observer for Progress {
+    fn begin(&mut self, index: usize, of: usize, case: &Case) {
+        self.bar.set_length(of as u64);
+        self.bar.set_position(index as u64);
+        self.bar.set_message(format!("{} {} {}", case.suite, case.variant, case.op));
+    }
+
+    fn end(&mut self, record: &Record) -> Result<()> {
+        if let Some(file) = &mut self.json {
+            writeln!(file, "{}", serde_json::to_string(record)?).context("cannot write the record")?;
+        }
+        Ok(())
+    }
+}
+
+fn show(arguments: &ReportArguments) -> Result<bool> {
+    let mut records = Vec::new();
+    for file in &arguments.files {
+        records.extend(record::read(file)?);
+    }
+    present(&records, &catalog::all()?, &arguments.report)
+}
+
+/// Prints the table, compares with the baseline, writes the page. Says whether all is well.
+fn present(records: &[Record], suites: &[Suite], output: &Output) -> Result<bool> {
+    println!("{}", table::results(records));
+    let comparisons = match &output.baseline {
+        Some(path) => compare(&record::read(path)?, records),
+        None => Vec::<Comparison>::new(),
+    };
+    if !comparisons.is_empty() {
+        println!("{}", table::comparisons(&comparisons));
+    }
+    if let Some(path) = &output.html {
+        let page = html::page(records, suites, &comparisons)?;
+        std::fs::write(path, page).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    let wrong = records.iter().filter(|record| !record.verified).count();
+    if wrong > 0 {
+        eprintln!("error: {wrong} of {} records have wrong results", records.len());
+    }
+    Ok(wrong == 0 && !(output.fail_on_regression && has_regression(&comparisons)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> Result<Cli, clap::Error> {
+        Cli::try_parse_from(std::iter::once("phalanx-bench").chain(line.split_whitespace()))
+    }
+
+    #[test]
+    fn the_documented_lines_parse() {
+        let cli =
+            parse("hashmap/load-factor --device emulator --json a.jsonl --html a.html --reps 3 --quick")
+                .unwrap();
+        assert_eq!(
+            (cli.run.suites.len(), cli.run.device, cli.run.reps),
+            (1, DeviceChoice::Emulator, Some(3))
+        );
+        assert!(matches!(parse("run limits").unwrap().command, Some(Command::Run(_))));
+        assert!(matches!(
+            parse("report a.jsonl --baseline b.jsonl").unwrap().command,
+            Some(Command::Report(_))
+        ));
+        assert!(matches!(parse("list").unwrap().command, Some(Command::List)));
+        assert!(parse("--list").unwrap().run.list);
+        assert!(parse("--reps 0").is_err());
+        assert!(parse("--fail-on-regression").is_err());
+    }
+}

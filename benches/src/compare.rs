@@ -1,0 +1,170 @@
+//! A run against an earlier one, record by record.
+use crate::record::Record;
+use std::collections::HashMap;
+use std::fmt;
+
+/// What the intervals of the two medians say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The new interval lies below the old one.
+    Faster,
+    /// The new interval lies above the old one.
+    Slower,
+    /// The intervals overlap.
+    Same,
+    /// The earlier run has no such record.
+    New,
+    /// This run has no such record.
+    Missing,
+    /// One of the two has a wrong result: its time means nothing.
+    Unverified,
+    /// Emulated times are not compared.
+    Emulated,
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Faster => "faster",
+            Self::Slower => "slower",
+            Self::Same => "same",
+            Self::New => "new",
+            Self::Missing => "missing",
+            Self::Unverified => "unverified",
+            Self::Emulated => "emulated",
+        })
+    }
+}
+
+/// Two records of one identity, or one without the other.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Comparison {
+    /// What was measured.
+    pub identity: String,
+    /// The earlier median.
+    pub before_ms: Option<f64>,
+    /// The new median.
+    pub after_ms: Option<f64>,
+    /// What that means.
+    pub verdict: Verdict,
+}
+
+impl Comparison {
+    /// How many times as fast as before, by the medians.
+    pub fn speedup(&self) -> Option<f64> {
+        Some(self.before_ms? / self.after_ms?)
+    }
+}
+
+/// Compares each record with the last of the same identity in `baseline`.
+pub fn compare(baseline: &[Record], records: &[Record]) -> Vec<Comparison> {
+    let old: HashMap<_, _> = baseline.iter().map(|record| (record.identity(), record)).collect();
+    let new: HashMap<_, _> = records.iter().map(|record| (record.identity(), record)).collect();
+    let mut comparisons: Vec<_> =
+        records.iter().map(|record| pair(old.get(&record.identity()).copied(), record)).collect();
+    let mut missing: Vec<_> = old.iter().filter(|(identity, _)| !new.contains_key(*identity)).collect();
+    missing.sort_by_key(|(identity, _)| *identity);
+    comparisons.extend(missing.into_iter().map(|(identity, record)| Comparison {
+        identity: identity.clone(),
+        before_ms: Some(record.median_ms),
+        after_ms: None,
+        verdict: Verdict::Missing,
+    }));
+    comparisons
+}
+
+fn pair(old: Option<&Record>, new: &Record) -> Comparison {
+    Comparison {
+        identity: new.identity(),
+        before_ms: old.map(|record| record.median_ms),
+        after_ms: Some(new.median_ms),
+        verdict: old.map_or(Verdict::New, |old| verdict(old, new)),
+    }
+}
+
+fn verdict(old: &Record, new: &Record) -> Verdict {
+    let ((old_low, old_high), (new_low, new_high)) = (old.interval_ms(), new.interval_ms());
+    if !(old.verified && new.verified) {
+        Verdict::Unverified
+    } else if new.is_emulated() || old.is_emulated() {
+        Verdict::Emulated
+    } else if new_high < old_low {
+        Verdict::Faster
+    } else if new_low > old_high {
+        Verdict::Slower
+    } else {
+        Verdict::Same
+    }
+}
+
+/// Whether anything is slower, or was right and is not any more.
+pub fn has_regression(comparisons: &[Comparison]) -> bool {
+    comparisons.iter().any(|comparison| matches!(comparison.verdict, Verdict::Slower | Verdict::Unverified))
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    pub(crate) fn record(op: &str, low: f64, high: f64) -> Record {
+        Record {
+            schema: 1,
+            suite: "hashmap/load-factor".to_owned(),
+            structure: "HashMap".to_owned(),
+            variant: "default".to_owned(),
+            op: op.to_owned(),
+            key_bits: 32,
+            value_bits: 32,
+            n: 1000,
+            params: [("load_factor".to_owned(), crate::record::Param::Number(0.8))].into(),
+            device: "NVIDIA H200".to_owned(),
+            driver: "580.1".to_owned(),
+            commit: "abc".to_owned(),
+            dirty: false,
+            seed: 1,
+            reps: 11,
+            median_ms: (low + high) / 2.0,
+            min_ms: low,
+            max_ms: high,
+            ci_low_ms: Some(low),
+            ci_high_ms: Some(high),
+            mops: 1e3,
+            limit: Some("line128".to_owned()),
+            limit_mops: Some(2e3),
+            ratio: Some(0.5),
+            verified: true,
+            table_bytes: None,
+            fault: None,
+        }
+    }
+
+    fn verdicts(old: &[Record], new: &[Record]) -> Vec<Verdict> {
+        compare(old, new).into_iter().map(|comparison| comparison.verdict).collect()
+    }
+
+    #[test]
+    fn intervals_decide() {
+        let old = [record("insert", 2.0, 3.0)];
+        assert_eq!(verdicts(&old, &[record("insert", 1.0, 1.9)]), [Verdict::Faster]);
+        assert_eq!(verdicts(&old, &[record("insert", 3.1, 4.0)]), [Verdict::Slower]);
+        assert_eq!(verdicts(&old, &[record("insert", 2.9, 4.0)]), [Verdict::Same]);
+        assert_eq!(verdicts(&old, &[record("find_hit", 2.9, 4.0)]), [Verdict::New, Verdict::Missing]);
+        assert!(has_regression(&compare(&old, &[record("insert", 3.1, 4.0)])));
+        assert!(!has_regression(&compare(&old, &[record("insert", 1.0, 4.0)])));
+    }
+
+    #[test]
+    fn wrong_results_and_emulated_times_are_not_compared() {
+        let old = [record("insert", 2.0, 3.0)];
+        let wrong = Record { verified: false, ..record("insert", 1.0, 1.5) };
+        assert_eq!(verdicts(&old, &[wrong]), [Verdict::Unverified]);
+        let emulated = Record { driver: "emulator".to_owned(), ..record("insert", 9.0, 9.5) };
+        assert_eq!(verdicts(&old, &[emulated]), [Verdict::Emulated]);
+    }
+
+    #[test]
+    fn speedup_is_by_medians() {
+        let comparison = &compare(&[record("insert", 2.0, 4.0)], &[record("insert", 1.0, 2.0)])[0];
+        assert_eq!(comparison.speedup(), Some(2.0));
+    }
+}

@@ -1,0 +1,138 @@
+//! One figure as SVG: lines over a parameter, or bars where there is none, and the limits of the machine.
+use plotters::coord::Shift;
+use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
+use plotters::prelude::*;
+use std::collections::BTreeMap;
+
+type Outcome = Result<(), DrawingAreaErrorKind<std::io::Error>>;
+type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+
+/// Hues that stay apart in print and for colour-blind eyes (Okabe and Ito).
+const COLOURS: [RGBColor; 7] = [
+    RGBColor(0, 114, 178),
+    RGBColor(213, 94, 0),
+    RGBColor(0, 158, 115),
+    RGBColor(204, 121, 167),
+    RGBColor(230, 159, 0),
+    RGBColor(86, 180, 233),
+    RGBColor(60, 60, 60),
+];
+
+const SIZE: (u32, u32) = (960, 480);
+const Y_LABEL: &str = "million operations a second";
+
+/// A line, or a bar.
+pub struct Series {
+    pub label: String,
+    pub points: Vec<(f64, f64)>,
+}
+
+/// What to draw.
+pub struct Chart {
+    pub title: String,
+    /// The horizontal axis; without one, bars.
+    pub x: Option<String>,
+    pub log_x: bool,
+    pub lines: Vec<Series>,
+    /// Throughput by the limit's name.
+    pub limits: BTreeMap<String, f64>,
+}
+
+/// Draws the chart.
+pub fn draw(chart: &Chart) -> Result<String, DrawingAreaErrorKind<std::io::Error>> {
+    let mut svg = String::new();
+    let area = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
+    area.fill(&WHITE)?;
+    match &chart.x {
+        Some(axis) if chart.log_x => lines(&area, chart, axis, span(chart).log_scale())?,
+        Some(axis) => lines(&area, chart, axis, span(chart))?,
+        None => bars(&area, chart)?,
+    }
+    area.present()?;
+    drop(area);
+    Ok(svg)
+}
+
+/// The horizontal range, a little wider than the points.
+fn span(chart: &Chart) -> std::ops::Range<f64> {
+    let xs = || chart.lines.iter().flat_map(|line| &line.points).map(|point| point.0);
+    let (low, high) = (xs().fold(f64::INFINITY, f64::min), xs().fold(f64::NEG_INFINITY, f64::max));
+    if chart.log_x {
+        return low * 0.9..high * 1.1;
+    }
+    let margin = ((high - low) * 0.03).max(low.abs() * 0.01).max(1e-9);
+    low - margin..high + margin
+}
+
+/// The top of the vertical axis.
+fn top(chart: &Chart) -> f64 {
+    let points = chart.lines.iter().flat_map(|line| &line.points).map(|point| point.1);
+    points.chain(chart.limits.values().copied()).fold(1e-9, f64::max) * 1.08
+}
+
+fn lines<X>(area: &Area<'_>, chart: &Chart, axis: &str, span: X) -> Outcome
+where
+    X: AsRangedCoord<Value = f64> + Clone,
+    X::CoordDescType: ValueFormatter<f64>,
+{
+    let mut canvas = ChartBuilder::on(area);
+    let canvas = canvas.caption(&chart.title, ("sans-serif", 16)).margin(12);
+    let mut canvas = canvas
+        .x_label_area_size(44)
+        .y_label_area_size(76)
+        .right_y_label_area_size(16)
+        .build_cartesian_2d(span, 0.0..top(chart))?;
+    canvas.configure_mesh().x_desc(axis).y_desc(Y_LABEL).light_line_style(WHITE).draw()?;
+    for (line, colour) in chart.lines.iter().zip(COLOURS.into_iter().cycle()) {
+        canvas
+            .draw_series(LineSeries::new(line.points.iter().copied(), colour.stroke_width(2)).point_size(3))?
+            .label(line.label.as_str())
+            .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], colour.stroke_width(2)));
+    }
+    let range = self::span(chart);
+    for (name, mops) in &chart.limits {
+        let ends = [(range.start, *mops), (range.end, *mops)];
+        canvas
+            .draw_series(DashedLineSeries::new(ends, 6, 4, BLACK.mix(0.6).stroke_width(1)))?
+            .label(format!("limit {name}"))
+            .legend(|(x, y)| PathElement::new([(x, y), (x + 18, y)], BLACK.mix(0.6).stroke_width(1)));
+    }
+    canvas
+        .configure_series_labels()
+        .position(SeriesLabelPosition::LowerLeft)
+        .background_style(WHITE.mix(0.85))
+        .border_style(BLACK.mix(0.3))
+        .draw()
+}
+
+/// A bar a series, its mean as the height, the label and the value beside it.
+fn bars(area: &Area<'_>, chart: &Chart) -> Outcome {
+    let count = chart.lines.len() as f64;
+    let right = top(chart);
+    let mut canvas = ChartBuilder::on(area);
+    let canvas = canvas.caption(&chart.title, ("sans-serif", 16)).margin(12).x_label_area_size(44);
+    let mut canvas = canvas.y_label_area_size(8).build_cartesian_2d(0.0..right, count..0.0)?;
+    canvas
+        .configure_mesh()
+        .x_desc(Y_LABEL)
+        .disable_y_mesh()
+        .disable_y_axis()
+        .light_line_style(WHITE)
+        .draw()?;
+    for (index, line) in chart.lines.iter().enumerate() {
+        let mean = line.points.iter().map(|point| point.1).sum::<f64>() / line.points.len().max(1) as f64;
+        let (from, to) = (index as f64 + 0.15, index as f64 + 0.85);
+        let colour = COLOURS[index % COLOURS.len()].mix(0.55).filled();
+        canvas.draw_series([Rectangle::new([(0.0, from), (mean, to)], colour)])?;
+        let text = format!("{}: {}", line.label, crate::table::throughput(mean));
+        let style = ("sans-serif", 14).into_font();
+        canvas.draw_series([Text::new(text, (right * 0.01, f64::midpoint(from, to) - 0.1), style)])?;
+    }
+    for (name, mops) in &chart.limits {
+        let ends = [(*mops, 0.0), (*mops, count)];
+        canvas.draw_series(DashedLineSeries::new(ends, 6, 4, BLACK.mix(0.6).stroke_width(1)))?;
+        let style = ("sans-serif", 12).into_font();
+        canvas.draw_series([Text::new(format!("limit {name}"), (*mops * 0.99, 0.02), style)])?;
+    }
+    Ok(())
+}

@@ -1,0 +1,195 @@
+//! Runs cases: restore, time, verify, again; then a record.
+use crate::benchmark::{Benchmark, Machine, Structure, Verified};
+use crate::catalog;
+use crate::environment::Source;
+use crate::record::{Record, SCHEMA};
+use crate::statistics::{Summary, summarize};
+use crate::suite::{Case, Selection, Suite};
+use anyhow::{Context, Result, bail, ensure};
+use std::collections::BTreeMap;
+
+/// The structure whose suite measures the machine's limits.
+pub const LIMITS: &str = "Limits";
+
+/// Millions of operations a second, by the limit's name.
+pub type Limits = BTreeMap<String, f64>;
+
+/// What a run needs.
+pub struct Session<'a> {
+    /// Where it runs.
+    pub machine: &'a dyn Machine,
+    /// What can be measured.
+    pub structures: &'a [Box<dyn Structure + 'a>],
+    /// Which sizes.
+    pub selection: Selection,
+    /// What was built.
+    pub source: Source,
+}
+
+/// What happens during a run, for a progress bar.
+pub trait Observer {
+    /// A case begins: its place, of how many.
+    fn begin(&mut self, index: usize, of: usize, case: &Case);
+    /// It ended.
+    fn end(&mut self, record: &Record) -> Result<()>;
+}
+
+impl Session<'_> {
+    /// Measures the limits if any case names one, then runs all cases. A wrong result does not end the run: its record says
+    /// `verified: false` and what was wrong.
+    ///
+    /// # Errors
+    /// A suite that asks for what there is not, and what the machine says.
+    pub fn run(&self, suites: &[Suite], observer: &mut dyn Observer) -> Result<Vec<Record>> {
+        let mut cases = Vec::new();
+        for suite in suites {
+            cases.extend(self.cases(suite)?);
+        }
+        let limits = self.limits(&cases)?;
+        let mut records = Vec::with_capacity(cases.len());
+        for (index, case) in cases.iter().enumerate() {
+            observer.begin(index, cases.len(), case);
+            let record = self.measure(case, &limits).with_context(|| describe(case))?;
+            observer.end(&record)?;
+            records.push(record);
+        }
+        Ok(records)
+    }
+
+    fn structure(&self, suite: &Suite) -> Result<&dyn Structure> {
+        let found = self.structures.iter().find(|structure| structure.name() == suite.structure);
+        let Some(found) = found else {
+            let known: Vec<_> = self.structures.iter().map(|structure| structure.name()).collect();
+            bail!("suite {} asks for '{}'; there are: {}", suite.name, suite.structure, known.join(", "));
+        };
+        Ok(found.as_ref())
+    }
+
+    fn cases(&self, suite: &Suite) -> Result<Vec<Case>> {
+        let structure = self.structure(suite)?;
+        let (name, variants, ops) = (structure.name(), structure.variants(), structure.ops());
+        for op in &suite.ops {
+            ensure!(
+                ops.contains(&op.as_str()),
+                "suite {}: {name} has no operation '{op}'; it has: {}",
+                suite.name,
+                ops.join(", ")
+            );
+        }
+        for variant in &suite.variants {
+            let known = variants.join(", ");
+            ensure!(
+                variants.contains(variant),
+                "suite {}: {name} has no variant '{variant}'; it has: {known}",
+                suite.name
+            );
+        }
+        Ok(suite.cases(self.selection, &variants))
+    }
+
+    /// The limits that the cases name, measured by the built-in suite.
+    fn limits(&self, cases: &[Case]) -> Result<Limits> {
+        let mut limits = Limits::new();
+        let named = |limit: &String| cases.iter().any(|case| case.limit.as_ref() == Some(limit));
+        if cases.iter().all(|case| case.limit.is_none()) {
+            return Ok(limits);
+        }
+        for suite in catalog::all()?.iter().filter(|suite| suite.structure == LIMITS) {
+            for case in self.cases(suite)?.iter().filter(|case| named(&case.op)) {
+                let record = self.measure(case, &limits).with_context(|| describe(case))?;
+                ensure!(
+                    record.verified,
+                    "the limit {} was not measured rightly: {:?}",
+                    case.op,
+                    record.fault
+                );
+                limits.insert(case.op.clone(), record.mops);
+            }
+        }
+        Ok(limits)
+    }
+
+    fn measure(&self, case: &Case, limits: &Limits) -> Result<Record> {
+        let suite_structure = self.structures.iter().find(|structure| structure.name() == case.structure);
+        let structure = suite_structure.context("the structure is gone")?;
+        let mut benchmark = structure.prepare(case)?;
+        let mut times = Vec::new();
+        let mut fault = None;
+        for repetition in 0..case.warmup + case.reps {
+            let time = self.repeat(benchmark.as_mut())?;
+            let verified = verify(benchmark.as_mut(), case);
+            fault = fault.or(verified.err().map(|error| format!("repetition {repetition}: {error:#}")));
+            if repetition >= case.warmup {
+                times.push(time);
+            }
+        }
+        let summary = summarize(&times).context("a case has at least one repetition")?;
+        Ok(self.record(case, benchmark.as_ref(), summary, limits, fault))
+    }
+
+    fn repeat(&self, benchmark: &mut dyn Benchmark) -> Result<f64> {
+        benchmark.restore()?;
+        self.machine.time(&mut || benchmark.launch())
+    }
+
+    fn record(
+        &self,
+        case: &Case,
+        benchmark: &dyn Benchmark,
+        times: Summary,
+        limits: &Limits,
+        fault: Option<String>,
+    ) -> Record {
+        let mops = benchmark.operations() as f64 / times.median / 1e3;
+        let limit_mops = case.limit.as_ref().and_then(|limit| limits.get(limit)).copied();
+        Record {
+            schema: SCHEMA,
+            suite: case.suite.clone(),
+            structure: case.structure.clone(),
+            variant: case.variant.clone(),
+            op: case.op.clone(),
+            key_bits: case.key_bits,
+            value_bits: case.value_bits,
+            n: case.n,
+            params: case.params.clone(),
+            device: self.machine.name(),
+            driver: self.machine.driver(),
+            commit: self.source.commit.clone(),
+            dirty: self.source.dirty,
+            seed: case.seed,
+            reps: case.reps,
+            median_ms: times.median,
+            min_ms: times.min,
+            max_ms: times.max,
+            ci_low_ms: Some(times.low),
+            ci_high_ms: Some(times.high),
+            mops,
+            limit: case.limit.clone(),
+            limit_mops,
+            ratio: limit_mops.map(|limit| mops / limit),
+            verified: fault.is_none(),
+            table_bytes: benchmark.table_bytes(),
+            fault,
+        }
+    }
+}
+
+fn describe(case: &Case) -> String {
+    let params = crate::record::describe(&case.params);
+    format!("{}: {} {} {} n={} {params}", case.suite, case.structure, case.variant, case.op, case.n)
+}
+
+/// Verifies the last launch, and that it compared everything and succeeded as often as the suite says.
+fn verify(benchmark: &mut dyn Benchmark, case: &Case) -> Result<()> {
+    let Verified { compared, succeeded } = benchmark.verify()?;
+    let operations = benchmark.operations();
+    ensure!(compared >= operations, "only {compared} of {operations} results were compared");
+    if let Some(share) = case.expected_share {
+        let expected = (operations as f64 * share).round() as u64;
+        ensure!(
+            succeeded == expected,
+            "{succeeded} of {operations} operations succeeded; the suite expects {expected}"
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,251 @@
+//! The machine's limits: see `phalanx_kernels::limits`.
+use crate::benchmark::{Benchmark, Structure, Verified};
+use crate::structures::Gpu;
+use crate::suite::Case;
+use anyhow::{Result, bail, ensure};
+use gpu::{Buffer, Device, Grid, Stream};
+use phalanx_kernels::limits::{
+    BATCH, LANES, LINE, LimitCas, LimitCopy, LimitFill, LimitLines, LimitSectors, SECTOR, content, mark,
+    place,
+};
+use rayon::prelude::*;
+
+/// Threads a block.
+const THREADS: u32 = 256;
+
+/// Accesses a thread.
+const PER_THREAD: u32 = 4 * BATCH;
+
+/// The limits as a structure with one variant.
+#[derive(Debug)]
+pub struct Limits<'a> {
+    gpu: &'a Gpu,
+}
+
+impl<'a> Limits<'a> {
+    /// The limits of a device.
+    pub fn new(gpu: &'a Gpu) -> Self {
+        Self { gpu }
+    }
+}
+
+impl Structure for Limits<'_> {
+    fn name(&self) -> &'static str {
+        crate::runner::LIMITS
+    }
+
+    fn variants(&self) -> Vec<String> {
+        vec!["raw".to_owned()]
+    }
+
+    fn ops(&self) -> &'static [&'static str] {
+        &["sector32", "line128", "line128_l2", "cas8", "copy16"]
+    }
+
+    fn prepare(&self, case: &Case) -> Result<Box<dyn Benchmark + '_>> {
+        let Gpu { device, stream } = self.gpu;
+        let bytes = case.number(if case.op == "line128_l2" { "l2_bytes" } else { "buffer_bytes" })? as usize;
+        ensure!(
+            bytes >= 128 && bytes / 8 <= u32::MAX as usize,
+            "a limit needs a buffer of 128 bytes to 32 GiB, not {bytes}"
+        );
+        let seed = case.seed as u32;
+        Ok(match case.op.as_str() {
+            "sector32" => Box::new(Accesses::new(device, stream, Access::Sectors, case.n, bytes, seed)?),
+            "line128" | "line128_l2" => {
+                Box::new(Accesses::new(device, stream, Access::Lines, case.n, bytes, seed)?)
+            }
+            "cas8" => Box::new(Accesses::new(device, stream, Access::Cas, case.n, bytes, seed)?),
+            "copy16" => Box::new(Copy::new(device, stream, case.n as usize)?),
+            other => bail!("no limit is called '{other}'"),
+        })
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Access {
+    Sectors,
+    Lines,
+    Cas,
+}
+
+/// Random accesses to a buffer.
+struct Accesses<'a> {
+    stream: &'a Stream,
+    access: Access,
+    words: Buffer<u64>,
+    sums: Buffer<u64>,
+    grid: Grid,
+    seed: u32,
+}
+
+impl<'a> Accesses<'a> {
+    fn new(
+        device: &Device,
+        stream: &'a Stream,
+        access: Access,
+        n: u64,
+        bytes: usize,
+        seed: u32,
+    ) -> Result<Self> {
+        let lanes = if access == Access::Lines { u64::from(LANES) } else { 1 };
+        let blocks = (n * lanes).div_ceil(u64::from(PER_THREAD * THREADS));
+        ensure!(
+            blocks * u64::from(PER_THREAD * THREADS) <= 1 << 32,
+            "{n} operations are more than a counter of 32 bits holds"
+        );
+        let grid = Grid { blocks: blocks as u32, threads: THREADS };
+        let words = device.zeroed(bytes / 8 / LINE * LINE)?;
+        if access != Access::Cas {
+            let fill = LimitFill { words: words.slice() };
+            // SAFETY: the buffer lives until the stream has done it: dropping it waits.
+            unsafe { stream.launch(Grid::for_items(words.len().min(1 << 22), THREADS), fill)? };
+            stream.synchronize()?;
+        }
+        let sums = device.zeroed((grid.blocks * THREADS) as usize)?;
+        Ok(Self { stream, access, words, sums, grid, seed })
+    }
+
+    /// Operations that thread `thread` takes part in.
+    fn indices(&self, thread: usize) -> std::ops::Range<u32> {
+        let lanes = if self.access == Access::Lines { LANES } else { 1 };
+        let first = thread as u32 / lanes * PER_THREAD;
+        first..first + PER_THREAD
+    }
+
+    /// The sum that a thread must write.
+    fn expected(&self, thread: usize) -> u64 {
+        let words = self.words.len();
+        let of = |index| match self.access {
+            Access::Sectors => content(place(self.seed, index, (words / SECTOR) as u32) * SECTOR),
+            _ => {
+                let first =
+                    place(self.seed, index, (words / LINE) as u32) * LINE + thread % LANES as usize * 2;
+                let places = [first, first + 1, first + LINE / 2, first + LINE / 2 + 1];
+                places.into_iter().map(content).fold(0, u64::wrapping_add)
+            }
+        };
+        self.indices(thread).map(of).fold(0, u64::wrapping_add)
+    }
+
+    fn verify_sums(&self) -> Result<Verified> {
+        let sums = self.sums.read()?;
+        let wrong = sums.par_iter().enumerate().find_any(|(thread, sum)| **sum != self.expected(*thread));
+        if let Some((thread, sum)) = wrong {
+            bail!("thread {thread} read words that sum to {sum:#x}, not {:#x}", self.expected(thread));
+        }
+        let compared = self.operations();
+        Ok(Verified { compared, succeeded: compared })
+    }
+
+    /// Each marked word holds the mark of an operation that goes there, and there are as many as exchanges succeeded.
+    fn verify_marks(&self) -> Result<Verified> {
+        let (words, sums) = (self.words.read()?, self.sums.read()?);
+        let places = words.len() as u32;
+        let belongs = |at: usize, found: u64| {
+            let index = (found - 1) as u32;
+            mark(index) == found && place(self.seed, index, places) == at
+        };
+        let marked = words.par_iter().enumerate().filter(|(_, found)| **found != 0);
+        let wrong = marked.clone().find_any(|(at, found)| !belongs(*at, **found));
+        if let Some((at, found)) = wrong {
+            bail!("word {at} holds {found:#x}, the mark of no operation that goes there");
+        }
+        let (marked, won) = (marked.count() as u64, sums.iter().sum::<u64>());
+        ensure!(marked == won, "{won} exchanges succeeded, but {marked} words are marked");
+        Ok(Verified { compared: self.operations(), succeeded: won })
+    }
+}
+
+impl Benchmark for Accesses<'_> {
+    fn restore(&mut self) -> Result<()> {
+        if self.access == Access::Cas {
+            self.words.fill_bytes(0)?;
+        }
+        Ok(self.sums.fill_bytes(0)?)
+    }
+
+    fn launch(&mut self) -> Result<()> {
+        let (words, sums, seed) = (self.words.slice(), self.sums.slice(), self.seed);
+        // SAFETY: the buffers live until the stream has done it; the grid has as many threads as there are sums; reads race with
+        // nothing, exchanges only with each other.
+        unsafe {
+            match self.access {
+                Access::Sectors => {
+                    self.stream
+                        .launch(self.grid, LimitSectors { words, sums, per_thread: PER_THREAD, seed })?;
+                }
+                Access::Lines => {
+                    self.stream.launch(self.grid, LimitLines { words, sums, per_tile: PER_THREAD, seed })?;
+                }
+                Access::Cas => {
+                    self.stream.launch(self.grid, LimitCas { words, sums, per_thread: PER_THREAD, seed })?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn verify(&mut self) -> Result<Verified> {
+        if self.access == Access::Cas { self.verify_marks() } else { self.verify_sums() }
+    }
+
+    fn operations(&self) -> u64 {
+        let lanes = if self.access == Access::Lines { u64::from(LANES) } else { 1 };
+        self.sums.len() as u64 / lanes * u64::from(PER_THREAD)
+    }
+
+    fn table_bytes(&self) -> Option<u64> {
+        Some(self.words.bytes() as u64)
+    }
+}
+
+/// A streaming copy.
+struct Copy<'a> {
+    stream: &'a Stream,
+    from: Buffer<u128>,
+    to: Buffer<u128>,
+}
+
+impl<'a> Copy<'a> {
+    fn new(device: &Device, stream: &'a Stream, len: usize) -> Result<Self> {
+        let elements: Vec<u128> = (0..len).into_par_iter().map(element).collect();
+        Ok(Self { stream, from: device.from_slice(&elements)?, to: device.zeroed(len)? })
+    }
+}
+
+/// The element at a place of the source.
+fn element(index: usize) -> u128 {
+    u128::from(content(2 * index)) << 64 | u128::from(content(2 * index + 1))
+}
+
+impl Benchmark for Copy<'_> {
+    fn restore(&mut self) -> Result<()> {
+        Ok(self.to.fill_bytes(0)?)
+    }
+
+    fn launch(&mut self) -> Result<()> {
+        let kernel = LimitCopy { from: self.from.slice(), to: self.to.slice() };
+        // SAFETY: the buffers live until the stream has done it, and no thread touches another's element.
+        unsafe { self.stream.launch(Grid::for_items(self.from.len(), THREADS), kernel)? };
+        Ok(())
+    }
+
+    fn verify(&mut self) -> Result<Verified> {
+        let copied = self.to.read()?;
+        let wrong = copied.par_iter().enumerate().find_any(|(index, found)| **found != element(*index));
+        if let Some((index, found)) = wrong {
+            bail!("element {index} is {found:#x} in the copy, not {:#x}", element(index));
+        }
+        let compared = copied.len() as u64;
+        Ok(Verified { compared, succeeded: compared })
+    }
+
+    fn operations(&self) -> u64 {
+        self.from.len() as u64
+    }
+
+    fn table_bytes(&self) -> Option<u64> {
+        Some((self.from.bytes() + self.to.bytes()) as u64)
+    }
+}

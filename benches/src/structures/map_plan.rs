@@ -1,0 +1,396 @@
+//! What a map is asked in a case, and which answers are right: the host's half of a map benchmark, for any map.
+//!
+//! | op | what is there before | what is asked |
+//! |---|---|---|
+//! | `insert` | nothing | `n` unique keys, inserted or replaced |
+//! | `find_hit` | `n` keys | each once, shuffled |
+//! | `find_miss` | `n` keys | `n` others |
+//! | `remove_half` | `n` keys | half of them |
+//! | `mixed_50i50f`, .. | `n / 2` keys | `n` operations: so many per cent `i`nserts of new keys, `r`emovals, `u`pdates, `f`inds of keys that are there, `m`isses |
+//! | `ycsb_load`, `ycsb_a` .. `ycsb_f` | `n` records (none for LOAD) | `n` operations of that workload, parameter `theta` |
+use crate::benchmark::Verified;
+use crate::suite::Case;
+use anyhow::{Context, Result, bail, ensure};
+use phalanx_kernels::probing::Outcome;
+use rayon::prelude::*;
+use workloads::random::{Source, tabulate};
+use workloads::{
+    Distribution, Key, Mix, Op, Permutation, Stream, UniqueKeys, Ycsb, YcsbOptions, updated_value_of,
+    value_of,
+};
+
+/// Operations that every plan knows; mixes are parsed, so others of their kind work too.
+pub const OPS: &[&str] = &[
+    "insert",
+    "find_hit",
+    "find_miss",
+    "remove_half",
+    "mixed_50i50f",
+    "mixed_10i90f",
+    "mixed_20i20r60f",
+    "mixed_40i40r20f",
+    "ycsb_load",
+    "ycsb_a",
+    "ycsb_b",
+    "ycsb_c",
+    "ycsb_d",
+    "ycsb_f",
+];
+
+/// Which call of a map is timed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Call {
+    /// One operation for the whole batch.
+    Insert,
+    /// One operation for the whole batch.
+    Get,
+    /// One operation for the whole batch.
+    Remove,
+    /// An operation an element.
+    Mixed,
+}
+
+/// A case, worked out.
+#[derive(Debug)]
+pub struct Plan<K, V> {
+    /// Keys that are there before, with their [`value_of`].
+    pub preload: Vec<K>,
+    /// Which call is timed.
+    pub call: Call,
+    /// What it is asked.
+    pub stream: Stream<K, V>,
+    /// Most keys that are there at any time.
+    pub keys: u64,
+    /// The keys of all read-modify-writes, sorted.
+    added: Vec<K>,
+    /// The keys of all inserts where a read may come before or after one, sorted.
+    arriving: Vec<K>,
+    updates: bool,
+}
+
+/// What was answered to one operation.
+struct Answer<K, V> {
+    op: Op,
+    key: K,
+    outcome: Option<Outcome>,
+    /// The value found or replaced; nothing where the call gives none.
+    value: Option<V>,
+}
+
+impl<K: Key, V: Key> Plan<K, V> {
+    /// Works a case out.
+    ///
+    /// # Errors
+    /// An operation that is none, or parameters that do not fit it.
+    pub fn new(case: &Case) -> Result<Self> {
+        let keys = UniqueKeys::<K>::new(case.seed);
+        let (preload, call, stream) = match case.op.as_str() {
+            "insert" => (0, Call::Insert, plain(Op::Insert, keys.present(case.n as usize)?)),
+            "find_hit" => (case.n, Call::Get, plain(Op::FindHit, shuffled(&keys, case))),
+            "find_miss" => (case.n, Call::Get, plain(Op::FindMiss, keys.absent(case.n as usize)?)),
+            "remove_half" => {
+                let mix = Mix { remove: 1.0, ..Mix::default() };
+                (case.n, Call::Remove, mix.stream(case.n, case.n as usize / 2, case.seed)?)
+            }
+            op => Self::mixed(op, case).with_context(|| format!("no plan for '{op}'"))?,
+        };
+        Self::with(keys.present(preload as usize)?, call, stream)
+    }
+
+    fn mixed(op: &str, case: &Case) -> Result<(u64, Call, Stream<K, V>)> {
+        if let Some(shares) = op.strip_prefix("mixed_") {
+            let stream = parse_mix(shares)?.stream(case.n / 2, case.n as usize, case.seed)?;
+            return Ok((case.n / 2, Call::Mixed, stream));
+        }
+        let letter = op.strip_prefix("ycsb_").context("it is neither a mix nor a YCSB workload")?;
+        let workload: Ycsb = letter.parse()?;
+        ensure!(workload != Ycsb::E, "a hash map does not scan");
+        let distribution = Distribution::Zipf(case.number("theta")?);
+        let (records, operations, seed) = (case.n, case.n as usize, case.seed);
+        let stream = workload.stream(&YcsbOptions { records, operations, distribution, seed })?;
+        match workload {
+            Ycsb::Load => Ok((0, Call::Insert, stream)),
+            Ycsb::C => Ok((records, Call::Get, stream)),
+            _ => Ok((records, Call::Mixed, stream)),
+        }
+    }
+
+    fn with(preload: Vec<K>, call: Call, stream: Stream<K, V>) -> Result<Self> {
+        let of = |op| {
+            let pairs = stream.ops.par_iter().zip(&stream.keys);
+            let mut keys: Vec<K> = pairs.filter(|(found, _)| **found == op).map(|(_, key)| *key).collect();
+            keys.par_sort_unstable();
+            keys
+        };
+        let reads = stream.ops.contains(&Op::Read);
+        let inserted = stream.count(Op::Insert);
+        let (added, arriving) = (of(Op::ReadModifyWrite), if reads { of(Op::Insert) } else { vec![] });
+        let updates = stream.ops.contains(&Op::Update);
+        let keys = (preload.len() + inserted) as u64;
+        ensure!(!stream.is_empty(), "the case has no operations: n is too small");
+        Ok(Self { preload, call, stream, keys, added, arriving, updates })
+    }
+
+    /// Whether the call changes the map, so that it must be restored.
+    pub fn writes(&self) -> bool {
+        self.call != Call::Get
+    }
+
+    /// Judges every answer. `results` are the values that the call gave; only the outcomes are judged where it gives none.
+    ///
+    /// # Errors
+    /// The first wrong one found.
+    pub fn judge(&self, outcomes: &[u8], results: &[V]) -> Result<Verified> {
+        let told = matches!(self.call, Call::Get | Call::Mixed);
+        self.all(outcomes, results, told, "answered", |answer| self.is_right(answer))?;
+        let succeeded = outcomes.par_iter().filter(|code| succeeded(Outcome::from_code(**code))).count();
+        Ok(Verified { compared: self.stream.len() as u64, succeeded: succeeded as u64 })
+    }
+
+    /// Judges what a `Get` of every key of the stream finds once all is done.
+    ///
+    /// # Errors
+    /// The first wrong one found.
+    pub fn judge_after(&self, outcomes: &[u8], results: &[V]) -> Result<()> {
+        self.all(outcomes, results, true, "left its key as", |answer| self.is_right_after(answer))
+    }
+
+    fn all(
+        &self,
+        outcomes: &[u8],
+        results: &[V],
+        told: bool,
+        verb: &str,
+        right: impl Fn(&Answer<K, V>) -> bool + Sync,
+    ) -> Result<()> {
+        let asked = self.stream.len();
+        ensure!(
+            outcomes.len() == asked && (results.len() == asked || !told),
+            "{asked} operations have {} outcomes",
+            outcomes.len()
+        );
+        let answer = |index: usize| Answer {
+            op: self.stream.ops[index],
+            key: self.stream.keys[index],
+            outcome: Outcome::from_code(outcomes[index]),
+            value: told.then(|| results[index]),
+        };
+        let wrong = (0..asked).into_par_iter().find_first(|index| !right(&answer(*index)));
+        let Some(index) = wrong else { return Ok(()) };
+        let Answer { op, key, outcome, value } = answer(index);
+        bail!("operation {index}, {op:?} of key {key:?}, {verb} {outcome:?} with {value:?}")
+    }
+
+    fn is_right(&self, answer: &Answer<K, V>) -> bool {
+        let old = || answer.value.is_none_or(|value| self.was(answer.key, value));
+        match (answer.op, answer.outcome) {
+            (Op::Insert, Some(Outcome::Inserted)) | (Op::FindMiss, Some(Outcome::Absent)) => true,
+            (Op::FindHit | Op::Read, Some(Outcome::Found)) => old(),
+            (Op::Read, Some(Outcome::Absent)) => self.arriving.binary_search(&answer.key).is_ok(),
+            (Op::Update | Op::ReadModifyWrite, Some(Outcome::Replaced)) => old(),
+            (Op::Remove, Some(Outcome::Removed)) => old(),
+            _ => false,
+        }
+    }
+
+    fn is_right_after(&self, answer: &Answer<K, V>) -> bool {
+        let Some(value) = answer.value else { return false };
+        let (first, updated) = (value_of::<K, V>(answer.key), updated_value_of::<K, V>(answer.key));
+        match (answer.op, answer.outcome) {
+            (Op::Remove | Op::FindMiss, outcome) => outcome == Some(Outcome::Absent),
+            (_, outcome) if outcome != Some(Outcome::Found) => false,
+            (Op::Update, _) => value == updated,
+            _ if self.updates => value == first || value == updated,
+            _ => value == first.add(V::truncate(self.times_added(answer.key))),
+        }
+    }
+
+    /// Whether a key may have had a value at some time.
+    fn was(&self, key: K, value: V) -> bool {
+        let first = value_of::<K, V>(key);
+        let negated = V::truncate(first.widen().wrapping_neg());
+        value == first
+            || (self.updates && value == updated_value_of(key))
+            || value.add(negated).widen() <= self.times_added(key)
+    }
+
+    fn times_added(&self, key: K) -> u64 {
+        let below = self.added.partition_point(|other| *other < key);
+        (self.added[below..].partition_point(|other| *other == key)) as u64
+    }
+}
+
+fn succeeded(outcome: Option<Outcome>) -> bool {
+    outcome.is_some_and(|outcome| !matches!(outcome, Outcome::Refused | Outcome::Absent))
+}
+
+/// A stream of one operation.
+fn plain<K: Key, V: Key>(op: Op, keys: Vec<K>) -> Stream<K, V> {
+    let values =
+        keys.par_iter().map(|key| if op == Op::FindMiss { V::default() } else { value_of(*key) }).collect();
+    Stream { ops: vec![op; keys.len()], keys, values }
+}
+
+/// The first `n` keys in another order than they were inserted in.
+fn shuffled<K: Key>(keys: &UniqueKeys<K>, case: &Case) -> Vec<K> {
+    let order = Permutation::new(case.n, &Source::new(case.seed, "order of finds"));
+    tabulate(case.n as usize, |index| keys.at(order.at(index)))
+}
+
+/// The shares that `50i50f` stands for.
+fn parse_mix(text: &str) -> Result<Mix> {
+    let mut mix = Mix::default();
+    let mut percent = String::new();
+    for letter in text.chars() {
+        if letter.is_ascii_digit() {
+            percent.push(letter);
+            continue;
+        }
+        let share: f64 =
+            percent.parse().with_context(|| format!("no percentage before '{letter}' in '{text}'"))?;
+        percent.clear();
+        match letter {
+            'i' => mix.insert = share,
+            'r' => mix.remove = share,
+            'u' => mix.update = share,
+            'f' => mix.find_hit = share,
+            'm' => mix.find_miss = share,
+            _ => bail!("'{letter}' in '{text}' is none of i, r, u, f, m"),
+        }
+    }
+    let total = mix.insert + mix.remove + mix.update + mix.find_hit + mix.find_miss;
+    ensure!(total == 100.0 && percent.is_empty(), "the shares of '{text}' make {total} %, not 100");
+    Ok(mix)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::Param;
+    use std::collections::HashMap;
+
+    fn case(op: &str) -> Case {
+        Case {
+            suite: "test".to_owned(),
+            structure: "HashMap".to_owned(),
+            variant: "default".to_owned(),
+            op: op.to_owned(),
+            key_bits: 32,
+            value_bits: 32,
+            n: 2_000,
+            params: [("theta".to_owned(), Param::Number(0.99))].into(),
+            seed: 5,
+            warmup: 0,
+            reps: 1,
+            limit: None,
+            expected_share: None,
+        }
+    }
+
+    type Answers = (Vec<u8>, Vec<u32>);
+
+    /// A sequential map's answers to a plan in an order of its own, and what is there after.
+    fn answers(plan: &Plan<u32, u32>, backwards: bool) -> (Answers, Answers) {
+        let mut map: HashMap<u32, u32> = plan.preload.iter().map(|key| (*key, value_of(*key))).collect();
+        let asked = plan.stream.len();
+        let mut given = (vec![0xff; asked], vec![0; asked]);
+        for turn in 0..asked {
+            let index = if backwards { asked - 1 - turn } else { turn };
+            let (key, value) = (plan.stream.keys[index], plan.stream.values[index]);
+            let old = map.get(&key).copied();
+            let (outcome, new) = match (plan.stream.ops[index], old) {
+                (Op::Insert | Op::Update | Op::ReadModifyWrite, None) => (Outcome::Inserted, Some(value)),
+                (Op::Insert | Op::Update, Some(_)) => (Outcome::Replaced, Some(value)),
+                (Op::ReadModifyWrite, Some(old)) => (Outcome::Replaced, Some(old.wrapping_add(value))),
+                (Op::Remove, Some(_)) => (Outcome::Removed, None),
+                (_, Some(old)) => (Outcome::Found, Some(old)),
+                (_, None) => (Outcome::Absent, None),
+            };
+            given.0[index] = outcome as u8;
+            given.1[index] = old.unwrap_or(value);
+            match new {
+                Some(new) => map.insert(key, new),
+                None => map.remove(&key),
+            };
+        }
+        let after = plan.stream.keys.iter().map(|key| map.get(key));
+        let outcome =
+            |found: Option<&u32>| if found.is_some() { Outcome::Found } else { Outcome::Absent } as u8;
+        (
+            given,
+            (after.clone().map(outcome).collect(), after.map(|found| found.copied().unwrap_or(0)).collect()),
+        )
+    }
+
+    #[test]
+    fn a_right_maps_answers_are_right_in_any_order() {
+        for op in OPS.iter().chain(&["mixed_30u30f40m"]) {
+            let plan = Plan::<u32, u32>::new(&case(op)).unwrap();
+            for backwards in [false, true] {
+                let ((outcomes, results), after) = answers(&plan, backwards);
+                let verified =
+                    plan.judge(&outcomes, &results).unwrap_or_else(|error| panic!("{op}: {error}"));
+                assert_eq!(verified.compared, plan.stream.len() as u64);
+                plan.judge_after(&after.0, &after.1).unwrap_or_else(|error| panic!("{op}: {error}"));
+            }
+        }
+    }
+
+    /// Each answer changed, one at a time: an outcome is never right in two ways but where a read races with its insert, and a
+    /// value never but where an update does.
+    #[test]
+    fn changed_answers_are_wrong() {
+        for op in OPS {
+            let plan = Plan::<u32, u32>::new(&case(op)).unwrap();
+            let ((mut outcomes, mut results), (mut kept, mut values)) = answers(&plan, false);
+            for index in (0..plan.stream.len()).step_by(97) {
+                let right = std::mem::replace(&mut outcomes[index], 0xff);
+                assert!(plan.judge(&outcomes, &results).is_err(), "{op}: an unwritten outcome passed");
+                outcomes[index] = Outcome::Refused as u8;
+                assert!(plan.judge(&outcomes, &results).is_err(), "{op}: a refusal passed");
+                outcomes[index] = right;
+                let told = [Outcome::Found, Outcome::Replaced, Outcome::Removed]
+                    .map(|outcome| outcome as u8)
+                    .contains(&right);
+                results[index] ^= 0x5a5a_0000;
+                assert_eq!(
+                    plan.judge(&outcomes, &results).is_err(),
+                    told && plan.call != Call::Remove,
+                    "{op} {right}"
+                );
+                results[index] ^= 0x5a5a_0000;
+                let found = std::mem::replace(&mut kept[index], Outcome::Absent as u8);
+                values[index] ^= 0x5a5a_0000;
+                assert_eq!(plan.judge_after(&kept, &values).is_err(), found == Outcome::Found as u8, "{op}");
+                kept[index] = found;
+                assert_eq!(plan.judge_after(&kept, &values).is_err(), found == Outcome::Found as u8, "{op}");
+                values[index] ^= 0x5a5a_0000;
+            }
+        }
+    }
+
+    #[test]
+    fn a_lost_read_modify_write_is_seen() {
+        let plan = Plan::<u32, u32>::new(&case("ycsb_f")).unwrap();
+        let (_, (outcomes, mut values)) = answers(&plan, false);
+        let added = plan.stream.ops.iter().position(|op| *op == Op::ReadModifyWrite).unwrap();
+        values[added] = values[added].wrapping_sub(1);
+        assert!(plan.judge_after(&outcomes, &values).is_err());
+    }
+
+    #[test]
+    fn mixes_are_parsed_or_refused() {
+        assert_eq!(parse_mix("50i50f").unwrap(), Mix { insert: 50.0, find_hit: 50.0, ..Mix::default() });
+        for wrong in ["50i", "50i60f", "i100f", "50x50f", "50i50f3"] {
+            assert!(parse_mix(wrong).is_err(), "{wrong}");
+        }
+        assert!(Plan::<u32, u32>::new(&case("ycsb_e")).is_err());
+        assert!(Plan::<u32, u32>::new(&case("fly")).is_err());
+    }
+
+    #[test]
+    fn sizes_count_what_is_there_at_most() {
+        let keys = |op| Plan::<u32, u32>::new(&case(op)).unwrap().keys;
+        assert_eq!((keys("insert"), keys("find_miss"), keys("mixed_50i50f")), (2_000, 2_000, 2_000));
+    }
+}

@@ -1,0 +1,74 @@
+//! The structures that can be measured. A new one is a file here and a line in [`all`].
+use crate::benchmark::{Machine, Structure};
+use crate::cli::DeviceChoice;
+use anyhow::Result;
+use gpu::{Device, Stream};
+
+pub mod hash_map;
+pub mod limits;
+pub mod map_plan;
+
+/// All structures, for one device.
+pub fn all(gpu: &Gpu) -> Vec<Box<dyn Structure + '_>> {
+    vec![Box::new(limits::Limits::new(gpu)), Box::new(hash_map::Maps::new(gpu))]
+}
+
+/// Opens the device and hands it over with all structures.
+///
+/// # Errors
+/// A device that is not there, and what `use_it` gives.
+pub fn with_machine<T>(
+    choice: DeviceChoice,
+    use_it: impl FnOnce(&dyn Machine, &[Box<dyn Structure + '_>]) -> Result<T>,
+) -> Result<T> {
+    let gpu = Gpu::open(choice)?;
+    use_it(&gpu, &all(&gpu))
+}
+
+/// A device and the stream that everything runs on.
+#[derive(Debug)]
+pub struct Gpu {
+    /// The device.
+    pub device: Device,
+    /// Its stream.
+    pub stream: Stream,
+}
+
+impl Gpu {
+    /// Opens a device.
+    ///
+    /// # Errors
+    /// No driver or no device, where one was asked for.
+    pub fn open(choice: DeviceChoice) -> Result<Self> {
+        let device = match choice {
+            DeviceChoice::Auto => Device::from_environment()?,
+            DeviceChoice::Cuda => Device::cuda(0)?,
+            DeviceChoice::Emulator => Device::named("emulator")?,
+        };
+        device.add_program(&phalanx::PROGRAM);
+        let stream = device.stream()?;
+        Ok(Self { device, stream })
+    }
+}
+
+impl Machine for Gpu {
+    fn name(&self) -> String {
+        self.device.name()
+    }
+
+    fn driver(&self) -> String {
+        self.device.driver()
+    }
+
+    fn is_emulator(&self) -> bool {
+        self.device.is_emulator()
+    }
+
+    fn time(&self, work: &mut dyn FnMut() -> Result<()>) -> Result<f64> {
+        let start = self.stream.record()?;
+        work()?;
+        let end = self.stream.record()?;
+        end.synchronize()?;
+        Ok(end.elapsed_ms(&start)?)
+    }
+}

@@ -1,0 +1,421 @@
+//! Suite files: what to measure, as data.
+//!
+//! ```toml
+//! title = "Hash map: throughput over load factor"
+//! structure = "HashMap"
+//! variants = ["default"]           # in the structure's own words; absent: all it has
+//! ops = ["insert", "find_hit", "find_miss"]
+//! key_bits = [32]
+//! value_bits = [32]
+//! seeds = [1]
+//!
+//! [gpu]                            # sizes on a GPU
+//! n = [67108864]
+//! warmup = 2
+//! reps = 11
+//!
+//! [emulator]                       # and on the emulator: enough to run every line
+//! n = [2048]
+//! warmup = 0
+//! reps = 2
+//!
+//! [params]                         # every combination is a case
+//! load_factor = [0.5, 0.8, 0.95]
+//!
+//! [limit]                          # which limit of the machine binds an operation
+//! insert = "cas8"
+//!
+//! [expect]                         # the share of operations that must succeed (insert or find something)
+//! find_hit = 1.0
+//! find_miss = 0.0
+//!
+//! [figure]
+//! x = "load_factor"
+//! ```
+use crate::record::{Param, Params};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+/// A suite file.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Suite {
+    /// `family/name`, from the file's place.
+    #[serde(skip)]
+    pub name: String,
+    /// One line that says what it shows.
+    pub title: String,
+    /// Where it comes from, what to look at.
+    #[serde(default)]
+    pub about: String,
+    /// Which structure it measures.
+    pub structure: String,
+    /// Which variants of it; none means all that the structure has.
+    #[serde(default)]
+    pub variants: Vec<String>,
+    /// What it times.
+    pub ops: Vec<String>,
+    /// Widths of keys.
+    #[serde(default = "words")]
+    pub key_bits: Vec<u32>,
+    /// Widths of values.
+    #[serde(default = "words")]
+    pub value_bits: Vec<u32>,
+    /// Seeds of inputs.
+    #[serde(default = "one")]
+    pub seeds: Vec<u64>,
+    /// Sizes on a GPU.
+    pub gpu: Sizes,
+    /// Sizes on the emulator.
+    pub emulator: Sizes,
+    /// Parameters, each with its values.
+    #[serde(default)]
+    pub params: BTreeMap<String, Vec<Param>>,
+    /// The limit that binds an operation.
+    #[serde(default)]
+    pub limit: BTreeMap<String, String>,
+    /// The share of an operation's calls that must succeed.
+    #[serde(default)]
+    pub expect: BTreeMap<String, f64>,
+    /// How it is drawn.
+    #[serde(default)]
+    pub figure: Figure,
+}
+
+/// How much to run.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sizes {
+    /// Sizes; each is a case.
+    pub n: Vec<u64>,
+    /// Repetitions before the timed ones.
+    pub warmup: u32,
+    /// Timed repetitions.
+    pub reps: u32,
+    /// Values that replace those of `params`.
+    #[serde(default)]
+    pub params: BTreeMap<String, Vec<Param>>,
+}
+
+/// How a suite is drawn.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Figure {
+    /// The parameter along the horizontal axis (`n` is one); without it, bars.
+    pub x: Option<String>,
+    /// Whether that axis is logarithmic.
+    #[serde(default)]
+    pub log_x: bool,
+}
+
+fn words() -> Vec<u32> {
+    vec![32]
+}
+
+fn one() -> Vec<u64> {
+    vec![1]
+}
+
+/// What is wrong with a suite file.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// It is no suite: the message has the line and what was expected there.
+    #[error("suite {suite}: {message}")]
+    Syntax {
+        /// The suite.
+        suite: String,
+        /// The parser's message.
+        message: String,
+    },
+    /// It says something that makes no sense.
+    #[error("suite {suite}: `{field}` {problem}")]
+    Invalid {
+        /// The suite.
+        suite: String,
+        /// The field.
+        field: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// No suite has that name.
+    #[error("there is no suite '{asked}'; there are: {known}")]
+    Unknown {
+        /// What was asked for.
+        asked: String,
+        /// What there is.
+        known: String,
+    },
+}
+
+/// One thing to measure.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Case {
+    /// The suite's name.
+    pub suite: String,
+    /// The structure's name.
+    pub structure: String,
+    /// The variant.
+    pub variant: String,
+    /// What to time.
+    pub op: String,
+    /// Bits of a key.
+    pub key_bits: u32,
+    /// Bits of a value.
+    pub value_bits: u32,
+    /// The size.
+    pub n: u64,
+    /// The parameters' values.
+    pub params: Params,
+    /// The input's seed.
+    pub seed: u64,
+    /// Repetitions before the timed ones.
+    pub warmup: u32,
+    /// Timed repetitions.
+    pub reps: u32,
+    /// The limit that binds it.
+    pub limit: Option<String>,
+    /// The share of its calls that must succeed.
+    pub expected_share: Option<f64>,
+}
+
+impl Case {
+    /// A parameter that must be a number.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when the suite does not give it or gives a word.
+    pub fn number(&self, name: &str) -> Result<f64, Error> {
+        let problem = |problem: &str| Error::Invalid {
+            suite: self.suite.clone(),
+            field: format!("params.{name}"),
+            problem: problem.to_owned(),
+        };
+        let param = self.params.get(name).ok_or_else(|| problem("is missing; the structure needs it"))?;
+        param.number().ok_or_else(|| problem("must be a number"))
+    }
+
+    /// A parameter that must be a word.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when the suite does not give it.
+    pub fn text(&self, name: &str) -> Result<String, Error> {
+        self.params.get(name).map(Param::to_string).ok_or_else(|| Error::Invalid {
+            suite: self.suite.clone(),
+            field: format!("params.{name}"),
+            problem: "is missing; the structure needs it".to_owned(),
+        })
+    }
+}
+
+/// Which of a suite's sizes to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Selection {
+    /// The emulator's sizes instead of the GPU's.
+    pub emulator: bool,
+    /// The first value of every list only, and at most three repetitions.
+    pub quick: bool,
+    /// Timed repetitions instead of the suite's.
+    pub reps: Option<u32>,
+}
+
+impl Suite {
+    /// Reads a suite.
+    ///
+    /// # Errors
+    /// [`Error::Syntax`] with the line, [`Error::Invalid`] for an empty list or an operation that is not among `ops`.
+    pub fn parse(name: &str, text: &str) -> Result<Self, Error> {
+        let suite: Self = toml::from_str(text)
+            .map_err(|error| Error::Syntax { suite: name.to_owned(), message: error.to_string() })?;
+        let suite = Self { name: name.to_owned(), ..suite };
+        suite.check()?;
+        Ok(suite)
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        let lists = [
+            ("ops", self.ops.is_empty()),
+            ("key_bits", self.key_bits.is_empty()),
+            ("value_bits", self.value_bits.is_empty()),
+            ("seeds", self.seeds.is_empty()),
+            ("gpu.n", self.gpu.n.is_empty()),
+            ("emulator.n", self.emulator.n.is_empty()),
+        ];
+        if let Some((field, _)) = lists.into_iter().find(|(_, empty)| *empty) {
+            return Err(self.invalid(field, "must not be empty"));
+        }
+        if self.gpu.reps == 0 || self.emulator.reps == 0 {
+            return Err(self.invalid("reps", "must be at least 1"));
+        }
+        if let Some((name, _)) = self.params.iter().find(|(_, values)| values.is_empty()) {
+            return Err(self.invalid(&format!("params.{name}"), "must not be empty"));
+        }
+        self.check_ops()
+    }
+
+    fn check_ops(&self) -> Result<(), Error> {
+        let known = |op: &String| self.ops.contains(op);
+        if let Some(op) = self.limit.keys().find(|op| !known(op)) {
+            return Err(self.invalid(&format!("limit.{op}"), "names an operation that is not in `ops`"));
+        }
+        if let Some(op) = self.expect.keys().find(|op| !known(op)) {
+            return Err(self.invalid(&format!("expect.{op}"), "names an operation that is not in `ops`"));
+        }
+        let bad = self.expect.iter().find(|(_, share)| !(0.0..=1.0).contains(*share));
+        bad.map_or(Ok(()), |(op, _)| Err(self.invalid(&format!("expect.{op}"), "must lie in 0..=1")))
+    }
+
+    fn invalid(&self, field: &str, problem: &str) -> Error {
+        Error::Invalid { suite: self.name.clone(), field: field.to_owned(), problem: problem.to_owned() }
+    }
+
+    /// All cases, in an order that changes the operation fastest. `variants` are what the structure has.
+    pub fn cases(&self, selection: Selection, variants: &[String]) -> Vec<Case> {
+        let sizes = if selection.emulator { &self.emulator } else { &self.gpu };
+        let variants = if self.variants.is_empty() { variants } else { &self.variants };
+        let mut params = self.params.clone();
+        params.extend(sizes.params.clone());
+        let mut cases = Vec::new();
+        for (variant, n, key_bits, value_bits, seed) in self.frames(selection, variants, sizes) {
+            for params in combinations(&params, selection.quick) {
+                for op in &self.ops {
+                    let frame = (variant, n, key_bits, value_bits, seed);
+                    cases.push(self.case(op, frame, &params, sizes, selection));
+                }
+            }
+        }
+        cases
+    }
+
+    fn frames<'a>(
+        &'a self,
+        selection: Selection,
+        variants: &'a [String],
+        sizes: &'a Sizes,
+    ) -> impl Iterator<Item = Frame<'a>> {
+        let first = move |len: usize| if selection.quick { len.min(1) } else { len };
+        let variants = variants.iter();
+        let sizes = &sizes.n[..first(sizes.n.len())];
+        let keys = &self.key_bits[..first(self.key_bits.len())];
+        let values = &self.value_bits[..first(self.value_bits.len())];
+        let seeds = &self.seeds[..first(self.seeds.len())];
+        variants.flat_map(move |variant| {
+            sizes.iter().flat_map(move |&n| {
+                keys.iter().flat_map(move |&key| {
+                    values.iter().flat_map(move |&value| {
+                        seeds.iter().map(move |&seed| (variant.as_str(), n, key, value, seed))
+                    })
+                })
+            })
+        })
+    }
+
+    fn case(&self, op: &str, frame: Frame<'_>, params: &Params, sizes: &Sizes, selection: Selection) -> Case {
+        let (variant, n, key_bits, value_bits, seed) = frame;
+        let reps = selection.reps.unwrap_or(if selection.quick { sizes.reps.min(3) } else { sizes.reps });
+        Case {
+            suite: self.name.clone(),
+            structure: self.structure.clone(),
+            variant: variant.to_owned(),
+            op: op.to_owned(),
+            key_bits,
+            value_bits,
+            n,
+            params: params.clone(),
+            seed,
+            warmup: sizes.warmup,
+            reps: reps.max(1),
+            limit: self.limit.get(op).cloned(),
+            expected_share: self.expect.get(op).copied(),
+        }
+    }
+}
+
+/// Variant, size, key bits, value bits, seed.
+type Frame<'a> = (&'a str, u64, u32, u32, u64);
+
+/// Every combination of the parameters' values; only the first of each when `quick`.
+fn combinations(params: &BTreeMap<String, Vec<Param>>, quick: bool) -> Vec<Params> {
+    params.iter().fold(vec![Params::new()], |made, (name, values)| {
+        let values = if quick { &values[..values.len().min(1)] } else { values };
+        let with = |params: &Params, value: &Param| {
+            let mut params = params.clone();
+            params.insert(name.clone(), value.clone());
+            params
+        };
+        made.iter().flat_map(|params| values.iter().map(move |value| with(params, value))).collect()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SUITE: &str = r#"
+title = "A suite"
+structure = "Fake"
+ops = ["insert", "find_hit"]
+key_bits = [32, 64]
+
+[gpu]
+n = [100, 200]
+warmup = 1
+reps = 5
+
+[emulator]
+n = [10]
+warmup = 0
+reps = 1
+params.load_factor = [0.5]
+
+[params]
+load_factor = [0.5, 0.9]
+mode = ["a"]
+
+[limit]
+insert = "cas8"
+
+[expect]
+find_hit = 1.0
+"#;
+
+    const GPU: Selection = Selection { emulator: false, quick: false, reps: None };
+
+    fn cases(selection: Selection) -> Vec<Case> {
+        Suite::parse("family/name", SUITE).unwrap().cases(selection, &["only".to_owned()])
+    }
+
+    #[test]
+    fn every_combination_is_a_case() {
+        let cases = cases(GPU);
+        assert_eq!(cases.len(), 2 * 2 * 2 * 2);
+        assert_eq!((cases[0].op.as_str(), cases[1].op.as_str()), ("insert", "find_hit"));
+        assert_eq!(cases[0].limit.as_deref(), Some("cas8"));
+        assert_eq!((cases[1].limit.as_ref(), cases[1].expected_share), (None, Some(1.0)));
+        assert_eq!(cases[0].text("mode").unwrap(), "a");
+        assert_eq!(cases[0].number("load_factor").unwrap(), 0.5);
+        assert!(cases[0].number("mode").unwrap_err().to_string().contains("must be a number"));
+        assert!(cases[0].number("nothing").is_err());
+    }
+
+    #[test]
+    fn selections_choose_sizes() {
+        assert_eq!(cases(Selection { emulator: true, ..GPU }).len(), 4);
+        let quick = cases(Selection { quick: true, ..GPU });
+        assert_eq!((quick.len(), quick[0].reps), (2, 3));
+        assert_eq!(cases(Selection { reps: Some(7), ..GPU })[0].reps, 7);
+    }
+
+    #[test]
+    fn mistakes_are_explained_with_their_line() {
+        let typo = SUITE.replace("key_bits", "key_bitz");
+        let error = Suite::parse("family/name", &typo).unwrap_err().to_string();
+        assert!(
+            error.contains("family/name") && error.contains("line 5") && error.contains("key_bitz"),
+            "{error}"
+        );
+        let wrong = SUITE.replace("find_hit = 1.0", "find_mis = 1.0");
+        let error = Suite::parse("family/name", &wrong).unwrap_err().to_string();
+        assert!(error.contains("expect.find_mis"), "{error}");
+        let empty = SUITE.replace("n = [10]", "n = []");
+        assert!(Suite::parse("family/name", &empty).unwrap_err().to_string().contains("emulator.n"));
+    }
+}

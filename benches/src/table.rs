@@ -1,0 +1,97 @@
+//! Results as a table for the terminal.
+use crate::compare::Comparison;
+use crate::record::{Record, describe};
+use comfy_table::presets::UTF8_BORDERS_ONLY;
+use comfy_table::{Cell, CellAlignment, Table};
+
+/// What stands above results from the emulator.
+pub const EMULATOR_BANNER: &str =
+    "emulator: no measurement of speed (the times are those of a program that imitates a GPU)";
+
+/// The records, one a row.
+pub fn results(records: &[Record]) -> String {
+    let mut table = Table::new();
+    table.load_style(UTF8_BORDERS_ONLY);
+    table.set_header([
+        "suite",
+        "variant",
+        "op",
+        "bits",
+        "n",
+        "params",
+        "M ops/s",
+        "of limit",
+        "median ms",
+        "spread",
+        "verified",
+    ]);
+    for record in records {
+        table.add_row(row(record));
+    }
+    let banner = records.iter().any(Record::is_emulated).then(|| format!("{EMULATOR_BANNER}\n"));
+    format!("{}{table}", banner.unwrap_or_default())
+}
+
+fn row(record: &Record) -> Vec<Cell> {
+    let ratio = match (record.ratio, &record.limit) {
+        (Some(ratio), Some(limit)) => format!("{ratio:.2} {limit}"),
+        _ => String::new(),
+    };
+    let spread = (record.max_ms - record.min_ms) / record.median_ms * 100.0;
+    let verified =
+        record.fault.clone().unwrap_or_else(|| if record.verified { "yes" } else { "NO" }.to_owned());
+    let right = |text: String| Cell::new(text).set_alignment(CellAlignment::Right);
+    vec![
+        Cell::new(&record.suite),
+        Cell::new(&record.variant),
+        Cell::new(&record.op),
+        Cell::new(format!("{}/{}", record.key_bits, record.value_bits)),
+        right(record.n.to_string()),
+        Cell::new(describe(&record.params)),
+        right(throughput(record.mops)),
+        right(ratio),
+        right(format!("{:.3}", record.median_ms)),
+        right(format!("{spread:.1} %")),
+        Cell::new(verified),
+    ]
+}
+
+/// Whole numbers where there are many, decimals where there are few.
+pub fn throughput(mops: f64) -> String {
+    if mops >= 100.0 { format!("{mops:.0}") } else { format!("{mops:.3}") }
+}
+
+/// The comparisons, one a row.
+pub fn comparisons(comparisons: &[Comparison]) -> String {
+    let mut table = Table::new();
+    table.load_style(UTF8_BORDERS_ONLY);
+    table.set_header(["record", "before ms", "now ms", "speedup", "verdict"]);
+    let time = |time: Option<f64>| time.map_or_else(String::new, |time| format!("{time:.3}"));
+    for comparison in comparisons {
+        table.add_row([
+            comparison.identity.clone(),
+            time(comparison.before_ms),
+            time(comparison.after_ms),
+            comparison.speedup().map_or_else(String::new, |speedup| format!("{speedup:.2}")),
+            comparison.verdict.to_string(),
+        ]);
+    }
+    table.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compare::tests::record;
+
+    #[test]
+    fn a_row_has_throughput_ratio_and_verification() {
+        let text = results(&[record("insert", 1.0, 2.0)]);
+        for part in ["1000", "0.50 line128", "1.500", "66.7 %", "yes", "load_factor=0.8"] {
+            assert!(text.contains(part), "'{part}' is missing in\n{text}");
+        }
+        assert!(!text.contains("emulator"));
+        let emulated = Record { driver: "emulator".to_owned(), ..record("insert", 1.0, 2.0) };
+        assert!(results(&[emulated]).starts_with("emulator: no measurement of speed"));
+    }
+}

@@ -1,0 +1,39 @@
+//! The program itself on the emulator: the limits run, are verified, and say that they measure no speed.
+use phalanx_bench::record;
+use std::process::Command;
+
+fn program() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_phalanx-bench"))
+}
+
+#[test]
+fn the_limits_run_verified_and_labelled() {
+    let folder = tempfile::tempdir().unwrap();
+    let (json, html) = (folder.path().join("records.jsonl"), folder.path().join("report.html"));
+    let output = program()
+        .args(["limits", "--device", "emulator", "--json"])
+        .arg(&json)
+        .arg("--html")
+        .arg(&html)
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(text.contains("emulator: no measurement of speed"));
+    let records = record::read(&json).unwrap();
+    assert_eq!(records.len(), 5);
+    assert!(records.iter().all(|record| record.verified && record.is_emulated()), "{records:?}");
+    assert!(std::fs::read_to_string(&html).unwrap().contains("emulator: no measurement of speed"));
+
+    let again = program().arg("report").arg(&json).arg("--baseline").arg(&json).output().unwrap();
+    assert!(again.status.success());
+    assert!(String::from_utf8_lossy(&again.stdout).contains("emulated"));
+}
+
+#[test]
+fn an_unknown_suite_is_an_error_that_names_the_known_ones() {
+    let output = program().args(["no/such-suite", "--device", "emulator"]).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text.contains("no/such-suite") && text.contains("limits"), "{text}");
+}

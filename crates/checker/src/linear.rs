@@ -1,0 +1,159 @@
+//! The check of a history, part by part.
+use crate::search::{Outcome, Search};
+use crate::timeline::Timeline;
+use crate::window;
+use crate::{EventOf, Model};
+use rayon::prelude::*;
+use std::collections::{BTreeMap, HashSet};
+use std::fmt;
+
+/// Checks a history with the default budget.
+///
+/// # Errors
+/// As [`Checker::check`].
+pub fn check<M: Model>(model: &M, events: &[EventOf<M>]) -> Result<Summary, Failure<M>> {
+    Checker::new(model).check(events)
+}
+
+/// What was checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Summary {
+    /// Events in the history.
+    pub events: usize,
+    /// Parts (keys) they touched.
+    pub parts: usize,
+    /// Most operations on one part that overlapped at one time.
+    pub overlap: usize,
+}
+
+/// Why a history does not pass.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure<M: Model> {
+    /// No order explains the results.
+    #[error("{0}")]
+    Violation(Box<Violation<M>>),
+    /// An event ends before it starts.
+    #[error(
+        "event {index} ends at {end}, before it starts at {start}; its clock is not shared by all threads or runs backwards"
+    )]
+    Backwards {
+        /// Its place in the history.
+        index: usize,
+        /// Its start.
+        start: u64,
+        /// Its end.
+        end: u64,
+    },
+    /// Too many operations on a part overlap: neither an order was found nor that there is none.
+    #[error(
+        "undecided: {explored} configurations of the {events} operations on {part:?} were explored; \
+         raise the budget, or record histories with fewer operations at a time on one part"
+    )]
+    Undecided {
+        /// The part.
+        part: M::Part,
+        /// Its events.
+        events: usize,
+        /// The budget.
+        explored: usize,
+    },
+}
+
+/// Operations on a part that no order explains.
+#[derive(Debug)]
+pub struct Violation<M: Model> {
+    /// The part (for a map, the key).
+    pub part: M::Part,
+    /// The operations of the smallest window found, by start.
+    pub events: Vec<EventOf<M>>,
+    /// Which of them no walk could place.
+    pub stuck: usize,
+    /// What the part may have held before them. When [`whatever_before`](Self::whatever_before) is set, the operations are
+    /// inexplicable from every one of these, all of which it held at some time.
+    pub states: Vec<M::State>,
+    /// Whether the operations contradict each other, whatever the part held before.
+    pub whatever_before: bool,
+}
+
+impl<M: Model> fmt::Display for Violation<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { part, events, stuck, states, whatever_before } = self;
+        writeln!(f, "not linearizable: on {part:?}, no order explains these {} operations", events.len())?;
+        let shown = &states[..states.len().min(8)];
+        let more = if states.len() > shown.len() { ", .." } else { "" };
+        if *whatever_before {
+            writeln!(f, "whatever it held before (of {shown:?}{more}):")?;
+        } else {
+            writeln!(f, "when it held one of {shown:?}{more} before:")?;
+        }
+        for (index, event) in events.iter().enumerate() {
+            let mark = if index == *stuck { '>' } else { ' ' };
+            let span = format!("[{}, {}]", event.start, event.end);
+            writeln!(
+                f,
+                "{mark} thread {:<5} {span:<24} {:?} -> {:?}",
+                event.thread, event.op, event.outcome
+            )?;
+        }
+        write!(f, "'>' is the first to return whose result nothing allows")
+    }
+}
+
+/// A check with its options.
+#[derive(Clone, Copy, Debug)]
+pub struct Checker<'a, M> {
+    model: &'a M,
+    budget: usize,
+}
+
+impl<'a, M: Model> Checker<'a, M> {
+    /// Checks against `model`, with a budget of 20 million configurations a part.
+    pub fn new(model: &'a M) -> Self {
+        Self { model, budget: 20_000_000 }
+    }
+
+    /// Gives up on a part after `configurations`, each of which takes some hundred bytes of memory.
+    pub fn budget(self, configurations: usize) -> Self {
+        Self { budget: configurations, ..self }
+    }
+
+    /// Looks for an order that explains the history. Of several parts that have none, the first by its `Ord` is reported.
+    ///
+    /// Time is linear in the number of events where few overlap, and exponential in the number of overlapping operations that write
+    /// without telling what they found.
+    ///
+    /// # Errors
+    /// [`Failure::Violation`] when there is none, [`Failure::Undecided`] when the budget ran out before an answer,
+    /// [`Failure::Backwards`] for an event that ends before it starts.
+    pub fn check(&self, events: &[EventOf<M>]) -> Result<Summary, Failure<M>> {
+        for (index, event) in events.iter().enumerate() {
+            if event.end < event.start {
+                return Err(Failure::Backwards { index, start: event.start, end: event.end });
+            }
+        }
+        let mut parts: BTreeMap<M::Part, Vec<&EventOf<M>>> = BTreeMap::new();
+        for event in events {
+            parts.entry(self.model.part(&event.op)).or_default().push(event);
+        }
+        let parts: Vec<_> = parts.into_iter().collect();
+        let failure = parts.par_iter().find_map_first(|(part, events)| self.check_part(part, events).err());
+        let overlap = || parts.iter().map(|(_, events)| Timeline::new(events).overlap()).max().unwrap_or(0);
+        failure
+            .map_or_else(|| Ok(Summary { events: events.len(), parts: parts.len(), overlap: overlap() }), Err)
+    }
+
+    fn check_part(&self, part: &M::Part, events: &[&EventOf<M>]) -> Result<(), Failure<M>> {
+        let timeline = Timeline::new(events);
+        let ignored = HashSet::new();
+        let search =
+            Search { model: self.model, events, timeline: &timeline, budget: self.budget, ignored: &ignored };
+        let last = timeline.points.len() - 1;
+        match search.run(0, last, self.model.initial(part), None) {
+            Outcome::Explained => Ok(()),
+            Outcome::Stuck(at) => Err(Failure::Violation(Box::new(window::narrow(&search, part, at)))),
+            Outcome::OutOfBudget => {
+                Err(Failure::Undecided { part: part.clone(), events: events.len(), explored: self.budget })
+            }
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! The sequential map: at most one value a key.
+use crate::Model;
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+use std::fmt::Debug;
+use std::hash::Hash;
+
+/// How an upsert combines the value that is there with its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Combine {
+    /// The sum, wrapping.
+    Add,
+    /// The smaller.
+    Min,
+    /// The larger.
+    Max,
+}
+
+/// What can be asked of a map.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum MapOp<K, V> {
+    /// Insert the pair, or replace the key's value.
+    Insert(K, V),
+    /// Insert the pair unless the key is there.
+    InsertNew(K, V),
+    /// Insert the pair, or combine the value with the one that is there.
+    Upsert(K, V, Combine),
+    /// The key's value; the pair is inserted if there is none.
+    GetOrInsert(K, V),
+    /// The key's value.
+    Get(K),
+    /// Whether the key is there.
+    Contains(K),
+    /// Take the key out.
+    Remove(K),
+}
+
+impl<K, V> MapOp<K, V> {
+    /// The key that the operation touches.
+    pub fn key(&self) -> &K {
+        match self {
+            Self::Insert(key, _) | Self::InsertNew(key, _) | Self::Upsert(key, _, _) => key,
+            Self::GetOrInsert(key, _) | Self::Get(key) | Self::Contains(key) | Self::Remove(key) => key,
+        }
+    }
+}
+
+/// What a map can answer. Where an old value is optional, an implementation that does not report it answers `None`, which
+/// claims nothing.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum MapOutcome<V> {
+    /// The key was not there; now it is.
+    Inserted,
+    /// The key was there, perhaps with this value, and its value was written.
+    Replaced(Option<V>),
+    /// The key was there with this value, and nothing was written.
+    Found(V),
+    /// The key was there, and nothing was written.
+    Present,
+    /// The key was not there, and nothing was written.
+    Absent,
+    /// The key was there, perhaps with this value, and was taken out.
+    Removed(Option<V>),
+    /// The key was not there, and there was no room for it.
+    Refused,
+}
+
+/// A value that [`Combine`] knows how to combine.
+pub trait MapValue: Clone + Debug + Eq + Hash + Send + Sync {
+    /// The combination of what was there and what came.
+    fn combine(&self, new: &Self, by: Combine) -> Self;
+}
+
+macro_rules! values {
+    ($($word:ty)*) => {$(
+        impl MapValue for $word {
+            fn combine(&self, new: &Self, by: Combine) -> Self {
+                match by {
+                    Combine::Add => self.wrapping_add(*new),
+                    Combine::Min => *self.min(new),
+                    Combine::Max => *self.max(new),
+                }
+            }
+        }
+    )*};
+}
+values!(u8 u16 u32 u64 u128 usize);
+
+/// A map that holds the pairs of `initial` before the first event.
+#[derive(Clone, Debug)]
+pub struct MapModel<K, V> {
+    /// What the map holds at the start.
+    pub initial: HashMap<K, V>,
+}
+
+impl<K, V> Default for MapModel<K, V> {
+    fn default() -> Self {
+        Self { initial: HashMap::new() }
+    }
+}
+
+impl<K, V> Model for MapModel<K, V>
+where
+    K: Clone + Debug + Ord + Hash + Send + Sync,
+    V: MapValue,
+{
+    type Op = MapOp<K, V>;
+    type Outcome = MapOutcome<V>;
+    type Part = K;
+    type State = Option<V>;
+
+    fn part(&self, op: &Self::Op) -> K {
+        op.key().clone()
+    }
+
+    fn initial(&self, key: &K) -> Option<V> {
+        self.initial.get(key).cloned()
+    }
+
+    fn step(&self, state: &Option<V>, op: &Self::Op, outcome: &Self::Outcome) -> Option<Option<V>> {
+        match state {
+            None => on_absent(op, outcome),
+            Some(old) => on_present(old, op, outcome),
+        }
+    }
+
+    fn only_observes(&self, _op: &Self::Op, outcome: &Self::Outcome) -> bool {
+        use MapOutcome::{Absent, Found, Present, Refused};
+        matches!(outcome, Found(_) | Present | Absent | Refused)
+    }
+}
+
+/// The state after an operation on a key that is not there.
+fn on_absent<K, V: Clone>(op: &MapOp<K, V>, outcome: &MapOutcome<V>) -> Option<Option<V>> {
+    use MapOp::{Contains, Get, GetOrInsert, Insert, InsertNew, Remove, Upsert};
+    use MapOutcome::{Absent, Inserted, Refused};
+    match (op, outcome) {
+        (Insert(_, new) | InsertNew(_, new) | Upsert(_, new, _) | GetOrInsert(_, new), Inserted) => {
+            Some(Some(new.clone()))
+        }
+        (Insert(..) | InsertNew(..) | Upsert(..) | GetOrInsert(..), Refused) => Some(None),
+        (Get(_) | Contains(_) | Remove(_), Absent) => Some(None),
+        _ => None,
+    }
+}
+
+/// The state after an operation on a key that is there with the value `old`.
+fn on_present<K, V: MapValue>(old: &V, op: &MapOp<K, V>, outcome: &MapOutcome<V>) -> Option<Option<V>> {
+    use MapOp::{Contains, Get, GetOrInsert, Insert, InsertNew, Remove, Upsert};
+    use MapOutcome::{Found, Present, Removed, Replaced};
+    let claimed = match outcome {
+        Found(claimed) | Replaced(Some(claimed)) | Removed(Some(claimed)) => claimed,
+        _ => old,
+    };
+    if claimed != old {
+        return None;
+    }
+    match (op, outcome) {
+        (Insert(_, new), Replaced(_)) => Some(Some(new.clone())),
+        (Upsert(_, new, by), Replaced(_)) => Some(Some(old.combine(new, *by))),
+        (InsertNew(..) | GetOrInsert(..) | Get(_), Found(_)) => Some(Some(old.clone())),
+        (InsertNew(..) | Contains(_), Present) => Some(Some(old.clone())),
+        (Remove(_), Removed(_)) => Some(None),
+        _ => None,
+    }
+}
+
+/// What a sequential map answers, and its state after: how tests make histories that are right.
+pub fn answer<K, V: MapValue>(state: &Option<V>, op: &MapOp<K, V>) -> (MapOutcome<V>, Option<V>) {
+    use MapOp::{Contains, Get, GetOrInsert, Insert, InsertNew, Remove, Upsert};
+    use MapOutcome::{Absent, Found, Inserted, Present, Removed, Replaced};
+    let Some(old) = state.clone() else {
+        return match op {
+            Insert(_, new) | InsertNew(_, new) | Upsert(_, new, _) | GetOrInsert(_, new) => {
+                (Inserted, Some(new.clone()))
+            }
+            Get(_) | Contains(_) | Remove(_) => (Absent, None),
+        };
+    };
+    match op {
+        Insert(_, new) => (Replaced(Some(old)), Some(new.clone())),
+        Upsert(_, new, by) => (Replaced(Some(old.clone())), Some(old.combine(new, *by))),
+        InsertNew(..) | GetOrInsert(..) | Get(_) => (Found(old.clone()), Some(old)),
+        Contains(_) => (Present, Some(old)),
+        Remove(_) => (Removed(Some(old)), None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every operation in both states: its own answer is accepted, and leads to the state that `answer` gives.
+    #[test]
+    fn the_model_accepts_its_own_answers() {
+        let model = MapModel::<u8, u8>::default();
+        let ops = [
+            MapOp::Insert(0, 3),
+            MapOp::InsertNew(0, 3),
+            MapOp::Upsert(0, 3, Combine::Add),
+            MapOp::Upsert(0, 3, Combine::Min),
+            MapOp::Upsert(0, 3, Combine::Max),
+            MapOp::GetOrInsert(0, 3),
+            MapOp::Get(0),
+            MapOp::Contains(0),
+            MapOp::Remove(0),
+        ];
+        for op in &ops {
+            for state in [None, Some(5), Some(255)] {
+                let (outcome, after) = answer(&state, op);
+                assert_eq!(model.step(&state, op, &outcome), Some(after), "{op:?} in {state:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn combinations_combine() {
+        assert_eq!(250u8.combine(&10, Combine::Add), 4);
+        assert_eq!(5u8.combine(&3, Combine::Min), 3);
+        assert_eq!(5u8.combine(&3, Combine::Max), 5);
+    }
+
+    #[test]
+    fn wrong_old_values_and_wrong_kinds_of_answers_are_refused() {
+        let model = MapModel::<u8, u8>::default();
+        let wrong = [
+            (Some(1), MapOp::Insert(0, 2), MapOutcome::Replaced(Some(9))),
+            (Some(1), MapOp::Insert(0, 2), MapOutcome::Inserted),
+            (None, MapOp::Insert(0, 2), MapOutcome::Replaced(None)),
+            (Some(1), MapOp::Insert(0, 2), MapOutcome::Refused),
+            (Some(1), MapOp::Remove(0), MapOutcome::Removed(Some(2))),
+            (None, MapOp::Remove(0), MapOutcome::Removed(None)),
+            (Some(1), MapOp::Get(0), MapOutcome::Absent),
+            (None, MapOp::Get(0), MapOutcome::Inserted),
+            (Some(1), MapOp::Get(0), MapOutcome::Present),
+        ];
+        for (state, op, outcome) in wrong {
+            assert_eq!(model.step(&state, &op, &outcome), None, "{op:?} -> {outcome:?} in {state:?}");
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! The search for an order (Wing and Gong 1993, with Lowe's memory of configurations, 2017).
+//!
+//! The search walks along the calls and returns. A configuration is a position, which of the open operations have taken effect
+//! already, and the state. At the return of an operation that has not taken effect, some open operation must, and each that the
+//! model allows is tried, depth first; a configuration is never explored twice. Three things keep the number small:
+//!
+//! 1. What has returned is forgotten, so a history costs what overlaps in it, not what came before.
+//! 2. An open operation that only observes, and may take effect, takes effect at once. That loses nothing: take it out of where it
+//!    stands in any order found later, and put it here; nobody notices. (A write of the value that is there already must
+//!    wait: it leaves the state alone here, but where it stands in another order it may change it.)
+//! 3. Of open operations that ask and answer the same, only the one that returns first is tried. They can change places.
+use crate::timeline::{Point, Timeline};
+use crate::{EventOf, Model};
+use std::collections::{HashMap, HashSet};
+
+/// Which slots' operations have taken effect, 64 a word, without zero words at the end.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+struct Mask(Vec<u64>);
+
+impl Mask {
+    fn has(&self, slot: usize) -> bool {
+        self.0.get(slot / 64).is_some_and(|word| word >> (slot % 64) & 1 == 1)
+    }
+
+    fn insert(&mut self, slot: usize) {
+        if self.0.len() <= slot / 64 {
+            self.0.resize(slot / 64 + 1, 0);
+        }
+        self.0[slot / 64] |= 1 << (slot % 64);
+    }
+
+    fn remove(&mut self, slot: usize) {
+        self.0[slot / 64] &= !(1 << (slot % 64));
+        while self.0.last() == Some(&0) {
+            self.0.pop();
+        }
+    }
+}
+
+/// How far a walk has come.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Configuration<S> {
+    position: usize,
+    done: Mask,
+    state: S,
+}
+
+/// What a search found.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// There is an order up to the last position.
+    Explained,
+    /// There is none; this is the furthest return that no walk got past.
+    Stuck(usize),
+    /// As many configurations as were allowed have been explored.
+    OutOfBudget,
+}
+
+/// States at positions where nothing is open.
+pub type Cuts<S> = HashMap<usize, HashSet<S>>;
+
+/// A search over a part's timeline.
+pub struct Search<'a, M: Model> {
+    pub model: &'a M,
+    pub events: &'a [&'a EventOf<M>],
+    pub timeline: &'a Timeline,
+    /// Configurations that may be explored.
+    pub budget: usize,
+    /// Events that are left out.
+    pub ignored: &'a HashSet<usize>,
+}
+
+impl<M: Model> Search<'_, M> {
+    /// Looks for an order of what is called from `first` (a cut) on, until the point at `last` is passed. Notes the states at the cuts
+    /// in `cuts`, if asked to.
+    pub fn run(
+        &self,
+        first: usize,
+        last: usize,
+        state: M::State,
+        mut cuts: Option<&mut Cuts<M::State>>,
+    ) -> Outcome {
+        let mut explored = HashSet::new();
+        let mut stack = vec![Configuration { position: first, done: Mask::default(), state }];
+        let mut furthest = first;
+        while let Some(mut at) = stack.pop() {
+            let Some(returning) = self.advance(&mut at, last, cuts.as_deref_mut()) else {
+                return Outcome::Explained;
+            };
+            furthest = furthest.max(at.position);
+            if explored.contains(&at) {
+                continue;
+            }
+            if explored.len() >= self.budget {
+                return Outcome::OutOfBudget;
+            }
+            self.branch(&at, returning, first, &mut stack);
+            explored.insert(at);
+        }
+        Outcome::Stuck(furthest)
+    }
+
+    /// Walks on to the next return whose operation has not taken effect. None when `last` is passed.
+    fn advance(
+        &self,
+        at: &mut Configuration<M::State>,
+        last: usize,
+        mut cuts: Option<&mut Cuts<M::State>>,
+    ) -> Option<usize> {
+        let mut open = self.timeline.open_at(at.position).count();
+        while at.position <= last {
+            if open == 0
+                && let Some(cuts) = cuts.as_deref_mut()
+            {
+                cuts.entry(at.position).or_default().insert(at.state.clone());
+            }
+            match self.timeline.points[at.position] {
+                Point::Call(_) => open += 1,
+                Point::Return(event) => {
+                    let slot = self.timeline.slot[event];
+                    if !self.ignored.contains(&event) {
+                        if !at.done.has(slot) {
+                            return Some(event);
+                        }
+                        at.done.remove(slot);
+                    }
+                    open -= 1;
+                }
+            }
+            at.position += 1;
+        }
+        None
+    }
+
+    /// Pushes what may come next: the operation that returns here goes on top, to be tried first.
+    fn branch(
+        &self,
+        at: &Configuration<M::State>,
+        returning: usize,
+        first: usize,
+        stack: &mut Vec<Configuration<M::State>>,
+    ) {
+        let mut at = at.clone();
+        let candidates = self.candidates(&at, first);
+        if self.take_observers(&mut at, &candidates) {
+            stack.push(at);
+            return;
+        }
+        let mut last = None;
+        for (event, state) in self.distinct(candidates) {
+            let mut done = at.done.clone();
+            done.insert(self.timeline.slot[event]);
+            let next = Configuration { position: at.position, done, state };
+            if event == returning { last = Some(next) } else { stack.push(next) }
+        }
+        stack.extend(last);
+    }
+
+    /// Open operations that may take effect now, and the state after each.
+    fn candidates(&self, at: &Configuration<M::State>, first: usize) -> Vec<(usize, M::State)> {
+        let open = self.timeline.open_at(at.position);
+        open.filter(|event| !at.done.has(self.timeline.slot[*event]) && !self.ignored.contains(event))
+            .filter(|&event| self.timeline.returns[event] >= first)
+            .filter_map(|event| {
+                let Event { op, outcome } = self.question(event);
+                Some((event, self.model.step(&at.state, op, outcome)?))
+            })
+            .collect()
+    }
+
+    /// Lets the candidates that only observe take effect. Says whether there were any.
+    fn take_observers(&self, at: &mut Configuration<M::State>, candidates: &[(usize, M::State)]) -> bool {
+        let observes =
+            |event: usize| self.model.only_observes(&self.events[event].op, &self.events[event].outcome);
+        let mut any = false;
+        for (event, _) in candidates.iter().filter(|(event, _)| observes(*event)) {
+            at.done.insert(self.timeline.slot[*event]);
+            any = true;
+        }
+        any
+    }
+
+    /// Of candidates that ask and answer the same, the one that returns first.
+    fn distinct(&self, candidates: Vec<(usize, M::State)>) -> impl Iterator<Item = (usize, M::State)> {
+        let mut first: HashMap<_, (usize, M::State)> = HashMap::with_capacity(candidates.len());
+        for (event, state) in candidates {
+            let question = self.question(event);
+            let earlier =
+                first.get(&question).is_some_and(|(other, _)| self.returns(*other) < self.returns(event));
+            if !earlier {
+                first.insert(question, (event, state));
+            }
+        }
+        // The order of a hash map is not the same twice, and a search should be.
+        let mut distinct: Vec<_> = first.into_values().collect();
+        distinct.sort_unstable_by_key(|(event, _)| std::cmp::Reverse(self.returns(*event)));
+        distinct.into_iter()
+    }
+
+    fn returns(&self, event: usize) -> usize {
+        self.timeline.returns[event]
+    }
+
+    fn question(&self, event: usize) -> Event<'_, M> {
+        let event = self.events[event];
+        Event { op: &event.op, outcome: &event.outcome }
+    }
+}
+
+/// What an event asked and answered, without its times.
+struct Event<'a, M: Model> {
+    op: &'a M::Op,
+    outcome: &'a M::Outcome,
+}
+
+impl<M: Model> PartialEq for Event<'_, M> {
+    fn eq(&self, other: &Self) -> bool {
+        self.op == other.op && self.outcome == other.outcome
+    }
+}
+
+impl<M: Model> Eq for Event<'_, M> {}
+
+impl<M: Model> std::hash::Hash for Event<'_, M> {
+    fn hash<H: std::hash::Hasher>(&self, hasher: &mut H) {
+        self.op.hash(hasher);
+        self.outcome.hash(hasher);
+    }
+}

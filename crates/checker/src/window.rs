@@ -1,0 +1,101 @@
+//! From "no order explains this" to the few operations that show it.
+use crate::search::{Cuts, Outcome, Search};
+use crate::timeline::Point;
+use crate::{EventOf, Model, Violation};
+use std::collections::HashSet;
+
+/// Cuts that are tried as the window's beginning, and whose states count as what the part may have held.
+const CUTS: usize = 64;
+
+/// States that a window is held against.
+const STATES: usize = 64;
+
+/// The smallest window found whose operations contradict each other or the states before them. `stuck` is the return that no
+/// walk got past.
+pub fn narrow<M: Model>(search: &Search<'_, M>, part: &M::Part, stuck: usize) -> Violation<M> {
+    let mut cuts = Cuts::new();
+    search.run(0, stuck, search.model.initial(part), Some(&mut cuts));
+    let mut positions: Vec<_> = search.timeline.cuts(stuck);
+    positions.drain(..positions.len().saturating_sub(CUTS));
+    let states = states_at(&cuts, positions.iter());
+    let contradiction =
+        positions.iter().rev().find(|&&first| fails(search, first, stuck, &states, &HashSet::new()));
+    let last_cut = positions.last().copied().unwrap_or(0);
+    match contradiction {
+        Some(&first) => report(search, part, first, stuck, states, true),
+        None => report(search, part, last_cut, stuck, states_at(&cuts, [last_cut].iter()), false),
+    }
+}
+
+/// The states that were reached at cuts, without repetition.
+fn states_at<'a, S: Clone + Eq + std::hash::Hash>(
+    cuts: &Cuts<S>,
+    positions: impl Iterator<Item = &'a usize>,
+) -> Vec<S> {
+    let mut seen = HashSet::new();
+    let reached = positions.filter_map(|position| cuts.get(position)).flatten();
+    reached.filter(|state| seen.insert(*state)).take(STATES).cloned().collect()
+}
+
+/// Whether no order explains the window from any of the states.
+fn fails<M: Model>(
+    search: &Search<'_, M>,
+    first: usize,
+    last: usize,
+    states: &[M::State],
+    ignored: &HashSet<usize>,
+) -> bool {
+    let search = Search { ignored, ..*search };
+    states.iter().all(|state| matches!(search.run(first, last, state.clone(), None), Outcome::Stuck(_)))
+}
+
+fn report<M: Model>(
+    search: &Search<'_, M>,
+    part: &M::Part,
+    first: usize,
+    stuck: usize,
+    states: Vec<M::State>,
+    whatever_before: bool,
+) -> Violation<M> {
+    let Point::Return(culprit) = search.timeline.points[stuck] else { unreachable!("walks stop at returns") };
+    let mut kept: Vec<usize> = search.timeline.points[first..=stuck]
+        .iter()
+        .filter_map(|point| if let Point::Call(event) = point { Some(*event) } else { None })
+        .collect();
+    let dropped = superfluous(search, (first, stuck), &kept, culprit, &states);
+    kept.retain(|event| !dropped.contains(event));
+    Violation {
+        part: part.clone(),
+        stuck: kept.iter().position(|&event| event == culprit).unwrap_or(0),
+        events: kept.iter().map(|&event| clone_of::<M>(search.events[event])).collect(),
+        states,
+        whatever_before,
+    }
+}
+
+fn clone_of<M: Model>(event: &EventOf<M>) -> EventOf<M> {
+    event.clone()
+}
+
+/// Events without which the window fails all the same. Only observers are tried: leaving out a writer could make a window
+/// fail that does not.
+fn superfluous<M: Model>(
+    search: &Search<'_, M>,
+    (first, last): (usize, usize),
+    events: &[usize],
+    culprit: usize,
+    states: &[M::State],
+) -> HashSet<usize> {
+    let mut dropped = HashSet::new();
+    for &event in events.iter().filter(|&&event| event != culprit) {
+        let asked = search.events[event];
+        if !search.model.only_observes(&asked.op, &asked.outcome) {
+            continue;
+        }
+        dropped.insert(event);
+        if !fails(search, first, last, states, &dropped) {
+            dropped.remove(&event);
+        }
+    }
+    dropped
+}

@@ -1,0 +1,146 @@
+//! The checker against the definition (all orders tried) and against histories that are right by construction.
+use checker::oracle::is_linearizable;
+use checker::{Combine, Event, Failure, MapModel, MapOp, MapOutcome, check, map};
+use proptest::prelude::*;
+use std::collections::HashMap;
+
+type Op = MapOp<u8, u8>;
+type Outcome = MapOutcome<u8>;
+type History = Vec<Event<Op, Outcome>>;
+
+fn ops() -> impl Strategy<Value = Op> {
+    let (key, value) = (0..2u8, 0..3u8);
+    let combine = prop_oneof![Just(Combine::Add), Just(Combine::Min), Just(Combine::Max)];
+    (0..7u8, key, value, combine).prop_map(|(kind, key, value, combine)| match kind {
+        0 => MapOp::Insert(key, value),
+        1 => MapOp::InsertNew(key, value),
+        2 => MapOp::Upsert(key, value, combine),
+        3 => MapOp::GetOrInsert(key, value),
+        4 => MapOp::Get(key),
+        5 => MapOp::Contains(key),
+        _ => MapOp::Remove(key),
+    })
+}
+
+fn outcomes() -> impl Strategy<Value = Outcome> {
+    let value = 0..3u8;
+    prop_oneof![
+        Just(MapOutcome::Inserted),
+        Just(MapOutcome::Absent),
+        Just(MapOutcome::Present),
+        Just(MapOutcome::Refused),
+        value.clone().prop_map(MapOutcome::Found),
+        prop::option::of(value.clone()).prop_map(MapOutcome::Replaced),
+        prop::option::of(value).prop_map(MapOutcome::Removed),
+    ]
+}
+
+/// Events whose answers a sequential map gave at instants 10, 20, ..., with intervals around the instants, the optional old
+/// values left out here and there.
+fn right_histories(len: usize, spread: u64) -> impl Strategy<Value = History> {
+    let event = (ops(), 0..spread, 0..spread, any::<bool>());
+    prop::collection::vec(event, 1..len).prop_map(move |drawn| {
+        let mut states = HashMap::new();
+        let mut history = Vec::new();
+        for (index, (op, before, after, tells)) in drawn.into_iter().enumerate() {
+            let instant = (index as u64 + 1) * 10 + spread;
+            let state = states.entry(*op.key()).or_insert(None);
+            let (outcome, next) = map::answer(state, &op);
+            *state = next;
+            let outcome = if tells { outcome } else { silenced(outcome) };
+            history.push(Event {
+                op,
+                outcome,
+                start: instant - before,
+                end: instant + after,
+                thread: index as u32,
+            });
+        }
+        history
+    })
+}
+
+fn silenced(outcome: Outcome) -> Outcome {
+    match outcome {
+        MapOutcome::Replaced(_) => MapOutcome::Replaced(None),
+        MapOutcome::Removed(_) => MapOutcome::Removed(None),
+        other => other,
+    }
+}
+
+/// A right history of which one to three answers are replaced: sometimes still right, sometimes not.
+fn tampered_histories() -> impl Strategy<Value = History> {
+    let changes = prop::collection::vec((any::<prop::sample::Index>(), outcomes()), 1..4);
+    (right_histories(8, 40), changes).prop_map(|(mut history, changes)| {
+        for (index, outcome) in changes {
+            let index = index.index(history.len());
+            history[index].outcome = outcome;
+        }
+        history
+    })
+}
+
+/// Few ticks, so that many starts and ends are equal.
+fn arbitrary_histories() -> impl Strategy<Value = History> {
+    let event = (ops(), outcomes(), 0..6u64, 0..4u64);
+    prop::collection::vec(event, 1..7).prop_map(move |drawn| {
+        let event =
+            |(op, outcome, start, length)| Event { op, outcome, start, end: start + length, thread: 0 };
+        drawn.into_iter().map(event).collect()
+    })
+}
+
+fn accepted(history: &History) -> bool {
+    match check(&MapModel::default(), history) {
+        Ok(_) => true,
+        Err(Failure::Violation(_)) => false,
+        Err(other) => panic!("{other}"),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(20_000))]
+
+    #[test]
+    fn tampered_histories_get_the_oracles_verdict(history in tampered_histories()) {
+        prop_assert_eq!(accepted(&history), is_linearizable(&MapModel::default(), &history));
+    }
+
+    #[test]
+    fn arbitrary_histories_get_the_oracles_verdict(history in arbitrary_histories()) {
+        prop_assert_eq!(accepted(&history), is_linearizable(&MapModel::default(), &history));
+    }
+
+    /// What a violation shows is one: from none of the states it names can its events be explained.
+    #[test]
+    fn the_events_of_a_violation_are_inexplicable(history in tampered_histories()) {
+        if let Err(Failure::Violation(violation)) = check(&MapModel::default(), &history) {
+            for state in &violation.states {
+                let initial = state.iter().map(|value| (violation.part, *value)).collect();
+                prop_assert!(!is_linearizable(&MapModel { initial }, &violation.events), "{}", violation);
+            }
+            prop_assert!(!violation.states.is_empty());
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn right_histories_pass(history in right_histories(300, 150)) {
+        if let Err(failure) = check(&MapModel::default(), &history) {
+            prop_assert!(false, "{}", failure);
+        }
+    }
+}
+
+/// Both verdicts must occur often among the inputs above, or their equality says little.
+#[test]
+fn tampering_makes_both_kinds() {
+    use proptest::strategy::ValueTree;
+    let mut runner = proptest::test_runner::TestRunner::deterministic();
+    let strategy = tampered_histories();
+    let right = (0..1_000).filter(|_| accepted(&strategy.new_tree(&mut runner).unwrap().current())).count();
+    assert!((100..900).contains(&right), "{right} of 1000 are right");
+}

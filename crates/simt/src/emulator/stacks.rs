@@ -1,0 +1,62 @@
+//! Stacks between two uses. They are kept for the whole process: an exploration makes devices by the hundred.
+use super::launch::RESIDENT_LANES;
+use corosensei::stack::DefaultStack;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Stacks that a worker fetches or hands back at a time.
+const BATCH: usize = 64;
+
+/// By size.
+static SPARE: Mutex<Option<HashMap<usize, Vec<DefaultStack>>>> = Mutex::new(None);
+
+fn spare() -> MutexGuard<'static, Option<HashMap<usize, Vec<DefaultStack>>>> {
+    SPARE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The stacks at hand for a worker.
+pub struct Stacks {
+    bytes: usize,
+    at_hand: RefCell<Vec<DefaultStack>>,
+}
+
+impl Stacks {
+    /// Stacks of at least `bytes` bytes.
+    pub fn new(bytes: usize) -> Self {
+        Self { bytes: bytes.max(16 << 10), at_hand: RefCell::default() }
+    }
+
+    /// A stack. Panics when the host has no memory for it, which makes a failure of the launch.
+    pub fn take(&self) -> DefaultStack {
+        let mut at_hand = self.at_hand.borrow_mut();
+        if at_hand.is_empty() {
+            self.fetch(&mut at_hand);
+        }
+        at_hand.pop().unwrap_or_else(|| {
+            let bytes = self.bytes;
+            DefaultStack::new(bytes)
+                .unwrap_or_else(|error| panic!("no memory for a stack of {bytes} bytes: {error}"))
+        })
+    }
+
+    fn fetch(&self, at_hand: &mut Vec<DefaultStack>) {
+        if let Some(spare) = spare().as_mut().and_then(|sizes| sizes.get_mut(&self.bytes)) {
+            at_hand.extend(spare.drain(spare.len().saturating_sub(BATCH)..));
+        }
+    }
+
+    /// Takes a stack back.
+    pub fn put(&self, stack: DefaultStack) {
+        self.at_hand.borrow_mut().push(stack);
+    }
+}
+
+impl Drop for Stacks {
+    fn drop(&mut self) {
+        let mut sizes = spare();
+        let spare = sizes.get_or_insert_default().entry(self.bytes).or_default();
+        let room = (RESIDENT_LANES as usize).saturating_sub(spare.len());
+        spare.extend(self.at_hand.take().into_iter().take(room));
+    }
+}

@@ -1,0 +1,459 @@
+//! Each detector is proved by a kernel that does what it detects: the failure has the right kind and names the
+//! right line of source. And each is switched off, to see that it was the detector that reported.
+mod common;
+
+use common::{Buffer, fast, line, random, random_with};
+use simt::emulator::{Detect, Emulator, Failure, FailureKind, Mode, Options, Schedule, Whereabouts};
+use simt::{
+    Block, Global, GlobalSlice, Grid, Independent, Order, Scope, Thread, Tile, kernel, shared, spin_hint,
+};
+
+const WARP: Grid = Grid { blocks: 1, threads: 32 };
+const PAIR: Grid = Grid { blocks: 2, threads: 1 };
+
+/// The line of this file that ends with the comment `// @name`.
+fn marked(name: &str) -> u32 {
+    let mark = format!("// @{name}");
+    let at = include_str!("detectors.rs").lines().position(|text| text.trim_end().ends_with(&mark));
+    at.map_or_else(|| panic!("no line is marked {mark}"), |at| at as u32 + 1)
+}
+
+fn without(change: impl Fn(&mut Detect)) -> [Emulator; 2] {
+    let mut detect = Detect::ALL;
+    change(&mut detect);
+    [Emulator::new(Options { detect, ..Options::default() }), random_with(1, detect)]
+}
+
+// Lanes that are missing.
+
+#[kernel]
+fn lane_5_ends(out: GlobalSlice<u32>) {
+    if Thread::lane() != 5 {
+        out.write(0, Tile::<32>::lockstep().ballot(true)); // @vote without lane 5
+    }
+}
+
+#[test]
+fn a_lane_that_ended_is_missing() {
+    for device in [fast(), random(1), random(2)] {
+        let out = Buffer::zeroed(&device, 1);
+        let failure = device.launch(WARP, Lane5Ends { out: out.slice() }).unwrap_err();
+        let FailureKind::MissingLane { collective: "ballot", mask: u32::MAX, missing } = &failure.kind else {
+            panic!("{failure}")
+        };
+        assert_eq!((missing[0].thread, &missing[0].whereabouts), (5, &Whereabouts::Ended), "{failure}");
+        assert_eq!(line(&failure), marked("vote without lane 5"), "{failure}");
+        assert_ne!(failure.thread, 5);
+    }
+}
+
+#[test]
+fn lanes_that_ended_need_not_come_when_collectives_are_not_watched() {
+    for device in without(|detect| (detect.collectives, detect.races) = (false, false)) {
+        let out = Buffer::zeroed(&device, 1);
+        device.launch(WARP, Lane5Ends { out: out.slice() }).unwrap();
+        assert_eq!(out.read(), [!(1 << 5)]);
+    }
+}
+
+#[kernel]
+fn halves_part(out: GlobalSlice<u32>) {
+    let tile = Tile::<32>::lockstep();
+    if Thread::lane() < 16 {
+        out.write(0, tile.ballot(true)); // @vote of the lower half
+    } else {
+        out.write(1, tile.shuffle(7, 3)); // @shuffle of the upper half
+    }
+}
+
+#[test]
+fn lanes_that_wait_for_each_other_at_different_collectives_are_missing() {
+    for device in [fast(), random(1), random(2)] {
+        let out = Buffer::zeroed(&device, 2);
+        let failure = device.launch(WARP, HalvesPart { out: out.slice() }).unwrap_err();
+        assert!(matches!(failure.kind, FailureKind::MissingLane { .. }), "{failure}");
+        let other = failure.other.as_ref().map_or(0, |other| other.location.line);
+        let mut lines = [line(&failure), other];
+        lines.sort_unstable();
+        assert_eq!(
+            lines,
+            [marked("vote of the lower half"), marked("shuffle of the upper half")],
+            "{failure}"
+        );
+    }
+}
+
+#[test]
+fn a_deadlock_is_a_hang_when_collectives_are_not_watched() {
+    for device in without(|detect| detect.collectives = false) {
+        let out = Buffer::zeroed(&device, 2);
+        let failure = device.launch(WARP, HalvesPart { out: out.slice() }).unwrap_err();
+        assert!(matches!(failure.kind, FailureKind::Hang { .. }), "{failure}");
+    }
+}
+
+#[kernel]
+fn half_at_the_barrier(out: GlobalSlice<u32>) {
+    if Thread::lane() < 16 {
+        Block::sync(); // @barrier of the lower half
+    } else {
+        out.write(0, Tile::<32, Independent>::this().ballot(true)); // @vote of the upper half
+    }
+}
+
+#[test]
+fn a_lane_at_the_barrier_is_missing_from_the_collective() {
+    for device in [fast(), random(1)] {
+        let out = Buffer::zeroed(&device, 1);
+        let failure = device.launch(WARP, HalfAtTheBarrier { out: out.slice() }).unwrap_err();
+        assert!(matches!(failure.kind, FailureKind::MissingLane { .. }), "{failure}");
+        assert_eq!(line(&failure), marked("vote of the upper half"), "{failure}");
+        assert_eq!(
+            failure.other.as_ref().unwrap().location.line,
+            marked("barrier of the lower half"),
+            "{failure}"
+        );
+    }
+}
+
+#[kernel]
+fn read_beyond_a_short_warp(out: GlobalSlice<u32>) {
+    let lane = Thread::lane();
+    out.write(Thread::index(), Tile::<32>::lockstep().shuffle_xor(lane, 8)); // @shuffle in a short warp
+}
+
+#[test]
+fn a_shuffle_from_a_lane_that_does_not_exist_is_reported() {
+    for device in [fast(), random(1)] {
+        let out = Buffer::zeroed(&device, 12);
+        let failure = device.launch(Grid::new(1, 12), ReadBeyondAShortWarp { out: out.slice() }).unwrap_err();
+        let FailureKind::MissingLane { missing, .. } = &failure.kind else { panic!("{failure}") };
+        assert_eq!(missing[0].whereabouts, Whereabouts::Outside, "{failure}");
+        assert_eq!(line(&failure), marked("shuffle in a short warp"), "{failure}");
+    }
+}
+
+#[kernel]
+fn thread_40_skips_the_barrier(_unused: u32) {
+    if Thread::index_in_block() != 40 {
+        Block::sync(); // @barrier without thread 40
+    }
+}
+
+#[test]
+fn a_thread_that_ended_is_missing_from_the_barrier() {
+    let kernel = Thread40SkipsTheBarrier { _unused: 0 };
+    for device in [fast(), random(1), random(2)] {
+        let failure = device.launch(Grid::new(1, 64), kernel).unwrap_err();
+        let FailureKind::BarrierMismatch { missing } = &failure.kind else { panic!("{failure}") };
+        let absent = missing.iter().find(|absent| absent.whereabouts == Whereabouts::Ended);
+        assert_eq!(absent.map(|absent| absent.thread), Some(40), "{failure}");
+        assert_eq!(line(&failure), marked("barrier without thread 40"), "{failure}");
+    }
+    for device in without(|detect| detect.collectives = false) {
+        device.launch(Grid::new(1, 64), kernel).unwrap();
+    }
+}
+
+// Memory that is not there, or not written.
+
+#[kernel]
+fn read_word(of: GlobalSlice<u32>, out: GlobalSlice<u32>) {
+    let word = of.at(of.len() - 1).load(Order::Relaxed, Scope::Device); // @read a word
+    if Thread::index() == 0 {
+        out.write(0, word);
+    }
+}
+
+/// The buffer's words and one more, which lies in the gap behind the buffer.
+fn one_too_long(buffer: &Buffer<u32>) -> GlobalSlice<u32> {
+    // SAFETY: none: this is the error to be found.
+    unsafe { GlobalSlice::from_raw_parts(buffer.pointer(), buffer.slice().len() + 1) }
+}
+
+#[test]
+fn an_access_outside_every_buffer_is_reported() {
+    for device in [fast(), random(1)] {
+        let (buffer, out) = (Buffer::zeroed(&device, 4), Buffer::zeroed(&device, 1));
+        let kernel = ReadWord { of: one_too_long(&buffer), out: out.slice() };
+        let failure = device.launch(WARP, kernel).unwrap_err();
+        let FailureKind::OutOfBounds { bytes: 4, nearest: Some(nearest), .. } = failure.kind else {
+            panic!("{failure}")
+        };
+        assert_eq!((nearest.offset, nearest.bytes), (16, 16), "{failure}");
+        assert_eq!(line(&failure), marked("read a word"), "{failure}");
+    }
+    for device in without(|detect| detect.bounds = false) {
+        let (buffer, out) = (Buffer::zeroed(&device, 4), Buffer::zeroed(&device, 1));
+        device.launch(WARP, ReadWord { of: one_too_long(&buffer), out: out.slice() }).unwrap();
+    }
+}
+
+#[test]
+fn an_access_to_a_freed_buffer_is_reported() {
+    for device in [fast(), random(1)] {
+        let (buffer, out) = (Buffer::zeroed(&device, 4), Buffer::zeroed(&device, 1));
+        let kernel = ReadWord { of: buffer.slice(), out: out.slice() };
+        device.launch(WARP, kernel).unwrap();
+        drop(buffer);
+        let failure = device.launch(WARP, kernel).unwrap_err();
+        let FailureKind::UseAfterFree { bytes: 4, within } = failure.kind else { panic!("{failure}") };
+        assert_eq!((within.offset, within.bytes), (12, 16), "{failure}");
+        assert_eq!(line(&failure), marked("read a word"), "{failure}");
+    }
+    for device in without(|detect| detect.use_after_free = false) {
+        let (buffer, out) = (Buffer::zeroed(&device, 4), Buffer::zeroed(&device, 1));
+        let kernel = ReadWord { of: buffer.slice(), out: out.slice() };
+        drop(buffer);
+        device.launch(WARP, kernel).unwrap();
+    }
+}
+
+#[test]
+fn a_read_of_unwritten_memory_is_reported() {
+    let watching = Options { detect: Detect { uninitialized: true, ..Detect::CHEAP }, ..Options::default() };
+    for device in [Emulator::new(watching), random(1)] {
+        let (buffer, out) = (Buffer::uninitialized(&device, 4), Buffer::zeroed(&device, 1));
+        let kernel = ReadWord { of: buffer.slice(), out: out.slice() };
+        // SAFETY: none was written: the last byte of the last word stays unknown.
+        unsafe { device.mark_initialized(buffer.pointer().cast(), 15) };
+        let failure = device.launch(WARP, kernel).unwrap_err();
+        assert!(matches!(failure.kind, FailureKind::Uninitialized { bytes: 4, .. }), "{failure}");
+        assert_eq!(line(&failure), marked("read a word"), "{failure}");
+        // SAFETY: every byte is arbitrary, and good enough.
+        unsafe { device.mark_initialized(buffer.pointer().cast(), 16) };
+        device.launch(WARP, kernel).unwrap();
+    }
+    for device in without(|detect| detect.uninitialized = false) {
+        let (buffer, out) = (Buffer::uninitialized(&device, 4), Buffer::zeroed(&device, 1));
+        device.launch(WARP, ReadWord { of: buffer.slice(), out: out.slice() }).unwrap();
+    }
+}
+
+#[kernel]
+fn read_unwritten_shared(out: GlobalSlice<u32>) {
+    let words = shared!([u32; 4]);
+    words.store(0, 1);
+    out.write(0, words.load(0) + words.load(1)); // @read unwritten shared memory
+}
+
+#[test]
+fn a_read_of_unwritten_shared_memory_is_reported() {
+    let watching = Options { detect: Detect { uninitialized: true, ..Detect::CHEAP }, ..Options::default() };
+    for device in [Emulator::new(watching), random(1)] {
+        let out = Buffer::zeroed(&device, 1);
+        let failure = device.launch(Grid::new(1, 1), ReadUnwrittenShared { out: out.slice() }).unwrap_err();
+        assert_eq!(failure.kind, FailureKind::Uninitialized { bytes: 4, within: None }, "{failure}");
+        assert_eq!(line(&failure), marked("read unwritten shared memory"), "{failure}");
+    }
+    for device in without(|detect| detect.uninitialized = false) {
+        let out = Buffer::zeroed(&device, 1);
+        device.launch(Grid::new(1, 1), ReadUnwrittenShared { out: out.slice() }).unwrap();
+    }
+}
+
+#[kernel]
+fn read_between_words(of: GlobalSlice<u64>, out: GlobalSlice<u64>, vector: u32) {
+    // SAFETY: none: this is the error to be found.
+    unsafe {
+        let word = if vector == 0 {
+            let between = of.at(0).as_ptr().byte_add(4);
+            Global::new(between).load(Order::Weak, Scope::Device) // @misaligned word
+        } else {
+            of.at(1).load_vec::<2>(Order::Weak, Scope::Device)[0] // @misaligned vector
+        };
+        out.write(0, word);
+    }
+}
+
+#[test]
+fn a_misaligned_access_is_reported() {
+    for device in [fast(), random(1)] {
+        for (vector, bytes, mark) in [(0, 8, "misaligned word"), (1, 16, "misaligned vector")] {
+            let (of, out) = (Buffer::zeroed(&device, 4), Buffer::zeroed(&device, 1));
+            let kernel = ReadBetweenWords { of: of.slice(), out: out.slice(), vector };
+            let failure = device.launch(Grid::new(1, 1), kernel).unwrap_err();
+            assert!(
+                matches!(failure.kind, FailureKind::Misaligned { bytes: found, .. } if found == bytes),
+                "{failure}"
+            );
+            assert_eq!(line(&failure), marked(mark), "{failure}");
+        }
+    }
+}
+
+// Races.
+
+#[kernel]
+fn race(place: GlobalSlice<u64>, first: u32, second: u32) {
+    let does = if Thread::block_index() == 0 { first } else { second };
+    let word = place.at(0);
+    // SAFETY: the low half of the word.
+    let low = unsafe { word.cast::<u32>() };
+    match does {
+        0 => word.store(1, Order::Weak, Scope::Device),          // @0
+        1 => assert!(word.load(Order::Weak, Scope::Device) < 9), // @1
+        2 => word.store(1, Order::Relaxed, Scope::Device),       // @2
+        3 => assert!(word.load(Order::Acquire, Scope::Device) < 9), // @3
+        4 => assert!(word.fetch_add(1, Order::Relaxed, Scope::Device) < 9), // @4
+        5 => assert!(word.fetch_add(1, Order::Relaxed, Scope::Block) < 9), // @5
+        6 => assert!(word.compare_exchange(99, 1, Order::Relaxed, Scope::Device).is_err()), // @6
+        7 => low.store(1, Order::Weak, Scope::Device),           // @7
+        // SAFETY: the high half of the word.
+        _ => unsafe { low.offset(1) }.store(0, Order::Weak, Scope::Device), // @8
+    }
+}
+
+const NAMES: [&str; 9] = ["0", "1", "2", "3", "4", "5", "6", "7", "8"];
+
+/// Whether two of the accesses race: one writes, and they are not both strong with fitting scopes, and they overlap.
+fn races(a: usize, b: usize) -> bool {
+    let writes = |x| [0, 2, 4, 5, 7, 8].contains(&x);
+    let weak = |x| [0, 1, 7, 8].contains(&x);
+    let disjoint = a.min(b) == 7 && a.max(b) == 8;
+    (writes(a) || writes(b)) && (weak(a) || weak(b) || a == 5 || b == 5) && !disjoint
+}
+
+fn pairs() -> impl Iterator<Item = (usize, usize)> {
+    (0..9).flat_map(|first| (0..9).map(move |second| (first, second)))
+}
+
+fn try_race(device: &Emulator, first: usize, second: usize) -> Result<(), Failure> {
+    let place = Buffer::zeroed(device, 1);
+    let kernel = Race { place: place.slice(), first: first as u32, second: second as u32 };
+    device.launch(PAIR, kernel).map(drop)
+}
+
+#[test]
+fn accesses_that_nothing_orders_race_if_one_is_weak_and_one_writes() {
+    for (first, second) in pairs() {
+        match try_race(&random(3), first, second) {
+            Ok(()) => assert!(!races(first, second), "{first} and {second} should race"),
+            Err(failure) => {
+                assert!(races(first, second), "{first} and {second}: {failure}");
+                assert!(matches!(failure.kind, FailureKind::DataRace { .. }), "{failure}");
+                let mut found = [line(&failure), failure.other.as_ref().unwrap().location.line];
+                let mut lines = [marked(NAMES[first]), marked(NAMES[second])];
+                found.sort_unstable();
+                lines.sort_unstable();
+                assert_eq!(found, lines, "{failure}");
+            }
+        }
+    }
+}
+
+#[test]
+fn races_are_not_reported_when_they_are_not_watched() {
+    let detect = Detect { races: false, ..Detect::ALL };
+    for (first, second) in pairs() {
+        try_race(&random_with(3, detect), first, second).unwrap();
+    }
+}
+
+#[kernel]
+fn race_in_shared_memory(_unused: u32) {
+    let words = shared!([u32; 2]);
+    words.store(0, Thread::lane()); // @race in shared memory
+}
+
+#[test]
+fn a_race_in_shared_memory_is_reported() {
+    let failure = random(1).launch(Grid::new(1, 2), RaceInSharedMemory { _unused: 0 }).unwrap_err();
+    assert!(matches!(failure.kind, FailureKind::DataRace { access: "weak write", .. }), "{failure}");
+    assert_eq!(line(&failure), marked("race in shared memory"), "{failure}");
+    // Each block has words of its own.
+    random(1).launch(Grid::new(2, 1), RaceInSharedMemory { _unused: 0 }).unwrap();
+}
+
+// The end.
+
+#[kernel]
+fn stop(how: u32) {
+    match how {
+        0 => simt::trap(),                                        // @trap
+        1 => panic!("on purpose: {how}"),                         // @panic
+        _ => assert!(GlobalSlice::<u32>::len(empty_slice()) > 9), // @failed assertion
+    }
+}
+
+fn empty_slice() -> GlobalSlice<u32> {
+    // SAFETY: no word of it is used.
+    unsafe { GlobalSlice::from_raw_parts(std::ptr::null_mut(), 0) }
+}
+
+#[test]
+fn traps_and_panics_are_failures() {
+    for device in [fast(), random(1)] {
+        let trap = device.launch(WARP, Stop { how: 0 }).unwrap_err();
+        assert_eq!((&trap.kind, line(&trap)), (&FailureKind::Trap, marked("trap")));
+        let panic = device.launch(WARP, Stop { how: 1 }).unwrap_err();
+        assert_eq!(
+            (&panic.kind, line(&panic)),
+            (&FailureKind::Panic("on purpose: 1".into()), marked("panic"))
+        );
+        let panic = device.launch(WARP, Stop { how: 2 }).unwrap_err();
+        assert!(
+            matches!(panic.kind, FailureKind::Panic(_)) && line(&panic) == marked("failed assertion"),
+            "{panic}"
+        );
+    }
+}
+
+#[kernel]
+fn read_beyond(slice: GlobalSlice<u32>) {
+    slice.read(slice.len()); // @index beyond the slice
+}
+
+#[test]
+fn an_index_beyond_a_slice_traps_at_the_line_that_uses_it() {
+    for device in [fast(), random(1)] {
+        let failure = device.launch(WARP, ReadBeyond { slice: empty_slice() }).unwrap_err();
+        assert_eq!((&failure.kind, line(&failure)), (&FailureKind::Trap, marked("index beyond the slice")));
+    }
+}
+
+#[kernel]
+fn wait_for_ever(flag: GlobalSlice<u32>, hint: u32) {
+    let mut set = 0;
+    while set == 0 {
+        set = flag.at(0).load(Order::Acquire, Scope::Device); // @wait
+        if hint != 0 {
+            spin_hint(); // @spin
+        }
+    }
+}
+
+#[test]
+fn lanes_that_only_spin_hang() {
+    for mode in [Mode::Fast { workers: 2 }, Mode::Explore(Schedule::Random { seed: 1 })] {
+        for (hint, mark) in [(1, "spin"), (0, "wait")] {
+            let options = Options { mode: mode.clone(), step_limit: 100_000, ..Options::default() };
+            let device = Emulator::new(options);
+            let flag = Buffer::zeroed(&device, 1);
+            let kernel = WaitForEver { flag: flag.slice(), hint };
+            let failure = device.launch(Grid::new(3, 40), kernel).unwrap_err();
+            assert!(matches!(failure.kind, FailureKind::Hang { .. }), "{failure}");
+            assert!([marked("wait"), marked(mark)].contains(&line(&failure)), "{failure}");
+        }
+    }
+}
+
+#[test]
+fn spinning_is_found_long_before_the_step_limit() {
+    let device = random(1);
+    let flag = Buffer::zeroed(&device, 1);
+    let failure = device.launch(Grid::new(1, 4), WaitForEver { flag: flag.slice(), hint: 1 }).unwrap_err();
+    assert!(matches!(failure.kind, FailureKind::Hang { steps } if steps < 10_000), "{failure}");
+}
+
+#[test]
+fn a_device_goes_on_after_a_failure() {
+    for device in [fast(), random(1)] {
+        let (words, out) = (Buffer::from_slice(&device, &[5, 6]), Buffer::zeroed(&device, 1));
+        for _ in 0..3 {
+            device.launch(WARP, Stop { how: 1 }).unwrap_err();
+            device.launch(WARP, ReadWord { of: words.slice(), out: out.slice() }).unwrap();
+            assert_eq!(out.read(), [6]);
+        }
+    }
+}

@@ -1,0 +1,375 @@
+//! Exploring: barriers and fences are proved by leaving them out, a planted bug is found and replayed, stale
+//! values show up where they may.
+mod common;
+
+use common::Buffer;
+use simt::emulator::{Detect, Emulator, Failure, FailureKind, Options, Report, Schedule, Trace};
+use simt::{
+    Block, GlobalSlice, Grid, Independent, Order, Scope, Thread, Tile, fence, kernel, shared, spin_hint,
+};
+
+const SEEDS: u64 = 40;
+
+/// Launches under many seeds of both policies, until one fails.
+fn explore(launch: impl Fn(&Emulator) -> Result<Report, Failure>) -> Result<(), Failure> {
+    for seed in 0..SEEDS {
+        for schedule in [Schedule::Random { seed }, Schedule::Pct { seed, depth: 3 }] {
+            launch(&Emulator::new(Options::explore(schedule)))?;
+        }
+    }
+    Ok(())
+}
+
+fn is_race(result: Result<(), Failure>) -> bool {
+    matches!(result, Err(failure) if matches!(failure.kind, FailureKind::DataRace { .. }))
+}
+
+// Message passing, with a part left out.
+
+const ALL_PARTS: u32 = 0;
+const NO_FENCE_OF_SENDER: u32 = 1;
+const NO_FENCE_OF_RECEIVER: u32 = 2;
+const FENCE_OF_BLOCK_SCOPE: u32 = 3;
+const RELEASE_ACQUIRE: u32 = 4;
+const RELEASE_RELAXED: u32 = 5;
+const RELAXED_ACQUIRE: u32 = 6;
+const RELEASE_OF_BLOCK_SCOPE: u32 = 7;
+const THROUGH_UPDATES: u32 = 8;
+const CHAIN_BROKEN_BY_A_STORE: u32 = 9;
+
+#[kernel]
+fn pass_message(flag: GlobalSlice<u32>, data: GlobalSlice<u32>, variant: u32) {
+    if Thread::block_index() == 0 {
+        send(flag, data, variant);
+    } else if Thread::block_index() == 1 {
+        receive(flag, data, variant);
+    }
+}
+
+fn send(flag: GlobalSlice<u32>, data: GlobalSlice<u32>, variant: u32) {
+    let scope = if variant == FENCE_OF_BLOCK_SCOPE { Scope::Block } else { Scope::Device };
+    data.write(0, 42);
+    match variant {
+        ALL_PARTS | NO_FENCE_OF_RECEIVER | FENCE_OF_BLOCK_SCOPE => {
+            fence(scope);
+            flag.at(0).store(1, Order::Relaxed, Scope::Device);
+        }
+        RELEASE_ACQUIRE | RELEASE_RELAXED => flag.at(0).store(1, Order::Release, Scope::Device),
+        RELEASE_OF_BLOCK_SCOPE => flag.at(0).store(1, Order::Release, Scope::Block),
+        THROUGH_UPDATES => {
+            flag.at(0).fetch_or(2, Order::Release, Scope::Device);
+            flag.at(0).fetch_or(1, Order::Relaxed, Scope::Device);
+        }
+        CHAIN_BROKEN_BY_A_STORE => {
+            flag.at(0).store(2, Order::Release, Scope::Device);
+            flag.at(0).store(3, Order::Relaxed, Scope::Device);
+        }
+        _ => flag.at(0).store(1, Order::Relaxed, Scope::Device),
+    }
+}
+
+fn receive(flag: GlobalSlice<u32>, data: GlobalSlice<u32>, variant: u32) {
+    let acquires = variant >= RELEASE_ACQUIRE && variant != RELEASE_RELAXED;
+    let order = if acquires { Order::Acquire } else { Order::Relaxed };
+    while flag.at(0).load(order, Scope::Device) & 1 == 0 {
+        spin_hint();
+    }
+    if variant == ALL_PARTS || variant == NO_FENCE_OF_SENDER || variant == FENCE_OF_BLOCK_SCOPE {
+        fence(Scope::Device);
+    }
+    data.write(1, data.read(0));
+}
+
+fn message_races(variant: u32) -> bool {
+    is_race(explore(|device| {
+        let (flag, data) = (Buffer::zeroed(device, 1), Buffer::zeroed(device, 2));
+        let kernel = PassMessage { flag: flag.slice(), data: data.slice(), variant };
+        let report = device.launch(Grid::new(2, 1), kernel)?;
+        assert_eq!(data.read(), [42, 42]);
+        Ok(report)
+    }))
+}
+
+#[test]
+fn a_message_needs_both_fences_or_release_and_acquire() {
+    for variant in [ALL_PARTS, RELEASE_ACQUIRE, THROUGH_UPDATES] {
+        assert!(!message_races(variant), "variant {variant} is right");
+    }
+    let broken = [
+        NO_FENCE_OF_SENDER,
+        NO_FENCE_OF_RECEIVER,
+        FENCE_OF_BLOCK_SCOPE,
+        RELEASE_RELAXED,
+        RELAXED_ACQUIRE,
+        RELEASE_OF_BLOCK_SCOPE,
+        CHAIN_BROKEN_BY_A_STORE,
+    ];
+    for variant in broken {
+        assert!(message_races(variant), "variant {variant} lacks something");
+    }
+}
+
+#[kernel]
+fn publish_in_turns(turn: GlobalSlice<u32>, data: GlobalSlice<u32>) {
+    // Three hops: what the first wrote reaches the last through the second.
+    let me = Thread::block_index();
+    while turn.at(0).load(Order::Acquire, Scope::Device) != me {
+        spin_hint();
+    }
+    data.write(0, data.read(0) + me);
+    turn.at(0).store(me + 1, Order::Release, Scope::Device);
+}
+
+#[test]
+fn order_passes_on_from_lane_to_lane() {
+    explore(|device| {
+        let (turn, data) = (Buffer::zeroed(device, 1), Buffer::zeroed(device, 1));
+        let report =
+            device.launch(Grid::new(4, 1), PublishInTurns { turn: turn.slice(), data: data.slice() })?;
+        assert_eq!(data.read(), [6]);
+        Ok(report)
+    })
+    .unwrap();
+}
+
+// Barriers.
+
+#[kernel]
+fn exchange_in_tile(words: GlobalSlice<u32>, out: GlobalSlice<u32>, sync: u32) {
+    let tile = Tile::<4, Independent>::this();
+    let i = Thread::index();
+    words.write(i, i as u32);
+    match sync {
+        0 => tile.sync(),
+        1 => drop(tile.ballot(true)),
+        _ => drop(tile.shuffle(i as u32, 0)),
+    }
+    out.write(i, words.read(i ^ 3));
+}
+
+fn exchange_races(sync: u32) -> bool {
+    is_race(explore(|device| {
+        let (words, out) = (Buffer::zeroed(device, 8), Buffer::zeroed(device, 8));
+        let kernel = ExchangeInTile { words: words.slice(), out: out.slice(), sync };
+        let report = device.launch(Grid::new(1, 8), kernel)?;
+        assert_eq!(out.read(), [3, 2, 1, 0, 7, 6, 5, 4]);
+        Ok(report)
+    }))
+}
+
+#[test]
+fn tile_sync_orders_memory_and_votes_and_shuffles_do_not() {
+    assert!(!exchange_races(0));
+    assert!(exchange_races(1));
+    assert!(exchange_races(2));
+}
+
+#[kernel]
+fn exchange_in_block(out: GlobalSlice<u32>, barriers: u32) {
+    let words = shared!([u32; 40]);
+    let i = Thread::index_in_block() as usize;
+    words.store(i, i as u32);
+    if barriers & 1 != 0 {
+        Block::sync();
+    }
+    let other = words.load(39 - i);
+    if barriers & 2 != 0 {
+        Block::sync();
+    }
+    words.store(i, other);
+    out.write(i, words.load(i));
+}
+
+#[test]
+fn a_block_needs_each_of_its_barriers() {
+    let try_barriers = |barriers| {
+        explore(|device| {
+            let out = Buffer::zeroed(device, 40);
+            let report = device.launch(Grid::new(1, 40), ExchangeInBlock { out: out.slice(), barriers })?;
+            assert_eq!(out.read(), (0..40).rev().collect::<Vec<_>>());
+            Ok(report)
+        })
+    };
+    try_barriers(3).unwrap();
+    for left_out in [0, 1, 2] {
+        let failure = try_barriers(left_out).unwrap_err();
+        // Without the first barrier a word may not even be written when it is read.
+        let unwritten = matches!(failure.kind, FailureKind::Uninitialized { .. }) && left_out != 1;
+        assert!(matches!(failure.kind, FailureKind::DataRace { .. }) || unwritten, "{failure}");
+    }
+}
+
+// A planted bug: two steps where one atomic step was needed.
+
+#[kernel]
+fn lose_updates(counter: GlobalSlice<u32>, rounds: u32) {
+    let counter = counter.at(0);
+    for _ in 0..rounds {
+        let old = counter.load(Order::Relaxed, Scope::Device);
+        counter.store(old + 1, Order::Relaxed, Scope::Device);
+    }
+    if counter.load(Order::Relaxed, Scope::Device) < rounds {
+        simt::trap();
+    }
+}
+
+/// Whether the counter misses an update at the end, and the run's trace.
+fn count_up(schedule: Schedule, grid: Grid) -> (u32, Trace) {
+    let device = Emulator::new(Options::explore(schedule));
+    let counter = Buffer::zeroed(&device, 1);
+    let report = device.launch(grid, LoseUpdates { counter: counter.slice(), rounds: 1 }).unwrap();
+    (counter.read()[0], report.trace.unwrap())
+}
+
+#[test]
+fn a_lost_update_is_found_and_replayed() {
+    let grid = Grid::new(2, 1);
+    for policy in [|seed| Schedule::Random { seed }, |seed| Schedule::Pct { seed, depth: 3 }] {
+        let found = (0..32).map(policy).find(|schedule| count_up(schedule.clone(), grid).0 == 1);
+        let schedule = found.expect("32 seeds find it");
+        let (count, trace) = count_up(schedule.clone(), grid);
+        assert_eq!(count, 1, "the seed replays it");
+        let text = Schedule::Replay(trace.clone()).to_string();
+        let (count, again) = count_up(text.parse().unwrap(), grid);
+        assert_eq!((count, again), (1, trace), "the trace `{text}` replays it");
+        assert_eq!(schedule.to_string().parse(), Ok(schedule));
+    }
+}
+
+#[kernel]
+fn lock_badly(lock: GlobalSlice<u32>, inside: GlobalSlice<u32>) {
+    // A lock that is taken in two steps.
+    while lock.at(0).load(Order::Acquire, Scope::Device) != 0 {
+        spin_hint();
+    }
+    lock.at(0).store(1, Order::Relaxed, Scope::Device);
+    if inside.at(0).fetch_add(1, Order::Relaxed, Scope::Device) != 0 {
+        simt::trap();
+    }
+    inside.at(0).fetch_add(u32::MAX, Order::Relaxed, Scope::Device);
+    lock.at(0).store(0, Order::Release, Scope::Device);
+}
+
+fn lock_twice(schedule: Schedule) -> Result<(), Failure> {
+    let device = Emulator::new(Options::explore(schedule));
+    let (lock, inside) = (Buffer::zeroed(&device, 1), Buffer::zeroed(&device, 1));
+    // The first launch is right: a lane alone. Its choices are part of the trace.
+    for blocks in [1, 4] {
+        device.launch(Grid::new(blocks, 1), LockBadly { lock: lock.slice(), inside: inside.slice() })?;
+    }
+    Ok(())
+}
+
+#[test]
+fn a_failure_is_replayed_exactly_from_its_seed_and_from_its_trace() {
+    for policy in [|seed| Schedule::Random { seed }, |seed| Schedule::Pct { seed, depth: 3 }] {
+        let failure = (0..32).find_map(|seed| lock_twice(policy(seed)).err()).expect("32 seeds find it");
+        assert_eq!(failure.kind, FailureKind::Trap);
+        let from_seed = lock_twice(failure.schedule.clone().unwrap()).unwrap_err();
+        assert_eq!(from_seed, failure);
+        let trace = failure.trace.clone().unwrap();
+        assert_eq!(trace.launches(), 2);
+        let from_trace = lock_twice(Schedule::Replay(trace)).unwrap_err();
+        assert_eq!(from_trace.trace, failure.trace);
+        let told = |failure: &Failure| {
+            (failure.kind.clone(), failure.location.clone(), failure.block, failure.thread)
+        };
+        assert_eq!(told(&from_trace), told(&failure));
+        let text = failure.to_string();
+        assert!(text.contains(&format!("`{}`", failure.schedule.clone().unwrap())), "{text}");
+        assert!(text.contains("replay:"), "{text}");
+    }
+}
+
+#[test]
+fn a_trace_of_another_program_is_refused() {
+    let trace: Trace = "0,7,0".parse().unwrap();
+    let failure = lock_twice(Schedule::Replay(trace)).unwrap_err();
+    assert!(matches!(failure.kind, FailureKind::TraceMismatch { .. }), "{failure}");
+}
+
+#[test]
+fn equal_seeds_make_equal_traces_and_different_ones_do_not() {
+    let grid = Grid::new(2, 40);
+    for policy in [|seed| Schedule::Random { seed }, |seed| Schedule::Pct { seed, depth: 3 }] {
+        assert_eq!(count_up(policy(5), grid), count_up(policy(5), grid));
+        assert_ne!(count_up(policy(5), grid).1, count_up(policy(6), grid).1);
+    }
+}
+
+#[test]
+fn texts_that_are_no_schedule_are_refused() {
+    for text in ["", "random", "random:x", "pct:1", "pct:1:", "replay:1y2", "replay:v", "else:1"] {
+        assert!(text.parse::<Schedule>().is_err(), "{text}");
+    }
+    for text in ["random:18446744073709551615", "pct:1:2", "replay:", "replay:1x3,0,v2/7"] {
+        assert_eq!(text.parse::<Schedule>().unwrap().to_string(), text);
+    }
+}
+
+// Stale values.
+
+#[kernel]
+fn peek_at_message(flag: GlobalSlice<u32>, data: GlobalSlice<u32>, acquire: u32) {
+    if Thread::block_index() == 0 {
+        data.write(0, 42);
+        flag.at(0).store(1, Order::Release, Scope::Device);
+    } else {
+        let order = if acquire == 0 { Order::Relaxed } else { Order::Acquire };
+        while flag.at(0).load(order, Scope::Device) == 0 {
+            spin_hint();
+        }
+        data.write(1, data.read(0));
+    }
+}
+
+/// The values that the receiver sees under many seeds.
+fn seen(stale_l1: bool, acquire: u32) -> Vec<u32> {
+    let mut seen = Vec::new();
+    for seed in 0..SEEDS {
+        let detect = Detect { races: false, ..Detect::ALL };
+        let options = Options { stale_l1, detect, ..Options::explore(Schedule::Random { seed }) };
+        let value = receive_with(options.clone(), acquire).0;
+        let (replayed, trace) = receive_with(options.clone(), acquire);
+        assert_eq!(replayed, value);
+        let replay = Options { mode: Options::explore(Schedule::Replay(trace)).mode, ..options };
+        assert_eq!(receive_with(replay, acquire).0, value, "the trace holds the values chosen");
+        seen.push(value);
+    }
+    seen.sort_unstable();
+    seen.dedup();
+    seen
+}
+
+fn receive_with(options: Options, acquire: u32) -> (u32, Trace) {
+    let device = Emulator::new(options);
+    let (flag, data) = (Buffer::zeroed(&device, 1), Buffer::zeroed(&device, 2));
+    let kernel = PeekAtMessage { flag: flag.slice(), data: data.slice(), acquire };
+    let report = device.launch(Grid::new(2, 1), kernel).unwrap();
+    (data.read()[1], report.trace.unwrap())
+}
+
+#[test]
+fn a_weak_load_may_be_stale_until_an_acquire() {
+    assert_eq!(seen(true, 0), [0, 42], "relaxed: both the old and the new value are seen");
+    assert_eq!(seen(true, 1), [42], "acquire: the new one only");
+    assert_eq!(seen(false, 0), [42], "without the option nothing is stale");
+}
+
+#[kernel]
+fn read_own_bytes(bytes: GlobalSlice<u8>, out: GlobalSlice<u8>) {
+    let i = Thread::index();
+    bytes.write(i, 10 + i as u8);
+    bytes.write(i, 20 + i as u8);
+    out.write(i, bytes.read(i));
+}
+
+#[test]
+fn a_lane_sees_what_it_wrote_itself() {
+    for seed in 0..SEEDS {
+        let device = Emulator::new(Options { stale_l1: true, ..Options::explore(Schedule::Random { seed }) });
+        let (bytes, out) = (Buffer::zeroed(&device, 8), Buffer::zeroed(&device, 8));
+        device.launch(Grid::new(8, 1), ReadOwnBytes { bytes: bytes.slice(), out: out.slice() }).unwrap();
+        assert_eq!(out.read(), [20, 21, 22, 23, 24, 25, 26, 27]);
+    }
+}
