@@ -45,11 +45,15 @@ impl Session<'_> {
         for suite in suites {
             cases.extend(self.cases(suite)?);
         }
-        let limits = self.limits(&cases)?;
+        let (limits, measured) = self.limits(&cases)?;
         let mut records = Vec::with_capacity(cases.len());
         for (index, case) in cases.iter().enumerate() {
             observer.begin(index, cases.len(), case);
-            let record = self.measure(case, &limits).with_context(|| describe(case))?;
+            let known = measured.iter().find(|(known, _)| known == case).map(|(_, record)| record.clone());
+            let record = match known {
+                Some(record) => record,
+                None => self.measure(case, &limits).with_context(|| describe(case))?,
+            };
             observer.end(&record)?;
             records.push(record);
         }
@@ -87,16 +91,16 @@ impl Session<'_> {
         Ok(suite.cases(self.selection, &variants))
     }
 
-    /// The limits that the cases name, measured by the built-in suite.
-    fn limits(&self, cases: &[Case]) -> Result<Limits> {
-        let mut limits = Limits::new();
+    /// The limits that the cases name, measured by the built-in suite, and their records.
+    fn limits(&self, cases: &[Case]) -> Result<(Limits, Vec<(Case, Record)>)> {
+        let (mut limits, mut measured) = (Limits::new(), Vec::new());
         let named = |limit: &String| cases.iter().any(|case| case.limit.as_ref() == Some(limit));
         if cases.iter().all(|case| case.limit.is_none()) {
-            return Ok(limits);
+            return Ok((limits, measured));
         }
         for suite in catalog::all()?.iter().filter(|suite| suite.structure == LIMITS) {
-            for case in self.cases(suite)?.iter().filter(|case| named(&case.op)) {
-                let record = self.measure(case, &limits).with_context(|| describe(case))?;
+            for case in self.cases(suite)?.into_iter().filter(|case| named(&case.op)) {
+                let record = self.measure(&case, &limits).with_context(|| describe(&case))?;
                 ensure!(
                     record.verified,
                     "the limit {} was not measured rightly: {:?}",
@@ -104,9 +108,10 @@ impl Session<'_> {
                     record.fault
                 );
                 limits.insert(case.op.clone(), record.mops);
+                measured.push((case, record));
             }
         }
-        Ok(limits)
+        Ok((limits, measured))
     }
 
     fn measure(&self, case: &Case, limits: &Limits) -> Result<Record> {

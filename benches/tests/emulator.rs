@@ -37,3 +37,28 @@ fn an_unknown_suite_is_an_error_that_names_the_known_ones() {
     assert_eq!(output.status.code(), Some(1));
     assert!(text.contains("no/such-suite") && text.contains("limits"), "{text}");
 }
+
+/// What `cargo xtask bench --device emulator` runs: quickly, every result right, ratios to the limits of the same run.
+#[test]
+fn the_default_suites_run_verified() {
+    let folder = tempfile::tempdir().unwrap();
+    let json = folder.path().join("records.jsonl");
+    let output = program().args(["run", "--device", "emulator", "--json"]).arg(&json).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let records = record::read(&json).unwrap();
+    let maps: Vec<_> = records.iter().filter(|record| record.structure == "HashMap").collect();
+    assert!(maps.len() >= 9, "{} records of the map", maps.len());
+    assert!(records.iter().all(|record| record.verified), "{records:?}");
+    assert!(maps.iter().all(|record| record.ratio.is_some() && record.table_bytes.is_some()));
+}
+
+#[test]
+fn mixes_and_ycsb_run_verified() {
+    let output = program()
+        .args(["hashmap/mixed", "hashmap/ycsb", "--quick", "--device", "emulator"])
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(["mixed_40i40r20f", "ycsb_load", "ycsb_f"].iter().all(|op| text.contains(op)), "{text}");
+}

@@ -18,7 +18,13 @@ const COLOURS: [RGBColor; 7] = [
     RGBColor(60, 60, 60),
 ];
 
-const SIZE: (u32, u32) = (960, 480);
+const WIDTH: u32 = 960;
+/// The width of the legend beside a plot.
+const LEGEND: u32 = 250;
+
+/// The colour of limits.
+const LIMIT: RGBAColor = RGBAColor(0, 0, 0, 0.6);
+
 const Y_LABEL: &str = "million operations a second";
 
 /// A line, or a bar.
@@ -41,7 +47,7 @@ pub struct Chart {
 /// Draws the chart.
 pub fn draw(chart: &Chart) -> Result<String, DrawingAreaErrorKind<std::io::Error>> {
     let mut svg = String::new();
-    let area = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
+    let area = SVGBackend::with_string(&mut svg, (WIDTH, height(chart))).into_drawing_area();
     area.fill(&WHITE)?;
     match &chart.x {
         Some(axis) if chart.log_x => lines(&area, chart, axis, span(chart).log_scale())?,
@@ -51,6 +57,12 @@ pub fn draw(chart: &Chart) -> Result<String, DrawingAreaErrorKind<std::io::Error
     area.present()?;
     drop(area);
     Ok(svg)
+}
+
+/// Room for every line of the legend, or every bar.
+fn height(chart: &Chart) -> u32 {
+    let entries = (chart.lines.len() + chart.limits.len()) as u32;
+    480.max(70 + 20 * entries)
 }
 
 /// The horizontal range, a little wider than the points.
@@ -75,34 +87,40 @@ where
     X: AsRangedCoord<Value = f64> + Clone,
     X::CoordDescType: ValueFormatter<f64>,
 {
-    let mut canvas = ChartBuilder::on(area);
-    let canvas = canvas.caption(&chart.title, ("sans-serif", 16)).margin(12);
-    let mut canvas = canvas
-        .x_label_area_size(44)
-        .y_label_area_size(76)
-        .right_y_label_area_size(16)
-        .build_cartesian_2d(span, 0.0..top(chart))?;
+    let (plot, side) = area.split_horizontally(WIDTH - LEGEND);
+    let mut canvas = ChartBuilder::on(&plot);
+    let canvas = canvas.caption(&chart.title, ("sans-serif", 15)).margin(12);
+    let canvas = canvas.x_label_area_size(44).y_label_area_size(76);
+    let mut canvas = canvas.build_cartesian_2d(span, 0.0..top(chart))?;
     canvas.configure_mesh().x_desc(axis).y_desc(Y_LABEL).light_line_style(WHITE).draw()?;
     for (line, colour) in chart.lines.iter().zip(COLOURS.into_iter().cycle()) {
-        canvas
-            .draw_series(LineSeries::new(line.points.iter().copied(), colour.stroke_width(2)).point_size(3))?
-            .label(line.label.as_str())
-            .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], colour.stroke_width(2)));
+        let series = LineSeries::new(line.points.iter().copied(), colour.stroke_width(2));
+        canvas.draw_series(series.point_size(3))?;
     }
     let range = self::span(chart);
-    for (name, mops) in &chart.limits {
+    for mops in chart.limits.values() {
         let ends = [(range.start, *mops), (range.end, *mops)];
-        canvas
-            .draw_series(DashedLineSeries::new(ends, 6, 4, BLACK.mix(0.6).stroke_width(1)))?
-            .label(format!("limit {name}"))
-            .legend(|(x, y)| PathElement::new([(x, y), (x + 18, y)], BLACK.mix(0.6).stroke_width(1)));
+        canvas.draw_series(DashedLineSeries::new(ends, 6, 4, LIMIT.stroke_width(1)))?;
     }
-    canvas
-        .configure_series_labels()
-        .position(SeriesLabelPosition::LowerLeft)
-        .background_style(WHITE.mix(0.85))
-        .border_style(BLACK.mix(0.3))
-        .draw()
+    legend(&side, chart)
+}
+
+/// The lines' names beside the plot, where they cover nothing.
+fn legend(area: &Area<'_>, chart: &Chart) -> Outcome {
+    let mut y = 50;
+    let mut entry = |style: ShapeStyle, text: &str| {
+        area.draw(&PathElement::new([(4, y + 7), (24, y + 7)], style))?;
+        area.draw(&Text::new(text.to_owned(), (30, y), ("sans-serif", 13).into_font()))?;
+        y += 20;
+        Ok(())
+    };
+    for (line, colour) in chart.lines.iter().zip(COLOURS.into_iter().cycle()) {
+        entry(colour.stroke_width(3), &line.label)?;
+    }
+    for (name, mops) in &chart.limits {
+        entry(LIMIT.stroke_width(1), &format!("limit {name}: {}", crate::table::throughput(*mops)))?;
+    }
+    Ok(())
 }
 
 /// A bar a series, its mean as the height, the label and the value beside it.
@@ -130,7 +148,7 @@ fn bars(area: &Area<'_>, chart: &Chart) -> Outcome {
     }
     for (name, mops) in &chart.limits {
         let ends = [(*mops, 0.0), (*mops, count)];
-        canvas.draw_series(DashedLineSeries::new(ends, 6, 4, BLACK.mix(0.6).stroke_width(1)))?;
+        canvas.draw_series(DashedLineSeries::new(ends, 6, 4, LIMIT.stroke_width(1)))?;
         let style = ("sans-serif", 12).into_font();
         canvas.draw_series([Text::new(format!("limit {name}"), (*mops * 0.99, 0.02), style)])?;
     }

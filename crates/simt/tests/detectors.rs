@@ -231,6 +231,33 @@ fn a_read_of_unwritten_memory_is_reported() {
 }
 
 #[kernel]
+fn copy_word(from: GlobalSlice<u32>, to: GlobalSlice<u32>) {
+    to.write(0, from.read(0));
+}
+
+#[test]
+fn what_is_written_is_known_to_the_byte() {
+    let device = random(1);
+    let (buffer, out) = (Buffer::<u32>::uninitialized(&device, 40), Buffer::zeroed(&device, 1));
+    // SAFETY: every byte is arbitrary, and good enough.
+    unsafe { device.mark_initialized(buffer.pointer().add(3).cast(), 20 * 4) };
+    for i in 0..40 {
+        // SAFETY: the words from `i` on.
+        let from = unsafe { GlobalSlice::from_raw_parts(buffer.pointer().add(i), 1) };
+        let known = device.launch(Grid::new(1, 1), CopyWord { from, to: out.slice() }).is_ok();
+        assert_eq!(known, (3..23).contains(&i), "word {i}");
+    }
+    // What a kernel writes is known as well, and nothing beside it.
+    let last = Buffer::<u32>::uninitialized(&device, 3);
+    // SAFETY: each is a word of the buffer.
+    let [left, middle, right] =
+        [0, 1, 2].map(|i| unsafe { GlobalSlice::from_raw_parts(last.pointer().add(i), 1) });
+    device.launch(Grid::new(1, 1), CopyWord { from: out.slice(), to: middle }).unwrap();
+    let reads = |from| device.launch(Grid::new(1, 1), CopyWord { from, to: out.slice() }).is_ok();
+    assert_eq!([left, middle, right].map(reads), [false, true, false]);
+}
+
+#[kernel]
 fn read_unwritten_shared(out: GlobalSlice<u32>) {
     let words = shared!([u32; 4]);
     words.store(0, 1);

@@ -110,6 +110,54 @@ fn a_message_needs_both_fences_or_release_and_acquire() {
 }
 
 #[kernel]
+fn pass_message_in_block(flag: GlobalSlice<u32>, data: GlobalSlice<u32>) {
+    if Thread::index_in_block() == 0 {
+        data.write(0, 42);
+        fence(Scope::Block);
+        flag.at(0).store(1, Order::Relaxed, Scope::Block);
+    } else {
+        while flag.at(0).load(Order::Relaxed, Scope::Block) == 0 {
+            spin_hint();
+        }
+        fence(Scope::Block);
+        data.write(1, data.read(0));
+    }
+}
+
+#[test]
+fn in_a_block_block_scope_is_enough() {
+    let launch = |device: &Emulator, grid| {
+        let (flag, data) = (Buffer::zeroed(device, 1), Buffer::zeroed(device, 2));
+        device.launch(grid, PassMessageInBlock { flag: flag.slice(), data: data.slice() })
+    };
+    explore(|device| launch(device, Grid::new(1, 2))).unwrap();
+}
+
+#[kernel]
+fn write_after_release(flags: GlobalSlice<u32>, data: GlobalSlice<u32>) {
+    let (released, written) = (flags.at(0), flags.at(1));
+    if Thread::block_index() == 0 {
+        released.store(1, Order::Release, Scope::Device);
+        data.write(0, 42);
+        written.store(1, Order::Relaxed, Scope::Device);
+    } else {
+        while written.load(Order::Relaxed, Scope::Device) == 0 {
+            spin_hint();
+        }
+        assert_eq!(released.load(Order::Acquire, Scope::Device), 1);
+        data.read(0);
+    }
+}
+
+#[test]
+fn a_release_orders_only_what_precedes_it() {
+    assert!(is_race(explore(|device| {
+        let (flags, data) = (Buffer::zeroed(device, 2), Buffer::zeroed(device, 1));
+        device.launch(Grid::new(2, 1), WriteAfterRelease { flags: flags.slice(), data: data.slice() })
+    })));
+}
+
+#[kernel]
 fn publish_in_turns(turn: GlobalSlice<u32>, data: GlobalSlice<u32>) {
     // Three hops: what the first wrote reaches the last through the second.
     let me = Thread::block_index();
