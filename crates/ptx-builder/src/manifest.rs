@@ -41,6 +41,27 @@ impl Manifest {
         Ok(self.dependency_tables().flatten().filter_map(folder).collect())
     }
 
+    /// The dependencies that do not lie in a folder here, each as `name version` as often as the lock file has it. None without
+    /// a lock file.
+    pub fn locked_dependencies(&self) -> Vec<String> {
+        let root = workspace_root(&self.folder).unwrap_or_else(|| self.folder.clone());
+        let lock = table(&root.join("Cargo.lock")).unwrap_or_default();
+        let packages = || lock.get("package").and_then(Value::as_array).into_iter().flatten();
+        let text = |package: &Value, key: &str| {
+            package.get(key).and_then(Value::as_str).unwrap_or_default().to_owned()
+        };
+        let versions = |name: &str| {
+            let named =
+                packages().filter(|package| text(package, "name") == name && package.get("source").is_some());
+            named.map(|package| format!("{name} {}", text(package, "version"))).collect::<Vec<_>>()
+        };
+        let names = self
+            .dependency_tables()
+            .flatten()
+            .map(|(key, dependency)| dependency.get("package").and_then(Value::as_str).unwrap_or(key));
+        names.flat_map(versions).collect()
+    }
+
     fn dependency_tables(&self) -> impl Iterator<Item = &Table> {
         let targets = self.table.get("target").and_then(Value::as_table).into_iter().flat_map(Table::values);
         let targets = targets.filter_map(Value::as_table);

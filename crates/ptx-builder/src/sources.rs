@@ -1,8 +1,8 @@
 //! The sources that PTX comes from, and their hash.
-use crate::manifest::Manifest;
+use crate::manifest::{Manifest, workspace_root};
 use crate::{Error, Result};
 use sha2::{Digest, Sha256};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -11,12 +11,14 @@ const RECIPE: &str = "recipe 1\n";
 
 /// The sources of a device crate and of its path dependencies: `Cargo.toml`, `build.rs` and all under `src`.
 ///
-/// Folders that a crate lists as `[package.metadata.ptx] host-only = [..]` are left out. Registry dependencies are not
-/// looked at: their versions stand in manifests, which are.
+/// Folders that a crate lists as `[package.metadata.ptx] host-only = [..]` are left out. Of dependencies from a registry, the
+/// versions in the workspace's lock file count.
 #[derive(Clone, Debug)]
 pub struct Sources {
     /// By crate name, so that the hash does not depend on where a crate lies.
     crates: BTreeMap<String, Vec<(String, PathBuf)>>,
+    /// `name version`, of dependencies from a registry.
+    locked: BTreeSet<String>,
 }
 
 impl Sources {
@@ -25,12 +27,13 @@ impl Sources {
     /// # Errors
     /// A manifest or a folder of sources cannot be read.
     pub fn of(folder: &Path) -> Result<Self> {
-        let mut sources = Self { crates: BTreeMap::new() };
+        let mut sources = Self { crates: BTreeMap::new(), locked: BTreeSet::new() };
         let mut pending = vec![folder.to_owned()];
         while let Some(folder) = pending.pop() {
             let manifest = Manifest::read(&folder)?;
             if !sources.crates.contains_key(&manifest.name) {
                 pending.extend(manifest.path_dependencies()?);
+                sources.locked.extend(manifest.locked_dependencies());
                 sources.crates.insert(manifest.name.clone(), files(&manifest)?);
             }
         }
@@ -43,6 +46,9 @@ impl Sources {
     /// A source cannot be read.
     pub fn hash(&self) -> Result<String> {
         let mut hash = Sha256::new_with_prefix(RECIPE);
+        for dependency in &self.locked {
+            hash.update(format!("{dependency}\n"));
+        }
         for (name, files) in &self.crates {
             for (relative, path) in files {
                 let content = fs::read(path).map_err(Error::io(path))?;
@@ -53,11 +59,13 @@ impl Sources {
         Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
     }
 
-    /// What a build script watches: every file, and the folders of sources, where one may come to lie.
+    /// What a build script watches: every file, the folders of sources, where one may come to lie, and the lock file.
     pub fn watched(&self) -> impl Iterator<Item = PathBuf> {
         let files = self.crates.values().flatten().map(|(_, path)| path.clone());
         let manifests = files.clone().filter(|path| path.ends_with("Cargo.toml"));
-        files.chain(manifests.map(|manifest| manifest.with_file_name("src")))
+        let folders = manifests.map(|manifest| manifest.with_file_name("src"));
+        let lock = files.clone().find_map(|path| Some(workspace_root(path.parent()?)?.join("Cargo.lock")));
+        files.chain(folders).chain(lock.filter(|lock| lock.exists()))
     }
 }
 

@@ -77,13 +77,7 @@ impl Search {
 
     /// Every place to look at, the most preferred first.
     fn candidates(&self, pinned: Option<&str>) -> Vec<(Origin, PathBuf)> {
-        let is_pinned = |name: &str| {
-            pinned.is_some_and(|pinned| {
-                name == pinned
-                    || name.starts_with(&format!("{pinned}-x86"))
-                    || name.starts_with(&format!("{pinned}-aarch64"))
-            })
-        };
+        let is_pinned = |name: &str| pinned.is_some_and(|pinned| is_of_channel(name, pinned));
         let (first, others): (Vec<_>, Vec<_>) =
             self.nightlies().into_iter().partition(|(name, _)| is_pinned(name));
         let first = first.into_iter().map(|(name, root)| (Origin::Pinned(name), root.join("bin")));
@@ -145,6 +139,16 @@ impl fmt::Display for Toolchain {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "rustc {} at {} ({})", self.version, self.rustc.display(), self.origin)
     }
+}
+
+/// Whether the folder `name` is the toolchain of a channel: its name, and the machine's unless it is a link that a user made.
+fn is_of_channel(name: &str, channel: &str) -> bool {
+    let rest = name.strip_prefix(channel);
+    // `nightly-2026-05-20-x86_64-unknown-linux-gnu` is not of the channel `nightly`.
+    let is_host = |rest: &str| {
+        rest.strip_prefix('-').is_some_and(|host| !host.starts_with(|c: char| c.is_ascii_digit()))
+    };
+    rest.is_some_and(|rest| rest.is_empty() || is_host(rest))
 }
 
 /// rustup's proxies stand for whatever toolchain the folder or the environment asks for: never the one that is meant here.

@@ -187,3 +187,19 @@ fn the_hash_covers_path_dependencies_and_leaves_out_what_only_the_host_compiles(
     device.write("part/src/lib.rs", "// for the device");
     assert_ne!(device.hash(), before);
 }
+
+#[test]
+fn the_hash_covers_the_locked_versions_of_what_the_crate_depends_on() {
+    let device = Crate::new("ptx-test-locked", FILL);
+    let manifest = "[package]\nname = \"ptx-test-locked\"\n[dependencies]\nparts = { package = \"bytemuck\", version = \"1\" }\n";
+    device.write("Cargo.toml", manifest);
+    let lock = |name: &str, version: &str| {
+        device.write(
+            "Cargo.lock",
+            &format!("[[package]]\nname = \"{name}\"\nversion = \"{version}\"\nsource = \"registry\"\n"),
+        );
+        device.hash()
+    };
+    assert_ne!(lock("bytemuck", "1.0.0"), lock("bytemuck", "1.0.1"));
+    assert_eq!(lock("rand", "1.0.0"), lock("rand", "1.0.1"));
+}

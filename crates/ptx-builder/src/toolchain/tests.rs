@@ -108,3 +108,10 @@ fn versions_compare_as_numbers() {
         assert_eq!(is_recent(version), recent, "{version}");
     }
 }
+
+#[test]
+fn a_dated_nightly_is_a_channel_of_its_own() {
+    assert!(is_of_channel(PINNED, "nightly-2026-05-20") && is_of_channel(OTHER, "nightly"));
+    assert!(is_of_channel("nightly", "nightly"));
+    assert!(!is_of_channel(PINNED, "nightly") && !is_of_channel(OTHER, "nightly-2026-05-20"));
+}
