@@ -65,12 +65,20 @@ pub fn type_name(function: &Ident) -> Ident {
     let name = function.to_string();
     let words = name.split('_').map(|word| {
         let mut letters = word.chars();
-        letters.next().map(|first| first.to_uppercase().collect::<String>() + letters.as_str()).unwrap_or_default()
+        letters
+            .next()
+            .map(|first| first.to_uppercase().collect::<String>() + letters.as_str())
+            .unwrap_or_default()
     });
     Ident::new(&words.collect::<String>(), function.span())
 }
 
-fn launcher(options: &Options, function: &ItemFn, arguments: &[Argument<'_>], parameter: Option<&Ident>) -> TokenStream {
+fn launcher(
+    options: &Options,
+    function: &ItemFn,
+    arguments: &[Argument<'_>],
+    parameter: Option<&Ident>,
+) -> TokenStream {
     let visibility = &function.vis;
     let name = &function.sig.ident;
     let text = name.to_string();

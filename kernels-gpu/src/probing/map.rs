@@ -173,7 +173,7 @@ impl<M: Config> MapView<M> {
     #[inline(always)]
     pub fn erase_at(self, position: usize) -> bool {
         let slot = self.slot_at(position);
-        M::Slot::erase(slot, slot.load(Order::Relaxed, Scope::Device))
+        M::Slot::erase(slot, M::Slot::key(slot.load(Order::Relaxed, Scope::Device)))
     }
 
     #[inline(always)]
@@ -377,13 +377,28 @@ where
             let pair = S::pack(request.key, request.argument);
             return (S::claim(slot, pair), request.argument);
         }
-        let old = S::settle(slot, spot.word);
-        let done = match request.operation.change(old, request.argument) {
-            Change::Keep => true,
-            Change::Write(new) => S::replace(slot, spot.word, S::pack(request.key, new)),
-            Change::Erase => S::erase(slot, spot.word),
-        };
-        (done, old)
+        self.change(request, slot, spot.word)
+    }
+
+    /// Changes the pair of a slot that was seen to hold `word`. Gives whether nothing came between (only removals meet), and
+    /// the value that was there.
+    #[inline(always)]
+    #[track_caller]
+    fn change(&self, request: &Request<S, O>, slot: Global<S::Word>, word: S::Word) -> (bool, S::Value) {
+        let (value, argument) = (S::value_place(slot), request.argument);
+        let (order, scope) = (Order::Relaxed, Scope::Device);
+        match request.operation.change() {
+            Change::Keep => (true, S::settle(slot, word)),
+            Change::Set if !O::RETURNS => {
+                value.store(argument, order, scope);
+                (true, argument)
+            }
+            Change::Set => (true, value.exchange(argument, order, scope)),
+            Change::Add => (true, value.fetch_add(argument, order, scope)),
+            Change::Min => (true, value.fetch_min(argument, order, scope)),
+            Change::Max => (true, value.fetch_max(argument, order, scope)),
+            Change::Erase => (S::erase(slot, request.key), argument),
+        }
     }
 
     /// One round of the operation whose turn it is: the tile reads a bucket, votes, and one lane acts by one

@@ -1,8 +1,6 @@
 //! What an operation does once the walk has found its key or come to the end: policies of the one probe loop.
 use simt::Shuffle;
 
-use super::slot::Scalar;
-
 /// What became of an operation. Kernels write it as a byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -38,13 +36,19 @@ impl Shuffle for Outcome {
     }
 }
 
-/// What to do with the value of a key that is there.
-#[derive(Clone, Copy, Debug)]
-pub enum Change<V> {
+/// What to do with a key that is there. Each is one atomic operation on the value's or the key's half of the slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
     /// Leave it.
     Keep,
-    /// Write this one.
-    Write(V),
+    /// Write the argument.
+    Set,
+    /// Add the argument, wrapping.
+    Add,
+    /// Keep the smaller of value and argument.
+    Min,
+    /// Keep the larger.
+    Max,
     /// Remove the key.
     Erase,
 }
@@ -60,15 +64,15 @@ pub trait Operation: Shuffle {
 
     /// Whether a key that is not there is to be inserted.
     fn places(self) -> bool;
-    /// What to do where the key is there with value `old`.
-    fn change<V: Scalar>(self, old: V, argument: V) -> Change<V>;
+    /// What to do where the key is there.
+    fn change(self) -> Change;
     /// What has happened then.
     fn outcome(self) -> Outcome;
 }
 
 macro_rules! operations {
     ($($(#[$doc:meta])* $name:ident: writes $writes:literal, returns $returns:literal, places $places:literal,
-        |$old:ident, $argument:ident| $change:expr, $outcome:ident;)*) => {$(
+        $change:ident, $outcome:ident;)*) => {$(
         $(#[$doc])*
         #[derive(Clone, Copy, Debug)]
         pub struct $name;
@@ -91,8 +95,8 @@ macro_rules! operations {
             }
 
             #[inline(always)]
-            fn change<V: Scalar>(self, $old: V, $argument: V) -> Change<V> {
-                $change
+            fn change(self) -> Change {
+                Change::$change
             }
 
             #[inline(always)]
@@ -105,15 +109,15 @@ macro_rules! operations {
 
 operations! {
     /// Looks the value up.
-    Get: writes false, returns true, places false, |_old, _argument| Change::Keep, Found;
+    Get: writes false, returns true, places false, Keep, Found;
     /// Looks whether the key is there.
-    ContainsKey: writes false, returns false, places false, |_old, _argument| Change::Keep, Found;
+    ContainsKey: writes false, returns false, places false, Keep, Found;
     /// Inserts, or replaces the value.
-    Insert: writes true, returns false, places true, |_old, argument| Change::Write(argument), Replaced;
+    Insert: writes true, returns false, places true, Set, Replaced;
     /// Inserts, or leaves the value.
-    InsertNew: writes true, returns false, places true, |_old, _argument| Change::Keep, Found;
+    InsertNew: writes true, returns false, places true, Keep, Found;
     /// Removes.
-    Remove: writes true, returns false, places false, |_old, _argument| Change::Erase, Removed;
+    Remove: writes true, returns false, places false, Erase, Removed;
 }
 
 /// How an upsert joins the value that is there with the one that is given.
@@ -192,13 +196,13 @@ impl Operation for Coded {
     }
 
     #[inline(always)]
-    fn change<V: Scalar>(self, old: V, argument: V) -> Change<V> {
+    fn change(self) -> Change {
         match self {
-            Self::INSERT => Change::Write(argument),
+            Self::INSERT => Change::Set,
             Self::REMOVE => Change::Erase,
-            Self::ADD => Change::Write(old.wrapping_add(argument)),
-            Self::MIN => Change::Write(old.min(argument)),
-            Self::MAX => Change::Write(old.max(argument)),
+            Self::ADD => Change::Add,
+            Self::MIN => Change::Min,
+            Self::MAX => Change::Max,
             _ => Change::Keep,
         }
     }

@@ -75,10 +75,12 @@ pub trait Slot: Copy + Send + Sync + 'static {
 
     /// Whether the slot was empty and now holds the pair.
     fn claim(slot: Global<Self::Word>, pair: Self::Word) -> bool;
-    /// Whether the slot held the pair `old` and now holds `new`, which has the same key.
-    fn replace(slot: Global<Self::Word>, old: Self::Word, new: Self::Word) -> bool;
-    /// Whether the slot held the pair `old` and is now a tombstone.
-    fn erase(slot: Global<Self::Word>, old: Self::Word) -> bool;
+    /// Whether the slot held a pair with this key and is now a tombstone. Swaps the key's half alone: however often the value
+    /// changes meanwhile, a removal never starts again for it.
+    fn erase(slot: Global<Self::Word>, key: Self::Stored) -> bool;
+    /// The value's half of a slot. Values change there by one atomic operation, whatever the key's half becomes meanwhile: a change
+    /// that a removal has overtaken counts as made just before it, and nobody sees it.
+    fn value_place(slot: Global<Self::Word>) -> Global<Self::Value>;
     /// The value of a slot that was seen to hold `word`; reads it again where the two halves of a word may come apart.
     fn settle(slot: Global<Self::Word>, word: Self::Word) -> Self::Value;
 
@@ -107,7 +109,7 @@ pub trait Slot: Copy + Send + Sync + 'static {
     }
 }
 
-/// A 32-bit key and a 32-bit value in a word of 64 bits: key low, value high. Every transition is one compare-and-swap.
+/// A 32-bit key and a 32-bit value in a word of 64 bits: key low, value high. A pair appears by one compare-and-swap of the whole.
 #[derive(Clone, Copy, Debug)]
 pub struct Packed;
 
@@ -148,13 +150,15 @@ impl Slot for Packed {
     }
 
     #[inline(always)]
-    fn replace(slot: Global<u64>, old: u64, new: u64) -> bool {
-        swap(slot, old, new)
+    fn erase(slot: Global<u64>, key: u32) -> bool {
+        // SAFETY: the low half of a slot is its first four bytes.
+        swap(unsafe { slot.cast::<u32>() }, key, Self::tombstone())
     }
 
     #[inline(always)]
-    fn erase(slot: Global<u64>, old: u64) -> bool {
-        swap(slot, old, Self::pack(Self::tombstone(), 0))
+    fn value_place(slot: Global<u64>) -> Global<u32> {
+        // SAFETY: the high half of a slot is its last four bytes.
+        unsafe { slot.cast::<u32>().offset(1) }
     }
 
     #[inline(always)]
@@ -168,7 +172,8 @@ fn swap<W: Word>(slot: Global<W>, old: W, new: W) -> bool {
     slot.compare_exchange(old, new, Order::Relaxed, Scope::Device).is_ok()
 }
 
-/// A pair in a word of 128 bits: key in the low half, value in the high. One 128-bit compare-and-swap a transition: sm_90 and later.
+/// A pair in a word of 128 bits: key in the low half, value in the high. A pair appears by one 128-bit
+/// compare-and-swap: sm_90 and later.
 #[derive(Clone, Copy, Debug)]
 pub struct Wide<K, V>(core::marker::PhantomData<(K, V)>);
 
@@ -181,6 +186,19 @@ fn join(key: u64, value: u64) -> u128 {
 #[inline(always)]
 fn high(word: u128) -> u64 {
     (word >> 64) as u64
+}
+
+#[inline(always)]
+fn key_half(slot: Global<u128>) -> Global<u64> {
+    // SAFETY: the first half of a slot is eight aligned bytes of it.
+    unsafe { slot.cast() }
+}
+
+/// The value, which lies at the start of the second half.
+#[inline(always)]
+fn value_half<V: Scalar>(slot: Global<u128>) -> Global<V> {
+    // SAFETY: the second half of a slot begins with as many aligned bytes as a value has.
+    unsafe { slot.cast::<u64>().offset(1).cast() }
 }
 
 impl<K: Scalar, V: Scalar> Slot for Wide<K, V> {
@@ -220,13 +238,13 @@ impl<K: Scalar, V: Scalar> Slot for Wide<K, V> {
     }
 
     #[inline(always)]
-    fn replace(slot: Global<u128>, old: u128, new: u128) -> bool {
-        swap(slot, old, new)
+    fn erase(slot: Global<u128>, key: u64) -> bool {
+        swap(key_half(slot), key, Self::tombstone())
     }
 
     #[inline(always)]
-    fn erase(slot: Global<u128>, old: u128) -> bool {
-        swap(slot, old, join(Self::tombstone(), 0))
+    fn value_place(slot: Global<u128>) -> Global<V> {
+        value_half(slot)
     }
 
     #[inline(always)]
@@ -245,18 +263,6 @@ pub struct Published<K, V>(core::marker::PhantomData<(K, V)>);
 
 impl<K: Scalar, V: Scalar> Published<K, V> {
     const BUSY: u64 = u64::MAX - 2;
-
-    #[inline(always)]
-    fn key_half(slot: Global<u128>) -> Global<u64> {
-        // SAFETY: the first half of a slot is eight aligned bytes of it.
-        unsafe { slot.cast() }
-    }
-
-    #[inline(always)]
-    fn value_half(slot: Global<u128>) -> Global<u64> {
-        // SAFETY: the second half of a slot is eight aligned bytes of it.
-        unsafe { slot.cast::<u64>().offset(1) }
-    }
 }
 
 impl<K: Scalar, V: Scalar> Slot for Published<K, V> {
@@ -292,30 +298,29 @@ impl<K: Scalar, V: Scalar> Slot for Published<K, V> {
 
     #[inline(always)]
     fn claim(slot: Global<u128>, pair: u128) -> bool {
-        if !swap(Self::key_half(slot), Self::EMPTY as u64, Self::BUSY) {
+        if !swap(key_half(slot), Self::EMPTY as u64, Self::BUSY) {
             return false;
         }
-        Self::value_half(slot).store(high(pair), Order::Relaxed, Scope::Device);
-        Self::key_half(slot).store(pair as u64, Order::Release, Scope::Device);
+        // SAFETY: the second half of a slot is eight aligned bytes of it.
+        unsafe { slot.cast::<u64>().offset(1) }.store(high(pair), Order::Relaxed, Scope::Device);
+        key_half(slot).store(pair as u64, Order::Release, Scope::Device);
         true
     }
 
-    /// The pair was there when its key was read, and that is when the change counts: if the pair is removed meanwhile, the
-    /// value that this writes is one that nobody reads.
     #[inline(always)]
-    fn replace(slot: Global<u128>, old: u128, new: u128) -> bool {
-        swap(Self::value_half(slot), high(old), high(new))
+    fn erase(slot: Global<u128>, key: u64) -> bool {
+        swap(key_half(slot), key, Self::tombstone())
     }
 
     #[inline(always)]
-    fn erase(slot: Global<u128>, old: u128) -> bool {
-        swap(Self::key_half(slot), old as u64, Self::tombstone())
+    fn value_place(slot: Global<u128>) -> Global<V> {
+        value_half(slot)
     }
 
     #[inline(always)]
     fn settle(slot: Global<u128>, _word: u128) -> V {
-        let _published = Self::key_half(slot).load(Order::Acquire, Scope::Device);
-        V::from_u64(Self::value_half(slot).load(Order::Relaxed, Scope::Device))
+        let _published = key_half(slot).load(Order::Acquire, Scope::Device);
+        value_half::<V>(slot).load(Order::Relaxed, Scope::Device)
     }
 
     #[inline(always)]

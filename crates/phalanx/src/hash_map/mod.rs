@@ -288,7 +288,8 @@ impl<K: Key, V: Value> HashMap<K, V> {
     }
 
     /// A mixed batch: every element an operation of its own, all in one launch, in no order. Gives for each what became of it and a
-    /// value: the one that was there, or the argument where the key was not.
+    /// value: the one that was there, or the argument where the key was not. A removal does not tell
+    /// what it took away: its argument comes back.
     ///
     /// # Errors
     /// The device's.

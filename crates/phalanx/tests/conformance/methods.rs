@@ -104,7 +104,10 @@ impl<K: Key, V: Value> Run<K, V> {
                 _ => unreachable!("only these three are made above"),
             };
             assert_eq!(outcome, if was.is_some() { here } else { gone }, "{op:?}");
-            assert_eq!(value, was.unwrap_or(op.parts().2), "{op:?}");
+            let argument = op.parts().2;
+            // What a removal takes away it does not tell: its argument comes back.
+            let told = if outcome == Outcome::Removed { argument } else { was.unwrap_or(argument) };
+            assert_eq!(value, told, "{op:?}");
         }
     }
 

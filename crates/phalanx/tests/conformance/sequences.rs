@@ -50,7 +50,7 @@ fn answer<V>(outcome: Outcome, value: V, told: bool) -> MapOutcome<V> {
         Outcome::Inserted => MapOutcome::Inserted,
         Outcome::Replaced => MapOutcome::Replaced(Some(value)),
         Outcome::Found => MapOutcome::Found(value),
-        Outcome::Removed => MapOutcome::Removed(told.then_some(value)),
+        Outcome::Removed => MapOutcome::Removed(None),
         Outcome::Absent => MapOutcome::Absent,
     }
 }

@@ -204,7 +204,12 @@ macro_rules! ld_v2_if {
 /// # Safety
 /// - As for `load_vec`, where `wanted`.
 #[inline(always)]
-pub unsafe fn load_vec_if<T: Word, const N: usize>(pointer: *const T, wanted: bool, order: Order, scope: Scope) -> [T; N] {
+pub unsafe fn load_vec_if<T: Word, const N: usize>(
+    pointer: *const T,
+    wanted: bool,
+    order: Order,
+    scope: Scope,
+) -> [T; N] {
     let mut words = [T::narrow(0); N];
     let flag = wanted as u32;
     // SAFETY: one load under a predicate, from a pointer that the caller vouches for where the predicate holds.
