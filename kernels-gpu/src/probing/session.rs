@@ -89,6 +89,8 @@ where
 
 /// A thread's work on a map. Ask for [`Lanes`] to bring an operation a lane, for a tile to bring an operation a tile.
 ///
+/// Blocks have whole tiles: their threads are a multiple of the table's `W`.
+///
 /// Where an operation takes an `Option`, `None` takes part and asks for nothing: all lanes of a team make each call together, with
 /// or without an operation of their own.
 ///

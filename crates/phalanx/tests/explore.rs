@@ -1,0 +1,92 @@
+//! Schedules of the hash map's kernels, explored on the emulator with every detector on; what the operations answered is checked
+//! for linearizability. `PHALANX_SEED` replays one seed.
+mod common;
+#[path = "explore/hunt.rs"]
+mod hunt;
+#[path = "explore/mutants.rs"]
+mod mutants;
+#[path = "explore/plan.rs"]
+mod plan;
+#[path = "explore/script.rs"]
+mod script;
+#[path = "explore/world.rs"]
+mod world;
+
+use hunt::all_are_sound;
+use phalanx_kernels::probing::{self, Config, Hinted, Packed, Published, Table, Visitor, Wide};
+use phalanx_kernels::probing::{DoubleHash, TwoChoice};
+use script::{ByLanes, ByTiles};
+use simt::{Independent, Instance, Lockstep};
+
+/// Seeds for each kind of table.
+const SEEDS: u64 = 150;
+
+/// Explores a kind of table that is compiled, its warps sharing their lanes' work.
+struct Lanewise;
+
+impl Visitor for Lanewise {
+    type Output = ();
+
+    fn visit<M: Config + Instance>(self) {
+        all_are_sound::<M, ByLanes>(M::NAME, if M::TILE <= 4 { SEEDS } else { SEEDS / 5 });
+    }
+}
+
+fn kinds(which: impl Fn(&str) -> bool) {
+    let names: Vec<_> = probing::NAMES.iter().filter(|name| which(name)).collect();
+    assert!(!names.is_empty());
+    names.into_iter().for_each(|name| probing::visit(name, Lanewise).expect("a name of the list"));
+}
+
+#[test]
+fn hinted_kinds_are_linearizable() {
+    kinds(|name| name.starts_with("hinted"));
+}
+
+#[test]
+fn double_hash_kinds_are_linearizable() {
+    kinds(|name| name.starts_with("double"));
+}
+
+#[test]
+fn two_choice_kinds_are_linearizable() {
+    kinds(|name| name.starts_with("choice"));
+}
+
+#[test]
+fn published_kinds_are_linearizable() {
+    kinds(|name| name.starts_with("published"));
+}
+
+macro_rules! tiles {
+    ($($test:ident: $of:ty, $seeds:expr;)*) => {$(
+        mod $test {
+            use super::*;
+
+            #[test]
+            fn independent() {
+                all_are_sound::<$of, ByTiles<Independent>>(stringify!($test), $seeds);
+            }
+
+            #[test]
+            fn lockstep() {
+                all_are_sound::<$of, ByTiles<Lockstep>>(stringify!($test), $seeds);
+            }
+        }
+    )*};
+}
+
+tiles! {
+    tiles_of_1: Table<Packed, Hinted<16>, 1, 4>, SEEDS;
+    tiles_of_2: Table<Packed, Hinted<16>, 2, 2>, SEEDS;
+    tiles_of_4: Table<Packed, Hinted<8>, 4, 2>, SEEDS;
+    tiles_of_8: Table<Packed, DoubleHash, 8, 1>, SEEDS / 2;
+    tiles_of_16: Table<Packed, TwoChoice, 16, 1>, SEEDS / 3;
+    tiles_of_32: Table<Packed, Hinted<32>, 32, 1>, SEEDS / 5;
+    wide_tiles_of_2: Table<Wide<u64, u64>, DoubleHash, 2, 1>, SEEDS;
+    wide_tiles_of_4: Table<Wide<u64, u64>, Hinted<16>, 4, 1>, SEEDS;
+    published_tiles_of_1: Table<Published<u64, u64>, DoubleHash, 1, 2>, SEEDS;
+    published_tiles_of_2: Table<Published<u64, u32>, Hinted<8>, 2, 1>, SEEDS;
+    published_tiles_of_8: Table<Published<u32, u64>, TwoChoice, 8, 1>, SEEDS / 2;
+    published_tiles_of_32: Table<Published<u64, u64>, DoubleHash, 32, 1>, SEEDS / 5;
+}

@@ -1,0 +1,67 @@
+//! Many seeds over one kind of table.
+use crate::common::{replay, seeds};
+use crate::plan::Plan;
+use crate::script::Execution;
+use crate::world::{Finding, Played, Setting, explore};
+use phalanx_kernels::probing::Config;
+use simt::emulator::Schedule;
+
+/// Random orders and priorities, by turns; each seed has a plan of its own.
+pub fn setting<M: Config>(seed: u64) -> Setting {
+    let schedule = match seed % 3 {
+        0 => Schedule::Random { seed },
+        1 => Schedule::Pct { seed, depth: 3 },
+        _ => Schedule::Pct { seed, depth: 10 },
+    };
+    let published = M::Slot::PUBLISHES;
+    Setting { schedule, cas128: !published, told: !published, forget: false }
+}
+
+use phalanx_kernels::probing::Slot;
+
+/// Plays the plan of a seed.
+pub fn play<M: Config, E: Execution<M>>(
+    seed: u64,
+    change: fn(Setting) -> Setting,
+) -> Result<Played, Finding> {
+    // A warp has at least two tiles, but for those as wide as a warp.
+    let rows = (M::TILE.max(2) * 2).min(32) / E::WIDTH;
+    let plan = Plan::new(seed, M::SLOTS, rows.max(1));
+    explore::<M, E>(&plan, &change(setting::<M>(seed)))
+}
+
+/// Plays the plans of `count` seeds; all must be sound.
+pub fn all_are_sound<M: Config, E: Execution<M>>(name: &str, count: u64) {
+    let mut sum = Played::default();
+    for seed in seeds(count) {
+        let played = play::<M, E>(seed, |setting| setting)
+            .unwrap_or_else(|finding| panic!("{name}: {finding:#?}\n{}", replay("explore", seed)));
+        sum.steps += played.steps;
+        sum.operations += played.operations;
+        sum.refused += played.refused;
+    }
+    println!("{name}: {count} seeds, {sum:?}");
+}
+
+/// The first of `count` seeds under which something is found that `is` what was planted.
+pub fn is_found<M: Config, E: Execution<M>>(
+    name: &str,
+    count: u64,
+    change: fn(Setting) -> Setting,
+    is: fn(&Finding) -> bool,
+) {
+    for seed in 0..count {
+        if let Err(finding) = play::<M, E>(seed, change)
+            && is(&finding)
+        {
+            assert_eq!(
+                play::<M, E>(seed, change).unwrap_err(),
+                finding,
+                "{name}: seed {seed} does not replay"
+            );
+            println!("{name}: found by seed {seed}");
+            return;
+        }
+    }
+    panic!("{name}: the planted bug was not found by {count} seeds");
+}

@@ -1,0 +1,261 @@
+//! A table on an emulated device, and what is found out when a plan is played on it.
+use crate::plan::{Part, Plan};
+use crate::script::{self, Execution, ForgetFilter, NOTHING, Rows, Script};
+use checker::{Combine, Event, MapModel, MapOp, MapOutcome};
+use gpu::{Buffer, Device, Grid};
+use phalanx_kernels::probing::{ANNEX, Config, MapView, Outcome, STRIPE_WORDS, STRIPES, Scalar, Slot};
+use simt::Global;
+use simt::emulator::{Launch, Options, Schedule};
+use std::collections::HashMap;
+use std::marker::PhantomData;
+
+/// What was wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Finding {
+    /// The emulator ended the launch: a race, a hang, an access outside, ...
+    Machine(simt::emulator::Failure),
+    /// No order explains the answers.
+    Order(String),
+    /// A key is in two slots.
+    Twice(u64),
+    /// The tallies say another length than the slots.
+    Length { counted: u64, found: u64 },
+}
+
+/// How a plan is played.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    pub schedule: Schedule,
+    /// Whether 16 bytes can be swapped at once.
+    pub cas128: bool,
+    /// Whether the value that a removal tells must be the last one.
+    pub told: bool,
+    /// Whether somebody overwrites the filters meanwhile.
+    pub forget: bool,
+}
+
+/// What was played without a finding.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Played {
+    pub steps: u64,
+    pub operations: usize,
+    pub refused: usize,
+}
+
+/// The memory of a table.
+struct Memory {
+    buckets: Buffer<u64>,
+    filters: Buffer<u32>,
+    tallies: Buffer<u64>,
+}
+
+/// The buffers of a part.
+struct Sheet<K: Scalar, V: Scalar> {
+    kinds: Buffer<u8>,
+    codes: Buffer<u8>,
+    keys: Buffer<K>,
+    arguments: Buffer<V>,
+    results: Buffer<V>,
+    outcomes: Buffer<u8>,
+    starts: Buffer<u64>,
+    ends: Buffer<u64>,
+}
+
+impl<K: Scalar, V: Scalar> Sheet<K, V> {
+    fn new(device: &Device, part: &Part) -> gpu::Result<Self> {
+        let steps = || part.rows.iter().flatten();
+        let len = steps().count();
+        let (keys, arguments): (Vec<K>, Vec<V>) =
+            steps().map(|step| (K::from_u64(step.1), V::from_u64(step.2))).unzip();
+        Ok(Self {
+            kinds: device.from_slice(&part.kinds)?,
+            codes: device.from_slice(&steps().map(|step| step.0).collect::<Vec<_>>())?,
+            keys: device.from_slice(&keys)?,
+            arguments: device.from_slice(&arguments)?,
+            results: device.buffer(len)?,
+            outcomes: device.buffer(len)?,
+            starts: device.buffer(len)?,
+            ends: device.buffer(len)?,
+        })
+    }
+
+    fn rows(&self) -> Rows<K, V> {
+        Rows {
+            kinds: self.kinds.slice(),
+            codes: self.codes.slice(),
+            keys: self.keys.slice(),
+            arguments: self.arguments.slice(),
+            results: self.results.slice(),
+            outcomes: self.outcomes.slice(),
+            starts: self.starts.slice(),
+            ends: self.ends.slice(),
+        }
+    }
+
+    /// What was asked and answered.
+    fn events(&self, part: &Part, thread: u32, told: bool) -> gpu::Result<Vec<Event<Op, Answer>>> {
+        let (results, outcomes) = (self.results.read()?, self.outcomes.read()?);
+        let (starts, ends) = (self.starts.read()?, self.ends.read()?);
+        let rounds = part.kinds.len();
+        let event = |index: usize| {
+            let (code, key, argument) = part.rows[index / rounds][index % rounds];
+            let kind = part.kinds[index % rounds];
+            let key = K::from_u64(key).to_u64();
+            let value = Part::tells_values(kind).then(|| results[index].to_u64());
+            let op = operation(kind, code, key, argument)?;
+            let outcome = answer(Outcome::from_code(outcomes[index])?, value, told);
+            Some(Event { op, outcome, start: starts[index], end: ends[index], thread })
+        };
+        Ok((0..results.len()).filter_map(event).collect())
+    }
+}
+
+type Op = MapOp<u64, u64>;
+type Answer = MapOutcome<u64>;
+
+fn operation(kind: u8, code: u8, key: u64, argument: u64) -> Option<Op> {
+    Some(match (kind, code) {
+        (_, NOTHING) => return None,
+        (script::GET, _) | (script::MIXED, 0) => MapOp::Get(key),
+        (script::INSERT, _) | (script::MIXED, 1) => MapOp::Insert(key, argument),
+        (script::INSERT_NEW, _) | (script::MIXED, 2) => MapOp::InsertNew(key, argument),
+        (script::REMOVE, _) | (script::MIXED, 3) => MapOp::Remove(key),
+        (script::CONTAINS_KEY, _) => MapOp::Contains(key),
+        (_, 4) => MapOp::GetOrInsert(key, argument),
+        (_, 5) => MapOp::Upsert(key, argument, Combine::Add),
+        (_, 6) => MapOp::Upsert(key, argument, Combine::Min),
+        (..) => MapOp::Upsert(key, argument, Combine::Max),
+    })
+}
+
+fn answer(outcome: Outcome, value: Option<u64>, told: bool) -> Answer {
+    match outcome {
+        Outcome::Refused => MapOutcome::Refused,
+        Outcome::Inserted => MapOutcome::Inserted,
+        Outcome::Replaced => MapOutcome::Replaced(value),
+        Outcome::Found => value.map_or(MapOutcome::Present, MapOutcome::Found),
+        Outcome::Removed => MapOutcome::Removed(value.filter(|_| told)),
+        Outcome::Absent => MapOutcome::Absent,
+    }
+}
+
+/// A table of one kind.
+struct World<M> {
+    device: Device,
+    memory: Memory,
+    buckets: u32,
+    of: PhantomData<M>,
+}
+
+impl<M: Config> World<M> {
+    fn new(options: Options, buckets: u32) -> gpu::Result<Self> {
+        let device = Device::emulator(options);
+        let memory = Memory {
+            buckets: device.filled((buckets + ANNEX) as usize * M::BUCKET_BYTES / 8, 0xff)?,
+            filters: device.filled(M::filter_words(buckets).max(1), 0xff)?,
+            tallies: device.zeroed(STRIPES * STRIPE_WORDS)?,
+        };
+        Ok(Self { device, memory, buckets, of: PhantomData })
+    }
+
+    /// The same table on another device.
+    fn copy_to(&self, options: Options) -> gpu::Result<Self> {
+        let mut copy = Self::new(options, self.buckets)?;
+        copy.memory.buckets.write(&self.memory.buckets.read()?)?;
+        copy.memory.filters.write(&self.memory.filters.read()?)?;
+        copy.memory.tallies.write(&self.memory.tallies.read()?)?;
+        Ok(copy)
+    }
+
+    fn view(&self) -> MapView<M> {
+        let Memory { buckets, filters, tallies } = &self.memory;
+        // SAFETY: memory of the right sizes, which outlives every launch here; 2 and 3 are primes.
+        unsafe {
+            MapView::new(
+                buckets.pointer(),
+                filters.pointer(),
+                tallies.pointer(),
+                self.buckets,
+                self.buckets + 2,
+            )
+        }
+    }
+
+    /// Plays the parts side by side; gives what was asked and answered, and the steps it took.
+    fn play<E: Execution<M>>(
+        &self,
+        parts: &[Part],
+        setting: &Setting,
+    ) -> Result<(Vec<Event<Op, Answer>>, u64), Finding> {
+        let sheets: Vec<Sheet<M::Key, M::Value>> =
+            parts.iter().map(|part| Sheet::new(&self.device, part).expect("memory")).collect();
+        let launch = |(part, sheet): (&Part, &Sheet<M::Key, M::Value>)| {
+            let script = Script::<M, E> { map: self.view(), rows: sheet.rows(), by: PhantomData };
+            Launch::new(Grid::new(1, part.rows.len() as u32 * E::WIDTH), script)
+        };
+        let mut launches: Vec<_> = parts.iter().zip(&sheets).map(launch).collect();
+        if setting.forget {
+            // SAFETY: the first word of the filters, which are there.
+            let word = unsafe { Global::new(self.memory.filters.pointer()) };
+            launches.push(Launch::new(Grid::new(1, 1), ForgetFilter(word)));
+        }
+        let emulator = self.device.emulator_handle().expect("an emulator");
+        let report = emulator.launch_all(launches).map_err(Finding::Machine)?;
+        let parts = parts.iter().zip(&sheets).zip(0..);
+        let events =
+            parts.map(|((part, sheet), thread)| sheet.events(part, thread, setting.told).expect("memory"));
+        Ok((events.flatten().collect(), report.steps))
+    }
+
+    /// The pairs in the slots. A key in two slots is a finding, and so is a wrong tally.
+    fn pairs(&self) -> Result<HashMap<u64, u64>, Finding> {
+        let words = self.memory.buckets.read().expect("memory");
+        let slots: &[<M::Slot as Slot>::Word] = bytemuck::cast_slice(&words);
+        let top = M::Slot::key(M::Slot::EMPTY).to_u64();
+        let mut pairs = HashMap::new();
+        for (place, &slot) in slots.iter().enumerate().filter(|(_, slot)| M::Slot::is_live(**slot)) {
+            let stored = M::Slot::key(slot).to_u64();
+            let in_annex = place >= (self.buckets * M::SLOTS) as usize;
+            let key = if in_annex { top - stored } else { stored };
+            if pairs.insert(key, M::Slot::value(slot).to_u64()).is_some() {
+                return Err(Finding::Twice(key));
+            }
+        }
+        let tallies = self.memory.tallies.read().expect("memory");
+        let counted = tallies.iter().step_by(STRIPE_WORDS).fold(0u64, |sum, live| sum.wrapping_add(*live));
+        let found = pairs.len() as u64;
+        if counted == found { Ok(pairs) } else { Err(Finding::Length { counted, found }) }
+    }
+}
+
+/// Plays a plan and looks for what is wrong.
+pub fn explore<M: Config, E: Execution<M>>(plan: &Plan, setting: &Setting) -> Result<Played, Finding> {
+    let calm = Setting { forget: false, ..setting.clone() };
+    let fill = World::<M>::new(Options { cas128: setting.cas128, ..Options::default() }, plan.buckets)
+        .expect("memory");
+    fill.play::<E>(&[Part::insert_new(0..plan.fill, M::TILE / E::WIDTH)], &calm)?;
+    let initial = fill.pairs()?;
+    let options = Options {
+        stale_l1: true,
+        cas128: setting.cas128,
+        step_limit: 1 << 18,
+        ..Options::explore(setting.schedule.clone())
+    };
+    let world = fill.copy_to(options).expect("memory");
+    let (mut events, steps) = world.play::<E>(&plan.parts, setting)?;
+    let (operations, refused) =
+        (events.len(), events.iter().filter(|event| event.outcome == MapOutcome::Refused).count());
+    events.extend(last_looks::<M>(plan, &world.pairs()?));
+    checker::check(&MapModel { initial }, &events).map_err(|failure| Finding::Order(failure.to_string()))?;
+    Ok(Played { steps, operations, refused })
+}
+
+/// What the slots hold in the end, as look-ups after everything else.
+fn last_looks<M: Config>(plan: &Plan, pairs: &HashMap<u64, u64>) -> Vec<Event<Op, Answer>> {
+    let look = |key: u64| {
+        let outcome = pairs.get(&key).map_or(MapOutcome::Absent, |&value| MapOutcome::Found(value));
+        Event { op: MapOp::Get(key), outcome, start: u64::MAX, end: u64::MAX, thread: u32::MAX }
+    };
+    let named = plan.named().map(|key| M::Key::from_u64(key).to_u64());
+    named.chain(0..plan.fill).map(look).collect()
+}
