@@ -13,10 +13,8 @@ struct Subject<K, V>(HashMap<K, V>);
 impl<K: Key, V: Value> BatchMap<K, V> for Subject<K, V> {
     fn apply(&mut self, batch: &[MapOp<K, V>]) -> Vec<MapOutcome<V>> {
         let ops: Vec<Op<K, V>> = batch.iter().map(operation).collect();
-        // A value that another operation of the batch overwrites while a published pair is removed may be told as removed.
-        let told = !self.0.variant().starts_with("published");
         let answers = self.0.execute(&ops).expect("the device runs the batch");
-        answers.into_iter().map(|(outcome, value)| answer(outcome, value, told)).collect()
+        answers.into_iter().map(|(outcome, value)| answer(outcome, value)).collect()
     }
 
     fn pairs(&mut self) -> Option<Vec<(K, V)>> {
@@ -44,7 +42,7 @@ fn operation<K: Key, V: Value>(op: &MapOp<K, V>) -> Op<K, V> {
     }
 }
 
-fn answer<V>(outcome: Outcome, value: V, told: bool) -> MapOutcome<V> {
+fn answer<V>(outcome: Outcome, value: V) -> MapOutcome<V> {
     match outcome {
         Outcome::Refused => MapOutcome::Refused,
         Outcome::Inserted => MapOutcome::Inserted,

@@ -14,7 +14,7 @@ pub fn setting<M: Config>(seed: u64) -> Setting {
         _ => Schedule::Pct { seed, depth: 10 },
     };
     let published = M::Slot::PUBLISHES;
-    Setting { schedule, cas128: !published, told: !published, forget: false }
+    Setting { schedule, cas128: !published, forget: false }
 }
 
 use phalanx_kernels::probing::Slot;

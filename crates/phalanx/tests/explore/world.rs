@@ -28,8 +28,6 @@ pub struct Setting {
     pub schedule: Schedule,
     /// Whether 16 bytes can be swapped at once.
     pub cas128: bool,
-    /// Whether the value that a removal tells must be the last one.
-    pub told: bool,
     /// Whether somebody overwrites the filters meanwhile.
     pub forget: bool,
 }
@@ -93,7 +91,7 @@ impl<K: Scalar, V: Scalar> Sheet<K, V> {
     }
 
     /// What was asked and answered.
-    fn events(&self, part: &Part, thread: u32, told: bool) -> gpu::Result<Vec<Event<Op, Answer>>> {
+    fn events(&self, part: &Part, thread: u32) -> gpu::Result<Vec<Event<Op, Answer>>> {
         let (results, outcomes) = (self.results.read()?, self.outcomes.read()?);
         let (starts, ends) = (self.starts.read()?, self.ends.read()?);
         let rounds = part.kinds.len();
@@ -103,7 +101,7 @@ impl<K: Scalar, V: Scalar> Sheet<K, V> {
             let key = K::from_u64(key).to_u64();
             let value = Part::tells_values(kind).then(|| results[index].to_u64());
             let op = operation(kind, code, key, argument)?;
-            let outcome = answer(Outcome::from_code(outcomes[index])?, value, told);
+            let outcome = answer(Outcome::from_code(outcomes[index])?, value);
             Some(Event { op, outcome, start: starts[index], end: ends[index], thread })
         };
         Ok((0..results.len()).filter_map(event).collect())
@@ -128,13 +126,13 @@ fn operation(kind: u8, code: u8, key: u64, argument: u64) -> Option<Op> {
     })
 }
 
-fn answer(outcome: Outcome, value: Option<u64>, told: bool) -> Answer {
+fn answer(outcome: Outcome, value: Option<u64>) -> Answer {
     match outcome {
         Outcome::Refused => MapOutcome::Refused,
         Outcome::Inserted => MapOutcome::Inserted,
         Outcome::Replaced => MapOutcome::Replaced(value),
         Outcome::Found => value.map_or(MapOutcome::Present, MapOutcome::Found),
-        Outcome::Removed => MapOutcome::Removed(value.filter(|_| told)),
+        Outcome::Removed => MapOutcome::Removed(None),
         Outcome::Absent => MapOutcome::Absent,
     }
 }
@@ -202,8 +200,7 @@ impl<M: Config> World<M> {
         let emulator = self.device.emulator_handle().expect("an emulator");
         let report = emulator.launch_all(launches).map_err(Finding::Machine)?;
         let parts = parts.iter().zip(&sheets).zip(0..);
-        let events =
-            parts.map(|((part, sheet), thread)| sheet.events(part, thread, setting.told).expect("memory"));
+        let events = parts.map(|((part, sheet), thread)| sheet.events(part, thread).expect("memory"));
         Ok((events.flatten().collect(), report.steps))
     }
 
