@@ -3,7 +3,7 @@
 //!
 //! The shares are met exactly and the operations are shuffled. Within a batch no key is both removed and touched otherwise,
 //! and each key is inserted or removed once, so every operation's result is known although the batch runs concurrently. Updates
-//! and hits may share keys: a hit may see [`value_of`](crate::value_of) its key or [`updated_value_of`](crate::updated_value_of).
+//! and hits may share keys: a hit may see [`value_of`] its key or [`updated_value_of`].
 use crate::keys::{Key, UniqueKeys, updated_value_of, value_of};
 use crate::permutation::Permutation;
 use crate::random::{Source, below};
@@ -30,7 +30,7 @@ const KINDS: [Op; 5] = [Op::Insert, Op::Remove, Op::FindHit, Op::FindMiss, Op::U
 
 impl Mix {
     /// A stream for a structure that holds the first `present` keys of `UniqueKeys::new(seed)`, each with its
-    /// [`value_of`](crate::value_of).
+    /// [`value_of`].
     ///
     /// The inserts bring the keys `present..`; the removals take the last keys before `present`; hits and updates choose uniformly
     /// among the others.

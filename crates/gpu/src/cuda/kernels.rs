@@ -253,7 +253,10 @@ mod tests {
     use super::*;
 
     fn launch(name: &'static str, instance: Option<&'static str>) -> LaunchName {
-        LaunchName { kernel: KernelId { program: "p", name, instance }, grid: Grid::new(1, 32) }
+        LaunchName {
+            kernel: KernelId { program: "p", name, instance, registers: None },
+            grid: Grid::new(1, 32),
+        }
     }
 
     #[test]
