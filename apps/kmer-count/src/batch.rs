@@ -1,0 +1,123 @@
+//! Batches of k-mers for the device.
+
+/// K-mers and, at the same places, how often they were seen. A k-mer may stand in it several times.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Batch {
+    /// Packed k-mers.
+    pub kmers: Vec<u64>,
+    /// Occurrences of each.
+    pub counts: Vec<u64>,
+}
+
+impl Batch {
+    fn with_capacity(len: usize) -> Self {
+        Self { kmers: Vec::with_capacity(len), counts: Vec::with_capacity(len) }
+    }
+
+    /// Pairs in it.
+    pub fn len(&self) -> usize {
+        self.kmers.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.kmers.is_empty()
+    }
+
+    fn push(&mut self, kmer: u64, count: u64) {
+        self.kmers.push(kmer);
+        self.counts.push(count);
+    }
+}
+
+/// Joins occurrences of a k-mer that lie close together, and collects the rest into batches.
+///
+/// A small table with one place for each hash: what finds another k-mer in its place sends that one to the batch. It costs a look into
+/// the processor's nearest cache, and keeps what is frequent away from the device, where thousands of threads that add to one counter
+/// at once wait for each other: the few k-mers there are when k is small, and the low-complexity stretches of a genome.
+#[derive(Debug)]
+pub struct Combiner {
+    places: Vec<(u64, u64)>,
+    batch: Batch,
+    size: usize,
+}
+
+/// Places are chosen by so many bits.
+const PLACE_BITS: u32 = 11;
+
+impl Combiner {
+    /// One whose batches have `size` pairs (at least 1).
+    pub fn new(size: usize) -> Self {
+        let size = size.max(1);
+        Self { places: vec![(0, 0); 1 << PLACE_BITS], batch: Batch::with_capacity(size), size }
+    }
+
+    /// Takes one occurrence of a k-mer. Gives a batch when one is full.
+    #[inline]
+    pub fn add(&mut self, kmer: u64) -> Option<Batch> {
+        let place =
+            &mut self.places[(kmer.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - PLACE_BITS)) as usize];
+        if place.0 == kmer {
+            place.1 += 1;
+            return None;
+        }
+        let (kmer, count) = std::mem::replace(place, (kmer, 1));
+        self.evict(kmer, count)
+    }
+
+    fn evict(&mut self, kmer: u64, count: u64) -> Option<Batch> {
+        if count == 0 {
+            return None;
+        }
+        self.batch.push(kmer, count);
+        let full = self.batch.len() == self.size;
+        full.then(|| std::mem::replace(&mut self.batch, Batch::with_capacity(self.size)))
+    }
+
+    /// The batches that are left.
+    pub fn finish(mut self) -> Vec<Batch> {
+        let places = std::mem::take(&mut self.places);
+        let mut batches: Vec<_> =
+            places.into_iter().filter_map(|(kmer, count)| self.evict(kmer, count)).collect();
+        batches.push(self.batch);
+        batches.retain(|batch| !batch.is_empty());
+        batches
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::HashMap;
+
+    fn combined(kmers: &[u64], size: usize) -> Vec<Batch> {
+        let mut combiner = Combiner::new(size);
+        let mut batches: Vec<_> = kmers.iter().filter_map(|&kmer| combiner.add(kmer)).collect();
+        batches.extend(combiner.finish());
+        batches
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_is_lost(kmers in prop::collection::vec(prop_oneof![0..10u64, any::<u64>()], 0..5000), size in 1..100usize) {
+            let mut sums = HashMap::new();
+            let batches = combined(&kmers, size);
+            for (kmer, count) in batches.iter().flat_map(|batch| batch.kmers.iter().zip(&batch.counts)) {
+                *sums.entry(*kmer).or_insert(0) += count;
+            }
+            let mut expected = HashMap::new();
+            kmers.iter().for_each(|&kmer| *expected.entry(kmer).or_insert(0u64) += 1);
+            prop_assert_eq!(sums, expected);
+            let sizes: Vec<_> = batches.iter().map(Batch::len).collect();
+            prop_assert!(sizes.iter().rev().skip(1).all(|&len| len == size), "{:?}", sizes);
+        }
+    }
+
+    #[test]
+    fn what_is_frequent_is_joined() {
+        let kmers: Vec<u64> = (0..100_000).map(|index| index % 4).collect();
+        let batches = combined(&kmers, 1000);
+        assert!(batches.len() == 1 && batches[0].len() == 4, "{batches:?}");
+    }
+}

@@ -1,0 +1,59 @@
+//! Reading FASTA and FASTQ, plain or gzip.
+use anyhow::{Context, Error, Result};
+use indicatif::ProgressBar;
+use needletail::errors::{ParseError, ParseErrorKind};
+use needletail::parse_fastx_reader;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+/// Bytes of all files together, as they lie on the disk.
+///
+/// # Errors
+/// When one is not there or is a folder.
+pub fn size(files: &[PathBuf]) -> Result<u64> {
+    files.iter().map(|file| size_of(file)).sum()
+}
+
+fn size_of(path: &Path) -> Result<u64> {
+    let what = || format!("cannot read {}: check the path and its permissions", path.display());
+    let metadata = fs::metadata(path).with_context(what)?;
+    anyhow::ensure!(!metadata.is_dir(), "{} is a folder: name the files in it", path.display());
+    Ok(metadata.len())
+}
+
+/// Shows the sequences of a file to `each`, one after the other, until that says `false`. Moves the bar by the bytes
+/// read. Gives whether `each` saw all.
+///
+/// # Errors
+/// When the file cannot be read, is neither FASTA nor FASTQ, or is damaged.
+pub fn for_each_sequence(
+    path: &Path,
+    progress: &ProgressBar,
+    mut each: impl FnMut(&[u8]) -> bool,
+) -> Result<bool> {
+    let what = || format!("cannot open {}: check the path and its permissions", path.display());
+    let file = File::open(path).with_context(what)?;
+    let explain = |error| explain(path, error);
+    let mut reader = parse_fastx_reader(progress.wrap_read(file)).map_err(explain)?;
+    while let Some(record) = reader.next() {
+        if !each(&record.map_err(explain)?.seq()) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// What a parser's error means for whoever named the file.
+fn explain(path: &Path, error: ParseError) -> Error {
+    let path = path.display();
+    let advice = match error.kind {
+        ParseErrorKind::EmptyFile => format!("{path} is empty: leave it out"),
+        ParseErrorKind::UnknownFormat => format!(
+            "{path} is neither FASTA nor FASTQ, plain or gzip, which begin with `>` or `@`: unpack other archives, and convert BAM \
+             by `samtools fastq`"
+        ),
+        ParseErrorKind::Io => format!("{path} cannot be read to its end: see whether it is whole (gzip -t)"),
+        _ => format!("{path} is damaged: see whether it is whole"),
+    };
+    Error::new(error).context(advice)
+}

@@ -1,0 +1,202 @@
+//! What is printed and written.
+use crate::count::Counts;
+use crate::kmers::letters;
+use std::io::{self, Write};
+use std::time::Duration;
+
+/// Writes a k-mer and its count a line, tab between them: those that are there at least `least` times, the most frequent first.
+///
+/// # Errors
+/// What the writer gives.
+pub fn write_counts(counts: &Counts, least: u64, mut out: impl Write) -> io::Result<()> {
+    let mut line = String::new();
+    for &(kmer, count) in counts.at_least(least) {
+        line.clear();
+        line.extend(letters(kmer, counts.length));
+        writeln!(out, "{line}\t{count}")?;
+    }
+    out.flush()
+}
+
+/// Writes a multiplicity and the number of different k-mers that have it a line, tab between them.
+///
+/// # Errors
+/// What the writer gives.
+pub fn write_spectrum(counts: &Counts, mut out: impl Write) -> io::Result<()> {
+    for (multiplicity, kmers) in counts.spectrum() {
+        writeln!(out, "{multiplicity}\t{kmers}")?;
+    }
+    out.flush()
+}
+
+/// Prints what was read and counted, and on what.
+///
+/// # Errors
+/// What the writer gives.
+pub fn print_totals(counts: &Counts, device: &str, out: &mut impl Write) -> io::Result<()> {
+    let input = &counts.input;
+    let once = (counts.pairs.len() - counts.at_least(2).len()) as u64;
+    let k = counts.length.get();
+    writeln!(out, "sequences        {:>16}", grouped(input.sequences))?;
+    writeln!(out, "letters          {:>16}", grouped(input.letters))?;
+    writeln!(out, "{:<16} {:>16}", format!("{k}-mers"), grouped(input.kmers))?;
+    writeln!(out, "different        {:>16}", grouped(counts.pairs.len() as u64))?;
+    writeln!(out, "there once       {:>16}", grouped(once))?;
+    writeln!(out, "device           {device}, {} of table", bytes(counts.cost.table_bytes))
+}
+
+/// Prints the time, and on a GPU the speed. On an emulator the line says that it is no measurement of speed.
+///
+/// # Errors
+/// What the writer gives.
+pub fn print_speed(counts: &Counts, is_emulator: bool, out: &mut impl Write) -> io::Result<()> {
+    let cost = &counts.cost;
+    let rate = counts.input.kmers as f64 / 1e6 / cost.time.as_secs_f64().max(1e-9);
+    write!(out, "time             {:.2} s, {rate:.1} million k-mers a second", cost.time.as_secs_f64())?;
+    if cost.compiling > Duration::ZERO {
+        write!(out, "; {:.2} s of it compiling kernels", cost.compiling.as_secs_f64())?;
+    }
+    writeln!(out, "{}", if is_emulator { " (on the emulator: no measurement of speed)" } else { "" })
+}
+
+/// Prints the `top` most frequent k-mers of those that are there at least `least` times.
+///
+/// # Errors
+/// What the writer gives.
+pub fn print_top(counts: &Counts, top: usize, least: u64, out: &mut impl Write) -> io::Result<()> {
+    let found = counts.at_least(least);
+    let shown = &found[..top.min(found.len())];
+    if shown.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "\nthe most frequent")?;
+    for &(kmer, count) in shown {
+        let text: String = letters(kmer, counts.length).collect();
+        writeln!(out, "{text}{:>16}", grouped(count))?;
+    }
+    Ok(())
+}
+
+/// Prints the spectrum as a figure: ranges of multiplicities, each up to twice the one before.
+///
+/// # Errors
+/// What the writer gives.
+pub fn print_spectrum(counts: &Counts, out: &mut impl Write) -> io::Result<()> {
+    let ranges = ranges(&counts.spectrum());
+    let Some(most) = ranges.iter().map(|range| range.kmers).max() else { return Ok(()) };
+    writeln!(out, "\nhow many k-mers are there how often")?;
+    for Range { low, high, kmers } in ranges {
+        let times = if low == high { low.to_string() } else { format!("{low}-{high}") };
+        let bar = "#".repeat((kmers as f64 / most as f64 * 40.0).ceil() as usize);
+        writeln!(out, "{}", format!("{times:>16}{:>16} {bar}", grouped(kmers)).trim_end())?;
+    }
+    Ok(())
+}
+
+/// A range of multiplicities and how many different k-mers are in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Range {
+    low: u64,
+    high: u64,
+    kmers: u64,
+}
+
+/// 1, 2, 3-4, 5-8, and so on, from the first to the last that has any.
+fn ranges(spectrum: &[(u64, u64)]) -> Vec<Range> {
+    let Some(&(highest, _)) = spectrum.last() else { return Vec::new() };
+    let mut ranges = vec![Range { low: 1, high: 1, kmers: 0 }];
+    while let Some(&Range { high, .. }) = ranges.last().filter(|last| last.high < highest) {
+        ranges.push(Range { low: high + 1, high: high.saturating_mul(2), kmers: 0 });
+    }
+    for &(multiplicity, kmers) in spectrum {
+        let index = ranges.partition_point(|range| range.high < multiplicity);
+        ranges[index].kmers += kmers;
+    }
+    let empty = ranges.iter().take_while(|range| range.kmers == 0).count();
+    ranges.split_off(empty)
+}
+
+/// Digits in threes: 4,938,900.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+fn bytes(count: usize) -> String {
+    indicatif::BinaryBytes(count as u64).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::count::{Cost, Input};
+    use crate::kmers::Length;
+
+    fn printed(print: impl Fn(&mut Vec<u8>) -> io::Result<()>) -> String {
+        let mut out = Vec::new();
+        print(&mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    /// AC 9 times, AA 3 times, AG and TT once.
+    fn counts() -> Counts {
+        let pairs = vec![(1, 9), (0, 3), (2, 1), (15, 1)];
+        let input = Input { sequences: 1, letters: 1515, kmers: 14 };
+        let cost = Cost { time: Duration::from_secs(2), ..Cost::default() };
+        Counts { length: Length::new(2).unwrap(), input, pairs, cost }
+    }
+
+    #[test]
+    fn tables() {
+        assert_eq!(printed(|out| write_counts(&counts(), 1, out)), "AC\t9\nAA\t3\nAG\t1\nTT\t1\n");
+        assert_eq!(printed(|out| write_counts(&counts(), 4, out)), "AC\t9\n");
+        assert_eq!(printed(|out| write_spectrum(&counts(), out)), "1\t2\n3\t1\n9\t1\n");
+    }
+
+    #[test]
+    fn totals() {
+        let text = printed(|out| print_totals(&counts(), "a device", out));
+        let words: Vec<_> = text.split_whitespace().collect();
+        let expected =
+            "sequences 1 letters 1,515 2-mers 14 different 4 there once 2 device a device, 0 B of table";
+        assert_eq!(words.join(" "), expected);
+    }
+
+    #[test]
+    fn top_keeps_to_both_limits() {
+        let top = |top, least| printed(|out| print_top(&counts(), top, least, out)).lines().skip(2).count();
+        assert_eq!([top(10, 1), top(3, 1), top(3, 3), top(0, 1), top(3, 10)], [4, 3, 2, 0, 0]);
+    }
+
+    #[test]
+    fn only_a_gpu_has_a_speed() {
+        let [emulator, gpu] = [true, false].map(|is| printed(|out| print_speed(&counts(), is, out)));
+        assert!(
+            emulator.contains("no measurement of speed") && !gpu.contains("no measurement"),
+            "{emulator}{gpu}"
+        );
+    }
+
+    #[test]
+    fn ranges_double() {
+        let range = |low, high, kmers| Range { low, high, kmers };
+        assert_eq!(
+            ranges(&[(2, 5), (3, 1), (4, 1), (9, 7)]),
+            [range(2, 2, 5), range(3, 4, 2), range(5, 8, 0), range(9, 16, 7)]
+        );
+        assert_eq!(ranges(&[(u64::MAX, 1)]).len(), 1);
+        assert_eq!(ranges(&[]), []);
+    }
+
+    #[test]
+    fn digits_in_threes() {
+        assert_eq!([0, 999, 1000, 12_345_678].map(grouped), ["0", "999", "1,000", "12,345,678"]);
+    }
+}
