@@ -19,7 +19,7 @@ use script::{ByLanes, ByTiles};
 use simt::{Independent, Instance, Lockstep};
 
 /// Seeds for each kind of table.
-const SEEDS: u64 = 150;
+const SEEDS: u64 = 400;
 
 /// Explores a kind of table that is compiled, its warps sharing their lanes' work.
 struct Lanewise;

@@ -290,6 +290,9 @@ impl<K: Key, V: Value> HashMap<K, V> {
     /// A mixed batch: every element an operation of its own, all in one launch, in no order. Gives for each what became of it and a
     /// value: the one that was there, or the argument where the key was not.
     ///
+    /// Of a kind of table whose name begins with `published`, the value told of a removed key may be one that another operation, which
+    /// ran at the same time, had overwritten just before.
+    ///
     /// # Errors
     /// The device's.
     pub fn execute(&self, operations: &[Op<K, V>]) -> Result<Vec<(Outcome, V)>> {

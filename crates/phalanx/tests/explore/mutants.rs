@@ -11,7 +11,7 @@ use simt::{Global, Order, Scope, Thread};
 use std::marker::PhantomData;
 
 /// Seeds within which a planted bug must be found.
-const SEEDS: u64 = 400;
+const SEEDS: u64 = 1000;
 
 type WordOf<F> = <<F as Flaw>::Base as Slot>::Word;
 type ValueOf<F> = <<F as Flaw>::Base as Slot>::Value;
