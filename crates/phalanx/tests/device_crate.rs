@@ -95,9 +95,15 @@ fn emulator() -> Option<Device> {
     common::emulator()
 }
 
+/// The package's PTX: built, or what a bundle brought to a machine that has neither sources nor a compiler.
 fn build(arch: Arch) -> Ptx {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/device-crate");
-    PtxBuilder::new(folder).arch(arch).build().unwrap_or_else(|error| panic!("{error}"))
+    let builder = PtxBuilder::new(folder).arch(arch);
+    let builder = match std::env::var_os("PHALANX_BUNDLE") {
+        Some(bundle) => builder.shipped(std::path::Path::new(&bundle).join("test-ptx")),
+        None => builder,
+    };
+    builder.build().unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// The CUDA device, which knows the kernels.

@@ -56,7 +56,7 @@ impl<S: Slot, const W: u32, const L: usize> Bucket<S, W, L> {
     #[inline(always)]
     #[track_caller]
     pub fn load(self, rank: u32, wanted: bool) -> Lane<S, L> {
-        const { assert!(L == 1 || L % S::PER_CHUNK == 0, "a lane reads whole chunks of 16 bytes") };
+        const { assert!(L == 1 || L.is_multiple_of(S::PER_CHUNK), "a lane reads whole chunks of 16 bytes") };
         let mut words = [S::EMPTY; L];
         if L == 1 && S::PER_CHUNK == 2 {
             // SAFETY: the slot lies in the bucket.

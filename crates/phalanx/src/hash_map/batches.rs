@@ -26,7 +26,8 @@ impl<'a, K: Key, V: Value> Batches<'a, K, V> {
         let table = self.map.read();
         // SAFETY: the table outlives the launch, since dropping its buffers waits for it, and so do the slices' buffers. Batches may
         // run side by side; what may not runs under the table's exclusive lock, after the device has come to rest.
-        Ok(unsafe { self.map.engine.launch(self.stream, table.parts(), launch)? })
+        unsafe { self.map.engine.launch(self.stream, table.parts(), launch)? };
+        Ok(())
     }
 
     /// [`HashMap::insert`].

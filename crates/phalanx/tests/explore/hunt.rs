@@ -30,8 +30,9 @@ pub fn play<M: Config, E: Execution<M>>(
 
 /// Plays the plans of `count` seeds; all must be sound.
 pub fn all_are_sound<M: Config, E: Execution<M>>(name: &str, count: u64) {
-    let mut sum = Played::default();
-    for seed in seeds(count) {
+    let (mut sum, seeds) = (Played::default(), seeds(count));
+    let count = seeds.end - seeds.start;
+    for seed in seeds {
         let played = play::<M, E>(seed, |setting| setting)
             .unwrap_or_else(|finding| panic!("{name}: {finding}\n{}", replay("explore", seed)));
         sum.steps += played.steps;

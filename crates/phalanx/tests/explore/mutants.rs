@@ -238,7 +238,7 @@ impl Probe for Moody {
     }
 
     fn quota(cursor: Cursor, slots: u32) -> u32 {
-        if Thread::index() % 2 == 0 { slots } else { TwoChoice::quota(cursor, slots) }
+        if Thread::index().is_multiple_of(2) { slots } else { TwoChoice::quota(cursor, slots) }
     }
 }
 
