@@ -16,6 +16,9 @@ const RUN_TESTS: &str = include_str!("bundle/run-tests.sh");
 /// Data that programs look for in `$PHALANX_BUNDLE`, or beside themselves: from the root, and its name in the bundle.
 const DATA: [(&str, &str); 1] = [("benches/suites", "suites")];
 
+/// Kernels that tests alone launch: they look for their PTX in the folder `test-ptx` of `$PHALANX_BUNDLE`.
+const TEST_KERNELS: &str = "crates/phalanx/tests/device-crate";
+
 #[derive(clap::Args)]
 pub struct Options {
     /// Packages whose tests are packed
@@ -47,6 +50,7 @@ pub fn run(options: &Options) -> Result<()> {
     let _ = fs::remove_dir_all(&bundle);
     fs::create_dir_all(bundle.join("tests"))?;
     kernels::copy(&kernels::build()?, &bundle.join("ptx"))?;
+    kernels::copy(&kernels::build_crate(&root().join(TEST_KERNELS))?, &bundle.join("test-ptx"))?;
     for message in built("build", &options.programs, &["--bins"])? {
         install(&message, &bundle.join(&message.target.name))?;
     }

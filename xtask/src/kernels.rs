@@ -17,10 +17,15 @@ fn shipped_folder() -> PathBuf {
 
 /// Builds the PTX for every architecture.
 pub fn build() -> Result<Vec<Ptx>> {
+    build_crate(&device_crate())
+}
+
+/// Builds the PTX of a device crate for every architecture.
+pub fn build_crate(folder: &Path) -> Result<Vec<Ptx>> {
     let toolchain = setup::ensure_toolchain()?;
     let build = |arch: Arch| {
         let start = Instant::now();
-        let ptx = PtxBuilder::new(device_crate()).arch(arch).toolchain(toolchain.clone()).build()?;
+        let ptx = PtxBuilder::new(folder).arch(arch).toolchain(toolchain.clone()).build()?;
         let seconds = start.elapsed().as_secs_f64();
         eprintln!(
             "{}: {} kernels by rustc {}, {seconds:.1} s",

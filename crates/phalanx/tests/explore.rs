@@ -1,5 +1,6 @@
 //! Schedules of the hash map's kernels, explored on the emulator with every detector on; what the operations answered is checked
-//! for linearizability. `PHALANX_SEED` replays one seed.
+//! for linearizability. `PHALANX_SEED` replays one seed, `PHALANX_SEEDS=50`
+//! hunts fifty times as long.
 mod common;
 #[path = "explore/hunt.rs"]
 mod hunt;
@@ -19,7 +20,7 @@ use script::{ByLanes, ByTiles};
 use simt::{Independent, Instance, Lockstep};
 
 /// Seeds for each kind of table.
-const SEEDS: u64 = 150;
+const SEEDS: u64 = 400;
 
 /// Explores a kind of table that is compiled, its warps sharing their lanes' work.
 struct Lanewise;

@@ -39,9 +39,12 @@ impl Table {
     /// An empty table of at least `slots` slots.
     pub fn new<K, V>(device: &Device, engine: &dyn Engine<K, V>, slots: usize, looks: u32) -> Result<Self> {
         let shape = engine.shape();
-        let count = next_prime(slots.div_ceil(shape.slots).max(2));
+        let least = slots.div_ceil(shape.slots).max(2);
+        let too_large = Error::TooLarge { slots, most: MOST_BUCKETS * shape.slots };
+        // The search for a prime costs the root of the number: a size that nobody can have would take hours.
+        let count = if least <= MOST_BUCKETS { next_prime(least) } else { least };
         if count > MOST_BUCKETS {
-            return Err(Error::TooLarge { slots, most: MOST_BUCKETS * shape.slots });
+            return Err(too_large);
         }
         let count = count as u32;
         let words = (count + ANNEX) as usize * shape.bytes / 8;

@@ -26,11 +26,13 @@ pub fn seed() -> u64 {
     std::env::var("PHALANX_SEED").map_or(1, |text| text.parse().expect("PHALANX_SEED is a number"))
 }
 
-/// The seeds that a hunt tries: `PHALANX_SEED` alone, or the first `count`.
+/// The seeds that a hunt tries: `PHALANX_SEED` alone, or the first `count`, or `PHALANX_SEEDS` times as many.
 pub fn seeds(count: u64) -> std::ops::Range<u64> {
+    let times =
+        std::env::var("PHALANX_SEEDS").map_or(1, |text| text.parse().expect("PHALANX_SEEDS is a number"));
     match std::env::var_os("PHALANX_SEED") {
         Some(_) => seed()..seed() + 1,
-        None => 0..count,
+        None => 0..count * times,
     }
 }
 

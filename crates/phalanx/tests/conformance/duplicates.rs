@@ -33,7 +33,7 @@ pub fn sums_over_equal_keys_are_exact(device: &Device) {
     fn case<K: Key, V: Value>(kind: &Kind<K, V>) {
         let map = kind.builder().capacity(30).build().unwrap();
         // The last key is one of those that live in the annex.
-        let key = |n: u64| if n % KEYS == 0 { u64::MAX } else { n % KEYS };
+        let key = |n: u64| if n.is_multiple_of(KEYS) { u64::MAX } else { n % KEYS };
         let (keys, values) = kind.pairs((0..LEN).map(|n| (key(n), n)));
         let outcomes = map.upsert(Merge::Add, &keys, &values).unwrap();
         let inserted = outcomes.iter().filter(|&&outcome| outcome == Outcome::Inserted).count();

@@ -11,7 +11,7 @@ use simt::{Global, Order, Scope, Thread};
 use std::marker::PhantomData;
 
 /// Seeds within which a planted bug must be found.
-const SEEDS: u64 = 400;
+const SEEDS: u64 = 1000;
 
 type WordOf<F> = <<F as Flaw>::Base as Slot>::Word;
 type StoredOf<F> = <<F as Flaw>::Base as Slot>::Stored;
@@ -241,7 +241,7 @@ impl Probe for Moody {
     }
 
     fn quota(cursor: Cursor, slots: u32) -> u32 {
-        if Thread::index() % 2 == 0 { slots } else { TwoChoice::quota(cursor, slots) }
+        if Thread::index().is_multiple_of(2) { slots } else { TwoChoice::quota(cursor, slots) }
     }
 }
 

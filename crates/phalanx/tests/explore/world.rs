@@ -22,6 +22,28 @@ pub enum Finding {
     Length { counted: u64, found: u64 },
 }
 
+impl Finding {
+    /// Whether it is the same one, but for addresses.
+    pub fn is_same(&self, other: &Self) -> bool {
+        let (Self::Machine(a), Self::Machine(b)) = (self, other) else { return self == other };
+        (&a.location, a.block, a.thread, &a.other, &a.trace)
+            == (&b.location, b.block, b.thread, &b.other, &b.trace)
+    }
+}
+
+impl std::fmt::Display for Finding {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Machine(failure) => failure.fmt(f),
+            Self::Order(violation) => f.write_str(violation),
+            Self::Twice(key) => write!(f, "key {key} is in two slots"),
+            Self::Length { counted, found } => {
+                write!(f, "the tallies say {counted} keys, and there are {found}")
+            }
+        }
+    }
+}
+
 /// How a plan is played.
 #[derive(Clone, Debug)]
 pub struct Setting {
@@ -228,8 +250,8 @@ impl<M: Config> World<M> {
 /// Plays a plan and looks for what is wrong.
 pub fn explore<M: Config, E: Execution<M>>(plan: &Plan, setting: &Setting) -> Result<Played, Finding> {
     let calm = Setting { forget: false, ..setting.clone() };
-    let fill = World::<M>::new(Options { cas128: setting.cas128, ..Options::default() }, plan.buckets)
-        .expect("memory");
+    let calmly = Options { cas128: setting.cas128, step_limit: 1 << 12, ..Options::default() };
+    let fill = World::<M>::new(calmly, plan.buckets).expect("memory");
     fill.play::<E>(&[Part::insert_new(0..plan.fill, M::TILE / E::WIDTH)], &calm)?;
     let initial = fill.pairs()?;
     let options = Options {

@@ -170,7 +170,7 @@ pub unsafe fn load<T: Word>(pointer: *const T, order: Order, scope: Scope) -> T 
     T::narrow(unsafe { global::load(access(pointer, order, scope)) })
 }
 
-/// Reads `N` neighbouring words, each by an access of its own.
+/// Reads `N` neighbouring words, each by an access of its own, in no order: exploring, now from the first, now from the last.
 ///
 /// # Safety
 /// - `pointer` is valid for reads of `N` words, aligned to them all, and weak reads do not race.
@@ -182,10 +182,15 @@ pub unsafe fn load_vec<T: Word, const N: usize>(pointer: *const T, order: Order,
         let kind = FailureKind::Misaligned { address: first.address, bytes: N * first.bytes };
         Lane::current().fail(kind, first.site, None);
     }
-    std::array::from_fn(|i| {
+    let backwards = Lane::current().explorer().is_some_and(|explorer| explorer.steps() % 2 == 1);
+    let mut words = [T::narrow(0); N];
+    for place in 0..N {
+        let place = if backwards { N - 1 - place } else { place };
+        let access = Access { address: first.address + place * first.bytes, ..first };
         // SAFETY: the caller's.
-        T::narrow(unsafe { global::load(Access { address: first.address + i * first.bytes, ..first }) })
-    })
+        words[place] = T::narrow(unsafe { global::load(access) });
+    }
+    words
 }
 
 /// Reads a word that a cache should keep: there is none.

@@ -1,0 +1,252 @@
+//! Bad input is an error that says what to do, at once, and the map stays as it was.
+use phalanx::gpu::Device;
+use phalanx::hash_map::{Builder, Growth, Merge, Op, Outcome, variants};
+use phalanx::{Error, HashMap};
+use phalanx_kernels::probing::{DoubleHash, Hinted, Packed, Table, Wide};
+use simt::emulator::Options;
+use std::io::{self, ErrorKind};
+use std::ops::RangeInclusive;
+
+fn emulator() -> Device {
+    Device::emulator(Options { cas128: true, ..Options::default() })
+}
+
+fn builder() -> Builder<u32, u32> {
+    HashMap::builder().device(&emulator())
+}
+
+/// A map of a few pairs.
+fn map() -> HashMap<u32, u32> {
+    let map = builder().build().unwrap();
+    map.insert(&[1, 2, 3], &[10, 20, u32::MAX]).unwrap();
+    map
+}
+
+/// Asserts that there is an error of the kind, and that its words hold all of `words`.
+macro_rules! refuses {
+    ($result:expr, $kind:pat, $($words:expr),*) => {{
+        let error = $result.map(drop).unwrap_err();
+        assert!(matches!(error, $kind), "{error:?}");
+        let said = error.to_string();
+        $(assert!(said.contains($words), "`{said}` does not say `{}`", $words);)*
+    }};
+}
+
+#[test]
+fn slices_must_have_one_length() {
+    let map = map();
+    refuses!(map.insert(&[1, 2], &[1]), Error::Length { expected: 2, found: 1, .. }, "values", "2 elements");
+    refuses!(map.insert_new(&[1], &[]), Error::Length { .. }, "values");
+    refuses!(map.upsert(Merge::Add, &[1], &[1, 2]), Error::Length { .. }, "values");
+    refuses!(map.get_or_insert(&[], &[1]), Error::Length { .. }, "values");
+    assert_eq!(map.len().unwrap(), 3);
+}
+
+#[test]
+fn buffers_must_have_one_length() {
+    let map = map();
+    let (device, stream) = (map.device().clone(), map.device().default_stream());
+    let two = device.from_slice(&[8u32, 9]).unwrap();
+    let mut one = device.from_slice(&[1u32]).unwrap();
+    let (mut few, mut bytes) = (device.zeroed::<u8>(1).unwrap(), device.zeroed::<u8>(2).unwrap());
+    let on = map.on(&stream);
+    refuses!(on.insert(&two, &one, None), Error::Length { .. }, "values");
+    refuses!(on.insert(&two, &two, Some(&mut few)), Error::Length { .. }, "outcomes");
+    refuses!(on.insert_new(&two, &one, None), Error::Length { .. }, "values");
+    refuses!(on.upsert(Merge::Max, &two, &one, None), Error::Length { .. }, "values");
+    refuses!(on.get(&two, &mut one, &mut bytes), Error::Length { .. }, "values");
+    refuses!(on.contains_key(&two, &mut few), Error::Length { .. }, "outcomes");
+    refuses!(on.remove(&two, &mut few), Error::Length { .. }, "outcomes");
+    let mut results = device.zeroed::<u32>(2).unwrap();
+    let codes = device.zeroed::<u8>(2).unwrap();
+    refuses!(on.execute(&few, &two, &two, &mut results, &mut bytes), Error::Length { .. }, "codes");
+    refuses!(on.execute(&codes, &two, &one, &mut results, &mut bytes), Error::Length { .. }, "arguments");
+    refuses!(on.execute(&codes, &two, &two, &mut one, &mut bytes), Error::Length { .. }, "results");
+    refuses!(on.execute(&codes, &two, &two, &mut results, &mut few), Error::Length { .. }, "outcomes");
+    assert_eq!(map.get(&[8, 9]).unwrap(), [None, None]);
+}
+
+#[test]
+fn parameters_must_make_a_table() {
+    refuses!(builder().capacity(0).build(), Error::ZeroCapacity, "at least 1");
+    refuses!(HashMap::<u64, u64>::with_capacity(0), Error::ZeroCapacity, "at least 1");
+    for load_factor in [0.0, -0.5, 1.0001, 2.0, f64::NAN, f64::INFINITY] {
+        refuses!(builder().load_factor(load_factor).build(), Error::LoadFactor(_), "above 0 and at most 1");
+    }
+}
+
+#[test]
+fn variants_must_be_known() {
+    let known = variants::<u32, u32>();
+    for name in ["", "fastest", "double_64_2x2_u64_u64", "hinted16_64_2x4_u32_u32 "] {
+        refuses!(
+            builder().variant(name).build(),
+            Error::UnknownVariant { .. },
+            known[0],
+            *known.last().unwrap(),
+            name
+        );
+    }
+}
+
+#[test]
+fn wide_swaps_must_be_supported() {
+    let device = Device::emulator(Options { cas128: false, ..Options::default() });
+    for name in variants::<u64, u64>() {
+        let built = HashMap::<u64, u64>::builder().device(&device).variant(name).build();
+        if name.starts_with("published") {
+            assert_eq!(built.unwrap().variant(), name);
+        } else {
+            refuses!(built, Error::NeedsWideSwap { .. }, name, "published", "leave the variant out");
+        }
+    }
+    let map = HashMap::<u64, u64>::builder().device(&device).build().unwrap();
+    assert!(map.variant().starts_with("published"), "the default runs: {}", map.variant());
+    assert_eq!(map.insert(&[1], &[2]).unwrap(), [Outcome::Inserted]);
+}
+
+#[test]
+fn capacities_beyond_reach_are_refused_at_once() {
+    let started = std::time::Instant::now();
+    for capacity in [usize::MAX, usize::MAX / 2, 1 << 60, 1 << 45] {
+        refuses!(
+            builder().capacity(capacity).build(),
+            Error::TooLarge { .. },
+            "split the keys over several maps"
+        );
+        refuses!(builder().capacity(capacity).load_factor(0.001).build(), Error::TooLarge { .. }, "at most");
+    }
+    // A quarter of a terabyte is addressable, and more than the machines of these tests have.
+    let built = builder().variant("hinted16_256_32x1_u32_u32").capacity(25 << 30).build();
+    refuses!(built, Error::Device(phalanx::gpu::Error::OutOfMemory { .. }), "bytes");
+    let mut map = map();
+    for more in [usize::MAX, 1 << 50] {
+        refuses!(map.reserve(more), Error::TooLarge { .. }, "at most");
+    }
+    assert_eq!(map.get(&[1, 2]).unwrap(), [Some(10), Some(20)], "the map is as it was");
+    assert!(started.elapsed().as_secs() < 20, "it took {:?}", started.elapsed());
+}
+
+#[test]
+fn ranges_must_not_be_swapped() {
+    let mut map = map();
+    refuses!(map.retain_keys(RangeInclusive::new(3, 1)), Error::Range { low: 3, high: 1 }, "swapped");
+    refuses!(map.retain_values(RangeInclusive::new(1, 0)), Error::Range { low: 1, high: 0 }, "swapped");
+    assert_eq!(map.len().unwrap(), 3);
+}
+
+#[test]
+fn views_must_be_of_the_maps_kind() {
+    let map = map();
+    assert_eq!(map.variant(), "hinted16_64_2x4_u32_u32");
+    // SAFETY: no kernel takes the views.
+    let (right, wrong) = unsafe {
+        (map.view::<Table<Packed, Hinted<16>, 2, 4>>(), map.view::<Table<Packed, DoubleHash, 2, 4>>())
+    };
+    assert!(right.is_ok());
+    refuses!(
+        wrong,
+        Error::OtherVariant { .. },
+        "hinted16_64_2x4_u32_u32",
+        ".variant(\"double_64_2x4_u32_u32\")"
+    );
+    let map = HashMap::<u64, u64>::builder().device(&emulator()).build().unwrap();
+    // SAFETY: no kernel takes the view.
+    assert!(unsafe { map.view::<Table<Wide<u64, u64>, DoubleHash, 2, 2>>() }.is_ok());
+}
+
+#[test]
+fn a_refused_batch_says_so_for_each_element() {
+    let map = builder().capacity(1).growth(Growth::Fixed).build().unwrap();
+    let keys: Vec<u32> = (0..200).collect();
+    let answers = map.execute(&keys.iter().map(|&key| Op::Insert(key, 1)).collect::<Vec<_>>()).unwrap();
+    let refused = answers.iter().filter(|answer| answer.0 == Outcome::Refused).count();
+    assert_eq!(refused, 200 - map.slots());
+}
+
+fn saved() -> Vec<u8> {
+    let mut bytes = Vec::new();
+    map().save(&mut bytes).unwrap();
+    bytes
+}
+
+fn load(bytes: &[u8]) -> phalanx::Result<HashMap<u32, u32>> {
+    HashMap::load(bytes, builder())
+}
+
+/// The bytes with the right checksum at their end.
+fn sealed(mut bytes: Vec<u8>) -> Vec<u8> {
+    let end = bytes.len() - 4;
+    let checksum = crc32fast::hash(&bytes[..end]).to_le_bytes();
+    bytes[end..].copy_from_slice(&checksum);
+    bytes
+}
+
+#[test]
+fn damaged_files_are_refused() {
+    let good = saved();
+    assert_eq!(load(&good).unwrap().len().unwrap(), 3);
+    assert_eq!(sealed(good.clone()), good);
+    for place in 0..good.len() {
+        let mut bad = good.clone();
+        bad[place] ^= 1 << (place % 8);
+        refuses!(load(&bad), Error::Format(_), "no saved map that can be read");
+    }
+    for len in 0..good.len() {
+        refuses!(load(&good[..len]), Error::Format(_), "ends too early");
+    }
+}
+
+#[test]
+fn other_files_are_refused() {
+    let good = saved();
+    refuses!(load(b"PK\x03\x04 something else"), Error::Format(_), "does not begin with PHXMAP");
+    let mut newer = good.clone();
+    newer[6] = 9;
+    refuses!(load(&sealed(newer)), Error::Format(_), "version is 9", "version 1");
+    refuses!(
+        HashMap::<u64, u32>::load(&good[..], HashMap::builder().device(&emulator())),
+        Error::Format(_),
+        "(32, 32)",
+        "(64, 32)"
+    );
+    refuses!(
+        HashMap::<u32, u64>::load(&good[..], HashMap::builder().device(&emulator())),
+        Error::Format(_),
+        "(32, 64)"
+    );
+    // More pairs announced than there are, so many that their memory cannot be had.
+    let mut long = good.clone();
+    long[16..24].copy_from_slice(&u64::MAX.to_le_bytes());
+    refuses!(load(&sealed(long)), Error::Format(_), "ends too early");
+    // The first key twice.
+    let mut twice = good.clone();
+    let first: Vec<u8> = twice[24..28].to_vec();
+    twice[28..32].copy_from_slice(&first);
+    refuses!(load(&sealed(twice)), Error::Format(_), "a key comes twice");
+}
+
+/// A stream that fails.
+struct Broken;
+
+impl io::Write for Broken {
+    fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+        Err(ErrorKind::StorageFull.into())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl io::Read for Broken {
+    fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+        Err(ErrorKind::ConnectionReset.into())
+    }
+}
+
+#[test]
+fn failing_streams_are_told() {
+    refuses!(map().save(Broken), Error::Io { .. }, "writing a saved map");
+    refuses!(HashMap::<u32, u32>::load(Broken, builder()), Error::Io { .. }, "reading a saved map");
+}

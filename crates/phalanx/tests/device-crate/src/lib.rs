@@ -1,0 +1,89 @@
+//! Kernels that call the map's device-side functions from a package of their own.
+#![cfg_attr(target_arch = "nvptx64", no_std)]
+#![cfg_attr(target_arch = "nvptx64", feature(abi_ptx))]
+
+use phalanx_kernels::probing::{
+    DoubleHash, Hinted, Lanes, MapView, Merge, Outcome, Packed, Published, Session, Table,
+};
+use simt::{GlobalSlice, Independent, Order, Scope, Thread, Tile, kernel};
+
+/// The default kind of table for 32-bit keys and values.
+pub type Words = Table<Packed, Hinted<16>, 2, 4>;
+/// A kind that runs on every device, for 64 bits.
+pub type Links = Table<Published<u64, u64>, DoubleHash, 2, 2>;
+
+/// Counts how often each word occurs: an operation a lane.
+#[kernel]
+pub fn count_words(map: MapView<Words>, words: GlobalSlice<u32>) {
+    let mut session = Session::new(map, Lanes);
+    let index = Thread::index();
+    let word = if index < words.len() { Some((words.read(index), 1)) } else { None };
+    session.upsert(Merge::Add, word);
+    session.finish();
+}
+
+/// Follows links from each start until there is none, and takes the last one out: an operation a tile, and each tile goes its own way.
+/// Writes where each walk ended and how many steps it had.
+#[kernel]
+pub fn follow_links(
+    map: MapView<Links>,
+    starts: GlobalSlice<u64>,
+    ends: GlobalSlice<u64>,
+    steps: GlobalSlice<u32>,
+) {
+    let tile = Tile::<2, Independent>::this();
+    let index = Thread::index() / 2;
+    if index >= starts.len() {
+        return;
+    }
+    let mut session = Session::new(map, tile);
+    let (mut before, mut at, mut count) = (None, starts.read(index), 0);
+    while let Some(next) = session.get(Some(at)) {
+        (before, at, count) = (Some(at), next, count + 1);
+    }
+    session.remove(before);
+    if tile.rank() == 0 {
+        ends.write(index, at);
+        steps.write(index, count);
+    }
+}
+
+/// Puts each key through every operation, and counts in `wrong` the answers that a key of its own must not give. The map is without the
+/// keys before, and after.
+#[kernel]
+pub fn every_operation(map: MapView<Words>, keys: GlobalSlice<u32>, wrong: GlobalSlice<u32>) {
+    let mut session = Session::new(map, Lanes);
+    let index = Thread::index();
+    let key = if index < keys.len() { Some(keys.read(index)) } else { None };
+    let pair = |value: u32| key.map(|key| (key, value));
+    let outcome = |outcome: Outcome| if key.is_some() { outcome } else { Outcome::Absent };
+    let value = |value: u32| key.map(|_| value);
+    let answers = [
+        session.get(key).is_none(),
+        !session.contains_key(key),
+        session.insert_new(pair(5)) == outcome(Outcome::Inserted),
+        session.insert_new(pair(6)) == outcome(Outcome::Found),
+        session.get(key) == value(5),
+        session.insert(pair(7)) == outcome(Outcome::Replaced),
+        session.upsert(Merge::Add, pair(4)) == outcome(Outcome::Replaced),
+        session.get_or_insert(pair(1)) == value(11),
+        session.upsert(Merge::Min, pair(3)) == outcome(Outcome::Replaced),
+        session.upsert(Merge::Max, pair(2)) == outcome(Outcome::Replaced),
+        session.get(key) == value(3),
+        session.contains_key(key) == key.is_some(),
+        session.remove(key) == key.is_some(),
+        !session.remove(key),
+        session.get_or_insert(pair(9)) == value(9),
+        session.insert(pair(8)) == outcome(Outcome::Replaced),
+        session.remove(key) == key.is_some(),
+        session.get(key).is_none(),
+    ];
+    let mut failed = 0;
+    for right in answers {
+        failed += !right as u32;
+    }
+    if failed > 0 {
+        wrong.at(0).fetch_add(failed, Order::Relaxed, Scope::Device);
+    }
+    // Dropped, not finished: lanes may count for themselves.
+}

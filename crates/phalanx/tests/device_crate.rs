@@ -1,0 +1,132 @@
+//! Kernels of a user's own, in a package of their own (`device-crate`), work on a map: on the emulator, and on CUDA where there is a device.
+mod common;
+
+use gpu::{Device, Grid};
+use phalanx::HashMap;
+use phalanx_kernels::probing::STRIPES;
+use phalanx_test_kernels::{CountWords, EveryOperation, FollowLinks, Links, Words};
+use ptx_builder::{Arch, Ptx, PtxBuilder};
+use simt::Kernel;
+use std::collections::BTreeMap;
+
+/// Counts words of a small vocabulary, on a map that holds one already.
+fn words_are_counted(device: &Device) {
+    let words: Vec<u32> = (0..1000u32).map(|n| (n * n) % 37).chain([u32::MAX; 24]).collect();
+    let map = HashMap::<u32, u32>::builder().device(device).capacity(100).build().unwrap();
+    map.insert(&[5000, 1], &[1, 100]).unwrap();
+    let buffer = device.from_slice(&words).unwrap();
+    // SAFETY: nothing replaces the table meanwhile, and the kernel has ended when the map is read.
+    unsafe {
+        let launch = CountWords { map: map.view::<Words>().unwrap(), words: buffer.slice() };
+        device.default_stream().launch(Grid::for_items(words.len(), 128), launch).unwrap();
+    }
+    device.synchronize().unwrap();
+    let mut expected = BTreeMap::from([(5000, 1), (1, 100)]);
+    words.iter().for_each(|&word| *expected.entry(word).or_insert(0) += 1);
+    assert_eq!(map.iter().unwrap().collect::<BTreeMap<_, _>>(), expected);
+    assert_eq!(map.len().unwrap(), expected.len(), "the session counted what it added");
+}
+
+/// Chains of many lengths, so that neighbouring tiles part ways.
+fn links_are_followed(device: &Device) {
+    let map =
+        HashMap::<u64, u64>::builder().device(device).variant("published_64_2x2_u64_u64").build().unwrap();
+    let starts: Vec<u64> = (0..50).map(|chain| chain * 1000).collect();
+    let length = |start: u64| start / 1000 % 7;
+    let links: Vec<u64> = starts.iter().flat_map(|&start| start..start + length(start)).collect();
+    map.insert(&links, &links.iter().map(|link| link + 1).collect::<Vec<_>>()).unwrap();
+    let from = device.from_slice(&starts).unwrap();
+    let (ends, steps) = (device.zeroed::<u64>(50).unwrap(), device.zeroed::<u32>(50).unwrap());
+    // SAFETY: nothing replaces the table meanwhile, and the kernel has ended when the map is read.
+    unsafe {
+        let view = map.view::<Links>().unwrap();
+        let launch =
+            FollowLinks { map: view, starts: from.slice(), ends: ends.slice(), steps: steps.slice() };
+        device.default_stream().launch(Grid::for_items(100, 64), launch).unwrap();
+    }
+    let expected: Vec<u64> = starts.iter().map(|&start| start + length(start)).collect();
+    assert_eq!(ends.read().unwrap(), expected);
+    assert_eq!(steps.read().unwrap(), starts.iter().map(|&start| length(start) as u32).collect::<Vec<_>>());
+    let chains = starts.iter().filter(|&&start| length(start) > 0).count();
+    assert_eq!(map.len().unwrap(), links.len() - chains, "the last link of each chain is gone");
+    assert_eq!(map.iter().unwrap().count(), links.len() - chains);
+}
+
+fn every_operation_answers(device: &Device) {
+    let map = HashMap::<u32, u32>::builder().device(device).capacity(4000).build().unwrap();
+    map.insert(&[1_000_000], &[1]).unwrap();
+    let keys: Vec<u32> = (0..500).map(|n| n * 3).chain([u32::MAX, u32::MAX - 1, u32::MAX - 2]).collect();
+    let (buffer, wrong) = (device.from_slice(&keys).unwrap(), device.zeroed::<u32>(1).unwrap());
+    // SAFETY: nothing replaces the table meanwhile, and the kernel has ended when the map is read.
+    unsafe {
+        let view = map.view::<Words>().unwrap();
+        let launch = EveryOperation { map: view, keys: buffer.slice(), wrong: wrong.slice() };
+        device.default_stream().launch(Grid::for_items(keys.len(), 128), launch).unwrap();
+    }
+    assert_eq!(wrong.read().unwrap(), [0], "answers were wrong");
+    assert_eq!(map.len().unwrap(), 1, "dropped sessions count too");
+    assert_eq!(map.iter().unwrap().collect::<Vec<_>>(), [(1_000_000, 1)]);
+    assert!(keys.len() > STRIPES, "lanes of several warps count");
+}
+
+macro_rules! suite {
+    ($device:ident: $($case:ident)*) => {
+        mod $device {
+            $(
+                #[test]
+                fn $case() {
+                    if let Some(device) = crate::$device() {
+                        crate::$case(&device);
+                    }
+                }
+            )*
+        }
+    };
+    ($device:ident) => {
+        suite! { $device: words_are_counted links_are_followed every_operation_answers }
+    };
+}
+
+suite!(emulator);
+#[cfg(feature = "cuda")]
+suite!(cuda);
+
+fn emulator() -> Option<Device> {
+    common::emulator()
+}
+
+/// The package's PTX: built, or what a bundle brought to a machine that has neither sources nor a compiler.
+fn build(arch: Arch) -> Ptx {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/device-crate");
+    let builder = PtxBuilder::new(folder).arch(arch);
+    let builder = match std::env::var_os("PHALANX_BUNDLE") {
+        Some(bundle) => builder.shipped(std::path::Path::new(&bundle).join("test-ptx")),
+        None => builder,
+    };
+    builder.build().unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// The CUDA device, which knows the kernels.
+#[cfg(feature = "cuda")]
+fn cuda() -> Option<Device> {
+    static PROGRAM: std::sync::OnceLock<gpu::Program> = std::sync::OnceLock::new();
+    let device = common::cuda()?;
+    let program = PROGRAM.get_or_init(|| {
+        let text = build(Arch::Sm80).text().to_owned().leak();
+        gpu::Program { name: CountWords::PROGRAM, ptx: vec![(80, &*text)].leak() }
+    });
+    device.add_program(program);
+    Some(device)
+}
+
+#[test]
+fn the_package_builds_to_ptx() {
+    assert_eq!(CountWords::PROGRAM, "phalanx-test-kernels");
+    for arch in [Arch::Sm80, Arch::Sm90] {
+        let ptx = build(arch);
+        let entries: Vec<_> = ptx.entries().collect();
+        for symbol in [CountWords::symbol(), FollowLinks::symbol(), EveryOperation::symbol()] {
+            assert!(entries.contains(&symbol.as_str()), "{symbol} is not among {entries:?}");
+        }
+    }
+}
