@@ -32,9 +32,11 @@ impl Batch {
 
 /// Joins occurrences of a k-mer that lie close together, and collects the rest into batches.
 ///
-/// A small table with one place for each hash: what finds another k-mer in its place sends that one to the batch. It costs a look into
-/// the processor's nearest cache, and keeps what is frequent away from the device, where thousands of threads that add to one counter
-/// at once wait for each other: the few k-mers there are when k is small, and the low-complexity stretches of a genome.
+/// A small table with one place for each hash: what finds another k-mer in its place sends that one to the batch. It keeps what is
+/// frequent away from the device, where thousands of threads that add to one counter at once undo each other's work: the few k-mers
+/// there are when k is small, and the low-complexity stretches of a genome. Measured on an H200, 20 million letters of such a stretch
+/// take 0.08 s with it and more than 20 s without; for letters in random order, of which it joins nothing, the whole run takes 8 %
+/// longer. To sort or to combine whole batches is not worth it: reading and packing is what takes longest already.
 #[derive(Debug)]
 pub struct Combiner {
     places: Vec<(u64, u64)>,
