@@ -82,7 +82,7 @@ impl Cli {
     /// What to count in input of `size` bytes.
     fn options(&self, size: u64) -> Options {
         // A file has hardly more different k-mers than bytes, and there are not more kinds of them.
-        let guess = size.clamp(1, MOST_AT_FIRST).min(self.k.kinds());
+        let guess = size.clamp(1024, MOST_AT_FIRST).min(self.k.kinds());
         Options {
             length: self.k,
             strand: if self.plain { Strand::Plain } else { Strand::Canonical },
@@ -142,8 +142,8 @@ mod tests {
     #[test]
     fn the_first_capacity_is_bounded() {
         let capacity = |line, size| parse(line).unwrap().options(size).capacity;
-        assert_eq!(capacity("a.fa", 1000), 1000);
-        assert_eq!(capacity("a.fa", 0), 1);
+        assert_eq!(capacity("a.fa", 5000), 5000);
+        assert_eq!(capacity("a.fa", 0), 1024);
         assert_eq!(capacity("a.fa", 1 << 40), 1 << 22);
         assert_eq!(capacity("a.fa -k 3", 1 << 40), 64);
         assert_eq!(capacity("a.fa -k 3 --capacity 5000", 1), 5000);

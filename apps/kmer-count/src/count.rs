@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 use indicatif::ProgressBar;
 use phalanx::gpu::Device;
 use phalanx::hash_map::{Growth, HashMap, Merge, Outcome};
-use rayon::slice::ParallelSliceMut;
+use rayon::prelude::*;
 use std::cmp::Reverse;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -122,7 +122,7 @@ fn read(
     Ok(input)
 }
 
-/// The table on the device. Counts have 64 bits, since beside keys of 64 bits they take no more room than 32 do, and cannot overflow.
+/// The table on the device. Counts have 64 bits: beside keys of 64 bits they take no more room than 32 do, and cannot overflow.
 struct Table {
     map: HashMap<u64, u64>,
     upserts: u64,
@@ -159,7 +159,8 @@ impl Table {
     }
 
     fn pairs(&self) -> Result<Vec<(u64, u64)>> {
-        Ok(self.map.iter().context("the counts could not be copied from the device")?.collect())
+        let (kmers, counts) = self.map.export().context("the counts could not be copied from the device")?;
+        Ok(kmers.into_par_iter().zip(counts).collect())
     }
 }
 

@@ -1,0 +1,142 @@
+//! What is counted on the emulator is what the definition says.
+mod support;
+
+use kmer_count::count::{Counts, count};
+use kmer_count::kmers::{Length, Strand};
+use proptest::prelude::*;
+use std::path::PathBuf;
+use support::{by_definition, counted, emulator, file, gzip, options, sequences, texts};
+use workloads::Genome;
+use workloads::genome::write_fastq;
+
+const STRANDS: [Strand; 2] = [Strand::Plain, Strand::Canonical];
+
+/// Counts some texts, each a file of its own, and compares with the definition.
+fn check(files: &[&str], bases: u32, strand: Strand) -> Counts {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |(index, text): (usize, &&str)| file(folder.path(), &format!("{index}.txt"), text);
+    let paths: Vec<PathBuf> = files.iter().enumerate().map(write).collect();
+    let counts = counted(&paths, &emulator(), &options(bases, strand));
+    let all: Vec<_> = files.iter().flat_map(|text| sequences(text)).collect();
+    assert_eq!(texts(&counts), by_definition(&all, bases, strand));
+    counts
+}
+
+fn pairs(expected: &[(&str, u64)]) -> Vec<(String, u64)> {
+    expected.iter().map(|&(text, count)| (text.to_owned(), count)).collect()
+}
+
+#[test]
+fn fasta_over_several_lines() {
+    // The sequence is ACGTACNNgta; a k-mer crosses the end of a line, and not the letters N.
+    let text = ">one some words\nACGTA\nCNN\ngta\n>two\n\n>three\nAC\n";
+    let counts = check(&[text], 3, Strand::Plain);
+    assert_eq!(texts(&counts), pairs(&[("GTA", 2), ("ACG", 1), ("CGT", 1), ("TAC", 1)]));
+    assert_eq!((counts.input.sequences, counts.input.letters, counts.input.kmers), (3, 13, 5));
+    assert_eq!(counts.spectrum(), [(1, 3), (2, 1)]);
+
+    let counts = check(&[text], 3, Strand::Canonical);
+    assert_eq!(texts(&counts), pairs(&[("GTA", 3), ("ACG", 2)]));
+    assert_eq!(counts.at_least(3), &counts.pairs[..1]);
+}
+
+#[test]
+fn fastq_with_windows_lines_and_no_last_newline() {
+    // Quality letters that look like bases or like the beginning of a record mean nothing.
+    let text = "@r1\r\nACGT\r\n+\r\n@CGT\r\n@r2\r\nTTTT\r\n+r2\r\n>>>>";
+    let folder = tempfile::tempdir().unwrap();
+    let path = file(folder.path(), "reads.fq", text);
+    let counts = counted(&[path], &emulator(), &options(4, Strand::Canonical));
+    assert_eq!(texts(&counts), pairs(&[("AAAA", 1), ("ACGT", 1)]));
+}
+
+#[test]
+fn gzip_in_one_and_in_several_members() {
+    let folder = tempfile::tempdir().unwrap();
+    let (first, second) = (">a\nACGTACGTAAC\n", ">b\nGGGGTTTACGT\n");
+    let both = [gzip(first.as_bytes()), gzip(second.as_bytes())];
+    let one = file(folder.path(), "one.fa.gz", gzip([first, second].concat().as_bytes()));
+    let several = file(folder.path(), "several", both.concat());
+    let apart = [file(folder.path(), "a", &both[0]), file(folder.path(), "b", second)];
+    let all: Vec<_> = [first, second].into_iter().flat_map(sequences).collect();
+    let expected = by_definition(&all, 5, Strand::Canonical);
+    for paths in [&[one][..], &[several], &apart] {
+        assert_eq!(texts(&counted(paths, &emulator(), &options(5, Strand::Canonical))), expected);
+    }
+}
+
+#[test]
+fn a_genome_and_its_reads_together() {
+    let genome = Genome::random(3_000, 1);
+    let reads = genome.reads(40, 120, 0.01, 2).unwrap();
+    let (mut fasta, mut fastq) = (Vec::new(), Vec::new());
+    genome.write_fasta(&mut fasta, "genome", 70).unwrap();
+    write_fastq(&mut fastq, &reads, 0.01).unwrap();
+    let texts = [String::from_utf8(fasta).unwrap(), String::from_utf8(fastq).unwrap()];
+    for (bases, strand) in [1, 4, 16, 21, 31].into_iter().zip(STRANDS.into_iter().cycle()) {
+        check(&[&texts[0], &texts[1]], bases, strand);
+    }
+}
+
+#[test]
+fn the_table_grows_from_any_size() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut fasta = Vec::new();
+    Genome::random(20_000, 3).write_fasta(&mut fasta, "genome", 60).unwrap();
+    let path = file(folder.path(), "genome.fa", fasta);
+    let mut all = Vec::new();
+    for (capacity, batch) in [(1, 1_000), (1, 1 << 20), (30_000, 7_001)] {
+        let options = kmer_count::count::Options { capacity, batch, ..options(21, Strand::Canonical) };
+        all.push(counted(std::slice::from_ref(&path), &emulator(), &options).pairs);
+    }
+    assert!(all[0].len() > 19_000 && all.iter().all(|pairs| *pairs == all[0]));
+}
+
+#[test]
+fn one_kmer_very_often() {
+    let text = format!(">a\n{}\n", "A".repeat(50_000));
+    let counts = check(&[&text], 31, Strand::Plain);
+    assert_eq!(counts.pairs, [(0, 49_970)]);
+    let last = format!(">t\n{}\n", "T".repeat(40));
+    assert_eq!(check(&[&last], 31, Strand::Plain).pairs, [((1 << 62) - 1, 10)]);
+}
+
+#[test]
+fn no_kmers_are_no_error() {
+    let counts = check(&[">short\nACGT\n", ">none\nNNNNNNNNNN\n"], 5, Strand::Canonical);
+    assert!(counts.pairs.is_empty() && counts.spectrum().is_empty());
+    assert_eq!(counts.input.sequences, 2);
+}
+
+#[test]
+fn a_bad_file_among_good_ones_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let good = file(folder.path(), "good.fa", ">a\nACGTACGT\n");
+    let whole = gzip(&[b">a\n", &b"ACGTTGCATTGACA".repeat(5_000)[..]].concat());
+    let bad = [
+        ("empty", Vec::new(), "empty"),
+        ("text", b"hello\n".to_vec(), "neither FASTA nor FASTQ"),
+        ("bam", gzip(b"BAM\x01rest"), "neither FASTA nor FASTQ"),
+        ("cut.gz", whole[..whole.len() / 2].to_vec(), "read to its end"),
+        ("cut.fq", b"@r\nACGT\n+\nIII".to_vec(), "damaged"),
+    ];
+    for (name, content, expected) in bad {
+        let files = [good.clone(), file(folder.path(), name, content)];
+        let hidden = indicatif::ProgressBar::hidden();
+        let error = count(&files, &emulator(), &options(3, Strand::Plain), &hidden).unwrap_err();
+        let text = format!("{error:#}");
+        assert!(text.contains(expected) && text.contains(name), "{text}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn any_sequences(records in prop::collection::vec("[ACGTacgtN]{0,120}", 1..8), bases in 1..=Length::MAX) {
+        let text: String = records.iter().map(|record| format!(">r\n{record}\n")).collect();
+        for strand in STRANDS {
+            check(&[&text], bases, strand);
+        }
+    }
+}
