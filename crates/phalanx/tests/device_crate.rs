@@ -1,12 +1,14 @@
 //! Kernels of a user's own, in a package of their own (`device-crate`), work on a map: on the emulator, and on CUDA where there is a device.
 mod common;
 
+use checker::{Combine, Event, MapModel, MapOp, MapOutcome};
 use gpu::{Device, Grid};
 use phalanx::HashMap;
-use phalanx_kernels::probing::STRIPES;
-use phalanx_test_kernels::{CountWords, EveryOperation, FollowLinks, Links, Words};
+use phalanx_kernels::probing::{Outcome, STRIPES};
+use phalanx_test_kernels::{CountWords, EveryOperation, FollowLinks, Links, Record, Words};
 use ptx_builder::{Arch, Ptx, PtxBuilder};
 use simt::Kernel;
+use simt::hash::mix64;
 use std::collections::BTreeMap;
 
 /// Counts words of a small vocabulary, on a map that holds one already.
@@ -69,6 +71,91 @@ fn every_operation_answers(device: &Device) {
     assert!(keys.len() > STRIPES, "lanes of several warps count");
 }
 
+/// Threads a block and blocks of the recording kernel, and the operations of each thread.
+const THREADS: u32 = 128;
+const ROUNDS: usize = 16;
+
+/// Histories with the device's own times, many operations on few keys, are linearizable.
+fn histories_are_linearizable(device: &Device) {
+    let blocks = if device.is_emulator() { 2 } else { 64 };
+    let len = (blocks * THREADS) as usize * ROUNDS;
+    for seed in 0..8u64 {
+        let map = HashMap::<u32, u32>::builder().device(device).capacity(len).build().unwrap();
+        let draw = |index: usize, salt: u64| mix64((seed << 40) + ((index as u64) << 3) + salt);
+        let codes: Vec<u8> = (0..len).map(|index| (draw(index, 0) % 8) as u8).collect();
+        let keys: Vec<u32> = (0..len).map(|index| (draw(index, 1) % (len as u64 / 32)) as u32).collect();
+        let arguments: Vec<u32> = (0..len).map(|index| draw(index, 2) as u32 % 100).collect();
+        let events = recorded(device, &map, Grid::new(blocks, THREADS), (&codes, &keys, &arguments));
+        let overlaps = events.windows(2).filter(|pair| pair[1].start <= pair[0].end).count();
+        assert!(overlaps > len / 4, "the operations ran one after the other: {overlaps} overlaps");
+        checker::check(&MapModel::default(), &events)
+            .unwrap_or_else(|failure| panic!("seed {seed}: {failure}"));
+    }
+}
+
+type Operations<'a> = (&'a [u8], &'a [u32], &'a [u32]);
+
+fn recorded(
+    device: &Device,
+    map: &HashMap<u32, u32>,
+    grid: Grid,
+    (codes, keys, arguments): Operations<'_>,
+) -> Vec<Event<MapOp<u32, u32>, MapOutcome<u32>>> {
+    let len = keys.len();
+    let (c, k) = (device.from_slice(codes).unwrap(), device.from_slice(keys).unwrap());
+    let (a, results) = (device.from_slice(arguments).unwrap(), device.zeroed::<u32>(len).unwrap());
+    let outcomes = device.filled::<u8>(len, 0xff).unwrap();
+    let (starts, ends) = (device.zeroed::<u64>(len).unwrap(), device.zeroed::<u64>(len).unwrap());
+    // SAFETY: nothing replaces the table meanwhile, and the kernel has ended when its results are read.
+    unsafe {
+        let launch = Record {
+            map: map.view::<Words>().unwrap(),
+            codes: c.slice(),
+            keys: k.slice(),
+            arguments: a.slice(),
+            results: results.slice(),
+            outcomes: outcomes.slice(),
+            starts: starts.slice(),
+            ends: ends.slice(),
+        };
+        device.default_stream().launch(grid, launch).unwrap();
+    }
+    let (results, outcomes) = (results.read().unwrap(), outcomes.read().unwrap());
+    let (starts, ends) = (starts.read().unwrap(), ends.read().unwrap());
+    let event = |index: usize| Event {
+        op: asked(codes[index], keys[index], arguments[index]),
+        outcome: answered(outcomes[index], results[index]),
+        start: starts[index],
+        end: ends[index],
+        thread: (index % (grid.blocks * grid.threads) as usize) as u32,
+    };
+    (0..len).map(event).collect()
+}
+
+fn asked(code: u8, key: u32, argument: u32) -> MapOp<u32, u32> {
+    match code {
+        0 => MapOp::Get(key),
+        1 => MapOp::Insert(key, argument),
+        2 => MapOp::InsertNew(key, argument),
+        3 => MapOp::Remove(key),
+        4 => MapOp::GetOrInsert(key, argument),
+        5 => MapOp::Upsert(key, argument, Combine::Add),
+        6 => MapOp::Upsert(key, argument, Combine::Min),
+        _ => MapOp::Upsert(key, argument, Combine::Max),
+    }
+}
+
+fn answered(outcome: u8, value: u32) -> MapOutcome<u32> {
+    match Outcome::from_code(outcome).expect("the kernel wrote an outcome") {
+        Outcome::Refused => MapOutcome::Refused,
+        Outcome::Inserted => MapOutcome::Inserted,
+        Outcome::Replaced => MapOutcome::Replaced(Some(value)),
+        Outcome::Found => MapOutcome::Found(value),
+        Outcome::Removed => MapOutcome::Removed(None),
+        Outcome::Absent => MapOutcome::Absent,
+    }
+}
+
 macro_rules! suite {
     ($device:ident: $($case:ident)*) => {
         mod $device {
@@ -83,7 +170,9 @@ macro_rules! suite {
         }
     };
     ($device:ident) => {
-        suite! { $device: words_are_counted links_are_followed every_operation_answers }
+        suite! {
+            $device: words_are_counted links_are_followed every_operation_answers histories_are_linearizable
+        }
     };
 }
 
@@ -125,7 +214,9 @@ fn the_package_builds_to_ptx() {
     for arch in [Arch::Sm80, Arch::Sm90] {
         let ptx = build(arch);
         let entries: Vec<_> = ptx.entries().collect();
-        for symbol in [CountWords::symbol(), FollowLinks::symbol(), EveryOperation::symbol()] {
+        for symbol in
+            [CountWords::symbol(), FollowLinks::symbol(), EveryOperation::symbol(), Record::symbol()]
+        {
             assert!(entries.contains(&symbol.as_str()), "{symbol} is not among {entries:?}");
         }
     }

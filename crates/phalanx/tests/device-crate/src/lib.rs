@@ -3,12 +3,12 @@
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx))]
 
 use phalanx_kernels::probing::{
-    DoubleHash, Hinted, Lanes, MapView, Merge, Outcome, Packed, Published, Session, Table,
+    Coded, DoubleHash, Hinted, Lanes, MapView, Merge, Outcome, Packed, Published, Session, Table,
 };
-use simt::{GlobalSlice, Independent, Order, Scope, Thread, Tile, kernel};
+use simt::{GlobalSlice, Independent, Order, Scope, Thread, Tile, fence, kernel, timer};
 
 /// The default kind of table for 32-bit keys and values.
-pub type Words = Table<Packed, Hinted<16>, 2, 4>;
+pub type Words = Table<Packed, Hinted<8>, 2, 4>;
 /// A kind that runs on every device, for 64 bits.
 pub type Links = Table<Published<u64, u64>, DoubleHash, 2, 2>;
 
@@ -86,4 +86,36 @@ pub fn every_operation(map: MapView<Words>, keys: GlobalSlice<u32>, wrong: Globa
         wrong.at(0).fetch_add(failed, Order::Relaxed, Scope::Device);
     }
     // Dropped, not finished: lanes may count for themselves.
+}
+
+/// Executes operations by their codes, a few rounds of one a lane, and records what became of each and when: nanoseconds before it was
+/// asked, and after everything that it wrote was seen by the device.
+#[kernel]
+pub fn record(
+    map: MapView<Words>,
+    codes: GlobalSlice<u8>,
+    keys: GlobalSlice<u32>,
+    arguments: GlobalSlice<u32>,
+    results: GlobalSlice<u32>,
+    outcomes: GlobalSlice<u8>,
+    starts: GlobalSlice<u64>,
+    ends: GlobalSlice<u64>,
+) {
+    let (mut session, warp) = (Session::new(map, Lanes), Tile::<32>::lockstep());
+    let mut index = Thread::index();
+    // The batch is a whole number of rounds of the grid, so that all lanes of a warp go round together.
+    while index < keys.len() {
+        let operation = Coded::from_code(codes.read(index) as u32);
+        let start = timer();
+        let (outcome, value) = session.execute(true, operation, keys.read(index), arguments.read(index));
+        fence(Scope::Device);
+        warp.sync();
+        let end = timer();
+        results.write(index, value);
+        outcomes.write(index, outcome as u8);
+        starts.write(index, start);
+        ends.write(index, end);
+        index += Thread::count();
+    }
+    session.finish();
 }
