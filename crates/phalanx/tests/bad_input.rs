@@ -78,7 +78,7 @@ fn parameters_must_make_a_table() {
 #[test]
 fn variants_must_be_known() {
     let known = variants::<u32, u32>();
-    for name in ["", "fastest", "double_64_2x2_u64_u64", "hinted16_64_2x4_u32_u32 "] {
+    for name in ["", "fastest", "double_64_2x2_u64_u64", "hinted8_64_2x4_u32_u32 "] {
         refuses!(
             builder().variant(name).build(),
             Error::UnknownVariant { .. },
@@ -138,16 +138,16 @@ fn ranges_must_not_be_swapped() {
 #[test]
 fn views_must_be_of_the_maps_kind() {
     let map = map();
-    assert_eq!(map.variant(), "hinted16_64_2x4_u32_u32");
+    assert_eq!(map.variant(), "hinted8_64_2x4_u32_u32");
     // SAFETY: no kernel takes the views.
     let (right, wrong) = unsafe {
-        (map.view::<Table<Packed, Hinted<16>, 2, 4>>(), map.view::<Table<Packed, DoubleHash, 2, 4>>())
+        (map.view::<Table<Packed, Hinted<8>, 2, 4>>(), map.view::<Table<Packed, DoubleHash, 2, 4>>())
     };
     assert!(right.is_ok());
     refuses!(
         wrong,
         Error::OtherVariant { .. },
-        "hinted16_64_2x4_u32_u32",
+        "hinted8_64_2x4_u32_u32",
         ".variant(\"double_64_2x4_u32_u32\")"
     );
     let map = HashMap::<u64, u64>::builder().device(&emulator()).build().unwrap();
