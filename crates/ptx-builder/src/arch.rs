@@ -26,12 +26,13 @@ impl Arch {
         }
     }
 
-    /// What rustc must be told beside the name: `ld.b128` and `atom.cas.b128` need PTX 8.4, which LLVM does not choose by itself
-    /// for sm_90.
+    /// What rustc must be told beside the name, since LLVM chooses the oldest PTX that knows the machine: cache policies need PTX 7.4
+    /// (driver 470), `ld.b128` and `atom.cas.b128` PTX 8.4 (driver 550).
     pub(crate) fn target_features(self) -> Option<&'static str> {
         match self {
+            Self::Sm80 => Some("+ptx74"),
             Self::Sm90 => Some("+ptx84"),
-            Self::Sm80 | Self::Sm100 => None,
+            Self::Sm100 => None,
         }
     }
 }
