@@ -115,6 +115,7 @@ const ATOMICS: [&str; 7] =
     ["compare_exchange", "exchange", "fetch_add", "fetch_min", "fetch_max", "fetch_or", "fetch_and"];
 const LOADS: [&str; 7] =
     ["load", "load_pair", "load_quad", "load_eight", "load_sixteen", "load_if", "load_pair_if"];
+const HOT: &str = "hot";
 const REST: [&str; 8] =
     ["opaque", "thread_ids", "clocks", "spin_hint", "trap", "panic", "block_sync", "fences"];
 
@@ -131,6 +132,11 @@ fn loads() {
 #[test]
 fn stores() {
     insta::assert_snapshot!(effects(build(Arch::Sm80), |name| family(name) == "store"));
+}
+
+#[test]
+fn hot_words() {
+    insta::assert_snapshot!(effects(build(Arch::Sm80), |name| family(name) == HOT));
 }
 
 #[test]
@@ -171,6 +177,7 @@ fn every_kernel_is_in_a_snapshot() {
         let family = family(name);
         name.starts_with("shared")
             || family == "store"
+            || family == HOT
             || [&COLLECTIVES[..], &ATOMICS, &LOADS, &REST].concat().contains(&family)
     };
     let unknown: Vec<_> = build(Arch::Sm80).entries().filter(|name| !known(name)).collect();

@@ -91,6 +91,15 @@ macro_rules! atomics {
 }
 atomics!(exchange fetch_add fetch_min fetch_max fetch_or fetch_and);
 
+/// Accesses to a word that the L2 cache should keep.
+#[kernel]
+pub fn hot(at: Global<u32>, value: u32, out: Global<u64>) {
+    let mut all = 0;
+    each!(|order, scope| all ^= at.load_hot(order, scope) as u64);
+    each!(|order, scope| all ^= at.fetch_and_hot(value, order, scope) as u64);
+    out.store(all, Order::Weak, Scope::Device);
+}
+
 /// Fences.
 #[kernel]
 pub fn fences() {
