@@ -152,7 +152,8 @@ impl<M: Config, T: Team<M>> Session<M, T> {
         Self { map, team, tally: Tally::default() }
     }
 
-    /// Executes any operation where `wanted`; else gives [`Outcome::Absent`]. The value is the one that was there, or the argument.
+    /// Executes any operation where `wanted`; else gives [`Outcome::Absent`]. The value is the one that was there; the
+    /// argument where the key was not, and from a removal.
     #[inline(always)]
     #[track_caller]
     pub fn execute<O: Operation>(

@@ -258,9 +258,6 @@ impl<K: Scalar, V: Scalar> Slot for Wide<K, V> {
 /// The key half is claimed as *busy*, the value written, then the key released: a reader that sees the key by an acquiring load
 /// sees the value. From then on the key half says whether the pair is there and the value half changes alone. A tile that wants
 /// the slot of a busy neighbour waits for it; readers never wait.
-///
-/// A removal changes the key half alone. The value that it tells was there when it looked, and may have been overwritten before the
-/// key went: whether keys are there and what look-ups find is linearizable, a removed value only if nobody wrote it meanwhile.
 #[derive(Clone, Copy, Debug)]
 pub struct Published<K, V>(core::marker::PhantomData<(K, V)>);
 

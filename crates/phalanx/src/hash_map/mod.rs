@@ -291,9 +291,6 @@ impl<K: Key, V: Value> HashMap<K, V> {
     /// value: the one that was there, or the argument where the key was not. A removal does not tell
     /// what it took away: its argument comes back.
     ///
-    /// Of a kind of table whose name begins with `published`, the value told of a removed key may be one that another operation, which
-    /// ran at the same time, had overwritten just before.
-    ///
     /// # Errors
     /// The device's.
     pub fn execute(&self, operations: &[Op<K, V>]) -> Result<Vec<(Outcome, V)>> {
