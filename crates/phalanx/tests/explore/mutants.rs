@@ -245,7 +245,7 @@ impl Probe for Moody {
     }
 }
 
-/// A walk that leaves the table.
+/// A walk that leaves the table, for a place so far off that no other live buffer can lie there.
 #[derive(Clone, Copy)]
 struct Leaving;
 
@@ -254,7 +254,7 @@ impl Probe for Leaving {
     const EXTRA: u32 = 0;
 
     fn advance(cursor: &mut Cursor, _hash: Hashed, buckets: u32) {
-        cursor.bucket = buckets * 64;
+        cursor.bucket = Cursor::BUCKET - buckets;
     }
 }
 
