@@ -5,5 +5,6 @@
 #![cfg_attr(target_arch = "nvptx64", no_std)]
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx))]
 
+pub mod keyed;
 pub mod limits;
 pub mod probing;

@@ -4,6 +4,7 @@ use crate::input;
 use crate::kmers::{Length, Strand, kmers};
 use anyhow::{Context, Result, ensure};
 use indicatif::ProgressBar;
+use phalanx::Map;
 use phalanx::gpu::Device;
 use phalanx::hash_map::{Growth, HashMap, Merge, Outcome};
 use rayon::prelude::*;

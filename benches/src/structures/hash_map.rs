@@ -6,6 +6,7 @@ use crate::suite::Case;
 use anyhow::{Result, bail, ensure};
 use gpu::Buffer;
 use phalanx::HashMap;
+use phalanx::Map;
 use phalanx::hash_map::{Growth, Key, Value, variants};
 use phalanx_kernels::probing::{Coded, Outcome};
 use rayon::prelude::*;

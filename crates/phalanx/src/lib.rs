@@ -4,7 +4,7 @@
 //! on both: [`Device::auto`] takes a GPU where there is one.
 //!
 //! ```
-//! use phalanx::HashMap;
+//! use phalanx::{HashMap, Map};
 //!
 //! let map = HashMap::<u32, u32>::with_capacity(1000)?;
 //! map.insert(&[1, 2, 3], &[10, 20, 30])?;
@@ -16,11 +16,13 @@
 //! side by side take `&self`. Kernel authors find device-side functions of the same names in the package `phalanx-kernels`.
 mod error;
 pub mod hash_map;
+pub mod map;
 mod program;
 
 pub use error::{Error, Result};
 pub use gpu::{self, Device};
 pub use hash_map::HashMap;
+pub use map::{Key, Map, Merge, Op, Outcome, Value};
 pub use program::PROGRAM;
 
 // The examples of the README compile and run.

@@ -1,4 +1,5 @@
 //! Bad input is an error that says what to do, at once, and the map stays as it was.
+use phalanx::Map;
 use phalanx::gpu::Device;
 use phalanx::hash_map::{Builder, Growth, Merge, Op, Outcome, variants};
 use phalanx::{Error, HashMap};

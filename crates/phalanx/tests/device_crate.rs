@@ -4,6 +4,7 @@ mod common;
 use checker::{Combine, Event, MapModel, MapOp, MapOutcome};
 use gpu::{Device, Grid};
 use phalanx::HashMap;
+use phalanx::Map;
 use phalanx_kernels::probing::{Outcome, STRIPES};
 use phalanx_test_kernels::{CountWords, EveryOperation, FollowLinks, Links, Record, Words};
 use ptx_builder::{Arch, Ptx, PtxBuilder};

@@ -1,10 +1,10 @@
 //! The kinds of table that are compiled. A researcher's variant is one line here.
-use super::kernels::{
+use super::map::Table;
+use super::probe::{DoubleHash, Hinted, TwoChoice};
+use crate::keyed::kernels::{
     Apply, ContainsKey, Export, Get, Insert, InsertNew, Mixed, Rehash, Remove, RetainBetween,
 };
-use super::map::{Table, Visitor};
-use super::probe::{DoubleHash, Hinted, TwoChoice};
-use super::slot::{Packed, Published, Wide};
+use crate::keyed::{Packed, Published, Wide};
 use simt::instances;
 
 instances! {
@@ -39,5 +39,5 @@ instances! {
         choice_128_4x2_u64_u64: Table<Wide<u64, u64>, TwoChoice, 4, 2>,
     }
     kernels { Insert, InsertNew, Get, ContainsKey, Remove, Apply, Mixed, Export, Rehash, RetainBetween }
-    visitor { Visitor }
+    visitor { super::map::Visitor }
 }

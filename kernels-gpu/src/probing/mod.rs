@@ -1,16 +1,10 @@
-//! Open addressing over buckets that a tile reads at once: the device side of `HashMap`. (page to come)
-mod bucket;
+//! Open addressing over buckets that a tile reads at once: the device side of `HashMap`. See `docs/structures/hashmap.md`.
 mod instances;
-pub mod kernels;
 mod map;
-mod operation;
 mod probe;
-mod session;
-mod slot;
 
+#[doc(no_inline)]
+pub use crate::keyed::*;
 pub use instances::*;
-pub use map::{ANNEX, Config, MapView, STRIPE_WORDS, STRIPES, Table, Tally, Visitor};
-pub use operation::{Change, Coded, ContainsKey, Get, Insert, InsertNew, Merge, Operation, Outcome, Remove};
+pub use map::{ANNEX, Config, MapView, Table, Visitor};
 pub use probe::{Cursor, DoubleHash, Hashed, Hinted, Probe, TwoChoice};
-pub use session::{Lanes, Session, Team};
-pub use slot::{Packed, Published, Scalar, Slot, Wide};

@@ -1,88 +1,41 @@
 //! A hash map in device memory, filled and asked in batches.
-mod batches;
 mod builder;
 mod engine;
-mod file;
 mod table;
 
+use crate::map::launch::{Batch, Scan};
+use crate::map::structure::Structure;
+pub use crate::map::{Batches, Key, Merge, Op, Outcome, Value};
+use crate::map::{Map, file};
 use crate::{Error, Result};
-pub use batches::Batches;
 pub use builder::{Builder, Growth, variants};
-use engine::{Engine, Launch};
-use gpu::{Buffer, Device, Stream};
-use phalanx_kernels::probing::{Coded, Config, MapView, Scalar};
-pub use phalanx_kernels::probing::{Merge, Outcome};
-use simt::{Instance, Word};
-use std::ops::RangeInclusive;
+use engine::Engine;
+use gpu::{Device, Stream};
+use phalanx_kernels::probing::{Config, MapView};
+use simt::Instance;
+use std::io::Read;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use table::{Counts, Table};
-
-/// What a key may be: `u32` and `u64`.
-pub trait Key: Scalar {}
-impl Key for u32 {}
-impl Key for u64 {}
-
-/// What a value may be: `u32` and `u64`.
-pub trait Value: Scalar {}
-impl Value for u32 {}
-impl Value for u64 {}
-
-/// One operation of a mixed batch (see [`HashMap::execute`]).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Op<K, V> {
-    /// Looks the value up.
-    Get(K),
-    /// Inserts, or replaces the value.
-    Insert(K, V),
-    /// Inserts where the key is not there.
-    InsertNew(K, V),
-    /// Inserts, or merges the values.
-    Upsert(Merge, K, V),
-    /// Inserts where the key is not there, and looks the value up.
-    GetOrInsert(K, V),
-    /// Removes.
-    Remove(K),
-}
-
-impl<K: Key, V: Value> Op<K, V> {
-    /// The operation's code, its key, and its argument.
-    pub fn parts(self) -> (Coded, K, V) {
-        let none = V::from_u64(0);
-        match self {
-            Self::Get(key) => (Coded::GET, key, none),
-            Self::Insert(key, value) => (Coded::INSERT, key, value),
-            Self::InsertNew(key, value) => (Coded::INSERT_NEW, key, value),
-            Self::Upsert(merge, key, value) => (merge.operation(), key, value),
-            Self::GetOrInsert(key, value) => (Coded::GET_OR_INSERT, key, value),
-            Self::Remove(key) => (Coded::REMOVE, key, none),
-        }
-    }
-}
 
 /// A map from `u32` or `u64` to `u32` or `u64` in device memory.
 ///
 /// Open addressing over buckets of 64 bytes, each read by a tile of lanes at once; see the page `docs/structures/hashmap.md` for
-/// layout, proof and costs. No key is reserved. A batch may name a key many times.
+/// layout, proof and costs. What it can do is mostly in [`Map`].
 ///
 /// ```
-/// use phalanx::hash_map::{HashMap, Merge, Op, Outcome};
+/// use phalanx::{HashMap, Map};
 ///
-/// let map = HashMap::<u64, u64>::with_capacity(100)?;
-/// assert_eq!(map.insert(&[7, 8], &[70, 80])?, [Outcome::Inserted, Outcome::Inserted]);
-/// assert_eq!(map.upsert(Merge::Add, &[7, 7, 9], &[1, 1, 1])?[2], Outcome::Inserted);
-/// assert_eq!(map.get(&[7, 8, 10])?, [Some(72), Some(80), None]);
-/// assert_eq!(map.remove(&[8, 11])?, [true, false]);
-/// let results = map.execute(&[Op::Get(7), Op::GetOrInsert(12, 5)])?;
-/// assert_eq!(results, [(Outcome::Found, 72), (Outcome::Inserted, 5)]);
-/// assert_eq!(map.len()?, 3);
+/// let mut map = HashMap::<u32, u32>::with_capacity(100)?;
+/// map.insert(&[1, 2], &[10, 20])?;
+/// map.reserve(1_000_000)?;
+/// assert_eq!(map.get(&[2, 3])?, [Some(20), None]);
+/// assert!(map.load_factor()? < 0.01);
 /// # Ok::<(), phalanx::Error>(())
 /// ```
 ///
 /// # Concurrency
 ///
-/// Every operation that takes `&self` may run beside every other: from several threads by blocking calls, and in several streams by
-/// [`HashMap::on`]. Each operation on a key is linearizable: it takes effect at one compare-and-swap or one read. The operations of
-/// one batch run in no order. What changes the table as a whole takes `&mut self`, or waits by itself until no launch runs (growth).
+/// That of [`Map`]. What changes the table as a whole takes `&mut self`, or waits by itself until no launch runs (growth).
 pub struct HashMap<K, V> {
     device: Device,
     engine: Box<dyn Engine<K, V>>,
@@ -116,30 +69,9 @@ impl<K: Key, V: Value> HashMap<K, V> {
         Builder::default()
     }
 
-    /// The device that holds the map.
-    pub fn device(&self) -> &Device {
-        &self.device
-    }
-
     /// The name of the kind of table, one of [`variants`].
     pub fn variant(&self) -> &str {
         &self.name
-    }
-
-    /// Pairs in the map: exact, once the launches that were asked for before have ended; this waits for them. Reads 8 KiB.
-    ///
-    /// # Errors
-    /// The device's.
-    pub fn len(&self) -> Result<usize> {
-        Ok(self.counts()?.live)
-    }
-
-    /// Whether there are no pairs. As [`Self::len`].
-    ///
-    /// # Errors
-    /// The device's.
-    pub fn is_empty(&self) -> Result<bool> {
-        Ok(self.len()? == 0)
     }
 
     fn counts(&self) -> Result<Counts> {
@@ -164,11 +96,6 @@ impl<K: Key, V: Value> HashMap<K, V> {
     /// The device's.
     pub fn load_factor(&self) -> Result<f64> {
         Ok(self.len()? as f64 / self.slots() as f64)
-    }
-
-    /// Bytes of device memory that the map holds between calls.
-    pub fn memory_usage(&self) -> usize {
-        self.read().bytes()
     }
 
     /// The map as kernels of your own take it: `M` is the kind of table that [`Self::variant`] names. In the kernel, open a
@@ -208,191 +135,8 @@ impl<K: Key, V: Value> HashMap<K, V> {
     }
 }
 
-/// Batches of operations on host slices. They block until the results are there.
-impl<K: Key, V: Value> HashMap<K, V> {
-    /// Inserts pairs, replacing the values of keys that are there. Of several pairs with one key in the batch, any one stays.
-    ///
-    /// Says of each pair [`Outcome::Inserted`], [`Outcome::Replaced`] or, where the table is full and does not grow,
-    /// [`Outcome::Refused`]. Cost: one line read and one sector written a pair, at a load of 0.8.
-    ///
-    /// # Errors
-    /// [`Error::Length`] when the slices differ in length; the device's.
-    pub fn insert(&self, keys: &[K], values: &[V]) -> Result<Vec<Outcome>> {
-        self.apply(Coded::INSERT, keys, values).map(|results| results.outcomes)
-    }
-
-    /// Inserts the pairs whose keys are not there. Says [`Outcome::Inserted`], [`Outcome::Found`] or [`Outcome::Refused`].
-    ///
-    /// # Errors
-    /// As [`Self::insert`].
-    #[doc(alias = "insert_if_absent")]
-    pub fn insert_new(&self, keys: &[K], values: &[V]) -> Result<Vec<Outcome>> {
-        self.apply(Coded::INSERT_NEW, keys, values).map(|results| results.outcomes)
-    }
-
-    /// Inserts pairs, merging with the values of keys that are there. Every pair of a key that comes several times counts.
-    ///
-    /// # Errors
-    /// As [`Self::insert`].
-    #[doc(alias = "insert_or_apply")]
-    pub fn upsert(&self, merge: Merge, keys: &[K], values: &[V]) -> Result<Vec<Outcome>> {
-        self.apply(merge.operation(), keys, values).map(|results| results.outcomes)
-    }
-
-    /// The values of the keys, which are inserted with the given values where they are not there. `None` where there was no room.
-    ///
-    /// # Errors
-    /// As [`Self::insert`].
-    #[doc(alias = "insert_and_find")]
-    pub fn get_or_insert(&self, keys: &[K], values: &[V]) -> Result<Vec<Option<V>>> {
-        let results = self.apply(Coded::GET_OR_INSERT, keys, values)?;
-        let pairs = results.outcomes.into_iter().zip(results.values);
-        Ok(pairs.map(|(outcome, value)| (outcome != Outcome::Refused).then_some(value)).collect())
-    }
-
-    /// The values of the keys, or nothing where a key is not there. Cost: one line read a key.
-    ///
-    /// # Errors
-    /// The device's.
-    #[doc(alias = "find")]
-    pub fn get(&self, keys: &[K]) -> Result<Vec<Option<V>>> {
-        let results = self.run(None, keys, &[])?;
-        let pairs = results.outcomes.into_iter().zip(results.values);
-        Ok(pairs.map(|(outcome, value)| (outcome == Outcome::Found).then_some(value)).collect())
-    }
-
-    /// Whether the keys are there.
-    ///
-    /// # Errors
-    /// The device's.
-    #[doc(alias = "contains")]
-    pub fn contains_key(&self, keys: &[K]) -> Result<Vec<bool>> {
-        let keys = self.device.from_slice(keys)?;
-        let mut outcomes = self.device.buffer::<u8>(keys.len())?;
-        self.on(&self.device.default_stream()).contains_key(&keys, &mut outcomes)?;
-        Ok(outcomes.read()?.into_iter().map(|code| code == Outcome::Found as u8).collect())
-    }
-
-    /// Removes keys. Says of each whether it was there; of several that are equal, one.
-    ///
-    /// # Errors
-    /// The device's.
-    #[doc(alias = "erase")]
-    pub fn remove(&self, keys: &[K]) -> Result<Vec<bool>> {
-        let keys = self.device.from_slice(keys)?;
-        let mut outcomes = self.device.buffer::<u8>(keys.len())?;
-        self.on(&self.device.default_stream()).remove(&keys, &mut outcomes)?;
-        let removed = outcomes.read()?.into_iter().map(|code| code == Outcome::Removed as u8).collect();
-        self.settle(0)?;
-        Ok(removed)
-    }
-
-    /// A mixed batch: every element an operation of its own, all in one launch, in no order. Gives for each what became of it and a
-    /// value: the one that was there, or the argument where the key was not. A removal does not tell
-    /// what it took away: its argument comes back.
-    ///
-    /// # Errors
-    /// The device's.
-    pub fn execute(&self, operations: &[Op<K, V>]) -> Result<Vec<(Outcome, V)>> {
-        let parts = || operations.iter().map(|operation| operation.parts());
-        let codes: Vec<u8> = parts().map(|(code, ..)| code.code() as u8).collect();
-        let keys: Vec<K> = parts().map(|(_, key, _)| key).collect();
-        let arguments: Vec<V> = parts().map(|(.., argument)| argument).collect();
-        let results = self.run(Some(&codes), &keys, &arguments)?;
-        Ok(results.outcomes.into_iter().zip(results.values).collect())
-    }
-
-    fn apply(&self, code: Coded, keys: &[K], arguments: &[V]) -> Result<Results<V>> {
-        check("values", keys.len(), arguments.len())?;
-        let codes = vec![code.code() as u8; keys.len()];
-        self.run(Some(&codes), keys, arguments)
-    }
-
-    /// Runs a batch (of look-ups, where there are no codes), and again what was refused as long as the table grows.
-    fn run(&self, codes: Option<&[u8]>, keys: &[K], arguments: &[V]) -> Result<Results<V>> {
-        let mut results = self.run_once(codes, keys, arguments)?;
-        let Some(codes) = codes else { return Ok(results) };
-        loop {
-            let refused: Vec<usize> =
-                (0..keys.len()).filter(|&index| results.outcomes[index] == Outcome::Refused).collect();
-            if !self.settle(refused.len())? || refused.is_empty() {
-                return Ok(results);
-            }
-            let again = self.run_once(
-                Some(&pick(codes, &refused)),
-                &pick(keys, &refused),
-                &pick(arguments, &refused),
-            )?;
-            for (from, &to) in refused.iter().enumerate() {
-                (results.outcomes[to], results.values[to]) = (again.outcomes[from], again.values[from]);
-            }
-        }
-    }
-
-    fn run_once(&self, codes: Option<&[u8]>, keys: &[K], arguments: &[V]) -> Result<Results<V>> {
-        let stream = self.device.default_stream();
-        let (keys, mut values) = (self.device.from_slice(keys)?, self.device.buffer::<V>(keys.len())?);
-        let mut outcomes = self.device.buffer::<u8>(keys.len())?;
-        match codes {
-            None => self.on(&stream).get(&keys, &mut values, &mut outcomes)?,
-            Some(codes) => {
-                let (codes, arguments) = (self.device.from_slice(codes)?, self.device.from_slice(arguments)?);
-                self.on(&stream).execute(&codes, &keys, &arguments, &mut values, &mut outcomes)?;
-            }
-        }
-        let outcomes =
-            outcomes.read()?.into_iter().map(|code| Outcome::from_code(code).unwrap_or(Outcome::Refused));
-        Ok(Results { outcomes: outcomes.collect(), values: values.read()? })
-    }
-}
-
-fn pick<T: Copy>(slice: &[T], indices: &[usize]) -> Vec<T> {
-    indices.iter().map(|&index| slice[index]).collect()
-}
-
-struct Results<V> {
-    outcomes: Vec<Outcome>,
-    values: Vec<V>,
-}
-
-fn check(what: &'static str, expected: usize, found: usize) -> Result<()> {
-    if expected == found { Ok(()) } else { Err(Error::Length { what, expected, found }) }
-}
-
 /// The table as a whole.
 impl<K: Key, V: Value> HashMap<K, V> {
-    /// Batches on device buffers, asked of a stream.
-    pub fn on<'a>(&'a self, stream: &'a Stream) -> Batches<'a, K, V> {
-        Batches::new(self, stream)
-    }
-
-    /// After a blocking call that was refused room for `refused` elements: makes room, if that is the policy and there is need.
-    /// Gives whether the table has changed.
-    fn settle(&self, refused: usize) -> Result<bool> {
-        if self.growth == Growth::Fixed {
-            return Ok(false);
-        }
-        let needs = |table: &Table| -> Result<Option<Counts>> {
-            let counts = table.counts()?;
-            Ok((refused > 0 || counts.taken * 10 > table.slots() * 9).then_some(counts))
-        };
-        if needs(&self.read())?.is_none() {
-            return Ok(false);
-        }
-        let mut table = self.write();
-        // Another thread may have been here first.
-        let Some(counts) = needs(&table)? else { return Ok(false) };
-        let wanted = ((counts.live + refused) as f64 / self.load_factor) as usize;
-        let mut slots = if wanted <= table.slots() && counts.taken > counts.live {
-            table.slots()
-        } else {
-            table.slots() * 2
-        };
-        slots = slots.max(wanted);
-        *table = self.rehash(&table, slots)?;
-        Ok(true)
-    }
-
     fn rehash(&self, table: &Table, mut slots: usize) -> Result<Table> {
         loop {
             if let Some(table) = table.rehashed(&*self.engine, slots)? {
@@ -438,96 +182,75 @@ impl<K: Key, V: Value> HashMap<K, V> {
         Ok(())
     }
 
-    /// Removes all pairs. The table keeps its size.
+    /// Reads a map that [`Map::save`] wrote, into one with the builder's parameters but room for all pairs.
     ///
     /// # Errors
-    /// The device's.
-    pub fn clear(&mut self) -> Result<()> {
-        self.device.synchronize()?;
-        self.table_mut().clear()
+    /// [`Error::Format`] when it is none, of another version or other types, or damaged; [`Error::Io`]; those of
+    /// [`Builder::build`].
+    pub fn load(reader: impl Read, builder: Builder<K, V>) -> Result<Self> {
+        file::load(reader, |pairs| builder.capacity(pairs).build())
+    }
+}
+
+impl<K: Key, V: Value> Structure for HashMap<K, V> {
+    type Key = K;
+    type Value = V;
+
+    fn home(&self) -> &Device {
+        &self.device
     }
 
-    /// Keeps the pairs of which `keep` is true. The pairs travel to the host and the rejected keys back; for a range of keys or
-    /// values use [`Self::retain_keys`] or [`Self::retain_values`], which stay on the device.
-    ///
-    /// # Errors
-    /// The device's.
-    pub fn retain(&mut self, mut keep: impl FnMut(K, V) -> bool) -> Result<()> {
-        let rejected: Vec<K> =
-            self.iter()?.filter(|&(key, value)| !keep(key, value)).map(|(key, _)| key).collect();
-        self.remove(&rejected).map(drop)
+    fn launch(&self, stream: &Stream, batch: Batch<K, V>) -> Result<()> {
+        let table = self.read();
+        // SAFETY: the table outlives the launch, since dropping its buffers waits for it, and so do the slices' buffers. Batches may
+        // run side by side; what may not runs under the table's exclusive lock, after the device has come to rest.
+        Ok(unsafe { self.engine.launch(stream, table.parts(), batch)? })
     }
 
-    /// Keeps the pairs whose keys lie in the range.
-    ///
-    /// # Errors
-    /// [`Error::Range`] when the ends are swapped; the device's.
-    pub fn retain_keys(&mut self, range: RangeInclusive<K>) -> Result<()> {
-        self.retain_between(false, range.start().to_u64(), range.end().to_u64())
-    }
-
-    /// Keeps the pairs whose values lie in the range.
-    ///
-    /// # Errors
-    /// [`Error::Range`] when the ends are swapped; the device's.
-    pub fn retain_values(&mut self, range: RangeInclusive<V>) -> Result<()> {
-        self.retain_between(true, range.start().to_u64(), range.end().to_u64())
-    }
-
-    fn retain_between(&mut self, by_value: bool, low: u64, high: u64) -> Result<()> {
-        if low > high {
-            return Err(Error::Range { low, high });
-        }
-        self.device.synchronize()?;
-        self.launch_alone(Launch::RetainBetween { by_value, low, high })?;
-        self.settle(0).map(drop)
-    }
-
-    /// Launches what must run alone: under the exclusive lock, and until it has ended.
-    fn launch_alone(&self, launch: Launch<K, V>) -> Result<()> {
+    fn scan(&self, scan: Scan<K, V>) -> Result<()> {
         let table = self.write();
         self.device.synchronize()?;
         // SAFETY: the lock keeps other launches out, and those asked for before have ended; the slices outlive this call.
-        unsafe { self.engine.launch(&self.device.default_stream(), table.parts(), launch)? };
+        unsafe { self.engine.scan(&self.device.default_stream(), table.parts(), scan)? };
         Ok(self.device.synchronize()?)
     }
 
-    /// All pairs, copied to the host at once, in no order.
-    ///
-    /// # Errors
-    /// The device's.
-    pub fn iter(&self) -> Result<impl Iterator<Item = (K, V)> + use<K, V>> {
-        let (keys, values) = self.export()?;
-        Ok(keys.into_iter().zip(values))
-    }
-
-    /// All keys and, at the same places, their values, in no order.
-    ///
-    /// # Errors
-    /// The device's.
-    #[doc(alias = "retrieve_all")]
-    pub fn export(&self) -> Result<(Vec<K>, Vec<V>)> {
-        let len = self.len()?;
-        let (keys, values) = (self.device.buffer::<K>(len)?, self.device.buffer::<V>(len)?);
-        let count = self.device.zeroed::<u64>(1)?;
-        self.launch_alone(Launch::Export {
-            keys: keys.slice(),
-            values: values.slice(),
-            count: count.slice(),
-        })?;
-        let found = count.read()?[0] as usize;
-        if found > len {
-            // Another thread inserted between the two: take all that there is now.
-            return self.export();
+    fn make_room(&self, refused: usize) -> Result<bool> {
+        if self.growth == Growth::Fixed {
+            return Ok(false);
         }
-        let (mut keys, mut values) = (keys.read()?, values.read()?);
-        keys.truncate(found);
-        values.truncate(found);
-        Ok((keys, values))
+        let needs = |table: &Table| -> Result<Option<Counts>> {
+            let counts = table.counts()?;
+            Ok((refused > 0 || counts.taken * 10 > table.slots() * 9).then_some(counts))
+        };
+        if needs(&self.read())?.is_none() {
+            return Ok(false);
+        }
+        let mut table = self.write();
+        // Another thread may have been here first.
+        let Some(counts) = needs(&table)? else { return Ok(false) };
+        let wanted = ((counts.live + refused) as f64 / self.load_factor) as usize;
+        let mut slots = if wanted <= table.slots() && counts.taken > counts.live {
+            table.slots()
+        } else {
+            table.slots() * 2
+        };
+        slots = slots.max(wanted);
+        *table = self.rehash(&table, slots)?;
+        Ok(true)
+    }
+
+    fn pairs(&self) -> Result<usize> {
+        Ok(self.counts()?.live)
+    }
+
+    fn empty(&mut self) -> Result<()> {
+        self.table_mut().clear()
+    }
+
+    fn bytes(&self) -> usize {
+        self.read().bytes()
     }
 }
 
-/// The device's view of a buffer, or of nothing.
-fn slice_of<T: Word>(buffer: Option<&Buffer<T>>) -> simt::GlobalSlice<T> {
-    buffer.map_or_else(engine::nothing, Buffer::slice)
-}
+impl<K: Key, V: Value> Map for HashMap<K, V> {}

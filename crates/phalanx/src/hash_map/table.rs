@@ -1,8 +1,9 @@
 //! The memory of a map, and how it changes as a whole: made, rehashed, counted.
-use super::engine::{Engine, Launch};
+use super::engine::Engine;
 use crate::{Error, Result};
 use gpu::{Buffer, Device};
-use phalanx_kernels::probing::{ANNEX, STRIPE_WORDS, STRIPES, Scalar};
+use phalanx_kernels::keyed::{STRIPE_WORDS, STRIPES, Scalar};
+use phalanx_kernels::probing::ANNEX;
 
 /// The most buckets: places are 31-bit numbers.
 const MOST_BUCKETS: usize = (1 << 31) - 64;
@@ -105,9 +106,8 @@ impl Table {
         let into = Self::new(device, engine, slots, self.looks)?;
         let refused = device.zeroed::<u64>(1)?;
         let stream = device.default_stream();
-        let launch = Launch::Rehash { into: into.parts(), refused: refused.slice() };
         // SAFETY: both tables are this engine's; the caller lends this one exclusively and nothing else runs on the device.
-        unsafe { engine.launch(&stream, self.parts(), launch)? };
+        unsafe { engine.rehash(&stream, self.parts(), into.parts(), refused.slice())? };
         Ok((refused.read()?[0] == 0).then_some(into))
     }
 }

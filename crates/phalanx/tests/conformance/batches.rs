@@ -1,6 +1,7 @@
 //! Batches on device buffers, in streams.
 use crate::kinds::{Kind, contents, every_kind};
 use gpu::Device;
+use phalanx::Map;
 use phalanx::hash_map::{Key, Merge, Outcome, Value};
 
 pub fn buffers_and_streams_do_the_same(device: &Device) {

@@ -1,6 +1,7 @@
 //! One key many times in one batch.
 use crate::kinds::{Kind, contents, every_kind};
 use gpu::Device;
+use phalanx::Map;
 use phalanx::hash_map::{Key, Merge, Outcome, Value};
 
 /// Elements and different keys of a batch.

@@ -1,6 +1,7 @@
 //! Saved maps.
 use crate::kinds::{Kind, contents, every_kind, kinds};
 use gpu::Device;
+use phalanx::Map;
 use phalanx::hash_map::{HashMap, Key, Value};
 use std::collections::BTreeMap;
 

@@ -1,5 +1,6 @@
 //! All kinds of table: how a case is run on each.
 use gpu::Device;
+use phalanx::Map;
 use phalanx::hash_map::{Builder, HashMap, Key, Value, variants};
 use std::collections::BTreeMap;
 

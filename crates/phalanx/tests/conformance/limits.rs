@@ -1,6 +1,7 @@
 //! The ends of what a table takes: patterns that mean something inside, full tables, small ones, used-up ones.
 use crate::kinds::{Kind, contents, every_kind};
 use gpu::Device;
+use phalanx::Map;
 use phalanx::hash_map::{Growth, HashMap, Key, Outcome, Value};
 use std::collections::BTreeMap;
 

@@ -2,6 +2,7 @@
 use crate::common::{Dice, replay, seed};
 use crate::kinds::{Kind, contents, every_kind};
 use gpu::Device;
+use phalanx::Map;
 use phalanx::hash_map::{HashMap, Key, Merge, Op, Outcome, Value};
 use std::collections::BTreeMap;
 

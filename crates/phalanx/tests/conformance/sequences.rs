@@ -3,6 +3,7 @@ use crate::common::{replay, seed};
 use crate::kinds::{Kind, contents, every_kind};
 use checker::{BatchMap, Combine, MapOp, MapOutcome, MapValue, compare_with_model};
 use gpu::Device;
+use phalanx::Map;
 use phalanx::hash_map::{Growth, HashMap, Key, Merge, Op, Outcome, Value};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner};

@@ -1,6 +1,7 @@
 //! Operations on the table as a whole.
 use crate::kinds::{Kind, contents, every_kind};
 use gpu::Device;
+use phalanx::Map;
 use phalanx::hash_map::{HashMap, Key, Outcome, Value};
 use std::collections::BTreeMap;
 

@@ -2,18 +2,17 @@
 //!
 //! A [`Session`] is what a thread of a kernel opens on a map. It counts what it adds and removes, so that the map's length stays
 //! right, and hands the count in when it ends.
-use super::map::{Config, MapView, Table, Tally};
+use super::kind::{Kind, View};
 use super::operation::{self, Merge, Operation, Outcome};
-use super::probe::Probe;
-use super::slot::{Scalar, Slot};
-use simt::{Convergence, Tile};
+use super::slot::Scalar;
+use super::tallies::Tally;
 
 /// Who executes the operations of a [`Session`].
-pub trait Team<M: Config>: Copy {
+pub trait Team<M: Kind>: Copy {
     /// Executes an operation where `wanted`; else gives [`Outcome::Absent`].
     fn execute<O: Operation>(
         self,
-        map: MapView<M>,
+        map: M::View,
         wanted: bool,
         operation: O,
         key: M::Key,
@@ -24,19 +23,19 @@ pub trait Team<M: Config>: Copy {
     fn counts(self) -> bool;
 
     /// Hands in what the lanes have counted, at the end of a session.
-    fn record(self, map: MapView<M>, tally: Tally);
+    fn record(self, map: M::View, tally: Tally);
 }
 
 /// Every lane of the warp brings an operation of its own, or none; all lanes call together.
 #[derive(Clone, Copy, Debug)]
 pub struct Lanes;
 
-impl<M: Config> Team<M> for Lanes {
+impl<M: Kind> Team<M> for Lanes {
     #[inline(always)]
     #[track_caller]
     fn execute<O: Operation>(
         self,
-        map: MapView<M>,
+        map: M::View,
         wanted: bool,
         operation: O,
         key: M::Key,
@@ -52,38 +51,8 @@ impl<M: Config> Team<M> for Lanes {
 
     #[inline(always)]
     #[track_caller]
-    fn record(self, map: MapView<M>, tally: Tally) {
-        map.record(tally);
-    }
-}
-
-/// All lanes of the tile bring the same operation. Independent tiles may be anywhere when they call.
-impl<S: Slot, P: Probe, C: Convergence, const W: u32, const L: usize> Team<Table<S, P, W, L>> for Tile<W, C>
-where
-    Table<S, P, W, L>: Config<Slot = S, Key = S::Key, Value = S::Value>,
-{
-    #[inline(always)]
-    #[track_caller]
-    fn execute<O: Operation>(
-        self,
-        map: MapView<Table<S, P, W, L>>,
-        wanted: bool,
-        operation: O,
-        key: S::Key,
-        argument: S::Value,
-    ) -> (Outcome, S::Value) {
-        map.operate_if(self, wanted, operation, key, argument)
-    }
-
-    #[inline(always)]
-    fn counts(self) -> bool {
-        self.rank() == 0
-    }
-
-    #[inline(always)]
-    #[track_caller]
-    fn record(self, map: MapView<Table<S, P, W, L>>, tally: Tally) {
-        map.record_alone(tally);
+    fn record(self, map: M::View, tally: Tally) {
+        M::tallies(map).record(tally);
     }
 }
 
@@ -139,16 +108,19 @@ where
 /// Every operation may run beside every other, of this kernel and of others, and is linearizable.
 #[derive(Debug)]
 #[must_use = "a session does nothing by itself"]
-pub struct Session<M: Config, T: Team<M> = Lanes> {
-    map: MapView<M>,
+pub struct Session<M: Kind, T: Team<M> = Lanes> {
+    map: M::View,
     team: T,
     tally: Tally,
 }
 
-impl<M: Config, T: Team<M>> Session<M, T> {
+impl<M: Kind, T: Team<M>> Session<M, T> {
     /// Opens a session.
     #[inline(always)]
-    pub fn new(map: MapView<M>, team: T) -> Self {
+    pub fn new<V: View<Kind = M>>(map: V, team: T) -> Self
+    where
+        M: Kind<View = V>,
+    {
         Self { map, team, tally: Tally::default() }
     }
 
@@ -250,9 +222,9 @@ impl<M: Config, T: Team<M>> Session<M, T> {
 }
 
 /// Counts too, each lane for itself: lanes may drop their sessions anywhere.
-impl<M: Config, T: Team<M>> Drop for Session<M, T> {
+impl<M: Kind, T: Team<M>> Drop for Session<M, T> {
     #[inline(always)]
     fn drop(&mut self) {
-        self.map.record_alone(self.tally);
+        M::tallies(self.map).record_alone(self.tally);
     }
 }

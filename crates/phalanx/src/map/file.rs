@@ -4,9 +4,10 @@
 //! "PHXMAP" · version u16 · key bits u32 · value bits u32 · pairs u64 · keys · values · CRC-32 of all before
 //! ```
 //!
-//! All numbers are little-endian. The order of pairs means nothing, and so does the kind of table that wrote them.
-use super::{Builder, HashMap, Key, Outcome, Value};
+//! All numbers are little-endian. The order of pairs means nothing, and so does the kind of map that wrote them.
+use super::{Key, Map, Outcome, Value};
 use crate::{Error, Result};
+use phalanx_kernels::keyed::Scalar;
 use std::io::{Read, Write};
 
 const MAGIC: &[u8; 6] = b"PHXMAP";
@@ -58,7 +59,7 @@ impl<S: Read> Checked<S> {
     }
 
     /// Reads words without trusting their announced number: memory grows with what is really there.
-    fn words<T: Value>(&mut self, count: usize) -> Result<Vec<T>> {
+    fn words<T: Scalar>(&mut self, count: usize) -> Result<Vec<T>> {
         let mut words = Vec::new();
         while words.len() < count {
             let mut part = vec![T::from_u64(0); (count - words.len()).min(BATCH)];
@@ -69,49 +70,39 @@ impl<S: Read> Checked<S> {
     }
 }
 
-impl<K: Key + Value, V: Value> HashMap<K, V> {
-    /// Writes the map: version, checksum and all pairs.
-    ///
-    /// # Errors
-    /// [`Error::Io`] when the writer fails; the device's.
-    pub fn save(&self, writer: impl Write) -> Result<()> {
-        let (keys, values) = self.export()?;
-        let mut writer = Checked::new(writer);
-        writer.put(MAGIC)?;
-        writer.put(&VERSION.to_le_bytes())?;
-        writer.put(&K::BITS.to_le_bytes())?;
-        writer.put(&V::BITS.to_le_bytes())?;
-        writer.put(&(keys.len() as u64).to_le_bytes())?;
-        writer.put(bytemuck::cast_slice(&keys))?;
-        writer.put(bytemuck::cast_slice(&values))?;
-        let checksum = writer.checksum.finalize().to_le_bytes();
-        writer.stream.write_all(&checksum).map_err(writing)?;
-        writer.stream.flush().map_err(writing)
-    }
+/// Writes pairs: version, checksum and all.
+pub fn save<K: Key, V: Value>(keys: &[K], values: &[V], writer: impl Write) -> Result<()> {
+    let mut writer = Checked::new(writer);
+    writer.put(MAGIC)?;
+    writer.put(&VERSION.to_le_bytes())?;
+    writer.put(&K::BITS.to_le_bytes())?;
+    writer.put(&V::BITS.to_le_bytes())?;
+    writer.put(&(keys.len() as u64).to_le_bytes())?;
+    writer.put(bytemuck::cast_slice(keys))?;
+    writer.put(bytemuck::cast_slice(values))?;
+    let checksum = writer.checksum.finalize().to_le_bytes();
+    writer.stream.write_all(&checksum).map_err(writing)?;
+    writer.stream.flush().map_err(writing)
+}
 
-    /// Reads a map that [`Self::save`] wrote, into one with the builder's parameters but room for all pairs.
-    ///
-    /// # Errors
-    /// [`Error::Format`] when it is none, of another version or other types, or damaged; [`Error::Io`]; those of
-    /// [`Builder::build`].
-    pub fn load(reader: impl Read, builder: Builder<K, V>) -> Result<Self> {
-        let mut reader = Checked::new(reader);
-        let pairs = header(&mut reader, K::BITS, V::BITS)?;
-        let (keys, values) = (reader.words::<K>(pairs)?, reader.words::<V>(pairs)?);
-        let mut expected = [0; 4];
-        reader.stream.read_exact(&mut expected).map_err(reading)?;
-        if reader.checksum.finalize() != u32::from_le_bytes(expected) {
-            return Err(Error::Format("its checksum is wrong: it is damaged".into()));
-        }
-        let map = builder.capacity(pairs.max(1)).build()?;
-        for (keys, values) in keys.chunks(BATCH).zip(values.chunks(BATCH)) {
-            let outcomes = map.insert_new(keys, values)?;
-            if outcomes.iter().any(|&outcome| outcome != Outcome::Inserted) {
-                return Err(Error::Format("a key comes twice, or the load factor leaves no room".into()));
-            }
-        }
-        Ok(map)
+/// Reads pairs that [`save`] wrote into the map that `build` makes for so many.
+pub fn load<M: Map>(reader: impl Read, build: impl FnOnce(usize) -> Result<M>) -> Result<M> {
+    let mut reader = Checked::new(reader);
+    let pairs = header(&mut reader, <M::Key>::BITS, <M::Value>::BITS)?;
+    let (keys, values) = (reader.words::<M::Key>(pairs)?, reader.words::<M::Value>(pairs)?);
+    let mut expected = [0; 4];
+    reader.stream.read_exact(&mut expected).map_err(reading)?;
+    if reader.checksum.finalize() != u32::from_le_bytes(expected) {
+        return Err(Error::Format("its checksum is wrong: it is damaged".into()));
     }
+    let map = build(pairs.max(1))?;
+    for (keys, values) in keys.chunks(BATCH).zip(values.chunks(BATCH)) {
+        let outcomes = map.insert_new(keys, values)?;
+        if outcomes.iter().any(|&outcome| outcome != Outcome::Inserted) {
+            return Err(Error::Format("a key comes twice, or there is no room for all".into()));
+        }
+    }
+    Ok(map)
 }
 
 /// Reads the header of a map of these types; gives how many pairs follow.

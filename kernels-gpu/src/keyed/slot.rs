@@ -102,6 +102,20 @@ pub trait Slot: Copy + Send + Sync + 'static {
         Self::Stored::from_u64(Self::key(Self::EMPTY).to_u64() - 1)
     }
 
+    /// The name under which a key is stored that looks like a state of a slot.
+    #[inline(always)]
+    fn alias(key: Self::Key) -> Option<Self::Stored> {
+        let from_top = Self::key(Self::EMPTY).to_u64() - key.to_u64();
+        if from_top < Self::RESERVED as u64 { Some(Self::Stored::from_u64(from_top)) } else { None }
+    }
+
+    /// The key that is stored as `stored`, where keys have their aliases or where they have not.
+    #[inline(always)]
+    fn unalias(stored: Self::Stored, aliased: bool) -> Self::Key {
+        let stored = stored.to_u64();
+        Self::Key::from_u64(if aliased { Self::key(Self::EMPTY).to_u64() - stored } else { stored })
+    }
+
     /// Whether the slot holds a pair.
     #[inline(always)]
     fn is_live(word: Self::Word) -> bool {

@@ -2,8 +2,10 @@
 //!
 //! A batch gives each thread an element and shares the work in each warp. Slices of
 //! results may be empty: then those results are not wanted.
-use super::map::{Config, MapView, Tally};
+use super::kind::{Kind, Place};
 use super::operation::{self, Coded, Operation, Outcome};
+use super::slot::Scalar;
+use super::tallies::Tally;
 use simt::{Global, GlobalSlice, Instance, Order, Scope, Thread, Tile, Word, kernel};
 
 /// Calls `body(index, exists)` with the thread's index, by all lanes of a warp together. The grid has a thread for every
@@ -32,8 +34,8 @@ fn write_if<T: Word>(slice: GlobalSlice<T>, index: usize, value: T) {
 /// One operation for each of `len` elements. `request` gives what an element asks for: operation, key and argument.
 #[inline(always)]
 #[track_caller]
-fn batch<M: Config, O: Operation>(
-    map: MapView<M>,
+fn batch<M: Kind, O: Operation>(
+    map: M::View,
     len: usize,
     request: impl Fn(usize, bool) -> (O, M::Key, M::Value),
     values: GlobalSlice<M::Value>,
@@ -52,128 +54,113 @@ fn batch<M: Config, O: Operation>(
         }
     });
     if O::WRITES {
-        map.record(tally);
+        M::tallies(map).record(tally);
     }
 }
 
-/// An operation with a key and an argument.
+/// The same operation for each key, with an argument.
 #[inline(always)]
 #[track_caller]
-fn pair<O, K: Word, V: Word>(
+fn with_arguments<M: Kind, O: Operation>(
     operation: O,
-    keys: GlobalSlice<K>,
-    arguments: GlobalSlice<V>,
-    index: usize,
-    pending: bool,
-) -> (O, K, V) {
-    (operation, read_if(keys, index, pending), read_if(arguments, index, pending))
+    map: M::View,
+    keys: GlobalSlice<M::Key>,
+    arguments: GlobalSlice<M::Value>,
+    results: GlobalSlice<M::Value>,
+    outcomes: GlobalSlice<u8>,
+) {
+    let request =
+        |index, pending| (operation, read_if(keys, index, pending), read_if(arguments, index, pending));
+    batch::<M, _>(map, keys.len(), request, results, outcomes);
 }
 
-/// An operation with a key alone.
+/// The same operation for each key, without an argument.
 #[inline(always)]
 #[track_caller]
-fn key<O, K: Word, V: Word>(operation: O, keys: GlobalSlice<K>, index: usize, pending: bool) -> (O, K, V) {
-    (operation, read_if(keys, index, pending), V::narrow(0))
+fn with_keys<M: Kind, O: Operation>(
+    operation: O,
+    map: M::View,
+    keys: GlobalSlice<M::Key>,
+    results: GlobalSlice<M::Value>,
+    outcomes: GlobalSlice<u8>,
+) {
+    let request = |index, pending| (operation, read_if(keys, index, pending), M::Value::narrow(0));
+    batch::<M, _>(map, keys.len(), request, results, outcomes);
 }
 
 /// Inserts or replaces.
 #[kernel(registers = M::REGISTERS)]
-pub fn insert<M: Config + Instance>(
-    map: MapView<M>,
+pub fn insert<M: Kind + Instance>(
+    map: M::View,
     keys: GlobalSlice<M::Key>,
     values: GlobalSlice<M::Value>,
     outcomes: GlobalSlice<u8>,
 ) {
-    batch(
-        map,
-        keys.len(),
-        |index, pending| pair(operation::Insert, keys, values, index, pending),
-        values,
-        outcomes,
-    );
+    with_arguments::<M, _>(operation::Insert, map, keys, values, values, outcomes);
 }
 
 /// Inserts where the key is not there.
 #[kernel(registers = M::REGISTERS)]
-pub fn insert_new<M: Config + Instance>(
-    map: MapView<M>,
+pub fn insert_new<M: Kind + Instance>(
+    map: M::View,
     keys: GlobalSlice<M::Key>,
     values: GlobalSlice<M::Value>,
     outcomes: GlobalSlice<u8>,
 ) {
-    batch(
-        map,
-        keys.len(),
-        |index, pending| pair(operation::InsertNew, keys, values, index, pending),
-        values,
-        outcomes,
-    );
+    with_arguments::<M, _>(operation::InsertNew, map, keys, values, values, outcomes);
 }
 
 /// Looks values up.
 #[kernel]
-pub fn get<M: Config + Instance>(
-    map: MapView<M>,
+pub fn get<M: Kind + Instance>(
+    map: M::View,
     keys: GlobalSlice<M::Key>,
     values: GlobalSlice<M::Value>,
     outcomes: GlobalSlice<u8>,
 ) {
-    batch(map, keys.len(), |index, pending| key(operation::Get, keys, index, pending), values, outcomes);
+    with_keys::<M, _>(operation::Get, map, keys, values, outcomes);
 }
 
 /// Looks whether keys are there.
 #[kernel]
-pub fn contains_key<M: Config + Instance>(
-    map: MapView<M>,
+pub fn contains_key<M: Kind + Instance>(
+    map: M::View,
     keys: GlobalSlice<M::Key>,
     values: GlobalSlice<M::Value>,
     outcomes: GlobalSlice<u8>,
 ) {
-    batch(
-        map,
-        keys.len(),
-        |index, pending| key(operation::ContainsKey, keys, index, pending),
-        values,
-        outcomes,
-    );
+    with_keys::<M, _>(operation::ContainsKey, map, keys, values, outcomes);
 }
 
 /// Removes.
 #[kernel(registers = M::REGISTERS)]
-pub fn remove<M: Config + Instance>(
-    map: MapView<M>,
+pub fn remove<M: Kind + Instance>(
+    map: M::View,
     keys: GlobalSlice<M::Key>,
     values: GlobalSlice<M::Value>,
     outcomes: GlobalSlice<u8>,
 ) {
-    batch(map, keys.len(), |index, pending| key(operation::Remove, keys, index, pending), values, outcomes);
+    with_keys::<M, _>(operation::Remove, map, keys, values, outcomes);
 }
 
 /// One operation for all: `code` says which (see [`Coded`]). Values are read as arguments; `results` takes the values that were
 /// there before, or the argument where the key was new.
 #[kernel(registers = M::REGISTERS)]
-pub fn apply<M: Config + Instance>(
-    map: MapView<M>,
+pub fn apply<M: Kind + Instance>(
+    map: M::View,
     code: u32,
     keys: GlobalSlice<M::Key>,
     arguments: GlobalSlice<M::Value>,
     results: GlobalSlice<M::Value>,
     outcomes: GlobalSlice<u8>,
 ) {
-    let operation = Coded::from_code(code);
-    batch(
-        map,
-        keys.len(),
-        |index, pending| pair(operation, keys, arguments, index, pending),
-        results,
-        outcomes,
-    );
+    with_arguments::<M, _>(Coded::from_code(code), map, keys, arguments, results, outcomes);
 }
 
 /// An operation of its own for every element.
 #[kernel(registers = M::REGISTERS)]
-pub fn mixed<M: Config + Instance>(
-    map: MapView<M>,
+pub fn mixed<M: Kind + Instance>(
+    map: M::View,
     codes: GlobalSlice<u8>,
     keys: GlobalSlice<M::Key>,
     arguments: GlobalSlice<M::Value>,
@@ -181,26 +168,26 @@ pub fn mixed<M: Config + Instance>(
     outcomes: GlobalSlice<u8>,
 ) {
     let request = |index, pending| {
-        pair(Coded::from_code(read_if(codes, index, pending) as u32), keys, arguments, index, pending)
+        let operation = Coded::from_code(read_if(codes, index, pending) as u32);
+        (operation, read_if(keys, index, pending), read_if(arguments, index, pending))
     };
-    batch(map, keys.len(), request, results, outcomes);
+    batch::<M, _>(map, keys.len(), request, results, outcomes);
 }
 
 /// Writes the pairs of the map to `keys` and `values`, in no order, and how many there are to `count` (zero before), also where the
 /// slices are too short to take them. Runs alone.
 #[kernel]
-pub fn export<M: Config + Instance>(
-    map: MapView<M>,
+pub fn export<M: Kind + Instance>(
+    map: M::View,
     keys: GlobalSlice<M::Key>,
     values: GlobalSlice<M::Value>,
     count: GlobalSlice<u64>,
 ) {
     let warp = Tile::<32>::lockstep();
-    for_each(map.slot_count(), |position, exists| {
-        let pair = if exists { map.pair_at(position) } else { None };
-        let votes = warp.ballot(pair.is_some());
+    M::scan(map, |place| {
+        let votes = warp.ballot(place.is_some());
         let base = reserve(warp, count.at(0), votes.count_ones());
-        if let Some((key, value)) = pair {
+        if let Some(Place { key, value, .. }) = place {
             let index = base as usize + (votes & ((1 << warp.rank()) - 1)).count_ones() as usize;
             write_if(keys, index, key);
             write_if(values, index, value);
@@ -221,33 +208,32 @@ fn reserve(warp: Tile<32>, counter: Global<u64>, many: u32) -> u64 {
 
 /// Inserts the pairs of one table into another, and counts those that found no room in `refused`. Runs alone.
 #[kernel(registers = M::REGISTERS)]
-pub fn rehash<M: Config + Instance>(from: MapView<M>, into: MapView<M>, refused: GlobalSlice<u64>) {
+pub fn rehash<M: Kind + Instance>(from: M::View, into: M::View, refused: GlobalSlice<u64>) {
     let mut tally = Tally::default();
-    for_each(from.slot_count(), |position, exists| {
-        let pair = if exists { from.pair_at(position) } else { None };
-        let (key, value) = pair.unwrap_or((M::Key::narrow(0), M::Value::narrow(0)));
-        let (outcome, _) = M::execute(into, pair.is_some(), operation::InsertNew, key, value);
-        if pair.is_some() {
+    M::scan(from, |place| {
+        let (key, value) =
+            place.map_or((M::Key::narrow(0), M::Value::narrow(0)), |Place { key, value, .. }| (key, value));
+        let (outcome, _) = M::execute(into, place.is_some(), operation::InsertNew, key, value);
+        if place.is_some() {
             tally.count(outcome);
             if outcome == Outcome::Refused {
                 refused.at(0).fetch_add(1, Order::Relaxed, Scope::Device);
             }
         }
     });
-    into.record(tally);
+    M::tallies(into).record(tally);
 }
 
 /// Removes the pairs whose key (or value, where `by_value` is not 0) lies outside `low..=high`. Runs alone.
 #[kernel]
-pub fn retain_between<M: Config + Instance>(map: MapView<M>, by_value: u32, low: u64, high: u64) {
-    use super::slot::Scalar;
+pub fn retain_between<M: Kind + Instance>(map: M::View, by_value: u32, low: u64, high: u64) {
     let mut tally = Tally::default();
-    for_each(map.slot_count(), |position, exists| {
-        let pair = if exists { map.pair_at(position) } else { None };
-        let judged = pair.map(|(key, value)| if by_value != 0 { value.to_u64() } else { key.to_u64() });
-        if judged.is_some_and(|judged| judged < low || judged > high) && map.erase_at(position) {
+    M::scan(map, |place| {
+        let Some(place) = place else { return };
+        let judged = if by_value != 0 { place.value.to_u64() } else { place.key.to_u64() };
+        if (judged < low || judged > high) && place.erase() {
             tally.count(Outcome::Removed);
         }
     });
-    map.record(tally);
+    M::tallies(map).record(tally);
 }

@@ -1,0 +1,138 @@
+//! Launches: a batch or a scan is a value, and any kind of structure can be asked to run it.
+use gpu::{Grid, Stream};
+use phalanx_kernels::keyed::kernels::{
+    Apply, ContainsKey, Export, Get, Insert, InsertNew, Mixed, Remove, RetainBetween,
+};
+use phalanx_kernels::keyed::{Coded, Kind};
+use simt::{GlobalSlice, Instance};
+
+/// Threads a block: measured, 128 is a little faster than 256.
+pub const THREADS: u32 = 128;
+
+/// What a batch asks for each of its keys.
+#[derive(Clone, Copy, Debug)]
+pub enum Ask {
+    /// The kernel of this name.
+    Insert,
+    /// As above.
+    InsertNew,
+    /// As above.
+    Get,
+    /// As above.
+    ContainsKey,
+    /// As above.
+    Remove,
+    /// One operation for all keys, chosen when it runs.
+    Apply(Coded),
+    /// An operation of its own for each key, by its code.
+    Mixed,
+}
+
+/// A batch: what is asked, and the device's memory that it reads and writes. Slices that it does not need are empty.
+#[derive(Clone, Copy, Debug)]
+pub struct Batch<K, V> {
+    /// What is asked.
+    pub ask: Ask,
+    /// The operation of each key, for [`Ask::Mixed`].
+    pub codes: GlobalSlice<u8>,
+    /// The keys: one element of the batch each.
+    pub keys: GlobalSlice<K>,
+    /// What is inserted or merged.
+    pub arguments: GlobalSlice<V>,
+    /// Takes the values found, where they are wanted.
+    pub results: GlobalSlice<V>,
+    /// Takes the outcomes, where they are wanted.
+    pub outcomes: GlobalSlice<u8>,
+}
+
+impl<K: simt::Word, V: simt::Word> Batch<K, V> {
+    /// A batch that wants no results yet.
+    pub fn new(ask: Ask, keys: GlobalSlice<K>) -> Self {
+        let (codes, arguments, results) = (nothing(), nothing(), nothing());
+        Self { ask, codes, keys, arguments, results, outcomes: nothing() }
+    }
+}
+
+/// A pass over a whole structure that nothing else may run beside.
+#[derive(Clone, Copy, Debug)]
+pub enum Scan<K, V> {
+    /// Writes all pairs, and how many there are.
+    Export {
+        /// Takes the keys.
+        keys: GlobalSlice<K>,
+        /// Takes the values.
+        values: GlobalSlice<V>,
+        /// Takes the number of pairs: one word, zero before.
+        count: GlobalSlice<u64>,
+    },
+    /// Removes the pairs outside a range.
+    RetainBetween {
+        /// Whether the range is one of values.
+        by_value: bool,
+        /// Its lower end.
+        low: u64,
+        /// Its upper end, which belongs to it.
+        high: u64,
+    },
+}
+
+/// A slice of nothing, for results that are not wanted.
+pub fn nothing<T: simt::Word>() -> GlobalSlice<T> {
+    // SAFETY: no word of it is ever accessed.
+    unsafe { GlobalSlice::from_raw_parts(std::ptr::dangling_mut(), 0) }
+}
+
+/// Launches a batch on a structure of the kind `M`.
+///
+/// # Safety
+/// - The view's memory and the slices live until the kernel has ended.
+/// - No scan or change of the whole structure runs meanwhile.
+pub unsafe fn batch<M: Kind + Instance>(
+    stream: &Stream,
+    map: M::View,
+    batch: Batch<M::Key, M::Value>,
+) -> gpu::Result<()> {
+    let Batch { ask, codes, keys, arguments, results, outcomes } = batch;
+    let grid = Grid::for_items(keys.len(), THREADS);
+    // SAFETY: the caller's promises; the grid has a thread for every element.
+    unsafe {
+        match ask {
+            Ask::Insert => stream.launch(grid, Insert::<M> { map, keys, values: arguments, outcomes }),
+            Ask::InsertNew => stream.launch(grid, InsertNew::<M> { map, keys, values: arguments, outcomes }),
+            Ask::Get => stream.launch(grid, Get::<M> { map, keys, values: results, outcomes }),
+            Ask::ContainsKey => {
+                stream.launch(grid, ContainsKey::<M> { map, keys, values: results, outcomes })
+            }
+            Ask::Remove => stream.launch(grid, Remove::<M> { map, keys, values: results, outcomes }),
+            Ask::Apply(operation) => {
+                let code = operation.code();
+                stream.launch(grid, Apply::<M> { map, code, keys, arguments, results, outcomes })
+            }
+            Ask::Mixed => stream.launch(grid, Mixed::<M> { map, codes, keys, arguments, results, outcomes }),
+        }
+    }
+}
+
+/// Launches a scan of a structure of the kind `M`.
+///
+/// # Safety
+/// - The view's memory and the slices live until the kernel has ended.
+/// - Nothing else runs on the structure meanwhile.
+pub unsafe fn scan<M: Kind + Instance>(
+    stream: &Stream,
+    map: M::View,
+    scan: Scan<M::Key, M::Value>,
+) -> gpu::Result<()> {
+    let grid = Grid::for_items(M::scan_threads(map), THREADS);
+    // SAFETY: the caller's promises; the grid has the threads that the kind asks for.
+    unsafe {
+        match scan {
+            Scan::Export { keys, values, count } => {
+                stream.launch(grid, Export::<M> { map, keys, values, count })
+            }
+            Scan::RetainBetween { by_value, low, high } => {
+                stream.launch(grid, RetainBetween::<M> { map, by_value: by_value.into(), low, high })
+            }
+        }
+    }
+}

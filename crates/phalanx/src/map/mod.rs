@@ -1,0 +1,281 @@
+//! What all maps of this crate can do: batches of operations by key, and passes over the whole.
+mod batches;
+pub(crate) mod file;
+pub(crate) mod launch;
+mod run;
+pub(crate) mod structure;
+
+use crate::{Error, Result};
+pub use batches::Batches;
+use gpu::{Device, Stream};
+use launch::{Ask, Scan};
+use phalanx_kernels::keyed::{Coded, Scalar};
+pub use phalanx_kernels::keyed::{Merge, Outcome};
+use run::Results;
+use std::io::Write;
+use std::ops::RangeInclusive;
+use structure::Structure;
+
+/// What a key may be: `u32` and `u64`.
+pub trait Key: Scalar {}
+impl Key for u32 {}
+impl Key for u64 {}
+
+/// What a value may be: `u32` and `u64`.
+pub trait Value: Scalar {}
+impl Value for u32 {}
+impl Value for u64 {}
+
+/// One operation of a mixed batch (see [`Map::execute`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Op<K, V> {
+    /// Looks the value up.
+    Get(K),
+    /// Inserts, or replaces the value.
+    Insert(K, V),
+    /// Inserts where the key is not there.
+    InsertNew(K, V),
+    /// Inserts, or merges the values.
+    Upsert(Merge, K, V),
+    /// Inserts where the key is not there, and looks the value up.
+    GetOrInsert(K, V),
+    /// Removes.
+    Remove(K),
+}
+
+impl<K: Key, V: Value> Op<K, V> {
+    /// The operation's code, its key, and its argument.
+    pub fn parts(self) -> (Coded, K, V) {
+        let none = V::from_u64(0);
+        match self {
+            Self::Get(key) => (Coded::GET, key, none),
+            Self::Insert(key, value) => (Coded::INSERT, key, value),
+            Self::InsertNew(key, value) => (Coded::INSERT_NEW, key, value),
+            Self::Upsert(merge, key, value) => (merge.operation(), key, value),
+            Self::GetOrInsert(key, value) => (Coded::GET_OR_INSERT, key, value),
+            Self::Remove(key) => (Coded::REMOVE, key, none),
+        }
+    }
+}
+
+/// What all maps can do. The batches on host slices block until the results are there; [`Map::on`] gives those that do not.
+///
+/// No key is reserved. A batch may name a key many times. The operations of one batch run in no order.
+///
+/// ```
+/// use phalanx::{HashMap, Map, Merge, Op, Outcome};
+///
+/// let map = HashMap::<u64, u64>::with_capacity(100)?;
+/// assert_eq!(map.insert(&[7, 8], &[70, 80])?, [Outcome::Inserted, Outcome::Inserted]);
+/// assert_eq!(map.upsert(Merge::Add, &[7, 7, 9], &[1, 1, 1])?[2], Outcome::Inserted);
+/// assert_eq!(map.get(&[7, 8, 10])?, [Some(72), Some(80), None]);
+/// assert_eq!(map.remove(&[8, 11])?, [true, false]);
+/// let results = map.execute(&[Op::Get(7), Op::GetOrInsert(12, 5)])?;
+/// assert_eq!(results, [(Outcome::Found, 72), (Outcome::Inserted, 5)]);
+/// assert_eq!(map.len()?, 3);
+/// # Ok::<(), phalanx::Error>(())
+/// ```
+///
+/// # Concurrency
+///
+/// Every operation that takes `&self` may run beside every other: from several threads by blocking calls, and in several streams by
+/// [`Map::on`]. Each operation on a key is linearizable: it takes effect at one compare-and-swap or one read. What
+/// changes the structure as a whole takes `&mut self`, or waits by itself until no launch runs (growth, and reading all pairs).
+pub trait Map: Structure {
+    /// Inserts pairs, replacing the values of keys that are there. Of several pairs with one key in the batch, any one stays.
+    ///
+    /// Says of each pair [`Outcome::Inserted`], [`Outcome::Replaced`] or, where there is no room and the map does not grow,
+    /// [`Outcome::Refused`].
+    ///
+    /// # Errors
+    /// [`Error::Length`] when the slices differ in length; the device's.
+    fn insert(&self, keys: &[Self::Key], values: &[Self::Value]) -> Result<Vec<Outcome>> {
+        run::pairs(self, Ask::Insert, keys, values).map(|results| results.outcomes)
+    }
+
+    /// Inserts the pairs whose keys are not there. Says [`Outcome::Inserted`], [`Outcome::Found`] or [`Outcome::Refused`].
+    ///
+    /// # Errors
+    /// As [`Self::insert`].
+    #[doc(alias = "insert_if_absent")]
+    fn insert_new(&self, keys: &[Self::Key], values: &[Self::Value]) -> Result<Vec<Outcome>> {
+        run::pairs(self, Ask::InsertNew, keys, values).map(|results| results.outcomes)
+    }
+
+    /// Inserts pairs, merging with the values of keys that are there. Every pair of a key that comes several times counts.
+    ///
+    /// # Errors
+    /// As [`Self::insert`].
+    #[doc(alias = "insert_or_apply")]
+    fn upsert(&self, merge: Merge, keys: &[Self::Key], values: &[Self::Value]) -> Result<Vec<Outcome>> {
+        run::pairs(self, Ask::Apply(merge.operation()), keys, values).map(|results| results.outcomes)
+    }
+
+    /// The values of the keys, which are inserted with the given values where they are not there. `None` where there was no room.
+    ///
+    /// # Errors
+    /// As [`Self::insert`].
+    #[doc(alias = "insert_and_find")]
+    fn get_or_insert(&self, keys: &[Self::Key], values: &[Self::Value]) -> Result<Vec<Option<Self::Value>>> {
+        let results = run::pairs(self, Ask::Apply(Coded::GET_OR_INSERT), keys, values)?;
+        Ok(results.values_where(|outcome| outcome != Outcome::Refused))
+    }
+
+    /// The values of the keys, or nothing where a key is not there.
+    ///
+    /// # Errors
+    /// The device's.
+    #[doc(alias = "find")]
+    fn get(&self, keys: &[Self::Key]) -> Result<Vec<Option<Self::Value>>> {
+        Ok(run::keys(self, Ask::Get, keys, true)?.values_where(|outcome| outcome == Outcome::Found))
+    }
+
+    /// Whether the keys are there.
+    ///
+    /// # Errors
+    /// The device's.
+    #[doc(alias = "contains")]
+    fn contains_key(&self, keys: &[Self::Key]) -> Result<Vec<bool>> {
+        let results = run::keys(self, Ask::ContainsKey, keys, false)?;
+        Ok(results.outcomes.into_iter().map(|outcome| outcome == Outcome::Found).collect())
+    }
+
+    /// Removes keys. Says of each whether it was there; of several that are equal, one.
+    ///
+    /// # Errors
+    /// The device's.
+    #[doc(alias = "erase")]
+    fn remove(&self, keys: &[Self::Key]) -> Result<Vec<bool>> {
+        let results = run::keys(self, Ask::Remove, keys, false)?;
+        self.make_room(0)?;
+        Ok(results.outcomes.into_iter().map(|outcome| outcome == Outcome::Removed).collect())
+    }
+
+    /// A mixed batch: every element an operation of its own, all in one launch, in no order. Gives for each what became of it and a
+    /// value: the one that was there, or the argument where the key was not. A removal does not tell
+    /// what it took away: its argument comes back.
+    ///
+    /// # Errors
+    /// The device's.
+    fn execute(&self, operations: &[Op<Self::Key, Self::Value>]) -> Result<Vec<(Outcome, Self::Value)>> {
+        let Results { outcomes, values } = run::mixed(self, operations)?;
+        Ok(outcomes.into_iter().zip(values).collect())
+    }
+
+    /// Batches on device buffers, asked of a stream.
+    fn on<'a>(&'a self, stream: &'a Stream) -> Batches<'a, Self> {
+        Batches::new(self, stream)
+    }
+
+    /// The device that holds the map.
+    fn device(&self) -> &Device {
+        self.home()
+    }
+
+    /// Pairs in the map: exact, once the launches that were asked for before have ended; this waits for them. Reads 8 KiB.
+    ///
+    /// # Errors
+    /// The device's.
+    fn len(&self) -> Result<usize> {
+        self.pairs()
+    }
+
+    /// Whether there are no pairs. As [`Self::len`].
+    ///
+    /// # Errors
+    /// The device's.
+    fn is_empty(&self) -> Result<bool> {
+        Ok(self.len()? == 0)
+    }
+
+    /// Bytes of device memory that the map holds between calls.
+    fn memory_usage(&self) -> usize {
+        self.bytes()
+    }
+
+    /// Removes all pairs. The map keeps its size.
+    ///
+    /// # Errors
+    /// The device's.
+    fn clear(&mut self) -> Result<()> {
+        self.home().synchronize()?;
+        self.empty()
+    }
+
+    /// Keeps the pairs of which `keep` is true. The pairs travel to the host and the rejected keys back; for a range of keys or
+    /// values use [`Self::retain_keys`] or [`Self::retain_values`], which stay on the device.
+    ///
+    /// # Errors
+    /// The device's.
+    fn retain(&mut self, mut keep: impl FnMut(Self::Key, Self::Value) -> bool) -> Result<()>
+    where
+        Self: Sized,
+    {
+        let rejected: Vec<_> =
+            self.iter()?.filter(|&(key, value)| !keep(key, value)).map(|(key, _)| key).collect();
+        self.remove(&rejected).map(drop)
+    }
+
+    /// Keeps the pairs whose keys lie in the range.
+    ///
+    /// # Errors
+    /// [`Error::Range`] when the ends are swapped; the device's.
+    fn retain_keys(&mut self, range: RangeInclusive<Self::Key>) -> Result<()> {
+        run::retain_between(self, false, range.start().to_u64(), range.end().to_u64())
+    }
+
+    /// Keeps the pairs whose values lie in the range.
+    ///
+    /// # Errors
+    /// [`Error::Range`] when the ends are swapped; the device's.
+    fn retain_values(&mut self, range: RangeInclusive<Self::Value>) -> Result<()> {
+        run::retain_between(self, true, range.start().to_u64(), range.end().to_u64())
+    }
+
+    /// All pairs, copied to the host at once, in no order.
+    ///
+    /// # Errors
+    /// The device's.
+    fn iter(&self) -> Result<std::iter::Zip<std::vec::IntoIter<Self::Key>, std::vec::IntoIter<Self::Value>>> {
+        let (keys, values) = self.export()?;
+        Ok(keys.into_iter().zip(values))
+    }
+
+    /// All keys and, at the same places, their values, in no order.
+    ///
+    /// # Errors
+    /// The device's.
+    #[doc(alias = "retrieve_all")]
+    fn export(&self) -> Result<(Vec<Self::Key>, Vec<Self::Value>)> {
+        loop {
+            let len = self.len()?;
+            let (keys, values) = (self.home().buffer(len)?, self.home().buffer(len)?);
+            let count = self.home().zeroed::<u64>(1)?;
+            self.scan(Scan::Export { keys: keys.slice(), values: values.slice(), count: count.slice() })?;
+            let found = count.read()?[0] as usize;
+            // More than there were: another thread inserted between the two. Take all that there is now.
+            if found <= len {
+                let (mut keys, mut values) = (keys.read()?, values.read()?);
+                keys.truncate(found);
+                values.truncate(found);
+                return Ok((keys, values));
+            }
+        }
+    }
+
+    /// Writes the map: version, checksum and all pairs.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when the writer fails; the device's.
+    fn save(&self, writer: impl Write) -> Result<()>
+    where
+        Self: Sized,
+    {
+        let (keys, values) = self.export()?;
+        file::save(&keys, &values, writer)
+    }
+}
+
+pub(crate) fn check(what: &'static str, expected: usize, found: usize) -> Result<()> {
+    if expected == found { Ok(()) } else { Err(Error::Length { what, expected, found }) }
+}

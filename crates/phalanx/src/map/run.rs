@@ -1,0 +1,143 @@
+//! Batches on host slices: to the device, run, back; and again what was refused, as long as the map makes room.
+use super::check;
+use super::launch::{Ask, Batch, Scan, nothing};
+use super::structure::Structure;
+use super::{Map, Op};
+use crate::{Error, Result};
+use gpu::Buffer;
+use phalanx_kernels::keyed::Outcome;
+use std::borrow::Cow;
+
+/// What became of the elements of a batch.
+pub struct Results<V> {
+    pub outcomes: Vec<Outcome>,
+    pub values: Vec<V>,
+}
+
+impl<V> Results<V> {
+    /// The values whose outcomes are right.
+    pub fn values_where(self, is: impl Fn(Outcome) -> bool) -> Vec<Option<V>> {
+        self.outcomes
+            .into_iter()
+            .zip(self.values)
+            .map(|(outcome, value)| is(outcome).then_some(value))
+            .collect()
+    }
+}
+
+/// The elements of a batch on the host.
+struct Elements<'a, K: Copy, V: Copy> {
+    codes: Cow<'a, [u8]>,
+    keys: Cow<'a, [K]>,
+    arguments: Cow<'a, [V]>,
+}
+
+impl<K: Copy, V: Copy> Elements<'_, K, V> {
+    fn pick(&self, indices: &[usize]) -> Self {
+        Self {
+            codes: pick(&self.codes, indices).into(),
+            keys: pick(&self.keys, indices).into(),
+            arguments: pick(&self.arguments, indices).into(),
+        }
+    }
+}
+
+/// The elements at `indices`, or nothing of a slice that has nothing.
+fn pick<T: Copy>(slice: &[T], indices: &[usize]) -> Vec<T> {
+    if slice.is_empty() { Vec::new() } else { indices.iter().map(|&index| slice[index]).collect() }
+}
+
+/// One operation for each key.
+pub fn keys<M: Structure + ?Sized>(
+    map: &M,
+    ask: Ask,
+    keys: &[M::Key],
+    wants_values: bool,
+) -> Result<Results<M::Value>> {
+    let elements = Elements { codes: (&[]).into(), keys: keys.into(), arguments: (&[]).into() };
+    once(map, ask, &elements, wants_values)
+}
+
+/// One operation for each pair.
+pub fn pairs<M: Structure + ?Sized>(
+    map: &M,
+    ask: Ask,
+    keys: &[M::Key],
+    values: &[M::Value],
+) -> Result<Results<M::Value>> {
+    check("values", keys.len(), values.len())?;
+    let wants_values = matches!(ask, Ask::Apply(_));
+    let elements = Elements { codes: (&[]).into(), keys: keys.into(), arguments: values.into() };
+    until_room(map, ask, &elements, wants_values)
+}
+
+/// An operation of its own for each element.
+pub fn mixed<M: Structure + ?Sized>(
+    map: &M,
+    operations: &[Op<M::Key, M::Value>],
+) -> Result<Results<M::Value>> {
+    let parts = || operations.iter().map(|operation| operation.parts());
+    let elements = Elements {
+        codes: parts().map(|(code, ..)| code.code() as u8).collect(),
+        keys: parts().map(|(_, key, _)| key).collect(),
+        arguments: parts().map(|(.., argument)| argument).collect(),
+    };
+    until_room(map, Ask::Mixed, &elements, true)
+}
+
+/// Runs a batch, and again what was refused as long as the map makes room.
+fn until_room<M: Structure + ?Sized>(
+    map: &M,
+    ask: Ask,
+    elements: &Elements<'_, M::Key, M::Value>,
+    wants_values: bool,
+) -> Result<Results<M::Value>> {
+    let mut results = once(map, ask, elements, wants_values)?;
+    loop {
+        let refused: Vec<usize> =
+            (0..elements.keys.len()).filter(|&index| results.outcomes[index] == Outcome::Refused).collect();
+        if !map.make_room(refused.len())? || refused.is_empty() {
+            return Ok(results);
+        }
+        let again = once(map, ask, &elements.pick(&refused), wants_values)?;
+        for (from, &to) in refused.iter().enumerate() {
+            results.outcomes[to] = again.outcomes[from];
+            if wants_values {
+                results.values[to] = again.values[from];
+            }
+        }
+    }
+}
+
+fn once<M: Structure + ?Sized>(
+    map: &M,
+    ask: Ask,
+    elements: &Elements<'_, M::Key, M::Value>,
+    wants_values: bool,
+) -> Result<Results<M::Value>> {
+    let (device, len) = (map.home(), elements.keys.len());
+    let (codes, keys) = (device.from_slice(&elements.codes)?, device.from_slice(&elements.keys)?);
+    let arguments = device.from_slice(&elements.arguments)?;
+    let values = if wants_values { Some(device.buffer::<M::Value>(len)?) } else { None };
+    let outcomes = device.buffer::<u8>(len)?;
+    let batch = Batch {
+        codes: codes.slice(),
+        arguments: arguments.slice(),
+        results: values.as_ref().map_or_else(nothing, Buffer::slice),
+        outcomes: outcomes.slice(),
+        ..Batch::new(ask, keys.slice())
+    };
+    map.launch(&device.default_stream(), batch)?;
+    let known = |code| Outcome::from_code(code).unwrap_or(Outcome::Refused);
+    let outcomes = outcomes.read()?.into_iter().map(known).collect();
+    Ok(Results { outcomes, values: values.map_or(Ok(Vec::new()), |values| values.read())? })
+}
+
+/// Removes what lies outside a range.
+pub fn retain_between<M: Map + ?Sized>(map: &mut M, by_value: bool, low: u64, high: u64) -> Result<()> {
+    if low > high {
+        return Err(Error::Range { low, high });
+    }
+    map.scan(Scan::RetainBetween { by_value, low, high })?;
+    map.make_room(0).map(drop)
+}

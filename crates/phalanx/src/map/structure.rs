@@ -1,0 +1,35 @@
+//! What a map of this crate gives to the methods that all of them have.
+use super::launch::{Batch, Scan};
+use super::{Key, Value};
+use crate::Result;
+use gpu::{Device, Stream};
+
+/// The parts of a map that differ. Not to be implemented outside this crate.
+pub trait Structure {
+    /// Keys.
+    type Key: Key;
+    /// Values.
+    type Value: Value;
+
+    /// The device that holds it.
+    fn home(&self) -> &Device;
+
+    /// Asks the stream for a batch. Batches may run side by side.
+    fn launch(&self, stream: &Stream, batch: Batch<Self::Key, Self::Value>) -> Result<()>;
+
+    /// Runs a scan with nothing beside it, to its end.
+    fn scan(&self, scan: Scan<Self::Key, Self::Value>) -> Result<()>;
+
+    /// After a blocking call that was refused room for `refused` elements: makes room, if that is the policy and there is need. Gives
+    /// whether there is more room than before.
+    fn make_room(&self, refused: usize) -> Result<bool>;
+
+    /// Pairs, once all launches that were asked for have ended.
+    fn pairs(&self) -> Result<usize>;
+
+    /// Removes all pairs, with nothing running beside it.
+    fn empty(&mut self) -> Result<()>;
+
+    /// Bytes of device memory.
+    fn bytes(&self) -> usize;
+}

@@ -1,0 +1,82 @@
+//! What entry points, sessions and hosts know of a kind of structure.
+use super::operation::{Operation, Outcome};
+use super::slot::{Scalar, Slot};
+use super::tallies::Tallies;
+use simt::{Global, Order, Scope};
+
+/// A kind of structure: the types it stores, its view, and its operations.
+///
+/// The kinds that the kernels of this package are compiled for have a name besides ([`simt::Instance`]).
+pub trait Kind: Copy + Send + Sync + 'static {
+    /// Keys.
+    type Key: Scalar;
+    /// Values. Structures of keys alone have some and ignore them.
+    type Value: Scalar;
+    /// Slots.
+    type Slot: Slot<Key = Self::Key, Value = Self::Value>;
+    /// The structure as a kernel sees it.
+    type View: View<Kind = Self>;
+
+    /// Whether it needs a compare-and-swap of 16 bytes: sm_90.
+    const NEEDS_WIDE_SWAP: bool = size_of::<<Self::Slot as Slot>::Word>() == 16 && !Self::Slot::PUBLISHES;
+    /// Lanes in the tile that executes an operation.
+    const TILE: u32;
+    /// Registers a thread of a writing kernel may have.
+    const REGISTERS: u32;
+
+    /// Executes the operation of every lane of the warp that says `pending`. All lanes call it together.
+    fn execute<O: Operation>(
+        view: Self::View,
+        pending: bool,
+        operation: O,
+        key: Self::Key,
+        argument: Self::Value,
+    ) -> (Outcome, Self::Value);
+
+    /// The structure's counters.
+    fn tallies(view: Self::View) -> Tallies;
+
+    /// Threads that a scan of the whole structure takes.
+    fn scan_threads(view: Self::View) -> usize;
+
+    /// Shows the calling thread its share of all places. Runs alone. The lanes of a warp call it together, and `see` is called by
+    /// them together, with nothing where a lane has no place to see.
+    fn scan(view: Self::View, see: impl FnMut(Option<Place<Self>>));
+}
+
+/// The view of a structure: what kernels take by value.
+pub trait View: Copy + core::fmt::Debug + Send + Sync {
+    /// The structure's kind.
+    type Kind: Kind<View = Self>;
+}
+
+/// A pair and where it lies, as a scan shows it.
+#[derive(Clone, Copy, Debug)]
+pub struct Place<M: Kind> {
+    /// The key.
+    pub key: M::Key,
+    /// The value.
+    pub value: M::Value,
+    slot: Global<<M::Slot as Slot>::Word>,
+}
+
+impl<M: Kind> Place<M> {
+    /// The pair in `slot`, if there is one. Where keys are stored `aliased`, see [`Slot::RESERVED`].
+    #[inline(always)]
+    #[track_caller]
+    pub fn read(slot: Global<<M::Slot as Slot>::Word>, aliased: bool) -> Option<Self> {
+        let word = slot.load(Order::Relaxed, Scope::Device);
+        if !M::Slot::is_live(word) {
+            return None;
+        }
+        let key = M::Slot::unalias(M::Slot::key(word), aliased);
+        Some(Self { key, value: M::Slot::value(word), slot })
+    }
+
+    /// Removes the pair. Only where no other operation runs. Gives whether it was still there.
+    #[inline(always)]
+    #[track_caller]
+    pub fn erase(self) -> bool {
+        M::Slot::erase(self.slot, M::Slot::key(self.slot.load(Order::Relaxed, Scope::Device)))
+    }
+}

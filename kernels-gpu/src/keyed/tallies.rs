@@ -1,0 +1,84 @@
+//! How many keys a structure holds: counted where warps finish, in stripes, so that they do not queue.
+use super::operation::Outcome;
+use simt::{Global, Order, Scope, Thread, Tile};
+
+/// Words between two stripes of the tallies: a sector of 32 bytes each, so that warps that finish together do not queue.
+pub const STRIPE_WORDS: usize = 4;
+/// Stripes of the tallies.
+pub const STRIPES: usize = 256;
+
+/// How many keys a launch has added and slots it has taken, one lane's share.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tally {
+    live: u32,
+    taken: u32,
+}
+
+impl Tally {
+    /// Counts an outcome.
+    #[inline(always)]
+    pub fn count(&mut self, outcome: Outcome) {
+        self.taken += (outcome == Outcome::Inserted) as u32;
+        self.live = self
+            .live
+            .wrapping_add((outcome == Outcome::Inserted) as u32)
+            .wrapping_sub((outcome == Outcome::Removed) as u32);
+    }
+
+    /// Counts `many` keys that went.
+    #[inline(always)]
+    pub fn remove(&mut self, many: u32) {
+        self.live = self.live.wrapping_sub(many);
+    }
+}
+
+/// A structure's counters: [`STRIPES`] pairs of { live, taken }.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug)]
+pub struct Tallies(Global<u64>);
+
+impl Tallies {
+    /// The counters at `words`.
+    ///
+    /// # Safety
+    /// - `words` are `STRIPES * STRIPE_WORDS` words of device memory that live as long as these are used, and that only relaxed
+    ///   accesses touch meanwhile.
+    #[inline(always)]
+    pub unsafe fn new(words: Global<u64>) -> Self {
+        Self(words)
+    }
+
+    /// Adds what the lanes of the warp have counted. All lanes call it together, once a launch.
+    #[inline(always)]
+    #[track_caller]
+    pub fn record(self, tally: Tally) {
+        let warp = Tile::<32>::lockstep();
+        let (live, taken) = (warp.reduce_add(tally.live), warp.reduce_add(tally.taken));
+        if warp.rank() == 0 && (live | taken) != 0 {
+            self.add(live as i32 as i64 as u64, taken as u64);
+        }
+    }
+
+    /// As [`Self::record`] for the calling lane alone, wherever the others are. Costs two additions in memory a lane.
+    #[inline(always)]
+    #[track_caller]
+    pub fn record_alone(self, tally: Tally) {
+        if (tally.live | tally.taken) != 0 {
+            self.add(tally.live as i32 as i64 as u64, tally.taken as u64);
+        }
+    }
+
+    /// Adds to a stripe.
+    #[inline(always)]
+    #[track_caller]
+    fn add(self, live: u64, taken: u64) {
+        let stripe = Thread::index() / 32 % STRIPES;
+        // SAFETY: the stripe is one of the tallies'.
+        let (lives, takens) = unsafe {
+            let stripe = self.0.offset(stripe * STRIPE_WORDS);
+            (stripe, stripe.offset(1))
+        };
+        lives.fetch_add(live, Order::Relaxed, Scope::Device);
+        takens.fetch_add(taken, Order::Relaxed, Scope::Device);
+    }
+}
