@@ -7,3 +7,4 @@
 
 pub mod limits;
 pub mod probing;
+pub mod slab;

@@ -1,0 +1,175 @@
+//! The bitmaps of a pool: which slabs are live, which are retired, and how many faults there were.
+//!
+//! Slabs are numbers here; what a number's [`Handle`](super::Handle) is, and where the slab lies, the [`Pool`](super::Pool) says.
+use super::bits::first_from;
+use simt::hash::{mix32, reduce};
+use simt::{Global, Order, Scope, fault};
+
+/// Words of a block's bitmap.
+pub const BLOCK_WORDS: u32 = 32;
+
+/// At how many bitmap words (or again at one, where another lane was faster) a lane looks that allocates alone.
+///
+/// The bitmap is cut into 256 strata of equal size, and every look is at a random word of the next stratum. While one word in `k` has a
+/// free bit, wherever those words lie, all looks fail with a probability of at most (1 - 1/k)^256: 1.4e-15 for one in eight. A pool of up to
+/// 2048 slabs is searched completely: four strata a word, so that one look at least at each is certain. The looks beyond 256 are for
+/// those that another lane spoils.
+pub const LOOKS: u32 = 256 + 32;
+
+/// Consecutive multiples of it are spread evenly over the words.
+pub(super) const GOLDEN: u32 = 0x9e37_79b9;
+
+/// The bitmaps as kernels see them: one bit a slab, 32 words a block.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Bitmaps {
+    live: Global<u32>,
+    retired: Global<u32>,
+    faults: Global<u64>,
+    units: u32,
+}
+
+impl Bitmaps {
+    /// Bitmaps of `units` slabs.
+    ///
+    /// # Safety
+    /// - `live` and `retired` point to [`Self::words_for`]`(units)` words, aligned to 128 bytes, and `faults` to one word, of device
+    ///   memory that lives as long as the view is used.
+    /// - The bits of `live` beyond `units` are set, those of `retired` are not, and nothing but kernels of this family writes any.
+    pub unsafe fn new(live: *mut u32, retired: *mut u32, faults: *mut u64, units: u32) -> Self {
+        // SAFETY: the caller's promise; all accesses of kernels that run side by side are relaxed.
+        let (live, retired, faults) =
+            unsafe { (Global::new(live), Global::new(retired), Global::new(faults)) };
+        Self { live, retired, faults, units }
+    }
+
+    /// Words of a bitmap of `units` slabs: whole blocks, at least one.
+    pub const fn words_for(units: usize) -> usize {
+        let blocks = units.div_ceil(32 * BLOCK_WORDS as usize);
+        (if blocks == 0 { 1 } else { blocks }) * BLOCK_WORDS as usize
+    }
+
+    /// Slabs.
+    #[inline(always)]
+    pub fn units(self) -> u32 {
+        self.units
+    }
+
+    /// Words that have bits of slabs; those up to the end of the last block have none.
+    #[inline(always)]
+    pub fn words(self) -> u32 {
+        self.units.div_ceil(32)
+    }
+
+    /// Blocks, the last of which may lack some slabs.
+    #[inline(always)]
+    pub fn blocks(self) -> u32 {
+        self.units.div_ceil(32 * BLOCK_WORDS)
+    }
+
+    /// The bits of word `index` that are slabs.
+    #[inline(always)]
+    pub(super) fn mask(self, index: u32) -> u32 {
+        let slabs = self.units - index * 32;
+        if slabs >= 32 { u32::MAX } else { (1 << slabs) - 1 }
+    }
+
+    /// The word `index` of the live slabs.
+    #[inline(always)]
+    pub(super) fn live(self, index: u32) -> Global<u32> {
+        // SAFETY: callers name a word of a block, and there is always one.
+        unsafe { self.live.offset(index as usize) }
+    }
+
+    /// The word `index` of the retired slabs.
+    #[inline(always)]
+    pub(super) fn retired(self, index: u32) -> Global<u32> {
+        // SAFETY: as in `live`.
+        unsafe { self.retired.offset(index as usize) }
+    }
+
+    /// Counts misuses, and tells of them where somebody listens.
+    #[inline(always)]
+    #[track_caller]
+    pub(super) fn fault(self, many: u32, message: &'static str) {
+        self.faults.fetch_add(many as u64, Order::Relaxed, Scope::Device);
+        fault(message);
+    }
+
+    /// Takes a free slab, by the calling lane alone, wherever other lanes are. Bounded: see [`LOOKS`]. Gives the slab's number.
+    ///
+    /// The first look is a blind one: it sets a bit and learns from what stood there what a load would have told. In a pool that is not
+    /// nearly full an allocation so costs one access.
+    #[inline(always)]
+    #[track_caller]
+    pub fn allocate(self, seed: u32) -> Option<u32> {
+        let mut mixed = mix32(seed);
+        let mut stratum = mixed >> 24;
+        let mut index = reduce(mixed, self.words());
+        let mut free = u32::MAX;
+        for _ in 0..LOOKS {
+            if free == 0 {
+                mixed = mix32(mixed.wrapping_add(GOLDEN));
+                stratum = stratum.wrapping_add(1);
+                index = reduce(stratum << 24 | mixed >> 8, self.words());
+                free = !self.live(index).load_hot(Order::Relaxed, Scope::Device);
+            }
+            if free != 0 {
+                let bit = first_from(free, mixed);
+                let old = self.take(index, 1 << bit);
+                if old >> bit & 1 == 0 {
+                    return Some(index * 32 + bit);
+                }
+                free = !old;
+            }
+        }
+        None
+    }
+
+    /// Sets bits of a word of live slabs and gives what stood there: those that were not set are the caller's.
+    #[inline(always)]
+    #[track_caller]
+    pub(super) fn take(self, index: u32, bits: u32) -> u32 {
+        self.live(index).fetch_or_hot(bits, Order::Relaxed, Scope::Device)
+    }
+
+    /// Frees slabs of a word, of which `many` were asked: fewer bits than that are slabs named twice.
+    #[inline(always)]
+    #[track_caller]
+    pub(super) fn give(self, index: u32, bits: u32, many: u32) {
+        let old = self.live(index).fetch_and_hot(!bits, Order::Relaxed, Scope::Device);
+        let freed = (old & bits).count_ones();
+        if freed != many {
+            self.fault(many - freed, "a slab was freed that is not live: freed twice, or never allocated");
+        }
+    }
+
+    /// Frees a slab.
+    #[inline(always)]
+    #[track_caller]
+    pub fn free(self, number: u32) {
+        self.give(number / 32, 1 << (number % 32), 1);
+    }
+
+    /// Marks a live slab for [`slab_reclaim`](super::kernels::slab_reclaim).
+    #[inline(always)]
+    #[track_caller]
+    pub fn retire(self, number: u32) {
+        if !self.is_live(number) {
+            return self.fault(1, "a slab was retired that is not live");
+        }
+        let bit = 1 << (number % 32);
+        let old = self.retired(number / 32).fetch_or_hot(bit, Order::Relaxed, Scope::Device);
+        if old & bit != 0 {
+            self.fault(1, "a slab was retired twice");
+        }
+    }
+
+    /// Whether a slab is allocated (retired ones are, until they are reclaimed).
+    #[inline(always)]
+    #[track_caller]
+    pub fn is_live(self, number: u32) -> bool {
+        let word = self.live(number / 32).load_hot(Order::Relaxed, Scope::Device);
+        word >> (number % 32) & 1 != 0
+    }
+}
