@@ -17,11 +17,13 @@
 mod error;
 pub mod hash_map;
 mod program;
+pub mod slab_alloc;
 
 pub use error::{Error, Result};
 pub use gpu::{self, Device};
 pub use hash_map::HashMap;
 pub use program::PROGRAM;
+pub use slab_alloc::SlabAlloc;
 
 // The examples of the README compile and run.
 #[cfg(doctest)]

@@ -1,23 +1,10 @@
 //! The bitmaps of a pool: which slabs are live, which are retired, and how many faults there were.
 //!
 //! Slabs are numbers here; what a number's [`Handle`](super::Handle) is, and where the slab lies, the [`Pool`](super::Pool) says.
-use super::bits::first_from;
-use simt::hash::{mix32, reduce};
 use simt::{Global, Order, Scope, fault};
 
 /// Words of a block's bitmap.
 pub const BLOCK_WORDS: u32 = 32;
-
-/// At how many bitmap words (or again at one, where another lane was faster) a lane looks that allocates alone.
-///
-/// The bitmap is cut into 256 strata of equal size, and every look is at a random word of the next stratum. While one word in `k` has a
-/// free bit, wherever those words lie, all looks fail with a probability of at most (1 - 1/k)^256: 1.4e-15 for one in eight. A pool of up to
-/// 2048 slabs is searched completely: four strata a word, so that one look at least at each is certain. The looks beyond 256 are for
-/// those that another lane spoils.
-pub const LOOKS: u32 = 256 + 32;
-
-/// Consecutive multiples of it are spread evenly over the words.
-pub(super) const GOLDEN: u32 = 0x9e37_79b9;
 
 /// The bitmaps as kernels see them: one bit a slab, 32 words a block.
 #[repr(C)]
@@ -96,59 +83,35 @@ impl Bitmaps {
         fault(message);
     }
 
-    /// Takes a free slab, by the calling lane alone, wherever other lanes are. Bounded: see [`LOOKS`]. Gives the slab's number.
-    ///
-    /// The first look is a blind one: it sets a bit and learns from what stood there what a load would have told. In a pool that is not
-    /// nearly full an allocation so costs one access.
+    /// What a word of the live slabs says.
     #[inline(always)]
     #[track_caller]
-    pub fn allocate(self, seed: u32) -> Option<u32> {
-        let mut mixed = mix32(seed);
-        let mut stratum = mixed >> 24;
-        let mut index = reduce(mixed, self.words());
-        let mut free = u32::MAX;
-        for _ in 0..LOOKS {
-            if free == 0 {
-                mixed = mix32(mixed.wrapping_add(GOLDEN));
-                stratum = stratum.wrapping_add(1);
-                index = reduce(stratum << 24 | mixed >> 8, self.words());
-                free = !self.live(index).load_hot(Order::Relaxed, Scope::Device);
-            }
-            if free != 0 {
-                let bit = first_from(free, mixed);
-                let old = self.take(index, 1 << bit);
-                if old >> bit & 1 == 0 {
-                    return Some(index * 32 + bit);
-                }
-                free = !old;
-            }
-        }
-        None
+    pub fn look(self, index: u32) -> u32 {
+        self.live(index).load_hot(Order::Relaxed, Scope::Device)
     }
 
-    /// Sets bits of a word of live slabs and gives what stood there: those that were not set are the caller's.
+    /// [`Pool::take`](super::Pool::take).
     #[inline(always)]
     #[track_caller]
-    pub(super) fn take(self, index: u32, bits: u32) -> u32 {
+    pub fn take(self, index: u32, bits: u32) -> u32 {
         self.live(index).fetch_or_hot(bits, Order::Relaxed, Scope::Device)
     }
 
-    /// Frees slabs of a word, of which `many` were asked: fewer bits than that are slabs named twice.
+    /// [`Pool::give`](super::Pool::give).
     #[inline(always)]
     #[track_caller]
-    pub(super) fn give(self, index: u32, bits: u32, many: u32) {
-        let old = self.live(index).fetch_and_hot(!bits, Order::Relaxed, Scope::Device);
+    pub fn give(self, index: u32, bits: u32) -> u32 {
+        self.live(index).fetch_and_hot(!bits, Order::Relaxed, Scope::Device)
+    }
+
+    /// Looks whether all of `many` slabs that were to be freed were live. Fewer `bits` than that are slabs named twice.
+    #[inline(always)]
+    #[track_caller]
+    pub(super) fn check_freed(self, old: u32, bits: u32, many: u32) {
         let freed = (old & bits).count_ones();
         if freed != many {
             self.fault(many - freed, "a slab was freed that is not live: freed twice, or never allocated");
         }
-    }
-
-    /// Frees a slab.
-    #[inline(always)]
-    #[track_caller]
-    pub fn free(self, number: u32) {
-        self.give(number / 32, 1 << (number % 32), 1);
     }
 
     /// Marks a live slab for [`slab_reclaim`](super::kernels::slab_reclaim).
@@ -169,7 +132,6 @@ impl Bitmaps {
     #[inline(always)]
     #[track_caller]
     pub fn is_live(self, number: u32) -> bool {
-        let word = self.live(number / 32).load_hot(Order::Relaxed, Scope::Device);
-        word >> (number % 32) & 1 != 0
+        self.look(number / 32) >> (number % 32) & 1 != 0
     }
 }

@@ -39,7 +39,7 @@ pub fn slab_free<P: Pool + Instance>(pool: P, handles: GlobalSlice<u32>) {
     if asked && number.is_none() {
         pool.bitmaps().fault(1, "a slab was freed that the pool does not have");
     }
-    free_together(pool.bitmaps(), Tile::<32>::lockstep(), number);
+    free_together(pool, Tile::<32>::lockstep(), number);
 }
 
 /// Frees the slabs, each by a thread alone.
@@ -56,7 +56,7 @@ pub fn slab_free_lone<P: Pool + Instance>(pool: P, handles: GlobalSlice<u32>) {
 /// Runs cost one shuffle and one ballot to see. In a batch of random handles they are all of length 1, and the rest is skipped.
 #[inline(always)]
 #[track_caller]
-fn free_together(bitmaps: Bitmaps, warp: Tile<32>, number: Option<u32>) {
+fn free_together<P: Pool>(pool: P, warp: Tile<32>, number: Option<u32>) {
     let word = number.map_or(u32::MAX, |number| number / 32);
     let mut bits = number.map_or(0, |number| 1 << (number % 32));
     let before = warp.shuffle_up(word, 1);
@@ -68,7 +68,8 @@ fn free_together(bitmaps: Bitmaps, warp: Tile<32>, number: Option<u32>) {
         bits = gather(warp, bits, length);
     }
     if is_first && bits != 0 {
-        bitmaps.give(word, bits, length);
+        let old = pool.give(word, bits);
+        pool.bitmaps().check_freed(old, bits, length);
     }
 }
 
@@ -104,20 +105,23 @@ pub fn slab_reclaim(bitmaps: Bitmaps, count: GlobalSlice<u64>) {
         reclaimed = bits.count_ones();
         if bits != 0 {
             bitmaps.retired(word).store(0, Order::Relaxed, Scope::Device);
-            bitmaps.give(word, bits, reclaimed);
+            let old = bitmaps.give(word, bits);
+            bitmaps.check_freed(old, bits, reclaimed);
         }
     }
     add(count.at(0), reclaimed);
 }
 
-/// Adds how many slabs are live to `counts[0]` and how many are retired to `counts[1]`. A thread a word. Exact when nothing else runs.
+/// Adds how many slabs are live and not retired to `counts[0]`, and how many are retired to `counts[1]`. A thread a word. Exact when
+/// nothing else runs.
 #[kernel]
 pub fn slab_count(bitmaps: Bitmaps, counts: GlobalSlice<u64>) {
     let word = Thread::index() as u32;
     let (mut live, mut retired) = (0, 0);
     if word < bitmaps.words() {
-        live = (bitmaps.live(word).load(Order::Relaxed, Scope::Device) & bitmaps.mask(word)).count_ones();
-        retired = bitmaps.retired(word).load(Order::Relaxed, Scope::Device).count_ones();
+        let taken = bitmaps.live(word).load(Order::Relaxed, Scope::Device) & bitmaps.mask(word);
+        let marked = bitmaps.retired(word).load(Order::Relaxed, Scope::Device);
+        (live, retired) = ((taken & !marked).count_ones(), (taken & marked).count_ones());
     }
     add(counts.at(0), live);
     add(counts.at(1), retired);

@@ -23,9 +23,11 @@ mod instances;
 pub mod kernels;
 mod pool;
 mod resident;
+mod search;
 
-pub use bitmaps::{BLOCK_WORDS, Bitmaps, LOOKS};
+pub use bitmaps::{BLOCK_WORDS, Bitmaps};
 pub use handle::Handle;
 pub use instances::*;
 pub use pool::{Light, MOST_SUPER_BLOCKS, Pool, Spread, Visitor};
 pub use resident::{CHANGES, Resident};
+pub use search::LOOKS;

@@ -1,6 +1,7 @@
 //! Pools as kernels see them: what every pool does, and the two ways from a handle to an address.
 use super::bitmaps::Bitmaps;
 use super::handle::Handle;
+use super::search::search;
 use simt::{Global, Instance, Order, Scope};
 
 /// Super blocks of a [`Spread`] pool at most.
@@ -35,6 +36,15 @@ pub trait Pool: Copy + Send + Sync + 'static {
     /// Bytes of a slab: 128 or 256.
     const BYTES: usize;
 
+    /// Whether all slabs lie in one piece. If so, [`Self::from_parts`] takes its address, else that of the table of super blocks.
+    const CONTIGUOUS: bool;
+
+    /// A pool in memory that its host has made. `shift` is the binary logarithm of a super block's slabs.
+    ///
+    /// # Safety
+    /// - As [`Light::new`] and [`Spread::new`].
+    unsafe fn from_parts(bitmaps: Bitmaps, place: *mut u64, shift: u32) -> Self;
+
     /// The bitmaps.
     fn bitmaps(self) -> Bitmaps;
 
@@ -47,13 +57,29 @@ pub trait Pool: Copy + Send + Sync + 'static {
     /// The handle of the slab `number`, which is below [`Self::units`].
     fn handle(self, number: u32) -> Handle;
 
+    /// Sets bits of a word of the live slabs and gives what stood there: those bits that were not set are slabs that the caller now has.
+    /// The one way to a slab, by which all allocations go. Relaxed.
+    #[inline(always)]
+    #[track_caller]
+    fn take(self, index: u32, bits: u32) -> u32 {
+        self.bitmaps().take(index, bits)
+    }
+
+    /// Clears bits of a word of the live slabs and gives what stood there: those bits that were not set were not live. The one way back.
+    /// Relaxed.
+    #[inline(always)]
+    #[track_caller]
+    fn give(self, index: u32, bits: u32) -> u32 {
+        self.bitmaps().give(index, bits)
+    }
+
     /// Allocates a slab, by the calling lane alone, wherever other lanes are. `None` where [`LOOKS`](super::LOOKS) looks found none free.
     ///
     /// Lanes that allocate at the same time should have different seeds: equal ones are correct, but meet at the same words.
     #[inline(always)]
     #[track_caller]
     fn allocate(self, seed: u32) -> Option<Handle> {
-        let number = self.bitmaps().allocate(seed)?;
+        let number = search(self, seed)?;
         Some(self.handle(number))
     }
 
@@ -63,7 +89,11 @@ pub trait Pool: Copy + Send + Sync + 'static {
     #[track_caller]
     fn free(self, handle: Handle) {
         match self.number(handle) {
-            Some(number) => self.bitmaps().free(number),
+            Some(number) => {
+                let bit = 1 << (number % 32);
+                let old = self.give(number / 32, bit);
+                self.bitmaps().check_freed(old, bit, 1);
+            }
             None => self.bitmaps().fault(1, "a slab was freed that the pool does not have"),
         }
     }
@@ -125,6 +155,12 @@ impl<const BYTES: usize> Spread<BYTES> {
 
 impl<const BYTES: usize> Pool for Spread<BYTES> {
     const BYTES: usize = BYTES;
+    const CONTIGUOUS: bool = false;
+
+    unsafe fn from_parts(bitmaps: Bitmaps, place: *mut u64, shift: u32) -> Self {
+        // SAFETY: passed on to the caller.
+        unsafe { Self::new(bitmaps, place, shift) }
+    }
 
     #[inline(always)]
     fn bitmaps(self) -> Bitmaps {
@@ -178,6 +214,12 @@ impl<const BYTES: usize> Light<BYTES> {
 
 impl<const BYTES: usize> Pool for Light<BYTES> {
     const BYTES: usize = BYTES;
+    const CONTIGUOUS: bool = true;
+
+    unsafe fn from_parts(bitmaps: Bitmaps, place: *mut u64, _shift: u32) -> Self {
+        // SAFETY: passed on to the caller.
+        unsafe { Self::new(bitmaps, place) }
+    }
 
     #[inline(always)]
     fn bitmaps(self) -> Bitmaps {

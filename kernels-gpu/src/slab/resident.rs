@@ -22,12 +22,13 @@
 //! free bits    lane 0: 3   lane 1: 0   lane 2: 7   ...      wants: 5
 //! dealt        lane 0: 3   lane 1: 0   lane 2: 2            two atomics; wants 0..3 are served by lane 0, 3..5 by lane 2
 //! ```
-use super::bitmaps::{BLOCK_WORDS, GOLDEN};
+use super::bitmaps::BLOCK_WORDS;
 use super::bits::{lower_ranks, lowest, place_of, sum_below};
 use super::handle::Handle;
 use super::pool::Pool;
+use super::search::{GOLDEN, search};
 use simt::hash::{mix32, reduce};
-use simt::{Convergence, Lockstep, Order, Scope, Thread, Tile};
+use simt::{Convergence, Lockstep, Thread, Tile};
 
 /// How often a call changes the resident block before the lanes that still want a slab look for themselves
 /// ([`LOOKS`](super::LOOKS) looks each).
@@ -108,7 +109,7 @@ impl<P: Pool, const W: u32, C: Convergence> Resident<P, W, C> {
             number = number.or(got);
         }
         if wants && number.is_none() {
-            number = self.pool.bitmaps().allocate(self.next.wrapping_add(self.tile.rank()));
+            number = search(self.pool, self.next.wrapping_add(self.tile.rank()));
         }
         number.map(|number| self.pool.handle(number))
     }
@@ -140,7 +141,7 @@ impl<P: Pool, const W: u32, C: Convergence> Resident<P, W, C> {
         let mut index = 0;
         while index < Self::WORDS {
             let word = self.word(self.tile.rank() * Self::WORDS as u32 + index as u32);
-            self.taken[index] = bitmaps.live(word).load_hot(Order::Relaxed, Scope::Device);
+            self.taken[index] = bitmaps.look(word);
             index += 1;
         }
     }
@@ -166,7 +167,7 @@ impl<P: Pool, const W: u32, C: Convergence> Resident<P, W, C> {
         let turn = (wanting & lower_ranks(tile)).count_ones();
         let server = self.server(below + count, turn);
         let deal = Deal {
-            word: tile.shuffle(mine.word, server),
+            word: if Self::WORDS == 1 { server } else { tile.shuffle(mine.word, server) },
             bits: tile.shuffle(mine.bits, server),
             below: tile.shuffle(mine.below, server),
         };
@@ -183,7 +184,7 @@ impl<P: Pool, const W: u32, C: Convergence> Resident<P, W, C> {
         if deal.bits == 0 {
             return 0;
         }
-        let old = self.pool.bitmaps().take(self.word(deal.word), deal.bits);
+        let old = self.pool.take(self.word(deal.word), deal.bits);
         let mut index = 0;
         while index < Self::WORDS {
             if index as u32 == offer.index {
