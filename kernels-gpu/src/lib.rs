@@ -8,3 +8,4 @@
 pub mod keyed;
 pub mod limits;
 pub mod probing;
+pub mod slab;

@@ -172,6 +172,19 @@ impl<T: Pod> Buffer<T> {
         unsafe { self.copy(to, other.memory.pointer(), other.len) }
     }
 
+    /// Copies all elements of `other` to this buffer's from `offset` on. (Another device's go through the host.)
+    ///
+    /// # Errors
+    /// [`Error::Length`] when they reach beyond the end; [`Error::DeviceLost`] when a kernel failed before.
+    pub fn copy_at(&mut self, offset: usize, other: &Buffer<T>) -> Result<()> {
+        let to = self.place("copy_at", offset, other.len)?;
+        if self.device() != other.device() {
+            return self.write_at(offset, &other.read()?);
+        }
+        // SAFETY: both places have as many elements; this one is borrowed mutably, so they are two.
+        unsafe { self.copy(to, other.memory.pointer(), other.len) }
+    }
+
     /// Asks `stream` to write `elements` from the element `offset` on.
     ///
     /// # Errors

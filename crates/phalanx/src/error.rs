@@ -71,6 +71,56 @@ pub enum Error {
         device: String,
     },
 
+    /// No pool has slabs of this size.
+    #[error("slabs of {0} bytes were asked for: there are slabs of 128 and of 256")]
+    SlabBytes(usize),
+
+    /// No pool has super blocks of this size.
+    #[error("super blocks of {0} slabs were asked for: give a power of two from 32 to 2^24")]
+    SuperBlock(usize),
+
+    /// A pool that would be larger than its owner allows.
+    #[error(
+        "{asked} bytes of slabs were asked for, which is more than the pool's budget of {budget}: raise the budget, or free          slabs first"
+    )]
+    Budget {
+        /// Bytes that the pool's slabs would have.
+        asked: usize,
+        /// Bytes it may have.
+        budget: usize,
+    },
+
+    /// More slabs than handles can name.
+    #[error(
+        "a pool of {asked} slabs was asked for, and one like this has at most {most}: take larger super blocks, or several pools"
+    )]
+    TooManySlabs {
+        /// Slabs it would have.
+        asked: usize,
+        /// The most there are.
+        most: usize,
+    },
+
+    /// A view of another kind of pool.
+    #[error("a view of a pool `{asked}` was asked for, and the pool is `{found}`")]
+    OtherPool {
+        /// The kind asked for.
+        asked: &'static str,
+        /// The pool's.
+        found: &'static str,
+    },
+
+    /// A pool was closed while slabs were allocated.
+    #[error(
+        "{live} slabs are live in the pool that was to be closed, the first of them {first}: free or retire them before"
+    )]
+    Leak {
+        /// How many.
+        live: usize,
+        /// Some of them.
+        first: String,
+    },
+
     /// A range whose ends are swapped.
     #[error("the range from {low} to {high} is empty: its ends are swapped")]
     Range {

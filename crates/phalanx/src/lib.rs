@@ -18,12 +18,14 @@ mod error;
 pub mod hash_map;
 pub mod map;
 mod program;
+pub mod slab_alloc;
 
 pub use error::{Error, Result};
 pub use gpu::{self, Device};
 pub use hash_map::HashMap;
 pub use map::{Key, Map, Merge, Op, Outcome, Value};
 pub use program::PROGRAM;
+pub use slab_alloc::SlabAlloc;
 
 // The examples of the README compile and run.
 #[cfg(doctest)]

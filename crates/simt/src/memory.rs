@@ -227,6 +227,14 @@ impl Global<u32> {
         // SAFETY: the pointer is valid for access by `Global::new`'s promise.
         unsafe { backend::fetch_and_hot(self.0, value, order, scope) }
     }
+
+    /// [`Self::fetch_or`] on such a word. PTX: `atom...or.L2::cache_hint` with the same policy.
+    #[inline(always)]
+    #[track_caller]
+    pub fn fetch_or_hot(self, value: u32, order: Order, scope: Scope) -> u32 {
+        // SAFETY: the pointer is valid for access by `Global::new`'s promise.
+        unsafe { backend::fetch_or_hot(self.0, value, order, scope) }
+    }
 }
 
 /// A slice of global memory, as kernels take it: a pointer and a length, checked at every index.

@@ -75,6 +75,15 @@ pub fn trap() -> ! {
     backend::trap()
 }
 
+/// Tells of a misuse that the caller survives: it goes on as if nothing had been asked, and counts the misuse where its host looks.
+///
+/// PTX: nothing. Emulator: ends the launch with a failure of the caller's source line.
+#[inline(always)]
+#[track_caller]
+pub fn fault(message: &'static str) {
+    backend::fault(message);
+}
+
 /// The same value, which the compiler knows nothing about: what is made of it is computed where it is used, not ahead of it.
 ///
 /// PTX: a `mov` that the assembler removes. Emulator: nothing.

@@ -399,6 +399,7 @@ fn stop(how: u32) {
     match how {
         0 => simt::trap(),                                        // @trap
         1 => panic!("on purpose: {how}"),                         // @panic
+        3 => simt::fault("told"),                                 // @fault
         _ => assert!(GlobalSlice::<u32>::len(empty_slice()) > 9), // @failed assertion
     }
 }
@@ -409,7 +410,7 @@ fn empty_slice() -> GlobalSlice<u32> {
 }
 
 #[test]
-fn traps_and_panics_are_failures() {
+fn traps_faults_and_panics_are_failures() {
     for device in [fast(), random(1)] {
         let trap = device.launch(WARP, Stop { how: 0 }).unwrap_err();
         assert_eq!((&trap.kind, line(&trap)), (&FailureKind::Trap, marked("trap")));
@@ -418,6 +419,8 @@ fn traps_and_panics_are_failures() {
             (&panic.kind, line(&panic)),
             (&FailureKind::Panic("on purpose: 1".into()), marked("panic"))
         );
+        let fault = device.launch(WARP, Stop { how: 3 }).unwrap_err();
+        assert_eq!((&fault.kind, line(&fault)), (&FailureKind::Fault("told"), marked("fault")));
         let panic = device.launch(WARP, Stop { how: 2 }).unwrap_err();
         assert!(
             matches!(panic.kind, FailureKind::Panic(_)) && line(&panic) == marked("failed assertion"),

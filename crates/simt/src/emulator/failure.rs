@@ -163,6 +163,9 @@ pub enum FailureKind {
     /// The kernel called [`trap`](crate::trap), or did what traps.
     #[error("trap")]
     Trap,
+    /// The kernel told of a misuse by [`fault`](crate::fault).
+    #[error("{0}")]
+    Fault(&'static str),
     /// The kernel panicked.
     #[error("panic: {0}")]
     Panic(String),

@@ -94,6 +94,11 @@ pub fn trap() -> ! {
     Lane::current().fail(FailureKind::Trap, site(), None)
 }
 
+#[track_caller]
+pub fn fault(message: &'static str) {
+    Lane::current().fail(FailureKind::Fault(message), site(), None)
+}
+
 macro_rules! collectives {
     ($($name:ident($value:ident: $type:ty) -> $result:ty = $kind:ident;)*) => {$(
         #[inline(always)]
@@ -204,15 +209,24 @@ pub unsafe fn load_hot(pointer: *const u32, order: Order, scope: Scope) -> u32 {
     unsafe { load(pointer, order, scope) }
 }
 
-/// Keeps the bits of `value` in a word that a cache should keep: there is none.
-///
-/// # Safety
-/// - As for `fetch_and`.
-#[inline(always)]
-#[track_caller]
-pub unsafe fn fetch_and_hot(pointer: *mut u32, value: u32, order: Order, scope: Scope) -> u32 {
-    // SAFETY: the caller's.
-    unsafe { fetch_and(pointer, value, order, scope) }
+macro_rules! hot {
+    ($($name:ident = $same:ident;)*) => {$(
+        /// One read-modify-write of a word that a cache should keep: there is none.
+        ///
+        /// # Safety
+        /// - `pointer` is valid for reads and writes.
+        #[inline(always)]
+        #[track_caller]
+        pub unsafe fn $name(pointer: *mut u32, value: u32, order: Order, scope: Scope) -> u32 {
+            // SAFETY: the caller's.
+            unsafe { $same(pointer, value, order, scope) }
+        }
+    )*};
+}
+
+hot! {
+    fetch_and_hot = fetch_and;
+    fetch_or_hot = fetch_or;
 }
 
 /// Reads `N` neighbouring words where `wanted`; else gives zeros.

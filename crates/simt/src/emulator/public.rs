@@ -64,7 +64,7 @@
 //! | [`UseAfterFree`](FailureKind::UseAfterFree) | yes | yes | [`Detect::use_after_free`] |
 //! | [`Uninitialized`](FailureKind::Uninitialized) | if asked | yes | [`Detect::uninitialized`] |
 //! | [`DataRace`](FailureKind::DataRace) | no | yes | [`Detect::races`] |
-//! | [`Misaligned`](FailureKind::Misaligned), [`Trap`](FailureKind::Trap), [`Panic`](FailureKind::Panic), [`Hang`](FailureKind::Hang) | yes | yes | nothing |
+//! | [`Misaligned`](FailureKind::Misaligned), [`Trap`](FailureKind::Trap), [`Fault`](FailureKind::Fault), [`Panic`](FailureKind::Panic), [`Hang`](FailureKind::Hang) | yes | yes | nothing |
 //!
 //! A failure names the line of the kernel's source, and that of the other lane where there are two. It ends the
 //! launch: memory is as the lanes left it, what the lanes' stacks hold is forgotten and not dropped, and the

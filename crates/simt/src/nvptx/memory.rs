@@ -437,12 +437,12 @@ macro_rules! ld_hot {
     };
 }
 
-macro_rules! and_hot {
-    ($qualifiers:literal, $pointer:expr, $value:expr, $old:ident) => {
+macro_rules! atom_hot {
+    ($qualifiers:literal, $name:literal, $pointer:expr, $value:expr, $old:ident) => {
         asm!(
             concat!(
                 "{{ .reg .b64 keep; createpolicy.fractional.L2::evict_last.b64 keep, 1.0; atom", $qualifiers,
-                ".global.and.L2::cache_hint.b32 {}, [{}], {}, keep; }}"
+                ".global", $name, ".L2::cache_hint.b32 {}, [{}], {}, keep; }}"
             ),
             out(reg32) $old, in(reg64) $pointer, in(reg32) $value, options(nostack)
         )
@@ -461,14 +461,23 @@ pub unsafe fn load_hot(pointer: *const u32, order: Order, scope: Scope) -> u32 {
     word
 }
 
-/// Keeps the bits of `value` in a word that the L2 cache should keep; gives what stood there.
-///
-/// # Safety
-/// - `pointer` is valid for reads and writes.
-#[inline(always)]
-pub unsafe fn fetch_and_hot(pointer: *mut u32, value: u32, order: Order, scope: Scope) -> u32 {
-    let old: u32;
-    // SAFETY: one atomic at a pointer that the caller vouches for.
-    unsafe { spell!(atomic, order, scope, and_hot!(pointer, value, old)) };
-    old
+macro_rules! hot {
+    ($($name:ident = $operation:literal;)*) => {$(
+        /// One read-modify-write of a word that the L2 cache should keep; gives what stood there.
+        ///
+        /// # Safety
+        /// - `pointer` is valid for reads and writes.
+        #[inline(always)]
+        pub unsafe fn $name(pointer: *mut u32, value: u32, order: Order, scope: Scope) -> u32 {
+            let old: u32;
+            // SAFETY: one atomic at a pointer that the caller vouches for.
+            unsafe { spell!(atomic, order, scope, atom_hot!($operation, pointer, value, old)) };
+            old
+        }
+    )*};
+}
+
+hot! {
+    fetch_and_hot = ".and";
+    fetch_or_hot = ".or";
 }

@@ -97,6 +97,7 @@ pub fn hot(at: Global<u32>, value: u32, out: Global<u64>) {
     let mut all = 0;
     each!(|order, scope| all ^= at.load_hot(order, scope) as u64);
     each!(|order, scope| all ^= at.fetch_and_hot(value, order, scope) as u64);
+    each!(|order, scope| all ^= at.fetch_or_hot(value, order, scope) as u64);
     out.store(all, Order::Weak, Scope::Device);
 }
 

@@ -32,6 +32,13 @@ pub fn opaque(out: GlobalSlice<u32>) {
     out.write(0, simt::opaque(3u32) + 4);
 }
 
+/// A misuse that is told on the emulator alone.
+#[kernel]
+pub fn fault(out: GlobalSlice<u32>) {
+    simt::fault("told");
+    out.write(0, 1);
+}
+
 /// Ends the launch.
 #[kernel]
 pub fn trap() {

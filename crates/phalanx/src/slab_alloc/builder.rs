@@ -1,0 +1,103 @@
+//! How a pool is made.
+use super::SlabAlloc;
+use super::engine;
+use super::memory::{Memory, Shape};
+use crate::{Error, PROGRAM, Result};
+use gpu::Device;
+use std::sync::Mutex;
+
+/// The parameters of a pool. Made by [`SlabAlloc::builder`].
+#[derive(Clone, Debug)]
+#[must_use = "a builder does nothing until `build`"]
+pub struct Builder {
+    device: Option<Device>,
+    capacity: usize,
+    slab_bytes: usize,
+    super_block_slabs: usize,
+    budget: usize,
+    light: bool,
+    fill: u8,
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Self {
+            device: None,
+            capacity: 1,
+            slab_bytes: 128,
+            super_block_slabs: 1 << 18,
+            budget: usize::MAX,
+            light: false,
+            fill: 0xff,
+        }
+    }
+}
+
+impl Builder {
+    /// The device that holds the pool. Default: [`Device::auto`].
+    pub fn device(mut self, device: &Device) -> Self {
+        self.device = Some(device.clone());
+        self
+    }
+
+    /// Slabs that the pool has from the start, rounded up to whole super blocks. Default: one super block.
+    pub fn capacity(mut self, slabs: usize) -> Self {
+        self.capacity = slabs;
+        self
+    }
+
+    /// Bytes of a slab: 128 or 256. Default: 128.
+    pub fn slab_bytes(mut self, bytes: usize) -> Self {
+        self.slab_bytes = bytes;
+        self
+    }
+
+    /// Slabs of a super block, by which the pool grows: a power of two from 32 to 2^24. A pool that is not light has at most 255 super
+    /// blocks. Default: 2^18.
+    pub fn super_block_slabs(mut self, slabs: usize) -> Self {
+        self.super_block_slabs = slabs;
+        self
+    }
+
+    /// Bytes that the slabs may occupy at most. Default: what the device has. (The bitmaps take 2 bits a slab more.)
+    pub fn budget(mut self, bytes: usize) -> Self {
+        self.budget = bytes;
+        self
+    }
+
+    /// Whether the slabs lie in one piece: addresses are then cheaper, and growing moves all slabs, which needs room for both pools while it
+    /// lasts. Default: no.
+    pub fn light(mut self, light: bool) -> Self {
+        self.light = light;
+        self
+    }
+
+    /// The byte that new slabs are filled with. Default: `0xFF`.
+    pub fn fill_byte(mut self, byte: u8) -> Self {
+        self.fill = byte;
+        self
+    }
+
+    /// Makes the pool.
+    ///
+    /// # Errors
+    /// [`Error::ZeroCapacity`], [`Error::SlabBytes`], [`Error::SuperBlock`], [`Error::TooManySlabs`], [`Error::Budget`], and the device's
+    /// when it lacks the memory.
+    pub fn build(self) -> Result<SlabAlloc> {
+        if self.capacity == 0 {
+            return Err(Error::ZeroCapacity);
+        }
+        let engine = engine::find(self.light, self.slab_bytes).ok_or(Error::SlabBytes(self.slab_bytes))?;
+        let slabs = self.super_block_slabs;
+        if !slabs.is_power_of_two() || !(32..=1 << 24).contains(&slabs) {
+            return Err(Error::SuperBlock(slabs));
+        }
+        let (slab_bytes, light, fill) = (self.slab_bytes, self.light, self.fill);
+        let shape = Shape { slab_bytes, shift: slabs.trailing_zeros(), light, fill };
+        let supers = shape.supers_within(0, self.capacity, self.budget)?;
+        let device = self.device.unwrap_or_else(Device::auto);
+        device.add_program(&PROGRAM);
+        let memory = Memory::new(&device, shape, supers)?;
+        Ok(SlabAlloc { device, engine, shape, budget: self.budget, memory, seed: Mutex::new(0) })
+    }
+}

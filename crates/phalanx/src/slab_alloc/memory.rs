@@ -1,0 +1,154 @@
+//! The memory of a pool: super blocks, their table, and the bitmaps.
+use super::engine::Parts;
+use crate::{Error, Result};
+use gpu::{Buffer, Device};
+use phalanx_kernels::slab::{Bitmaps, MOST_SUPER_BLOCKS};
+
+/// The measures of a pool.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    pub slab_bytes: usize,
+    /// The binary logarithm of a super block's slabs.
+    pub shift: u32,
+    pub light: bool,
+    pub fill: u8,
+}
+
+impl Shape {
+    /// Super blocks that a pool of `units` slabs needs for `more`, if they fit the budget and the handles.
+    pub fn supers_within(&self, units: usize, more: usize, budget: usize) -> Result<usize> {
+        let supers = more.div_ceil(1 << self.shift);
+        let slabs = (supers << self.shift).saturating_add(units);
+        if more > self.most() || slabs > self.most() {
+            return Err(Error::TooManySlabs { asked: units.saturating_add(more), most: self.most() });
+        }
+        let asked = slabs * self.slab_bytes;
+        if asked > budget { Err(Error::Budget { asked, budget }) } else { Ok(supers) }
+    }
+
+    /// The most slabs that handles can name, in whole super blocks.
+    fn most(&self) -> usize {
+        let supers = if self.light { u32::MAX as usize >> self.shift } else { MOST_SUPER_BLOCKS };
+        supers << self.shift
+    }
+}
+
+/// A pool's buffers.
+#[derive(Debug)]
+pub struct Memory {
+    shape: Shape,
+    /// The super blocks; all of them in one buffer, if the pool is light.
+    supers: Vec<Buffer<u64>>,
+    /// Their addresses.
+    bases: Buffer<u64>,
+    live: Buffer<u32>,
+    retired: Buffer<u32>,
+    faults: Buffer<u64>,
+    units: usize,
+}
+
+impl Memory {
+    pub fn new(device: &Device, shape: Shape, supers: usize) -> Result<Self> {
+        let mut memory = Self {
+            shape,
+            supers: Vec::new(),
+            bases: device.zeroed(MOST_SUPER_BLOCKS + 1)?,
+            live: device.buffer(0)?,
+            retired: device.buffer(0)?,
+            faults: device.zeroed(1)?,
+            units: 0,
+        };
+        memory.grow(device, supers)?;
+        Ok(memory)
+    }
+
+    /// Slabs.
+    pub fn units(&self) -> usize {
+        self.units
+    }
+
+    pub fn bytes(&self) -> usize {
+        let supers: usize = self.supers.iter().map(Buffer::bytes).sum();
+        supers + self.bases.bytes() + self.live.bytes() + self.retired.bytes() + self.faults.bytes()
+    }
+
+    /// Adds super blocks; handles keep their meaning, views do not. Where this fails the pool is as before. Waits for the device.
+    pub fn grow(&mut self, device: &Device, more: usize) -> Result<()> {
+        let units = self.units + (more << self.shape.shift);
+        let (live, retired) = (self.live_after(units)?, self.retired_after(units)?);
+        let (live, retired) = (device.from_slice(&live)?, device.from_slice(&retired)?);
+        if self.shape.light {
+            self.supers = vec![self.whole(device, units)?];
+        } else {
+            self.append(device, more)?;
+        }
+        (self.live, self.retired, self.units) = (live, retired, units);
+        Ok(())
+    }
+
+    /// The bitmap of live slabs for a pool of `units`: bits beyond are set, and never given.
+    fn live_after(&self, units: usize) -> Result<Vec<u32>> {
+        let mut words = self.live.read()?;
+        words.truncate(self.units / 32);
+        words.resize(units / 32, 0);
+        words.resize(Bitmaps::words_for(units), u32::MAX);
+        Ok(words)
+    }
+
+    fn retired_after(&self, units: usize) -> Result<Vec<u32>> {
+        let mut words = self.retired.read()?;
+        words.resize(Bitmaps::words_for(units), 0);
+        Ok(words)
+    }
+
+    fn words_a_super_block(&self) -> usize {
+        (self.shape.slab_bytes / 8) << self.shape.shift
+    }
+
+    /// A light pool's slabs, moved to a larger place.
+    fn whole(&self, device: &Device, units: usize) -> Result<Buffer<u64>> {
+        let mut whole = device.filled(self.shape.slab_bytes / 8 * units, self.shape.fill)?;
+        if let Some(before) = self.supers.first() {
+            whole.copy_at(0, before)?;
+        }
+        Ok(whole)
+    }
+
+    fn append(&mut self, device: &Device, more: usize) -> Result<()> {
+        let (words, fill) = (self.words_a_super_block(), self.shape.fill);
+        let added = (0..more).map(|_| device.filled::<u64>(words, fill)).collect::<gpu::Result<Vec<_>>>()?;
+        let addresses: Vec<u64> =
+            added.iter().map(|base| base.pointer().expose_provenance() as u64).collect();
+        self.bases.write_at(self.supers.len(), &addresses)?;
+        self.supers.extend(added);
+        Ok(())
+    }
+
+    /// What views are made of.
+    pub fn parts(&self) -> Parts {
+        let place = match self.supers.first() {
+            Some(whole) if self.shape.light => whole.pointer(),
+            _ => self.bases.pointer(),
+        };
+        Parts { bitmaps: self.bitmaps(), place, shift: self.shape.shift }
+    }
+
+    /// The bitmaps as kernels see them.
+    pub fn bitmaps(&self) -> Bitmaps {
+        let (live, retired, faults) = (self.live.pointer(), self.retired.pointer(), self.faults.pointer());
+        // SAFETY: buffers of this many slabs, which `grow` filled as asked; that they live is asked of those who launch.
+        unsafe { Bitmaps::new(live, retired, faults, self.units as u32) }
+    }
+
+    /// The words of the live slabs' bitmap, padding left out. Waits for the device.
+    pub fn live(&self) -> Result<Vec<u32>> {
+        let mut words = self.live.read()?;
+        words.truncate(self.units / 32);
+        Ok(words)
+    }
+
+    /// Misuses so far. Waits for the device.
+    pub fn faults(&self) -> Result<u64> {
+        Ok(self.faults.read()?[0])
+    }
+}

@@ -1,0 +1,137 @@
+//! The bitmaps of a pool: which slabs are live, which are retired, and how many faults there were.
+//!
+//! Slabs are numbers here; what a number's [`Handle`](super::Handle) is, and where the slab lies, the [`Pool`](super::Pool) says.
+use simt::{Global, Order, Scope, fault};
+
+/// Words of a block's bitmap.
+pub const BLOCK_WORDS: u32 = 32;
+
+/// The bitmaps as kernels see them: one bit a slab, 32 words a block.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Bitmaps {
+    live: Global<u32>,
+    retired: Global<u32>,
+    faults: Global<u64>,
+    units: u32,
+}
+
+impl Bitmaps {
+    /// Bitmaps of `units` slabs.
+    ///
+    /// # Safety
+    /// - `live` and `retired` point to [`Self::words_for`]`(units)` words, aligned to 128 bytes, and `faults` to one word, of device
+    ///   memory that lives as long as the view is used.
+    /// - The bits of `live` beyond `units` are set, those of `retired` are not, and nothing but kernels of this family writes any.
+    pub unsafe fn new(live: *mut u32, retired: *mut u32, faults: *mut u64, units: u32) -> Self {
+        // SAFETY: the caller's promise; all accesses of kernels that run side by side are relaxed.
+        let (live, retired, faults) =
+            unsafe { (Global::new(live), Global::new(retired), Global::new(faults)) };
+        Self { live, retired, faults, units }
+    }
+
+    /// Words of a bitmap of `units` slabs: whole blocks, at least one.
+    pub const fn words_for(units: usize) -> usize {
+        let blocks = units.div_ceil(32 * BLOCK_WORDS as usize);
+        (if blocks == 0 { 1 } else { blocks }) * BLOCK_WORDS as usize
+    }
+
+    /// Slabs.
+    #[inline(always)]
+    pub fn units(self) -> u32 {
+        self.units
+    }
+
+    /// Words that have bits of slabs; those up to the end of the last block have none.
+    #[inline(always)]
+    pub fn words(self) -> u32 {
+        self.units.div_ceil(32)
+    }
+
+    /// Blocks, the last of which may lack some slabs.
+    #[inline(always)]
+    pub fn blocks(self) -> u32 {
+        self.units.div_ceil(32 * BLOCK_WORDS)
+    }
+
+    /// The bits of word `index` that are slabs.
+    #[inline(always)]
+    pub(super) fn mask(self, index: u32) -> u32 {
+        let slabs = self.units - index * 32;
+        if slabs >= 32 { u32::MAX } else { (1 << slabs) - 1 }
+    }
+
+    /// The word `index` of the live slabs.
+    #[inline(always)]
+    pub(super) fn live(self, index: u32) -> Global<u32> {
+        // SAFETY: callers name a word of a block, and there is always one.
+        unsafe { self.live.offset(index as usize) }
+    }
+
+    /// The word `index` of the retired slabs.
+    #[inline(always)]
+    pub(super) fn retired(self, index: u32) -> Global<u32> {
+        // SAFETY: as in `live`.
+        unsafe { self.retired.offset(index as usize) }
+    }
+
+    /// Counts misuses, and tells of them where somebody listens.
+    #[inline(always)]
+    #[track_caller]
+    pub(super) fn fault(self, many: u32, message: &'static str) {
+        self.faults.fetch_add(many as u64, Order::Relaxed, Scope::Device);
+        fault(message);
+    }
+
+    /// What a word of the live slabs says.
+    #[inline(always)]
+    #[track_caller]
+    pub fn look(self, index: u32) -> u32 {
+        self.live(index).load_hot(Order::Relaxed, Scope::Device)
+    }
+
+    /// [`Pool::take`](super::Pool::take).
+    #[inline(always)]
+    #[track_caller]
+    pub fn take(self, index: u32, bits: u32) -> u32 {
+        self.live(index).fetch_or_hot(bits, Order::Relaxed, Scope::Device)
+    }
+
+    /// [`Pool::give`](super::Pool::give).
+    #[inline(always)]
+    #[track_caller]
+    pub fn give(self, index: u32, bits: u32) -> u32 {
+        self.live(index).fetch_and_hot(!bits, Order::Relaxed, Scope::Device)
+    }
+
+    /// Looks whether all of `many` slabs that were to be freed were live. Fewer `bits` than that are slabs named twice.
+    #[inline(always)]
+    #[track_caller]
+    pub(super) fn check_freed(self, old: u32, bits: u32, many: u32) {
+        let freed = (old & bits).count_ones();
+        if freed != many {
+            self.fault(many - freed, "a slab was freed that is not live: freed twice, or never allocated");
+        }
+    }
+
+    /// Marks a live slab for [`slab_reclaim`](super::kernels::slab_reclaim).
+    #[inline(always)]
+    #[track_caller]
+    pub fn retire(self, number: u32) {
+        if !self.is_live(number) {
+            return self.fault(1, "a slab was retired that is not live");
+        }
+        let bit = 1 << (number % 32);
+        let old = self.retired(number / 32).fetch_or_hot(bit, Order::Relaxed, Scope::Device);
+        if old & bit != 0 {
+            self.fault(1, "a slab was retired twice");
+        }
+    }
+
+    /// Whether a slab is allocated (retired ones are, until they are reclaimed).
+    #[inline(always)]
+    #[track_caller]
+    pub fn is_live(self, number: u32) -> bool {
+        self.look(number / 32) >> (number % 32) & 1 != 0
+    }
+}

@@ -1,0 +1,88 @@
+//! Bits of a word, and sums over a tile by votes.
+use simt::{Convergence, Tile};
+
+/// The place of the set bit that has `below` set bits below it; arbitrary where there is none.
+#[inline(always)]
+pub fn place_of(word: u32, below: u32) -> u32 {
+    let (mut rest, mut left, mut place) = (word, below, 0);
+    let mut half = 16;
+    while half > 0 {
+        let lower = (rest & ((1 << half) - 1)).count_ones();
+        if left >= lower {
+            left -= lower;
+            rest >>= half;
+            place += half;
+        }
+        half /= 2;
+    }
+    place
+}
+
+/// The lowest `many` set bits; all of them where there are no more.
+#[inline(always)]
+pub fn lowest(word: u32, many: u32) -> u32 {
+    if many >= word.count_ones() {
+        return word;
+    }
+    word & ((1 << place_of(word, many)) - 1)
+}
+
+/// A set bit, the first one from `from` on going round.
+#[inline(always)]
+pub fn first_from(word: u32, from: u32) -> u32 {
+    (word.rotate_right(from & 31).trailing_zeros() + from) & 31
+}
+
+/// The sum of `count` (at most 63) over the lanes of lower rank: a vote for each of its bits. Votes do not wait for one another, as the
+/// shuffles of a scan do.
+#[inline(always)]
+#[track_caller]
+pub fn sum_below<const W: u32, C: Convergence>(tile: Tile<W, C>, count: u32) -> u32 {
+    if W == 1 {
+        return 0;
+    }
+    let lower = lower_ranks(tile);
+    let (mut sum, mut bit) = (0, 0);
+    while bit < 6 {
+        sum += (tile.ballot(count >> bit & 1 != 0) & lower).count_ones() << bit;
+        bit += 1;
+    }
+    sum
+}
+
+/// The ranks below the caller's, as a ballot has them.
+#[inline(always)]
+pub fn lower_ranks<const W: u32, C: Convergence>(tile: Tile<W, C>) -> u32 {
+    (1 << tile.rank()) - 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bits(word: u32) -> Vec<u32> {
+        (0..32).filter(|bit| word >> bit & 1 != 0).collect()
+    }
+
+    #[test]
+    fn places_are_those_that_counting_finds() {
+        for word in [1, 0x8000_0000, u32::MAX, 0xF0F0_1234, 0x0001_0000, 0xAAAA_AAAA] {
+            for (below, place) in bits(word).into_iter().enumerate() {
+                assert_eq!(place_of(word, below as u32), place, "{word:#x}, {below}");
+                assert_eq!(bits(lowest(word, below as u32)), bits(word)[..below]);
+            }
+            assert_eq!((lowest(word, word.count_ones()), lowest(word, 99)), (word, word));
+        }
+        assert_eq!((lowest(0, 3), lowest(7, 0)), (0, 0));
+    }
+
+    #[test]
+    fn the_first_bit_goes_round() {
+        for word in [1, 0x8000_0001, 0x00F0_0000] {
+            for from in 0..70 {
+                let expected = (from..from + 32).map(|place| place % 32).find(|bit| word >> bit & 1 != 0);
+                assert_eq!(Some(first_from(word, from)), expected, "{word:#x} from {from}");
+            }
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! Entry points: batches of allocations and frees, and scans of the bitmaps.
+//!
+//! Handles are words here. `u32::MAX` ([`Handle::NONE`]) stands for a slab that was not to be had; freed or retired it is a fault.
+use super::bitmaps::Bitmaps;
+use super::handle::Handle;
+use super::pool::Pool;
+use super::resident::Resident;
+use simt::hash::mix32;
+use simt::{Global, GlobalSlice, Instance, Order, Scope, Thread, Tile, kernel};
+
+/// A slab for each element, by warps with resident blocks. `seed` should differ from launch to launch.
+#[kernel]
+pub fn slab_allocate<P: Pool + Instance>(pool: P, seed: u32, handles: GlobalSlice<u32>) {
+    let index = Thread::index();
+    let wants = index < handles.len();
+    let mut resident = Resident::new(pool, Tile::<32>::lockstep(), seed);
+    let handle = resident.allocate(wants).unwrap_or(Handle::NONE);
+    if wants {
+        handles.write(index, handle.to_word());
+    }
+}
+
+/// A slab for each element, by each thread alone.
+#[kernel]
+pub fn slab_allocate_lone<P: Pool + Instance>(pool: P, seed: u32, handles: GlobalSlice<u32>) {
+    let index = Thread::index();
+    if index < handles.len() {
+        let handle = pool.allocate(mix32(seed).wrapping_add(index as u32)).unwrap_or(Handle::NONE);
+        handles.write(index, handle.to_word());
+    }
+}
+
+/// Frees the slabs. Neighbouring elements whose slabs share a word of the bitmap are freed by one atomic.
+#[kernel]
+pub fn slab_free<P: Pool + Instance>(pool: P, handles: GlobalSlice<u32>) {
+    let index = Thread::index();
+    let asked = index < handles.len();
+    let number = if asked { pool.number(Handle::from_word(handles.read(index))) } else { None };
+    if asked && number.is_none() {
+        pool.bitmaps().fault(1, "a slab was freed that the pool does not have");
+    }
+    free_together(pool, Tile::<32>::lockstep(), number);
+}
+
+/// Frees the slabs, each by a thread alone.
+#[kernel]
+pub fn slab_free_lone<P: Pool + Instance>(pool: P, handles: GlobalSlice<u32>) {
+    let index = Thread::index();
+    if index < handles.len() {
+        pool.free(Handle::from_word(handles.read(index)));
+    }
+}
+
+/// Frees the slab of each lane that has one. Lanes side by side with slabs in one word are a run, and its first lane frees for all.
+///
+/// Runs cost one shuffle and one ballot to see. In a batch of random handles they are all of length 1, and the rest is skipped.
+#[inline(always)]
+#[track_caller]
+fn free_together<P: Pool>(pool: P, warp: Tile<32>, number: Option<u32>) {
+    let word = number.map_or(u32::MAX, |number| number / 32);
+    let mut bits = number.map_or(0, |number| 1 << (number % 32));
+    let before = warp.shuffle_up(word, 1);
+    let is_first = warp.rank() == 0 || word != before || number.is_none();
+    let firsts = warp.ballot(is_first);
+    let rest = (firsts >> warp.rank()) >> 1;
+    let length = if rest == 0 { 32 - warp.rank() } else { rest.trailing_zeros() + 1 };
+    if firsts != u32::MAX {
+        bits = gather(warp, bits, length);
+    }
+    if is_first && bits != 0 {
+        let old = pool.give(word, bits);
+        pool.bitmaps().check_freed(old, bits, length);
+    }
+}
+
+/// The bits of the caller and of the `length - 1` lanes after it, where the caller is the first of its run.
+#[inline(always)]
+#[track_caller]
+fn gather(warp: Tile<32>, bits: u32, length: u32) -> u32 {
+    let (mut all, mut step) = (bits, 1);
+    while step < 32 {
+        let others = warp.shuffle_down(all, step);
+        all |= if step < length { others } else { 0 };
+        step *= 2;
+    }
+    all
+}
+
+/// Retires the slabs.
+#[kernel]
+pub fn slab_retire<P: Pool + Instance>(pool: P, handles: GlobalSlice<u32>) {
+    let index = Thread::index();
+    if index < handles.len() {
+        pool.retire(Handle::from_word(handles.read(index)));
+    }
+}
+
+/// Frees all retired slabs, and adds how many there were to `count`. A thread a word; runs alone.
+#[kernel]
+pub fn slab_reclaim(bitmaps: Bitmaps, count: GlobalSlice<u64>) {
+    let word = Thread::index() as u32;
+    let mut reclaimed = 0;
+    if word < bitmaps.words() {
+        let bits = bitmaps.retired(word).load(Order::Relaxed, Scope::Device);
+        reclaimed = bits.count_ones();
+        if bits != 0 {
+            bitmaps.retired(word).store(0, Order::Relaxed, Scope::Device);
+            let old = bitmaps.give(word, bits);
+            bitmaps.check_freed(old, bits, reclaimed);
+        }
+    }
+    add(count.at(0), reclaimed);
+}
+
+/// Adds how many slabs are live and not retired to `counts[0]`, and how many are retired to `counts[1]`. A thread a word. Exact when
+/// nothing else runs.
+#[kernel]
+pub fn slab_count(bitmaps: Bitmaps, counts: GlobalSlice<u64>) {
+    let word = Thread::index() as u32;
+    let (mut live, mut retired) = (0, 0);
+    if word < bitmaps.words() {
+        let taken = bitmaps.live(word).load(Order::Relaxed, Scope::Device) & bitmaps.mask(word);
+        let marked = bitmaps.retired(word).load(Order::Relaxed, Scope::Device);
+        (live, retired) = ((taken & !marked).count_ones(), (taken & marked).count_ones());
+    }
+    add(counts.at(0), live);
+    add(counts.at(1), retired);
+}
+
+/// Adds what the lanes of the warp say to a counter. All lanes call it together.
+#[inline(always)]
+#[track_caller]
+fn add(counter: Global<u64>, many: u32) {
+    let warp = Tile::<32>::lockstep();
+    let sum = warp.reduce_add(many);
+    if warp.rank() == 0 && sum > 0 {
+        counter.fetch_add(sum as u64, Order::Relaxed, Scope::Device);
+    }
+}

@@ -1,0 +1,252 @@
+//! Pools as kernels see them: what every pool does, and the two ways from a handle to an address.
+use super::bitmaps::Bitmaps;
+use super::handle::Handle;
+use super::search::search;
+use simt::{Global, Instance, Order, Scope};
+
+/// Super blocks of a [`Spread`] pool at most.
+pub const MOST_SUPER_BLOCKS: usize = 255;
+
+/// A pool of slabs, by value: the view that kernels take.
+///
+/// ```
+/// use phalanx_kernels::slab::{Handle, Pool};
+/// use simt::{Order, Scope};
+///
+/// /// A list's append, its memory being any pool's.
+/// fn first_word_of_a_new_slab<P: Pool>(pool: P, seed: u32) -> Option<(Handle, u64)> {
+///     let handle = pool.allocate(seed)?;
+///     Some((handle, pool.slab(handle).load(Order::Relaxed, Scope::Device)))
+/// }
+/// ```
+///
+/// # Concurrency
+/// All functions may run beside all others, of any launch. No slab is given to two lanes. Their accesses are relaxed; what that leaves
+/// to callers:
+/// - *A slab that was written, freed, and given anew in one launch.* The lane that frees it puts a
+///   [`fence`](simt::fence)`(Scope::Device)` between its last access to the slab and [`Self::free`], and the lane that gets it puts one behind
+///   [`Self::allocate`]. Neither is needed for slabs whose free and next allocation have a launch boundary between them, nor for one that
+///   goes back untouched.
+/// - *A slab that others may still read* is not freed but [retired](Self::retire).
+///
+/// # Contents
+/// The pool never touches a slab. New ones are filled by the host with a byte; that **free slabs are blank** is a promise of the structure on
+/// top, which blanks what it frees.
+pub trait Pool: Copy + Send + Sync + 'static {
+    /// Bytes of a slab: 128 or 256.
+    const BYTES: usize;
+
+    /// Whether all slabs lie in one piece. If so, [`Self::from_parts`] takes its address, else that of the table of super blocks.
+    const CONTIGUOUS: bool;
+
+    /// A pool in memory that its host has made. `shift` is the binary logarithm of a super block's slabs.
+    ///
+    /// # Safety
+    /// - As [`Light::new`] and [`Spread::new`].
+    unsafe fn from_parts(bitmaps: Bitmaps, place: *mut u64, shift: u32) -> Self;
+
+    /// The bitmaps.
+    fn bitmaps(self) -> Bitmaps;
+
+    /// Where the slab lies: [`Self::BYTES`] bytes, aligned to as many. `handle` is one that this pool gave.
+    fn slab(self, handle: Handle) -> Global<u64>;
+
+    /// The slab's number, from 0; none if the pool has no such slab.
+    fn number(self, handle: Handle) -> Option<u32>;
+
+    /// The handle of the slab `number`, which is below [`Self::units`].
+    fn handle(self, number: u32) -> Handle;
+
+    /// Sets bits of a word of the live slabs and gives what stood there: those bits that were not set are slabs that the caller now has.
+    /// The one way to a slab, by which all allocations go. Relaxed.
+    #[inline(always)]
+    #[track_caller]
+    fn take(self, index: u32, bits: u32) -> u32 {
+        self.bitmaps().take(index, bits)
+    }
+
+    /// Clears bits of a word of the live slabs and gives what stood there: those bits that were not set were not live. The one way back.
+    /// Relaxed.
+    #[inline(always)]
+    #[track_caller]
+    fn give(self, index: u32, bits: u32) -> u32 {
+        self.bitmaps().give(index, bits)
+    }
+
+    /// Allocates a slab, by the calling lane alone, wherever other lanes are. `None` where [`LOOKS`](super::LOOKS) looks found none free.
+    ///
+    /// Lanes that allocate at the same time should have different seeds: equal ones are correct, but meet at the same words.
+    #[inline(always)]
+    #[track_caller]
+    fn allocate(self, seed: u32) -> Option<Handle> {
+        let number = search(self, seed)?;
+        Some(self.handle(number))
+    }
+
+    /// Frees a slab, by the calling lane alone. What is no live slab of the pool is left alone and counted as a fault
+    /// ([`simt::fault`]: the emulator ends the launch).
+    #[inline(always)]
+    #[track_caller]
+    fn free(self, handle: Handle) {
+        match self.number(handle) {
+            Some(number) => {
+                let bit = 1 << (number % 32);
+                let old = self.give(number / 32, bit);
+                self.bitmaps().check_freed(old, bit, 1);
+            }
+            None => self.bitmaps().fault(1, "a slab was freed that the pool does not have"),
+        }
+    }
+
+    /// Marks a slab that is unlinked but may still be read: it stays live until the host reclaims. Faults are as in [`Self::free`]. A
+    /// retired slab must not be freed.
+    #[inline(always)]
+    #[track_caller]
+    fn retire(self, handle: Handle) {
+        match self.number(handle) {
+            Some(number) => self.bitmaps().retire(number),
+            None => self.bitmaps().fault(1, "a slab was retired that the pool does not have"),
+        }
+    }
+
+    /// Whether the handle names a slab that is allocated. Retired ones are, until they are reclaimed.
+    #[inline(always)]
+    #[track_caller]
+    fn is_live(self, handle: Handle) -> bool {
+        match self.number(handle) {
+            Some(number) => self.bitmaps().is_live(number),
+            None => false,
+        }
+    }
+
+    /// Slabs in the pool, free ones too: scans go over the numbers below.
+    #[inline(always)]
+    fn units(self) -> usize {
+        self.bitmaps().units() as usize
+    }
+}
+
+/// Super blocks of one size, wherever they lie: their addresses are in a table. A pool that grows in place.
+///
+/// A decode is a load from a table of 2 KiB, weak because launches do not change it, so it hits the cache of the
+/// multiprocessor.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Spread<const BYTES: usize> {
+    bitmaps: Bitmaps,
+    bases: Global<u64>,
+    shift: u32,
+}
+
+impl<const BYTES: usize> Spread<BYTES> {
+    /// A pool whose super blocks of `2^shift` slabs begin at the addresses in `bases`.
+    ///
+    /// # Safety
+    /// - `bases` points to [`MOST_SUPER_BLOCKS`] + 1 words of device memory which lives as long as the view is used, and which nothing
+    ///   writes meanwhile.
+    /// - Each of the super blocks that `bitmaps` has slabs of is live memory of this device, aligned to `BYTES`.
+    /// - `shift` is 5 to [`Handle::SLAB_BITS`], and `bitmaps` has at most [`MOST_SUPER_BLOCKS`] times as many slabs.
+    /// - Kernels ask [`Pool::slab`] only for handles that the pool gave.
+    pub unsafe fn new(bitmaps: Bitmaps, bases: *mut u64, shift: u32) -> Self {
+        // SAFETY: the caller's promise.
+        Self { bitmaps, bases: unsafe { Global::new(bases) }, shift }
+    }
+}
+
+impl<const BYTES: usize> Pool for Spread<BYTES> {
+    const BYTES: usize = BYTES;
+    const CONTIGUOUS: bool = false;
+
+    unsafe fn from_parts(bitmaps: Bitmaps, place: *mut u64, shift: u32) -> Self {
+        // SAFETY: passed on to the caller.
+        unsafe { Self::new(bitmaps, place, shift) }
+    }
+
+    #[inline(always)]
+    fn bitmaps(self) -> Bitmaps {
+        self.bitmaps
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    fn slab(self, handle: Handle) -> Global<u64> {
+        // SAFETY: the table has an entry for every number of 8 bits.
+        let entry = unsafe { self.bases.offset(handle.super_block() as usize) };
+        let base = entry.load(Order::Weak, Scope::Device) as usize;
+        let address = base + handle.slab() as usize * BYTES;
+        // SAFETY: by `new`'s promise the handle is the pool's, so a live slab is there.
+        unsafe { Global::new(core::ptr::with_exposed_provenance_mut(address)) }
+    }
+
+    #[inline(always)]
+    fn number(self, handle: Handle) -> Option<u32> {
+        let number = handle.super_block() << self.shift | handle.slab();
+        let fits = handle.slab() >> self.shift == 0 && number < self.bitmaps.units();
+        (fits && handle.super_block() < MOST_SUPER_BLOCKS as u32).then_some(number)
+    }
+
+    #[inline(always)]
+    fn handle(self, number: u32) -> Handle {
+        let (base, slab) = (number >> self.shift, number & ((1 << self.shift) - 1));
+        Handle::from_word(base << Handle::SLAB_BITS | slab)
+    }
+}
+
+/// One contiguous super block of any size: the address is one multiplication. A handle is the slab's number.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Light<const BYTES: usize> {
+    bitmaps: Bitmaps,
+    base: Global<u64>,
+}
+
+impl<const BYTES: usize> Light<BYTES> {
+    /// A pool of the slabs from `base` on.
+    ///
+    /// # Safety
+    /// - `base` points to `BYTES` bytes of live device memory for each slab of `bitmaps`, aligned to `BYTES`.
+    /// - Kernels ask [`Pool::slab`] only for handles that the pool gave.
+    pub unsafe fn new(bitmaps: Bitmaps, base: *mut u64) -> Self {
+        // SAFETY: the caller's promise.
+        Self { bitmaps, base: unsafe { Global::new(base) } }
+    }
+}
+
+impl<const BYTES: usize> Pool for Light<BYTES> {
+    const BYTES: usize = BYTES;
+    const CONTIGUOUS: bool = true;
+
+    unsafe fn from_parts(bitmaps: Bitmaps, place: *mut u64, _shift: u32) -> Self {
+        // SAFETY: passed on to the caller.
+        unsafe { Self::new(bitmaps, place) }
+    }
+
+    #[inline(always)]
+    fn bitmaps(self) -> Bitmaps {
+        self.bitmaps
+    }
+
+    #[inline(always)]
+    fn slab(self, handle: Handle) -> Global<u64> {
+        // SAFETY: by `new`'s promise the handle is the pool's, so a live slab is there.
+        unsafe { self.base.offset(handle.to_word() as usize * (BYTES / 8)) }
+    }
+
+    #[inline(always)]
+    fn number(self, handle: Handle) -> Option<u32> {
+        (handle.to_word() < self.bitmaps.units()).then_some(handle.to_word())
+    }
+
+    #[inline(always)]
+    fn handle(self, number: u32) -> Handle {
+        Handle::from_word(number)
+    }
+}
+
+/// Whom [`super::visit`] shows the kind of pool that a name means.
+pub trait Visitor {
+    /// What it makes of it.
+    type Output;
+    /// Sees the kind.
+    fn visit<P: Pool + Instance>(self) -> Self::Output;
+}
