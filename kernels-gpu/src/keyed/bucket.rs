@@ -10,7 +10,7 @@
 //! ```
 //!
 //! The slots of a bucket are ordered by (lane, j).
-use super::slot::Slot;
+use super::slot::{Chunk, Slot};
 use core::marker::PhantomData;
 use simt::{Global, Order, Scope};
 
@@ -26,6 +26,12 @@ impl<S: Slot, const W: u32, const L: usize> Bucket<S, W, L> {
     pub const SLOTS: u32 = W * L as u32;
     /// Bytes in a bucket.
     pub const BYTES: usize = Self::SLOTS as usize * size_of::<S::Word>();
+
+    /// Where the bucket begins.
+    #[inline(always)]
+    pub fn base(self) -> Global<u64> {
+        self.base
+    }
 
     /// The bucket at `base`.
     ///
@@ -58,7 +64,7 @@ impl<S: Slot, const W: u32, const L: usize> Bucket<S, W, L> {
     pub fn load(self, rank: u32, wanted: bool) -> Lane<S, L> {
         const { assert!(L == 1 || L.is_multiple_of(S::PER_CHUNK), "a lane reads whole chunks of 16 bytes") };
         let mut words = [S::EMPTY; L];
-        if L == 1 && S::PER_CHUNK == 2 {
+        if L == 1 && S::PER_CHUNK > 1 {
             // SAFETY: the slot lies in the bucket.
             [words[0]] =
                 unsafe { self.slot(rank, 0).load_vec_if::<1>(wanted, Order::Relaxed, Scope::Device) };
@@ -67,10 +73,11 @@ impl<S: Slot, const W: u32, const L: usize> Bucket<S, W, L> {
         let mut j = 0;
         while j < L {
             // SAFETY: slot `j` begins a chunk of the bucket.
-            let (first, second) = unsafe { S::load_chunk(self.slot(rank, j).cast(), wanted) };
-            words[j] = first;
-            if S::PER_CHUNK == 2 {
-                words[j + 1] = second;
+            let chunk = unsafe { S::load_chunk(self.slot(rank, j).cast(), wanted) };
+            let mut i = 0;
+            while i < S::PER_CHUNK {
+                words[j + i] = chunk.word(i);
+                i += 1;
             }
             j += S::PER_CHUNK;
         }
@@ -94,6 +101,25 @@ pub struct Spot<W> {
 }
 
 impl<S: Slot, const L: usize> Lane<S, L> {
+    /// The lane's slots.
+    #[inline(always)]
+    pub fn words(&self) -> [S::Word; L] {
+        self.0
+    }
+
+    /// The lane with `word` in the slots of which `is(j)` holds.
+    #[inline(always)]
+    pub fn with(mut self, word: S::Word, is: impl Fn(usize) -> bool) -> Self {
+        let mut j = 0;
+        while j < L {
+            if is(j) {
+                self.0[j] = word;
+            }
+            j += 1;
+        }
+        self
+    }
+
     /// The lane's first slot of which `is(j, word)` holds. A chain of selections: an indexed array would go to local memory.
     #[inline(always)]
     pub fn first(&self, is: impl Fn(u32, S::Word) -> bool) -> Spot<S::Word> {

@@ -19,13 +19,13 @@ fn for_each(len: usize, body: impl FnOnce(usize, bool)) {
 
 #[inline(always)]
 #[track_caller]
-fn read_if<T: Word>(slice: GlobalSlice<T>, index: usize, pending: bool) -> T {
+pub(crate) fn read_if<T: Word>(slice: GlobalSlice<T>, index: usize, pending: bool) -> T {
     if pending { slice.read(index) } else { T::narrow(0) }
 }
 
 #[inline(always)]
 #[track_caller]
-fn write_if<T: Word>(slice: GlobalSlice<T>, index: usize, value: T) {
+pub(crate) fn write_if<T: Word>(slice: GlobalSlice<T>, index: usize, value: T) {
     if index < slice.len() {
         slice.write(index, value);
     }
@@ -61,7 +61,7 @@ fn batch<M: Kind, O: Operation>(
 /// The same operation for each key, with an argument.
 #[inline(always)]
 #[track_caller]
-fn with_arguments<M: Kind, O: Operation>(
+pub(crate) fn with_arguments<M: Kind, O: Operation>(
     operation: O,
     map: M::View,
     keys: GlobalSlice<M::Key>,

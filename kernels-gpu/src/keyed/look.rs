@@ -91,7 +91,7 @@ impl<S: Slot, const W: u32, const L: usize> Look<S, W, L> {
         question: &Question<S, O>,
         may_take: impl Fn(u32) -> bool,
     ) -> Self {
-        let hit = lane.first(|_, word| S::key(word) == question.key);
+        let hit = lane.first(|_, word| O::MATCHES && S::key(word) == question.key);
         let open = lane.first(|j, word| S::is_empty(word) && may_take(j));
         let holders = tile.ballot(hit.exists);
         let empties = tile.ballot(open.exists);
@@ -147,6 +147,8 @@ impl<S: Slot, const W: u32, const L: usize> Look<S, W, L> {
         let (value, argument) = (S::value_place(slot), question.argument);
         let (order, scope) = (Order::Relaxed, Scope::Device);
         match question.operation.change() {
+            Change::Erase => (S::erase(slot, question.key), argument),
+            _ if !S::HAS_VALUE => (true, argument),
             Change::Keep => (true, S::settle(slot, word)),
             Change::Set if !O::RETURNS => {
                 value.store(argument, order, scope);
@@ -156,7 +158,6 @@ impl<S: Slot, const W: u32, const L: usize> Look<S, W, L> {
             Change::Add => (true, value.fetch_add(argument, order, scope)),
             Change::Min => (true, value.fetch_min(argument, order, scope)),
             Change::Max => (true, value.fetch_max(argument, order, scope)),
-            Change::Erase => (S::erase(slot, question.key), argument),
         }
     }
 }

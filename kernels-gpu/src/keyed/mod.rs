@@ -3,6 +3,7 @@
 //!
 //! A family (`probing`, `slab`) brings its [`Kind`]s: a view, and a way from a key to the bucket where it is or may be placed.
 mod bucket;
+mod hash;
 pub mod kernels;
 mod kind;
 mod look;
@@ -12,9 +13,10 @@ mod slot;
 mod tallies;
 
 pub use bucket::{Bucket, Lane, Spot};
+pub use hash::{Hashed, hash};
 pub use kind::{Kind, Place, View};
 pub use look::{Look, Question, Verdict};
 pub use operation::{Change, Coded, ContainsKey, Get, Insert, InsertNew, Merge, Operation, Outcome, Remove};
 pub use session::{Lanes, Session, Team};
-pub use slot::{Packed, Published, Scalar, Slot, Wide};
+pub use slot::{Bare, Chunk, Packed, Published, Scalar, Slot, Wide};
 pub use tallies::{STRIPE_WORDS, STRIPES, Tallies, Tally};

@@ -61,6 +61,8 @@ pub trait Operation: Shuffle {
     const PLACES_ALWAYS: bool;
     /// Whether its caller wants a value.
     const RETURNS: bool;
+    /// Whether it looks for its key at all. What does not, places another one beside those that are there.
+    const MATCHES: bool = true;
 
     /// Whether a key that is not there is to be inserted.
     fn places(self) -> bool;

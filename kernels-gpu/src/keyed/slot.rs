@@ -8,8 +8,12 @@ use simt::{Global, Order, Scope, Shuffle, Word};
 
 /// Keys and values: `u32` and `u64`.
 pub trait Scalar: Word + Shuffle + Ord + Hash + Send + Sync {
+    /// 16 bytes of them.
+    type Chunk: Chunk<Self>;
     /// Bits in the type.
     const BITS: u32;
+    /// The largest: all ones.
+    const MAX: Self;
     /// Widened with zeros.
     fn to_u64(self) -> u64;
     /// The low bits.
@@ -18,10 +22,38 @@ pub trait Scalar: Word + Shuffle + Ord + Hash + Send + Sync {
     fn wrapping_add(self, other: Self) -> Self;
 }
 
+/// The words of 16 bytes, read by one instruction.
+pub trait Chunk<W: Word>: Copy {
+    /// Reads them where `wanted`; else they are arbitrary.
+    ///
+    /// # Safety
+    /// - All words lie in one allocation, and the first is aligned to 16 bytes.
+    unsafe fn load_if(place: Global<W>, wanted: bool, order: Order) -> Self;
+
+    /// One of them.
+    fn word(&self, index: usize) -> W;
+}
+
+impl<W: Word, const N: usize> Chunk<W> for [W; N] {
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn load_if(place: Global<W>, wanted: bool, order: Order) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe { place.load_vec_if::<N>(wanted, order, Scope::Device) }
+    }
+
+    #[inline(always)]
+    fn word(&self, index: usize) -> W {
+        self[index]
+    }
+}
+
 macro_rules! scalars {
     ($($scalar:ty)*) => {$(
         impl Scalar for $scalar {
+            type Chunk = [$scalar; 16 / size_of::<$scalar>()];
             const BITS: u32 = <$scalar>::BITS;
+            const MAX: Self = <$scalar>::MAX;
             #[inline(always)]
             fn to_u64(self) -> u64 {
                 self as u64
@@ -49,6 +81,8 @@ pub trait Slot: Copy + Send + Sync + 'static {
     type Stored: Scalar;
     /// The whole slot.
     type Word: Word + Shuffle;
+    /// [`Slot::PER_CHUNK`] of them.
+    type Chunk: Chunk<Self::Word>;
 
     /// Slots in 16 bytes.
     const PER_CHUNK: usize = 16 / size_of::<Self::Word>();
@@ -67,11 +101,19 @@ pub trait Slot: Copy + Send + Sync + 'static {
     /// The value.
     fn value(word: Self::Word) -> Self::Value;
 
-    /// Reads the 16 bytes at `chunk`, [`Slot::PER_CHUNK`] slots, where `wanted`; else the words are arbitrary.
+    /// Whether a slot has a value. Where not, [`Self::Value`] is ignored and an operation that would change a value changes nothing.
+    const HAS_VALUE: bool = true;
+
+    /// Reads the 16 bytes at `chunk` where `wanted`; else the words are arbitrary.
     ///
     /// # Safety
     /// - `chunk` lies in a bucket and is aligned to 16 bytes.
-    unsafe fn load_chunk(chunk: Global<u64>, wanted: bool) -> (Self::Word, Self::Word);
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn load_chunk(chunk: Global<u64>, wanted: bool) -> Self::Chunk {
+        // SAFETY: the caller's promise.
+        unsafe { Self::Chunk::load_if(chunk.cast(), wanted, Order::Relaxed) }
+    }
 
     /// Whether the slot was empty and now holds the pair.
     fn claim(slot: Global<Self::Word>, pair: Self::Word) -> bool;
@@ -132,16 +174,10 @@ impl Slot for Packed {
     type Value = u32;
     type Stored = u32;
     type Word = u64;
+    type Chunk = [u64; 2];
     const EMPTY: u64 = u64::MAX;
     const RESERVED: u32 = 2;
     const PUBLISHES: bool = false;
-
-    #[inline(always)]
-    unsafe fn load_chunk(chunk: Global<u64>, wanted: bool) -> (u64, u64) {
-        // SAFETY: the caller's promise.
-        let [first, second] = unsafe { chunk.load_vec_if::<2>(wanted, Order::Relaxed, Scope::Device) };
-        (first, second)
-    }
 
     #[inline(always)]
     fn pack(key: u32, value: u32) -> u64 {
@@ -220,16 +256,10 @@ impl<K: Scalar, V: Scalar> Slot for Wide<K, V> {
     type Value = V;
     type Stored = u64;
     type Word = u128;
+    type Chunk = [u128; 1];
     const EMPTY: u128 = u128::MAX;
     const RESERVED: u32 = 2;
     const PUBLISHES: bool = false;
-
-    #[inline(always)]
-    unsafe fn load_chunk(chunk: Global<u64>, wanted: bool) -> (u128, u128) {
-        // SAFETY: the caller's promise; a chunk is one slot.
-        let [word] = unsafe { chunk.cast::<u128>().load_vec_if::<1>(wanted, Order::Relaxed, Scope::Device) };
-        (word, Self::EMPTY)
-    }
 
     #[inline(always)]
     fn pack(key: u64, value: V) -> u128 {
@@ -284,15 +314,18 @@ impl<K: Scalar, V: Scalar> Slot for Published<K, V> {
     type Value = V;
     type Stored = u64;
     type Word = u128;
+    type Chunk = [u128; 1];
     const EMPTY: u128 = u128::MAX;
     const RESERVED: u32 = 3;
     const PUBLISHES: bool = true;
 
+    /// Two accesses in one instruction, not one of 16 bytes.
     #[inline(always)]
-    unsafe fn load_chunk(chunk: Global<u64>, wanted: bool) -> (u128, u128) {
+    #[track_caller]
+    unsafe fn load_chunk(chunk: Global<u64>, wanted: bool) -> [u128; 1] {
         // SAFETY: the caller's promise.
         let [key, value] = unsafe { chunk.load_vec_if::<2>(wanted, Order::Relaxed, Scope::Device) };
-        (join(key, value), Self::EMPTY)
+        [join(key, value)]
     }
 
     #[inline(always)]
@@ -340,5 +373,58 @@ impl<K: Scalar, V: Scalar> Slot for Published<K, V> {
     #[inline(always)]
     fn is_busy(word: u128) -> bool {
         word as u64 == Self::BUSY
+    }
+}
+
+/// A key by itself, of 32 or 64 bits: the slot of a set.
+#[derive(Clone, Copy, Debug)]
+pub struct Bare<K>(core::marker::PhantomData<K>);
+
+impl<K: Scalar> Slot for Bare<K> {
+    type Key = K;
+    type Value = u32;
+    type Stored = K;
+    type Word = K;
+    type Chunk = K::Chunk;
+    const EMPTY: K = K::MAX;
+    const RESERVED: u32 = 2;
+    const PUBLISHES: bool = false;
+    const HAS_VALUE: bool = false;
+
+    #[inline(always)]
+    fn pack(key: K, _value: u32) -> K {
+        key
+    }
+
+    #[inline(always)]
+    fn key(word: K) -> K {
+        word
+    }
+
+    #[inline(always)]
+    fn value(_word: K) -> u32 {
+        0
+    }
+
+    #[inline(always)]
+    fn claim(slot: Global<K>, key: K) -> bool {
+        swap(slot, Self::EMPTY, key)
+    }
+
+    #[inline(always)]
+    fn erase(slot: Global<K>, key: K) -> bool {
+        swap(slot, key, Self::tombstone())
+    }
+
+    /// The key's place: there is no other, and nobody changes what is there ([`Slot::HAS_VALUE`]).
+    #[inline(always)]
+    fn value_place(slot: Global<K>) -> Global<u32> {
+        // SAFETY: a slot has four aligned bytes at least.
+        unsafe { slot.cast() }
+    }
+
+    #[inline(always)]
+    fn settle(_slot: Global<K>, _word: K) -> u32 {
+        0
     }
 }

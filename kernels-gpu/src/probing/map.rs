@@ -1,10 +1,9 @@
 //! The view of a map that kernels take, and the probe loop that every operation of every scheme goes through.
-use super::probe::{Cursor, Hashed, Probe};
+use super::probe::{Cursor, Probe};
 use crate::keyed::{
-    Bucket, Kind, Look, Operation, Outcome, Place, Question, Scalar, Slot, Tallies, Tally, Team, View,
+    Bucket, Kind, Look, Operation, Outcome, Place, Question, Scalar, Slot, Tallies, Tally, Team, View, hash,
 };
 use core::marker::PhantomData;
-use simt::hash::{mix32, mix64};
 use simt::{Convergence, Global, Instance, Order, Scope, Thread, Tile, Turn, share_work};
 
 /// A kind of table: slots `S`, probing scheme `P`, buckets of `W * L` slots read by tiles of `W` lanes, `L` slots a lane.
@@ -125,18 +124,6 @@ impl<M: Config> MapView<M> {
 }
 
 type StoredOf<M> = <<M as Kind>::Slot as Slot>::Stored;
-
-/// Two hashes of a key. A 64-bit key gives both by one mixing; a 32-bit key's second one is mixed when a walk needs it.
-#[inline(always)]
-fn hash<K: Scalar>(key: K) -> Hashed {
-    if K::BITS == 64 {
-        let mixed = mix64(key.to_u64());
-        Hashed { first: (mixed >> 32) as u32, second: mixed as u32 }
-    } else {
-        let key = key.to_u64() as u32;
-        Hashed { first: mix32(key), second: key }
-    }
-}
 
 /// Where a tile looks next, from the operation's owner.
 #[derive(Clone, Copy)]

@@ -7,4 +7,4 @@ mod probe;
 pub use crate::keyed::*;
 pub use instances::*;
 pub use map::{ANNEX, Config, MapView, Table, Visitor};
-pub use probe::{Cursor, DoubleHash, Hashed, Hinted, Probe, TwoChoice};
+pub use probe::{Cursor, DoubleHash, Hinted, Probe, TwoChoice};

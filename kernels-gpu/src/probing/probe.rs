@@ -4,6 +4,7 @@
 //! them all) and differs in what a scheme may differ in without giving up the uniqueness of keys: where on the walk a key
 //! may be placed, and what tells a search that the key did not go on.
 use super::map::ANNEX;
+use crate::keyed::Hashed;
 use simt::hash::{mix32, reduce};
 
 /// Where an operation stands on its walk. Lives in the registers of the operation's owner.
@@ -17,15 +18,6 @@ pub struct Cursor {
     step: u32,
     /// The bucket's place on the walk.
     place: u32,
-}
-
-/// The hash of a key: 32 mixed bits for the first bucket, and the means to more.
-#[derive(Clone, Copy, Debug)]
-pub struct Hashed {
-    /// Mixed bits.
-    pub first: u32,
-    /// Bits that the distance is made of.
-    pub second: u32,
 }
 
 impl Cursor {

@@ -21,6 +21,7 @@ mod bits;
 mod handle;
 mod instances;
 pub mod kernels;
+pub mod list;
 mod pool;
 mod resident;
 mod search;

@@ -83,6 +83,25 @@ pub trait Pool: Copy + Send + Sync + 'static {
         Some(self.handle(number))
     }
 
+    /// Hangs a new slab at the end of a list, by the calling lane alone: `link` is the place of the last slab's link. Gives the slab that
+    /// follows now, which is another lane's where that was faster, or none where the pool has none. The one way to link slabs.
+    ///
+    /// The compare-and-swap is relaxed: who follows the link finds a slab that was blank when the launch began (see *Contents*). One that
+    /// another lane made superfluous goes back untouched.
+    #[inline(always)]
+    #[track_caller]
+    fn extend(self, link: Global<u32>, seed: u32) -> Handle {
+        let Some(handle) = self.allocate(seed) else { return Handle::NONE };
+        let (none, new) = (Handle::NONE.to_word(), handle.to_word());
+        match link.compare_exchange(none, new, Order::Relaxed, Scope::Device) {
+            Ok(_) => handle,
+            Err(other) => {
+                self.free(handle);
+                Handle::from_word(other)
+            }
+        }
+    }
+
     /// Frees a slab, by the calling lane alone. What is no live slab of the pool is left alone and counted as a fault
     /// ([`simt::fault`]: the emulator ends the launch).
     #[inline(always)]

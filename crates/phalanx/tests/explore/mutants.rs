@@ -14,6 +14,7 @@ use std::marker::PhantomData;
 const SEEDS: u64 = 1000;
 
 type WordOf<F> = <<F as Flaw>::Base as Slot>::Word;
+type ChunkOf<F> = <<F as Flaw>::Base as Slot>::Chunk;
 type StoredOf<F> = <<F as Flaw>::Base as Slot>::Stored;
 type ValueOf<F> = <<F as Flaw>::Base as Slot>::Value;
 
@@ -23,7 +24,7 @@ trait Flaw: Copy + Send + Sync + 'static {
 
     /// # Safety
     /// - As [`Slot::load_chunk`].
-    unsafe fn load_chunk(chunk: Global<u64>, wanted: bool) -> (WordOf<Self>, WordOf<Self>) {
+    unsafe fn load_chunk(chunk: Global<u64>, wanted: bool) -> ChunkOf<Self> {
         // SAFETY: the caller's promise.
         unsafe { Self::Base::load_chunk(chunk, wanted) }
     }
@@ -58,6 +59,7 @@ impl<F: Flaw> Slot for Flawed<F> {
     type Value = <F::Base as Slot>::Value;
     type Stored = <F::Base as Slot>::Stored;
     type Word = <F::Base as Slot>::Word;
+    type Chunk = <F::Base as Slot>::Chunk;
     const EMPTY: Self::Word = F::Base::EMPTY;
     const RESERVED: u32 = F::Base::RESERVED;
     const PUBLISHES: bool = F::Base::PUBLISHES;
@@ -74,7 +76,7 @@ impl<F: Flaw> Slot for Flawed<F> {
         F::Base::value(word)
     }
 
-    unsafe fn load_chunk(chunk: Global<u64>, wanted: bool) -> (Self::Word, Self::Word) {
+    unsafe fn load_chunk(chunk: Global<u64>, wanted: bool) -> Self::Chunk {
         // SAFETY: the caller's promise.
         unsafe { F::load_chunk(chunk, wanted) }
     }
@@ -166,10 +168,9 @@ flaws! {
 
     /// Reads buckets through the L1 cache.
     WeakLoad of Packed {
-        unsafe fn load_chunk(chunk: Global<u64>, wanted: bool) -> (u64, u64) {
+        unsafe fn load_chunk(chunk: Global<u64>, wanted: bool) -> [u64; 2] {
             // SAFETY: the caller's promise, but for the race.
-            let [first, second] = unsafe { chunk.load_vec_if::<2>(wanted, Order::Weak, Scope::Device) };
-            (first, second)
+            unsafe { chunk.load_vec_if::<2>(wanted, Order::Weak, Scope::Device) }
         }
     }
 

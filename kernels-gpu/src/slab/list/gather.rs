@@ -1,0 +1,185 @@
+//! Passes over all pairs of a key: what maps with many values a key do (the paper's SEARCHALL and DELETEALL).
+use super::super::pool::Pool;
+use super::lists::{Lists, ListsView};
+use super::node::{Node, Read};
+use crate::keyed::Slot;
+use simt::{Convergence, Global, GlobalSlice, Shuffle, Tile, Turn, share_work};
+
+/// What is done with each pair of a key.
+pub trait Gather: Shuffle {
+    /// The slots of the lists.
+    type Slot: Slot;
+
+    /// Deals with the pair in a slot. Gives whether it counts.
+    fn take(self, slot: Global<<Self::Slot as Slot>::Word>, key: <Self::Slot as Slot>::Stored) -> bool;
+
+    /// Is told the place among the operation's pairs, from 0, of one that counts.
+    fn put(self, place: u32, value: <Self::Slot as Slot>::Value);
+}
+
+/// Counts.
+#[derive(Clone, Copy, Debug)]
+pub struct Count<S>(core::marker::PhantomData<S>);
+
+/// Removes.
+#[derive(Clone, Copy, Debug)]
+pub struct RemoveAll<S>(core::marker::PhantomData<S>);
+
+macro_rules! plain {
+    ($($name:ident)*) => {$(
+        impl<S> Default for $name<S> {
+            #[inline(always)]
+            fn default() -> Self {
+                Self(core::marker::PhantomData)
+            }
+        }
+
+        impl<S: Copy> Shuffle for $name<S> {
+            #[inline(always)]
+            fn map_words(self, _word: impl FnMut(u32) -> u32) -> Self {
+                self
+            }
+        }
+    )*};
+}
+plain!(Count RemoveAll);
+
+impl<S: Slot> Gather for Count<S> {
+    type Slot = S;
+
+    #[inline(always)]
+    fn take(self, _slot: Global<S::Word>, _key: S::Stored) -> bool {
+        true
+    }
+
+    #[inline(always)]
+    fn put(self, _place: u32, _value: S::Value) {}
+}
+
+impl<S: Slot> Gather for RemoveAll<S> {
+    type Slot = S;
+
+    #[inline(always)]
+    #[track_caller]
+    fn take(self, slot: Global<S::Word>, key: S::Stored) -> bool {
+        S::erase(slot, key)
+    }
+
+    #[inline(always)]
+    fn put(self, _place: u32, _value: S::Value) {}
+}
+
+/// Writes the values to a slice, from a place of its own for each operation on; at most `room` of them.
+#[derive(Clone, Copy, Debug)]
+pub struct Collect<S: Slot> {
+    /// Where the values go.
+    pub values: GlobalSlice<S::Value>,
+    /// The first value's place.
+    pub from: u64,
+    /// How many there is room for.
+    pub room: u32,
+}
+
+impl<S: Slot> Shuffle for Collect<S> {
+    #[inline(always)]
+    fn map_words(self, mut word: impl FnMut(u32) -> u32) -> Self {
+        Self { from: self.from.map_words(&mut word), room: word(self.room), ..self }
+    }
+}
+
+impl<S: Slot> Gather for Collect<S> {
+    type Slot = S;
+
+    #[inline(always)]
+    fn take(self, _slot: Global<S::Word>, _key: S::Stored) -> bool {
+        true
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    fn put(self, place: u32, value: S::Value) {
+        if place < self.room {
+            self.values.write(self.from as usize + place as usize, value);
+        }
+    }
+}
+
+/// The pass of one lane's operation, as the work-sharing loop executes it.
+struct Pass<S: Slot, P: Pool, G, const W: u32, const L: usize> {
+    lists: ListsView<Lists<S, P, W, L>>,
+    bucket: u32,
+    key: S::Stored,
+    gather: G,
+    at: Option<Node<S, W, L>>,
+    /// The pairs that counted, of the operation at work.
+    found: u32,
+    /// Those of the lane's own.
+    count: u32,
+}
+
+impl<S: Slot, P: Pool, G: Gather<Slot = S>, const W: u32, const L: usize> Pass<S, P, G, W, L> {
+    /// One node of the operation whose turn it is. Gives whether it was the last.
+    #[inline(always)]
+    #[track_caller]
+    fn round<C: Convergence>(&mut self, turn: Turn<W, C>) -> bool {
+        let tile = turn.tile();
+        let (key, gather) = (turn.from_owner(self.key), turn.from_owner(self.gather));
+        let head = turn.from_owner(self.bucket);
+        let node = self.at.unwrap_or(self.lists.head(head));
+        let read = node.read(tile.rank(), turn.is_active());
+        self.take(turn, node, &read, key, gather);
+        let ends = tile.any(read.lane.first(|_, word| S::is_empty(word)).exists);
+        let next = tile.shuffle(read.link, W - 1);
+        let onward = turn.is_active() && !ends && !next.is_none();
+        if turn.is_mine() {
+            self.count = self.found;
+        }
+        self.at = if onward { Some(self.lists.node(next)) } else { None };
+        self.found = if onward { self.found } else { 0 };
+        !onward
+    }
+
+    /// Deals with the key's pairs in a node.
+    #[inline(always)]
+    #[track_caller]
+    fn take<C: Convergence>(
+        &mut self,
+        turn: Turn<W, C>,
+        node: Node<S, W, L>,
+        read: &Read<S, L>,
+        key: S::Stored,
+        gather: G,
+    ) {
+        let (tile, rank) = (turn.tile(), turn.tile().rank());
+        let mut j = 0;
+        while j < L {
+            let (word, slot) = (read.lane.words()[j], node.bucket().slot(rank, j));
+            let counts = turn.is_active() && S::key(word) == key && gather.take(slot, key);
+            let votes = tile.ballot(counts);
+            if counts {
+                let below = (votes & ((1 << rank) - 1)).count_ones();
+                gather.put(self.found + below, S::settle(slot, word));
+            }
+            self.found += votes.count_ones();
+            j += 1;
+        }
+    }
+}
+
+impl<S: Slot, P: Pool, const W: u32, const L: usize> ListsView<Lists<S, P, W, L>> {
+    /// Deals with all pairs of the key of each lane that says `pending`, and gives the lane how many counted.
+    #[inline(always)]
+    #[track_caller]
+    pub fn gather<G: Gather<Slot = S>, C: Convergence>(
+        self,
+        tile: Tile<W, C>,
+        pending: bool,
+        gather: G,
+        key: S::Key,
+    ) -> u32 {
+        let (key, bucket) = self.start(key);
+        let mut pass = Pass { lists: self, bucket, key, gather, at: None, found: 0, count: 0 };
+        share_work(tile, pending, |turn| pass.round(turn));
+        pass.count
+    }
+}

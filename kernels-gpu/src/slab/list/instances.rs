@@ -1,0 +1,42 @@
+//! The kinds of lists that are compiled. A researcher's variant is one line here.
+use super::super::pool::{Light, Spread};
+use super::kernels::{Append, Collect, Count, Flush, RemoveAll};
+use super::lists::Lists;
+use crate::keyed::kernels::{
+    Apply, ContainsKey, Export, Get, Insert, InsertNew, Mixed, Rehash, Remove, RetainBetween,
+};
+use crate::keyed::{Bare, Packed, Published, Wide};
+use simt::instances;
+
+instances! {
+    types {
+        // Names: pool, bytes a slab, lanes x slots a lane, bits of key and value (of the key alone: a set).
+        // The defaults.
+        spread_128_4x4_u32_u32: Lists<Packed, Spread<128>, 4, 4>,
+        spread_128_4x2_u64_u64: Lists<Wide<u64, u64>, Spread<128>, 4, 2>,
+        spread_128_4x2_u32_u64: Lists<Wide<u32, u64>, Spread<128>, 4, 2>,
+        spread_128_4x2_u64_u32: Lists<Wide<u64, u32>, Spread<128>, 4, 2>,
+        spread_128_4x8_u32: Lists<Bare<u32>, Spread<128>, 4, 8>,
+        spread_128_4x4_u64: Lists<Bare<u64>, Spread<128>, 4, 4>,
+        // The defaults where a pair of 16 bytes cannot be swapped at once.
+        published_128_4x2_u64_u64: Lists<Published<u64, u64>, Spread<128>, 4, 2>,
+        published_128_4x2_u32_u64: Lists<Published<u32, u64>, Spread<128>, 4, 2>,
+        published_128_4x2_u64_u32: Lists<Published<u64, u32>, Spread<128>, 4, 2>,
+        // Pools in one piece.
+        light_128_4x4_u32_u32: Lists<Packed, Light<128>, 4, 4>,
+        light_128_4x2_u64_u64: Lists<Wide<u64, u64>, Light<128>, 4, 2>,
+        light_128_4x8_u32: Lists<Bare<u32>, Light<128>, 4, 8>,
+        // Other tiles and slabs.
+        spread_128_2x8_u32_u32: Lists<Packed, Spread<128>, 2, 8>,
+        spread_128_8x2_u32_u32: Lists<Packed, Spread<128>, 8, 2>,
+        spread_128_16x1_u32_u32: Lists<Packed, Spread<128>, 16, 1>,
+        spread_256_8x4_u32_u32: Lists<Packed, Spread<256>, 8, 4>,
+        spread_256_32x1_u32_u32: Lists<Packed, Spread<256>, 32, 1>,
+        spread_128_32x1_u32: Lists<Bare<u32>, Spread<128>, 32, 1>,
+    }
+    kernels {
+        Insert, InsertNew, Get, ContainsKey, Remove, Apply, Mixed, Export, Rehash, RetainBetween,
+        Append, Count, Collect, RemoveAll, Flush,
+    }
+    visitor { super::lists::Visitor }
+}

@@ -1,0 +1,74 @@
+//! Entry points that lists have beside those of all keyed structures (`keyed::kernels`).
+use super::gather;
+use super::lists::{Config, ListsView};
+use super::operation;
+use crate::keyed::Tally;
+use crate::keyed::kernels::{read_if, with_arguments, write_if};
+use simt::{GlobalSlice, Instance, Thread, kernel};
+
+/// Appends pairs, whether or not their keys are there.
+#[kernel(registers = M::REGISTERS)]
+pub fn append<M: Config + Instance>(
+    lists: ListsView<M>,
+    keys: GlobalSlice<M::Key>,
+    values: GlobalSlice<M::Value>,
+    outcomes: GlobalSlice<u8>,
+) {
+    with_arguments::<M, _>(operation::Append, lists, keys, values, values, outcomes);
+}
+
+/// Writes to `counts` how many pairs each key has.
+#[kernel]
+pub fn count<M: Config + Instance>(lists: ListsView<M>, keys: GlobalSlice<M::Key>, counts: GlobalSlice<u32>) {
+    let index = Thread::index();
+    let pending = index < keys.len();
+    let found = M::gather(lists, pending, gather::Count::default(), read_if(keys, index, pending));
+    write_if(counts, index, found);
+}
+
+/// Writes the values of each key to `values`, at most as many as `counts` says, those of the key with index `i` from `offsets[i]` on; then to
+/// `counts` how many there are.
+#[kernel]
+pub fn collect<M: Config + Instance>(
+    lists: ListsView<M>,
+    keys: GlobalSlice<M::Key>,
+    offsets: GlobalSlice<u64>,
+    values: GlobalSlice<M::Value>,
+    counts: GlobalSlice<u32>,
+) {
+    let index = Thread::index();
+    let pending = index < keys.len();
+    let (from, room) = (read_if(offsets, index, pending), read_if(counts, index, pending));
+    let found =
+        M::gather(lists, pending, gather::Collect { values, from, room }, read_if(keys, index, pending));
+    write_if(counts, index, found);
+}
+
+/// Removes all pairs of each key and writes to `counts` how many there were.
+#[kernel]
+pub fn remove_all<M: Config + Instance>(
+    lists: ListsView<M>,
+    keys: GlobalSlice<M::Key>,
+    counts: GlobalSlice<u32>,
+) {
+    let index = Thread::index();
+    let pending = index < keys.len();
+    let removed = M::gather(lists, pending, gather::RemoveAll::default(), read_if(keys, index, pending));
+    write_if(counts, index, removed);
+    let mut tally = Tally::default();
+    tally.remove(removed);
+    M::tallies(lists).record(tally);
+}
+
+/// Packs the lists of some buckets, or of all where there are no `buckets`, and frees the slabs that are no longer needed; drops the pairs
+/// where `keep` is 0. Runs alone. The grid has a tile for every bucket.
+#[kernel]
+pub fn flush<M: Config + Instance>(lists: ListsView<M>, buckets: GlobalSlice<u32>, all: u32, keep: u32) {
+    let index = Thread::index() / M::TILE as usize;
+    let bucket = if all != 0 {
+        (index <= lists.bucket_count() as usize).then_some(index as u32)
+    } else {
+        (index < buckets.len()).then(|| buckets.read(index))
+    };
+    M::flush(lists, bucket.filter(|&bucket| bucket <= lists.bucket_count()), keep != 0);
+}

@@ -1,0 +1,361 @@
+//! The view of many lists that kernels take, and what is known of a kind of them.
+use super::super::handle::Handle;
+use super::super::pool::Pool;
+use super::node::Node;
+use super::walk::Walk;
+use crate::keyed::{
+    Kind, Operation, Outcome, Place, Question, Scalar, Slot, Tallies, Tally, Team, View, hash,
+};
+use core::fmt;
+use core::marker::PhantomData;
+use simt::hash::reduce;
+use simt::{Convergence, Global, Instance, Order, Scope, Thread, Tile, share_work};
+
+/// A kind of lists: slots `S`, slabs of the pool `P`, read by tiles of `W` lanes, `L` slots a lane.
+#[derive(Clone, Copy, Debug)]
+pub struct Lists<S, P, const W: u32, const L: usize>(PhantomData<(S, P)>);
+
+/// What hosts need to know of [`Lists`] beside their being a [`Kind`].
+pub trait Config: Kind<View = ListsView<Self>> {
+    /// The pool that the slabs come from.
+    type Pool: Pool;
+    /// Pairs or keys in a slab.
+    const SLOTS: u32;
+
+    /// Reorganises the list of each bucket that `index` of a lane of the calling thread's tile names, and gives its slabs back that are not
+    /// needed. See [`ListsView::flush`].
+    fn flush(view: ListsView<Self>, bucket: Option<u32>, keep: bool);
+
+    /// The tile's share of matches: see [`super::Gather`].
+    fn gather<G: super::Gather<Slot = Self::Slot>>(
+        view: ListsView<Self>,
+        pending: bool,
+        gather: G,
+        key: Self::Key,
+    ) -> u32;
+}
+
+/// Whom [`super::visit`] shows the kind of lists that a name means.
+pub trait Visitor {
+    /// What it makes of it.
+    type Output;
+    /// Sees the kind.
+    fn visit<M: Config + Instance>(self) -> Self::Output;
+}
+
+/// Lists as a kernel sees them: a head slab for each bucket and one more, and a pool for the others.
+#[repr(C)]
+pub struct ListsView<M: Config> {
+    heads: Global<u64>,
+    tallies: Tallies,
+    pool: M::Pool,
+    buckets: u32,
+}
+
+impl<M: Config> Clone for ListsView<M> {
+    #[inline(always)]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<M: Config> Copy for ListsView<M> {}
+
+impl<M: Config> fmt::Debug for ListsView<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ListsView").field("heads", &self.heads).field("buckets", &self.buckets).finish()
+    }
+}
+
+impl<M: Config> View for ListsView<M> {
+    type Kind = M;
+}
+
+impl<M: Config> ListsView<M> {
+    /// A view of `buckets` lists, and one more behind them for the keys that look like a state of a slot.
+    ///
+    /// # Safety
+    /// - `heads` points to `(buckets + 1) * M::Pool::BYTES` bytes and `tallies` to `STRIPES * STRIPE_WORDS` words of device memory, aligned to
+    ///   256 bytes, that live as long as the view is used.
+    /// - Every byte of the heads and of the pool's free slabs was `0xFF` before the first operation, and only operations of this kind
+    ///   wrote them and the slabs that they allocated.
+    /// - `buckets` is not 0 and below 2^32 - 1.
+    pub unsafe fn new(heads: *mut u64, tallies: *mut u64, pool: M::Pool, buckets: u32) -> Self {
+        // SAFETY: the caller's promise; kernels make only relaxed accesses to both.
+        let (heads, tallies) = unsafe { (Global::new(heads), Tallies::new(Global::new(tallies))) };
+        Self { heads, tallies, pool, buckets }
+    }
+
+    /// Buckets, the one for keys that look like a state of a slot not counted.
+    #[inline(always)]
+    pub fn bucket_count(self) -> u32 {
+        self.buckets
+    }
+
+    /// The key as it is stored, and its bucket.
+    #[inline(always)]
+    pub(super) fn start(self, key: M::Key) -> (<M::Slot as Slot>::Stored, u32) {
+        if let Some(alias) = M::Slot::alias(key) {
+            return (alias, self.buckets);
+        }
+        let stored = <M::Slot as Slot>::Stored::from_u64(key.to_u64());
+        (stored, reduce(hash(stored).first, self.buckets))
+    }
+
+    /// The pool.
+    #[inline(always)]
+    pub fn pool(self) -> M::Pool {
+        self.pool
+    }
+}
+
+impl<S: Slot, P: Pool, const W: u32, const L: usize> ListsView<Lists<S, P, W, L>> {
+    /// The first slab of a bucket, which is below [`Self::bucket_count`] or equal to it.
+    #[inline(always)]
+    pub fn head(self, bucket: u32) -> Node<S, W, L> {
+        const { assert!(Node::<S, W, L>::BYTES == P::BYTES, "a node is a slab") };
+        // SAFETY: there is a head for every bucket and the one behind them.
+        unsafe { Node::at(self.heads.offset(bucket as usize * (P::BYTES / 8))) }
+    }
+
+    /// The slab that a link of these lists names.
+    #[inline(always)]
+    #[track_caller]
+    pub fn node(self, link: Handle) -> Node<S, W, L> {
+        // SAFETY: links name live slabs of the pool, which are nodes or blank.
+        unsafe { Node::at(self.pool.slab(link)) }
+    }
+
+    /// Executes the operations of all lanes that say `pending`, each by its tile, and gives each lane its own result.
+    #[inline(always)]
+    #[track_caller]
+    pub fn share<O: Operation, C: Convergence>(
+        self,
+        tile: Tile<W, C>,
+        pending: bool,
+        operation: O,
+        key: S::Key,
+        argument: S::Value,
+    ) -> (Outcome, S::Value) {
+        let (key, bucket) = self.start(key);
+        let mut walk = Walk::new(self, bucket, Question { operation, key, argument });
+        share_work(tile, pending, |turn| walk.round(turn));
+        walk.result()
+    }
+
+    /// Executes one operation with a tile, all of whose lanes bring the same one, where `wanted`, of which they say the same; else
+    /// [`Outcome::Absent`] and the argument.
+    #[inline(always)]
+    #[track_caller]
+    pub fn operate_if<O: Operation, C: Convergence>(
+        self,
+        tile: Tile<W, C>,
+        wanted: bool,
+        operation: O,
+        key: S::Key,
+        argument: S::Value,
+    ) -> (Outcome, S::Value) {
+        let (outcome, value) = self.share(tile, wanted && tile.rank() == 0, operation, key, argument);
+        (tile.shuffle(outcome, 0), tile.shuffle(value, 0))
+    }
+
+    /// Shows the tile every node of a bucket's list, one after the other: `see(node)` is called by all its lanes together. Tiles in lockstep
+    /// keep each other company: they see `None` where their own list has ended.
+    ///
+    /// Links are read before `see` is called, which may change the node.
+    #[inline(always)]
+    #[track_caller]
+    pub fn for_each_node<C: Convergence>(
+        self,
+        tile: Tile<W, C>,
+        bucket: Option<u32>,
+        mut see: impl FnMut(Option<Node<S, W, L>>),
+    ) {
+        let mut at = bucket.map(|bucket| self.head(bucket));
+        while tile.any_converged(at.is_some()) {
+            let link = at.map(|node| Handle::from_word(node.link().load(Order::Relaxed, Scope::Device)));
+            see(at);
+            at = link.and_then(Handle::some).map(|link| self.node(link));
+        }
+    }
+
+    /// Packs the pairs of a bucket's list into its first nodes and frees the slabs behind them; without `keep`, drops the pairs too. Runs alone
+    /// on the bucket. The lanes of the tile call it together.
+    ///
+    /// The tile reads a node whole before it writes to it, and writes to none that it has not read: pairs only move forward.
+    #[inline(always)]
+    #[track_caller]
+    pub fn flush<C: Convergence>(self, tile: Tile<W, C>, bucket: u32, keep: bool) {
+        let mut end = self.head(bucket);
+        let mut filled = 0;
+        self.for_each_node(tile, Some(bucket), |node| {
+            let Some(node) = node else { return };
+            let lane = node.read(tile.rank(), true).lane;
+            tile.sync();
+            let mut j = 0;
+            while j < L {
+                let word = lane.words()[j];
+                let stays = keep && S::is_live(word);
+                let votes = tile.ballot(stays);
+                let place = filled + (votes & ((1 << tile.rank()) - 1)).count_ones();
+                let next = if place >= Node::<S, W, L>::SLOTS { self.after(end) } else { None };
+                if stays {
+                    let (node, place) =
+                        next.map_or((end, place), |next| (next, place - Node::<S, W, L>::SLOTS));
+                    node.slot(place).store(word, Order::Relaxed, Scope::Device);
+                }
+                filled += votes.count_ones();
+                if filled > Node::<S, W, L>::SLOTS {
+                    filled -= Node::<S, W, L>::SLOTS;
+                    end = self.after(end).unwrap_or(end);
+                }
+                j += 1;
+            }
+            tile.sync();
+        });
+        self.cut(tile, end, filled);
+    }
+
+    /// The node behind another one.
+    #[inline(always)]
+    #[track_caller]
+    fn after(self, node: Node<S, W, L>) -> Option<Node<S, W, L>> {
+        let link = Handle::from_word(node.link().load(Order::Relaxed, Scope::Device));
+        link.some().map(|link| self.node(link))
+    }
+
+    /// Ends a list in the node `end`, of which the first `filled` slots stay: the rest become empty, and the slabs behind it blank and free.
+    #[inline(always)]
+    #[track_caller]
+    fn cut<C: Convergence>(self, tile: Tile<W, C>, end: Node<S, W, L>, filled: u32) {
+        let mut link = Handle::from_word(end.link().load(Order::Relaxed, Scope::Device));
+        tile.sync();
+        self.blank(tile, end, filled);
+        while !link.is_none() {
+            let node = self.node(link);
+            let next = Handle::from_word(node.link().load(Order::Relaxed, Scope::Device));
+            tile.sync();
+            self.blank(tile, node, 0);
+            tile.sync();
+            if tile.rank() == 0 {
+                self.pool.free(link);
+            }
+            link = next;
+        }
+    }
+
+    /// Makes the slots from `from` on empty, and the link none.
+    #[inline(always)]
+    #[track_caller]
+    fn blank<C: Convergence>(self, tile: Tile<W, C>, node: Node<S, W, L>, from: u32) {
+        let mut position = tile.rank();
+        while position < Node::<S, W, L>::SLOTS {
+            if position >= from {
+                node.slot(position).store(S::EMPTY, Order::Relaxed, Scope::Device);
+            }
+            position += W;
+        }
+        if tile.rank() == 0 {
+            node.link().store(Handle::NONE.to_word(), Order::Relaxed, Scope::Device);
+        }
+    }
+}
+
+impl<S: Slot, P: Pool, const W: u32, const L: usize> Kind for Lists<S, P, W, L> {
+    type Key = S::Key;
+    type Value = S::Value;
+    type Slot = S;
+    type View = ListsView<Self>;
+    const TILE: u32 = W;
+    const REGISTERS: u32 = if size_of::<S::Word>() == 16 { 56 } else { 48 };
+
+    #[inline(always)]
+    #[track_caller]
+    fn execute<O: Operation>(
+        lists: ListsView<Self>,
+        pending: bool,
+        operation: O,
+        key: S::Key,
+        argument: S::Value,
+    ) -> (Outcome, S::Value) {
+        lists.share(Tile::<W>::lockstep(), pending, operation, key, argument)
+    }
+
+    #[inline(always)]
+    fn tallies(lists: ListsView<Self>) -> Tallies {
+        lists.tallies
+    }
+
+    fn scan_threads(lists: ListsView<Self>) -> usize {
+        (lists.buckets as usize + 1) * W as usize
+    }
+
+    /// A bucket a tile, along its list.
+    #[inline(always)]
+    #[track_caller]
+    fn scan(lists: ListsView<Self>, mut see: impl FnMut(Option<Place<Self>>)) {
+        let tile = Tile::<W>::lockstep();
+        let bucket = Thread::index() / W as usize;
+        let exists = bucket <= lists.buckets as usize;
+        lists.for_each_node(tile, exists.then_some(bucket as u32), |node| {
+            let mut j = 0;
+            while j < L {
+                let is_slot = !Node::<S, W, L>::is_link(tile.rank(), j);
+                let slot = node.filter(|_| is_slot).map(|node| node.bucket().slot(tile.rank(), j));
+                see(slot.and_then(|slot| Place::read(slot, bucket == lists.buckets as usize)));
+                j += 1;
+            }
+        });
+    }
+}
+
+impl<S: Slot, P: Pool, const W: u32, const L: usize> Config for Lists<S, P, W, L> {
+    type Pool = P;
+    const SLOTS: u32 = Node::<S, W, L>::SLOTS;
+
+    #[inline(always)]
+    #[track_caller]
+    fn flush(view: ListsView<Self>, bucket: Option<u32>, keep: bool) {
+        if let Some(bucket) = bucket {
+            view.flush(Tile::<W, simt::Independent>::this(), bucket, keep);
+        }
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    fn gather<G: super::Gather<Slot = S>>(
+        view: ListsView<Self>,
+        pending: bool,
+        gather: G,
+        key: S::Key,
+    ) -> u32 {
+        view.gather(Tile::<W>::lockstep(), pending, gather, key)
+    }
+}
+
+/// All lanes of the tile bring the same operation. Independent tiles may be anywhere when they call.
+impl<S: Slot, P: Pool, C: Convergence, const W: u32, const L: usize> Team<Lists<S, P, W, L>> for Tile<W, C> {
+    #[inline(always)]
+    #[track_caller]
+    fn execute<O: Operation>(
+        self,
+        lists: ListsView<Lists<S, P, W, L>>,
+        wanted: bool,
+        operation: O,
+        key: S::Key,
+        argument: S::Value,
+    ) -> (Outcome, S::Value) {
+        lists.operate_if(self, wanted, operation, key, argument)
+    }
+
+    #[inline(always)]
+    fn counts(self) -> bool {
+        self.rank() == 0
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    fn record(self, lists: ListsView<Lists<S, P, W, L>>, tally: Tally) {
+        lists.tallies.record_alone(tally);
+    }
+}

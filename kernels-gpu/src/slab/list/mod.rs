@@ -1,0 +1,15 @@
+//! Slab lists: chains of slabs, a bucket's each: the device side of `SlabHash`, `SlabSet` and `SlabMultiMap`. See
+//! `docs/structures/slab-hash.md`.
+mod gather;
+mod instances;
+pub mod kernels;
+mod lists;
+mod node;
+mod operation;
+mod walk;
+
+pub use gather::{Collect, Count, Gather, RemoveAll};
+pub use instances::*;
+pub use lists::{Config, Lists, ListsView, Visitor};
+pub use node::Node;
+pub use operation::Append;
