@@ -81,7 +81,8 @@ pub enum Error {
 
     /// A pool that would be larger than its owner allows.
     #[error(
-        "{asked} bytes of slabs were asked for, which is more than the pool's budget of {budget}: raise the budget, or free          slabs first"
+        "{asked} bytes of slabs were asked for, which is more than the pool's budget of {budget}: raise the budget, or free \
+         slabs first"
     )]
     Budget {
         /// Bytes that the pool's slabs would have.

@@ -7,7 +7,7 @@ use phalanx::HashMap;
 use phalanx::Map;
 use phalanx_kernels::probing::{Outcome, STRIPES};
 use phalanx_test_kernels::{CountWords, EveryOperation, FollowLinks, Links, Record, Words};
-use ptx_builder::{Arch, Ptx, PtxBuilder};
+use ptx_builder::Arch;
 use simt::Kernel;
 use simt::hash::mix64;
 use std::collections::BTreeMap;
@@ -185,35 +185,16 @@ fn emulator() -> Option<Device> {
     common::emulator()
 }
 
-/// The package's PTX: built, or what a bundle brought to a machine that has neither sources nor a compiler.
-fn build(arch: Arch) -> Ptx {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/device-crate");
-    let builder = PtxBuilder::new(folder).arch(arch);
-    let builder = match std::env::var_os("PHALANX_BUNDLE") {
-        Some(bundle) => builder.shipped(std::path::Path::new(&bundle).join("test-ptx")),
-        None => builder,
-    };
-    builder.build().unwrap_or_else(|error| panic!("{error}"))
-}
-
-/// The CUDA device, which knows the kernels.
 #[cfg(feature = "cuda")]
 fn cuda() -> Option<Device> {
-    static PROGRAM: std::sync::OnceLock<gpu::Program> = std::sync::OnceLock::new();
-    let device = common::cuda()?;
-    let program = PROGRAM.get_or_init(|| {
-        let text = build(Arch::Sm80).text().to_owned().leak();
-        gpu::Program { name: CountWords::PROGRAM, ptx: vec![(80, &*text)].leak() }
-    });
-    device.add_program(program);
-    Some(device)
+    common::cuda_with_test_kernels()
 }
 
 #[test]
 fn the_package_builds_to_ptx() {
     assert_eq!(CountWords::PROGRAM, "phalanx-test-kernels");
     for arch in [Arch::Sm80, Arch::Sm90] {
-        let ptx = build(arch);
+        let ptx = common::test_kernels(arch);
         let entries: Vec<_> = ptx.entries().collect();
         for symbol in
             [CountWords::symbol(), FollowLinks::symbol(), EveryOperation::symbol(), Record::symbol()]

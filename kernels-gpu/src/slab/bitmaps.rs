@@ -63,7 +63,7 @@ impl Bitmaps {
 
     /// The word `index` of the live slabs.
     #[inline(always)]
-    pub(super) fn live(self, index: u32) -> Global<u32> {
+    pub fn word(self, index: u32) -> Global<u32> {
         // SAFETY: callers name a word of a block, and there is always one.
         unsafe { self.live.offset(index as usize) }
     }
@@ -87,21 +87,21 @@ impl Bitmaps {
     #[inline(always)]
     #[track_caller]
     pub fn look(self, index: u32) -> u32 {
-        self.live(index).load_hot(Order::Relaxed, Scope::Device)
+        self.word(index).load_hot(Order::Relaxed, Scope::Device)
     }
 
     /// [`Pool::take`](super::Pool::take).
     #[inline(always)]
     #[track_caller]
     pub fn take(self, index: u32, bits: u32) -> u32 {
-        self.live(index).fetch_or_hot(bits, Order::Relaxed, Scope::Device)
+        self.word(index).fetch_or_hot(bits, Order::Relaxed, Scope::Device)
     }
 
     /// [`Pool::give`](super::Pool::give).
     #[inline(always)]
     #[track_caller]
     pub fn give(self, index: u32, bits: u32) -> u32 {
-        self.live(index).fetch_and_hot(!bits, Order::Relaxed, Scope::Device)
+        self.word(index).fetch_and_hot(!bits, Order::Relaxed, Scope::Device)
     }
 
     /// Looks whether all of `many` slabs that were to be freed were live. Fewer `bits` than that are slabs named twice.

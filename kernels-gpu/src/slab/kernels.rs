@@ -119,7 +119,7 @@ pub fn slab_count(bitmaps: Bitmaps, counts: GlobalSlice<u64>) {
     let word = Thread::index() as u32;
     let (mut live, mut retired) = (0, 0);
     if word < bitmaps.words() {
-        let taken = bitmaps.live(word).load(Order::Relaxed, Scope::Device) & bitmaps.mask(word);
+        let taken = bitmaps.word(word).load(Order::Relaxed, Scope::Device) & bitmaps.mask(word);
         let marked = bitmaps.retired(word).load(Order::Relaxed, Scope::Device);
         (live, retired) = ((taken & !marked).count_ones(), (taken & marked).count_ones());
     }

@@ -25,7 +25,7 @@ pub const MOST_SUPER_BLOCKS: usize = 255;
 /// to callers:
 /// - *A slab that was written, freed, and given anew in one launch.* The lane that frees it puts a
 ///   [`fence`](simt::fence)`(Scope::Device)` between its last access to the slab and [`Self::free`], and the lane that gets it puts one behind
-///   [`Self::allocate`]. Neither is needed for slabs whose free and next allocation have a launch boundary between them, nor for one that
+///   [`Self::allocate`]; a tile calls [`Resident::fence`](super::Resident::fence) behind its allocation. Neither is needed for slabs whose free and next allocation have a launch boundary between them, nor for one that
 ///   goes back untouched.
 /// - *A slab that others may still read* is not freed but [retired](Self::retire).
 ///

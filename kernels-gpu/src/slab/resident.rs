@@ -28,7 +28,7 @@ use super::handle::Handle;
 use super::pool::Pool;
 use super::search::{GOLDEN, search};
 use simt::hash::{mix32, reduce};
-use simt::{Convergence, Lockstep, Thread, Tile};
+use simt::{Convergence, Lockstep, Scope, Thread, Tile, fence};
 
 /// How often a call changes the resident block before the lanes that still want a slab look for themselves
 /// ([`LOOKS`](super::LOOKS) looks each).
@@ -112,6 +112,18 @@ impl<P: Pool, const W: u32, C: Convergence> Resident<P, W, C> {
             number = search(self.pool, self.next.wrapping_add(self.tile.rank()));
         }
         number.map(|number| self.pool.handle(number))
+    }
+
+    /// Lets the lanes of the tile see what was written to the slabs of the last call before they were freed in this launch. All lanes of the
+    /// tile (in lockstep: of the warp) call it together, with or without a slab of their own.
+    ///
+    /// A lane's slab may have been taken by another lane. So that one fences as well, and passes on by a barrier of the warp what it
+    /// has seen; a shuffle orders no memory.
+    #[inline(always)]
+    #[track_caller]
+    pub fn fence(&self) {
+        fence(Scope::Device);
+        self.tile.sync();
     }
 
     /// The first of the lane's words that has a free bit. A chain of selections: an indexed array would go to local memory.

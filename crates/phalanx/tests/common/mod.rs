@@ -1,6 +1,7 @@
 //! What the tests of structures share: the devices, and seeds that replay.
 #![allow(dead_code)] // each test uses a part
 use gpu::Device;
+use ptx_builder::{Arch, Ptx, PtxBuilder};
 use simt::emulator::Options;
 
 /// The emulator on all cores.
@@ -19,6 +20,30 @@ pub fn cuda() -> Option<Device> {
             None
         }
     }
+}
+
+/// The PTX of the test kernels (`device-crate`): built, or what a bundle brought to a machine that has neither sources nor a compiler.
+pub fn test_kernels(arch: Arch) -> Ptx {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/device-crate");
+    let builder = PtxBuilder::new(folder).arch(arch);
+    let builder = match std::env::var_os("PHALANX_BUNDLE") {
+        Some(bundle) => builder.shipped(std::path::Path::new(&bundle).join("test-ptx")),
+        None => builder,
+    };
+    builder.build().unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// The CUDA device, which knows the test kernels.
+#[cfg(feature = "cuda")]
+pub fn cuda_with_test_kernels() -> Option<Device> {
+    static PROGRAM: std::sync::OnceLock<gpu::Program> = std::sync::OnceLock::new();
+    let device = cuda()?;
+    let program = PROGRAM.get_or_init(|| {
+        let text = test_kernels(Arch::Sm80).text().to_owned().leak();
+        gpu::Program { name: "phalanx-test-kernels", ptx: vec![(80, &*text)].leak() }
+    });
+    device.add_program(program);
+    Some(device)
 }
 
 /// The seed of a test's choices: `PHALANX_SEED`, or always the same.

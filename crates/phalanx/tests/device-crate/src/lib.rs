@@ -2,6 +2,8 @@
 #![cfg_attr(target_arch = "nvptx64", no_std)]
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx))]
 
+pub mod slabs;
+
 use phalanx_kernels::probing::{
     Coded, DoubleHash, Hinted, Lanes, MapView, Merge, Outcome, Packed, Published, Session, Table,
 };

@@ -1,0 +1,78 @@
+//! Schedules of the pool's functions, explored on the emulator with every detector on and stale L1: tiny pools, lanes that allocate, free
+//! and retire side by side. `PHALANX_SEED` replays one seed, `PHALANX_SEEDS=50` hunts fifty times as long.
+mod common;
+#[path = "slab_explore/mutants.rs"]
+mod mutants;
+#[path = "slab_explore/play.rs"]
+mod play;
+#[path = "slab_explore/world.rs"]
+mod world;
+
+use phalanx_kernels::slab::{Light, Pool, Spread};
+use play::{Alone, Tiles, Ways};
+use simt::{Independent, Instance, Lockstep};
+use world::{Finding, Place, Played, explore};
+
+/// Seeds for each way of allocating.
+const SEEDS: u64 = 300;
+
+/// Plays `count` seeds; all must be sound.
+fn all_are_sound<P: Pool + Place + Instance, A: Ways<P>>(count: u64) {
+    let name = format!("{} by {}", std::any::type_name::<P>(), std::any::type_name::<A>());
+    let (mut sum, seeds) = (Played::default(), common::seeds(count));
+    for seed in seeds {
+        let played = explore::<P, A>(seed)
+            .unwrap_or_else(|finding| panic!("{name}: {finding}\n{}", common::replay("slab_explore", seed)));
+        sum += played;
+    }
+    println!("{name}: {sum:?}");
+    assert!(sum.given > 0 && sum.refused > 0 && sum.freed > 0 && sum.retired > 0, "{sum:?}");
+}
+
+/// The first of `count` seeds under which something is found that `is` what was planted; it replays.
+fn is_found<P: Pool + Place + Instance, A: Ways<P>>(name: &str, count: u64, is: fn(&Finding) -> bool) {
+    for seed in 0..count {
+        if let Err(finding) = explore::<P, A>(seed)
+            && is(&finding)
+        {
+            let again = explore::<P, A>(seed).expect_err("what was found is there");
+            assert!(again.is_same(&finding), "{name}: seed {seed} does not replay: {finding} and {again}");
+            println!("{name}: found by seed {seed}: {finding}");
+            return;
+        }
+    }
+    panic!("{name}: the planted bug was not found by {count} seeds");
+}
+
+#[test]
+fn lanes_alone() {
+    all_are_sound::<Light<128>, Alone>(SEEDS);
+    all_are_sound::<Spread<256>, Alone>(SEEDS);
+}
+
+macro_rules! tiles {
+    ($($test:ident: $width:literal, $seeds:expr;)*) => {$(
+        mod $test {
+            use super::*;
+
+            #[test]
+            fn lockstep() {
+                all_are_sound::<Spread<128>, Tiles<$width, Lockstep>>($seeds);
+            }
+
+            #[test]
+            fn independent() {
+                all_are_sound::<Light<256>, Tiles<$width, Independent>>($seeds);
+            }
+        }
+    )*};
+}
+
+tiles! {
+    tiles_of_1: 1, SEEDS;
+    tiles_of_2: 2, SEEDS;
+    tiles_of_4: 4, SEEDS / 2;
+    tiles_of_8: 8, SEEDS / 2;
+    tiles_of_16: 16, SEEDS / 3;
+    tiles_of_32: 32, SEEDS / 3;
+}

@@ -1,0 +1,178 @@
+//! The hunt hunted: pools with one planted bug each, which it must find within the stated number of seeds.
+use crate::is_found;
+use crate::play::{Alone, Tiles, Ways};
+use crate::world::{Finding, Place};
+use phalanx_kernels::slab::{Bitmaps, Handle, Light, Pool};
+use simt::{Global, Instance, Lockstep, Order, Scope};
+use std::marker::PhantomData;
+
+/// Seeds within which a planted bug must be found.
+const SEEDS: u64 = 200;
+
+/// A pool's steps, those of [`Light`] but for the one that has the bug.
+trait Flaw: Copy + Send + Sync + 'static {
+    fn take(pool: Light<128>, index: u32, bits: u32) -> u32 {
+        pool.take(index, bits)
+    }
+
+    fn give(pool: Light<128>, index: u32, bits: u32) -> u32 {
+        pool.give(index, bits)
+    }
+
+    fn retire(pool: Light<128>, handle: Handle) {
+        pool.retire(handle);
+    }
+}
+
+/// A pool with a flaw.
+#[derive(Clone, Copy)]
+struct Flawed<F> {
+    pool: Light<128>,
+    of: PhantomData<F>,
+}
+
+impl<F: Flaw> Pool for Flawed<F> {
+    const BYTES: usize = 128;
+    const CONTIGUOUS: bool = true;
+
+    unsafe fn from_parts(bitmaps: Bitmaps, place: *mut u64, shift: u32) -> Self {
+        // SAFETY: passed on to the caller.
+        Self { pool: unsafe { Light::from_parts(bitmaps, place, shift) }, of: PhantomData }
+    }
+
+    fn bitmaps(self) -> Bitmaps {
+        self.pool.bitmaps()
+    }
+
+    fn slab(self, handle: Handle) -> Global<u64> {
+        self.pool.slab(handle)
+    }
+
+    fn number(self, handle: Handle) -> Option<u32> {
+        self.pool.number(handle)
+    }
+
+    fn handle(self, number: u32) -> Handle {
+        self.pool.handle(number)
+    }
+
+    fn take(self, index: u32, bits: u32) -> u32 {
+        F::take(self.pool, index, bits)
+    }
+
+    fn give(self, index: u32, bits: u32) -> u32 {
+        F::give(self.pool, index, bits)
+    }
+
+    fn retire(self, handle: Handle) {
+        F::retire(self.pool, handle);
+    }
+}
+
+impl<F: Flaw> Place for Flawed<F> {
+    unsafe fn place(bitmaps: Bitmaps, slabs: *mut u64, _bases: *mut u64) -> Self {
+        // SAFETY: passed on to the caller.
+        unsafe { Self::from_parts(bitmaps, slabs, 0) }
+    }
+}
+
+impl<F: Flaw> Instance for Flawed<F> {
+    const NAME: &'static str = "flawed";
+}
+
+/// Declares flaws: a type each, and what it does otherwise.
+macro_rules! flaws {
+    ($($(#[$doc:meta])* $name:ident { $($item:item)* })*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy)]
+        struct $name;
+
+        impl Flaw for $name {
+            $($item)*
+        }
+    )*};
+}
+
+fn word(pool: Light<128>, index: u32) -> Global<u32> {
+    pool.bitmaps().word(index)
+}
+
+flaws! {
+    /// Takes by a load and a store.
+    TornTake {
+        fn take(pool: Light<128>, index: u32, bits: u32) -> u32 {
+            let old = word(pool, index).load(Order::Relaxed, Scope::Device);
+            word(pool, index).store(old | bits, Order::Relaxed, Scope::Device);
+            old
+        }
+    }
+    /// Frees by a load and a store.
+    TornGive {
+        fn give(pool: Light<128>, index: u32, bits: u32) -> u32 {
+            let old = word(pool, index).load(Order::Relaxed, Scope::Device);
+            word(pool, index).store(old & !bits, Order::Relaxed, Scope::Device);
+            old
+        }
+    }
+    /// Believes that what it took was free.
+    BlindTake {
+        fn take(pool: Light<128>, index: u32, bits: u32) -> u32 {
+            pool.take(index, bits) & !bits
+        }
+    }
+    /// Gives a whole word back where a slab is asked for.
+    WideGive {
+        fn give(pool: Light<128>, index: u32, _bits: u32) -> u32 {
+            pool.give(index, u32::MAX)
+        }
+    }
+    /// Reads the bitmap without an order before it takes.
+    WeakLook {
+        fn take(pool: Light<128>, index: u32, bits: u32) -> u32 {
+            word(pool, index).load(Order::Weak, Scope::Device);
+            pool.take(index, bits)
+        }
+    }
+    /// Frees at once what is only retired.
+    HastyRetire {
+        fn retire(pool: Light<128>, handle: Handle) {
+            pool.free(handle);
+        }
+    }
+}
+
+fn hunts<F: Flaw, A: Ways<Flawed<F>>>(is: fn(&Finding) -> bool) {
+    let name = format!("{} by {}", std::any::type_name::<F>(), std::any::type_name::<A>());
+    is_found::<Flawed<F>, A>(&name, SEEDS, is);
+}
+
+macro_rules! mutants {
+    ($($test:ident: $flaw:ident by $($way:ty),* => $is:expr;)*) => {$(
+        #[test]
+        fn $test() {
+            $(hunts::<$flaw, $way>($is);)*
+        }
+    )*};
+}
+
+fn any(_: &Finding) -> bool {
+    true
+}
+
+fn is_shared(finding: &Finding) -> bool {
+    matches!(finding, Finding::Shared(_))
+}
+
+fn is_machine(finding: &Finding) -> bool {
+    matches!(finding, Finding::Machine(_))
+}
+
+mutants! {
+    a_torn_take_is_found:
+        TornTake by Alone, Tiles<1, Lockstep>, Tiles<8, Lockstep>, Tiles<32, Lockstep> => any;
+    a_torn_free_is_found: TornGive by Alone, Tiles<4, Lockstep>, Tiles<32, Lockstep> => any;
+    a_blind_take_is_found: BlindTake by Alone, Tiles<2, Lockstep>, Tiles<16, Lockstep> => is_shared;
+    a_free_of_neighbours_is_found: WideGive by Alone, Tiles<4, Lockstep> => any;
+    an_unordered_look_is_found: WeakLook by Alone, Tiles<4, Lockstep> => is_machine;
+    a_hasty_retirement_is_found: HastyRetire by Alone, Tiles<4, Lockstep> => any;
+}

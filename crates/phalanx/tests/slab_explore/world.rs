@@ -1,0 +1,257 @@
+//! A tiny pool on an emulated device, and what is found out when lanes play on it.
+use crate::common::Dice;
+use crate::play::{ALLOCATE, FREE, Play, REST, RETIRE, Sheet, Ways};
+use gpu::{Buffer, Device, Grid};
+use phalanx_kernels::slab::kernels::SlabFree;
+use phalanx_kernels::slab::{Bitmaps, Handle, Light, MOST_SUPER_BLOCKS, Pool, Spread};
+use simt::Instance;
+use simt::emulator::{Launch, Options, Schedule};
+use std::collections::HashSet;
+use std::marker::PhantomData;
+use std::ops::AddAssign;
+
+/// What was wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Finding {
+    /// The emulator ended the launch: a race, a hang, a fault, ...
+    Machine(simt::emulator::Failure),
+    /// Slabs that a lane was given while another had them.
+    Shared(u32),
+    /// Lanes that were refused though there was room.
+    Refused(u32),
+    /// Slabs that are live and that nobody has, and those that somebody has and are not live.
+    Bitmap { lost: usize, stolen: usize },
+    /// The bitmap of retired slabs is not what was retired.
+    Retired,
+}
+
+impl Finding {
+    /// Whether it is the same one, but for addresses.
+    pub fn is_same(&self, other: &Self) -> bool {
+        let (Self::Machine(a), Self::Machine(b)) = (self, other) else { return self == other };
+        (&a.location, a.block, a.thread, &a.other, &a.trace)
+            == (&b.location, b.block, b.thread, &b.other, &b.trace)
+    }
+}
+
+impl std::fmt::Display for Finding {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Machine(failure) => failure.fmt(f),
+            other => std::fmt::Debug::fmt(other, f),
+        }
+    }
+}
+
+/// What was played without a finding.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Played {
+    pub given: u32,
+    pub refused: u32,
+    pub freed: u32,
+    pub retired: usize,
+}
+
+impl AddAssign for Played {
+    fn add_assign(&mut self, other: Self) {
+        self.given += other.given;
+        self.refused += other.refused;
+        self.freed += other.freed;
+        self.retired += other.retired;
+    }
+}
+
+/// How a kind of pool lies in a buffer of slabs.
+pub trait Place: Pool {
+    /// # Safety
+    /// - As [`Pool::from_parts`]: `bases` is the table of the super blocks of 32 slabs.
+    unsafe fn place(bitmaps: Bitmaps, slabs: *mut u64, bases: *mut u64) -> Self;
+}
+
+impl<const BYTES: usize> Place for Light<BYTES> {
+    unsafe fn place(bitmaps: Bitmaps, slabs: *mut u64, _bases: *mut u64) -> Self {
+        // SAFETY: passed on to the caller.
+        unsafe { Self::new(bitmaps, slabs) }
+    }
+}
+
+impl<const BYTES: usize> Place for Spread<BYTES> {
+    unsafe fn place(bitmaps: Bitmaps, _slabs: *mut u64, bases: *mut u64) -> Self {
+        // SAFETY: passed on to the caller.
+        unsafe { Self::new(bitmaps, bases, 5) }
+    }
+}
+
+/// What is played: launches side by side in a pool whose first slabs are live, of which a batch frees some.
+#[derive(Debug)]
+struct Plan {
+    units: usize,
+    live: usize,
+    batch: usize,
+    rounds: usize,
+    frees: bool,
+    scripts: Vec<Vec<u8>>,
+}
+
+impl Plan {
+    fn new(seed: u64, lanes: u32) -> Self {
+        let mut dice = Dice::new(seed);
+        let units = dice.pick(&[5, 32, 40, 64, 100, 130]);
+        let room = dice.pick(&[1, 3, lanes as u64, units]).min(units);
+        let (rounds, frees) = (1 + dice.below(3) as usize, dice.below(4) != 0);
+        let steps: &[u8] =
+            if frees { &[REST, ALLOCATE, ALLOCATE, FREE, FREE, RETIRE] } else { &[REST, ALLOCATE] };
+        let scripts = (0..2 + dice.below(2))
+            .map(|_| (0..lanes as usize * rounds).map(|_| dice.pick(steps)).collect())
+            .collect();
+        let live = (units - room) as usize;
+        let batch = if frees { dice.below(live as u64 + 1) as usize } else { 0 };
+        Self { units: units as usize, live, batch, rounds, frees, scripts }
+    }
+
+    /// Slabs that are free from the start and stay so, whoever takes how many meanwhile.
+    fn spare(&self, lanes: u32, retired: usize) -> usize {
+        let most = self.live + lanes as usize * self.scripts.len() + retired;
+        self.units.saturating_sub(most)
+    }
+}
+
+/// A pool's memory.
+struct World {
+    device: Device,
+    slabs: Buffer<u64>,
+    bases: Buffer<u64>,
+    live: Buffer<u32>,
+    retired: Buffer<u32>,
+    faults: Buffer<u64>,
+    units: u32,
+}
+
+impl World {
+    fn new<P: Pool>(options: Options, plan: &Plan) -> gpu::Result<Self> {
+        let device = Device::emulator(options);
+        let supers = plan.units.div_ceil(32);
+        let slabs = device.filled::<u64>(supers * 32 * P::BYTES / 8, 0xff)?;
+        // The super blocks in reverse.
+        let base = |place: usize| slabs.pointer().wrapping_byte_add(place * 32 * P::BYTES) as u64;
+        let mut bases = vec![0; MOST_SUPER_BLOCKS + 1];
+        (0..supers).for_each(|number| bases[number] = base(supers - 1 - number));
+        let words = Bitmaps::words_for(plan.units);
+        let is_taken = |number: usize| number < plan.live || number >= plan.units;
+        let word = |index: usize| (0..32).map(|bit| u32::from(is_taken(index * 32 + bit)) << bit).sum();
+        let live: Vec<u32> = (0..words).map(word).collect();
+        let (bases, live) = (device.from_slice(&bases)?, device.from_slice(&live)?);
+        let (retired, faults) = (device.zeroed(words)?, device.zeroed(1)?);
+        Ok(Self { device, slabs, bases, live, retired, faults, units: plan.units as u32 })
+    }
+
+    fn pool<P: Place>(&self) -> P {
+        let (live, retired, faults) = (self.live.pointer(), self.retired.pointer(), self.faults.pointer());
+        // SAFETY: memory of the right sizes, which outlives every launch here.
+        unsafe {
+            let bitmaps = Bitmaps::new(live, retired, faults, self.units);
+            P::place(bitmaps, self.slabs.pointer(), self.bases.pointer())
+        }
+    }
+}
+
+/// The buffers of a launch.
+struct Told {
+    script: Buffer<u8>,
+    held: Buffer<u32>,
+    retired: Buffer<u32>,
+}
+
+impl Told {
+    fn new(device: &Device, plan: &Plan, script: &[u8]) -> gpu::Result<Self> {
+        let none = Handle::NONE.to_word().to_ne_bytes()[0];
+        Ok(Self {
+            script: device.from_slice(script)?,
+            held: device.filled(script.len() / plan.rounds, none)?,
+            retired: device.filled(script.len(), none)?,
+        })
+    }
+
+    fn sheet(&self, plan: &Plan, counts: &Buffer<u32>, first: usize) -> Sheet {
+        Sheet {
+            script: self.script.slice(),
+            rounds: plan.rounds,
+            held: self.held.slice(),
+            retired: self.retired.slice(),
+            counts: counts.slice(),
+            first: first as u32,
+        }
+    }
+}
+
+fn schedule(seed: u64) -> Schedule {
+    match seed % 3 {
+        0 => Schedule::Random { seed },
+        1 => Schedule::Pct { seed, depth: 3 },
+        _ => Schedule::Pct { seed, depth: 10 },
+    }
+}
+
+/// Plays the plan of a seed and looks for what is wrong.
+pub fn explore<P: Place + Instance, A: Ways<P>>(seed: u64) -> Result<Played, Finding> {
+    let plan = Plan::new(seed, A::LANES);
+    let options = Options { stale_l1: true, step_limit: 1 << 20, ..Options::explore(schedule(seed)) };
+    let world = World::new::<P>(options, &plan).expect("memory");
+    let (pool, device) = (world.pool::<P>(), &world.device);
+    let counts = device.zeroed::<u32>(4).expect("memory");
+    let batch: Vec<u32> = (0..plan.batch as u32).map(|number| pool.handle(number).to_word()).collect();
+    let batch = device.from_slice(&batch).expect("memory");
+    let told: Vec<_> =
+        plan.scripts.iter().map(|script| Told::new(device, &plan, script).expect("memory")).collect();
+    let launch = |(part, told): (usize, &Told)| {
+        let sheet = told.sheet(&plan, &counts, part * A::LANES as usize);
+        Launch::new(Grid::new(1, A::LANES), Play::<P, A> { pool, sheet, by: PhantomData })
+    };
+    let mut launches: Vec<_> = told.iter().enumerate().map(launch).collect();
+    if plan.batch > 0 {
+        launches
+            .push(Launch::new(Grid::for_items(plan.batch, 64), SlabFree { pool, handles: batch.slice() }));
+    }
+    let emulator = device.emulator_handle().expect("an emulator");
+    emulator.launch_all(launches).map_err(Finding::Machine)?;
+    judge::<P, A>(&plan, &world, &told, &counts.read().expect("memory"))
+}
+
+/// Holds what the lanes tell against the bitmaps.
+fn judge<P: Place, A: Ways<P>>(
+    plan: &Plan,
+    world: &World,
+    told: &[Told],
+    counts: &[u32],
+) -> Result<Played, Finding> {
+    let numbers = |words: Vec<u32>| -> HashSet<u32> {
+        let handles = words.into_iter().filter_map(|word| Handle::from_word(word).some());
+        handles.map(|handle| world.pool::<P>().number(handle).expect("a slab of the pool")).collect()
+    };
+    let all =
+        |of: fn(&Told) -> &Buffer<u32>| told.iter().flat_map(move |told| of(told).read().expect("memory"));
+    let retired = numbers(all(|told| &told.retired).collect());
+    let mut owned = numbers(all(|told| &told.held).collect());
+    owned.extend(retired.iter().chain(&(plan.batch as u32..plan.live as u32).collect::<HashSet<_>>()));
+    let set = |bitmap: &Buffer<u32>| -> HashSet<u32> {
+        let words = bitmap.read().expect("memory");
+        (0..world.units).filter(|number| words[*number as usize / 32] >> (number % 32) & 1 != 0).collect()
+    };
+    let live = set(&world.live);
+    let (lost, stolen) = (live.difference(&owned).count(), owned.difference(&live).count());
+    let [given, refused, freed, shared] = counts[..] else { unreachable!("four counts") };
+    if shared > 0 {
+        return Err(Finding::Shared(shared));
+    }
+    if lost + stolen > 0 {
+        return Err(Finding::Bitmap { lost, stolen });
+    }
+    if set(&world.retired) != retired {
+        return Err(Finding::Retired);
+    }
+    let room = plan.spare(A::LANES, retired.len());
+    if refused > 0 && (room > 0 || !plan.frees && live.len() < plan.units) {
+        return Err(Finding::Refused(refused));
+    }
+    Ok(Played { given, refused, freed, retired: retired.len() })
+}
