@@ -122,6 +122,30 @@ pub enum Error {
         first: String,
     },
 
+    /// A memory utilisation that no lists can have.
+    #[error(
+        "a memory utilisation of {asked} was asked for: give one above 0 and at most {most:.2}, which full slabs have"
+    )]
+    Utilisation {
+        /// Asked for.
+        asked: f64,
+        /// What can be had, if only just.
+        most: f64,
+    },
+
+    /// No such bucket.
+    #[error("bucket {bucket} was named, and there are {count}")]
+    Bucket {
+        /// Named.
+        bucket: u32,
+        /// Buckets there are.
+        count: u32,
+    },
+
+    /// A structure is not as it should be.
+    #[error("the structure is damaged: {0}")]
+    Invalid(String),
+
     /// A range whose ends are swapped.
     #[error("the range from {low} to {high} is empty: its ends are swapped")]
     Range {

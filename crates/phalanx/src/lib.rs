@@ -19,6 +19,7 @@ pub mod hash_map;
 pub mod map;
 mod program;
 pub mod slab_alloc;
+pub mod slab_hash;
 
 pub use error::{Error, Result};
 pub use gpu::{self, Device};
@@ -26,6 +27,7 @@ pub use hash_map::HashMap;
 pub use map::{Key, Map, Merge, Op, Outcome, Value};
 pub use program::PROGRAM;
 pub use slab_alloc::SlabAlloc;
+pub use slab_hash::{SlabHash, SlabMultiMap, SlabSet};
 
 // The examples of the README compile and run.
 #[cfg(doctest)]

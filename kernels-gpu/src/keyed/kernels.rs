@@ -4,7 +4,7 @@
 //! results may be empty: then those results are not wanted.
 use super::kind::{Kind, Place};
 use super::operation::{self, Coded, Operation, Outcome};
-use super::slot::Scalar;
+use super::slot::{Scalar, Slot};
 use super::tallies::Tally;
 use simt::{Global, GlobalSlice, Instance, Order, Scope, Thread, Tile, Word, kernel};
 
@@ -58,6 +58,13 @@ fn batch<M: Kind, O: Operation>(
     }
 }
 
+/// An element's argument. Structures without values have none.
+#[inline(always)]
+#[track_caller]
+fn argument<M: Kind>(arguments: GlobalSlice<M::Value>, index: usize, pending: bool) -> M::Value {
+    read_if(arguments, index, pending && M::Slot::HAS_VALUE)
+}
+
 /// The same operation for each key, with an argument.
 #[inline(always)]
 #[track_caller]
@@ -70,7 +77,7 @@ pub(crate) fn with_arguments<M: Kind, O: Operation>(
     outcomes: GlobalSlice<u8>,
 ) {
     let request =
-        |index, pending| (operation, read_if(keys, index, pending), read_if(arguments, index, pending));
+        |index, pending| (operation, read_if(keys, index, pending), argument::<M>(arguments, index, pending));
     batch::<M, _>(map, keys.len(), request, results, outcomes);
 }
 
@@ -169,7 +176,7 @@ pub fn mixed<M: Kind + Instance>(
 ) {
     let request = |index, pending| {
         let operation = Coded::from_code(read_if(codes, index, pending) as u32);
-        (operation, read_if(keys, index, pending), read_if(arguments, index, pending))
+        (operation, read_if(keys, index, pending), argument::<M>(arguments, index, pending))
     };
     batch::<M, _>(map, keys.len(), request, results, outcomes);
 }
@@ -206,14 +213,26 @@ fn reserve(warp: Tile<32>, counter: Global<u64>, many: u32) -> u64 {
     warp.shuffle(base, 0)
 }
 
-/// Inserts the pairs of one table into another, and counts those that found no room in `refused`. Runs alone.
+/// Inserts the pairs of one structure into another where they are not there, and counts those that found no room in `refused`. Runs alone.
 #[kernel(registers = M::REGISTERS)]
 pub fn rehash<M: Kind + Instance>(from: M::View, into: M::View, refused: GlobalSlice<u64>) {
+    copy_by::<M, _>(operation::InsertNew, from, into, refused);
+}
+
+/// Does an operation on one structure with every pair of another.
+#[inline(always)]
+#[track_caller]
+pub(crate) fn copy_by<M: Kind, O: Operation>(
+    operation: O,
+    from: M::View,
+    into: M::View,
+    refused: GlobalSlice<u64>,
+) {
     let mut tally = Tally::default();
     M::scan(from, |place| {
         let (key, value) =
             place.map_or((M::Key::narrow(0), M::Value::narrow(0)), |Place { key, value, .. }| (key, value));
-        let (outcome, _) = M::execute(into, place.is_some(), operation::InsertNew, key, value);
+        let (outcome, _) = M::execute(into, place.is_some(), operation, key, value);
         if place.is_some() {
             tally.count(outcome);
             if outcome == Outcome::Refused {

@@ -70,13 +70,19 @@ impl<S: Read> Checked<S> {
     }
 }
 
-/// Writes pairs: version, checksum and all.
-pub fn save<K: Key, V: Value>(keys: &[K], values: &[V], writer: impl Write) -> Result<()> {
+/// What a file holds: keys, and values of `value_bits` bits (0: none).
+struct Contents<K, V> {
+    keys: Vec<K>,
+    values: Vec<V>,
+}
+
+/// Writes keys and values: version, checksum and all. A set has no values, of 0 bits.
+fn write<K: Key, V: Value>(keys: &[K], values: &[V], value_bits: u32, writer: impl Write) -> Result<()> {
     let mut writer = Checked::new(writer);
     writer.put(MAGIC)?;
     writer.put(&VERSION.to_le_bytes())?;
     writer.put(&K::BITS.to_le_bytes())?;
-    writer.put(&V::BITS.to_le_bytes())?;
+    writer.put(&value_bits.to_le_bytes())?;
     writer.put(&(keys.len() as u64).to_le_bytes())?;
     writer.put(bytemuck::cast_slice(keys))?;
     writer.put(bytemuck::cast_slice(values))?;
@@ -85,24 +91,69 @@ pub fn save<K: Key, V: Value>(keys: &[K], values: &[V], writer: impl Write) -> R
     writer.stream.flush().map_err(writing)
 }
 
-/// Reads pairs that [`save`] wrote into the map that `build` makes for so many.
-pub fn load<M: Map>(reader: impl Read, build: impl FnOnce(usize) -> Result<M>) -> Result<M> {
+/// Reads what [`write`] wrote.
+fn read<K: Key, V: Value>(reader: impl Read, value_bits: u32) -> Result<Contents<K, V>> {
     let mut reader = Checked::new(reader);
-    let pairs = header(&mut reader, <M::Key>::BITS, <M::Value>::BITS)?;
-    let (keys, values) = (reader.words::<M::Key>(pairs)?, reader.words::<M::Value>(pairs)?);
+    let pairs = header(&mut reader, K::BITS, value_bits)?;
+    let keys = reader.words::<K>(pairs)?;
+    let values = reader.words::<V>(if value_bits == 0 { 0 } else { pairs })?;
     let mut expected = [0; 4];
     reader.stream.read_exact(&mut expected).map_err(reading)?;
     if reader.checksum.finalize() != u32::from_le_bytes(expected) {
         return Err(Error::Format("its checksum is wrong: it is damaged".into()));
     }
-    let map = build(pairs.max(1))?;
+    Ok(Contents { keys, values })
+}
+
+/// Writes pairs.
+pub fn save<K: Key, V: Value>(keys: &[K], values: &[V], writer: impl Write) -> Result<()> {
+    write(keys, values, V::BITS, writer)
+}
+
+/// Writes keys.
+pub fn save_keys<K: Key>(keys: &[K], writer: impl Write) -> Result<()> {
+    write::<K, u32>(keys, &[], 0, writer)
+}
+
+/// Reads pairs that [`save`] wrote, and hands them in parts to `insert` of the structure that `build` makes for so many. All of them must
+/// be new.
+pub fn load_into<K: Key, V: Value, T>(
+    reader: impl Read,
+    build: impl FnOnce(usize) -> Result<T>,
+    insert: impl Fn(&T, &[K], &[V]) -> Result<Vec<Outcome>>,
+) -> Result<T> {
+    let Contents { keys, values } = read::<K, V>(reader, V::BITS)?;
+    let structure = build(keys.len().max(1))?;
     for (keys, values) in keys.chunks(BATCH).zip(values.chunks(BATCH)) {
-        let outcomes = map.insert_new(keys, values)?;
-        if outcomes.iter().any(|&outcome| outcome != Outcome::Inserted) {
-            return Err(Error::Format("a key comes twice, or there is no room for all".into()));
-        }
+        all_new(insert(&structure, keys, values)?)?;
     }
-    Ok(map)
+    Ok(structure)
+}
+
+/// Reads pairs that [`save`] wrote into the map that `build` makes for so many.
+pub fn load<M: Map>(reader: impl Read, build: impl FnOnce(usize) -> Result<M>) -> Result<M> {
+    load_into(reader, build, |map, keys, values| map.insert_new(keys, values))
+}
+
+/// Reads keys that [`save_keys`] wrote: see [`load_into`].
+pub fn load_keys<K: Key, T>(
+    reader: impl Read,
+    build: impl FnOnce(usize) -> Result<T>,
+    insert: impl Fn(&T, &[K]) -> Result<Vec<Outcome>>,
+) -> Result<T> {
+    let Contents { keys, .. } = read::<K, u32>(reader, 0)?;
+    let structure = build(keys.len().max(1))?;
+    for keys in keys.chunks(BATCH) {
+        all_new(insert(&structure, keys)?)?;
+    }
+    Ok(structure)
+}
+
+fn all_new(outcomes: Vec<Outcome>) -> Result<()> {
+    if outcomes.iter().all(|&outcome| outcome == Outcome::Inserted) {
+        return Ok(());
+    }
+    Err(Error::Format("a key comes twice, or there is no room for all".into()))
 }
 
 /// Reads the header of a map of these types; gives how many pairs follow.

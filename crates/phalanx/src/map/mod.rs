@@ -2,13 +2,13 @@
 mod batches;
 pub(crate) mod file;
 pub(crate) mod launch;
-mod run;
+pub(crate) mod run;
 pub(crate) mod structure;
 
 use crate::{Error, Result};
 pub use batches::Batches;
 use gpu::{Device, Stream};
-use launch::{Ask, Scan};
+use launch::Ask;
 use phalanx_kernels::keyed::{Coded, Scalar};
 pub use phalanx_kernels::keyed::{Merge, Outcome};
 use run::Results;
@@ -136,8 +136,7 @@ pub trait Map: Structure {
     /// The device's.
     #[doc(alias = "contains")]
     fn contains_key(&self, keys: &[Self::Key]) -> Result<Vec<bool>> {
-        let results = run::keys(self, Ask::ContainsKey, keys, false)?;
-        Ok(results.outcomes.into_iter().map(|outcome| outcome == Outcome::Found).collect())
+        run::whether(self, Ask::ContainsKey, keys, Outcome::Found)
     }
 
     /// Removes keys. Says of each whether it was there; of several that are equal, one.
@@ -146,9 +145,9 @@ pub trait Map: Structure {
     /// The device's.
     #[doc(alias = "erase")]
     fn remove(&self, keys: &[Self::Key]) -> Result<Vec<bool>> {
-        let results = run::keys(self, Ask::Remove, keys, false)?;
+        let removed = run::whether(self, Ask::Remove, keys, Outcome::Removed)?;
         self.make_room(0)?;
-        Ok(results.outcomes.into_iter().map(|outcome| outcome == Outcome::Removed).collect())
+        Ok(removed)
     }
 
     /// A mixed batch: every element an operation of its own, all in one launch, in no order. Gives for each what became of it and a
@@ -158,7 +157,9 @@ pub trait Map: Structure {
     /// # Errors
     /// The device's.
     fn execute(&self, operations: &[Op<Self::Key, Self::Value>]) -> Result<Vec<(Outcome, Self::Value)>> {
-        let Results { outcomes, values } = run::mixed(self, operations)?;
+        let parts = operations.iter().map(|operation| operation.parts());
+        let coded = parts.map(|(code, key, argument)| (code, key, Some(argument)));
+        let Results { outcomes, values } = run::coded(self, coded)?;
         Ok(outcomes.into_iter().zip(values).collect())
     }
 
@@ -247,20 +248,7 @@ pub trait Map: Structure {
     /// The device's.
     #[doc(alias = "retrieve_all")]
     fn export(&self) -> Result<(Vec<Self::Key>, Vec<Self::Value>)> {
-        loop {
-            let len = self.len()?;
-            let (keys, values) = (self.home().buffer(len)?, self.home().buffer(len)?);
-            let count = self.home().zeroed::<u64>(1)?;
-            self.scan(Scan::Export { keys: keys.slice(), values: values.slice(), count: count.slice() })?;
-            let found = count.read()?[0] as usize;
-            // More than there were: another thread inserted between the two. Take all that there is now.
-            if found <= len {
-                let (mut keys, mut values) = (keys.read()?, values.read()?);
-                keys.truncate(found);
-                values.truncate(found);
-                return Ok((keys, values));
-            }
-        }
+        run::export(self)
     }
 
     /// Writes the map: version, checksum and all pairs.

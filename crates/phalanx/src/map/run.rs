@@ -2,10 +2,9 @@
 use super::check;
 use super::launch::{Ask, Batch, Scan, nothing};
 use super::structure::Structure;
-use super::{Map, Op};
 use crate::{Error, Result};
 use gpu::Buffer;
-use phalanx_kernels::keyed::Outcome;
+use phalanx_kernels::keyed::{Coded, Outcome};
 use std::borrow::Cow;
 
 /// What became of the elements of a batch.
@@ -71,18 +70,52 @@ pub fn pairs<M: Structure + ?Sized>(
     until_room(map, ask, &elements, wants_values)
 }
 
-/// An operation of its own for each element.
-pub fn mixed<M: Structure + ?Sized>(
+/// One placing operation for each key of a structure without values.
+pub fn new_keys<M: Structure + ?Sized>(map: &M, keys: &[M::Key]) -> Result<Vec<Outcome>> {
+    let elements = Elements { codes: (&[]).into(), keys: keys.into(), arguments: (&[]).into() };
+    Ok(until_room(map, Ask::InsertNew, &elements, false)?.outcomes)
+}
+
+/// An operation of its own for each element, with an argument if the structure has values.
+pub fn coded<M: Structure + ?Sized>(
     map: &M,
-    operations: &[Op<M::Key, M::Value>],
+    operations: impl Iterator<Item = (Coded, M::Key, Option<M::Value>)> + Clone,
 ) -> Result<Results<M::Value>> {
-    let parts = || operations.iter().map(|operation| operation.parts());
     let elements = Elements {
-        codes: parts().map(|(code, ..)| code.code() as u8).collect(),
-        keys: parts().map(|(_, key, _)| key).collect(),
-        arguments: parts().map(|(.., argument)| argument).collect(),
+        codes: operations.clone().map(|(code, ..)| code.code() as u8).collect(),
+        keys: operations.clone().map(|(_, key, _)| key).collect(),
+        arguments: operations.filter_map(|(.., argument)| argument).collect(),
     };
-    until_room(map, Ask::Mixed, &elements, true)
+    let wants_values = !elements.arguments.is_empty();
+    until_room(map, Ask::Mixed, &elements, wants_values)
+}
+
+/// Of each key, whether the operation came to `outcome`.
+pub fn whether<M: Structure + ?Sized>(
+    map: &M,
+    ask: Ask,
+    of: &[M::Key],
+    outcome: Outcome,
+) -> Result<Vec<bool>> {
+    Ok(keys(map, ask, of, false)?.outcomes.into_iter().map(|found| found == outcome).collect())
+}
+
+/// All keys and, at the same places, their values.
+pub fn export<M: Structure + ?Sized>(map: &M) -> Result<(Vec<M::Key>, Vec<M::Value>)> {
+    loop {
+        let len = map.pairs()?;
+        let (keys, values) = (map.home().buffer(len)?, map.home().buffer(len)?);
+        let count = map.home().zeroed::<u64>(1)?;
+        map.scan(Scan::Export { keys: keys.slice(), values: values.slice(), count: count.slice() })?;
+        let found = count.read()?[0] as usize;
+        // More than there were: another thread inserted between the two. Take all that there is now.
+        if found <= len {
+            let (mut keys, mut values) = (keys.read()?, values.read()?);
+            keys.truncate(found);
+            values.truncate(found);
+            return Ok((keys, values));
+        }
+    }
 }
 
 /// Runs a batch, and again what was refused as long as the map makes room.
@@ -134,7 +167,7 @@ fn once<M: Structure + ?Sized>(
 }
 
 /// Removes what lies outside a range.
-pub fn retain_between<M: Map + ?Sized>(map: &mut M, by_value: bool, low: u64, high: u64) -> Result<()> {
+pub fn retain_between<M: Structure + ?Sized>(map: &mut M, by_value: bool, low: u64, high: u64) -> Result<()> {
     if low > high {
         return Err(Error::Range { low, high });
     }

@@ -8,6 +8,7 @@ use crate::{Error, Result};
 pub use batches::Batches;
 pub use builder::Builder;
 use engine::Engine;
+pub(crate) use engine::{Parts, view as view_of};
 use gpu::{Device, Grid, Stream};
 use memory::{Memory, Shape};
 use phalanx_kernels::slab::kernels::{SlabCount, SlabReclaim};
@@ -143,6 +144,11 @@ impl SlabAlloc {
     /// The device's.
     pub fn bitmap(&self) -> Result<Vec<u32>> {
         self.memory.live()
+    }
+
+    /// What views are made of.
+    pub(crate) fn parts(&self) -> Parts {
+        self.memory.parts()
     }
 
     /// The handle of slab number `number`.

@@ -98,8 +98,9 @@ impl<S: Slot> Gather for Collect<S> {
     #[inline(always)]
     #[track_caller]
     fn put(self, place: u32, value: S::Value) {
-        if place < self.room {
-            self.values.write(self.from as usize + place as usize, value);
+        let index = self.from.saturating_add(place as u64);
+        if place < self.room && index < self.values.len() as u64 {
+            self.values.write(index as usize, value);
         }
     }
 }

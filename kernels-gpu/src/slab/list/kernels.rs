@@ -3,8 +3,8 @@ use super::gather;
 use super::lists::{Config, ListsView};
 use super::operation;
 use crate::keyed::Tally;
-use crate::keyed::kernels::{read_if, with_arguments, write_if};
-use simt::{GlobalSlice, Instance, Thread, kernel};
+use crate::keyed::kernels::{copy_by, read_if, with_arguments, write_if};
+use simt::{GlobalSlice, Instance, Order, Scope, Thread, kernel};
 
 /// Appends pairs, whether or not their keys are there.
 #[kernel(registers = M::REGISTERS)]
@@ -71,4 +71,24 @@ pub fn flush<M: Config + Instance>(lists: ListsView<M>, buckets: GlobalSlice<u32
         (index < buckets.len()).then(|| buckets.read(index))
     };
     M::flush(lists, bucket.filter(|&bucket| bucket <= lists.bucket_count()), keep != 0);
+}
+
+/// Appends the pairs of some lists to others, and counts those that found no room in `refused`. Runs alone.
+#[kernel(registers = M::REGISTERS)]
+pub fn append_all<M: Config + Instance>(from: ListsView<M>, into: ListsView<M>, refused: GlobalSlice<u64>) {
+    copy_by::<M, _>(operation::Append, from, into, refused);
+}
+
+/// Examines all lists and adds to `report`: nodes behind the heads, lists that have an empty slot before a taken one, links to slabs that
+/// are not live, pairs. Runs alone. The grid has a tile for every bucket.
+#[kernel]
+pub fn inspect<M: Config + Instance>(lists: ListsView<M>, report: GlobalSlice<u64>) {
+    let index = Thread::index() / M::TILE as usize;
+    let bucket = (index <= lists.bucket_count() as usize).then_some(index as u32);
+    if let Some(found) = M::inspect(lists, bucket) {
+        let findings = [found.nodes, found.gaps, found.dead_links, found.pairs];
+        for (place, many) in findings.into_iter().enumerate().filter(|(_, many)| *many > 0) {
+            report.at(place).fetch_add(many as u64, Order::Relaxed, Scope::Device);
+        }
+    }
 }

@@ -26,13 +26,29 @@ pub trait Config: Kind<View = ListsView<Self>> {
     /// needed. See [`ListsView::flush`].
     fn flush(view: ListsView<Self>, bucket: Option<u32>, keep: bool);
 
-    /// The tile's share of matches: see [`super::Gather`].
+    /// Examines the bucket of the calling thread's tile; its first lane gets what was found. See [`Findings`].
+    fn inspect(view: ListsView<Self>, bucket: Option<u32>) -> Option<Findings>;
+
+    /// Deals with all pairs of the key of each lane that says `pending`: see [`super::Gather`].
     fn gather<G: super::Gather<Slot = Self::Slot>>(
         view: ListsView<Self>,
         pending: bool,
         gather: G,
         key: Self::Key,
     ) -> u32;
+}
+
+/// What an examination of a list has found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Findings {
+    /// Nodes behind the head.
+    pub nodes: u32,
+    /// 1 if an empty slot lies before a taken one, against the order in which slots are filled.
+    pub gaps: u32,
+    /// Links to slabs that are not live. The list is not followed there.
+    pub dead_links: u32,
+    /// Pairs.
+    pub pairs: u32,
 }
 
 /// Whom [`super::visit`] shows the kind of lists that a name means.
@@ -216,6 +232,33 @@ impl<S: Slot, P: Pool, const W: u32, const L: usize> ListsView<Lists<S, P, W, L>
         self.cut(tile, end, filled);
     }
 
+    /// Examines a bucket's list by one lane. Runs alone on the bucket.
+    #[inline(always)]
+    #[track_caller]
+    pub fn inspect(self, bucket: u32) -> Findings {
+        let (mut found, mut at, mut empty) = (Findings::default(), self.head(bucket), false);
+        loop {
+            let mut position = 0;
+            while position < Node::<S, W, L>::SLOTS {
+                let word = at.slot(position).load(Order::Relaxed, Scope::Device);
+                found.gaps |= (empty && !S::is_empty(word)) as u32;
+                empty |= S::is_empty(word);
+                found.pairs += S::is_live(word) as u32;
+                position += 1;
+            }
+            let link = Handle::from_word(at.link().load(Order::Relaxed, Scope::Device));
+            if link.is_none() {
+                return found;
+            }
+            if !self.pool.is_live(link) {
+                found.dead_links += 1;
+                return found;
+            }
+            found.nodes += 1;
+            at = self.node(link);
+        }
+    }
+
     /// The node behind another one.
     #[inline(always)]
     #[track_caller]
@@ -319,6 +362,13 @@ impl<S: Slot, P: Pool, const W: u32, const L: usize> Config for Lists<S, P, W, L
         if let Some(bucket) = bucket {
             view.flush(Tile::<W, simt::Independent>::this(), bucket, keep);
         }
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    fn inspect(view: ListsView<Self>, bucket: Option<u32>) -> Option<Findings> {
+        let is_first = Thread::index() as u32 % W == 0;
+        bucket.filter(|_| is_first).map(|bucket| view.inspect(bucket))
     }
 
     #[inline(always)]

@@ -10,6 +10,6 @@ mod walk;
 
 pub use gather::{Collect, Count, Gather, RemoveAll};
 pub use instances::*;
-pub use lists::{Config, Lists, ListsView, Visitor};
+pub use lists::{Config, Findings, Lists, ListsView, Visitor};
 pub use node::Node;
 pub use operation::Append;

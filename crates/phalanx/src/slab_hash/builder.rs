@@ -1,0 +1,188 @@
+//! How lists are made.
+use super::engine::{self, Engine, Shape};
+use super::lists::{Growth, Lists};
+use super::sizing::{load_for, mean_slabs};
+use crate::slab_alloc::SlabAlloc;
+use crate::{Error, Key, PROGRAM, Result, Value};
+use gpu::Device;
+use phalanx_kernels::slab::list;
+use std::marker::PhantomData;
+
+/// The parameters of a [`SlabHash`](super::SlabHash), [`SlabSet`](super::SlabSet) or [`SlabMultiMap`](super::SlabMultiMap).
+#[derive(Clone, Debug)]
+#[must_use = "a builder does nothing until it is built"]
+pub struct Builder<T> {
+    device: Option<Device>,
+    capacity: usize,
+    utilisation: f64,
+    buckets: Option<u32>,
+    spare: Option<usize>,
+    super_block_slabs: Option<usize>,
+    budget: usize,
+    growth: Growth,
+    variant: Option<String>,
+    of: PhantomData<fn() -> T>,
+}
+
+impl<T> Default for Builder<T> {
+    fn default() -> Self {
+        Self {
+            device: None,
+            capacity: 1024,
+            utilisation: 0.6,
+            buckets: None,
+            spare: None,
+            super_block_slabs: None,
+            budget: usize::MAX,
+            growth: Growth::Pool,
+            variant: None,
+            of: PhantomData,
+        }
+    }
+}
+
+impl<T> Builder<T> {
+    /// The device that holds the structure. Default: [`Device::auto`].
+    pub fn device(mut self, device: &Device) -> Self {
+        self.device = Some(device.clone());
+        self
+    }
+
+    /// How many pairs or keys the structure is to hold at its utilisation. It takes more, at longer lists. Default: 1024.
+    pub fn capacity(mut self, pairs: usize) -> Self {
+        self.capacity = pairs;
+        self
+    }
+
+    /// Bytes of the pairs over those of the slabs when the structure holds its capacity: more saves memory, less saves time. From about 0.65
+    /// on most lists have a second slab. Default: 0.6.
+    pub fn utilisation(mut self, utilisation: f64) -> Self {
+        self.utilisation = utilisation;
+        self
+    }
+
+    /// The number of buckets, instead of one that capacity and utilisation give.
+    pub fn buckets(mut self, buckets: u32) -> Self {
+        self.buckets = Some(buckets);
+        self
+    }
+
+    /// Slabs that the pool has from the start, instead of what capacity and utilisation need.
+    pub fn slabs(mut self, slabs: usize) -> Self {
+        self.spare = Some(slabs);
+        self
+    }
+
+    /// Slabs by which the pool grows: a power of two from 32 to 2^24.
+    pub fn super_block_slabs(mut self, slabs: usize) -> Self {
+        self.super_block_slabs = Some(slabs);
+        self
+    }
+
+    /// Bytes that the slabs of the pool may occupy at most. Default: what the device has.
+    pub fn budget(mut self, bytes: usize) -> Self {
+        self.budget = bytes;
+        self
+    }
+
+    /// What happens when the pool has no slab left. Default: [`Growth::Pool`].
+    pub fn growth(mut self, growth: Growth) -> Self {
+        self.growth = growth;
+        self
+    }
+
+    /// The kind of lists by its name, one of [`super::variants`]. Default: the fastest measured.
+    pub fn variant(mut self, name: &str) -> Self {
+        self.variant = Some(name.to_owned());
+        self
+    }
+
+    /// Lists of the kind that `default` names, if none was asked for.
+    pub(super) fn lists<K: Key, V: Value>(self, has_values: bool, many: bool) -> Result<Lists<K, V>> {
+        if self.capacity == 0 || self.buckets == Some(0) {
+            return Err(Error::ZeroCapacity);
+        }
+        let device = self.device.clone().unwrap_or_else(Device::auto);
+        device.add_program(&PROGRAM);
+        let (name, engine) = self.engine::<K, V>(&device, has_values)?;
+        let (buckets, slabs) = self.sizes(engine.shape())?;
+        let pool = self.pool(&device, engine.shape(), slabs)?;
+        Lists::new(Parameters { device, engine, name, growth: self.growth, many, buckets, pool })
+    }
+
+    fn engine<K: Key, V: Value>(
+        &self,
+        device: &Device,
+        has_values: bool,
+    ) -> Result<(String, Box<dyn Engine<K, V>>)> {
+        let default = || default_variant::<K, V>(has_values, device.supports_cas128());
+        let name = self.variant.clone().unwrap_or_else(default);
+        let Some(engine) = engine::find::<K, V>(&name, has_values) else {
+            return Err(Error::UnknownVariant { name, known: names::<K, V>(has_values).join(", ") });
+        };
+        if engine.shape().wide && !device.supports_cas128() {
+            return Err(Error::NeedsWideSwap { name, device: device.name() });
+        }
+        Ok((name, engine))
+    }
+
+    /// Buckets, and slabs beyond their heads.
+    fn sizes(&self, shape: Shape) -> Result<(u32, usize)> {
+        let full = (shape.slots * shape.slot_bytes) as f64 / shape.slab_bytes as f64;
+        let wanted = self.utilisation;
+        let load = if wanted > 0.0 { load_for(wanted, shape.slots, full) } else { None };
+        let load = load.ok_or(Error::Utilisation { asked: wanted, most: full })?;
+        let most = u32::MAX - 2;
+        let buckets = self.buckets.map_or((self.capacity as f64 / load).ceil().max(1.0), f64::from);
+        if buckets > f64::from(most) {
+            let slots = self.capacity;
+            return Err(Error::TooLarge { slots, most: (f64::from(most) * load) as usize });
+        }
+        let load = self.capacity as f64 / buckets;
+        let behind = buckets * (mean_slabs(load.min(1e6), shape.slots) - 1.0);
+        // A tenth more, and the few that dice may ask for.
+        let slabs = self.spare.unwrap_or((behind * 1.1 + 4.0 * behind.sqrt()) as usize + 32);
+        Ok((buckets as u32, slabs))
+    }
+
+    fn pool(&self, device: &Device, shape: Shape, slabs: usize) -> Result<SlabAlloc> {
+        let least = slabs.next_power_of_two() / 8;
+        let super_block = self.super_block_slabs.unwrap_or(least.clamp(32, 1 << 24));
+        SlabAlloc::builder()
+            .device(device)
+            .capacity(slabs.max(1))
+            .slab_bytes(shape.slab_bytes)
+            .super_block_slabs(super_block)
+            .budget(self.budget)
+            .light(shape.light)
+            .build()
+    }
+}
+
+/// What lists are made of.
+pub struct Parameters<K, V> {
+    pub device: Device,
+    pub engine: Box<dyn Engine<K, V>>,
+    pub name: String,
+    pub growth: Growth,
+    pub many: bool,
+    pub buckets: u32,
+    pub pool: SlabAlloc,
+}
+
+/// The names of all kinds of lists for these types.
+pub fn names<K: Key, V: Value>(has_values: bool) -> Vec<&'static str> {
+    let fits = |name: &&str| engine::find::<K, V>(name, has_values).is_some();
+    list::NAMES.iter().copied().filter(fits).collect()
+}
+
+fn default_variant<K: Key, V: Value>(has_values: bool, wide_swap: bool) -> String {
+    let (key, value) = (K::BITS, V::BITS);
+    match (has_values, key, value, wide_swap) {
+        (false, 32, ..) => "spread_128_4x8_u32".to_owned(),
+        (false, ..) => "spread_128_4x4_u64".to_owned(),
+        (true, 32, 32, _) => "spread_128_4x4_u32_u32".to_owned(),
+        (true, _, _, true) => format!("spread_128_4x2_u{key}_u{value}"),
+        (true, _, _, false) => format!("published_128_4x2_u{key}_u{value}"),
+    }
+}

@@ -1,0 +1,221 @@
+//! The bridge from names to types: a kind of lists is chosen when a structure is made, and kernels are compiled for types.
+use crate::map::launch::{self, Batch, Scan, THREADS};
+use crate::slab_alloc::{self, SlabAlloc};
+use gpu::{Grid, Stream};
+use phalanx_kernels::keyed::kernels::Rehash;
+use phalanx_kernels::keyed::{Scalar, Slot};
+use phalanx_kernels::slab::Pool;
+use phalanx_kernels::slab::list::kernels::{Append, AppendAll, Collect, Count, Flush, Inspect, RemoveAll};
+use phalanx_kernels::slab::list::{self, Config, ListsView, Visitor};
+use simt::{GlobalSlice, Instance};
+use std::any::Any;
+use std::marker::PhantomData;
+
+/// What views are made of.
+#[derive(Clone, Copy, Debug)]
+pub struct Parts {
+    pub heads: *mut u64,
+    pub tallies: *mut u64,
+    pub pool: slab_alloc::Parts,
+    pub buckets: u32,
+}
+
+/// What a host needs to know of a kind of lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Pairs or keys in a slab.
+    pub slots: usize,
+    /// Bytes of a pair or key.
+    pub slot_bytes: usize,
+    /// Bytes in a slab.
+    pub slab_bytes: usize,
+    /// Whether the pool lies in one piece.
+    pub light: bool,
+    /// Whether there are values.
+    pub has_values: bool,
+    /// Whether it needs a compare-and-swap of 16 bytes.
+    pub wide: bool,
+}
+
+/// A launch that the lists have beside those of all maps.
+#[derive(Clone, Copy, Debug)]
+pub enum Task<K, V> {
+    /// Appends pairs.
+    Append { keys: GlobalSlice<K>, values: GlobalSlice<V>, outcomes: GlobalSlice<u8> },
+    /// Counts the pairs of each key.
+    Count { keys: GlobalSlice<K>, counts: GlobalSlice<u32> },
+    /// Copies the values of each key.
+    Collect {
+        keys: GlobalSlice<K>,
+        offsets: GlobalSlice<u64>,
+        values: GlobalSlice<V>,
+        counts: GlobalSlice<u32>,
+    },
+    /// Removes the pairs of each key.
+    RemoveAll { keys: GlobalSlice<K>, counts: GlobalSlice<u32> },
+    /// Packs the lists of some buckets. Runs alone.
+    Flush { buckets: GlobalSlice<u32> },
+    /// Packs or drops all lists. Runs alone.
+    FlushAll { keep: bool },
+    /// Examines all lists. Runs alone.
+    Inspect { report: GlobalSlice<u64> },
+}
+
+/// A kind of lists.
+pub trait Engine<K, V>: Send + Sync {
+    /// Its measures.
+    fn shape(&self) -> Shape;
+
+    /// Launches a batch.
+    ///
+    /// # Safety
+    /// - `parts` are those of live lists of this kind, and stay so until the kernel has ended; so do the slices.
+    /// - Nothing that must run alone runs meanwhile.
+    unsafe fn launch(&self, stream: &Stream, parts: Parts, batch: Batch<K, V>) -> gpu::Result<()>;
+
+    /// Launches a scan.
+    ///
+    /// # Safety
+    /// - As for [`Self::launch`], and nothing else runs on the lists meanwhile.
+    unsafe fn scan(&self, stream: &Stream, parts: Parts, scan: Scan<K, V>) -> gpu::Result<()>;
+
+    /// Launches a task.
+    ///
+    /// # Safety
+    /// - As for [`Self::launch`]; for one that runs alone as for [`Self::scan`].
+    unsafe fn task(&self, stream: &Stream, parts: Parts, task: Task<K, V>) -> gpu::Result<()>;
+
+    /// Inserts the pairs of some lists into others, where they are not yet unless a key may have `many`, and counts those that found no
+    /// room.
+    ///
+    /// # Safety
+    /// - As for [`Self::scan`], of both.
+    unsafe fn rehash(
+        &self,
+        stream: &Stream,
+        from: Parts,
+        into: Parts,
+        many: bool,
+        refused: GlobalSlice<u64>,
+    ) -> gpu::Result<()>;
+}
+
+/// The engine called `name`, if its keys and values are `K` and `V`, and it has values or not, as asked.
+pub fn find<K: Scalar, V: Scalar>(name: &str, has_values: bool) -> Option<Box<dyn Engine<K, V>>> {
+    let engine: Box<dyn Any> = list::visit(name, Find)?;
+    let engine = *engine.downcast::<Box<dyn Engine<K, V>>>().ok()?;
+    (engine.shape().has_values == has_values).then_some(engine)
+}
+
+struct Find;
+
+impl Visitor for Find {
+    type Output = Box<dyn Any>;
+
+    fn visit<M: Config + Instance>(self) -> Box<dyn Any> {
+        let engine: Box<dyn Engine<M::Key, M::Value>> = Box::new(Of::<M>(PhantomData));
+        Box::new(engine)
+    }
+}
+
+struct Of<M>(PhantomData<M>);
+
+/// The view of lists of the kind `M`, which `parts` must be.
+pub fn view<M: Config>(parts: Parts) -> ListsView<M> {
+    let pool = slab_alloc::view_of(parts.pool);
+    // SAFETY: `Engine::launch` asks for the parts of live lists of this kind.
+    unsafe { ListsView::new(parts.heads, parts.tallies, pool, parts.buckets) }
+}
+
+impl Parts {
+    /// The parts of lists whose slabs beyond the heads come from a pool.
+    pub fn new(heads: *mut u64, tallies: *mut u64, pool: &SlabAlloc, buckets: u32) -> Self {
+        Self { heads, tallies, pool: pool.parts(), buckets }
+    }
+}
+
+impl<M: Config + Instance> Of<M> {
+    /// A grid with a tile for each of so many buckets.
+    fn tiles(buckets: usize) -> Grid {
+        Grid::for_items(buckets * M::TILE as usize, THREADS)
+    }
+}
+
+impl<M: Config + Instance> Engine<M::Key, M::Value> for Of<M> {
+    fn shape(&self) -> Shape {
+        Shape {
+            slots: M::SLOTS as usize,
+            slot_bytes: size_of::<<M::Slot as Slot>::Word>(),
+            slab_bytes: <M::Pool as Pool>::BYTES,
+            light: <M::Pool as Pool>::CONTIGUOUS,
+            has_values: M::Slot::HAS_VALUE,
+            wide: M::NEEDS_WIDE_SWAP,
+        }
+    }
+
+    unsafe fn launch(
+        &self,
+        stream: &Stream,
+        parts: Parts,
+        batch: Batch<M::Key, M::Value>,
+    ) -> gpu::Result<()> {
+        // SAFETY: the caller's promises.
+        unsafe { launch::batch::<M>(stream, view::<M>(parts), batch) }
+    }
+
+    unsafe fn scan(&self, stream: &Stream, parts: Parts, scan: Scan<M::Key, M::Value>) -> gpu::Result<()> {
+        // SAFETY: the caller's promises.
+        unsafe { launch::scan::<M>(stream, view::<M>(parts), scan) }
+    }
+
+    unsafe fn task(&self, stream: &Stream, parts: Parts, task: Task<M::Key, M::Value>) -> gpu::Result<()> {
+        let lists = view::<M>(parts);
+        let all = lists.bucket_count() as usize + 1;
+        let over = |len: usize| Grid::for_items(len, THREADS);
+        // SAFETY: the caller's promises; each grid has a thread for every element or a tile for every bucket.
+        unsafe {
+            match task {
+                Task::Append { keys, values, outcomes } => {
+                    stream.launch(over(keys.len()), Append { lists, keys, values, outcomes })
+                }
+                Task::Count { keys, counts } => {
+                    stream.launch(over(keys.len()), Count { lists, keys, counts })
+                }
+                Task::Collect { keys, offsets, values, counts } => {
+                    stream.launch(over(keys.len()), Collect { lists, keys, offsets, values, counts })
+                }
+                Task::RemoveAll { keys, counts } => {
+                    stream.launch(over(keys.len()), RemoveAll { lists, keys, counts })
+                }
+                Task::Flush { buckets } => {
+                    stream.launch(Self::tiles(buckets.len()), Flush { lists, buckets, all: 0, keep: 1 })
+                }
+                Task::FlushAll { keep } => {
+                    let buckets = launch::nothing();
+                    stream.launch(Self::tiles(all), Flush { lists, buckets, all: 1, keep: keep.into() })
+                }
+                Task::Inspect { report } => stream.launch(Self::tiles(all), Inspect { lists, report }),
+            }
+        }
+    }
+
+    unsafe fn rehash(
+        &self,
+        stream: &Stream,
+        from: Parts,
+        into: Parts,
+        many: bool,
+        refused: GlobalSlice<u64>,
+    ) -> gpu::Result<()> {
+        let (from, into) = (view::<M>(from), view::<M>(into));
+        let grid = Grid::for_items(M::scan_threads(from), THREADS);
+        // SAFETY: the caller's promises; the grid has the threads that a scan takes.
+        unsafe {
+            if many {
+                stream.launch(grid, AppendAll::<M> { from, into, refused })
+            } else {
+                stream.launch(grid, Rehash::<M> { from, into, refused })
+            }
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! The memory of lists and what is done with them as a whole, whatever the structure on top calls it.
+use super::builder::Parameters;
+use super::engine::{Engine, Parts, Task};
+use crate::map::launch::{Batch, Scan};
+use crate::slab_alloc::{SlabAlloc, Stats};
+use crate::{Error, Key, Result, Value};
+use gpu::{Buffer, Device, Stream};
+use phalanx_kernels::keyed::{STRIPE_WORDS, STRIPES};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+/// What a structure does when its pool has no slab left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Growth {
+    /// Nothing: what finds no room is refused.
+    Fixed,
+    /// A blocking call that was refused room adds super blocks to the pool, by half of what it has at least and up to the budget, and
+    /// tries again what was refused. The number of buckets stays.
+    Pool,
+}
+
+/// Lists in device memory.
+pub struct Lists<K, V> {
+    pub device: Device,
+    pub engine: Box<dyn Engine<K, V>>,
+    pub name: String,
+    growth: Growth,
+    many: bool,
+    memory: RwLock<Memory>,
+}
+
+/// The buffers of lists.
+#[derive(Debug)]
+pub struct Memory {
+    heads: Buffer<u64>,
+    tallies: Buffer<u64>,
+    buckets: u32,
+    pub pool: SlabAlloc,
+}
+
+impl Memory {
+    pub fn parts(&self) -> Parts {
+        Parts::new(self.heads.pointer(), self.tallies.pointer(), &self.pool, self.buckets)
+    }
+
+    pub fn buckets(&self) -> u32 {
+        self.buckets
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.heads.bytes() + self.tallies.bytes() + self.pool.memory_usage()
+    }
+
+    /// Pairs, once all launches have ended.
+    fn pairs(&self) -> Result<usize> {
+        let tallies = self.tallies.read()?;
+        Ok(tallies.chunks(STRIPE_WORDS).fold(0u64, |sum, stripe| sum.wrapping_add(stripe[0])) as usize)
+    }
+}
+
+/// Blank heads, and counters of nothing.
+fn blank(device: &Device, slab_bytes: usize, buckets: u32) -> Result<(Buffer<u64>, Buffer<u64>)> {
+    let words = (buckets as usize + 1) * slab_bytes / 8;
+    Ok((device.filled(words, 0xff)?, device.zeroed(STRIPES * STRIPE_WORDS)?))
+}
+
+impl<K: Key, V: Value> Lists<K, V> {
+    pub fn new(parameters: Parameters<K, V>) -> Result<Self> {
+        let Parameters { device, engine, name, growth, many, buckets, pool } = parameters;
+        let (heads, tallies) = blank(&device, engine.shape().slab_bytes, buckets)?;
+        let memory = RwLock::new(Memory { heads, tallies, buckets, pool });
+        Ok(Self { device, engine, name, growth, many, memory })
+    }
+
+    // A lock is poisoned by a panic while it is held; the memory is then what the last finished launch left, which is valid.
+    pub fn read(&self) -> RwLockReadGuard<'_, Memory> {
+        self.memory.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Memory> {
+        self.memory.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Asks a stream for a batch.
+    pub fn launch(&self, stream: &Stream, batch: Batch<K, V>) -> Result<()> {
+        let memory = self.read();
+        // SAFETY: the memory outlives the launch, since dropping its buffers waits for it, and so do the slices' buffers. Batches may run
+        // side by side; what may not takes the exclusive lock, after the device has come to rest.
+        Ok(unsafe { self.engine.launch(stream, memory.parts(), batch)? })
+    }
+
+    /// Asks a stream for a task that may run beside others.
+    pub fn task(&self, stream: &Stream, task: Task<K, V>) -> Result<()> {
+        let memory = self.read();
+        // SAFETY: as in `launch`.
+        Ok(unsafe { self.engine.task(stream, memory.parts(), task)? })
+    }
+
+    /// Runs what must run alone, to its end.
+    fn alone<T>(&self, run: impl FnOnce(&dyn Engine<K, V>, &Stream, &mut Memory) -> Result<T>) -> Result<T> {
+        let mut memory = self.write();
+        self.device.synchronize()?;
+        let done = run(&*self.engine, &self.device.default_stream(), &mut memory)?;
+        self.device.synchronize()?;
+        Ok(done)
+    }
+
+    pub fn scan(&self, scan: Scan<K, V>) -> Result<()> {
+        // SAFETY: the lock keeps other launches out, and those asked for before have ended; the slices outlive this call.
+        self.alone(|engine, stream, memory| Ok(unsafe { engine.scan(stream, memory.parts(), scan)? }))
+    }
+
+    fn task_alone(&self, task: Task<K, V>) -> Result<()> {
+        // SAFETY: as in `scan`.
+        self.alone(|engine, stream, memory| Ok(unsafe { engine.task(stream, memory.parts(), task)? }))
+    }
+
+    /// Adds room for what was refused, if that is the policy and the budget allows it. Gives whether there is more.
+    pub fn make_room(&self, refused: usize) -> Result<bool> {
+        if refused == 0 || self.growth == Growth::Fixed {
+            return Ok(false);
+        }
+        self.alone(|engine, _, memory| {
+            let needed = refused.div_ceil(engine.shape().slots).max(memory.pool.capacity() / 2);
+            grow(&mut memory.pool, needed, refused)
+        })
+    }
+
+    pub fn pairs(&self) -> Result<usize> {
+        let memory = self.read();
+        self.device.synchronize()?;
+        memory.pairs()
+    }
+
+    pub fn stats(&self) -> Result<Stats> {
+        self.read().pool.stats()
+    }
+
+    /// Drops all pairs.
+    pub fn empty(&mut self) -> Result<()> {
+        self.task_alone(Task::FlushAll { keep: false })?;
+        self.alone(|_, _, memory| Ok(memory.tallies.fill_bytes(0)?))
+    }
+
+    /// Packs the lists of some buckets.
+    pub fn flush(&mut self, buckets: &[u32]) -> Result<()> {
+        let count = self.read().buckets;
+        if let Some(&bucket) = buckets.iter().find(|&&bucket| bucket >= count) {
+            return Err(Error::Bucket { bucket, count });
+        }
+        let mut distinct = buckets.to_vec();
+        distinct.sort_unstable();
+        distinct.dedup();
+        let distinct = self.device.from_slice(&distinct)?;
+        self.task_alone(Task::Flush { buckets: distinct.slice() })
+    }
+
+    /// Packs all lists.
+    pub fn flush_all(&mut self) -> Result<()> {
+        self.task_alone(Task::FlushAll { keep: true })
+    }
+
+    /// Moves the pairs into another number of buckets.
+    pub fn rehash(&mut self, buckets: u32) -> Result<()> {
+        let (device, many) = (self.device.clone(), self.many);
+        self.alone(|engine, stream, memory| {
+            loop {
+                let (heads, tallies) = blank(&device, engine.shape().slab_bytes, buckets)?;
+                let into = Parts::new(heads.pointer(), tallies.pointer(), &memory.pool, buckets);
+                let refused = device.zeroed::<u64>(1)?;
+                // SAFETY: nothing else runs, and the old heads and the new live.
+                unsafe { engine.rehash(stream, memory.parts(), into, many, refused.slice())? };
+                let refused = refused.read()?[0] as usize;
+                let obsolete = if refused == 0 { memory.parts() } else { into };
+                // SAFETY: as above.
+                unsafe { engine.task(stream, obsolete, Task::FlushAll { keep: false })? };
+                device.synchronize()?;
+                if refused == 0 {
+                    (memory.heads, memory.tallies, memory.buckets) = (heads, tallies, buckets);
+                    return Ok(());
+                }
+                let needed = refused.div_ceil(engine.shape().slots).max(memory.pool.capacity() / 2);
+                memory.pool.grow(needed)?;
+            }
+        })
+    }
+
+    /// Examines all lists: see [`SlabHash::validate`](super::SlabHash::validate).
+    pub fn validate(&self) -> Result<()> {
+        let report = self.device.zeroed::<u64>(4)?;
+        self.task_alone(Task::Inspect { report: report.slice() })?;
+        let found = report.read()?;
+        let (live, pairs) = (self.stats()?.live as u64, self.pairs()? as u64);
+        let problems = [
+            (found[0] != live, format!("{live} slabs are live and {} are in lists", found[0])),
+            (found[1] != 0, format!("{} lists have an empty slot before a taken one", found[1])),
+            (found[2] != 0, format!("{} links lead to slabs that are not live", found[2])),
+            (found[3] != pairs, format!("{pairs} pairs are counted and {} are in lists", found[3])),
+        ];
+        match problems.into_iter().find(|(is, _)| *is) {
+            Some((_, problem)) => Err(Error::Invalid(problem)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Grows a pool by `needed` slabs, or else by as many as `refused` elements need at least, or not, where the budget is reached.
+fn grow(pool: &mut SlabAlloc, needed: usize, refused: usize) -> Result<bool> {
+    for slabs in [needed, refused, 1] {
+        match pool.grow(slabs) {
+            Ok(()) => return Ok(true),
+            Err(Error::Budget { .. } | Error::TooManySlabs { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(false)
+}

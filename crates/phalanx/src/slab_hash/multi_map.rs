@@ -1,0 +1,377 @@
+//! A map with many values a key.
+use super::engine::Task;
+use super::{Builder, Lists, common};
+use crate::map::launch::{Ask, Batch, Scan, nothing};
+use crate::map::structure::Structure;
+use crate::map::{check, file, run};
+use crate::{Key, Outcome, Result, Value};
+use gpu::{Buffer, Device, Stream};
+use std::io::{Read, Write};
+use std::ops::RangeInclusive;
+
+/// A map from `u32` or `u64` to any number of `u32` or `u64` a key, in device memory, made of slab lists. No key is reserved.
+///
+/// The pairs of a key lie in the order in which they were inserted; [`Self::flush`] keeps it. Source: the slab-hash paper, section III-B
+/// (INSERT, SEARCHALL, DELETE, DELETEALL).
+///
+/// ```
+/// use phalanx::SlabMultiMap;
+///
+/// let map = SlabMultiMap::<u32, u32>::with_capacity(100)?;
+/// map.insert(&[1, 2], &[10, 20])?;
+/// map.insert(&[1], &[11])?;
+/// assert_eq!(map.count(&[1, 2, 3])?, [2, 1, 0]);
+/// let values = map.get_all(&[1, 3])?;
+/// assert_eq!((values.of(0), values.of(1)), (&[10, 11][..], &[][..]));
+/// assert_eq!(map.remove_one(&[1])?, [true]);
+/// assert_eq!(map.remove_all(&[1])?, [1]);
+/// assert_eq!(map.len()?, 1);
+/// # Ok::<(), phalanx::Error>(())
+/// ```
+///
+/// # Concurrency
+///
+/// All operations on keys take `&self` and may run side by side. `insert`, `remove_one` and `contains_key` are linearizable by key. Those
+/// that deal with all pairs of a key pass along its list once: they deal with every pair that is there from before they begin until they
+/// end, and may or may not with those that come or go meanwhile. The rest takes `&mut self`, or waits by itself until no launch runs.
+pub struct SlabMultiMap<K, V> {
+    pub(super) lists: Lists<K, V>,
+}
+
+common!(SlabMultiMap<K: Key, V: Value>, K);
+
+impl<K: Key, V: Value> Builder<SlabMultiMap<K, V>> {
+    /// Makes the map, empty.
+    ///
+    /// # Errors
+    /// Those of a [`SlabHash`](super::SlabHash)'s builder.
+    pub fn build(self) -> Result<SlabMultiMap<K, V>> {
+        Ok(SlabMultiMap { lists: self.lists(true, true)? })
+    }
+}
+
+/// The values of several keys.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Values<V> {
+    offsets: Vec<usize>,
+    values: Vec<V>,
+}
+
+impl<V> Values<V> {
+    /// The values of the key that was asked for as number `index`.
+    ///
+    /// # Panics
+    /// When fewer keys were asked for.
+    pub fn of(&self, index: usize) -> &[V] {
+        &self.values[self.offsets[index]..self.offsets[index + 1]]
+    }
+
+    /// Keys that were asked for.
+    pub fn len(&self) -> usize {
+        self.offsets.len() - 1
+    }
+
+    /// Whether none were.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The values of each key, in the order asked for.
+    pub fn iter(&self) -> impl Iterator<Item = &[V]> {
+        (0..self.len()).map(|index| self.of(index))
+    }
+}
+
+/// Batches on host slices. They block until the results are there.
+impl<K: Key, V: Value> SlabMultiMap<K, V> {
+    /// Inserts pairs, beside those that are there. Says of each [`Outcome::Inserted`] or, where there is no slab and the pool does not grow,
+    /// [`Outcome::Refused`].
+    ///
+    /// # Errors
+    /// [`Error::Length`](crate::Error::Length) when the slices differ in length; the device's.
+    pub fn insert(&self, keys: &[K], values: &[V]) -> Result<Vec<Outcome>> {
+        Ok(run::pairs(self, Ask::Insert, keys, values)?.outcomes)
+    }
+
+    /// Whether the keys have a value.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn contains_key(&self, keys: &[K]) -> Result<Vec<bool>> {
+        run::whether(self, Ask::ContainsKey, keys, Outcome::Found)
+    }
+
+    /// How many values the keys have.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn count(&self, keys: &[K]) -> Result<Vec<u32>> {
+        self.counts(keys, |keys, counts| Task::Count { keys, counts })
+    }
+
+    /// Removes the first value of each key; of several equal keys, each removes one more. Says whether there was one.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn remove_one(&self, keys: &[K]) -> Result<Vec<bool>> {
+        run::whether(self, Ask::Remove, keys, Outcome::Removed)
+    }
+
+    /// Removes all values of the keys, and says how many there were.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn remove_all(&self, keys: &[K]) -> Result<Vec<u32>> {
+        self.counts(keys, |keys, counts| Task::RemoveAll { keys, counts })
+    }
+
+    /// The values of the keys, each key's in the order of insertion. Counts them, then copies them: two passes along each list. What is
+    /// inserted between the two is left out.
+    ///
+    /// # Errors
+    /// The device's.
+    #[doc(alias = "search_all")]
+    pub fn get_all(&self, keys: &[K]) -> Result<Values<V>> {
+        let counted = self.count(keys)?;
+        let ends = counted.iter().scan(0usize, |end, &count| {
+            *end += count as usize;
+            Some(*end)
+        });
+        let bounds: Vec<usize> = std::iter::once(0).chain(ends).collect();
+        let total = bounds[keys.len()];
+        let device = &self.lists.device;
+        let offsets: Vec<u64> = bounds[..keys.len()].iter().map(|&offset| offset as u64).collect();
+        let (offsets, keys) = (device.from_slice(&offsets)?, device.from_slice(keys)?);
+        let (counts, values) = (device.from_slice(&counted)?, device.buffer::<V>(total)?);
+        let (keys, offsets) = (keys.slice(), offsets.slice());
+        let task = Task::Collect { keys, offsets, values: values.slice(), counts: counts.slice() };
+        self.lists.task(&device.default_stream(), task)?;
+        Ok(pack(&bounds, &counted, &counts.read()?, values.read()?))
+    }
+
+    /// A task that gives a number for each key.
+    fn counts(
+        &self,
+        keys: &[K],
+        task: impl FnOnce(simt::GlobalSlice<K>, simt::GlobalSlice<u32>) -> Task<K, V>,
+    ) -> Result<Vec<u32>> {
+        let keys = self.lists.device.from_slice(keys)?;
+        let counts = self.lists.device.buffer::<u32>(keys.len())?;
+        self.lists.task(&self.lists.device.default_stream(), task(keys.slice(), counts.slice()))?;
+        Ok(counts.read()?)
+    }
+
+    /// Batches on device buffers, asked of a stream.
+    pub fn on<'a>(&'a self, stream: &'a Stream) -> MultiBatches<'a, K, V> {
+        MultiBatches { map: self, stream }
+    }
+}
+
+/// The values that were found, without the places of those that went between the two passes.
+fn pack<V: Copy>(bounds: &[usize], room: &[u32], found: &[u32], values: Vec<V>) -> Values<V> {
+    let kept = room.iter().zip(found).map(|(&room, &found)| room.min(found) as usize);
+    let mut offsets = vec![0];
+    let mut packed = Vec::with_capacity(values.len());
+    for (index, count) in kept.enumerate() {
+        packed.extend_from_slice(&values[bounds[index]..bounds[index] + count]);
+        offsets.push(packed.len());
+    }
+    Values { offsets, values: packed }
+}
+
+/// The map as a whole.
+impl<K: Key, V: Value> SlabMultiMap<K, V> {
+    /// The device that holds the map.
+    pub fn device(&self) -> &Device {
+        &self.lists.device
+    }
+
+    /// Pairs in the map: exact, once the launches that were asked for before have ended; this waits for them.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn len(&self) -> Result<usize> {
+        self.lists.pairs()
+    }
+
+    /// Whether there are no pairs. As [`Self::len`].
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn is_empty(&self) -> Result<bool> {
+        Ok(self.len()? == 0)
+    }
+
+    /// Bytes of device memory that the map holds between calls.
+    pub fn memory_usage(&self) -> usize {
+        self.lists.read().bytes()
+    }
+
+    /// Removes all pairs, and frees the slabs.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn clear(&mut self) -> Result<()> {
+        self.lists.empty()
+    }
+
+    /// All pairs, copied to the host at once, in no order.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn iter(&self) -> Result<std::iter::Zip<std::vec::IntoIter<K>, std::vec::IntoIter<V>>> {
+        let (keys, values) = run::export(self)?;
+        Ok(keys.into_iter().zip(values))
+    }
+
+    /// Keeps the pairs whose keys lie in the range. Stays on the device.
+    ///
+    /// # Errors
+    /// [`Error::Range`](crate::Error::Range) when the ends are swapped; the device's.
+    pub fn retain_keys(&mut self, range: RangeInclusive<K>) -> Result<()> {
+        run::retain_between(self, false, range.start().to_u64(), range.end().to_u64())
+    }
+
+    /// Keeps the pairs whose values lie in the range. Stays on the device.
+    ///
+    /// # Errors
+    /// As [`Self::retain_keys`].
+    pub fn retain_values(&mut self, range: RangeInclusive<V>) -> Result<()> {
+        run::retain_between(self, true, range.start().to_u64(), range.end().to_u64())
+    }
+
+    /// Writes the map: version, checksum and all pairs.
+    ///
+    /// # Errors
+    /// [`Error::Io`](crate::Error::Io) when the writer fails; the device's.
+    pub fn save(&self, writer: impl Write) -> Result<()> {
+        let (keys, values) = run::export(self)?;
+        file::save(&keys, &values, writer)
+    }
+
+    /// Reads a map that [`Self::save`] wrote, into one with the builder's parameters but room for all pairs.
+    ///
+    /// # Errors
+    /// [`Error::Format`](crate::Error::Format) when it is none, of another version or other types, or damaged;
+    /// [`Error::Io`](crate::Error::Io); those of [`Builder::build`].
+    pub fn load(reader: impl Read, builder: Builder<Self>) -> Result<Self> {
+        file::load_into(reader, |pairs| builder.capacity(pairs).build(), Self::insert)
+    }
+}
+
+impl<K: Key, V: Value> Structure for SlabMultiMap<K, V> {
+    type Key = K;
+    type Value = V;
+
+    fn home(&self) -> &Device {
+        &self.lists.device
+    }
+
+    /// An insertion appends here.
+    fn launch(&self, stream: &Stream, batch: Batch<K, V>) -> Result<()> {
+        let Batch { ask, keys, arguments, outcomes, .. } = batch;
+        match ask {
+            Ask::Insert => self.lists.task(stream, Task::Append { keys, values: arguments, outcomes }),
+            _ => self.lists.launch(stream, batch),
+        }
+    }
+
+    fn scan(&self, scan: Scan<K, V>) -> Result<()> {
+        self.lists.scan(scan)
+    }
+
+    fn make_room(&self, refused: usize) -> Result<bool> {
+        self.lists.make_room(refused)
+    }
+
+    fn pairs(&self) -> Result<usize> {
+        self.lists.pairs()
+    }
+
+    fn empty(&mut self) -> Result<()> {
+        self.lists.empty()
+    }
+
+    fn bytes(&self) -> usize {
+        self.lists.read().bytes()
+    }
+}
+
+/// Batches on device buffers, which return when they are asked for. Made by [`SlabMultiMap::on`]. Outcomes are the codes of [`Outcome`], a
+/// byte an element. Nothing grows here: what finds no room is refused.
+#[derive(Debug)]
+pub struct MultiBatches<'a, K, V> {
+    map: &'a SlabMultiMap<K, V>,
+    stream: &'a Stream,
+}
+
+impl<K: Key, V: Value> MultiBatches<'_, K, V> {
+    /// [`SlabMultiMap::insert`].
+    ///
+    /// # Errors
+    /// [`Error::Length`](crate::Error::Length) when the buffers differ in length; the device's.
+    pub fn insert(
+        &self,
+        keys: &Buffer<K>,
+        values: &Buffer<V>,
+        outcomes: Option<&mut Buffer<u8>>,
+    ) -> Result<()> {
+        check("values", keys.len(), values.len())?;
+        let outcomes = match outcomes {
+            Some(outcomes) => {
+                check("outcomes", keys.len(), outcomes.len())?;
+                outcomes.slice()
+            }
+            None => nothing(),
+        };
+        let (keys, values) = (keys.slice(), values.slice());
+        self.map.lists.task(self.stream, Task::Append { keys, values, outcomes })
+    }
+
+    /// [`SlabMultiMap::count`].
+    ///
+    /// # Errors
+    /// As [`Self::insert`].
+    pub fn count(&self, keys: &Buffer<K>, counts: &mut Buffer<u32>) -> Result<()> {
+        check("counts", keys.len(), counts.len())?;
+        self.map.lists.task(self.stream, Task::Count { keys: keys.slice(), counts: counts.slice() })
+    }
+
+    /// Writes the values of the key with index `i` to `values`, from `offsets[i]` on and at most `counts[i]` of them; then to `counts` how
+    /// many there are.
+    ///
+    /// # Errors
+    /// As [`Self::insert`].
+    pub fn get_all(
+        &self,
+        keys: &Buffer<K>,
+        offsets: &Buffer<u64>,
+        values: &mut Buffer<V>,
+        counts: &mut Buffer<u32>,
+    ) -> Result<()> {
+        check("offsets", keys.len(), offsets.len())?;
+        check("counts", keys.len(), counts.len())?;
+        let (keys, offsets) = (keys.slice(), offsets.slice());
+        let task = Task::Collect { keys, offsets, values: values.slice(), counts: counts.slice() };
+        self.map.lists.task(self.stream, task)
+    }
+
+    /// [`SlabMultiMap::remove_one`]: [`Outcome::Removed`] or [`Outcome::Absent`].
+    ///
+    /// # Errors
+    /// As [`Self::insert`].
+    pub fn remove_one(&self, keys: &Buffer<K>, outcomes: &mut Buffer<u8>) -> Result<()> {
+        check("outcomes", keys.len(), outcomes.len())?;
+        let outcomes = outcomes.slice();
+        self.map.launch(self.stream, Batch { outcomes, ..Batch::new(Ask::Remove, keys.slice()) })
+    }
+
+    /// [`SlabMultiMap::remove_all`].
+    ///
+    /// # Errors
+    /// As [`Self::insert`].
+    pub fn remove_all(&self, keys: &Buffer<K>, counts: &mut Buffer<u32>) -> Result<()> {
+        check("counts", keys.len(), counts.len())?;
+        self.map.lists.task(self.stream, Task::RemoveAll { keys: keys.slice(), counts: counts.slice() })
+    }
+}

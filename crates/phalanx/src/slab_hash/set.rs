@@ -1,0 +1,262 @@
+//! A set of keys.
+use super::{Builder, Lists, common};
+use crate::map::launch::{Ask, Batch, Scan};
+use crate::map::structure::Structure;
+use crate::map::{check, file, run};
+use crate::{Key, Outcome, Result};
+use gpu::{Buffer, Device, Stream};
+use phalanx_kernels::keyed::Coded;
+use std::io::{Read, Write};
+use std::ops::RangeInclusive;
+
+/// A set of `u32` or `u64` in device memory, made of slab lists with 30 (or 15) keys a slab. No key is reserved.
+///
+/// Source: the thesis on dynamic GPU structures, section 5.4, whose adjacency lists are such sets; the slab-hash paper, section III.
+///
+/// ```
+/// use phalanx::{Outcome, SlabSet};
+///
+/// let set = SlabSet::<u32>::with_capacity(100)?;
+/// assert_eq!(set.insert(&[1, 2])?, [Outcome::Inserted; 2]);
+/// assert_eq!(set.insert(&[2])?, [Outcome::Found]);
+/// assert_eq!(set.contains(&[2, 3])?, [true, false]);
+/// assert_eq!(set.remove(&[1])?, [true]);
+/// assert_eq!(set.len()?, 1);
+/// # Ok::<(), phalanx::Error>(())
+/// ```
+///
+/// # Concurrency
+///
+/// `insert`, `contains`, `remove` and `execute` may run side by side, each linearizable by key; the rest takes `&mut self`, or waits by
+/// itself until no launch runs.
+pub struct SlabSet<K> {
+    pub(super) lists: Lists<K, u32>,
+}
+
+common!(SlabSet<K: Key>, K);
+
+/// One operation of a mixed batch (see [`SlabSet::execute`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SetOp<K> {
+    /// Inserts.
+    Insert(K),
+    /// Looks the key up.
+    Contains(K),
+    /// Removes.
+    Remove(K),
+}
+
+impl<K: Key> SetOp<K> {
+    fn parts(self) -> (Coded, K, Option<u32>) {
+        match self {
+            Self::Insert(key) => (Coded::INSERT_NEW, key, None),
+            Self::Contains(key) => (Coded::GET, key, None),
+            Self::Remove(key) => (Coded::REMOVE, key, None),
+        }
+    }
+}
+
+impl<K: Key> Builder<SlabSet<K>> {
+    /// Makes the set, empty.
+    ///
+    /// # Errors
+    /// Those of a [`SlabHash`](super::SlabHash)'s builder.
+    pub fn build(self) -> Result<SlabSet<K>> {
+        Ok(SlabSet { lists: self.lists(false, false)? })
+    }
+}
+
+impl<K: Key> Structure for SlabSet<K> {
+    type Key = K;
+    type Value = u32;
+
+    fn home(&self) -> &Device {
+        &self.lists.device
+    }
+
+    fn launch(&self, stream: &Stream, batch: Batch<K, u32>) -> Result<()> {
+        self.lists.launch(stream, batch)
+    }
+
+    fn scan(&self, scan: Scan<K, u32>) -> Result<()> {
+        self.lists.scan(scan)
+    }
+
+    fn make_room(&self, refused: usize) -> Result<bool> {
+        self.lists.make_room(refused)
+    }
+
+    fn pairs(&self) -> Result<usize> {
+        self.lists.pairs()
+    }
+
+    fn empty(&mut self) -> Result<()> {
+        self.lists.empty()
+    }
+
+    fn bytes(&self) -> usize {
+        self.lists.read().bytes()
+    }
+}
+
+/// Batches on host slices. They block until the results are there.
+impl<K: Key> SlabSet<K> {
+    /// Inserts keys. Says of each [`Outcome::Inserted`], [`Outcome::Found`] or, where there is no slab and the pool does not grow,
+    /// [`Outcome::Refused`].
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn insert(&self, keys: &[K]) -> Result<Vec<Outcome>> {
+        run::new_keys(self, keys)
+    }
+
+    /// Whether the keys are there.
+    ///
+    /// # Errors
+    /// The device's.
+    #[doc(alias = "contains_key")]
+    pub fn contains(&self, keys: &[K]) -> Result<Vec<bool>> {
+        run::whether(self, Ask::ContainsKey, keys, Outcome::Found)
+    }
+
+    /// Removes keys. Says of each whether it was there; of several that are equal, one.
+    ///
+    /// # Errors
+    /// The device's.
+    #[doc(alias = "erase")]
+    pub fn remove(&self, keys: &[K]) -> Result<Vec<bool>> {
+        run::whether(self, Ask::Remove, keys, Outcome::Removed)
+    }
+
+    /// A mixed batch: every element an operation of its own, all in one launch, in no order.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn execute(&self, operations: &[SetOp<K>]) -> Result<Vec<Outcome>> {
+        Ok(run::coded(self, operations.iter().map(|operation| operation.parts()))?.outcomes)
+    }
+
+    /// Batches on device buffers, asked of a stream.
+    pub fn on<'a>(&'a self, stream: &'a Stream) -> SetBatches<'a, K> {
+        SetBatches { set: self, stream }
+    }
+}
+
+/// The set as a whole.
+impl<K: Key> SlabSet<K> {
+    /// The device that holds the set.
+    pub fn device(&self) -> &Device {
+        &self.lists.device
+    }
+
+    /// Keys in the set: exact, once the launches that were asked for before have ended; this waits for them.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn len(&self) -> Result<usize> {
+        self.lists.pairs()
+    }
+
+    /// Whether there are no keys. As [`Self::len`].
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn is_empty(&self) -> Result<bool> {
+        Ok(self.len()? == 0)
+    }
+
+    /// Bytes of device memory that the set holds between calls.
+    pub fn memory_usage(&self) -> usize {
+        self.lists.read().bytes()
+    }
+
+    /// Removes all keys, and frees the slabs.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn clear(&mut self) -> Result<()> {
+        self.lists.empty()
+    }
+
+    /// All keys, copied to the host at once, in no order.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn iter(&self) -> Result<std::vec::IntoIter<K>> {
+        Ok(run::export(self)?.0.into_iter())
+    }
+
+    /// Keeps the keys of which `keep` is true. The keys travel to the host and the rejected ones back.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn retain(&mut self, keep: impl Fn(K) -> bool) -> Result<()> {
+        let rejected: Vec<K> = self.iter()?.filter(|&key| !keep(key)).collect();
+        self.remove(&rejected).map(drop)
+    }
+
+    /// Keeps the keys in the range. Stays on the device.
+    ///
+    /// # Errors
+    /// [`Error::Range`](crate::Error::Range) when the ends are swapped; the device's.
+    pub fn retain_range(&mut self, range: RangeInclusive<K>) -> Result<()> {
+        run::retain_between(self, false, range.start().to_u64(), range.end().to_u64())
+    }
+
+    /// Writes the set: version, checksum and all keys.
+    ///
+    /// # Errors
+    /// [`Error::Io`](crate::Error::Io) when the writer fails; the device's.
+    pub fn save(&self, writer: impl Write) -> Result<()> {
+        file::save_keys(&run::export(self)?.0, writer)
+    }
+
+    /// Reads a set that [`Self::save`] wrote, into one with the builder's parameters but room for all keys.
+    ///
+    /// # Errors
+    /// [`Error::Format`](crate::Error::Format) when it is none, of another version or type, or damaged;
+    /// [`Error::Io`](crate::Error::Io); those of [`Builder::build`].
+    pub fn load(reader: impl Read, builder: Builder<Self>) -> Result<Self> {
+        file::load_keys(reader, |keys| builder.capacity(keys).build(), Self::insert)
+    }
+}
+
+/// Batches on device buffers, which return when they are asked for. Made by [`SlabSet::on`]. Outcomes are the codes of [`Outcome`], a byte
+/// an element. Nothing grows here: what finds no room is refused.
+#[derive(Debug)]
+pub struct SetBatches<'a, K> {
+    set: &'a SlabSet<K>,
+    stream: &'a Stream,
+}
+
+impl<K: Key> SetBatches<'_, K> {
+    fn launch(&self, ask: Ask, keys: &Buffer<K>, outcomes: &mut Buffer<u8>) -> Result<()> {
+        check("outcomes", keys.len(), outcomes.len())?;
+        let outcomes = outcomes.slice();
+        self.set.launch(self.stream, Batch { outcomes, ..Batch::new(ask, keys.slice()) })
+    }
+
+    /// [`SlabSet::insert`].
+    ///
+    /// # Errors
+    /// [`Error::Length`](crate::Error::Length) when the buffers differ in length; the device's.
+    pub fn insert(&self, keys: &Buffer<K>, outcomes: &mut Buffer<u8>) -> Result<()> {
+        self.launch(Ask::InsertNew, keys, outcomes)
+    }
+
+    /// [`SlabSet::contains`]: [`Outcome::Found`] or [`Outcome::Absent`].
+    ///
+    /// # Errors
+    /// As [`Self::insert`].
+    pub fn contains(&self, keys: &Buffer<K>, outcomes: &mut Buffer<u8>) -> Result<()> {
+        self.launch(Ask::ContainsKey, keys, outcomes)
+    }
+
+    /// [`SlabSet::remove`]: [`Outcome::Removed`] or [`Outcome::Absent`].
+    ///
+    /// # Errors
+    /// As [`Self::insert`].
+    pub fn remove(&self, keys: &Buffer<K>, outcomes: &mut Buffer<u8>) -> Result<()> {
+        self.launch(Ask::Remove, keys, outcomes)
+    }
+}
