@@ -21,7 +21,7 @@ fn the_limits_run_verified_and_labelled() {
     assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
     assert!(text.contains("emulator: no measurement of speed"));
     let records = record::read(&json).unwrap();
-    assert_eq!(records.len(), 5);
+    assert_eq!(records.len(), 7);
     assert!(records.iter().all(|record| record.verified && record.is_emulated()), "{records:?}");
     assert!(std::fs::read_to_string(&html).unwrap().contains("emulator: no measurement of speed"));
 
