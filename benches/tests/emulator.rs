@@ -62,3 +62,24 @@ fn mixes_and_ycsb_run_verified() {
     assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
     assert!(["mixed_40i40r20f", "ycsb_load", "ycsb_f"].iter().all(|op| text.contains(op)), "{text}");
 }
+
+#[test]
+fn a_bundle_says_what_was_built() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("commit"), "abc123-dirty\n").unwrap();
+    let record = |named: Option<&str>| {
+        let json = folder.path().join("records.jsonl");
+        let _ = std::fs::remove_file(&json);
+        let mut program = program();
+        program.env("PHALANX_BUNDLE", folder.path()).env_remove("PHALANX_COMMIT");
+        if let Some(named) = named {
+            program.env("PHALANX_COMMIT", named);
+        }
+        let run = program.args(["limits", "--quick", "--reps", "1", "--device", "emulator", "--json"]);
+        assert!(run.arg(&json).output().unwrap().status.success());
+        let record = record::read(&json).unwrap().remove(0);
+        (record.commit, record.dirty)
+    };
+    assert_eq!(record(None), ("abc123".to_owned(), true));
+    assert_eq!(record(Some("def")), ("def".to_owned(), false));
+}
