@@ -63,6 +63,29 @@ fn mixes_and_ycsb_run_verified() {
     assert!(["mixed_40i40r20f", "ycsb_load", "ycsb_f"].iter().all(|op| text.contains(op)), "{text}");
 }
 
+/// Each repetition is a process; the clock is that process's, and a wrong case is an error in its words.
+#[test]
+fn first_launches_run_in_processes_of_their_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let json = folder.path().join("records.jsonl");
+    let output = program()
+        .args(["hashmap/first-launch", "--device", "emulator", "--json"])
+        .arg(&json)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let records = record::read(&json).unwrap();
+    assert_eq!(records.len(), 3);
+    for record in records {
+        assert!(record.verified && record.op == "first_launch" && record.n == 1000, "{record:?}");
+        assert!(record.min_ms > 0.0 && record.table_bytes.is_some(), "{record:?}");
+        assert_eq!(record.params["of"].to_string(), "insert");
+    }
+    let output = program().args(["first-launch", "--device", "emulator", "{}"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("no JSON of one"));
+}
+
 #[test]
 fn a_bundle_says_what_was_built() {
     let folder = tempfile::tempdir().unwrap();

@@ -43,7 +43,7 @@ impl Structure for Limits<'_> {
     }
 
     fn prepare(&self, case: &Case) -> Result<Box<dyn Benchmark + '_>> {
-        let Gpu { device, stream } = self.gpu;
+        let Gpu { device, stream, .. } = self.gpu;
         let access = match case.op.as_str() {
             "sector32" => Access::Sectors,
             "half64" => Access::Halves,
