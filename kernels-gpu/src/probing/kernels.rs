@@ -186,24 +186,26 @@ pub fn mixed<M: Config + Instance>(
     batch(map, keys.len(), request, results, outcomes);
 }
 
-/// Writes the pairs of the map to `keys` and `values`, in no order, and how many there are to `count` (zero before), also where the
-/// slices are too short to take them. Runs alone.
+/// Writes the pairs of the slots from `first` on, as many slots as `keys` and `values` have room for, in no order, and how many
+/// pairs there are to `count` (zero before). Runs alone.
 #[kernel]
 pub fn export<M: Config + Instance>(
     map: MapView<M>,
+    first: u64,
     keys: GlobalSlice<M::Key>,
     values: GlobalSlice<M::Value>,
     count: GlobalSlice<u64>,
 ) {
     let warp = Tile::<32>::lockstep();
-    for_each(map.slot_count(), |position, exists| {
-        let pair = if exists { map.pair_at(position) } else { None };
+    let first = (first as usize).min(map.slot_count());
+    for_each((map.slot_count() - first).min(keys.len()), |index, exists| {
+        let pair = if exists { map.pair_at(first + index) } else { None };
         let votes = warp.ballot(pair.is_some());
         let base = reserve(warp, count.at(0), votes.count_ones());
         if let Some((key, value)) = pair {
-            let index = base as usize + (votes & ((1 << warp.rank()) - 1)).count_ones() as usize;
-            write_if(keys, index, key);
-            write_if(values, index, value);
+            let place = base as usize + (votes & ((1 << warp.rank()) - 1)).count_ones() as usize;
+            keys.write(place, key);
+            values.write(place, value);
         }
     });
 }

@@ -1,8 +1,9 @@
 //! Batches on device buffers, asked of a stream.
-use super::engine::{Launch, nothing};
+use super::engine::Launch;
 use super::{HashMap, Key, Merge, Value, check, slice_of};
 use crate::Result;
 use gpu::{Buffer, Stream};
+use phalanx_kernels::probing::Coded;
 
 /// Batches on device buffers, which return when they are asked for: results are there when the stream has come so far.
 ///
@@ -71,10 +72,38 @@ impl<'a, K: Key, V: Value> Batches<'a, K, V> {
         values: &Buffer<V>,
         outcomes: Option<&mut Buffer<u8>>,
     ) -> Result<()> {
+        self.apply(merge.operation(), keys, values, None, outcomes)
+    }
+
+    /// [`HashMap::get_or_insert`]: values, which mean nothing where the outcome is [`Outcome::Refused`](super::Outcome::Refused).
+    ///
+    /// # Errors
+    /// As [`Self::insert`].
+    pub fn get_or_insert(
+        &self,
+        keys: &Buffer<K>,
+        values: &Buffer<V>,
+        results: &mut Buffer<V>,
+        outcomes: &mut Buffer<u8>,
+    ) -> Result<()> {
+        self.apply(Coded::GET_OR_INSERT, keys, values, Some(results), Some(outcomes))
+    }
+
+    fn apply(
+        &self,
+        operation: Coded,
+        keys: &Buffer<K>,
+        values: &Buffer<V>,
+        results: Option<&mut Buffer<V>>,
+        outcomes: Option<&mut Buffer<u8>>,
+    ) -> Result<()> {
         check("values", keys.len(), values.len())?;
+        if let Some(results) = &results {
+            check("results", keys.len(), results.len())?;
+        }
         let outcomes = outcomes_for(keys, outcomes)?;
-        let (code, arguments) = (merge.operation().code(), values.slice());
-        self.launch(Launch::Apply { code, keys: keys.slice(), arguments, results: nothing(), outcomes })
+        let (code, keys, arguments) = (operation.code(), keys.slice(), values.slice());
+        self.launch(Launch::Apply { code, keys, arguments, results: slice_of(results.as_deref()), outcomes })
     }
 
     /// [`HashMap::get`]: values, and [`Outcome::Found`](super::Outcome::Found) where they mean something.

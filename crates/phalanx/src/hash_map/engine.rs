@@ -54,6 +54,7 @@ pub enum Launch<K, V> {
         outcomes: GlobalSlice<u8>,
     },
     Export {
+        first: u64,
         keys: GlobalSlice<K>,
         values: GlobalSlice<V>,
         count: GlobalSlice<u64>,
@@ -172,8 +173,8 @@ impl<M: Config + Instance> Engine<M::Key, M::Value> for Of<M> {
                 Launch::Mixed { codes, keys, arguments, results, outcomes } => {
                     stream.launch(over(keys.len()), Mixed { map, codes, keys, arguments, results, outcomes })
                 }
-                Launch::Export { keys, values, count } => {
-                    stream.launch(scan, Export { map, keys, values, count })
+                Launch::Export { first, keys, values, count } => {
+                    stream.launch(over(keys.len()), Export { map, first, keys, values, count })
                 }
                 Launch::Rehash { into, refused } => {
                     stream.launch(scan, Rehash { from: map, into: view::<M>(into), refused })

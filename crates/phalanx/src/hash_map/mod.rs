@@ -2,6 +2,7 @@
 mod batches;
 mod builder;
 mod engine;
+mod export;
 mod file;
 mod table;
 
@@ -218,7 +219,7 @@ impl<K: Key, V: Value> HashMap<K, V> {
     /// # Errors
     /// [`Error::Length`] when the slices differ in length; the device's.
     pub fn insert(&self, keys: &[K], values: &[V]) -> Result<Vec<Outcome>> {
-        self.apply(Coded::INSERT, keys, values).map(|results| results.outcomes)
+        self.write_pairs(Request::Insert, keys, values).map(|results| results.outcomes)
     }
 
     /// Inserts the pairs whose keys are not there. Says [`Outcome::Inserted`], [`Outcome::Found`] or [`Outcome::Refused`].
@@ -227,7 +228,7 @@ impl<K: Key, V: Value> HashMap<K, V> {
     /// As [`Self::insert`].
     #[doc(alias = "insert_if_absent")]
     pub fn insert_new(&self, keys: &[K], values: &[V]) -> Result<Vec<Outcome>> {
-        self.apply(Coded::INSERT_NEW, keys, values).map(|results| results.outcomes)
+        self.write_pairs(Request::InsertNew, keys, values).map(|results| results.outcomes)
     }
 
     /// Inserts pairs, merging with the values of keys that are there. Every pair of a key that comes several times counts.
@@ -236,7 +237,7 @@ impl<K: Key, V: Value> HashMap<K, V> {
     /// As [`Self::insert`].
     #[doc(alias = "insert_or_apply")]
     pub fn upsert(&self, merge: Merge, keys: &[K], values: &[V]) -> Result<Vec<Outcome>> {
-        self.apply(merge.operation(), keys, values).map(|results| results.outcomes)
+        self.write_pairs(Request::Upsert(merge), keys, values).map(|results| results.outcomes)
     }
 
     /// The values of the keys, which are inserted with the given values where they are not there. `None` where there was no room.
@@ -245,7 +246,7 @@ impl<K: Key, V: Value> HashMap<K, V> {
     /// As [`Self::insert`].
     #[doc(alias = "insert_and_find")]
     pub fn get_or_insert(&self, keys: &[K], values: &[V]) -> Result<Vec<Option<V>>> {
-        let results = self.apply(Coded::GET_OR_INSERT, keys, values)?;
+        let results = self.write_pairs(Request::GetOrInsert, keys, values)?;
         let pairs = results.outcomes.into_iter().zip(results.values);
         Ok(pairs.map(|(outcome, value)| (outcome != Outcome::Refused).then_some(value)).collect())
     }
@@ -256,7 +257,7 @@ impl<K: Key, V: Value> HashMap<K, V> {
     /// The device's.
     #[doc(alias = "find")]
     pub fn get(&self, keys: &[K]) -> Result<Vec<Option<V>>> {
-        let results = self.run(None, keys, &[])?;
+        let results = self.run_once(&Request::Get, keys, &[])?;
         let pairs = results.outcomes.into_iter().zip(results.values);
         Ok(pairs.map(|(outcome, value)| (outcome == Outcome::Found).then_some(value)).collect())
     }
@@ -298,51 +299,76 @@ impl<K: Key, V: Value> HashMap<K, V> {
         let codes: Vec<u8> = parts().map(|(code, ..)| code.code() as u8).collect();
         let keys: Vec<K> = parts().map(|(_, key, _)| key).collect();
         let arguments: Vec<V> = parts().map(|(.., argument)| argument).collect();
-        let results = self.run(Some(&codes), &keys, &arguments)?;
+        let results = self.run(&Request::Mixed(codes), &keys, &arguments)?;
         Ok(results.outcomes.into_iter().zip(results.values).collect())
     }
 
-    fn apply(&self, code: Coded, keys: &[K], arguments: &[V]) -> Result<Results<V>> {
-        check("values", keys.len(), arguments.len())?;
-        let codes = vec![code.code() as u8; keys.len()];
-        self.run(Some(&codes), keys, arguments)
+    fn write_pairs(&self, request: Request, keys: &[K], values: &[V]) -> Result<Results<V>> {
+        check("values", keys.len(), values.len())?;
+        self.run(&request, keys, values)
     }
 
-    /// Runs a batch (of look-ups, where there are no codes), and again what was refused as long as the table grows.
-    fn run(&self, codes: Option<&[u8]>, keys: &[K], arguments: &[V]) -> Result<Results<V>> {
-        let mut results = self.run_once(codes, keys, arguments)?;
-        let Some(codes) = codes else { return Ok(results) };
+    /// Runs a batch, and again what was refused as long as the table grows.
+    fn run(&self, request: &Request, keys: &[K], arguments: &[V]) -> Result<Results<V>> {
+        let mut results = self.run_once(request, keys, arguments)?;
         loop {
             let refused: Vec<usize> =
                 (0..keys.len()).filter(|&index| results.outcomes[index] == Outcome::Refused).collect();
             if !self.settle(refused.len())? || refused.is_empty() {
                 return Ok(results);
             }
-            let again = self.run_once(
-                Some(&pick(codes, &refused)),
-                &pick(keys, &refused),
-                &pick(arguments, &refused),
-            )?;
-            for (from, &to) in refused.iter().enumerate() {
-                (results.outcomes[to], results.values[to]) = (again.outcomes[from], again.values[from]);
-            }
+            let (keys, arguments) = (pick(keys, &refused), pick(arguments, &refused));
+            results.replace(&refused, self.run_once(&request.of(&refused), &keys, &arguments)?);
         }
     }
 
-    fn run_once(&self, codes: Option<&[u8]>, keys: &[K], arguments: &[V]) -> Result<Results<V>> {
-        let stream = self.device.default_stream();
-        let (keys, mut values) = (self.device.from_slice(keys)?, self.device.buffer::<V>(keys.len())?);
-        let mut outcomes = self.device.buffer::<u8>(keys.len())?;
-        match codes {
-            None => self.on(&stream).get(&keys, &mut values, &mut outcomes)?,
-            Some(codes) => {
-                let (codes, arguments) = (self.device.from_slice(codes)?, self.device.from_slice(arguments)?);
-                self.on(&stream).execute(&codes, &keys, &arguments, &mut values, &mut outcomes)?;
+    fn run_once(&self, request: &Request, keys: &[K], arguments: &[V]) -> Result<Results<V>> {
+        let device = &self.device;
+        let (keys, arguments) = (device.from_slice(keys)?, device.from_slice(arguments)?);
+        let mut values = device.buffer::<V>(if request.tells_values() { keys.len() } else { 0 })?;
+        let mut outcomes = device.buffer::<u8>(keys.len())?;
+        let stream = device.default_stream();
+        let on = self.on(&stream);
+        match request {
+            Request::Get => on.get(&keys, &mut values, &mut outcomes),
+            Request::Insert => on.insert(&keys, &arguments, Some(&mut outcomes)),
+            Request::InsertNew => on.insert_new(&keys, &arguments, Some(&mut outcomes)),
+            Request::Upsert(merge) => on.upsert(*merge, &keys, &arguments, Some(&mut outcomes)),
+            Request::GetOrInsert => on.get_or_insert(&keys, &arguments, &mut values, &mut outcomes),
+            Request::Mixed(codes) => {
+                let codes = device.from_slice(codes)?;
+                on.execute(&codes, &keys, &arguments, &mut values, &mut outcomes)
             }
-        }
+        }?;
         let outcomes =
             outcomes.read()?.into_iter().map(|code| Outcome::from_code(code).unwrap_or(Outcome::Refused));
         Ok(Results { outcomes: outcomes.collect(), values: values.read()? })
+    }
+}
+
+/// What a blocking batch asks of the map; each has a kernel of its own.
+#[derive(Clone, Debug)]
+enum Request {
+    Get,
+    Insert,
+    InsertNew,
+    Upsert(Merge),
+    GetOrInsert,
+    /// An operation for each element, by its code.
+    Mixed(Vec<u8>),
+}
+
+impl Request {
+    /// The request for some of the elements.
+    fn of(&self, elements: &[usize]) -> Self {
+        match self {
+            Self::Mixed(codes) => Self::Mixed(pick(codes, elements)),
+            same => same.clone(),
+        }
+    }
+
+    fn tells_values(&self) -> bool {
+        matches!(self, Self::Get | Self::GetOrInsert | Self::Mixed(_))
     }
 }
 
@@ -350,9 +376,22 @@ fn pick<T: Copy>(slice: &[T], indices: &[usize]) -> Vec<T> {
     indices.iter().map(|&index| slice[index]).collect()
 }
 
+/// What came of a batch. There are no values where the request tells none.
 struct Results<V> {
     outcomes: Vec<Outcome>,
     values: Vec<V>,
+}
+
+impl<V: Copy> Results<V> {
+    /// Takes what came of some elements when they were asked for again.
+    fn replace(&mut self, elements: &[usize], again: Self) {
+        for (&element, outcome) in elements.iter().zip(again.outcomes) {
+            self.outcomes[element] = outcome;
+        }
+        for (&element, value) in elements.iter().zip(again.values) {
+            self.values[element] = value;
+        }
+    }
 }
 
 fn check(what: &'static str, expected: usize, found: usize) -> Result<()> {
@@ -485,45 +524,15 @@ impl<K: Key, V: Value> HashMap<K, V> {
 
     /// Launches what must run alone: under the exclusive lock, and until it has ended.
     fn launch_alone(&self, launch: Launch<K, V>) -> Result<()> {
-        let table = self.write();
+        self.launch_on(&self.write(), launch)
+    }
+
+    /// Launches on a table that is locked exclusively, once all else has ended, and waits.
+    fn launch_on(&self, table: &RwLockWriteGuard<'_, Table>, launch: Launch<K, V>) -> Result<()> {
         self.device.synchronize()?;
         // SAFETY: the lock keeps other launches out, and those asked for before have ended; the slices outlive this call.
         unsafe { self.engine.launch(&self.device.default_stream(), table.parts(), launch)? };
         Ok(self.device.synchronize()?)
-    }
-
-    /// All pairs, copied to the host at once, in no order.
-    ///
-    /// # Errors
-    /// The device's.
-    pub fn iter(&self) -> Result<impl Iterator<Item = (K, V)> + use<K, V>> {
-        let (keys, values) = self.export()?;
-        Ok(keys.into_iter().zip(values))
-    }
-
-    /// All keys and, at the same places, their values, in no order.
-    ///
-    /// # Errors
-    /// The device's.
-    #[doc(alias = "retrieve_all")]
-    pub fn export(&self) -> Result<(Vec<K>, Vec<V>)> {
-        let len = self.len()?;
-        let (keys, values) = (self.device.buffer::<K>(len)?, self.device.buffer::<V>(len)?);
-        let count = self.device.zeroed::<u64>(1)?;
-        self.launch_alone(Launch::Export {
-            keys: keys.slice(),
-            values: values.slice(),
-            count: count.slice(),
-        })?;
-        let found = count.read()?[0] as usize;
-        if found > len {
-            // Another thread inserted between the two: take all that there is now.
-            return self.export();
-        }
-        let (mut keys, mut values) = (keys.read()?, values.read()?);
-        keys.truncate(found);
-        values.truncate(found);
-        Ok((keys, values))
     }
 }
 

@@ -63,6 +63,11 @@ impl Table {
         self.slots
     }
 
+    /// Slots with those of the annex.
+    pub fn positions(&self) -> usize {
+        self.slots + ANNEX as usize * (self.slots / self.count as usize)
+    }
+
     /// Bytes of device memory.
     pub fn bytes(&self) -> usize {
         self.buckets.bytes() + self.filters.bytes() + self.tallies.bytes()
