@@ -13,4 +13,4 @@ pub use map::{ANNEX, Config, MapView, STRIPE_WORDS, STRIPES, Table, Tally, Visit
 pub use operation::{Change, Coded, ContainsKey, Get, Insert, InsertNew, Merge, Operation, Outcome, Remove};
 pub use probe::{Cursor, DoubleHash, Hashed, Hinted, Probe, TwoChoice};
 pub use session::{Lanes, Session, Team};
-pub use slot::{Packed, Published, Scalar, Slot, Wide};
+pub use slot::{Appearance, AtOnce, Halves, InSteps, Packed, Published, Scalar, Slot, Wide};
