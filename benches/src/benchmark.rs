@@ -52,6 +52,11 @@ pub trait Benchmark {
     /// What the machine says.
     fn launch(&mut self) -> Result<()>;
 
+    /// Milliseconds of the last launch by the benchmark's own clock, where the machine's sees too much: the launch of another process.
+    fn own_ms(&self) -> Option<f64> {
+        None
+    }
+
     /// Compares every result of the last launch with what it must be.
     ///
     /// # Errors

@@ -4,6 +4,7 @@ use crate::compare::{Comparison, compare, has_regression};
 use crate::environment::Source;
 use crate::record::{self, Record};
 use crate::runner::{Observer, Session};
+use crate::structures::first_launch::{self, Report};
 use crate::suite::{Case, Selection, Suite};
 use crate::{catalog, html, table};
 use anyhow::{Context, Result};
@@ -32,6 +33,15 @@ enum Command {
     Report(ReportArguments),
     /// List the suites.
     List,
+    /// Make one first launch and say what came of it: what `first_launch` starts for each repetition.
+    #[command(name = first_launch::COMMAND, hide = true)]
+    FirstLaunch {
+        /// Where to launch.
+        #[arg(long, value_enum)]
+        device: DeviceChoice,
+        /// The case, as JSON.
+        case: String,
+    },
 }
 
 /// What to run, and where the results go.
@@ -92,6 +102,17 @@ pub enum DeviceChoice {
     Emulator,
 }
 
+impl DeviceChoice {
+    /// The word that the command line takes.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Cuda => "cuda",
+            Self::Emulator => "emulator",
+        }
+    }
+}
+
 /// Runs the program. A wrong result, and with `--fail-on-regression` a slower one, ends it with code 1.
 pub fn main() -> ExitCode {
     match dispatch(Cli::parse()) {
@@ -109,6 +130,7 @@ fn dispatch(cli: Cli) -> Result<bool> {
         Some(Command::Run(run)) => start(run),
         Some(Command::Report(report)) => show(&report),
         Some(Command::List) => list(),
+        Some(Command::FirstLaunch { device, case }) => launch_first(device, &case),
         None => start(cli.run),
     }
 }
@@ -117,6 +139,12 @@ fn list() -> Result<bool> {
     for suite in catalog::all()? {
         println!("{:<28} {}", suite.name, suite.title);
     }
+    Ok(true)
+}
+
+fn launch_first(device: DeviceChoice, case: &str) -> Result<bool> {
+    let case = serde_json::from_str(case).context("the case is no JSON of one")?;
+    println!("{}", serde_json::to_string(&Report::of(device, &case)?)?);
     Ok(true)
 }
 

@@ -1,5 +1,7 @@
 //! Which source the running program was built from.
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::{env, fs};
 
 /// A commit, and whether the tree differed from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,13 +13,12 @@ pub struct Source {
 }
 
 impl Source {
-    /// What `PHALANX_COMMIT` says (`<hash>` or `<hash>-dirty`: how a bundle carries it to a machine without the repository), else what
-    /// git says of the current folder.
+    /// What `PHALANX_COMMIT` says (`<hash>` or `<hash>-dirty`), else the same in the file `commit` of the bundle that the program came
+    /// in (`$PHALANX_BUNDLE`, else the program's folder), else what git says of the current folder.
     pub fn detect() -> Self {
-        match std::env::var("PHALANX_COMMIT") {
-            Ok(text) => Self::parse(&text),
-            Err(_) => Self::from_git().unwrap_or(Self { commit: "unknown".to_owned(), dirty: true }),
-        }
+        let said = env::var("PHALANX_COMMIT").ok().or_else(|| bundle().and_then(|folder| read(&folder)));
+        let found = said.map(|text| Self::parse(text.trim())).or_else(Self::from_git);
+        found.unwrap_or(Self { commit: "unknown".to_owned(), dirty: true })
     }
 
     fn parse(text: &str) -> Self {
@@ -30,6 +31,17 @@ impl Source {
         let changes = git(&["status", "--porcelain", "--untracked-files=no"])?;
         Some(Self { commit, dirty: !changes.is_empty() })
     }
+}
+
+/// The bundle's folder, if the program lies in one.
+fn bundle() -> Option<PathBuf> {
+    let named = env::var_os("PHALANX_BUNDLE").map(PathBuf::from);
+    named.or_else(|| Some(env::current_exe().ok()?.parent()?.to_owned()))
+}
+
+/// What a bundle says of its commit.
+fn read(bundle: &Path) -> Option<String> {
+    fs::read_to_string(bundle.join("commit")).ok()
 }
 
 fn git(arguments: &[&str]) -> Option<String> {

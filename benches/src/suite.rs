@@ -33,7 +33,7 @@
 //! x = "load_factor"
 //! ```
 use crate::record::{Param, Params};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// A suite file.
@@ -148,7 +148,7 @@ pub enum Error {
 }
 
 /// One thing to measure.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Case {
     /// The suite's name.
     pub suite: String,

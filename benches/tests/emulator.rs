@@ -21,7 +21,7 @@ fn the_limits_run_verified_and_labelled() {
     assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
     assert!(text.contains("emulator: no measurement of speed"));
     let records = record::read(&json).unwrap();
-    assert_eq!(records.len(), 5);
+    assert_eq!(records.len(), 7);
     assert!(records.iter().all(|record| record.verified && record.is_emulated()), "{records:?}");
     assert!(std::fs::read_to_string(&html).unwrap().contains("emulator: no measurement of speed"));
 
@@ -61,4 +61,48 @@ fn mixes_and_ycsb_run_verified() {
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
     assert!(["mixed_40i40r20f", "ycsb_load", "ycsb_f"].iter().all(|op| text.contains(op)), "{text}");
+}
+
+/// Each repetition is a process; the clock is that process's, and a wrong case is an error in its words.
+#[test]
+fn first_launches_run_in_processes_of_their_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let json = folder.path().join("records.jsonl");
+    let output = program()
+        .args(["hashmap/first-launch", "--device", "emulator", "--json"])
+        .arg(&json)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let records = record::read(&json).unwrap();
+    assert_eq!(records.len(), 3);
+    for record in records {
+        assert!(record.verified && record.op == "first_launch" && record.n == 1000, "{record:?}");
+        assert!(record.min_ms > 0.0 && record.table_bytes.is_some(), "{record:?}");
+        assert_eq!(record.params["of"].to_string(), "insert");
+    }
+    let output = program().args(["first-launch", "--device", "emulator", "{}"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("no JSON of one"));
+}
+
+#[test]
+fn a_bundle_says_what_was_built() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("commit"), "abc123-dirty\n").unwrap();
+    let record = |named: Option<&str>| {
+        let json = folder.path().join("records.jsonl");
+        let _ = std::fs::remove_file(&json);
+        let mut program = program();
+        program.env("PHALANX_BUNDLE", folder.path()).env_remove("PHALANX_COMMIT");
+        if let Some(named) = named {
+            program.env("PHALANX_COMMIT", named);
+        }
+        let run = program.args(["limits", "--quick", "--reps", "1", "--device", "emulator", "--json"]);
+        assert!(run.arg(&json).output().unwrap().status.success());
+        let record = record::read(&json).unwrap().remove(0);
+        (record.commit, record.dirty)
+    };
+    assert_eq!(record(None), ("abc123".to_owned(), true));
+    assert_eq!(record(Some("def")), ("def".to_owned(), false));
 }

@@ -1,7 +1,8 @@
-//! `cargo xtask bundle`: programs, tests and PTX for a GPU machine that has no Rust.
+//! `cargo xtask bundle`: programs and tests, each with its PTX inside, for a GPU machine that has no Rust.
 use crate::kernels;
 use crate::workspace::{cargo, root, shell};
 use anyhow::{Context, Result, ensure};
+use ptx_builder::Arch;
 use serde::Deserialize;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,8 +17,17 @@ const RUN_TESTS: &str = include_str!("bundle/run-tests.sh");
 /// Data that programs look for in `$PHALANX_BUNDLE`, or beside themselves: from the root, and its name in the bundle.
 const DATA: [(&str, &str); 1] = [("benches/suites", "suites")];
 
+/// Where the bundle says which commit it was built from; the benchmarks put that into their records.
+const COMMIT: &str = "commit";
+
+/// What the tests that need a GPU have in their names: `run-tests.sh` runs those.
+const NEEDS_GPU: &str = "cuda";
+
 /// Kernels that tests alone launch: they look for their PTX in the folder `test-ptx` of `$PHALANX_BUNDLE`.
 const TEST_KERNELS: &str = "crates/phalanx/tests/device-crate";
+
+/// The architecture that those tests ask for: every GPU takes the baseline's PTX.
+const TEST_ARCH: Arch = Arch::Sm80;
 
 #[derive(clap::Args)]
 pub struct Options {
@@ -49,15 +59,19 @@ pub fn run(options: &Options) -> Result<()> {
     let bundle = root().join("bundle");
     let _ = fs::remove_dir_all(&bundle);
     fs::create_dir_all(bundle.join("tests"))?;
-    kernels::copy(&kernels::build()?, &bundle.join("ptx"))?;
-    kernels::copy(&kernels::build_crate(&root().join(TEST_KERNELS))?, &bundle.join("test-ptx"))?;
+    let mut test_kernels = kernels::build_crate(&root().join(TEST_KERNELS))?;
+    test_kernels.retain(|ptx| ptx.header().arch == TEST_ARCH);
+    kernels::copy(&test_kernels, &bundle.join("test-ptx"))?;
     for message in built("build", &options.programs, &["--bins"])? {
         install(&message, &bundle.join(&message.target.name))?;
     }
     for message in built("test", &options.packages, &["--no-run", "--lib", "--tests"])? {
-        install(&message, &bundle.join("tests").join(message.test_name()))?;
+        if has_gpu_tests(message.executable()?)? {
+            install(&message, &bundle.join("tests").join(message.test_name()))?;
+        }
     }
     copy_data(&bundle)?;
+    write_commit(&bundle.join(COMMIT))?;
     write_script(&bundle.join("run-tests.sh"))?;
     let size = size(&bundle)?;
     println!("{}: {:.1} MiB", bundle.display(), size as f64 / f64::from(1 << 20));
@@ -76,15 +90,19 @@ impl Message {
         let target = &self.target.name;
         if package.replace('-', "_") == *target { package.to_owned() } else { format!("{package}-{target}") }
     }
+
+    fn executable(&self) -> Result<&Path> {
+        self.executable.as_deref().context("an executable")
+    }
 }
 
-/// The executables of some packages, optimised.
+/// The executables of some packages, optimised, without what only debuggers read.
 fn built(command: &str, packages: &[String], flags: &[&str]) -> Result<Vec<Message>> {
     let (shell, cargo) = (shell()?, cargo());
     let packages = packages.iter().flat_map(|package| ["--package", package]);
     let build = cmd!(
         shell,
-        "{cargo} {command} --release --all-features --message-format=json-render-diagnostics {flags...}"
+        "{cargo} {command} --profile bundle --all-features --message-format=json-render-diagnostics {flags...}"
     );
     executables(&build.args(packages).read()?)
 }
@@ -95,14 +113,32 @@ fn executables(messages: &str) -> Result<Vec<Message>> {
     Ok(messages.into_iter().filter(|message| message.executable.is_some()).collect())
 }
 
-/// Copies a program without what only debuggers read.
-fn install(message: &Message, to: &Path) -> Result<()> {
-    let from = message.executable.as_ref().context("an executable")?;
+/// Whether a test program has something to do on a GPU machine.
+fn has_gpu_tests(program: &Path) -> Result<bool> {
     let shell = shell()?;
-    if cmd!(shell, "strip --output-file {to} {from}").output().is_err() {
-        fs::copy(from, to).with_context(|| from.display().to_string())?;
-    }
+    let list = cmd!(shell, "{program} {NEEDS_GPU} --list").read()?;
+    Ok(list.lines().any(|line| line.ends_with(": test")))
+}
+
+fn install(message: &Message, to: &Path) -> Result<()> {
+    let from = message.executable()?;
+    fs::copy(from, to).with_context(|| from.display().to_string())?;
     Ok(())
+}
+
+/// Writes `<hash>`, or `<hash>-dirty` where files that git tracks differ from the commit. Sources without git have none.
+fn write_commit(path: &Path) -> Result<()> {
+    let shell = shell()?;
+    let Ok(commit) = cmd!(shell, "git rev-parse HEAD").read() else {
+        println!("no git here: set PHALANX_COMMIT where the benchmarks run");
+        return Ok(());
+    };
+    let changes = cmd!(shell, "git status --porcelain --untracked-files=no").read()?;
+    Ok(fs::write(path, commit_text(&commit, &changes))?)
+}
+
+fn commit_text(commit: &str, changes: &str) -> String {
+    format!("{commit}{}\n", if changes.is_empty() { "" } else { "-dirty" })
 }
 
 fn copy_data(bundle: &Path) -> Result<()> {
@@ -148,6 +184,12 @@ mod tests {
         let found = executables(MESSAGES).unwrap();
         let names: Vec<_> = found.iter().map(Message::test_name).collect();
         assert_eq!(names, ["gpu", "gpu-launch", "phalanx-bench"]);
+    }
+
+    #[test]
+    fn a_changed_tree_is_said_to_be_dirty() {
+        assert_eq!(commit_text("abc", ""), "abc\n");
+        assert_eq!(commit_text("abc", " M Cargo.toml"), "abc-dirty\n");
     }
 
     #[test]

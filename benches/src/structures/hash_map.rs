@@ -2,6 +2,7 @@
 use super::map_plan::{Call, OPS, Plan};
 use crate::benchmark::{Benchmark, Structure, Verified};
 use crate::structures::Gpu;
+use crate::structures::first_launch::{self, FirstLaunch};
 use crate::suite::Case;
 use anyhow::{Result, bail, ensure};
 use gpu::Buffer;
@@ -14,6 +15,9 @@ use workloads::{Key as Word, Op, value_of};
 
 /// The name of the variant that the map takes when none is asked for.
 const DEFAULT: &str = "default";
+
+/// The operations of plans, and their first launch.
+const ALL_OPS: [&str; OPS.len() + 1] = first_launch::and(OPS);
 
 /// What outcomes are before a launch: no outcome, so that one that is never written is seen.
 const UNWRITTEN: u8 = 0xff;
@@ -46,10 +50,13 @@ impl Structure for Maps<'_> {
     }
 
     fn ops(&self) -> &'static [&'static str] {
-        OPS
+        &ALL_OPS
     }
 
     fn prepare(&self, case: &Case) -> Result<Box<dyn Benchmark + '_>> {
+        if case.op == first_launch::OP {
+            return Ok(Box::new(FirstLaunch::new(self.gpu, case)?));
+        }
         match (case.key_bits, case.value_bits) {
             (32, 32) => self.open::<u32, u32>(case),
             (64, 64) => self.open::<u64, u64>(case),

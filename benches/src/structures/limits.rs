@@ -5,8 +5,8 @@ use crate::suite::Case;
 use anyhow::{Result, bail, ensure};
 use gpu::{Buffer, Device, Grid, Stream};
 use phalanx_kernels::limits::{
-    BATCH, LANES, LINE, LimitCas, LimitCopy, LimitFill, LimitLines, LimitSectors, SECTOR, content, mark,
-    place,
+    BATCH, COPIES, HALF, LANE, LINE, LimitCas, LimitCopy, LimitExchange, LimitFill, LimitHalves, LimitLines,
+    LimitSectors, SECTOR, content, mark, place,
 };
 use rayon::prelude::*;
 
@@ -39,34 +39,60 @@ impl Structure for Limits<'_> {
     }
 
     fn ops(&self) -> &'static [&'static str] {
-        &["sector32", "line128", "line128_l2", "cas8", "copy16"]
+        &["sector32", "half64", "line128", "line128_l2", "cas8", "exchange8", "copy16"]
     }
 
     fn prepare(&self, case: &Case) -> Result<Box<dyn Benchmark + '_>> {
-        let Gpu { device, stream } = self.gpu;
+        let Gpu { device, stream, .. } = self.gpu;
+        let access = match case.op.as_str() {
+            "sector32" => Access::Sectors,
+            "half64" => Access::Halves,
+            "line128" | "line128_l2" => Access::Lines,
+            "cas8" => Access::Cas,
+            "exchange8" => Access::Exchange,
+            "copy16" => return Ok(Box::new(Copy::new(device, stream, case.n as usize)?)),
+            other => bail!("no limit is called '{other}'"),
+        };
         let bytes = case.number(if case.op == "line128_l2" { "l2_bytes" } else { "buffer_bytes" })? as usize;
         ensure!(
             bytes >= 128 && bytes / 8 <= u32::MAX as usize,
             "a limit needs a buffer of 128 bytes to 32 GiB, not {bytes}"
         );
-        let seed = case.seed as u32;
-        Ok(match case.op.as_str() {
-            "sector32" => Box::new(Accesses::new(device, stream, Access::Sectors, case.n, bytes, seed)?),
-            "line128" | "line128_l2" => {
-                Box::new(Accesses::new(device, stream, Access::Lines, case.n, bytes, seed)?)
-            }
-            "cas8" => Box::new(Accesses::new(device, stream, Access::Cas, case.n, bytes, seed)?),
-            "copy16" => Box::new(Copy::new(device, stream, case.n as usize)?),
-            other => bail!("no limit is called '{other}'"),
-        })
+        Ok(Box::new(Accesses::new(device, stream, access, case.n, bytes, case.seed as u32)?))
     }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Access {
     Sectors,
+    Halves,
     Lines,
     Cas,
+    Exchange,
+}
+
+impl Access {
+    /// Words from one place to the next.
+    fn words(self) -> usize {
+        match self {
+            Self::Sectors => SECTOR,
+            Self::Halves => HALF,
+            Self::Lines => LINE,
+            Self::Cas | Self::Exchange => 1,
+        }
+    }
+
+    /// Lanes that make an access together.
+    fn lanes(self) -> usize {
+        match self {
+            Self::Halves | Self::Lines => self.words() / LANE,
+            Self::Sectors | Self::Cas | Self::Exchange => 1,
+        }
+    }
+
+    fn writes(self) -> bool {
+        matches!(self, Self::Cas | Self::Exchange)
+    }
 }
 
 /// Random accesses to a buffer.
@@ -88,15 +114,14 @@ impl<'a> Accesses<'a> {
         bytes: usize,
         seed: u32,
     ) -> Result<Self> {
-        let lanes = if access == Access::Lines { u64::from(LANES) } else { 1 };
-        let blocks = (n * lanes).div_ceil(u64::from(PER_THREAD * THREADS));
+        let blocks = (n * access.lanes() as u64).div_ceil(u64::from(PER_THREAD * THREADS));
         ensure!(
-            blocks * u64::from(PER_THREAD * THREADS) <= 1 << 32,
+            blocks * u64::from(PER_THREAD * THREADS) < 1 << 32,
             "{n} operations are more than a counter of 32 bits holds"
         );
         let grid = Grid { blocks: blocks as u32, threads: THREADS };
         let words = device.zeroed(bytes / 8 / LINE * LINE)?;
-        if access != Access::Cas {
+        if !access.writes() {
             let fill = LimitFill { words: words.slice() };
             // SAFETY: the buffer lives until the stream has done it: dropping it waits.
             unsafe { stream.launch(Grid::for_items(words.len().min(1 << 22), THREADS), fill)? };
@@ -108,22 +133,23 @@ impl<'a> Accesses<'a> {
 
     /// Operations that thread `thread` takes part in.
     fn indices(&self, thread: usize) -> std::ops::Range<u32> {
-        let lanes = if self.access == Access::Lines { LANES } else { 1 };
-        let first = thread as u32 / lanes * PER_THREAD;
+        let first = (thread / self.access.lanes()) as u32 * PER_THREAD;
         first..first + PER_THREAD
     }
 
-    /// The sum that a thread must write.
+    fn places(&self) -> u32 {
+        (self.words.len() / self.access.words()) as u32
+    }
+
+    /// The sum that a thread must write, where nothing is written.
     fn expected(&self, thread: usize) -> u64 {
-        let words = self.words.len();
-        let of = |index| match self.access {
-            Access::Sectors => content(place(self.seed, index, (words / SECTOR) as u32) * SECTOR),
-            _ => {
-                let first =
-                    place(self.seed, index, (words / LINE) as u32) * LINE + thread % LANES as usize * 2;
-                let places = [first, first + 1, first + LINE / 2, first + LINE / 2 + 1];
-                places.into_iter().map(content).fold(0, u64::wrapping_add)
-            }
+        let (words, lanes, places) = (self.access.words(), self.access.lanes(), self.places());
+        let of = |index| {
+            let first = place(self.seed, index, places) * words + thread % lanes * 2;
+            let far = first + words / 2;
+            let read = [first, first + 1, far, far + 1];
+            let read = if lanes == 1 { &read[..1] } else { &read[..] };
+            read.iter().map(|&word| content(word)).fold(0, u64::wrapping_add)
         };
         self.indices(thread).map(of).fold(0, u64::wrapping_add)
     }
@@ -138,10 +164,11 @@ impl<'a> Accesses<'a> {
         Ok(Verified { compared, succeeded: compared })
     }
 
-    /// Each marked word holds the mark of an operation that goes there, and there are as many as exchanges succeeded.
+    /// Each marked word holds the mark of an operation that goes there. Compare-and-swaps: there are as many as succeeded.
+    /// Exchanges: every mark was either taken by one of them or is there still.
     fn verify_marks(&self) -> Result<Verified> {
         let (words, sums) = (self.words.read()?, self.sums.read()?);
-        let places = words.len() as u32;
+        let places = self.places();
         let belongs = |at: usize, found: u64| {
             let index = (found - 1) as u32;
             mark(index) == found && place(self.seed, index, places) == at
@@ -151,15 +178,25 @@ impl<'a> Accesses<'a> {
         if let Some((at, found)) = wrong {
             bail!("word {at} holds {found:#x}, the mark of no operation that goes there");
         }
-        let (marked, won) = (marked.count() as u64, sums.iter().sum::<u64>());
-        ensure!(marked == won, "{won} exchanges succeeded, but {marked} words are marked");
-        Ok(Verified { compared: self.operations(), succeeded: won })
+        let (asked, given) = (self.operations(), sums.par_iter().sum::<u64>());
+        if self.access == Access::Cas {
+            let marked = marked.count() as u64;
+            ensure!(marked == given, "{given} exchanges succeeded, but {marked} words are marked");
+            return Ok(Verified { compared: asked, succeeded: given });
+        }
+        let left = words.par_iter().sum::<u64>();
+        let made = (0..asked).into_par_iter().map(|index| mark(index as u32)).sum::<u64>();
+        ensure!(
+            given + left == made,
+            "marks that sum to {made} were written; {given} was taken and {left} is left"
+        );
+        Ok(Verified { compared: asked, succeeded: asked })
     }
 }
 
 impl Benchmark for Accesses<'_> {
     fn restore(&mut self) -> Result<()> {
-        if self.access == Access::Cas {
+        if self.access.writes() {
             self.words.fill_bytes(0)?;
         }
         Ok(self.sums.fill_bytes(0)?)
@@ -167,32 +204,27 @@ impl Benchmark for Accesses<'_> {
 
     fn launch(&mut self) -> Result<()> {
         let (words, sums, seed) = (self.words.slice(), self.sums.slice(), self.seed);
+        let (stream, grid, per_thread, per_tile) = (self.stream, self.grid, PER_THREAD, PER_THREAD);
         // SAFETY: the buffers live until the stream has done it; the grid has as many threads as there are sums; reads race with
         // nothing, exchanges only with each other.
         unsafe {
             match self.access {
-                Access::Sectors => {
-                    self.stream
-                        .launch(self.grid, LimitSectors { words, sums, per_thread: PER_THREAD, seed })?;
-                }
-                Access::Lines => {
-                    self.stream.launch(self.grid, LimitLines { words, sums, per_tile: PER_THREAD, seed })?;
-                }
-                Access::Cas => {
-                    self.stream.launch(self.grid, LimitCas { words, sums, per_thread: PER_THREAD, seed })?;
-                }
+                Access::Sectors => stream.launch(grid, LimitSectors { words, sums, per_thread, seed })?,
+                Access::Halves => stream.launch(grid, LimitHalves { words, sums, per_tile, seed })?,
+                Access::Lines => stream.launch(grid, LimitLines { words, sums, per_tile, seed })?,
+                Access::Cas => stream.launch(grid, LimitCas { words, sums, per_thread, seed })?,
+                Access::Exchange => stream.launch(grid, LimitExchange { words, sums, per_thread, seed })?,
             }
         }
         Ok(())
     }
 
     fn verify(&mut self) -> Result<Verified> {
-        if self.access == Access::Cas { self.verify_marks() } else { self.verify_sums() }
+        if self.access.writes() { self.verify_marks() } else { self.verify_sums() }
     }
 
     fn operations(&self) -> u64 {
-        let lanes = if self.access == Access::Lines { u64::from(LANES) } else { 1 };
-        self.sums.len() as u64 / lanes * u64::from(PER_THREAD)
+        (self.sums.len() / self.access.lanes()) as u64 * u64::from(PER_THREAD)
     }
 
     fn table_bytes(&self) -> Option<u64> {
@@ -226,8 +258,9 @@ impl Benchmark for Copy<'_> {
 
     fn launch(&mut self) -> Result<()> {
         let kernel = LimitCopy { from: self.from.slice(), to: self.to.slice() };
+        let grid = Grid::for_items(self.from.len().div_ceil(COPIES), THREADS);
         // SAFETY: the buffers live until the stream has done it, and no thread touches another's element.
-        unsafe { self.stream.launch(Grid::for_items(self.from.len(), THREADS), kernel)? };
+        unsafe { self.stream.launch(grid, kernel)? };
         Ok(())
     }
 

@@ -4,6 +4,7 @@ use crate::cli::DeviceChoice;
 use anyhow::Result;
 use gpu::{Device, Stream};
 
+pub mod first_launch;
 pub mod hash_map;
 pub mod limits;
 pub mod map_plan;
@@ -32,6 +33,8 @@ pub struct Gpu {
     pub device: Device,
     /// Its stream.
     pub stream: Stream,
+    /// How it was asked for.
+    pub choice: DeviceChoice,
 }
 
 impl Gpu {
@@ -47,7 +50,7 @@ impl Gpu {
         };
         device.add_program(&phalanx::PROGRAM);
         let stream = device.stream()?;
-        Ok(Self { device, stream })
+        Ok(Self { device, stream, choice })
     }
 }
 

@@ -60,6 +60,9 @@ fn buffers_must_have_one_length() {
     refuses!(on.remove(&two, &mut few), Error::Length { .. }, "outcomes");
     let mut results = device.zeroed::<u32>(2).unwrap();
     let codes = device.zeroed::<u8>(2).unwrap();
+    refuses!(on.get_or_insert(&two, &one, &mut results, &mut bytes), Error::Length { .. }, "values");
+    refuses!(on.get_or_insert(&two, &two, &mut one, &mut bytes), Error::Length { .. }, "results");
+    refuses!(on.get_or_insert(&two, &two, &mut results, &mut few), Error::Length { .. }, "outcomes");
     refuses!(on.execute(&few, &two, &two, &mut results, &mut bytes), Error::Length { .. }, "codes");
     refuses!(on.execute(&codes, &two, &one, &mut results, &mut bytes), Error::Length { .. }, "arguments");
     refuses!(on.execute(&codes, &two, &two, &mut one, &mut bytes), Error::Length { .. }, "results");

@@ -181,17 +181,19 @@ pub fn mixed<M: Kind + Instance>(
     batch::<M, _>(map, keys.len(), request, results, outcomes);
 }
 
-/// Writes the pairs of the map to `keys` and `values`, in no order, and how many there are to `count` (zero before), also where the
-/// slices are too short to take them. Runs alone.
+/// Writes the pairs of a part of the structure to `keys` and `values`, in no order, and how many there are to `count` (zero before), also
+/// where the slices are too short to take them. Runs alone. The part is what so many threads of a scan see as the launch has, from
+/// the thread `first` on, which is a multiple of a warp's lanes.
 #[kernel]
 pub fn export<M: Kind + Instance>(
     map: M::View,
+    first: u64,
     keys: GlobalSlice<M::Key>,
     values: GlobalSlice<M::Value>,
     count: GlobalSlice<u64>,
 ) {
     let warp = Tile::<32>::lockstep();
-    M::scan(map, |place| {
+    M::scan(map, first as usize + Thread::index(), |place| {
         let votes = warp.ballot(place.is_some());
         let base = reserve(warp, count.at(0), votes.count_ones());
         if let Some(Place { key, value, .. }) = place {
@@ -229,7 +231,7 @@ pub(crate) fn copy_by<M: Kind, O: Operation>(
     refused: GlobalSlice<u64>,
 ) {
     let mut tally = Tally::default();
-    M::scan(from, |place| {
+    M::scan(from, Thread::index(), |place| {
         let (key, value) =
             place.map_or((M::Key::narrow(0), M::Value::narrow(0)), |Place { key, value, .. }| (key, value));
         let (outcome, _) = M::execute(into, place.is_some(), operation, key, value);
@@ -247,7 +249,7 @@ pub(crate) fn copy_by<M: Kind, O: Operation>(
 #[kernel]
 pub fn retain_between<M: Kind + Instance>(map: M::View, by_value: u32, low: u64, high: u64) {
     let mut tally = Tally::default();
-    M::scan(map, |place| {
+    M::scan(map, Thread::index(), |place| {
         let Some(place) = place else { return };
         let judged = if by_value != 0 { place.value.to_u64() } else { place.key.to_u64() };
         if (judged < low || judged > high) && place.erase() {

@@ -39,9 +39,9 @@ pub trait Kind: Copy + Send + Sync + 'static {
     /// Threads that a scan of the whole structure takes.
     fn scan_threads(view: Self::View) -> usize;
 
-    /// Shows the calling thread its share of all places. Runs alone. The lanes of a warp call it together, and `see` is called by
-    /// them together, with nothing where a lane has no place to see.
-    fn scan(view: Self::View, see: impl FnMut(Option<Place<Self>>));
+    /// Shows the scan's thread `thread` its share of all places. Runs alone. The lanes of a warp call it together, for neighbouring threads
+    /// the first of which is a multiple of 32, and `see` is called by them together, with nothing where a lane has no place to see.
+    fn scan(view: Self::View, thread: usize, see: impl FnMut(Option<Place<Self>>));
 }
 
 /// The view of a structure: what kernels take by value.

@@ -18,5 +18,5 @@ pub use kind::{Kind, Place, View};
 pub use look::{Look, Question, Verdict};
 pub use operation::{Change, Coded, ContainsKey, Get, Insert, InsertNew, Merge, Operation, Outcome, Remove};
 pub use session::{Lanes, Session, Team};
-pub use slot::{Bare, Chunk, Packed, Published, Scalar, Slot, Wide};
+pub use slot::{Appearance, AtOnce, Bare, Chunk, Halves, InSteps, Packed, Published, Scalar, Slot, Wide};
 pub use tallies::{STRIPE_WORDS, STRIPES, Tallies, Tally};

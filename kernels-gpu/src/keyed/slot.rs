@@ -4,6 +4,7 @@
 //! the uniqueness of keys rests on that (see the module's page). The words that mean *empty* and *tombstone* take their patterns from
 //! the top of the key space; keys that look like them are stored under another name in the annex (see [`Slot::RESERVED`]).
 use core::hash::Hash;
+use core::marker::PhantomData;
 use simt::{Global, Order, Scope, Shuffle, Word};
 
 /// Keys and values: `u32` and `u64`.
@@ -222,12 +223,39 @@ fn swap<W: Word>(slot: Global<W>, old: W, new: W) -> bool {
     slot.compare_exchange(old, new, Order::Relaxed, Scope::Device).is_ok()
 }
 
-/// A pair in a word of 128 bits: key in the low half, value in the high. A pair appears by one 128-bit
-/// compare-and-swap: sm_90 and later.
+/// A pair in a word of 128 bits: key in the low half, value in the high. `A` is the way in which it appears there.
 #[derive(Clone, Copy, Debug)]
-pub struct Wide<K, V>(core::marker::PhantomData<(K, V)>);
+pub struct Halves<K, V, A>(PhantomData<(K, V, A)>);
 
-/// The layout that [`Wide`] and [`Published`] share: two halves of 64 bits.
+/// A pair of 16 bytes that appears by one 128-bit compare-and-swap: sm_90 and later.
+pub type Wide<K, V> = Halves<K, V, AtOnce>;
+
+/// A pair of 16 bytes that appears in two steps, for machines without a 128-bit compare-and-swap.
+pub type Published<K, V> = Halves<K, V, InSteps>;
+
+/// How a pair of two halves appears in its slot, and what that asks of those who read it.
+pub trait Appearance: Copy + Send + Sync + 'static {
+    /// [`Slot::RESERVED`].
+    const RESERVED: u32;
+    /// [`Slot::PUBLISHES`].
+    const PUBLISHES: bool;
+
+    /// Reads a slot, in one piece or in two, where `wanted`; else the word is arbitrary.
+    ///
+    /// # Safety
+    /// - `slot` lies in a bucket and is aligned to 16 bytes.
+    unsafe fn load(slot: Global<u128>, wanted: bool) -> u128;
+    /// [`Slot::claim`].
+    fn claim(slot: Global<u128>, pair: u128) -> bool;
+    /// [`Slot::settle`].
+    fn settle<V: Scalar>(slot: Global<u128>, word: u128) -> V;
+    /// [`Slot::is_busy`].
+    fn is_busy(word: u128) -> bool;
+}
+
+/// An empty slot of two halves.
+const EMPTY: u128 = u128::MAX;
+
 #[inline(always)]
 fn join(key: u64, value: u64) -> u128 {
     key as u128 | (value as u128) << 64
@@ -251,15 +279,22 @@ fn value_half<V: Scalar>(slot: Global<u128>) -> Global<V> {
     unsafe { slot.cast::<u64>().offset(1).cast() }
 }
 
-impl<K: Scalar, V: Scalar> Slot for Wide<K, V> {
+impl<K: Scalar, V: Scalar, A: Appearance> Slot for Halves<K, V, A> {
     type Key = K;
     type Value = V;
     type Stored = u64;
     type Word = u128;
     type Chunk = [u128; 1];
-    const EMPTY: u128 = u128::MAX;
-    const RESERVED: u32 = 2;
-    const PUBLISHES: bool = false;
+    const EMPTY: u128 = EMPTY;
+    const RESERVED: u32 = A::RESERVED;
+    const PUBLISHES: bool = A::PUBLISHES;
+
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn load_chunk(chunk: Global<u64>, wanted: bool) -> [u128; 1] {
+        // SAFETY: the caller's promise; a chunk is one slot.
+        [unsafe { A::load(chunk.cast(), wanted) }]
+    }
 
     #[inline(always)]
     fn pack(key: u64, value: V) -> u128 {
@@ -278,7 +313,7 @@ impl<K: Scalar, V: Scalar> Slot for Wide<K, V> {
 
     #[inline(always)]
     fn claim(slot: Global<u128>, pair: u128) -> bool {
-        swap(slot, Self::EMPTY, pair)
+        A::claim(slot, pair)
     }
 
     #[inline(always)]
@@ -292,80 +327,81 @@ impl<K: Scalar, V: Scalar> Slot for Wide<K, V> {
     }
 
     #[inline(always)]
-    fn settle(_slot: Global<u128>, word: u128) -> V {
-        Self::value(word)
+    fn settle(slot: Global<u128>, word: u128) -> V {
+        A::settle(slot, word)
+    }
+
+    #[inline(always)]
+    fn is_busy(word: u128) -> bool {
+        A::is_busy(word)
     }
 }
 
-/// A pair of two 64-bit halves that appears in two steps, for machines without a 128-bit compare-and-swap.
-///
-/// The key half is claimed as *busy*, the value written, then the key released: a reader that sees the key by an acquiring load
-/// sees the value. From then on the key half says whether the pair is there and the value half changes alone. A tile that wants
-/// the slot of a busy neighbour waits for it; readers never wait.
+/// Both halves by one 128-bit compare-and-swap.
 #[derive(Clone, Copy, Debug)]
-pub struct Published<K, V>(core::marker::PhantomData<(K, V)>);
+pub struct AtOnce;
 
-impl<K: Scalar, V: Scalar> Published<K, V> {
-    const BUSY: u64 = u64::MAX - 2;
-}
+impl Appearance for AtOnce {
+    const RESERVED: u32 = 2;
+    const PUBLISHES: bool = false;
 
-impl<K: Scalar, V: Scalar> Slot for Published<K, V> {
-    type Key = K;
-    type Value = V;
-    type Stored = u64;
-    type Word = u128;
-    type Chunk = [u128; 1];
-    const EMPTY: u128 = u128::MAX;
-    const RESERVED: u32 = 3;
-    const PUBLISHES: bool = true;
-
-    /// Two accesses in one instruction, not one of 16 bytes.
     #[inline(always)]
     #[track_caller]
-    unsafe fn load_chunk(chunk: Global<u64>, wanted: bool) -> [u128; 1] {
+    unsafe fn load(slot: Global<u128>, wanted: bool) -> u128 {
         // SAFETY: the caller's promise.
-        let [key, value] = unsafe { chunk.load_vec_if::<2>(wanted, Order::Relaxed, Scope::Device) };
-        [join(key, value)]
-    }
-
-    #[inline(always)]
-    fn pack(key: u64, value: V) -> u128 {
-        join(key, value.to_u64())
-    }
-
-    #[inline(always)]
-    fn key(word: u128) -> u64 {
-        word as u64
-    }
-
-    #[inline(always)]
-    fn value(word: u128) -> V {
-        V::from_u64(high(word))
+        let [word] = unsafe { slot.load_vec_if::<1>(wanted, Order::Relaxed, Scope::Device) };
+        word
     }
 
     #[inline(always)]
     fn claim(slot: Global<u128>, pair: u128) -> bool {
-        if !swap(key_half(slot), Self::EMPTY as u64, Self::BUSY) {
+        swap(slot, EMPTY, pair)
+    }
+
+    #[inline(always)]
+    fn settle<V: Scalar>(_slot: Global<u128>, word: u128) -> V {
+        V::from_u64(high(word))
+    }
+
+    #[inline(always)]
+    fn is_busy(_word: u128) -> bool {
+        false
+    }
+}
+
+/// The key half is claimed as *busy*, the value written, then the key released: a reader that sees the key by an acquiring load
+/// sees the value. From then on the key half says whether the pair is there and the value half changes alone. A tile that wants
+/// the slot of a busy neighbour waits for it; readers never wait.
+#[derive(Clone, Copy, Debug)]
+pub struct InSteps;
+
+impl InSteps {
+    const BUSY: u64 = u64::MAX - 2;
+}
+
+impl Appearance for InSteps {
+    const RESERVED: u32 = 3;
+    const PUBLISHES: bool = true;
+
+    #[inline(always)]
+    unsafe fn load(slot: Global<u128>, wanted: bool) -> u128 {
+        // SAFETY: the caller's promise.
+        let [key, value] = unsafe { key_half(slot).load_vec_if::<2>(wanted, Order::Relaxed, Scope::Device) };
+        join(key, value)
+    }
+
+    #[inline(always)]
+    fn claim(slot: Global<u128>, pair: u128) -> bool {
+        if !swap(key_half(slot), EMPTY as u64, Self::BUSY) {
             return false;
         }
-        // SAFETY: the second half of a slot is eight aligned bytes of it.
-        unsafe { slot.cast::<u64>().offset(1) }.store(high(pair), Order::Relaxed, Scope::Device);
+        value_half(slot).store(high(pair), Order::Relaxed, Scope::Device);
         key_half(slot).store(pair as u64, Order::Release, Scope::Device);
         true
     }
 
     #[inline(always)]
-    fn erase(slot: Global<u128>, key: u64) -> bool {
-        swap(key_half(slot), key, Self::tombstone())
-    }
-
-    #[inline(always)]
-    fn value_place(slot: Global<u128>) -> Global<V> {
-        value_half(slot)
-    }
-
-    #[inline(always)]
-    fn settle(slot: Global<u128>, _word: u128) -> V {
+    fn settle<V: Scalar>(slot: Global<u128>, _word: u128) -> V {
         let _published = key_half(slot).load(Order::Acquire, Scope::Device);
         value_half::<V>(slot).load(Order::Relaxed, Scope::Device)
     }
@@ -378,7 +414,7 @@ impl<K: Scalar, V: Scalar> Slot for Published<K, V> {
 
 /// A key by itself, of 32 or 64 bits: the slot of a set.
 #[derive(Clone, Copy, Debug)]
-pub struct Bare<K>(core::marker::PhantomData<K>);
+pub struct Bare<K>(PhantomData<K>);
 
 impl<K: Scalar> Slot for Bare<K> {
     type Key = K;

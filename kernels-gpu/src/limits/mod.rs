@@ -1,29 +1,41 @@
-//! What the machine can do at best: the memory accesses of hash tables with nothing around them.
+//! What the machine can do at best: the memory accesses of hash tables and slab lists with nothing around them.
 //!
-//! Each kernel makes [`BATCH`] independent accesses, then folds them, and so on: enough in flight to hide the latency, as in a
-//! structure's best case. The places are a mixed counter, so the host can compute every sum and hold the kernel to it: a
-//! limit that was not verified is no limit. Loads are relaxed, as those of concurrent structures must be.
+//! The places are a mixed counter, so the host can compute every sum and hold the kernel to it: a limit that was not
+//! verified is no limit. Loads are relaxed, as those of concurrent structures must be.
 //!
 //! | kernel | one operation |
 //! |---|---|
 //! | [`limit_sectors`] | a thread reads 8 bytes of a random 32-byte sector |
+//! | [`limit_halves`] | two lanes read a random 64-byte half of a line, 2 x 16 bytes each |
 //! | [`limit_lines`] | four lanes read a random 128-byte line, 2 x 16 bytes each |
 //! | [`limit_cas`] | a thread exchanges a random 8-byte word if it is zero |
+//! | [`limit_exchange`] | a thread exchanges a random 8-byte word |
 //! | [`limit_copy`] | a thread copies 16 bytes |
+//!
+//! How much is in flight differs. Where an access needs a register or two, a thread makes [`BATCH`] of them, then folds them. A
+//! tile that reads a line makes one at a time: a batch of them wants 64 registers, the assembler grants half as many so that
+//! the multiprocessor stays full, and then waits between the two halves of a line, which reach memory far apart. A full
+//! multiprocessor has 64 KiB of lines in flight as it is, more than the latency asks for.
 use simt::hash::{mix32, mix64, reduce};
-use simt::{Global, GlobalSlice, Order, Scope, Thread, kernel};
+use simt::{GlobalSlice, Order, Scope, Thread, Tile, kernel, opaque};
 
-/// Accesses of a thread that may be in flight together. A thread makes a multiple of this many.
+/// Accesses of a thread that may be in flight together, where they are small. A thread makes a multiple of this many.
 pub const BATCH: u32 = 8;
 
 /// Words of 8 bytes in a sector.
 pub const SECTOR: usize = 4;
 
+/// Words of 8 bytes in half a line.
+pub const HALF: usize = 8;
+
 /// Words of 8 bytes in a line.
 pub const LINE: usize = 16;
 
-/// Lanes that read a line together.
-pub const LANES: u32 = 4;
+/// Words of 8 bytes that a lane reads of a line or a half, by two loads.
+pub const LANE: usize = 4;
+
+/// Loads of 16 bytes that a thread of [`limit_copy`] has in flight.
+pub const COPIES: usize = 4;
 
 /// What [`limit_fill`] writes to a word.
 #[inline(always)]
@@ -37,7 +49,7 @@ pub const fn place(seed: u32, index: u32, places: u32) -> usize {
     reduce(mix32(index ^ seed), places) as usize
 }
 
-/// What operation `index` of [`limit_cas`] writes; never zero.
+/// What operation `index` of [`limit_cas`] and [`limit_exchange`] writes; never zero.
 #[inline(always)]
 pub const fn mark(index: u32) -> u64 {
     index as u64 + 1
@@ -53,78 +65,124 @@ pub fn limit_fill(words: GlobalSlice<u64>) {
     }
 }
 
-/// The word `index` of a slice that the caller knows to have it: a check would be a part of what is measured.
-///
-/// # Safety
-/// - `index < words.len()`.
+/// The number of places of `size` words in a slice.
 #[inline(always)]
-unsafe fn word(words: GlobalSlice<u64>, index: usize) -> Global<u64> {
-    // SAFETY: passed on to the caller; a slice is one allocation.
-    unsafe { words.at(0).offset(index) }
+fn places(words: GlobalSlice<u64>, size: usize) -> u32 {
+    opaque((words.len() / size) as u32)
+}
+
+/// [`place`], kept to 32 bits: the compiler would join the product's shift with the address and compute both in 64.
+#[inline(always)]
+fn spot(seed: u32, index: u32, places: u32) -> usize {
+    opaque(place(seed, index, places) as u32) as usize
+}
+
+/// Makes `access(operation)` for the `per_thread` (a multiple of [`BATCH`]) operations of the thread, [`BATCH`] at a time, and writes the
+/// sum of what they gave to its place in `sums`.
+#[inline(always)]
+#[track_caller]
+fn batches(sums: GlobalSlice<u64>, per_thread: u32, access: impl Fn(u32) -> u64) {
+    let thread = Thread::index();
+    let (mut next, mut sum) = (thread as u32 * per_thread, 0u64);
+    for _ in 0..per_thread / BATCH {
+        let given: [u64; BATCH as usize] = core::array::from_fn(|turn| access(next + turn as u32));
+        sum = given.into_iter().fold(sum, u64::wrapping_add);
+        next = next.wrapping_add(BATCH);
+    }
+    sums.write(thread, sum);
+}
+
+/// `per_tile` random pieces of `PIECE` words, each read by a tile of a lane for every [`LANE`] words of it; thread `t` writes the sum of its
+/// words to `sums[t]`.
+///
+/// The warp votes on each turn, as it does where a structure shares work: a loop that is not counted is not unrolled, so both
+/// loads of a piece go out together.
+#[inline(always)]
+#[track_caller]
+fn pieces<const PIECE: usize>(words: GlobalSlice<u64>, sums: GlobalSlice<u64>, per_tile: u32, seed: u32) {
+    let (thread, lanes, count) = (Thread::index(), PIECE / LANE, places(words, PIECE));
+    // SAFETY: each half of a piece has 2 words for each lane, 16-byte aligned.
+    let own = unsafe { words.at(0).offset(thread % lanes * 2) };
+    let first = (thread / lanes) as u32 * per_tile;
+    let warp = Tile::<32>::lockstep();
+    let (mut turn, mut sum) = (0, 0u64);
+    while warp.any(turn < per_tile) {
+        // SAFETY: `spot` is below the number of pieces.
+        let near = unsafe { own.offset(spot(seed, first.wrapping_add(turn), count) * PIECE) };
+        // SAFETY: as above, in both halves of the piece.
+        let [a, b] = unsafe { near.load_vec::<2>(Order::Relaxed, Scope::Device) };
+        // SAFETY: as above.
+        let [c, d] = unsafe { near.offset(PIECE / 2).load_vec::<2>(Order::Relaxed, Scope::Device) };
+        sum = [a, b, c, d].into_iter().fold(sum, u64::wrapping_add);
+        turn += 1;
+    }
+    sums.write(thread, sum);
 }
 
 /// `per_thread` (a multiple of [`BATCH`]) random sectors a thread; thread `t` writes the sum of its words to `sums[t]`.
 #[kernel]
 pub fn limit_sectors(words: GlobalSlice<u64>, sums: GlobalSlice<u64>, per_thread: u32, seed: u32) {
-    let (thread, sectors) = (Thread::index(), (words.len() / SECTOR) as u32);
-    let mut sum = 0u64;
-    for first in (0..per_thread).step_by(BATCH as usize) {
-        let loaded: [u64; BATCH as usize] = core::array::from_fn(|turn| {
-            let index = thread as u32 * per_thread + first + turn as u32;
-            // SAFETY: `place` is below the number of sectors.
-            unsafe { word(words, place(seed, index, sectors) * SECTOR) }.load(Order::Relaxed, Scope::Device)
-        });
-        sum = loaded.into_iter().fold(sum, u64::wrapping_add);
-    }
-    sums.write(thread, sum);
+    let (first, sectors) = (words.at(0), places(words, SECTOR));
+    batches(sums, per_thread, |index| {
+        // SAFETY: `place` is below the number of sectors.
+        unsafe { first.offset(spot(seed, index, sectors) * SECTOR) }.load(Order::Relaxed, Scope::Device)
+    });
 }
 
-/// `per_tile` (a multiple of [`BATCH`]) random lines a tile of four lanes; thread `t` writes the sum of its words to `sums[t]`.
+/// `per_tile` random half lines a tile of two lanes; thread `t` writes the sum of its words to `sums[t]`.
+#[kernel]
+pub fn limit_halves(words: GlobalSlice<u64>, sums: GlobalSlice<u64>, per_tile: u32, seed: u32) {
+    pieces::<HALF>(words, sums, per_tile, seed);
+}
+
+/// `per_tile` random lines a tile of four lanes; thread `t` writes the sum of its words to `sums[t]`.
 #[kernel]
 pub fn limit_lines(words: GlobalSlice<u64>, sums: GlobalSlice<u64>, per_tile: u32, seed: u32) {
-    let (thread, lines) = (Thread::index(), (words.len() / LINE) as u32);
-    let (tile, rank) = (thread as u32 / LANES, thread % LANES as usize);
-    let mut sum = 0u64;
-    for first in (0..per_tile).step_by(BATCH as usize) {
-        let loaded: [[u64; 4]; BATCH as usize] = core::array::from_fn(|turn| {
-            let line = place(seed, tile * per_tile + first + turn as u32, lines) * LINE;
-            // SAFETY: `place` is below the number of lines; both halves of a line hold 2 words for each rank, 16-byte aligned.
-            unsafe {
-                let [a, b] = word(words, line + rank * 2).load_vec::<2>(Order::Relaxed, Scope::Device);
-                let [c, d] =
-                    word(words, line + LINE / 2 + rank * 2).load_vec::<2>(Order::Relaxed, Scope::Device);
-                [a, b, c, d]
-            }
-        });
-        sum = loaded.into_iter().flatten().fold(sum, u64::wrapping_add);
-    }
-    sums.write(thread, sum);
+    pieces::<LINE>(words, sums, per_tile, seed);
 }
 
 /// `per_thread` (a multiple of [`BATCH`]) exchanges a thread of random zero words for the operation's [`mark`]; thread `t` writes to
 /// `sums[t]` how many of its words were zero.
 #[kernel]
 pub fn limit_cas(words: GlobalSlice<u64>, sums: GlobalSlice<u64>, per_thread: u32, seed: u32) {
-    let (thread, places) = (Thread::index(), words.len() as u32);
-    let mut won = 0u64;
-    for first in (0..per_thread).step_by(BATCH as usize) {
-        let results: [bool; BATCH as usize] = core::array::from_fn(|turn| {
-            let index = thread as u32 * per_thread + first + turn as u32;
-            // SAFETY: `place` is below the number of words.
-            let word = unsafe { word(words, place(seed, index, places)) };
-            word.compare_exchange(0, mark(index), Order::Relaxed, Scope::Device).is_ok()
-        });
-        won += results.into_iter().map(u64::from).sum::<u64>();
-    }
-    sums.write(thread, won);
+    let (first, count) = (words.at(0), places(words, 1));
+    batches(sums, per_thread, |index| {
+        // SAFETY: `place` is below the number of words.
+        let word = unsafe { first.offset(spot(seed, index, count)) };
+        word.compare_exchange(0, mark(index), Order::Relaxed, Scope::Device).is_ok().into()
+    });
 }
 
-/// Copies 16 bytes a turn of a thread.
+/// `per_thread` (a multiple of [`BATCH`]) exchanges a thread of random words for the operation's [`mark`]; thread `t` writes the sum of
+/// what was there to `sums[t]`.
+#[kernel]
+pub fn limit_exchange(words: GlobalSlice<u64>, sums: GlobalSlice<u64>, per_thread: u32, seed: u32) {
+    let (first, count) = (words.at(0), places(words, 1));
+    batches(sums, per_thread, |index| {
+        // SAFETY: `place` is below the number of words.
+        let word = unsafe { first.offset(spot(seed, index, count)) };
+        word.exchange(mark(index), Order::Relaxed, Scope::Device)
+    });
+}
+
+/// Copies: a block copies one stretch of memory, [`COPIES`] times 16 bytes a thread. The grid has a block for every stretch.
 #[kernel]
 pub fn limit_copy(from: GlobalSlice<u128>, to: GlobalSlice<u128>) {
-    let mut index = Thread::index();
-    while index < from.len() {
-        to.write(index, from.read(index));
-        index += Thread::count();
+    let (block, len) = (Thread::block_size() as usize, from.len().min(to.len()));
+    let mut first = Thread::block_index() as usize * block * COPIES + Thread::index_in_block() as usize;
+    if first + (COPIES - 1) * block < len {
+        let read: [u128; COPIES] = core::array::from_fn(|turn| {
+            // SAFETY: the last of these is below the length of both slices.
+            unsafe { from.at(0).offset(first + turn * block) }.load(Order::Weak, Scope::Device)
+        });
+        for (turn, &element) in read.iter().enumerate() {
+            // SAFETY: as above.
+            unsafe { to.at(0).offset(first + turn * block) }.store(element, Order::Weak, Scope::Device);
+        }
+        return;
+    }
+    while first < len {
+        to.write(first, from.read(first));
+        first += block;
     }
 }

@@ -4,7 +4,7 @@ use crate::keyed::{
     Bucket, Kind, Look, Operation, Outcome, Place, Question, Scalar, Slot, Tallies, Tally, Team, View, hash,
 };
 use core::marker::PhantomData;
-use simt::{Convergence, Global, Instance, Order, Scope, Thread, Tile, Turn, share_work};
+use simt::{Convergence, Global, Instance, Order, Scope, Tile, Turn, share_work};
 
 /// A kind of table: slots `S`, probing scheme `P`, buckets of `W * L` slots read by tiles of `W` lanes, `L` slots a lane.
 #[derive(Clone, Copy, Debug)]
@@ -332,8 +332,7 @@ impl<S: Slot, P: Probe, const W: u32, const L: usize> Kind for Table<S, P, W, L>
     /// A slot a thread, in memory order.
     #[inline(always)]
     #[track_caller]
-    fn scan(map: MapView<Self>, mut see: impl FnMut(Option<Place<Self>>)) {
-        let index = Thread::index();
+    fn scan(map: MapView<Self>, index: usize, mut see: impl FnMut(Option<Place<Self>>)) {
         let in_annex = index / Self::SLOTS as usize >= map.count as usize;
         let exists = index < map.slot_count();
         see(if exists { Place::read(map.slot_at(index), in_annex) } else { None });

@@ -30,6 +30,9 @@ pub trait Engine<K, V>: Send + Sync {
     /// Words of filter for a table of `count` buckets.
     fn filter_words(&self, count: u32) -> usize;
 
+    /// The threads that a scan of the whole takes.
+    fn scan_threads(&self, parts: Parts) -> usize;
+
     /// Launches a batch.
     ///
     /// # Safety
@@ -89,6 +92,10 @@ impl<M: Config + Instance> Engine<M::Key, M::Value> for Of<M> {
 
     fn filter_words(&self, count: u32) -> usize {
         M::filter_words(count)
+    }
+
+    fn scan_threads(&self, parts: Parts) -> usize {
+        M::scan_threads(view::<M>(parts))
     }
 
     unsafe fn launch(

@@ -4,7 +4,7 @@ mod engine;
 mod table;
 
 use crate::map::launch::{Batch, Scan};
-use crate::map::structure::Structure;
+use crate::map::structure::{Scanner, Structure};
 pub use crate::map::{Batches, Key, Merge, Op, Outcome, Value};
 use crate::map::{Map, file};
 use crate::{Error, Result};
@@ -207,12 +207,16 @@ impl<K: Key, V: Value> Structure for HashMap<K, V> {
         Ok(unsafe { self.engine.launch(stream, table.parts(), batch)? })
     }
 
-    fn scan(&self, scan: Scan<K, V>) -> Result<()> {
+    fn scans(&self, run: &mut dyn FnMut(Scanner<'_, K, V>) -> Result<()>) -> Result<()> {
         let table = self.write();
         self.device.synchronize()?;
-        // SAFETY: the lock keeps other launches out, and those asked for before have ended; the slices outlive this call.
-        unsafe { self.engine.scan(&self.device.default_stream(), table.parts(), scan)? };
-        Ok(self.device.synchronize()?)
+        let (parts, stream) = (table.parts(), self.device.default_stream());
+        let scan = |scan: Scan<K, V>| -> Result<()> {
+            // SAFETY: the lock keeps other launches out, and those asked for before have ended; this waits for the slices' use.
+            unsafe { self.engine.scan(&stream, parts, scan)? };
+            Ok(stream.synchronize()?)
+        };
+        run(Scanner { scan: &scan, threads: self.engine.scan_threads(parts), pairs: table.counts()?.live })
     }
 
     fn make_room(&self, refused: usize) -> Result<bool> {

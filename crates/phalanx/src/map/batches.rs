@@ -3,6 +3,7 @@ use super::launch::{Ask, Batch, nothing};
 use super::{Map, Merge, check};
 use crate::Result;
 use gpu::{Buffer, Stream};
+use phalanx_kernels::keyed::Coded;
 use simt::GlobalSlice;
 
 /// Batches on device buffers, which return when they are asked for: results are there when the stream has come so far.
@@ -75,6 +76,28 @@ impl<'a, M: Map + ?Sized> Batches<'a, M> {
         outcomes: Option<&mut Buffer<u8>>,
     ) -> Result<()> {
         self.pairs(Ask::Apply(merge.operation()), keys, values, outcomes)
+    }
+
+    /// [`Map::get_or_insert`]: values, which mean nothing where the outcome is [`Outcome::Refused`](super::Outcome::Refused).
+    ///
+    /// # Errors
+    /// As [`Self::insert`].
+    pub fn get_or_insert(
+        &self,
+        keys: &Buffer<M::Key>,
+        values: &Buffer<M::Value>,
+        results: &mut Buffer<M::Value>,
+        outcomes: &mut Buffer<u8>,
+    ) -> Result<()> {
+        check("values", keys.len(), values.len())?;
+        check("results", keys.len(), results.len())?;
+        let batch = Batch {
+            arguments: values.slice(),
+            results: results.slice(),
+            outcomes: outcomes_for(keys, Some(outcomes))?,
+            ..Batch::new(Ask::Apply(Coded::GET_OR_INSERT), keys.slice())
+        };
+        self.map.launch(self.stream, batch)
     }
 
     /// [`Map::get`]: values, and [`Outcome::Found`](super::Outcome::Found) where they mean something.

@@ -56,8 +56,12 @@ impl<K: simt::Word, V: simt::Word> Batch<K, V> {
 /// A pass over a whole structure that nothing else may run beside.
 #[derive(Clone, Copy, Debug)]
 pub enum Scan<K, V> {
-    /// Writes all pairs, and how many there are.
+    /// Writes the pairs of a part, and how many there are.
     Export {
+        /// The first of the scan's threads that see the part.
+        first: usize,
+        /// How many of them.
+        threads: usize,
         /// Takes the keys.
         keys: GlobalSlice<K>,
         /// Takes the values.
@@ -123,15 +127,16 @@ pub unsafe fn scan<M: Kind + Instance>(
     map: M::View,
     scan: Scan<M::Key, M::Value>,
 ) -> gpu::Result<()> {
-    let grid = Grid::for_items(M::scan_threads(map), THREADS);
-    // SAFETY: the caller's promises; the grid has the threads that the kind asks for.
+    let whole = Grid::for_items(M::scan_threads(map), THREADS);
+    // SAFETY: the caller's promises; the grids have the threads that the kind or the caller asks for.
     unsafe {
         match scan {
-            Scan::Export { keys, values, count } => {
-                stream.launch(grid, Export::<M> { map, keys, values, count })
+            Scan::Export { first, threads, keys, values, count } => {
+                let (grid, first) = (Grid::for_items(threads, THREADS), first as u64);
+                stream.launch(grid, Export::<M> { map, first, keys, values, count })
             }
             Scan::RetainBetween { by_value, low, high } => {
-                stream.launch(grid, RetainBetween::<M> { map, by_value: by_value.into(), low, high })
+                stream.launch(whole, RetainBetween::<M> { map, by_value: by_value.into(), low, high })
             }
         }
     }

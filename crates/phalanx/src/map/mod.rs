@@ -1,5 +1,6 @@
 //! What all maps of this crate can do: batches of operations by key, and passes over the whole.
 mod batches;
+pub(crate) mod export;
 pub(crate) mod file;
 pub(crate) mod launch;
 pub(crate) mod run;
@@ -233,7 +234,7 @@ pub trait Map: Structure {
         run::retain_between(self, true, range.start().to_u64(), range.end().to_u64())
     }
 
-    /// All pairs, copied to the host at once, in no order.
+    /// All pairs as they are now, copied to the host before the first is given, in no order.
     ///
     /// # Errors
     /// The device's.
@@ -242,13 +243,13 @@ pub trait Map: Structure {
         Ok(keys.into_iter().zip(values))
     }
 
-    /// All keys and, at the same places, their values, in no order.
+    /// All keys and, at the same places, their values, in no order. Needs some 64 MiB of device memory at most.
     ///
     /// # Errors
     /// The device's.
     #[doc(alias = "retrieve_all")]
     fn export(&self) -> Result<(Vec<Self::Key>, Vec<Self::Value>)> {
-        run::export(self)
+        export::all(self)
     }
 
     /// Writes the map: version, checksum and all pairs.

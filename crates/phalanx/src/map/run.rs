@@ -100,24 +100,6 @@ pub fn whether<M: Structure + ?Sized>(
     Ok(keys(map, ask, of, false)?.outcomes.into_iter().map(|found| found == outcome).collect())
 }
 
-/// All keys and, at the same places, their values.
-pub fn export<M: Structure + ?Sized>(map: &M) -> Result<(Vec<M::Key>, Vec<M::Value>)> {
-    loop {
-        let len = map.pairs()?;
-        let (keys, values) = (map.home().buffer(len)?, map.home().buffer(len)?);
-        let count = map.home().zeroed::<u64>(1)?;
-        map.scan(Scan::Export { keys: keys.slice(), values: values.slice(), count: count.slice() })?;
-        let found = count.read()?[0] as usize;
-        // More than there were: another thread inserted between the two. Take all that there is now.
-        if found <= len {
-            let (mut keys, mut values) = (keys.read()?, values.read()?);
-            keys.truncate(found);
-            values.truncate(found);
-            return Ok((keys, values));
-        }
-    }
-}
-
 /// Runs a batch, and again what was refused as long as the map makes room.
 fn until_room<M: Structure + ?Sized>(
     map: &M,
@@ -171,6 +153,6 @@ pub fn retain_between<M: Structure + ?Sized>(map: &mut M, by_value: bool, low: u
     if low > high {
         return Err(Error::Range { low, high });
     }
-    map.scan(Scan::RetainBetween { by_value, low, high })?;
+    map.scans(&mut |scanner| scanner.run(Scan::RetainBetween { by_value, low, high }))?;
     map.make_room(0).map(drop)
 }

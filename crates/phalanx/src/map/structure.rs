@@ -17,8 +17,8 @@ pub trait Structure {
     /// Asks the stream for a batch. Batches may run side by side.
     fn launch(&self, stream: &Stream, batch: Batch<Self::Key, Self::Value>) -> Result<()>;
 
-    /// Runs a scan with nothing beside it, to its end.
-    fn scan(&self, scan: Scan<Self::Key, Self::Value>) -> Result<()>;
+    /// Lets `run` scan, with nothing else running on the structure from the first scan to the last.
+    fn scans(&self, run: &mut dyn FnMut(Scanner<'_, Self::Key, Self::Value>) -> Result<()>) -> Result<()>;
 
     /// After a blocking call that was refused room for `refused` elements: makes room, if that is the policy and there is need. Gives
     /// whether there is more room than before.
@@ -32,4 +32,22 @@ pub trait Structure {
 
     /// Bytes of device memory.
     fn bytes(&self) -> usize;
+}
+
+/// What [`Structure::scans`] gives.
+#[derive(Clone, Copy)]
+pub struct Scanner<'a, K, V> {
+    /// Runs a scan to its end.
+    pub scan: &'a dyn Fn(Scan<K, V>) -> Result<()>,
+    /// The threads that a scan of the whole takes.
+    pub threads: usize,
+    /// Pairs.
+    pub pairs: usize,
+}
+
+impl<K, V> Scanner<'_, K, V> {
+    /// Runs a scan to its end.
+    pub fn run(&self, scan: Scan<K, V>) -> Result<()> {
+        (self.scan)(scan)
+    }
 }

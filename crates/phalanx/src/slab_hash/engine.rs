@@ -66,6 +66,9 @@ pub trait Engine<K, V>: Send + Sync {
     /// Its measures.
     fn shape(&self) -> Shape;
 
+    /// The threads that a scan of the whole takes.
+    fn scan_threads(&self, parts: Parts) -> usize;
+
     /// Launches a batch.
     ///
     /// # Safety
@@ -151,6 +154,10 @@ impl<M: Config + Instance> Engine<M::Key, M::Value> for Of<M> {
             has_values: M::Slot::HAS_VALUE,
             wide: M::NEEDS_WIDE_SWAP,
         }
+    }
+
+    fn scan_threads(&self, parts: Parts) -> usize {
+        M::scan_threads(view::<M>(parts))
     }
 
     unsafe fn launch(

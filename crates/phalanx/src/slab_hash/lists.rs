@@ -2,6 +2,7 @@
 use super::builder::Parameters;
 use super::engine::{Engine, Parts, Task};
 use crate::map::launch::{Batch, Scan};
+use crate::map::structure::Scanner;
 use crate::slab_alloc::{SlabAlloc, Stats};
 use crate::{Error, Key, Result, Value};
 use gpu::{Buffer, Device, Stream};
@@ -104,9 +105,16 @@ impl<K: Key, V: Value> Lists<K, V> {
         Ok(done)
     }
 
-    pub fn scan(&self, scan: Scan<K, V>) -> Result<()> {
-        // SAFETY: the lock keeps other launches out, and those asked for before have ended; the slices outlive this call.
-        self.alone(|engine, stream, memory| Ok(unsafe { engine.scan(stream, memory.parts(), scan)? }))
+    pub fn scans(&self, run: &mut dyn FnMut(Scanner<'_, K, V>) -> Result<()>) -> Result<()> {
+        self.alone(|engine, stream, memory| {
+            let parts = memory.parts();
+            let scan = |scan: Scan<K, V>| -> Result<()> {
+                // SAFETY: the lock keeps other launches out, and those asked for before have ended; this waits for the slices' use.
+                unsafe { engine.scan(stream, parts, scan)? };
+                Ok(stream.synchronize()?)
+            };
+            run(Scanner { scan: &scan, threads: engine.scan_threads(parts), pairs: memory.pairs()? })
+        })
     }
 
     fn task_alone(&self, task: Task<K, V>) -> Result<()> {

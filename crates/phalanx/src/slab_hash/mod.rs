@@ -6,8 +6,8 @@ mod multi_map;
 mod set;
 mod sizing;
 
-use crate::map::launch::{Batch, Scan};
-use crate::map::structure::Structure;
+use crate::map::launch::Batch;
+use crate::map::structure::{Scanner, Structure};
 use crate::map::{Map, file};
 use crate::{Error, Key, Result, Value};
 pub use builder::Builder;
@@ -221,8 +221,8 @@ impl<K: Key, V: Value> Structure for SlabHash<K, V> {
         self.lists.launch(stream, batch)
     }
 
-    fn scan(&self, scan: Scan<K, V>) -> Result<()> {
-        self.lists.scan(scan)
+    fn scans(&self, run: &mut dyn FnMut(Scanner<'_, K, V>) -> Result<()>) -> Result<()> {
+        self.lists.scans(run)
     }
 
     fn make_room(&self, refused: usize) -> Result<bool> {

@@ -1,9 +1,9 @@
 //! A map with many values a key.
 use super::engine::Task;
 use super::{Builder, Lists, common};
-use crate::map::launch::{Ask, Batch, Scan, nothing};
-use crate::map::structure::Structure;
-use crate::map::{check, file, run};
+use crate::map::launch::{Ask, Batch, nothing};
+use crate::map::structure::{Scanner, Structure};
+use crate::map::{check, export, file, run};
 use crate::{Key, Outcome, Result, Value};
 use gpu::{Buffer, Device, Stream};
 use std::io::{Read, Write};
@@ -220,7 +220,7 @@ impl<K: Key, V: Value> SlabMultiMap<K, V> {
     /// # Errors
     /// The device's.
     pub fn iter(&self) -> Result<std::iter::Zip<std::vec::IntoIter<K>, std::vec::IntoIter<V>>> {
-        let (keys, values) = run::export(self)?;
+        let (keys, values) = export::all(self)?;
         Ok(keys.into_iter().zip(values))
     }
 
@@ -245,7 +245,7 @@ impl<K: Key, V: Value> SlabMultiMap<K, V> {
     /// # Errors
     /// [`Error::Io`](crate::Error::Io) when the writer fails; the device's.
     pub fn save(&self, writer: impl Write) -> Result<()> {
-        let (keys, values) = run::export(self)?;
+        let (keys, values) = export::all(self)?;
         file::save(&keys, &values, writer)
     }
 
@@ -276,8 +276,8 @@ impl<K: Key, V: Value> Structure for SlabMultiMap<K, V> {
         }
     }
 
-    fn scan(&self, scan: Scan<K, V>) -> Result<()> {
-        self.lists.scan(scan)
+    fn scans(&self, run: &mut dyn FnMut(Scanner<'_, K, V>) -> Result<()>) -> Result<()> {
+        self.lists.scans(run)
     }
 
     fn make_room(&self, refused: usize) -> Result<bool> {

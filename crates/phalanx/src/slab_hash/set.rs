@@ -1,8 +1,8 @@
 //! A set of keys.
 use super::{Builder, Lists, common};
-use crate::map::launch::{Ask, Batch, Scan};
-use crate::map::structure::Structure;
-use crate::map::{check, file, run};
+use crate::map::launch::{Ask, Batch};
+use crate::map::structure::{Scanner, Structure};
+use crate::map::{check, export, file, run};
 use crate::{Key, Outcome, Result};
 use gpu::{Buffer, Device, Stream};
 use phalanx_kernels::keyed::Coded;
@@ -78,8 +78,8 @@ impl<K: Key> Structure for SlabSet<K> {
         self.lists.launch(stream, batch)
     }
 
-    fn scan(&self, scan: Scan<K, u32>) -> Result<()> {
-        self.lists.scan(scan)
+    fn scans(&self, run: &mut dyn FnMut(Scanner<'_, K, u32>) -> Result<()>) -> Result<()> {
+        self.lists.scans(run)
     }
 
     fn make_room(&self, refused: usize) -> Result<bool> {
@@ -183,7 +183,7 @@ impl<K: Key> SlabSet<K> {
     /// # Errors
     /// The device's.
     pub fn iter(&self) -> Result<std::vec::IntoIter<K>> {
-        Ok(run::export(self)?.0.into_iter())
+        Ok(export::all(self)?.0.into_iter())
     }
 
     /// Keeps the keys of which `keep` is true. The keys travel to the host and the rejected ones back.
@@ -208,7 +208,7 @@ impl<K: Key> SlabSet<K> {
     /// # Errors
     /// [`Error::Io`](crate::Error::Io) when the writer fails; the device's.
     pub fn save(&self, writer: impl Write) -> Result<()> {
-        file::save_keys(&run::export(self)?.0, writer)
+        file::save_keys(&export::all(self)?.0, writer)
     }
 
     /// Reads a set that [`Self::save`] wrote, into one with the builder's parameters but room for all keys.

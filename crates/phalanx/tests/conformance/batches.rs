@@ -30,6 +30,9 @@ pub fn buffers_and_streams_do_the_same(device: &Device) {
         assert_eq!(results.read().unwrap(), tripled, "{}", kind.name);
         on.contains_key(&k, &mut outcomes).unwrap();
         assert_eq!(outcomes.read().unwrap(), all(Outcome::Found), "{}", kind.name);
+        on.get_or_insert(&k, &v, &mut results, &mut outcomes).unwrap();
+        assert_eq!(outcomes.read().unwrap(), all(Outcome::Found), "{}", kind.name);
+        assert_eq!(results.read().unwrap(), tripled, "{}", kind.name);
         assert_eq!(contents(&map), keys.iter().copied().zip(tripled.clone()).collect());
 
         // Mixed: even places are removed, odd ones looked up.

@@ -336,9 +336,9 @@ impl<S: Slot, P: Pool, const W: u32, const L: usize> Kind for Lists<S, P, W, L> 
     /// A bucket a tile, along its list.
     #[inline(always)]
     #[track_caller]
-    fn scan(lists: ListsView<Self>, mut see: impl FnMut(Option<Place<Self>>)) {
+    fn scan(lists: ListsView<Self>, thread: usize, mut see: impl FnMut(Option<Place<Self>>)) {
         let tile = Tile::<W>::lockstep();
-        let bucket = Thread::index() / W as usize;
+        let bucket = thread / W as usize;
         let exists = bucket <= lists.buckets as usize;
         lists.for_each_node(tile, exists.then_some(bucket as u32), |node| {
             let mut j = 0;

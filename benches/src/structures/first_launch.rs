@@ -1,0 +1,180 @@
+//! First launches: what a program waits for before its first batch is done, on a machine that has never compiled the kernel.
+//!
+//! A process has one first launch, so each repetition is a process of its own: this program, asked for one case. It starts its
+//! clock, opens the device (which starts the driver), makes the structure, runs the operation once on an empty one, stops the clock when
+//! the results are there, and only then verifies them. The driver's cache of compiled kernels is off.
+//!
+//! Any structure has it by one line in its `prepare`; the case's parameter `of` names the operation.
+use super::{Gpu, all};
+use crate::benchmark::{Benchmark, Verified};
+use crate::cli::DeviceChoice;
+use crate::suite::Case;
+use anyhow::{Context, Result, bail, ensure};
+use serde::{Deserialize, Serialize};
+use std::process::Command;
+use std::time::Instant;
+
+/// The operation's name.
+pub const OP: &str = "first_launch";
+
+/// The command of this program that does it.
+pub const COMMAND: &str = "first-launch";
+
+/// A structure's operations and this one. `N` is one more than there are.
+pub const fn and<const N: usize>(ops: &[&'static str]) -> [&'static str; N] {
+    assert!(N == ops.len() + 1);
+    let mut all = [OP; N];
+    let mut index = 0;
+    while index < ops.len() {
+        all[index] = ops[index];
+        index += 1;
+    }
+    all
+}
+
+/// What a process says of its first launch, as a line of JSON.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Report {
+    ms: f64,
+    compared: u64,
+    succeeded: u64,
+    table_bytes: Option<u64>,
+    fault: Option<String>,
+}
+
+impl Report {
+    /// Makes the process's first launch. Nothing was asked of the driver before.
+    ///
+    /// # Errors
+    /// A device that is not there, a case that makes no sense, and what the machine says. A wrong result is no error: the
+    /// report has it.
+    pub fn of(choice: DeviceChoice, case: &Case) -> Result<Self> {
+        let start = Instant::now();
+        let gpu = Gpu::open(choice)?;
+        let structures = all(&gpu);
+        let structure = structures.iter().find(|structure| structure.name() == case.structure);
+        let mut benchmark = structure.context("the structure is gone")?.prepare(case)?;
+        benchmark.restore()?;
+        benchmark.launch()?;
+        gpu.device.synchronize()?;
+        let ms = start.elapsed().as_secs_f64() * 1e3;
+        let verified = benchmark.verify();
+        let fault = verified.as_ref().err().map(|error| format!("{error:#}"));
+        let Verified { compared, succeeded } = verified.unwrap_or(Verified { compared: 0, succeeded: 0 });
+        Ok(Self { ms, compared, succeeded, table_bytes: benchmark.table_bytes(), fault })
+    }
+}
+
+/// A case whose repetitions are processes.
+pub struct FirstLaunch {
+    choice: DeviceChoice,
+    case: Case,
+    report: Option<Report>,
+}
+
+impl FirstLaunch {
+    /// The first launch of the operation that the case's parameter `of` names.
+    ///
+    /// # Errors
+    /// A case that names none, or itself.
+    pub fn new(gpu: &Gpu, case: &Case) -> Result<Self> {
+        let op = case.text("of")?;
+        ensure!(op != OP, "`params.of` is the operation that is launched first, not '{OP}'");
+        Ok(Self { choice: gpu.choice, case: Case { op, ..case.clone() }, report: None })
+    }
+
+    fn command(&self) -> Result<Command> {
+        let mut command = Command::new(std::env::current_exe().context("where this program lies")?);
+        command.args([COMMAND, "--device", self.choice.name(), &serde_json::to_string(&self.case)?]);
+        command.env("CUDA_CACHE_DISABLE", "1");
+        Ok(command)
+    }
+}
+
+impl Benchmark for FirstLaunch {
+    fn restore(&mut self) -> Result<()> {
+        self.report = None;
+        Ok(())
+    }
+
+    fn launch(&mut self) -> Result<()> {
+        let output = self.command()?.output().context("cannot start this program anew")?;
+        if !output.status.success() {
+            bail!(
+                "the process with the first launch failed: {}",
+                String::from_utf8_lossy(&output.stderr).trim()
+            );
+        }
+        let report =
+            serde_json::from_slice(&output.stdout).context("what the process with the first launch said")?;
+        self.report = Some(report);
+        Ok(())
+    }
+
+    fn own_ms(&self) -> Option<f64> {
+        self.report.as_ref().map(|report| report.ms)
+    }
+
+    fn verify(&mut self) -> Result<Verified> {
+        let report = self.report.as_ref().context("nothing was launched")?;
+        if let Some(fault) = &report.fault {
+            bail!("{fault}");
+        }
+        Ok(Verified { compared: report.compared, succeeded: report.succeeded })
+    }
+
+    fn operations(&self) -> u64 {
+        self.case.n
+    }
+
+    fn table_bytes(&self) -> Option<u64> {
+        self.report.as_ref().and_then(|report| report.table_bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::suite::{Selection, Suite};
+
+    const SUITE: &str = include_str!("../../suites/hashmap/first-launch.toml");
+
+    fn case() -> Case {
+        let suite = Suite::parse("hashmap/first-launch", SUITE).unwrap();
+        suite.cases(Selection { emulator: true, quick: true, reps: None }, &[]).remove(0)
+    }
+
+    fn launch(of: &str) -> Result<FirstLaunch> {
+        let gpu = Gpu::open(DeviceChoice::Emulator)?;
+        let mut case = case();
+        case.params.insert("of".to_owned(), crate::record::Param::Text(of.to_owned()));
+        FirstLaunch::new(&gpu, &case)
+    }
+
+    #[test]
+    fn what_is_launched_must_be_something_else() {
+        assert!(launch("insert").is_ok());
+        assert!(launch(OP).err().unwrap().to_string().contains("not 'first_launch'"));
+        let gpu = Gpu::open(DeviceChoice::Emulator).unwrap();
+        let nothing = Case { params: Default::default(), ..case() };
+        assert!(FirstLaunch::new(&gpu, &nothing).err().unwrap().to_string().contains("params.of"));
+    }
+
+    #[test]
+    fn the_process_reports_what_it_verified() {
+        let report = Report::of(DeviceChoice::Emulator, &Case { op: "insert".to_owned(), ..case() }).unwrap();
+        assert_eq!((report.compared, report.succeeded, report.fault), (1000, 1000, None));
+        assert!(report.ms > 0.0 && report.table_bytes.is_some());
+        let unknown = Report::of(DeviceChoice::Emulator, &Case { op: "fly".to_owned(), ..case() });
+        assert!(format!("{:#}", unknown.err().unwrap()).contains("'fly'"));
+    }
+
+    #[test]
+    fn a_wrong_result_of_the_process_is_a_fault() {
+        let mut launched = launch("insert").unwrap();
+        assert!(launched.verify().is_err(), "nothing was launched");
+        let fault = Some("key 7 has the value 8".to_owned());
+        launched.report = Some(Report { ms: 1.0, compared: 0, succeeded: 0, table_bytes: None, fault });
+        assert!(launched.verify().unwrap_err().to_string().contains("key 7"));
+    }
+}
