@@ -12,8 +12,10 @@ use std::sync::RwLock;
 pub enum Growth {
     /// Nothing: what finds no room is refused. Slots of removed keys come back by [`HashMap::compact`] alone.
     Fixed,
-    /// A blocking call that was refused room, or that leaves more than nine tenths of the slots taken, rehashes the table: into one of
-    /// the same size where the slots of removed keys suffice, else into one of twice the size.
+    /// A blocking call that was refused room, or that leaves more than nine tenths of the slots taken (or more than the load factor,
+    /// where that is higher), rehashes the table: into one of the same size where the slots of removed keys suffice and leave a tenth
+    /// to take, else into one of twice the size. Both tables are there meanwhile. Batches on buffers and kernels of your own
+    /// never grow a map: [`HashMap::reserve`] before them.
     Doubling,
 }
 
@@ -79,6 +81,12 @@ impl<K: Key, V: Value> Builder<K, V> {
     /// The kind of table by its name, one of [`super::variants`]. Default: the fastest measured.
     pub fn variant(mut self, name: &str) -> Self {
         self.variant = Some(name.to_owned());
+        self
+    }
+
+    /// Raises the capacity to `pairs`, if it is less.
+    pub(super) fn at_least(mut self, pairs: usize) -> Self {
+        self.capacity = self.capacity.max(pairs);
         self
     }
 

@@ -89,7 +89,20 @@ impl<K: Key + Value, V: Value> HashMap<K, V> {
         writer.stream.flush().map_err(writing)
     }
 
-    /// Reads a map that [`Self::save`] wrote, into one with the builder's parameters but room for all pairs.
+    /// Reads a map that [`Self::save`] wrote, into one with the builder's parameters, and with room for all pairs where the builder's
+    /// capacity is less. Takes no byte beyond the map's last from the reader.
+    ///
+    /// ```
+    /// use phalanx::HashMap;
+    ///
+    /// let map = HashMap::<u32, u32>::with_capacity(10)?;
+    /// map.insert(&[1, 2], &[10, 20])?;
+    /// let mut saved = Vec::new();
+    /// map.save(&mut saved)?;
+    /// let loaded = HashMap::<u32, u32>::load(&saved[..], HashMap::builder())?;
+    /// assert_eq!(loaded.get(&[1, 2, 3])?, [Some(10), Some(20), None]);
+    /// # Ok::<(), phalanx::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`Error::Format`] when it is none, of another version or other types, or damaged; [`Error::Io`]; those of
@@ -103,7 +116,7 @@ impl<K: Key + Value, V: Value> HashMap<K, V> {
         if reader.checksum.finalize() != u32::from_le_bytes(expected) {
             return Err(Error::Format("its checksum is wrong: it is damaged".into()));
         }
-        let map = builder.capacity(pairs.max(1)).build()?;
+        let map = builder.at_least(pairs).build()?;
         for (keys, values) in keys.chunks(BATCH).zip(values.chunks(BATCH)) {
             let outcomes = map.insert_new(keys, values)?;
             if outcomes.iter().any(|&outcome| outcome != Outcome::Inserted) {

@@ -374,7 +374,7 @@ impl<K: Key, V: Value> HashMap<K, V> {
         }
         let needs = |table: &Table| -> Result<Option<Counts>> {
             let counts = table.counts()?;
-            Ok((refused > 0 || counts.taken * 10 > table.slots() * 9).then_some(counts))
+            Ok((refused > 0 || counts.taken > self.most_taken(table.slots())).then_some(counts))
         };
         if needs(&self.read())?.is_none() {
             return Ok(false);
@@ -382,15 +382,21 @@ impl<K: Key, V: Value> HashMap<K, V> {
         let mut table = self.write();
         // Another thread may have been here first.
         let Some(counts) = needs(&table)? else { return Ok(false) };
-        let wanted = ((counts.live + refused) as f64 / self.load_factor) as usize;
-        let mut slots = if wanted <= table.slots() && counts.taken > counts.live {
-            table.slots()
-        } else {
-            table.slots() * 2
-        };
-        slots = slots.max(wanted);
-        *table = self.rehash(&table, slots)?;
+        *table = self.rehash(&table, self.size_for(counts.live + refused, table.slots(), counts))?;
         Ok(true)
+    }
+
+    /// The slots of a table that may be taken before a blocking call makes room: all that its capacity needs.
+    fn most_taken(&self, slots: usize) -> usize {
+        (slots as f64 * self.load_factor.max(0.9)) as usize
+    }
+
+    /// The slots that a table of `slots` gets when it must have room for `pairs`.
+    fn size_for(&self, pairs: usize, slots: usize, counts: Counts) -> usize {
+        let wanted = (pairs as f64 / self.load_factor) as usize;
+        // A rehash that leaves less than a tenth of the slots to take would be due again too soon.
+        let pays = counts.taken > counts.live && pairs + slots / 10 <= self.most_taken(slots);
+        if wanted <= slots && pays { slots } else { wanted.max(slots * 2) }
     }
 
     fn rehash(&self, table: &Table, mut slots: usize) -> Result<Table> {
