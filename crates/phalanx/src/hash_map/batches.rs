@@ -1,13 +1,32 @@
 //! Batches on device buffers, asked of a stream.
+#[allow(unused_imports)] // documentation names it
+use super::Outcome;
 use super::engine::{Launch, nothing};
-use super::{HashMap, Key, Merge, Value, check, slice_of};
+use super::{Coded, HashMap, Key, Merge, Value, check, slice_of};
 use crate::Result;
 use gpu::{Buffer, Stream};
 
 /// Batches on device buffers, which return when they are asked for: results are there when the stream has come so far.
 ///
-/// Made by [`HashMap::on`]. Outcomes are the codes of [`Outcome`](super::Outcome), a byte an element. Nothing grows here: what
-/// finds no room is refused.
+/// Made by [`HashMap::on`]. Outcomes are the codes of [`Outcome`], a byte an element ([`Outcome::from_code`] reads them). Nothing
+/// grows here, whatever the map's [`Growth`](super::Growth): what finds no room is refused. Reading a
+/// buffer, and dropping one, waits for the batches that use it.
+///
+/// ```
+/// use phalanx::HashMap;
+/// use phalanx::hash_map::Outcome;
+///
+/// let map = HashMap::<u32, u32>::with_capacity(100)?;
+/// let (device, stream) = (map.device(), map.device().stream()?);
+/// let keys = device.from_slice(&[1u32, 2, 3])?;
+/// let mut values = device.from_slice(&[10u32, 20, 30])?;
+/// let mut outcomes = device.zeroed::<u8>(3)?;
+/// map.on(&stream).insert(&keys, &values, None)?;
+/// map.on(&stream).get(&keys, &mut values, &mut outcomes)?;
+/// assert_eq!(values.read()?, [10, 20, 30]);
+/// assert_eq!(outcomes.read()?, [Outcome::Found as u8; 3]);
+/// # Ok::<(), phalanx::Error>(())
+/// ```
 ///
 /// # Concurrency
 /// Batches in one stream run one after the other; those in several streams side by side, each operation linearizable.
@@ -77,7 +96,25 @@ impl<'a, K: Key, V: Value> Batches<'a, K, V> {
         self.launch(Launch::Apply { code, keys: keys.slice(), arguments, results: nothing(), outcomes })
     }
 
-    /// [`HashMap::get`]: values, and [`Outcome::Found`](super::Outcome::Found) where they mean something.
+    /// [`HashMap::get_or_insert`]: results, which mean nothing where the outcome is [`Outcome::Refused`].
+    ///
+    /// # Errors
+    /// As [`Self::insert`].
+    pub fn get_or_insert(
+        &self,
+        keys: &Buffer<K>,
+        values: &Buffer<V>,
+        results: &mut Buffer<V>,
+        outcomes: &mut Buffer<u8>,
+    ) -> Result<()> {
+        check("values", keys.len(), values.len())?;
+        check("results", keys.len(), results.len())?;
+        let outcomes = outcomes_for(keys, Some(outcomes))?;
+        let (code, arguments, results) = (Coded::GET_OR_INSERT.code(), values.slice(), results.slice());
+        self.launch(Launch::Apply { code, keys: keys.slice(), arguments, results, outcomes })
+    }
+
+    /// [`HashMap::get`]: values, and [`Outcome::Found`] where they mean something.
     ///
     /// # Errors
     /// As [`Self::insert`].
@@ -105,7 +142,7 @@ impl<'a, K: Key, V: Value> Batches<'a, K, V> {
         self.launch(Launch::Remove { keys: keys.slice(), outcomes })
     }
 
-    /// [`HashMap::execute`]: `codes` are those of [`Coded`](phalanx_kernels::probing::Coded).
+    /// [`HashMap::execute`]: `codes` are those of [`Coded`], a byte an element. A byte that is none looks its key up.
     ///
     /// # Errors
     /// As [`Self::insert`].

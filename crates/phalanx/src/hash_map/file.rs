@@ -70,7 +70,8 @@ impl<S: Read> Checked<S> {
 }
 
 impl<K: Key + Value, V: Value> HashMap<K, V> {
-    /// Writes the map: version, checksum and all pairs.
+    /// Writes the map: version, checksum and all pairs, whatever the kind of table and the device. Writes in few and large parts, and
+    /// flushes: a file needs no buffer around it.
     ///
     /// # Errors
     /// [`Error::Io`] when the writer fails; the device's.

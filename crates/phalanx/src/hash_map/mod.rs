@@ -10,19 +10,20 @@ pub use batches::Batches;
 pub use builder::{Builder, Growth, variants};
 use engine::{Engine, Launch};
 use gpu::{Buffer, Device, Stream};
-use phalanx_kernels::probing::{Coded, Config, MapView, Scalar};
-pub use phalanx_kernels::probing::{Merge, Outcome};
+pub use phalanx_kernels::probing::{Coded, Merge, Outcome};
+use phalanx_kernels::probing::{Config, MapView, Scalar};
 use simt::{Instance, Word};
 use std::ops::RangeInclusive;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use table::{Counts, Table};
 
-/// What a key may be: `u32` and `u64`.
+/// What a key may be: `u32` and `u64`. Other plain types of these sizes go by their bits (`i32 as u32`, `f32::to_bits`).
 pub trait Key: Scalar {}
 impl Key for u32 {}
 impl Key for u64 {}
 
-/// What a value may be: `u32` and `u64`.
+/// What a value may be: `u32` and `u64`. Other plain types of these sizes go by their bits; [`Merge`] then still takes them for
+/// unsigned numbers.
 pub trait Value: Scalar {}
 impl Value for u32 {}
 impl Value for u64 {}
@@ -45,7 +46,7 @@ pub enum Op<K, V> {
 }
 
 impl<K: Key, V: Value> Op<K, V> {
-    /// The operation's code, its key, and its argument.
+    /// The operation's code, its key, and its argument, as [`Batches::execute`] takes them.
     pub fn parts(self) -> (Coded, K, V) {
         let none = V::from_u64(0);
         match self {
@@ -61,8 +62,9 @@ impl<K: Key, V: Value> Op<K, V> {
 
 /// A map from `u32` or `u64` to `u32` or `u64` in device memory.
 ///
-/// Open addressing over buckets of 64 bytes, each read by a tile of lanes at once; see the page `docs/structures/hashmap.md` for
-/// layout, proof and costs. No key is reserved. A batch may name a key many times.
+/// Open addressing over buckets of 64 bytes, each read by a tile of lanes at once; see the repository's page
+/// `docs/structures/hashmap.md` for layout, proof and costs. No key is reserved. A batch may name a key many times. The hash is
+/// fixed: it has no seed, so whoever chooses the keys can choose slow ones.
 ///
 /// ```
 /// use phalanx::hash_map::{HashMap, Merge, Op, Outcome};
@@ -83,6 +85,11 @@ impl<K: Key, V: Value> Op<K, V> {
 /// Every operation that takes `&self` may run beside every other: from several threads by blocking calls, and in several streams by
 /// [`HashMap::on`]. Each operation on a key is linearizable: it takes effect at one compare-and-swap or one read. The operations of
 /// one batch run in no order. What changes the table as a whole takes `&mut self`, or waits by itself until no launch runs (growth).
+///
+/// # Errors
+///
+/// A blocking call that must grow and gets no memory is an error, and its outcomes are not told: the elements that had room are done,
+/// the others are not, and the map is valid. Where that may happen, [`Builder::capacity`] or [`Growth::Fixed`] prevents it.
 pub struct HashMap<K, V> {
     device: Device,
     engine: Box<dyn Engine<K, V>>,
@@ -111,7 +118,19 @@ impl<K: Key, V: Value> HashMap<K, V> {
         Self::builder().capacity(capacity).build()
     }
 
-    /// All parameters.
+    /// The parameters, to be chosen one by one:
+    ///
+    /// ```
+    /// use phalanx::hash_map::{Growth, HashMap, Outcome};
+    ///
+    /// let map = HashMap::<u32, u32>::builder().capacity(100).growth(Growth::Fixed).build()?;
+    /// let keys: Vec<u32> = (0..1000).collect();
+    /// let outcomes = map.insert(&keys, &keys)?;
+    /// let refused = outcomes.iter().filter(|&&outcome| outcome == Outcome::Refused).count();
+    /// assert_eq!(map.len()? + refused, 1000);
+    /// assert!(map.len()? >= 100);
+    /// # Ok::<(), phalanx::Error>(())
+    /// ```
     pub fn builder() -> Builder<K, V> {
         Builder::default()
     }
@@ -130,6 +149,7 @@ impl<K: Key, V: Value> HashMap<K, V> {
     ///
     /// # Errors
     /// The device's.
+    #[doc(alias = "size")]
     pub fn len(&self) -> Result<usize> {
         Ok(self.counts()?.live)
     }
@@ -171,8 +191,41 @@ impl<K: Key, V: Value> HashMap<K, V> {
         self.read().bytes()
     }
 
-    /// The map as kernels of your own take it: `M` is the kind of table that [`Self::variant`] names. In the kernel, open a
+    /// The map as kernels of your own take it: `M` is the kind of table that [`Self::variant`] names, as a type. In the kernel, open a
     /// [`Session`](phalanx_kernels::probing::Session) on it.
+    ///
+    /// ```
+    /// use gpu::{Device, Grid};
+    /// use phalanx::hash_map::{Growth, HashMap};
+    /// use phalanx_kernels::probing::{Hinted, Lanes, MapView, Merge, Packed, Session, Table};
+    /// use simt::{GlobalSlice, Thread, kernel};
+    ///
+    /// /// `hinted8_64_2x4_u32_u32`, the default for 32-bit keys and values.
+    /// type Counts = Table<Packed, Hinted<8>, 2, 4>;
+    ///
+    /// #[kernel]
+    /// fn count_words(map: MapView<Counts>, words: GlobalSlice<u32>) {
+    ///     let mut session = Session::new(map, Lanes);
+    ///     let index = Thread::index();
+    ///     session.upsert(Merge::Add, (index < words.len()).then(|| (words.read(index), 1)));
+    ///     session.finish();
+    /// }
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let device = Device::emulator(Default::default());
+    /// let map = HashMap::<u32, u32>::builder().device(&device).capacity(100).growth(Growth::Fixed).build()?;
+    /// let words = device.from_slice(&[7u32, 1, 7, 3, 7])?;
+    /// // SAFETY: the table stays, since the map does not grow; the map is read after the kernel has ended, and `words` outlives it.
+    /// unsafe {
+    ///     let launch = CountWords { map: map.view::<Counts>()?, words: words.slice() };
+    ///     device.default_stream().launch(Grid::for_items(words.len(), 128), launch)?;
+    /// }
+    /// device.synchronize()?;
+    /// assert_eq!(map.get(&[7, 1, 2])?, [Some(3), Some(1), None]);
+    /// assert_eq!(map.len()?, 3);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// [`Error::OtherVariant`] when the map is of another kind.
@@ -213,10 +266,12 @@ impl<K: Key, V: Value> HashMap<K, V> {
     /// Inserts pairs, replacing the values of keys that are there. Of several pairs with one key in the batch, any one stays.
     ///
     /// Says of each pair [`Outcome::Inserted`], [`Outcome::Replaced`] or, where the table is full and does not grow,
-    /// [`Outcome::Refused`]. Cost: one line read and one sector written a pair, at a load of 0.8.
+    /// [`Outcome::Refused`]; the value that was replaced is not told. Cost: one line read and one sector written a pair, at a load of
+    /// 0.8.
     ///
     /// # Errors
     /// [`Error::Length`] when the slices differ in length; the device's.
+    #[doc(alias = "insert_or_assign")]
     pub fn insert(&self, keys: &[K], values: &[V]) -> Result<Vec<Outcome>> {
         self.apply(Coded::INSERT, keys, values).map(|results| results.outcomes)
     }
@@ -231,10 +286,12 @@ impl<K: Key, V: Value> HashMap<K, V> {
     }
 
     /// Inserts pairs, merging with the values of keys that are there. Every pair of a key that comes several times counts.
+    /// Says [`Outcome::Inserted`], [`Outcome::Replaced`] for a merge, or [`Outcome::Refused`].
     ///
     /// # Errors
     /// As [`Self::insert`].
     #[doc(alias = "insert_or_apply")]
+    #[doc(alias = "entry")]
     pub fn upsert(&self, merge: Merge, keys: &[K], values: &[V]) -> Result<Vec<Outcome>> {
         self.apply(merge.operation(), keys, values).map(|results| results.outcomes)
     }
@@ -273,7 +330,8 @@ impl<K: Key, V: Value> HashMap<K, V> {
         Ok(outcomes.read()?.into_iter().map(|code| code == Outcome::Found as u8).collect())
     }
 
-    /// Removes keys. Says of each whether it was there; of several that are equal, one.
+    /// Removes keys. Says of each whether it was there; of several that are equal, one. What the value was is not told: ask before.
+    /// The slots come back as [`Growth`] says.
     ///
     /// # Errors
     /// The device's.
@@ -361,7 +419,7 @@ fn check(what: &'static str, expected: usize, found: usize) -> Result<()> {
 
 /// The table as a whole.
 impl<K: Key, V: Value> HashMap<K, V> {
-    /// Batches on device buffers, asked of a stream.
+    /// Batches on device buffers, asked of a stream; see [`Batches`] for an example.
     pub fn on<'a>(&'a self, stream: &'a Stream) -> Batches<'a, K, V> {
         Batches::new(self, stream)
     }
@@ -426,7 +484,8 @@ impl<K: Key, V: Value> HashMap<K, V> {
     /// Gives the slots of removed keys back, by a rehash into a table of the same size.
     ///
     /// # Errors
-    /// The device's: a second table needs its memory while this runs.
+    /// The device's: a second table needs its memory while this runs. The map is then as it was.
+    #[doc(alias = "rehash")]
     pub fn compact(&mut self) -> Result<()> {
         let table = self.rehash(&self.read(), self.slots())?;
         *self.table_mut() = table;
@@ -436,7 +495,7 @@ impl<K: Key, V: Value> HashMap<K, V> {
     /// Rehashes into the smallest table that holds the pairs at the map's load factor.
     ///
     /// # Errors
-    /// The device's.
+    /// The device's: the smaller table needs its memory beside the old one. The map is then as it was.
     pub fn shrink_to_fit(&mut self) -> Result<()> {
         let slots = (self.len()?.max(1) as f64 / self.load_factor).ceil() as usize;
         let table = self.rehash(&self.read(), slots)?;
@@ -498,7 +557,7 @@ impl<K: Key, V: Value> HashMap<K, V> {
         Ok(self.device.synchronize()?)
     }
 
-    /// All pairs, copied to the host at once, in no order.
+    /// All pairs, copied to the host at once, in no order. Waits for all launches, as [`Self::export`] does.
     ///
     /// # Errors
     /// The device's.
