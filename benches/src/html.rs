@@ -16,6 +16,12 @@ const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;max-width:1100px;ma
     td.n{text-align:right;font-variant-numeric:tabular-nums}.banner{background:#fff3cd;border:1px solid #e0c060;padding:.6em 1em}\
     .fault{background:#fbdcdc}figure{margin:1em 0}svg{max-width:100%;height:auto}figcaption{color:#555}";
 
+/// What the columns mean that do not say it themselves.
+const COLUMNS: &str = "<p>bits: of a key and of a value. M ops/s: million operations a second, from the median. of limit: that, \
+    divided by the throughput of bare memory accesses of one kind on the same device, measured before the run; the number in a \
+    limit's name is bytes an access. interval: 95 % for the median; with fewer than six repetitions the fastest and the slowest. \
+    verified: whether every result was right.</p>";
+
 /// The whole page.
 ///
 /// # Errors
@@ -112,13 +118,21 @@ fn chart(caption: &str, records: &[&Record], spec: &Figure) -> Chart {
     }
     let mut lines: Vec<_> = lines.into_values().collect();
     lines.iter_mut().for_each(|line| line.points.sort_by(|a, b| a.0.total_cmp(&b.0)));
-    Chart { title: caption.to_owned(), x: axis, log_x: spec.log_x, lines, limits: limits(records) }
+    let is_emulated = records.iter().any(|record| record.is_emulated());
+    Chart {
+        title: caption.to_owned(),
+        x: axis,
+        log_x: spec.log_x,
+        lines,
+        limits: limits(records),
+        is_emulated,
+    }
 }
 
-/// The limits that bind the records, by name.
+/// The limits that bind the records, by name. An emulator has none: its own would only press the lines to the ground.
 fn limits(records: &[&Record]) -> BTreeMap<String, f64> {
     let limit = |record: &&Record| Some((record.limit.clone()?, record.limit_mops?));
-    records.iter().filter_map(limit).collect()
+    records.iter().filter(|record| !record.is_emulated()).filter_map(limit).collect()
 }
 
 fn table(records: &[&Record]) -> String {
@@ -148,7 +162,7 @@ fn table(records: &[&Record]) -> String {
             escape(verified),
         );
     }
-    text + "</table></details>\n"
+    text + "</table>" + COLUMNS + "</details>\n"
 }
 
 fn comparison_table(comparisons: &[Comparison]) -> String {
@@ -212,6 +226,18 @@ mod tests {
             !page.contains("http://")
                 || page.matches("http").count() == page.matches("http://www.w3.org").count()
         );
+    }
+
+    #[test]
+    fn emulated_figures_say_so_and_show_no_limit() {
+        let mut records = records();
+        records.iter_mut().for_each(|record| record.driver = "emulator".to_owned());
+        let page = page(&records, &[], &[]).unwrap();
+        let figure = &page[page.find("<svg").unwrap()..page.find("</svg>").unwrap()];
+        assert!(figure.contains("no measurement of speed"), "a figure is copied without the page's banner");
+        assert!(!figure.contains("limit"), "{figure}");
+        let table = &page[page.find("</svg>").unwrap()..];
+        assert!(table.contains("0.50 line128"), "the numbers are still there");
     }
 
     #[test]

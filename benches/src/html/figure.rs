@@ -25,7 +25,8 @@ const LEGEND: u32 = 250;
 /// The colour of limits.
 const LIMIT: RGBAColor = RGBAColor(0, 0, 0, 0.6);
 
-const Y_LABEL: &str = "million operations a second";
+const LABEL: &str = "million operations a second";
+const EMULATED_LABEL: &str = "million operations a second (emulator: no measurement of speed)";
 
 /// A line, or a bar.
 pub struct Series {
@@ -42,6 +43,14 @@ pub struct Chart {
     pub lines: Vec<Series>,
     /// Throughput by the limit's name.
     pub limits: BTreeMap<String, f64>,
+    /// Whether the axis must say that these are no speeds.
+    pub is_emulated: bool,
+}
+
+impl Chart {
+    fn label(&self) -> &'static str {
+        if self.is_emulated { EMULATED_LABEL } else { LABEL }
+    }
 }
 
 /// Draws the chart.
@@ -92,7 +101,7 @@ where
     let canvas = canvas.caption(&chart.title, ("sans-serif", 15)).margin(12);
     let canvas = canvas.x_label_area_size(44).y_label_area_size(76);
     let mut canvas = canvas.build_cartesian_2d(span, 0.0..top(chart))?;
-    canvas.configure_mesh().x_desc(axis).y_desc(Y_LABEL).light_line_style(WHITE).draw()?;
+    canvas.configure_mesh().x_desc(axis).y_desc(chart.label()).light_line_style(WHITE).draw()?;
     for (line, colour) in chart.lines.iter().zip(COLOURS.into_iter().cycle()) {
         let series = LineSeries::new(line.points.iter().copied(), colour.stroke_width(2));
         canvas.draw_series(series.point_size(3))?;
@@ -132,7 +141,7 @@ fn bars(area: &Area<'_>, chart: &Chart) -> Outcome {
     let mut canvas = canvas.y_label_area_size(8).build_cartesian_2d(0.0..right, count..0.0)?;
     canvas
         .configure_mesh()
-        .x_desc(Y_LABEL)
+        .x_desc(chart.label())
         .disable_y_mesh()
         .disable_y_axis()
         .light_line_style(WHITE)

@@ -17,8 +17,17 @@ pub const DEVICE_VARIABLE: &str = "PHALANX_DEVICE";
 /// # Concurrency
 /// May be used from any number of threads at once. Methods that copy wait for all work that was asked of the device
 /// before.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Device(Arc<Inner>);
+
+impl std::fmt::Debug for Device {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Device")
+            .field("name", &self.name())
+            .field("ordinal", &self.ordinal())
+            .finish_non_exhaustive()
+    }
+}
 
 /// A device and the stream that it was made with.
 #[derive(Debug)]
@@ -51,10 +60,11 @@ impl Device {
         weak.upgrade().map(Self)
     }
 
-    /// The device that [`DEVICE_VARIABLE`] names; without it the first CUDA device, if a driver answers, else the emulator.
+    /// The device that the environment variable `PHALANX_DEVICE` names ([`DEVICE_VARIABLE`]); without it the first CUDA device, if
+    /// the feature `cuda` is on and a driver answers, else a new emulated one ([`Device::is_emulator`] tells).
     ///
     /// Never fails: where the variable's device cannot be had it warns (by `tracing`, level `warn`) and gives the emulator.
-    /// A program that would rather stop uses [`Device::from_environment`].
+    /// A program that would rather stop uses [`Device::from_environment`], or [`Device::cuda`].
     pub fn auto() -> Self {
         Self::from_environment().unwrap_or_else(|error| {
             tracing::warn!(%error, "{DEVICE_VARIABLE} cannot be followed; using the emulator");
@@ -73,8 +83,8 @@ impl Device {
         }
     }
 
-    /// The device of a name: `auto` (the first CUDA device, if a driver answers, else the emulator), `emulator`, `cuda` or
-    /// `cuda:N`.
+    /// The device of a name: `auto` (the first CUDA device, if the feature `cuda` is on and a driver answers, else the emulator),
+    /// `emulator`, `cuda` or `cuda:N`.
     ///
     /// # Errors
     /// [`Error::BadDeviceName`] for other names; those of [`Device::cuda`].

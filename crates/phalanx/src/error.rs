@@ -22,7 +22,7 @@ pub enum Error {
         found: usize,
     },
 
-    /// A structure for nothing.
+    /// A structure with room for nothing was asked for.
     #[error("a capacity of 0 was asked for: ask for at least 1")]
     ZeroCapacity,
 
@@ -147,7 +147,7 @@ pub enum Error {
     Invalid(String),
 
     /// A range whose ends are swapped.
-    #[error("the range from {low} to {high} is empty: its ends are swapped")]
+    #[error("the range from {low} to {high} is empty: its ends are swapped, give the lower one first")]
     Range {
         /// Lower end.
         low: u64,

@@ -51,6 +51,8 @@ macro_rules! suite {
                 a_full_table_refuses_and_loses_nothing
                 a_full_table_still_knows_the_topmost_keys
                 capacities_of_all_sizes_hold_what_they_say
+                capacity_is_reached_without_growing
+                a_crowded_table_doubles_rather_than_rehash_for_ever
                 removing_and_reinserting_goes_on_for_ever
                 a_fixed_table_comes_back_by_compaction
             }
@@ -67,6 +69,7 @@ macro_rules! suite {
             files {
                 saved_maps_load
                 saved_maps_load_into_every_kind
+                a_loaded_map_has_the_capacity_asked_for
             }
         }
     };

@@ -1,4 +1,16 @@
-//! Open addressing over buckets that a tile reads at once: the device side of `HashMap`. See `docs/structures/hashmap.md`.
+//! Open addressing over buckets that a tile reads at once: the device side of `phalanx::HashMap`. The repository's page
+//! `docs/structures/hashmap.md` has layout, proof and costs.
+//!
+//! In a kernel of your own, take a [`MapView`] and open a [`Session`] on it. The view's type is the kind of table that the map has;
+//! `phalanx::HashMap::variant` names it, and these are the types of the kinds that a map gets unless it is told otherwise:
+//!
+//! | key, value | variant | type |
+//! |---|---|---|
+//! | 32, 32 bits | `hinted8_64_2x4_u32_u32` | `Table<Packed, Hinted<8>, 2, 4>` |
+//! | others | `double_64_2x2_u64_u64`, `.._u32_u64`, `.._u64_u32` | `Table<Wide<K, V>, DoubleHash, 2, 2>` |
+//! | others, before sm_90 | `published_64_2x2_u64_u64`, `.._u32_u64`, `.._u64_u32` | `Table<Published<K, V>, DoubleHash, 2, 2>` |
+//!
+//! [`NAMES`] has the names of all.
 mod instances;
 mod map;
 mod probe;

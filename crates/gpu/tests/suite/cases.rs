@@ -26,6 +26,8 @@ pub fn says_what_it_is(device: &Device) {
     assert!(0 < free && free <= total);
     assert_eq!(device.is_emulator(), device.emulator_handle().is_some());
     assert_eq!(device.driver() == "emulator", device.is_emulator());
+    let shown = format!("{device:?}");
+    assert!(shown.contains(&device.name()) && shown.len() < 200, "{shown}");
 }
 
 pub fn elements_come_back(device: &Device) {

@@ -12,8 +12,10 @@ use std::sync::RwLock;
 pub enum Growth {
     /// Nothing: what finds no room is refused. Slots of removed keys come back by [`HashMap::compact`] alone.
     Fixed,
-    /// A blocking call that was refused room, or that leaves more than nine tenths of the slots taken, rehashes the table: into one of
-    /// the same size where the slots of removed keys suffice, else into one of twice the size.
+    /// A blocking call that was refused room, or that leaves more than nine tenths of the slots taken (or more than the load factor,
+    /// where that is higher), rehashes the table: into one of the same size where the slots of removed keys suffice and leave a tenth
+    /// to take, else into one of twice the size. Both tables are there meanwhile. Batches on buffers and kernels of your own
+    /// never grow a map: [`HashMap::reserve`] before them.
     Doubling,
 }
 
@@ -45,7 +47,7 @@ impl<K: Key, V: Value> Default for Builder<K, V> {
 }
 
 impl<K: Key, V: Value> Builder<K, V> {
-    /// The device that holds the map. Default: [`Device::auto`].
+    /// The device that holds the map. Default: [`Device::auto`], which is a new emulated device at each call where there is no GPU.
     pub fn device(mut self, device: &Device) -> Self {
         self.device = Some(device.clone());
         self
@@ -57,7 +59,7 @@ impl<K: Key, V: Value> Builder<K, V> {
         self
     }
 
-    /// Pairs over slots when the map holds its capacity: more saves memory, less saves time. Default: 0.8.
+    /// Pairs over slots when the map holds its capacity, above 0 and at most 1: more saves memory, less saves time. Default: 0.8.
     pub fn load_factor(mut self, load_factor: f64) -> Self {
         self.load_factor = load_factor;
         self
@@ -70,7 +72,7 @@ impl<K: Key, V: Value> Builder<K, V> {
     }
 
     /// At how many buckets an operation looks before it gives up, which bounds its time however full the table is. Default: 512,
-    /// which no key needs below a load of 0.97.
+    /// which no key needs below a load of 0.97. 0 counts as 1.
     pub fn looks(mut self, looks: u32) -> Self {
         self.looks = looks.max(1);
         self
@@ -79,6 +81,12 @@ impl<K: Key, V: Value> Builder<K, V> {
     /// The kind of table by its name, one of [`super::variants`]. Default: the fastest measured.
     pub fn variant(mut self, name: &str) -> Self {
         self.variant = Some(name.to_owned());
+        self
+    }
+
+    /// Raises the capacity to `pairs`, if it is less.
+    pub(super) fn at_least(mut self, pairs: usize) -> Self {
+        self.capacity = self.capacity.max(pairs);
         self
     }
 
@@ -118,7 +126,12 @@ impl<K: Key, V: Value> Builder<K, V> {
 }
 
 /// The names of all kinds of table for these types of key and value: scheme and filter bits, bytes a bucket, lanes a tile
-/// x slots a lane, bits of key and value.
+/// x slots a lane, types of key and value.
+///
+/// ```
+/// let names = phalanx::hash_map::variants::<u32, u32>();
+/// assert!(names.contains(&"hinted8_64_2x4_u32_u32"));
+/// ```
 pub fn variants<K: Key, V: Value>() -> Vec<&'static str> {
     probing::NAMES.iter().copied().filter(|name| engine::find::<K, V>(name).is_some()).collect()
 }

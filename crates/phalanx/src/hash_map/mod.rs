@@ -5,7 +5,7 @@ mod table;
 
 use crate::map::launch::{Batch, Scan};
 use crate::map::structure::{Scanner, Structure};
-pub use crate::map::{Batches, Key, Merge, Op, Outcome, Value};
+pub use crate::map::{Batches, Coded, Key, Merge, Op, Outcome, Value};
 use crate::map::{Map, file};
 use crate::{Error, Result};
 pub use builder::{Builder, Growth, variants};
@@ -19,8 +19,9 @@ use table::{Counts, Table};
 
 /// A map from `u32` or `u64` to `u32` or `u64` in device memory.
 ///
-/// Open addressing over buckets of 64 bytes, each read by a tile of lanes at once; see the page `docs/structures/hashmap.md` for
-/// layout, proof and costs. What it can do is mostly in [`Map`].
+/// Open addressing over buckets of 64 bytes, each read by a tile of lanes at once; see the repository's page `docs/structures/hashmap.md` for
+/// layout, proof and costs. What it can do is mostly in [`Map`]. The hash is fixed: it has no seed, so whoever chooses the keys can
+/// choose slow ones.
 ///
 /// ```
 /// use phalanx::{HashMap, Map};
@@ -36,6 +37,11 @@ use table::{Counts, Table};
 /// # Concurrency
 ///
 /// That of [`Map`]. What changes the table as a whole takes `&mut self`, or waits by itself until no launch runs (growth).
+///
+/// # Errors
+///
+/// A blocking call that must grow and gets no memory is an error, and its outcomes are not told: the elements that had room are done,
+/// the others are not, and the map is valid. Where that may happen, [`Builder::capacity`] or [`Growth::Fixed`] prevents it.
 pub struct HashMap<K, V> {
     device: Device,
     engine: Box<dyn Engine<K, V>>,
@@ -64,7 +70,20 @@ impl<K: Key, V: Value> HashMap<K, V> {
         Self::builder().capacity(capacity).build()
     }
 
-    /// All parameters.
+    /// The parameters, to be chosen one by one:
+    ///
+    /// ```
+    /// use phalanx::hash_map::Growth;
+    /// use phalanx::{HashMap, Map, Outcome};
+    ///
+    /// let map = HashMap::<u32, u32>::builder().capacity(100).growth(Growth::Fixed).build()?;
+    /// let keys: Vec<u32> = (0..1000).collect();
+    /// let outcomes = map.insert(&keys, &keys)?;
+    /// let refused = outcomes.iter().filter(|&&outcome| outcome == Outcome::Refused).count();
+    /// assert_eq!(map.len()? + refused, 1000);
+    /// assert!(map.len()? >= 100);
+    /// # Ok::<(), phalanx::Error>(())
+    /// ```
     pub fn builder() -> Builder<K, V> {
         Builder::default()
     }
@@ -98,8 +117,42 @@ impl<K: Key, V: Value> HashMap<K, V> {
         Ok(self.len()? as f64 / self.slots() as f64)
     }
 
-    /// The map as kernels of your own take it: `M` is the kind of table that [`Self::variant`] names. In the kernel, open a
+    /// The map as kernels of your own take it: `M` is the kind of table that [`Self::variant`] names, as a type. In the kernel, open a
     /// [`Session`](phalanx_kernels::probing::Session) on it.
+    ///
+    /// ```
+    /// use gpu::{Device, Grid};
+    /// use phalanx::hash_map::Growth;
+    /// use phalanx::{HashMap, Map};
+    /// use phalanx_kernels::probing::{Hinted, Lanes, MapView, Merge, Packed, Session, Table};
+    /// use simt::{GlobalSlice, Thread, kernel};
+    ///
+    /// /// `hinted8_64_2x4_u32_u32`, the default for 32-bit keys and values.
+    /// type Counts = Table<Packed, Hinted<8>, 2, 4>;
+    ///
+    /// #[kernel]
+    /// fn count_words(map: MapView<Counts>, words: GlobalSlice<u32>) {
+    ///     let mut session = Session::new(map, Lanes);
+    ///     let index = Thread::index();
+    ///     session.upsert(Merge::Add, (index < words.len()).then(|| (words.read(index), 1)));
+    ///     session.finish();
+    /// }
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let device = Device::emulator(Default::default());
+    /// let map = HashMap::<u32, u32>::builder().device(&device).capacity(100).growth(Growth::Fixed).build()?;
+    /// let words = device.from_slice(&[7u32, 1, 7, 3, 7])?;
+    /// // SAFETY: the table stays, since the map does not grow; the map is read after the kernel has ended, and `words` outlives it.
+    /// unsafe {
+    ///     let launch = CountWords { map: map.view::<Counts>()?, words: words.slice() };
+    ///     device.default_stream().launch(Grid::for_items(words.len(), 128), launch)?;
+    /// }
+    /// device.synchronize()?;
+    /// assert_eq!(map.get(&[7, 1, 2])?, [Some(3), Some(1), None]);
+    /// assert_eq!(map.len()?, 3);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// [`Error::OtherVariant`] when the map is of another kind.
@@ -137,6 +190,19 @@ impl<K: Key, V: Value> HashMap<K, V> {
 
 /// The table as a whole.
 impl<K: Key, V: Value> HashMap<K, V> {
+    /// The slots of a table that may be taken before a blocking call makes room: all that its capacity needs.
+    fn most_taken(&self, slots: usize) -> usize {
+        (slots as f64 * self.load_factor.max(0.9)) as usize
+    }
+
+    /// The slots that a table of `slots` gets when it must have room for `pairs`.
+    fn size_for(&self, pairs: usize, slots: usize, counts: Counts) -> usize {
+        let wanted = (pairs as f64 / self.load_factor) as usize;
+        // A rehash that leaves less than a tenth of the slots to take would be due again too soon.
+        let pays = counts.taken > counts.live && pairs + slots / 10 <= self.most_taken(slots);
+        if wanted <= slots && pays { slots } else { wanted.max(slots * 2) }
+    }
+
     fn rehash(&self, table: &Table, mut slots: usize) -> Result<Table> {
         loop {
             if let Some(table) = table.rehashed(&*self.engine, slots)? {
@@ -164,7 +230,8 @@ impl<K: Key, V: Value> HashMap<K, V> {
     /// Gives the slots of removed keys back, by a rehash into a table of the same size.
     ///
     /// # Errors
-    /// The device's: a second table needs its memory while this runs.
+    /// The device's: a second table needs its memory while this runs. The map is then as it was.
+    #[doc(alias = "rehash")]
     pub fn compact(&mut self) -> Result<()> {
         let table = self.rehash(&self.read(), self.slots())?;
         *self.table_mut() = table;
@@ -174,7 +241,7 @@ impl<K: Key, V: Value> HashMap<K, V> {
     /// Rehashes into the smallest table that holds the pairs at the map's load factor.
     ///
     /// # Errors
-    /// The device's.
+    /// The device's: the smaller table needs its memory beside the old one. The map is then as it was.
     pub fn shrink_to_fit(&mut self) -> Result<()> {
         let slots = (self.len()?.max(1) as f64 / self.load_factor).ceil() as usize;
         let table = self.rehash(&self.read(), slots)?;
@@ -182,13 +249,26 @@ impl<K: Key, V: Value> HashMap<K, V> {
         Ok(())
     }
 
-    /// Reads a map that [`Map::save`] wrote, into one with the builder's parameters but room for all pairs.
+    /// Reads a map that [`Map::save`] wrote, into one with the builder's parameters, and with room for all pairs where the builder's
+    /// capacity is less. Takes no byte beyond the map's last from the reader.
+    ///
+    /// ```
+    /// use phalanx::{HashMap, Map};
+    ///
+    /// let map = HashMap::<u32, u32>::with_capacity(10)?;
+    /// map.insert(&[1, 2], &[10, 20])?;
+    /// let mut saved = Vec::new();
+    /// map.save(&mut saved)?;
+    /// let loaded = HashMap::<u32, u32>::load(&saved[..], HashMap::builder())?;
+    /// assert_eq!(loaded.get(&[1, 2, 3])?, [Some(10), Some(20), None]);
+    /// # Ok::<(), phalanx::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`Error::Format`] when it is none, of another version or other types, or damaged; [`Error::Io`]; those of
     /// [`Builder::build`].
     pub fn load(reader: impl Read, builder: Builder<K, V>) -> Result<Self> {
-        file::load(reader, |pairs| builder.capacity(pairs).build())
+        file::load(reader, |pairs| builder.at_least(pairs).build())
     }
 }
 
@@ -225,7 +305,7 @@ impl<K: Key, V: Value> Structure for HashMap<K, V> {
         }
         let needs = |table: &Table| -> Result<Option<Counts>> {
             let counts = table.counts()?;
-            Ok((refused > 0 || counts.taken * 10 > table.slots() * 9).then_some(counts))
+            Ok((refused > 0 || counts.taken > self.most_taken(table.slots())).then_some(counts))
         };
         if needs(&self.read())?.is_none() {
             return Ok(false);
@@ -233,14 +313,7 @@ impl<K: Key, V: Value> Structure for HashMap<K, V> {
         let mut table = self.write();
         // Another thread may have been here first.
         let Some(counts) = needs(&table)? else { return Ok(false) };
-        let wanted = ((counts.live + refused) as f64 / self.load_factor) as usize;
-        let mut slots = if wanted <= table.slots() && counts.taken > counts.live {
-            table.slots()
-        } else {
-            table.slots() * 2
-        };
-        slots = slots.max(wanted);
-        *table = self.rehash(&table, slots)?;
+        *table = self.rehash(&table, self.size_for(counts.live + refused, table.slots(), counts))?;
         Ok(true)
     }
 

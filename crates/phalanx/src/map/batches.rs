@@ -1,4 +1,6 @@
 //! Batches on device buffers, asked of a stream.
+#[allow(unused_imports)] // documentation names it
+use super::Outcome;
 use super::launch::{Ask, Batch, nothing};
 use super::{Map, Merge, check};
 use crate::Result;
@@ -8,8 +10,24 @@ use simt::GlobalSlice;
 
 /// Batches on device buffers, which return when they are asked for: results are there when the stream has come so far.
 ///
-/// Made by [`Map::on`]. Outcomes are the codes of [`Outcome`](super::Outcome), a byte an element. Nothing grows here: what
-/// finds no room is refused.
+/// Made by [`Map::on`]. Outcomes are the codes of [`Outcome`], a byte an element ([`Outcome::from_code`] reads them). Nothing
+/// grows here, whatever the map's policy: what finds no room is refused. Reading a buffer, and dropping one, waits for the batches that use
+/// it.
+///
+/// ```
+/// use phalanx::{HashMap, Map, Outcome};
+///
+/// let map = HashMap::<u32, u32>::with_capacity(100)?;
+/// let (device, stream) = (map.device(), map.device().stream()?);
+/// let keys = device.from_slice(&[1u32, 2, 3])?;
+/// let mut values = device.from_slice(&[10u32, 20, 30])?;
+/// let mut outcomes = device.zeroed::<u8>(3)?;
+/// map.on(&stream).insert(&keys, &values, None)?;
+/// map.on(&stream).get(&keys, &mut values, &mut outcomes)?;
+/// assert_eq!(values.read()?, [10, 20, 30]);
+/// assert_eq!(outcomes.read()?, [Outcome::Found as u8; 3]);
+/// # Ok::<(), phalanx::Error>(())
+/// ```
 ///
 /// # Concurrency
 /// Batches in one stream run one after the other; those in several streams side by side, each operation linearizable.
@@ -78,7 +96,7 @@ impl<'a, M: Map + ?Sized> Batches<'a, M> {
         self.pairs(Ask::Apply(merge.operation()), keys, values, outcomes)
     }
 
-    /// [`Map::get_or_insert`]: values, which mean nothing where the outcome is [`Outcome::Refused`](super::Outcome::Refused).
+    /// [`Map::get_or_insert`]: values, which mean nothing where the outcome is [`Outcome::Refused`].
     ///
     /// # Errors
     /// As [`Self::insert`].
@@ -100,7 +118,7 @@ impl<'a, M: Map + ?Sized> Batches<'a, M> {
         self.map.launch(self.stream, batch)
     }
 
-    /// [`Map::get`]: values, and [`Outcome::Found`](super::Outcome::Found) where they mean something.
+    /// [`Map::get`]: values, and [`Outcome::Found`] where they mean something.
     ///
     /// # Errors
     /// As [`Self::insert`].
@@ -134,7 +152,7 @@ impl<'a, M: Map + ?Sized> Batches<'a, M> {
         self.map.launch(self.stream, Batch { outcomes, ..Batch::new(Ask::Remove, keys.slice()) })
     }
 
-    /// [`Map::execute`]: `codes` are those of [`Coded`](phalanx_kernels::keyed::Coded).
+    /// [`Map::execute`]: `codes` are those of [`Coded`], a byte an element. A byte that is none looks its key up.
     ///
     /// # Errors
     /// As [`Self::insert`].

@@ -10,19 +10,21 @@ use crate::{Error, Result};
 pub use batches::Batches;
 use gpu::{Device, Stream};
 use launch::Ask;
-use phalanx_kernels::keyed::{Coded, Scalar};
+pub use phalanx_kernels::keyed::Coded;
+use phalanx_kernels::keyed::Scalar;
 pub use phalanx_kernels::keyed::{Merge, Outcome};
 use run::Results;
 use std::io::Write;
 use std::ops::RangeInclusive;
 use structure::Structure;
 
-/// What a key may be: `u32` and `u64`.
+/// What a key may be: `u32` and `u64`. Other plain types of these sizes go by their bits (`i32 as u32`, `f32::to_bits`).
 pub trait Key: Scalar {}
 impl Key for u32 {}
 impl Key for u64 {}
 
-/// What a value may be: `u32` and `u64`.
+/// What a value may be: `u32` and `u64`. Other plain types of these sizes go by their bits; [`Merge`] then still takes them for
+/// unsigned numbers.
 pub trait Value: Scalar {}
 impl Value for u32 {}
 impl Value for u64 {}
@@ -45,7 +47,7 @@ pub enum Op<K, V> {
 }
 
 impl<K: Key, V: Value> Op<K, V> {
-    /// The operation's code, its key, and its argument.
+    /// The operation's code, its key, and its argument, as [`Batches::execute`] takes them.
     pub fn parts(self) -> (Coded, K, V) {
         let none = V::from_u64(0);
         match self {
@@ -86,10 +88,11 @@ pub trait Map: Structure {
     /// Inserts pairs, replacing the values of keys that are there. Of several pairs with one key in the batch, any one stays.
     ///
     /// Says of each pair [`Outcome::Inserted`], [`Outcome::Replaced`] or, where there is no room and the map does not grow,
-    /// [`Outcome::Refused`].
+    /// [`Outcome::Refused`]; the value that was replaced is not told.
     ///
     /// # Errors
     /// [`Error::Length`] when the slices differ in length; the device's.
+    #[doc(alias = "insert_or_assign")]
     fn insert(&self, keys: &[Self::Key], values: &[Self::Value]) -> Result<Vec<Outcome>> {
         run::pairs(self, Ask::Insert, keys, values).map(|results| results.outcomes)
     }
@@ -104,10 +107,12 @@ pub trait Map: Structure {
     }
 
     /// Inserts pairs, merging with the values of keys that are there. Every pair of a key that comes several times counts.
+    /// Says [`Outcome::Inserted`], [`Outcome::Replaced`] for a merge, or [`Outcome::Refused`].
     ///
     /// # Errors
     /// As [`Self::insert`].
     #[doc(alias = "insert_or_apply")]
+    #[doc(alias = "entry")]
     fn upsert(&self, merge: Merge, keys: &[Self::Key], values: &[Self::Value]) -> Result<Vec<Outcome>> {
         run::pairs(self, Ask::Apply(merge.operation()), keys, values).map(|results| results.outcomes)
     }
@@ -140,7 +145,7 @@ pub trait Map: Structure {
         run::whether(self, Ask::ContainsKey, keys, Outcome::Found)
     }
 
-    /// Removes keys. Says of each whether it was there; of several that are equal, one.
+    /// Removes keys. Says of each whether it was there; of several that are equal, one. What the value was is not told: ask before.
     ///
     /// # Errors
     /// The device's.
@@ -164,7 +169,7 @@ pub trait Map: Structure {
         Ok(outcomes.into_iter().zip(values).collect())
     }
 
-    /// Batches on device buffers, asked of a stream.
+    /// Batches on device buffers, asked of a stream; see [`Batches`] for an example.
     fn on<'a>(&'a self, stream: &'a Stream) -> Batches<'a, Self> {
         Batches::new(self, stream)
     }
@@ -178,6 +183,7 @@ pub trait Map: Structure {
     ///
     /// # Errors
     /// The device's.
+    #[doc(alias = "size")]
     fn len(&self) -> Result<usize> {
         self.pairs()
     }
@@ -234,7 +240,7 @@ pub trait Map: Structure {
         run::retain_between(self, true, range.start().to_u64(), range.end().to_u64())
     }
 
-    /// All pairs as they are now, copied to the host before the first is given, in no order.
+    /// All pairs as they are now, copied to the host before the first is given, in no order. Waits for all launches.
     ///
     /// # Errors
     /// The device's.
@@ -252,7 +258,8 @@ pub trait Map: Structure {
         export::all(self)
     }
 
-    /// Writes the map: version, checksum and all pairs.
+    /// Writes the map: version, checksum and all pairs, whatever the kind of map and the device. Writes in few and large parts, and
+    /// flushes: a file needs no buffer around it.
     ///
     /// # Errors
     /// [`Error::Io`] when the writer fails; the device's.

@@ -54,6 +54,12 @@ impl<T> Builder<T> {
         self
     }
 
+    /// A capacity of so many pairs at least.
+    pub(super) fn at_least(self, pairs: usize) -> Self {
+        let capacity = self.capacity.max(pairs);
+        self.capacity(capacity)
+    }
+
     /// Bytes of the pairs over those of the slabs when the structure holds its capacity: more saves memory, less saves time. From about 0.65
     /// on most lists have a second slab. Default: 0.6.
     pub fn utilisation(mut self, utilisation: f64) -> Self {

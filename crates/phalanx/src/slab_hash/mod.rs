@@ -176,13 +176,14 @@ pub fn set_variants<K: Key>() -> Vec<&'static str> {
 }
 
 impl<K: Key, V: Value> SlabHash<K, V> {
-    /// Reads a map that [`Map::save`] wrote, into one with the builder's parameters but room for all pairs.
+    /// Reads a map that [`Map::save`] wrote, into one with the builder's parameters, and with room for all
+    /// pairs where its capacity is less.
     ///
     /// # Errors
     /// [`Error::Format`] when it is none, of another version or other types, or damaged; [`Error::Io`]; those of
     /// [`Builder::build`].
     pub fn load(reader: impl Read, builder: Builder<Self>) -> Result<Self> {
-        file::load(reader, |pairs| builder.capacity(pairs).build())
+        file::load(reader, |pairs| builder.at_least(pairs).build())
     }
 
     /// The map as kernels of your own take it: `M` is the kind of lists that [`Self::variant`] names. In the kernel, open a

@@ -249,13 +249,14 @@ impl<K: Key, V: Value> SlabMultiMap<K, V> {
         file::save(&keys, &values, writer)
     }
 
-    /// Reads a map that [`Self::save`] wrote, into one with the builder's parameters but room for all pairs.
+    /// Reads a map that [`Self::save`] wrote, into one with the builder's parameters, and with room for all
+    /// pairs where its capacity is less.
     ///
     /// # Errors
     /// [`Error::Format`](crate::Error::Format) when it is none, of another version or other types, or damaged;
     /// [`Error::Io`](crate::Error::Io); those of [`Builder::build`].
     pub fn load(reader: impl Read, builder: Builder<Self>) -> Result<Self> {
-        file::load_into(reader, |pairs| builder.capacity(pairs).build(), Self::insert)
+        file::load_into(reader, |pairs| builder.at_least(pairs).build(), Self::insert)
     }
 }
 

@@ -211,13 +211,14 @@ impl<K: Key> SlabSet<K> {
         file::save_keys(&export::all(self)?.0, writer)
     }
 
-    /// Reads a set that [`Self::save`] wrote, into one with the builder's parameters but room for all keys.
+    /// Reads a set that [`Self::save`] wrote, into one with the builder's parameters, and with room for all
+    /// keys where its capacity is less.
     ///
     /// # Errors
     /// [`Error::Format`](crate::Error::Format) when it is none, of another version or type, or damaged;
     /// [`Error::Io`](crate::Error::Io); those of [`Builder::build`].
     pub fn load(reader: impl Read, builder: Builder<Self>) -> Result<Self> {
-        file::load_keys(reader, |keys| builder.capacity(keys).build(), Self::insert)
+        file::load_keys(reader, |keys| builder.at_least(keys).build(), Self::insert)
     }
 }
 

@@ -47,6 +47,15 @@ pub fn buffers_and_streams_do_the_same(device: &Device) {
         let expected = (0..100).map(|n| (if n % 2 == 0 { Outcome::Absent } else { Outcome::Removed }) as u8);
         assert_eq!(outcomes.read().unwrap(), expected.collect::<Vec<_>>(), "{}", kind.name);
         assert!(contents(&map).is_empty(), "{}", kind.name);
+
+        on.get_or_insert(&k, &v, &mut results, &mut outcomes).unwrap();
+        assert_eq!(outcomes.read().unwrap(), all(Outcome::Inserted), "{}", kind.name);
+        assert_eq!(results.read().unwrap(), values, "{}", kind.name);
+        let others = kind.device.from_slice(&tripled).unwrap();
+        on.get_or_insert(&k, &others, &mut results, &mut outcomes).unwrap();
+        assert_eq!(outcomes.read().unwrap(), all(Outcome::Found), "{}", kind.name);
+        assert_eq!(results.read().unwrap(), values, "{}", kind.name);
+        assert_eq!(contents(&map), keys.into_iter().zip(values).collect());
     }
     every_kind!(device, case);
 }

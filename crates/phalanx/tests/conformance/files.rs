@@ -40,3 +40,21 @@ pub fn saved_maps_load_into_every_kind(device: &Device) {
         assert_eq!(contents(&loaded), expected, "{}", kind.name);
     }
 }
+
+/// A builder's capacity holds for loaded maps too, where it is more than the pairs need.
+pub fn a_loaded_map_has_the_capacity_asked_for(device: &Device) {
+    fn case<K: Key + Value, V: Value>(kind: &Kind<K, V>) {
+        let map = kind.builder().build().unwrap();
+        let (keys, values) = kind.pairs(numbers(60));
+        map.insert(&keys, &values).unwrap();
+        let mut saved = Vec::new();
+        map.save(&mut saved).unwrap();
+        for capacity in [1, 500] {
+            let loaded = HashMap::<K, V>::load(&saved[..], kind.builder().capacity(capacity)).unwrap();
+            let says = loaded.capacity();
+            assert!(says >= capacity.max(65) && says < 1000, "{}: {says} for {capacity}", kind.name);
+            assert_eq!(contents(&loaded), contents(&map), "{}", kind.name);
+        }
+    }
+    every_kind!(device, case);
+}

@@ -111,6 +111,40 @@ pub fn capacities_of_all_sizes_hold_what_they_say(device: &Device) {
     every_kind!(device, case);
 }
 
+/// At every load factor, beyond the nine tenths at which other tables make room too.
+pub fn capacity_is_reached_without_growing(device: &Device) {
+    fn case<K: Key, V: Value>(kind: &Kind<K, V>) {
+        for load_factor in [0.5, 0.8, 0.92, 0.95, 1.0] {
+            let map = kind.builder().capacity(300).load_factor(load_factor).build().unwrap();
+            let (slots, capacity) = (map.slots(), map.capacity() as u64);
+            let (keys, values) = kind.pairs((0..capacity).map(|key| (key * 977, key)));
+            let outcomes = map.insert(&keys, &values).unwrap();
+            assert!(outcomes.iter().all(|&said| said == Outcome::Inserted), "{}: {load_factor}", kind.name);
+            assert_eq!(map.slots(), slots, "{}: it grew at {load_factor}", kind.name);
+        }
+    }
+    every_kind!(device, case);
+}
+
+/// A rehash that gives a few slots back is soon due again: where keys come and go in a table that is nearly full, it must double.
+pub fn a_crowded_table_doubles_rather_than_rehash_for_ever(device: &Device) {
+    fn case<K: Key, V: Value>(kind: &Kind<K, V>) {
+        let map = kind.builder().capacity(300).load_factor(0.95).build().unwrap();
+        let (slots, live) = (map.slots(), map.slots() as u64 * 9 / 10);
+        let (keys, values) = kind.pairs((0..live).map(|key| (key, key)));
+        map.insert(&keys, &values).unwrap();
+        assert_eq!(map.slots(), slots, "{}: there was room", kind.name);
+        for key in 0..slots as u64 / 10 {
+            assert_eq!(map.remove(&kind.keys([key])).unwrap(), [true], "{}", kind.name);
+            let (key, value) = kind.pairs([(live + key, 1)]);
+            assert_eq!(map.insert(&key, &value).unwrap(), [Outcome::Inserted], "{}", kind.name);
+        }
+        assert!(map.slots() >= slots * 2, "{}: {slots} slots became {}", kind.name, map.slots());
+        assert_eq!(contents(&map).len() as u64, live, "{}", kind.name);
+    }
+    every_kind!(device, case);
+}
+
 pub fn removing_and_reinserting_goes_on_for_ever(device: &Device) {
     fn case<K: Key, V: Value>(kind: &Kind<K, V>) {
         let map = kind.builder().capacity(50).build().unwrap();
