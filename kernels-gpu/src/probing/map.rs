@@ -15,7 +15,11 @@ pub struct Table<S, P, const W: u32, const L: usize>(PhantomData<(S, P)>);
 ///
 /// Every [`Table`] of a [`Slot`] and a [`Probe`] has it, those of other packages too. The kinds that the kernels of this package are
 /// compiled for have a name besides ([`Instance`]).
-pub trait Config: Copy + Send + Sync + 'static {
+///
+/// # Safety
+/// - [`Self::BUCKET_BYTES`] are those of [`Self::SLOTS`] words of [`Self::Slot`]: scans reach that far.
+/// - [`Self::filter_words`] covers every bucket that [`Self::execute`] looks at, which stays within the view's buckets and annex.
+pub unsafe trait Config: Copy + Send + Sync + 'static {
     /// Keys.
     type Key: Scalar;
     /// Values.
@@ -282,7 +286,7 @@ where
     #[inline(always)]
     fn bucket(&self, index: u32) -> Bucket<S, W, L> {
         let words = Bucket::<S, W, L>::BYTES / 8;
-        // SAFETY: cursors stay within the buckets and the annex that follows them.
+        // SAFETY: cursors stay within the buckets and the annex that follows them, as `Probe` promises.
         unsafe { Bucket::at(self.map.buckets.offset(index as usize * words)) }
     }
 
@@ -520,7 +524,8 @@ where
     }
 }
 
-impl<S: Slot, P: Probe, const W: u32, const L: usize> Config for Table<S, P, W, L> {
+// SAFETY: a bucket is `W * L` slots, and `Slot` and `Probe` promise that walks stay within the table.
+unsafe impl<S: Slot, P: Probe, const W: u32, const L: usize> Config for Table<S, P, W, L> {
     type Key = S::Key;
     type Value = S::Value;
     type Slot = S;

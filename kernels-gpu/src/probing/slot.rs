@@ -40,7 +40,11 @@ macro_rules! scalars {
 scalars!(u32 u64);
 
 /// A kind of slot: its word, its patterns, and its transitions.
-pub trait Slot: Copy + Send + Sync + 'static {
+///
+/// # Safety
+/// - [`Self::Word`] has 8 or 16 bytes, [`Self::PER_CHUNK`] is what stands here, and the default methods are kept.
+/// - The accesses that are given a slot stay within its word, those that are given a chunk within its 16 bytes.
+pub unsafe trait Slot: Copy + Send + Sync + 'static {
     /// The user's key.
     type Key: Scalar;
     /// The user's value.
@@ -113,7 +117,8 @@ pub trait Slot: Copy + Send + Sync + 'static {
 #[derive(Clone, Copy, Debug)]
 pub struct Packed;
 
-impl Slot for Packed {
+// SAFETY: a word of 8 bytes; halves and chunks are accessed within their bounds.
+unsafe impl Slot for Packed {
     type Key = u32;
     type Value = u32;
     type Stored = u32;
@@ -201,7 +206,8 @@ fn value_half<V: Scalar>(slot: Global<u128>) -> Global<V> {
     unsafe { slot.cast::<u64>().offset(1).cast() }
 }
 
-impl<K: Scalar, V: Scalar> Slot for Wide<K, V> {
+// SAFETY: a word of 16 bytes, which is a chunk; halves are accessed within their bounds.
+unsafe impl<K: Scalar, V: Scalar> Slot for Wide<K, V> {
     type Key = K;
     type Value = V;
     type Stored = u64;
@@ -265,7 +271,8 @@ impl<K: Scalar, V: Scalar> Published<K, V> {
     const BUSY: u64 = u64::MAX - 2;
 }
 
-impl<K: Scalar, V: Scalar> Slot for Published<K, V> {
+// SAFETY: a word of 16 bytes, which is a chunk; halves are accessed within their bounds.
+unsafe impl<K: Scalar, V: Scalar> Slot for Published<K, V> {
     type Key = K;
     type Value = V;
     type Stored = u64;
