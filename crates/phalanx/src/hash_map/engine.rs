@@ -6,7 +6,7 @@ use phalanx_kernels::probing::kernels::{
 };
 use phalanx_kernels::probing::{self, Config, MapView, Scalar, Visitor};
 use simt::{GlobalSlice, Instance};
-use std::any::Any;
+use std::any::{Any, TypeId};
 use std::marker::PhantomData;
 
 /// Threads a block: measured, 128 is a little faster than 256.
@@ -84,6 +84,9 @@ pub struct Shape {
 
 /// A kind of table.
 pub trait Engine<K, V>: Send + Sync {
+    /// Its type: a name alone may be borne by another one too.
+    fn kind(&self) -> TypeId;
+
     /// Its measures.
     fn shape(&self) -> Shape;
 
@@ -130,6 +133,10 @@ pub fn nothing<T: simt::Word>() -> GlobalSlice<T> {
 }
 
 impl<M: Config + Instance> Engine<M::Key, M::Value> for Of<M> {
+    fn kind(&self) -> TypeId {
+        TypeId::of::<M>()
+    }
+
     fn shape(&self) -> Shape {
         let (slots, bytes) = (M::SLOTS as usize, M::BUCKET_BYTES);
         Shape { slots, bytes, filter_bits: M::FILTER_BITS as usize, wide: M::NEEDS_WIDE_SWAP }

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! All numbers are little-endian. The order of pairs means nothing, and so does the kind of table that wrote them.
-use super::{Builder, HashMap, Key, Outcome, Value};
+use super::{Builder, Growth, HashMap, Key, Outcome, Value};
 use crate::{Error, Result};
 use std::io::{Read, Write};
 
@@ -103,13 +103,18 @@ impl<K: Key + Value, V: Value> HashMap<K, V> {
         if reader.checksum.finalize() != u32::from_le_bytes(expected) {
             return Err(Error::Format("its checksum is wrong: it is damaged".into()));
         }
-        let map = builder.capacity(pairs.max(1)).build()?;
+        // The pairs find room, whatever the policy is afterwards: in another order of insertion a full table may refuse some.
+        let growth = builder.growth;
+        let mut map = builder.capacity(pairs.max(1)).growth(Growth::Doubling).build()?;
         for (keys, values) in keys.chunks(BATCH).zip(values.chunks(BATCH)) {
             let outcomes = map.insert_new(keys, values)?;
             if outcomes.iter().any(|&outcome| outcome != Outcome::Inserted) {
-                return Err(Error::Format("a key comes twice, or the load factor leaves no room".into()));
+                return Err(Error::Format(
+                    "a key comes twice, or the device has no room for all pairs".into(),
+                ));
             }
         }
+        map.growth = growth;
         Ok(map)
     }
 }

@@ -9,10 +9,11 @@ use crate::{Error, Result};
 pub use batches::Batches;
 pub use builder::{Builder, Growth, variants};
 use engine::{Engine, Launch};
-use gpu::{Buffer, Device, Stream};
+use gpu::{Device, Stream};
 use phalanx_kernels::probing::{Coded, Config, MapView, Scalar};
 pub use phalanx_kernels::probing::{Merge, Outcome};
-use simt::{Instance, Word};
+use simt::Instance;
+use std::any::TypeId;
 use std::ops::RangeInclusive;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use table::{Counts, Table};
@@ -188,7 +189,7 @@ impl<K: Key, V: Value> HashMap<K, V> {
     where
         M: Config<Key = K, Value = V> + Instance,
     {
-        if M::NAME != self.name {
+        if TypeId::of::<M>() != self.engine.kind() {
             return Err(Error::OtherVariant { asked: M::NAME, found: self.name.clone() });
         }
         Ok(engine::view(self.read().parts()))
@@ -212,8 +213,8 @@ impl<K: Key, V: Value> HashMap<K, V> {
 impl<K: Key, V: Value> HashMap<K, V> {
     /// Inserts pairs, replacing the values of keys that are there. Of several pairs with one key in the batch, any one stays.
     ///
-    /// Says of each pair [`Outcome::Inserted`], [`Outcome::Replaced`] or, where the table is full and does not grow,
-    /// [`Outcome::Refused`]. Cost: one line read and one sector written a pair, at a load of 0.8.
+    /// Says of each pair [`Outcome::Inserted`], [`Outcome::Replaced`] or, where the table is full and does not grow or there is no memory
+    /// for that, [`Outcome::Refused`]. Cost: one line read and one sector written a pair, at a load of 0.8.
     ///
     /// # Errors
     /// [`Error::Length`] when the slices differ in length; the device's.
@@ -283,7 +284,7 @@ impl<K: Key, V: Value> HashMap<K, V> {
         let mut outcomes = self.device.buffer::<u8>(keys.len())?;
         self.on(&self.device.default_stream()).remove(&keys, &mut outcomes)?;
         let removed = outcomes.read()?.into_iter().map(|code| code == Outcome::Removed as u8).collect();
-        self.settle(0)?;
+        self.make_room()?;
         Ok(removed)
     }
 
@@ -310,14 +311,20 @@ impl<K: Key, V: Value> HashMap<K, V> {
 
     /// Runs a batch (of look-ups, where there are no codes), and again what was refused as long as the table grows.
     fn run(&self, codes: Option<&[u8]>, keys: &[K], arguments: &[V]) -> Result<Results<V>> {
+        let mut age = self.read().age();
         let mut results = self.run_once(codes, keys, arguments)?;
         let Some(codes) = codes else { return Ok(results) };
         loop {
             let refused: Vec<usize> =
                 (0..keys.len()).filter(|&index| results.outcomes[index] == Outcome::Refused).collect();
-            if !self.settle(refused.len())? || refused.is_empty() {
+            if refused.is_empty() {
+                self.make_room()?;
                 return Ok(results);
             }
+            if !self.make_room_for(refused.len(), age)? {
+                return Ok(results);
+            }
+            age = self.read().age();
             let again = self.run_once(
                 Some(&pick(codes, &refused)),
                 &pick(keys, &refused),
@@ -366,30 +373,55 @@ impl<K: Key, V: Value> HashMap<K, V> {
         Batches::new(self, stream)
     }
 
-    /// After a blocking call that was refused room for `refused` elements: makes room, if that is the policy and there is need.
-    /// Gives whether the table has changed.
-    fn settle(&self, refused: usize) -> Result<bool> {
-        if self.growth == Growth::Fixed {
-            return Ok(false);
-        }
-        let needs = |table: &Table| -> Result<Option<Counts>> {
+    /// After a blocking call: makes room if that is the policy and the table is too full.
+    fn make_room(&self) -> Result<()> {
+        let is_full = |table: &Table| -> Result<Option<Counts>> {
             let counts = table.counts()?;
-            Ok((refused > 0 || counts.taken * 10 > table.slots() * 9).then_some(counts))
+            Ok((counts.taken as f64 > table.slots() as f64 * self.fullest()).then_some(counts))
         };
-        if needs(&self.read())?.is_none() {
-            return Ok(false);
+        if self.growth == Growth::Fixed || is_full(&self.read())?.is_none() {
+            return Ok(());
         }
         let mut table = self.write();
         // Another thread may have been here first.
-        let Some(counts) = needs(&table)? else { return Ok(false) };
+        match is_full(&table)? {
+            Some(counts) => self.grow(&mut table, counts, 0).map(drop),
+            None => Ok(()),
+        }
+    }
+
+    /// After a blocking call that was refused room for `refused` elements by a table of this `age`, or a later one: makes room, if
+    /// that is the policy. Gives whether it is worth trying again.
+    fn make_room_for(&self, refused: usize, age: u64) -> Result<bool> {
+        if self.growth == Growth::Fixed {
+            return Ok(false);
+        }
+        let mut table = self.write();
+        if table.age() != age {
+            // Another thread has made room meanwhile, perhaps for all.
+            return Ok(true);
+        }
+        let counts = table.counts()?;
+        self.grow(&mut table, counts, refused)
+    }
+
+    /// The part of the slots that may be taken before the table grows by itself: well above the load factor, so that a table at its
+    /// capacity is not rehashed for a few removed keys.
+    fn fullest(&self) -> f64 {
+        (0.5 + self.load_factor / 2.0).max(0.9)
+    }
+
+    /// Replaces the table by one with room for `refused` more pairs. Gives whether there was memory for it: the call that wants
+    /// room has done what it could, and its caller must learn of each element what became of it.
+    fn grow(&self, table: &mut Table, counts: Counts, refused: usize) -> Result<bool> {
         let wanted = ((counts.live + refused) as f64 / self.load_factor) as usize;
-        let mut slots = if wanted <= table.slots() && counts.taken > counts.live {
-            table.slots()
-        } else {
-            table.slots() * 2
-        };
-        slots = slots.max(wanted);
-        *table = self.rehash(&table, slots)?;
+        let suffices = wanted <= table.slots() && counts.taken > counts.live;
+        let slots = if suffices { table.slots() } else { table.slots() * 2 };
+        match self.rehash(table, slots.max(wanted)) {
+            Ok(grown) => *table = grown,
+            Err(error) if error.is_lack_of_room() => return Ok(false),
+            Err(error) => return Err(error),
+        }
         Ok(true)
     }
 
@@ -408,16 +440,19 @@ impl<K: Key, V: Value> HashMap<K, V> {
     /// [`Error::TooLarge`]; the device's when it lacks the memory. The map is then as it was.
     #[doc(alias = "try_reserve")]
     pub fn reserve(&mut self, additional: usize) -> Result<()> {
-        let live = self.len()?;
-        let slots = ((live.saturating_add(additional)) as f64 / self.load_factor).ceil() as usize;
-        if slots > self.slots() {
-            let table = self.rehash(&self.read(), slots)?;
+        let counts = self.counts()?;
+        let slots =
+            |pairs: usize| (pairs.saturating_add(additional) as f64 / self.load_factor).ceil() as usize;
+        // Slots of removed keys are no room before a rehash.
+        if slots(counts.taken) > self.slots() {
+            let table = self.rehash(&self.read(), slots(counts.live).max(self.slots()))?;
             *self.table_mut() = table;
         }
         Ok(())
     }
 
-    /// Gives the slots of removed keys back, by a rehash into a table of the same size.
+    /// Gives the slots of removed keys back, by a rehash into a table of the same size (a little larger, where a table that is
+    /// nearly full has no place for some pair within [`Builder::looks`]).
     ///
     /// # Errors
     /// The device's: a second table needs its memory while this runs.
@@ -479,13 +514,12 @@ impl<K: Key, V: Value> HashMap<K, V> {
             return Err(Error::Range { low, high });
         }
         self.device.synchronize()?;
-        self.launch_alone(Launch::RetainBetween { by_value, low, high })?;
-        self.settle(0).map(drop)
+        self.launch_alone(&mut self.write(), Launch::RetainBetween { by_value, low, high })?;
+        self.make_room()
     }
 
-    /// Launches what must run alone: under the exclusive lock, and until it has ended.
-    fn launch_alone(&self, launch: Launch<K, V>) -> Result<()> {
-        let table = self.write();
+    /// Launches what must run alone: under the exclusive lock, which the caller holds, and until it has ended.
+    fn launch_alone(&self, table: &mut Table, launch: Launch<K, V>) -> Result<()> {
         self.device.synchronize()?;
         // SAFETY: the lock keeps other launches out, and those asked for before have ended; the slices outlive this call.
         unsafe { self.engine.launch(&self.device.default_stream(), table.parts(), launch)? };
@@ -507,27 +541,19 @@ impl<K: Key, V: Value> HashMap<K, V> {
     /// The device's.
     #[doc(alias = "retrieve_all")]
     pub fn export(&self) -> Result<(Vec<K>, Vec<V>)> {
-        let len = self.len()?;
+        // Counted and listed under one lock: what another thread inserts between the two would find no room in the buffers.
+        let mut table = self.write();
+        self.device.synchronize()?;
+        let len = table.counts()?.live;
         let (keys, values) = (self.device.buffer::<K>(len)?, self.device.buffer::<V>(len)?);
         let count = self.device.zeroed::<u64>(1)?;
-        self.launch_alone(Launch::Export {
-            keys: keys.slice(),
-            values: values.slice(),
-            count: count.slice(),
-        })?;
-        let found = count.read()?[0] as usize;
-        if found > len {
-            // Another thread inserted between the two: take all that there is now.
-            return self.export();
-        }
+        let (k, v, c) = (keys.slice(), values.slice(), count.slice());
+        self.launch_alone(&mut table, Launch::Export { keys: k, values: v, count: c })?;
+        drop(table);
+        let found = (count.read()?[0] as usize).min(len);
         let (mut keys, mut values) = (keys.read()?, values.read()?);
         keys.truncate(found);
         values.truncate(found);
         Ok((keys, values))
     }
-}
-
-/// The device's view of a buffer, or of nothing.
-fn slice_of<T: Word>(buffer: Option<&Buffer<T>>) -> simt::GlobalSlice<T> {
-    buffer.map_or_else(engine::nothing, Buffer::slice)
 }

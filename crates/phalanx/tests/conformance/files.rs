@@ -1,7 +1,7 @@
 //! Saved maps.
 use crate::kinds::{Kind, contents, every_kind, kinds};
 use gpu::Device;
-use phalanx::hash_map::{HashMap, Key, Value};
+use phalanx::hash_map::{Growth, HashMap, Key, Value};
 use std::collections::BTreeMap;
 
 /// Keys of all sizes, the topmost among them.
@@ -38,4 +38,25 @@ pub fn saved_maps_load_into_every_kind(device: &Device) {
         let loaded = HashMap::<u64, u64>::load(&saved[..], kind.builder()).unwrap();
         assert_eq!(contents(&loaded), expected, "{}", kind.name);
     }
+}
+
+/// A map that is so full that some of its pairs would find no place in another order of insertion.
+pub fn full_maps_load(device: &Device) {
+    fn case<K: Key + Value, V: Value>(kind: &Kind<K, V>) {
+        let builder = || kind.builder().capacity(200).load_factor(1.0).looks(8).growth(Growth::Fixed);
+        let map = builder().build().unwrap();
+        let (keys, values) = kind.pairs((0..map.slots() as u64 * 2).map(|key| (key * 31, key)));
+        map.insert(&keys, &values).unwrap();
+        let mut saved = Vec::new();
+        map.save(&mut saved).unwrap();
+        let loaded = HashMap::<K, V>::load(&saved[..], builder()).unwrap();
+        assert_eq!(contents(&loaded), contents(&map), "{}", kind.name);
+        // The builder's policy holds again: nothing grows.
+        let slots = loaded.slots();
+        let (more, values) = kind.pairs((0..slots as u64 * 2).map(|key| (key * 31 + 7, key)));
+        let refused = loaded.insert(&more, &values).unwrap();
+        assert!(refused.contains(&phalanx::hash_map::Outcome::Refused), "{}", kind.name);
+        assert_eq!(loaded.slots(), slots, "{}", kind.name);
+    }
+    every_kind!(device, case);
 }
