@@ -59,6 +59,17 @@ pub enum Error {
         found: String,
     },
 
+    /// A stream or a buffer that belongs to another device than the map.
+    #[error("{what}: it is of another device ({found}) than the map ({map}): make it with `map.device()`")]
+    OtherDevice {
+        /// Which one.
+        what: &'static str,
+        /// The map's device.
+        map: String,
+        /// The other.
+        found: String,
+    },
+
     /// The device cannot run the variant.
     #[error(
         "variant `{name}` swaps 16 bytes at once, which {device} cannot: leave the variant out, or choose one whose name \
@@ -167,4 +178,18 @@ pub enum Error {
     /// What is read is no saved map, or a damaged one.
     #[error("this is no saved map that can be read: {0}")]
     Format(String),
+}
+
+impl Error {
+    /// Whether a smaller structure could be made.
+    pub(crate) fn is_lack_of_room(&self) -> bool {
+        use gpu::Error::{OutOfMemory, TooLarge};
+        matches!(
+            self,
+            Self::TooLarge { .. }
+                | Self::Budget { .. }
+                | Self::TooManySlabs { .. }
+                | Self::Device(OutOfMemory { .. } | TooLarge { .. })
+        )
+    }
 }

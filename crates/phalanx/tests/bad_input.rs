@@ -3,7 +3,10 @@ use phalanx::Map;
 use phalanx::gpu::Device;
 use phalanx::hash_map::{Builder, Growth, Merge, Op, Outcome, variants};
 use phalanx::{Error, HashMap};
-use phalanx_kernels::probing::{DoubleHash, Hinted, Packed, Table, Wide};
+use phalanx_kernels::probing::{
+    Config, DoubleHash, Hinted, MapView, Operation, Outcome as Code, Packed, Table, Wide,
+};
+use simt::Instance;
 use simt::emulator::Options;
 use std::io::{self, ErrorKind};
 use std::ops::RangeInclusive;
@@ -68,6 +71,36 @@ fn buffers_must_have_one_length() {
     refuses!(on.execute(&codes, &two, &two, &mut one, &mut bytes), Error::Length { .. }, "results");
     refuses!(on.execute(&codes, &two, &two, &mut results, &mut few), Error::Length { .. }, "outcomes");
     assert_eq!(map.get(&[8, 9]).unwrap(), [None, None]);
+}
+
+#[test]
+fn buffers_and_streams_must_be_of_the_maps_device() {
+    let (map, other) = (map(), emulator());
+    let (device, stream) = (map.device().clone(), map.device().default_stream());
+    let mut own = device.from_slice(&[8u32]).unwrap();
+    let mut codes = device.from_slice(&[1u8]).unwrap();
+    let foreign = other.from_slice(&[8u32]).unwrap();
+    let (mut foreign_values, mut foreign_codes) = (other.zeroed(1).unwrap(), other.zeroed::<u8>(1).unwrap());
+    let on = map.on(&stream);
+    refuses!(on.insert(&foreign, &own, None), Error::OtherDevice { what: "keys", .. }, "keys", "device");
+    refuses!(on.insert(&own, &foreign, None), Error::OtherDevice { what: "values", .. }, "values");
+    refuses!(on.insert(&own, &own, Some(&mut foreign_codes)), Error::OtherDevice { .. }, "outcomes");
+    refuses!(on.insert_new(&own, &foreign, None), Error::OtherDevice { .. }, "values");
+    refuses!(on.upsert(Merge::Add, &own, &foreign, None), Error::OtherDevice { .. }, "values");
+    refuses!(on.get(&own, &mut foreign_values, &mut codes), Error::OtherDevice { .. }, "values");
+    refuses!(on.contains_key(&foreign, &mut codes), Error::OtherDevice { .. }, "keys");
+    refuses!(on.remove(&foreign, &mut codes), Error::OtherDevice { .. }, "keys");
+    let mut bytes = device.zeroed::<u8>(1).unwrap();
+    let mut run = |codes, arguments, results: &mut _| on.execute(codes, &own, arguments, results, &mut bytes);
+    refuses!(run(&foreign_codes, &own, &mut foreign_values), Error::OtherDevice { .. }, "codes");
+    refuses!(run(&codes, &foreign, &mut foreign_values), Error::OtherDevice { .. }, "arguments");
+    refuses!(run(&codes, &own, &mut foreign_values), Error::OtherDevice { .. }, "results");
+    let stream = other.default_stream();
+    let on = map.on(&stream);
+    refuses!(on.insert(&own, &foreign, None), Error::OtherDevice { .. }, "values");
+    refuses!(on.remove(&own, &mut codes), Error::OtherDevice { what: "stream", .. }, "stream");
+    refuses!(on.get(&foreign, &mut own, &mut codes), Error::OtherDevice { .. }, "device");
+    assert_eq!(map.get(&[8, 1]).unwrap(), [None, Some(10)], "the map is as it was");
 }
 
 #[test]
@@ -157,6 +190,61 @@ fn views_must_be_of_the_maps_kind() {
     let map = HashMap::<u64, u64>::builder().device(&emulator()).build().unwrap();
     // SAFETY: no kernel takes the view.
     assert!(unsafe { map.view::<Table<Wide<u64, u64>, DoubleHash, 2, 2>>() }.is_ok());
+}
+
+/// A kind of table that calls itself by the default's name.
+#[derive(Clone, Copy)]
+struct Namesake;
+
+type Base = Table<Packed, DoubleHash, 2, 4>;
+
+// SAFETY: the layout is that of `Base`; no kernel takes a view of this kind.
+unsafe impl Config for Namesake {
+    type Key = u32;
+    type Value = u32;
+    type Slot = Packed;
+    const SLOTS: u32 = Base::SLOTS;
+    const FILTER_BITS: u32 = Base::FILTER_BITS;
+    const BUCKET_BYTES: usize = Base::BUCKET_BYTES;
+    const NEEDS_WIDE_SWAP: bool = Base::NEEDS_WIDE_SWAP;
+    const EXTRA: u32 = Base::EXTRA;
+    const TILE: u32 = Base::TILE;
+    const REGISTERS: u32 = Base::REGISTERS;
+
+    fn execute<O: Operation>(_: MapView<Self>, _: bool, _: O, _: u32, argument: u32) -> (Code, u32) {
+        (Code::Absent, argument)
+    }
+}
+
+impl Instance for Namesake {
+    const NAME: &'static str = "hinted8_64_2x4_u32_u32";
+}
+
+#[test]
+fn a_kinds_name_is_not_enough_for_a_view() {
+    // SAFETY: no kernel takes the view.
+    let view = unsafe { map().view::<Namesake>() };
+    refuses!(view, Error::OtherVariant { .. }, "hinted8_64_2x4_u32_u32");
+}
+
+/// 12 keys whose walks begin in the first of `buckets` buckets.
+fn neighbours(buckets: usize) -> Vec<u32> {
+    let first = |key: &u32| simt::hash::reduce(simt::hash::mix32(*key), buckets as u32) == 0;
+    (0..u32::MAX - 2).filter(first).take(12).collect()
+}
+
+/// A key finds no room and growing is out of reach: that is told of this key alone, and of every element what became of it.
+#[test]
+fn growth_that_fails_refuses_only_what_needs_it() {
+    let map = builder().capacity(1).load_factor(1e-6).looks(1).build().unwrap();
+    let keys = neighbours(map.slots() / 8);
+    assert_eq!(map.insert(&keys[..8], &keys[..8]).unwrap(), [Outcome::Inserted; 8]);
+    let batch: Vec<u32> = [keys[0], 5].into_iter().chain(vec![keys[9]; 50_000]).collect();
+    let outcomes = map.upsert(Merge::Add, &batch, &vec![1; batch.len()]).unwrap();
+    assert_eq!(outcomes[..2], [Outcome::Replaced, Outcome::Inserted]);
+    assert_eq!(outcomes[2..], vec![Outcome::Refused; 50_000]);
+    assert_eq!(map.get(&[keys[0], 5, keys[9]]).unwrap(), [Some(keys[0] + 1), Some(1), None]);
+    assert_eq!(map.len().unwrap(), 9);
 }
 
 #[test]

@@ -62,6 +62,10 @@ macro_rules! suite {
                 predicates_are_retained
                 tables_are_resized
                 threads_share_a_growing_map
+                reserved_room_is_there
+                the_capacity_is_held_without_growing
+                threads_that_are_refused_together_grow_once
+                pairs_are_listed_beside_insertions
             }
             batches {
                 buffers_and_streams_do_the_same
@@ -70,6 +74,7 @@ macro_rules! suite {
                 saved_maps_load
                 saved_maps_load_into_every_kind
                 a_loaded_map_has_the_capacity_asked_for
+                full_maps_load
             }
         }
     };

@@ -7,7 +7,10 @@ use simt::{Global, Order, Scope};
 /// A kind of structure: the types it stores, its view, and its operations.
 ///
 /// The kinds that the kernels of this package are compiled for have a name besides ([`simt::Instance`]).
-pub trait Kind: Copy + Send + Sync + 'static {
+///
+/// # Safety
+/// - What the functions access lies in the memory that the view was made of.
+pub unsafe trait Kind: Copy + Send + Sync + 'static {
     /// Keys.
     type Key: Scalar;
     /// Values. Structures of keys alone have some and ignore them.

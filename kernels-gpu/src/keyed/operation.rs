@@ -30,9 +30,15 @@ impl Outcome {
 impl Shuffle for Outcome {
     #[inline(always)]
     fn map_words(self, mut word: impl FnMut(u32) -> u32) -> Self {
-        let code = word(self as u32) as u8;
-        // SAFETY: a shuffle gives the code that some lane of the tile brought, and lanes bring outcomes.
-        unsafe { core::mem::transmute::<u8, Self>(code) }
+        // Whatever the word has become, these bits of it and no more make an outcome; lanes bring outcomes, which stay as they are.
+        match word(self as u32) & 7 {
+            1 => Self::Inserted,
+            2 => Self::Replaced,
+            3 => Self::Found,
+            4 => Self::Removed,
+            5 => Self::Absent,
+            _ => Self::Refused,
+        }
     }
 }
 
@@ -215,6 +221,21 @@ impl Operation for Coded {
             Self::REMOVE => Outcome::Removed,
             Self::GET | Self::INSERT_NEW | Self::GET_OR_INSERT => Outcome::Found,
             _ => Outcome::Replaced,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_that_are_no_outcome_make_none() {
+        let outcome = Outcome::Found.map_words(|_| 200);
+        let known = (0..=u8::MAX).filter_map(Outcome::from_code);
+        assert!(known.into_iter().any(|known| known as u8 == outcome as u8), "{}", outcome as u8);
+        for code in 0..6 {
+            assert_eq!(Outcome::Refused.map_words(|_| code) as u32, code);
         }
     }
 }

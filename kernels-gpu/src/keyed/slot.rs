@@ -73,7 +73,11 @@ macro_rules! scalars {
 scalars!(u32 u64);
 
 /// A kind of slot: its word, its patterns, and its transitions.
-pub trait Slot: Copy + Send + Sync + 'static {
+///
+/// # Safety
+/// - [`Self::Word`] has 4, 8 or 16 bytes, [`Self::PER_CHUNK`] and the default methods are what stands here.
+/// - The accesses that are given a slot stay within its word, those that are given a chunk within its 16 bytes.
+pub unsafe trait Slot: Copy + Send + Sync + 'static {
     /// The user's key.
     type Key: Scalar;
     /// The user's value.
@@ -170,7 +174,8 @@ pub trait Slot: Copy + Send + Sync + 'static {
 #[derive(Clone, Copy, Debug)]
 pub struct Packed;
 
-impl Slot for Packed {
+// SAFETY: a word of 8 bytes; halves and chunks are accessed within their bounds.
+unsafe impl Slot for Packed {
     type Key = u32;
     type Value = u32;
     type Stored = u32;
@@ -234,7 +239,10 @@ pub type Wide<K, V> = Halves<K, V, AtOnce>;
 pub type Published<K, V> = Halves<K, V, InSteps>;
 
 /// How a pair of two halves appears in its slot, and what that asks of those who read it.
-pub trait Appearance: Copy + Send + Sync + 'static {
+///
+/// # Safety
+/// - All accesses stay within the slot.
+pub unsafe trait Appearance: Copy + Send + Sync + 'static {
     /// [`Slot::RESERVED`].
     const RESERVED: u32;
     /// [`Slot::PUBLISHES`].
@@ -279,7 +287,8 @@ fn value_half<V: Scalar>(slot: Global<u128>) -> Global<V> {
     unsafe { slot.cast::<u64>().offset(1).cast() }
 }
 
-impl<K: Scalar, V: Scalar, A: Appearance> Slot for Halves<K, V, A> {
+// SAFETY: a word of 16 bytes, which is a chunk; halves are accessed within their bounds, and so `A` promises.
+unsafe impl<K: Scalar, V: Scalar, A: Appearance> Slot for Halves<K, V, A> {
     type Key = K;
     type Value = V;
     type Stored = u64;
@@ -341,7 +350,8 @@ impl<K: Scalar, V: Scalar, A: Appearance> Slot for Halves<K, V, A> {
 #[derive(Clone, Copy, Debug)]
 pub struct AtOnce;
 
-impl Appearance for AtOnce {
+// SAFETY: accesses to the slot alone.
+unsafe impl Appearance for AtOnce {
     const RESERVED: u32 = 2;
     const PUBLISHES: bool = false;
 
@@ -379,7 +389,8 @@ impl InSteps {
     const BUSY: u64 = u64::MAX - 2;
 }
 
-impl Appearance for InSteps {
+// SAFETY: accesses to the slot alone.
+unsafe impl Appearance for InSteps {
     const RESERVED: u32 = 3;
     const PUBLISHES: bool = true;
 
@@ -416,7 +427,8 @@ impl Appearance for InSteps {
 #[derive(Clone, Copy, Debug)]
 pub struct Bare<K>(PhantomData<K>);
 
-impl<K: Scalar> Slot for Bare<K> {
+// SAFETY: a word of 4 or 8 bytes, which is the key.
+unsafe impl<K: Scalar> Slot for Bare<K> {
     type Key = K;
     type Value = u32;
     type Stored = K;

@@ -13,7 +13,11 @@ pub struct Table<S, P, const W: u32, const L: usize>(PhantomData<(S, P)>);
 /// What hosts need to know of a [`Table`] beside its being a [`Kind`].
 ///
 /// Every [`Table`] of a [`Slot`] and a [`Probe`] has it, those of other packages too.
-pub trait Config: Kind<View = MapView<Self>> {
+///
+/// # Safety
+/// - [`Self::BUCKET_BYTES`] are those of [`Self::SLOTS`] words of the kind's slots: scans reach that far.
+/// - [`Self::filter_words`] covers every bucket that operations look at, which stay within the view's buckets and annex.
+pub unsafe trait Config: Kind<View = MapView<Self>> {
     /// Slots in a bucket.
     const SLOTS: u32;
     /// Bits of filter a bucket has, or none.
@@ -150,7 +154,7 @@ where
     #[inline(always)]
     fn bucket(&self, index: u32) -> Bucket<S, W, L> {
         let words = Bucket::<S, W, L>::BYTES / 8;
-        // SAFETY: cursors stay within the buckets and the annex that follows them.
+        // SAFETY: cursors stay within the buckets and the annex that follows them, as `Probe` promises.
         unsafe { Bucket::at(self.map.buckets.offset(index as usize * words)) }
     }
 
@@ -298,7 +302,8 @@ where
     }
 }
 
-impl<S: Slot, P: Probe, const W: u32, const L: usize> Kind for Table<S, P, W, L> {
+// SAFETY: a bucket is `W * L` slots, and `Slot` and `Probe` promise that walks stay within the table.
+unsafe impl<S: Slot, P: Probe, const W: u32, const L: usize> Kind for Table<S, P, W, L> {
     type Key = S::Key;
     type Value = S::Value;
     type Slot = S;
@@ -339,7 +344,8 @@ impl<S: Slot, P: Probe, const W: u32, const L: usize> Kind for Table<S, P, W, L>
     }
 }
 
-impl<S: Slot, P: Probe, const W: u32, const L: usize> Config for Table<S, P, W, L> {
+// SAFETY: as for `Kind`.
+unsafe impl<S: Slot, P: Probe, const W: u32, const L: usize> Config for Table<S, P, W, L> {
     const SLOTS: u32 = W * L as u32;
     const FILTER_BITS: u32 = P::FILTER_BITS;
     const BUCKET_BYTES: usize = Bucket::<S, W, L>::BYTES;

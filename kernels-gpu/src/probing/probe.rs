@@ -72,7 +72,26 @@ impl Cursor {
 }
 
 /// A probing scheme.
-pub trait Probe: Copy + Send + Sync + 'static {
+///
+/// ```compile_fail
+/// # use phalanx_kernels::probing::{Cursor, Hashed, Probe};
+/// #[derive(Clone, Copy)]
+/// struct Astray;
+///
+/// // Memory is accessed where the cursor points: this needs an `unsafe impl`.
+/// impl Probe for Astray {
+///     const FILTER_BITS: u32 = 0;
+///     const EXTRA: u32 = 0;
+///     fn advance(cursor: &mut Cursor, _hash: Hashed, _buckets: u32) {
+///         cursor.bucket = 1 << 30;
+///     }
+/// }
+/// ```
+///
+/// # Safety
+/// - [`Self::advance`] leaves the cursor at a bucket below `buckets`, from any that is there.
+/// - [`Self::FILTER_BITS`] is 0, 8, 16 or 32.
+pub unsafe trait Probe: Copy + Send + Sync + 'static {
     /// Bits of filter that each bucket has (0, 8, 16 or 32): which keys went on from it when it was full.
     const FILTER_BITS: u32;
     /// Looks that a walk takes beyond one a bucket.
@@ -94,7 +113,8 @@ pub trait Probe: Copy + Send + Sync + 'static {
 #[derive(Clone, Copy, Debug)]
 pub struct Hinted<const BITS: u32>;
 
-impl<const BITS: u32> Probe for Hinted<BITS> {
+// SAFETY: a stride ends within the table; the bits are asserted.
+unsafe impl<const BITS: u32> Probe for Hinted<BITS> {
     const FILTER_BITS: u32 = {
         assert!(BITS == 8 || BITS == 16 || BITS == 32);
         BITS
@@ -111,7 +131,8 @@ impl<const BITS: u32> Probe for Hinted<BITS> {
 #[derive(Clone, Copy, Debug)]
 pub struct DoubleHash;
 
-impl Probe for DoubleHash {
+// SAFETY: a stride ends within the table.
+unsafe impl Probe for DoubleHash {
     const FILTER_BITS: u32 = 0;
     const EXTRA: u32 = 0;
 
@@ -129,7 +150,8 @@ impl Probe for DoubleHash {
 #[derive(Clone, Copy, Debug)]
 pub struct TwoChoice;
 
-impl Probe for TwoChoice {
+// SAFETY: strides, and the step back from one, end within the table.
+unsafe impl Probe for TwoChoice {
     const FILTER_BITS: u32 = 0;
     const EXTRA: u32 = 2;
 

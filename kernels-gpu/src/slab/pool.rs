@@ -32,7 +32,11 @@ pub const MOST_SUPER_BLOCKS: usize = 255;
 /// # Contents
 /// The pool never touches a slab. New ones are filled by the host with a byte; that **free slabs are blank** is a promise of the structure on
 /// top, which blanks what it frees.
-pub trait Pool: Copy + Send + Sync + 'static {
+///
+/// # Safety
+/// - [`Self::slab`] gives [`Self::BYTES`] bytes of live memory for every handle that [`Self::handle`] gives for a number below
+///   [`Self::units`], aligned to as many, and no two of them overlap.
+pub unsafe trait Pool: Copy + Send + Sync + 'static {
     /// Bytes of a slab: 128 or 256.
     const BYTES: usize;
 
@@ -172,7 +176,8 @@ impl<const BYTES: usize> Spread<BYTES> {
     }
 }
 
-impl<const BYTES: usize> Pool for Spread<BYTES> {
+// SAFETY: `new` asks for super blocks of so many slabs.
+unsafe impl<const BYTES: usize> Pool for Spread<BYTES> {
     const BYTES: usize = BYTES;
     const CONTIGUOUS: bool = false;
 
@@ -231,7 +236,8 @@ impl<const BYTES: usize> Light<BYTES> {
     }
 }
 
-impl<const BYTES: usize> Pool for Light<BYTES> {
+// SAFETY: `new` asks for so many slabs.
+unsafe impl<const BYTES: usize> Pool for Light<BYTES> {
     const BYTES: usize = BYTES;
     const CONTIGUOUS: bool = true;
 

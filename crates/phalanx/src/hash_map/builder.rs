@@ -12,10 +12,14 @@ use std::sync::RwLock;
 pub enum Growth {
     /// Nothing: what finds no room is refused. Slots of removed keys come back by [`HashMap::compact`] alone.
     Fixed,
-    /// A blocking call that was refused room, or that leaves more than nine tenths of the slots taken (or more than the load factor,
-    /// where that is higher), rehashes the table: into one of the same size where the slots of removed keys suffice and leave a tenth
-    /// to take, else into one of twice the size. Both tables are there meanwhile. Batches on buffers and kernels of your own
-    /// never grow a map: [`HashMap::reserve`] before them.
+    /// A blocking call that was refused room, or that leaves the table too full, rehashes it: into one of the same size where
+    /// the slots of removed keys suffice, else into one of twice the size, or of as many slots as what was refused may need. Where there
+    /// is no memory for that, what was refused stays refused. Both tables are there meanwhile.
+    ///
+    /// Batches on buffers and kernels of your own never grow a map: [`HashMap::reserve`] before them.
+    ///
+    /// Too full is a table of which more than nine tenths of the slots are taken; for load factors above 0.8, more than midway
+    /// between the load factor and all.
     Doubling,
 }
 
@@ -26,7 +30,7 @@ pub struct Builder<K, V> {
     device: Option<Device>,
     capacity: usize,
     load_factor: f64,
-    growth: Growth,
+    pub(super) growth: Growth,
     looks: u32,
     variant: Option<String>,
     of: std::marker::PhantomData<fn() -> (K, V)>,

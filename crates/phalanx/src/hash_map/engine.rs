@@ -6,7 +6,7 @@ use phalanx_kernels::keyed::Scalar;
 use phalanx_kernels::keyed::kernels::Rehash;
 use phalanx_kernels::probing::{self, Config, MapView, Visitor};
 use simt::{GlobalSlice, Instance};
-use std::any::Any;
+use std::any::{Any, TypeId};
 use std::marker::PhantomData;
 
 /// What a host needs to know of a kind of table.
@@ -24,6 +24,9 @@ pub struct Shape {
 
 /// A kind of table.
 pub trait Engine<K, V>: Send + Sync {
+    /// Its type: a name alone may be borne by another one too.
+    fn kind(&self) -> TypeId;
+
     /// Its measures.
     fn shape(&self) -> Shape;
 
@@ -85,6 +88,10 @@ pub fn view<M: Config>(parts: Parts) -> MapView<M> {
 }
 
 impl<M: Config + Instance> Engine<M::Key, M::Value> for Of<M> {
+    fn kind(&self) -> TypeId {
+        TypeId::of::<M>()
+    }
+
     fn shape(&self) -> Shape {
         let (slots, bytes) = (M::SLOTS as usize, M::BUCKET_BYTES);
         Shape { slots, bytes, filter_bits: M::FILTER_BITS as usize, wide: M::NEEDS_WIDE_SWAP }

@@ -13,6 +13,7 @@ use engine::Engine;
 use gpu::{Device, Stream};
 use phalanx_kernels::probing::{Config, MapView};
 use simt::Instance;
+use std::any::TypeId;
 use std::io::Read;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use table::{Counts, Table};
@@ -40,8 +41,7 @@ use table::{Counts, Table};
 ///
 /// # Errors
 ///
-/// A blocking call that must grow and gets no memory is an error, and its outcomes are not told: the elements that had room are done,
-/// the others are not, and the map is valid. Where that may happen, [`Builder::capacity`] or [`Growth::Fixed`] prevents it.
+/// A blocking call that must grow and gets no memory says [`Outcome::Refused`] of the elements that had no room; the others are done.
 pub struct HashMap<K, V> {
     device: Device,
     engine: Box<dyn Engine<K, V>>,
@@ -168,7 +168,7 @@ impl<K: Key, V: Value> HashMap<K, V> {
     where
         M: Config<Key = K, Value = V> + Instance,
     {
-        if M::NAME != self.name {
+        if TypeId::of::<M>() != self.engine.kind() {
             return Err(Error::OtherVariant { asked: M::NAME, found: self.name.clone() });
         }
         Ok(engine::view(self.read().parts()))
@@ -190,9 +190,10 @@ impl<K: Key, V: Value> HashMap<K, V> {
 
 /// The table as a whole.
 impl<K: Key, V: Value> HashMap<K, V> {
-    /// The slots of a table that may be taken before a blocking call makes room: all that its capacity needs.
+    /// The slots of a table that may be taken before a blocking call makes room: well above the load factor, so that a table at its
+    /// capacity is not rehashed for a few removed keys.
     fn most_taken(&self, slots: usize) -> usize {
-        (slots as f64 * self.load_factor.max(0.9)) as usize
+        (slots as f64 * (0.5 + self.load_factor / 2.0).max(0.9)) as usize
     }
 
     /// The slots that a table of `slots` gets when it must have room for `pairs`.
@@ -201,6 +202,17 @@ impl<K: Key, V: Value> HashMap<K, V> {
         // A rehash that leaves less than a tenth of the slots to take would be due again too soon.
         let pays = counts.taken > counts.live && pairs + slots / 10 <= self.most_taken(slots);
         if wanted <= slots && pays { slots } else { wanted.max(slots * 2) }
+    }
+
+    /// Replaces the table by one with room for `refused` more pairs. Gives whether there was memory for it: the call that wants
+    /// room has done what it could, and its caller must learn of each element what became of it.
+    fn grow(&self, table: &mut Table, counts: Counts, refused: usize) -> Result<bool> {
+        match self.rehash(table, self.size_for(counts.live + refused, table.slots(), counts)) {
+            Ok(grown) => *table = grown,
+            Err(error) if error.is_lack_of_room() => return Ok(false),
+            Err(error) => return Err(error),
+        }
+        Ok(true)
     }
 
     fn rehash(&self, table: &Table, mut slots: usize) -> Result<Table> {
@@ -218,16 +230,19 @@ impl<K: Key, V: Value> HashMap<K, V> {
     /// [`Error::TooLarge`]; the device's when it lacks the memory. The map is then as it was.
     #[doc(alias = "try_reserve")]
     pub fn reserve(&mut self, additional: usize) -> Result<()> {
-        let live = self.len()?;
-        let slots = ((live.saturating_add(additional)) as f64 / self.load_factor).ceil() as usize;
-        if slots > self.slots() {
-            let table = self.rehash(&self.read(), slots)?;
+        let counts = self.counts()?;
+        let slots =
+            |pairs: usize| (pairs.saturating_add(additional) as f64 / self.load_factor).ceil() as usize;
+        // Slots of removed keys are no room before a rehash.
+        if slots(counts.taken) > self.slots() {
+            let table = self.rehash(&self.read(), slots(counts.live).max(self.slots()))?;
             *self.table_mut() = table;
         }
         Ok(())
     }
 
-    /// Gives the slots of removed keys back, by a rehash into a table of the same size.
+    /// Gives the slots of removed keys back, by a rehash into a table of the same size (a little larger, where a table that is
+    /// nearly full has no place for some pair within [`Builder::looks`]).
     ///
     /// # Errors
     /// The device's: a second table needs its memory while this runs. The map is then as it was.
@@ -268,7 +283,12 @@ impl<K: Key, V: Value> HashMap<K, V> {
     /// [`Error::Format`] when it is none, of another version or other types, or damaged; [`Error::Io`]; those of
     /// [`Builder::build`].
     pub fn load(reader: impl Read, builder: Builder<K, V>) -> Result<Self> {
-        file::load(reader, |pairs| builder.at_least(pairs).build())
+        // The pairs find room, whatever the policy is afterwards: in another order of insertion a full table may refuse some.
+        let growth = builder.growth;
+        let build = |pairs| builder.at_least(pairs).growth(Growth::Doubling).build();
+        let mut map: Self = file::load(reader, build)?;
+        map.growth = growth;
+        Ok(map)
     }
 }
 
@@ -299,22 +319,37 @@ impl<K: Key, V: Value> Structure for HashMap<K, V> {
         run(Scanner { scan: &scan, threads: self.engine.scan_threads(parts), pairs: table.counts()?.live })
     }
 
-    fn make_room(&self, refused: usize) -> Result<bool> {
-        if self.growth == Growth::Fixed {
-            return Ok(false);
-        }
-        let needs = |table: &Table| -> Result<Option<Counts>> {
+    fn age(&self) -> u64 {
+        self.read().age()
+    }
+
+    fn make_room(&self) -> Result<()> {
+        let is_full = |table: &Table| -> Result<Option<Counts>> {
             let counts = table.counts()?;
-            Ok((refused > 0 || counts.taken > self.most_taken(table.slots())).then_some(counts))
+            Ok((counts.taken > self.most_taken(table.slots())).then_some(counts))
         };
-        if needs(&self.read())?.is_none() {
-            return Ok(false);
+        if self.growth == Growth::Fixed || is_full(&self.read())?.is_none() {
+            return Ok(());
         }
         let mut table = self.write();
         // Another thread may have been here first.
-        let Some(counts) = needs(&table)? else { return Ok(false) };
-        *table = self.rehash(&table, self.size_for(counts.live + refused, table.slots(), counts))?;
-        Ok(true)
+        match is_full(&table)? {
+            Some(counts) => self.grow(&mut table, counts, 0).map(drop),
+            None => Ok(()),
+        }
+    }
+
+    fn make_room_for(&self, refused: usize, age: u64) -> Result<bool> {
+        if self.growth == Growth::Fixed {
+            return Ok(false);
+        }
+        let mut table = self.write();
+        if table.age() != age {
+            // Another thread has made room meanwhile, perhaps for all.
+            return Ok(true);
+        }
+        let counts = table.counts()?;
+        self.grow(&mut table, counts, refused)
     }
 
     fn pairs(&self) -> Result<usize> {

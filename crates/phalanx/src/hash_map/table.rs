@@ -27,6 +27,8 @@ pub struct Table {
     count: u32,
     looks: u32,
     slots: usize,
+    /// How many tables there were before it in the map.
+    age: u64,
 }
 
 /// How many keys a table holds and how many of its slots are no longer empty.
@@ -56,7 +58,13 @@ impl Table {
             count,
             looks,
             slots: count as usize * shape.slots,
+            age: 0,
         })
+    }
+
+    /// How many tables there were before it in the map: tells whether the table that a call has seen is still there.
+    pub fn age(&self) -> u64 {
+        self.age
     }
 
     /// Slots, the annex not counted.
@@ -103,7 +111,7 @@ impl Table {
     ) -> Result<Option<Self>> {
         let device = self.buckets.device();
         device.synchronize()?;
-        let into = Self::new(device, engine, slots, self.looks)?;
+        let into = Self { age: self.age + 1, ..Self::new(device, engine, slots, self.looks)? };
         let refused = device.zeroed::<u64>(1)?;
         let stream = device.default_stream();
         // SAFETY: both tables are this engine's; the caller lends this one exclusively and nothing else runs on the device.

@@ -3,10 +3,10 @@
 use super::Outcome;
 use super::launch::{Ask, Batch, nothing};
 use super::{Map, Merge, check};
-use crate::Result;
-use gpu::{Buffer, Stream};
+use crate::{Error, Result};
+use gpu::{Buffer, Device, Stream};
 use phalanx_kernels::keyed::Coded;
-use simt::GlobalSlice;
+use simt::{GlobalSlice, Word};
 
 /// Batches on device buffers, which return when they are asked for: results are there when the stream has come so far.
 ///
@@ -42,6 +42,30 @@ impl<'a, M: Map + ?Sized> Batches<'a, M> {
         Self { map, stream }
     }
 
+    /// Refuses what is of another device: kernels could not reach it, and dropping it would not wait for them.
+    fn launch(&self, batch: Batch<M::Key, M::Value>) -> Result<()> {
+        belongs(self.map.home(), "stream", self.stream.device())?;
+        self.map.launch(self.stream, batch)
+    }
+
+    /// A buffer of `len` elements as kernels take it.
+    fn slice<T: Word>(&self, what: &'static str, buffer: &Buffer<T>, len: usize) -> Result<GlobalSlice<T>> {
+        slice(self.map.home(), what, buffer, len)
+    }
+
+    /// A batch, the outcomes of which are wanted or not.
+    fn batch(
+        &self,
+        ask: Ask,
+        keys: &Buffer<M::Key>,
+        outcomes: Option<&mut Buffer<u8>>,
+    ) -> Result<Batch<M::Key, M::Value>> {
+        let keys = self.slice("keys", keys, keys.len())?;
+        let outcomes = outcomes
+            .map_or_else(|| Ok(nothing()), |outcomes| self.slice("outcomes", outcomes, keys.len()))?;
+        Ok(Batch { outcomes, ..Batch::new(ask, keys) })
+    }
+
     /// A batch of pairs.
     fn pairs(
         &self,
@@ -50,16 +74,15 @@ impl<'a, M: Map + ?Sized> Batches<'a, M> {
         values: &Buffer<M::Value>,
         outcomes: Option<&mut Buffer<u8>>,
     ) -> Result<()> {
-        check("values", keys.len(), values.len())?;
-        let outcomes = outcomes_for(keys, outcomes)?;
-        let batch = Batch { arguments: values.slice(), outcomes, ..Batch::new(ask, keys.slice()) };
-        self.map.launch(self.stream, batch)
+        let arguments = self.slice("values", values, keys.len())?;
+        self.launch(Batch { arguments, ..self.batch(ask, keys, outcomes)? })
     }
 
     /// [`Map::insert`].
     ///
     /// # Errors
-    /// [`Error::Length`](crate::Error::Length) when the buffers differ in length; the device's.
+    /// [`Error::Length`] when the buffers differ in length; [`Error::OtherDevice`] when a buffer or the stream is not of the map's
+    /// device; the device's.
     pub fn insert(
         &self,
         keys: &Buffer<M::Key>,
@@ -107,15 +130,10 @@ impl<'a, M: Map + ?Sized> Batches<'a, M> {
         results: &mut Buffer<M::Value>,
         outcomes: &mut Buffer<u8>,
     ) -> Result<()> {
-        check("values", keys.len(), values.len())?;
-        check("results", keys.len(), results.len())?;
-        let batch = Batch {
-            arguments: values.slice(),
-            results: results.slice(),
-            outcomes: outcomes_for(keys, Some(outcomes))?,
-            ..Batch::new(Ask::Apply(Coded::GET_OR_INSERT), keys.slice())
-        };
-        self.map.launch(self.stream, batch)
+        let arguments = self.slice("values", values, keys.len())?;
+        let results = self.slice("results", results, keys.len())?;
+        let ask = Ask::Apply(Coded::GET_OR_INSERT);
+        self.launch(Batch { arguments, results, ..self.batch(ask, keys, Some(outcomes))? })
     }
 
     /// [`Map::get`]: values, and [`Outcome::Found`] where they mean something.
@@ -128,10 +146,8 @@ impl<'a, M: Map + ?Sized> Batches<'a, M> {
         values: &mut Buffer<M::Value>,
         outcomes: &mut Buffer<u8>,
     ) -> Result<()> {
-        check("values", keys.len(), values.len())?;
-        let outcomes = outcomes_for(keys, Some(outcomes))?;
-        let batch = Batch { results: values.slice(), outcomes, ..Batch::new(Ask::Get, keys.slice()) };
-        self.map.launch(self.stream, batch)
+        let results = self.slice("values", values, keys.len())?;
+        self.launch(Batch { results, ..self.batch(Ask::Get, keys, Some(outcomes))? })
     }
 
     /// [`Map::contains_key`].
@@ -139,8 +155,7 @@ impl<'a, M: Map + ?Sized> Batches<'a, M> {
     /// # Errors
     /// As [`Self::insert`].
     pub fn contains_key(&self, keys: &Buffer<M::Key>, outcomes: &mut Buffer<u8>) -> Result<()> {
-        let outcomes = outcomes_for(keys, Some(outcomes))?;
-        self.map.launch(self.stream, Batch { outcomes, ..Batch::new(Ask::ContainsKey, keys.slice()) })
+        self.launch(self.batch(Ask::ContainsKey, keys, Some(outcomes))?)
     }
 
     /// [`Map::remove`].
@@ -148,8 +163,7 @@ impl<'a, M: Map + ?Sized> Batches<'a, M> {
     /// # Errors
     /// As [`Self::insert`].
     pub fn remove(&self, keys: &Buffer<M::Key>, outcomes: &mut Buffer<u8>) -> Result<()> {
-        let outcomes = outcomes_for(keys, Some(outcomes))?;
-        self.map.launch(self.stream, Batch { outcomes, ..Batch::new(Ask::Remove, keys.slice()) })
+        self.launch(self.batch(Ask::Remove, keys, Some(outcomes))?)
     }
 
     /// [`Map::execute`]: `codes` are those of [`Coded`], a byte an element. A byte that is none looks its key up.
@@ -164,27 +178,29 @@ impl<'a, M: Map + ?Sized> Batches<'a, M> {
         results: &mut Buffer<M::Value>,
         outcomes: &mut Buffer<u8>,
     ) -> Result<()> {
-        check("codes", keys.len(), codes.len())?;
-        check("arguments", keys.len(), arguments.len())?;
-        check("results", keys.len(), results.len())?;
-        let batch = Batch {
-            ask: Ask::Mixed,
-            codes: codes.slice(),
-            keys: keys.slice(),
-            arguments: arguments.slice(),
-            results: results.slice(),
-            outcomes: outcomes_for(keys, Some(outcomes))?,
-        };
-        self.map.launch(self.stream, batch)
+        let codes = self.slice("codes", codes, keys.len())?;
+        let arguments = self.slice("arguments", arguments, keys.len())?;
+        let results = self.slice("results", results, keys.len())?;
+        self.launch(Batch { codes, arguments, results, ..self.batch(Ask::Mixed, keys, Some(outcomes))? })
     }
 }
 
-/// Where outcomes go: one for each key, or nowhere.
-fn outcomes_for<K>(keys: &Buffer<K>, outcomes: Option<&mut Buffer<u8>>) -> Result<GlobalSlice<u8>>
-where
-    K: bytemuck::Pod,
-{
-    let Some(outcomes) = outcomes else { return Ok(nothing()) };
-    check("outcomes", keys.len(), outcomes.len())?;
-    Ok(outcomes.slice())
+/// Refuses what is of another device than the structure.
+pub(crate) fn belongs(home: &Device, what: &'static str, device: &Device) -> Result<()> {
+    if device == home {
+        return Ok(());
+    }
+    Err(Error::OtherDevice { what, map: home.name(), found: device.name() })
+}
+
+/// A buffer of `len` elements on a structure's device, as kernels take it.
+pub(crate) fn slice<T: Word>(
+    home: &Device,
+    what: &'static str,
+    buffer: &Buffer<T>,
+    len: usize,
+) -> Result<GlobalSlice<T>> {
+    check(what, len, buffer.len())?;
+    belongs(home, what, buffer.device())?;
+    Ok(buffer.slice())
 }

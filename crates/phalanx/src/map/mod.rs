@@ -1,5 +1,5 @@
 //! What all maps of this crate can do: batches of operations by key, and passes over the whole.
-mod batches;
+pub(crate) mod batches;
 pub(crate) mod export;
 pub(crate) mod file;
 pub(crate) mod launch;
@@ -87,7 +87,7 @@ impl<K: Key, V: Value> Op<K, V> {
 pub trait Map: Structure {
     /// Inserts pairs, replacing the values of keys that are there. Of several pairs with one key in the batch, any one stays.
     ///
-    /// Says of each pair [`Outcome::Inserted`], [`Outcome::Replaced`] or, where there is no room and the map does not grow,
+    /// Says of each pair [`Outcome::Inserted`], [`Outcome::Replaced`] or, where there is no room and the map does not grow or there is no memory for that,
     /// [`Outcome::Refused`]; the value that was replaced is not told.
     ///
     /// # Errors
@@ -152,7 +152,7 @@ pub trait Map: Structure {
     #[doc(alias = "erase")]
     fn remove(&self, keys: &[Self::Key]) -> Result<Vec<bool>> {
         let removed = run::whether(self, Ask::Remove, keys, Outcome::Removed)?;
-        self.make_room(0)?;
+        self.make_room()?;
         Ok(removed)
     }
 

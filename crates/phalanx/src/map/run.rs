@@ -107,13 +107,19 @@ fn until_room<M: Structure + ?Sized>(
     elements: &Elements<'_, M::Key, M::Value>,
     wants_values: bool,
 ) -> Result<Results<M::Value>> {
+    let mut age = map.age();
     let mut results = once(map, ask, elements, wants_values)?;
     loop {
         let refused: Vec<usize> =
             (0..elements.keys.len()).filter(|&index| results.outcomes[index] == Outcome::Refused).collect();
-        if !map.make_room(refused.len())? || refused.is_empty() {
+        if refused.is_empty() {
+            map.make_room()?;
             return Ok(results);
         }
+        if !map.make_room_for(refused.len(), age)? {
+            return Ok(results);
+        }
+        age = map.age();
         let again = once(map, ask, &elements.pick(&refused), wants_values)?;
         for (from, &to) in refused.iter().enumerate() {
             results.outcomes[to] = again.outcomes[from];
@@ -154,5 +160,5 @@ pub fn retain_between<M: Structure + ?Sized>(map: &mut M, by_value: bool, low: u
         return Err(Error::Range { low, high });
     }
     map.scans(&mut |scanner| scanner.run(Scan::RetainBetween { by_value, low, high }))?;
-    map.make_room(0).map(drop)
+    map.make_room()
 }

@@ -20,9 +20,15 @@ pub trait Structure {
     /// Lets `run` scan, with nothing else running on the structure from the first scan to the last.
     fn scans(&self, run: &mut dyn FnMut(Scanner<'_, Self::Key, Self::Value>) -> Result<()>) -> Result<()>;
 
-    /// After a blocking call that was refused room for `refused` elements: makes room, if that is the policy and there is need. Gives
-    /// whether there is more room than before.
-    fn make_room(&self, refused: usize) -> Result<bool>;
+    /// How often there was made room: tells whether the memory that a call has seen is still there.
+    fn age(&self) -> u64;
+
+    /// After a blocking call: makes room, if that is the policy and the structure is too full.
+    fn make_room(&self) -> Result<()>;
+
+    /// After a blocking call that was refused room for `refused` elements by a structure of this `age`, or a later one: makes room, if
+    /// that is the policy. Gives whether it is worth trying again.
+    fn make_room_for(&self, refused: usize, age: u64) -> Result<bool>;
 
     /// Pairs, once all launches that were asked for have ended.
     fn pairs(&self) -> Result<usize>;

@@ -8,7 +8,7 @@ use phalanx_kernels::slab::Pool;
 use phalanx_kernels::slab::list::kernels::{Append, AppendAll, Collect, Count, Flush, Inspect, RemoveAll};
 use phalanx_kernels::slab::list::{self, Config, ListsView, Visitor};
 use simt::{GlobalSlice, Instance};
-use std::any::Any;
+use std::any::{Any, TypeId};
 use std::marker::PhantomData;
 
 /// What views are made of.
@@ -63,6 +63,9 @@ pub enum Task<K, V> {
 
 /// A kind of lists.
 pub trait Engine<K, V>: Send + Sync {
+    /// Its type: a name alone may be borne by another one too.
+    fn kind(&self) -> TypeId;
+
     /// Its measures.
     fn shape(&self) -> Shape;
 
@@ -145,6 +148,10 @@ impl<M: Config + Instance> Of<M> {
 }
 
 impl<M: Config + Instance> Engine<M::Key, M::Value> for Of<M> {
+    fn kind(&self) -> TypeId {
+        TypeId::of::<M>()
+    }
+
     fn shape(&self) -> Shape {
         Shape {
             slots: M::SLOTS as usize,

@@ -36,6 +36,8 @@ pub struct Memory {
     tallies: Buffer<u64>,
     buckets: u32,
     pub pool: SlabAlloc,
+    /// How often the pool has grown.
+    age: u64,
 }
 
 impl Memory {
@@ -45,6 +47,10 @@ impl Memory {
 
     pub fn buckets(&self) -> u32 {
         self.buckets
+    }
+
+    pub fn age(&self) -> u64 {
+        self.age
     }
 
     pub fn bytes(&self) -> usize {
@@ -68,7 +74,7 @@ impl<K: Key, V: Value> Lists<K, V> {
     pub fn new(parameters: Parameters<K, V>) -> Result<Self> {
         let Parameters { device, engine, name, growth, many, buckets, pool } = parameters;
         let (heads, tallies) = blank(&device, engine.shape().slab_bytes, buckets)?;
-        let memory = RwLock::new(Memory { heads, tallies, buckets, pool });
+        let memory = RwLock::new(Memory { heads, tallies, buckets, pool, age: 0 });
         Ok(Self { device, engine, name, growth, many, memory })
     }
 
@@ -122,12 +128,17 @@ impl<K: Key, V: Value> Lists<K, V> {
         self.alone(|engine, stream, memory| Ok(unsafe { engine.task(stream, memory.parts(), task)? }))
     }
 
-    /// Adds room for what was refused, if that is the policy and the budget allows it. Gives whether there is more.
-    pub fn make_room(&self, refused: usize) -> Result<bool> {
-        if refused == 0 || self.growth == Growth::Fixed {
+    /// Adds room for what was refused, if that is the policy and the budget allows it. Gives whether it is worth trying again.
+    pub fn make_room_for(&self, refused: usize, age: u64) -> Result<bool> {
+        if self.growth == Growth::Fixed {
             return Ok(false);
         }
         self.alone(|engine, _, memory| {
+            if memory.age != age {
+                // Another thread has made room meanwhile, perhaps for all.
+                return Ok(true);
+            }
+            memory.age += 1;
             let needed = refused.div_ceil(engine.shape().slots).max(memory.pool.capacity() / 2);
             grow(&mut memory.pool, needed, refused)
         })
@@ -216,7 +227,7 @@ fn grow(pool: &mut SlabAlloc, needed: usize, refused: usize) -> Result<bool> {
     for slabs in [needed, refused, 1] {
         match pool.grow(slabs) {
             Ok(()) => return Ok(true),
-            Err(Error::Budget { .. } | Error::TooManySlabs { .. }) => {}
+            Err(error) if error.is_lack_of_room() => {}
             Err(error) => return Err(error),
         }
     }

@@ -18,6 +18,7 @@ pub use multi_map::{SlabMultiMap, Values};
 use phalanx_kernels::slab::list::{Config, ListsView};
 pub use set::{SetOp, SlabSet};
 use simt::Instance;
+use std::any::TypeId;
 use std::io::Read;
 
 /// A map from `u32` or `u64` to `u32` or `u64` in device memory, made of slab lists: chaining, by slabs of 128 bytes.
@@ -203,7 +204,7 @@ impl<K: Key, V: Value> SlabHash<K, V> {
     where
         M: Config<Key = K, Value = V> + Instance,
     {
-        if M::NAME != self.lists.name {
+        if TypeId::of::<M>() != self.lists.engine.kind() {
             return Err(Error::OtherVariant { asked: M::NAME, found: self.lists.name.clone() });
         }
         Ok(engine::view(self.lists.read().parts()))
@@ -226,8 +227,16 @@ impl<K: Key, V: Value> Structure for SlabHash<K, V> {
         self.lists.scans(run)
     }
 
-    fn make_room(&self, refused: usize) -> Result<bool> {
-        self.lists.make_room(refused)
+    fn age(&self) -> u64 {
+        self.lists.read().age()
+    }
+
+    fn make_room(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn make_room_for(&self, refused: usize, age: u64) -> Result<bool> {
+        self.lists.make_room_for(refused, age)
     }
 
     fn pairs(&self) -> Result<usize> {

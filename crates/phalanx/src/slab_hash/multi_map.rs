@@ -1,11 +1,13 @@
 //! A map with many values a key.
 use super::engine::Task;
 use super::{Builder, Lists, common};
+use crate::map::batches::{belongs, slice};
 use crate::map::launch::{Ask, Batch, nothing};
 use crate::map::structure::{Scanner, Structure};
-use crate::map::{check, export, file, run};
+use crate::map::{export, file, run};
 use crate::{Key, Outcome, Result, Value};
 use gpu::{Buffer, Device, Stream};
+use simt::{GlobalSlice, Word};
 use std::io::{Read, Write};
 use std::ops::RangeInclusive;
 
@@ -281,8 +283,16 @@ impl<K: Key, V: Value> Structure for SlabMultiMap<K, V> {
         self.lists.scans(run)
     }
 
-    fn make_room(&self, refused: usize) -> Result<bool> {
-        self.lists.make_room(refused)
+    fn age(&self) -> u64 {
+        self.lists.read().age()
+    }
+
+    fn make_room(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn make_room_for(&self, refused: usize, age: u64) -> Result<bool> {
+        self.lists.make_room_for(refused, age)
     }
 
     fn pairs(&self) -> Result<usize> {
@@ -307,26 +317,31 @@ pub struct MultiBatches<'a, K, V> {
 }
 
 impl<K: Key, V: Value> MultiBatches<'_, K, V> {
+    fn slice<T: Word>(&self, what: &'static str, buffer: &Buffer<T>, len: usize) -> Result<GlobalSlice<T>> {
+        slice(&self.map.lists.device, what, buffer, len)
+    }
+
+    fn task(&self, task: Task<K, V>) -> Result<()> {
+        belongs(&self.map.lists.device, "stream", self.stream.device())?;
+        self.map.lists.task(self.stream, task)
+    }
+
     /// [`SlabMultiMap::insert`].
     ///
     /// # Errors
-    /// [`Error::Length`](crate::Error::Length) when the buffers differ in length; the device's.
+    /// [`Error::Length`](crate::Error::Length) when the buffers differ in length;
+    /// [`Error::OtherDevice`](crate::Error::OtherDevice) when a buffer or the stream is not of the map's device; the device's.
     pub fn insert(
         &self,
         keys: &Buffer<K>,
         values: &Buffer<V>,
         outcomes: Option<&mut Buffer<u8>>,
     ) -> Result<()> {
-        check("values", keys.len(), values.len())?;
-        let outcomes = match outcomes {
-            Some(outcomes) => {
-                check("outcomes", keys.len(), outcomes.len())?;
-                outcomes.slice()
-            }
-            None => nothing(),
-        };
-        let (keys, values) = (keys.slice(), values.slice());
-        self.map.lists.task(self.stream, Task::Append { keys, values, outcomes })
+        let (values, keys) =
+            (self.slice("values", values, keys.len())?, self.slice("keys", keys, keys.len())?);
+        let outcomes = outcomes
+            .map_or_else(|| Ok(nothing()), |outcomes| self.slice("outcomes", outcomes, keys.len()))?;
+        self.task(Task::Append { keys, values, outcomes })
     }
 
     /// [`SlabMultiMap::count`].
@@ -334,8 +349,9 @@ impl<K: Key, V: Value> MultiBatches<'_, K, V> {
     /// # Errors
     /// As [`Self::insert`].
     pub fn count(&self, keys: &Buffer<K>, counts: &mut Buffer<u32>) -> Result<()> {
-        check("counts", keys.len(), counts.len())?;
-        self.map.lists.task(self.stream, Task::Count { keys: keys.slice(), counts: counts.slice() })
+        let (counts, keys) =
+            (self.slice("counts", counts, keys.len())?, self.slice("keys", keys, keys.len())?);
+        self.task(Task::Count { keys, counts })
     }
 
     /// Writes the values of the key with index `i` to `values`, from `offsets[i]` on and at most `counts[i]` of them; then to `counts` how
@@ -350,11 +366,11 @@ impl<K: Key, V: Value> MultiBatches<'_, K, V> {
         values: &mut Buffer<V>,
         counts: &mut Buffer<u32>,
     ) -> Result<()> {
-        check("offsets", keys.len(), offsets.len())?;
-        check("counts", keys.len(), counts.len())?;
-        let (keys, offsets) = (keys.slice(), offsets.slice());
-        let task = Task::Collect { keys, offsets, values: values.slice(), counts: counts.slice() };
-        self.map.lists.task(self.stream, task)
+        let keys = self.slice("keys", keys, keys.len())?;
+        let offsets = self.slice("offsets", offsets, keys.len())?;
+        let counts = self.slice("counts", counts, keys.len())?;
+        let values = self.slice("values", values, values.len())?;
+        self.task(Task::Collect { keys, offsets, values, counts })
     }
 
     /// [`SlabMultiMap::remove_one`]: [`Outcome::Removed`] or [`Outcome::Absent`].
@@ -362,9 +378,10 @@ impl<K: Key, V: Value> MultiBatches<'_, K, V> {
     /// # Errors
     /// As [`Self::insert`].
     pub fn remove_one(&self, keys: &Buffer<K>, outcomes: &mut Buffer<u8>) -> Result<()> {
-        check("outcomes", keys.len(), outcomes.len())?;
-        let outcomes = outcomes.slice();
-        self.map.launch(self.stream, Batch { outcomes, ..Batch::new(Ask::Remove, keys.slice()) })
+        belongs(&self.map.lists.device, "stream", self.stream.device())?;
+        let keys = self.slice("keys", keys, keys.len())?;
+        let outcomes = self.slice("outcomes", outcomes, keys.len())?;
+        self.map.launch(self.stream, Batch { outcomes, ..Batch::new(Ask::Remove, keys) })
     }
 
     /// [`SlabMultiMap::remove_all`].
@@ -372,7 +389,8 @@ impl<K: Key, V: Value> MultiBatches<'_, K, V> {
     /// # Errors
     /// As [`Self::insert`].
     pub fn remove_all(&self, keys: &Buffer<K>, counts: &mut Buffer<u32>) -> Result<()> {
-        check("counts", keys.len(), counts.len())?;
-        self.map.lists.task(self.stream, Task::RemoveAll { keys: keys.slice(), counts: counts.slice() })
+        let (counts, keys) =
+            (self.slice("counts", counts, keys.len())?, self.slice("keys", keys, keys.len())?);
+        self.task(Task::RemoveAll { keys, counts })
     }
 }

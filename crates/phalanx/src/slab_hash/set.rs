@@ -1,8 +1,9 @@
 //! A set of keys.
 use super::{Builder, Lists, common};
+use crate::map::batches::{belongs, slice};
 use crate::map::launch::{Ask, Batch};
 use crate::map::structure::{Scanner, Structure};
-use crate::map::{check, export, file, run};
+use crate::map::{export, file, run};
 use crate::{Key, Outcome, Result};
 use gpu::{Buffer, Device, Stream};
 use phalanx_kernels::keyed::Coded;
@@ -82,8 +83,16 @@ impl<K: Key> Structure for SlabSet<K> {
         self.lists.scans(run)
     }
 
-    fn make_room(&self, refused: usize) -> Result<bool> {
-        self.lists.make_room(refused)
+    fn age(&self) -> u64 {
+        self.lists.read().age()
+    }
+
+    fn make_room(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn make_room_for(&self, refused: usize, age: u64) -> Result<bool> {
+        self.lists.make_room_for(refused, age)
     }
 
     fn pairs(&self) -> Result<usize> {
@@ -232,15 +241,18 @@ pub struct SetBatches<'a, K> {
 
 impl<K: Key> SetBatches<'_, K> {
     fn launch(&self, ask: Ask, keys: &Buffer<K>, outcomes: &mut Buffer<u8>) -> Result<()> {
-        check("outcomes", keys.len(), outcomes.len())?;
-        let outcomes = outcomes.slice();
-        self.set.launch(self.stream, Batch { outcomes, ..Batch::new(ask, keys.slice()) })
+        let home = &self.set.lists.device;
+        belongs(home, "stream", self.stream.device())?;
+        let keys = slice(home, "keys", keys, keys.len())?;
+        let outcomes = slice(home, "outcomes", outcomes, keys.len())?;
+        self.set.launch(self.stream, Batch { outcomes, ..Batch::new(ask, keys) })
     }
 
     /// [`SlabSet::insert`].
     ///
     /// # Errors
-    /// [`Error::Length`](crate::Error::Length) when the buffers differ in length; the device's.
+    /// [`Error::Length`](crate::Error::Length) when the buffers differ in length;
+    /// [`Error::OtherDevice`](crate::Error::OtherDevice) when a buffer or the stream is not of the set's device; the device's.
     pub fn insert(&self, keys: &Buffer<K>, outcomes: &mut Buffer<u8>) -> Result<()> {
         self.launch(Ask::InsertNew, keys, outcomes)
     }

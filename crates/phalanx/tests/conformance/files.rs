@@ -2,7 +2,7 @@
 use crate::kinds::{Kind, contents, every_kind, kinds};
 use gpu::Device;
 use phalanx::Map;
-use phalanx::hash_map::{HashMap, Key, Value};
+use phalanx::hash_map::{Growth, HashMap, Key, Value};
 use std::collections::BTreeMap;
 
 /// Keys of all sizes, the topmost among them.
@@ -55,6 +55,27 @@ pub fn a_loaded_map_has_the_capacity_asked_for(device: &Device) {
             assert!(says >= capacity.max(65) && says < 1000, "{}: {says} for {capacity}", kind.name);
             assert_eq!(contents(&loaded), contents(&map), "{}", kind.name);
         }
+    }
+    every_kind!(device, case);
+}
+
+/// A map that is so full that some of its pairs would find no place in another order of insertion.
+pub fn full_maps_load(device: &Device) {
+    fn case<K: Key + Value, V: Value>(kind: &Kind<K, V>) {
+        let builder = || kind.builder().capacity(200).load_factor(1.0).looks(8).growth(Growth::Fixed);
+        let map = builder().build().unwrap();
+        let (keys, values) = kind.pairs((0..map.slots() as u64 * 2).map(|key| (key * 31, key)));
+        map.insert(&keys, &values).unwrap();
+        let mut saved = Vec::new();
+        map.save(&mut saved).unwrap();
+        let loaded = HashMap::<K, V>::load(&saved[..], builder()).unwrap();
+        assert_eq!(contents(&loaded), contents(&map), "{}", kind.name);
+        // The builder's policy holds again: nothing grows.
+        let slots = loaded.slots();
+        let (more, values) = kind.pairs((0..slots as u64 * 2).map(|key| (key * 31 + 7, key)));
+        let refused = loaded.insert(&more, &values).unwrap();
+        assert!(refused.contains(&phalanx::hash_map::Outcome::Refused), "{}", kind.name);
+        assert_eq!(loaded.slots(), slots, "{}", kind.name);
     }
     every_kind!(device, case);
 }

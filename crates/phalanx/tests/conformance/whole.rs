@@ -2,7 +2,7 @@
 use crate::kinds::{Kind, contents, every_kind};
 use gpu::Device;
 use phalanx::Map;
-use phalanx::hash_map::{HashMap, Key, Outcome, Value};
+use phalanx::hash_map::{Growth, HashMap, Key, Outcome, Value};
 use std::collections::BTreeMap;
 
 /// A map of `len` pairs, key n with value 3n, the last three keys from the top of the range; and what it holds.
@@ -109,4 +109,79 @@ pub fn threads_share_a_growing_map(device: &Device) {
         assert_eq!(inserted.into_inner().unwrap(), 410, "{}: each key is inserted once", kind.name);
     }
     every_kind!(device, case);
+}
+
+/// Slots of removed keys are no room: where they are in the way, reserving takes them back.
+pub fn reserved_room_is_there(device: &Device) {
+    fn case<K: Key, V: Value>(kind: &Kind<K, V>) {
+        let mut map = kind.builder().capacity(200).growth(Growth::Fixed).build().unwrap();
+        let (keys, values) = kind.pairs((0..200).map(|key| (key, key)));
+        map.insert(&keys, &values).unwrap();
+        assert!(map.remove(&keys[1..]).unwrap().into_iter().all(|removed| removed));
+        map.reserve(150).unwrap();
+        let (more, values) = kind.pairs((1000..1150).map(|key| (key, key)));
+        assert_eq!(map.insert(&more, &values).unwrap(), vec![Outcome::Inserted; 150], "{}", kind.name);
+        assert_eq!(contents(&map).len(), 151, "{}", kind.name);
+    }
+    every_kind!(device, case);
+}
+
+pub fn the_capacity_is_held_without_growing(device: &Device) {
+    fn case<K: Key, V: Value>(kind: &Kind<K, V>) {
+        for load_factor in [0.5, 0.8, 0.9, 0.95] {
+            let map = kind.builder().capacity(1500).load_factor(load_factor).build().unwrap();
+            let (slots, capacity) = (map.slots(), map.capacity() as u64);
+            let (keys, values) = kind.pairs((0..capacity).map(|key| (key, key)));
+            let outcomes = map.insert(&keys, &values).unwrap();
+            assert_eq!(outcomes, vec![Outcome::Inserted; keys.len()], "{}", kind.name);
+            assert_eq!(map.slots(), slots, "{}: it grew at a load of {load_factor}", kind.name);
+        }
+    }
+    every_kind!(device, case);
+}
+
+/// Threads that find a table full at the same time need one larger table, not one each.
+pub fn threads_that_are_refused_together_grow_once(device: &Device) {
+    fn case<K: Key, V: Value>(kind: &Kind<K, V>) {
+        let (keys, values) = &kind.pairs((0..300).map(|key| (key, 1)));
+        for _ in 0..5 {
+            let map = kind.builder().capacity(1).build().unwrap();
+            let start = &std::sync::Barrier::new(8);
+            let work = || {
+                start.wait();
+                map.insert(keys, values).unwrap()
+            };
+            std::thread::scope(|scope| (0..8).for_each(|_| drop(scope.spawn(work))));
+            assert_eq!(contents(&map).len(), 300, "{}", kind.name);
+            assert!(map.slots() < 1200, "{}: {} slots for 300 pairs", kind.name, map.slots());
+        }
+    }
+    every_kind!(device, case);
+}
+
+/// Listing the pairs comes to an end, and is of one moment, while another thread inserts and never rests.
+pub fn pairs_are_listed_beside_insertions(device: &Device) {
+    fn case<K: Key, V: Value>(kind: &Kind<K, V>) {
+        let map = kind.builder().capacity(20_000).build().unwrap();
+        let done = std::sync::Mutex::new(false);
+        std::thread::scope(|scope| {
+            let writer = scope.spawn(|| {
+                let mut next = 0;
+                while !*done.lock().unwrap() {
+                    let (keys, values) = kind.pairs((next..next + 2).map(|key| (key % 16_000, key)));
+                    map.insert(&keys, &values).unwrap();
+                    next += 2;
+                }
+            });
+            for _ in 0..20 {
+                let listed: Vec<u64> = map.iter().unwrap().map(|(key, _)| key.to_u64()).collect();
+                let most = listed.iter().max().map_or(0, |most| most + 1);
+                assert_eq!(listed.len() as u64, most, "{}: some are missing", kind.name);
+            }
+            *done.lock().unwrap() = true;
+            writer.join().unwrap();
+        });
+    }
+    case(&crate::kinds::kinds::<u32, u32>(device)[0]);
+    case(&crate::kinds::kinds::<u64, u64>(device)[0]);
 }

@@ -54,7 +54,8 @@ trait Flaw: Copy + Send + Sync + 'static {
 #[derive(Clone, Copy)]
 struct Flawed<F>(PhantomData<F>);
 
-impl<F: Flaw> Slot for Flawed<F> {
+// SAFETY: the word and its accesses are those of `Base`, or stay within the same word.
+unsafe impl<F: Flaw> Slot for Flawed<F> {
     type Key = <F::Base as Slot>::Key;
     type Value = <F::Base as Slot>::Value;
     type Stored = <F::Base as Slot>::Stored;
@@ -219,7 +220,8 @@ flaws! {
 #[derive(Clone, Copy)]
 struct Wandering;
 
-impl Probe for Wandering {
+// SAFETY: the remainder is a bucket of the table.
+unsafe impl Probe for Wandering {
     const FILTER_BITS: u32 = 0;
     const EXTRA: u32 = 0;
 
@@ -233,7 +235,8 @@ impl Probe for Wandering {
 #[derive(Clone, Copy)]
 struct Moody;
 
-impl Probe for Moody {
+// SAFETY: walks as `TwoChoice` does.
+unsafe impl Probe for Moody {
     const FILTER_BITS: u32 = 0;
     const EXTRA: u32 = 2;
 
@@ -250,7 +253,8 @@ impl Probe for Moody {
 #[derive(Clone, Copy)]
 struct Leaving;
 
-impl Probe for Leaving {
+// SAFETY: none: this is the planted bug, and the emulator must report its access.
+unsafe impl Probe for Leaving {
     const FILTER_BITS: u32 = 0;
     const EXTRA: u32 = 0;
 

@@ -31,7 +31,8 @@ struct Flawed<F> {
     of: PhantomData<F>,
 }
 
-impl<F: Flaw> Pool for Flawed<F> {
+// SAFETY: the memory of the pool without the flaw.
+unsafe impl<F: Flaw> Pool for Flawed<F> {
     const BYTES: usize = 128;
     const CONTIGUOUS: bool = true;
 

@@ -304,7 +304,8 @@ impl<S: Slot, P: Pool, const W: u32, const L: usize> ListsView<Lists<S, P, W, L>
     }
 }
 
-impl<S: Slot, P: Pool, const W: u32, const L: usize> Kind for Lists<S, P, W, L> {
+// SAFETY: heads by buckets that are there, and slabs by the links in them, which are the pool's.
+unsafe impl<S: Slot, P: Pool, const W: u32, const L: usize> Kind for Lists<S, P, W, L> {
     type Key = S::Key;
     type Value = S::Value;
     type Slot = S;
