@@ -51,7 +51,8 @@ impl<K: Key, V: Value> Default for Builder<K, V> {
 }
 
 impl<K: Key, V: Value> Builder<K, V> {
-    /// The device that holds the map. Default: [`Device::auto`], which is a new emulated device at each call where there is no GPU.
+    /// The device that holds the map. Default: [`Device::from_environment`], which is a new emulated device at each call
+    /// where there is no GPU.
     pub fn device(mut self, device: &Device) -> Self {
         self.device = Some(device.clone());
         self
@@ -98,7 +99,7 @@ impl<K: Key, V: Value> Builder<K, V> {
     ///
     /// # Errors
     /// [`Error::ZeroCapacity`], [`Error::LoadFactor`], [`Error::TooLarge`], [`Error::UnknownVariant`],
-    /// [`Error::NeedsWideSwap`], and the device's when it lacks the memory.
+    /// [`Error::NeedsWideSwap`], and the device's when it lacks the memory, or when the environment names one that cannot be had.
     pub fn build(self) -> Result<HashMap<K, V>> {
         if self.capacity == 0 {
             return Err(Error::ZeroCapacity);
@@ -106,7 +107,7 @@ impl<K: Key, V: Value> Builder<K, V> {
         if !(self.load_factor > 0.0 && self.load_factor <= 1.0) {
             return Err(Error::LoadFactor(self.load_factor));
         }
-        let device = self.device.clone().unwrap_or_else(Device::auto);
+        let device = self.device.clone().map_or_else(Device::from_environment, Ok)?;
         device.add_program(&PROGRAM);
         let (name, engine) = self.engine(&device)?;
         let slots = (self.capacity as f64 / self.load_factor).ceil() as usize;

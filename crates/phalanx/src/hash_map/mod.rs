@@ -62,7 +62,8 @@ impl<K, V> std::fmt::Debug for HashMap<K, V> {
 
 /// Making one, and asking about it.
 impl<K: Key, V: Value> HashMap<K, V> {
-    /// A map on [`Device::auto`] that holds `capacity` pairs and grows beyond.
+    /// A map on [`Device::from_environment`] (a GPU where there is one, else the emulator) that holds `capacity` pairs and grows
+    /// beyond.
     ///
     /// # Errors
     /// Those of [`Builder::build`].
