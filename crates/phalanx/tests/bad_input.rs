@@ -4,10 +4,11 @@ use phalanx::gpu::Device;
 use phalanx::hash_map::{Builder, Growth, Merge, Op, Outcome, variants};
 use phalanx::{Error, HashMap};
 use phalanx_kernels::probing::{
-    Config, DoubleHash, Hinted, MapView, Operation, Outcome as Code, Packed, Table, Wide,
+    Config, DoubleHash, Hinted, Kind, MapView, Operation, Outcome as Code, Packed, Place, Table, Tallies,
+    Wide,
 };
-use simt::Instance;
 use simt::emulator::Options;
+use simt::{Global, Instance};
 use std::io::{self, ErrorKind};
 use std::ops::RangeInclusive;
 
@@ -198,22 +199,37 @@ struct Namesake;
 
 type Base = Table<Packed, DoubleHash, 2, 4>;
 
-// SAFETY: the layout is that of `Base`; no kernel takes a view of this kind.
-unsafe impl Config for Namesake {
+// SAFETY: no kernel takes a view of this kind.
+unsafe impl Kind for Namesake {
     type Key = u32;
     type Value = u32;
     type Slot = Packed;
-    const SLOTS: u32 = Base::SLOTS;
-    const FILTER_BITS: u32 = Base::FILTER_BITS;
-    const BUCKET_BYTES: usize = Base::BUCKET_BYTES;
-    const NEEDS_WIDE_SWAP: bool = Base::NEEDS_WIDE_SWAP;
-    const EXTRA: u32 = Base::EXTRA;
+    type View = MapView<Self>;
     const TILE: u32 = Base::TILE;
     const REGISTERS: u32 = Base::REGISTERS;
 
     fn execute<O: Operation>(_: MapView<Self>, _: bool, _: O, _: u32, argument: u32) -> (Code, u32) {
         (Code::Absent, argument)
     }
+
+    fn tallies(_: MapView<Self>) -> Tallies {
+        // SAFETY: nobody counts in them.
+        unsafe { Tallies::new(Global::new(std::ptr::dangling_mut())) }
+    }
+
+    fn scan_threads(_: MapView<Self>) -> usize {
+        0
+    }
+
+    fn scan(_: MapView<Self>, _: usize, _: impl FnMut(Option<Place<Self>>)) {}
+}
+
+// SAFETY: the layout is that of `Base`.
+unsafe impl Config for Namesake {
+    const SLOTS: u32 = Base::SLOTS;
+    const FILTER_BITS: u32 = Base::FILTER_BITS;
+    const BUCKET_BYTES: usize = Base::BUCKET_BYTES;
+    const EXTRA: u32 = Base::EXTRA;
 }
 
 impl Instance for Namesake {
