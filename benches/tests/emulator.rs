@@ -62,3 +62,11 @@ fn mixes_and_ycsb_run_verified() {
     assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
     assert!(["mixed_40i40r20f", "ycsb_load", "ycsb_f"].iter().all(|op| text.contains(op)), "{text}");
 }
+
+#[test]
+fn pools_run_verified() {
+    let output = program().args(["slaballoc", "--device", "emulator"]).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(["light_lone", "free_random", "0.9"].iter().all(|word| text.contains(word)), "{text}");
+}
