@@ -106,3 +106,11 @@ fn a_bundle_says_what_was_built() {
     assert_eq!(record(None), ("abc123".to_owned(), true));
     assert_eq!(record(Some("def")), ("def".to_owned(), false));
 }
+
+#[test]
+fn pools_run_verified() {
+    let output = program().args(["slaballoc", "--device", "emulator"]).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(["light_lone", "free_random", "0.9"].iter().all(|word| text.contains(word)), "{text}");
+}

@@ -8,10 +8,15 @@ pub mod first_launch;
 pub mod hash_map;
 pub mod limits;
 pub mod map_plan;
+pub mod slab_alloc;
 
 /// All structures, for one device.
 pub fn all(gpu: &Gpu) -> Vec<Box<dyn Structure + '_>> {
-    vec![Box::new(limits::Limits::new(gpu)), Box::new(hash_map::Maps::new(gpu))]
+    vec![
+        Box::new(limits::Limits::new(gpu)),
+        Box::new(hash_map::Maps::new(gpu)),
+        Box::new(slab_alloc::Pools::new(gpu)),
+    ]
 }
 
 /// Opens the device and hands it over with all structures.

@@ -118,7 +118,8 @@ fn explored<M: Crew>(seed: u64, fences: u32) -> Result<[u32; 2], Box<Failure>>
 where
     M::Pool: Instance,
 {
-    let schedule = if seed % 2 == 0 { Schedule::Random { seed } } else { Schedule::Pct { seed, depth: 5 } };
+    let schedule =
+        if seed.is_multiple_of(2) { Schedule::Random { seed } } else { Schedule::Pct { seed, depth: 5 } };
     let device = Device::emulator(Options { stale_l1: true, ..Options::explore(schedule) });
     churn::<M>(&device, Grid::new(2, 4), 32, 12, fences)
 }

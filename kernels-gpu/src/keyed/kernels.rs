@@ -182,18 +182,22 @@ pub fn mixed<M: Kind + Instance>(
 }
 
 /// Writes the pairs of a part of the structure to `keys` and `values`, in no order, and how many there are to `count` (zero before), also
-/// where the slices are too short to take them. Runs alone. The part is what so many threads of a scan see as the launch has, from
-/// the thread `first` on, which is a multiple of a warp's lanes.
+/// where the slices are too short to take them. Runs alone. The part is what `threads` threads of a scan see from the thread `first`
+/// on, both a multiple of a warp's lanes.
 #[kernel]
 pub fn export<M: Kind + Instance>(
     map: M::View,
     first: u64,
+    threads: u64,
     keys: GlobalSlice<M::Key>,
     values: GlobalSlice<M::Value>,
     count: GlobalSlice<u64>,
 ) {
     let warp = Tile::<32>::lockstep();
-    M::scan(map, first as usize + Thread::index(), |place| {
+    let index = Thread::index();
+    // A thread beyond the part is one beyond the whole: it sees nothing.
+    let thread = if index < threads as usize { first as usize + index } else { usize::MAX };
+    M::scan(map, thread, |place| {
         let votes = warp.ballot(place.is_some());
         let base = reserve(warp, count.at(0), votes.count_ones());
         if let Some(Place { key, value, .. }) = place {

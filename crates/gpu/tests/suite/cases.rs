@@ -62,6 +62,13 @@ pub fn buffers_are_copied(device: &Device) {
     target.fill_bytes(0).unwrap();
     target.copy_from(&copy).unwrap();
     assert_eq!(target.read().unwrap(), numbers(300));
+    for (from, offset) in [(&source, 100), (&copy, 0), (&source, 101)] {
+        let mut longer = device.filled::<u32>(401, 0xff).unwrap();
+        longer.copy_at(offset, from).unwrap();
+        let found = longer.read().unwrap();
+        assert_eq!(found[offset..offset + 300], numbers(300));
+        assert!(found[..offset].iter().chain(&found[offset + 300..]).all(|&word| word == u32::MAX));
+    }
 }
 
 pub fn lengths_that_do_not_fit_are_errors(device: &Device) {
@@ -76,6 +83,8 @@ pub fn lengths_that_do_not_fit_are_errors(device: &Device) {
         buffer.read_into(1, &mut [0; 4]),
         buffer.read_into(5, &mut []),
         buffer.copy_from(&other),
+        buffer.copy_at(0, &other),
+        buffer.copy_at(usize::MAX, &other),
         // SAFETY: refused, so nothing happens.
         unsafe { buffer.write_on(&stream, 4, &[1]) },
         // SAFETY: as above.

@@ -133,7 +133,8 @@ pub unsafe fn scan<M: Kind + Instance>(
         match scan {
             Scan::Export { first, threads, keys, values, count } => {
                 let (grid, first) = (Grid::for_items(threads, THREADS), first as u64);
-                stream.launch(grid, Export::<M> { map, first, keys, values, count })
+                let threads = threads as u64;
+                stream.launch(grid, Export::<M> { map, first, threads, keys, values, count })
             }
             Scan::RetainBetween { by_value, low, high } => {
                 stream.launch(whole, RetainBetween::<M> { map, by_value: by_value.into(), low, high })

@@ -3,8 +3,15 @@
 //! Keys spread over the buckets as dice do, so a bucket has X pairs where X is Poisson distributed with the mean `pairs / buckets`, and
 //! `max(1, ceil(X / slots))` slabs.
 
+/// From this mean on the distribution is wider than a slab, and its probabilities too small for their sum.
+const WIDE: f64 = 600.0;
+
 /// The mean number of slabs a bucket, at a mean of `load` pairs a bucket and `slots` pairs a slab.
 pub fn mean_slabs(load: f64, slots: usize) -> f64 {
+    if load > WIDE {
+        // The number of pairs in the last slab is any, as often.
+        return load / slots as f64 + (slots - 1) as f64 / (2 * slots) as f64;
+    }
     let (mut probability, mut mean, mut below) = ((-load).exp(), 0.0, 0.0);
     let most = (load + 12.0 * load.sqrt()) as usize + 2 * slots;
     for pairs in 0..=most {

@@ -117,7 +117,7 @@ where
 
     #[inline(always)]
     fn allocate(resident: &mut Self::Keeps, round: u32) -> Option<Handle> {
-        resident.allocate((Thread::index() as u32 + round) % 3 != 0)
+        resident.allocate(!(Thread::index() as u32 + round).is_multiple_of(3))
     }
 
     #[inline(always)]
