@@ -112,5 +112,8 @@ fn pools_run_verified() {
     let output = program().args(["slaballoc", "--device", "emulator"]).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
-    assert!(["light_lone", "free_random", "0.9"].iter().all(|word| text.contains(word)), "{text}");
+    assert!(
+        ["light_lone", "free_random", "0.9", "slaballoc/malloc"].iter().all(|word| text.contains(word)),
+        "{text}"
+    );
 }

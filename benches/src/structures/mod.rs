@@ -4,6 +4,7 @@ use crate::cli::DeviceChoice;
 use anyhow::Result;
 use gpu::{Device, Stream};
 
+pub mod device_malloc;
 pub mod first_launch;
 pub mod hash_map;
 pub mod limits;
@@ -16,6 +17,7 @@ pub fn all(gpu: &Gpu) -> Vec<Box<dyn Structure + '_>> {
         Box::new(limits::Limits::new(gpu)),
         Box::new(hash_map::Maps::new(gpu)),
         Box::new(slab_alloc::Pools::new(gpu)),
+        Box::new(device_malloc::Heap::new(gpu)),
     ]
 }
 

@@ -201,6 +201,15 @@ impl Device {
         self.machine().prepare(KernelId::of::<K>(), size_of::<K>())
     }
 
+    /// Makes the heap from which kernels allocate ([`simt::heap_allocate`]) at least so large. To be asked before the first launch of a
+    /// kernel that uses it; the driver refuses it afterwards. The emulator's heap is the host's memory.
+    ///
+    /// # Errors
+    /// [`Error::Driver`] when the device lacks the memory, or such a kernel has been launched; [`Error::DeviceLost`].
+    pub fn set_heap(&self, bytes: usize) -> Result<()> {
+        self.machine().set_heap(bytes)
+    }
+
     /// Milliseconds spent on compiling kernels so far.
     pub fn jit_ms(&self) -> f64 {
         self.machine().jit_ms()

@@ -138,6 +138,10 @@ impl machine::Machine for Machine {
         Ok(())
     }
 
+    fn set_heap(&self, _bytes: usize) -> Result<()> {
+        Ok(())
+    }
+
     fn queue(&self) -> Result<Arc<dyn machine::Queue>> {
         Ok(self.new_queue())
     }

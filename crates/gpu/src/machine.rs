@@ -67,6 +67,9 @@ pub trait Machine: Send + Sync + Debug {
     /// - The place has `bytes` bytes and nobody else uses them meanwhile.
     unsafe fn fill(&self, to: *mut u8, byte: u8, bytes: usize) -> Result<()>;
 
+    /// Makes the heap that kernels allocate from at least so large.
+    fn set_heap(&self, bytes: usize) -> Result<()>;
+
     fn queue(&self) -> Result<Arc<dyn Queue>>;
 
     fn add_program(&self, program: &'static Program);

@@ -11,6 +11,7 @@
 //! | [`Tile`] | 1 to 32 neighbouring lanes that execute an operation together, and their collectives |
 //! | [`share_work`] | hands each lane's operation to its tile, one after the other |
 //! | [`Global`], [`GlobalSlice`] | pointers to global memory whose accesses name an [`Order`] and a [`Scope`] |
+//! | [`heap_allocate`], [`heap_free`] | the driver's own allocator in kernels |
 //! | [`fence`], [`Block::sync`] | fences and barriers |
 //! | [`shared!`], [`Shared`] | memory of a block |
 //! | [`Kernel`], [`kernel`], [`instances!`] | entry points and their typed launches |
@@ -39,7 +40,7 @@ pub use block::{Block, Shared};
 #[cfg(not(target_arch = "nvptx64"))]
 pub use grid::Grid;
 pub use kernel::{Instance, Kernel};
-pub use memory::{Global, GlobalSlice, Order, Scope, Word, fence};
+pub use memory::{Global, GlobalSlice, Order, Scope, Word, fence, heap_allocate, heap_free};
 pub use share::{Turn, share_work};
 pub use simt_macros::{instances, kernel};
 pub use thread::{Thread, clock, fault, opaque, spin_hint, timer, trap};

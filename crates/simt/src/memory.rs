@@ -36,6 +36,26 @@ pub fn fence(scope: Scope) {
     backend::fence(scope);
 }
 
+/// `bytes` bytes of the device's own heap, aligned to 16; null where it has no more. They live until [`heap_free`], over launches too.
+///
+/// The driver's allocator, for those who compare with it. PTX: a call of `malloc`. Emulator: a buffer.
+#[inline(always)]
+#[track_caller]
+pub fn heap_allocate(bytes: usize) -> *mut u8 {
+    backend::heap_allocate(bytes)
+}
+
+/// Gives memory of the device's heap back; null is nothing. PTX: a call of `free`.
+///
+/// # Safety
+/// - `pointer` came from [`heap_allocate`], was not given back before, and is not used any more.
+#[inline(always)]
+#[track_caller]
+pub unsafe fn heap_free(pointer: *mut u8) {
+    // SAFETY: passed on to the caller.
+    unsafe { backend::heap_free(pointer) };
+}
+
 mod sealed {
     pub trait Sealed {}
 }

@@ -404,3 +404,30 @@ fn pointers_are_plain() {
     let second = unsafe { Global::new(buffer.pointer()).offset(1) };
     assert_eq!(second.as_ptr(), buffer.slice().at(1).as_ptr());
 }
+
+/// Allocates, writes, and (`uses` is 1) uses what it gave back.
+#[kernel]
+fn use_heap(uses: u32, kept: GlobalSlice<u64>) {
+    let pointer = simt::heap_allocate(24);
+    // SAFETY: just allocated, but for what the test asks to be found.
+    let word = unsafe { Global::new(pointer.cast::<u64>()) };
+    word.store(7, Order::Weak, Scope::Device);
+    kept.write(Thread::index(), pointer as u64 * word.load(Order::Weak, Scope::Device) / 7);
+    if uses == 1 {
+        // SAFETY: as above.
+        unsafe { simt::heap_free(pointer) };
+        word.store(8, Order::Weak, Scope::Device);
+    }
+}
+
+#[test]
+fn memory_of_the_heap_is_memory() {
+    for device in devices() {
+        let kept = Buffer::zeroed(&device, 144);
+        device.launch(GRID, UseHeap { uses: 0, kept: kept.slice() }).unwrap();
+        let places: std::collections::BTreeSet<u64> = kept.read().into_iter().collect();
+        assert!(places.len() == 144 && places.iter().all(|place| place % 16 == 0 && *place != 0));
+        let failure = device.launch(GRID, UseHeap { uses: 1, kept: kept.slice() }).unwrap_err();
+        assert!(matches!(failure.kind, FailureKind::UseAfterFree { bytes: 8, .. }), "{failure}");
+    }
+}

@@ -116,8 +116,8 @@ const ATOMICS: [&str; 7] =
 const LOADS: [&str; 7] =
     ["load", "load_pair", "load_quad", "load_eight", "load_sixteen", "load_if", "load_pair_if"];
 const HOT: &str = "hot";
-const REST: [&str; 9] =
-    ["opaque", "thread_ids", "clocks", "spin_hint", "fault", "trap", "panic", "block_sync", "fences"];
+const REST: [&str; 10] =
+    ["heap", "opaque", "thread_ids", "clocks", "spin_hint", "fault", "trap", "panic", "block_sync", "fences"];
 
 #[test]
 fn collectives() {

@@ -19,6 +19,7 @@
 mod bitmaps;
 mod bits;
 mod handle;
+pub mod heap;
 mod instances;
 pub mod kernels;
 pub mod list;

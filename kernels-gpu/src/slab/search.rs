@@ -14,6 +14,35 @@ pub const LOOKS: u32 = 256 + 32;
 /// Consecutive multiples of it are spread evenly over the words.
 pub(super) const GOLDEN: u32 = 0x9e37_79b9;
 
+/// The words that a lane looks at, one after the other: each at a random place of the next stratum.
+#[derive(Clone, Copy)]
+struct Walk {
+    /// A word of the bitmap, as a share of 2^32. Its top byte is the stratum.
+    share: u32,
+    /// What the next place is made of; also says from which bit on to look.
+    mixed: u32,
+}
+
+impl Walk {
+    #[inline(always)]
+    fn new(seed: u32) -> Self {
+        let mixed = mix32(seed);
+        Self { share: mixed, mixed }
+    }
+
+    #[inline(always)]
+    fn go_on(&mut self) {
+        self.mixed = mix32(self.mixed.wrapping_add(GOLDEN));
+        self.share = ((self.share >> 24) + 1) << 24 | self.mixed >> 8;
+    }
+
+    /// The word, of so many.
+    #[inline(always)]
+    fn word(self, words: u32) -> u32 {
+        reduce(self.share, words)
+    }
+}
+
 /// Takes a free slab, by the calling lane alone, wherever other lanes are. Bounded: see [`LOOKS`]. Gives the slab's number.
 ///
 /// The first look is a blind one: it sets a bit and learns from what stood there what a load would have told. In a pool that is not
@@ -22,19 +51,15 @@ pub(super) const GOLDEN: u32 = 0x9e37_79b9;
 #[track_caller]
 pub(super) fn search<P: Pool>(pool: P, seed: u32) -> Option<u32> {
     let words = pool.bitmaps().words();
-    let mut mixed = mix32(seed);
-    let mut stratum = mixed >> 24;
-    let mut index = reduce(mixed, words);
+    let mut walk = Walk::new(seed);
     let mut free = u32::MAX;
     for _ in 0..LOOKS {
         if free == 0 {
-            mixed = mix32(mixed.wrapping_add(GOLDEN));
-            stratum = stratum.wrapping_add(1);
-            index = reduce(stratum << 24 | mixed >> 8, words);
-            free = !pool.bitmaps().look(index);
+            walk.go_on();
+            free = !pool.bitmaps().look(walk.word(words));
         }
         if free != 0 {
-            let bit = first_from(free, mixed);
+            let (index, bit) = (walk.word(words), first_from(free, walk.mixed));
             let old = pool.take(index, 1 << bit);
             if old >> bit & 1 == 0 {
                 return Some(index * 32 + bit);
@@ -43,4 +68,42 @@ pub(super) fn search<P: Pool>(pool: P, seed: u32) -> Option<u32> {
         }
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    /// The words of the first `looks` looks.
+    fn visited(seed: u32, words: u32, looks: u32) -> BTreeSet<u32> {
+        let mut walk = Walk::new(seed);
+        let look = |_| {
+            let word = walk.word(words);
+            walk.go_on();
+            word
+        };
+        (0..looks).map(look).collect()
+    }
+
+    #[test]
+    fn small_bitmaps_are_searched_completely() {
+        for words in 1..=64 {
+            for seed in 0..200 {
+                let missing = words - visited(seed, words, 255).len() as u32;
+                assert_eq!(missing, 0, "of {words} words, by seed {seed}");
+            }
+        }
+    }
+
+    #[test]
+    fn large_bitmaps_are_looked_at_everywhere() {
+        for words in [1 << 16, 100_000, u32::MAX / 32] {
+            let all: BTreeSet<u32> = (0..200).flat_map(|seed| visited(seed, words, 256)).collect();
+            // 51 200 random places: most differ where there are enough, and within a stratum too.
+            assert!(all.len() > 34_000 && *all.last().unwrap() < words, "{} of {words} words", all.len());
+        }
+        let strata = |seed| visited(seed, 1 << 16, 256).into_iter().map(|word| word >> 8).collect();
+        assert!((0..200).all(|seed| BTreeSet::<u32>::len(&strata(seed)) == 256), "a look in each stratum");
+    }
 }

@@ -5,6 +5,7 @@ use super::queue::Queue;
 use crate::launch::KernelId;
 use crate::machine::{self, Block, Facts};
 use crate::{Error, Grid, LaunchName, Program, Result, Tier};
+use cust::context::{CurrentContext, ResourceLimit};
 use cust::sys;
 use simt::emulator::Emulator;
 use std::ptr::null_mut;
@@ -185,6 +186,16 @@ impl machine::Machine for Machine {
         let code = unsafe { sys::cuMemsetD8Async(address(to), byte, bytes, null_mut()) };
         self.context.check("cuMemsetD8Async", code as Code)?;
         self.wait_for_null_stream()
+    }
+
+    fn set_heap(&self, bytes: usize) -> Result<()> {
+        self.context.bind()?;
+        let has = CurrentContext::get_resource_limit(ResourceLimit::MallocHeapSize);
+        if self.context.check_cust("cuCtxGetLimit", has)? >= bytes {
+            return Ok(());
+        }
+        let set = CurrentContext::set_resource_limit(ResourceLimit::MallocHeapSize, bytes);
+        self.context.check_cust("cuCtxSetLimit", set)
     }
 
     fn queue(&self) -> Result<Arc<dyn machine::Queue>> {

@@ -7,7 +7,7 @@ use simt::{Global, Instance, Lockstep, Order, Scope};
 use std::marker::PhantomData;
 
 /// Seeds within which a planted bug must be found.
-const SEEDS: u64 = 200;
+const SEEDS: u64 = 50;
 
 /// A pool's steps, those of [`Light`] but for the one that has the bug.
 trait Flaw: Copy + Send + Sync + 'static {

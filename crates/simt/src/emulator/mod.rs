@@ -95,6 +95,24 @@ pub fn trap() -> ! {
 }
 
 #[track_caller]
+pub fn heap_allocate(bytes: usize) -> *mut u8 {
+    let lane = Lane::current();
+    lane.step(site());
+    lane.worker().run.world.registry.allocate(bytes, 16)
+}
+
+/// # Safety
+/// - `pointer` is null, or came from `heap_allocate` and is not used again. (If it is, that is reported.)
+#[track_caller]
+pub unsafe fn heap_free(pointer: *mut u8) {
+    let lane = Lane::current();
+    lane.step(site());
+    let (worker, registry) = (lane.worker(), &lane.worker().run.world.registry);
+    registry.free(pointer as usize);
+    worker.ranges.refresh(registry);
+}
+
+#[track_caller]
 pub fn fault(message: &'static str) {
     Lane::current().fail(FailureKind::Fault(message), site(), None)
 }

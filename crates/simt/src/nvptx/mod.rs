@@ -82,6 +82,26 @@ pub fn trap() -> ! {
     unsafe { nvptx::trap() }
 }
 
+// What the driver provides to every module.
+unsafe extern "C" {
+    fn malloc(bytes: u64) -> *mut u8;
+    fn free(pointer: *mut u8);
+}
+
+#[inline(always)]
+pub fn heap_allocate(bytes: usize) -> *mut u8 {
+    // SAFETY: any size may be asked for.
+    unsafe { malloc(bytes as u64) }
+}
+
+/// # Safety
+/// - `pointer` is null, or came from `heap_allocate` and is not used again.
+#[inline(always)]
+pub unsafe fn heap_free(pointer: *mut u8) {
+    // SAFETY: the caller's.
+    unsafe { free(pointer) }
+}
+
 #[inline(always)]
 pub fn fault(_message: &'static str) {}
 

@@ -39,6 +39,15 @@ pub fn fault(out: GlobalSlice<u32>) {
     out.write(0, 1);
 }
 
+/// The driver's allocator.
+#[kernel]
+pub fn heap(out: GlobalSlice<u64>, bytes: usize) {
+    let pointer = simt::heap_allocate(bytes);
+    out.write(0, pointer as u64);
+    // SAFETY: the test only looks at the code; nobody runs it.
+    unsafe { simt::heap_free(pointer) };
+}
+
 /// Ends the launch.
 #[kernel]
 pub fn trap() {
