@@ -62,7 +62,9 @@ macro_rules! suite {
                 threads_share_a_growing_map
                 reserved_room_is_there
                 the_capacity_is_held_without_growing
+                a_table_that_gets_too_full_grows
                 threads_that_are_refused_together_grow_once
+                threads_each_see_their_own_keys
                 pairs_are_listed_beside_insertions
             }
             batches {

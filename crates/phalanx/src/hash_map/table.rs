@@ -134,7 +134,37 @@ fn is_prime(number: usize) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::engine::find;
     use super::*;
+
+    const LOOKS: u32 = 3;
+
+    fn table() -> (Box<dyn Engine<u32, u32>>, Table) {
+        let device = Device::emulator(simt::emulator::Options::default());
+        let engine = find::<u32, u32>("hinted8_64_2x4_u32_u32").unwrap();
+        let table = Table::new(&device, &*engine, 100, LOOKS).unwrap();
+        (engine, table)
+    }
+
+    /// The filters too: stale ones would only cost time, which no other test sees.
+    #[test]
+    fn a_cleared_table_is_as_new() {
+        let (_, mut used) = table();
+        used.buckets.fill_bytes(7).unwrap();
+        used.filters.fill_bytes(0).unwrap();
+        used.tallies.fill_bytes(1).unwrap();
+        used.clear().unwrap();
+        assert!(used.buckets.read().unwrap().into_iter().all(|word| word == u64::MAX));
+        assert!(used.filters.read().unwrap().into_iter().all(|word| word == u32::MAX));
+        assert_eq!(used.counts().unwrap(), Counts { live: 0, taken: 0 });
+    }
+
+    #[test]
+    fn a_rehash_keeps_the_bound_of_walks() {
+        let (engine, table) = table();
+        let larger = table.rehashed(&*engine, 1000).unwrap().unwrap();
+        assert_eq!((larger.looks, larger.age, larger.slots >= 1000), (LOOKS, 1, true));
+    }
 
     #[test]
     fn primes() {
