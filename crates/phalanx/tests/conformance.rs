@@ -53,6 +53,7 @@ macro_rules! suite {
                 capacities_of_all_sizes_hold_what_they_say
                 removing_and_reinserting_goes_on_for_ever
                 a_fixed_table_comes_back_by_compaction
+                a_key_that_comes_and_goes_is_let_in_again
             }
             whole {
                 growth_keeps_everything
