@@ -55,6 +55,7 @@ macro_rules! suite {
                 a_crowded_table_doubles_rather_than_rehash_for_ever
                 removing_and_reinserting_goes_on_for_ever
                 a_fixed_table_comes_back_by_compaction
+                a_key_that_comes_and_goes_is_let_in_again
             }
             whole {
                 growth_keeps_everything
@@ -64,7 +65,9 @@ macro_rules! suite {
                 threads_share_a_growing_map
                 reserved_room_is_there
                 the_capacity_is_held_without_growing
+                a_table_that_gets_too_full_grows
                 threads_that_are_refused_together_grow_once
+                threads_each_see_their_own_keys
                 pairs_are_listed_beside_insertions
             }
             batches {

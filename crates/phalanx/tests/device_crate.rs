@@ -6,7 +6,7 @@ use gpu::{Device, Grid};
 use phalanx::HashMap;
 use phalanx::Map;
 use phalanx_kernels::probing::{Outcome, STRIPES};
-use phalanx_test_kernels::{CountWords, EveryOperation, FollowLinks, Links, Record, Words};
+use phalanx_test_kernels::{CountWords, EveryOperation, FollowLinks, Link, Links, Record, Words};
 use ptx_builder::Arch;
 use simt::Kernel;
 use simt::hash::mix64;
@@ -190,6 +190,23 @@ fn cuda() -> Option<Device> {
     common::cuda_with_test_kernels()
 }
 
+/// Orders of which no schedule of the emulator tells whether they are there, since it does not reorder relaxed accesses: a pair that
+/// appears in two steps is released and its value read after an acquire; the filter is written before the tile goes on.
+fn orders_are_kept(ptx: &str) {
+    let entry = |symbol: String| {
+        let start = ptx.find(&format!(".entry {symbol}(")).expect("the entry is there");
+        let rest = &ptx[start + 1..];
+        &rest[..rest.find(".entry ").unwrap_or(rest.len())]
+    };
+    for (symbol, instruction) in [
+        (Link::symbol(), "st.release.gpu.global.b64"),
+        (FollowLinks::symbol(), "ld.acquire.gpu.global.b64"),
+        (CountWords::symbol(), "bar.warp.sync"),
+    ] {
+        assert!(entry(symbol.clone()).contains(instruction), "{symbol} is without `{instruction}`");
+    }
+}
+
 #[test]
 fn the_package_builds_to_ptx() {
     assert_eq!(CountWords::PROGRAM, "phalanx-test-kernels");
@@ -201,5 +218,6 @@ fn the_package_builds_to_ptx() {
         {
             assert!(entries.contains(&symbol.as_str()), "{symbol} is not among {entries:?}");
         }
+        orders_are_kept(ptx.text());
     }
 }

@@ -32,7 +32,7 @@ impl Tally {
     }
 }
 
-/// A structure's counters: [`STRIPES`] pairs of { live, taken }.
+/// A structure's counters: [`STRIPES`] stripes of { live keys, slots taken, long walks }.
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug)]
 pub struct Tallies(Global<u64>);
@@ -68,17 +68,27 @@ impl Tallies {
         }
     }
 
+    /// Counts a writing walk that has become long, for the calling lane alone: the host makes room where removed keys are the reason.
+    #[inline(always)]
+    #[track_caller]
+    pub fn record_long(self) {
+        self.add_word(2, 1);
+    }
+
     /// Adds to a stripe.
     #[inline(always)]
     #[track_caller]
     fn add(self, live: u64, taken: u64) {
+        self.add_word(0, live);
+        self.add_word(1, taken);
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    fn add_word(self, word: usize, many: u64) {
         let stripe = Thread::index() / 32 % STRIPES;
-        // SAFETY: the stripe is one of the tallies'.
-        let (lives, takens) = unsafe {
-            let stripe = self.0.offset(stripe * STRIPE_WORDS);
-            (stripe, stripe.offset(1))
-        };
-        lives.fetch_add(live, Order::Relaxed, Scope::Device);
-        takens.fetch_add(taken, Order::Relaxed, Scope::Device);
+        // SAFETY: the stripe is one of the tallies', and the word one of its.
+        let counter = unsafe { self.0.offset(stripe * STRIPE_WORDS + word) };
+        counter.fetch_add(many, Order::Relaxed, Scope::Device);
     }
 }

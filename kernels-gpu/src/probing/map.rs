@@ -298,6 +298,9 @@ where
         let question = Question { operation, key, argument };
         let mut walk = Walk { map: self, question, cursor, outcome: Outcome::Absent, value: argument };
         share_work(tile, pending, |turn| walk.round(turn));
+        if O::WRITES && walk.cursor.is_long(self.count, self.left) {
+            self.tallies.record_long();
+        }
         (walk.outcome, walk.value)
     }
 }

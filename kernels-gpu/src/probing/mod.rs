@@ -19,4 +19,4 @@ mod probe;
 pub use crate::keyed::*;
 pub use instances::*;
 pub use map::{ANNEX, Config, MapView, Table, Visitor};
-pub use probe::{Cursor, DoubleHash, Hinted, Probe, TwoChoice};
+pub use probe::{Cursor, DoubleHash, Hinted, LONG, Probe, TwoChoice};

@@ -20,6 +20,10 @@ pub struct Cursor {
     place: u32,
 }
 
+/// From so many buckets on a walk is long. No key has such a one by chance at a load of 0.95: its first 32 buckets would have to be full,
+/// 5e-9 for buckets of 8 slots. What makes walks long is a key that is removed and inserted over and over.
+pub const LONG: u32 = 32;
+
 impl Cursor {
     /// In the packed word: the bucket.
     pub const BUCKET: u32 = u32::MAX >> 1;
@@ -43,6 +47,13 @@ impl Cursor {
     #[inline(always)]
     pub fn annex(buckets: u32) -> Self {
         Self { bucket: buckets, left: ANNEX, step: 0, place: 2 }
+    }
+
+    /// Whether a walk that might take `looks` looks has become [long](LONG); in the annex, whether half of it is behind.
+    #[inline(always)]
+    pub fn is_long(self, buckets: u32, looks: u32) -> bool {
+        let in_annex = self.bucket >= buckets;
+        self.left <= if in_annex { ANNEX / 2 } else { looks.saturating_sub(LONG) }
     }
 
     /// Goes on to the next place of the walk. The table has at least two buckets.

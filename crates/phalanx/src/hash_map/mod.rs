@@ -3,6 +3,7 @@ mod builder;
 mod engine;
 mod table;
 
+use crate::map::counts::Counts;
 use crate::map::launch::{Batch, Scan};
 use crate::map::structure::{Scanner, Structure};
 pub use crate::map::{Batches, Coded, Key, Merge, Op, Outcome, Value};
@@ -16,7 +17,7 @@ use simt::Instance;
 use std::any::TypeId;
 use std::io::Read;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use table::{Counts, Table};
+use table::Table;
 
 /// A map from `u32` or `u64` to `u32` or `u64` in device memory.
 ///
@@ -327,7 +328,8 @@ impl<K: Key, V: Value> Structure for HashMap<K, V> {
     fn make_room(&self) -> Result<()> {
         let is_full = |table: &Table| -> Result<Option<Counts>> {
             let counts = table.counts()?;
-            Ok((counts.taken > self.most_taken(table.slots())).then_some(counts))
+            let is_full = counts.taken > self.most_taken(table.slots()) || table.is_worn(counts);
+            Ok(is_full.then_some(counts))
         };
         if self.growth == Growth::Fixed || is_full(&self.read())?.is_none() {
             return Ok(());
@@ -367,3 +369,26 @@ impl<K: Key, V: Value> Structure for HashMap<K, V> {
 }
 
 impl<K: Key, V: Value> Map for HashMap<K, V> {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use phalanx_kernels::probing::LONG;
+
+    /// One key over and over: its walk must not get long, nor any memory be used up.
+    #[test]
+    fn a_key_that_comes_and_goes_keeps_a_short_walk() {
+        let device = Device::emulator(Default::default());
+        for (key, slots_of_walk) in [(7, LONG * 8 + 8), (u32::MAX, 16 / 2 * 8 + 8)] {
+            let map = HashMap::<u32, u32>::builder().device(&device).capacity(5000).build().unwrap();
+            let slots = map.slots();
+            for round in 0..700 {
+                assert_eq!(map.insert(&[key], &[round]).unwrap(), [Outcome::Inserted]);
+                assert_eq!(map.remove(&[key]).unwrap(), [true]);
+                let counts = map.counts().unwrap();
+                assert!(counts.removed() <= slots_of_walk as usize, "{key}, round {round}: {counts:?}");
+            }
+            assert_eq!(map.slots(), slots);
+        }
+    }
+}

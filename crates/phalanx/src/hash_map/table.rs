@@ -1,5 +1,6 @@
 //! The memory of a map, and how it changes as a whole: made, rehashed, counted.
 use super::engine::Engine;
+use crate::map::counts::Counts;
 use crate::{Error, Result};
 use gpu::{Buffer, Device};
 use phalanx_kernels::keyed::{STRIPE_WORDS, STRIPES, Scalar};
@@ -29,13 +30,8 @@ pub struct Table {
     slots: usize,
     /// How many tables there were before it in the map.
     age: u64,
-}
-
-/// How many keys a table holds and how many of its slots are no longer empty.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Counts {
-    pub live: usize,
-    pub taken: usize,
+    /// Long walks that it has had from the start: a table may be too full for short ones.
+    long: usize,
 }
 
 impl Table {
@@ -59,6 +55,7 @@ impl Table {
             looks,
             slots: count as usize * shape.slots,
             age: 0,
+            long: 0,
         })
     }
 
@@ -96,11 +93,12 @@ impl Table {
 
     /// Counts, once all launches have ended (this waits for them).
     pub fn counts(&self) -> Result<Counts> {
-        let tallies = self.tallies.read()?;
-        let sum = |word: usize| {
-            tallies.chunks(STRIPE_WORDS).fold(0u64, |sum, stripe| sum.wrapping_add(stripe[word]))
-        };
-        Ok(Counts { live: sum(0) as usize, taken: sum(1) as usize })
+        Counts::read(&self.tallies)
+    }
+
+    /// Whether keys that come and go have made walks long since the table was made.
+    pub fn is_worn(&self, counts: Counts) -> bool {
+        counts.long > self.long && counts.removed() > 0
     }
 
     /// Moves the pairs into a new table of at least `slots` slots, without tombstones. `None` when they do not fit it.
@@ -111,12 +109,14 @@ impl Table {
     ) -> Result<Option<Self>> {
         let device = self.buckets.device();
         device.synchronize()?;
-        let into = Self { age: self.age + 1, ..Self::new(device, engine, slots, self.looks)? };
+        let mut into = Self { age: self.age + 1, ..Self::new(device, engine, slots, self.looks)? };
         let refused = device.zeroed::<u64>(1)?;
         let stream = device.default_stream();
         // SAFETY: both tables are this engine's; the caller lends this one exclusively and nothing else runs on the device.
         unsafe { engine.rehash(&stream, self.parts(), into.parts(), refused.slice())? };
-        Ok((refused.read()?[0] == 0).then_some(into))
+        let fits = refused.read()?[0] == 0;
+        into.long = into.counts()?.long;
+        Ok(fits.then_some(into))
     }
 }
 
@@ -134,7 +134,37 @@ fn is_prime(number: usize) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::engine::find;
     use super::*;
+
+    const LOOKS: u32 = 3;
+
+    fn table() -> (Box<dyn Engine<u32, u32>>, Table) {
+        let device = Device::emulator(simt::emulator::Options::default());
+        let engine = find::<u32, u32>("hinted8_64_2x4_u32_u32").unwrap();
+        let table = Table::new(&device, &*engine, 100, LOOKS).unwrap();
+        (engine, table)
+    }
+
+    /// The filters too: stale ones would only cost time, which no other test sees.
+    #[test]
+    fn a_cleared_table_is_as_new() {
+        let (_, mut used) = table();
+        used.buckets.fill_bytes(7).unwrap();
+        used.filters.fill_bytes(0).unwrap();
+        used.tallies.fill_bytes(1).unwrap();
+        used.clear().unwrap();
+        assert!(used.buckets.read().unwrap().into_iter().all(|word| word == u64::MAX));
+        assert!(used.filters.read().unwrap().into_iter().all(|word| word == u32::MAX));
+        assert_eq!(used.counts().unwrap(), Counts::default());
+    }
+
+    #[test]
+    fn a_rehash_keeps_the_bound_of_walks() {
+        let (engine, table) = table();
+        let larger = table.rehashed(&*engine, 1000).unwrap().unwrap();
+        assert_eq!((larger.looks, larger.age, larger.slots >= 1000), (LOOKS, 1, true));
+    }
 
     #[test]
     fn primes() {

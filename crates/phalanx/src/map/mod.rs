@@ -1,5 +1,6 @@
 //! What all maps of this crate can do: batches of operations by key, and passes over the whole.
 pub(crate) mod batches;
+pub(crate) mod counts;
 pub(crate) mod export;
 pub(crate) mod file;
 pub(crate) mod launch;

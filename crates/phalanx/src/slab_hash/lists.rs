@@ -1,12 +1,14 @@
 //! The memory of lists and what is done with them as a whole, whatever the structure on top calls it.
 use super::builder::Parameters;
 use super::engine::{Engine, Parts, Task};
+use crate::map::counts::Counts;
 use crate::map::launch::{Batch, Scan};
 use crate::map::structure::Scanner;
 use crate::slab_alloc::{SlabAlloc, Stats};
 use crate::{Error, Key, Result, Value};
 use gpu::{Buffer, Device, Stream};
 use phalanx_kernels::keyed::{STRIPE_WORDS, STRIPES};
+use phalanx_kernels::slab::list::LONG;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// What a structure does when its pool has no slab left.
@@ -14,8 +16,9 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub enum Growth {
     /// Nothing: what finds no room is refused.
     Fixed,
-    /// A blocking call that was refused room adds super blocks to the pool, by half of what it has at least and up to the budget, and
-    /// tries again what was refused. The number of buckets stays.
+    /// A blocking call that was refused room packs the lists, if more pairs were removed than there are, else it adds super blocks to the
+    /// pool, by half of what it has at least and up to the budget; then it tries again what was refused. One that has made a list long
+    /// (64 slabs) packs the lists if removed pairs are the reason. The number of buckets stays.
     Pool,
 }
 
@@ -57,10 +60,9 @@ impl Memory {
         self.heads.bytes() + self.tallies.bytes() + self.pool.memory_usage()
     }
 
-    /// Pairs, once all launches have ended.
-    fn pairs(&self) -> Result<usize> {
-        let tallies = self.tallies.read()?;
-        Ok(tallies.chunks(STRIPE_WORDS).fold(0u64, |sum, stripe| sum.wrapping_add(stripe[0])) as usize)
+    /// Counts, once all launches have ended.
+    fn counts(&self) -> Result<Counts> {
+        Counts::read(&self.tallies)
     }
 }
 
@@ -119,7 +121,7 @@ impl<K: Key, V: Value> Lists<K, V> {
                 unsafe { engine.scan(stream, parts, scan)? };
                 Ok(stream.synchronize()?)
             };
-            run(Scanner { scan: &scan, threads: engine.scan_threads(parts), pairs: memory.pairs()? })
+            run(Scanner { scan: &scan, threads: engine.scan_threads(parts), pairs: memory.counts()?.live })
         })
     }
 
@@ -128,17 +130,41 @@ impl<K: Key, V: Value> Lists<K, V> {
         self.alone(|engine, stream, memory| Ok(unsafe { engine.task(stream, memory.parts(), task)? }))
     }
 
-    /// Adds room for what was refused, if that is the policy and the budget allows it. Gives whether it is worth trying again.
+    /// Packs the lists if removed pairs have made some long, and are enough to pay for it.
+    pub fn make_room(&self) -> Result<()> {
+        let is_worn = |counts: Counts| counts.long > 0 && self.pays(counts);
+        if self.growth == Growth::Fixed || !is_worn(self.read().counts()?) {
+            return Ok(());
+        }
+        self.alone(|engine, stream, memory| {
+            let counts = memory.counts()?;
+            // Another thread may have been here first.
+            if is_worn(counts) { pack(engine, stream, memory, counts) } else { Ok(()) }
+        })
+    }
+
+    /// Whether there are enough slots of removed pairs for a flush of all lists.
+    fn pays(&self, counts: Counts) -> bool {
+        let long = LONG as usize * self.engine.shape().slots;
+        counts.removed() >= (long / 2).max(counts.live / 64)
+    }
+
+    /// Makes room for what was refused, if that is the policy: by a flush where removed pairs hold as much as is asked for, else by more
+    /// slabs, as far as the budget allows. Gives whether it is worth trying again.
     pub fn make_room_for(&self, refused: usize, age: u64) -> Result<bool> {
         if self.growth == Growth::Fixed {
             return Ok(false);
         }
-        self.alone(|engine, _, memory| {
+        self.alone(|engine, stream, memory| {
             if memory.age != age {
                 // Another thread has made room meanwhile, perhaps for all.
                 return Ok(true);
             }
             memory.age += 1;
+            let counts = memory.counts()?;
+            if counts.removed() > refused.max(counts.live) {
+                return pack(engine, stream, memory, counts).map(|()| true);
+            }
             let needed = refused.div_ceil(engine.shape().slots).max(memory.pool.capacity() / 2);
             grow(&mut memory.pool, needed, refused)
         })
@@ -147,7 +173,7 @@ impl<K: Key, V: Value> Lists<K, V> {
     pub fn pairs(&self) -> Result<usize> {
         let memory = self.read();
         self.device.synchronize()?;
-        memory.pairs()
+        Ok(memory.counts()?.live)
     }
 
     pub fn stats(&self) -> Result<Stats> {
@@ -175,7 +201,10 @@ impl<K: Key, V: Value> Lists<K, V> {
 
     /// Packs all lists.
     pub fn flush_all(&mut self) -> Result<()> {
-        self.task_alone(Task::FlushAll { keep: true })
+        self.alone(|engine, stream, memory| {
+            let counts = memory.counts()?;
+            pack(engine, stream, memory, counts)
+        })
     }
 
     /// Moves the pairs into another number of buckets.
@@ -220,6 +249,19 @@ impl<K: Key, V: Value> Lists<K, V> {
             None => Ok(()),
         }
     }
+}
+
+/// Packs all lists, which then have no removed pairs.
+fn pack<K: Key, V: Value>(
+    engine: &dyn Engine<K, V>,
+    stream: &Stream,
+    memory: &mut Memory,
+    counts: Counts,
+) -> Result<()> {
+    // SAFETY: the caller holds the lists alone.
+    unsafe { engine.task(stream, memory.parts(), Task::FlushAll { keep: true })? };
+    stream.synchronize()?;
+    Counts { taken: counts.live, long: 0, ..counts }.write(&mut memory.tallies)
 }
 
 /// Grows a pool by `needed` slabs, or else by as many as `refused` elements need at least, or not, where the budget is reached.

@@ -232,7 +232,7 @@ impl<K: Key, V: Value> Structure for SlabHash<K, V> {
     }
 
     fn make_room(&self) -> Result<()> {
-        Ok(())
+        self.lists.make_room()
     }
 
     fn make_room_for(&self, refused: usize, age: u64) -> Result<bool> {
@@ -253,3 +253,23 @@ impl<K: Key, V: Value> Structure for SlabHash<K, V> {
 }
 
 impl<K: Key, V: Value> Map for SlabHash<K, V> {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Outcome;
+    use phalanx_kernels::slab::list::LONG;
+
+    /// One key over and over: its list must not get long, nor slabs be used up.
+    #[test]
+    fn a_key_that_comes_and_goes_keeps_a_short_list() {
+        let device = Device::emulator(Default::default());
+        let map = SlabHash::<u32, u32>::builder().device(&device).capacity(500).build().unwrap();
+        for round in 0..1500 {
+            assert_eq!(map.insert(&[7], &[round]).unwrap(), [Outcome::Inserted]);
+            assert_eq!(map.remove(&[7]).unwrap(), [true]);
+            assert!(map.stats().unwrap().live <= LONG as usize + 2, "round {round}");
+        }
+        map.validate().unwrap();
+    }
+}

@@ -116,7 +116,9 @@ impl<K: Key, V: Value> SlabMultiMap<K, V> {
     /// # Errors
     /// The device's.
     pub fn remove_one(&self, keys: &[K]) -> Result<Vec<bool>> {
-        run::whether(self, Ask::Remove, keys, Outcome::Removed)
+        let removed = run::whether(self, Ask::Remove, keys, Outcome::Removed)?;
+        self.lists.make_room()?;
+        Ok(removed)
     }
 
     /// Removes all values of the keys, and says how many there were.
@@ -288,7 +290,7 @@ impl<K: Key, V: Value> Structure for SlabMultiMap<K, V> {
     }
 
     fn make_room(&self) -> Result<()> {
-        Ok(())
+        self.lists.make_room()
     }
 
     fn make_room_for(&self, refused: usize, age: u64) -> Result<bool> {

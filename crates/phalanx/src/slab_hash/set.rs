@@ -88,7 +88,7 @@ impl<K: Key> Structure for SlabSet<K> {
     }
 
     fn make_room(&self) -> Result<()> {
-        Ok(())
+        self.lists.make_room()
     }
 
     fn make_room_for(&self, refused: usize, age: u64) -> Result<bool> {
@@ -134,7 +134,9 @@ impl<K: Key> SlabSet<K> {
     /// The device's.
     #[doc(alias = "erase")]
     pub fn remove(&self, keys: &[K]) -> Result<Vec<bool>> {
-        run::whether(self, Ask::Remove, keys, Outcome::Removed)
+        let removed = run::whether(self, Ask::Remove, keys, Outcome::Removed)?;
+        self.lists.make_room()?;
+        Ok(removed)
     }
 
     /// A mixed batch: every element an operation of its own, all in one launch, in no order.

@@ -17,6 +17,11 @@ pub fn buffers_and_streams_do_the_same(device: &Device) {
 
         on.insert(&k, &v, Some(&mut outcomes)).unwrap();
         assert_eq!(outcomes.read().unwrap(), all(Outcome::Inserted), "{}", kind.name);
+        let others = kind.device.from_slice(&[V::from_u64(1); 100]).unwrap();
+        on.insert(&k, &others, Some(&mut outcomes)).unwrap();
+        assert_eq!(outcomes.read().unwrap(), all(Outcome::Replaced), "{}", kind.name);
+        on.get(&k, &mut results, &mut outcomes).unwrap();
+        assert_eq!(results.read().unwrap(), others.read().unwrap(), "{}", kind.name);
         on.insert(&k, &v, None).unwrap();
         on.insert_new(&k, &v, Some(&mut outcomes)).unwrap();
         assert_eq!(outcomes.read().unwrap(), all(Outcome::Found), "{}", kind.name);

@@ -186,3 +186,30 @@ pub fn a_fixed_table_comes_back_by_compaction(device: &Device) {
     }
     every_kind!(device, case);
 }
+
+/// A key that comes and goes uses up its own walk, however much room there is elsewhere; a rehash gives it back.
+pub fn a_key_that_comes_and_goes_is_let_in_again(device: &Device) {
+    fn case<K: Key, V: Value>(kind: &Kind<K, V>) {
+        for (key, growth, most) in
+            [(7, Growth::Fixed, 150), (u64::MAX, Growth::Fixed, 520), (7, Growth::Doubling, 150)]
+        {
+            let mut map = kind.builder().capacity(300).looks(4).growth(growth).build().unwrap();
+            let (other, (key, value)) = (K::from_u64(8), (K::from_u64(key), V::from_u64(1)));
+            map.insert(&[other], &[value]).unwrap();
+            let mut goes_round = || {
+                let round = |_: &usize| {
+                    let said = map.insert(&[key], &[value]).unwrap() == [Outcome::Inserted];
+                    said && map.remove(&[key]).unwrap() == [true]
+                };
+                let rounds = (0..most).take_while(round).count();
+                assert_eq!(map.get(&[key, other]).unwrap(), [None, Some(value)], "{}", kind.name);
+                map.compact().unwrap();
+                rounds
+            };
+            let rounds = goes_round();
+            assert_eq!(rounds == most, growth == Growth::Doubling, "{}: {rounds} rounds", kind.name);
+            assert_eq!(goes_round(), rounds, "{}: as often after a rehash", kind.name);
+        }
+    }
+    every_kind!(device, case);
+}

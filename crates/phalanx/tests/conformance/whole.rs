@@ -1,8 +1,9 @@
 //! Operations on the table as a whole.
+use crate::common::Dice;
 use crate::kinds::{Kind, contents, every_kind};
 use gpu::Device;
 use phalanx::Map;
-use phalanx::hash_map::{Growth, HashMap, Key, Outcome, Value};
+use phalanx::hash_map::{Growth, HashMap, Key, Op, Outcome, Value};
 use std::collections::BTreeMap;
 
 /// A map of `len` pairs, key n with value 3n, the last three keys from the top of the range; and what it holds.
@@ -140,6 +141,24 @@ pub fn the_capacity_is_held_without_growing(device: &Device) {
     every_kind!(device, case);
 }
 
+/// Nothing is refused yet, and the table grows all the same: walks get long before that.
+pub fn a_table_that_gets_too_full_grows(device: &Device) {
+    fn case<K: Key, V: Value>(kind: &Kind<K, V>) {
+        let map = kind.builder().capacity(1000).build().unwrap();
+        let slots = map.slots() as u64;
+        let insert = |keys: std::ops::Range<u64>| {
+            let (keys, values) = kind.pairs(keys.map(|key| (key, key)));
+            assert_eq!(map.insert(&keys, &values).unwrap(), vec![Outcome::Inserted; keys.len()]);
+        };
+        insert(0..slots * 89 / 100);
+        assert_eq!(map.slots() as u64, slots, "{}: there was room", kind.name);
+        insert(slots..slots + slots / 50);
+        assert!(map.slots() as u64 >= slots * 2, "{}: {} slots", kind.name, map.slots());
+        assert_eq!(contents(&map).len() as u64, slots * 89 / 100 + slots / 50, "{}", kind.name);
+    }
+    every_kind!(device, case);
+}
+
 /// Threads that find a table full at the same time need one larger table, not one each.
 pub fn threads_that_are_refused_together_grow_once(device: &Device) {
     fn case<K: Key, V: Value>(kind: &Kind<K, V>) {
@@ -184,4 +203,73 @@ pub fn pairs_are_listed_beside_insertions(device: &Device) {
     }
     case(&crate::kinds::kinds::<u32, u32>(device)[0]);
     case(&crate::kinds::kinds::<u64, u64>(device)[0]);
+}
+
+/// Threads with keys of their own mix all operations on one growing map: to each it is a map of its own, whatever the others do.
+pub fn threads_each_see_their_own_keys(device: &Device) {
+    fn case<K: Key, V: Value>(kind: &Kind<K, V>) {
+        let map = &kind.builder().capacity(1).build().unwrap();
+        let expected: BTreeMap<K, V> = std::thread::scope(|scope| {
+            let threads: Vec<_> =
+                (0..4).map(|thread| scope.spawn(move || live_alone(kind, map, thread))).collect();
+            threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+        });
+        assert_eq!(contents(map), expected, "{}", kind.name);
+    }
+    every_kind!(device, case);
+}
+
+/// A thread's life with a map and a model; gives the model.
+fn live_alone<K: Key, V: Value>(kind: &Kind<K, V>, map: &HashMap<K, V>, thread: u64) -> BTreeMap<K, V> {
+    let (mut dice, mut model) = (Dice::new(crate::common::seed() * 4 + thread), BTreeMap::new());
+    for _ in 0..20 {
+        let ops: Vec<Op<K, V>> = draw(&mut dice, thread);
+        for (&op, (outcome, value)) in ops.iter().zip(map.execute(&ops).unwrap()) {
+            assert_eq!((outcome, value), answer(&mut model, op), "{}: {op:?}", kind.name);
+        }
+        if dice.below(4) == 0 {
+            let listed: BTreeMap<K, V> = map.iter().unwrap().collect();
+            assert!(model.iter().all(|(key, value)| listed.get(key) == Some(value)), "{}", kind.name);
+        }
+    }
+    model
+}
+
+/// Operations on a thread's keys, each once, one of the topmost among them.
+fn draw<K: Key, V: Value>(dice: &mut Dice, thread: u64) -> Vec<Op<K, V>> {
+    let mut ops = BTreeMap::new();
+    for _ in 0..dice.below(60) {
+        let number = dice.below(80);
+        let key = K::from_u64(if number == 0 { u64::MAX - thread } else { number * 4 + thread });
+        let value = V::from_u64(dice.below(1 << 40));
+        let op = match dice.below(5) {
+            0 => Op::Get(key),
+            1 | 2 => Op::Remove(key),
+            3 => Op::GetOrInsert(key, value),
+            _ => Op::Insert(key, value),
+        };
+        ops.insert(key, op);
+    }
+    ops.into_values().collect()
+}
+
+/// What a map that is the thread's own answers.
+fn answer<K: Key, V: Value>(model: &mut BTreeMap<K, V>, op: Op<K, V>) -> (Outcome, V) {
+    let (_, key, argument) = op.parts();
+    let was = model.get(&key).copied();
+    let (here, gone) = match op {
+        Op::Get(_) => (Outcome::Found, Outcome::Absent),
+        Op::Remove(_) => (Outcome::Removed, Outcome::Absent),
+        Op::Insert(..) => (Outcome::Replaced, Outcome::Inserted),
+        _ => (Outcome::Found, Outcome::Inserted),
+    };
+    match op {
+        Op::Remove(_) => drop(model.remove(&key)),
+        Op::Insert(..) => drop(model.insert(key, argument)),
+        Op::GetOrInsert(..) => _ = model.entry(key).or_insert(argument),
+        _ => (),
+    }
+    // What a removal takes away it does not tell: its argument comes back.
+    let told = if matches!(op, Op::Remove(_)) { argument } else { was.unwrap_or(argument) };
+    (if was.is_some() { here } else { gone }, told)
 }

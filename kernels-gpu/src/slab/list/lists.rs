@@ -118,6 +118,12 @@ impl<M: Config> ListsView<M> {
         (stored, reduce(hash(stored).first, self.buckets))
     }
 
+    /// The counters.
+    #[inline(always)]
+    pub(super) fn tallies(self) -> Tallies {
+        self.tallies
+    }
+
     /// The pool.
     #[inline(always)]
     pub fn pool(self) -> M::Pool {
@@ -210,7 +216,8 @@ impl<S: Slot, P: Pool, const W: u32, const L: usize> ListsView<Lists<S, P, W, L>
             tile.sync();
             let mut j = 0;
             while j < L {
-                let word = lane.words()[j];
+                // Chosen, not indexed: an index that the compiler does not know puts the lane into local memory.
+                let word = lane.first(|at, _| at == j as u32).word;
                 let stays = keep && S::is_live(word);
                 let votes = tile.ballot(stays);
                 let place = filled + (votes & ((1 << tile.rank()) - 1)).count_ones();

@@ -13,3 +13,4 @@ pub use instances::*;
 pub use lists::{Config, Findings, Lists, ListsView, Visitor};
 pub use node::Node;
 pub use operation::Append;
+pub use walk::LONG;

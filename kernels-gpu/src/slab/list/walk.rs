@@ -6,6 +6,9 @@ use super::node::Node;
 use crate::keyed::{Look, Operation, Outcome, Question, Slot};
 use simt::{Convergence, Thread, Turn};
 
+/// From so many nodes on a list that grows is long.
+pub const LONG: u32 = 64;
+
 /// The operation of one lane on its way along a list, as the work-sharing loop executes it: the one search loop of all operations on
 /// one key (slab-hash paper, section IV-C).
 pub struct Walk<S: Slot, P: Pool, O, const W: u32, const L: usize> {
@@ -14,6 +17,8 @@ pub struct Walk<S: Slot, P: Pool, O, const W: u32, const L: usize> {
     question: Question<S, O>,
     /// Where the tile stands, if not at a head. It works on one operation until that is finished, so every lane can keep it.
     at: Option<Node<S, W, L>>,
+    /// Nodes behind the tile, of the operation at work.
+    depth: u32,
     outcome: Outcome,
     value: S::Value,
 }
@@ -23,7 +28,7 @@ impl<S: Slot, P: Pool, O: Operation, const W: u32, const L: usize> Walk<S, P, O,
     #[inline(always)]
     pub fn new(lists: ListsView<Lists<S, P, W, L>>, bucket: u32, question: Question<S, O>) -> Self {
         let value = question.argument;
-        Self { lists, bucket, question, at: None, outcome: Outcome::Absent, value }
+        Self { lists, bucket, question, at: None, depth: 0, outcome: Outcome::Absent, value }
     }
 
     /// What has become of the lane's operation.
@@ -54,6 +59,7 @@ impl<S: Slot, P: Pool, O: Operation, const W: u32, const L: usize> Walk<S, P, O,
             simt::spin_hint();
         }
         let finished = done || (look.verdict.is_over() && !onward);
+        self.depth = if finished { 0 } else { self.depth + onward as u32 };
         self.at = if onward {
             Some(self.lists.node(next))
         } else if finished {
@@ -70,6 +76,9 @@ impl<S: Slot, P: Pool, O: Operation, const W: u32, const L: usize> Walk<S, P, O,
     fn next(&self, question: &Question<S, O>, node: Node<S, W, L>, asked: bool, link: Handle) -> Handle {
         if !(asked && question.places() && link.is_none()) {
             return link;
+        }
+        if self.depth >= LONG {
+            self.lists.tallies().record_long();
         }
         let seed = Thread::index() as u32 ^ (node.base().as_ptr() as usize as u32).rotate_right(7);
         self.lists.pool().extend(node.link(), seed)

@@ -50,6 +50,16 @@ pub fn follow_links(
     }
 }
 
+/// Links each place to the one after it: pairs that appear in two steps.
+#[kernel]
+pub fn link(map: MapView<Links>, places: GlobalSlice<u64>) {
+    let mut session = Session::new(map, Lanes);
+    let index = Thread::index();
+    let place = if index < places.len() { Some(places.read(index)) } else { None };
+    session.insert(place.map(|place| (place, place + 1)));
+    session.finish();
+}
+
 /// Puts each key through every operation, and counts in `wrong` the answers that a key of its own must not give. The map is without the
 /// keys before, and after.
 #[kernel]
