@@ -2,6 +2,8 @@
 //! for linearizability. `PHALANX_SEED` replays one seed, `PHALANX_SEEDS=50`
 //! hunts fifty times as long.
 mod common;
+#[path = "explore/flaws.rs"]
+mod flaws;
 #[path = "explore/hunt.rs"]
 mod hunt;
 #[path = "explore/mutants.rs"]
@@ -10,6 +12,8 @@ mod mutants;
 mod plan;
 #[path = "explore/script.rs"]
 mod script;
+#[path = "explore/tables.rs"]
+mod tables;
 #[path = "explore/world.rs"]
 mod world;
 
@@ -18,6 +22,9 @@ use phalanx_kernels::probing::{self, Config, Hinted, Packed, Published, Table, V
 use phalanx_kernels::probing::{DoubleHash, TwoChoice};
 use script::{ByLanes, ByTiles};
 use simt::{Independent, Instance, Lockstep};
+
+/// The name that replays.
+const PROGRAM: &str = "explore";
 
 /// Seeds for each kind of table.
 const SEEDS: u64 = 400;

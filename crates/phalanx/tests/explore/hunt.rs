@@ -1,13 +1,13 @@
-//! Many seeds over one kind of table.
+//! Many seeds over one kind of map.
 use crate::common::{replay, seeds};
 use crate::plan::Plan;
 use crate::script::Execution;
-use crate::world::{Finding, Played, Setting, explore};
-use phalanx_kernels::probing::{Config, Slot};
+use crate::world::{Crowded, Finding, Played, Setting, explore};
+use phalanx_kernels::keyed::{Kind, Slot};
 use simt::emulator::Schedule;
 
 /// Random orders and priorities, by turns; each seed has a plan of its own.
-pub fn setting<M: Config>(seed: u64) -> Setting {
+pub fn setting<M: Kind>(seed: u64) -> Setting {
     let schedule = match seed % 3 {
         0 => Schedule::Random { seed },
         1 => Schedule::Pct { seed, depth: 3 },
@@ -18,23 +18,23 @@ pub fn setting<M: Config>(seed: u64) -> Setting {
 }
 
 /// Plays the plan of a seed.
-pub fn play<M: Config, E: Execution<M>>(
+pub fn play<M: Crowded, E: Execution<M>>(
     seed: u64,
     change: fn(Setting) -> Setting,
 ) -> Result<Played, Finding> {
     // A warp has at least two tiles, but for those as wide as a warp.
     let rows = (M::TILE.max(2) * 2).min(32) / E::WIDTH;
-    let plan = Plan::new(seed, M::SLOTS, rows.max(1));
+    let plan = Plan::new::<M>(seed, rows.max(1));
     explore::<M, E>(&plan, &change(setting::<M>(seed)))
 }
 
 /// Plays the plans of `count` seeds; all must be sound.
-pub fn all_are_sound<M: Config, E: Execution<M>>(name: &str, count: u64) {
+pub fn all_are_sound<M: Crowded, E: Execution<M>>(name: &str, count: u64) {
     let (mut sum, seeds) = (Played::default(), seeds(count));
     let count = seeds.end - seeds.start;
     for seed in seeds {
         let played = play::<M, E>(seed, |setting| setting)
-            .unwrap_or_else(|finding| panic!("{name}: {finding}\n{}", replay("explore", seed)));
+            .unwrap_or_else(|finding| panic!("{name}: {finding}\n{}", replay(crate::PROGRAM, seed)));
         sum.steps += played.steps;
         sum.operations += played.operations;
         sum.refused += played.refused;
@@ -43,7 +43,7 @@ pub fn all_are_sound<M: Config, E: Execution<M>>(name: &str, count: u64) {
 }
 
 /// The first of `count` seeds under which something is found that `is` what was planted.
-pub fn is_found<M: Config, E: Execution<M>>(
+pub fn is_found<M: Crowded, E: Execution<M>>(
     name: &str,
     count: u64,
     change: fn(Setting) -> Setting,

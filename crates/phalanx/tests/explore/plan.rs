@@ -1,6 +1,7 @@
 //! What is played: launches side by side, made from a seed.
 use crate::common::Dice;
 use crate::script::{GET, KINDS, MIXED, NOTHING};
+use crate::world::{Crowd, Crowded};
 
 /// An operation: its code (see `Coded`), its key and its argument.
 pub type Step = (u8, u64, u64);
@@ -12,7 +13,7 @@ pub struct Part {
     pub rows: Vec<Vec<Step>>,
 }
 
-/// Launches side by side on a table that holds `fill` pairs before: key n with value n.
+/// Launches side by side on a structure that holds `fill` pairs before: key n with value n.
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub buckets: u32,
@@ -24,20 +25,18 @@ pub struct Plan {
 pub const NEW: u64 = 1000;
 
 impl Plan {
-    /// A plan for tables whose buckets have `slots` slots, with as many rows a launch as `rows`. Few keys, so that they meet:
-    /// some new, some there before, one from the top of the range.
-    pub fn new(seed: u64, slots: u32, rows: u32) -> Self {
+    /// A plan for a kind of structure, with as many rows a launch as `rows`. Few keys, so that they meet: some new, some there before, one
+    /// from the top of the range.
+    pub fn new<M: Crowded>(seed: u64, rows: u32) -> Self {
         let mut dice = Dice::new(seed);
-        let buckets = dice.pick(&[2, 3]);
-        let room = dice.pick(&[1, 2, 3, 6, slots * buckets]);
-        let fill = u64::from((buckets * slots).saturating_sub(room));
-        let keys = Self::keys(&mut dice, fill);
+        let Crowd { buckets, fill, news } = M::crowd(&mut dice);
+        let keys = Self::keys(&mut dice, fill, news);
         let parts = (0..2 + dice.below(2)).map(|_| Part::new(&mut dice, &keys, rows)).collect();
         Self { buckets, fill, parts }
     }
 
-    fn keys(dice: &mut Dice, fill: u64) -> Vec<u64> {
-        let mut keys: Vec<u64> = (0..1 + dice.below(3)).map(|_| NEW + dice.below(20)).collect();
+    fn keys(dice: &mut Dice, fill: u64, news: u64) -> Vec<u64> {
+        let mut keys: Vec<u64> = (0..1 + dice.below(news)).map(|_| NEW + dice.below(20)).collect();
         if fill > 0 {
             keys.push(dice.below(fill));
         }

@@ -1,8 +1,10 @@
-//! The kernel that plays a part of a plan and writes down when each operation began and ended.
-use phalanx_kernels::probing::{
-    Coded, Config, ContainsKey, Get, Insert, InsertNew, Lanes, MapView, Outcome, Probe, Remove, Session,
-    Slot, Table, Team,
+//! The kernel that plays a part of a plan on any kind of map and writes down when each operation began and ended.
+use phalanx_kernels::keyed::{
+    Coded, ContainsKey, Get, Insert, InsertNew, Kind, Lanes, Outcome, Remove, Session, Slot, Team,
 };
+use phalanx_kernels::probing::{Probe, Table};
+use phalanx_kernels::slab::Pool;
+use phalanx_kernels::slab::list::Lists;
 use simt::{Convergence, Global, GlobalSlice, Kernel, Order, Scope, Thread, Tile, timer};
 use std::marker::PhantomData;
 
@@ -37,22 +39,22 @@ pub struct Rows<K, V> {
 }
 
 /// Who executes a row.
-pub trait Execution<M: Config>: Copy + Send + Sync + 'static {
+pub trait Execution<M: Kind>: Copy + Send + Sync + 'static {
     /// Threads that share a row.
     const WIDTH: u32;
     /// Plays the rows of the calling thread's launch.
-    fn play(map: MapView<M>, rows: Rows<M::Key, M::Value>);
+    fn play(map: M::View, rows: Rows<M::Key, M::Value>);
 }
 
 /// A row a lane: the lanes of a warp share their work.
 #[derive(Clone, Copy)]
 pub struct ByLanes;
 
-impl<M: Config> Execution<M> for ByLanes {
+impl<M: Kind> Execution<M> for ByLanes {
     const WIDTH: u32 = 1;
 
-    fn play(map: MapView<M>, rows: Rows<M::Key, M::Value>) {
-        play(map, rows, Lanes, Thread::index());
+    fn play(map: M::View, rows: Rows<M::Key, M::Value>) {
+        play::<M, _>(map, rows, Lanes, Thread::index());
     }
 }
 
@@ -60,18 +62,27 @@ impl<M: Config> Execution<M> for ByLanes {
 #[derive(Clone, Copy)]
 pub struct ByTiles<C>(PhantomData<C>);
 
-impl<S: Slot, P: Probe, C, const W: u32, const L: usize> Execution<Table<S, P, W, L>> for ByTiles<C>
-where
-    C: Convergence + Send + Sync,
-{
-    const WIDTH: u32 = W;
+macro_rules! by_tiles {
+    ($($kind:ident: $policy:ident;)*) => {$(
+        impl<S: Slot, P: $policy, C, const W: u32, const L: usize> Execution<$kind<S, P, W, L>> for ByTiles<C>
+        where
+            C: Convergence + Send + Sync,
+        {
+            const WIDTH: u32 = W;
 
-    fn play(map: MapView<Table<S, P, W, L>>, rows: Rows<S::Key, S::Value>) {
-        play(map, rows, Tile::<W, C>::this(), Thread::index() / W as usize);
-    }
+            fn play(map: <$kind<S, P, W, L> as Kind>::View, rows: Rows<S::Key, S::Value>) {
+                play::<$kind<S, P, W, L>, _>(map, rows, Tile::<W, C>::this(), Thread::index() / W as usize);
+            }
+        }
+    )*};
 }
 
-fn play<M: Config, T: Team<M>>(map: MapView<M>, rows: Rows<M::Key, M::Value>, team: T, row: usize) {
+by_tiles! {
+    Table: Probe;
+    Lists: Pool;
+}
+
+fn play<M: Kind, T: Team<M>>(map: M::View, rows: Rows<M::Key, M::Value>, team: T, row: usize) {
     let mut session = Session::new(map, team);
     let rounds = rows.kinds.len();
     for round in 0..rounds {
@@ -106,21 +117,21 @@ impl<K, V: simt::Word> Rows<K, V> {
 }
 
 /// The launch of a part.
-pub struct Script<M: Config, E> {
-    pub map: MapView<M>,
+pub struct Script<M: Kind, E> {
+    pub map: M::View,
     pub rows: Rows<M::Key, M::Value>,
     pub by: PhantomData<E>,
 }
 
-impl<M: Config, E> Clone for Script<M, E> {
+impl<M: Kind, E> Clone for Script<M, E> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<M: Config, E> Copy for Script<M, E> {}
+impl<M: Kind, E> Copy for Script<M, E> {}
 
-impl<M: Config, E: Execution<M>> Kernel for Script<M, E> {
+impl<M: Kind, E: Execution<M>> Kernel for Script<M, E> {
     const PROGRAM: &'static str = "explore";
     const NAME: &'static str = "script";
     const INSTANCE: Option<&'static str> = None;

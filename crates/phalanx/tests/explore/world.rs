@@ -1,13 +1,51 @@
-//! A table on an emulated device, and what is found out when a plan is played on it.
+//! A map on an emulated device, and what is found out when a plan is played on it.
+#![allow(dead_code)] // each program uses a part
+use crate::common::Dice;
 use crate::plan::{Part, Plan};
 use crate::script::{self, Execution, ForgetFilter, NOTHING, Rows, Script};
 use checker::{Combine, Event, MapModel, MapOp, MapOutcome};
 use gpu::{Buffer, Device, Grid};
-use phalanx_kernels::probing::{ANNEX, Config, MapView, Outcome, STRIPE_WORDS, STRIPES, Scalar, Slot};
+use phalanx_kernels::keyed::{Kind, Outcome, STRIPE_WORDS, Scalar, Slot};
 use simt::Global;
 use simt::emulator::{Launch, Options, Schedule};
 use std::collections::HashMap;
 use std::marker::PhantomData;
+
+/// How crowded a structure is when a plan begins.
+pub struct Crowd {
+    /// Its buckets.
+    pub buckets: u32,
+    /// Pairs that are there.
+    pub fill: u64,
+    /// New keys that the plan may name, at most.
+    pub news: u64,
+}
+
+/// A structure in memory of its own, so small that operations meet and room runs out.
+pub trait Crowded: Kind {
+    /// The memory.
+    type Memory;
+
+    /// How crowded it is to be.
+    fn crowd(dice: &mut Dice) -> Crowd;
+
+    /// Memory for so many buckets, without a pair.
+    fn memory(device: &Device, buckets: u32) -> gpu::Result<Self::Memory>;
+
+    /// Makes the contents those of another memory, perhaps of another device.
+    fn copy(to: &mut Self::Memory, from: &Self::Memory) -> gpu::Result<()>;
+
+    /// The view that kernels take.
+    fn view(memory: &Self::Memory, buckets: u32) -> Self::View;
+
+    /// The pairs that lie in the memory, whose layout must be sound.
+    fn pairs(memory: &Self::Memory, buckets: u32) -> Result<HashMap<u64, u64>, Finding>;
+
+    /// A word of the filters, where there are some.
+    fn filter(_memory: &Self::Memory) -> Option<Global<u32>> {
+        None
+    }
+}
 
 /// What was wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +58,12 @@ pub enum Finding {
     Twice(u64),
     /// The tallies say another length than the slots.
     Length { counted: u64, found: u64 },
+    /// An empty slot lies before a taken one in a bucket's list.
+    Gap(u32),
+    /// A bucket's list leads to a slab that is not live, or is in a list already.
+    Link(u32),
+    /// Slabs that are live, and those that are in lists.
+    Slabs { live: usize, reached: usize },
 }
 
 impl Finding {
@@ -40,6 +84,9 @@ impl std::fmt::Display for Finding {
             Self::Length { counted, found } => {
                 write!(f, "the tallies say {counted} keys, and there are {found}")
             }
+            Self::Gap(bucket) => write!(f, "list {bucket} has an empty slot before a taken one"),
+            Self::Link(bucket) => write!(f, "list {bucket} leads to a slab that is not its own"),
+            Self::Slabs { live, reached } => write!(f, "{live} slabs are live, and {reached} are in lists"),
         }
     }
 }
@@ -60,13 +107,6 @@ pub struct Played {
     pub steps: u64,
     pub operations: usize,
     pub refused: usize,
-}
-
-/// The memory of a table.
-struct Memory {
-    buckets: Buffer<u64>,
-    filters: Buffer<u32>,
-    tallies: Buffer<u64>,
 }
 
 /// The buffers of a part.
@@ -112,8 +152,8 @@ impl<K: Scalar, V: Scalar> Sheet<K, V> {
         }
     }
 
-    /// What was asked and answered.
-    fn events(&self, part: &Part, thread: u32) -> gpu::Result<Vec<Event<Op, Answer>>> {
+    /// What was asked and answered. Without values, all of them are 0.
+    fn events(&self, part: &Part, thread: u32, has_value: bool) -> gpu::Result<Vec<Event<Op, Answer>>> {
         let (results, outcomes) = (self.results.read()?, self.outcomes.read()?);
         let (starts, ends) = (self.starts.read()?, self.ends.read()?);
         let rounds = part.kinds.len();
@@ -121,7 +161,9 @@ impl<K: Scalar, V: Scalar> Sheet<K, V> {
             let (code, key, argument) = part.rows[index / rounds][index % rounds];
             let kind = part.kinds[index % rounds];
             let key = K::from_u64(key).to_u64();
-            let value = Part::tells_values(kind).then(|| results[index].to_u64());
+            let seen = |value: u64| if has_value { value } else { 0 };
+            let (argument, value) = (seen(argument), seen(results[index].to_u64()));
+            let value = Part::tells_values(kind).then_some(value);
             let op = operation(kind, code, key, argument)?;
             let outcome = answer(Outcome::from_code(outcomes[index])?, value);
             Some(Event { op, outcome, start: starts[index], end: ends[index], thread })
@@ -159,46 +201,25 @@ fn answer(outcome: Outcome, value: Option<u64>) -> Answer {
     }
 }
 
-/// A table of one kind.
-struct World<M> {
+/// A structure of one kind.
+struct World<M: Crowded> {
     device: Device,
-    memory: Memory,
+    memory: M::Memory,
     buckets: u32,
-    of: PhantomData<M>,
 }
 
-impl<M: Config> World<M> {
+impl<M: Crowded> World<M> {
     fn new(options: Options, buckets: u32) -> gpu::Result<Self> {
         let device = Device::emulator(options);
-        let memory = Memory {
-            buckets: device.filled((buckets + ANNEX) as usize * M::BUCKET_BYTES / 8, 0xff)?,
-            filters: device.filled(M::filter_words(buckets).max(1), 0xff)?,
-            tallies: device.zeroed(STRIPES * STRIPE_WORDS)?,
-        };
-        Ok(Self { device, memory, buckets, of: PhantomData })
+        let memory = M::memory(&device, buckets)?;
+        Ok(Self { device, memory, buckets })
     }
 
-    /// The same table on another device.
+    /// The same structure on another device.
     fn copy_to(&self, options: Options) -> gpu::Result<Self> {
         let mut copy = Self::new(options, self.buckets)?;
-        copy.memory.buckets.write(&self.memory.buckets.read()?)?;
-        copy.memory.filters.write(&self.memory.filters.read()?)?;
-        copy.memory.tallies.write(&self.memory.tallies.read()?)?;
+        M::copy(&mut copy.memory, &self.memory)?;
         Ok(copy)
-    }
-
-    fn view(&self) -> MapView<M> {
-        let Memory { buckets, filters, tallies } = &self.memory;
-        // SAFETY: memory of the right sizes, which outlives every launch here; 2 and 3 are primes.
-        unsafe {
-            MapView::new(
-                buckets.pointer(),
-                filters.pointer(),
-                tallies.pointer(),
-                self.buckets,
-                self.buckets + 2,
-            )
-        }
     }
 
     /// Plays the parts side by side; gives what was asked and answered, and the steps it took.
@@ -210,45 +231,41 @@ impl<M: Config> World<M> {
         let sheets: Vec<Sheet<M::Key, M::Value>> =
             parts.iter().map(|part| Sheet::new(&self.device, part).expect("memory")).collect();
         let launch = |(part, sheet): (&Part, &Sheet<M::Key, M::Value>)| {
-            let script = Script::<M, E> { map: self.view(), rows: sheet.rows(), by: PhantomData };
+            let script = Script::<M, E> {
+                map: M::view(&self.memory, self.buckets),
+                rows: sheet.rows(),
+                by: PhantomData,
+            };
             Launch::new(Grid::new(1, part.rows.len() as u32 * E::WIDTH), script)
         };
         let mut launches: Vec<_> = parts.iter().zip(&sheets).map(launch).collect();
-        if setting.forget {
-            // SAFETY: the first word of the filters, which are there.
-            let word = unsafe { Global::new(self.memory.filters.pointer()) };
+        if let Some(word) = M::filter(&self.memory).filter(|_| setting.forget) {
             launches.push(Launch::new(Grid::new(1, 1), ForgetFilter(word)));
         }
         let emulator = self.device.emulator_handle().expect("an emulator");
         let report = emulator.launch_all(launches).map_err(Finding::Machine)?;
         let parts = parts.iter().zip(&sheets).zip(0..);
-        let events = parts.map(|((part, sheet), thread)| sheet.events(part, thread).expect("memory"));
+        let has_value = M::Slot::HAS_VALUE;
+        let events =
+            parts.map(|((part, sheet), thread)| sheet.events(part, thread, has_value).expect("memory"));
         Ok((events.flatten().collect(), report.steps))
     }
 
-    /// The pairs in the slots. A key in two slots is a finding, and so is a wrong tally.
     fn pairs(&self) -> Result<HashMap<u64, u64>, Finding> {
-        let words = self.memory.buckets.read().expect("memory");
-        let slots: &[<M::Slot as Slot>::Word] = bytemuck::cast_slice(&words);
-        let top = M::Slot::key(M::Slot::EMPTY).to_u64();
-        let mut pairs = HashMap::new();
-        for (place, &slot) in slots.iter().enumerate().filter(|(_, slot)| M::Slot::is_live(**slot)) {
-            let stored = M::Slot::key(slot).to_u64();
-            let in_annex = place >= (self.buckets * M::SLOTS) as usize;
-            let key = if in_annex { top - stored } else { stored };
-            if pairs.insert(key, M::Slot::value(slot).to_u64()).is_some() {
-                return Err(Finding::Twice(key));
-            }
-        }
-        let tallies = self.memory.tallies.read().expect("memory");
-        let counted = tallies.iter().step_by(STRIPE_WORDS).fold(0u64, |sum, live| sum.wrapping_add(*live));
-        let found = pairs.len() as u64;
-        if counted == found { Ok(pairs) } else { Err(Finding::Length { counted, found }) }
+        M::pairs(&self.memory, self.buckets)
     }
 }
 
+/// Holds the tallies against what was found.
+pub fn counted<T>(tallies: &Buffer<u64>, found: usize, pairs: T) -> Result<T, Finding> {
+    let tallies = tallies.read().expect("memory");
+    let counted = tallies.iter().step_by(STRIPE_WORDS).fold(0u64, |sum, live| sum.wrapping_add(*live));
+    let found = found as u64;
+    if counted == found { Ok(pairs) } else { Err(Finding::Length { counted, found }) }
+}
+
 /// Plays a plan and looks for what is wrong.
-pub fn explore<M: Config, E: Execution<M>>(plan: &Plan, setting: &Setting) -> Result<Played, Finding> {
+pub fn explore<M: Crowded, E: Execution<M>>(plan: &Plan, setting: &Setting) -> Result<Played, Finding> {
     let calm = Setting { forget: false, ..setting.clone() };
     let calmly = Options { cas128: setting.cas128, step_limit: 1 << 12, ..Options::default() };
     let fill = World::<M>::new(calmly, plan.buckets).expect("memory");
@@ -270,7 +287,7 @@ pub fn explore<M: Config, E: Execution<M>>(plan: &Plan, setting: &Setting) -> Re
 }
 
 /// What the slots hold in the end, as look-ups after everything else.
-fn last_looks<M: Config>(plan: &Plan, pairs: &HashMap<u64, u64>) -> Vec<Event<Op, Answer>> {
+fn last_looks<M: Kind>(plan: &Plan, pairs: &HashMap<u64, u64>) -> Vec<Event<Op, Answer>> {
     let look = |key: u64| {
         let outcome = pairs.get(&key).map_or(MapOutcome::Absent, |&value| MapOutcome::Found(value));
         Event { op: MapOp::Get(key), outcome, start: u64::MAX, end: u64::MAX, thread: u32::MAX }

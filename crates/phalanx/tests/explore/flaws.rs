@@ -1,0 +1,227 @@
+//! Slots with one planted bug each, for tables and lists, and what such a bug is found as.
+#![allow(dead_code)] // each program uses a part
+use crate::world::Finding;
+use phalanx_kernels::keyed::{Packed, Published, Slot};
+use simt::emulator::FailureKind;
+use simt::{Global, Order, Scope};
+use std::marker::PhantomData;
+
+pub type WordOf<F> = <<F as Flaw>::Base as Slot>::Word;
+pub type ChunkOf<F> = <<F as Flaw>::Base as Slot>::Chunk;
+pub type StoredOf<F> = <<F as Flaw>::Base as Slot>::Stored;
+pub type ValueOf<F> = <<F as Flaw>::Base as Slot>::Value;
+
+/// The steps of a slot, those of `Base` but for the one that has the bug.
+pub trait Flaw: Copy + Send + Sync + 'static {
+    type Base: Slot;
+
+    /// # Safety
+    /// - As [`Slot::load_chunk`].
+    unsafe fn load_chunk(chunk: Global<u64>, wanted: bool) -> ChunkOf<Self> {
+        // SAFETY: the caller's promise.
+        unsafe { Self::Base::load_chunk(chunk, wanted) }
+    }
+
+    fn claim(slot: Global<WordOf<Self>>, pair: WordOf<Self>) -> bool {
+        Self::Base::claim(slot, pair)
+    }
+
+    fn erase(slot: Global<WordOf<Self>>, key: StoredOf<Self>) -> bool {
+        Self::Base::erase(slot, key)
+    }
+
+    fn value_place(slot: Global<WordOf<Self>>) -> Global<ValueOf<Self>> {
+        Self::Base::value_place(slot)
+    }
+
+    fn settle(slot: Global<WordOf<Self>>, word: WordOf<Self>) -> ValueOf<Self> {
+        Self::Base::settle(slot, word)
+    }
+
+    fn is_busy(word: WordOf<Self>) -> bool {
+        Self::Base::is_busy(word)
+    }
+}
+
+/// A slot with a flaw.
+#[derive(Clone, Copy)]
+pub struct Flawed<F>(PhantomData<F>);
+
+// SAFETY: the word and its accesses are those of `Base`, or stay within the same word.
+unsafe impl<F: Flaw> Slot for Flawed<F> {
+    type Key = <F::Base as Slot>::Key;
+    type Value = <F::Base as Slot>::Value;
+    type Stored = <F::Base as Slot>::Stored;
+    type Word = <F::Base as Slot>::Word;
+    type Chunk = <F::Base as Slot>::Chunk;
+    const EMPTY: Self::Word = F::Base::EMPTY;
+    const RESERVED: u32 = F::Base::RESERVED;
+    const PUBLISHES: bool = F::Base::PUBLISHES;
+    const HAS_VALUE: bool = F::Base::HAS_VALUE;
+
+    fn pack(key: Self::Stored, value: Self::Value) -> Self::Word {
+        F::Base::pack(key, value)
+    }
+
+    fn key(word: Self::Word) -> Self::Stored {
+        F::Base::key(word)
+    }
+
+    fn value(word: Self::Word) -> Self::Value {
+        F::Base::value(word)
+    }
+
+    unsafe fn load_chunk(chunk: Global<u64>, wanted: bool) -> Self::Chunk {
+        // SAFETY: the caller's promise.
+        unsafe { F::load_chunk(chunk, wanted) }
+    }
+
+    fn claim(slot: Global<Self::Word>, pair: Self::Word) -> bool {
+        F::claim(slot, pair)
+    }
+
+    fn erase(slot: Global<Self::Word>, key: Self::Stored) -> bool {
+        F::erase(slot, key)
+    }
+
+    fn value_place(slot: Global<Self::Word>) -> Global<Self::Value> {
+        F::value_place(slot)
+    }
+
+    fn settle(slot: Global<Self::Word>, word: Self::Word) -> Self::Value {
+        F::settle(slot, word)
+    }
+
+    fn is_busy(word: Self::Word) -> bool {
+        F::is_busy(word)
+    }
+}
+
+/// Declares flaws: a type each, and what it does otherwise.
+macro_rules! flaws {
+    ($($(#[$doc:meta])* $name:ident of $base:ty { $($item:item)* })*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy)]
+        pub struct $name;
+
+        impl Flaw for $name {
+            type Base = $base;
+            $($item)*
+        }
+    )*};
+}
+
+pub type Halves = Published<u64, u64>;
+
+fn halves(slot: Global<u128>) -> (Global<u64>, Global<u64>) {
+    // SAFETY: a slot is two halves of eight aligned bytes.
+    unsafe { (slot.cast(), slot.cast::<u64>().offset(1)) }
+}
+
+flaws! {
+    /// None: the control.
+    Sound of Packed {}
+
+    /// None: the control for pairs that appear in steps.
+    SoundHalves of Halves {}
+
+    /// Claims by a look and a store.
+    StoringClaim of Packed {
+        fn claim(slot: Global<u64>, pair: u64) -> bool {
+            let empty = slot.load(Order::Relaxed, Scope::Device) == Packed::EMPTY;
+            if empty {
+                slot.store(pair, Order::Relaxed, Scope::Device);
+            }
+            empty
+        }
+    }
+
+    /// Writes values where the key is.
+    MisplacedValue of Packed {
+        fn value_place(slot: Global<u64>) -> Global<u32> {
+            // SAFETY: the first half of a slot is four aligned bytes of it.
+            unsafe { slot.cast() }
+        }
+    }
+
+    /// Empties the slot instead of leaving a tombstone: keys behind it are placed once more before them.
+    EmptyingErase of Packed {
+        fn erase(slot: Global<u64>, key: u32) -> bool {
+            let old = slot.load(Order::Relaxed, Scope::Device);
+            Packed::key(old) == key
+                && slot.compare_exchange(old, Packed::EMPTY, Order::Relaxed, Scope::Device).is_ok()
+        }
+    }
+
+    /// Says that it has removed, whether or not it has.
+    CarelessErase of Packed {
+        fn erase(slot: Global<u64>, key: u32) -> bool {
+            Packed::erase(slot, key);
+            true
+        }
+    }
+
+    /// Reads buckets through the L1 cache.
+    WeakLoad of Packed {
+        unsafe fn load_chunk(chunk: Global<u64>, wanted: bool) -> [u64; 2] {
+            // SAFETY: the caller's promise, but for the race.
+            unsafe { chunk.load_vec_if::<2>(wanted, Order::Weak, Scope::Device) }
+        }
+    }
+
+    /// Shows the key before the value is written.
+    EarlyKey of Halves {
+        fn claim(slot: Global<u128>, pair: u128) -> bool {
+            let (key, value) = halves(slot);
+            if key.compare_exchange(u64::MAX, pair as u64, Order::Relaxed, Scope::Device).is_err() {
+                return false;
+            }
+            value.store((pair >> 64) as u64, Order::Relaxed, Scope::Device);
+            true
+        }
+    }
+
+    /// Does not wait for a neighbour that is between claim and key.
+    Impatient of Halves {
+        fn is_busy(_word: u128) -> bool {
+            false
+        }
+    }
+
+    /// Claims and never shows the key.
+    Stuck of Halves {
+        fn claim(slot: Global<u128>, _pair: u128) -> bool {
+            halves(slot).0.compare_exchange(u64::MAX, u64::MAX - 2, Order::Relaxed, Scope::Device).is_ok()
+        }
+    }
+
+    /// Takes the value from the bucket's reading, in which the two halves need not belong together.
+    TornValue of Halves {
+        fn settle(_slot: Global<u128>, word: u128) -> u64 {
+            (word >> 64) as u64
+        }
+    }
+
+    /// Reads the value through the L1 cache.
+    WeakSettle of Halves {
+        fn settle(slot: Global<u128>, _word: u128) -> u64 {
+            halves(slot).1.load(Order::Weak, Scope::Device)
+        }
+    }
+}
+
+pub fn is_wrong(finding: &Finding) -> bool {
+    !matches!(finding, Finding::Machine(_))
+}
+
+pub fn is_race(finding: &Finding) -> bool {
+    matches!(finding, Finding::Machine(failure) if matches!(failure.kind, FailureKind::DataRace { .. }))
+}
+
+pub fn is_outside(finding: &Finding) -> bool {
+    matches!(finding, Finding::Machine(failure) if matches!(failure.kind, FailureKind::OutOfBounds { .. }))
+}
+
+pub fn is_hang(finding: &Finding) -> bool {
+    matches!(finding, Finding::Machine(failure) if matches!(failure.kind, FailureKind::Hang { .. }))
+}

@@ -1,0 +1,163 @@
+//! The memory of lists: one bucket and the list behind it, and a pool of which all but three slabs are taken.
+use crate::common::Dice;
+use crate::world::{Crowd, Crowded, Finding, counted};
+use gpu::{Buffer, Device};
+use phalanx_kernels::keyed::{STRIPE_WORDS, STRIPES, Scalar, Slot};
+use phalanx_kernels::slab::list::{Lists, ListsView, Node};
+use phalanx_kernels::slab::{Bitmaps, Handle, MOST_SUPER_BLOCKS, Pool};
+use simt::Global;
+use std::collections::{HashMap, HashSet};
+
+/// Slabs of the pool.
+const UNITS: usize = 32;
+/// Those that can be had.
+pub const FREE: usize = 3;
+
+/// The buffers of lists.
+pub struct Chains {
+    heads: Buffer<u64>,
+    slabs: Buffer<u64>,
+    bases: Buffer<u64>,
+    live: Buffer<u32>,
+    retired: Buffer<u32>,
+    faults: Buffer<u64>,
+    pub tallies: Buffer<u64>,
+}
+
+impl Chains {
+    fn new(device: &Device, slab_bytes: usize, buckets: u32) -> gpu::Result<Self> {
+        let words = Bitmaps::words_for(UNITS);
+        let slabs = device.filled::<u64>(UNITS * slab_bytes / 8, 0xff)?;
+        let mut bases = vec![0; MOST_SUPER_BLOCKS + 1];
+        bases[0] = slabs.pointer().expose_provenance() as u64;
+        let mut live = vec![u32::MAX; words];
+        live[0] = u32::MAX >> FREE;
+        Ok(Self {
+            heads: device.filled((buckets as usize + 1) * slab_bytes / 8, 0xff)?,
+            slabs,
+            bases: device.from_slice(&bases)?,
+            live: device.from_slice(&live)?,
+            retired: device.zeroed(words)?,
+            faults: device.zeroed(1)?,
+            tallies: device.zeroed(STRIPES * STRIPE_WORDS)?,
+        })
+    }
+
+    fn pool<P: Pool>(&self) -> P {
+        let (live, retired, faults) = (self.live.pointer(), self.retired.pointer(), self.faults.pointer());
+        let place = if P::CONTIGUOUS { self.slabs.pointer() } else { self.bases.pointer() };
+        // SAFETY: memory of the right sizes, which outlives every launch here; a super block has 2^5 slabs.
+        unsafe { P::from_parts(Bitmaps::new(live, retired, faults, UNITS as u32), place, 5) }
+    }
+
+    /// Slabs that are allocated.
+    fn live(&self) -> usize {
+        let words = self.live.read().expect("memory");
+        words[0].count_ones() as usize - (UNITS - FREE)
+    }
+}
+
+/// What lies in a node: the words of its slots, in the order in which they are filled, and its link.
+fn contents<S: Slot, const W: u32, const L: usize>(words: &[u64]) -> (Vec<S::Word>, Handle) {
+    let bytes: &[u8] = bytemuck::cast_slice(words);
+    let start = words.as_ptr() as usize;
+    // SAFETY: only addresses are asked of the node, and nothing is accessed.
+    let node = unsafe { Node::<S, W, L>::at(Global::new(words.as_ptr().cast_mut())) };
+    let slot = |position| {
+        let place = node.slot(position).as_ptr() as usize - start;
+        bytemuck::pod_read_unaligned(&bytes[place..place + size_of::<S::Word>()])
+    };
+    let link = bytemuck::pod_read_unaligned(&bytes[bytes.len() - 4..]);
+    ((0..Node::<S, W, L>::SLOTS).map(slot).collect(), Handle::from_word(link))
+}
+
+/// The words of a list's slots, in their order. It must lead to slabs that are live and in no list yet, and have empty slots at its
+/// end alone.
+fn list<S: Slot, P: Pool, const W: u32, const L: usize>(
+    chains: &Chains,
+    bucket: u32,
+    seen: &mut HashSet<u32>,
+) -> Result<Vec<S::Word>, Finding> {
+    let words = P::BYTES / 8;
+    let (heads, slabs) = (chains.heads.read().expect("memory"), chains.slabs.read().expect("memory"));
+    let pool = chains.pool::<P>();
+    let is_free = |number: &u32| *number as usize >= UNITS - FREE;
+    let is_live = |number: &u32| chains.live.read().expect("memory")[0] >> number & 1 != 0;
+    let mut node = &heads[bucket as usize * words..][..words];
+    let mut list = Vec::new();
+    loop {
+        let (slots, link) = contents::<S, W, L>(node);
+        list.extend(slots);
+        let Some(link) = link.some() else { break };
+        let number = pool.number(link).filter(is_free).filter(is_live).ok_or(Finding::Link(bucket))?;
+        if !seen.insert(number) {
+            return Err(Finding::Link(bucket));
+        }
+        node = &slabs[number as usize * words..][..words];
+    }
+    let taken = list.iter().take_while(|&&word| !S::is_empty(word)).count();
+    match list[taken..].iter().all(|&word| S::is_empty(word)) {
+        true => Ok(list),
+        false => Err(Finding::Gap(bucket)),
+    }
+}
+
+/// The pairs of all lists, each list's in its order. The layout must be sound, and the tallies right.
+pub fn pairs<S: Slot, P: Pool, const W: u32, const L: usize>(
+    chains: &Chains,
+    buckets: u32,
+) -> Result<Vec<(u64, u64)>, Finding> {
+    let top = S::key(S::EMPTY).to_u64();
+    let (mut seen, mut pairs) = (HashSet::new(), Vec::new());
+    for bucket in 0..=buckets {
+        for word in
+            list::<S, P, W, L>(chains, bucket, &mut seen)?.into_iter().filter(|&word| S::is_live(word))
+        {
+            let stored = S::key(word).to_u64();
+            let key = if bucket == buckets { top - stored } else { stored };
+            pairs.push((key, S::value(word).to_u64()));
+        }
+    }
+    let (live, reached) = (chains.live(), seen.len());
+    if live != reached {
+        return Err(Finding::Slabs { live, reached });
+    }
+    counted(&chains.tallies, pairs.len(), pairs)
+}
+
+impl<S: Slot, P: Pool, const W: u32, const L: usize> Crowded for Lists<S, P, W, L> {
+    type Memory = Chains;
+
+    /// Up to three slabs are in the list before, and the last one is nearly full.
+    fn crowd(dice: &mut Dice) -> Crowd {
+        let slots = u64::from(Node::<S, W, L>::SLOTS);
+        let nodes = dice.pick(&[1, 1, 2, 3, 4]);
+        let room = dice.pick(&[0, 0, 1, 2, 3, slots]);
+        Crowd { buckets: 1, fill: nodes * slots - room, news: dice.pick(&[1, 2, 4, 8]) }
+    }
+
+    fn memory(device: &Device, buckets: u32) -> gpu::Result<Chains> {
+        Chains::new(device, P::BYTES, buckets)
+    }
+
+    fn copy(to: &mut Chains, from: &Chains) -> gpu::Result<()> {
+        to.heads.write(&from.heads.read()?)?;
+        to.slabs.write(&from.slabs.read()?)?;
+        to.live.write(&from.live.read()?)?;
+        to.tallies.write(&from.tallies.read()?)
+    }
+
+    fn view(memory: &Chains, buckets: u32) -> ListsView<Self> {
+        // SAFETY: memory of the right sizes, filled as lists want it, which outlives every launch here.
+        unsafe { ListsView::new(memory.heads.pointer(), memory.tallies.pointer(), memory.pool(), buckets) }
+    }
+
+    fn pairs(memory: &Chains, buckets: u32) -> Result<HashMap<u64, u64>, Finding> {
+        let pairs = pairs::<S, P, W, L>(memory, buckets)?;
+        let mut map = HashMap::new();
+        match pairs.into_iter().find(|&(key, value)| map.insert(key, value).is_some()) {
+            Some((key, _)) => Err(Finding::Twice(key)),
+            None => Ok(map),
+        }
+    }
+}

@@ -1,0 +1,474 @@
+//! Maps with many values a key under the explorer: appends, removals of one and of all, and passes along the list, side by side.
+//!
+//! Appends, removals of one and look-ups must be linearizable by key, where a removal of all counts as one of each pair that it counted. A
+//! pass (count, collect, removal of all) must have dealt with every pair that was there from before it began until it ended. Every value is
+//! appended once, so that it tells when it came.
+use crate::chains::{self, Chains};
+use crate::common::{Dice, replay, seeds};
+use crate::hunt::setting;
+use crate::world::{Crowded, Finding};
+use checker::{Event, Model};
+use gpu::{Buffer, Device, Grid};
+use phalanx_kernels::keyed::{ContainsKey, Lanes, Outcome, Remove, Scalar, Session, Slot, Tally};
+use phalanx_kernels::slab::Pool;
+use phalanx_kernels::slab::list::{Append, Collect, Config, Count, Gather, Lists, ListsView, RemoveAll};
+use simt::emulator::{Launch, Options};
+use simt::{GlobalSlice, Kernel, Thread, timer};
+use std::collections::{BTreeSet, HashMap};
+use std::marker::PhantomData;
+
+const APPEND: u8 = 0;
+const REMOVE_ONE: u8 = 1;
+const CONTAINS: u8 = 2;
+const COUNT: u8 = 3;
+const REMOVE_ALL: u8 = 4;
+const COLLECT: u8 = 5;
+/// What the lanes of a launch do in a round.
+const KINDS: [u8; 8] = [APPEND, APPEND, APPEND, REMOVE_ONE, CONTAINS, COUNT, REMOVE_ALL, COLLECT];
+/// The key of a lane that does nothing.
+const NOTHING: u64 = 0;
+/// Values that a lane may collect.
+const ROOM: usize = 64;
+
+/// A launch of one block: what is done in each round, and the key and value of each lane in each round.
+#[derive(Clone, Debug)]
+struct Part {
+    kinds: Vec<u8>,
+    rows: Vec<Vec<(u64, u64)>>,
+}
+
+/// Pairs that are there before, and launches side by side.
+#[derive(Debug)]
+struct Plan {
+    fill: Vec<(u64, u64)>,
+    parts: Vec<Part>,
+}
+
+impl Plan {
+    fn new<M: Crowded>(seed: u64, lanes: u64) -> Self {
+        let mut dice = Dice::new(seed);
+        let fill = M::crowd(&mut dice).fill;
+        let mut keys: Vec<u64> = (0..1 + dice.below(2)).map(|key| 1 + key).collect();
+        if dice.below(4) == 0 {
+            keys.push(u64::MAX);
+        }
+        // Few pairs have the plan's keys; the others fill the list.
+        let filler = |place: u64| if place.is_multiple_of(7) { 1 + place / 7 % 2 } else { 1000 + place };
+        let fill: Vec<_> = (0..fill).map(|place| (filler(place), place)).collect();
+        let mut next = 1000;
+        let parts = (0..2 + dice.below(2)).map(|_| Part::new(&mut dice, &keys, lanes, &mut next)).collect();
+        Self { fill, parts }
+    }
+}
+
+impl Part {
+    fn new(dice: &mut Dice, keys: &[u64], lanes: u64, next: &mut u64) -> Self {
+        let kinds: Vec<u8> = (0..1 + dice.below(3)).map(|_| dice.pick(&KINDS)).collect();
+        let step = |dice: &mut Dice, next: &mut u64| {
+            *next += 1;
+            let idles = dice.below(lanes) > 3;
+            (if idles { NOTHING } else { dice.pick(keys) }, *next)
+        };
+        let rows = (0..lanes).map(|_| kinds.iter().map(|_| step(dice, next)).collect()).collect();
+        Self { kinds, rows }
+    }
+
+    /// A launch of one lane that appends the pairs.
+    fn appends(pairs: &[(u64, u64)], lanes: u64) -> Self {
+        let idle = vec![(NOTHING, 0); pairs.len()];
+        let rows = (0..lanes).map(|lane| if lane == 0 { pairs.to_vec() } else { idle.clone() });
+        Self { kinds: vec![APPEND; pairs.len()], rows: rows.collect() }
+    }
+}
+
+/// What a launch is told, and what it tells, at `lane * rounds + round`.
+#[derive(Clone, Copy)]
+struct Sheet<K, V> {
+    kinds: GlobalSlice<u8>,
+    wants: GlobalSlice<u8>,
+    keys: GlobalSlice<K>,
+    values: GlobalSlice<V>,
+    outcomes: GlobalSlice<u8>,
+    counts: GlobalSlice<u32>,
+    collected: GlobalSlice<V>,
+    starts: GlobalSlice<u64>,
+    ends: GlobalSlice<u64>,
+}
+
+/// Plays a part; all pairs of a key are removed by `R`.
+struct Play<M: Config, R> {
+    lists: ListsView<M>,
+    sheet: Sheet<M::Key, M::Value>,
+    by: PhantomData<R>,
+}
+
+impl<M: Config, R> Clone for Play<M, R> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<M: Config, R> Copy for Play<M, R> {}
+
+impl<M: Config, R> Kernel for Play<M, R>
+where
+    R: Gather<Slot = M::Slot> + Default + Send + Sync + 'static,
+    M::Slot: Slot<Key = M::Key, Value = M::Value>,
+{
+    const PROGRAM: &'static str = "slab_list_explore";
+    const NAME: &'static str = "play";
+    const INSTANCE: Option<&'static str> = None;
+
+    fn run(self) {
+        let Self { lists, sheet, .. } = self;
+        let (mut session, mut gone) = (Session::new(lists, Lanes), Tally::default());
+        for round in 0..sheet.kinds.len() {
+            let index = Thread::index() * sheet.kinds.len() + round;
+            let (wanted, key) = (sheet.wants.read(index) != 0, sheet.keys.read(index));
+            let value = sheet.values.read(index);
+            let start = timer();
+            let (outcome, count) = match sheet.kinds.read(round) {
+                APPEND => (session.execute(wanted, Append, key, value).0, 0),
+                REMOVE_ONE => (session.execute(wanted, Remove, key, value).0, 0),
+                CONTAINS => (session.execute(wanted, ContainsKey, key, value).0, 0),
+                COUNT => (Outcome::Found, M::gather(lists, wanted, Count::default(), key)),
+                REMOVE_ALL => (Outcome::Removed, M::gather(lists, wanted, R::default(), key)),
+                _ => {
+                    let (values, from) = (sheet.collected, (index * ROOM) as u64);
+                    let collect = Collect { values, from, room: ROOM as u32 };
+                    (Outcome::Found, M::gather(lists, wanted, collect, key))
+                }
+            };
+            let end = timer();
+            gone.remove(if sheet.kinds.read(round) == REMOVE_ALL { count } else { 0 });
+            sheet.outcomes.write(index, outcome as u8);
+            sheet.counts.write(index, count);
+            sheet.starts.write(index, start);
+            sheet.ends.write(index, end);
+        }
+        session.finish();
+        M::tallies(lists).record(gone);
+    }
+}
+
+/// The buffers of a launch.
+struct Told<K: Scalar, V: Scalar> {
+    kinds: Buffer<u8>,
+    wants: Buffer<u8>,
+    keys: Buffer<K>,
+    values: Buffer<V>,
+    outcomes: Buffer<u8>,
+    counts: Buffer<u32>,
+    collected: Buffer<V>,
+    starts: Buffer<u64>,
+    ends: Buffer<u64>,
+}
+
+impl<K: Scalar, V: Scalar> Told<K, V> {
+    fn new(device: &Device, part: &Part) -> gpu::Result<Self> {
+        let steps = || part.rows.iter().flatten();
+        let (keys, values): (Vec<K>, Vec<V>) =
+            steps().map(|&(key, value)| (K::from_u64(key), V::from_u64(value))).unzip();
+        let wants: Vec<u8> = steps().map(|step| u8::from(step.0 != NOTHING)).collect();
+        let len = wants.len();
+        Ok(Self {
+            kinds: device.from_slice(&part.kinds)?,
+            wants: device.from_slice(&wants)?,
+            keys: device.from_slice(&keys)?,
+            values: device.from_slice(&values)?,
+            outcomes: device.buffer(len)?,
+            counts: device.buffer(len)?,
+            collected: device.zeroed(len * ROOM)?,
+            starts: device.buffer(len)?,
+            ends: device.buffer(len)?,
+        })
+    }
+
+    fn sheet(&self) -> Sheet<K, V> {
+        Sheet {
+            kinds: self.kinds.slice(),
+            wants: self.wants.slice(),
+            keys: self.keys.slice(),
+            values: self.values.slice(),
+            outcomes: self.outcomes.slice(),
+            counts: self.counts.slice(),
+            collected: self.collected.slice(),
+            starts: self.starts.slice(),
+            ends: self.ends.slice(),
+        }
+    }
+
+    /// What the lanes that did something did, and what came of it.
+    fn deeds(&self, part: &Part, thread: u32) -> gpu::Result<Vec<Deed>> {
+        let (outcomes, counts) = (self.outcomes.read()?, self.counts.read()?);
+        let (starts, ends, collected) = (self.starts.read()?, self.ends.read()?, self.collected.read()?);
+        let rounds = part.kinds.len();
+        let deed = |index: usize| {
+            let (key, value) = part.rows[index / rounds][index % rounds];
+            let count = counts[index] as usize;
+            let kind = part.kinds[index % rounds];
+            let listed = if kind == COLLECT { count.min(ROOM) } else { 0 };
+            let values = &collected[index * ROOM..][..listed];
+            Deed {
+                kind,
+                key: K::from_u64(key).to_u64(),
+                value,
+                outcome: outcomes[index],
+                count,
+                values: values.iter().map(|value| value.to_u64()).collect(),
+                start: starts[index],
+                end: ends[index],
+                thread,
+            }
+        };
+        let is_done = |index: &usize| part.rows[index / rounds][index % rounds].0 != NOTHING;
+        Ok((0..outcomes.len()).filter(is_done).map(deed).collect())
+    }
+}
+
+/// What a lane did.
+#[derive(Clone, Debug)]
+struct Deed {
+    kind: u8,
+    key: u64,
+    value: u64,
+    outcome: u8,
+    count: usize,
+    values: Vec<u64>,
+    start: u64,
+    end: u64,
+    thread: u32,
+}
+
+/// How many pairs a key has.
+#[derive(Debug)]
+struct Counts(HashMap<u64, usize>);
+
+/// What is asked of a key, by kind; `LEFT` asks how many pairs there are in the end.
+const LEFT: u8 = 6;
+
+impl Model for Counts {
+    type Op = (u8, u64);
+    type Outcome = (u8, usize);
+    type Part = u64;
+    type State = usize;
+
+    fn part(&self, op: &(u8, u64)) -> u64 {
+        op.1
+    }
+
+    fn initial(&self, key: &u64) -> usize {
+        self.0.get(key).copied().unwrap_or(0)
+    }
+
+    fn step(&self, &state: &usize, op: &(u8, u64), &(outcome, count): &(u8, usize)) -> Option<usize> {
+        match (op.0, Outcome::from_code(outcome)?) {
+            (APPEND, Outcome::Inserted) => Some(state + 1),
+            (APPEND, Outcome::Refused) => Some(state),
+            (REMOVE_ONE, Outcome::Removed) => state.checked_sub(1),
+            (CONTAINS, Outcome::Found) => (state > 0).then_some(state),
+            (REMOVE_ONE | CONTAINS, Outcome::Absent) => (state == 0).then_some(state),
+            (LEFT, _) => (state == count).then_some(state),
+            _ => None,
+        }
+    }
+
+    fn only_observes(&self, op: &(u8, u64), &(outcome, _): &(u8, usize)) -> bool {
+        op.0 != APPEND && outcome != Outcome::Removed as u8 || outcome == Outcome::Refused as u8
+    }
+}
+
+/// What happened, and what is left of it.
+struct History {
+    fill: Vec<(u64, u64)>,
+    deeds: Vec<Deed>,
+    left: Vec<(u64, u64)>,
+}
+
+impl History {
+    /// The deeds that the model knows: a removal of all is one of each pair.
+    fn events(&self) -> Vec<Event<(u8, u64), (u8, usize)>> {
+        let mut events = Vec::new();
+        for deed in self.deeds.iter().filter(|deed| !matches!(deed.kind, COUNT | COLLECT)) {
+            let all = deed.kind == REMOVE_ALL;
+            let kind = if all { REMOVE_ONE } else { deed.kind };
+            let event = Event {
+                op: (kind, deed.key),
+                outcome: (deed.outcome, 0),
+                start: deed.start,
+                end: deed.end,
+                thread: deed.thread,
+            };
+            events.extend(std::iter::repeat_n(event, if all { deed.count } else { 1 }));
+        }
+        for key in self.deeds.iter().map(|deed| deed.key).collect::<BTreeSet<_>>() {
+            let left = self.left.iter().filter(|pair| pair.0 == key).count();
+            let (op, outcome) = ((LEFT, key), (Outcome::Found as u8, left));
+            events.push(Event { op, outcome, start: u64::MAX, end: u64::MAX, thread: u32::MAX });
+        }
+        events
+    }
+
+    /// When a value was appended, from and to; nothing if it never was.
+    fn came(&self, pair: (u64, u64)) -> Option<(u64, u64)> {
+        if self.fill.contains(&pair) {
+            return Some((0, 0));
+        }
+        let is_it = |deed: &&Deed| {
+            deed.kind == APPEND && (deed.key, deed.value) == pair && deed.outcome == Outcome::Inserted as u8
+        };
+        self.deeds.iter().find(is_it).map(|deed| (deed.start, deed.end))
+    }
+
+    /// Whether values lie in the order in which they came, each once, and came before `before`.
+    fn is_in_order(&self, key: u64, values: &[u64], before: u64) -> bool {
+        let came: Option<Vec<(u64, u64)>> = values.iter().map(|&value| self.came((key, value))).collect();
+        let Some(came) = came else { return false };
+        let is_known = came.iter().all(|&(start, _)| start <= before);
+        let in_order = (0..came.len()).all(|first| {
+            (first + 1..came.len())
+                .all(|second| values[first] != values[second] && came[second].1 >= came[first].0)
+        });
+        is_known && in_order
+    }
+
+    /// What a pass must have met: values that came before it and are still there.
+    fn lasting(&self, deed: &Deed) -> Vec<u64> {
+        let came_before =
+            |value: &u64| self.came((deed.key, *value)).is_some_and(|(_, end)| end < deed.start);
+        let of_key = self.left.iter().filter(|pair| pair.0 == deed.key).map(|pair| pair.1);
+        of_key.filter(came_before).collect()
+    }
+
+    /// The pairs of a key that may have been there before a time.
+    fn possible(&self, deed: &Deed) -> usize {
+        let appended = self.deeds.iter().filter(|other| {
+            other.kind == APPEND
+                && other.key == deed.key
+                && other.outcome == Outcome::Inserted as u8
+                && other.start <= deed.end
+        });
+        self.fill.iter().filter(|pair| pair.0 == deed.key).count() + appended.count()
+    }
+
+    /// Whether a pass has dealt with what it must, and with nothing else.
+    fn is_complete(&self, deed: &Deed) -> bool {
+        let lasting = self.lasting(deed);
+        let bounds = lasting.len()..=self.possible(deed);
+        match deed.kind {
+            REMOVE_ALL => lasting.is_empty() && deed.count <= *bounds.end(),
+            COUNT => bounds.contains(&deed.count),
+            COLLECT => {
+                bounds.contains(&deed.count)
+                    && lasting.iter().all(|value| deed.values.contains(value))
+                    && self.is_in_order(deed.key, &deed.values, deed.end)
+            }
+            _ => true,
+        }
+    }
+
+    fn check(&self) -> Result<(), Finding> {
+        let wrong = |what: String| Err(Finding::Order(what));
+        let mut initial = HashMap::new();
+        self.fill.iter().for_each(|pair| *initial.entry(pair.0).or_insert(0) += 1);
+        if let Some(deed) = self.deeds.iter().find(|deed| !self.is_complete(deed)) {
+            return wrong(format!("a pass missed or made up some: {deed:?}, and {:?} are left", self.left));
+        }
+        for &(key, _) in &self.left {
+            let values: Vec<u64> = self.left.iter().filter(|pair| pair.0 == key).map(|pair| pair.1).collect();
+            if !self.is_in_order(key, &values, u64::MAX) {
+                return wrong(format!("key {key} has {values:?}, in another order than they came"));
+            }
+        }
+        checker::check(&Counts(initial), &self.events())
+            .map(drop)
+            .map_err(|failure| Finding::Order(failure.to_string()))
+    }
+}
+
+/// Kinds of lists that can be explored so.
+pub trait Explored: Crowded<Memory = Chains> + Config {
+    /// The pairs left, in order, where the layout is sound.
+    fn left(memory: &Chains) -> Result<Vec<(u64, u64)>, Finding>;
+}
+
+impl<S: Slot, P: Pool, const W: u32, const L: usize> Explored for Lists<S, P, W, L> {
+    fn left(memory: &Chains) -> Result<Vec<(u64, u64)>, Finding> {
+        chains::pairs::<S, P, W, L>(memory, 1)
+    }
+}
+
+/// Plays parts side by side.
+fn play<M: Explored, R>(device: &Device, memory: &Chains, parts: &[Part]) -> Result<Vec<Deed>, Finding>
+where
+    R: Gather<Slot = M::Slot> + Default + Send + Sync + 'static,
+    M::Slot: Slot<Key = M::Key, Value = M::Value>,
+{
+    let told: Vec<Told<M::Key, M::Value>> =
+        parts.iter().map(|part| Told::new(device, part).expect("memory")).collect();
+    let launch = |(part, told): (&Part, &Told<M::Key, M::Value>)| {
+        let play = Play::<M, R> { lists: M::view(memory, 1), sheet: told.sheet(), by: PhantomData };
+        Launch::new(Grid::new(1, part.rows.len() as u32), play)
+    };
+    let launches: Vec<_> = parts.iter().zip(&told).map(launch).collect();
+    let emulator = device.emulator_handle().expect("an emulator");
+    emulator.launch_all(launches).map_err(Finding::Machine)?;
+    let parts = parts.iter().zip(&told).zip(0..);
+    Ok(parts.flat_map(|((part, told), thread)| told.deeds(part, thread).expect("memory")).collect())
+}
+
+/// Plays the plan of a seed and looks for what is wrong. Gives how many operations there were, and how many were refused.
+fn explore<M: Explored, R>(seed: u64) -> Result<(usize, usize), Finding>
+where
+    R: Gather<Slot = M::Slot> + Default + Send + Sync + 'static,
+    M::Slot: Slot<Key = M::Key, Value = M::Value>,
+{
+    let lanes = u64::from((M::TILE.max(2) * 2).min(32));
+    let (plan, setting) = (Plan::new::<M>(seed, lanes), setting::<M>(seed));
+    let calm = Device::emulator(Options { cas128: setting.cas128, ..Options::default() });
+    let filled = M::memory(&calm, 1).expect("memory");
+    play::<M, R>(&calm, &filled, &[Part::appends(&plan.fill, lanes)])?;
+    let options = Options {
+        stale_l1: true,
+        cas128: setting.cas128,
+        step_limit: 1 << 18,
+        ..Options::explore(setting.schedule)
+    };
+    let device = Device::emulator(options);
+    let mut memory = M::memory(&device, 1).expect("memory");
+    M::copy(&mut memory, &filled).expect("memory");
+    let deeds = play::<M, R>(&device, &memory, &plan.parts)?;
+    let fill = plan.fill.iter().map(|&(key, value)| (M::Key::from_u64(key).to_u64(), value)).collect();
+    let history = History { fill, deeds, left: M::left(&memory)? };
+    history.check()?;
+    let is_refused = |deed: &&Deed| deed.kind == APPEND && deed.outcome == Outcome::Refused as u8;
+    Ok((history.deeds.len(), history.deeds.iter().filter(is_refused).count()))
+}
+
+/// Plays the plans of `count` seeds; all must be sound.
+pub fn all_are_sound<M: Explored>(name: &str, count: u64)
+where
+    M::Slot: Slot<Key = M::Key, Value = M::Value>,
+{
+    let (mut operations, mut refused) = (0, 0);
+    for seed in seeds(count) {
+        let played = explore::<M, RemoveAll<M::Slot>>(seed)
+            .unwrap_or_else(|finding| panic!("{name}: {finding}\n{}", replay(crate::PROGRAM, seed)));
+        operations += played.0;
+        refused += played.1;
+    }
+    println!("{name}: {operations} operations, {refused} of them refused");
+}
+
+/// The first of `count` seeds under which something is found that `is` what was planted; it replays.
+pub fn is_found<M: Explored, R>(name: &str, count: u64, is: fn(&Finding) -> bool)
+where
+    R: Gather<Slot = M::Slot> + Default + Send + Sync + 'static,
+    M::Slot: Slot<Key = M::Key, Value = M::Value>,
+{
+    let first = (0..count).find_map(|seed| Some((seed, explore::<M, R>(seed).err().filter(is)?)));
+    let (seed, finding) = first.unwrap_or_else(|| panic!("{name}: not found by {count} seeds"));
+    let again = explore::<M, R>(seed).expect_err("what was found is there");
+    assert!(again.is_same(&finding), "{name}: seed {seed} does not replay: {finding} and {again}");
+    println!("{name}: found by seed {seed}: {finding}");
+}
