@@ -214,36 +214,29 @@ impl<S: Slot, P: Pool, const W: u32, const L: usize> ListsView<Lists<S, P, W, L>
             let Some(node) = node else { return };
             let lane = node.read(tile.rank(), true).lane;
             tile.sync();
-            let stays = Chosen::by::<C, W, L>(tile, |j| keep && S::is_live(lane.words()[j]));
-            let next = if filled + stays.all > Node::<S, W, L>::SLOTS { self.after(end) } else { None };
+            let words = lane.words();
+            let stays = |word: S::Word| keep && S::is_live(word);
+            let Chosen { before, all, .. } = Chosen::by::<C, W, L>(tile, |j| stays(words[j]));
+            let next = if filled + all > Node::<S, W, L>::SLOTS { self.after(end) } else { None };
+            let (second, mut place) = (next.unwrap_or(end), filled + before);
             let mut j = 0;
             while j < L {
-                if stays.is(j) {
-                    Self::nth(end, next, filled + stays.place(j)).store(
-                        lane.words()[j],
-                        Order::Relaxed,
-                        Scope::Device,
-                    );
+                let word = words[j];
+                if stays(word) {
+                    let behind = place.checked_sub(Node::<S, W, L>::SLOTS);
+                    let (node, place) = behind.map_or((end, place), |place| (second, place));
+                    node.slot(place).store(word, Order::Relaxed, Scope::Device);
                 }
+                place += stays(word) as u32;
                 j += 1;
             }
-            filled += stays.all;
+            filled += all;
             if let Some(next) = next {
                 (end, filled) = (next, filled - Node::<S, W, L>::SLOTS);
             }
             tile.sync();
         });
         self.cut(tile, end, filled);
-    }
-
-    /// The slot at a place of two nodes' slots together; those of the second follow those of the first.
-    #[inline(always)]
-    #[track_caller]
-    fn nth(node: Node<S, W, L>, next: Option<Node<S, W, L>>, place: u32) -> Global<S::Word> {
-        match next {
-            Some(next) if place >= Node::<S, W, L>::SLOTS => next.slot(place - Node::<S, W, L>::SLOTS),
-            _ => node.slot(place),
-        }
     }
 
     /// Examines a bucket's list by one lane. Runs alone on the bucket.

@@ -29,7 +29,7 @@ pub struct Chosen {
     /// The lane's, a bit each.
     mine: u32,
     /// How many there are in the lanes before.
-    before: u32,
+    pub before: u32,
     /// How many there are in all lanes.
     pub all: u32,
 }

@@ -9,6 +9,9 @@ use simt::{Convergence, Thread, Turn};
 /// From so many nodes on a list that grows is long.
 pub const LONG: u32 = 64;
 
+/// The bit of [`Walk::depth`] that no list is long enough for.
+const REFUSED: u32 = 1 << 31;
+
 /// The operation of one lane on its way along a list, as the work-sharing loop executes it: the one search loop of all operations on
 /// one key (slab-hash paper, section IV-C).
 pub struct Walk<S: Slot, P: Pool, O, const W: u32, const L: usize> {
@@ -17,10 +20,8 @@ pub struct Walk<S: Slot, P: Pool, O, const W: u32, const L: usize> {
     question: Question<S, O>,
     /// Where the tile stands, if not at a head. It works on one operation until that is finished, so every lane can keep it.
     at: Option<Node<S, W, L>>,
-    /// Nodes behind the tile, of the operation at work.
+    /// Nodes behind the tile, of the operation at work; and [`REFUSED`], if the pool had no slab for it a look ago.
     depth: u32,
-    /// Whether the pool had no slab for it a look ago.
-    refused: bool,
     outcome: Outcome,
     value: S::Value,
 }
@@ -30,7 +31,7 @@ impl<S: Slot, P: Pool, O: Operation, const W: u32, const L: usize> Walk<S, P, O,
     #[inline(always)]
     pub fn new(lists: ListsView<Lists<S, P, W, L>>, bucket: u32, question: Question<S, O>) -> Self {
         let value = question.argument;
-        Self { lists, bucket, question, at: None, depth: 0, refused: false, outcome: Outcome::Absent, value }
+        Self { lists, bucket, question, at: None, depth: 0, outcome: Outcome::Absent, value }
     }
 
     /// What has become of the lane's operation.
@@ -61,9 +62,14 @@ impl<S: Slot, P: Pool, O: Operation, const W: u32, const L: usize> Walk<S, P, O,
             simt::spin_hint();
         }
         // Who was refused a slab looks once more: another tile may have hung the last one here.
-        self.refused = through && !onward && question.places() && !self.refused;
-        let finished = done || (look.verdict.is_over() && !onward && !self.refused);
-        self.depth = if finished { 0 } else { self.depth + onward as u32 };
+        let again = through && !onward && question.places() && self.depth < REFUSED;
+        let finished = done || (look.verdict.is_over() && !onward && !again);
+        self.depth = match (finished, again) {
+            (true, _) => 0,
+            (_, true) => self.depth | REFUSED,
+            _ if onward => self.depth % REFUSED + 1,
+            _ => self.depth,
+        };
         self.at = if onward {
             Some(self.lists.node(next))
         } else if finished {
@@ -81,7 +87,7 @@ impl<S: Slot, P: Pool, O: Operation, const W: u32, const L: usize> Walk<S, P, O,
         if !(asked && question.places() && link.is_none()) {
             return link;
         }
-        if self.depth >= LONG {
+        if self.depth % REFUSED >= LONG {
             self.lists.tallies().record_long();
         }
         // Nothing of an address: what was explored must replay.
