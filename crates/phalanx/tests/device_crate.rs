@@ -1,11 +1,14 @@
-//! Kernels of a user's own, in a package of their own (`device-crate`), work on a map: on the emulator, and on CUDA where there is a device.
+//! Kernels of a user's own, in a package of their own (`device-crate`), work on maps and lists: on the emulator, and on CUDA where there is a device.
 mod common;
 
 use checker::{Combine, Event, MapModel, MapOp, MapOutcome};
 use gpu::{Device, Grid};
-use phalanx::HashMap;
-use phalanx::Map;
+use phalanx::{HashMap, Map, SlabAlloc, SlabHash};
+use phalanx_kernels::keyed::STRIPE_WORDS;
 use phalanx_kernels::probing::{Outcome, STRIPES};
+use phalanx_kernels::slab::Spread;
+use phalanx_kernels::slab::list::ListsView;
+use phalanx_test_kernels::lists::{Chains, Divisors, Isolate, LinkBoth, Neighbours, Survey, TallyWords};
 use phalanx_test_kernels::{CountWords, EveryOperation, FollowLinks, Link, Links, Record, Words};
 use ptx_builder::Arch;
 use simt::Kernel;
@@ -157,6 +160,120 @@ fn answered(outcome: u8, value: u32) -> MapOutcome<u32> {
     }
 }
 
+/// Sessions of lanes and of tiles on a map of slab lists.
+fn sessions_work_on_lists(device: &Device) {
+    let map = SlabHash::<u32, u32>::builder().device(device).buckets(7).slabs(500).build().unwrap();
+    map.insert(&[5000, 1], &[1, 100]).unwrap();
+    let words: Vec<u32> = (0..3000u32).map(|n| n * n % 1009).chain([u32::MAX; 24]).collect();
+    let stops = [5000, 77_777, u32::MAX - 1];
+    let (w, s) = (device.from_slice(&words).unwrap(), device.from_slice(&stops).unwrap());
+    // SAFETY: nothing replaces the lists meanwhile, and the kernel has ended when the map is read.
+    unsafe {
+        let launch = TallyWords { map: map.view::<Chains>().unwrap(), words: w.slice(), stops: s.slice() };
+        device.default_stream().launch(Grid::for_items(words.len(), 128), launch).unwrap();
+    }
+    device.synchronize().unwrap();
+    let mut expected = BTreeMap::from([(1, 100)]);
+    words.iter().for_each(|&word| *expected.entry(word).or_insert(0) += 1);
+    assert_eq!(map.iter().unwrap().collect::<BTreeMap<_, _>>(), expected);
+    assert_eq!(map.len().unwrap(), expected.len(), "the session counted what it added and took out");
+    map.validate().unwrap();
+}
+
+/// How many of 1 to 60 divide each number, by tiles that go their own ways.
+fn tiles_work_on_lists(device: &Device) {
+    const END: u32 = 700;
+    let map = SlabHash::<u32, u32>::builder().device(device).buckets(5).slabs(500).build().unwrap();
+    let keys: Vec<u32> = (1..=60).collect();
+    let (k, new) = (device.from_slice(&keys).unwrap(), device.zeroed::<u32>(60).unwrap());
+    // SAFETY: nothing replaces the lists meanwhile, and the kernel has ended when the map is read.
+    unsafe {
+        let map = map.view::<Chains>().unwrap();
+        let launch = Divisors { map, keys: k.slice(), end: END, inserted: new.slice() };
+        device.default_stream().launch(Grid::for_items(4 * keys.len(), 64), launch).unwrap();
+    }
+    let expected = (1..END).map(|n| (n, keys.iter().filter(|&key| n.is_multiple_of(*key)).count() as u32));
+    assert_eq!(new.read().unwrap().into_iter().sum::<u32>(), END - 1, "each number is new to one tile");
+    assert_eq!(map.iter().unwrap().collect::<BTreeMap<_, _>>(), expected.collect());
+    assert_eq!(map.len().unwrap(), END as usize - 1);
+    map.validate().unwrap();
+}
+
+const BUCKETS: u32 = 9;
+const VERTICES: u32 = 40;
+const ROOM: u32 = 12;
+
+/// The list primitive over a pool of one's own: the edges of a graph.
+fn lists_stand_by_themselves(device: &Device) {
+    let pool = SlabAlloc::builder().device(device).super_block_slabs(64).build().unwrap();
+    let heads = device.filled::<u64>((BUCKETS as usize + 1) * 128 / 8, 0xff).unwrap();
+    let tallies = device.zeroed::<u64>(STRIPES * STRIPE_WORDS).unwrap();
+    // SAFETY: the pool and both buffers live until the kernels have ended, which alone write them.
+    let lists = unsafe {
+        let pool = pool.view::<Spread<128>>().unwrap();
+        ListsView::<Chains>::new(heads.pointer(), tallies.pointer(), pool, BUCKETS)
+    };
+    let stream = device.default_stream();
+    let counted =
+        || tallies.read().unwrap().iter().step_by(STRIPE_WORDS).fold(0u64, |a, b| a.wrapping_add(*b));
+    // A star of a vertex from the top of the range, and a path.
+    let (from, to): (Vec<u32>, Vec<u32>) =
+        (0..VERTICES).flat_map(|n| [(u32::MAX, n), (n, n + 1)]).filter(|edge| edge.1 < VERTICES).unzip();
+    let (f, t, refused) = (
+        device.from_slice(&from).unwrap(),
+        device.from_slice(&to).unwrap(),
+        device.zeroed::<u32>(1).unwrap(),
+    );
+    let vertices: Vec<u32> = (0..VERTICES + 3).chain([u32::MAX]).collect();
+    let v = device.from_slice(&vertices).unwrap();
+    let degrees = device.zeroed::<u32>(vertices.len()).unwrap();
+    let near = device.filled::<u32>(vertices.len() * ROOM as usize, 0xff).unwrap();
+    let (edges, all) = (Grid::for_items(from.len(), 64), Grid::for_items(vertices.len(), 64));
+    // SAFETY: the buffers live until the kernels have ended.
+    unsafe {
+        let (from, to, refused) = (f.slice(), t.slice(), refused.slice());
+        stream.launch(edges, LinkBoth { lists, from, to, refused }).unwrap();
+        let (degrees, neighbours) = (degrees.slice(), near.slice());
+        stream
+            .launch(all, Neighbours { lists, vertices: v.slice(), room: ROOM, degrees, neighbours })
+            .unwrap();
+    }
+    let ends = || from.iter().copied().zip(to.iter().copied()).flat_map(|(a, b)| [(a, b), (b, a)]);
+    let degree = |vertex: &u32| ends().filter(|end| end.0 == *vertex).count() as u32;
+    let expected: Vec<u32> = vertices.iter().map(degree).collect();
+    assert_eq!((refused.read().unwrap()[0], counted()), (0, 2 * from.len() as u64));
+    assert_eq!(degrees.read().unwrap(), expected);
+    for (vertex, near) in vertices.iter().zip(near.read().unwrap().chunks(ROOM as usize)) {
+        let found = &near[..degree(vertex).min(ROOM) as usize];
+        assert!(found.iter().all(|other| ends().any(|end| end == (*vertex, *other))), "{vertex}: {found:?}");
+        let distinct: std::collections::BTreeSet<_> = found.iter().collect();
+        assert_eq!(distinct.len(), found.len(), "{vertex}: {found:?}");
+        assert!(near[found.len()..].iter().all(|&word| word == u32::MAX), "{vertex}: beyond its room");
+    }
+    let surveyed = survey(device, lists);
+    assert_eq!(surveyed[1..], [2 * from.len() as u64, ends().map(|end| u64::from(end.1)).sum()]);
+    assert_eq!(
+        surveyed[0],
+        u64::from(BUCKETS) + 1 + pool.stats().unwrap().live as u64,
+        "every slab is in a list"
+    );
+    // SAFETY: as above.
+    unsafe { stream.launch(all, Isolate { lists, vertices: v.slice(), degrees: degrees.slice() }).unwrap() };
+    assert_eq!(degrees.read().unwrap(), expected);
+    assert_eq!((survey(device, lists)[1..].to_vec(), counted()), (vec![0, 0], 0));
+}
+
+/// Nodes, pairs and the sum of the values, by a walk along every list.
+fn survey(device: &Device, lists: ListsView<Chains>) -> Vec<u64> {
+    let sums = device.zeroed::<u64>(3).unwrap();
+    // SAFETY: the caller keeps what the view names; the sums live until they are read.
+    unsafe {
+        let grid = Grid::for_items(4 * (BUCKETS as usize + 1), 64);
+        device.default_stream().launch(grid, Survey { lists, sums: sums.slice() }).unwrap();
+    }
+    sums.read().unwrap()
+}
+
 macro_rules! suite {
     ($device:ident: $($case:ident)*) => {
         mod $device {
@@ -173,6 +290,7 @@ macro_rules! suite {
     ($device:ident) => {
         suite! {
             $device: words_are_counted links_are_followed every_operation_answers histories_are_linearizable
+                sessions_work_on_lists tiles_work_on_lists lists_stand_by_themselves
         }
     };
 }
@@ -213,9 +331,18 @@ fn the_package_builds_to_ptx() {
     for arch in [Arch::Sm80, Arch::Sm90] {
         let ptx = common::test_kernels(arch);
         let entries: Vec<_> = ptx.entries().collect();
-        for symbol in
-            [CountWords::symbol(), FollowLinks::symbol(), EveryOperation::symbol(), Record::symbol()]
-        {
+        for symbol in [
+            CountWords::symbol(),
+            FollowLinks::symbol(),
+            EveryOperation::symbol(),
+            Record::symbol(),
+            TallyWords::symbol(),
+            Divisors::symbol(),
+            LinkBoth::symbol(),
+            Neighbours::symbol(),
+            Isolate::symbol(),
+            Survey::symbol(),
+        ] {
             assert!(entries.contains(&symbol.as_str()), "{symbol} is not among {entries:?}");
         }
         orders_are_kept(ptx.text());

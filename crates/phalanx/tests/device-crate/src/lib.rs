@@ -1,7 +1,8 @@
-//! Kernels that call the map's device-side functions from a package of their own.
+//! Kernels that call the maps' device-side functions from a package of their own.
 #![cfg_attr(target_arch = "nvptx64", no_std)]
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx))]
 
+pub mod lists;
 pub mod slabs;
 
 use phalanx_kernels::probing::{
