@@ -5,7 +5,7 @@ mod table;
 
 use crate::map::counts::Counts;
 use crate::map::launch::{Batch, Scan};
-use crate::map::structure::{Scanner, Structure};
+use crate::map::structure::{Scanner, Scans, Structure};
 pub use crate::map::{Batches, Coded, Key, Merge, Op, Outcome, Value};
 use crate::map::{Map, file};
 use crate::{Error, Result};
@@ -306,10 +306,11 @@ impl<K: Key, V: Value> Structure for HashMap<K, V> {
         let table = self.read();
         // SAFETY: the table outlives the launch, since dropping its buffers waits for it, and so do the slices' buffers. Batches may
         // run side by side; what may not runs under the table's exclusive lock, after the device has come to rest.
-        Ok(unsafe { self.engine.launch(stream, table.parts(), batch)? })
+        unsafe { self.engine.launch(stream, table.parts(), batch)? };
+        Ok(())
     }
 
-    fn scans(&self, run: &mut dyn FnMut(Scanner<'_, K, V>) -> Result<()>) -> Result<()> {
+    fn scans(&self, run: Scans<'_, K, V>) -> Result<()> {
         let table = self.write();
         self.device.synchronize()?;
         let (parts, stream) = (table.parts(), self.device.default_stream());

@@ -3,7 +3,7 @@ use super::builder::Parameters;
 use super::engine::{Engine, Parts, Task};
 use crate::map::counts::Counts;
 use crate::map::launch::{Ask, Batch, Scan};
-use crate::map::structure::{Scanner, Structure};
+use crate::map::structure::{Scanner, Scans, Structure};
 use crate::slab_alloc::{SlabAlloc, Stats};
 use crate::{Error, Key, Result, Value};
 use gpu::{Buffer, Device, Stream};
@@ -89,7 +89,8 @@ impl<K: Key, V: Value> Lists<K, V> {
     pub fn task(&self, stream: &Stream, task: Task<K, V>) -> Result<()> {
         let memory = self.read();
         // SAFETY: as in `Structure::launch`.
-        Ok(unsafe { self.engine.task(stream, memory.parts(), task)? })
+        unsafe { self.engine.task(stream, memory.parts(), task)? };
+        Ok(())
     }
 
     /// Runs what must run alone, to its end.
@@ -103,7 +104,7 @@ impl<K: Key, V: Value> Lists<K, V> {
 
     fn task_alone(&self, task: Task<K, V>) -> Result<()> {
         // SAFETY: the lock keeps other launches out, and those asked for before have ended; the slices outlive this call.
-        self.alone(|engine, stream, memory| Ok(unsafe { engine.task(stream, memory.parts(), task)? }))
+        self.alone(|engine, stream, memory| unsafe { Ok(engine.task(stream, memory.parts(), task)?) })
     }
 
     /// Whether there are enough slots of removed pairs for a flush of all lists.
@@ -223,10 +224,11 @@ impl<K: Key, V: Value> Structure for Lists<K, V> {
         let memory = self.read();
         // SAFETY: the memory outlives the launch, since dropping its buffers waits for it, and so do the slices' buffers. Batches may run
         // side by side; what may not takes the exclusive lock, after the device has come to rest.
-        Ok(unsafe { self.engine.launch(stream, memory.parts(), batch)? })
+        unsafe { self.engine.launch(stream, memory.parts(), batch)? };
+        Ok(())
     }
 
-    fn scans(&self, run: &mut dyn FnMut(Scanner<'_, K, V>) -> Result<()>) -> Result<()> {
+    fn scans(&self, run: Scans<'_, K, V>) -> Result<()> {
         self.alone(|engine, stream, memory| {
             let parts = memory.parts();
             let scan = |scan: Scan<K, V>| -> Result<()> {

@@ -7,7 +7,7 @@ mod set;
 mod sizing;
 
 use crate::map::launch::Batch;
-use crate::map::structure::{Scanner, Structure};
+use crate::map::structure::{Scans, Structure};
 use crate::map::{Map, file};
 use crate::{Error, Key, Result, Value};
 pub use builder::Builder;
@@ -267,7 +267,7 @@ impl<K: Key, V: Value> Structure for SlabHash<K, V> {
         self.lists.launch(stream, batch)
     }
 
-    fn scans(&self, run: &mut dyn FnMut(Scanner<'_, K, V>) -> Result<()>) -> Result<()> {
+    fn scans(&self, run: Scans<'_, K, V>) -> Result<()> {
         self.lists.scans(run)
     }
 

@@ -4,7 +4,7 @@ use super::{Builder, Lists, common, owner};
 use crate::map::batches::{belongs, slice};
 use crate::map::launch::{Ask, Batch, nothing};
 use crate::map::structure::Structure;
-use crate::map::{export, file, run};
+use crate::map::{IntoIter, export, file, run};
 use crate::{Key, Outcome, Result, Value};
 use gpu::{Buffer, Stream};
 use simt::{GlobalSlice, Word};
@@ -190,7 +190,7 @@ impl<K: Key, V: Value> SlabMultiMap<K, V> {
     ///
     /// # Errors
     /// The device's.
-    pub fn iter(&self) -> Result<std::iter::Zip<std::vec::IntoIter<K>, std::vec::IntoIter<V>>> {
+    pub fn iter(&self) -> Result<IntoIter<K, V>> {
         let (keys, values) = export::all(&self.lists)?;
         Ok(keys.into_iter().zip(values))
     }

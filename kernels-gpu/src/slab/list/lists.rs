@@ -357,7 +357,7 @@ impl<S: Slot, P: Pool, const W: u32, const L: usize> Config for Lists<S, P, W, L
     #[inline(always)]
     #[track_caller]
     fn inspect(view: ListsView<Self>, bucket: Option<u32>) -> Option<Findings> {
-        let is_first = Thread::index() as u32 % W == 0;
+        let is_first = (Thread::index() as u32).is_multiple_of(W);
         bucket.filter(|_| is_first).map(|bucket| view.inspect(bucket))
     }
 
