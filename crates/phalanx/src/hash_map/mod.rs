@@ -3,6 +3,7 @@ mod builder;
 mod engine;
 mod table;
 
+use crate::map::batches::belongs;
 use crate::map::counts::Counts;
 use crate::map::launch::{Batch, Scan};
 use crate::map::structure::{Scanner, Scans, Structure};
@@ -253,6 +254,36 @@ impl<K: Key, V: Value> HashMap<K, V> {
         let table = self.rehash(&self.read(), self.slots())?;
         *self.table_mut() = table;
         Ok(())
+    }
+
+    /// [`Map::clear`] without waiting: the stream clears the map when it comes to it, after the batches that were asked of it before.
+    ///
+    /// ```
+    /// use phalanx::{HashMap, Map};
+    ///
+    /// let mut map = HashMap::<u32, u32>::with_capacity(100)?;
+    /// let stream = map.device().stream()?;
+    /// let keys = map.device().from_slice(&[1u32, 2, 3])?;
+    /// for _ in 0..2 {
+    ///     // SAFETY: no other stream uses the map.
+    ///     unsafe { map.clear_on(&stream)? };
+    ///     map.on(&stream).insert(&keys, &keys, None)?;
+    /// }
+    /// stream.synchronize()?;
+    /// assert_eq!(map.len()?, 3);
+    /// # Ok::<(), phalanx::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::OtherDevice`] when the stream is not of the map's device; the device's.
+    ///
+    /// # Safety
+    /// - Batches of other streams, blocking calls and kernels of your own that use the map have ended when the stream comes to this, and
+    ///   none begins before it has cleared the map.
+    pub unsafe fn clear_on(&mut self, stream: &Stream) -> Result<()> {
+        belongs(&self.device, "stream", stream.device())?;
+        // SAFETY: the caller's promise.
+        unsafe { self.table_mut().clear_on(stream) }
     }
 
     /// Rehashes into the smallest table that holds the pairs at the map's load factor.

@@ -32,8 +32,8 @@ impl Counts {
         Ok(tallies.write(&words)?)
     }
 
-    /// Slots of removed pairs.
+    /// Slots of removed pairs. Launches that are under way may have told the one number and not yet the other.
     pub fn removed(self) -> usize {
-        self.taken - self.live
+        self.taken.saturating_sub(self.live)
     }
 }

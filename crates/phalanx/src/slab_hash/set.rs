@@ -169,11 +169,15 @@ pub struct SetBatches<'a, K> {
 
 impl<K: Key> SetBatches<'_, K> {
     fn launch(&self, ask: Ask, keys: &Buffer<K>, outcomes: &mut Buffer<u8>) -> Result<()> {
+        self.set.lists.launch(self.stream, self.batch(ask, keys, outcomes)?)
+    }
+
+    fn batch(&self, ask: Ask, keys: &Buffer<K>, outcomes: &mut Buffer<u8>) -> Result<Batch<K, u32>> {
         let home = &self.set.lists.device;
         belongs(home, "stream", self.stream.device())?;
         let keys = slice(home, "keys", keys, keys.len())?;
         let outcomes = slice(home, "outcomes", outcomes, keys.len())?;
-        self.set.lists.launch(self.stream, Batch { outcomes, ..Batch::new(ask, keys) })
+        Ok(Batch { outcomes, ..Batch::new(ask, keys) })
     }
 
     /// [`SlabSet::insert`].
@@ -199,5 +203,42 @@ impl<K: Key> SetBatches<'_, K> {
     /// As [`Self::insert`].
     pub fn remove(&self, keys: &Buffer<K>, outcomes: &mut Buffer<u8>) -> Result<()> {
         self.launch(Ask::Remove, keys, outcomes)
+    }
+
+    /// [`SlabSet::execute`]: `codes` are those of [`Coded`], a byte an element. One that inserts by another name inserts; a byte that is
+    /// none looks its key up.
+    ///
+    /// # Errors
+    /// As [`Self::insert`].
+    pub fn execute(&self, codes: &Buffer<u8>, keys: &Buffer<K>, outcomes: &mut Buffer<u8>) -> Result<()> {
+        let codes = slice(&self.set.lists.device, "codes", codes, keys.len())?;
+        self.set.lists.launch(self.stream, Batch { codes, ..self.batch(Ask::Mixed, keys, outcomes)? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Error;
+    use gpu::Device;
+
+    #[test]
+    fn a_mixed_batch_on_buffers_does_what_its_codes_say() {
+        let device = Device::emulator(Default::default());
+        let set = SlabSet::<u32>::builder().device(&device).build().unwrap();
+        set.insert(&[1, 2, 3]).unwrap();
+        let codes = [Coded::GET, Coded::REMOVE, Coded::INSERT_NEW, Coded::INSERT_NEW, Coded::GET];
+        let bytes = codes.map(|code| code.code() as u8);
+        let (codes, keys) =
+            (device.from_slice(&bytes).unwrap(), device.from_slice(&[1, 2, 3, 4, 5]).unwrap());
+        let mut outcomes = device.filled(5, 0xffu8).unwrap();
+        let stream = device.stream().unwrap();
+        set.on(&stream).execute(&codes, &keys, &mut outcomes).unwrap();
+        let expected = [Outcome::Found, Outcome::Removed, Outcome::Found, Outcome::Inserted, Outcome::Absent];
+        assert_eq!(outcomes.read().unwrap(), expected.map(|outcome| outcome as u8));
+        assert_eq!(set.contains(&[1, 2, 3, 4, 5]).unwrap(), [true, false, true, true, false]);
+        let few = device.from_slice(&bytes[..4]).unwrap();
+        let error = set.on(&stream).execute(&few, &keys, &mut outcomes).unwrap_err();
+        assert!(matches!(error, Error::Length { what: "codes", .. }), "{error}");
     }
 }
