@@ -259,3 +259,66 @@ impl<K: Key + Word, V: Value + Word, S: Subject<K, V>> Benchmark for Prepared<'_
         Some(self.subject.bytes() as u64)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::first_case;
+    use crate::cli::DeviceChoice;
+    use phalanx::SlabHash;
+
+    /// A map that answers nothing to one of the calls.
+    struct Mute(Filled<SlabHash<u32, u32>>, Option<Call>);
+
+    impl Subject<u32, u32> for Mute {
+        const TELLS: bool = true;
+
+        fn ask(&mut self, stream: &Stream, call: Call, batch: &mut Batch<u32, u32>) -> Result<()> {
+            if Some(call) == self.1 { Ok(()) } else { self.0.ask(stream, call, batch) }
+        }
+
+        fn clear(&mut self) -> Result<()> {
+            self.0.clear()
+        }
+
+        fn bytes(&self) -> usize {
+            self.0.bytes()
+        }
+
+        fn check_fill(&self) -> Result<()> {
+            self.0.check_fill()
+        }
+    }
+
+    /// One repetition of an operation on a table of 0.6 utilisation of which `share` is claimed.
+    fn repetition(op: &str, share: f64, mute: Option<Call>) -> Result<Verified> {
+        let gpu = Gpu::open(DeviceChoice::Emulator)?;
+        let case = crate::suite::Case { op: op.to_owned(), ..first_case("slabhash/fig5", 0) };
+        let plan = Plan::new(&case)?;
+        let builder = SlabHash::builder().device(&gpu.device).capacity(plan.keys as usize);
+        let filled = Filled { map: builder.utilisation(0.6).build()?, share, of: plan.keys };
+        let mut prepared = Prepared::new(&gpu, plan, Mute(filled, mute))?;
+        prepared.restore()?;
+        prepared.launch()?;
+        gpu.device.synchronize()?;
+        prepared.verify()
+    }
+
+    #[test]
+    fn a_table_filled_otherwise_than_the_case_says_is_a_fault() {
+        for op in ["insert", "find_hit"] {
+            assert_eq!(repetition(op, 0.6, None).unwrap(), Verified { compared: 1024, succeeded: 1024 });
+            let error = format!("{:#}", repetition(op, 0.8, None).unwrap_err());
+            assert!(error.contains("the table is filled to") && error.contains("says 0.8"), "{error}");
+        }
+    }
+
+    #[test]
+    fn calls_that_do_nothing_are_faults() {
+        let fault = |op, call| format!("{:#}", repetition(op, 0.6, Some(call)).unwrap_err());
+        assert!(fault("insert", Call::Insert).contains("answered None"));
+        assert!(fault("insert", Call::Get).contains("left its key as None"));
+        assert!(fault("find_hit", Call::Insert).contains("only 0 of 1024 keys could be loaded"));
+        assert!(fault("remove_half", Call::Remove).contains("answered None"));
+    }
+}

@@ -171,3 +171,65 @@ impl<K: Key + Word, V: Value + Word> Benchmark for Rebuild<'_, K, V> {
         self.steps.last().map(|(map, _)| map.memory_usage() as u64)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::first_case;
+    use crate::cli::DeviceChoice;
+    use crate::record::Param;
+    use phalanx::hash_map::Growth;
+
+    /// Two repetitions of rebuilding, in tables for so many pairs.
+    fn rebuild(gpu: &Gpu, room: impl Fn(usize) -> usize) -> Result<Verified> {
+        let case = first_case("slabhash/fig6", 1);
+        let builder = HashMap::<u32, u32>::builder().device(&gpu.device).growth(Growth::Fixed);
+        let table = |pairs| Ok(builder.clone().load_factor(0.65).capacity(room(pairs)).build()?);
+        let mut benchmark = Rebuild::new(gpu, &case, table)?;
+        assert_eq!(benchmark.steps.len(), 8);
+        let lens: Vec<_> = benchmark.steps.iter().map(|(_, batch)| batch.keys.len()).collect();
+        assert_eq!(lens, [256, 512, 768, 1024, 1280, 1536, 1792, 2048]);
+        let mut verified = Err(anyhow::anyhow!("nothing ran"));
+        for _ in 0..2 {
+            benchmark.restore()?;
+            benchmark.launch()?;
+            gpu.device.synchronize()?;
+            verified = Ok(benchmark.verify()?);
+        }
+        verified
+    }
+
+    #[test]
+    fn every_table_is_cleared_filled_and_compared() {
+        let gpu = Gpu::open(DeviceChoice::Emulator).unwrap();
+        assert_eq!(rebuild(&gpu, |pairs| pairs).unwrap(), Verified { compared: 2048, succeeded: 2048 });
+        // One table of several that is too small.
+        let error = rebuild(&gpu, |pairs| if pairs == 512 { 200 } else { pairs }).unwrap_err();
+        let error = format!("{error:#}");
+        assert!(error.contains("the table for 512 pairs") && error.contains("of 512 pairs were"), "{error}");
+    }
+
+    #[test]
+    fn a_wrong_table_is_seen() {
+        let device = gpu::Device::emulator(Default::default());
+        let keys: Vec<u32> = UniqueKeys::new(1).present(100).unwrap();
+        let values: Vec<u32> = keys.iter().map(|key| value_of(*key)).collect();
+        let map = HashMap::<u32, u32>::builder().device(&device).build().unwrap();
+        map.insert(&keys[..99], &values[..99]).unwrap();
+        assert_eq!(verify_all(&map, &keys[..99]).unwrap(), Verified { compared: 99, succeeded: 99 });
+        assert!(verify_all(&map, &keys).unwrap_err().to_string().contains("99 pairs are there"));
+        assert!(verify_all(&map, &keys[..98]).unwrap_err().to_string().contains("99 pairs are there"));
+        map.insert(&keys[7..8], &[values[7] ^ 1]).unwrap();
+        let error = verify_all(&map, &keys[..99]).unwrap_err().to_string();
+        assert!(error.contains(&format!("key {:?} has the value", keys[7])), "{error}");
+    }
+
+    #[test]
+    fn batches_of_nothing_are_refused() {
+        let mut case = first_case("slabhash/fig6", 0);
+        case.params.insert("batch".to_owned(), Param::Integer(0));
+        assert!(keys_of::<u32>(&case).unwrap_err().to_string().contains("must be at least 1"));
+        case.params.remove("batch");
+        assert!(keys_of::<u32>(&case).unwrap_err().to_string().contains("params.batch"));
+    }
+}

@@ -191,3 +191,42 @@ impl Subject<u32, u32> for ChainSet {
         self.heads.bytes() + self.nodes.bytes()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::first_case;
+    use crate::cli::DeviceChoice;
+    use crate::record::Param;
+
+    #[test]
+    fn nodes_are_used_once_and_run_out() {
+        let device = Device::emulator(Default::default());
+        let mut set = ChainSet::new(&device, 4, 10).unwrap();
+        assert_eq!(set.take(Call::Insert, 6).unwrap(), 1);
+        assert_eq!(set.take(Call::Get, 100).unwrap(), 0);
+        assert_eq!(set.take(Call::Mixed, 4).unwrap(), 7);
+        assert!(set.take(Call::Insert, 1).unwrap_err().to_string().contains("0 are left"));
+        set.clear().unwrap();
+        assert_eq!(set.take(Call::Insert, 10).unwrap(), 1);
+        assert!(ChainSet::new(&device, 4, MOST_NODES).is_err());
+    }
+
+    #[test]
+    fn cases_that_no_set_can_have_are_refused() {
+        let gpu = Gpu::open(DeviceChoice::Emulator).unwrap();
+        let (slabs, chains) = (SlabSets::new(&gpu), ChainSets::new(&gpu));
+        let refused = |part: usize, change: fn(&mut Case)| {
+            let mut case = first_case("slabhash/fig7b", part);
+            let of: [&dyn Structure; 2] = [&slabs, &chains];
+            assert!(of[part].prepare(&case).is_ok());
+            change(&mut case);
+            of[part].prepare(&case).err().expect("it is refused").to_string()
+        };
+        for part in 0..2 {
+            assert!(refused(part, |case| case.key_bits = 64).contains("not 64 and 0"));
+            let none = |case: &mut Case| drop(case.params.insert("buckets".to_owned(), Param::Integer(0)));
+            assert!(refused(part, none).contains("0 buckets"));
+        }
+    }
+}
