@@ -1,4 +1,4 @@
-//! What `HashMap` promises, held against `std::collections::HashMap`, for every kind of table, on the emulator and on CUDA
+//! What maps promise, held against `std::collections::HashMap`, for every kind of every map, on the emulator and on CUDA
 //! (feature `cuda`). `PHALANX_REQUIRE_CUDA=1` turns the skipping of CUDA tests into failures; `PHALANX_SEED` gives other choices.
 #[path = "conformance/batches.rs"]
 mod batches;
@@ -18,28 +18,32 @@ mod sequences;
 #[path = "conformance/whole.rs"]
 mod whole;
 
-macro_rules! suite {
-    ($device:ident: $($module:ident { $($case:ident)* })*) => {
-        mod $device {
-            $($(
-                #[test]
-                fn $case() {
-                    if let Some(device) = crate::common::$device() {
-                        crate::$module::$case(&device);
-                    }
-                }
-            )*)*
+/// Tests of cases, each on the kinds that `$of` picks of a structure.
+macro_rules! cases {
+    ($device:ident, $structure:ident, $of:ident: $($module:ident { $($case:ident)* })*) => {$($(
+        #[test]
+        fn $case() {
+            if let Some(device) = crate::common::$device() {
+                crate::kinds::$of::<phalanx::$structure<u32, u32>>(&device, crate::$module::$case);
+                crate::kinds::$of::<phalanx::$structure<u32, u64>>(&device, crate::$module::$case);
+                crate::kinds::$of::<phalanx::$structure<u64, u32>>(&device, crate::$module::$case);
+                crate::kinds::$of::<phalanx::$structure<u64, u64>>(&device, crate::$module::$case);
+            }
         }
-    };
-    ($device:ident) => {
-        suite! { $device:
+    )*)*};
+}
+
+/// What every map must do.
+macro_rules! every_map {
+    ($device:ident, $structure:ident) => {
+        cases! { $device, $structure, each:
             methods {
                 every_method_answers_as_std_does
                 empty_batches_answer_nothing
             }
             sequences {
-                batches_on_a_fixed_table_agree_with_the_model
-                batches_on_a_growing_table_agree_with_the_model
+                batches_on_a_fixed_map_agree_with_the_model
+                batches_on_a_growing_map_agree_with_the_model
             }
             duplicates {
                 of_equal_keys_one_is_inserted
@@ -48,36 +52,62 @@ macro_rules! suite {
             }
             limits {
                 every_pattern_is_a_key_and_a_value
-                a_full_table_refuses_and_loses_nothing
-                a_full_table_still_knows_the_topmost_keys
-                capacities_of_all_sizes_hold_what_they_say
-                capacity_is_reached_without_growing
-                a_crowded_table_doubles_rather_than_rehash_for_ever
-                removing_and_reinserting_goes_on_for_ever
-                a_fixed_table_comes_back_by_compaction
-                a_key_that_comes_and_goes_is_let_in_again
             }
             whole {
                 growth_keeps_everything
                 ranges_are_retained
                 predicates_are_retained
-                tables_are_resized
+                cleared_maps_begin_anew
                 threads_share_a_growing_map
-                reserved_room_is_there
-                the_capacity_is_held_without_growing
-                a_table_that_gets_too_full_grows
-                threads_that_are_refused_together_grow_once
                 threads_each_see_their_own_keys
-                pairs_are_listed_beside_insertions
             }
             batches {
                 buffers_and_streams_do_the_same
             }
             files {
                 saved_maps_load
-                saved_maps_load_into_every_kind
-                a_loaded_map_has_the_capacity_asked_for
-                full_maps_load
+                every_map_reads_what_another_wrote
+            }
+        }
+        cases! { $device, $structure, first:
+            whole { pairs_are_listed_beside_insertions }
+        }
+    };
+}
+
+macro_rules! suite {
+    ($device:ident) => {
+        mod $device {
+            mod hash_map {
+                every_map!($device, HashMap);
+                cases! { $device, HashMap, each:
+                    limits {
+                        a_full_table_refuses_and_loses_nothing
+                        a_full_table_still_knows_the_topmost_keys
+                        capacities_of_all_sizes_hold_what_they_say
+                        capacity_is_reached_without_growing
+                        a_crowded_table_doubles_rather_than_rehash_for_ever
+                        removing_and_reinserting_goes_on_for_ever
+                        a_fixed_table_comes_back_by_compaction
+                        a_key_that_comes_and_goes_is_let_in_again
+                    }
+                    whole {
+                        a_growing_table_keeps_its_measure
+                        tables_are_resized
+                        reserved_room_is_there
+                        the_capacity_is_held_without_growing
+                        a_table_that_gets_too_full_grows
+                        threads_that_are_refused_together_grow_once
+                    }
+                    files {
+                        a_loaded_map_has_the_capacity_asked_for
+                        full_maps_load
+                    }
+                }
+            }
+
+            mod slab_hash {
+                every_map!($device, SlabHash);
             }
         }
     };

@@ -34,7 +34,7 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// The device that holds the pool. Default: [`Device::auto`].
+    /// The device that holds the pool. Default: [`Device::from_environment`].
     pub fn device(mut self, device: &Device) -> Self {
         self.device = Some(device.clone());
         self
@@ -95,7 +95,7 @@ impl Builder {
         let (slab_bytes, light, fill) = (self.slab_bytes, self.light, self.fill);
         let shape = Shape { slab_bytes, shift: slabs.trailing_zeros(), light, fill };
         let supers = shape.supers_within(0, self.capacity, self.budget)?;
-        let device = self.device.unwrap_or_else(Device::auto);
+        let device = self.device.map_or_else(Device::from_environment, Ok)?;
         device.add_program(&PROGRAM);
         let memory = Memory::new(&device, shape, supers)?;
         Ok(SlabAlloc { device, engine, shape, budget: self.budget, memory, seed: Mutex::new(0) })

@@ -75,7 +75,7 @@ impl std::fmt::Debug for SlabAlloc {
 
 /// Making one, and asking about it.
 impl SlabAlloc {
-    /// A pool on [`Device::auto`] of at least `slabs` slabs of 128 bytes.
+    /// A pool on [`Device::from_environment`] of at least `slabs` slabs of 128 bytes.
     ///
     /// # Errors
     /// Those of [`Builder::build`].

@@ -44,7 +44,7 @@ impl<T> Default for Builder<T> {
 }
 
 impl<T> Builder<T> {
-    /// The device that holds the structure. Default: [`Device::auto`].
+    /// The device that holds the structure. Default: [`Device::from_environment`].
     pub fn device(mut self, device: &Device) -> Self {
         self.device = Some(device.clone());
         self
@@ -117,7 +117,7 @@ impl<T> Builder<T> {
         if self.capacity == 0 || self.buckets == Some(0) {
             return Err(Error::ZeroCapacity);
         }
-        let device = self.device.clone().unwrap_or_else(Device::auto);
+        let device = self.device.clone().map_or_else(Device::from_environment, Ok)?;
         device.add_program(&PROGRAM);
         let (name, engine) = self.engine::<K, V>(&device, has_values)?;
         let (buckets, slabs) = self.sizes(engine.shape())?;

@@ -60,7 +60,7 @@ macro_rules! common {
 
         /// Making one, and the structure as a whole.
         impl<$($parameter: $bound),*> $type<$($parameter),*> {
-            /// One on [`Device::auto`](crate::Device::auto) for `capacity` pairs or keys, which takes more.
+            /// One on [`Device::from_environment`](crate::Device::from_environment) for `capacity` pairs or keys, which takes more.
             ///
             /// # Errors
             /// Those of [`Builder::build`].

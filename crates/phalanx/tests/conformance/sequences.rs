@@ -1,24 +1,23 @@
-//! Sequences of mixed batches with equal keys in them, on small tables: `checker` says whether the answers can be explained.
+//! Sequences of mixed batches with equal keys in them, on small maps: `checker` says whether the answers can be explained.
 use crate::common::{replay, seed};
-use crate::kinds::{Kind, contents, every_kind};
-use checker::{BatchMap, Combine, MapOp, MapOutcome, MapValue, compare_with_model};
-use gpu::Device;
-use phalanx::Map;
-use phalanx::hash_map::{Growth, HashMap, Key, Merge, Op, Outcome, Value};
+use crate::kinds::{Kind, Tested, contents};
+use checker::{BatchMap, Combine, MapOp, MapOutcome, compare_with_model};
+use phalanx::{Key, Merge, Op, Outcome, Value};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner};
 
 /// A map that answers as `checker` asks.
-struct Subject<K, V>(HashMap<K, V>);
+struct Subject<M>(M);
 
-impl<K: Key, V: Value> BatchMap<K, V> for Subject<K, V> {
-    fn apply(&mut self, batch: &[MapOp<K, V>]) -> Vec<MapOutcome<V>> {
-        let ops: Vec<Op<K, V>> = batch.iter().map(operation).collect();
+impl<M: Tested> BatchMap<M::Key, M::Value> for Subject<M> {
+    fn apply(&mut self, batch: &[MapOp<M::Key, M::Value>]) -> Vec<MapOutcome<M::Value>> {
+        let ops: Vec<Op<M::Key, M::Value>> = batch.iter().map(operation).collect();
         let answers = self.0.execute(&ops).expect("the device runs the batch");
         answers.into_iter().map(|(outcome, value)| answer(outcome, value)).collect()
     }
 
-    fn pairs(&mut self) -> Option<Vec<(K, V)>> {
+    fn pairs(&mut self) -> Option<Vec<(M::Key, M::Value)>> {
+        self.0.validate();
         Some(self.0.iter().expect("the device lists the pairs").collect())
     }
 
@@ -76,18 +75,13 @@ fn op<K: Key, V: Value>((code, key, value): (u8, u64, u64)) -> MapOp<K, V> {
     }
 }
 
-fn compare<K, V>(kind: &Kind<K, V>, growth: Growth)
-where
-    K: Key,
-    V: Value + MapValue,
-{
+fn compare<M: Tested>(kind: &Kind<M>, make: impl Fn(&Kind<M>) -> M) {
     let config = Config { cases: 40, failure_persistence: None, max_shrink_iters: 300, ..Config::default() };
     let mut bytes = [0; 32];
     bytes[..8].copy_from_slice(&seed().to_le_bytes());
     let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes));
     let result = runner.run(&batches(), |batches| {
-        let map = kind.builder().capacity(1).growth(growth).build().unwrap();
-        let mut subject = Subject(map);
+        let mut subject = Subject(make(kind));
         let batches: Vec<Vec<_>> = batches.into_iter().map(|ops| ops.into_iter().map(op).collect()).collect();
         let expected = compare_with_model(&mut subject, &batches)
             .map_err(|mismatch| TestCaseError::fail(mismatch.to_string()))?;
@@ -95,21 +89,15 @@ where
         Ok(())
     });
     if let Err(TestError::Fail(reason, batches)) = &result {
-        panic!("{} {growth:?}: {reason}\n{batches:?}\n{}", kind.name, replay("conformance", seed()));
+        panic!("{}: {reason}\n{batches:?}\n{}", kind.name, replay("conformance", seed()));
     }
     result.unwrap();
 }
 
-pub fn batches_on_a_fixed_table_agree_with_the_model(device: &Device) {
-    fn case<K: Key, V: Value + MapValue>(kind: &Kind<K, V>) {
-        compare(kind, Growth::Fixed);
-    }
-    every_kind!(device, case);
+pub fn batches_on_a_fixed_map_agree_with_the_model<M: Tested>(kind: &Kind<M>) {
+    compare(kind, M::fixed);
 }
 
-pub fn batches_on_a_growing_table_agree_with_the_model(device: &Device) {
-    fn case<K: Key, V: Value + MapValue>(kind: &Kind<K, V>) {
-        compare(kind, Growth::Doubling);
-    }
-    every_kind!(device, case);
+pub fn batches_on_a_growing_map_agree_with_the_model<M: Tested>(kind: &Kind<M>) {
+    compare(kind, |kind| kind.map(1));
 }

@@ -1,14 +1,15 @@
-//! Operations on the table as a whole.
+//! Operations on the map as a whole.
 use crate::common::Dice;
-use crate::kinds::{Kind, contents, every_kind};
-use gpu::Device;
+use crate::kinds::{Kind, Tested, contents};
+use checker::MapValue;
 use phalanx::Map;
 use phalanx::hash_map::{Growth, HashMap, Key, Op, Outcome, Value};
+use phalanx_kernels::keyed::Scalar;
 use std::collections::BTreeMap;
 
 /// A map of `len` pairs, key n with value 3n, the last three keys from the top of the range; and what it holds.
-fn filled<K: Key, V: Value>(kind: &Kind<K, V>, len: u64) -> (HashMap<K, V>, BTreeMap<K, V>) {
-    let map = kind.builder().capacity(1).build().unwrap();
+fn filled<M: Tested>(kind: &Kind<M>, len: u64) -> (M, BTreeMap<M::Key, M::Value>) {
+    let map = kind.map(1);
     let key = |n: u64| if n + 3 < len { n } else { u64::MAX - (len - 1 - n) };
     let (keys, values) = kind.pairs((0..len).map(|n| (key(n), n * 3)));
     let outcomes = map.insert(&keys, &values).unwrap();
@@ -16,220 +17,207 @@ fn filled<K: Key, V: Value>(kind: &Kind<K, V>, len: u64) -> (HashMap<K, V>, BTre
     (map, keys.into_iter().zip(values).collect())
 }
 
-pub fn growth_keeps_everything(device: &Device) {
-    fn case<K: Key, V: Value>(kind: &Kind<K, V>) {
-        let map = kind.builder().capacity(1).build().unwrap();
-        let (first, mut model) = (map.slots(), BTreeMap::new());
-        for part in 0..6u64 {
-            let (keys, values) = kind.pairs((0..200).map(|n| (part * 150 + n, part)));
-            map.insert(&keys, &values).unwrap();
-            model.extend(keys.into_iter().zip(values));
-            assert_eq!(contents(&map), model, "{}", kind.name);
-        }
-        assert!(map.slots() >= 950 && map.slots() > first, "{}: {}", kind.name, map.slots());
-        assert!(map.slots() < 8000, "{}: {} slots for 950 pairs", kind.name, map.slots());
+pub fn growth_keeps_everything<M: Tested>(kind: &Kind<M>) {
+    let map = kind.map(1);
+    let mut model = BTreeMap::new();
+    for part in 0..6u64 {
+        let (keys, values) = kind.pairs((0..200).map(|n| (part * 150 + n, part)));
+        map.insert(&keys, &values).unwrap();
+        model.extend(keys.into_iter().zip(values));
+        assert_eq!(contents(&map), model, "{}", kind.name);
     }
-    every_kind!(device, case);
 }
 
-pub fn ranges_are_retained(device: &Device) {
-    fn case<K: Key, V: Value>(kind: &Kind<K, V>) {
-        let (mut map, mut model) = filled(kind, 150);
-        let at = |n| K::from_u64(n);
-        map.retain_keys(at(10)..=at(u64::MAX - 1)).unwrap();
-        model.retain(|key, _| (at(10)..=at(u64::MAX - 1)).contains(key));
-        assert_eq!(contents(&map), model, "{}", kind.name);
-        let values = V::from_u64(60)..=V::from_u64(445);
-        map.retain_values(values.clone()).unwrap();
-        model.retain(|_, value| values.contains(value));
-        assert_eq!(contents(&map), model, "{}", kind.name);
-        map.retain_keys(at(33)..=at(33)).unwrap();
-        assert_eq!(contents(&map).into_keys().collect::<Vec<_>>(), [at(33)], "{}", kind.name);
-        map.retain_keys(at(0)..=at(0)).unwrap();
-        assert!(map.is_empty().unwrap(), "{}", kind.name);
+pub fn a_growing_table_keeps_its_measure<K: Key, V: Value + MapValue>(kind: &Kind<HashMap<K, V>>) {
+    let map = kind.map(1);
+    let first = map.slots();
+    for part in 0..6 {
+        let (keys, values) = kind.pairs((0..200).map(|n| (part * 150 + n, part)));
+        map.insert(&keys, &values).unwrap();
     }
-    every_kind!(device, case);
+    assert!(map.slots() >= 950 && map.slots() > first, "{}: {}", kind.name, map.slots());
+    assert!(map.slots() < 8000, "{}: {} slots for 950 pairs", kind.name, map.slots());
 }
 
-pub fn predicates_are_retained(device: &Device) {
-    fn case<K: Key, V: Value>(kind: &Kind<K, V>) {
-        let (mut map, mut model) = filled(kind, 120);
-        let keep = |key: K, value: V| (key.to_u64() ^ value.to_u64()) % 3 == 1;
-        map.retain(keep).unwrap();
-        model.retain(|&key, value| keep(key, *value));
-        assert_eq!(contents(&map), model, "{}", kind.name);
-        assert_eq!(map.iter().unwrap().collect::<BTreeMap<_, _>>(), model, "{}", kind.name);
-    }
-    every_kind!(device, case);
+pub fn ranges_are_retained<M: Tested>(kind: &Kind<M>) {
+    let (mut map, mut model) = filled(kind, 150);
+    let at = |n| M::Key::from_u64(n);
+    map.retain_keys(at(10)..=at(u64::MAX - 1)).unwrap();
+    model.retain(|key, _| (at(10)..=at(u64::MAX - 1)).contains(key));
+    assert_eq!(contents(&map), model, "{}", kind.name);
+    let values = M::Value::from_u64(60)..=M::Value::from_u64(445);
+    map.retain_values(values.clone()).unwrap();
+    model.retain(|_, value| values.contains(value));
+    assert_eq!(contents(&map), model, "{}", kind.name);
+    map.retain_keys(at(33)..=at(33)).unwrap();
+    assert_eq!(contents(&map).into_keys().collect::<Vec<_>>(), [at(33)], "{}", kind.name);
+    map.retain_keys(at(0)..=at(0)).unwrap();
+    assert!(map.is_empty().unwrap(), "{}", kind.name);
 }
 
-pub fn tables_are_resized(device: &Device) {
-    fn case<K: Key, V: Value>(kind: &Kind<K, V>) {
-        let (mut map, model) = filled(kind, 100);
-        let (slots, memory) = (map.slots(), map.memory_usage());
-        map.reserve(4000).unwrap();
-        assert!(map.capacity() >= 4100 && map.memory_usage() > memory, "{}", kind.name);
-        assert_eq!(contents(&map), model, "{}", kind.name);
-        let reserved = map.slots();
-        let (keys, values) = kind.pairs((1000..5000).map(|key| (key, 1)));
-        assert_eq!(map.insert(&keys, &values).unwrap(), vec![Outcome::Inserted; 4000]);
-        assert_eq!(map.slots(), reserved, "{}: there was room", kind.name);
-        assert!(map.remove(&keys).unwrap().into_iter().all(|removed| removed));
-        map.compact().unwrap();
-        assert_eq!(contents(&map), model, "{}", kind.name);
-        map.shrink_to_fit().unwrap();
-        assert!(map.slots() <= slots && map.capacity() >= 100, "{}: {}", kind.name, map.slots());
-        assert_eq!(contents(&map), model, "{}", kind.name);
+pub fn predicates_are_retained<M: Tested>(kind: &Kind<M>) {
+    let (mut map, mut model) = filled(kind, 120);
+    let keep = |key: M::Key, value: M::Value| (key.to_u64() ^ value.to_u64()) % 3 == 1;
+    map.retain(keep).unwrap();
+    model.retain(|&key, value| keep(key, *value));
+    assert_eq!(contents(&map), model, "{}", kind.name);
+    assert_eq!(map.iter().unwrap().collect::<BTreeMap<_, _>>(), model, "{}", kind.name);
+}
+
+pub fn tables_are_resized<K: Key, V: Value + MapValue>(kind: &Kind<HashMap<K, V>>) {
+    let (mut map, model) = filled(kind, 100);
+    let (slots, memory) = (map.slots(), map.memory_usage());
+    map.reserve(4000).unwrap();
+    assert!(map.capacity() >= 4100 && map.memory_usage() > memory, "{}", kind.name);
+    assert_eq!(contents(&map), model, "{}", kind.name);
+    let reserved = map.slots();
+    let (keys, values) = kind.pairs((1000..5000).map(|key| (key, 1)));
+    assert_eq!(map.insert(&keys, &values).unwrap(), vec![Outcome::Inserted; 4000]);
+    assert_eq!(map.slots(), reserved, "{}: there was room", kind.name);
+    assert!(map.remove(&keys).unwrap().into_iter().all(|removed| removed));
+    map.compact().unwrap();
+    assert_eq!(contents(&map), model, "{}", kind.name);
+    map.shrink_to_fit().unwrap();
+    assert!(map.slots() <= slots && map.capacity() >= 100, "{}: {}", kind.name, map.slots());
+    assert_eq!(contents(&map), model, "{}", kind.name);
+    map.clear().unwrap();
+    assert!(contents(&map).is_empty() && map.slots() <= slots, "{}", kind.name);
+    assert_eq!(map.get(&keys[..2]).unwrap(), [None, None], "{}", kind.name);
+    let one = (K::from_u64(5), V::from_u64(6));
+    assert_eq!(map.insert(&[one.0], &[one.1]).unwrap(), [Outcome::Inserted], "{}", kind.name);
+    assert_eq!(contents(&map), BTreeMap::from([one]), "{}", kind.name);
+}
+
+pub fn cleared_maps_begin_anew<M: Tested>(kind: &Kind<M>) {
+    let (mut map, model) = filled(kind, 300);
+    for _ in 0..2 {
         map.clear().unwrap();
-        assert!(contents(&map).is_empty() && map.slots() <= slots, "{}", kind.name);
-        assert_eq!(map.get(&keys[..2]).unwrap(), [None, None], "{}", kind.name);
-        let one = (K::from_u64(5), V::from_u64(6));
-        assert_eq!(map.insert(&[one.0], &[one.1]).unwrap(), [Outcome::Inserted], "{}", kind.name);
-        assert_eq!(contents(&map), BTreeMap::from([one]), "{}", kind.name);
+        assert!(contents(&map).is_empty() && map.is_empty().unwrap(), "{}", kind.name);
+        let (keys, values): (Vec<_>, Vec<_>) = model.clone().into_iter().unzip();
+        assert_eq!(map.get(&keys).unwrap(), vec![None; 300], "{}", kind.name);
+        assert_eq!(map.insert(&keys, &values).unwrap(), vec![Outcome::Inserted; 300], "{}", kind.name);
+        assert_eq!(contents(&map), model, "{}", kind.name);
     }
-    every_kind!(device, case);
 }
 
-/// Four threads insert at once, each its own keys and some that all share, while the table grows under them.
-pub fn threads_share_a_growing_map(device: &Device) {
-    fn case<K: Key, V: Value>(kind: &Kind<K, V>) {
-        let map = kind.builder().capacity(1).build().unwrap();
-        let inserted = std::sync::Mutex::new(0);
-        let work = &|thread: u64| {
-            for part in 0..5 {
-                let own = (0..20).map(|n| (1000 * (thread + 1) + part * 20 + n, thread));
-                let (keys, values) = kind.pairs(own.chain((0..10).map(|n| (n, thread))));
-                let outcomes = map.insert(&keys, &values).unwrap();
-                let new = outcomes.iter().filter(|&&outcome| outcome == Outcome::Inserted).count();
-                *inserted.lock().unwrap() += new;
-                assert!(map.get(&keys).unwrap().iter().all(Option::is_some), "{}", kind.name);
-            }
-        };
-        std::thread::scope(|scope| (0..4).for_each(|thread| drop(scope.spawn(move || work(thread)))));
-        assert_eq!(contents(&map).len(), 410, "{}", kind.name);
-        assert_eq!(inserted.into_inner().unwrap(), 410, "{}: each key is inserted once", kind.name);
-    }
-    every_kind!(device, case);
+/// Four threads insert at once, each its own keys and some that all share, while the map grows under them.
+pub fn threads_share_a_growing_map<M: Tested>(kind: &Kind<M>) {
+    let map = kind.map(1);
+    let inserted = std::sync::Mutex::new(0);
+    let work = &|thread: u64| {
+        for part in 0..5 {
+            let own = (0..20).map(|n| (1000 * (thread + 1) + part * 20 + n, thread));
+            let (keys, values) = kind.pairs(own.chain((0..10).map(|n| (n, thread))));
+            let outcomes = map.insert(&keys, &values).unwrap();
+            let new = outcomes.iter().filter(|&&outcome| outcome == Outcome::Inserted).count();
+            *inserted.lock().unwrap() += new;
+            assert!(map.get(&keys).unwrap().iter().all(Option::is_some), "{}", kind.name);
+        }
+    };
+    std::thread::scope(|scope| (0..4).for_each(|thread| drop(scope.spawn(move || work(thread)))));
+    assert_eq!(contents(&map).len(), 410, "{}", kind.name);
+    assert_eq!(inserted.into_inner().unwrap(), 410, "{}: each key is inserted once", kind.name);
 }
 
 /// Slots of removed keys are no room: where they are in the way, reserving takes them back.
-pub fn reserved_room_is_there(device: &Device) {
-    fn case<K: Key, V: Value>(kind: &Kind<K, V>) {
-        let mut map = kind.builder().capacity(200).growth(Growth::Fixed).build().unwrap();
-        let (keys, values) = kind.pairs((0..200).map(|key| (key, key)));
-        map.insert(&keys, &values).unwrap();
-        assert!(map.remove(&keys[1..]).unwrap().into_iter().all(|removed| removed));
-        map.reserve(150).unwrap();
-        let (more, values) = kind.pairs((1000..1150).map(|key| (key, key)));
-        assert_eq!(map.insert(&more, &values).unwrap(), vec![Outcome::Inserted; 150], "{}", kind.name);
-        assert_eq!(contents(&map).len(), 151, "{}", kind.name);
-    }
-    every_kind!(device, case);
+pub fn reserved_room_is_there<K: Key, V: Value + MapValue>(kind: &Kind<HashMap<K, V>>) {
+    let mut map = kind.builder().capacity(200).growth(Growth::Fixed).build().unwrap();
+    let (keys, values) = kind.pairs((0..200).map(|key| (key, key)));
+    map.insert(&keys, &values).unwrap();
+    assert!(map.remove(&keys[1..]).unwrap().into_iter().all(|removed| removed));
+    map.reserve(150).unwrap();
+    let (more, values) = kind.pairs((1000..1150).map(|key| (key, key)));
+    assert_eq!(map.insert(&more, &values).unwrap(), vec![Outcome::Inserted; 150], "{}", kind.name);
+    assert_eq!(contents(&map).len(), 151, "{}", kind.name);
 }
 
-pub fn the_capacity_is_held_without_growing(device: &Device) {
-    fn case<K: Key, V: Value>(kind: &Kind<K, V>) {
-        for load_factor in [0.5, 0.8, 0.9, 0.95] {
-            let map = kind.builder().capacity(1500).load_factor(load_factor).build().unwrap();
-            let (slots, capacity) = (map.slots(), map.capacity() as u64);
-            let (keys, values) = kind.pairs((0..capacity).map(|key| (key, key)));
-            let outcomes = map.insert(&keys, &values).unwrap();
-            assert_eq!(outcomes, vec![Outcome::Inserted; keys.len()], "{}", kind.name);
-            assert_eq!(map.slots(), slots, "{}: it grew at a load of {load_factor}", kind.name);
-        }
+pub fn the_capacity_is_held_without_growing<K: Key, V: Value + MapValue>(kind: &Kind<HashMap<K, V>>) {
+    for load_factor in [0.5, 0.8, 0.9, 0.95] {
+        let map = kind.builder().capacity(1500).load_factor(load_factor).build().unwrap();
+        let (slots, capacity) = (map.slots(), map.capacity() as u64);
+        let (keys, values) = kind.pairs((0..capacity).map(|key| (key, key)));
+        let outcomes = map.insert(&keys, &values).unwrap();
+        assert_eq!(outcomes, vec![Outcome::Inserted; keys.len()], "{}", kind.name);
+        assert_eq!(map.slots(), slots, "{}: it grew at a load of {load_factor}", kind.name);
     }
-    every_kind!(device, case);
 }
 
 /// Nothing is refused yet, and the table grows all the same: walks get long before that.
-pub fn a_table_that_gets_too_full_grows(device: &Device) {
-    fn case<K: Key, V: Value>(kind: &Kind<K, V>) {
-        let map = kind.builder().capacity(1000).build().unwrap();
-        let slots = map.slots() as u64;
-        let insert = |keys: std::ops::Range<u64>| {
-            let (keys, values) = kind.pairs(keys.map(|key| (key, key)));
-            assert_eq!(map.insert(&keys, &values).unwrap(), vec![Outcome::Inserted; keys.len()]);
-        };
-        insert(0..slots * 89 / 100);
-        assert_eq!(map.slots() as u64, slots, "{}: there was room", kind.name);
-        insert(slots..slots + slots / 50);
-        assert!(map.slots() as u64 >= slots * 2, "{}: {} slots", kind.name, map.slots());
-        assert_eq!(contents(&map).len() as u64, slots * 89 / 100 + slots / 50, "{}", kind.name);
-    }
-    every_kind!(device, case);
+pub fn a_table_that_gets_too_full_grows<K: Key, V: Value + MapValue>(kind: &Kind<HashMap<K, V>>) {
+    let map = kind.builder().capacity(1000).build().unwrap();
+    let slots = map.slots() as u64;
+    let insert = |keys: std::ops::Range<u64>| {
+        let (keys, values) = kind.pairs(keys.map(|key| (key, key)));
+        assert_eq!(map.insert(&keys, &values).unwrap(), vec![Outcome::Inserted; keys.len()]);
+    };
+    insert(0..slots * 89 / 100);
+    assert_eq!(map.slots() as u64, slots, "{}: there was room", kind.name);
+    insert(slots..slots + slots / 50);
+    assert!(map.slots() as u64 >= slots * 2, "{}: {} slots", kind.name, map.slots());
+    assert_eq!(contents(&map).len() as u64, slots * 89 / 100 + slots / 50, "{}", kind.name);
 }
 
 /// Threads that find a table full at the same time need one larger table, not one each.
-pub fn threads_that_are_refused_together_grow_once(device: &Device) {
-    fn case<K: Key, V: Value>(kind: &Kind<K, V>) {
-        let (keys, values) = &kind.pairs((0..300).map(|key| (key, 1)));
-        for _ in 0..5 {
-            let map = kind.builder().capacity(1).build().unwrap();
-            let start = &std::sync::Barrier::new(8);
-            let work = || {
-                start.wait();
-                map.insert(keys, values).unwrap()
-            };
-            std::thread::scope(|scope| (0..8).for_each(|_| drop(scope.spawn(work))));
-            assert_eq!(contents(&map).len(), 300, "{}", kind.name);
-            assert!(map.slots() < 1200, "{}: {} slots for 300 pairs", kind.name, map.slots());
-        }
+pub fn threads_that_are_refused_together_grow_once<K: Key, V: Value + MapValue>(kind: &Kind<HashMap<K, V>>) {
+    let (keys, values) = &kind.pairs((0..300).map(|key| (key, 1)));
+    for _ in 0..5 {
+        let map = kind.builder().capacity(1).build().unwrap();
+        let start = &std::sync::Barrier::new(8);
+        let work = || {
+            start.wait();
+            map.insert(keys, values).unwrap()
+        };
+        std::thread::scope(|scope| (0..8).for_each(|_| drop(scope.spawn(work))));
+        assert_eq!(contents(&map).len(), 300, "{}", kind.name);
+        assert!(map.slots() < 1200, "{}: {} slots for 300 pairs", kind.name, map.slots());
     }
-    every_kind!(device, case);
 }
 
 /// Listing the pairs comes to an end, and is of one moment, while another thread inserts and never rests.
-pub fn pairs_are_listed_beside_insertions(device: &Device) {
-    fn case<K: Key, V: Value>(kind: &Kind<K, V>) {
-        let map = kind.builder().capacity(20_000).build().unwrap();
-        let done = std::sync::Mutex::new(false);
-        std::thread::scope(|scope| {
-            let writer = scope.spawn(|| {
-                let mut next = 0;
-                while !*done.lock().unwrap() {
-                    let (keys, values) = kind.pairs((next..next + 2).map(|key| (key % 16_000, key)));
-                    map.insert(&keys, &values).unwrap();
-                    next += 2;
-                }
-            });
-            for _ in 0..20 {
-                let listed: Vec<u64> = map.iter().unwrap().map(|(key, _)| key.to_u64()).collect();
-                let most = listed.iter().max().map_or(0, |most| most + 1);
-                assert_eq!(listed.len() as u64, most, "{}: some are missing", kind.name);
+pub fn pairs_are_listed_beside_insertions<M: Tested>(kind: &Kind<M>) {
+    let map = kind.map(20_000);
+    let done = std::sync::Mutex::new(false);
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            let mut next = 0;
+            while !*done.lock().unwrap() {
+                let (keys, values) = kind.pairs((next..next + 2).map(|key| (key % 16_000, key)));
+                map.insert(&keys, &values).unwrap();
+                next += 2;
             }
-            *done.lock().unwrap() = true;
-            writer.join().unwrap();
         });
-    }
-    case(&crate::kinds::kinds::<u32, u32>(device)[0]);
-    case(&crate::kinds::kinds::<u64, u64>(device)[0]);
+        for _ in 0..20 {
+            let listed: Vec<u64> = map.iter().unwrap().map(|(key, _)| key.to_u64()).collect();
+            let most = listed.iter().max().map_or(0, |most| most + 1);
+            assert_eq!(listed.len() as u64, most, "{}: some are missing", kind.name);
+        }
+        *done.lock().unwrap() = true;
+        writer.join().unwrap();
+    });
 }
 
 /// Threads with keys of their own mix all operations on one growing map: to each it is a map of its own, whatever the others do.
-pub fn threads_each_see_their_own_keys(device: &Device) {
-    fn case<K: Key, V: Value>(kind: &Kind<K, V>) {
-        let map = &kind.builder().capacity(1).build().unwrap();
-        let expected: BTreeMap<K, V> = std::thread::scope(|scope| {
-            let threads: Vec<_> =
-                (0..4).map(|thread| scope.spawn(move || live_alone(kind, map, thread))).collect();
-            threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
-        });
-        assert_eq!(contents(map), expected, "{}", kind.name);
-    }
-    every_kind!(device, case);
+pub fn threads_each_see_their_own_keys<M: Tested>(kind: &Kind<M>) {
+    let map = &kind.map(1);
+    let expected: BTreeMap<_, _> = std::thread::scope(|scope| {
+        let threads: Vec<_> =
+            (0..4).map(|thread| scope.spawn(move || live_alone(kind.name, map, thread))).collect();
+        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+    });
+    assert_eq!(contents(map), expected, "{}", kind.name);
 }
 
 /// A thread's life with a map and a model; gives the model.
-fn live_alone<K: Key, V: Value>(kind: &Kind<K, V>, map: &HashMap<K, V>, thread: u64) -> BTreeMap<K, V> {
+fn live_alone<M: Tested>(name: &str, map: &M, thread: u64) -> BTreeMap<M::Key, M::Value> {
     let (mut dice, mut model) = (Dice::new(crate::common::seed() * 4 + thread), BTreeMap::new());
     for _ in 0..20 {
-        let ops: Vec<Op<K, V>> = draw(&mut dice, thread);
+        let ops: Vec<Op<M::Key, M::Value>> = draw(&mut dice, thread);
         for (&op, (outcome, value)) in ops.iter().zip(map.execute(&ops).unwrap()) {
-            assert_eq!((outcome, value), answer(&mut model, op), "{}: {op:?}", kind.name);
+            assert_eq!((outcome, value), answer(&mut model, op), "{name}: {op:?}");
         }
         if dice.below(4) == 0 {
-            let listed: BTreeMap<K, V> = map.iter().unwrap().collect();
-            assert!(model.iter().all(|(key, value)| listed.get(key) == Some(value)), "{}", kind.name);
+            let listed: BTreeMap<_, _> = map.iter().unwrap().collect();
+            assert!(model.iter().all(|(key, value)| listed.get(key) == Some(value)), "{name}");
         }
     }
     model
