@@ -9,7 +9,7 @@ use phalanx_kernels::slab::list;
 use std::marker::PhantomData;
 
 /// The parameters of a [`SlabHash`](super::SlabHash), [`SlabSet`](super::SlabSet) or [`SlabMultiMap`](super::SlabMultiMap).
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 #[must_use = "a builder does nothing until it is built"]
 pub struct Builder<T> {
     device: Option<Device>,
@@ -40,6 +40,14 @@ impl<T> Default for Builder<T> {
             variant: None,
             of: PhantomData,
         }
+    }
+}
+
+// Not derived: that would ask it of the structure too.
+impl<T> Clone for Builder<T> {
+    fn clone(&self) -> Self {
+        let (device, variant) = (self.device.clone(), self.variant.clone());
+        Self { device, variant, of: PhantomData, ..*self }
     }
 }
 
@@ -161,8 +169,8 @@ impl<T> Builder<T> {
     }
 
     fn pool(&self, device: &Device, shape: Shape, slabs: usize) -> Result<SlabAlloc> {
-        let least = slabs.next_power_of_two() / 8;
-        let super_block = self.super_block_slabs.unwrap_or(least.clamp(32, 1 << 24));
+        let least = (slabs / 8).clamp(32, 1 << 24).next_power_of_two();
+        let super_block = self.super_block_slabs.unwrap_or(least);
         SlabAlloc::builder()
             .device(device)
             .capacity(slabs.max(1))

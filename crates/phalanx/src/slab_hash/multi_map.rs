@@ -13,7 +13,7 @@ use std::ops::RangeInclusive;
 
 /// A map from `u32` or `u64` to any number of `u32` or `u64` a key, in device memory, made of slab lists. No key is reserved.
 ///
-/// The pairs of a key lie in the order in which they were inserted; [`Self::flush`] keeps it. Source: the slab-hash paper, section III-B
+/// The pairs of a key lie in the order in which they were inserted; [`Self::flush`] keeps it, [`Self::rehash`] does not. Source: the slab-hash paper, section III-B
 /// (INSERT, SEARCHALL, DELETE, DELETEALL).
 ///
 /// ```

@@ -1,7 +1,7 @@
 //! Passes over all pairs of a key: what maps with many values a key do (the paper's SEARCHALL and DELETEALL).
 use super::super::pool::Pool;
 use super::lists::{Lists, ListsView};
-use super::node::{Node, Read};
+use super::node::{Chosen, Node, Read};
 use crate::keyed::Slot;
 use simt::{Convergence, Global, GlobalSlice, Shuffle, Tile, Turn, share_work};
 
@@ -151,19 +151,19 @@ impl<S: Slot, P: Pool, G: Gather<Slot = S>, const W: u32, const L: usize> Pass<S
         key: S::Stored,
         gather: G,
     ) {
-        let (tile, rank) = (turn.tile(), turn.tile().rank());
+        let slot = |j| node.bucket().slot(turn.tile().rank(), j);
+        let words = read.lane.words();
+        let counts = Chosen::by::<C, W, L>(turn.tile(), |j| {
+            turn.is_active() && S::key(words[j]) == key && gather.take(slot(j), key)
+        });
         let mut j = 0;
         while j < L {
-            let (word, slot) = (read.lane.words()[j], node.bucket().slot(rank, j));
-            let counts = turn.is_active() && S::key(word) == key && gather.take(slot, key);
-            let votes = tile.ballot(counts);
-            if counts {
-                let below = (votes & ((1 << rank) - 1)).count_ones();
-                gather.put(self.found + below, S::settle(slot, word));
+            if counts.is(j) {
+                gather.put(self.found + counts.place(j), S::settle(slot(j), words[j]));
             }
-            self.found += votes.count_ones();
             j += 1;
         }
+        self.found += counts.all;
     }
 }
 

@@ -1,7 +1,7 @@
 //! The view of many lists that kernels take, and what is known of a kind of them.
 use super::super::handle::Handle;
 use super::super::pool::Pool;
-use super::node::Node;
+use super::node::{Chosen, Node};
 use super::walk::Walk;
 use crate::keyed::{Kind, Operation, Outcome, Place, Question, Scalar, Slot, Tallies, TileKind, View, hash};
 use core::fmt;
@@ -113,7 +113,7 @@ impl<M: Config> ListsView<M> {
             return (alias, self.buckets);
         }
         let stored = <M::Slot as Slot>::Stored::from_u64(key.to_u64());
-        (stored, reduce(hash(stored).first, self.buckets))
+        (stored, reduce(hash(key).first, self.buckets))
     }
 
     /// The counters.
@@ -183,8 +183,8 @@ impl<S: Slot, P: Pool, const W: u32, const L: usize> ListsView<Lists<S, P, W, L>
         }
     }
 
-    /// Packs the pairs of a bucket's list into its first nodes and frees the slabs behind them; without `keep`, drops the pairs too. Runs alone
-    /// on the bucket. The lanes of the tile call it together.
+    /// Packs the pairs of a bucket's list into its first nodes, in the order in which they lie, and frees the slabs behind them; without `keep`,
+    /// drops the pairs too. Runs alone on the bucket. The lanes of the tile call it together.
     ///
     /// The tile reads a node whole before it writes to it, and writes to none that it has not read: pairs only move forward.
     #[inline(always)]
@@ -196,29 +196,36 @@ impl<S: Slot, P: Pool, const W: u32, const L: usize> ListsView<Lists<S, P, W, L>
             let Some(node) = node else { return };
             let lane = node.read(tile.rank(), true).lane;
             tile.sync();
+            let stays = Chosen::by::<C, W, L>(tile, |j| keep && S::is_live(lane.words()[j]));
+            let next = if filled + stays.all > Node::<S, W, L>::SLOTS { self.after(end) } else { None };
             let mut j = 0;
             while j < L {
-                // Chosen, not indexed: an index that the compiler does not know puts the lane into local memory.
-                let word = lane.first(|at, _| at == j as u32).word;
-                let stays = keep && S::is_live(word);
-                let votes = tile.ballot(stays);
-                let place = filled + (votes & ((1 << tile.rank()) - 1)).count_ones();
-                let next = if place >= Node::<S, W, L>::SLOTS { self.after(end) } else { None };
-                if stays {
-                    let (node, place) =
-                        next.map_or((end, place), |next| (next, place - Node::<S, W, L>::SLOTS));
-                    node.slot(place).store(word, Order::Relaxed, Scope::Device);
-                }
-                filled += votes.count_ones();
-                if filled > Node::<S, W, L>::SLOTS {
-                    filled -= Node::<S, W, L>::SLOTS;
-                    end = self.after(end).unwrap_or(end);
+                if stays.is(j) {
+                    Self::nth(end, next, filled + stays.place(j)).store(
+                        lane.words()[j],
+                        Order::Relaxed,
+                        Scope::Device,
+                    );
                 }
                 j += 1;
+            }
+            filled += stays.all;
+            if let Some(next) = next {
+                (end, filled) = (next, filled - Node::<S, W, L>::SLOTS);
             }
             tile.sync();
         });
         self.cut(tile, end, filled);
+    }
+
+    /// The slot at a place of two nodes' slots together; those of the second follow those of the first.
+    #[inline(always)]
+    #[track_caller]
+    fn nth(node: Node<S, W, L>, next: Option<Node<S, W, L>>, place: u32) -> Global<S::Word> {
+        match next {
+            Some(next) if place >= Node::<S, W, L>::SLOTS => next.slot(place - Node::<S, W, L>::SLOTS),
+            _ => node.slot(place),
+        }
     }
 
     /// Examines a bucket's list by one lane. Runs alone on the bucket.

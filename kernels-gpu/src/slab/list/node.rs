@@ -8,7 +8,7 @@
 //! A blank slab is all ones: its slots are empty and its link is none.
 use super::super::handle::Handle;
 use crate::keyed::{Bucket, Lane, Slot};
-use simt::{Global, Word};
+use simt::{Convergence, Global, Tile, Word};
 
 /// A slab as a node of a list: `W` lanes read `L` slots each, the link among them.
 #[derive(Clone, Copy, Debug)]
@@ -21,6 +21,51 @@ pub struct Read<S: Slot, const L: usize> {
     pub lane: Lane<S, L>,
     /// The link, in the tile's last lane; arbitrary in the others.
     pub link: Handle,
+}
+
+/// Some of the slots that a tile has read, and their places among all of those, in the nodes' order.
+#[derive(Clone, Copy, Debug)]
+pub struct Chosen {
+    /// The lane's, a bit each.
+    mine: u32,
+    /// How many there are in the lanes before.
+    before: u32,
+    /// How many there are in all lanes.
+    pub all: u32,
+}
+
+impl Chosen {
+    /// Those slots of each lane of which `is(j)` holds. The lanes of the tile call it together.
+    #[inline(always)]
+    #[track_caller]
+    pub fn by<C: Convergence, const W: u32, const L: usize>(
+        tile: Tile<W, C>,
+        is: impl Fn(usize) -> bool,
+    ) -> Self {
+        let lower = (1 << tile.rank()) - 1;
+        let (mut chosen, mut j) = (Self { mine: 0, before: 0, all: 0 }, 0);
+        while j < L {
+            let is = is(j);
+            let votes = tile.ballot(is);
+            chosen.mine |= (is as u32) << j;
+            chosen.before += (votes & lower).count_ones();
+            chosen.all += votes.count_ones();
+            j += 1;
+        }
+        chosen
+    }
+
+    /// Whether the lane's slot `j` is among them.
+    #[inline(always)]
+    pub fn is(self, j: usize) -> bool {
+        self.mine >> j & 1 != 0
+    }
+
+    /// How many stand before the lane's slot `j`.
+    #[inline(always)]
+    pub fn place(self, j: usize) -> u32 {
+        self.before + (self.mine & ((1 << j) - 1)).count_ones()
+    }
 }
 
 impl<S: Slot, const W: u32, const L: usize> Node<S, W, L> {

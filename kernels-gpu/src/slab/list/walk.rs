@@ -3,7 +3,7 @@ use super::super::handle::Handle;
 use super::super::pool::Pool;
 use super::lists::{Lists, ListsView};
 use super::node::Node;
-use crate::keyed::{Look, Operation, Outcome, Question, Slot};
+use crate::keyed::{Look, Operation, Outcome, Question, Scalar, Slot};
 use simt::{Convergence, Thread, Turn};
 
 /// From so many nodes on a list that grows is long.
@@ -19,6 +19,8 @@ pub struct Walk<S: Slot, P: Pool, O, const W: u32, const L: usize> {
     at: Option<Node<S, W, L>>,
     /// Nodes behind the tile, of the operation at work.
     depth: u32,
+    /// Whether the pool had no slab for it a look ago.
+    refused: bool,
     outcome: Outcome,
     value: S::Value,
 }
@@ -28,7 +30,7 @@ impl<S: Slot, P: Pool, O: Operation, const W: u32, const L: usize> Walk<S, P, O,
     #[inline(always)]
     pub fn new(lists: ListsView<Lists<S, P, W, L>>, bucket: u32, question: Question<S, O>) -> Self {
         let value = question.argument;
-        Self { lists, bucket, question, at: None, depth: 0, outcome: Outcome::Absent, value }
+        Self { lists, bucket, question, at: None, depth: 0, refused: false, outcome: Outcome::Absent, value }
     }
 
     /// What has become of the lane's operation.
@@ -58,7 +60,9 @@ impl<S: Slot, P: Pool, O: Operation, const W: u32, const L: usize> Walk<S, P, O,
         if S::PUBLISHES && look.verdict.waits && !done {
             simt::spin_hint();
         }
-        let finished = done || (look.verdict.is_over() && !onward);
+        // Who was refused a slab looks once more: another tile may have hung the last one here.
+        self.refused = through && !onward && question.places() && !self.refused;
+        let finished = done || (look.verdict.is_over() && !onward && !self.refused);
         self.depth = if finished { 0 } else { self.depth + onward as u32 };
         self.at = if onward {
             Some(self.lists.node(next))
@@ -80,7 +84,8 @@ impl<S: Slot, P: Pool, O: Operation, const W: u32, const L: usize> Walk<S, P, O,
         if self.depth >= LONG {
             self.lists.tallies().record_long();
         }
-        let seed = Thread::index() as u32 ^ (node.base().as_ptr() as usize as u32).rotate_right(7);
+        // Nothing of an address: what was explored must replay.
+        let seed = Thread::index() as u32 ^ (question.key.to_u64() as u32).rotate_right(7) ^ self.depth << 24;
         self.lists.pool().extend(node.link(), seed)
     }
 }

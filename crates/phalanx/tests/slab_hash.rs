@@ -1,0 +1,110 @@
+//! What slab lists do beyond what every map does (`conformance`): sets, many values a key, flush and rehash, pools that fill up. On the
+//! emulator and on CUDA (feature `cuda`). `PHALANX_SEED` gives other choices.
+#[path = "slab_hash/bad_input.rs"]
+mod bad_input;
+mod common;
+#[path = "slab_hash/flushes.rs"]
+mod flushes;
+#[path = "slab_hash/many.rs"]
+mod many;
+#[path = "slab_hash/room.rs"]
+mod room;
+#[path = "slab_hash/sets.rs"]
+mod sets;
+
+use gpu::Device;
+use phalanx::slab_hash::{Builder, set_variants, variants};
+use phalanx::{Error, Key, SlabHash, SlabMultiMap, SlabSet, Value};
+
+/// Builders of all kinds that the device can run.
+fn all<T>(device: &Device, names: Vec<&'static str>, runs: impl Fn(Builder<T>) -> bool) -> Vec<Builder<T>> {
+    let builder = |name: &str| Builder::default().device(device).variant(name);
+    let builders: Vec<_> =
+        names.iter().filter(|name| runs(builder(name))).map(|name| builder(name)).collect();
+    assert!(!builders.is_empty(), "there is a kind for every type");
+    builders
+}
+
+/// All kinds of map for these types.
+pub fn maps<K: Key, V: Value>(device: &Device) -> Vec<Builder<SlabHash<K, V>>> {
+    all(device, variants::<K, V>(), |kind: Builder<SlabHash<K, V>>| {
+        !matches!(kind.build(), Err(Error::NeedsWideSwap { .. }))
+    })
+}
+
+/// All kinds of map with many values a key for these types.
+pub fn multi_maps<K: Key, V: Value>(device: &Device) -> Vec<Builder<SlabMultiMap<K, V>>> {
+    all(device, variants::<K, V>(), |kind: Builder<SlabMultiMap<K, V>>| {
+        !matches!(kind.build(), Err(Error::NeedsWideSwap { .. }))
+    })
+}
+
+/// All kinds of set for this type.
+pub fn sets<K: Key>(device: &Device) -> Vec<Builder<SlabSet<K>>> {
+    all(device, set_variants::<K>(), |_| true)
+}
+
+/// Slots of a kind's slab, by its name: pool, bytes, tile, and the bits of key and value.
+pub fn slots(name: &str) -> usize {
+    let parts: Vec<&str> = name.split('_').collect();
+    let bytes: usize = parts[1].parse().expect("bytes of a slab");
+    match parts[3..] {
+        ["u32", "u32"] => bytes / 8 - 1,
+        ["u32"] => bytes / 4 - 2,
+        ["u64"] => bytes / 8 - 1,
+        _ => bytes / 16 - 1,
+    }
+}
+
+macro_rules! suite {
+    ($device:ident: $($module:ident { $($case:ident)* })*) => {
+        mod $device {
+            $($(
+                #[test]
+                fn $case() {
+                    if let Some(device) = crate::common::$device() {
+                        crate::$module::$case(&device);
+                    }
+                }
+            )*)*
+        }
+    };
+    ($device:ident) => {
+        suite! { $device:
+            sets {
+                sets_answer_as_std_does
+                of_equal_keys_one_counts
+                every_pattern_is_a_key_of_a_set
+                sets_take_buffers
+                saved_sets_load
+            }
+            many {
+                values_agree_with_the_model
+                equal_keys_in_a_batch_all_count
+                a_key_has_values_beyond_a_slab
+                maps_of_many_take_buffers
+                saved_maps_of_many_load
+                threads_share_a_map_of_many
+            }
+            flushes {
+                flushes_give_back_what_is_not_needed
+                the_list_of_topmost_keys_is_packed
+                sets_are_flushed
+                rehashes_move_everything
+                cleared_lists_have_no_slabs
+            }
+            room {
+                a_fixed_pool_refuses_and_loses_nothing
+                the_last_slab_serves_all_that_want_it
+                a_budget_is_reached_and_kept
+                pools_grow_as_they_must
+                lists_have_the_utilisation_asked_for
+                a_rehash_that_has_no_room_changes_nothing
+            }
+        }
+    };
+}
+
+suite!(emulator);
+#[cfg(feature = "cuda")]
+suite!(cuda);

@@ -1,0 +1,202 @@
+//! Pools that fill up, grow, and must not.
+use crate::{maps, multi_maps, sets, slots};
+use gpu::Device;
+use phalanx::slab_hash::{Builder, Growth, SlabHash};
+use phalanx::{Error, Key, Map, Outcome, Value};
+use std::collections::BTreeMap;
+
+/// Runs a case on every kind of map for keys and values of one size.
+macro_rules! every_kind {
+    ($device:expr, $case:ident) => {
+        maps::<u32, u32>($device).into_iter().for_each($case);
+        maps::<u64, u64>($device).into_iter().for_each($case);
+    };
+}
+
+/// The map's pairs; fails where the map is not valid.
+#[track_caller]
+fn contents<K: Key, V: Value>(map: &SlabHash<K, V>) -> BTreeMap<K, V> {
+    let pairs: BTreeMap<K, V> = map.iter().unwrap().collect();
+    assert_eq!(pairs.len(), map.len().unwrap(), "{}", map.variant());
+    map.validate().unwrap_or_else(|error| panic!("{}: {error}", map.variant()));
+    pairs
+}
+
+fn pairs<K: Key, V: Value>(numbers: std::ops::Range<u64>) -> (Vec<K>, Vec<V>) {
+    numbers.map(|n| (K::from_u64(n), V::from_u64(n + 7))).unzip()
+}
+
+/// How many outcomes are `outcome`.
+fn count(outcomes: &[Outcome], outcome: Outcome) -> usize {
+    outcomes.iter().filter(|&&other| other == outcome).count()
+}
+
+pub fn a_fixed_pool_refuses_and_loses_nothing(device: &Device) {
+    fn case<K: Key, V: Value>(builder: Builder<SlabHash<K, V>>) {
+        let mut map = builder.buckets(1).slabs(1).growth(Growth::Fixed).build().unwrap();
+        let name = map.variant().to_owned();
+        let room = 33 * slots(&name);
+        let (keys, values) = pairs::<K, V>(0..room as u64 + 300);
+        let first = map.insert(&keys, &values).unwrap();
+        assert_eq!(count(&first, Outcome::Inserted) + count(&first, Outcome::Refused), keys.len(), "{name}");
+        holds_what_it_said(&map, &keys, &values, &first);
+        // Another thread may have held the last slab while this one looked. In the end every slot is taken.
+        let second = map.insert(&keys, &values).unwrap();
+        for (first, second) in first.iter().zip(&second) {
+            assert!(
+                *first == Outcome::Refused || *second == Outcome::Replaced,
+                "{name}: {first:?}, {second:?}"
+            );
+        }
+        assert_eq!((map.len().unwrap(), map.stats().unwrap().free), (room, 0), "{name}");
+        let third = map.insert_new(&keys, &values).unwrap();
+        assert_eq!((count(&third, Outcome::Found), count(&third, Outcome::Refused)), (room, 300), "{name}");
+        holds_what_it_said(&map, &keys, &values, &third);
+        let out = third.iter().position(|&outcome| outcome == Outcome::Refused).unwrap();
+        assert_eq!(map.get_or_insert(&keys[out..=out], &values[..1]).unwrap(), [None], "{name}");
+        // Slots of removed keys are no room before a flush.
+        let gone: Vec<K> = contents(&map).into_keys().take(room / 2).collect();
+        assert!(map.remove(&gone).unwrap().into_iter().all(|removed| removed), "{name}");
+        assert_eq!(map.insert(&gone[..1], &values[..1]).unwrap(), [Outcome::Refused], "{name}");
+        map.flush_all().unwrap();
+        map.insert(&gone, &values[..gone.len()]).unwrap();
+        map.insert(&gone, &values[..gone.len()]).unwrap();
+        assert_eq!(contents(&map).len(), room, "{name}");
+    }
+    every_kind!(device, case);
+}
+
+/// What was placed or found is there with its value, what was refused is not, and the map is valid.
+fn holds_what_it_said<K: Key, V: Value>(map: &SlabHash<K, V>, keys: &[K], values: &[V], said: &[Outcome]) {
+    let is_there = |index: &usize| said[*index] != Outcome::Refused;
+    let expected: BTreeMap<K, V> =
+        (0..keys.len()).filter(is_there).map(|index| (keys[index], values[index])).collect();
+    assert_eq!(contents(map), expected, "{}", map.variant());
+    let found = map.get(keys).unwrap();
+    for (index, found) in found.into_iter().enumerate() {
+        assert_eq!(found, is_there(&index).then_some(values[index]), "{}: key {index}", map.variant());
+    }
+}
+
+/// One slab is left, and several tiles of a warp want it at once for the same list: it has room for all of them.
+pub fn the_last_slab_serves_all_that_want_it(device: &Device) {
+    fn case<K: Key, V: Value>(builder: Builder<SlabHash<K, V>>) {
+        let map = builder.buckets(1).slabs(1).growth(Growth::Fixed).build().unwrap();
+        let slots = slots(map.variant()) as u64;
+        for part in 0..32 {
+            let (keys, values) = pairs::<K, V>(part * slots..(part + 1) * slots);
+            assert_eq!(
+                map.insert(&keys, &values).unwrap(),
+                vec![Outcome::Inserted; keys.len()],
+                "{}",
+                map.variant()
+            );
+        }
+        assert_eq!(map.stats().unwrap().free, 1);
+        let (keys, values) = pairs::<K, V>(32 * slots..33 * slots);
+        let said = map.insert(&keys, &values).unwrap();
+        assert_eq!(count(&said, Outcome::Refused), 0, "{}", map.variant());
+        assert_eq!(contents(&map).len() as u64, 33 * slots, "{}", map.variant());
+    }
+    every_kind!(device, case);
+}
+
+pub fn a_budget_is_reached_and_kept(device: &Device) {
+    fn case<K: Key, V: Value>(builder: Builder<SlabHash<K, V>>) {
+        let sizing = builder.clone().build().unwrap();
+        let slots = slots(sizing.variant());
+        let bytes = (slots + 1) * if (K::BITS, V::BITS) == (32, 32) { 8 } else { 16 };
+        let map = builder.buckets(2).slabs(1).super_block_slabs(32).budget(96 * bytes).build().unwrap();
+        let (keys, values) = pairs::<K, V>(0..98 * slots as u64 + 500);
+        let said = map.insert(&keys, &values).unwrap();
+        let stats = map.stats().unwrap();
+        assert_eq!((stats.capacity, stats.free, stats.faults), (96, 0, 0), "{}", map.variant());
+        // A slab at most a list has room left, and only where the last ones were wanted by many at once.
+        let inserted = count(&said, Outcome::Inserted);
+        assert!(inserted > 96 * slots && inserted <= 98 * slots, "{}: {inserted}", map.variant());
+        assert_eq!(count(&said, Outcome::Refused), keys.len() - inserted, "{}", map.variant());
+        holds_what_it_said(&map, &keys, &values, &said);
+    }
+    every_kind!(device, case);
+}
+
+pub fn pools_grow_as_they_must(device: &Device) {
+    fn case<K: Key, V: Value>(builder: Builder<SlabHash<K, V>>) {
+        let map = builder.buckets(40).slabs(1).build().unwrap();
+        let first = map.stats().unwrap().capacity;
+        for part in 0..3 {
+            let (keys, values) = pairs::<K, V>(part * 1500..(part + 1) * 1500);
+            assert_eq!(
+                map.insert(&keys, &values).unwrap(),
+                vec![Outcome::Inserted; 1500],
+                "{}",
+                map.variant()
+            );
+        }
+        let (keys, values) = pairs::<K, V>(0..4500);
+        assert_eq!(contents(&map), keys.into_iter().zip(values).collect(), "{}", map.variant());
+        let now = map.stats().unwrap();
+        assert!(now.capacity > first && now.capacity < 6 * now.live, "{}: {now:?}", map.variant());
+    }
+    every_kind!(device, case);
+    let set = sets::<u64>(device).remove(0).buckets(3).slabs(1).build().unwrap();
+    let (keys, _) = pairs::<u64, u64>(0..3000);
+    assert_eq!(set.insert(&keys).unwrap(), vec![Outcome::Inserted; 3000]);
+    set.validate().unwrap();
+    let many = multi_maps::<u32, u32>(device).remove(0).buckets(3).slabs(1).build().unwrap();
+    assert_eq!(many.insert(&[5; 3000], &[1; 3000]).unwrap(), vec![Outcome::Inserted; 3000]);
+    assert_eq!(many.count(&[5]).unwrap(), [3000]);
+    many.validate().unwrap();
+}
+
+/// Filled to its capacity, and no slab more than the builder has foreseen.
+pub fn lists_have_the_utilisation_asked_for(device: &Device) {
+    fn case<K: Key, V: Value>(builder: Builder<SlabHash<K, V>>) {
+        for wanted in [0.3, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9] {
+            let builder = builder.clone().capacity(4000).utilisation(wanted).growth(Growth::Fixed);
+            let map = match builder.build() {
+                Ok(map) => map,
+                Err(Error::Utilisation { most, .. }) if most < 0.9 && wanted > most => continue,
+                Err(error) => panic!("{wanted}: {error}"),
+            };
+            let (keys, values): (Vec<K>, Vec<V>) = (0..4000)
+                .map(|n: u64| (K::from_u64(n.wrapping_mul(0x9e37_79b9_7f4a_7c15)), V::from_u64(n)))
+                .unzip();
+            let refused = count(&map.insert(&keys, &values).unwrap(), Outcome::Refused);
+            assert_eq!(refused, 0, "{}: at {wanted} the pool was too small", map.variant());
+            let reached = map.utilisation().unwrap();
+            assert!(
+                (wanted - 0.03..wanted + 0.03).contains(&reached),
+                "{}: {reached} for {wanted}",
+                map.variant()
+            );
+        }
+    }
+    every_kind!(device, case);
+}
+
+/// The pool has room for the lists as they are, and not for a second time.
+pub fn a_rehash_that_has_no_room_changes_nothing(device: &Device) {
+    fn case<K: Key, V: Value>(builder: Builder<SlabHash<K, V>>) {
+        let slots = slots(builder.clone().build().unwrap().variant());
+        let bytes = (slots + 1) * if (K::BITS, V::BITS) == (32, 32) { 8 } else { 16 };
+        let mut map = builder.buckets(2).slabs(1).super_block_slabs(32).budget(32 * bytes).build().unwrap();
+        let (keys, values) = pairs::<K, V>(0..22 * slots as u64);
+        assert_eq!(
+            map.insert(&keys, &values).unwrap(),
+            vec![Outcome::Inserted; keys.len()],
+            "{}",
+            map.variant()
+        );
+        let (model, stats) = (contents(&map), map.stats().unwrap());
+        let refused = map.rehash(1).unwrap_err();
+        assert!(matches!(refused, Error::Budget { .. }), "{}: {refused}", map.variant());
+        assert_eq!((map.buckets(), map.stats().unwrap()), (2, stats), "{}", map.variant());
+        assert_eq!(contents(&map), model, "{}", map.variant());
+        // Into many lists the heads alone suffice.
+        map.rehash(1000).unwrap();
+        assert_eq!(contents(&map), model, "{}", map.variant());
+        assert_eq!(map.stats().unwrap().live, 0, "{}", map.variant());
+    }
+    every_kind!(device, case);
+}
