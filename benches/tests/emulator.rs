@@ -141,7 +141,7 @@ fn are_complete(records: &[record::Record]) {
         let expected = match record.structure.as_str() {
             "SlabHash" | "SlabSet" => "line128",
             "ChainSet" => "sector32",
-            _ if record.op.starts_with("find") => "half64",
+            _ if record.op.starts_with("find") => "sector32",
             _ => "cas8",
         };
         assert_eq!(record.limit.as_deref(), Some(expected));
