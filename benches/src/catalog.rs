@@ -4,7 +4,7 @@ use crate::suite::{Error, Suite};
 const FILES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/suites.rs"));
 
 /// The suites that run when none is named.
-pub const DEFAULT: &[&str] = &["limits", "hashmap/load-factor"];
+pub const DEFAULT: &[&str] = &["limits", "hashmap/load-factor", "slabhash/fig4"];
 
 /// All suites, by name.
 ///
@@ -39,6 +39,14 @@ pub fn select(names: &[String]) -> Result<Vec<Suite>, Error> {
     Ok(selected)
 }
 
+/// The first case of a part of a suite, as the emulator runs it.
+#[cfg(test)]
+pub(crate) fn first_case(suite: &str, part: usize) -> crate::suite::Case {
+    let selection = crate::suite::Selection { emulator: true, quick: true, reps: None };
+    let suite = select(&[suite.to_owned()]).unwrap().remove(0);
+    suite.parts()[part].cases(selection, &[]).remove(0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -59,6 +67,9 @@ mod tests {
         assert_eq!(names(&["hashmap/load-factor"]), ["hashmap/load-factor"]);
         assert_eq!(names(&["limits", "limits"]), ["limits"]);
         assert!(names(&["hashmap"]).len() >= 3);
+        let figures =
+            ["fig4", "fig5", "fig6", "fig7a", "fig7b", "rate"].map(|name| format!("slabhash/{name}"));
+        assert_eq!(names(&["slabhash"]), figures);
         let error = select(&["hashmap/none".to_owned()]).unwrap_err().to_string();
         assert!(error.contains("hashmap/none") && error.contains("hashmap/load-factor"), "{error}");
     }

@@ -90,8 +90,15 @@ fn axis_value(record: &Record, axis: &str) -> Option<f64> {
     if axis == "n" { Some(record.n as f64) } else { record.params.get(axis)?.number() }
 }
 
+/// The structures, in words.
+fn structures(records: &[&Record]) -> String {
+    let names: BTreeSet<&str> = records.iter().map(|record| record.structure.as_str()).collect();
+    names.into_iter().collect::<Vec<_>>().join(" and ")
+}
+
 /// Records that share all that is neither the axis nor a line of the figure.
 fn groups<'a>(records: &[&'a Record], spec: &Figure) -> BTreeMap<String, Vec<&'a Record>> {
+    let structures = structures(records);
     let mut groups: BTreeMap<String, Vec<&Record>> = BTreeMap::new();
     for record in records {
         let mut fixed = record.params.clone();
@@ -99,8 +106,8 @@ fn groups<'a>(records: &[&'a Record], spec: &Figure) -> BTreeMap<String, Vec<&'a
         let size = if spec.x.as_deref() == Some("n") { String::new() } else { format!(", n = {}", record.n) };
         let params = if fixed.is_empty() { String::new() } else { format!(", {}", describe(&fixed)) };
         let caption = format!(
-            "{}, {}-bit keys, {}-bit values{size}{params}; {}",
-            record.structure, record.key_bits, record.value_bits, record.device
+            "{structures}, {}-bit keys, {}-bit values{size}{params}; {}",
+            record.key_bits, record.value_bits, record.device
         );
         groups.entry(caption).or_default().push(record);
     }
@@ -110,8 +117,10 @@ fn groups<'a>(records: &[&'a Record], spec: &Figure) -> BTreeMap<String, Vec<&'a
 fn chart(caption: &str, records: &[&Record], spec: &Figure) -> Chart {
     let axis = spec.x.clone().filter(|axis| records.iter().all(|record| axis_value(record, axis).is_some()));
     let mut lines: BTreeMap<String, Series> = BTreeMap::new();
+    let one = records.iter().all(|record| record.structure == records[0].structure);
     for record in records {
-        let label = format!("{} ({})", record.op, record.variant);
+        let structure = if one { String::new() } else { format!("{} ", record.structure) };
+        let label = format!("{} ({structure}{})", record.op, record.variant);
         let x = axis.as_ref().and_then(|axis| axis_value(record, axis));
         let line = lines.entry(label.clone()).or_insert_with(|| Series { label, points: Vec::new() });
         line.points.push((x.unwrap_or(0.0), record.mops));
@@ -137,7 +146,7 @@ fn limits(records: &[&Record]) -> BTreeMap<String, f64> {
 
 fn table(records: &[&Record]) -> String {
     let mut text = String::from(
-        "<details open><summary>All numbers</summary><table><tr><th>variant<th>op<th>bits<th>n<th>params\
+        "<details open><summary>All numbers</summary><table><tr><th>structure<th>variant<th>op<th>bits<th>n<th>params\
          <th>M ops/s<th>of limit<th>median ms<th>interval ms<th>reps<th>verified\n",
     );
     for record in records {
@@ -147,8 +156,9 @@ fn table(records: &[&Record]) -> String {
         let ratio = record.ratio.map_or_else(String::new, |ratio| format!("{ratio:.2}"));
         let _ = writeln!(
             text,
-            "<tr{class}><td>{}<td>{}<td>{}/{}<td class=n>{}<td>{}<td class=n>{}<td class=n>{ratio} {}<td class=n>{:.3}\
+            "<tr{class}><td>{}<td>{}<td>{}<td>{}/{}<td class=n>{}<td>{}<td class=n>{}<td class=n>{ratio} {}<td class=n>{:.3}\
              <td class=n>{low:.3} to {high:.3}<td class=n>{}<td>{}",
+            escape(&record.structure),
             escape(&record.variant),
             escape(&record.op),
             record.key_bits,
@@ -226,6 +236,18 @@ mod tests {
             !page.contains("http://")
                 || page.matches("http").count() == page.matches("http://www.w3.org").count()
         );
+    }
+
+    #[test]
+    fn structures_that_are_compared_share_a_figure() {
+        let mut records = records();
+        records[2].structure = "SlabHash".to_owned();
+        records[3].structure = "SlabHash".to_owned();
+        let page = page(&records, &[], &[]).unwrap();
+        assert_eq!(page.matches("<svg").count(), 1);
+        for label in ["insert (HashMap default)", "find_hit (SlabHash default)", "HashMap and SlabHash"] {
+            assert!(page.contains(label), "'{label}' is missing");
+        }
     }
 
     #[test]

@@ -70,6 +70,12 @@ impl Session<'_> {
     }
 
     fn cases(&self, suite: &Suite) -> Result<Vec<Case>> {
+        let parts = suite.parts();
+        let cases = parts.iter().map(|part| self.cases_of_part(part)).collect::<Result<Vec<_>>>()?;
+        Ok(cases.into_iter().flatten().collect())
+    }
+
+    fn cases_of_part(&self, suite: &Suite) -> Result<Vec<Case>> {
         let structure = self.structure(suite)?;
         let (name, variants, ops) = (structure.name(), structure.variants(), structure.ops());
         for op in &suite.ops {

@@ -31,6 +31,11 @@
 //!
 //! [figure]
 //! x = "load_factor"
+//!
+//! [[also]]                         # further cases: what this names replaces the above, the rest stays
+//! structure = "SlabHash"
+//! ops = ["insert"]
+//! limit.insert = "line128"
 //! ```
 use crate::record::{Param, Params};
 use serde::{Deserialize, Serialize};
@@ -80,6 +85,53 @@ pub struct Suite {
     /// How it is drawn.
     #[serde(default)]
     pub figure: Figure,
+    /// Further cases: another structure to compare with, other sizes, other widths.
+    #[serde(default)]
+    pub also: Vec<Also>,
+}
+
+/// What further cases have instead of what their suite says.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Also {
+    structure: Option<String>,
+    variants: Option<Vec<String>>,
+    ops: Option<Vec<String>>,
+    key_bits: Option<Vec<u32>>,
+    value_bits: Option<Vec<u32>>,
+    gpu: Option<Sizes>,
+    emulator: Option<Sizes>,
+    params: Option<BTreeMap<String, Vec<Param>>>,
+    limit: Option<BTreeMap<String, String>>,
+    expect: Option<BTreeMap<String, f64>>,
+}
+
+impl Also {
+    /// The suite with this in its place. Of limits and shares that are not its own it takes those of its operations.
+    fn within(&self, suite: &Suite) -> Suite {
+        fn or<T: Clone>(own: &Option<T>, other: &T) -> T {
+            own.as_ref().unwrap_or(other).clone()
+        }
+        let ops = or(&self.ops, &suite.ops);
+        Suite {
+            structure: or(&self.structure, &suite.structure),
+            variants: or(&self.variants, &suite.variants),
+            key_bits: or(&self.key_bits, &suite.key_bits),
+            value_bits: or(&self.value_bits, &suite.value_bits),
+            gpu: or(&self.gpu, &suite.gpu),
+            emulator: or(&self.emulator, &suite.emulator),
+            params: or(&self.params, &suite.params),
+            limit: self.limit.clone().unwrap_or_else(|| of_ops(&suite.limit, &ops)),
+            expect: self.expect.clone().unwrap_or_else(|| of_ops(&suite.expect, &ops)),
+            ops,
+            also: Vec::new(),
+            ..suite.clone()
+        }
+    }
+}
+
+fn of_ops<T: Clone>(map: &BTreeMap<String, T>, ops: &[String]) -> BTreeMap<String, T> {
+    map.iter().filter(|(op, _)| ops.contains(op)).map(|(op, value)| (op.clone(), value.clone())).collect()
 }
 
 /// How much to run.
@@ -193,6 +245,14 @@ impl Case {
         param.number().ok_or_else(|| problem("must be a number"))
     }
 
+    /// A parameter that is a number where it is given.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when the suite gives a word.
+    pub fn number_if_given(&self, name: &str) -> Result<Option<f64>, Error> {
+        if self.params.contains_key(name) { self.number(name).map(Some) } else { Ok(None) }
+    }
+
     /// A parameter that must be a word.
     ///
     /// # Errors
@@ -226,8 +286,14 @@ impl Suite {
         let suite: Self = toml::from_str(text)
             .map_err(|error| Error::Syntax { suite: name.to_owned(), message: error.to_string() })?;
         let suite = Self { name: name.to_owned(), ..suite };
-        suite.check()?;
+        suite.parts().iter().try_for_each(Self::check)?;
         Ok(suite)
+    }
+
+    /// The suite itself and its further cases, as suites of the same name.
+    pub fn parts(&self) -> Vec<Self> {
+        let own = Self { also: Vec::new(), ..self.clone() };
+        std::iter::once(own).chain(self.also.iter().map(|also| also.within(self))).collect()
     }
 
     fn check(&self) -> Result<(), Error> {
@@ -267,7 +333,7 @@ impl Suite {
         Error::Invalid { suite: self.name.clone(), field: field.to_owned(), problem: problem.to_owned() }
     }
 
-    /// All cases, in an order that changes the operation fastest. `variants` are what the structure has.
+    /// All cases of a suite that is one part, in an order that changes the operation fastest. `variants` are what the structure has.
     pub fn cases(&self, selection: Selection, variants: &[String]) -> Vec<Case> {
         let sizes = if selection.emulator { &self.emulator } else { &self.gpu };
         let variants = if self.variants.is_empty() { variants } else { &self.variants };
@@ -402,6 +468,45 @@ find_hit = 1.0
         let quick = cases(Selection { quick: true, ..GPU });
         assert_eq!((quick.len(), quick[0].reps), (2, 3));
         assert_eq!(cases(Selection { reps: Some(7), ..GPU })[0].reps, 7);
+    }
+
+    const ALSO: &str = r#"
+[[also]]
+structure = "Other"
+ops = ["insert"]
+limit.insert = "line128"
+
+[[also]]
+ops = ["find_hit"]
+key_bits = [64]
+params = {}
+"#;
+
+    #[test]
+    fn further_cases_replace_what_they_name() {
+        let suite = Suite::parse("family/name", &format!("{SUITE}{ALSO}")).unwrap();
+        let parts = suite.parts();
+        let cases: Vec<_> = parts.iter().map(|part| part.cases(GPU, &["only".to_owned()])).collect();
+        assert_eq!(cases[0], self::cases(GPU));
+        assert_eq!(cases[1].len(), 8);
+        let case = &cases[1][0];
+        assert_eq!((case.structure.as_str(), case.limit.as_deref()), ("Other", Some("line128")));
+        assert_eq!(case.expected_share, None);
+        assert_eq!(cases[2].len(), 2);
+        let case = &cases[2][1];
+        assert_eq!((case.structure.as_str(), case.key_bits, case.n), ("Fake", 64, 200));
+        assert_eq!((case.limit.as_ref(), case.expected_share), (None, Some(1.0)));
+        assert!(case.params.is_empty());
+        let wrong = format!("{SUITE}{}", ALSO.replace("limit.insert", "limit.fly"));
+        assert!(Suite::parse("family/name", &wrong).unwrap_err().to_string().contains("limit.fly"));
+    }
+
+    #[test]
+    fn numbers_may_be_missing_but_not_words() {
+        let case = &cases(GPU)[0];
+        assert_eq!(case.number_if_given("load_factor").unwrap(), Some(0.5));
+        assert_eq!(case.number_if_given("nothing").unwrap(), None);
+        assert!(case.number_if_given("mode").is_err());
     }
 
     #[test]

@@ -14,6 +14,7 @@ pub fn results(records: &[Record]) -> String {
     table.load_style(UTF8_BORDERS_ONLY);
     table.set_header([
         "suite",
+        "structure",
         "variant",
         "op",
         "bits",
@@ -43,6 +44,7 @@ fn row(record: &Record) -> Vec<Cell> {
     let right = |text: String| Cell::new(text).set_alignment(CellAlignment::Right);
     vec![
         Cell::new(&record.suite),
+        Cell::new(&record.structure),
         Cell::new(&record.variant),
         Cell::new(&record.op),
         Cell::new(format!("{}/{}", record.key_bits, record.value_bits)),

@@ -117,3 +117,83 @@ fn pools_run_verified() {
         "{text}"
     );
 }
+
+/// Runs a suite whole on the emulator; every record is verified.
+fn run(suite: &str) -> Vec<record::Record> {
+    let folder = tempfile::tempdir().unwrap();
+    let json = folder.path().join("records.jsonl");
+    let output = program().args([suite, "--device", "emulator", "--json"]).arg(&json).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let records = record::read(&json).unwrap();
+    assert!(records.iter().all(|record| record.verified), "{records:?}");
+    records.into_iter().filter(|record| record.suite == suite).collect()
+}
+
+/// How many records a structure has.
+fn count(records: &[record::Record], structure: &str) -> usize {
+    records.iter().filter(|record| record.structure == structure).count()
+}
+
+/// Every record has a ratio to the limit that binds it, and says what the table took.
+fn are_complete(records: &[record::Record]) {
+    for record in records {
+        assert!(record.ratio.is_some() && record.table_bytes.is_some(), "{record:?}");
+        let expected = match record.structure.as_str() {
+            "SlabHash" | "SlabSet" => "line128",
+            "ChainSet" => "sector32",
+            _ if record.op.starts_with("find") => "sector32",
+            _ => "cas8",
+        };
+        assert_eq!(record.limit.as_deref(), Some(expected));
+    }
+}
+
+#[test]
+fn slab_hash_builds_and_searches_verified() {
+    for (suite, points) in [("slabhash/fig4", 3), ("slabhash/fig5", 2)] {
+        let records = run(suite);
+        assert_eq!((count(&records, "SlabHash"), count(&records, "HashMap")), (2 * 3 * points, 3 * points));
+        are_complete(&records);
+    }
+}
+
+#[test]
+fn slab_hash_runs_at_its_rate_verified() {
+    let records = run("slabhash/rate");
+    assert_eq!(count(&records, "SlabHash"), 4 * 4 + 2 * 4 + 4 * 2);
+    are_complete(&records);
+    assert_eq!(records.iter().filter(|record| record.key_bits == 64).count(), 8);
+    let of_small = |record: &&record::Record| record.params["utilisation"].number() == Some(0.55);
+    assert!(
+        records.iter().filter(of_small).all(|record| ["insert", "find_hit"].contains(&record.op.as_str()))
+    );
+}
+
+/// The rate is of the pairs that are there in the end, whoever inserted how many on the way.
+#[test]
+fn batches_come_one_after_the_other_verified() {
+    let records = run("slabhash/fig6");
+    assert_eq!((count(&records, "SlabHash"), count(&records, "HashMap")), (2 * 3, 3));
+    are_complete(&records);
+    for record in &records {
+        let op = if record.structure == "HashMap" { "insert_rebuild" } else { "insert_incremental" };
+        assert_eq!(record.op, op);
+        assert!(record.params.contains_key("batch"));
+        assert!((record.mops - 2048.0 / record.median_ms / 1e3).abs() < 1e-9, "{record:?}");
+    }
+}
+
+#[test]
+fn slab_hash_runs_its_mixes_verified() {
+    let records = run("slabhash/fig7a");
+    assert_eq!(records.len(), 2 * 3 * 3);
+    are_complete(&records);
+}
+
+#[test]
+fn slab_sets_and_lock_free_chains_run_verified() {
+    let records = run("slabhash/fig7b");
+    assert_eq!((count(&records, "SlabSet"), count(&records, "ChainSet")), (2 * 3 * 2, 3 * 2));
+    are_complete(&records);
+    assert!(records.iter().all(|record| (record.key_bits, record.value_bits) == (32, 0)));
+}

@@ -5,6 +5,7 @@
 #![cfg_attr(target_arch = "nvptx64", no_std)]
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx))]
 
+pub mod baseline;
 pub mod keyed;
 pub mod limits;
 pub mod probing;

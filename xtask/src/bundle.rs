@@ -14,6 +14,12 @@ const LARGEST: u64 = 40 << 20;
 /// Runs the tests where the bundle has arrived.
 const RUN_TESTS: &str = include_str!("bundle/run-tests.sh");
 
+/// Everything, in one file.
+const ARCHIVE: &str = "phalanx.tar.gz";
+
+/// Unpacks it to a folder, or beside itself.
+const UNPACK: &str = include_str!("bundle/unpack.sh");
+
 /// Data that programs look for in `$PHALANX_BUNDLE`, or beside themselves: from the root, and its name in the bundle.
 const DATA: [(&str, &str); 1] = [("benches/suites", "suites")];
 
@@ -56,7 +62,7 @@ struct Target {
 }
 
 pub fn run(options: &Options) -> Result<()> {
-    let bundle = root().join("bundle");
+    let bundle = root().join("target/bundle-contents");
     let _ = fs::remove_dir_all(&bundle);
     fs::create_dir_all(bundle.join("tests"))?;
     let mut test_kernels = kernels::build_crate(&root().join(TEST_KERNELS))?;
@@ -72,10 +78,21 @@ pub fn run(options: &Options) -> Result<()> {
     }
     copy_data(&bundle)?;
     write_commit(&bundle.join(COMMIT))?;
-    write_script(&bundle.join("run-tests.sh"))?;
-    let size = size(&bundle)?;
-    println!("{}: {:.1} MiB", bundle.display(), size as f64 / f64::from(1 << 20));
-    ensure!(size < LARGEST, "the bundle is larger than {} MiB: it would not travel", LARGEST >> 20);
+    write_script(&bundle.join("run-tests.sh"), RUN_TESTS)?;
+    pack(&bundle, &root().join("bundle"))
+}
+
+/// Packs the contents into an archive, with a script that unpacks it. The programs hold their PTX as text, of which little is left.
+fn pack(contents: &Path, bundle: &Path) -> Result<()> {
+    let _ = fs::remove_dir_all(bundle);
+    fs::create_dir_all(bundle)?;
+    let (shell, archive) = (shell()?, bundle.join(ARCHIVE));
+    cmd!(shell, "tar --create --gzip --file {archive} --directory {contents} .").run()?;
+    write_script(&bundle.join("unpack.sh"), UNPACK)?;
+    let (packed, unpacked) = (size(bundle)?, size(contents)?);
+    let mebibytes = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+    println!("{}: {:.1} MiB, {:.1} unpacked", bundle.display(), mebibytes(packed), mebibytes(unpacked));
+    ensure!(packed < LARGEST, "the bundle is larger than {} MiB: it would not travel", LARGEST >> 20);
     Ok(())
 }
 
@@ -152,9 +169,9 @@ fn copy_data(bundle: &Path) -> Result<()> {
     Ok(())
 }
 
-fn write_script(path: &Path) -> Result<()> {
+fn write_script(path: &Path, text: &str) -> Result<()> {
     use std::os::unix::fs::PermissionsExt;
-    fs::write(path, RUN_TESTS)?;
+    fs::write(path, text)?;
     Ok(fs::set_permissions(path, fs::Permissions::from_mode(0o755))?)
 }
 

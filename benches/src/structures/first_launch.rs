@@ -20,10 +20,10 @@ pub const OP: &str = "first_launch";
 /// The command of this program that does it.
 pub const COMMAND: &str = "first-launch";
 
-/// A structure's operations and this one. `N` is one more than there are.
-pub const fn and<const N: usize>(ops: &[&'static str]) -> [&'static str; N] {
+/// An operation and others. `N` is one more than those are.
+pub const fn with<const N: usize>(op: &'static str, ops: &[&'static str]) -> [&'static str; N] {
     assert!(N == ops.len() + 1);
-    let mut all = [OP; N];
+    let mut all = [op; N];
     let mut index = 0;
     while index < ops.len() {
         all[index] = ops[index];

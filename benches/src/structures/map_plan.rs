@@ -1,4 +1,5 @@
-//! What a map is asked in a case, and which answers are right: the host's half of a map benchmark, for any map.
+//! What a map is asked in a case, and which answers are right: the host's half of a map benchmark, for any map. Sets are maps that
+//! tell no values.
 //!
 //! | op | what is there before | what is asked |
 //! |---|---|---|
@@ -6,12 +7,12 @@
 //! | `find_hit` | `n` keys | each once, shuffled |
 //! | `find_miss` | `n` keys | `n` others |
 //! | `remove_half` | `n` keys | half of them |
-//! | `mixed_50i50f`, .. | `n / 2` keys | `n` operations: so many per cent `i`nserts of new keys, `r`emovals, `u`pdates, `f`inds of keys that are there, `m`isses |
+//! | `mixed_50i50f`, .. | `initial_n` keys, or `n / 2` | `n` operations: so many per cent `i`nserts of new keys, `r`emovals, `u`pdates, `f`inds of keys that are there, `m`isses |
 //! | `ycsb_load`, `ycsb_a` .. `ycsb_f` | `n` records (none for LOAD) | `n` operations of that workload, parameter `theta` |
 use crate::benchmark::Verified;
 use crate::suite::Case;
 use anyhow::{Context, Result, bail, ensure};
-use phalanx_kernels::probing::Outcome;
+use phalanx_kernels::keyed::Outcome;
 use rayon::prelude::*;
 use workloads::random::{Source, tabulate};
 use workloads::{
@@ -29,12 +30,27 @@ pub const OPS: &[&str] = &[
     "mixed_10i90f",
     "mixed_20i20r60f",
     "mixed_40i40r20f",
+    "mixed_50i50r",
+    "mixed_20i20r30f30m",
+    "mixed_10i10r40f40m",
     "ycsb_load",
     "ycsb_a",
     "ycsb_b",
     "ycsb_c",
     "ycsb_d",
     "ycsb_f",
+];
+
+/// Those of them that a set can do.
+pub const SET_OPS: &[&str] = &[
+    "insert",
+    "find_hit",
+    "find_miss",
+    "remove_half",
+    "mixed_50i50f",
+    "mixed_50i50r",
+    "mixed_20i20r30f30m",
+    "mixed_10i10r40f40m",
 ];
 
 /// Which call of a map is timed.
@@ -50,6 +66,9 @@ pub enum Call {
     Mixed,
 }
 
+/// The parameter that says how many keys are there before a mix.
+const INITIAL: &str = "initial_n";
+
 /// A case, worked out.
 #[derive(Debug)]
 pub struct Plan<K, V> {
@@ -61,6 +80,9 @@ pub struct Plan<K, V> {
     pub stream: Stream<K, V>,
     /// Most keys that are there at any time.
     pub keys: u64,
+    /// The number of keys that the case's load factor or utilisation is of: those that are there before, where the case says how many
+    /// (`initial_n`), else [`Self::keys`].
+    pub sized_for: u64,
     /// The keys of all read-modify-writes, sorted.
     added: Vec<K>,
     /// The keys of all inserts where a read may come before or after one, sorted.
@@ -94,13 +116,16 @@ impl<K: Key, V: Key> Plan<K, V> {
             }
             op => Self::mixed(op, case).with_context(|| format!("no plan for '{op}'"))?,
         };
-        Self::with(keys.present(preload as usize)?, call, stream)
+        let plan = Self::with(keys.present(preload as usize)?, call, stream)?;
+        let sized_for = if case.params.contains_key(INITIAL) { preload } else { plan.keys };
+        Ok(Self { sized_for, ..plan })
     }
 
     fn mixed(op: &str, case: &Case) -> Result<(u64, Call, Stream<K, V>)> {
         if let Some(shares) = op.strip_prefix("mixed_") {
-            let stream = parse_mix(shares)?.stream(case.n / 2, case.n as usize, case.seed)?;
-            return Ok((case.n / 2, Call::Mixed, stream));
+            let initial = case.number_if_given(INITIAL)?.map_or(case.n / 2, |initial| initial as u64);
+            let stream = parse_mix(shares)?.stream(initial, case.n as usize, case.seed)?;
+            return Ok((initial, Call::Mixed, stream));
         }
         let letter = op.strip_prefix("ycsb_").context("it is neither a mix nor a YCSB workload")?;
         let workload: Ycsb = letter.parse()?;
@@ -128,7 +153,7 @@ impl<K: Key, V: Key> Plan<K, V> {
         let updates = stream.ops.contains(&Op::Update);
         let keys = (preload.len() + inserted) as u64;
         ensure!(!stream.is_empty(), "the case has no operations: n is too small");
-        Ok(Self { preload, call, stream, keys, added, arriving, updates })
+        Ok(Self { preload, call, stream, keys, sized_for: keys, added, arriving, updates })
     }
 
     /// Whether the call changes the map, so that it must be restored.
@@ -136,13 +161,13 @@ impl<K: Key, V: Key> Plan<K, V> {
         self.call != Call::Get
     }
 
-    /// Judges every answer. `results` are the values that the call gave; only the outcomes are judged where it gives none.
+    /// Judges every answer. `values` are what the structure told; of a call that tells none, and of a set, only the outcomes are judged.
     ///
     /// # Errors
     /// The first wrong one found.
-    pub fn judge(&self, outcomes: &[u8], results: &[V]) -> Result<Verified> {
-        let told = matches!(self.call, Call::Get | Call::Mixed);
-        self.all(outcomes, results, told, "answered", |answer| self.is_right(answer))?;
+    pub fn judge(&self, outcomes: &[u8], values: Option<&[V]>) -> Result<Verified> {
+        let told = values.filter(|_| matches!(self.call, Call::Get | Call::Mixed));
+        self.all(outcomes, told, "answered", |answer| self.is_right(answer))?;
         let succeeded = outcomes.par_iter().filter(|code| succeeded(Outcome::from_code(**code))).count();
         Ok(Verified { compared: self.stream.len() as u64, succeeded: succeeded as u64 })
     }
@@ -151,29 +176,29 @@ impl<K: Key, V: Key> Plan<K, V> {
     ///
     /// # Errors
     /// The first wrong one found.
-    pub fn judge_after(&self, outcomes: &[u8], results: &[V]) -> Result<()> {
-        self.all(outcomes, results, true, "left its key as", |answer| self.is_right_after(answer))
+    pub fn judge_after(&self, outcomes: &[u8], values: Option<&[V]>) -> Result<()> {
+        self.all(outcomes, values, "left its key as", |answer| self.is_right_after(answer))
     }
 
     fn all(
         &self,
         outcomes: &[u8],
-        results: &[V],
-        told: bool,
+        values: Option<&[V]>,
         verb: &str,
         right: impl Fn(&Answer<K, V>) -> bool + Sync,
     ) -> Result<()> {
         let asked = self.stream.len();
         ensure!(
-            outcomes.len() == asked && (results.len() == asked || !told),
-            "{asked} operations have {} outcomes",
-            outcomes.len()
+            outcomes.len() == asked && values.is_none_or(|values| values.len() == asked),
+            "{asked} operations have {} outcomes and {:?} values",
+            outcomes.len(),
+            values.map(<[V]>::len)
         );
         let answer = |index: usize| Answer {
             op: self.stream.ops[index],
             key: self.stream.keys[index],
             outcome: Outcome::from_code(outcomes[index]),
-            value: told.then(|| results[index]),
+            value: values.map(|values| values[index]),
         };
         let wrong = (0..asked).into_par_iter().find_first(|index| !right(&answer(*index)));
         let Some(index) = wrong else { return Ok(()) };
@@ -194,14 +219,20 @@ impl<K: Key, V: Key> Plan<K, V> {
     }
 
     fn is_right_after(&self, answer: &Answer<K, V>) -> bool {
-        let Some(value) = answer.value else { return false };
-        let (first, updated) = (value_of::<K, V>(answer.key), updated_value_of::<K, V>(answer.key));
-        match (answer.op, answer.outcome) {
-            (Op::Remove | Op::FindMiss, outcome) => outcome == Some(Outcome::Absent),
-            (_, outcome) if outcome != Some(Outcome::Found) => false,
-            (Op::Update, _) => value == updated,
+        if matches!(answer.op, Op::Remove | Op::FindMiss) {
+            return answer.outcome == Some(Outcome::Absent);
+        }
+        answer.outcome == Some(Outcome::Found)
+            && answer.value.is_none_or(|value| self.stays(answer.op, answer.key, value))
+    }
+
+    /// Whether a key may have the value once all is done.
+    fn stays(&self, op: Op, key: K, value: V) -> bool {
+        let (first, updated) = (value_of::<K, V>(key), updated_value_of::<K, V>(key));
+        match op {
+            Op::Update => value == updated,
             _ if self.updates => value == first || value == updated,
-            _ => value == first.add(V::truncate(self.times_added(answer.key))),
+            _ => value == first.add(V::truncate(self.times_added(key))),
         }
     }
 
@@ -329,9 +360,9 @@ mod tests {
             for backwards in [false, true] {
                 let ((outcomes, results), after) = answers(&plan, backwards);
                 let verified =
-                    plan.judge(&outcomes, &results).unwrap_or_else(|error| panic!("{op}: {error}"));
+                    plan.judge(&outcomes, Some(&results)).unwrap_or_else(|error| panic!("{op}: {error}"));
                 assert_eq!(verified.compared, plan.stream.len() as u64);
-                plan.judge_after(&after.0, &after.1).unwrap_or_else(|error| panic!("{op}: {error}"));
+                plan.judge_after(&after.0, Some(&after.1)).unwrap_or_else(|error| panic!("{op}: {error}"));
             }
         }
     }
@@ -345,26 +376,56 @@ mod tests {
             let ((mut outcomes, mut results), (mut kept, mut values)) = answers(&plan, false);
             for index in (0..plan.stream.len()).step_by(97) {
                 let right = std::mem::replace(&mut outcomes[index], 0xff);
-                assert!(plan.judge(&outcomes, &results).is_err(), "{op}: an unwritten outcome passed");
+                assert!(plan.judge(&outcomes, Some(&results)).is_err(), "{op}: an unwritten outcome passed");
                 outcomes[index] = Outcome::Refused as u8;
-                assert!(plan.judge(&outcomes, &results).is_err(), "{op}: a refusal passed");
+                assert!(plan.judge(&outcomes, Some(&results)).is_err(), "{op}: a refusal passed");
                 outcomes[index] = right;
                 let told = [Outcome::Found, Outcome::Replaced, Outcome::Removed]
                     .map(|outcome| outcome as u8)
                     .contains(&right);
                 results[index] ^= 0x5a5a_0000;
                 assert_eq!(
-                    plan.judge(&outcomes, &results).is_err(),
+                    plan.judge(&outcomes, Some(&results)).is_err(),
                     told && plan.call != Call::Remove,
                     "{op} {right}"
                 );
                 results[index] ^= 0x5a5a_0000;
                 let found = std::mem::replace(&mut kept[index], Outcome::Absent as u8);
                 values[index] ^= 0x5a5a_0000;
-                assert_eq!(plan.judge_after(&kept, &values).is_err(), found == Outcome::Found as u8, "{op}");
+                assert_eq!(
+                    plan.judge_after(&kept, Some(&values)).is_err(),
+                    found == Outcome::Found as u8,
+                    "{op}"
+                );
                 kept[index] = found;
-                assert_eq!(plan.judge_after(&kept, &values).is_err(), found == Outcome::Found as u8, "{op}");
+                assert_eq!(
+                    plan.judge_after(&kept, Some(&values)).is_err(),
+                    found == Outcome::Found as u8,
+                    "{op}"
+                );
                 values[index] ^= 0x5a5a_0000;
+            }
+        }
+    }
+
+    /// Of a set the outcomes alone are judged, and each of them.
+    #[test]
+    fn a_sets_wrong_outcomes_are_seen() {
+        for op in SET_OPS {
+            let plan = Plan::<u32, u32>::new(&case(op)).unwrap();
+            let ((mut outcomes, _), (mut kept, _)) = answers(&plan, true);
+            let verified = plan.judge(&outcomes, None).unwrap_or_else(|error| panic!("{op}: {error}"));
+            assert_eq!(verified.compared, plan.stream.len() as u64);
+            plan.judge_after(&kept, None).unwrap_or_else(|error| panic!("{op}: {error}"));
+            for index in (0..plan.stream.len()).step_by(97) {
+                let right = std::mem::replace(&mut outcomes[index], Outcome::Refused as u8);
+                assert!(plan.judge(&outcomes, None).is_err(), "{op}: a refusal passed");
+                outcomes[index] = right;
+                let was = kept[index] == Outcome::Found as u8;
+                let other = if was { Outcome::Absent } else { Outcome::Found };
+                let right = std::mem::replace(&mut kept[index], other as u8);
+                assert!(plan.judge_after(&kept, None).is_err(), "{op}: {other:?} passed afterwards");
+                kept[index] = right;
             }
         }
     }
@@ -375,7 +436,7 @@ mod tests {
         let (_, (outcomes, mut values)) = answers(&plan, false);
         let added = plan.stream.ops.iter().position(|op| *op == Op::ReadModifyWrite).unwrap();
         values[added] = values[added].wrapping_sub(1);
-        assert!(plan.judge_after(&outcomes, &values).is_err());
+        assert!(plan.judge_after(&outcomes, Some(&values)).is_err());
     }
 
     #[test]
@@ -392,5 +453,19 @@ mod tests {
     fn sizes_count_what_is_there_at_most() {
         let keys = |op| Plan::<u32, u32>::new(&case(op)).unwrap().keys;
         assert_eq!((keys("insert"), keys("find_miss"), keys("mixed_50i50f")), (2_000, 2_000, 2_000));
+    }
+
+    #[test]
+    fn a_mix_may_say_what_is_there_before() {
+        let mut case = case("mixed_20i20r30f30m");
+        let sizes = |case: &Case| {
+            let plan = Plan::<u32, u32>::new(case).unwrap();
+            (plan.preload.len(), plan.stream.len(), plan.keys, plan.sized_for)
+        };
+        assert_eq!(sizes(&case), (1_000, 2_000, 1_400, 1_400));
+        case.params.insert(INITIAL.to_owned(), Param::Integer(5_000));
+        assert_eq!(sizes(&case), (5_000, 2_000, 5_400, 5_000));
+        case.params.insert(INITIAL.to_owned(), Param::Text("many".to_owned()));
+        assert!(Plan::<u32, u32>::new(&case).is_err());
     }
 }

@@ -5,11 +5,15 @@ use anyhow::Result;
 use gpu::{Device, Stream};
 
 pub mod device_malloc;
+pub mod driver;
 pub mod first_launch;
 pub mod hash_map;
+pub mod increments;
 pub mod limits;
 pub mod map_plan;
+pub mod sets;
 pub mod slab_alloc;
+pub mod slab_hash;
 
 /// All structures, for one device.
 pub fn all(gpu: &Gpu) -> Vec<Box<dyn Structure + '_>> {
@@ -18,6 +22,9 @@ pub fn all(gpu: &Gpu) -> Vec<Box<dyn Structure + '_>> {
         Box::new(hash_map::Maps::new(gpu)),
         Box::new(slab_alloc::Pools::new(gpu)),
         Box::new(device_malloc::Heap::new(gpu)),
+        Box::new(slab_hash::SlabMaps::new(gpu)),
+        Box::new(sets::SlabSets::new(gpu)),
+        Box::new(sets::ChainSets::new(gpu)),
     ]
 }
 

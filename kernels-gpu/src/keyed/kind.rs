@@ -2,7 +2,7 @@
 use super::operation::{Operation, Outcome};
 use super::slot::{Scalar, Slot};
 use super::tallies::Tallies;
-use simt::{Global, Order, Scope};
+use simt::{Convergence, Global, Order, Scope, Tile};
 
 /// A kind of structure: the types it stores, its view, and its operations.
 ///
@@ -45,6 +45,19 @@ pub unsafe trait Kind: Copy + Send + Sync + 'static {
     /// Shows the scan's thread `thread` its share of all places. Runs alone. The lanes of a warp call it together, for neighbouring threads
     /// the first of which is a multiple of 32, and `see` is called by them together, with nothing where a lane has no place to see.
     fn scan(view: Self::View, thread: usize, see: impl FnMut(Option<Place<Self>>));
+}
+
+/// A [`Kind`] whose operations are executed by tiles of `W` lanes.
+pub trait TileKind<const W: u32>: Kind {
+    /// Executes the operations of all lanes that say `pending`, each by its tile, and gives each lane its own result.
+    fn share<O: Operation, C: Convergence>(
+        view: Self::View,
+        tile: Tile<W, C>,
+        pending: bool,
+        operation: O,
+        key: Self::Key,
+        argument: Self::Value,
+    ) -> (Outcome, Self::Value);
 }
 
 /// The view of a structure: what kernels take by value.

@@ -14,7 +14,7 @@ mod tallies;
 
 pub use bucket::{Bucket, Lane, Spot};
 pub use hash::{Hashed, hash};
-pub use kind::{Kind, Place, View};
+pub use kind::{Kind, Place, TileKind, View};
 pub use look::{Look, Question, Verdict};
 pub use operation::{Change, Coded, ContainsKey, Get, Insert, InsertNew, Merge, Operation, Outcome, Remove};
 pub use session::{Lanes, Session, Team};

@@ -2,10 +2,11 @@
 //!
 //! A [`Session`] is what a thread of a kernel opens on a map. It counts what it adds and removes, so that the map's length stays
 //! right, and hands the count in when it ends.
-use super::kind::{Kind, View};
+use super::kind::{Kind, TileKind, View};
 use super::operation::{self, Merge, Operation, Outcome};
 use super::slot::Scalar;
 use super::tallies::Tally;
+use simt::{Convergence, Tile};
 
 /// Who executes the operations of a [`Session`].
 pub trait Team<M: Kind>: Copy {
@@ -53,6 +54,34 @@ impl<M: Kind> Team<M> for Lanes {
     #[track_caller]
     fn record(self, map: M::View, tally: Tally) {
         M::tallies(map).record(tally);
+    }
+}
+
+/// All lanes of the tile bring the same operation, and say the same of whether it is wanted. Independent tiles may be anywhere when they call.
+impl<M: TileKind<W>, C: Convergence, const W: u32> Team<M> for Tile<W, C> {
+    #[inline(always)]
+    #[track_caller]
+    fn execute<O: Operation>(
+        self,
+        map: M::View,
+        wanted: bool,
+        operation: O,
+        key: M::Key,
+        argument: M::Value,
+    ) -> (Outcome, M::Value) {
+        let (outcome, value) = M::share(map, self, wanted && self.rank() == 0, operation, key, argument);
+        (self.shuffle(outcome, 0), self.shuffle(value, 0))
+    }
+
+    #[inline(always)]
+    fn counts(self) -> bool {
+        self.rank() == 0
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    fn record(self, map: M::View, tally: Tally) {
+        M::tallies(map).record_alone(tally);
     }
 }
 

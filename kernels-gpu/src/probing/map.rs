@@ -1,7 +1,7 @@
 //! The view of a map that kernels take, and the probe loop that every operation of every scheme goes through.
 use super::probe::{Cursor, Probe};
 use crate::keyed::{
-    Bucket, Kind, Look, Operation, Outcome, Place, Question, Scalar, Slot, Tallies, Tally, Team, View, hash,
+    Bucket, Kind, Look, Operation, Outcome, Place, Question, Scalar, Slot, Tallies, TileKind, View, hash,
 };
 use core::marker::PhantomData;
 use simt::{Convergence, Global, Instance, Order, Scope, Tile, Turn, share_work};
@@ -255,34 +255,6 @@ impl<S: Slot, P: Probe, const W: u32, const L: usize> MapView<Table<S, P, W, L>>
 where
     Table<S, P, W, L>: Config<Slot = S, Key = S::Key, Value = S::Value>,
 {
-    /// Executes one operation with a tile, all of whose lanes bring the same one.
-    #[inline(always)]
-    #[track_caller]
-    pub fn operate<O: Operation, C: Convergence>(
-        self,
-        tile: Tile<W, C>,
-        operation: O,
-        key: S::Key,
-        argument: S::Value,
-    ) -> (Outcome, S::Value) {
-        self.operate_if(tile, true, operation, key, argument)
-    }
-
-    /// [`Self::operate`] where `wanted`, of which all lanes of the tile must say the same; else [`Outcome::Absent`] and the argument.
-    #[inline(always)]
-    #[track_caller]
-    pub fn operate_if<O: Operation, C: Convergence>(
-        self,
-        tile: Tile<W, C>,
-        wanted: bool,
-        operation: O,
-        key: S::Key,
-        argument: S::Value,
-    ) -> (Outcome, S::Value) {
-        let (outcome, value) = self.share(tile, wanted && tile.rank() == 0, operation, key, argument);
-        (tile.shuffle(outcome, 0), tile.shuffle(value, 0))
-    }
-
     /// Executes the operations of all lanes that say `pending`, each by its tile, and gives each lane its own result.
     #[inline(always)]
     #[track_caller]
@@ -355,32 +327,17 @@ unsafe impl<S: Slot, P: Probe, const W: u32, const L: usize> Config for Table<S,
     const EXTRA: u32 = P::EXTRA;
 }
 
-/// All lanes of the tile bring the same operation. Independent tiles may be anywhere when they call.
-impl<S: Slot, P: Probe, C: Convergence, const W: u32, const L: usize> Team<Table<S, P, W, L>> for Tile<W, C>
-where
-    Table<S, P, W, L>: Config<Slot = S, Key = S::Key, Value = S::Value>,
-{
+impl<S: Slot, P: Probe, const W: u32, const L: usize> TileKind<W> for Table<S, P, W, L> {
     #[inline(always)]
     #[track_caller]
-    fn execute<O: Operation>(
-        self,
-        map: MapView<Table<S, P, W, L>>,
-        wanted: bool,
+    fn share<O: Operation, C: Convergence>(
+        map: MapView<Self>,
+        tile: Tile<W, C>,
+        pending: bool,
         operation: O,
         key: S::Key,
         argument: S::Value,
     ) -> (Outcome, S::Value) {
-        map.operate_if(self, wanted, operation, key, argument)
-    }
-
-    #[inline(always)]
-    fn counts(self) -> bool {
-        self.rank() == 0
-    }
-
-    #[inline(always)]
-    #[track_caller]
-    fn record(self, map: MapView<Table<S, P, W, L>>, tally: Tally) {
-        map.tallies.record_alone(tally);
+        map.share(tile, pending, operation, key, argument)
     }
 }

@@ -3,9 +3,10 @@ mod builder;
 mod engine;
 mod table;
 
+use crate::map::batches::belongs;
 use crate::map::counts::Counts;
 use crate::map::launch::{Batch, Scan};
-use crate::map::structure::{Scanner, Structure};
+use crate::map::structure::{Scanner, Scans, Structure};
 pub use crate::map::{Batches, Coded, Key, Merge, Op, Outcome, Value};
 use crate::map::{Map, file};
 use crate::{Error, Result};
@@ -255,6 +256,36 @@ impl<K: Key, V: Value> HashMap<K, V> {
         Ok(())
     }
 
+    /// [`Map::clear`] without waiting: the stream clears the map when it comes to it, after the batches that were asked of it before.
+    ///
+    /// ```
+    /// use phalanx::{HashMap, Map};
+    ///
+    /// let mut map = HashMap::<u32, u32>::with_capacity(100)?;
+    /// let stream = map.device().stream()?;
+    /// let keys = map.device().from_slice(&[1u32, 2, 3])?;
+    /// for _ in 0..2 {
+    ///     // SAFETY: no other stream uses the map.
+    ///     unsafe { map.clear_on(&stream)? };
+    ///     map.on(&stream).insert(&keys, &keys, None)?;
+    /// }
+    /// stream.synchronize()?;
+    /// assert_eq!(map.len()?, 3);
+    /// # Ok::<(), phalanx::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::OtherDevice`] when the stream is not of the map's device; the device's.
+    ///
+    /// # Safety
+    /// - Batches of other streams, blocking calls and kernels of your own that use the map have ended when the stream comes to this, and
+    ///   none begins before it has cleared the map.
+    pub unsafe fn clear_on(&mut self, stream: &Stream) -> Result<()> {
+        belongs(&self.device, "stream", stream.device())?;
+        // SAFETY: the caller's promise.
+        unsafe { self.table_mut().clear_on(stream) }
+    }
+
     /// Rehashes into the smallest table that holds the pairs at the map's load factor.
     ///
     /// # Errors
@@ -306,10 +337,11 @@ impl<K: Key, V: Value> Structure for HashMap<K, V> {
         let table = self.read();
         // SAFETY: the table outlives the launch, since dropping its buffers waits for it, and so do the slices' buffers. Batches may
         // run side by side; what may not runs under the table's exclusive lock, after the device has come to rest.
-        Ok(unsafe { self.engine.launch(stream, table.parts(), batch)? })
+        unsafe { self.engine.launch(stream, table.parts(), batch)? };
+        Ok(())
     }
 
-    fn scans(&self, run: &mut dyn FnMut(Scanner<'_, K, V>) -> Result<()>) -> Result<()> {
+    fn scans(&self, run: Scans<'_, K, V>) -> Result<()> {
         let table = self.write();
         self.device.synchronize()?;
         let (parts, stream) = (table.parts(), self.device.default_stream());

@@ -2,7 +2,7 @@
 use super::engine::Engine;
 use crate::map::counts::Counts;
 use crate::{Error, Result};
-use gpu::{Buffer, Device};
+use gpu::{Buffer, Device, Stream};
 use phalanx_kernels::keyed::{STRIPE_WORDS, STRIPES, Scalar};
 use phalanx_kernels::probing::ANNEX;
 
@@ -89,6 +89,19 @@ impl Table {
         self.buckets.fill_bytes(0xff)?;
         self.filters.fill_bytes(0xff)?;
         Ok(self.tallies.fill_bytes(0)?)
+    }
+
+    /// [`Self::clear`], when the stream comes to it.
+    ///
+    /// # Safety
+    /// - From here to the end of the stream's work so far, nothing but that work uses the table.
+    pub unsafe fn clear_on(&mut self, stream: &Stream) -> Result<()> {
+        // SAFETY: the caller's promise, for each of the buffers.
+        unsafe {
+            self.buckets.fill_bytes_on(stream, 0xff)?;
+            self.filters.fill_bytes_on(stream, 0xff)?;
+            Ok(self.tallies.fill_bytes_on(stream, 0)?)
+        }
     }
 
     /// Counts, once all launches have ended (this waits for them).

@@ -1,4 +1,5 @@
 //! All pairs of a structure, on the host.
+use super::Pairs;
 use super::launch::Scan;
 use super::structure::{Scanner, Structure};
 use crate::Result;
@@ -9,12 +10,12 @@ use phalanx_kernels::keyed::Scalar;
 const THREADS: usize = 1 << 22;
 
 /// All keys and, at the same places, their values: those of one moment.
-pub fn all<M: Structure + ?Sized>(map: &M) -> Result<(Vec<M::Key>, Vec<M::Value>)> {
+pub fn all<M: Structure + ?Sized>(map: &M) -> Result<Pairs<M::Key, M::Value>> {
     by(map, THREADS)
 }
 
 /// Exports what so many threads of a scan see at a time.
-fn by<M: Structure + ?Sized>(map: &M, threads: usize) -> Result<(Vec<M::Key>, Vec<M::Value>)> {
+fn by<M: Structure + ?Sized>(map: &M, threads: usize) -> Result<Pairs<M::Key, M::Value>> {
     let (mut keys, mut values) = (Vec::new(), Vec::new());
     map.scans(&mut |scanner| {
         keys.reserve(scanner.pairs);

@@ -30,6 +30,12 @@ pub trait Value: Scalar {}
 impl Value for u32 {}
 impl Value for u64 {}
 
+/// Keys and, at the same places, their values.
+pub type Pairs<K, V> = (Vec<K>, Vec<V>);
+
+/// The pairs of a map, on the host.
+pub type IntoIter<K, V> = std::iter::Zip<std::vec::IntoIter<K>, std::vec::IntoIter<V>>;
+
 /// One operation of a mixed batch (see [`Map::execute`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op<K, V> {
@@ -245,7 +251,7 @@ pub trait Map: Structure {
     ///
     /// # Errors
     /// The device's.
-    fn iter(&self) -> Result<std::iter::Zip<std::vec::IntoIter<Self::Key>, std::vec::IntoIter<Self::Value>>> {
+    fn iter(&self) -> Result<IntoIter<Self::Key, Self::Value>> {
         let (keys, values) = self.export()?;
         Ok(keys.into_iter().zip(values))
     }
@@ -255,7 +261,7 @@ pub trait Map: Structure {
     /// # Errors
     /// The device's.
     #[doc(alias = "retrieve_all")]
-    fn export(&self) -> Result<(Vec<Self::Key>, Vec<Self::Value>)> {
+    fn export(&self) -> Result<Pairs<Self::Key, Self::Value>> {
         export::all(self)
     }
 

@@ -18,7 +18,7 @@ pub trait Structure {
     fn launch(&self, stream: &Stream, batch: Batch<Self::Key, Self::Value>) -> Result<()>;
 
     /// Lets `run` scan, with nothing else running on the structure from the first scan to the last.
-    fn scans(&self, run: &mut dyn FnMut(Scanner<'_, Self::Key, Self::Value>) -> Result<()>) -> Result<()>;
+    fn scans(&self, run: Scans<'_, Self::Key, Self::Value>) -> Result<()>;
 
     /// How often there was made room: tells whether the memory that a call has seen is still there.
     fn age(&self) -> u64;
@@ -39,6 +39,9 @@ pub trait Structure {
     /// Bytes of device memory.
     fn bytes(&self) -> usize;
 }
+
+/// What [`Structure::scans`] runs.
+pub type Scans<'a, K, V> = &'a mut dyn FnMut(Scanner<'_, K, V>) -> Result<()>;
 
 /// What [`Structure::scans`] gives.
 #[derive(Clone, Copy)]

@@ -16,6 +16,7 @@ pub struct Builder<T> {
     capacity: usize,
     utilisation: f64,
     buckets: Option<u32>,
+    pool_for: usize,
     spare: Option<usize>,
     super_block_slabs: Option<usize>,
     budget: usize,
@@ -31,6 +32,7 @@ impl<T> Default for Builder<T> {
             capacity: 1024,
             utilisation: 0.6,
             buckets: None,
+            pool_for: 0,
             spare: None,
             super_block_slabs: None,
             budget: usize::MAX,
@@ -78,6 +80,13 @@ impl<T> Builder<T> {
     /// The number of buckets, instead of one that capacity and utilisation give.
     pub fn buckets(mut self, buckets: u32) -> Self {
         self.buckets = Some(buckets);
+        self
+    }
+
+    /// Pairs or keys that the pool has slabs for from the start, where they are more than the capacity: the buckets stay those of the
+    /// capacity, and the lists get longer. For batches on buffers, which grow no pool.
+    pub fn pool_for(mut self, pairs: usize) -> Self {
+        self.pool_for = pairs;
         self
     }
 
@@ -152,7 +161,7 @@ impl<T> Builder<T> {
             let slots = self.capacity;
             return Err(Error::TooLarge { slots, most: (f64::from(most) * load) as usize });
         }
-        let load = self.capacity as f64 / buckets;
+        let load = self.capacity.max(self.pool_for) as f64 / buckets;
         let behind = buckets * (mean_slabs(load.min(1e6), shape.slots) - 1.0);
         // A tenth more, and the few that dice may ask for.
         let slabs = self.spare.unwrap_or((behind * 1.1 + 4.0 * behind.sqrt()) as usize + 32);
@@ -198,5 +207,27 @@ fn default_variant<K: Key, V: Value>(has_values: bool, wide_swap: bool) -> Strin
         (true, 32, 32, _) => "spread_128_4x4_u32_u32".to_owned(),
         (true, _, _, true) => format!("spread_128_4x2_u{key}_u{value}"),
         (true, _, _, false) => format!("published_128_4x2_u{key}_u{value}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Map, Outcome, SlabHash};
+    use gpu::Device;
+
+    #[test]
+    fn a_pool_for_more_pairs_has_room_at_the_same_buckets() {
+        let device = Device::emulator(Default::default());
+        let keys: Vec<u32> = (0..6000).collect();
+        let refused = |pairs: usize| {
+            let builder = SlabHash::<u32, u32>::builder().device(&device).growth(super::Growth::Fixed);
+            let map = builder.capacity(1000).pool_for(pairs).build().unwrap();
+            let outcomes = map.insert(&keys, &keys).unwrap();
+            let refused = outcomes.iter().filter(|outcome| **outcome == Outcome::Refused).count();
+            (map.buckets(), refused)
+        };
+        let ((buckets, many), (same, none)) = (refused(0), refused(6000));
+        assert!(many > 1000, "{many} refused");
+        assert_eq!((same, none), (buckets, 0));
     }
 }

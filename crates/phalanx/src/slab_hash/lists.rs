@@ -2,8 +2,8 @@
 use super::builder::Parameters;
 use super::engine::{Engine, Parts, Task};
 use crate::map::counts::Counts;
-use crate::map::launch::{Batch, Scan};
-use crate::map::structure::Scanner;
+use crate::map::launch::{Ask, Batch, Scan};
+use crate::map::structure::{Scanner, Scans, Structure};
 use crate::slab_alloc::{SlabAlloc, Stats};
 use crate::{Error, Key, Result, Value};
 use gpu::{Buffer, Device, Stream};
@@ -52,10 +52,6 @@ impl Memory {
         self.buckets
     }
 
-    pub fn age(&self) -> u64 {
-        self.age
-    }
-
     pub fn bytes(&self) -> usize {
         self.heads.bytes() + self.tallies.bytes() + self.pool.memory_usage()
     }
@@ -89,19 +85,12 @@ impl<K: Key, V: Value> Lists<K, V> {
         self.memory.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks a stream for a batch.
-    pub fn launch(&self, stream: &Stream, batch: Batch<K, V>) -> Result<()> {
-        let memory = self.read();
-        // SAFETY: the memory outlives the launch, since dropping its buffers waits for it, and so do the slices' buffers. Batches may run
-        // side by side; what may not takes the exclusive lock, after the device has come to rest.
-        Ok(unsafe { self.engine.launch(stream, memory.parts(), batch)? })
-    }
-
     /// Asks a stream for a task that may run beside others.
     pub fn task(&self, stream: &Stream, task: Task<K, V>) -> Result<()> {
         let memory = self.read();
-        // SAFETY: as in `launch`.
-        Ok(unsafe { self.engine.task(stream, memory.parts(), task)? })
+        // SAFETY: as in `Structure::launch`.
+        unsafe { self.engine.task(stream, memory.parts(), task)? };
+        Ok(())
     }
 
     /// Runs what must run alone, to its end.
@@ -113,34 +102,9 @@ impl<K: Key, V: Value> Lists<K, V> {
         Ok(done)
     }
 
-    pub fn scans(&self, run: &mut dyn FnMut(Scanner<'_, K, V>) -> Result<()>) -> Result<()> {
-        self.alone(|engine, stream, memory| {
-            let parts = memory.parts();
-            let scan = |scan: Scan<K, V>| -> Result<()> {
-                // SAFETY: the lock keeps other launches out, and those asked for before have ended; this waits for the slices' use.
-                unsafe { engine.scan(stream, parts, scan)? };
-                Ok(stream.synchronize()?)
-            };
-            run(Scanner { scan: &scan, threads: engine.scan_threads(parts), pairs: memory.counts()?.live })
-        })
-    }
-
     fn task_alone(&self, task: Task<K, V>) -> Result<()> {
-        // SAFETY: as in `scan`.
-        self.alone(|engine, stream, memory| Ok(unsafe { engine.task(stream, memory.parts(), task)? }))
-    }
-
-    /// Packs the lists if removed pairs have made some long, and are enough to pay for it.
-    pub fn make_room(&self) -> Result<()> {
-        let is_worn = |counts: Counts| counts.long > 0 && self.pays(counts);
-        if self.growth == Growth::Fixed || !is_worn(self.read().counts()?) {
-            return Ok(());
-        }
-        self.alone(|engine, stream, memory| {
-            let counts = memory.counts()?;
-            // Another thread may have been here first.
-            if is_worn(counts) { pack(engine, stream, memory, counts) } else { Ok(()) }
-        })
+        // SAFETY: the lock keeps other launches out, and those asked for before have ended; the slices outlive this call.
+        self.alone(|engine, stream, memory| unsafe { Ok(engine.task(stream, memory.parts(), task)?) })
     }
 
     /// Whether there are enough slots of removed pairs for a flush of all lists.
@@ -149,41 +113,8 @@ impl<K: Key, V: Value> Lists<K, V> {
         counts.removed() >= (long / 2).max(counts.live / 64)
     }
 
-    /// Makes room for what was refused, if that is the policy: by a flush where removed pairs hold as much as is asked for, else by more
-    /// slabs, as far as the budget allows. Gives whether it is worth trying again.
-    pub fn make_room_for(&self, refused: usize, age: u64) -> Result<bool> {
-        if self.growth == Growth::Fixed {
-            return Ok(false);
-        }
-        self.alone(|engine, stream, memory| {
-            if memory.age != age {
-                // Another thread has made room meanwhile, perhaps for all.
-                return Ok(true);
-            }
-            memory.age += 1;
-            let counts = memory.counts()?;
-            if counts.removed() > refused.max(counts.live) {
-                return pack(engine, stream, memory, counts).map(|()| true);
-            }
-            let needed = refused.div_ceil(engine.shape().slots).max(memory.pool.capacity() / 2);
-            grow(&mut memory.pool, needed, refused)
-        })
-    }
-
-    pub fn pairs(&self) -> Result<usize> {
-        let memory = self.read();
-        self.device.synchronize()?;
-        Ok(memory.counts()?.live)
-    }
-
     pub fn stats(&self) -> Result<Stats> {
         self.read().pool.stats()
-    }
-
-    /// Drops all pairs.
-    pub fn empty(&mut self) -> Result<()> {
-        self.task_alone(Task::FlushAll { keep: false })?;
-        self.alone(|_, _, memory| Ok(memory.tallies.fill_bytes(0)?))
     }
 
     /// Packs the lists of some buckets.
@@ -274,4 +205,91 @@ fn grow(pool: &mut SlabAlloc, needed: usize, refused: usize) -> Result<bool> {
         }
     }
     Ok(false)
+}
+
+impl<K: Key, V: Value> Structure for Lists<K, V> {
+    type Key = K;
+    type Value = V;
+
+    fn home(&self) -> &Device {
+        &self.device
+    }
+
+    /// An insertion appends where a key may have many values.
+    fn launch(&self, stream: &Stream, batch: Batch<K, V>) -> Result<()> {
+        let Batch { ask, keys, arguments, outcomes, .. } = batch;
+        if self.many && matches!(ask, Ask::Insert) {
+            return self.task(stream, Task::Append { keys, values: arguments, outcomes });
+        }
+        let memory = self.read();
+        // SAFETY: the memory outlives the launch, since dropping its buffers waits for it, and so do the slices' buffers. Batches may run
+        // side by side; what may not takes the exclusive lock, after the device has come to rest.
+        unsafe { self.engine.launch(stream, memory.parts(), batch)? };
+        Ok(())
+    }
+
+    fn scans(&self, run: Scans<'_, K, V>) -> Result<()> {
+        self.alone(|engine, stream, memory| {
+            let parts = memory.parts();
+            let scan = |scan: Scan<K, V>| -> Result<()> {
+                // SAFETY: the lock keeps other launches out, and those asked for before have ended; this waits for the slices' use.
+                unsafe { engine.scan(stream, parts, scan)? };
+                Ok(stream.synchronize()?)
+            };
+            run(Scanner { scan: &scan, threads: engine.scan_threads(parts), pairs: memory.counts()?.live })
+        })
+    }
+
+    fn age(&self) -> u64 {
+        self.read().age
+    }
+
+    /// Packs the lists if removed pairs have made some long, and are enough to pay for it.
+    fn make_room(&self) -> Result<()> {
+        let is_worn = |counts: Counts| counts.long > 0 && self.pays(counts);
+        if self.growth == Growth::Fixed || !is_worn(self.read().counts()?) {
+            return Ok(());
+        }
+        self.alone(|engine, stream, memory| {
+            let counts = memory.counts()?;
+            // Another thread may have been here first.
+            if is_worn(counts) { pack(engine, stream, memory, counts) } else { Ok(()) }
+        })
+    }
+
+    /// Makes room for what was refused, if that is the policy: by a flush where removed pairs hold as much as is asked for, else by more
+    /// slabs, as far as the budget allows. Gives whether it is worth trying again.
+    fn make_room_for(&self, refused: usize, age: u64) -> Result<bool> {
+        if self.growth == Growth::Fixed {
+            return Ok(false);
+        }
+        self.alone(|engine, stream, memory| {
+            if memory.age != age {
+                // Another thread has made room meanwhile, perhaps for all.
+                return Ok(true);
+            }
+            memory.age += 1;
+            let counts = memory.counts()?;
+            if counts.removed() > refused.max(counts.live) {
+                return pack(engine, stream, memory, counts).map(|()| true);
+            }
+            let needed = refused.div_ceil(engine.shape().slots).max(memory.pool.capacity() / 2);
+            grow(&mut memory.pool, needed, refused)
+        })
+    }
+
+    fn pairs(&self) -> Result<usize> {
+        let memory = self.read();
+        self.device.synchronize()?;
+        Ok(memory.counts()?.live)
+    }
+
+    fn empty(&mut self) -> Result<()> {
+        self.task_alone(Task::FlushAll { keep: false })?;
+        self.alone(|_, _, memory| Ok(memory.tallies.fill_bytes(0)?))
+    }
+
+    fn bytes(&self) -> usize {
+        self.read().bytes()
+    }
 }

@@ -7,7 +7,7 @@ mod set;
 mod sizing;
 
 use crate::map::launch::Batch;
-use crate::map::structure::{Scanner, Structure};
+use crate::map::structure::{Scans, Structure};
 use crate::map::{Map, file};
 use crate::{Error, Key, Result, Value};
 pub use builder::Builder;
@@ -98,7 +98,7 @@ macro_rules! common {
             pub fn utilisation(&self) -> crate::Result<f64> {
                 let shape = self.lists.engine.shape();
                 let slabs = self.lists.stats()?.live + self.buckets() as usize;
-                Ok((self.lists.pairs()? * shape.slot_bytes) as f64 / (slabs * shape.slab_bytes) as f64)
+                Ok((crate::map::structure::Structure::pairs(&self.lists)? * shape.slot_bytes) as f64 / (slabs * shape.slab_bytes) as f64)
             }
 
             /// The bucket of a key: what [`Self::flush`] takes. Keys that look like a state of a slot (the topmost few) have a list of
@@ -151,6 +151,50 @@ macro_rules! common {
     };
 }
 use common;
+
+/// What the set and the multimap have by themselves, where the map has it by [`Map`].
+macro_rules! owner {
+    ($type:ident<$($parameter:ident: $bound:ident),*>) => {
+        /// What it holds.
+        impl<$($parameter: $bound),*> $type<$($parameter),*> {
+            /// The device that holds it.
+            pub fn device(&self) -> &gpu::Device {
+                &self.lists.device
+            }
+
+            /// Pairs or keys: exact, once the launches that were asked for before have ended; this waits for them.
+            ///
+            /// # Errors
+            /// The device's.
+            #[doc(alias = "size")]
+            pub fn len(&self) -> crate::Result<usize> {
+                self.lists.pairs()
+            }
+
+            /// Whether there is nothing. As [`Self::len`].
+            ///
+            /// # Errors
+            /// The device's.
+            pub fn is_empty(&self) -> crate::Result<bool> {
+                Ok(self.len()? == 0)
+            }
+
+            /// Bytes of device memory that it holds between calls.
+            pub fn memory_usage(&self) -> usize {
+                self.lists.bytes()
+            }
+
+            /// Removes everything, and frees the slabs.
+            ///
+            /// # Errors
+            /// The device's.
+            pub fn clear(&mut self) -> crate::Result<()> {
+                self.lists.empty()
+            }
+        }
+    };
+}
+use owner;
 
 common!(SlabHash<K: Key, V: Value>, K);
 
@@ -223,12 +267,12 @@ impl<K: Key, V: Value> Structure for SlabHash<K, V> {
         self.lists.launch(stream, batch)
     }
 
-    fn scans(&self, run: &mut dyn FnMut(Scanner<'_, K, V>) -> Result<()>) -> Result<()> {
+    fn scans(&self, run: Scans<'_, K, V>) -> Result<()> {
         self.lists.scans(run)
     }
 
     fn age(&self) -> u64 {
-        self.lists.read().age()
+        self.lists.age()
     }
 
     fn make_room(&self) -> Result<()> {
@@ -248,7 +292,7 @@ impl<K: Key, V: Value> Structure for SlabHash<K, V> {
     }
 
     fn bytes(&self) -> usize {
-        self.lists.read().bytes()
+        self.lists.bytes()
     }
 }
 

@@ -1,12 +1,12 @@
 //! A map with many values a key.
 use super::engine::Task;
-use super::{Builder, Lists, common};
+use super::{Builder, Lists, common, owner};
 use crate::map::batches::{belongs, slice};
 use crate::map::launch::{Ask, Batch, nothing};
-use crate::map::structure::{Scanner, Structure};
-use crate::map::{export, file, run};
+use crate::map::structure::Structure;
+use crate::map::{IntoIter, export, file, run};
 use crate::{Key, Outcome, Result, Value};
-use gpu::{Buffer, Device, Stream};
+use gpu::{Buffer, Stream};
 use simt::{GlobalSlice, Word};
 use std::io::{Read, Write};
 use std::ops::RangeInclusive;
@@ -41,6 +41,7 @@ pub struct SlabMultiMap<K, V> {
 }
 
 common!(SlabMultiMap<K: Key, V: Value>, K);
+owner!(SlabMultiMap<K: Key, V: Value>);
 
 impl<K: Key, V: Value> Builder<SlabMultiMap<K, V>> {
     /// Makes the map, empty.
@@ -92,7 +93,7 @@ impl<K: Key, V: Value> SlabMultiMap<K, V> {
     /// # Errors
     /// [`Error::Length`](crate::Error::Length) when the slices differ in length; the device's.
     pub fn insert(&self, keys: &[K], values: &[V]) -> Result<Vec<Outcome>> {
-        Ok(run::pairs(self, Ask::Insert, keys, values)?.outcomes)
+        Ok(run::pairs(&self.lists, Ask::Insert, keys, values)?.outcomes)
     }
 
     /// Whether the keys have a value.
@@ -100,7 +101,7 @@ impl<K: Key, V: Value> SlabMultiMap<K, V> {
     /// # Errors
     /// The device's.
     pub fn contains_key(&self, keys: &[K]) -> Result<Vec<bool>> {
-        run::whether(self, Ask::ContainsKey, keys, Outcome::Found)
+        run::whether(&self.lists, Ask::ContainsKey, keys, Outcome::Found)
     }
 
     /// How many values the keys have.
@@ -116,7 +117,7 @@ impl<K: Key, V: Value> SlabMultiMap<K, V> {
     /// # Errors
     /// The device's.
     pub fn remove_one(&self, keys: &[K]) -> Result<Vec<bool>> {
-        let removed = run::whether(self, Ask::Remove, keys, Outcome::Removed)?;
+        let removed = run::whether(&self.lists, Ask::Remove, keys, Outcome::Removed)?;
         self.lists.make_room()?;
         Ok(removed)
     }
@@ -185,46 +186,12 @@ fn pack<V: Copy>(bounds: &[usize], room: &[u32], found: &[u32], values: Vec<V>) 
 
 /// The map as a whole.
 impl<K: Key, V: Value> SlabMultiMap<K, V> {
-    /// The device that holds the map.
-    pub fn device(&self) -> &Device {
-        &self.lists.device
-    }
-
-    /// Pairs in the map: exact, once the launches that were asked for before have ended; this waits for them.
-    ///
-    /// # Errors
-    /// The device's.
-    pub fn len(&self) -> Result<usize> {
-        self.lists.pairs()
-    }
-
-    /// Whether there are no pairs. As [`Self::len`].
-    ///
-    /// # Errors
-    /// The device's.
-    pub fn is_empty(&self) -> Result<bool> {
-        Ok(self.len()? == 0)
-    }
-
-    /// Bytes of device memory that the map holds between calls.
-    pub fn memory_usage(&self) -> usize {
-        self.lists.read().bytes()
-    }
-
-    /// Removes all pairs, and frees the slabs.
-    ///
-    /// # Errors
-    /// The device's.
-    pub fn clear(&mut self) -> Result<()> {
-        self.lists.empty()
-    }
-
     /// All pairs, copied to the host at once, in no order.
     ///
     /// # Errors
     /// The device's.
-    pub fn iter(&self) -> Result<std::iter::Zip<std::vec::IntoIter<K>, std::vec::IntoIter<V>>> {
-        let (keys, values) = export::all(self)?;
+    pub fn iter(&self) -> Result<IntoIter<K, V>> {
+        let (keys, values) = export::all(&self.lists)?;
         Ok(keys.into_iter().zip(values))
     }
 
@@ -233,7 +200,7 @@ impl<K: Key, V: Value> SlabMultiMap<K, V> {
     /// # Errors
     /// [`Error::Range`](crate::Error::Range) when the ends are swapped; the device's.
     pub fn retain_keys(&mut self, range: RangeInclusive<K>) -> Result<()> {
-        run::retain_between(self, false, range.start().to_u64(), range.end().to_u64())
+        run::retain_between(&mut self.lists, false, range.start().to_u64(), range.end().to_u64())
     }
 
     /// Keeps the pairs whose values lie in the range. Stays on the device.
@@ -241,7 +208,7 @@ impl<K: Key, V: Value> SlabMultiMap<K, V> {
     /// # Errors
     /// As [`Self::retain_keys`].
     pub fn retain_values(&mut self, range: RangeInclusive<V>) -> Result<()> {
-        run::retain_between(self, true, range.start().to_u64(), range.end().to_u64())
+        run::retain_between(&mut self.lists, true, range.start().to_u64(), range.end().to_u64())
     }
 
     /// Writes the map: version, checksum and all pairs.
@@ -249,7 +216,7 @@ impl<K: Key, V: Value> SlabMultiMap<K, V> {
     /// # Errors
     /// [`Error::Io`](crate::Error::Io) when the writer fails; the device's.
     pub fn save(&self, writer: impl Write) -> Result<()> {
-        let (keys, values) = export::all(self)?;
+        let (keys, values) = export::all(&self.lists)?;
         file::save(&keys, &values, writer)
     }
 
@@ -261,52 +228,6 @@ impl<K: Key, V: Value> SlabMultiMap<K, V> {
     /// [`Error::Io`](crate::Error::Io); those of [`Builder::build`].
     pub fn load(reader: impl Read, builder: Builder<Self>) -> Result<Self> {
         file::load_into(reader, |pairs| builder.at_least(pairs).build(), Self::insert)
-    }
-}
-
-impl<K: Key, V: Value> Structure for SlabMultiMap<K, V> {
-    type Key = K;
-    type Value = V;
-
-    fn home(&self) -> &Device {
-        &self.lists.device
-    }
-
-    /// An insertion appends here.
-    fn launch(&self, stream: &Stream, batch: Batch<K, V>) -> Result<()> {
-        let Batch { ask, keys, arguments, outcomes, .. } = batch;
-        match ask {
-            Ask::Insert => self.lists.task(stream, Task::Append { keys, values: arguments, outcomes }),
-            _ => self.lists.launch(stream, batch),
-        }
-    }
-
-    fn scans(&self, run: &mut dyn FnMut(Scanner<'_, K, V>) -> Result<()>) -> Result<()> {
-        self.lists.scans(run)
-    }
-
-    fn age(&self) -> u64 {
-        self.lists.read().age()
-    }
-
-    fn make_room(&self) -> Result<()> {
-        self.lists.make_room()
-    }
-
-    fn make_room_for(&self, refused: usize, age: u64) -> Result<bool> {
-        self.lists.make_room_for(refused, age)
-    }
-
-    fn pairs(&self) -> Result<usize> {
-        self.lists.pairs()
-    }
-
-    fn empty(&mut self) -> Result<()> {
-        self.lists.empty()
-    }
-
-    fn bytes(&self) -> usize {
-        self.lists.read().bytes()
     }
 }
 
@@ -383,7 +304,7 @@ impl<K: Key, V: Value> MultiBatches<'_, K, V> {
         belongs(&self.map.lists.device, "stream", self.stream.device())?;
         let keys = self.slice("keys", keys, keys.len())?;
         let outcomes = self.slice("outcomes", outcomes, keys.len())?;
-        self.map.launch(self.stream, Batch { outcomes, ..Batch::new(Ask::Remove, keys) })
+        self.map.lists.launch(self.stream, Batch { outcomes, ..Batch::new(Ask::Remove, keys) })
     }
 
     /// [`SlabMultiMap::remove_all`].

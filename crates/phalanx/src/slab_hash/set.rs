@@ -1,11 +1,11 @@
 //! A set of keys.
-use super::{Builder, Lists, common};
+use super::{Builder, Lists, common, owner};
 use crate::map::batches::{belongs, slice};
 use crate::map::launch::{Ask, Batch};
-use crate::map::structure::{Scanner, Structure};
+use crate::map::structure::Structure;
 use crate::map::{export, file, run};
 use crate::{Key, Outcome, Result};
-use gpu::{Buffer, Device, Stream};
+use gpu::{Buffer, Stream};
 use phalanx_kernels::keyed::Coded;
 use std::io::{Read, Write};
 use std::ops::RangeInclusive;
@@ -35,6 +35,7 @@ pub struct SlabSet<K> {
 }
 
 common!(SlabSet<K: Key>, K);
+owner!(SlabSet<K: Key>);
 
 /// One operation of a mixed batch (see [`SlabSet::execute`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,47 +68,6 @@ impl<K: Key> Builder<SlabSet<K>> {
     }
 }
 
-impl<K: Key> Structure for SlabSet<K> {
-    type Key = K;
-    type Value = u32;
-
-    fn home(&self) -> &Device {
-        &self.lists.device
-    }
-
-    fn launch(&self, stream: &Stream, batch: Batch<K, u32>) -> Result<()> {
-        self.lists.launch(stream, batch)
-    }
-
-    fn scans(&self, run: &mut dyn FnMut(Scanner<'_, K, u32>) -> Result<()>) -> Result<()> {
-        self.lists.scans(run)
-    }
-
-    fn age(&self) -> u64 {
-        self.lists.read().age()
-    }
-
-    fn make_room(&self) -> Result<()> {
-        self.lists.make_room()
-    }
-
-    fn make_room_for(&self, refused: usize, age: u64) -> Result<bool> {
-        self.lists.make_room_for(refused, age)
-    }
-
-    fn pairs(&self) -> Result<usize> {
-        self.lists.pairs()
-    }
-
-    fn empty(&mut self) -> Result<()> {
-        self.lists.empty()
-    }
-
-    fn bytes(&self) -> usize {
-        self.lists.read().bytes()
-    }
-}
-
 /// Batches on host slices. They block until the results are there.
 impl<K: Key> SlabSet<K> {
     /// Inserts keys. Says of each [`Outcome::Inserted`], [`Outcome::Found`] or, where there is no slab and the pool does not grow,
@@ -116,7 +76,7 @@ impl<K: Key> SlabSet<K> {
     /// # Errors
     /// The device's.
     pub fn insert(&self, keys: &[K]) -> Result<Vec<Outcome>> {
-        run::new_keys(self, keys)
+        run::new_keys(&self.lists, keys)
     }
 
     /// Whether the keys are there.
@@ -125,7 +85,7 @@ impl<K: Key> SlabSet<K> {
     /// The device's.
     #[doc(alias = "contains_key")]
     pub fn contains(&self, keys: &[K]) -> Result<Vec<bool>> {
-        run::whether(self, Ask::ContainsKey, keys, Outcome::Found)
+        run::whether(&self.lists, Ask::ContainsKey, keys, Outcome::Found)
     }
 
     /// Removes keys. Says of each whether it was there; of several that are equal, one.
@@ -134,7 +94,7 @@ impl<K: Key> SlabSet<K> {
     /// The device's.
     #[doc(alias = "erase")]
     pub fn remove(&self, keys: &[K]) -> Result<Vec<bool>> {
-        let removed = run::whether(self, Ask::Remove, keys, Outcome::Removed)?;
+        let removed = run::whether(&self.lists, Ask::Remove, keys, Outcome::Removed)?;
         self.lists.make_room()?;
         Ok(removed)
     }
@@ -144,7 +104,7 @@ impl<K: Key> SlabSet<K> {
     /// # Errors
     /// The device's.
     pub fn execute(&self, operations: &[SetOp<K>]) -> Result<Vec<Outcome>> {
-        Ok(run::coded(self, operations.iter().map(|operation| operation.parts()))?.outcomes)
+        Ok(run::coded(&self.lists, operations.iter().map(|operation| operation.parts()))?.outcomes)
     }
 
     /// Batches on device buffers, asked of a stream.
@@ -155,46 +115,12 @@ impl<K: Key> SlabSet<K> {
 
 /// The set as a whole.
 impl<K: Key> SlabSet<K> {
-    /// The device that holds the set.
-    pub fn device(&self) -> &Device {
-        &self.lists.device
-    }
-
-    /// Keys in the set: exact, once the launches that were asked for before have ended; this waits for them.
-    ///
-    /// # Errors
-    /// The device's.
-    pub fn len(&self) -> Result<usize> {
-        self.lists.pairs()
-    }
-
-    /// Whether there are no keys. As [`Self::len`].
-    ///
-    /// # Errors
-    /// The device's.
-    pub fn is_empty(&self) -> Result<bool> {
-        Ok(self.len()? == 0)
-    }
-
-    /// Bytes of device memory that the set holds between calls.
-    pub fn memory_usage(&self) -> usize {
-        self.lists.read().bytes()
-    }
-
-    /// Removes all keys, and frees the slabs.
-    ///
-    /// # Errors
-    /// The device's.
-    pub fn clear(&mut self) -> Result<()> {
-        self.lists.empty()
-    }
-
     /// All keys, copied to the host at once, in no order.
     ///
     /// # Errors
     /// The device's.
     pub fn iter(&self) -> Result<std::vec::IntoIter<K>> {
-        Ok(export::all(self)?.0.into_iter())
+        Ok(export::all(&self.lists)?.0.into_iter())
     }
 
     /// Keeps the keys of which `keep` is true. The keys travel to the host and the rejected ones back.
@@ -211,7 +137,7 @@ impl<K: Key> SlabSet<K> {
     /// # Errors
     /// [`Error::Range`](crate::Error::Range) when the ends are swapped; the device's.
     pub fn retain_range(&mut self, range: RangeInclusive<K>) -> Result<()> {
-        run::retain_between(self, false, range.start().to_u64(), range.end().to_u64())
+        run::retain_between(&mut self.lists, false, range.start().to_u64(), range.end().to_u64())
     }
 
     /// Writes the set: version, checksum and all keys.
@@ -219,7 +145,7 @@ impl<K: Key> SlabSet<K> {
     /// # Errors
     /// [`Error::Io`](crate::Error::Io) when the writer fails; the device's.
     pub fn save(&self, writer: impl Write) -> Result<()> {
-        file::save_keys(&export::all(self)?.0, writer)
+        file::save_keys(&export::all(&self.lists)?.0, writer)
     }
 
     /// Reads a set that [`Self::save`] wrote, into one with the builder's parameters, and with room for all
@@ -243,11 +169,15 @@ pub struct SetBatches<'a, K> {
 
 impl<K: Key> SetBatches<'_, K> {
     fn launch(&self, ask: Ask, keys: &Buffer<K>, outcomes: &mut Buffer<u8>) -> Result<()> {
+        self.set.lists.launch(self.stream, self.batch(ask, keys, outcomes)?)
+    }
+
+    fn batch(&self, ask: Ask, keys: &Buffer<K>, outcomes: &mut Buffer<u8>) -> Result<Batch<K, u32>> {
         let home = &self.set.lists.device;
         belongs(home, "stream", self.stream.device())?;
         let keys = slice(home, "keys", keys, keys.len())?;
         let outcomes = slice(home, "outcomes", outcomes, keys.len())?;
-        self.set.launch(self.stream, Batch { outcomes, ..Batch::new(ask, keys) })
+        Ok(Batch { outcomes, ..Batch::new(ask, keys) })
     }
 
     /// [`SlabSet::insert`].
@@ -273,5 +203,42 @@ impl<K: Key> SetBatches<'_, K> {
     /// As [`Self::insert`].
     pub fn remove(&self, keys: &Buffer<K>, outcomes: &mut Buffer<u8>) -> Result<()> {
         self.launch(Ask::Remove, keys, outcomes)
+    }
+
+    /// [`SlabSet::execute`]: `codes` are those of [`Coded`], a byte an element. One that inserts by another name inserts; a byte that is
+    /// none looks its key up.
+    ///
+    /// # Errors
+    /// As [`Self::insert`].
+    pub fn execute(&self, codes: &Buffer<u8>, keys: &Buffer<K>, outcomes: &mut Buffer<u8>) -> Result<()> {
+        let codes = slice(&self.set.lists.device, "codes", codes, keys.len())?;
+        self.set.lists.launch(self.stream, Batch { codes, ..self.batch(Ask::Mixed, keys, outcomes)? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Error;
+    use gpu::Device;
+
+    #[test]
+    fn a_mixed_batch_on_buffers_does_what_its_codes_say() {
+        let device = Device::emulator(Default::default());
+        let set = SlabSet::<u32>::builder().device(&device).build().unwrap();
+        set.insert(&[1, 2, 3]).unwrap();
+        let codes = [Coded::GET, Coded::REMOVE, Coded::INSERT_NEW, Coded::INSERT_NEW, Coded::GET];
+        let bytes = codes.map(|code| code.code() as u8);
+        let (codes, keys) =
+            (device.from_slice(&bytes).unwrap(), device.from_slice(&[1, 2, 3, 4, 5]).unwrap());
+        let mut outcomes = device.filled(5, 0xffu8).unwrap();
+        let stream = device.stream().unwrap();
+        set.on(&stream).execute(&codes, &keys, &mut outcomes).unwrap();
+        let expected = [Outcome::Found, Outcome::Removed, Outcome::Found, Outcome::Inserted, Outcome::Absent];
+        assert_eq!(outcomes.read().unwrap(), expected.map(|outcome| outcome as u8));
+        assert_eq!(set.contains(&[1, 2, 3, 4, 5]).unwrap(), [true, false, true, true, false]);
+        let few = device.from_slice(&bytes[..4]).unwrap();
+        let error = set.on(&stream).execute(&few, &keys, &mut outcomes).unwrap_err();
+        assert!(matches!(error, Error::Length { what: "codes", .. }), "{error}");
     }
 }

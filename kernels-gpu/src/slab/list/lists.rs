@@ -3,9 +3,7 @@ use super::super::handle::Handle;
 use super::super::pool::Pool;
 use super::node::{Chosen, Node};
 use super::walk::Walk;
-use crate::keyed::{
-    Kind, Operation, Outcome, Place, Question, Scalar, Slot, Tallies, Tally, Team, View, hash,
-};
+use crate::keyed::{Kind, Operation, Outcome, Place, Question, Scalar, Slot, Tallies, TileKind, View, hash};
 use core::fmt;
 use core::marker::PhantomData;
 use simt::hash::reduce;
@@ -163,22 +161,6 @@ impl<S: Slot, P: Pool, const W: u32, const L: usize> ListsView<Lists<S, P, W, L>
         let mut walk = Walk::new(self, bucket, Question { operation, key, argument });
         share_work(tile, pending, |turn| walk.round(turn));
         walk.result()
-    }
-
-    /// Executes one operation with a tile, all of whose lanes bring the same one, where `wanted`, of which they say the same; else
-    /// [`Outcome::Absent`] and the argument.
-    #[inline(always)]
-    #[track_caller]
-    pub fn operate_if<O: Operation, C: Convergence>(
-        self,
-        tile: Tile<W, C>,
-        wanted: bool,
-        operation: O,
-        key: S::Key,
-        argument: S::Value,
-    ) -> (Outcome, S::Value) {
-        let (outcome, value) = self.share(tile, wanted && tile.rank() == 0, operation, key, argument);
-        (tile.shuffle(outcome, 0), tile.shuffle(value, 0))
     }
 
     /// Shows the tile every node of a bucket's list, one after the other: `see(node)` is called by all its lanes together. Tiles in lockstep
@@ -375,7 +357,7 @@ impl<S: Slot, P: Pool, const W: u32, const L: usize> Config for Lists<S, P, W, L
     #[inline(always)]
     #[track_caller]
     fn inspect(view: ListsView<Self>, bucket: Option<u32>) -> Option<Findings> {
-        let is_first = Thread::index() as u32 % W == 0;
+        let is_first = (Thread::index() as u32).is_multiple_of(W);
         bucket.filter(|_| is_first).map(|bucket| view.inspect(bucket))
     }
 
@@ -391,29 +373,17 @@ impl<S: Slot, P: Pool, const W: u32, const L: usize> Config for Lists<S, P, W, L
     }
 }
 
-/// All lanes of the tile bring the same operation. Independent tiles may be anywhere when they call.
-impl<S: Slot, P: Pool, C: Convergence, const W: u32, const L: usize> Team<Lists<S, P, W, L>> for Tile<W, C> {
+impl<S: Slot, P: Pool, const W: u32, const L: usize> TileKind<W> for Lists<S, P, W, L> {
     #[inline(always)]
     #[track_caller]
-    fn execute<O: Operation>(
-        self,
-        lists: ListsView<Lists<S, P, W, L>>,
-        wanted: bool,
+    fn share<O: Operation, C: Convergence>(
+        lists: ListsView<Self>,
+        tile: Tile<W, C>,
+        pending: bool,
         operation: O,
         key: S::Key,
         argument: S::Value,
     ) -> (Outcome, S::Value) {
-        lists.operate_if(self, wanted, operation, key, argument)
-    }
-
-    #[inline(always)]
-    fn counts(self) -> bool {
-        self.rank() == 0
-    }
-
-    #[inline(always)]
-    #[track_caller]
-    fn record(self, lists: ListsView<Lists<S, P, W, L>>, tally: Tally) {
-        lists.tallies.record_alone(tally);
+        lists.share(tile, pending, operation, key, argument)
     }
 }

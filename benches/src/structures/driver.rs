@@ -1,0 +1,324 @@
+//! A case of a [`Plan`] on the device, whatever it is asked of: maps, sets, and what they are measured against.
+use super::map_plan::{Call, Plan};
+use crate::benchmark::{Benchmark, Verified};
+use crate::structures::Gpu;
+use anyhow::{Context, Result, ensure};
+use gpu::{Buffer, Device, Stream};
+use phalanx::{Key, Map, Value};
+use phalanx_kernels::keyed::{Coded, Outcome};
+use rayon::prelude::*;
+use workloads::{Key as Word, Op, value_of};
+
+/// What outcomes are before a launch: no outcome, so that one that is never written is seen.
+pub const UNWRITTEN: u8 = 0xff;
+
+/// What a plan can be asked of.
+pub trait Subject<K, V> {
+    /// Whether it tells values.
+    const TELLS: bool;
+
+    /// Asks the stream for a call, and does not wait.
+    ///
+    /// # Errors
+    /// What the machine says.
+    fn ask(&mut self, stream: &Stream, call: Call, batch: &mut Batch<K, V>) -> Result<()>;
+
+    /// Empties it.
+    ///
+    /// # Errors
+    /// What the machine says.
+    fn clear(&mut self) -> Result<()>;
+
+    /// Bytes of device memory.
+    fn bytes(&self) -> usize;
+
+    /// Checks that it is as full as the case says, where it holds so many keys as the case says that of. Nothing was removed before.
+    ///
+    /// # Errors
+    /// It is not.
+    fn check_fill(&self) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// A batch on the device. Buffers that the subject does not need are empty.
+pub struct Batch<K, V> {
+    /// The operation of each key, for [`Call::Mixed`].
+    pub codes: Buffer<u8>,
+    /// Keys.
+    pub keys: Buffer<K>,
+    /// What is inserted or merged.
+    pub arguments: Buffer<V>,
+    /// Takes the values found.
+    pub results: Buffer<V>,
+    /// Takes the outcomes.
+    pub outcomes: Buffer<u8>,
+}
+
+impl<K: Key + Word, V: Value + Word> Batch<K, V> {
+    /// Inserts of keys, each with its value.
+    ///
+    /// # Errors
+    /// No memory for it.
+    pub fn inserts(device: &Device, keys: &[K]) -> Result<Self> {
+        let values: Vec<V> = keys.par_iter().map(|key| value_of(*key)).collect();
+        Ok(Self {
+            codes: device.buffer(0)?,
+            keys: device.from_slice(keys)?,
+            arguments: device.from_slice(&values)?,
+            results: device.buffer(0)?,
+            outcomes: device.filled(keys.len(), UNWRITTEN)?,
+        })
+    }
+
+    /// What a plan asks.
+    fn of(device: &Device, plan: &Plan<K, V>, tells: bool) -> Result<Self> {
+        let stream = &plan.stream;
+        let codes: Vec<u8> = match plan.call {
+            Call::Mixed => stream.ops.iter().map(|op| code(*op)).collect(),
+            _ => Vec::new(),
+        };
+        let (arguments, results) = if tells { (&stream.values[..], stream.len()) } else { (&[][..], 0) };
+        Ok(Self {
+            codes: device.from_slice(&codes)?,
+            keys: device.from_slice(&stream.keys)?,
+            arguments: device.from_slice(arguments)?,
+            results: device.zeroed(results)?,
+            outcomes: device.filled(stream.len(), UNWRITTEN)?,
+        })
+    }
+
+    /// Forgets what was answered.
+    ///
+    /// # Errors
+    /// What the machine says.
+    pub fn forget(&mut self) -> Result<()> {
+        self.results.fill_bytes(0)?;
+        Ok(self.outcomes.fill_bytes(UNWRITTEN)?)
+    }
+
+    /// Elements that came to `outcome`.
+    ///
+    /// # Errors
+    /// What the machine says.
+    pub fn count(&self, outcome: Outcome) -> Result<usize> {
+        Ok(self.outcomes.read()?.par_iter().filter(|code| **code == outcome as u8).count())
+    }
+}
+
+/// The code that a mixed batch has for an operation.
+fn code(op: Op) -> u8 {
+    let coded = match op {
+        Op::Insert | Op::Update => Coded::INSERT,
+        Op::ReadModifyWrite => Coded::ADD,
+        Op::Remove => Coded::REMOVE,
+        Op::Read | Op::FindHit | Op::FindMiss | Op::Scan => Coded::GET,
+    };
+    coded.code() as u8
+}
+
+/// A map of `phalanx`, which says how full it is.
+pub trait Table: Map {
+    /// The share of its memory that is pairs, or of its slots that are taken: what the case says of it.
+    ///
+    /// # Errors
+    /// What the machine says.
+    fn fill(&self) -> Result<f64>;
+}
+
+/// A map, and how full it is to be when it holds so many pairs.
+pub struct Filled<M> {
+    /// The map.
+    pub map: M,
+    /// The share that the case names.
+    pub share: f64,
+    /// The number of pairs that it names it of.
+    pub of: u64,
+}
+
+/// By how much the fill of a table may differ from what the case names: its sizes have steps, and keys fall as dice do.
+fn tolerance(pairs: u64) -> f64 {
+    0.02 + 2.0 / (pairs as f64).sqrt()
+}
+
+impl<M: Table> Subject<M::Key, M::Value> for Filled<M> {
+    const TELLS: bool = true;
+
+    fn ask(&mut self, stream: &Stream, call: Call, batch: &mut Batch<M::Key, M::Value>) -> Result<()> {
+        let Batch { codes, keys, arguments, results, outcomes } = batch;
+        let batches = self.map.on(stream);
+        match call {
+            Call::Insert => batches.insert(keys, arguments, Some(outcomes))?,
+            Call::Get => batches.get(keys, results, outcomes)?,
+            Call::Remove => batches.remove(keys, outcomes)?,
+            Call::Mixed => batches.execute(codes, keys, arguments, results, outcomes)?,
+        }
+        Ok(())
+    }
+
+    fn clear(&mut self) -> Result<()> {
+        Ok(self.map.clear()?)
+    }
+
+    fn bytes(&self) -> usize {
+        self.map.memory_usage()
+    }
+
+    fn check_fill(&self) -> Result<()> {
+        let (pairs, share) = (self.map.len()? as u64, self.share);
+        if pairs != self.of {
+            return Ok(());
+        }
+        let found = self.map.fill()?;
+        let is_right = (found - share).abs() < tolerance(pairs);
+        ensure!(is_right, "the table is filled to {found:.3}, and the case says {share}");
+        Ok(())
+    }
+}
+
+/// A case on the device.
+pub struct Prepared<'a, K, V, S> {
+    gpu: &'a Gpu,
+    plan: Plan<K, V>,
+    subject: S,
+    preload: Option<Batch<K, V>>,
+    batch: Batch<K, V>,
+    is_loaded: bool,
+}
+
+impl<'a, K: Key + Word, V: Value + Word, S: Subject<K, V>> Prepared<'a, K, V, S> {
+    /// Brings a plan's inputs to the device.
+    ///
+    /// # Errors
+    /// No memory for them.
+    pub fn new(gpu: &'a Gpu, plan: Plan<K, V>, subject: S) -> Result<Self> {
+        let batch = Batch::of(&gpu.device, &plan, S::TELLS)?;
+        let there = &plan.preload;
+        let preload = if there.is_empty() { None } else { Some(Batch::inserts(&gpu.device, there)?) };
+        Ok(Self { gpu, plan, subject, preload, batch, is_loaded: false })
+    }
+
+    /// Fills the subject with what is to be there before, and checks that all of it found room.
+    fn load(&mut self) -> Result<()> {
+        self.subject.clear()?;
+        self.is_loaded = true;
+        let Some(preload) = &mut self.preload else { return Ok(()) };
+        preload.forget()?;
+        self.gpu.device.synchronize()?;
+        self.subject.ask(&self.gpu.stream, Call::Insert, preload)?;
+        self.gpu.stream.synchronize()?;
+        let (inserted, asked) = (preload.count(Outcome::Inserted)?, preload.keys.len());
+        ensure!(inserted == asked, "only {inserted} of {asked} keys could be loaded beforehand");
+        self.subject.check_fill()
+    }
+
+    /// What the subject told, where it tells.
+    fn told(&self) -> Result<Option<Vec<V>>> {
+        if S::TELLS { Ok(Some(self.batch.results.read()?)) } else { Ok(None) }
+    }
+
+    /// What is there once the operation is done.
+    fn verify_after(&mut self) -> Result<()> {
+        self.batch.forget()?;
+        self.gpu.device.synchronize()?;
+        self.subject.ask(&self.gpu.stream, Call::Get, &mut self.batch)?;
+        self.gpu.stream.synchronize()?;
+        self.plan.judge_after(&self.batch.outcomes.read()?, self.told()?.as_deref())
+    }
+}
+
+impl<K: Key + Word, V: Value + Word, S: Subject<K, V>> Benchmark for Prepared<'_, K, V, S> {
+    fn restore(&mut self) -> Result<()> {
+        if self.plan.writes() || !self.is_loaded {
+            self.load().context("what is to be there before")?;
+        }
+        self.batch.forget()?;
+        Ok(self.gpu.device.synchronize()?)
+    }
+
+    fn launch(&mut self) -> Result<()> {
+        self.subject.ask(&self.gpu.stream, self.plan.call, &mut self.batch)
+    }
+
+    fn verify(&mut self) -> Result<Verified> {
+        let verified = self.plan.judge(&self.batch.outcomes.read()?, self.told()?.as_deref())?;
+        if self.plan.writes() {
+            self.verify_after()?;
+        }
+        if self.plan.call == Call::Insert {
+            self.subject.check_fill()?;
+        }
+        Ok(verified)
+    }
+
+    fn operations(&self) -> u64 {
+        self.batch.keys.len() as u64
+    }
+
+    fn table_bytes(&self) -> Option<u64> {
+        Some(self.subject.bytes() as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::first_case;
+    use crate::cli::DeviceChoice;
+    use phalanx::SlabHash;
+
+    /// A map that answers nothing to one of the calls.
+    struct Mute(Filled<SlabHash<u32, u32>>, Option<Call>);
+
+    impl Subject<u32, u32> for Mute {
+        const TELLS: bool = true;
+
+        fn ask(&mut self, stream: &Stream, call: Call, batch: &mut Batch<u32, u32>) -> Result<()> {
+            if Some(call) == self.1 { Ok(()) } else { self.0.ask(stream, call, batch) }
+        }
+
+        fn clear(&mut self) -> Result<()> {
+            self.0.clear()
+        }
+
+        fn bytes(&self) -> usize {
+            self.0.bytes()
+        }
+
+        fn check_fill(&self) -> Result<()> {
+            self.0.check_fill()
+        }
+    }
+
+    /// One repetition of an operation on a table of 0.6 utilisation of which `share` is claimed.
+    fn repetition(op: &str, share: f64, mute: Option<Call>) -> Result<Verified> {
+        let gpu = Gpu::open(DeviceChoice::Emulator)?;
+        let case = crate::suite::Case { op: op.to_owned(), ..first_case("slabhash/fig5", 0) };
+        let plan = Plan::new(&case)?;
+        let builder = SlabHash::builder().device(&gpu.device).capacity(plan.keys as usize);
+        let filled = Filled { map: builder.utilisation(0.6).build()?, share, of: plan.keys };
+        let mut prepared = Prepared::new(&gpu, plan, Mute(filled, mute))?;
+        prepared.restore()?;
+        prepared.launch()?;
+        gpu.device.synchronize()?;
+        prepared.verify()
+    }
+
+    #[test]
+    fn a_table_filled_otherwise_than_the_case_says_is_a_fault() {
+        for op in ["insert", "find_hit"] {
+            assert_eq!(repetition(op, 0.6, None).unwrap(), Verified { compared: 1024, succeeded: 1024 });
+            let error = format!("{:#}", repetition(op, 0.8, None).unwrap_err());
+            assert!(error.contains("the table is filled to") && error.contains("says 0.8"), "{error}");
+        }
+    }
+
+    #[test]
+    fn calls_that_do_nothing_are_faults() {
+        let fault = |op, call| format!("{:#}", repetition(op, 0.6, Some(call)).unwrap_err());
+        assert!(fault("insert", Call::Insert).contains("answered None"));
+        assert!(fault("insert", Call::Get).contains("left its key as None"));
+        assert!(fault("find_hit", Call::Insert).contains("only 0 of 1024 keys could be loaded"));
+        assert!(fault("remove_half", Call::Remove).contains("answered None"));
+    }
+}

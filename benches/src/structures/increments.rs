@@ -1,0 +1,235 @@
+//! A table that grows batch by batch, until it holds `n` pairs (slab-hash paper, section VI-B and figure 6).
+//!
+//! | op | what is timed |
+//! |---|---|
+//! | `insert_incremental` | each batch of `batch` pairs is inserted into the table that holds those before |
+//! | `insert_rebuild` | after each batch a table that is as large as its number of pairs asks for is cleared, and all pairs so far are inserted into it |
+//!
+//! All launches of a run are queued in one stream and nobody waits between them. Memory is there before: for each rebuilding a table and
+//! the pairs so far in one piece. Operations are the `n` pairs that are there in the end, so the throughputs compare as the times do.
+use super::driver::{Batch, Filled, Subject, Table};
+use super::map_plan::Call;
+use crate::benchmark::{Benchmark, Verified};
+use crate::structures::Gpu;
+use crate::suite::Case;
+use anyhow::{Context, Result, ensure};
+use phalanx::{HashMap, Key, Map, Value};
+use phalanx_kernels::keyed::Outcome;
+use rayon::prelude::*;
+use workloads::{Key as Word, UniqueKeys, value_of};
+
+/// The operation of a structure that takes more.
+pub const INCREMENTAL: &str = "insert_incremental";
+/// The operation of one that is built anew.
+pub const REBUILD: &str = "insert_rebuild";
+
+/// The case's keys, and how many come at a time.
+fn keys_of<K: Key + Word>(case: &Case) -> Result<(Vec<K>, usize)> {
+    let batch = case.number("batch")? as usize;
+    ensure!(
+        batch > 0 && case.n > 0,
+        "batches of {batch} pairs never make {}: both must be at least 1",
+        case.n
+    );
+    Ok((UniqueKeys::new(case.seed).present(case.n as usize)?, batch))
+}
+
+/// Every pair of the batch was new.
+fn all_inserted<K: Key + Word, V: Value + Word>(batch: &Batch<K, V>) -> Result<()> {
+    let (inserted, asked) = (batch.count(Outcome::Inserted)?, batch.keys.len());
+    ensure!(inserted == asked, "only {inserted} of {asked} pairs were inserted as new ones");
+    Ok(())
+}
+
+/// The map holds these keys with their values, and nothing else.
+fn verify_all<M: Map>(map: &M, keys: &[M::Key]) -> Result<Verified>
+where
+    M::Key: Word,
+    M::Value: Word,
+{
+    let (found, pairs) = (map.get(keys)?, map.len()?);
+    ensure!(pairs == keys.len(), "{pairs} pairs are there, and {} were inserted", keys.len());
+    let is_wrong = |index: &usize| found[*index] != Some(value_of(keys[*index]));
+    if let Some(index) = (0..keys.len()).into_par_iter().find_first(is_wrong) {
+        anyhow::bail!("key {:?} has the value {:?}", keys[index], found[index]);
+    }
+    let compared = keys.len() as u64;
+    Ok(Verified { compared, succeeded: compared })
+}
+
+/// Batches into one table.
+pub struct Incremental<'a, M: Map> {
+    gpu: &'a Gpu,
+    filled: Filled<M>,
+    keys: Vec<M::Key>,
+    batches: Vec<Batch<M::Key, M::Value>>,
+}
+
+impl<'a, M: Table> Incremental<'a, M>
+where
+    M::Key: Word,
+    M::Value: Word,
+{
+    /// Brings the batches to the device.
+    ///
+    /// # Errors
+    /// A case without batches; no memory for them.
+    pub fn new(gpu: &'a Gpu, case: &Case, filled: Filled<M>) -> Result<Self> {
+        let (keys, batch) = keys_of(case)?;
+        let batches = keys.chunks(batch).map(|part| Batch::inserts(&gpu.device, part));
+        let batches = batches.collect::<Result<_>>()?;
+        Ok(Self { gpu, filled, keys, batches })
+    }
+}
+
+impl<M: Table> Benchmark for Incremental<'_, M>
+where
+    M::Key: Word,
+    M::Value: Word,
+{
+    fn restore(&mut self) -> Result<()> {
+        self.filled.clear()?;
+        self.batches.iter_mut().try_for_each(Batch::forget)?;
+        Ok(self.gpu.device.synchronize()?)
+    }
+
+    fn launch(&mut self) -> Result<()> {
+        let Self { gpu, filled, batches, .. } = self;
+        batches.iter_mut().try_for_each(|batch| filled.ask(&gpu.stream, Call::Insert, batch))
+    }
+
+    fn verify(&mut self) -> Result<Verified> {
+        self.batches.iter().try_for_each(all_inserted)?;
+        self.filled.check_fill()?;
+        verify_all(&self.filled.map, &self.keys)
+    }
+
+    fn operations(&self) -> u64 {
+        self.keys.len() as u64
+    }
+
+    fn table_bytes(&self) -> Option<u64> {
+        Some(self.filled.bytes() as u64)
+    }
+}
+
+/// Everything anew after each batch.
+pub struct Rebuild<'a, K, V> {
+    gpu: &'a Gpu,
+    keys: Vec<K>,
+    /// After each batch: a table for the pairs so far, and the pairs.
+    steps: Vec<(HashMap<K, V>, Batch<K, V>)>,
+}
+
+impl<'a, K: Key + Word, V: Value + Word> Rebuild<'a, K, V> {
+    /// Makes a table for each number of pairs, by `table`, and brings the pairs to the device.
+    ///
+    /// # Errors
+    /// A case without batches; no memory for all.
+    pub fn new(gpu: &'a Gpu, case: &Case, table: impl Fn(usize) -> Result<HashMap<K, V>>) -> Result<Self> {
+        let (keys, batch) = keys_of::<K>(case)?;
+        let ends = (batch..keys.len()).step_by(batch).chain([keys.len()]);
+        let steps = ends.map(|end| Ok((table(end)?, Batch::inserts(&gpu.device, &keys[..end])?)));
+        let steps = steps.collect::<Result<_>>()?;
+        Ok(Self { gpu, keys, steps })
+    }
+}
+
+impl<K: Key + Word, V: Value + Word> Benchmark for Rebuild<'_, K, V> {
+    /// Leaves the tables as they are: clearing them is a part of rebuilding, and one that does not clear replaces what is there.
+    fn restore(&mut self) -> Result<()> {
+        self.steps.iter_mut().try_for_each(|(_, batch)| batch.forget())?;
+        Ok(self.gpu.device.synchronize()?)
+    }
+
+    fn launch(&mut self) -> Result<()> {
+        let stream = &self.gpu.stream;
+        for (map, Batch { keys, arguments, outcomes, .. }) in &mut self.steps {
+            // SAFETY: this stream alone uses the map before it is verified, and that was waited for.
+            unsafe { map.clear_on(stream)? };
+            map.on(stream).insert(keys, arguments, Some(outcomes))?;
+        }
+        Ok(())
+    }
+
+    fn verify(&mut self) -> Result<Verified> {
+        for (map, batch) in &self.steps {
+            let context = || format!("the table for {} pairs", batch.keys.len());
+            all_inserted(batch).with_context(context)?;
+            verify_all(map, &self.keys[..batch.keys.len()]).with_context(context)?;
+        }
+        let compared = self.keys.len() as u64;
+        Ok(Verified { compared, succeeded: compared })
+    }
+
+    fn operations(&self) -> u64 {
+        self.keys.len() as u64
+    }
+
+    /// Those of the last table: one that is built anew needs no other beside it.
+    fn table_bytes(&self) -> Option<u64> {
+        self.steps.last().map(|(map, _)| map.memory_usage() as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::first_case;
+    use crate::cli::DeviceChoice;
+    use crate::record::Param;
+    use phalanx::hash_map::Growth;
+
+    /// Two repetitions of rebuilding, in tables for so many pairs.
+    fn rebuild(gpu: &Gpu, room: impl Fn(usize) -> usize) -> Result<Verified> {
+        let case = first_case("slabhash/fig6", 1);
+        let builder = HashMap::<u32, u32>::builder().device(&gpu.device).growth(Growth::Fixed);
+        let table = |pairs| Ok(builder.clone().load_factor(0.65).capacity(room(pairs)).build()?);
+        let mut benchmark = Rebuild::new(gpu, &case, table)?;
+        assert_eq!(benchmark.steps.len(), 8);
+        let lens: Vec<_> = benchmark.steps.iter().map(|(_, batch)| batch.keys.len()).collect();
+        assert_eq!(lens, [256, 512, 768, 1024, 1280, 1536, 1792, 2048]);
+        let mut verified = Err(anyhow::anyhow!("nothing ran"));
+        for _ in 0..2 {
+            benchmark.restore()?;
+            benchmark.launch()?;
+            gpu.device.synchronize()?;
+            verified = Ok(benchmark.verify()?);
+        }
+        verified
+    }
+
+    #[test]
+    fn every_table_is_cleared_filled_and_compared() {
+        let gpu = Gpu::open(DeviceChoice::Emulator).unwrap();
+        assert_eq!(rebuild(&gpu, |pairs| pairs).unwrap(), Verified { compared: 2048, succeeded: 2048 });
+        // One table of several that is too small.
+        let error = rebuild(&gpu, |pairs| if pairs == 512 { 200 } else { pairs }).unwrap_err();
+        let error = format!("{error:#}");
+        assert!(error.contains("the table for 512 pairs") && error.contains("of 512 pairs were"), "{error}");
+    }
+
+    #[test]
+    fn a_wrong_table_is_seen() {
+        let device = gpu::Device::emulator(Default::default());
+        let keys: Vec<u32> = UniqueKeys::new(1).present(100).unwrap();
+        let values: Vec<u32> = keys.iter().map(|key| value_of(*key)).collect();
+        let map = HashMap::<u32, u32>::builder().device(&device).build().unwrap();
+        map.insert(&keys[..99], &values[..99]).unwrap();
+        assert_eq!(verify_all(&map, &keys[..99]).unwrap(), Verified { compared: 99, succeeded: 99 });
+        assert!(verify_all(&map, &keys).unwrap_err().to_string().contains("99 pairs are there"));
+        assert!(verify_all(&map, &keys[..98]).unwrap_err().to_string().contains("99 pairs are there"));
+        map.insert(&keys[7..8], &[values[7] ^ 1]).unwrap();
+        let error = verify_all(&map, &keys[..99]).unwrap_err().to_string();
+        assert!(error.contains(&format!("key {:?} has the value", keys[7])), "{error}");
+    }
+
+    #[test]
+    fn batches_of_nothing_are_refused() {
+        let mut case = first_case("slabhash/fig6", 0);
+        case.params.insert("batch".to_owned(), Param::Integer(0));
+        assert!(keys_of::<u32>(&case).unwrap_err().to_string().contains("must be at least 1"));
+        case.params.remove("batch");
+        assert!(keys_of::<u32>(&case).unwrap_err().to_string().contains("params.batch"));
+    }
+}

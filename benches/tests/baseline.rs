@@ -1,0 +1,178 @@
+//! The baseline that slab sets are measured against is right too: many schedules of tiny batches on few keys, with every detector on.
+use gpu::{Buffer, Device, Grid};
+use phalanx_kernels::baseline::chains::{Chains, ChainsExecute};
+use phalanx_kernels::keyed::{Coded, Outcome};
+use simt::emulator::{Options, Schedule};
+use std::collections::{BTreeMap, BTreeSet};
+use workloads::Key;
+
+/// What an element asks for.
+type Asked = (Coded, u32);
+
+/// Chains on a device, and the number of nodes that were used.
+struct Set {
+    device: Device,
+    heads: Buffer<u32>,
+    nodes: Buffer<u64>,
+    next: u32,
+}
+
+impl Set {
+    fn new(device: Device, buckets: usize, nodes: usize) -> Self {
+        let (heads, nodes) = (device.zeroed(buckets).unwrap(), device.zeroed(nodes + 1).unwrap());
+        Self { device, heads, nodes, next: 1 }
+    }
+
+    /// A batch, in blocks of two threads.
+    fn run(&mut self, asked: &[Asked]) -> Vec<Outcome> {
+        let bytes: Vec<u8> = asked.iter().map(|(code, _)| code.code() as u8).collect();
+        let words: Vec<u32> = asked.iter().map(|(_, key)| *key).collect();
+        let (codes, keys) =
+            (self.device.from_slice(&bytes).unwrap(), self.device.from_slice(&words).unwrap());
+        let outcomes = self.device.filled(asked.len(), 0xffu8).unwrap();
+        let launch = ChainsExecute {
+            chains: Chains { heads: self.heads.slice(), nodes: self.nodes.slice() },
+            first: self.next,
+            all: 0,
+            codes: codes.slice(),
+            keys: keys.slice(),
+            outcomes: outcomes.slice(),
+        };
+        self.next += asked.len() as u32;
+        // SAFETY: the buffers outlive the kernel, which has ended when its outcomes are read.
+        unsafe { self.device.default_stream().launch(Grid::for_items(asked.len(), 2), launch).unwrap() };
+        let outcomes = outcomes.read().unwrap();
+        outcomes.into_iter().map(|code| Outcome::from_code(code).expect("an outcome was written")).collect()
+    }
+
+    /// The keys of all lists, each of which is sorted.
+    fn keys(&self) -> BTreeSet<u32> {
+        let (heads, nodes) = (self.heads.read().unwrap(), self.nodes.read().unwrap());
+        let mut keys = BTreeSet::new();
+        for head in heads {
+            let (mut at, mut last) = (head, None);
+            while at >> 1 != 0 {
+                let word = nodes[(at >> 1) as usize];
+                let (key, link) = (word as u32, (word >> 32) as u32);
+                if link & 1 == 0 {
+                    assert!(last < Some(key), "{key} comes behind {last:?}");
+                    assert!(keys.insert(key), "{key} is there twice");
+                    last = Some(key);
+                }
+                at = link;
+            }
+        }
+        keys
+    }
+}
+
+/// Random operations on so few keys that they meet.
+fn asked(seed: u64, count: usize, keys: u64) -> Vec<Asked> {
+    let dice = |index: usize| (seed << 20 | index as u64).mix();
+    let codes = [Coded::INSERT_NEW, Coded::REMOVE, Coded::INSERT_NEW, Coded::REMOVE, Coded::GET];
+    let pick = |index| {
+        let dice = dice(index);
+        (codes[(dice >> 32) as usize % codes.len()], (dice % keys) as u32)
+    };
+    (0..count).map(pick).collect()
+}
+
+/// What the operations on one key came to.
+#[derive(Debug, Default)]
+struct Story {
+    inserted: i32,
+    removed: i32,
+    seen: bool,
+    missed: bool,
+}
+
+/// Whether operations that ran side by side may have come to these outcomes: a key's insertions and removals take turns, and
+/// one that saw it there or not needs a time when that was so.
+fn check(
+    before: &BTreeSet<u32>,
+    asked: &[Asked],
+    outcomes: &[Outcome],
+    after: &BTreeSet<u32>,
+) -> Result<(), String> {
+    let mut stories: BTreeMap<u32, Story> = before.union(after).map(|key| (*key, Story::default())).collect();
+    for ((code, key), outcome) in asked.iter().zip(outcomes) {
+        let story = stories.entry(*key).or_default();
+        match (*code, *outcome) {
+            (Coded::INSERT_NEW, Outcome::Inserted) => story.inserted += 1,
+            (Coded::REMOVE, Outcome::Removed) => story.removed += 1,
+            (Coded::INSERT_NEW | Coded::GET, Outcome::Found) => story.seen = true,
+            (Coded::REMOVE | Coded::GET, Outcome::Absent) => story.missed = true,
+            other => return Err(format!("{other:?} of key {key}")),
+        }
+    }
+    for (key, story) in stories {
+        let (was, is) = (before.contains(&key), after.contains(&key));
+        let balance = i32::from(was) + story.inserted - story.removed;
+        let ever = was || story.inserted > 0;
+        let never = !was || story.removed > 0;
+        if balance != i32::from(is) || (story.seen && !ever) || (story.missed && !never) {
+            return Err(format!("key {key} was there: {was}, is there: {is}, {story:?}"));
+        }
+    }
+    Ok(())
+}
+
+/// A batch alone, then one that is explored, on a list of a few keys.
+fn explore(seed: u64) -> [usize; 2] {
+    let schedule =
+        if seed.is_multiple_of(2) { Schedule::Random { seed } } else { Schedule::Pct { seed, depth: 5 } };
+    let device = Device::emulator(Options { stale_l1: true, ..Options::explore(schedule) });
+    let mut set = Set::new(device, 1 + seed as usize % 2, 64);
+    let mut counts = [0; 2];
+    for round in 0..2 {
+        let (before, asked) = (set.keys(), asked(seed * 2 + round, 8, 4));
+        let outcomes = set.run(&asked);
+        check(&before, &asked, &outcomes, &set.keys())
+            .unwrap_or_else(|wrong| panic!("seed {seed}: {wrong}; {asked:?} came to {outcomes:?}"));
+        counts[0] += outcomes.iter().filter(|outcome| **outcome == Outcome::Inserted).count();
+        counts[1] += outcomes.iter().filter(|outcome| **outcome == Outcome::Removed).count();
+    }
+    counts
+}
+
+#[test]
+fn operations_that_meet_are_right_under_many_schedules() {
+    let counts: Vec<_> = (0..1500).map(explore).collect();
+    let sum = |which: usize| counts.iter().map(|counts| counts[which]).sum::<usize>();
+    assert!(sum(0) > 1500 && sum(1) > 500, "{} inserted, {} removed: too little happened", sum(0), sum(1));
+}
+
+#[test]
+fn one_operation_at_a_time_agrees_with_a_set() {
+    let mut set = Set::new(Device::emulator(Options::default()), 3, 600);
+    let mut model = BTreeSet::new();
+    for (code, key) in asked(7, 600, 20).into_iter().map(|(code, key)| (code, u32::MAX - key * 9)) {
+        let expected = match code {
+            Coded::INSERT_NEW if model.insert(key) => Outcome::Inserted,
+            Coded::REMOVE if model.remove(&key) => Outcome::Removed,
+            Coded::REMOVE => Outcome::Absent,
+            _ if model.contains(&key) => Outcome::Found,
+            _ => Outcome::Absent,
+        };
+        assert_eq!(set.run(&[(code, key)]), [expected], "{code:?} of {key}");
+    }
+    assert_eq!(set.keys(), model);
+}
+
+/// The judge itself: it refuses what no order of operations can come to.
+#[test]
+fn impossible_outcomes_are_refused() {
+    let (none, one) = (BTreeSet::new(), BTreeSet::from([1]));
+    let judge = |before: &BTreeSet<u32>, code, outcomes: &[Outcome], after: &BTreeSet<u32>| {
+        check(before, &vec![(code, 1); outcomes.len()], outcomes, after).is_ok()
+    };
+    use Outcome::*;
+    assert!(judge(&none, Coded::INSERT_NEW, &[Inserted, Found], &one));
+    assert!(!judge(&none, Coded::INSERT_NEW, &[Inserted, Inserted], &one));
+    assert!(!judge(&none, Coded::INSERT_NEW, &[Inserted], &none));
+    assert!(!judge(&none, Coded::INSERT_NEW, &[Found], &none));
+    assert!(judge(&one, Coded::REMOVE, &[Removed, Absent], &none));
+    assert!(!judge(&one, Coded::REMOVE, &[Removed, Removed], &none));
+    assert!(!judge(&one, Coded::REMOVE, &[Absent], &one));
+    assert!(!judge(&one, Coded::GET, &[Removed], &one));
+}
