@@ -141,7 +141,7 @@ impl<K: Key, V: Value> Run<K, V> {
 pub fn equal_keys_in_a_batch_all_count(device: &Device) {
     fn case<K: Key, V: Value>(builder: Builder<SlabMultiMap<K, V>>) {
         let map = builder.buckets(2).slabs(1).build().unwrap();
-        let key = |n: u64| if n % 7 == 0 { u64::MAX } else { n % 7 };
+        let key = |n: u64| if n.is_multiple_of(7) { u64::MAX } else { n % 7 };
         let (k, v): (Vec<K>, Vec<V>) = (keys((0..700).map(key)), values(0..700));
         assert_eq!(map.insert(&k, &v).unwrap(), vec![Outcome::Inserted; 700]);
         let seven: Vec<K> = keys((0..7).map(key));
