@@ -16,7 +16,9 @@ pub use bucket::{Bucket, Lane, Spot};
 pub use hash::{Hashed, hash};
 pub use kind::{Kind, Place, TileKind, View};
 pub use look::{Look, Question, Verdict};
-pub use operation::{Change, Coded, ContainsKey, Get, Insert, InsertNew, Merge, Operation, Outcome, Remove};
+pub use operation::{
+    Append, Change, Coded, ContainsKey, Get, Insert, InsertNew, Merge, Operation, Outcome, Remove,
+};
 pub use session::{Lanes, Session, Team};
 pub use slot::{Appearance, AtOnce, Bare, Chunk, Halves, InSteps, Packed, Published, Scalar, Slot, Wide};
 pub use tallies::{STRIPE_WORDS, STRIPES, Tallies, Tally};

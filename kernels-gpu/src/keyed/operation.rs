@@ -79,8 +79,8 @@ pub trait Operation: Shuffle {
 }
 
 macro_rules! operations {
-    ($($(#[$doc:meta])* $name:ident: writes $writes:literal, returns $returns:literal, places $places:literal,
-        $change:ident, $outcome:ident;)*) => {$(
+    ($($(#[$doc:meta])* $name:ident: matches $matches:literal, writes $writes:literal, returns $returns:literal,
+        places $places:literal, $change:ident, $outcome:ident;)*) => {$(
         $(#[$doc])*
         #[derive(Clone, Copy, Debug)]
         pub struct $name;
@@ -96,6 +96,7 @@ macro_rules! operations {
             const WRITES: bool = $writes;
             const PLACES_ALWAYS: bool = $places;
             const RETURNS: bool = $returns;
+            const MATCHES: bool = $matches;
 
             #[inline(always)]
             fn places(self) -> bool {
@@ -117,15 +118,17 @@ macro_rules! operations {
 
 operations! {
     /// Looks the value up.
-    Get: writes false, returns true, places false, Keep, Found;
+    Get: matches true, writes false, returns true, places false, Keep, Found;
     /// Looks whether the key is there.
-    ContainsKey: writes false, returns false, places false, Keep, Found;
+    ContainsKey: matches true, writes false, returns false, places false, Keep, Found;
     /// Inserts, or replaces the value.
-    Insert: writes true, returns false, places true, Set, Replaced;
+    Insert: matches true, writes true, returns false, places true, Set, Replaced;
     /// Inserts, or leaves the value.
-    InsertNew: writes true, returns false, places true, Keep, Found;
+    InsertNew: matches true, writes true, returns false, places true, Keep, Found;
+    /// Places a pair behind all others, whether or not its key is there: what lists do where a key may have many values.
+    Append: matches false, writes true, returns false, places true, Keep, Inserted;
     /// Removes.
-    Remove: writes true, returns false, places false, Erase, Removed;
+    Remove: matches true, writes true, returns false, places false, Erase, Removed;
 }
 
 /// How an upsert joins the value that is there with the one that is given.

@@ -5,8 +5,9 @@ mod table;
 
 use crate::map::batches::belongs;
 use crate::map::counts::Counts;
-use crate::map::launch::{Batch, Scan};
-use crate::map::structure::{Scanner, Scans, Structure};
+use crate::map::launch::Batch;
+use crate::map::launcher::{Viewed, scans};
+use crate::map::structure::{Scans, Structure};
 pub use crate::map::{Batches, Coded, Key, Merge, Op, Outcome, Value};
 use crate::map::{Map, file};
 use crate::{Error, Result};
@@ -174,7 +175,7 @@ impl<K: Key, V: Value> HashMap<K, V> {
         if TypeId::of::<M>() != self.engine.kind() {
             return Err(Error::OtherVariant { asked: M::NAME, found: self.name.clone() });
         }
-        Ok(engine::view(self.read().parts()))
+        Ok(M::view(self.read().parts()))
     }
 
     // A lock is poisoned by a panic while it is held; the table is then what the last finished launch left, which is valid.
@@ -344,13 +345,9 @@ impl<K: Key, V: Value> Structure for HashMap<K, V> {
     fn scans(&self, run: Scans<'_, K, V>) -> Result<()> {
         let table = self.write();
         self.device.synchronize()?;
-        let (parts, stream) = (table.parts(), self.device.default_stream());
-        let scan = |scan: Scan<K, V>| -> Result<()> {
-            // SAFETY: the lock keeps other launches out, and those asked for before have ended; this waits for the slices' use.
-            unsafe { self.engine.scan(&stream, parts, scan)? };
-            Ok(stream.synchronize()?)
-        };
-        run(Scanner { scan: &scan, threads: self.engine.scan_threads(parts), pairs: table.counts()?.live })
+        let (stream, pairs) = (self.device.default_stream(), table.counts()?.live);
+        // SAFETY: the lock keeps other launches out, and those asked for before have ended.
+        unsafe { scans(&*self.engine, &stream, table.parts(), pairs, run) }
     }
 
     fn age(&self) -> u64 {

@@ -4,6 +4,7 @@ pub(crate) mod counts;
 pub(crate) mod export;
 pub(crate) mod file;
 pub(crate) mod launch;
+pub(crate) mod launcher;
 pub(crate) mod run;
 pub(crate) mod structure;
 

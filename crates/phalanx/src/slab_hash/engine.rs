@@ -1,14 +1,14 @@
 //! The bridge from names to types: a kind of lists is chosen when a structure is made, and kernels are compiled for types.
-use crate::map::launch::{self, Batch, Scan, THREADS};
+use crate::map::launch::{THREADS, nothing};
+use crate::map::launcher::{Launcher, Of, Viewed};
 use crate::slab_alloc::{self, SlabAlloc};
 use gpu::{Grid, Stream};
-use phalanx_kernels::keyed::kernels::Rehash;
 use phalanx_kernels::keyed::{Scalar, Slot};
 use phalanx_kernels::slab::Pool;
 use phalanx_kernels::slab::list::kernels::{Append, AppendAll, Collect, Count, Flush, Inspect, RemoveAll};
 use phalanx_kernels::slab::list::{self, Config, ListsView, Visitor};
 use simt::{GlobalSlice, Instance};
-use std::any::{Any, TypeId};
+use std::any::Any;
 use std::marker::PhantomData;
 
 /// What views are made of.
@@ -53,6 +53,8 @@ pub enum Task<K, V> {
     },
     /// Removes the pairs of each key.
     RemoveAll { keys: GlobalSlice<K>, counts: GlobalSlice<u32> },
+    /// Appends all pairs to other lists, of the same pool, and counts those that found no room. Runs alone.
+    AppendAll { into: Parts, refused: GlobalSlice<u64> },
     /// Packs the lists of some buckets. Runs alone.
     Flush { buckets: GlobalSlice<u32> },
     /// Packs or drops all lists. Runs alone.
@@ -62,48 +64,15 @@ pub enum Task<K, V> {
 }
 
 /// A kind of lists.
-pub trait Engine<K, V>: Send + Sync {
-    /// Its type: a name alone may be borne by another one too.
-    fn kind(&self) -> TypeId;
-
+pub trait Engine<K, V>: Launcher<Parts, K, V> {
     /// Its measures.
     fn shape(&self) -> Shape;
-
-    /// The threads that a scan of the whole takes.
-    fn scan_threads(&self, parts: Parts) -> usize;
-
-    /// Launches a batch.
-    ///
-    /// # Safety
-    /// - `parts` are those of live lists of this kind, and stay so until the kernel has ended; so do the slices.
-    /// - Nothing that must run alone runs meanwhile.
-    unsafe fn launch(&self, stream: &Stream, parts: Parts, batch: Batch<K, V>) -> gpu::Result<()>;
-
-    /// Launches a scan.
-    ///
-    /// # Safety
-    /// - As for [`Self::launch`], and nothing else runs on the lists meanwhile.
-    unsafe fn scan(&self, stream: &Stream, parts: Parts, scan: Scan<K, V>) -> gpu::Result<()>;
 
     /// Launches a task.
     ///
     /// # Safety
-    /// - As for [`Self::launch`]; for one that runs alone as for [`Self::scan`].
+    /// - As for [`Launcher::launch`]; for one that runs alone as for [`Launcher::scan`].
     unsafe fn task(&self, stream: &Stream, parts: Parts, task: Task<K, V>) -> gpu::Result<()>;
-
-    /// Inserts the pairs of some lists into others, where they are not yet unless a key may have `many`, and counts those that found no
-    /// room.
-    ///
-    /// # Safety
-    /// - As for [`Self::scan`], of both.
-    unsafe fn rehash(
-        &self,
-        stream: &Stream,
-        from: Parts,
-        into: Parts,
-        many: bool,
-        refused: GlobalSlice<u64>,
-    ) -> gpu::Result<()>;
 }
 
 /// The engine called `name`, if its keys and values are `K` and `V`, and it has values or not, as asked.
@@ -124,13 +93,12 @@ impl Visitor for Find {
     }
 }
 
-struct Of<M>(PhantomData<M>);
-
-/// The view of lists of the kind `M`, which `parts` must be.
-pub fn view<M: Config>(parts: Parts) -> ListsView<M> {
-    let pool = slab_alloc::view_of(parts.pool);
-    // SAFETY: `Engine::launch` asks for the parts of live lists of this kind.
-    unsafe { ListsView::new(parts.heads, parts.tallies, pool, parts.buckets) }
+impl<M: Config + Instance> Viewed<Parts> for M {
+    fn view(parts: Parts) -> ListsView<M> {
+        let pool = slab_alloc::view_of(parts.pool);
+        // SAFETY: `Launcher` asks for the parts of live lists of this kind.
+        unsafe { ListsView::new(parts.heads, parts.tallies, pool, parts.buckets) }
+    }
 }
 
 impl Parts {
@@ -140,18 +108,12 @@ impl Parts {
     }
 }
 
-impl<M: Config + Instance> Of<M> {
-    /// A grid with a tile for each of so many buckets.
-    fn tiles(buckets: usize) -> Grid {
-        Grid::for_items(buckets * M::TILE as usize, THREADS)
-    }
+/// A grid with a tile of the kind `M` for each of so many buckets.
+fn tiles<M: Config>(buckets: usize) -> Grid {
+    Grid::for_items(buckets * M::TILE as usize, THREADS)
 }
 
 impl<M: Config + Instance> Engine<M::Key, M::Value> for Of<M> {
-    fn kind(&self) -> TypeId {
-        TypeId::of::<M>()
-    }
-
     fn shape(&self) -> Shape {
         Shape {
             slots: M::SLOTS as usize,
@@ -163,30 +125,11 @@ impl<M: Config + Instance> Engine<M::Key, M::Value> for Of<M> {
         }
     }
 
-    fn scan_threads(&self, parts: Parts) -> usize {
-        M::scan_threads(view::<M>(parts))
-    }
-
-    unsafe fn launch(
-        &self,
-        stream: &Stream,
-        parts: Parts,
-        batch: Batch<M::Key, M::Value>,
-    ) -> gpu::Result<()> {
-        // SAFETY: the caller's promises.
-        unsafe { launch::batch::<M>(stream, view::<M>(parts), batch) }
-    }
-
-    unsafe fn scan(&self, stream: &Stream, parts: Parts, scan: Scan<M::Key, M::Value>) -> gpu::Result<()> {
-        // SAFETY: the caller's promises.
-        unsafe { launch::scan::<M>(stream, view::<M>(parts), scan) }
-    }
-
     unsafe fn task(&self, stream: &Stream, parts: Parts, task: Task<M::Key, M::Value>) -> gpu::Result<()> {
-        let lists = view::<M>(parts);
+        let lists = M::view(parts);
         let all = lists.bucket_count() as usize + 1;
         let over = |len: usize| Grid::for_items(len, THREADS);
-        // SAFETY: the caller's promises; each grid has a thread for every element or a tile for every bucket.
+        // SAFETY: the caller's promises; each grid has a thread for every element, those of a scan, or a tile for every bucket.
         unsafe {
             match task {
                 Task::Append { keys, values, outcomes } => {
@@ -201,34 +144,18 @@ impl<M: Config + Instance> Engine<M::Key, M::Value> for Of<M> {
                 Task::RemoveAll { keys, counts } => {
                     stream.launch(over(keys.len()), RemoveAll { lists, keys, counts })
                 }
+                Task::AppendAll { into, refused } => {
+                    let (grid, into) = (Grid::for_items(M::scan_threads(lists), THREADS), M::view(into));
+                    stream.launch(grid, AppendAll { from: lists, into, refused })
+                }
                 Task::Flush { buckets } => {
-                    stream.launch(Self::tiles(buckets.len()), Flush { lists, buckets, all: 0, keep: 1 })
+                    stream.launch(tiles::<M>(buckets.len()), Flush { lists, buckets, all: 0, keep: 1 })
                 }
                 Task::FlushAll { keep } => {
-                    let buckets = launch::nothing();
-                    stream.launch(Self::tiles(all), Flush { lists, buckets, all: 1, keep: keep.into() })
+                    let buckets = nothing();
+                    stream.launch(tiles::<M>(all), Flush { lists, buckets, all: 1, keep: keep.into() })
                 }
-                Task::Inspect { report } => stream.launch(Self::tiles(all), Inspect { lists, report }),
-            }
-        }
-    }
-
-    unsafe fn rehash(
-        &self,
-        stream: &Stream,
-        from: Parts,
-        into: Parts,
-        many: bool,
-        refused: GlobalSlice<u64>,
-    ) -> gpu::Result<()> {
-        let (from, into) = (view::<M>(from), view::<M>(into));
-        let grid = Grid::for_items(M::scan_threads(from), THREADS);
-        // SAFETY: the caller's promises; the grid has the threads that a scan takes.
-        unsafe {
-            if many {
-                stream.launch(grid, AppendAll::<M> { from, into, refused })
-            } else {
-                stream.launch(grid, Rehash::<M> { from, into, refused })
+                Task::Inspect { report } => stream.launch(tiles::<M>(all), Inspect { lists, report }),
             }
         }
     }

@@ -2,13 +2,15 @@
 use super::builder::Parameters;
 use super::engine::{Engine, Parts, Task};
 use crate::map::counts::Counts;
-use crate::map::launch::{Ask, Batch, Scan};
-use crate::map::structure::{Scanner, Scans, Structure};
+use crate::map::launch::{Ask, Batch};
+use crate::map::launcher::scans;
+use crate::map::structure::{Scans, Structure};
 use crate::slab_alloc::{SlabAlloc, Stats};
 use crate::{Error, Key, Result, Value};
 use gpu::{Buffer, Device, Stream};
 use phalanx_kernels::keyed::{STRIPE_WORDS, STRIPES};
 use phalanx_kernels::slab::list::LONG;
+use simt::GlobalSlice;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// What a structure does when its pool has no slab left.
@@ -54,6 +56,11 @@ impl Memory {
 
     pub fn bytes(&self) -> usize {
         self.heads.bytes() + self.tallies.bytes() + self.pool.memory_usage()
+    }
+
+    /// By how many slabs the pool is to grow after so many elements were refused: by half of what it has at least.
+    fn slabs_for(&self, refused: usize, slots: usize) -> usize {
+        refused.div_ceil(slots).max(self.pool.capacity() / 2)
     }
 
     /// Counts, once all launches have ended.
@@ -147,7 +154,7 @@ impl<K: Key, V: Value> Lists<K, V> {
                 let into = Parts::new(heads.pointer(), tallies.pointer(), &memory.pool, buckets);
                 let refused = device.zeroed::<u64>(1)?;
                 // SAFETY: nothing else runs, and the old heads and the new live.
-                unsafe { engine.rehash(stream, memory.parts(), into, many, refused.slice())? };
+                unsafe { copy(engine, stream, memory.parts(), into, many, refused.slice())? };
                 let refused = refused.read()?[0] as usize;
                 let obsolete = if refused == 0 { memory.parts() } else { into };
                 // SAFETY: as above.
@@ -157,7 +164,7 @@ impl<K: Key, V: Value> Lists<K, V> {
                     (memory.heads, memory.tallies, memory.buckets) = (heads, tallies, buckets);
                     return Ok(());
                 }
-                let needed = refused.div_ceil(engine.shape().slots).max(memory.pool.capacity() / 2);
+                let needed = memory.slabs_for(refused, engine.shape().slots);
                 memory.pool.grow(needed)?;
             }
         })
@@ -178,6 +185,28 @@ impl<K: Key, V: Value> Lists<K, V> {
         match problems.into_iter().find(|(is, _)| *is) {
             Some((_, problem)) => Err(Error::Invalid(problem)),
             None => Ok(()),
+        }
+    }
+}
+
+/// Copies the pairs of some lists into others, all of them where a key may have `many`.
+///
+/// # Safety
+/// - As for [`Launcher::rehash`](crate::map::launcher::Launcher::rehash).
+unsafe fn copy<K: Key, V: Value>(
+    engine: &dyn Engine<K, V>,
+    stream: &Stream,
+    from: Parts,
+    into: Parts,
+    many: bool,
+    refused: GlobalSlice<u64>,
+) -> gpu::Result<()> {
+    // SAFETY: the caller's promises.
+    unsafe {
+        if many {
+            engine.task(stream, from, Task::AppendAll { into, refused })
+        } else {
+            engine.rehash(stream, from, into, refused)
         }
     }
 }
@@ -230,13 +259,9 @@ impl<K: Key, V: Value> Structure for Lists<K, V> {
 
     fn scans(&self, run: Scans<'_, K, V>) -> Result<()> {
         self.alone(|engine, stream, memory| {
-            let parts = memory.parts();
-            let scan = |scan: Scan<K, V>| -> Result<()> {
-                // SAFETY: the lock keeps other launches out, and those asked for before have ended; this waits for the slices' use.
-                unsafe { engine.scan(stream, parts, scan)? };
-                Ok(stream.synchronize()?)
-            };
-            run(Scanner { scan: &scan, threads: engine.scan_threads(parts), pairs: memory.counts()?.live })
+            let pairs = memory.counts()?.live;
+            // SAFETY: the lock keeps other launches out, and those asked for before have ended.
+            unsafe { scans(engine, stream, memory.parts(), pairs, run) }
         })
     }
 
@@ -273,7 +298,7 @@ impl<K: Key, V: Value> Structure for Lists<K, V> {
             if counts.removed() > refused.max(counts.live) {
                 return pack(engine, stream, memory, counts).map(|()| true);
             }
-            let needed = refused.div_ceil(engine.shape().slots).max(memory.pool.capacity() / 2);
+            let needed = memory.slabs_for(refused, engine.shape().slots);
             grow(&mut memory.pool, needed, refused)
         })
     }
@@ -285,8 +310,12 @@ impl<K: Key, V: Value> Structure for Lists<K, V> {
     }
 
     fn empty(&mut self) -> Result<()> {
-        self.task_alone(Task::FlushAll { keep: false })?;
-        self.alone(|_, _, memory| Ok(memory.tallies.fill_bytes(0)?))
+        self.alone(|engine, stream, memory| {
+            // SAFETY: the lock keeps other launches out, and those asked for before have ended.
+            unsafe { engine.task(stream, memory.parts(), Task::FlushAll { keep: false })? };
+            stream.synchronize()?;
+            Counts::default().write(&mut memory.tallies)
+        })
     }
 
     fn bytes(&self) -> usize {

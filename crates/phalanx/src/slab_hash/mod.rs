@@ -7,6 +7,7 @@ mod set;
 mod sizing;
 
 use crate::map::launch::Batch;
+use crate::map::launcher::Viewed;
 use crate::map::structure::{Scans, Structure};
 use crate::map::{Map, file};
 use crate::{Error, Key, Result, Value};
@@ -251,7 +252,7 @@ impl<K: Key, V: Value> SlabHash<K, V> {
         if TypeId::of::<M>() != self.lists.engine.kind() {
             return Err(Error::OtherVariant { asked: M::NAME, found: self.lists.name.clone() });
         }
-        Ok(engine::view(self.lists.read().parts()))
+        Ok(M::view(self.lists.read().parts()))
     }
 }
 

@@ -1,10 +1,25 @@
 //! Entry points that lists have beside those of all keyed structures (`keyed::kernels`).
 use super::gather;
 use super::lists::{Config, ListsView};
-use super::operation;
-use crate::keyed::Tally;
 use crate::keyed::kernels::{copy_by, read_if, with_arguments, write_if};
+use crate::keyed::{self, Tally};
 use simt::{GlobalSlice, Instance, Order, Scope, Thread, kernel};
+
+/// Deals with all pairs of each key by what `gather(index, pending)` gives, and writes to `counts` how many counted; gives the thread's own.
+#[inline(always)]
+#[track_caller]
+fn each_key<M: Config, G: gather::Gather<Slot = M::Slot>>(
+    lists: ListsView<M>,
+    keys: GlobalSlice<M::Key>,
+    counts: GlobalSlice<u32>,
+    gather: impl FnOnce(usize, bool) -> G,
+) -> u32 {
+    let index = Thread::index();
+    let pending = index < keys.len();
+    let found = M::gather(lists, pending, gather(index, pending), read_if(keys, index, pending));
+    write_if(counts, index, found);
+    found
+}
 
 /// Appends pairs, whether or not their keys are there.
 #[kernel(registers = M::REGISTERS)]
@@ -14,16 +29,13 @@ pub fn append<M: Config + Instance>(
     values: GlobalSlice<M::Value>,
     outcomes: GlobalSlice<u8>,
 ) {
-    with_arguments::<M, _>(operation::Append, lists, keys, values, values, outcomes);
+    with_arguments::<M, _>(keyed::Append, lists, keys, values, values, outcomes);
 }
 
 /// Writes to `counts` how many pairs each key has.
 #[kernel]
 pub fn count<M: Config + Instance>(lists: ListsView<M>, keys: GlobalSlice<M::Key>, counts: GlobalSlice<u32>) {
-    let index = Thread::index();
-    let pending = index < keys.len();
-    let found = M::gather(lists, pending, gather::Count::default(), read_if(keys, index, pending));
-    write_if(counts, index, found);
+    each_key(lists, keys, counts, |_, _| gather::Count::default());
 }
 
 /// Writes the values of each key to `values`, at most as many as `counts` says, those of the key with index `i` from `offsets[i]` on; then to
@@ -36,12 +48,10 @@ pub fn collect<M: Config + Instance>(
     values: GlobalSlice<M::Value>,
     counts: GlobalSlice<u32>,
 ) {
-    let index = Thread::index();
-    let pending = index < keys.len();
-    let (from, room) = (read_if(offsets, index, pending), read_if(counts, index, pending));
-    let found =
-        M::gather(lists, pending, gather::Collect { values, from, room }, read_if(keys, index, pending));
-    write_if(counts, index, found);
+    each_key(lists, keys, counts, |index, pending| {
+        let (from, room) = (read_if(offsets, index, pending), read_if(counts, index, pending));
+        gather::Collect { values, from, room }
+    });
 }
 
 /// Removes all pairs of each key and writes to `counts` how many there were.
@@ -51,10 +61,7 @@ pub fn remove_all<M: Config + Instance>(
     keys: GlobalSlice<M::Key>,
     counts: GlobalSlice<u32>,
 ) {
-    let index = Thread::index();
-    let pending = index < keys.len();
-    let removed = M::gather(lists, pending, gather::RemoveAll::default(), read_if(keys, index, pending));
-    write_if(counts, index, removed);
+    let removed = each_key(lists, keys, counts, |_, _| gather::RemoveAll::default());
     let mut tally = Tally::default();
     tally.remove(removed);
     M::tallies(lists).record(tally);
@@ -76,7 +83,7 @@ pub fn flush<M: Config + Instance>(lists: ListsView<M>, buckets: GlobalSlice<u32
 /// Appends the pairs of some lists to others, and counts those that found no room in `refused`. Runs alone.
 #[kernel(registers = M::REGISTERS)]
 pub fn append_all<M: Config + Instance>(from: ListsView<M>, into: ListsView<M>, refused: GlobalSlice<u64>) {
-    copy_by::<M, _>(operation::Append, from, into, refused);
+    copy_by::<M, _>(keyed::Append, from, into, refused);
 }
 
 /// Examines all lists and adds to `report`: nodes behind the heads, lists that have an empty slot before a taken one, links to slabs that

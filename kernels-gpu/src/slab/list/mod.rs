@@ -5,12 +5,11 @@ mod instances;
 pub mod kernels;
 mod lists;
 mod node;
-mod operation;
 mod walk;
 
+pub use crate::keyed::Append;
 pub use gather::{Collect, Count, Gather, RemoveAll};
 pub use instances::*;
 pub use lists::{Config, Findings, Lists, ListsView, Visitor};
 pub use node::Node;
-pub use operation::Append;
 pub use walk::LONG;
