@@ -1,4 +1,5 @@
-//! The functions that are forwarded: every one that `cust_raw` declares (CUDA 11.4, 353 of them).
+//! The functions that are forwarded: every one that `cust_raw` declares (CUDA 11.4, 353 of them), and newer
+//! ones that `gpu` calls: `cuLaunchKernelEx`.
 //!
 //! A newer `cust_raw` with more functions fails to link and names what is missing here.
 
@@ -217,6 +218,7 @@ macro_rules! functions {
             cuFuncSetSharedMemConfig
             cuFuncGetModule
             cuLaunchKernel
+            cuLaunchKernelEx
             cuLaunchCooperativeKernel
             cuLaunchCooperativeKernelMultiDevice
             cuLaunchHostFunc

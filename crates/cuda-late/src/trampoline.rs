@@ -1,6 +1,6 @@
 //! The symbols of the driver, each a jump through a table.
 //!
-//! They are written as assembly because a Rust function would have to repeat all 353 signatures to hand its arguments
+//! They are written as assembly because a Rust function would have to repeat all signatures to hand its arguments
 //! on. A jump hands on whatever the caller left in registers and on the stack. Only the first call, which finds its
 //! slot of the table empty, has to keep the argument registers safe while the table is filled.
 use crate::functions::functions;

@@ -163,6 +163,11 @@ impl Device {
         self.machine().facts().multiprocessors
     }
 
+    /// The most threads that are on all multiprocessors at once, where they need few enough registers. A launch of fewer leaves some idle.
+    pub fn resident_threads(&self) -> u32 {
+        self.machine().facts().resident
+    }
+
     /// The architecture: 90 for sm_90. An emulated device has that which its options amount to.
     pub fn arch(&self) -> u32 {
         self.machine().facts().arch

@@ -11,6 +11,9 @@ use std::time::Instant;
 /// What `cuMemAlloc` aligns to.
 const ALIGNMENT: usize = 256;
 
+/// Threads that a worker counts as residents. Few, so that batches which fill the device are small enough for tests.
+const RESIDENT: u32 = 64;
+
 #[derive(Debug)]
 pub struct Machine {
     facts: Facts,
@@ -61,11 +64,13 @@ impl Machine {
             Mode::Fast { workers } => workers,
             Mode::Explore(_) => 1,
         };
+        let workers = u32::try_from(workers.max(1)).unwrap_or(u32::MAX);
         let facts = Facts {
             name: "SIMT emulator".to_owned(),
             driver: "emulator".to_owned(),
             ordinal: 0,
-            multiprocessors: u32::try_from(workers.max(1)).unwrap_or(u32::MAX),
+            multiprocessors: workers,
+            resident: workers.saturating_mul(RESIDENT),
             arch: if options.cas128 { 90 } else { 80 },
             cas128: options.cas128,
         };

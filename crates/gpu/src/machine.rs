@@ -13,6 +13,7 @@ pub struct Facts {
     pub driver: String,
     pub ordinal: u32,
     pub multiprocessors: u32,
+    pub resident: u32,
     pub arch: u32,
     pub cas128: bool,
 }

@@ -120,6 +120,7 @@ fn entry(kernel: &Path, named: &Named, symbol: &str) -> TokenStream {
         #[unsafe(export_name = #symbol)]
         #[allow(improper_ctypes_definitions, missing_docs)]
         pub extern "ptx-kernel" fn #wrapper(arguments: #kernel<#of>) {
+            ::simt::private::follow();
             ::simt::Kernel::run(arguments)
         }
     }

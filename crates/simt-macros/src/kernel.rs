@@ -136,6 +136,7 @@ fn entry(function: &ItemFn) -> TokenStream {
         #[unsafe(export_name = #symbol)]
         #[allow(improper_ctypes_definitions, missing_docs)]
         pub extern "ptx-kernel" fn #wrapper(arguments: #launcher) {
+            ::simt::private::follow();
             ::simt::Kernel::run(arguments)
         }
     }

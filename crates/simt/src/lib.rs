@@ -52,6 +52,8 @@ pub use backend::public as emulator;
 #[doc(hidden)]
 pub mod private {
     //! What the macros of this crate expand to. Not for use by hand.
+    #[cfg(target_arch = "nvptx64")]
+    pub use crate::backend::follow;
     pub use crate::backend::shared_site;
     #[cfg(not(target_arch = "nvptx64"))]
     pub use crate::kernel::symbol_of;

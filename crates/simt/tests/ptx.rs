@@ -29,7 +29,7 @@ fn instructions(body: &str) -> Vec<String> {
     let kept = lines.filter(|line| !line.is_empty() && !line.starts_with("//") && !line.starts_with(".reg"));
     // What LLVM writes after a trap differs by its version.
     let kept = kept.map(|line| without_names(&line.replace('\t', "").replace("trap; exit;", "trap;")));
-    kept.filter(|line| !line.starts_with("ld.param")).collect()
+    kept.filter(|line| !line.starts_with("ld.param") && !line.starts_with("griddepcontrol")).collect()
 }
 
 /// Registers without their numbers, labels and mangled names without anything: what the compiler picks does not matter.
@@ -169,6 +169,30 @@ fn nothing_else_differs_between_the_architectures() {
     let (old, new) = (effects(build(Arch::Sm80), is_other), effects(build(Arch::Sm90), is_other));
     let difference = old.lines().zip(new.lines()).find(|(old, new)| old != new);
     assert_eq!((difference, old.len()), (None, new.len()));
+}
+
+#[test]
+fn every_entry_waits_for_the_launch_before_from_sm_90_on() {
+    let order = ["griddepcontrol.launch_dependents;", "griddepcontrol.wait;"];
+    for (arch, expected) in [(Arch::Sm80, &order[..0]), (Arch::Sm90, &order)] {
+        let bodies = build(arch).text().split(".visible .entry ").skip(1);
+        for body in bodies.map(|body| body.split("\n}").next().unwrap()) {
+            let found: Vec<_> = body.lines().map(str::trim).filter(|line| line.starts_with("grid")).collect();
+            assert_eq!(found, expected, "{body}");
+        }
+    }
+}
+
+#[test]
+fn nothing_reaches_memory_before_an_entry_has_waited() {
+    for body in build(Arch::Sm90).text().split(".visible .entry ").skip(1) {
+        let before = body.split("griddepcontrol.wait").next().unwrap();
+        let reaches = |line: &str| {
+            !line.starts_with("ld.param")
+                && ["ld.", "st.", "atom.", "red.", "call"].iter().any(|word| line.starts_with(word))
+        };
+        assert!(!before.lines().map(str::trim).any(reaches), "{before}");
+    }
 }
 
 #[test]

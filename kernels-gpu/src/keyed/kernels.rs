@@ -1,20 +1,25 @@
 //! Entry points: batches of operations, and scans of the whole table.
 //!
-//! A batch gives each thread an element and shares the work in each warp. Slices of
-//! results may be empty: then those results are not wanted.
+//! A batch gives each thread an element, or where it is small each tile, and shares the work in each warp. Slices of results may be empty:
+//! then those results are not wanted.
 use super::kind::{Kind, Place};
 use super::operation::{self, Coded, Operation, Outcome};
 use super::slot::{Scalar, Slot};
 use super::tallies::Tally;
 use simt::{Global, GlobalSlice, Instance, Order, Scope, Thread, Tile, Word, kernel};
 
-/// Calls `body(index, exists)` with the thread's index, by all lanes of a warp together. The grid has a thread for every
-/// index below `len`, and may have more.
+/// The element that the calling thread brings of a batch of `len`, and whether it brings one. Elements are executed by tiles of `width` lanes.
+///
+/// The grid has a thread for every element. Where it has twice as many, or a higher power of two, elements lie further apart: a tile gets as
+/// much less work, at best one element, and what it would execute one after the other is executed side by side.
 #[inline(always)]
-#[track_caller]
-fn for_each(len: usize, body: impl FnOnce(usize, bool)) {
-    let index = Thread::index();
-    body(index, index < len);
+pub(crate) fn element(width: u32, len: usize) -> (usize, bool) {
+    let (thread, width, mut each) = (Thread::index(), width as usize, width as usize);
+    while each > 1 && (len * width / each) * 2 <= Thread::count() {
+        each /= 2;
+    }
+    let index = thread / width * each + thread % width;
+    (index, thread % width < each && index < len)
 }
 
 #[inline(always)]
@@ -42,17 +47,16 @@ fn batch<M: Kind, O: Operation>(
     outcomes: GlobalSlice<u8>,
 ) {
     let mut tally = Tally::default();
-    for_each(len, |index, pending| {
-        let (operation, key, argument) = request(index, pending);
-        let (outcome, value) = M::execute(map, pending, operation, key, argument);
-        if pending {
-            tally.count(outcome);
-            write_if(outcomes, index, outcome as u8);
-            if O::RETURNS {
-                write_if(values, index, value);
-            }
+    let (index, pending) = element(M::TILE, len);
+    let (operation, key, argument) = request(index, pending);
+    let (outcome, value) = M::execute(map, pending, operation, key, argument);
+    if pending {
+        tally.count(outcome);
+        write_if(outcomes, index, outcome as u8);
+        if O::RETURNS {
+            write_if(values, index, value);
         }
-    });
+    }
     if O::WRITES {
         M::tallies(map).record(tally);
     }
@@ -261,4 +265,54 @@ pub fn retain_between<M: Kind + Instance>(map: M::View, by_value: u32, low: u64,
         }
     });
     M::tallies(map).record(tally);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::element;
+    use simt::emulator::{Emulator, Options};
+    use simt::{GlobalSlice, Grid, Order, Scope, Thread, kernel};
+
+    /// Counts who brings each element, and notes the most that a tile brings.
+    #[kernel]
+    fn bring(width: u32, seen: GlobalSlice<u32>, tiles: GlobalSlice<u32>) {
+        let (index, exists) = element(width, seen.len());
+        if exists {
+            seen.at(index).fetch_add(1, Order::Relaxed, Scope::Device);
+            tiles.at(Thread::index() / width as usize).fetch_add(1, Order::Relaxed, Scope::Device);
+        }
+    }
+
+    fn zeroed(device: &Emulator, len: usize) -> GlobalSlice<u32> {
+        let pointer = device.allocate(4 * len, 4);
+        // SAFETY: just allocated with this size.
+        unsafe {
+            pointer.write_bytes(0, 4 * len);
+            device.mark_initialized(pointer, 4 * len);
+            GlobalSlice::from_raw_parts(pointer.cast(), len)
+        }
+    }
+
+    fn read(slice: GlobalSlice<u32>) -> Vec<u32> {
+        // SAFETY: nothing runs, and all of it was written when it was made.
+        (0..slice.len()).map(|index| unsafe { slice.at(index).as_ptr().read() }).collect()
+    }
+
+    #[test]
+    fn every_element_is_brought_once_and_a_tile_brings_no_more_than_the_grid_asks_for() {
+        let device = Emulator::new(Options::default());
+        for width in [1, 2, 4, 8, 16, 32u32] {
+            for (len, spread) in
+                [1, 2, 31, 32, 33, 70].into_iter().flat_map(|len| [1, 2, 3, 4, 32, 64].map(|s| (len, s)))
+            {
+                let grid = Grid::for_items(len * spread, 64);
+                let threads = (grid.blocks * grid.threads) as usize;
+                let (seen, tiles) = (zeroed(&device, len), zeroed(&device, threads / width as usize));
+                device.launch(grid, Bring { width, seen, tiles }).unwrap();
+                assert!(read(seen).iter().all(|&times| times == 1), "{width} {len} {spread}");
+                let most = (len * width as usize).div_ceil(threads).next_power_of_two().max(1) as u32;
+                assert!(read(tiles).iter().all(|&brought| brought <= most), "{width} {len} {spread}");
+            }
+        }
+    }
 }

@@ -89,11 +89,13 @@ fn facts(ordinal: u32, device: Device) -> Result<Facts> {
     let major = attribute(DeviceAttribute::ComputeCapabilityMajor)?;
     let minor = attribute(DeviceAttribute::ComputeCapabilityMinor)?;
     let arch = 10 * major + minor;
+    let multiprocessors = attribute(DeviceAttribute::MultiprocessorCount)?;
     Ok(Facts {
         name: device.name().map_err(|error| failed("cuDeviceGetName", error))?,
         driver: driver::version(),
         ordinal,
-        multiprocessors: attribute(DeviceAttribute::MultiprocessorCount)?,
+        multiprocessors,
+        resident: multiprocessors * attribute(DeviceAttribute::MaxThreadsPerMultiprocessor)?,
         arch,
         cas128: arch >= 90,
     })

@@ -1,6 +1,7 @@
 //! Kernels, each compiled by the driver when it is first needed, as a module of its own.
 use super::context::Context;
 use super::driver::{Code, describe};
+use super::follow;
 use crate::launch::KernelId;
 use crate::{Error, Grid, LaunchName, Program, Result, ptx};
 use cust::sys;
@@ -39,7 +40,11 @@ struct Loaded {
 
 /// A kernel that can be launched as long as its context lives.
 #[derive(Debug, Clone, Copy)]
-pub struct Function(pub sys::CUfunction);
+pub struct Function {
+    pub handle: sys::CUfunction,
+    /// Whether it waits for the launch before it by itself.
+    pub follows: bool,
+}
 
 // SAFETY: the driver's handles may be used by any thread.
 unsafe impl Send for Loaded {}
@@ -86,7 +91,8 @@ impl Kernels {
         let entry = module.cut(&symbol).ok_or_else(|| unknown(launch, arch, &module))?;
         check_arguments(launch, bytes, &entry.parameters)?;
         let module = compile(context, launch, &entry.text)?;
-        let function = function(context, module, &symbol)?;
+        let follows = entry.text.contains(follow::WAIT);
+        let function = Function { handle: function(context, module, &symbol)?, follows };
         Ok(Loaded { module, function })
     }
 
@@ -205,13 +211,13 @@ fn load_data(image: &CStr, registers: Option<u32>, logs: &mut Logs) -> (sys::CUm
     (module, code as Code)
 }
 
-fn function(context: &Context, module: sys::CUmodule, symbol: &str) -> Result<Function> {
+fn function(context: &Context, module: sys::CUmodule, symbol: &str) -> Result<sys::CUfunction> {
     let mut function = null_mut();
     let name = CString::new(symbol).unwrap_or_default();
     // SAFETY: the module was just loaded into the current context; `name` is a C string.
     let code = unsafe { sys::cuModuleGetFunction(&mut function, module, name.as_ptr()) };
     context.check("cuModuleGetFunction", code as Code)?;
-    Ok(Function(function))
+    Ok(function)
 }
 
 impl Function {
@@ -220,7 +226,12 @@ impl Function {
         let mut blocks = 0;
         // SAFETY: the function is of the current context.
         let code = unsafe {
-            sys::cuOccupancyMaxActiveBlocksPerMultiprocessor(&mut blocks, self.0, threads.cast_signed(), 0)
+            sys::cuOccupancyMaxActiveBlocksPerMultiprocessor(
+                &mut blocks,
+                self.handle,
+                threads.cast_signed(),
+                0,
+            )
         };
         context.check("cuOccupancyMaxActiveBlocksPerMultiprocessor", code as Code)?;
         Ok(u32::try_from(blocks).unwrap_or(0))
@@ -229,7 +240,7 @@ impl Function {
     fn attribute(self, attribute: sys::CUfunction_attribute) -> i32 {
         let mut value = 0;
         // SAFETY: the function is of the current context; where the call fails the value stays.
-        unsafe { sys::cuFuncGetAttribute(&mut value, attribute, self.0) };
+        unsafe { sys::cuFuncGetAttribute(&mut value, attribute, self.handle) };
         value
     }
 

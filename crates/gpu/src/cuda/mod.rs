@@ -9,6 +9,7 @@
 
 mod context;
 mod driver;
+mod follow;
 mod kernels;
 mod machine;
 mod queue;

@@ -1,12 +1,14 @@
 //! Streams and events.
 use super::context::Context;
 use super::driver::{Code, NOT_READY, describe, is_fatal};
+use super::follow;
 use super::kernels::Function;
 use super::machine::address;
 use crate::launch::AnyLaunch;
-use crate::{Error, LaunchName, Result, event, machine};
+use crate::{Error, Grid, LaunchName, Result, event, machine};
 use cust::stream::{Stream, StreamFlags};
 use cust::sys;
+use std::ffi::c_void;
 use std::mem::ManuallyDrop;
 use std::ptr::null_mut;
 use std::sync::Arc;
@@ -23,6 +25,35 @@ impl Queue {
         context.bind()?;
         let stream = context.check_cust("cuStreamCreate", Stream::new(StreamFlags::DEFAULT, None))?;
         Ok(Self { stream: ManuallyDrop::new(stream), context })
+    }
+
+    /// # Safety
+    /// - The context is current, and the parameters are those of the function.
+    unsafe fn start(&self, function: Function, grid: Grid, parameters: *mut *mut c_void) -> Code {
+        let stream = self.stream.as_inner();
+        // SAFETY: the caller's promises; a function that follows waits by itself.
+        unsafe {
+            if function.follows {
+                let code = follow::launch(function, grid, stream, parameters);
+                if code != cuda_late::NOT_SUPPORTED {
+                    return code;
+                }
+            }
+            let (blocks, threads) = (grid.blocks, grid.threads);
+            sys::cuLaunchKernel(
+                function.handle,
+                blocks,
+                1,
+                1,
+                threads,
+                1,
+                1,
+                0,
+                stream,
+                parameters,
+                null_mut(),
+            ) as Code
+        }
     }
 
     /// The driver's answer to a launch, said in the launch's terms.
@@ -56,23 +87,8 @@ impl machine::Queue for Queue {
         self.context.note_launch(name);
         // SAFETY: the function takes one parameter of as many bytes as lie at `arguments` (checked when it was loaded), or
         // none, and then the driver looks at none. The driver copies them. The rest is the caller's promise.
-        let code = unsafe {
-            let (stream, parameters) = (self.stream.as_inner(), parameters.as_mut_ptr());
-            sys::cuLaunchKernel(
-                function.0,
-                grid.blocks,
-                1,
-                1,
-                grid.threads,
-                1,
-                1,
-                0,
-                stream,
-                parameters,
-                null_mut(),
-            )
-        };
-        self.launched(name, function, code as Code)
+        let code = unsafe { self.start(function, grid, parameters.as_mut_ptr()) };
+        self.launched(name, function, code)
     }
 
     unsafe fn copy(&self, to: *mut u8, from: *const u8, bytes: usize) -> Result<()> {

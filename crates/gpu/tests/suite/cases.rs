@@ -21,6 +21,7 @@ fn numbers(count: u32) -> Vec<u32> {
 pub fn says_what_it_is(device: &Device) {
     assert!(!device.name().is_empty() && !device.driver().is_empty());
     assert!(device.multiprocessors() > 0);
+    assert!(device.resident_threads() >= 32 * device.multiprocessors());
     assert!(device.arch() >= 80, "sm_{}", device.arch());
     let (free, total) = device.memory().unwrap();
     assert!(0 < free && free <= total);

@@ -86,6 +86,17 @@ pub fn nothing<T: simt::Word>() -> GlobalSlice<T> {
     unsafe { GlobalSlice::from_raw_parts(std::ptr::dangling_mut(), 0) }
 }
 
+/// The grid for a batch of `len` elements. While all its tiles are on the device at once each gets but one of them, which a batch then waits for
+/// instead of a tile's width of them, one after the other (see `keyed::kernels`).
+pub fn grid<M: Kind>(stream: &Stream, len: usize) -> Grid {
+    let resident = stream.device().resident_threads() as usize;
+    let mut spread = M::TILE as usize;
+    while spread > 1 && len.saturating_mul(spread) > resident {
+        spread /= 2;
+    }
+    Grid::for_items(len * spread, THREADS)
+}
+
 /// Launches a batch on a structure of the kind `M`.
 ///
 /// # Safety
@@ -97,8 +108,8 @@ pub unsafe fn batch<M: Kind + Instance>(
     batch: Batch<M::Key, M::Value>,
 ) -> gpu::Result<()> {
     let Batch { ask, codes, keys, arguments, results, outcomes } = batch;
-    let grid = Grid::for_items(keys.len(), THREADS);
-    // SAFETY: the caller's promises; the grid has a thread for every element.
+    let grid = grid::<M>(stream, keys.len());
+    // SAFETY: the caller's promises; the grid has a thread for every element or more.
     unsafe {
         match ask {
             Ask::Insert => stream.launch(grid, Insert::<M> { map, keys, values: arguments, outcomes }),

@@ -46,6 +46,16 @@ pub fn lane() -> u32 {
     unsafe { sreg_laneid() }
 }
 
+/// What every entry does first: lets the stream's next launch take what this one leaves free of the device, then waits until the launch
+/// before has ended and its writes are visible. Where launches do not overlap both do nothing.
+#[inline(always)]
+pub fn follow() {
+    if cfg!(target_feature = "sm_90") {
+        // SAFETY: order launches, nothing else. Not `nomem`: no access of the kernel moves up across them.
+        unsafe { asm!("griddepcontrol.launch_dependents;", "griddepcontrol.wait;", options(nostack)) };
+    }
+}
+
 #[inline(always)]
 pub fn clock() -> u64 {
     let ticks: u64;

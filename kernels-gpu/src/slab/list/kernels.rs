@@ -1,7 +1,7 @@
 //! Entry points that lists have beside those of all keyed structures (`keyed::kernels`).
 use super::gather;
 use super::lists::{Config, ListsView};
-use crate::keyed::kernels::{copy_by, read_if, with_arguments, write_if};
+use crate::keyed::kernels::{copy_by, element, read_if, with_arguments, write_if};
 use crate::keyed::{self, Tally};
 use simt::{GlobalSlice, Instance, Order, Scope, Thread, kernel};
 
@@ -14,10 +14,11 @@ fn each_key<M: Config, G: gather::Gather<Slot = M::Slot>>(
     counts: GlobalSlice<u32>,
     gather: impl FnOnce(usize, bool) -> G,
 ) -> u32 {
-    let index = Thread::index();
-    let pending = index < keys.len();
+    let (index, pending) = element(M::TILE, keys.len());
     let found = M::gather(lists, pending, gather(index, pending), read_if(keys, index, pending));
-    write_if(counts, index, found);
+    if pending {
+        write_if(counts, index, found);
+    }
     found
 }
 
