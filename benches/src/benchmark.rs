@@ -31,6 +31,11 @@ pub trait Structure {
     /// The operations it can be timed at.
     fn ops(&self) -> &'static [&'static str];
 
+    /// Whether the machine has the instructions that the case takes. A case that it cannot run is left out.
+    fn is_possible(&self, _case: &Case) -> bool {
+        true
+    }
+
     /// Makes inputs and the structure itself, ready for [`Benchmark::restore`].
     ///
     /// # Errors

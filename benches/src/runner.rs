@@ -94,7 +94,8 @@ impl Session<'_> {
                 suite.name
             );
         }
-        Ok(suite.cases(self.selection, &variants))
+        let cases = suite.cases(self.selection, &variants);
+        Ok(cases.into_iter().filter(|case| structure.is_possible(case)).collect())
     }
 
     /// The limits that the cases name, measured by the built-in suite, and their records.

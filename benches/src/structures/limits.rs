@@ -5,10 +5,11 @@ use crate::suite::Case;
 use anyhow::{Result, bail, ensure};
 use gpu::{Buffer, Device, Grid, Stream};
 use phalanx_kernels::limits::{
-    BATCH, COPIES, HALF, LANE, LINE, LimitCas, LimitCopy, LimitExchange, LimitFill, LimitHalves, LimitLines,
-    LimitSectors, SECTOR, content, mark, place,
+    BATCH, COPIES, HALF, LANE, LINE, LimitCas, LimitCasWide, LimitCopy, LimitExchange, LimitFill,
+    LimitHalves, LimitLines, LimitSectors, SECTOR, content, mark, place,
 };
 use rayon::prelude::*;
+use simt::GlobalSlice;
 
 /// Threads a block.
 const THREADS: u32 = 256;
@@ -39,7 +40,11 @@ impl Structure for Limits<'_> {
     }
 
     fn ops(&self) -> &'static [&'static str] {
-        &["sector32", "half64", "line128", "line128_l2", "cas8", "exchange8", "copy16"]
+        &["sector32", "half64", "line128", "line128_l2", "cas8", "cas16", "exchange8", "copy16"]
+    }
+
+    fn is_possible(&self, case: &Case) -> bool {
+        case.op != "cas16" || self.gpu.device.supports_cas128()
     }
 
     fn prepare(&self, case: &Case) -> Result<Box<dyn Benchmark + '_>> {
@@ -49,6 +54,7 @@ impl Structure for Limits<'_> {
             "half64" => Access::Halves,
             "line128" | "line128_l2" => Access::Lines,
             "cas8" => Access::Cas,
+            "cas16" => Access::WideCas,
             "exchange8" => Access::Exchange,
             "copy16" => return Ok(Box::new(Copy::new(device, stream, case.n as usize)?)),
             other => bail!("no limit is called '{other}'"),
@@ -68,6 +74,7 @@ enum Access {
     Halves,
     Lines,
     Cas,
+    WideCas,
     Exchange,
 }
 
@@ -78,6 +85,7 @@ impl Access {
             Self::Sectors => SECTOR,
             Self::Halves => HALF,
             Self::Lines => LINE,
+            Self::WideCas => 2,
             Self::Cas | Self::Exchange => 1,
         }
     }
@@ -86,12 +94,12 @@ impl Access {
     fn lanes(self) -> usize {
         match self {
             Self::Halves | Self::Lines => self.words() / LANE,
-            Self::Sectors | Self::Cas | Self::Exchange => 1,
+            Self::Sectors | Self::Cas | Self::WideCas | Self::Exchange => 1,
         }
     }
 
     fn writes(self) -> bool {
-        matches!(self, Self::Cas | Self::Exchange)
+        matches!(self, Self::Cas | Self::WideCas | Self::Exchange)
     }
 }
 
@@ -168,10 +176,10 @@ impl<'a> Accesses<'a> {
     /// Exchanges: every mark was either taken by one of them or is there still.
     fn verify_marks(&self) -> Result<Verified> {
         let (words, sums) = (self.words.read()?, self.sums.read()?);
-        let places = self.places();
+        let (places, size) = (self.places(), self.access.words());
         let belongs = |at: usize, found: u64| {
             let index = (found - 1) as u32;
-            mark(index) == found && place(self.seed, index, places) == at
+            mark(index) == found && place(self.seed, index, places) * size == at
         };
         let marked = words.par_iter().enumerate().filter(|(_, found)| **found != 0);
         let wrong = marked.clone().find_any(|(at, found)| !belongs(*at, **found));
@@ -179,7 +187,7 @@ impl<'a> Accesses<'a> {
             bail!("word {at} holds {found:#x}, the mark of no operation that goes there");
         }
         let (asked, given) = (self.operations(), sums.par_iter().sum::<u64>());
-        if self.access == Access::Cas {
+        if self.access != Access::Exchange {
             let marked = marked.count() as u64;
             ensure!(marked == given, "{given} exchanges succeeded, but {marked} words are marked");
             return Ok(Verified { compared: asked, succeeded: given });
@@ -213,6 +221,10 @@ impl Benchmark for Accesses<'_> {
                 Access::Halves => stream.launch(grid, LimitHalves { words, sums, per_tile, seed })?,
                 Access::Lines => stream.launch(grid, LimitLines { words, sums, per_tile, seed })?,
                 Access::Cas => stream.launch(grid, LimitCas { words, sums, per_thread, seed })?,
+                Access::WideCas => {
+                    let words = GlobalSlice::from_raw_parts(self.words.pointer().cast(), words.len() / 2);
+                    stream.launch(grid, LimitCasWide { words, sums, per_thread, seed })?;
+                }
                 Access::Exchange => stream.launch(grid, LimitExchange { words, sums, per_thread, seed })?,
             }
         }

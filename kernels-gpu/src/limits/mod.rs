@@ -9,6 +9,7 @@
 //! | [`limit_halves`] | two lanes read a random 64-byte half of a line, 2 x 16 bytes each |
 //! | [`limit_lines`] | four lanes read a random 128-byte line, 2 x 16 bytes each |
 //! | [`limit_cas`] | a thread exchanges a random 8-byte word if it is zero |
+//! | [`limit_cas_wide`] | a thread exchanges a random 16-byte word if it is zero (sm_90) |
 //! | [`limit_exchange`] | a thread exchanges a random 8-byte word |
 //! | [`limit_copy`] | a thread copies 16 bytes |
 //!
@@ -17,7 +18,7 @@
 //! the multiprocessor stays full, and then waits between the two halves of a line, which reach memory far apart. A full
 //! multiprocessor has 64 KiB of lines in flight as it is, more than the latency asks for.
 use simt::hash::{mix32, mix64, reduce};
-use simt::{GlobalSlice, Order, Scope, Thread, Tile, kernel, opaque};
+use simt::{GlobalSlice, Order, Scope, Thread, Tile, Word, kernel, opaque};
 
 /// Accesses of a thread that may be in flight together, where they are small. A thread makes a multiple of this many.
 pub const BATCH: u32 = 8;
@@ -49,7 +50,7 @@ pub const fn place(seed: u32, index: u32, places: u32) -> usize {
     reduce(mix32(index ^ seed), places) as usize
 }
 
-/// What operation `index` of [`limit_cas`] and [`limit_exchange`] writes; never zero.
+/// What operation `index` of [`limit_cas`], [`limit_cas_wide`] and [`limit_exchange`] writes; never zero.
 #[inline(always)]
 pub const fn mark(index: u32) -> u64 {
     index as u64 + 1
@@ -67,7 +68,7 @@ pub fn limit_fill(words: GlobalSlice<u64>) {
 
 /// The number of places of `size` words in a slice.
 #[inline(always)]
-fn places(words: GlobalSlice<u64>, size: usize) -> u32 {
+fn places<T: Word>(words: GlobalSlice<T>, size: usize) -> u32 {
     opaque((words.len() / size) as u32)
 }
 
@@ -145,11 +146,24 @@ pub fn limit_lines(words: GlobalSlice<u64>, sums: GlobalSlice<u64>, per_tile: u3
 /// `sums[t]` how many of its words were zero.
 #[kernel]
 pub fn limit_cas(words: GlobalSlice<u64>, sums: GlobalSlice<u64>, per_thread: u32, seed: u32) {
+    exchanges_of_zero(words, sums, per_thread, seed);
+}
+
+/// [`limit_cas`] of words of 16 bytes. Traps before sm_90.
+#[kernel]
+pub fn limit_cas_wide(words: GlobalSlice<u128>, sums: GlobalSlice<u64>, per_thread: u32, seed: u32) {
+    exchanges_of_zero(words, sums, per_thread, seed);
+}
+
+#[inline(always)]
+#[track_caller]
+fn exchanges_of_zero<T: Word>(words: GlobalSlice<T>, sums: GlobalSlice<u64>, per_thread: u32, seed: u32) {
     let (first, count) = (words.at(0), places(words, 1));
     batches(sums, per_thread, |index| {
         // SAFETY: `place` is below the number of words.
         let word = unsafe { first.offset(spot(seed, index, count)) };
-        word.compare_exchange(0, mark(index), Order::Relaxed, Scope::Device).is_ok().into()
+        let mark = T::narrow(mark(index).into());
+        word.compare_exchange(T::narrow(0), mark, Order::Relaxed, Scope::Device).is_ok().into()
     });
 }
 
