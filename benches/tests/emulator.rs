@@ -173,7 +173,7 @@ fn slab_hash_runs_at_its_rate_verified() {
 #[test]
 fn batches_come_one_after_the_other_verified() {
     let records = run("slabhash/fig6");
-    assert_eq!((count(&records, "SlabHash"), count(&records, "HashMap")), (2 * 3, 3));
+    assert_eq!((count(&records, "SlabHash"), count(&records, "HashMap")), (2 * 3 * 2, 3 * 2));
     are_complete(&records);
     for record in &records {
         let op = if record.structure == "HashMap" { "insert_rebuild" } else { "insert_incremental" };

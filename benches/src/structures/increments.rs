@@ -5,7 +5,8 @@
 //! | `insert_incremental` | each batch of `batch` pairs is inserted into the table that holds those before |
 //! | `insert_rebuild` | after each batch a table that is as large as its number of pairs asks for is cleared, and all pairs so far are inserted into it |
 //!
-//! All launches of a run are queued in one stream and nobody waits between them. Memory is there before: for each rebuilding a table and
+//! All launches of a run are queued at once, in one stream or in turn in several (`streams`), where batches may then overlap: their keys
+//! differ, so no batch needs the one before. Memory is there before: for each rebuilding a table and
 //! the pairs so far in one piece. Operations are the `n` pairs that are there in the end, so the throughputs compare as the times do.
 use super::driver::{Batch, Filled, Subject, Table};
 use super::map_plan::Call;
@@ -13,6 +14,7 @@ use crate::benchmark::{Benchmark, Verified};
 use crate::structures::Gpu;
 use crate::suite::Case;
 use anyhow::{Context, Result, ensure};
+use gpu::Stream;
 use phalanx::{HashMap, Key, Map, Value};
 use phalanx_kernels::keyed::Outcome;
 use rayon::prelude::*;
@@ -41,6 +43,35 @@ fn all_inserted<K: Key + Word, V: Value + Word>(batch: &Batch<K, V>) -> Result<(
     Ok(())
 }
 
+/// Streams that launches go to in turn.
+struct Streams {
+    first: Stream,
+    others: Vec<Stream>,
+}
+
+impl Streams {
+    /// The GPU's stream, and so many more that the case has what it asks for; one, if it does not.
+    fn new(gpu: &Gpu, case: &Case) -> Result<Self> {
+        let count = case.number_if_given("streams")?.unwrap_or(1.0) as usize;
+        ensure!(count > 0, "params.streams is 0: launches need one");
+        let others = (1..count).map(|_| gpu.device.stream()).collect::<Result<_, _>>()?;
+        Ok(Self { first: gpu.stream.clone(), others })
+    }
+
+    /// Calls `launch` with a stream for each element. The streams start after what the first one has been asked for, and it ends after them.
+    fn in_turn<T>(
+        &self,
+        elements: &mut [T],
+        mut launch: impl FnMut(&Stream, &mut T) -> Result<()>,
+    ) -> Result<()> {
+        let start = self.first.record()?;
+        self.others.iter().try_for_each(|stream| stream.wait(&start))?;
+        let streams = std::iter::once(&self.first).chain(&self.others).cycle();
+        elements.iter_mut().zip(streams).try_for_each(|(element, stream)| launch(stream, element))?;
+        self.others.iter().try_for_each(|stream| Ok(self.first.wait(&stream.record()?)?))
+    }
+}
+
 /// The map holds these keys with their values, and nothing else.
 fn verify_all<M: Map>(map: &M, keys: &[M::Key]) -> Result<Verified>
 where
@@ -60,6 +91,7 @@ where
 /// Batches into one table.
 pub struct Incremental<'a, M: Map> {
     gpu: &'a Gpu,
+    streams: Streams,
     filled: Filled<M>,
     keys: Vec<M::Key>,
     batches: Vec<Batch<M::Key, M::Value>>,
@@ -78,7 +110,7 @@ where
         let (keys, batch) = keys_of(case)?;
         let batches = keys.chunks(batch).map(|part| Batch::inserts(&gpu.device, part));
         let batches = batches.collect::<Result<_>>()?;
-        Ok(Self { gpu, filled, keys, batches })
+        Ok(Self { gpu, streams: Streams::new(gpu, case)?, filled, keys, batches })
     }
 }
 
@@ -94,8 +126,8 @@ where
     }
 
     fn launch(&mut self) -> Result<()> {
-        let Self { gpu, filled, batches, .. } = self;
-        batches.iter_mut().try_for_each(|batch| filled.ask(&gpu.stream, Call::Insert, batch))
+        let Self { streams, filled, batches, .. } = self;
+        streams.in_turn(batches, |stream, batch| filled.ask(stream, Call::Insert, batch))
     }
 
     fn verify(&mut self) -> Result<Verified> {
@@ -116,6 +148,7 @@ where
 /// Everything anew after each batch.
 pub struct Rebuild<'a, K, V> {
     gpu: &'a Gpu,
+    streams: Streams,
     keys: Vec<K>,
     /// After each batch: a table for the pairs so far, and the pairs.
     steps: Vec<(HashMap<K, V>, Batch<K, V>)>,
@@ -131,7 +164,7 @@ impl<'a, K: Key + Word, V: Value + Word> Rebuild<'a, K, V> {
         let ends = (batch..keys.len()).step_by(batch).chain([keys.len()]);
         let steps = ends.map(|end| Ok((table(end)?, Batch::inserts(&gpu.device, &keys[..end])?)));
         let steps = steps.collect::<Result<_>>()?;
-        Ok(Self { gpu, keys, steps })
+        Ok(Self { gpu, streams: Streams::new(gpu, case)?, keys, steps })
     }
 }
 
@@ -143,13 +176,12 @@ impl<K: Key + Word, V: Value + Word> Benchmark for Rebuild<'_, K, V> {
     }
 
     fn launch(&mut self) -> Result<()> {
-        let stream = &self.gpu.stream;
-        for (map, Batch { keys, arguments, outcomes, .. }) in &mut self.steps {
+        let Self { streams, steps, .. } = self;
+        streams.in_turn(steps, |stream, (map, Batch { keys, arguments, outcomes, .. })| {
             // SAFETY: this stream alone uses the map before it is verified, and that was waited for.
             unsafe { map.clear_on(stream)? };
-            map.on(stream).insert(keys, arguments, Some(outcomes))?;
-        }
-        Ok(())
+            Ok(map.on(stream).insert(keys, arguments, Some(outcomes))?)
+        })
     }
 
     fn verify(&mut self) -> Result<Verified> {

@@ -18,8 +18,9 @@ pub(crate) fn element(width: u32, len: usize) -> (usize, bool) {
     while each > 1 && (len * width / each) * 2 <= Thread::count() {
         each /= 2;
     }
-    let index = thread / width * each + thread % width;
-    (index, thread % width < each && index < len)
+    // A thread without an element is one beyond the batch, so that `pending` need not be kept beside the index.
+    let index = if thread % width < each { thread / width * each + thread % width } else { usize::MAX };
+    (index, index < len)
 }
 
 #[inline(always)]
