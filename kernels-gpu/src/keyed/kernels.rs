@@ -8,13 +8,22 @@ use super::slot::{Scalar, Slot};
 use super::tallies::Tally;
 use simt::{Global, GlobalSlice, Instance, Order, Scope, Thread, Tile, Word, kernel};
 
+/// How many threads an element of a small batch may have, where tiles of `width` lanes execute it. A tile of two has but two elements to
+/// execute one after the other: to spread them is worth less than the registers that it takes from all batches.
+pub const fn spread(width: u32) -> usize {
+    if width > 2 { width as usize } else { 1 }
+}
+
 /// The element that the calling thread brings of a batch of `len`, and whether it brings one. Elements are executed by tiles of `width` lanes.
 ///
-/// The grid has a thread for every element. Where it has twice as many, or a higher power of two, elements lie further apart: a tile gets as
-/// much less work, at best one element, and what it would execute one after the other is executed side by side.
+/// The grid has a thread for every element. Where it has twice as many, or a higher power of two up to [`spread`], elements lie further apart:
+/// a tile gets as much less work, at best one element, and what it would execute one after the other is executed side by side.
 #[inline(always)]
 pub(crate) fn element(width: u32, len: usize) -> (usize, bool) {
     let (thread, width, mut each) = (Thread::index(), width as usize, width as usize);
+    if spread(width as u32) == 1 {
+        return (thread, thread < len);
+    }
     while each > 1 && (len * width / each) * 2 <= Thread::count() {
         each /= 2;
     }
@@ -303,16 +312,17 @@ mod tests {
     fn every_element_is_brought_once_and_a_tile_brings_no_more_than_the_grid_asks_for() {
         let device = Emulator::new(Options::default());
         for width in [1, 2, 4, 8, 16, 32u32] {
-            for (len, spread) in
+            for (len, times) in
                 [1, 2, 31, 32, 33, 70].into_iter().flat_map(|len| [1, 2, 3, 4, 32, 64].map(|s| (len, s)))
             {
-                let grid = Grid::for_items(len * spread, 64);
+                let grid = Grid::for_items(len * times, 64);
                 let threads = (grid.blocks * grid.threads) as usize;
                 let (seen, tiles) = (zeroed(&device, len), zeroed(&device, threads / width as usize));
                 device.launch(grid, Bring { width, seen, tiles }).unwrap();
-                assert!(read(seen).iter().all(|&times| times == 1), "{width} {len} {spread}");
-                let most = (len * width as usize).div_ceil(threads).next_power_of_two().max(1) as u32;
-                assert!(read(tiles).iter().all(|&brought| brought <= most), "{width} {len} {spread}");
+                assert!(read(seen).iter().all(|&times| times == 1), "{width} {len} {times}");
+                let most = (len * width as usize).div_ceil(threads).next_power_of_two() as u32;
+                let most = if super::spread(width) == 1 { width } else { most };
+                assert!(read(tiles).iter().all(|&brought| brought <= most), "{width} {len} {times}");
             }
         }
     }

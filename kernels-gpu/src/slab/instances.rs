@@ -1,6 +1,6 @@
 //! The kinds of pool that are compiled. A researcher's variant is one line here.
 use super::kernels::{SlabAllocate, SlabAllocateLone, SlabFree, SlabFreeLone, SlabRetire};
-use super::pool::{Light, Spread, Visitor};
+use super::pool::{Light, Spread};
 use simt::instances;
 
 instances! {
@@ -11,5 +11,5 @@ instances! {
         light_256: Light<256>,
     }
     kernels { SlabAllocate, SlabAllocateLone, SlabFree, SlabFreeLone, SlabRetire }
-    visitor { Visitor }
+    visitor { super::pool::Visitor }
 }

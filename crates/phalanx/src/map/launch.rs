@@ -1,7 +1,7 @@
 //! Launches: a batch or a scan is a value, and any kind of structure can be asked to run it.
 use gpu::{Grid, Stream};
 use phalanx_kernels::keyed::kernels::{
-    Apply, ContainsKey, Export, Get, Insert, InsertNew, Mixed, Remove, RetainBetween,
+    Apply, ContainsKey, Export, Get, Insert, InsertNew, Mixed, Remove, RetainBetween, spread,
 };
 use phalanx_kernels::keyed::{Coded, Kind};
 use simt::{GlobalSlice, Instance};
@@ -90,7 +90,7 @@ pub fn nothing<T: simt::Word>() -> GlobalSlice<T> {
 /// instead of a tile's width of them, one after the other (see `keyed::kernels`).
 pub fn grid<M: Kind>(stream: &Stream, len: usize) -> Grid {
     let resident = stream.device().resident_threads() as usize;
-    let mut spread = M::TILE as usize;
+    let mut spread = spread(M::TILE);
     while spread > 1 && len.saturating_mul(spread) > resident {
         spread /= 2;
     }
