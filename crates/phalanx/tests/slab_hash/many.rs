@@ -47,7 +47,7 @@ pub fn values_agree_with_the_model(device: &Device) {
         println!("{}", replay("slab_hash", seed()));
         let map = builder.buckets(2).slabs(1).build().unwrap();
         let mut run = Run { map, model: BTreeMap::new(), dice: Dice::new(seed()), next: 0 };
-        for round in 0..32 {
+        for round in 0..40 {
             run.step(round);
             run.look(round);
         }
@@ -64,6 +64,7 @@ impl<K: Key, V: Value> Run<K, V> {
 
     fn step(&mut self, round: u64) {
         match round % 8 {
+            2 => self.map.rehash(1 + round as u32 % 5).unwrap(),
             3 => self.remove_one(),
             5 => self.remove_all(),
             6 => self.map.flush_all().unwrap(),
@@ -169,7 +170,7 @@ pub fn equal_keys_in_a_batch_all_count(device: &Device) {
 
 pub fn a_key_has_values_beyond_a_slab(device: &Device) {
     fn case<K: Key, V: Value>(builder: Builder<SlabMultiMap<K, V>>) {
-        let map = builder.buckets(3).slabs(1).build().unwrap();
+        let mut map = builder.buckets(3).slabs(1).build().unwrap();
         for part in 0..60 {
             assert_eq!(
                 map.insert(&keys([4, 5]), &values([part, part + 100])).unwrap(),
@@ -178,6 +179,10 @@ pub fn a_key_has_values_beyond_a_slab(device: &Device) {
         }
         let of_four: Vec<V> = values(0..60);
         assert_eq!(map.get_all(&keys([4])).unwrap().of(0), of_four);
+        for buckets in [1, 7, 3] {
+            map.rehash(buckets).unwrap();
+            assert_eq!(map.get_all(&keys([4])).unwrap().of(0), of_four, "{buckets} buckets");
+        }
         assert_eq!(map.remove_one(&keys([4; 50])).unwrap(), [true; 50]);
         assert_eq!(map.get_all(&keys([4])).unwrap().of(0), &of_four[50..], "the first ones went");
         assert_eq!(map.remove_all(&keys([5])).unwrap(), [60]);

@@ -80,7 +80,7 @@ pub fn flush<M: Config + Instance>(lists: ListsView<M>, buckets: GlobalSlice<u32
     M::flush(lists, bucket.filter(|&bucket| bucket <= lists.bucket_count()), keep != 0);
 }
 
-/// Appends the pairs of some lists to others, and counts those that found no room in `refused`. Runs alone.
+/// Appends the pairs of some lists to others, those of a key in their order, and counts those that found no room in `refused`. Runs alone.
 #[kernel(registers = M::REGISTERS)]
 pub fn append_all<M: Config + Instance>(from: ListsView<M>, into: ListsView<M>, refused: GlobalSlice<u64>) {
     copy_by::<M, _>(keyed::Append, from, into, refused);
