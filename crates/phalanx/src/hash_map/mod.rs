@@ -4,7 +4,7 @@ mod engine;
 mod table;
 
 use crate::map::batches::belongs;
-use crate::map::counts::Counts;
+use crate::map::counts::{Counts, distinct};
 use crate::map::launch::Batch;
 use crate::map::launcher::{Viewed, scans};
 use crate::map::structure::{Scans, Structure};
@@ -314,8 +314,8 @@ impl<K: Key, V: Value> HashMap<K, V> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Format`] when it is none, of another version or other types, or damaged; [`Error::Io`]; those of
-    /// [`Builder::build`].
+    /// [`Error::Format`] when it is none, of another version or other types, or damaged; [`Error::NoRoom`] when not all of it finds room;
+    /// [`Error::Io`]; those of [`Builder::build`].
     pub fn load(reader: impl Read, builder: Builder<K, V>) -> Result<Self> {
         // The pairs find room, whatever the policy is afterwards: in another order of insertion a full table may refuse some.
         let growth = builder.growth;
@@ -371,7 +371,7 @@ impl<K: Key, V: Value> Structure for HashMap<K, V> {
         }
     }
 
-    fn make_room_for(&self, refused: usize, age: u64) -> Result<bool> {
+    fn make_room_for(&self, refused: &[K], age: u64) -> Result<bool> {
         if self.growth == Growth::Fixed {
             return Ok(false);
         }
@@ -381,7 +381,7 @@ impl<K: Key, V: Value> Structure for HashMap<K, V> {
             return Ok(true);
         }
         let counts = table.counts()?;
-        self.grow(&mut table, counts, refused)
+        self.grow(&mut table, counts, distinct(refused))
     }
 
     fn pairs(&self) -> Result<usize> {
@@ -403,6 +403,24 @@ impl<K: Key, V: Value> Map for HashMap<K, V> {}
 mod tests {
     use super::*;
     use phalanx_kernels::probing::LONG;
+
+    /// A batch that says the same thing many times asks for one place.
+    #[test]
+    fn a_key_repeated_asks_for_room_once() {
+        let device = Device::emulator(Default::default());
+        let builder = HashMap::<u32, u32>::builder().device(&device).capacity(1000).looks(1);
+        let map = builder.variant("double_64_2x4_u32_u32").build().unwrap();
+        let slots = map.slots();
+        let first =
+            |key: &u32| simt::hash::reduce(phalanx_kernels::keyed::hash(*key).first, slots as u32 / 8) == 0;
+        let same: Vec<u32> = (0..).filter(first).take(9).collect();
+        map.insert(&same[..8], &same[..8]).unwrap();
+        assert_eq!(map.slots(), slots, "eight have room in their bucket");
+        let again = vec![same[8]; 100_000];
+        let outcomes = map.insert(&again, &again).unwrap();
+        assert_eq!(outcomes.iter().filter(|outcome| **outcome == Outcome::Inserted).count(), 1);
+        assert!(map.slots() > slots && map.slots() < slots * 4, "{} slots of {slots}", map.slots());
+    }
 
     /// Walks of 32 buckets are nothing to rehash for: about one insertion in 7000 has such a one here.
     #[test]

@@ -13,8 +13,8 @@ use std::ops::RangeInclusive;
 
 /// A map from `u32` or `u64` to any number of `u32` or `u64` a key, in device memory, made of slab lists. No key is reserved.
 ///
-/// The pairs of a key lie in the order in which they were inserted; [`Self::flush`] keeps it, [`Self::rehash`] does not. Source: the slab-hash paper, section III-B
-/// (INSERT, SEARCHALL, DELETE, DELETEALL).
+/// The pairs of a key lie in the order in which they were inserted, and [`Self::flush`] and [`Self::rehash`] keep it. Source: the slab-hash
+/// paper, section III-B (INSERT, SEARCHALL, DELETE, DELETEALL).
 ///
 /// ```
 /// use phalanx::SlabMultiMap;
@@ -40,7 +40,7 @@ pub struct SlabMultiMap<K, V> {
     pub(super) lists: Lists<K, V>,
 }
 
-common!(SlabMultiMap<K: Key, V: Value>, K);
+common!(SlabMultiMap<K: Key, V: Value>, K, V);
 owner!(SlabMultiMap<K: Key, V: Value>);
 
 impl<K: Key, V: Value> Builder<SlabMultiMap<K, V>> {
@@ -225,7 +225,8 @@ impl<K: Key, V: Value> SlabMultiMap<K, V> {
     ///
     /// # Errors
     /// [`Error::Format`](crate::Error::Format) when it is none, of another version or other types, or damaged;
-    /// [`Error::Io`](crate::Error::Io); those of [`Builder::build`].
+    /// [`Error::NoRoom`](crate::Error::NoRoom) when not all of it finds room; [`Error::Io`](crate::Error::Io); those of
+    /// [`Builder::build`].
     pub fn load(reader: impl Read, builder: Builder<Self>) -> Result<Self> {
         file::load_into(reader, |pairs| builder.at_least(pairs).build(), Self::insert)
     }

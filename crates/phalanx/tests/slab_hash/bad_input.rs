@@ -1,6 +1,6 @@
 //! Bad input is an error that says what to do, at once, and the structure stays as it was.
 use crate::common::emulator;
-use phalanx::slab_hash::{Builder, set_variants, variants};
+use phalanx::slab_hash::{Builder, Growth, set_variants, variants};
 use phalanx::{Error, Key, Map, SlabHash, SlabMultiMap, SlabSet};
 use phalanx_kernels::keyed::{Packed, Published};
 use phalanx_kernels::slab::list::Lists;
@@ -267,6 +267,27 @@ fn files_of_other_things_are_refused() {
     refuses!(SlabHash::<u32, u32>::load(&of_many[..], builder()), Error::Format(_), "a key comes twice");
     assert_eq!(SlabMultiMap::<u32, u32>::load(&of_map[..], builder()).unwrap().len().unwrap(), 3);
     assert_eq!(SlabMultiMap::<u32, u32>::load(&of_many[..], builder()).unwrap().count(&[1]).unwrap(), [2]);
+}
+
+/// A file is not to blame where the structure must not have the room for it.
+#[test]
+fn what_is_larger_than_its_room_is_not_loaded() {
+    let keys: Vec<u32> = (0..5000).collect();
+    let (wide, set) = (builder::<SlabMultiMap<u32, u32>>(), builder::<SlabSet<u32>>());
+    let (wide, set) = (wide.build().unwrap(), set.build().unwrap());
+    wide.insert(&keys, &keys).unwrap();
+    set.insert(&keys).unwrap();
+    let (pairs, keys) = (saved(|bytes| wide.save(bytes)), saved(|bytes| set.save(bytes)));
+    fn fixed<T>() -> Builder<T> {
+        builder().buckets(1).slabs(1).growth(Growth::Fixed)
+    }
+    fn small<T>() -> Builder<T> {
+        builder().buckets(1).slabs(1).budget(128 * 64)
+    }
+    refuses!(SlabHash::<u32, u32>::load(&pairs[..], fixed()), Error::NoRoom { .. }, "of 5000", "budget");
+    refuses!(SlabHash::<u32, u32>::load(&pairs[..], small()), Error::NoRoom { .. }, "of 5000", "budget");
+    refuses!(SlabMultiMap::<u32, u32>::load(&pairs[..], small()), Error::NoRoom { .. }, "of 5000", "budget");
+    refuses!(SlabSet::<u32>::load(&keys[..], small()), Error::NoRoom { .. }, "of 5000", "budget");
 }
 
 /// Every bit and every end.
