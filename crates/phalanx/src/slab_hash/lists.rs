@@ -258,9 +258,15 @@ impl<K: Key, V: Value> Structure for Lists<K, V> {
 
     /// An insertion appends where a key may have many values.
     fn launch(&self, stream: &Stream, batch: Batch<K, V>) -> Result<()> {
-        let Batch { ask, keys, arguments, outcomes, .. } = batch;
-        if self.many && matches!(ask, Ask::Insert) {
-            return self.task(stream, Task::Append { keys, values: arguments, outcomes });
+        let Batch { ask, codes, keys, arguments, results, outcomes } = batch;
+        match ask {
+            Ask::Insert if self.many => {
+                return self.task(stream, Task::Append { keys, values: arguments, outcomes });
+            }
+            Ask::Mixed if self.many => {
+                return self.task(stream, Task::Mixed { codes, keys, arguments, results, outcomes });
+            }
+            _ => {}
         }
         let memory = self.read();
         // SAFETY: the memory outlives the launch, since dropping its buffers waits for it, and so do the slices' buffers. Batches may run

@@ -16,7 +16,7 @@ pub use builder::Builder;
 use gpu::{Device, Stream};
 pub use lists::Growth;
 use lists::Lists;
-pub use multi_map::{SlabMultiMap, Values};
+pub use multi_map::{MultiBatches, MultiOp, SlabMultiMap, Values};
 pub use set::{SetOp, SlabSet};
 use std::io::Read;
 

@@ -2,7 +2,7 @@
 use super::gather;
 use super::lists::{Config, ListsView};
 use crate::keyed::kernels::{copy_by, read_if, with_arguments, write_if};
-use crate::keyed::{self, Tally};
+use crate::keyed::{self, Coded, CodedOfMany, Tally};
 use simt::{GlobalSlice, Instance, Order, Scope, Thread, kernel};
 
 /// Deals with all pairs of each key by what `gather(index, pending)` gives, and writes to `counts` how many counted; gives the thread's own.
@@ -30,6 +30,29 @@ pub fn append<M: Config + Instance>(
     outcomes: GlobalSlice<u8>,
 ) {
     with_arguments::<M, _>(keyed::Append, lists, keys, values, values, outcomes);
+}
+
+/// An operation of its own for every element, on a map with many values a key.
+#[kernel(registers = M::REGISTERS)]
+pub fn mixed_of_many<M: Config + Instance>(
+    lists: ListsView<M>,
+    codes: GlobalSlice<u8>,
+    keys: GlobalSlice<M::Key>,
+    arguments: GlobalSlice<M::Value>,
+    results: GlobalSlice<M::Value>,
+    outcomes: GlobalSlice<u8>,
+) {
+    let (index, mut tally) = (Thread::index(), Tally::default());
+    let pending = index < keys.len();
+    let operation = CodedOfMany(Coded::from_code(read_if(codes, index, pending) as u32));
+    let (key, argument) = (read_if(keys, index, pending), read_if(arguments, index, pending));
+    let (outcome, value) = M::execute(lists, pending, operation, key, argument);
+    if pending {
+        tally.count(outcome);
+        write_if(outcomes, index, outcome as u8);
+        write_if(results, index, value);
+    }
+    M::tallies(lists).record(tally);
 }
 
 /// Writes to `counts` how many pairs each key has.
