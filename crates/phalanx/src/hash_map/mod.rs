@@ -125,17 +125,14 @@ impl<K: Key, V: Value> HashMap<K, V> {
     /// [`Session`](phalanx_kernels::probing::Session) on it.
     ///
     /// ```
-    /// use gpu::{Device, Grid};
+    /// use phalanx::gpu::{Device, Grid};
     /// use phalanx::hash_map::Growth;
+    /// use phalanx::kernels::probing::{DefaultTable, Lanes, MapView, Merge, Session};
     /// use phalanx::{HashMap, Map};
-    /// use phalanx_kernels::probing::{Hinted, Lanes, MapView, Merge, Packed, Session, Table};
     /// use simt::{GlobalSlice, Thread, kernel};
     ///
-    /// /// `hinted8_64_2x4_u32_u32`, the default for 32-bit keys and values.
-    /// type Counts = Table<Packed, Hinted<8>, 2, 4>;
-    ///
     /// #[kernel]
-    /// fn count_words(map: MapView<Counts>, words: GlobalSlice<u32>) {
+    /// fn count_words(map: MapView<DefaultTable>, words: GlobalSlice<u32>) {
     ///     let mut session = Session::new(map, Lanes);
     ///     let index = Thread::index();
     ///     session.upsert(Merge::Add, (index < words.len()).then(|| (words.read(index), 1)));
@@ -148,7 +145,7 @@ impl<K: Key, V: Value> HashMap<K, V> {
     /// let words = device.from_slice(&[7u32, 1, 7, 3, 7])?;
     /// // SAFETY: the table stays, since the map does not grow; the map is read after the kernel has ended, and `words` outlives it.
     /// unsafe {
-    ///     let launch = CountWords { map: map.view::<Counts>()?, words: words.slice() };
+    ///     let launch = CountWords { map: map.view::<DefaultTable>()?, words: words.slice() };
     ///     device.default_stream().launch(Grid::for_items(words.len(), 128), launch)?;
     /// }
     /// device.synchronize()?;

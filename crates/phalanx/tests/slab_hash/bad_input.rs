@@ -1,9 +1,12 @@
 //! Bad input is an error that says what to do, at once, and the structure stays as it was.
 use crate::common::emulator;
+use gpu::Device;
 use phalanx::slab_hash::{Builder, Growth, set_variants, variants};
 use phalanx::{Error, Key, Map, SlabHash, SlabMultiMap, SlabSet};
-use phalanx_kernels::keyed::{Packed, Published};
-use phalanx_kernels::slab::list::Lists;
+use phalanx_kernels::keyed::{Bare, Packed};
+use phalanx_kernels::slab::list::{
+    DefaultLists, DefaultPublished, DefaultSet32, DefaultSet64, DefaultWide, Lists,
+};
 use phalanx_kernels::slab::{Light, Spread};
 use simt::emulator::Options;
 use std::ops::RangeInclusive;
@@ -225,7 +228,7 @@ fn views_must_be_of_the_maps_kind() {
     assert_eq!(map.variant(), "spread_128_4x4_u32_u32");
     // SAFETY: no kernel takes the views.
     unsafe {
-        assert!(map.view::<Lists<Packed, Spread<128>, 4, 4>>().is_ok());
+        assert!(map.view::<DefaultLists>().is_ok());
         let light = map.view::<Lists<Packed, Light<128>, 4, 4>>();
         refuses!(
             light,
@@ -239,8 +242,20 @@ fn views_must_be_of_the_maps_kind() {
             "spread_128_8x2"
         );
         let map = builder::<SlabHash<u64, u64>>().build().unwrap();
-        let published = map.view::<Lists<Published<u64, u64>, Spread<128>, 4, 2>>();
+        assert!(map.view::<DefaultWide<u64, u64>>().is_ok());
+        let published = map.view::<DefaultPublished<u64, u64>>();
         refuses!(published, Error::OtherVariant { .. }, "published_128_4x2_u64_u64");
+        let old = Device::emulator(Options { cas128: false, ..Options::default() });
+        let many = builder::<SlabMultiMap<u64, u32>>().device(&old).build().unwrap();
+        assert!(many.view::<DefaultPublished<u64, u32>>().is_ok());
+        refuses!(many.view::<DefaultWide<u64, u32>>(), Error::OtherVariant { .. }, "spread_128_4x2_u64_u32");
+        assert!(set().view::<DefaultSet32>().is_ok());
+        assert!(builder::<SlabSet<u64>>().build().unwrap().view::<DefaultSet64>().is_ok());
+        refuses!(
+            set().view::<Lists<Bare<u32>, Spread<128>, 32, 1>>(),
+            Error::OtherVariant { .. },
+            "32x1_u32"
+        );
     }
 }
 

@@ -1,11 +1,12 @@
 //! Kernels that work on slab lists: on a map by sessions, and on the lists themselves.
-use phalanx_kernels::keyed::{Bare, Kind, Lanes, Merge, Outcome, Packed, Session, Slot, Tally};
-use phalanx_kernels::slab::Spread;
-use phalanx_kernels::slab::list::{Append, Collect, Config, Count, Lists, ListsView, RemoveAll};
+use phalanx_kernels::keyed::{Kind, Lanes, Merge, Outcome, Packed, Session, Slot, Tally};
+use phalanx_kernels::slab::list::{
+    Append, Collect, Config, Count, DefaultLists, DefaultSet32, ListsView, RemoveAll,
+};
 use simt::{GlobalSlice, Independent, Order, Scope, Thread, Tile, kernel};
 
 /// The default kind of lists for 32-bit keys and values.
-pub type Chains = Lists<Packed, Spread<128>, 4, 4>;
+pub type Chains = DefaultLists;
 
 /// Counts how often each word occurs, and takes out every word of `stops`: an operation a lane.
 #[kernel]
@@ -129,7 +130,7 @@ pub fn survey(lists: ListsView<Chains>, sums: GlobalSlice<u64>) {
 }
 
 /// The default kind of set of 32-bit keys.
-pub type Members = Lists<Bare<u32>, Spread<128>, 4, 8>;
+pub type Members = DefaultSet32;
 
 /// Takes each of `gone` out of a set and puts each of `come` in, an operation a lane. Counts in `sums` those that were there, those that are
 /// new, and those of `come` that a look then misses.
