@@ -4,6 +4,7 @@ use crate::cli::DeviceChoice;
 use anyhow::Result;
 use gpu::{Device, Stream};
 
+pub mod both_widths;
 pub mod device_malloc;
 pub mod driver;
 pub mod first_launch;

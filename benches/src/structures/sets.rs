@@ -1,8 +1,8 @@
 //! Sets of 32-bit keys: `phalanx::SlabSet`, and the lock-free chains that the slab-hash paper compares with (section VI-C, figure 7b).
 //!
 //! The parameter `buckets` is the number of lists in both.
+use super::both_widths::DEFAULT;
 use super::driver::{Batch, Prepared, Subject};
-use super::hash_map::DEFAULT;
 use super::map_plan::{Call, Plan, SET_OPS};
 use crate::benchmark::{Benchmark, Structure};
 use crate::structures::Gpu;

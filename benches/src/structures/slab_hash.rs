@@ -2,15 +2,15 @@
 //!
 //! The parameter `utilisation` is the share of memory that pairs take: in the end, or before the operation where the case says
 //! how many pairs are there then (`initial_n`).
+use super::both_widths::{BothWidths, DEFAULT};
 use super::driver::{Filled, Prepared, Table};
-use super::hash_map::DEFAULT;
 use super::increments::{self, Incremental};
 use super::map_plan::{OPS, Plan};
-use crate::benchmark::{Benchmark, Structure};
+use crate::benchmark::Benchmark;
 use crate::structures::Gpu;
-use crate::structures::first_launch::{self, FirstLaunch};
+use crate::structures::first_launch;
 use crate::suite::Case;
-use anyhow::{Result, bail};
+use anyhow::Result;
 use phalanx::slab_hash::{Builder, Growth, variants};
 use phalanx::{Key, SlabHash, Value};
 use workloads::Key as Word;
@@ -29,6 +29,19 @@ impl<'a> SlabMaps<'a> {
     /// The maps of a device.
     pub fn new(gpu: &'a Gpu) -> Self {
         Self { gpu }
+    }
+}
+
+impl BothWidths for SlabMaps<'_> {
+    const NAME: &'static str = "SlabHash";
+    const OPS: &'static [&'static str] = &ALL_OPS;
+
+    fn gpu(&self) -> &Gpu {
+        self.gpu
+    }
+
+    fn variants<K: Key, V: Value>() -> Vec<&'static str> {
+        variants::<K, V>()
     }
 
     fn open<K: Key + Word, V: Value + Word>(&self, case: &Case) -> Result<Box<dyn Benchmark + '_>> {
@@ -55,31 +68,5 @@ fn builder<K: Key, V: Value>(gpu: &Gpu, case: &Case) -> Builder<SlabHash<K, V>> 
 impl<K: Key, V: Value> Table for SlabHash<K, V> {
     fn fill(&self) -> Result<f64> {
         Ok(self.utilisation()?)
-    }
-}
-
-impl Structure for SlabMaps<'_> {
-    fn name(&self) -> &'static str {
-        "SlabHash"
-    }
-
-    fn variants(&self) -> Vec<String> {
-        let named = variants::<u32, u32>().into_iter().chain(variants::<u64, u64>());
-        std::iter::once(DEFAULT).chain(named).map(str::to_owned).collect()
-    }
-
-    fn ops(&self) -> &'static [&'static str] {
-        &ALL_OPS
-    }
-
-    fn prepare(&self, case: &Case) -> Result<Box<dyn Benchmark + '_>> {
-        if case.op == first_launch::OP {
-            return Ok(Box::new(FirstLaunch::new(self.gpu, case)?));
-        }
-        match (case.key_bits, case.value_bits) {
-            (32, 32) => self.open::<u32, u32>(case),
-            (64, 64) => self.open::<u64, u64>(case),
-            (key, value) => bail!("slab hash has no instance for {key}-bit keys and {value}-bit values"),
-        }
     }
 }

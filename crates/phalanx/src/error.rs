@@ -102,6 +102,18 @@ pub enum Error {
         budget: usize,
     },
 
+    /// Something that is to be there as a whole, and is larger than the room that could be made for it.
+    #[error(
+        "{refused} of {asked} pairs or keys found no room, and there is no more: give the structure a larger budget, more slabs or \
+         leave to grow, or free memory of the device"
+    )]
+    NoRoom {
+        /// How many found none.
+        refused: usize,
+        /// How many there are.
+        asked: usize,
+    },
+
     /// More slabs than handles can name.
     #[error(
         "a pool of {asked} slabs was asked for, and one like this has at most {most}: take larger super blocks, or several pools"
@@ -188,6 +200,7 @@ impl Error {
             self,
             Self::TooLarge { .. }
                 | Self::Budget { .. }
+                | Self::NoRoom { .. }
                 | Self::TooManySlabs { .. }
                 | Self::Device(OutOfMemory { .. } | TooLarge { .. })
         )

@@ -13,7 +13,8 @@
 //! ```
 //!
 //! Every structure has batch calls on host slices, which block, and on device buffers with a stream, which do not. Calls that may run
-//! side by side take `&self`. Kernel authors find device-side functions of the same names in the package `phalanx-kernels`.
+//! side by side take `&self`. Kernel authors find device-side functions of the same names in [`kernels`], the package `phalanx-kernels`,
+//! on which a crate of kernels depends by itself: it has no use for this one, which belongs to the host.
 mod error;
 pub mod hash_map;
 pub mod map;
@@ -25,6 +26,7 @@ pub use error::{Error, Result};
 pub use gpu::{self, Device};
 pub use hash_map::HashMap;
 pub use map::{Key, Map, Merge, Op, Outcome, Value};
+pub use phalanx_kernels as kernels;
 pub use program::PROGRAM;
 pub use slab_alloc::SlabAlloc;
 pub use slab_hash::{SlabHash, SlabMultiMap, SlabSet};

@@ -4,8 +4,8 @@ use phalanx::gpu::Device;
 use phalanx::hash_map::{Builder, Growth, Merge, Op, Outcome, variants};
 use phalanx::{Error, HashMap};
 use phalanx_kernels::probing::{
-    Config, DoubleHash, Hinted, Kind, MapView, Operation, Outcome as Code, Packed, Place, Table, Tallies,
-    Wide,
+    Config, DefaultPublished, DefaultTable, DefaultWide, DoubleHash, Kind, MapView, Operation,
+    Outcome as Code, Packed, Place, Table, Tallies,
 };
 use simt::emulator::Options;
 use simt::{Global, Instance};
@@ -178,9 +178,8 @@ fn views_must_be_of_the_maps_kind() {
     let map = map();
     assert_eq!(map.variant(), "hinted8_64_2x4_u32_u32");
     // SAFETY: no kernel takes the views.
-    let (right, wrong) = unsafe {
-        (map.view::<Table<Packed, Hinted<8>, 2, 4>>(), map.view::<Table<Packed, DoubleHash, 2, 4>>())
-    };
+    let (right, wrong) =
+        unsafe { (map.view::<DefaultTable>(), map.view::<Table<Packed, DoubleHash, 2, 4>>()) };
     assert!(right.is_ok());
     refuses!(
         wrong,
@@ -188,9 +187,14 @@ fn views_must_be_of_the_maps_kind() {
         "hinted8_64_2x4_u32_u32",
         ".variant(\"double_64_2x4_u32_u32\")"
     );
-    let map = HashMap::<u64, u64>::builder().device(&emulator()).build().unwrap();
-    // SAFETY: no kernel takes the view.
-    assert!(unsafe { map.view::<Table<Wide<u64, u64>, DoubleHash, 2, 2>>() }.is_ok());
+    let old = Device::emulator(Options { cas128: false, ..Options::default() });
+    let new = HashMap::<u64, u32>::builder().device(&emulator()).build().unwrap();
+    let old = HashMap::<u32, u64>::builder().device(&old).build().unwrap();
+    // SAFETY: no kernel takes the views.
+    unsafe {
+        assert!(new.view::<DefaultWide<u64, u32>>().is_ok());
+        assert!(old.view::<DefaultPublished<u32, u64>>().is_ok());
+    }
 }
 
 /// A kind of table that calls itself by the default's name.

@@ -3,17 +3,19 @@ mod common;
 
 use checker::{Combine, Event, MapModel, MapOp, MapOutcome};
 use gpu::{Device, Grid};
-use phalanx::{HashMap, Map, SlabAlloc, SlabHash};
+use phalanx::{HashMap, Map, SlabAlloc, SlabHash, SlabMultiMap, SlabSet};
 use phalanx_kernels::keyed::STRIPE_WORDS;
 use phalanx_kernels::probing::{Outcome, STRIPES};
 use phalanx_kernels::slab::Spread;
 use phalanx_kernels::slab::list::ListsView;
-use phalanx_test_kernels::lists::{Chains, Divisors, Isolate, LinkBoth, Neighbours, Survey, TallyWords};
+use phalanx_test_kernels::lists::{
+    Chains, Divisors, Isolate, LinkBoth, Members, Neighbours, ReplaceMembers, Survey, TallyWords, TurnQueues,
+};
 use phalanx_test_kernels::{CountWords, EveryOperation, FollowLinks, Link, Links, Record, Words};
 use ptx_builder::Arch;
 use simt::Kernel;
 use simt::hash::mix64;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Counts words of a small vocabulary, on a map that holds one already.
 fn words_are_counted(device: &Device) {
@@ -199,6 +201,52 @@ fn tiles_work_on_lists(device: &Device) {
     map.validate().unwrap();
 }
 
+/// A session on a set.
+fn sessions_work_on_sets(device: &Device) {
+    let set = SlabSet::<u32>::builder().device(device).buckets(3).slabs(500).build().unwrap();
+    set.insert(&(0..500).chain([u32::MAX]).collect::<Vec<_>>()).unwrap();
+    // Half of the first ones are there, and each of the second ones comes twice.
+    let gone: Vec<u32> = (400..600).chain([u32::MAX, u32::MAX - 1]).collect();
+    let come: Vec<u32> = (0..1002).map(|n| if n < 1000 { 5000 + n / 2 } else { u32::MAX - 2 }).collect();
+    let (g, c) = (device.from_slice(&gone).unwrap(), device.from_slice(&come).unwrap());
+    let sums = device.zeroed::<u32>(3).unwrap();
+    // SAFETY: nothing replaces the lists meanwhile, and the kernel has ended when the set is read.
+    unsafe {
+        let set = set.view::<Members>().unwrap();
+        let launch = ReplaceMembers { set, gone: g.slice(), come: c.slice(), sums: sums.slice() };
+        device.default_stream().launch(Grid::for_items(come.len(), 128), launch).unwrap();
+    }
+    assert_eq!(sums.read().unwrap(), [101, 501, 0], "removed, inserted, missed");
+    let expected: BTreeSet<u32> = (0..400).chain(5000..5500).chain([u32::MAX - 2]).collect();
+    assert_eq!(set.iter().unwrap().collect::<BTreeSet<_>>(), expected);
+    assert_eq!(set.len().unwrap(), expected.len());
+    set.validate().unwrap();
+}
+
+/// A session on a map with many values a key: what came first goes first.
+fn sessions_work_on_maps_of_many(device: &Device) {
+    let queues = SlabMultiMap::<u32, u32>::builder().device(device).buckets(3).slabs(500).build().unwrap();
+    let keys: Vec<u32> = (0..100).chain([u32::MAX]).collect();
+    queues.insert(&keys[1..], &keys[1..]).unwrap();
+    queues.insert(&keys[1..], &[7; 100]).unwrap();
+    let values: Vec<u32> = (1000..1101).collect();
+    let (k, v) = (device.from_slice(&keys).unwrap(), device.from_slice(&values).unwrap());
+    let firsts = device.zeroed::<u32>(keys.len()).unwrap();
+    // SAFETY: nothing replaces the lists meanwhile, and the kernel has ended when the map is read.
+    unsafe {
+        let queues = queues.view::<Chains>().unwrap();
+        let launch = TurnQueues { queues, keys: k.slice(), values: v.slice(), firsts: firsts.slice() };
+        device.default_stream().launch(Grid::for_items(keys.len(), 128), launch).unwrap();
+    }
+    // The first queue was empty.
+    assert_eq!(firsts.read().unwrap(), [&[1000], &keys[1..]].concat());
+    let left = queues.get_all(&keys).unwrap();
+    assert!(left.of(0).is_empty());
+    (1..keys.len()).for_each(|index| assert_eq!(left.of(index), [7, values[index]], "queue {index}"));
+    assert_eq!(queues.len().unwrap(), 200);
+    queues.validate().unwrap();
+}
+
 const BUCKETS: u32 = 9;
 const VERTICES: u32 = 40;
 const ROOM: u32 = 12;
@@ -290,7 +338,8 @@ macro_rules! suite {
     ($device:ident) => {
         suite! {
             $device: words_are_counted links_are_followed every_operation_answers histories_are_linearizable
-                sessions_work_on_lists tiles_work_on_lists lists_stand_by_themselves
+                sessions_work_on_lists tiles_work_on_lists sessions_work_on_sets sessions_work_on_maps_of_many
+                lists_stand_by_themselves
         }
     };
 }
@@ -342,6 +391,8 @@ fn the_package_builds_to_ptx() {
             Neighbours::symbol(),
             Isolate::symbol(),
             Survey::symbol(),
+            ReplaceMembers::symbol(),
+            TurnQueues::symbol(),
         ] {
             assert!(entries.contains(&symbol.as_str()), "{symbol} is not among {entries:?}");
         }

@@ -21,20 +21,8 @@ pub fn kinds(device: &Device, super_block: usize) -> Vec<Builder> {
 }
 
 macro_rules! suite {
-    ($device:ident: $($module:ident { $($case:ident)* })*) => {
-        mod $device {
-            $($(
-                #[test]
-                fn $case() {
-                    if let Some(device) = crate::common::$device() {
-                        crate::$module::$case(&device);
-                    }
-                }
-            )*)*
-        }
-    };
     ($device:ident) => {
-        suite! { $device:
+        common::cases_on! { $device:
             cases {
                 a_pool_gives_all_its_slabs_once
                 slabs_of_a_full_pool_come_back

@@ -5,6 +5,8 @@ mod common;
 mod mutants;
 #[path = "slab_explore/play.rs"]
 mod play;
+#[path = "explore/pool.rs"]
+mod pool;
 #[path = "slab_explore/world.rs"]
 mod world;
 

@@ -57,20 +57,8 @@ pub fn slots(name: &str) -> usize {
 }
 
 macro_rules! suite {
-    ($device:ident: $($module:ident { $($case:ident)* })*) => {
-        mod $device {
-            $($(
-                #[test]
-                fn $case() {
-                    if let Some(device) = crate::common::$device() {
-                        crate::$module::$case(&device);
-                    }
-                }
-            )*)*
-        }
-    };
     ($device:ident) => {
-        suite! { $device:
+        common::cases_on! { $device:
             sets {
                 sets_answer_as_std_does
                 of_equal_keys_one_counts

@@ -15,6 +15,8 @@ mod many;
 mod mutants;
 #[path = "explore/plan.rs"]
 mod plan;
+#[path = "explore/pool.rs"]
+mod pool;
 #[path = "explore/script.rs"]
 mod script;
 #[path = "explore/world.rs"]

@@ -95,6 +95,25 @@ pub(crate) fn with_arguments<M: Kind, O: Operation>(
     batch::<M, _>(map, keys.len(), request, results, outcomes);
 }
 
+/// An operation of its own for each key, which `operation` reads from its code.
+#[inline(always)]
+#[track_caller]
+pub(crate) fn with_codes<M: Kind, O: Operation>(
+    operation: fn(u32) -> O,
+    map: M::View,
+    codes: GlobalSlice<u8>,
+    keys: GlobalSlice<M::Key>,
+    arguments: GlobalSlice<M::Value>,
+    results: GlobalSlice<M::Value>,
+    outcomes: GlobalSlice<u8>,
+) {
+    let request = |index, pending| {
+        let operation = operation(read_if(codes, index, pending) as u32);
+        (operation, read_if(keys, index, pending), argument::<M>(arguments, index, pending))
+    };
+    batch::<M, _>(map, keys.len(), request, results, outcomes);
+}
+
 /// The same operation for each key, without an argument.
 #[inline(always)]
 #[track_caller]
@@ -188,11 +207,7 @@ pub fn mixed<M: Kind + Instance>(
     results: GlobalSlice<M::Value>,
     outcomes: GlobalSlice<u8>,
 ) {
-    let request = |index, pending| {
-        let operation = Coded::from_code(read_if(codes, index, pending) as u32);
-        (operation, read_if(keys, index, pending), argument::<M>(arguments, index, pending))
-    };
-    batch::<M, _>(map, keys.len(), request, results, outcomes);
+    with_codes::<M, _>(Coded::from_code, map, codes, keys, arguments, results, outcomes);
 }
 
 /// Writes the pairs of a part of the structure to `keys` and `values`, in no order, and how many there are to `count` (zero before), also

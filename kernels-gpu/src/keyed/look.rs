@@ -91,7 +91,7 @@ impl<S: Slot, const W: u32, const L: usize> Look<S, W, L> {
         question: &Question<S, O>,
         may_take: impl Fn(u32) -> bool,
     ) -> Self {
-        let hit = lane.first(|_, word| O::MATCHES && S::key(word) == question.key);
+        let hit = lane.first(|_, word| question.operation.matches() && S::key(word) == question.key);
         let open = lane.first(|j, word| S::is_empty(word) && may_take(j));
         let holders = tile.ballot(hit.exists);
         let empties = tile.ballot(open.exists);

@@ -17,7 +17,8 @@ pub use hash::{Hashed, hash};
 pub use kind::{Kind, Place, TileKind, View};
 pub use look::{Look, Question, Verdict};
 pub use operation::{
-    Append, Change, Coded, ContainsKey, Get, Insert, InsertNew, Merge, Operation, Outcome, Remove,
+    Append, Change, Coded, CodedOfMany, ContainsKey, Get, Insert, InsertNew, Merge, Operation, Outcome,
+    Remove,
 };
 pub use session::{Lanes, Session, Team};
 pub use slot::{Appearance, AtOnce, Bare, Chunk, Halves, InSteps, Packed, Published, Scalar, Slot, Wide};

@@ -68,7 +68,10 @@ pub trait Operation: Shuffle {
     /// Whether its caller wants a value.
     const RETURNS: bool;
     /// Whether it looks for its key at all. What does not, places another one beside those that are there.
-    const MATCHES: bool = true;
+    #[inline(always)]
+    fn matches(self) -> bool {
+        true
+    }
 
     /// Whether a key that is not there is to be inserted.
     fn places(self) -> bool;
@@ -96,7 +99,11 @@ macro_rules! operations {
             const WRITES: bool = $writes;
             const PLACES_ALWAYS: bool = $places;
             const RETURNS: bool = $returns;
-            const MATCHES: bool = $matches;
+
+            #[inline(always)]
+            fn matches(self) -> bool {
+                $matches
+            }
 
             #[inline(always)]
             fn places(self) -> bool {
@@ -225,6 +232,44 @@ impl Operation for Coded {
             Self::GET | Self::INSERT_NEW | Self::GET_OR_INSERT => Outcome::Found,
             _ => Outcome::Replaced,
         }
+    }
+}
+
+/// Any operation on a map with many values a key, chosen when it runs: [`Coded::INSERT`] appends, the others deal with the first pair of
+/// the key as they do with a map's only one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CodedOfMany(pub Coded);
+
+impl Shuffle for CodedOfMany {
+    #[inline(always)]
+    fn map_words(self, word: impl FnMut(u32) -> u32) -> Self {
+        Self(self.0.map_words(word))
+    }
+}
+
+impl Operation for CodedOfMany {
+    const WRITES: bool = Coded::WRITES;
+    const PLACES_ALWAYS: bool = Coded::PLACES_ALWAYS;
+    const RETURNS: bool = Coded::RETURNS;
+
+    #[inline(always)]
+    fn matches(self) -> bool {
+        self.0 != Coded::INSERT
+    }
+
+    #[inline(always)]
+    fn places(self) -> bool {
+        self.0.places()
+    }
+
+    #[inline(always)]
+    fn change(self) -> Change {
+        self.0.change()
+    }
+
+    #[inline(always)]
+    fn outcome(self) -> Outcome {
+        self.0.outcome()
     }
 }
 

@@ -1,7 +1,8 @@
 //! What a structure's counters say.
 use crate::Result;
 use gpu::Buffer;
-use phalanx_kernels::keyed::{STRIPE_WORDS, STRIPES};
+use phalanx_kernels::keyed::{STRIPE_WORDS, STRIPES, Scalar, hash};
+use simt::hash::reduce;
 
 /// The sums of the stripes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,9 +39,33 @@ impl Counts {
     }
 }
 
+/// About how many different keys there are, to about a per cent where they are thousands: from how many of some bits stay cleared when each key
+/// sets one (linear counting). Sorting them all would take longer than inserting them.
+pub fn distinct<K: Scalar>(keys: &[K]) -> usize {
+    let bits = (4 * keys.len()).clamp(256, 1 << 31).next_power_of_two();
+    let mut seen = vec![0u64; bits / 64];
+    for &key in keys {
+        let bit = reduce(hash(key).first, bits as u32) as usize;
+        seen[bit / 64] |= 1 << (bit % 64);
+    }
+    let cleared: usize = seen.iter().map(|word| word.count_zeros() as usize).sum();
+    let bits = bits as f64;
+    ((bits * (bits / cleared.max(1) as f64).ln()).ceil() as usize).min(keys.len())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn equal_keys_count_once() {
+        assert_eq!((distinct::<u32>(&[]), distinct(&[7u32]), distinct(&[7u64; 1000])), (0, 1, 2));
+        for many in [10, 1000, 100_000] {
+            let keys: Vec<u64> = (0..3 * many).map(|n| n % many * 64).collect();
+            let found = distinct(&keys);
+            assert!(found.abs_diff(many as usize) <= 2 + many as usize / 30, "{found} for {many}");
+        }
+    }
 
     #[test]
     fn counters_amid_an_addition_are_no_panic() {

@@ -150,10 +150,14 @@ pub fn load_keys<K: Key, T>(
 }
 
 fn all_new(outcomes: Vec<Outcome>) -> Result<()> {
+    let refused = outcomes.iter().filter(|&&outcome| outcome == Outcome::Refused).count();
+    if refused > 0 {
+        return Err(Error::NoRoom { refused, asked: outcomes.len() });
+    }
     if outcomes.iter().all(|&outcome| outcome == Outcome::Inserted) {
         return Ok(());
     }
-    Err(Error::Format("a key comes twice, or there is no room for all".into()))
+    Err(Error::Format("a key comes twice".into()))
 }
 
 /// Reads the header of a map of these types; gives how many pairs follow.

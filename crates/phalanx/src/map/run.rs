@@ -116,11 +116,12 @@ fn until_room<M: Structure + ?Sized>(
             map.make_room()?;
             return Ok(results);
         }
-        if !map.make_room_for(refused.len(), age)? {
+        let left = elements.pick(&refused);
+        if !map.make_room_for(&left.keys, age)? {
             return Ok(results);
         }
         age = map.age();
-        let again = once(map, ask, &elements.pick(&refused), wants_values)?;
+        let again = once(map, ask, &left, wants_values)?;
         for (from, &to) in refused.iter().enumerate() {
             results.outcomes[to] = again.outcomes[from];
             if wants_values {

@@ -26,9 +26,9 @@ pub trait Structure {
     /// After a blocking call: makes room, if that is the policy and the structure is too full.
     fn make_room(&self) -> Result<()>;
 
-    /// After a blocking call that was refused room for `refused` elements by a structure of this `age`, or a later one: makes room, if
+    /// After a blocking call that was refused room for elements with these keys by a structure of this `age`, or a later one: makes room, if
     /// that is the policy. Gives whether it is worth trying again.
-    fn make_room_for(&self, refused: usize, age: u64) -> Result<bool>;
+    fn make_room_for(&self, refused: &[Self::Key], age: u64) -> Result<bool>;
 
     /// Pairs, once all launches that were asked for have ended.
     fn pairs(&self) -> Result<usize>;

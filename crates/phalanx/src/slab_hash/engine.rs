@@ -5,7 +5,9 @@ use crate::slab_alloc::{self, SlabAlloc};
 use gpu::{Grid, Stream};
 use phalanx_kernels::keyed::{Scalar, Slot};
 use phalanx_kernels::slab::Pool;
-use phalanx_kernels::slab::list::kernels::{Append, AppendAll, Collect, Count, Flush, Inspect, RemoveAll};
+use phalanx_kernels::slab::list::kernels::{
+    Append, AppendAll, Collect, Count, Flush, Inspect, MixedOfMany, RemoveAll,
+};
 use phalanx_kernels::slab::list::{self, Config, ListsView, Visitor};
 use simt::{GlobalSlice, Instance};
 use std::any::Any;
@@ -42,6 +44,14 @@ pub struct Shape {
 pub enum Task<K, V> {
     /// Appends pairs.
     Append { keys: GlobalSlice<K>, values: GlobalSlice<V>, outcomes: GlobalSlice<u8> },
+    /// An operation of its own for each key, where insertions append.
+    Mixed {
+        codes: GlobalSlice<u8>,
+        keys: GlobalSlice<K>,
+        arguments: GlobalSlice<V>,
+        results: GlobalSlice<V>,
+        outcomes: GlobalSlice<u8>,
+    },
     /// Counts the pairs of each key.
     Count { keys: GlobalSlice<K>, counts: GlobalSlice<u32> },
     /// Copies the values of each key.
@@ -134,6 +144,10 @@ impl<M: Config + Instance> Engine<M::Key, M::Value> for Of<M> {
             match task {
                 Task::Append { keys, values, outcomes } => {
                     stream.launch(over(keys.len()), Append { lists, keys, values, outcomes })
+                }
+                Task::Mixed { codes, keys, arguments, results, outcomes } => {
+                    let grid = over(keys.len());
+                    stream.launch(grid, MixedOfMany { lists, codes, keys, arguments, results, outcomes })
                 }
                 Task::Count { keys, counts } => {
                     stream.launch(over(keys.len()), Count { lists, keys, counts })

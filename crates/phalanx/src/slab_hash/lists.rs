@@ -1,16 +1,17 @@
 //! The memory of lists and what is done with them as a whole, whatever the structure on top calls it.
 use super::builder::Parameters;
 use super::engine::{Engine, Parts, Task};
-use crate::map::counts::Counts;
+use crate::map::counts::{Counts, distinct};
 use crate::map::launch::{Ask, Batch};
-use crate::map::launcher::scans;
+use crate::map::launcher::{Viewed, scans};
 use crate::map::structure::{Scans, Structure};
 use crate::slab_alloc::{SlabAlloc, Stats};
 use crate::{Error, Key, Result, Value};
 use gpu::{Buffer, Device, Stream};
 use phalanx_kernels::keyed::{STRIPE_WORDS, STRIPES};
-use phalanx_kernels::slab::list::LONG;
-use simt::GlobalSlice;
+use phalanx_kernels::slab::list::{Config, LONG, ListsView};
+use simt::{GlobalSlice, Instance};
+use std::any::TypeId;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// What a structure does when its pool has no slab left.
@@ -90,6 +91,17 @@ impl<K: Key, V: Value> Lists<K, V> {
 
     fn write(&self) -> RwLockWriteGuard<'_, Memory> {
         self.memory.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The lists as kernels take them, if they are of the kind `M`.
+    pub fn view<M>(&self) -> Result<ListsView<M>>
+    where
+        M: Config<Key = K, Value = V> + Instance,
+    {
+        if TypeId::of::<M>() != self.engine.kind() {
+            return Err(Error::OtherVariant { asked: M::NAME, found: self.name.clone() });
+        }
+        Ok(M::view(self.read().parts()))
     }
 
     /// Asks a stream for a task that may run beside others.
@@ -246,9 +258,15 @@ impl<K: Key, V: Value> Structure for Lists<K, V> {
 
     /// An insertion appends where a key may have many values.
     fn launch(&self, stream: &Stream, batch: Batch<K, V>) -> Result<()> {
-        let Batch { ask, keys, arguments, outcomes, .. } = batch;
-        if self.many && matches!(ask, Ask::Insert) {
-            return self.task(stream, Task::Append { keys, values: arguments, outcomes });
+        let Batch { ask, codes, keys, arguments, results, outcomes } = batch;
+        match ask {
+            Ask::Insert if self.many => {
+                return self.task(stream, Task::Append { keys, values: arguments, outcomes });
+            }
+            Ask::Mixed if self.many => {
+                return self.task(stream, Task::Mixed { codes, keys, arguments, results, outcomes });
+            }
+            _ => {}
         }
         let memory = self.read();
         // SAFETY: the memory outlives the launch, since dropping its buffers waits for it, and so do the slices' buffers. Batches may run
@@ -284,10 +302,11 @@ impl<K: Key, V: Value> Structure for Lists<K, V> {
 
     /// Makes room for what was refused, if that is the policy: by a flush where removed pairs hold as much as is asked for, else by more
     /// slabs, as far as the budget allows. Gives whether it is worth trying again.
-    fn make_room_for(&self, refused: usize, age: u64) -> Result<bool> {
+    fn make_room_for(&self, refused: &[K], age: u64) -> Result<bool> {
         if self.growth == Growth::Fixed {
             return Ok(false);
         }
+        let refused = if self.many { refused.len() } else { distinct(refused) };
         self.alone(|engine, stream, memory| {
             if memory.age != age {
                 // Another thread has made room meanwhile, perhaps for all.

@@ -6,20 +6,18 @@ mod multi_map;
 mod set;
 mod sizing;
 
+#[allow(unused_imports)] // documentation names it
+use crate::Error;
 use crate::map::launch::Batch;
-use crate::map::launcher::Viewed;
 use crate::map::structure::{Scans, Structure};
 use crate::map::{Map, file};
-use crate::{Error, Key, Result, Value};
+use crate::{Key, Result, Value};
 pub use builder::Builder;
 use gpu::{Device, Stream};
 pub use lists::Growth;
 use lists::Lists;
-pub use multi_map::{SlabMultiMap, Values};
-use phalanx_kernels::slab::list::{Config, ListsView};
+pub use multi_map::{MultiBatches, MultiOp, SlabMultiMap, Values};
 pub use set::{SetOp, SlabSet};
-use simt::Instance;
-use std::any::TypeId;
 use std::io::Read;
 
 /// A map from `u32` or `u64` to `u32` or `u64` in device memory, made of slab lists: chaining, by slabs of 128 bytes.
@@ -49,7 +47,7 @@ pub struct SlabHash<K, V> {
 
 /// What the three structures have in common, whatever they store.
 macro_rules! common {
-    ($type:ident<$($parameter:ident: $bound:ident),*>, $key:ty) => {
+    ($type:ident<$($parameter:ident: $bound:ident),*>, $key:ty, $value:ty) => {
         impl<$($parameter),*> std::fmt::Debug for $type<$($parameter),*> {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.debug_struct(stringify!($type))
@@ -148,6 +146,28 @@ macro_rules! common {
             pub fn validate(&self) -> crate::Result<()> {
                 self.lists.validate()
             }
+
+            /// The structure as kernels of your own take it: `M` is the kind of lists that [`Self::variant`] names. In the kernel, open a
+            /// [`Session`](phalanx_kernels::keyed::Session) on it. One on a set has a use for `insert_new`, `contains_key` and `remove`. On
+            /// a map with many values a key, execute [`Append`](phalanx_kernels::keyed::Append) to insert; `get` gives the first value of a
+            /// key, and `remove` takes it out.
+            ///
+            /// # Errors
+            /// [`Error::OtherVariant`](crate::Error::OtherVariant) when the structure is of another kind.
+            ///
+            /// # Safety
+            /// The view does not keep the structure alive, nor its memory in its place:
+            /// - From this call until the launch of the last kernel that takes the view, nothing replaces the memory: no method that takes
+            ///   `&mut self`, and where the pool grows no blocking call that inserts, in any thread.
+            /// - Those kernels run on the structure's device, and have ended when it is dropped, or asked for anything that takes
+            ///   `&mut self` or copies all of it to the host.
+            /// - They change it through the view's functions alone, and count what they do: sessions do so by themselves.
+            pub unsafe fn view<M>(&self) -> crate::Result<phalanx_kernels::slab::list::ListsView<M>>
+            where
+                M: phalanx_kernels::slab::list::Config<Key = $key, Value = $value> + simt::Instance,
+            {
+                self.lists.view()
+            }
         }
     };
 }
@@ -197,7 +217,7 @@ macro_rules! owner {
 }
 use owner;
 
-common!(SlabHash<K: Key, V: Value>, K);
+common!(SlabHash<K: Key, V: Value>, K, V);
 
 impl<K: Key, V: Value> Builder<SlabHash<K, V>> {
     /// Makes the map, empty.
@@ -226,33 +246,10 @@ impl<K: Key, V: Value> SlabHash<K, V> {
     /// pairs where its capacity is less.
     ///
     /// # Errors
-    /// [`Error::Format`] when it is none, of another version or other types, or damaged; [`Error::Io`]; those of
-    /// [`Builder::build`].
+    /// [`Error::Format`] when it is none, of another version or other types, or damaged; [`Error::NoRoom`] when not all of it finds room;
+    /// [`Error::Io`]; those of [`Builder::build`].
     pub fn load(reader: impl Read, builder: Builder<Self>) -> Result<Self> {
         file::load(reader, |pairs| builder.at_least(pairs).build())
-    }
-
-    /// The map as kernels of your own take it: `M` is the kind of lists that [`Self::variant`] names. In the kernel, open a
-    /// [`Session`](phalanx_kernels::keyed::Session) on it.
-    ///
-    /// # Errors
-    /// [`Error::OtherVariant`] when the map is of another kind.
-    ///
-    /// # Safety
-    /// The view does not keep the map alive, nor its memory in its place:
-    /// - From this call until the launch of the last kernel that takes the view, nothing replaces the memory: no method that takes
-    ///   `&mut self`, and on a map whose pool grows no blocking call that inserts, in any thread.
-    /// - Those kernels run on the map's device, and have ended when the map is dropped, or asked for anything that takes
-    ///   `&mut self`, [`Map::iter`] or [`Map::export`].
-    /// - They change the map through the view's functions alone, and count what they do: sessions do so by themselves.
-    pub unsafe fn view<M>(&self) -> Result<ListsView<M>>
-    where
-        M: Config<Key = K, Value = V> + Instance,
-    {
-        if TypeId::of::<M>() != self.lists.engine.kind() {
-            return Err(Error::OtherVariant { asked: M::NAME, found: self.lists.name.clone() });
-        }
-        Ok(M::view(self.lists.read().parts()))
     }
 }
 
@@ -280,7 +277,7 @@ impl<K: Key, V: Value> Structure for SlabHash<K, V> {
         self.lists.make_room()
     }
 
-    fn make_room_for(&self, refused: usize, age: u64) -> Result<bool> {
+    fn make_room_for(&self, refused: &[K], age: u64) -> Result<bool> {
         self.lists.make_room_for(refused, age)
     }
 
@@ -304,6 +301,22 @@ mod tests {
     use super::*;
     use crate::Outcome;
     use phalanx_kernels::slab::list::LONG;
+
+    /// A batch that says the same thing many times asks for one place; one that appends, for as many.
+    #[test]
+    fn a_key_repeated_asks_for_room_once() {
+        let device = Device::emulator(Default::default());
+        let full: Vec<u32> = (0..15 * 33).collect();
+        let map = SlabHash::<u32, u32>::builder().device(&device).buckets(1).slabs(1).build().unwrap();
+        let many = SlabMultiMap::<u32, u32>::builder().device(&device).buckets(1).slabs(1).build().unwrap();
+        map.insert(&full, &full).unwrap();
+        many.insert(&full, &full).unwrap();
+        let again = vec![1 << 20; 2000];
+        map.insert(&again, &again).unwrap();
+        many.insert(&again, &again).unwrap();
+        let slabs = (map.stats().unwrap().capacity, many.stats().unwrap().live);
+        assert!(slabs.0 < 80 && slabs.1 == (full.len() + 2000).div_ceil(15) - 1, "{slabs:?}");
+    }
 
     /// One key over and over: its list must not get long, nor slabs be used up.
     #[test]

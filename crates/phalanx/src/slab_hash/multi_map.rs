@@ -7,14 +7,15 @@ use crate::map::structure::Structure;
 use crate::map::{IntoIter, export, file, run};
 use crate::{Key, Outcome, Result, Value};
 use gpu::{Buffer, Stream};
+use phalanx_kernels::keyed::Coded;
 use simt::{GlobalSlice, Word};
 use std::io::{Read, Write};
 use std::ops::RangeInclusive;
 
 /// A map from `u32` or `u64` to any number of `u32` or `u64` a key, in device memory, made of slab lists. No key is reserved.
 ///
-/// The pairs of a key lie in the order in which they were inserted; [`Self::flush`] keeps it, [`Self::rehash`] does not. Source: the slab-hash paper, section III-B
-/// (INSERT, SEARCHALL, DELETE, DELETEALL).
+/// The pairs of a key lie in the order in which they were inserted, and [`Self::flush`] and [`Self::rehash`] keep it. Source: the slab-hash
+/// paper, section III-B (INSERT, SEARCHALL, DELETE, DELETEALL).
 ///
 /// ```
 /// use phalanx::SlabMultiMap;
@@ -33,14 +34,15 @@ use std::ops::RangeInclusive;
 ///
 /// # Concurrency
 ///
-/// All operations on keys take `&self` and may run side by side. `insert`, `remove_one` and `contains_key` are linearizable by key. Those
+/// All operations on keys take `&self` and may run side by side. `insert`, `remove_one`, `contains_key` and `execute` are
+/// linearizable by key. Those
 /// that deal with all pairs of a key pass along its list once: they deal with every pair that is there from before they begin until they
 /// end, and may or may not with those that come or go meanwhile. The rest takes `&mut self`, or waits by itself until no launch runs.
 pub struct SlabMultiMap<K, V> {
     pub(super) lists: Lists<K, V>,
 }
 
-common!(SlabMultiMap<K: Key, V: Value>, K);
+common!(SlabMultiMap<K: Key, V: Value>, K, V);
 owner!(SlabMultiMap<K: Key, V: Value>);
 
 impl<K: Key, V: Value> Builder<SlabMultiMap<K, V>> {
@@ -50,6 +52,28 @@ impl<K: Key, V: Value> Builder<SlabMultiMap<K, V>> {
     /// Those of a [`SlabHash`](super::SlabHash)'s builder.
     pub fn build(self) -> Result<SlabMultiMap<K, V>> {
         Ok(SlabMultiMap { lists: self.lists(true, true)? })
+    }
+}
+
+/// One operation of a mixed batch (see [`SlabMultiMap::execute`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MultiOp<K, V> {
+    /// Inserts a pair, behind those that are there.
+    Insert(K, V),
+    /// Looks up the first value.
+    GetFirst(K),
+    /// Removes the first value.
+    RemoveOne(K),
+}
+
+impl<K: Key, V: Value> MultiOp<K, V> {
+    fn parts(self) -> (Coded, K, Option<V>) {
+        let none = Some(V::from_u64(0));
+        match self {
+            Self::Insert(key, value) => (Coded::INSERT, key, Some(value)),
+            Self::GetFirst(key) => (Coded::GET, key, none),
+            Self::RemoveOne(key) => (Coded::REMOVE, key, none),
+        }
     }
 }
 
@@ -120,6 +144,28 @@ impl<K: Key, V: Value> SlabMultiMap<K, V> {
         let removed = run::whether(&self.lists, Ask::Remove, keys, Outcome::Removed)?;
         self.lists.make_room()?;
         Ok(removed)
+    }
+
+    /// A mixed batch: every element an operation of its own, all in one launch, in no order. Gives each outcome, and a value that means
+    /// something where a look-up says [`Outcome::Found`].
+    ///
+    /// ```
+    /// use phalanx::slab_hash::MultiOp;
+    /// use phalanx::{Outcome, SlabMultiMap};
+    ///
+    /// let map = SlabMultiMap::<u32, u32>::with_capacity(100)?;
+    /// map.insert(&[1, 2], &[10, 20])?;
+    /// let done = map.execute(&[MultiOp::GetFirst(1), MultiOp::RemoveOne(2), MultiOp::Insert(3, 30)])?;
+    /// assert_eq!(done[0], (Outcome::Found, 10));
+    /// assert_eq!((done[1].0, done[2].0), (Outcome::Removed, Outcome::Inserted));
+    /// # Ok::<(), phalanx::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn execute(&self, operations: &[MultiOp<K, V>]) -> Result<Vec<(Outcome, V)>> {
+        let results = run::coded(&self.lists, operations.iter().map(|operation| operation.parts()))?;
+        Ok(results.outcomes.into_iter().zip(results.values).collect())
     }
 
     /// Removes all values of the keys, and says how many there were.
@@ -225,7 +271,8 @@ impl<K: Key, V: Value> SlabMultiMap<K, V> {
     ///
     /// # Errors
     /// [`Error::Format`](crate::Error::Format) when it is none, of another version or other types, or damaged;
-    /// [`Error::Io`](crate::Error::Io); those of [`Builder::build`].
+    /// [`Error::NoRoom`](crate::Error::NoRoom) when not all of it finds room; [`Error::Io`](crate::Error::Io); those of
+    /// [`Builder::build`].
     pub fn load(reader: impl Read, builder: Builder<Self>) -> Result<Self> {
         file::load_into(reader, |pairs| builder.at_least(pairs).build(), Self::insert)
     }
@@ -305,6 +352,29 @@ impl<K: Key, V: Value> MultiBatches<'_, K, V> {
         let keys = self.slice("keys", keys, keys.len())?;
         let outcomes = self.slice("outcomes", outcomes, keys.len())?;
         self.map.lists.launch(self.stream, Batch { outcomes, ..Batch::new(Ask::Remove, keys) })
+    }
+
+    /// [`SlabMultiMap::execute`]: `codes` are those of [`Coded`], a byte an element. [`Coded::INSERT`] appends; the others do with the first
+    /// value of a key what they do with a map's only one, and a byte that is none looks it up.
+    ///
+    /// # Errors
+    /// As [`Self::insert`].
+    pub fn execute(
+        &self,
+        codes: &Buffer<u8>,
+        keys: &Buffer<K>,
+        arguments: &Buffer<V>,
+        results: &mut Buffer<V>,
+        outcomes: &mut Buffer<u8>,
+    ) -> Result<()> {
+        let len = keys.len();
+        self.task(Task::Mixed {
+            codes: self.slice("codes", codes, len)?,
+            keys: self.slice("keys", keys, len)?,
+            arguments: self.slice("arguments", arguments, len)?,
+            results: self.slice("results", results, len)?,
+            outcomes: self.slice("outcomes", outcomes, len)?,
+        })
     }
 
     /// [`SlabMultiMap::remove_all`].

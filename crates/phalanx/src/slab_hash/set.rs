@@ -34,7 +34,7 @@ pub struct SlabSet<K> {
     pub(super) lists: Lists<K, u32>,
 }
 
-common!(SlabSet<K: Key>, K);
+common!(SlabSet<K: Key>, K, u32);
 owner!(SlabSet<K: Key>);
 
 /// One operation of a mixed batch (see [`SlabSet::execute`]).
@@ -153,7 +153,8 @@ impl<K: Key> SlabSet<K> {
     ///
     /// # Errors
     /// [`Error::Format`](crate::Error::Format) when it is none, of another version or type, or damaged;
-    /// [`Error::Io`](crate::Error::Io); those of [`Builder::build`].
+    /// [`Error::NoRoom`](crate::Error::NoRoom) when not all of it finds room; [`Error::Io`](crate::Error::Io); those of
+    /// [`Builder::build`].
     pub fn load(reader: impl Read, builder: Builder<Self>) -> Result<Self> {
         file::load_keys(reader, |keys| builder.at_least(keys).build(), Self::insert)
     }

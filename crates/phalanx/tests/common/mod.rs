@@ -1,5 +1,5 @@
 //! What the tests of structures share: the devices, and seeds that replay.
-#![allow(dead_code)] // each test uses a part
+#![allow(dead_code, unused_macros)] // each test uses a part
 use gpu::Device;
 use ptx_builder::{Arch, Ptx, PtxBuilder};
 use simt::emulator::Options;
@@ -87,3 +87,21 @@ impl Dice {
         of[self.below(of.len() as u64) as usize]
     }
 }
+
+/// A test of each case of each module, on the device that is called so here.
+macro_rules! cases_on {
+    ($device:ident: $($module:ident { $($case:ident)* })*) => {
+        mod $device {
+            $($(
+                #[test]
+                fn $case() {
+                    if let Some(device) = crate::common::$device() {
+                        crate::$module::$case(&device);
+                    }
+                }
+            )*)*
+        }
+    };
+}
+#[allow(unused_imports)] // as above
+pub(crate) use cases_on;

@@ -1,83 +1,22 @@
 //! The hunt hunted: pools with one planted bug each, which it must find within the stated number of seeds.
 use crate::is_found;
 use crate::play::{Alone, Tiles, Ways};
+use crate::pool::{FlawedPool, PoolFlaw};
 use crate::world::{Finding, Place};
 use phalanx_kernels::slab::{Bitmaps, Handle, Light, Pool};
 use simt::{Global, Instance, Lockstep, Order, Scope};
-use std::marker::PhantomData;
 
 /// Seeds within which a planted bug must be found.
 const SEEDS: u64 = 50;
 
-/// A pool's steps, those of [`Light`] but for the one that has the bug.
-trait Flaw: Copy + Send + Sync + 'static {
-    fn take(pool: Light<128>, index: u32, bits: u32) -> u32 {
-        pool.take(index, bits)
-    }
-
-    fn give(pool: Light<128>, index: u32, bits: u32) -> u32 {
-        pool.give(index, bits)
-    }
-
-    fn retire(pool: Light<128>, handle: Handle) {
-        pool.retire(handle);
-    }
-}
-
-/// A pool with a flaw.
-#[derive(Clone, Copy)]
-struct Flawed<F> {
-    pool: Light<128>,
-    of: PhantomData<F>,
-}
-
-// SAFETY: the memory of the pool without the flaw.
-unsafe impl<F: Flaw> Pool for Flawed<F> {
-    const BYTES: usize = 128;
-    const CONTIGUOUS: bool = true;
-
-    unsafe fn from_parts(bitmaps: Bitmaps, place: *mut u64, shift: u32) -> Self {
-        // SAFETY: passed on to the caller.
-        Self { pool: unsafe { Light::from_parts(bitmaps, place, shift) }, of: PhantomData }
-    }
-
-    fn bitmaps(self) -> Bitmaps {
-        self.pool.bitmaps()
-    }
-
-    fn slab(self, handle: Handle) -> Global<u64> {
-        self.pool.slab(handle)
-    }
-
-    fn number(self, handle: Handle) -> Option<u32> {
-        self.pool.number(handle)
-    }
-
-    fn handle(self, number: u32) -> Handle {
-        self.pool.handle(number)
-    }
-
-    fn take(self, index: u32, bits: u32) -> u32 {
-        F::take(self.pool, index, bits)
-    }
-
-    fn give(self, index: u32, bits: u32) -> u32 {
-        F::give(self.pool, index, bits)
-    }
-
-    fn retire(self, handle: Handle) {
-        F::retire(self.pool, handle);
-    }
-}
-
-impl<F: Flaw> Place for Flawed<F> {
+impl<F: PoolFlaw> Place for FlawedPool<F> {
     unsafe fn place(bitmaps: Bitmaps, slabs: *mut u64, _bases: *mut u64) -> Self {
         // SAFETY: passed on to the caller.
         unsafe { Self::from_parts(bitmaps, slabs, 0) }
     }
 }
 
-impl<F: Flaw> Instance for Flawed<F> {
+impl<F: PoolFlaw> Instance for FlawedPool<F> {
     const NAME: &'static str = "flawed";
 }
 
@@ -88,7 +27,7 @@ macro_rules! flaws {
         #[derive(Clone, Copy)]
         struct $name;
 
-        impl Flaw for $name {
+        impl PoolFlaw for $name {
             $($item)*
         }
     )*};
@@ -142,9 +81,9 @@ flaws! {
     }
 }
 
-fn hunts<F: Flaw, A: Ways<Flawed<F>>>(is: fn(&Finding) -> bool) {
+fn hunts<F: PoolFlaw, A: Ways<FlawedPool<F>>>(is: fn(&Finding) -> bool) {
     let name = format!("{} by {}", std::any::type_name::<F>(), std::any::type_name::<A>());
-    is_found::<Flawed<F>, A>(&name, SEEDS, is);
+    is_found::<FlawedPool<F>, A>(&name, SEEDS, is);
 }
 
 macro_rules! mutants {

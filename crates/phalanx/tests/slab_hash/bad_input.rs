@@ -1,9 +1,12 @@
 //! Bad input is an error that says what to do, at once, and the structure stays as it was.
 use crate::common::emulator;
-use phalanx::slab_hash::{Builder, set_variants, variants};
+use gpu::Device;
+use phalanx::slab_hash::{Builder, Growth, set_variants, variants};
 use phalanx::{Error, Key, Map, SlabHash, SlabMultiMap, SlabSet};
-use phalanx_kernels::keyed::{Packed, Published};
-use phalanx_kernels::slab::list::Lists;
+use phalanx_kernels::keyed::{Bare, Packed};
+use phalanx_kernels::slab::list::{
+    DefaultLists, DefaultPublished, DefaultSet32, DefaultSet64, DefaultWide, Lists,
+};
 use phalanx_kernels::slab::{Light, Spread};
 use simt::emulator::Options;
 use std::ops::RangeInclusive;
@@ -225,7 +228,7 @@ fn views_must_be_of_the_maps_kind() {
     assert_eq!(map.variant(), "spread_128_4x4_u32_u32");
     // SAFETY: no kernel takes the views.
     unsafe {
-        assert!(map.view::<Lists<Packed, Spread<128>, 4, 4>>().is_ok());
+        assert!(map.view::<DefaultLists>().is_ok());
         let light = map.view::<Lists<Packed, Light<128>, 4, 4>>();
         refuses!(
             light,
@@ -239,8 +242,20 @@ fn views_must_be_of_the_maps_kind() {
             "spread_128_8x2"
         );
         let map = builder::<SlabHash<u64, u64>>().build().unwrap();
-        let published = map.view::<Lists<Published<u64, u64>, Spread<128>, 4, 2>>();
+        assert!(map.view::<DefaultWide<u64, u64>>().is_ok());
+        let published = map.view::<DefaultPublished<u64, u64>>();
         refuses!(published, Error::OtherVariant { .. }, "published_128_4x2_u64_u64");
+        let old = Device::emulator(Options { cas128: false, ..Options::default() });
+        let many = builder::<SlabMultiMap<u64, u32>>().device(&old).build().unwrap();
+        assert!(many.view::<DefaultPublished<u64, u32>>().is_ok());
+        refuses!(many.view::<DefaultWide<u64, u32>>(), Error::OtherVariant { .. }, "spread_128_4x2_u64_u32");
+        assert!(set().view::<DefaultSet32>().is_ok());
+        assert!(builder::<SlabSet<u64>>().build().unwrap().view::<DefaultSet64>().is_ok());
+        refuses!(
+            set().view::<Lists<Bare<u32>, Spread<128>, 32, 1>>(),
+            Error::OtherVariant { .. },
+            "32x1_u32"
+        );
     }
 }
 
@@ -267,6 +282,27 @@ fn files_of_other_things_are_refused() {
     refuses!(SlabHash::<u32, u32>::load(&of_many[..], builder()), Error::Format(_), "a key comes twice");
     assert_eq!(SlabMultiMap::<u32, u32>::load(&of_map[..], builder()).unwrap().len().unwrap(), 3);
     assert_eq!(SlabMultiMap::<u32, u32>::load(&of_many[..], builder()).unwrap().count(&[1]).unwrap(), [2]);
+}
+
+/// A file is not to blame where the structure must not have the room for it.
+#[test]
+fn what_is_larger_than_its_room_is_not_loaded() {
+    let keys: Vec<u32> = (0..5000).collect();
+    let (wide, set) = (builder::<SlabMultiMap<u32, u32>>(), builder::<SlabSet<u32>>());
+    let (wide, set) = (wide.build().unwrap(), set.build().unwrap());
+    wide.insert(&keys, &keys).unwrap();
+    set.insert(&keys).unwrap();
+    let (pairs, keys) = (saved(|bytes| wide.save(bytes)), saved(|bytes| set.save(bytes)));
+    fn fixed<T>() -> Builder<T> {
+        builder().buckets(1).slabs(1).growth(Growth::Fixed)
+    }
+    fn small<T>() -> Builder<T> {
+        builder().buckets(1).slabs(1).budget(128 * 64)
+    }
+    refuses!(SlabHash::<u32, u32>::load(&pairs[..], fixed()), Error::NoRoom { .. }, "of 5000", "budget");
+    refuses!(SlabHash::<u32, u32>::load(&pairs[..], small()), Error::NoRoom { .. }, "of 5000", "budget");
+    refuses!(SlabMultiMap::<u32, u32>::load(&pairs[..], small()), Error::NoRoom { .. }, "of 5000", "budget");
+    refuses!(SlabSet::<u32>::load(&keys[..], small()), Error::NoRoom { .. }, "of 5000", "budget");
 }
 
 /// Every bit and every end.

@@ -2,7 +2,8 @@
 use crate::common::{Dice, replay, seed};
 use crate::multi_maps;
 use gpu::Device;
-use phalanx::slab_hash::{Builder, SlabMultiMap};
+use phalanx::map::Coded;
+use phalanx::slab_hash::{Builder, MultiOp, SlabMultiMap};
 use phalanx::{Key, Outcome, Value};
 use std::collections::BTreeMap;
 
@@ -47,7 +48,7 @@ pub fn values_agree_with_the_model(device: &Device) {
         println!("{}", replay("slab_hash", seed()));
         let map = builder.buckets(2).slabs(1).build().unwrap();
         let mut run = Run { map, model: BTreeMap::new(), dice: Dice::new(seed()), next: 0 };
-        for round in 0..32 {
+        for round in 0..40 {
             run.step(round);
             run.look(round);
         }
@@ -64,10 +65,12 @@ impl<K: Key, V: Value> Run<K, V> {
 
     fn step(&mut self, round: u64) {
         match round % 8 {
+            2 => self.map.rehash(1 + round as u32 % 5).unwrap(),
             3 => self.remove_one(),
             5 => self.remove_all(),
             6 => self.map.flush_all().unwrap(),
             7 => self.retain(round),
+            1 | 4 => self.execute(),
             _ => self.insert(),
         }
     }
@@ -79,6 +82,45 @@ impl<K: Key, V: Value> Run<K, V> {
         self.next += keys.len() as u64;
         assert_eq!(self.map.insert(&keys, &values).unwrap(), vec![Outcome::Inserted; keys.len()]);
         keys.into_iter().zip(values).for_each(|(key, value)| self.model.entry(key).or_default().push(value));
+    }
+
+    /// A key at most once a batch, since its operations have no order.
+    fn execute(&mut self) {
+        let keys = self.some();
+        let operations: Vec<MultiOp<K, V>> = (self.next..)
+            .zip(keys)
+            .map(|(next, key)| match self.dice.below(3) {
+                0 => MultiOp::Insert(key, V::from_u64(next)),
+                1 => MultiOp::GetFirst(key),
+                _ => MultiOp::RemoveOne(key),
+            })
+            .collect();
+        self.next += operations.len() as u64;
+        for (operation, (outcome, value)) in operations.iter().zip(self.map.execute(&operations).unwrap()) {
+            self.holds_what(*operation, outcome, value);
+        }
+    }
+
+    /// Does with the model what was done with the map, and compares.
+    fn holds_what(&mut self, operation: MultiOp<K, V>, outcome: Outcome, value: V) {
+        let (MultiOp::Insert(key, _) | MultiOp::GetFirst(key) | MultiOp::RemoveOne(key)) = operation;
+        let held = self.model.entry(key).or_default();
+        let expected = match operation {
+            MultiOp::Insert(_, value) => {
+                held.push(value);
+                Outcome::Inserted
+            }
+            _ if held.is_empty() => Outcome::Absent,
+            MultiOp::GetFirst(_) => {
+                assert_eq!(value, held[0], "{operation:?}");
+                Outcome::Found
+            }
+            MultiOp::RemoveOne(_) => {
+                held.remove(0);
+                Outcome::Removed
+            }
+        };
+        assert_eq!(outcome, expected, "{operation:?}");
     }
 
     /// Each key up to three times in the batch.
@@ -169,7 +211,7 @@ pub fn equal_keys_in_a_batch_all_count(device: &Device) {
 
 pub fn a_key_has_values_beyond_a_slab(device: &Device) {
     fn case<K: Key, V: Value>(builder: Builder<SlabMultiMap<K, V>>) {
-        let map = builder.buckets(3).slabs(1).build().unwrap();
+        let mut map = builder.buckets(3).slabs(1).build().unwrap();
         for part in 0..60 {
             assert_eq!(
                 map.insert(&keys([4, 5]), &values([part, part + 100])).unwrap(),
@@ -178,6 +220,10 @@ pub fn a_key_has_values_beyond_a_slab(device: &Device) {
         }
         let of_four: Vec<V> = values(0..60);
         assert_eq!(map.get_all(&keys([4])).unwrap().of(0), of_four);
+        for buckets in [1, 7, 3] {
+            map.rehash(buckets).unwrap();
+            assert_eq!(map.get_all(&keys([4])).unwrap().of(0), of_four, "{buckets} buckets");
+        }
         assert_eq!(map.remove_one(&keys([4; 50])).unwrap(), [true; 50]);
         assert_eq!(map.get_all(&keys([4])).unwrap().of(0), &of_four[50..], "the first ones went");
         assert_eq!(map.remove_all(&keys([5])).unwrap(), [60]);
@@ -224,6 +270,18 @@ pub fn maps_of_many_take_buffers(device: &Device) {
         on.remove_all(&asked, &mut counts).unwrap();
         assert_eq!(counts.read().unwrap(), [3; 4]);
         assert_eq!(contents(&map).len(), 180 - 90 - 12);
+        // Appended to nothing and to something, looked up, removed; what is no code looks up.
+        let codes = [Coded::INSERT, Coded::INSERT, Coded::GET, Coded::REMOVE].map(|code| code.code() as u8);
+        let codes = device.from_slice(&[&codes[..], &[99]].concat()).unwrap();
+        let k = device.from_slice(&keys::<K>([3, 7, 8, 9, 5])).unwrap();
+        let v = device.from_slice(&values::<V>([1, 2, 3, 4, 5])).unwrap();
+        let (mut found, mut outcomes) = (device.buffer::<V>(5).unwrap(), device.buffer(5).unwrap());
+        on.execute(&codes, &k, &v, &mut found, &mut outcomes).unwrap();
+        let expected =
+            [Outcome::Inserted, Outcome::Inserted, Outcome::Found, Outcome::Removed, Outcome::Absent];
+        assert_eq!(outcomes.read().unwrap(), expected.map(|outcome| outcome as u8), "{}", map.variant());
+        assert_eq!(found.read().unwrap()[2].to_u64() % 30, 8);
+        assert_eq!(map.count(&keys([3, 7, 8, 9, 5])).unwrap(), [1, 4, 3, 2, 0], "{}", map.variant());
     }
     every_kind!(device, case);
 }

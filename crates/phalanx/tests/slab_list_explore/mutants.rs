@@ -6,59 +6,16 @@ use crate::flaws::{
 };
 use crate::hunt::{all_are_sound, is_found};
 use crate::many;
+use crate::pool::{FlawedPool, PoolFlaw};
 use crate::script::{ByLanes, ByTiles};
 use crate::world::Finding;
 use phalanx_kernels::keyed::{Bare, Packed, Slot};
 use phalanx_kernels::slab::list::{Gather, Lists};
-use phalanx_kernels::slab::{Bitmaps, Handle, Light, Pool};
+use phalanx_kernels::slab::{Handle, Light, Pool};
 use simt::{Global, Independent, Order, Scope, Shuffle};
-use std::marker::PhantomData;
 
 /// Seeds within which a planted bug must be found.
 const SEEDS: u64 = 1000;
-
-/// What a pool does otherwise.
-trait Hanging: Copy + Send + Sync + 'static {
-    fn extend(pool: Light<128>, link: Global<u32>, seed: u32) -> Handle;
-}
-
-/// A pool with a flaw.
-#[derive(Clone, Copy)]
-struct Hangs<F> {
-    pool: Light<128>,
-    of: PhantomData<F>,
-}
-
-// SAFETY: the memory of the pool without the flaw.
-unsafe impl<F: Hanging> Pool for Hangs<F> {
-    const BYTES: usize = 128;
-    const CONTIGUOUS: bool = true;
-
-    unsafe fn from_parts(bitmaps: Bitmaps, place: *mut u64, shift: u32) -> Self {
-        // SAFETY: passed on to the caller.
-        Self { pool: unsafe { Light::from_parts(bitmaps, place, shift) }, of: PhantomData }
-    }
-
-    fn bitmaps(self) -> Bitmaps {
-        self.pool.bitmaps()
-    }
-
-    fn slab(self, handle: Handle) -> Global<u64> {
-        self.pool.slab(handle)
-    }
-
-    fn number(self, handle: Handle) -> Option<u32> {
-        self.pool.number(handle)
-    }
-
-    fn handle(self, number: u32) -> Handle {
-        self.pool.handle(number)
-    }
-
-    fn extend(self, link: Global<u32>, seed: u32) -> Handle {
-        F::extend(self.pool, link, seed)
-    }
-}
 
 fn swap(link: Global<u32>, new: Handle) -> Result<u32, u32> {
     link.compare_exchange(Handle::NONE.to_word(), new.to_word(), Order::Relaxed, Scope::Device)
@@ -71,7 +28,7 @@ macro_rules! hangings {
         #[derive(Clone, Copy)]
         struct $name;
 
-        impl Hanging for $name {
+        impl PoolFlaw for $name {
             fn extend($pool: Light<128>, $link: Global<u32>, seed: u32) -> Handle {
                 let Some($new) = $pool.allocate(seed) else { return Handle::NONE };
                 $body
@@ -207,7 +164,7 @@ type Slots<F> = Lists<Flawed<F>, Light<128>, 4, 4>;
 /// Lists whose slots of 16 bytes have a flaw.
 type WideSlots<F> = Lists<Flawed<F>, Light<128>, 4, 2>;
 /// Lists whose pool has a flaw.
-type Pools<F> = Lists<Packed, Hangs<F>, 4, 4>;
+type Pools<F> = Lists<Packed, FlawedPool<F>, 4, 4>;
 
 fn is_leak(finding: &Finding) -> bool {
     matches!(finding, Finding::Slabs { live, reached } if live > reached)

@@ -1,6 +1,6 @@
 //! The kinds of lists that are compiled. A researcher's variant is one line here.
 use super::super::pool::{Light, Spread};
-use super::kernels::{Append, AppendAll, Collect, Count, Flush, Inspect, RemoveAll};
+use super::kernels::{Append, AppendAll, Collect, Count, Flush, Inspect, MixedOfMany, RemoveAll};
 use super::lists::Lists;
 use crate::keyed::kernels::{
     Apply, ContainsKey, Export, Get, Insert, InsertNew, Mixed, Rehash, Remove, RetainBetween,
@@ -36,7 +36,7 @@ instances! {
     }
     kernels {
         Insert, InsertNew, Get, ContainsKey, Remove, Apply, Mixed, Export, Rehash, RetainBetween,
-        Append, AppendAll, Count, Collect, RemoveAll, Flush, Inspect,
+        Append, AppendAll, MixedOfMany, Count, Collect, RemoveAll, Flush, Inspect,
     }
     visitor { super::lists::Visitor }
 }

@@ -1,8 +1,8 @@
 //! Entry points that lists have beside those of all keyed structures (`keyed::kernels`).
 use super::gather;
 use super::lists::{Config, ListsView};
-use crate::keyed::kernels::{copy_by, element, read_if, with_arguments, write_if};
-use crate::keyed::{self, Tally};
+use crate::keyed::kernels::{copy_by, element, read_if, with_arguments, with_codes, write_if};
+use crate::keyed::{self, Coded, CodedOfMany, Tally};
 use simt::{GlobalSlice, Instance, Order, Scope, Thread, kernel};
 
 /// Deals with all pairs of each key by what `gather(index, pending)` gives, and writes to `counts` how many counted; gives the thread's own.
@@ -31,6 +31,20 @@ pub fn append<M: Config + Instance>(
     outcomes: GlobalSlice<u8>,
 ) {
     with_arguments::<M, _>(keyed::Append, lists, keys, values, values, outcomes);
+}
+
+/// An operation of its own for every element, on a map with many values a key.
+#[kernel(registers = M::REGISTERS)]
+pub fn mixed_of_many<M: Config + Instance>(
+    lists: ListsView<M>,
+    codes: GlobalSlice<u8>,
+    keys: GlobalSlice<M::Key>,
+    arguments: GlobalSlice<M::Value>,
+    results: GlobalSlice<M::Value>,
+    outcomes: GlobalSlice<u8>,
+) {
+    let operation = |code| CodedOfMany(Coded::from_code(code));
+    with_codes::<M, _>(operation, lists, codes, keys, arguments, results, outcomes);
 }
 
 /// Writes to `counts` how many pairs each key has.
@@ -81,7 +95,7 @@ pub fn flush<M: Config + Instance>(lists: ListsView<M>, buckets: GlobalSlice<u32
     M::flush(lists, bucket.filter(|&bucket| bucket <= lists.bucket_count()), keep != 0);
 }
 
-/// Appends the pairs of some lists to others, and counts those that found no room in `refused`. Runs alone.
+/// Appends the pairs of some lists to others, those of a key in their order, and counts those that found no room in `refused`. Runs alone.
 #[kernel(registers = M::REGISTERS)]
 pub fn append_all<M: Config + Instance>(from: ListsView<M>, into: ListsView<M>, refused: GlobalSlice<u64>) {
     copy_by::<M, _>(keyed::Append, from, into, refused);

@@ -323,7 +323,8 @@ unsafe impl<S: Slot, P: Pool, const W: u32, const L: usize> Kind for Lists<S, P,
         (lists.buckets as usize + 1) * W as usize
     }
 
-    /// A bucket a tile, along its list.
+    /// A bucket a tile, along its list, in the order of its slots: the lanes of a tile see neighbours, and what each asks for is done by the
+    /// order of lanes. So the pairs of a key keep theirs when they are copied, and when they are exported.
     #[inline(always)]
     #[track_caller]
     fn scan(lists: ListsView<Self>, thread: usize, mut see: impl FnMut(Option<Place<Self>>)) {
@@ -331,12 +332,11 @@ unsafe impl<S: Slot, P: Pool, const W: u32, const L: usize> Kind for Lists<S, P,
         let bucket = thread / W as usize;
         let exists = bucket <= lists.buckets as usize;
         lists.for_each_node(tile, exists.then_some(bucket as u32), |node| {
-            let mut j = 0;
-            while j < L {
-                let is_slot = !Node::<S, W, L>::is_link(tile.rank(), j);
-                let slot = node.filter(|_| is_slot).map(|node| node.bucket().slot(tile.rank(), j));
+            let mut position = tile.rank();
+            while position < W * L as u32 {
+                let slot = node.filter(|_| position < Self::SLOTS).map(|node| node.slot(position));
                 see(slot.and_then(|slot| Place::read(slot, bucket == lists.buckets as usize)));
-                j += 1;
+                position += W;
             }
         });
     }

@@ -6,14 +6,14 @@ pub mod lists;
 pub mod slabs;
 
 use phalanx_kernels::probing::{
-    Coded, DoubleHash, Hinted, Lanes, MapView, Merge, Outcome, Packed, Published, Session, Table,
+    Coded, DefaultPublished, DefaultTable, Lanes, MapView, Merge, Outcome, Session,
 };
 use simt::{GlobalSlice, Independent, Order, Scope, Thread, Tile, fence, kernel, timer};
 
 /// The default kind of table for 32-bit keys and values.
-pub type Words = Table<Packed, Hinted<8>, 2, 4>;
+pub type Words = DefaultTable;
 /// A kind that runs on every device, for 64 bits.
-pub type Links = Table<Published<u64, u64>, DoubleHash, 2, 2>;
+pub type Links = DefaultPublished<u64, u64>;
 
 /// Counts how often each word occurs: an operation a lane.
 #[kernel]

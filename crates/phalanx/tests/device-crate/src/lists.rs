@@ -1,11 +1,12 @@
 //! Kernels that work on slab lists: on a map by sessions, and on the lists themselves.
 use phalanx_kernels::keyed::{Kind, Lanes, Merge, Outcome, Packed, Session, Slot, Tally};
-use phalanx_kernels::slab::Spread;
-use phalanx_kernels::slab::list::{Append, Collect, Config, Count, Lists, ListsView, RemoveAll};
+use phalanx_kernels::slab::list::{
+    Append, Collect, Config, Count, DefaultLists, DefaultSet32, ListsView, RemoveAll,
+};
 use simt::{GlobalSlice, Independent, Order, Scope, Thread, Tile, kernel};
 
 /// The default kind of lists for 32-bit keys and values.
-pub type Chains = Lists<Packed, Spread<128>, 4, 4>;
+pub type Chains = DefaultLists;
 
 /// Counts how often each word occurs, and takes out every word of `stops`: an operation a lane.
 #[kernel]
@@ -126,4 +127,54 @@ pub fn survey(lists: ListsView<Chains>, sums: GlobalSlice<u64>) {
             sums.at(place).fetch_add(sum, Order::Relaxed, Scope::Device);
         }
     }
+}
+
+/// The default kind of set of 32-bit keys.
+pub type Members = DefaultSet32;
+
+/// Takes each of `gone` out of a set and puts each of `come` in, an operation a lane. Counts in `sums` those that were there, those that are
+/// new, and those of `come` that a look then misses.
+#[kernel]
+pub fn replace_members(
+    set: ListsView<Members>,
+    gone: GlobalSlice<u32>,
+    come: GlobalSlice<u32>,
+    sums: GlobalSlice<u32>,
+) {
+    let mut session = Session::new(set, Lanes);
+    let index = Thread::index();
+    let old = if index < gone.len() { Some(gone.read(index)) } else { None };
+    let new = if index < come.len() { Some(come.read(index)) } else { None };
+    let removed = session.remove(old);
+    let inserted = session.insert_new(new.map(|key| (key, 0))) == Outcome::Inserted;
+    let missed = !session.contains_key(new) && new.is_some();
+    for (place, counts) in [removed, inserted, missed].into_iter().enumerate() {
+        if counts {
+            sums.at(place).fetch_add(1, Order::Relaxed, Scope::Device);
+        }
+    }
+    session.finish();
+}
+
+/// Queues, one a key: puts a value at the end of the queue of each of `keys`, and writes to `firsts` what stands at its front, which it
+/// takes out.
+#[kernel]
+pub fn turn_queues(
+    queues: ListsView<Chains>,
+    keys: GlobalSlice<u32>,
+    values: GlobalSlice<u32>,
+    firsts: GlobalSlice<u32>,
+) {
+    let mut session = Session::new(queues, Lanes);
+    let index = Thread::index();
+    let wanted = index < keys.len();
+    let (key, value) = if wanted { (keys.read(index), values.read(index)) } else { (0, 0) };
+    session.execute(wanted, Append, key, value);
+    let asked = if wanted { Some(key) } else { None };
+    let first = session.get(asked);
+    session.remove(asked);
+    if wanted {
+        firsts.write(index, first.unwrap_or(u32::MAX));
+    }
+    session.finish();
 }

@@ -1,0 +1,59 @@
+//! What maps have in common as structures that are measured: keys and values of 32 bits, or both of 64.
+use super::Gpu;
+use super::first_launch::{self, FirstLaunch};
+use crate::benchmark::{Benchmark, Structure};
+use crate::suite::Case;
+use anyhow::{Result, bail};
+use phalanx::{Key, Value};
+use workloads::Key as Word;
+
+/// The name of the variant that a map takes when none is asked for.
+pub const DEFAULT: &str = "default";
+
+/// The maps of a device, of both widths.
+pub trait BothWidths {
+    /// The name that suites and records use.
+    const NAME: &'static str;
+    /// The operations that it can be timed at.
+    const OPS: &'static [&'static str];
+
+    /// The device.
+    fn gpu(&self) -> &Gpu;
+
+    /// The variants for these types.
+    fn variants<K: Key, V: Value>() -> Vec<&'static str>;
+
+    /// Makes inputs and the map: [`Structure::prepare`].
+    ///
+    /// # Errors
+    /// A case that makes no sense for it, or that does not fit the machine.
+    fn open<K: Key + Word, V: Value + Word>(&self, case: &Case) -> Result<Box<dyn Benchmark + '_>>;
+}
+
+impl<M: BothWidths> Structure for M {
+    fn name(&self) -> &'static str {
+        M::NAME
+    }
+
+    fn variants(&self) -> Vec<String> {
+        let named = M::variants::<u32, u32>().into_iter().chain(M::variants::<u64, u64>());
+        std::iter::once(DEFAULT).chain(named).map(str::to_owned).collect()
+    }
+
+    fn ops(&self) -> &'static [&'static str] {
+        M::OPS
+    }
+
+    fn prepare(&self, case: &Case) -> Result<Box<dyn Benchmark + '_>> {
+        if case.op == first_launch::OP {
+            return Ok(Box::new(FirstLaunch::new(self.gpu(), case)?));
+        }
+        match (case.key_bits, case.value_bits) {
+            (32, 32) => self.open::<u32, u32>(case),
+            (64, 64) => self.open::<u64, u64>(case),
+            (key, value) => {
+                bail!("{} has no instance here for {key}-bit keys and {value}-bit values", M::NAME)
+            }
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! A pool with a planted bug, for the hunts that must find it.
+use phalanx_kernels::slab::{Bitmaps, Handle, Light, Pool};
+use simt::Global;
+use std::marker::PhantomData;
+
+/// A pool's steps, those of [`Light`] but for the one that has the bug.
+pub trait PoolFlaw: Copy + Send + Sync + 'static {
+    fn take(pool: Light<128>, index: u32, bits: u32) -> u32 {
+        pool.take(index, bits)
+    }
+
+    fn give(pool: Light<128>, index: u32, bits: u32) -> u32 {
+        pool.give(index, bits)
+    }
+
+    fn extend(pool: Light<128>, link: Global<u32>, seed: u32) -> Handle {
+        pool.extend(link, seed)
+    }
+
+    fn retire(pool: Light<128>, handle: Handle) {
+        pool.retire(handle);
+    }
+}
+
+/// A pool with a flaw.
+#[derive(Clone, Copy)]
+pub struct FlawedPool<F> {
+    pool: Light<128>,
+    of: PhantomData<F>,
+}
+
+// SAFETY: the memory of the pool without the flaw.
+unsafe impl<F: PoolFlaw> Pool for FlawedPool<F> {
+    const BYTES: usize = 128;
+    const CONTIGUOUS: bool = true;
+
+    unsafe fn from_parts(bitmaps: Bitmaps, place: *mut u64, shift: u32) -> Self {
+        // SAFETY: passed on to the caller.
+        Self { pool: unsafe { Light::from_parts(bitmaps, place, shift) }, of: PhantomData }
+    }
+
+    fn bitmaps(self) -> Bitmaps {
+        self.pool.bitmaps()
+    }
+
+    fn slab(self, handle: Handle) -> Global<u64> {
+        self.pool.slab(handle)
+    }
+
+    fn number(self, handle: Handle) -> Option<u32> {
+        self.pool.number(handle)
+    }
+
+    fn handle(self, number: u32) -> Handle {
+        self.pool.handle(number)
+    }
+
+    fn take(self, index: u32, bits: u32) -> u32 {
+        F::take(self.pool, index, bits)
+    }
+
+    fn give(self, index: u32, bits: u32) -> u32 {
+        F::give(self.pool, index, bits)
+    }
+
+    fn extend(self, link: Global<u32>, seed: u32) -> Handle {
+        F::extend(self.pool, link, seed)
+    }
+
+    fn retire(self, handle: Handle) {
+        F::retire(self.pool, handle);
+    }
+}
