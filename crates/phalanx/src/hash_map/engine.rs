@@ -31,8 +31,13 @@ pub trait Engine<K, V>: Launcher<Parts, K, V> {
 
 /// The engine called `name`, if its keys and values are `K` and `V`.
 pub fn find<K: Scalar, V: Scalar>(name: &str) -> Option<Box<dyn Engine<K, V>>> {
-    let engine: Box<dyn Any> = probing::visit(name, Find)?;
-    engine.downcast::<Box<dyn Engine<K, V>>>().ok().map(|engine| *engine)
+    any(name)?.downcast::<Box<dyn Engine<K, V>>>().ok().map(|engine| *engine)
+}
+
+/// The engine called `name`: a box of one for its own keys and values. Not generic, so that the emulator's kernels are compiled here, and not again
+/// in every program that makes a map.
+fn any(name: &str) -> Option<Box<dyn Any>> {
+    probing::visit(name, Find)
 }
 
 struct Find;

@@ -87,9 +87,13 @@ pub trait Engine<K, V>: Launcher<Parts, K, V> {
 
 /// The engine called `name`, if its keys and values are `K` and `V`, and it has values or not, as asked.
 pub fn find<K: Scalar, V: Scalar>(name: &str, has_values: bool) -> Option<Box<dyn Engine<K, V>>> {
-    let engine: Box<dyn Any> = list::visit(name, Find)?;
-    let engine = *engine.downcast::<Box<dyn Engine<K, V>>>().ok()?;
+    let engine = *any(name)?.downcast::<Box<dyn Engine<K, V>>>().ok()?;
     (engine.shape().has_values == has_values).then_some(engine)
+}
+
+/// The engine called `name`, as in `hash_map`.
+fn any(name: &str) -> Option<Box<dyn Any>> {
+    list::visit(name, Find)
 }
 
 struct Find;
