@@ -39,8 +39,9 @@ impl Counts {
     }
 }
 
-/// About how many different keys there are, to about a per cent where they are thousands: from how many of some bits stay cleared when each key
-/// sets one (linear counting). Sorting them all would take longer than inserting them.
+/// About how many different keys there are: from how many of some bits stay cleared when each key sets one (linear counting). Hardly ever
+/// less than there are, by a margin of four standard deviations (12 % of a hundred, half a per cent of 65 000), and never more than elements.
+/// Sorting them all would take longer than inserting them.
 pub fn distinct<K: Scalar>(keys: &[K]) -> usize {
     let bits = (4 * keys.len()).clamp(256, 1 << 31).next_power_of_two();
     let mut seen = vec![0u64; bits / 64];
@@ -50,7 +51,8 @@ pub fn distinct<K: Scalar>(keys: &[K]) -> usize {
     }
     let cleared: usize = seen.iter().map(|word| word.count_zeros() as usize).sum();
     let bits = bits as f64;
-    ((bits * (bits / cleared.max(1) as f64).ln()).ceil() as usize).min(keys.len())
+    let found = bits * (bits / cleared.max(1) as f64).ln();
+    ((found * (1.0 + 4.0 / (2.0 * bits).sqrt())).ceil() as usize).min(keys.len())
 }
 
 #[cfg(test)]
@@ -61,9 +63,12 @@ mod tests {
     fn equal_keys_count_once() {
         assert_eq!((distinct::<u32>(&[]), distinct(&[7u32]), distinct(&[7u64; 1000])), (0, 1, 2));
         for many in [10, 1000, 100_000] {
+            let all: Vec<u32> = (0..many as u32).collect();
+            assert_eq!(distinct(&all), all.len());
             let keys: Vec<u64> = (0..3 * many).map(|n| n % many * 64).collect();
             let found = distinct(&keys);
-            assert!(found.abs_diff(many as usize) <= 2 + many as usize / 30, "{found} for {many}");
+            let many = many as usize;
+            assert!((many..=many + 3 + many / 20).contains(&found), "{found} for {many}");
         }
     }
 

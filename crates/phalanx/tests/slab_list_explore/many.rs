@@ -9,7 +9,9 @@ use crate::hunt::setting;
 use crate::world::{Crowded, Finding};
 use checker::{Event, Model};
 use gpu::{Buffer, Device, Grid};
-use phalanx_kernels::keyed::{ContainsKey, Lanes, Outcome, Remove, Scalar, Session, Slot, Tally};
+use phalanx_kernels::keyed::{
+    Coded, CodedOfMany, ContainsKey, Lanes, Outcome, Remove, Scalar, Session, Slot, Tally,
+};
 use phalanx_kernels::slab::Pool;
 use phalanx_kernels::slab::list::{Append, Collect, Config, Count, Gather, Lists, ListsView, RemoveAll};
 use simt::emulator::{Launch, Options};
@@ -23,8 +25,14 @@ const CONTAINS: u8 = 2;
 const COUNT: u8 = 3;
 const REMOVE_ALL: u8 = 4;
 const COLLECT: u8 = 5;
+/// Each lane for itself: appends where its value is even, removes one where it is odd.
+const MIXED: u8 = 7;
 /// What the lanes of a launch do in a round.
-const KINDS: [u8; 8] = [APPEND, APPEND, APPEND, REMOVE_ONE, CONTAINS, COUNT, REMOVE_ALL, COLLECT];
+const KINDS: [u8; 8] = [APPEND, APPEND, MIXED, REMOVE_ONE, CONTAINS, COUNT, REMOVE_ALL, COLLECT];
+fn is_even(value: u64) -> bool {
+    value.is_multiple_of(2)
+}
+
 /// The key of a lane that does nothing.
 const NOTHING: u64 = 0;
 /// Values that a lane may collect.
@@ -130,6 +138,10 @@ where
             let (outcome, count) = match sheet.kinds.read(round) {
                 APPEND => (session.execute(wanted, Append, key, value).0, 0),
                 REMOVE_ONE => (session.execute(wanted, Remove, key, value).0, 0),
+                MIXED => {
+                    let code = if is_even(value.to_u64()) { Coded::INSERT } else { Coded::REMOVE };
+                    (session.execute(wanted, CodedOfMany(code), key, value).0, 0)
+                }
                 CONTAINS => (session.execute(wanted, ContainsKey, key, value).0, 0),
                 COUNT => (Outcome::Found, M::gather(lists, wanted, Count::default(), key)),
                 REMOVE_ALL => (Outcome::Removed, M::gather(lists, wanted, R::default(), key)),
@@ -206,7 +218,11 @@ impl<K: Scalar, V: Scalar> Told<K, V> {
         let deed = |index: usize| {
             let (key, value) = part.rows[index / rounds][index % rounds];
             let count = counts[index] as usize;
-            let kind = part.kinds[index % rounds];
+            let kind = match part.kinds[index % rounds] {
+                MIXED if is_even(value) => APPEND,
+                MIXED => REMOVE_ONE,
+                kind => kind,
+            };
             let listed = if kind == COLLECT { count.min(ROOM) } else { 0 };
             let values = &collected[index * ROOM..][..listed];
             Deed {
