@@ -205,6 +205,21 @@ impl<const W: u32, C: Convergence> Tile<W, C> {
         (backend::match_any(self.mask(), value) >> self.first_lane()) & Self::ONES
     }
 
+    /// The ranks that hold the same low `BITS` bits as the caller, by a ballot a bit.
+    ///
+    /// For values of a few bits: the ballots are independent of each other, where `match.any` works off one distinct value after the other.
+    #[inline(always)]
+    #[track_caller]
+    pub fn match_bits<const BITS: u32>(self, value: u32) -> u32 {
+        let (mut same, mut bit) = (Self::ONES, 0);
+        while bit < BITS {
+            let mine = value >> bit & 1;
+            same &= self.ballot(mine != 0) ^ mine.wrapping_sub(1);
+            bit += 1;
+        }
+        same
+    }
+
     /// The sum over the tile, wrapping, given to every lane. PTX: `redux.sync.add` for a warp, else shuffles.
     #[inline(always)]
     #[track_caller]
