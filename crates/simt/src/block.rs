@@ -151,6 +151,19 @@ impl Shared<u32> {
         // SAFETY: the caller's.
         unsafe { backend::fetch_add_shared(self.place(index), value) }
     }
+
+    /// [`Self::fetch_add_unchecked`] where `wanted`; else nothing is added, and what is given is arbitrary.
+    ///
+    /// PTX: the atomic under a predicate, so that the lanes of a warp need not part and meet again. Emulator: 0.
+    ///
+    /// # Safety
+    /// - `index` is below the length, where `wanted`.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn fetch_add_if(self, wanted: bool, index: u32, value: u32) -> u32 {
+        // SAFETY: the caller's.
+        unsafe { backend::fetch_add_shared_if(wanted, || self.place(index), value) }
+    }
 }
 
 /// Declares an array in the memory of a block: `let buffer = shared!([u32; 64]);` gives a [`Shared<u32>`](crate::Shared).

@@ -213,8 +213,10 @@ impl<const W: u32, C: Convergence> Tile<W, C> {
     pub fn match_bits<const BITS: u32>(self, value: u32) -> u32 {
         let (mut same, mut bit) = (Self::ONES, 0);
         while bit < BITS {
-            let mine = value >> bit & 1;
-            same &= self.ballot(mine != 0) ^ mine.wrapping_sub(1);
+            // Opaque: else the compiler would make the predicate of the mask, which takes longer to make.
+            let votes = self.ballot(crate::opaque(value & 1 << bit) != 0);
+            let mask = ((value << (31 - bit)) as i32 >> 31) as u32;
+            same &= !(votes ^ mask);
             bit += 1;
         }
         same

@@ -452,7 +452,9 @@ fn keep_in_shapes(out: GlobalSlice<u64>) {
     unsafe {
         near.store_unchecked(thread, thread + 1);
         far.store_unchecked(2 * thread, thread);
-        far.store_unchecked(2 * thread + 1, Shared::of::<Words<48>>().fetch_add_unchecked(thread, 7));
+        near.fetch_add_if(thread > 99, 99, 1);
+        near.fetch_add_if(true, thread, 2);
+        far.store_unchecked(2 * thread + 1, Shared::of::<Words<48>>().fetch_add_unchecked(thread, 5));
     }
     Block::sync();
     let next = (thread + 1) % count;
@@ -468,7 +470,7 @@ fn shapes_are_arrays_of_their_own() {
         device.launch(GRID, KeepInShapes { out: out.slice() }).unwrap();
         for (thread, found) in out.read().into_iter().enumerate() {
             let next = (thread as u64 % 48 + 1) % 48;
-            assert_eq!(found, (next + 1) << 32 | (next + next + 8), "thread {thread}");
+            assert_eq!(found, (next + 3) << 32 | (next + next + 8), "thread {thread}");
         }
     }
 }

@@ -15,12 +15,12 @@
 //! An array is cut into tiles, and a block works on one. A sort's or scan's tile needs what all tiles before it add up to. It must not wait for a
 //! block that waits in turn for a place on the machine, so blocks take their numbers from a counter when they begin to run ([`ticket`]):
 //! whoever has a smaller number is running already, or done.
-//pub mod compact;
+pub mod compact;
 pub mod instances;
 pub mod lookback;
-//pub mod merge;
-//pub mod reduce;
-//pub mod scan;
+pub mod merge;
+pub mod reduce;
+pub mod scan;
 pub mod sort;
 pub mod words;
 

@@ -29,11 +29,15 @@ pub trait Moved: Copy + Send + Sync + 'static {
 
 /// Words of a type.
 #[derive(Clone, Copy, Debug)]
-pub struct Words<T>(core::marker::PhantomData<T>);
+pub struct Words<T>(core::marker::PhantomData<fn() -> T>);
 
-impl<T: Word + Send + Sync> Moved for Words<T> {
+impl<T: Word> Moved for Words<T> {
     type Word = T;
 }
+
+/// Words of a type that are compared.
+#[derive(Clone, Copy, Debug)]
+pub struct Ordered<T>(core::marker::PhantomData<fn() -> T>);
 
 /// Copies as many words as `to` has. A thread a word, or fewer.
 #[kernel]

@@ -398,3 +398,14 @@ pub unsafe fn fetch_add_shared(address: SharedAddress, value: u32) -> u32 {
     // SAFETY: the caller's.
     unsafe { shared::fetch_add(address, value, site()) }
 }
+
+/// Adds to an element where `wanted`; gives what stood there, else 0.
+///
+/// # Safety
+/// - As for `load_shared`, where `wanted`.
+#[inline(always)]
+#[track_caller]
+pub unsafe fn fetch_add_shared_if(wanted: bool, place: impl FnOnce() -> SharedAddress, value: u32) -> u32 {
+    // SAFETY: the caller's.
+    if wanted { unsafe { shared::fetch_add(place(), value, site()) } } else { 0 }
+}

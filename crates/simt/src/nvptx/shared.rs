@@ -105,3 +105,20 @@ pub unsafe fn fetch_add_shared(address: SharedAddress, value: u32) -> u32 {
     }
     old
 }
+
+/// Adds to an element where `wanted`; gives what stood there, else anything.
+///
+/// # Safety
+/// - As for `load_shared`, where `wanted`.
+#[inline(always)]
+pub unsafe fn fetch_add_shared_if(wanted: bool, place: impl FnOnce() -> SharedAddress, value: u32) -> u32 {
+    let old: u32;
+    // SAFETY: one atomic under a predicate, at an address that the caller vouches for where the predicate holds.
+    unsafe {
+        asm!(
+            "{{ .reg .pred wanted; setp.ne.u32 wanted, {}, 0; @wanted atom.relaxed.cta.shared.add.u32 {}, [{}], {}; }}",
+            in(reg32) wanted as u32, out(reg32) old, in(reg32) place(), in(reg32) value, options(nostack)
+        );
+    }
+    old
+}

@@ -28,7 +28,7 @@ pub use histogram::{Counted, RadixHistograms, radix_histograms};
 pub use pass::{Pass, RadixPass, radix_pass};
 
 use core::marker::PhantomData;
-use simt::Word;
+use simt::{Instance, Shuffle, Word};
 
 /// Bits of a digit.
 pub const DIGIT_BITS: u32 = 8;
@@ -40,7 +40,7 @@ pub const DIGITS: u32 = 1 << DIGIT_BITS;
 pub const MOST: usize = (1 << 30) - 1;
 
 /// A word that arrays are sorted by.
-pub trait SortKey: Word {
+pub trait SortKey: Word + Shuffle {
     /// Bits.
     const BITS: u32;
     /// A key of which every digit is the last one.
@@ -140,4 +140,13 @@ impl<K: SortKey, V: Payload + Send + Sync, const THREADS: u32, const ITEMS: usiz
     fn pass(pass: Pass<K, V::Word>) {
         pass::Job::<K, V, THREADS, ITEMS, MATCH>::run(pass);
     }
+}
+
+/// Takes a type by its name: see `simt::instances!`.
+pub trait Visitor {
+    /// What it makes of it.
+    type Output;
+
+    /// Is shown the type.
+    fn visit<P: Plan + Instance>(self) -> Self::Output;
 }

@@ -5,6 +5,7 @@ use crate::primitives::{ticket, unrolled};
 use core::marker::PhantomData;
 use simt::{
     Block, GlobalSlice, Instance, Lockstep, Order, Scope, Shared, SharedShape, Thread, Tile, Word, kernel,
+    opaque,
 };
 
 /// What a pass works on.
@@ -307,18 +308,16 @@ impl<K: SortKey, V: Payload, const THREADS: u32, const ITEMS: usize, const MATCH
         let lower = (1 << lane) - 1;
         let mut ranks = [0; ITEMS];
         unrolled::<ITEMS>(|i| {
-            let digit = self.digit(keys[i]);
+            // Opaque: else the digits of the first count would be kept in registers until here.
+            let digit = self.digit(opaque(keys[i]));
             let equal = match MATCH {
                 true => self.warp.match_any(digit),
                 false => self.warp.match_bits::<{ super::DIGIT_BITS }>(digit),
             };
             let last = 31 - equal.leading_zeros();
-            let mut next = 0;
-            if lane == last {
-                // SAFETY: a digit is below `DIGITS`.
-                next =
-                    unsafe { self.counters().fetch_add_unchecked(self.counter(digit), equal.count_ones()) };
-            }
+            let (counter, many) = (self.counter(digit), equal.count_ones());
+            // SAFETY: a digit is below `DIGITS`.
+            let next = unsafe { self.counters().fetch_add_if(lane == last, counter, many) };
             ranks[i] = self.warp.shuffle(next, last) + (equal & lower).count_ones();
         });
         ranks
@@ -361,18 +360,31 @@ impl<K: SortKey, V: Payload, const THREADS: u32, const ITEMS: usize, const MATCH
         // SAFETY: the memory is aligned.
         let staged = unsafe { self.memory.cast::<K>() };
         let (to, mut places) = (self.pass.to.at(0), [0; ITEMS]);
-        unrolled::<ITEMS>(|i| {
-            let rank = i as u32 * THREADS + self.thread;
-            if rank < self.valid {
-                // SAFETY: ranks are below the tile's size, digits below `DIGITS`.
-                let key = unsafe { staged.load_unchecked(rank) };
-                // SAFETY: as above.
-                places[i] = unsafe { self.starts.load_unchecked(self.digit(key)) }.wrapping_add(rank);
-                // SAFETY: the sums of all counts are the number of keys, and `to` has as many.
-                unsafe { to.offset(places[i] as usize) }.store(key, Order::Weak, Scope::Device);
-            }
+        self.each_valid(|i, rank| {
+            // SAFETY: ranks are below the tile's size, digits below `DIGITS`.
+            let key = unsafe { staged.load_unchecked(rank) };
+            // SAFETY: as above.
+            places[i] = unsafe { self.starts.load_unchecked(self.digit(key)) }.wrapping_add(rank);
+            // SAFETY: the sums of all counts are the number of keys, and `to` has as many.
+            unsafe { to.offset(places[i] as usize) }.store(key, Order::Weak, Scope::Device);
         });
         places
+    }
+
+    /// Calls `body` with the ranks that the thread writes, neighbours beside each other. The last tile alone has to ask which there are.
+    #[inline(always)]
+    #[track_caller]
+    fn each_valid(self, mut body: impl FnMut(usize, u32)) {
+        let rank = |i: usize| i as u32 * THREADS + self.thread;
+        if self.valid == Self::TILE {
+            unrolled::<ITEMS>(|i| body(i, rank(i)));
+        } else {
+            unrolled::<ITEMS>(|i| {
+                if rank(i) < self.valid {
+                    body(i, rank(i));
+                }
+            });
+        }
     }
 
     #[inline(always)]
@@ -381,14 +393,11 @@ impl<K: SortKey, V: Payload, const THREADS: u32, const ITEMS: usize, const MATCH
         // SAFETY: the memory is aligned.
         let staged = unsafe { self.memory.cast::<V::Word>() };
         let to = self.pass.values_to.at(0);
-        unrolled::<ITEMS>(|i| {
-            let rank = i as u32 * THREADS + self.thread;
-            if rank < self.valid {
-                // SAFETY: as in `write_keys`.
-                let value = unsafe { staged.load_unchecked(rank) };
-                // SAFETY: as in `write_keys`.
-                unsafe { to.offset(places[i] as usize) }.store(value, Order::Weak, Scope::Device);
-            }
+        self.each_valid(|i, rank| {
+            // SAFETY: as in `write_keys`.
+            let value = unsafe { staged.load_unchecked(rank) };
+            // SAFETY: as in `write_keys`.
+            unsafe { to.offset(places[i] as usize) }.store(value, Order::Weak, Scope::Device);
         });
     }
 }

@@ -67,6 +67,7 @@ pub fn shared_shapes(out: Global<u32>, at: u32) {
         near.store_unchecked(at, 1);
         far.cast::<u64>().store_unchecked(at, 2);
         let old = Shared::of::<Elements<4>>().fetch_add_unchecked(at, 3);
+        let old = old + near.fetch_add_if(at == 1, 1, 3);
         out.store(old + far.load_unchecked(at), Order::Weak, Scope::Block);
     }
 }
