@@ -299,3 +299,41 @@ impl<T: Number> Benchmark for Scan<'_, T> {
         Some((self.from.bytes() + self.to.bytes()) as u64)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::first_case;
+    use crate::cli::DeviceChoice;
+
+    #[test]
+    fn results_that_were_not_written_are_faults() {
+        let gpu = Gpu::open(DeviceChoice::Emulator).unwrap();
+        for (suite, wrong) in
+            [("primitives/sort", "keys: element 0"), ("primitives/scan", "results: element 0")]
+        {
+            let case = first_case(suite, 0);
+            let structure: Box<dyn Structure> = match suite {
+                "primitives/sort" => Box::new(Sorts::new(&gpu)),
+                _ => Box::new(Scans::new(&gpu)),
+            };
+            let mut benchmark = structure.prepare(&case).unwrap();
+            benchmark.restore().unwrap();
+            let error = benchmark.verify().unwrap_err().to_string();
+            assert!(error.contains(wrong), "{error}");
+            benchmark.launch().unwrap();
+            assert_eq!(benchmark.verify().unwrap().succeeded, case.n);
+        }
+    }
+
+    #[test]
+    fn values_that_were_swapped_are_faults() {
+        let gpu = Gpu::open(DeviceChoice::Emulator).unwrap();
+        let mut sort = Sort::<u32, u32>::new(&gpu, &first_case("primitives/sort", 0)).unwrap();
+        sort.launch().unwrap();
+        let mut values = sort.moved.read().unwrap();
+        values.swap(7, 8);
+        sort.moved.write(&values).unwrap();
+        assert!(sort.verify().unwrap_err().to_string().contains("values: element 7"));
+    }
+}

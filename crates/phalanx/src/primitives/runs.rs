@@ -134,7 +134,8 @@ impl Workspace {
         let stream = self.stream();
         if keys.is_empty() {
             // SAFETY: the buffer outlives the launch.
-            return Ok(unsafe { stream.launch(Grid::new(1, 32), ClearWords { words: count.slice() })? });
+            unsafe { stream.launch(Grid::new(1, 32), ClearWords { words: count.slice() })? };
+            return Ok(());
         }
         // SAFETY: the workspace outlives the launch.
         unsafe { published.clear(stream)? };

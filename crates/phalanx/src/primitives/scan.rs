@@ -277,7 +277,8 @@ impl Workspace {
             // The only result there may be is the whole's, which is an empty sum.
             let words = slice(to.cast(), to_len * size_of::<T>() / 4);
             // SAFETY: the buffer outlives the launch.
-            return Ok(unsafe { stream.launch(any_grid(words.len()), ClearWords { words })? });
+            unsafe { stream.launch(any_grid(words.len()), ClearWords { words })? };
+            return Ok(());
         }
         // SAFETY: the workspace outlives the launch.
         unsafe { published.clear(stream)? };

@@ -9,6 +9,11 @@ fn exploring(schedule: Schedule) -> Device {
     Device::emulator(Options { stale_l1: true, step_limit: 1 << 26, ..Options::explore(schedule) })
 }
 
+/// A failure in words: its debug form has the whole schedule.
+fn told(error: phalanx::Error) {
+    panic!("{error}");
+}
+
 fn schedules(seeds: u64) -> impl Iterator<Item = Device> {
     let both = |seed| [Schedule::Random { seed }, Schedule::Pct { seed, depth: 4 }];
     (1..=seeds).flat_map(both).map(exploring)
@@ -24,7 +29,7 @@ fn sorts_look_back_right_in_every_order_of_tiles() {
         work.set_tile(Some("64x3"));
         let mut sorted = device.from_slice(&keys).unwrap();
         let mut values = device.from_slice(&(0..keys.len() as u32).collect::<Vec<_>>()).unwrap();
-        work.sort_pairs_in_place(&mut sorted, &mut values, Bits::new(0, 10)).unwrap();
+        work.sort_pairs_in_place(&mut sorted, &mut values, Bits::new(0, 10)).unwrap_or_else(told);
         let found: Vec<_> = sorted.read().unwrap().into_iter().zip(values.read().unwrap()).collect();
         assert_eq!(found, expected);
     }
@@ -39,7 +44,7 @@ fn scans_look_back_right_in_every_order_of_tiles() {
         let (from, mut to) = (device.from_slice(&numbers).unwrap(), device.buffer(numbers.len()).unwrap());
         let mut work = Workspace::on_device(&device, scan_bytes::<u64>(numbers.len()) + 4096).unwrap();
         work.set_tile(Some("64x2"));
-        work.exclusive_scan(Fold::Sum, &from, &mut to).unwrap();
+        work.exclusive_scan(Fold::Sum, &from, &mut to).unwrap_or_else(told);
         assert_eq!(to.read().unwrap(), expected);
     }
 }
@@ -52,12 +57,12 @@ fn runs_and_choices_share_the_scans_look_back() {
         let (mut to, mut lengths) = (device.zeroed(keys.len()).unwrap(), device.zeroed(keys.len()).unwrap());
         let bytes = compact_bytes(keys.len()).max(runs_bytes(keys.len()));
         let mut work = Workspace::on_device(&device, bytes).unwrap();
-        work.run_lengths(&from, (&mut to, &mut lengths), &mut count).unwrap();
+        work.run_lengths(&from, (&mut to, &mut lengths), &mut count).unwrap_or_else(told);
         let mut begins = keys.clone();
         begins.dedup();
         assert_eq!(to.read().unwrap()[..begins.len()], begins);
         assert_eq!(lengths.read().unwrap().iter().sum::<u32>(), keys.len() as u32);
-        work.partition(&from, Test::BeginsRun, &mut to, &mut count).unwrap();
+        work.partition(&from, Test::BeginsRun, &mut to, &mut count).unwrap_or_else(told);
         assert_eq!(to.read().unwrap()[..begins.len()], begins);
     }
 }

@@ -90,7 +90,7 @@ fn check_tiles<K: Number, V: Pod + PartialEq + Debug>(value: impl Fn(usize) -> V
         let size = numbers.0.parse::<usize>().unwrap() * numbers.1.parse::<usize>().unwrap();
         for len in [size - 1, size, 2 * size + 1] {
             let keys: Vec<K> =
-                random(len as u64, len).map(|number| key(number << 20 | number % 512)).collect();
+                random(len as u64, len).map(|number| key((number << 20) | (number % 512))).collect();
             check_pairs(&device, Some(tile), &keys, (4, 21), value);
         }
     }

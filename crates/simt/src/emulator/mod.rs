@@ -202,7 +202,7 @@ pub unsafe fn load<T: Word>(pointer: *const T, order: Order, scope: Scope) -> T 
 #[track_caller]
 pub unsafe fn load_vec<T: Word, const N: usize>(pointer: *const T, order: Order, scope: Scope) -> [T; N] {
     let first = access(pointer, order, scope);
-    let backwards = in_one_instruction::<T, N>(&first);
+    let backwards = in_one_instruction::<N>(&first);
     let mut words = [T::narrow(0); N];
     for place in 0..N {
         let place = if backwards { N - 1 - place } else { place };
@@ -283,7 +283,7 @@ pub unsafe fn store<T: Word>(pointer: *mut T, value: T, order: Order, scope: Sco
 #[track_caller]
 pub unsafe fn store_vec<T: Word, const N: usize>(pointer: *mut T, words: [T; N], order: Order, scope: Scope) {
     let first = access(pointer, order, scope);
-    let backwards = in_one_instruction::<T, N>(&first);
+    let backwards = in_one_instruction::<N>(&first);
     for place in 0..N {
         let place = if backwards { N - 1 - place } else { place };
         let access = Access { address: first.address + place * first.bytes, ..first };
@@ -294,7 +294,7 @@ pub unsafe fn store_vec<T: Word, const N: usize>(pointer: *mut T, words: [T; N],
 
 /// Ends the launch unless the first of `N` words is aligned to them all. Whether they are accessed from the last on.
 #[inline(always)]
-fn in_one_instruction<T, const N: usize>(first: &Access) -> bool {
+fn in_one_instruction<const N: usize>(first: &Access) -> bool {
     if !first.address.is_multiple_of(N * first.bytes) {
         let kind = FailureKind::Misaligned { address: first.address, bytes: N * first.bytes };
         Lane::current().fail(kind, first.site, None);
