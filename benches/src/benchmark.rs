@@ -75,6 +75,11 @@ pub trait Benchmark {
     fn table_bytes(&self) -> Option<u64> {
         None
     }
+
+    /// Bytes that a launch reads and writes at least, where that is what binds it.
+    fn bytes_moved(&self) -> Option<u64> {
+        None
+    }
 }
 
 /// What a verification compared, all of it right.

@@ -134,6 +134,7 @@ pub(crate) mod tests {
             ratio: Some(0.5),
             verified: true,
             table_bytes: None,
+            gb_s: None,
             fault: None,
         }
     }

@@ -69,6 +69,9 @@ pub struct Record {
     /// Bytes that the structure occupied.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub table_bytes: Option<u64>,
+    /// Gigabytes (10^9) a second that were read and written at least, by the median.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gb_s: Option<f64>,
     /// What was wrong, when something was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fault: Option<String>,

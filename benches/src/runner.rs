@@ -182,6 +182,7 @@ impl Session<'_> {
             ratio: limit_mops.map(|limit| mops / limit),
             verified: fault.is_none(),
             table_bytes: benchmark.table_bytes(),
+            gb_s: benchmark.bytes_moved().map(|bytes| bytes as f64 / times.median / 1e6),
             fault,
         }
     }

@@ -8,5 +8,6 @@
 pub mod baseline;
 pub mod keyed;
 pub mod limits;
+pub mod primitives;
 pub mod probing;
 pub mod slab;

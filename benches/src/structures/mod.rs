@@ -12,6 +12,7 @@ pub mod hash_map;
 pub mod increments;
 pub mod limits;
 pub mod map_plan;
+pub mod primitives;
 pub mod sets;
 pub mod slab_alloc;
 pub mod slab_hash;
@@ -26,6 +27,8 @@ pub fn all(gpu: &Gpu) -> Vec<Box<dyn Structure + '_>> {
         Box::new(slab_hash::SlabMaps::new(gpu)),
         Box::new(sets::SlabSets::new(gpu)),
         Box::new(sets::ChainSets::new(gpu)),
+        Box::new(primitives::Sorts::new(gpu)),
+        Box::new(primitives::Scans::new(gpu)),
     ]
 }
 

@@ -178,6 +178,65 @@ pub enum Error {
         high: u64,
     },
 
+    /// A workspace that is too small.
+    #[error(
+        "{what} needs {needed} bytes of workspace and has {found}: make it with as many, or ask it to `reserve` them"
+    )]
+    Workspace {
+        /// What was asked for.
+        what: &'static str,
+        /// Bytes it needs.
+        needed: usize,
+        /// Bytes there are.
+        found: usize,
+    },
+
+    /// More elements than a primitive counts.
+    #[error("{what} was asked for {asked} elements, and takes at most {most}: split them")]
+    TooMany {
+        /// What was asked for.
+        what: &'static str,
+        /// How many elements.
+        asked: usize,
+        /// The most there are.
+        most: usize,
+    },
+
+    /// No such bits.
+    #[error(
+        "a sort by bits {first} to {end} was asked for, and keys have {bits}: give a lower end before an upper one"
+    )]
+    Bits {
+        /// The first bit.
+        first: u32,
+        /// The bit after the last.
+        end: u32,
+        /// Bits of a key.
+        bits: u32,
+    },
+
+    /// A buffer of another device than the stream.
+    #[error("{what}: it is of another device ({found}) than the stream ({stream})")]
+    Elsewhere {
+        /// Which buffer.
+        what: &'static str,
+        /// The stream's device.
+        stream: String,
+        /// The buffer's.
+        found: String,
+    },
+
+    /// No such tile.
+    #[error("there is no tile `{asked}` for {what}; there are {known}")]
+    UnknownTile {
+        /// The tile's name.
+        asked: String,
+        /// What was asked for.
+        what: String,
+        /// The names there are.
+        known: String,
+    },
+
     /// Reading or writing a saved structure.
     #[error("{doing} a saved map: {source}")]
     Io {

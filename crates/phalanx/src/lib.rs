@@ -18,6 +18,7 @@
 mod error;
 pub mod hash_map;
 pub mod map;
+pub mod primitives;
 mod program;
 pub mod slab_alloc;
 pub mod slab_hash;

@@ -1,6 +1,6 @@
 //! The thread block: its barrier and its memory.
 use crate::Word;
-use crate::backend;
+use crate::backend::{self, SharedAddress};
 use core::marker::PhantomData;
 
 /// The calling thread's block.
@@ -20,12 +20,13 @@ impl Block {
 /// An array in the memory of a block, made by [`shared!`](crate::shared!): each block has its own, uninitialised at first.
 #[derive(Debug)]
 pub struct Shared<T> {
-    address: u64,
+    address: SharedAddress,
     len: usize,
     of: PhantomData<*mut T>,
 }
 
 impl<T> Clone for Shared<T> {
+    #[inline(always)]
     fn clone(&self) -> Self {
         *self
     }
@@ -33,14 +34,40 @@ impl<T> Clone for Shared<T> {
 
 impl<T> Copy for Shared<T> {}
 
+/// The shape of an array in the memory of a block, as a type: what generic code uses where [`shared!`](crate::shared!) wants a literal.
+pub trait SharedShape: 'static {
+    /// What it is made of.
+    type Word: Word;
+    /// Elements.
+    const LEN: usize;
+}
+
 impl<T: Word> Shared<T> {
     /// The array of `len` elements at `address` of the block's shared memory.
     ///
     /// # Safety
     /// - `address` came from the back end's shared-memory site of at least `len` elements of `T`, aligned for `T`.
     #[doc(hidden)]
-    pub unsafe fn at_address(address: u64, len: usize) -> Self {
+    #[inline(always)]
+    pub unsafe fn at_address(address: SharedAddress, len: usize) -> Self {
         Self { address, len, of: PhantomData }
+    }
+
+    /// The array of the shape `S`: the same one for all threads of the block, wherever they ask, and another one for another shape.
+    #[inline(always)]
+    #[track_caller]
+    pub fn of<S: SharedShape<Word = T>>() -> Self {
+        Self { address: backend::shared_shape::<S>(), len: S::LEN, of: PhantomData }
+    }
+
+    /// The same memory as elements of another word, as many as fit. Accesses of different threads by both need a barrier between them.
+    ///
+    /// # Safety
+    /// - The array begins at a place that is aligned for `U`. (Arrays of [`shared!`](crate::shared!) and of shapes are aligned to 16 bytes.)
+    #[inline(always)]
+    pub unsafe fn cast<U: Word>(self) -> Shared<U> {
+        let len = self.len * size_of::<T>() / size_of::<U>();
+        Shared { address: self.address, len, of: PhantomData }
     }
 
     /// Elements.
@@ -52,9 +79,40 @@ impl<T: Word> Shared<T> {
 
     #[inline(always)]
     #[track_caller]
-    fn element(self, index: usize) -> u64 {
+    fn element(self, index: usize) -> SharedAddress {
         assert!(index < self.len);
-        self.address + (index * size_of::<T>()) as u64
+        self.address + (index * size_of::<T>()) as SharedAddress
+    }
+
+    /// The place of an element, unchecked on a GPU.
+    #[inline(always)]
+    #[track_caller]
+    fn place(self, index: u32) -> SharedAddress {
+        #[cfg(not(target_arch = "nvptx64"))]
+        assert!((index as usize) < self.len, "element {index} of {} in shared memory", self.len);
+        self.address + index as SharedAddress * size_of::<T>() as SharedAddress
+    }
+
+    /// [`Self::load`] without the check, for loops whose every instruction counts. The emulator checks all the same.
+    ///
+    /// # Safety
+    /// - `index` is below the length.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn load_unchecked(self, index: u32) -> T {
+        // SAFETY: the caller's.
+        unsafe { backend::load_shared(self.place(index)) }
+    }
+
+    /// [`Self::store`] without the check.
+    ///
+    /// # Safety
+    /// - `index` is below the length.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn store_unchecked(self, index: u32, value: T) {
+        // SAFETY: the caller's.
+        unsafe { backend::store_shared(self.place(index), value) }
     }
 
     /// Reads an element. PTX: `ld.shared`.
@@ -82,6 +140,30 @@ impl Shared<u32> {
         // SAFETY: as in `load`.
         unsafe { backend::fetch_add_shared(self.element(index), value) }
     }
+
+    /// [`Self::fetch_add`] without the check.
+    ///
+    /// # Safety
+    /// - `index` is below the length.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn fetch_add_unchecked(self, index: u32, value: u32) -> u32 {
+        // SAFETY: the caller's.
+        unsafe { backend::fetch_add_shared(self.place(index), value) }
+    }
+
+    /// [`Self::fetch_add_unchecked`] where `wanted`; else nothing is added, and what is given is arbitrary.
+    ///
+    /// PTX: the atomic under a predicate, so that the lanes of a warp need not part and meet again. Emulator: 0.
+    ///
+    /// # Safety
+    /// - `index` is below the length, where `wanted`.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn fetch_add_if(self, wanted: bool, index: u32, value: u32) -> u32 {
+        // SAFETY: the caller's.
+        unsafe { backend::fetch_add_shared_if(wanted, || self.place(index), value) }
+    }
 }
 
 /// Declares an array in the memory of a block: `let buffer = shared!([u32; 64]);` gives a [`Shared<u32>`](crate::Shared).
@@ -92,7 +174,7 @@ macro_rules! shared {
     ([$word:ty; $len:expr]) => {{
         // A function of its own that is never inlined: the array stands once, however often the line is compiled.
         #[inline(never)]
-        fn site() -> u64 {
+        fn site() -> $crate::private::SharedAddress {
             $crate::private::shared_site::<{ $len * size_of::<$word>() }>(site as *const () as usize)
         }
         // SAFETY: the site has `len` elements of the word, aligned to 16 bytes.

@@ -13,7 +13,7 @@
 //! | [`Global`], [`GlobalSlice`] | pointers to global memory whose accesses name an [`Order`] and a [`Scope`] |
 //! | [`heap_allocate`], [`heap_free`] | the driver's own allocator in kernels |
 //! | [`fence`], [`Block::sync`] | fences and barriers |
-//! | [`shared!`], [`Shared`] | memory of a block |
+//! | [`shared!`], [`Shared`], [`SharedShape`] | memory of a block |
 //! | [`Kernel`], [`kernel`], [`instances!`] | entry points and their typed launches |
 #![cfg_attr(target_arch = "nvptx64", no_std)]
 #![cfg_attr(
@@ -36,7 +36,7 @@ mod share;
 mod thread;
 mod tile;
 
-pub use block::{Block, Shared};
+pub use block::{Block, Shared, SharedShape};
 #[cfg(not(target_arch = "nvptx64"))]
 pub use grid::Grid;
 pub use kernel::{Instance, Kernel};
@@ -54,7 +54,7 @@ pub mod private {
     //! What the macros of this crate expand to. Not for use by hand.
     #[cfg(target_arch = "nvptx64")]
     pub use crate::backend::follow;
-    pub use crate::backend::shared_site;
+    pub use crate::backend::{SharedAddress, shared_site};
     #[cfg(not(target_arch = "nvptx64"))]
     pub use crate::kernel::symbol_of;
 }

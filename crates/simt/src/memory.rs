@@ -202,6 +202,20 @@ impl<T: Word> Global<T> {
         unsafe { backend::store(self.0, value, order, scope) }
     }
 
+    /// Writes `N` neighbouring words in one instruction; each word is one access, the whole is not.
+    ///
+    /// PTX: `st....v2` or `.v4`, at most 16 bytes in all, of words of 4 and 8 bytes. The first word must be aligned to the whole.
+    ///
+    /// # Safety
+    /// - All `N` words lie in the same allocation, and the first is aligned to `N * size_of::<T>()` bytes.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn store_vec<const N: usize>(self, words: [T; N], order: Order, scope: Scope) {
+        const { assert!(N * size_of::<T>() <= 16 && N.is_power_of_two() && (N == 1 || size_of::<T>() >= 4)) };
+        // SAFETY: passed on to the caller.
+        unsafe { backend::store_vec(self.0, words, order, scope) }
+    }
+
     /// Writes `new` if the word is `current`. Gives the word that was there: `Ok` when it was `current`.
     ///
     /// PTX: `atom...cas` of 32, 64 or (sm_90 and later; traps before) 128 bits. Bytes have none.

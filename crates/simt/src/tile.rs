@@ -205,6 +205,23 @@ impl<const W: u32, C: Convergence> Tile<W, C> {
         (backend::match_any(self.mask(), value) >> self.first_lane()) & Self::ONES
     }
 
+    /// The ranks that hold the same low `BITS` bits as the caller, by a ballot a bit.
+    ///
+    /// For values of a few bits: the ballots are independent of each other, where `match.any` works off one distinct value after the other.
+    #[inline(always)]
+    #[track_caller]
+    pub fn match_bits<const BITS: u32>(self, value: u32) -> u32 {
+        let (mut same, mut bit) = (Self::ONES, 0);
+        while bit < BITS {
+            // Opaque, both: else the compiler makes predicate and mask by a shift, a cut and a subtraction each.
+            let votes = self.ballot(crate::opaque(value & 1 << bit) != 0);
+            let mask = (crate::opaque(value << (31 - bit)) as i32 >> 31) as u32;
+            same &= !(votes ^ mask);
+            bit += 1;
+        }
+        same
+    }
+
     /// The sum over the tile, wrapping, given to every lane. PTX: `redux.sync.add` for a warp, else shuffles.
     #[inline(always)]
     #[track_caller]

@@ -7,7 +7,7 @@ use simt::hash::mix32;
 use simt::{Convergence, GlobalSlice, Grid, Independent, Kernel, Lockstep, Thread, Tile, kernel, share_work};
 
 /// Results a lane writes.
-const RESULTS: usize = 16;
+const RESULTS: usize = 17;
 
 /// The value that a thread brings.
 fn value(thread: usize) -> u32 {
@@ -40,6 +40,7 @@ fn all_of<const W: u32, C: Convergence>(tile: Tile<W, C>, thread: usize) -> [u32
         (moved >> 32) as u32 ^ moved as u32,
         moved_vote.into(),
         tile.any_converged(vote(thread)).into(),
+        tile.match_bits::<3>(mine),
     ]
 }
 
@@ -73,6 +74,7 @@ fn expected(width: usize, lockstep: bool, thread: usize) -> [u32; RESULTS] {
         u32::MAX,
         vote(first + 1 % width).into(),
         met.into_iter().any(vote).into(),
+        mask(&|other| value(other) % 8 == at(rank) % 8),
     ]
 }
 

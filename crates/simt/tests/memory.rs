@@ -3,7 +3,10 @@ mod common;
 
 use common::{Buffer, devices, fast};
 use simt::emulator::{Emulator, FailureKind, Launch, Mode, Options, Schedule};
-use simt::{Block, Global, GlobalSlice, Grid, Order, Scope, Thread, Word, fence, kernel, shared, spin_hint};
+use simt::{
+    Block, Global, GlobalSlice, Grid, Order, Scope, Shared, SharedShape, Thread, Word, fence, kernel, shared,
+    spin_hint,
+};
 use std::hash::{Hash, Hasher};
 
 const GRID: Grid = Grid { blocks: 3, threads: 48 };
@@ -430,4 +433,103 @@ fn memory_of_the_heap_is_memory() {
         let failure = device.launch(GRID, UseHeap { uses: 1, kept: kept.slice() }).unwrap_err();
         assert!(matches!(failure.kind, FailureKind::UseAfterFree { bytes: 8, .. }), "{failure}");
     }
+}
+
+/// `N` words of shared memory.
+struct Words<const N: usize>;
+
+impl<const N: usize> SharedShape for Words<N> {
+    type Word = u32;
+    const LEN: usize = N;
+}
+
+/// Each thread leaves a word in two arrays of one line and different shapes, and reads both of its neighbour's by one wide access.
+#[kernel]
+fn keep_in_shapes(out: GlobalSlice<u64>) {
+    let (thread, count) = (Thread::index_in_block(), Thread::block_size());
+    let [near, far] = [Shared::of::<Words<48>>(), Shared::of::<Words<96>>()];
+    // SAFETY: there are 48 threads.
+    unsafe {
+        near.store_unchecked(thread, thread + 1);
+        far.store_unchecked(2 * thread, thread);
+        near.fetch_add_if(thread > 99, 99, 1);
+        near.fetch_add_if(true, thread, 2);
+        far.store_unchecked(2 * thread + 1, Shared::of::<Words<48>>().fetch_add_unchecked(thread, 5));
+    }
+    Block::sync();
+    let next = (thread + 1) % count;
+    // SAFETY: the array is aligned to 16 bytes, and 48 pairs of words fit.
+    let pair = unsafe { far.cast::<u64>().load_unchecked(next) };
+    out.write(Thread::index(), pair + u64::from(near.load(next as usize)));
+}
+
+#[test]
+fn shapes_are_arrays_of_their_own() {
+    for device in devices() {
+        let out = Buffer::zeroed(&device, 144);
+        device.launch(GRID, KeepInShapes { out: out.slice() }).unwrap();
+        for (thread, found) in out.read().into_iter().enumerate() {
+            let next = (thread as u64 % 48 + 1) % 48;
+            assert_eq!(found, (next + 3) << 32 | (next + next + 8), "thread {thread}");
+        }
+    }
+}
+
+#[kernel]
+fn read_beyond_shape(at: u32, out: GlobalSlice<u32>) {
+    let array = Shared::of::<Words<4>>();
+    array.store(0, 1);
+    // SAFETY: it is not, and the emulator says so.
+    out.write(0, unsafe { array.load_unchecked(at) });
+}
+
+#[test]
+fn unchecked_accesses_beyond_an_array_are_reported() {
+    let device = fast();
+    let out = Buffer::zeroed(&device, 1);
+    let failure = device.launch(Grid::new(1, 1), ReadBeyondShape { at: 4, out: out.slice() }).unwrap_err();
+    assert!(failure.to_string().contains("element 4 of 4 in shared memory"), "{failure}");
+}
+
+#[kernel]
+fn store_vectors(words: GlobalSlice<u32>, long: GlobalSlice<u64>) {
+    let first = Thread::index() as u32 * 4;
+    // SAFETY: there are four words for each thread, and two long ones.
+    unsafe {
+        let four = words.at(first as usize);
+        four.store_vec([first, first + 1, first + 2, first + 3], Order::Weak, Scope::Device);
+        let two = long.at(first as usize / 2);
+        two.store_vec([u64::from(first) << 40, 1], Order::Relaxed, Scope::Device);
+        words.at(first as usize + 2).store_vec([9, 8], Order::Release, Scope::Device);
+    }
+}
+
+#[test]
+fn neighbouring_words_are_written_together() {
+    for device in devices() {
+        let (words, long) = (Buffer::zeroed(&device, 96), Buffer::zeroed(&device, 48));
+        let launch = StoreVectors { words: words.slice(), long: long.slice() };
+        device.launch(Grid::new(1, 24), launch).unwrap();
+        for (place, word) in words.read().into_iter().enumerate() {
+            let expected = if place % 4 < 2 { place as u32 } else { 11 - place as u32 % 4 };
+            assert_eq!(word, expected, "word {place}");
+        }
+        for (place, pair) in long.read().chunks(2).enumerate() {
+            assert_eq!(pair, [(place as u64 * 4) << 40, 1]);
+        }
+    }
+}
+
+#[kernel]
+fn store_askew(words: GlobalSlice<u32>) {
+    // SAFETY: it is not aligned, and the emulator says so.
+    unsafe { words.at(1).store_vec([1, 2], Order::Weak, Scope::Device) };
+}
+
+#[test]
+fn vectors_written_askew_are_reported() {
+    let device = fast();
+    let words = Buffer::zeroed(&device, 4);
+    let failure = device.launch(Grid::new(1, 1), StoreAskew { words: words.slice() }).unwrap_err();
+    assert!(matches!(failure.kind, FailureKind::Misaligned { bytes: 8, .. }), "{failure}");
 }

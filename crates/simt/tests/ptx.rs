@@ -93,7 +93,7 @@ fn family(name: &str) -> &str {
     name.split("__").next().unwrap()
 }
 
-const COLLECTIVES: [&str; 16] = [
+const COLLECTIVES: [&str; 17] = [
     "rank",
     "ballot",
     "any",
@@ -106,6 +106,7 @@ const COLLECTIVES: [&str; 16] = [
     "shuffle_up",
     "shuffle_down",
     "match_any",
+    "match_bits",
     "reduce_add",
     "reduce_min",
     "reduce_max",
@@ -115,6 +116,7 @@ const ATOMICS: [&str; 7] =
     ["compare_exchange", "exchange", "fetch_add", "fetch_min", "fetch_max", "fetch_or", "fetch_and"];
 const LOADS: [&str; 7] =
     ["load", "load_pair", "load_quad", "load_eight", "load_sixteen", "load_if", "load_pair_if"];
+const STORES: [&str; 3] = ["store", "store_pair", "store_quad"];
 const HOT: &str = "hot";
 const REST: [&str; 10] =
     ["heap", "opaque", "thread_ids", "clocks", "spin_hint", "fault", "trap", "panic", "block_sync", "fences"];
@@ -131,7 +133,7 @@ fn loads() {
 
 #[test]
 fn stores() {
-    insta::assert_snapshot!(effects(build(Arch::Sm80), |name| family(name) == "store"));
+    insta::assert_snapshot!(effects(build(Arch::Sm80), |name| STORES.contains(&family(name))));
 }
 
 #[test]
@@ -200,9 +202,8 @@ fn every_kernel_is_in_a_snapshot() {
     let known = |name: &&str| {
         let family = family(name);
         name.starts_with("shared")
-            || family == "store"
             || family == HOT
-            || [&COLLECTIVES[..], &ATOMICS, &LOADS, &REST].concat().contains(&family)
+            || [&COLLECTIVES[..], &ATOMICS, &LOADS, &STORES, &REST].concat().contains(&family)
     };
     let unknown: Vec<_> = build(Arch::Sm80).entries().filter(|name| !known(name)).collect();
     assert!(unknown.is_empty(), "{unknown:?}");
@@ -214,6 +215,13 @@ fn two_shared_arrays_are_two_places() {
     let sites =
         text.lines().filter(|line| line.starts_with(".func") && line.contains("shared_twice")).count();
     assert_eq!(sites, 2);
+}
+
+#[test]
+fn two_shapes_are_two_arrays_and_one_shape_is_one() {
+    let text = build(Arch::Sm80).text();
+    let arrays = text.lines().filter(|line| line.starts_with(".func") && line.contains("shared_shape"));
+    assert_eq!(arrays.count(), 2);
 }
 
 #[test]

@@ -30,13 +30,14 @@ pub mod public;
 mod stacks;
 mod worker;
 
-use crate::{Order, Scope, Word};
+use crate::{Order, Scope, SharedShape, Word};
 use collective::{Kind, Operand, meet};
 use failure::FailureKind;
 use lane::{Lane, Site};
 use memory::atomics::Update;
 use memory::global::{self, Access};
 use memory::shared;
+use std::any::TypeId;
 use std::panic::Location;
 
 /// The line of source that calls.
@@ -201,11 +202,7 @@ pub unsafe fn load<T: Word>(pointer: *const T, order: Order, scope: Scope) -> T 
 #[track_caller]
 pub unsafe fn load_vec<T: Word, const N: usize>(pointer: *const T, order: Order, scope: Scope) -> [T; N] {
     let first = access(pointer, order, scope);
-    if !first.address.is_multiple_of(N * first.bytes) {
-        let kind = FailureKind::Misaligned { address: first.address, bytes: N * first.bytes };
-        Lane::current().fail(kind, first.site, None);
-    }
-    let backwards = Lane::current().explorer().is_some_and(|explorer| explorer.steps() % 2 == 1);
+    let backwards = in_one_instruction::<N>(&first);
     let mut words = [T::narrow(0); N];
     for place in 0..N {
         let place = if backwards { N - 1 - place } else { place };
@@ -278,6 +275,33 @@ pub unsafe fn store<T: Word>(pointer: *mut T, value: T, order: Order, scope: Sco
     unsafe { global::store(access(pointer, order, scope), value.widen()) }
 }
 
+/// Writes `N` neighbouring words, each by an access of its own, in no order: exploring, now from the first, now from the last.
+///
+/// # Safety
+/// - `pointer` is valid for writes of `N` words, aligned to them all, and weak writes do not race.
+#[inline(always)]
+#[track_caller]
+pub unsafe fn store_vec<T: Word, const N: usize>(pointer: *mut T, words: [T; N], order: Order, scope: Scope) {
+    let first = access(pointer, order, scope);
+    let backwards = in_one_instruction::<N>(&first);
+    for place in 0..N {
+        let place = if backwards { N - 1 - place } else { place };
+        let access = Access { address: first.address + place * first.bytes, ..first };
+        // SAFETY: the caller's.
+        unsafe { global::store(access, words[place].widen()) };
+    }
+}
+
+/// Ends the launch unless the first of `N` words is aligned to them all. Whether they are accessed from the last on.
+#[inline(always)]
+fn in_one_instruction<const N: usize>(first: &Access) -> bool {
+    if !first.address.is_multiple_of(N * first.bytes) {
+        let kind = FailureKind::Misaligned { address: first.address, bytes: N * first.bytes };
+        Lane::current().fail(kind, first.site, None);
+    }
+    Lane::current().explorer().is_some_and(|explorer| explorer.steps() % 2 == 1)
+}
+
 /// Writes `new` where `current` stands; gives what stood there.
 ///
 /// # Safety
@@ -329,9 +353,18 @@ pub fn fence(scope: Scope) {
 
 /// The address of the array that a line of source declares in the memory of the calling lane's block.
 #[track_caller]
-pub fn shared_site<const BYTES: usize>(function: usize) -> u64 {
-    shared::site(function, BYTES, site())
+pub fn shared_site<const BYTES: usize>(function: usize) -> SharedAddress {
+    shared::array(shared::Key::Line(function, site()), BYTES)
 }
+
+/// The address of the array of a shape in the memory of the calling lane's block.
+#[track_caller]
+pub fn shared_shape<S: SharedShape>() -> SharedAddress {
+    shared::array(shared::Key::Shape(TypeId::of::<S>()), S::LEN * size_of::<S::Word>())
+}
+
+/// An address of the host.
+pub type SharedAddress = u64;
 
 /// Reads an element.
 ///
@@ -339,7 +372,7 @@ pub fn shared_site<const BYTES: usize>(function: usize) -> u64 {
 /// - `address` lies in an array of `shared_site`, aligned for `T`.
 #[inline(always)]
 #[track_caller]
-pub unsafe fn load_shared<T: Word>(address: u64) -> T {
+pub unsafe fn load_shared<T: Word>(address: SharedAddress) -> T {
     // SAFETY: the caller's.
     T::narrow(unsafe { shared::load(address, size_of::<T>(), site()) })
 }
@@ -350,7 +383,7 @@ pub unsafe fn load_shared<T: Word>(address: u64) -> T {
 /// - As for `load_shared`.
 #[inline(always)]
 #[track_caller]
-pub unsafe fn store_shared<T: Word>(address: u64, value: T) {
+pub unsafe fn store_shared<T: Word>(address: SharedAddress, value: T) {
     // SAFETY: the caller's.
     unsafe { shared::store(address, size_of::<T>(), value.widen(), site()) }
 }
@@ -361,7 +394,18 @@ pub unsafe fn store_shared<T: Word>(address: u64, value: T) {
 /// - As for `load_shared`.
 #[inline(always)]
 #[track_caller]
-pub unsafe fn fetch_add_shared(address: u64, value: u32) -> u32 {
+pub unsafe fn fetch_add_shared(address: SharedAddress, value: u32) -> u32 {
     // SAFETY: the caller's.
     unsafe { shared::fetch_add(address, value, site()) }
+}
+
+/// Adds to an element where `wanted`; gives what stood there, else 0.
+///
+/// # Safety
+/// - As for `load_shared`, where `wanted`.
+#[inline(always)]
+#[track_caller]
+pub unsafe fn fetch_add_shared_if(wanted: bool, place: impl FnOnce() -> SharedAddress, value: u32) -> u32 {
+    // SAFETY: the caller's.
+    if wanted { unsafe { shared::fetch_add(place(), value, site()) } } else { 0 }
 }

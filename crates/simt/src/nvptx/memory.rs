@@ -306,6 +306,47 @@ pub unsafe fn store<T: Word>(pointer: *mut T, value: T, order: Order, scope: Sco
     }
 }
 
+macro_rules! st_v2_b32 {
+    ($qualifiers:literal, $pointer:expr, $a:expr, $b:expr) => {
+        asm!(
+            concat!("st", $qualifiers, ".global.v2.b32 [{}], {{{}, {}}};"),
+            in(reg64) $pointer, in(reg32) $a, in(reg32) $b, options(nostack)
+        )
+    };
+}
+
+macro_rules! st_v4_b32 {
+    ($qualifiers:literal, $pointer:expr, $a:expr, $b:expr, $c:expr, $d:expr) => {
+        asm!(
+            concat!("st", $qualifiers, ".global.v4.b32 [{}], {{{}, {}, {}, {}}};"),
+            in(reg64) $pointer, in(reg32) $a, in(reg32) $b, in(reg32) $c, in(reg32) $d, options(nostack)
+        )
+    };
+}
+
+/// Writes `N` neighbouring words.
+///
+/// # Safety
+/// - `pointer` is valid for writes of `N` words, aligned to them all, and weak writes do not race.
+#[inline(always)]
+pub unsafe fn store_vec<T: Word, const N: usize>(pointer: *mut T, words: [T; N], order: Order, scope: Scope) {
+    let word = |place: usize| words[place].widen() as u32;
+    let long = |place: usize| words[place].widen() as u64;
+    // SAFETY: one store of `N` words, to a pointer that the caller vouches for.
+    unsafe {
+        match (size_of::<T>(), N) {
+            (_, 1) => store(pointer, words[0], order, scope),
+            (4, 2) => spell!(store, order, scope, st_v2_b32!(pointer, word(0), word(1))),
+            (4, 4) => {
+                spell!(store, order, scope, st_v4_b32!(pointer, word(0), word(1), word(2), word(3)))
+            }
+            (8, 2) => spell!(store, order, scope, st_v2!(pointer, long(0), long(1))),
+            // `Global::store_vec` refuses all others when it is compiled.
+            _ => super::trap(),
+        }
+    }
+}
+
 macro_rules! cas {
     ($qualifiers:literal, $type:literal, $class:ident, $pointer:expr, $current:expr, $new:expr, $old:ident) => {
         asm!(

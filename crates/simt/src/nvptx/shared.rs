@@ -1,16 +1,33 @@
 //! Shared memory. An address is one of the `.shared` window, so every access is spelt with its space.
-use crate::Word;
+use crate::{SharedShape, Word};
 use core::arch::asm;
+
+/// An address of the `.shared` window: 32 bits are enough for it, and half the arithmetic of 64.
+pub type SharedAddress = u32;
 
 /// The array of one `shared!` line. Inlined into the function that the macro makes, which never is: so it stands once.
 #[inline(always)]
-pub fn shared_site<const BYTES: usize>(_site: usize) -> u64 {
-    let address: u64;
+pub fn shared_site<const BYTES: usize>(_site: usize) -> SharedAddress {
+    let address: u32;
     // SAFETY: declares an array and takes its address.
     unsafe {
         asm!(
-            "{{ .shared .align 16 .b8 array[{bytes}]; mov.u64 {address}, array; }}",
-            bytes = const BYTES, address = out(reg64) address, options(nostack)
+            "{{ .shared .align 16 .b8 array[{bytes}]; mov.u32 {address}, array; }}",
+            bytes = const BYTES, address = out(reg32) address, options(nostack)
+        );
+    }
+    address
+}
+
+/// The array of a shape. Never inlined, so it stands once; functions are not merged on this target, so shapes have an array each.
+#[inline(never)]
+pub fn shared_shape<S: SharedShape>() -> SharedAddress {
+    let address: u32;
+    // SAFETY: as in `shared_site`.
+    unsafe {
+        asm!(
+            "{{ .shared .align 16 .b8 array[{bytes}]; mov.u32 {address}, array; }}",
+            bytes = const { S::LEN * size_of::<S::Word>() }, address = out(reg32) address, options(nostack)
         );
     }
     address
@@ -21,16 +38,16 @@ pub fn shared_site<const BYTES: usize>(_site: usize) -> u64 {
 /// # Safety
 /// - `address` lies in an array of `shared_site`, aligned for `T`.
 #[inline(always)]
-pub unsafe fn load_shared<T: Word>(address: u64) -> T {
+pub unsafe fn load_shared<T: Word>(address: SharedAddress) -> T {
     // SAFETY: one load of as many bytes as `T` has, from an address that the caller vouches for.
     unsafe {
         match size_of::<T>() {
             1 | 4 => {
                 let word: u32;
                 match size_of::<T>() {
-                    1 => asm!("ld.shared.u8 {}, [{}];", out(reg32) word, in(reg64) address, options(nostack)),
+                    1 => asm!("ld.shared.u8 {}, [{}];", out(reg32) word, in(reg32) address, options(nostack)),
                     _ => {
-                        asm!("ld.shared.b32 {}, [{}];", out(reg32) word, in(reg64) address, options(nostack))
+                        asm!("ld.shared.b32 {}, [{}];", out(reg32) word, in(reg32) address, options(nostack))
                     }
                 }
                 T::narrow(word as u128)
@@ -39,11 +56,11 @@ pub unsafe fn load_shared<T: Word>(address: u64) -> T {
                 let (low, high): (u64, u64);
                 match size_of::<T>() {
                     8 => {
-                        asm!("ld.shared.b64 {}, [{}];", out(reg64) low, in(reg64) address, options(nostack));
+                        asm!("ld.shared.b64 {}, [{}];", out(reg64) low, in(reg32) address, options(nostack));
                         high = 0;
                     }
                     _ => {
-                        asm!("ld.shared.v2.b64 {{{}, {}}}, [{}];", out(reg64) low, out(reg64) high, in(reg64) address, options(nostack))
+                        asm!("ld.shared.v2.b64 {{{}, {}}}, [{}];", out(reg64) low, out(reg64) high, in(reg32) address, options(nostack))
                     }
                 }
                 T::narrow(low as u128 | (high as u128) << 64)
@@ -57,16 +74,16 @@ pub unsafe fn load_shared<T: Word>(address: u64) -> T {
 /// # Safety
 /// - As for `load_shared`.
 #[inline(always)]
-pub unsafe fn store_shared<T: Word>(address: u64, value: T) {
+pub unsafe fn store_shared<T: Word>(address: SharedAddress, value: T) {
     let (low, high) = (value.widen() as u64, (value.widen() >> 64) as u64);
     // SAFETY: one store of as many bytes as `T` has, to an address that the caller vouches for.
     unsafe {
         match size_of::<T>() {
-            1 => asm!("st.shared.u8 [{}], {};", in(reg64) address, in(reg32) low as u32, options(nostack)),
-            4 => asm!("st.shared.b32 [{}], {};", in(reg64) address, in(reg32) low as u32, options(nostack)),
-            8 => asm!("st.shared.b64 [{}], {};", in(reg64) address, in(reg64) low, options(nostack)),
+            1 => asm!("st.shared.u8 [{}], {};", in(reg32) address, in(reg32) low as u32, options(nostack)),
+            4 => asm!("st.shared.b32 [{}], {};", in(reg32) address, in(reg32) low as u32, options(nostack)),
+            8 => asm!("st.shared.b64 [{}], {};", in(reg32) address, in(reg64) low, options(nostack)),
             _ => {
-                asm!("st.shared.v2.b64 [{}], {{{}, {}}};", in(reg64) address, in(reg64) low, in(reg64) high, options(nostack))
+                asm!("st.shared.v2.b64 [{}], {{{}, {}}};", in(reg32) address, in(reg64) low, in(reg64) high, options(nostack))
             }
         }
     }
@@ -77,13 +94,30 @@ pub unsafe fn store_shared<T: Word>(address: u64, value: T) {
 /// # Safety
 /// - As for `load_shared`.
 #[inline(always)]
-pub unsafe fn fetch_add_shared(address: u64, value: u32) -> u32 {
+pub unsafe fn fetch_add_shared(address: SharedAddress, value: u32) -> u32 {
     let old: u32;
     // SAFETY: one atomic at an address that the caller vouches for.
     unsafe {
         asm!(
             "atom.relaxed.cta.shared.add.u32 {}, [{}], {};",
-            out(reg32) old, in(reg64) address, in(reg32) value, options(nostack)
+            out(reg32) old, in(reg32) address, in(reg32) value, options(nostack)
+        );
+    }
+    old
+}
+
+/// Adds to an element where `wanted`; gives what stood there, else anything.
+///
+/// # Safety
+/// - As for `load_shared`, where `wanted`.
+#[inline(always)]
+pub unsafe fn fetch_add_shared_if(wanted: bool, place: impl FnOnce() -> SharedAddress, value: u32) -> u32 {
+    let old: u32;
+    // SAFETY: one atomic under a predicate, at an address that the caller vouches for where the predicate holds.
+    unsafe {
+        asm!(
+            "{{ .reg .pred wanted; setp.ne.u32 wanted, {}, 0; @wanted atom.relaxed.cta.shared.add.u32 {}, [{}], {}; }}",
+            in(reg32) wanted as u32, out(reg32) old, in(reg32) place(), in(reg32) value, options(nostack)
         );
     }
     old

@@ -4,11 +4,29 @@ use super::super::lane::{Lane, Site};
 use super::atomics::{self, Update};
 use super::global::Access;
 use crate::{Order, Scope};
+use std::any::TypeId;
 use std::cell::{Cell, RefCell};
 
-/// A line that declares an array: its function, and where it stands. (Equal functions may become one; places
-/// never do.)
-type Key = (usize, Site);
+/// What names an array.
+#[derive(Clone, Copy)]
+pub enum Key {
+    /// A line that declares it: its function, and where it stands. (Equal functions may become one; places never do.)
+    Line(usize, Site),
+    /// A type that tells its shape.
+    Shape(TypeId),
+}
+
+impl PartialEq for Key {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Line(function, site), Self::Line(other, place)) => {
+                function == other && std::ptr::eq(*site, *place)
+            }
+            (Self::Shape(shape), Self::Shape(other)) => shape == other,
+            _ => false,
+        }
+    }
+}
 
 struct Array {
     key: Key,
@@ -24,12 +42,10 @@ pub struct SharedMemory {
 }
 
 impl SharedMemory {
-    /// The address of the array of `bytes` bytes that stands at a line.
+    /// The address of the array of `bytes` bytes that has a name.
     fn array(&self, key: Key, bytes: usize, track_written: bool) -> u64 {
         let mut arrays = self.arrays.borrow_mut();
-        if let Some(array) =
-            arrays.iter().find(|array| array.key.0 == key.0 && std::ptr::eq(array.key.1, key.1))
-        {
+        if let Some(array) = arrays.iter().find(|array| array.key == key) {
             return array.words.as_ptr() as u64;
         }
         let words: Box<[_]> = (0..bytes.div_ceil(16).max(1)).map(|_| Cell::new(0)).collect();
@@ -54,10 +70,10 @@ impl SharedMemory {
     }
 }
 
-/// The array of a line in the calling lane's block.
-pub fn site(function: usize, bytes: usize, site: Site) -> u64 {
+/// The array of a name in the calling lane's block.
+pub fn array(key: Key, bytes: usize) -> u64 {
     let lane = Lane::current();
-    lane.block().shared.array((function, site), bytes, lane.worker().detect().uninitialized)
+    lane.block().shared.array(key, bytes, lane.worker().detect().uninitialized)
 }
 
 fn enter(access: &Access, writes: bool) -> &'static Lane {

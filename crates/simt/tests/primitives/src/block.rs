@@ -1,6 +1,6 @@
 //! The block: its barrier and its memory.
 use crate::memory::{Cell, In};
-use simt::{Block, Global, Order, Scope, kernel, shared};
+use simt::{Block, Global, Order, Scope, Shared, SharedShape, kernel, shared};
 
 /// The barrier.
 #[kernel]
@@ -48,6 +48,28 @@ pub fn shared_twice(out: Global<u32>) {
     first.store(0, 1);
     second.store(0, 2);
     out.store(first.load(0), Order::Weak, Scope::Block);
+}
+
+/// Elements as a type.
+struct Elements<const N: usize>;
+
+impl<const N: usize> SharedShape for Elements<N> {
+    type Word = u32;
+    const LEN: usize = N;
+}
+
+/// Two arrays of two shapes; one of them asked for twice, accessed without checks and as other words.
+#[kernel]
+pub fn shared_shapes(out: Global<u32>, at: u32) {
+    let (near, far) = (Shared::of::<Elements<4>>(), Shared::of::<Elements<8>>());
+    // SAFETY: the test only looks at the code; nobody runs it.
+    unsafe {
+        near.store_unchecked(at, 1);
+        far.cast::<u64>().store_unchecked(at, 2);
+        let old = Shared::of::<Elements<4>>().fetch_add_unchecked(at, 3);
+        let old = old + near.fetch_add_if(at == 1, 1, 3);
+        out.store(old + far.load_unchecked(at), Order::Weak, Scope::Block);
+    }
 }
 
 simt::instances! {

@@ -61,6 +61,8 @@ collectives! {
     shuffle_down(tile, value) tile.shuffle_down(value, 1);
     /// Who holds the same.
     match_any(tile, value) tile.match_any(value);
+    /// Who holds the same low bits.
+    match_bits(tile, value) tile.match_bits::<2>(value);
     /// The sum.
     reduce_add(tile, value) tile.reduce_add(value);
     /// The smallest.
@@ -82,7 +84,7 @@ simt::instances! {
         independent32: Of<32, Independent>,
     }
     kernels {
-        Rank, Ballot, Any, All, AnyConverged, Elect, Shuffle, ShuffleWide, ShuffleXor, ShuffleUp, ShuffleDown, MatchAny,
+        Rank, Ballot, Any, All, AnyConverged, Elect, Shuffle, ShuffleWide, ShuffleXor, ShuffleUp, ShuffleDown, MatchAny, MatchBits,
         ReduceAdd, ReduceMin, ReduceMax, TileSync,
     }
 }

@@ -49,6 +49,22 @@ vectors! {
     load_sixteen 16;
 }
 
+macro_rules! vector_stores {
+    ($($name:ident $count:literal;)*) => {$(
+        /// Writes neighbouring words.
+        #[kernel]
+        pub fn $name<C: Cell>(to: Global<C::Word>, value: C::Word) {
+            // SAFETY: the test only looks at the code; nobody runs it.
+            each!(|order, scope| unsafe { to.store_vec::<$count>([value; $count], order, scope) });
+        }
+    )*};
+}
+
+vector_stores! {
+    store_pair 2;
+    store_quad 4;
+}
+
 macro_rules! vectors_if {
     ($($name:ident $count:literal;)*) => {$(
         /// Reads neighbouring words under a predicate.
@@ -148,6 +164,10 @@ sets! {
     2 wide (u128) (CompareExchange);
     /// Twos.
     3 pairs (u8 u32 u64) (LoadPair);
+    /// Twos that can be written.
+    9 stored_pairs (u32 u64) (StorePair);
+    /// Fours that can be written.
+    10 stored_quads (u32) (StoreQuad);
     /// Fours.
     4 quads (u8 u32) (LoadQuad);
     /// One, if wanted.

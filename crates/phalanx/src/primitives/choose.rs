@@ -1,0 +1,366 @@
+//! Choosing elements, counting them, and merging.
+use super::scan::Published;
+use super::workspace::{Cutter, Workspace, slice};
+use super::{Number, any_grid, check_count, check_len};
+use crate::Result;
+use bytemuck::Pod;
+use gpu::{Buffer, Grid, Stream};
+use phalanx_kernels::primitives::compact::{self, Choice, Compact};
+use phalanx_kernels::primitives::merge::{self, Merge};
+use phalanx_kernels::primitives::reduce::BinWords;
+use phalanx_kernels::primitives::words::{ClearWords, GatherWords, Words};
+use simt::GlobalSlice;
+
+/// Which elements are chosen.
+#[derive(Clone, Copy, Debug)]
+pub enum Test<'a, T> {
+    /// Those whose flag, the byte at the same place, is not zero.
+    Flagged(&'a Buffer<u8>),
+    /// Those that equal the one element of the buffer.
+    Equal(&'a Buffer<T>),
+    /// Those that are less than the one element of the buffer.
+    Less(&'a Buffer<T>),
+    /// The first of each run of equal neighbours.
+    BeginsRun,
+}
+
+const TILE: usize = compact::THREADS as usize * compact::ITEMS;
+const MERGED: usize = merge::THREADS as usize * merge::ITEMS;
+
+/// Bytes of workspace that compaction, partition and [`Workspace::unique`] need for `len` elements.
+///
+/// ```
+/// use phalanx::primitives::compact_bytes;
+/// assert!(compact_bytes(1 << 20) < 1 << 14);
+/// ```
+pub fn compact_bytes(len: usize) -> usize {
+    Cutter::measure(|cutter| cut(cutter, len))
+}
+
+fn cut(cutter: &mut Cutter, len: usize) -> Published {
+    Published::cut(cutter, len.div_ceil(TILE), 1)
+}
+
+/// Bytes of workspace that [`Workspace::merge_pairs`] needs for `len` pairs in all. (Keys alone need none.)
+///
+/// ```
+/// use phalanx::primitives::merge_bytes;
+/// assert!(merge_bytes(1000) >= 4000);
+/// ```
+pub fn merge_bytes(len: usize) -> usize {
+    Cutter::measure(|cutter| cutter.words::<u32>(len))
+}
+
+impl<T: Number> Test<'_, T> {
+    fn choice(self, work: &Workspace, len: usize) -> Result<Choice<T>> {
+        let nothing = || slice(std::ptr::dangling_mut(), 0);
+        let (test, operand, flags) = match self {
+            Self::Flagged(flags) => {
+                check_len("flags", len, flags.len())?;
+                work.check_device("flags", flags)?;
+                (compact::Test::Flagged, nothing(), flags.slice())
+            }
+            Self::Equal(operand) | Self::Less(operand) => {
+                check_len("what elements are compared with", 1, operand.len())?;
+                work.check_device("what elements are compared with", operand)?;
+                let is_less = matches!(self, Self::Less(_));
+                let test = if is_less { compact::Test::Less } else { compact::Test::Equal };
+                (test, operand.slice(), slice(std::ptr::dangling_mut(), 0))
+            }
+            Self::BeginsRun => (compact::Test::BeginsRun, nothing(), slice(std::ptr::dangling_mut(), 0)),
+        };
+        Ok(Choice { test: test as u32, inverted: 0, operand, flags })
+    }
+}
+
+/// Choosing.
+impl Workspace {
+    /// Writes the elements that pass the test to the beginning of `to`, in their order, and their number to `count`. The rest of `to`, which is as long as
+    /// `from`, keeps what it had.
+    ///
+    /// ```
+    /// use phalanx::Device;
+    /// use phalanx::primitives::{Test, Workspace, compact_bytes};
+    ///
+    /// let device = Device::from_environment()?;
+    /// let (from, limit) = (device.from_slice(&[5u32, 1, 7, 2])?, device.from_slice(&[5u32])?);
+    /// let (mut to, mut count) = (device.zeroed(4)?, device.buffer(1)?);
+    /// let mut work = Workspace::on_device(&device, compact_bytes(4))?;
+    /// work.compact(&from, Test::Less(&limit), &mut to, &mut count)?;
+    /// assert_eq!((to.read()?, count.read()?), (vec![1, 2, 0, 0], vec![2]));
+    /// # Ok::<(), phalanx::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Length`](crate::Error::Length), [`Workspace`](crate::Error::Workspace), [`Elsewhere`](crate::Error::Elsewhere),
+    /// [`TooMany`](crate::Error::TooMany) beyond 2^32 - 1 elements; the device's.
+    pub fn compact<T: Number>(
+        &mut self,
+        from: &Buffer<T>,
+        test: Test<'_, T>,
+        to: &mut Buffer<T>,
+        count: &mut Buffer<u32>,
+    ) -> Result<()> {
+        let choice = self.chosen(from, test, to, count)?;
+        self.launch_compact(from, choice, to, None, Some(count))
+    }
+
+    /// As [`Self::compact`]; the elements that fail the test follow those that pass, in their order too.
+    ///
+    /// ```
+    /// use phalanx::Device;
+    /// use phalanx::primitives::{Test, Workspace, compact_bytes};
+    ///
+    /// let device = Device::from_environment()?;
+    /// let (from, flags) = (device.from_slice(&[5u64, 1, 7, 2])?, device.from_slice(&[0u8, 1, 0, 9])?);
+    /// let (mut to, mut count) = (device.buffer(4)?, device.buffer(1)?);
+    /// let mut work = Workspace::on_device(&device, compact_bytes(4))?;
+    /// work.partition(&from, Test::Flagged(&flags), &mut to, &mut count)?;
+    /// assert_eq!((to.read()?, count.read()?), (vec![1, 2, 5, 7], vec![2]));
+    /// # Ok::<(), phalanx::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`Self::compact`].
+    pub fn partition<T: Number>(
+        &mut self,
+        from: &Buffer<T>,
+        test: Test<'_, T>,
+        to: &mut Buffer<T>,
+        count: &mut Buffer<u32>,
+    ) -> Result<()> {
+        let choice = self.chosen(from, test, to, count)?;
+        self.launch_compact(from, choice, to, None, Some(count))?;
+        self.launch_compact(from, Choice { inverted: 1, ..choice }, to, Some(count), None)
+    }
+
+    /// The first element of each run of equal neighbours: of sorted elements, each once.
+    ///
+    /// ```
+    /// use phalanx::Device;
+    /// use phalanx::primitives::{Workspace, compact_bytes};
+    ///
+    /// let device = Device::from_environment()?;
+    /// let (from, mut to, mut count) = (device.from_slice(&[1u32, 1, 3, 3])?, device.zeroed(4)?, device.buffer(1)?);
+    /// Workspace::on_device(&device, compact_bytes(4))?.unique(&from, &mut to, &mut count)?;
+    /// assert_eq!((to.read()?, count.read()?), (vec![1, 3, 0, 0], vec![2]));
+    /// # Ok::<(), phalanx::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`Self::compact`].
+    pub fn unique<T: Number>(
+        &mut self,
+        from: &Buffer<T>,
+        to: &mut Buffer<T>,
+        count: &mut Buffer<u32>,
+    ) -> Result<()> {
+        self.compact(from, Test::BeginsRun, to, count)
+    }
+
+    fn chosen<T: Number>(
+        &self,
+        from: &Buffer<T>,
+        test: Test<'_, T>,
+        to: &Buffer<T>,
+        count: &Buffer<u32>,
+    ) -> Result<Choice<T>> {
+        check_len("chosen elements", from.len(), to.len())?;
+        check_len("the number of chosen elements", 1, count.len())?;
+        check_count("a compaction", from.len(), u32::MAX as usize)?;
+        self.check_device("elements", from)?;
+        self.check_device("chosen elements", to)?;
+        self.check_device("the number of chosen elements", count)?;
+        test.choice(self, from.len())
+    }
+
+    fn launch_compact<T: Number>(
+        &self,
+        from: &Buffer<T>,
+        choice: Choice<T>,
+        to: &mut Buffer<T>,
+        begin: Option<&Buffer<u32>>,
+        count: Option<&Buffer<u32>>,
+    ) -> Result<()> {
+        let published = self.cut("a compaction", |cutter| cut(cutter, from.len()))?;
+        let words = |buffer: Option<&Buffer<u32>>| {
+            buffer.map_or_else(|| slice(std::ptr::dangling_mut(), 0), Buffer::slice)
+        };
+        let (begin, count) = (words(begin), words(count));
+        let (status, tickets) = (published.status(), published.tickets());
+        let grid = Grid::new(from.len().div_ceil(TILE) as u32, compact::THREADS);
+        // SAFETY: buffers and workspace outlive the launches (dropping them waits); lengths were checked.
+        unsafe {
+            if from.is_empty() {
+                return Ok(self.stream().launch(Grid::new(1, 32), ClearWords { words: count })?);
+            }
+            published.clear(self.stream())?;
+            let (from, to) = (from.slice(), to.slice());
+            let kernel = Compact::<T::Ordered> { from, choice, to, begin, count, status, tickets };
+            Ok(self.stream().launch(grid, kernel)?)
+        }
+    }
+
+    /// Counts elements: `bins[v]` takes how many elements `e` have `e >> shift == v`. Elements without a bin are left out.
+    ///
+    /// ```
+    /// use phalanx::Device;
+    /// use phalanx::primitives::Workspace;
+    ///
+    /// let device = Device::from_environment()?;
+    /// let (elements, mut bins) = (device.from_slice(&[0x10u32, 0x1f, 0x01, 0x44])?, device.buffer(3)?);
+    /// Workspace::on_device(&device, 0)?.histogram(&elements, 4, &mut bins)?;
+    /// assert_eq!(bins.read()?, [1, 2, 0]);
+    /// # Ok::<(), phalanx::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Bits`](crate::Error::Bits) for a shift by all bits or more, [`Elsewhere`](crate::Error::Elsewhere),
+    /// [`TooMany`](crate::Error::TooMany) beyond 2^32 - 1 elements; the device's.
+    pub fn histogram<T: Number>(
+        &mut self,
+        from: &Buffer<T>,
+        shift: u32,
+        bins: &mut Buffer<u32>,
+    ) -> Result<()> {
+        let bits = 8 * size_of::<T>() as u32;
+        if shift >= bits {
+            return Err(crate::Error::Bits { first: shift, end: bits, bits });
+        }
+        check_count("a histogram", from.len(), u32::MAX as usize)?;
+        self.check_device("elements", from)?;
+        self.check_device("bins", bins)?;
+        let (from, bins) = (from.slice(), bins.slice());
+        // SAFETY: the buffers outlive the launches.
+        unsafe {
+            self.stream().launch(any_grid(bins.len()), ClearWords { words: bins })?;
+            let kernel = BinWords::<T::Ordered> { from, shift, bins };
+            Ok(self.stream().launch(any_grid(from.len().div_ceil(16)), kernel)?)
+        }
+    }
+}
+
+/// Merging.
+impl Workspace {
+    /// Merges two sorted arrays; of equal elements, the first array's come first. What is not sorted gets into some order.
+    ///
+    /// ```
+    /// use phalanx::Device;
+    /// use phalanx::primitives::Workspace;
+    ///
+    /// let device = Device::from_environment()?;
+    /// let (first, second) = (device.from_slice(&[1u32, 4])?, device.from_slice(&[2u32, 3, 5])?);
+    /// let mut to = device.buffer(5)?;
+    /// Workspace::on_device(&device, 0)?.merge_keys(&first, &second, &mut to)?;
+    /// assert_eq!(to.read()?, [1, 2, 3, 4, 5]);
+    /// # Ok::<(), phalanx::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Length`](crate::Error::Length), [`Elsewhere`](crate::Error::Elsewhere), [`TooMany`](crate::Error::TooMany) beyond 2^32 - 1 elements; the
+    /// device's.
+    pub fn merge_keys<K: Number>(
+        &mut self,
+        first: &Buffer<K>,
+        second: &Buffer<K>,
+        to: &mut Buffer<K>,
+    ) -> Result<()> {
+        self.merge(first, second, to, slice(std::ptr::dangling_mut(), 0))
+    }
+
+    /// [`Self::merge_keys`] with values of any plain type.
+    ///
+    /// ```
+    /// use phalanx::Device;
+    /// use phalanx::primitives::{Workspace, merge_bytes};
+    ///
+    /// let device = Device::from_environment()?;
+    /// let (first, second) = (device.from_slice(&[1u64, 4])?, device.from_slice(&[1u64, 2])?);
+    /// let (near, far) = (device.from_slice(&[10u16, 40])?, device.from_slice(&[11u16, 20])?);
+    /// let (mut to, mut values) = (device.buffer(4)?, device.buffer(4)?);
+    /// let mut work = Workspace::on_device(&device, merge_bytes(4))?;
+    /// work.merge_pairs((&first, &near), (&second, &far), (&mut to, &mut values))?;
+    /// assert_eq!((to.read()?, values.read()?), (vec![1, 1, 2, 4], vec![10, 11, 20, 40]));
+    /// # Ok::<(), phalanx::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`Self::merge_keys`], and [`Workspace`](crate::Error::Workspace).
+    pub fn merge_pairs<K: Number, V: Pod>(
+        &mut self,
+        first: (&Buffer<K>, &Buffer<V>),
+        second: (&Buffer<K>, &Buffer<V>),
+        to: (&mut Buffer<K>, &mut Buffer<V>),
+    ) -> Result<()> {
+        check_len("first values", first.0.len(), first.1.len())?;
+        check_len("second values", second.0.len(), second.1.len())?;
+        check_len("merged values", to.0.len(), to.1.len())?;
+        self.check_device("first values", first.1)?;
+        self.check_device("second values", second.1)?;
+        self.check_device("merged values", to.1)?;
+        let order = self.cut("a merge", |cutter| cutter.words::<u32>(to.0.len()))?;
+        self.merge(first.0, second.0, to.0, order)?;
+        let place = |buffer: &Buffer<V>| (buffer.pointer().cast(), buffer.len());
+        let target = to.1.pointer().cast();
+        // SAFETY: buffers and workspace outlive the launch; the merge wrote an order of as many elements.
+        unsafe { gather(self.stream(), place(first.1), place(second.1), order, size_of::<V>(), target) }
+    }
+
+    fn merge<K: Number>(
+        &self,
+        first: &Buffer<K>,
+        second: &Buffer<K>,
+        to: &mut Buffer<K>,
+        order: GlobalSlice<u32>,
+    ) -> Result<()> {
+        check_len("merged keys", first.len() + second.len(), to.len())?;
+        check_count("a merge", to.len(), u32::MAX as usize)?;
+        self.check_device("first keys", first)?;
+        self.check_device("second keys", second)?;
+        self.check_device("merged keys", to)?;
+        let grid = Grid::new(to.len().div_ceil(MERGED) as u32, merge::THREADS);
+        let (first, second, to) = (first.slice(), second.slice(), to.slice());
+        // SAFETY: buffers and workspace outlive the launch.
+        unsafe { Ok(self.stream().launch(grid, Merge::<K::Ordered> { first, second, to, order })?) }
+    }
+}
+
+/// Gathers elements of `bytes` bytes: those of `from`, then those of `more`, each a place and a number of elements.
+///
+/// # Safety
+/// - All places live until the stream has done it, and `order` names elements that there are.
+pub(super) unsafe fn gather(
+    stream: &Stream,
+    from: (*mut u8, usize),
+    more: (*mut u8, usize),
+    order: GlobalSlice<u32>,
+    bytes: usize,
+    to: *mut u8,
+) -> Result<()> {
+    let wide = bytes.is_multiple_of(4);
+    let words = if wide { bytes / 4 } else { bytes };
+    let grid = any_grid(order.len() * words);
+    // SAFETY: the caller's; buffers are aligned to more than a word.
+    unsafe {
+        match wide {
+            true => stream.launch(grid, gatherer::<u32>(from, more, order, words, to))?,
+            false => stream.launch(grid, gatherer::<u8>(from, more, order, words, to))?,
+        }
+    }
+    Ok(())
+}
+
+fn gatherer<T: simt::Word>(
+    from: (*mut u8, usize),
+    more: (*mut u8, usize),
+    order: GlobalSlice<u32>,
+    words: usize,
+    to: *mut u8,
+) -> GatherWords<Words<T>>
+where
+    Words<T>: simt::Instance,
+{
+    let place = |(pointer, len): (*mut u8, usize)| slice(pointer, len * words);
+    let to = slice(to, order.len() * words);
+    GatherWords { from: place(from), more: place(more), order, words: words as u32, to }
+}

@@ -1,0 +1,110 @@
+//! Primitives on device buffers: radix sort, scan, reduce, compaction, histograms, runs, merge.
+//!
+//! They are methods of a [`Workspace`], which has the stream and the memory to work in:
+//!
+//! ```
+//! use phalanx::Device;
+//! use phalanx::primitives::{Bits, Workspace, sort_bytes};
+//!
+//! let device = Device::from_environment()?;
+//! let mut keys = device.from_slice(&[3u32, 1, 2, 1])?;
+//! let mut values = device.from_slice(&[30u32, 10, 20, 11])?;
+//! let mut work = Workspace::on_device(&device, sort_bytes::<u32, u32>(keys.len()))?;
+//! work.sort_pairs_in_place(&mut keys, &mut values, Bits::ALL)?;
+//! assert_eq!(keys.read()?, [1, 1, 2, 3]);
+//! assert_eq!(values.read()?, [10, 11, 20, 30]);
+//! # Ok::<(), phalanx::Error>(())
+//! ```
+//!
+//! `docs/structures/primitives.md` says how they work and what they cost.
+mod choose;
+mod runs;
+mod scan;
+mod sort;
+mod workspace;
+
+pub use choose::{Test, compact_bytes, merge_bytes};
+pub use runs::runs_bytes;
+pub use scan::{Fold, scan_bytes, scan_tiles};
+pub use sort::{Bits, sort_bytes, sort_tiles};
+pub use workspace::Workspace;
+
+use crate::{Error, Result};
+use gpu::Grid;
+use phalanx_kernels::primitives::{compact, merge, reduce, sort as kernels, words};
+use simt::{Instance, Word};
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for u32 {}
+    impl Sealed for u64 {}
+}
+
+/// A number that primitives work on: `u32` and `u64`.
+pub trait Number: sealed::Sealed + Word + Ord + Send + Sync {
+    /// Its name in those of kernels.
+    #[doc(hidden)]
+    const NAME: &'static str;
+    /// What its kernels are compiled for.
+    #[doc(hidden)]
+    type Ordered: compact::Element<Word = Self>
+        + reduce::Binned<Word = Self>
+        + merge::Merged<Key = Self>
+        + Instance
+        + Sync
+        + Send;
+    #[doc(hidden)]
+    type Keys: kernels::Counted<Key = Self> + Instance;
+}
+
+macro_rules! numbers {
+    ($($number:ident)*) => {$(
+        impl Number for $number {
+            const NAME: &'static str = stringify!($number);
+            type Ordered = words::Ordered<$number>;
+            type Keys = kernels::Keys<$number>;
+        }
+    )*};
+}
+numbers!(u32 u64);
+
+/// Threads a block of kernels that do not mind.
+const THREADS: u32 = 256;
+
+/// The most blocks that kernels have whose threads take more than one element.
+const MOST_BLOCKS: u32 = 2048;
+
+/// A grid for kernels whose threads take as many elements as there are.
+fn any_grid(items: usize) -> Grid {
+    let grid = Grid::for_items(items, THREADS);
+    Grid { blocks: grid.blocks.min(MOST_BLOCKS), ..grid }
+}
+
+/// Refuses lengths that differ.
+fn check_len(what: &'static str, expected: usize, found: usize) -> Result<()> {
+    if expected == found { Ok(()) } else { Err(Error::Length { what, expected, found }) }
+}
+
+/// Refuses what cannot be counted.
+fn check_count(what: &'static str, asked: usize, most: usize) -> Result<()> {
+    if asked <= most { Ok(()) } else { Err(Error::TooMany { what, asked, most }) }
+}
+
+/// Of kernels whose names begin with `family`, the one whose tile is called `tile`, or the first.
+fn instance(family: &str, tile: Option<&str>, names: &[&'static str]) -> Result<&'static str> {
+    let of_family: Vec<_> = names
+        .iter()
+        .filter_map(|name| Some((*name, name.strip_prefix(family)?.strip_prefix('_')?)))
+        .collect();
+    let found = of_family.iter().find(|(_, own)| tile.is_none_or(|tile| tile == *own));
+    found.map(|(name, _)| *name).ok_or_else(|| Error::UnknownTile {
+        asked: tile.unwrap_or_default().to_owned(),
+        what: family.to_owned(),
+        known: of_family.iter().map(|(_, own)| *own).collect::<Vec<_>>().join(", "),
+    })
+}
+
+/// The tiles of a family.
+fn tiles(family: &str, names: &[&'static str]) -> Vec<&'static str> {
+    names.iter().filter_map(|name| name.strip_prefix(family)?.strip_prefix('_')).collect()
+}

@@ -1,0 +1,156 @@
+//! Runs of equal neighbouring keys.
+use super::scan::Published;
+use super::workspace::{Cutter, Workspace, slice};
+use super::{Fold, Number, check_count, check_len};
+use crate::{Error, Result};
+use gpu::{Buffer, Grid, Stream};
+use phalanx_kernels::primitives::instances::runs;
+use phalanx_kernels::primitives::scan::{RUN_ITEMS, RUN_THREADS, ReduceRuns, RunVisitor, Runs};
+use phalanx_kernels::primitives::words::ClearWords;
+use simt::Instance;
+
+const TILE: usize = RUN_THREADS as usize * RUN_ITEMS;
+
+/// Bytes of workspace that [`Workspace::reduce_by_key`] and [`Workspace::run_lengths`] need for `len` keys, whatever the types.
+///
+/// ```
+/// use phalanx::primitives::runs_bytes;
+/// assert!(runs_bytes(1 << 20) < 1 << 14);
+/// ```
+pub fn runs_bytes(len: usize) -> usize {
+    Cutter::measure(|cutter| cut(cutter, len))
+}
+
+fn cut(cutter: &mut Cutter, len: usize) -> Published {
+    Published::cut(cutter, len.div_ceil(TILE), 3)
+}
+
+/// A reduction of runs to launch.
+struct Launch<'a> {
+    stream: &'a Stream,
+    published: Published,
+    len: usize,
+    keys: *mut u8,
+    values: (*mut u8, usize),
+    run_keys: (*mut u8, usize),
+    run_values: *mut u8,
+    count: *mut u8,
+}
+
+impl RunVisitor for Launch<'_> {
+    type Output = Result<()>;
+
+    fn visit<R: Runs + Instance>(self) -> Result<()> {
+        let kernel = ReduceRuns::<R> {
+            keys: slice(self.keys, self.len),
+            values: slice(self.values.0, self.values.1),
+            run_keys: slice(self.run_keys.0, self.run_keys.1),
+            run_values: slice(self.run_values, self.run_keys.1),
+            count: slice(self.count, 1),
+            status: self.published.status(),
+            tickets: self.published.tickets(),
+        };
+        let blocks = self.len.div_ceil(TILE) as u32;
+        // SAFETY: buffers and workspace outlive the launch (dropping them waits); lengths were checked.
+        unsafe { Ok(self.stream.launch(Grid::new(blocks, RUN_THREADS), kernel)?) }
+    }
+}
+
+/// Runs.
+impl Workspace {
+    /// Combines the values of each run of equal neighbouring keys. Run `r` has its key in `run_keys[r]` and the combination in `run_values[r]`; `count`
+    /// takes the number of runs. The rest of both buffers, which have as many elements as there are keys, keeps what it had.
+    ///
+    /// ```
+    /// use phalanx::Device;
+    /// use phalanx::primitives::{Fold, Workspace, runs_bytes};
+    ///
+    /// let device = Device::from_environment()?;
+    /// let (keys, values) = (device.from_slice(&[7u32, 7, 9])?, device.from_slice(&[1u64, 2, 3])?);
+    /// let (mut of, mut sums, mut count) = (device.zeroed(3)?, device.zeroed(3)?, device.buffer(1)?);
+    /// let mut work = Workspace::on_device(&device, runs_bytes(3))?;
+    /// work.reduce_by_key(Fold::Sum, (&keys, &values), (&mut of, &mut sums), &mut count)?;
+    /// assert_eq!((of.read()?, sums.read()?, count.read()?), (vec![7, 9, 0], vec![3, 3, 0], vec![2]));
+    /// # Ok::<(), phalanx::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Length`], [`Error::Workspace`], [`Error::Elsewhere`], [`Error::TooMany`] beyond 2^32 - 1 elements; the device's.
+    pub fn reduce_by_key<K: Number, T: Number>(
+        &mut self,
+        fold: Fold,
+        (keys, values): (&Buffer<K>, &Buffer<T>),
+        (run_keys, run_values): (&mut Buffer<K>, &mut Buffer<T>),
+        count: &mut Buffer<u32>,
+    ) -> Result<()> {
+        check_len("values", keys.len(), values.len())?;
+        self.check_device("values", values)?;
+        self.runs(fold, keys, (values.pointer(), values.len()), (run_keys, run_values), count)
+    }
+
+    /// The keys of runs of equal neighbours, and how long each run is: as [`Self::reduce_by_key`] of ones.
+    ///
+    /// ```
+    /// use phalanx::Device;
+    /// use phalanx::primitives::{Workspace, runs_bytes};
+    ///
+    /// let device = Device::from_environment()?;
+    /// let keys = device.from_slice(&[7u64, 7, 9])?;
+    /// let (mut of, mut lengths, mut count) = (device.zeroed(3)?, device.zeroed(3)?, device.buffer(1)?);
+    /// let mut work = Workspace::on_device(&device, runs_bytes(3))?;
+    /// work.run_lengths(&keys, (&mut of, &mut lengths), &mut count)?;
+    /// assert_eq!((of.read()?, lengths.read()?, count.read()?), (vec![7, 9, 0], vec![2u32, 1, 0], vec![2]));
+    /// # Ok::<(), phalanx::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`Self::reduce_by_key`].
+    pub fn run_lengths<K: Number>(
+        &mut self,
+        keys: &Buffer<K>,
+        runs: (&mut Buffer<K>, &mut Buffer<u32>),
+        count: &mut Buffer<u32>,
+    ) -> Result<()> {
+        self.runs(Fold::Sum, keys, (std::ptr::dangling_mut(), 0), runs, count)
+    }
+
+    fn runs<K: Number, T: Number>(
+        &mut self,
+        fold: Fold,
+        keys: &Buffer<K>,
+        values: (*mut T, usize),
+        (run_keys, run_values): (&mut Buffer<K>, &mut Buffer<T>),
+        count: &mut Buffer<u32>,
+    ) -> Result<()> {
+        check_len("keys of runs", keys.len(), run_keys.len())?;
+        check_len("values of runs", keys.len(), run_values.len())?;
+        check_len("the number of runs", 1, count.len())?;
+        check_count("runs", keys.len(), u32::MAX as usize)?;
+        self.check_device("keys", keys)?;
+        self.check_device("keys of runs", run_keys)?;
+        self.check_device("values of runs", run_values)?;
+        self.check_device("the number of runs", count)?;
+        let published = self.cut("runs", |cutter| cut(cutter, keys.len()))?;
+        let stream = self.stream();
+        if keys.is_empty() {
+            // SAFETY: the buffer outlives the launch.
+            unsafe { stream.launch(Grid::new(1, 32), ClearWords { words: count.slice() })? };
+            return Ok(());
+        }
+        // SAFETY: the workspace outlives the launch.
+        unsafe { published.clear(stream)? };
+        let name = format!("{}_{}_{}", K::NAME, fold.name(), T::NAME);
+        let launch = Launch {
+            stream,
+            published,
+            len: keys.len(),
+            keys: keys.pointer().cast(),
+            values: (values.0.cast(), values.1),
+            run_keys: (run_keys.pointer().cast(), run_keys.len()),
+            run_values: run_values.pointer().cast(),
+            count: count.pointer().cast(),
+        };
+        runs::visit(&name, launch)
+            .unwrap_or_else(|| Err(Error::Invalid(format!("no kernel reduces runs by {name}"))))
+    }
+}

@@ -1,0 +1,119 @@
+//! The types that the primitives are compiled for. A variant of a tile is a line here; the first of its types is the one that is taken.
+
+/// Passes of radix sorts: `key_value`, then threads and elements a thread.
+pub mod passes {
+    #[cfg(not(target_arch = "nvptx64"))]
+    use crate::primitives::sort::Visitor;
+    use crate::primitives::sort::{Radix, RadixPass};
+    simt::instances! {
+        types {
+            u32_0_384x21: Radix<u32, (), 384, 21>,
+            u32_4_384x19: Radix<u32, u32, 384, 19>,
+            u32_8_384x12: Radix<u32, u64, 384, 12>,
+            u32_16_256x11: Radix<u32, u128, 256, 11>,
+            u64_0_384x12: Radix<u64, (), 384, 12>,
+            u64_4_384x12: Radix<u64, u32, 384, 12>,
+            u64_8_384x12: Radix<u64, u64, 384, 12>,
+            u64_16_256x11: Radix<u64, u128, 256, 11>,
+            u32_4_256x23: Radix<u32, u32, 256, 23>,
+            u32_4_512x15: Radix<u32, u32, 512, 15>,
+            u32_4_384x19_match: Radix<u32, u32, 384, 19, true>,
+            u64_0_256x16: Radix<u64, (), 256, 16>,
+            u64_0_384x15: Radix<u64, (), 384, 15>,
+            u32_0_64x3: Radix<u32, (), 64, 3>,
+            u32_4_64x3: Radix<u32, u32, 64, 3>,
+        }
+        kernels { RadixPass }
+        visitor { Visitor }
+    }
+}
+
+/// Keys whose digits are counted.
+pub mod keys {
+    use crate::primitives::sort::{Keys, RadixHistograms};
+    simt::instances! {
+        types { u32: Keys<u32>, u64: Keys<u64> }
+        kernels { RadixHistograms }
+    }
+}
+
+/// Words that are copied and gathered.
+pub mod moved {
+    use crate::primitives::words::{CopyWords, GatherWords, Words};
+    simt::instances! {
+        types { u8: Words<u8>, u32: Words<u32>, u64: Words<u64>, u128: Words<u128> }
+        kernels { CopyWords, GatherWords }
+    }
+
+    /// What is compacted, counted and merged: the same words but bytes, under the same names.
+    pub mod ordered {
+        use crate::primitives::compact::Compact;
+        use crate::primitives::merge::Merge;
+        use crate::primitives::reduce::BinWords;
+        use crate::primitives::words::Ordered;
+        simt::instances! {
+            types { u32: Ordered<u32>, u64: Ordered<u64> }
+            kernels { Compact, BinWords, Merge }
+        }
+    }
+}
+
+/// Scans.
+pub mod scans {
+    #[cfg(not(target_arch = "nvptx64"))]
+    use crate::primitives::scan::Visitor;
+    use crate::primitives::scan::{Max, Min, Scan, Sum, Vectors};
+    simt::instances! {
+        types {
+            sum_u32_256x16: Vectors<Sum<u32>, 256, 4, 4>,
+            sum_u64_256x8: Vectors<Sum<u64>, 256, 4, 2>,
+            min_u32_256x16: Vectors<Min<u32>, 256, 4, 4>,
+            min_u64_256x8: Vectors<Min<u64>, 256, 4, 2>,
+            max_u32_256x16: Vectors<Max<u32>, 256, 4, 4>,
+            max_u64_256x8: Vectors<Max<u64>, 256, 4, 2>,
+            sum_u32_512x16: Vectors<Sum<u32>, 512, 4, 4>,
+            sum_u32_256x32: Vectors<Sum<u32>, 256, 8, 4>,
+            sum_u32_128x24: Vectors<Sum<u32>, 128, 6, 4>,
+            sum_u32_64x4: Vectors<Sum<u32>, 64, 1, 4>,
+            sum_u64_64x2: Vectors<Sum<u64>, 64, 1, 2>,
+        }
+        kernels { Scan }
+        visitor { Visitor }
+    }
+}
+
+/// Reductions.
+pub mod reductions {
+    #[cfg(not(target_arch = "nvptx64"))]
+    use crate::primitives::reduce::Visitor;
+    use crate::primitives::reduce::{By, Reduce, ReduceBegin};
+    use crate::primitives::scan::{Max, Min, Sum};
+    simt::instances! {
+        types {
+            sum_u32: By<Sum<u32>>, sum_u64: By<Sum<u64>>,
+            min_u32: By<Min<u32>>, min_u64: By<Min<u64>>,
+            max_u32: By<Max<u32>>, max_u64: By<Max<u64>>,
+        }
+        kernels { Reduce, ReduceBegin }
+        visitor { Visitor }
+    }
+}
+
+/// Reductions of runs.
+pub mod runs {
+    #[cfg(not(target_arch = "nvptx64"))]
+    use crate::primitives::scan::RunVisitor;
+    use crate::primitives::scan::{Max, Min, ReduceRuns, RunsOf, Sum};
+    simt::instances! {
+        types {
+            u32_sum_u32: RunsOf<u32, Sum<u32>>, u32_sum_u64: RunsOf<u32, Sum<u64>>,
+            u32_min_u32: RunsOf<u32, Min<u32>>, u32_min_u64: RunsOf<u32, Min<u64>>,
+            u32_max_u32: RunsOf<u32, Max<u32>>, u32_max_u64: RunsOf<u32, Max<u64>>,
+            u64_sum_u32: RunsOf<u64, Sum<u32>>, u64_sum_u64: RunsOf<u64, Sum<u64>>,
+            u64_min_u32: RunsOf<u64, Min<u32>>, u64_min_u64: RunsOf<u64, Min<u64>>,
+            u64_max_u32: RunsOf<u64, Max<u32>>, u64_max_u64: RunsOf<u64, Max<u64>>,
+        }
+        kernels { ReduceRuns }
+        visitor { RunVisitor }
+    }
+}

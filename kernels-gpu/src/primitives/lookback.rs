@@ -1,0 +1,243 @@
+//! How a tile learns what stands before it: decoupled look-back (Merrill and Garland, 2016).
+//!
+//! A tile publishes first what it has itself ([`Flag::Partial`]), then what it has with all tiles before it ([`Flag::Inclusive`]). Whoever needs what stands
+//! before tile `t` adds up the partials of `t - 1`, `t - 2` and so on, until it meets an inclusive one.
+//!
+//! # Why this is safe
+//!
+//! - *One word says it all.* The flag lies in the word whose value it is about, and a word is read and written in one access. So relaxed
+//!   accesses are enough: nothing else is published by them, and there is nothing that an acquire could make visible. A value of several
+//!   words has a flag in each; a reader that finds two different ones reads again ([`Published`]).
+//! - *Words only move on*: empty, partial, inclusive. Coherence of one word is all that is needed for a reader never to see an older
+//!   state after a newer one; and it would not matter, for both lead to the same sum.
+//! - *The wait ends.* Numbers are given out when blocks begin to run ([`super::ticket`]), and a tile publishes its partial before it
+//!   waits for anybody. So all words that are waited for come from blocks that run, and tile 0 waits for none.
+//! - *Words are empty before*: the launch before this one cleared them, and launches in a stream are ordered.
+use simt::{Global, GlobalSlice, Order, Scope, Shuffle, Tile, spin_hint};
+
+/// What a word of a tile says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flag {
+    /// Nothing yet. It must be zero: cleared memory says so.
+    Empty = 0,
+    /// The tile alone.
+    Partial = 1,
+    /// The tile, and all before it.
+    Inclusive = 2,
+}
+
+/// The words that the counts of one digit are published in: 30 bits, and two for the flag. A row of [`DigitCounts::COLUMNS`] a tile.
+#[derive(Clone, Copy, Debug)]
+pub struct DigitCounts {
+    column: Global<u32>,
+}
+
+/// Words that a thread reads at a time when it looks back.
+const WINDOW: usize = 4;
+
+impl DigitCounts {
+    /// Digits.
+    pub const COLUMNS: usize = super::sort::DIGITS as usize;
+    const SHIFT: u32 = 30;
+    const COUNT: u32 = (1 << Self::SHIFT) - 1;
+
+    /// Those of a digit.
+    #[inline(always)]
+    #[track_caller]
+    pub fn of(words: GlobalSlice<u32>, digit: u32) -> Self {
+        Self { column: words.at(digit as usize) }
+    }
+
+    #[inline(always)]
+    fn word(self, tile: u32) -> Global<u32> {
+        // SAFETY: the launch has a row for each of its tiles.
+        unsafe { self.column.offset(tile as usize * Self::COLUMNS) }
+    }
+
+    /// Publishes a tile's count.
+    #[inline(always)]
+    #[track_caller]
+    pub fn publish(self, tile: u32, count: u32, flag: Flag) {
+        self.word(tile).store((flag as u32) << Self::SHIFT | count, Order::Relaxed, Scope::Device);
+    }
+
+    /// What the calling thread has published for a tile.
+    #[inline(always)]
+    #[track_caller]
+    pub fn published(self, tile: u32) -> u32 {
+        self.word(tile).load(Order::Relaxed, Scope::Device) & Self::COUNT
+    }
+
+    /// The count of all tiles before `tile`, which is not the first.
+    ///
+    /// Words are read a few at a time, since each takes its time to come; those beyond the first tile are read as its own, and never looked at, for
+    /// its word is inclusive.
+    #[inline(always)]
+    #[track_caller]
+    pub fn before(self, tile: u32) -> u32 {
+        let (mut sum, mut at) = (0, tile);
+        loop {
+            let words: [u32; WINDOW] = core::array::from_fn(|back| {
+                self.word(at.saturating_sub(1 + back as u32)).load(Order::Relaxed, Scope::Device)
+            });
+            let mut waits = false;
+            for word in words {
+                let flag = word >> Self::SHIFT;
+                waits |= flag == Flag::Empty as u32;
+                if !waits {
+                    sum += word & Self::COUNT;
+                    at -= 1;
+                }
+                if !waits && flag == Flag::Inclusive as u32 {
+                    return sum;
+                }
+            }
+            if waits {
+                spin_hint();
+            }
+        }
+    }
+}
+
+/// A value that tiles publish in words of 32 bits, each with its flag: 64 bits in all.
+pub trait Published: Shuffle {
+    /// Words.
+    const WORDS: usize;
+
+    /// Word number `place`.
+    fn word(self, place: usize) -> u32;
+
+    /// The value of its words.
+    fn from_words(word: impl FnMut(usize) -> u32) -> Self;
+}
+
+impl Published for u32 {
+    const WORDS: usize = 1;
+
+    #[inline(always)]
+    fn word(self, _place: usize) -> u32 {
+        self
+    }
+
+    #[inline(always)]
+    fn from_words(mut word: impl FnMut(usize) -> u32) -> Self {
+        word(0)
+    }
+}
+
+impl Published for u64 {
+    const WORDS: usize = 2;
+
+    #[inline(always)]
+    fn word(self, place: usize) -> u32 {
+        (self >> (32 * place)) as u32
+    }
+
+    #[inline(always)]
+    fn from_words(mut word: impl FnMut(usize) -> u32) -> Self {
+        word(0) as u64 | (word(1) as u64) << 32
+    }
+}
+
+impl<V: Published> Published for (u32, V) {
+    const WORDS: usize = 1 + V::WORDS;
+
+    #[inline(always)]
+    fn word(self, place: usize) -> u32 {
+        if place == 0 { self.0 } else { self.1.word(place - 1) }
+    }
+
+    #[inline(always)]
+    fn from_words(mut word: impl FnMut(usize) -> u32) -> Self {
+        (word(0), V::from_words(|place| word(place + 1)))
+    }
+}
+
+/// The most words of a [`Published`].
+const MOST_WORDS: usize = 3;
+
+/// The words that tiles publish their values in: word `w` of all tiles, then word `w + 1` of all tiles.
+#[derive(Clone, Copy, Debug)]
+pub struct Values {
+    words: Global<u64>,
+    tiles: u32,
+}
+
+impl Values {
+    /// The words of as many tiles as `words` has room for, which are `words.len() / V::WORDS`.
+    #[inline(always)]
+    #[track_caller]
+    pub fn of<V: Published>(words: GlobalSlice<u64>) -> Self {
+        Self { words: words.at(0), tiles: (words.len() / V::WORDS) as u32 }
+    }
+
+    #[inline(always)]
+    fn word(self, tile: u32, place: usize) -> Global<u64> {
+        // SAFETY: tiles are below the number of tiles, and places below `WORDS`.
+        unsafe { self.words.offset(place * self.tiles as usize + tile as usize) }
+    }
+
+    /// Publishes a tile's value.
+    #[inline(always)]
+    #[track_caller]
+    pub fn publish<V: Published>(self, tile: u32, value: V, flag: Flag) {
+        for place in 0..V::WORDS {
+            let word = (flag as u64) << 32 | value.word(place) as u64;
+            self.word(tile, place).store(word, Order::Relaxed, Scope::Device);
+        }
+    }
+
+    /// What a tile has published. Words that do not say the same (the tile is just publishing) are as good as none.
+    #[inline(always)]
+    #[track_caller]
+    fn read<V: Published>(self, tile: u32) -> (u32, V) {
+        let mut words = [0; MOST_WORDS];
+        for (place, word) in words.iter_mut().enumerate().take(V::WORDS) {
+            *word = self.word(tile, place).load(Order::Relaxed, Scope::Device);
+        }
+        let flag = (words[0] >> 32) as u32;
+        let agree = words[1..V::WORDS].iter().all(|word| (*word >> 32) as u32 == flag);
+        (if agree { flag } else { Flag::Empty as u32 }, V::from_words(|place| words[place] as u32))
+    }
+
+    /// What all tiles before `tile` come to, given to every lane; all lanes of the warp call it together. 32 tiles at a time, a lane a tile: the nearest is the
+    /// last lane's, so that lanes stand in the order of their tiles.
+    #[inline(always)]
+    #[track_caller]
+    pub fn before<V: Published>(self, tile: u32, identity: V, combine: impl Fn(V, V) -> V + Copy) -> V {
+        let warp = Tile::<32>::lockstep();
+        let (mut sum, mut end) = (identity, tile);
+        loop {
+            let back = 32 - warp.rank();
+            let (flag, value) = match end >= back {
+                true => self.read::<V>(end - back),
+                false => (Flag::Inclusive as u32, identity),
+            };
+            let inclusive = warp.ballot(flag == Flag::Inclusive as u32);
+            let needed = if inclusive == 0 { u32::MAX } else { u32::MAX << (31 - inclusive.leading_zeros()) };
+            if warp.ballot(flag == Flag::Empty as u32) & needed != 0 {
+                spin_hint();
+                continue;
+            }
+            let is_needed = needed >> warp.rank() & 1 != 0;
+            sum = combine(fold(warp, if is_needed { value } else { identity }, combine), sum);
+            if inclusive != 0 {
+                return sum;
+            }
+            end -= 32;
+        }
+    }
+}
+
+/// All lanes' values combined in the lanes' order, given to every lane.
+#[inline(always)]
+#[track_caller]
+pub fn fold<V: Shuffle>(warp: Tile<32>, value: V, combine: impl Fn(V, V) -> V) -> V {
+    let (mut all, mut flip) = (value, 1);
+    while flip < 32 {
+        let other = warp.shuffle_xor(all, flip);
+        all = if warp.rank() & flip == 0 { combine(all, other) } else { combine(other, all) };
+        flip *= 2;
+    }
+    all
+}

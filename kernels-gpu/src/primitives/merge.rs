@@ -1,0 +1,129 @@
+//! Two sorted arrays into one, by merge paths (Odeh, Green, Mwassi, Shmueli and Birk, 2012): where output `d` comes from is found by a binary search
+//! over the ways to split `d` between both arrays, so every thread can begin anywhere.
+use core::marker::PhantomData;
+use simt::{Block, GlobalSlice, Instance, Shared, SharedShape, Thread, Word, kernel, shared};
+
+/// Threads a block.
+pub const THREADS: u32 = 256;
+
+/// Elements a thread.
+pub const ITEMS: usize = 8;
+
+const TILE: usize = THREADS as usize * ITEMS;
+
+/// A word that arrays are sorted by.
+pub trait Merged: Copy + Send + Sync + 'static {
+    /// The word.
+    type Key: Word + Ord;
+}
+
+impl<K: Word + Ord> Merged for super::words::Ordered<K> {
+    type Key = K;
+}
+
+/// A tile's keys: those of the first array, then those of the second.
+struct Staged<K>(PhantomData<K>);
+
+impl<K: Word> SharedShape for Staged<K> {
+    type Word = K;
+    const LEN: usize = TILE;
+}
+
+/// How many of the first `count` elements of the merged array are the first array's, which has `near` elements; the second has `far`. Equal
+/// elements of the first array come first. `takes(i, j)`: whether element `i` of the first comes before `j` of the second.
+#[inline(always)]
+#[track_caller]
+fn split(count: usize, near: usize, far: usize, takes: impl Fn(usize, usize) -> bool) -> usize {
+    let (mut low, mut high) = (count.saturating_sub(far), count.min(near));
+    while low < high {
+        let middle = (low + high) / 2;
+        if takes(middle, count - 1 - middle) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    low
+}
+
+/// Merges `first` and `second`, both sorted, into `to`; where `order` is not empty, element `i` of it says where element `i` of `to` comes from: places
+/// of `second` are counted on from those of `first`. A block for each [`THREADS`]` * `[`ITEMS`] elements of `to`.
+#[kernel]
+pub fn merge<M: Merged + Instance>(
+    first: GlobalSlice<M::Key>,
+    second: GlobalSlice<M::Key>,
+    to: GlobalSlice<M::Key>,
+    order: GlobalSlice<u32>,
+) {
+    let (ends, thread) = (shared!([u32; 2]), Thread::index_in_block() as usize);
+    let begin = Thread::block_index() as usize * TILE;
+    let end = to.len().min(begin + TILE);
+    if thread < 2 {
+        let count = if thread == 0 { begin } else { end };
+        let from = split(count, first.len(), second.len(), |i, j| first.read(i) <= second.read(j));
+        ends.store(thread, from as u32);
+    }
+    Block::sync();
+    let (near, near_end) = (ends.load(0) as usize, ends.load(1) as usize);
+    let piece = Piece { far: begin - near, near_len: near_end - near, len: end - begin };
+    let keys = Shared::of::<Staged<M::Key>>();
+    strided(piece.len, |place| {
+        let key = match place < piece.near_len {
+            true => first.read(near + place),
+            false => second.read(piece.far + place - piece.near_len),
+        };
+        keys.store(place, key);
+    });
+    Block::sync();
+    let sources = shared!([u32; TILE]);
+    piece.merge(keys, |place, source| sources.store(place, source));
+    Block::sync();
+    strided(piece.len, |place| {
+        let source = sources.load(place) as usize;
+        to.write(begin + place, keys.load(source));
+        if !order.is_empty() {
+            let is_near = source < piece.near_len;
+            let from =
+                if is_near { near + source } else { first.len() + piece.far + source - piece.near_len };
+            order.write(begin + place, from as u32);
+        }
+    });
+}
+
+/// Calls `body` with 0 to `len`, dealt to the threads of the block.
+#[inline(always)]
+#[track_caller]
+fn strided(len: usize, mut body: impl FnMut(usize)) {
+    let mut place = Thread::index_in_block() as usize;
+    while place < len {
+        body(place);
+        place += THREADS as usize;
+    }
+}
+
+/// What a block merges: from where on in the second array, how many of the first, how many in all.
+#[derive(Clone, Copy)]
+struct Piece {
+    far: usize,
+    near_len: usize,
+    len: usize,
+}
+
+impl Piece {
+    /// Tells where each of the thread's elements stands among the staged keys.
+    #[inline(always)]
+    #[track_caller]
+    fn merge<K: Word + Ord>(self, keys: Shared<K>, mut tell: impl FnMut(usize, u32)) {
+        let begin = (Thread::index_in_block() as usize * ITEMS).min(self.len);
+        let far_len = self.len - self.near_len;
+        let takes = |i: usize, j: usize| keys.load(i) <= keys.load(self.near_len + j);
+        let mut near = split(begin, self.near_len, far_len, takes);
+        let mut far = begin - near;
+        for place in begin..self.len.min(begin + ITEMS) {
+            let is_near = far == far_len || near < self.near_len && takes(near, far);
+            tell(place, if is_near { near } else { self.near_len + far } as u32);
+            near += is_near as usize;
+            far += !is_near as usize;
+        }
+    }
+}

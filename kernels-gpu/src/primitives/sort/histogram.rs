@@ -1,0 +1,152 @@
+//! The histograms of all digits, in one read of the keys.
+use super::{DIGIT_BITS, DIGITS, SortKey};
+use crate::primitives::unrolled;
+use core::marker::PhantomData;
+use simt::{Block, Global, GlobalSlice, Instance, Order, Scope, Shared, SharedShape, Thread, kernel};
+
+/// Vectors of 16 bytes that a thread reads at a time.
+const VECTORS: usize = 4;
+
+/// A key that digits are counted of.
+pub trait Counted: Copy + Send + Sync + 'static {
+    /// The key.
+    type Key: SortKey;
+
+    /// What a thread of [`radix_histograms`] does.
+    fn histograms(keys: GlobalSlice<Self::Key>, first: u32, end: u32, counts: GlobalSlice<u32>);
+}
+
+macro_rules! counted {
+    ($($key:ty, $in_vector:literal;)*) => {$(
+        impl Counted for super::Keys<$key> {
+            type Key = $key;
+
+            #[inline(always)]
+            #[track_caller]
+            fn histograms(keys: GlobalSlice<$key>, first: u32, end: u32, counts: GlobalSlice<u32>) {
+                Count::<$key, $in_vector> { keys, first, end, counts: Shared::of::<Counts<$key>>() }.run(counts);
+            }
+        }
+    )*};
+}
+counted! {
+    u32, 4;
+    u64, 2;
+}
+
+/// Counters of all digits of a key.
+struct Counts<K>(PhantomData<K>);
+
+impl<K: SortKey> SharedShape for Counts<K> {
+    type Word = u32;
+    const LEN: usize = (K::BITS / DIGIT_BITS * DIGITS) as usize;
+}
+
+#[derive(Clone, Copy)]
+struct Count<K, const IN_VECTOR: usize> {
+    keys: GlobalSlice<K>,
+    first: u32,
+    end: u32,
+    counts: Shared<u32>,
+}
+
+impl<K: SortKey, const IN_VECTOR: usize> Count<K, IN_VECTOR> {
+    const DIGITS_OF_KEY: u32 = K::BITS / DIGIT_BITS;
+
+    #[inline(always)]
+    #[track_caller]
+    fn run(self, counts: GlobalSlice<u32>) {
+        self.each_counter(|place| self.counts.store(place, 0));
+        Block::sync();
+        self.count_all();
+        Block::sync();
+        self.each_counter(|place| {
+            let count = self.counts.load(place);
+            if count > 0 && place < counts.len() {
+                counts.at(place).fetch_add(count, Order::Relaxed, Scope::Device);
+            }
+        });
+    }
+
+    /// The counters of the digits that are sorted by, dealt to the threads of the block.
+    #[inline(always)]
+    #[track_caller]
+    fn each_counter(self, mut body: impl FnMut(usize)) {
+        let mut place = Thread::index_in_block() as usize;
+        while place < Counts::<K>::LEN {
+            body(place);
+            place += Thread::block_size() as usize;
+        }
+    }
+
+    /// Pieces of whole vectors, dealt to the blocks; what is left of the keys goes to the first threads one by one.
+    #[inline(always)]
+    #[track_caller]
+    fn count_all(self) {
+        let threads = Thread::block_size() as usize;
+        let piece = threads * VECTORS * IN_VECTOR;
+        let whole = self.keys.len() / piece;
+        let mut at = Thread::block_index() as usize;
+        while at < whole {
+            // SAFETY: the piece lies in the keys; the buffer is aligned, and so are its vectors.
+            let first =
+                unsafe { self.keys.at(at * piece).offset(Thread::index_in_block() as usize * IN_VECTOR) };
+            self.count_vectors(first, threads * IN_VECTOR);
+            at += Thread::grid_size() as usize;
+        }
+        let mut rest = whole * piece + Thread::index();
+        while rest < self.keys.len() {
+            self.count_key(self.keys.read(rest));
+            rest += Thread::count();
+        }
+    }
+
+    /// Reads vectors `stride` keys apart, all before any is counted.
+    #[inline(always)]
+    #[track_caller]
+    fn count_vectors(self, first: Global<K>, stride: usize) {
+        let mut keys = [[K::LAST; IN_VECTOR]; VECTORS];
+        unrolled::<VECTORS>(|turn| {
+            // SAFETY: the vectors of a piece, each aligned to itself.
+            keys[turn] = unsafe { first.offset(turn * stride).load_vec(Order::Weak, Scope::Device) };
+        });
+        unrolled::<VECTORS>(|turn| unrolled::<IN_VECTOR>(|place| self.count_key(keys[turn][place])));
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    fn count_key(self, key: K) {
+        for number in 0..Self::DIGITS_OF_KEY {
+            let shift = self.first + number * DIGIT_BITS;
+            if shift < self.end {
+                let mask = mask_of(self.end - shift);
+                // SAFETY: a digit is below `DIGITS`.
+                unsafe { self.counts.fetch_add_unchecked(number * DIGITS + key.digit(shift, mask), 1) };
+            }
+        }
+    }
+}
+
+/// The bits of a digit where `left` bits are left to sort by.
+#[inline(always)]
+pub const fn mask_of(left: u32) -> u32 {
+    if left < DIGIT_BITS { (1 << left) - 1 } else { DIGITS - 1 }
+}
+
+/// Adds to `counts` (256 a digit, zero before) how often each digit of bits `first` to `end` occurs in `keys`, and clears `status` for the
+/// first pass. Any grid.
+#[kernel]
+pub fn radix_histograms<P: Counted + Instance>(
+    keys: GlobalSlice<P::Key>,
+    first: u32,
+    end: u32,
+    counts: GlobalSlice<u32>,
+    status: GlobalSlice<u32>,
+) {
+    let mut word = Thread::index();
+    while word < status.len() {
+        status.write(word, 0);
+        word += Thread::count();
+    }
+    P::histograms(keys, first, end, counts);
+}

@@ -1,0 +1,403 @@
+//! One pass over a digit.
+use super::{DIGITS, Moved, Payload, Plan, SortKey};
+use crate::primitives::lookback::{DigitCounts, Flag};
+use crate::primitives::{ticket, unrolled};
+use core::marker::PhantomData;
+use simt::{
+    Block, GlobalSlice, Instance, Lockstep, Order, Scope, Shared, SharedShape, Thread, Tile, Word, kernel,
+    opaque,
+};
+
+/// What a pass works on.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Pass<K, W> {
+    /// The elements' keys, as the pass before left them.
+    pub from: GlobalSlice<K>,
+    /// Takes the keys in their new order.
+    pub to: GlobalSlice<K>,
+    /// What goes with the keys; nothing, where nothing does.
+    pub values: GlobalSlice<W>,
+    /// Takes that.
+    pub values_to: GlobalSlice<W>,
+    /// How often each digit occurs.
+    pub counts: GlobalSlice<u32>,
+    /// The counter that gives tiles their numbers: one word, zero before.
+    pub tickets: GlobalSlice<u32>,
+    /// What tiles publish: [`DIGITS`] words a tile, zero before.
+    pub status: GlobalSlice<u32>,
+    /// What they will publish in the next pass; this one clears it. As many words, or none.
+    pub next_status: GlobalSlice<u32>,
+    /// Where the digit begins.
+    pub shift: u32,
+    /// Its bits.
+    pub mask: u32,
+}
+
+/// Sorts by a digit, stably. A block for each tile ([`super::tile`]) of `from`, of [`Plan::THREADS`] threads.
+#[kernel]
+pub fn radix_pass<P: Plan + Instance>(pass: Pass<P::Key, Moved<P>>) {
+    P::pass(pass);
+}
+
+/// The digits that a thread answers for are `k * THREADS + thread`; there are at most so many of them.
+const OWN: usize = 8;
+
+/// A tile's memory: counters of each warp first, then keys in their new order, then values.
+struct Staging<K, V, const THREADS: u32, const ITEMS: usize>(PhantomData<(K, V)>);
+
+impl<K: SortKey, V: Payload, const THREADS: u32, const ITEMS: usize> SharedShape
+    for Staging<K, V, THREADS, ITEMS>
+{
+    type Word = u128;
+    const LEN: usize = {
+        let counters = (THREADS / 32 * DIGITS * 4) as usize;
+        let widest = if V::BYTES as usize > size_of::<K>() { V::BYTES as usize } else { size_of::<K>() };
+        let elements = THREADS as usize * ITEMS * widest;
+        (if counters > elements { counters } else { elements }).div_ceil(16)
+    };
+}
+
+/// For each digit, where its elements go, less their ranks in the tile.
+struct Starts;
+
+impl SharedShape for Starts {
+    type Word = u32;
+    const LEN: usize = DIGITS as usize;
+}
+
+/// Sums of 32 digits each; two arrays, for two scans without a barrier between them.
+struct Totals<const WHICH: u8>;
+
+impl<const WHICH: u8> SharedShape for Totals<WHICH> {
+    type Word = u32;
+    const LEN: usize = (DIGITS / 32) as usize;
+}
+
+/// A thread's part of a tile.
+#[derive(Clone, Copy)]
+pub struct Job<K: SortKey, V: Payload, const THREADS: u32, const ITEMS: usize, const MATCH: bool> {
+    pass: Pass<K, V::Word>,
+    tile: u32,
+    /// Elements of the tile.
+    valid: u32,
+    thread: u32,
+    warp: Tile<32, Lockstep>,
+    /// The thread's first element in the tile.
+    first: u32,
+    memory: Shared<u128>,
+    starts: Shared<u32>,
+}
+
+impl<K: SortKey, V: Payload, const THREADS: u32, const ITEMS: usize, const MATCH: bool>
+    Job<K, V, THREADS, ITEMS, MATCH>
+{
+    const TILE: u32 = THREADS * ITEMS as u32;
+    const WARPS: u32 = THREADS / 32;
+
+    /// All that a thread does.
+    #[inline(always)]
+    #[track_caller]
+    pub fn run(pass: Pass<K, V::Word>) {
+        const { assert!(THREADS.is_multiple_of(32) && (THREADS >= DIGITS || DIGITS.is_multiple_of(THREADS))) };
+        let tile = ticket(pass.tickets.at(0));
+        let (start, len) = (tile as usize * Self::TILE as usize, pass.from.len());
+        if start < len {
+            let left = len - start;
+            let valid = if left < Self::TILE as usize { left as u32 } else { Self::TILE };
+            Self::new(pass, tile, valid).sort();
+        }
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    fn new(pass: Pass<K, V::Word>, tile: u32, valid: u32) -> Self {
+        let (thread, warp) = (Thread::index_in_block(), Tile::lockstep());
+        let first = thread / 32 * (32 * ITEMS as u32) + warp.rank();
+        let memory = Shared::of::<Staging<K, V, THREADS, ITEMS>>();
+        Self { pass, tile, valid, thread, warp, first, memory, starts: Shared::of::<Starts>() }
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    fn sort(self) {
+        let keys = self.load(self.pass.from, K::LAST);
+        self.clear_counters();
+        Block::sync();
+        self.count(&keys);
+        Block::sync();
+        let (counts, starts) = self.publish();
+        Block::sync();
+        let ranks = self.rank(&keys);
+        Block::sync();
+        self.stage(&keys, &ranks);
+        self.look_back(counts, starts);
+        Block::sync();
+        let places = self.write_keys();
+        if V::BYTES > 0 {
+            let values = self.load(self.pass.values, V::Word::narrow(0));
+            Block::sync();
+            self.stage(&values, &ranks);
+            Block::sync();
+            self.write_values(&places);
+        }
+    }
+
+    /// The thread's elements of an array; `rest` beyond its end.
+    #[inline(always)]
+    #[track_caller]
+    fn load<T: Word>(self, from: GlobalSlice<T>, rest: T) -> [T; ITEMS] {
+        let mut items = [rest; ITEMS];
+        // SAFETY: the tile begins in the array. What is read of it below lies there too.
+        let start = unsafe { from.at(self.tile as usize * Self::TILE as usize).offset(self.first as usize) };
+        // SAFETY: as above.
+        let read = |i: usize| unsafe { start.offset(32 * i) }.load(Order::Weak, Scope::Device);
+        if self.valid == Self::TILE {
+            unrolled::<ITEMS>(|i| items[i] = read(i));
+        } else {
+            unrolled::<ITEMS>(|i| {
+                if self.first + 32 * (i as u32) < self.valid {
+                    items[i] = read(i);
+                }
+            });
+        }
+        items
+    }
+
+    #[inline(always)]
+    fn counters(self) -> Shared<u32> {
+        // SAFETY: the memory is aligned to 16 bytes.
+        unsafe { self.memory.cast() }
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    fn clear_counters(self) {
+        const { assert!(DIGITS / 32 / 4 == 2) };
+        unrolled::<2>(|turn| {
+            // SAFETY: warps have 256 counters each, which are two times four for each lane.
+            unsafe { self.memory.store_unchecked(turn as u32 * THREADS + self.thread, 0) }
+        });
+    }
+
+    #[inline(always)]
+    fn digit(self, key: K) -> u32 {
+        key.digit(self.pass.shift, self.pass.mask)
+    }
+
+    /// The place of the counter that the thread's warp has for a digit.
+    #[inline(always)]
+    fn counter(self, digit: u32) -> u32 {
+        self.thread / 32 * DIGITS + digit
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    fn count(self, keys: &[K; ITEMS]) {
+        // SAFETY: a digit is below `DIGITS`.
+        unrolled::<ITEMS>(|i| unsafe {
+            self.counters().fetch_add_unchecked(self.counter(self.digit(keys[i])), 1);
+        });
+    }
+
+    /// Calls `body` with each digit that the thread answers for, and its number among them. All lanes of a warp are called, or none.
+    #[inline(always)]
+    #[track_caller]
+    fn own(self, mut body: impl FnMut(usize, u32)) {
+        unrolled::<OWN>(|k| {
+            let digit = k as u32 * THREADS + self.thread;
+            if (k as u32 * THREADS) < DIGITS && (THREADS <= DIGITS || digit < DIGITS) {
+                body(k, digit);
+            }
+        });
+    }
+
+    /// Adds up the warps' counts of each digit and publishes them; turns counters into ranks in the tile. Gives each of the
+    /// thread's digits' count and first rank.
+    #[inline(always)]
+    #[track_caller]
+    fn publish(self) -> ([u32; OWN], [u32; OWN]) {
+        let mut counts = [0; OWN];
+        self.own(|k, digit| {
+            counts[k] = self.warps(digit, |_, count, sum| sum + count);
+        });
+        let pads = Self::TILE - self.valid;
+        let mut published = counts;
+        self.own(|k, digit| published[k] -= if digit == self.pass.mask { pads } else { 0 });
+        self.publish_counts(&published);
+        let starts = self.scan::<0>(&counts);
+        self.own(|k, digit| {
+            let mut next = starts[k];
+            self.warps(digit, |counter, count, sum| {
+                // SAFETY: as `warps` reads it.
+                unsafe { self.counters().store_unchecked(counter, next) };
+                next += count;
+                sum
+            });
+        });
+        (published, starts)
+    }
+
+    /// Folds the warps' counters of a digit.
+    #[inline(always)]
+    #[track_caller]
+    fn warps(self, digit: u32, mut fold: impl FnMut(u32, u32, u32) -> u32) -> u32 {
+        let mut sum = 0;
+        unrolled::<32>(|warp| {
+            if (warp as u32) < Self::WARPS {
+                let counter = warp as u32 * DIGITS + digit;
+                // SAFETY: each warp has a counter for each digit.
+                sum = fold(counter, unsafe { self.counters().load_unchecked(counter) }, sum);
+            }
+        });
+        sum
+    }
+
+    /// Says what the tile has; the first one says at once where its digits begin.
+    #[inline(always)]
+    #[track_caller]
+    fn publish_counts(self, counts: &[u32; OWN]) {
+        if self.tile == 0 {
+            let mut all = [0; OWN];
+            self.own(|k, digit| all[k] = self.pass.counts.read(digit as usize));
+            let bases = self.scan::<1>(&all);
+            self.own(|k, digit| {
+                DigitCounts::of(self.pass.status, digit).publish(0, bases[k] + counts[k], Flag::Inclusive);
+            });
+        } else {
+            self.own(|k, digit| {
+                DigitCounts::of(self.pass.status, digit).publish(self.tile, counts[k], Flag::Partial);
+            });
+        }
+    }
+
+    /// The sums over all smaller digits. Has a barrier.
+    #[inline(always)]
+    #[track_caller]
+    fn scan<const WHICH: u8>(self, counts: &[u32; OWN]) -> [u32; OWN] {
+        let (totals, lane) = (Shared::of::<Totals<WHICH>>(), self.warp.rank());
+        let mut sums = *counts;
+        self.own(|k, digit| {
+            let mut by = 1;
+            while by < 32 {
+                let below = self.warp.shuffle_up(sums[k], by);
+                sums[k] += if lane >= by { below } else { 0 };
+                by *= 2;
+            }
+            if lane == 31 {
+                totals.store(digit as usize / 32, sums[k]);
+            }
+            sums[k] -= counts[k];
+        });
+        Block::sync();
+        self.own(|k, digit| {
+            unrolled::<8>(|group| {
+                if (group as u32) < digit / 32 {
+                    sums[k] += totals.load(group);
+                }
+            });
+        });
+        sums
+    }
+
+    /// Where each element stands in the sorted tile.
+    #[inline(always)]
+    #[track_caller]
+    fn rank(self, keys: &[K; ITEMS]) -> [u32; ITEMS] {
+        let lane = self.warp.rank();
+        let lower = (1 << lane) - 1;
+        let mut ranks = [0; ITEMS];
+        unrolled::<ITEMS>(|i| {
+            // Opaque: else the digits of the first count would be kept in registers until here.
+            let digit = self.digit(opaque(keys[i]));
+            let equal = match MATCH {
+                true => self.warp.match_any(digit),
+                false => self.warp.match_bits::<{ super::DIGIT_BITS }>(digit),
+            };
+            let last = 31 - equal.leading_zeros();
+            let (counter, many) = (self.counter(digit), equal.count_ones());
+            // SAFETY: a digit is below `DIGITS`.
+            let next = unsafe { self.counters().fetch_add_if(lane == last, counter, many) };
+            ranks[i] = self.warp.shuffle(next, last) + (equal & lower).count_ones();
+        });
+        ranks
+    }
+
+    /// Puts the thread's elements where they belong in the tile.
+    #[inline(always)]
+    #[track_caller]
+    fn stage<T: Word>(self, items: &[T; ITEMS], ranks: &[u32; ITEMS]) {
+        // SAFETY: the memory is aligned, and has room for as many elements of the wider of both types as ranks go to.
+        unrolled::<ITEMS>(|i| unsafe { self.memory.cast::<T>().store_unchecked(ranks[i], items[i]) });
+    }
+
+    /// Learns what the tiles before have, and says where the tile's digits go. Clears its part of the next pass's words.
+    #[inline(always)]
+    #[track_caller]
+    fn look_back(self, counts: [u32; OWN], starts: [u32; OWN]) {
+        self.own(|k, digit| {
+            let status = DigitCounts::of(self.pass.status, digit);
+            let place = self.tile as usize * DIGITS as usize + digit as usize;
+            if place < self.pass.next_status.len() {
+                self.pass.next_status.write(place, 0);
+            }
+            let before = match self.tile {
+                0 => status.published(0) - counts[k],
+                tile => {
+                    let before = status.before(tile);
+                    status.publish(tile, before + counts[k], Flag::Inclusive);
+                    before
+                }
+            };
+            self.starts.store(digit as usize, before.wrapping_sub(starts[k]));
+        });
+    }
+
+    /// Writes the keys, neighbours of one digit side by side. Gives the places they went to.
+    #[inline(always)]
+    #[track_caller]
+    fn write_keys(self) -> [u32; ITEMS] {
+        // SAFETY: the memory is aligned.
+        let staged = unsafe { self.memory.cast::<K>() };
+        let (to, mut places) = (self.pass.to.at(0), [0; ITEMS]);
+        self.each_valid(|i, rank| {
+            // SAFETY: ranks are below the tile's size, digits below `DIGITS`.
+            let key = unsafe { staged.load_unchecked(rank) };
+            // SAFETY: as above.
+            places[i] = unsafe { self.starts.load_unchecked(self.digit(key)) }.wrapping_add(rank);
+            // SAFETY: the sums of all counts are the number of keys, and `to` has as many.
+            unsafe { to.offset(places[i] as usize) }.store(key, Order::Weak, Scope::Device);
+        });
+        places
+    }
+
+    /// Calls `body` with the ranks that the thread writes, neighbours beside each other. The last tile alone has to ask which there are.
+    #[inline(always)]
+    #[track_caller]
+    fn each_valid(self, mut body: impl FnMut(usize, u32)) {
+        let rank = |i: usize| i as u32 * THREADS + self.thread;
+        if self.valid == Self::TILE {
+            unrolled::<ITEMS>(|i| body(i, rank(i)));
+        } else {
+            unrolled::<ITEMS>(|i| {
+                if rank(i) < self.valid {
+                    body(i, rank(i));
+                }
+            });
+        }
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    fn write_values(self, places: &[u32; ITEMS]) {
+        // SAFETY: the memory is aligned.
+        let staged = unsafe { self.memory.cast::<V::Word>() };
+        let to = self.pass.values_to.at(0);
+        self.each_valid(|i, rank| {
+            // SAFETY: as in `write_keys`.
+            let value = unsafe { staged.load_unchecked(rank) };
+            // SAFETY: as in `write_keys`.
+            unsafe { to.offset(places[i] as usize) }.store(value, Order::Weak, Scope::Device);
+        });
+    }
+}
