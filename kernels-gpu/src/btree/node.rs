@@ -93,17 +93,17 @@ impl<S: Slot, const W: u32, const L: usize> Node<S, W, L> {
         Self(unsafe { Bucket::at(base) })
     }
 
-    /// The word at `position`.
-    ///
-    /// # Panics
-    /// Ends the launch where there is none.
+    /// The word at `position`, which is taken modulo the node's words.
     #[inline(always)]
-    #[track_caller]
     pub fn word(self, position: u32) -> Global<S::Word> {
-        if position > Self::TAIL {
-            simt::trap();
-        }
+        let position = position % (W * L as u32);
         self.0.slot(position / L as u32, position as usize % L)
+    }
+
+    /// A lane's word `j`.
+    #[inline(always)]
+    pub fn own(self, rank: u32, j: usize) -> Global<S::Word> {
+        self.0.slot(rank, j)
     }
 
     /// The place of a lane's word `j` among the node's.
@@ -165,10 +165,19 @@ impl<S: Slot, const W: u32, const L: usize> Node<S, W, L> {
     #[inline(always)]
     #[track_caller]
     pub fn read_latched(self, rank: u32, wanted: bool) -> Read<S, W, L> {
-        let has_header = rank == Self::HEADER / L as u32;
-        let weak = self.read(rank, wanted && !has_header, Order::Weak);
-        let relaxed = self.read(rank, wanted && has_header, Order::Relaxed);
-        if has_header { relaxed } else { weak }
+        if rank == Self::HEADER / L as u32 {
+            self.read_rarely(rank, wanted, Order::Relaxed)
+        } else {
+            self.read_rarely(rank, wanted, Order::Weak)
+        }
+    }
+
+    /// [`Self::read`] in a branch that is rarely taken: empty words where it is not `wanted`. A load under a predicate leaves registers as they
+    /// were, so they would be taken from the beginning of the kernel on.
+    #[inline(always)]
+    #[track_caller]
+    pub fn read_rarely(self, rank: u32, wanted: bool, order: Order) -> Read<S, W, L> {
+        if wanted { self.read(rank, true, order) } else { Read { words: [S::EMPTY; L] } }
     }
 
     /// Tries the latch, by the calling lane alone. Gives whether it has it now.
@@ -277,6 +286,18 @@ impl<S: Slot, const W: u32, const L: usize> Read<S, W, L> {
     }
 }
 
+/// The ranks of a lane's words among the node's, a byte each.
+#[derive(Clone, Copy, Debug)]
+pub struct Ranks(u32);
+
+impl Ranks {
+    /// That of word `j`.
+    #[inline(always)]
+    pub fn of(self, j: usize) -> u32 {
+        self.0 >> (8 * j) & 0xff
+    }
+}
+
 impl<S: Slot, const W: u32, const L: usize> Read<S, W, L> {
     /// Whether an inner node has no room: its pairs lie in order, and blank words behind them.
     #[inline(always)]
@@ -290,16 +311,17 @@ impl<S: Slot, const W: u32, const L: usize> Read<S, W, L> {
     /// For each of the lane's words, how many pairs of the node of which `is(key)` holds have a lower key.
     #[inline(always)]
     #[track_caller]
-    pub fn ranks<C: Convergence>(&self, tile: Tile<W, C>, is: impl Fn(S::Stored) -> bool) -> [u32; L] {
-        let (mut ranks, mut theirs) = ([0; L], 0);
+    pub fn ranks<C: Convergence>(&self, tile: Tile<W, C>, is: impl Fn(S::Stored) -> bool) -> Ranks {
+        let (mut ranks, mut theirs) = (Ranks(0), 0);
         while theirs < L {
-            let mut lane = 0;
-            while lane < W {
+            // Not unrolled: all of its shuffles at once would take a register each.
+            let (mut lane, lanes) = (0, simt::opaque(W));
+            while lane < lanes {
                 let other = tile.shuffle(S::key(self.words[theirs]), lane);
                 let counts = Node::<S, W, L>::is_slot(lane, theirs) && is(other);
                 let mut j = 0;
                 while j < L {
-                    ranks[j] += (counts && other < S::key(self.words[j])) as u32;
+                    ranks.0 += ((counts && other < S::key(self.words[j])) as u32) << (8 * j);
                     j += 1;
                 }
                 lane += 1;

@@ -15,7 +15,7 @@
 //! The root has no parent: it moves all it holds into two new nodes, and becomes their parent.
 use super::super::slab::{Handle, Pool};
 use super::access::Access;
-use super::node::{Meta, Node, entry, handle_of};
+use super::node::{Meta, Node, Ranks, entry, handle_of};
 use super::tree::{ROOT, Tree, TreeView};
 use super::walk::Held;
 use crate::keyed::{Scalar, Slot};
@@ -35,9 +35,9 @@ pub enum Cut {
 }
 
 /// How a node is cut, as one lane sees it.
-struct Halves<S: Slot, const L: usize> {
+struct Halves<S: Slot> {
     /// For each of the lane's words, how many pairs are below it.
-    ranks: [u32; L],
+    ranks: Ranks,
     /// The lowest key that moves.
     separator: S::Stored,
     /// The place of its pair.
@@ -77,16 +77,16 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         let goes = splits && (is_root || fits);
         let (left, right) = self.slabs(tile, goes, is_root, held);
         let goes_on = goes && !right.is_none();
-        let halves = Self::halves(tile, held);
-        self.fill(tile, goes_on, held, (left, right), &halves, pair);
+        let halves = Self::halves(tile.afresh(), held);
+        self.fill(tile.afresh(), goes_on, held, (left, right), &halves, pair);
         tile.sync();
         if A::FENCED {
             fence(Scope::Device);
         }
         self.show(tile, goes_on, held, (left, right), &halves);
         tile.sync();
-        Self::settle(tile, goes_on, held, left, &halves, pair);
-        Self::enter(tile, goes_on && !is_root, &above, &halves, right);
+        Self::settle(tile.afresh(), goes_on, held, left, &halves, pair);
+        Self::enter(tile.afresh(), goes_on && !is_root, &above, &halves, right);
         tile.sync();
         if above.has_latch && tile.rank() == 0 {
             above.held.node.release(above.held.meta.level(), A::GIVE);
@@ -149,13 +149,13 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
 
     /// Ranks the pairs of a full node.
     #[inline(always)]
-    fn halves<C: Convergence>(tile: Tile<W, C>, held: &Held<S, W, L>) -> Halves<S, L> {
+    fn halves<C: Convergence>(tile: Tile<W, C>, held: &Held<S, W, L>) -> Halves<S> {
         let ranks = held.read.ranks(tile, |_| true);
         let words = held.read.words();
         let (mut is_middle, mut separator, mut middle) = (false, S::key(words[0]), 0);
         let mut j = 0;
         while j < L {
-            if Node::<S, W, L>::is_slot(tile.rank(), j) && ranks[j] == Self::HALF {
+            if Node::<S, W, L>::is_slot(tile.rank(), j) && ranks.of(j) == Self::HALF {
                 (is_middle, separator) = (true, S::key(words[j]));
                 middle = Node::<S, W, L>::position(tile.rank(), j);
             }
@@ -173,7 +173,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         goes_on: bool,
         held: &Held<S, W, L>,
         (left, right): (Handle, Handle),
-        halves: &Halves<S, L>,
+        halves: &Halves<S>,
         pair: Option<(S::Stored, S::Word)>,
     ) {
         if !goes_on {
@@ -183,7 +183,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         let (rank, target) = (tile.rank(), self.node(right));
         let mut j = 0;
         while j < L {
-            let (word, place) = (held.read.words()[j], halves.ranks[j]);
+            let (word, place) = (held.read.words()[j], halves.ranks.of(j));
             if Node::<S, W, L>::is_slot(rank, j) && place >= Self::HALF {
                 target.word(place - Self::HALF).store(word, order, scope);
             } else if Node::<S, W, L>::is_slot(rank, j) && !left.is_none() {
@@ -210,7 +210,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         goes_on: bool,
         held: &Held<S, W, L>,
         (left, right): (Handle, Handle),
-        halves: &Halves<S, L>,
+        halves: &Halves<S>,
     ) {
         if !goes_on || tile.rank() != 0 {
             return;
@@ -236,16 +236,16 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         goes_on: bool,
         held: &Held<S, W, L>,
         left: Handle,
-        halves: &Halves<S, L>,
+        halves: &Halves<S>,
         pair: Option<(S::Stored, S::Word)>,
     ) {
         let scope = Scope::Device;
         let mut j = 0;
         while j < L {
             let position = Node::<S, W, L>::position(tile.rank(), j);
-            let place = held.node.word(position);
+            let place = held.node.own(tile.rank(), j);
             let is_slot = goes_on && position < Node::<S, W, L>::SLOTS;
-            let moved = if left.is_none() { halves.ranks[j] >= Self::HALF } else { position > 1 };
+            let moved = if left.is_none() { halves.ranks.of(j) >= Self::HALF } else { position > 1 };
             if is_slot && moved && !held.meta.is_leaf() {
                 place.store(S::EMPTY, Order::Relaxed, scope);
             }
@@ -268,10 +268,11 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         tile: Tile<W, C>,
         enters: bool,
         above: &Above<S, W, L>,
-        halves: &Halves<S, L>,
+        halves: &Halves<S>,
         right: Handle,
     ) {
-        let words = above.held.read.words();
+        // Read again, from the L1 cache: to keep it through the split would take registers.
+        let words = above.held.node.read_latched(tile.rank(), enters).words();
         let mut before = tile.shuffle_up(words[L - 1], 1);
         let mut j = 0;
         while j < L {
@@ -279,7 +280,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
             if enters && position > above.place && position <= above.count {
                 let is_new = position == above.place + 1;
                 let word = if is_new { entry::<S>(halves.separator, right) } else { before };
-                above.held.node.word(position).store(word, Order::Relaxed, Scope::Device);
+                above.held.node.own(tile.rank(), j).store(word, Order::Relaxed, Scope::Device);
             }
             before = words[j];
             j += 1;
@@ -287,7 +288,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
     }
 }
 
-impl<S: Slot, const L: usize> Halves<S, L> {
+impl<S: Slot> Halves<S> {
     /// The highest key that stays.
     #[inline(always)]
     fn high(&self) -> S::Stored {

@@ -8,7 +8,9 @@ use super::walk::Walk;
 use crate::keyed::{Kind, Operation, Outcome, Place, Question, Scalar, Slot, Tallies, TileKind, View};
 use core::fmt;
 use core::marker::PhantomData;
-use simt::{Convergence, Global, GlobalSlice, Independent, Instance, Order, Scope, Tile, share_work};
+use simt::{
+    Convergence, Global, GlobalSlice, Independent, Instance, Order, Queue, Scope, Tile,
+};
 
 /// The root, which stays where it is: a split moves what it holds into two new nodes below.
 pub const ROOT: Handle = Handle::from_word(0);
@@ -163,7 +165,12 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
     ) -> (Outcome, S::Value) {
         let key = S::Stored::from_u64(key.to_u64());
         let mut walk = Walk::new(self, Question { operation, key, argument });
-        share_work(tile, pending, |turn| walk.round(turn));
+        let mut queue = Queue::new(tile, pending);
+        while let Some(turn) = queue.turn() {
+            if walk.round(turn) {
+                queue.finish();
+            }
+        }
         walk.result()
     }
 }

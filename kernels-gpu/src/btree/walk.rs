@@ -106,7 +106,7 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
         let acts = turn.is_active() && !looks;
         let mut end = self.descend(tile, looks, writes, &question);
         if O::WRITES && tile.any_converged(acts) {
-            let written = self.write(tile, acts, &question);
+            let written = self.write(tile.afresh(), acts, &question);
             end = if acts { written } else { end };
         }
         if end.done {
@@ -155,7 +155,7 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
             let value = if misses { question.argument } else { end.value };
             end = End { done: ends, outcome: if misses { Outcome::Absent } else { end.outcome }, value };
         } else if tile.any_converged(misses) {
-            let again = Self::look_again(tile, node, misses, question);
+            let again = Self::look_again(tile.afresh(), node, misses, question);
             end = if misses { again } else { end };
         }
         end
@@ -190,9 +190,8 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
         misses: bool,
         question: &Question<S, O>,
     ) -> End<S::Value> {
-        let read = node.read(tile.rank(), misses, Order::Acquire);
-        // SAFETY: the tail is a word of the node.
-        let [tail] = unsafe { node.tail().load_vec_if::<1>(misses, Order::Relaxed, Scope::Device) };
+        let read = node.read_rarely(tile.rank(), misses, Order::Acquire);
+        let tail = if misses { node.tail().load(Order::Relaxed, Scope::Device) } else { S::EMPTY };
         let covered = tile.all(question.key <= S::key(tail));
         let hit = read.last(tile.rank(), |position, word| {
             position < Node::<S, W, L>::SLOTS && S::key(word) == question.key
@@ -222,7 +221,7 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
         let (splits, mut cut) = (full_leaf || full_inner, Cut::Lost);
         if tile.any_converged(splits) {
             let pair = full_leaf.then(|| (question.key, S::pack(question.key, question.argument)));
-            cut = self.tree.split(tile, splits, &held, self.parent, pair);
+            cut = self.tree.split(tile.afresh(), splits, &held, self.parent, pair);
         }
         let raised = full_inner && held.handle == ROOT && cut == Cut::Done;
         tile.sync();
