@@ -14,6 +14,7 @@
 //!
 //! Every structure has batch calls on host slices, which block, and on device buffers with a stream, which do not. Calls that may run
 //! side by side take `&self`. Kernel authors find device-side functions of the same names in the package `phalanx-kernels`.
+pub mod btree;
 mod error;
 pub mod hash_map;
 pub mod map;
@@ -21,6 +22,7 @@ mod program;
 pub mod slab_alloc;
 pub mod slab_hash;
 
+pub use btree::BTree;
 pub use error::{Error, Result};
 pub use gpu::{self, Device};
 pub use hash_map::HashMap;

@@ -1,10 +1,10 @@
 //! The kinds of tree that are compiled. A researcher's variant is one line here.
 use super::super::slab::{Light, Spread};
 use super::access::Concurrent;
-use super::kernels::{BulkBuild, Examine, Prune};
+use super::kernels::{BulkBuild, CountRange, Disorder, Examine, Predecessor, Prune, Range, Successor};
 use super::tree::Tree;
 use crate::keyed::kernels::{
-    Apply, ContainsKey, Export, Get, Insert, InsertNew, Mixed, Rehash, Remove, RetainBetween,
+    Apply, ContainsKey, Export, Get, Insert, InsertNew, Mixed, Remove, RetainBetween,
 };
 use crate::keyed::{Packed, Wide};
 use simt::instances;
@@ -24,8 +24,8 @@ instances! {
         tree_spread_128_16x1_u32_u32: Tree<Packed, Spread<128>, Concurrent, 16, 1>,
     }
     kernels {
-        Insert, InsertNew, Get, ContainsKey, Remove, Apply, Mixed, Export, Rehash, RetainBetween,
-        BulkBuild, Examine, Prune,
+        Insert, InsertNew, Get, ContainsKey, Remove, Apply, Mixed, Export, RetainBetween,
+        BulkBuild, Examine, Prune, CountRange, Disorder, Predecessor, Range, Successor,
     }
     visitor { super::tree::Visitor }
 }

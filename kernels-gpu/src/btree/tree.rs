@@ -4,13 +4,12 @@ use super::access::Access;
 use super::bulk::Input;
 use super::inspect::Findings;
 use super::node::Node;
+use super::seek::{Answer, Seek, Sink, Span};
 use super::walk::Walk;
 use crate::keyed::{Kind, Operation, Outcome, Place, Question, Scalar, Slot, Tallies, TileKind, View};
 use core::fmt;
 use core::marker::PhantomData;
-use simt::{
-    Convergence, Global, GlobalSlice, Independent, Instance, Order, Queue, Scope, Tile,
-};
+use simt::{Convergence, Global, GlobalSlice, Independent, Instance, Order, Queue, Scope, Tile};
 
 /// The root, which stays where it is: a split moves what it holds into two new nodes below.
 pub const ROOT: Handle = Handle::from_word(0);
@@ -43,6 +42,14 @@ pub trait Config: Kind<View = TreeView<Self>> {
         count: u64,
         fill: u32,
     );
+
+    /// Looks through the range of each lane that says `pending`. See [`TreeView::seek`].
+    fn seek<Q: Seek>(
+        tree: TreeView<Self>,
+        pending: bool,
+        span: Span<Self::Key>,
+        sink: Sink<Self::Key, Self::Value>,
+    ) -> Answer<Self::Key, Self::Value>;
 
     /// Examines the node in slab number `number`, by the calling lane alone.
     fn examine(tree: TreeView<Self>, number: u32) -> Findings;
@@ -182,7 +189,7 @@ unsafe impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Kind for 
     type Slot = S;
     type View = TreeView<Self>;
     const TILE: u32 = W;
-    const REGISTERS: u32 = 64;
+    const REGISTERS: u32 = if size_of::<S::Word>() == 16 { 72 } else { 64 };
 
     #[inline(always)]
     #[track_caller]
@@ -253,6 +260,17 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Config for Tree<
         fill: u32,
     ) {
         tree.build(number, Input { keys, values, count, fill });
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    fn seek<Q: Seek>(
+        tree: TreeView<Self>,
+        pending: bool,
+        span: Span<S::Key>,
+        sink: Sink<S::Key, S::Value>,
+    ) -> Answer<S::Key, S::Value> {
+        tree.seek::<Q, _>(Tile::<W>::lockstep(), pending, span, sink)
     }
 
     #[inline(always)]
