@@ -13,7 +13,7 @@ pub trait Access: Copy + Send + Sync + 'static {
     const GIVE: Order = Order::Release;
     /// Whether a split fences between writing the new node and showing it.
     const FENCED: bool = true;
-    /// Whether a miss is read again before it is believed.
+    /// Whether a leaf's tail is read again, after its pairs, before a miss or a range is believed.
     const CONFIRMS: bool = true;
 }
 

@@ -168,11 +168,8 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         let index = if is_root { 0 } else { number - at.first };
         let plan = Plan { input, at, below, index };
         let handle = |number: u64| self.pool().handle(number as u32);
-        let mut words = [S::EMPTY; L];
-        let mut j = 0;
-        while j < L {
-            let position = Node::<S, W, L>::position(rank, j);
-            words[j] = if position < Node::<S, W, L>::SLOTS {
+        self.node(handle(number)).write(rank, |position| {
+            if position < Node::<S, W, L>::SLOTS {
                 plan.translated(position, handle)
             } else if position == Node::<S, W, L>::SLOTS {
                 Node::<S, W, L>::header_word(plan.input.low(at, index), Meta::free(at.level))
@@ -180,10 +177,8 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
                 let last = if at.level == 0 { ANNEX } else { Handle::NONE };
                 let (high, next) = plan.tail();
                 entry::<S>(high, next.map_or(last, handle))
-            };
-            j += 1;
-        }
-        self.node(handle(number)).write(rank, words);
+            }
+        });
     }
 
     /// The leaf of the key that looks like an empty slot.
@@ -192,20 +187,17 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
     fn build_annex(self, rank: u32, input: Input<S>) {
         let has_pair = (input.count as usize) < input.keys.len();
         let zero = S::Stored::from_u64(0);
-        let mut words = [S::EMPTY; L];
-        let mut j = 0;
-        while j < L {
-            let position = Node::<S, W, L>::position(rank, j);
+        self.node(ANNEX).write(rank, |position| {
             if position == 0 && has_pair {
-                words[j] = S::pack(zero, input.values.read(input.count as usize));
+                S::pack(zero, input.values.read(input.count as usize))
             } else if position == Node::<S, W, L>::SLOTS {
-                words[j] = Node::<S, W, L>::header_word(zero, Meta::free(0));
+                Node::<S, W, L>::header_word(zero, Meta::free(0))
             } else if position > Node::<S, W, L>::SLOTS {
-                words[j] = entry::<S>(largest::<S>(), Handle::NONE);
+                entry::<S>(largest::<S>(), Handle::NONE)
+            } else {
+                S::EMPTY
             }
-            j += 1;
-        }
-        self.node(ANNEX).write(rank, words);
+        });
     }
 }
 
@@ -227,25 +219,25 @@ impl<S: Slot, const W: u32, const L: usize> Node<S, W, L> {
     #[inline(always)]
     #[track_caller]
     pub fn blank(self, rank: u32) {
-        self.write(rank, [S::EMPTY; L]);
+        self.write(rank, |_| S::EMPTY);
     }
 
-    /// Writes a lane's words, 16 bytes at once where they lie side by side. Where nothing else touches the node.
+    /// Writes a lane's words, `word(position)` each, 16 bytes at once where they lie side by side. Where nothing else touches the node.
     #[inline(always)]
     #[track_caller]
-    fn write(self, rank: u32, words: [S::Word; L]) {
+    fn write(self, rank: u32, word: impl Fn(u32) -> S::Word) {
         use simt::Word;
         let (order, scope) = (Order::Weak, Scope::Device);
         let mut j = 0;
         while j < L {
-            let place = self.word(Self::position(rank, j));
+            let (place, position) = (self.own(rank, j), Self::position(rank, j));
             if S::PER_CHUNK == 2 && L > 1 {
-                let whole = words[j].widen() | words[j + 1].widen() << 64;
+                let whole = word(position).widen() | word(position + 1).widen() << 64;
                 // SAFETY: the words of a chunk are 16 aligned bytes of the node.
                 unsafe { place.cast::<u128>() }.store(whole, order, scope);
                 j += 2;
             } else {
-                place.store(words[j], order, scope);
+                place.store(word(position), order, scope);
                 j += 1;
             }
         }

@@ -168,7 +168,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
         let order = if A::CONCURRENT { Order::Acquire } else { A::READ };
         let read = node.read_rarely(tile.rank(), wanted, order);
         let (low, meta) = read.header(tile);
-        if !A::CONCURRENT {
+        if !(A::CONCURRENT && A::CONFIRMS) {
             let (high, link) = read.tail(tile);
             return Leaf { read, low, meta, high, link, agreed: true };
         }
