@@ -32,12 +32,15 @@ struct Deed {
 
 const IDLE: Deed = Deed { kind: u8::MAX, from: 0, to: 0 };
 
+/// A launch: rounds, in each of which a lane does a deed.
+type Part = Vec<Vec<Deed>>;
+
 /// Keys that are there before, each with itself for a value, and launches of one block: rounds, in each of which all lanes do the same kind.
 #[derive(Debug)]
 struct Plan {
     units: u32,
     fill: BTreeSet<u64>,
-    parts: Vec<Vec<Vec<Deed>>>,
+    parts: Vec<Part>,
 }
 
 impl Plan {
@@ -143,7 +146,9 @@ impl<M: Config> Kernel for Play<M> {
                     let outcome = session.execute(wanted, Insert, key, value).0;
                     self.sheet.counts.write(index, u64::from(outcome != Outcome::Refused));
                 }
-                REMOVE => drop(session.execute(wanted, Remove, key, value)),
+                REMOVE => {
+                    session.execute(wanted, Remove, key, value);
+                }
                 kind => {
                     let answer = self.seek(kind, wanted, index);
                     self.sheet.counts.write(index, answer.count);
@@ -293,11 +298,11 @@ pub fn is_found<M: Crowded<Memory = crate::trees::Forest> + Config>(count: u64) 
 fn play<M: Crowded<Memory = crate::trees::Forest> + Config>(
     device: &Device,
     memory: &crate::trees::Forest,
-    parts: &[Vec<Vec<Deed>>],
+    parts: &[Part],
 ) -> Result<Vec<Told<M::Key, M::Value>>, Finding> {
     let told: Vec<Told<M::Key, M::Value>> =
         parts.iter().map(|part| Told::new(device, part).expect("memory")).collect();
-    let launch = |(part, told): (&Vec<Vec<Deed>>, &Told<M::Key, M::Value>)| {
+    let launch = |(part, told): (&Part, &Told<M::Key, M::Value>)| {
         Launch::new(
             Grid::new(1, part[0].len() as u32),
             Play::<M> { tree: memory.view(), sheet: told.sheet() },
