@@ -5,7 +5,7 @@ use crate::hunt::setting;
 use crate::world::{Crowded, Finding};
 use gpu::{Buffer, Device, Grid};
 use phalanx_kernels::btree::{Answer, Collect, Config, Count, Highest, Lowest, Sink, Span, TreeView};
-use phalanx_kernels::keyed::{Insert, Lanes, Outcome, Remove, Scalar, Session};
+use phalanx_kernels::keyed::{Insert, Kind, Lanes, Outcome, Remove, Scalar, Session};
 use simt::emulator::{Launch, Options};
 use simt::{GlobalSlice, Kernel, Thread};
 use std::collections::BTreeSet;
@@ -294,14 +294,16 @@ pub fn is_found<M: Crowded<Memory = crate::trees::Forest> + Config>(count: u64) 
     })
 }
 
+/// The buffers of launches on a tree of the kind `M`.
+type Tolds<M> = Vec<Told<<M as Kind>::Key, <M as Kind>::Value>>;
+
 /// Plays parts side by side.
 fn play<M: Crowded<Memory = crate::trees::Forest> + Config>(
     device: &Device,
     memory: &crate::trees::Forest,
     parts: &[Part],
-) -> Result<Vec<Told<M::Key, M::Value>>, Finding> {
-    let told: Vec<Told<M::Key, M::Value>> =
-        parts.iter().map(|part| Told::new(device, part).expect("memory")).collect();
+) -> Result<Tolds<M>, Finding> {
+    let told: Tolds<M> = parts.iter().map(|part| Told::new(device, part).expect("memory")).collect();
     let launch = |(part, told): (&Part, &Told<M::Key, M::Value>)| {
         Launch::new(
             Grid::new(1, part[0].len() as u32),
