@@ -6,6 +6,7 @@
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx))]
 
 pub mod baseline;
+pub mod btree;
 pub mod keyed;
 pub mod limits;
 pub mod primitives;

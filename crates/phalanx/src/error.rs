@@ -156,6 +156,17 @@ pub enum Error {
         most: f64,
     },
 
+    /// A fill that no node can have.
+    #[error("a fill of {0} was asked for: give one above 0 and at most 1")]
+    Fill(f64),
+
+    /// Keys that should have been in order.
+    #[error("{many} keys are not below the one behind them: sort them, and leave out equal ones")]
+    Unsorted {
+        /// How many.
+        many: u64,
+    },
+
     /// No such bucket.
     #[error("bucket {bucket} was named, and there are {count}")]
     Bucket {

@@ -15,6 +15,7 @@
 //! Every structure has batch calls on host slices, which block, and on device buffers with a stream, which do not. Calls that may run
 //! side by side take `&self`. Kernel authors find device-side functions of the same names in [`kernels`], the package `phalanx-kernels`,
 //! on which a crate of kernels depends by itself: it has no use for this one, which belongs to the host.
+pub mod btree;
 mod error;
 pub mod hash_map;
 pub mod map;
@@ -23,6 +24,7 @@ mod program;
 pub mod slab_alloc;
 pub mod slab_hash;
 
+pub use btree::BTree;
 pub use error::{Error, Result};
 pub use gpu::{self, Device};
 pub use hash_map::HashMap;

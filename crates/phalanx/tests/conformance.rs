@@ -13,6 +13,8 @@ mod kinds;
 mod limits;
 #[path = "conformance/methods.rs"]
 mod methods;
+#[path = "conformance/ordered.rs"]
+mod ordered;
 #[path = "conformance/sequences.rs"]
 mod sequences;
 #[path = "conformance/whole.rs"]
@@ -108,6 +110,21 @@ macro_rules! suite {
 
             mod slab_hash {
                 every_map!($device, SlabHash);
+            }
+
+            mod btree {
+                every_map!($device, BTree);
+                cases! { $device, BTree, each:
+                    ordered {
+                        order_is_that_of_std
+                        ranges_are_those_of_std
+                        trees_are_built_at_once
+                        trees_are_built_anew
+                        buffers_are_answered_in_order
+                        large_trees_have_many_levels
+                        what_is_no_range_is_refused
+                    }
+                }
             }
         }
     };

@@ -41,7 +41,7 @@ pub use block::{Block, Shared, SharedShape};
 pub use grid::Grid;
 pub use kernel::{Instance, Kernel};
 pub use memory::{Global, GlobalSlice, Order, Scope, Word, fence, heap_allocate, heap_free};
-pub use share::{Turn, share_work};
+pub use share::{Queue, Turn, share_work};
 pub use simt_macros::{instances, kernel};
 pub use thread::{Thread, clock, fault, opaque, spin_hint, timer, trap};
 pub use tile::{Convergence, Independent, Lockstep, Shuffle, Tile};

@@ -53,11 +53,44 @@ pub fn share_work<const W: u32, C: Convergence>(
     pending: bool,
     mut step: impl FnMut(Turn<W, C>) -> bool,
 ) {
-    let mut queue = tile.ballot(pending);
-    while tile.any_converged(queue != 0) {
-        let turn = Turn { tile, owner: queue.trailing_zeros() % W, active: queue != 0 };
+    let mut queue = Queue::new(tile, pending);
+    while let Some(turn) = queue.turn() {
         if step(turn) {
-            queue &= queue.wrapping_sub(1);
+            queue.finish();
         }
+    }
+}
+
+/// The operations of a tile's lanes that are not finished: [`share_work`] for those whose step is too large for the compiler to put a closure
+/// in its place.
+#[derive(Clone, Copy, Debug)]
+pub struct Queue<const W: u32, C> {
+    tile: Tile<W, C>,
+    waiting: u32,
+}
+
+impl<const W: u32, C: Convergence> Queue<W, C> {
+    /// The operations of the lanes that say `pending`.
+    #[inline(always)]
+    #[track_caller]
+    pub fn new(tile: Tile<W, C>, pending: bool) -> Self {
+        Self { tile, waiting: tile.ballot(pending) }
+    }
+
+    /// The next round, while there are operations: in lockstep, of any tile of the warp.
+    #[inline(always)]
+    #[track_caller]
+    pub fn turn(&self) -> Option<Turn<W, C>> {
+        if !self.tile.any_converged(self.waiting != 0) {
+            return None;
+        }
+        let owner = self.waiting.trailing_zeros() % W;
+        Some(Turn { tile: self.tile, owner, active: self.waiting != 0 })
+    }
+
+    /// The operation whose turn it was is finished. All lanes of the tile say so together.
+    #[inline(always)]
+    pub fn finish(&mut self) {
+        self.waiting &= self.waiting.wrapping_sub(1);
     }
 }

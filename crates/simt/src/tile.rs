@@ -95,6 +95,13 @@ impl<const W: u32, C: Convergence> Tile<W, C> {
         Self { lane: backend::lane(), convergence: PhantomData }
     }
 
+    /// The same tile, whose lane the compiler knows nothing about: what a rare branch makes of the rank is computed there, and takes no
+    /// registers elsewhere. See [`opaque`](crate::opaque).
+    #[inline(always)]
+    pub fn afresh(self) -> Self {
+        Self { lane: backend::opaque(self.lane), ..self }
+    }
+
     /// Lanes in the tile.
     #[inline(always)]
     pub fn width(self) -> u32 {

@@ -45,6 +45,13 @@ pub unsafe trait Kind: Copy + Send + Sync + 'static {
     /// Shows the scan's thread `thread` its share of all places. Runs alone. The lanes of a warp call it together, for neighbouring threads
     /// the first of which is a multiple of 32, and `see` is called by them together, with nothing where a lane has no place to see.
     fn scan(view: Self::View, thread: usize, see: impl FnMut(Option<Place<Self>>));
+
+    /// Removes the pair in a slot that a scan has shown. Only where no other operation runs. Gives whether it was still there.
+    #[inline(always)]
+    #[track_caller]
+    fn erase(slot: Global<<Self::Slot as Slot>::Word>) -> bool {
+        Self::Slot::erase(slot, Self::Slot::key(slot.load(Order::Relaxed, Scope::Device)))
+    }
 }
 
 /// A [`Kind`] whose operations are executed by tiles of `W` lanes.
@@ -77,6 +84,12 @@ pub struct Place<M: Kind> {
 }
 
 impl<M: Kind> Place<M> {
+    /// A pair and its slot.
+    #[inline(always)]
+    pub fn new(slot: Global<<M::Slot as Slot>::Word>, key: M::Key, value: M::Value) -> Self {
+        Self { key, value, slot }
+    }
+
     /// The pair in `slot`, if there is one. Where keys are stored `aliased`, see [`Slot::RESERVED`].
     #[inline(always)]
     #[track_caller]
@@ -86,13 +99,13 @@ impl<M: Kind> Place<M> {
             return None;
         }
         let key = M::Slot::unalias(M::Slot::key(word), aliased);
-        Some(Self { key, value: M::Slot::value(word), slot })
+        Some(Self::new(slot, key, M::Slot::value(word)))
     }
 
     /// Removes the pair. Only where no other operation runs. Gives whether it was still there.
     #[inline(always)]
     #[track_caller]
     pub fn erase(self) -> bool {
-        M::Slot::erase(self.slot, M::Slot::key(self.slot.load(Order::Relaxed, Scope::Device)))
+        M::erase(self.slot)
     }
 }

@@ -34,6 +34,8 @@ struct Known {
 
 #[derive(Debug, Clone, Copy)]
 struct Loaded {
+    /// The size of the struct that it takes.
+    bytes: usize,
     module: sys::CUmodule,
     function: Function,
 }
@@ -67,7 +69,9 @@ impl Kernels {
         let slot = self.slot(launch.kernel);
         let mut loaded = slot.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(loaded) = *loaded {
-            return Ok(loaded.function);
+            // Two types may bear one kernel's name.
+            let same = loaded.bytes == bytes;
+            return if same { Ok(loaded.function) } else { Err(other_size(launch, bytes, &[loaded.bytes])) };
         }
         let start = Instant::now();
         let result = self.load(context, launch, bytes);
@@ -93,7 +97,7 @@ impl Kernels {
         let module = compile(context, launch, &entry.text)?;
         let follows = entry.text.contains(follow::WAIT);
         let function = Function { handle: function(context, module, &symbol)?, follows };
-        Ok(Loaded { module, function })
+        Ok(Loaded { bytes, module, function })
     }
 
     /// The program of a kernel, and its text for the device.
@@ -148,7 +152,11 @@ fn unknown(launch: LaunchName, arch: u32, module: &ptx::Module<'_>) -> Error {
 /// The kernel's struct is its one parameter; a kernel without arguments may have none.
 fn check_arguments(launch: LaunchName, host: usize, parameters: &[usize]) -> Result<()> {
     let same = parameters == [host] || (parameters.is_empty() && host == 0);
-    if same { Ok(()) } else { Err(Error::Arguments { launch, host, device: parameters.to_vec() }) }
+    if same { Ok(()) } else { Err(other_size(launch, host, parameters)) }
+}
+
+fn other_size(launch: LaunchName, host: usize, device: &[usize]) -> Error {
+    Error::Arguments { launch, host, device: device.to_vec() }
 }
 
 /// The compiler's two logs.

@@ -242,6 +242,24 @@ impl SlabAlloc {
         self.memory.grow(&self.device, supers)
     }
 
+    /// [`Self::grow`] by `wanted` slabs, or else by as many as are `needed`, or by any. Gives whether it has grown: not, where the budget or the
+    /// device's memory is used up.
+    pub(crate) fn grow_if_possible(&mut self, wanted: usize, needed: usize) -> Result<bool> {
+        for slabs in [wanted, needed, 1] {
+            match self.grow(slabs) {
+                Ok(()) => return Ok(true),
+                Err(error) if error.is_lack_of_room() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(false)
+    }
+
+    /// Makes the first `count` slabs live, and no other, for a structure that then fills them by their numbers.
+    pub(crate) fn set_live(&mut self, count: usize) -> Result<()> {
+        self.memory.set_live(count)
+    }
+
     /// Frees all retired slabs, once the launches that were asked for before have ended. Gives how many.
     ///
     /// # Errors

@@ -236,18 +236,6 @@ fn pack<K: Key, V: Value>(
     Counts { taken: counts.live, long: 0, ..counts }.write(&mut memory.tallies)
 }
 
-/// Grows a pool by `needed` slabs, or else by as many as `refused` elements need at least, or not, where the budget is reached.
-fn grow(pool: &mut SlabAlloc, needed: usize, refused: usize) -> Result<bool> {
-    for slabs in [needed, refused, 1] {
-        match pool.grow(slabs) {
-            Ok(()) => return Ok(true),
-            Err(error) if error.is_lack_of_room() => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(false)
-}
-
 impl<K: Key, V: Value> Structure for Lists<K, V> {
     type Key = K;
     type Value = V;
@@ -318,7 +306,7 @@ impl<K: Key, V: Value> Structure for Lists<K, V> {
                 return pack(engine, stream, memory, counts).map(|()| true);
             }
             let needed = memory.slabs_for(refused, engine.shape().slots);
-            grow(&mut memory.pool, needed, refused)
+            memory.pool.grow_if_possible(needed, refused)
         })
     }
 

@@ -82,7 +82,7 @@ by_tiles! {
     Lists: Pool;
 }
 
-fn play<M: Kind, T: Team<M>>(map: M::View, rows: Rows<M::Key, M::Value>, team: T, row: usize) {
+pub fn play<M: Kind, T: Team<M>>(map: M::View, rows: Rows<M::Key, M::Value>, team: T, row: usize) {
     let mut session = Session::new(map, team);
     let rounds = rows.kinds.len();
     for round in 0..rounds {

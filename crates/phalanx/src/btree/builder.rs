@@ -1,0 +1,151 @@
+//! How trees are made.
+use super::BTree;
+use super::engine::{self, Engine, Shape};
+use super::trees::{Growth, Trees};
+use crate::slab_alloc::SlabAlloc;
+use crate::{Error, Key, PROGRAM, Result, Value};
+use gpu::Device;
+use phalanx_kernels::btree::{LEAST, NAMES};
+use std::marker::PhantomData;
+
+/// The parameters of a [`BTree`].
+#[derive(Debug)]
+#[must_use = "a builder does nothing until it is built"]
+pub struct Builder<K, V> {
+    device: Option<Device>,
+    capacity: usize,
+    nodes: Option<usize>,
+    super_block_slabs: Option<usize>,
+    budget: usize,
+    growth: Growth,
+    variant: Option<String>,
+    of: PhantomData<fn() -> (K, V)>,
+}
+
+impl<K, V> Default for Builder<K, V> {
+    fn default() -> Self {
+        Self {
+            device: None,
+            capacity: 1024,
+            nodes: None,
+            super_block_slabs: None,
+            budget: usize::MAX,
+            growth: Growth::Pool,
+            variant: None,
+            of: PhantomData,
+        }
+    }
+}
+
+// Not derived: that would ask it of the keys and values too.
+impl<K, V> Clone for Builder<K, V> {
+    fn clone(&self) -> Self {
+        let (device, variant) = (self.device.clone(), self.variant.clone());
+        Self { device, variant, of: PhantomData, ..*self }
+    }
+}
+
+impl<K: Key, V: Value> Builder<K, V> {
+    /// The device that holds the tree. Default: [`Device::from_environment`].
+    pub fn device(mut self, device: &Device) -> Self {
+        self.device = Some(device.clone());
+        self
+    }
+
+    /// How many pairs the pool has nodes for from the start, in whatever order they come. Default: 1024.
+    pub fn capacity(mut self, pairs: usize) -> Self {
+        self.capacity = pairs;
+        self
+    }
+
+    /// A capacity of so many pairs at least.
+    pub(super) fn at_least(self, pairs: usize) -> Self {
+        let capacity = self.capacity.max(pairs);
+        self.capacity(capacity)
+    }
+
+    /// Nodes that the pool has from the start, instead of what the capacity needs.
+    pub fn nodes(mut self, nodes: usize) -> Self {
+        self.nodes = Some(nodes);
+        self
+    }
+
+    /// Nodes by which the pool grows: a power of two from 32 to 2^24.
+    pub fn super_block_slabs(mut self, slabs: usize) -> Self {
+        self.super_block_slabs = Some(slabs);
+        self
+    }
+
+    /// Bytes that the nodes may occupy at most. Default: what the device has.
+    pub fn budget(mut self, bytes: usize) -> Self {
+        self.budget = bytes;
+        self
+    }
+
+    /// What happens when the pool has no node left. Default: [`Growth::Pool`].
+    pub fn growth(mut self, growth: Growth) -> Self {
+        self.growth = growth;
+        self
+    }
+
+    /// The kind of tree by its name, one of [`super::variants`]. Default: the fastest measured.
+    pub fn variant(mut self, name: &str) -> Self {
+        self.variant = Some(name.to_owned());
+        self
+    }
+
+    /// Makes the tree, empty.
+    ///
+    /// # Errors
+    /// [`Error::ZeroCapacity`], [`Error::UnknownVariant`], [`Error::NeedsWideSwap`], those of [`SlabAlloc`]'s builder, and the device's when it
+    /// lacks the memory.
+    pub fn build(self) -> Result<BTree<K, V>> {
+        if self.capacity == 0 {
+            return Err(Error::ZeroCapacity);
+        }
+        let device = self.device.clone().map_or_else(Device::from_environment, Ok)?;
+        device.add_program(&PROGRAM);
+        let (name, engine) = self.engine(&device)?;
+        let pool = self.pool(&device, engine.shape())?;
+        Ok(BTree { trees: Trees::new(device, engine, name, self.growth, pool)? })
+    }
+
+    fn engine(&self, device: &Device) -> Result<(String, Box<dyn Engine<K, V>>)> {
+        let name = self.variant.clone().unwrap_or_else(default_variant::<K, V>);
+        let Some(engine) = engine::find::<K, V>(&name) else {
+            return Err(Error::UnknownVariant { name, known: names::<K, V>().join(", ") });
+        };
+        if engine.shape().wide && !device.supports_cas128() {
+            return Err(Error::NeedsWideSwap { name, device: device.name() });
+        }
+        Ok((name, engine))
+    }
+
+    fn pool(&self, device: &Device, shape: Shape) -> Result<SlabAlloc> {
+        // Leaves are half full where keys come in order, and so are the nodes above.
+        let half = shape.slots as usize / 2;
+        let leaves = self.capacity.div_ceil(half);
+        let nodes = self.nodes.unwrap_or(leaves + leaves / (half - 1) + 32).max(LEAST);
+        let least = (nodes / 8).clamp(32, 1 << 24).next_power_of_two();
+        SlabAlloc::builder()
+            .device(device)
+            .capacity(nodes)
+            .slab_bytes(shape.node_bytes)
+            .super_block_slabs(self.super_block_slabs.unwrap_or(least))
+            .budget(self.budget)
+            .light(shape.light)
+            .build()
+    }
+}
+
+/// The names of all kinds of tree for these types.
+pub fn names<K: Key, V: Value>() -> Vec<&'static str> {
+    NAMES.iter().copied().filter(|name| engine::find::<K, V>(name).is_some()).collect()
+}
+
+fn default_variant<K: Key, V: Value>() -> String {
+    match (K::BITS, V::BITS) {
+        (32, 32) => "tree_spread_128_8x2_u32_u32".to_owned(),
+        (key, value) => format!("tree_spread_256_16x1_u{key}_u{value}"),
+    }
+}

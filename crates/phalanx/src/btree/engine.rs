@@ -1,0 +1,159 @@
+//! The bridge from names to types: a kind of tree is chosen when one is made, and kernels are compiled for types.
+use crate::map::launch::THREADS;
+use crate::map::launcher::{Launcher, Of, Viewed};
+use crate::slab_alloc;
+use gpu::{Grid, Stream};
+use phalanx_kernels::btree::kernels::{
+    BulkBuild, CountRange, Disorder, Examine, Predecessor, Prune, Range, Successor,
+};
+use phalanx_kernels::btree::{self, Config, TreeView, Visitor};
+use phalanx_kernels::keyed::Scalar;
+use phalanx_kernels::slab::Pool;
+use simt::{GlobalSlice, Instance};
+use std::any::Any;
+use std::marker::PhantomData;
+
+/// What views are made of.
+#[derive(Clone, Copy, Debug)]
+pub struct Parts {
+    pub tallies: *mut u64,
+    pub pool: slab_alloc::Parts,
+}
+
+/// What a host needs to know of a kind of tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Pairs in a node.
+    pub slots: u32,
+    /// Bytes of a node.
+    pub node_bytes: usize,
+    /// Whether the pool lies in one piece.
+    pub light: bool,
+    /// Whether it reads and writes 16 bytes at once.
+    pub wide: bool,
+}
+
+/// A launch that trees have beside those of all maps.
+#[derive(Clone, Copy, Debug)]
+pub enum Task<K, V> {
+    /// Makes a tree of sorted pairs in the first `nodes` slabs. Runs alone.
+    Build { keys: GlobalSlice<K>, values: GlobalSlice<V>, count: u64, fill: u32 },
+    /// Examines all nodes. Runs alone.
+    Examine { report: GlobalSlice<u64> },
+    /// Frees all nodes but the first. Runs alone.
+    Prune,
+    /// Counts the keys that are not below the one behind.
+    Disorder { keys: GlobalSlice<K>, count: GlobalSlice<u64> },
+    /// The next pair of each key, upwards or downwards.
+    Next {
+        up: bool,
+        inclusive: bool,
+        keys: GlobalSlice<K>,
+        found: GlobalSlice<K>,
+        values: GlobalSlice<V>,
+        outcomes: GlobalSlice<u8>,
+    },
+    /// How many keys there are in each range.
+    Count { lows: GlobalSlice<K>, highs: GlobalSlice<K>, counts: GlobalSlice<u64> },
+    /// The pairs of each range.
+    Range {
+        lows: GlobalSlice<K>,
+        highs: GlobalSlice<K>,
+        offsets: GlobalSlice<u64>,
+        room: u32,
+        keys: GlobalSlice<K>,
+        values: GlobalSlice<V>,
+        counts: GlobalSlice<u64>,
+    },
+}
+
+/// A kind of tree.
+pub trait Engine<K, V>: Launcher<Parts, K, V> {
+    /// Its measures.
+    fn shape(&self) -> Shape;
+
+    /// Launches a task.
+    ///
+    /// # Safety
+    /// - As for [`Launcher::launch`]; for one that runs alone as for [`Launcher::scan`].
+    unsafe fn task(&self, stream: &Stream, parts: Parts, task: Task<K, V>) -> gpu::Result<()>;
+}
+
+/// The engine called `name`, if its keys and values are `K` and `V`.
+pub fn find<K: Scalar, V: Scalar>(name: &str) -> Option<Box<dyn Engine<K, V>>> {
+    any(name)?.downcast::<Box<dyn Engine<K, V>>>().ok().map(|engine| *engine)
+}
+
+/// The engine called `name`, as in `hash_map`.
+fn any(name: &str) -> Option<Box<dyn Any>> {
+    btree::visit(name, Find)
+}
+
+struct Find;
+
+impl Visitor for Find {
+    type Output = Box<dyn Any>;
+
+    fn visit<M: Config + Instance>(self) -> Box<dyn Any> {
+        let engine: Box<dyn Engine<M::Key, M::Value>> = Box::new(Of::<M>(PhantomData));
+        Box::new(engine)
+    }
+}
+
+impl<M: Config + Instance> Viewed<Parts> for M {
+    fn view(parts: Parts) -> TreeView<M> {
+        // SAFETY: `Launcher` asks for the parts of a live tree of this kind.
+        unsafe { TreeView::new(parts.tallies, slab_alloc::view_of(parts.pool)) }
+    }
+}
+
+impl<M: Config + Instance> Engine<M::Key, M::Value> for Of<M> {
+    fn shape(&self) -> Shape {
+        Shape {
+            slots: M::SLOTS,
+            node_bytes: <M::Pool as Pool>::BYTES,
+            light: <M::Pool as Pool>::CONTIGUOUS,
+            wide: M::NEEDS_WIDE_SWAP,
+        }
+    }
+
+    unsafe fn task(&self, stream: &Stream, parts: Parts, task: Task<M::Key, M::Value>) -> gpu::Result<()> {
+        let tree = M::view(parts);
+        let over = |len: usize| Grid::for_items(len, THREADS);
+        let tiles = |nodes: usize| Grid::for_items(nodes * M::TILE as usize, THREADS);
+        let units = tree.pool().units();
+        // SAFETY: the caller's promises; each grid has a thread for every element, or for every slab, or a tile for every node.
+        unsafe {
+            match task {
+                Task::Build { keys, values, count, fill } => {
+                    let nodes = btree::nodes(count, fill) as usize;
+                    stream.launch(tiles(nodes), BulkBuild { tree, keys, values, count, fill })
+                }
+                Task::Examine { report } => stream.launch(over(units), Examine { tree, report }),
+                Task::Prune => stream.launch(tiles(units), Prune { tree }),
+                Task::Disorder { keys, count } => {
+                    stream.launch(over(keys.len()), Disorder { tree, keys, count })
+                }
+                Task::Next { up: true, inclusive, keys, found, values, outcomes } => {
+                    let inclusive = inclusive.into();
+                    stream.launch(
+                        over(keys.len()),
+                        Successor { tree, keys, inclusive, found, values, outcomes },
+                    )
+                }
+                Task::Next { up: false, inclusive, keys, found, values, outcomes } => {
+                    let inclusive = inclusive.into();
+                    let next = Predecessor { tree, keys, inclusive, found, values, outcomes };
+                    stream.launch(over(keys.len()), next)
+                }
+                Task::Count { lows, highs, counts } => {
+                    stream.launch(over(lows.len()), CountRange { tree, lows, highs, counts })
+                }
+                Task::Range { lows, highs, offsets, room, keys, values, counts } => {
+                    let range = Range { tree, lows, highs, offsets, room, keys, values, counts };
+                    stream.launch(over(lows.len()), range)
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! An ordered map: a B-link tree in device memory.
+mod builder;
+mod engine;
+mod ordered;
+mod trees;
+
+use crate::map::launch::Batch;
+use crate::map::launcher::Viewed;
+use crate::map::structure::{Scans, Structure};
+use crate::map::{Map, file};
+use crate::slab_alloc::Stats;
+use crate::{Error, Key, Result, Value};
+pub use builder::Builder;
+use gpu::{Buffer, Device, Stream};
+use phalanx_kernels::btree::{Config, TreeView};
+use simt::Instance;
+use std::any::TypeId;
+use std::io::Read;
+pub use trees::Growth;
+use trees::Trees;
+
+/// An ordered map from `u32` or `u64` to `u32` or `u64` in device memory: a B-link tree of nodes of 14 pairs.
+///
+/// Reads take no latch, writes that of one leaf; nodes that are full are split on the way. It grows inside of launches. What it can do with single
+/// keys is in [`Map`]; what goes by order is here. The page `docs/structures/btree.md` has layout, proofs and costs. Source: chapter 3 of the
+/// thesis on dynamic GPU structures.
+///
+/// ```
+/// use phalanx::{BTree, Map};
+///
+/// let tree = BTree::<u32, u32>::with_capacity(100)?;
+/// tree.insert(&[30, 10, 20], &[3, 1, 2])?;
+/// assert_eq!(tree.range(&[10..21])?, [[(10, 1), (20, 2)]]);
+/// assert_eq!(tree.successor(&[10, 30])?, [Some((20, 2)), None]);
+/// assert_eq!(tree.last()?, Some((30, 3)));
+/// tree.remove(&[10])?;
+/// assert_eq!(tree.first()?, Some((20, 2)));
+/// # Ok::<(), phalanx::Error>(())
+/// ```
+///
+/// # Concurrency
+///
+/// That of [`Map`], for operations on one key. What goes by order may run beside everything too: each pair that it gives was there at some moment of
+/// the call, and a pair that is there throughout is given, once; but the pairs of one answer need not have been there at one moment. `bulk_build`,
+/// `compact` and `clear` take `&mut self`; the pool grows between the launches of a blocking call.
+pub struct BTree<K, V> {
+    trees: Trees<K, V>,
+}
+
+impl<K, V> std::fmt::Debug for BTree<K, V> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("BTree")
+            .field("variant", &self.trees.name)
+            .field("device", &self.trees.device.name())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The names of all kinds of tree for these types of key and value: pool, bytes a node, lanes a tile x words a lane, bits of key and value.
+pub fn variants<K: Key, V: Value>() -> Vec<&'static str> {
+    builder::names::<K, V>()
+}
+
+/// Making one, and the tree as a whole.
+impl<K: Key, V: Value> BTree<K, V> {
+    /// One on [`Device::from_environment`] for `capacity` pairs, which takes more.
+    ///
+    /// # Errors
+    /// Those of [`Builder::build`].
+    pub fn with_capacity(capacity: usize) -> Result<Self> {
+        Self::builder().capacity(capacity).build()
+    }
+
+    /// All parameters.
+    pub fn builder() -> Builder<K, V> {
+        Builder::default()
+    }
+
+    /// The name of the kind of tree.
+    pub fn variant(&self) -> &str {
+        &self.trees.name
+    }
+
+    /// What the pool of nodes holds. Waits for the launches asked for before.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn stats(&self) -> Result<Stats> {
+        self.trees.stats()
+    }
+
+    /// Levels, that of the leaves among them: 2 at least. Waits for the launches asked for before, and looks at all nodes.
+    ///
+    /// # Errors
+    /// As [`Self::validate`].
+    pub fn depth(&self) -> Result<u32> {
+        Ok(self.trees.examine()?.depth)
+    }
+
+    /// Examines the whole tree: order and bounds of all pairs, parents, links, levels, latches, that every live slab of the pool is a node that can
+    /// be reached, and that as many pairs are there as are counted. For tests, and for those who write kernels of their own.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`], which says what is wrong; the device's.
+    pub fn validate(&self) -> Result<()> {
+        self.trees.examine().map(drop)
+    }
+
+    /// Replaces everything by these pairs, level by level from the leaves up: much faster than insertions. `fill` is the part of each node that is
+    /// used, above 0 and at most 1: full nodes make a low tree, and are split by the first insertions. Of several pairs with one key, any one
+    /// stays.
+    ///
+    /// # Errors
+    /// [`Error::Length`] when the slices differ in length; [`Error::Fill`]; [`Error::Budget`]; the device's.
+    pub fn bulk_build(&mut self, keys: &[K], values: &[V], fill: f64) -> Result<()> {
+        crate::map::check("values", keys.len(), values.len())?;
+        let (keys, values) = sorted(keys.iter().copied().zip(values.iter().copied()));
+        let (keys, values) = (self.trees.device.from_slice(&keys)?, self.trees.device.from_slice(&values)?);
+        self.bulk_build_sorted(&keys, &values, fill)
+    }
+
+    /// [`Self::bulk_build`] from device buffers whose keys are in order, each below the next. Waits.
+    ///
+    /// # Errors
+    /// [`Error::Unsorted`] when they are not; [`Error::OtherDevice`]; else as [`Self::bulk_build`]. The tree is then as it was.
+    pub fn bulk_build_sorted(&mut self, keys: &Buffer<K>, values: &Buffer<V>, fill: f64) -> Result<()> {
+        self.trees.build(keys, values, fill)
+    }
+
+    /// Builds the tree anew with nodes of the same `fill`: removals leave nodes that are thin or empty.
+    ///
+    /// # Errors
+    /// As [`Self::bulk_build`].
+    pub fn compact(&mut self, fill: f64) -> Result<()> {
+        let (keys, values) = sorted(Map::iter(self)?);
+        let (keys, values) = (self.trees.device.from_slice(&keys)?, self.trees.device.from_slice(&values)?);
+        self.bulk_build_sorted(&keys, &values, fill)
+    }
+
+    /// Reads a map that [`Map::save`] wrote, into a tree with the builder's parameters, and with room for all pairs where its capacity is less.
+    ///
+    /// # Errors
+    /// [`Error::Format`] when it is none, of another version or other types, or damaged; [`Error::Io`]; those of
+    /// [`Builder::build`].
+    pub fn load(reader: impl Read, builder: Builder<K, V>) -> Result<Self> {
+        file::load(reader, |pairs| builder.at_least(pairs).build())
+    }
+
+    /// The tree as kernels of your own take it: `M` is the kind that [`Self::variant`] names. In the kernel, open a
+    /// [`Session`](phalanx_kernels::keyed::Session) on it.
+    ///
+    /// # Errors
+    /// [`Error::OtherVariant`] when the tree is of another kind.
+    ///
+    /// # Safety
+    /// The view does not keep the tree alive, nor its memory in its place:
+    /// - From this call until the launch of the last kernel that takes the view, nothing replaces the memory: no method that takes
+    ///   `&mut self`, and on a tree that grows no blocking call that inserts, in any thread.
+    /// - Those kernels run on the tree's device, and have ended when the tree is dropped, or asked for anything that takes
+    ///   `&mut self`, [`Map::iter`] or [`Map::export`].
+    /// - They change the tree through the view's functions alone, and count what they do: sessions do so by themselves.
+    pub unsafe fn view<M>(&self) -> Result<TreeView<M>>
+    where
+        M: Config<Key = K, Value = V> + Instance,
+    {
+        if TypeId::of::<M>() != self.trees.engine.kind() {
+            return Err(Error::OtherVariant { asked: M::NAME, found: self.trees.name.clone() });
+        }
+        Ok(M::view(self.trees.read().parts()))
+    }
+}
+
+/// Pairs in the order of keys, one a key.
+fn sorted<K: Key, V: Value>(pairs: impl Iterator<Item = (K, V)>) -> crate::map::Pairs<K, V> {
+    let mut pairs: Vec<(K, V)> = pairs.collect();
+    pairs.sort_unstable_by_key(|&(key, _)| key);
+    pairs.dedup_by_key(|&mut (key, _)| key);
+    pairs.into_iter().unzip()
+}
+
+impl<K: Key, V: Value> Structure for BTree<K, V> {
+    type Key = K;
+    type Value = V;
+
+    fn home(&self) -> &Device {
+        &self.trees.device
+    }
+
+    fn launch(&self, stream: &Stream, batch: Batch<K, V>) -> Result<()> {
+        self.trees.launch(stream, batch)
+    }
+
+    fn scans(&self, run: Scans<'_, K, V>) -> Result<()> {
+        self.trees.scans(run)
+    }
+
+    fn age(&self) -> u64 {
+        self.trees.age()
+    }
+
+    fn make_room(&self) -> Result<()> {
+        self.trees.make_room()
+    }
+
+    fn make_room_for(&self, refused: &[K], age: u64) -> Result<bool> {
+        self.trees.make_room_for(refused, age)
+    }
+
+    fn pairs(&self) -> Result<usize> {
+        self.trees.pairs()
+    }
+
+    fn empty(&mut self) -> Result<()> {
+        self.trees.empty()
+    }
+
+    fn bytes(&self) -> usize {
+        self.trees.bytes()
+    }
+}
+
+impl<K: Key, V: Value> Map for BTree<K, V> {}

@@ -1,0 +1,280 @@
+//! What goes by the order of keys.
+use super::BTree;
+use super::engine::Task;
+use crate::map::batches::{belongs, slice};
+use crate::map::launch::nothing;
+use crate::map::{IntoIter, Map};
+use crate::{Error, Key, Outcome, Result, Value};
+use gpu::{Buffer, Stream};
+use std::ops::{Bound, RangeBounds};
+
+/// The lowest and the highest key of a range; nothing for one that is empty.
+fn ends<K: Key>(range: &impl RangeBounds<K>) -> Result<Option<(K, K)>> {
+    let low = match range.start_bound() {
+        Bound::Included(&low) => Some(low.to_u64()),
+        Bound::Excluded(&low) => low.to_u64().checked_add(1),
+        Bound::Unbounded => Some(0),
+    };
+    let high = match range.end_bound() {
+        Bound::Included(&high) => Some(high.to_u64()),
+        Bound::Excluded(&end) => end.to_u64().checked_sub(1),
+        Bound::Unbounded => Some(K::MAX.to_u64()),
+    };
+    if let (Bound::Included(low) | Bound::Excluded(low), Bound::Included(high) | Bound::Excluded(high)) =
+        (range.start_bound(), range.end_bound())
+        && low > high
+    {
+        return Err(Error::Range { low: low.to_u64(), high: high.to_u64() });
+    }
+    let (Some(low), Some(high)) = (low, high) else { return Ok(None) };
+    let exists = low <= high && low <= K::MAX.to_u64();
+    Ok(exists.then(|| (K::from_u64(low), K::from_u64(high))))
+}
+
+/// The ends of ranges, in slices of their own.
+struct Ends<K> {
+    lows: Vec<K>,
+    highs: Vec<K>,
+}
+
+impl<K: Key> Ends<K> {
+    /// An empty range becomes one whose ends are swapped, which kernels take for empty.
+    fn of(ranges: &[impl RangeBounds<K>]) -> Result<Self> {
+        let none = (K::from_u64(1), K::from_u64(0));
+        let ends: Result<Vec<(K, K)>> = ranges.iter().map(|range| Ok(ends(range)?.unwrap_or(none))).collect();
+        let (lows, highs) = ends?.into_iter().unzip();
+        Ok(Self { lows, highs })
+    }
+}
+
+/// By order. Each takes a batch; see *Concurrency* of [`BTree`] for what holds while others write.
+impl<K: Key, V: Value> BTree<K, V> {
+    /// Of each key, the pair with the next higher key.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn successor(&self, keys: &[K]) -> Result<Vec<Option<(K, V)>>> {
+        self.next(true, false, keys)
+    }
+
+    /// Of each key, the pair with the next lower key.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn predecessor(&self, keys: &[K]) -> Result<Vec<Option<(K, V)>>> {
+        self.next(false, false, keys)
+    }
+
+    /// The pair with the lowest key.
+    ///
+    /// # Errors
+    /// The device's.
+    #[doc(alias = "first_key_value")]
+    pub fn first(&self) -> Result<Option<(K, V)>> {
+        Ok(self.next(true, true, &[K::from_u64(0)])?.pop().flatten())
+    }
+
+    /// The pair with the highest key.
+    ///
+    /// # Errors
+    /// The device's.
+    #[doc(alias = "last_key_value")]
+    pub fn last(&self) -> Result<Option<(K, V)>> {
+        Ok(self.next(false, true, &[K::MAX])?.pop().flatten())
+    }
+
+    fn next(&self, up: bool, inclusive: bool, keys: &[K]) -> Result<Vec<Option<(K, V)>>> {
+        let device = self.device();
+        let (asked, stream) = (device.from_slice(keys)?, device.default_stream());
+        let (found, values) = (device.buffer::<K>(keys.len())?, device.buffer::<V>(keys.len())?);
+        let outcomes = device.buffer::<u8>(keys.len())?;
+        let (keys, found_slice, value_slice) = (asked.slice(), found.slice(), values.slice());
+        let task = Task::Next {
+            up,
+            inclusive,
+            keys,
+            found: found_slice,
+            values: value_slice,
+            outcomes: outcomes.slice(),
+        };
+        self.trees.task(&stream, task)?;
+        let pairs = found.read()?.into_iter().zip(values.read()?);
+        let is_found = |code| code == Outcome::Found as u8;
+        Ok(pairs.zip(outcomes.read()?).map(|(pair, code)| is_found(code).then_some(pair)).collect())
+    }
+
+    /// How many keys there are in each range.
+    ///
+    /// # Errors
+    /// [`Error::Range`] when the ends of a range are swapped; the device's.
+    pub fn count(&self, ranges: &[impl RangeBounds<K>]) -> Result<Vec<u64>> {
+        let Ends { lows, highs } = Ends::of(ranges)?;
+        let (lows, highs) = (self.device().from_slice(&lows)?, self.device().from_slice(&highs)?);
+        Ok(self.count_inclusive(&lows, &highs)?.read()?)
+    }
+
+    fn count_inclusive(&self, lows: &Buffer<K>, highs: &Buffer<K>) -> Result<Buffer<u64>> {
+        let counts = self.device().buffer::<u64>(lows.len())?;
+        let task = Task::Count { lows: lows.slice(), highs: highs.slice(), counts: counts.slice() };
+        self.trees.task(&self.device().default_stream(), task)?;
+        Ok(counts)
+    }
+
+    /// The pairs in each range, in the order of keys. Counts first, so that memory is asked for as much as is needed; pairs that come
+    /// into a range between counting and collecting may push others out at its end.
+    ///
+    /// # Errors
+    /// As [`Self::count`].
+    pub fn range(&self, ranges: &[impl RangeBounds<K>]) -> Result<Vec<Vec<(K, V)>>> {
+        let (device, Ends { lows, highs }) = (self.device(), Ends::of(ranges)?);
+        let (lows, highs) = (device.from_slice(&lows)?, device.from_slice(&highs)?);
+        let counts = self.count_inclusive(&lows, &highs)?;
+        let mut offsets = vec![0u64];
+        offsets.extend(counts.read()?.iter().scan(0, |sum, count| {
+            *sum += count;
+            Some(*sum)
+        }));
+        let total = offsets[offsets.len() - 1] as usize;
+        let places = device.from_slice(&offsets)?;
+        let (keys, values) = (device.buffer::<K>(total)?, device.buffer::<V>(total)?);
+        let task = Task::Range {
+            lows: lows.slice(),
+            highs: highs.slice(),
+            offsets: places.slice(),
+            room: 0,
+            keys: keys.slice(),
+            values: values.slice(),
+            counts: counts.slice(),
+        };
+        self.trees.task(&device.default_stream(), task)?;
+        let written = counts.read()?;
+        let pairs: Vec<(K, V)> = keys.read()?.into_iter().zip(values.read()?).collect();
+        let part = |(offset, many): (&u64, u64)| pairs[*offset as usize..][..many as usize].to_vec();
+        Ok(offsets.iter().zip(written).map(part).collect())
+    }
+
+    /// All pairs as they are now, in the order of keys, copied to the host before the first is given. Waits for all launches.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn iter(&self) -> Result<IntoIter<K, V>> {
+        let (keys, values) = super::sorted(Map::iter(self)?);
+        Ok(keys.into_iter().zip(values))
+    }
+
+    /// Batches by order on device buffers, asked of a stream.
+    pub fn ordered_on<'a>(&'a self, stream: &'a Stream) -> Ordered<'a, K, V> {
+        Ordered { tree: self, stream }
+    }
+}
+
+/// Batches by the order of keys on device buffers, which return when they are asked for. Made by [`BTree::ordered_on`].
+///
+/// Ranges have both their ends here, so that one can reach the largest key there is. One whose lower end is above its upper end is empty.
+#[derive(Debug)]
+pub struct Ordered<'a, K, V> {
+    tree: &'a BTree<K, V>,
+    stream: &'a Stream,
+}
+
+impl<K: Key, V: Value> Ordered<'_, K, V> {
+    fn task(&self, task: Task<K, V>) -> Result<()> {
+        belongs(self.tree.device(), "stream", self.stream.device())?;
+        self.tree.trees.task(self.stream, task)
+    }
+
+    fn slice<T: simt::Word>(
+        &self,
+        what: &'static str,
+        buffer: &Buffer<T>,
+        len: usize,
+    ) -> Result<simt::GlobalSlice<T>> {
+        slice(self.tree.device(), what, buffer, len)
+    }
+
+    /// Of each key the pair with the next higher key, and [`Outcome::Found`] where there is one.
+    ///
+    /// # Errors
+    /// [`Error::Length`] when the buffers differ in length; [`Error::OtherDevice`]; the device's.
+    pub fn successor(
+        &self,
+        keys: &Buffer<K>,
+        found: &mut Buffer<K>,
+        values: &mut Buffer<V>,
+        outcomes: &mut Buffer<u8>,
+    ) -> Result<()> {
+        self.next(true, keys, found, values, outcomes)
+    }
+
+    /// Of each key the pair with the next lower key, and [`Outcome::Found`] where there is one.
+    ///
+    /// # Errors
+    /// As [`Self::successor`].
+    pub fn predecessor(
+        &self,
+        keys: &Buffer<K>,
+        found: &mut Buffer<K>,
+        values: &mut Buffer<V>,
+        outcomes: &mut Buffer<u8>,
+    ) -> Result<()> {
+        self.next(false, keys, found, values, outcomes)
+    }
+
+    fn next(
+        &self,
+        up: bool,
+        keys: &Buffer<K>,
+        found: &mut Buffer<K>,
+        values: &mut Buffer<V>,
+        outcomes: &mut Buffer<u8>,
+    ) -> Result<()> {
+        let len = keys.len();
+        self.task(Task::Next {
+            up,
+            inclusive: false,
+            keys: self.slice("keys", keys, len)?,
+            found: self.slice("found", found, len)?,
+            values: self.slice("values", values, len)?,
+            outcomes: self.slice("outcomes", outcomes, len)?,
+        })
+    }
+
+    /// How many keys there are from each of `lows` to the one of `highs`.
+    ///
+    /// # Errors
+    /// As [`Self::successor`].
+    pub fn count(&self, lows: &Buffer<K>, highs: &Buffer<K>, counts: &mut Buffer<u64>) -> Result<()> {
+        let len = lows.len();
+        self.task(Task::Count {
+            lows: self.slice("lows", lows, len)?,
+            highs: self.slice("highs", highs, len)?,
+            counts: self.slice("counts", counts, len)?,
+        })
+    }
+
+    /// The pairs from each of `lows` to the one of `highs`, in the order of keys, the first `room` of them: those of range `i` go to `keys` and `values` from
+    /// `i * room` on. `counts` takes how many.
+    ///
+    /// # Errors
+    /// As [`Self::successor`]; `keys` and `values` have `room` elements for each range.
+    pub fn range(
+        &self,
+        lows: &Buffer<K>,
+        highs: &Buffer<K>,
+        room: u32,
+        keys: &mut Buffer<K>,
+        values: &mut Buffer<V>,
+        counts: &mut Buffer<u64>,
+    ) -> Result<()> {
+        let (len, places) = (lows.len(), lows.len() * room as usize);
+        self.task(Task::Range {
+            lows: self.slice("lows", lows, len)?,
+            highs: self.slice("highs", highs, len)?,
+            offsets: nothing(),
+            room,
+            keys: self.slice("keys", keys, places)?,
+            values: self.slice("values", values, places)?,
+            counts: self.slice("counts", counts, len)?,
+        })
+    }
+}

@@ -1,0 +1,257 @@
+//! The memory of a tree and what is done with it as a whole.
+use super::engine::{Engine, Parts, Task};
+use crate::map::counts::{Counts, distinct};
+use crate::map::launch::{Batch, nothing};
+use crate::map::launcher::scans;
+use crate::map::structure::{Scans, Structure};
+use crate::slab_alloc::{SlabAlloc, Stats};
+use crate::{Error, Key, Result, Value};
+use gpu::{Buffer, Device, Stream};
+use phalanx_kernels::btree::{LEAST, nodes};
+use phalanx_kernels::keyed::{STRIPE_WORDS, STRIPES};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+/// What a tree does when its pool has no node left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Growth {
+    /// Nothing: what finds no room is refused.
+    Fixed,
+    /// A blocking call that was refused room adds super blocks to the pool, by half of what it has at least and up to the budget; then it
+    /// tries again what was refused.
+    Pool,
+}
+
+/// A tree in device memory.
+pub struct Trees<K, V> {
+    pub device: Device,
+    pub engine: Box<dyn Engine<K, V>>,
+    pub name: String,
+    growth: Growth,
+    memory: RwLock<Memory>,
+}
+
+/// The buffers of a tree.
+#[derive(Debug)]
+pub struct Memory {
+    tallies: Buffer<u64>,
+    pool: SlabAlloc,
+    /// How often the pool has grown.
+    age: u64,
+}
+
+impl Memory {
+    pub fn parts(&self) -> Parts {
+        Parts { tallies: self.tallies.pointer(), pool: self.pool.parts() }
+    }
+}
+
+/// What an examination has found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Examined {
+    /// Pairs in leaves.
+    pub pairs: u64,
+    /// Levels, the leaves' among them.
+    pub depth: u32,
+}
+
+impl<K: Key, V: Value> Trees<K, V> {
+    pub fn new(
+        device: Device,
+        engine: Box<dyn Engine<K, V>>,
+        name: String,
+        growth: Growth,
+        pool: SlabAlloc,
+    ) -> Result<Self> {
+        let tallies = device.zeroed(STRIPES * STRIPE_WORDS)?;
+        let memory = RwLock::new(Memory { tallies, pool, age: 0 });
+        let trees = Self { device, engine, name, growth, memory };
+        trees.plant(nothing(), nothing(), 0, 2)?;
+        Ok(trees)
+    }
+
+    // A lock is poisoned by a panic while it is held; the memory is then what the last finished launch left, which is valid.
+    pub fn read(&self) -> RwLockReadGuard<'_, Memory> {
+        self.memory.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Memory> {
+        self.memory.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Asks a stream for a task that may run beside others.
+    pub fn task(&self, stream: &Stream, task: Task<K, V>) -> Result<()> {
+        let memory = self.read();
+        // SAFETY: as in `Structure::launch`.
+        unsafe { self.engine.task(stream, memory.parts(), task)? };
+        Ok(())
+    }
+
+    /// Runs what must run alone, to its end.
+    fn alone<T>(&self, run: impl FnOnce(&dyn Engine<K, V>, &Stream, &mut Memory) -> Result<T>) -> Result<T> {
+        let mut memory = self.write();
+        self.device.synchronize()?;
+        let done = run(&*self.engine, &self.device.default_stream(), &mut memory)?;
+        self.device.synchronize()?;
+        Ok(done)
+    }
+
+    pub fn stats(&self) -> Result<Stats> {
+        self.read().pool.stats()
+    }
+
+    /// Makes the tree one of sorted pairs, `fill` in a node: of `count`, and of one more behind them if there is one, whose key is the largest
+    /// that an empty slot looks like. Where this fails for want of room the tree is as it was.
+    fn plant(
+        &self,
+        keys: simt::GlobalSlice<K>,
+        values: simt::GlobalSlice<V>,
+        count: u64,
+        fill: u32,
+    ) -> Result<()> {
+        self.alone(|engine, stream, memory| {
+            let needed = nodes(count, fill) as usize;
+            let capacity = memory.pool.capacity();
+            if needed > capacity {
+                memory.pool.grow(needed - capacity)?;
+                memory.age += 1;
+            }
+            // SAFETY: the lock keeps other launches out, and those asked for before have ended; the slices outlive this call.
+            unsafe { engine.task(stream, memory.parts(), Task::Prune)? };
+            stream.synchronize()?;
+            memory.pool.set_live(needed)?;
+            // SAFETY: as above.
+            unsafe { engine.task(stream, memory.parts(), Task::Build { keys, values, count, fill })? };
+            stream.synchronize()?;
+            let live = keys.len();
+            Counts { live, taken: live, long: 0 }.write(&mut memory.tallies)
+        })
+    }
+
+    /// The pairs of sorted buffers in place of those that are there.
+    pub fn build(&self, keys: &Buffer<K>, values: &Buffer<V>, fill: f64) -> Result<()> {
+        if !(fill > 0.0 && fill <= 1.0) {
+            return Err(Error::Fill(fill));
+        }
+        crate::map::check("values", keys.len(), values.len())?;
+        crate::map::batches::belongs(&self.device, "keys", keys.device())?;
+        crate::map::batches::belongs(&self.device, "values", values.device())?;
+        self.check_order(keys)?;
+        let slots = f64::from(self.engine.shape().slots);
+        let fill = (slots * fill).round().clamp(2.0, slots) as u32;
+        let count = keys.len() - usize::from(self.has_topmost(keys)?);
+        self.plant(keys.slice(), values.slice(), count as u64, fill)
+    }
+
+    /// Whether the last key is the one that an empty slot looks like.
+    fn has_topmost(&self, keys: &Buffer<K>) -> Result<bool> {
+        let Some(last) = keys.len().checked_sub(1) else { return Ok(false) };
+        let mut key = [K::from_u64(0)];
+        keys.read_into(last, &mut key)?;
+        let stored_bits = if self.engine.shape().wide { 64 } else { K::BITS };
+        Ok(key[0] == K::MAX && K::BITS == stored_bits)
+    }
+
+    fn check_order(&self, keys: &Buffer<K>) -> Result<()> {
+        let count = self.device.zeroed::<u64>(1)?;
+        self.task(
+            &self.device.default_stream(),
+            Task::Disorder { keys: keys.slice(), count: count.slice() },
+        )?;
+        match count.read()?[0] {
+            0 => Ok(()),
+            many => Err(Error::Unsorted { many }),
+        }
+    }
+
+    /// Examines all nodes: see [`BTree::validate`](super::BTree::validate).
+    pub fn examine(&self) -> Result<Examined> {
+        let report = self.device.zeroed::<u64>(8)?;
+        // SAFETY: the lock keeps other launches out, and those asked for before have ended; the slice outlives this call.
+        self.alone(|engine, stream, memory| unsafe {
+            Ok(engine.task(stream, memory.parts(), Task::Examine { report: report.slice() })?)
+        })?;
+        let found = report.read()?;
+        let (live, pairs) = (self.stats()?.live as u64, self.pairs()? as u64);
+        let problems = [
+            (found[0] != live, format!("{live} slabs are live and {} are nodes", found[0])),
+            (found[1] + 2 != live, format!("{live} nodes are live and {} of them have a parent", found[1])),
+            (found[2] != 0, format!("{} nodes are latched", found[2])),
+            (found[3] != 0, format!("{} pairs are where they should not be", found[3])),
+            (found[4] != 0, format!("{} children are not what their parents say", found[4])),
+            (found[5] != 0, format!("{} links do not lead to the next node", found[5])),
+            (found[6] != pairs, format!("{pairs} pairs are counted and {} are in leaves", found[6])),
+        ];
+        match problems.into_iter().find(|(is, _)| *is) {
+            Some((_, problem)) => Err(Error::Invalid(problem)),
+            None => Ok(Examined { pairs, depth: found[7] as u32 }),
+        }
+    }
+}
+
+impl<K: Key, V: Value> Structure for Trees<K, V> {
+    type Key = K;
+    type Value = V;
+
+    fn home(&self) -> &Device {
+        &self.device
+    }
+
+    fn launch(&self, stream: &Stream, batch: Batch<K, V>) -> Result<()> {
+        let memory = self.read();
+        // SAFETY: the memory outlives the launch, since dropping its buffers waits for it, and so do the slices' buffers. Batches may run
+        // side by side; what may not takes the exclusive lock, after the device has come to rest.
+        unsafe { self.engine.launch(stream, memory.parts(), batch)? };
+        Ok(())
+    }
+
+    fn scans(&self, run: Scans<'_, K, V>) -> Result<()> {
+        self.alone(|engine, stream, memory| {
+            let pairs = Counts::read(&memory.tallies)?.live;
+            // SAFETY: the lock keeps other launches out, and those asked for before have ended.
+            unsafe { scans(engine, stream, memory.parts(), pairs, run) }
+        })
+    }
+
+    fn age(&self) -> u64 {
+        self.read().age
+    }
+
+    /// Removed pairs leave room by themselves.
+    fn make_room(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Makes room for what was refused, if that is the policy, by more nodes, as far as the budget allows.
+    fn make_room_for(&self, refused: &[K], age: u64) -> Result<bool> {
+        if self.growth == Growth::Fixed {
+            return Ok(false);
+        }
+        let half = self.engine.shape().slots as usize / 2;
+        let refused = distinct(refused);
+        self.alone(|_, _, memory| {
+            if memory.age != age {
+                // Another thread has made room meanwhile, perhaps for all.
+                return Ok(true);
+            }
+            memory.age += 1;
+            let needed = refused.div_ceil(half);
+            let wanted = needed.max(memory.pool.capacity() / 2).max(LEAST);
+            memory.pool.grow_if_possible(wanted, needed)
+        })
+    }
+
+    fn pairs(&self) -> Result<usize> {
+        let memory = self.read();
+        self.device.synchronize()?;
+        Ok(Counts::read(&memory.tallies)?.live)
+    }
+
+    fn empty(&mut self) -> Result<()> {
+        self.plant(nothing(), nothing(), 0, 2)
+    }
+
+    fn bytes(&self) -> usize {
+        let memory = self.read();
+        memory.tallies.bytes() + memory.pool.memory_usage()
+    }
+}

@@ -1,0 +1,134 @@
+//! The hunt hunted: trees with one planted bug each, which it must find within the stated number of seeds, and replay. The sound tree that is
+//! made the same way passes all of them.
+use crate::hunt::{all_are_sound, is_found, setting};
+use crate::plan::{Part, Plan, Step};
+use crate::script::{ByLanes, MIXED, NOTHING};
+use crate::world::{Finding, Played, explore};
+use phalanx_kernels::btree::{Access, Tree};
+use phalanx_kernels::keyed::{Coded, Packed};
+use phalanx_kernels::slab::Spread;
+use simt::Order;
+use simt::emulator::FailureKind;
+
+/// Seeds within which a planted bug must be found.
+const SEEDS: u64 = 1000;
+
+fn is_race(finding: &Finding) -> bool {
+    matches!(finding, Finding::Machine(failure) if matches!(failure.kind, FailureKind::DataRace { .. }))
+}
+
+fn is_wrong(finding: &Finding) -> bool {
+    !matches!(finding, Finding::Machine(_))
+}
+
+/// Declares ways of access: those of `Concurrent` but for what is said.
+macro_rules! flaws {
+    ($($(#[$doc:meta])* $test:ident: $name:ident { $($item:item)* } $is:ident;)*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy)]
+        pub struct $name;
+
+        impl Access for $name {
+            const CONCURRENT: bool = true;
+            $($item)*
+        }
+
+        #[test]
+        fn $test() {
+            is_found::<Tree<Packed, Spread<64>, $name, 4, 2>, ByLanes>(
+                stringify!($test), SEEDS, |setting| setting, $is,
+            );
+        }
+    )*};
+}
+
+flaws! {
+    /// Takes latches without seeing what their last holders wrote.
+    a_latch_that_acquires_nothing_is_found: BlindLatch {
+        const READ: Order = Order::Relaxed;
+        const TAKE: Order = Order::Relaxed;
+    } is_race;
+
+    /// Gives latches back before what was written under them is seen.
+    a_latch_that_releases_nothing_is_found: EarlyRelease {
+        const READ: Order = Order::Relaxed;
+        const GIVE: Order = Order::Relaxed;
+    } is_race;
+
+    /// Shows a new node before what is in it.
+    a_split_without_its_fence_is_found: Unfenced {
+        const READ: Order = Order::Relaxed;
+        const FENCED: bool = false;
+    } is_race;
+
+    /// Reads nodes through the L1 cache.
+    a_weak_read_of_nodes_is_found: WeakReads {
+        const READ: Order = Order::Weak;
+    } is_race;
+}
+
+/// Believes a miss without looking again whether the leaf still has the key.
+#[derive(Clone, Copy)]
+struct Rash;
+
+impl Access for Rash {
+    const READ: Order = Order::Relaxed;
+    const CONCURRENT: bool = true;
+    const CONFIRMS: bool = false;
+}
+
+/// A full leaf of 1 to 5 and 1000 is split by the insertion of 0, which takes the slot of 4, while others look for 4.
+fn overtaken() -> Plan {
+    const ROUNDS: usize = 12;
+    let idle = vec![(NOTHING, 0, 0); ROUNDS];
+    let mut writer = idle.clone();
+    writer[0] = (Coded::REMOVE.code() as u8, 0, 0);
+    writer[1] = (Coded::INSERT.code() as u8, 1000, 1);
+    writer[2] = (Coded::INSERT.code() as u8, 0, 2);
+    let reader = vec![(Coded::GET.code() as u8, 4, 0); ROUNDS];
+    let part = |busy: &Vec<Step>| {
+        let rows = (0..4).map(|row| if row == 0 { busy.clone() } else { idle.clone() }).collect();
+        Part { kinds: vec![MIXED; ROUNDS], rows }
+    };
+    Plan { buckets: 16, fill: 6, parts: vec![part(&writer), part(&reader), part(&reader)] }
+}
+
+fn overtakes<A: Access>(seed: u64) -> Result<Played, Finding> {
+    type Of<A> = Tree<Packed, Spread<64>, A, 4, 2>;
+    explore::<Of<A>, ByLanes>(&overtaken(), &setting::<Of<A>>(seed))
+}
+
+#[test]
+fn a_miss_that_is_not_confirmed_is_found() {
+    let found = (0..SEEDS).find_map(|seed| overtakes::<Rash>(seed).err().map(|finding| (seed, finding)));
+    let (seed, finding) = found.expect("the planted bug is found");
+    assert!(is_wrong(&finding), "{finding}");
+    assert!(overtakes::<Rash>(seed).expect_err("it replays").is_same(&finding));
+    println!("found by seed {seed}: {finding}");
+}
+
+#[test]
+fn a_range_that_believes_an_old_tail_is_found() {
+    assert!(crate::order::is_found::<Tree<Packed, Spread<64>, Rash, 4, 2>>(8 * SEEDS));
+}
+
+#[test]
+fn a_miss_that_is_confirmed_is_one() {
+    for seed in 0..SEEDS {
+        assert!(overtakes::<Sound>(seed).is_ok(), "seed {seed}");
+    }
+}
+
+/// No flaw: the control.
+#[derive(Clone, Copy)]
+struct Sound;
+
+impl Access for Sound {
+    const READ: Order = Order::Relaxed;
+    const CONCURRENT: bool = true;
+}
+
+#[test]
+fn trees_without_a_flaw_pass() {
+    all_are_sound::<Tree<Packed, Spread<64>, Sound, 4, 2>, ByLanes>("sound", SEEDS);
+}

@@ -1,0 +1,326 @@
+//! What goes by order, while others insert and remove: each pair that is given was there at some moment, those that are there throughout are given,
+//! once, and keys come in order.
+use crate::common::{Dice, replay, seeds};
+use crate::hunt::setting;
+use crate::world::{Crowded, Finding};
+use gpu::{Buffer, Device, Grid};
+use phalanx_kernels::btree::{Answer, Collect, Config, Count, Highest, Lowest, Sink, Span, TreeView};
+use phalanx_kernels::keyed::{Insert, Kind, Lanes, Outcome, Remove, Scalar, Session};
+use simt::emulator::{Launch, Options};
+use simt::{GlobalSlice, Kernel, Thread};
+use std::collections::BTreeSet;
+
+const INSERT: u8 = 0;
+const REMOVE: u8 = 1;
+const COLLECT: u8 = 2;
+const COUNT: u8 = 3;
+const LOWEST: u8 = 4;
+const HIGHEST: u8 = 5;
+const KINDS: [u8; 6] = [INSERT, REMOVE, COLLECT, COUNT, LOWEST, HIGHEST];
+/// Pairs that a range has room for.
+const ROOM: usize = 160;
+/// Keys are below it, but for the topmost.
+const KEYS: u64 = 150;
+
+/// What a lane does in a round: a change of the key `from`, or a question about a range. Nothing if its kind is none.
+#[derive(Clone, Copy, Debug)]
+struct Deed {
+    kind: u8,
+    from: u64,
+    to: u64,
+}
+
+const IDLE: Deed = Deed { kind: u8::MAX, from: 0, to: 0 };
+
+/// A launch: rounds, in each of which a lane does a deed.
+type Part = Vec<Vec<Deed>>;
+
+/// Keys that are there before, each with itself for a value, and launches of one block: rounds, in each of which all lanes do the same kind.
+#[derive(Debug)]
+struct Plan {
+    units: u32,
+    fill: BTreeSet<u64>,
+    parts: Vec<Part>,
+}
+
+impl Plan {
+    fn new<M: Crowded>(seed: u64, lanes: usize) -> Self {
+        let mut dice = Dice::new(seed);
+        let crowd = M::crowd(&mut dice);
+        let many = dice.pick(&[0, 6, 20, 60, 100]);
+        let mut fill: BTreeSet<u64> = (0..many).map(|_| dice.below(KEYS)).collect();
+        if dice.below(2) == 0 {
+            fill.insert(u64::MAX);
+        }
+        let part = |_| {
+            let writes = dice.below(2) == 0;
+            let round = |_| {
+                let kind = if writes { dice.pick(&KINDS[..2]) } else { dice.pick(&KINDS[2..]) };
+                (0..lanes).map(|_| deed(&mut dice, kind, lanes)).collect()
+            };
+            (0..2).map(round).collect()
+        };
+        let parts = (0..3).map(part).collect();
+        Self { units: crowd.buckets.max(64), fill, parts }
+    }
+
+    fn deeds(&self) -> impl Iterator<Item = &Deed> {
+        self.parts.iter().flatten().flatten()
+    }
+
+    fn changed(&self, kind: u8) -> BTreeSet<u64> {
+        self.deeds().filter(|deed| deed.kind == kind).map(|deed| deed.from).collect()
+    }
+}
+
+fn deed(dice: &mut Dice, kind: u8, lanes: usize) -> Deed {
+    if dice.below(lanes as u64) > 3 {
+        return IDLE;
+    }
+    let ends = [dice.below(KEYS), dice.below(KEYS)];
+    let top = if dice.below(4) == 0 { u64::MAX } else { ends[0].max(ends[1]) };
+    Deed { kind, from: ends[0].min(ends[1]), to: top }
+}
+
+/// What a launch is told, and what it tells, at `lane * rounds + round`.
+#[derive(Clone, Copy)]
+struct Sheet<K, V> {
+    rounds: usize,
+    kinds: GlobalSlice<u8>,
+    froms: GlobalSlice<K>,
+    tos: GlobalSlice<K>,
+    counts: GlobalSlice<u64>,
+    keys: GlobalSlice<K>,
+    values: GlobalSlice<V>,
+}
+
+struct Play<M: Config> {
+    tree: TreeView<M>,
+    sheet: Sheet<M::Key, M::Value>,
+}
+
+impl<M: Config> Clone for Play<M> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<M: Config> Copy for Play<M> {}
+
+impl<M: Config> Play<M> {
+    /// The kind of a round is that of the first lane that is not idle.
+    fn kind(&self, round: usize) -> u8 {
+        let lanes = self.sheet.kinds.len() / self.sheet.rounds;
+        let kind = |lane: usize| self.sheet.kinds.read(lane * self.sheet.rounds + round);
+        (0..lanes).map(kind).find(|kind| *kind != IDLE.kind).unwrap_or(COUNT)
+    }
+
+    fn seek(&self, kind: u8, wanted: bool, index: usize) -> Answer<M::Key, M::Value> {
+        let Sheet { froms, tos, keys, values, .. } = self.sheet;
+        let offset = (index * ROOM) as u64;
+        let span = Span { from: froms.read(index), to: tos.read(index), offset, room: ROOM as u32 };
+        let sink = Sink { keys, values };
+        match kind {
+            COLLECT => M::seek::<Collect>(self.tree, wanted, span, sink),
+            LOWEST => M::seek::<Lowest>(self.tree, wanted, span, sink),
+            HIGHEST => M::seek::<Highest>(self.tree, wanted, span, sink),
+            _ => M::seek::<Count>(self.tree, wanted, span, sink),
+        }
+    }
+}
+
+impl<M: Config> Kernel for Play<M> {
+    const PROGRAM: &'static str = "btree_explore";
+    const NAME: &'static str = "order";
+    const INSTANCE: Option<&'static str> = None;
+
+    fn run(self) {
+        let mut session = Session::<M, _>::new(self.tree, Lanes);
+        for round in 0..self.sheet.rounds {
+            let index = Thread::index() * self.sheet.rounds + round;
+            let wanted = self.sheet.kinds.read(index) != IDLE.kind;
+            let key = self.sheet.froms.read(index);
+            let value = M::Value::from_u64(key.to_u64());
+            match self.kind(round) {
+                INSERT => {
+                    let outcome = session.execute(wanted, Insert, key, value).0;
+                    self.sheet.counts.write(index, u64::from(outcome != Outcome::Refused));
+                }
+                REMOVE => {
+                    session.execute(wanted, Remove, key, value);
+                }
+                kind => {
+                    let answer = self.seek(kind, wanted, index);
+                    self.sheet.counts.write(index, answer.count);
+                    if kind != COLLECT && answer.count > 0 {
+                        self.sheet.keys.write(index * ROOM, answer.key);
+                        self.sheet.values.write(index * ROOM, answer.value);
+                    }
+                }
+            }
+        }
+        session.finish();
+    }
+}
+
+/// The buffers of a launch.
+struct Told<K: Scalar, V: Scalar> {
+    deeds: Vec<Deed>,
+    rounds: usize,
+    kinds: Buffer<u8>,
+    froms: Buffer<K>,
+    tos: Buffer<K>,
+    counts: Buffer<u64>,
+    keys: Buffer<K>,
+    values: Buffer<V>,
+}
+
+impl<K: Scalar, V: Scalar> Told<K, V> {
+    fn new(device: &Device, part: &[Vec<Deed>]) -> gpu::Result<Self> {
+        let (rounds, lanes) = (part.len(), part[0].len());
+        let deeds: Vec<Deed> =
+            (0..lanes).flat_map(|lane| part.iter().map(move |round| round[lane])).collect();
+        let ends =
+            |end: fn(&Deed) -> u64| deeds.iter().map(|deed| K::from_u64(end(deed))).collect::<Vec<_>>();
+        Ok(Self {
+            rounds,
+            kinds: device.from_slice(&deeds.iter().map(|deed| deed.kind).collect::<Vec<_>>())?,
+            froms: device.from_slice(&ends(|deed| deed.from))?,
+            tos: device.from_slice(&ends(|deed| deed.to))?,
+            counts: device.zeroed(deeds.len())?,
+            keys: device.zeroed(deeds.len() * ROOM)?,
+            values: device.zeroed(deeds.len() * ROOM)?,
+            deeds,
+        })
+    }
+
+    fn sheet(&self) -> Sheet<K, V> {
+        Sheet {
+            rounds: self.rounds,
+            kinds: self.kinds.slice(),
+            froms: self.froms.slice(),
+            tos: self.tos.slice(),
+            counts: self.counts.slice(),
+            keys: self.keys.slice(),
+            values: self.values.slice(),
+        }
+    }
+
+    /// What was asked of ranges, how many there were, and the keys that were told; each with itself, cut to its size, for a value.
+    fn answers(&self) -> Vec<(Deed, u64, Vec<u64>)> {
+        let (counts, keys) = (self.counts.read().expect("memory"), self.keys.read().expect("memory"));
+        let values = self.values.read().expect("memory");
+        let answer = |(index, &deed): (usize, &Deed)| {
+            let many = match deed.kind {
+                COLLECT => counts[index] as usize,
+                LOWEST | HIGHEST => (counts[index] as usize).min(1),
+                _ => 0,
+            };
+            let places = index * ROOM..index * ROOM + many;
+            let own = |place: usize| V::from_u64(keys[place].to_u64()) == values[place];
+            assert!(places.clone().all(own), "values belong to their keys");
+            (deed, counts[index], keys[places].iter().map(|key| key.to_u64()).collect())
+        };
+        self.deeds
+            .iter()
+            .enumerate()
+            .map(answer)
+            .filter(|answer| answer.0.kind >= COLLECT && answer.0.kind != IDLE.kind)
+            .collect()
+    }
+}
+
+/// What was there at all, and what was there throughout.
+struct Known {
+    possible: BTreeSet<u64>,
+    lasting: BTreeSet<u64>,
+}
+
+impl Known {
+    fn is_right(&self, deed: Deed, count: u64, keys: &[u64], top: u64) -> bool {
+        let range = deed.from..=deed.to.min(top);
+        let must: Vec<u64> = self.lasting.range(range.clone()).copied().collect();
+        let may = self.possible.range(range.clone()).count() as u64;
+        let are_possible = keys.iter().all(|key| self.possible.contains(key) && range.contains(key));
+        let rest = match deed.kind {
+            COLLECT => keys.is_sorted_by(|a, b| a < b) && must.iter().all(|key| keys.contains(key)),
+            LOWEST => must.first().is_none_or(|lasting| keys.first().is_some_and(|key| key <= lasting)),
+            HIGHEST => must.last().is_none_or(|lasting| keys.first().is_some_and(|key| key >= lasting)),
+            _ => count >= must.len() as u64 && count <= may,
+        };
+        are_possible && rest
+    }
+}
+
+/// Plays the plan of a seed and looks for what is wrong. Gives how many ranges were asked about.
+fn explore<M: Crowded<Memory = crate::trees::Forest> + Config>(seed: u64) -> Result<usize, Finding> {
+    let lanes = (M::TILE.max(2) * 2).min(32) as usize;
+    let (plan, setting) = (Plan::new::<M>(seed, lanes), setting::<M>(seed));
+    let stored: BTreeSet<u64> = plan.fill.iter().map(|&key| M::Key::from_u64(key).to_u64()).collect();
+    let mut rows = vec![vec![IDLE; lanes]; stored.len()];
+    stored.iter().zip(&mut rows).for_each(|(&key, row)| row[0] = Deed { kind: INSERT, from: key, to: key });
+    let calm = Device::emulator(Options::default());
+    let filled = M::memory(&calm, plan.units).expect("memory");
+    if !rows.is_empty() {
+        play::<M>(&calm, &filled, &[rows])?;
+    }
+    let options = Options { stale_l1: true, step_limit: 1 << 19, ..Options::explore(setting.schedule) };
+    let device = Device::emulator(options);
+    let mut memory = M::memory(&device, plan.units).expect("memory");
+    M::copy(&mut memory, &filled).expect("memory");
+    let told = play::<M>(&device, &memory, &plan.parts)?;
+    M::pairs(&memory, plan.units)?;
+    let (inserted, removed) = (plan.changed(INSERT), plan.changed(REMOVE));
+    let known = Known {
+        possible: stored.union(&inserted).copied().collect(),
+        lasting: stored.difference(&removed).copied().collect(),
+    };
+    let answers: Vec<_> = told.iter().flat_map(Told::answers).collect();
+    let top = M::Key::MAX.to_u64();
+    match answers.iter().find(|(deed, count, keys)| !known.is_right(*deed, *count, keys, top)) {
+        Some(wrong) => {
+            Err(Finding::Order(format!("{wrong:?}, and {:?} were there throughout", known.lasting)))
+        }
+        None => Ok(answers.len()),
+    }
+}
+
+/// Whether something is found within so many seeds, which replays.
+pub fn is_found<M: Crowded<Memory = crate::trees::Forest> + Config>(count: u64) -> bool {
+    let first = (0..count).find_map(|seed| explore::<M>(seed).err().map(|finding| (seed, finding)));
+    first.is_some_and(|(seed, finding)| {
+        println!("found by seed {seed}: {finding}");
+        explore::<M>(seed).is_err_and(|again| again.is_same(&finding))
+    })
+}
+
+/// The buffers of launches on a tree of the kind `M`.
+type Tolds<M> = Vec<Told<<M as Kind>::Key, <M as Kind>::Value>>;
+
+/// Plays parts side by side.
+fn play<M: Crowded<Memory = crate::trees::Forest> + Config>(
+    device: &Device,
+    memory: &crate::trees::Forest,
+    parts: &[Part],
+) -> Result<Tolds<M>, Finding> {
+    let told: Tolds<M> = parts.iter().map(|part| Told::new(device, part).expect("memory")).collect();
+    let launch = |(part, told): (&Part, &Told<M::Key, M::Value>)| {
+        Launch::new(
+            Grid::new(1, part[0].len() as u32),
+            Play::<M> { tree: memory.view(), sheet: told.sheet() },
+        )
+    };
+    let launches: Vec<_> = parts.iter().zip(&told).map(launch).collect();
+    device.emulator_handle().expect("an emulator").launch_all(launches).map_err(Finding::Machine)?;
+    Ok(told)
+}
+
+/// Plays the plans of `count` seeds; all must be sound.
+pub fn all_are_sound<M: Crowded<Memory = crate::trees::Forest> + Config>(name: &str, count: u64) {
+    let mut ranges = 0;
+    for seed in seeds(count) {
+        ranges += explore::<M>(seed)
+            .unwrap_or_else(|finding| panic!("{name}: {finding}\n{}", replay(crate::PROGRAM, seed)));
+    }
+    println!("{name}: {ranges} ranges");
+}

@@ -1,0 +1,211 @@
+//! The memory of a tree of a few nodes, in a pool that has few slabs to give.
+use crate::common::Dice;
+use crate::world::{Crowd, Crowded, Finding, counted};
+use gpu::{Buffer, Device, Grid};
+use phalanx_kernels::btree::{Access, Config, LEAST, Tree, TreeView};
+use phalanx_kernels::keyed::{STRIPE_WORDS, STRIPES, Scalar, Slot};
+use phalanx_kernels::slab::{Bitmaps, MOST_SUPER_BLOCKS, Pool};
+use simt::emulator::Launch;
+use simt::{GlobalSlice, Kernel, Order, Scope, Thread};
+use std::collections::HashMap;
+
+/// The buffers of a tree.
+pub struct Forest {
+    slabs: Buffer<u64>,
+    bases: Buffer<u64>,
+    live: Buffer<u32>,
+    retired: Buffer<u32>,
+    faults: Buffer<u64>,
+    tallies: Buffer<u64>,
+    units: u32,
+}
+
+impl Forest {
+    /// A pool of `units` slabs without a node.
+    fn new(device: &Device, slab_bytes: usize, units: u32) -> gpu::Result<Self> {
+        let words = Bitmaps::words_for(units as usize);
+        let slabs = device.filled::<u64>(units as usize * slab_bytes / 8, 0xff)?;
+        let mut bases = vec![0; MOST_SUPER_BLOCKS + 1];
+        bases[0] = slabs.pointer().expose_provenance() as u64;
+        let mut live = vec![u32::MAX; words];
+        (0..units).for_each(|unit| live[unit as usize / 32] &= !(1 << (unit % 32)));
+        live[0] |= (1 << LEAST) - 1;
+        Ok(Self {
+            slabs,
+            bases: device.from_slice(&bases)?,
+            live: device.from_slice(&live)?,
+            retired: device.zeroed(words)?,
+            faults: device.zeroed(1)?,
+            tallies: device.zeroed(STRIPES * STRIPE_WORDS)?,
+            units,
+        })
+    }
+
+    /// The contents of another one.
+    fn take(&mut self, from: &Self) -> gpu::Result<()> {
+        self.slabs.write(&from.slabs.read()?)?;
+        self.live.write(&from.live.read()?)?;
+        self.tallies.write(&from.tallies.read()?)
+    }
+
+    /// The view of it.
+    pub fn view<M: Config>(&self) -> TreeView<M> {
+        let (live, retired, faults) = (self.live.pointer(), self.retired.pointer(), self.faults.pointer());
+        let place = if M::Pool::CONTIGUOUS { self.slabs.pointer() } else { self.bases.pointer() };
+        // SAFETY: memory of the right sizes, which outlives every launch here; a super block has room for 2^10 slabs.
+        unsafe {
+            let pool = M::Pool::from_parts(Bitmaps::new(live, retired, faults, self.units), place, 10);
+            TreeView::new(self.tallies.pointer(), pool)
+        }
+    }
+
+    /// A copy on a device where nothing is explored.
+    pub fn calm<M: Config>(&self) -> (Device, Self) {
+        let device = Device::emulator(Default::default());
+        let mut copy = Self::new(&device, M::Pool::BYTES, self.units).expect("memory");
+        copy.take(self).expect("memory");
+        (device, copy)
+    }
+}
+
+/// Runs `run` by so many threads.
+pub fn launch<F: Fn() + Copy + Send + Sync + 'static>(device: &Device, threads: usize, run: F) {
+    #[derive(Clone, Copy)]
+    struct Run<F>(F);
+
+    impl<F: Fn() + Copy + Send + Sync + 'static> Kernel for Run<F> {
+        const PROGRAM: &'static str = "btree_explore";
+        const NAME: &'static str = "run";
+        const INSTANCE: Option<&'static str> = None;
+
+        fn run(self) {
+            (self.0)();
+        }
+    }
+
+    let emulator = device.emulator_handle().expect("an emulator");
+    let launch = Launch::new(Grid::for_items(threads, 32), Run(run));
+    emulator.launch_all(vec![launch]).expect("nothing else runs");
+}
+
+/// Makes a tree of nothing.
+fn plant<M: Config>(device: &Device, forest: &Forest) -> gpu::Result<()> {
+    let (tree, keys, values) =
+        (forest.view::<M>(), device.buffer::<M::Key>(0)?, device.buffer::<M::Value>(0)?);
+    let (keys, values): (GlobalSlice<M::Key>, GlobalSlice<M::Value>) = (keys.slice(), values.slice());
+    launch(device, LEAST * M::TILE as usize, move || {
+        let number = Thread::index() / M::TILE as usize;
+        if number < LEAST {
+            M::build(tree, number as u64, keys, values, 0, 2);
+        }
+    });
+    Ok(())
+}
+
+/// Holds the tree against its invariants; gives its pairs.
+fn check<M: Config>(forest: &Forest) -> Result<Vec<(u64, u64)>, Finding> {
+    let (device, forest) = forest.calm::<M>();
+    let tree = forest.view::<M>();
+    let report = device.zeroed::<u64>(7).expect("memory");
+    let told = report.slice();
+    launch(&device, forest.units as usize, move || {
+        let found = M::examine(tree, Thread::index() as u32);
+        let many = [
+            found.nodes,
+            found.children,
+            found.latched,
+            found.misplaced,
+            found.children_wrong,
+            found.link_wrong,
+            found.pairs,
+        ];
+        for (place, many) in many.into_iter().enumerate() {
+            told.at(place).fetch_add(many.into(), Order::Relaxed, Scope::Device);
+        }
+    });
+    let found = report.read().expect("memory");
+    if found[0] != found[1] + 2 || found[2..6] != [0; 4] {
+        return Err(Finding::Order(format!(
+            "the tree is damaged: {} nodes, {} children, {} latched, {} misplaced, {} children wrong, {} links wrong",
+            found[0], found[1], found[2], found[3], found[4], found[5]
+        )));
+    }
+    Ok(pairs::<M>(&device, tree, found[6] as usize))
+}
+
+fn pairs<M: Config>(device: &Device, tree: TreeView<M>, count: usize) -> Vec<(u64, u64)> {
+    let listed = device.zeroed::<u64>(1 + 2 * count).expect("memory");
+    let told = listed.slice();
+    launch(device, M::scan_threads(tree), move || {
+        M::scan(tree, Thread::index(), |place| {
+            if let Some(place) = place {
+                let index = told.at(0).fetch_add(1, Order::Relaxed, Scope::Device) as usize;
+                told.write(1 + 2 * index, place.key.to_u64());
+                told.write(2 + 2 * index, place.value.to_u64());
+            }
+        });
+    });
+    let words = listed.read().expect("memory");
+    assert_eq!(words[0] as usize, count, "a scan and an examination see the same");
+    words[1..].chunks(2).map(|pair| (pair[0], pair[1])).collect()
+}
+
+impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Crowded for Tree<S, P, A, W, L> {
+    type Memory = Forest;
+
+    /// Trees that are empty, of one full leaf, and about as many keys as make an inner node, the root too, full. `buckets` are the pool's slabs.
+    fn crowd(dice: &mut Dice) -> Crowd {
+        let slots = u64::from(Self::SLOTS);
+        let (half, under) = (slots / 2, slots * (slots / 2));
+        let about = dice.pick(&[0, 1, slots, slots + half, under, under + half, under * half + slots]);
+        let fill = about + dice.below(slots);
+        // What the keys need, or a little less or more.
+        let needed = LEAST as u64 + fill / half + fill / (half * half);
+        let spare = dice.pick(&[0, 1, 2, 3, 40, 40, 40, 40]);
+        Crowd { buckets: (needed + spare) as u32, fill, news: dice.pick(&[1, 3, 12, 20]) }
+    }
+
+    fn memory(device: &Device, units: u32) -> gpu::Result<Forest> {
+        let (calm, mut forest) = Forest::new(device, P::BYTES, units)?.calm::<Self>();
+        plant::<Self>(&calm, &forest)?;
+        let planted = std::mem::replace(&mut forest, Forest::new(device, P::BYTES, units)?);
+        forest.take(&planted)?;
+        Ok(forest)
+    }
+
+    fn copy(to: &mut Forest, from: &Forest) -> gpu::Result<()> {
+        to.take(from)
+    }
+
+    fn view(memory: &Forest, _units: u32) -> TreeView<Self> {
+        memory.view()
+    }
+
+    fn pairs(memory: &Forest, _units: u32) -> Result<HashMap<u64, u64>, Finding> {
+        let pairs = check::<Self>(memory)?;
+        let mut map = HashMap::new();
+        if let Some((key, _)) = pairs.into_iter().find(|&(key, value)| map.insert(key, value).is_some()) {
+            return Err(Finding::Twice(key));
+        }
+        counted(&memory.tallies, map.len(), map)
+    }
+}
+
+/// Executions by tiles need the kind's tile.
+mod by_tiles {
+    use super::*;
+    use crate::script::{ByTiles, Execution, Rows, play};
+    use simt::{Convergence, Tile};
+
+    impl<S: Slot, P: Pool, A: Access, C, const W: u32, const L: usize> Execution<Tree<S, P, A, W, L>>
+        for ByTiles<C>
+    where
+        C: Convergence + Send + Sync,
+    {
+        const WIDTH: u32 = W;
+
+        fn play(map: TreeView<Tree<S, P, A, W, L>>, rows: Rows<S::Key, S::Value>) {
+            play::<Tree<S, P, A, W, L>, _>(map, rows, Tile::<W, C>::this(), Thread::index() / W as usize);
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! What ordered maps do by order, against `std::collections::BTreeMap`.
+use crate::common::{Dice, seed};
+use crate::kinds::{Kind, contents};
+use checker::MapValue;
+use phalanx::{BTree, Error, Key, Map, Outcome, Value};
+use std::collections::BTreeMap;
+use std::ops::{Bound, RangeBounds};
+
+/// A tree that came about by insertions and removals, and what must be in it. The ends of the key space are in it, or not, by turns.
+fn grown<K: Key, V: Value + MapValue>(kind: &Kind<BTree<K, V>>, turn: u64) -> (BTree<K, V>, BTreeMap<K, V>) {
+    let tree = kind.map(1);
+    let mut dice = Dice::new(seed() + turn);
+    let spread = [400, 5000, u64::MAX][turn as usize % 3];
+    let mut keys: Vec<u64> = (0..[3, 60, 900][turn as usize % 3]).map(|_| dice.below(spread)).collect();
+    if turn.is_multiple_of(2) {
+        keys.extend([0, u64::MAX, u64::MAX - 1, u64::from(u32::MAX), u64::from(u32::MAX) - 1]);
+    }
+    let (keys, values) = kind.pairs(keys.into_iter().enumerate().map(|(place, key)| (key, place as u64)));
+    let mut expected = BTreeMap::new();
+    for (&key, &value) in keys.iter().zip(&values) {
+        expected.entry(key).or_insert(value);
+    }
+    let (distinct, first): (Vec<K>, Vec<V>) = expected.iter().map(|(&key, &value)| (key, value)).unzip();
+    // Not in order: leaves hold theirs as they come.
+    let half = distinct.len() / 2;
+    tree.insert(&distinct[half..], &first[half..]).unwrap();
+    tree.insert(&distinct[..half], &first[..half]).unwrap();
+    // A stretch is gone, so that leaves are empty.
+    let gone: Vec<K> = distinct.iter().copied().skip(half / 2).take(half).collect();
+    assert!(tree.remove(&gone).unwrap().iter().all(|&removed| removed));
+    expected.retain(|key, _| !gone.contains(key));
+    assert_eq!(contents(&tree), expected, "{}", kind.name);
+    (tree, expected)
+}
+
+/// Keys to ask with: those that are there, their neighbours, and the ends.
+fn questions<K: Key, V>(expected: &BTreeMap<K, V>) -> Vec<K> {
+    let around = |key: &K| {
+        let key = key.to_u64();
+        [key.saturating_sub(1), key, key.saturating_add(1)]
+    };
+    let ends = [0, 1, u64::MAX, u64::MAX - 1];
+    expected.keys().flat_map(around).chain(ends).map(K::from_u64).collect()
+}
+
+pub fn order_is_that_of_std<K: Key, V: Value + MapValue>(kind: &Kind<BTree<K, V>>) {
+    for turn in 0..6 {
+        let (tree, expected) = grown(kind, turn);
+        let keys = questions(&expected);
+        let pair = |(key, value): (&K, &V)| (*key, *value);
+        let above = |key: &K| expected.range((Bound::Excluded(*key), Bound::Unbounded)).next().map(pair);
+        let below = |key: &K| expected.range(..*key).next_back().map(pair);
+        let (next, before) = (tree.successor(&keys).unwrap(), tree.predecessor(&keys).unwrap());
+        assert_eq!(next, keys.iter().map(above).collect::<Vec<_>>(), "{}, turn {turn}", kind.name);
+        assert_eq!(before, keys.iter().map(below).collect::<Vec<_>>(), "{}, turn {turn}", kind.name);
+        assert_eq!(tree.first().unwrap(), expected.first_key_value().map(pair), "{}", kind.name);
+        assert_eq!(tree.last().unwrap(), expected.last_key_value().map(pair), "{}", kind.name);
+        assert!(tree.iter().unwrap().eq(expected.iter().map(pair)), "{}: out of order", kind.name);
+    }
+    let empty = kind.map(1);
+    assert_eq!((empty.first().unwrap(), empty.last().unwrap()), (None, None), "{}", kind.name);
+    assert_eq!(empty.successor(&[]).unwrap(), [], "{}", kind.name);
+}
+
+pub fn ranges_are_those_of_std<K: Key, V: Value + MapValue>(kind: &Kind<BTree<K, V>>) {
+    for turn in 0..6 {
+        let (tree, expected) = grown(kind, turn);
+        let (keys, mut dice) = (questions(&expected), Dice::new(turn));
+        let keys: Vec<K> =
+            keys.iter().copied().step_by(keys.len() / 60 + 1).chain([keys[0], K::MAX]).collect();
+        let mut bounds = |key: K| match dice.below(3) {
+            0 => Bound::Included(key),
+            1 => Bound::Excluded(key),
+            _ => Bound::Unbounded,
+        };
+        // Neighbours, far ones, and, since a key comes twice, equal ones.
+        let ends =
+            keys.windows(2).map(|pair| (pair[0], pair[1])).chain(keys.iter().map(|&key| (keys[0], key)));
+        let sorted = ends.map(|(a, b)| (a.min(b), a.max(b)));
+        let ranges: Vec<(Bound<K>, Bound<K>)> =
+            sorted.map(|(low, high)| (bounds(low), bounds(high))).collect();
+        let inside = |range: &(Bound<K>, Bound<K>)| {
+            let pairs = expected.iter().filter(|(key, _)| range.contains(*key));
+            pairs.map(|(key, value)| (*key, *value)).collect::<Vec<_>>()
+        };
+        let answers: Vec<_> = ranges.iter().map(inside).collect();
+        assert_eq!(tree.range(&ranges).unwrap(), answers, "{}, turn {turn}", kind.name);
+        let counts: Vec<u64> = answers.iter().map(|pairs| pairs.len() as u64).collect();
+        assert_eq!(tree.count(&ranges).unwrap(), counts, "{}, turn {turn}", kind.name);
+    }
+    let (tree, expected) = grown(kind, 2);
+    let all: Vec<(K, V)> = expected.into_iter().collect();
+    assert_eq!(tree.range(&[..]).unwrap(), [all], "{}", kind.name);
+}
+
+pub fn trees_are_built_at_once<K: Key, V: Value + MapValue>(kind: &Kind<BTree<K, V>>) {
+    let mut tree = kind.map(1);
+    for count in [0, 1, 2, 13, 14, 15, 100, 197, 2000] {
+        for fill in [0.01, 0.5, 0.7, 1.0] {
+            for top in [false, true] {
+                let numbers = (0..count).map(|n| (count - n) * 31).chain(top.then_some(u64::MAX));
+                let (keys, values) = kind.pairs(numbers.map(|key| (key, key ^ 7)));
+                tree.bulk_build(&keys, &values, fill).unwrap();
+                let expected: BTreeMap<K, V> = keys.iter().copied().zip(values.iter().copied()).collect();
+                assert_eq!(contents(&tree), expected, "{}: {count} at {fill}", kind.name);
+                let found: Vec<_> = values.iter().copied().map(Some).collect();
+                assert_eq!(tree.get(&keys).unwrap(), found, "{}: {count} at {fill}", kind.name);
+                let (more, values) = kind.pairs((0..count + 20).map(|n| (n * 17 + 5, n)));
+                tree.insert(&more, &values).unwrap();
+                contents(&tree);
+            }
+        }
+    }
+}
+
+pub fn trees_are_built_anew<K: Key, V: Value + MapValue>(kind: &Kind<BTree<K, V>>) {
+    let (mut tree, expected) = grown(kind, 2);
+    let before = tree.stats().unwrap().live;
+    tree.compact(1.0).unwrap();
+    assert_eq!(contents(&tree), expected, "{}", kind.name);
+    assert!(tree.stats().unwrap().live < before, "{}: {before} nodes", kind.name);
+    tree.clear().unwrap();
+    assert_eq!((tree.stats().unwrap().live, tree.len().unwrap(), tree.depth().unwrap()), (3, 0, 2));
+    let (keys, values) = kind.pairs([(5, 1), (5, 2), (9, 1)]);
+    tree.bulk_build(&keys, &values, 0.5).unwrap();
+    assert_eq!(tree.len().unwrap(), 2, "{}: equal keys are one", kind.name);
+}
+
+pub fn buffers_are_answered_in_order<K: Key, V: Value + MapValue>(kind: &Kind<BTree<K, V>>) {
+    let tree = kind.map(1);
+    let (keys, values) = kind.pairs((0..300).map(|n| (n * 3, n)));
+    tree.insert(&keys, &values).unwrap();
+    let device = &kind.device;
+    let stream = device.stream().unwrap();
+    let lows = device.from_slice(&kind.keys([10, 0, 500, 5000, 7])).unwrap();
+    let highs = device.from_slice(&kind.keys([40, 2, u64::MAX, 6000, 6])).unwrap();
+    let (mut found, mut values) = (device.buffer::<K>(5 * 8).unwrap(), device.buffer::<V>(5 * 8).unwrap());
+    let mut counts = device.buffer::<u64>(5).unwrap();
+    tree.ordered_on(&stream).range(&lows, &highs, 8, &mut found, &mut values, &mut counts).unwrap();
+    assert_eq!(counts.read().unwrap(), [8, 1, 8, 0, 0], "{}", kind.name);
+    let written = found.read().unwrap();
+    assert_eq!(written[..8], kind.keys((4..12).map(|n| n * 3)), "{}", kind.name);
+    assert_eq!(written[16..24], kind.keys((167..175).map(|n| n * 3)), "{}", kind.name);
+    tree.ordered_on(&stream).count(&lows, &highs, &mut counts).unwrap();
+    assert_eq!(counts.read().unwrap(), [10, 1, 133, 0, 0], "{}", kind.name);
+
+    let (mut next, mut value) = (device.buffer::<K>(5).unwrap(), device.buffer::<V>(5).unwrap());
+    let mut outcomes = device.buffer::<u8>(5).unwrap();
+    let on = tree.ordered_on(&stream);
+    on.successor(&lows, &mut next, &mut value, &mut outcomes).unwrap();
+    let (yes, no) = (Outcome::Found as u8, Outcome::Absent as u8);
+    assert_eq!(outcomes.read().unwrap(), [yes, yes, yes, no, yes], "{}", kind.name);
+    assert_eq!(next.read().unwrap()[..3], kind.keys([12, 3, 501]), "{}", kind.name);
+    on.predecessor(&lows, &mut next, &mut value, &mut outcomes).unwrap();
+    assert_eq!(outcomes.read().unwrap(), [yes, no, yes, yes, yes], "{}", kind.name);
+    assert_eq!(next.read().unwrap()[2..], kind.keys([498, 897, 6]), "{}", kind.name);
+    let short = device.from_slice(&kind.keys([1])).unwrap();
+    assert!(matches!(on.count(&lows, &short, &mut counts), Err(Error::Length { .. })));
+}
+
+pub fn large_trees_have_many_levels<K: Key, V: Value + MapValue>(kind: &Kind<BTree<K, V>>) {
+    let tree = kind.map(1);
+    for part in 0..4u64 {
+        // Upwards, downwards, and as dice fall.
+        let number = |n: u64| match part {
+            0 => 1_000_000 + n,
+            1 => 1_000_000 - n,
+            _ => simt::hash::mix64(part << 32 | n) >> 33,
+        };
+        let (keys, values) = kind.pairs((0..3000).map(|n| (number(n), n)));
+        tree.insert(&keys, &values).unwrap();
+    }
+    assert!(tree.depth().unwrap() >= 4, "{}: {} levels", kind.name, tree.depth().unwrap());
+    contents(&tree);
+}
+
+pub fn what_is_no_range_is_refused<K: Key, V: Value + MapValue>(kind: &Kind<BTree<K, V>>) {
+    let mut tree = kind.map(1);
+    let (low, high) = (K::from_u64(3), K::from_u64(5));
+    assert!(matches!(tree.range(&[high..low]), Err(Error::Range { low: 5, high: 3 })), "{}", kind.name);
+    assert!(matches!(tree.count(&[high..=low]), Err(Error::Range { .. })), "{}", kind.name);
+    assert_eq!(tree.range(&[low..low]).unwrap(), [[]], "{}", kind.name);
+    let (keys, values) = kind.pairs([(1, 1), (3, 3), (2, 2)]);
+    for fill in [0.0, -1.0, 1.01, f64::NAN] {
+        assert!(matches!(tree.bulk_build(&keys, &values, fill), Err(Error::Fill(_))), "{}", kind.name);
+    }
+    assert!(matches!(tree.bulk_build(&keys, &values[..2], 0.5), Err(Error::Length { .. })), "{}", kind.name);
+    tree.insert(&keys, &values).unwrap();
+    let (unsorted, same) = (kind.device.from_slice(&keys).unwrap(), kind.device.from_slice(&values).unwrap());
+    let refused = tree.bulk_build_sorted(&unsorted, &same, 0.5);
+    assert!(matches!(refused, Err(Error::Unsorted { many: 1 })), "{}: {refused:?}", kind.name);
+    assert_eq!(contents(&tree).len(), 3, "{}", kind.name);
+}

@@ -1,0 +1,270 @@
+//! Trees from sorted pairs, level by level: every node is made by itself, from the input alone.
+use super::super::slab::{Handle, Pool};
+use super::access::Access;
+use super::node::{Meta, Node, entry};
+use super::tree::{ANNEX, FIRST, LEAST, ROOT, Tree, TreeView, largest};
+use crate::keyed::{Scalar, Slot};
+use simt::{GlobalSlice, Order, Scope, Thread};
+
+/// How many nodes a level has, of how many pairs of the input each, and the number of its first node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Level {
+    /// From the leaves up.
+    pub level: u32,
+    /// Nodes.
+    pub nodes: u64,
+    /// Pairs of the input that a node of it has below it.
+    pub span: u64,
+    /// The slab of its first node. The root's level has none: its one node is the root.
+    pub first: u64,
+}
+
+impl Level {
+    /// The leaves of a tree of `count` pairs, `fill` in each.
+    #[inline(always)]
+    pub fn leaves(count: u64, fill: u32) -> Self {
+        let nodes = count.div_ceil(fill as u64);
+        let nodes = if nodes == 0 { 1 } else { nodes };
+        Self { level: 0, nodes, span: fill as u64, first: FIRST.to_word() as u64 }
+    }
+
+    /// The level above, `fill` children a node.
+    #[inline(always)]
+    pub fn above(self, fill: u32) -> Self {
+        Self {
+            level: self.level + 1,
+            nodes: self.nodes.div_ceil(fill as u64),
+            span: self.span * fill as u64,
+            first: self.first + self.nodes,
+        }
+    }
+
+    /// Whether it is the root's.
+    #[inline(always)]
+    pub fn is_root(self) -> bool {
+        self.level > 0 && self.nodes == 1
+    }
+
+    /// The level of node number `number`, that of the root for [`ROOT`], and the level below.
+    #[inline(always)]
+    fn of(number: u64, count: u64, fill: u32) -> (Self, Self) {
+        let mut below = Self::leaves(count, fill);
+        let mut at = below;
+        while !at.is_root() && (number < at.first || number >= at.first + at.nodes) {
+            below = at;
+            at = at.above(fill);
+        }
+        (at, below)
+    }
+}
+
+/// Slabs of a tree that is built of `count` pairs, with `fill` of them in a node: from 2 to its slots.
+pub fn nodes(count: u64, fill: u32) -> u64 {
+    let mut level = Level::leaves(count, fill);
+    while !level.is_root() {
+        level = level.above(fill);
+    }
+    // The root, the annex, and all between.
+    level.first - FIRST.to_word() as u64 + LEAST as u64 - 1
+}
+
+/// What trees are built of.
+#[derive(Debug)]
+pub struct Input<S: Slot> {
+    /// Keys in order, no two of them equal.
+    pub keys: GlobalSlice<S::Key>,
+    /// Their values.
+    pub values: GlobalSlice<S::Value>,
+    /// Pairs, but for one whose key looks like an empty slot: that would be behind them.
+    pub count: u64,
+    /// Pairs in a node.
+    pub fill: u32,
+}
+
+impl<S: Slot> Clone for Input<S> {
+    #[inline(always)]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<S: Slot> Copy for Input<S> {}
+
+impl<S: Slot> Input<S> {
+    #[inline(always)]
+    #[track_caller]
+    fn key(&self, index: u64) -> S::Stored {
+        S::Stored::from_u64(self.keys.read(index as usize).to_u64())
+    }
+
+    /// The lowest key of node `index` of a level.
+    #[inline(always)]
+    #[track_caller]
+    fn low(&self, level: Level, index: u64) -> S::Stored {
+        if index == 0 { S::Stored::from_u64(0) } else { self.key(index * level.span) }
+    }
+}
+
+/// The node that a tile makes.
+struct Plan<S: Slot> {
+    input: Input<S>,
+    at: Level,
+    below: Level,
+    /// The node's place in its level.
+    index: u64,
+}
+
+impl<S: Slot> Plan<S> {
+    /// The pair at `place`, or an empty one.
+    #[inline(always)]
+    #[track_caller]
+    fn pair(&self, place: u32) -> S::Word {
+        let index = self.index * self.input.fill as u64 + place as u64;
+        let exists = place < self.input.fill;
+        if self.at.level == 0 {
+            let pairs = exists && index < self.input.count;
+            return if pairs { self.input_pair(index) } else { S::EMPTY };
+        }
+        if !exists || index >= self.below.nodes {
+            return S::EMPTY;
+        }
+        let child = Handle::from_word((self.below.first + index) as u32);
+        entry::<S>(self.input.low(self.below, index), child)
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    fn input_pair(&self, index: u64) -> S::Word {
+        S::pack(self.input.key(index), self.input.values.read(index as usize))
+    }
+
+    /// High key, and the number of the next node.
+    #[inline(always)]
+    #[track_caller]
+    fn tail(&self) -> (S::Stored, Option<u64>) {
+        let next = self.index + 1;
+        if next >= self.at.nodes {
+            return (largest::<S>(), None);
+        }
+        let above = self.input.low(self.at, next).to_u64();
+        (S::Stored::from_u64(above.wrapping_sub(1)), Some(self.at.first + next))
+    }
+}
+
+impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S, P, A, W, L>> {
+    /// Makes the node that is slab number `number` of the pool, by the lanes of a tile. Runs alone.
+    #[inline(always)]
+    #[track_caller]
+    pub(super) fn build(self, number: u64, input: Input<S>) {
+        let (at, below) = Level::of(number, input.count, input.fill);
+        let rank = Thread::index() as u32 % W;
+        let is_root = number == ROOT.to_word() as u64;
+        if number == ANNEX.to_word() as u64 {
+            return self.build_annex(rank, input);
+        }
+        if at.is_root() && !is_root {
+            return;
+        }
+        let index = if is_root { 0 } else { number - at.first };
+        let plan = Plan { input, at, below, index };
+        let handle = |number: u64| self.pool().handle(number as u32);
+        self.node(handle(number)).write(rank, |position| {
+            if position < Node::<S, W, L>::SLOTS {
+                plan.translated(position, handle)
+            } else if position == Node::<S, W, L>::SLOTS {
+                Node::<S, W, L>::header_word(plan.input.low(at, index), Meta::free(at.level))
+            } else {
+                let last = if at.level == 0 { ANNEX } else { Handle::NONE };
+                let (high, next) = plan.tail();
+                entry::<S>(high, next.map_or(last, handle))
+            }
+        });
+    }
+
+    /// The leaf of the key that looks like an empty slot.
+    #[inline(always)]
+    #[track_caller]
+    fn build_annex(self, rank: u32, input: Input<S>) {
+        let has_pair = (input.count as usize) < input.keys.len();
+        let zero = S::Stored::from_u64(0);
+        self.node(ANNEX).write(rank, |position| {
+            if position == 0 && has_pair {
+                S::pack(zero, input.values.read(input.count as usize))
+            } else if position == Node::<S, W, L>::SLOTS {
+                Node::<S, W, L>::header_word(zero, Meta::free(0))
+            } else if position > Node::<S, W, L>::SLOTS {
+                entry::<S>(largest::<S>(), Handle::NONE)
+            } else {
+                S::EMPTY
+            }
+        });
+    }
+}
+
+impl<S: Slot> Plan<S> {
+    /// [`Self::pair`], with the child's handle for its number.
+    #[inline(always)]
+    #[track_caller]
+    fn translated(&self, place: u32, handle: impl Fn(u64) -> Handle) -> S::Word {
+        let word = self.pair(place);
+        if self.at.level == 0 || S::key(word) == S::key(S::EMPTY) {
+            return word;
+        }
+        entry::<S>(S::key(word), handle(S::value(word).to_u64()))
+    }
+}
+
+impl<S: Slot, const W: u32, const L: usize> Node<S, W, L> {
+    /// Makes a lane's words blank. Where nothing else touches the node.
+    #[inline(always)]
+    #[track_caller]
+    pub fn blank(self, rank: u32) {
+        self.write(rank, |_| S::EMPTY);
+    }
+
+    /// Writes a lane's words, `word(position)` each, 16 bytes at once where they lie side by side. Where nothing else touches the node.
+    #[inline(always)]
+    #[track_caller]
+    fn write(self, rank: u32, word: impl Fn(u32) -> S::Word) {
+        use simt::Word;
+        let (order, scope) = (Order::Weak, Scope::Device);
+        let mut j = 0;
+        while j < L {
+            let (place, position) = (self.own(rank, j), Self::position(rank, j));
+            if S::PER_CHUNK == 2 && L > 1 {
+                let whole = word(position).widen() | word(position + 1).widen() << 64;
+                // SAFETY: the words of a chunk are 16 aligned bytes of the node.
+                unsafe { place.cast::<u128>() }.store(whole, order, scope);
+                j += 2;
+            } else {
+                place.store(word(position), order, scope);
+                j += 1;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_slab_is_a_node_of_one_level() {
+        for fill in [2, 3, 7, 14] {
+            for count in [0, 1, 2, 7, 14, 15, 100, 196, 197, 5000] {
+                let total = nodes(count, fill);
+                let leaves = count.div_ceil(u64::from(fill)).max(1);
+                assert!(total >= leaves + 2, "{count} pairs, {fill} a node");
+                let mut seen = std::collections::BTreeMap::new();
+                for number in 2..total {
+                    let (at, below) = Level::of(number, count, fill);
+                    assert!(!at.is_root() && number < at.first + at.nodes, "{at:?}");
+                    assert!(at.level == 0 || below.above(fill) == at);
+                    *seen.entry(at.level).or_insert(0) += 1;
+                }
+                assert_eq!(seen[&0], leaves);
+                assert!(Level::of(total, count, fill).0.is_root(), "nothing behind the last");
+            }
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! What must hold of a tree when nothing runs: looked at node by node.
+use super::super::slab::{Handle, Pool};
+use super::access::Access;
+use super::node::{Meta, Node, handle_of};
+use super::tree::{ANNEX, ROOT, Tree, TreeView, largest};
+use crate::keyed::{Scalar, Slot};
+use simt::{Order, Scope};
+
+/// What an examination of one node has found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Findings {
+    /// 1: a node was looked at.
+    pub nodes: u32,
+    /// Children that it has.
+    pub children: u32,
+    /// 1 if it is latched.
+    pub latched: u32,
+    /// Pairs out of order or out of the node's bounds, and keys that it has twice.
+    pub misplaced: u32,
+    /// Children that are no live nodes of the level below, or are not for the keys between their entry and the next.
+    pub children_wrong: u32,
+    /// 1 if its link does not lead to the next node of its level.
+    pub link_wrong: u32,
+    /// Pairs of the user's.
+    pub pairs: u32,
+    /// For the root, the levels of the tree.
+    pub depth: u32,
+}
+
+/// The ends of a node, as one lane reads them.
+#[derive(Clone, Copy)]
+struct Ends<K> {
+    low: K,
+    meta: Meta,
+    high: K,
+    link: Handle,
+}
+
+impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S, P, A, W, L>> {
+    /// Examines the node in slab number `number`, if that is live, by the calling lane alone. Runs alone.
+    #[inline(always)]
+    #[track_caller]
+    pub(super) fn examine(self, number: u32) -> Findings {
+        let mut found = Findings::default();
+        if number as usize >= self.pool().units() || !self.pool().bitmaps().is_live(number) {
+            return found;
+        }
+        let handle = self.pool().handle(number);
+        let (node, ends) = (self.node(handle), self.ends(handle));
+        found.nodes = 1;
+        found.latched = ends.meta.is_latched() as u32;
+        found.link_wrong = !self.is_next(handle, ends) as u32;
+        if ends.meta.is_leaf() {
+            Self::examine_leaf(node, ends, &mut found);
+        } else {
+            self.examine_inner(node, ends, &mut found);
+        }
+        if handle == ROOT {
+            found.depth = ends.meta.level() + 1;
+            found.misplaced += (ends.high != largest::<S>() || ends.low.to_u64() != 0) as u32;
+        }
+        found
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    fn ends(self, handle: Handle) -> Ends<S::Stored> {
+        let node = self.node(handle);
+        let (header, tail) = (
+            node.header().load(Order::Relaxed, Scope::Device),
+            node.tail().load(Order::Relaxed, Scope::Device),
+        );
+        let meta = Meta::read(S::value(header));
+        Ends { low: S::key(header), meta, high: S::key(tail), link: handle_of(S::value(tail)) }
+    }
+
+    /// Whether a handle names a live slab.
+    #[inline(always)]
+    #[track_caller]
+    fn is_live(self, handle: Handle) -> bool {
+        !handle.is_none() && self.pool().is_live(handle)
+    }
+
+    /// Whether the link leads to the next node of the level, or nowhere at its end.
+    #[inline(always)]
+    #[track_caller]
+    fn is_next(self, handle: Handle, ends: Ends<S::Stored>) -> bool {
+        if ends.high == largest::<S>() {
+            let is_last_leaf = ends.meta.is_leaf() && handle != ANNEX;
+            return ends.link == if is_last_leaf { ANNEX } else { Handle::NONE };
+        }
+        if !self.is_live(ends.link) {
+            return false;
+        }
+        let next = self.ends(ends.link);
+        next.meta.level() == ends.meta.level() && next.low.to_u64() == ends.high.to_u64() + 1
+    }
+
+    /// Keys of a leaf: those above its high key are left over from splits, and count for nothing.
+    #[inline(always)]
+    #[track_caller]
+    fn examine_leaf(node: Node<S, W, L>, ends: Ends<S::Stored>, found: &mut Findings) {
+        let mut position = 0;
+        while position < Node::<S, W, L>::SLOTS {
+            let key = S::key(node.word(position).load(Order::Relaxed, Scope::Device));
+            if key <= ends.high {
+                found.pairs += 1;
+                found.misplaced += (key < ends.low) as u32;
+                let mut other = 0;
+                while other < position {
+                    let twin = S::key(node.word(other).load(Order::Relaxed, Scope::Device));
+                    found.misplaced += (twin == key) as u32;
+                    other += 1;
+                }
+            }
+            position += 1;
+        }
+    }
+
+    /// Entries of an inner node: in order, the first one at its low key, and each child for the keys up to the next entry.
+    #[inline(always)]
+    #[track_caller]
+    fn examine_inner(self, node: Node<S, W, L>, ends: Ends<S::Stored>, found: &mut Findings) {
+        let entry = |position: u32| {
+            let is_slot = position < Node::<S, W, L>::SLOTS;
+            let word =
+                if is_slot { node.word(position).load(Order::Relaxed, Scope::Device) } else { S::EMPTY };
+            (S::key(word), handle_of(S::value(word)))
+        };
+        let empty = S::key(S::EMPTY);
+        found.misplaced += (entry(0).0 != ends.low) as u32;
+        let mut position = 0;
+        while position < Node::<S, W, L>::SLOTS {
+            let ((low, child), (next, _)) = (entry(position), entry(position + 1));
+            if low == empty {
+                found.misplaced += (next != empty) as u32;
+            } else {
+                found.children += 1;
+                found.misplaced += (next <= low || low > ends.high) as u32;
+                let high = if next == empty { ends.high.to_u64() } else { next.to_u64().wrapping_sub(1) };
+                found.children_wrong += !self.is_child(child, ends.meta.level(), low, high) as u32;
+            }
+            position += 1;
+        }
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    fn is_child(self, child: Handle, level: u32, low: S::Stored, high: u64) -> bool {
+        if !self.is_live(child) {
+            return false;
+        }
+        let ends = self.ends(child);
+        ends.meta.level() + 1 == level && ends.low == low && ends.high.to_u64() == high
+    }
+}

@@ -1,0 +1,31 @@
+//! The kinds of tree that are compiled. A researcher's variant is one line here.
+use super::super::slab::{Light, Spread};
+use super::access::Concurrent;
+use super::kernels::{BulkBuild, CountRange, Disorder, Examine, Predecessor, Prune, Range, Successor};
+use super::tree::Tree;
+use crate::keyed::kernels::{
+    Apply, ContainsKey, Export, Get, Insert, InsertNew, Mixed, Remove, RetainBetween,
+};
+use crate::keyed::{Packed, Wide};
+use simt::instances;
+
+instances! {
+    types {
+        // Names: pool, bytes a node, lanes x words a lane, bits of key and value.
+        // The defaults.
+        tree_spread_128_8x2_u32_u32: Tree<Packed, Spread<128>, Concurrent, 8, 2>,
+        tree_spread_256_16x1_u64_u64: Tree<Wide<u64, u64>, Spread<256>, Concurrent, 16, 1>,
+        tree_spread_256_16x1_u32_u64: Tree<Wide<u32, u64>, Spread<256>, Concurrent, 16, 1>,
+        tree_spread_256_16x1_u64_u32: Tree<Wide<u64, u32>, Spread<256>, Concurrent, 16, 1>,
+        // Pools in one piece.
+        tree_light_128_8x2_u32_u32: Tree<Packed, Light<128>, Concurrent, 8, 2>,
+        // Other tiles.
+        tree_spread_128_4x4_u32_u32: Tree<Packed, Spread<128>, Concurrent, 4, 4>,
+        tree_spread_128_16x1_u32_u32: Tree<Packed, Spread<128>, Concurrent, 16, 1>,
+    }
+    kernels {
+        Insert, InsertNew, Get, ContainsKey, Remove, Apply, Mixed, Export, RetainBetween,
+        BulkBuild, Examine, Prune, CountRange, Disorder, Predecessor, Range, Successor,
+    }
+    visitor { super::tree::Visitor }
+}

@@ -1,0 +1,174 @@
+//! Entry points that trees have beside those of all keyed structures (`keyed::kernels`).
+use super::seek::{self, Seek, Sink, Span};
+use super::tree::{Config, TreeView};
+use crate::keyed::kernels::{read_if, write_if};
+use crate::keyed::{Outcome, Scalar};
+use simt::{GlobalSlice, Instance, Order, Scope, Thread, Tile, kernel};
+
+/// Makes a tree of sorted pairs, no two with equal keys, in the first slabs of a pool, which [`super::nodes`] counts and which are live. `count` is
+/// how many there are, but for one whose key looks like an empty slot and which comes last. `fill` pairs go to a node. Runs alone. The
+/// grid has a tile for every node.
+#[kernel]
+pub fn bulk_build<M: Config + Instance>(
+    tree: TreeView<M>,
+    keys: GlobalSlice<M::Key>,
+    values: GlobalSlice<M::Value>,
+    count: u64,
+    fill: u32,
+) {
+    M::build(tree, (Thread::index() / M::TILE as usize) as u64, keys, values, count, fill);
+}
+
+/// Examines all nodes and adds to `report`: nodes, children, latched nodes, pairs misplaced, children wrong, links wrong, pairs, levels.
+/// Runs alone. The grid has a thread for every slab of the pool.
+#[kernel]
+pub fn examine<M: Config + Instance>(tree: TreeView<M>, report: GlobalSlice<u64>) {
+    let found = M::examine(tree, Thread::index() as u32);
+    let findings = [
+        found.nodes,
+        found.children,
+        found.latched,
+        found.misplaced,
+        found.children_wrong,
+        found.link_wrong,
+        found.pairs,
+        found.depth,
+    ];
+    for (place, many) in findings.into_iter().enumerate().filter(|(_, many)| *many > 0) {
+        report.at(place).fetch_add(many as u64, Order::Relaxed, Scope::Device);
+    }
+}
+
+/// Frees all nodes but those of an empty tree, and makes their slabs blank. Runs alone. The grid has a tile for every slab of the pool.
+#[kernel]
+pub fn prune<M: Config + Instance>(tree: TreeView<M>) {
+    M::prune(tree, Thread::index() / M::TILE as usize);
+}
+
+/// The key itself or, where it is not `inclusive`, the next one in a direction; nothing where there is none.
+#[inline(always)]
+fn bound<K: Scalar>(key: K, inclusive: bool, up: bool) -> Option<K> {
+    let last = if up { K::MAX } else { K::from_u64(0) };
+    let step = if up { 1 } else { u64::MAX };
+    match inclusive {
+        true => Some(key),
+        false if key == last => None,
+        false => Some(K::from_u64(key.to_u64().wrapping_add(step))),
+    }
+}
+
+/// One pair in the range of each key.
+#[inline(always)]
+#[track_caller]
+fn one<M: Config, Q: Seek>(
+    tree: TreeView<M>,
+    keys: GlobalSlice<M::Key>,
+    range: impl FnOnce(M::Key) -> Option<(M::Key, M::Key)>,
+    results: Sink<M::Key, M::Value>,
+    outcomes: GlobalSlice<u8>,
+) {
+    let index = Thread::index();
+    let exists = index < keys.len();
+    let range = range(read_if(keys, index, exists));
+    let (from, to) = range.unwrap_or((M::Key::from_u64(0), M::Key::from_u64(0)));
+    let span = Span { from, to, offset: 0, room: 1 };
+    let answer = M::seek::<Q>(tree, exists && range.is_some(), span, results);
+    if exists {
+        write_if(results.keys, index, answer.key);
+        write_if(results.values, index, answer.value);
+        let outcome = if answer.count > 0 { Outcome::Found } else { Outcome::Absent };
+        write_if(outcomes, index, outcome as u8);
+    }
+}
+
+/// The pair with the lowest key above each key, or, where `inclusive` is not 0, not below it.
+#[kernel]
+pub fn successor<M: Config + Instance>(
+    tree: TreeView<M>,
+    keys: GlobalSlice<M::Key>,
+    inclusive: u32,
+    found: GlobalSlice<M::Key>,
+    values: GlobalSlice<M::Value>,
+    outcomes: GlobalSlice<u8>,
+) {
+    let range = |key| Some((bound(key, inclusive != 0, true)?, M::Key::MAX));
+    one::<M, seek::Lowest>(tree, keys, range, Sink { keys: found, values }, outcomes);
+}
+
+/// The pair with the highest key below each key, or, where `inclusive` is not 0, not above it.
+#[kernel]
+pub fn predecessor<M: Config + Instance>(
+    tree: TreeView<M>,
+    keys: GlobalSlice<M::Key>,
+    inclusive: u32,
+    found: GlobalSlice<M::Key>,
+    values: GlobalSlice<M::Value>,
+    outcomes: GlobalSlice<u8>,
+) {
+    let range = |key| Some((M::Key::from_u64(0), bound(key, inclusive != 0, false)?));
+    one::<M, seek::Highest>(tree, keys, range, Sink { keys: found, values }, outcomes);
+}
+
+/// How many keys there are from each of `lows` to the one of `highs`, which belongs to it.
+#[kernel]
+pub fn count_range<M: Config + Instance>(
+    tree: TreeView<M>,
+    lows: GlobalSlice<M::Key>,
+    highs: GlobalSlice<M::Key>,
+    counts: GlobalSlice<u64>,
+) {
+    let index = Thread::index();
+    let exists = index < lows.len();
+    let (from, to) = (read_if(lows, index, exists), read_if(highs, index, exists));
+    let span = Span { from, to, offset: 0, room: u32::MAX };
+    // SAFETY: no word of these is ever accessed.
+    let nothing =
+        unsafe { Sink { keys: lows, values: GlobalSlice::from_raw_parts(core::ptr::dangling_mut(), 0) } };
+    let answer = M::seek::<seek::Count>(tree, exists && from <= to, span, nothing);
+    if exists {
+        write_if(counts, index, answer.count);
+    }
+}
+
+/// The pairs from each of `lows` to the one of `highs`, in order. Those of range `i` go from `offsets[i]` on, and to `offsets[i + 1]` at most; where there
+/// are no offsets, from `i * room` on, and are `room` at most. `counts` takes how many were written.
+#[allow(clippy::too_many_arguments)] // a kernel's arguments are named where it is launched
+#[kernel]
+pub fn range<M: Config + Instance>(
+    tree: TreeView<M>,
+    lows: GlobalSlice<M::Key>,
+    highs: GlobalSlice<M::Key>,
+    offsets: GlobalSlice<u64>,
+    room: u32,
+    keys: GlobalSlice<M::Key>,
+    values: GlobalSlice<M::Value>,
+    counts: GlobalSlice<u64>,
+) {
+    let index = Thread::index();
+    let exists = index < lows.len();
+    let (from, to) = (read_if(lows, index, exists), read_if(highs, index, exists));
+    let span = if offsets.is_empty() {
+        Span { from, to, offset: index as u64 * room as u64, room }
+    } else {
+        let (offset, end) = (read_if(offsets, index, exists), read_if(offsets, index + 1, exists));
+        Span { from, to, offset, room: end.saturating_sub(offset).min(u32::MAX as u64) as u32 }
+    };
+    let asks = exists && from <= to && span.room > 0;
+    let answer = M::seek::<seek::Collect>(tree, asks, span, Sink { keys, values });
+    if exists {
+        write_if(counts, index, answer.count);
+    }
+}
+
+/// Adds to `count` how many keys are not below the one behind them.
+#[kernel]
+pub fn disorder<M: Config + Instance>(tree: TreeView<M>, keys: GlobalSlice<M::Key>, count: GlobalSlice<u64>) {
+    let _ = tree;
+    let index = Thread::index();
+    let is_wrong = index + 1 < keys.len() && keys.read(index) >= keys.read(index + 1);
+    let warp = Tile::<32>::lockstep();
+    let wrong = warp.ballot(is_wrong);
+    if warp.rank() == 0 && wrong != 0 {
+        count.at(0).fetch_add(wrong.count_ones() as u64, Order::Relaxed, Scope::Device);
+    }
+}

@@ -1,0 +1,19 @@
+//! B-link trees: ordered maps in nodes of 16 words. The device side of `BTree`. See `docs/structures/btree.md`.
+mod access;
+mod bulk;
+mod inspect;
+mod instances;
+pub mod kernels;
+mod node;
+mod seek;
+mod split;
+mod tree;
+mod walk;
+
+pub use access::{Access, Concurrent, Phased};
+pub use bulk::{Input, Level, nodes};
+pub use inspect::Findings;
+pub use instances::*;
+pub use node::{Meta, Node};
+pub use seek::{Answer, Collect, Count, Highest, Lowest, Seek, Sink, Span};
+pub use tree::{ANNEX, Config, FIRST, LEAST, ROOT, Tree, TreeView, Visitor};

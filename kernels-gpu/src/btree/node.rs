@@ -1,0 +1,370 @@
+//! Nodes: layout, and what a tile reads of one.
+//!
+//! ```text
+//! 16 words of 8 bytes (pairs of 32 bits) or of 16:
+//! | pair 0 | pair 1 | ...  ... | pair 13 | low, meta | high, link |
+//! ```
+//!
+//! Every word is a slot's: key first, value second. In a leaf a pair is one of the user's, in an inner node (low key of a child, its handle).
+//! A node is for the keys from *low* to *high*; *link* is the node of the same level for the keys beyond. *meta* is the level, from the
+//! leaves up, and the latch.
+//!
+//! A blank slab, all ones, is a node that nobody has written yet: it is latched, of no level there is, leads nowhere and holds nothing.
+use super::super::slab::Handle;
+use crate::keyed::{Bucket, Chunk, Scalar, Slot};
+use simt::{Convergence, Global, Order, Scope, Tile};
+
+/// What a node says of itself in a word: its level, and whether a writer has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Meta(u32);
+
+impl Meta {
+    const LATCH: u32 = 1 << 8;
+
+    /// Free, of a level.
+    #[inline(always)]
+    pub const fn free(level: u32) -> Self {
+        Self(level)
+    }
+
+    /// What a header's value says.
+    #[inline(always)]
+    pub fn read<V: Scalar>(value: V) -> Self {
+        Self(value.to_u64() as u32)
+    }
+
+    /// Levels between it and the leaves, one of which it may be.
+    #[inline(always)]
+    pub const fn level(self) -> u32 {
+        self.0 & (Self::LATCH - 1)
+    }
+
+    /// Whether it is a leaf.
+    #[inline(always)]
+    pub const fn is_leaf(self) -> bool {
+        self.level() == 0
+    }
+
+    /// Whether a writer has it.
+    #[inline(always)]
+    pub const fn is_latched(self) -> bool {
+        self.0 & Self::LATCH != 0
+    }
+
+    #[inline(always)]
+    fn value<V: Scalar>(self) -> V {
+        V::from_u64(self.0 as u64)
+    }
+}
+
+/// The handle that a word's value is.
+#[inline(always)]
+pub fn handle_of<V: Scalar>(value: V) -> Handle {
+    Handle::from_word(value.to_u64() as u32)
+}
+
+/// A word of a key, or of a bound, and a handle.
+#[inline(always)]
+pub fn entry<S: Slot>(key: S::Stored, handle: Handle) -> S::Word {
+    S::pack(key, S::Value::from_u64(handle.to_word() as u64))
+}
+
+/// A node in memory: `W` lanes read `L` words each.
+#[derive(Clone, Copy, Debug)]
+pub struct Node<S, const W: u32, const L: usize>(Bucket<S, W, L>);
+
+impl<S: Slot, const W: u32, const L: usize> Node<S, W, L> {
+    /// Bytes of the slab.
+    pub const BYTES: usize = Bucket::<S, W, L>::BYTES;
+    /// Pairs in a node.
+    pub const SLOTS: u32 = W * L as u32 - 2;
+    /// The place of low key and meta.
+    const HEADER: u32 = Self::SLOTS;
+    /// The place of high key and link.
+    const TAIL: u32 = Self::SLOTS + 1;
+
+    /// The node in the slab at `base`.
+    ///
+    /// # Safety
+    /// - [`Self::BYTES`] bytes from `base` on are a live slab, aligned to as many, that is a node of this kind or blank.
+    #[inline(always)]
+    pub unsafe fn at(base: Global<u64>) -> Self {
+        // SAFETY: the caller's promise.
+        Self(unsafe { Bucket::at(base) })
+    }
+
+    /// The word at `position`, which is taken modulo the node's words.
+    #[inline(always)]
+    pub fn word(self, position: u32) -> Global<S::Word> {
+        let position = position % (W * L as u32);
+        self.0.slot(position / L as u32, position as usize % L)
+    }
+
+    /// A lane's word `j`.
+    #[inline(always)]
+    pub fn own(self, rank: u32, j: usize) -> Global<S::Word> {
+        self.0.slot(rank, j)
+    }
+
+    /// The place of a lane's word `j` among the node's.
+    #[inline(always)]
+    pub fn position(rank: u32, j: usize) -> u32 {
+        rank * L as u32 + j as u32
+    }
+
+    /// Whether a lane's word `j` is a pair's.
+    #[inline(always)]
+    pub fn is_slot(rank: u32, j: usize) -> bool {
+        Self::position(rank, j) < Self::SLOTS
+    }
+
+    /// Where high key and link lie.
+    #[inline(always)]
+    pub fn tail(self) -> Global<S::Word> {
+        self.word(Self::TAIL)
+    }
+
+    /// Where low key and meta lie.
+    #[inline(always)]
+    pub fn header(self) -> Global<S::Word> {
+        self.word(Self::HEADER)
+    }
+
+    /// A header's word.
+    #[inline(always)]
+    pub fn header_word(low: S::Stored, meta: Meta) -> S::Word {
+        S::pack(low, meta.value())
+    }
+
+    /// What lane `rank` has of the node, where `wanted`; else arbitrary. Each word is one access, the whole is not.
+    #[inline(always)]
+    #[track_caller]
+    pub fn read(self, rank: u32, wanted: bool, order: Order) -> Read<S, W, L> {
+        let mut words = [S::EMPTY; L];
+        if L == 1 && S::PER_CHUNK > 1 {
+            // SAFETY: the word lies in the node.
+            [words[0]] = unsafe { self.0.slot(rank, 0).load_vec_if::<1>(wanted, order, Scope::Device) };
+            return Read { words };
+        }
+        let mut j = 0;
+        while j < L {
+            // SAFETY: word `j` begins a chunk of the node.
+            let chunk = unsafe { S::Chunk::load_if(self.0.slot(rank, j), wanted, order) };
+            let mut i = 0;
+            while i < S::PER_CHUNK {
+                words[j + i] = chunk.word(i);
+                i += 1;
+            }
+            j += S::PER_CHUNK;
+        }
+        Read { words }
+    }
+
+    /// [`Self::read`] by the tile that has the latch. Weak: the latch orders it, which the emulator's race detector so proves. Only the lane
+    /// that has the header reads relaxed, for others try the latch.
+    #[inline(always)]
+    #[track_caller]
+    pub fn read_latched(self, rank: u32, wanted: bool) -> Read<S, W, L> {
+        if rank == Self::HEADER / L as u32 {
+            self.read_rarely(rank, wanted, Order::Relaxed)
+        } else {
+            self.read_rarely(rank, wanted, Order::Weak)
+        }
+    }
+
+    /// [`Self::read`] in a branch that is rarely taken: empty words where it is not `wanted`. A load under a predicate leaves registers as they
+    /// were, so they would be taken from the beginning of the kernel on.
+    #[inline(always)]
+    #[track_caller]
+    pub fn read_rarely(self, rank: u32, wanted: bool, order: Order) -> Read<S, W, L> {
+        if wanted { self.read(rank, true, order) } else { Read { words: [S::EMPTY; L] } }
+    }
+
+    /// Tries the latch, by the calling lane alone. Gives whether it has it now.
+    #[inline(always)]
+    #[track_caller]
+    pub fn try_latch(self, order: Order) -> bool {
+        let latch = S::Value::from_u64(Meta::LATCH as u64);
+        let old = S::value_place(self.header()).fetch_or(latch, order, Scope::Device);
+        !Meta::read(old).is_latched()
+    }
+
+    /// Makes the node free, of a level, by the calling lane alone.
+    #[inline(always)]
+    #[track_caller]
+    pub fn release(self, level: u32, order: Order) {
+        S::value_place(self.header()).store(Meta::free(level).value(), order, Scope::Device);
+    }
+}
+
+/// What a lane has read of a node.
+#[derive(Clone, Copy, Debug)]
+pub struct Read<S: Slot, const W: u32, const L: usize> {
+    words: [S::Word; L],
+}
+
+/// One of a lane's words.
+#[derive(Clone, Copy, Debug)]
+pub struct Picked<S: Slot> {
+    /// Whether there is such a word. If not, the rest means nothing.
+    pub exists: bool,
+    /// Its place in the node.
+    pub position: u32,
+    /// The word.
+    pub word: S::Word,
+}
+
+impl<S: Slot, const W: u32, const L: usize> Read<S, W, L> {
+    /// The lane's words.
+    #[inline(always)]
+    pub fn words(&self) -> [S::Word; L] {
+        self.words
+    }
+
+    /// Low key and meta, for the whole tile.
+    #[inline(always)]
+    #[track_caller]
+    pub fn header<C: Convergence>(&self, tile: Tile<W, C>) -> (S::Stored, Meta) {
+        let word = self.words[Node::<S, W, L>::HEADER as usize % L];
+        let owner = Node::<S, W, L>::HEADER / L as u32;
+        (tile.shuffle(S::key(word), owner), Meta::read(tile.shuffle(S::value(word), owner)))
+    }
+
+    /// Meta, for the whole tile.
+    #[inline(always)]
+    #[track_caller]
+    pub fn meta<C: Convergence>(&self, tile: Tile<W, C>) -> Meta {
+        let word = self.words[Node::<S, W, L>::HEADER as usize % L];
+        let meta = S::value(word).to_u64() as u32;
+        Meta(tile.shuffle(meta, Node::<S, W, L>::HEADER / L as u32))
+    }
+
+    /// High key and link, for the whole tile.
+    #[inline(always)]
+    #[track_caller]
+    pub fn tail<C: Convergence>(&self, tile: Tile<W, C>) -> (S::Stored, Handle) {
+        let word = self.words[L - 1];
+        (tile.shuffle(S::key(word), W - 1), tile.shuffle(handle_of(S::value(word)), W - 1))
+    }
+
+    /// Whether `key` is beyond the node's keys, as every lane is told.
+    #[inline(always)]
+    #[track_caller]
+    pub fn is_beyond<C: Convergence>(&self, tile: Tile<W, C>, key: S::Stored) -> bool {
+        tile.any(tile.rank() == W - 1 && key > S::key(self.words[L - 1]))
+    }
+
+    /// The last word of the lane of which `is(position, word)` holds. A chain of selections: an indexed array would go to local memory.
+    #[inline(always)]
+    pub fn last(&self, rank: u32, is: impl Fn(u32, S::Word) -> bool) -> Picked<S> {
+        let mut picked = Picked { exists: false, position: 0, word: self.words[0] };
+        let mut j = 0;
+        while j < L {
+            let position = Node::<S, W, L>::position(rank, j);
+            let holds = is(position, self.words[j]);
+            picked = Picked {
+                exists: picked.exists | holds,
+                position: if holds { position } else { picked.position },
+                word: if holds { self.words[j] } else { picked.word },
+            };
+            j += 1;
+        }
+        picked
+    }
+
+    /// How many words of the whole tile's pairs satisfy `is`.
+    #[inline(always)]
+    #[track_caller]
+    pub fn count<C: Convergence>(&self, tile: Tile<W, C>, is: impl Fn(S::Word) -> bool) -> u32 {
+        let (mut count, mut j) = (0, 0);
+        while j < L {
+            let counts = Node::<S, W, L>::is_slot(tile.rank(), j) && is(self.words[j]);
+            count += tile.ballot(counts).count_ones();
+            j += 1;
+        }
+        count
+    }
+}
+
+/// The ranks of a lane's words among the node's, a byte each.
+#[derive(Clone, Copy, Debug)]
+pub struct Ranks(u32);
+
+impl Ranks {
+    /// That of word `j`.
+    #[inline(always)]
+    pub fn of(self, j: usize) -> u32 {
+        self.0 >> (8 * j) & 0xff
+    }
+}
+
+impl<S: Slot, const W: u32, const L: usize> Read<S, W, L> {
+    /// Whether an inner node has no room: its pairs lie in order, and blank words behind them.
+    #[inline(always)]
+    #[track_caller]
+    pub fn is_full<C: Convergence>(&self, tile: Tile<W, C>) -> bool {
+        let last = Node::<S, W, L>::SLOTS - 1;
+        let word = self.words[last as usize % L];
+        tile.any(tile.rank() == last / L as u32 && S::key(word) != S::key(S::EMPTY))
+    }
+
+    /// For each of the lane's words, how many pairs of the node of which `is(key)` holds have a lower key.
+    #[inline(always)]
+    #[track_caller]
+    pub fn ranks<C: Convergence>(&self, tile: Tile<W, C>, is: impl Fn(S::Stored) -> bool) -> Ranks {
+        let (mut ranks, mut theirs) = (Ranks(0), 0);
+        while theirs < L {
+            // Not unrolled: all of its shuffles at once would take a register each.
+            let (mut lane, lanes) = (0, simt::opaque(W));
+            while lane < lanes {
+                let other = tile.shuffle(S::key(self.words[theirs]), lane);
+                let counts = Node::<S, W, L>::is_slot(lane, theirs) && is(other);
+                let mut j = 0;
+                while j < L {
+                    ranks.0 += ((counts && other < S::key(self.words[j])) as u32) << (8 * j);
+                    j += 1;
+                }
+                lane += 1;
+            }
+            theirs += 1;
+        }
+        ranks
+    }
+}
+
+/// Where a look at a node leads.
+#[derive(Clone, Copy, Debug)]
+pub struct Lead<S: Slot> {
+    /// What the node says of itself.
+    pub meta: Meta,
+    /// The key is beyond the node's: on to the right.
+    pub beyond: bool,
+    /// There is a way on, or in a leaf the key.
+    pub found: bool,
+    /// The value of the word that was found: a handle, or in a leaf, if the key is not beyond it, the key's value.
+    pub value: S::Value,
+}
+
+impl<S: Slot> Lead<S> {
+    /// Judges what a tile has read of a node.
+    ///
+    /// An inner node leads on by its last pair whose low key is not above `key`, or, where `key` is beyond it, by the link, which lies behind
+    /// all pairs: so one vote finds either.
+    #[inline(always)]
+    #[track_caller]
+    pub fn of<const W: u32, const L: usize, C: Convergence>(
+        tile: Tile<W, C>,
+        read: &Read<S, W, L>,
+        key: S::Stored,
+    ) -> Self {
+        let meta = read.meta(tile);
+        let picked = read.last(tile.rank(), |position, word| {
+            let at = S::key(word);
+            let leads = if meta.is_leaf() { at == key } else { at <= key };
+            (position < Node::<S, W, L>::SLOTS && leads) || (position == Node::<S, W, L>::TAIL && key > at)
+        });
+        let votes = tile.ballot(picked.exists);
+        let value = tile.shuffle(S::value(picked.word), 31 - (votes | 1).leading_zeros());
+        Self { meta, beyond: read.is_beyond(tile, key), found: votes != 0, value }
+    }
+}

@@ -1,0 +1,312 @@
+//! The view of a tree that kernels take, and what is known of a kind of tree.
+use super::super::slab::{Handle, Pool};
+use super::access::Access;
+use super::bulk::Input;
+use super::inspect::Findings;
+use super::node::Node;
+use super::seek::{Answer, Seek, Sink, Span};
+use super::walk::Walk;
+use crate::keyed::{Kind, Operation, Outcome, Place, Question, Scalar, Slot, Tallies, TileKind, View};
+use core::fmt;
+use core::marker::PhantomData;
+use simt::{Convergence, Global, GlobalSlice, Independent, Instance, Order, Queue, Scope, Tile};
+
+/// The root, which stays where it is: a split moves what it holds into two new nodes below.
+pub const ROOT: Handle = Handle::from_word(0);
+/// The leaf of the one key that looks like an empty slot, the last of the leaves.
+pub const ANNEX: Handle = Handle::from_word(1);
+/// The first leaf of the others.
+pub const FIRST: Handle = Handle::from_word(2);
+/// Slabs of an empty tree.
+pub const LEAST: usize = 3;
+
+/// A kind of tree: slots `S`, slabs of the pool `P`, accesses as `A` says, nodes read by tiles of `W` lanes, `L` words a lane.
+#[derive(Clone, Copy, Debug)]
+pub struct Tree<S, P, A, const W: u32, const L: usize>(PhantomData<(S, P, A)>);
+
+/// What hosts need to know of [`Tree`] beside its being a [`Kind`].
+pub trait Config: Kind<View = TreeView<Self>> {
+    /// The pool that the nodes come from.
+    type Pool: Pool;
+    /// Pairs in a node.
+    const SLOTS: u32;
+    /// Whether writers may run beside its kernels.
+    const CONCURRENT: bool;
+
+    /// Makes the node in slab number `number` of a tree of sorted pairs. See [`super::kernels::bulk_build`].
+    fn build(
+        tree: TreeView<Self>,
+        number: u64,
+        keys: GlobalSlice<Self::Key>,
+        values: GlobalSlice<Self::Value>,
+        count: u64,
+        fill: u32,
+    );
+
+    /// Looks through the range of each lane that says `pending`. See [`TreeView::seek`].
+    fn seek<Q: Seek>(
+        tree: TreeView<Self>,
+        pending: bool,
+        span: Span<Self::Key>,
+        sink: Sink<Self::Key, Self::Value>,
+    ) -> Answer<Self::Key, Self::Value>;
+
+    /// Examines the node in slab number `number`, by the calling lane alone.
+    fn examine(tree: TreeView<Self>, number: u32) -> Findings;
+
+    /// Frees slab number `number` if it is a node that an empty tree does not have, by the lanes of the calling thread's tile.
+    fn prune(tree: TreeView<Self>, number: usize);
+}
+
+/// Whom [`super::visit`] shows the kind of tree that a name means.
+pub trait Visitor {
+    /// What it makes of it.
+    type Output;
+    /// Sees the kind.
+    fn visit<M: Config + Instance>(self) -> Self::Output;
+}
+
+/// A tree as a kernel sees it: all of it lies in slabs of a pool.
+#[repr(C)]
+pub struct TreeView<M: Config> {
+    tallies: Tallies,
+    pool: M::Pool,
+}
+
+impl<M: Config> Clone for TreeView<M> {
+    #[inline(always)]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<M: Config> Copy for TreeView<M> {}
+
+impl<M: Config> fmt::Debug for TreeView<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TreeView").field("tallies", &self.tallies).finish_non_exhaustive()
+    }
+}
+
+impl<M: Config> View for TreeView<M> {
+    type Kind = M;
+}
+
+impl<M: Config> TreeView<M> {
+    /// A view of the tree in the slabs of a pool.
+    ///
+    /// # Safety
+    /// - `tallies` points to `STRIPES * STRIPE_WORDS` words of device memory that live as long as the view is used.
+    /// - The pool is the tree's alone. Every byte of its free slabs is `0xFF`, and its first [`LEAST`] slabs are live and were made a tree
+    ///   by [`super::kernels::bulk_build`].
+    pub unsafe fn new(tallies: *mut u64, pool: M::Pool) -> Self {
+        // SAFETY: the caller's promise; kernels make only relaxed accesses.
+        Self { tallies: unsafe { Tallies::new(Global::new(tallies)) }, pool }
+    }
+
+    /// The counters.
+    #[inline(always)]
+    pub(super) fn tallies(self) -> Tallies {
+        self.tallies
+    }
+
+    /// The pool.
+    #[inline(always)]
+    pub fn pool(self) -> M::Pool {
+        self.pool
+    }
+}
+
+/// Where the walk of a key begins, and the key as it is stored there.
+#[derive(Clone, Copy, Debug)]
+pub struct Start<S: Slot> {
+    /// The key as it is stored.
+    pub key: S::Stored,
+    /// The first node.
+    pub node: Handle,
+}
+
+impl<S: Slot> Start<S> {
+    /// The one key that looks like an empty slot is stored as 0 in a leaf of its own.
+    #[inline(always)]
+    pub fn of(key: S::Stored) -> Self {
+        if key == S::key(S::EMPTY) {
+            return Self { key: S::Stored::from_u64(0), node: ANNEX };
+        }
+        Self { key, node: ROOT }
+    }
+
+    /// Whether it is in the leaf of its own.
+    #[inline(always)]
+    pub fn is_annex(&self) -> bool {
+        self.node == ANNEX
+    }
+}
+
+/// The largest key that the tree holds in order; the one above has the annex.
+#[inline(always)]
+pub fn largest<S: Slot>() -> S::Stored {
+    S::Stored::from_u64(S::key(S::EMPTY).to_u64() - 1)
+}
+
+impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S, P, A, W, L>> {
+    /// The node that a handle of this tree names.
+    #[inline(always)]
+    #[track_caller]
+    pub fn node(self, handle: Handle) -> Node<S, W, L> {
+        const { assert!(Node::<S, W, L>::BYTES == P::BYTES, "a node is a slab") };
+        // SAFETY: handles in a tree name live slabs of the pool, which are nodes or blank.
+        unsafe { Node::at(self.pool.slab(handle)) }
+    }
+
+    /// Executes the operations of all lanes that say `pending`, each by its tile, and gives each lane its own result.
+    #[inline(always)]
+    #[track_caller]
+    pub fn share<O: Operation, C: Convergence>(
+        self,
+        tile: Tile<W, C>,
+        pending: bool,
+        operation: O,
+        key: S::Key,
+        argument: S::Value,
+    ) -> (Outcome, S::Value) {
+        let key = S::Stored::from_u64(key.to_u64());
+        let mut walk = Walk::new(self, Question { operation, key, argument });
+        let mut queue = Queue::new(tile, pending);
+        while let Some(turn) = queue.turn() {
+            if walk.round(turn) {
+                queue.finish();
+            }
+        }
+        walk.result()
+    }
+}
+
+// SAFETY: nodes by handles in live nodes, which are the pool's, and words within them.
+unsafe impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Kind for Tree<S, P, A, W, L> {
+    type Key = S::Key;
+    type Value = S::Value;
+    type Slot = S;
+    type View = TreeView<Self>;
+    const TILE: u32 = W;
+    const REGISTERS: u32 = if size_of::<S::Word>() == 16 { 72 } else { 64 };
+
+    #[inline(always)]
+    #[track_caller]
+    fn execute<O: Operation>(
+        tree: TreeView<Self>,
+        pending: bool,
+        operation: O,
+        key: S::Key,
+        argument: S::Value,
+    ) -> (Outcome, S::Value) {
+        tree.share(Tile::<W>::lockstep(), pending, operation, key, argument)
+    }
+
+    #[inline(always)]
+    fn tallies(tree: TreeView<Self>) -> Tallies {
+        tree.tallies()
+    }
+
+    fn scan_threads(tree: TreeView<Self>) -> usize {
+        tree.pool.units() * W as usize
+    }
+
+    /// A slab of the pool a tile.
+    #[inline(always)]
+    #[track_caller]
+    fn scan(tree: TreeView<Self>, thread: usize, mut see: impl FnMut(Option<Place<Self>>)) {
+        let tile = Tile::<W>::lockstep();
+        let number = thread / W as usize;
+        let exists = number < tree.pool.units() && tree.pool.bitmaps().is_live(number as u32);
+        let handle = tree.pool.handle(if exists { number as u32 } else { 0 });
+        let node = tree.node(handle);
+        let read = node.read(tile.rank(), exists, Order::Relaxed);
+        let ((_, meta), (high, _)) = (read.header(tile), read.tail(tile));
+        let mut j = 0;
+        while j < L {
+            let (word, position) = (read.words()[j], Node::<S, W, L>::position(tile.rank(), j));
+            let is_pair =
+                exists && meta.is_leaf() && position < Node::<S, W, L>::SLOTS && S::key(word) <= high;
+            see(is_pair.then(|| {
+                let key = S::unalias(S::key(word), handle == ANNEX);
+                Place::new(node.word(position), key, S::value(word))
+            }));
+            j += 1;
+        }
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    fn erase(slot: Global<S::Word>) -> bool {
+        slot.store(S::EMPTY, Order::Relaxed, Scope::Device);
+        true
+    }
+}
+
+impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Config for Tree<S, P, A, W, L> {
+    type Pool = P;
+    const SLOTS: u32 = Node::<S, W, L>::SLOTS;
+    const CONCURRENT: bool = A::CONCURRENT;
+
+    #[inline(always)]
+    #[track_caller]
+    fn build(
+        tree: TreeView<Self>,
+        number: u64,
+        keys: GlobalSlice<S::Key>,
+        values: GlobalSlice<S::Value>,
+        count: u64,
+        fill: u32,
+    ) {
+        tree.build(number, Input { keys, values, count, fill });
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    fn seek<Q: Seek>(
+        tree: TreeView<Self>,
+        pending: bool,
+        span: Span<S::Key>,
+        sink: Sink<S::Key, S::Value>,
+    ) -> Answer<S::Key, S::Value> {
+        tree.seek::<Q, _>(Tile::<W>::lockstep(), pending, span, sink)
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    fn examine(tree: TreeView<Self>, number: u32) -> Findings {
+        tree.examine(number)
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    fn prune(tree: TreeView<Self>, number: usize) {
+        let pool = tree.pool;
+        if number < LEAST || number >= pool.units() || !pool.bitmaps().is_live(number as u32) {
+            return;
+        }
+        let tile = Tile::<W, Independent>::this();
+        let handle = pool.handle(number as u32);
+        tree.node(handle).blank(tile.rank());
+        tile.sync();
+        if tile.rank() == 0 {
+            pool.free(handle);
+        }
+    }
+}
+
+impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TileKind<W> for Tree<S, P, A, W, L> {
+    #[inline(always)]
+    #[track_caller]
+    fn share<O: Operation, C: Convergence>(
+        tree: TreeView<Self>,
+        tile: Tile<W, C>,
+        pending: bool,
+        operation: O,
+        key: S::Key,
+        argument: S::Value,
+    ) -> (Outcome, S::Value) {
+        tree.share(tile, pending, operation, key, argument)
+    }
+}

@@ -1,0 +1,378 @@
+//! The walk of an operation on one key: down by lock-free reads, and at the leaf a read, or a change under its latch.
+use super::super::slab::{Handle, Pool};
+use super::access::Access;
+use super::node::{Lead, Meta, Node, Read, handle_of};
+use super::split::Cut;
+use super::tree::{ROOT, Start, Tree, TreeView};
+use crate::keyed::{Change, Operation, Outcome, Question, Scalar, Slot};
+use simt::{Convergence, Order, Scope, Tile, Turn};
+
+/// What a tile does at the node where it stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Reads it, and goes on.
+    Descend,
+    /// Latches it, a leaf, and changes it.
+    Write,
+    /// Latches it, an inner node that is full, and splits it.
+    Split,
+}
+
+/// A node that the tile has latched and read again.
+#[derive(Clone, Copy, Debug)]
+pub struct Held<S: Slot, const W: u32, const L: usize> {
+    /// Its name.
+    pub handle: Handle,
+    /// Where it is.
+    pub node: Node<S, W, L>,
+    /// What each lane has of it.
+    pub read: Read<S, W, L>,
+    /// Its lowest key.
+    pub low: S::Stored,
+    /// What it says of itself.
+    pub meta: Meta,
+    /// Its highest key.
+    pub high: S::Stored,
+    /// The node to its right.
+    pub link: Handle,
+}
+
+/// Whether an operation has ended, and as what.
+#[derive(Clone, Copy, Debug)]
+struct End<V> {
+    done: bool,
+    outcome: Outcome,
+    value: V,
+}
+
+/// The operation of one lane on its way through the tree, as the work-sharing loop executes it.
+///
+/// The tile works on one operation until that is finished, so where it stands is kept in every lane.
+pub struct Walk<S: Slot, P: Pool, A: Access, O, const W: u32, const L: usize> {
+    tree: TreeView<Tree<S, P, A, W, L>>,
+    question: Question<S, O>,
+    /// The node that is next, or none: the walk begins.
+    at: Handle,
+    /// The inner node that led to it, if that is known.
+    parent: Handle,
+    stage: Stage,
+    /// Does not try again to split the node it stands at.
+    passes: bool,
+    /// The pool had no slab for an inner node.
+    starved: bool,
+    /// Latches that others had.
+    losses: u32,
+    outcome: Outcome,
+    value: S::Value,
+}
+
+impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Walk<S, P, A, O, W, L> {
+    /// A walk that begins.
+    #[inline(always)]
+    pub fn new(tree: TreeView<Tree<S, P, A, W, L>>, question: Question<S, O>) -> Self {
+        let value = question.argument;
+        Self {
+            tree,
+            question,
+            at: Handle::NONE,
+            parent: Handle::NONE,
+            stage: Stage::Descend,
+            passes: false,
+            starved: false,
+            losses: 0,
+            outcome: Outcome::Absent,
+            value,
+        }
+    }
+
+    /// What has become of the lane's operation.
+    #[inline(always)]
+    pub fn result(self) -> (Outcome, S::Value) {
+        (self.outcome, self.value)
+    }
+
+    /// One round of the operation whose turn it is: one node. Gives whether the operation is finished.
+    #[inline(always)]
+    pub fn round<C: Convergence>(&mut self, turn: Turn<W, C>) -> bool {
+        let (tile, mut question) = (turn.tile(), self.question.from_owner(turn));
+        let start = Start::<S>::of(question.key);
+        question.key = start.key;
+        let writes = question.places() || (O::WRITES && question.operation.change() != Change::Keep);
+        if self.at.is_none() {
+            self.at = start.node;
+            self.stage = if start.is_annex() && writes { Stage::Write } else { Stage::Descend };
+        }
+        let looks = turn.is_active() && self.stage == Stage::Descend;
+        let acts = turn.is_active() && !looks;
+        let mut end = self.descend(tile, looks, writes, &question);
+        if O::WRITES && tile.any_converged(acts) {
+            let written = self.write(tile.afresh(), acts, &question);
+            end = if acts { written } else { end };
+        }
+        if end.done {
+            if turn.is_mine() {
+                (self.outcome, self.value) = (end.outcome, end.value);
+            }
+            (self.at, self.parent) = (Handle::NONE, Handle::NONE);
+            (self.passes, self.starved, self.losses) = (false, false, 0);
+        }
+        end.done
+    }
+
+    /// Back to the root.
+    #[inline(always)]
+    fn restart(&mut self) {
+        (self.at, self.parent, self.stage) = (Handle::NONE, Handle::NONE, Stage::Descend);
+    }
+
+    /// Back to the node that led here, whose own parent is then unknown.
+    #[inline(always)]
+    fn retreat(&mut self) {
+        (self.at, self.parent, self.stage) = (self.parent, Handle::NONE, Stage::Descend);
+    }
+
+    /// Reads a node and goes on from it, where the tile `looks`.
+    #[inline(always)]
+    fn descend<C: Convergence>(
+        &mut self,
+        tile: Tile<W, C>,
+        looks: bool,
+        writes: bool,
+        question: &Question<S, O>,
+    ) -> End<S::Value> {
+        let node = self.tree.node(self.at);
+        let read = node.read(tile.rank(), looks, A::READ);
+        let lead = Lead::of(tile, &read, question.key);
+        let full = O::WRITES && read.is_full(tile) && question.places();
+        let ends = looks && lead.meta.is_leaf() && !lead.beyond && !writes;
+        let mut end =
+            End { done: ends && lead.found, outcome: question.operation.outcome(), value: lead.value };
+        if looks && !ends {
+            self.go_on(&lead, writes, full);
+        }
+        let misses = ends && !lead.found;
+        if !(A::CONCURRENT && A::CONFIRMS) {
+            let value = if misses { question.argument } else { end.value };
+            end = End { done: ends, outcome: if misses { Outcome::Absent } else { end.outcome }, value };
+        } else if tile.any_converged(misses) {
+            let again = Self::look_again(tile.afresh(), node, misses, question);
+            end = if misses { again } else { end };
+        }
+        end
+    }
+
+    /// Where to from a node that was read.
+    #[inline(always)]
+    fn go_on(&mut self, lead: &Lead<S>, writes: bool, full: bool) {
+        let knows_parent = self.at == ROOT || !self.parent.is_none();
+        if lead.beyond {
+            self.at = handle_of(lead.value);
+        } else if lead.meta.is_leaf() {
+            self.stage = if writes { Stage::Write } else { self.stage };
+        } else if !lead.found {
+            self.restart();
+        } else if full && !self.passes && !self.starved && knows_parent {
+            self.stage = Stage::Split;
+        } else {
+            (self.parent, self.at, self.passes) = (self.at, handle_of(lead.value), false);
+            if writes && lead.meta.level() == 1 {
+                self.stage = Stage::Write;
+            }
+        }
+    }
+
+    /// Believes a miss in a leaf if the leaf still has the key among its own *after* its pairs were read; for a split may have taken the key
+    /// away, and another pair its slot, since the leaf's high key was read.
+    #[inline(always)]
+    fn look_again<C: Convergence>(
+        tile: Tile<W, C>,
+        node: Node<S, W, L>,
+        misses: bool,
+        question: &Question<S, O>,
+    ) -> End<S::Value> {
+        let read = node.read_rarely(tile.rank(), misses, Order::Acquire);
+        let tail = if misses { node.tail().load(Order::Relaxed, Scope::Device) } else { S::EMPTY };
+        let covered = tile.all(question.key <= S::key(tail));
+        let hit = read.last(tile.rank(), |position, word| {
+            position < Node::<S, W, L>::SLOTS && S::key(word) == question.key
+        });
+        let hits = tile.ballot(hit.exists);
+        let value = tile.shuffle(S::value(hit.word), hits.trailing_zeros());
+        if hits == 0 {
+            return End { done: covered, outcome: Outcome::Absent, value: question.argument };
+        }
+        End { done: covered, outcome: question.operation.outcome(), value }
+    }
+
+    /// Takes the latch of the node where the tile stands and does there what is to be done, where the tile `acts`.
+    #[inline(always)]
+    fn write<C: Convergence>(
+        &mut self,
+        tile: Tile<W, C>,
+        acts: bool,
+        question: &Question<S, O>,
+    ) -> End<S::Value> {
+        let (held, has_latch) = self.tree.hold(tile, self.at, acts);
+        let here = has_latch && question.key <= held.high;
+        let on_leaf = here && self.stage == Stage::Write && held.meta.is_leaf();
+        let (mut end, full_leaf) = self.act(tile, on_leaf, &held, question);
+        let full_inner = held.read.is_full(tile);
+        let full_inner = here && self.stage == Stage::Split && !held.meta.is_leaf() && full_inner;
+        let (splits, mut cut) = (full_leaf || full_inner, Cut::Lost);
+        if tile.any_converged(splits) {
+            let pair = full_leaf.then(|| (question.key, S::pack(question.key, question.argument)));
+            cut = self.tree.split(tile.afresh(), splits, &held, self.parent, pair);
+        }
+        let raised = full_inner && held.handle == ROOT && cut == Cut::Done;
+        tile.sync();
+        if has_latch && tile.rank() == 0 {
+            held.node.release(held.meta.level() + raised as u32, A::GIVE);
+        }
+        if acts && !has_latch {
+            self.lose();
+        } else if acts && !here {
+            self.at = held.link;
+            self.stage = if self.stage == Stage::Split { Stage::Descend } else { self.stage };
+        } else if full_leaf {
+            let outcome = self.after_leaf(cut);
+            end = End {
+                done: outcome.is_some(),
+                outcome: outcome.unwrap_or(Outcome::Absent),
+                value: end.value,
+            };
+        } else if acts && !on_leaf {
+            self.stage = Stage::Descend;
+            self.passes = full_inner && cut != Cut::Done;
+            self.starved |= full_inner && cut == Cut::Starved;
+        }
+        end
+    }
+
+    /// What follows when a leaf was to be split: the operation's end, or another try.
+    #[inline(always)]
+    fn after_leaf(&mut self, cut: Cut) -> Option<Outcome> {
+        match cut {
+            Cut::Done => return Some(Outcome::Inserted),
+            Cut::Starved => return Some(Outcome::Refused),
+            Cut::Crowded if self.starved => return Some(Outcome::Refused),
+            Cut::Crowded => self.restart(),
+            Cut::Lost => self.retreat(),
+        }
+        None
+    }
+
+    /// Gives way to whom has the latch: not by waiting for it, but by walking again from the node before, a little later each time.
+    #[inline(always)]
+    fn lose(&mut self) {
+        if self.stage == Stage::Split {
+            // Somebody splits it already, or adds to it: there may be no need to.
+            (self.stage, self.passes) = (Stage::Descend, true);
+            return;
+        }
+        self.retreat();
+        self.losses += 1;
+        let mut hints = 1 << self.losses.min(5);
+        while hints > 0 {
+            simt::spin_hint();
+            hints -= 1;
+        }
+    }
+
+    /// Changes a leaf that the tile has latched, if `on_leaf`. Gives what has become of the operation, and whether the leaf lacks room for it.
+    #[inline(always)]
+    fn act<C: Convergence>(
+        &self,
+        tile: Tile<W, C>,
+        on_leaf: bool,
+        held: &Held<S, W, L>,
+        question: &Question<S, O>,
+    ) -> (End<S::Value>, bool) {
+        let (read, rank) = (&held.read, tile.rank());
+        let is_slot = |position| position < Node::<S, W, L>::SLOTS;
+        let hit = read.last(rank, |position, word| is_slot(position) && S::key(word) == question.key);
+        let free = read.last(rank, |position, word| is_slot(position) && S::key(word) > held.high);
+        let (hits, frees) = (tile.ballot(hit.exists), tile.ballot(free.exists));
+        let (found, places) = (hits != 0, question.places());
+        let actor = (if found { hits } else { frees }).trailing_zeros();
+        let mut value = question.argument;
+        if on_leaf && rank == actor && (found || places) {
+            let picked = if found { hit } else { free };
+            let place = held.node.word(picked.position);
+            if found {
+                value = question.change(place, picked.word);
+            } else {
+                question.place(place, picked.word);
+            }
+        }
+        let value = if O::RETURNS { tile.shuffle(value, actor) } else { value };
+        let absent = if places { Outcome::Inserted } else { Outcome::Absent };
+        let outcome = if found { question.operation.outcome() } else { absent };
+        let done = on_leaf && (found || !places || frees != 0);
+        let value = if found { value } else { question.argument };
+        (End { done, outcome, value }, on_leaf && !done)
+    }
+}
+
+/// What is done to a slot under its leaf's latch.
+trait Latched<S: Slot> {
+    /// Changes the pair in a slot that holds `word`, by one store. Gives the value that was there; from a removal the argument.
+    fn change(&self, slot: simt::Global<S::Word>, word: S::Word) -> S::Value;
+
+    /// Places the pair in a slot that is free and holds `word`.
+    fn place(&self, slot: simt::Global<S::Word>, word: S::Word);
+}
+
+impl<S: Slot, O: Operation> Latched<S> for Question<S, O> {
+    #[inline(always)]
+    fn change(&self, slot: simt::Global<S::Word>, word: S::Word) -> S::Value {
+        let (old, argument) = (S::value(word), self.argument);
+        let new = match self.operation.change() {
+            Change::Keep => return old,
+            Change::Erase => {
+                slot.store(S::EMPTY, Order::Relaxed, Scope::Device);
+                return argument;
+            }
+            Change::Set => argument,
+            Change::Add => old.wrapping_add(argument),
+            Change::Min => old.min(argument),
+            Change::Max => old.max(argument),
+        };
+        slot.store(S::pack(self.key, new), Order::Relaxed, Scope::Device);
+        old
+    }
+
+    /// Where a pair that a split has moved is overwritten, who sees the new one must see the link to where the old one is now: so that store
+    /// releases.
+    #[inline(always)]
+    fn place(&self, slot: simt::Global<S::Word>, word: S::Word) {
+        let pair = S::pack(self.key, self.argument);
+        if S::key(word) == S::key(S::EMPTY) {
+            slot.store(pair, Order::Relaxed, Scope::Device);
+        } else {
+            slot.store(pair, Order::Release, Scope::Device);
+        }
+    }
+}
+
+impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S, P, A, W, L>> {
+    /// Tries the latch of a node for the tile, where `wanted`, and reads the node under it. Gives whether the tile has it.
+    #[inline(always)]
+    pub(super) fn hold<C: Convergence>(
+        self,
+        tile: Tile<W, C>,
+        handle: Handle,
+        wanted: bool,
+    ) -> (Held<S, W, L>, bool) {
+        let node = self.node(handle);
+        let mut got = false;
+        if wanted && tile.rank() == 0 {
+            got = node.try_latch(A::TAKE);
+        }
+        let has_latch = tile.any(got);
+        // A vote orders no memory: this makes what one lane has acquired known to all.
+        tile.sync();
+        let read = node.read_latched(tile.rank(), has_latch);
+        let ((low, meta), (high, link)) = (read.header(tile), read.tail(tile));
+        (Held { handle, node, read, low, meta, high, link }, has_latch)
+    }
+}
