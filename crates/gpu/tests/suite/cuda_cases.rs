@@ -1,5 +1,5 @@
 //! Tests of what only a device with a driver and PTX has.
-use crate::kernels::{Fill, Idle};
+use crate::kernels::{Count, Fill, Idle};
 use gpu::{Device, Error, Grid, Kernel, Program};
 
 /// A kernel that says what it is told of its program.
@@ -60,8 +60,14 @@ pub fn a_kernel_must_be_in_the_ptx(device: &Device) {
 
 pub fn arguments_must_be_of_the_ptx_size(device: &Device) {
     impostor!(Short: "gpu", "count", 8);
-    let error = refused(device, Short([0; 8]));
-    assert!(matches!(&error, Error::Arguments { host: 8, device, .. } if *device == [16]), "{error}");
+    let is_refused = || {
+        let error = refused(device, Short([0; 8]));
+        assert!(matches!(&error, Error::Arguments { host: 8, device, .. } if *device == [16]), "{error}");
+    };
+    is_refused();
+    // The kernel is loaded now, by the type that bears the name rightly.
+    device.prepare::<Count>().unwrap();
+    is_refused();
 }
 
 pub fn ptx_for_newer_devices_is_refused(device: &Device) {
