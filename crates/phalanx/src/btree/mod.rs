@@ -8,6 +8,7 @@ use crate::map::launch::Batch;
 use crate::map::launcher::Viewed;
 use crate::map::structure::{Scans, Structure};
 use crate::map::{Map, file};
+use crate::primitives::{Bits, Fold, Workspace, runs_bytes, sort_bytes};
 use crate::slab_alloc::Stats;
 use crate::{Error, Key, Result, Value};
 pub use builder::Builder;
@@ -106,17 +107,26 @@ impl<K: Key, V: Value> BTree<K, V> {
         self.trees.examine().map(drop)
     }
 
-    /// Replaces everything by these pairs, level by level from the leaves up: much faster than insertions. `fill` is the part of each node that is
-    /// used, above 0 and at most 1: full nodes make a low tree, and are split by the first insertions. Of several pairs with one key, any one
-    /// stays.
+    /// Replaces everything by these pairs, which are sorted on the device and built level by level from the leaves up: much faster than insertions.
+    /// `fill` is the part of each node that is used, above 0 and at most 1: full nodes make a low tree, and are split by the first insertions. Of
+    /// several pairs with one key the one with the highest value stays.
+    ///
+    /// ```
+    /// use phalanx::BTree;
+    ///
+    /// let mut tree = BTree::<u32, u32>::with_capacity(10)?;
+    /// tree.bulk_build(&[5, 3, 5, 9], &[1, 2, 7, 4], 0.7)?;
+    /// assert_eq!(tree.range(&[..])?, [[(3, 2), (5, 7), (9, 4)]]);
+    /// # Ok::<(), phalanx::Error>(())
+    /// ```
     ///
     /// # Errors
-    /// [`Error::Length`] when the slices differ in length; [`Error::Fill`]; [`Error::Budget`]; the device's.
+    /// [`Error::Length`] when the slices differ in length; [`Error::TooMany`] beyond 2^30 - 1 pairs; [`Error::Fill`]; [`Error::Budget`]; the
+    /// device's.
     pub fn bulk_build(&mut self, keys: &[K], values: &[V], fill: f64) -> Result<()> {
         crate::map::check("values", keys.len(), values.len())?;
-        let (keys, values) = sorted(keys.iter().copied().zip(values.iter().copied()));
-        let (keys, values) = (self.trees.device.from_slice(&keys)?, self.trees.device.from_slice(&values)?);
-        self.bulk_build_sorted(&keys, &values, fill)
+        let Runs { keys, values, count } = Runs::of(&self.trees.device, keys, values)?;
+        self.trees.build(&keys, &values, count, fill)
     }
 
     /// [`Self::bulk_build`] from device buffers whose keys are in order, each below the next. Waits.
@@ -124,7 +134,7 @@ impl<K: Key, V: Value> BTree<K, V> {
     /// # Errors
     /// [`Error::Unsorted`] when they are not; [`Error::OtherDevice`]; else as [`Self::bulk_build`]. The tree is then as it was.
     pub fn bulk_build_sorted(&mut self, keys: &Buffer<K>, values: &Buffer<V>, fill: f64) -> Result<()> {
-        self.trees.build(keys, values, fill)
+        self.trees.build(keys, values, keys.len(), fill)
     }
 
     /// Builds the tree anew with nodes of the same `fill`: removals leave nodes that are thin or empty.
@@ -132,9 +142,8 @@ impl<K: Key, V: Value> BTree<K, V> {
     /// # Errors
     /// As [`Self::bulk_build`].
     pub fn compact(&mut self, fill: f64) -> Result<()> {
-        let (keys, values) = sorted(Map::iter(self)?);
-        let (keys, values) = (self.trees.device.from_slice(&keys)?, self.trees.device.from_slice(&values)?);
-        self.bulk_build_sorted(&keys, &values, fill)
+        let (keys, values): (Vec<K>, Vec<V>) = Map::iter(self)?.unzip();
+        self.bulk_build(&keys, &values, fill)
     }
 
     /// Reads a map that [`Map::save`] wrote, into a tree with the builder's parameters, and with room for all pairs where its capacity is less.
@@ -167,6 +176,28 @@ impl<K: Key, V: Value> BTree<K, V> {
             return Err(Error::OtherVariant { asked: M::NAME, found: self.trees.name.clone() });
         }
         Ok(M::view(self.trees.read().parts()))
+    }
+}
+
+/// Pairs on the device in the order of keys, one a key: the first `count` of the buffers.
+struct Runs<K: Key, V: Value> {
+    keys: Buffer<K>,
+    values: Buffer<V>,
+    count: usize,
+}
+
+impl<K: Key, V: Value> Runs<K, V> {
+    /// Those of pairs in any order; of several with one key, that with the highest value.
+    fn of(device: &Device, keys: &[K], values: &[V]) -> Result<Self> {
+        let len = keys.len();
+        let (mut unsorted, mut arguments) = (device.from_slice(keys)?, device.from_slice(values)?);
+        let (mut keys, mut values) = (device.buffer(len)?, device.buffer(len)?);
+        let mut count = device.buffer::<u32>(1)?;
+        let mut work = Workspace::on_device(device, sort_bytes::<K, V>(len).max(runs_bytes(len)))?;
+        work.sort_pairs_in_place(&mut unsorted, &mut arguments, Bits::ALL)?;
+        work.reduce_by_key(Fold::Max, (&unsorted, &arguments), (&mut keys, &mut values), &mut count)?;
+        let count = count.read()?[0] as usize;
+        Ok(Self { keys, values, count })
     }
 }
 

@@ -9,6 +9,7 @@ use crate::{Error, Key, Result, Value};
 use gpu::{Buffer, Device, Stream};
 use phalanx_kernels::btree::{LEAST, nodes};
 use phalanx_kernels::keyed::{STRIPE_WORDS, STRIPES};
+use simt::GlobalSlice;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// What a tree does when its pool has no node left.
@@ -101,13 +102,7 @@ impl<K: Key, V: Value> Trees<K, V> {
 
     /// Makes the tree one of sorted pairs, `fill` in a node: of `count`, and of one more behind them if there is one, whose key is the largest
     /// that an empty slot looks like. Where this fails for want of room the tree is as it was.
-    fn plant(
-        &self,
-        keys: simt::GlobalSlice<K>,
-        values: simt::GlobalSlice<V>,
-        count: u64,
-        fill: u32,
-    ) -> Result<()> {
+    fn plant(&self, keys: GlobalSlice<K>, values: GlobalSlice<V>, count: u64, fill: u32) -> Result<()> {
         self.alone(|engine, stream, memory| {
             let needed = nodes(count, fill) as usize;
             let capacity = memory.pool.capacity();
@@ -127,36 +122,35 @@ impl<K: Key, V: Value> Trees<K, V> {
         })
     }
 
-    /// The pairs of sorted buffers in place of those that are there.
-    pub fn build(&self, keys: &Buffer<K>, values: &Buffer<V>, fill: f64) -> Result<()> {
+    /// The first `len` pairs of sorted buffers in place of those that are there.
+    pub fn build(&self, keys: &Buffer<K>, values: &Buffer<V>, len: usize, fill: f64) -> Result<()> {
         if !(fill > 0.0 && fill <= 1.0) {
             return Err(Error::Fill(fill));
         }
         crate::map::check("values", keys.len(), values.len())?;
         crate::map::batches::belongs(&self.device, "keys", keys.device())?;
         crate::map::batches::belongs(&self.device, "values", values.device())?;
-        self.check_order(keys)?;
+        // SAFETY: a part of a buffer, which outlives this call.
+        let (sorted, values) = unsafe { (GlobalSlice::from_raw_parts(keys.pointer(), len), values.slice()) };
+        self.check_order(sorted)?;
         let slots = f64::from(self.engine.shape().slots);
         let fill = (slots * fill).round().clamp(2.0, slots) as u32;
-        let count = keys.len() - usize::from(self.has_topmost(keys)?);
-        self.plant(keys.slice(), values.slice(), count as u64, fill)
+        let count = len - usize::from(self.has_topmost(keys, len)?);
+        self.plant(sorted, values, count as u64, fill)
     }
 
-    /// Whether the last key is the one that an empty slot looks like.
-    fn has_topmost(&self, keys: &Buffer<K>) -> Result<bool> {
-        let Some(last) = keys.len().checked_sub(1) else { return Ok(false) };
+    /// Whether the last of `len` keys is the one that an empty slot looks like.
+    fn has_topmost(&self, keys: &Buffer<K>, len: usize) -> Result<bool> {
+        let Some(last) = len.checked_sub(1) else { return Ok(false) };
         let mut key = [K::from_u64(0)];
         keys.read_into(last, &mut key)?;
         let stored_bits = if self.engine.shape().wide { 64 } else { K::BITS };
         Ok(key[0] == K::MAX && K::BITS == stored_bits)
     }
 
-    fn check_order(&self, keys: &Buffer<K>) -> Result<()> {
+    fn check_order(&self, keys: GlobalSlice<K>) -> Result<()> {
         let count = self.device.zeroed::<u64>(1)?;
-        self.task(
-            &self.device.default_stream(),
-            Task::Disorder { keys: keys.slice(), count: count.slice() },
-        )?;
+        self.task(&self.device.default_stream(), Task::Disorder { keys, count: count.slice() })?;
         match count.read()?[0] {
             0 => Ok(()),
             many => Err(Error::Unsorted { many }),

@@ -8,6 +8,7 @@ pub(crate) mod launcher;
 pub(crate) mod run;
 pub(crate) mod structure;
 
+use crate::primitives::Number;
 use crate::{Error, Result};
 pub use batches::Batches;
 use gpu::{Device, Stream};
@@ -21,13 +22,13 @@ use std::ops::RangeInclusive;
 use structure::Structure;
 
 /// What a key may be: `u32` and `u64`. Other plain types of these sizes go by their bits (`i32 as u32`, `f32::to_bits`).
-pub trait Key: Scalar {}
+pub trait Key: Scalar + Number {}
 impl Key for u32 {}
 impl Key for u64 {}
 
 /// What a value may be: `u32` and `u64`. Other plain types of these sizes go by their bits; [`Merge`] then still takes them for
 /// unsigned numbers.
-pub trait Value: Scalar {}
+pub trait Value: Scalar + Number {}
 impl Value for u32 {}
 impl Value for u64 {}
 
