@@ -32,6 +32,14 @@ pub trait Subject<K, V> {
     /// Bytes of device memory.
     fn bytes(&self) -> usize;
 
+    /// Brings what was loaded beforehand into the form that the case asks for.
+    ///
+    /// # Errors
+    /// What the machine says.
+    fn settle(&mut self) -> Result<()> {
+        Ok(())
+    }
+
     /// Checks that it is as full as the case says, where it holds so many keys as the case says that of. Nothing was removed before.
     ///
     /// # Errors
@@ -117,6 +125,41 @@ fn code(op: Op) -> u8 {
     coded.code() as u8
 }
 
+/// [`Subject::ask`] of a map.
+///
+/// # Errors
+/// What the machine says.
+pub fn ask<M: Map>(map: &M, stream: &Stream, call: Call, batch: &mut Batch<M::Key, M::Value>) -> Result<()> {
+    let Batch { codes, keys, arguments, results, outcomes } = batch;
+    let batches = map.on(stream);
+    match call {
+        Call::Insert => batches.insert(keys, arguments, Some(outcomes))?,
+        Call::Get => batches.get(keys, results, outcomes)?,
+        Call::Remove => batches.remove(keys, outcomes)?,
+        Call::Mixed => batches.execute(codes, keys, arguments, results, outcomes)?,
+    }
+    Ok(())
+}
+
+/// Inserts what is to be there before, and checks that all of it found room.
+///
+/// # Errors
+/// Something was there or found no room; what the machine says.
+pub fn load<K: Key + Word, V: Value + Word>(
+    gpu: &Gpu,
+    subject: &mut impl Subject<K, V>,
+    preload: &mut Batch<K, V>,
+) -> Result<()> {
+    preload.forget()?;
+    gpu.device.synchronize()?;
+    subject.ask(&gpu.stream, Call::Insert, preload)?;
+    gpu.stream.synchronize()?;
+    let (inserted, asked) = (preload.count(Outcome::Inserted)?, preload.keys.len());
+    ensure!(inserted == asked, "only {inserted} of {asked} keys could be loaded beforehand");
+    subject.settle()?;
+    subject.check_fill()
+}
+
 /// A map of `phalanx`, which says how full it is.
 pub trait Table: Map {
     /// The share of its memory that is pairs, or of its slots that are taken: what the case says of it.
@@ -145,15 +188,7 @@ impl<M: Table> Subject<M::Key, M::Value> for Filled<M> {
     const TELLS: bool = true;
 
     fn ask(&mut self, stream: &Stream, call: Call, batch: &mut Batch<M::Key, M::Value>) -> Result<()> {
-        let Batch { codes, keys, arguments, results, outcomes } = batch;
-        let batches = self.map.on(stream);
-        match call {
-            Call::Insert => batches.insert(keys, arguments, Some(outcomes))?,
-            Call::Get => batches.get(keys, results, outcomes)?,
-            Call::Remove => batches.remove(keys, outcomes)?,
-            Call::Mixed => batches.execute(codes, keys, arguments, results, outcomes)?,
-        }
-        Ok(())
+        ask(&self.map, stream, call, batch)
     }
 
     fn clear(&mut self) -> Result<()> {
@@ -203,13 +238,7 @@ impl<'a, K: Key + Word, V: Value + Word, S: Subject<K, V>> Prepared<'a, K, V, S>
         self.subject.clear()?;
         self.is_loaded = true;
         let Some(preload) = &mut self.preload else { return Ok(()) };
-        preload.forget()?;
-        self.gpu.device.synchronize()?;
-        self.subject.ask(&self.gpu.stream, Call::Insert, preload)?;
-        self.gpu.stream.synchronize()?;
-        let (inserted, asked) = (preload.count(Outcome::Inserted)?, preload.keys.len());
-        ensure!(inserted == asked, "only {inserted} of {asked} keys could be loaded beforehand");
-        self.subject.check_fill()
+        load(self.gpu, &mut self.subject, preload)
     }
 
     /// What the subject told, where it tells.

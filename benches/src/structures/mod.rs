@@ -5,6 +5,7 @@ use anyhow::Result;
 use gpu::{Device, Stream};
 
 pub mod both_widths;
+pub mod btree;
 pub mod device_malloc;
 pub mod driver;
 pub mod first_launch;
@@ -12,6 +13,7 @@ pub mod hash_map;
 pub mod increments;
 pub mod limits;
 pub mod map_plan;
+pub mod ordered;
 pub mod primitives;
 pub mod sets;
 pub mod slab_alloc;
@@ -27,6 +29,7 @@ pub fn all(gpu: &Gpu) -> Vec<Box<dyn Structure + '_>> {
         Box::new(slab_hash::SlabMaps::new(gpu)),
         Box::new(sets::SlabSets::new(gpu)),
         Box::new(sets::ChainSets::new(gpu)),
+        Box::new(btree::Trees::new(gpu)),
         Box::new(primitives::Sorts::new(gpu)),
         Box::new(primitives::Scans::new(gpu)),
     ]

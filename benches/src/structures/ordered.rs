@@ -1,0 +1,279 @@
+//! What an ordered map is asked by the order of keys, and building one from sorted pairs: every answer is compared with a sorted array.
+use super::btree::{Planted, check_nodes};
+use super::driver::{Batch, Subject, UNWRITTEN, load};
+use crate::benchmark::{Benchmark, Verified};
+use crate::structures::Gpu;
+use crate::suite::Case;
+use anyhow::{Result, bail, ensure};
+use gpu::{Buffer, Stream};
+use phalanx::{BTree, Key, Map, Value};
+use phalanx_kernels::keyed::Outcome;
+use rayon::prelude::*;
+use workloads::random::{Source, below};
+use workloads::{Key as Word, UniqueKeys, value_of};
+
+/// A batch of questions, with room for the answers on the device.
+pub trait Question<K, V>: Sized {
+    /// As many as there are keys.
+    ///
+    /// # Errors
+    /// A case that makes no sense, or no memory.
+    fn new(gpu: &Gpu, case: &Case, sorted: &[K]) -> Result<Self>;
+
+    /// Forgets what was answered.
+    ///
+    /// # Errors
+    /// What the machine says.
+    fn forget(&mut self) -> Result<()>;
+
+    /// Asks a tree, and does not wait.
+    ///
+    /// # Errors
+    /// What the machine says.
+    fn ask(&mut self, tree: &BTree<K, V>, stream: &Stream) -> Result<()>;
+
+    /// Compares every answer with what `sorted` says.
+    ///
+    /// # Errors
+    /// The first wrong one.
+    fn judge(&self, sorted: &[K]) -> Result<Verified>;
+}
+
+/// A tree of `n` random pairs that is asked `n` questions.
+pub struct Asking<'a, K, V, Q> {
+    gpu: &'a Gpu,
+    planted: Planted<K, V>,
+    sorted: Vec<K>,
+    question: Q,
+}
+
+impl<'a, K: Key + Word, V: Value + Word, Q: Question<K, V>> Asking<'a, K, V, Q> {
+    /// Fills the tree.
+    ///
+    /// # Errors
+    /// A case that makes no sense, or that does not fit the machine.
+    pub fn new(gpu: &'a Gpu, case: &Case, mut planted: Planted<K, V>) -> Result<Self> {
+        let mut sorted = UniqueKeys::<K>::new(case.seed).present(case.n as usize)?;
+        load(gpu, &mut planted, &mut Batch::inserts(&gpu.device, &sorted)?)?;
+        sorted.par_sort_unstable();
+        let question = Q::new(gpu, case, &sorted)?;
+        Ok(Self { gpu, planted, sorted, question })
+    }
+}
+
+impl<K: Key + Word, V: Value + Word, Q: Question<K, V>> Benchmark for Asking<'_, K, V, Q> {
+    fn restore(&mut self) -> Result<()> {
+        self.question.forget()?;
+        Ok(self.gpu.device.synchronize()?)
+    }
+
+    fn launch(&mut self) -> Result<()> {
+        self.question.ask(&self.planted.tree, &self.gpu.stream)
+    }
+
+    fn verify(&mut self) -> Result<Verified> {
+        self.question.judge(&self.sorted)
+    }
+
+    fn operations(&self) -> u64 {
+        self.sorted.len() as u64
+    }
+
+    fn table_bytes(&self) -> Option<u64> {
+        Some(self.planted.bytes() as u64)
+    }
+}
+
+/// Room for so many pairs more than a range has: one that is read beyond its end is answered wrongly, and not cut off where it is right.
+const SPARE: usize = 8;
+
+/// Ranges with so many pairs each; their ends lie anywhere between those pairs and the next.
+pub struct Ranges<K, V> {
+    results: usize,
+    /// The place of each range's first key among all.
+    firsts: Vec<usize>,
+    lows: Buffer<K>,
+    highs: Buffer<K>,
+    keys: Buffer<K>,
+    values: Buffer<V>,
+    counts: Buffer<u64>,
+}
+
+/// The first key's place, and both ends, of `n` ranges.
+fn ranges<K: Word>(seed: u64, sorted: &[K], results: usize) -> Vec<(usize, K, K)> {
+    let topmost = u64::MAX >> (64 - K::BITS);
+    Source::new(seed, "ranges").generate(sorted.len(), |generator, _| {
+        let first = below(generator, (sorted.len() - results + 1) as u64) as usize;
+        let mut between = |least: u64, most: u64| -> K {
+            K::truncate(least + below(generator, (most - least).saturating_add(1)))
+        };
+        let before = first.checked_sub(1).map_or(0, |place| sorted[place].widen() + 1);
+        let behind = sorted.get(first + results).map_or(topmost, |key| key.widen() - 1);
+        let low = between(before, sorted[first].widen());
+        (first, low, between(sorted[first + results - 1].widen(), behind))
+    })
+}
+
+impl<K: Key + Word, V: Value + Word> Question<K, V> for Ranges<K, V> {
+    fn new(gpu: &Gpu, case: &Case, sorted: &[K]) -> Result<Self> {
+        let (asked, n) = (case.number_if_given("range_results")?.unwrap_or(16.0), sorted.len());
+        let is_right = asked >= 1.0 && asked <= n as f64 && asked.fract() == 0.0;
+        ensure!(is_right, "`range_results` is {asked}; it can be a whole number from 1 to n, which is {n}");
+        let results = asked as usize;
+        let places = n * (results + SPARE);
+        let ranges = ranges(case.seed, sorted, results);
+        let ends = |end: fn(&(usize, K, K)) -> K| ranges.iter().map(end).collect::<Vec<K>>();
+        let device = &gpu.device;
+        Ok(Self {
+            results,
+            firsts: ranges.iter().map(|range| range.0).collect(),
+            lows: device.from_slice(&ends(|range| range.1))?,
+            highs: device.from_slice(&ends(|range| range.2))?,
+            keys: device.zeroed(places)?,
+            values: device.zeroed(places)?,
+            counts: device.filled(n, UNWRITTEN)?,
+        })
+    }
+
+    fn forget(&mut self) -> Result<()> {
+        self.keys.fill_bytes(0)?;
+        self.values.fill_bytes(0)?;
+        Ok(self.counts.fill_bytes(UNWRITTEN)?)
+    }
+
+    fn ask(&mut self, tree: &BTree<K, V>, stream: &Stream) -> Result<()> {
+        let Self { results, lows, highs, keys, values, counts, .. } = self;
+        let room = u32::try_from(*results + SPARE)?;
+        Ok(tree.ordered_on(stream).range(lows, highs, room, keys, values, counts)?)
+    }
+
+    fn judge(&self, sorted: &[K]) -> Result<Verified> {
+        let (keys, values, counts) = (self.keys.read()?, self.values.read()?, self.counts.read()?);
+        let is_right = |range: usize| {
+            let expected = &sorted[self.firsts[range]..][..self.results];
+            let place = range * (self.results + SPARE);
+            let mut pairs = expected.iter().zip(&keys[place..]).zip(&values[place..]);
+            counts[range] == self.results as u64
+                && pairs.all(|((expected, key), value)| key == expected && *value == value_of(*key))
+        };
+        let ranges = counts.len();
+        if let Some(wrong) = (0..ranges).into_par_iter().find_first(|range| !is_right(*range)) {
+            let (found, first) = (counts[wrong], sorted[self.firsts[wrong]]);
+            let expected = self.results;
+            bail!("range {wrong} has {expected} pairs from {first:?} on; the answer has {found}, or others");
+        }
+        Ok(Verified { compared: ranges as u64, succeeded: ranges as u64 })
+    }
+}
+
+/// Next pairs of random keys, which need not be there.
+pub struct Neighbours<K, V> {
+    asked: Vec<K>,
+    keys: Buffer<K>,
+    found: Buffer<K>,
+    values: Buffer<V>,
+    outcomes: Buffer<u8>,
+}
+
+impl<K: Key + Word, V: Value + Word> Question<K, V> for Neighbours<K, V> {
+    fn new(gpu: &Gpu, case: &Case, sorted: &[K]) -> Result<Self> {
+        let (n, device) = (sorted.len(), &gpu.device);
+        let source = Source::new(case.seed, "keys of neighbours");
+        let asked = source.generate(n, |generator, _| <K as Word>::truncate(below(generator, u64::MAX)));
+        Ok(Self {
+            keys: device.from_slice(&asked)?,
+            asked,
+            found: device.zeroed(n)?,
+            values: device.zeroed(n)?,
+            outcomes: device.filled(n, UNWRITTEN)?,
+        })
+    }
+
+    fn forget(&mut self) -> Result<()> {
+        self.found.fill_bytes(0)?;
+        self.values.fill_bytes(0)?;
+        Ok(self.outcomes.fill_bytes(UNWRITTEN)?)
+    }
+
+    fn ask(&mut self, tree: &BTree<K, V>, stream: &Stream) -> Result<()> {
+        let Self { keys, found, values, outcomes, .. } = self;
+        Ok(tree.ordered_on(stream).successor(keys, found, values, outcomes)?)
+    }
+
+    fn judge(&self, sorted: &[K]) -> Result<Verified> {
+        let (found, values, outcomes) = (self.found.read()?, self.values.read()?, self.outcomes.read()?);
+        let next = |index: usize| sorted.get(sorted.partition_point(|key| *key <= self.asked[index]));
+        let is_right = |index: usize| match (next(index), Outcome::from_code(outcomes[index])) {
+            (Some(next), Some(Outcome::Found)) => found[index] == *next && values[index] == value_of(*next),
+            (None, Some(Outcome::Absent)) => true,
+            _ => false,
+        };
+        if let Some(wrong) = (0..outcomes.len()).into_par_iter().find_first(|index| !is_right(*index)) {
+            let (key, outcome) = (self.asked[wrong], Outcome::from_code(outcomes[wrong]));
+            bail!(
+                "behind {key:?} comes {:?}, and the answer is {outcome:?}, {:?}",
+                next(wrong),
+                found[wrong]
+            );
+        }
+        let succeeded = outcomes.par_iter().filter(|code| **code == Outcome::Found as u8).count();
+        Ok(Verified { compared: outcomes.len() as u64, succeeded: succeeded as u64 })
+    }
+}
+
+/// An empty tree that is built from sorted pairs on the device. That call waits, so what the host does is in its time.
+pub struct Bulk<'a, K, V> {
+    gpu: &'a Gpu,
+    tree: BTree<K, V>,
+    fill: f64,
+    sorted: Vec<(K, V)>,
+    keys: Buffer<K>,
+    values: Buffer<V>,
+}
+
+impl<'a, K: Key + Word, V: Value + Word> Bulk<'a, K, V> {
+    /// Brings the pairs to the device.
+    ///
+    /// # Errors
+    /// No memory for them.
+    pub fn new(gpu: &'a Gpu, case: &Case, tree: BTree<K, V>, fill: f64) -> Result<Self> {
+        let mut keys = UniqueKeys::<K>::new(case.seed).present(case.n as usize)?;
+        keys.par_sort_unstable();
+        let values: Vec<V> = keys.par_iter().map(|key| value_of(*key)).collect();
+        let (device_keys, device_values) = (gpu.device.from_slice(&keys)?, gpu.device.from_slice(&values)?);
+        let sorted = keys.into_iter().zip(values).collect();
+        Ok(Self { gpu, tree, fill, sorted, keys: device_keys, values: device_values })
+    }
+}
+
+impl<K: Key + Word, V: Value + Word> Benchmark for Bulk<'_, K, V> {
+    fn restore(&mut self) -> Result<()> {
+        self.tree.clear()?;
+        Ok(self.gpu.device.synchronize()?)
+    }
+
+    fn launch(&mut self) -> Result<()> {
+        Ok(self.tree.bulk_build_sorted(&self.keys, &self.values, self.fill)?)
+    }
+
+    fn verify(&mut self) -> Result<Verified> {
+        self.tree.validate()?;
+        check_nodes(&self.tree, self.fill)?;
+        // Not the tree's own `iter`, which would drop a key that is there twice.
+        let mut pairs: Vec<(K, V)> = Map::iter(&self.tree)?.collect();
+        pairs.par_sort_unstable();
+        let (found, expected) = (pairs.len(), self.sorted.len());
+        ensure!(found == expected, "{expected} pairs were given, and {found} are in the tree");
+        let wrong = pairs.par_iter().zip(&self.sorted).find_first(|(pair, given)| pair != given);
+        ensure!(wrong.is_none(), "a pair and the one given: {wrong:?}");
+        Ok(Verified { compared: found as u64, succeeded: found as u64 })
+    }
+
+    fn operations(&self) -> u64 {
+        self.sorted.len() as u64
+    }
+
+    fn table_bytes(&self) -> Option<u64> {
+        Some(self.tree.memory_usage() as u64)
+    }
+}
