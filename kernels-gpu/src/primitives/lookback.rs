@@ -156,10 +156,6 @@ impl<V: Published> Published for (u32, V) {
 /// The most words of a [`Published`].
 const MOST_WORDS: usize = 3;
 
-/// Rows of 32 tiles that a warp reads together when it looks back. Tiles that wait for words of others end no faster than those words come: by one row at a
-/// time, 32 tiles in the latency of a read, which bounds a scan to 2 TB/s on an H200.
-const ROWS: usize = 4;
-
 /// The words that tiles publish their values in: word `w` of all tiles, then word `w + 1` of all tiles.
 #[derive(Clone, Copy, Debug)]
 pub struct Values {
@@ -204,37 +200,31 @@ impl Values {
         (if agree { flag } else { Flag::Empty as u32 }, V::from_words(|place| words[place] as u32))
     }
 
-    /// What all tiles before `tile` come to, given to every lane; all lanes of the warp call it together. [`ROWS`] rows of 32 tiles at a time, a lane a tile:
-    /// the nearest is the last lane's of the first row, so that lanes stand in the order of their tiles.
+    /// What all tiles before `tile` come to, given to every lane; all lanes of the warp call it together. 32 tiles at a time, a lane a tile: the nearest is the
+    /// last lane's, so that lanes stand in the order of their tiles.
     #[inline(always)]
     #[track_caller]
     pub fn before<V: Published>(self, tile: u32, identity: V, combine: impl Fn(V, V) -> V + Copy) -> V {
         let warp = Tile::<32>::lockstep();
         let (mut sum, mut end) = (identity, tile);
         loop {
-            let rows: [(u32, V); ROWS] = core::array::from_fn(|row| {
-                let back = 32 - warp.rank() + 32 * row as u32;
-                if end >= back { self.read::<V>(end - back) } else { (Flag::Inclusive as u32, identity) }
-            });
-            let mut waits = false;
-            for (flag, value) in rows {
-                let inclusive = warp.ballot(flag == Flag::Inclusive as u32);
-                let needed =
-                    if inclusive == 0 { u32::MAX } else { u32::MAX << (31 - inclusive.leading_zeros()) };
-                waits |= warp.ballot(flag == Flag::Empty as u32) & needed != 0;
-                if waits {
-                    break;
-                }
-                let is_needed = needed >> warp.rank() & 1 != 0;
-                sum = combine(fold(warp, if is_needed { value } else { identity }, combine), sum);
-                if inclusive != 0 {
-                    return sum;
-                }
-                end -= 32;
-            }
-            if waits {
+            let back = 32 - warp.rank();
+            let (flag, value) = match end >= back {
+                true => self.read::<V>(end - back),
+                false => (Flag::Inclusive as u32, identity),
+            };
+            let inclusive = warp.ballot(flag == Flag::Inclusive as u32);
+            let needed = if inclusive == 0 { u32::MAX } else { u32::MAX << (31 - inclusive.leading_zeros()) };
+            if warp.ballot(flag == Flag::Empty as u32) & needed != 0 {
                 spin_hint();
+                continue;
             }
+            let is_needed = needed >> warp.rank() & 1 != 0;
+            sum = combine(fold(warp, if is_needed { value } else { identity }, combine), sum);
+            if inclusive != 0 {
+                return sum;
+            }
+            end -= 32;
         }
     }
 }

@@ -65,7 +65,7 @@ Result cuDeviceGet(int *device, int ordinal) { *device = ordinal; return ordinal
 Result cuDeviceGetName(char *name, int size, int device) { (void)device; snprintf(name, size, "Driver of our own"); return SUCCESS; }
 Result cuDeviceGetAttribute(int *value, int attribute, int device) {
   (void)device;
-  *value = attribute == 75 ? 9 : attribute == 76 ? 0 : attribute == 16 ? 4 : -1;
+  *value = attribute == 75 ? 9 : attribute == 76 ? 0 : attribute == 16 ? 4 : attribute == 39 ? 2048 : -1;
   return *value < 0 ? INVALID_VALUE : SUCCESS;
 }
 
