@@ -15,7 +15,10 @@ const LARGEST: u64 = 40 << 20;
 const RUN_TESTS: &str = include_str!("bundle/run-tests.sh");
 
 /// Everything, in one file.
-const ARCHIVE: &str = "phalanx.tar.gz";
+const ARCHIVE: &str = "phalanx.tar.xz";
+
+/// How it is packed: every program holds the same PTX as text, so what came long before must still be in reach.
+const XZ_OPTIONS: &str = "-1 --lzma2=preset=1,dict=128MiB";
 
 /// Unpacks it to a folder, or beside itself.
 const UNPACK: &str = include_str!("bundle/unpack.sh");
@@ -82,12 +85,14 @@ pub fn run(options: &Options) -> Result<()> {
     pack(&bundle, &root().join("bundle"))
 }
 
-/// Packs the contents into an archive, with a script that unpacks it. The programs hold their PTX as text, of which little is left.
+/// Packs the contents into an archive, with a script that unpacks it. Takes the program `xz`.
 fn pack(contents: &Path, bundle: &Path) -> Result<()> {
     let _ = fs::remove_dir_all(bundle);
     fs::create_dir_all(bundle)?;
     let (shell, archive) = (shell()?, bundle.join(ARCHIVE));
-    cmd!(shell, "tar --create --gzip --file {archive} --directory {contents} .").run()?;
+    cmd!(shell, "tar --create --xz --file {archive} --directory {contents} .")
+        .env("XZ_OPT", XZ_OPTIONS)
+        .run()?;
     write_script(&bundle.join("unpack.sh"), UNPACK)?;
     let (packed, unpacked) = (size(bundle)?, size(contents)?);
     let mebibytes = |bytes: u64| bytes as f64 / f64::from(1 << 20);

@@ -6,4 +6,8 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 to=${1:-$here}
 mkdir -p "$to"
-tar --extract --gzip --file "$here/phalanx.tar.gz" --directory "$to"
+if command -v xz >/dev/null; then
+  tar --extract --xz --file "$here/phalanx.tar.xz" --directory "$to"
+else
+  python3 -c 'import sys, tarfile; tarfile.open(sys.argv[1]).extractall(sys.argv[2])' "$here/phalanx.tar.xz" "$to"
+fi
