@@ -13,13 +13,13 @@ mod world;
 use phalanx_kernels::slab::{Light, Pool, Spread};
 use play::{Alone, Tiles, Ways};
 use simt::{Independent, Instance, Lockstep};
-use world::{Finding, Place, Played, explore};
+use world::{Finding, Played, explore};
 
 /// Seeds for each way of allocating.
 const SEEDS: u64 = 300;
 
 /// Plays `count` seeds; all must be sound.
-fn all_are_sound<P: Pool + Place + Instance, A: Ways<P>>(count: u64) {
+fn all_are_sound<P: Pool + Instance, A: Ways<P>>(count: u64) {
     let name = format!("{} by {}", std::any::type_name::<P>(), std::any::type_name::<A>());
     let (mut sum, seeds) = (Played::default(), common::seeds(count));
     for seed in seeds {
@@ -32,7 +32,7 @@ fn all_are_sound<P: Pool + Place + Instance, A: Ways<P>>(count: u64) {
 }
 
 /// The first of `count` seeds under which something is found that `is` what was planted; it replays.
-fn is_found<P: Pool + Place + Instance, A: Ways<P>>(name: &str, count: u64, is: fn(&Finding) -> bool) {
+fn is_found<P: Pool + Instance, A: Ways<P>>(name: &str, count: u64, is: fn(&Finding) -> bool) {
     for seed in 0..count {
         if let Err(finding) = explore::<P, A>(seed)
             && is(&finding)

@@ -315,6 +315,13 @@ impl<T: Word> GlobalSlice<T> {
         self.len == 0
     }
 
+    /// The words from `first` on, `len` at most: as far as there are any.
+    #[inline(always)]
+    pub fn part(self, first: usize, len: usize) -> Self {
+        let rest = self.len.saturating_sub(first);
+        Self { pointer: self.pointer.wrapping_add(first), len: if len < rest { len } else { rest } }
+    }
+
     /// The word at `index`. Ends the launch when the index is out of range.
     #[inline(always)]
     #[track_caller]

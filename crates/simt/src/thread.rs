@@ -68,6 +68,14 @@ pub fn spin_hint() {
     backend::spin_hint();
 }
 
+/// Waits for about `nanoseconds`: up to twice as long, at most a millisecond. For who gives way to others. PTX: `nanosleep.u32`. Emulator: as
+/// [`spin_hint`].
+#[inline(always)]
+#[track_caller]
+pub fn sleep(nanoseconds: u32) {
+    backend::sleep(nanoseconds);
+}
+
 /// Ends the launch with an error. PTX: `trap`. Emulator: a failure with the caller's source line.
 #[inline(always)]
 #[track_caller]

@@ -45,6 +45,12 @@ pub fn prune<M: Config + Instance>(tree: TreeView<M>) {
     M::prune(tree, Thread::index() / M::TILE as usize);
 }
 
+/// Makes the directory of a tree anew. The grid is one block of [`super::DIRECTORY_THREADS`]. May run beside everything but what runs alone.
+#[kernel]
+pub fn list_nodes<M: Config + Instance>(tree: TreeView<M>) {
+    M::list(tree);
+}
+
 /// The key itself or, where it is not `inclusive`, the next one in a direction; nothing where there is none.
 #[inline(always)]
 fn bound<K: Scalar>(key: K, inclusive: bool, up: bool) -> Option<K> {

@@ -1,6 +1,7 @@
 //! B-link trees: ordered maps in nodes of 16 words. The device side of `BTree`. See `docs/structures/btree.md`.
 mod access;
 mod bulk;
+mod directory;
 mod inspect;
 mod instances;
 pub mod kernels;
@@ -12,6 +13,7 @@ mod walk;
 
 pub use access::{Access, Concurrent, Phased};
 pub use bulk::{Input, Level, nodes};
+pub use directory::{Directory, THREADS as DIRECTORY_THREADS, directory_words};
 pub use inspect::Findings;
 pub use instances::*;
 pub use node::{Meta, Node};

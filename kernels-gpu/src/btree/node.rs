@@ -256,7 +256,7 @@ impl<S: Slot, const W: u32, const L: usize> Read<S, W, L> {
 
     /// The last word of the lane of which `is(position, word)` holds. A chain of selections: an indexed array would go to local memory.
     #[inline(always)]
-    pub fn last(&self, rank: u32, is: impl Fn(u32, S::Word) -> bool) -> Picked<S> {
+    pub fn last(&self, rank: u32, mut is: impl FnMut(u32, S::Word) -> bool) -> Picked<S> {
         let mut picked = Picked { exists: false, position: 0, word: self.words[0] };
         let mut j = 0;
         while j < L {
@@ -308,27 +308,67 @@ impl<S: Slot, const W: u32, const L: usize> Read<S, W, L> {
         tile.any(tile.rank() == last / L as u32 && S::key(word) != S::key(S::EMPTY))
     }
 
+    /// The lane's keys of which `is(key)` holds; instead of others what empty slots have, which is above all keys.
+    #[inline(always)]
+    fn chosen(&self, rank: u32, is: impl Fn(S::Stored) -> bool) -> [S::Stored; L] {
+        let mut keys = [S::key(S::EMPTY); L];
+        let mut j = 0;
+        while j < L {
+            let key = S::key(self.words[j]);
+            keys[j] = if Node::<S, W, L>::is_slot(rank, j) && is(key) { key } else { keys[j] };
+            j += 1;
+        }
+        keys
+    }
+
     /// For each of the lane's words, how many pairs of the node of which `is(key)` holds have a lower key.
     #[inline(always)]
     #[track_caller]
     pub fn ranks<C: Convergence>(&self, tile: Tile<W, C>, is: impl Fn(S::Stored) -> bool) -> Ranks {
-        let (mut ranks, mut theirs) = (Ranks(0), 0);
-        while theirs < L {
-            // Not unrolled: all of its shuffles at once would take a register each.
-            let (mut lane, lanes) = (0, simt::opaque(W));
-            while lane < lanes {
-                let other = tile.shuffle(S::key(self.words[theirs]), lane);
-                let counts = Node::<S, W, L>::is_slot(lane, theirs) && is(other);
+        let keys = self.chosen(tile.rank(), is);
+        let (mut ranks, mut flip) = (Ranks(0), 0);
+        // Not unrolled: all of its shuffles at once would take a register each.
+        let flips = simt::opaque(W);
+        while flip < flips {
+            let mut theirs = 0;
+            while theirs < L {
+                let other = tile.shuffle_xor(keys[theirs], flip);
                 let mut j = 0;
                 while j < L {
-                    ranks.0 += ((counts && other < S::key(self.words[j])) as u32) << (8 * j);
+                    ranks.0 += ((other < keys[j]) as u32) << (8 * j);
                     j += 1;
                 }
-                lane += 1;
+                theirs += 1;
             }
-            theirs += 1;
+            flip += 1;
         }
         ranks
+    }
+
+    /// The pair with the lowest key of which `is(key)` holds, or with the highest, for the whole tile. If there is none, anything.
+    #[inline(always)]
+    #[track_caller]
+    pub fn outermost<C: Convergence>(
+        &self,
+        tile: Tile<W, C>,
+        highest: bool,
+        is: impl Fn(S::Stored) -> bool,
+    ) -> (S::Stored, S::Value) {
+        let turned = |key: S::Stored| if highest { S::Stored::from_u64(!key.to_u64()) } else { key };
+        let mut best = S::key(S::EMPTY);
+        let mine = self.last(tile.rank(), |position, word| {
+            let key = turned(S::key(word));
+            let leads = position < Node::<S, W, L>::SLOTS && is(S::key(word)) && key <= best;
+            best = if leads { key } else { best };
+            leads
+        });
+        let (own, mut flip) = (best, 1);
+        while flip < W {
+            best = best.min(tile.shuffle_xor(best, flip));
+            flip *= 2;
+        }
+        let owner = tile.ballot(mine.exists && own == best).trailing_zeros();
+        (turned(best), tile.shuffle(S::value(mine.word), owner))
     }
 }
 

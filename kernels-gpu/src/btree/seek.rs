@@ -7,8 +7,9 @@ use super::super::slab::{Handle, Pool};
 use super::access::Access;
 use super::node::{Lead, Meta, Node, Read, handle_of};
 use super::tree::{ANNEX, ROOT, Start, Tree, TreeView, largest};
+use crate::keyed::kernels::write_if;
 use crate::keyed::{Scalar, Slot};
-use simt::{Convergence, GlobalSlice, Order, Queue, Scope, Tile, Turn};
+use simt::{Convergence, GlobalSlice, Order, Queue, Scope, Tile};
 
 /// What is asked of a range.
 pub trait Seek: Copy + Send + Sync + 'static {
@@ -76,6 +77,15 @@ impl<K, V> Clone for Sink<K, V> {
 
 impl<K, V> Copy for Sink<K, V> {}
 
+impl<K: Scalar, V: Scalar> Sink<K, V> {
+    /// The places of a range: those from `offset` on, `room` at most.
+    #[inline(always)]
+    fn part(self, offset: u64, room: u32) -> Self {
+        let (first, len) = (offset as usize, room as usize);
+        Self { keys: self.keys.part(first, len), values: self.values.part(first, len) }
+    }
+}
+
 /// What was found: how many pairs, and one of them where one was asked for.
 #[derive(Clone, Copy, Debug)]
 pub struct Answer<K, V> {
@@ -98,49 +108,50 @@ struct Leaf<S: Slot, const W: u32, const L: usize> {
     agreed: bool,
 }
 
-/// The range of one lane, as the work-sharing loop walks through it.
+/// The keys of a leaf that are wanted, as they are stored; none where `low` is above `high`.
+#[derive(Clone, Copy)]
+struct Wanted<K> {
+    low: K,
+    high: K,
+}
+
+impl<K: Scalar> Wanted<K> {
+    #[inline(always)]
+    fn has(self, key: K) -> bool {
+        self.low <= key && key <= self.high
+    }
+}
+
+/// The range whose turn it is, as every lane of its tile knows it.
 struct Pass<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> {
     tree: TreeView<Tree<S, P, A, W, L>>,
-    span: Span<S::Stored>,
+    from: S::Stored,
+    to: S::Stored,
+    /// Where its pairs go.
     sink: Sink<S::Key, S::Value>,
-    /// The node that is next, or none: the walk begins.
+    /// The node that is next.
     at: Handle,
     /// It is a leaf, as far as is known.
     is_leaf: bool,
     /// The key that the tile walks down to.
     target: S::Stored,
-    /// Pairs of the operation at work.
+    /// Pairs that were found.
     found: u64,
-    answer: Answer<S::Stored, S::Value>,
+    /// The pair that was asked for.
+    pair: (S::Stored, S::Value),
 }
 
 impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W, L> {
-    /// One node of the range whose turn it is. Gives whether the range is finished.
+    /// Walks down, and through the leaves, to the range's end, where it is `open`. The tiles of a warp go down together and through leaves
+    /// together: a warp executes what any of its tiles is at.
     #[inline(always)]
-    fn round<Q: Seek, C: Convergence>(&mut self, turn: Turn<W, C>) -> bool {
-        let tile = turn.tile();
-        let (from, to) = (turn.from_owner(self.span.from), turn.from_owner(self.span.to));
-        let (offset, room) = if Q::TAKES {
-            (turn.from_owner(self.span.offset), turn.from_owner(self.span.room))
-        } else {
-            (0, u32::MAX)
-        };
-        let span = Span { from, to, offset, room };
-        if self.at.is_none() {
-            let start = Start::<S>::of(if Q::DOWN { to } else { from });
-            (self.at, self.target, self.is_leaf, self.found) = (start.node, start.key, start.is_annex(), 0);
+    fn run<Q: Seek, C: Convergence>(&mut self, tile: Tile<W, C>, mut open: bool) {
+        while tile.any_converged(open) {
+            while tile.any_converged(open && !self.is_leaf) {
+                self.descend(tile, open && !self.is_leaf);
+            }
+            open &= !self.visit::<Q, C>(tile, open);
         }
-        let looks = turn.is_active() && !self.is_leaf;
-        let on_leaf = turn.is_active() && self.is_leaf;
-        self.descend(tile, looks);
-        let mut done = false;
-        if tile.any_converged(on_leaf) {
-            done = self.visit::<Q, C>(turn, on_leaf, &span);
-        }
-        if done {
-            self.at = Handle::NONE;
-        }
-        done
     }
 
     /// Reads an inner node and goes on from it.
@@ -179,66 +190,69 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
         Leaf { read, low, meta, high: tile.shuffle(high, 0), link: tile.shuffle(link, 0), agreed }
     }
 
+    /// The keys that the range wants of a leaf.
+    #[inline(always)]
+    fn wanted(&self, high: S::Stored) -> Wanted<S::Stored> {
+        if self.at != ANNEX {
+            return Wanted { low: self.from, high: self.to.min(high) };
+        }
+        // Its one key is stored as 0.
+        let asked = self.to == S::key(S::EMPTY);
+        Wanted { low: S::Stored::from_u64(!asked as u64), high: S::Stored::from_u64(0) }
+    }
+
+    /// The user's key of one that is stored.
+    #[inline(always)]
+    fn true_key(&self, key: S::Stored) -> S::Stored {
+        if self.at == ANNEX { S::key(S::EMPTY) } else { key }
+    }
+
     /// Deals with the pairs of a leaf. Gives whether the range ends here.
     #[inline(always)]
-    fn visit<Q: Seek, C: Convergence>(
-        &mut self,
-        turn: Turn<W, C>,
-        on_leaf: bool,
-        span: &Span<S::Stored>,
-    ) -> bool {
-        let tile = turn.tile();
-        let leaf = self.leaf(tile, on_leaf);
-        let is_annex = self.at == ANNEX;
-        let true_key = |key: S::Stored| if is_annex { S::key(S::EMPTY) } else { key };
-        let chosen =
-            |key: S::Stored| key <= leaf.high && true_key(key) >= span.from && true_key(key) <= span.to;
-        let count = leaf.read.count(tile, |word| chosen(S::key(word)));
-        let ranks = if Q::ONE || Q::TAKES { Some(leaf.read.ranks(tile, chosen)) } else { None };
-        let wanted = if Q::DOWN { count.wrapping_sub(1) } else { 0 };
-        let (mut hit, mut j) = (None, 0);
-        let counts = on_leaf && leaf.agreed && leaf.meta.is_leaf() && self.target <= leaf.high;
-        while j < L {
-            let word = leaf.read.words()[j];
-            let rank = ranks.map_or(0, |ranks| ranks.of(j));
-            let is_chosen = Node::<S, W, L>::is_slot(tile.rank(), j) && chosen(S::key(word));
-            if Q::TAKES && counts && is_chosen {
-                self.put(span, rank, true_key(S::key(word)), S::value(word));
-            }
-            hit = if Q::ONE && is_chosen && rank == wanted { Some(word) } else { hit };
-            j += 1;
+    fn visit<Q: Seek, C: Convergence>(&mut self, tile: Tile<W, C>, open: bool) -> bool {
+        let leaf = self.leaf(tile, open);
+        let wanted = self.wanted(leaf.high);
+        let counts = open && leaf.agreed && leaf.meta.is_leaf() && self.target <= leaf.high;
+        let count = leaf.read.count(tile, |word| wanted.has(S::key(word)));
+        if Q::TAKES {
+            self.take(tile, counts, &leaf, wanted);
         }
         if Q::ONE {
-            let owner = tile.ballot(hit.is_some()).trailing_zeros();
-            let word = tile.shuffle(hit.unwrap_or(S::EMPTY), owner);
-            if turn.is_mine() && counts && count > 0 {
-                (self.answer.key, self.answer.value) = (true_key(S::key(word)), S::value(word));
+            let (key, value) = leaf.read.outermost(tile, Q::DOWN, |key| wanted.has(key));
+            if counts && count > 0 {
+                self.pair = (self.true_key(key), value);
             }
         }
         self.found += if counts { count as u64 } else { 0 };
-        let done = on_leaf && self.go_on::<Q>(&leaf, counts, span);
-        if done && turn.is_mine() {
-            self.answer.count = if Q::TAKES { self.found.min(span.room as u64) } else { self.found };
-        }
-        done
+        open && self.go_on::<Q>(&leaf, counts)
     }
 
-    /// Writes a pair, if there is room.
+    /// Puts the pairs of a leaf that are wanted where they belong, in their order.
     #[inline(always)]
-    fn put(&self, span: &Span<S::Stored>, rank: u32, key: S::Stored, value: S::Value) {
-        let place = self.found + rank as u64;
-        let index = span.offset.saturating_add(place);
-        if place < span.room as u64 && index < self.sink.keys.len() as u64 {
-            self.sink.keys.write(index as usize, S::Key::from_u64(key.to_u64()));
-        }
-        if place < span.room as u64 && index < self.sink.values.len() as u64 {
-            self.sink.values.write(index as usize, value);
+    fn take<C: Convergence>(
+        &self,
+        tile: Tile<W, C>,
+        counts: bool,
+        leaf: &Leaf<S, W, L>,
+        wanted: Wanted<S::Stored>,
+    ) {
+        let ranks = leaf.read.ranks(tile, |key| wanted.has(key));
+        let mut j = 0;
+        while j < L {
+            let word = leaf.read.words()[j];
+            if counts && Node::<S, W, L>::is_slot(tile.rank(), j) && wanted.has(S::key(word)) {
+                let place = (self.found as u32).wrapping_add(ranks.of(j)) as usize;
+                let key = S::Key::from_u64(self.true_key(S::key(word)).to_u64());
+                write_if(self.sink.keys, place, key);
+                write_if(self.sink.values, place, S::value(word));
+            }
+            j += 1;
         }
     }
 
     /// Where to from a leaf. Gives whether the range ends there.
     #[inline(always)]
-    fn go_on<Q: Seek>(&mut self, leaf: &Leaf<S, W, L>, counts: bool, span: &Span<S::Stored>) -> bool {
+    fn go_on<Q: Seek>(&mut self, leaf: &Leaf<S, W, L>, counts: bool) -> bool {
         if !leaf.agreed {
             return false;
         }
@@ -254,9 +268,10 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
             return true;
         }
         if Q::DOWN {
-            return self.go_down(leaf, span);
+            return self.go_down(leaf);
         }
-        if leaf.high >= span.to || leaf.link.is_none() || (Q::TAKES && self.found >= span.room as u64) {
+        let is_full = Q::TAKES && self.found >= self.room();
+        if leaf.high >= self.to || leaf.link.is_none() || is_full {
             return true;
         }
         self.at = leaf.link;
@@ -264,17 +279,23 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
         false
     }
 
+    /// Pairs that are taken at most.
+    #[inline(always)]
+    fn room(&self) -> u64 {
+        self.sink.keys.len().max(self.sink.values.len()) as u64
+    }
+
     /// To the leaf before, by its highest possible key, from the root on.
     #[inline(always)]
-    fn go_down(&mut self, leaf: &Leaf<S, W, L>, span: &Span<S::Stored>) -> bool {
+    fn go_down(&mut self, leaf: &Leaf<S, W, L>) -> bool {
         let is_annex = self.at == ANNEX;
-        if !is_annex && leaf.low <= span.from {
+        if !is_annex && leaf.low <= self.from {
             return true;
         }
         let below = S::Stored::from_u64(leaf.low.to_u64().wrapping_sub(1));
         (self.at, self.is_leaf) = (ROOT, false);
         self.target = if is_annex { largest::<S>() } else { below };
-        is_annex && span.from > largest::<S>()
+        is_annex && self.from > largest::<S>()
     }
 }
 
@@ -291,24 +312,37 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         sink: Sink<S::Key, S::Value>,
     ) -> Answer<S::Key, S::Value> {
         let stored = |key: S::Key| S::Stored::from_u64(key.to_u64());
+        let (from, to) = (stored(span.from), stored(span.to));
+        let start = self.start(if Q::DOWN { to } else { from }, pending);
         let zero = S::Stored::from_u64(0);
-        let mut pass = Pass {
-            tree: self,
-            span: Span { from: stored(span.from), to: stored(span.to), offset: span.offset, room: span.room },
-            sink,
-            at: Handle::NONE,
-            is_leaf: false,
-            target: zero,
-            found: 0,
-            answer: Answer { count: 0, key: zero, value: S::Value::from_u64(0) },
-        };
+        let mut answer = (0, (zero, S::Value::from_u64(0)));
         let mut queue = Queue::new(tile, pending);
         while let Some(turn) = queue.turn() {
-            if pass.round::<Q, C>(turn) {
-                queue.finish();
+            let start = Start::<S> { key: turn.from_owner(start.key), node: turn.from_owner(start.node) };
+            let sink = if Q::TAKES {
+                sink.part(turn.from_owner(span.offset), turn.from_owner(span.room))
+            } else {
+                sink
+            };
+            let mut pass = Pass {
+                tree: self,
+                from: turn.from_owner(from),
+                to: turn.from_owner(to),
+                sink,
+                at: start.node,
+                is_leaf: start.is_annex(),
+                target: start.key,
+                found: 0,
+                pair: (zero, S::Value::from_u64(0)),
+            };
+            pass.run::<Q, C>(tile, turn.is_active());
+            if turn.is_mine() {
+                let found = if Q::TAKES { pass.found.min(pass.room()) } else { pass.found };
+                answer = (found, pass.pair);
             }
+            queue.finish();
         }
-        let Answer { count, key, value } = pass.answer;
+        let (count, (key, value)) = answer;
         Answer { count, key: S::Key::from_u64(key.to_u64()), value }
     }
 }

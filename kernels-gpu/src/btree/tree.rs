@@ -2,6 +2,7 @@
 use super::super::slab::{Handle, Pool};
 use super::access::Access;
 use super::bulk::Input;
+use super::directory::Directory;
 use super::inspect::Findings;
 use super::node::Node;
 use super::seek::{Answer, Seek, Sink, Span};
@@ -54,6 +55,9 @@ pub trait Config: Kind<View = TreeView<Self>> {
     /// Examines the node in slab number `number`, by the calling lane alone.
     fn examine(tree: TreeView<Self>, number: u32) -> Findings;
 
+    /// Makes the directory anew, by the calling block.
+    fn list(tree: TreeView<Self>);
+
     /// Frees slab number `number` if it is a node that an empty tree does not have, by the lanes of the calling thread's tile.
     fn prune(tree: TreeView<Self>, number: usize);
 }
@@ -71,6 +75,7 @@ pub trait Visitor {
 pub struct TreeView<M: Config> {
     tallies: Tallies,
     pool: M::Pool,
+    directory: Directory<M::Slot>,
 }
 
 impl<M: Config> Clone for TreeView<M> {
@@ -97,11 +102,21 @@ impl<M: Config> TreeView<M> {
     ///
     /// # Safety
     /// - `tallies` points to `STRIPES * STRIPE_WORDS` words of device memory that live as long as the view is used.
+    /// - `directory` points to [`super::directory_words`] words of device memory, aligned to 256 bytes, that live as long. The first was 0 before any
+    ///   kernel saw it, and [`super::kernels::list_nodes`] runs before others whenever nodes were freed.
     /// - The pool is the tree's alone. Every byte of its free slabs is `0xFF`, and its first [`LEAST`] slabs are live and were made a tree
     ///   by [`super::kernels::bulk_build`].
-    pub unsafe fn new(tallies: *mut u64, pool: M::Pool) -> Self {
+    pub unsafe fn new(tallies: *mut u64, pool: M::Pool, directory: *mut u64) -> Self {
         // SAFETY: the caller's promise; kernels make only relaxed accesses.
-        Self { tallies: unsafe { Tallies::new(Global::new(tallies)) }, pool }
+        let (tallies, directory) =
+            unsafe { (Tallies::new(Global::new(tallies)), Directory::at(Global::new(directory))) };
+        Self { tallies, pool, directory }
+    }
+
+    /// Where walks may begin.
+    #[inline(always)]
+    pub(super) fn directory(self) -> Directory<M::Slot> {
+        self.directory
     }
 
     /// The counters.
@@ -170,8 +185,8 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         key: S::Key,
         argument: S::Value,
     ) -> (Outcome, S::Value) {
-        let key = S::Stored::from_u64(key.to_u64());
-        let mut walk = Walk::new(self, Question { operation, key, argument });
+        let start = self.start(S::Stored::from_u64(key.to_u64()), pending);
+        let mut walk = Walk::new(self, start.node, Question { operation, key: start.key, argument });
         let mut queue = Queue::new(tile, pending);
         while let Some(turn) = queue.turn() {
             if walk.round(turn) {
@@ -277,6 +292,12 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Config for Tree<
     #[track_caller]
     fn examine(tree: TreeView<Self>, number: u32) -> Findings {
         tree.examine(number)
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    fn list(tree: TreeView<Self>) {
+        tree.list();
     }
 
     #[inline(always)]

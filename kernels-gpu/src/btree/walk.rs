@@ -3,9 +3,15 @@ use super::super::slab::{Handle, Pool};
 use super::access::Access;
 use super::node::{Lead, Meta, Node, Read, handle_of};
 use super::split::Cut;
-use super::tree::{ROOT, Start, Tree, TreeView};
+use super::tree::{ANNEX, ROOT, Tree, TreeView};
 use crate::keyed::{Change, Operation, Outcome, Question, Scalar, Slot};
 use simt::{Convergence, Order, Scope, Tile, Turn};
+
+/// How long who has lost a latch sleeps before it comes again, in nanoseconds, halved: twice as long after each loss, up to 16 microseconds. Where many
+/// want one latch, each try delays the one who has it, for all of them meet in one line of one slice of the cache.
+const SHORTEST: u32 = 16;
+/// How often it is doubled.
+const DOUBLINGS: u32 = 10;
 
 /// What a tile does at the node where it stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +57,8 @@ struct End<V> {
 pub struct Walk<S: Slot, P: Pool, A: Access, O, const W: u32, const L: usize> {
     tree: TreeView<Tree<S, P, A, W, L>>,
     question: Question<S, O>,
+    /// The node where the walk of the lane's own operation begins.
+    start: Handle,
     /// The node that is next, or none: the walk begins.
     at: Handle,
     /// The inner node that led to it, if that is known.
@@ -69,11 +77,12 @@ pub struct Walk<S: Slot, P: Pool, A: Access, O, const W: u32, const L: usize> {
 impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Walk<S, P, A, O, W, L> {
     /// A walk that begins.
     #[inline(always)]
-    pub fn new(tree: TreeView<Tree<S, P, A, W, L>>, question: Question<S, O>) -> Self {
+    pub fn new(tree: TreeView<Tree<S, P, A, W, L>>, start: Handle, question: Question<S, O>) -> Self {
         let value = question.argument;
         Self {
             tree,
             question,
+            start,
             at: Handle::NONE,
             parent: Handle::NONE,
             stage: Stage::Descend,
@@ -94,13 +103,12 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
     /// One round of the operation whose turn it is: one node. Gives whether the operation is finished.
     #[inline(always)]
     pub fn round<C: Convergence>(&mut self, turn: Turn<W, C>) -> bool {
-        let (tile, mut question) = (turn.tile(), self.question.from_owner(turn));
-        let start = Start::<S>::of(question.key);
-        question.key = start.key;
+        let (tile, question) = (turn.tile(), self.question.from_owner(turn));
         let writes = question.places() || (O::WRITES && question.operation.change() != Change::Keep);
+        let start = turn.from_owner(self.start);
         if self.at.is_none() {
-            self.at = start.node;
-            self.stage = if start.is_annex() && writes { Stage::Write } else { Stage::Descend };
+            self.at = start;
+            self.stage = if start == ANNEX && writes { Stage::Write } else { Stage::Descend };
         }
         let looks = turn.is_active() && self.stage == Stage::Descend;
         let acts = turn.is_active() && !looks;
@@ -119,10 +127,10 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
         end.done
     }
 
-    /// Back to the root.
+    /// To the root, from where full nodes can be split on the way.
     #[inline(always)]
     fn restart(&mut self) {
-        (self.at, self.parent, self.stage) = (Handle::NONE, Handle::NONE, Stage::Descend);
+        (self.at, self.parent, self.stage) = (ROOT, Handle::NONE, Stage::Descend);
     }
 
     /// Back to the node that led here, whose own parent is then unknown.
@@ -271,11 +279,7 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
         }
         self.retreat();
         self.losses += 1;
-        let mut hints = 1 << self.losses.min(5);
-        while hints > 0 {
-            simt::spin_hint();
-            hints -= 1;
-        }
+        simt::sleep(SHORTEST << self.losses.min(DOUBLINGS));
     }
 
     /// Changes a leaf that the tile has latched, if `on_leaf`. Gives what has become of the operation, and whether the leaf lacks room for it.

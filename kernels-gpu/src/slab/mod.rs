@@ -30,6 +30,6 @@ mod search;
 pub use bitmaps::{BLOCK_WORDS, Bitmaps};
 pub use handle::Handle;
 pub use instances::*;
-pub use pool::{Light, MOST_SUPER_BLOCKS, Pool, Spread, Visitor};
+pub use pool::{Light, MOST_SUPER_BLOCKS, Pool, Spread, Supers, Visitor};
 pub use resident::{CHANGES, Resident};
 pub use search::LOOKS;

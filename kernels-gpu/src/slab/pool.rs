@@ -40,14 +40,14 @@ pub unsafe trait Pool: Copy + Send + Sync + 'static {
     /// Bytes of a slab: 128 or 256.
     const BYTES: usize;
 
-    /// Whether all slabs lie in one piece. If so, [`Self::from_parts`] takes its address, else that of the table of super blocks.
+    /// Whether all slabs lie in one piece: there is one super block, and no table.
     const CONTIGUOUS: bool;
 
     /// A pool in memory that its host has made. `shift` is the binary logarithm of a super block's slabs.
     ///
     /// # Safety
     /// - As [`Light::new`] and [`Spread::new`].
-    unsafe fn from_parts(bitmaps: Bitmaps, place: *mut u64, shift: u32) -> Self;
+    unsafe fn from_parts(bitmaps: Bitmaps, supers: Supers, shift: u32) -> Self;
 
     /// The bitmaps.
     fn bitmaps(self) -> Bitmaps;
@@ -149,30 +149,43 @@ pub unsafe trait Pool: Copy + Send + Sync + 'static {
     }
 }
 
+/// Where the super blocks of a pool lie.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Supers {
+    /// The first one, or the only one.
+    pub first: *mut u64,
+    /// The table of the addresses of all, the first among them. Arbitrary where there is but one.
+    pub table: *mut u64,
+}
+
 /// Super blocks of one size, wherever they lie: their addresses are in a table. A pool that grows in place.
 ///
-/// A decode is a load from a table of 2 KiB, weak because launches do not change it, so it hits the cache of the
-/// multiprocessor.
+/// The first super block's address comes with the launch, for many pools have no other. Those of the others are in a table of 2 KiB, which is read by
+/// weak loads because launches do not change it. Where kernels acquire they empty the cache of the multiprocessor, so such loads often go
+/// to the L2 cache, and all of them to one line there.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Spread<const BYTES: usize> {
     bitmaps: Bitmaps,
-    bases: Global<u64>,
+    first: Global<u64>,
+    table: Global<u64>,
     shift: u32,
 }
 
 impl<const BYTES: usize> Spread<BYTES> {
-    /// A pool whose super blocks of `2^shift` slabs begin at the addresses in `bases`.
+    /// A pool whose super blocks of `2^shift` slabs lie where `supers` says.
     ///
     /// # Safety
-    /// - `bases` points to [`MOST_SUPER_BLOCKS`] + 1 words of device memory which lives as long as the view is used, and which nothing
+    /// - `supers.table` points to [`MOST_SUPER_BLOCKS`] + 1 words of device memory which lives as long as the view is used, and which nothing
     ///   writes meanwhile.
     /// - Each of the super blocks that `bitmaps` has slabs of is live memory of this device, aligned to `BYTES`.
     /// - `shift` is 5 to [`Handle::SLAB_BITS`], and `bitmaps` has at most [`MOST_SUPER_BLOCKS`] times as many slabs.
     /// - Kernels ask [`Pool::slab`] only for handles that the pool gave.
-    pub unsafe fn new(bitmaps: Bitmaps, bases: *mut u64, shift: u32) -> Self {
+    pub unsafe fn new(bitmaps: Bitmaps, supers: Supers, shift: u32) -> Self {
         // SAFETY: the caller's promise.
-        Self { bitmaps, bases: unsafe { Global::new(bases) }, shift }
+        let (first, table) = unsafe { (Global::new(supers.first), Global::new(supers.table)) };
+        Self { bitmaps, first, table, shift }
     }
 }
 
@@ -181,9 +194,9 @@ unsafe impl<const BYTES: usize> Pool for Spread<BYTES> {
     const BYTES: usize = BYTES;
     const CONTIGUOUS: bool = false;
 
-    unsafe fn from_parts(bitmaps: Bitmaps, place: *mut u64, shift: u32) -> Self {
+    unsafe fn from_parts(bitmaps: Bitmaps, supers: Supers, shift: u32) -> Self {
         // SAFETY: passed on to the caller.
-        unsafe { Self::new(bitmaps, place, shift) }
+        unsafe { Self::new(bitmaps, supers, shift) }
     }
 
     #[inline(always)]
@@ -194,9 +207,12 @@ unsafe impl<const BYTES: usize> Pool for Spread<BYTES> {
     #[inline(always)]
     #[track_caller]
     fn slab(self, handle: Handle) -> Global<u64> {
-        // SAFETY: the table has an entry for every number of 8 bits.
-        let entry = unsafe { self.bases.offset(handle.super_block() as usize) };
-        let base = entry.load(Order::Weak, Scope::Device) as usize;
+        let mut base = self.first.as_ptr().expose_provenance();
+        if handle.super_block() > 0 {
+            // SAFETY: the table has an entry for every number of 8 bits.
+            let entry = unsafe { self.table.offset(handle.super_block() as usize) };
+            base = entry.load(Order::Weak, Scope::Device) as usize;
+        }
         let address = base + handle.slab() as usize * BYTES;
         // SAFETY: by `new`'s promise the handle is the pool's, so a live slab is there.
         unsafe { Global::new(core::ptr::with_exposed_provenance_mut(address)) }
@@ -241,9 +257,9 @@ unsafe impl<const BYTES: usize> Pool for Light<BYTES> {
     const BYTES: usize = BYTES;
     const CONTIGUOUS: bool = true;
 
-    unsafe fn from_parts(bitmaps: Bitmaps, place: *mut u64, _shift: u32) -> Self {
+    unsafe fn from_parts(bitmaps: Bitmaps, supers: Supers, _shift: u32) -> Self {
         // SAFETY: passed on to the caller.
-        unsafe { Self::new(bitmaps, place) }
+        unsafe { Self::new(bitmaps, supers.first) }
     }
 
     #[inline(always)]

@@ -4,7 +4,7 @@ use crate::map::launcher::{Launcher, Of, Viewed};
 use crate::slab_alloc;
 use gpu::{Grid, Stream};
 use phalanx_kernels::btree::kernels::{
-    BulkBuild, CountRange, Disorder, Examine, Predecessor, Prune, Range, Successor,
+    BulkBuild, CountRange, Disorder, Examine, ListNodes, Predecessor, Prune, Range, Successor,
 };
 use phalanx_kernels::btree::{self, Config, TreeView, Visitor};
 use phalanx_kernels::keyed::Scalar;
@@ -18,6 +18,7 @@ use std::marker::PhantomData;
 pub struct Parts {
     pub tallies: *mut u64,
     pub pool: slab_alloc::Parts,
+    pub directory: *mut u64,
 }
 
 /// What a host needs to know of a kind of tree.
@@ -31,6 +32,8 @@ pub struct Shape {
     pub light: bool,
     /// Whether it reads and writes 16 bytes at once.
     pub wide: bool,
+    /// Words of 8 bytes of a directory.
+    pub directory: usize,
 }
 
 /// A launch that trees have beside those of all maps.
@@ -40,6 +43,8 @@ pub enum Task<K, V> {
     Build { keys: GlobalSlice<K>, values: GlobalSlice<V>, count: u64, fill: u32 },
     /// Examines all nodes. Runs alone.
     Examine { report: GlobalSlice<u64> },
+    /// Makes the directory anew.
+    List,
     /// Frees all nodes but the first. Runs alone.
     Prune,
     /// Counts the keys that are not below the one behind.
@@ -103,7 +108,7 @@ impl Visitor for Find {
 impl<M: Config + Instance> Viewed<Parts> for M {
     fn view(parts: Parts) -> TreeView<M> {
         // SAFETY: `Launcher` asks for the parts of a live tree of this kind.
-        unsafe { TreeView::new(parts.tallies, slab_alloc::view_of(parts.pool)) }
+        unsafe { TreeView::new(parts.tallies, slab_alloc::view_of(parts.pool), parts.directory) }
     }
 }
 
@@ -114,6 +119,7 @@ impl<M: Config + Instance> Engine<M::Key, M::Value> for Of<M> {
             node_bytes: <M::Pool as Pool>::BYTES,
             light: <M::Pool as Pool>::CONTIGUOUS,
             wide: M::NEEDS_WIDE_SWAP,
+            directory: btree::directory_words::<M::Slot>(),
         }
     }
 
@@ -130,6 +136,7 @@ impl<M: Config + Instance> Engine<M::Key, M::Value> for Of<M> {
                     stream.launch(tiles(nodes), BulkBuild { tree, keys, values, count, fill })
                 }
                 Task::Examine { report } => stream.launch(over(units), Examine { tree, report }),
+                Task::List => stream.launch(Grid::new(1, btree::DIRECTORY_THREADS), ListNodes { tree }),
                 Task::Prune => stream.launch(tiles(units), Prune { tree }),
                 Task::Disorder { keys, count } => {
                     stream.launch(over(keys.len()), Disorder { tree, keys, count })

@@ -1,5 +1,6 @@
 //! An ordered map: a B-link tree in device memory.
 mod builder;
+mod directory;
 mod engine;
 mod ordered;
 mod trees;

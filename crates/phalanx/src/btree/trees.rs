@@ -1,4 +1,5 @@
 //! The memory of a tree and what is done with it as a whole.
+use super::directory::Directory;
 use super::engine::{Engine, Parts, Task};
 use crate::map::counts::{Counts, distinct};
 use crate::map::launch::{Batch, nothing};
@@ -36,13 +37,14 @@ pub struct Trees<K, V> {
 pub struct Memory {
     tallies: Buffer<u64>,
     pool: SlabAlloc,
+    directory: Directory,
     /// How often the pool has grown.
     age: u64,
 }
 
 impl Memory {
     pub fn parts(&self) -> Parts {
-        Parts { tallies: self.tallies.pointer(), pool: self.pool.parts() }
+        Parts { tallies: self.tallies.pointer(), pool: self.pool.parts(), directory: self.directory.pointer() }
     }
 }
 
@@ -64,7 +66,8 @@ impl<K: Key, V: Value> Trees<K, V> {
         pool: SlabAlloc,
     ) -> Result<Self> {
         let tallies = device.zeroed(STRIPES * STRIPE_WORDS)?;
-        let memory = RwLock::new(Memory { tallies, pool, age: 0 });
+        let directory = Directory::new(device.zeroed(engine.shape().directory)?);
+        let memory = RwLock::new(Memory { tallies, pool, directory, age: 0 });
         let trees = Self { device, engine, name, growth, memory };
         trees.plant(nothing(), nothing(), 0, 2)?;
         Ok(trees)
@@ -82,8 +85,18 @@ impl<K: Key, V: Value> Trees<K, V> {
     /// Asks a stream for a task that may run beside others.
     pub fn task(&self, stream: &Stream, task: Task<K, V>) -> Result<()> {
         let memory = self.read();
+        self.list(stream, &memory)?;
         // SAFETY: as in `Structure::launch`.
         unsafe { self.engine.task(stream, memory.parts(), task)? };
+        Ok(())
+    }
+
+    /// Has the directory made anew, if it is time.
+    fn list(&self, stream: &Stream, memory: &Memory) -> Result<()> {
+        if memory.directory.is_due() {
+            // SAFETY: as in `Structure::launch`.
+            unsafe { self.engine.task(stream, memory.parts(), Task::List)? };
+        }
         Ok(())
     }
 
@@ -116,8 +129,11 @@ impl<K: Key, V: Value> Trees<K, V> {
             memory.pool.set_live(needed)?;
             // SAFETY: as above.
             unsafe { engine.task(stream, memory.parts(), Task::Build { keys, values, count, fill })? };
+            // SAFETY: as above.
+            unsafe { engine.task(stream, memory.parts(), Task::List)? };
             stream.synchronize()?;
             let live = keys.len();
+            memory.directory.made(live as u64);
             Counts { live, taken: live, long: 0 }.write(&mut memory.tallies)
         })
     }
@@ -192,9 +208,15 @@ impl<K: Key, V: Value> Structure for Trees<K, V> {
 
     fn launch(&self, stream: &Stream, batch: Batch<K, V>) -> Result<()> {
         let memory = self.read();
-        // SAFETY: the memory outlives the launch, since dropping its buffers waits for it, and so do the slices' buffers. Batches may run
-        // side by side; what may not takes the exclusive lock, after the device has come to rest.
-        unsafe { self.engine.launch(stream, memory.parts(), batch)? };
+        let mut rest = Some(batch);
+        while let Some(batch) = rest {
+            self.list(stream, &memory)?;
+            let now;
+            (now, rest) = memory.directory.portion(batch);
+            // SAFETY: the memory outlives the launch, since dropping its buffers waits for it, and so do the slices' buffers. Batches may run
+            // side by side; what may not takes the exclusive lock, after the device has come to rest.
+            unsafe { self.engine.launch(stream, memory.parts(), now)? };
+        }
         Ok(())
     }
 
@@ -237,7 +259,9 @@ impl<K: Key, V: Value> Structure for Trees<K, V> {
     fn pairs(&self) -> Result<usize> {
         let memory = self.read();
         self.device.synchronize()?;
-        Ok(Counts::read(&memory.tallies)?.live)
+        let live = Counts::read(&memory.tallies)?.live;
+        memory.directory.learn(live as u64);
+        Ok(live)
     }
 
     fn empty(&mut self) -> Result<()> {
@@ -246,6 +270,6 @@ impl<K: Key, V: Value> Structure for Trees<K, V> {
 
     fn bytes(&self) -> usize {
         let memory = self.read();
-        memory.tallies.bytes() + memory.pool.memory_usage()
+        memory.tallies.bytes() + memory.directory.bytes() + memory.pool.memory_usage()
     }
 }

@@ -51,6 +51,18 @@ impl<K: simt::Word, V: simt::Word> Batch<K, V> {
         let (codes, arguments, results) = (nothing(), nothing(), nothing());
         Self { ask, codes, keys, arguments, results, outcomes: nothing() }
     }
+
+    /// The elements from `first` on, `len` at most.
+    pub fn part(self, first: usize, len: usize) -> Self {
+        Self {
+            ask: self.ask,
+            codes: self.codes.part(first, len),
+            keys: self.keys.part(first, len),
+            arguments: self.arguments.part(first, len),
+            results: self.results.part(first, len),
+            outcomes: self.outcomes.part(first, len),
+        }
+    }
 }
 
 /// A pass over a whole structure that nothing else may run beside.

@@ -1,7 +1,7 @@
 //! The bridge from names to types: a kind of pool is chosen when it is made, and kernels are compiled for types.
 use gpu::{Grid, Stream};
 use phalanx_kernels::slab::kernels::{SlabAllocate, SlabAllocateLone, SlabFree, SlabFreeLone, SlabRetire};
-use phalanx_kernels::slab::{self, Bitmaps, Pool, Visitor};
+use phalanx_kernels::slab::{self, Bitmaps, Pool, Supers, Visitor};
 use simt::{GlobalSlice, Instance};
 use std::marker::PhantomData;
 
@@ -12,7 +12,7 @@ pub const THREADS: u32 = 256;
 #[derive(Clone, Copy, Debug)]
 pub struct Parts {
     pub bitmaps: Bitmaps,
-    pub place: *mut u64,
+    pub supers: Supers,
     pub shift: u32,
 }
 
@@ -68,7 +68,7 @@ struct Of<P>(PhantomData<P>);
 /// The view of a pool of the kind `P`, which `parts` must be.
 pub fn view<P: Pool>(parts: Parts) -> P {
     // SAFETY: `Engine::launch` asks for the parts of a live pool of this kind; kernels use the handles that it gave.
-    unsafe { P::from_parts(parts.bitmaps, parts.place, parts.shift) }
+    unsafe { P::from_parts(parts.bitmaps, parts.supers, parts.shift) }
 }
 
 impl<P: Pool + Instance> Engine for Of<P> {

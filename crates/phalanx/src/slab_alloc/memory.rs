@@ -2,7 +2,7 @@
 use super::engine::Parts;
 use crate::{Error, Result};
 use gpu::{Buffer, Device};
-use phalanx_kernels::slab::{Bitmaps, MOST_SUPER_BLOCKS};
+use phalanx_kernels::slab::{Bitmaps, MOST_SUPER_BLOCKS, Supers};
 
 /// The measures of a pool.
 #[derive(Clone, Copy, Debug)]
@@ -138,11 +138,9 @@ impl Memory {
 
     /// What views are made of.
     pub fn parts(&self) -> Parts {
-        let place = match self.supers.first() {
-            Some(whole) if self.shape.light => whole.pointer(),
-            _ => self.bases.pointer(),
-        };
-        Parts { bitmaps: self.bitmaps(), place, shift: self.shape.shift }
+        let table = self.bases.pointer();
+        let first = self.supers.first().map_or(table, Buffer::pointer);
+        Parts { bitmaps: self.bitmaps(), supers: Supers { first, table }, shift: self.shape.shift }
     }
 
     /// The bitmaps as kernels see them.

@@ -12,11 +12,16 @@ use std::collections::BTreeSet;
 
 const INSERT: u8 = 0;
 const REMOVE: u8 = 1;
-const COLLECT: u8 = 2;
-const COUNT: u8 = 3;
-const LOWEST: u8 = 4;
-const HIGHEST: u8 = 5;
-const KINDS: [u8; 6] = [INSERT, REMOVE, COLLECT, COUNT, LOWEST, HIGHEST];
+/// The directory is made anew, by the whole block.
+const LIST: u8 = 2;
+const COLLECT: u8 = 3;
+const COUNT: u8 = 4;
+const LOWEST: u8 = 5;
+const HIGHEST: u8 = 6;
+const WRITES: [u8; 5] = [INSERT, INSERT, REMOVE, REMOVE, LIST];
+const ASKS: [u8; 4] = [COLLECT, COUNT, LOWEST, HIGHEST];
+/// Lanes of a block: a warp, as [`LIST`] needs.
+const LANES: usize = 32;
 /// Pairs that a range has room for.
 const ROOM: usize = 160;
 /// Keys are below it, but for the topmost.
@@ -44,7 +49,7 @@ struct Plan {
 }
 
 impl Plan {
-    fn new<M: Crowded>(seed: u64, lanes: usize) -> Self {
+    fn new<M: Crowded>(seed: u64) -> Self {
         let mut dice = Dice::new(seed);
         let crowd = M::crowd(&mut dice);
         let many = dice.pick(&[0, 6, 20, 60, 100]);
@@ -55,8 +60,8 @@ impl Plan {
         let part = |_| {
             let writes = dice.below(2) == 0;
             let round = |_| {
-                let kind = if writes { dice.pick(&KINDS[..2]) } else { dice.pick(&KINDS[2..]) };
-                (0..lanes).map(|_| deed(&mut dice, kind, lanes)).collect()
+                let kind = if writes { dice.pick(&WRITES) } else { dice.pick(&ASKS) };
+                (0..LANES).map(|_| deed(&mut dice, kind)).collect()
             };
             (0..2).map(round).collect()
         };
@@ -73,8 +78,8 @@ impl Plan {
     }
 }
 
-fn deed(dice: &mut Dice, kind: u8, lanes: usize) -> Deed {
-    if dice.below(lanes as u64) > 3 {
+fn deed(dice: &mut Dice, kind: u8) -> Deed {
+    if dice.below(LANES as u64) > 3 {
         return IDLE;
     }
     let ends = [dice.below(KEYS), dice.below(KEYS)];
@@ -149,6 +154,7 @@ impl<M: Config> Kernel for Play<M> {
                 REMOVE => {
                     session.execute(wanted, Remove, key, value);
                 }
+                LIST => M::list(self.tree),
                 kind => {
                     let answer = self.seek(kind, wanted, index);
                     self.sheet.counts.write(index, answer.count);
@@ -254,10 +260,9 @@ impl Known {
 
 /// Plays the plan of a seed and looks for what is wrong. Gives how many ranges were asked about.
 fn explore<M: Crowded<Memory = crate::trees::Forest> + Config>(seed: u64) -> Result<usize, Finding> {
-    let lanes = (M::TILE.max(2) * 2).min(32) as usize;
-    let (plan, setting) = (Plan::new::<M>(seed, lanes), setting::<M>(seed));
+    let (plan, setting) = (Plan::new::<M>(seed), setting::<M>(seed));
     let stored: BTreeSet<u64> = plan.fill.iter().map(|&key| M::Key::from_u64(key).to_u64()).collect();
-    let mut rows = vec![vec![IDLE; lanes]; stored.len()];
+    let mut rows = vec![vec![IDLE; LANES]; stored.len()];
     stored.iter().zip(&mut rows).for_each(|(&key, row)| row[0] = Deed { kind: INSERT, from: key, to: key });
     let calm = Device::emulator(Options::default());
     let filled = M::memory(&calm, plan.units).expect("memory");

@@ -2,9 +2,9 @@
 use crate::common::Dice;
 use crate::world::{Crowd, Crowded, Finding, counted};
 use gpu::{Buffer, Device, Grid};
-use phalanx_kernels::btree::{Access, Config, LEAST, Tree, TreeView};
-use phalanx_kernels::keyed::{STRIPE_WORDS, STRIPES, Scalar, Slot};
-use phalanx_kernels::slab::{Bitmaps, MOST_SUPER_BLOCKS, Pool};
+use phalanx_kernels::btree::{Access, Config, LEAST, Tree, TreeView, directory_words};
+use phalanx_kernels::keyed::{Packed, STRIPE_WORDS, STRIPES, Scalar, Slot, Wide};
+use phalanx_kernels::slab::{Bitmaps, MOST_SUPER_BLOCKS, Pool, Supers};
 use simt::emulator::Launch;
 use simt::{GlobalSlice, Kernel, Order, Scope, Thread};
 use std::collections::HashMap;
@@ -17,6 +17,7 @@ pub struct Forest {
     retired: Buffer<u32>,
     faults: Buffer<u64>,
     tallies: Buffer<u64>,
+    directory: Buffer<u64>,
     units: u32,
 }
 
@@ -37,6 +38,7 @@ impl Forest {
             retired: device.zeroed(words)?,
             faults: device.zeroed(1)?,
             tallies: device.zeroed(STRIPES * STRIPE_WORDS)?,
+            directory: device.zeroed(directory_words::<Packed>().max(directory_words::<Wide<u64, u64>>()))?,
             units,
         })
     }
@@ -45,17 +47,18 @@ impl Forest {
     fn take(&mut self, from: &Self) -> gpu::Result<()> {
         self.slabs.write(&from.slabs.read()?)?;
         self.live.write(&from.live.read()?)?;
+        self.directory.write(&from.directory.read()?)?;
         self.tallies.write(&from.tallies.read()?)
     }
 
     /// The view of it.
     pub fn view<M: Config>(&self) -> TreeView<M> {
         let (live, retired, faults) = (self.live.pointer(), self.retired.pointer(), self.faults.pointer());
-        let place = if M::Pool::CONTIGUOUS { self.slabs.pointer() } else { self.bases.pointer() };
+        let supers = Supers { first: self.slabs.pointer(), table: self.bases.pointer() };
         // SAFETY: memory of the right sizes, which outlives every launch here; a super block has room for 2^10 slabs.
         unsafe {
-            let pool = M::Pool::from_parts(Bitmaps::new(live, retired, faults, self.units), place, 10);
-            TreeView::new(self.tallies.pointer(), pool)
+            let pool = M::Pool::from_parts(Bitmaps::new(live, retired, faults, self.units), supers, 10);
+            TreeView::new(self.tallies.pointer(), pool, self.directory.pointer())
         }
     }
 
@@ -173,8 +176,14 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Crowded for Tree
         Ok(forest)
     }
 
+    /// With a directory, in every other pool.
     fn copy(to: &mut Forest, from: &Forest) -> gpu::Result<()> {
-        to.take(from)
+        let (device, copy) = from.calm::<Self>();
+        let tree = copy.view::<Self>();
+        if copy.units.is_multiple_of(2) {
+            launch(&device, 32, move || Self::list(tree));
+        }
+        to.take(&copy)
     }
 
     fn view(memory: &Forest, _units: u32) -> TreeView<Self> {

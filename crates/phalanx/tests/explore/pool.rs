@@ -1,5 +1,5 @@
 //! A pool with a planted bug, for the hunts that must find it.
-use phalanx_kernels::slab::{Bitmaps, Handle, Light, Pool};
+use phalanx_kernels::slab::{Bitmaps, Handle, Light, Pool, Supers};
 use simt::Global;
 use std::marker::PhantomData;
 
@@ -34,9 +34,9 @@ unsafe impl<F: PoolFlaw> Pool for FlawedPool<F> {
     const BYTES: usize = 128;
     const CONTIGUOUS: bool = true;
 
-    unsafe fn from_parts(bitmaps: Bitmaps, place: *mut u64, shift: u32) -> Self {
+    unsafe fn from_parts(bitmaps: Bitmaps, supers: Supers, shift: u32) -> Self {
         // SAFETY: passed on to the caller.
-        Self { pool: unsafe { Light::from_parts(bitmaps, place, shift) }, of: PhantomData }
+        Self { pool: unsafe { Light::from_parts(bitmaps, supers, shift) }, of: PhantomData }
     }
 
     fn bitmaps(self) -> Bitmaps {

@@ -2,19 +2,12 @@
 use crate::is_found;
 use crate::play::{Alone, Tiles, Ways};
 use crate::pool::{FlawedPool, PoolFlaw};
-use crate::world::{Finding, Place};
-use phalanx_kernels::slab::{Bitmaps, Handle, Light, Pool};
+use crate::world::Finding;
+use phalanx_kernels::slab::{Handle, Light, Pool};
 use simt::{Global, Instance, Lockstep, Order, Scope};
 
 /// Seeds within which a planted bug must be found.
 const SEEDS: u64 = 50;
-
-impl<F: PoolFlaw> Place for FlawedPool<F> {
-    unsafe fn place(bitmaps: Bitmaps, slabs: *mut u64, _bases: *mut u64) -> Self {
-        // SAFETY: passed on to the caller.
-        unsafe { Self::from_parts(bitmaps, slabs, 0) }
-    }
-}
 
 impl<F: PoolFlaw> Instance for FlawedPool<F> {
     const NAME: &'static str = "flawed";

@@ -3,7 +3,7 @@ use crate::common::Dice;
 use crate::play::{ALLOCATE, FREE, Play, REST, RETIRE, Sheet, Ways};
 use gpu::{Buffer, Device, Grid};
 use phalanx_kernels::slab::kernels::SlabFree;
-use phalanx_kernels::slab::{Bitmaps, Handle, Light, MOST_SUPER_BLOCKS, Pool, Spread};
+use phalanx_kernels::slab::{Bitmaps, Handle, MOST_SUPER_BLOCKS, Pool, Supers};
 use simt::Instance;
 use simt::emulator::{Launch, Options, Schedule};
 use std::collections::HashSet;
@@ -58,27 +58,6 @@ impl AddAssign for Played {
         self.refused += other.refused;
         self.freed += other.freed;
         self.retired += other.retired;
-    }
-}
-
-/// How a kind of pool lies in a buffer of slabs.
-pub trait Place: Pool {
-    /// # Safety
-    /// - As [`Pool::from_parts`]: `bases` is the table of the super blocks of 32 slabs.
-    unsafe fn place(bitmaps: Bitmaps, slabs: *mut u64, bases: *mut u64) -> Self;
-}
-
-impl<const BYTES: usize> Place for Light<BYTES> {
-    unsafe fn place(bitmaps: Bitmaps, slabs: *mut u64, _bases: *mut u64) -> Self {
-        // SAFETY: passed on to the caller.
-        unsafe { Self::new(bitmaps, slabs) }
-    }
-}
-
-impl<const BYTES: usize> Place for Spread<BYTES> {
-    unsafe fn place(bitmaps: Bitmaps, _slabs: *mut u64, bases: *mut u64) -> Self {
-        // SAFETY: passed on to the caller.
-        unsafe { Self::new(bitmaps, bases, 5) }
     }
 }
 
@@ -145,13 +124,13 @@ impl World {
         Ok(Self { device, slabs, bases, live, retired, faults, units: plan.units as u32 })
     }
 
-    fn pool<P: Place>(&self) -> P {
+    fn pool<P: Pool>(&self) -> P {
         let (live, retired, faults) = (self.live.pointer(), self.retired.pointer(), self.faults.pointer());
-        // SAFETY: memory of the right sizes, which outlives every launch here.
-        unsafe {
-            let bitmaps = Bitmaps::new(live, retired, faults, self.units);
-            P::place(bitmaps, self.slabs.pointer(), self.bases.pointer())
-        }
+        let last = self.slabs.pointer().wrapping_byte_add((self.units as usize - 1) / 32 * 32 * P::BYTES);
+        let first = if P::CONTIGUOUS { self.slabs.pointer() } else { last };
+        let supers = Supers { first, table: self.bases.pointer() };
+        // SAFETY: memory of the right sizes, which outlives every launch here; super blocks have 2^5 slabs.
+        unsafe { P::from_parts(Bitmaps::new(live, retired, faults, self.units), supers, 5) }
     }
 }
 
@@ -193,7 +172,7 @@ fn schedule(seed: u64) -> Schedule {
 }
 
 /// Plays the plan of a seed and looks for what is wrong.
-pub fn explore<P: Place + Instance, A: Ways<P>>(seed: u64) -> Result<Played, Finding> {
+pub fn explore<P: Pool + Instance, A: Ways<P>>(seed: u64) -> Result<Played, Finding> {
     let plan = Plan::new(seed, A::LANES);
     let options = Options { stale_l1: true, step_limit: 1 << 20, ..Options::explore(schedule(seed)) };
     let world = World::new::<P>(options, &plan).expect("memory");
@@ -218,7 +197,7 @@ pub fn explore<P: Place + Instance, A: Ways<P>>(seed: u64) -> Result<Played, Fin
 }
 
 /// Holds what the lanes tell against the bitmaps.
-fn judge<P: Place, A: Ways<P>>(
+fn judge<P: Pool, A: Ways<P>>(
     plan: &Plan,
     world: &World,
     told: &[Told],

@@ -4,7 +4,7 @@ use crate::world::{Crowd, Crowded, Finding, counted};
 use gpu::{Buffer, Device};
 use phalanx_kernels::keyed::{STRIPE_WORDS, STRIPES, Scalar, Slot};
 use phalanx_kernels::slab::list::{Lists, ListsView, Node};
-use phalanx_kernels::slab::{Bitmaps, Handle, MOST_SUPER_BLOCKS, Pool};
+use phalanx_kernels::slab::{Bitmaps, Handle, MOST_SUPER_BLOCKS, Pool, Supers};
 use simt::Global;
 use std::collections::{HashMap, HashSet};
 
@@ -45,9 +45,9 @@ impl Chains {
 
     fn pool<P: Pool>(&self) -> P {
         let (live, retired, faults) = (self.live.pointer(), self.retired.pointer(), self.faults.pointer());
-        let place = if P::CONTIGUOUS { self.slabs.pointer() } else { self.bases.pointer() };
+        let supers = Supers { first: self.slabs.pointer(), table: self.bases.pointer() };
         // SAFETY: memory of the right sizes, which outlives every launch here; a super block has 2^5 slabs.
-        unsafe { P::from_parts(Bitmaps::new(live, retired, faults, UNITS as u32), place, 5) }
+        unsafe { P::from_parts(Bitmaps::new(live, retired, faults, UNITS as u32), supers, 5) }
     }
 
     /// Slabs that are allocated.

@@ -91,6 +91,11 @@ pub fn spin_hint() {
 }
 
 #[track_caller]
+pub fn sleep(_nanoseconds: u32) {
+    spin_hint();
+}
+
+#[track_caller]
 pub fn trap() -> ! {
     Lane::current().fail(FailureKind::Trap, site(), None)
 }

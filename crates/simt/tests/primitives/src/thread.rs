@@ -26,6 +26,12 @@ pub fn spin_hint() {
     simt::spin_hint();
 }
 
+/// Giving way.
+#[kernel]
+pub fn sleep(nanoseconds: u32) {
+    simt::sleep(nanoseconds);
+}
+
 /// A value that the compiler does not see through: the sum is not folded.
 #[kernel]
 pub fn opaque(out: GlobalSlice<u32>) {

@@ -1,0 +1,80 @@
+//! When the directory of a tree is made anew, and into how many launches a batch of insertions is cut so that it can be.
+use crate::map::launch::{Ask, Batch};
+use gpu::Buffer;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The most pairs that the first launch on an empty tree brings: all of them want one leaf.
+const FIRST: u64 = 512;
+/// By how much a tree may grow in one launch. Who walks by an old directory goes right as often as the node that it led to was split.
+const GROWTH: u64 = 4;
+
+/// The directory's memory, and how old it is. What is known of the tree's size is what was asked for: an upper bound, for nobody waits to ask the
+/// device. Launches of several streams may see each other's directory too early or too late, which costs steps and nothing else.
+#[derive(Debug)]
+pub struct Directory {
+    words: Buffer<u64>,
+    /// Pairs in the tree, at most.
+    pairs: AtomicU64,
+    /// As many as there were when the directory was made.
+    listed: AtomicU64,
+}
+
+impl Directory {
+    /// Of an empty tree, in zeroed memory.
+    pub fn new(words: Buffer<u64>) -> Self {
+        Self { words, pairs: AtomicU64::new(0), listed: AtomicU64::new(0) }
+    }
+
+    /// What kernels take.
+    pub fn pointer(&self) -> *mut u64 {
+        self.words.pointer()
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.words.bytes()
+    }
+
+    /// The tree has so many pairs now.
+    pub fn learn(&self, pairs: u64) {
+        self.pairs.store(pairs, Ordering::Relaxed);
+    }
+
+    /// Whether the tree may have grown by more than a quarter since it was made. If so, the caller makes it.
+    pub fn is_due(&self) -> bool {
+        let (pairs, listed) = (self.pairs.load(Ordering::Relaxed), self.listed.load(Ordering::Relaxed));
+        let due = pairs > listed + listed / 4 + FIRST / 2;
+        if due {
+            self.listed.store(pairs, Ordering::Relaxed);
+        }
+        due
+    }
+
+    /// It was made of a tree of so many pairs, and nothing else runs.
+    pub fn made(&mut self, pairs: u64) {
+        (*self.pairs.get_mut(), *self.listed.get_mut()) = (pairs, pairs);
+    }
+
+    /// What of a batch goes into the next launch, and what is left.
+    pub fn portion<K: simt::Word, V: simt::Word>(
+        &self,
+        batch: Batch<K, V>,
+    ) -> (Batch<K, V>, Option<Batch<K, V>>) {
+        if !places(batch.ask) {
+            return (batch, None);
+        }
+        let (len, pairs) = (batch.keys.len() as u64, self.pairs.load(Ordering::Relaxed));
+        let many = len.min(FIRST.max(pairs.saturating_mul(GROWTH)));
+        self.pairs.fetch_add(many, Ordering::Relaxed);
+        let rest = (many < len).then(|| batch.part(many as usize, usize::MAX));
+        (batch.part(0, many as usize), rest)
+    }
+}
+
+/// Whether a batch may add pairs.
+fn places(ask: Ask) -> bool {
+    match ask {
+        Ask::Insert | Ask::InsertNew | Ask::Mixed => true,
+        Ask::Get | Ask::ContainsKey | Ask::Remove => false,
+        Ask::Apply(operation) => phalanx_kernels::keyed::Operation::places(operation),
+    }
+}

@@ -1,0 +1,319 @@
+//! The directory: where the nodes of one level begin, in order, so that a walk need not begin at the root.
+//!
+//! Every walk would read the root, which is one line in one slice of the L2 cache, and a slice delivers no more than about a billion lines a
+//! second. And the upper levels are half of a walk. A thread instead searches the directory for its own key, all 32 of a warp at once, and its
+//! tile goes on from the node that it finds.
+//!
+//! ```text
+//! keys 3     |8|                  every 8^3-th entry's key
+//! keys 2     |  64  |             every 8^2-th
+//! keys 1     |     512     |      every 8th                      a search reads 8 neighbours a step, 32 bytes of 32-bit keys
+//! entries    |           4096          |     (low key, handle): a word each
+//! ```
+//!
+//! It is a hint, and it may be old: an entry was one of an inner node's, and those are true for ever (see the page). So it is written and read
+//! at any time, by relaxed accesses, and a search may meet two directories mixed: it believes a word only whose own key is not above
+//! the key that it looks for. What must not be is an entry whose node was freed: who frees nodes, alone, makes the directory anew.
+use super::super::slab::{Handle, Pool};
+use super::access::Access;
+use super::node::{Node, entry, handle_of};
+use super::tree::{ROOT, Start, Tree, TreeView};
+use crate::keyed::{Chunk, Scalar, Slot};
+use crate::primitives::scan::scan_lanes;
+use crate::primitives::unrolled;
+use core::marker::PhantomData;
+use simt::{Block, Global, Order, Scope, Thread, Tile, shared};
+
+/// Keys that a step of a search looks at.
+const ARITY: u32 = 8;
+/// The most steps.
+const STEPS: u32 = 5;
+/// The most entries.
+const MOST: u32 = ARITY.pow(STEPS);
+/// The most keys above the entries.
+const KEYS: u32 = (MOST - ARITY) / (ARITY - 1);
+/// Words before the entries, the first of which is the number of steps; 0 where there is no directory.
+const HEAD: usize = 32;
+
+/// Threads of the block that makes a directory.
+pub const THREADS: u32 = 512;
+
+/// A directory in memory.
+#[repr(transparent)]
+#[derive(Debug)]
+pub struct Directory<S> {
+    base: Global<u64>,
+    of: PhantomData<S>,
+}
+
+impl<S> Clone for Directory<S> {
+    #[inline(always)]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<S> Copy for Directory<S> {}
+
+/// Words of 8 bytes that the directory of a tree of slots `S` takes: entries twice, for those of the level above while it is made.
+pub const fn directory_words<S: Slot>() -> usize {
+    HEAD + (2 * MOST as usize * size_of::<S::Word>() + KEYS as usize * size_of::<S::Stored>()).div_ceil(8)
+}
+
+impl<S: Slot> Directory<S> {
+    /// The directory at `base`.
+    ///
+    /// # Safety
+    /// - [`directory_words`] words of device memory, aligned to 256 bytes, that live as long as it is used. The first was 0 before any kernel saw it.
+    #[inline(always)]
+    pub unsafe fn at(base: Global<u64>) -> Self {
+        Self { base, of: PhantomData }
+    }
+
+    /// How many steps a search has.
+    #[inline(always)]
+    fn steps(self) -> Global<u32> {
+        // SAFETY: a half of the first word.
+        unsafe { self.base.cast() }
+    }
+
+    /// Entry `index`, below [`MOST`]; those behind lie in the spare half.
+    #[inline(always)]
+    fn entry(self, index: u32) -> Global<S::Word> {
+        // SAFETY: within the words that `at` was promised.
+        unsafe { self.base.offset(HEAD).cast::<S::Word>().offset(index as usize) }
+    }
+
+    /// Every `8^above`-th entry's key: the `index`-th of them.
+    #[inline(always)]
+    fn key(self, above: u32, index: u32) -> Global<S::Stored> {
+        let before = (MOST - (MOST >> (3 * (above - 1)))) / (ARITY - 1);
+        // SAFETY: within the words that `at` was promised: there are `KEYS` of all heights together.
+        unsafe { self.entry(2 * MOST).cast::<S::Stored>().offset((before + index) as usize) }
+    }
+
+    /// The node that a walk for `key` may begin at: one that is for it, or lies to the left of the one that is.
+    #[inline(always)]
+    #[track_caller]
+    pub fn find<A: Access>(self, key: S::Stored) -> Handle {
+        let steps = self.steps().load(A::READ, Scope::Device);
+        if steps == 0 {
+            return ROOT;
+        }
+        let (mut place, mut above) = (0, steps - 1);
+        while above > 0 {
+            place = ARITY * (place + self.step::<A>(above, ARITY * place, key));
+            above -= 1;
+        }
+        self.last::<A>(place, key)
+    }
+
+    /// Which of eight keys is the last that is not above `key`.
+    #[inline(always)]
+    #[track_caller]
+    fn step<A: Access>(self, above: u32, first: u32, key: S::Stored) -> u32 {
+        let (mut upto, mut index) = (0, 0);
+        let keys = self.key(above, first);
+        let each = 16 / size_of::<S::Stored>();
+        while index < ARITY as usize {
+            // SAFETY: eight keys whose first is a multiple of eight.
+            let chunk = unsafe { <S::Stored as Scalar>::Chunk::load_if(keys.offset(index), true, A::READ) };
+            let mut i = 0;
+            while i < each {
+                upto += (chunk.word(i) <= key) as u32;
+                i += 1;
+            }
+            index += each;
+        }
+        upto.saturating_sub(1)
+    }
+
+    /// The node of the last of eight entries whose key is not above `key`.
+    #[inline(always)]
+    #[track_caller]
+    fn last<A: Access>(self, first: u32, key: S::Stored) -> Handle {
+        let (mut found, mut index) = (ROOT, 0);
+        while index < ARITY as usize {
+            // SAFETY: eight entries whose first is a multiple of eight.
+            let chunk = unsafe { S::Chunk::load_if(self.entry(first + index as u32), true, A::READ) };
+            let mut i = 0;
+            while i < S::PER_CHUNK {
+                let word = chunk.word(i);
+                found = if S::key(word) <= key { handle_of(S::value(word)) } else { found };
+                i += 1;
+            }
+            index += S::PER_CHUNK;
+        }
+        found
+    }
+}
+
+/// What the threads of the block before the calling one come to, and what all do. All threads of the block call it together.
+#[inline(always)]
+#[track_caller]
+fn scan_block(value: u32) -> (u32, u32) {
+    let totals = shared!([u32; 32]);
+    let (warp, mine) = (Tile::<32>::lockstep(), Thread::index_in_block() / 32);
+    let upto = scan_lanes(warp, value, u32::wrapping_add);
+    Block::sync();
+    if warp.rank() == 31 {
+        totals.store(mine as usize, upto);
+    }
+    Block::sync();
+    let (mut before, mut all, mut other) = (upto - value, 0, 0);
+    while other < Thread::block_size() / 32 {
+        let total = totals.load(other as usize);
+        before += if other < mine { total } else { 0 };
+        all += total;
+        other += 1;
+    }
+    (before, all)
+}
+
+/// A number that thread 0 of the block knows.
+#[inline(always)]
+#[track_caller]
+fn from_first(value: u32) -> u32 {
+    let told = shared!([u32; 1]);
+    if Thread::index_in_block() == 0 {
+        told.store(0, value);
+    }
+    Block::sync();
+    told.load(0)
+}
+
+/// How a number of entries is indexed: the steps of a search among them.
+#[inline(always)]
+fn steps_for(entries: u32) -> u32 {
+    let (mut steps, mut reach) = (1, ARITY);
+    while reach < entries {
+        (steps, reach) = (steps + 1, reach * ARITY);
+    }
+    steps
+}
+
+impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S, P, A, W, L>> {
+    /// Where the walk of a key begins.
+    #[inline(always)]
+    #[track_caller]
+    pub(super) fn start(self, key: S::Stored, wanted: bool) -> Start<S> {
+        let start = Start::<S>::of(key);
+        let searches = wanted && !start.is_annex();
+        Start { node: if searches { self.directory().find::<A>(key) } else { start.node }, ..start }
+    }
+
+    /// Makes the directory anew, of the lowest level of inner nodes that it has room for. One block of [`THREADS`] calls it. May run beside
+    /// everything that frees no nodes.
+    #[inline(always)]
+    #[track_caller]
+    pub(super) fn list(self) {
+        let directory = self.directory();
+        let (order, scope) = (Order::Relaxed, Scope::Device);
+        let root = self.node(ROOT).header().load(order, scope);
+        let mut level = from_first(super::node::Meta::read(S::value(root)).level());
+        // Where the list is: the entries, or the spare half behind them.
+        let (mut count, mut at) = (1, 0);
+        if Thread::index_in_block() == 0 {
+            directory.entry(0).store(entry::<S>(S::Stored::from_u64(0), ROOT), order, scope);
+        }
+        Block::sync();
+        while level > 1
+            && let Some(more) = self.expand(at, count, MOST - at)
+        {
+            (level, count, at) = (level - 1, more, MOST - at);
+            Block::sync();
+        }
+        if at > 0 {
+            directory.each(count, |index| {
+                directory.entry(index).store(directory.entry(at + index).load(order, scope), order, scope);
+            });
+            Block::sync();
+        }
+        directory.index(count);
+    }
+
+    /// Lists the children of the `count` nodes from entry `at` on from entry `into` on. Gives how many they are; nothing if there is no room.
+    #[inline(always)]
+    #[track_caller]
+    fn expand(self, at: u32, count: u32, into: u32) -> Option<u32> {
+        let directory = self.directory();
+        let (order, scope) = (Order::Relaxed, Scope::Device);
+        let (mut first, mut listed) = (0, 0);
+        while first < count {
+            let index = first + Thread::index_in_block();
+            let exists = index < count;
+            let own = directory.entry(at + if exists { index } else { 0 }).load(order, scope);
+            let node = self.node(handle_of(S::value(own)));
+            let children = if exists { Self::children(node) } else { 0 };
+            let (before, all) = scan_block(children);
+            if listed + all > MOST {
+                return None;
+            }
+            let mut child = 0;
+            while child < children {
+                let word = node.word(child).load(order, scope);
+                // The node may have changed since its children were counted. Its own entry is as true as theirs.
+                let is_entry = S::key(word) != S::key(S::EMPTY);
+                let word = if is_entry { word } else { own };
+                directory.entry(into + listed + before + child).store(word, order, scope);
+                child += 1;
+            }
+            listed += all;
+            first += Thread::block_size();
+        }
+        Some(listed)
+    }
+
+    /// How many entries an inner node has.
+    #[inline(always)]
+    #[track_caller]
+    fn children(node: Node<S, W, L>) -> u32 {
+        let mut children = 0;
+        unrolled::<16>(|place| {
+            if (place as u32) < Node::<S, W, L>::SLOTS {
+                let word = node.word(place as u32).load(Order::Relaxed, Scope::Device);
+                children += (S::key(word) != S::key(S::EMPTY)) as u32;
+            }
+        });
+        children
+    }
+}
+
+impl<S: Slot> Directory<S> {
+    /// Calls `body` with the numbers below `count`, each in one thread of the block.
+    #[inline(always)]
+    #[track_caller]
+    fn each(self, count: u32, mut body: impl FnMut(u32)) {
+        let mut index = Thread::index_in_block();
+        while index < count {
+            body(index);
+            index += Thread::block_size();
+        }
+    }
+
+    /// Makes the keys above `count` entries, and fills each last eight up.
+    #[inline(always)]
+    #[track_caller]
+    fn index(self, count: u32) {
+        let (order, scope) = (Order::Relaxed, Scope::Device);
+        let steps = steps_for(count);
+        self.each(count.next_multiple_of(ARITY) - count, |behind| {
+            self.entry(count + behind).store(S::EMPTY, order, scope);
+        });
+        let mut above = 1;
+        while above < steps {
+            let keys = count.div_ceil(1 << (3 * above));
+            self.each(keys.next_multiple_of(ARITY), |index| {
+                let exists = index < keys;
+                let place = self.entry(if exists { index << (3 * above) } else { 0 });
+                let key = S::key(if exists { place.load(order, scope) } else { S::EMPTY });
+                self.key(above, index).store(key, order, scope);
+            });
+            above += 1;
+        }
+        Block::sync();
+        if Thread::index_in_block() == 0 {
+            self.steps().store(if count > 1 { steps } else { 0 }, order, scope);
+        }
+    }
+}
