@@ -4,18 +4,18 @@ mod engine;
 mod ordered;
 mod trees;
 
+#[allow(unused_imports)] // documentation names it
+use crate::Error;
 use crate::map::launch::Batch;
-use crate::map::launcher::Viewed;
 use crate::map::structure::{Scans, Structure};
 use crate::map::{Map, file};
 use crate::primitives::{Bits, Fold, Workspace, runs_bytes, sort_bytes};
 use crate::slab_alloc::Stats;
-use crate::{Error, Key, Result, Value};
+use crate::{Key, Result, Value};
 pub use builder::Builder;
 use gpu::{Buffer, Device, Stream};
 use phalanx_kernels::btree::{Config, TreeView};
 use simt::Instance;
-use std::any::TypeId;
 use std::io::Read;
 pub use trees::Growth;
 use trees::Trees;
@@ -51,8 +51,8 @@ pub struct BTree<K, V> {
 impl<K, V> std::fmt::Debug for BTree<K, V> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("BTree")
-            .field("variant", &self.trees.name)
-            .field("device", &self.trees.device.name())
+            .field("variant", &self.trees.owner.name)
+            .field("device", &self.trees.owner.device.name())
             .finish_non_exhaustive()
     }
 }
@@ -79,7 +79,7 @@ impl<K: Key, V: Value> BTree<K, V> {
 
     /// The name of the kind of tree.
     pub fn variant(&self) -> &str {
-        &self.trees.name
+        &self.trees.owner.name
     }
 
     /// What the pool of nodes holds. Waits for the launches asked for before.
@@ -125,7 +125,7 @@ impl<K: Key, V: Value> BTree<K, V> {
     /// device's.
     pub fn bulk_build(&mut self, keys: &[K], values: &[V], fill: f64) -> Result<()> {
         crate::map::check("values", keys.len(), values.len())?;
-        let Runs { keys, values, count } = Runs::of(&self.trees.device, keys, values)?;
+        let Runs { keys, values, count } = Runs::of(&self.trees.owner.device, keys, values)?;
         self.trees.build(&keys, &values, count, fill)
     }
 
@@ -172,10 +172,7 @@ impl<K: Key, V: Value> BTree<K, V> {
     where
         M: Config<Key = K, Value = V> + Instance,
     {
-        if TypeId::of::<M>() != self.trees.engine.kind() {
-            return Err(Error::OtherVariant { asked: M::NAME, found: self.trees.name.clone() });
-        }
-        Ok(M::view(self.trees.read().parts()))
+        self.trees.owner.view::<M>()
     }
 }
 
@@ -214,7 +211,7 @@ impl<K: Key, V: Value> Structure for BTree<K, V> {
     type Value = V;
 
     fn home(&self) -> &Device {
-        &self.trees.device
+        &self.trees.owner.device
     }
 
     fn launch(&self, stream: &Stream, batch: Batch<K, V>) -> Result<()> {

@@ -2,7 +2,7 @@
 use super::engine::{Engine, Parts, Task};
 use crate::map::counts::{Counts, distinct};
 use crate::map::launch::{Batch, nothing};
-use crate::map::launcher::scans;
+use crate::map::owner::{self, Memory as _, Owner};
 use crate::map::structure::{Scans, Structure};
 use crate::slab_alloc::{SlabAlloc, Stats};
 use crate::{Error, Key, Result, Value};
@@ -10,7 +10,6 @@ use gpu::{Buffer, Device, Stream};
 use phalanx_kernels::btree::{LEAST, nodes};
 use phalanx_kernels::keyed::{STRIPE_WORDS, STRIPES};
 use simt::GlobalSlice;
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// What a tree does when its pool has no node left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,11 +23,8 @@ pub enum Growth {
 
 /// A tree in device memory.
 pub struct Trees<K, V> {
-    pub device: Device,
-    pub engine: Box<dyn Engine<K, V>>,
-    pub name: String,
+    pub owner: Owner<dyn Engine<K, V>, Memory>,
     growth: Growth,
-    memory: RwLock<Memory>,
 }
 
 /// The buffers of a tree.
@@ -41,8 +37,20 @@ pub struct Memory {
 }
 
 impl Memory {
-    pub fn parts(&self) -> Parts {
+    pub fn new(device: &Device, pool: SlabAlloc) -> Result<Self> {
+        Ok(Self { tallies: device.zeroed(STRIPES * STRIPE_WORDS)?, pool, age: 0 })
+    }
+}
+
+impl owner::Memory for Memory {
+    type Parts = Parts;
+
+    fn parts(&self) -> Parts {
         Parts { tallies: self.tallies.pointer(), pool: self.pool.parts() }
+    }
+
+    fn counts(&self) -> Result<Counts> {
+        Counts::read(&self.tallies)
     }
 }
 
@@ -56,54 +64,29 @@ pub struct Examined {
 }
 
 impl<K: Key, V: Value> Trees<K, V> {
-    pub fn new(
-        device: Device,
-        engine: Box<dyn Engine<K, V>>,
-        name: String,
-        growth: Growth,
-        pool: SlabAlloc,
-    ) -> Result<Self> {
-        let tallies = device.zeroed(STRIPES * STRIPE_WORDS)?;
-        let memory = RwLock::new(Memory { tallies, pool, age: 0 });
-        let trees = Self { device, engine, name, growth, memory };
+    /// A tree in memory that is new.
+    pub fn new(owner: Owner<dyn Engine<K, V>, Memory>, growth: Growth) -> Result<Self> {
+        let trees = Self { owner, growth };
         trees.plant(nothing(), nothing(), 0, 2)?;
         Ok(trees)
     }
 
-    // A lock is poisoned by a panic while it is held; the memory is then what the last finished launch left, which is valid.
-    pub fn read(&self) -> RwLockReadGuard<'_, Memory> {
-        self.memory.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn write(&self) -> RwLockWriteGuard<'_, Memory> {
-        self.memory.write().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Asks a stream for a task that may run beside others.
     pub fn task(&self, stream: &Stream, task: Task<K, V>) -> Result<()> {
-        let memory = self.read();
-        // SAFETY: as in `Structure::launch`.
-        unsafe { self.engine.task(stream, memory.parts(), task)? };
+        let memory = self.owner.read();
+        // SAFETY: as in `Owner::launch`.
+        unsafe { self.owner.engine.task(stream, memory.parts(), task)? };
         Ok(())
     }
 
-    /// Runs what must run alone, to its end.
-    fn alone<T>(&self, run: impl FnOnce(&dyn Engine<K, V>, &Stream, &mut Memory) -> Result<T>) -> Result<T> {
-        let mut memory = self.write();
-        self.device.synchronize()?;
-        let done = run(&*self.engine, &self.device.default_stream(), &mut memory)?;
-        self.device.synchronize()?;
-        Ok(done)
-    }
-
     pub fn stats(&self) -> Result<Stats> {
-        self.read().pool.stats()
+        self.owner.read().pool.stats()
     }
 
     /// Makes the tree one of sorted pairs, `fill` in a node: of `count`, and of one more behind them if there is one, whose key is the largest
     /// that an empty slot looks like. Where this fails for want of room the tree is as it was.
     fn plant(&self, keys: GlobalSlice<K>, values: GlobalSlice<V>, count: u64, fill: u32) -> Result<()> {
-        self.alone(|engine, stream, memory| {
+        self.owner.alone(|engine, stream, memory| {
             let needed = nodes(count, fill) as usize;
             let capacity = memory.pool.capacity();
             if needed > capacity {
@@ -128,12 +111,12 @@ impl<K: Key, V: Value> Trees<K, V> {
             return Err(Error::Fill(fill));
         }
         crate::map::check("values", keys.len(), values.len())?;
-        crate::map::batches::belongs(&self.device, "keys", keys.device())?;
-        crate::map::batches::belongs(&self.device, "values", values.device())?;
+        crate::map::batches::belongs(&self.owner.device, "keys", keys.device())?;
+        crate::map::batches::belongs(&self.owner.device, "values", values.device())?;
         // SAFETY: a part of a buffer, which outlives this call.
         let (sorted, values) = unsafe { (GlobalSlice::from_raw_parts(keys.pointer(), len), values.slice()) };
         self.check_order(sorted)?;
-        let slots = f64::from(self.engine.shape().slots);
+        let slots = f64::from(self.owner.engine.shape().slots);
         let fill = (slots * fill).round().clamp(2.0, slots) as u32;
         let count = len - usize::from(self.has_topmost(keys, len)?);
         self.plant(sorted, values, count as u64, fill)
@@ -144,13 +127,13 @@ impl<K: Key, V: Value> Trees<K, V> {
         let Some(last) = len.checked_sub(1) else { return Ok(false) };
         let mut key = [K::from_u64(0)];
         keys.read_into(last, &mut key)?;
-        let stored_bits = if self.engine.shape().wide { 64 } else { K::BITS };
+        let stored_bits = if self.owner.engine.shape().wide { 64 } else { K::BITS };
         Ok(key[0] == K::MAX && K::BITS == stored_bits)
     }
 
     fn check_order(&self, keys: GlobalSlice<K>) -> Result<()> {
-        let count = self.device.zeroed::<u64>(1)?;
-        self.task(&self.device.default_stream(), Task::Disorder { keys, count: count.slice() })?;
+        let count = self.owner.device.zeroed::<u64>(1)?;
+        self.task(&self.owner.device.default_stream(), Task::Disorder { keys, count: count.slice() })?;
         match count.read()?[0] {
             0 => Ok(()),
             many => Err(Error::Unsorted { many }),
@@ -159,9 +142,9 @@ impl<K: Key, V: Value> Trees<K, V> {
 
     /// Examines all nodes: see [`BTree::validate`](super::BTree::validate).
     pub fn examine(&self) -> Result<Examined> {
-        let report = self.device.zeroed::<u64>(8)?;
+        let report = self.owner.device.zeroed::<u64>(8)?;
         // SAFETY: the lock keeps other launches out, and those asked for before have ended; the slice outlives this call.
-        self.alone(|engine, stream, memory| unsafe {
+        self.owner.alone(|engine, stream, memory| unsafe {
             Ok(engine.task(stream, memory.parts(), Task::Examine { report: report.slice() })?)
         })?;
         let found = report.read()?;
@@ -187,27 +170,19 @@ impl<K: Key, V: Value> Structure for Trees<K, V> {
     type Value = V;
 
     fn home(&self) -> &Device {
-        &self.device
+        &self.owner.device
     }
 
     fn launch(&self, stream: &Stream, batch: Batch<K, V>) -> Result<()> {
-        let memory = self.read();
-        // SAFETY: the memory outlives the launch, since dropping its buffers waits for it, and so do the slices' buffers. Batches may run
-        // side by side; what may not takes the exclusive lock, after the device has come to rest.
-        unsafe { self.engine.launch(stream, memory.parts(), batch)? };
-        Ok(())
+        self.owner.launch(stream, batch)
     }
 
     fn scans(&self, run: Scans<'_, K, V>) -> Result<()> {
-        self.alone(|engine, stream, memory| {
-            let pairs = Counts::read(&memory.tallies)?.live;
-            // SAFETY: the lock keeps other launches out, and those asked for before have ended.
-            unsafe { scans(engine, stream, memory.parts(), pairs, run) }
-        })
+        self.owner.scans(run)
     }
 
     fn age(&self) -> u64 {
-        self.read().age
+        self.owner.read().age
     }
 
     /// Removed pairs leave room by themselves.
@@ -220,9 +195,9 @@ impl<K: Key, V: Value> Structure for Trees<K, V> {
         if self.growth == Growth::Fixed {
             return Ok(false);
         }
-        let half = self.engine.shape().slots as usize / 2;
+        let half = self.owner.engine.shape().slots as usize / 2;
         let refused = distinct(refused);
-        self.alone(|_, _, memory| {
+        self.owner.alone(|_, _, memory| {
             if memory.age != age {
                 // Another thread has made room meanwhile, perhaps for all.
                 return Ok(true);
@@ -235,9 +210,7 @@ impl<K: Key, V: Value> Structure for Trees<K, V> {
     }
 
     fn pairs(&self) -> Result<usize> {
-        let memory = self.read();
-        self.device.synchronize()?;
-        Ok(Counts::read(&memory.tallies)?.live)
+        Ok(self.owner.counts()?.live)
     }
 
     fn empty(&mut self) -> Result<()> {
@@ -245,7 +218,7 @@ impl<K: Key, V: Value> Structure for Trees<K, V> {
     }
 
     fn bytes(&self) -> usize {
-        let memory = self.read();
+        let memory = self.owner.read();
         memory.tallies.bytes() + memory.pool.memory_usage()
     }
 }
