@@ -6,9 +6,10 @@ mod trees;
 
 #[allow(unused_imports)] // documentation names it
 use crate::Error;
+use crate::map::batches::belongs;
 use crate::map::launch::Batch;
 use crate::map::structure::{Scans, Structure};
-use crate::map::{Map, file};
+use crate::map::{Map, check, file};
 use crate::primitives::{Bits, Fold, Workspace, runs_bytes, sort_bytes};
 use crate::slab_alloc::Stats;
 use crate::{Key, Result, Value};
@@ -124,7 +125,8 @@ impl<K: Key, V: Value> BTree<K, V> {
     /// [`Error::Length`] when the slices differ in length; [`Error::TooMany`] beyond 2^30 - 1 pairs; [`Error::Fill`]; [`Error::Budget`]; the
     /// device's.
     pub fn bulk_build(&mut self, keys: &[K], values: &[V], fill: f64) -> Result<()> {
-        crate::map::check("values", keys.len(), values.len())?;
+        check("values", keys.len(), values.len())?;
+        let fill = self.trees.pairs_at(fill)?;
         let Runs { keys, values, count } = Runs::of(&self.trees.owner.device, keys, values)?;
         self.trees.build(&keys, &values, count, fill)
     }
@@ -134,6 +136,11 @@ impl<K: Key, V: Value> BTree<K, V> {
     /// # Errors
     /// [`Error::Unsorted`] when they are not; [`Error::OtherDevice`]; else as [`Self::bulk_build`]. The tree is then as it was.
     pub fn bulk_build_sorted(&mut self, keys: &Buffer<K>, values: &Buffer<V>, fill: f64) -> Result<()> {
+        let fill = self.trees.pairs_at(fill)?;
+        check("values", keys.len(), values.len())?;
+        belongs(self.device(), "keys", keys.device())?;
+        belongs(self.device(), "values", values.device())?;
+        self.trees.check_order(keys)?;
         self.trees.build(keys, values, keys.len(), fill)
     }
 

@@ -105,21 +105,22 @@ impl<K: Key, V: Value> Trees<K, V> {
         })
     }
 
-    /// The first `len` pairs of sorted buffers in place of those that are there.
-    pub fn build(&self, keys: &Buffer<K>, values: &Buffer<V>, len: usize, fill: f64) -> Result<()> {
+    /// The pairs of a node of which the part `fill` is used.
+    pub fn pairs_at(&self, fill: f64) -> Result<u32> {
         if !(fill > 0.0 && fill <= 1.0) {
             return Err(Error::Fill(fill));
         }
-        crate::map::check("values", keys.len(), values.len())?;
-        crate::map::batches::belongs(&self.owner.device, "keys", keys.device())?;
-        crate::map::batches::belongs(&self.owner.device, "values", values.device())?;
-        // SAFETY: a part of a buffer, which outlives this call.
-        let (sorted, values) = unsafe { (GlobalSlice::from_raw_parts(keys.pointer(), len), values.slice()) };
-        self.check_order(sorted)?;
         let slots = f64::from(self.owner.engine.shape().slots);
-        let fill = (slots * fill).round().clamp(2.0, slots) as u32;
+        Ok((slots * fill).round().clamp(2.0, slots) as u32)
+    }
+
+    /// The first `len` pairs of buffers of this device in place of those that are there, `fill` in a node. Their keys are in order, each below
+    /// the next: see [`Self::check_order`].
+    pub fn build(&self, keys: &Buffer<K>, values: &Buffer<V>, len: usize, fill: u32) -> Result<()> {
+        // SAFETY: a part of a buffer, which outlives this call.
+        let sorted = unsafe { GlobalSlice::from_raw_parts(keys.pointer(), len) };
         let count = len - usize::from(self.has_topmost(keys, len)?);
-        self.plant(sorted, values, count as u64, fill)
+        self.plant(sorted, values.slice(), count as u64, fill)
     }
 
     /// Whether the last of `len` keys is the one that an empty slot looks like.
@@ -131,9 +132,11 @@ impl<K: Key, V: Value> Trees<K, V> {
         Ok(key[0] == K::MAX && K::BITS == stored_bits)
     }
 
-    fn check_order(&self, keys: GlobalSlice<K>) -> Result<()> {
+    /// Whether each of these keys, which are of this device, is below the next.
+    pub fn check_order(&self, keys: &Buffer<K>) -> Result<()> {
         let count = self.owner.device.zeroed::<u64>(1)?;
-        self.task(&self.owner.device.default_stream(), Task::Disorder { keys, count: count.slice() })?;
+        let task = Task::Disorder { keys: keys.slice(), count: count.slice() };
+        self.task(&self.owner.device.default_stream(), task)?;
         match count.read()?[0] {
             0 => Ok(()),
             many => Err(Error::Unsorted { many }),
