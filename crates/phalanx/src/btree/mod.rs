@@ -7,6 +7,7 @@ mod trees;
 #[allow(unused_imports)] // documentation names it
 use crate::Error;
 use crate::map::batches::belongs;
+use crate::map::export::{self, Columns};
 use crate::map::launch::Batch;
 use crate::map::structure::{Scans, Structure};
 use crate::map::{Map, check, file};
@@ -126,9 +127,9 @@ impl<K: Key, V: Value> BTree<K, V> {
     /// device's.
     pub fn bulk_build(&mut self, keys: &[K], values: &[V], fill: f64) -> Result<()> {
         check("values", keys.len(), values.len())?;
-        let fill = self.trees.pairs_at(fill)?;
-        let Runs { keys, values, count } = Runs::of(&self.trees.owner.device, keys, values)?;
-        self.trees.build(&keys, &values, count, fill)
+        let (fill, device) = (self.trees.pairs_at(fill)?, self.device());
+        let pairs = (device.from_slice(keys)?, device.from_slice(values)?);
+        self.build_runs(pairs, fill)
     }
 
     /// [`Self::bulk_build`] from device buffers whose keys are in order, each below the next. Waits.
@@ -144,13 +145,21 @@ impl<K: Key, V: Value> BTree<K, V> {
         self.trees.build(keys, values, keys.len(), fill)
     }
 
-    /// Builds the tree anew with nodes of the same `fill`: removals leave nodes that are thin or empty.
+    /// Builds the tree anew with nodes of the same `fill`: removals leave nodes that are thin or empty. The pairs stay on the device, which needs room
+    /// for three copies of them beside the tree.
     ///
     /// # Errors
     /// As [`Self::bulk_build`].
     pub fn compact(&mut self, fill: f64) -> Result<()> {
-        let (keys, values): (Vec<K>, Vec<V>) = Map::iter(self)?.unzip();
-        self.bulk_build(&keys, &values, fill)
+        let fill = self.trees.pairs_at(fill)?;
+        let pairs = export::on_device(self)?;
+        self.build_runs(pairs, fill)
+    }
+
+    /// Replaces everything by the pairs of buffers of this device, `fill` in a node.
+    fn build_runs(&mut self, pairs: Columns<K, V>, fill: u32) -> Result<()> {
+        let Runs { keys, values, count } = Runs::of(pairs)?;
+        self.trees.build(&keys, &values, count, fill)
     }
 
     /// Reads a map that [`Map::save`] wrote, into a tree with the builder's parameters, and with room for all pairs where its capacity is less.
@@ -192,12 +201,11 @@ struct Runs<K: Key, V: Value> {
 
 impl<K: Key, V: Value> Runs<K, V> {
     /// Those of pairs in any order; of several with one key, that with the highest value.
-    fn of(device: &Device, keys: &[K], values: &[V]) -> Result<Self> {
-        let len = keys.len();
-        let (mut unsorted, mut arguments) = (device.from_slice(keys)?, device.from_slice(values)?);
+    fn of((mut unsorted, mut arguments): Columns<K, V>) -> Result<Self> {
+        let (device, len) = (unsorted.device().clone(), unsorted.len());
         let (mut keys, mut values) = (device.buffer(len)?, device.buffer(len)?);
         let mut count = device.buffer::<u32>(1)?;
-        let mut work = Workspace::on_device(device, sort_bytes::<K, V>(len).max(runs_bytes(len)))?;
+        let mut work = Workspace::on_device(&device, sort_bytes::<K, V>(len).max(runs_bytes(len)))?;
         work.sort_pairs_in_place(&mut unsorted, &mut arguments, Bits::ALL)?;
         work.reduce_by_key(Fold::Max, (&unsorted, &arguments), (&mut keys, &mut values), &mut count)?;
         let count = count.read()?[0] as usize;
