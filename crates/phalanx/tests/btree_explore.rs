@@ -17,12 +17,10 @@ mod trees;
 #[path = "explore/world.rs"]
 mod world;
 
-use hunt::all_are_sound;
+use hunt::kinds;
 use phalanx_kernels::btree::{Concurrent, Tree};
 use phalanx_kernels::keyed::{Packed, Wide};
 use phalanx_kernels::slab::{Light, Spread};
-use script::{ByLanes, ByTiles};
-use simt::{Independent, Lockstep};
 
 /// The name that replays.
 const PROGRAM: &str = "btree_explore";
@@ -30,32 +28,9 @@ const PROGRAM: &str = "btree_explore";
 /// Seeds for each kind of tree.
 const SEEDS: u64 = 400;
 
-macro_rules! kinds {
-    ($($name:ident: $of:ty, $seeds:expr;)*) => {$(
-        mod $name {
-            use super::*;
-
-            #[test]
-            fn by_lanes() {
-                all_are_sound::<$of, ByLanes>(stringify!($name), $seeds);
-            }
-
-            #[test]
-            fn by_tiles() {
-                all_are_sound::<$of, ByTiles<Independent>>(stringify!($name), $seeds / 2);
-                all_are_sound::<$of, ByTiles<Lockstep>>(stringify!($name), $seeds / 2);
-            }
-
-            #[test]
-            fn by_order() {
-                order::all_are_sound::<$of>(stringify!($name), $seeds / 2);
-            }
-        }
-    )*};
-}
-
 // Nodes of 6 pairs, so that small trees have all that large ones have, and those of 14 that are compiled.
 kinds! {
+    [by_order: order, one seed in 2]
     six_4x2_u32_u32: Tree<Packed, Spread<64>, Concurrent, 4, 2>, SEEDS;
     six_8x1_u64_u64: Tree<Wide<u64, u64>, Light<128>, Concurrent, 8, 1>, SEEDS / 2;
     fourteen_8x2_u32_u32: Tree<Packed, Spread<128>, Concurrent, 8, 2>, SEEDS / 4;

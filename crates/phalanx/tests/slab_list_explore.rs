@@ -22,12 +22,10 @@ mod script;
 #[path = "explore/world.rs"]
 mod world;
 
-use hunt::all_are_sound;
+use hunt::kinds;
 use phalanx_kernels::keyed::{Bare, Packed, Published, Wide};
 use phalanx_kernels::slab::list::Lists;
 use phalanx_kernels::slab::{Light, Spread};
-use script::{ByLanes, ByTiles};
-use simt::{Independent, Lockstep};
 
 /// The name that replays.
 const PROGRAM: &str = "slab_list_explore";
@@ -35,32 +33,9 @@ const PROGRAM: &str = "slab_list_explore";
 /// Seeds for each kind of lists.
 const SEEDS: u64 = 300;
 
-macro_rules! kinds {
-    ($($name:ident: $of:ty, $seeds:expr;)*) => {$(
-        mod $name {
-            use super::*;
-
-            #[test]
-            fn by_lanes() {
-                all_are_sound::<$of, ByLanes>(stringify!($name), $seeds);
-            }
-
-            #[test]
-            fn by_tiles() {
-                all_are_sound::<$of, ByTiles<Independent>>(stringify!($name), $seeds / 2);
-                all_are_sound::<$of, ByTiles<Lockstep>>(stringify!($name), $seeds / 2);
-            }
-
-            #[test]
-            fn many_values_a_key() {
-                many::all_are_sound::<$of>(stringify!($name), $seeds);
-            }
-        }
-    )*};
-}
-
 // The names of the compiled kinds.
 kinds! {
+    [many_values_a_key: many, one seed in 1]
     spread_128_4x4_u32_u32: Lists<Packed, Spread<128>, 4, 4>, SEEDS;
     spread_128_4x2_u64_u64: Lists<Wide<u64, u64>, Spread<128>, 4, 2>, SEEDS;
     spread_128_4x2_u32_u64: Lists<Wide<u32, u64>, Spread<128>, 4, 2>, SEEDS / 2;
@@ -73,25 +48,8 @@ kinds! {
     spread_256_32x1_u32_u32: Lists<Packed, Spread<256>, 32, 1>, SEEDS / 6;
 }
 
-macro_rules! sets {
-    ($($name:ident: $of:ty, $seeds:expr;)*) => {$(
-        mod $name {
-            use super::*;
-
-            #[test]
-            fn by_lanes() {
-                all_are_sound::<$of, ByLanes>(stringify!($name), $seeds);
-            }
-
-            #[test]
-            fn by_tiles() {
-                all_are_sound::<$of, ByTiles<Independent>>(stringify!($name), $seeds / 2);
-            }
-        }
-    )*};
-}
-
-sets! {
+// Sets: no key has many values.
+kinds! {
     spread_128_4x8_u32: Lists<Bare<u32>, Spread<128>, 4, 8>, SEEDS;
     spread_128_4x4_u64: Lists<Bare<u64>, Spread<128>, 4, 4>, SEEDS;
     spread_128_32x1_u32: Lists<Bare<u32>, Spread<128>, 32, 1>, SEEDS / 6;

@@ -1,7 +1,8 @@
 //! How trees are made.
 use super::BTree;
 use super::engine::{self, Engine, Shape};
-use super::trees::{Growth, Trees};
+use super::trees::{Growth, Memory, Trees};
+use crate::map::owner::Owner;
 use crate::slab_alloc::SlabAlloc;
 use crate::{Error, Key, PROGRAM, Result, Value};
 use gpu::Device;
@@ -107,7 +108,8 @@ impl<K: Key, V: Value> Builder<K, V> {
         device.add_program(&PROGRAM);
         let (name, engine) = self.engine(&device)?;
         let pool = self.pool(&device, engine.shape())?;
-        Ok(BTree { trees: Trees::new(device, engine, name, self.growth, pool)? })
+        let memory = Memory::new(&device, pool, engine.shape().directory)?;
+        Ok(BTree { trees: Trees::new(Owner::new(device, engine, name, memory), self.growth)? })
     }
 
     fn engine(&self, device: &Device) -> Result<(String, Box<dyn Engine<K, V>>)> {

@@ -1,17 +1,15 @@
 //! The bridge from names to types: a kind of tree is chosen when one is made, and kernels are compiled for types.
 use crate::map::launch::THREADS;
-use crate::map::launcher::{Launcher, Of, Viewed};
+use crate::map::launcher::{Launcher, Of, Viewed, engines};
 use crate::slab_alloc;
 use gpu::{Grid, Stream};
 use phalanx_kernels::btree::kernels::{
     BulkBuild, CountRange, Disorder, Examine, ListNodes, Predecessor, Prune, Range, Successor,
 };
-use phalanx_kernels::btree::{self, Config, TreeView, Visitor};
+use phalanx_kernels::btree::{self, Config, TreeView};
 use phalanx_kernels::keyed::Scalar;
 use phalanx_kernels::slab::Pool;
 use simt::{GlobalSlice, Instance};
-use std::any::Any;
-use std::marker::PhantomData;
 
 /// What views are made of.
 #[derive(Clone, Copy, Debug)]
@@ -89,21 +87,7 @@ pub fn find<K: Scalar, V: Scalar>(name: &str) -> Option<Box<dyn Engine<K, V>>> {
     any(name)?.downcast::<Box<dyn Engine<K, V>>>().ok().map(|engine| *engine)
 }
 
-/// The engine called `name`, as in `hash_map`.
-fn any(name: &str) -> Option<Box<dyn Any>> {
-    btree::visit(name, Find)
-}
-
-struct Find;
-
-impl Visitor for Find {
-    type Output = Box<dyn Any>;
-
-    fn visit<M: Config + Instance>(self) -> Box<dyn Any> {
-        let engine: Box<dyn Engine<M::Key, M::Value>> = Box::new(Of::<M>(PhantomData));
-        Box::new(engine)
-    }
-}
+engines!(btree);
 
 impl<M: Config + Instance> Viewed<Parts> for M {
     fn view(parts: Parts) -> TreeView<M> {

@@ -5,18 +5,20 @@ mod engine;
 mod ordered;
 mod trees;
 
+#[allow(unused_imports)] // documentation names it
+use crate::Error;
+use crate::map::batches::belongs;
+use crate::map::export::{self, Columns};
 use crate::map::launch::Batch;
-use crate::map::launcher::Viewed;
 use crate::map::structure::{Scans, Structure};
-use crate::map::{Map, file};
+use crate::map::{Map, check, file};
 use crate::primitives::{Bits, Fold, Workspace, runs_bytes, sort_bytes};
 use crate::slab_alloc::Stats;
-use crate::{Error, Key, Result, Value};
+use crate::{Key, Result, Value};
 pub use builder::Builder;
 use gpu::{Buffer, Device, Stream};
 use phalanx_kernels::btree::{Config, TreeView};
 use simt::Instance;
-use std::any::TypeId;
 use std::io::Read;
 pub use trees::Growth;
 use trees::Trees;
@@ -52,8 +54,8 @@ pub struct BTree<K, V> {
 impl<K, V> std::fmt::Debug for BTree<K, V> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("BTree")
-            .field("variant", &self.trees.name)
-            .field("device", &self.trees.device.name())
+            .field("variant", &self.trees.owner.name)
+            .field("device", &self.trees.owner.device.name())
             .finish_non_exhaustive()
     }
 }
@@ -80,7 +82,7 @@ impl<K: Key, V: Value> BTree<K, V> {
 
     /// The name of the kind of tree.
     pub fn variant(&self) -> &str {
-        &self.trees.name
+        &self.trees.owner.name
     }
 
     /// What the pool of nodes holds. Waits for the launches asked for before.
@@ -125,9 +127,10 @@ impl<K: Key, V: Value> BTree<K, V> {
     /// [`Error::Length`] when the slices differ in length; [`Error::TooMany`] beyond 2^30 - 1 pairs; [`Error::Fill`]; [`Error::Budget`]; the
     /// device's.
     pub fn bulk_build(&mut self, keys: &[K], values: &[V], fill: f64) -> Result<()> {
-        crate::map::check("values", keys.len(), values.len())?;
-        let Runs { keys, values, count } = Runs::of(&self.trees.device, keys, values)?;
-        self.trees.build(&keys, &values, count, fill)
+        check("values", keys.len(), values.len())?;
+        let (fill, device) = (self.trees.pairs_at(fill)?, self.device());
+        let pairs = (device.from_slice(keys)?, device.from_slice(values)?);
+        self.build_runs(pairs, fill)
     }
 
     /// [`Self::bulk_build`] from device buffers whose keys are in order, each below the next. Waits.
@@ -135,16 +138,29 @@ impl<K: Key, V: Value> BTree<K, V> {
     /// # Errors
     /// [`Error::Unsorted`] when they are not; [`Error::OtherDevice`]; else as [`Self::bulk_build`]. The tree is then as it was.
     pub fn bulk_build_sorted(&mut self, keys: &Buffer<K>, values: &Buffer<V>, fill: f64) -> Result<()> {
+        let fill = self.trees.pairs_at(fill)?;
+        check("values", keys.len(), values.len())?;
+        belongs(self.device(), "keys", keys.device())?;
+        belongs(self.device(), "values", values.device())?;
+        self.trees.check_order(keys)?;
         self.trees.build(keys, values, keys.len(), fill)
     }
 
-    /// Builds the tree anew with nodes of the same `fill`: removals leave nodes that are thin or empty.
+    /// Builds the tree anew with nodes of the same `fill`: removals leave nodes that are thin or empty. The pairs stay on the device, which needs room
+    /// for three copies of them beside the tree.
     ///
     /// # Errors
     /// As [`Self::bulk_build`].
     pub fn compact(&mut self, fill: f64) -> Result<()> {
-        let (keys, values): (Vec<K>, Vec<V>) = Map::iter(self)?.unzip();
-        self.bulk_build(&keys, &values, fill)
+        let fill = self.trees.pairs_at(fill)?;
+        let pairs = export::on_device(self)?;
+        self.build_runs(pairs, fill)
+    }
+
+    /// Replaces everything by the pairs of buffers of this device, `fill` in a node.
+    fn build_runs(&mut self, pairs: Columns<K, V>, fill: u32) -> Result<()> {
+        let Runs { keys, values, count } = Runs::of(pairs)?;
+        self.trees.build(&keys, &values, count, fill)
     }
 
     /// Reads a map that [`Map::save`] wrote, into a tree with the builder's parameters, and with room for all pairs where its capacity is less.
@@ -173,10 +189,7 @@ impl<K: Key, V: Value> BTree<K, V> {
     where
         M: Config<Key = K, Value = V> + Instance,
     {
-        if TypeId::of::<M>() != self.trees.engine.kind() {
-            return Err(Error::OtherVariant { asked: M::NAME, found: self.trees.name.clone() });
-        }
-        Ok(M::view(self.trees.read().parts()))
+        self.trees.owner.view::<M>()
     }
 }
 
@@ -189,12 +202,11 @@ struct Runs<K: Key, V: Value> {
 
 impl<K: Key, V: Value> Runs<K, V> {
     /// Those of pairs in any order; of several with one key, that with the highest value.
-    fn of(device: &Device, keys: &[K], values: &[V]) -> Result<Self> {
-        let len = keys.len();
-        let (mut unsorted, mut arguments) = (device.from_slice(keys)?, device.from_slice(values)?);
+    fn of((mut unsorted, mut arguments): Columns<K, V>) -> Result<Self> {
+        let (device, len) = (unsorted.device().clone(), unsorted.len());
         let (mut keys, mut values) = (device.buffer(len)?, device.buffer(len)?);
         let mut count = device.buffer::<u32>(1)?;
-        let mut work = Workspace::on_device(device, sort_bytes::<K, V>(len).max(runs_bytes(len)))?;
+        let mut work = Workspace::on_device(&device, sort_bytes::<K, V>(len).max(runs_bytes(len)))?;
         work.sort_pairs_in_place(&mut unsorted, &mut arguments, Bits::ALL)?;
         work.reduce_by_key(Fold::Max, (&unsorted, &arguments), (&mut keys, &mut values), &mut count)?;
         let count = count.read()?[0] as usize;
@@ -215,7 +227,7 @@ impl<K: Key, V: Value> Structure for BTree<K, V> {
     type Value = V;
 
     fn home(&self) -> &Device {
-        &self.trees.device
+        &self.trees.owner.device
     }
 
     fn launch(&self, stream: &Stream, batch: Batch<K, V>) -> Result<()> {

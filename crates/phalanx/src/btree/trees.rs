@@ -3,7 +3,7 @@ use super::directory::Directory;
 use super::engine::{Engine, Parts, Task};
 use crate::map::counts::{Counts, distinct};
 use crate::map::launch::{Batch, nothing};
-use crate::map::launcher::scans;
+use crate::map::owner::{self, Memory as _, Owner};
 use crate::map::structure::{Scans, Structure};
 use crate::slab_alloc::{SlabAlloc, Stats};
 use crate::{Error, Key, Result, Value};
@@ -11,7 +11,6 @@ use gpu::{Buffer, Device, Stream};
 use phalanx_kernels::btree::{LEAST, nodes};
 use phalanx_kernels::keyed::{STRIPE_WORDS, STRIPES};
 use simt::GlobalSlice;
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// What a tree does when its pool has no node left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,11 +24,8 @@ pub enum Growth {
 
 /// A tree in device memory.
 pub struct Trees<K, V> {
-    pub device: Device,
-    pub engine: Box<dyn Engine<K, V>>,
-    pub name: String,
+    pub owner: Owner<dyn Engine<K, V>, Memory>,
     growth: Growth,
-    memory: RwLock<Memory>,
 }
 
 /// The buffers of a tree.
@@ -43,8 +39,21 @@ pub struct Memory {
 }
 
 impl Memory {
-    pub fn parts(&self) -> Parts {
+    pub fn new(device: &Device, pool: SlabAlloc, directory_words: usize) -> Result<Self> {
+        let directory = Directory::new(device.zeroed(directory_words)?);
+        Ok(Self { tallies: device.zeroed(STRIPES * STRIPE_WORDS)?, pool, directory, age: 0 })
+    }
+}
+
+impl owner::Memory for Memory {
+    type Parts = Parts;
+
+    fn parts(&self) -> Parts {
         Parts { tallies: self.tallies.pointer(), pool: self.pool.parts(), directory: self.directory.pointer() }
+    }
+
+    fn counts(&self) -> Result<Counts> {
+        Counts::read(&self.tallies)
     }
 }
 
@@ -58,65 +67,39 @@ pub struct Examined {
 }
 
 impl<K: Key, V: Value> Trees<K, V> {
-    pub fn new(
-        device: Device,
-        engine: Box<dyn Engine<K, V>>,
-        name: String,
-        growth: Growth,
-        pool: SlabAlloc,
-    ) -> Result<Self> {
-        let tallies = device.zeroed(STRIPES * STRIPE_WORDS)?;
-        let directory = Directory::new(device.zeroed(engine.shape().directory)?);
-        let memory = RwLock::new(Memory { tallies, pool, directory, age: 0 });
-        let trees = Self { device, engine, name, growth, memory };
+    /// A tree in memory that is new.
+    pub fn new(owner: Owner<dyn Engine<K, V>, Memory>, growth: Growth) -> Result<Self> {
+        let trees = Self { owner, growth };
         trees.plant(nothing(), nothing(), 0, 2)?;
         Ok(trees)
     }
 
-    // A lock is poisoned by a panic while it is held; the memory is then what the last finished launch left, which is valid.
-    pub fn read(&self) -> RwLockReadGuard<'_, Memory> {
-        self.memory.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn write(&self) -> RwLockWriteGuard<'_, Memory> {
-        self.memory.write().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Asks a stream for a task that may run beside others.
     pub fn task(&self, stream: &Stream, task: Task<K, V>) -> Result<()> {
-        let memory = self.read();
+        let memory = self.owner.read();
         self.list(stream, &memory)?;
-        // SAFETY: as in `Structure::launch`.
-        unsafe { self.engine.task(stream, memory.parts(), task)? };
+        // SAFETY: as in `Owner::launch`.
+        unsafe { self.owner.engine.task(stream, memory.parts(), task)? };
         Ok(())
     }
 
     /// Has the directory made anew, if it is time.
     fn list(&self, stream: &Stream, memory: &Memory) -> Result<()> {
         if memory.directory.is_due() {
-            // SAFETY: as in `Structure::launch`.
-            unsafe { self.engine.task(stream, memory.parts(), Task::List)? };
+            // SAFETY: as in `Owner::launch`.
+            unsafe { self.owner.engine.task(stream, memory.parts(), Task::List)? };
         }
         Ok(())
     }
 
-    /// Runs what must run alone, to its end.
-    fn alone<T>(&self, run: impl FnOnce(&dyn Engine<K, V>, &Stream, &mut Memory) -> Result<T>) -> Result<T> {
-        let mut memory = self.write();
-        self.device.synchronize()?;
-        let done = run(&*self.engine, &self.device.default_stream(), &mut memory)?;
-        self.device.synchronize()?;
-        Ok(done)
-    }
-
     pub fn stats(&self) -> Result<Stats> {
-        self.read().pool.stats()
+        self.owner.read().pool.stats()
     }
 
     /// Makes the tree one of sorted pairs, `fill` in a node: of `count`, and of one more behind them if there is one, whose key is the largest
     /// that an empty slot looks like. Where this fails for want of room the tree is as it was.
     fn plant(&self, keys: GlobalSlice<K>, values: GlobalSlice<V>, count: u64, fill: u32) -> Result<()> {
-        self.alone(|engine, stream, memory| {
+        self.owner.alone(|engine, stream, memory| {
             let needed = nodes(count, fill) as usize;
             let capacity = memory.pool.capacity();
             if needed > capacity {
@@ -138,21 +121,22 @@ impl<K: Key, V: Value> Trees<K, V> {
         })
     }
 
-    /// The first `len` pairs of sorted buffers in place of those that are there.
-    pub fn build(&self, keys: &Buffer<K>, values: &Buffer<V>, len: usize, fill: f64) -> Result<()> {
+    /// The pairs of a node of which the part `fill` is used.
+    pub fn pairs_at(&self, fill: f64) -> Result<u32> {
         if !(fill > 0.0 && fill <= 1.0) {
             return Err(Error::Fill(fill));
         }
-        crate::map::check("values", keys.len(), values.len())?;
-        crate::map::batches::belongs(&self.device, "keys", keys.device())?;
-        crate::map::batches::belongs(&self.device, "values", values.device())?;
+        let slots = f64::from(self.owner.engine.shape().slots);
+        Ok((slots * fill).round().clamp(2.0, slots) as u32)
+    }
+
+    /// The first `len` pairs of buffers of this device in place of those that are there, `fill` in a node. Their keys are in order, each below
+    /// the next: see [`Self::check_order`].
+    pub fn build(&self, keys: &Buffer<K>, values: &Buffer<V>, len: usize, fill: u32) -> Result<()> {
         // SAFETY: a part of a buffer, which outlives this call.
-        let (sorted, values) = unsafe { (GlobalSlice::from_raw_parts(keys.pointer(), len), values.slice()) };
-        self.check_order(sorted)?;
-        let slots = f64::from(self.engine.shape().slots);
-        let fill = (slots * fill).round().clamp(2.0, slots) as u32;
+        let sorted = unsafe { GlobalSlice::from_raw_parts(keys.pointer(), len) };
         let count = len - usize::from(self.has_topmost(keys, len)?);
-        self.plant(sorted, values, count as u64, fill)
+        self.plant(sorted, values.slice(), count as u64, fill)
     }
 
     /// Whether the last of `len` keys is the one that an empty slot looks like.
@@ -160,13 +144,15 @@ impl<K: Key, V: Value> Trees<K, V> {
         let Some(last) = len.checked_sub(1) else { return Ok(false) };
         let mut key = [K::from_u64(0)];
         keys.read_into(last, &mut key)?;
-        let stored_bits = if self.engine.shape().wide { 64 } else { K::BITS };
+        let stored_bits = if self.owner.engine.shape().wide { 64 } else { K::BITS };
         Ok(key[0] == K::MAX && K::BITS == stored_bits)
     }
 
-    fn check_order(&self, keys: GlobalSlice<K>) -> Result<()> {
-        let count = self.device.zeroed::<u64>(1)?;
-        self.task(&self.device.default_stream(), Task::Disorder { keys, count: count.slice() })?;
+    /// Whether each of these keys, which are of this device, is below the next.
+    pub fn check_order(&self, keys: &Buffer<K>) -> Result<()> {
+        let count = self.owner.device.zeroed::<u64>(1)?;
+        let task = Task::Disorder { keys: keys.slice(), count: count.slice() };
+        self.task(&self.owner.device.default_stream(), task)?;
         match count.read()?[0] {
             0 => Ok(()),
             many => Err(Error::Unsorted { many }),
@@ -175,9 +161,9 @@ impl<K: Key, V: Value> Trees<K, V> {
 
     /// Examines all nodes: see [`BTree::validate`](super::BTree::validate).
     pub fn examine(&self) -> Result<Examined> {
-        let report = self.device.zeroed::<u64>(8)?;
+        let report = self.owner.device.zeroed::<u64>(8)?;
         // SAFETY: the lock keeps other launches out, and those asked for before have ended; the slice outlives this call.
-        self.alone(|engine, stream, memory| unsafe {
+        self.owner.alone(|engine, stream, memory| unsafe {
             Ok(engine.task(stream, memory.parts(), Task::Examine { report: report.slice() })?)
         })?;
         let found = report.read()?;
@@ -203,33 +189,29 @@ impl<K: Key, V: Value> Structure for Trees<K, V> {
     type Value = V;
 
     fn home(&self) -> &Device {
-        &self.device
+        &self.owner.device
     }
 
     fn launch(&self, stream: &Stream, batch: Batch<K, V>) -> Result<()> {
-        let memory = self.read();
         let mut rest = Some(batch);
         while let Some(batch) = rest {
-            self.list(stream, &memory)?;
             let now;
-            (now, rest) = memory.directory.portion(batch);
-            // SAFETY: the memory outlives the launch, since dropping its buffers waits for it, and so do the slices' buffers. Batches may run
-            // side by side; what may not takes the exclusive lock, after the device has come to rest.
-            unsafe { self.engine.launch(stream, memory.parts(), now)? };
+            {
+                let memory = self.owner.read();
+                self.list(stream, &memory)?;
+                (now, rest) = memory.directory.portion(batch);
+            }
+            self.owner.launch(stream, now)?;
         }
         Ok(())
     }
 
     fn scans(&self, run: Scans<'_, K, V>) -> Result<()> {
-        self.alone(|engine, stream, memory| {
-            let pairs = Counts::read(&memory.tallies)?.live;
-            // SAFETY: the lock keeps other launches out, and those asked for before have ended.
-            unsafe { scans(engine, stream, memory.parts(), pairs, run) }
-        })
+        self.owner.scans(run)
     }
 
     fn age(&self) -> u64 {
-        self.read().age
+        self.owner.read().age
     }
 
     /// Removed pairs leave room by themselves.
@@ -242,9 +224,9 @@ impl<K: Key, V: Value> Structure for Trees<K, V> {
         if self.growth == Growth::Fixed {
             return Ok(false);
         }
-        let half = self.engine.shape().slots as usize / 2;
+        let half = self.owner.engine.shape().slots as usize / 2;
         let refused = distinct(refused);
-        self.alone(|_, _, memory| {
+        self.owner.alone(|_, _, memory| {
             if memory.age != age {
                 // Another thread has made room meanwhile, perhaps for all.
                 return Ok(true);
@@ -257,10 +239,8 @@ impl<K: Key, V: Value> Structure for Trees<K, V> {
     }
 
     fn pairs(&self) -> Result<usize> {
-        let memory = self.read();
-        self.device.synchronize()?;
-        let live = Counts::read(&memory.tallies)?.live;
-        memory.directory.learn(live as u64);
+        let live = self.owner.counts()?.live;
+        self.owner.read().directory.learn(live as u64);
         Ok(live)
     }
 
@@ -269,7 +249,7 @@ impl<K: Key, V: Value> Structure for Trees<K, V> {
     }
 
     fn bytes(&self) -> usize {
-        let memory = self.read();
+        let memory = self.owner.read();
         memory.tallies.bytes() + memory.directory.bytes() + memory.pool.memory_usage()
     }
 }

@@ -2,10 +2,10 @@
 use super::engine::{self, Engine};
 use super::table::Table;
 use super::{HashMap, Key, Value};
+use crate::map::owner::Owner;
 use crate::{Error, PROGRAM, Result};
 use gpu::Device;
 use phalanx_kernels::probing;
-use std::sync::RwLock;
 
 /// What a map does when it fills up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,9 +111,9 @@ impl<K: Key, V: Value> Builder<K, V> {
         device.add_program(&PROGRAM);
         let (name, engine) = self.engine(&device)?;
         let slots = (self.capacity as f64 / self.load_factor).ceil() as usize;
-        let table = RwLock::new(Table::new(&device, &*engine, slots, self.looks)?);
-        let (load_factor, growth) = (self.load_factor, self.growth);
-        Ok(HashMap { device, engine, name, load_factor, growth, table })
+        let table = Table::new(&device, &*engine, slots, self.looks)?;
+        let owner = Owner::new(device, engine, name, table);
+        Ok(HashMap { owner, load_factor: self.load_factor, growth: self.growth })
     }
 
     fn engine(&self, device: &Device) -> Result<(String, Box<dyn Engine<K, V>>)> {

@@ -1,11 +1,9 @@
 //! The bridge from names to types: a kind of table is chosen when a map is made, and kernels are compiled for types.
 use super::table::Parts;
-use crate::map::launcher::{Launcher, Of, Viewed};
+use crate::map::launcher::{Launcher, Of, Viewed, engines};
 use phalanx_kernels::keyed::Scalar;
-use phalanx_kernels::probing::{self, Config, MapView, Visitor};
+use phalanx_kernels::probing::{self, Config, MapView};
 use simt::Instance;
-use std::any::Any;
-use std::marker::PhantomData;
 
 /// What a host needs to know of a kind of table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,22 +32,7 @@ pub fn find<K: Scalar, V: Scalar>(name: &str) -> Option<Box<dyn Engine<K, V>>> {
     any(name)?.downcast::<Box<dyn Engine<K, V>>>().ok().map(|engine| *engine)
 }
 
-/// The engine called `name`: a box of one for its own keys and values. Not generic, so that the emulator's kernels are compiled here, and not again
-/// in every program that makes a map.
-fn any(name: &str) -> Option<Box<dyn Any>> {
-    probing::visit(name, Find)
-}
-
-struct Find;
-
-impl Visitor for Find {
-    type Output = Box<dyn Any>;
-
-    fn visit<M: Config + Instance>(self) -> Box<dyn Any> {
-        let engine: Box<dyn Engine<M::Key, M::Value>> = Box::new(Of::<M>(PhantomData));
-        Box::new(engine)
-    }
-}
+engines!(probing);
 
 impl<M: Config + Instance> Viewed<Parts> for M {
     fn view(parts: Parts) -> MapView<M> {

@@ -3,22 +3,22 @@ mod builder;
 mod engine;
 mod table;
 
+#[allow(unused_imports)] // documentation names it
+use crate::Error;
+use crate::Result;
 use crate::map::batches::belongs;
 use crate::map::counts::{Counts, distinct};
 use crate::map::launch::Batch;
-use crate::map::launcher::{Viewed, scans};
+use crate::map::owner::{Memory as _, Owner};
 use crate::map::structure::{Scans, Structure};
 pub use crate::map::{Batches, Coded, Key, Merge, Op, Outcome, Value};
 use crate::map::{Map, file};
-use crate::{Error, Result};
 pub use builder::{Builder, Growth, variants};
 use engine::Engine;
 use gpu::{Device, Stream};
 use phalanx_kernels::probing::{Config, MapView};
 use simt::Instance;
-use std::any::TypeId;
 use std::io::Read;
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use table::Table;
 
 /// A map from `u32` or `u64` to `u32` or `u64` in device memory.
@@ -46,19 +46,16 @@ use table::Table;
 ///
 /// A blocking call that must grow and gets no memory says [`Outcome::Refused`] of the elements that had no room; the others are done.
 pub struct HashMap<K, V> {
-    device: Device,
-    engine: Box<dyn Engine<K, V>>,
-    name: String,
+    owner: Owner<dyn Engine<K, V>, Table>,
     load_factor: f64,
     growth: Growth,
-    table: RwLock<Table>,
 }
 
 impl<K, V> std::fmt::Debug for HashMap<K, V> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("HashMap")
-            .field("variant", &self.name)
-            .field("device", &self.device.name())
+            .field("variant", &self.owner.name)
+            .field("device", &self.owner.device.name())
             .finish_non_exhaustive()
     }
 }
@@ -94,13 +91,7 @@ impl<K: Key, V: Value> HashMap<K, V> {
 
     /// The name of the kind of table, one of [`variants`].
     pub fn variant(&self) -> &str {
-        &self.name
-    }
-
-    fn counts(&self) -> Result<Counts> {
-        let table = self.read();
-        self.device.synchronize()?;
-        table.counts()
+        &self.owner.name
     }
 
     /// How many pairs the table holds at its load factor without growing.
@@ -110,7 +101,7 @@ impl<K: Key, V: Value> HashMap<K, V> {
 
     /// Slots of the table.
     pub fn slots(&self) -> usize {
-        self.read().slots()
+        self.owner.read().slots()
     }
 
     /// Pairs over slots. As [`Self::len`].
@@ -169,23 +160,7 @@ impl<K: Key, V: Value> HashMap<K, V> {
     where
         M: Config<Key = K, Value = V> + Instance,
     {
-        if TypeId::of::<M>() != self.engine.kind() {
-            return Err(Error::OtherVariant { asked: M::NAME, found: self.name.clone() });
-        }
-        Ok(M::view(self.read().parts()))
-    }
-
-    // A lock is poisoned by a panic while it is held; the table is then what the last finished launch left, which is valid.
-    fn read(&self) -> RwLockReadGuard<'_, Table> {
-        self.table.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn write(&self) -> RwLockWriteGuard<'_, Table> {
-        self.table.write().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn table_mut(&mut self) -> &mut Table {
-        self.table.get_mut().unwrap_or_else(PoisonError::into_inner)
+        self.owner.view::<M>()
     }
 }
 
@@ -218,7 +193,7 @@ impl<K: Key, V: Value> HashMap<K, V> {
 
     fn rehash(&self, table: &Table, mut slots: usize) -> Result<Table> {
         loop {
-            if let Some(table) = table.rehashed(&*self.engine, slots)? {
+            if let Some(table) = table.rehashed(&*self.owner.engine, slots)? {
                 return Ok(table);
             }
             slots += slots / 4 + 1;
@@ -231,13 +206,13 @@ impl<K: Key, V: Value> HashMap<K, V> {
     /// [`Error::TooLarge`]; the device's when it lacks the memory. The map is then as it was.
     #[doc(alias = "try_reserve")]
     pub fn reserve(&mut self, additional: usize) -> Result<()> {
-        let counts = self.counts()?;
+        let counts = self.owner.counts()?;
         let slots =
             |pairs: usize| (pairs.saturating_add(additional) as f64 / self.load_factor).ceil() as usize;
         // Slots of removed keys are no room before a rehash.
         if slots(counts.taken) > self.slots() {
-            let table = self.rehash(&self.read(), slots(counts.live).max(self.slots()))?;
-            *self.table_mut() = table;
+            let table = self.rehash(&self.owner.read(), slots(counts.live).max(self.slots()))?;
+            *self.owner.get_mut() = table;
         }
         Ok(())
     }
@@ -249,8 +224,8 @@ impl<K: Key, V: Value> HashMap<K, V> {
     /// The device's: a second table needs its memory while this runs. The map is then as it was.
     #[doc(alias = "rehash")]
     pub fn compact(&mut self) -> Result<()> {
-        let table = self.rehash(&self.read(), self.slots())?;
-        *self.table_mut() = table;
+        let table = self.rehash(&self.owner.read(), self.slots())?;
+        *self.owner.get_mut() = table;
         Ok(())
     }
 
@@ -279,9 +254,9 @@ impl<K: Key, V: Value> HashMap<K, V> {
     /// - Batches of other streams, blocking calls and kernels of your own that use the map have ended when the stream comes to this, and
     ///   none begins before it has cleared the map.
     pub unsafe fn clear_on(&mut self, stream: &Stream) -> Result<()> {
-        belongs(&self.device, "stream", stream.device())?;
+        belongs(&self.owner.device, "stream", stream.device())?;
         // SAFETY: the caller's promise.
-        unsafe { self.table_mut().clear_on(stream) }
+        unsafe { self.owner.get_mut().clear_on(stream) }
     }
 
     /// Rehashes into the smallest table that holds the pairs at the map's load factor.
@@ -290,8 +265,8 @@ impl<K: Key, V: Value> HashMap<K, V> {
     /// The device's: the smaller table needs its memory beside the old one. The map is then as it was.
     pub fn shrink_to_fit(&mut self) -> Result<()> {
         let slots = (self.len()?.max(1) as f64 / self.load_factor).ceil() as usize;
-        let table = self.rehash(&self.read(), slots)?;
-        *self.table_mut() = table;
+        let table = self.rehash(&self.owner.read(), slots)?;
+        *self.owner.get_mut() = table;
         Ok(())
     }
 
@@ -328,27 +303,19 @@ impl<K: Key, V: Value> Structure for HashMap<K, V> {
     type Value = V;
 
     fn home(&self) -> &Device {
-        &self.device
+        &self.owner.device
     }
 
     fn launch(&self, stream: &Stream, batch: Batch<K, V>) -> Result<()> {
-        let table = self.read();
-        // SAFETY: the table outlives the launch, since dropping its buffers waits for it, and so do the slices' buffers. Batches may
-        // run side by side; what may not runs under the table's exclusive lock, after the device has come to rest.
-        unsafe { self.engine.launch(stream, table.parts(), batch)? };
-        Ok(())
+        self.owner.launch(stream, batch)
     }
 
     fn scans(&self, run: Scans<'_, K, V>) -> Result<()> {
-        let table = self.write();
-        self.device.synchronize()?;
-        let (stream, pairs) = (self.device.default_stream(), table.counts()?.live);
-        // SAFETY: the lock keeps other launches out, and those asked for before have ended.
-        unsafe { scans(&*self.engine, &stream, table.parts(), pairs, run) }
+        self.owner.scans(run)
     }
 
     fn age(&self) -> u64 {
-        self.read().age()
+        self.owner.read().age()
     }
 
     fn make_room(&self) -> Result<()> {
@@ -357,40 +324,39 @@ impl<K: Key, V: Value> Structure for HashMap<K, V> {
             let is_full = counts.taken > self.most_taken(table.slots()) || table.is_worn(counts);
             Ok(is_full.then_some(counts))
         };
-        if self.growth == Growth::Fixed || is_full(&self.read())?.is_none() {
+        if self.growth == Growth::Fixed || is_full(&self.owner.read())?.is_none() {
             return Ok(());
         }
-        let mut table = self.write();
-        // Another thread may have been here first.
-        match is_full(&table)? {
-            Some(counts) => self.grow(&mut table, counts, 0).map(drop),
+        // Another thread may be here first.
+        self.owner.alone(|_, _, table| match is_full(table)? {
+            Some(counts) => self.grow(table, counts, 0).map(drop),
             None => Ok(()),
-        }
+        })
     }
 
     fn make_room_for(&self, refused: &[K], age: u64) -> Result<bool> {
         if self.growth == Growth::Fixed {
             return Ok(false);
         }
-        let mut table = self.write();
-        if table.age() != age {
-            // Another thread has made room meanwhile, perhaps for all.
-            return Ok(true);
-        }
-        let counts = table.counts()?;
-        self.grow(&mut table, counts, distinct(refused))
+        self.owner.alone(|_, _, table| {
+            if table.age() != age {
+                // Another thread has made room meanwhile, perhaps for all.
+                return Ok(true);
+            }
+            self.grow(table, table.counts()?, distinct(refused))
+        })
     }
 
     fn pairs(&self) -> Result<usize> {
-        Ok(self.counts()?.live)
+        Ok(self.owner.counts()?.live)
     }
 
     fn empty(&mut self) -> Result<()> {
-        self.table_mut().clear()
+        self.owner.get_mut().clear()
     }
 
     fn bytes(&self) -> usize {
-        self.read().bytes()
+        self.owner.read().bytes()
     }
 }
 
@@ -429,7 +395,7 @@ mod tests {
         map.insert(&keys, &keys).unwrap();
         let before = (map.age(), map.slots());
         assert_eq!(map.remove(&[7]).unwrap(), [true]);
-        assert!(map.counts().unwrap().removed() == 1 && map.load_factor().unwrap() > 0.9499);
+        assert!(map.owner.counts().unwrap().removed() == 1 && map.load_factor().unwrap() > 0.9499);
         assert_eq!((map.age(), map.slots()), before);
     }
 
@@ -443,7 +409,7 @@ mod tests {
             for round in 0..LONG * 8 + 100 {
                 assert_eq!(map.insert(&[key], &[round]).unwrap(), [Outcome::Inserted]);
                 assert_eq!(map.remove(&[key]).unwrap(), [true]);
-                let counts = map.counts().unwrap();
+                let counts = map.owner.counts().unwrap();
                 assert!(counts.removed() <= slots_of_walk as usize, "{key}, round {round}: {counts:?}");
             }
             assert_eq!(map.slots(), slots);

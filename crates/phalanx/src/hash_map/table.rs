@@ -1,6 +1,7 @@
 //! The memory of a map, and how it changes as a whole: made, rehashed, counted.
 use super::engine::Engine;
 use crate::map::counts::Counts;
+use crate::map::owner::Memory;
 use crate::{Error, Result};
 use gpu::{Buffer, Device, Stream};
 use phalanx_kernels::keyed::{STRIPE_WORDS, STRIPES, Scalar};
@@ -74,16 +75,6 @@ impl Table {
         self.buckets.bytes() + self.filters.bytes() + self.tallies.bytes()
     }
 
-    pub fn parts(&self) -> Parts {
-        Parts {
-            buckets: self.buckets.pointer(),
-            filters: self.filters.pointer(),
-            tallies: self.tallies.pointer(),
-            count: self.count,
-            looks: self.looks,
-        }
-    }
-
     /// Empties the table.
     pub fn clear(&mut self) -> Result<()> {
         self.buckets.fill_bytes(0xff)?;
@@ -102,11 +93,6 @@ impl Table {
             self.filters.fill_bytes_on(stream, 0xff)?;
             Ok(self.tallies.fill_bytes_on(stream, 0)?)
         }
-    }
-
-    /// Counts, once all launches have ended (this waits for them).
-    pub fn counts(&self) -> Result<Counts> {
-        Counts::read(&self.tallies)
     }
 
     /// Whether keys that come and go have made walks long since the table was made.
@@ -130,6 +116,24 @@ impl Table {
         let fits = refused.read()?[0] == 0;
         into.long = into.counts()?.long;
         Ok(fits.then_some(into))
+    }
+}
+
+impl Memory for Table {
+    type Parts = Parts;
+
+    fn parts(&self) -> Parts {
+        Parts {
+            buckets: self.buckets.pointer(),
+            filters: self.filters.pointer(),
+            tallies: self.tallies.pointer(),
+            count: self.count,
+            looks: self.looks,
+        }
+    }
+
+    fn counts(&self) -> Result<Counts> {
+        Counts::read(&self.tallies)
     }
 }
 

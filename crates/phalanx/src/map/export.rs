@@ -1,4 +1,4 @@
-//! All pairs of a structure, on the host.
+//! All pairs of a structure, on the host or in device memory.
 use super::Pairs;
 use super::launch::Scan;
 use super::structure::{Scanner, Structure};
@@ -32,6 +32,19 @@ fn by<M: Structure + ?Sized>(map: &M, threads: usize) -> Result<Pairs<M::Key, M:
     Ok((keys, values))
 }
 
+/// All keys and, at the same places, their values, in buffers that have just their number: those of one moment. They see no host.
+pub fn on_device<M: Structure + ?Sized>(map: &M) -> Result<Columns<M::Key, M::Value>> {
+    let mut whole = Part::new(map.home(), 0)?;
+    map.scans(&mut |scanner| {
+        whole = Part::whole(map.home(), &scanner, scanner.pairs)?;
+        Ok(())
+    })?;
+    Ok((whole.keys, whole.values))
+}
+
+/// Keys and values on the device.
+pub type Columns<K, V> = (Buffer<K>, Buffer<V>);
+
 /// Room for the pairs of a part.
 struct Part<K, V> {
     keys: Buffer<K>,
@@ -42,6 +55,18 @@ struct Part<K, V> {
 impl<K: Scalar, V: Scalar> Part<K, V> {
     fn new(device: &Device, pairs: usize) -> Result<Self> {
         Ok(Self { keys: device.buffer(pairs)?, values: device.buffer(pairs)?, count: device.zeroed(1)? })
+    }
+
+    /// Exports all pairs. A count of them that is wrong, as kernels of the user's own may leave one, costs a second export.
+    fn whole(device: &Device, scanner: &Scanner<'_, K, V>, counted: usize) -> Result<Self> {
+        let mut part = Self::new(device, counted)?;
+        loop {
+            let found = part.fill(device, scanner, 0, scanner.threads.next_multiple_of(32))?;
+            if found == part.keys.len() {
+                return Ok(part);
+            }
+            part = Self::new(device, found)?;
+        }
     }
 
     /// Exports a part, into more room where it has more pairs than there is room for. Gives how many they are.
@@ -75,7 +100,7 @@ fn append<T: Scalar>(to: &mut Vec<T>, from: &Buffer<T>, count: usize) -> Result<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{HashMap, Map, SlabHash};
+    use crate::{BTree, HashMap, Map, SlabHash};
     use std::collections::BTreeMap;
 
     fn parts_make_the_whole(map: &(impl Map<Key = u32, Value = u64> + ?Sized)) {
@@ -88,6 +113,22 @@ mod tests {
             assert_eq!(keys.len(), expected.len(), "{threads} threads at a time");
             assert_eq!(keys.into_iter().zip(values).collect::<BTreeMap<_, _>>(), expected);
         }
+        let (keys, values) = on_device(map).unwrap();
+        whole_is(&keys, &values, &expected);
+        for counted in [0, expected.len() - 1, expected.len() + 40] {
+            map.scans(&mut |scanner| {
+                let whole = Part::whole(map.home(), &scanner, counted)?;
+                whole_is(&whole.keys, &whole.values, &expected);
+                Ok(())
+            })
+            .unwrap();
+        }
+    }
+
+    fn whole_is(keys: &Buffer<u32>, values: &Buffer<u64>, expected: &BTreeMap<u32, u64>) {
+        assert_eq!((keys.len(), values.len()), (expected.len(), expected.len()));
+        let pairs = keys.read().unwrap().into_iter().zip(values.read().unwrap());
+        assert_eq!(&pairs.collect::<BTreeMap<_, _>>(), expected);
     }
 
     #[test]
@@ -96,5 +137,6 @@ mod tests {
         parts_make_the_whole(&HashMap::builder().device(&device).capacity(200).build().unwrap());
         // A list with more pairs than its threads have room for.
         parts_make_the_whole(&SlabHash::builder().device(&device).buckets(1).build().unwrap());
+        parts_make_the_whole(&BTree::builder().device(&device).build().unwrap());
     }
 }

@@ -92,3 +92,25 @@ pub unsafe fn scans<P: Copy, K, V>(
     };
     run(Scanner { scan: &scan, threads: launcher.scan_threads(parts), pairs })
 }
+
+/// Defines `any(name)`, which gives the engine called `name`: a box of a `Box<dyn Engine<K, V>>` of its own key and value types. `any` is not
+/// generic, so that the emulator's kernels are compiled in this crate, and not again in every program that makes a structure.
+macro_rules! engines {
+    ($family:ident) => {
+        fn any(name: &str) -> Option<Box<dyn std::any::Any>> {
+            $family::visit(name, Find)
+        }
+
+        struct Find;
+
+        impl $family::Visitor for Find {
+            type Output = Box<dyn std::any::Any>;
+
+            fn visit<M: $family::Config + simt::Instance>(self) -> Self::Output {
+                let engine: Box<dyn Engine<M::Key, M::Value>> = Box::new(Of::<M>(std::marker::PhantomData));
+                Box::new(engine)
+            }
+        }
+    };
+}
+pub(crate) use engines;

@@ -5,6 +5,7 @@ pub(crate) mod export;
 pub(crate) mod file;
 pub(crate) mod launch;
 pub(crate) mod launcher;
+pub(crate) mod owner;
 pub(crate) mod run;
 pub(crate) mod structure;
 

@@ -178,9 +178,7 @@ impl Workspace {
         from: &Buffer<T>,
         to: &mut Buffer<T>,
     ) -> Result<()> {
-        check_len("results of a scan", from.len(), to.len())?;
-        self.check_device("results of a scan", to)?;
-        self.scan(fold, from, to.pointer(), to.len(), false)
+        self.scan_into("results of a scan", fold, from, (to, from.len()), false)
     }
 
     /// Writes to `to[i]` what the elements of `from` up to `i` come to.
@@ -205,9 +203,7 @@ impl Workspace {
         from: &Buffer<T>,
         to: &mut Buffer<T>,
     ) -> Result<()> {
-        check_len("results of a scan", from.len(), to.len())?;
-        self.check_device("results of a scan", to)?;
-        self.scan(fold, from, to.pointer(), to.len(), true)
+        self.scan_into("results of a scan", fold, from, (to, from.len()), true)
     }
 
     /// [`Self::exclusive_scan`] or, where `inclusive` says so, [`Self::inclusive_scan`], in place.
@@ -253,9 +249,21 @@ impl Workspace {
     /// # Errors
     /// Those of [`Self::exclusive_scan`].
     pub fn offsets<T: Number>(&mut self, counts: &Buffer<T>, offsets: &mut Buffer<T>) -> Result<()> {
-        check_len("offsets", counts.len() + 1, offsets.len())?;
-        self.check_device("offsets", offsets)?;
-        self.scan(Fold::Sum, counts, offsets.pointer(), offsets.len(), false)
+        self.scan_into("offsets", Fold::Sum, counts, (offsets, counts.len() + 1), false)
+    }
+
+    /// Scans into another buffer, called `what`, which must have `expected` elements.
+    fn scan_into<T: Number>(
+        &mut self,
+        what: &'static str,
+        fold: Fold,
+        from: &Buffer<T>,
+        (to, expected): (&mut Buffer<T>, usize),
+        inclusive: bool,
+    ) -> Result<()> {
+        check_len(what, expected, to.len())?;
+        self.check_device(what, to)?;
+        self.scan(fold, from, to.pointer(), to.len(), inclusive)
     }
 
     fn scan<T: Number>(

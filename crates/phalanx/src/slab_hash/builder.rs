@@ -1,7 +1,8 @@
 //! How lists are made.
 use super::engine::{self, Engine, Shape};
-use super::lists::{Growth, Lists};
+use super::lists::{Growth, Lists, Memory};
 use super::sizing::{load_for, mean_slabs};
+use crate::map::owner::Owner;
 use crate::slab_alloc::SlabAlloc;
 use crate::{Error, Key, PROGRAM, Result, Value};
 use gpu::Device;
@@ -130,7 +131,8 @@ impl<T> Builder<T> {
         let (name, engine) = self.engine::<K, V>(&device, has_values)?;
         let (buckets, slabs) = self.sizes(engine.shape())?;
         let pool = self.pool(&device, engine.shape(), slabs)?;
-        Lists::new(Parameters { device, engine, name, growth: self.growth, many, buckets, pool })
+        let memory = Memory::new(&device, engine.shape().slab_bytes, buckets, pool)?;
+        Ok(Lists::new(Owner::new(device, engine, name, memory), self.growth, many))
     }
 
     fn engine<K: Key, V: Value>(
@@ -180,17 +182,6 @@ impl<T> Builder<T> {
             .light(shape.light)
             .build()
     }
-}
-
-/// What lists are made of.
-pub struct Parameters<K, V> {
-    pub device: Device,
-    pub engine: Box<dyn Engine<K, V>>,
-    pub name: String,
-    pub growth: Growth,
-    pub many: bool,
-    pub buckets: u32,
-    pub pool: SlabAlloc,
 }
 
 /// The names of all kinds of lists for these types.

@@ -1,6 +1,6 @@
 //! The bridge from names to types: a kind of lists is chosen when a structure is made, and kernels are compiled for types.
 use crate::map::launch::{THREADS, grid, nothing};
-use crate::map::launcher::{Launcher, Of, Viewed};
+use crate::map::launcher::{Launcher, Of, Viewed, engines};
 use crate::slab_alloc::{self, SlabAlloc};
 use gpu::{Grid, Stream};
 use phalanx_kernels::keyed::{Scalar, Slot};
@@ -8,10 +8,8 @@ use phalanx_kernels::slab::Pool;
 use phalanx_kernels::slab::list::kernels::{
     Append, AppendAll, Collect, Count, Flush, Inspect, MixedOfMany, RemoveAll,
 };
-use phalanx_kernels::slab::list::{self, Config, ListsView, Visitor};
+use phalanx_kernels::slab::list::{self, Config, ListsView};
 use simt::{GlobalSlice, Instance};
-use std::any::Any;
-use std::marker::PhantomData;
 
 /// What views are made of.
 #[derive(Clone, Copy, Debug)]
@@ -91,21 +89,7 @@ pub fn find<K: Scalar, V: Scalar>(name: &str, has_values: bool) -> Option<Box<dy
     (engine.shape().has_values == has_values).then_some(engine)
 }
 
-/// The engine called `name`, as in `hash_map`.
-fn any(name: &str) -> Option<Box<dyn Any>> {
-    list::visit(name, Find)
-}
-
-struct Find;
-
-impl Visitor for Find {
-    type Output = Box<dyn Any>;
-
-    fn visit<M: Config + Instance>(self) -> Box<dyn Any> {
-        let engine: Box<dyn Engine<M::Key, M::Value>> = Box::new(Of::<M>(PhantomData));
-        Box::new(engine)
-    }
-}
+engines!(list);
 
 impl<M: Config + Instance> Viewed<Parts> for M {
     fn view(parts: Parts) -> ListsView<M> {

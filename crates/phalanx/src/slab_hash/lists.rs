@@ -1,18 +1,15 @@
 //! The memory of lists and what is done with them as a whole, whatever the structure on top calls it.
-use super::builder::Parameters;
 use super::engine::{Engine, Parts, Task};
 use crate::map::counts::{Counts, distinct};
 use crate::map::launch::{Ask, Batch};
-use crate::map::launcher::{Viewed, scans};
+use crate::map::owner::{self, Memory as _, Owner};
 use crate::map::structure::{Scans, Structure};
 use crate::slab_alloc::{SlabAlloc, Stats};
 use crate::{Error, Key, Result, Value};
 use gpu::{Buffer, Device, Stream};
 use phalanx_kernels::keyed::{STRIPE_WORDS, STRIPES};
-use phalanx_kernels::slab::list::{Config, LONG, ListsView};
-use simt::{GlobalSlice, Instance};
-use std::any::TypeId;
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use phalanx_kernels::slab::list::LONG;
+use simt::GlobalSlice;
 
 /// What a structure does when its pool has no slab left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,12 +24,10 @@ pub enum Growth {
 
 /// Lists in device memory.
 pub struct Lists<K, V> {
-    pub device: Device,
-    pub engine: Box<dyn Engine<K, V>>,
-    pub name: String,
+    pub owner: Owner<dyn Engine<K, V>, Memory>,
     growth: Growth,
+    /// Whether a key may have many values.
     many: bool,
-    memory: RwLock<Memory>,
 }
 
 /// The buffers of lists.
@@ -47,8 +42,9 @@ pub struct Memory {
 }
 
 impl Memory {
-    pub fn parts(&self) -> Parts {
-        Parts::new(self.heads.pointer(), self.tallies.pointer(), &self.pool, self.buckets)
+    pub fn new(device: &Device, slab_bytes: usize, buckets: u32, pool: SlabAlloc) -> Result<Self> {
+        let (heads, tallies) = blank(device, slab_bytes, buckets)?;
+        Ok(Self { heads, tallies, buckets, pool, age: 0 })
     }
 
     pub fn buckets(&self) -> u32 {
@@ -63,8 +59,15 @@ impl Memory {
     fn slabs_for(&self, refused: usize, slots: usize) -> usize {
         refused.div_ceil(slots).max(self.pool.capacity() / 2)
     }
+}
 
-    /// Counts, once all launches have ended.
+impl owner::Memory for Memory {
+    type Parts = Parts;
+
+    fn parts(&self) -> Parts {
+        Parts::new(self.heads.pointer(), self.tallies.pointer(), &self.pool, self.buckets)
+    }
+
     fn counts(&self) -> Result<Counts> {
         Counts::read(&self.tallies)
     }
@@ -77,81 +80,49 @@ fn blank(device: &Device, slab_bytes: usize, buckets: u32) -> Result<(Buffer<u64
 }
 
 impl<K: Key, V: Value> Lists<K, V> {
-    pub fn new(parameters: Parameters<K, V>) -> Result<Self> {
-        let Parameters { device, engine, name, growth, many, buckets, pool } = parameters;
-        let (heads, tallies) = blank(&device, engine.shape().slab_bytes, buckets)?;
-        let memory = RwLock::new(Memory { heads, tallies, buckets, pool, age: 0 });
-        Ok(Self { device, engine, name, growth, many, memory })
-    }
-
-    // A lock is poisoned by a panic while it is held; the memory is then what the last finished launch left, which is valid.
-    pub fn read(&self) -> RwLockReadGuard<'_, Memory> {
-        self.memory.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn write(&self) -> RwLockWriteGuard<'_, Memory> {
-        self.memory.write().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The lists as kernels take them, if they are of the kind `M`.
-    pub fn view<M>(&self) -> Result<ListsView<M>>
-    where
-        M: Config<Key = K, Value = V> + Instance,
-    {
-        if TypeId::of::<M>() != self.engine.kind() {
-            return Err(Error::OtherVariant { asked: M::NAME, found: self.name.clone() });
-        }
-        Ok(M::view(self.read().parts()))
+    pub fn new(owner: Owner<dyn Engine<K, V>, Memory>, growth: Growth, many: bool) -> Self {
+        Self { owner, growth, many }
     }
 
     /// Asks a stream for a task that may run beside others.
     pub fn task(&self, stream: &Stream, task: Task<K, V>) -> Result<()> {
-        let memory = self.read();
-        // SAFETY: as in `Structure::launch`.
-        unsafe { self.engine.task(stream, memory.parts(), task)? };
+        let memory = self.owner.read();
+        // SAFETY: as in `Owner::launch`.
+        unsafe { self.owner.engine.task(stream, memory.parts(), task)? };
         Ok(())
-    }
-
-    /// Runs what must run alone, to its end.
-    fn alone<T>(&self, run: impl FnOnce(&dyn Engine<K, V>, &Stream, &mut Memory) -> Result<T>) -> Result<T> {
-        let mut memory = self.write();
-        self.device.synchronize()?;
-        let done = run(&*self.engine, &self.device.default_stream(), &mut memory)?;
-        self.device.synchronize()?;
-        Ok(done)
     }
 
     fn task_alone(&self, task: Task<K, V>) -> Result<()> {
         // SAFETY: the lock keeps other launches out, and those asked for before have ended; the slices outlive this call.
-        self.alone(|engine, stream, memory| unsafe { Ok(engine.task(stream, memory.parts(), task)?) })
+        self.owner.alone(|engine, stream, memory| unsafe { Ok(engine.task(stream, memory.parts(), task)?) })
     }
 
     /// Whether there are enough slots of removed pairs for a flush of all lists.
     fn pays(&self, counts: Counts) -> bool {
-        let long = LONG as usize * self.engine.shape().slots;
+        let long = LONG as usize * self.owner.engine.shape().slots;
         counts.removed() >= (long / 2).max(counts.live / 64)
     }
 
     pub fn stats(&self) -> Result<Stats> {
-        self.read().pool.stats()
+        self.owner.read().pool.stats()
     }
 
     /// Packs the lists of some buckets.
     pub fn flush(&mut self, buckets: &[u32]) -> Result<()> {
-        let count = self.read().buckets;
+        let count = self.owner.read().buckets;
         if let Some(&bucket) = buckets.iter().find(|&&bucket| bucket >= count) {
             return Err(Error::Bucket { bucket, count });
         }
         let mut distinct = buckets.to_vec();
         distinct.sort_unstable();
         distinct.dedup();
-        let distinct = self.device.from_slice(&distinct)?;
+        let distinct = self.owner.device.from_slice(&distinct)?;
         self.task_alone(Task::Flush { buckets: distinct.slice() })
     }
 
     /// Packs all lists.
     pub fn flush_all(&mut self) -> Result<()> {
-        self.alone(|engine, stream, memory| {
+        self.owner.alone(|engine, stream, memory| {
             let counts = memory.counts()?;
             pack(engine, stream, memory, counts)
         })
@@ -159,8 +130,8 @@ impl<K: Key, V: Value> Lists<K, V> {
 
     /// Moves the pairs into another number of buckets.
     pub fn rehash(&mut self, buckets: u32) -> Result<()> {
-        let (device, many) = (self.device.clone(), self.many);
-        self.alone(|engine, stream, memory| {
+        let (device, many) = (self.owner.device.clone(), self.many);
+        self.owner.alone(|engine, stream, memory| {
             loop {
                 let (heads, tallies) = blank(&device, engine.shape().slab_bytes, buckets)?;
                 let into = Parts::new(heads.pointer(), tallies.pointer(), &memory.pool, buckets);
@@ -184,7 +155,7 @@ impl<K: Key, V: Value> Lists<K, V> {
 
     /// Examines all lists: see [`SlabHash::validate`](super::SlabHash::validate).
     pub fn validate(&self) -> Result<()> {
-        let report = self.device.zeroed::<u64>(4)?;
+        let report = self.owner.device.zeroed::<u64>(4)?;
         self.task_alone(Task::Inspect { report: report.slice() })?;
         let found = report.read()?;
         let (live, pairs) = (self.stats()?.live as u64, self.pairs()? as u64);
@@ -241,7 +212,7 @@ impl<K: Key, V: Value> Structure for Lists<K, V> {
     type Value = V;
 
     fn home(&self) -> &Device {
-        &self.device
+        &self.owner.device
     }
 
     /// An insertion appends where a key may have many values.
@@ -256,32 +227,24 @@ impl<K: Key, V: Value> Structure for Lists<K, V> {
             }
             _ => {}
         }
-        let memory = self.read();
-        // SAFETY: the memory outlives the launch, since dropping its buffers waits for it, and so do the slices' buffers. Batches may run
-        // side by side; what may not takes the exclusive lock, after the device has come to rest.
-        unsafe { self.engine.launch(stream, memory.parts(), batch)? };
-        Ok(())
+        self.owner.launch(stream, batch)
     }
 
     fn scans(&self, run: Scans<'_, K, V>) -> Result<()> {
-        self.alone(|engine, stream, memory| {
-            let pairs = memory.counts()?.live;
-            // SAFETY: the lock keeps other launches out, and those asked for before have ended.
-            unsafe { scans(engine, stream, memory.parts(), pairs, run) }
-        })
+        self.owner.scans(run)
     }
 
     fn age(&self) -> u64 {
-        self.read().age
+        self.owner.read().age
     }
 
     /// Packs the lists if removed pairs have made some long, and are enough to pay for it.
     fn make_room(&self) -> Result<()> {
         let is_worn = |counts: Counts| counts.long > 0 && self.pays(counts);
-        if self.growth == Growth::Fixed || !is_worn(self.read().counts()?) {
+        if self.growth == Growth::Fixed || !is_worn(self.owner.read().counts()?) {
             return Ok(());
         }
-        self.alone(|engine, stream, memory| {
+        self.owner.alone(|engine, stream, memory| {
             let counts = memory.counts()?;
             // Another thread may have been here first.
             if is_worn(counts) { pack(engine, stream, memory, counts) } else { Ok(()) }
@@ -295,7 +258,7 @@ impl<K: Key, V: Value> Structure for Lists<K, V> {
             return Ok(false);
         }
         let refused = if self.many { refused.len() } else { distinct(refused) };
-        self.alone(|engine, stream, memory| {
+        self.owner.alone(|engine, stream, memory| {
             if memory.age != age {
                 // Another thread has made room meanwhile, perhaps for all.
                 return Ok(true);
@@ -311,13 +274,11 @@ impl<K: Key, V: Value> Structure for Lists<K, V> {
     }
 
     fn pairs(&self) -> Result<usize> {
-        let memory = self.read();
-        self.device.synchronize()?;
-        Ok(memory.counts()?.live)
+        Ok(self.owner.counts()?.live)
     }
 
     fn empty(&mut self) -> Result<()> {
-        self.alone(|engine, stream, memory| {
+        self.owner.alone(|engine, stream, memory| {
             // SAFETY: the lock keeps other launches out, and those asked for before have ended.
             unsafe { engine.task(stream, memory.parts(), Task::FlushAll { keep: false })? };
             stream.synchronize()?;
@@ -326,6 +287,6 @@ impl<K: Key, V: Value> Structure for Lists<K, V> {
     }
 
     fn bytes(&self) -> usize {
-        self.read().bytes()
+        self.owner.read().bytes()
     }
 }

@@ -51,8 +51,8 @@ macro_rules! common {
         impl<$($parameter),*> std::fmt::Debug for $type<$($parameter),*> {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.debug_struct(stringify!($type))
-                    .field("variant", &self.lists.name)
-                    .field("device", &self.lists.device.name())
+                    .field("variant", &self.lists.owner.name)
+                    .field("device", &self.lists.owner.device.name())
                     .finish_non_exhaustive()
             }
         }
@@ -74,12 +74,12 @@ macro_rules! common {
 
             /// The name of the kind of lists.
             pub fn variant(&self) -> &str {
-                &self.lists.name
+                &self.lists.owner.name
             }
 
             /// Buckets: lists, of which each key has one.
             pub fn buckets(&self) -> u32 {
-                self.lists.read().buckets()
+                self.lists.owner.read().buckets()
             }
 
             /// What the pool of slabs holds. Waits for the launches asked for before.
@@ -95,7 +95,7 @@ macro_rules! common {
             /// # Errors
             /// The device's.
             pub fn utilisation(&self) -> crate::Result<f64> {
-                let shape = self.lists.engine.shape();
+                let shape = self.lists.owner.engine.shape();
                 let slabs = self.lists.stats()?.live + self.buckets() as usize;
                 Ok((crate::map::structure::Structure::pairs(&self.lists)? * shape.slot_bytes) as f64 / (slabs * shape.slab_bytes) as f64)
             }
@@ -166,7 +166,7 @@ macro_rules! common {
             where
                 M: phalanx_kernels::slab::list::Config<Key = $key, Value = $value> + simt::Instance,
             {
-                self.lists.view()
+                self.lists.owner.view::<M>()
             }
         }
     };
@@ -180,7 +180,7 @@ macro_rules! owner {
         impl<$($parameter: $bound),*> $type<$($parameter),*> {
             /// The device that holds it.
             pub fn device(&self) -> &gpu::Device {
-                &self.lists.device
+                &self.lists.owner.device
             }
 
             /// Pairs or keys: exact, once the launches that were asked for before have ended; this waits for them.
@@ -258,7 +258,7 @@ impl<K: Key, V: Value> Structure for SlabHash<K, V> {
     type Value = V;
 
     fn home(&self) -> &Device {
-        &self.lists.device
+        &self.lists.owner.device
     }
 
     fn launch(&self, stream: &Stream, batch: Batch<K, V>) -> Result<()> {

@@ -190,7 +190,7 @@ impl<K: Key, V: Value> SlabMultiMap<K, V> {
         });
         let bounds: Vec<usize> = std::iter::once(0).chain(ends).collect();
         let total = bounds[keys.len()];
-        let device = &self.lists.device;
+        let device = &self.lists.owner.device;
         let offsets: Vec<u64> = bounds[..keys.len()].iter().map(|&offset| offset as u64).collect();
         let (offsets, keys) = (device.from_slice(&offsets)?, device.from_slice(keys)?);
         let (counts, values) = (device.from_slice(&counted)?, device.buffer::<V>(total)?);
@@ -206,9 +206,9 @@ impl<K: Key, V: Value> SlabMultiMap<K, V> {
         keys: &[K],
         task: impl FnOnce(simt::GlobalSlice<K>, simt::GlobalSlice<u32>) -> Task<K, V>,
     ) -> Result<Vec<u32>> {
-        let keys = self.lists.device.from_slice(keys)?;
-        let counts = self.lists.device.buffer::<u32>(keys.len())?;
-        self.lists.task(&self.lists.device.default_stream(), task(keys.slice(), counts.slice()))?;
+        let keys = self.lists.owner.device.from_slice(keys)?;
+        let counts = self.lists.owner.device.buffer::<u32>(keys.len())?;
+        self.lists.task(&self.lists.owner.device.default_stream(), task(keys.slice(), counts.slice()))?;
         Ok(counts.read()?)
     }
 
@@ -288,11 +288,11 @@ pub struct MultiBatches<'a, K, V> {
 
 impl<K: Key, V: Value> MultiBatches<'_, K, V> {
     fn slice<T: Word>(&self, what: &'static str, buffer: &Buffer<T>, len: usize) -> Result<GlobalSlice<T>> {
-        slice(&self.map.lists.device, what, buffer, len)
+        slice(&self.map.lists.owner.device, what, buffer, len)
     }
 
     fn task(&self, task: Task<K, V>) -> Result<()> {
-        belongs(&self.map.lists.device, "stream", self.stream.device())?;
+        belongs(&self.map.lists.owner.device, "stream", self.stream.device())?;
         self.map.lists.task(self.stream, task)
     }
 
@@ -348,7 +348,7 @@ impl<K: Key, V: Value> MultiBatches<'_, K, V> {
     /// # Errors
     /// As [`Self::insert`].
     pub fn remove_one(&self, keys: &Buffer<K>, outcomes: &mut Buffer<u8>) -> Result<()> {
-        belongs(&self.map.lists.device, "stream", self.stream.device())?;
+        belongs(&self.map.lists.owner.device, "stream", self.stream.device())?;
         let keys = self.slice("keys", keys, keys.len())?;
         let outcomes = self.slice("outcomes", outcomes, keys.len())?;
         self.map.lists.launch(self.stream, Batch { outcomes, ..Batch::new(Ask::Remove, keys) })

@@ -174,7 +174,7 @@ impl<K: Key> SetBatches<'_, K> {
     }
 
     fn batch(&self, ask: Ask, keys: &Buffer<K>, outcomes: &mut Buffer<u8>) -> Result<Batch<K, u32>> {
-        let home = &self.set.lists.device;
+        let home = &self.set.lists.owner.device;
         belongs(home, "stream", self.stream.device())?;
         let keys = slice(home, "keys", keys, keys.len())?;
         let outcomes = slice(home, "outcomes", outcomes, keys.len())?;
@@ -212,7 +212,7 @@ impl<K: Key> SetBatches<'_, K> {
     /// # Errors
     /// As [`Self::insert`].
     pub fn execute(&self, codes: &Buffer<u8>, keys: &Buffer<K>, outcomes: &mut Buffer<u8>) -> Result<()> {
-        let codes = slice(&self.set.lists.device, "codes", codes, keys.len())?;
+        let codes = slice(&self.set.lists.owner.device, "codes", codes, keys.len())?;
         self.set.lists.launch(self.stream, Batch { codes, ..self.batch(Ask::Mixed, keys, outcomes)? })
     }
 }

@@ -61,3 +61,41 @@ pub fn is_found<M: Crowded, E: Execution<M>>(
     }
     panic!("{name}: the planted bug was not found by {count} seeds");
 }
+
+/// Tests of kinds of map that go by the names of types: of each all plans, by lanes and by tiles, for so many seeds; and, where it is asked for, one
+/// test more, by what another module calls `all_are_sound`.
+#[allow(unused_macros)] // not every suite names its kinds
+macro_rules! kinds {
+    ($([$also:ident: $module:ident, one seed in $part:literal])? $($name:ident: $of:ty, $seeds:expr;)*) => {
+        $crate::hunt::kinds! { @each [$($also: $module, $part)?] $($name: $of, $seeds;)* }
+    };
+    (@each $also:tt $($name:ident: $of:ty, $seeds:expr;)*) => {$(
+        mod $name {
+            use super::*;
+            use $crate::hunt::all_are_sound;
+            use $crate::script::{ByLanes, ByTiles};
+
+            #[test]
+            fn by_lanes() {
+                all_are_sound::<$of, ByLanes>(stringify!($name), $seeds);
+            }
+
+            #[test]
+            fn by_tiles() {
+                all_are_sound::<$of, ByTiles<simt::Independent>>(stringify!($name), $seeds / 2);
+                all_are_sound::<$of, ByTiles<simt::Lockstep>>(stringify!($name), $seeds / 2);
+            }
+
+            $crate::hunt::kinds! { @also $also $of, $name, $seeds }
+        }
+    )*};
+    (@also [] $($rest:tt)*) => {};
+    (@also [$also:ident: $module:ident, $part:literal] $of:ty, $name:ident, $seeds:expr) => {
+        #[test]
+        fn $also() {
+            $module::all_are_sound::<$of>(stringify!($name), $seeds / $part);
+        }
+    };
+}
+#[allow(unused_imports)] // as above
+pub(crate) use kinds;
