@@ -26,12 +26,8 @@ use simt::{Block, Global, Order, Scope, Thread, Tile, shared};
 
 /// Keys that a step of a search looks at.
 const ARITY: u32 = 8;
-/// The most steps.
-const STEPS: u32 = 5;
-/// The most entries.
-const MOST: u32 = ARITY.pow(STEPS);
-/// The most keys above the entries.
-const KEYS: u32 = (MOST - ARITY) / (ARITY - 1);
+/// The most steps of a search that are worth while: 32768 entries.
+const MOST_STEPS: u32 = 5;
 /// Words before the entries, the first of which is the number of steps; 0 where there is no directory.
 const HEAD: usize = 32;
 
@@ -39,10 +35,12 @@ const HEAD: usize = 32;
 pub const THREADS: u32 = 512;
 
 /// A directory in memory.
-#[repr(transparent)]
+#[repr(C)]
 #[derive(Debug)]
 pub struct Directory<S> {
     base: Global<u64>,
+    /// Entries that it has room for: a power of [`ARITY`].
+    most: u32,
     of: PhantomData<S>,
 }
 
@@ -55,19 +53,29 @@ impl<S> Clone for Directory<S> {
 
 impl<S> Copy for Directory<S> {}
 
-/// Words of 8 bytes that the directory of a tree of slots `S` takes: entries twice, for those of the level above while it is made.
-pub const fn directory_words<S: Slot>() -> usize {
-    HEAD + (2 * MOST as usize * size_of::<S::Word>() + KEYS as usize * size_of::<S::Stored>()).div_ceil(8)
+/// Entries of a directory that is worth while for a pool of `nodes` nodes: some for each level but the lowest.
+pub const fn directory_entries(nodes: usize) -> u32 {
+    let mut steps = 1;
+    while steps < MOST_STEPS && (ARITY.pow(steps) as usize) < nodes / 4 {
+        steps += 1;
+    }
+    ARITY.pow(steps)
+}
+
+/// Words of 8 bytes that a directory of so many entries takes for slots `S`: entries twice, for those of the level above while it is made.
+pub const fn directory_words<S: Slot>(entries: u32) -> usize {
+    let keys = (entries - 1) / (ARITY - 1);
+    HEAD + (2 * entries as usize * size_of::<S::Word>() + keys as usize * size_of::<S::Stored>()).div_ceil(8)
 }
 
 impl<S: Slot> Directory<S> {
-    /// The directory at `base`.
+    /// The directory at `base`, with room for `most` entries.
     ///
     /// # Safety
-    /// - [`directory_words`] words of device memory, aligned to 256 bytes, that live as long as it is used. The first was 0 before any kernel saw it.
+    /// - `most` is what [`directory_entries`] gives for some pool, and there are [`directory_words`] for as many: words of device memory, aligned to 256 bytes, that live as long as it is used. The first was 0 before any kernel saw it.
     #[inline(always)]
-    pub unsafe fn at(base: Global<u64>) -> Self {
-        Self { base, of: PhantomData }
+    pub unsafe fn at(base: Global<u64>, most: u32) -> Self {
+        Self { base, most, of: PhantomData }
     }
 
     /// How many steps a search has.
@@ -77,7 +85,7 @@ impl<S: Slot> Directory<S> {
         unsafe { self.base.cast() }
     }
 
-    /// Entry `index`, below [`MOST`]; those behind lie in the spare half.
+    /// Entry `index`, below `most`; those behind lie in the spare half.
     #[inline(always)]
     fn entry(self, index: u32) -> Global<S::Word> {
         // SAFETY: within the words that `at` was promised.
@@ -87,9 +95,9 @@ impl<S: Slot> Directory<S> {
     /// Every `8^above`-th entry's key: the `index`-th of them.
     #[inline(always)]
     fn key(self, above: u32, index: u32) -> Global<S::Stored> {
-        let before = (MOST - (MOST >> (3 * (above - 1)))) / (ARITY - 1);
-        // SAFETY: within the words that `at` was promised: there are `KEYS` of all heights together.
-        unsafe { self.entry(2 * MOST).cast::<S::Stored>().offset((before + index) as usize) }
+        let before = (self.most - (self.most >> (3 * (above - 1)))) / (ARITY - 1);
+        // SAFETY: within the words that `at` was promised: a seventh of the entries' number, of all heights together.
+        unsafe { self.entry(2 * self.most).cast::<S::Stored>().offset((before + index) as usize) }
     }
 
     /// The node that a walk for `key` may begin at: one that is for it, or lies to the left of the one that is.
@@ -208,6 +216,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
     #[track_caller]
     pub(super) fn list(self) {
         let directory = self.directory();
+        let most = directory.most;
         let (order, scope) = (Order::Relaxed, Scope::Device);
         let root = self.node(ROOT).header().load(order, scope);
         let mut level = from_first(super::node::Meta::read(S::value(root)).level());
@@ -218,9 +227,9 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         }
         Block::sync();
         while level > 1
-            && let Some(more) = self.expand(at, count, MOST - at)
+            && let Some(more) = self.expand(at, count, most - at)
         {
-            (level, count, at) = (level - 1, more, MOST - at);
+            (level, count, at) = (level - 1, more, most - at);
             Block::sync();
         }
         if at > 0 {
@@ -246,7 +255,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
             let node = self.node(handle_of(S::value(own)));
             let children = if exists { Self::children(node) } else { 0 };
             let (before, all) = scan_block(children);
-            if listed + all > MOST {
+            if listed + all > directory.most {
                 return None;
             }
             let mut child = 0;

@@ -1,7 +1,9 @@
 //! The kinds of tree that are compiled. A researcher's variant is one line here.
 use super::super::slab::{Light, Spread};
 use super::access::Concurrent;
-use super::kernels::{BulkBuild, CountRange, Disorder, Examine, ListNodes, Predecessor, Prune, Range, Successor};
+use super::kernels::{
+    BulkBuild, CountRange, Disorder, Examine, ListNodes, Predecessor, Prune, Range, Successor,
+};
 use super::tree::Tree;
 use crate::keyed::kernels::{
     Apply, ContainsKey, Export, Get, Insert, InsertNew, Mixed, Remove, RetainBetween,

@@ -102,14 +102,14 @@ impl<M: Config> TreeView<M> {
     ///
     /// # Safety
     /// - `tallies` points to `STRIPES * STRIPE_WORDS` words of device memory that live as long as the view is used.
-    /// - `directory` points to [`super::directory_words`] words of device memory, aligned to 256 bytes, that live as long. The first was 0 before any
+    /// - `directory` points to [`super::directory_words`] for `entries`, which [`super::directory_entries`] gave: device memory, aligned to 256 bytes, that live as long. The first was 0 before any
     ///   kernel saw it, and [`super::kernels::list_nodes`] runs before others whenever nodes were freed.
     /// - The pool is the tree's alone. Every byte of its free slabs is `0xFF`, and its first [`LEAST`] slabs are live and were made a tree
     ///   by [`super::kernels::bulk_build`].
-    pub unsafe fn new(tallies: *mut u64, pool: M::Pool, directory: *mut u64) -> Self {
+    pub unsafe fn new(tallies: *mut u64, pool: M::Pool, directory: *mut u64, entries: u32) -> Self {
         // SAFETY: the caller's promise; kernels make only relaxed accesses.
         let (tallies, directory) =
-            unsafe { (Tallies::new(Global::new(tallies)), Directory::at(Global::new(directory))) };
+            unsafe { (Tallies::new(Global::new(tallies)), Directory::at(Global::new(directory), entries)) };
         Self { tallies, pool, directory }
     }
 

@@ -108,7 +108,7 @@ impl<K: Key, V: Value> Builder<K, V> {
         device.add_program(&PROGRAM);
         let (name, engine) = self.engine(&device)?;
         let pool = self.pool(&device, engine.shape())?;
-        let memory = Memory::new(&device, pool, engine.shape().directory)?;
+        let memory = Memory::new(&device, pool, |entries| engine.directory_words(entries))?;
         Ok(BTree { trees: Trees::new(Owner::new(device, engine, name, memory), self.growth)? })
     }
 

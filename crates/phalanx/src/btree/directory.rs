@@ -13,6 +13,8 @@ const GROWTH: u64 = 4;
 #[derive(Debug)]
 pub struct Directory {
     words: Buffer<u64>,
+    /// Entries that it has room for.
+    entries: u32,
     /// Pairs in the tree, at most.
     pairs: AtomicU64,
     /// As many as there were when the directory was made.
@@ -20,9 +22,13 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// Of an empty tree, in zeroed memory.
-    pub fn new(words: Buffer<u64>) -> Self {
-        Self { words, pairs: AtomicU64::new(0), listed: AtomicU64::new(0) }
+    /// Of an empty tree, for `entries`, in zeroed memory.
+    pub fn new(words: Buffer<u64>, entries: u32) -> Self {
+        Self { words, entries, pairs: AtomicU64::new(0), listed: AtomicU64::new(0) }
+    }
+
+    pub fn entries(&self) -> u32 {
+        self.entries
     }
 
     /// What kernels take.
@@ -32,6 +38,11 @@ impl Directory {
 
     pub fn bytes(&self) -> usize {
         self.words.bytes()
+    }
+
+    /// Pairs in the tree, at most.
+    pub fn pairs(&self) -> u64 {
+        self.pairs.load(Ordering::Relaxed)
     }
 
     /// The tree has so many pairs now.

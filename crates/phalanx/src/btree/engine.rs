@@ -17,6 +17,8 @@ pub struct Parts {
     pub tallies: *mut u64,
     pub pool: slab_alloc::Parts,
     pub directory: *mut u64,
+    /// Entries that it has room for.
+    pub entries: u32,
 }
 
 /// What a host needs to know of a kind of tree.
@@ -30,8 +32,6 @@ pub struct Shape {
     pub light: bool,
     /// Whether it reads and writes 16 bytes at once.
     pub wide: bool,
-    /// Words of 8 bytes of a directory.
-    pub directory: usize,
 }
 
 /// A launch that trees have beside those of all maps.
@@ -75,6 +75,9 @@ pub trait Engine<K, V>: Launcher<Parts, K, V> {
     /// Its measures.
     fn shape(&self) -> Shape;
 
+    /// Words of 8 bytes of a directory of so many entries.
+    fn directory_words(&self, entries: u32) -> usize;
+
     /// Launches a task.
     ///
     /// # Safety
@@ -92,7 +95,9 @@ engines!(btree);
 impl<M: Config + Instance> Viewed<Parts> for M {
     fn view(parts: Parts) -> TreeView<M> {
         // SAFETY: `Launcher` asks for the parts of a live tree of this kind.
-        unsafe { TreeView::new(parts.tallies, slab_alloc::view_of(parts.pool), parts.directory) }
+        unsafe {
+            TreeView::new(parts.tallies, slab_alloc::view_of(parts.pool), parts.directory, parts.entries)
+        }
     }
 }
 
@@ -103,8 +108,11 @@ impl<M: Config + Instance> Engine<M::Key, M::Value> for Of<M> {
             node_bytes: <M::Pool as Pool>::BYTES,
             light: <M::Pool as Pool>::CONTIGUOUS,
             wide: M::NEEDS_WIDE_SWAP,
-            directory: btree::directory_words::<M::Slot>(),
         }
+    }
+
+    fn directory_words(&self, entries: u32) -> usize {
+        btree::directory_words::<M::Slot>(entries)
     }
 
     unsafe fn task(&self, stream: &Stream, parts: Parts, task: Task<M::Key, M::Value>) -> gpu::Result<()> {

@@ -8,7 +8,7 @@ use crate::map::structure::{Scans, Structure};
 use crate::slab_alloc::{SlabAlloc, Stats};
 use crate::{Error, Key, Result, Value};
 use gpu::{Buffer, Device, Stream};
-use phalanx_kernels::btree::{LEAST, nodes};
+use phalanx_kernels::btree::{LEAST, directory_entries, nodes};
 use phalanx_kernels::keyed::{STRIPE_WORDS, STRIPES};
 use simt::GlobalSlice;
 
@@ -39,8 +39,9 @@ pub struct Memory {
 }
 
 impl Memory {
-    pub fn new(device: &Device, pool: SlabAlloc, directory_words: usize) -> Result<Self> {
-        let directory = Directory::new(device.zeroed(directory_words)?);
+    /// For trees of the kind that `words` tells the words of a directory of.
+    pub fn new(device: &Device, pool: SlabAlloc, words: impl Fn(u32) -> usize) -> Result<Self> {
+        let directory = directory_for(&pool, device, words)?;
         Ok(Self { tallies: device.zeroed(STRIPES * STRIPE_WORDS)?, pool, directory, age: 0 })
     }
 }
@@ -49,12 +50,23 @@ impl owner::Memory for Memory {
     type Parts = Parts;
 
     fn parts(&self) -> Parts {
-        Parts { tallies: self.tallies.pointer(), pool: self.pool.parts(), directory: self.directory.pointer() }
+        Parts {
+            tallies: self.tallies.pointer(),
+            pool: self.pool.parts(),
+            directory: self.directory.pointer(),
+            entries: self.directory.entries(),
+        }
     }
 
     fn counts(&self) -> Result<Counts> {
         Counts::read(&self.tallies)
     }
+}
+
+/// A directory as large as a pool needs.
+fn directory_for(pool: &SlabAlloc, device: &Device, words: impl Fn(u32) -> usize) -> Result<Directory> {
+    let entries = directory_entries(pool.capacity());
+    Ok(Directory::new(device.zeroed(words(entries))?, entries))
 }
 
 /// What an examination has found.
@@ -92,6 +104,17 @@ impl<K: Key, V: Value> Trees<K, V> {
         Ok(())
     }
 
+    /// Makes room in the directory for a pool that has grown. Where nothing runs.
+    fn fit_directory(&self, memory: &mut Memory) -> Result<()> {
+        if directory_entries(memory.pool.capacity()) > memory.directory.entries() {
+            let words = |entries| self.owner.engine.directory_words(entries);
+            let larger = directory_for(&memory.pool, &self.owner.device, words)?;
+            larger.learn(memory.directory.pairs());
+            memory.directory = larger;
+        }
+        Ok(())
+    }
+
     pub fn stats(&self) -> Result<Stats> {
         self.owner.read().pool.stats()
     }
@@ -105,6 +128,7 @@ impl<K: Key, V: Value> Trees<K, V> {
             if needed > capacity {
                 memory.pool.grow(needed - capacity)?;
                 memory.age += 1;
+                self.fit_directory(memory)?;
             }
             // SAFETY: the lock keeps other launches out, and those asked for before have ended; the slices outlive this call.
             unsafe { engine.task(stream, memory.parts(), Task::Prune)? };
@@ -234,7 +258,9 @@ impl<K: Key, V: Value> Structure for Trees<K, V> {
             memory.age += 1;
             let needed = refused.div_ceil(half);
             let wanted = needed.max(memory.pool.capacity() / 2).max(LEAST);
-            memory.pool.grow_if_possible(wanted, needed)
+            let has_grown = memory.pool.grow_if_possible(wanted, needed)?;
+            self.fit_directory(memory)?;
+            Ok(has_grown)
         })
     }
 

@@ -3,11 +3,14 @@ use crate::common::Dice;
 use crate::world::{Crowd, Crowded, Finding, counted};
 use gpu::{Buffer, Device, Grid};
 use phalanx_kernels::btree::{Access, Config, LEAST, Tree, TreeView, directory_words};
-use phalanx_kernels::keyed::{Packed, STRIPE_WORDS, STRIPES, Scalar, Slot, Wide};
+use phalanx_kernels::keyed::{STRIPE_WORDS, STRIPES, Scalar, Slot, Wide};
 use phalanx_kernels::slab::{Bitmaps, MOST_SUPER_BLOCKS, Pool, Supers};
 use simt::emulator::Launch;
 use simt::{GlobalSlice, Kernel, Order, Scope, Thread};
 use std::collections::HashMap;
+
+/// Entries of a directory: of two levels of keys.
+const ENTRIES: u32 = 64;
 
 /// The buffers of a tree.
 pub struct Forest {
@@ -38,7 +41,7 @@ impl Forest {
             retired: device.zeroed(words)?,
             faults: device.zeroed(1)?,
             tallies: device.zeroed(STRIPES * STRIPE_WORDS)?,
-            directory: device.zeroed(directory_words::<Packed>().max(directory_words::<Wide<u64, u64>>()))?,
+            directory: device.zeroed(directory_words::<Wide<u64, u64>>(ENTRIES))?,
             units,
         })
     }
@@ -58,7 +61,7 @@ impl Forest {
         // SAFETY: memory of the right sizes, which outlives every launch here; a super block has room for 2^10 slabs.
         unsafe {
             let pool = M::Pool::from_parts(Bitmaps::new(live, retired, faults, self.units), supers, 10);
-            TreeView::new(self.tallies.pointer(), pool, self.directory.pointer())
+            TreeView::new(self.tallies.pointer(), pool, self.directory.pointer(), ENTRIES)
         }
     }
 
