@@ -108,12 +108,12 @@ impl<S: Slot> Directory<S> {
         if steps == 0 {
             return ROOT;
         }
-        let (mut place, mut above) = (0, steps - 1);
+        let (mut first, mut above) = (0, steps - 1);
         while above > 0 {
-            place = ARITY * (place + self.step::<A>(above, ARITY * place, key));
+            first = ARITY * (first + self.step::<A>(above, first, key));
             above -= 1;
         }
-        self.last::<A>(place, key)
+        self.last::<A>(first, key)
     }
 
     /// Which of eight keys is the last that is not above `key`.
@@ -324,5 +324,96 @@ impl<S: Slot> Directory<S> {
         if Thread::index_in_block() == 0 {
             self.steps().store(if count > 1 { steps } else { 0 }, order, scope);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::btree::Concurrent;
+    use crate::keyed::{Packed, Wide};
+    use simt::emulator::{Emulator, Options};
+    use simt::{GlobalSlice, Grid, Instance, kernel};
+
+    impl Instance for Packed {
+        const NAME: &'static str = "packed";
+    }
+
+    impl Instance for Wide<u64, u64> {
+        const NAME: &'static str = "wide";
+    }
+
+    /// Makes a directory of entries, and looks up all keys below `found.len()`.
+    #[kernel]
+    fn look_up<S: Slot + Instance>(
+        base: GlobalSlice<u64>,
+        most: u32,
+        entries: GlobalSlice<S::Word>,
+        found: GlobalSlice<u32>,
+    ) {
+        let count = entries.len() as u32;
+        // SAFETY: the test's memory, which was made for so many entries.
+        let directory = unsafe { Directory::<S>::at(base.at(0), most) };
+        directory.each(count, |index| {
+            let word = entries.read(index as usize);
+            directory.entry(index).store(word, Order::Relaxed, Scope::Device);
+        });
+        Block::sync();
+        directory.index(count);
+        Block::sync();
+        directory.each(found.len() as u32, |key| {
+            let node = directory.find::<Concurrent>(S::Stored::from_u64(key as u64));
+            found.write(key as usize, node.to_word());
+        });
+    }
+
+    /// What is found for each key below `keys` where nodes 1, 2, ... are for the keys from 0, 10, 20, ... on.
+    fn found<S: Slot + Instance>(count: u32, keys: usize) -> Vec<u32> {
+        let device = Emulator::new(Options::default());
+        let most = directory_entries(4 * count as usize);
+        let zeroed = |bytes: usize| {
+            let pointer = device.allocate(bytes, 256);
+            // SAFETY: just allocated with this size.
+            unsafe {
+                pointer.write_bytes(0, bytes);
+                device.mark_initialized(pointer, bytes);
+            }
+            pointer
+        };
+        let words = directory_words::<S>(most);
+        // SAFETY: memory of these sizes.
+        let (base, found) = unsafe {
+            let base = GlobalSlice::from_raw_parts(zeroed(8 * words).cast(), words);
+            (base, GlobalSlice::<u32>::from_raw_parts(zeroed(4 * keys).cast(), keys))
+        };
+        let node =
+            |index: u32| entry::<S>(S::Stored::from_u64(10 * u64::from(index)), Handle::from_word(index + 1));
+        let words: Vec<S::Word> = (0..count).map(node).collect();
+        let bytes = size_of_val(&words[..]);
+        let place = zeroed(bytes).cast::<S::Word>();
+        // SAFETY: just allocated with this size.
+        let entries = unsafe {
+            place.copy_from_nonoverlapping(words.as_ptr(), words.len());
+            GlobalSlice::from_raw_parts(place, words.len())
+        };
+        device.launch(Grid::new(1, 64), LookUp::<S> { base, most, entries, found }).unwrap();
+        // SAFETY: nothing runs, and all of it was written.
+        (0..keys).map(|key| unsafe { found.at(key).as_ptr().read() }).collect()
+    }
+
+    #[test]
+    fn the_last_entry_that_is_not_above_the_key_is_found() {
+        for count in [1, 2, 7, 8, 9, 64, 65, 512, 513, 4095, 4097] {
+            let keys = 10 * count as usize + 25;
+            let last = |key: usize| (key as u32 / 10 + 1).min(count);
+            let expected: Vec<u32> = (0..keys).map(|key| if count == 1 { 0 } else { last(key) }).collect();
+            assert_eq!(found::<Packed>(count, keys), expected, "{count} entries of 8 bytes");
+            assert_eq!(found::<Wide<u64, u64>>(count, keys), expected, "{count} entries of 16 bytes");
+        }
+    }
+
+    #[test]
+    fn there_is_room_for_a_level_of_most_trees() {
+        assert_eq!([3, 32, 40, 1 << 20, 1 << 30].map(directory_entries), [8, 8, 64, 32768, 32768]);
     }
 }
