@@ -45,10 +45,10 @@ impl Level {
         self.level > 0 && self.nodes == 1
     }
 
-    /// The level of node number `number`, that of the root for [`ROOT`], and the level below.
+    /// The level of node number `number`, that of the root for [`ROOT`], and the level below, where these are the leaves.
     #[inline(always)]
-    fn of(number: u64, count: u64, fill: u32) -> (Self, Self) {
-        let mut below = Self::leaves(count, fill);
+    fn of(number: u64, leaves: Self, fill: u32) -> (Self, Self) {
+        let mut below = leaves;
         let mut at = below;
         while !at.is_root() && (number < at.first || number >= at.first + at.nodes) {
             below = at;
@@ -79,6 +79,8 @@ pub struct Input<S: Slot> {
     pub count: u64,
     /// Pairs in a node.
     pub fill: u32,
+    /// Leaves: [`Level::leaves`] of so many pairs. A division that need not be made by every thread.
+    pub leaves: u64,
 }
 
 impl<S: Slot> Clone for Input<S> {
@@ -91,6 +93,16 @@ impl<S: Slot> Clone for Input<S> {
 impl<S: Slot> Copy for Input<S> {}
 
 impl<S: Slot> Input<S> {
+    /// Of sorted keys and their values.
+    pub fn new(keys: GlobalSlice<S::Key>, values: GlobalSlice<S::Value>, count: u64, fill: u32) -> Self {
+        Self { keys, values, count, fill, leaves: Level::leaves(count, fill).nodes }
+    }
+
+    #[inline(always)]
+    fn level_of_leaves(&self) -> Level {
+        Level { level: 0, nodes: self.leaves, span: self.fill as u64, first: FIRST.to_word() as u64 }
+    }
+
     #[inline(always)]
     #[track_caller]
     fn key(&self, index: u64) -> S::Stored {
@@ -156,7 +168,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
     #[inline(always)]
     #[track_caller]
     pub(super) fn build(self, number: u64, input: Input<S>) {
-        let (at, below) = Level::of(number, input.count, input.fill);
+        let (at, below) = Level::of(number, input.level_of_leaves(), input.fill);
         let rank = Thread::index() as u32 % W;
         let is_root = number == ROOT.to_word() as u64;
         if number == ANNEX.to_word() as u64 {
@@ -179,6 +191,17 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
                 entry::<S>(high, next.map_or(last, handle))
             }
         });
+    }
+
+    /// Thread `index`'s share of what a tree of `nodes` nodes has besides them: which slabs are live, how many pairs there are, and no directory.
+    #[inline(always)]
+    #[track_caller]
+    pub(super) fn begin(self, index: u64, nodes: u64, pairs: u64) {
+        self.pool().bitmaps().reset(index, nodes);
+        self.tallies().reset(index as usize, pairs);
+        if index == 0 {
+            self.directory().forget();
+        }
     }
 
     /// The leaf of the key that looks like an empty slot.
@@ -257,13 +280,16 @@ mod tests {
                 assert!(total >= leaves + 2, "{count} pairs, {fill} a node");
                 let mut seen = std::collections::BTreeMap::new();
                 for number in 2..total {
-                    let (at, below) = Level::of(number, count, fill);
+                    let (at, below) = Level::of(number, Level::leaves(count, fill), fill);
                     assert!(!at.is_root() && number < at.first + at.nodes, "{at:?}");
                     assert!(at.level == 0 || below.above(fill) == at);
                     *seen.entry(at.level).or_insert(0) += 1;
                 }
                 assert_eq!(seen[&0], leaves);
-                assert!(Level::of(total, count, fill).0.is_root(), "nothing behind the last");
+                assert!(
+                    Level::of(total, Level::leaves(count, fill), fill).0.is_root(),
+                    "nothing behind the last"
+                );
             }
         }
     }

@@ -100,6 +100,13 @@ impl<S: Slot> Directory<S> {
         unsafe { self.entry(2 * self.most).cast::<S::Stored>().offset((before + index) as usize) }
     }
 
+    /// From now on walks begin at the root.
+    #[inline(always)]
+    #[track_caller]
+    pub(super) fn forget(self) {
+        self.steps().store(0, Order::Relaxed, Scope::Device);
+    }
+
     /// The node that a walk for `key` may begin at: one that is for it, or lies to the left of the one that is.
     #[inline(always)]
     #[track_caller]

@@ -2,7 +2,7 @@
 use super::super::slab::{Light, Spread};
 use super::access::Concurrent;
 use super::kernels::{
-    BulkBuild, CountRange, Disorder, Examine, ListNodes, Predecessor, Prune, Range, Successor,
+    BulkBuild, CountRange, Examine, ListNodes, Predecessor, Prune, Range, Successor, Survey,
 };
 use super::tree::Tree;
 use crate::keyed::kernels::{
@@ -27,7 +27,7 @@ instances! {
     }
     kernels {
         Insert, InsertNew, Get, ContainsKey, Remove, Apply, Mixed, Export, RetainBetween,
-        BulkBuild, Examine, ListNodes, Prune, CountRange, Disorder, Predecessor, Range, Successor,
+        BulkBuild, Examine, ListNodes, Prune, CountRange, Predecessor, Range, Successor, Survey,
     }
     visitor { super::tree::Visitor }
 }

@@ -1,13 +1,16 @@
 //! Entry points that trees have beside those of all keyed structures (`keyed::kernels`).
+use super::bulk::Input;
 use super::seek::{self, Seek, Sink, Span};
 use super::tree::{Config, TreeView};
 use crate::keyed::kernels::{read_if, write_if};
-use crate::keyed::{Outcome, Scalar};
+use crate::keyed::{Outcome, STRIPES, Scalar, Slot};
 use simt::{GlobalSlice, Instance, Order, Scope, Thread, Tile, kernel};
 
-/// Makes a tree of sorted pairs, no two with equal keys, in the first slabs of a pool, which [`super::nodes`] counts and which are live. `count` is
-/// how many there are, but for one whose key looks like an empty slot and which comes last. `fill` pairs go to a node. Runs alone. The
-/// grid has a tile for every node.
+/// Makes a tree of sorted pairs, no two with equal keys, in the first `nodes` slabs of a pool: as many as [`super::nodes`] counts. `count` is
+/// how many pairs there are, but for one whose key looks like an empty slot and which comes last. `fill` pairs go to a node, which makes `leaves`.
+/// Slabs that are not among the first are free then and must be blank before ([`prune`]). Runs alone. The grid has a tile for every node and a
+/// thread for every word of the pool's bitmap and of the tallies.
+#[allow(clippy::too_many_arguments)] // a kernel's arguments are named where it is launched
 #[kernel]
 pub fn bulk_build<M: Config + Instance>(
     tree: TreeView<M>,
@@ -15,8 +18,14 @@ pub fn bulk_build<M: Config + Instance>(
     values: GlobalSlice<M::Value>,
     count: u64,
     fill: u32,
+    leaves: u64,
+    nodes: u64,
 ) {
-    M::build(tree, (Thread::index() / M::TILE as usize) as u64, keys, values, count, fill);
+    let (thread, input) = (Thread::index() as u64, Input { keys, values, count, fill, leaves });
+    if thread / (M::TILE as u64) < nodes {
+        M::build(tree, thread / M::TILE as u64, input);
+    }
+    M::begin(tree, thread, nodes, keys.len() as u64);
 }
 
 /// Examines all nodes and adds to `report`: nodes, children, latched nodes, pairs misplaced, children wrong, links wrong, pairs, levels.
@@ -166,15 +175,26 @@ pub fn range<M: Config + Instance>(
     }
 }
 
-/// Adds to `count` how many keys are not below the one behind them.
+/// What is to be known of keys before a tree is built of them: adds to `report[0]` how many are not below the one behind them, to `report[1]` how
+/// many slots the tree's tallies say were ever taken, and to `report[2]` 1 if the last key looks like an empty slot. The grid has a thread for
+/// each key and for each stripe of the tallies.
 #[kernel]
-pub fn disorder<M: Config + Instance>(tree: TreeView<M>, keys: GlobalSlice<M::Key>, count: GlobalSlice<u64>) {
-    let _ = tree;
+pub fn survey<M: Config + Instance>(tree: TreeView<M>, keys: GlobalSlice<M::Key>, report: GlobalSlice<u64>) {
     let index = Thread::index();
     let is_wrong = index + 1 < keys.len() && keys.read(index) >= keys.read(index + 1);
     let warp = Tile::<32>::lockstep();
     let wrong = warp.ballot(is_wrong);
+    let add = |place: usize, many: u64| {
+        report.at(place).fetch_add(many, Order::Relaxed, Scope::Device);
+    };
     if warp.rank() == 0 && wrong != 0 {
-        count.at(0).fetch_add(wrong.count_ones() as u64, Order::Relaxed, Scope::Device);
+        add(0, wrong.count_ones() as u64);
+    }
+    if index < STRIPES && M::tallies(tree).taken(index) > 0 {
+        add(1, M::tallies(tree).taken(index));
+    }
+    if index + 1 == keys.len() {
+        let topmost = <M::Slot as Slot>::key(<M::Slot as Slot>::EMPTY).to_u64();
+        add(2, (keys.read(index).to_u64() == topmost) as u64);
     }
 }

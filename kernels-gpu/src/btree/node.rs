@@ -177,7 +177,7 @@ impl<S: Slot, const W: u32, const L: usize> Node<S, W, L> {
     #[inline(always)]
     #[track_caller]
     pub fn read_rarely(self, rank: u32, wanted: bool, order: Order) -> Read<S, W, L> {
-        if wanted { self.read(rank, true, order) } else { Read { words: [S::EMPTY; L] } }
+        if wanted { self.read(rank, true, order) } else { Read::nothing() }
     }
 
     /// Tries the latch, by the calling lane alone. Gives whether it has it now.
@@ -215,6 +215,12 @@ pub struct Picked<S: Slot> {
 }
 
 impl<S: Slot, const W: u32, const L: usize> Read<S, W, L> {
+    /// What is read of a node of empty slots.
+    #[inline(always)]
+    pub fn nothing() -> Self {
+        Self { words: [S::EMPTY; L] }
+    }
+
     /// The lane's words.
     #[inline(always)]
     pub fn words(&self) -> [S::Word; L] {

@@ -19,6 +19,8 @@ pub trait Seek: Copy + Send + Sync + 'static {
     const ONE: bool;
     /// The pairs themselves.
     const TAKES: bool;
+    /// Goes from leaf to leaf.
+    const PASSES: bool = !Self::ONE && !Self::DOWN;
 }
 
 macro_rules! seeks {
@@ -104,8 +106,6 @@ struct Leaf<S: Slot, const W: u32, const L: usize> {
     meta: Meta,
     high: S::Stored,
     link: Handle,
-    /// The tail was the same for all lanes, and read after the pairs.
-    agreed: bool,
 }
 
 /// The keys of a leaf that are wanted, as they are stored; none where `low` is above `high`.
@@ -135,6 +135,10 @@ struct Pass<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> {
     is_leaf: bool,
     /// The key that the tile walks down to.
     target: S::Stored,
+    /// The pairs of a leaf that was read before its turn.
+    ahead: Read<S, W, L>,
+    /// That leaf, or none.
+    ahead_of: Handle,
     /// Pairs that were found.
     found: u64,
     /// The pair that was asked for.
@@ -173,21 +177,34 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
     }
 
     /// Reads a leaf so that its tail is true of its pairs.
+    ///
+    /// Where the range goes on behind it, the next leaf's pairs are asked for together with this one's tail, for either takes as long as both. That is
+    /// the next one if the tail has not changed, and its own tail is read after its pairs.
     #[inline(always)]
-    fn leaf<C: Convergence>(&self, tile: Tile<W, C>, wanted: bool) -> Leaf<S, W, L> {
+    fn leaf<Q: Seek, C: Convergence>(&mut self, tile: Tile<W, C>, wanted: bool) -> Leaf<S, W, L> {
         let node = self.tree.node(self.at);
         let order = if A::CONCURRENT { Order::Acquire } else { A::READ };
-        let read = node.read_rarely(tile.rank(), wanted, order);
+        let read =
+            if self.ahead_of == self.at { self.ahead } else { node.read_rarely(tile.rank(), wanted, order) };
         let (low, meta) = read.header(tile);
         if !(A::CONCURRENT && A::CONFIRMS) {
             let (high, link) = read.tail(tile);
-            return Leaf { read, low, meta, high, link, agreed: true };
+            return Leaf { read, low, meta, high, link };
         }
-        let tail = if wanted { node.tail().load(Order::Relaxed, Scope::Device) } else { S::EMPTY };
-        let (high, link) = (S::key(tail), handle_of(S::value(tail)));
-        // A split lowers the high key and changes the link with it, by one store.
-        let agreed = tile.all(link == tile.shuffle(link, 0));
-        Leaf { read, low, meta, high: tile.shuffle(high, 0), link: tile.shuffle(link, 0), agreed }
+        // One lane reads it for all, after the pairs of all.
+        tile.sync();
+        let mut tail = S::EMPTY;
+        if wanted && tile.rank() == 0 {
+            tail = node.tail().load(Order::Relaxed, Scope::Device);
+        }
+        if Q::PASSES {
+            let (high, link) = read.tail(tile);
+            let passes = wanted && high < self.to && !link.is_none();
+            self.ahead_of = if passes { link } else { Handle::NONE };
+            self.ahead = self.tree.node(link).read_rarely(tile.rank(), passes, order);
+        }
+        let (high, link) = (tile.shuffle(S::key(tail), 0), tile.shuffle(handle_of(S::value(tail)), 0));
+        Leaf { read, low, meta, high, link }
     }
 
     /// The keys that the range wants of a leaf.
@@ -210,9 +227,9 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
     /// Deals with the pairs of a leaf. Gives whether the range ends here.
     #[inline(always)]
     fn visit<Q: Seek, C: Convergence>(&mut self, tile: Tile<W, C>, open: bool) -> bool {
-        let leaf = self.leaf(tile, open);
+        let leaf = self.leaf::<Q, C>(tile, open);
         let wanted = self.wanted(leaf.high);
-        let counts = open && leaf.agreed && leaf.meta.is_leaf() && self.target <= leaf.high;
+        let counts = open && leaf.meta.is_leaf() && self.target <= leaf.high;
         let count = leaf.read.count(tile, |word| wanted.has(S::key(word)));
         if Q::TAKES {
             self.take(tile, counts, &leaf, wanted);
@@ -253,30 +270,18 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
     /// Where to from a leaf. Gives whether the range ends there.
     #[inline(always)]
     fn go_on<Q: Seek>(&mut self, leaf: &Leaf<S, W, L>, counts: bool) -> bool {
-        if !leaf.agreed {
-            return false;
-        }
-        if !leaf.meta.is_leaf() {
-            self.is_leaf = false;
-            return false;
-        }
-        if !counts {
-            self.at = leaf.link;
-            return false;
-        }
-        if Q::ONE && self.found > 0 {
+        self.is_leaf = leaf.meta.is_leaf();
+        if counts && Q::ONE && self.found > 0 {
             return true;
         }
-        if Q::DOWN {
+        if counts && Q::DOWN {
             return self.go_down(leaf);
         }
+        // Looked through, or what is looked for is further on; or it was a blank slab, which is looked at again.
+        self.at = if self.is_leaf { leaf.link } else { self.at };
+        self.target = if counts { S::Stored::from_u64(0) } else { self.target };
         let is_full = Q::TAKES && self.found >= self.room();
-        if leaf.high >= self.to || leaf.link.is_none() || is_full {
-            return true;
-        }
-        self.at = leaf.link;
-        self.target = S::Stored::from_u64(0);
-        false
+        counts && (leaf.high >= self.to || leaf.link.is_none() || is_full)
     }
 
     /// Pairs that are taken at most.
@@ -332,6 +337,8 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
                 at: start.node,
                 is_leaf: start.is_annex(),
                 target: start.key,
+                ahead: Read::nothing(),
+                ahead_of: Handle::NONE,
                 found: 0,
                 pair: (zero, S::Value::from_u64(0)),
             };

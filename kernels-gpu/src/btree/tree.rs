@@ -10,7 +10,7 @@ use super::walk::Walk;
 use crate::keyed::{Kind, Operation, Outcome, Place, Question, Scalar, Slot, Tallies, TileKind, View};
 use core::fmt;
 use core::marker::PhantomData;
-use simt::{Convergence, Global, GlobalSlice, Independent, Instance, Order, Queue, Scope, Tile};
+use simt::{Convergence, Global, Independent, Instance, Order, Queue, Scope, Tile};
 
 /// The root, which stays where it is: a split moves what it holds into two new nodes below.
 pub const ROOT: Handle = Handle::from_word(0);
@@ -35,14 +35,10 @@ pub trait Config: Kind<View = TreeView<Self>> {
     const CONCURRENT: bool;
 
     /// Makes the node in slab number `number` of a tree of sorted pairs. See [`super::kernels::bulk_build`].
-    fn build(
-        tree: TreeView<Self>,
-        number: u64,
-        keys: GlobalSlice<Self::Key>,
-        values: GlobalSlice<Self::Value>,
-        count: u64,
-        fill: u32,
-    );
+    fn build(tree: TreeView<Self>, number: u64, input: Input<Self::Slot>);
+
+    /// Thread `index`'s share of all else that a new tree of `nodes` nodes and so many pairs has: see [`super::kernels::bulk_build`].
+    fn begin(tree: TreeView<Self>, index: u64, nodes: u64, pairs: u64);
 
     /// Looks through the range of each lane that says `pending`. See [`TreeView::seek`].
     fn seek<Q: Seek>(
@@ -266,15 +262,14 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Config for Tree<
 
     #[inline(always)]
     #[track_caller]
-    fn build(
-        tree: TreeView<Self>,
-        number: u64,
-        keys: GlobalSlice<S::Key>,
-        values: GlobalSlice<S::Value>,
-        count: u64,
-        fill: u32,
-    ) {
-        tree.build(number, Input { keys, values, count, fill });
+    fn build(tree: TreeView<Self>, number: u64, input: Input<S>) {
+        tree.build(number, input);
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    fn begin(tree: TreeView<Self>, index: u64, nodes: u64, pairs: u64) {
+        tree.begin(index, nodes, pairs);
     }
 
     #[inline(always)]

@@ -100,7 +100,11 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
         (self.outcome, self.value)
     }
 
-    /// One round of the operation whose turn it is: one node. Gives whether the operation is finished.
+    /// One round of the operation whose turn it is: down to where it ends or has to be written, and then the writing. Gives whether the
+    /// operation is finished.
+    ///
+    /// The tiles of a warp go down together and write together, for a warp executes one after the other what its tiles are at. A tile that has
+    /// lost a latch goes down again while its neighbours go down for their next operations.
     #[inline(always)]
     pub fn round<C: Convergence>(&mut self, turn: Turn<W, C>) -> bool {
         let (tile, question) = (turn.tile(), self.question.from_owner(turn));
@@ -110,9 +114,16 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
             self.at = start;
             self.stage = if start == ANNEX && writes { Stage::Write } else { Stage::Descend };
         }
-        let looks = turn.is_active() && self.stage == Stage::Descend;
-        let acts = turn.is_active() && !looks;
-        let mut end = self.descend(tile, looks, writes, &question);
+        let mut end = End { done: !turn.is_active(), outcome: Outcome::Absent, value: question.argument };
+        loop {
+            let looks = !end.done && self.stage == Stage::Descend;
+            if !tile.any_converged(looks) {
+                break;
+            }
+            let seen = self.descend(tile, looks, writes, &question);
+            end = if looks { seen } else { end };
+        }
+        let acts = !end.done;
         if O::WRITES && tile.any_converged(acts) {
             let written = self.write(tile.afresh(), acts, &question);
             end = if acts { written } else { end };
@@ -278,8 +289,10 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
             return;
         }
         self.retreat();
+        if self.losses > 0 {
+            simt::sleep(SHORTEST << self.losses.min(DOUBLINGS));
+        }
         self.losses += 1;
-        simt::sleep(SHORTEST << self.losses.min(DOUBLINGS));
     }
 
     /// Changes a leaf that the tile has latched, if `on_leaf`. Gives what has become of the operation, and whether the leaf lacks room for it.

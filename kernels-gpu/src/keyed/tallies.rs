@@ -75,6 +75,26 @@ impl Tallies {
         self.add_word(2, 1);
     }
 
+    /// Sets a word: what thread `index` does where as many threads as there are words say that there are `live` keys. Runs alone.
+    #[inline(always)]
+    #[track_caller]
+    pub(crate) fn reset(self, index: usize, live: u64) {
+        if index < STRIPES * STRIPE_WORDS {
+            // SAFETY: a word of the tallies.
+            let word = unsafe { self.0.offset(index) };
+            word.store(if index < 2 { live } else { 0 }, Order::Relaxed, Scope::Device);
+        }
+    }
+
+    /// The slots that stripe `index` says were taken.
+    #[inline(always)]
+    #[track_caller]
+    pub(crate) fn taken(self, index: usize) -> u64 {
+        // SAFETY: the stripe is one of the tallies'.
+        let word = unsafe { self.0.offset(index % STRIPES * STRIPE_WORDS + 1) };
+        word.load(Order::Relaxed, Scope::Device)
+    }
+
     /// Adds to a stripe.
     #[inline(always)]
     #[track_caller]

@@ -128,6 +128,24 @@ impl Bitmaps {
         }
     }
 
+    /// Writes the word `index` of the live slabs, if there is one, so that the first `count` slabs are live and no others. Runs alone.
+    #[inline(always)]
+    #[track_caller]
+    pub(crate) fn reset(self, index: u64, count: u64) {
+        if index >= Self::words_for(self.units as usize) as u64 {
+            return;
+        }
+        let below = |end: u64| match end.saturating_sub(32 * index) {
+            many @ 0..32 => (1 << many) - 1,
+            _ => u32::MAX,
+        };
+        self.word(index as u32).store(
+            below(count) | !below(self.units as u64),
+            Order::Relaxed,
+            Scope::Device,
+        );
+    }
+
     /// Whether a slab is allocated (retired ones are, until they are reclaimed).
     #[inline(always)]
     #[track_caller]

@@ -60,9 +60,9 @@ impl Directory {
         due
     }
 
-    /// It was made of a tree of so many pairs, and nothing else runs.
-    pub fn made(&mut self, pairs: u64) {
-        (*self.pairs.get_mut(), *self.listed.get_mut()) = (pairs, pairs);
+    /// The tree is another one, of so many pairs, and has none yet.
+    pub fn forgotten(&mut self, pairs: u64) {
+        (*self.pairs.get_mut(), *self.listed.get_mut()) = (pairs, 0);
     }
 
     /// What of a batch goes into the next launch, and what is left.

@@ -4,11 +4,11 @@ use crate::map::launcher::{Launcher, Of, Viewed, engines};
 use crate::slab_alloc;
 use gpu::{Grid, Stream};
 use phalanx_kernels::btree::kernels::{
-    BulkBuild, CountRange, Disorder, Examine, ListNodes, Predecessor, Prune, Range, Successor,
+    BulkBuild, CountRange, Examine, ListNodes, Predecessor, Prune, Range, Successor, Survey,
 };
 use phalanx_kernels::btree::{self, Config, TreeView};
-use phalanx_kernels::keyed::Scalar;
-use phalanx_kernels::slab::Pool;
+use phalanx_kernels::keyed::{STRIPE_WORDS, STRIPES, Scalar};
+use phalanx_kernels::slab::{Bitmaps, Pool};
 use simt::{GlobalSlice, Instance};
 
 /// What views are made of.
@@ -45,8 +45,8 @@ pub enum Task<K, V> {
     List,
     /// Frees all nodes but the first. Runs alone.
     Prune,
-    /// Counts the keys that are not below the one behind.
-    Disorder { keys: GlobalSlice<K>, count: GlobalSlice<u64> },
+    /// Looks at keys that a tree is to be built of, and at what there was. Runs alone.
+    Survey { keys: GlobalSlice<K>, report: GlobalSlice<u64> },
     /// The next pair of each key, upwards or downwards.
     Next {
         up: bool,
@@ -124,14 +124,17 @@ impl<M: Config + Instance> Engine<M::Key, M::Value> for Of<M> {
         unsafe {
             match task {
                 Task::Build { keys, values, count, fill } => {
-                    let nodes = btree::nodes(count, fill) as usize;
-                    stream.launch(tiles(nodes), BulkBuild { tree, keys, values, count, fill })
+                    let (nodes, leaves) =
+                        (btree::nodes(count, fill), btree::Level::leaves(count, fill).nodes);
+                    let words = Bitmaps::words_for(units).max(STRIPES * STRIPE_WORDS);
+                    let grid = over(words.max(nodes as usize * M::TILE as usize));
+                    stream.launch(grid, BulkBuild { tree, keys, values, count, fill, leaves, nodes })
                 }
                 Task::Examine { report } => stream.launch(over(units), Examine { tree, report }),
                 Task::List => stream.launch(Grid::new(1, btree::DIRECTORY_THREADS), ListNodes { tree }),
                 Task::Prune => stream.launch(tiles(units), Prune { tree }),
-                Task::Disorder { keys, count } => {
-                    stream.launch(over(keys.len()), Disorder { tree, keys, count })
+                Task::Survey { keys, report } => {
+                    stream.launch(over(keys.len().max(STRIPES)), Survey { tree, keys, report })
                 }
                 Task::Next { up: true, inclusive, keys, found, values, outcomes } => {
                     let inclusive = inclusive.into();

@@ -34,6 +34,8 @@ pub struct Memory {
     tallies: Buffer<u64>,
     pool: SlabAlloc,
     directory: Directory,
+    /// Takes what a survey finds.
+    report: Buffer<u64>,
     /// How often the pool has grown.
     age: u64,
 }
@@ -42,7 +44,29 @@ impl Memory {
     /// For trees of the kind that `words` tells the words of a directory of.
     pub fn new(device: &Device, pool: SlabAlloc, words: impl Fn(u32) -> usize) -> Result<Self> {
         let directory = directory_for(&pool, device, words)?;
-        Ok(Self { tallies: device.zeroed(STRIPES * STRIPE_WORDS)?, pool, directory, age: 0 })
+        let (tallies, report) = (device.zeroed(STRIPES * STRIPE_WORDS)?, device.zeroed(3)?);
+        Ok(Self { tallies, pool, directory, report, age: 0 })
+    }
+
+    /// How many of the keys that a tree is to be built of go into its order: all but the one that an empty slot looks like. And whether there
+    /// is nothing to clear away.
+    fn survey<K: Key, V: Value>(
+        &mut self,
+        engine: &dyn Engine<K, V>,
+        stream: &Stream,
+        keys: GlobalSlice<K>,
+    ) -> Result<(u64, bool)> {
+        self.report.fill_bytes(0)?;
+        let report = self.report.slice();
+        // SAFETY: the caller's lock keeps other launches out, and those asked for before have ended; the slice outlives this call.
+        unsafe { engine.task(stream, self.parts(), Task::Survey { keys, report })? };
+        let mut found = [0; 3];
+        self.report.read_into(0, &mut found)?;
+        let [many, taken, topmost] = found;
+        if many > 0 {
+            return Err(Error::Unsorted { many });
+        }
+        Ok((keys.len() as u64 - topmost, taken == 0))
     }
 }
 
@@ -82,7 +106,7 @@ impl<K: Key, V: Value> Trees<K, V> {
     /// A tree in memory that is new.
     pub fn new(owner: Owner<dyn Engine<K, V>, Memory>, growth: Growth) -> Result<Self> {
         let trees = Self { owner, growth };
-        trees.plant(nothing(), nothing(), 0, 2)?;
+        trees.plant(nothing(), nothing(), 2)?;
         Ok(trees)
     }
 
@@ -119,10 +143,10 @@ impl<K: Key, V: Value> Trees<K, V> {
         self.owner.read().pool.stats()
     }
 
-    /// Makes the tree one of sorted pairs, `fill` in a node: of `count`, and of one more behind them if there is one, whose key is the largest
-    /// that an empty slot looks like. Where this fails for want of room the tree is as it was.
-    fn plant(&self, keys: GlobalSlice<K>, values: GlobalSlice<V>, count: u64, fill: u32) -> Result<()> {
+    /// Makes the tree one of sorted pairs, `fill` in a node. Where this fails, because they are not sorted or for want of room, the tree is as it was.
+    fn plant(&self, keys: GlobalSlice<K>, values: GlobalSlice<V>, fill: u32) -> Result<()> {
         self.owner.alone(|engine, stream, memory| {
+            let (count, is_new) = memory.survey(engine, stream, keys)?;
             let needed = nodes(count, fill) as usize;
             let capacity = memory.pool.capacity();
             if needed > capacity {
@@ -131,17 +155,14 @@ impl<K: Key, V: Value> Trees<K, V> {
                 self.fit_directory(memory)?;
             }
             // SAFETY: the lock keeps other launches out, and those asked for before have ended; the slices outlive this call.
-            unsafe { engine.task(stream, memory.parts(), Task::Prune)? };
-            stream.synchronize()?;
-            memory.pool.set_live(needed)?;
-            // SAFETY: as above.
-            unsafe { engine.task(stream, memory.parts(), Task::Build { keys, values, count, fill })? };
-            // SAFETY: as above.
-            unsafe { engine.task(stream, memory.parts(), Task::List)? };
-            stream.synchronize()?;
-            let live = keys.len();
-            memory.directory.made(live as u64);
-            Counts { live, taken: live, long: 0 }.write(&mut memory.tallies)
+            unsafe {
+                if !is_new {
+                    engine.task(stream, memory.parts(), Task::Prune)?;
+                }
+                engine.task(stream, memory.parts(), Task::Build { keys, values, count, fill })?;
+            }
+            memory.directory.forgotten(keys.len() as u64);
+            Ok(())
         })
     }
 
@@ -155,32 +176,9 @@ impl<K: Key, V: Value> Trees<K, V> {
     }
 
     /// The first `len` pairs of buffers of this device in place of those that are there, `fill` in a node. Their keys are in order, each below
-    /// the next: see [`Self::check_order`].
+    /// the next.
     pub fn build(&self, keys: &Buffer<K>, values: &Buffer<V>, len: usize, fill: u32) -> Result<()> {
-        // SAFETY: a part of a buffer, which outlives this call.
-        let sorted = unsafe { GlobalSlice::from_raw_parts(keys.pointer(), len) };
-        let count = len - usize::from(self.has_topmost(keys, len)?);
-        self.plant(sorted, values.slice(), count as u64, fill)
-    }
-
-    /// Whether the last of `len` keys is the one that an empty slot looks like.
-    fn has_topmost(&self, keys: &Buffer<K>, len: usize) -> Result<bool> {
-        let Some(last) = len.checked_sub(1) else { return Ok(false) };
-        let mut key = [K::from_u64(0)];
-        keys.read_into(last, &mut key)?;
-        let stored_bits = if self.owner.engine.shape().wide { 64 } else { K::BITS };
-        Ok(key[0] == K::MAX && K::BITS == stored_bits)
-    }
-
-    /// Whether each of these keys, which are of this device, is below the next.
-    pub fn check_order(&self, keys: &Buffer<K>) -> Result<()> {
-        let count = self.owner.device.zeroed::<u64>(1)?;
-        let task = Task::Disorder { keys: keys.slice(), count: count.slice() };
-        self.task(&self.owner.device.default_stream(), task)?;
-        match count.read()?[0] {
-            0 => Ok(()),
-            many => Err(Error::Unsorted { many }),
-        }
+        self.plant(keys.slice().part(0, len), values.slice(), fill)
     }
 
     /// Examines all nodes: see [`BTree::validate`](super::BTree::validate).
@@ -271,7 +269,7 @@ impl<K: Key, V: Value> Structure for Trees<K, V> {
     }
 
     fn empty(&mut self) -> Result<()> {
-        self.plant(nothing(), nothing(), 0, 2)
+        self.plant(nothing(), nothing(), 2)
     }
 
     fn bytes(&self) -> usize {

@@ -124,18 +124,6 @@ impl Memory {
         Ok(())
     }
 
-    /// Makes the first `count` slabs live, and no other. Waits for the device.
-    pub fn set_live(&mut self, count: usize) -> Result<()> {
-        let bits = |word: usize| match count.saturating_sub(word * 32) {
-            0 => 0,
-            many @ 1..32 => (1 << many) - 1,
-            _ => u32::MAX,
-        };
-        let mut words: Vec<u32> = (0..self.units / 32).map(bits).collect();
-        words.resize(Bitmaps::words_for(self.units), u32::MAX);
-        Ok(self.live.write(&words)?)
-    }
-
     /// What views are made of.
     pub fn parts(&self) -> Parts {
         let table = self.bases.pointer();

@@ -255,11 +255,6 @@ impl SlabAlloc {
         Ok(false)
     }
 
-    /// Makes the first `count` slabs live, and no other, for a structure that then fills them by their numbers.
-    pub(crate) fn set_live(&mut self, count: usize) -> Result<()> {
-        self.memory.set_live(count)
-    }
-
     /// Frees all retired slabs, once the launches that were asked for before have ended. Gives how many.
     ///
     /// # Errors

@@ -2,11 +2,11 @@
 use crate::common::Dice;
 use crate::world::{Crowd, Crowded, Finding, counted};
 use gpu::{Buffer, Device, Grid};
-use phalanx_kernels::btree::{Access, Config, LEAST, Tree, TreeView, directory_words};
+use phalanx_kernels::btree::{Access, Config, Input, LEAST, Tree, TreeView, directory_words};
 use phalanx_kernels::keyed::{STRIPE_WORDS, STRIPES, Scalar, Slot, Wide};
 use phalanx_kernels::slab::{Bitmaps, MOST_SUPER_BLOCKS, Pool, Supers};
 use simt::emulator::Launch;
-use simt::{GlobalSlice, Kernel, Order, Scope, Thread};
+use simt::{Kernel, Order, Scope, Thread};
 use std::collections::HashMap;
 
 /// Entries of a directory: of two levels of keys.
@@ -98,11 +98,11 @@ pub fn launch<F: Fn() + Copy + Send + Sync + 'static>(device: &Device, threads: 
 fn plant<M: Config>(device: &Device, forest: &Forest) -> gpu::Result<()> {
     let (tree, keys, values) =
         (forest.view::<M>(), device.buffer::<M::Key>(0)?, device.buffer::<M::Value>(0)?);
-    let (keys, values): (GlobalSlice<M::Key>, GlobalSlice<M::Value>) = (keys.slice(), values.slice());
+    let input = Input::new(keys.slice(), values.slice(), 0, 2);
     launch(device, LEAST * M::TILE as usize, move || {
         let number = Thread::index() / M::TILE as usize;
         if number < LEAST {
-            M::build(tree, number as u64, keys, values, 0, 2);
+            M::build(tree, number as u64, input);
         }
     });
     Ok(())
