@@ -7,6 +7,8 @@ mod common;
 mod duplicates;
 #[path = "conformance/files.rs"]
 mod files;
+#[path = "conformance/frozen.rs"]
+mod frozen;
 #[path = "conformance/kinds.rs"]
 mod kinds;
 #[path = "conformance/limits.rs"]
@@ -123,6 +125,12 @@ macro_rules! suite {
                         buffers_are_answered_in_order
                         large_trees_have_many_levels
                         what_is_no_range_is_refused
+                    }
+                    frozen {
+                        frozen_trees_are_read_by_kernels_of_their_own
+                        frozen_trees_answer_as_others_do
+                        frozen_trees_answer_buffers
+                        what_is_read_no_longer_is_written_again
                     }
                 }
             }

@@ -31,3 +31,25 @@ instances! {
     }
     visitor { super::tree::Visitor }
 }
+
+/// The kinds whose kernels read alone, while nobody writes: those of the kinds of the same names without `phased`.
+pub mod phased {
+    use super::super::access::Phased;
+    use super::super::kernels::{CountRange, Predecessor, Range, Successor};
+    use super::super::tree::Tree;
+    use crate::keyed::kernels::{ContainsKey, Get};
+    use crate::keyed::{Packed, Wide};
+    use crate::slab::Spread;
+    use simt::instances;
+
+    instances! {
+        types {
+            tree_phased_spread_128_8x2_u32_u32: Tree<Packed, Spread<128>, Phased, 8, 2>,
+            tree_phased_spread_256_16x1_u64_u64: Tree<Wide<u64, u64>, Spread<256>, Phased, 16, 1>,
+            tree_phased_spread_256_16x1_u32_u64: Tree<Wide<u32, u64>, Spread<256>, Phased, 16, 1>,
+            tree_phased_spread_256_16x1_u64_u32: Tree<Wide<u64, u32>, Spread<256>, Phased, 16, 1>,
+        }
+        kernels { Get, ContainsKey, CountRange, Predecessor, Range, Successor }
+        visitor { super::super::tree::Visitor }
+    }
+}

@@ -2,6 +2,7 @@
 mod builder;
 mod directory;
 mod engine;
+mod frozen;
 mod ordered;
 mod trees;
 
@@ -16,7 +17,9 @@ use crate::primitives::{Bits, Fold, Workspace, runs_bytes, sort_bytes};
 use crate::slab_alloc::Stats;
 use crate::{Key, Result, Value};
 pub use builder::Builder;
+pub use frozen::{Frozen, Lookups};
 use gpu::{Buffer, Device, Stream};
+pub use ordered::Ordered;
 use phalanx_kernels::btree::{Config, TreeView};
 use simt::Instance;
 use std::io::Read;
@@ -46,7 +49,7 @@ use trees::Trees;
 ///
 /// That of [`Map`], for operations on one key. What goes by order may run beside everything too: each pair that it gives was there at some moment of
 /// the call, and a pair that is there throughout is given, once; but the pairs of one answer need not have been there at one moment. `bulk_build`,
-/// `compact` and `clear` take `&mut self`; the pool grows between the launches of a blocking call.
+/// `compact` and `clear` take `&mut self`; the pool grows between the launches of a blocking call. [`Self::frozen`] gives readers the tree alone.
 pub struct BTree<K, V> {
     trees: Trees<K, V>,
 }
@@ -189,6 +192,7 @@ impl<K: Key, V: Value> BTree<K, V> {
     where
         M: Config<Key = K, Value = V> + Instance,
     {
+        self.trees.thaw()?;
         self.trees.owner.view::<M>()
     }
 }

@@ -1,6 +1,6 @@
 //! The memory of a tree and what is done with it as a whole.
 use super::directory::Directory;
-use super::engine::{Engine, Parts, Task};
+use super::engine::{Engine, Parts, Search, Task};
 use crate::map::counts::{Counts, distinct};
 use crate::map::launch::{Batch, nothing};
 use crate::map::owner::{self, Memory as _, Owner};
@@ -11,6 +11,7 @@ use gpu::{Buffer, Device, Stream};
 use phalanx_kernels::btree::{LEAST, directory_entries, nodes};
 use phalanx_kernels::keyed::{STRIPE_WORDS, STRIPES};
 use simt::GlobalSlice;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What a tree does when its pool has no node left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +27,8 @@ pub enum Growth {
 pub struct Trees<K, V> {
     pub owner: Owner<dyn Engine<K, V>, Memory>,
     growth: Growth,
+    /// Kernels may run that bear no writer beside them: see [`Self::thaw`].
+    frozen: AtomicBool,
 }
 
 /// The buffers of a tree.
@@ -81,7 +84,7 @@ pub struct Examined {
 impl<K: Key, V: Value> Trees<K, V> {
     /// A tree in memory that is new.
     pub fn new(owner: Owner<dyn Engine<K, V>, Memory>, growth: Growth) -> Result<Self> {
-        let trees = Self { owner, growth };
+        let trees = Self { owner, growth, frozen: AtomicBool::new(false) };
         trees.plant(nothing(), nothing(), 0, 2)?;
         Ok(trees)
     }
@@ -95,8 +98,46 @@ impl<K: Key, V: Value> Trees<K, V> {
         Ok(())
     }
 
+    /// Asks a stream for a search by order.
+    pub fn search(&self, stream: &Stream, search: Search<K, V>) -> Result<()> {
+        let memory = self.owner.read();
+        self.list(stream, &memory)?;
+        // SAFETY: as in `Owner::launch`.
+        unsafe { self.owner.engine.search(stream, memory.parts(), search)? };
+        Ok(())
+    }
+
+    /// Makes the tree ready for kernels that bear no writer beside them, the directory's among them, and makes that anew. The caller has the tree
+    /// alone, and lets nobody else have it but to read.
+    pub fn freeze(&mut self) -> Result<()> {
+        self.pairs()?;
+        self.owner.alone(|engine, stream, memory| {
+            memory.directory.made(memory.directory.pairs());
+            // SAFETY: the lock keeps other launches out, and those asked for before have ended.
+            Ok(unsafe { engine.task(stream, memory.parts(), Task::List)? })
+        })?;
+        *self.frozen.get_mut() = true;
+        Ok(())
+    }
+
+    /// Asks for something that only reads, of a tree that is frozen.
+    pub fn read(&self, launch: impl FnOnce(Parts) -> gpu::Result<()>) -> Result<()> {
+        Ok(launch(self.owner.read().parts())?)
+    }
+
+    /// Waits for the readers of a tree that was frozen, before anything is asked for that may write: their borrow has ended, but their
+    /// kernels may run still.
+    pub fn thaw(&self) -> Result<()> {
+        if self.frozen.load(Ordering::Acquire) {
+            self.owner.device.synchronize()?;
+            self.frozen.store(false, Ordering::Release);
+        }
+        Ok(())
+    }
+
     /// Has the directory made anew, if it is time.
     fn list(&self, stream: &Stream, memory: &Memory) -> Result<()> {
+        self.thaw()?;
         if memory.directory.is_due() {
             // SAFETY: as in `Owner::launch`.
             unsafe { self.owner.engine.task(stream, memory.parts(), Task::List)? };
