@@ -19,6 +19,8 @@ mod methods;
 mod ordered;
 #[path = "conformance/sequences.rs"]
 mod sequences;
+#[path = "conformance/walks.rs"]
+mod walks;
 #[path = "conformance/whole.rs"]
 mod whole;
 
@@ -131,6 +133,10 @@ macro_rules! suite {
                         frozen_trees_answer_as_others_do
                         frozen_trees_answer_buffers
                         what_is_read_no_longer_is_written_again
+                    }
+                    walks {
+                        walks_read_a_node_a_level
+                        trees_without_a_directory_grow
                     }
                 }
             }

@@ -2,7 +2,7 @@
 use super::super::slab::{Light, Spread};
 use super::access::Concurrent;
 use super::kernels::{
-    BulkBuild, CountRange, Disorder, Examine, ListNodes, Predecessor, Prune, Range, Successor,
+    BulkBuild, CountRange, CountReads, Disorder, Examine, ListNodes, Predecessor, Prune, Range, Successor,
 };
 use super::tree::Tree;
 use crate::keyed::kernels::{
@@ -27,7 +27,7 @@ instances! {
     }
     kernels {
         Insert, InsertNew, Get, ContainsKey, Remove, Apply, Mixed, Export, RetainBetween,
-        BulkBuild, Examine, ListNodes, Prune, CountRange, Disorder, Predecessor, Range, Successor,
+        BulkBuild, Examine, ListNodes, Prune, CountRange, CountReads, Disorder, Predecessor, Range, Successor,
     }
     visitor { super::tree::Visitor }
 }

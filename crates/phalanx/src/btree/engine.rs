@@ -4,7 +4,7 @@ use crate::map::launcher::{Launcher, Of, Viewed, engines};
 use crate::slab_alloc;
 use gpu::{Grid, Stream};
 use phalanx_kernels::btree::kernels::{
-    BulkBuild, CountRange, Disorder, Examine, ListNodes, Predecessor, Prune, Range, Successor,
+    BulkBuild, CountRange, CountReads, Disorder, Examine, ListNodes, Predecessor, Prune, Range, Successor,
 };
 use phalanx_kernels::btree::{self, Config, TreeView, phased};
 use phalanx_kernels::keyed::Scalar;
@@ -47,6 +47,8 @@ pub enum Task<K, V> {
     List,
     /// Frees all nodes but the first. Runs alone.
     Prune,
+    /// Counts the nodes that are read on the ways to keys.
+    CountReads { keys: GlobalSlice<K>, reads: GlobalSlice<u64> },
     /// Counts the keys that are not below the one behind.
     Disorder { keys: GlobalSlice<K>, count: GlobalSlice<u64> },
 }
@@ -229,6 +231,9 @@ impl<M: Config + Instance> Engine<M::Key, M::Value> for Of<M> {
                 Task::Examine { report } => stream.launch(over(units), Examine { tree, report }),
                 Task::List => stream.launch(Grid::new(1, btree::DIRECTORY_THREADS), ListNodes { tree }),
                 Task::Prune => stream.launch(tiles(units), Prune { tree }),
+                Task::CountReads { keys, reads } => {
+                    stream.launch(over(keys.len()), CountReads { tree, keys, reads })
+                }
                 Task::Disorder { keys, count } => {
                     stream.launch(over(keys.len()), Disorder { tree, keys, count })
                 }

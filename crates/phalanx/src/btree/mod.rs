@@ -25,6 +25,7 @@ use simt::Instance;
 use std::io::Read;
 pub use trees::Growth;
 use trees::Trees;
+pub use trees::Walks;
 
 /// An ordered map from `u32` or `u64` to `u32` or `u64` in device memory: a B-link tree of nodes of 14 pairs.
 ///
@@ -111,6 +112,25 @@ impl<K: Key, V: Value> BTree<K, V> {
     /// [`Error::Invalid`], which says what is wrong; the device's.
     pub fn validate(&self) -> Result<()> {
         self.trees.examine().map(drop)
+    }
+
+    /// Walks to each key as a look-up does, and counts the nodes that are read on the way, by level: what a look-up costs. Waits.
+    ///
+    /// ```
+    /// use phalanx::{BTree, Map};
+    ///
+    /// let tree = BTree::<u32, u32>::with_capacity(100)?;
+    /// tree.insert(&[1, 2, 3], &[1, 2, 3])?;
+    /// let walks = tree.walks(&tree.device().from_slice(&[1, 2])?)?;
+    /// assert_eq!(walks.nodes[..2], [2, 2]); // a leaf and the root, twice
+    /// # Ok::<(), phalanx::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::OtherDevice`] when the buffer is not of the tree's device; the device's.
+    pub fn walks(&self, keys: &Buffer<K>) -> Result<Walks> {
+        belongs(self.device(), "keys", keys.device())?;
+        self.trees.walks(keys)
     }
 
     /// Replaces everything by these pairs, which are sorted on the device and built level by level from the leaves up: much faster than insertions.

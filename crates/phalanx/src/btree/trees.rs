@@ -42,9 +42,14 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// For trees of the kind that `words` tells the words of a directory of.
-    pub fn new(device: &Device, pool: SlabAlloc, words: impl Fn(u32) -> usize) -> Result<Self> {
-        let directory = directory_for(&pool, device, words)?;
+    /// For trees of the kind that `words` tells the words of a directory of, which walks begin at or not.
+    pub fn new(
+        device: &Device,
+        pool: SlabAlloc,
+        has_directory: bool,
+        words: impl Fn(u32) -> usize,
+    ) -> Result<Self> {
+        let directory = directory_for(&pool, device, words)?.used(has_directory);
         Ok(Self { tallies: device.zeroed(STRIPES * STRIPE_WORDS)?, pool, directory, age: 0 })
     }
 }
@@ -72,6 +77,15 @@ fn directory_for(pool: &SlabAlloc, device: &Device, words: impl Fn(u32) -> usize
     Ok(Directory::new(device.zeroed(words(entries))?, entries))
 }
 
+/// Has the directory made anew, if the tree has one.
+fn list<K, V>(engine: &dyn Engine<K, V>, stream: &Stream, memory: &Memory) -> Result<()> {
+    if !memory.directory.is_used() {
+        return Ok(());
+    }
+    // SAFETY: as in `Owner::launch`: it may run beside everything but what runs alone.
+    Ok(unsafe { engine.task(stream, memory.parts(), Task::List)? })
+}
+
 /// What an examination has found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Examined {
@@ -79,6 +93,17 @@ pub struct Examined {
     pub pairs: u64,
     /// Levels, the leaves' among them.
     pub depth: u32,
+}
+
+/// What is read on the ways to keys: see [`BTree::walks`](super::BTree::walks).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Walks {
+    /// Keys that were walked to.
+    pub keys: u64,
+    /// Nodes that were read: leaves, then those of each level above them. The last is of all levels from the sixth up.
+    pub nodes: Vec<u64>,
+    /// Links to the right that were followed: to nodes that were split since whoever led there was read.
+    pub links: u64,
 }
 
 impl<K: Key, V: Value> Trees<K, V> {
@@ -108,13 +133,16 @@ impl<K: Key, V: Value> Trees<K, V> {
     }
 
     /// Makes the tree ready for kernels that bear no writer beside them, the directory's among them, and makes that anew. The caller has the tree
-    /// alone, and lets nobody else have it but to read.
+    /// alone, and lets nobody else have it but to read. There is nothing to do where nothing that writes was asked for since the last time.
     pub fn freeze(&mut self) -> Result<()> {
+        if *self.frozen.get_mut() {
+            return Ok(());
+        }
         self.pairs()?;
         self.owner.alone(|engine, stream, memory| {
-            memory.directory.made(memory.directory.pairs());
-            // SAFETY: the lock keeps other launches out, and those asked for before have ended.
-            Ok(unsafe { engine.task(stream, memory.parts(), Task::List)? })
+            let pairs = memory.directory.pairs();
+            memory.directory.made(pairs);
+            list(engine, stream, memory)
         })?;
         *self.frozen.get_mut() = true;
         Ok(())
@@ -138,11 +166,7 @@ impl<K: Key, V: Value> Trees<K, V> {
     /// Has the directory made anew, if it is time.
     fn list(&self, stream: &Stream, memory: &Memory) -> Result<()> {
         self.thaw()?;
-        if memory.directory.is_due() {
-            // SAFETY: as in `Owner::launch`.
-            unsafe { self.owner.engine.task(stream, memory.parts(), Task::List)? };
-        }
-        Ok(())
+        if memory.directory.is_due() { list(&*self.owner.engine, stream, memory) } else { Ok(()) }
     }
 
     /// Makes room in the directory for a pool that has grown. Where nothing runs.
@@ -151,7 +175,7 @@ impl<K: Key, V: Value> Trees<K, V> {
             let words = |entries| self.owner.engine.directory_words(entries);
             let larger = directory_for(&memory.pool, &self.owner.device, words)?;
             larger.learn(memory.directory.pairs());
-            memory.directory = larger;
+            memory.directory = larger.used(memory.directory.is_used());
         }
         Ok(())
     }
@@ -177,8 +201,7 @@ impl<K: Key, V: Value> Trees<K, V> {
             memory.pool.set_live(needed)?;
             // SAFETY: as above.
             unsafe { engine.task(stream, memory.parts(), Task::Build { keys, values, count, fill })? };
-            // SAFETY: as above.
-            unsafe { engine.task(stream, memory.parts(), Task::List)? };
+            list(engine, stream, memory)?;
             stream.synchronize()?;
             let live = keys.len();
             memory.directory.made(live as u64);
@@ -222,6 +245,16 @@ impl<K: Key, V: Value> Trees<K, V> {
             0 => Ok(()),
             many => Err(Error::Unsorted { many }),
         }
+    }
+
+    /// What is read on the ways to keys of this device: see [`BTree::walks`](super::BTree::walks).
+    pub fn walks(&self, keys: &Buffer<K>) -> Result<Walks> {
+        let reads = self.owner.device.zeroed::<u64>(8)?;
+        let stream = self.owner.device.default_stream();
+        self.task(&stream, Task::CountReads { keys: keys.slice(), reads: reads.slice() })?;
+        let mut nodes = reads.read()?;
+        let links = nodes.pop().unwrap_or(0);
+        Ok(Walks { keys: keys.len() as u64, nodes, links })
     }
 
     /// Examines all nodes: see [`BTree::validate`](super::BTree::validate).
