@@ -76,6 +76,11 @@ pub trait Benchmark {
         None
     }
 
+    /// Lines of 128 bytes that an operation reads at each level, from the leaves up, of a structure that has levels and counts them.
+    fn lines_read(&self) -> Option<Vec<f64>> {
+        None
+    }
+
     /// Bytes that a launch reads and writes at least, where that is what binds it.
     fn bytes_moved(&self) -> Option<u64> {
         None

@@ -135,6 +135,7 @@ pub(crate) mod tests {
             verified: true,
             table_bytes: None,
             gb_s: None,
+            lines: None,
             fault: None,
         }
     }

@@ -72,6 +72,9 @@ pub struct Record {
     /// Gigabytes (10^9) a second that were read and written at least, by the median.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gb_s: Option<f64>,
+    /// Lines of 128 bytes that an operation reads at each level, from the leaves up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lines: Option<Vec<f64>>,
     /// What was wrong, when something was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fault: Option<String>,

@@ -183,6 +183,7 @@ impl Session<'_> {
             verified: fault.is_none(),
             table_bytes: benchmark.table_bytes(),
             gb_s: benchmark.bytes_moved().map(|bytes| bytes as f64 / times.median / 1e6),
+            lines: benchmark.lines_read(),
             fault,
         }
     }

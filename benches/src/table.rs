@@ -12,7 +12,7 @@ pub const EMULATOR_BANNER: &str =
 pub fn results(records: &[Record]) -> String {
     let mut table = Table::new();
     table.load_style(UTF8_BORDERS_ONLY);
-    table.set_header([
+    let mut header = vec![
         "suite",
         "structure",
         "variant",
@@ -25,9 +25,18 @@ pub fn results(records: &[Record]) -> String {
         "median ms",
         "spread",
         "verified",
-    ]);
+    ];
+    let has_lines = records.iter().any(|record| record.lines.is_some());
+    if has_lines {
+        header.extend(["GB/s", "lines an operation, by level from the leaves up"]);
+    }
+    table.set_header(header);
     for record in records {
-        table.add_row(row(record));
+        let mut row = row(record);
+        if has_lines {
+            row.extend(lines(record));
+        }
+        table.add_row(row);
     }
     let banner = records.iter().any(Record::is_emulated).then(|| format!("{EMULATOR_BANNER}\n"));
     format!("{}{table}", banner.unwrap_or_default())
@@ -56,6 +65,13 @@ fn row(record: &Record) -> Vec<Cell> {
         right(format!("{spread:.1} %")),
         Cell::new(verified),
     ]
+}
+
+/// Lines by level, and how many bytes a second they are.
+fn lines(record: &Record) -> [Cell; 2] {
+    let bytes = record.gb_s.map_or_else(String::new, |rate| format!("{rate:.0}"));
+    let lines = record.lines.iter().flatten().map(|lines| format!("{lines:.2}"));
+    [Cell::new(bytes).set_alignment(CellAlignment::Right), Cell::new(lines.collect::<Vec<_>>().join(" "))]
 }
 
 /// Whole numbers where there are many, decimals where there are few.
@@ -92,7 +108,10 @@ mod tests {
         for part in ["1000", "0.50 line128", "1.500", "66.7 %", "yes", "load_factor=0.8"] {
             assert!(text.contains(part), "'{part}' is missing in\n{text}");
         }
-        assert!(!text.contains("emulator"));
+        assert!(!text.contains("emulator") && !text.contains("GB/s"));
+        let counted = Record { lines: Some(vec![1.0, 0.25]), gb_s: Some(99.6), ..record("insert", 1.0, 2.0) };
+        let text = results(&[counted]);
+        assert!(text.contains("100") && text.contains("1.00 0.25"), "{text}");
         let emulated = Record { driver: "emulator".to_owned(), ..record("insert", 1.0, 2.0) };
         assert!(results(&[emulated]).starts_with("emulator: no measurement of speed"));
     }

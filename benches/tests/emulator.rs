@@ -198,3 +198,40 @@ fn slab_sets_and_lock_free_chains_run_verified() {
     are_complete(&records);
     assert!(records.iter().all(|record| (record.key_bits, record.value_bits) == (32, 0)));
 }
+
+#[test]
+fn trees_and_sorted_runs_are_searched_verified() {
+    let records = run("btree/fig3-2");
+    let frozen = |record: &&record::Record| record.params.get("frozen") == Some(&record::Param::Flag(true));
+    assert_eq!(records.iter().filter(frozen).count(), 3 * 4);
+    assert!(records.iter().filter(frozen).any(|record| record.key_bits == 64));
+    assert_eq!((count(&records, "SortedArray"), count(&records, "MergeTree")), (4, 2 * 4));
+    assert!(records.iter().all(|record| record.ratio.is_some() && record.table_bytes.is_some()));
+}
+
+/// From the root a walk reads one line a level; from the directory the upper levels are left out.
+#[test]
+fn lines_are_counted_by_level() {
+    let records = run("btree/fig3-6");
+    let lines = |start: &str| -> Vec<Vec<f64>> {
+        let of_start = records.iter().filter(|record| record.params["start"].to_string() == start);
+        of_start.map(|record| record.lines.clone().expect("lines were counted")).collect()
+    };
+    let (root, directory) = (lines("root"), lines("directory"));
+    assert_eq!((root.len(), directory.len()), (3, 3));
+    for (root, directory) in root.iter().zip(&directory) {
+        assert!(root.len() >= 3 && root.iter().all(|lines| *lines == 1.0), "{root:?}");
+        assert!(directory[0] >= 1.0 && directory.iter().sum::<f64>() < root.len() as f64, "{directory:?}");
+    }
+    for record in &records {
+        let bytes = record.lines.iter().flatten().sum::<f64>() * 128.0 * 2048.0;
+        let rate = record.gb_s.expect("lines are bytes");
+        assert!((rate - bytes / record.median_ms / 1e6).abs() < 1e-9 * rate, "{record:?}");
+    }
+}
+
+#[test]
+fn trees_are_soaked_verified() {
+    let records = run("soak/btree");
+    assert_eq!((records.len(), records[0].reps), (1, 3));
+}

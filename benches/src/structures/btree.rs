@@ -5,16 +5,22 @@
 //! | `built` | all but `insert`, `bulk_build` | `insert` (default): the pairs that are there before came by insertions; `bulk`: they were then built anew |
 //! | `fill` | `bulk_build`, and trees that are `bulk` | the part of each node that is used, 0.7 if not given |
 //! | `range_results` | `range` | pairs in each range, 16 if not given |
+//! | `frozen` | `find_hit`, `find_miss`, `successor`, `range` | `true`: the kernels of trees that nobody writes |
+//! | `start` | all | where walks begin: `directory` (default) or `root` |
+//!
+//! `find_hit_lines` is `find_hit`, and tells how many lines of 128 bytes were read at each level.
 use super::both_widths::{BothWidths, DEFAULT};
 use super::driver::{self, Batch, Prepared, Subject};
 use super::map_plan::{Call, OPS, Plan};
-use super::ordered::{Asking, Bulk, Neighbours, Ranges};
-use crate::benchmark::Benchmark;
+use super::ordered::{Asking, Bulk, ByOrder, Neighbours, Ranges};
+use super::soak::Soak;
+use crate::benchmark::{Benchmark, Verified};
+use crate::record::Param;
 use crate::structures::{Gpu, first_launch};
 use crate::suite::Case;
 use anyhow::{Result, bail, ensure};
 use gpu::Stream;
-use phalanx::btree::{Builder, Growth, variants};
+use phalanx::btree::{Builder, Growth, Walks, variants};
 use phalanx::{BTree, Key, Map, Value};
 use workloads::Key as Word;
 
@@ -25,10 +31,19 @@ pub const RANGE: &str = "range";
 /// The next pair of as many random keys as there are in the tree.
 pub const SUCCESSOR: &str = "successor";
 
+/// Look-ups, and the lines that they read.
+pub const LINES: &str = "find_hit_lines";
+/// Insertions into an empty tree, of other keys each time, and everything examined.
+pub const SOAK: &str = "soak";
+/// Those that only read.
+const READS: &[&str] = &["find_hit", "find_miss", RANGE, SUCCESSOR];
+
 /// The operations of plans, and what else there is.
 const WITH_BULK: [&str; OPS.len() + 1] = first_launch::with(BULK, OPS);
 const WITH_RANGE: [&str; OPS.len() + 2] = first_launch::with(RANGE, &WITH_BULK);
-const ALL_OPS: [&str; OPS.len() + 3] = first_launch::with(SUCCESSOR, &WITH_RANGE);
+const WITH_SUCCESSOR: [&str; OPS.len() + 3] = first_launch::with(SUCCESSOR, &WITH_RANGE);
+const WITH_LINES: [&str; OPS.len() + 4] = first_launch::with(LINES, &WITH_SUCCESSOR);
+const ALL_OPS: [&str; OPS.len() + 5] = first_launch::with(SOAK, &WITH_LINES);
 
 /// Pairs of a node, in trees of every kind.
 const SLOTS: f64 = 14.0;
@@ -59,32 +74,54 @@ impl BothWidths for Trees<'_> {
     }
 
     fn open<K: Key + Word, V: Value + Word>(&self, case: &Case) -> Result<Box<dyn Benchmark + '_>> {
-        let builder = builder::<K, V>(self.gpu, case);
-        let tree = || builder.clone().capacity(case.n as usize).build();
-        match case.op.as_str() {
-            BULK => return Ok(Box::new(Bulk::new(self.gpu, case, tree()?, fill(case)?)?)),
-            RANGE => {
-                let planted = Planted { tree: tree()?, fill: bulk_fill(case)? };
-                return Ok(Box::new(Asking::<_, _, Ranges<K, V>>::new(self.gpu, case, planted)?));
+        let gpu = self.gpu;
+        let planted = |pairs: u64| Planted::<K, V>::new(gpu, case, pairs);
+        Ok(match case.op.as_str() {
+            BULK => Box::new(Bulk::new(gpu, case, tree::<K, V>(gpu, case, case.n)?, fill(case)?)?),
+            SOAK => Box::new(Soak::<K, V>::new(gpu, case, tree(gpu, case, case.n)?)?),
+            RANGE => Box::new(Asking::<_, _, _, Ranges<K, V>>::new(gpu, case, planted(case.n)?)?),
+            SUCCESSOR => Box::new(Asking::<_, _, _, Neighbours<K, V>>::new(gpu, case, planted(case.n)?)?),
+            LINES => {
+                let plan = Plan::new(&Case { op: "find_hit".to_owned(), ..case.clone() })?;
+                Box::new(Lines::new(Prepared::new(gpu, plan, planted(case.n)?)?))
             }
-            SUCCESSOR => {
-                let planted = Planted { tree: tree()?, fill: bulk_fill(case)? };
-                return Ok(Box::new(Asking::<_, _, Neighbours<K, V>>::new(self.gpu, case, planted)?));
+            _ => {
+                let plan = Plan::<K, V>::new(case)?;
+                let (is_empty, planted) = (plan.preload.is_empty(), planted(plan.keys)?);
+                let is_right = !is_empty || planted.fill.is_none();
+                ensure!(is_right, "`built` is 'bulk', and {} starts empty: leave it out", case.op);
+                Box::new(Prepared::new(gpu, plan, planted)?)
             }
-            _ => {}
-        }
-        let plan = Plan::<K, V>::new(case)?;
-        let fill = bulk_fill(case)?;
-        let is_empty = plan.preload.is_empty();
-        ensure!(!is_empty || fill.is_none(), "`built` is 'bulk', and {} starts empty: leave it out", case.op);
-        let planted = Planted { tree: builder.capacity(plan.keys as usize).build()?, fill };
-        Ok(Box::new(Prepared::new(self.gpu, plan, planted)?))
+        })
     }
 }
 
-fn builder<K: Key, V: Value>(gpu: &Gpu, case: &Case) -> Builder<K, V> {
-    let builder = BTree::builder().device(&gpu.device).growth(Growth::Fixed);
-    if case.variant == DEFAULT { builder } else { builder.variant(&case.variant) }
+/// An empty tree for so many pairs.
+fn tree<K: Key, V: Value>(gpu: &Gpu, case: &Case, pairs: u64) -> Result<BTree<K, V>> {
+    Ok(builder(gpu, case)?.capacity(pairs as usize).build()?)
+}
+
+fn builder<K: Key, V: Value>(gpu: &Gpu, case: &Case) -> Result<Builder<K, V>> {
+    let start = case.params.get("start").map(ToString::to_string);
+    let has_directory = match start.as_deref() {
+        None | Some("directory") => true,
+        Some("root") => false,
+        Some(other) => bail!("`start` is '{other}'; it can be 'directory' or 'root'"),
+    };
+    let builder = BTree::builder().device(&gpu.device).growth(Growth::Fixed).directory(has_directory);
+    Ok(if case.variant == DEFAULT { builder } else { builder.variant(&case.variant) })
+}
+
+/// Whether the case is of a tree that nobody writes.
+fn frozen(case: &Case) -> Result<bool> {
+    let frozen = match case.params.get("frozen") {
+        None => false,
+        Some(Param::Flag(frozen)) => *frozen,
+        Some(other) => bail!("`frozen` is {other}; it can be true or false"),
+    };
+    let is_right = !frozen || READS.contains(&case.op.as_str());
+    ensure!(is_right, "`frozen` is true, and {} is none of {}", case.op, READS.join(", "));
+    Ok(frozen)
 }
 
 fn fill(case: &Case) -> Result<f64> {
@@ -113,12 +150,47 @@ pub struct Planted<K, V> {
     /// The tree.
     pub tree: BTree<K, V>,
     fill: Option<f64>,
+    /// It is read by the kernels of trees that nobody writes.
+    frozen: bool,
+}
+
+impl<K: Key, V: Value> Planted<K, V> {
+    fn new(gpu: &Gpu, case: &Case, pairs: u64) -> Result<Self> {
+        Ok(Self { tree: tree(gpu, case, pairs)?, fill: bulk_fill(case)?, frozen: frozen(case)? })
+    }
+}
+
+impl<K: Key + Word, V: Value + Word> ByOrder<K, V> for Planted<K, V> {
+    fn successor(&mut self, stream: &Stream, asked: &mut Neighbours<K, V>) -> Result<()> {
+        let Neighbours { keys, found, values, outcomes, .. } = asked;
+        if self.frozen {
+            return Ok(self.tree.frozen()?.ordered_on(stream).successor(keys, found, values, outcomes)?);
+        }
+        Ok(self.tree.ordered_on(stream).successor(keys, found, values, outcomes)?)
+    }
+
+    fn range(&mut self, stream: &Stream, asked: &mut Ranges<K, V>) -> Result<()> {
+        let room = asked.room();
+        let Ranges { lows, highs, keys, values, counts, .. } = asked;
+        if self.frozen {
+            return Ok(self
+                .tree
+                .frozen()?
+                .ordered_on(stream)
+                .range(lows, highs, room, keys, values, counts)?);
+        }
+        Ok(self.tree.ordered_on(stream).range(lows, highs, room, keys, values, counts)?)
+    }
 }
 
 impl<K: Key + Word, V: Value + Word> Subject<K, V> for Planted<K, V> {
     const TELLS: bool = true;
 
     fn ask(&mut self, stream: &Stream, call: Call, batch: &mut Batch<K, V>) -> Result<()> {
+        if self.frozen && call == Call::Get {
+            let Batch { keys, results, outcomes, .. } = batch;
+            return Ok(self.tree.frozen()?.on(stream).get(keys, results, outcomes)?);
+        }
         driver::ask(&self.tree, stream, call, batch)
     }
 
@@ -131,9 +203,15 @@ impl<K: Key + Word, V: Value + Word> Subject<K, V> for Planted<K, V> {
     }
 
     fn settle(&mut self) -> Result<()> {
-        let Some(fill) = self.fill else { return Ok(()) };
-        self.tree.compact(fill)?;
-        check_nodes(&self.tree, fill)
+        if let Some(fill) = self.fill {
+            self.tree.compact(fill)?;
+            check_nodes(&self.tree, fill)?;
+        }
+        if self.frozen {
+            // Once: it stays so until something is written.
+            self.tree.frozen()?;
+        }
+        Ok(())
     }
 
     /// What a tree says of itself is that its nodes are in order.
@@ -154,4 +232,79 @@ pub fn check_nodes<K: Key, V: Value>(tree: &BTree<K, V>, fill: f64) -> Result<()
     let is_right = (nodes - expected).abs() <= 0.02 * expected + 16.0;
     ensure!(is_right, "{pairs} pairs are in {nodes} nodes, and at a fill of {fill} it is some {expected:.0}");
     Ok(())
+}
+
+/// Look-ups, and the lines that they read.
+struct Lines<'a, K, V> {
+    prepared: Prepared<'a, K, V, Planted<K, V>>,
+    walks: Option<Walks>,
+}
+
+impl<'a, K: Key + Word, V: Value + Word> Lines<'a, K, V> {
+    fn new(prepared: Prepared<'a, K, V, Planted<K, V>>) -> Self {
+        Self { prepared, walks: None }
+    }
+
+    /// Walks to all keys once more, and counts.
+    fn count(&self) -> Result<Walks> {
+        let (tree, keys) = (&self.prepared.subject().tree, self.prepared.keys());
+        let (walks, depth) = (tree.walks(keys)?, u64::from(tree.depth()?));
+        // The one key that looks like an empty slot has a leaf of its own, which is read at once.
+        let topmost =
+            keys.read()?.iter().filter(|key| **key == <K as Word>::truncate(u64::MAX)).count() as u64;
+        check_walks(&walks, (walks.keys - topmost) * depth + topmost)?;
+        Ok(walks)
+    }
+
+    /// Lines of 128 bytes in a node.
+    fn lines() -> f64 {
+        if <K as Word>::BITS + <V as Word>::BITS > 64 { 2.0 } else { 1.0 }
+    }
+}
+
+/// Checks that each walk has read a leaf, and no node but those of the levels and behind links.
+fn check_walks(walks: &Walks, most: u64) -> Result<()> {
+    let (read, leaves) = (walks.nodes.iter().sum::<u64>(), walks.nodes[0]);
+    let own = read - walks.links;
+    ensure!(leaves >= walks.keys, "{} walks read {leaves} leaves", walks.keys);
+    ensure!(own <= most, "{} walks read {own} nodes by their parents, and there are {most}", walks.keys);
+    Ok(())
+}
+
+impl<K: Key + Word, V: Value + Word> Benchmark for Lines<'_, K, V> {
+    fn restore(&mut self) -> Result<()> {
+        self.prepared.restore()
+    }
+
+    fn launch(&mut self) -> Result<()> {
+        self.prepared.launch()
+    }
+
+    fn verify(&mut self) -> Result<Verified> {
+        let verified = self.prepared.verify()?;
+        if self.walks.is_none() {
+            self.walks = Some(self.count()?);
+        }
+        Ok(verified)
+    }
+
+    fn operations(&self) -> u64 {
+        self.prepared.operations()
+    }
+
+    fn table_bytes(&self) -> Option<u64> {
+        self.prepared.table_bytes()
+    }
+
+    fn bytes_moved(&self) -> Option<u64> {
+        let nodes: u64 = self.walks.as_ref()?.nodes.iter().sum();
+        Some(nodes * 128 * Self::lines() as u64)
+    }
+
+    fn lines_read(&self) -> Option<Vec<f64>> {
+        let walks = self.walks.as_ref()?;
+        let lines = |nodes: &u64| *nodes as f64 * Self::lines() / walks.keys as f64;
+        let levels = walks.nodes.iter().rposition(|nodes| *nodes > 0)? + 1;
+        Some(walks.nodes[..levels].iter().map(lines).collect())
+    }
 }

@@ -233,6 +233,16 @@ impl<'a, K: Key + Word, V: Value + Word, S: Subject<K, V>> Prepared<'a, K, V, S>
         Ok(Self { gpu, plan, subject, preload, batch, is_loaded: false })
     }
 
+    /// What is asked.
+    pub fn subject(&self) -> &S {
+        &self.subject
+    }
+
+    /// The keys that it is asked.
+    pub fn keys(&self) -> &Buffer<K> {
+        &self.batch.keys
+    }
+
     /// Fills the subject with what is to be there before, and checks that all of it found room.
     fn load(&mut self) -> Result<()> {
         self.subject.clear()?;

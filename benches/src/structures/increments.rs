@@ -37,7 +37,10 @@ fn keys_of<K: Key + Word>(case: &Case) -> Result<(Vec<K>, usize)> {
 }
 
 /// Every pair of the batch was new.
-fn all_inserted<K: Key + Word, V: Value + Word>(batch: &Batch<K, V>) -> Result<()> {
+///
+/// # Errors
+/// One was not; what the machine says.
+pub fn all_inserted<K: Key + Word, V: Value + Word>(batch: &Batch<K, V>) -> Result<()> {
     let (inserted, asked) = (batch.count(Outcome::Inserted)?, batch.keys.len());
     ensure!(inserted == asked, "only {inserted} of {asked} pairs were inserted as new ones");
     Ok(())
@@ -73,7 +76,10 @@ impl Streams {
 }
 
 /// The map holds these keys with their values, and nothing else.
-fn verify_all<M: Map>(map: &M, keys: &[M::Key]) -> Result<Verified>
+///
+/// # Errors
+/// It does not; what the machine says.
+pub fn verify_all<M: Map>(map: &M, keys: &[M::Key]) -> Result<Verified>
 where
     M::Key: Word,
     M::Value: Word,

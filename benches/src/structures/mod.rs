@@ -18,6 +18,8 @@ pub mod primitives;
 pub mod sets;
 pub mod slab_alloc;
 pub mod slab_hash;
+pub mod soak;
+pub mod sorted_runs;
 
 /// All structures, for one device.
 pub fn all(gpu: &Gpu) -> Vec<Box<dyn Structure + '_>> {
@@ -30,6 +32,8 @@ pub fn all(gpu: &Gpu) -> Vec<Box<dyn Structure + '_>> {
         Box::new(sets::SlabSets::new(gpu)),
         Box::new(sets::ChainSets::new(gpu)),
         Box::new(btree::Trees::new(gpu)),
+        Box::new(sorted_runs::Baseline::array(gpu)),
+        Box::new(sorted_runs::Baseline::merge_tree(gpu)),
         Box::new(primitives::Sorts::new(gpu)),
         Box::new(primitives::Scans::new(gpu)),
     ]

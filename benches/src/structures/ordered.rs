@@ -1,5 +1,5 @@
-//! What an ordered map is asked by the order of keys, and building one from sorted pairs: every answer is compared with a sorted array.
-use super::btree::{Planted, check_nodes};
+//! What ordered maps, and what they are measured against, are asked by the order of keys, and building one from sorted pairs: every answer is compared with a sorted array.
+use super::btree::check_nodes;
 use super::driver::{Batch, Subject, UNWRITTEN, load};
 use crate::benchmark::{Benchmark, Verified};
 use crate::structures::Gpu;
@@ -9,8 +9,24 @@ use gpu::{Buffer, Stream};
 use phalanx::{BTree, Key, Map, Value};
 use phalanx_kernels::keyed::Outcome;
 use rayon::prelude::*;
+use std::marker::PhantomData;
 use workloads::random::{Source, below};
 use workloads::{Key as Word, UniqueKeys, value_of};
+
+/// What answers by the order of keys.
+pub trait ByOrder<K, V>: Subject<K, V> {
+    /// Asks the stream for the next pairs, and does not wait.
+    ///
+    /// # Errors
+    /// What the machine says.
+    fn successor(&mut self, stream: &Stream, asked: &mut Neighbours<K, V>) -> Result<()>;
+
+    /// Asks the stream for the pairs of ranges, and does not wait.
+    ///
+    /// # Errors
+    /// What the machine says.
+    fn range(&mut self, stream: &Stream, asked: &mut Ranges<K, V>) -> Result<()>;
+}
 
 /// A batch of questions, with room for the answers on the device.
 pub trait Question<K, V>: Sized {
@@ -26,11 +42,11 @@ pub trait Question<K, V>: Sized {
     /// What the machine says.
     fn forget(&mut self) -> Result<()>;
 
-    /// Asks a tree, and does not wait.
+    /// Asks, and does not wait.
     ///
     /// # Errors
     /// What the machine says.
-    fn ask(&mut self, tree: &BTree<K, V>, stream: &Stream) -> Result<()>;
+    fn ask(&mut self, of: &mut impl ByOrder<K, V>, stream: &Stream) -> Result<()>;
 
     /// Compares every answer with what `sorted` says.
     ///
@@ -39,36 +55,49 @@ pub trait Question<K, V>: Sized {
     fn judge(&self, sorted: &[K]) -> Result<Verified>;
 }
 
-/// A tree of `n` random pairs that is asked `n` questions.
-pub struct Asking<'a, K, V, Q> {
+/// `n` random pairs that are asked `n` questions.
+pub struct Asking<'a, K, V, S, Q> {
     gpu: &'a Gpu,
-    planted: Planted<K, V>,
+    subject: S,
     sorted: Vec<K>,
     question: Q,
+    of: PhantomData<fn() -> V>,
 }
 
-impl<'a, K: Key + Word, V: Value + Word, Q: Question<K, V>> Asking<'a, K, V, Q> {
-    /// Fills the tree.
+impl<'a, K, V, S, Q> Asking<'a, K, V, S, Q>
+where
+    K: Key + Word,
+    V: Value + Word,
+    S: ByOrder<K, V>,
+    Q: Question<K, V>,
+{
+    /// Fills what is asked.
     ///
     /// # Errors
     /// A case that makes no sense, or that does not fit the machine.
-    pub fn new(gpu: &'a Gpu, case: &Case, mut planted: Planted<K, V>) -> Result<Self> {
+    pub fn new(gpu: &'a Gpu, case: &Case, mut subject: S) -> Result<Self> {
         let mut sorted = UniqueKeys::<K>::new(case.seed).present(case.n as usize)?;
-        load(gpu, &mut planted, &mut Batch::inserts(&gpu.device, &sorted)?)?;
+        load(gpu, &mut subject, &mut Batch::inserts(&gpu.device, &sorted)?)?;
         sorted.par_sort_unstable();
         let question = Q::new(gpu, case, &sorted)?;
-        Ok(Self { gpu, planted, sorted, question })
+        Ok(Self { gpu, subject, sorted, question, of: PhantomData })
     }
 }
 
-impl<K: Key + Word, V: Value + Word, Q: Question<K, V>> Benchmark for Asking<'_, K, V, Q> {
+impl<K, V, S, Q> Benchmark for Asking<'_, K, V, S, Q>
+where
+    K: Key + Word,
+    V: Value + Word,
+    S: ByOrder<K, V>,
+    Q: Question<K, V>,
+{
     fn restore(&mut self) -> Result<()> {
         self.question.forget()?;
         Ok(self.gpu.device.synchronize()?)
     }
 
     fn launch(&mut self) -> Result<()> {
-        self.question.ask(&self.planted.tree, &self.gpu.stream)
+        self.question.ask(&mut self.subject, &self.gpu.stream)
     }
 
     fn verify(&mut self) -> Result<Verified> {
@@ -80,7 +109,7 @@ impl<K: Key + Word, V: Value + Word, Q: Question<K, V>> Benchmark for Asking<'_,
     }
 
     fn table_bytes(&self) -> Option<u64> {
-        Some(self.planted.bytes() as u64)
+        Some(self.subject.bytes() as u64)
     }
 }
 
@@ -92,11 +121,23 @@ pub struct Ranges<K, V> {
     results: usize,
     /// The place of each range's first key among all.
     firsts: Vec<usize>,
-    lows: Buffer<K>,
-    highs: Buffer<K>,
-    keys: Buffer<K>,
-    values: Buffer<V>,
-    counts: Buffer<u64>,
+    /// The lowest key of each.
+    pub lows: Buffer<K>,
+    /// The highest key of each, which belongs to it.
+    pub highs: Buffer<K>,
+    /// Takes the keys, [`Self::room`] of each range.
+    pub keys: Buffer<K>,
+    /// Takes their values.
+    pub values: Buffer<V>,
+    /// Takes how many there are.
+    pub counts: Buffer<u64>,
+}
+
+impl<K, V> Ranges<K, V> {
+    /// Pairs that there is room for in the answer to each range.
+    pub fn room(&self) -> u32 {
+        (self.results + SPARE) as u32
+    }
 }
 
 /// The first key's place, and both ends, of `n` ranges.
@@ -117,8 +158,11 @@ fn ranges<K: Word>(seed: u64, sorted: &[K], results: usize) -> Vec<(usize, K, K)
 impl<K: Key + Word, V: Value + Word> Question<K, V> for Ranges<K, V> {
     fn new(gpu: &Gpu, case: &Case, sorted: &[K]) -> Result<Self> {
         let (asked, n) = (case.number_if_given("range_results")?.unwrap_or(16.0), sorted.len());
-        let is_right = asked >= 1.0 && asked <= n as f64 && asked.fract() == 0.0;
-        ensure!(is_right, "`range_results` is {asked}; it can be a whole number from 1 to n, which is {n}");
+        let is_right = asked >= 1.0 && asked <= n.min(1 << 20) as f64 && asked.fract() == 0.0;
+        ensure!(
+            is_right,
+            "`range_results` is {asked}; it can be a whole number from 1 to 2^20, or to n, which is {n}"
+        );
         let results = asked as usize;
         let places = n * (results + SPARE);
         let ranges = ranges(case.seed, sorted, results);
@@ -141,10 +185,8 @@ impl<K: Key + Word, V: Value + Word> Question<K, V> for Ranges<K, V> {
         Ok(self.counts.fill_bytes(UNWRITTEN)?)
     }
 
-    fn ask(&mut self, tree: &BTree<K, V>, stream: &Stream) -> Result<()> {
-        let Self { results, lows, highs, keys, values, counts, .. } = self;
-        let room = u32::try_from(*results + SPARE)?;
-        Ok(tree.ordered_on(stream).range(lows, highs, room, keys, values, counts)?)
+    fn ask(&mut self, of: &mut impl ByOrder<K, V>, stream: &Stream) -> Result<()> {
+        of.range(stream, self)
     }
 
     fn judge(&self, sorted: &[K]) -> Result<Verified> {
@@ -169,10 +211,14 @@ impl<K: Key + Word, V: Value + Word> Question<K, V> for Ranges<K, V> {
 /// Next pairs of random keys, which need not be there.
 pub struct Neighbours<K, V> {
     asked: Vec<K>,
-    keys: Buffer<K>,
-    found: Buffer<K>,
-    values: Buffer<V>,
-    outcomes: Buffer<u8>,
+    /// The keys.
+    pub keys: Buffer<K>,
+    /// Takes the next ones.
+    pub found: Buffer<K>,
+    /// Takes their values.
+    pub values: Buffer<V>,
+    /// Takes the outcomes.
+    pub outcomes: Buffer<u8>,
 }
 
 impl<K: Key + Word, V: Value + Word> Question<K, V> for Neighbours<K, V> {
@@ -195,9 +241,8 @@ impl<K: Key + Word, V: Value + Word> Question<K, V> for Neighbours<K, V> {
         Ok(self.outcomes.fill_bytes(UNWRITTEN)?)
     }
 
-    fn ask(&mut self, tree: &BTree<K, V>, stream: &Stream) -> Result<()> {
-        let Self { keys, found, values, outcomes, .. } = self;
-        Ok(tree.ordered_on(stream).successor(keys, found, values, outcomes)?)
+    fn ask(&mut self, of: &mut impl ByOrder<K, V>, stream: &Stream) -> Result<()> {
+        of.successor(stream, self)
     }
 
     fn judge(&self, sorted: &[K]) -> Result<Verified> {

@@ -7,6 +7,8 @@ mod common;
 mod duplicates;
 #[path = "conformance/files.rs"]
 mod files;
+#[path = "conformance/frozen.rs"]
+mod frozen;
 #[path = "conformance/kinds.rs"]
 mod kinds;
 #[path = "conformance/limits.rs"]
@@ -17,6 +19,8 @@ mod methods;
 mod ordered;
 #[path = "conformance/sequences.rs"]
 mod sequences;
+#[path = "conformance/walks.rs"]
+mod walks;
 #[path = "conformance/whole.rs"]
 mod whole;
 
@@ -123,6 +127,16 @@ macro_rules! suite {
                         buffers_are_answered_in_order
                         large_trees_have_many_levels
                         what_is_no_range_is_refused
+                    }
+                    frozen {
+                        frozen_trees_are_read_by_kernels_of_their_own
+                        frozen_trees_answer_as_others_do
+                        frozen_trees_answer_buffers
+                        what_is_read_no_longer_is_written_again
+                    }
+                    walks {
+                        walks_read_a_node_a_level
+                        trees_without_a_directory_grow
                     }
                 }
             }

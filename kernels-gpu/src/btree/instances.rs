@@ -2,7 +2,7 @@
 use super::super::slab::{Light, Spread};
 use super::access::Concurrent;
 use super::kernels::{
-    BulkBuild, CountRange, Examine, ListNodes, Predecessor, Prune, Range, Successor, Survey,
+    BulkBuild, CountRange, CountReads, Examine, ListNodes, Predecessor, Prune, Range, Successor, Survey,
 };
 use super::tree::Tree;
 use crate::keyed::kernels::{
@@ -27,7 +27,29 @@ instances! {
     }
     kernels {
         Insert, InsertNew, Get, ContainsKey, Remove, Apply, Mixed, Export, RetainBetween,
-        BulkBuild, Examine, ListNodes, Prune, CountRange, Predecessor, Range, Successor, Survey,
+        BulkBuild, Examine, ListNodes, Prune, CountRange, CountReads, Predecessor, Range, Successor, Survey,
     }
     visitor { super::tree::Visitor }
+}
+
+/// The kinds whose kernels read alone, while nobody writes: those of the kinds of the same names without `phased`.
+pub mod phased {
+    use super::super::access::Phased;
+    use super::super::kernels::{CountRange, Predecessor, Range, Successor};
+    use super::super::tree::Tree;
+    use crate::keyed::kernels::{ContainsKey, Get};
+    use crate::keyed::{Packed, Wide};
+    use crate::slab::Spread;
+    use simt::instances;
+
+    instances! {
+        types {
+            tree_phased_spread_128_8x2_u32_u32: Tree<Packed, Spread<128>, Phased, 8, 2>,
+            tree_phased_spread_256_16x1_u64_u64: Tree<Wide<u64, u64>, Spread<256>, Phased, 16, 1>,
+            tree_phased_spread_256_16x1_u32_u64: Tree<Wide<u32, u64>, Spread<256>, Phased, 16, 1>,
+            tree_phased_spread_256_16x1_u64_u32: Tree<Wide<u64, u32>, Spread<256>, Phased, 16, 1>,
+        }
+        kernels { Get, ContainsKey, CountRange, Predecessor, Range, Successor }
+        visitor { super::super::tree::Visitor }
+    }
 }

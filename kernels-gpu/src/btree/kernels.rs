@@ -124,6 +124,18 @@ pub fn predecessor<M: Config + Instance>(
     one::<M, seek::Highest>(tree, keys, range, Sink { keys: found, values }, outcomes);
 }
 
+/// For what writes no pairs.
+#[inline(always)]
+fn no_sink<M: Config>() -> Sink<M::Key, M::Value> {
+    // SAFETY: no word of these is ever accessed.
+    unsafe {
+        Sink {
+            keys: GlobalSlice::from_raw_parts(core::ptr::dangling_mut(), 0),
+            values: GlobalSlice::from_raw_parts(core::ptr::dangling_mut(), 0),
+        }
+    }
+}
+
 /// How many keys there are from each of `lows` to the one of `highs`, which belongs to it.
 #[kernel]
 pub fn count_range<M: Config + Instance>(
@@ -136,10 +148,7 @@ pub fn count_range<M: Config + Instance>(
     let exists = index < lows.len();
     let (from, to) = (read_if(lows, index, exists), read_if(highs, index, exists));
     let span = Span { from, to, offset: 0, room: u32::MAX };
-    // SAFETY: no word of these is ever accessed.
-    let nothing =
-        unsafe { Sink { keys: lows, values: GlobalSlice::from_raw_parts(core::ptr::dangling_mut(), 0) } };
-    let answer = M::seek::<seek::Count>(tree, exists && from <= to, span, nothing);
+    let answer = M::seek::<seek::Count>(tree, exists && from <= to, span, no_sink::<M>());
     if exists {
         write_if(counts, index, answer.count);
     }
@@ -172,6 +181,29 @@ pub fn range<M: Config + Instance>(
     let answer = M::seek::<seek::Collect>(tree, asks, span, Sink { keys, values });
     if exists {
         write_if(counts, index, answer.count);
+    }
+}
+
+/// Adds to `reads` how many nodes are read on the way to the leaf of each key, and in it: eight words, as [`seek::Trace`] has bytes.
+#[kernel]
+pub fn count_reads<M: Config + Instance>(
+    tree: TreeView<M>,
+    keys: GlobalSlice<M::Key>,
+    reads: GlobalSlice<u64>,
+) {
+    let index = Thread::index();
+    let exists = index < keys.len();
+    let key = read_if(keys, index, exists);
+    let span = Span { from: key, to: key, offset: 0, room: 0 };
+    let trace = M::seek::<seek::Trace>(tree, exists, span, no_sink::<M>()).count;
+    let warp = Tile::<32>::lockstep();
+    let mut place = 0;
+    while place < 8 {
+        let many = warp.reduce_add((trace >> (8 * place)) as u32 & 0xff);
+        if warp.rank() == 0 && many != 0 {
+            reads.at(place).fetch_add(many as u64, Order::Relaxed, Scope::Device);
+        }
+        place += 1;
     }
 }
 

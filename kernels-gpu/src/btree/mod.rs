@@ -17,5 +17,5 @@ pub use directory::{Directory, THREADS as DIRECTORY_THREADS, directory_entries, 
 pub use inspect::Findings;
 pub use instances::*;
 pub use node::{Meta, Node};
-pub use seek::{Answer, Collect, Count, Highest, Lowest, Seek, Sink, Span};
+pub use seek::{Answer, Collect, Count, Highest, Lowest, Seek, Sink, Span, Trace};
 pub use tree::{ANNEX, Config, FIRST, LEAST, ROOT, Tree, TreeView, Visitor};

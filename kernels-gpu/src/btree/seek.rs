@@ -20,7 +20,9 @@ pub trait Seek: Copy + Send + Sync + 'static {
     /// The pairs themselves.
     const TAKES: bool;
     /// Goes from leaf to leaf.
-    const PASSES: bool = !Self::ONE && !Self::DOWN;
+    const PASSES: bool = !Self::ONE && !Self::DOWN && !Self::TRACES;
+    /// Nothing of the pairs: which nodes are read. Then [`Answer::count`] is a [`Trace`]'s.
+    const TRACES: bool = false;
 }
 
 macro_rules! seeks {
@@ -46,6 +48,27 @@ seeks! {
     Count: down false, one false, takes false;
     /// The pairs, in the order of keys.
     Collect: down false, one false, takes true;
+}
+
+/// The nodes that are read on the way to a key, packed in bytes: how many leaves, how many of each level above them, in the seventh byte those
+/// of all levels further up, and in the eighth how many links were followed.
+#[derive(Clone, Copy, Debug)]
+pub struct Trace;
+
+impl Seek for Trace {
+    const DOWN: bool = false;
+    const ONE: bool = false;
+    const TAKES: bool = false;
+    const TRACES: bool = true;
+}
+
+impl Trace {
+    /// A node that was read.
+    #[inline(always)]
+    const fn step(meta: Meta, linked: bool) -> u64 {
+        let level = if meta.level() < 6 { meta.level() } else { 6 };
+        1 << (8 * level) | (linked as u64) << 56
+    }
 }
 
 /// A range, and where its pairs go.
@@ -152,7 +175,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
     fn run<Q: Seek, C: Convergence>(&mut self, tile: Tile<W, C>, mut open: bool) {
         while tile.any_converged(open) {
             while tile.any_converged(open && !self.is_leaf) {
-                self.descend(tile, open && !self.is_leaf);
+                self.descend::<Q, C>(tile, open && !self.is_leaf);
             }
             open &= !self.visit::<Q, C>(tile, open);
         }
@@ -160,11 +183,14 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
 
     /// Reads an inner node and goes on from it.
     #[inline(always)]
-    fn descend<C: Convergence>(&mut self, tile: Tile<W, C>, looks: bool) {
+    fn descend<Q: Seek, C: Convergence>(&mut self, tile: Tile<W, C>, looks: bool) {
         let read = self.tree.node(self.at).read(tile.rank(), looks, A::READ);
         let lead = Lead::of(tile, &read, self.target);
         if !looks {
             return;
+        }
+        if Q::TRACES {
+            self.found += Trace::step(lead.meta, lead.beyond);
         }
         if lead.meta.is_leaf() {
             self.is_leaf = true;
@@ -240,7 +266,12 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
                 self.pair = (self.true_key(key), value);
             }
         }
-        self.found += if counts { count as u64 } else { 0 };
+        if Q::TRACES {
+            let linked = leaf.meta.is_leaf() && !counts;
+            self.found += if open { Trace::step(leaf.meta, linked) } else { 0 };
+        } else {
+            self.found += if counts { count as u64 } else { 0 };
+        }
         open && self.go_on::<Q>(&leaf, counts)
     }
 

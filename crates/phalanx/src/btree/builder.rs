@@ -19,6 +19,7 @@ pub struct Builder<K, V> {
     super_block_slabs: Option<usize>,
     budget: usize,
     growth: Growth,
+    directory: bool,
     variant: Option<String>,
     of: PhantomData<fn() -> (K, V)>,
 }
@@ -32,6 +33,7 @@ impl<K, V> Default for Builder<K, V> {
             super_block_slabs: None,
             budget: usize::MAX,
             growth: Growth::Pool,
+            directory: true,
             variant: None,
             of: PhantomData,
         }
@@ -89,6 +91,13 @@ impl<K: Key, V: Value> Builder<K, V> {
         self
     }
 
+    /// Whether walks begin at the nodes that the directory lists, or, where it is `false`, at the root: for those who measure what it is worth.
+    /// Default: `true`.
+    pub fn directory(mut self, directory: bool) -> Self {
+        self.directory = directory;
+        self
+    }
+
     /// The kind of tree by its name, one of [`super::variants`]. Default: the fastest measured.
     pub fn variant(mut self, name: &str) -> Self {
         self.variant = Some(name.to_owned());
@@ -108,7 +117,7 @@ impl<K: Key, V: Value> Builder<K, V> {
         device.add_program(&PROGRAM);
         let (name, engine) = self.engine(&device)?;
         let pool = self.pool(&device, engine.shape())?;
-        let memory = Memory::new(&device, pool, |entries| engine.directory_words(entries))?;
+        let memory = Memory::new(&device, pool, self.directory, |entries| engine.directory_words(entries))?;
         Ok(BTree { trees: Trees::new(Owner::new(device, engine, name, memory), self.growth)? })
     }
 

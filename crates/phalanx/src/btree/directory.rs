@@ -19,12 +19,24 @@ pub struct Directory {
     pairs: AtomicU64,
     /// As many as there were when the directory was made.
     listed: AtomicU64,
+    /// If not, it is never made, and walks begin at the root.
+    used: bool,
 }
 
 impl Directory {
     /// Of an empty tree, for `entries`, in zeroed memory.
     pub fn new(words: Buffer<u64>, entries: u32) -> Self {
-        Self { words, entries, pairs: AtomicU64::new(0), listed: AtomicU64::new(0) }
+        Self { words, entries, pairs: AtomicU64::new(0), listed: AtomicU64::new(0), used: true }
+    }
+
+    /// One that is made when it is time, or never.
+    pub fn used(self, used: bool) -> Self {
+        Self { used, ..self }
+    }
+
+    /// Whether it is ever made.
+    pub fn is_used(&self) -> bool {
+        self.used
     }
 
     pub fn entries(&self) -> u32 {
@@ -58,6 +70,11 @@ impl Directory {
             self.listed.store(pairs, Ordering::Relaxed);
         }
         due
+    }
+
+    /// It was made of a tree of so many pairs, and nothing else runs.
+    pub fn made(&mut self, pairs: u64) {
+        (*self.pairs.get_mut(), *self.listed.get_mut()) = (pairs, pairs);
     }
 
     /// The tree is another one, of so many pairs, and has none yet.

@@ -1,15 +1,17 @@
 //! The bridge from names to types: a kind of tree is chosen when one is made, and kernels are compiled for types.
-use crate::map::launch::THREADS;
+use crate::map::launch::{Batch, THREADS, look_up};
 use crate::map::launcher::{Launcher, Of, Viewed, engines};
 use crate::slab_alloc;
 use gpu::{Grid, Stream};
 use phalanx_kernels::btree::kernels::{
-    BulkBuild, CountRange, Examine, ListNodes, Predecessor, Prune, Range, Successor, Survey,
+    BulkBuild, CountRange, CountReads, Examine, ListNodes, Predecessor, Prune, Range, Successor, Survey,
 };
-use phalanx_kernels::btree::{self, Config, TreeView};
+use phalanx_kernels::btree::{self, Config, TreeView, phased};
 use phalanx_kernels::keyed::{STRIPE_WORDS, STRIPES, Scalar};
 use phalanx_kernels::slab::{Bitmaps, Pool};
 use simt::{GlobalSlice, Instance};
+use std::any::Any;
+use std::marker::PhantomData;
 
 /// What views are made of.
 #[derive(Clone, Copy, Debug)]
@@ -47,6 +49,13 @@ pub enum Task<K, V> {
     Prune,
     /// Looks at keys that a tree is to be built of, and at what there was. Runs alone.
     Survey { keys: GlobalSlice<K>, report: GlobalSlice<u64> },
+    /// Counts the nodes that are read on the ways to keys.
+    CountReads { keys: GlobalSlice<K>, reads: GlobalSlice<u64> },
+}
+
+/// A launch that answers by the order of keys, and changes nothing.
+#[derive(Clone, Copy, Debug)]
+pub enum Search<K, V> {
     /// The next pair of each key, upwards or downwards.
     Next {
         up: bool,
@@ -70,8 +79,26 @@ pub enum Task<K, V> {
     },
 }
 
+/// Launches of kernels that only read, on trees of one kind.
+pub trait Reader<K, V>: Send + Sync {
+    /// Its name.
+    fn name(&self) -> &'static str;
+
+    /// Launches a batch that looks for keys: see [`look_up`].
+    ///
+    /// # Safety
+    /// - As for [`Launcher::launch`]; and if the kind is one for trees that nobody writes, nobody does until the kernel has ended.
+    unsafe fn look_up(&self, stream: &Stream, parts: Parts, batch: Batch<K, V>) -> gpu::Result<()>;
+
+    /// Launches a search by order.
+    ///
+    /// # Safety
+    /// - As for [`Self::look_up`].
+    unsafe fn search(&self, stream: &Stream, parts: Parts, search: Search<K, V>) -> gpu::Result<()>;
+}
+
 /// A kind of tree.
-pub trait Engine<K, V>: Launcher<Parts, K, V> {
+pub trait Engine<K, V>: Launcher<Parts, K, V> + Reader<K, V> {
     /// Its measures.
     fn shape(&self) -> Shape;
 
@@ -92,11 +119,85 @@ pub fn find<K: Scalar, V: Scalar>(name: &str) -> Option<Box<dyn Engine<K, V>>> {
 
 engines!(btree);
 
+/// The reader for trees of the kind called `name` while nobody writes them, if there is one and its keys and values are `K` and `V`.
+pub fn find_phased<K: Scalar, V: Scalar>(name: &str) -> Option<Box<dyn Reader<K, V>>> {
+    any_phased(&name.replacen("tree_", "tree_phased_", 1))?
+        .downcast::<Box<dyn Reader<K, V>>>()
+        .ok()
+        .map(|reader| *reader)
+}
+
+/// [`any`] of readers.
+fn any_phased(name: &str) -> Option<Box<dyn Any>> {
+    phased::visit(name, FindPhased)
+}
+
+struct FindPhased;
+
+impl btree::Visitor for FindPhased {
+    type Output = Box<dyn Any>;
+
+    fn visit<M: Config + Instance>(self) -> Self::Output {
+        let reader: Box<dyn Reader<M::Key, M::Value>> = Box::new(Of::<M>(PhantomData));
+        Box::new(reader)
+    }
+}
+
 impl<M: Config + Instance> Viewed<Parts> for M {
     fn view(parts: Parts) -> TreeView<M> {
         // SAFETY: `Launcher` asks for the parts of a live tree of this kind.
         unsafe {
             TreeView::new(parts.tallies, slab_alloc::view_of(parts.pool), parts.directory, parts.entries)
+        }
+    }
+}
+
+impl<M: Config + Instance> Reader<M::Key, M::Value> for Of<M> {
+    fn name(&self) -> &'static str {
+        M::NAME
+    }
+
+    unsafe fn look_up(
+        &self,
+        stream: &Stream,
+        parts: Parts,
+        batch: Batch<M::Key, M::Value>,
+    ) -> gpu::Result<()> {
+        // SAFETY: the caller's promises.
+        unsafe { look_up::<M>(stream, M::view(parts), batch) }
+    }
+
+    unsafe fn search(
+        &self,
+        stream: &Stream,
+        parts: Parts,
+        search: Search<M::Key, M::Value>,
+    ) -> gpu::Result<()> {
+        let tree = M::view(parts);
+        let over = |len: usize| Grid::for_items(len, THREADS);
+        // SAFETY: the caller's promises; each grid has a thread for every element.
+        unsafe {
+            match search {
+                Search::Next { up: true, inclusive, keys, found, values, outcomes } => {
+                    let inclusive = inclusive.into();
+                    stream.launch(
+                        over(keys.len()),
+                        Successor { tree, keys, inclusive, found, values, outcomes },
+                    )
+                }
+                Search::Next { up: false, inclusive, keys, found, values, outcomes } => {
+                    let inclusive = inclusive.into();
+                    let next = Predecessor { tree, keys, inclusive, found, values, outcomes };
+                    stream.launch(over(keys.len()), next)
+                }
+                Search::Count { lows, highs, counts } => {
+                    stream.launch(over(lows.len()), CountRange { tree, lows, highs, counts })
+                }
+                Search::Range { lows, highs, offsets, room, keys, values, counts } => {
+                    let range = Range { tree, lows, highs, offsets, room, keys, values, counts };
+                    stream.launch(over(lows.len()), range)
+                }
+            }
         }
     }
 }
@@ -133,27 +234,11 @@ impl<M: Config + Instance> Engine<M::Key, M::Value> for Of<M> {
                 Task::Examine { report } => stream.launch(over(units), Examine { tree, report }),
                 Task::List => stream.launch(Grid::new(1, btree::DIRECTORY_THREADS), ListNodes { tree }),
                 Task::Prune => stream.launch(tiles(units), Prune { tree }),
+                Task::CountReads { keys, reads } => {
+                    stream.launch(over(keys.len()), CountReads { tree, keys, reads })
+                }
                 Task::Survey { keys, report } => {
                     stream.launch(over(keys.len().max(STRIPES)), Survey { tree, keys, report })
-                }
-                Task::Next { up: true, inclusive, keys, found, values, outcomes } => {
-                    let inclusive = inclusive.into();
-                    stream.launch(
-                        over(keys.len()),
-                        Successor { tree, keys, inclusive, found, values, outcomes },
-                    )
-                }
-                Task::Next { up: false, inclusive, keys, found, values, outcomes } => {
-                    let inclusive = inclusive.into();
-                    let next = Predecessor { tree, keys, inclusive, found, values, outcomes };
-                    stream.launch(over(keys.len()), next)
-                }
-                Task::Count { lows, highs, counts } => {
-                    stream.launch(over(lows.len()), CountRange { tree, lows, highs, counts })
-                }
-                Task::Range { lows, highs, offsets, room, keys, values, counts } => {
-                    let range = Range { tree, lows, highs, offsets, room, keys, values, counts };
-                    stream.launch(over(lows.len()), range)
                 }
             }
         }

@@ -2,6 +2,7 @@
 mod builder;
 mod directory;
 mod engine;
+mod frozen;
 mod ordered;
 mod trees;
 
@@ -16,12 +17,15 @@ use crate::primitives::{Bits, Fold, Workspace, runs_bytes, sort_bytes};
 use crate::slab_alloc::Stats;
 use crate::{Key, Result, Value};
 pub use builder::Builder;
+pub use frozen::{Frozen, Lookups};
 use gpu::{Buffer, Device, Stream};
+pub use ordered::Ordered;
 use phalanx_kernels::btree::{Config, TreeView};
 use simt::Instance;
 use std::io::Read;
 pub use trees::Growth;
 use trees::Trees;
+pub use trees::Walks;
 
 /// An ordered map from `u32` or `u64` to `u32` or `u64` in device memory: a B-link tree of nodes of 14 pairs.
 ///
@@ -46,7 +50,7 @@ use trees::Trees;
 ///
 /// That of [`Map`], for operations on one key. What goes by order may run beside everything too: each pair that it gives was there at some moment of
 /// the call, and a pair that is there throughout is given, once; but the pairs of one answer need not have been there at one moment. `bulk_build`,
-/// `compact` and `clear` take `&mut self`; the pool grows between the launches of a blocking call.
+/// `compact` and `clear` take `&mut self`; the pool grows between the launches of a blocking call. [`Self::frozen`] gives readers the tree alone.
 pub struct BTree<K, V> {
     trees: Trees<K, V>,
 }
@@ -108,6 +112,25 @@ impl<K: Key, V: Value> BTree<K, V> {
     /// [`Error::Invalid`], which says what is wrong; the device's.
     pub fn validate(&self) -> Result<()> {
         self.trees.examine().map(drop)
+    }
+
+    /// Walks to each key as a look-up does, and counts the nodes that are read on the way, by level: what a look-up costs. Waits.
+    ///
+    /// ```
+    /// use phalanx::{BTree, Map};
+    ///
+    /// let tree = BTree::<u32, u32>::with_capacity(100)?;
+    /// tree.insert(&[1, 2, 3], &[1, 2, 3])?;
+    /// let walks = tree.walks(&tree.device().from_slice(&[1, 2])?)?;
+    /// assert_eq!(walks.nodes[..2], [2, 2]); // a leaf and the root, twice
+    /// # Ok::<(), phalanx::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::OtherDevice`] when the buffer is not of the tree's device; the device's.
+    pub fn walks(&self, keys: &Buffer<K>) -> Result<Walks> {
+        belongs(self.device(), "keys", keys.device())?;
+        self.trees.walks(keys)
     }
 
     /// Replaces everything by these pairs, which are sorted on the device and built level by level from the leaves up: much faster than insertions.
@@ -188,6 +211,7 @@ impl<K: Key, V: Value> BTree<K, V> {
     where
         M: Config<Key = K, Value = V> + Instance,
     {
+        self.trees.thaw()?;
         self.trees.owner.view::<M>()
     }
 }

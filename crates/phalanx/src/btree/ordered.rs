@@ -1,12 +1,34 @@
 //! What goes by the order of keys.
 use super::BTree;
-use super::engine::Task;
+use super::engine::Search;
+use super::frozen::Frozen;
 use crate::map::batches::{belongs, slice};
 use crate::map::launch::nothing;
+use crate::map::structure::Structure;
 use crate::map::{IntoIter, Map};
 use crate::{Error, Key, Outcome, Result, Value};
-use gpu::{Buffer, Stream};
+use gpu::{Buffer, Device, Stream};
+use std::fmt::Debug;
 use std::ops::{Bound, RangeBounds};
+
+/// What answers by order: a tree, or one that nobody writes.
+pub trait Searched<K, V>: Debug + Sync {
+    /// The device that holds it.
+    fn home(&self) -> &Device;
+
+    /// Asks a stream for a search.
+    fn search(&self, stream: &Stream, search: Search<K, V>) -> Result<()>;
+}
+
+impl<K: Key, V: Value> Searched<K, V> for BTree<K, V> {
+    fn home(&self) -> &Device {
+        Structure::home(self)
+    }
+
+    fn search(&self, stream: &Stream, search: Search<K, V>) -> Result<()> {
+        self.trees.search(stream, search)
+    }
+}
 
 /// The lowest and the highest key of a range; nothing for one that is empty.
 fn ends<K: Key>(range: &impl RangeBounds<K>) -> Result<Option<(K, K)>> {
@@ -47,112 +69,87 @@ impl<K: Key> Ends<K> {
     }
 }
 
-/// By order. Each takes a batch; see *Concurrency* of [`BTree`] for what holds while others write.
+/// The ends of ranges on the device.
+struct DeviceEnds<K> {
+    lows: Buffer<K>,
+    highs: Buffer<K>,
+}
+
+/// The calls by order, of what is [`Searched`].
+macro_rules! by_order {
+    ($(#[doc = $title:literal])* $type:ty) => {
+        $(#[doc = $title])*
+        impl<K: Key, V: Value> $type {
+            /// Of each key, the pair with the next higher key.
+            ///
+            /// # Errors
+            /// The device's.
+            pub fn successor(&self, keys: &[K]) -> Result<Vec<Option<(K, V)>>> {
+                next(self, true, false, keys)
+            }
+
+            /// Of each key, the pair with the next lower key.
+            ///
+            /// # Errors
+            /// The device's.
+            pub fn predecessor(&self, keys: &[K]) -> Result<Vec<Option<(K, V)>>> {
+                next(self, false, false, keys)
+            }
+
+            /// The pair with the lowest key.
+            ///
+            /// # Errors
+            /// The device's.
+            #[doc(alias = "first_key_value")]
+            pub fn first(&self) -> Result<Option<(K, V)>> {
+                Ok(next(self, true, true, &[K::from_u64(0)])?.pop().flatten())
+            }
+
+            /// The pair with the highest key.
+            ///
+            /// # Errors
+            /// The device's.
+            #[doc(alias = "last_key_value")]
+            pub fn last(&self) -> Result<Option<(K, V)>> {
+                Ok(next(self, false, true, &[K::MAX])?.pop().flatten())
+            }
+
+            /// How many keys there are in each range.
+            ///
+            /// # Errors
+            /// [`Error::Range`] when the ends of a range are swapped; the device's.
+            pub fn count(&self, ranges: &[impl RangeBounds<K>]) -> Result<Vec<u64>> {
+                Ok(count(self, &on_device(self, ranges)?)?.read()?)
+            }
+
+            /// The pairs in each range, in the order of keys. Counts first, so that memory is asked for as much as is needed; pairs that come
+            /// into a range between counting and collecting may push others out at its end.
+            ///
+            /// # Errors
+            /// As [`Self::count`].
+            pub fn range(&self, ranges: &[impl RangeBounds<K>]) -> Result<Vec<Vec<(K, V)>>> {
+                range(self, &on_device(self, ranges)?)
+            }
+
+            /// Batches by order on device buffers, asked of a stream.
+            pub fn ordered_on<'a>(&'a self, stream: &'a Stream) -> Ordered<'a, K, V> {
+                Ordered { of: self, stream }
+            }
+        }
+    };
+}
+
+by_order! {
+    /// By order. Each takes a batch; see *Concurrency* of [`BTree`] for what holds while others write.
+    BTree<K, V>
+}
+
+by_order! {
+    /// By order. Each takes a batch.
+    Frozen<'_, K, V>
+}
+
 impl<K: Key, V: Value> BTree<K, V> {
-    /// Of each key, the pair with the next higher key.
-    ///
-    /// # Errors
-    /// The device's.
-    pub fn successor(&self, keys: &[K]) -> Result<Vec<Option<(K, V)>>> {
-        self.next(true, false, keys)
-    }
-
-    /// Of each key, the pair with the next lower key.
-    ///
-    /// # Errors
-    /// The device's.
-    pub fn predecessor(&self, keys: &[K]) -> Result<Vec<Option<(K, V)>>> {
-        self.next(false, false, keys)
-    }
-
-    /// The pair with the lowest key.
-    ///
-    /// # Errors
-    /// The device's.
-    #[doc(alias = "first_key_value")]
-    pub fn first(&self) -> Result<Option<(K, V)>> {
-        Ok(self.next(true, true, &[K::from_u64(0)])?.pop().flatten())
-    }
-
-    /// The pair with the highest key.
-    ///
-    /// # Errors
-    /// The device's.
-    #[doc(alias = "last_key_value")]
-    pub fn last(&self) -> Result<Option<(K, V)>> {
-        Ok(self.next(false, true, &[K::MAX])?.pop().flatten())
-    }
-
-    fn next(&self, up: bool, inclusive: bool, keys: &[K]) -> Result<Vec<Option<(K, V)>>> {
-        let device = self.device();
-        let (asked, stream) = (device.from_slice(keys)?, device.default_stream());
-        let (found, values) = (device.buffer::<K>(keys.len())?, device.buffer::<V>(keys.len())?);
-        let outcomes = device.buffer::<u8>(keys.len())?;
-        let (keys, found_slice, value_slice) = (asked.slice(), found.slice(), values.slice());
-        let task = Task::Next {
-            up,
-            inclusive,
-            keys,
-            found: found_slice,
-            values: value_slice,
-            outcomes: outcomes.slice(),
-        };
-        self.trees.task(&stream, task)?;
-        let pairs = found.read()?.into_iter().zip(values.read()?);
-        let is_found = |code| code == Outcome::Found as u8;
-        Ok(pairs.zip(outcomes.read()?).map(|(pair, code)| is_found(code).then_some(pair)).collect())
-    }
-
-    /// How many keys there are in each range.
-    ///
-    /// # Errors
-    /// [`Error::Range`] when the ends of a range are swapped; the device's.
-    pub fn count(&self, ranges: &[impl RangeBounds<K>]) -> Result<Vec<u64>> {
-        let Ends { lows, highs } = Ends::of(ranges)?;
-        let (lows, highs) = (self.device().from_slice(&lows)?, self.device().from_slice(&highs)?);
-        Ok(self.count_inclusive(&lows, &highs)?.read()?)
-    }
-
-    fn count_inclusive(&self, lows: &Buffer<K>, highs: &Buffer<K>) -> Result<Buffer<u64>> {
-        let counts = self.device().buffer::<u64>(lows.len())?;
-        let task = Task::Count { lows: lows.slice(), highs: highs.slice(), counts: counts.slice() };
-        self.trees.task(&self.device().default_stream(), task)?;
-        Ok(counts)
-    }
-
-    /// The pairs in each range, in the order of keys. Counts first, so that memory is asked for as much as is needed; pairs that come
-    /// into a range between counting and collecting may push others out at its end.
-    ///
-    /// # Errors
-    /// As [`Self::count`].
-    pub fn range(&self, ranges: &[impl RangeBounds<K>]) -> Result<Vec<Vec<(K, V)>>> {
-        let (device, Ends { lows, highs }) = (self.device(), Ends::of(ranges)?);
-        let (lows, highs) = (device.from_slice(&lows)?, device.from_slice(&highs)?);
-        let counts = self.count_inclusive(&lows, &highs)?;
-        let mut offsets = vec![0u64];
-        offsets.extend(counts.read()?.iter().scan(0, |sum, count| {
-            *sum += count;
-            Some(*sum)
-        }));
-        let total = offsets[offsets.len() - 1] as usize;
-        let places = device.from_slice(&offsets)?;
-        let (keys, values) = (device.buffer::<K>(total)?, device.buffer::<V>(total)?);
-        let task = Task::Range {
-            lows: lows.slice(),
-            highs: highs.slice(),
-            offsets: places.slice(),
-            room: 0,
-            keys: keys.slice(),
-            values: values.slice(),
-            counts: counts.slice(),
-        };
-        self.trees.task(&device.default_stream(), task)?;
-        let written = counts.read()?;
-        let pairs: Vec<(K, V)> = keys.read()?.into_iter().zip(values.read()?).collect();
-        let part = |(offset, many): (&u64, u64)| pairs[*offset as usize..][..many as usize].to_vec();
-        Ok(offsets.iter().zip(written).map(part).collect())
-    }
-
     /// All pairs as they are now, in the order of keys, copied to the host before the first is given. Waits for all launches.
     ///
     /// # Errors
@@ -161,26 +158,92 @@ impl<K: Key, V: Value> BTree<K, V> {
         let (keys, values) = super::sorted(Map::iter(self)?);
         Ok(keys.into_iter().zip(values))
     }
-
-    /// Batches by order on device buffers, asked of a stream.
-    pub fn ordered_on<'a>(&'a self, stream: &'a Stream) -> Ordered<'a, K, V> {
-        Ordered { tree: self, stream }
-    }
 }
 
-/// Batches by the order of keys on device buffers, which return when they are asked for. Made by [`BTree::ordered_on`].
+/// The next pair of each key in a direction, or the key's own where it is `inclusive`.
+fn next<K: Key, V: Value>(
+    of: &impl Searched<K, V>,
+    up: bool,
+    inclusive: bool,
+    keys: &[K],
+) -> Result<Vec<Option<(K, V)>>> {
+    let device = of.home();
+    let (asked, stream) = (device.from_slice(keys)?, device.default_stream());
+    let (found, values) = (device.buffer::<K>(keys.len())?, device.buffer::<V>(keys.len())?);
+    let outcomes = device.buffer::<u8>(keys.len())?;
+    let (keys, found_slice, value_slice) = (asked.slice(), found.slice(), values.slice());
+    let search = Search::Next {
+        up,
+        inclusive,
+        keys,
+        found: found_slice,
+        values: value_slice,
+        outcomes: outcomes.slice(),
+    };
+    of.search(&stream, search)?;
+    let pairs = found.read()?.into_iter().zip(values.read()?);
+    let is_found = |code| code == Outcome::Found as u8;
+    Ok(pairs.zip(outcomes.read()?).map(|(pair, code)| is_found(code).then_some(pair)).collect())
+}
+
+/// The ends of ranges, brought to the device.
+fn on_device<K: Key, V: Value>(
+    of: &impl Searched<K, V>,
+    ranges: &[impl RangeBounds<K>],
+) -> Result<DeviceEnds<K>> {
+    let (device, Ends { lows, highs }) = (of.home(), Ends::of(ranges)?);
+    Ok(DeviceEnds { lows: device.from_slice(&lows)?, highs: device.from_slice(&highs)? })
+}
+
+/// How many keys there are in each range.
+fn count<K: Key, V: Value>(of: &impl Searched<K, V>, ends: &DeviceEnds<K>) -> Result<Buffer<u64>> {
+    let counts = of.home().buffer::<u64>(ends.lows.len())?;
+    let (lows, highs) = (ends.lows.slice(), ends.highs.slice());
+    of.search(&of.home().default_stream(), Search::Count { lows, highs, counts: counts.slice() })?;
+    Ok(counts)
+}
+
+/// The pairs in each range.
+fn range<K: Key, V: Value>(of: &impl Searched<K, V>, ends: &DeviceEnds<K>) -> Result<Vec<Vec<(K, V)>>> {
+    let (device, counts) = (of.home(), count(of, ends)?);
+    let mut offsets = vec![0u64];
+    offsets.extend(counts.read()?.iter().scan(0, |sum, count| {
+        *sum += count;
+        Some(*sum)
+    }));
+    let total = offsets[offsets.len() - 1] as usize;
+    let places = device.from_slice(&offsets)?;
+    let (keys, values) = (device.buffer::<K>(total)?, device.buffer::<V>(total)?);
+    let search = Search::Range {
+        lows: ends.lows.slice(),
+        highs: ends.highs.slice(),
+        offsets: places.slice(),
+        room: 0,
+        keys: keys.slice(),
+        values: values.slice(),
+        counts: counts.slice(),
+    };
+    of.search(&device.default_stream(), search)?;
+    let written = counts.read()?;
+    let pairs: Vec<(K, V)> = keys.read()?.into_iter().zip(values.read()?).collect();
+    let part = |(offset, many): (&u64, u64)| pairs[*offset as usize..][..many as usize].to_vec();
+    Ok(offsets.iter().zip(written).map(part).collect())
+}
+
+/// Batches by the order of keys on device buffers, which return when they are asked for. Made by [`BTree::ordered_on`] and
+/// [`Frozen::ordered_on`].
 ///
 /// Ranges have both their ends here, so that one can reach the largest key there is. One whose lower end is above its upper end is empty.
 #[derive(Debug)]
 pub struct Ordered<'a, K, V> {
-    tree: &'a BTree<K, V>,
+    of: &'a dyn Searched<K, V>,
     stream: &'a Stream,
 }
 
 impl<K: Key, V: Value> Ordered<'_, K, V> {
-    fn task(&self, task: Task<K, V>) -> Result<()> {
-        belongs(self.tree.device(), "stream", self.stream.device())?;
-        self.tree.trees.task(self.stream, task)
+    fn search(&self, search: Search<K, V>) -> Result<()> {
+        belongs(self.of.home(), "stream", self.stream.device())?;
+        self.of.search(self.stream, search)
     }
 
     fn slice<T: simt::Word>(
@@ -189,7 +252,7 @@ impl<K: Key, V: Value> Ordered<'_, K, V> {
         buffer: &Buffer<T>,
         len: usize,
     ) -> Result<simt::GlobalSlice<T>> {
-        slice(self.tree.device(), what, buffer, len)
+        slice(self.of.home(), what, buffer, len)
     }
 
     /// Of each key the pair with the next higher key, and [`Outcome::Found`] where there is one.
@@ -229,7 +292,7 @@ impl<K: Key, V: Value> Ordered<'_, K, V> {
         outcomes: &mut Buffer<u8>,
     ) -> Result<()> {
         let len = keys.len();
-        self.task(Task::Next {
+        self.search(Search::Next {
             up,
             inclusive: false,
             keys: self.slice("keys", keys, len)?,
@@ -245,7 +308,7 @@ impl<K: Key, V: Value> Ordered<'_, K, V> {
     /// As [`Self::successor`].
     pub fn count(&self, lows: &Buffer<K>, highs: &Buffer<K>, counts: &mut Buffer<u64>) -> Result<()> {
         let len = lows.len();
-        self.task(Task::Count {
+        self.search(Search::Count {
             lows: self.slice("lows", lows, len)?,
             highs: self.slice("highs", highs, len)?,
             counts: self.slice("counts", counts, len)?,
@@ -267,7 +330,7 @@ impl<K: Key, V: Value> Ordered<'_, K, V> {
         counts: &mut Buffer<u64>,
     ) -> Result<()> {
         let (len, places) = (lows.len(), lows.len() * room as usize);
-        self.task(Task::Range {
+        self.search(Search::Range {
             lows: self.slice("lows", lows, len)?,
             highs: self.slice("highs", highs, len)?,
             offsets: nothing(),

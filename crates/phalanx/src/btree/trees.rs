@@ -1,6 +1,6 @@
 //! The memory of a tree and what is done with it as a whole.
 use super::directory::Directory;
-use super::engine::{Engine, Parts, Task};
+use super::engine::{Engine, Parts, Search, Task};
 use crate::map::counts::{Counts, distinct};
 use crate::map::launch::{Batch, nothing};
 use crate::map::owner::{self, Memory as _, Owner};
@@ -11,6 +11,7 @@ use gpu::{Buffer, Device, Stream};
 use phalanx_kernels::btree::{LEAST, directory_entries, nodes};
 use phalanx_kernels::keyed::{STRIPE_WORDS, STRIPES};
 use simt::GlobalSlice;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What a tree does when its pool has no node left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +27,8 @@ pub enum Growth {
 pub struct Trees<K, V> {
     pub owner: Owner<dyn Engine<K, V>, Memory>,
     growth: Growth,
+    /// Kernels may run that bear no writer beside them: see [`Self::thaw`].
+    frozen: AtomicBool,
 }
 
 /// The buffers of a tree.
@@ -41,9 +44,14 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// For trees of the kind that `words` tells the words of a directory of.
-    pub fn new(device: &Device, pool: SlabAlloc, words: impl Fn(u32) -> usize) -> Result<Self> {
-        let directory = directory_for(&pool, device, words)?;
+    /// For trees of the kind that `words` tells the words of a directory of, which walks begin at or not.
+    pub fn new(
+        device: &Device,
+        pool: SlabAlloc,
+        has_directory: bool,
+        words: impl Fn(u32) -> usize,
+    ) -> Result<Self> {
+        let directory = directory_for(&pool, device, words)?.used(has_directory);
         let (tallies, report) = (device.zeroed(STRIPES * STRIPE_WORDS)?, device.zeroed(3)?);
         Ok(Self { tallies, pool, directory, report, age: 0 })
     }
@@ -93,6 +101,15 @@ fn directory_for(pool: &SlabAlloc, device: &Device, words: impl Fn(u32) -> usize
     Ok(Directory::new(device.zeroed(words(entries))?, entries))
 }
 
+/// Has the directory made anew, if the tree has one.
+fn list<K, V>(engine: &dyn Engine<K, V>, stream: &Stream, memory: &Memory) -> Result<()> {
+    if !memory.directory.is_used() {
+        return Ok(());
+    }
+    // SAFETY: as in `Owner::launch`: it may run beside everything but what runs alone.
+    Ok(unsafe { engine.task(stream, memory.parts(), Task::List)? })
+}
+
 /// What an examination has found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Examined {
@@ -102,10 +119,21 @@ pub struct Examined {
     pub depth: u32,
 }
 
+/// What is read on the ways to keys: see [`BTree::walks`](super::BTree::walks).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Walks {
+    /// Keys that were walked to.
+    pub keys: u64,
+    /// Nodes that were read: leaves, then those of each level above them. The last is of all levels from the sixth up.
+    pub nodes: Vec<u64>,
+    /// Links to the right that were followed: to nodes that were split since whoever led there was read.
+    pub links: u64,
+}
+
 impl<K: Key, V: Value> Trees<K, V> {
     /// A tree in memory that is new.
     pub fn new(owner: Owner<dyn Engine<K, V>, Memory>, growth: Growth) -> Result<Self> {
-        let trees = Self { owner, growth };
+        let trees = Self { owner, growth, frozen: AtomicBool::new(false) };
         trees.plant(nothing(), nothing(), 2)?;
         Ok(trees)
     }
@@ -119,13 +147,50 @@ impl<K: Key, V: Value> Trees<K, V> {
         Ok(())
     }
 
-    /// Has the directory made anew, if it is time.
-    fn list(&self, stream: &Stream, memory: &Memory) -> Result<()> {
-        if memory.directory.is_due() {
-            // SAFETY: as in `Owner::launch`.
-            unsafe { self.owner.engine.task(stream, memory.parts(), Task::List)? };
+    /// Asks a stream for a search by order.
+    pub fn search(&self, stream: &Stream, search: Search<K, V>) -> Result<()> {
+        let memory = self.owner.read();
+        self.list(stream, &memory)?;
+        // SAFETY: as in `Owner::launch`.
+        unsafe { self.owner.engine.search(stream, memory.parts(), search)? };
+        Ok(())
+    }
+
+    /// Makes the tree ready for kernels that bear no writer beside them, the directory's among them, and makes that anew. The caller has the tree
+    /// alone, and lets nobody else have it but to read. There is nothing to do where nothing that writes was asked for since the last time.
+    pub fn freeze(&mut self) -> Result<()> {
+        if *self.frozen.get_mut() {
+            return Ok(());
+        }
+        self.pairs()?;
+        self.owner.alone(|engine, stream, memory| {
+            let pairs = memory.directory.pairs();
+            memory.directory.made(pairs);
+            list(engine, stream, memory)
+        })?;
+        *self.frozen.get_mut() = true;
+        Ok(())
+    }
+
+    /// Asks for something that only reads, of a tree that is frozen.
+    pub fn read(&self, launch: impl FnOnce(Parts) -> gpu::Result<()>) -> Result<()> {
+        Ok(launch(self.owner.read().parts())?)
+    }
+
+    /// Waits for the readers of a tree that was frozen, before anything is asked for that may write: their borrow has ended, but their
+    /// kernels may run still.
+    pub fn thaw(&self) -> Result<()> {
+        if self.frozen.load(Ordering::Acquire) {
+            self.owner.device.synchronize()?;
+            self.frozen.store(false, Ordering::Release);
         }
         Ok(())
+    }
+
+    /// Has the directory made anew, if it is time.
+    fn list(&self, stream: &Stream, memory: &Memory) -> Result<()> {
+        self.thaw()?;
+        if memory.directory.is_due() { list(&*self.owner.engine, stream, memory) } else { Ok(()) }
     }
 
     /// Makes room in the directory for a pool that has grown. Where nothing runs.
@@ -134,7 +199,7 @@ impl<K: Key, V: Value> Trees<K, V> {
             let words = |entries| self.owner.engine.directory_words(entries);
             let larger = directory_for(&memory.pool, &self.owner.device, words)?;
             larger.learn(memory.directory.pairs());
-            memory.directory = larger;
+            memory.directory = larger.used(memory.directory.is_used());
         }
         Ok(())
     }
@@ -179,6 +244,16 @@ impl<K: Key, V: Value> Trees<K, V> {
     /// the next.
     pub fn build(&self, keys: &Buffer<K>, values: &Buffer<V>, len: usize, fill: u32) -> Result<()> {
         self.plant(keys.slice().part(0, len), values.slice(), fill)
+    }
+
+    /// What is read on the ways to keys of this device: see [`BTree::walks`](super::BTree::walks).
+    pub fn walks(&self, keys: &Buffer<K>) -> Result<Walks> {
+        let reads = self.owner.device.zeroed::<u64>(8)?;
+        let stream = self.owner.device.default_stream();
+        self.task(&stream, Task::CountReads { keys: keys.slice(), reads: reads.slice() })?;
+        let mut nodes = reads.read()?;
+        let links = nodes.pop().unwrap_or(0);
+        Ok(Walks { keys: keys.len() as u64, nodes, links })
     }
 
     /// Examines all nodes: see [`BTree::validate`](super::BTree::validate).

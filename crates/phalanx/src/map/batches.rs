@@ -2,7 +2,7 @@
 #[allow(unused_imports)] // documentation names it
 use super::Outcome;
 use super::launch::{Ask, Batch, nothing};
-use super::{Map, Merge, check};
+use super::{Key, Map, Merge, Value, check};
 use crate::{Error, Result};
 use gpu::{Buffer, Device, Stream};
 use phalanx_kernels::keyed::Coded;
@@ -146,8 +146,7 @@ impl<'a, M: Map + ?Sized> Batches<'a, M> {
         values: &mut Buffer<M::Value>,
         outcomes: &mut Buffer<u8>,
     ) -> Result<()> {
-        let results = self.slice("values", values, keys.len())?;
-        self.launch(Batch { results, ..self.batch(Ask::Get, keys, Some(outcomes))? })
+        self.launch(get(self.map.home(), keys, values, outcomes)?)
     }
 
     /// [`Map::contains_key`].
@@ -155,7 +154,7 @@ impl<'a, M: Map + ?Sized> Batches<'a, M> {
     /// # Errors
     /// As [`Self::insert`].
     pub fn contains_key(&self, keys: &Buffer<M::Key>, outcomes: &mut Buffer<u8>) -> Result<()> {
-        self.launch(self.batch(Ask::ContainsKey, keys, Some(outcomes))?)
+        self.launch(contains_key(self.map.home(), keys, outcomes)?)
     }
 
     /// [`Map::remove`].
@@ -183,6 +182,28 @@ impl<'a, M: Map + ?Sized> Batches<'a, M> {
         let results = self.slice("results", results, keys.len())?;
         self.launch(Batch { codes, arguments, results, ..self.batch(Ask::Mixed, keys, Some(outcomes))? })
     }
+}
+
+/// The batch of [`Batches::get`].
+pub(crate) fn get<K: Key, V: Value>(
+    home: &Device,
+    keys: &Buffer<K>,
+    values: &mut Buffer<V>,
+    outcomes: &mut Buffer<u8>,
+) -> Result<Batch<K, V>> {
+    let results = slice(home, "values", values, keys.len())?;
+    Ok(Batch { ask: Ask::Get, results, ..contains_key(home, keys, outcomes)? })
+}
+
+/// The batch of [`Batches::contains_key`].
+pub(crate) fn contains_key<K: Key, V: Value>(
+    home: &Device,
+    keys: &Buffer<K>,
+    outcomes: &mut Buffer<u8>,
+) -> Result<Batch<K, V>> {
+    let asked = slice(home, "keys", keys, keys.len())?;
+    let outcomes = slice(home, "outcomes", outcomes, keys.len())?;
+    Ok(Batch { outcomes, ..Batch::new(Ask::ContainsKey, asked) })
 }
 
 /// Refuses what is of another device than the structure.

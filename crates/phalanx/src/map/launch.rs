@@ -126,16 +126,33 @@ pub unsafe fn batch<M: Kind + Instance>(
         match ask {
             Ask::Insert => stream.launch(grid, Insert::<M> { map, keys, values: arguments, outcomes }),
             Ask::InsertNew => stream.launch(grid, InsertNew::<M> { map, keys, values: arguments, outcomes }),
-            Ask::Get => stream.launch(grid, Get::<M> { map, keys, values: results, outcomes }),
-            Ask::ContainsKey => {
-                stream.launch(grid, ContainsKey::<M> { map, keys, values: results, outcomes })
-            }
+            Ask::Get | Ask::ContainsKey => look_up::<M>(stream, map, batch),
             Ask::Remove => stream.launch(grid, Remove::<M> { map, keys, values: results, outcomes }),
             Ask::Apply(operation) => {
                 let code = operation.code();
                 stream.launch(grid, Apply::<M> { map, code, keys, arguments, results, outcomes })
             }
             Ask::Mixed => stream.launch(grid, Mixed::<M> { map, codes, keys, arguments, results, outcomes }),
+        }
+    }
+}
+
+/// Launches a batch that looks for keys, or for their values where it does not ask for [`Ask::ContainsKey`]: it changes nothing, whatever it asks.
+///
+/// # Safety
+/// - As for [`batch`].
+pub unsafe fn look_up<M: Kind + Instance>(
+    stream: &Stream,
+    map: M::View,
+    batch: Batch<M::Key, M::Value>,
+) -> gpu::Result<()> {
+    let Batch { ask, keys, results: values, outcomes, .. } = batch;
+    let grid = grid::<M>(stream, keys.len());
+    // SAFETY: the caller's promises; the grid has a thread for every element or more.
+    unsafe {
+        match ask {
+            Ask::ContainsKey => stream.launch(grid, ContainsKey::<M> { map, keys, values, outcomes }),
+            _ => stream.launch(grid, Get::<M> { map, keys, values, outcomes }),
         }
     }
 }

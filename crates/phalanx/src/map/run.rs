@@ -1,9 +1,9 @@
 //! Batches on host slices: to the device, run, back; and again what was refused, as long as the map makes room.
-use super::check;
 use super::launch::{Ask, Batch, Scan, nothing};
 use super::structure::Structure;
+use super::{Key, Value, check};
 use crate::{Error, Result};
-use gpu::Buffer;
+use gpu::{Buffer, Device, Stream};
 use phalanx_kernels::keyed::{Coded, Outcome};
 use std::borrow::Cow;
 
@@ -14,6 +14,11 @@ pub struct Results<V> {
 }
 
 impl<V> Results<V> {
+    /// Of each element, whether it came to `outcome`.
+    pub fn whether(self, outcome: Outcome) -> Vec<bool> {
+        self.outcomes.into_iter().map(|found| found == outcome).collect()
+    }
+
     /// The values whose outcomes are right.
     pub fn values_where(self, is: impl Fn(Outcome) -> bool) -> Vec<Option<V>> {
         self.outcomes
@@ -53,8 +58,22 @@ pub fn keys<M: Structure + ?Sized>(
     keys: &[M::Key],
     wants_values: bool,
 ) -> Result<Results<M::Value>> {
+    look_up(map.home(), &|stream, batch| map.launch(stream, batch), ask, keys, wants_values)
+}
+
+/// What asks a stream for a batch.
+type Launch<'a, K, V> = &'a dyn Fn(&Stream, Batch<K, V>) -> Result<()>;
+
+/// [`keys`] of whatever `launch` asks.
+pub fn look_up<K: Key, V: Value>(
+    home: &Device,
+    launch: Launch<'_, K, V>,
+    ask: Ask,
+    keys: &[K],
+    wants_values: bool,
+) -> Result<Results<V>> {
     let elements = Elements { codes: (&[]).into(), keys: keys.into(), arguments: (&[]).into() };
-    once(map, ask, &elements, wants_values)
+    once(home, launch, ask, &elements, wants_values)
 }
 
 /// One operation for each pair.
@@ -97,7 +116,7 @@ pub fn whether<M: Structure + ?Sized>(
     of: &[M::Key],
     outcome: Outcome,
 ) -> Result<Vec<bool>> {
-    Ok(keys(map, ask, of, false)?.outcomes.into_iter().map(|found| found == outcome).collect())
+    Ok(keys(map, ask, of, false)?.whether(outcome))
 }
 
 /// Runs a batch, and again what was refused as long as the map makes room.
@@ -108,7 +127,8 @@ fn until_room<M: Structure + ?Sized>(
     wants_values: bool,
 ) -> Result<Results<M::Value>> {
     let mut age = map.age();
-    let mut results = once(map, ask, elements, wants_values)?;
+    let launch = |stream: &Stream, batch| map.launch(stream, batch);
+    let mut results = once(map.home(), &launch, ask, elements, wants_values)?;
     loop {
         let refused: Vec<usize> =
             (0..elements.keys.len()).filter(|&index| results.outcomes[index] == Outcome::Refused).collect();
@@ -121,7 +141,7 @@ fn until_room<M: Structure + ?Sized>(
             return Ok(results);
         }
         age = map.age();
-        let again = once(map, ask, &left, wants_values)?;
+        let again = once(map.home(), &launch, ask, &left, wants_values)?;
         for (from, &to) in refused.iter().enumerate() {
             results.outcomes[to] = again.outcomes[from];
             if wants_values {
@@ -131,16 +151,17 @@ fn until_room<M: Structure + ?Sized>(
     }
 }
 
-fn once<M: Structure + ?Sized>(
-    map: &M,
+fn once<K: Key, V: Value>(
+    device: &Device,
+    launch: Launch<'_, K, V>,
     ask: Ask,
-    elements: &Elements<'_, M::Key, M::Value>,
+    elements: &Elements<'_, K, V>,
     wants_values: bool,
-) -> Result<Results<M::Value>> {
-    let (device, len) = (map.home(), elements.keys.len());
+) -> Result<Results<V>> {
+    let len = elements.keys.len();
     let (codes, keys) = (device.from_slice(&elements.codes)?, device.from_slice(&elements.keys)?);
     let arguments = device.from_slice(&elements.arguments)?;
-    let values = if wants_values { Some(device.buffer::<M::Value>(len)?) } else { None };
+    let values = if wants_values { Some(device.buffer::<V>(len)?) } else { None };
     let outcomes = device.buffer::<u8>(len)?;
     let batch = Batch {
         codes: codes.slice(),
@@ -149,7 +170,7 @@ fn once<M: Structure + ?Sized>(
         outcomes: outcomes.slice(),
         ..Batch::new(ask, keys.slice())
     };
-    map.launch(&device.default_stream(), batch)?;
+    launch(&device.default_stream(), batch)?;
     let known = |code| Outcome::from_code(code).unwrap_or(Outcome::Refused);
     let outcomes = outcomes.read()?.into_iter().map(known).collect();
     Ok(Results { outcomes, values: values.map_or(Ok(Vec::new()), |values| values.read())? })

@@ -7,7 +7,10 @@ use std::collections::BTreeMap;
 use std::ops::{Bound, RangeBounds};
 
 /// A tree that came about by insertions and removals, and what must be in it. The ends of the key space are in it, or not, by turns.
-fn grown<K: Key, V: Value + MapValue>(kind: &Kind<BTree<K, V>>, turn: u64) -> (BTree<K, V>, BTreeMap<K, V>) {
+pub fn grown<K: Key, V: Value + MapValue>(
+    kind: &Kind<BTree<K, V>>,
+    turn: u64,
+) -> (BTree<K, V>, BTreeMap<K, V>) {
     let tree = kind.map(1);
     let mut dice = Dice::new(seed() + turn);
     let spread = [400, 5000, u64::MAX][turn as usize % 3];
@@ -34,7 +37,7 @@ fn grown<K: Key, V: Value + MapValue>(kind: &Kind<BTree<K, V>>, turn: u64) -> (B
 }
 
 /// Keys to ask with: those that are there, their neighbours, and the ends.
-fn questions<K: Key, V>(expected: &BTreeMap<K, V>) -> Vec<K> {
+pub fn questions<K: Key, V>(expected: &BTreeMap<K, V>) -> Vec<K> {
     let around = |key: &K| {
         let key = key.to_u64();
         [key.saturating_sub(1), key, key.saturating_add(1)]

@@ -1,0 +1,97 @@
+//! Trees that nobody writes answer as those that anybody may write, and as `std::collections::BTreeMap`.
+use crate::kinds::{Kind, contents};
+use crate::ordered::{grown, questions};
+use checker::MapValue;
+use phalanx::{BTree, Error, Key, Map, Outcome, Value};
+use std::ops::Bound;
+
+/// The kinds that are taken when none is named have them.
+pub fn frozen_trees_are_read_by_kernels_of_their_own<K: Key, V: Value + MapValue>(kind: &Kind<BTree<K, V>>) {
+    let mut tree = kind.map(1);
+    let phased = kind.name.replace("tree_spread", "tree_phased_spread");
+    let is_usual = match (K::BITS, V::BITS) {
+        (32, 32) => kind.name == "tree_spread_128_8x2_u32_u32",
+        _ => true,
+    };
+    let expected = if is_usual { &phased } else { kind.name };
+    assert_eq!(tree.frozen().unwrap().variant(), expected);
+}
+
+pub fn frozen_trees_answer_as_others_do<K: Key, V: Value + MapValue>(kind: &Kind<BTree<K, V>>) {
+    for turn in 0..6 {
+        let (mut tree, expected) = grown(kind, turn);
+        let keys = questions(&expected);
+        let ranges: Vec<(Bound<K>, Bound<K>)> = keys
+            .windows(4)
+            .step_by(keys.len() / 40 + 1)
+            .map(|some| (Bound::Included(some[0].min(some[3])), Bound::Excluded(some[0].max(some[3]))))
+            .chain([(Bound::Unbounded, Bound::Unbounded)])
+            .collect();
+        let found: Vec<_> = keys.iter().map(|key| expected.get(key).copied()).collect();
+        let next = (tree.successor(&keys).unwrap(), tree.predecessor(&keys).unwrap());
+        let within = (tree.count(&ranges).unwrap(), tree.range(&ranges).unwrap());
+        let ends = (tree.first().unwrap(), tree.last().unwrap());
+        assert_eq!(tree.get(&keys).unwrap(), found, "{}, turn {turn}", kind.name);
+
+        let frozen = tree.frozen().unwrap();
+        assert_eq!(frozen.get(&keys).unwrap(), found, "{}, turn {turn}", kind.name);
+        let there: Vec<bool> = found.iter().map(Option::is_some).collect();
+        assert_eq!(frozen.contains_key(&keys).unwrap(), there, "{}, turn {turn}", kind.name);
+        let frozen_next = (frozen.successor(&keys).unwrap(), frozen.predecessor(&keys).unwrap());
+        assert_eq!(frozen_next, next, "{}, turn {turn}", kind.name);
+        let frozen_within = (frozen.count(&ranges).unwrap(), frozen.range(&ranges).unwrap());
+        assert_eq!(frozen_within, within, "{}, turn {turn}", kind.name);
+        assert_eq!((frozen.first().unwrap(), frozen.last().unwrap()), ends, "{}, turn {turn}", kind.name);
+        assert_eq!(frozen.len().unwrap(), expected.len(), "{}, turn {turn}", kind.name);
+        assert_eq!(frozen.is_empty().unwrap(), expected.is_empty(), "{}, turn {turn}", kind.name);
+        assert_eq!(within.1.last().unwrap(), &expected.into_iter().collect::<Vec<_>>(), "{}", kind.name);
+    }
+    let mut empty = kind.map(1);
+    let frozen = empty.frozen().unwrap();
+    assert_eq!((frozen.first().unwrap(), frozen.get(&[]).unwrap()), (None, vec![]), "{}", kind.name);
+}
+
+pub fn frozen_trees_answer_buffers<K: Key, V: Value + MapValue>(kind: &Kind<BTree<K, V>>) {
+    let mut tree = kind.map(1);
+    let (keys, values) = kind.pairs((0..300).map(|n| (n * 3, n)));
+    tree.insert(&keys, &values).unwrap();
+    let device = &kind.device;
+    let stream = device.stream().unwrap();
+    let asked = device.from_slice(&kind.keys([0, 1, 3, 897, 900])).unwrap();
+    let (mut found, mut outcomes) = (device.buffer::<V>(5).unwrap(), device.buffer::<u8>(5).unwrap());
+    let frozen = tree.frozen().unwrap();
+    let on = frozen.on(&stream);
+    on.get(&asked, &mut found, &mut outcomes).unwrap();
+    let (yes, no) = (Outcome::Found as u8, Outcome::Absent as u8);
+    assert_eq!(outcomes.read().unwrap(), [yes, no, yes, yes, no], "{}", kind.name);
+    let found = found.read().unwrap();
+    assert_eq!([found[0], found[2], found[3]], [0, 1, 299].map(V::from_u64), "{}", kind.name);
+    outcomes.fill_bytes(0xff).unwrap();
+    on.contains_key(&asked, &mut outcomes).unwrap();
+    assert_eq!(outcomes.read().unwrap(), [yes, no, yes, yes, no], "{}", kind.name);
+    let mut counts = device.buffer::<u64>(5).unwrap();
+    let highs = device.from_slice(&kind.keys([0, 3, 2, u64::MAX, 901])).unwrap();
+    frozen.ordered_on(&stream).count(&asked, &highs, &mut counts).unwrap();
+    assert_eq!(counts.read().unwrap(), [1, 1, 0, 1, 0], "{}", kind.name);
+    let short = device.from_slice(&kind.keys([1])).unwrap();
+    assert!(matches!(on.contains_key(&short, &mut outcomes), Err(Error::Length { .. })), "{}", kind.name);
+}
+
+/// Reading leaves nothing behind that writing minds, and who is frozen again sees what was written.
+pub fn what_is_read_no_longer_is_written_again<K: Key, V: Value + MapValue>(kind: &Kind<BTree<K, V>>) {
+    let mut tree = kind.map(1);
+    let stream = kind.device.stream().unwrap();
+    for round in 0..4u64 {
+        let (keys, values) = kind.pairs((0..200).map(|n| (n * 4 + round, n + round)));
+        let outcomes = tree.insert(&keys, &values).unwrap();
+        assert!(outcomes.iter().all(|&outcome| outcome == Outcome::Inserted), "{}", kind.name);
+        let asked = kind.device.from_slice(&keys).unwrap();
+        let mut found = kind.device.buffer::<V>(keys.len()).unwrap();
+        let mut outcomes = kind.device.buffer::<u8>(keys.len()).unwrap();
+        let frozen = tree.frozen().unwrap();
+        frozen.on(&stream).get(&asked, &mut found, &mut outcomes).unwrap();
+        assert!(tree.remove(&keys[..50]).unwrap().into_iter().all(|removed| removed), "{}", kind.name);
+        assert_eq!(found.read().unwrap(), values, "{}, round {round}", kind.name);
+    }
+    assert_eq!(contents(&tree).len(), 4 * 150, "{}", kind.name);
+}

@@ -1,0 +1,45 @@
+//! What is counted of walks: a node a level from the root, fewer from the directory.
+use crate::kinds::Kind;
+use checker::MapValue;
+use phalanx::{BTree, Error, Key, Map, Value};
+
+/// A tree of 2000 pairs that begins walks at the root, or where its directory says.
+fn built<K: Key, V: Value + MapValue>(kind: &Kind<BTree<K, V>>, directory: bool) -> BTree<K, V> {
+    let mut tree = kind.builder().directory(directory).build().unwrap();
+    let (keys, values) = kind.pairs((0..2000).map(|n| (n * 3, n)));
+    tree.bulk_build(&keys, &values, 0.5).unwrap();
+    assert_eq!(
+        tree.get(&keys[500..510]).unwrap(),
+        values[500..510].iter().copied().map(Some).collect::<Vec<_>>()
+    );
+    tree
+}
+
+pub fn walks_read_a_node_a_level<K: Key, V: Value + MapValue>(kind: &Kind<BTree<K, V>>) {
+    // Some that are there, some that are not.
+    let keys = kind.device.from_slice(&kind.keys((0..999).map(|n| n * 5))).unwrap();
+    let tree = built(kind, false);
+    let (walks, depth) = (tree.walks(&keys).unwrap(), tree.depth().unwrap() as usize);
+    let expected: Vec<u64> = (0..7).map(|level| if level < depth { 999 } else { 0 }).collect();
+    assert_eq!((walks.nodes, walks.links, walks.keys), (expected, 0, 999), "{}", kind.name);
+    assert!(depth >= 4, "{}: {depth} levels", kind.name);
+
+    let short = built(kind, true).walks(&keys).unwrap();
+    assert_eq!((short.nodes[0], short.links), (999, 0), "{}", kind.name);
+    assert!(short.nodes.iter().sum::<u64>() < 999 * depth as u64, "{}: {:?}", kind.name, short.nodes);
+    assert_eq!(tree.walks(&kind.device.from_slice(&[]).unwrap()).unwrap().nodes, [0; 7], "{}", kind.name);
+    let other = gpu::Device::emulator(Default::default());
+    let refused = tree.walks(&other.from_slice(&kind.keys([1])).unwrap());
+    assert!(matches!(refused, Err(Error::OtherDevice { .. })), "{}: {refused:?}", kind.name);
+}
+
+/// Insertions go right where the directory is old, and are found all the same where there is none.
+pub fn trees_without_a_directory_grow<K: Key, V: Value + MapValue>(kind: &Kind<BTree<K, V>>) {
+    let tree = kind.builder().directory(false).nodes(1).build().unwrap();
+    let (keys, values) = kind.pairs((0..1500).map(|n| (simt::hash::mix64(n) >> 33, n)));
+    tree.insert(&keys, &values).unwrap();
+    assert_eq!(crate::kinds::contents(&tree).len(), 1500, "{}", kind.name);
+    let asked = kind.device.from_slice(&keys).unwrap();
+    let (walks, depth) = (tree.walks(&asked).unwrap(), u64::from(tree.depth().unwrap()));
+    assert_eq!(walks.nodes.iter().sum::<u64>(), 1500 * depth + walks.links, "{}", kind.name);
+}

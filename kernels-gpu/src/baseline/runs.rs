@@ -1,0 +1,185 @@
+//! Sorted runs of pairs of 32 bits: one of them is a sorted array, several are a log-structured merge tree. The baselines of the B-Tree's figure 3.2.
+//!
+//! ```text
+//! table | keys: address | values: address | pairs |    a row a run, the newest run first
+//! ```
+//!
+//! A thread answers a question by itself, by binary search in every run; of a range, a thread for each run writes that run's pairs. Nobody writes
+//! meanwhile, so all reads are plain. A key is in one run: who inserts it again finds the newer pair by [`runs_get`], but both are listed.
+use crate::keyed::Outcome;
+use simt::{GlobalSlice, Order, Scope, Thread, kernel};
+
+/// Words of a row of the table.
+pub const ROW: usize = 3;
+
+/// The runs as kernels see them.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Runs {
+    table: GlobalSlice<u64>,
+}
+
+/// A run: keys in order, each below the next, and their values.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    keys: GlobalSlice<u32>,
+    values: GlobalSlice<u32>,
+}
+
+impl Runs {
+    /// The runs of a table.
+    ///
+    /// # Safety
+    /// - The table is rows of [`ROW`] words: two addresses of device memory whose provenance is exposed, where as many words lie as the
+    ///   third says, which are written by nobody and live as long as the runs are used.
+    pub unsafe fn new(table: GlobalSlice<u64>) -> Self {
+        Self { table }
+    }
+
+    #[inline(always)]
+    fn count(self) -> usize {
+        self.table.len() / ROW
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    fn run(self, index: usize) -> Run {
+        let word = |place: usize| self.table.read(ROW * index + place) as usize;
+        let (keys, values, len) = (word(0), word(1), word(2));
+        // SAFETY: the promise of `new`.
+        unsafe {
+            Run {
+                keys: GlobalSlice::from_raw_parts(core::ptr::with_exposed_provenance_mut(keys), len),
+                values: GlobalSlice::from_raw_parts(core::ptr::with_exposed_provenance_mut(values), len),
+            }
+        }
+    }
+}
+
+impl Run {
+    /// From `first` on, where the keys begin of which `is` does not hold, `end` at most. Binary search: `is` holds of a first part of them.
+    #[inline(always)]
+    #[track_caller]
+    fn partition(self, mut first: usize, mut end: usize, is: impl Fn(u32) -> bool) -> usize {
+        while first < end {
+            let middle = first + (end - first) / 2;
+            if is(self.keys.read(middle)) {
+                first = middle + 1;
+            } else {
+                end = middle;
+            }
+        }
+        first
+    }
+}
+
+/// The values of keys, from the newest run that has them.
+#[kernel]
+pub fn runs_get(runs: Runs, keys: GlobalSlice<u32>, values: GlobalSlice<u32>, outcomes: GlobalSlice<u8>) {
+    let index = Thread::index();
+    if index >= keys.len() {
+        return;
+    }
+    let (key, mut outcome, mut number) = (keys.read(index), Outcome::Absent, 0);
+    while number < runs.count() && outcome == Outcome::Absent {
+        let run = runs.run(number);
+        let place = run.partition(0, run.keys.len(), |other| other < key);
+        if place < run.keys.len() && run.keys.read(place) == key {
+            values.write(index, run.values.read(place));
+            outcome = Outcome::Found;
+        }
+        number += 1;
+    }
+    outcomes.write(index, outcome as u8);
+}
+
+/// The pair with the lowest key above each key.
+#[kernel]
+pub fn runs_successor(
+    runs: Runs,
+    keys: GlobalSlice<u32>,
+    found: GlobalSlice<u32>,
+    values: GlobalSlice<u32>,
+    outcomes: GlobalSlice<u8>,
+) {
+    let index = Thread::index();
+    if index >= keys.len() {
+        return;
+    }
+    let (key, mut outcome, mut best, mut number) = (keys.read(index), Outcome::Absent, u32::MAX, 0);
+    while number < runs.count() {
+        let run = runs.run(number);
+        let place = run.partition(0, run.keys.len(), |other| other <= key);
+        if place < run.keys.len() {
+            let next = run.keys.read(place);
+            if outcome == Outcome::Absent || next < best {
+                (best, outcome) = (next, Outcome::Found);
+                found.write(index, next);
+                values.write(index, run.values.read(place));
+            }
+        }
+        number += 1;
+    }
+    outcomes.write(index, outcome as u8);
+}
+
+/// Where each range begins and ends in each run: the ends, which belong to it, become places, the second one behind the last pair. The grid has a
+/// thread for each range and run.
+#[kernel]
+pub fn runs_bounds(runs: Runs, lows: GlobalSlice<u32>, highs: GlobalSlice<u32>, bounds: GlobalSlice<u64>) {
+    let index = Thread::index();
+    if index >= bounds.len() {
+        return;
+    }
+    let (range, run) = (index / runs.count(), runs.run(index % runs.count()));
+    let (low, high) = (lows.read(range), highs.read(range));
+    let first = run.partition(0, run.keys.len(), |key| key < low);
+    let end = run.partition(first, run.keys.len(), |key| key <= high);
+    bounds.write(index, first as u64 | (end as u64) << 32);
+}
+
+/// A range's part of a run.
+#[inline(always)]
+#[track_caller]
+fn bound(bounds: GlobalSlice<u64>, index: usize) -> (usize, usize) {
+    let word = bounds.read(index);
+    (word as u32 as usize, (word >> 32) as usize)
+}
+
+/// The pairs of each range, in order, `room` at most, from `room` times the range's number on; and how many. The grid has a thread for each range and
+/// run, which gives each of its pairs the place that the pairs of other runs leave it.
+#[kernel]
+pub fn runs_range(
+    runs: Runs,
+    bounds: GlobalSlice<u64>,
+    room: u32,
+    keys: GlobalSlice<u32>,
+    values: GlobalSlice<u32>,
+    counts: GlobalSlice<u64>,
+) {
+    let index = Thread::index();
+    if index >= bounds.len() {
+        return;
+    }
+    let (count, room) = (runs.count(), room as usize);
+    let (range, own) = (index / count, index % count);
+    let (run, (first, end)) = (runs.run(own), bound(bounds, index));
+    let mut place = first;
+    while place < end && place - first < room {
+        let key = run.keys.read(place);
+        let (mut rank, mut other) = (place - first, 0);
+        while other < count {
+            if other != own {
+                let (from, to) = bound(bounds, range * count + other);
+                rank += runs.run(other).partition(from, to, |theirs| theirs < key) - from;
+            }
+            other += 1;
+        }
+        if rank < room {
+            keys.write(range * room + rank, key);
+            values.write(range * room + rank, run.values.read(place));
+        }
+        place += 1;
+    }
+    counts.at(range).fetch_add((end - first) as u64, Order::Relaxed, Scope::Device);
+}
