@@ -68,6 +68,15 @@ pub fn spin_hint() {
     backend::spin_hint();
 }
 
+/// Waits for about so long, at most a millisecond. As a [`spin_hint`] that leaves the memory alone for longer.
+///
+/// PTX: `nanosleep.u32`, which may sleep up to twice as long, or not at all. Emulator: a [`spin_hint`].
+#[inline(always)]
+#[track_caller]
+pub fn pause(nanoseconds: u32) {
+    backend::pause(nanoseconds);
+}
+
 /// Ends the launch with an error. PTX: `trap`. Emulator: a failure with the caller's source line.
 #[inline(always)]
 #[track_caller]

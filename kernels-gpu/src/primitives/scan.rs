@@ -6,38 +6,55 @@
 //! ```
 //!
 //! Every lane adds up its vector; the lanes' sums are scanned by five shuffles, vector after vector; the warps' sums go through shared memory. The first
-//! warp publishes the tile's sum and looks back, 32 tiles at a time.
-use super::lookback::{Flag, Published, Values, fold};
+//! warp publishes the tile's sum and looks back, 32 tiles at a time ([`super::carry`]).
+//!
+//! # A tile ahead
+//!
+//! A block that looks back waits, and what it waits for is often a load of another block that was slow to come. A plan that works
+//! [`ScanPlan::AHEAD`] has as many blocks as run side by side, and each loads its next tile before it looks back for the one at hand, so that memory
+//! has work meanwhile:
+//!
+//! ```text
+//! load first │ sum  publish  load next │ look back │ store │ sum  publish  load next │ look back │ store │ ...
+//!                            ask for the one after next       ask for the one after next
+//! ```
+//!
+//! The numbers come from the counter, each asked for a tile before it is needed. They are not dealt out by the block's index (`index + k * blocks`), which would save
+//! the counter: a block that has not begun yet would own tiles that running blocks wait for, and it may not begin before one of those ends. With a counter
+//! a tile has an owner that runs. *The wait ends*: a block works on its tiles in ascending order, for each number it got was larger than those before. So
+//! the smallest tile that is not done is its owner's tile at hand; all before it are done, so it waits for nobody.
+use super::carry::Carry;
+use super::lookback::{Monoid, Values, scan_lanes};
 use super::{ticket, unrolled};
 use core::marker::PhantomData;
 use simt::{
-    Block, Global, GlobalSlice, Instance, Order, Scope, Shared, Shuffle, Thread, Tile, Word, kernel, shared,
+    Block, Global, GlobalSlice, Instance, Order, Scope, Shared, Thread, Tile, Word, kernel, opaque, shared,
 };
 
-/// An associative operation with an identity.
-pub trait Operator: Copy + Send + Sync + 'static {
-    /// What it combines.
-    type Value: Word + Published;
-    /// What changes nothing.
-    const IDENTITY: Self::Value;
-
-    /// `first` and then `second`.
-    fn combine(first: Self::Value, second: Self::Value) -> Self::Value;
-
+/// An associative operation on words that arrays are scanned and reduced by.
+pub trait Operator: Monoid<Value: Word> {
     /// Combines a value in memory with another one. The order in which threads do that does not matter: all these operators commute.
     fn combine_at(place: Global<Self::Value>, value: Self::Value);
 }
 
 macro_rules! operators {
-    ($($(#[$doc:meta])* $name:ident = $combine:ident, $fetch:ident, $identity:ident;)*) => {$(
+    ($($(#[$doc:meta])* $name:ident = $combine:ident, $fetch:ident, $reduce:ident, $identity:ident;)*) => {$(
         $(#[$doc])*
         #[derive(Clone, Copy, Debug)]
         pub struct $name<T>(PhantomData<fn() -> T>);
 
-        operators!(of $name, $combine, $fetch, $identity; u32 u64);
+        operators!(of $name, u32, $combine, $fetch, $identity; {
+            /// One instruction: in which order 32 bits are combined does not matter.
+            #[inline(always)]
+            #[track_caller]
+            fn fold(warp: Tile<32>, value: u32) -> u32 {
+                warp.$reduce(value)
+            }
+        });
+        operators!(of $name, u64, $combine, $fetch, $identity; {});
     )*};
-    (of $name:ident, $combine:ident, $fetch:ident, $identity:ident; $($word:ident)*) => {$(
-        impl Operator for $name<$word> {
+    (of $name:ident, $word:ident, $combine:ident, $fetch:ident, $identity:ident; {$($fold:item)?}) => {
+        impl Monoid for $name<$word> {
             type Value = $word;
             const IDENTITY: $word = $word::$identity;
 
@@ -46,21 +63,25 @@ macro_rules! operators {
                 first.$combine(second)
             }
 
+            $($fold)?
+        }
+
+        impl Operator for $name<$word> {
             #[inline(always)]
             #[track_caller]
             fn combine_at(place: Global<$word>, value: $word) {
                 place.$fetch(value, Order::Relaxed, Scope::Device);
             }
         }
-    )*};
+    };
 }
 operators! {
     /// The sum, wrapping.
-    Sum = wrapping_add, fetch_add, MIN;
+    Sum = wrapping_add, fetch_add, reduce_add, MIN;
     /// The smallest.
-    Min = min, fetch_min, MAX;
+    Min = min, fetch_min, reduce_min, MAX;
     /// The largest.
-    Max = max, fetch_max, MIN;
+    Max = max, fetch_max, reduce_max, MIN;
 }
 
 /// How a scan is done: the operator, and the size of a tile.
@@ -71,13 +92,15 @@ pub trait ScanPlan: Copy + Send + Sync + 'static {
     const THREADS: u32;
     /// Elements a thread.
     const ITEMS: usize;
+    /// Whether blocks work on one tile after the other, loading a tile ahead; else on one.
+    const AHEAD: bool;
 
     /// What a thread of [`scan`] does.
     fn scan(scan: Job<Scanned<Self>>);
 }
 
 /// What a plan scans.
-pub type Scanned<P> = <<P as ScanPlan>::Operator as Operator>::Value;
+pub type Scanned<P> = <<P as ScanPlan>::Operator as Monoid>::Value;
 
 /// A scan.
 #[repr(C)]
@@ -95,100 +118,194 @@ pub struct Job<T> {
     pub inclusive: u32,
 }
 
-/// A scan by `THREADS` threads a block with `VECTORS` vectors each, of `WIDE` elements.
+/// A scan by `THREADS` threads a block with `VECTORS` vectors each, of `WIDE` elements; a tile ahead where `AHEAD` says so. Look-back waits for `NAP`
+/// nanoseconds before it looks, and looks again ([`Values::before`]).
 #[derive(Clone, Copy, Debug)]
-pub struct Vectors<O, const THREADS: u32, const VECTORS: usize, const WIDE: usize>(PhantomData<fn() -> O>);
+pub struct Vectors<
+    O,
+    const THREADS: u32,
+    const VECTORS: usize,
+    const WIDE: usize,
+    const AHEAD: bool = false,
+    const NAP: u32 = 0,
+>(PhantomData<fn() -> O>);
 
-impl<O: Operator, const THREADS: u32, const VECTORS: usize, const WIDE: usize> ScanPlan
-    for Vectors<O, THREADS, VECTORS, WIDE>
+impl<
+    O: Operator,
+    const THREADS: u32,
+    const VECTORS: usize,
+    const WIDE: usize,
+    const AHEAD: bool,
+    const NAP: u32,
+> ScanPlan for Vectors<O, THREADS, VECTORS, WIDE, AHEAD, NAP>
 {
     type Operator = O;
     const THREADS: u32 = THREADS;
     const ITEMS: usize = VECTORS * WIDE;
+    const AHEAD: bool = AHEAD;
 
     #[inline(always)]
     #[track_caller]
     fn scan(job: Job<O::Value>) {
         const { assert!(WIDE * size_of::<O::Value>() == 16 && THREADS.is_multiple_of(32)) };
-        let tile = ticket(job.tickets.at(0));
-        let lane = Thread::lane() as usize;
-        let warp = tile as usize * (THREADS / 32) as usize + (Thread::index_in_block() / 32) as usize;
-        let first = warp * 32 * VECTORS * WIDE + lane * WIDE;
-        Part::<O, VECTORS, WIDE> { job, first, of: PhantomData }.run(tile, THREADS / 32);
+        let mut tile = ticket(job.tickets.at(0));
+        let tiles = job.from.len().div_ceil(THREADS as usize * VECTORS * WIDE) as u32;
+        // Of blocks that work ahead, one that begins late may find all tiles taken.
+        if AHEAD && tile >= tiles {
+            return;
+        }
+        let part = |tile: u32| Part::<O, VECTORS, WIDE>::of(job, tile, THREADS);
+        let mut items = part(tile).load();
+        let carry = Carry::<O>::new(Values::of(job.status), THREADS / 32);
+        let claims = Claims::of(job.tickets, tiles);
+        let mut next = if AHEAD { claims.first() } else { NONE };
+        loop {
+            let (before, total) = sums::<O, VECTORS, WIDE>(&items);
+            let announced = carry.announce(tile, total);
+            let mut following = items;
+            if AHEAD && next != NONE {
+                following = part(next).load();
+                claims.ask();
+            }
+            let (prefix, whole) = carry.learn(announced, NAP);
+            part(opaque(tile)).store(items, before, prefix);
+            if tile == tiles - 1 && Thread::index_in_block() == 0 && job.to.len() > job.from.len() {
+                job.to.write(job.from.len(), whole);
+            }
+            if next == NONE {
+                return;
+            }
+            (tile, items, next) = (next, following, claims.told());
+        }
     }
 }
 
-/// Scans `from`. A block for each [`ScanPlan::THREADS`]` * `[`ScanPlan::ITEMS`] elements.
+/// Scans `from`. A block for each [`ScanPlan::THREADS`]` * `[`ScanPlan::ITEMS`] elements; [`ScanPlan::AHEAD`], any number of blocks.
 #[kernel]
 pub fn scan<P: ScanPlan + Instance>(job: Job<Scanned<P>>) {
     P::scan(job);
 }
 
-/// A lane's vectors.
+/// No tile.
+const NONE: u32 = u32::MAX;
+
+/// The numbers of tiles that a block works on after its first one. A thread of the last warp asks, for the first one is busy looking back.
+#[derive(Clone, Copy)]
+struct Claims {
+    counter: Global<u32>,
+    tiles: u32,
+    /// Where the number is told.
+    slot: Shared<u32>,
+}
+
+impl Claims {
+    #[inline(always)]
+    #[track_caller]
+    fn of(tickets: GlobalSlice<u32>, tiles: u32) -> Self {
+        Self { counter: tickets.at(0), tiles, slot: shared!([u32; 1]) }
+    }
+
+    /// The second tile. Blocks that are as many as tiles have none, and ask for none. May have a barrier of the block.
+    #[inline(always)]
+    #[track_caller]
+    fn first(self) -> u32 {
+        if self.tiles <= Thread::grid_size() {
+            return NONE;
+        }
+        self.ask();
+        Block::sync();
+        self.told()
+    }
+
+    /// Asks for a tile. Relaxed, as for [`ticket`].
+    #[inline(always)]
+    #[track_caller]
+    fn ask(self) {
+        if Thread::index_in_block() == Thread::block_size() - 1 {
+            self.slot.store(0, self.counter.fetch_add(1, Order::Relaxed, Scope::Device));
+        }
+    }
+
+    /// The tile that was asked for before the last barrier.
+    #[inline(always)]
+    #[track_caller]
+    fn told(self) -> u32 {
+        let tile = self.slot.load(0);
+        if tile < self.tiles { tile } else { NONE }
+    }
+}
+
+/// What stands before each of the lane's vectors in its warp, and what the warp comes to.
+#[inline(always)]
+#[track_caller]
+fn sums<O: Operator, const VECTORS: usize, const WIDE: usize>(
+    items: &[[O::Value; WIDE]; VECTORS],
+) -> ([O::Value; VECTORS], O::Value) {
+    let (mut before, mut total) = ([O::IDENTITY; VECTORS], O::IDENTITY);
+    let warp = Tile::<32>::lockstep();
+    unrolled::<VECTORS>(|v| {
+        let sum = items[v].into_iter().fold(O::IDENTITY, O::combine);
+        let upto = scan_lanes::<O>(warp, sum, 32);
+        let below = warp.shuffle_up(upto, 1);
+        before[v] = O::combine(total, if warp.rank() == 0 { O::IDENTITY } else { below });
+        total = O::combine(total, warp.shuffle(upto, 31));
+    });
+    (before, total)
+}
+
+/// A lane's vectors of a tile: where the first one begins, and how many elements there are from there on.
 #[derive(Clone, Copy)]
 struct Part<O: Operator, const VECTORS: usize, const WIDE: usize> {
     job: Job<O::Value>,
     first: usize,
+    left: u32,
     of: PhantomData<O>,
 }
 
 impl<O: Operator, const VECTORS: usize, const WIDE: usize> Part<O, VECTORS, WIDE> {
     /// Elements from one vector of a lane to its next.
     const STRIDE: usize = 32 * WIDE;
+    /// From the first to the end of the last.
+    const SPAN: usize = (VECTORS - 1) * Self::STRIDE + WIDE;
 
     #[inline(always)]
-    #[track_caller]
-    fn run(self, tile: u32, warps: u32) {
-        let items = self.load();
-        let (mut before, mut total) = ([O::IDENTITY; VECTORS], O::IDENTITY);
-        let warp = Tile::<32>::lockstep();
-        unrolled::<VECTORS>(|v| {
-            let sum = items[v].into_iter().fold(O::IDENTITY, O::combine);
-            let upto = scan_lanes(warp, sum, O::combine);
-            let below = warp.shuffle_up(upto, 1);
-            before[v] = O::combine(total, if warp.rank() == 0 { O::IDENTITY } else { below });
-            total = O::combine(total, warp.shuffle(upto, 31));
-        });
-        let status = Values::of::<O::Value>(self.job.status);
-        let (prefix, whole) = before_warp(status, tile, warps, total, O::IDENTITY, O::combine);
-        self.store(items, before, prefix);
-        let len = self.job.from.len();
-        if tile == Thread::grid_size() - 1 && Thread::index_in_block() == 0 && self.job.to.len() > len {
-            self.job.to.write(len, whole);
-        }
-    }
-
-    /// Whether all of the warp's vectors lie in the array.
-    #[inline(always)]
-    fn is_whole(self) -> bool {
-        let rest = (Thread::lane() as usize) * WIDE;
-        self.first - rest + VECTORS * Self::STRIDE <= self.job.from.len()
+    fn of(job: Job<O::Value>, tile: u32, threads: u32) -> Self {
+        let warp = tile as usize * (threads / 32) as usize + (Thread::index_in_block() / 32) as usize;
+        let first = warp * VECTORS * Self::STRIDE + Thread::lane() as usize * WIDE;
+        let left = job.from.len().saturating_sub(first).min(Self::SPAN) as u32;
+        Self { job, first, left, of: PhantomData }
     }
 
     #[inline(always)]
     #[track_caller]
     fn load(self) -> [[O::Value; WIDE]; VECTORS] {
         let mut items = [[O::IDENTITY; WIDE]; VECTORS];
-        if self.is_whole() {
-            let first = self.job.from.at(self.first);
+        if self.left == 0 {
+            return items;
+        }
+        let first = self.job.from.at(self.first);
+        if self.left as usize == Self::SPAN {
             // SAFETY: all vectors lie in the array, and it is aligned to more than a vector.
             unrolled::<VECTORS>(|v| unsafe {
                 items[v] = first.offset(v * Self::STRIDE).load_vec(Order::Weak, Scope::Device);
             });
         } else {
-            self.each_left(|v, i, place| items[v][i] = self.job.from.read(place));
+            self.each_left(|v, i, place| {
+                // SAFETY: there are so many elements from the first on.
+                items[v][i] = unsafe { first.offset(place) }.load(Order::Weak, Scope::Device);
+            });
         }
         items
     }
 
-    /// Calls `body` with the elements that there are in the last tile.
+    /// Calls `body` with the elements that there are in the last tile: vector, place in it, distance from the first.
     #[inline(always)]
     #[track_caller]
     fn each_left(self, mut body: impl FnMut(usize, usize, usize)) {
         unrolled::<VECTORS>(|v| {
             unrolled::<WIDE>(|i| {
-                let place = self.first + v * Self::STRIDE + i;
-                if place < self.job.from.len() {
+                let place = v * Self::STRIDE + i;
+                if (place as u32) < self.left {
                     body(v, i, place);
                 }
             });
@@ -207,195 +324,22 @@ impl<O: Operator, const VECTORS: usize, const WIDE: usize> Part<O, VECTORS, WIDE
                 sum = after;
             });
         });
-        if self.is_whole() {
-            let first = self.job.to.at(self.first);
+        if self.left == 0 {
+            return;
+        }
+        let first = self.job.to.at(self.first);
+        if self.left as usize == Self::SPAN {
             // SAFETY: as in `load`; the results have as many places.
             unrolled::<VECTORS>(|v| unsafe {
                 first.offset(v * Self::STRIDE).store_vec(results[v], Order::Weak, Scope::Device);
             });
         } else {
-            self.each_left(|v, i, place| self.job.to.write(place, results[v][i]));
+            self.each_left(|v, i, place| {
+                // SAFETY: as in `load`.
+                unsafe { first.offset(place) }.store(results[v][i], Order::Weak, Scope::Device);
+            });
         }
     }
-}
-
-/// What the lanes up to each come to. All lanes of the warp call it together.
-#[inline(always)]
-#[track_caller]
-pub fn scan_lanes<V: Shuffle>(warp: Tile<32>, value: V, combine: impl Fn(V, V) -> V) -> V {
-    let (mut sum, mut by) = (value, 1);
-    while by < 32 {
-        let below = warp.shuffle_up(sum, by);
-        sum = if warp.rank() >= by { combine(below, sum) } else { sum };
-        by *= 2;
-    }
-    sum
-}
-
-/// The most warps of a block, and the most words of a value.
-const MOST: usize = 32 * 3;
-
-/// Values in shared memory, word by word.
-#[derive(Clone, Copy)]
-struct Slots(Shared<u32>);
-
-impl Slots {
-    #[inline(always)]
-    #[track_caller]
-    fn put<V: Published>(self, slot: u32, value: V) {
-        for word in 0..V::WORDS {
-            self.0.store(slot as usize * V::WORDS + word, value.word(word));
-        }
-    }
-
-    #[inline(always)]
-    #[track_caller]
-    fn get<V: Published>(self, slot: u32) -> V {
-        V::from_words(|word| self.0.load(slot as usize * V::WORDS + word))
-    }
-}
-
-/// Of the calling warp, whose elements come to `total`: what stands before it in the array; and what the array comes to up to the tile's end. All
-/// threads of the block call it together, and once.
-#[inline(always)]
-#[track_caller]
-pub fn before_warp<V: Published>(
-    status: Values,
-    tile: u32,
-    warps: u32,
-    total: V,
-    identity: V,
-    combine: impl Fn(V, V) -> V + Copy,
-) -> (V, V) {
-    let (totals, ends) = (Slots(shared!([u32; MOST])), Slots(shared!([u32; 6])));
-    let (warp, mine) = (Tile::<32>::lockstep(), Thread::index_in_block() / 32);
-    if warp.rank() == 0 {
-        totals.put(mine, total);
-    }
-    Block::sync();
-    if mine == 0 {
-        let own = if warp.rank() < warps { totals.get(warp.rank()) } else { identity };
-        let sum = fold(warp, own, combine);
-        let before = look_back(status, tile, sum, identity, combine);
-        if warp.rank() == 0 {
-            ends.put(0, before);
-            ends.put(1, combine(before, sum));
-        }
-    }
-    Block::sync();
-    let mut prefix = ends.get(0);
-    for other in 0..mine {
-        prefix = combine(prefix, totals.get(other));
-    }
-    (prefix, ends.get(1))
-}
-
-/// Publishes what a tile comes to, and gives what stands before it. One warp of the block calls it.
-#[inline(always)]
-#[track_caller]
-fn look_back<V: Published>(
-    status: Values,
-    tile: u32,
-    sum: V,
-    identity: V,
-    combine: impl Fn(V, V) -> V + Copy,
-) -> V {
-    let publishes = Thread::lane() == 0;
-    if tile == 0 {
-        if publishes {
-            status.publish(tile, sum, Flag::Inclusive);
-        }
-        return identity;
-    }
-    if publishes {
-        status.publish(tile, sum, Flag::Partial);
-    }
-    let before = status.before(tile, identity, combine);
-    if publishes {
-        status.publish(tile, combine(before, sum), Flag::Inclusive);
-    }
-    before
-}
-
-/// Sums over runs of equal neighbouring keys.
-pub trait Runs: Copy + Send + Sync + 'static {
-    /// The keys.
-    type Key: Word;
-    /// How values of a run are combined.
-    type Operator: Operator;
-}
-
-/// Runs of keys of a type under an operator.
-#[derive(Clone, Copy, Debug)]
-pub struct RunsOf<K, O>(PhantomData<fn() -> (K, O)>);
-
-impl<K: Word, O: Operator> Runs for RunsOf<K, O> {
-    type Key = K;
-    type Operator = O;
-}
-
-/// What the values of runs are.
-pub type RunValue<R> = <<R as Runs>::Operator as Operator>::Value;
-
-/// Threads a block of [`reduce_runs`].
-pub const RUN_THREADS: u32 = 256;
-
-/// Elements a thread of [`reduce_runs`].
-pub const RUN_ITEMS: usize = 8;
-
-/// Combines the values of each run of equal neighbouring keys: run number `r` has its key in `run_keys[r]`, and its values' combination in
-/// `run_values[r]`. Their number goes to `count[0]`. No `values` stand for ones.
-///
-/// A scan of pairs: the number of runs that begin, and the combination of the values since the last of them. The last element of a run has both.
-#[kernel]
-pub fn reduce_runs<R: Runs + Instance>(
-    keys: GlobalSlice<R::Key>,
-    values: GlobalSlice<RunValue<R>>,
-    run_keys: GlobalSlice<R::Key>,
-    run_values: GlobalSlice<RunValue<R>>,
-    count: GlobalSlice<u32>,
-    status: GlobalSlice<u64>,
-    tickets: GlobalSlice<u32>,
-) {
-    let tile = ticket(tickets.at(0));
-    let (warp, len) = (Tile::<32>::lockstep(), keys.len());
-    let warps = RUN_THREADS / 32;
-    let number = tile as usize * warps as usize + (Thread::index_in_block() / 32) as usize;
-    let first = number * 32 * RUN_ITEMS + warp.rank() as usize;
-    let identity = (0, R::Operator::IDENTITY);
-    let (mut sums, mut total) = ([identity; RUN_ITEMS], identity);
-    unrolled::<RUN_ITEMS>(|i| {
-        let place = first + 32 * i;
-        let mut own = identity;
-        if place < len {
-            let begins = place == 0 || keys.read(place - 1) != keys.read(place);
-            let one = <RunValue<R> as Word>::narrow(1);
-            own = (begins as u32, if values.is_empty() { one } else { values.read(place) });
-        }
-        let upto = scan_lanes(warp, own, in_runs::<R::Operator>);
-        sums[i] = in_runs::<R::Operator>(total, upto);
-        total = warp.shuffle(sums[i], 31);
-    });
-    let status = Values::of::<(u32, RunValue<R>)>(status);
-    let (prefix, whole) = before_warp(status, tile, warps, total, identity, in_runs::<R::Operator>);
-    unrolled::<RUN_ITEMS>(|i| {
-        let place = first + 32 * i;
-        if place < len && (place == len - 1 || keys.read(place) != keys.read(place + 1)) {
-            let (runs, value) = in_runs::<R::Operator>(prefix, sums[i]);
-            run_keys.write(runs as usize - 1, keys.read(place));
-            run_values.write(runs as usize - 1, value);
-        }
-    });
-    if tile == Thread::grid_size() - 1 && Thread::index_in_block() == 0 {
-        count.write(0, whole.0);
-    }
-}
-
-/// Combines what runs have: where one begins in the second, the first's values do not count.
-#[inline(always)]
-fn in_runs<O: Operator>(first: (u32, O::Value), second: (u32, O::Value)) -> (u32, O::Value) {
-    let value = if second.0 > 0 { second.1 } else { O::combine(first.1, second.1) };
-    (first.0 + second.0, value)
 }
 
 /// Takes a type by its name: see `simt::instances!`.
@@ -405,13 +349,4 @@ pub trait Visitor {
 
     /// Is shown the type.
     fn visit<P: ScanPlan + Instance>(self) -> Self::Output;
-}
-
-/// Takes a type by its name: see `simt::instances!`.
-pub trait RunVisitor {
-    /// What it makes of it.
-    type Output;
-
-    /// Is shown the type.
-    fn visit<P: Runs + Instance>(self) -> Self::Output;
 }

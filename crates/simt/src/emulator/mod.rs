@@ -90,6 +90,12 @@ pub fn spin_hint() {
     }
 }
 
+/// A spin hint: the emulator's time is steps.
+#[track_caller]
+pub fn pause(_nanoseconds: u32) {
+    spin_hint();
+}
+
 #[track_caller]
 pub fn trap() -> ! {
     Lane::current().fail(FailureKind::Trap, site(), None)

@@ -79,6 +79,12 @@ pub fn spin_hint() {
 }
 
 #[inline(always)]
+pub fn pause(nanoseconds: u32) {
+    // SAFETY: as for `spin_hint`.
+    unsafe { asm!("nanosleep.u32 {};", in(reg32) nanoseconds, options(nostack)) };
+}
+
+#[inline(always)]
 pub fn opaque(word: u32) -> u32 {
     let same: u32;
     // SAFETY: copies a register. Not pure, so that it stays where it stands.

@@ -26,6 +26,12 @@ pub fn spin_hint() {
     simt::spin_hint();
 }
 
+/// Waiting for longer.
+#[kernel]
+pub fn pause() {
+    simt::pause(600);
+}
+
 /// A value that the compiler does not see through: the sum is not folded.
 #[kernel]
 pub fn opaque(out: GlobalSlice<u32>) {
