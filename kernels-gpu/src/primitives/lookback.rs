@@ -12,7 +12,7 @@
 //!   state after a newer one; and it would not matter, for both lead to the same sum.
 //! - *The wait ends.* Numbers are given out when blocks begin to run ([`super::ticket`]), and a tile publishes its partial before it
 //!   waits for anybody. So all words that are waited for come from blocks that run, and tile 0 waits for none. (A block that has several tiles:
-//!   see [`super::scan`].)
+//!   see [`super::tiles`].)
 //! - *Words are empty before*: the launch before this one cleared them, and launches in a stream are ordered.
 use simt::{Global, GlobalSlice, Order, Scope, Shuffle, Tile, pause, spin_hint};
 
@@ -274,8 +274,9 @@ impl Values {
                 false => (Flag::Inclusive as u32, M::IDENTITY),
             };
             let inclusive = warp.ballot(flag == Flag::Inclusive as u32);
-            let needed = if inclusive == 0 { u32::MAX } else { u32::MAX << (31 - inclusive.leading_zeros()) };
-            if warp.ballot(flag == Flag::Empty as u32) & needed != 0 {
+            // The lane of the nearest inclusive one: what lanes below it have does not matter.
+            let nearest = if inclusive == 0 { 0 } else { 31 - inclusive.leading_zeros() };
+            if warp.ballot(flag == Flag::Empty as u32) >> nearest != 0 {
                 if nap > 0 {
                     pause(nap)
                 } else {
@@ -283,8 +284,8 @@ impl Values {
                 }
                 continue;
             }
-            let is_needed = needed >> warp.rank() & 1 != 0;
-            sum = M::combine(M::fold(warp, if is_needed { value } else { M::IDENTITY }), sum);
+            let needed = if warp.rank() >= nearest { value } else { M::IDENTITY };
+            sum = M::combine(M::fold(warp, needed), sum);
             if inclusive != 0 {
                 return sum;
             }

@@ -9,6 +9,7 @@
 //! | [`merge`] | two sorted arrays into one |
 //! | [`reduce`] | sums over an array, and histograms |
 //! | [`words`] | filling, copying, gathering |
+//! | [`tiles`] | how blocks walk over what is scanned |
 //! | [`lookback`] | how a tile learns what stands before it, without waiting for a launch |
 //! | [`carry`] | the same for each warp of a block |
 //!
@@ -26,6 +27,7 @@ pub mod reduce;
 pub mod runs;
 pub mod scan;
 pub mod sort;
+pub mod tiles;
 pub mod words;
 
 use simt::{Block, Global, Order, Scope, Thread, shared};
