@@ -43,7 +43,7 @@ pub use kernel::{Instance, Kernel};
 pub use memory::{Global, GlobalSlice, Order, Scope, Word, fence, heap_allocate, heap_free};
 pub use share::{Queue, Turn, share_work};
 pub use simt_macros::{instances, kernel};
-pub use thread::{Thread, clock, fault, opaque, sleep, spin_hint, timer, trap};
+pub use thread::{Thread, clock, fault, opaque, pause, spin_hint, timer, trap};
 pub use tile::{Convergence, Independent, Lockstep, Shuffle, Tile};
 
 #[cfg(not(target_arch = "nvptx64"))]

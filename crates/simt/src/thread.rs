@@ -68,12 +68,13 @@ pub fn spin_hint() {
     backend::spin_hint();
 }
 
-/// Waits for about `nanoseconds`: up to twice as long, at most a millisecond. For who gives way to others. PTX: `nanosleep.u32`. Emulator: as
-/// [`spin_hint`].
+/// Waits for about so long, at most a millisecond. As a [`spin_hint`] that leaves the memory alone for longer.
+///
+/// PTX: `nanosleep.u32`, which may sleep up to twice as long, or not at all. Emulator: a [`spin_hint`].
 #[inline(always)]
 #[track_caller]
-pub fn sleep(nanoseconds: u32) {
-    backend::sleep(nanoseconds);
+pub fn pause(nanoseconds: u32) {
+    backend::pause(nanoseconds);
 }
 
 /// Ends the launch with an error. PTX: `trap`. Emulator: a failure with the caller's source line.

@@ -421,3 +421,29 @@ fn a_lane_sees_what_it_wrote_itself() {
         assert_eq!(out.read(), [20, 21, 22, 23, 24, 25, 26, 27]);
     }
 }
+
+/// Blocks one after the other, though nothing that the detectors know of orders them: each has an array of its own.
+#[kernel]
+fn take_turns(turn: GlobalSlice<u32>) {
+    while turn.at(0).load(Order::Relaxed, Scope::Device) != Thread::block_index() {
+        spin_hint();
+    }
+    let own = shared!([u32; 64]);
+    let lane = Thread::lane() as usize;
+    own.store(lane, lane as u32);
+    Tile::<32>::lockstep().sync();
+    if own.load(31 - lane) + lane as u32 == 31 && lane == 0 {
+        turn.at(0).fetch_add(1, Order::Relaxed, Scope::Device);
+    }
+}
+
+#[test]
+fn memory_of_a_block_that_ended_is_not_that_of_one_that_begins() {
+    let result = explore(|device| {
+        let turn = Buffer::zeroed(device, 1);
+        let report = device.launch(Grid::new(6, 32), TakeTurns { turn: turn.slice() })?;
+        assert_eq!(turn.read(), [6]);
+        Ok(report)
+    });
+    assert!(result.is_ok(), "{}", result.unwrap_err());
+}

@@ -118,8 +118,19 @@ const LOADS: [&str; 7] =
     ["load", "load_pair", "load_quad", "load_eight", "load_sixteen", "load_if", "load_pair_if"];
 const STORES: [&str; 3] = ["store", "store_pair", "store_quad"];
 const HOT: &str = "hot";
-const REST: [&str; 10] =
-    ["heap", "opaque", "thread_ids", "clocks", "spin_hint", "fault", "trap", "panic", "block_sync", "fences"];
+const REST: [&str; 11] = [
+    "heap",
+    "opaque",
+    "thread_ids",
+    "clocks",
+    "spin_hint",
+    "pause",
+    "fault",
+    "trap",
+    "panic",
+    "block_sync",
+    "fences",
+];
 
 #[test]
 fn collectives() {

@@ -290,7 +290,7 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
         }
         self.retreat();
         if self.losses > 0 {
-            simt::sleep(SHORTEST << self.losses.min(DOUBLINGS));
+            simt::pause(SHORTEST << self.losses.min(DOUBLINGS));
         }
         self.losses += 1;
     }

@@ -1,8 +1,9 @@
 //! The elements that pass a test, side by side, in their order.
 //!
 //! A lane's elements are 32 apart, so a ballot tells the ranks of 32 neighbours; the warps' counts go through the scan's look-back.
+use super::carry::Carry;
 use super::lookback::Values;
-use super::scan::before_warp;
+use super::scan::Sum;
 use super::{ticket, unrolled};
 use simt::{GlobalSlice, Instance, Thread, Tile, Word, kernel};
 
@@ -90,7 +91,10 @@ pub fn compact<E: Element + Instance>(
         }
         total += votes.count_ones();
     });
-    let (before, whole) = before_warp(Values::of::<u32>(status), tile, warps, total, 0, u32::wrapping_add);
+    let (before, whole) = {
+        let carry = Carry::<Sum<u32>>::new(Values::of(status), warps);
+        carry.learn(carry.announce(tile, total), 0)
+    };
     let begin = if begin.is_empty() { 0 } else { begin.read(0) };
     unrolled::<ITEMS>(|i| {
         if ranks[i] != u32::MAX {

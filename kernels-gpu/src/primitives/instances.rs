@@ -11,14 +11,14 @@ pub mod passes {
             u32_4_384x19: Radix<u32, u32, 384, 19>,
             u32_8_384x12: Radix<u32, u64, 384, 12>,
             u32_16_256x11: Radix<u32, u128, 256, 11>,
-            u64_0_384x12: Radix<u64, (), 384, 12>,
+            u64_0_256x16: Radix<u64, (), 256, 16>,
             u64_4_384x12: Radix<u64, u32, 384, 12>,
             u64_8_384x12: Radix<u64, u64, 384, 12>,
             u64_16_256x11: Radix<u64, u128, 256, 11>,
             u32_4_256x23: Radix<u32, u32, 256, 23>,
             u32_4_512x15: Radix<u32, u32, 512, 15>,
             u32_4_384x19_match: Radix<u32, u32, 384, 19, true>,
-            u64_0_256x16: Radix<u64, (), 256, 16>,
+            u64_0_384x12: Radix<u64, (), 384, 12>,
             u64_0_384x15: Radix<u64, (), 384, 15>,
             u32_0_64x3: Radix<u32, (), 64, 3>,
             u32_4_64x3: Radix<u32, u32, 64, 3>,
@@ -65,17 +65,25 @@ pub mod scans {
     use crate::primitives::scan::{Max, Min, Scan, Sum, Vectors};
     simt::instances! {
         types {
-            sum_u32_256x16: Vectors<Sum<u32>, 256, 4, 4>,
-            sum_u64_256x8: Vectors<Sum<u64>, 256, 4, 2>,
-            min_u32_256x16: Vectors<Min<u32>, 256, 4, 4>,
-            min_u64_256x8: Vectors<Min<u64>, 256, 4, 2>,
-            max_u32_256x16: Vectors<Max<u32>, 256, 4, 4>,
-            max_u64_256x8: Vectors<Max<u64>, 256, 4, 2>,
             sum_u32_512x16: Vectors<Sum<u32>, 512, 4, 4>,
-            sum_u32_256x32: Vectors<Sum<u32>, 256, 8, 4>,
-            sum_u32_128x24: Vectors<Sum<u32>, 128, 6, 4>,
+            sum_u64_512x8: Vectors<Sum<u64>, 512, 4, 2>,
+            min_u32_512x16: Vectors<Min<u32>, 512, 4, 4>,
+            min_u64_512x8: Vectors<Min<u64>, 512, 4, 2>,
+            max_u32_512x16: Vectors<Max<u32>, 512, 4, 4>,
+            max_u64_512x8: Vectors<Max<u64>, 512, 4, 2>,
+            sum_u32_256x16: Vectors<Sum<u32>, 256, 4, 4>,
+            sum_u32_384x24: Vectors<Sum<u32>, 384, 6, 4>,
+            sum_u32_512x16_nap: Vectors<Sum<u32>, 512, 4, 4, false, 600>,
+            sum_u32_128x24_nap: Vectors<Sum<u32>, 128, 6, 4, false, 600>,
+            sum_u32_256x16_ahead: Vectors<Sum<u32>, 256, 4, 4, true>,
+            sum_u32_512x16_ahead: Vectors<Sum<u32>, 512, 4, 4, true>,
+            sum_u32_256x16_ahead_nap: Vectors<Sum<u32>, 256, 4, 4, true, 300>,
+            sum_u64_256x8: Vectors<Sum<u64>, 256, 4, 2>,
+            sum_u64_512x6_ahead: Vectors<Sum<u64>, 512, 3, 2, true>,
             sum_u32_64x4: Vectors<Sum<u32>, 64, 1, 4>,
             sum_u64_64x2: Vectors<Sum<u64>, 64, 1, 2>,
+            sum_u32_64x4_ahead: Vectors<Sum<u32>, 64, 1, 4, true>,
+            sum_u64_64x2_ahead: Vectors<Sum<u64>, 64, 1, 2, true, 20>,
         }
         kernels { Scan }
         visitor { Visitor }
@@ -102,8 +110,9 @@ pub mod reductions {
 /// Reductions of runs.
 pub mod runs {
     #[cfg(not(target_arch = "nvptx64"))]
-    use crate::primitives::scan::RunVisitor;
-    use crate::primitives::scan::{Max, Min, ReduceRuns, RunsOf, Sum};
+    use crate::primitives::runs::Visitor;
+    use crate::primitives::runs::{ReduceRuns, RunsOf};
+    use crate::primitives::scan::{Max, Min, Sum};
     simt::instances! {
         types {
             u32_sum_u32: RunsOf<u32, Sum<u32>>, u32_sum_u64: RunsOf<u32, Sum<u64>>,
@@ -114,6 +123,6 @@ pub mod runs {
             u64_max_u32: RunsOf<u64, Max<u32>>, u64_max_u64: RunsOf<u64, Max<u64>>,
         }
         kernels { ReduceRuns }
-        visitor { RunVisitor }
+        visitor { Visitor }
     }
 }

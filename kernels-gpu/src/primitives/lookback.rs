@@ -11,9 +11,10 @@
 //! - *Words only move on*: empty, partial, inclusive. Coherence of one word is all that is needed for a reader never to see an older
 //!   state after a newer one; and it would not matter, for both lead to the same sum.
 //! - *The wait ends.* Numbers are given out when blocks begin to run ([`super::ticket`]), and a tile publishes its partial before it
-//!   waits for anybody. So all words that are waited for come from blocks that run, and tile 0 waits for none.
+//!   waits for anybody. So all words that are waited for come from blocks that run, and tile 0 waits for none. (A block that has several tiles:
+//!   see [`super::tiles`].)
 //! - *Words are empty before*: the launch before this one cleared them, and launches in a stream are ordered.
-use simt::{Global, GlobalSlice, Order, Scope, Shuffle, Tile, spin_hint};
+use simt::{Global, GlobalSlice, Order, Scope, Shuffle, Tile, pause, spin_hint};
 
 /// What a word of a tile says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -153,37 +154,86 @@ impl<V: Published> Published for (u32, V) {
     }
 }
 
-/// The most words of a [`Published`].
-const MOST_WORDS: usize = 3;
+/// What tiles combine: an associative operation with an identity.
+pub trait Monoid: Copy + Send + Sync + 'static {
+    /// What it combines.
+    type Value: Published;
+    /// What changes nothing.
+    const IDENTITY: Self::Value;
 
-/// The words that tiles publish their values in: word `w` of all tiles, then word `w + 1` of all tiles.
+    /// `first` and then `second`.
+    fn combine(first: Self::Value, second: Self::Value) -> Self::Value;
+
+    /// All lanes' values combined in the lanes' order, given to every lane. The lanes of the warp call it together.
+    #[inline(always)]
+    #[track_caller]
+    fn fold(warp: Tile<32>, value: Self::Value) -> Self::Value {
+        let (mut all, mut flip) = (value, 1);
+        while flip < 32 {
+            let other = warp.shuffle_xor(all, flip);
+            all = if warp.rank() & flip == 0 { Self::combine(all, other) } else { Self::combine(other, all) };
+            flip *= 2;
+        }
+        all
+    }
+}
+
+/// What the lanes up to each come to, of the first `lanes` lanes. All lanes of the warp call it together.
+#[inline(always)]
+#[track_caller]
+pub fn scan_lanes<M: Monoid>(warp: Tile<32>, value: M::Value, lanes: u32) -> M::Value {
+    let (mut sum, mut by) = (value, 1);
+    while by < lanes {
+        let below = warp.shuffle_up(sum, by);
+        sum = if warp.rank() >= by { M::combine(below, sum) } else { sum };
+        by *= 2;
+    }
+    sum
+}
+
+/// The most words of a [`Published`], and one to fill up pairs.
+const MOST_WORDS: usize = 4;
+
+/// Words from one tile's value to the next one's, for values of `words` words. More than one are read and written in pairs, 16 bytes at a time.
+pub const fn stride(words: usize) -> usize {
+    words.next_power_of_two()
+}
+
+/// The words that tiles publish their values in, [`stride`] words a tile.
 #[derive(Clone, Copy, Debug)]
 pub struct Values {
     words: Global<u64>,
-    tiles: u32,
 }
 
 impl Values {
-    /// The words of as many tiles as `words` has room for, which are `words.len() / V::WORDS`.
+    /// Those of as many tiles as `words` has room for; it is aligned to 16 bytes.
     #[inline(always)]
     #[track_caller]
-    pub fn of<V: Published>(words: GlobalSlice<u64>) -> Self {
-        Self { words: words.at(0), tiles: (words.len() / V::WORDS) as u32 }
+    pub fn of(words: GlobalSlice<u64>) -> Self {
+        Self { words: words.at(0) }
     }
 
     #[inline(always)]
-    fn word(self, tile: u32, place: usize) -> Global<u64> {
-        // SAFETY: tiles are below the number of tiles, and places below `WORDS`.
-        unsafe { self.words.offset(place * self.tiles as usize + tile as usize) }
+    fn word(self, tile: u32, stride: usize, place: usize) -> Global<u64> {
+        // SAFETY: tiles are below the number of tiles, and places below the stride.
+        unsafe { self.words.offset(tile as usize * stride + place) }
     }
 
     /// Publishes a tile's value.
     #[inline(always)]
     #[track_caller]
     pub fn publish<V: Published>(self, tile: u32, value: V, flag: Flag) {
-        for place in 0..V::WORDS {
-            let word = (flag as u64) << 32 | value.word(place) as u64;
-            self.word(tile, place).store(word, Order::Relaxed, Scope::Device);
+        let word = |place: usize| (flag as u64) << 32 | value.word(place) as u64;
+        let stride = const { stride(V::WORDS) };
+        let mut place = 0;
+        while place + 1 < V::WORDS {
+            let at = self.word(tile, stride, place);
+            // SAFETY: a pair of one tile, aligned to itself, for the stride is even.
+            unsafe { at.store_vec([word(place), word(place + 1)], Order::Relaxed, Scope::Device) };
+            place += 2;
+        }
+        if place < V::WORDS {
+            self.word(tile, stride, place).store(word(place), Order::Relaxed, Scope::Device);
         }
     }
 
@@ -192,8 +242,14 @@ impl Values {
     #[track_caller]
     fn read<V: Published>(self, tile: u32) -> (u32, V) {
         let mut words = [0; MOST_WORDS];
-        for (place, word) in words.iter_mut().enumerate().take(V::WORDS) {
-            *word = self.word(tile, place).load(Order::Relaxed, Scope::Device);
+        let stride = const { stride(V::WORDS) };
+        if V::WORDS == 1 {
+            words[0] = self.word(tile, stride, 0).load(Order::Relaxed, Scope::Device);
+        }
+        for pair in 0..stride / 2 {
+            let at = self.word(tile, stride, 2 * pair);
+            // SAFETY: as in `publish`.
+            [words[2 * pair], words[2 * pair + 1]] = unsafe { at.load_vec(Order::Relaxed, Scope::Device) };
         }
         let flag = (words[0] >> 32) as u32;
         let agree = words[1..V::WORDS].iter().all(|word| (*word >> 32) as u32 == flag);
@@ -201,43 +257,39 @@ impl Values {
     }
 
     /// What all tiles before `tile` come to, given to every lane; all lanes of the warp call it together. 32 tiles at a time, a lane a tile: the nearest is the
-    /// last lane's, so that lanes stand in the order of their tiles.
+    /// last lane's, so that lanes stand in the order of their tiles. Before the first look, and where it finds nothing, it waits for `nap`
+    /// nanoseconds; 0 is a [`spin_hint`], and none before the first.
     #[inline(always)]
     #[track_caller]
-    pub fn before<V: Published>(self, tile: u32, identity: V, combine: impl Fn(V, V) -> V + Copy) -> V {
+    pub fn before<M: Monoid>(self, tile: u32, nap: u32) -> M::Value {
         let warp = Tile::<32>::lockstep();
-        let (mut sum, mut end) = (identity, tile);
+        let (mut sum, mut end) = (M::IDENTITY, tile);
+        if nap > 0 {
+            pause(nap);
+        }
         loop {
             let back = 32 - warp.rank();
             let (flag, value) = match end >= back {
-                true => self.read::<V>(end - back),
-                false => (Flag::Inclusive as u32, identity),
+                true => self.read::<M::Value>(end - back),
+                false => (Flag::Inclusive as u32, M::IDENTITY),
             };
             let inclusive = warp.ballot(flag == Flag::Inclusive as u32);
-            let needed = if inclusive == 0 { u32::MAX } else { u32::MAX << (31 - inclusive.leading_zeros()) };
-            if warp.ballot(flag == Flag::Empty as u32) & needed != 0 {
-                spin_hint();
+            // The lane of the nearest inclusive one: what lanes below it have does not matter.
+            let nearest = if inclusive == 0 { 0 } else { 31 - inclusive.leading_zeros() };
+            if warp.ballot(flag == Flag::Empty as u32) >> nearest != 0 {
+                if nap > 0 {
+                    pause(nap)
+                } else {
+                    spin_hint()
+                }
                 continue;
             }
-            let is_needed = needed >> warp.rank() & 1 != 0;
-            sum = combine(fold(warp, if is_needed { value } else { identity }, combine), sum);
+            let needed = if warp.rank() >= nearest { value } else { M::IDENTITY };
+            sum = M::combine(M::fold(warp, needed), sum);
             if inclusive != 0 {
                 return sum;
             }
             end -= 32;
         }
     }
-}
-
-/// All lanes' values combined in the lanes' order, given to every lane.
-#[inline(always)]
-#[track_caller]
-pub fn fold<V: Shuffle>(warp: Tile<32>, value: V, combine: impl Fn(V, V) -> V) -> V {
-    let (mut all, mut flip) = (value, 1);
-    while flip < 32 {
-        let other = warp.shuffle_xor(all, flip);
-        all = if warp.rank() & flip == 0 { combine(all, other) } else { combine(other, all) };
-        flip *= 2;
-    }
-    all
 }

@@ -3,25 +3,31 @@
 //! | file | what it holds |
 //! |---|---|
 //! | [`sort`] | radix sort: one read makes all histograms, then one kernel a digit |
-//! | [`scan`] | scans in one pass, over any [`scan::Operator`]; sums over runs of equal keys |
+//! | [`scan`] | scans in one pass, over any [`scan::Operator`] |
+//! | [`runs`] | sums over runs of equal keys |
 //! | [`compact`] | the elements that pass a test, in their order |
 //! | [`merge`] | two sorted arrays into one |
 //! | [`reduce`] | sums over an array, and histograms |
 //! | [`words`] | filling, copying, gathering |
+//! | [`tiles`] | how blocks walk over what is scanned |
 //! | [`lookback`] | how a tile learns what stands before it, without waiting for a launch |
+//! | [`carry`] | the same for each warp of a block |
 //!
 //! # Tiles and tickets
 //!
 //! An array is cut into tiles, and a block works on one. A sort's or scan's tile needs what all tiles before it add up to. It must not wait for a
 //! block that waits in turn for a place on the machine, so blocks take their numbers from a counter when they begin to run ([`ticket`]):
 //! whoever has a smaller number is running already, or done.
+pub mod carry;
 pub mod compact;
 pub mod instances;
 pub mod lookback;
 pub mod merge;
 pub mod reduce;
+pub mod runs;
 pub mod scan;
 pub mod sort;
+pub mod tiles;
 pub mod words;
 
 use simt::{Block, Global, Order, Scope, Thread, shared};

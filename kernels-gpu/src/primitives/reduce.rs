@@ -1,5 +1,5 @@
 //! Sums over an array, and histograms: what each block has goes to its place by one atomic.
-use super::lookback::fold;
+use super::lookback::Monoid;
 use super::scan::Operator;
 use simt::{Block, GlobalSlice, Instance, Order, Scope, Thread, Tile, Word, kernel, shared};
 
@@ -17,13 +17,13 @@ impl<O: Operator> Reduced for By<O> {
     type Operator = O;
 }
 
-type Value<R> = <<R as Reduced>::Operator as Operator>::Value;
+type Value<R> = <<R as Reduced>::Operator as Monoid>::Value;
 
 /// Writes what the operator changes nothing by to `result[0]`. One thread.
 #[kernel]
 pub fn reduce_begin<R: Reduced + Instance>(result: GlobalSlice<Value<R>>) {
     if Thread::index() == 0 {
-        result.write(0, <R::Operator as Operator>::IDENTITY);
+        result.write(0, R::Operator::IDENTITY);
     }
 }
 
@@ -36,7 +36,7 @@ pub fn reduce<R: Reduced + Instance>(from: GlobalSlice<Value<R>>, result: Global
         place += Thread::count();
     }
     let warp = Tile::<32>::lockstep();
-    let sum = fold(warp, sum, R::Operator::combine);
+    let sum = R::Operator::fold(warp, sum);
     if warp.rank() == 0 {
         R::Operator::combine_at(result.at(0), sum);
     }

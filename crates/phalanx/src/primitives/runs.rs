@@ -5,7 +5,7 @@ use super::{Fold, Number, check_count, check_len};
 use crate::{Error, Result};
 use gpu::{Buffer, Grid, Stream};
 use phalanx_kernels::primitives::instances::runs;
-use phalanx_kernels::primitives::scan::{RUN_ITEMS, RUN_THREADS, ReduceRuns, RunVisitor, Runs};
+use phalanx_kernels::primitives::runs::{RUN_ITEMS, RUN_THREADS, ReduceRuns, Runs, Visitor};
 use phalanx_kernels::primitives::words::ClearWords;
 use simt::Instance;
 
@@ -15,7 +15,7 @@ const TILE: usize = RUN_THREADS as usize * RUN_ITEMS;
 ///
 /// ```
 /// use phalanx::primitives::runs_bytes;
-/// assert!(runs_bytes(1 << 20) < 1 << 14);
+/// assert!(runs_bytes(1 << 20) < 1 << 15);
 /// ```
 pub fn runs_bytes(len: usize) -> usize {
     Cutter::measure(|cutter| cut(cutter, len))
@@ -37,7 +37,7 @@ struct Launch<'a> {
     count: *mut u8,
 }
 
-impl RunVisitor for Launch<'_> {
+impl Visitor for Launch<'_> {
     type Output = Result<()>;
 
     fn visit<R: Runs + Instance>(self) -> Result<()> {

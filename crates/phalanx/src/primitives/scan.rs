@@ -4,6 +4,7 @@ use super::{Number, any_grid, check_count, check_len, instance, tiles};
 use crate::{Error, Result};
 use gpu::{Buffer, Grid, Stream};
 use phalanx_kernels::primitives::instances::{reductions, scans};
+use phalanx_kernels::primitives::lookback;
 use phalanx_kernels::primitives::reduce::{Reduce, ReduceBegin, Reduced, Visitor as ReduceVisitor};
 use phalanx_kernels::primitives::scan::{Job, Scan, ScanPlan, Visitor};
 use phalanx_kernels::primitives::words::ClearWords;
@@ -46,9 +47,9 @@ pub(super) struct Published {
 const COUNTERS: usize = 64;
 
 impl Published {
-    /// For as many tiles, whose values have so many words of 8 bytes.
+    /// For as many tiles, whose values have so many words of 32 bits beside their flags.
     pub fn cut(cutter: &mut Cutter, tiles: usize, words: usize) -> Self {
-        let words = tiles.saturating_mul(words);
+        let words = tiles.saturating_mul(lookback::stride(words));
         let bytes = words.saturating_mul(8).saturating_add(4 * COUNTERS);
         Self { memory: cutter.bytes(bytes), words }
     }
@@ -89,7 +90,7 @@ pub fn scan_bytes<T: Number>(len: usize) -> usize {
 ///
 /// ```
 /// use phalanx::primitives::{Fold, scan_tiles};
-/// assert_eq!(scan_tiles::<u64>(Fold::Max), ["256x8"]);
+/// assert_eq!(scan_tiles::<u64>(Fold::Max), ["512x8"]);
 /// ```
 pub fn scan_tiles<T: Number>(fold: Fold) -> Vec<&'static str> {
     tiles(&fold.family::<T>(), scans::NAMES)
@@ -126,9 +127,13 @@ impl Visitor for Launch<'_> {
             tickets: self.published.tickets(),
             inclusive: self.inclusive.into(),
         };
-        let blocks = self.from.1.div_ceil(P::THREADS as usize * P::ITEMS) as u32;
+        let mut grid = Grid::new(self.from.1.div_ceil(P::THREADS as usize * P::ITEMS) as u32, P::THREADS);
+        if P::AHEAD {
+            let resident = self.stream.device().occupancy_grid::<Scan<P>>(P::THREADS)?;
+            grid.blocks = grid.blocks.min(resident.blocks);
+        }
         // SAFETY: buffers and workspace outlive the launches (dropping them waits); lengths were checked.
-        unsafe { Ok(self.stream.launch(Grid::new(blocks, P::THREADS), Scan::<P> { job })?) }
+        unsafe { Ok(self.stream.launch(grid, Scan::<P> { job })?) }
     }
 }
 

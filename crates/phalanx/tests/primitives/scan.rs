@@ -2,8 +2,12 @@
 use super::sort::key;
 use super::{device, inputs, random, sizes};
 use phalanx::Device;
+use phalanx::kernels::primitives::scan::{Scan, Sum, Vectors};
 use phalanx::primitives::{Fold, Number, Workspace, runs_bytes, scan_bytes, scan_tiles};
 use proptest::prelude::*;
+
+/// A plan whose blocks load a tile ahead.
+type Ahead = Vectors<Sum<u32>, 64, 1, 4, true>;
 
 const FOLDS: [Fold; 3] = [Fold::Sum, Fold::Min, Fold::Max];
 
@@ -47,13 +51,17 @@ fn check<T: Number>(device: &Device, tile: Option<&str>, fold: Fold, numbers: &[
     assert!(from.read().unwrap() == inclusive, "{fold:?} in place of {len} by {tile:?}");
 }
 
+/// Elements of the tile of a name: `64x4`, `64x4_ahead`.
+fn tile_size(name: &str) -> usize {
+    let (threads, items) = name.split('_').next().unwrap().split_once('x').unwrap();
+    threads.parse::<usize>().unwrap() * items.parse::<usize>().unwrap()
+}
+
 fn check_all<T: Number>() {
     let device = device();
     for fold in FOLDS {
         for tile in scan_tiles::<T>(fold) {
-            let (threads, items) = tile.split_once('x').unwrap();
-            let size = threads.parse::<usize>().unwrap() * items.parse::<usize>().unwrap();
-            for len in sizes(size) {
+            for len in sizes(tile_size(tile)) {
                 let numbers: Vec<T> = random(len as u64, len).map(key).collect();
                 check(&device, Some(tile), fold, &numbers);
             }
@@ -79,6 +87,19 @@ fn windows_of_32_tiles_are_looked_back_over() {
         check(&device, Some("64x4"), Fold::Sum, &numbers);
         let numbers: Vec<u64> = random(6, len).collect();
         check(&device, Some("64x2"), Fold::Sum, &numbers);
+    }
+}
+
+#[test]
+fn blocks_that_work_ahead_share_any_number_of_tiles() {
+    let device = device();
+    let (short, long) = (64 * 4, 64 * 2);
+    let resident = device.occupancy_grid::<Scan<Ahead>>(64).unwrap().blocks as usize;
+    for tiles in [1, 2, resident - 1, resident, resident + 1, 2 * resident, 3 * resident + 5] {
+        let numbers: Vec<u32> = random(tiles as u64, tiles * short - 3).map(key).collect();
+        check(&device, Some("64x4_ahead"), Fold::Sum, &numbers);
+        let numbers: Vec<u64> = random(tiles as u64, tiles * long).collect();
+        check(&device, Some("64x2_ahead"), Fold::Sum, &numbers);
     }
 }
 

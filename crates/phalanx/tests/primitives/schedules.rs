@@ -2,6 +2,8 @@
 use super::random;
 use super::sort::workspace;
 use phalanx::Device;
+use phalanx::gpu::Grid;
+use phalanx::kernels::primitives::scan::{Job, Scan, Sum, Vectors};
 use phalanx::primitives::{Bits, Fold, Test, Workspace, compact_bytes, runs_bytes, scan_bytes};
 use simt::emulator::{Options, Schedule};
 
@@ -46,6 +48,25 @@ fn scans_look_back_right_in_every_order_of_tiles() {
         work.set_tile(Some("64x2"));
         work.exclusive_scan(Fold::Sum, &from, &mut to).unwrap_or_else(told);
         assert_eq!(to.read().unwrap(), expected);
+    }
+}
+
+/// Few blocks, so that each has several tiles: what they hold at once, and hand over by shared memory, meets in every order.
+#[test]
+fn scans_that_work_ahead_are_right_in_every_order_of_tiles() {
+    type Plan = Vectors<Sum<u64>, 64, 1, 2, true, 20>;
+    let numbers: Vec<u64> = random(4, 9 * 128 - 5).collect();
+    let upto = |place: usize| numbers[..=place].iter().copied().fold(0, u64::wrapping_add);
+    let expected: Vec<u64> = (0..numbers.len()).map(upto).collect();
+    for (device, blocks) in schedules(4).zip([1, 2, 3].into_iter().cycle()) {
+        let (from, to) = (device.from_slice(&numbers).unwrap(), device.buffer::<u64>(numbers.len()).unwrap());
+        let (status, tickets) = (device.zeroed::<u64>(2 * 9).unwrap(), device.zeroed::<u32>(1).unwrap());
+        let (from, status, tickets) = (from.slice(), status.slice(), tickets.slice());
+        let job = Job { from, to: to.slice(), status, tickets, inclusive: 1 };
+        // SAFETY: the buffers outlive the launch.
+        let launched = unsafe { device.default_stream().launch(Grid::new(blocks, 64), Scan::<Plan> { job }) };
+        launched.map_err(phalanx::Error::from).unwrap_or_else(told);
+        assert_eq!(to.read().unwrap(), expected, "{blocks} blocks");
     }
 }
 

@@ -90,8 +90,9 @@ pub fn spin_hint() {
     }
 }
 
+/// A spin hint: the emulator's time is steps.
 #[track_caller]
-pub fn sleep(_nanoseconds: u32) {
+pub fn pause(_nanoseconds: u32) {
     spin_hint();
 }
 

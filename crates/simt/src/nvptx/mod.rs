@@ -79,8 +79,8 @@ pub fn spin_hint() {
 }
 
 #[inline(always)]
-pub fn sleep(nanoseconds: u32) {
-    // SAFETY: suspends the thread for a while, nothing else.
+pub fn pause(nanoseconds: u32) {
+    // SAFETY: as for `spin_hint`.
     unsafe { asm!("nanosleep.u32 {};", in(reg32) nanoseconds, options(nostack)) };
 }
 

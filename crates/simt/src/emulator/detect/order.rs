@@ -171,6 +171,11 @@ impl Orders {
         }
     }
 
+    /// Memory that goes to somebody else: what was published there is gone.
+    pub fn forget(&mut self, address: usize, bytes: usize) {
+        granules(address, bytes).for_each(|(granule, _)| drop(self.places.remove(&granule)));
+    }
+
     /// Begins the lane's next epoch, after a write that published this one.
     pub fn advance(&mut self, lane: u32) {
         self.lane(lane).epoch += 1;

@@ -71,6 +71,11 @@ impl Races {
             .find_map(|(granule, bytes)| self.access_granule(orders, granule, bytes, mark))
     }
 
+    /// Memory that goes to somebody else, whom earlier accesses do not concern.
+    pub fn forget(&mut self, address: usize, bytes: usize) {
+        granules(address, bytes).for_each(|(granule, _)| drop(self.granules.remove(&granule)));
+    }
+
     fn access_granule(&mut self, orders: &Orders, granule: usize, bytes: u8, mark: &Mark) -> Option<Mark> {
         let marks = self.granules.entry(granule).or_default();
         let lane = mark.actor.lane;

@@ -3,7 +3,7 @@
 //!
 //! For each granule of eight bytes the values before its last few writes are kept. A weak load may return any
 //! of them whose overwriting is not ordered before the load.
-use super::order::{GranuleMap, Moment, Orders};
+use super::order::{GranuleMap, Moment, Orders, granules};
 
 /// Values kept for a granule.
 const KEPT: usize = 4;
@@ -28,6 +28,11 @@ impl History {
             values.remove(0);
         }
         values.push(Overwritten { by, bytes, value });
+    }
+
+    /// Memory that goes to somebody else: its values are nobody's.
+    pub fn forget(&mut self, address: usize, bytes: usize) {
+        granules(address, bytes).for_each(|(granule, _)| drop(self.granules.remove(&granule)));
     }
 
     /// The values that a weak load of bytes of a granule may return beside the newest, the youngest first.

@@ -312,6 +312,17 @@ impl Explorer {
         }
     }
 
+    /// A block has ended: its memory may become another block's.
+    fn block_ended(&self, block: &Block) {
+        let Some(memory) = &self.memory else { return };
+        let memory = &mut *memory.borrow_mut();
+        block.shared.each(|address, bytes| {
+            memory.orders.forget(address, bytes);
+            memory.races.iter_mut().for_each(|races| races.forget(address, bytes));
+            memory.history.iter_mut().for_each(|history| history.forget(address, bytes));
+        });
+    }
+
     /// Looks for a race.
     fn watch(&self, lane: &Lane, access: &Access, writes: bool) {
         let Some(memory) = &self.memory else { return };
@@ -378,6 +389,7 @@ fn execute_blocks(worker: &Worker, explorer: &Explorer, slots: &mut Vec<Option<B
         let Some(block) = slot else { return };
         block.lane(number % lanes).resume();
         if block.is_finished() {
+            explorer.block_ended(block);
             *slot = start_block(worker, explorer, number / lanes * lanes);
         }
     }

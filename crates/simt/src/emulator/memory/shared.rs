@@ -55,6 +55,14 @@ impl SharedMemory {
         address
     }
 
+    /// Calls `body` with the address and the bytes of each array.
+    pub fn each(&self, mut body: impl FnMut(usize, usize)) {
+        self.arrays
+            .borrow()
+            .iter()
+            .for_each(|array| body(array.words.as_ptr() as usize, 16 * array.words.len()));
+    }
+
     /// Notes a write, or says whether what is read has been written.
     fn written(&self, address: usize, bytes: usize, writes: bool) -> bool {
         let arrays = self.arrays.borrow();

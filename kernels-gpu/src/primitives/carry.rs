@@ -1,0 +1,108 @@
+//! What stands before a warp: the sums of the warps before it in its block go through shared memory, those of tiles before by
+//! [look-back](super::lookback).
+//!
+//! ```text
+//! all warps        sum of the warp ──► totals
+//!                  barrier
+//! the first warp   scans the totals, publishes the tile's sum            Carry::announce
+//! all warps        whatever they have to do meanwhile
+//! the first warp   looks back, adds what it learns to each warp's sum, publishes
+//!                  barrier                                               Carry::learn
+//! ```
+//!
+//! A block may do this again and again. What is written behind one of the barriers is read behind the other, so nobody writes what another one may
+//! still be reading.
+use super::lookback::{Flag, Monoid, Published, Values, scan_lanes};
+use core::marker::PhantomData;
+use simt::{Block, Shared, Thread, Tile, shared};
+
+/// The most words of a slot a warp, and one for the whole block: 32 warps, and three words a value.
+const MOST: usize = 33 * 3;
+
+/// The warps of a block, and what goes between them.
+#[derive(Clone, Copy)]
+pub struct Carry<M> {
+    status: Values,
+    warps: u32,
+    /// [`MOST`] words for what warps come to, and as many for what stands before them.
+    slots: Shared<u32>,
+    of: PhantomData<M>,
+}
+
+/// A tile whose sum is published, and whose warps do not know yet what stands before them.
+#[derive(Clone, Copy)]
+pub struct Announced<V> {
+    tile: u32,
+    /// In the first warp: what the warps up to the lane's come to.
+    upto: V,
+}
+
+impl<M: Monoid> Carry<M> {
+    /// Of a block of `warps` warps. One a kernel.
+    #[inline(always)]
+    #[track_caller]
+    pub fn new(status: Values, warps: u32) -> Self {
+        Self { status, warps, slots: shared!([u32; 2 * MOST]), of: PhantomData }
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    fn put(self, first: usize, slot: u32, value: M::Value) {
+        for word in 0..M::Value::WORDS {
+            self.slots.store(first + slot as usize * M::Value::WORDS + word, value.word(word));
+        }
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    fn get(self, first: usize, slot: u32) -> M::Value {
+        M::Value::from_words(|word| self.slots.load(first + slot as usize * M::Value::WORDS + word))
+    }
+
+    /// Says that the calling warp's elements of a tile come to `total`. All threads of the block call it together; it has a barrier.
+    #[inline(always)]
+    #[track_caller]
+    pub fn announce(self, tile: u32, total: M::Value) -> Announced<M::Value> {
+        let (warp, mine) = (Tile::<32>::lockstep(), Thread::index_in_block() / 32);
+        if warp.rank() == 0 {
+            self.put(0, mine, total);
+        }
+        Block::sync();
+        let mut upto = M::IDENTITY;
+        if mine == 0 {
+            let own = if warp.rank() < self.warps { self.get(0, warp.rank()) } else { M::IDENTITY };
+            upto = scan_lanes::<M>(warp, own, self.warps);
+            if warp.rank() == self.warps - 1 {
+                let flag = if tile == 0 { Flag::Inclusive } else { Flag::Partial };
+                self.status.publish(tile, upto, flag);
+            }
+        }
+        Announced { tile, upto }
+    }
+
+    /// What stands before the calling warp in the array; and what the array comes to up to the tile's end. As [`Self::announce`]; `nap` is that
+    /// of [`Values::before`].
+    #[inline(always)]
+    #[track_caller]
+    pub fn learn(self, of: Announced<M::Value>, nap: u32) -> (M::Value, M::Value) {
+        let (warp, mine) = (Tile::<32>::lockstep(), Thread::index_in_block() / 32);
+        if mine == 0 {
+            let mut before = M::IDENTITY;
+            if of.tile > 0 {
+                before = self.status.before::<M>(of.tile, nap);
+            }
+            let (rank, last, upto) = (warp.rank(), self.warps - 1, M::combine(before, of.upto));
+            if rank == last && of.tile > 0 {
+                self.status.publish(of.tile, upto, Flag::Inclusive);
+            }
+            if rank == 0 {
+                self.put(MOST, 0, before);
+            }
+            if rank <= last {
+                self.put(MOST, rank + 1, upto);
+            }
+        }
+        Block::sync();
+        (self.get(MOST, mine), self.get(MOST, self.warps))
+    }
+}

@@ -1,0 +1,106 @@
+//! Sums over runs of equal neighbouring keys: a scan of pairs in one pass.
+use super::carry::Carry;
+use super::lookback::{Monoid, Values, scan_lanes};
+use super::scan::Operator;
+use super::{ticket, unrolled};
+use core::marker::PhantomData;
+use simt::{GlobalSlice, Instance, Thread, Tile, Word, kernel};
+
+/// Sums over runs of equal neighbouring keys.
+pub trait Runs: Copy + Send + Sync + 'static {
+    /// The keys.
+    type Key: Word;
+    /// How values of a run are combined.
+    type Operator: Operator;
+}
+
+/// Runs of keys of a type under an operator.
+#[derive(Clone, Copy, Debug)]
+pub struct RunsOf<K, O>(PhantomData<fn() -> (K, O)>);
+
+impl<K: Word, O: Operator> Runs for RunsOf<K, O> {
+    type Key = K;
+    type Operator = O;
+}
+
+/// What the values of runs are.
+pub type RunValue<R> = <<R as Runs>::Operator as Monoid>::Value;
+
+/// Threads a block of [`reduce_runs`].
+pub const RUN_THREADS: u32 = 256;
+
+/// Elements a thread of [`reduce_runs`].
+pub const RUN_ITEMS: usize = 8;
+
+/// Combines the values of each run of equal neighbouring keys: run number `r` has its key in `run_keys[r]`, and its values' combination in
+/// `run_values[r]`. Their number goes to `count[0]`. No `values` stand for ones.
+///
+/// A scan of pairs: the number of runs that begin, and the combination of the values since the last of them. The last element of a run has both.
+#[kernel]
+pub fn reduce_runs<R: Runs + Instance>(
+    keys: GlobalSlice<R::Key>,
+    values: GlobalSlice<RunValue<R>>,
+    run_keys: GlobalSlice<R::Key>,
+    run_values: GlobalSlice<RunValue<R>>,
+    count: GlobalSlice<u32>,
+    status: GlobalSlice<u64>,
+    tickets: GlobalSlice<u32>,
+) {
+    let tile = ticket(tickets.at(0));
+    let (warp, len) = (Tile::<32>::lockstep(), keys.len());
+    let warps = RUN_THREADS / 32;
+    let number = tile as usize * warps as usize + (Thread::index_in_block() / 32) as usize;
+    let first = number * 32 * RUN_ITEMS + warp.rank() as usize;
+    let identity = InRuns::<R::Operator>::IDENTITY;
+    let (mut sums, mut total) = ([identity; RUN_ITEMS], identity);
+    unrolled::<RUN_ITEMS>(|i| {
+        let place = first + 32 * i;
+        let mut own = identity;
+        if place < len {
+            let begins = place == 0 || keys.read(place - 1) != keys.read(place);
+            let one = <RunValue<R> as Word>::narrow(1);
+            own = (begins as u32, if values.is_empty() { one } else { values.read(place) });
+        }
+        let upto = scan_lanes::<InRuns<R::Operator>>(warp, own, 32);
+        sums[i] = InRuns::<R::Operator>::combine(total, upto);
+        total = warp.shuffle(sums[i], 31);
+    });
+    let carry = Carry::<InRuns<R::Operator>>::new(Values::of(status), warps);
+    let (prefix, whole) = carry.learn(carry.announce(tile, total), 0);
+    unrolled::<RUN_ITEMS>(|i| {
+        let place = first + 32 * i;
+        if place < len && (place == len - 1 || keys.read(place) != keys.read(place + 1)) {
+            let (runs, value) = InRuns::<R::Operator>::combine(prefix, sums[i]);
+            run_keys.write(runs as usize - 1, keys.read(place));
+            run_values.write(runs as usize - 1, value);
+        }
+    });
+    if tile == Thread::grid_size() - 1 && Thread::index_in_block() == 0 {
+        count.write(0, whole.0);
+    }
+}
+
+/// What runs have: how many begin, and what the values since the last beginning come to. Where one begins in the second, the first's value does not
+/// count.
+#[derive(Clone, Copy, Debug)]
+pub struct InRuns<O>(PhantomData<fn() -> O>);
+
+impl<O: Operator> Monoid for InRuns<O> {
+    type Value = (u32, O::Value);
+    const IDENTITY: Self::Value = (0, O::IDENTITY);
+
+    #[inline(always)]
+    fn combine(first: Self::Value, second: Self::Value) -> Self::Value {
+        let value = if second.0 > 0 { second.1 } else { O::combine(first.1, second.1) };
+        (first.0 + second.0, value)
+    }
+}
+
+/// Takes a type by its name: see `simt::instances!`.
+pub trait Visitor {
+    /// What it makes of it.
+    type Output;
+
+    /// Is shown the type.
+    fn visit<P: Runs + Instance>(self) -> Self::Output;
+}
