@@ -19,7 +19,7 @@ use super::access::Access;
 use super::node::{Node, entry, handle_of};
 use super::tree::{ROOT, Start, Tree, TreeView};
 use crate::keyed::{Chunk, Scalar, Slot};
-use crate::primitives::scan::scan_lanes;
+use crate::primitives::lookback::scan_lanes;
 use crate::primitives::unrolled;
 use core::marker::PhantomData;
 use simt::{Block, Global, Order, Scope, Thread, Tile, shared};
