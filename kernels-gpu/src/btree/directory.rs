@@ -20,6 +20,7 @@ use super::node::{Node, entry, handle_of};
 use super::tree::{ROOT, Start, Tree, TreeView};
 use crate::keyed::{Chunk, Scalar, Slot};
 use crate::primitives::lookback::scan_lanes;
+use crate::primitives::scan::Sum;
 use crate::primitives::unrolled;
 use core::marker::PhantomData;
 use simt::{Block, Global, Order, Scope, Thread, Tile, shared};
@@ -169,7 +170,7 @@ impl<S: Slot> Directory<S> {
 fn scan_block(value: u32) -> (u32, u32) {
     let totals = shared!([u32; 32]);
     let (warp, mine) = (Tile::<32>::lockstep(), Thread::index_in_block() / 32);
-    let upto = scan_lanes(warp, value, u32::wrapping_add);
+    let upto = scan_lanes::<Sum<u32>>(warp, value, 32);
     Block::sync();
     if warp.rank() == 31 {
         totals.store(mine as usize, upto);
