@@ -155,8 +155,8 @@ impl Subject<u32, u32> for Runs<'_> {
         match call {
             Call::Insert => {
                 let (all, pairs) = (keys.read()?, arguments.read()?);
-                let pieces = all.chunks(self.piece).zip(pairs.chunks(self.piece));
-                pieces.map(|(keys, values)| self.insert(keys, values)).collect::<Result<()>>()?;
+                let mut pieces = all.chunks(self.piece).zip(pairs.chunks(self.piece));
+                pieces.try_for_each(|(keys, values)| self.insert(keys, values))?;
                 self.list()?;
                 Ok(outcomes.fill_bytes(Outcome::Inserted as u8)?)
             }
@@ -164,7 +164,8 @@ impl Subject<u32, u32> for Runs<'_> {
                 let (keys, values, outcomes) = (keys.slice(), results.slice(), outcomes.slice());
                 let launch = RunsGet { runs: self.view(), keys, values, outcomes };
                 // SAFETY: dropping a buffer waits for the launch, which writes the answers alone, each thread its own.
-                Ok(unsafe { stream.launch(Grid::for_items(keys.len(), THREADS), launch)? })
+                unsafe { stream.launch(Grid::for_items(keys.len(), THREADS), launch)? };
+                Ok(())
             }
             Call::Remove | Call::Mixed => bail!("runs only grow"),
         }
@@ -187,7 +188,8 @@ impl ByOrder<u32, u32> for Runs<'_> {
         let (found, values, outcomes) = (found.slice(), values.slice(), outcomes.slice());
         let launch = RunsSuccessor { runs, keys, found, values, outcomes };
         // SAFETY: as for look-ups.
-        Ok(unsafe { stream.launch(Grid::for_items(keys.len(), THREADS), launch)? })
+        unsafe { stream.launch(Grid::for_items(keys.len(), THREADS), launch)? };
+        Ok(())
     }
 
     fn range(&mut self, stream: &Stream, asked: &mut Ranges<u32, u32>) -> Result<()> {
@@ -204,8 +206,9 @@ impl ByOrder<u32, u32> for Runs<'_> {
         unsafe {
             asked.counts.fill_bytes_on(stream, 0)?;
             stream.launch(grid, RunsBounds { runs, lows, highs, bounds })?;
-            Ok(stream.launch(grid, RunsRange { runs, bounds, room, keys, values, counts })?)
+            stream.launch(grid, RunsRange { runs, bounds, room, keys, values, counts })?;
         }
+        Ok(())
     }
 }
 

@@ -7,11 +7,11 @@ use super::tree::{ANNEX, ROOT, Tree, TreeView};
 use crate::keyed::{Change, Operation, Outcome, Question, Scalar, Slot};
 use simt::{Convergence, Order, Scope, Tile, Turn};
 
-/// How long who has lost a latch sleeps before it comes again, in nanoseconds, halved: twice as long after each loss, up to 16 microseconds. Where many
+/// How long who has lost a latch sleeps before it comes again, in nanoseconds, halved: twice as long after each loss, up to 32 microseconds. Where many
 /// want one latch, each try delays the one who has it, for all of them meet in one line of one slice of the cache.
-const SHORTEST: u32 = 16;
+const SHORTEST: u32 = 128;
 /// How often it is doubled.
-const DOUBLINGS: u32 = 10;
+const DOUBLINGS: u32 = 8;
 
 /// What a tile does at the node where it stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -238,14 +238,14 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
         let full_inner = held.read.is_full(tile);
         let full_inner = here && self.stage == Stage::Split && !held.meta.is_leaf() && full_inner;
         let (splits, mut cut) = (full_leaf || full_inner, Cut::Lost);
+        tile.sync();
+        if has_latch && !splits && tile.rank() == 0 {
+            // Before other tiles of the warp split.
+            held.node.release(held.meta.level(), A::GIVE);
+        }
         if tile.any_converged(splits) {
             let pair = full_leaf.then(|| (question.key, S::pack(question.key, question.argument)));
             cut = self.tree.split(tile.afresh(), splits, &held, self.parent, pair);
-        }
-        let raised = full_inner && held.handle == ROOT && cut == Cut::Done;
-        tile.sync();
-        if has_latch && tile.rank() == 0 {
-            held.node.release(held.meta.level() + raised as u32, A::GIVE);
         }
         if acts && !has_latch {
             self.lose();
@@ -277,6 +277,7 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
             Cut::Crowded => self.restart(),
             Cut::Lost => self.retreat(),
         }
+        self.give_way();
         None
     }
 
@@ -289,6 +290,12 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
             return;
         }
         self.retreat();
+        self.give_way();
+    }
+
+    /// Sleeps for a while, but for the first time.
+    #[inline(always)]
+    fn give_way(&mut self) {
         if self.losses > 0 {
             simt::pause(SHORTEST << self.losses.min(DOUBLINGS));
         }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// The most pairs that the first launch on an empty tree brings: all of them want one leaf.
 const FIRST: u64 = 512;
 /// By how much a tree may grow in one launch. Who walks by an old directory goes right as often as the node that it led to was split.
-const GROWTH: u64 = 4;
+const GROWTH: u64 = 2;
 
 /// The directory's memory, and how old it is. What is known of the tree's size is what was asked for: an upper bound, for nobody waits to ask the
 /// device. Launches of several streams may see each other's directory too early or too late, which costs steps and nothing else.

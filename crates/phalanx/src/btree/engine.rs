@@ -10,7 +10,7 @@ use phalanx_kernels::btree::{self, Config, TreeView, phased};
 use phalanx_kernels::keyed::{STRIPE_WORDS, STRIPES, Scalar};
 use phalanx_kernels::slab::{Bitmaps, Pool};
 use simt::{GlobalSlice, Instance};
-use std::any::Any;
+use std::any::{Any, TypeId};
 use std::marker::PhantomData;
 
 /// What views are made of.
@@ -84,6 +84,9 @@ pub trait Reader<K, V>: Send + Sync {
     /// Its name.
     fn name(&self) -> &'static str;
 
+    /// The kind's type.
+    fn reads(&self) -> TypeId;
+
     /// Launches a batch that looks for keys: see [`look_up`].
     ///
     /// # Safety
@@ -155,6 +158,10 @@ impl<M: Config + Instance> Viewed<Parts> for M {
 impl<M: Config + Instance> Reader<M::Key, M::Value> for Of<M> {
     fn name(&self) -> &'static str {
         M::NAME
+    }
+
+    fn reads(&self) -> TypeId {
+        TypeId::of::<M>()
     }
 
     unsafe fn look_up(

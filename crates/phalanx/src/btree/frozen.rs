@@ -2,13 +2,17 @@
 use super::BTree;
 use super::engine::{Reader, Search, find_phased};
 use super::ordered::Searched;
+#[allow(unused_imports)] // documentation names it
+use crate::map::Batches;
 use crate::map::launch::{Ask, Batch};
+use crate::map::launcher::Viewed;
 use crate::map::structure::Structure;
 use crate::map::{Map, batches, run};
-#[allow(unused_imports)] // documentation names it
-use crate::{Error, map::Batches};
-use crate::{Key, Outcome, Result, Value};
+use crate::{Error, Key, Outcome, Result, Value};
 use gpu::{Buffer, Device, Stream};
+use phalanx_kernels::btree::{Config, TreeView};
+use simt::Instance;
+use std::any::TypeId;
 use std::fmt;
 
 /// A tree that nobody writes as long as this borrows it, and that is therefore read by other kernels: theirs may take nodes from the L1 cache, and need
@@ -106,6 +110,24 @@ impl<'a, K: Key, V: Value> Frozen<'a, K, V> {
         Lookups { frozen: self, stream }
     }
 
+    /// The tree as kernels of your own take it, to read it alone: `M` is the kind that [`Self::variant`] names.
+    ///
+    /// # Errors
+    /// [`Error::OtherVariant`] when the kernels that read are of another kind.
+    ///
+    /// # Safety
+    /// - The view is used while this lives, on the tree's device, and those kernels have ended when the borrow ends.
+    /// - They only read: get, look whether a key is there, seek.
+    pub unsafe fn view<M>(&self) -> Result<TreeView<M>>
+    where
+        M: Config<Key = K, Value = V> + Instance,
+    {
+        if TypeId::of::<M>() != self.reader().reads() {
+            return Err(Error::OtherVariant { asked: M::NAME, found: self.variant().to_owned() });
+        }
+        self.tree.trees.read(|parts| Ok(M::view(parts)))
+    }
+
     fn asked(&self, ask: Ask, keys: &[K], wants_values: bool) -> Result<run::Results<V>> {
         run::look_up(self.device(), &|stream, batch| self.look_up(stream, batch), ask, keys, wants_values)
     }
@@ -163,5 +185,48 @@ impl<K: Key, V: Value> Lookups<'_, K, V> {
     /// As [`Self::get`].
     pub fn contains_key(&self, keys: &Buffer<K>, outcomes: &mut Buffer<u8>) -> Result<()> {
         self.launch(batches::contains_key(self.frozen.device(), keys, outcomes)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use phalanx_kernels::btree::{Concurrent, Phased, Tree};
+    use phalanx_kernels::keyed::Packed;
+    use phalanx_kernels::slab::{Light, Spread};
+
+    #[test]
+    fn views_are_of_the_kind_that_reads() {
+        type Own<A> = Tree<Packed, Spread<128>, A, 8, 2>;
+        let device = Device::emulator(Default::default());
+        let mut tree = BTree::<u32, u32>::builder().device(&device).build().unwrap();
+        let frozen = tree.frozen().unwrap();
+        // SAFETY: no kernel takes these views.
+        let views = unsafe { (frozen.view::<Own<Phased>>(), frozen.view::<Own<Concurrent>>()) };
+        assert!(views.0.is_ok() && matches!(views.1, Err(Error::OtherVariant { .. })), "{views:?}");
+        let light = BTree::<u32, u32>::builder().device(&device).variant("tree_light_128_8x2_u32_u32");
+        let mut light = light.build().unwrap();
+        let frozen = light.frozen().unwrap();
+        // SAFETY: as above.
+        unsafe { frozen.view::<Tree<Packed, Light<128>, Concurrent, 8, 2>>() }.unwrap();
+    }
+
+    /// What writes waits for readers once, and those who freeze what nobody wrote need not.
+    #[test]
+    fn trees_are_thawed_by_what_may_write() {
+        let device = Device::emulator(Default::default());
+        let mut tree = BTree::<u32, u32>::builder().device(&device).build().unwrap();
+        let is_frozen = |tree: &BTree<u32, u32>| *tree.trees.frozen();
+        assert!(!is_frozen(&tree));
+        tree.frozen().unwrap();
+        assert!(is_frozen(&tree));
+        tree.insert(&[1], &[2]).unwrap();
+        assert!(!is_frozen(&tree));
+        assert_eq!(tree.frozen().unwrap().get(&[1]).unwrap(), [Some(2)]);
+        assert_eq!(tree.frozen().unwrap().len().unwrap(), 1);
+        assert!(is_frozen(&tree));
+        // SAFETY: no kernel takes the view.
+        unsafe { tree.view::<Tree<Packed, Spread<128>, Concurrent, 8, 2>>() }.unwrap();
+        assert!(!is_frozen(&tree));
     }
 }

@@ -11,7 +11,7 @@ use gpu::{Buffer, Device, Stream};
 use phalanx_kernels::btree::{LEAST, directory_entries, nodes};
 use phalanx_kernels::keyed::{STRIPE_WORDS, STRIPES};
 use simt::GlobalSlice;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// What a tree does when its pool has no node left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub struct Trees<K, V> {
     pub owner: Owner<dyn Engine<K, V>, Memory>,
     growth: Growth,
     /// Kernels may run that bear no writer beside them: see [`Self::thaw`].
-    frozen: AtomicBool,
+    frozen: Mutex<bool>,
 }
 
 /// The buffers of a tree.
@@ -107,7 +107,8 @@ fn list<K, V>(engine: &dyn Engine<K, V>, stream: &Stream, memory: &Memory) -> Re
         return Ok(());
     }
     // SAFETY: as in `Owner::launch`: it may run beside everything but what runs alone.
-    Ok(unsafe { engine.task(stream, memory.parts(), Task::List)? })
+    unsafe { engine.task(stream, memory.parts(), Task::List)? };
+    Ok(())
 }
 
 /// What an examination has found.
@@ -133,7 +134,7 @@ pub struct Walks {
 impl<K: Key, V: Value> Trees<K, V> {
     /// A tree in memory that is new.
     pub fn new(owner: Owner<dyn Engine<K, V>, Memory>, growth: Growth) -> Result<Self> {
-        let trees = Self { owner, growth, frozen: AtomicBool::new(false) };
+        let trees = Self { owner, growth, frozen: Mutex::new(false) };
         trees.plant(nothing(), nothing(), 2)?;
         Ok(trees)
     }
@@ -159,7 +160,7 @@ impl<K: Key, V: Value> Trees<K, V> {
     /// Makes the tree ready for kernels that bear no writer beside them, the directory's among them, and makes that anew. The caller has the tree
     /// alone, and lets nobody else have it but to read. There is nothing to do where nothing that writes was asked for since the last time.
     pub fn freeze(&mut self) -> Result<()> {
-        if *self.frozen.get_mut() {
+        if *self.frozen() {
             return Ok(());
         }
         self.pairs()?;
@@ -168,21 +169,27 @@ impl<K: Key, V: Value> Trees<K, V> {
             memory.directory.made(pairs);
             list(engine, stream, memory)
         })?;
-        *self.frozen.get_mut() = true;
+        *self.frozen() = true;
         Ok(())
     }
 
-    /// Asks for something that only reads, of a tree that is frozen.
-    pub fn read(&self, launch: impl FnOnce(Parts) -> gpu::Result<()>) -> Result<()> {
+    /// Calls what only reads, of a tree that is frozen, with what views are made of.
+    pub fn read<T>(&self, launch: impl FnOnce(Parts) -> gpu::Result<T>) -> Result<T> {
         Ok(launch(self.owner.read().parts())?)
+    }
+
+    /// Whether kernels may run that bear no writer beside them.
+    pub fn frozen(&self) -> MutexGuard<'_, bool> {
+        self.frozen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits for the readers of a tree that was frozen, before anything is asked for that may write: their borrow has ended, but their
     /// kernels may run still.
     pub fn thaw(&self) -> Result<()> {
-        if self.frozen.load(Ordering::Acquire) {
+        let mut frozen = self.frozen();
+        if *frozen {
             self.owner.device.synchronize()?;
-            self.frozen.store(false, Ordering::Release);
+            *frozen = false;
         }
         Ok(())
     }
