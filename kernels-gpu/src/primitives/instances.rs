@@ -30,10 +30,11 @@ pub mod passes {
 
 /// Keys whose digits are counted.
 pub mod keys {
+    use crate::primitives::segments::long::{PutLong, TakeLong};
     use crate::primitives::sort::{Keys, RadixHistograms};
     simt::instances! {
         types { u32: Keys<u32>, u64: Keys<u64> }
-        kernels { RadixHistograms }
+        kernels { RadixHistograms, TakeLong, PutLong }
     }
 }
 
@@ -86,6 +87,45 @@ pub mod scans {
             sum_u64_64x2_ahead: Vectors<Sum<u64>, 64, 1, 2, true, 20>,
         }
         kernels { Scan }
+        visitor { Visitor }
+    }
+}
+
+/// Scans and sums of segments.
+pub mod segmented {
+    use crate::primitives::scan::{Max, Min, Sum};
+    #[cfg(not(target_arch = "nvptx64"))]
+    use crate::primitives::segments::scan::Visitor;
+    use crate::primitives::segments::scan::{ReduceSegments, ScanSegments, Segmented};
+    simt::instances! {
+        types {
+            sum_u32_256x16: Segmented<Sum<u32>, 256, 4, 4>,
+            sum_u64_256x8: Segmented<Sum<u64>, 256, 4, 2>,
+            min_u32_256x16: Segmented<Min<u32>, 256, 4, 4>,
+            min_u64_256x8: Segmented<Min<u64>, 256, 4, 2>,
+            max_u32_256x16: Segmented<Max<u32>, 256, 4, 4>,
+            max_u64_256x8: Segmented<Max<u64>, 256, 4, 2>,
+            sum_u32_64x4: Segmented<Sum<u32>, 64, 1, 4>,
+            sum_u64_64x4: Segmented<Sum<u64>, 64, 2, 2>,
+        }
+        kernels { ScanSegments, ReduceSegments }
+        visitor { Visitor }
+    }
+}
+
+/// Sorts of short segments.
+pub mod windows {
+    #[cfg(not(target_arch = "nvptx64"))]
+    use crate::primitives::segments::short::Visitor;
+    use crate::primitives::segments::short::{SortShortSegments, Window};
+    simt::instances! {
+        types {
+            u32_384x8: Window<u32, 384, 8>,
+            u64_384x8: Window<u64, 384, 8>,
+            u32_64x3: Window<u32, 64, 3>,
+            u64_64x3: Window<u64, 64, 3>,
+        }
+        kernels { SortShortSegments }
         visitor { Visitor }
     }
 }

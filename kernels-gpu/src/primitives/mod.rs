@@ -1,4 +1,4 @@
-//! Primitives on arrays: radix sort, scan, reduce, compaction, histogram, runs, merge. `docs/structures/primitives.md` has the pictures.
+//! Primitives on arrays: radix sort, scan, reduce, compaction, histogram, runs, segments, merge. `docs/structures/primitives.md` has the pictures.
 //!
 //! | file | what it holds |
 //! |---|---|
@@ -9,6 +9,7 @@
 //! | [`merge`] | two sorted arrays into one |
 //! | [`reduce`] | sums over an array, and histograms |
 //! | [`words`] | filling, copying, gathering |
+//! | [`segments`] | scans, sums and sorts of each of many segments |
 //! | [`tiles`] | how blocks walk over what is scanned |
 //! | [`lookback`] | how a tile learns what stands before it, without waiting for a launch |
 //! | [`carry`] | the same for each warp of a block |
@@ -26,11 +27,12 @@ pub mod merge;
 pub mod reduce;
 pub mod runs;
 pub mod scan;
+pub mod segments;
 pub mod sort;
 pub mod tiles;
 pub mod words;
 
-use simt::{Block, Global, Order, Scope, Thread, shared};
+use simt::{Block, Global, GlobalSlice, Order, Scope, Thread, Word, shared};
 
 /// Calls `body` with 0 to `N - 1`, spelt out: arrays that are indexed by it stay in registers, however long the body is.
 #[inline(always)]
@@ -59,4 +61,16 @@ pub fn ticket(counter: Global<u32>) -> u32 {
     }
     Block::sync();
     number.load(0)
+}
+
+/// The first `limit[0]` words, where `limit` is not empty; else all. So a kernel may tell the next ones how much there is, and no host has to wait for it.
+#[inline(always)]
+#[track_caller]
+fn limited<T: Word>(words: GlobalSlice<T>, limit: GlobalSlice<u32>) -> GlobalSlice<T> {
+    if words.is_empty() || limit.is_empty() {
+        return words;
+    }
+    let len = words.len().min(limit.read(0) as usize);
+    // SAFETY: a part of the words.
+    unsafe { GlobalSlice::from_raw_parts(words.at(0).as_ptr(), len) }
 }

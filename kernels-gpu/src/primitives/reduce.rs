@@ -19,11 +19,13 @@ impl<O: Operator> Reduced for By<O> {
 
 type Value<R> = <<R as Reduced>::Operator as Monoid>::Value;
 
-/// Writes what the operator changes nothing by to `result[0]`. One thread.
+/// Writes what changes nothing to all of `results`. A thread a word, or fewer.
 #[kernel]
-pub fn reduce_begin<R: Reduced + Instance>(result: GlobalSlice<Value<R>>) {
-    if Thread::index() == 0 {
-        result.write(0, R::Operator::IDENTITY);
+pub fn reduce_begin<R: Reduced + Instance>(results: GlobalSlice<Value<R>>) {
+    let mut place = Thread::index();
+    while place < results.len() {
+        results.write(place, R::Operator::IDENTITY);
+        place += Thread::count();
     }
 }
 

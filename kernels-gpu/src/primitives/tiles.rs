@@ -224,7 +224,7 @@ impl<const VECTORS: usize, const WIDE: usize> Part<VECTORS, WIDE> {
 
     /// How far from the first element `place` is; what lies beyond the vectors counts as their end.
     #[inline(always)]
-    fn distance(self, place: usize) -> u32 {
+    pub fn distance(self, place: usize) -> u32 {
         place.saturating_sub(self.first).min(Self::SPAN) as u32
     }
 
@@ -349,6 +349,12 @@ pub struct Summed<G: Grouping, const VECTORS: usize, const WIDE: usize> {
 }
 
 impl<G: Grouping, const VECTORS: usize, const WIDE: usize> Summed<G, VECTORS, WIDE> {
+    /// Whether a segment begins at an element.
+    #[inline(always)]
+    pub fn begins(&self, vector: usize, i: usize) -> bool {
+        self.loaded.begins(vector, i)
+    }
+
     /// Calls `body` with each element: vector, place in it, what stands before it in its segment, and what there is up to it.
     #[inline(always)]
     #[track_caller]

@@ -1,5 +1,5 @@
 //! Filling, copying and gathering words.
-use simt::{GlobalSlice, Instance, Order, Scope, Thread, Word, kernel};
+use simt::{GlobalSlice, Instance, Thread, Word, kernel};
 
 /// Writes zeros. A thread a word, or fewer.
 #[kernel]
@@ -49,8 +49,8 @@ pub fn copy_words<M: Moved + Instance>(from: GlobalSlice<M::Word>, to: GlobalSli
     }
 }
 
-/// Element `i` of `to` becomes element `order[i]` of `from`, or of `more` from its length on. An element has `words` words. A thread a word of
-/// `to`, or fewer.
+/// Element `i` of `to` becomes element `order[i]` of `from`, or of `more` from its length on; where there is no such element, it is left. An element
+/// has `words` words. A thread a word of `to`, or fewer.
 #[kernel]
 pub fn gather_words<M: Moved + Instance>(
     from: GlobalSlice<M::Word>,
@@ -62,11 +62,11 @@ pub fn gather_words<M: Moved + Instance>(
     let (mut place, words) = (Thread::index(), words as usize);
     while place < to.len() {
         let source = order.read(place / words) as usize * words + place % words;
-        let word = match source < from.len() {
-            true => from.at(source).load(Order::Weak, Scope::Device),
-            false => more.read(source - from.len()),
-        };
-        to.write(place, word);
+        if source < from.len() {
+            to.write(place, from.read(source));
+        } else if source - from.len() < more.len() {
+            to.write(place, more.read(source - from.len()));
+        }
         place += Thread::count();
     }
 }

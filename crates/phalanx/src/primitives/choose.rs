@@ -337,14 +337,17 @@ pub(super) unsafe fn gather(
     bytes: usize,
     to: *mut u8,
 ) -> Result<()> {
-    let wide = bytes.is_multiple_of(4);
-    let words = if wide { bytes / 4 } else { bytes };
+    // The widest word that a value is made of.
+    let word = [16, 8, 4, 1].into_iter().find(|word| bytes.is_multiple_of(*word)).unwrap_or(1);
+    let words = bytes / word;
     let grid = any_grid(order.len() * words);
     // SAFETY: the caller's; buffers are aligned to more than a word.
     unsafe {
-        match wide {
-            true => stream.launch(grid, gatherer::<u32>(from, more, order, words, to))?,
-            false => stream.launch(grid, gatherer::<u8>(from, more, order, words, to))?,
+        match word {
+            16 => stream.launch(grid, gatherer::<u128>(from, more, order, words, to))?,
+            8 => stream.launch(grid, gatherer::<u64>(from, more, order, words, to))?,
+            4 => stream.launch(grid, gatherer::<u32>(from, more, order, words, to))?,
+            _ => stream.launch(grid, gatherer::<u8>(from, more, order, words, to))?,
         }
     }
     Ok(())

@@ -18,19 +18,25 @@
 //!
 //! `docs/structures/primitives.md` says how they work and what they cost.
 mod choose;
+mod radix;
 mod runs;
 mod scan;
+mod segments;
 mod sort;
 mod workspace;
 
 pub use choose::{Test, compact_bytes, merge_bytes};
 pub use runs::runs_bytes;
 pub use scan::{Fold, scan_bytes, scan_tiles};
+pub use segments::{
+    reduce_segments_bytes, scan_segments_bytes, segment_tiles, segment_windows, sort_segments_bytes,
+};
 pub use sort::{Bits, sort_bytes, sort_tiles};
 pub use workspace::Workspace;
 
 use crate::{Error, Result};
 use gpu::Grid;
+use phalanx_kernels::primitives::segments::long;
 use phalanx_kernels::primitives::{compact, merge, reduce, sort as kernels, words};
 use simt::{Instance, Word};
 
@@ -54,7 +60,7 @@ pub trait Number: sealed::Sealed + Word + Ord + Send + Sync {
         + Sync
         + Send;
     #[doc(hidden)]
-    type Keys: kernels::Counted<Key = Self> + Instance;
+    type Keys: kernels::Counted<Key = Self> + long::LongPlan<Key = Self> + Instance;
 }
 
 macro_rules! numbers {

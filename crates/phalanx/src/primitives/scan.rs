@@ -31,7 +31,7 @@ impl Fold {
         }
     }
 
-    fn family<T: Number>(self) -> String {
+    pub(super) fn family<T: Number>(self) -> String {
         format!("{}_{}", self.name(), T::NAME)
     }
 }
@@ -71,6 +71,16 @@ impl Published {
 
     pub fn tickets(self) -> GlobalSlice<u32> {
         slice(self.memory, 1)
+    }
+
+    /// Two more words that are zero before.
+    pub fn counts(self) -> GlobalSlice<u32> {
+        slice(self.memory.wrapping_add(4), 2)
+    }
+
+    /// The second of them.
+    pub fn total(self) -> GlobalSlice<u32> {
+        slice(self.memory.wrapping_add(8), 1)
     }
 }
 
@@ -151,7 +161,7 @@ impl ReduceVisitor for Reduction<'_> {
         let (from, result) = (slice(self.from.0, self.from.1), slice(self.result, 1));
         // SAFETY: as for a scan.
         unsafe {
-            self.stream.launch(Grid::new(1, 32), ReduceBegin::<R> { result })?;
+            self.stream.launch(Grid::new(1, 32), ReduceBegin::<R> { results: result })?;
             let grid = any_grid(self.from.1.div_ceil(8));
             Ok(self.stream.launch(grid, Reduce::<R> { from, result })?)
         }

@@ -1,6 +1,9 @@
 //! What does not fit together is an error that says what to do, and does nothing.
 use super::device;
-use phalanx::primitives::{Bits, Fold, Test, Workspace, scan_bytes, sort_bytes};
+use phalanx::primitives::{
+    Bits, Fold, Test, Workspace, reduce_segments_bytes, scan_bytes, scan_segments_bytes, sort_bytes,
+    sort_segments_bytes,
+};
 use phalanx::{Device, Error};
 
 #[test]
@@ -72,4 +75,66 @@ fn tiles_that_there_are_not_are_named_with_those_there_are() {
     assert!(error.contains("`7x7`") && error.contains("384x21"), "{error}");
     let error = work.scan_in_place(Fold::Min, &mut keys, false).unwrap_err().to_string();
     assert!(error.contains("512x16"), "{error}");
+}
+
+#[test]
+fn segments_that_do_not_fit_are_refused() {
+    let (device, other) = (device(), Device::emulator(Default::default()));
+    let mut work = Workspace::on_device(&device, 1 << 20).unwrap();
+    let (none, at) = (device.zeroed::<u32>(0).unwrap(), device.from_slice(&[0u32, 1, 3]).unwrap());
+    let there = other.zeroed::<u32>(3).unwrap();
+    let (mut three, mut two) = (device.zeroed::<u32>(3).unwrap(), device.zeroed::<u32>(2).unwrap());
+    let from = device.zeroed::<u32>(3).unwrap();
+    let refusals = [
+        work.reduce_segments(Fold::Sum, &from, &none, &mut two),
+        work.reduce_segments(Fold::Sum, &from, &at, &mut three),
+        work.exclusive_scan_segments(Fold::Sum, &from, &none, &mut three),
+        work.inclusive_scan_segments(Fold::Sum, &from, &at, &mut two),
+        work.scan_segments_in_place(Fold::Sum, &mut three, &none, true),
+        work.sort_segments(&from, &at, &mut two),
+        work.sort_segments_in_place(&mut three, &none),
+        work.sort_segment_pairs_in_place((&mut three, &mut two), &at),
+    ];
+    for refusal in refusals {
+        assert!(matches!(refusal, Err(Error::Length { .. })), "{refusal:?}");
+    }
+    let elsewhere = [
+        work.reduce_segments(Fold::Sum, &there, &at, &mut two),
+        work.exclusive_scan_segments(Fold::Sum, &from, &there, &mut three),
+        work.sort_segments_in_place(&mut three, &there),
+    ];
+    for refusal in elsewhere {
+        assert!(matches!(refusal, Err(Error::Elsewhere { .. })), "{refusal:?}");
+    }
+    work.set_tile(Some("7x7"));
+    let error = work.sort_segments_in_place(&mut three, &at).unwrap_err().to_string();
+    assert!(error.contains("384x8"), "{error}");
+    let error = work.reduce_segments(Fold::Max, &from, &at, &mut two).unwrap_err().to_string();
+    assert!(error.contains("256x16"), "{error}");
+}
+
+#[test]
+fn segments_need_what_they_say() {
+    let device = device();
+    let (at, from) = (device.from_slice(&[0u32, 1, 5000]).unwrap(), device.zeroed::<u64>(5000).unwrap());
+    let (mut keys, mut values) = (device.zeroed::<u64>(5000).unwrap(), device.zeroed::<u8>(5000).unwrap());
+    let mut sums = device.zeroed::<u64>(2).unwrap();
+    let needs = [
+        reduce_segments_bytes::<u64>(5000, 2),
+        scan_segments_bytes::<u64>(5000),
+        sort_segments_bytes::<u64, u8>(5000, 2),
+    ];
+    for (call, needed) in needs.into_iter().enumerate() {
+        let mut ask = |bytes: usize| {
+            let mut work = Workspace::on_device(&device, bytes).unwrap();
+            match call {
+                0 => work.reduce_segments(Fold::Sum, &from, &at, &mut sums),
+                1 => work.scan_segments_in_place(Fold::Sum, &mut keys, &at, true),
+                _ => work.sort_segment_pairs_in_place((&mut keys, &mut values), &at),
+            }
+        };
+        let error = ask(needed - 256).unwrap_err();
+        assert!(matches!(error, Error::Workspace { needed: n, .. } if n == needed), "{error}");
+        ask(needed).unwrap();
+    }
 }

@@ -3,6 +3,7 @@ mod bad_input;
 mod choose;
 mod scan;
 mod schedules;
+mod segments;
 mod sort;
 
 use phalanx::Device;

@@ -11,11 +11,11 @@ type Ahead = Vectors<Sum<u32>, 64, 1, 4, true>;
 
 const FOLDS: [Fold; 3] = [Fold::Sum, Fold::Min, Fold::Max];
 
-fn identity<T: Number>(fold: Fold) -> T {
+pub fn identity<T: Number>(fold: Fold) -> T {
     if fold == Fold::Min { T::narrow(u128::MAX) } else { T::narrow(0) }
 }
 
-fn combine<T: Number>(fold: Fold, first: T, second: T) -> T {
+pub fn combine<T: Number>(fold: Fold, first: T, second: T) -> T {
     match fold {
         Fold::Sum => T::narrow(first.widen() + second.widen()),
         Fold::Min => first.min(second),

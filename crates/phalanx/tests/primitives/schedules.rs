@@ -4,7 +4,9 @@ use super::sort::workspace;
 use phalanx::Device;
 use phalanx::gpu::Grid;
 use phalanx::kernels::primitives::scan::{Job, Scan, Sum, Vectors};
-use phalanx::primitives::{Bits, Fold, Test, Workspace, compact_bytes, runs_bytes, scan_bytes};
+use phalanx::primitives::{
+    Bits, Fold, Test, Workspace, compact_bytes, runs_bytes, scan_bytes, sort_segments_bytes,
+};
 use simt::emulator::{Options, Schedule};
 
 fn exploring(schedule: Schedule) -> Device {
@@ -85,5 +87,31 @@ fn runs_and_choices_share_the_scans_look_back() {
         assert_eq!(lengths.read().unwrap().iter().sum::<u32>(), keys.len() as u32);
         work.partition(&from, Test::BeginsRun, &mut to, &mut count).unwrap_or_else(told);
         assert_eq!(to.read().unwrap()[..begins.len()], begins);
+    }
+}
+
+#[test]
+fn segments_are_right_in_every_order_of_tiles() {
+    let offsets = [3u32, 3, 70, 200, 201, 530, 700, 700];
+    let keys: Vec<u32> = random(5, 720).map(|number| number as u32 % 50).collect();
+    let mut sorted: Vec<(u32, u32)> = keys.iter().copied().zip(0..).collect();
+    let mut sums = Vec::new();
+    for ends in offsets.windows(2) {
+        sorted[ends[0] as usize..ends[1] as usize].sort();
+        sums.push(keys[ends[0] as usize..ends[1] as usize].iter().sum::<u32>());
+    }
+    for device in schedules(2) {
+        let (mut from, at) = (device.from_slice(&keys).unwrap(), device.from_slice(&offsets).unwrap());
+        let mut work =
+            Workspace::on_device(&device, sort_segments_bytes::<u32, u32>(720, 7) + 90_000).unwrap();
+        work.set_tile(Some("64x4"));
+        let mut results = device.buffer(7).unwrap();
+        work.reduce_segments(Fold::Sum, &from, &at, &mut results).unwrap_or_else(told);
+        assert_eq!(results.read().unwrap(), sums);
+        work.set_tile(Some("64x3"));
+        let mut values = device.from_slice(&(0..720).collect::<Vec<u32>>()).unwrap();
+        work.sort_segment_pairs_in_place((&mut from, &mut values), &at).unwrap_or_else(told);
+        let found: Vec<_> = from.read().unwrap().into_iter().zip(values.read().unwrap()).collect();
+        assert!(found == sorted);
     }
 }

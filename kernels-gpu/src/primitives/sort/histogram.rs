@@ -1,6 +1,6 @@
 //! The histograms of all digits, in one read of the keys.
 use super::{DIGIT_BITS, DIGITS, SortKey};
-use crate::primitives::unrolled;
+use crate::primitives::{limited, unrolled};
 use core::marker::PhantomData;
 use simt::{Block, Global, GlobalSlice, Instance, Order, Scope, Shared, SharedShape, Thread, kernel};
 
@@ -134,10 +134,11 @@ pub const fn mask_of(left: u32) -> u32 {
 }
 
 /// Adds to `counts` (256 a digit, zero before) how often each digit of bits `first` to `end` occurs in `keys`, and clears `status` for the
-/// first pass. Any grid.
+/// first pass. Only the first `limit[0]` keys are there, where `limit` is not empty. Any grid.
 #[kernel]
 pub fn radix_histograms<P: Counted + Instance>(
     keys: GlobalSlice<P::Key>,
+    limit: GlobalSlice<u32>,
     first: u32,
     end: u32,
     counts: GlobalSlice<u32>,
@@ -148,5 +149,5 @@ pub fn radix_histograms<P: Counted + Instance>(
         status.write(word, 0);
         word += Thread::count();
     }
-    P::histograms(keys, first, end, counts);
+    P::histograms(limited(keys, limit), first, end, counts);
 }

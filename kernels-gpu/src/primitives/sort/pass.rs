@@ -1,7 +1,7 @@
 //! One pass over a digit.
 use super::{DIGITS, Moved, Payload, Plan, SortKey};
 use crate::primitives::lookback::{DigitCounts, Flag};
-use crate::primitives::{ticket, unrolled};
+use crate::primitives::{limited, ticket, unrolled};
 use core::marker::PhantomData;
 use simt::{
     Block, GlobalSlice, Instance, Lockstep, Order, Scope, Shared, SharedShape, Thread, Tile, Word, kernel,
@@ -14,6 +14,8 @@ use simt::{
 pub struct Pass<K, W> {
     /// The elements' keys, as the pass before left them.
     pub from: GlobalSlice<K>,
+    /// How many of them there are, in one word, where that is not known when the pass is launched; or nothing.
+    pub limit: GlobalSlice<u32>,
     /// Takes the keys in their new order.
     pub to: GlobalSlice<K>,
     /// What goes with the keys; nothing, where nothing does.
@@ -100,13 +102,15 @@ impl<K: SortKey, V: Payload, const THREADS: u32, const ITEMS: usize, const MATCH
     #[track_caller]
     pub fn run(pass: Pass<K, V::Word>) {
         const { assert!(THREADS.is_multiple_of(32) && (THREADS >= DIGITS || DIGITS.is_multiple_of(THREADS))) };
-        let tile = ticket(pass.tickets.at(0));
-        let (start, len) = (tile as usize * Self::TILE as usize, pass.from.len());
-        if start < len {
-            let left = len - start;
-            let valid = if left < Self::TILE as usize { left as u32 } else { Self::TILE };
-            Self::new(pass, tile, valid).sort();
+        let pass = Pass { from: limited(pass.from, pass.limit), ..pass };
+        let (tile_len, len) = (Self::TILE as usize, pass.from.len());
+        // As many blocks as there are tiles go on, and so many numbers are given out.
+        if Thread::block_index() as usize * tile_len >= len {
+            return;
         }
+        let tile = ticket(pass.tickets.at(0));
+        let left = len - tile as usize * tile_len;
+        Self::new(pass, tile, if left < tile_len { left as u32 } else { Self::TILE }).sort();
     }
 
     #[inline(always)]

@@ -1,0 +1,279 @@
+//! What sorts are made of: places in the workspace, and passes over digits.
+use super::workspace::{Cutter, slice};
+use super::{Number, any_grid};
+use crate::Result;
+use gpu::{Grid, Stream};
+use phalanx_kernels::primitives::instances::passes;
+use phalanx_kernels::primitives::sort::{
+    DIGIT_BITS, DIGITS, Moved, Pass, Plan, RadixHistograms, RadixPass, Visitor, tile,
+};
+use phalanx_kernels::primitives::words::{ClearWords, CopyWords, Words};
+use simt::{GlobalSlice, Instance};
+
+/// What goes with a key.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Carried {
+    /// Nothing, or the value itself: its bytes.
+    Value(usize),
+    /// The element's number, by which values of so many bytes are gathered in the end.
+    Number(usize),
+}
+
+impl Carried {
+    pub fn of<V>() -> Self {
+        match size_of::<V>() {
+            bytes @ (0 | 4 | 8 | 16) => Self::Value(bytes),
+            bytes => Self::Number(bytes),
+        }
+    }
+
+    /// Bytes that passes move beside a key.
+    pub fn moved(self) -> usize {
+        match self {
+            Self::Value(bytes) => bytes,
+            Self::Number(_) => size_of::<u32>(),
+        }
+    }
+
+    /// Bytes of a value that is gathered afterwards; 0 for one that moves with its key.
+    pub fn gathered(self) -> usize {
+        match self {
+            Self::Value(_) => 0,
+            Self::Number(bytes) => bytes,
+        }
+    }
+
+    pub fn family<K: Number>(self) -> String {
+        format!("{}_{}", K::NAME, self.moved())
+    }
+}
+
+/// The workspace of a sort.
+#[derive(Clone, Copy)]
+pub struct Pieces {
+    counts: *mut u8,
+    tickets: *mut u8,
+    /// Words of both.
+    counters: usize,
+    status: [GlobalSlice<u32>; 2],
+    /// Room for keys and values beside their own.
+    pub keys: *mut u8,
+    pub values: *mut u8,
+    /// Numbers of elements, and their values where they lay, for values that do not go with their keys.
+    pub numbers: *mut u8,
+    pub old_values: *mut u8,
+}
+
+impl Pieces {
+    pub fn cut<K: Number>(cutter: &mut Cutter, len: usize, tile: usize, carried: Carried) -> Self {
+        let digits = 8 * size_of::<K>() / DIGIT_BITS as usize;
+        let counters = digits * DIGITS as usize + digits;
+        let words = len.div_ceil(tile).saturating_mul(DIGITS as usize);
+        let counts = cutter.bytes(4 * counters);
+        let gathered = carried.gathered();
+        Self {
+            counts,
+            tickets: counts.wrapping_add(4 * digits * DIGITS as usize),
+            counters,
+            status: [cutter.words(words), cutter.words(words)],
+            keys: cutter.bytes(len.saturating_mul(size_of::<K>())),
+            values: cutter.bytes(len.saturating_mul(carried.moved())),
+            numbers: cutter.bytes(if gathered > 0 { len.saturating_mul(4) } else { 0 }),
+            old_values: cutter.bytes(len.saturating_mul(gathered)),
+        }
+    }
+}
+
+/// Elements of a plan's tile.
+pub struct TileSize;
+
+impl Visitor for TileSize {
+    type Output = usize;
+
+    fn visit<P: Plan + Instance>(self) -> usize {
+        tile::<P>()
+    }
+}
+
+/// An array that passes move from one place to another.
+#[derive(Clone, Copy)]
+pub struct Lane {
+    pub from: *mut u8,
+    pub to: *mut u8,
+    pub spare: *mut u8,
+    /// Bytes of an element.
+    pub bytes: usize,
+}
+
+impl Lane {
+    /// Where pass `number` of `count` reads and writes: the last one writes to `to`.
+    fn ends(self, number: u32, count: u32) -> (*mut u8, *mut u8) {
+        let at = |after: u32| if (count - after).is_multiple_of(2) { self.to } else { self.spare };
+        (if number == 0 { self.from } else { at(number) }, at(number + 1))
+    }
+
+    /// Sees to it that no pass reads where it writes, and that the elements get to `to` if there is no pass.
+    ///
+    /// # Safety
+    /// - As [`copy`].
+    unsafe fn begin(&mut self, stream: &Stream, len: usize, count: u32) -> Result<()> {
+        if count == 0 {
+            if self.from != self.to {
+                // SAFETY: the caller's.
+                unsafe { copy(stream, self.from, self.to, len * self.bytes)? };
+            }
+            return Ok(());
+        }
+        let (from, to) = self.ends(0, count);
+        if from == to {
+            // SAFETY: the caller's.
+            unsafe { copy(stream, self.from, self.spare, len * self.bytes)? };
+            self.from = self.spare;
+        }
+        Ok(())
+    }
+}
+
+/// Copies on the device.
+///
+/// # Safety
+/// - Both places have as many bytes, do not overlap, and live until the stream has done it.
+pub unsafe fn copy(stream: &Stream, from: *mut u8, to: *mut u8, bytes: usize) -> Result<()> {
+    let words = bytes / 16;
+    let rest = bytes % 16;
+    // SAFETY: the caller's; buffers and pieces of workspaces are aligned to 256 bytes.
+    unsafe {
+        let kernel = CopyWords::<Words<u128>> { from: slice(from, words), to: slice(to, words) };
+        stream.launch(any_grid(words), kernel)?;
+        if rest > 0 {
+            let (from, to) = (from.wrapping_add(16 * words), to.wrapping_add(16 * words));
+            stream.launch(
+                Grid::new(1, 32),
+                CopyWords::<Words<u8>> { from: slice(from, rest), to: slice(to, rest) },
+            )?;
+        }
+    }
+    Ok(())
+}
+
+/// A sort to launch.
+pub struct Sort<'a> {
+    pub stream: &'a Stream,
+    pub pieces: Pieces,
+    pub keys: Lane,
+    /// What goes with them: of no bytes, where nothing does.
+    pub values: Lane,
+    pub len: usize,
+    /// How many elements of these there are, in one word, where only the device knows; or nothing.
+    pub limit: GlobalSlice<u32>,
+    /// The bits that are sorted by.
+    pub first: u32,
+    pub end: u32,
+}
+
+impl Sort<'_> {
+    /// Asks the stream for the histograms and all passes, of a plan by its name.
+    ///
+    /// # Safety
+    /// - Lanes and pieces are of at least `len` elements, and live until the stream has done it; spare places are neither keys nor values.
+    pub unsafe fn launch<K: Number>(self, name: &str) -> Result<()> {
+        // SAFETY: the caller's.
+        unsafe { self.prepare::<K>()? };
+        passes::visit(name, self).unwrap_or(Ok(()))
+    }
+
+    /// Clears what passes count in, and makes the histograms.
+    ///
+    /// # Safety
+    /// - As for [`Self::launch`].
+    unsafe fn prepare<K: Number>(&self) -> Result<()> {
+        let counters = slice(self.pieces.counts, self.pieces.counters);
+        let counts =
+            slice(self.pieces.counts, self.pieces.counters / (DIGITS as usize + 1) * DIGITS as usize);
+        let kernel = RadixHistograms::<K::Keys> {
+            keys: slice(self.keys.from, self.len),
+            limit: self.limit,
+            first: self.first,
+            end: self.end,
+            counts,
+            status: self.pieces.status[0],
+        };
+        // SAFETY: the caller's.
+        unsafe {
+            self.stream.launch(any_grid(self.pieces.counters), ClearWords { words: counters })?;
+            Ok(self.stream.launch(any_grid(self.len.div_ceil(16)), kernel)?)
+        }
+    }
+}
+
+impl Visitor for Sort<'_> {
+    type Output = Result<()>;
+
+    fn visit<P: Plan + Instance>(mut self) -> Result<()> {
+        let count = (self.end - self.first).div_ceil(DIGIT_BITS);
+        // SAFETY: the places are those of buffers and of the workspace, which outlive the launches.
+        unsafe {
+            self.keys.begin(self.stream, self.len, count)?;
+            self.values.begin(self.stream, self.len, count)?;
+        }
+        for number in 0..count {
+            let kernel = RadixPass::<P> { pass: self.pass::<P>(number, count) };
+            let blocks = self.len.div_ceil(tile::<P>()) as u32;
+            // SAFETY: as above; `begin` saw to it that a pass does not write what it reads, and lengths were checked.
+            unsafe { self.stream.launch(Grid::new(blocks, P::THREADS), kernel)? };
+        }
+        Ok(())
+    }
+}
+
+impl Sort<'_> {
+    fn pass<P: Plan>(&self, number: u32, count: u32) -> Pass<P::Key, Moved<P>> {
+        let (from, to) = self.keys.ends(number, count);
+        let (values, values_to) = self.values.ends(number, count);
+        let valued = if self.values.bytes > 0 { self.len } else { 0 };
+        let shift = self.first + number * DIGIT_BITS;
+        let left = self.end - shift;
+        let digits = DIGITS as usize;
+        let counts = self.pieces.counts.wrapping_add(4 * number as usize * digits);
+        let tickets = self.pieces.tickets.wrapping_add(4 * number as usize);
+        let [status, next_status] = match number % 2 {
+            0 => self.pieces.status,
+            _ => [self.pieces.status[1], self.pieces.status[0]],
+        };
+        Pass {
+            from: slice(from, self.len),
+            limit: self.limit,
+            to: slice(to, self.len),
+            values: slice(values, valued),
+            values_to: slice(values_to, valued),
+            counts: slice(counts, digits),
+            tickets: slice(tickets, 1),
+            status,
+            next_status,
+            shift,
+            mask: if left < DIGIT_BITS { (1 << left) - 1 } else { DIGITS - 1 },
+        }
+    }
+}
+
+/// Brings values of `bytes` bytes into an order. Those that are to lie where they lay are copied to `old` before.
+///
+/// # Safety
+/// - As for [`copy`].
+pub unsafe fn gather(
+    stream: &Stream,
+    order: GlobalSlice<u32>,
+    (from, to): (*mut u8, *mut u8),
+    bytes: usize,
+    old: *mut u8,
+) -> Result<()> {
+    let (mut source, len) = (from, order.len());
+    // SAFETY: the caller's.
+    unsafe {
+        if from == to {
+            copy(stream, from, old, len * bytes)?;
+            source = old;
+        }
+        super::choose::gather(stream, (source, len), (source, 0), order, bytes, to)
+    }
+}

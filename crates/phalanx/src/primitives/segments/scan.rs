@@ -1,0 +1,307 @@
+//! Sums and scans of segments.
+use super::{Marks, check_offsets};
+use crate::Result;
+use crate::primitives::scan::Published;
+use crate::primitives::workspace::{Cutter, Workspace, slice};
+use crate::primitives::{Fold, Number, any_grid, check_count, check_len, instance, tiles};
+use gpu::{Buffer, Grid, Stream};
+use phalanx_kernels::primitives::instances::{reductions, segmented};
+use phalanx_kernels::primitives::reduce::{ReduceBegin, Reduced, Visitor as ReduceVisitor};
+use phalanx_kernels::primitives::segments::scan::{
+    Job, ReduceSegments, ScanSegments, SegmentPlan, Visitor as ScanVisitor,
+};
+use phalanx_kernels::primitives::segments::{List, Segments};
+use simt::Instance;
+
+/// Elements of a plan's tile.
+struct Size;
+
+impl ScanVisitor for Size {
+    type Output = usize;
+
+    fn visit<P: SegmentPlan + Instance>(self) -> usize {
+        P::THREADS as usize * P::ITEMS
+    }
+}
+
+/// The plan's name, its tile's elements, and what a call needs.
+fn scan_pieces<T: Number>(
+    cutter: &mut Cutter,
+    name: &str,
+    len: usize,
+    count: usize,
+    listed: usize,
+) -> (Marks, Published) {
+    let marks = Marks::cut(cutter, len, count, listed, 0);
+    let size = segmented::visit(name, Size).unwrap_or(1);
+    (marks, Published::cut(cutter, len.div_ceil(size), 1 + size_of::<T>() / 4))
+}
+
+fn measure<T: Number>(len: usize, count: usize, listed: usize) -> usize {
+    let name = instance(&Fold::Sum.family::<T>(), None, segmented::NAMES).unwrap_or_default();
+    Cutter::measure(|cutter| scan_pieces::<T>(cutter, name, len, count, listed))
+}
+
+/// Bytes of workspace that [`Workspace::reduce_segments`] needs for `len` elements in `segments` segments, with tiles of the usual size.
+///
+/// ```
+/// use phalanx::primitives::reduce_segments_bytes;
+/// assert!(reduce_segments_bytes::<u32>(1 << 20, 1000) < 1 << 18);
+/// ```
+pub fn reduce_segments_bytes<T: Number>(len: usize, segments: usize) -> usize {
+    measure::<T>(len, segments, segments)
+}
+
+/// Bytes of workspace that scans of segments need for `len` elements, with tiles of the usual size.
+///
+/// ```
+/// use phalanx::primitives::scan_segments_bytes;
+/// assert!(scan_segments_bytes::<u32>(1 << 20) < 1 << 18);
+/// ```
+pub fn scan_segments_bytes<T: Number>(len: usize) -> usize {
+    measure::<T>(len, 0, 0)
+}
+
+/// The tiles that there are for sums and scans of segments, the usual one first: see [`Workspace::set_tile`].
+///
+/// ```
+/// use phalanx::primitives::{Fold, segment_tiles};
+/// assert_eq!(segment_tiles::<u64>(Fold::Max), ["256x8"]);
+/// ```
+pub fn segment_tiles<T: Number>(fold: Fold) -> Vec<&'static str> {
+    tiles(&fold.family::<T>(), segmented::NAMES)
+}
+
+/// A scan or a reduction of segments to launch.
+struct Launch<'a> {
+    stream: &'a Stream,
+    segments: Segments,
+    published: Published,
+    from: (*mut u8, usize),
+    what: What,
+}
+
+/// Where results go.
+#[derive(Clone, Copy)]
+enum What {
+    Scan { to: *mut u8, inclusive: bool },
+    Reduce { list: List, results: (*mut u8, usize) },
+}
+
+impl ScanVisitor for Launch<'_> {
+    type Output = Result<()>;
+
+    fn visit<P: SegmentPlan + Instance>(self) -> Result<()> {
+        let (from, len) = self.from;
+        let grid = Grid::new(len.div_ceil(P::THREADS as usize * P::ITEMS) as u32, P::THREADS);
+        let job = Job {
+            from: slice(from, len),
+            segments: self.segments,
+            status: self.published.status(),
+            tickets: self.published.tickets(),
+        };
+        // SAFETY: buffers and workspace outlive the launch (dropping them waits); lengths were checked.
+        unsafe {
+            match self.what {
+                What::Scan { to, inclusive } => {
+                    let (to, inclusive) = (slice(to, len), inclusive.into());
+                    self.stream.launch(grid, ScanSegments::<P> { job, to, inclusive })?;
+                }
+                What::Reduce { list, results: (results, count) } => {
+                    let results = slice(results, count);
+                    self.stream.launch(grid, ReduceSegments::<P> { job, list, results })?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Fills results with what changes nothing.
+struct Fill<'a> {
+    stream: &'a Stream,
+    results: (*mut u8, usize),
+}
+
+impl ReduceVisitor for Fill<'_> {
+    type Output = Result<()>;
+
+    fn visit<R: Reduced + Instance>(self) -> Result<()> {
+        let results = slice(self.results.0, self.results.1);
+        // SAFETY: the buffer outlives the launch.
+        unsafe { Ok(self.stream.launch(any_grid(results.len()), ReduceBegin::<R> { results })?) }
+    }
+}
+
+/// Sums and scans of segments.
+///
+/// Segment `s` is what stands from `offsets[s]` up to `offsets[s + 1]`, which is not part of it: offsets are one more than segments, as
+/// [`Workspace::offsets`] makes them, and ascend. Any segment may be empty, and of any length. (Where offsets descend or reach beyond the elements, results are
+/// unspecified; nothing else happens.)
+impl Workspace {
+    /// Writes to `results[s]` what the elements of segment `s` come to; for an empty one that is what [`Self::exclusive_scan`] has for the first element.
+    ///
+    /// ```
+    /// use phalanx::Device;
+    /// use phalanx::primitives::{Fold, Workspace, reduce_segments_bytes};
+    ///
+    /// let device = Device::from_environment()?;
+    /// let (from, offsets) = (device.from_slice(&[3u32, 1, 4, 1, 5])?, device.from_slice(&[0u32, 2, 2, 5])?);
+    /// let mut sums = device.buffer(3)?;
+    /// let mut work = Workspace::on_device(&device, reduce_segments_bytes::<u32>(5, 3))?;
+    /// work.reduce_segments(Fold::Sum, &from, &offsets, &mut sums)?;
+    /// assert_eq!(sums.read()?, [4, 0, 10]);
+    /// # Ok::<(), phalanx::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Length`](crate::Error::Length), [`Workspace`](crate::Error::Workspace), [`Elsewhere`](crate::Error::Elsewhere),
+    /// [`UnknownTile`](crate::Error::UnknownTile), [`TooMany`](crate::Error::TooMany) beyond 2^32 - 1 elements or segments; the device's.
+    #[doc(alias = "segmented_reduce")]
+    pub fn reduce_segments<T: Number>(
+        &mut self,
+        fold: Fold,
+        from: &Buffer<T>,
+        offsets: &Buffer<u32>,
+        results: &mut Buffer<T>,
+    ) -> Result<()> {
+        let count = check_offsets(offsets)?;
+        check_len("results of segments", count, results.len())?;
+        self.check_device("results of segments", results)?;
+        let fill = Fill { stream: self.stream(), results: (results.pointer().cast(), count) };
+        let what = |list| What::Reduce { list, results: (results.pointer().cast(), count) };
+        self.segments(fold, from, offsets, count, what, || {
+            reductions::visit(&fold.family::<T>(), fill).unwrap_or(Ok(()))
+        })
+    }
+
+    /// [`Self::exclusive_scan`] of each segment. Results for elements that are in no segment (before the first offset, or behind the last) keep what they had.
+    ///
+    /// ```
+    /// use phalanx::Device;
+    /// use phalanx::primitives::{Fold, Workspace, scan_segments_bytes};
+    ///
+    /// let device = Device::from_environment()?;
+    /// let (from, offsets) = (device.from_slice(&[3u32, 1, 4, 1, 5])?, device.from_slice(&[0u32, 2, 5])?);
+    /// let mut to = device.buffer(5)?;
+    /// let mut work = Workspace::on_device(&device, scan_segments_bytes::<u32>(5))?;
+    /// work.exclusive_scan_segments(Fold::Sum, &from, &offsets, &mut to)?;
+    /// assert_eq!(to.read()?, [0, 3, 0, 4, 5]);
+    /// # Ok::<(), phalanx::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`Self::reduce_segments`].
+    #[doc(alias = "segmented_scan")]
+    pub fn exclusive_scan_segments<T: Number>(
+        &mut self,
+        fold: Fold,
+        from: &Buffer<T>,
+        offsets: &Buffer<u32>,
+        to: &mut Buffer<T>,
+    ) -> Result<()> {
+        self.scan_segments(fold, from, offsets, to, false)
+    }
+
+    /// [`Self::inclusive_scan`] of each segment; else as [`Self::exclusive_scan_segments`].
+    ///
+    /// ```
+    /// use phalanx::Device;
+    /// use phalanx::primitives::{Fold, Workspace, scan_segments_bytes};
+    ///
+    /// let device = Device::from_environment()?;
+    /// let (from, offsets) = (device.from_slice(&[3u64, 1, 4, 1, 5])?, device.from_slice(&[0u32, 2, 5])?);
+    /// let mut to = device.buffer(5)?;
+    /// let mut work = Workspace::on_device(&device, scan_segments_bytes::<u64>(5))?;
+    /// work.inclusive_scan_segments(Fold::Max, &from, &offsets, &mut to)?;
+    /// assert_eq!(to.read()?, [3, 3, 4, 4, 5]);
+    /// # Ok::<(), phalanx::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`Self::reduce_segments`].
+    pub fn inclusive_scan_segments<T: Number>(
+        &mut self,
+        fold: Fold,
+        from: &Buffer<T>,
+        offsets: &Buffer<u32>,
+        to: &mut Buffer<T>,
+    ) -> Result<()> {
+        self.scan_segments(fold, from, offsets, to, true)
+    }
+
+    /// [`Self::exclusive_scan_segments`] or, where `inclusive` says so, [`Self::inclusive_scan_segments`], in place.
+    ///
+    /// ```
+    /// use phalanx::Device;
+    /// use phalanx::primitives::{Fold, Workspace, scan_segments_bytes};
+    ///
+    /// let device = Device::from_environment()?;
+    /// let (mut numbers, offsets) = (device.from_slice(&[3u32, 1, 4])?, device.from_slice(&[0u32, 1, 3])?);
+    /// let mut work = Workspace::on_device(&device, scan_segments_bytes::<u32>(3))?;
+    /// work.scan_segments_in_place(Fold::Sum, &mut numbers, &offsets, true)?;
+    /// assert_eq!(numbers.read()?, [3, 1, 5]);
+    /// # Ok::<(), phalanx::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`Self::reduce_segments`].
+    pub fn scan_segments_in_place<T: Number>(
+        &mut self,
+        fold: Fold,
+        numbers: &mut Buffer<T>,
+        offsets: &Buffer<u32>,
+        inclusive: bool,
+    ) -> Result<()> {
+        check_offsets(offsets)?;
+        let to = numbers.pointer().cast();
+        self.segments(fold, numbers, offsets, 0, |_| What::Scan { to, inclusive }, || Ok(()))
+    }
+
+    fn scan_segments<T: Number>(
+        &mut self,
+        fold: Fold,
+        from: &Buffer<T>,
+        offsets: &Buffer<u32>,
+        to: &mut Buffer<T>,
+        inclusive: bool,
+    ) -> Result<()> {
+        check_offsets(offsets)?;
+        check_len("results of a scan", from.len(), to.len())?;
+        self.check_device("results of a scan", to)?;
+        let to = to.pointer().cast();
+        self.segments(fold, from, offsets, 0, |_| What::Scan { to, inclusive }, || Ok(()))
+    }
+
+    /// Marks segments, lists `listed` of them, and launches what is to be done, behind what `before` launches.
+    fn segments<T: Number>(
+        &self,
+        fold: Fold,
+        from: &Buffer<T>,
+        offsets: &Buffer<u32>,
+        listed: usize,
+        what: impl Fn(List) -> What,
+        before: impl FnOnce() -> Result<()>,
+    ) -> Result<()> {
+        self.check_device("elements of segments", from)?;
+        self.check_device("offsets of segments", offsets)?;
+        let (len, count) = (from.len(), offsets.len() - 1);
+        check_count("segments of elements", len.max(count), u32::MAX as usize)?;
+        let name = instance(&fold.family::<T>(), self.tile(), segmented::NAMES)?;
+        let (marks, published) =
+            self.cut("segments", |cutter| scan_pieces::<T>(cutter, name, len, count, listed))?;
+        before()?;
+        if len == 0 {
+            return Ok(());
+        }
+        let stream = self.stream();
+        // SAFETY: buffers and workspace outlive the launches (dropping them waits).
+        let segments = unsafe {
+            published.clear(stream)?;
+            marks.launch(stream, offsets, len, 0)?
+        };
+        let from = (from.pointer().cast(), len);
+        let launch = Launch { stream, segments, published, from, what: what(marks.list) };
+        segmented::visit(name, launch).unwrap_or(Ok(()))
+    }
+}

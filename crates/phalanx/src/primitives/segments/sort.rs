@@ -1,0 +1,381 @@
+//! Sorts of segments.
+use super::{Marks, check_offsets};
+use crate::Result;
+use crate::primitives::radix::{Carried, Lane, Pieces, Sort, TileSize, gather};
+use crate::primitives::workspace::{Cutter, Workspace, slice};
+use crate::primitives::{Number, any_grid, check_count, check_len, instance, tiles};
+use bytemuck::Pod;
+use gpu::{Buffer, Grid, Stream};
+use phalanx_kernels::primitives::instances::{passes, windows};
+use phalanx_kernels::primitives::segments::Segments;
+use phalanx_kernels::primitives::segments::long::{Gathered, LongPlan, PutLong, TakeLong};
+use phalanx_kernels::primitives::segments::short::{Job, ShortPlan, SortShortSegments, Visitor};
+use phalanx_kernels::primitives::sort::{DIGIT_BITS, MOST};
+use simt::{GlobalSlice, Instance};
+
+/// Bytes of workspace that sorts of segments need for `len` keys with values in `segments` segments. `()` is the value of keys alone.
+///
+/// ```
+/// use phalanx::primitives::sort_segments_bytes;
+/// // Segments that may be long cost most: their elements are gathered, and sorted by segment and key.
+/// assert!(sort_segments_bytes::<u32, u32>(1 << 20, 1000) < 64 << 20);
+/// ```
+pub fn sort_segments_bytes<K: Number, V: Pod>(len: usize, segments: usize) -> usize {
+    let plan = Plan::named::<K>(None).unwrap_or_default();
+    Cutter::measure(|cutter| SortPieces::cut::<K, V>(cutter, plan, len, segments))
+}
+
+/// The windows that there are for sorts of segments, the usual one first: see [`Workspace::set_tile`]. Segments of at most a third of the window
+/// are sorted by blocks.
+///
+/// ```
+/// use phalanx::primitives::segment_windows;
+/// assert_eq!(segment_windows::<u32>()[0], "384x8");
+/// ```
+pub fn segment_windows<K: Number>() -> Vec<&'static str> {
+    tiles(K::NAME, windows::NAMES)
+}
+
+/// What a host knows of a plan for short segments.
+#[derive(Clone, Copy, Default)]
+struct Plan {
+    name: &'static str,
+    /// The most elements of a short segment.
+    most: usize,
+}
+
+/// Asks a plan for it.
+struct Most;
+
+impl Visitor for Most {
+    type Output = usize;
+
+    fn visit<P: ShortPlan + Instance>(self) -> usize {
+        P::MOST
+    }
+}
+
+impl Plan {
+    fn named<K: Number>(window: Option<&str>) -> Result<Self> {
+        let name = instance(K::NAME, window, windows::NAMES)?;
+        Ok(Self { name, most: windows::visit(name, Most).unwrap_or(1) })
+    }
+}
+
+/// The workspace of a sort.
+#[derive(Clone, Copy)]
+struct SortPieces {
+    marks: Marks,
+    /// Where each key comes from, where values have to know.
+    order: GlobalSlice<u32>,
+    old_values: *mut u8,
+    long: Option<LongPieces>,
+}
+
+/// What segments need that fit into no block, where there may be any.
+#[derive(Clone, Copy)]
+struct LongPieces {
+    /// Two words an element.
+    firsts: *mut u8,
+    besides: *mut u8,
+    radix: Pieces,
+    /// The sort's name.
+    name: &'static str,
+    /// Bits of the segments' numbers.
+    number_bits: u32,
+}
+
+impl SortPieces {
+    fn cut<K: Number, V: Pod>(cutter: &mut Cutter, plan: Plan, len: usize, segments: usize) -> Self {
+        let most_long = len / (plan.most + 1);
+        let listed = most_long.min(segments);
+        let valued = if size_of::<V>() > 0 { len } else { 0 };
+        Self {
+            marks: Marks::cut(cutter, len, segments, listed, listed),
+            order: cutter.words(valued),
+            old_values: cutter.bytes(valued.saturating_mul(size_of::<V>())),
+            long: (listed > 0).then(|| LongPieces::cut::<K>(cutter, len, listed)),
+        }
+    }
+}
+
+impl LongPieces {
+    fn cut<K: Number>(cutter: &mut Cutter, len: usize, listed: usize) -> Self {
+        let carried = Carried::Value(size_of::<K>());
+        let name = instance(&carried.family::<u64>(), None, passes::NAMES).unwrap_or_default();
+        let tile = passes::visit(name, TileSize).unwrap_or(1);
+        Self {
+            firsts: cutter.bytes(len.saturating_mul(8)),
+            besides: cutter.bytes(len.saturating_mul(size_of::<K>())),
+            radix: Pieces::cut::<u64>(cutter, len, tile, carried),
+            name,
+            number_bits: listed.next_power_of_two().trailing_zeros(),
+        }
+    }
+
+    /// Sorts the gathered elements by key and segment. Gives where the words are then.
+    ///
+    /// # Safety
+    /// - The workspace lives until the stream has done it.
+    unsafe fn sort<K: Number>(
+        &self,
+        stream: &Stream,
+        len: usize,
+        limit: GlobalSlice<u32>,
+    ) -> Result<(*mut u8, *mut u8)> {
+        let bits = 8 * size_of::<K>() as u32;
+        let (firsts, besides) = ((self.firsts, self.radix.keys), (self.besides, self.radix.values));
+        let sort = |keys: (Lane, Lane), first, end| Sort {
+            stream,
+            pieces: self.radix,
+            keys: keys.0,
+            values: keys.1,
+            len,
+            limit,
+            first,
+            end,
+        };
+        let is_short = bits == 32;
+        let end = if is_short { bits + self.number_bits } else { bits };
+        let lanes = (lane(firsts, 8, end), lane(besides, size_of::<K>(), end));
+        // SAFETY: the caller's.
+        unsafe { sort(lanes, 0, end).launch::<u64>(self.name)? };
+        if is_short || self.number_bits == 0 {
+            return Ok((lanes.0.to, lanes.1.to));
+        }
+        // Eight passes left both where they were; now the numbers are the keys.
+        let (end, bits) = (32 + self.number_bits, self.number_bits);
+        let lanes = (lane(besides, 8, bits), lane(firsts, 8, bits));
+        // SAFETY: the caller's.
+        unsafe { sort(lanes, 32, end).launch::<u64>(self.name)? };
+        Ok((lanes.1.to, lanes.0.to))
+    }
+}
+
+/// A lane between two places, of elements of so many bytes that are sorted by so many bits. The first place holds them, and no pass reads where it writes.
+fn lane((from, other): (*mut u8, *mut u8), bytes: usize, bits: u32) -> Lane {
+    match bits.div_ceil(DIGIT_BITS).is_multiple_of(2) {
+        true => Lane { from, to: from, spare: other, bytes },
+        false => Lane { from, to: other, spare: from, bytes },
+    }
+}
+
+/// A sort of short segments to launch.
+struct Launch<'a> {
+    stream: &'a Stream,
+    segments: Segments,
+    from: *mut u8,
+    to: *mut u8,
+    order: GlobalSlice<u32>,
+    len: usize,
+}
+
+impl Visitor for Launch<'_> {
+    type Output = Result<()>;
+
+    fn visit<P: ShortPlan + Instance>(self) -> Result<()> {
+        let job = Job {
+            from: slice(self.from, self.len),
+            to: slice(self.to, self.len),
+            order: self.order,
+            segments: self.segments,
+        };
+        let grid = Grid::new(self.len.div_ceil(P::CHUNK) as u32, P::THREADS);
+        // SAFETY: buffers and workspace outlive the launch (dropping them waits); lengths were checked.
+        unsafe { Ok(self.stream.launch(grid, SortShortSegments::<P> { job })?) }
+    }
+}
+
+/// Sorts of segments.
+///
+/// Each segment is sorted by all bits of its keys, stably. Elements in no segment (before the first offset, or behind the last) keep their places. For segments
+/// and offsets see [`Self::reduce_segments`].
+impl Workspace {
+    /// Sorts the keys of each segment into another buffer.
+    ///
+    /// ```
+    /// use phalanx::Device;
+    /// use phalanx::primitives::{Workspace, sort_segments_bytes};
+    ///
+    /// let device = Device::from_environment()?;
+    /// let (keys, offsets) = (device.from_slice(&[3u32, 1, 9, 4, 1])?, device.from_slice(&[0u32, 2, 2, 5])?);
+    /// let mut sorted = device.buffer(5)?;
+    /// let mut work = Workspace::on_device(&device, sort_segments_bytes::<u32, ()>(5, 3))?;
+    /// work.sort_segments(&keys, &offsets, &mut sorted)?;
+    /// assert_eq!(sorted.read()?, [1, 3, 1, 4, 9]);
+    /// # Ok::<(), phalanx::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Length`](crate::Error::Length), [`Workspace`](crate::Error::Workspace), [`Elsewhere`](crate::Error::Elsewhere),
+    /// [`UnknownTile`](crate::Error::UnknownTile), [`TooMany`](crate::Error::TooMany) beyond 2^30 - 1 elements or 2^32 - 1 segments; the device's.
+    #[doc(alias = "segmented_sort")]
+    pub fn sort_segments<K: Number>(
+        &mut self,
+        keys: &Buffer<K>,
+        offsets: &Buffer<u32>,
+        sorted: &mut Buffer<K>,
+    ) -> Result<()> {
+        check_len("sorted keys", keys.len(), sorted.len())?;
+        self.check_device("keys", keys)?;
+        self.check_device("sorted keys", sorted)?;
+        self.sort_each::<K, ()>(keys.len(), (keys.pointer(), sorted.pointer()), nowhere(), offsets)
+    }
+
+    /// Sorts the keys of each segment where they are.
+    ///
+    /// ```
+    /// use phalanx::Device;
+    /// use phalanx::primitives::{Workspace, sort_segments_bytes};
+    ///
+    /// let device = Device::from_environment()?;
+    /// let (mut keys, offsets) = (device.from_slice(&[3u64, 1, 9, 4, 1])?, device.from_slice(&[1u32, 3, 5])?);
+    /// let mut work = Workspace::on_device(&device, sort_segments_bytes::<u64, ()>(5, 2))?;
+    /// work.sort_segments_in_place(&mut keys, &offsets)?;
+    /// assert_eq!(keys.read()?, [3, 1, 9, 1, 4]);
+    /// # Ok::<(), phalanx::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`Self::sort_segments`].
+    pub fn sort_segments_in_place<K: Number>(
+        &mut self,
+        keys: &mut Buffer<K>,
+        offsets: &Buffer<u32>,
+    ) -> Result<()> {
+        self.check_device("keys", keys)?;
+        self.sort_each::<K, ()>(keys.len(), (keys.pointer(), keys.pointer()), nowhere(), offsets)
+    }
+
+    /// Sorts the pairs of each segment by their keys into other buffers; pairs of equal keys keep their order. Values are of any plain type.
+    ///
+    /// ```
+    /// use phalanx::Device;
+    /// use phalanx::primitives::{Workspace, sort_segments_bytes};
+    ///
+    /// let device = Device::from_environment()?;
+    /// let (keys, offsets) = (device.from_slice(&[3u32, 1, 9, 4, 4])?, device.from_slice(&[0u32, 2, 5])?);
+    /// let values = device.from_slice(&[30u16, 10, 90, 40, 41])?;
+    /// let (mut sorted, mut moved) = (device.buffer(5)?, device.buffer(5)?);
+    /// let mut work = Workspace::on_device(&device, sort_segments_bytes::<u32, u16>(5, 2))?;
+    /// work.sort_segment_pairs((&keys, &values), &offsets, (&mut sorted, &mut moved))?;
+    /// assert_eq!((sorted.read()?, moved.read()?), (vec![1, 3, 4, 4, 9], vec![10, 30, 40, 41, 90]));
+    /// # Ok::<(), phalanx::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`Self::sort_segments`].
+    pub fn sort_segment_pairs<K: Number, V: Pod>(
+        &mut self,
+        (keys, values): (&Buffer<K>, &Buffer<V>),
+        offsets: &Buffer<u32>,
+        (sorted, moved): (&mut Buffer<K>, &mut Buffer<V>),
+    ) -> Result<()> {
+        check_len("sorted keys", keys.len(), sorted.len())?;
+        check_len("values", keys.len(), values.len())?;
+        check_len("sorted values", keys.len(), moved.len())?;
+        self.check_device("keys", keys)?;
+        self.check_device("sorted keys", sorted)?;
+        self.check_device("values", values)?;
+        self.check_device("sorted values", moved)?;
+        let ends = (values.pointer(), moved.pointer());
+        self.sort_each::<K, V>(keys.len(), (keys.pointer(), sorted.pointer()), ends, offsets)
+    }
+
+    /// [`Self::sort_segment_pairs`] where they are.
+    ///
+    /// ```
+    /// use phalanx::Device;
+    /// use phalanx::primitives::{Workspace, sort_segments_bytes};
+    ///
+    /// let device = Device::from_environment()?;
+    /// let (mut keys, offsets) = (device.from_slice(&[3u32, 1, 9, 4])?, device.from_slice(&[0u32, 2, 4])?);
+    /// let mut values = device.from_slice(&[30u64, 10, 90, 40])?;
+    /// let mut work = Workspace::on_device(&device, sort_segments_bytes::<u32, u64>(4, 2))?;
+    /// work.sort_segment_pairs_in_place((&mut keys, &mut values), &offsets)?;
+    /// assert_eq!((keys.read()?, values.read()?), (vec![1, 3, 4, 9], vec![10, 30, 40, 90]));
+    /// # Ok::<(), phalanx::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`Self::sort_segments`].
+    pub fn sort_segment_pairs_in_place<K: Number, V: Pod>(
+        &mut self,
+        (keys, values): (&mut Buffer<K>, &mut Buffer<V>),
+        offsets: &Buffer<u32>,
+    ) -> Result<()> {
+        check_len("values", keys.len(), values.len())?;
+        self.check_device("keys", keys)?;
+        self.check_device("values", values)?;
+        let (keys_at, values_at) = (keys.pointer(), values.pointer());
+        self.sort_each::<K, V>(keys.len(), (keys_at, keys_at), (values_at, values_at), offsets)
+    }
+
+    /// Keys and values, each from where to where.
+    fn sort_each<K: Number, V: Pod>(
+        &mut self,
+        len: usize,
+        keys: (*mut K, *mut K),
+        values: (*mut V, *mut V),
+        offsets: &Buffer<u32>,
+    ) -> Result<()> {
+        let count = check_offsets(offsets)?;
+        self.check_device("offsets of segments", offsets)?;
+        check_count("a sort of segments", len, MOST)?;
+        check_count("segments", count, u32::MAX as usize)?;
+        let plan = Plan::named::<K>(self.tile())?;
+        let pieces =
+            self.cut("a sort of segments", |cutter| SortPieces::cut::<K, V>(cutter, plan, len, count))?;
+        if len == 0 {
+            return Ok(());
+        }
+        let (stream, order) = (self.stream(), pieces.order);
+        // SAFETY: buffers and workspace outlive the launches (dropping them waits); all lengths were checked.
+        unsafe {
+            let segments = pieces.marks.launch(stream, offsets, len, plan.most)?;
+            let launch = Launch { stream, segments, from: keys.0.cast(), to: keys.1.cast(), order, len };
+            windows::visit(plan.name, launch).unwrap_or(Ok(()))?;
+            if let Some(long) = pieces.long {
+                let keys = (slice(keys.0.cast(), len), slice(keys.1.cast(), len));
+                sort_long::<K>(stream, long, (segments, pieces.marks), keys, order)?;
+            }
+            match size_of::<V>() {
+                0 => Ok(()),
+                bytes => gather(stream, order, (values.0.cast(), values.1.cast()), bytes, pieces.old_values),
+            }
+        }
+    }
+}
+
+/// Sorts long segments.
+///
+/// # Safety
+/// - All memory lives until the stream has done it.
+unsafe fn sort_long<K: Number>(
+    stream: &Stream,
+    long: LongPieces,
+    (segments, marks): (Segments, Marks),
+    (keys, sorted): (GlobalSlice<K>, GlobalSlice<K>),
+    order: GlobalSlice<u32>,
+) -> Result<()> {
+    let len = keys.len();
+    let gathered = |(firsts, besides): (*mut u8, *mut u8)| Gathered::<<K::Keys as LongPlan>::Beside> {
+        segments,
+        list: marks.list,
+        firsts: slice(firsts, len),
+        besides: slice(besides, len),
+    };
+    let grid = any_grid(len);
+    // SAFETY: the caller's.
+    unsafe {
+        let to = gathered((long.firsts, long.besides));
+        stream.launch(grid, TakeLong::<K::Keys> { keys, to })?;
+        let from = gathered(long.sort::<K>(stream, len, marks.published.total())?);
+        Ok(stream.launch(grid, PutLong::<K::Keys> { from, keys: sorted, order })?)
+    }
+}
+
+/// No values.
+fn nowhere() -> (*mut (), *mut ()) {
+    (std::ptr::dangling_mut(), std::ptr::dangling_mut())
+}

@@ -1,0 +1,193 @@
+//! Segments of an array: scans and sums of each, and each sorted.
+//!
+//! Segment `s` is what stands from `offsets[s]` up to `offsets[s + 1]`. Nothing here is done a segment at a time: lengths may be anything, and many empty
+//! segments cost no more than their offsets.
+//!
+//! ```text
+//! offsets   0     3 3        8   10          (segments of 3, 0, 5 and 2 elements)
+//! heads     1 0 0 1 0 0 0 0  1 0  1          a bit an element, and one behind the last segment; made once a call by `list_segments`
+//! ```
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | this one | the bits, and the list of segments that are longer than some length |
+//! | [`scan`] | scans of all segments in one pass, and their sums |
+//! | [`short`] | sorts segments that fit into a block, many a block |
+//! | [`long`] | gathers the others for a radix sort by segment and key, and puts them back |
+//!
+//! # Offsets that do not ascend
+//!
+//! Offsets are data that no host looks at. Where they descend or reach beyond the array, results are unspecified, but nothing outside of the buffers is
+//! touched and every kernel ends: segments are cut off at the array's end, those that end before they begin are empty, and whoever follows an index that another kernel made
+//! checks it.
+pub mod long;
+pub mod scan;
+pub mod short;
+
+use super::carry::Carry;
+use super::lookback::{Monoid, Values, scan_lanes};
+use super::{ticket, unrolled};
+use simt::{GlobalSlice, Order, Scope, Thread, Tile, kernel};
+
+/// The segments of an array.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Segments {
+    /// Where each segment begins, and where the last one ends: one more than there are segments.
+    pub offsets: GlobalSlice<u32>,
+    /// A bit an element, lowest first: whether a segment begins there, or the last one ended before. [`words`] words.
+    pub heads: GlobalSlice<u32>,
+}
+
+/// Words that the bits of `len` elements need.
+pub const fn words(len: usize) -> usize {
+    len / 32 + 1
+}
+
+impl Segments {
+    /// The places that lie in a segment, of an array of `len` elements.
+    #[inline(always)]
+    #[track_caller]
+    pub fn range(self, len: usize) -> (usize, usize) {
+        let begin = self.offsets.read(0) as usize;
+        let end = self.offsets.read(self.offsets.len() - 1) as usize;
+        (begin, end.min(len))
+    }
+
+    /// Where a segment begins and ends, of an array of `len` elements; an empty one may be anywhere.
+    #[inline(always)]
+    #[track_caller]
+    pub fn ends(self, segment: usize, len: u32) -> (u32, u32) {
+        let (begin, end) = (self.offsets.read(segment), self.offsets.read(segment + 1).min(len));
+        (begin, if end > begin { end } else { begin })
+    }
+
+    /// A word of the bits; zero beyond them.
+    #[inline(always)]
+    #[track_caller]
+    pub fn word(self, number: usize) -> u32 {
+        if number < self.heads.len() { self.heads.read(number) } else { 0 }
+    }
+
+    /// Whether a segment begins at a place.
+    #[inline(always)]
+    #[track_caller]
+    pub fn begins(self, place: usize) -> bool {
+        self.word(place / 32) >> (place % 32) & 1 != 0
+    }
+}
+
+/// Threads a block of [`list_segments`].
+pub const THREADS: u32 = 256;
+
+/// Segments a thread of [`list_segments`].
+pub const ITEMS: usize = 8;
+
+/// A list of segments.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct List {
+    /// Their numbers, ascending. As many as there is room for.
+    pub segments: GlobalSlice<u32>,
+    /// For each, how many elements those before it in the list have. As many, or none.
+    pub starts: GlobalSlice<u32>,
+    /// How many are listed, and how many elements they have. Two words.
+    pub counts: GlobalSlice<u32>,
+}
+
+impl List {
+    /// How many are listed, and there was room for.
+    #[inline(always)]
+    #[track_caller]
+    pub fn len(self) -> usize {
+        (self.counts.read(0) as usize).min(self.segments.len())
+    }
+
+    /// Whether none is.
+    #[inline(always)]
+    #[track_caller]
+    pub fn is_empty(self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// How many segments are listed, and the elements they have.
+#[derive(Clone, Copy, Debug)]
+struct Listed;
+
+impl Monoid for Listed {
+    type Value = (u32, u32);
+    const IDENTITY: (u32, u32) = (0, 0);
+
+    #[inline(always)]
+    fn combine(first: (u32, u32), second: (u32, u32)) -> (u32, u32) {
+        (first.0.wrapping_add(second.0), first.1.wrapping_add(second.1))
+    }
+}
+
+/// Sets the bits of an array of `len` elements, which are zero before. Lists the segments of more than `least` elements where the list has room
+/// for any. A block for each [`THREADS`]` * `[`ITEMS`] segments.
+#[kernel]
+pub fn list_segments(
+    segments: Segments,
+    len: u32,
+    least: u32,
+    list: List,
+    status: GlobalSlice<u64>,
+    tickets: GlobalSlice<u32>,
+) {
+    let lists = !list.segments.is_empty();
+    let tile = if lists { ticket(tickets.at(0)) } else { Thread::block_index() };
+    let (warp, warps) = (Tile::<32>::lockstep(), THREADS / 32);
+    let number = tile as usize * warps as usize + (Thread::index_in_block() / 32) as usize;
+    let first = number * 32 * ITEMS + warp.rank() as usize;
+    let mut lengths = [0; ITEMS];
+    unrolled::<ITEMS>(|i| lengths[i] = mark(segments, first + 32 * i, len));
+    if !lists {
+        return;
+    }
+    let (mut sums, mut total) = ([Listed::IDENTITY; ITEMS], Listed::IDENTITY);
+    unrolled::<ITEMS>(|i| {
+        let own = if lengths[i] > least { (1, lengths[i]) } else { Listed::IDENTITY };
+        sums[i] = Listed::combine(total, scan_lanes::<Listed>(warp, own, 32));
+        total = warp.shuffle(sums[i], 31);
+    });
+    let carry = Carry::<Listed>::new(Values::of(status), warps);
+    let (prefix, whole) = carry.learn(carry.announce(tile, total), 0);
+    unrolled::<ITEMS>(|i| {
+        let (upto, elements) = Listed::combine(prefix, sums[i]);
+        if lengths[i] > least && upto as usize <= list.segments.len() {
+            list.segments.write(upto as usize - 1, (first + 32 * i) as u32);
+            if !list.starts.is_empty() {
+                list.starts.write(upto as usize - 1, elements.wrapping_sub(lengths[i]));
+            }
+        }
+    });
+    if tile == Thread::grid_size() - 1 && Thread::index_in_block() == 0 {
+        list.counts.write(0, whole.0);
+        list.counts.write(1, whole.1);
+    }
+}
+
+/// Sets the bit of a segment that is not empty, and the one behind the last; gives the segment's length, 0 if there is no such segment.
+///
+/// Relaxed: the bits are read in the next launch.
+#[inline(always)]
+#[track_caller]
+fn mark(segments: Segments, segment: usize, len: u32) -> u32 {
+    if segment + 1 >= segments.offsets.len() {
+        return 0;
+    }
+    let (begin, end) = segments.ends(segment, len);
+    let set = |place: u32| {
+        let word = segments.heads.at(place as usize / 32);
+        word.fetch_or(1 << (place % 32), Order::Relaxed, Scope::Device);
+    };
+    if begin < end {
+        set(begin);
+    }
+    if segment + 2 == segments.offsets.len() {
+        set(segments.range(len as usize).1 as u32);
+    }
+    end - begin
+}

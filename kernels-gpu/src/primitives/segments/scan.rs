@@ -1,0 +1,158 @@
+//! Scans of all segments in one pass, and their sums.
+//!
+//! As for a whole array ([`crate::primitives::tiles`]), but what is summed are pairs: how many segments begin, and what the elements since the last of these come
+//! to. So a segment may span any number of tiles, and a tile any number of segments. The sum of a segment is what its last element
+//! has; which segment that is tells the number of those that begin up to there, by the list of those that are not empty.
+use super::{List, Segments};
+use crate::primitives::lookback::Monoid;
+use crate::primitives::runs::InRuns;
+use crate::primitives::scan::Operator;
+use crate::primitives::tiles::{Grouping, Summed, Walk};
+use core::marker::PhantomData;
+use simt::{GlobalSlice, Instance, kernel};
+
+/// How segments are scanned: the operator, and the size of a tile.
+pub trait SegmentPlan: Copy + Send + Sync + 'static {
+    /// The operator.
+    type Operator: Operator;
+    /// Threads a block.
+    const THREADS: u32;
+    /// Elements a thread.
+    const ITEMS: usize;
+
+    /// What a thread of [`scan_segments`] does.
+    fn scan(job: Job<Value<Self>>, to: GlobalSlice<Value<Self>>, inclusive: bool);
+
+    /// What a thread of [`reduce_segments`] does.
+    fn reduce(job: Job<Value<Self>>, list: List, results: GlobalSlice<Value<Self>>);
+}
+
+/// What a plan combines.
+pub type Value<P> = <<P as SegmentPlan>::Operator as Monoid>::Value;
+
+/// What is scanned.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Job<T> {
+    /// The elements.
+    pub from: GlobalSlice<T>,
+    /// Their segments.
+    pub segments: Segments,
+    /// What tiles publish: zero before.
+    pub status: GlobalSlice<u64>,
+    /// The counter that gives tiles their numbers: one word, zero before.
+    pub tickets: GlobalSlice<u32>,
+}
+
+/// Elements of segments.
+#[derive(Clone, Copy, Debug)]
+struct InSegments<O> {
+    segments: Segments,
+    of: PhantomData<O>,
+}
+
+impl<O: Operator> Grouping for InSegments<O> {
+    type Operator = O;
+    type Monoid = InRuns<O>;
+
+    #[inline(always)]
+    fn heads(self, place: usize, count: usize) -> u32 {
+        self.segments.word(place / 32) >> (place % 32) & ((1 << count) - 1)
+    }
+
+    #[inline(always)]
+    fn sum(element: O::Value, begins: bool) -> (u32, O::Value) {
+        (begins as u32, element)
+    }
+
+    #[inline(always)]
+    fn value(sum: (u32, O::Value)) -> O::Value {
+        sum.1
+    }
+}
+
+/// A scan by `THREADS` threads a block with `VECTORS` vectors each, of `WIDE` elements.
+#[derive(Clone, Copy, Debug)]
+pub struct Segmented<O, const THREADS: u32, const VECTORS: usize, const WIDE: usize>(PhantomData<fn() -> O>);
+
+impl<O: Operator, const THREADS: u32, const VECTORS: usize, const WIDE: usize>
+    Segmented<O, THREADS, VECTORS, WIDE>
+{
+    #[inline(always)]
+    #[track_caller]
+    fn walk(job: Job<O::Value>) -> Walk<InSegments<O>, THREADS, VECTORS, WIDE, false, 0> {
+        let Job { from, segments, status, tickets } = job;
+        Walk { from, status, tickets, grouping: InSegments { segments, of: PhantomData } }
+    }
+}
+
+impl<O: Operator, const THREADS: u32, const VECTORS: usize, const WIDE: usize> SegmentPlan
+    for Segmented<O, THREADS, VECTORS, WIDE>
+{
+    type Operator = O;
+    const THREADS: u32 = THREADS;
+    const ITEMS: usize = VECTORS * WIDE;
+
+    #[inline(always)]
+    #[track_caller]
+    fn scan(job: Job<O::Value>, to: GlobalSlice<O::Value>, inclusive: bool) {
+        let write = |summed: Summed<_, VECTORS, WIDE>| {
+            let range = job.segments.range(job.from.len());
+            summed.part.store(to, summed.results(inclusive), range);
+        };
+        Self::walk(job).run(write, |_| ());
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    fn reduce(job: Job<O::Value>, list: List, results: GlobalSlice<O::Value>) {
+        let write = |summed: Summed<_, VECTORS, WIDE>| {
+            let (begin, end) = job.segments.range(job.from.len());
+            let (begin, end) = (summed.part.distance(begin), summed.part.distance(end));
+            let listed = list.len();
+            summed.each(|v, i, _, (count, value)| {
+                let distance = summed.part.place(v, i) - summed.part.place(0, 0);
+                let is_last = match i + 1 < WIDE {
+                    true => summed.begins(v, i + 1),
+                    false => job.segments.begins(summed.part.place(v, i + 1)),
+                };
+                let is_ours = (begin..end).contains(&(distance as u32));
+                if is_last && is_ours && count > 0 && count as usize <= listed {
+                    results.write(list.segments.read(count as usize - 1) as usize, value);
+                }
+            });
+        };
+        Self::walk(job).run(write, |_| ());
+    }
+}
+
+/// Scans each segment of `from`. A block for each [`SegmentPlan::THREADS`]` * `[`SegmentPlan::ITEMS`] elements. Results for elements that are in no
+/// segment are not written.
+#[kernel]
+pub fn scan_segments<P: SegmentPlan + Instance>(
+    job: Job<Value<P>>,
+    to: GlobalSlice<Value<P>>,
+    inclusive: u32,
+) {
+    P::scan(job, to, inclusive != 0);
+}
+
+/// Writes what the elements of each segment come to, to its place in `results`. Those of empty segments are not written. `list` has the segments that are not
+/// empty. A block for each [`SegmentPlan::THREADS`]` * `[`SegmentPlan::ITEMS`] elements.
+#[kernel]
+pub fn reduce_segments<P: SegmentPlan + Instance>(
+    job: Job<Value<P>>,
+    list: List,
+    results: GlobalSlice<Value<P>>,
+) {
+    P::reduce(job, list, results);
+}
+
+/// Takes a type by its name: see `simt::instances!`.
+pub trait Visitor {
+    /// What it makes of it.
+    type Output;
+
+    /// Is shown the type.
+    fn visit<P: SegmentPlan + Instance>(self) -> Self::Output;
+}
