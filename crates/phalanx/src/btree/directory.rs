@@ -1,12 +1,21 @@
 //! When the directory of a tree is made anew, and into how many launches a batch of insertions is cut so that it can be.
 use crate::map::launch::{Ask, Batch};
 use gpu::Buffer;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The most pairs that the first launch on an empty tree brings: all of them want one leaf.
 const FIRST: u64 = 512;
 /// By how much a tree may grow in one launch. Who walks by an old directory goes right as often as the node that it led to was split.
 const GROWTH: u64 = 2;
+
+/// How old a directory is.
+#[derive(Clone, Copy, Debug, Default)]
+struct Age {
+    /// Pairs in the tree, at most.
+    pairs: u64,
+    /// As many as there were when the directory was made.
+    listed: u64,
+}
 
 /// The directory's memory, and how old it is. What is known of the tree's size is what was asked for: an upper bound, for nobody waits to ask the
 /// device. Launches of several streams may see each other's directory too early or too late, which costs steps and nothing else.
@@ -15,10 +24,7 @@ pub struct Directory {
     words: Buffer<u64>,
     /// Entries that it has room for.
     entries: u32,
-    /// Pairs in the tree, at most.
-    pairs: AtomicU64,
-    /// As many as there were when the directory was made.
-    listed: AtomicU64,
+    age: Mutex<Age>,
     /// If not, it is never made, and walks begin at the root.
     used: bool,
 }
@@ -26,7 +32,7 @@ pub struct Directory {
 impl Directory {
     /// Of an empty tree, for `entries`, in zeroed memory.
     pub fn new(words: Buffer<u64>, entries: u32) -> Self {
-        Self { words, entries, pairs: AtomicU64::new(0), listed: AtomicU64::new(0), used: true }
+        Self { words, entries, age: Mutex::default(), used: true }
     }
 
     /// One that is made when it is time, or never.
@@ -52,34 +58,39 @@ impl Directory {
         self.words.bytes()
     }
 
+    // Numbers alone are behind the lock: what a panic leaves is as good as any.
+    fn age(&self) -> MutexGuard<'_, Age> {
+        self.age.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Pairs in the tree, at most.
     pub fn pairs(&self) -> u64 {
-        self.pairs.load(Ordering::Relaxed)
+        self.age().pairs
     }
 
     /// The tree has so many pairs now.
     pub fn learn(&self, pairs: u64) {
-        self.pairs.store(pairs, Ordering::Relaxed);
+        self.age().pairs = pairs;
     }
 
     /// Whether the tree may have grown by more than a quarter since it was made. If so, the caller makes it.
     pub fn is_due(&self) -> bool {
-        let (pairs, listed) = (self.pairs.load(Ordering::Relaxed), self.listed.load(Ordering::Relaxed));
-        let due = pairs > listed + listed / 4 + FIRST / 2;
+        let mut age = self.age();
+        let due = age.pairs > age.listed + age.listed / 4 + FIRST / 2;
         if due {
-            self.listed.store(pairs, Ordering::Relaxed);
+            age.listed = age.pairs;
         }
         due
     }
 
     /// It was made of a tree of so many pairs, and nothing else runs.
     pub fn made(&mut self, pairs: u64) {
-        (*self.pairs.get_mut(), *self.listed.get_mut()) = (pairs, pairs);
+        *self.age() = Age { pairs, listed: pairs };
     }
 
     /// The tree is another one, of so many pairs, and has none yet.
     pub fn forgotten(&mut self, pairs: u64) {
-        (*self.pairs.get_mut(), *self.listed.get_mut()) = (pairs, 0);
+        *self.age() = Age { pairs, listed: 0 };
     }
 
     /// What of a batch goes into the next launch, and what is left.
@@ -90,9 +101,9 @@ impl Directory {
         if !places(batch.ask) {
             return (batch, None);
         }
-        let (len, pairs) = (batch.keys.len() as u64, self.pairs.load(Ordering::Relaxed));
-        let many = len.min(FIRST.max(pairs.saturating_mul(GROWTH)));
-        self.pairs.fetch_add(many, Ordering::Relaxed);
+        let (len, mut age) = (batch.keys.len() as u64, self.age());
+        let many = len.min(FIRST.max(age.pairs.saturating_mul(GROWTH)));
+        age.pairs = age.pairs.saturating_add(many);
         let rest = (many < len).then(|| batch.part(many as usize, usize::MAX));
         (batch.part(0, many as usize), rest)
     }
