@@ -61,7 +61,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
     const HALF: u32 = Node::<S, W, L>::SLOTS / 2;
 
     /// Splits a full node that the tile has latched, where it `splits`, and adds a pair to the half where it belongs. All lanes of the tile
-    /// (in lockstep: of the warp) call it together. Gives the latch back.
+    /// (in lockstep: of the warp) call it together. The node stays latched.
     #[inline(always)]
     pub(super) fn split<C: Convergence>(
         self,
@@ -75,9 +75,6 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         let above = self.above(tile, splits && !is_root, held, parent);
         let fits = above.is_true && above.count < Node::<S, W, L>::SLOTS;
         let goes = splits && (is_root || fits);
-        // Whoever cannot go on keeps nobody from it while others of the warp do.
-        tile.sync();
-        Self::give_back(tile, splits && !goes, held, &above, false);
         let (left, right) = self.slabs(tile, goes, is_root, held);
         let goes_on = goes && !right.is_none();
         let halves = Self::halves(tile.afresh(), held);
@@ -91,31 +88,15 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         Self::settle(tile.afresh(), goes_on, held, left, &halves, pair);
         Self::enter(tile.afresh(), goes_on && !is_root, &above, &halves, right);
         tile.sync();
-        Self::give_back(tile, goes, held, &above, goes_on && is_root);
+        if above.has_latch && tile.rank() == 0 {
+            above.held.node.release(above.held.meta.level(), A::GIVE);
+        }
         match (goes_on, goes, above.is_true) {
             (true, ..) => Cut::Done,
             (_, true, _) => Cut::Starved,
             (.., true) => Cut::Crowded,
             _ => Cut::Lost,
         }
-    }
-
-    /// Gives both latches back, where the tile `gives`. A root that was split has been raised by a level.
-    #[inline(always)]
-    fn give_back<C: Convergence>(
-        tile: Tile<W, C>,
-        gives: bool,
-        held: &Held<S, W, L>,
-        above: &Above<S, W, L>,
-        is_raised: bool,
-    ) {
-        if !gives || tile.rank() != 0 {
-            return;
-        }
-        if above.has_latch {
-            above.held.node.release(above.held.meta.level(), A::GIVE);
-        }
-        held.node.release(held.meta.level() + is_raised as u32, A::GIVE);
     }
 
     /// Latches the parent, and looks whether it is one.

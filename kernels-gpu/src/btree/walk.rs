@@ -7,11 +7,11 @@ use super::tree::{ANNEX, ROOT, Tree, TreeView};
 use crate::keyed::{Change, Operation, Outcome, Question, Scalar, Slot};
 use simt::{Convergence, Order, Scope, Tile, Turn};
 
-/// How long who has lost a latch sleeps before it comes again, in nanoseconds, halved: twice as long after each loss, up to 32 microseconds. Where many
+/// How long who has lost a latch sleeps before it comes again, in nanoseconds, halved: twice as long after each loss, up to 16 microseconds. Where many
 /// want one latch, each try delays the one who has it, for all of them meet in one line of one slice of the cache.
-const SHORTEST: u32 = 128;
+const SHORTEST: u32 = 16;
 /// How often it is doubled.
-const DOUBLINGS: u32 = 8;
+const DOUBLINGS: u32 = 10;
 
 /// What a tile does at the node where it stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,11 +100,7 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
         (self.outcome, self.value)
     }
 
-    /// One round of the operation whose turn it is: down to where it ends or has to be written, and then the writing. Gives whether the
-    /// operation is finished.
-    ///
-    /// The tiles of a warp go down together and write together, for a warp executes one after the other what its tiles are at. A tile that has
-    /// lost a latch goes down again while its neighbours go down for their next operations.
+    /// One round of the operation whose turn it is: one node. Gives whether the operation is finished.
     #[inline(always)]
     pub fn round<C: Convergence>(&mut self, turn: Turn<W, C>) -> bool {
         let (tile, question) = (turn.tile(), self.question.from_owner(turn));
@@ -114,16 +110,9 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
             self.at = start;
             self.stage = if start == ANNEX && writes { Stage::Write } else { Stage::Descend };
         }
-        let mut end = End { done: !turn.is_active(), outcome: Outcome::Absent, value: question.argument };
-        loop {
-            let looks = !end.done && self.stage == Stage::Descend;
-            if !tile.any_converged(looks) {
-                break;
-            }
-            let seen = self.descend(tile, looks, writes, &question);
-            end = if looks { seen } else { end };
-        }
-        let acts = !end.done;
+        let looks = turn.is_active() && self.stage == Stage::Descend;
+        let acts = turn.is_active() && !looks;
+        let mut end = self.descend(tile, looks, writes, &question);
         if O::WRITES && tile.any_converged(acts) {
             let written = self.write(tile.afresh(), acts, &question);
             end = if acts { written } else { end };
@@ -238,14 +227,14 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
         let full_inner = held.read.is_full(tile);
         let full_inner = here && self.stage == Stage::Split && !held.meta.is_leaf() && full_inner;
         let (splits, mut cut) = (full_leaf || full_inner, Cut::Lost);
-        tile.sync();
-        if has_latch && !splits && tile.rank() == 0 {
-            // Before other tiles of the warp split.
-            held.node.release(held.meta.level(), A::GIVE);
-        }
         if tile.any_converged(splits) {
             let pair = full_leaf.then(|| (question.key, S::pack(question.key, question.argument)));
             cut = self.tree.split(tile.afresh(), splits, &held, self.parent, pair);
+        }
+        let raised = full_inner && held.handle == ROOT && cut == Cut::Done;
+        tile.sync();
+        if has_latch && tile.rank() == 0 {
+            held.node.release(held.meta.level() + raised as u32, A::GIVE);
         }
         if acts && !has_latch {
             self.lose();
@@ -277,7 +266,6 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
             Cut::Crowded => self.restart(),
             Cut::Lost => self.retreat(),
         }
-        self.give_way();
         None
     }
 
@@ -290,16 +278,8 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
             return;
         }
         self.retreat();
-        self.give_way();
-    }
-
-    /// Sleeps for a while, but for the first time.
-    #[inline(always)]
-    fn give_way(&mut self) {
-        if self.losses > 0 {
-            simt::pause(SHORTEST << self.losses.min(DOUBLINGS));
-        }
         self.losses += 1;
+        simt::pause(SHORTEST << self.losses.min(DOUBLINGS));
     }
 
     /// Changes a leaf that the tile has latched, if `on_leaf`. Gives what has become of the operation, and whether the leaf lacks room for it.

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// The most pairs that the first launch on an empty tree brings: all of them want one leaf.
 const FIRST: u64 = 512;
 /// By how much a tree may grow in one launch. Who walks by an old directory goes right as often as the node that it led to was split.
-const GROWTH: u64 = 2;
+const GROWTH: u64 = 4;
 
 /// How old a directory is.
 #[derive(Clone, Copy, Debug, Default)]
