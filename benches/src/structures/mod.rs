@@ -15,6 +15,7 @@ pub mod limits;
 pub mod map_plan;
 pub mod ordered;
 pub mod primitives;
+pub mod segments;
 pub mod sets;
 pub mod slab_alloc;
 pub mod slab_hash;
@@ -36,6 +37,7 @@ pub fn all(gpu: &Gpu) -> Vec<Box<dyn Structure + '_>> {
         Box::new(sorted_runs::Baseline::merge_tree(gpu)),
         Box::new(primitives::Sorts::new(gpu)),
         Box::new(primitives::Scans::new(gpu)),
+        Box::new(segments::AllSegments::new(gpu)),
     ]
 }
 

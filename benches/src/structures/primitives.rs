@@ -46,7 +46,7 @@ impl<'a> Scans<'a> {
 }
 
 /// The names of tiles as variants: some stand for several types.
-fn variants(tiles: impl IntoIterator<Item = &'static str>) -> Vec<String> {
+pub(super) fn variants(tiles: impl IntoIterator<Item = &'static str>) -> Vec<String> {
     let mut names: Vec<String> = tiles.into_iter().map(str::to_owned).collect();
     names.sort();
     names.dedup();
@@ -117,12 +117,12 @@ fn word<'a>(case: &'a Case, name: &str, usual: &'a str) -> Result<&'a str> {
 }
 
 /// The tile that the case's variant names.
-fn tile(case: &Case) -> Option<&str> {
+pub(super) fn tile(case: &Case) -> Option<&str> {
     Some(case.variant.as_str()).filter(|name| *name != DEFAULT)
 }
 
 /// Numbers as the case's `distribution` says.
-fn numbers<K: Number>(case: &Case) -> Result<Vec<K>> {
+pub(super) fn numbers<K: Number>(case: &Case) -> Result<Vec<K>> {
     let seed = mix64(case.seed);
     let number = |place: u64| K::narrow(u128::from(mix64(seed ^ place)));
     let all: Vec<K> = (0..case.n).into_par_iter().map(number).collect();
@@ -139,7 +139,7 @@ fn numbers<K: Number>(case: &Case) -> Result<Vec<K>> {
 }
 
 /// The number of an element, as a value.
-trait Numbered: Pod + PartialEq + Send + Sync {
+pub(super) trait Numbered: Pod + PartialEq + Send + Sync {
     fn numbered(place: u32) -> Self;
 }
 
@@ -159,7 +159,7 @@ macro_rules! numbered {
 numbered!(u32 u64 u128);
 
 /// The first place where two arrays differ is an error.
-fn ensure_equal<T: PartialEq + Sync>(what: &str, found: &[T], expected: &[T]) -> Result<()> {
+pub(super) fn ensure_equal<T: PartialEq + Sync>(what: &str, found: &[T], expected: &[T]) -> Result<()> {
     let wrong = found.par_iter().zip(expected).position_first(|(found, expected)| found != expected);
     ensure!(found.len() == expected.len(), "there are {} {what}, not {}", found.len(), expected.len());
     wrong.map_or(Ok(()), |place| bail!("{what}: element {place} is wrong"))

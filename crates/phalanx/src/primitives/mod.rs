@@ -1,4 +1,4 @@
-//! Primitives on device buffers: radix sort, scan, reduce, compaction, histograms, runs, merge.
+//! Primitives on device buffers: radix sort, scan, reduce, compaction, histograms, runs, merge; sorts, scans and sums of segments.
 //!
 //! They are methods of a [`Workspace`], which has the stream and the memory to work in:
 //!
@@ -16,7 +16,19 @@
 //! # Ok::<(), phalanx::Error>(())
 //! ```
 //!
-//! `docs/structures/primitives.md` says how they work and what they cost.
+//! | call | what it does | after |
+//! |---|---|---|
+//! | [`sort_keys`](Workspace::sort_keys), [`sort_pairs`](Workspace::sort_pairs) | sorts, stably, by any bits of keys | Adinets and Merrill, 2022 |
+//! | [`exclusive_scan`](Workspace::exclusive_scan), [`inclusive_scan`](Workspace::inclusive_scan), [`offsets`](Workspace::offsets) | what stands before each element, or up to it | Merrill and Garland, 2016 |
+//! | [`reduce`](Workspace::reduce), [`histogram`](Workspace::histogram) | what all come to; how many there are of each value | |
+//! | [`compact`](Workspace::compact), [`partition`](Workspace::partition), [`unique`](Workspace::unique) | the elements that pass a test | the scan |
+//! | [`reduce_by_key`](Workspace::reduce_by_key), [`run_lengths`](Workspace::run_lengths) | what the values of each run of equal keys come to | the scan |
+//! | [`merge_keys`](Workspace::merge_keys), [`merge_pairs`](Workspace::merge_pairs) | two sorted arrays as one | Odeh and others, 2012 |
+//! | [`reduce_segments`](Workspace::reduce_segments), [`exclusive_scan_segments`](Workspace::exclusive_scan_segments) | sums and scans of segments by offsets | the scan |
+//! | [`sort_segments`](Workspace::sort_segments), [`sort_segment_pairs`](Workspace::sort_segment_pairs) | each segment sorted, stably | the sort, and merges in blocks |
+//!
+//! Elements are `u32` and `u64`, lengths are counted in elements, workspaces in bytes. Costs count reads and writes of memory; a launch is some microseconds.
+//! `docs/structures/primitives.md` says how all of them work, what each costs, and what was measured.
 mod choose;
 mod radix;
 mod runs;

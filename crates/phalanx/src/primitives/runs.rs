@@ -74,6 +74,8 @@ impl Workspace {
     /// # Ok::<(), phalanx::Error>(())
     /// ```
     ///
+    /// Cost: up to four reads of each key, of which most meet the first-level cache, one of each value, and a write a run; 2 launches.
+    ///
     /// # Errors
     /// [`Error::Length`], [`Error::Workspace`], [`Error::Elsewhere`], [`Error::TooMany`] beyond 2^32 - 1 elements; the device's.
     pub fn reduce_by_key<K: Number, T: Number>(
@@ -102,6 +104,8 @@ impl Workspace {
     /// assert_eq!((of.read()?, lengths.read()?, count.read()?), (vec![7, 9, 0], vec![2u32, 1, 0], vec![2]));
     /// # Ok::<(), phalanx::Error>(())
     /// ```
+    ///
+    /// Cost: that of [`Self::reduce_by_key`] without the values.
     ///
     /// # Errors
     /// Those of [`Self::reduce_by_key`].

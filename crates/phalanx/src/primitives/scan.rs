@@ -171,7 +171,7 @@ impl ReduceVisitor for Reduction<'_> {
 /// Scans and reductions.
 impl Workspace {
     /// Writes to `to[i]` what all elements of `from` before `i` come to; for the first that is 0 of a sum, the largest number of [`Fold::Min`], 0 of
-    /// [`Fold::Max`].
+    /// [`Fold::Max`]. There are as many results as elements.
     ///
     /// ```
     /// use phalanx::Device;
@@ -185,6 +185,8 @@ impl Workspace {
     /// # Ok::<(), phalanx::Error>(())
     /// ```
     ///
+    /// Cost: a read and a write of each element, in 2 launches.
+    ///
     /// # Errors
     /// [`Error::Length`], [`Error::Workspace`], [`Error::Elsewhere`], [`Error::UnknownTile`]; [`Error::TooMany`] beyond 2^40 elements; the device's.
     pub fn exclusive_scan<T: Number>(
@@ -196,7 +198,7 @@ impl Workspace {
         self.scan_into("results of a scan", fold, from, (to, from.len()), false)
     }
 
-    /// Writes to `to[i]` what the elements of `from` up to `i` come to.
+    /// Writes to `to[i]` what the elements of `from` up to `i` come to, that one included. There are as many results as elements.
     ///
     /// ```
     /// use phalanx::Device;
@@ -209,6 +211,8 @@ impl Workspace {
     /// assert_eq!(to.read()?, [3, 3, 4]);
     /// # Ok::<(), phalanx::Error>(())
     /// ```
+    ///
+    /// Cost: that of [`Self::exclusive_scan`].
     ///
     /// # Errors
     /// Those of [`Self::exclusive_scan`].
@@ -235,6 +239,8 @@ impl Workspace {
     /// # Ok::<(), phalanx::Error>(())
     /// ```
     ///
+    /// Cost: that of [`Self::exclusive_scan`].
+    ///
     /// # Errors
     /// Those of [`Self::exclusive_scan`].
     pub fn scan_in_place<T: Number>(
@@ -260,6 +266,8 @@ impl Workspace {
     /// assert_eq!(offsets.read()?, [0, 2, 2, 5]);
     /// # Ok::<(), phalanx::Error>(())
     /// ```
+    ///
+    /// Cost: that of [`Self::exclusive_scan`].
     ///
     /// # Errors
     /// Those of [`Self::exclusive_scan`].
@@ -309,7 +317,7 @@ impl Workspace {
         scans::visit(name, Launch { stream, published, from, to, inclusive }).unwrap_or(Ok(()))
     }
 
-    /// Writes to `result`, which has one element, what all elements come to.
+    /// Writes to `result`, which has one element, what all elements come to; what [`Self::exclusive_scan`] has for the first one, if there are none.
     ///
     /// ```
     /// use phalanx::Device;
@@ -321,6 +329,8 @@ impl Workspace {
     /// assert_eq!(smallest.read()?, [1]);
     /// # Ok::<(), phalanx::Error>(())
     /// ```
+    ///
+    /// Cost: a read of each element, in 2 launches.
     ///
     /// # Errors
     /// [`Error::Length`], [`Error::Elsewhere`]; the device's.

@@ -63,7 +63,7 @@ pub fn sort_tiles<K: Number, V: Pod>() -> Vec<&'static str> {
 
 /// Sorts.
 impl Workspace {
-    /// Sorts keys into another buffer.
+    /// Sorts keys into another buffer of as many elements, stably, in ascending order of the bits that it looks at.
     ///
     /// ```
     /// use phalanx::Device;
@@ -76,6 +76,8 @@ impl Workspace {
     /// assert_eq!(sorted.read()?, [0x21, 0x11, 0x12]);
     /// # Ok::<(), phalanx::Error>(())
     /// ```
+    ///
+    /// Cost: a read of the keys, and a read and a write of them for each 8 bits, in as many launches and 2 more.
     ///
     /// # Errors
     /// [`Error::Length`], [`Error::Bits`], [`Error::TooMany`] beyond 2^30 - 1 elements, [`Error::Workspace`], [`Error::Elsewhere`],
@@ -106,6 +108,8 @@ impl Workspace {
     /// # Ok::<(), phalanx::Error>(())
     /// ```
     ///
+    /// Cost: that of [`Self::sort_keys`]; bits that make an odd number of passes cost a copy more.
+    ///
     /// # Errors
     /// Those of [`Self::sort_keys`].
     pub fn sort_keys_in_place<K: Number>(&mut self, keys: &mut Buffer<K>, bits: Bits) -> Result<()> {
@@ -113,8 +117,8 @@ impl Workspace {
         self.sort::<K, ()>(keys.len(), (keys.pointer(), keys.pointer()), nowhere(), bits)
     }
 
-    /// Sorts pairs by their keys into other buffers; pairs of equal keys keep their order. Values are of any plain type; those of 4, 8
-    /// and 16 bytes go with their keys, others are gathered afterwards.
+    /// Sorts pairs by their keys into other buffers; pairs of equal keys keep their order. All four buffers have as many elements. Values are of any plain type; those of
+    /// 4, 8 and 16 bytes go with their keys, others are gathered afterwards.
     ///
     /// ```
     /// use phalanx::Device;
@@ -129,6 +133,9 @@ impl Workspace {
     /// assert_eq!(moved.read()?, [[8; 3], [7; 3], [9; 3]]);
     /// # Ok::<(), phalanx::Error>(())
     /// ```
+    ///
+    /// Cost: that of [`Self::sort_keys`], where each read and write of passes has the values as well. Values of other sizes cost two
+    /// launches, a number of 4 bytes that goes with each key in their place, and a read and a write of them at the end.
     ///
     /// # Errors
     /// Those of [`Self::sort_keys`].
@@ -163,6 +170,8 @@ impl Workspace {
     /// assert_eq!((keys.read()?, values.read()?), (vec![1, 2], vec![10, 20]));
     /// # Ok::<(), phalanx::Error>(())
     /// ```
+    ///
+    /// Cost: that of [`Self::sort_pairs`]; bits that make an odd number of passes cost a copy more, values of other sizes always.
     ///
     /// # Errors
     /// Those of [`Self::sort_keys`].

@@ -58,8 +58,9 @@ impl Workspace {
         Ok(())
     }
 
-    /// Lets sorts and scans work by tiles of another size, by its name: threads a block, `x`, elements a thread. For those who measure.
-    /// [`sort_tiles`](super::sort_tiles) and [`scan_tiles`](super::scan_tiles) have the names; nothing chooses the usual ones again.
+    /// Lets sorts and scans work by tiles of another size, by its name: threads a block, `x`, elements a thread, and what else is special. For those who measure.
+    /// [`sort_tiles`](super::sort_tiles), [`scan_tiles`](super::scan_tiles), [`segment_tiles`](super::segment_tiles) and
+    /// [`segment_windows`](super::segment_windows) have the names; nothing chooses the usual ones again. Other primitives have one size.
     pub fn set_tile(&mut self, name: Option<&str>) {
         self.tile = name.map(str::to_owned);
     }

@@ -154,6 +154,8 @@ impl Workspace {
     /// # Ok::<(), phalanx::Error>(())
     /// ```
     ///
+    /// Cost: a read of each element and a quarter of a byte beside it, an atomic, 16 bytes and a result a segment; 6 launches.
+    ///
     /// # Errors
     /// [`Length`](crate::Error::Length), [`Workspace`](crate::Error::Workspace), [`Elsewhere`](crate::Error::Elsewhere),
     /// [`UnknownTile`](crate::Error::UnknownTile), [`TooMany`](crate::Error::TooMany) beyond 2^32 - 1 elements or segments; the device's.
@@ -190,6 +192,8 @@ impl Workspace {
     /// # Ok::<(), phalanx::Error>(())
     /// ```
     ///
+    /// Cost: a read and a write of each element and a quarter of a byte beside it, an atomic and 8 bytes a segment; 5 launches.
+    ///
     /// # Errors
     /// Those of [`Self::reduce_segments`].
     #[doc(alias = "segmented_scan")]
@@ -218,6 +222,8 @@ impl Workspace {
     /// # Ok::<(), phalanx::Error>(())
     /// ```
     ///
+    /// Cost: that of [`Self::exclusive_scan_segments`].
+    ///
     /// # Errors
     /// Those of [`Self::reduce_segments`].
     pub fn inclusive_scan_segments<T: Number>(
@@ -243,6 +249,8 @@ impl Workspace {
     /// assert_eq!(numbers.read()?, [3, 1, 5]);
     /// # Ok::<(), phalanx::Error>(())
     /// ```
+    ///
+    /// Cost: that of [`Self::exclusive_scan_segments`].
     ///
     /// # Errors
     /// Those of [`Self::reduce_segments`].
