@@ -66,16 +66,16 @@ pub mod scans {
     use crate::primitives::scan::{Max, Min, Scan, Sum, Vectors};
     simt::instances! {
         types {
-            sum_u32_512x16: Vectors<Sum<u32>, 512, 4, 4>,
+            sum_u32_128x24_nap: Vectors<Sum<u32>, 128, 6, 4, false, 600>,
             sum_u64_512x8: Vectors<Sum<u64>, 512, 4, 2>,
-            min_u32_512x16: Vectors<Min<u32>, 512, 4, 4>,
+            min_u32_128x24_nap: Vectors<Min<u32>, 128, 6, 4, false, 600>,
             min_u64_512x8: Vectors<Min<u64>, 512, 4, 2>,
-            max_u32_512x16: Vectors<Max<u32>, 512, 4, 4>,
+            max_u32_128x24_nap: Vectors<Max<u32>, 128, 6, 4, false, 600>,
             max_u64_512x8: Vectors<Max<u64>, 512, 4, 2>,
             sum_u32_256x16: Vectors<Sum<u32>, 256, 4, 4>,
             sum_u32_384x24: Vectors<Sum<u32>, 384, 6, 4>,
+            sum_u32_512x16: Vectors<Sum<u32>, 512, 4, 4>,
             sum_u32_512x16_nap: Vectors<Sum<u32>, 512, 4, 4, false, 600>,
-            sum_u32_128x24_nap: Vectors<Sum<u32>, 128, 6, 4, false, 600>,
             sum_u32_256x16_ahead: Vectors<Sum<u32>, 256, 4, 4, true>,
             sum_u32_512x16_ahead: Vectors<Sum<u32>, 512, 4, 4, true>,
             sum_u32_256x16_ahead_nap: Vectors<Sum<u32>, 256, 4, 4, true, 300>,
