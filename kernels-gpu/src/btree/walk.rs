@@ -179,8 +179,13 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
             self.stage = if writes { Stage::Write } else { self.stage };
         } else if !lead.found {
             self.restart();
-        } else if full && !self.passes && !self.starved && knows_parent {
-            self.stage = Stage::Split;
+        } else if full && !self.passes && !self.starved {
+            // Whoever has not come by the parent comes again that way: full nodes are split before what is below them has to be.
+            if knows_parent {
+                self.stage = Stage::Split;
+            } else {
+                self.restart();
+            }
         } else {
             (self.parent, self.at, self.passes) = (self.at, handle_of(lead.value), false);
             if writes && lead.meta.level() == 1 {
@@ -236,6 +241,8 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
         if has_latch && tile.rank() == 0 {
             held.node.release(held.meta.level() + raised as u32, A::GIVE);
         }
+        // A warp may otherwise execute the tiles that give way, and sleep, before those that give latches back.
+        tile.sync();
         if acts && !has_latch {
             self.lose();
         } else if acts && !here {
