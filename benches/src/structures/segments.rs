@@ -169,12 +169,13 @@ impl<T: Number, V: Numbered> Benchmark for Segments<'_, T, V> {
 
     fn launch(&mut self) -> Result<()> {
         let Self { work, offsets, from, to, .. } = self;
-        Ok(match self.what {
-            What::Reduce => work.reduce_segments(Fold::Sum, from, offsets, to)?,
-            What::Scan => work.exclusive_scan_segments(Fold::Sum, from, offsets, to)?,
-            What::Sort if size_of::<V>() == 0 => work.sort_segments(from, offsets, to)?,
-            What::Sort => work.sort_segment_pairs((from, &self.values), offsets, (to, &mut self.moved))?,
-        })
+        let asked = match self.what {
+            What::Reduce => work.reduce_segments(Fold::Sum, from, offsets, to),
+            What::Scan => work.exclusive_scan_segments(Fold::Sum, from, offsets, to),
+            What::Sort if size_of::<V>() == 0 => work.sort_segments(from, offsets, to),
+            What::Sort => work.sort_segment_pairs((from, &self.values), offsets, (to, &mut self.moved)),
+        };
+        Ok(asked?)
     }
 
     fn verify(&mut self) -> Result<Verified> {

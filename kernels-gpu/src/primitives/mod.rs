@@ -16,8 +16,8 @@
 //!
 //! # Tiles and tickets
 //!
-//! An array is cut into tiles, and a block works on one. A sort's or scan's tile needs what all tiles before it add up to. It must not wait for a
-//! block that waits in turn for a place on the machine, so blocks take their numbers from a counter when they begin to run ([`ticket`]):
+//! An array is cut into tiles, and a block works on one, or on one after the other. A sort's or scan's tile needs what all tiles before it add up to. It
+//! must not wait for a block that waits in turn for a place on the machine, so blocks take their numbers from a counter when they begin to run ([`ticket`]):
 //! whoever has a smaller number is running already, or done.
 pub mod carry;
 pub mod compact;
