@@ -74,7 +74,7 @@ fn tiles_that_there_are_not_are_named_with_those_there_are() {
     let error = work.sort_keys_in_place(&mut keys, Bits::ALL).unwrap_err().to_string();
     assert!(error.contains("`7x7`") && error.contains("384x21"), "{error}");
     let error = work.scan_in_place(Fold::Min, &mut keys, false).unwrap_err().to_string();
-    assert!(error.contains("512x16"), "{error}");
+    assert!(error.contains("128x24_nap"), "{error}");
 }
 
 #[test]
