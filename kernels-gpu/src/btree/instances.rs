@@ -45,6 +45,7 @@ pub mod phased {
     instances! {
         types {
             tree_phased_spread_128_8x2_u32_u32: Tree<Packed, Spread<128>, Phased, 8, 2>,
+            tree_phased_spread_128_4x4_u32_u32: Tree<Packed, Spread<128>, Phased, 4, 4>,
             tree_phased_spread_256_16x1_u64_u64: Tree<Wide<u64, u64>, Spread<256>, Phased, 16, 1>,
             tree_phased_spread_256_16x1_u32_u64: Tree<Wide<u32, u64>, Spread<256>, Phased, 16, 1>,
             tree_phased_spread_256_16x1_u64_u32: Tree<Wide<u64, u32>, Spread<256>, Phased, 16, 1>,

@@ -3,8 +3,8 @@
 //! The tile has the node's latch and takes the parent's, from the leaves up, so that nobody waits in a circle; and it does not wait at all.
 //!
 //! ```text
-//! 1. the parent's latch; is it the parent, and has it room?      else: nothing has happened
-//! 2. a slab for the new node                                     else: nothing has happened
+//! 1. a slab for the new node                                     else: nothing has happened
+//! 2. the parent's latch; is it the parent, and has it room?      else: the slab goes back untouched
 //! 3. new node: pairs, tail                                       nobody knows it
 //! 4. fence
 //! 5. new node: header. old node: tail (high key, link), one word   from here on the keys beyond have moved
@@ -72,11 +72,14 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         pair: Option<(S::Stored, S::Word)>,
     ) -> Cut {
         let is_root = held.handle == ROOT;
-        let above = self.above(tile, splits && !is_root, held, parent);
+        let (left, right) = self.slabs(tile, splits, is_root, held);
+        let has_slabs = splits && !right.is_none();
+        let above = self.above(tile, has_slabs && !is_root, held, parent);
         let fits = above.is_true && above.count < Node::<S, W, L>::SLOTS;
-        let goes = splits && (is_root || fits);
-        let (left, right) = self.slabs(tile, goes, is_root, held);
-        let goes_on = goes && !right.is_none();
+        let goes_on = has_slabs && (is_root || fits);
+        if has_slabs && !goes_on && tile.rank() == 0 {
+            self.pool().free(right);
+        }
         let halves = Self::halves(tile.afresh(), held);
         self.fill(tile.afresh(), goes_on, held, (left, right), &halves, pair);
         tile.sync();
@@ -91,9 +94,9 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         if above.has_latch && tile.rank() == 0 {
             above.held.node.release(above.held.meta.level(), A::GIVE);
         }
-        match (goes_on, goes, above.is_true) {
+        match (goes_on, has_slabs, above.is_true) {
             (true, ..) => Cut::Done,
-            (_, true, _) => Cut::Starved,
+            (_, false, _) => Cut::Starved,
             (.., true) => Cut::Crowded,
             _ => Cut::Lost,
         }

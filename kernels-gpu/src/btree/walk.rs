@@ -5,13 +5,13 @@ use super::node::{Lead, Meta, Node, Read, handle_of};
 use super::split::Cut;
 use super::tree::{ANNEX, ROOT, Tree, TreeView};
 use crate::keyed::{Change, Operation, Outcome, Question, Scalar, Slot};
-use simt::{Convergence, Order, Scope, Tile, Turn};
+use simt::{Convergence, Order, Scope, Thread, Tile, Turn};
 
-/// How long who has lost a latch sleeps before it comes again, in nanoseconds, halved: twice as long after each loss, up to 16 microseconds. Where many
-/// want one latch, each try delays the one who has it, for all of them meet in one line of one slice of the cache.
+/// How long who has lost a latch sleeps before it comes again, in nanoseconds, halved, and at least: twice as long after each loss, up to 16
+/// microseconds. Where many want one latch, each try delays the one who has it, for all of them meet in one line of one slice of the cache.
 const SHORTEST: u32 = 16;
 /// How often it is doubled.
-const DOUBLINGS: u32 = 10;
+const DOUBLINGS: u32 = 9;
 
 /// What a tile does at the node where it stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +68,8 @@ pub struct Walk<S: Slot, P: Pool, A: Access, O, const W: u32, const L: usize> {
     passes: bool,
     /// The pool had no slab for an inner node.
     starved: bool,
+    /// Has met a full parent, and passes no full node any more until it has a place.
+    insists: bool,
     /// Latches that others had.
     losses: u32,
     outcome: Outcome,
@@ -88,6 +90,7 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
             stage: Stage::Descend,
             passes: false,
             starved: false,
+            insists: false,
             losses: 0,
             outcome: Outcome::Absent,
             value,
@@ -100,7 +103,11 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
         (self.outcome, self.value)
     }
 
-    /// One round of the operation whose turn it is: one node. Gives whether the operation is finished.
+    /// One round of the operation whose turn it is: down to where it ends or has to be written, and then the writing. Gives whether the
+    /// operation is finished.
+    ///
+    /// The tiles of a warp go down together and write together, for a warp executes one after the other what its tiles are at. A tile that has
+    /// lost a latch goes down again while its neighbours go down for their next operations.
     #[inline(always)]
     pub fn round<C: Convergence>(&mut self, turn: Turn<W, C>) -> bool {
         let (tile, question) = (turn.tile(), self.question.from_owner(turn));
@@ -110,9 +117,16 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
             self.at = start;
             self.stage = if start == ANNEX && writes { Stage::Write } else { Stage::Descend };
         }
-        let looks = turn.is_active() && self.stage == Stage::Descend;
-        let acts = turn.is_active() && !looks;
-        let mut end = self.descend(tile, looks, writes, &question);
+        let mut end = End { done: !turn.is_active(), outcome: Outcome::Absent, value: question.argument };
+        loop {
+            let looks = !end.done && self.stage == Stage::Descend;
+            if !tile.any_converged(looks) {
+                break;
+            }
+            let seen = self.descend(tile, looks, writes, &question);
+            end = if looks { seen } else { end };
+        }
+        let acts = !end.done;
         if O::WRITES && tile.any_converged(acts) {
             let written = self.write(tile.afresh(), acts, &question);
             end = if acts { written } else { end };
@@ -122,7 +136,7 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
                 (self.outcome, self.value) = (end.outcome, end.value);
             }
             (self.at, self.parent) = (Handle::NONE, Handle::NONE);
-            (self.passes, self.starved, self.losses) = (false, false, 0);
+            (self.passes, self.starved, self.insists, self.losses) = (false, false, false, 0);
         }
         end.done
     }
@@ -232,14 +246,18 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
         let full_inner = held.read.is_full(tile);
         let full_inner = here && self.stage == Stage::Split && !held.meta.is_leaf() && full_inner;
         let (splits, mut cut) = (full_leaf || full_inner, Cut::Lost);
+        tile.sync();
+        if has_latch && !splits && tile.rank() == 0 {
+            held.node.release(held.meta.level(), A::GIVE);
+        }
         if tile.any_converged(splits) {
             let pair = full_leaf.then(|| (question.key, S::pack(question.key, question.argument)));
             cut = self.tree.split(tile.afresh(), splits, &held, self.parent, pair);
-        }
-        let raised = full_inner && held.handle == ROOT && cut == Cut::Done;
-        tile.sync();
-        if has_latch && tile.rank() == 0 {
-            held.node.release(held.meta.level() + raised as u32, A::GIVE);
+            let raised = full_inner && held.handle == ROOT && cut == Cut::Done;
+            tile.sync();
+            if splits && tile.rank() == 0 {
+                held.node.release(held.meta.level() + raised as u32, A::GIVE);
+            }
         }
         // A warp may otherwise execute the tiles that give way, and sleep, before those that give latches back.
         tile.sync();
@@ -257,8 +275,9 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
             };
         } else if acts && !on_leaf {
             self.stage = Stage::Descend;
-            self.passes = full_inner && cut != Cut::Done;
-            self.starved |= full_inner && cut == Cut::Starved;
+            if full_inner {
+                self.after_inner(cut);
+            }
         }
         end
     }
@@ -270,23 +289,57 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
             Cut::Done => return Some(Outcome::Inserted),
             Cut::Starved => return Some(Outcome::Refused),
             Cut::Crowded if self.starved => return Some(Outcome::Refused),
-            Cut::Crowded => self.restart(),
-            Cut::Lost => self.retreat(),
+            Cut::Crowded => {
+                self.insists = true;
+                self.restart();
+            }
+            Cut::Lost => self.give_way(),
         }
         None
     }
 
-    /// Gives way to whom has the latch: not by waiting for it, but by walking again from the node before, a little later each time.
+    /// What follows when an inner node was to be split: it is read again, and passed unless it must be split.
+    ///
+    /// Who passes it may come to its latch from below, find it full, and so keep off who would split it: two that take turns at that could go on
+    /// for ever. So whoever has been there once insists.
+    #[inline(always)]
+    fn after_inner(&mut self, cut: Cut) {
+        self.starved |= cut == Cut::Starved;
+        self.passes = cut != Cut::Done && !self.insists;
+        // From the root: the parent may be another one by now.
+        match cut {
+            Cut::Lost if self.insists => {
+                self.restart();
+                self.rest();
+            }
+            Cut::Crowded if self.insists => self.restart(),
+            _ => {}
+        }
+    }
+
+    /// What follows when another has the latch. Somebody splits an inner node already, or adds to it: there may be no need to.
     #[inline(always)]
     fn lose(&mut self) {
-        if self.stage == Stage::Split {
-            // Somebody splits it already, or adds to it: there may be no need to.
+        if self.stage == Stage::Split && !self.insists {
             (self.stage, self.passes) = (Stage::Descend, true);
-            return;
+        } else {
+            self.give_way();
         }
+    }
+
+    /// Gives way to whom has a latch: not by waiting for it, but by walking again from the node before, a little later each time.
+    #[inline(always)]
+    fn give_way(&mut self) {
         self.retreat();
+        self.rest();
+    }
+
+    /// Sleeps, twice as long each time, and not as long as others: who loses to each other must not come back in step.
+    #[inline(always)]
+    fn rest(&mut self) {
         self.losses += 1;
-        simt::pause(SHORTEST << self.losses.min(DOUBLINGS));
+        let own = Thread::index() as u32 / W % SHORTEST;
+        simt::pause((SHORTEST + own) << self.losses.min(DOUBLINGS));
     }
 
     /// Changes a leaf that the tile has latched, if `on_leaf`. Gives what has become of the operation, and whether the leaf lacks room for it.
