@@ -33,5 +33,5 @@ kinds! {
     [by_order: order, one seed in 2]
     six_4x2_u32_u32: Tree<Packed, Spread<64>, Concurrent, 4, 2>, SEEDS;
     six_8x1_u64_u64: Tree<Wide<u64, u64>, Light<128>, Concurrent, 8, 1>, SEEDS / 2;
-    fourteen_8x2_u32_u32: Tree<Packed, Spread<128>, Concurrent, 8, 2>, SEEDS / 4;
+    fourteen_4x4_u32_u32: Tree<Packed, Spread<128>, Concurrent, 4, 4>, SEEDS / 4;
 }

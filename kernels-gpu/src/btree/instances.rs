@@ -15,14 +15,14 @@ instances! {
     types {
         // Names: pool, bytes a node, lanes x words a lane, bits of key and value.
         // The defaults.
-        tree_spread_128_8x2_u32_u32: Tree<Packed, Spread<128>, Concurrent, 8, 2>,
+        tree_spread_128_4x4_u32_u32: Tree<Packed, Spread<128>, Concurrent, 4, 4>,
         tree_spread_256_16x1_u64_u64: Tree<Wide<u64, u64>, Spread<256>, Concurrent, 16, 1>,
         tree_spread_256_16x1_u32_u64: Tree<Wide<u32, u64>, Spread<256>, Concurrent, 16, 1>,
         tree_spread_256_16x1_u64_u32: Tree<Wide<u64, u32>, Spread<256>, Concurrent, 16, 1>,
         // Pools in one piece.
-        tree_light_128_8x2_u32_u32: Tree<Packed, Light<128>, Concurrent, 8, 2>,
+        tree_light_128_4x4_u32_u32: Tree<Packed, Light<128>, Concurrent, 4, 4>,
         // Other tiles.
-        tree_spread_128_4x4_u32_u32: Tree<Packed, Spread<128>, Concurrent, 4, 4>,
+        tree_spread_128_8x2_u32_u32: Tree<Packed, Spread<128>, Concurrent, 8, 2>,
         tree_spread_128_16x1_u32_u32: Tree<Packed, Spread<128>, Concurrent, 16, 1>,
     }
     kernels {
@@ -44,8 +44,8 @@ pub mod phased {
 
     instances! {
         types {
-            tree_phased_spread_128_8x2_u32_u32: Tree<Packed, Spread<128>, Phased, 8, 2>,
             tree_phased_spread_128_4x4_u32_u32: Tree<Packed, Spread<128>, Phased, 4, 4>,
+            tree_phased_spread_128_8x2_u32_u32: Tree<Packed, Spread<128>, Phased, 8, 2>,
             tree_phased_spread_256_16x1_u64_u64: Tree<Wide<u64, u64>, Spread<256>, Phased, 16, 1>,
             tree_phased_spread_256_16x1_u32_u64: Tree<Wide<u32, u64>, Spread<256>, Phased, 16, 1>,
             tree_phased_spread_256_16x1_u64_u32: Tree<Wide<u64, u32>, Spread<256>, Phased, 16, 1>,

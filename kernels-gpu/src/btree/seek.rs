@@ -19,8 +19,6 @@ pub trait Seek: Copy + Send + Sync + 'static {
     const ONE: bool;
     /// The pairs themselves.
     const TAKES: bool;
-    /// Goes from leaf to leaf.
-    const PASSES: bool = !Self::ONE && !Self::DOWN && !Self::TRACES;
     /// Nothing of the pairs: which nodes are read. Then [`Answer::count`] is a [`Trace`]'s.
     const TRACES: bool = false;
 }
@@ -158,10 +156,6 @@ struct Pass<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> {
     is_leaf: bool,
     /// The key that the tile walks down to.
     target: S::Stored,
-    /// The pairs of a leaf that was read before its turn.
-    ahead: Read<S, W, L>,
-    /// That leaf, or none.
-    ahead_of: Handle,
     /// Pairs that were found.
     found: u64,
     /// The pair that was asked for.
@@ -203,15 +197,11 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
     }
 
     /// Reads a leaf so that its tail is true of its pairs.
-    ///
-    /// Where the range goes on behind it, the next leaf's pairs are asked for together with this one's tail, for either takes as long as both. That is
-    /// the next one if the tail has not changed, and its own tail is read after its pairs.
     #[inline(always)]
-    fn leaf<Q: Seek, C: Convergence>(&mut self, tile: Tile<W, C>, wanted: bool) -> Leaf<S, W, L> {
+    fn leaf<C: Convergence>(&self, tile: Tile<W, C>, wanted: bool) -> Leaf<S, W, L> {
         let node = self.tree.node(self.at);
         let order = if A::CONCURRENT { Order::Acquire } else { A::READ };
-        let read =
-            if self.ahead_of == self.at { self.ahead } else { node.read_rarely(tile.rank(), wanted, order) };
+        let read = node.read(tile.rank(), wanted, order);
         let (low, meta) = read.header(tile);
         if !(A::CONCURRENT && A::CONFIRMS) {
             let (high, link) = read.tail(tile);
@@ -222,12 +212,6 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
         let mut tail = S::EMPTY;
         if wanted && tile.rank() == 0 {
             tail = node.tail().load(Order::Relaxed, Scope::Device);
-        }
-        if Q::PASSES {
-            let (high, link) = read.tail(tile);
-            let passes = wanted && high < self.to && !link.is_none();
-            self.ahead_of = if passes { link } else { Handle::NONE };
-            self.ahead = self.tree.node(link).read_rarely(tile.rank(), passes, order);
         }
         let (high, link) = (tile.shuffle(S::key(tail), 0), tile.shuffle(handle_of(S::value(tail)), 0));
         Leaf { read, low, meta, high, link }
@@ -253,7 +237,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
     /// Deals with the pairs of a leaf. Gives whether the range ends here.
     #[inline(always)]
     fn visit<Q: Seek, C: Convergence>(&mut self, tile: Tile<W, C>, open: bool) -> bool {
-        let leaf = self.leaf::<Q, C>(tile, open);
+        let leaf = self.leaf(tile, open);
         let wanted = self.wanted(leaf.high);
         let counts = open && leaf.meta.is_leaf() && self.target <= leaf.high;
         let count = leaf.read.count(tile, |word| wanted.has(S::key(word)));
@@ -368,8 +352,6 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
                 at: start.node,
                 is_leaf: start.is_annex(),
                 target: start.key,
-                ahead: Read::nothing(),
-                ahead_of: Handle::NONE,
                 found: 0,
                 pair: (zero, S::Value::from_u64(0)),
             };

@@ -61,7 +61,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
     const HALF: u32 = Node::<S, W, L>::SLOTS / 2;
 
     /// Splits a full node that the tile has latched, where it `splits`, and adds a pair to the half where it belongs. All lanes of the tile
-    /// (in lockstep: of the warp) call it together. The node stays latched.
+    /// (in lockstep: of the warp) call it together. It gives the node's latch back.
     #[inline(always)]
     pub(super) fn split<C: Convergence>(
         self,
@@ -91,8 +91,8 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         Self::settle(tile.afresh(), goes_on, held, left, &halves, pair);
         Self::enter(tile.afresh(), goes_on && !is_root, &above, &halves, right);
         tile.sync();
-        if above.has_latch && tile.rank() == 0 {
-            above.held.node.release(above.held.meta.level(), A::GIVE);
+        if splits && tile.rank() == 0 {
+            self.part(held, &above, goes_on && is_root);
         }
         match (goes_on, has_slabs, above.is_true) {
             (true, ..) => Cut::Done,
@@ -100,6 +100,19 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
             (.., true) => Cut::Crowded,
             _ => Cut::Lost,
         }
+    }
+
+    /// Gives both latches back, by the calling lane alone: of the node, a level higher where it is the root that was `raised`, and of the parent.
+    /// One fence releases both.
+    #[inline(always)]
+    fn part(self, held: &Held<S, W, L>, above: &Above<S, W, L>, raised: bool) {
+        if A::GIVE == Order::Release {
+            fence(Scope::Device);
+        }
+        if above.has_latch {
+            above.held.node.release(above.held.meta.level(), Order::Relaxed);
+        }
+        held.node.release(held.meta.level() + raised as u32, Order::Relaxed);
     }
 
     /// Latches the parent, and looks whether it is one.

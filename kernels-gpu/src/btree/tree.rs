@@ -200,7 +200,7 @@ unsafe impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Kind for 
     type Slot = S;
     type View = TreeView<Self>;
     const TILE: u32 = W;
-    const REGISTERS: u32 = if size_of::<S::Word>() == 16 { 72 } else { 64 };
+    const REGISTERS: u32 = if size_of::<S::Word>() == 16 { 72 } else { 56 };
 
     #[inline(always)]
     #[track_caller]

@@ -253,11 +253,6 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
         if tile.any_converged(splits) {
             let pair = full_leaf.then(|| (question.key, S::pack(question.key, question.argument)));
             cut = self.tree.split(tile.afresh(), splits, &held, self.parent, pair);
-            let raised = full_inner && held.handle == ROOT && cut == Cut::Done;
-            tile.sync();
-            if splits && tile.rank() == 0 {
-                held.node.release(held.meta.level() + raised as u32, A::GIVE);
-            }
         }
         // A warp may otherwise execute the tiles that give way, and sleep, before those that give latches back.
         tile.sync();

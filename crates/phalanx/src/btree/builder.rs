@@ -156,7 +156,7 @@ pub fn names<K: Key, V: Value>() -> Vec<&'static str> {
 
 fn default_variant<K: Key, V: Value>() -> String {
     match (K::BITS, V::BITS) {
-        (32, 32) => "tree_spread_128_8x2_u32_u32".to_owned(),
+        (32, 32) => "tree_spread_128_4x4_u32_u32".to_owned(),
         (key, value) => format!("tree_spread_256_16x1_u{key}_u{value}"),
     }
 }

@@ -204,7 +204,7 @@ mod tests {
         // SAFETY: no kernel takes these views.
         let views = unsafe { (frozen.view::<Own<Phased>>(), frozen.view::<Own<Concurrent>>()) };
         assert!(views.0.is_ok() && matches!(views.1, Err(Error::OtherVariant { .. })), "{views:?}");
-        let light = BTree::<u32, u32>::builder().device(&device).variant("tree_light_128_8x2_u32_u32");
+        let light = BTree::<u32, u32>::builder().device(&device).variant("tree_light_128_4x4_u32_u32");
         let mut light = light.build().unwrap();
         let frozen = light.frozen().unwrap();
         // SAFETY: as above.

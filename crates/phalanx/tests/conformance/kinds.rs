@@ -104,7 +104,7 @@ impl<K: Key, V: Value + MapValue> Tested for BTree<K, V> {
     /// Whose nodes are used up, by keys that are gone: those that a sequence of batches names meet in few leaves.
     fn fixed(kind: &Kind<Self>) -> Self {
         let mut map = kind.builder().nodes(1).growth(btree::Growth::Fixed).build().unwrap();
-        let (keys, values) = kind.pairs((0..300).map(|key| (1000 + key, key)));
+        let (keys, values) = kind.pairs((0..1500).map(|key| (1000 + key, key)));
         assert!(map.insert(&keys, &values).unwrap().contains(&phalanx::Outcome::Refused), "{}", kind.name);
         map.retain_keys(K::from_u64(0)..=K::from_u64(0)).unwrap();
         map
