@@ -104,7 +104,7 @@ impl<S: Slot> Directory<S> {
     /// From now on walks begin at the root.
     #[inline(always)]
     #[track_caller]
-    pub(super) fn forget(self) {
+    pub(crate) fn forget(self) {
         self.steps().store(0, Order::Relaxed, Scope::Device);
     }
 
@@ -212,7 +212,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
     /// Where the walk of a key begins.
     #[inline(always)]
     #[track_caller]
-    pub(super) fn start(self, key: S::Stored, wanted: bool) -> Start<S> {
+    pub(crate) fn start(self, key: S::Stored, wanted: bool) -> Start<S> {
         let start = Start::<S>::of(key);
         let searches = wanted && !start.is_annex();
         Start { node: if searches { self.directory().find::<A>(key) } else { start.node }, ..start }
@@ -222,7 +222,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
     /// everything that frees no nodes.
     #[inline(always)]
     #[track_caller]
-    pub(super) fn list(self) {
+    pub(crate) fn list(self) {
         let directory = self.directory();
         let most = directory.most;
         let (order, scope) = (Order::Relaxed, Scope::Device);
@@ -286,7 +286,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
     #[track_caller]
     fn children(node: Node<S, W, L>) -> u32 {
         let mut children = 0;
-        unrolled::<16>(|place| {
+        unrolled::<32>(|place| {
             if (place as u32) < Node::<S, W, L>::SLOTS {
                 let word = node.word(place as u32).load(Order::Relaxed, Scope::Device);
                 children += (S::key(word) != S::key(S::EMPTY)) as u32;

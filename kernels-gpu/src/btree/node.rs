@@ -160,12 +160,12 @@ impl<S: Slot, const W: u32, const L: usize> Node<S, W, L> {
         Read { words }
     }
 
-    /// [`Self::read`] by the tile that has the latch. Weak: the latch orders it, which the emulator's race detector so proves. Only the lane
-    /// that has the header reads relaxed, for others try the latch.
+    /// [`Self::read`] by the tile that has the latch. Weak: the latch orders it, which the emulator's race detector so proves. Only the lanes
+    /// that have header and tail read relaxed: others try the latch, and lead past a leaf that has merged.
     #[inline(always)]
     #[track_caller]
     pub fn read_latched(self, rank: u32, wanted: bool) -> Read<S, W, L> {
-        if rank == Self::HEADER / L as u32 {
+        if rank >= Self::HEADER / L as u32 {
             self.read_rarely(rank, wanted, Order::Relaxed)
         } else {
             self.read_rarely(rank, wanted, Order::Weak)
@@ -219,6 +219,17 @@ impl<S: Slot, const W: u32, const L: usize> Read<S, W, L> {
     #[inline(always)]
     pub fn nothing() -> Self {
         Self { words: [S::EMPTY; L] }
+    }
+
+    /// Notes what the word at `position` has become, if it is one of lane `rank`'s.
+    #[inline(always)]
+    pub fn put(&mut self, rank: u32, position: u32, word: S::Word) {
+        let mut j = 0;
+        while j < L {
+            let is_it = Node::<S, W, L>::position(rank, j) == position;
+            self.words[j] = if is_it { word } else { self.words[j] };
+            j += 1;
+        }
     }
 
     /// The lane's words.

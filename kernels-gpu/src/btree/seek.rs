@@ -9,7 +9,7 @@ use super::node::{Lead, Meta, Node, Read, handle_of};
 use super::tree::{ANNEX, ROOT, Start, Tree, TreeView, largest};
 use crate::keyed::kernels::write_if;
 use crate::keyed::{Scalar, Slot};
-use simt::{Convergence, GlobalSlice, Order, Queue, Scope, Tile};
+use simt::{Convergence, GlobalSlice, Order, Queue, Scope, Tile, fence};
 
 /// What is asked of a range.
 pub trait Seek: Copy + Send + Sync + 'static {
@@ -210,9 +210,18 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
     fn leaf<Q: Seek, C: Convergence>(&mut self, tile: Tile<W, C>, wanted: bool) -> Leaf<S, W, L> {
         let node = self.tree.node(self.at);
         let order = if A::CONCURRENT { Order::Acquire } else { A::READ };
+        // Where low keys fall, this one must be older than the pairs: it tells whether there are more before them.
+        let mut header = S::EMPTY;
+        if A::MERGES && Q::DOWN {
+            if wanted && tile.rank() == 0 {
+                header = node.header().load(order, Scope::Device);
+            }
+            tile.sync();
+        }
         let read =
             if self.ahead_of == self.at { self.ahead } else { node.read_rarely(tile.rank(), wanted, order) };
         let (low, meta) = read.header(tile);
+        let low = if A::MERGES && Q::DOWN { tile.shuffle(S::key(header), 0) } else { low };
         if !(A::CONCURRENT && A::CONFIRMS) {
             let (high, link) = read.tail(tile);
             return Leaf { read, low, meta, high, link };
@@ -229,7 +238,12 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
             self.ahead_of = if passes { link } else { Handle::NONE };
             self.ahead = self.tree.node(link).read_rarely(tile.rank(), passes, order);
         }
+        let before = read.tail(tile);
         let (high, link) = (tile.shuffle(S::key(tail), 0), tile.shuffle(handle_of(S::value(tail)), 0));
+        if A::MERGES && Q::PASSES && (high, link) != before {
+            // The next one may have been given pairs since it was read.
+            self.ahead_of = Handle::NONE;
+        }
         Leaf { read, low, meta, high, link }
     }
 
@@ -307,6 +321,14 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
         }
         if counts && Q::DOWN {
             return self.go_down(leaf);
+        }
+        if A::MERGES && counts && leaf.high >= self.from && self.at != ANNEX {
+            // The next leaf may be given pairs of this one, which were seen here.
+            self.from = S::Stored::from_u64(leaf.high.to_u64() + 1);
+        }
+        if A::MERGES && !counts && self.is_leaf {
+            // Of a leaf that has merged the pairs are seen where its link leads to.
+            fence(Scope::Device);
         }
         // Looked through, or what is looked for is further on; or it was a blank slab, which is looked at again.
         self.at = if self.is_leaf { leaf.link } else { self.at };

@@ -1,0 +1,32 @@
+//! The kinds of skip list that are compiled. A researcher's variant is one line here.
+use super::list::List;
+use super::policy::Unsorted;
+use crate::btree::kernels::{
+    BulkBuild, CountRange, CountReads, Examine, ListNodes, Predecessor, Prune, Range, Successor, Survey,
+};
+use crate::keyed::kernels::{
+    Apply, ContainsKey, Export, Get, Insert, InsertNew, Mixed, Remove, RetainBetween,
+};
+use crate::keyed::{Packed, Wide};
+use crate::slab::{Light, Spread};
+use simt::instances;
+
+instances! {
+    types {
+        // Names: pool, bytes a node, lanes x words a lane, bits of key and value.
+        // The defaults: 14 pairs a node.
+        list_spread_128_8x2_u32_u32: List<Packed, Spread<128>, Unsorted, 8, 2>,
+        list_spread_256_16x1_u64_u64: List<Wide<u64, u64>, Spread<256>, Unsorted, 16, 1>,
+        list_spread_256_16x1_u32_u64: List<Wide<u32, u64>, Spread<256>, Unsorted, 16, 1>,
+        list_spread_256_16x1_u64_u32: List<Wide<u64, u32>, Spread<256>, Unsorted, 16, 1>,
+        // 30 pairs a node, as in the paper.
+        list_spread_256_8x4_u32_u32: List<Packed, Spread<256>, Unsorted, 8, 4>,
+        // Pools in one piece.
+        list_light_128_8x2_u32_u32: List<Packed, Light<128>, Unsorted, 8, 2>,
+    }
+    kernels {
+        Insert, InsertNew, Get, ContainsKey, Remove, Apply, Mixed, Export, RetainBetween,
+        BulkBuild, Examine, ListNodes, Prune, CountRange, CountReads, Predecessor, Range, Successor, Survey,
+    }
+    visitor { crate::btree::Visitor }
+}
