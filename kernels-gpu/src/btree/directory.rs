@@ -29,8 +29,12 @@ use simt::{Block, Global, Order, Scope, Thread, Tile, shared};
 const ARITY: u32 = 8;
 /// The most steps of a search that are worth while: 32768 entries.
 const MOST_STEPS: u32 = 5;
-/// Words before the entries, the first of which is the number of steps; 0 where there is no directory.
+/// Words before the entries, the first of which is the number of steps; 0 where there is no directory. From [`COUNTERS`] on lie counters of
+/// structures that count.
 const HEAD: usize = 32;
+
+/// Where counters begin among the words before the entries.
+pub const COUNTERS: usize = 16;
 
 /// Threads of the block that makes a directory.
 pub const THREADS: u32 = 512;
@@ -77,6 +81,13 @@ impl<S: Slot> Directory<S> {
     #[inline(always)]
     pub unsafe fn at(base: Global<u64>, most: u32) -> Self {
         Self { base, most, of: PhantomData }
+    }
+
+    /// One of the counters, of which there are as many as [`HEAD`] has room for.
+    #[inline(always)]
+    pub(crate) fn counter(self, index: usize) -> Global<u64> {
+        // SAFETY: a word of those before the entries.
+        unsafe { self.base.offset(COUNTERS + index % (HEAD - COUNTERS)) }
     }
 
     /// How many steps a search has.

@@ -13,7 +13,7 @@ pub(crate) mod walk;
 
 pub use access::{Access, Concurrent, Phased};
 pub use bulk::{Input, Level, nodes};
-pub use directory::{Directory, THREADS as DIRECTORY_THREADS, directory_entries, directory_words};
+pub use directory::{COUNTERS, Directory, THREADS as DIRECTORY_THREADS, directory_entries, directory_words};
 pub use inspect::Findings;
 pub use instances::*;
 pub use node::{Meta, Node};

@@ -70,7 +70,11 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
     fn next(self, handle: Handle, ends: Ends<S::Stored>) -> Next {
         if ends.high == largest::<S>() {
             let is_last = ends.meta.is_leaf() && handle != ANNEX;
-            return if ends.link == if is_last { ANNEX } else { Handle::NONE } { Next::End } else { Next::Wrong };
+            return if ends.link == if is_last { ANNEX } else { Handle::NONE } {
+                Next::End
+            } else {
+                Next::Wrong
+            };
         }
         let (mut at, mut left) = (ends.link, self.pool().units());
         while self.is_live(at) && left > 0 {

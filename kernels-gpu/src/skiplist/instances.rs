@@ -1,6 +1,7 @@
 //! The kinds of skip list that are compiled. A researcher's variant is one line here.
+use super::kernels::{Claim, CodedPass, Gather, Index, InsertNewPass, InsertPass, InsertRuns, Relink, Sweep};
 use super::list::List;
-use super::policy::Unsorted;
+use super::policy::{Counted, Unsorted};
 use crate::btree::kernels::{
     BulkBuild, CountRange, CountReads, Examine, ListNodes, Predecessor, Prune, Range, Successor, Survey,
 };
@@ -23,10 +24,13 @@ instances! {
         list_spread_256_8x4_u32_u32: List<Packed, Spread<256>, Unsorted, 8, 4>,
         // Pools in one piece.
         list_light_128_8x2_u32_u32: List<Packed, Light<128>, Unsorted, 8, 2>,
+        // Those that count latches and steps.
+        list_counted_spread_128_8x2_u32_u32: List<Packed, Spread<128>, Counted, 8, 2>,
     }
     kernels {
         Insert, InsertNew, Get, ContainsKey, Remove, Apply, Mixed, Export, RetainBetween,
         BulkBuild, Examine, ListNodes, Prune, CountRange, CountReads, Predecessor, Range, Successor, Survey,
+        InsertPass, InsertNewPass, CodedPass, InsertRuns, Gather, Sweep, Relink, Claim, Index,
     }
-    visitor { crate::btree::Visitor }
+    visitor { super::list::Visitor }
 }

@@ -1,12 +1,13 @@
 //! What is known of a kind of skip list.
 use super::policy::Policy;
+use super::tidy::Ground;
 use super::walk::Walk;
 use crate::btree::tree::{Config, LEAST, Tree, TreeView};
 use crate::btree::{Answer, Findings, Input, Seek, Sink, Span};
 use crate::keyed::{Kind, Operation, Outcome, Place, Question, Scalar, Slot, Tallies, TileKind};
 use crate::slab::Pool;
 use core::marker::PhantomData;
-use simt::{Convergence, Global, Queue, Tile};
+use simt::{Convergence, Global, GlobalSlice, Instance, Queue, Tile};
 
 /// A kind of skip list: slots `S`, slabs of the pool `P`, layers kept as `A` says, nodes read by tiles of `W` lanes, `L` words a lane.
 #[derive(Clone, Copy, Debug)]
@@ -147,6 +148,76 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> TileKind<W> for 
     ) -> (Outcome, S::Value) {
         list.share(tile, pending, operation, key, argument)
     }
+}
+
+/// What skip lists have beside what trees have: being put in order, while nothing runs. See `tidy`.
+pub trait Layers: Config {
+    /// See [`super::kernels::gather`].
+    fn gather(
+        list: TreeView<Self>,
+        number: usize,
+        lows: GlobalSlice<Self::Key>,
+        handles: GlobalSlice<u32>,
+        count: GlobalSlice<u64>,
+    );
+
+    /// See [`super::kernels::sweep`].
+    fn sweep(list: TreeView<Self>, number: usize);
+
+    /// See [`super::kernels::relink`].
+    fn relink(list: TreeView<Self>, index: usize, data: Ground<Self::Key>);
+
+    /// See [`super::kernels::claim`].
+    fn claim(list: TreeView<Self>, number: usize, slabs: GlobalSlice<u32>, count: GlobalSlice<u64>);
+
+    /// See [`super::kernels::index()`].
+    fn index(list: TreeView<Self>, number: u64, data: Ground<Self::Key>);
+}
+
+impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Layers for List<S, P, A, W, L> {
+    #[inline(always)]
+    #[track_caller]
+    fn gather(
+        list: TreeView<Self>,
+        number: usize,
+        lows: GlobalSlice<S::Key>,
+        handles: GlobalSlice<u32>,
+        count: GlobalSlice<u64>,
+    ) {
+        list.nodes().gather(number, lows, handles, count);
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    fn sweep(list: TreeView<Self>, number: usize) {
+        list.nodes().sweep(number);
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    fn relink(list: TreeView<Self>, index: usize, data: Ground<S::Key>) {
+        list.nodes().relink(index, data);
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    fn claim(list: TreeView<Self>, number: usize, slabs: GlobalSlice<u32>, count: GlobalSlice<u64>) {
+        list.nodes().claim(number, slabs, count);
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    fn index(list: TreeView<Self>, number: u64, data: Ground<S::Key>) {
+        list.nodes().index(number, data);
+    }
+}
+
+/// Whom [`super::visit`] shows the kind of list that a name means.
+pub trait Visitor {
+    /// What it makes of it.
+    type Output;
+    /// Sees the kind.
+    fn visit<M: Layers + Instance>(self) -> Self::Output;
 }
 
 const _: () = assert!(LEAST == 3, "root, annex and first data node");

@@ -52,14 +52,18 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
         let is_zombie = next.high == S::Stored::from_u64(0);
         let free = next.read.count(tile, |word| S::key(word) > next.high);
         let fits = has_latch && !is_zombie && count <= free;
+        let (order, scope, nothing) = (Order::Relaxed, Scope::Device, S::Stored::from_u64(0));
+        let leave = || held.node.tail().store(entry::<S>(nothing, held.link), order, scope);
+        if A::LEAVES_EARLY && fits && tile.rank() == 0 {
+            leave();
+        }
         Self::move_pairs(tile, fits, held, read, &next);
         tile.sync();
         if A::FENCED {
             fence(Scope::Device);
         }
-        let (order, scope, nothing) = (Order::Relaxed, Scope::Device, S::Stored::from_u64(0));
         if fits && tile.rank() == 0 {
-            held.node.tail().store(entry::<S>(nothing, held.link), order, scope);
+            leave();
             self.tallies().record_long();
         } else if has_latch && is_zombie && tile.rank() == 0 {
             held.node.tail().store(entry::<S>(held.high, next.link), order, scope);

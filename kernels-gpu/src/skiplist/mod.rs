@@ -4,13 +4,15 @@
 //! nodes need no parent. What is here is what that changes: the walk, splits that raise keys, and merges.
 mod inspect;
 mod instances;
+pub mod kernels;
 mod list;
 mod merge;
 mod policy;
 mod split;
+mod tidy;
 mod walk;
 
-pub use crate::btree::Visitor;
 pub use instances::*;
-pub use list::List;
-pub use policy::{Policy, Unsorted};
+pub use list::{Layers, List, Visitor};
+pub use policy::{Counted, Event, Policy, Unsorted};
+pub use tidy::{Ground, Layout};

@@ -69,6 +69,9 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
         let right = self.slab(tile, splits, held, 0);
         let goes = splits && !right.is_none();
         let halves = Self::halves(tile, held);
+        if A::SHOWS_EARLY && goes && tile.rank() == 0 {
+            self.link_in(held, right, halves.separator);
+        }
         if goes {
             self.fill_data(tile.rank(), held, right, &halves, pair);
         }
@@ -76,7 +79,7 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
         if A::FENCED {
             fence(Scope::Device);
         }
-        if goes && tile.rank() == 0 {
+        if !A::SHOWS_EARLY && goes && tile.rank() == 0 {
             self.link_in(held, right, halves.separator);
         }
         tile.sync();
@@ -282,4 +285,3 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
 fn before<K: Scalar>(key: K) -> K {
     K::from_u64(key.to_u64().wrapping_sub(1))
 }
-

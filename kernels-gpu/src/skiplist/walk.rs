@@ -3,7 +3,7 @@
 //!
 //! A tile that has a latch does all that its own lanes still want of the node: where keys come in order, neighbours want the same one.
 use super::list::Nodes;
-use super::policy::Policy;
+use super::policy::{Event, Policy};
 use crate::btree::node::{Lead, Node, Read, entry, handle_of};
 use crate::btree::tree::{ANNEX, FIRST, ROOT, largest};
 use crate::btree::walk::{self, DOUBLINGS, End, Held, Latched, SHORTEST};
@@ -142,6 +142,7 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
             self.shorten(tile.afresh(), passes, &read);
         }
         if looks && !ends {
+            self.count(tile, if lead.beyond { Event::Lateral } else { Event::Down });
             self.go_on(&lead, writes);
         }
         let misses = ends && !lead.found;
@@ -149,8 +150,7 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
             let value = if misses { question.argument } else { end.value };
             end = End { done: ends, outcome: if misses { Outcome::Absent } else { end.outcome }, value };
         } else if tile.any_converged(misses) {
-            let again =
-                walk::Walk::<S, P, A, O, W, L>::look_again(tile.afresh(), node, misses, question);
+            let again = walk::Walk::<S, P, A, O, W, L>::look_again(tile.afresh(), node, misses, question);
             end = if misses { again } else { end };
         }
         end
@@ -171,6 +171,14 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
             fence(Scope::Device);
         }
         self.trail = if is_zombie { self.at } else { Handle::NONE };
+    }
+
+    /// Counts what the tile has done, where the policy asks for it.
+    #[inline(always)]
+    fn count<C: Convergence>(&self, tile: Tile<W, C>, event: Event) {
+        if A::COUNTS && tile.rank() == 0 {
+            self.nodes.directory().counter(event as usize).fetch_add(1, Order::Relaxed, Scope::Device);
+        }
     }
 
     /// Where to from a node that was read.
@@ -206,6 +214,12 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
     ) -> u32 {
         let key = self.target(question);
         let (held, has_latch) = self.nodes.hold(tile, self.at, acts);
+        if A::COUNTS && acts {
+            self.count(tile, Event::Attempt);
+            if has_latch {
+                self.count(tile, Event::Latch);
+            }
+        }
         let here = has_latch && key <= held.high && held.meta.level() == self.layer;
         let (on_data, raises) = (here && self.layer == 0, here && self.layer > 0);
         let deeds = self.act(tile, on_data, &held, waiting);

@@ -62,7 +62,7 @@ impl<K: Key, V: Value> Builder<K, V> {
     }
 
     /// A capacity of so many pairs at least.
-    pub(super) fn at_least(self, pairs: usize) -> Self {
+    pub(crate) fn at_least(self, pairs: usize) -> Self {
         let capacity = self.capacity.max(pairs);
         self.capacity(capacity)
     }
@@ -110,21 +110,31 @@ impl<K: Key, V: Value> Builder<K, V> {
     /// [`Error::ZeroCapacity`], [`Error::UnknownVariant`], [`Error::NeedsWideSwap`], those of [`SlabAlloc`]'s builder, and the device's when it
     /// lacks the memory.
     pub fn build(self) -> Result<BTree<K, V>> {
+        let family = Family { names: NAMES, prefix: "tree", find: engine::find::<K, V> };
+        Ok(BTree { trees: self.plant(family)? })
+    }
+
+    /// Makes what has trees' nodes, empty.
+    pub(crate) fn plant<E: Engine<K, V> + ?Sized>(self, family: Family<E>) -> Result<Trees<K, V, E>> {
         if self.capacity == 0 {
             return Err(Error::ZeroCapacity);
         }
         let device = self.device.clone().map_or_else(Device::from_environment, Ok)?;
         device.add_program(&PROGRAM);
-        let (name, engine) = self.engine(&device)?;
+        let (name, engine) = self.engine(&device, &family)?;
         let pool = self.pool(&device, engine.shape())?;
         let memory = Memory::new(&device, pool, self.directory, |entries| engine.directory_words(entries))?;
-        Ok(BTree { trees: Trees::new(Owner::new(device, engine, name, memory), self.growth)? })
+        Trees::new(Owner::new(device, engine, name, memory), self.growth)
     }
 
-    fn engine(&self, device: &Device) -> Result<(String, Box<dyn Engine<K, V>>)> {
-        let name = self.variant.clone().unwrap_or_else(default_variant::<K, V>);
-        let Some(engine) = engine::find::<K, V>(&name) else {
-            return Err(Error::UnknownVariant { name, known: names::<K, V>().join(", ") });
+    fn engine<E: Engine<K, V> + ?Sized>(
+        &self,
+        device: &Device,
+        family: &Family<E>,
+    ) -> Result<(String, Box<E>)> {
+        let name = self.variant.clone().unwrap_or_else(|| family.default::<K, V>());
+        let Some(engine) = (family.find)(&name) else {
+            return Err(Error::UnknownVariant { name, known: family.names().join(", ") });
         };
         if engine.shape().wide && !device.supports_cas128() {
             return Err(Error::NeedsWideSwap { name, device: device.name() });
@@ -149,14 +159,31 @@ impl<K: Key, V: Value> Builder<K, V> {
     }
 }
 
-/// The names of all kinds of tree for these types.
-pub fn names<K: Key, V: Value>() -> Vec<&'static str> {
-    NAMES.iter().copied().filter(|name| engine::find::<K, V>(name).is_some()).collect()
+/// Kinds of what has trees' nodes.
+pub(crate) struct Family<E: ?Sized> {
+    /// All names.
+    pub names: &'static [&'static str],
+    /// What the names begin with.
+    pub prefix: &'static str,
+    /// The kind of a name, if its keys and values are of the right types.
+    pub find: fn(&str) -> Option<Box<E>>,
 }
 
-fn default_variant<K: Key, V: Value>() -> String {
-    match (K::BITS, V::BITS) {
-        (32, 32) => "tree_spread_128_8x2_u32_u32".to_owned(),
-        (key, value) => format!("tree_spread_256_16x1_u{key}_u{value}"),
+impl<E: ?Sized> Family<E> {
+    /// The names of the right types.
+    pub fn names(&self) -> Vec<&'static str> {
+        self.names.iter().copied().filter(|name| (self.find)(name).is_some()).collect()
     }
+
+    fn default<K: Key, V: Value>(&self) -> String {
+        match (K::BITS, V::BITS) {
+            (32, 32) => format!("{}_spread_128_8x2_u32_u32", self.prefix),
+            (key, value) => format!("{}_spread_256_16x1_u{key}_u{value}", self.prefix),
+        }
+    }
+}
+
+/// The names of all kinds of tree for these types.
+pub fn names<K: Key, V: Value>() -> Vec<&'static str> {
+    Family { names: NAMES, prefix: "tree", find: engine::find::<K, V> }.names()
 }
