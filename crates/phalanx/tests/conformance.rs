@@ -162,6 +162,7 @@ macro_rules! suite {
                         keys_are_assigned_in_every_way
                         a_full_pool_is_no_loss
                         lists_in_few_slabs_are_put_in_order
+                        data_lies_where_it_is_asked_to
                     }
                 }
                 cases! { $device, SkipList, first:

@@ -21,8 +21,8 @@ mod world;
 
 use hunt::kinds;
 use phalanx_kernels::keyed::{Packed, Slot, Wide};
-use phalanx_kernels::skiplist::{List, Policy, Unsorted};
-use phalanx_kernels::slab::{Light, Pool, Spread};
+use phalanx_kernels::skiplist::{List, Policy, Sorted, Unsorted};
+use phalanx_kernels::slab::{Layered, Light, Pool, Spread};
 
 trees::crowded!(List: Policy);
 
@@ -37,6 +37,9 @@ kinds! {
     [by_order: order, one seed in 2]
     six_4x2_u32_u32: List<Packed, Spread<64>, Unsorted, 4, 2>, SEEDS;
     six_8x1_u64_u64: List<Wide<u64, u64>, Light<128>, Unsorted, 8, 1>, SEEDS / 2;
+    sorted_4x2_u32_u32: List<Packed, Spread<64>, Sorted, 4, 2>, SEEDS;
+    sorted_8x1_u64_u64: List<Wide<u64, u64>, Spread<128>, Sorted, 8, 1>, SEEDS / 4;
+    apart_4x2_u32_u32: List<Packed, Layered<Spread<64>, true>, Unsorted, 4, 2>, SEEDS / 4;
     fourteen_8x2_u32_u32: List<Packed, Spread<128>, Unsorted, 8, 2>, SEEDS / 4;
     thirty_8x4_u32_u32: List<Packed, Spread<256>, Unsorted, 8, 4>, SEEDS / 8;
 }

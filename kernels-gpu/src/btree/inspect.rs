@@ -25,6 +25,8 @@ pub struct Findings {
     pub pairs: u32,
     /// For the root, the levels of the tree.
     pub depth: u32,
+    /// 1 if it is above the leaves.
+    pub inner: u32,
 }
 
 /// The ends of a node, as one lane reads them.
@@ -48,6 +50,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         let handle = self.pool().handle(number);
         let (node, ends) = (self.node(handle), self.ends(handle));
         found.nodes = 1;
+        found.inner = !ends.meta.is_leaf() as u32;
         found.latched = ends.meta.is_latched() as u32;
         found.link_wrong = !self.is_next(handle, ends) as u32;
         if ends.meta.is_leaf() {

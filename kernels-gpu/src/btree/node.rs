@@ -14,7 +14,7 @@ use super::super::slab::Handle;
 use crate::keyed::{Bucket, Chunk, Scalar, Slot};
 use simt::{Convergence, Global, Order, Scope, Tile};
 
-/// What a node says of itself in a word: its level, and whether a writer has it.
+/// What a node says of itself in a word: its level, whether a writer has it, and, in the bits above, its version where nodes have one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Meta(u32);
 
@@ -49,6 +49,12 @@ impl Meta {
     #[inline(always)]
     pub const fn is_latched(self) -> bool {
         self.0 & Self::LATCH != 0
+    }
+
+    /// Free, of the same level and the next version.
+    #[inline(always)]
+    pub const fn after(self) -> Self {
+        Self((self.0 & !Self::LATCH).wrapping_add(Self::LATCH << 1))
     }
 
     #[inline(always)]
@@ -193,7 +199,14 @@ impl<S: Slot, const W: u32, const L: usize> Node<S, W, L> {
     #[inline(always)]
     #[track_caller]
     pub fn release(self, level: u32, order: Order) {
-        S::value_place(self.header()).store(Meta::free(level).value(), order, Scope::Device);
+        self.release_as(Meta::free(level), order);
+    }
+
+    /// Makes the node be what is said, by the calling lane alone.
+    #[inline(always)]
+    #[track_caller]
+    pub fn release_as(self, meta: Meta, order: Order) {
+        S::value_place(self.header()).store(meta.value(), order, Scope::Device);
     }
 }
 

@@ -129,6 +129,21 @@ struct Leaf<S: Slot, const W: u32, const L: usize> {
     meta: Meta,
     high: S::Stored,
     link: Handle,
+    /// Nothing was shifted while it was read.
+    is_settled: bool,
+}
+
+/// Whether each lane of the tile, where it is `wanted`, has seen a leaf's header before that is the first lane's now, and free.
+#[inline(always)]
+#[track_caller]
+pub(crate) fn is_settled<S: Slot, const W: u32, C: Convergence>(
+    tile: Tile<W, C>,
+    wanted: bool,
+    before: S::Word,
+    now: S::Word,
+) -> bool {
+    let (before, now) = (Meta::read(S::value(before)), Meta::read(tile.shuffle(S::value(now), 0)));
+    tile.all(!wanted || (before == now && !now.is_latched()))
 }
 
 /// The keys of a leaf that are wanted, as they are stored; none where `low` is above `high`.
@@ -212,7 +227,11 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
         let order = if A::CONCURRENT { Order::Acquire } else { A::READ };
         // Where low keys fall, this one must be older than the pairs: it tells whether there are more before them.
         let mut header = S::EMPTY;
-        if A::MERGES && Q::DOWN {
+        if A::SORTED {
+            if wanted {
+                header = node.header().load(order, Scope::Device);
+            }
+        } else if A::MERGES && Q::DOWN {
             if wanted && tile.rank() == 0 {
                 header = node.header().load(order, Scope::Device);
             }
@@ -224,15 +243,19 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
         let low = if A::MERGES && Q::DOWN { tile.shuffle(S::key(header), 0) } else { low };
         if !(A::CONCURRENT && A::CONFIRMS) {
             let (high, link) = read.tail(tile);
-            return Leaf { read, low, meta, high, link };
+            return Leaf { read, low, meta, high, link, is_settled: true };
         }
         // One lane reads it for all, after the pairs of all.
         tile.sync();
-        let mut tail = S::EMPTY;
+        let (mut tail, mut again) = (S::EMPTY, header);
         if wanted && tile.rank() == 0 {
             tail = node.tail().load(Order::Relaxed, Scope::Device);
+            if A::SORTED {
+                again = node.header().load(Order::Relaxed, Scope::Device);
+            }
         }
-        if Q::PASSES {
+        let is_settled = !A::SORTED || is_settled::<S, W, C>(tile, wanted, header, again);
+        if Q::PASSES && !A::SORTED {
             let (high, link) = read.tail(tile);
             let passes = wanted && high < self.to && !link.is_none();
             self.ahead_of = if passes { link } else { Handle::NONE };
@@ -240,11 +263,11 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
         }
         let before = read.tail(tile);
         let (high, link) = (tile.shuffle(S::key(tail), 0), tile.shuffle(handle_of(S::value(tail)), 0));
-        if A::MERGES && Q::PASSES && (high, link) != before {
+        if A::MERGES && !A::SORTED && Q::PASSES && (high, link) != before {
             // The next one may have been given pairs since it was read.
             self.ahead_of = Handle::NONE;
         }
-        Leaf { read, low, meta, high, link }
+        Leaf { read, low, meta, high, link, is_settled }
     }
 
     /// The keys that the range wants of a leaf.
@@ -269,7 +292,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
     fn visit<Q: Seek, C: Convergence>(&mut self, tile: Tile<W, C>, open: bool) -> bool {
         let leaf = self.leaf::<Q, C>(tile, open);
         let wanted = self.wanted(leaf.high);
-        let counts = open && leaf.meta.is_leaf() && self.target <= leaf.high;
+        let counts = open && leaf.meta.is_leaf() && leaf.is_settled && self.target <= leaf.high;
         let count = leaf.read.count(tile, |word| wanted.has(S::key(word)));
         if Q::TAKES {
             self.take(tile, counts, &leaf, wanted);
@@ -331,7 +354,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
             fence(Scope::Device);
         }
         // Looked through, or what is looked for is further on; or it was a blank slab, which is looked at again.
-        self.at = if self.is_leaf { leaf.link } else { self.at };
+        self.at = if self.is_leaf && leaf.is_settled { leaf.link } else { self.at };
         self.target = if counts { S::Stored::from_u64(0) } else { self.target };
         let is_full = Q::TAKES && self.found >= self.room();
         counts && (leaf.high >= self.to || leaf.link.is_none() || is_full)

@@ -26,6 +26,7 @@ pub(super) fn examine<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize>
     let handle = nodes.pool().handle(number);
     let (node, ends) = (nodes.node(handle), nodes.ends(handle));
     found.nodes = 1;
+    found.inner = !ends.meta.is_leaf() as u32;
     found.latched = ends.meta.is_latched() as u32;
     let is_zombie = is_zombie(handle, ends);
     let is_first = ends.low.to_u64() == 0 && handle != ROOT && handle != ANNEX;
@@ -37,6 +38,9 @@ pub(super) fn examine<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize>
     }
     if ends.meta.is_leaf() {
         Nodes::<S, P, A, W, L>::examine_leaf(node, ends, &mut found);
+        if A::SORTED {
+            found.misplaced += disorder(node, ends);
+        }
     } else {
         nodes.examine_index(node, ends, &mut found);
     }
@@ -45,6 +49,22 @@ pub(super) fn examine<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize>
         found.misplaced += (ends.high != largest::<S>() || ends.low.to_u64() != 0) as u32;
     }
     found
+}
+
+/// Pairs of a data node that are below one before them.
+#[inline(always)]
+#[track_caller]
+fn disorder<S: Slot, const W: u32, const L: usize>(node: Node<S, W, L>, ends: Ends<S::Stored>) -> u32 {
+    let (mut position, mut before, mut wrong) = (0, ends.low, 0);
+    while position < Node::<S, W, L>::SLOTS {
+        let key = S::key(node.word(position).load(Order::Relaxed, Scope::Device));
+        if key <= ends.high {
+            wrong += (key < before) as u32;
+            before = key;
+        }
+        position += 1;
+    }
+    wrong
 }
 
 /// A zombie is a data node for no key.

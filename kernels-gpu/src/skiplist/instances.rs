@@ -1,7 +1,7 @@
 //! The kinds of skip list that are compiled. A researcher's variant is one line here.
 use super::kernels::{Claim, CodedPass, Gather, Index, InsertNewPass, InsertPass, InsertRuns, Relink, Sweep};
 use super::list::List;
-use super::policy::{Counted, Unsorted};
+use super::policy::{Counted, Sorted, Unsorted};
 use crate::btree::kernels::{
     BulkBuild, CountRange, CountReads, Examine, ListNodes, Predecessor, Prune, Range, Successor, Survey,
 };
@@ -9,7 +9,7 @@ use crate::keyed::kernels::{
     Apply, ContainsKey, Export, Get, Insert, InsertNew, Mixed, Remove, RetainBetween,
 };
 use crate::keyed::{Packed, Wide};
-use crate::slab::{Light, Spread};
+use crate::slab::{Layered, Light, Spread};
 use simt::instances;
 
 instances! {
@@ -24,6 +24,12 @@ instances! {
         list_spread_256_8x4_u32_u32: List<Packed, Spread<256>, Unsorted, 8, 4>,
         // Pools in one piece.
         list_light_128_8x2_u32_u32: List<Packed, Light<128>, Unsorted, 8, 2>,
+        // Pairs in order, as in the paper's baseline.
+        list_sorted_spread_128_8x2_u32_u32: List<Packed, Spread<128>, Sorted, 8, 2>,
+        list_sorted_spread_256_16x1_u64_u64: List<Wide<u64, u64>, Spread<256>, Sorted, 16, 1>,
+        // Index layers in a part of the pool, together and each in its own.
+        list_layered_128_8x2_u32_u32: List<Packed, Layered<Spread<128>, false>, Unsorted, 8, 2>,
+        list_apart_128_8x2_u32_u32: List<Packed, Layered<Spread<128>, true>, Unsorted, 8, 2>,
         // Those that count latches and steps.
         list_counted_spread_128_8x2_u32_u32: List<Packed, Spread<128>, Counted, 8, 2>,
     }

@@ -57,7 +57,11 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
         if A::LEAVES_EARLY && fits && tile.rank() == 0 {
             leave();
         }
-        Self::move_pairs(tile, fits, held, read, &next);
+        if A::SORTED {
+            Self::push_pairs(tile, fits, held, read, &next);
+        } else {
+            Self::move_pairs(tile, fits, held, read, &next);
+        }
         tile.sync();
         if A::FENCED {
             fence(Scope::Device);
@@ -71,8 +75,31 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
         tile.sync();
         if has_latch && tile.rank() == 0 {
             let low = if fits { held.low } else { next.low };
-            let header = Node::<S, W, L>::header_word(low, Meta::free(0));
+            let meta = if A::SORTED { next.meta.after() } else { Meta::free(0) };
+            let header = Node::<S, W, L>::header_word(low, meta);
             next.node.header().store(header, A::GIVE, scope);
+        }
+    }
+
+    /// Puts the pairs of `read` before those of the next node, which is latched, where they fit: the highest first.
+    #[inline(always)]
+    fn push_pairs<C: Convergence>(
+        tile: Tile<W, C>,
+        fits: bool,
+        held: &Held<S, W, L>,
+        read: &Read<S, W, L>,
+        next: &Held<S, W, L>,
+    ) {
+        let mut to = next.read;
+        let mut last = next.read.count(tile, |word| S::key(word) <= next.high);
+        let mut left = read.count(tile, |word| S::key(word) <= held.high);
+        while tile.any_converged(fits && left > 0) {
+            let moves = fits && left > 0;
+            let at = left.wrapping_sub(1) % (W * L as u32);
+            let own = read.last(tile.rank(), |position, _| position == at);
+            let word = tile.shuffle(own.word, at / L as u32);
+            Self::shift(tile, moves, next.node, &mut to, (0, last), word);
+            (left, last) = if moves { (left - 1, last + 1) } else { (left, last) };
         }
     }
 

@@ -36,16 +36,21 @@ impl Event {
 #[derive(Clone, Copy, Debug)]
 pub struct Unsorted;
 
+/// Pairs of the data layer stand in the order of keys, as in the paper's baseline: those behind a new one make way for it.
+#[derive(Clone, Copy, Debug)]
+pub struct Sorted;
+
 /// [`Unsorted`], and counts.
 #[derive(Clone, Copy, Debug)]
 pub struct Counted;
 
 macro_rules! policies {
-    ($($name:ident { $($item:item)* })*) => {$(
+    ($($name:ident { $($access:item)* } { $($item:item)* })*) => {$(
         impl Access for $name {
             const READ: Order = Order::Relaxed;
             const CONCURRENT: bool = true;
             const MERGES: bool = true;
+            $($access)*
         }
 
         impl Policy for $name {
@@ -55,8 +60,11 @@ macro_rules! policies {
 }
 
 policies! {
-    Unsorted {}
-    Counted {
+    Unsorted {} {}
+    Sorted {
+        const SORTED: bool = true;
+    } {}
+    Counted {} {
         const COUNTS: bool = true;
     }
 }

@@ -16,7 +16,7 @@
 //! The root is the topmost layer. Where it is full it moves all it holds into two new nodes, and becomes the layer above them.
 use super::list::Nodes;
 use super::policy::Policy;
-use crate::btree::node::{Meta, Node, entry};
+use crate::btree::node::{Meta, Node, Read, entry};
 use crate::btree::split::Halves;
 use crate::btree::tree::ROOT;
 use crate::btree::walk::Held;
@@ -27,12 +27,12 @@ use simt::{Convergence, Order, Scope, Thread, Tile, fence};
 /// An entry that is to be raised, of a node that was made, and whether one was.
 type Raised<S> = ((<S as Slot>::Stored, Handle), bool);
 
-/// How a full index node and a new entry are shared out, as every lane knows it.
+/// How a full node whose words stand in order, and a new word, are shared out, as every lane knows it.
 #[derive(Clone, Copy)]
 struct Share<S: Slot> {
-    /// The new entry.
+    /// The new word.
     word: S::Word,
-    /// How many entries are below it.
+    /// How many words are below it.
     place: u32,
     /// The lowest key that moves.
     separator: S::Stored,
@@ -42,7 +42,7 @@ struct Share<S: Slot> {
 }
 
 impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W, L> {
-    /// Entries of a full index node, and the new one, that stay in the lower half.
+    /// Words of a full node, and the new one, that stay in the lower half, where they stand in order.
     const KEPT: u32 = Node::<S, W, L>::SLOTS.div_ceil(2);
 
     /// A slab, which every lane is told of, where `wanted`.
@@ -66,6 +66,10 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
         held: &Held<S, W, L>,
         pair: (S::Stored, S::Word),
     ) -> Raised<S> {
+        if A::SORTED {
+            let place = held.read.count(tile, |word| S::key(word) < pair.0);
+            return self.split_sorted(tile, splits, held, place, pair.1);
+        }
         let right = self.slab(tile, splits, held, 0);
         let goes = splits && !right.is_none();
         let halves = Self::halves(tile, held);
@@ -150,41 +154,68 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
         let same = held.read.count(tile, |word| S::key(word) == key) > 0;
         let splits = enters && !same && count == Node::<S, W, L>::SLOTS;
         let last = if same { place } else { count };
-        Self::shift(tile, enters && !splits, held, (place, last), word);
+        let mut read = held.read;
+        Self::shift(tile, enters && !splits, held.node, &mut read, (place, last), word);
         let mut raised = ((key, node), false);
         if tile.any_converged(splits) {
-            let cut = self.split_index(tile.afresh(), splits, held, place, word);
+            let cut = self.split_sorted(tile.afresh(), splits, held, place, word);
             raised = if splits { cut } else { raised };
         }
         raised
     }
 
-    /// Writes a word at `place`, and what stood from there on one place further on, up to `last`.
+    /// Writes a word at `place`, and what stood from there on one place further on, up to `last`. `read` is the node before and after.
     #[inline(always)]
-    fn shift<C: Convergence>(
+    pub(super) fn shift<C: Convergence>(
         tile: Tile<W, C>,
         shifts: bool,
-        held: &Held<S, W, L>,
+        node: Node<S, W, L>,
+        read: &mut Read<S, W, L>,
         (place, last): (u32, u32),
         word: S::Word,
     ) {
-        let words = held.read.words();
+        let (words, rank) = (read.words(), tile.rank());
         let mut before = tile.shuffle_up(words[L - 1], 1);
         let mut j = 0;
         while j < L {
-            let position = Node::<S, W, L>::position(tile.rank(), j);
+            let position = Node::<S, W, L>::position(rank, j);
             if shifts && position >= place && position <= last {
                 let word = if position == place { word } else { before };
-                held.node.own(tile.rank(), j).store(word, Order::Relaxed, Scope::Device);
+                node.own(rank, j).store(word, Order::Relaxed, Scope::Device);
+                read.put(rank, position, word);
             }
             before = words[j];
             j += 1;
         }
     }
 
-    /// Splits a full index node, and puts the new entry where it belongs.
+    /// Writes what stands behind `place` one place before, up to `last`, which becomes empty.
     #[inline(always)]
-    fn split_index<C: Convergence>(
+    pub(super) fn close<C: Convergence>(
+        tile: Tile<W, C>,
+        closes: bool,
+        node: Node<S, W, L>,
+        read: &mut Read<S, W, L>,
+        (place, last): (u32, u32),
+    ) {
+        let (words, rank) = (read.words(), tile.rank());
+        let mut after = tile.shuffle_down(words[0], 1);
+        let mut j = L;
+        while j > 0 {
+            j -= 1;
+            let position = Node::<S, W, L>::position(rank, j);
+            if closes && position >= place && position <= last {
+                let word = if position == last { S::EMPTY } else { after };
+                node.own(rank, j).store(word, Order::Relaxed, Scope::Device);
+                read.put(rank, position, word);
+            }
+            after = words[j];
+        }
+    }
+
+    /// Splits a full node whose words stand in order, and puts the new one where it belongs.
+    #[inline(always)]
+    fn split_sorted<C: Convergence>(
         self,
         tile: Tile<W, C>,
         splits: bool,
@@ -205,23 +236,23 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
         let separator = if place == Self::KEPT { S::key(word) } else { kept };
         let share = Share { word, place, separator, left, right };
         if goes {
-            self.fill_index(tile.rank(), held, &share);
+            self.fill_sorted(tile.rank(), held, &share);
         }
         tile.sync();
         if A::FENCED {
             fence(Scope::Device);
         }
         if goes && tile.rank() == 0 {
-            self.show_index(held, &share);
+            self.show_sorted(held, &share);
         }
         tile.sync();
-        Self::settle_index(tile, goes, held, &share);
+        Self::settle_sorted(tile, goes, held, &share);
         ((separator, right), goes)
     }
 
-    /// Writes new index nodes but for their headers.
+    /// Writes new nodes but for their headers.
     #[inline(always)]
-    fn fill_index(self, rank: u32, held: &Held<S, W, L>, share: &Share<S>) {
+    fn fill_sorted(self, rank: u32, held: &Held<S, W, L>, share: &Share<S>) {
         let (order, scope) = (Order::Relaxed, Scope::Device);
         let (left, right) = (self.node(share.left), self.node(share.right));
         let put = |to: u32, word: S::Word| {
@@ -248,9 +279,9 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
         }
     }
 
-    /// Makes new index nodes ones, and the old one lead to them.
+    /// Makes new nodes ones, and the old one lead to them.
     #[inline(always)]
-    fn show_index(self, held: &Held<S, W, L>, share: &Share<S>) {
+    fn show_sorted(self, held: &Held<S, W, L>, share: &Share<S>) {
         if share.left.is_none() {
             return self.link_in(held, share.right, share.separator);
         }
@@ -262,12 +293,13 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
         held.node.word(1).store(entry::<S>(share.separator, share.right), order, scope);
     }
 
-    /// What an old index node holds besides, once it leads to the new one.
+    /// What an old node holds besides, once it leads to the new one.
     #[inline(always)]
-    fn settle_index<C: Convergence>(tile: Tile<W, C>, goes: bool, held: &Held<S, W, L>, share: &Share<S>) {
+    fn settle_sorted<C: Convergence>(tile: Tile<W, C>, goes: bool, held: &Held<S, W, L>, share: &Share<S>) {
         let is_root = !share.left.is_none();
         let stays = goes && !is_root && share.place < Self::KEPT;
-        Self::shift(tile, stays, held, (share.place, Self::KEPT - 1), share.word);
+        let mut read = held.read;
+        Self::shift(tile, stays, held.node, &mut read, (share.place, Self::KEPT - 1), share.word);
         let from = if is_root { 2 } else { Self::KEPT };
         let mut j = 0;
         while j < L {

@@ -4,7 +4,8 @@
 //! A tile that has a latch does all that its own lanes still want of the node: where keys come in order, neighbours want the same one.
 use super::list::Nodes;
 use super::policy::{Event, Policy};
-use crate::btree::node::{Lead, Node, Read, entry, handle_of};
+use crate::btree::node::{Lead, Meta, Node, Read, entry, handle_of};
+use crate::btree::seek::is_settled;
 use crate::btree::tree::{ANNEX, FIRST, ROOT, largest};
 use crate::btree::walk::{self, DOUBLINGS, End, Held, Latched, SHORTEST};
 use crate::keyed::{Change, Operation, Outcome, Question, Scalar, Slot};
@@ -150,10 +151,47 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
             let value = if misses { question.argument } else { end.value };
             end = End { done: ends, outcome: if misses { Outcome::Absent } else { end.outcome }, value };
         } else if tile.any_converged(misses) {
-            let again = walk::Walk::<S, P, A, O, W, L>::look_again(tile.afresh(), node, misses, question);
+            let again = if A::SORTED {
+                Self::look_at_settled(tile.afresh(), node, misses, question)
+            } else {
+                walk::Walk::<S, P, A, O, W, L>::look_again(tile.afresh(), node, misses, question)
+            };
             end = if misses { again } else { end };
         }
         end
+    }
+
+    /// Believes a miss in a node whose pairs stand in order if nobody had its latch, and its version is the same, before its pairs were read and after;
+    /// and if the key is then still the node's.
+    #[inline(always)]
+    fn look_at_settled<C: Convergence>(
+        tile: Tile<W, C>,
+        node: Node<S, W, L>,
+        misses: bool,
+        question: &Question<S, O>,
+    ) -> End<S::Value> {
+        let mut before = S::EMPTY;
+        if misses {
+            before = node.header().load(Order::Acquire, Scope::Device);
+        }
+        let read = node.read_rarely(tile.rank(), misses, Order::Acquire);
+        tile.sync();
+        let (mut now, mut tail) = (before, S::EMPTY);
+        if misses && tile.rank() == 0 {
+            tail = node.tail().load(Order::Relaxed, Scope::Device);
+            now = node.header().load(Order::Relaxed, Scope::Device);
+        }
+        let settled = is_settled::<S, W, C>(tile, misses, before, now);
+        let covered = question.key <= tile.shuffle(S::key(tail), 0);
+        let hit = read.last(tile.rank(), |position, word| {
+            position < Node::<S, W, L>::SLOTS && S::key(word) == question.key
+        });
+        let hits = tile.ballot(hit.exists);
+        let value = tile.shuffle(S::value(hit.word), hits.trailing_zeros());
+        let found = hits != 0;
+        let outcome = if found { question.operation.outcome() } else { Outcome::Absent };
+        let value = if found { value } else { question.argument };
+        End { done: covered && settled, outcome, value }
     }
 
     /// Where one zombie leads to another, the first is made to lead where the second does: so chains of them become short. Nobody else writes the
@@ -244,7 +282,8 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
         }
         tile.sync();
         if has_latch && tile.rank() == 0 {
-            held.node.release(level, A::GIVE);
+            let meta = if A::SORTED && on_data { held.meta.after() } else { Meta::free(level) };
+            held.node.release_as(meta, A::GIVE);
         }
         // A warp may otherwise execute the tiles that give way, and sleep, before those that give latches back.
         tile.sync();
@@ -328,7 +367,11 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
                 key: tile.shuffle(own.key, turn),
                 argument: tile.shuffle(own.argument, turn),
             };
-            let end = Self::change(tile, group != 0, held, &mut deeds, &question);
+            let end = if A::SORTED {
+                Self::change_sorted(tile, group != 0, held, &mut deeds, &question)
+            } else {
+                Self::change(tile, group != 0, held, &mut deeds, &question)
+            };
             if end.done && rank == turn {
                 (self.outcome, self.value) = (end.outcome, end.value);
             }
@@ -336,6 +379,66 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
             group = if end.done { group & group.wrapping_sub(1) } else { 0 };
         }
         deeds
+    }
+
+    /// [`Self::change`] of a node whose pairs stand in order.
+    #[inline(always)]
+    fn change_sorted<C: Convergence>(
+        tile: Tile<W, C>,
+        wanted: bool,
+        held: &Held<S, W, L>,
+        deeds: &mut Deeds<S, W, L>,
+        question: &Question<S, O>,
+    ) -> End<S::Value> {
+        let rank = tile.rank();
+        let count = deeds.read.count(tile, |word| S::key(word) <= held.high);
+        let gap = deeds.read.last(rank, |position, word| position < count && S::key(word) > held.high);
+        if tile.any_converged(wanted && gap.exists) {
+            Self::close_gaps(tile.afresh(), wanted, held, &mut deeds.read, count);
+        }
+        let place = deeds.read.count(tile, |word| S::key(word) < question.key);
+        let hit = deeds.read.last(rank, |position, word| position == place && S::key(word) == question.key);
+        let (hits, places) = (tile.ballot(hit.exists), question.places());
+        let (found, erases) = (hits != 0, question.operation.change() == Change::Erase);
+        let mut value = question.argument;
+        if wanted && hit.exists && !erases {
+            value = question.change(held.node.word(place), hit.word);
+            deeds.read.put(rank, place, question.changed(hit.word));
+        }
+        let (removes, fits) = (wanted && found && erases, count < Node::<S, W, L>::SLOTS);
+        if !O::PLACES_ALWAYS {
+            let ends = (place, count.wrapping_sub(1));
+            Nodes::<S, P, A, W, L>::close(tile, removes, held.node, &mut deeds.read, ends);
+        }
+        let (puts, pair) = (wanted && !found && places && fits, S::pack(question.key, question.argument));
+        Nodes::<S, P, A, W, L>::shift(tile, puts, held.node, &mut deeds.read, (place, count), pair);
+        deeds.removed |= removes;
+        let value = if O::RETURNS { tile.shuffle(value, hits.trailing_zeros()) } else { value };
+        let absent = if places { Outcome::Inserted } else { Outcome::Absent };
+        let outcome = if found { question.operation.outcome() } else { absent };
+        let done = wanted && (found || !places || fits);
+        End { done, outcome, value: if found { value } else { question.argument } }
+    }
+
+    /// Moves pairs that stand in order together, where scans have removed some between them.
+    #[inline(always)]
+    fn close_gaps<C: Convergence>(
+        tile: Tile<W, C>,
+        wanted: bool,
+        held: &Held<S, W, L>,
+        read: &mut Read<S, W, L>,
+        count: u32,
+    ) {
+        loop {
+            let gap = read.last(tile.rank(), |position, word| position < count && S::key(word) > held.high);
+            let gaps = tile.ballot(wanted && gap.exists);
+            if !tile.any_converged(gaps != 0) {
+                return;
+            }
+            let place = tile.shuffle(gap.position, 31 - (gaps | 1).leading_zeros());
+            let ends = (place, Node::<S, W, L>::SLOTS - 1);
+            Nodes::<S, P, A, W, L>::close(tile, gaps != 0, held.node, read, ends);
+        }
     }
 
     /// One change of a data node that is latched, where it is `wanted`. It is done if there was room.

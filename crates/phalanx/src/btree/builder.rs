@@ -5,7 +5,7 @@ use super::trees::{Growth, Memory, Trees};
 use crate::map::owner::Owner;
 use crate::slab_alloc::SlabAlloc;
 use crate::{Error, Key, PROGRAM, Result, Value};
-use gpu::Device;
+use gpu::{Device, Tier};
 use phalanx_kernels::btree::{LEAST, NAMES};
 use std::marker::PhantomData;
 
@@ -20,6 +20,7 @@ pub struct Builder<K, V> {
     budget: usize,
     growth: Growth,
     directory: bool,
+    data_tier: Tier,
     variant: Option<String>,
     of: PhantomData<fn() -> (K, V)>,
 }
@@ -34,6 +35,7 @@ impl<K, V> Default for Builder<K, V> {
             budget: usize::MAX,
             growth: Growth::Pool,
             directory: true,
+            data_tier: Tier::Device,
             variant: None,
             of: PhantomData,
         }
@@ -98,6 +100,12 @@ impl<K: Key, V: Value> Builder<K, V> {
         self
     }
 
+    /// Where all super blocks but the first lie.
+    pub(crate) fn data_tier(mut self, tier: Tier) -> Self {
+        self.data_tier = tier;
+        self
+    }
+
     /// The kind of tree by its name, one of [`super::variants`]. Default: the fastest measured.
     pub fn variant(mut self, name: &str) -> Self {
         self.variant = Some(name.to_owned());
@@ -155,6 +163,7 @@ impl<K: Key, V: Value> Builder<K, V> {
             .super_block_slabs(self.super_block_slabs.unwrap_or(least))
             .budget(self.budget)
             .light(shape.light)
+            .tiers(Tier::Device, self.data_tier)
             .build()
     }
 }

@@ -120,6 +120,8 @@ pub struct Examined {
     pub pairs: u64,
     /// Levels, the leaves' among them.
     pub depth: u32,
+    /// Nodes above the leaves.
+    pub inner: u64,
 }
 
 /// What is read on the ways to keys: see [`BTree::walks`](super::BTree::walks).
@@ -267,7 +269,7 @@ impl<K: Key, V: Value, E: Engine<K, V> + ?Sized> Trees<K, V, E> {
 
     /// Examines all nodes: see [`BTree::validate`](super::BTree::validate).
     pub fn examine(&self) -> Result<Examined> {
-        let report = self.owner.device.zeroed::<u64>(8)?;
+        let report = self.owner.device.zeroed::<u64>(9)?;
         // SAFETY: the lock keeps other launches out, and those asked for before have ended; the slice outlives this call.
         self.owner.alone(|engine, stream, memory| unsafe {
             Ok(engine.task(stream, memory.parts(), Task::Examine { report: report.slice() })?)
@@ -285,7 +287,7 @@ impl<K: Key, V: Value, E: Engine<K, V> + ?Sized> Trees<K, V, E> {
         ];
         match problems.into_iter().find(|(is, _)| *is) {
             Some((_, problem)) => Err(Error::Invalid(problem)),
-            None => Ok(Examined { pairs, depth: found[7] as u32 }),
+            None => Ok(Examined { pairs, depth: found[7] as u32, inner: found[8] }),
         }
     }
 }

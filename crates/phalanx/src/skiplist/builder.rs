@@ -7,7 +7,7 @@ use crate::Error;
 use crate::btree::Growth;
 use crate::btree::builder::{Builder as Trees, Family};
 use crate::{Key, Result, Value};
-use gpu::Device;
+use gpu::{Device, Tier};
 use phalanx_kernels::skiplist::NAMES;
 
 /// The parameters of a [`SkipList`].
@@ -74,6 +74,13 @@ impl<K: Key, V: Value> Builder<K, V> {
     /// Whether walks begin at the nodes that the directory lists, or, where it is `false`, at the topmost layer. Default: `true`.
     pub fn directory(self, directory: bool) -> Self {
         self.with(|nodes| nodes.directory(directory))
+    }
+
+    /// Where the memory of data nodes lies, for kinds whose index layers have a part of the pool (`list_layered_...`, `list_apart_...`): those stay on the
+    /// device. The other kinds' nodes of all layers lie there, but for those of the first super block. Pools in one piece stay on the device.
+    /// Default: [`Tier::Device`].
+    pub fn data_tier(self, tier: Tier) -> Self {
+        self.with(|nodes| nodes.data_tier(tier))
     }
 
     /// How the keys of a batch are shared out among tiles. Default: [`Assignment::Spread`].

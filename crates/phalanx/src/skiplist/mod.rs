@@ -124,6 +124,14 @@ impl<K: Key, V: Value> SkipList<K, V> {
         Ok(self.trees.examine()?.depth)
     }
 
+    /// Nodes of index layers. As [`Self::depth`].
+    ///
+    /// # Errors
+    /// As [`Self::validate`].
+    pub fn index_nodes(&self) -> Result<usize> {
+        Ok(self.trees.examine()?.inner as usize)
+    }
+
     /// Examines the whole list: order and bounds of all pairs, that every entry of the index is true, that links go through each layer from end to end,
     /// that every live slab of the pool is reached by them, latches, and that as many pairs are there as are counted.
     ///

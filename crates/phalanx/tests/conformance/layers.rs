@@ -190,3 +190,20 @@ pub fn what_is_done_is_counted<K: Key, V: Value + MapValue>(kind: &Kind<SkipList
     // A look-up goes down at least once, from an index node to a data node.
     assert!(list.counters().unwrap().down >= before + 600, "{found:?}");
 }
+
+/// Index layers in a part of the pool, data in memory of the host.
+pub fn data_lies_where_it_is_asked_to<K: Key, V: Value + MapValue>(kind: &Kind<SkipList<K, V>>) {
+    for tier in [gpu::Tier::Pinned, gpu::Tier::Managed] {
+        let builder = kind.builder().nodes(700).super_block_slabs(64).data_tier(tier);
+        let list = builder.build().unwrap();
+        let (keys, values) = kind.pairs((0..3000).map(|n| (simt::hash::mix64(n) >> 40, n)));
+        list.insert(&keys, &values).unwrap();
+        let expected: std::collections::BTreeSet<K> = keys.iter().copied().collect();
+        assert!(contents(&list).keys().eq(&expected), "{}, {tier}", kind.name);
+        assert!(list.remove(&keys[..2900]).unwrap().contains(&true), "{}, {tier}", kind.name);
+        list.reclaim().unwrap();
+        let left: std::collections::BTreeSet<K> =
+            expected.into_iter().filter(|key| !keys[..2900].contains(key)).collect();
+        assert!(contents(&list).keys().eq(&left), "{}, {tier}", kind.name);
+    }
+}
