@@ -1,6 +1,7 @@
 //! What a structure implements to be measured.
 use crate::suite::Case;
 use anyhow::Result;
+use std::collections::BTreeMap;
 
 /// A machine that can time work.
 pub trait Machine {
@@ -78,6 +79,11 @@ pub trait Benchmark {
 
     /// Lines of 128 bytes that an operation reads at each level, from the leaves up, of a structure that has levels and counts them.
     fn lines_read(&self) -> Option<Vec<f64>> {
+        None
+    }
+
+    /// What the last launch counted of itself, by name, of a structure that counts.
+    fn counted(&self) -> Option<BTreeMap<String, f64>> {
         None
     }
 

@@ -136,6 +136,7 @@ pub(crate) mod tests {
             table_bytes: None,
             gb_s: None,
             lines: None,
+            counted: None,
             fault: None,
         }
     }

@@ -75,6 +75,9 @@ pub struct Record {
     /// Lines of 128 bytes that an operation reads at each level, from the leaves up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lines: Option<Vec<f64>>,
+    /// What the structure counted of itself, by name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counted: Option<BTreeMap<String, f64>>,
     /// What was wrong, when something was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fault: Option<String>,

@@ -184,6 +184,7 @@ impl Session<'_> {
             table_bytes: benchmark.table_bytes(),
             gb_s: benchmark.bytes_moved().map(|bytes| bytes as f64 / times.median / 1e6),
             lines: benchmark.lines_read(),
+            counted: benchmark.counted(),
             fault,
         }
     }

@@ -17,6 +17,7 @@ pub mod ordered;
 pub mod primitives;
 pub mod segments;
 pub mod sets;
+pub mod skip_list;
 pub mod slab_alloc;
 pub mod slab_hash;
 pub mod soak;
@@ -33,6 +34,7 @@ pub fn all(gpu: &Gpu) -> Vec<Box<dyn Structure + '_>> {
         Box::new(sets::SlabSets::new(gpu)),
         Box::new(sets::ChainSets::new(gpu)),
         Box::new(btree::Trees::new(gpu)),
+        Box::new(skip_list::Lists::new(gpu)),
         Box::new(sorted_runs::Baseline::array(gpu)),
         Box::new(sorted_runs::Baseline::merge_tree(gpu)),
         Box::new(primitives::Sorts::new(gpu)),

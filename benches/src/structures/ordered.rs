@@ -21,6 +21,14 @@ pub trait ByOrder<K, V>: Subject<K, V> {
     /// What the machine says.
     fn successor(&mut self, stream: &Stream, asked: &mut Neighbours<K, V>) -> Result<()>;
 
+    /// Asks the stream for the pairs before, and does not wait.
+    ///
+    /// # Errors
+    /// What the machine says; it cannot.
+    fn predecessor(&mut self, _stream: &Stream, _asked: &mut Neighbours<K, V>) -> Result<()> {
+        bail!("there is no predecessor here")
+    }
+
     /// Asks the stream for the pairs of ranges, and does not wait.
     ///
     /// # Errors
@@ -246,8 +254,40 @@ impl<K: Key + Word, V: Value + Word> Question<K, V> for Neighbours<K, V> {
     }
 
     fn judge(&self, sorted: &[K]) -> Result<Verified> {
+        self.judge_by(|asked| sorted.get(sorted.partition_point(|key| *key <= asked)))
+    }
+}
+
+/// Pairs before random keys, which need not be there.
+pub struct Before<K, V>(Neighbours<K, V>);
+
+impl<K: Key + Word, V: Value + Word> Question<K, V> for Before<K, V> {
+    fn new(gpu: &Gpu, case: &Case, sorted: &[K]) -> Result<Self> {
+        Ok(Self(Neighbours::new(gpu, case, sorted)?))
+    }
+
+    fn forget(&mut self) -> Result<()> {
+        self.0.forget()
+    }
+
+    fn ask(&mut self, of: &mut impl ByOrder<K, V>, stream: &Stream) -> Result<()> {
+        of.predecessor(stream, &mut self.0)
+    }
+
+    fn judge(&self, sorted: &[K]) -> Result<Verified> {
+        let before = |asked| sorted.partition_point(|key| *key < asked).checked_sub(1);
+        self.0.judge_by(|asked| before(asked).map(|place| &sorted[place]))
+    }
+}
+
+impl<K: Key + Word, V: Value + Word> Neighbours<K, V> {
+    /// Compares every answer with the key that `neighbour` says.
+    fn judge_by<'k>(&self, neighbour: impl Fn(K) -> Option<&'k K> + Sync) -> Result<Verified>
+    where
+        K: 'k,
+    {
         let (found, values, outcomes) = (self.found.read()?, self.values.read()?, self.outcomes.read()?);
-        let next = |index: usize| sorted.get(sorted.partition_point(|key| *key <= self.asked[index]));
+        let next = |index: usize| neighbour(self.asked[index]);
         let is_right = |index: usize| match (next(index), Outcome::from_code(outcomes[index])) {
             (Some(next), Some(Outcome::Found)) => found[index] == *next && values[index] == value_of(*next),
             (None, Some(Outcome::Absent)) => true,
@@ -255,11 +295,7 @@ impl<K: Key + Word, V: Value + Word> Question<K, V> for Neighbours<K, V> {
         };
         if let Some(wrong) = (0..outcomes.len()).into_par_iter().find_first(|index| !is_right(*index)) {
             let (key, outcome) = (self.asked[wrong], Outcome::from_code(outcomes[wrong]));
-            bail!(
-                "behind {key:?} comes {:?}, and the answer is {outcome:?}, {:?}",
-                next(wrong),
-                found[wrong]
-            );
+            bail!("beside {key:?} is {:?}, and the answer is {outcome:?}, {:?}", next(wrong), found[wrong]);
         }
         let succeeded = outcomes.par_iter().filter(|code| **code == Outcome::Found as u8).count();
         Ok(Verified { compared: outcomes.len() as u64, succeeded: succeeded as u64 })

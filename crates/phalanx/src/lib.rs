@@ -21,6 +21,7 @@ pub mod hash_map;
 pub mod map;
 pub mod primitives;
 mod program;
+pub mod skiplist;
 pub mod slab_alloc;
 pub mod slab_hash;
 
@@ -31,6 +32,7 @@ pub use hash_map::HashMap;
 pub use map::{Key, Map, Merge, Op, Outcome, Value};
 pub use phalanx_kernels as kernels;
 pub use program::PROGRAM;
+pub use skiplist::SkipList;
 pub use slab_alloc::SlabAlloc;
 pub use slab_hash::{SlabHash, SlabMultiMap, SlabSet};
 

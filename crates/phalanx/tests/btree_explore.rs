@@ -18,9 +18,11 @@ mod trees;
 mod world;
 
 use hunt::kinds;
-use phalanx_kernels::btree::{Concurrent, Tree};
-use phalanx_kernels::keyed::{Packed, Wide};
-use phalanx_kernels::slab::{Light, Spread};
+use phalanx_kernels::btree::{Access, Concurrent, Tree};
+use phalanx_kernels::keyed::{Packed, Slot, Wide};
+use phalanx_kernels::slab::{Light, Pool, Spread};
+
+trees::crowded!(Tree: Access);
 
 /// The name that replays.
 const PROGRAM: &str = "btree_explore";

@@ -11,6 +11,8 @@ mod files;
 mod frozen;
 #[path = "conformance/kinds.rs"]
 mod kinds;
+#[path = "conformance/layers.rs"]
+mod layers;
 #[path = "conformance/limits.rs"]
 mod limits;
 #[path = "conformance/methods.rs"]
@@ -138,6 +140,33 @@ macro_rules! suite {
                         walks_read_a_node_a_level
                         trees_without_a_directory_grow
                     }
+                }
+            }
+
+            mod skip_list {
+                every_map!($device, SkipList);
+                cases! { $device, SkipList, each:
+                    ordered {
+                        order_is_that_of_std
+                        ranges_are_those_of_std
+                        trees_are_built_at_once
+                        trees_are_built_anew
+                        buffers_are_answered_in_order
+                        large_trees_have_many_levels
+                        what_is_no_range_is_refused
+                    }
+                    layers {
+                        merged_nodes_are_given_back
+                        a_window_that_moves_takes_no_more_memory
+                        thin_lists_answer_as_others_do
+                        keys_are_assigned_in_every_way
+                        a_full_pool_is_no_loss
+                        lists_in_few_slabs_are_put_in_order
+                        data_lies_where_it_is_asked_to
+                    }
+                }
+                cases! { $device, SkipList, first:
+                    layers { what_is_done_is_counted }
                 }
             }
         }

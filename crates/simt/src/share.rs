@@ -88,6 +88,18 @@ impl<const W: u32, C: Convergence> Queue<W, C> {
         Some(Turn { tile: self.tile, owner, active: self.waiting != 0 })
     }
 
+    /// The ranks whose operations are not finished: bit `r` is rank `r`.
+    #[inline(always)]
+    pub fn waiting(&self) -> u32 {
+        self.waiting
+    }
+
+    /// The operations of these ranks are finished, whoever's turn it was. All lanes of the tile say so together.
+    #[inline(always)]
+    pub fn finish_all(&mut self, ranks: u32) {
+        self.waiting &= !ranks;
+    }
+
     /// The operation whose turn it was is finished. All lanes of the tile say so together.
     #[inline(always)]
     pub fn finish(&mut self) {

@@ -15,6 +15,12 @@ pub trait Access: Copy + Send + Sync + 'static {
     const FENCED: bool = true;
     /// Whether a leaf's tail is read again, after its pairs, before a miss or a range is believed.
     const CONFIRMS: bool = true;
+    /// Whether leaves merge, as those of skip lists do: the pairs of one that has become thin move to the next one, whose low key falls; what is left is
+    /// a *zombie*, whose high key is 0, so that every key is beyond it.
+    const MERGES: bool = false;
+    /// Whether the pairs of leaves stand in order, as those of some skip lists do, and make way for others: then a leaf has a version, and only if
+    /// that has not changed meanwhile is it believed what a leaf has not.
+    const SORTED: bool = false;
 }
 
 /// Everything may run beside everything: reads go to the memory that all multiprocessors share.

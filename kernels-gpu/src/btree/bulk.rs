@@ -167,7 +167,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
     /// Makes the node that is slab number `number` of the pool, by the lanes of a tile. Runs alone.
     #[inline(always)]
     #[track_caller]
-    pub(super) fn build(self, number: u64, input: Input<S>) {
+    pub(crate) fn build(self, number: u64, input: Input<S>) {
         let (at, below) = Level::of(number, input.level_of_leaves(), input.fill);
         let rank = Thread::index() as u32 % W;
         let is_root = number == ROOT.to_word() as u64;
@@ -196,7 +196,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
     /// Thread `index`'s share of what a tree of `nodes` nodes has besides them: which slabs are live, how many pairs there are, and no directory.
     #[inline(always)]
     #[track_caller]
-    pub(super) fn begin(self, index: u64, nodes: u64, pairs: u64) {
+    pub(crate) fn begin(self, index: u64, nodes: u64, pairs: u64) {
         self.pool().bitmaps().reset(index, nodes);
         self.tallies().reset(index as usize, pairs);
         if index == 0 {
@@ -248,7 +248,7 @@ impl<S: Slot, const W: u32, const L: usize> Node<S, W, L> {
     /// Writes a lane's words, `word(position)` each, 16 bytes at once where they lie side by side. Where nothing else touches the node.
     #[inline(always)]
     #[track_caller]
-    fn write(self, rank: u32, word: impl Fn(u32) -> S::Word) {
+    pub(crate) fn write(self, rank: u32, word: impl Fn(u32) -> S::Word) {
         use simt::Word;
         let (order, scope) = (Order::Weak, Scope::Device);
         let mut j = 0;

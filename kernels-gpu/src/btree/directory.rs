@@ -29,8 +29,12 @@ use simt::{Block, Global, Order, Scope, Thread, Tile, shared};
 const ARITY: u32 = 8;
 /// The most steps of a search that are worth while: 32768 entries.
 const MOST_STEPS: u32 = 5;
-/// Words before the entries, the first of which is the number of steps; 0 where there is no directory.
+/// Words before the entries, the first of which is the number of steps; 0 where there is no directory. From [`COUNTERS`] on lie counters of
+/// structures that count.
 const HEAD: usize = 32;
+
+/// Where counters begin among the words before the entries.
+pub const COUNTERS: usize = 16;
 
 /// Threads of the block that makes a directory.
 pub const THREADS: u32 = 512;
@@ -79,6 +83,13 @@ impl<S: Slot> Directory<S> {
         Self { base, most, of: PhantomData }
     }
 
+    /// One of the counters, of which there are as many as [`HEAD`] has room for.
+    #[inline(always)]
+    pub(crate) fn counter(self, index: usize) -> Global<u64> {
+        // SAFETY: a word of those before the entries.
+        unsafe { self.base.offset(COUNTERS + index % (HEAD - COUNTERS)) }
+    }
+
     /// How many steps a search has.
     #[inline(always)]
     fn steps(self) -> Global<u32> {
@@ -104,7 +115,7 @@ impl<S: Slot> Directory<S> {
     /// From now on walks begin at the root.
     #[inline(always)]
     #[track_caller]
-    pub(super) fn forget(self) {
+    pub(crate) fn forget(self) {
         self.steps().store(0, Order::Relaxed, Scope::Device);
     }
 
@@ -212,7 +223,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
     /// Where the walk of a key begins.
     #[inline(always)]
     #[track_caller]
-    pub(super) fn start(self, key: S::Stored, wanted: bool) -> Start<S> {
+    pub(crate) fn start(self, key: S::Stored, wanted: bool) -> Start<S> {
         let start = Start::<S>::of(key);
         let searches = wanted && !start.is_annex();
         Start { node: if searches { self.directory().find::<A>(key) } else { start.node }, ..start }
@@ -222,7 +233,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
     /// everything that frees no nodes.
     #[inline(always)]
     #[track_caller]
-    pub(super) fn list(self) {
+    pub(crate) fn list(self) {
         let directory = self.directory();
         let most = directory.most;
         let (order, scope) = (Order::Relaxed, Scope::Device);
@@ -286,7 +297,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
     #[track_caller]
     fn children(node: Node<S, W, L>) -> u32 {
         let mut children = 0;
-        unrolled::<16>(|place| {
+        unrolled::<32>(|place| {
             if (place as u32) < Node::<S, W, L>::SLOTS {
                 let word = node.word(place as u32).load(Order::Relaxed, Scope::Device);
                 children += (S::key(word) != S::key(S::EMPTY)) as u32;

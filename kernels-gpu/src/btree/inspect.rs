@@ -25,22 +25,24 @@ pub struct Findings {
     pub pairs: u32,
     /// For the root, the levels of the tree.
     pub depth: u32,
+    /// 1 if it is above the leaves.
+    pub inner: u32,
 }
 
 /// The ends of a node, as one lane reads them.
 #[derive(Clone, Copy)]
-struct Ends<K> {
-    low: K,
-    meta: Meta,
-    high: K,
-    link: Handle,
+pub(crate) struct Ends<K> {
+    pub(crate) low: K,
+    pub(crate) meta: Meta,
+    pub(crate) high: K,
+    pub(crate) link: Handle,
 }
 
 impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S, P, A, W, L>> {
     /// Examines the node in slab number `number`, if that is live, by the calling lane alone. Runs alone.
     #[inline(always)]
     #[track_caller]
-    pub(super) fn examine(self, number: u32) -> Findings {
+    pub(crate) fn examine(self, number: u32) -> Findings {
         let mut found = Findings::default();
         if number as usize >= self.pool().units() || !self.pool().bitmaps().is_live(number) {
             return found;
@@ -48,6 +50,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         let handle = self.pool().handle(number);
         let (node, ends) = (self.node(handle), self.ends(handle));
         found.nodes = 1;
+        found.inner = !ends.meta.is_leaf() as u32;
         found.latched = ends.meta.is_latched() as u32;
         found.link_wrong = !self.is_next(handle, ends) as u32;
         if ends.meta.is_leaf() {
@@ -64,7 +67,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
 
     #[inline(always)]
     #[track_caller]
-    fn ends(self, handle: Handle) -> Ends<S::Stored> {
+    pub(crate) fn ends(self, handle: Handle) -> Ends<S::Stored> {
         let node = self.node(handle);
         let (header, tail) = (
             node.header().load(Order::Relaxed, Scope::Device),
@@ -77,7 +80,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
     /// Whether a handle names a live slab.
     #[inline(always)]
     #[track_caller]
-    fn is_live(self, handle: Handle) -> bool {
+    pub(crate) fn is_live(self, handle: Handle) -> bool {
         !handle.is_none() && self.pool().is_live(handle)
     }
 
@@ -99,7 +102,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
     /// Keys of a leaf: those above its high key are left over from splits, and count for nothing.
     #[inline(always)]
     #[track_caller]
-    fn examine_leaf(node: Node<S, W, L>, ends: Ends<S::Stored>, found: &mut Findings) {
+    pub(crate) fn examine_leaf(node: Node<S, W, L>, ends: Ends<S::Stored>, found: &mut Findings) {
         let mut position = 0;
         while position < Node::<S, W, L>::SLOTS {
             let key = S::key(node.word(position).load(Order::Relaxed, Scope::Device));

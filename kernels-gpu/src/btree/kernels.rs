@@ -28,7 +28,8 @@ pub fn bulk_build<M: Config + Instance>(
     M::begin(tree, thread, nodes, keys.len() as u64);
 }
 
-/// Examines all nodes and adds to `report`: nodes, children, latched nodes, pairs misplaced, children wrong, links wrong, pairs, levels.
+/// Examines all nodes and adds to `report`: nodes, children, latched nodes, pairs misplaced, children wrong, links wrong, pairs, levels,
+/// nodes above the leaves.
 /// Runs alone. The grid has a thread for every slab of the pool.
 #[kernel]
 pub fn examine<M: Config + Instance>(tree: TreeView<M>, report: GlobalSlice<u64>) {
@@ -42,6 +43,7 @@ pub fn examine<M: Config + Instance>(tree: TreeView<M>, report: GlobalSlice<u64>
         found.link_wrong,
         found.pairs,
         found.depth,
+        found.inner,
     ];
     for (place, many) in findings.into_iter().enumerate().filter(|(_, many)| *many > 0) {
         report.at(place).fetch_add(many as u64, Order::Relaxed, Scope::Device);

@@ -1,19 +1,19 @@
 //! B-link trees: ordered maps in nodes of 16 words. The device side of `BTree`. See `docs/structures/btree.md`.
-mod access;
-mod bulk;
-mod directory;
-mod inspect;
+pub(crate) mod access;
+pub(crate) mod bulk;
+pub(crate) mod directory;
+pub(crate) mod inspect;
 mod instances;
 pub mod kernels;
-mod node;
-mod seek;
-mod split;
-mod tree;
-mod walk;
+pub(crate) mod node;
+pub(crate) mod seek;
+pub(crate) mod split;
+pub(crate) mod tree;
+pub(crate) mod walk;
 
 pub use access::{Access, Concurrent, Phased};
 pub use bulk::{Input, Level, nodes};
-pub use directory::{Directory, THREADS as DIRECTORY_THREADS, directory_entries, directory_words};
+pub use directory::{COUNTERS, Directory, THREADS as DIRECTORY_THREADS, directory_entries, directory_words};
 pub use inspect::Findings;
 pub use instances::*;
 pub use node::{Meta, Node};

@@ -14,7 +14,7 @@ use super::super::slab::Handle;
 use crate::keyed::{Bucket, Chunk, Scalar, Slot};
 use simt::{Convergence, Global, Order, Scope, Tile};
 
-/// What a node says of itself in a word: its level, and whether a writer has it.
+/// What a node says of itself in a word: its level, whether a writer has it, and, in the bits above, its version where nodes have one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Meta(u32);
 
@@ -49,6 +49,12 @@ impl Meta {
     #[inline(always)]
     pub const fn is_latched(self) -> bool {
         self.0 & Self::LATCH != 0
+    }
+
+    /// Free, of the same level and the next version.
+    #[inline(always)]
+    pub const fn after(self) -> Self {
+        Self((self.0 & !Self::LATCH).wrapping_add(Self::LATCH << 1))
     }
 
     #[inline(always)]
@@ -160,12 +166,12 @@ impl<S: Slot, const W: u32, const L: usize> Node<S, W, L> {
         Read { words }
     }
 
-    /// [`Self::read`] by the tile that has the latch. Weak: the latch orders it, which the emulator's race detector so proves. Only the lane
-    /// that has the header reads relaxed, for others try the latch.
+    /// [`Self::read`] by the tile that has the latch. Weak: the latch orders it, which the emulator's race detector so proves. Only the lanes
+    /// that have header and tail read relaxed: others try the latch, and lead past a leaf that has merged.
     #[inline(always)]
     #[track_caller]
     pub fn read_latched(self, rank: u32, wanted: bool) -> Read<S, W, L> {
-        if rank == Self::HEADER / L as u32 {
+        if rank >= Self::HEADER / L as u32 {
             self.read_rarely(rank, wanted, Order::Relaxed)
         } else {
             self.read_rarely(rank, wanted, Order::Weak)
@@ -193,7 +199,14 @@ impl<S: Slot, const W: u32, const L: usize> Node<S, W, L> {
     #[inline(always)]
     #[track_caller]
     pub fn release(self, level: u32, order: Order) {
-        S::value_place(self.header()).store(Meta::free(level).value(), order, Scope::Device);
+        self.release_as(Meta::free(level), order);
+    }
+
+    /// Makes the node be what is said, by the calling lane alone.
+    #[inline(always)]
+    #[track_caller]
+    pub fn release_as(self, meta: Meta, order: Order) {
+        S::value_place(self.header()).store(meta.value(), order, Scope::Device);
     }
 }
 
@@ -219,6 +232,17 @@ impl<S: Slot, const W: u32, const L: usize> Read<S, W, L> {
     #[inline(always)]
     pub fn nothing() -> Self {
         Self { words: [S::EMPTY; L] }
+    }
+
+    /// Notes what the word at `position` has become, if it is one of lane `rank`'s.
+    #[inline(always)]
+    pub fn put(&mut self, rank: u32, position: u32, word: S::Word) {
+        let mut j = 0;
+        while j < L {
+            let is_it = Node::<S, W, L>::position(rank, j) == position;
+            self.words[j] = if is_it { word } else { self.words[j] };
+            j += 1;
+        }
     }
 
     /// The lane's words.

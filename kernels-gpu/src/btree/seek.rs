@@ -9,7 +9,7 @@ use super::node::{Lead, Meta, Node, Read, handle_of};
 use super::tree::{ANNEX, ROOT, Start, Tree, TreeView, largest};
 use crate::keyed::kernels::write_if;
 use crate::keyed::{Scalar, Slot};
-use simt::{Convergence, GlobalSlice, Order, Queue, Scope, Tile};
+use simt::{Convergence, GlobalSlice, Order, Queue, Scope, Tile, fence};
 
 /// What is asked of a range.
 pub trait Seek: Copy + Send + Sync + 'static {
@@ -127,6 +127,21 @@ struct Leaf<S: Slot, const W: u32, const L: usize> {
     meta: Meta,
     high: S::Stored,
     link: Handle,
+    /// Nothing was shifted while it was read.
+    is_settled: bool,
+}
+
+/// Whether each lane of the tile, where it is `wanted`, has seen a leaf's header before that is the first lane's now, and free.
+#[inline(always)]
+#[track_caller]
+pub(crate) fn is_settled<S: Slot, const W: u32, C: Convergence>(
+    tile: Tile<W, C>,
+    wanted: bool,
+    before: S::Word,
+    now: S::Word,
+) -> bool {
+    let (before, now) = (Meta::read(S::value(before)), Meta::read(tile.shuffle(S::value(now), 0)));
+    tile.all(!wanted || (before == now && !now.is_latched()))
 }
 
 /// The keys of a leaf that are wanted, as they are stored; none where `low` is above `high`.
@@ -198,23 +213,40 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
 
     /// Reads a leaf so that its tail is true of its pairs.
     #[inline(always)]
-    fn leaf<C: Convergence>(&self, tile: Tile<W, C>, wanted: bool) -> Leaf<S, W, L> {
+    fn leaf<Q: Seek, C: Convergence>(&self, tile: Tile<W, C>, wanted: bool) -> Leaf<S, W, L> {
         let node = self.tree.node(self.at);
         let order = if A::CONCURRENT { Order::Acquire } else { A::READ };
+        // Where low keys fall, this one must be older than the pairs: it tells whether there are more before them.
+        let mut header = S::EMPTY;
+        if A::SORTED {
+            if wanted {
+                header = node.header().load(order, Scope::Device);
+            }
+        } else if A::MERGES && Q::DOWN {
+            if wanted && tile.rank() == 0 {
+                header = node.header().load(order, Scope::Device);
+            }
+            tile.sync();
+        }
         let read = node.read(tile.rank(), wanted, order);
         let (low, meta) = read.header(tile);
+        let low = if A::MERGES && Q::DOWN { tile.shuffle(S::key(header), 0) } else { low };
         if !(A::CONCURRENT && A::CONFIRMS) {
             let (high, link) = read.tail(tile);
-            return Leaf { read, low, meta, high, link };
+            return Leaf { read, low, meta, high, link, is_settled: true };
         }
         // One lane reads it for all, after the pairs of all.
         tile.sync();
-        let mut tail = S::EMPTY;
+        let (mut tail, mut again) = (S::EMPTY, header);
         if wanted && tile.rank() == 0 {
             tail = node.tail().load(Order::Relaxed, Scope::Device);
+            if A::SORTED {
+                again = node.header().load(Order::Relaxed, Scope::Device);
+            }
         }
+        let is_settled = !A::SORTED || is_settled::<S, W, C>(tile, wanted, header, again);
         let (high, link) = (tile.shuffle(S::key(tail), 0), tile.shuffle(handle_of(S::value(tail)), 0));
-        Leaf { read, low, meta, high, link }
+        Leaf { read, low, meta, high, link, is_settled }
     }
 
     /// The keys that the range wants of a leaf.
@@ -237,9 +269,9 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
     /// Deals with the pairs of a leaf. Gives whether the range ends here.
     #[inline(always)]
     fn visit<Q: Seek, C: Convergence>(&mut self, tile: Tile<W, C>, open: bool) -> bool {
-        let leaf = self.leaf(tile, open);
+        let leaf = self.leaf::<Q, C>(tile, open);
         let wanted = self.wanted(leaf.high);
-        let counts = open && leaf.meta.is_leaf() && self.target <= leaf.high;
+        let counts = open && leaf.meta.is_leaf() && leaf.is_settled && self.target <= leaf.high;
         let count = leaf.read.count(tile, |word| wanted.has(S::key(word)));
         if Q::TAKES {
             self.take(tile, counts, &leaf, wanted);
@@ -292,8 +324,16 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
         if counts && Q::DOWN {
             return self.go_down(leaf);
         }
+        if A::MERGES && counts && leaf.high >= self.from && self.at != ANNEX {
+            // The next leaf may be given pairs of this one, which were seen here.
+            self.from = S::Stored::from_u64(leaf.high.to_u64() + 1);
+        }
+        if A::MERGES && !counts && self.is_leaf {
+            // Of a leaf that has merged the pairs are seen where its link leads to.
+            fence(Scope::Device);
+        }
         // Looked through, or what is looked for is further on; or it was a blank slab, which is looked at again.
-        self.at = if self.is_leaf { leaf.link } else { self.at };
+        self.at = if self.is_leaf && leaf.is_settled { leaf.link } else { self.at };
         self.target = if counts { S::Stored::from_u64(0) } else { self.target };
         let is_full = Q::TAKES && self.found >= self.room();
         counts && (leaf.high >= self.to || leaf.link.is_none() || is_full)

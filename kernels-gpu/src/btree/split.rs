@@ -35,13 +35,13 @@ pub enum Cut {
 }
 
 /// How a node is cut, as one lane sees it.
-struct Halves<S: Slot> {
+pub(crate) struct Halves<S: Slot> {
     /// For each of the lane's words, how many pairs are below it.
-    ranks: Ranks,
+    pub(crate) ranks: Ranks,
     /// The lowest key that moves.
-    separator: S::Stored,
+    pub(crate) separator: S::Stored,
     /// The place of its pair.
-    middle: u32,
+    pub(crate) middle: u32,
 }
 
 /// The parent of a node that is split, latched or not.
@@ -58,7 +58,7 @@ struct Above<S: Slot, const W: u32, const L: usize> {
 
 impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S, P, A, W, L>> {
     /// Pairs that stay in the lower half.
-    const HALF: u32 = Node::<S, W, L>::SLOTS / 2;
+    pub(crate) const HALF: u32 = Node::<S, W, L>::SLOTS / 2;
 
     /// Splits a full node that the tile has latched, where it `splits`, and adds a pair to the half where it belongs. All lanes of the tile
     /// (in lockstep: of the warp) call it together. It gives the node's latch back.
@@ -165,7 +165,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
 
     /// Ranks the pairs of a full node.
     #[inline(always)]
-    fn halves<C: Convergence>(tile: Tile<W, C>, held: &Held<S, W, L>) -> Halves<S> {
+    pub(crate) fn halves<C: Convergence>(tile: Tile<W, C>, held: &Held<S, W, L>) -> Halves<S> {
         let ranks = held.read.ranks(tile, |_| true);
         let words = held.read.words();
         let (mut is_middle, mut separator, mut middle) = (false, S::key(words[0]), 0);
@@ -307,7 +307,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
 impl<S: Slot> Halves<S> {
     /// The highest key that stays.
     #[inline(always)]
-    fn high(&self) -> S::Stored {
+    pub(crate) fn high(&self) -> S::Stored {
         S::Stored::from_u64(self.separator.to_u64().wrapping_sub(1))
     }
 }

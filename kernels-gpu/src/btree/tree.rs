@@ -109,15 +109,24 @@ impl<M: Config> TreeView<M> {
         Self { tallies, pool, directory }
     }
 
+    /// The same memory as that of another kind, whose nodes are of the same layout.
+    #[inline(always)]
+    pub(crate) fn seen_as<N>(self) -> TreeView<N>
+    where
+        N: Config<Pool = M::Pool> + Kind<Slot = M::Slot>,
+    {
+        TreeView { tallies: self.tallies, pool: self.pool, directory: self.directory }
+    }
+
     /// Where walks may begin.
     #[inline(always)]
-    pub(super) fn directory(self) -> Directory<M::Slot> {
+    pub(crate) fn directory(self) -> Directory<M::Slot> {
         self.directory
     }
 
     /// The counters.
     #[inline(always)]
-    pub(super) fn tallies(self) -> Tallies {
+    pub(crate) fn tallies(self) -> Tallies {
         self.tallies
     }
 

@@ -4,14 +4,14 @@ use super::access::Access;
 use super::node::{Lead, Meta, Node, Read, handle_of};
 use super::split::Cut;
 use super::tree::{ANNEX, ROOT, Tree, TreeView};
-use crate::keyed::{Change, Operation, Outcome, Question, Scalar, Slot};
+use crate::keyed::{Change, Operation, Outcome, Question, Slot};
 use simt::{Convergence, Order, Scope, Thread, Tile, Turn};
 
 /// How long who has lost a latch sleeps before it comes again, in nanoseconds, halved, and at least: twice as long after each loss, up to 16
 /// microseconds. Where many want one latch, each try delays the one who has it, for all of them meet in one line of one slice of the cache.
-const SHORTEST: u32 = 16;
+pub(crate) const SHORTEST: u32 = 16;
 /// How often it is doubled.
-const DOUBLINGS: u32 = 9;
+pub(crate) const DOUBLINGS: u32 = 9;
 
 /// What a tile does at the node where it stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,10 +45,10 @@ pub struct Held<S: Slot, const W: u32, const L: usize> {
 
 /// Whether an operation has ended, and as what.
 #[derive(Clone, Copy, Debug)]
-struct End<V> {
-    done: bool,
-    outcome: Outcome,
-    value: V,
+pub(crate) struct End<V> {
+    pub(crate) done: bool,
+    pub(crate) outcome: Outcome,
+    pub(crate) value: V,
 }
 
 /// The operation of one lane on its way through the tree, as the work-sharing loop executes it.
@@ -211,7 +211,7 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
     /// Believes a miss in a leaf if the leaf still has the key among its own *after* its pairs were read; for a split may have taken the key
     /// away, and another pair its slot, since the leaf's high key was read.
     #[inline(always)]
-    fn look_again<C: Convergence>(
+    pub(crate) fn look_again<C: Convergence>(
         tile: Tile<W, C>,
         node: Node<S, W, L>,
         misses: bool,
@@ -373,7 +373,7 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
 }
 
 /// What is done to a slot under its leaf's latch.
-trait Latched<S: Slot> {
+pub(crate) trait Latched<S: Slot> {
     /// Changes the pair in a slot that holds `word`, by one store. Gives the value that was there; from a removal the argument.
     fn change(&self, slot: simt::Global<S::Word>, word: S::Word) -> S::Value;
 
@@ -384,20 +384,11 @@ trait Latched<S: Slot> {
 impl<S: Slot, O: Operation> Latched<S> for Question<S, O> {
     #[inline(always)]
     fn change(&self, slot: simt::Global<S::Word>, word: S::Word) -> S::Value {
-        let (old, argument) = (S::value(word), self.argument);
-        let new = match self.operation.change() {
-            Change::Keep => return old,
-            Change::Erase => {
-                slot.store(S::EMPTY, Order::Relaxed, Scope::Device);
-                return argument;
-            }
-            Change::Set => argument,
-            Change::Add => old.wrapping_add(argument),
-            Change::Min => old.min(argument),
-            Change::Max => old.max(argument),
-        };
-        slot.store(S::pack(self.key, new), Order::Relaxed, Scope::Device);
-        old
+        let change = self.operation.change();
+        if change != Change::Keep {
+            slot.store(self.changed(word), Order::Relaxed, Scope::Device);
+        }
+        if change == Change::Erase { self.argument } else { S::value(word) }
     }
 
     /// Where a pair that a split has moved is overwritten, who sees the new one must see the link to where the old one is now: so that store
@@ -416,7 +407,7 @@ impl<S: Slot, O: Operation> Latched<S> for Question<S, O> {
 impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S, P, A, W, L>> {
     /// Tries the latch of a node for the tile, where `wanted`, and reads the node under it. Gives whether the tile has it.
     #[inline(always)]
-    pub(super) fn hold<C: Convergence>(
+    pub(crate) fn hold<C: Convergence>(
         self,
         tile: Tile<W, C>,
         handle: Handle,

@@ -56,8 +56,20 @@ fn batch<M: Kind, O: Operation>(
     values: GlobalSlice<M::Value>,
     outcomes: GlobalSlice<u8>,
 ) {
+    batch_of::<M, O>(map, element(M::TILE, len), request, values, outcomes);
+}
+
+/// The operation of the element that the calling thread brings, if it brings one: see [`batch`].
+#[inline(always)]
+#[track_caller]
+pub(crate) fn batch_of<M: Kind, O: Operation>(
+    map: M::View,
+    (index, pending): (usize, bool),
+    request: impl Fn(usize, bool) -> (O, M::Key, M::Value),
+    values: GlobalSlice<M::Value>,
+    outcomes: GlobalSlice<u8>,
+) {
     let mut tally = Tally::default();
-    let (index, pending) = element(M::TILE, len);
     let (operation, key, argument) = request(index, pending);
     let (outcome, value) = M::execute(map, pending, operation, key, argument);
     if pending {

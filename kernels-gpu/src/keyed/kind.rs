@@ -90,6 +90,12 @@ impl<M: Kind> Place<M> {
         Self { key, value, slot }
     }
 
+    /// A place that a scan of another kind, of the same slots, has shown.
+    #[inline(always)]
+    pub(crate) fn of<N: Kind<Key = M::Key, Value = M::Value, Slot = M::Slot>>(place: Place<N>) -> Self {
+        Self { key: place.key, value: place.value, slot: place.slot }
+    }
+
     /// The pair in `slot`, if there is one. Where keys are stored `aliased`, see [`Slot::RESERVED`].
     #[inline(always)]
     #[track_caller]

@@ -1,7 +1,7 @@
 //! One look of a tile at one bucket: it reads, votes, and one lane acts by one compare-and-swap.
 use super::bucket::{Bucket, Lane, Spot};
 use super::operation::{Change, Operation, Outcome};
-use super::slot::Slot;
+use super::slot::{Scalar, Slot};
 use simt::{Convergence, Global, Order, Scope, Tile, Turn};
 
 /// What a tile needs to know of the operation whose turn it is, from its owner.
@@ -31,6 +31,21 @@ impl<S: Slot, O: Operation> Question<S, O> {
     #[inline(always)]
     pub fn places(&self) -> bool {
         O::WRITES && self.operation.places()
+    }
+
+    /// What a slot that holds the operation's key, in `word`, holds after it.
+    #[inline(always)]
+    pub fn changed(&self, word: S::Word) -> S::Word {
+        let (old, argument) = (S::value(word), self.argument);
+        let new = match self.operation.change() {
+            Change::Keep => return word,
+            Change::Erase => return S::EMPTY,
+            Change::Set => argument,
+            Change::Add => old.wrapping_add(argument),
+            Change::Min => old.min(argument),
+            Change::Max => old.max(argument),
+        };
+        S::pack(self.key, new)
     }
 
     /// What the operation has come to, if this was its last look.

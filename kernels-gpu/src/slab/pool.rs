@@ -87,6 +87,13 @@ pub unsafe trait Pool: Copy + Send + Sync + 'static {
         Some(self.handle(number))
     }
 
+    /// [`Self::allocate`] for a node of a layer, 0 being that of the data: pools that keep layers apart take it from the layer's own part.
+    #[inline(always)]
+    #[track_caller]
+    fn allocate_in(self, _layer: u32, seed: u32) -> Option<Handle> {
+        self.allocate(seed)
+    }
+
     /// Hangs a new slab at the end of a list, by the calling lane alone: `link` is the place of the last slab's link. Gives the slab that
     /// follows now, which is another lane's where that was faster, or none where the pool has none. The one way to link slabs.
     ///

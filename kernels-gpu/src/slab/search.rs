@@ -50,16 +50,22 @@ impl Walk {
 #[inline(always)]
 #[track_caller]
 pub(super) fn search<P: Pool>(pool: P, seed: u32) -> Option<u32> {
-    let words = pool.bitmaps().words();
+    search_in(pool, 0, pool.bitmaps().words(), seed)
+}
+
+/// [`search`] in `words` words of the bitmap from word `first` on.
+#[inline(always)]
+#[track_caller]
+pub(super) fn search_in<P: Pool>(pool: P, first: u32, words: u32, seed: u32) -> Option<u32> {
     let mut walk = Walk::new(seed);
     let mut free = u32::MAX;
     for _ in 0..LOOKS {
         if free == 0 {
             walk.go_on();
-            free = !pool.bitmaps().look(walk.word(words));
+            free = !pool.bitmaps().look(first + walk.word(words));
         }
         if free != 0 {
-            let (index, bit) = (walk.word(words), first_from(free, walk.mixed));
+            let (index, bit) = (first + walk.word(words), first_from(free, walk.mixed));
             let old = pool.take(index, 1 << bit);
             if old >> bit & 1 == 0 {
                 return Some(index * 32 + bit);

@@ -5,7 +5,7 @@ use super::trees::{Growth, Memory, Trees};
 use crate::map::owner::Owner;
 use crate::slab_alloc::SlabAlloc;
 use crate::{Error, Key, PROGRAM, Result, Value};
-use gpu::Device;
+use gpu::{Device, Tier};
 use phalanx_kernels::btree::{LEAST, NAMES};
 use std::marker::PhantomData;
 
@@ -20,6 +20,7 @@ pub struct Builder<K, V> {
     budget: usize,
     growth: Growth,
     directory: bool,
+    data_tier: Tier,
     variant: Option<String>,
     of: PhantomData<fn() -> (K, V)>,
 }
@@ -34,6 +35,7 @@ impl<K, V> Default for Builder<K, V> {
             budget: usize::MAX,
             growth: Growth::Pool,
             directory: true,
+            data_tier: Tier::Device,
             variant: None,
             of: PhantomData,
         }
@@ -62,7 +64,7 @@ impl<K: Key, V: Value> Builder<K, V> {
     }
 
     /// A capacity of so many pairs at least.
-    pub(super) fn at_least(self, pairs: usize) -> Self {
+    pub(crate) fn at_least(self, pairs: usize) -> Self {
         let capacity = self.capacity.max(pairs);
         self.capacity(capacity)
     }
@@ -98,6 +100,12 @@ impl<K: Key, V: Value> Builder<K, V> {
         self
     }
 
+    /// Where all super blocks but the first lie.
+    pub(crate) fn data_tier(mut self, tier: Tier) -> Self {
+        self.data_tier = tier;
+        self
+    }
+
     /// The kind of tree by its name, one of [`super::variants`]. Default: the fastest measured.
     pub fn variant(mut self, name: &str) -> Self {
         self.variant = Some(name.to_owned());
@@ -110,21 +118,31 @@ impl<K: Key, V: Value> Builder<K, V> {
     /// [`Error::ZeroCapacity`], [`Error::UnknownVariant`], [`Error::NeedsWideSwap`], those of [`SlabAlloc`]'s builder, and the device's when it
     /// lacks the memory.
     pub fn build(self) -> Result<BTree<K, V>> {
+        let family = Family { names: NAMES, prefix: "tree", tiles: "4x4", find: engine::find::<K, V> };
+        Ok(BTree { trees: self.plant(family)? })
+    }
+
+    /// Makes what has trees' nodes, empty.
+    pub(crate) fn plant<E: Engine<K, V> + ?Sized>(self, family: Family<E>) -> Result<Trees<K, V, E>> {
         if self.capacity == 0 {
             return Err(Error::ZeroCapacity);
         }
         let device = self.device.clone().map_or_else(Device::from_environment, Ok)?;
         device.add_program(&PROGRAM);
-        let (name, engine) = self.engine(&device)?;
+        let (name, engine) = self.engine(&device, &family)?;
         let pool = self.pool(&device, engine.shape())?;
         let memory = Memory::new(&device, pool, self.directory, |entries| engine.directory_words(entries))?;
-        Ok(BTree { trees: Trees::new(Owner::new(device, engine, name, memory), self.growth)? })
+        Trees::new(Owner::new(device, engine, name, memory), self.growth)
     }
 
-    fn engine(&self, device: &Device) -> Result<(String, Box<dyn Engine<K, V>>)> {
-        let name = self.variant.clone().unwrap_or_else(default_variant::<K, V>);
-        let Some(engine) = engine::find::<K, V>(&name) else {
-            return Err(Error::UnknownVariant { name, known: names::<K, V>().join(", ") });
+    fn engine<E: Engine<K, V> + ?Sized>(
+        &self,
+        device: &Device,
+        family: &Family<E>,
+    ) -> Result<(String, Box<E>)> {
+        let name = self.variant.clone().unwrap_or_else(|| family.default::<K, V>());
+        let Some(engine) = (family.find)(&name) else {
+            return Err(Error::UnknownVariant { name, known: family.names().join(", ") });
         };
         if engine.shape().wide && !device.supports_cas128() {
             return Err(Error::NeedsWideSwap { name, device: device.name() });
@@ -145,18 +163,38 @@ impl<K: Key, V: Value> Builder<K, V> {
             .super_block_slabs(self.super_block_slabs.unwrap_or(least))
             .budget(self.budget)
             .light(shape.light)
+            .tiers(Tier::Device, self.data_tier)
             .build()
+    }
+}
+
+/// Kinds of what has trees' nodes.
+pub(crate) struct Family<E: ?Sized> {
+    /// All names.
+    pub names: &'static [&'static str],
+    /// What the names begin with.
+    pub prefix: &'static str,
+    /// Lanes and words a lane of the kind that is taken for pairs of 32 bits.
+    pub tiles: &'static str,
+    /// The kind of a name, if its keys and values are of the right types.
+    pub find: fn(&str) -> Option<Box<E>>,
+}
+
+impl<E: ?Sized> Family<E> {
+    /// The names of the right types.
+    pub fn names(&self) -> Vec<&'static str> {
+        self.names.iter().copied().filter(|name| (self.find)(name).is_some()).collect()
+    }
+
+    fn default<K: Key, V: Value>(&self) -> String {
+        match (K::BITS, V::BITS) {
+            (32, 32) => format!("{}_spread_128_{}_u32_u32", self.prefix, self.tiles),
+            (key, value) => format!("{}_spread_256_16x1_u{key}_u{value}", self.prefix),
+        }
     }
 }
 
 /// The names of all kinds of tree for these types.
 pub fn names<K: Key, V: Value>() -> Vec<&'static str> {
-    NAMES.iter().copied().filter(|name| engine::find::<K, V>(name).is_some()).collect()
-}
-
-fn default_variant<K: Key, V: Value>() -> String {
-    match (K::BITS, V::BITS) {
-        (32, 32) => "tree_spread_128_4x4_u32_u32".to_owned(),
-        (key, value) => format!("tree_spread_256_16x1_u{key}_u{value}"),
-    }
+    Family { names: NAMES, prefix: "tree", tiles: "4x4", find: engine::find::<K, V> }.names()
 }

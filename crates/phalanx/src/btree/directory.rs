@@ -4,9 +4,9 @@ use gpu::Buffer;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The most pairs that the first launch on an empty tree brings: all of them want one leaf.
-const FIRST: u64 = 512;
+pub const FIRST: u64 = 512;
 /// By how much a tree may grow in one launch. Who walks by an old directory goes right as often as the node that it led to was split.
-const GROWTH: u64 = 4;
+pub const GROWTH: u64 = 4;
 
 /// How old a directory is.
 #[derive(Clone, Copy, Debug, Default)]
@@ -68,6 +68,17 @@ impl Directory {
         self.age().pairs
     }
 
+    /// A launch was asked for that brings so many pairs.
+    pub fn expect(&self, many: u64) {
+        let mut age = self.age();
+        age.pairs = age.pairs.saturating_add(many);
+    }
+
+    /// The words before the entries: see `phalanx_kernels::btree::COUNTERS`.
+    pub fn words(&mut self) -> &mut Buffer<u64> {
+        &mut self.words
+    }
+
     /// The tree has so many pairs now.
     pub fn learn(&self, pairs: u64) {
         self.age().pairs = pairs;
@@ -110,7 +121,7 @@ impl Directory {
 }
 
 /// Whether a batch may add pairs.
-fn places(ask: Ask) -> bool {
+pub fn places(ask: Ask) -> bool {
     match ask {
         Ask::Insert | Ask::InsertNew | Ask::Mixed => true,
         Ask::Get | Ask::ContainsKey | Ask::Remove => false,

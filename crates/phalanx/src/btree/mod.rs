@@ -1,10 +1,10 @@
 //! An ordered map: a B-link tree in device memory.
-mod builder;
-mod directory;
-mod engine;
+pub(crate) mod builder;
+pub(crate) mod directory;
+pub(crate) mod engine;
 mod frozen;
-mod ordered;
-mod trees;
+pub(crate) mod ordered;
+pub(crate) mod trees;
 
 #[allow(unused_imports)] // documentation names it
 use crate::Error;
@@ -217,15 +217,15 @@ impl<K: Key, V: Value> BTree<K, V> {
 }
 
 /// Pairs on the device in the order of keys, one a key: the first `count` of the buffers.
-struct Runs<K: Key, V: Value> {
-    keys: Buffer<K>,
-    values: Buffer<V>,
-    count: usize,
+pub(crate) struct Runs<K: Key, V: Value> {
+    pub(crate) keys: Buffer<K>,
+    pub(crate) values: Buffer<V>,
+    pub(crate) count: usize,
 }
 
 impl<K: Key, V: Value> Runs<K, V> {
     /// Those of pairs in any order; of several with one key, that with the highest value.
-    fn of((mut unsorted, mut arguments): Columns<K, V>) -> Result<Self> {
+    pub(crate) fn of((mut unsorted, mut arguments): Columns<K, V>) -> Result<Self> {
         let (device, len) = (unsorted.device().clone(), unsorted.len());
         let (mut keys, mut values) = (device.buffer(len)?, device.buffer(len)?);
         let mut count = device.buffer::<u32>(1)?;
@@ -238,7 +238,7 @@ impl<K: Key, V: Value> Runs<K, V> {
 }
 
 /// Pairs in the order of keys, one a key.
-fn sorted<K: Key, V: Value>(pairs: impl Iterator<Item = (K, V)>) -> crate::map::Pairs<K, V> {
+pub(crate) fn sorted<K: Key, V: Value>(pairs: impl Iterator<Item = (K, V)>) -> crate::map::Pairs<K, V> {
     let mut pairs: Vec<(K, V)> = pairs.collect();
     pairs.sort_unstable_by_key(|&(key, _)| key);
     pairs.dedup_by_key(|&mut (key, _)| key);

@@ -70,7 +70,7 @@ impl<K: Key> Ends<K> {
 }
 
 /// The ends of ranges on the device.
-struct DeviceEnds<K> {
+pub(crate) struct DeviceEnds<K> {
     lows: Buffer<K>,
     highs: Buffer<K>,
 }
@@ -85,7 +85,7 @@ macro_rules! by_order {
             /// # Errors
             /// The device's.
             pub fn successor(&self, keys: &[K]) -> Result<Vec<Option<(K, V)>>> {
-                next(self, true, false, keys)
+                $crate::btree::ordered::next(self, true, false, keys)
             }
 
             /// Of each key, the pair with the next lower key.
@@ -93,7 +93,7 @@ macro_rules! by_order {
             /// # Errors
             /// The device's.
             pub fn predecessor(&self, keys: &[K]) -> Result<Vec<Option<(K, V)>>> {
-                next(self, false, false, keys)
+                $crate::btree::ordered::next(self, false, false, keys)
             }
 
             /// The pair with the lowest key.
@@ -102,7 +102,7 @@ macro_rules! by_order {
             /// The device's.
             #[doc(alias = "first_key_value")]
             pub fn first(&self) -> Result<Option<(K, V)>> {
-                Ok(next(self, true, true, &[K::from_u64(0)])?.pop().flatten())
+                Ok($crate::btree::ordered::next(self, true, true, &[K::from_u64(0)])?.pop().flatten())
             }
 
             /// The pair with the highest key.
@@ -111,15 +111,16 @@ macro_rules! by_order {
             /// The device's.
             #[doc(alias = "last_key_value")]
             pub fn last(&self) -> Result<Option<(K, V)>> {
-                Ok(next(self, false, true, &[K::MAX])?.pop().flatten())
+                Ok($crate::btree::ordered::next(self, false, true, &[K::MAX])?.pop().flatten())
             }
 
             /// How many keys there are in each range.
             ///
             /// # Errors
             /// [`Error::Range`] when the ends of a range are swapped; the device's.
-            pub fn count(&self, ranges: &[impl RangeBounds<K>]) -> Result<Vec<u64>> {
-                Ok(count(self, &on_device(self, ranges)?)?.read()?)
+            pub fn count(&self, ranges: &[impl std::ops::RangeBounds<K>]) -> Result<Vec<u64>> {
+                let ends = $crate::btree::ordered::on_device(self, ranges)?;
+                Ok($crate::btree::ordered::count(self, &ends)?.read()?)
             }
 
             /// The pairs in each range, in the order of keys. Counts first, so that memory is asked for as much as is needed; pairs that come
@@ -127,17 +128,19 @@ macro_rules! by_order {
             ///
             /// # Errors
             /// As [`Self::count`].
-            pub fn range(&self, ranges: &[impl RangeBounds<K>]) -> Result<Vec<Vec<(K, V)>>> {
-                range(self, &on_device(self, ranges)?)
+            pub fn range(&self, ranges: &[impl std::ops::RangeBounds<K>]) -> Result<Vec<Vec<(K, V)>>> {
+                $crate::btree::ordered::range(self, &$crate::btree::ordered::on_device(self, ranges)?)
             }
 
             /// Batches by order on device buffers, asked of a stream.
             pub fn ordered_on<'a>(&'a self, stream: &'a Stream) -> Ordered<'a, K, V> {
-                Ordered { of: self, stream }
+                Ordered::new(self, stream)
             }
         }
     };
 }
+
+pub(crate) use by_order;
 
 by_order! {
     /// By order. Each takes a batch; see *Concurrency* of [`BTree`] for what holds while others write.
@@ -161,7 +164,7 @@ impl<K: Key, V: Value> BTree<K, V> {
 }
 
 /// The next pair of each key in a direction, or the key's own where it is `inclusive`.
-fn next<K: Key, V: Value>(
+pub(crate) fn next<K: Key, V: Value>(
     of: &impl Searched<K, V>,
     up: bool,
     inclusive: bool,
@@ -187,7 +190,7 @@ fn next<K: Key, V: Value>(
 }
 
 /// The ends of ranges, brought to the device.
-fn on_device<K: Key, V: Value>(
+pub(crate) fn on_device<K: Key, V: Value>(
     of: &impl Searched<K, V>,
     ranges: &[impl RangeBounds<K>],
 ) -> Result<DeviceEnds<K>> {
@@ -196,7 +199,7 @@ fn on_device<K: Key, V: Value>(
 }
 
 /// How many keys there are in each range.
-fn count<K: Key, V: Value>(of: &impl Searched<K, V>, ends: &DeviceEnds<K>) -> Result<Buffer<u64>> {
+pub(crate) fn count<K: Key, V: Value>(of: &impl Searched<K, V>, ends: &DeviceEnds<K>) -> Result<Buffer<u64>> {
     let counts = of.home().buffer::<u64>(ends.lows.len())?;
     let (lows, highs) = (ends.lows.slice(), ends.highs.slice());
     of.search(&of.home().default_stream(), Search::Count { lows, highs, counts: counts.slice() })?;
@@ -204,7 +207,10 @@ fn count<K: Key, V: Value>(of: &impl Searched<K, V>, ends: &DeviceEnds<K>) -> Re
 }
 
 /// The pairs in each range.
-fn range<K: Key, V: Value>(of: &impl Searched<K, V>, ends: &DeviceEnds<K>) -> Result<Vec<Vec<(K, V)>>> {
+pub(crate) fn range<K: Key, V: Value>(
+    of: &impl Searched<K, V>,
+    ends: &DeviceEnds<K>,
+) -> Result<Vec<Vec<(K, V)>>> {
     let (device, counts) = (of.home(), count(of, ends)?);
     let mut offsets = vec![0u64];
     offsets.extend(counts.read()?.iter().scan(0, |sum, count| {
@@ -230,8 +236,8 @@ fn range<K: Key, V: Value>(of: &impl Searched<K, V>, ends: &DeviceEnds<K>) -> Re
     Ok(offsets.iter().zip(written).map(part).collect())
 }
 
-/// Batches by the order of keys on device buffers, which return when they are asked for. Made by [`BTree::ordered_on`] and
-/// [`Frozen::ordered_on`].
+/// Batches by the order of keys on device buffers, which return when they are asked for. Made by [`BTree::ordered_on`],
+/// [`Frozen::ordered_on`] and [`SkipList::ordered_on`](crate::SkipList::ordered_on).
 ///
 /// Ranges have both their ends here, so that one can reach the largest key there is. One whose lower end is above its upper end is empty.
 #[derive(Debug)]
@@ -240,7 +246,11 @@ pub struct Ordered<'a, K, V> {
     stream: &'a Stream,
 }
 
-impl<K: Key, V: Value> Ordered<'_, K, V> {
+impl<'a, K: Key, V: Value> Ordered<'a, K, V> {
+    pub(crate) fn new(of: &'a dyn Searched<K, V>, stream: &'a Stream) -> Self {
+        Self { of, stream }
+    }
+
     fn search(&self, search: Search<K, V>) -> Result<()> {
         belongs(self.of.home(), "stream", self.stream.device())?;
         self.of.search(self.stream, search)

@@ -11,6 +11,7 @@ use gpu::{Buffer, Device, Stream};
 use phalanx_kernels::btree::{LEAST, directory_entries, nodes};
 use phalanx_kernels::keyed::{STRIPE_WORDS, STRIPES};
 use simt::GlobalSlice;
+use std::marker::PhantomData;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// What a tree does when its pool has no node left.
@@ -24,23 +25,24 @@ pub enum Growth {
 }
 
 /// A tree in device memory.
-pub struct Trees<K, V> {
-    pub owner: Owner<dyn Engine<K, V>, Memory>,
+pub struct Trees<K, V, E: ?Sized = dyn Engine<K, V>> {
+    pub owner: Owner<E, Memory>,
     growth: Growth,
     /// Kernels may run that bear no writer beside them: see [`Self::thaw`].
     frozen: Mutex<bool>,
+    of: PhantomData<fn() -> (K, V)>,
 }
 
 /// The buffers of a tree.
 #[derive(Debug)]
 pub struct Memory {
-    tallies: Buffer<u64>,
-    pool: SlabAlloc,
-    directory: Directory,
+    pub tallies: Buffer<u64>,
+    pub pool: SlabAlloc,
+    pub directory: Directory,
     /// Takes what a survey finds.
     report: Buffer<u64>,
-    /// How often the pool has grown.
-    age: u64,
+    /// How often room was made.
+    pub age: u64,
 }
 
 impl Memory {
@@ -60,7 +62,7 @@ impl Memory {
     /// is nothing to clear away.
     fn survey<K: Key, V: Value>(
         &mut self,
-        engine: &dyn Engine<K, V>,
+        engine: &(impl Engine<K, V> + ?Sized),
         stream: &Stream,
         keys: GlobalSlice<K>,
     ) -> Result<(u64, bool)> {
@@ -102,7 +104,7 @@ fn directory_for(pool: &SlabAlloc, device: &Device, words: impl Fn(u32) -> usize
 }
 
 /// Has the directory made anew, if the tree has one.
-fn list<K, V>(engine: &dyn Engine<K, V>, stream: &Stream, memory: &Memory) -> Result<()> {
+fn list<K, V>(engine: &(impl Engine<K, V> + ?Sized), stream: &Stream, memory: &Memory) -> Result<()> {
     if !memory.directory.is_used() {
         return Ok(());
     }
@@ -118,6 +120,8 @@ pub struct Examined {
     pub pairs: u64,
     /// Levels, the leaves' among them.
     pub depth: u32,
+    /// Nodes above the leaves.
+    pub inner: u64,
 }
 
 /// What is read on the ways to keys: see [`BTree::walks`](super::BTree::walks).
@@ -131,10 +135,10 @@ pub struct Walks {
     pub links: u64,
 }
 
-impl<K: Key, V: Value> Trees<K, V> {
+impl<K: Key, V: Value, E: Engine<K, V> + ?Sized> Trees<K, V, E> {
     /// A tree in memory that is new.
-    pub fn new(owner: Owner<dyn Engine<K, V>, Memory>, growth: Growth) -> Result<Self> {
-        let trees = Self { owner, growth, frozen: Mutex::new(false) };
+    pub fn new(owner: Owner<E, Memory>, growth: Growth) -> Result<Self> {
+        let trees = Self { owner, growth, frozen: Mutex::new(false), of: PhantomData };
         trees.plant(nothing(), nothing(), 2)?;
         Ok(trees)
     }
@@ -195,7 +199,7 @@ impl<K: Key, V: Value> Trees<K, V> {
     }
 
     /// Has the directory made anew, if it is time.
-    fn list(&self, stream: &Stream, memory: &Memory) -> Result<()> {
+    pub fn list(&self, stream: &Stream, memory: &Memory) -> Result<()> {
         self.thaw()?;
         if memory.directory.is_due() { list(&*self.owner.engine, stream, memory) } else { Ok(()) }
     }
@@ -265,7 +269,7 @@ impl<K: Key, V: Value> Trees<K, V> {
 
     /// Examines all nodes: see [`BTree::validate`](super::BTree::validate).
     pub fn examine(&self) -> Result<Examined> {
-        let report = self.owner.device.zeroed::<u64>(8)?;
+        let report = self.owner.device.zeroed::<u64>(9)?;
         // SAFETY: the lock keeps other launches out, and those asked for before have ended; the slice outlives this call.
         self.owner.alone(|engine, stream, memory| unsafe {
             Ok(engine.task(stream, memory.parts(), Task::Examine { report: report.slice() })?)
@@ -274,7 +278,7 @@ impl<K: Key, V: Value> Trees<K, V> {
         let (live, pairs) = (self.stats()?.live as u64, self.pairs()? as u64);
         let problems = [
             (found[0] != live, format!("{live} slabs are live and {} are nodes", found[0])),
-            (found[1] + 2 != live, format!("{live} nodes are live and {} of them have a parent", found[1])),
+            (found[1] + 2 != live, format!("{live} nodes are live and {} of them are reached", found[1])),
             (found[2] != 0, format!("{} nodes are latched", found[2])),
             (found[3] != 0, format!("{} pairs are where they should not be", found[3])),
             (found[4] != 0, format!("{} children are not what their parents say", found[4])),
@@ -283,12 +287,12 @@ impl<K: Key, V: Value> Trees<K, V> {
         ];
         match problems.into_iter().find(|(is, _)| *is) {
             Some((_, problem)) => Err(Error::Invalid(problem)),
-            None => Ok(Examined { pairs, depth: found[7] as u32 }),
+            None => Ok(Examined { pairs, depth: found[7] as u32, inner: found[8] }),
         }
     }
 }
 
-impl<K: Key, V: Value> Structure for Trees<K, V> {
+impl<K: Key, V: Value, E: Engine<K, V> + ?Sized> Structure for Trees<K, V, E> {
     type Key = K;
     type Value = V;
 

@@ -97,6 +97,9 @@ pub unsafe fn scans<P: Copy, K, V>(
 /// generic, so that the emulator's kernels are compiled in this crate, and not again in every program that makes a structure.
 macro_rules! engines {
     ($family:ident) => {
+        $crate::map::launcher::engines!($family: Config);
+    };
+    ($family:ident: $kind:ident) => {
         fn any(name: &str) -> Option<Box<dyn std::any::Any>> {
             $family::visit(name, Find)
         }
@@ -106,7 +109,7 @@ macro_rules! engines {
         impl $family::Visitor for Find {
             type Output = Box<dyn std::any::Any>;
 
-            fn visit<M: $family::Config + simt::Instance>(self) -> Self::Output {
+            fn visit<M: $family::$kind + simt::Instance>(self) -> Self::Output {
                 let engine: Box<dyn Engine<M::Key, M::Value>> = Box::new(Of::<M>(std::marker::PhantomData));
                 Box::new(engine)
             }

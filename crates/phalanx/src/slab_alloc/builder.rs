@@ -3,7 +3,7 @@ use super::SlabAlloc;
 use super::engine;
 use super::memory::{Memory, Shape};
 use crate::{Error, PROGRAM, Result};
-use gpu::Device;
+use gpu::{Device, Tier};
 use std::sync::Mutex;
 
 /// The parameters of a pool. Made by [`SlabAlloc::builder`].
@@ -17,6 +17,8 @@ pub struct Builder {
     budget: usize,
     light: bool,
     fill: u8,
+    first_tier: Tier,
+    tier: Tier,
 }
 
 impl Default for Builder {
@@ -29,6 +31,8 @@ impl Default for Builder {
             budget: usize::MAX,
             light: false,
             fill: 0xff,
+            first_tier: Tier::Device,
+            tier: Tier::Device,
         }
     }
 }
@@ -78,6 +82,12 @@ impl Builder {
         self
     }
 
+    /// Where the first super block lies, and where the others do. A light pool lies on the device. Default: all on the device.
+    pub fn tiers(mut self, first: Tier, others: Tier) -> Self {
+        (self.first_tier, self.tier) = (first, others);
+        self
+    }
+
     /// Makes the pool.
     ///
     /// # Errors
@@ -93,7 +103,8 @@ impl Builder {
             return Err(Error::SuperBlock(slabs));
         }
         let (slab_bytes, light, fill) = (self.slab_bytes, self.light, self.fill);
-        let shape = Shape { slab_bytes, shift: slabs.trailing_zeros(), light, fill };
+        let (first_tier, tier) = (self.first_tier, self.tier);
+        let shape = Shape { slab_bytes, shift: slabs.trailing_zeros(), light, fill, first_tier, tier };
         let supers = shape.supers_within(0, self.capacity, self.budget)?;
         let device = self.device.map_or_else(Device::from_environment, Ok)?;
         device.add_program(&PROGRAM);

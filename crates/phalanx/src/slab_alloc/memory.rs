@@ -1,7 +1,7 @@
 //! The memory of a pool: super blocks, their table, and the bitmaps.
 use super::engine::Parts;
 use crate::{Error, Result};
-use gpu::{Buffer, Device};
+use gpu::{Buffer, Device, Tier};
 use phalanx_kernels::slab::{Bitmaps, MOST_SUPER_BLOCKS, Supers};
 
 /// The measures of a pool.
@@ -12,6 +12,10 @@ pub struct Shape {
     pub shift: u32,
     pub light: bool,
     pub fill: u8,
+    /// Of the first super block.
+    pub first_tier: Tier,
+    /// Of the others.
+    pub tier: Tier,
 }
 
 impl Shape {
@@ -115,8 +119,14 @@ impl Memory {
     }
 
     fn append(&mut self, device: &Device, more: usize) -> Result<()> {
-        let (words, fill) = (self.words_a_super_block(), self.shape.fill);
-        let added = (0..more).map(|_| device.filled::<u64>(words, fill)).collect::<gpu::Result<Vec<_>>>()?;
+        let (words, there) = (self.words_a_super_block(), self.supers.len());
+        let make = |number: usize| {
+            let tier = if there + number == 0 { self.shape.first_tier } else { self.shape.tier };
+            let mut super_block = device.buffer_on::<u64>(tier, words)?;
+            super_block.fill_bytes(self.shape.fill)?;
+            Ok(super_block)
+        };
+        let added = (0..more).map(make).collect::<gpu::Result<Vec<_>>>()?;
         let addresses: Vec<u64> =
             added.iter().map(|base| base.pointer().expose_provenance() as u64).collect();
         self.bases.write_at(self.supers.len(), &addresses)?;

@@ -1,9 +1,9 @@
 //! The memory of a tree of a few nodes, in a pool that has few slabs to give.
 use crate::common::Dice;
-use crate::world::{Crowd, Crowded, Finding, counted};
+use crate::world::{Crowd, Finding, counted};
 use gpu::{Buffer, Device, Grid};
-use phalanx_kernels::btree::{Access, Config, Input, LEAST, Tree, TreeView, directory_words};
-use phalanx_kernels::keyed::{STRIPE_WORDS, STRIPES, Scalar, Slot, Wide};
+use phalanx_kernels::btree::{Config, Input, LEAST, TreeView, directory_words};
+use phalanx_kernels::keyed::{STRIPE_WORDS, STRIPES, Scalar, Wide};
 use phalanx_kernels::slab::{Bitmaps, MOST_SUPER_BLOCKS, Pool, Supers};
 use simt::emulator::Launch;
 use simt::{Kernel, Order, Scope, Thread};
@@ -156,68 +156,94 @@ fn pairs<M: Config>(device: &Device, tree: TreeView<M>, count: usize) -> Vec<(u6
     words[1..].chunks(2).map(|pair| (pair[0], pair[1])).collect()
 }
 
-impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Crowded for Tree<S, P, A, W, L> {
-    type Memory = Forest;
-
-    /// Trees that are empty, of one full leaf, and about as many keys as make an inner node, the root too, full. `buckets` are the pool's slabs.
-    fn crowd(dice: &mut Dice) -> Crowd {
-        let slots = u64::from(Self::SLOTS);
-        let (half, under) = (slots / 2, slots * (slots / 2));
-        let about = dice.pick(&[0, 1, slots, slots + half, under, under + half, under * half + slots]);
-        let fill = about + dice.below(slots);
-        // What the keys need, or a little less or more.
-        let needed = LEAST as u64 + fill / half + fill / (half * half);
-        let spare = dice.pick(&[0, 1, 2, 3, 40, 40, 40, 40]);
-        Crowd { buckets: (needed + spare) as u32, fill, news: dice.pick(&[1, 3, 12, 20]) }
-    }
-
-    fn memory(device: &Device, units: u32) -> gpu::Result<Forest> {
-        let (calm, mut forest) = Forest::new(device, P::BYTES, units)?.calm::<Self>();
-        plant::<Self>(&calm, &forest)?;
-        let planted = std::mem::replace(&mut forest, Forest::new(device, P::BYTES, units)?);
-        forest.take(&planted)?;
-        Ok(forest)
-    }
-
-    /// With a directory, in every other pool.
-    fn copy(to: &mut Forest, from: &Forest) -> gpu::Result<()> {
-        let (device, copy) = from.calm::<Self>();
-        let tree = copy.view::<Self>();
-        if copy.units.is_multiple_of(2) {
-            launch(&device, 32, move || Self::list(tree));
-        }
-        to.take(&copy)
-    }
-
-    fn view(memory: &Forest, _units: u32) -> TreeView<Self> {
-        memory.view()
-    }
-
-    fn pairs(memory: &Forest, _units: u32) -> Result<HashMap<u64, u64>, Finding> {
-        let pairs = check::<Self>(memory)?;
-        let mut map = HashMap::new();
-        if let Some((key, _)) = pairs.into_iter().find(|&(key, value)| map.insert(key, value).is_some()) {
-            return Err(Finding::Twice(key));
-        }
-        counted(&memory.tallies, map.len(), map)
-    }
+/// Trees that are empty, of one full leaf, and about as many keys as make an inner node, the root too, full. `buckets` are the pool's slabs.
+pub fn crowd<M: Config>(dice: &mut Dice) -> Crowd {
+    let slots = u64::from(M::SLOTS);
+    let (half, under) = (slots / 2, slots * (slots / 2));
+    let about = dice.pick(&[0, 1, slots, slots + half, under, under + half, under * half + slots]);
+    let fill = about + dice.below(slots);
+    // What the keys need, or a little less or more.
+    let needed = LEAST as u64 + fill / half + fill / (half * half);
+    let spare = dice.pick(&[0, 1, 2, 3, 40, 40, 40, 40]);
+    Crowd { buckets: (needed + spare) as u32, fill, news: dice.pick(&[1, 3, 12, 20]) }
 }
 
-/// Executions by tiles need the kind's tile.
-mod by_tiles {
-    use super::*;
-    use crate::script::{ByTiles, Execution, Rows, play};
-    use simt::{Convergence, Tile};
-
-    impl<S: Slot, P: Pool, A: Access, C, const W: u32, const L: usize> Execution<Tree<S, P, A, W, L>>
-        for ByTiles<C>
-    where
-        C: Convergence + Send + Sync,
-    {
-        const WIDTH: u32 = W;
-
-        fn play(map: TreeView<Tree<S, P, A, W, L>>, rows: Rows<S::Key, S::Value>) {
-            play::<Tree<S, P, A, W, L>, _>(map, rows, Tile::<W, C>::this(), Thread::index() / W as usize);
-        }
-    }
+/// An empty tree in so many slabs.
+pub fn memory<M: Config>(device: &Device, units: u32) -> gpu::Result<Forest> {
+    let (calm, mut forest) = Forest::new(device, M::Pool::BYTES, units)?.calm::<M>();
+    plant::<M>(&calm, &forest)?;
+    let planted = std::mem::replace(&mut forest, Forest::new(device, M::Pool::BYTES, units)?);
+    forest.take(&planted)?;
+    Ok(forest)
 }
+
+/// With a directory, in every other pool.
+pub fn copy<M: Config>(to: &mut Forest, from: &Forest) -> gpu::Result<()> {
+    let (device, copy) = from.calm::<M>();
+    let tree = copy.view::<M>();
+    if copy.units.is_multiple_of(2) {
+        launch(&device, 32, move || M::list(tree));
+    }
+    to.take(&copy)
+}
+
+/// The pairs of a tree whose layout is sound.
+pub fn sound_pairs<M: Config>(memory: &Forest) -> Result<HashMap<u64, u64>, Finding> {
+    let pairs = check::<M>(memory)?;
+    let mut map = HashMap::new();
+    if let Some((key, _)) = pairs.into_iter().find(|&(key, value)| map.insert(key, value).is_some()) {
+        return Err(Finding::Twice(key));
+    }
+    counted(&memory.tallies, map.len(), map)
+}
+
+/// A kind of tree can be crowded, and executed by tiles of its own width.
+macro_rules! crowded {
+    ($kind:ident: $access:ident) => {
+        impl<S: Slot, P: Pool, A: $access, const W: u32, const L: usize> $crate::world::Crowded
+            for $kind<S, P, A, W, L>
+        {
+            type Memory = $crate::trees::Forest;
+
+            fn crowd(dice: &mut $crate::common::Dice) -> $crate::world::Crowd {
+                $crate::trees::crowd::<Self>(dice)
+            }
+
+            fn memory(device: &gpu::Device, units: u32) -> gpu::Result<$crate::trees::Forest> {
+                $crate::trees::memory::<Self>(device, units)
+            }
+
+            fn copy(to: &mut $crate::trees::Forest, from: &$crate::trees::Forest) -> gpu::Result<()> {
+                $crate::trees::copy::<Self>(to, from)
+            }
+
+            fn view(memory: &$crate::trees::Forest, _units: u32) -> phalanx_kernels::btree::TreeView<Self> {
+                memory.view()
+            }
+
+            fn pairs(
+                memory: &$crate::trees::Forest,
+                _units: u32,
+            ) -> Result<std::collections::HashMap<u64, u64>, $crate::world::Finding> {
+                $crate::trees::sound_pairs::<Self>(memory)
+            }
+        }
+
+        impl<S: Slot, P: Pool, A: $access, C, const W: u32, const L: usize>
+            $crate::script::Execution<$kind<S, P, A, W, L>> for $crate::script::ByTiles<C>
+        where
+            C: simt::Convergence + Send + Sync,
+        {
+            const WIDTH: u32 = W;
+
+            fn play(
+                map: phalanx_kernels::btree::TreeView<$kind<S, P, A, W, L>>,
+                rows: $crate::script::Rows<S::Key, S::Value>,
+            ) {
+                let (tile, row) = (simt::Tile::<W, C>::this(), simt::Thread::index() / W as usize);
+                $crate::script::play::<$kind<S, P, A, W, L>, _>(map, rows, tile, row);
+            }
+        }
+    };
+}
+pub(crate) use crowded;

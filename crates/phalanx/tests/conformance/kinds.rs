@@ -3,6 +3,7 @@ use checker::MapValue;
 use gpu::Device;
 use phalanx::btree::{self, BTree};
 use phalanx::hash_map::{self, Builder, HashMap, Key, Value};
+use phalanx::skiplist::{self, SkipList};
 use phalanx::slab_hash::{self, SlabHash};
 use phalanx::{Error, Map};
 use phalanx_kernels::keyed::Scalar;
@@ -123,6 +124,38 @@ impl<K: Key, V: Value + MapValue> Tested for BTree<K, V> {
     }
 }
 
+impl<K: Key, V: Value + MapValue> Tested for SkipList<K, V> {
+    fn names() -> Vec<&'static str> {
+        skiplist::variants::<K, V>()
+    }
+
+    /// With room for almost nothing, so that it grows.
+    fn growing(kind: &Kind<Self>, _capacity: usize) -> phalanx::Result<Self> {
+        kind.builder().nodes(1).build()
+    }
+
+    /// Whose nodes are used up, by keys that are gone: those that a sequence of batches names meet in few nodes.
+    fn fixed(kind: &Kind<Self>) -> Self {
+        let mut map = kind.builder().nodes(1).growth(skiplist::Growth::Fixed).build().unwrap();
+        let (keys, values) = kind.pairs((0..800).map(|key| (1000 + key, key)));
+        assert!(map.insert(&keys, &values).unwrap().contains(&phalanx::Outcome::Refused), "{}", kind.name);
+        map.retain_keys(K::from_u64(0)..=K::from_u64(0)).unwrap();
+        map
+    }
+
+    fn load(saved: &[u8], kind: &Kind<Self>) -> phalanx::Result<Self> {
+        Self::load(saved, kind.builder().nodes(1))
+    }
+
+    fn name(&self) -> &str {
+        self.variant()
+    }
+
+    fn validate(&self) {
+        Self::validate(self).unwrap_or_else(|error| panic!("{}: {error}", self.variant()));
+    }
+}
+
 /// Pairs in a slab, whose size the kind's name tells.
 fn slots<M: Tested>(kind: &Kind<M>) -> u64 {
     let bytes = if kind.name.contains("_256_") { 256 } else { 128 };
@@ -173,6 +206,13 @@ impl<K: Key, V: Value + MapValue> Kind<BTree<K, V>> {
     /// A builder for it.
     pub fn builder(&self) -> btree::Builder<K, V> {
         BTree::builder().device(&self.device).variant(self.name)
+    }
+}
+
+impl<K: Key, V: Value + MapValue> Kind<SkipList<K, V>> {
+    /// A builder for it.
+    pub fn builder(&self) -> skiplist::Builder<K, V> {
+        SkipList::builder().device(&self.device).variant(self.name)
     }
 }
 

@@ -1,16 +1,102 @@
 //! What ordered maps do by order, against `std::collections::BTreeMap`.
 use crate::common::{Dice, seed};
-use crate::kinds::{Kind, contents};
+use crate::kinds::{Kind, Tested, contents};
 use checker::MapValue;
-use phalanx::{BTree, Error, Key, Map, Outcome, Value};
+use gpu::{Buffer, Stream};
+use phalanx::btree::Ordered;
+use phalanx::map::Pairs;
+use phalanx::slab_alloc::Stats;
+use phalanx::{BTree, Error, Key, Outcome, Result, SkipList, Value};
+use phalanx_kernels::keyed::Scalar;
 use std::collections::BTreeMap;
 use std::ops::{Bound, RangeBounds};
 
+/// What answers one question of each key.
+type Nexts<K, V> = Result<Vec<Option<(K, V)>>>;
+
+/// What ordered maps can do beside what all maps can.
+pub trait ByOrder: Tested {
+    fn successor(&self, keys: &[Self::Key]) -> Nexts<Self::Key, Self::Value>;
+    fn predecessor(&self, keys: &[Self::Key]) -> Nexts<Self::Key, Self::Value>;
+    fn first(&self) -> Result<Option<(Self::Key, Self::Value)>>;
+    fn last(&self) -> Result<Option<(Self::Key, Self::Value)>>;
+    fn in_order(&self) -> Result<Pairs<Self::Key, Self::Value>>;
+    fn range(&self, ranges: &[impl RangeBounds<Self::Key>]) -> Result<Vec<Vec<(Self::Key, Self::Value)>>>;
+    fn count(&self, ranges: &[impl RangeBounds<Self::Key>]) -> Result<Vec<u64>>;
+    fn ordered_on<'a>(&'a self, stream: &'a Stream) -> Ordered<'a, Self::Key, Self::Value>;
+    fn bulk_build(&mut self, keys: &[Self::Key], values: &[Self::Value], fill: f64) -> Result<()>;
+    fn bulk_build_sorted(
+        &mut self,
+        keys: &Buffer<Self::Key>,
+        values: &Buffer<Self::Value>,
+        fill: f64,
+    ) -> Result<()>;
+    fn compact(&mut self, fill: f64) -> Result<()>;
+    fn stats(&self) -> Result<Stats>;
+    fn depth(&self) -> Result<u32>;
+}
+
+macro_rules! by_order {
+    ($($of:ident)*) => {$(
+        impl<K: Key, V: Value + MapValue> ByOrder for $of<K, V> {
+            fn successor(&self, keys: &[K]) -> Nexts<K, V> {
+                Self::successor(self, keys)
+            }
+
+            fn predecessor(&self, keys: &[K]) -> Nexts<K, V> {
+                Self::predecessor(self, keys)
+            }
+
+            fn first(&self) -> Result<Option<(K, V)>> {
+                Self::first(self)
+            }
+
+            fn last(&self) -> Result<Option<(K, V)>> {
+                Self::last(self)
+            }
+
+            fn in_order(&self) -> Result<Pairs<K, V>> {
+                Ok(Self::iter(self)?.unzip())
+            }
+
+            fn range(&self, ranges: &[impl RangeBounds<K>]) -> Result<Vec<Vec<(K, V)>>> {
+                Self::range(self, ranges)
+            }
+
+            fn count(&self, ranges: &[impl RangeBounds<K>]) -> Result<Vec<u64>> {
+                Self::count(self, ranges)
+            }
+
+            fn ordered_on<'a>(&'a self, stream: &'a Stream) -> Ordered<'a, K, V> {
+                Self::ordered_on(self, stream)
+            }
+
+            fn bulk_build(&mut self, keys: &[K], values: &[V], fill: f64) -> Result<()> {
+                Self::bulk_build(self, keys, values, fill)
+            }
+
+            fn bulk_build_sorted(&mut self, keys: &Buffer<K>, values: &Buffer<V>, fill: f64) -> Result<()> {
+                Self::bulk_build_sorted(self, keys, values, fill)
+            }
+
+            fn compact(&mut self, fill: f64) -> Result<()> {
+                Self::compact(self, fill)
+            }
+
+            fn stats(&self) -> Result<Stats> {
+                Self::stats(self)
+            }
+
+            fn depth(&self) -> Result<u32> {
+                Self::depth(self)
+            }
+        }
+    )*};
+}
+by_order!(BTree SkipList);
+
 /// A tree that came about by insertions and removals, and what must be in it. The ends of the key space are in it, or not, by turns.
-pub fn grown<K: Key, V: Value + MapValue>(
-    kind: &Kind<BTree<K, V>>,
-    turn: u64,
-) -> (BTree<K, V>, BTreeMap<K, V>) {
+pub fn grown<M: ByOrder>(kind: &Kind<M>, turn: u64) -> (M, BTreeMap<M::Key, M::Value>) {
     let tree = kind.map(1);
     let mut dice = Dice::new(seed() + turn);
     let spread = [400, 5000, u64::MAX][turn as usize % 3];
@@ -23,13 +109,14 @@ pub fn grown<K: Key, V: Value + MapValue>(
     for (&key, &value) in keys.iter().zip(&values) {
         expected.entry(key).or_insert(value);
     }
-    let (distinct, first): (Vec<K>, Vec<V>) = expected.iter().map(|(&key, &value)| (key, value)).unzip();
+    let (distinct, first): (Vec<M::Key>, Vec<M::Value>) =
+        expected.iter().map(|(&key, &value)| (key, value)).unzip();
     // Not in order: leaves hold theirs as they come.
     let half = distinct.len() / 2;
     tree.insert(&distinct[half..], &first[half..]).unwrap();
     tree.insert(&distinct[..half], &first[..half]).unwrap();
     // A stretch is gone, so that leaves are empty.
-    let gone: Vec<K> = distinct.iter().copied().skip(half / 2).take(half).collect();
+    let gone: Vec<M::Key> = distinct.iter().copied().skip(half / 2).take(half).collect();
     assert!(tree.remove(&gone).unwrap().iter().all(|&removed| removed));
     expected.retain(|key, _| !gone.contains(key));
     assert_eq!(contents(&tree), expected, "{}", kind.name);
@@ -46,32 +133,32 @@ pub fn questions<K: Key, V>(expected: &BTreeMap<K, V>) -> Vec<K> {
     expected.keys().flat_map(around).chain(ends).map(K::from_u64).collect()
 }
 
-pub fn order_is_that_of_std<K: Key, V: Value + MapValue>(kind: &Kind<BTree<K, V>>) {
+pub fn order_is_that_of_std<M: ByOrder>(kind: &Kind<M>) {
     for turn in 0..6 {
         let (tree, expected) = grown(kind, turn);
         let keys = questions(&expected);
-        let pair = |(key, value): (&K, &V)| (*key, *value);
-        let above = |key: &K| expected.range((Bound::Excluded(*key), Bound::Unbounded)).next().map(pair);
-        let below = |key: &K| expected.range(..*key).next_back().map(pair);
+        let pair = |(key, value): (&M::Key, &M::Value)| (*key, *value);
+        let above = |key: &M::Key| expected.range((Bound::Excluded(*key), Bound::Unbounded)).next().map(pair);
+        let below = |key: &M::Key| expected.range(..*key).next_back().map(pair);
         let (next, before) = (tree.successor(&keys).unwrap(), tree.predecessor(&keys).unwrap());
         assert_eq!(next, keys.iter().map(above).collect::<Vec<_>>(), "{}, turn {turn}", kind.name);
         assert_eq!(before, keys.iter().map(below).collect::<Vec<_>>(), "{}, turn {turn}", kind.name);
         assert_eq!(tree.first().unwrap(), expected.first_key_value().map(pair), "{}", kind.name);
         assert_eq!(tree.last().unwrap(), expected.last_key_value().map(pair), "{}", kind.name);
-        assert!(tree.iter().unwrap().eq(expected.iter().map(pair)), "{}: out of order", kind.name);
+        assert!(tree.in_order().unwrap() == expected.iter().map(pair).unzip(), "{}: out of order", kind.name);
     }
     let empty = kind.map(1);
     assert_eq!((empty.first().unwrap(), empty.last().unwrap()), (None, None), "{}", kind.name);
     assert_eq!(empty.successor(&[]).unwrap(), [], "{}", kind.name);
 }
 
-pub fn ranges_are_those_of_std<K: Key, V: Value + MapValue>(kind: &Kind<BTree<K, V>>) {
+pub fn ranges_are_those_of_std<M: ByOrder>(kind: &Kind<M>) {
     for turn in 0..6 {
         let (tree, expected) = grown(kind, turn);
         let (keys, mut dice) = (questions(&expected), Dice::new(turn));
-        let keys: Vec<K> =
-            keys.iter().copied().step_by(keys.len() / 60 + 1).chain([keys[0], K::MAX]).collect();
-        let mut bounds = |key: K| match dice.below(3) {
+        let keys: Vec<M::Key> =
+            keys.iter().copied().step_by(keys.len() / 60 + 1).chain([keys[0], M::Key::MAX]).collect();
+        let mut bounds = |key: M::Key| match dice.below(3) {
             0 => Bound::Included(key),
             1 => Bound::Excluded(key),
             _ => Bound::Unbounded,
@@ -80,9 +167,9 @@ pub fn ranges_are_those_of_std<K: Key, V: Value + MapValue>(kind: &Kind<BTree<K,
         let ends =
             keys.windows(2).map(|pair| (pair[0], pair[1])).chain(keys.iter().map(|&key| (keys[0], key)));
         let sorted = ends.map(|(a, b)| (a.min(b), a.max(b)));
-        let ranges: Vec<(Bound<K>, Bound<K>)> =
+        let ranges: Vec<(Bound<M::Key>, Bound<M::Key>)> =
             sorted.map(|(low, high)| (bounds(low), bounds(high))).collect();
-        let inside = |range: &(Bound<K>, Bound<K>)| {
+        let inside = |range: &(Bound<M::Key>, Bound<M::Key>)| {
             let pairs = expected.iter().filter(|(key, _)| range.contains(*key));
             pairs.map(|(key, value)| (*key, *value)).collect::<Vec<_>>()
         };
@@ -92,11 +179,11 @@ pub fn ranges_are_those_of_std<K: Key, V: Value + MapValue>(kind: &Kind<BTree<K,
         assert_eq!(tree.count(&ranges).unwrap(), counts, "{}, turn {turn}", kind.name);
     }
     let (tree, expected) = grown(kind, 2);
-    let all: Vec<(K, V)> = expected.into_iter().collect();
+    let all: Vec<(M::Key, M::Value)> = expected.into_iter().collect();
     assert_eq!(tree.range(&[..]).unwrap(), [all], "{}", kind.name);
 }
 
-pub fn trees_are_built_at_once<K: Key, V: Value + MapValue>(kind: &Kind<BTree<K, V>>) {
+pub fn trees_are_built_at_once<M: ByOrder>(kind: &Kind<M>) {
     let mut tree = kind.map(1);
     for count in [0, 1, 2, 13, 14, 15, 100, 197, 2000] {
         for fill in [0.01, 0.5, 0.7, 1.0] {
@@ -104,7 +191,8 @@ pub fn trees_are_built_at_once<K: Key, V: Value + MapValue>(kind: &Kind<BTree<K,
                 let numbers = (0..count).map(|n| (count - n) * 31).chain(top.then_some(u64::MAX));
                 let (keys, values) = kind.pairs(numbers.map(|key| (key, key ^ 7)));
                 tree.bulk_build(&keys, &values, fill).unwrap();
-                let expected: BTreeMap<K, V> = keys.iter().copied().zip(values.iter().copied()).collect();
+                let expected: BTreeMap<M::Key, M::Value> =
+                    keys.iter().copied().zip(values.iter().copied()).collect();
                 assert_eq!(contents(&tree), expected, "{}: {count} at {fill}", kind.name);
                 let found: Vec<_> = values.iter().copied().map(Some).collect();
                 assert_eq!(tree.get(&keys).unwrap(), found, "{}: {count} at {fill}", kind.name);
@@ -116,7 +204,7 @@ pub fn trees_are_built_at_once<K: Key, V: Value + MapValue>(kind: &Kind<BTree<K,
     }
 }
 
-pub fn trees_are_built_anew<K: Key, V: Value + MapValue>(kind: &Kind<BTree<K, V>>) {
+pub fn trees_are_built_anew<M: ByOrder>(kind: &Kind<M>) {
     let (mut tree, expected) = grown(kind, 2);
     let before = tree.stats().unwrap().live;
     tree.compact(1.0).unwrap();
@@ -129,7 +217,7 @@ pub fn trees_are_built_anew<K: Key, V: Value + MapValue>(kind: &Kind<BTree<K, V>
     assert_eq!(tree.len().unwrap(), 2, "{}: equal keys are one", kind.name);
 }
 
-pub fn buffers_are_answered_in_order<K: Key, V: Value + MapValue>(kind: &Kind<BTree<K, V>>) {
+pub fn buffers_are_answered_in_order<M: ByOrder>(kind: &Kind<M>) {
     let tree = kind.map(1);
     let (keys, values) = kind.pairs((0..300).map(|n| (n * 3, n)));
     tree.insert(&keys, &values).unwrap();
@@ -137,7 +225,8 @@ pub fn buffers_are_answered_in_order<K: Key, V: Value + MapValue>(kind: &Kind<BT
     let stream = device.stream().unwrap();
     let lows = device.from_slice(&kind.keys([10, 0, 500, 5000, 7])).unwrap();
     let highs = device.from_slice(&kind.keys([40, 2, u64::MAX, 6000, 6])).unwrap();
-    let (mut found, mut values) = (device.buffer::<K>(5 * 8).unwrap(), device.buffer::<V>(5 * 8).unwrap());
+    let (mut found, mut values) =
+        (device.buffer::<M::Key>(5 * 8).unwrap(), device.buffer::<M::Value>(5 * 8).unwrap());
     let mut counts = device.buffer::<u64>(5).unwrap();
     tree.ordered_on(&stream).range(&lows, &highs, 8, &mut found, &mut values, &mut counts).unwrap();
     assert_eq!(counts.read().unwrap(), [8, 1, 8, 0, 0], "{}", kind.name);
@@ -147,7 +236,7 @@ pub fn buffers_are_answered_in_order<K: Key, V: Value + MapValue>(kind: &Kind<BT
     tree.ordered_on(&stream).count(&lows, &highs, &mut counts).unwrap();
     assert_eq!(counts.read().unwrap(), [10, 1, 133, 0, 0], "{}", kind.name);
 
-    let (mut next, mut value) = (device.buffer::<K>(5).unwrap(), device.buffer::<V>(5).unwrap());
+    let (mut next, mut value) = (device.buffer::<M::Key>(5).unwrap(), device.buffer::<M::Value>(5).unwrap());
     let mut outcomes = device.buffer::<u8>(5).unwrap();
     let on = tree.ordered_on(&stream);
     on.successor(&lows, &mut next, &mut value, &mut outcomes).unwrap();
@@ -161,7 +250,7 @@ pub fn buffers_are_answered_in_order<K: Key, V: Value + MapValue>(kind: &Kind<BT
     assert!(matches!(on.count(&lows, &short, &mut counts), Err(Error::Length { .. })));
 }
 
-pub fn large_trees_have_many_levels<K: Key, V: Value + MapValue>(kind: &Kind<BTree<K, V>>) {
+pub fn large_trees_have_many_levels<M: ByOrder>(kind: &Kind<M>) {
     let tree = kind.map(1);
     for part in 0..4u64 {
         // Upwards, downwards, and as dice fall.
@@ -177,9 +266,9 @@ pub fn large_trees_have_many_levels<K: Key, V: Value + MapValue>(kind: &Kind<BTr
     contents(&tree);
 }
 
-pub fn what_is_no_range_is_refused<K: Key, V: Value + MapValue>(kind: &Kind<BTree<K, V>>) {
+pub fn what_is_no_range_is_refused<M: ByOrder>(kind: &Kind<M>) {
     let mut tree = kind.map(1);
-    let (low, high) = (K::from_u64(3), K::from_u64(5));
+    let (low, high) = (M::Key::from_u64(3), M::Key::from_u64(5));
     assert!(matches!(tree.range(&[high..low]), Err(Error::Range { low: 5, high: 3 })), "{}", kind.name);
     assert!(matches!(tree.count(&[high..=low]), Err(Error::Range { .. })), "{}", kind.name);
     assert_eq!(tree.range(&[low..low]).unwrap(), [[]], "{}", kind.name);

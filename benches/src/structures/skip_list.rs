@@ -1,0 +1,261 @@
+//! `phalanx::SkipList`, by the batches on device buffers.
+//!
+//! | param | of | what |
+//! |---|---|---|
+//! | `assignment` | all | `spread` (default) or `cyclic`: how the keys of a batch are shared out among tiles |
+//! | `keys_per_block` | all | so many neighbouring keys to a tile: the paper's block-cyclic assignment |
+//! | `thread_blocks` | with `keys_per_block` | so many blocks of 128 threads, instead of what gives each tile one block of keys |
+//! | `range_results` | `range` | pairs in each range, 16 if not given |
+//! | `sequence` | `insert_sequence` | MI, DU, DR, SU, SR, SUR, DUL, ZZ: see `workloads::sequences` |
+//! | `block` | `insert_sequence` | keys of a sequence's block; an eighth of `n` if not given |
+//!
+//! `insert_sequence` is `insert` of a sequence of 32-bit keys into an empty list. Variants that count (`list_counted_...`) tell what they counted.
+use super::both_widths::{BothWidths, DEFAULT};
+use super::driver::{self, Batch, Prepared, Subject};
+use super::increments::verify_all;
+use super::map_plan::{Call, OPS, Plan};
+use super::ordered::{Asking, Before, ByOrder, Neighbours, Ranges};
+use crate::benchmark::{Benchmark, Verified};
+use crate::structures::{Gpu, first_launch};
+use crate::suite::Case;
+use anyhow::{Result, bail, ensure};
+use gpu::Stream;
+use phalanx::skiplist::{Assignment, Builder, Counters, Growth, variants};
+use phalanx::{Key, Map, SkipList, Value};
+use phalanx_kernels::keyed::Outcome;
+use std::collections::BTreeMap;
+use workloads::{Key as Word, Sequence};
+
+/// The pairs of as many random ranges as there are keys.
+pub const RANGE: &str = "range";
+/// The next pair of as many random keys as there are in the list.
+pub const SUCCESSOR: &str = "successor";
+/// The pair before.
+pub const PREDECESSOR: &str = "predecessor";
+/// Insertions of a sequence of the paper.
+pub const SEQUENCE: &str = "insert_sequence";
+
+const WITH_RANGE: [&str; OPS.len() + 1] = first_launch::with(RANGE, OPS);
+const WITH_SUCCESSOR: [&str; OPS.len() + 2] = first_launch::with(SUCCESSOR, &WITH_RANGE);
+const WITH_PREDECESSOR: [&str; OPS.len() + 3] = first_launch::with(PREDECESSOR, &WITH_SUCCESSOR);
+const ALL_OPS: [&str; OPS.len() + 4] = first_launch::with(SEQUENCE, &WITH_PREDECESSOR);
+
+/// The variants of the list.
+#[derive(Debug)]
+pub struct Lists<'a> {
+    gpu: &'a Gpu,
+}
+
+impl<'a> Lists<'a> {
+    /// The lists of a device.
+    pub fn new(gpu: &'a Gpu) -> Self {
+        Self { gpu }
+    }
+}
+
+impl BothWidths for Lists<'_> {
+    const NAME: &'static str = "SkipList";
+    const OPS: &'static [&'static str] = &ALL_OPS;
+
+    fn gpu(&self) -> &Gpu {
+        self.gpu
+    }
+
+    fn variants<K: Key, V: Value>() -> Vec<&'static str> {
+        variants::<K, V>()
+    }
+
+    fn open<K: Key + Word, V: Value + Word>(&self, case: &Case) -> Result<Box<dyn Benchmark + '_>> {
+        let gpu = self.gpu;
+        let made = |pairs: u64| Made::<K, V>::new(gpu, case, pairs);
+        Ok(match case.op.as_str() {
+            RANGE => Box::new(Asking::<_, _, _, Ranges<K, V>>::new(gpu, case, made(case.n)?)?),
+            SUCCESSOR => Box::new(Asking::<_, _, _, Neighbours<K, V>>::new(gpu, case, made(case.n)?)?),
+            PREDECESSOR => Box::new(Asking::<_, _, _, Before<K, V>>::new(gpu, case, made(case.n)?)?),
+            SEQUENCE => Box::new(Sequenced::<K, V>::new(gpu, case, made(case.n)?.list)?),
+            _ => {
+                let plan = Plan::<K, V>::new(case)?;
+                let made = made(plan.keys)?;
+                Box::new(Prepared::new(gpu, plan, made)?)
+            }
+        })
+    }
+}
+
+fn builder<K: Key, V: Value>(gpu: &Gpu, case: &Case) -> Result<Builder<K, V>> {
+    let builder = SkipList::builder().device(&gpu.device).growth(Growth::Fixed).assignment(assignment(case)?);
+    Ok(if case.variant == DEFAULT { builder } else { builder.variant(&case.variant) })
+}
+
+/// How the case shares keys out among tiles.
+fn assignment(case: &Case) -> Result<Assignment> {
+    let whole = |name: &str| -> Result<Option<u32>> {
+        let Some(number) = case.number_if_given(name)? else { return Ok(None) };
+        let is_right = number >= 1.0 && number <= f64::from(1 << 24) && number.fract() == 0.0;
+        ensure!(is_right, "`{name}` is {number}; it can be a whole number from 1 to 2^24");
+        Ok(Some(number as u32))
+    };
+    let named = case.params.get("assignment").map(ToString::to_string);
+    match (whole("keys_per_block")?, whole("thread_blocks")?, named.as_deref()) {
+        (Some(keys), thread_blocks, None) => Ok(Assignment::Blocks { keys, thread_blocks }),
+        (None, None, None | Some("spread")) => Ok(Assignment::Spread),
+        (None, None, Some("cyclic")) => Ok(Assignment::Cyclic),
+        (None, None, Some(other)) => bail!("`assignment` is '{other}'; it can be 'spread' or 'cyclic'"),
+        _ => bail!("`assignment`, or `keys_per_block` with or without `thread_blocks`: one of them"),
+    }
+}
+
+/// A list for so many pairs.
+pub struct Made<K, V> {
+    list: SkipList<K, V>,
+}
+
+impl<K: Key, V: Value> Made<K, V> {
+    fn new(gpu: &Gpu, case: &Case, pairs: u64) -> Result<Self> {
+        Ok(Self { list: builder(gpu, case)?.capacity(pairs as usize).build()? })
+    }
+}
+
+impl<K: Key + Word, V: Value + Word> ByOrder<K, V> for Made<K, V> {
+    fn successor(&mut self, stream: &Stream, asked: &mut Neighbours<K, V>) -> Result<()> {
+        let Neighbours { keys, found, values, outcomes, .. } = asked;
+        Ok(self.list.ordered_on(stream).successor(keys, found, values, outcomes)?)
+    }
+
+    fn predecessor(&mut self, stream: &Stream, asked: &mut Neighbours<K, V>) -> Result<()> {
+        let Neighbours { keys, found, values, outcomes, .. } = asked;
+        Ok(self.list.ordered_on(stream).predecessor(keys, found, values, outcomes)?)
+    }
+
+    fn range(&mut self, stream: &Stream, asked: &mut Ranges<K, V>) -> Result<()> {
+        let room = asked.room();
+        let Ranges { lows, highs, keys, values, counts, .. } = asked;
+        Ok(self.list.ordered_on(stream).range(lows, highs, room, keys, values, counts)?)
+    }
+}
+
+impl<K: Key + Word, V: Value + Word> Subject<K, V> for Made<K, V> {
+    const TELLS: bool = true;
+
+    fn ask(&mut self, stream: &Stream, call: Call, batch: &mut Batch<K, V>) -> Result<()> {
+        driver::ask(&self.list, stream, call, batch)
+    }
+
+    fn clear(&mut self) -> Result<()> {
+        Ok(self.list.clear()?)
+    }
+
+    fn bytes(&self) -> usize {
+        self.list.memory_usage()
+    }
+
+    /// What a list says of itself is that its nodes are in order.
+    fn check_fill(&self) -> Result<()> {
+        Ok(self.list.validate()?)
+    }
+}
+
+/// Insertions of one of the paper's sequences into an empty list.
+struct Sequenced<'a, K, V> {
+    gpu: &'a Gpu,
+    list: SkipList<K, V>,
+    batch: Batch<K, V>,
+    /// The keys, each once.
+    distinct: Vec<K>,
+    before: Counters,
+}
+
+impl<'a, K: Key + Word, V: Value + Word> Sequenced<'a, K, V> {
+    fn new(gpu: &'a Gpu, case: &Case, list: SkipList<K, V>) -> Result<Self> {
+        let Some(name) = case.params.get("sequence").map(ToString::to_string) else {
+            bail!("`sequence` is missing: it can be MI, DU, DR, SU, SR, SUR, DUL or ZZ");
+        };
+        let block = case.number_if_given("block")?.map_or(case.n.div_ceil(8).max(1), |block| block as u64);
+        let keys = name.parse::<Sequence>()?.keys_in_blocks(case.n as usize, block, case.seed)?;
+        let keys: Vec<K> = keys.into_iter().map(|key| <K as Word>::truncate(u64::from(key))).collect();
+        let mut distinct = keys.clone();
+        distinct.sort_unstable();
+        distinct.dedup();
+        let batch = Batch::inserts(&gpu.device, &keys)?;
+        Ok(Self { gpu, list, batch, distinct, before: Counters::default() })
+    }
+}
+
+impl<K: Key + Word, V: Value + Word> Benchmark for Sequenced<'_, K, V> {
+    fn restore(&mut self) -> Result<()> {
+        self.list.clear()?;
+        self.batch.forget()?;
+        self.before = self.list.counters()?;
+        Ok(self.gpu.device.synchronize()?)
+    }
+
+    fn launch(&mut self) -> Result<()> {
+        driver::ask(&self.list, &self.gpu.stream, Call::Insert, &mut self.batch)
+    }
+
+    fn verify(&mut self) -> Result<Verified> {
+        let (all, distinct) = (self.batch.keys.len(), self.distinct.len());
+        let new = self.batch.count(Outcome::Inserted)?;
+        let again = self.batch.count(Outcome::Replaced)?;
+        ensure!(new == distinct && new + again == all, "{new} of {distinct} keys were new, {again} were not");
+        verify_all(&self.list, &self.distinct)?;
+        self.list.validate()?;
+        Ok(Verified { compared: all as u64, succeeded: all as u64 })
+    }
+
+    fn operations(&self) -> u64 {
+        self.batch.keys.len() as u64
+    }
+
+    fn table_bytes(&self) -> Option<u64> {
+        Some(self.list.memory_usage() as u64)
+    }
+
+    /// Table 1 of the paper. Look-ups that verified are among the steps: as many again as insertions.
+    fn counted(&self) -> Option<BTreeMap<String, f64>> {
+        let (now, before) = (self.list.counters().ok()?, self.before);
+        if now == Counters::default() {
+            return None;
+        }
+        let part = |now: u64, before: u64| (now - before) as f64;
+        let (stats, index) = (self.list.stats().ok()?, self.list.index_nodes().ok()?);
+        let attempts = part(now.attempts, before.attempts) / part(now.latches, before.latches);
+        let lateral = part(now.lateral, before.lateral) / part(now.down, before.down);
+        let data = 100.0 * (1.0 - index as f64 / stats.live as f64);
+        let named =
+            [("attempts_per_latch", attempts), ("lateral_per_down", lateral), ("data_nodes_percent", data)];
+        Some(named.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::first_case;
+    use crate::cli::DeviceChoice;
+    use crate::record::Param;
+
+    #[test]
+    fn a_key_that_is_lost_is_seen() {
+        let gpu = Gpu::open(DeviceChoice::Emulator).unwrap();
+        let case = first_case("gfsl/ops", 0);
+        let made = Made::<u32, u32>::new(&gpu, &case, case.n).unwrap();
+        let mut benchmark = Sequenced::new(&gpu, &case, made.list).unwrap();
+        benchmark.restore().unwrap();
+        benchmark.launch().unwrap();
+        assert_eq!(benchmark.verify().unwrap(), Verified { compared: case.n, succeeded: case.n });
+        benchmark.list.remove(&benchmark.distinct[3..4]).unwrap();
+        assert!(benchmark.verify().unwrap_err().to_string().contains("pairs are there"));
+    }
+
+    #[test]
+    fn assignments_that_make_no_sense_are_refused() {
+        let mut case = first_case("skiplist/table8", 0);
+        assert!(matches!(assignment(&case).unwrap(), Assignment::Blocks { .. }));
+        case.params.insert("assignment".to_owned(), Param::Text("spread".to_owned()));
+        assert!(assignment(&case).unwrap_err().to_string().contains("one of them"));
+        case.params.remove("assignment");
+        case.params.insert("keys_per_block".to_owned(), Param::Integer(0));
+        assert!(assignment(&case).unwrap_err().to_string().contains("whole number"));
+    }
+}

@@ -1,0 +1,147 @@
+//! The bridge from names to types: what is launched on skip lists beside what is launched on trees.
+use super::passes::Pass;
+use crate::btree::engine::{Engine as TreeEngine, Parts};
+use crate::map::launch::{self, Ask, Batch, THREADS, nothing};
+use crate::map::launcher::{Of, Viewed, engines};
+use gpu::{Grid, Stream};
+use phalanx_kernels::keyed::{Coded, Kind, Scalar};
+use phalanx_kernels::skiplist::kernels::{
+    Claim, CodedPass, Gather, Index, InsertNewPass, InsertPass, InsertRuns, Relink, Sweep, passing,
+};
+use phalanx_kernels::skiplist::{self, Layers, Layout};
+use phalanx_kernels::slab::Pool;
+use simt::{GlobalSlice, Instance};
+
+/// The data nodes of a list that is put in order, and the slabs of its index.
+#[derive(Clone, Copy, Debug)]
+pub struct Nodes<K> {
+    pub lows: GlobalSlice<K>,
+    pub handles: GlobalSlice<u32>,
+}
+
+/// A step of putting a list in order, all of which run alone.
+#[derive(Clone, Copy, Debug)]
+pub enum Tidy<K> {
+    /// Lists the data nodes that stay, as far as there is room, and counts them.
+    Gather { nodes: Nodes<K>, count: GlobalSlice<u64> },
+    /// Frees all others.
+    Sweep,
+    /// Links those that stay, which are sorted.
+    Relink { nodes: Nodes<K> },
+    /// Takes slabs for the index.
+    Claim { slabs: GlobalSlice<u32>, count: GlobalSlice<u64> },
+    /// Makes the index.
+    Index { nodes: Nodes<K>, slabs: GlobalSlice<u32>, layout: Layout },
+}
+
+/// A kind of skip list.
+pub trait Engine<K, V>: TreeEngine<K, V> {
+    /// Launches a pass of a batch that inserts.
+    ///
+    /// # Safety
+    /// - As for [`crate::map::launcher::Launcher::launch`].
+    unsafe fn pass(&self, stream: &Stream, parts: Parts, batch: Batch<K, V>, pass: Pass) -> gpu::Result<()>;
+
+    /// Launches insertions by tiles that take `keys` neighbouring pairs each, in so many blocks, or in as many as there are runs for.
+    ///
+    /// # Safety
+    /// - As for [`Self::pass`].
+    unsafe fn runs(
+        &self,
+        stream: &Stream,
+        parts: Parts,
+        batch: Batch<K, V>,
+        keys: u32,
+        blocks: Option<u32>,
+    ) -> gpu::Result<()>;
+
+    /// Launches a step of putting the list in order.
+    ///
+    /// # Safety
+    /// - As for [`crate::map::launcher::Launcher::scan`].
+    unsafe fn tidy(&self, stream: &Stream, parts: Parts, step: Tidy<K>) -> gpu::Result<()>;
+}
+
+/// The engine called `name`, if its keys and values are `K` and `V`.
+pub fn find<K: Scalar, V: Scalar>(name: &str) -> Option<Box<dyn Engine<K, V>>> {
+    any(name)?.downcast::<Box<dyn Engine<K, V>>>().ok().map(|engine| *engine)
+}
+
+engines!(skiplist: Layers);
+
+impl<M: Layers + Instance> Engine<M::Key, M::Value> for Of<M> {
+    unsafe fn pass(
+        &self,
+        stream: &Stream,
+        parts: Parts,
+        batch: Batch<M::Key, M::Value>,
+        pass: Pass,
+    ) -> gpu::Result<()> {
+        let list = <M as Viewed<Parts>>::view(parts);
+        let Batch { ask, codes, keys, arguments, results, outcomes } = batch;
+        let Pass { step, ratio } = pass;
+        let grid = launch::grid::<M>(stream, passing(keys.len(), step, ratio));
+        let coded = |code: Coded, codes| {
+            let code = code.code();
+            CodedPass::<M> { list, code, codes, keys, arguments, results, outcomes, step, ratio }
+        };
+        // SAFETY: the caller's promises; the grid has a thread for every element that the pass brings, or more.
+        unsafe {
+            match ask {
+                Ask::Insert => stream
+                    .launch(grid, InsertPass::<M> { list, keys, values: arguments, outcomes, step, ratio }),
+                Ask::InsertNew => stream.launch(
+                    grid,
+                    InsertNewPass::<M> { list, keys, values: arguments, outcomes, step, ratio },
+                ),
+                Ask::Apply(operation) => stream.launch(grid, coded(operation, nothing())),
+                Ask::Get | Ask::ContainsKey => stream.launch(grid, coded(Coded::GET, nothing())),
+                Ask::Remove => stream.launch(grid, coded(Coded::REMOVE, nothing())),
+                Ask::Mixed => stream.launch(grid, coded(Coded::GET, codes)),
+            }
+        }
+    }
+
+    unsafe fn runs(
+        &self,
+        stream: &Stream,
+        parts: Parts,
+        batch: Batch<M::Key, M::Value>,
+        keys: u32,
+        blocks: Option<u32>,
+    ) -> gpu::Result<()> {
+        let list = <M as Viewed<Parts>>::view(parts);
+        let run = keys.max(1).next_multiple_of(M::TILE);
+        let runs = batch.keys.len().div_ceil(run as usize);
+        let whole = Grid::for_items(runs * M::TILE as usize, THREADS);
+        let grid = blocks.map_or(whole, |blocks| Grid::new(blocks.max(1), THREADS));
+        let Batch { keys, arguments: values, outcomes, .. } = batch;
+        // SAFETY: the caller's promises; grids of any size do.
+        unsafe { stream.launch(grid, InsertRuns::<M> { list, keys, values, outcomes, run }) }
+    }
+
+    unsafe fn tidy(&self, stream: &Stream, parts: Parts, step: Tidy<M::Key>) -> gpu::Result<()> {
+        let list = <M as Viewed<Parts>>::view(parts);
+        let units = list.pool().units();
+        let (over, tile) = (|len: usize| Grid::for_items(len, THREADS), <M as Kind>::TILE as usize);
+        // SAFETY: the caller's promises; each grid has a thread or a tile for every slab, or a tile for every node.
+        unsafe {
+            match step {
+                Tidy::Gather { nodes: Nodes { lows, handles }, count } => {
+                    stream.launch(over(units), Gather::<M> { list, lows, handles, count })
+                }
+                Tidy::Sweep => stream.launch(over(units * tile), Sweep::<M> { list }),
+                Tidy::Relink { nodes: Nodes { lows, handles } } => {
+                    let nodes = handles.len() as u64;
+                    stream.launch(over(handles.len() * tile), Relink::<M> { list, lows, handles, nodes })
+                }
+                Tidy::Claim { slabs, count } => stream.launch(over(units), Claim::<M> { list, slabs, count }),
+                Tidy::Index { nodes: Nodes { lows, handles }, slabs, layout } => {
+                    let grid = over((slabs.len() + 1) * tile);
+                    let Layout { nodes, stride, fill } = layout;
+                    stream.launch(grid, Index::<M> { list, lows, handles, slabs, nodes, stride, fill })
+                }
+            }
+        }
+    }
+}

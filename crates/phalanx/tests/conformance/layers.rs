@@ -1,0 +1,209 @@
+//! What skip lists do besides: nodes merge and are given back, keys are shared out among tiles.
+use crate::common::{Dice, seed};
+use crate::kinds::{Kind, contents};
+use crate::ordered::questions;
+use checker::MapValue;
+use phalanx::skiplist::{Assignment, Growth};
+use phalanx::{Key, Map, Outcome, SkipList, Value};
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+pub fn merged_nodes_are_given_back<K: Key, V: Value + MapValue>(kind: &Kind<SkipList<K, V>>) {
+    let list = kind.map(1);
+    let (keys, values) = kind.pairs((0..2000).map(|n| (n * 7, n)));
+    list.insert(&keys, &values).unwrap();
+    let before = list.stats().unwrap();
+    // By device buffers: nothing is given back by itself.
+    let gone: Vec<K> = keys.iter().copied().filter(|key| key.to_u64() % 10 != 0).collect();
+    let buffer = kind.device.from_slice(&gone).unwrap();
+    let stream = kind.device.stream().unwrap();
+    let mut outcomes = kind.device.buffer::<u8>(gone.len()).unwrap();
+    list.on(&stream).remove(&buffer, &mut outcomes).unwrap();
+    assert!(outcomes.read().unwrap().iter().all(|code| *code == Outcome::Removed as u8), "{}", kind.name);
+    let merged = list.merged().unwrap();
+    assert!(merged * 3 > before.live, "{}: {merged} of {} nodes have merged", kind.name, before.live);
+    assert_eq!(
+        list.stats().unwrap().live,
+        before.live,
+        "{}: they are there until they are given back",
+        kind.name
+    );
+    let left: BTreeMap<K, V> = keys
+        .iter()
+        .copied()
+        .zip(values.iter().copied())
+        .filter(|(key, _)| key.to_u64().is_multiple_of(10))
+        .collect();
+    assert_eq!(contents(&list), left, "{}", kind.name);
+    let freed = list.reclaim().unwrap();
+    assert!(freed >= merged, "{}: {freed} slabs are free, {merged} had merged", kind.name);
+    assert_eq!((list.merged().unwrap(), contents(&list)), (0, left.clone()), "{}", kind.name);
+    let found: Vec<_> = keys.iter().map(|key| left.get(key).copied()).collect();
+    assert_eq!(list.get(&keys).unwrap(), found, "{}", kind.name);
+    // It goes on as any list.
+    list.insert(&gone, &vec![V::from_u64(9); gone.len()]).unwrap();
+    assert_eq!(contents(&list).len(), 2000, "{}", kind.name);
+}
+
+/// Keys come at the upper end and go at the lower one.
+pub fn a_window_that_moves_takes_no_more_memory<K: Key, V: Value + MapValue>(kind: &Kind<SkipList<K, V>>) {
+    let list = kind.map(1);
+    let window = |turn: u64| kind.pairs((turn * 300..turn * 300 + 300).map(|n| (n, n)));
+    let mut memory = 0;
+    for turn in 0..24 {
+        let (keys, values) = window(turn);
+        assert!(!list.insert(&keys, &values).unwrap().contains(&Outcome::Refused), "{}", kind.name);
+        if turn > 0 {
+            assert!(
+                list.remove(&window(turn - 1).0).unwrap().iter().all(|removed| *removed),
+                "{}",
+                kind.name
+            );
+        }
+        if turn == 8 {
+            memory = list.memory_usage();
+        }
+    }
+    let (keys, values) = window(23);
+    assert_eq!(contents(&list), keys.into_iter().zip(values).collect(), "{}", kind.name);
+    assert!(list.memory_usage() <= memory, "{}: {memory} bytes became {}", kind.name, list.memory_usage());
+}
+
+/// Order and ranges of a list whose nodes have merged, and of the same list put in order.
+pub fn thin_lists_answer_as_others_do<K: Key, V: Value + MapValue>(kind: &Kind<SkipList<K, V>>) {
+    let (list, mut dice) = (kind.map(1), Dice::new(seed()));
+    let (keys, values) = kind.pairs((0..900).map(|n| (n * 3 + 1, n)));
+    list.insert(&keys, &values).unwrap();
+    let gone: Vec<K> = keys.iter().copied().filter(|_| dice.below(5) > 0).collect();
+    let buffer = kind.device.from_slice(&gone).unwrap();
+    let mut outcomes = kind.device.buffer::<u8>(gone.len()).unwrap();
+    let stream = kind.device.stream().unwrap();
+    list.on(&stream).remove(&buffer, &mut outcomes).unwrap();
+    let mut left: BTreeMap<K, V> = keys.iter().copied().zip(values).collect();
+    left.retain(|key, _| !gone.contains(key));
+    for _ in 0..2 {
+        let (asked, pair) = (questions(&left), |(key, value): (&K, &V)| (*key, *value));
+        let below: Vec<_> = asked.iter().map(|key| left.range(..*key).next_back().map(pair)).collect();
+        let above: Vec<_> = asked
+            .iter()
+            .map(|key| left.range((Bound::Excluded(*key), Bound::Unbounded)).next().map(pair))
+            .collect();
+        assert_eq!(list.predecessor(&asked).unwrap(), below, "{}", kind.name);
+        assert_eq!(list.successor(&asked).unwrap(), above, "{}", kind.name);
+        assert_eq!(list.range(&[..]).unwrap(), [left.iter().map(pair).collect::<Vec<_>>()], "{}", kind.name);
+        assert_eq!(contents(&list), left, "{}", kind.name);
+        list.reclaim().unwrap();
+    }
+}
+
+pub fn keys_are_assigned_in_every_way<K: Key, V: Value + MapValue>(kind: &Kind<SkipList<K, V>>) {
+    let blocks = |keys, thread_blocks| Assignment::Blocks { keys, thread_blocks };
+    let ways = [
+        Assignment::Spread,
+        Assignment::Cyclic,
+        blocks(1, None),
+        blocks(30, Some(1)),
+        blocks(100, Some(3)),
+        blocks(64, None),
+    ];
+    for assignment in ways {
+        let list = kind.builder().nodes(1).assignment(assignment).build().unwrap();
+        let mut expected = BTreeMap::new();
+        // In order, in order behind those, in no order, and again.
+        let batches = [(0, 0), (1 << 20, 0), (0, 77), (0, 0)];
+        for (turn, (base, salt)) in batches.into_iter().enumerate() {
+            let number = |n: u64| if salt == 0 { base + n } else { simt::hash::mix64(salt ^ n) >> 40 };
+            let (keys, values) = kind.pairs((0..1700).map(|n| (number(n), n + turn as u64)));
+            let outcomes = list.insert(&keys, &values).unwrap();
+            let new = keys
+                .iter()
+                .filter(|key| !expected.contains_key(*key))
+                .collect::<std::collections::BTreeSet<_>>();
+            let inserted = outcomes.iter().filter(|outcome| **outcome == Outcome::Inserted).count();
+            assert_eq!(inserted, new.len(), "{}: {assignment:?}", kind.name);
+            for (key, value) in keys.iter().zip(&values) {
+                // Which of equal keys' values stays is not said.
+                expected.insert(*key, *value);
+            }
+            assert_eq!(contents(&list).len(), expected.len(), "{}: {assignment:?}", kind.name);
+        }
+        let (keys, _) = kind.pairs((0..1700).map(|n| (n, 0)));
+        let values: Vec<_> = (0..1700).map(|n| Some(V::from_u64(n + 3))).collect();
+        assert_eq!(list.get(&keys).unwrap(), values, "{}: {assignment:?}", kind.name);
+        let (keys, values) = kind.pairs((0..3000).map(|n| (n * 2, 1)));
+        list.upsert(phalanx::Merge::Add, &keys, &values).unwrap();
+        let found = list.get(&kind.keys([0, 2, 1698, 5998])).unwrap();
+        assert_eq!(found, [4, 6, 1702, 1].map(|n| Some(V::from_u64(n))), "{}: {assignment:?}", kind.name);
+    }
+}
+
+/// Where nothing may grow, what finds no room is told, and all the rest is there.
+pub fn a_full_pool_is_no_loss<K: Key, V: Value + MapValue>(kind: &Kind<SkipList<K, V>>) {
+    let list = kind.builder().nodes(1).growth(Growth::Fixed).build().unwrap();
+    let (keys, values) = kind.pairs((0..2000).map(|n| (simt::hash::mix64(n) >> 33, n)));
+    let outcomes = list.insert(&keys, &values).unwrap();
+    let pairs = || keys.iter().copied().zip(values.iter().copied());
+    let kept: BTreeMap<K, V> = pairs()
+        .zip(&outcomes)
+        .filter(|(_, outcome)| **outcome == Outcome::Inserted)
+        .map(|(pair, _)| pair)
+        .collect();
+    assert!(kept.len() < 2000 && kept.len() > 100, "{}: {} found room", kind.name, kept.len());
+    assert_eq!(contents(&list), kept, "{}", kind.name);
+    // Removals make room again.
+    assert!(list.remove(&keys).unwrap().iter().filter(|removed| **removed).count() == kept.len());
+    let again = list.insert(&keys[..50], &values[..50]).unwrap();
+    assert!(again.iter().all(|outcome| *outcome == Outcome::Inserted), "{}: {again:?}", kind.name);
+    assert_eq!(contents(&list), pairs().take(50).collect(), "{}", kind.name);
+}
+
+/// Where slabs are few, not every node is raised when a list is put in order; it is right all the same.
+pub fn lists_in_few_slabs_are_put_in_order<K: Key, V: Value + MapValue>(kind: &Kind<SkipList<K, V>>) {
+    let list = kind.builder().nodes(1).growth(Growth::Fixed).build().unwrap();
+    let (keys, values) = kind.pairs((0..1000).map(|n| (n * 5, n)));
+    list.insert(&keys, &values).unwrap();
+    let before = contents(&list);
+    assert_eq!(list.stats().unwrap().free, 0, "{}: every slab is taken", kind.name);
+    list.reclaim().unwrap();
+    assert_eq!(contents(&list), before, "{}", kind.name);
+    let found: Vec<_> = keys.iter().map(|key| before.get(key).copied()).collect();
+    assert_eq!(list.get(&keys).unwrap(), found, "{}", kind.name);
+}
+
+/// Table 1 of the paper: latches tried and had, links and entries followed.
+pub fn what_is_done_is_counted<K: Key, V: Value + MapValue>(kind: &Kind<SkipList<K, V>>) {
+    let (keys, values) = kind.pairs((0..600).map(|n| (n, n)));
+    let list = kind.map(1);
+    list.insert(&keys, &values).unwrap();
+    assert_eq!(list.counters().unwrap(), Default::default(), "{} does not count", kind.name);
+    if (K::BITS, V::BITS) != (32, 32) {
+        return;
+    }
+    let counted =
+        SkipList::<K, V>::builder().device(&kind.device).variant("list_counted_spread_128_8x2_u32_u32");
+    let list = counted.build().unwrap();
+    list.insert(&keys, &values).unwrap();
+    let found = list.counters().unwrap();
+    assert!(found.latches > 0 && found.attempts >= found.latches && found.down > 0, "{found:?}");
+    let before = found.down;
+    list.get(&keys).unwrap();
+    // A look-up goes down at least once, from an index node to a data node.
+    assert!(list.counters().unwrap().down >= before + 600, "{found:?}");
+}
+
+/// Index layers in a part of the pool, data in memory of the host.
+pub fn data_lies_where_it_is_asked_to<K: Key, V: Value + MapValue>(kind: &Kind<SkipList<K, V>>) {
+    for tier in [gpu::Tier::Pinned, gpu::Tier::Managed] {
+        let builder = kind.builder().nodes(700).super_block_slabs(64).data_tier(tier);
+        let list = builder.build().unwrap();
+        let (keys, values) = kind.pairs((0..3000).map(|n| (simt::hash::mix64(n) >> 40, n)));
+        list.insert(&keys, &values).unwrap();
+        let expected: std::collections::BTreeSet<K> = keys.iter().copied().collect();
+        assert!(contents(&list).keys().eq(&expected), "{}, {tier}", kind.name);
+        assert!(list.remove(&keys[..2900]).unwrap().contains(&true), "{}, {tier}", kind.name);
+        list.reclaim().unwrap();
+        let left: std::collections::BTreeSet<K> =
+            expected.into_iter().filter(|key| !keys[..2900].contains(key)).collect();
+        assert!(contents(&list).keys().eq(&left), "{}, {tier}", kind.name);
+    }
+}

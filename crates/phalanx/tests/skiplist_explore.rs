@@ -1,0 +1,45 @@
+//! Schedules of operations on skip lists of a few nodes, explored as those on trees are (`btree_explore`): every detector on, stale L1, words of a node
+//! read one by one in any order; answers are checked for linearizability, and the list for its invariants. `PHALANX_SEED` replays one seed,
+//! `PHALANX_SEEDS=50` hunts fifty times as long.
+mod common;
+#[path = "explore/hunt.rs"]
+mod hunt;
+#[path = "skiplist_explore/mutants.rs"]
+mod mutants;
+#[path = "btree_explore/order.rs"]
+mod order;
+#[path = "explore/plan.rs"]
+mod plan;
+#[path = "explore/script.rs"]
+mod script;
+#[path = "skiplist_explore/thin.rs"]
+mod thin;
+#[path = "btree_explore/trees.rs"]
+mod trees;
+#[path = "explore/world.rs"]
+mod world;
+
+use hunt::kinds;
+use phalanx_kernels::keyed::{Packed, Slot, Wide};
+use phalanx_kernels::skiplist::{List, Policy, Sorted, Unsorted};
+use phalanx_kernels::slab::{Layered, Light, Pool, Spread};
+
+trees::crowded!(List: Policy);
+
+/// The name that replays.
+const PROGRAM: &str = "skiplist_explore";
+
+/// Seeds for each kind of list.
+const SEEDS: u64 = 400;
+
+// Nodes of 6 pairs, so that small lists have all that large ones have, and those of 14 and 30 that are compiled.
+kinds! {
+    [by_order: order, one seed in 2]
+    six_4x2_u32_u32: List<Packed, Spread<64>, Unsorted, 4, 2>, SEEDS;
+    six_8x1_u64_u64: List<Wide<u64, u64>, Light<128>, Unsorted, 8, 1>, SEEDS / 2;
+    sorted_4x2_u32_u32: List<Packed, Spread<64>, Sorted, 4, 2>, SEEDS;
+    sorted_8x1_u64_u64: List<Wide<u64, u64>, Spread<128>, Sorted, 8, 1>, SEEDS / 4;
+    apart_4x2_u32_u32: List<Packed, Layered<Spread<64>, true>, Unsorted, 4, 2>, SEEDS / 4;
+    fourteen_8x2_u32_u32: List<Packed, Spread<128>, Unsorted, 8, 2>, SEEDS / 4;
+    thirty_8x4_u32_u32: List<Packed, Spread<256>, Unsorted, 8, 4>, SEEDS / 8;
+}

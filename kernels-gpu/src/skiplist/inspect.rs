@@ -1,0 +1,141 @@
+//! What must hold of a skip list when nothing runs: looked at node by node.
+//!
+//! The words of [`Findings`] are those of trees. `children` counts how often a node is reached: by the link of the node before it in its layer, with
+//! what is merged left out; as a zombie; or as the first of its layer. So each but the root and the annex is reached once.
+use super::list::Nodes;
+use super::policy::Policy;
+use crate::btree::Findings;
+use crate::btree::inspect::Ends;
+use crate::btree::node::{Node, handle_of};
+use crate::btree::tree::{ANNEX, ROOT, largest};
+use crate::keyed::{Scalar, Slot};
+use crate::slab::{Handle, Pool};
+use simt::{Order, Scope};
+
+/// Examines the node in slab number `number`, if that is live, by the calling lane alone. Runs alone.
+#[inline(always)]
+#[track_caller]
+pub(super) fn examine<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize>(
+    nodes: Nodes<S, P, A, W, L>,
+    number: u32,
+) -> Findings {
+    let mut found = Findings::default();
+    if number as usize >= nodes.pool().units() || !nodes.pool().bitmaps().is_live(number) {
+        return found;
+    }
+    let handle = nodes.pool().handle(number);
+    let (node, ends) = (nodes.node(handle), nodes.ends(handle));
+    found.nodes = 1;
+    found.inner = !ends.meta.is_leaf() as u32;
+    found.latched = ends.meta.is_latched() as u32;
+    let is_zombie = is_zombie(handle, ends);
+    let is_first = ends.low.to_u64() == 0 && handle != ROOT && handle != ANNEX;
+    found.children = is_zombie as u32 + is_first as u32;
+    match nodes.next(handle, ends) {
+        Next::Node => found.children += !is_zombie as u32,
+        Next::End => {}
+        Next::Wrong => found.link_wrong = 1,
+    }
+    if ends.meta.is_leaf() {
+        Nodes::<S, P, A, W, L>::examine_leaf(node, ends, &mut found);
+        if A::SORTED {
+            found.misplaced += disorder(node, ends);
+        }
+    } else {
+        nodes.examine_index(node, ends, &mut found);
+    }
+    if handle == ROOT {
+        found.depth = ends.meta.level() + 1;
+        found.misplaced += (ends.high != largest::<S>() || ends.low.to_u64() != 0) as u32;
+    }
+    found
+}
+
+/// Pairs of a data node that are below one before them.
+#[inline(always)]
+#[track_caller]
+fn disorder<S: Slot, const W: u32, const L: usize>(node: Node<S, W, L>, ends: Ends<S::Stored>) -> u32 {
+    let (mut position, mut before, mut wrong) = (0, ends.low, 0);
+    while position < Node::<S, W, L>::SLOTS {
+        let key = S::key(node.word(position).load(Order::Relaxed, Scope::Device));
+        if key <= ends.high {
+            wrong += (key < before) as u32;
+            before = key;
+        }
+        position += 1;
+    }
+    wrong
+}
+
+/// A zombie is a data node for no key.
+#[inline(always)]
+fn is_zombie<K: Scalar>(handle: Handle, ends: Ends<K>) -> bool {
+    ends.meta.is_leaf() && handle != ANNEX && ends.high < ends.low
+}
+
+/// What a link leads to.
+enum Next {
+    /// The next node of the layer.
+    Node,
+    /// There is none.
+    End,
+    /// Another one.
+    Wrong,
+}
+
+impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W, L> {
+    /// What the link leads to, zombies left out: the node for the keys from the next one on, of the same layer.
+    #[inline(always)]
+    #[track_caller]
+    fn next(self, handle: Handle, ends: Ends<S::Stored>) -> Next {
+        if ends.high == largest::<S>() {
+            let is_last = ends.meta.is_leaf() && handle != ANNEX;
+            return if ends.link == if is_last { ANNEX } else { Handle::NONE } {
+                Next::End
+            } else {
+                Next::Wrong
+            };
+        }
+        let (mut at, mut left) = (ends.link, self.pool().units());
+        while self.is_live(at) && left > 0 {
+            let next = self.ends(at);
+            if !is_zombie(at, next) {
+                let starts = if is_zombie(handle, ends) {
+                    next.low <= ends.low
+                } else {
+                    next.low.to_u64() == ends.high.to_u64() + 1
+                };
+                let is_right = next.meta.level() == ends.meta.level() && starts;
+                return if is_right { Next::Node } else { Next::Wrong };
+            }
+            (at, left) = (next.link, left - 1);
+        }
+        Next::Wrong
+    }
+
+    /// Entries of an index node: in order, the first one at its low key, and each true: of a node of the layer below that is, or was, for the keys
+    /// from the entry's on.
+    #[inline(always)]
+    #[track_caller]
+    fn examine_index(self, node: Node<S, W, L>, ends: Ends<S::Stored>, found: &mut Findings) {
+        let empty = S::key(S::EMPTY);
+        let (mut position, mut before) = (0, None::<S::Stored>);
+        while position < Node::<S, W, L>::SLOTS {
+            let word = node.word(position).load(Order::Relaxed, Scope::Device);
+            let (low, child) = (S::key(word), handle_of(S::value(word)));
+            let in_order = match before {
+                None => low == ends.low,
+                Some(before) => low == empty || (before != empty && before < low && low <= ends.high),
+            };
+            found.misplaced += !in_order as u32;
+            if low != empty {
+                let is_true = self.is_live(child) && {
+                    let below = self.ends(child);
+                    below.meta.level() + 1 == ends.meta.level() && below.low <= low
+                };
+                found.children_wrong += !is_true as u32;
+            }
+            (before, position) = (Some(low), position + 1);
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Merges: the pairs of a data node that has become thin move to the next one.
+//!
+//! ```text
+//! the tile has the latch of the thin node
+//! 1. the next node's latch; is there room for the pairs?     else: nothing has happened, another removal will try again
+//! 2. next node: the pairs, in slots that are free
+//! 3. fence
+//! 4. thin node: tail (0, next), one word                     from here on it is a zombie: every key is beyond it
+//! 5. next node: header (the thin one's low key, free)
+//! ```
+//!
+//! Its low key is above 0, for the first node of the layer never merges: so the tail tells a zombie, and whoever comes goes to the right, as from any
+//! node whose keys have moved. Nothing is unlinked that is not passed: whoever has the latch of the node before a zombie takes it out of the way.
+use super::list::Nodes;
+use super::policy::Policy;
+use super::walk::may_merge;
+use crate::btree::node::{Meta, Node, Read, entry};
+use crate::btree::tree::FIRST;
+use crate::btree::walk::Held;
+use crate::keyed::{Scalar, Slot};
+use crate::slab::Pool;
+use simt::{Convergence, Order, Scope, Tile, fence};
+
+impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W, L> {
+    /// Merges a data node that the tile has latched with the next one, where pairs were `removed` and have left it thin. `read` is what it has now.
+    #[inline(always)]
+    pub(super) fn thin_out<C: Convergence>(
+        self,
+        tile: Tile<W, C>,
+        removed: bool,
+        held: &Held<S, W, L>,
+        read: &Read<S, W, L>,
+    ) {
+        let count = read.count(tile, |word| S::key(word) <= held.high);
+        let is_thin = count <= Node::<S, W, L>::SLOTS / A::THIN;
+        let merges = removed && is_thin && may_merge::<S>(held.handle, held.high);
+        if tile.any_converged(merges) {
+            self.merge(tile.afresh(), merges, held, read, count);
+        }
+    }
+
+    #[inline(always)]
+    fn merge<C: Convergence>(
+        self,
+        tile: Tile<W, C>,
+        merges: bool,
+        held: &Held<S, W, L>,
+        read: &Read<S, W, L>,
+        count: u32,
+    ) {
+        let (next, has_latch) = self.hold(tile, if merges { held.link } else { FIRST }, merges);
+        let is_zombie = next.high == S::Stored::from_u64(0);
+        let free = next.read.count(tile, |word| S::key(word) > next.high);
+        let fits = has_latch && !is_zombie && count <= free;
+        let (order, scope, nothing) = (Order::Relaxed, Scope::Device, S::Stored::from_u64(0));
+        let leave = || held.node.tail().store(entry::<S>(nothing, held.link), order, scope);
+        if A::LEAVES_EARLY && fits && tile.rank() == 0 {
+            leave();
+        }
+        if A::SORTED {
+            Self::push_pairs(tile, fits, held, read, &next);
+        } else {
+            Self::move_pairs(tile, fits, held, read, &next);
+        }
+        tile.sync();
+        if A::FENCED {
+            fence(Scope::Device);
+        }
+        if fits && tile.rank() == 0 {
+            leave();
+            self.tallies().record_long();
+        } else if has_latch && is_zombie && tile.rank() == 0 {
+            held.node.tail().store(entry::<S>(held.high, next.link), order, scope);
+        }
+        tile.sync();
+        if has_latch && tile.rank() == 0 {
+            let low = if fits { held.low } else { next.low };
+            let meta = if A::SORTED { next.meta.after() } else { Meta::free(0) };
+            let header = Node::<S, W, L>::header_word(low, meta);
+            next.node.header().store(header, A::GIVE, scope);
+        }
+    }
+
+    /// Puts the pairs of `read` before those of the next node, which is latched, where they fit: the highest first.
+    #[inline(always)]
+    fn push_pairs<C: Convergence>(
+        tile: Tile<W, C>,
+        fits: bool,
+        held: &Held<S, W, L>,
+        read: &Read<S, W, L>,
+        next: &Held<S, W, L>,
+    ) {
+        let mut to = next.read;
+        let mut last = next.read.count(tile, |word| S::key(word) <= next.high);
+        let mut left = read.count(tile, |word| S::key(word) <= held.high);
+        while tile.any_converged(fits && left > 0) {
+            let moves = fits && left > 0;
+            let at = left.wrapping_sub(1) % (W * L as u32);
+            let own = read.last(tile.rank(), |position, _| position == at);
+            let word = tile.shuffle(own.word, at / L as u32);
+            Self::shift(tile, moves, next.node, &mut to, (0, last), word);
+            (left, last) = if moves { (left - 1, last + 1) } else { (left, last) };
+        }
+    }
+
+    /// Copies the pairs of `read` to free slots of the next node, which is latched, where they fit.
+    #[inline(always)]
+    fn move_pairs<C: Convergence>(
+        tile: Tile<W, C>,
+        fits: bool,
+        held: &Held<S, W, L>,
+        read: &Read<S, W, L>,
+        next: &Held<S, W, L>,
+    ) {
+        let (rank, is_slot) = (tile.rank(), |position| position < Node::<S, W, L>::SLOTS);
+        let (mut from, mut to) = (*read, next.read);
+        loop {
+            let pair = from.last(rank, |position, word| is_slot(position) && S::key(word) <= held.high);
+            let free = to.last(rank, |position, word| is_slot(position) && S::key(word) > next.high);
+            let (pairs, frees) = (tile.ballot(fits && pair.exists), tile.ballot(fits && free.exists));
+            if !tile.any_converged(pairs != 0) {
+                return;
+            }
+            let word = tile.shuffle(pair.word, pairs.trailing_zeros() % W);
+            if pairs != 0 && rank == pairs.trailing_zeros() {
+                from.put(rank, pair.position, S::EMPTY);
+            }
+            if pairs != 0 && rank == frees.trailing_zeros() {
+                // It may be a slot whose pair has moved: see `Latched::place`.
+                next.node.word(free.position).store(word, Order::Release, Scope::Device);
+                to.put(rank, free.position, word);
+            }
+        }
+    }
+}

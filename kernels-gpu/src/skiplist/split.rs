@@ -1,0 +1,319 @@
+//! Splits, and how their keys are raised.
+//!
+//! A split needs one latch, that of the node which is full: the layer above learns of it later, by an insertion of its own.
+//!
+//! ```text
+//! 1. a slab for the new node                                 else: nothing has happened
+//! 2. new node: the upper half, tail                          nobody knows it
+//! 3. fence
+//! 4. new node: header. old node: tail, one word              from here on the keys beyond have moved
+//! 5. the pair that was to be inserted, where it belongs; latch back
+//! 6. the layer above: (lowest key of the new node, the node), under the latch of the node for that key
+//! ```
+//!
+//! Until 6 happens, or if it never does because the pool has no slab for an index node, the new node is found by the old one's link.
+//!
+//! The root is the topmost layer. Where it is full it moves all it holds into two new nodes, and becomes the layer above them.
+use super::list::Nodes;
+use super::policy::Policy;
+use crate::btree::node::{Meta, Node, Read, entry};
+use crate::btree::split::Halves;
+use crate::btree::tree::ROOT;
+use crate::btree::walk::Held;
+use crate::keyed::{Scalar, Slot};
+use crate::slab::{Handle, Pool};
+use simt::{Convergence, Order, Scope, Thread, Tile, fence};
+
+/// An entry that is to be raised, of a node that was made, and whether one was.
+type Raised<S> = ((<S as Slot>::Stored, Handle), bool);
+
+/// How a full node whose words stand in order, and a new word, are shared out, as every lane knows it.
+#[derive(Clone, Copy)]
+struct Share<S: Slot> {
+    /// The new word.
+    word: S::Word,
+    /// How many words are below it.
+    place: u32,
+    /// The lowest key that moves.
+    separator: S::Stored,
+    /// Slabs for the lower half, where the root is split, and for the upper one.
+    left: Handle,
+    right: Handle,
+}
+
+impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W, L> {
+    /// Words of a full node, and the new one, that stay in the lower half, where they stand in order.
+    const KEPT: u32 = Node::<S, W, L>::SLOTS.div_ceil(2);
+
+    /// A slab, which every lane is told of, where `wanted`.
+    #[inline(always)]
+    fn slab<C: Convergence>(self, tile: Tile<W, C>, wanted: bool, of: &Held<S, W, L>, salt: u32) -> Handle {
+        let mut mine = Handle::NONE;
+        if wanted && tile.rank() == 0 {
+            // Nothing of an address: what was explored must replay.
+            let seed = Thread::index() as u32 ^ (of.low.to_u64() as u32).rotate_right(7) ^ salt;
+            mine = self.pool().allocate_in(of.meta.level(), seed).unwrap_or(Handle::NONE);
+        }
+        tile.shuffle(mine, 0)
+    }
+
+    /// Splits a full data node that the tile has latched, where it `splits`, and adds a pair to the half where it belongs. Gives what is to be raised.
+    #[inline(always)]
+    pub(super) fn split_data<C: Convergence>(
+        self,
+        tile: Tile<W, C>,
+        splits: bool,
+        held: &Held<S, W, L>,
+        pair: (S::Stored, S::Word),
+    ) -> Raised<S> {
+        if A::SORTED {
+            let place = held.read.count(tile, |word| S::key(word) < pair.0);
+            return self.split_sorted(tile, splits, held, place, pair.1);
+        }
+        let right = self.slab(tile, splits, held, 0);
+        let goes = splits && !right.is_none();
+        let halves = Self::halves(tile, held);
+        if A::SHOWS_EARLY && goes && tile.rank() == 0 {
+            self.link_in(held, right, halves.separator);
+        }
+        if goes {
+            self.fill_data(tile.rank(), held, right, &halves, pair);
+        }
+        tile.sync();
+        if A::FENCED {
+            fence(Scope::Device);
+        }
+        if !A::SHOWS_EARLY && goes && tile.rank() == 0 {
+            self.link_in(held, right, halves.separator);
+        }
+        tile.sync();
+        let mut j = 0;
+        while j < L {
+            let is_middle = Node::<S, W, L>::position(tile.rank(), j) == halves.middle;
+            if goes && is_middle && pair.0 < halves.separator {
+                // A slot whose pair has moved: see `Latched::place`.
+                held.node.own(tile.rank(), j).store(pair.1, Order::Release, Scope::Device);
+            }
+            j += 1;
+        }
+        ((halves.separator, right), goes)
+    }
+
+    /// Writes a new data node but for its header.
+    #[inline(always)]
+    fn fill_data(
+        self,
+        rank: u32,
+        held: &Held<S, W, L>,
+        right: Handle,
+        halves: &Halves<S>,
+        pair: (S::Stored, S::Word),
+    ) {
+        let (order, scope, target) = (Order::Relaxed, Scope::Device, self.node(right));
+        let mut j = 0;
+        while j < L {
+            let place = halves.ranks.of(j);
+            if Node::<S, W, L>::is_slot(rank, j) && place >= Self::HALF {
+                target.word(place - Self::HALF).store(held.read.words()[j], order, scope);
+            }
+            j += 1;
+        }
+        if rank == 0 {
+            target.tail().store(entry::<S>(held.high, held.link), order, scope);
+            if pair.0 > halves.separator {
+                target.word(Node::<S, W, L>::SLOTS - Self::HALF).store(pair.1, order, scope);
+            }
+        }
+    }
+
+    /// Makes a new node one, and the old one lead to it.
+    #[inline(always)]
+    fn link_in(self, held: &Held<S, W, L>, right: Handle, separator: S::Stored) {
+        let (order, scope) = (Order::Relaxed, Scope::Device);
+        let header = Node::<S, W, L>::header_word(separator, Meta::free(held.meta.level()));
+        self.node(right).header().store(header, order, scope);
+        held.node.tail().store(entry::<S>(before(separator), right), order, scope);
+    }
+
+    /// Puts an entry into an index node that the tile has latched, where it `enters`, and splits that if it is full. Gives what is to be raised then.
+    ///
+    /// Each entry is one word, and all that stand in a node at any moment are true: so whoever reads amid the shift may be led too far left, and no
+    /// further. Of two entries of one key the new one is better: the old one leads to a node that has merged since.
+    #[inline(always)]
+    pub(super) fn take_in<C: Convergence>(
+        self,
+        tile: Tile<W, C>,
+        enters: bool,
+        held: &Held<S, W, L>,
+        (key, node): (S::Stored, Handle),
+    ) -> Raised<S> {
+        let word = entry::<S>(key, node);
+        let empty = S::key(S::EMPTY);
+        let count = held.read.count(tile, |word| S::key(word) != empty);
+        let place = held.read.count(tile, |word| S::key(word) < key);
+        let same = held.read.count(tile, |word| S::key(word) == key) > 0;
+        let splits = enters && !same && count == Node::<S, W, L>::SLOTS;
+        let last = if same { place } else { count };
+        let mut read = held.read;
+        Self::shift(tile, enters && !splits, held.node, &mut read, (place, last), word);
+        let mut raised = ((key, node), false);
+        if tile.any_converged(splits) {
+            let cut = self.split_sorted(tile.afresh(), splits, held, place, word);
+            raised = if splits { cut } else { raised };
+        }
+        raised
+    }
+
+    /// Writes a word at `place`, and what stood from there on one place further on, up to `last`. `read` is the node before and after.
+    #[inline(always)]
+    pub(super) fn shift<C: Convergence>(
+        tile: Tile<W, C>,
+        shifts: bool,
+        node: Node<S, W, L>,
+        read: &mut Read<S, W, L>,
+        (place, last): (u32, u32),
+        word: S::Word,
+    ) {
+        let (words, rank) = (read.words(), tile.rank());
+        let mut before = tile.shuffle_up(words[L - 1], 1);
+        let mut j = 0;
+        while j < L {
+            let position = Node::<S, W, L>::position(rank, j);
+            if shifts && position >= place && position <= last {
+                let word = if position == place { word } else { before };
+                node.own(rank, j).store(word, Order::Relaxed, Scope::Device);
+                read.put(rank, position, word);
+            }
+            before = words[j];
+            j += 1;
+        }
+    }
+
+    /// Writes what stands behind `place` one place before, up to `last`, which becomes empty.
+    #[inline(always)]
+    pub(super) fn close<C: Convergence>(
+        tile: Tile<W, C>,
+        closes: bool,
+        node: Node<S, W, L>,
+        read: &mut Read<S, W, L>,
+        (place, last): (u32, u32),
+    ) {
+        let (words, rank) = (read.words(), tile.rank());
+        let mut after = tile.shuffle_down(words[0], 1);
+        let mut j = L;
+        while j > 0 {
+            j -= 1;
+            let position = Node::<S, W, L>::position(rank, j);
+            if closes && position >= place && position <= last {
+                let word = if position == last { S::EMPTY } else { after };
+                node.own(rank, j).store(word, Order::Relaxed, Scope::Device);
+                read.put(rank, position, word);
+            }
+            after = words[j];
+        }
+    }
+
+    /// Splits a full node whose words stand in order, and puts the new one where it belongs.
+    #[inline(always)]
+    fn split_sorted<C: Convergence>(
+        self,
+        tile: Tile<W, C>,
+        splits: bool,
+        held: &Held<S, W, L>,
+        place: u32,
+        word: S::Word,
+    ) -> Raised<S> {
+        let is_root = held.handle == ROOT;
+        let right = self.slab(tile, splits, held, 1);
+        let left = self.slab(tile, splits && is_root && !right.is_none(), held, 2);
+        let goes = splits && !right.is_none() && (!is_root || !left.is_none());
+        if splits && !goes && !right.is_none() && tile.rank() == 0 {
+            self.pool().free(right);
+        }
+        let at = Self::KEPT - (place < Self::KEPT) as u32;
+        let own = held.read.last(tile.rank(), |position, _| position == at);
+        let kept = tile.shuffle(S::key(own.word), at / L as u32);
+        let separator = if place == Self::KEPT { S::key(word) } else { kept };
+        let share = Share { word, place, separator, left, right };
+        if goes {
+            self.fill_sorted(tile.rank(), held, &share);
+        }
+        tile.sync();
+        if A::FENCED {
+            fence(Scope::Device);
+        }
+        if goes && tile.rank() == 0 {
+            self.show_sorted(held, &share);
+        }
+        tile.sync();
+        Self::settle_sorted(tile, goes, held, &share);
+        ((separator, right), goes)
+    }
+
+    /// Writes new nodes but for their headers.
+    #[inline(always)]
+    fn fill_sorted(self, rank: u32, held: &Held<S, W, L>, share: &Share<S>) {
+        let (order, scope) = (Order::Relaxed, Scope::Device);
+        let (left, right) = (self.node(share.left), self.node(share.right));
+        let put = |to: u32, word: S::Word| {
+            if to >= Self::KEPT {
+                right.word(to - Self::KEPT).store(word, order, scope);
+            } else if !share.left.is_none() {
+                left.word(to).store(word, order, scope);
+            }
+        };
+        let mut j = 0;
+        while j < L {
+            let position = Node::<S, W, L>::position(rank, j);
+            if position < Node::<S, W, L>::SLOTS {
+                put(position + (position >= share.place) as u32, held.read.words()[j]);
+            }
+            j += 1;
+        }
+        if rank == 0 {
+            put(share.place, share.word);
+            right.tail().store(entry::<S>(held.high, held.link), order, scope);
+            if !share.left.is_none() {
+                left.tail().store(entry::<S>(before(share.separator), share.right), order, scope);
+            }
+        }
+    }
+
+    /// Makes new nodes ones, and the old one lead to them.
+    #[inline(always)]
+    fn show_sorted(self, held: &Held<S, W, L>, share: &Share<S>) {
+        if share.left.is_none() {
+            return self.link_in(held, share.right, share.separator);
+        }
+        let (order, scope) = (Order::Relaxed, Scope::Device);
+        let header = |low| Node::<S, W, L>::header_word(low, Meta::free(held.meta.level()));
+        self.node(share.right).header().store(header(share.separator), order, scope);
+        self.node(share.left).header().store(header(held.low), order, scope);
+        held.node.word(0).store(entry::<S>(held.low, share.left), order, scope);
+        held.node.word(1).store(entry::<S>(share.separator, share.right), order, scope);
+    }
+
+    /// What an old node holds besides, once it leads to the new one.
+    #[inline(always)]
+    fn settle_sorted<C: Convergence>(tile: Tile<W, C>, goes: bool, held: &Held<S, W, L>, share: &Share<S>) {
+        let is_root = !share.left.is_none();
+        let stays = goes && !is_root && share.place < Self::KEPT;
+        let mut read = held.read;
+        Self::shift(tile, stays, held.node, &mut read, (share.place, Self::KEPT - 1), share.word);
+        let from = if is_root { 2 } else { Self::KEPT };
+        let mut j = 0;
+        while j < L {
+            let position = Node::<S, W, L>::position(tile.rank(), j);
+            if goes && position >= from && position < Node::<S, W, L>::SLOTS {
+                held.node.own(tile.rank(), j).store(S::EMPTY, Order::Relaxed, Scope::Device);
+            }
+            j += 1;
+        }
+    }
+}
+
+/// The key before one that is not 0.
+#[inline(always)]
+fn before<K: Scalar>(key: K) -> K {
+    K::from_u64(key.to_u64().wrapping_sub(1))
+}

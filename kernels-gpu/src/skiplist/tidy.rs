@@ -1,0 +1,290 @@
+//! Putting a list in order while nothing runs: zombies and data nodes without a pair go, and the index layers are made anew.
+//!
+//! ```text
+//! 1. gather   the data nodes that stay: (low key, handle)          in no order; the host sorts them
+//! 2. sweep    all other nodes but root and annex are blank and free
+//! 3. relink   each node is for the keys up to the next one's low key, and links to it
+//! 4. claim    free slabs for the index layers
+//! 5. index    each of their nodes is made by itself, from the sorted nodes
+//! ```
+//!
+//! Index layers need not have an entry of each node below: where there are not slabs enough, they have one of every so many.
+use super::list::Nodes;
+use super::policy::Policy;
+use crate::btree::node::{Meta, Node, entry};
+use crate::btree::tree::{ANNEX, FIRST, ROOT, largest};
+use crate::keyed::kernels::write_if;
+use crate::keyed::{Scalar, Slot};
+use crate::slab::{Handle, Pool};
+use simt::{GlobalSlice, Independent, Order, Scope, Thread, Tile};
+
+/// The measures of index layers over a number of data nodes.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// Data nodes.
+    pub nodes: u64,
+    /// Of so many data nodes one is raised.
+    pub stride: u64,
+    /// Entries in an index node.
+    pub fill: u64,
+}
+
+impl Layout {
+    /// Index layers in `slabs` slabs at most: every node is raised, if they are enough for that. `fill` is at least 2.
+    pub fn within(nodes: u64, fill: u64, slabs: u64) -> Self {
+        let mut layout = Self { nodes, stride: 1, fill };
+        while layout.slabs() > slabs {
+            layout.stride *= 2;
+        }
+        layout
+    }
+
+    /// Data nodes that are raised.
+    fn raised(self) -> u64 {
+        self.nodes.div_ceil(self.stride)
+    }
+
+    /// Slabs of all index layers but the topmost, which is the root.
+    pub fn slabs(self) -> u64 {
+        let (mut slabs, mut nodes) = (0, self.raised().div_ceil(self.fill));
+        while nodes > 1 {
+            slabs += nodes;
+            nodes = nodes.div_ceil(self.fill);
+        }
+        slabs
+    }
+
+    /// The layer of index node number `number`, of which the last is the root, and its place there; and where the layer below begins.
+    fn of(self, number: u64) -> (u32, u64, u64) {
+        let (mut layer, mut first, mut below) = (1, 0, 0);
+        let mut nodes = self.raised().div_ceil(self.fill);
+        while nodes > 1 && number >= first + nodes {
+            (layer, below) = (layer + 1, first);
+            first += nodes;
+            nodes = nodes.div_ceil(self.fill);
+        }
+        (layer, number - first, below)
+    }
+
+    /// Nodes of the layer below a layer.
+    fn below(self, layer: u32) -> u64 {
+        let (mut nodes, mut at) = (self.raised(), 1);
+        while at < layer {
+            (nodes, at) = (nodes.div_ceil(self.fill), at + 1);
+        }
+        nodes
+    }
+
+    /// Data nodes between two nodes of a layer.
+    fn span(self, layer: u32) -> u64 {
+        let (mut span, mut at) = (self.stride, 0);
+        while at < layer {
+            (span, at) = (span * self.fill, at + 1);
+        }
+        span
+    }
+}
+
+/// What index layers are made of: the data nodes in the order of their low keys, and slabs.
+#[derive(Debug)]
+pub struct Ground<K> {
+    /// The measures.
+    pub layout: Layout,
+    /// Low keys.
+    pub lows: GlobalSlice<K>,
+    /// The nodes.
+    pub handles: GlobalSlice<u32>,
+    /// Slabs of index nodes, [`Layout::slabs`] of them.
+    pub slabs: GlobalSlice<u32>,
+}
+
+impl<K> Clone for Ground<K> {
+    #[inline(always)]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<K> Copy for Ground<K> {}
+
+impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W, L> {
+    /// The node in slab number `number`, if that is live and one that others must be found by: root and annex are not.
+    #[inline(always)]
+    #[track_caller]
+    fn linked(self, number: usize) -> Option<Handle> {
+        let pool = self.pool();
+        let exists = number < pool.units() && pool.bitmaps().is_live(number as u32);
+        let handle = pool.handle(if exists { number as u32 } else { 0 });
+        (exists && handle != ROOT && handle != ANNEX).then_some(handle)
+    }
+
+    /// Whether a data node stays: it is no zombie, and has a pair or is the first. The calling lane reads it alone.
+    #[inline(always)]
+    #[track_caller]
+    fn stays(self, handle: Handle) -> bool {
+        let (node, ends) = (self.node(handle), self.ends(handle));
+        let (mut pairs, mut position) = (0, 0);
+        while position < Node::<S, W, L>::SLOTS {
+            let word = node.word(position).load(Order::Relaxed, Scope::Device);
+            pairs += (S::key(word) <= ends.high && S::key(word) >= ends.low) as u32;
+            position += 1;
+        }
+        ends.meta.is_leaf() && (handle == FIRST || (ends.high >= ends.low && pairs > 0))
+    }
+
+    /// Adds the data node in slab number `number`, if it is one that stays, to `lows` and `handles` and to their `count`.
+    #[inline(always)]
+    #[track_caller]
+    pub(super) fn gather(
+        self,
+        number: usize,
+        lows: GlobalSlice<S::Key>,
+        handles: GlobalSlice<u32>,
+        count: GlobalSlice<u64>,
+    ) {
+        let warp = Tile::<32>::lockstep();
+        let staying = self.linked(number).filter(|handle| self.stays(*handle));
+        let votes = warp.ballot(staying.is_some());
+        let mut base = 0;
+        if warp.rank() == 0 && votes != 0 {
+            base = count.at(0).fetch_add(votes.count_ones() as u64, Order::Relaxed, Scope::Device);
+        }
+        let base = warp.shuffle(base, 0) as usize;
+        if let Some(handle) = staying {
+            let place = base + (votes & ((1 << warp.rank()) - 1)).count_ones() as usize;
+            write_if(lows, place, S::Key::from_u64(self.ends(handle).low.to_u64()));
+            write_if(handles, place, handle.to_word());
+        }
+    }
+
+    /// Frees slab number `number`, if its node does not stay, by the lanes of the calling thread's tile.
+    #[inline(always)]
+    #[track_caller]
+    pub(super) fn sweep(self, number: usize) {
+        let tile = Tile::<W, Independent>::this();
+        let Some(handle) = self.linked(number) else { return };
+        if self.stays(handle) {
+            return;
+        }
+        tile.sync();
+        self.node(handle).blank(tile.rank());
+        tile.sync();
+        if tile.rank() == 0 {
+            self.pool().free(handle);
+        }
+    }
+
+    /// Makes node `index` of the sorted ones be for the keys up to the next one's, by the lanes of the calling thread's tile.
+    #[inline(always)]
+    #[track_caller]
+    pub(super) fn relink(self, index: usize, data: Ground<S::Key>) {
+        let tile = Tile::<W, Independent>::this();
+        let last = data.layout.nodes as usize - 1;
+        let node = self.node(Handle::from_word(data.handles.read(index)));
+        let read = node.read(tile.rank(), true, Order::Relaxed);
+        let (old, _) = read.tail(tile);
+        let mut j = 0;
+        while j < L {
+            // What a split has left there would be the node's again, where its high key rises.
+            let is_left_over = Node::<S, W, L>::is_slot(tile.rank(), j) && S::key(read.words()[j]) > old;
+            if is_left_over {
+                node.own(tile.rank(), j).store(S::EMPTY, Order::Relaxed, Scope::Device);
+            }
+            j += 1;
+        }
+        if tile.rank() == 0 {
+            let (high, next) = if index == last {
+                (largest::<S>(), ANNEX)
+            } else {
+                let above = data.lows.read(index + 1).to_u64();
+                (S::Stored::from_u64(above - 1), Handle::from_word(data.handles.read(index + 1)))
+            };
+            node.tail().store(entry::<S>(high, next), Order::Relaxed, Scope::Device);
+        }
+    }
+
+    /// Takes slab number `number`, if it is free and more are wanted, for an index node.
+    #[inline(always)]
+    #[track_caller]
+    pub(super) fn claim(self, number: usize, slabs: GlobalSlice<u32>, count: GlobalSlice<u64>) {
+        let pool = self.pool();
+        if number >= pool.units() || pool.bitmaps().is_live(number as u32) {
+            return;
+        }
+        let place = count.at(0).fetch_add(1, Order::Relaxed, Scope::Device) as usize;
+        if place < slabs.len() {
+            pool.take(number as u32 / 32, 1 << (number % 32));
+            slabs.write(place, pool.handle(number as u32).to_word());
+        }
+    }
+
+    /// Makes index node `number`, the last of which is the root, by the lanes of the calling thread's tile.
+    #[inline(always)]
+    #[track_caller]
+    pub(super) fn index(self, number: u64, data: Ground<S::Key>) {
+        let (layout, (layer, place, below)) = (data.layout, data.layout.of(number));
+        let (slabs, children) = (layout.slabs(), layout.below(layer));
+        let low = |layer: u32, place: u64| {
+            let index = place * layout.span(layer);
+            S::Stored::from_u64(if index == 0 { 0 } else { data.lows.read(index as usize).to_u64() })
+        };
+        let slab = |number: u64| Handle::from_word(data.slabs.read(number as usize));
+        let child = |place: u64| {
+            if layer > 1 {
+                return slab(below + place);
+            }
+            Handle::from_word(data.handles.read((place * layout.stride) as usize))
+        };
+        let handle = if number == slabs { ROOT } else { slab(number) };
+        let is_last = (place + 1) * layout.fill >= children;
+        self.node(handle).write(Thread::index() as u32 % W, |position| {
+            let at = place * layout.fill + position as u64;
+            if position < Node::<S, W, L>::SLOTS {
+                let exists = (position as u64) < layout.fill && at < children;
+                if exists { entry::<S>(low(layer - 1, at), child(at)) } else { S::EMPTY }
+            } else if position == Node::<S, W, L>::SLOTS {
+                Node::<S, W, L>::header_word(low(layer, place), Meta::free(layer))
+            } else if is_last {
+                entry::<S>(largest::<S>(), Handle::NONE)
+            } else {
+                let above = low(layer, place + 1).to_u64();
+                entry::<S>(S::Stored::from_u64(above - 1), slab(number + 1))
+            }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn index_layers_have_a_node_for_each_number() {
+        for (nodes, fill, slabs) in
+            [(1, 2, 0), (2, 2, 9), (3, 2, 9), (100, 10, 99), (1000, 10, 111), (1000, 10, 20), (77, 3, 0)]
+        {
+            let layout = Layout::within(nodes, fill, slabs);
+            assert!(layout.slabs() <= slabs, "{layout:?}");
+            let mut seen = std::collections::BTreeMap::new();
+            for number in 0..=layout.slabs() {
+                let (layer, place, _) = layout.of(number);
+                let places: &mut Vec<u64> = seen.entry(layer).or_default();
+                assert_eq!(places.len() as u64, place, "{layout:?}");
+                places.push(place);
+            }
+            for (layer, places) in &seen {
+                assert_eq!(places.len() as u64, layout.below(*layer).div_ceil(fill), "{layout:?}");
+                assert!((places.len() as u64 - 1) * layout.span(*layer) < nodes, "{layout:?}");
+            }
+            assert_eq!(seen.values().last().map(Vec::len), Some(1), "the root is alone");
+        }
+    }
+
+    #[test]
+    fn where_slabs_are_few_fewer_nodes_are_raised() {
+        assert_eq!(Layout::within(1000, 10, 111).stride, 1);
+        assert_eq!(Layout::within(1000, 10, 109).stride, 2);
+        assert_eq!(Layout::within(1000, 10, 0).stride, 128);
+    }
+}
