@@ -11,4 +11,5 @@ pub mod keyed;
 pub mod limits;
 pub mod primitives;
 pub mod probing;
+pub mod reclaim;
 pub mod slab;

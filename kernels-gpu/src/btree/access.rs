@@ -1,4 +1,7 @@
 //! Who may change a tree while a kernel reads it, and what orders that asks for: a type, so that each kernel is compiled for its own case.
+use super::history::{Fixed, Moving, Unversioned, Versions};
+use crate::reclaim::{Blocks, Group};
+use core::marker::PhantomData;
 use simt::Order;
 
 /// How nodes are read and latches are taken.
@@ -15,6 +18,12 @@ pub trait Access: Copy + Send + Sync + 'static {
     const FENCED: bool = true;
     /// Whether a leaf's tail is read again, after its pairs, before a miss or a range is believed.
     const CONFIRMS: bool = true;
+    /// How versions of leaves are kept.
+    type Versions: Versions;
+    /// Whether who reads a leaf whose time is not fixed fixes it.
+    const STAMPS: bool = true;
+    /// Whether who loses the race for a snapshot takes the stamp that it had seen.
+    const TRUE_MOMENTS: bool = true;
 }
 
 /// Everything may run beside everything: reads go to the memory that all multiprocessors share.
@@ -24,6 +33,7 @@ pub struct Concurrent;
 impl Access for Concurrent {
     const READ: Order = Order::Relaxed;
     const CONCURRENT: bool = true;
+    type Versions = Unversioned;
 }
 
 /// Only reads run beside the kernel: nodes may come from the L1 cache.
@@ -33,4 +43,25 @@ pub struct Phased;
 impl Access for Phased {
     const READ: Order = Order::Weak;
     const CONCURRENT: bool = false;
+    type Versions = Unversioned;
+}
+
+/// As [`Concurrent`], and versions are kept; snapshots are taken while no kernel runs.
+#[derive(Clone, Copy, Debug)]
+pub struct InPlace;
+
+impl Access for InPlace {
+    const READ: Order = Order::Relaxed;
+    const CONCURRENT: bool = true;
+    type Versions = Fixed;
+}
+
+/// As [`Concurrent`], and versions are kept, of which snapshots are taken while kernels run. Processes of epochs are of the group `G`.
+#[derive(Clone, Copy, Debug)]
+pub struct OutOfPlace<G = Blocks>(PhantomData<G>);
+
+impl<G: Group + core::fmt::Debug> Access for OutOfPlace<G> {
+    const READ: Order = Order::Relaxed;
+    const CONCURRENT: bool = true;
+    type Versions = Moving<G>;
 }

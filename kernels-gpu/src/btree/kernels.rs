@@ -28,7 +28,8 @@ pub fn bulk_build<M: Config + Instance>(
     M::begin(tree, thread, nodes, keys.len() as u64);
 }
 
-/// Examines all nodes and adds to `report`: nodes, children, latched nodes, pairs misplaced, children wrong, links wrong, pairs, levels.
+/// Examines all nodes and adds to `report`: nodes, children, latched nodes, pairs misplaced, children wrong, links wrong, pairs, levels, versions, leaves
+/// whose time is not fixed.
 /// Runs alone. The grid has a thread for every slab of the pool.
 #[kernel]
 pub fn examine<M: Config + Instance>(tree: TreeView<M>, report: GlobalSlice<u64>) {
@@ -42,6 +43,8 @@ pub fn examine<M: Config + Instance>(tree: TreeView<M>, report: GlobalSlice<u64>
         found.link_wrong,
         found.pairs,
         found.depth,
+        found.versions,
+        found.undated,
     ];
     for (place, many) in findings.into_iter().enumerate().filter(|(_, many)| *many > 0) {
         report.at(place).fetch_add(many as u64, Order::Relaxed, Scope::Device);
@@ -52,6 +55,33 @@ pub fn examine<M: Config + Instance>(tree: TreeView<M>, report: GlobalSlice<u64>
 #[kernel]
 pub fn prune<M: Config + Instance>(tree: TreeView<M>) {
     M::prune(tree, Thread::index() / M::TILE as usize);
+}
+
+/// The first step of a sweep (see `docs/structures/multiversion-b-tree.md`): marks every version as retired. Each step runs alone, on a grid that has a thread for every slab of the pool.
+#[kernel]
+pub fn suspect_versions<M: Config + Instance>(tree: TreeView<M>) {
+    M::suspect(tree, Thread::index() as u32);
+}
+
+/// The second step: takes that back of those that snapshots of the stamps `pins` can ask for, and unlinks the others.
+#[kernel]
+pub fn sweep_versions<M: Config + Instance>(tree: TreeView<M>, pins: GlobalSlice<u32>) {
+    M::sweep(tree, Thread::index() as u32, pins);
+}
+
+/// The third step: makes what is still marked blank. [`crate::slab::kernels::slab_reclaim`] frees it.
+#[kernel]
+pub fn wipe_versions<M: Config + Instance>(tree: TreeView<M>) {
+    M::wipe(tree, Thread::index() as u32);
+}
+
+/// Takes a snapshot: moves the clock on, counts a live snapshot more, and writes the stamp to `pin`, by one thread. May run beside everything.
+#[kernel]
+pub fn take_snapshot(clock: GlobalSlice<u64>, pin: GlobalSlice<u32>) {
+    if Thread::index() == 0 {
+        let word = clock.at(0).fetch_add(super::PIN + 1, Order::AcqRel, Scope::Device);
+        pin.at(0).store(word as u32, Order::Release, Scope::Device);
+    }
 }
 
 /// Makes the directory of a tree anew. The grid is one block of [`super::DIRECTORY_THREADS`]. May run beside everything but what runs alone.
@@ -87,7 +117,9 @@ fn one<M: Config, Q: Seek>(
     let range = range(read_if(keys, index, exists));
     let (from, to) = range.unwrap_or((M::Key::from_u64(0), M::Key::from_u64(0)));
     let span = Span { from, to, offset: 0, room: 1 };
+    M::enter(tree);
     let answer = M::seek::<Q>(tree, exists && range.is_some(), span, results);
+    M::leave(tree);
     if exists {
         write_if(results.keys, index, answer.key);
         write_if(results.values, index, answer.value);
@@ -148,7 +180,9 @@ pub fn count_range<M: Config + Instance>(
     let exists = index < lows.len();
     let (from, to) = (read_if(lows, index, exists), read_if(highs, index, exists));
     let span = Span { from, to, offset: 0, room: u32::MAX };
+    M::enter(tree);
     let answer = M::seek::<seek::Count>(tree, exists && from <= to, span, no_sink::<M>());
+    M::leave(tree);
     if exists {
         write_if(counts, index, answer.count);
     }
@@ -178,7 +212,9 @@ pub fn range<M: Config + Instance>(
         Span { from, to, offset, room: end.saturating_sub(offset).min(u32::MAX as u64) as u32 }
     };
     let asks = exists && from <= to && span.room > 0;
+    M::enter(tree);
     let answer = M::seek::<seek::Collect>(tree, asks, span, Sink { keys, values });
+    M::leave(tree);
     if exists {
         write_if(counts, index, answer.count);
     }
@@ -195,7 +231,9 @@ pub fn count_reads<M: Config + Instance>(
     let exists = index < keys.len();
     let key = read_if(keys, index, exists);
     let span = Span { from: key, to: key, offset: 0, room: 0 };
+    M::enter(tree);
     let trace = M::seek::<seek::Trace>(tree, exists, span, no_sink::<M>()).count;
+    M::leave(tree);
     let warp = Tile::<32>::lockstep();
     let mut place = 0;
     while place < 8 {

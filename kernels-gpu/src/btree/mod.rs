@@ -2,18 +2,23 @@
 mod access;
 mod bulk;
 mod directory;
+mod history;
 mod inspect;
 mod instances;
 pub mod kernels;
 mod node;
 mod seek;
 mod split;
+mod sweep;
 mod tree;
 mod walk;
 
-pub use access::{Access, Concurrent, Phased};
+pub use access::{Access, Concurrent, InPlace, OutOfPlace, Phased};
 pub use bulk::{Input, Level, nodes};
 pub use directory::{Directory, THREADS as DIRECTORY_THREADS, directory_entries, directory_words};
+pub use history::{
+    Dated, FROM_PIN, Fixed, LATEST, Moving, PIN, Parts as HistoryParts, Time, Unversioned, Version, Versions,
+};
 pub use inspect::Findings;
 pub use instances::*;
 pub use node::{Meta, Node};

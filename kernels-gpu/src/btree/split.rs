@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! 1. the parent's latch; is it the parent, and has it room?      else: nothing has happened
-//! 2. a slab for the new node                                     else: nothing has happened
+//! 2. a slab for the new node, and one for a leaf's version         else: nothing has happened
 //! 3. new node: pairs, tail                                       nobody knows it
 //! 4. fence
 //! 5. new node: header. old node: tail (high key, link), one word   from here on the keys beyond have moved
@@ -15,6 +15,7 @@
 //! The root has no parent: it moves all it holds into two new nodes, and becomes their parent.
 use super::super::slab::{Handle, Pool};
 use super::access::Access;
+use super::history::{Kept, Version, Versions};
 use super::node::{Meta, Node, Ranks, entry, handle_of};
 use super::tree::{ROOT, Tree, TreeView};
 use super::walk::Held;
@@ -76,9 +77,10 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         let fits = above.is_true && above.count < Node::<S, W, L>::SLOTS;
         let goes = splits && (is_root || fits);
         let (left, right) = self.slabs(tile, goes, is_root, held);
-        let goes_on = goes && !right.is_none();
+        let (kept, goes_on) = self.keep_split(tile, goes, right, held);
         let halves = Self::halves(tile.afresh(), held);
         self.fill(tile.afresh(), goes_on, held, (left, right), &halves, pair);
+        self.found(tile, goes_on, (left, right), &kept, held);
         tile.sync();
         if A::FENCED {
             fence(Scope::Device);
@@ -86,6 +88,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         self.show(tile, goes_on, held, (left, right), &halves);
         tile.sync();
         Self::settle(tile.afresh(), goes_on, held, left, &halves, pair);
+        self.date(tile.afresh(), &kept, held.node, right);
         Self::enter(tile.afresh(), goes_on && !is_root, &above, &halves, right);
         tile.sync();
         if above.has_latch && tile.rank() == 0 {
@@ -145,6 +148,55 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
             return (Handle::NONE, Handle::NONE);
         }
         (left, right)
+    }
+
+    /// Keeps the version of a leaf before it is split, once there is a slab for its `right` half, which goes back untouched if there is none for the version. Gives too
+    /// whether the split goes on.
+    #[inline(always)]
+    fn keep_split<C: Convergence>(
+        self,
+        tile: Tile<W, C>,
+        goes: bool,
+        right: Handle,
+        held: &Held<S, W, L>,
+    ) -> (Kept, bool) {
+        let goes_on = goes && !right.is_none();
+        let is_leaf = held.meta.is_leaf();
+        if A::Versions::MOVES {
+            // Who freed the slabs in this launch has made them blank before.
+            fence(Scope::Device);
+        }
+        let kept = self.keep(tile, goes_on && is_leaf, held.node, &held.read);
+        if !A::Versions::KEEPS {
+            return (kept, goes_on);
+        }
+        let lacks = goes_on && is_leaf && !kept.ready;
+        if lacks && tile.rank() == 0 {
+            self.pool().free(right);
+        }
+        (kept, goes_on && !lacks)
+    }
+
+    /// Writes what the new nodes say of their time.
+    #[inline(always)]
+    fn found<C: Convergence>(
+        self,
+        tile: Tile<W, C>,
+        goes_on: bool,
+        (left, right): (Handle, Handle),
+        kept: &Kept,
+        held: &Held<S, W, L>,
+    ) {
+        if !A::Versions::KEEPS || !goes_on || tile.rank() != 0 {
+            return;
+        }
+        let version = kept.heir::<A::Versions>(self.versions().time().stamp);
+        let version = if held.meta.is_leaf() { version } else { Version::FIRST };
+        let (order, scope) = (Order::Relaxed, Scope::Device);
+        self.node(right).version().store(version.word::<S>(), order, scope);
+        if !left.is_none() {
+            self.node(left).version().store(version.word::<S>(), order, scope);
+        }
     }
 
     /// Ranks the pairs of a full node.

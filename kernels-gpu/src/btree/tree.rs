@@ -3,6 +3,7 @@ use super::super::slab::{Handle, Pool};
 use super::access::Access;
 use super::bulk::Input;
 use super::directory::Directory;
+use super::history::{Parts as HistoryParts, Versions};
 use super::inspect::Findings;
 use super::node::Node;
 use super::seek::{Answer, Seek, Sink, Span};
@@ -10,7 +11,7 @@ use super::walk::Walk;
 use crate::keyed::{Kind, Operation, Outcome, Place, Question, Scalar, Slot, Tallies, TileKind, View};
 use core::fmt;
 use core::marker::PhantomData;
-use simt::{Convergence, Global, Independent, Instance, Order, Queue, Scope, Tile};
+use simt::{Convergence, Global, GlobalSlice, Independent, Instance, Order, Queue, Scope, Tile};
 
 /// The root, which stays where it is: a split moves what it holds into two new nodes below.
 pub const ROOT: Handle = Handle::from_word(0);
@@ -29,7 +30,9 @@ pub struct Tree<S, P, A, const W: u32, const L: usize>(PhantomData<(S, P, A)>);
 pub trait Config: Kind<View = TreeView<Self>> {
     /// The pool that the nodes come from.
     type Pool: Pool;
-    /// Pairs in a node.
+    /// How versions of leaves are kept.
+    type Versions: Versions;
+    /// Pairs in a leaf.
     const SLOTS: u32;
     /// Whether writers may run beside its kernels.
     const CONCURRENT: bool;
@@ -54,6 +57,15 @@ pub trait Config: Kind<View = TreeView<Self>> {
     /// Makes the directory anew, by the calling block.
     fn list(tree: TreeView<Self>);
 
+    /// Marks slab `number` as retired, if it is a version. See [`super::kernels::suspect_versions`].
+    fn suspect(tree: TreeView<Self>, number: u32);
+
+    /// Takes that back of those behind slab `number` that snapshots of the stamps `pins` need, and unlinks the others.
+    fn sweep(tree: TreeView<Self>, number: u32, pins: GlobalSlice<u32>);
+
+    /// Makes slab `number` blank, if it is marked.
+    fn wipe(tree: TreeView<Self>, number: u32);
+
     /// Frees slab number `number` if it is a node that an empty tree does not have, by the lanes of the calling thread's tile.
     fn prune(tree: TreeView<Self>, number: usize);
 }
@@ -72,6 +84,7 @@ pub struct TreeView<M: Config> {
     tallies: Tallies,
     pool: M::Pool,
     directory: Directory<M::Slot>,
+    versions: M::Versions,
 }
 
 impl<M: Config> Clone for TreeView<M> {
@@ -102,11 +115,31 @@ impl<M: Config> TreeView<M> {
     ///   kernel saw it, and [`super::kernels::list_nodes`] runs before others whenever nodes were freed.
     /// - The pool is the tree's alone. Every byte of its free slabs is `0xFF`, and its first [`LEAST`] slabs are live and were made a tree
     ///   by [`super::kernels::bulk_build`].
-    pub unsafe fn new(tallies: *mut u64, pool: M::Pool, directory: *mut u64, entries: u32) -> Self {
+    /// - `history` is what [`Versions::new`] asks for, where versions are kept.
+    pub unsafe fn new(
+        tallies: *mut u64,
+        pool: M::Pool,
+        directory: *mut u64,
+        entries: u32,
+        history: HistoryParts,
+    ) -> Self {
         // SAFETY: the caller's promise; kernels make only relaxed accesses.
         let (tallies, directory) =
             unsafe { (Tallies::new(Global::new(tallies)), Directory::at(Global::new(directory), entries)) };
-        Self { tallies, pool, directory }
+        // SAFETY: the caller's promise.
+        Self { tallies, pool, directory, versions: unsafe { M::Versions::new(history) } }
+    }
+
+    /// How versions are kept.
+    #[inline(always)]
+    pub fn versions(self) -> M::Versions {
+        self.versions
+    }
+
+    /// The same tree, otherwise versioned.
+    #[inline(always)]
+    pub(super) fn with_versions(self, versions: M::Versions) -> Self {
+        Self { versions, ..self }
     }
 
     /// Where walks may begin.
@@ -181,8 +214,9 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         key: S::Key,
         argument: S::Value,
     ) -> (Outcome, S::Value) {
+        let tree = self.at_moment(self.versions().at());
         let start = self.start(S::Stored::from_u64(key.to_u64()), pending);
-        let mut walk = Walk::new(self, start.node, Question { operation, key: start.key, argument });
+        let mut walk = Walk::new(tree, start.node, Question { operation, key: start.key, argument });
         let mut queue = Queue::new(tile, pending);
         while let Some(turn) = queue.turn() {
             if walk.round(turn) {
@@ -215,6 +249,18 @@ unsafe impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Kind for 
     }
 
     #[inline(always)]
+    #[track_caller]
+    fn enter(tree: TreeView<Self>) {
+        tree.versions().enter(tree.pool());
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    fn leave(tree: TreeView<Self>) {
+        tree.versions().leave(tree.pool());
+    }
+
+    #[inline(always)]
     fn tallies(tree: TreeView<Self>) -> Tallies {
         tree.tallies()
     }
@@ -233,12 +279,14 @@ unsafe impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Kind for 
         let handle = tree.pool.handle(if exists { number as u32 } else { 0 });
         let node = tree.node(handle);
         let read = node.read(tile.rank(), exists, Order::Relaxed);
-        let ((_, meta), (high, _)) = (read.header(tile), read.tail(tile));
+        let ((low, meta), (high, _)) = (read.header(tile), read.tail(tile));
+        let is_leaf = exists && meta.is_leaf();
+        let read = if A::Versions::KEEPS { tree.as_of(tile, node, is_leaf, read).0 } else { read };
         let mut j = 0;
         while j < L {
             let (word, position) = (read.words()[j], Node::<S, W, L>::position(tile.rank(), j));
-            let is_pair =
-                exists && meta.is_leaf() && position < Node::<S, W, L>::SLOTS && S::key(word) <= high;
+            let is_within = S::key(word) <= high && (!A::Versions::KEEPS || S::key(word) >= low);
+            let is_pair = is_leaf && position < Node::<S, W, L>::SLOTS && is_within;
             see(is_pair.then(|| {
                 let key = S::unalias(S::key(word), handle == ANNEX);
                 Place::new(node.word(position), key, S::value(word))
@@ -257,6 +305,7 @@ unsafe impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Kind for 
 
 impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Config for Tree<S, P, A, W, L> {
     type Pool = P;
+    type Versions = A::Versions;
     const SLOTS: u32 = Node::<S, W, L>::SLOTS;
     const CONCURRENT: bool = A::CONCURRENT;
 
@@ -293,6 +342,24 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Config for Tree<
     #[track_caller]
     fn list(tree: TreeView<Self>) {
         tree.list();
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    fn suspect(tree: TreeView<Self>, number: u32) {
+        tree.suspect(number);
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    fn sweep(tree: TreeView<Self>, number: u32, pins: GlobalSlice<u32>) {
+        tree.sweep(number, pins);
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    fn wipe(tree: TreeView<Self>, number: u32) {
+        tree.wipe(number);
     }
 
     #[inline(always)]

@@ -59,7 +59,9 @@ fn batch<M: Kind, O: Operation>(
     let mut tally = Tally::default();
     let (index, pending) = element(M::TILE, len);
     let (operation, key, argument) = request(index, pending);
+    M::enter(map);
     let (outcome, value) = M::execute(map, pending, operation, key, argument);
+    M::leave(map);
     if pending {
         tally.count(outcome);
         write_if(outcomes, index, outcome as u8);

@@ -83,8 +83,9 @@ pub unsafe trait Pool: Copy + Send + Sync + 'static {
     #[inline(always)]
     #[track_caller]
     fn allocate(self, seed: u32) -> Option<Handle> {
-        let number = search(self, seed)?;
-        Some(self.handle(number))
+        let handle = self.handle(search(self, seed)?);
+        simt::unpoison(|| self.slab(handle));
+        Some(handle)
     }
 
     /// Hangs a new slab at the end of a list, by the calling lane alone: `link` is the place of the last slab's link. Gives the slab that
