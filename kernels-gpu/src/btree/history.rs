@@ -167,6 +167,20 @@ pub struct Parts {
     pub room: u32,
 }
 
+impl Parts {
+    /// Those of trees without versions.
+    pub const NOTHING: Self = Self {
+        clock: core::ptr::null_mut(),
+        now: 0,
+        since: 0,
+        at: LATEST,
+        pin: core::ptr::null_mut(),
+        epochs: core::ptr::null_mut(),
+        places: 0,
+        room: 0,
+    };
+}
+
 /// As of the stamp that a pin's word in device memory says.
 pub const FROM_PIN: u32 = u32::MAX;
 
@@ -204,6 +218,9 @@ pub trait Versions: Copy + core::fmt::Debug + Send + Sync + 'static {
 
     /// Leaves it.
     fn leave<P: Pool>(self, pool: P);
+
+    /// Leaves it, and enters another one: what kernels that stay do between two of their rounds.
+    fn breathe<P: Pool>(self, pool: P);
 
     /// Lets a copy be freed when nobody can have it any more, by the calling lane alone.
     fn retire<P: Pool>(self, pool: P, copy: Handle);
@@ -252,6 +269,9 @@ impl Versions for Unversioned {
 
     #[inline(always)]
     fn leave<P: Pool>(self, _pool: P) {}
+
+    #[inline(always)]
+    fn breathe<P: Pool>(self, _pool: P) {}
 
     #[inline(always)]
     fn retire<P: Pool>(self, _pool: P, _copy: Handle) {}
@@ -306,6 +326,9 @@ impl Versions for Fixed {
 
     #[inline(always)]
     fn leave<P: Pool>(self, _pool: P) {}
+
+    #[inline(always)]
+    fn breathe<P: Pool>(self, _pool: P) {}
 
     /// What hangs behind a leaf stays until a sweep finds that nobody can ask for it.
     #[inline(always)]
@@ -406,6 +429,14 @@ impl<G: Group + core::fmt::Debug, R: Rules + core::fmt::Debug> Versions for Movi
 
     #[inline(always)]
     #[track_caller]
+    fn breathe<P: Pool>(self, pool: P) {
+        let process = self.process(pool);
+        process.leave();
+        process.enter();
+    }
+
+    #[inline(always)]
+    #[track_caller]
     fn retire<P: Pool>(self, pool: P, copy: Handle) {
         self.process(pool).retire(copy.to_word());
     }
@@ -432,10 +463,10 @@ impl Kept {
 }
 
 impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S, P, A, W, L>> {
-    /// The tree as a kernel's operations use it: as of a moment that is known.
+    /// The tree as of a snapshot's moment, for those who only read. [`LATEST`]: as it is now.
     #[inline(always)]
     #[track_caller]
-    pub(super) fn at_moment(self, at: u32) -> Self {
+    pub fn at(self, at: u32) -> Self {
         self.with_versions(self.versions().as_of(at))
     }
 
@@ -468,7 +499,8 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         }
     }
 
-    /// Takes a snapshot for the tile, inside of an epoch: its stamp, as of which [`Self::seek_at`] and [`Self::get_at`] read until the process leaves.
+    /// Takes a snapshot for the tile, inside of an epoch: its stamp, as of which [`Self::at`] reads until the process leaves. Where the clock stands still while
+    /// kernels run it is [`LATEST`].
     #[inline(always)]
     #[track_caller]
     pub fn snapshot<C: Convergence>(self, tile: Tile<W, C>) -> u32 {

@@ -368,7 +368,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         span: Span<S::Key>,
         sink: Sink<S::Key, S::Value>,
     ) -> Answer<S::Key, S::Value> {
-        let tree = self.at_moment(self.question_moment(tile));
+        let tree = self.at(self.question_moment(tile));
         let stored = |key: S::Key| S::Stored::from_u64(key.to_u64());
         let (from, to) = (stored(span.from), stored(span.to));
         let start = self.start(if Q::DOWN { to } else { from }, pending);

@@ -51,6 +51,16 @@ pub trait Config: Kind<View = TreeView<Self>> {
         sink: Sink<Self::Key, Self::Value>,
     ) -> Answer<Self::Key, Self::Value>;
 
+    /// Leaves the epoch that [`Kind::enter`] has entered, and enters another one, by all threads of the block: what kernels that stay do between two of their
+    /// rounds, so that others can free memory.
+    fn breathe(tree: TreeView<Self>);
+
+    /// Takes a snapshot, one for all lanes of a tile. See [`TreeView::snapshot`].
+    fn snapshot(tree: TreeView<Self>) -> u32;
+
+    /// The tree as of a snapshot's moment. See [`TreeView::at`].
+    fn at(tree: TreeView<Self>, stamp: u32) -> TreeView<Self>;
+
     /// Examines the node in slab number `number`, by the calling lane alone.
     fn examine(tree: TreeView<Self>, number: u32) -> Findings;
 
@@ -214,7 +224,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         key: S::Key,
         argument: S::Value,
     ) -> (Outcome, S::Value) {
-        let tree = self.at_moment(self.versions().at());
+        let tree = self.at(self.versions().at());
         let start = self.start(S::Stored::from_u64(key.to_u64()), pending);
         let mut walk = Walk::new(tree, start.node, Question { operation, key: start.key, argument });
         let mut queue = Queue::new(tile, pending);
@@ -330,6 +340,23 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Config for Tree<
         sink: Sink<S::Key, S::Value>,
     ) -> Answer<S::Key, S::Value> {
         tree.seek::<Q, _>(Tile::<W>::lockstep(), pending, span, sink)
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    fn breathe(tree: TreeView<Self>) {
+        tree.versions().breathe(tree.pool());
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    fn snapshot(tree: TreeView<Self>) -> u32 {
+        tree.snapshot(Tile::<W>::lockstep())
+    }
+
+    #[inline(always)]
+    fn at(tree: TreeView<Self>, stamp: u32) -> TreeView<Self> {
+        tree.at(stamp)
     }
 
     #[inline(always)]

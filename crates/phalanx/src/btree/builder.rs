@@ -3,6 +3,7 @@ use super::BTree;
 use super::engine::{self, Engine, Shape};
 use super::trees::{Growth, Memory, Trees};
 use crate::map::owner::Owner;
+use crate::mvbtree::History;
 use crate::slab_alloc::SlabAlloc;
 use crate::{Error, Key, PROGRAM, Result, Value};
 use gpu::Device;
@@ -62,7 +63,7 @@ impl<K: Key, V: Value> Builder<K, V> {
     }
 
     /// A capacity of so many pairs at least.
-    pub(super) fn at_least(self, pairs: usize) -> Self {
+    pub(crate) fn at_least(self, pairs: usize) -> Self {
         let capacity = self.capacity.max(pairs);
         self.capacity(capacity)
     }
@@ -110,21 +111,32 @@ impl<K: Key, V: Value> Builder<K, V> {
     /// [`Error::ZeroCapacity`], [`Error::UnknownVariant`], [`Error::NeedsWideSwap`], those of [`SlabAlloc`]'s builder, and the device's when it
     /// lacks the memory.
     pub fn build(self) -> Result<BTree<K, V>> {
+        let family = Family { default: default_variant::<K, V>(), find: engine::find, names: names::<K, V> };
+        Ok(BTree { trees: self.trees(&family, |_, _| Ok(None))? })
+    }
+
+    /// A tree of a family, which makes the history of one on a device.
+    pub(crate) fn trees(
+        self,
+        family: &Family<K, V>,
+        history: impl FnOnce(&Device, Shape) -> Result<Option<History>>,
+    ) -> Result<Trees<K, V>> {
         if self.capacity == 0 {
             return Err(Error::ZeroCapacity);
         }
         let device = self.device.clone().map_or_else(Device::from_environment, Ok)?;
         device.add_program(&PROGRAM);
-        let (name, engine) = self.engine(&device)?;
-        let pool = self.pool(&device, engine.shape())?;
-        let memory = Memory::new(&device, pool, self.directory, |entries| engine.directory_words(entries))?;
-        Ok(BTree { trees: Trees::new(Owner::new(device, engine, name, memory), self.growth)? })
+        let (name, engine) = self.engine(&device, family)?;
+        let (pool, history) = (self.pool(&device, engine.shape())?, history(&device, engine.shape())?);
+        let words = |entries| engine.directory_words(entries);
+        let memory = Memory::new(&device, pool, self.directory, words)?.with(history);
+        Trees::new(Owner::new(device, engine, name, memory), self.growth)
     }
 
-    fn engine(&self, device: &Device) -> Result<(String, Box<dyn Engine<K, V>>)> {
-        let name = self.variant.clone().unwrap_or_else(default_variant::<K, V>);
-        let Some(engine) = engine::find::<K, V>(&name) else {
-            return Err(Error::UnknownVariant { name, known: names::<K, V>().join(", ") });
+    fn engine(&self, device: &Device, family: &Family<K, V>) -> Result<(String, Box<dyn Engine<K, V>>)> {
+        let name = self.variant.clone().unwrap_or_else(|| family.default.clone());
+        let Some(engine) = (family.find)(&name) else {
+            return Err(Error::UnknownVariant { name, known: (family.names)().join(", ") });
         };
         if engine.shape().wide && !device.supports_cas128() {
             return Err(Error::NeedsWideSwap { name, device: device.name() });
@@ -147,6 +159,16 @@ impl<K: Key, V: Value> Builder<K, V> {
             .light(shape.light)
             .build()
     }
+}
+
+/// Kinds of tree among which a builder chooses.
+pub(crate) struct Family<K, V> {
+    /// The one that is taken when none is named.
+    pub default: String,
+    /// That of a name.
+    pub find: fn(&str) -> Option<Box<dyn Engine<K, V>>>,
+    /// All names.
+    pub names: fn() -> Vec<&'static str>,
 }
 
 /// The names of all kinds of tree for these types.

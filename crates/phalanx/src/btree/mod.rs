@@ -1,10 +1,10 @@
 //! An ordered map: a B-link tree in device memory.
-mod builder;
+pub(crate) mod builder;
 mod directory;
-mod engine;
+pub(crate) mod engine;
 mod frozen;
-mod ordered;
-mod trees;
+pub(crate) mod ordered;
+pub(crate) mod trees;
 
 #[allow(unused_imports)] // documentation names it
 use crate::Error;
@@ -237,8 +237,14 @@ impl<K: Key, V: Value> Runs<K, V> {
     }
 }
 
+/// The first so many of these buffers are pairs in the order of keys, one a key.
+pub(crate) fn runs<K: Key, V: Value>(pairs: Columns<K, V>) -> Result<(Buffer<K>, Buffer<V>, usize)> {
+    let Runs { keys, values, count } = Runs::of(pairs)?;
+    Ok((keys, values, count))
+}
+
 /// Pairs in the order of keys, one a key.
-fn sorted<K: Key, V: Value>(pairs: impl Iterator<Item = (K, V)>) -> crate::map::Pairs<K, V> {
+pub(crate) fn sorted<K: Key, V: Value>(pairs: impl Iterator<Item = (K, V)>) -> crate::map::Pairs<K, V> {
     let mut pairs: Vec<(K, V)> = pairs.collect();
     pairs.sort_unstable_by_key(|&(key, _)| key);
     pairs.dedup_by_key(|&mut (key, _)| key);

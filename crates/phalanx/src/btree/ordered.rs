@@ -70,7 +70,7 @@ impl<K: Key> Ends<K> {
 }
 
 /// The ends of ranges on the device.
-struct DeviceEnds<K> {
+pub(crate) struct DeviceEnds<K> {
     lows: Buffer<K>,
     highs: Buffer<K>,
 }
@@ -133,7 +133,7 @@ macro_rules! by_order {
 
             /// Batches by order on device buffers, asked of a stream.
             pub fn ordered_on<'a>(&'a self, stream: &'a Stream) -> Ordered<'a, K, V> {
-                Ordered { of: self, stream }
+                Ordered::new(self, stream)
             }
         }
     };
@@ -161,7 +161,7 @@ impl<K: Key, V: Value> BTree<K, V> {
 }
 
 /// The next pair of each key in a direction, or the key's own where it is `inclusive`.
-fn next<K: Key, V: Value>(
+pub(crate) fn next<K: Key, V: Value>(
     of: &impl Searched<K, V>,
     up: bool,
     inclusive: bool,
@@ -187,7 +187,7 @@ fn next<K: Key, V: Value>(
 }
 
 /// The ends of ranges, brought to the device.
-fn on_device<K: Key, V: Value>(
+pub(crate) fn on_device<K: Key, V: Value>(
     of: &impl Searched<K, V>,
     ranges: &[impl RangeBounds<K>],
 ) -> Result<DeviceEnds<K>> {
@@ -196,7 +196,7 @@ fn on_device<K: Key, V: Value>(
 }
 
 /// How many keys there are in each range.
-fn count<K: Key, V: Value>(of: &impl Searched<K, V>, ends: &DeviceEnds<K>) -> Result<Buffer<u64>> {
+pub(crate) fn count<K: Key, V: Value>(of: &impl Searched<K, V>, ends: &DeviceEnds<K>) -> Result<Buffer<u64>> {
     let counts = of.home().buffer::<u64>(ends.lows.len())?;
     let (lows, highs) = (ends.lows.slice(), ends.highs.slice());
     of.search(&of.home().default_stream(), Search::Count { lows, highs, counts: counts.slice() })?;
@@ -204,7 +204,7 @@ fn count<K: Key, V: Value>(of: &impl Searched<K, V>, ends: &DeviceEnds<K>) -> Re
 }
 
 /// The pairs in each range.
-fn range<K: Key, V: Value>(of: &impl Searched<K, V>, ends: &DeviceEnds<K>) -> Result<Vec<Vec<(K, V)>>> {
+pub(crate) fn range<K: Key, V: Value>(of: &impl Searched<K, V>, ends: &DeviceEnds<K>) -> Result<Vec<Vec<(K, V)>>> {
     let (device, counts) = (of.home(), count(of, ends)?);
     let mut offsets = vec![0u64];
     offsets.extend(counts.read()?.iter().scan(0, |sum, count| {
@@ -230,8 +230,8 @@ fn range<K: Key, V: Value>(of: &impl Searched<K, V>, ends: &DeviceEnds<K>) -> Re
     Ok(offsets.iter().zip(written).map(part).collect())
 }
 
-/// Batches by the order of keys on device buffers, which return when they are asked for. Made by [`BTree::ordered_on`] and
-/// [`Frozen::ordered_on`].
+/// Batches by the order of keys on device buffers, which return when they are asked for. Made by [`BTree::ordered_on`], [`Frozen::ordered_on`]
+/// and those of [`crate::MultiVersionBTree`].
 ///
 /// Ranges have both their ends here, so that one can reach the largest key there is. One whose lower end is above its upper end is empty.
 #[derive(Debug)]
@@ -240,7 +240,11 @@ pub struct Ordered<'a, K, V> {
     stream: &'a Stream,
 }
 
-impl<K: Key, V: Value> Ordered<'_, K, V> {
+impl<'a, K: Key, V: Value> Ordered<'a, K, V> {
+    pub(crate) fn new(of: &'a dyn Searched<K, V>, stream: &'a Stream) -> Self {
+        Self { of, stream }
+    }
+
     fn search(&self, search: Search<K, V>) -> Result<()> {
         belongs(self.of.home(), "stream", self.stream.device())?;
         self.of.search(self.stream, search)
