@@ -15,6 +15,8 @@ mod kinds;
 mod limits;
 #[path = "conformance/methods.rs"]
 mod methods;
+#[path = "conformance/moments.rs"]
+mod moments;
 #[path = "conformance/ordered.rs"]
 mod ordered;
 #[path = "conformance/sequences.rs"]
@@ -137,6 +139,21 @@ macro_rules! suite {
                     walks {
                         walks_read_a_node_a_level
                         trees_without_a_directory_grow
+                    }
+                }
+            }
+
+            mod mvbtree {
+                every_map!($device, MultiVersionBTree);
+                cases! { $device, MultiVersionBTree, each:
+                    moments {
+                        snapshots_are_past_moments
+                        order_is_that_of_std_now_and_then
+                        snapshots_are_taken_in_streams
+                        what_is_dropped_is_freed
+                        a_full_pool_refuses_and_loses_nothing
+                        what_cannot_be_asked_is_refused
+                        trees_are_built_and_cleared
                     }
                 }
             }

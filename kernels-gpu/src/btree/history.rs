@@ -511,14 +511,14 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         tile.shuffle(stamp, 0)
     }
 
-    /// What a leaf says of its time, which is fixed if it was not, by the calling lane alone.
+    /// What a leaf says of its time, which is fixed if it was not and this call `helps`, by the calling lane alone.
     #[inline(always)]
     #[track_caller]
-    fn fixed(self, node: Node<S, W, L>) -> Version {
+    fn fixed(self, node: Node<S, W, L>, helps: bool) -> Version {
         let mut word = node.version().load(Order::Acquire, Scope::Device);
         loop {
             let version = Version::of::<S>(word);
-            if !(A::Versions::MOVES && A::STAMPS && version.stamp == UNSTAMPED) {
+            if !(A::Versions::MOVES && helps && version.stamp == UNSTAMPED) {
                 return version;
             }
             let fixed = Version { stamp: self.versions().time().stamp, ..version };
@@ -544,7 +544,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         tile.sync();
         let mut version = Version::FIRST;
         if wants && tile.rank() == 0 {
-            version = self.fixed(node);
+            version = self.fixed(node, A::STAMPS);
         }
         version = version.from(tile, 0);
         let is_leaf = version.stamp != BLANK;
@@ -588,8 +588,8 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         let (mut copy, tile) = (Handle::NONE, tile.afresh());
         if copies && tile.rank() == 0 {
             // A node that was split off may not have its stamp yet.
-            before = self.fixed(node);
-            copy = self.pool().allocate(Self::seed(node, before)).unwrap_or(Handle::NONE);
+            before = self.fixed(node, true);
+            copy = self.pool().allocate(Self::seed(before)).unwrap_or(Handle::NONE);
         }
         (before, copy) = (before.from(tile, 0), tile.shuffle(copy, 0));
         if A::Versions::MOVES {
@@ -614,7 +614,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
 
     /// Where the search for a slab begins. Nothing of an address: what was explored must replay.
     #[inline(always)]
-    fn seed(_node: Node<S, W, L>, before: Version) -> u32 {
+    fn seed(before: Version) -> u32 {
         simt::Thread::index() as u32 ^ before.stamp.rotate_right(9) ^ before.old.to_word()
     }
 
@@ -662,7 +662,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         let fixed = if unlinks { kept.before.word::<S>() } else { word(time.stamp) };
         let is_own = swap(word(UNSTAMPED), fixed);
         if !right.is_none() {
-            self.fixed(self.node(right));
+            self.fixed(self.node(right), true);
         }
         if !is_own || !right.is_none() {
             time = versions.time();

@@ -90,3 +90,24 @@ pub mod versioned {
         visitor { super::super::tree::Visitor }
     }
 }
+
+/// What kernels that stay are compiled for: each way of versions, of pairs of 32 bits.
+pub mod side_by_side {
+    use super::super::access::{Concurrent, InPlace, OutOfPlace};
+    use super::super::history::Dated;
+    use super::super::kernels::InsertAndRange;
+    use super::super::tree::Tree;
+    use crate::keyed::Packed;
+    use crate::reclaim::Blocks;
+    use crate::slab::Spread;
+    use simt::instances;
+
+    instances! {
+        known {
+            tree_spread_128_8x2_u32_u32: Tree<Packed, Spread<128>, Concurrent, 8, 2>,
+            mvtree_in_place_128_8x2_u32_u32: Tree<Dated<Packed>, Spread<128>, InPlace, 8, 2>,
+            mvtree_out_of_place_128_8x2_u32_u32: Tree<Dated<Packed>, Spread<128>, OutOfPlace<Blocks>, 8, 2>,
+        }
+        kernels { InsertAndRange }
+    }
+}

@@ -3,7 +3,7 @@ use super::bulk::Input;
 use super::seek::{self, Seek, Sink, Span};
 use super::tree::{Config, TreeView};
 use crate::keyed::kernels::{read_if, write_if};
-use crate::keyed::{Outcome, STRIPES, Scalar, Slot};
+use crate::keyed::{self, Lanes, Outcome, Session, STRIPES, Scalar, Slot};
 use simt::{GlobalSlice, Instance, Order, Scope, Thread, Tile, kernel};
 
 /// Makes a tree of sorted pairs, no two with equal keys, in the first `nodes` slabs of a pool: as many as [`super::nodes`] counts. `count` is
@@ -267,4 +267,53 @@ pub fn survey<M: Config + Instance>(tree: TreeView<M>, keys: GlobalSlice<M::Key>
         let topmost = <M::Slot as Slot>::key(<M::Slot as Slot>::EMPTY).to_u64();
         add(2, (keys.read(index).to_u64() == topmost) as u64);
     }
+}
+
+/// Insertions and ranges side by side, by blocks that stay: as many as are on the device at once. The first `writers` blocks insert, the others answer ranges, each of `room`
+/// pairs at most, each a share of the elements that is larger than its threads; between two shares a block lets go of what it has read ([`Config::breathe`]). Each range is answered as of a moment of
+/// its own where the tree's clock moves.
+#[allow(clippy::too_many_arguments)] // a kernel's arguments are named where it is launched
+#[kernel]
+pub fn insert_and_range<M: Config + Instance>(
+    tree: TreeView<M>,
+    writers: u32,
+    keys: GlobalSlice<M::Key>,
+    values: GlobalSlice<M::Value>,
+    outcomes: GlobalSlice<u8>,
+    lows: GlobalSlice<M::Key>,
+    highs: GlobalSlice<M::Key>,
+    room: u32,
+    found: Sink<M::Key, M::Value>,
+    counts: GlobalSlice<u64>,
+) {
+    M::enter(tree);
+    let (block, threads) = (Thread::block_index(), Thread::block_size() as usize);
+    if block < writers {
+        let mut session = Session::<M, _>::new(tree, Lanes);
+        let mut first = block as usize * threads;
+        while first < keys.len() {
+            let index = first + Thread::index_in_block() as usize;
+            let exists = index < keys.len();
+            let (key, value) = (read_if(keys, index, exists), read_if(values, index, exists));
+            let (outcome, _) = session.execute(exists, keyed::Insert, key, value);
+            write_if(outcomes, index, outcome as u8);
+            M::breathe(tree);
+            first += writers as usize * threads;
+        }
+        session.finish();
+    } else {
+        let readers = (Thread::grid_size() - writers) as usize;
+        let mut first = (block - writers) as usize * threads;
+        while first < lows.len() {
+            let index = first + Thread::index_in_block() as usize;
+            let exists = index < lows.len();
+            let (from, to) = (read_if(lows, index, exists), read_if(highs, index, exists));
+            let span = Span { from, to, offset: index as u64 * room as u64, room };
+            let answer = M::seek::<seek::Collect>(tree, exists && from <= to, span, found);
+            write_if(counts, index, answer.count);
+            M::breathe(tree);
+            first += readers * threads;
+        }
+    }
+    M::leave(tree);
 }

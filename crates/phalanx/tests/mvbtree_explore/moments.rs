@@ -54,14 +54,14 @@ struct Part {
 
 /// Keys that are there before, each with itself for a value, and launches side by side.
 #[derive(Debug)]
-struct Plan {
+pub struct Plan {
     units: u32,
     fill: Vec<u64>,
     parts: Vec<Part>,
 }
 
 impl Plan {
-    fn new<M: Crowded + Config>(seed: u64) -> Self {
+    pub fn new<M: Crowded + Config>(seed: u64) -> Self {
         let mut dice = Dice::new(seed ^ 0x51ab);
         let many = dice.pick(&[0, 4, 5, 6, 10, 16]);
         let fill = (0..many).map(|_| dice.below(KEYS)).collect();
@@ -75,6 +75,24 @@ impl Plan {
             parts.push(Part::new(&mut dice, &ASKS, 3, M::TILE as usize, past));
         }
         Self { units: dice.pick(&[14, 60, 60, 60]), fill, parts }
+    }
+}
+
+impl Plan {
+    /// Two tiles that take snapshots at the same time and ask twice what is in them, beside a few changes of the same leaf.
+    pub fn racing(seed: u64) -> Self {
+        let mut dice = Dice::new(seed ^ 0x7ace);
+        let one = |kind, key| {
+            let mut lanes = vec![IDLE; LANES];
+            lanes[0] = Deed { kind, from: key, to: if kind == COLLECT { KEYS } else { key } };
+            lanes
+        };
+        let write = |dice: &mut Dice| one(dice.pick(&WRITES), dice.below(3));
+        let reader = |_| vec![one(TAKE, 0), one(COLLECT, 0), one(COLLECT, 0)];
+        let writers = (0..2).map(|_| (0..2).map(|_| write(&mut dice)).collect::<Vec<_>>()).collect::<Vec<_>>();
+        let part = |rounds| Part { rounds, asks_the_past: false, comes_and_goes: false };
+        let parts = (0..2).map(reader).chain(writers).map(part).collect();
+        Self { units: 60, fill: vec![0, 1], parts }
     }
 }
 
@@ -436,12 +454,20 @@ pub fn all_are_sound<M: Crowded<Memory = Forest> + Config>(name: &str, count: u6
     println!("{name}: {events} events");
 }
 
+/// As [`all_are_sound`], of races for snapshots.
+pub fn races_are_sound<M: Crowded<Memory = Forest> + Config>(count: u64) {
+    for seed in 0..count {
+        explore::<M>(&Plan::racing(seed), seed).unwrap_or_else(|finding| panic!("race {seed}: {finding}"));
+    }
+}
+
 /// Whether within so many seeds something is found that `is` what was planted, and replays.
 pub fn is_found<M: Crowded<Memory = Forest> + Config>(
     count: u64,
+    plan: fn(u64) -> Plan,
     is: fn(&Finding) -> bool,
 ) -> bool {
-    let play = |seed| explore::<M>(&Plan::new::<M>(seed), seed).err();
+    let play = |seed| explore::<M>(&plan(seed), seed).err();
     let first = (0..count).find_map(|seed| play(seed).filter(is).map(|finding| (seed, finding)));
     first.is_some_and(|(seed, finding)| {
         println!("found by seed {seed}: {finding}");
