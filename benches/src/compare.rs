@@ -136,6 +136,8 @@ pub(crate) mod tests {
             table_bytes: None,
             gb_s: None,
             lines: None,
+            overhead: None,
+            epochs: None,
             fault: None,
         }
     }

@@ -184,6 +184,8 @@ impl Session<'_> {
             table_bytes: benchmark.table_bytes(),
             gb_s: benchmark.bytes_moved().map(|bytes| bytes as f64 / times.median / 1e6),
             lines: benchmark.lines_read(),
+            overhead: benchmark.overhead(),
+            epochs: benchmark.epochs(),
             fault,
         }
     }

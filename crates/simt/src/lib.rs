@@ -41,7 +41,9 @@ pub use block::{Block, Shared, SharedShape};
 #[cfg(not(target_arch = "nvptx64"))]
 pub use grid::Grid;
 pub use kernel::{Instance, Kernel};
-pub use memory::{Global, GlobalSlice, Order, Scope, Word, fence, heap_allocate, heap_free, poison, unpoison};
+pub use memory::{
+    Global, GlobalSlice, Order, Scope, Word, fence, heap_allocate, heap_free, poison, unpoison,
+};
 pub use share::{Queue, Turn, share_work};
 pub use simt_macros::{instances, kernel};
 pub use thread::{Thread, clock, fault, opaque, pause, spin_hint, timer, trap};

@@ -401,7 +401,8 @@ impl<G: Group + core::fmt::Debug, R: Rules + core::fmt::Debug> Versions for Movi
     #[inline(always)]
     #[track_caller]
     fn time(self) -> Time {
-        Time::of(self.clock.load(Order::Acquire, Scope::Device))
+        // Who asks has read or changed a version's word before, by an access that acquires.
+        Time::of(self.clock.load(Order::Relaxed, Scope::Device))
     }
 
     #[inline(always)]
@@ -511,18 +512,21 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         tile.shuffle(stamp, 0)
     }
 
-    /// What a leaf says of its time, which is fixed if it was not and this call `helps`, by the calling lane alone.
+    /// What a leaf says of its time, which is fixed if it was not, by the calling lane alone. Who does not help takes it for old.
     #[inline(always)]
     #[track_caller]
     fn fixed(self, node: Node<S, W, L>, helps: bool) -> Version {
         let mut word = node.version().load(Order::Acquire, Scope::Device);
         loop {
             let version = Version::of::<S>(word);
-            if !(A::Versions::MOVES && helps && version.stamp == UNSTAMPED) {
+            if !A::Versions::MOVES || version.stamp != UNSTAMPED {
                 return version;
             }
+            if !helps {
+                return Version { stamp: 0, ..version };
+            }
             let fixed = Version { stamp: self.versions().time().stamp, ..version };
-            match node.version().compare_exchange(word, fixed.word::<S>(), Order::AcqRel, Scope::Device) {
+            match node.version().compare_exchange(word, fixed.word::<S>(), Order::Acquire, Scope::Device) {
                 Ok(_) => return fixed,
                 Err(found) => word = found,
             }
@@ -553,7 +557,8 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
             if wants && version.is_newer_than(at) {
                 source = version.old;
                 if tile.rank() == 0 {
-                    version = Version::of::<S>(self.node(source).version().load(Order::Acquire, Scope::Device));
+                    version =
+                        Version::of::<S>(self.node(source).version().load(Order::Acquire, Scope::Device));
                 }
             }
             version = version.from(tile, 0);
@@ -606,7 +611,8 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         if !copy.is_none() && tile.rank() == 0 {
             let stamp = if A::Versions::MOVES { PENDING } else { self.versions().time().stamp };
             let marked = Version { stamp, old: copy }.word::<S>();
-            node.version().store(marked, Order::Release, Scope::Device);
+            // Behind the fence of all lanes.
+            node.version().store(marked, Order::Relaxed, Scope::Device);
         }
         tile.sync();
         Kept { ready: changes && !(copies && copy.is_none()), copy, before }
@@ -638,7 +644,13 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
     /// Fixes the time of a leaf's change, which is complete; and of the node that was split off from it, where it was split. All lanes of the tile (in lockstep: of the warp) call it together.
     #[inline(always)]
     #[track_caller]
-    pub(super) fn date<C: Convergence>(self, tile: Tile<W, C>, kept: &Kept, node: Node<S, W, L>, right: Handle) {
+    pub(super) fn date<C: Convergence>(
+        self,
+        tile: Tile<W, C>,
+        kept: &Kept,
+        node: Node<S, W, L>,
+        right: Handle,
+    ) {
         if !A::Versions::MOVES || !tile.any_converged(!kept.copy.is_none()) {
             return;
         }
@@ -653,14 +665,14 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
     fn date_alone(self, kept: &Kept, node: Node<S, W, L>, right: Handle) {
         let (place, versions) = (node.version(), self.versions());
         let word = |stamp| Version { stamp, old: kept.copy }.word::<S>();
-        let swap = |old, new| place.compare_exchange(old, new, Order::AcqRel, Scope::Device).is_ok();
-        // Nobody but who has the latch changes a leaf that is pending.
-        swap(word(PENDING), word(UNSTAMPED));
+        let swap = |old, new, order| place.compare_exchange(old, new, order, Scope::Device).is_ok();
+        // Nobody but who has the latch changes a leaf that is pending. The pair is seen before, and the clock read after.
+        swap(word(PENDING), word(UNSTAMPED), Order::AcqRel);
         let mut time = versions.time();
         // Nobody can ask for what was between two changes at one stamp.
         let unlinks = right.is_none() && time.stamp == kept.before.stamp;
         let fixed = if unlinks { kept.before.word::<S>() } else { word(time.stamp) };
-        let is_own = swap(word(UNSTAMPED), fixed);
+        let is_own = swap(word(UNSTAMPED), fixed, Order::Relaxed);
         if !right.is_none() {
             self.fixed(self.node(right), true);
         }

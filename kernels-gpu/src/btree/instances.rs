@@ -59,8 +59,8 @@ pub mod versioned {
     use super::super::access::{InPlace, OutOfPlace};
     use super::super::history::Dated;
     use super::super::kernels::{
-        BulkBuild, CountRange, CountReads, Examine, ListNodes, Predecessor, Prune, Range, Successor,
-        SuspectVersions, Survey, SweepVersions, WipeVersions,
+        BulkBuild, CountRange, CountReads, Examine, ListNodes, Predecessor, Prune, Range, Successor, Survey,
+        SuspectVersions, SweepVersions, WipeVersions,
     };
     use super::super::tree::Tree;
     use crate::keyed::kernels::{

@@ -3,7 +3,7 @@ use super::bulk::Input;
 use super::seek::{self, Seek, Sink, Span};
 use super::tree::{Config, TreeView};
 use crate::keyed::kernels::{read_if, write_if};
-use crate::keyed::{self, Lanes, Outcome, Session, STRIPES, Scalar, Slot};
+use crate::keyed::{self, Lanes, Outcome, STRIPES, Scalar, Session, Slot};
 use simt::{GlobalSlice, Instance, Order, Scope, Thread, Tile, kernel};
 
 /// Makes a tree of sorted pairs, no two with equal keys, in the first `nodes` slabs of a pool: as many as [`super::nodes`] counts. `count` is
@@ -273,7 +273,7 @@ pub fn survey<M: Config + Instance>(tree: TreeView<M>, keys: GlobalSlice<M::Key>
 /// pairs at most, each a share of the elements that is larger than its threads; between two shares a block lets go of what it has read ([`Config::breathe`]). Each range is answered as of a moment of
 /// its own where the tree's clock moves.
 #[allow(clippy::too_many_arguments)] // a kernel's arguments are named where it is launched
-#[kernel]
+#[kernel(registers = M::REGISTERS + 16)]
 pub fn insert_and_range<M: Config + Instance>(
     tree: TreeView<M>,
     writers: u32,

@@ -68,7 +68,10 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
             let found = self.version_of(self.node(old));
             if found.is_seen(stamp, pins) {
                 self.relink(newer, version, old);
-                self.pool().number(old).into_iter().for_each(|number| self.pool().bitmaps().mark(number, false));
+                self.pool()
+                    .number(old)
+                    .into_iter()
+                    .for_each(|number| self.pool().bitmaps().mark(number, false));
                 (newer, version) = (self.node(old), found);
             }
             next = found.old;

@@ -266,6 +266,7 @@ pub(crate) fn copy_by<M: Kind, O: Operation>(
     refused: GlobalSlice<u64>,
 ) {
     let mut tally = Tally::default();
+    M::enter(into);
     M::scan(from, Thread::index(), |place| {
         let (key, value) =
             place.map_or((M::Key::narrow(0), M::Value::narrow(0)), |Place { key, value, .. }| (key, value));
@@ -277,6 +278,7 @@ pub(crate) fn copy_by<M: Kind, O: Operation>(
             }
         }
     });
+    M::leave(into);
     M::tallies(into).record(tally);
 }
 

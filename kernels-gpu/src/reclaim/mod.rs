@@ -19,6 +19,8 @@ mod epochs;
 mod group;
 pub mod kernels;
 mod process;
+#[cfg(test)]
+mod tests;
 
 pub use epochs::{Epochs, LOG, epoch_words};
 pub use group::{Blocks, Group, Tiles};

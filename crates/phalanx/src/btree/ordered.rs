@@ -204,7 +204,10 @@ pub(crate) fn count<K: Key, V: Value>(of: &impl Searched<K, V>, ends: &DeviceEnd
 }
 
 /// The pairs in each range.
-pub(crate) fn range<K: Key, V: Value>(of: &impl Searched<K, V>, ends: &DeviceEnds<K>) -> Result<Vec<Vec<(K, V)>>> {
+pub(crate) fn range<K: Key, V: Value>(
+    of: &impl Searched<K, V>,
+    ends: &DeviceEnds<K>,
+) -> Result<Vec<Vec<(K, V)>>> {
     let (device, counts) = (of.home(), count(of, ends)?);
     let mut offsets = vec![0u64];
     offsets.extend(counts.read()?.iter().scan(0, |sum, count| {

@@ -66,11 +66,7 @@ impl Memory {
     }
 
     /// Frees all versions that no live snapshot can ask for. Where nothing runs. Gives how many.
-    pub fn sweep<K: Key, V: Value>(
-        &mut self,
-        engine: &dyn Engine<K, V>,
-        stream: &Stream,
-    ) -> Result<usize> {
+    pub fn sweep<K: Key, V: Value>(&mut self, engine: &dyn Engine<K, V>, stream: &Stream) -> Result<usize> {
         let Some(history) = &mut self.history else { return Ok(0) };
         let pins = stream.device().from_slice(&history.settle(stream)?)?;
         // SAFETY: the caller's lock keeps other launches out, and those asked for before have ended; the slice outlives the wait below.

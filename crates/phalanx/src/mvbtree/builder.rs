@@ -1,10 +1,10 @@
 //! How trees that keep versions are made.
 use super::MultiVersionBTree;
 use super::history::History;
-use crate::btree::builder::{Builder as TreeBuilder, Family};
-use crate::btree::{Growth, engine};
 #[allow(unused_imports)] // documentation names it
 use crate::Error;
+use crate::btree::builder::{Builder as TreeBuilder, Family};
+use crate::btree::{Growth, engine};
 use crate::{Key, Result, Value};
 use gpu::Device;
 use phalanx_kernels::btree::versioned;
@@ -110,8 +110,7 @@ impl<K: Key, V: Value> Builder<K, V> {
             (key, value) => format!("mvtree_{way}_256_16x1_u{key}_u{value}"),
         };
         let family = Family { default, find: engine::find_versioned, names: names::<K, V> };
-        let trees =
-            self.inner.trees(&family, |device, shape| Ok(Some(History::new(device, shape)?)))?;
+        let trees = self.inner.trees(&family, |device, shape| Ok(Some(History::new(device, shape)?)))?;
         Ok(MultiVersionBTree { trees })
     }
 }

@@ -69,7 +69,8 @@ impl History {
     /// Of a tree without snapshots.
     pub fn new(device: &Device, shape: Shape) -> Result<Self> {
         // A place for every block that can be on the device, and some, so that one is found soon.
-        let places = if shape.moves { device.resident_threads().max(1024) / LEAST_BLOCK * 5 / 4 + 32 } else { 1 };
+        let places =
+            if shape.moves { device.resident_threads().max(1024) / LEAST_BLOCK * 5 / 4 + 32 } else { 1 };
         let slots = Slots { free: (0..MOST as u32).rev().collect(), ..Slots::default() };
         Ok(Self {
             moves: shape.moves,

@@ -5,10 +5,10 @@ mod snapshot;
 
 #[allow(unused_imports)] // documentation names it
 use crate::Error;
+pub use crate::btree::Growth;
 use crate::btree::engine::Search;
 use crate::btree::ordered::{Ordered, Searched};
 use crate::btree::trees::Trees;
-pub use crate::btree::Growth;
 use crate::map::export::Columns;
 use crate::map::launch::Batch;
 use crate::map::structure::{Scans, Structure};

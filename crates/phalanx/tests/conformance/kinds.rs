@@ -2,8 +2,8 @@
 use checker::MapValue;
 use gpu::Device;
 use phalanx::btree::{self, BTree};
-use phalanx::mvbtree::{self, MultiVersionBTree};
 use phalanx::hash_map::{self, Builder, HashMap, Key, Value};
+use phalanx::mvbtree::{self, MultiVersionBTree};
 use phalanx::slab_hash::{self, SlabHash};
 use phalanx::{Error, Map};
 use phalanx_kernels::keyed::Scalar;

@@ -30,7 +30,11 @@ fn change<K: Key, V: Value + MapValue>(tree: &Tree<K, V>, model: &mut BTreeMap<K
 }
 
 /// Holds the tree as of a snapshot against what there was.
-fn compare<K: Key, V: Value + MapValue>(tree: &Tree<K, V>, then: &Snapshot<'_, K, V>, model: &BTreeMap<K, V>) {
+fn compare<K: Key, V: Value + MapValue>(
+    tree: &Tree<K, V>,
+    then: &Snapshot<'_, K, V>,
+    model: &BTreeMap<K, V>,
+) {
     let (at, name) = (tree.at(then).unwrap(), tree.variant());
     let all: Vec<(K, V)> = model.iter().map(|(&key, &value)| (key, value)).collect();
     assert_eq!(at.range(&[..]).unwrap(), [all.clone()], "{name}");
@@ -84,11 +88,15 @@ pub fn order_is_that_of_std_now_and_then<K: Key, V: Value + MapValue>(kind: &Kin
         let all: Vec<(K, V)> = model.iter().map(|(&key, &value)| (key, value)).collect();
         assert_eq!(tree.range(&[..]).unwrap(), [all.clone()], "{}", kind.name);
         assert_eq!(tree.count(&[..]).unwrap(), [all.len() as u64], "{}", kind.name);
-        assert_eq!((tree.first().unwrap(), tree.last().unwrap()), (all.first().copied(), all.last().copied()));
+        assert_eq!(
+            (tree.first().unwrap(), tree.last().unwrap()),
+            (all.first().copied(), all.last().copied())
+        );
         let keys: Vec<K> = all.iter().map(|pair| pair.0).collect();
         let next: Vec<_> = all.iter().skip(1).copied().map(Some).chain([None]).collect();
         assert_eq!(tree.successor(&keys).unwrap(), next, "{}", kind.name);
-        let before: Vec<_> = [None].into_iter().chain(all.iter().copied().map(Some)).take(all.len()).collect();
+        let before: Vec<_> =
+            [None].into_iter().chain(all.iter().copied().map(Some)).take(all.len()).collect();
         assert_eq!(tree.predecessor(&keys).unwrap(), before, "{}", kind.name);
         on_buffers(kind, &tree, &model);
     }
@@ -97,7 +105,11 @@ pub fn order_is_that_of_std_now_and_then<K: Key, V: Value + MapValue>(kind: &Kin
 }
 
 /// Ranges on device buffers, of what is there now.
-fn on_buffers<K: Key, V: Value + MapValue>(kind: &Kind<Tree<K, V>>, tree: &Tree<K, V>, model: &BTreeMap<K, V>) {
+fn on_buffers<K: Key, V: Value + MapValue>(
+    kind: &Kind<Tree<K, V>>,
+    tree: &Tree<K, V>,
+    model: &BTreeMap<K, V>,
+) {
     let (device, stream) = (&kind.device, kind.device.stream().unwrap());
     let lows = device.from_slice(&kind.keys([0, 300, 2000])).unwrap();
     let highs = device.from_slice(&kind.keys([200, 900, u64::MAX])).unwrap();

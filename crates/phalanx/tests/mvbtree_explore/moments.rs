@@ -79,7 +79,7 @@ impl Plan {
 }
 
 impl Plan {
-    /// Two tiles that take snapshots at the same time and ask twice what is in them, beside a few changes of the same leaf.
+    /// Two tiles that take snapshots at the same time and ask again and again what is in them, beside a few changes of the same leaf.
     pub fn racing(seed: u64) -> Self {
         let mut dice = Dice::new(seed ^ 0x7ace);
         let one = |kind, key| {
@@ -88,8 +88,13 @@ impl Plan {
             lanes
         };
         let write = |dice: &mut Dice| one(dice.pick(&WRITES), dice.below(3));
-        let reader = |_| vec![one(TAKE, 0), one(COLLECT, 0), one(COLLECT, 0)];
-        let writers = (0..2).map(|_| (0..2).map(|_| write(&mut dice)).collect::<Vec<_>>()).collect::<Vec<_>>();
+        let reader = |_| {
+            let mut rounds = vec![one(COLLECT, 0); 5];
+            rounds[0] = one(TAKE, 0);
+            rounds
+        };
+        let writers =
+            (0..2).map(|_| (0..4).map(|_| write(&mut dice)).collect::<Vec<_>>()).collect::<Vec<_>>();
         let part = |rounds| Part { rounds, asks_the_past: false, comes_and_goes: false };
         let parts = (0..2).map(reader).chain(writers).map(part).collect();
         Self { units: 60, fill: vec![0, 1], parts }
@@ -292,11 +297,19 @@ impl<K: Scalar, V: Scalar> Told<K, V> {
                 let (count, first) = (counts[index], values[index * ROOM].to_u64());
                 let asked = (lane, round, deed);
                 if self.takes(lane, tile, round) {
-                    let taken = (SnapshotOp::Take(Self::name(number, lane / tile, round)), SnapshotOutcome::Taken);
-                    events.push(Event { op: taken.0, outcome: taken.1, start: starts[index], end: ends[index], thread: number });
+                    let taken =
+                        (SnapshotOp::Take(Self::name(number, lane / tile, round)), SnapshotOutcome::Taken);
+                    events.push(Event {
+                        op: taken.0,
+                        outcome: taken.1,
+                        start: starts[index],
+                        end: ends[index],
+                        thread: number,
+                    });
                     continue;
                 }
-                let Some((op, said)) = self.said(number, tile, asked, count, first, |many| pairs(index, many))
+                let Some((op, said)) =
+                    self.said(number, tile, asked, count, first, |many| pairs(index, many))
                 else {
                     continue;
                 };
@@ -317,9 +330,8 @@ impl<K: Scalar, V: Scalar> Told<K, V> {
         pairs: impl Fn(usize) -> Vec<(u64, u64)>,
     ) -> Option<(Op, Said)> {
         let Deed { kind, from, to } = deed;
-        let on_key = |op, found: Option<MapOutcome<u64>>| {
-            Some((SnapshotOp::Key(op), SnapshotOutcome::Key(found?)))
-        };
+        let on_key =
+            |op, found: Option<MapOutcome<u64>>| Some((SnapshotOp::Key(op), SnapshotOutcome::Key(found?)));
         let name = |round: usize| Self::name(number, lane / tile, round);
         let question = match kind {
             INSERT => return on_key(MapOp::Insert(from, from + 100 * round as u64), changed(count)),
@@ -367,7 +379,9 @@ impl<K: Scalar, V: Scalar> Told<K, V> {
             let lanes = &self.part.rounds[*later][lane..][..tile];
             self.taken(*later) == Some(round) && lanes.iter().any(|deed| deed.kind != IDLE.kind)
         };
-        lane.is_multiple_of(tile) && self.is_taking(round) && (round..self.part.rounds.len()).any(|later| asks(&later))
+        lane.is_multiple_of(tile)
+            && self.is_taking(round)
+            && (round..self.part.rounds.len()).any(|later| asks(&later))
     }
 }
 
@@ -403,7 +417,9 @@ fn play<M: Crowded<Memory = Forest> + Config>(
 }
 
 /// Inserts keys, each with itself for a value.
-fn filled<M: Crowded<Memory = Forest> + Config>(plan: &Plan) -> Result<(Forest, BTreeMap<u64, u64>), Finding> {
+fn filled<M: Crowded<Memory = Forest> + Config>(
+    plan: &Plan,
+) -> Result<(Forest, BTreeMap<u64, u64>), Finding> {
     let calm = Device::emulator(Options::default());
     let memory = M::memory(&calm, plan.units).expect("memory");
     for &key in &plan.fill {
@@ -436,7 +452,8 @@ fn explore<M: Crowded<Memory = Forest> + Config>(plan: &Plan, seed: u64) -> Resu
     let count = events.len();
     let last = pairs.into_iter().collect::<BTreeMap<u64, u64>>().into_iter().collect();
     events.push(event(SnapshotOp::Range(0, u64::MAX), SnapshotOutcome::Pairs(last), u64::MAX));
-    checker::check(&SnapshotModel { initial }, &events).map_err(|failure| Finding::Order(failure.to_string()))?;
+    checker::check(&SnapshotModel { initial }, &events)
+        .map_err(|failure| Finding::Order(failure.to_string()))?;
     Ok(count)
 }
 

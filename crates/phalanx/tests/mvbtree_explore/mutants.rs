@@ -30,7 +30,7 @@ fn a_snapshot_that_returns_the_live_stamp_is_found() {
     assert!(is_found::<Small<LiveStamps>>(SEEDS, Plan::racing, is_order));
 }
 
-/// Reads past leaves whose time is not fixed as if that were to come.
+/// Reads leaves whose time is not fixed without fixing it.
 #[derive(Clone, Copy)]
 struct Unhelpful;
 
@@ -57,10 +57,12 @@ impl Rules for Hasty {
 
 #[test]
 fn an_epoch_that_ends_too_early_is_found() {
-    let is_reclaimed = |finding: &Finding| {
-        matches!(finding, Finding::Machine(failure) if matches!(failure.kind, FailureKind::UseAfterReclaim { .. }))
-    };
-    assert!(is_found::<Small<Ruled<Blocks, Hasty>>>(SEEDS, Plan::new::<Small<Ruled<Blocks, Hasty>>>, is_reclaimed));
+    let is_reclaimed = |finding: &Finding| matches!(finding, Finding::Machine(failure) if matches!(failure.kind, FailureKind::UseAfterReclaim { .. }));
+    assert!(is_found::<Small<Ruled<Blocks, Hasty>>>(
+        SEEDS,
+        Plan::new::<Small<Ruled<Blocks, Hasty>>>,
+        is_reclaimed
+    ));
 }
 
 #[test]

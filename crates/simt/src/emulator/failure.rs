@@ -143,7 +143,9 @@ pub enum FailureKind {
         within: Nearest,
     },
     /// An access to what kernels have freed themselves: see [`poison`](crate::poison).
-    #[error("access of {bytes} bytes to slab {name:#x}, {offset} bytes in, which was reclaimed: it was retired while somebody could still reach it, or freed too early")]
+    #[error(
+        "access of {bytes} bytes to slab {name:#x}, {offset} bytes in, which was reclaimed: it was retired while somebody could still reach it, or freed too early"
+    )]
     UseAfterReclaim {
         /// Bytes accessed.
         bytes: usize,
