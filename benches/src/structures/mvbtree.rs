@@ -253,8 +253,11 @@ impl<'a, K: Key + Word, V: Value + Word> OldReads<'a, K, V> {
         let then = tree.snapshot()?;
         // SAFETY: the tree is in a box, which is neither moved out nor dropped before the snapshot.
         self.then = Some(unsafe { std::mem::transmute::<Snapshot<'_, K, V>, Snapshot<'static, K, V>>(then) });
-        let others: Vec<V> =
-            self.asked.par_iter().map(|key| <V as Word>::truncate(!value_of::<K, V>(*key).widen())).collect();
+        let others: Vec<V> = self
+            .asked
+            .par_iter()
+            .map(|key| <V as Word>::truncate(!Word::widen(value_of::<K, V>(*key))))
+            .collect();
         let refused = tree.insert(&self.asked, &others)?.contains(&Outcome::Refused);
         ensure!(!refused, "the pool has no room for the versions of all leaves");
         let half = &self.asked[..self.asked.len() / 2];

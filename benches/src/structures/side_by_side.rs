@@ -189,24 +189,33 @@ where
         let writers = (f64::from(resident) * self.share).round() as u32;
         Ok((Grid::new(resident, THREADS), writers.clamp(1, resident - 1)))
     }
+}
 
+/// What ranges are held against.
+struct Judge<'a> {
+    initial: &'a [u32],
+    ends: &'a [(u32, u32)],
+    room: usize,
+    /// All keys, those that came among them.
+    all: &'a [u32],
+}
+
+impl Judge<'_> {
     /// Whether a range's answer has all pairs that were there before, and besides only such as were inserted, in order.
-    fn is_right(&self, all: &[u32], index: usize, found: &[u32], values: &[u32], count: u64) -> bool {
-        let (low, high) = self.ends[index];
-        let room = self.sheet.room as usize;
-        let count = count as usize;
-        if count > room {
+    fn is_right(&self, index: usize, found: &[u32], values: &[u32], count: u64) -> bool {
+        let ((low, high), count) = (self.ends[index], count as usize);
+        if count > self.room {
             return false;
         }
-        let (keys, values) = (&found[index * room..][..count], &values[index * room..][..count]);
-        let last = if count == room { keys[count - 1] } else { high };
-        let first = self.initial.partition_point(|key| *key < low);
-        let known = self.initial[first..].iter().take_while(|key| **key <= last);
+        let first = index * self.room;
+        let (keys, values) = (&found[first..][..count], &values[first..][..count]);
+        let last = if count == self.room { keys[count - 1] } else { high };
+        let known = &self.initial[self.initial.partition_point(|key| *key < low)..];
         let mut rest = keys.iter();
         keys.is_sorted_by(|a, b| a < b)
             && keys.iter().zip(values).all(|(key, value)| value_of::<u32, u32>(*key) == *value)
-            && keys.iter().all(|key| (low..=high).contains(key) && all.binary_search(key).is_ok())
-            && known.into_iter().all(|key| rest.any(|found| found == key))
+            && keys.iter().all(|key| (low..=high).contains(key) && self.all.binary_search(key).is_ok())
+            && known.iter().take_while(|key| **key <= last).all(|key| rest.any(|found| found == key))
     }
 }
 
@@ -275,9 +284,11 @@ where
         all.par_sort_unstable();
         let (found, values) = (self.sheet.found.read()?, self.sheet.found_values.read()?);
         let counts = self.sheet.counts.read()?;
+        let judge =
+            Judge { initial: &self.initial, ends: &self.ends, room: self.sheet.room as usize, all: &all };
         let first = (0..counts.len())
             .into_par_iter()
-            .find_first(|&index| !self.is_right(&all, index, &found, &values, counts[index]));
+            .find_first(|&index| !judge.is_right(index, &found, &values, counts[index]));
         if let Some(index) = first {
             let (low, high) = self.ends[index];
             bail!("the range from {low} to {high} was answered wrongly, by {} pairs", counts[index]);

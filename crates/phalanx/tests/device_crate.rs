@@ -126,7 +126,7 @@ type Moment = Event<SnapshotOp<u32, u32>, SnapshotOutcome<u32, u32>>;
 /// Operations of each warp.
 const DEEDS: usize = 6;
 /// Places for the pairs of a range.
-const ROOM: usize = 96;
+const PLACES: usize = 96;
 
 /// Plays operations that a seed says, by warps of so many blocks.
 fn moments(device: &Device, tree: &MultiVersionBTree<u32, u32>, blocks: u32, seed: u64) -> Vec<Moment> {
@@ -147,7 +147,7 @@ fn moments(device: &Device, tree: &MultiVersionBTree<u32, u32>, blocks: u32, see
         device.from_slice(&lows).unwrap(),
         device.from_slice(&highs).unwrap(),
     );
-    let places = len * ROOM;
+    let places = len * PLACES;
     let (keys, values) = (device.zeroed::<u32>(places).unwrap(), device.zeroed::<u32>(places).unwrap());
     let times = [(); 3].map(|()| device.zeroed::<u64>(len).unwrap());
     let [counts, starts, stops] = &times;
@@ -158,7 +158,7 @@ fn moments(device: &Device, tree: &MultiVersionBTree<u32, u32>, blocks: u32, see
             codes: c.slice(),
             lows: l.slice(),
             highs: h.slice(),
-            room: ROOM as u32,
+            room: PLACES as u32,
             keys: keys.slice(),
             values: values.slice(),
             counts: counts.slice(),
@@ -171,7 +171,7 @@ fn moments(device: &Device, tree: &MultiVersionBTree<u32, u32>, blocks: u32, see
     let told = times.each_ref().map(|times| times.read().unwrap());
     let event = |index: usize| {
         let (low, high, count) = (lows[index], highs[index], told[0][index]);
-        let first = index * ROOM;
+        let first = index * PLACES;
         let pairs = || (first..first + count as usize).map(|place| (keys[place], values[place])).collect();
         let (op, outcome) = said(codes[index], (low, high), count, values[first], pairs);
         let thread = (index % (blocks * THREADS / 32) as usize) as u32;

@@ -67,7 +67,7 @@ pub fn snapshots_are_past_moments<K: Key, V: Value + MapValue>(kind: &Kind<Tree<
         }
         change(&tree, &mut model, &mut dice);
         if past.len() > 3 {
-            past.remove(dice.below(past.len() as u64) as usize);
+            drop(past.remove(dice.below(past.len() as u64) as usize));
         }
         past.iter().for_each(|(then, model)| compare(&tree, then, model));
         assert_eq!(contents(&tree), model, "{}, round {round}", kind.name);

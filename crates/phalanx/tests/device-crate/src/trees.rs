@@ -39,7 +39,7 @@ pub fn record_moments(
         let (low, high, asks) = (lows.read(index), highs.read(index), warp.rank() == 0);
         let first = index * room as usize;
         let start = timer();
-        let mut count = 0;
+        let count;
         match codes.read(index) {
             INSERT => count = session.insert(if asks { Some((low, high)) } else { None }) as u64,
             REMOVE => count = session.remove(if asks { Some(low) } else { None }) as u64,
