@@ -87,6 +87,16 @@ pub trait Benchmark {
         None
     }
 
+    /// By which part more memory was taken when the launch had ended than once all that nobody needs was freed, of a structure that frees what it replaces.
+    fn overhead(&self) -> Option<f64> {
+        None
+    }
+
+    /// Of epochs that have ended, some: the number of each, and the bytes that were retired and reclaimed until then.
+    fn epochs(&self) -> Option<Vec<[u64; 3]>> {
+        None
+    }
+
     /// Bytes that a launch reads and writes at least, where that is what binds it.
     fn bytes_moved(&self) -> Option<u64> {
         None

@@ -137,6 +137,8 @@ pub(crate) mod tests {
             gb_s: None,
             lines: None,
             counted: None,
+            overhead: None,
+            epochs: None,
             fault: None,
         }
     }

@@ -185,6 +185,8 @@ impl Session<'_> {
             gb_s: benchmark.bytes_moved().map(|bytes| bytes as f64 / times.median / 1e6),
             lines: benchmark.lines_read(),
             counted: benchmark.counted(),
+            overhead: benchmark.overhead(),
+            epochs: benchmark.epochs(),
             fault,
         }
     }

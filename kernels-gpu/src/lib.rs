@@ -11,5 +11,6 @@ pub mod keyed;
 pub mod limits;
 pub mod primitives;
 pub mod probing;
+pub mod reclaim;
 pub mod skiplist;
 pub mod slab;

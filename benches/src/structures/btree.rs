@@ -13,6 +13,7 @@ use super::both_widths::{BothWidths, DEFAULT};
 use super::driver::{self, Batch, Prepared, Subject};
 use super::map_plan::{Call, OPS, Plan};
 use super::ordered::{Asking, Bulk, ByOrder, Neighbours, Ranges};
+use super::side_by_side::{FIND_REMOVE, INSERT_RANGE, InsertRange, as_mix};
 use super::soak::Soak;
 use crate::benchmark::{Benchmark, Verified};
 use crate::record::Param;
@@ -43,7 +44,18 @@ const WITH_BULK: [&str; OPS.len() + 1] = first_launch::with(BULK, OPS);
 const WITH_RANGE: [&str; OPS.len() + 2] = first_launch::with(RANGE, &WITH_BULK);
 const WITH_SUCCESSOR: [&str; OPS.len() + 3] = first_launch::with(SUCCESSOR, &WITH_RANGE);
 const WITH_LINES: [&str; OPS.len() + 4] = first_launch::with(LINES, &WITH_SUCCESSOR);
-const ALL_OPS: [&str; OPS.len() + 5] = first_launch::with(SOAK, &WITH_LINES);
+const WITH_SOAK: [&str; OPS.len() + 5] = first_launch::with(SOAK, &WITH_LINES);
+const WITH_INSERT_RANGE: [&str; OPS.len() + 6] = first_launch::with(INSERT_RANGE, &WITH_SOAK);
+const ALL_OPS: [&str; OPS.len() + 7] = first_launch::with(FIND_REMOVE, &WITH_INSERT_RANGE);
+
+/// The kind that is taken of pairs of 32 bits.
+type Usual = phalanx_kernels::btree::Tree<
+    phalanx_kernels::keyed::Packed,
+    phalanx_kernels::slab::Spread<128>,
+    phalanx_kernels::btree::Concurrent,
+    8,
+    2,
+>;
 
 /// Pairs of a node, in trees of every kind.
 const SLOTS: f64 = 14.0;
@@ -78,6 +90,20 @@ impl BothWidths for Trees<'_> {
         let planted = |pairs: u64| Planted::<K, V>::new(gpu, case, pairs);
         Ok(match case.op.as_str() {
             BULK => Box::new(Bulk::new(gpu, case, tree::<K, V>(gpu, case, case.n)?, fill(case)?)?),
+            INSERT_RANGE => {
+                ensure!(
+                    (case.key_bits, case.value_bits) == (32, 32),
+                    "{INSERT_RANGE} is of pairs of 32 bits"
+                );
+                let pairs = case.number("initial_n")? as u64 + case.n;
+                let tree = tree::<u32, u32>(gpu, case, pairs)?;
+                Box::new(InsertRange::<_, Usual>::new(gpu, case, tree)?)
+            }
+            FIND_REMOVE => {
+                let plan = Plan::<K, V>::new(&as_mix(case)?)?;
+                let planted = planted(plan.keys)?;
+                Box::new(Prepared::new(gpu, plan, planted)?)
+            }
             SOAK => Box::new(Soak::<K, V>::new(gpu, case, tree(gpu, case, case.n)?)?),
             RANGE => Box::new(Asking::<_, _, _, Ranges<K, V>>::new(gpu, case, planted(case.n)?)?),
             SUCCESSOR => Box::new(Asking::<_, _, _, Neighbours<K, V>>::new(gpu, case, planted(case.n)?)?),

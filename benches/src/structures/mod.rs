@@ -13,10 +13,13 @@ pub mod hash_map;
 pub mod increments;
 pub mod limits;
 pub mod map_plan;
+pub mod mv_soak;
+pub mod mvbtree;
 pub mod ordered;
 pub mod primitives;
 pub mod segments;
 pub mod sets;
+pub mod side_by_side;
 pub mod skip_list;
 pub mod slab_alloc;
 pub mod slab_hash;
@@ -35,6 +38,7 @@ pub fn all(gpu: &Gpu) -> Vec<Box<dyn Structure + '_>> {
         Box::new(sets::ChainSets::new(gpu)),
         Box::new(btree::Trees::new(gpu)),
         Box::new(skip_list::Lists::new(gpu)),
+        Box::new(mvbtree::VersionedTrees::new(gpu)),
         Box::new(sorted_runs::Baseline::array(gpu)),
         Box::new(sorted_runs::Baseline::merge_tree(gpu)),
         Box::new(primitives::Sorts::new(gpu)),

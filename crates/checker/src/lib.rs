@@ -23,6 +23,7 @@
 //! | [`history`] | events |
 //! | [`model`] | what a sequential object is: the trait [`Model`] |
 //! | [`map`] | the model of a map, and its operations |
+//! | [`snapshot`] | the model of an ordered map as a whole: ranges, and snapshots that are asked later |
 //! | [`linear`] | the check, part by part, in parallel |
 //! | [`batch`] | batches against `std::collections::HashMap`, duplicates within a batch included |
 //! | [`oracle`] | the same question answered by trying all orders, for histories of a few events |
@@ -34,6 +35,7 @@ pub mod map;
 pub mod model;
 pub mod oracle;
 mod search;
+pub mod snapshot;
 mod timeline;
 mod window;
 
@@ -42,3 +44,4 @@ pub use history::Event;
 pub use linear::{Checker, Failure, Summary, Violation, check};
 pub use map::{Combine, MapModel, MapOp, MapOutcome, MapValue};
 pub use model::{EventOf, Model};
+pub use snapshot::{SnapshotModel, SnapshotOp, SnapshotOutcome};

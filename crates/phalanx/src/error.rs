@@ -167,6 +167,24 @@ pub enum Error {
         many: u64,
     },
 
+    /// More snapshots than a tree can have at a time.
+    #[error("a snapshot was asked for, and {most} are alive, which is the most there can be: drop some")]
+    Snapshots {
+        /// How many there can be.
+        most: usize,
+    },
+
+    /// A snapshot in a stream, of a tree whose clock stands still while kernels run.
+    #[error(
+        "a snapshot in a stream was asked for, and the tree changes in place: build it with `.updates(Updates::OutOfPlace)`, or take one by \
+         `snapshot`, which waits"
+    )]
+    ClockStands,
+
+    /// A snapshot of another tree.
+    #[error("a snapshot was given that is of another tree: ask the one that it was taken of")]
+    OtherTree,
+
     /// No such bucket.
     #[error("bucket {bucket} was named, and there are {count}")]
     Bucket {

@@ -22,7 +22,7 @@ use phalanx_kernels::btree::{Access, Concurrent, Tree};
 use phalanx_kernels::keyed::{Packed, Slot, Wide};
 use phalanx_kernels::slab::{Light, Pool, Spread};
 
-trees::crowded!(Tree: Access);
+trees::crowded!(Tree: Access, refuses false);
 
 /// The name that replays.
 const PROGRAM: &str = "btree_explore";

@@ -17,6 +17,8 @@ mod layers;
 mod limits;
 #[path = "conformance/methods.rs"]
 mod methods;
+#[path = "conformance/moments.rs"]
+mod moments;
 #[path = "conformance/ordered.rs"]
 mod ordered;
 #[path = "conformance/sequences.rs"]
@@ -167,6 +169,21 @@ macro_rules! suite {
                 }
                 cases! { $device, SkipList, first:
                     layers { what_is_done_is_counted }
+                }
+            }
+
+            mod mvbtree {
+                every_map!($device, MultiVersionBTree);
+                cases! { $device, MultiVersionBTree, each:
+                    moments {
+                        snapshots_are_past_moments
+                        order_is_that_of_std_now_and_then
+                        snapshots_are_taken_in_streams
+                        what_is_dropped_is_freed
+                        a_full_pool_refuses_and_loses_nothing
+                        what_cannot_be_asked_is_refused
+                        trees_are_built_and_cleared
+                    }
                 }
             }
         }

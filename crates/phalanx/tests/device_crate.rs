@@ -1,9 +1,10 @@
 //! Kernels of a user's own, in a package of their own (`device-crate`), work on maps and lists: on the emulator, and on CUDA where there is a device.
 mod common;
 
-use checker::{Combine, Event, MapModel, MapOp, MapOutcome};
+use checker::{Combine, Event, MapModel, MapOp, MapOutcome, SnapshotModel, SnapshotOp, SnapshotOutcome};
 use gpu::{Device, Grid};
-use phalanx::{HashMap, Map, SlabAlloc, SlabHash, SlabMultiMap, SlabSet};
+use phalanx::mvbtree::Updates;
+use phalanx::{HashMap, Map, MultiVersionBTree, SlabAlloc, SlabHash, SlabMultiMap, SlabSet};
 use phalanx_kernels::keyed::STRIPE_WORDS;
 use phalanx_kernels::probing::{Outcome, STRIPES};
 use phalanx_kernels::slab::Spread;
@@ -11,6 +12,7 @@ use phalanx_kernels::slab::list::ListsView;
 use phalanx_test_kernels::lists::{
     Chains, Divisors, Isolate, LinkBoth, Members, Neighbours, ReplaceMembers, Survey, TallyWords, TurnQueues,
 };
+use phalanx_test_kernels::trees::{self, Moments, RecordMoments};
 use phalanx_test_kernels::{CountWords, EveryOperation, FollowLinks, Link, Links, Record, Words};
 use ptx_builder::Arch;
 use simt::Kernel;
@@ -96,6 +98,110 @@ fn histories_are_linearizable(device: &Device) {
         assert!(overlaps > len / 4, "the operations ran one after the other: {overlaps} overlaps");
         checker::check(&MapModel::default(), &events)
             .unwrap_or_else(|failure| panic!("seed {seed}: {failure}"));
+    }
+}
+
+/// Histories of insertions, removals, look-ups and ranges on one tree, with the device's own times, have one order that explains all of them.
+fn histories_of_ranges_are_linearizable(device: &Device) {
+    let (blocks, runs) = if device.is_emulator() { (2, 30) } else { (3, 600) };
+    let builder = MultiVersionBTree::<u32, u32>::builder().device(device).updates(Updates::OutOfPlace);
+    let mut tree = builder.capacity(4000).build().unwrap();
+    let mut overlaps = 0;
+    for seed in 0..runs {
+        let keys: Vec<u32> = (0..40).map(|n| n * 2).collect();
+        tree.clear().unwrap();
+        tree.insert(&keys, &keys).unwrap();
+        let events = moments(device, &tree, blocks, seed);
+        overlaps += events.windows(2).filter(|pair| pair[1].start <= pair[0].end).count();
+        let initial = keys.iter().map(|&key| (key, key)).collect();
+        checker::check(&SnapshotModel { initial }, &events)
+            .unwrap_or_else(|failure| panic!("seed {seed}: {failure}"));
+        tree.validate().unwrap();
+    }
+    assert!(overlaps > runs as usize, "the operations ran one after the other: {overlaps} overlaps");
+}
+
+type Moment = Event<SnapshotOp<u32, u32>, SnapshotOutcome<u32, u32>>;
+
+/// Operations of each warp.
+const DEEDS: usize = 6;
+/// Places for the pairs of a range.
+const PLACES: usize = 96;
+
+/// Plays operations that a seed says, by warps of so many blocks.
+fn moments(device: &Device, tree: &MultiVersionBTree<u32, u32>, blocks: u32, seed: u64) -> Vec<Moment> {
+    let len = (blocks * THREADS / 32) as usize * DEEDS;
+    let draw = |index: usize, salt: u64| mix64((seed << 40) + ((index as u64) << 3) + salt);
+    let code = |index: usize| {
+        [trees::INSERT, trees::INSERT, trees::REMOVE, trees::GET, trees::RANGE, trees::RANGE]
+            [draw(index, 0) as usize % 6]
+    };
+    let codes: Vec<u8> = (0..len).map(code).collect();
+    let ends = |index: usize| {
+        let (a, b) = (draw(index, 1) as u32 % 80, draw(index, 2) as u32 % 80);
+        if codes[index] == trees::RANGE { (a.min(b), a.max(b)) } else { (a, 1000 + index as u32) }
+    };
+    let (lows, highs): (Vec<u32>, Vec<u32>) = (0..len).map(ends).unzip();
+    let (c, l, h) = (
+        device.from_slice(&codes).unwrap(),
+        device.from_slice(&lows).unwrap(),
+        device.from_slice(&highs).unwrap(),
+    );
+    let places = len * PLACES;
+    let (keys, values) = (device.zeroed::<u32>(places).unwrap(), device.zeroed::<u32>(places).unwrap());
+    let times = [(); 3].map(|()| device.zeroed::<u64>(len).unwrap());
+    let [counts, starts, stops] = &times;
+    // SAFETY: nothing else uses the tree meanwhile, and the kernel has ended when its results are read.
+    unsafe {
+        let launch = RecordMoments {
+            tree: tree.view::<Moments>().unwrap(),
+            codes: c.slice(),
+            lows: l.slice(),
+            highs: h.slice(),
+            room: PLACES as u32,
+            keys: keys.slice(),
+            values: values.slice(),
+            counts: counts.slice(),
+            starts: starts.slice(),
+            ends: stops.slice(),
+        };
+        device.default_stream().launch(Grid::new(blocks, THREADS), launch).unwrap();
+    }
+    let (keys, values) = (keys.read().unwrap(), values.read().unwrap());
+    let told = times.each_ref().map(|times| times.read().unwrap());
+    let event = |index: usize| {
+        let (low, high, count) = (lows[index], highs[index], told[0][index]);
+        let first = index * PLACES;
+        let pairs = || (first..first + count as usize).map(|place| (keys[place], values[place])).collect();
+        let (op, outcome) = said(codes[index], (low, high), count, values[first], pairs);
+        let thread = (index % (blocks * THREADS / 32) as usize) as u32;
+        Event { op, outcome, start: told[1][index], end: told[2][index], thread }
+    };
+    (0..len).map(event).collect()
+}
+
+/// An operation and its answer, as the checker takes them.
+fn said(
+    code: u8,
+    (low, high): (u32, u32),
+    count: u64,
+    first: u32,
+    pairs: impl Fn() -> Vec<(u32, u32)>,
+) -> (SnapshotOp<u32, u32>, SnapshotOutcome<u32, u32>) {
+    let on_key = |op, outcome| (SnapshotOp::Key(op), SnapshotOutcome::Key(outcome));
+    match code {
+        trees::INSERT if count == Outcome::Inserted as u64 => {
+            on_key(MapOp::Insert(low, high), MapOutcome::Inserted)
+        }
+        trees::INSERT => {
+            assert_eq!(count, Outcome::Replaced as u64, "there is room for all");
+            on_key(MapOp::Insert(low, high), MapOutcome::Replaced(None))
+        }
+        trees::REMOVE if count == 1 => on_key(MapOp::Remove(low), MapOutcome::Removed(None)),
+        trees::REMOVE => on_key(MapOp::Remove(low), MapOutcome::Absent),
+        trees::GET if count == 1 => on_key(MapOp::Get(low), MapOutcome::Found(first)),
+        trees::GET => on_key(MapOp::Get(low), MapOutcome::Absent),
+        _ => (SnapshotOp::Range(low, high), SnapshotOutcome::Pairs(pairs())),
     }
 }
 
@@ -338,6 +444,7 @@ macro_rules! suite {
     ($device:ident) => {
         suite! {
             $device: words_are_counted links_are_followed every_operation_answers histories_are_linearizable
+                histories_of_ranges_are_linearizable
                 sessions_work_on_lists tiles_work_on_lists sessions_work_on_sets sessions_work_on_maps_of_many
                 lists_stand_by_themselves
         }

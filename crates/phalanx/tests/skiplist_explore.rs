@@ -24,7 +24,7 @@ use phalanx_kernels::keyed::{Packed, Slot, Wide};
 use phalanx_kernels::skiplist::{List, Policy, Sorted, Unsorted};
 use phalanx_kernels::slab::{Layered, Light, Pool, Spread};
 
-trees::crowded!(List: Policy);
+trees::crowded!(List: Policy, refuses false);
 
 /// The name that replays.
 const PROGRAM: &str = "skiplist_explore";

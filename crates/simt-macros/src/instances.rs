@@ -22,15 +22,19 @@ impl Parse for Named {
 /// What stands between the braces of `instances!`.
 pub struct List {
     types: Vec<Named>,
+    /// The types have their names from another list.
+    known: bool,
     kernels: Vec<Path>,
     visitors: Vec<Path>,
 }
 
 impl Parse for List {
     fn parse(input: ParseStream<'_>) -> Result<Self> {
-        let (types, kernels) = (section(input, "types")?, section(input, "kernels")?);
+        let known = input.fork().parse::<Ident>().is_ok_and(|title| title == "known");
+        let types = section(input, if known { "known" } else { "types" })?;
+        let kernels = section(input, "kernels")?;
         let visitors = if input.is_empty() { Vec::new() } else { section(input, "visitor")? };
-        Ok(Self { types, kernels, visitors })
+        Ok(Self { types, known, kernels, visitors })
     }
 }
 
@@ -57,7 +61,8 @@ fn function_name(kernel: &Ident) -> String {
 }
 
 pub fn expand(list: &List) -> TokenStream {
-    let implementations = list.types.iter().map(|Named { name, of }| {
+    let named_here = if list.known { &[][..] } else { &list.types[..] };
+    let implementations = named_here.iter().map(|Named { name, of }| {
         let text = name.to_string();
         quote!(impl ::simt::Instance for #of { const NAME: &'static str = #text; })
     });

@@ -12,6 +12,7 @@
 //! | [`share_work`] | hands each lane's operation to its tile, one after the other |
 //! | [`Global`], [`GlobalSlice`] | pointers to global memory whose accesses name an [`Order`] and a [`Scope`] |
 //! | [`heap_allocate`], [`heap_free`] | the driver's own allocator in kernels |
+//! | [`poison`], [`unpoison`] | what kernels have freed themselves, told to the emulator |
 //! | [`fence`], [`Block::sync`] | fences and barriers |
 //! | [`shared!`], [`Shared`], [`SharedShape`] | memory of a block |
 //! | [`Kernel`], [`kernel`], [`instances!`] | entry points and their typed launches |
@@ -40,7 +41,9 @@ pub use block::{Block, Shared, SharedShape};
 #[cfg(not(target_arch = "nvptx64"))]
 pub use grid::Grid;
 pub use kernel::{Instance, Kernel};
-pub use memory::{Global, GlobalSlice, Order, Scope, Word, fence, heap_allocate, heap_free};
+pub use memory::{
+    Global, GlobalSlice, Order, Scope, Word, fence, heap_allocate, heap_free, poison, unpoison,
+};
 pub use share::{Queue, Turn, share_work};
 pub use simt_macros::{instances, kernel};
 pub use thread::{Thread, clock, fault, opaque, pause, spin_hint, timer, trap};

@@ -56,6 +56,23 @@ pub unsafe fn heap_free(pointer: *mut u8) {
     unsafe { backend::heap_free(pointer) };
 }
 
+/// Says that nobody accesses these bytes any more, until they are given out anew ([`unpoison`]) or no kernel runs: they were freed by kernels, as the
+/// piece `name` of what they belong to.
+///
+/// PTX: nothing. Emulator: an access ends the launch with a failure that names the piece.
+#[inline(always)]
+#[track_caller]
+pub fn poison<T: Word>(place: impl FnOnce() -> Global<T>, bytes: usize, name: u32) {
+    backend::poison(|| place().0.cast(), bytes, name);
+}
+
+/// Takes [`poison`] back, of what was poisoned from `place` on.
+#[inline(always)]
+#[track_caller]
+pub fn unpoison<T: Word>(place: impl FnOnce() -> Global<T>) {
+    backend::unpoison(|| place().0.cast());
+}
+
 mod sealed {
     pub trait Sealed {}
 }

@@ -1,4 +1,7 @@
 //! Who may change a tree while a kernel reads it, and what orders that asks for: a type, so that each kernel is compiled for its own case.
+use super::history::{Fixed, Moving, Unversioned, Versions};
+use crate::reclaim::{Blocks, Group};
+use core::marker::PhantomData;
 use simt::Order;
 
 /// How nodes are read and latches are taken.
@@ -21,6 +24,12 @@ pub trait Access: Copy + Send + Sync + 'static {
     /// Whether the pairs of leaves stand in order, as those of some skip lists do, and make way for others: then a leaf has a version, and only if
     /// that has not changed meanwhile is it believed what a leaf has not.
     const SORTED: bool = false;
+    /// How versions of leaves are kept.
+    type Versions: Versions;
+    /// Whether who reads a leaf whose time is not fixed fixes it.
+    const STAMPS: bool = true;
+    /// Whether who loses the race for a snapshot takes the stamp that it had seen.
+    const TRUE_MOMENTS: bool = true;
 }
 
 /// Everything may run beside everything: reads go to the memory that all multiprocessors share.
@@ -30,6 +39,7 @@ pub struct Concurrent;
 impl Access for Concurrent {
     const READ: Order = Order::Relaxed;
     const CONCURRENT: bool = true;
+    type Versions = Unversioned;
 }
 
 /// Only reads run beside the kernel: nodes may come from the L1 cache.
@@ -39,4 +49,25 @@ pub struct Phased;
 impl Access for Phased {
     const READ: Order = Order::Weak;
     const CONCURRENT: bool = false;
+    type Versions = Unversioned;
+}
+
+/// As [`Concurrent`], and versions are kept; snapshots are taken while no kernel runs.
+#[derive(Clone, Copy, Debug)]
+pub struct InPlace;
+
+impl Access for InPlace {
+    const READ: Order = Order::Relaxed;
+    const CONCURRENT: bool = true;
+    type Versions = Fixed;
+}
+
+/// As [`Concurrent`], and versions are kept, of which snapshots are taken while kernels run. Processes of epochs are of the group `G`.
+#[derive(Clone, Copy, Debug)]
+pub struct OutOfPlace<G = Blocks>(PhantomData<G>);
+
+impl<G: Group + core::fmt::Debug> Access for OutOfPlace<G> {
+    const READ: Order = Order::Relaxed;
+    const CONCURRENT: bool = true;
+    type Versions = Moving<G>;
 }

@@ -1,6 +1,7 @@
 //! Trees from sorted pairs, level by level: every node is made by itself, from the input alone.
 use super::super::slab::{Handle, Pool};
 use super::access::Access;
+use super::history::Version;
 use super::node::{Meta, Node, entry};
 use super::tree::{ANNEX, FIRST, LEAST, ROOT, Tree, TreeView, largest};
 use crate::keyed::{Scalar, Slot};
@@ -183,8 +184,10 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         self.node(handle(number)).write(rank, |position| {
             if position < Node::<S, W, L>::SLOTS {
                 plan.translated(position, handle)
-            } else if position == Node::<S, W, L>::SLOTS {
+            } else if position == Node::<S, W, L>::HEADER {
                 Node::<S, W, L>::header_word(plan.input.low(at, index), Meta::free(at.level))
+            } else if position < Node::<S, W, L>::TAIL {
+                Version::FIRST.word::<S>()
             } else {
                 let last = if at.level == 0 { ANNEX } else { Handle::NONE };
                 let (high, next) = plan.tail();
@@ -213,10 +216,12 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         self.node(ANNEX).write(rank, |position| {
             if position == 0 && has_pair {
                 S::pack(zero, input.values.read(input.count as usize))
-            } else if position == Node::<S, W, L>::SLOTS {
+            } else if position == Node::<S, W, L>::HEADER {
                 Node::<S, W, L>::header_word(zero, Meta::free(0))
-            } else if position > Node::<S, W, L>::SLOTS {
+            } else if position == Node::<S, W, L>::TAIL {
                 entry::<S>(largest::<S>(), Handle::NONE)
+            } else if position > Node::<S, W, L>::HEADER {
+                Version::FIRST.word::<S>()
             } else {
                 S::EMPTY
             }

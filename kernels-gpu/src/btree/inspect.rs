@@ -1,6 +1,7 @@
 //! What must hold of a tree when nothing runs: looked at node by node.
 use super::super::slab::{Handle, Pool};
 use super::access::Access;
+use super::history::{Version, Versions};
 use super::node::{Meta, Node, handle_of};
 use super::tree::{ANNEX, ROOT, Tree, TreeView, largest};
 use crate::keyed::{Scalar, Slot};
@@ -21,6 +22,10 @@ pub struct Findings {
     pub children_wrong: u32,
     /// 1 if its link does not lead to the next node of its level.
     pub link_wrong: u32,
+    /// 1: it is an old version of a leaf, and no node.
+    pub versions: u32,
+    /// 1 if it is a leaf whose time was never fixed.
+    pub undated: u32,
     /// Pairs of the user's.
     pub pairs: u32,
     /// For the root, the levels of the tree.
@@ -49,11 +54,16 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         }
         let handle = self.pool().handle(number);
         let (node, ends) = (self.node(handle), self.ends(handle));
+        if ends.meta.is_old() {
+            found.versions = 1;
+            return found;
+        }
         found.nodes = 1;
         found.inner = !ends.meta.is_leaf() as u32;
         found.latched = ends.meta.is_latched() as u32;
         found.link_wrong = !self.is_next(handle, ends) as u32;
         if ends.meta.is_leaf() {
+            found.undated = (A::Versions::KEEPS && self.is_undated(node)) as u32;
             Self::examine_leaf(node, ends, &mut found);
         } else {
             self.examine_inner(node, ends, &mut found);
@@ -75,6 +85,13 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         );
         let meta = Meta::read(S::value(header));
         Ends { low: S::key(header), meta, high: S::key(tail), link: handle_of(S::value(tail)) }
+    }
+
+    /// Whether nobody has fixed a leaf's time.
+    #[inline(always)]
+    #[track_caller]
+    fn is_undated(self, node: Node<S, W, L>) -> bool {
+        Version::of::<S>(node.version().load(Order::Relaxed, Scope::Device)).stamp().is_none()
     }
 
     /// Whether a handle names a live slab.

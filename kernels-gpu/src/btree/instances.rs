@@ -54,3 +54,61 @@ pub mod phased {
         visitor { super::super::tree::Visitor }
     }
 }
+
+/// The kinds that keep versions: of each pair of types, in place and out of place.
+pub mod versioned {
+    use super::super::access::{InPlace, OutOfPlace};
+    use super::super::history::Dated;
+    use super::super::kernels::{
+        BulkBuild, CountRange, CountReads, Examine, ListNodes, Predecessor, Prune, Range, Successor, Survey,
+        SuspectVersions, SweepVersions, WipeVersions,
+    };
+    use super::super::tree::Tree;
+    use crate::keyed::kernels::{
+        Apply, ContainsKey, Export, Get, Insert, InsertNew, Mixed, Remove, RetainBetween,
+    };
+    use crate::keyed::{Packed, Wide};
+    use crate::reclaim::Blocks;
+    use crate::slab::Spread;
+    use simt::instances;
+
+    instances! {
+        types {
+            mvtree_in_place_128_8x2_u32_u32: Tree<Dated<Packed>, Spread<128>, InPlace, 8, 2>,
+            mvtree_in_place_256_16x1_u64_u64: Tree<Dated<Wide<u64, u64>>, Spread<256>, InPlace, 16, 1>,
+            mvtree_in_place_256_16x1_u32_u64: Tree<Dated<Wide<u32, u64>>, Spread<256>, InPlace, 16, 1>,
+            mvtree_in_place_256_16x1_u64_u32: Tree<Dated<Wide<u64, u32>>, Spread<256>, InPlace, 16, 1>,
+            mvtree_out_of_place_128_8x2_u32_u32: Tree<Dated<Packed>, Spread<128>, OutOfPlace<Blocks>, 8, 2>,
+            mvtree_out_of_place_256_16x1_u64_u64: Tree<Dated<Wide<u64, u64>>, Spread<256>, OutOfPlace<Blocks>, 16, 1>,
+            mvtree_out_of_place_256_16x1_u32_u64: Tree<Dated<Wide<u32, u64>>, Spread<256>, OutOfPlace<Blocks>, 16, 1>,
+            mvtree_out_of_place_256_16x1_u64_u32: Tree<Dated<Wide<u64, u32>>, Spread<256>, OutOfPlace<Blocks>, 16, 1>,
+        }
+        kernels {
+            Insert, InsertNew, Get, ContainsKey, Remove, Apply, Mixed, Export, RetainBetween,
+            BulkBuild, Examine, ListNodes, Prune, CountRange, CountReads, Predecessor, Range, Successor, Survey,
+            SuspectVersions, SweepVersions, WipeVersions,
+        }
+        visitor { super::super::tree::Visitor }
+    }
+}
+
+/// What kernels that stay are compiled for: each way of versions, of pairs of 32 bits.
+pub mod side_by_side {
+    use super::super::access::{Concurrent, InPlace, OutOfPlace};
+    use super::super::history::Dated;
+    use super::super::kernels::InsertAndRange;
+    use super::super::tree::Tree;
+    use crate::keyed::Packed;
+    use crate::reclaim::Blocks;
+    use crate::slab::Spread;
+    use simt::instances;
+
+    instances! {
+        known {
+            tree_spread_128_8x2_u32_u32: Tree<Packed, Spread<128>, Concurrent, 8, 2>,
+            mvtree_in_place_128_8x2_u32_u32: Tree<Dated<Packed>, Spread<128>, InPlace, 8, 2>,
+            mvtree_out_of_place_128_8x2_u32_u32: Tree<Dated<Packed>, Spread<128>, OutOfPlace<Blocks>, 8, 2>,
+        }
+        kernels { InsertAndRange }
+    }
+}

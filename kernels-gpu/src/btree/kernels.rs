@@ -3,7 +3,7 @@ use super::bulk::Input;
 use super::seek::{self, Seek, Sink, Span};
 use super::tree::{Config, TreeView};
 use crate::keyed::kernels::{read_if, write_if};
-use crate::keyed::{Outcome, STRIPES, Scalar, Slot};
+use crate::keyed::{self, Lanes, Outcome, STRIPES, Scalar, Session, Slot};
 use simt::{GlobalSlice, Instance, Order, Scope, Thread, Tile, kernel};
 
 /// Makes a tree of sorted pairs, no two with equal keys, in the first `nodes` slabs of a pool: as many as [`super::nodes`] counts. `count` is
@@ -29,7 +29,7 @@ pub fn bulk_build<M: Config + Instance>(
 }
 
 /// Examines all nodes and adds to `report`: nodes, children, latched nodes, pairs misplaced, children wrong, links wrong, pairs, levels,
-/// nodes above the leaves.
+/// nodes above the leaves, versions, leaves whose time is not fixed.
 /// Runs alone. The grid has a thread for every slab of the pool.
 #[kernel]
 pub fn examine<M: Config + Instance>(tree: TreeView<M>, report: GlobalSlice<u64>) {
@@ -44,6 +44,8 @@ pub fn examine<M: Config + Instance>(tree: TreeView<M>, report: GlobalSlice<u64>
         found.pairs,
         found.depth,
         found.inner,
+        found.versions,
+        found.undated,
     ];
     for (place, many) in findings.into_iter().enumerate().filter(|(_, many)| *many > 0) {
         report.at(place).fetch_add(many as u64, Order::Relaxed, Scope::Device);
@@ -54,6 +56,33 @@ pub fn examine<M: Config + Instance>(tree: TreeView<M>, report: GlobalSlice<u64>
 #[kernel]
 pub fn prune<M: Config + Instance>(tree: TreeView<M>) {
     M::prune(tree, Thread::index() / M::TILE as usize);
+}
+
+/// The first step of a sweep (see `docs/structures/multiversion-b-tree.md`): marks every version as retired. Each step runs alone, on a grid that has a thread for every slab of the pool.
+#[kernel]
+pub fn suspect_versions<M: Config + Instance>(tree: TreeView<M>) {
+    M::suspect(tree, Thread::index() as u32);
+}
+
+/// The second step: takes that back of those that snapshots of the stamps `pins` can ask for, and unlinks the others.
+#[kernel]
+pub fn sweep_versions<M: Config + Instance>(tree: TreeView<M>, pins: GlobalSlice<u32>) {
+    M::sweep(tree, Thread::index() as u32, pins);
+}
+
+/// The third step: makes what is still marked blank. [`crate::slab::kernels::slab_reclaim`] frees it.
+#[kernel]
+pub fn wipe_versions<M: Config + Instance>(tree: TreeView<M>) {
+    M::wipe(tree, Thread::index() as u32);
+}
+
+/// Takes a snapshot: moves the clock on, counts a live snapshot more, and writes the stamp to `pin`, by one thread. May run beside everything.
+#[kernel]
+pub fn take_snapshot(clock: GlobalSlice<u64>, pin: GlobalSlice<u32>) {
+    if Thread::index() == 0 {
+        let word = clock.at(0).fetch_add(super::PIN + 1, Order::AcqRel, Scope::Device);
+        pin.at(0).store(word as u32, Order::Release, Scope::Device);
+    }
 }
 
 /// Makes the directory of a tree anew. The grid is one block of [`super::DIRECTORY_THREADS`]. May run beside everything but what runs alone.
@@ -89,7 +118,9 @@ fn one<M: Config, Q: Seek>(
     let range = range(read_if(keys, index, exists));
     let (from, to) = range.unwrap_or((M::Key::from_u64(0), M::Key::from_u64(0)));
     let span = Span { from, to, offset: 0, room: 1 };
+    M::enter(tree);
     let answer = M::seek::<Q>(tree, exists && range.is_some(), span, results);
+    M::leave(tree);
     if exists {
         write_if(results.keys, index, answer.key);
         write_if(results.values, index, answer.value);
@@ -150,7 +181,9 @@ pub fn count_range<M: Config + Instance>(
     let exists = index < lows.len();
     let (from, to) = (read_if(lows, index, exists), read_if(highs, index, exists));
     let span = Span { from, to, offset: 0, room: u32::MAX };
+    M::enter(tree);
     let answer = M::seek::<seek::Count>(tree, exists && from <= to, span, no_sink::<M>());
+    M::leave(tree);
     if exists {
         write_if(counts, index, answer.count);
     }
@@ -180,7 +213,9 @@ pub fn range<M: Config + Instance>(
         Span { from, to, offset, room: end.saturating_sub(offset).min(u32::MAX as u64) as u32 }
     };
     let asks = exists && from <= to && span.room > 0;
+    M::enter(tree);
     let answer = M::seek::<seek::Collect>(tree, asks, span, Sink { keys, values });
+    M::leave(tree);
     if exists {
         write_if(counts, index, answer.count);
     }
@@ -197,7 +232,9 @@ pub fn count_reads<M: Config + Instance>(
     let exists = index < keys.len();
     let key = read_if(keys, index, exists);
     let span = Span { from: key, to: key, offset: 0, room: 0 };
+    M::enter(tree);
     let trace = M::seek::<seek::Trace>(tree, exists, span, no_sink::<M>()).count;
+    M::leave(tree);
     let warp = Tile::<32>::lockstep();
     let mut place = 0;
     while place < 8 {
@@ -231,4 +268,53 @@ pub fn survey<M: Config + Instance>(tree: TreeView<M>, keys: GlobalSlice<M::Key>
         let topmost = <M::Slot as Slot>::key(<M::Slot as Slot>::EMPTY).to_u64();
         add(2, (keys.read(index).to_u64() == topmost) as u64);
     }
+}
+
+/// Insertions and ranges side by side, by blocks that stay: as many as are on the device at once. The first `writers` blocks insert, the others answer ranges, each of `room`
+/// pairs at most, each a share of the elements that is larger than its threads; between two shares a block lets go of what it has read ([`Config::breathe`]). Each range is answered as of a moment of
+/// its own where the tree's clock moves.
+#[allow(clippy::too_many_arguments)] // a kernel's arguments are named where it is launched
+#[kernel(registers = M::REGISTERS + 16)]
+pub fn insert_and_range<M: Config + Instance>(
+    tree: TreeView<M>,
+    writers: u32,
+    keys: GlobalSlice<M::Key>,
+    values: GlobalSlice<M::Value>,
+    outcomes: GlobalSlice<u8>,
+    lows: GlobalSlice<M::Key>,
+    highs: GlobalSlice<M::Key>,
+    room: u32,
+    found: Sink<M::Key, M::Value>,
+    counts: GlobalSlice<u64>,
+) {
+    M::enter(tree);
+    let (block, threads) = (Thread::block_index(), Thread::block_size() as usize);
+    if block < writers {
+        let mut session = Session::<M, _>::new(tree, Lanes);
+        let mut first = block as usize * threads;
+        while first < keys.len() {
+            let index = first + Thread::index_in_block() as usize;
+            let exists = index < keys.len();
+            let (key, value) = (read_if(keys, index, exists), read_if(values, index, exists));
+            let (outcome, _) = session.execute(exists, keyed::Insert, key, value);
+            write_if(outcomes, index, outcome as u8);
+            M::breathe(tree);
+            first += writers as usize * threads;
+        }
+        session.finish();
+    } else {
+        let readers = (Thread::grid_size() - writers) as usize;
+        let mut first = (block - writers) as usize * threads;
+        while first < lows.len() {
+            let index = first + Thread::index_in_block() as usize;
+            let exists = index < lows.len();
+            let (from, to) = (read_if(lows, index, exists), read_if(highs, index, exists));
+            let span = Span { from, to, offset: index as u64 * room as u64, room };
+            let answer = M::seek::<seek::Collect>(tree, exists && from <= to, span, found);
+            write_if(counts, index, answer.count);
+            M::breathe(tree);
+            first += readers * threads;
+        }
+    }
+    M::leave(tree);
 }

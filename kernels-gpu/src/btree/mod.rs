@@ -2,18 +2,23 @@
 pub(crate) mod access;
 pub(crate) mod bulk;
 pub(crate) mod directory;
+mod history;
 pub(crate) mod inspect;
 mod instances;
 pub mod kernels;
 pub(crate) mod node;
 pub(crate) mod seek;
 pub(crate) mod split;
+mod sweep;
 pub(crate) mod tree;
 pub(crate) mod walk;
 
-pub use access::{Access, Concurrent, Phased};
+pub use access::{Access, Concurrent, InPlace, OutOfPlace, Phased};
 pub use bulk::{Input, Level, nodes};
 pub use directory::{COUNTERS, Directory, THREADS as DIRECTORY_THREADS, directory_entries, directory_words};
+pub use history::{
+    Dated, FROM_PIN, Fixed, LATEST, Moving, PIN, Parts as HistoryParts, Time, Unversioned, Version, Versions,
+};
 pub use inspect::Findings;
 pub use instances::*;
 pub use node::{Meta, Node};

@@ -3,6 +3,7 @@
 //! ```text
 //! 16 words of 8 bytes (pairs of 32 bits) or of 16:
 //! | pair 0 | pair 1 | ...  ... | pair 13 | low, meta | high, link |
+//! | pair 0 | pair 1 | ... | pair 12 | low, meta | stamp, old | high, link |      where there are versions
 //! ```
 //!
 //! Every word is a slot's: key first, value second. In a leaf a pair is one of the user's, in an inner node (low key of a child, its handle).
@@ -11,6 +12,7 @@
 //!
 //! A blank slab, all ones, is a node that nobody has written yet: it is latched, of no level there is, leads nowhere and holds nothing.
 use super::super::slab::Handle;
+use super::history::Version;
 use crate::keyed::{Bucket, Chunk, Scalar, Slot};
 use simt::{Convergence, Global, Order, Scope, Tile};
 
@@ -20,6 +22,9 @@ pub struct Meta(u32);
 
 impl Meta {
     const LATCH: u32 = 1 << 8;
+
+    /// That of an old version of a leaf: of no level there is.
+    pub const OLD: Self = Self(Self::LATCH - 2);
 
     /// Free, of a level.
     #[inline(always)]
@@ -43,6 +48,12 @@ impl Meta {
     #[inline(always)]
     pub const fn is_leaf(self) -> bool {
         self.level() == 0
+    }
+
+    /// Whether it is an old version.
+    #[inline(always)]
+    pub const fn is_old(self) -> bool {
+        self.0 == Self::OLD.0
     }
 
     /// Whether a writer has it.
@@ -83,11 +94,13 @@ impl<S: Slot, const W: u32, const L: usize> Node<S, W, L> {
     /// Bytes of the slab.
     pub const BYTES: usize = Bucket::<S, W, L>::BYTES;
     /// Pairs in a node.
-    pub const SLOTS: u32 = W * L as u32 - 2;
+    pub const SLOTS: u32 = W * L as u32 - 2 - S::BESIDE;
     /// The place of low key and meta.
-    const HEADER: u32 = Self::SLOTS;
+    pub const HEADER: u32 = Self::SLOTS;
+    /// The place of stamp and old version, where there are versions.
+    pub const VERSION: u32 = Self::TAIL - 1;
     /// The place of high key and link.
-    const TAIL: u32 = Self::SLOTS + 1;
+    pub const TAIL: u32 = W * L as u32 - 1;
 
     /// The node in the slab at `base`.
     ///
@@ -136,6 +149,12 @@ impl<S: Slot, const W: u32, const L: usize> Node<S, W, L> {
         self.word(Self::HEADER)
     }
 
+    /// Where stamp and old version lie, where there are versions.
+    #[inline(always)]
+    pub fn version(self) -> Global<S::Word> {
+        self.word(Self::VERSION)
+    }
+
     /// A header's word.
     #[inline(always)]
     pub fn header_word(low: S::Stored, meta: Meta) -> S::Word {
@@ -167,11 +186,12 @@ impl<S: Slot, const W: u32, const L: usize> Node<S, W, L> {
     }
 
     /// [`Self::read`] by the tile that has the latch. Weak: the latch orders it, which the emulator's race detector so proves. Only the lanes
-    /// that have header and tail read relaxed: others try the latch, and lead past a leaf that has merged.
+    /// that have header and tail read relaxed: others try the latch, and lead past a leaf that has merged; and the one that has the version's
+    /// word, for others fix its stamp.
     #[inline(always)]
     #[track_caller]
     pub fn read_latched(self, rank: u32, wanted: bool) -> Read<S, W, L> {
-        if rank >= Self::HEADER / L as u32 {
+        if rank >= Self::HEADER / L as u32 || (S::BESIDE > 0 && rank == Self::VERSION / L as u32) {
             self.read_rarely(rank, wanted, Order::Relaxed)
         } else {
             self.read_rarely(rank, wanted, Order::Weak)
@@ -267,6 +287,14 @@ impl<S: Slot, const W: u32, const L: usize> Read<S, W, L> {
         let word = self.words[Node::<S, W, L>::HEADER as usize % L];
         let meta = S::value(word).to_u64() as u32;
         Meta(tile.shuffle(meta, Node::<S, W, L>::HEADER / L as u32))
+    }
+
+    /// Stamp and old version, for the whole tile, where there are versions.
+    #[inline(always)]
+    #[track_caller]
+    pub fn version<C: Convergence>(&self, tile: Tile<W, C>) -> Version {
+        let word = self.words[Node::<S, W, L>::VERSION as usize % L];
+        Version::of::<S>(word).from(tile, Node::<S, W, L>::VERSION / L as u32)
     }
 
     /// High key and link, for the whole tile.

@@ -5,6 +5,7 @@
 //! (see `docs/structures/btree.md`, *Reading a leaf*).
 use super::super::slab::{Handle, Pool};
 use super::access::Access;
+use super::history::{LATEST, Versions};
 use super::node::{Lead, Meta, Node, Read, handle_of};
 use super::tree::{ANNEX, ROOT, Start, Tree, TreeView, largest};
 use crate::keyed::kernels::write_if;
@@ -246,14 +247,23 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
         }
         let is_settled = !A::SORTED || is_settled::<S, W, C>(tile, wanted, header, again);
         let (high, link) = (tile.shuffle(S::key(tail), 0), tile.shuffle(handle_of(S::value(tail)), 0));
+        if A::Versions::KEEPS && tile.any_converged(self.tree.doubts()) {
+            // A blank slab's meta says that it is no leaf.
+            let is_asked = wanted && meta.is_leaf() && self.target <= high;
+            let (read, is_leaf) = self.tree.as_of(tile, node, is_asked, read);
+            let meta = if is_leaf { meta } else { Meta::read(S::value(S::EMPTY)) };
+            return Leaf { read, low, meta, high, link, is_settled };
+        }
         Leaf { read, low, meta, high, link, is_settled }
     }
 
     /// The keys that the range wants of a leaf.
     #[inline(always)]
-    fn wanted(&self, high: S::Stored) -> Wanted<S::Stored> {
+    fn wanted(&self, leaf: &Leaf<S, W, L>) -> Wanted<S::Stored> {
         if self.at != ANNEX {
-            return Wanted { low: self.from, high: self.to.min(high) };
+            // An old version may have keys that are another leaf's now.
+            let low = if A::Versions::KEEPS { self.from.max(leaf.low) } else { self.from };
+            return Wanted { low, high: self.to.min(leaf.high) };
         }
         // Its one key is stored as 0.
         let asked = self.to == S::key(S::EMPTY);
@@ -270,7 +280,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
     #[inline(always)]
     fn visit<Q: Seek, C: Convergence>(&mut self, tile: Tile<W, C>, open: bool) -> bool {
         let leaf = self.leaf::<Q, C>(tile, open);
-        let wanted = self.wanted(leaf.high);
+        let wanted = self.wanted(&leaf);
         let counts = open && leaf.meta.is_leaf() && leaf.is_settled && self.target <= leaf.high;
         let count = leaf.read.count(tile, |word| wanted.has(S::key(word)));
         if Q::TAKES {
@@ -360,6 +370,17 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
 }
 
 impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S, P, A, W, L>> {
+    /// As of when ranges are answered: the view's moment, or where that is now and time goes on meanwhile, a moment of this call's.
+    #[inline(always)]
+    #[track_caller]
+    fn question_moment<C: Convergence>(self, tile: Tile<W, C>) -> u32 {
+        let at = self.versions().at();
+        if !A::Versions::MOVES || at != LATEST {
+            return at;
+        }
+        self.snapshot(tile)
+    }
+
     /// Looks through the range of each lane that says `pending`, each by its tile, and gives each lane what is in its own. `from` must not be
     /// above `to`.
     #[inline(always)]
@@ -371,6 +392,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         span: Span<S::Key>,
         sink: Sink<S::Key, S::Value>,
     ) -> Answer<S::Key, S::Value> {
+        let tree = self.at(self.question_moment(tile));
         let stored = |key: S::Key| S::Stored::from_u64(key.to_u64());
         let (from, to) = (stored(span.from), stored(span.to));
         let start = self.start(if Q::DOWN { to } else { from }, pending);
@@ -385,7 +407,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
                 sink
             };
             let mut pass = Pass {
-                tree: self,
+                tree,
                 from: turn.from_owner(from),
                 to: turn.from_owner(to),
                 sink,

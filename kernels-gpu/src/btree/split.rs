@@ -5,6 +5,7 @@
 //! ```text
 //! 1. a slab for the new node                                     else: nothing has happened
 //! 2. the parent's latch; is it the parent, and has it room?      else: the slab goes back untouched
+//!    a slab for a leaf's version                                 else: nothing has happened
 //! 3. new node: pairs, tail                                       nobody knows it
 //! 4. fence
 //! 5. new node: header. old node: tail (high key, link), one word   from here on the keys beyond have moved
@@ -15,6 +16,7 @@
 //! The root has no parent: it moves all it holds into two new nodes, and becomes their parent.
 use super::super::slab::{Handle, Pool};
 use super::access::Access;
+use super::history::{Kept, Version, Versions};
 use super::node::{Meta, Node, Ranks, entry, handle_of};
 use super::tree::{ROOT, Tree, TreeView};
 use super::walk::Held;
@@ -76,12 +78,14 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         let has_slabs = splits && !right.is_none();
         let above = self.above(tile, has_slabs && !is_root, held, parent);
         let fits = above.is_true && above.count < Node::<S, W, L>::SLOTS;
-        let goes_on = has_slabs && (is_root || fits);
-        if has_slabs && !goes_on && tile.rank() == 0 {
+        let goes = has_slabs && (is_root || fits);
+        if has_slabs && !goes && tile.rank() == 0 {
             self.pool().free(right);
         }
+        let (kept, goes_on) = self.keep_split(tile, goes, right, held);
         let halves = Self::halves(tile.afresh(), held);
         self.fill(tile.afresh(), goes_on, held, (left, right), &halves, pair);
+        self.found(tile, goes_on, (left, right), &kept, held);
         tile.sync();
         if A::FENCED {
             fence(Scope::Device);
@@ -89,12 +93,13 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         self.show(tile, goes_on, held, (left, right), &halves);
         tile.sync();
         Self::settle(tile.afresh(), goes_on, held, left, &halves, pair);
+        self.date(tile.afresh(), &kept, held.node, right);
         Self::enter(tile.afresh(), goes_on && !is_root, &above, &halves, right);
         tile.sync();
         if splits && tile.rank() == 0 {
             self.part(held, &above, goes_on && is_root);
         }
-        match (goes_on, has_slabs, above.is_true) {
+        match (goes_on, has_slabs && !goes, above.is_true) {
             (true, ..) => Cut::Done,
             (_, false, _) => Cut::Starved,
             (.., true) => Cut::Crowded,
@@ -161,6 +166,54 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
             return (Handle::NONE, Handle::NONE);
         }
         (left, right)
+    }
+
+    /// Keeps the version of a leaf before it is split, where the split `goes` on: there is a slab for its `right` half, which goes back untouched if there is none for the version. Gives too
+    /// whether the split goes on.
+    #[inline(always)]
+    fn keep_split<C: Convergence>(
+        self,
+        tile: Tile<W, C>,
+        goes: bool,
+        right: Handle,
+        held: &Held<S, W, L>,
+    ) -> (Kept, bool) {
+        let is_leaf = held.meta.is_leaf();
+        if A::Versions::MOVES {
+            // Who freed the slabs in this launch has made them blank before.
+            fence(Scope::Device);
+        }
+        let kept = self.keep(tile, goes && is_leaf, held.node, &held.read);
+        if !A::Versions::KEEPS {
+            return (kept, goes);
+        }
+        let lacks = goes && is_leaf && !kept.ready;
+        if lacks && tile.rank() == 0 {
+            self.pool().free(right);
+        }
+        (kept, goes && !lacks)
+    }
+
+    /// Writes what the new nodes say of their time.
+    #[inline(always)]
+    fn found<C: Convergence>(
+        self,
+        tile: Tile<W, C>,
+        goes_on: bool,
+        (left, right): (Handle, Handle),
+        kept: &Kept,
+        held: &Held<S, W, L>,
+    ) {
+        if !A::Versions::KEEPS || !goes_on || tile.rank() != 0 {
+            return;
+        }
+        let version = kept.heir::<A::Versions>(self.versions().time().stamp);
+        let version = if held.meta.is_leaf() { version } else { Version::FIRST };
+        let (order, scope) = (Order::Relaxed, Scope::Device);
+        self.node(right).version().store(version.word::<S>(), order, scope);
+        if !left.is_none() {
+            self.node(left).version().store(version.word::<S>(), order, scope);
+        }
     }
 
     /// Ranks the pairs of a full node.

@@ -3,6 +3,7 @@ use super::super::slab::{Handle, Pool};
 use super::access::Access;
 use super::bulk::Input;
 use super::directory::Directory;
+use super::history::{LATEST, Parts as HistoryParts, Versions};
 use super::inspect::Findings;
 use super::node::Node;
 use super::seek::{Answer, Seek, Sink, Span};
@@ -10,7 +11,7 @@ use super::walk::Walk;
 use crate::keyed::{Kind, Operation, Outcome, Place, Question, Scalar, Slot, Tallies, TileKind, View};
 use core::fmt;
 use core::marker::PhantomData;
-use simt::{Convergence, Global, Independent, Instance, Order, Queue, Scope, Tile};
+use simt::{Convergence, Global, GlobalSlice, Independent, Instance, Order, Queue, Scope, Tile};
 
 /// The root, which stays where it is: a split moves what it holds into two new nodes below.
 pub const ROOT: Handle = Handle::from_word(0);
@@ -25,11 +26,13 @@ pub const LEAST: usize = 3;
 #[derive(Clone, Copy, Debug)]
 pub struct Tree<S, P, A, const W: u32, const L: usize>(PhantomData<(S, P, A)>);
 
-/// What hosts need to know of [`Tree`] beside its being a [`Kind`].
+/// What hosts need to know of [`Tree`] beside its being a [`Kind`]. Kinds that keep no versions have what is said of these by default: nothing.
 pub trait Config: Kind<View = TreeView<Self>> {
     /// The pool that the nodes come from.
     type Pool: Pool;
-    /// Pairs in a node.
+    /// How versions of leaves are kept.
+    type Versions: Versions;
+    /// Pairs in a leaf.
     const SLOTS: u32;
     /// Whether writers may run beside its kernels.
     const CONCURRENT: bool;
@@ -48,11 +51,44 @@ pub trait Config: Kind<View = TreeView<Self>> {
         sink: Sink<Self::Key, Self::Value>,
     ) -> Answer<Self::Key, Self::Value>;
 
+    /// Leaves the epoch that [`Kind::enter`] has entered, and enters another one, by all threads of the block: what kernels that stay do between two of their
+    /// rounds, so that others can free memory.
+    fn breathe(tree: TreeView<Self>) {
+        let _ = tree;
+    }
+
+    /// Takes a snapshot, one for all lanes of a tile. See [`TreeView::snapshot`].
+    fn snapshot(tree: TreeView<Self>) -> u32 {
+        let _ = tree;
+        LATEST
+    }
+
+    /// The tree as of a snapshot's moment. See [`TreeView::at`].
+    fn at(tree: TreeView<Self>, stamp: u32) -> TreeView<Self> {
+        let _ = stamp;
+        tree
+    }
+
     /// Examines the node in slab number `number`, by the calling lane alone.
     fn examine(tree: TreeView<Self>, number: u32) -> Findings;
 
     /// Makes the directory anew, by the calling block.
     fn list(tree: TreeView<Self>);
+
+    /// Marks slab `number` as retired, if it is a version. See [`super::kernels::suspect_versions`].
+    fn suspect(tree: TreeView<Self>, number: u32) {
+        let _ = (tree, number);
+    }
+
+    /// Takes that back of those behind slab `number` that snapshots of the stamps `pins` need, and unlinks the others.
+    fn sweep(tree: TreeView<Self>, number: u32, pins: GlobalSlice<u32>) {
+        let _ = (tree, number, pins);
+    }
+
+    /// Makes slab `number` blank, if it is marked.
+    fn wipe(tree: TreeView<Self>, number: u32) {
+        let _ = (tree, number);
+    }
 
     /// Frees slab number `number` if it is a node that an empty tree does not have, by the lanes of the calling thread's tile.
     fn prune(tree: TreeView<Self>, number: usize);
@@ -72,6 +108,7 @@ pub struct TreeView<M: Config> {
     tallies: Tallies,
     pool: M::Pool,
     directory: Directory<M::Slot>,
+    versions: M::Versions,
 }
 
 impl<M: Config> Clone for TreeView<M> {
@@ -102,20 +139,45 @@ impl<M: Config> TreeView<M> {
     ///   kernel saw it, and [`super::kernels::list_nodes`] runs before others whenever nodes were freed.
     /// - The pool is the tree's alone. Every byte of its free slabs is `0xFF`, and its first [`LEAST`] slabs are live and were made a tree
     ///   by [`super::kernels::bulk_build`].
-    pub unsafe fn new(tallies: *mut u64, pool: M::Pool, directory: *mut u64, entries: u32) -> Self {
+    /// - `history` is what [`Versions::new`] asks for, where versions are kept.
+    pub unsafe fn new(
+        tallies: *mut u64,
+        pool: M::Pool,
+        directory: *mut u64,
+        entries: u32,
+        history: HistoryParts,
+    ) -> Self {
         // SAFETY: the caller's promise; kernels make only relaxed accesses.
         let (tallies, directory) =
             unsafe { (Tallies::new(Global::new(tallies)), Directory::at(Global::new(directory), entries)) };
-        Self { tallies, pool, directory }
+        // SAFETY: the caller's promise.
+        Self { tallies, pool, directory, versions: unsafe { M::Versions::new(history) } }
+    }
+
+    /// How versions are kept.
+    #[inline(always)]
+    pub fn versions(self) -> M::Versions {
+        self.versions
+    }
+
+    /// The same tree, otherwise versioned.
+    #[inline(always)]
+    pub(super) fn with_versions(self, versions: M::Versions) -> Self {
+        Self { versions, ..self }
     }
 
     /// The same memory as that of another kind, whose nodes are of the same layout.
     #[inline(always)]
     pub(crate) fn seen_as<N>(self) -> TreeView<N>
     where
-        N: Config<Pool = M::Pool> + Kind<Slot = M::Slot>,
+        N: Config<Pool = M::Pool, Versions = M::Versions> + Kind<Slot = M::Slot>,
     {
-        TreeView { tallies: self.tallies, pool: self.pool, directory: self.directory }
+        TreeView {
+            tallies: self.tallies,
+            pool: self.pool,
+            directory: self.directory,
+            versions: self.versions,
+        }
     }
 
     /// Where walks may begin.
@@ -190,8 +252,9 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         key: S::Key,
         argument: S::Value,
     ) -> (Outcome, S::Value) {
+        let tree = self.at(self.versions().at());
         let start = self.start(S::Stored::from_u64(key.to_u64()), pending);
-        let mut walk = Walk::new(self, start.node, Question { operation, key: start.key, argument });
+        let mut walk = Walk::new(tree, start.node, Question { operation, key: start.key, argument });
         let mut queue = Queue::new(tile, pending);
         while let Some(turn) = queue.turn() {
             if walk.round(turn) {
@@ -224,6 +287,18 @@ unsafe impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Kind for 
     }
 
     #[inline(always)]
+    #[track_caller]
+    fn enter(tree: TreeView<Self>) {
+        tree.versions().enter(tree.pool());
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    fn leave(tree: TreeView<Self>) {
+        tree.versions().leave(tree.pool());
+    }
+
+    #[inline(always)]
     fn tallies(tree: TreeView<Self>) -> Tallies {
         tree.tallies()
     }
@@ -242,12 +317,14 @@ unsafe impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Kind for 
         let handle = tree.pool.handle(if exists { number as u32 } else { 0 });
         let node = tree.node(handle);
         let read = node.read(tile.rank(), exists, Order::Relaxed);
-        let ((_, meta), (high, _)) = (read.header(tile), read.tail(tile));
+        let ((low, meta), (high, _)) = (read.header(tile), read.tail(tile));
+        let is_leaf = exists && meta.is_leaf();
+        let read = if A::Versions::KEEPS { tree.as_of(tile, node, is_leaf, read).0 } else { read };
         let mut j = 0;
         while j < L {
             let (word, position) = (read.words()[j], Node::<S, W, L>::position(tile.rank(), j));
-            let is_pair =
-                exists && meta.is_leaf() && position < Node::<S, W, L>::SLOTS && S::key(word) <= high;
+            let is_within = S::key(word) <= high && (!A::Versions::KEEPS || S::key(word) >= low);
+            let is_pair = is_leaf && position < Node::<S, W, L>::SLOTS && is_within;
             see(is_pair.then(|| {
                 let key = S::unalias(S::key(word), handle == ANNEX);
                 Place::new(node.word(position), key, S::value(word))
@@ -266,6 +343,7 @@ unsafe impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Kind for 
 
 impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Config for Tree<S, P, A, W, L> {
     type Pool = P;
+    type Versions = A::Versions;
     const SLOTS: u32 = Node::<S, W, L>::SLOTS;
     const CONCURRENT: bool = A::CONCURRENT;
 
@@ -294,6 +372,23 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Config for Tree<
 
     #[inline(always)]
     #[track_caller]
+    fn breathe(tree: TreeView<Self>) {
+        tree.versions().breathe(tree.pool());
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    fn snapshot(tree: TreeView<Self>) -> u32 {
+        tree.snapshot(Tile::<W>::lockstep())
+    }
+
+    #[inline(always)]
+    fn at(tree: TreeView<Self>, stamp: u32) -> TreeView<Self> {
+        tree.at(stamp)
+    }
+
+    #[inline(always)]
+    #[track_caller]
     fn examine(tree: TreeView<Self>, number: u32) -> Findings {
         tree.examine(number)
     }
@@ -302,6 +397,24 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Config for Tree<
     #[track_caller]
     fn list(tree: TreeView<Self>) {
         tree.list();
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    fn suspect(tree: TreeView<Self>, number: u32) {
+        tree.suspect(number);
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    fn sweep(tree: TreeView<Self>, number: u32, pins: GlobalSlice<u32>) {
+        tree.sweep(number, pins);
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    fn wipe(tree: TreeView<Self>, number: u32) {
+        tree.wipe(number);
     }
 
     #[inline(always)]

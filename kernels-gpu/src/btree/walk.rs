@@ -1,6 +1,7 @@
 //! The walk of an operation on one key: down by lock-free reads, and at the leaf a read, or a change under its latch.
 use super::super::slab::{Handle, Pool};
 use super::access::Access;
+use super::history::Versions;
 use super::node::{Lead, Meta, Node, Read, handle_of};
 use super::split::Cut;
 use super::tree::{ANNEX, ROOT, Tree, TreeView};
@@ -172,12 +173,12 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
         if looks && !ends {
             self.go_on(&lead, writes, full);
         }
-        let misses = ends && !lead.found;
+        let misses = ends && (!lead.found || self.tree.doubts());
         if !(A::CONCURRENT && A::CONFIRMS) {
             let value = if misses { question.argument } else { end.value };
             end = End { done: ends, outcome: if misses { Outcome::Absent } else { end.outcome }, value };
         } else if tile.any_converged(misses) {
-            let again = Self::look_again(tile.afresh(), node, misses, question);
+            let again = Self::look_again(self.tree, tile.afresh(), node, misses, question);
             end = if misses { again } else { end };
         }
         end
@@ -210,16 +211,23 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
 
     /// Believes a miss in a leaf if the leaf still has the key among its own *after* its pairs were read; for a split may have taken the key
     /// away, and another pair its slot, since the leaf's high key was read.
+    ///
+    /// Where there are versions, it is asked of the one of the tree's moment.
     #[inline(always)]
     pub(crate) fn look_again<C: Convergence>(
+        tree: TreeView<Tree<S, P, A, W, L>>,
         tile: Tile<W, C>,
         node: Node<S, W, L>,
         misses: bool,
         question: &Question<S, O>,
     ) -> End<S::Value> {
-        let read = node.read_rarely(tile.rank(), misses, Order::Acquire);
+        let mut read = node.read_rarely(tile.rank(), misses, Order::Acquire);
         let tail = if misses { node.tail().load(Order::Relaxed, Scope::Device) } else { S::EMPTY };
-        let covered = tile.all(question.key <= S::key(tail));
+        let mut covered = tile.all(question.key <= S::key(tail));
+        if A::Versions::KEEPS {
+            let (then, is_leaf) = tree.as_of(tile, node, misses && covered, read);
+            (read, covered) = (then, covered && is_leaf);
+        }
         let hit = read.last(tile.rank(), |position, word| {
             position < Node::<S, W, L>::SLOTS && S::key(word) == question.key
         });
@@ -354,18 +362,23 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
         let (found, places) = (hits != 0, question.places());
         let actor = (if found { hits } else { frees }).trailing_zeros();
         let mut value = question.argument;
-        if on_leaf && rank == actor && (found || places) {
+        let changes = if found { question.operation.change() != Change::Keep } else { places && frees != 0 };
+        let kept = self.tree.keep(tile, on_leaf && changes, held.node, read);
+        let refused = A::Versions::KEEPS && on_leaf && changes && !kept.ready;
+        if on_leaf && rank == actor && (found || places) && !refused {
             let picked = if found { hit } else { free };
-            let place = held.node.word(picked.position);
+            let (place, order) = (held.node.word(picked.position), self.tree.pair_order());
             if found {
-                value = question.change(place, picked.word);
+                value = question.change(place, picked.word, order);
             } else {
-                question.place(place, picked.word);
+                question.place(place, picked.word, order);
             }
         }
+        self.tree.date(tile, &kept, held.node, Handle::NONE);
         let value = if O::RETURNS { tile.shuffle(value, actor) } else { value };
         let absent = if places { Outcome::Inserted } else { Outcome::Absent };
         let outcome = if found { question.operation.outcome() } else { absent };
+        let outcome = if refused { Outcome::Refused } else { outcome };
         let done = on_leaf && (found || !places || frees != 0);
         let value = if found { value } else { question.argument };
         (End { done, outcome, value }, on_leaf && !done)
@@ -374,19 +387,19 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
 
 /// What is done to a slot under its leaf's latch.
 pub(crate) trait Latched<S: Slot> {
-    /// Changes the pair in a slot that holds `word`, by one store. Gives the value that was there; from a removal the argument.
-    fn change(&self, slot: simt::Global<S::Word>, word: S::Word) -> S::Value;
+    /// Changes the pair in a slot that holds `word`, by one store of that order at least. Gives the value that was there; from a removal the argument.
+    fn change(&self, slot: simt::Global<S::Word>, word: S::Word, order: Order) -> S::Value;
 
     /// Places the pair in a slot that is free and holds `word`.
-    fn place(&self, slot: simt::Global<S::Word>, word: S::Word);
+    fn place(&self, slot: simt::Global<S::Word>, word: S::Word, order: Order);
 }
 
 impl<S: Slot, O: Operation> Latched<S> for Question<S, O> {
     #[inline(always)]
-    fn change(&self, slot: simt::Global<S::Word>, word: S::Word) -> S::Value {
+    fn change(&self, slot: simt::Global<S::Word>, word: S::Word, order: Order) -> S::Value {
         let change = self.operation.change();
         if change != Change::Keep {
-            slot.store(self.changed(word), Order::Relaxed, Scope::Device);
+            slot.store(self.changed(word), order, Scope::Device);
         }
         if change == Change::Erase { self.argument } else { S::value(word) }
     }
@@ -394,10 +407,10 @@ impl<S: Slot, O: Operation> Latched<S> for Question<S, O> {
     /// Where a pair that a split has moved is overwritten, who sees the new one must see the link to where the old one is now: so that store
     /// releases.
     #[inline(always)]
-    fn place(&self, slot: simt::Global<S::Word>, word: S::Word) {
+    fn place(&self, slot: simt::Global<S::Word>, word: S::Word, order: Order) {
         let pair = S::pack(self.key, self.argument);
         if S::key(word) == S::key(S::EMPTY) {
-            slot.store(pair, Order::Relaxed, Scope::Device);
+            slot.store(pair, order, Scope::Device);
         } else {
             slot.store(pair, Order::Release, Scope::Device);
         }

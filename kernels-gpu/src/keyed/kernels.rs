@@ -71,7 +71,9 @@ pub(crate) fn batch_of<M: Kind, O: Operation>(
 ) {
     let mut tally = Tally::default();
     let (operation, key, argument) = request(index, pending);
+    M::enter(map);
     let (outcome, value) = M::execute(map, pending, operation, key, argument);
+    M::leave(map);
     if pending {
         tally.count(outcome);
         write_if(outcomes, index, outcome as u8);
@@ -276,6 +278,7 @@ pub(crate) fn copy_by<M: Kind, O: Operation>(
     refused: GlobalSlice<u64>,
 ) {
     let mut tally = Tally::default();
+    M::enter(into);
     M::scan(from, Thread::index(), |place| {
         let (key, value) =
             place.map_or((M::Key::narrow(0), M::Value::narrow(0)), |Place { key, value, .. }| (key, value));
@@ -287,6 +290,7 @@ pub(crate) fn copy_by<M: Kind, O: Operation>(
             }
         }
     });
+    M::leave(into);
     M::tallies(into).record(tally);
 }
 

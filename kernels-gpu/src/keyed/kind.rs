@@ -36,6 +36,17 @@ pub unsafe trait Kind: Copy + Send + Sync + 'static {
         argument: Self::Value,
     ) -> (Outcome, Self::Value);
 
+    /// What all threads of a block do before they first use the structure in a kernel: where it frees memory that others may read, it enters an epoch
+    /// ([`crate::reclaim`]). Most need nothing.
+    #[inline(always)]
+    #[track_caller]
+    fn enter(_view: Self::View) {}
+
+    /// What they do after they last use it.
+    #[inline(always)]
+    #[track_caller]
+    fn leave(_view: Self::View) {}
+
     /// The structure's counters.
     fn tallies(view: Self::View) -> Tallies;
 

@@ -106,6 +106,9 @@ pub unsafe trait Slot: Copy + Send + Sync + 'static {
     /// The value.
     fn value(word: Self::Word) -> Self::Value;
 
+    /// Words of a node of such slots that its structure has for itself, beside those that all nodes have.
+    const BESIDE: u32 = 0;
+
     /// Whether a slot has a value. Where not, [`Self::Value`] is ignored and an operation that would change a value changes nothing.
     const HAS_VALUE: bool = true;
 

@@ -126,7 +126,7 @@ pub fn gather<M: Layers + Instance>(
 /// Frees all other nodes, and makes their slabs blank. The grid has a tile for every slab of the pool.
 #[kernel]
 pub fn sweep<M: Layers + Instance>(list: TreeView<M>) {
-    M::sweep(list, Thread::index() / M::TILE as usize);
+    M::sweep_nodes(list, Thread::index() / M::TILE as usize);
 }
 
 /// Links the data nodes, which are sorted by their low keys. The grid has a tile for each.

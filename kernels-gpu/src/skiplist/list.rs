@@ -90,6 +90,7 @@ unsafe impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Kind for 
 
 impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Config for List<S, P, A, W, L> {
     type Pool = P;
+    type Versions = A::Versions;
     const SLOTS: u32 = <Tree<S, P, A, W, L> as Config>::SLOTS;
     const CONCURRENT: bool = A::CONCURRENT;
 
@@ -162,7 +163,7 @@ pub trait Layers: Config {
     );
 
     /// See [`super::kernels::sweep`].
-    fn sweep(list: TreeView<Self>, number: usize);
+    fn sweep_nodes(list: TreeView<Self>, number: usize);
 
     /// See [`super::kernels::relink`].
     fn relink(list: TreeView<Self>, index: usize, data: Ground<Self::Key>);
@@ -189,14 +190,14 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Layers for List<
 
     #[inline(always)]
     #[track_caller]
-    fn sweep(list: TreeView<Self>, number: usize) {
-        list.nodes().sweep(number);
+    fn sweep_nodes(list: TreeView<Self>, number: usize) {
+        list.nodes().sweep_nodes(number);
     }
 
     #[inline(always)]
     #[track_caller]
     fn relink(list: TreeView<Self>, index: usize, data: Ground<S::Key>) {
-        list.nodes().relink(index, data);
+        list.nodes().relink_data(index, data);
     }
 
     #[inline(always)]

@@ -1,5 +1,5 @@
 //! What a kind of skip list does in its own way: a type, so that each kernel is compiled for its own case.
-use crate::btree::Access;
+use crate::btree::{Access, Unversioned};
 use simt::Order;
 
 /// How a list is kept.
@@ -50,6 +50,7 @@ macro_rules! policies {
             const READ: Order = Order::Relaxed;
             const CONCURRENT: bool = true;
             const MERGES: bool = true;
+            type Versions = Unversioned;
             $($access)*
         }
 

@@ -161,7 +161,7 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
     /// Frees slab number `number`, if its node does not stay, by the lanes of the calling thread's tile.
     #[inline(always)]
     #[track_caller]
-    pub(super) fn sweep(self, number: usize) {
+    pub(super) fn sweep_nodes(self, number: usize) {
         let tile = Tile::<W, Independent>::this();
         let Some(handle) = self.linked(number) else { return };
         if self.stays(handle) {
@@ -178,7 +178,7 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
     /// Makes node `index` of the sorted ones be for the keys up to the next one's, by the lanes of the calling thread's tile.
     #[inline(always)]
     #[track_caller]
-    pub(super) fn relink(self, index: usize, data: Ground<S::Key>) {
+    pub(super) fn relink_data(self, index: usize, data: Ground<S::Key>) {
         let tile = Tile::<W, Independent>::this();
         let last = data.layout.nodes as usize - 1;
         let node = self.node(Handle::from_word(data.handles.read(index)));

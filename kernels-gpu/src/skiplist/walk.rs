@@ -154,7 +154,7 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
             let again = if A::SORTED {
                 Self::look_at_settled(tile.afresh(), node, misses, question)
             } else {
-                walk::Walk::<S, P, A, O, W, L>::look_again(tile.afresh(), node, misses, question)
+                walk::Walk::<S, P, A, O, W, L>::look_again(self.nodes, tile.afresh(), node, misses, question)
             };
             end = if misses { again } else { end };
         }
@@ -402,7 +402,7 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
         let (found, erases) = (hits != 0, question.operation.change() == Change::Erase);
         let mut value = question.argument;
         if wanted && hit.exists && !erases {
-            value = question.change(held.node.word(place), hit.word);
+            value = question.change(held.node.word(place), hit.word, Order::Relaxed);
             deeds.read.put(rank, place, question.changed(hit.word));
         }
         let (removes, fits) = (wanted && found && erases, count < Node::<S, W, L>::SLOTS);
@@ -463,9 +463,9 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
             let picked = if found { hit } else { free };
             let place = held.node.word(picked.position);
             if found {
-                value = question.change(place, picked.word);
+                value = question.change(place, picked.word, Order::Relaxed);
             } else {
-                question.place(place, picked.word);
+                question.place(place, picked.word, Order::Relaxed);
             }
             let pair = S::pack(question.key, question.argument);
             let word = if found { question.changed(picked.word) } else { pair };

@@ -128,6 +128,25 @@ impl Bitmaps {
         }
     }
 
+    /// Marks a slab as retired, whether it is or not, or takes that back: for who looks for what is to be reclaimed, and has the pool alone.
+    #[inline(always)]
+    #[track_caller]
+    pub(crate) fn mark(self, number: u32, retired: bool) {
+        let (word, bit) = (self.retired(number / 32), 1 << (number % 32));
+        if retired {
+            word.fetch_or_hot(bit, Order::Relaxed, Scope::Device);
+        } else {
+            word.fetch_and_hot(!bit, Order::Relaxed, Scope::Device);
+        }
+    }
+
+    /// Whether a slab is marked as retired.
+    #[inline(always)]
+    #[track_caller]
+    pub(crate) fn is_marked(self, number: u32) -> bool {
+        self.retired(number / 32).load_hot(Order::Relaxed, Scope::Device) >> (number % 32) & 1 != 0
+    }
+
     /// Writes the word `index` of the live slabs, if there is one, so that the first `count` slabs are live and no others. Runs alone.
     #[inline(always)]
     #[track_caller]

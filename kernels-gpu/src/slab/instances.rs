@@ -1,6 +1,7 @@
 //! The kinds of pool that are compiled. A researcher's variant is one line here.
 use super::kernels::{SlabAllocate, SlabAllocateLone, SlabFree, SlabFreeLone, SlabRetire};
 use super::pool::{Light, Spread};
+use crate::reclaim::kernels::DrainSlabs;
 use simt::instances;
 
 instances! {
@@ -10,6 +11,6 @@ instances! {
         light_128: Light<128>,
         light_256: Light<256>,
     }
-    kernels { SlabAllocate, SlabAllocateLone, SlabFree, SlabFreeLone, SlabRetire }
+    kernels { SlabAllocate, SlabAllocateLone, SlabFree, SlabFreeLone, SlabRetire, DrainSlabs }
     visitor { super::pool::Visitor }
 }

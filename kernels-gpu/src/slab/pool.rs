@@ -83,8 +83,9 @@ pub unsafe trait Pool: Copy + Send + Sync + 'static {
     #[inline(always)]
     #[track_caller]
     fn allocate(self, seed: u32) -> Option<Handle> {
-        let number = search(self, seed)?;
-        Some(self.handle(number))
+        let handle = self.handle(search(self, seed)?);
+        simt::unpoison(|| self.slab(handle));
+        Some(handle)
     }
 
     /// [`Self::allocate`] for a node of a layer, 0 being that of the data: pools that keep layers apart take it from the layer's own part.

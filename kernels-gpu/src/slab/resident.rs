@@ -111,7 +111,11 @@ impl<P: Pool, const W: u32, C: Convergence> Resident<P, W, C> {
         if wants && number.is_none() {
             number = search(self.pool, self.next.wrapping_add(self.tile.rank()));
         }
-        number.map(|number| self.pool.handle(number))
+        number.map(|number| {
+            let handle = self.pool.handle(number);
+            simt::unpoison(|| self.pool.slab(handle));
+            handle
+        })
     }
 
     /// Lets the lanes of the tile see what was written to the slabs of the last call before they were freed in this launch. All lanes of the

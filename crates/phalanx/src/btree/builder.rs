@@ -3,6 +3,7 @@ use super::BTree;
 use super::engine::{self, Engine, Shape};
 use super::trees::{Growth, Memory, Trees};
 use crate::map::owner::Owner;
+use crate::mvbtree::History;
 use crate::slab_alloc::SlabAlloc;
 use crate::{Error, Key, PROGRAM, Result, Value};
 use gpu::{Device, Tier};
@@ -118,20 +119,26 @@ impl<K: Key, V: Value> Builder<K, V> {
     /// [`Error::ZeroCapacity`], [`Error::UnknownVariant`], [`Error::NeedsWideSwap`], those of [`SlabAlloc`]'s builder, and the device's when it
     /// lacks the memory.
     pub fn build(self) -> Result<BTree<K, V>> {
-        let family = Family { names: NAMES, prefix: "tree", tiles: "4x4", find: engine::find::<K, V> };
-        Ok(BTree { trees: self.plant(family)? })
+        let default = usual::<K, V>("tree_spread", "4x4");
+        let family = Family { default, find: engine::find, names: names::<K, V> };
+        Ok(BTree { trees: self.plant(family, |_, _| Ok(None))? })
     }
 
-    /// Makes what has trees' nodes, empty.
-    pub(crate) fn plant<E: Engine<K, V> + ?Sized>(self, family: Family<E>) -> Result<Trees<K, V, E>> {
+    /// Makes what has trees' nodes, empty, with the history that is made for it on a device.
+    pub(crate) fn plant<E: Engine<K, V> + ?Sized>(
+        self,
+        family: Family<E>,
+        history: impl FnOnce(&Device, Shape) -> Result<Option<History>>,
+    ) -> Result<Trees<K, V, E>> {
         if self.capacity == 0 {
             return Err(Error::ZeroCapacity);
         }
         let device = self.device.clone().map_or_else(Device::from_environment, Ok)?;
         device.add_program(&PROGRAM);
         let (name, engine) = self.engine(&device, &family)?;
-        let pool = self.pool(&device, engine.shape())?;
-        let memory = Memory::new(&device, pool, self.directory, |entries| engine.directory_words(entries))?;
+        let (pool, history) = (self.pool(&device, engine.shape())?, history(&device, engine.shape())?);
+        let words = |entries| engine.directory_words(entries);
+        let memory = Memory::new(&device, pool, self.directory, words)?.with(history);
         Trees::new(Owner::new(device, engine, name, memory), self.growth)
     }
 
@@ -140,9 +147,9 @@ impl<K: Key, V: Value> Builder<K, V> {
         device: &Device,
         family: &Family<E>,
     ) -> Result<(String, Box<E>)> {
-        let name = self.variant.clone().unwrap_or_else(|| family.default::<K, V>());
+        let name = self.variant.clone().unwrap_or_else(|| family.default.clone());
         let Some(engine) = (family.find)(&name) else {
-            return Err(Error::UnknownVariant { name, known: family.names().join(", ") });
+            return Err(Error::UnknownVariant { name, known: (family.names)().join(", ") });
         };
         if engine.shape().wide && !device.supports_cas128() {
             return Err(Error::NeedsWideSwap { name, device: device.name() });
@@ -168,33 +175,25 @@ impl<K: Key, V: Value> Builder<K, V> {
     }
 }
 
-/// Kinds of what has trees' nodes.
+/// Kinds of what has trees' nodes, among which a builder chooses.
 pub(crate) struct Family<E: ?Sized> {
-    /// All names.
-    pub names: &'static [&'static str],
-    /// What the names begin with.
-    pub prefix: &'static str,
-    /// Lanes and words a lane of the kind that is taken for pairs of 32 bits.
-    pub tiles: &'static str,
-    /// The kind of a name, if its keys and values are of the right types.
+    /// The one that is taken when none is named.
+    pub default: String,
+    /// That of a name, if its keys and values are of the right types.
     pub find: fn(&str) -> Option<Box<E>>,
-}
-
-impl<E: ?Sized> Family<E> {
-    /// The names of the right types.
-    pub fn names(&self) -> Vec<&'static str> {
-        self.names.iter().copied().filter(|name| (self.find)(name).is_some()).collect()
-    }
-
-    fn default<K: Key, V: Value>(&self) -> String {
-        match (K::BITS, V::BITS) {
-            (32, 32) => format!("{}_spread_128_{}_u32_u32", self.prefix, self.tiles),
-            (key, value) => format!("{}_spread_256_16x1_u{key}_u{value}", self.prefix),
-        }
-    }
+    /// All names of the right types.
+    pub names: fn() -> Vec<&'static str>,
 }
 
 /// The names of all kinds of tree for these types.
 pub fn names<K: Key, V: Value>() -> Vec<&'static str> {
-    Family { names: NAMES, prefix: "tree", tiles: "4x4", find: engine::find::<K, V> }.names()
+    NAMES.iter().copied().filter(|name| engine::find::<K, V>(name).is_some()).collect()
+}
+
+/// The name of the kind that is taken when none is named: `tiles` are lanes and words a lane, for pairs of 32 bits.
+pub(crate) fn usual<K: Key, V: Value>(prefix: &str, tiles: &str) -> String {
+    match (K::BITS, V::BITS) {
+        (32, 32) => format!("{prefix}_128_{tiles}_u32_u32"),
+        (key, value) => format!("{prefix}_256_16x1_u{key}_u{value}"),
+    }
 }

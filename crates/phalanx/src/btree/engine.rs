@@ -5,8 +5,9 @@ use crate::slab_alloc;
 use gpu::{Grid, Stream};
 use phalanx_kernels::btree::kernels::{
     BulkBuild, CountRange, CountReads, Examine, ListNodes, Predecessor, Prune, Range, Successor, Survey,
+    SuspectVersions, SweepVersions, WipeVersions,
 };
-use phalanx_kernels::btree::{self, Config, TreeView, phased};
+use phalanx_kernels::btree::{self, Config, HistoryParts, TreeView, Versions, phased, versioned};
 use phalanx_kernels::keyed::{STRIPE_WORDS, STRIPES, Scalar};
 use phalanx_kernels::slab::{Bitmaps, Pool};
 use simt::{GlobalSlice, Instance};
@@ -21,6 +22,7 @@ pub struct Parts {
     pub directory: *mut u64,
     /// Entries that it has room for.
     pub entries: u32,
+    pub history: HistoryParts,
 }
 
 /// What a host needs to know of a kind of tree.
@@ -34,6 +36,8 @@ pub struct Shape {
     pub light: bool,
     /// Whether it reads and writes 16 bytes at once.
     pub wide: bool,
+    /// Whether it keeps versions, snapshots of which are taken while kernels run.
+    pub moves: bool,
 }
 
 /// A launch that trees have beside those of all maps.
@@ -47,6 +51,12 @@ pub enum Task<K, V> {
     List,
     /// Frees all nodes but the first. Runs alone.
     Prune,
+    /// The steps of a sweep. They run alone.
+    Suspect,
+    /// As above, for live snapshots of these stamps.
+    Sweep { pins: GlobalSlice<u32> },
+    /// As above.
+    Wipe,
     /// Looks at keys that a tree is to be built of, and at what there was. Runs alone.
     Survey { keys: GlobalSlice<K>, report: GlobalSlice<u64> },
     /// Counts the nodes that are read on the ways to keys.
@@ -122,6 +132,16 @@ pub fn find<K: Scalar, V: Scalar>(name: &str) -> Option<Box<dyn Engine<K, V>>> {
 
 engines!(btree);
 
+/// [`find`] of the kinds that keep versions.
+pub fn find_versioned<K: Scalar, V: Scalar>(name: &str) -> Option<Box<dyn Engine<K, V>>> {
+    any_versioned(name)?.downcast::<Box<dyn Engine<K, V>>>().ok().map(|engine| *engine)
+}
+
+/// [`any`] of them.
+fn any_versioned(name: &str) -> Option<Box<dyn Any>> {
+    versioned::visit(name, Find)
+}
+
 /// The reader for trees of the kind called `name` while nobody writes them, if there is one and its keys and values are `K` and `V`.
 pub fn find_phased<K: Scalar, V: Scalar>(name: &str) -> Option<Box<dyn Reader<K, V>>> {
     any_phased(&name.replacen("tree_", "tree_phased_", 1))?
@@ -150,7 +170,8 @@ impl<M: Config + Instance> Viewed<Parts> for M {
     fn view(parts: Parts) -> TreeView<M> {
         // SAFETY: `Launcher` asks for the parts of a live tree of this kind.
         unsafe {
-            TreeView::new(parts.tallies, slab_alloc::view_of(parts.pool), parts.directory, parts.entries)
+            let pool = slab_alloc::view_of(parts.pool);
+            TreeView::new(parts.tallies, pool, parts.directory, parts.entries, parts.history)
         }
     }
 }
@@ -216,6 +237,7 @@ impl<M: Config + Instance> Engine<M::Key, M::Value> for Of<M> {
             node_bytes: <M::Pool as Pool>::BYTES,
             light: <M::Pool as Pool>::CONTIGUOUS,
             wide: M::NEEDS_WIDE_SWAP,
+            moves: <M::Versions as Versions>::MOVES,
         }
     }
 
@@ -240,6 +262,9 @@ impl<M: Config + Instance> Engine<M::Key, M::Value> for Of<M> {
                 }
                 Task::Examine { report } => stream.launch(over(units), Examine { tree, report }),
                 Task::List => stream.launch(Grid::new(1, btree::DIRECTORY_THREADS), ListNodes { tree }),
+                Task::Suspect => stream.launch(over(units), SuspectVersions { tree }),
+                Task::Sweep { pins } => stream.launch(over(units), SweepVersions { tree, pins }),
+                Task::Wipe => stream.launch(over(units), WipeVersions { tree }),
                 Task::Prune => stream.launch(tiles(units), Prune { tree }),
                 Task::CountReads { keys, reads } => {
                     stream.launch(over(keys.len()), CountReads { tree, keys, reads })

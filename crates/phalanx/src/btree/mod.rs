@@ -237,6 +237,12 @@ impl<K: Key, V: Value> Runs<K, V> {
     }
 }
 
+/// The first so many of these buffers are pairs in the order of keys, one a key.
+pub(crate) fn runs<K: Key, V: Value>(pairs: Columns<K, V>) -> Result<(Buffer<K>, Buffer<V>, usize)> {
+    let Runs { keys, values, count } = Runs::of(pairs)?;
+    Ok((keys, values, count))
+}
+
 /// Pairs in the order of keys, one a key.
 pub(crate) fn sorted<K: Key, V: Value>(pairs: impl Iterator<Item = (K, V)>) -> crate::map::Pairs<K, V> {
     let mut pairs: Vec<(K, V)> = pairs.collect();

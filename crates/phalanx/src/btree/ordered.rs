@@ -236,8 +236,8 @@ pub(crate) fn range<K: Key, V: Value>(
     Ok(offsets.iter().zip(written).map(part).collect())
 }
 
-/// Batches by the order of keys on device buffers, which return when they are asked for. Made by [`BTree::ordered_on`],
-/// [`Frozen::ordered_on`] and [`SkipList::ordered_on`](crate::SkipList::ordered_on).
+/// Batches by the order of keys on device buffers, which return when they are asked for. Made by [`BTree::ordered_on`], [`Frozen::ordered_on`],
+/// [`SkipList::ordered_on`](crate::SkipList::ordered_on) and those of [`crate::MultiVersionBTree`].
 ///
 /// Ranges have both their ends here, so that one can reach the largest key there is. One whose lower end is above its upper end is empty.
 #[derive(Debug)]

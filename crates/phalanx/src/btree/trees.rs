@@ -3,12 +3,14 @@ use super::directory::Directory;
 use super::engine::{Engine, Parts, Search, Task};
 use crate::map::counts::{Counts, distinct};
 use crate::map::launch::{Batch, nothing};
+use crate::map::launcher::scans;
 use crate::map::owner::{self, Memory as _, Owner};
 use crate::map::structure::{Scans, Structure};
+use crate::mvbtree::{History, Moment};
 use crate::slab_alloc::{SlabAlloc, Stats};
 use crate::{Error, Key, Result, Value};
 use gpu::{Buffer, Device, Stream};
-use phalanx_kernels::btree::{LEAST, directory_entries, nodes};
+use phalanx_kernels::btree::{HistoryParts, LEAST, directory_entries, nodes};
 use phalanx_kernels::keyed::{STRIPE_WORDS, STRIPES};
 use simt::GlobalSlice;
 use std::marker::PhantomData;
@@ -43,6 +45,8 @@ pub struct Memory {
     report: Buffer<u64>,
     /// How often room was made.
     pub age: u64,
+    /// Snapshots, and what belongs to them, of trees that keep versions.
+    pub history: Option<History>,
 }
 
 impl Memory {
@@ -55,7 +59,30 @@ impl Memory {
     ) -> Result<Self> {
         let directory = directory_for(&pool, device, words)?.used(has_directory);
         let (tallies, report) = (device.zeroed(STRIPES * STRIPE_WORDS)?, device.zeroed(3)?);
-        Ok(Self { tallies, pool, directory, report, age: 0 })
+        Ok(Self { tallies, pool, directory, report, age: 0, history: None })
+    }
+
+    /// The memory of a tree that keeps versions, or of none such.
+    pub fn with(self, history: Option<History>) -> Self {
+        Self { history, ..self }
+    }
+
+    /// Frees all versions that no live snapshot can ask for. Where nothing runs. Gives how many.
+    pub fn sweep<K: Key, V: Value>(
+        &mut self,
+        engine: &(impl Engine<K, V> + ?Sized),
+        stream: &Stream,
+    ) -> Result<usize> {
+        let Some(history) = &mut self.history else { return Ok(0) };
+        let pins = stream.device().from_slice(&history.settle(stream)?)?;
+        // SAFETY: the caller's lock keeps other launches out, and those asked for before have ended; the slice outlives the wait below.
+        unsafe {
+            engine.task(stream, self.parts(), Task::Suspect)?;
+            engine.task(stream, self.parts(), Task::Sweep { pins: pins.slice() })?;
+            engine.task(stream, self.parts(), Task::Wipe)?;
+        }
+        stream.synchronize()?;
+        self.pool.reclaim()
     }
 
     /// How many of the keys that a tree is to be built of go into its order: all but the one that an empty slot looks like. And whether there
@@ -89,6 +116,7 @@ impl owner::Memory for Memory {
             pool: self.pool.parts(),
             directory: self.directory.pointer(),
             entries: self.directory.entries(),
+            history: self.history.as_ref().map_or(HistoryParts::NOTHING, History::parts),
         }
     }
 
@@ -122,6 +150,8 @@ pub struct Examined {
     pub depth: u32,
     /// Nodes above the leaves.
     pub inner: u64,
+    /// Old versions of leaves that are not freed.
+    pub versions: u64,
 }
 
 /// What is read on the ways to keys: see [`BTree::walks`](super::BTree::walks).
@@ -154,11 +184,39 @@ impl<K: Key, V: Value, E: Engine<K, V> + ?Sized> Trees<K, V, E> {
 
     /// Asks a stream for a search by order.
     pub fn search(&self, stream: &Stream, search: Search<K, V>) -> Result<()> {
+        self.search_at(stream, search, Moment::NOW)
+    }
+
+    /// [`Self::search`] as of a moment.
+    pub fn search_at(&self, stream: &Stream, search: Search<K, V>, moment: Moment) -> Result<()> {
         let memory = self.owner.read();
         self.list(stream, &memory)?;
         // SAFETY: as in `Owner::launch`.
-        unsafe { self.owner.engine.search(stream, memory.parts(), search)? };
+        unsafe { self.owner.engine.search(stream, moment.of(memory.parts()), search)? };
         Ok(())
+    }
+
+    /// Asks a stream for a batch that only looks for keys, as of a moment.
+    pub fn look_up_at(&self, stream: &Stream, batch: Batch<K, V>, moment: Moment) -> Result<()> {
+        let memory = self.owner.read();
+        self.list(stream, &memory)?;
+        // SAFETY: as in `Owner::launch`.
+        unsafe { self.owner.engine.look_up(stream, moment.of(memory.parts()), batch)? };
+        Ok(())
+    }
+
+    /// [`Owner::scans`] as of a moment.
+    pub fn scans_at(&self, run: Scans<'_, K, V>, moment: Moment) -> Result<()> {
+        self.owner.alone(|engine, stream, memory| {
+            let (pairs, parts) = (memory.counts()?.live, moment.of(memory.parts()));
+            // SAFETY: the lock keeps other launches out, and those asked for before have ended.
+            unsafe { scans(engine, stream, parts, pairs, run) }
+        })
+    }
+
+    /// Frees all versions that nobody can ask for, once what was asked for before has ended. Gives how many.
+    pub fn sweep(&self) -> Result<usize> {
+        self.owner.alone(|engine, stream, memory| memory.sweep(engine, stream))
     }
 
     /// Makes the tree ready for kernels that bear no writer beside them, the directory's among them, and makes that anew. The caller has the tree
@@ -230,6 +288,10 @@ impl<K: Key, V: Value, E: Engine<K, V> + ?Sized> Trees<K, V, E> {
                 memory.age += 1;
                 self.fit_directory(memory)?;
             }
+            if !is_new {
+                // What was retired goes first: nodes are freed as they are found.
+                memory.sweep(engine, stream)?;
+            }
             // SAFETY: the lock keeps other launches out, and those asked for before have ended; the slices outlive this call.
             unsafe {
                 if !is_new {
@@ -269,14 +331,18 @@ impl<K: Key, V: Value, E: Engine<K, V> + ?Sized> Trees<K, V, E> {
 
     /// Examines all nodes: see [`BTree::validate`](super::BTree::validate).
     pub fn examine(&self) -> Result<Examined> {
-        let report = self.owner.device.zeroed::<u64>(9)?;
+        let report = self.owner.device.zeroed::<u64>(11)?;
         // SAFETY: the lock keeps other launches out, and those asked for before have ended; the slice outlives this call.
         self.owner.alone(|engine, stream, memory| unsafe {
             Ok(engine.task(stream, memory.parts(), Task::Examine { report: report.slice() })?)
         })?;
         let found = report.read()?;
-        let (live, pairs) = (self.stats()?.live as u64, self.pairs()? as u64);
+        let (versions, undated) = (found[9], found[10]);
+        let stats = self.stats()?;
+        let live = ((stats.live + stats.retired) as u64).saturating_sub(versions);
+        let pairs = self.pairs()? as u64;
         let problems = [
+            (undated != 0, format!("the time of {undated} leaves was never fixed")),
             (found[0] != live, format!("{live} slabs are live and {} are nodes", found[0])),
             (found[1] + 2 != live, format!("{live} nodes are live and {} of them are reached", found[1])),
             (found[2] != 0, format!("{} nodes are latched", found[2])),
@@ -287,7 +353,7 @@ impl<K: Key, V: Value, E: Engine<K, V> + ?Sized> Trees<K, V, E> {
         ];
         match problems.into_iter().find(|(is, _)| *is) {
             Some((_, problem)) => Err(Error::Invalid(problem)),
-            None => Ok(Examined { pairs, depth: found[7] as u32, inner: found[8] }),
+            None => Ok(Examined { pairs, depth: found[7] as u32, inner: found[8], versions }),
         }
     }
 }
@@ -322,25 +388,31 @@ impl<K: Key, V: Value, E: Engine<K, V> + ?Sized> Structure for Trees<K, V, E> {
         self.owner.read().age
     }
 
-    /// Removed pairs leave room by themselves.
+    /// Removed pairs leave room by themselves. Versions of snapshots that were dropped are freed.
     fn make_room(&self) -> Result<()> {
-        Ok(())
+        let due = self.owner.read().history.as_ref().is_some_and(History::is_due);
+        if due { self.sweep().map(drop) } else { Ok(()) }
     }
 
     /// Makes room for what was refused, if that is the policy, by more nodes, as far as the budget allows.
     fn make_room_for(&self, refused: &[K], age: u64) -> Result<bool> {
         if self.growth == Growth::Fixed {
-            return Ok(false);
+            return Ok(self.owner.read().history.is_some() && self.sweep()? > 0);
         }
         let half = self.owner.engine.shape().slots as usize / 2;
         let refused = distinct(refused);
-        self.owner.alone(|_, _, memory| {
+        self.owner.alone(|engine, stream, memory| {
             if memory.age != age {
                 // Another thread has made room meanwhile, perhaps for all.
                 return Ok(true);
             }
             memory.age += 1;
-            let needed = refused.div_ceil(half);
+            // Versions that nobody can ask for may be room enough.
+            let freed = memory.sweep(engine, stream)?;
+            let needed = refused.div_ceil(half) * if memory.history.is_some() { 4 } else { 1 };
+            if freed > needed.max(memory.pool.capacity() / 4) {
+                return Ok(true);
+            }
             let wanted = needed.max(memory.pool.capacity() / 2).max(LEAST);
             let has_grown = memory.pool.grow_if_possible(wanted, needed)?;
             self.fit_directory(memory)?;
@@ -360,6 +432,7 @@ impl<K: Key, V: Value, E: Engine<K, V> + ?Sized> Structure for Trees<K, V, E> {
 
     fn bytes(&self) -> usize {
         let memory = self.owner.read();
-        memory.tallies.bytes() + memory.directory.bytes() + memory.pool.memory_usage()
+        let history = memory.history.as_ref().map_or(0, History::bytes);
+        memory.tallies.bytes() + memory.directory.bytes() + memory.pool.memory_usage() + history
     }
 }

@@ -1,7 +1,7 @@
 //! All pairs of a structure, on the host or in device memory.
 use super::Pairs;
 use super::launch::Scan;
-use super::structure::{Scanner, Structure};
+use super::structure::{Scanner, Scans, Structure};
 use crate::Result;
 use gpu::{Buffer, Device};
 use phalanx_kernels::keyed::Scalar;
@@ -16,14 +16,30 @@ pub fn all<M: Structure + ?Sized>(map: &M) -> Result<Pairs<M::Key, M::Value>> {
 
 /// Exports what so many threads of a scan see at a time.
 fn by<M: Structure + ?Sized>(map: &M, threads: usize) -> Result<Pairs<M::Key, M::Value>> {
+    of_scans(map.home(), &|run| map.scans(run), threads)
+}
+
+/// [`all`] of what is scanned so.
+pub fn scanned<K: Scalar, V: Scalar>(
+    home: &Device,
+    scans: &dyn Fn(Scans<'_, K, V>) -> Result<()>,
+) -> Result<Pairs<K, V>> {
+    of_scans(home, scans, THREADS)
+}
+
+fn of_scans<K: Scalar, V: Scalar>(
+    home: &Device,
+    scans: &dyn Fn(Scans<'_, K, V>) -> Result<()>,
+    threads: usize,
+) -> Result<Pairs<K, V>> {
     let (mut keys, mut values) = (Vec::new(), Vec::new());
-    map.scans(&mut |scanner| {
+    scans(&mut |scanner| {
         keys.reserve(scanner.pairs);
         values.reserve(scanner.pairs);
         let threads = threads.min(scanner.threads).next_multiple_of(32);
-        let mut part = Part::new(map.home(), threads)?;
+        let mut part = Part::new(home, threads)?;
         for first in (0..scanner.threads).step_by(threads) {
-            let found = part.fill(map.home(), &scanner, first, threads)?;
+            let found = part.fill(home, &scanner, first, threads)?;
             append(&mut keys, &part.keys, found)?;
             append(&mut values, &part.values, found)?;
         }

@@ -158,12 +158,10 @@ pub trait Map: Structure {
     /// Removes keys. Says of each whether it was there; of several that are equal, one. What the value was is not told: ask before.
     ///
     /// # Errors
-    /// The device's.
+    /// [`Error::NoRoom`] where the map keeps what was there for its snapshots, and has no room for that; the device's.
     #[doc(alias = "erase")]
     fn remove(&self, keys: &[Self::Key]) -> Result<Vec<bool>> {
-        let removed = run::whether(self, Ask::Remove, keys, Outcome::Removed)?;
-        self.make_room()?;
-        Ok(removed)
+        run::removed(self, keys)
     }
 
     /// A mixed batch: every element an operation of its own, all in one launch, in no order. Gives for each what became of it and a

@@ -119,6 +119,17 @@ pub fn whether<M: Structure + ?Sized>(
     Ok(keys(map, ask, of, false)?.whether(outcome))
 }
 
+/// Of each key, whether it was there and is removed.
+pub fn removed<M: Structure + ?Sized>(map: &M, keys: &[M::Key]) -> Result<Vec<bool>> {
+    let elements = Elements { codes: (&[]).into(), keys: keys.into(), arguments: (&[]).into() };
+    let results = until_room(map, Ask::Remove, &elements, false)?;
+    let refused = results.outcomes.iter().filter(|&&outcome| outcome == Outcome::Refused).count();
+    if refused > 0 {
+        return Err(Error::NoRoom { refused, asked: keys.len() });
+    }
+    Ok(results.whether(Outcome::Removed))
+}
+
 /// Runs a batch, and again what was refused as long as the map makes room.
 fn until_room<M: Structure + ?Sized>(
     map: &M,

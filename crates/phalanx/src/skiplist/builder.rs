@@ -5,7 +5,7 @@ use super::passes::Assignment;
 #[allow(unused_imports)] // documentation names it
 use crate::Error;
 use crate::btree::Growth;
-use crate::btree::builder::{Builder as Trees, Family};
+use crate::btree::builder::{Builder as Trees, Family, usual};
 use crate::{Key, Result, Value};
 use gpu::{Device, Tier};
 use phalanx_kernels::skiplist::NAMES;
@@ -99,17 +99,17 @@ impl<K: Key, V: Value> Builder<K, V> {
     /// [`Error::ZeroCapacity`], [`Error::UnknownVariant`], [`Error::NeedsWideSwap`], those of [`crate::SlabAlloc`]'s builder, and the device's
     /// when it lacks the memory.
     pub fn build(self) -> Result<SkipList<K, V>> {
-        let trees = self.nodes.plant(family())?;
+        let trees = self.nodes.plant(family(), |_, _| Ok(None))?;
         Ok(SkipList { trees, assignment: self.assignment, may_merge: false.into() })
     }
 }
 
 /// The kinds of list.
 fn family<K: Key, V: Value>() -> Family<dyn Engine<K, V>> {
-    Family { names: NAMES, prefix: "list", tiles: "8x2", find: engine::find::<K, V> }
+    Family { default: usual::<K, V>("list_spread", "8x2"), find: engine::find::<K, V>, names: names::<K, V> }
 }
 
 /// The names of all kinds of list for these types.
 pub fn names<K: Key, V: Value>() -> Vec<&'static str> {
-    family::<K, V>().names()
+    NAMES.iter().copied().filter(|name| engine::find::<K, V>(name).is_some()).collect()
 }

@@ -4,7 +4,7 @@ use crate::hunt::{all_are_sound, is_found, setting};
 use crate::plan::{Part, Plan, Step};
 use crate::script::{ByLanes, MIXED, NOTHING};
 use crate::world::{Finding, Played, explore};
-use phalanx_kernels::btree::{Access, Tree};
+use phalanx_kernels::btree::{Access, Tree, Unversioned};
 use phalanx_kernels::keyed::{Coded, Packed};
 use phalanx_kernels::slab::Spread;
 use simt::Order;
@@ -30,6 +30,7 @@ macro_rules! flaws {
 
         impl Access for $name {
             const CONCURRENT: bool = true;
+            type Versions = Unversioned;
             $($item)*
         }
 
@@ -75,6 +76,7 @@ impl Access for Rash {
     const READ: Order = Order::Relaxed;
     const CONCURRENT: bool = true;
     const CONFIRMS: bool = false;
+    type Versions = Unversioned;
 }
 
 /// A full leaf of 1 to 5 and 1000 is split by the insertion of 0, which takes the slot of 4, while others look for 4.
@@ -126,6 +128,7 @@ struct Sound;
 impl Access for Sound {
     const READ: Order = Order::Relaxed;
     const CONCURRENT: bool = true;
+    type Versions = Unversioned;
 }
 
 #[test]

@@ -2,8 +2,11 @@
 use crate::common::Dice;
 use crate::world::{Crowd, Finding, counted};
 use gpu::{Buffer, Device, Grid};
-use phalanx_kernels::btree::{Config, Input, LEAST, TreeView, directory_words};
+use phalanx_kernels::btree::{
+    Config, HistoryParts, Input, LATEST, LEAST, Time, TreeView, Versions, directory_words,
+};
 use phalanx_kernels::keyed::{STRIPE_WORDS, STRIPES, Scalar, Wide};
+use phalanx_kernels::reclaim::epoch_words;
 use phalanx_kernels::slab::{Bitmaps, MOST_SUPER_BLOCKS, Pool, Supers};
 use simt::emulator::Launch;
 use simt::{Kernel, Order, Scope, Thread};
@@ -11,6 +14,10 @@ use std::collections::HashMap;
 
 /// Entries of a directory: of two levels of keys.
 const ENTRIES: u32 = 64;
+/// Places of epochs: more than processes in any plan.
+const PLACES: u32 = 40;
+/// Items that a bag of a place has room for in device memory.
+const ROOM: u32 = 2;
 
 /// The buffers of a tree.
 pub struct Forest {
@@ -21,6 +28,9 @@ pub struct Forest {
     faults: Buffer<u64>,
     tallies: Buffer<u64>,
     directory: Buffer<u64>,
+    clock: Buffer<u64>,
+    pin: Buffer<u32>,
+    epochs: Buffer<u64>,
     units: u32,
 }
 
@@ -42,6 +52,9 @@ impl Forest {
             faults: device.zeroed(1)?,
             tallies: device.zeroed(STRIPES * STRIPE_WORDS)?,
             directory: device.zeroed(directory_words::<Wide<u64, u64>>(ENTRIES))?,
+            clock: device.zeroed(1)?,
+            pin: device.zeroed(1)?,
+            epochs: device.zeroed(epoch_words(PLACES, ROOM))?,
             units,
         })
     }
@@ -51,7 +64,36 @@ impl Forest {
         self.slabs.write(&from.slabs.read()?)?;
         self.live.write(&from.live.read()?)?;
         self.directory.write(&from.directory.read()?)?;
+        self.clock.write(&from.clock.read()?)?;
+        self.epochs.write(&from.epochs.read()?)?;
         self.tallies.write(&from.tallies.read()?)
+    }
+
+    /// Moves the clock: so many snapshots of a host were taken, and the last one lives.
+    #[allow(dead_code)] // not every program takes snapshots
+    pub fn set_clock(&mut self, stamp: u64) {
+        self.clock.write(&[1 << 32 | stamp]).expect("memory");
+    }
+
+    /// What it has of versions.
+    fn history(&self) -> HistoryParts {
+        let Time { stamp: now, pins } = Time::of(self.clock.read().expect("memory")[0]);
+        HistoryParts {
+            clock: self.clock.pointer(),
+            now,
+            since: if pins > 0 { now } else { 0 },
+            at: LATEST,
+            pin: self.pin.pointer(),
+            epochs: self.epochs.pointer(),
+            places: PLACES,
+            room: ROOM,
+        }
+    }
+
+    /// Slabs that are live.
+    fn live(&self) -> u64 {
+        let words = self.live.read().expect("memory");
+        (0..self.units).filter(|unit| words[*unit as usize / 32] >> (unit % 32) & 1 != 0).count() as u64
     }
 
     /// The view of it.
@@ -61,7 +103,7 @@ impl Forest {
         // SAFETY: memory of the right sizes, which outlives every launch here; a super block has room for 2^10 slabs.
         unsafe {
             let pool = M::Pool::from_parts(Bitmaps::new(live, retired, faults, self.units), supers, 10);
-            TreeView::new(self.tallies.pointer(), pool, self.directory.pointer(), ENTRIES)
+            TreeView::new(self.tallies.pointer(), pool, self.directory.pointer(), ENTRIES, self.history())
         }
     }
 
@@ -112,7 +154,7 @@ fn plant<M: Config>(device: &Device, forest: &Forest) -> gpu::Result<()> {
 fn check<M: Config>(forest: &Forest) -> Result<Vec<(u64, u64)>, Finding> {
     let (device, forest) = forest.calm::<M>();
     let tree = forest.view::<M>();
-    let report = device.zeroed::<u64>(7).expect("memory");
+    let report = device.zeroed::<u64>(9).expect("memory");
     let told = report.slice();
     launch(&device, forest.units as usize, move || {
         let found = M::examine(tree, Thread::index() as u32);
@@ -124,6 +166,8 @@ fn check<M: Config>(forest: &Forest) -> Result<Vec<(u64, u64)>, Finding> {
             found.children_wrong,
             found.link_wrong,
             found.pairs,
+            found.versions,
+            found.undated,
         ];
         for (place, many) in many.into_iter().enumerate() {
             told.at(place).fetch_add(many.into(), Order::Relaxed, Scope::Device);
@@ -136,7 +180,31 @@ fn check<M: Config>(forest: &Forest) -> Result<Vec<(u64, u64)>, Finding> {
             found[0], found[1], found[2], found[3], found[4], found[5]
         )));
     }
-    Ok(pairs::<M>(&device, tree, found[6] as usize))
+    if found[8] != 0 {
+        return Err(Finding::Order(format!("the time of {} leaves was never fixed", found[8])));
+    }
+    let pairs = pairs::<M>(&device, tree, found[6] as usize);
+    swept::<M>(&device, &forest, found[0])?;
+    Ok(pairs)
+}
+
+/// Sweeps, for no snapshot: then all slabs that are live are nodes.
+fn swept<M: Config>(device: &Device, forest: &Forest, nodes: u64) -> Result<(), Finding> {
+    let (tree, units) = (forest.view::<M>(), forest.units as usize);
+    if !M::Versions::KEEPS {
+        return Ok(());
+    }
+    let none = device.buffer::<u32>(0).expect("memory");
+    let (pins, count) = (none.slice(), device.zeroed::<u64>(1).expect("memory"));
+    let (bitmaps, counted) = (tree.pool().bitmaps(), count.slice());
+    launch(device, units, move || M::suspect(tree, Thread::index() as u32));
+    launch(device, units, move || M::sweep(tree, Thread::index() as u32, pins));
+    launch(device, units, move || M::wipe(tree, Thread::index() as u32));
+    launch(device, units, move || {
+        phalanx_kernels::slab::kernels::SlabReclaim { bitmaps, count: counted }.run();
+    });
+    let live = forest.live();
+    if live == nodes { Ok(()) } else { Err(Finding::Slabs { live: live as usize, reached: nodes as usize }) }
 }
 
 fn pairs<M: Config>(device: &Device, tree: TreeView<M>, count: usize) -> Vec<(u64, u64)> {
@@ -199,11 +267,12 @@ pub fn sound_pairs<M: Config>(memory: &Forest) -> Result<HashMap<u64, u64>, Find
 
 /// A kind of tree can be crowded, and executed by tiles of its own width.
 macro_rules! crowded {
-    ($kind:ident: $access:ident) => {
+    ($kind:ident: $access:ident, refuses $refuses:expr) => {
         impl<S: Slot, P: Pool, A: $access, const W: u32, const L: usize> $crate::world::Crowded
             for $kind<S, P, A, W, L>
         {
             type Memory = $crate::trees::Forest;
+            const REFUSES_CHANGES: bool = $refuses;
 
             fn crowd(dice: &mut $crate::common::Dice) -> $crate::world::Crowd {
                 $crate::trees::crowd::<Self>(dice)

@@ -3,6 +3,7 @@ use checker::MapValue;
 use gpu::Device;
 use phalanx::btree::{self, BTree};
 use phalanx::hash_map::{self, Builder, HashMap, Key, Value};
+use phalanx::mvbtree::{self, MultiVersionBTree};
 use phalanx::skiplist::{self, SkipList};
 use phalanx::slab_hash::{self, SlabHash};
 use phalanx::{Error, Map};
@@ -156,6 +157,34 @@ impl<K: Key, V: Value + MapValue> Tested for SkipList<K, V> {
     }
 }
 
+impl<K: Key, V: Value + MapValue> Tested for MultiVersionBTree<K, V> {
+    fn names() -> Vec<&'static str> {
+        mvbtree::variants::<K, V>()
+    }
+
+    /// With room for almost nothing, so that it grows.
+    fn growing(kind: &Kind<Self>, _capacity: usize) -> phalanx::Result<Self> {
+        kind.builder().nodes(1).build()
+    }
+
+    /// With room for all that a sequence of batches makes of versions: what is refused when there is none has a case of its own.
+    fn fixed(kind: &Kind<Self>) -> Self {
+        kind.builder().nodes(4000).growth(mvbtree::Growth::Fixed).build().unwrap()
+    }
+
+    fn load(saved: &[u8], kind: &Kind<Self>) -> phalanx::Result<Self> {
+        Self::load(saved, kind.builder().nodes(1))
+    }
+
+    fn name(&self) -> &str {
+        self.variant()
+    }
+
+    fn validate(&self) {
+        Self::validate(self).unwrap_or_else(|error| panic!("{}: {error}", self.variant()));
+    }
+}
+
 /// Pairs in a slab, whose size the kind's name tells.
 fn slots<M: Tested>(kind: &Kind<M>) -> u64 {
     let bytes = if kind.name.contains("_256_") { 256 } else { 128 };
@@ -213,6 +242,13 @@ impl<K: Key, V: Value + MapValue> Kind<SkipList<K, V>> {
     /// A builder for it.
     pub fn builder(&self) -> skiplist::Builder<K, V> {
         SkipList::builder().device(&self.device).variant(self.name)
+    }
+}
+
+impl<K: Key, V: Value + MapValue> Kind<MultiVersionBTree<K, V>> {
+    /// A builder for it.
+    pub fn builder(&self) -> mvbtree::Builder<K, V> {
+        MultiVersionBTree::builder().device(&self.device).variant(self.name)
     }
 }
 

@@ -42,6 +42,7 @@ pub fn all_are_sound<M: Crowded, E: Execution<M>>(name: &str, count: u64) {
     println!("{name}: {count} seeds, {sum:?}");
 }
 
+#[allow(dead_code)] // not every program plants bugs by plans
 /// The first of `count` seeds under which something is found that `is` what was planted.
 pub fn is_found<M: Crowded, E: Execution<M>>(
     name: &str,

@@ -83,6 +83,7 @@ by_tiles! {
 }
 
 pub fn play<M: Kind, T: Team<M>>(map: M::View, rows: Rows<M::Key, M::Value>, team: T, row: usize) {
+    M::enter(map);
     let mut session = Session::new(map, team);
     let rounds = rows.kinds.len();
     for round in 0..rounds {
@@ -105,6 +106,7 @@ pub fn play<M: Kind, T: Team<M>>(map: M::View, rows: Rows<M::Key, M::Value>, tea
         }
     }
     session.finish();
+    M::leave(map);
 }
 
 impl<K, V: simt::Word> Rows<K, V> {

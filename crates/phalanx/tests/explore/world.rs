@@ -26,6 +26,9 @@ pub trait Crowded: Kind {
     /// The memory.
     type Memory;
 
+    /// Whether what changes a key that is there may be refused too.
+    const REFUSES_CHANGES: bool = false;
+
     /// How crowded it is to be.
     fn crowd(dice: &mut Dice) -> Crowd;
 
@@ -281,6 +284,8 @@ pub fn explore<M: Crowded, E: Execution<M>>(plan: &Plan, setting: &Setting) -> R
     let (mut events, steps) = world.play::<E>(&plan.parts, setting)?;
     let (operations, refused) =
         (events.len(), events.iter().filter(|event| event.outcome == MapOutcome::Refused).count());
+    // What was refused claims nothing but that it changed nothing.
+    events.retain(|event| !M::REFUSES_CHANGES || event.outcome != MapOutcome::Refused);
     events.extend(last_looks::<M>(plan, &world.pairs()?));
     checker::check(&MapModel { initial }, &events).map_err(|failure| Finding::Order(failure.to_string()))?;
     Ok(Played { steps, operations, refused })

@@ -142,6 +142,18 @@ pub enum FailureKind {
         /// Where in the freed buffer.
         within: Nearest,
     },
+    /// An access to what kernels have freed themselves: see [`poison`](crate::poison).
+    #[error(
+        "access of {bytes} bytes to slab {name:#x}, {offset} bytes in, which was reclaimed: it was retired while somebody could still reach it, or freed too early"
+    )]
+    UseAfterReclaim {
+        /// Bytes accessed.
+        bytes: usize,
+        /// The name of what was freed.
+        name: u32,
+        /// Bytes from its start to the access.
+        offset: usize,
+    },
     /// A read of memory that nobody wrote.
     #[error("read of {bytes} bytes that nobody wrote, {}", within.map_or("in shared memory".to_owned(), |w| w.to_string()))]
     Uninitialized {

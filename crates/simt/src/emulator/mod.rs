@@ -119,6 +119,16 @@ pub unsafe fn heap_free(pointer: *mut u8) {
     worker.ranges.refresh(registry);
 }
 
+/// Makes accesses to a part of a buffer failures.
+pub fn poison(pointer: impl FnOnce() -> *mut u8, bytes: usize, name: u32) {
+    Lane::current().worker().run.world.registry.poison(pointer() as usize, bytes, name);
+}
+
+/// Allows them again.
+pub fn unpoison(pointer: impl FnOnce() -> *mut u8) {
+    Lane::current().worker().run.world.registry.unpoison(pointer() as usize);
+}
+
 #[track_caller]
 pub fn fault(message: &'static str) {
     Lane::current().fail(FailureKind::Fault(message), site(), None)

@@ -4,6 +4,7 @@
 
 pub mod lists;
 pub mod slabs;
+pub mod trees;
 
 use phalanx_kernels::probing::{
     Coded, DefaultPublished, DefaultTable, Lanes, MapView, Merge, Outcome, Session,

@@ -83,6 +83,9 @@ pub fn check(lane: &Lane, address: usize, bytes: usize, usage: Use, site: Site) 
         lane.fail(FailureKind::Misaligned { address, bytes }, site, None);
     }
     let worker = lane.worker();
+    if let Some((name, offset)) = worker.run.world.registry.poison_at(address) {
+        lane.fail(FailureKind::UseAfterReclaim { bytes, name, offset }, site, None);
+    }
     let place = match worker.ranges.place(address, bytes) {
         Some(place) => place,
         None => match look_up(lane, address, bytes, site) {

@@ -83,6 +83,9 @@ pub struct Registry {
     tables: RwLock<Tables>,
     /// Changes whenever a buffer comes or goes.
     version: AtomicU64,
+    /// Parts of buffers that kernels have freed themselves: bytes and name, by address.
+    poisoned: RwLock<BTreeMap<usize, (usize, u32)>>,
+    poisons: AtomicUsize,
     running: AtomicUsize,
     track_written: bool,
     hoard: bool,
@@ -94,6 +97,8 @@ pub struct Running<'a>(&'a Registry);
 impl Drop for Running<'_> {
     fn drop(&mut self) {
         if self.0.running.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.0.poisoned().clear();
+            self.0.poisons.store(0, Ordering::Release);
             let mut tables = self.0.tables.write().unwrap_or_else(PoisonError::into_inner);
             self.0.shrink_quarantine(&mut tables);
         }
@@ -105,6 +110,8 @@ impl Registry {
         Self {
             tables: RwLock::default(),
             version: AtomicU64::new(1),
+            poisoned: RwLock::default(),
+            poisons: AtomicUsize::new(0),
             running: AtomicUsize::new(0),
             track_written: options.detect.uninitialized,
             hoard: matches!(options.mode, Mode::Explore(_)),
@@ -148,6 +155,35 @@ impl Registry {
             self.insert(Buffer { start: pointer as usize, bytes, written, layout: Some(layout) });
         }
         pointer
+    }
+
+    fn poisoned(&self) -> RwLockWriteGuard<'_, BTreeMap<usize, (usize, u32)>> {
+        self.poisoned.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Nobody accesses these bytes, until [`Self::unpoison`] or the end of the last launch.
+    pub fn poison(&self, start: usize, bytes: usize, name: u32) {
+        let mut poisoned = self.poisoned();
+        poisoned.insert(start, (bytes, name));
+        self.poisons.store(poisoned.len(), Ordering::Release);
+    }
+
+    pub fn unpoison(&self, start: usize) {
+        if self.poisons.load(Ordering::Acquire) > 0 {
+            let mut poisoned = self.poisoned();
+            poisoned.remove(&start);
+            self.poisons.store(poisoned.len(), Ordering::Release);
+        }
+    }
+
+    /// The name of the poisoned part that an address lies in, and where in it.
+    pub fn poison_at(&self, address: usize) -> Option<(u32, usize)> {
+        if self.poisons.load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        let poisoned = self.poisoned.read().unwrap_or_else(PoisonError::into_inner);
+        let (start, (bytes, name)) = poisoned.range(..=address).next_back()?;
+        (address < start + bytes).then_some((*name, address - start))
     }
 
     pub fn adopt(&self, start: usize, bytes: usize) {

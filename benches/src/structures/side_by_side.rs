@@ -1,0 +1,325 @@
+//! Two kinds of operations side by side: insertions and ranges by blocks that stay on the device, removals and look-ups in one batch.
+use crate::benchmark::{Benchmark, Verified};
+use crate::structures::Gpu;
+use crate::structures::driver::UNWRITTEN;
+use crate::suite::Case;
+use anyhow::{Result, bail, ensure};
+use gpu::{Buffer, Grid};
+use phalanx::{BTree, Key, Map, Value};
+use phalanx_kernels::btree::kernels::InsertAndRange;
+use phalanx_kernels::btree::{Config, Sink, TreeView};
+use phalanx_kernels::keyed::Outcome;
+use rayon::prelude::*;
+use simt::Instance;
+use std::marker::PhantomData;
+use workloads::random::{Source, below};
+use workloads::{Key as Word, UniqueKeys, value_of};
+
+/// Insertions and ranges.
+pub const INSERT_RANGE: &str = "insert_range";
+/// Look-ups and removals.
+pub const FIND_REMOVE: &str = "find_remove";
+
+/// Threads of the blocks that stay.
+const THREADS: u32 = 128;
+/// Pairs more than a range has that there is room for, beside those that may be inserted into it.
+const SPARE: usize = 8;
+
+/// The mix that a case of [`FIND_REMOVE`] means.
+///
+/// # Errors
+/// No part of updates.
+pub fn as_mix(case: &Case) -> Result<Case> {
+    let removals = (100.0 * share(case)?).round();
+    Ok(Case { op: format!("mixed_{removals}r{}f", 100.0 - removals), ..case.clone() })
+}
+
+fn share(case: &Case) -> Result<f64> {
+    let share = case.number("update_ratio")?;
+    ensure!(share > 0.0 && share < 1.0, "`update_ratio` is {share}; it can be between 0 and 1");
+    Ok(share)
+}
+
+/// A tree that kernels which stay work on.
+pub trait Stays<K, V> {
+    /// Makes it one of sorted pairs.
+    ///
+    /// # Errors
+    /// What the machine says.
+    fn plant(&mut self, keys: &Buffer<K>, values: &Buffer<V>) -> Result<()>;
+
+    /// The view of it.
+    ///
+    /// # Errors
+    /// It is of another kind.
+    ///
+    /// # Safety
+    /// - What the tree's `view` asks for.
+    unsafe fn kernels_view<M>(&self) -> Result<TreeView<M>>
+    where
+        M: Config<Key = K, Value = V> + Instance;
+
+    /// Looks through all of it, and counts its pairs.
+    ///
+    /// # Errors
+    /// Something is wrong with it.
+    fn examine(&self, pairs: u64) -> Result<()>;
+
+    /// Slabs that are not free.
+    ///
+    /// # Errors
+    /// What the machine says.
+    fn live(&self) -> Result<u64>;
+
+    /// Frees all versions, and looks whether one is left.
+    ///
+    /// # Errors
+    /// Some are.
+    fn free_versions(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Of each epoch that has ended: its number, and the bytes that were retired and reclaimed until then.
+    ///
+    /// # Errors
+    /// What the machine says.
+    fn epochs(&self) -> Result<Vec<[u64; 3]>> {
+        Ok(Vec::new())
+    }
+
+    /// Its pairs, in no order.
+    ///
+    /// # Errors
+    /// What the machine says.
+    fn pairs_held(&self) -> Result<Vec<(K, V)>>;
+}
+
+impl<K: Key + Word, V: Value + Word> Stays<K, V> for BTree<K, V> {
+    fn plant(&mut self, keys: &Buffer<K>, values: &Buffer<V>) -> Result<()> {
+        Ok(self.bulk_build_sorted(keys, values, 0.7)?)
+    }
+
+    unsafe fn kernels_view<M>(&self) -> Result<TreeView<M>>
+    where
+        M: Config<Key = K, Value = V> + Instance,
+    {
+        // SAFETY: the caller's promise.
+        Ok(unsafe { self.view::<M>()? })
+    }
+
+    fn examine(&self, pairs: u64) -> Result<()> {
+        self.validate()?;
+        let found = self.len()? as u64;
+        ensure!(found == pairs, "{pairs} pairs should be there, and {found} are");
+        Ok(())
+    }
+
+    fn live(&self) -> Result<u64> {
+        Ok(self.stats()?.live as u64)
+    }
+
+    fn pairs_held(&self) -> Result<Vec<(K, V)>> {
+        Ok(Map::iter(self)?.collect())
+    }
+}
+
+/// What is asked, and what was answered.
+struct Sheet {
+    keys: Buffer<u32>,
+    values: Buffer<u32>,
+    outcomes: Buffer<u8>,
+    lows: Buffer<u32>,
+    highs: Buffer<u32>,
+    room: u32,
+    found: Buffer<u32>,
+    found_values: Buffer<u32>,
+    counts: Buffer<u64>,
+}
+
+/// Insertions of new keys and ranges of pairs that are there, `n` of both together, into a tree of `initial_n` pairs.
+pub struct InsertRange<'a, T, M> {
+    gpu: &'a Gpu,
+    tree: T,
+    initial: Vec<u32>,
+    inserted: Vec<u32>,
+    ends: Vec<(u32, u32)>,
+    first: (Buffer<u32>, Buffer<u32>),
+    sheet: Sheet,
+    share: f64,
+    /// Slabs that were not free when the launch had ended, and when versions were freed then.
+    live: Option<(u64, u64)>,
+    epochs: Vec<[u64; 3]>,
+    of: PhantomData<fn() -> M>,
+}
+
+impl<'a, T, M> InsertRange<'a, T, M>
+where
+    T: Stays<u32, u32>,
+    M: Config<Key = u32, Value = u32> + Instance,
+{
+    /// What a case asks of a tree.
+    ///
+    /// # Errors
+    /// A case that makes no sense, or that does not fit the machine.
+    pub fn new(gpu: &'a Gpu, case: &Case, tree: T) -> Result<Self> {
+        let (share, many) = (share(case)?, case.number("initial_n")? as usize);
+        let results = case.number_if_given("range_results")?.unwrap_or(16.0) as usize;
+        let updates = (case.n as f64 * share).round() as usize;
+        ensure!(results > 0 && results <= many, "`range_results` is {results}, of {many} pairs");
+        let keys = UniqueKeys::<u32>::new(case.seed);
+        let (mut initial, inserted) = (keys.present(many)?, keys.absent(updates)?);
+        initial.par_sort_unstable();
+        let questions = case.n as usize - updates;
+        let ends: Vec<(u32, u32)> = Source::new(case.seed, "ranges").generate(questions, |generator, _| {
+            let first = below(generator, (many - results + 1) as u64) as usize;
+            (initial[first], initial[first + results - 1])
+        });
+        let room = results + SPARE + 4 * results * updates / many;
+        let sheet = Sheet::new(gpu, &inserted, &ends, room as u32)?;
+        let device = &gpu.device;
+        let values: Vec<u32> = initial.par_iter().map(|key| value_of(*key)).collect();
+        let first = (device.from_slice(&initial)?, device.from_slice(&values)?);
+        let (live, epochs) = (None, Vec::new());
+        Ok(Self { gpu, tree, initial, inserted, ends, first, sheet, share, live, epochs, of: PhantomData })
+    }
+
+    /// As many blocks as are on the device at once, and how many of them insert.
+    fn grid(&self) -> Result<(Grid, u32)> {
+        let resident = self.gpu.device.occupancy_grid::<InsertAndRange<M>>(THREADS)?.blocks.max(2);
+        let writers = (f64::from(resident) * self.share).round() as u32;
+        Ok((Grid::new(resident, THREADS), writers.clamp(1, resident - 1)))
+    }
+}
+
+/// What ranges are held against.
+struct Judge<'a> {
+    initial: &'a [u32],
+    ends: &'a [(u32, u32)],
+    room: usize,
+    /// All keys, those that came among them.
+    all: &'a [u32],
+}
+
+impl Judge<'_> {
+    /// Whether a range's answer has all pairs that were there before, and besides only such as were inserted, in order.
+    fn is_right(&self, index: usize, found: &[u32], values: &[u32], count: u64) -> bool {
+        let ((low, high), count) = (self.ends[index], count as usize);
+        if count > self.room {
+            return false;
+        }
+        let first = index * self.room;
+        let (keys, values) = (&found[first..][..count], &values[first..][..count]);
+        let last = if count == self.room { keys[count - 1] } else { high };
+        let known = &self.initial[self.initial.partition_point(|key| *key < low)..];
+        let mut rest = keys.iter();
+        keys.is_sorted_by(|a, b| a < b)
+            && keys.iter().zip(values).all(|(key, value)| value_of::<u32, u32>(*key) == *value)
+            && keys.iter().all(|key| (low..=high).contains(key) && self.all.binary_search(key).is_ok())
+            && known.iter().take_while(|key| **key <= last).all(|key| rest.any(|found| found == key))
+    }
+}
+
+impl Sheet {
+    fn new(gpu: &Gpu, inserted: &[u32], ends: &[(u32, u32)], room: u32) -> Result<Self> {
+        let device = &gpu.device;
+        let values: Vec<u32> = inserted.par_iter().map(|key| value_of(*key)).collect();
+        let (lows, highs): (Vec<u32>, Vec<u32>) = ends.iter().copied().unzip();
+        let places = ends.len() * room as usize;
+        Ok(Self {
+            keys: device.from_slice(inserted)?,
+            values: device.from_slice(&values)?,
+            outcomes: device.filled(inserted.len(), UNWRITTEN)?,
+            lows: device.from_slice(&lows)?,
+            highs: device.from_slice(&highs)?,
+            room,
+            found: device.zeroed(places)?,
+            found_values: device.zeroed(places)?,
+            counts: device.zeroed(ends.len())?,
+        })
+    }
+}
+
+impl<T, M> Benchmark for InsertRange<'_, T, M>
+where
+    T: Stays<u32, u32>,
+    M: Config<Key = u32, Value = u32> + Instance,
+{
+    fn restore(&mut self) -> Result<()> {
+        self.tree.plant(&self.first.0, &self.first.1)?;
+        self.sheet.outcomes.fill_bytes(UNWRITTEN)?;
+        self.sheet.counts.fill_bytes(UNWRITTEN)?;
+        self.sheet.found.fill_bytes(0)?;
+        // A batch of nothing asks for the directory of the new tree.
+        let _ = self.tree.live()?;
+        Ok(self.gpu.device.synchronize()?)
+    }
+
+    fn launch(&mut self) -> Result<()> {
+        let (grid, writers) = self.grid()?;
+        let sheet = &self.sheet;
+        // SAFETY: the tree and the buffers outlive the launch, which `verify` waits for before it asks anything of the tree.
+        unsafe {
+            let launch = InsertAndRange::<M> {
+                tree: self.tree.kernels_view::<M>()?,
+                writers,
+                keys: sheet.keys.slice(),
+                values: sheet.values.slice(),
+                outcomes: sheet.outcomes.slice(),
+                lows: sheet.lows.slice(),
+                highs: sheet.highs.slice(),
+                room: sheet.room,
+                found: Sink { keys: sheet.found.slice(), values: sheet.found_values.slice() },
+                counts: sheet.counts.slice(),
+            };
+            Ok(self.gpu.stream.launch(grid, launch)?)
+        }
+    }
+
+    fn verify(&mut self) -> Result<Verified> {
+        self.gpu.device.synchronize()?;
+        let outcomes = self.sheet.outcomes.read()?;
+        let wrong = outcomes.iter().filter(|code| **code != Outcome::Inserted as u8).count();
+        ensure!(wrong == 0, "{wrong} of {} insertions did not insert", outcomes.len());
+        let mut all = [&self.initial[..], &self.inserted[..]].concat();
+        all.par_sort_unstable();
+        let (found, values) = (self.sheet.found.read()?, self.sheet.found_values.read()?);
+        let counts = self.sheet.counts.read()?;
+        let judge =
+            Judge { initial: &self.initial, ends: &self.ends, room: self.sheet.room as usize, all: &all };
+        let first = (0..counts.len())
+            .into_par_iter()
+            .find_first(|&index| !judge.is_right(index, &found, &values, counts[index]));
+        if let Some(index) = first {
+            let (low, high) = self.ends[index];
+            bail!("the range from {low} to {high} was answered wrongly, by {} pairs", counts[index]);
+        }
+        let before = self.tree.live()?;
+        self.epochs = self.tree.epochs()?;
+        self.tree.free_versions()?;
+        self.live = Some((before, self.tree.live()?));
+        self.tree.examine(all.len() as u64)?;
+        let mut held: Vec<u32> = self.tree.pairs_held()?.into_iter().map(|(key, _)| key).collect();
+        held.par_sort_unstable();
+        ensure!(held == all, "other keys are there than were put there");
+        let compared = (outcomes.len() + counts.len()) as u64;
+        Ok(Verified { compared, succeeded: compared })
+    }
+
+    fn operations(&self) -> u64 {
+        (self.inserted.len() + self.ends.len()) as u64
+    }
+
+    fn table_bytes(&self) -> Option<u64> {
+        Some(128 * self.live?.1)
+    }
+
+    fn overhead(&self) -> Option<f64> {
+        let (before, after) = self.live?;
+        Some(before as f64 / after as f64 - 1.0)
+    }
+
+    fn epochs(&self) -> Option<Vec<[u64; 3]>> {
+        let step = self.epochs.len().div_ceil(64).max(1);
+        (!self.epochs.is_empty()).then(|| self.epochs.iter().copied().step_by(step).collect())
+    }
+}

@@ -1,0 +1,249 @@
+//! Snapshots that hosts take, and reading as of them.
+use super::history::Moment;
+use super::{History, MultiVersionBTree, Updates};
+use crate::btree::engine::Search;
+use crate::btree::ordered::{self, Ordered, Searched};
+use crate::map::launch::{Ask, Batch};
+use crate::map::structure::{Scans, Structure};
+use crate::map::{IntoIter, batches, export, run};
+use crate::{Error, Key, Outcome, Result, Value};
+use gpu::{Buffer, Device, Stream};
+use std::fmt;
+use std::ops::RangeBounds;
+
+/// A past moment of a tree, which can be read as long as this lives. Made by [`MultiVersionBTree::snapshot`] and [`MultiVersionBTree::snapshot_on`].
+///
+/// Dropping it returns at once; what it kept is freed by the next sweep (see [`MultiVersionBTree::drain`]).
+#[must_use = "a snapshot keeps versions as long as it lives"]
+pub struct Snapshot<'a, K, V> {
+    tree: &'a MultiVersionBTree<K, V>,
+    slot: u32,
+    moment: Moment,
+}
+
+impl<K, V> fmt::Debug for Snapshot<'_, K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Snapshot").field("tree", self.tree).field("slot", &self.slot).finish()
+    }
+}
+
+impl<K, V> Drop for Snapshot<'_, K, V> {
+    fn drop(&mut self) {
+        if let Some(history) = &self.tree.trees.owner.read().history {
+            history.drop_slot(self.slot);
+        }
+    }
+}
+
+impl<K: Key, V: Value> Snapshot<'_, K, V> {
+    /// How many snapshots were taken before, by hosts and by kernels. Waits for the device.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn stamp(&self) -> Result<u32> {
+        self.tree.trees.owner.device.synchronize()?;
+        self.tree.with_history(|history| history.stamp(self.slot))
+    }
+}
+
+/// Snapshots.
+impl<K: Key, V: Value> MultiVersionBTree<K, V> {
+    /// Takes a snapshot of the tree as it is once all that was asked for before has ended: waits for that.
+    ///
+    /// # Errors
+    /// [`Error::Snapshots`] where [`super::MOST`] live; the device's.
+    pub fn snapshot(&self) -> Result<Snapshot<'_, K, V>> {
+        let (slot, moment) = self.trees.owner.alone(|engine, stream, memory| {
+            if memory.history.as_ref().is_some_and(History::is_due) {
+                memory.sweep(engine, stream)?;
+            }
+            memory.history.as_mut().ok_or(Error::ClockStands)?.take()
+        })?;
+        Ok(Snapshot { tree: self, slot, moment })
+    }
+
+    /// Takes a snapshot when the stream has come so far, whatever others do meanwhile, and does not wait: of a tree whose updates are [out of place](Updates::OutOfPlace). What is asked as of it in
+    /// other streams than this must wait for this one.
+    ///
+    /// ```
+    /// use phalanx::mvbtree::Updates;
+    /// use phalanx::{Map, MultiVersionBTree};
+    ///
+    /// let tree = MultiVersionBTree::<u32, u32>::builder().updates(Updates::OutOfPlace).build()?;
+    /// let stream = tree.device().stream()?;
+    /// let (keys, values) = (tree.device().from_slice(&[1, 2])?, tree.device().from_slice(&[10, 20])?);
+    /// let empty = tree.snapshot_on(&stream)?;
+    /// tree.on(&stream).insert(&keys, &values, None)?;
+    /// let full = tree.snapshot_on(&stream)?;
+    /// stream.synchronize()?;
+    /// assert_eq!(tree.at(&empty)?.count(&[..])?, [0]);
+    /// assert_eq!(tree.at(&full)?.count(&[..])?, [2]);
+    /// # Ok::<(), phalanx::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::ClockStands`] where updates are in place; [`Error::Snapshots`]; [`Error::OtherDevice`]; the device's.
+    pub fn snapshot_on(&self, stream: &Stream) -> Result<Snapshot<'_, K, V>> {
+        batches::belongs(Structure::home(self), "stream", stream.device())?;
+        let (slot, moment) = self.with_history(|history| history.take_on(stream))?;
+        Ok(Snapshot { tree: self, slot, moment })
+    }
+
+    /// The tree as of a snapshot.
+    ///
+    /// # Errors
+    /// [`Error::OtherTree`] when the snapshot is of another one.
+    pub fn at<'a>(&'a self, snapshot: &'a Snapshot<'_, K, V>) -> Result<At<'a, K, V>> {
+        if !std::ptr::eq(self, snapshot.tree) {
+            return Err(Error::OtherTree);
+        }
+        Ok(At { tree: self, moment: snapshot.moment, own: None })
+    }
+
+    /// The tree as of a moment within this call.
+    pub(super) fn now(&self) -> Result<At<'_, K, V>> {
+        let stream = self.trees.owner.device.default_stream();
+        let own = match self.updates() {
+            Updates::InPlace => self.snapshot()?,
+            Updates::OutOfPlace => self.snapshot_on(&stream)?,
+        };
+        Ok(At { tree: self, moment: own.moment, own: Some(own) })
+    }
+}
+
+/// A tree as of a snapshot, to be read. Made by [`MultiVersionBTree::at`].
+///
+/// # Concurrency
+/// Everything here may run beside everything, and answers as of the snapshot's moment.
+pub struct At<'a, K, V> {
+    tree: &'a MultiVersionBTree<K, V>,
+    moment: Moment,
+    /// One that was taken for this alone.
+    #[allow(dead_code)] // it is there to be dropped
+    own: Option<Snapshot<'a, K, V>>,
+}
+
+impl<K, V> fmt::Debug for At<'_, K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("At").field("tree", self.tree).field("moment", &self.moment).finish()
+    }
+}
+
+impl<K: Key, V: Value> At<'_, K, V> {
+    /// The values of the keys, or nothing where a key was not there.
+    ///
+    /// # Errors
+    /// The device's.
+    #[doc(alias = "find")]
+    pub fn get(&self, keys: &[K]) -> Result<Vec<Option<V>>> {
+        Ok(self.asked(Ask::Get, keys, true)?.values_where(|outcome| outcome == Outcome::Found))
+    }
+
+    /// Whether the keys were there.
+    ///
+    /// # Errors
+    /// The device's.
+    #[doc(alias = "contains")]
+    pub fn contains_key(&self, keys: &[K]) -> Result<Vec<bool>> {
+        Ok(self.asked(Ask::ContainsKey, keys, false)?.whether(Outcome::Found))
+    }
+
+    /// Batch of look-ups on device buffers, asked of a stream: values, and [`Outcome::Found`] where they mean something.
+    ///
+    /// # Errors
+    /// [`Error::Length`] when the buffers differ in length; [`Error::OtherDevice`]; the device's.
+    pub fn get_on(
+        &self,
+        stream: &Stream,
+        keys: &Buffer<K>,
+        values: &mut Buffer<V>,
+        outcomes: &mut Buffer<u8>,
+    ) -> Result<()> {
+        let home = Structure::home(self.tree);
+        batches::belongs(home, "stream", stream.device())?;
+        self.look_up(stream, batches::get(home, keys, values, outcomes)?)
+    }
+
+    /// Of each key, the pair with the next higher key.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn successor(&self, keys: &[K]) -> Result<Vec<Option<(K, V)>>> {
+        ordered::next(self, true, false, keys)
+    }
+
+    /// Of each key, the pair with the next lower key.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn predecessor(&self, keys: &[K]) -> Result<Vec<Option<(K, V)>>> {
+        ordered::next(self, false, false, keys)
+    }
+
+    /// The pair with the lowest key.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn first(&self) -> Result<Option<(K, V)>> {
+        Ok(ordered::next(self, true, true, &[K::from_u64(0)])?.pop().flatten())
+    }
+
+    /// The pair with the highest key.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn last(&self) -> Result<Option<(K, V)>> {
+        Ok(ordered::next(self, false, true, &[K::MAX])?.pop().flatten())
+    }
+
+    /// How many keys there were in each range.
+    ///
+    /// # Errors
+    /// [`Error::Range`] when the ends of a range are swapped; the device's.
+    pub fn count(&self, ranges: &[impl RangeBounds<K>]) -> Result<Vec<u64>> {
+        Ok(ordered::count(self, &ordered::on_device(self, ranges)?)?.read()?)
+    }
+
+    /// The pairs in each range, in the order of keys.
+    ///
+    /// # Errors
+    /// As [`Self::count`].
+    pub fn range(&self, ranges: &[impl RangeBounds<K>]) -> Result<Vec<Vec<(K, V)>>> {
+        ordered::range(self, &ordered::on_device(self, ranges)?)
+    }
+
+    /// Batches by order on device buffers, asked of a stream.
+    pub fn ordered_on<'a>(&'a self, stream: &'a Stream) -> Ordered<'a, K, V> {
+        Ordered::new(self, stream)
+    }
+
+    /// All pairs, in the order of keys, copied to the host before the first is given. Waits for all launches.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn iter(&self) -> Result<IntoIter<K, V>> {
+        let scans = |run: Scans<'_, K, V>| self.tree.trees.scans_at(run, self.moment);
+        let (keys, values) = export::scanned(Structure::home(self.tree), &scans)?;
+        let (keys, values) = crate::btree::sorted(keys.into_iter().zip(values));
+        Ok(keys.into_iter().zip(values))
+    }
+
+    fn asked(&self, ask: Ask, keys: &[K], wants_values: bool) -> Result<run::Results<V>> {
+        let launch = |stream: &Stream, batch: Batch<K, V>| self.look_up(stream, batch);
+        run::look_up(Structure::home(self.tree), &launch, ask, keys, wants_values)
+    }
+
+    fn look_up(&self, stream: &Stream, batch: Batch<K, V>) -> Result<()> {
+        self.tree.trees.look_up_at(stream, batch, self.moment)
+    }
+}
+
+impl<K: Key, V: Value> Searched<K, V> for At<'_, K, V> {
+    fn home(&self) -> &Device {
+        Structure::home(self.tree)
+    }
+
+    fn search(&self, stream: &Stream, search: Search<K, V>) -> Result<()> {
+        self.tree.trees.search_at(stream, search, self.moment)
+    }
+}

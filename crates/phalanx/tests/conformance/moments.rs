@@ -1,0 +1,254 @@
+//! Snapshots, against copies of `std::collections::BTreeMap`.
+use crate::common::{Dice, seed};
+use crate::kinds::{Kind, contents};
+use checker::MapValue;
+use phalanx::mvbtree::{Growth, Snapshot, Updates};
+use phalanx::{Error, Key, Map, MultiVersionBTree, Outcome, Value};
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+type Tree<K, V> = MultiVersionBTree<K, V>;
+
+/// Changes some pairs of a tree and of what it is held against.
+fn change<K: Key, V: Value + MapValue>(tree: &Tree<K, V>, model: &mut BTreeMap<K, V>, dice: &mut Dice) {
+    let key = |dice: &mut Dice| match dice.below(20) {
+        0 => K::MAX,
+        1 => K::from_u64(0),
+        _ => K::from_u64(dice.below(700) * 3),
+    };
+    let mut pairs = BTreeMap::new();
+    for _ in 0..dice.pick(&[1, 10, 120]) {
+        pairs.insert(key(dice), V::from_u64(dice.below(1 << 30)));
+    }
+    let (keys, values): (Vec<K>, Vec<V>) = pairs.iter().map(|(&key, &value)| (key, value)).unzip();
+    let outcomes = tree.insert(&keys, &values).unwrap();
+    assert!(!outcomes.contains(&Outcome::Refused), "{}", tree.variant());
+    model.extend(pairs);
+    let gone: Vec<K> = model.keys().copied().filter(|_| dice.below(4) == 0).collect();
+    assert!(tree.remove(&gone).unwrap().into_iter().all(|removed| removed), "{}", tree.variant());
+    model.retain(|key, _| !gone.contains(key));
+}
+
+/// Holds the tree as of a snapshot against what there was.
+fn compare<K: Key, V: Value + MapValue>(
+    tree: &Tree<K, V>,
+    then: &Snapshot<'_, K, V>,
+    model: &BTreeMap<K, V>,
+) {
+    let (at, name) = (tree.at(then).unwrap(), tree.variant());
+    let all: Vec<(K, V)> = model.iter().map(|(&key, &value)| (key, value)).collect();
+    assert_eq!(at.range(&[..]).unwrap(), [all.clone()], "{name}");
+    assert_eq!(at.iter().unwrap().collect::<Vec<_>>(), all, "{name}");
+    let keys: Vec<K> = (0..60).map(|n| K::from_u64(n * 37)).chain([K::MAX]).collect();
+    let values: Vec<Option<V>> = keys.iter().map(|key| model.get(key).copied()).collect();
+    assert_eq!(at.get(&keys).unwrap(), values, "{name}");
+    let there: Vec<bool> = values.iter().map(Option::is_some).collect();
+    assert_eq!(at.contains_key(&keys).unwrap(), there, "{name}");
+    let pair = |(key, value): (&K, &V)| (*key, *value);
+    let above = |key: &K| model.range((Bound::Excluded(*key), Bound::Unbounded)).next().map(pair);
+    let below = |key: &K| model.range(..*key).next_back().map(pair);
+    assert_eq!(at.successor(&keys).unwrap(), keys.iter().map(above).collect::<Vec<_>>(), "{name}");
+    assert_eq!(at.predecessor(&keys).unwrap(), keys.iter().map(below).collect::<Vec<_>>(), "{name}");
+    assert_eq!(at.first().unwrap(), model.first_key_value().map(pair), "{name}");
+    assert_eq!(at.last().unwrap(), model.last_key_value().map(pair), "{name}");
+    let ranges: Vec<_> = keys.windows(4).map(|some| some[0]..some[3]).collect();
+    let counts: Vec<u64> = ranges.iter().map(|range| model.range(range.clone()).count() as u64).collect();
+    assert_eq!(at.count(&ranges).unwrap(), counts, "{name}");
+}
+
+pub fn snapshots_are_past_moments<K: Key, V: Value + MapValue>(kind: &Kind<Tree<K, V>>) {
+    let tree = kind.map(1);
+    let (mut model, mut dice) = (BTreeMap::new(), Dice::new(seed()));
+    let mut past: Vec<(Snapshot<'_, K, V>, BTreeMap<K, V>)> = Vec::new();
+    for round in 0..12 {
+        past.push((tree.snapshot().unwrap(), model.clone()));
+        if round % 3 == 1 {
+            past.push((tree.snapshot().unwrap(), model.clone()));
+        }
+        change(&tree, &mut model, &mut dice);
+        if past.len() > 3 {
+            drop(past.remove(dice.below(past.len() as u64) as usize));
+        }
+        past.iter().for_each(|(then, model)| compare(&tree, then, model));
+        assert_eq!(contents(&tree), model, "{}, round {round}", kind.name);
+    }
+    let stamps: Vec<u32> = past.iter().map(|(then, _)| then.stamp().unwrap()).collect();
+    assert!(stamps.is_sorted(), "{}: {stamps:?}", kind.name);
+    drop(past);
+    tree.drain().unwrap();
+    assert_eq!((tree.versions().unwrap(), tree.drain().unwrap()), (0, 0), "{}", kind.name);
+    assert_eq!(contents(&tree), model, "{}", kind.name);
+}
+
+pub fn order_is_that_of_std_now_and_then<K: Key, V: Value + MapValue>(kind: &Kind<Tree<K, V>>) {
+    let tree = kind.map(1);
+    let (mut model, mut dice) = (BTreeMap::new(), Dice::new(seed() + 1));
+    for _ in 0..4 {
+        change(&tree, &mut model, &mut dice);
+        let all: Vec<(K, V)> = model.iter().map(|(&key, &value)| (key, value)).collect();
+        assert_eq!(tree.range(&[..]).unwrap(), [all.clone()], "{}", kind.name);
+        assert_eq!(tree.count(&[..]).unwrap(), [all.len() as u64], "{}", kind.name);
+        assert_eq!(
+            (tree.first().unwrap(), tree.last().unwrap()),
+            (all.first().copied(), all.last().copied())
+        );
+        let keys: Vec<K> = all.iter().map(|pair| pair.0).collect();
+        let next: Vec<_> = all.iter().skip(1).copied().map(Some).chain([None]).collect();
+        assert_eq!(tree.successor(&keys).unwrap(), next, "{}", kind.name);
+        let before: Vec<_> =
+            [None].into_iter().chain(all.iter().copied().map(Some)).take(all.len()).collect();
+        assert_eq!(tree.predecessor(&keys).unwrap(), before, "{}", kind.name);
+        on_buffers(kind, &tree, &model);
+    }
+    let now = tree.snapshot().unwrap();
+    assert!(tree.iter(&now).unwrap().eq(model), "{}", kind.name);
+}
+
+/// Ranges on device buffers, of what is there now.
+fn on_buffers<K: Key, V: Value + MapValue>(
+    kind: &Kind<Tree<K, V>>,
+    tree: &Tree<K, V>,
+    model: &BTreeMap<K, V>,
+) {
+    let (device, stream) = (&kind.device, kind.device.stream().unwrap());
+    let lows = device.from_slice(&kind.keys([0, 300, 2000])).unwrap();
+    let highs = device.from_slice(&kind.keys([200, 900, u64::MAX])).unwrap();
+    let (mut keys, mut values) = (device.zeroed::<K>(12).unwrap(), device.zeroed::<V>(12).unwrap());
+    let mut counts = device.zeroed::<u64>(3).unwrap();
+    tree.ordered_on(&stream).range(&lows, &highs, 4, &mut keys, &mut values, &mut counts).unwrap();
+    let (counts, keys) = (counts.read().unwrap(), keys.read().unwrap());
+    for (place, (low, high)) in [(0, 200), (300, 900), (2000, u64::MAX)].into_iter().enumerate() {
+        let within = model.range(K::from_u64(low)..=K::from_u64(high)).take(4).map(|(key, _)| *key);
+        let found = keys[4 * place..][..counts[place] as usize].iter().copied();
+        assert!(found.eq(within), "{}: {low} to {high}", kind.name);
+    }
+}
+
+pub fn snapshots_are_taken_in_streams<K: Key, V: Value + MapValue>(kind: &Kind<Tree<K, V>>) {
+    let tree = kind.map(1);
+    let stream = kind.device.stream().unwrap();
+    if tree.updates() == Updates::InPlace {
+        assert!(matches!(tree.snapshot_on(&stream), Err(Error::ClockStands)), "{}", kind.name);
+        return;
+    }
+    let device = &kind.device;
+    let (mut past, mut model) = (Vec::new(), BTreeMap::new());
+    for round in 0..5u64 {
+        past.push((tree.snapshot_on(&stream).unwrap(), model.clone()));
+        let (keys, values) = kind.pairs((0..90).map(|n| (n * (round + 1), n + round)));
+        model.extend(keys.iter().copied().zip(values.iter().copied()));
+        let (keys, values) = (device.from_slice(&keys).unwrap(), device.from_slice(&values).unwrap());
+        tree.on(&stream).insert(&keys, &values, None).unwrap();
+    }
+    let asked = device.from_slice(&kind.keys([7, 8, 9])).unwrap();
+    let (mut values, mut outcomes) = (device.zeroed::<V>(3).unwrap(), device.zeroed::<u8>(3).unwrap());
+    for (then, model) in &past {
+        let at = tree.at(then).unwrap();
+        at.get_on(&stream, &asked, &mut values, &mut outcomes).unwrap();
+        let told = outcomes.read().unwrap();
+        let is_there = |key: u64| model.contains_key(&K::from_u64(key));
+        let found = told.iter().map(|&code| code == Outcome::Found as u8);
+        assert!(found.eq([7, 8, 9].map(is_there)), "{}: {told:?}", kind.name);
+    }
+    stream.synchronize().unwrap();
+    past.iter().for_each(|(then, model)| compare(&tree, then, model));
+    assert_eq!(contents(&tree), model, "{}", kind.name);
+}
+
+/// Overwritten again and again, with snapshots that come and go, a tree needs no more than at first.
+pub fn what_is_dropped_is_freed<K: Key, V: Value + MapValue>(kind: &Kind<Tree<K, V>>) {
+    let tree = kind.builder().nodes(900).growth(Growth::Fixed).build().unwrap();
+    let mut live = None;
+    for round in 0..25u64 {
+        let (keys, values) = kind.pairs((0..500).map(|n| (n * 5, n + round)));
+        let then = tree.snapshot().unwrap();
+        let outcomes = tree.insert(&keys, &values).unwrap();
+        assert!(!outcomes.contains(&Outcome::Refused), "{}, round {round}", kind.name);
+        if round > 0 {
+            let old: Vec<Option<V>> = (0..500).map(|n| Some(V::from_u64(n + round - 1))).collect();
+            assert_eq!(tree.at(&then).unwrap().get(&keys).unwrap(), old, "{}, round {round}", kind.name);
+            assert!(tree.versions().unwrap() > 0, "{}: a snapshot needs some", kind.name);
+        }
+        drop(then);
+        tree.remove(&[]).unwrap();
+        tree.drain().unwrap();
+        let now = tree.stats().unwrap().live;
+        assert_eq!(*live.get_or_insert(now), now, "{}, round {round}: nothing is left", kind.name);
+        assert_eq!(tree.versions().unwrap(), 0, "{}, round {round}", kind.name);
+    }
+    assert_eq!(contents(&tree).len(), 500, "{}", kind.name);
+}
+
+pub fn a_full_pool_refuses_and_loses_nothing<K: Key, V: Value + MapValue>(kind: &Kind<Tree<K, V>>) {
+    let tree = kind.builder().nodes(40).super_block_slabs(32).growth(Growth::Fixed).build().unwrap();
+    let (keys, values) = kind.pairs((0..250).map(|n| (n * 7, n)));
+    let inserted = tree.insert(&keys, &values).unwrap();
+    let model: BTreeMap<K, V> = keys
+        .iter()
+        .copied()
+        .zip(values.iter().copied())
+        .zip(&inserted)
+        .filter(|(_, outcome)| **outcome == Outcome::Inserted)
+        .map(|(pair, _)| pair)
+        .collect();
+    assert_eq!(contents(&tree), model, "{}", kind.name);
+    let then = tree.snapshot().unwrap();
+    // Each leaf needs a copy now, and there are not so many slabs.
+    let (mut now, others) = (model.clone(), kind.pairs((0..250).map(|n| (n * 7, n + 1))).1);
+    let outcomes = tree.insert(&keys, &others).unwrap();
+    for (place, outcome) in outcomes.iter().enumerate() {
+        if *outcome != Outcome::Refused {
+            now.insert(keys[place], others[place]);
+        }
+    }
+    assert!(outcomes.contains(&Outcome::Refused), "{}: {} slabs", kind.name, tree.stats().unwrap().capacity);
+    assert_eq!(contents(&tree), now, "{}", kind.name);
+    compare(&tree, &then, &model);
+    let gone: Vec<K> = now.keys().copied().collect();
+    assert!(matches!(tree.remove(&gone), Err(Error::NoRoom { .. })), "{}", kind.name);
+    compare(&tree, &then, &model);
+    drop(then);
+    let rest: Vec<K> = contents(&tree).into_keys().collect();
+    assert!(tree.remove(&rest).unwrap().into_iter().all(|removed| removed), "{}", kind.name);
+    assert!(contents(&tree).is_empty(), "{}", kind.name);
+}
+
+pub fn what_cannot_be_asked_is_refused<K: Key, V: Value + MapValue>(kind: &Kind<Tree<K, V>>) {
+    let (tree, other) = (kind.map(1), kind.map(1));
+    let then = other.snapshot().unwrap();
+    assert!(matches!(tree.at(&then), Err(Error::OtherTree)), "{}", kind.name);
+    assert!(matches!(tree.iter(&then), Err(Error::OtherTree)), "{}", kind.name);
+    let (low, high) = (K::from_u64(3), K::from_u64(5));
+    let swapped = tree.range(&[high..low]);
+    assert!(matches!(swapped, Err(Error::Range { low: 5, high: 3 })), "{}", kind.name);
+    assert_eq!(tree.count(&[low..low]).unwrap(), [0], "{}", kind.name);
+    let mut many = Vec::new();
+    let refused = loop {
+        match tree.snapshot() {
+            Ok(then) => many.push(then),
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(refused, Error::Snapshots { most } if most == many.len()), "{}: {refused}", kind.name);
+    drop(many);
+    assert!(tree.snapshot().is_ok(), "{}: dropped ones make room", kind.name);
+}
+
+pub fn trees_are_built_and_cleared<K: Key, V: Value + MapValue>(kind: &Kind<Tree<K, V>>) {
+    let mut tree = kind.map(1);
+    let (keys, values) = kind.pairs((0..400).map(|n| (n * 3, n)).chain([(u64::MAX, 9)]));
+    tree.bulk_build(&keys, &values, 0.7).unwrap();
+    let mut model: BTreeMap<K, V> = keys.iter().copied().zip(values.iter().copied()).collect();
+    assert_eq!(contents(&tree), model, "{}", kind.name);
+    let then = tree.snapshot().unwrap();
+    let before = model.clone();
+    change(&tree, &mut model, &mut Dice::new(4));
+    compare(&tree, &then, &before);
+    drop(then);
+    tree.compact(1.0).unwrap();
+    assert_eq!(contents(&tree), model, "{}", kind.name);
+    assert_eq!(tree.versions().unwrap(), 0, "{}", kind.name);
+    tree.clear().unwrap();
+    assert_eq!((tree.stats().unwrap().live, tree.len().unwrap()), (3, 0), "{}", kind.name);
+    change(&tree, &mut BTreeMap::new(), &mut Dice::new(5));
+}

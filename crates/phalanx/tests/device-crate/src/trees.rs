@@ -1,0 +1,71 @@
+//! A kernel that changes and asks a tree that keeps versions, and records when.
+use phalanx_kernels::btree::{Collect, Dated, OutOfPlace, Sink, Span, Tree, TreeView};
+use phalanx_kernels::keyed::{Kind, Lanes, Packed, Session};
+use phalanx_kernels::slab::Spread;
+use simt::{GlobalSlice, Scope, Thread, Tile, fence, kernel, timer};
+
+/// The kind of tree whose updates are out of place, of pairs of 32 bits.
+pub type Moments = Tree<Dated<Packed>, Spread<128>, OutOfPlace, 8, 2>;
+
+/// Inserts `low` with value `high`: the code of [`record_moments`].
+pub const INSERT: u8 = 0;
+/// Removes `low`.
+pub const REMOVE: u8 = 1;
+/// Looks `low` up.
+pub const GET: u8 = 2;
+/// Collects the pairs from `low` to `high`.
+pub const RANGE: u8 = 3;
+
+/// Executes operations by their codes, one a warp and round, and records what became of each, and when. Of [`GET`] the value goes to the first of the operation's `room` places; of
+/// [`RANGE`] the pairs to all.
+#[allow(clippy::too_many_arguments)] // a kernel's arguments are named where it is launched
+#[kernel]
+pub fn record_moments(
+    tree: TreeView<Moments>,
+    codes: GlobalSlice<u8>,
+    lows: GlobalSlice<u32>,
+    highs: GlobalSlice<u32>,
+    room: u32,
+    keys: GlobalSlice<u32>,
+    values: GlobalSlice<u32>,
+    counts: GlobalSlice<u64>,
+    starts: GlobalSlice<u64>,
+    ends: GlobalSlice<u64>,
+) {
+    Moments::enter(tree);
+    let (mut session, warp) = (Session::<Moments, _>::new(tree, Lanes), Tile::<32>::lockstep());
+    let mut index = Thread::index() / 32;
+    while index < codes.len() {
+        let (low, high, asks) = (lows.read(index), highs.read(index), warp.rank() == 0);
+        let first = index * room as usize;
+        let start = timer();
+        let count;
+        match codes.read(index) {
+            INSERT => count = session.insert(if asks { Some((low, high)) } else { None }) as u64,
+            REMOVE => count = session.remove(if asks { Some(low) } else { None }) as u64,
+            GET => {
+                let value = session.get(if asks { Some(low) } else { None });
+                count = value.is_some() as u64;
+                if let Some(value) = value {
+                    values.write(first, value);
+                }
+            }
+            _ => {
+                let span = Span { from: low, to: high, offset: first as u64, room };
+                let sink = Sink { keys, values };
+                count = tree.seek::<Collect, _>(Tile::<8>::lockstep(), asks, span, sink).count;
+            }
+        }
+        fence(Scope::Device);
+        warp.sync();
+        let end = timer();
+        if asks {
+            counts.write(index, count);
+            starts.write(index, start);
+            ends.write(index, end);
+        }
+        index += Thread::count() / 32;
+    }
+    session.finish();
+    Moments::leave(tree);
+}

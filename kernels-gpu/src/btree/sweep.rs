@@ -1,0 +1,113 @@
+//! The sweep: finds the versions that a live snapshot can ask for, unlinks all others and frees them. It has the tree alone.
+//!
+//! ```text
+//! 1. suspect   every version is marked as retired
+//! 2. sweep     from each leaf through its versions: those that are needed are marked no more, the others unlinked
+//! 3. wipe      what is still marked is made blank; then the pool reclaims it
+//! ```
+//!
+//! A version may hang behind several leaves, and one may need it while another does not. That is why none is freed before all have been through.
+use super::super::slab::{Handle, Pool};
+use super::access::Access;
+use super::history::{Version, Versions};
+use super::node::{Meta, Node};
+use super::tree::{Tree, TreeView};
+use crate::keyed::Slot;
+use simt::{GlobalSlice, Order, Scope};
+
+impl Version {
+    /// Whether it is what one of the snapshots sees, where the next newer version is of the stamp `newer`.
+    #[inline(always)]
+    #[track_caller]
+    fn is_seen(self, newer: u32, pins: GlobalSlice<u32>) -> bool {
+        let (mut seen, mut index) = (false, 0);
+        while index < pins.len() {
+            let pin = pins.read(index);
+            seen |= pin < newer && self.stamp().is_some_and(|stamp| stamp <= pin);
+            index += 1;
+        }
+        seen
+    }
+}
+
+impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S, P, A, W, L>> {
+    /// What the live slab `number` says of itself, if there is one.
+    #[inline(always)]
+    #[track_caller]
+    fn meta_of(self, number: u32) -> Option<(Node<S, W, L>, Meta)> {
+        let pool = self.pool();
+        if !A::Versions::KEEPS || number as usize >= pool.units() || !pool.bitmaps().is_live(number) {
+            return None;
+        }
+        let node = self.node(pool.handle(number));
+        let header = node.header().load(Order::Relaxed, Scope::Device);
+        Some((node, Meta::read(S::value(header))))
+    }
+
+    /// Marks slab `number` as retired, if it is a version.
+    #[inline(always)]
+    #[track_caller]
+    pub(super) fn suspect(self, number: u32) {
+        if self.meta_of(number).is_some_and(|(_, meta)| meta.is_old()) {
+            self.pool().bitmaps().mark(number, true);
+        }
+    }
+
+    /// Goes through the versions of slab `number`, if it is a leaf, for snapshots of the stamps `pins`.
+    #[inline(always)]
+    #[track_caller]
+    pub(super) fn sweep(self, number: u32, pins: GlobalSlice<u32>) {
+        let Some((mut newer, _)) = self.meta_of(number).filter(|(_, meta)| meta.is_leaf()) else { return };
+        let mut version = self.version_of(newer);
+        let mut next = version.old;
+        while let (Some(old), Some(stamp)) = (next.some(), version.stamp()) {
+            // Behind the last that anybody can ask for, slabs may have been freed.
+            if !Version::FIRST.is_seen(stamp, pins) {
+                break;
+            }
+            let found = self.version_of(self.node(old));
+            if found.is_seen(stamp, pins) {
+                self.relink(newer, version, old);
+                self.pool()
+                    .number(old)
+                    .into_iter()
+                    .for_each(|number| self.pool().bitmaps().mark(number, false));
+                (newer, version) = (self.node(old), found);
+            }
+            next = found.old;
+        }
+        self.relink(newer, version, Handle::NONE);
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    fn version_of(self, node: Node<S, W, L>) -> Version {
+        Version::of::<S>(node.version().load(Order::Relaxed, Scope::Device))
+    }
+
+    /// Lets a version be followed by another one. Several may find the same for one that they share.
+    #[inline(always)]
+    #[track_caller]
+    fn relink(self, newer: Node<S, W, L>, version: Version, old: Handle) {
+        if version.old != old {
+            let word = version.before(old).word::<S>();
+            newer.version().store(word, Order::Relaxed, Scope::Device);
+        }
+    }
+
+    /// Makes slab `number` blank, if it is marked as retired, by the calling lane alone.
+    #[inline(always)]
+    #[track_caller]
+    pub(super) fn wipe(self, number: u32) {
+        let pool = self.pool();
+        if number as usize >= pool.units() || !pool.bitmaps().is_marked(number) {
+            return;
+        }
+        let node = self.node(pool.handle(number));
+        let mut position = 0;
+        while position < W * L as u32 {
+            node.word(position).store(S::EMPTY, Order::Relaxed, Scope::Device);
+            position += 1;
+        }
+    }
+}

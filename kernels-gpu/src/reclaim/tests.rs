@@ -1,0 +1,235 @@
+//! Cells that lead to slabs: who writes puts a new slab into a cell and retires the old one, who reads follows a cell and reads the slab word by word.
+use super::{Blocks, Epochs, Group, Process, Rules, Slabs, Sound, Tiles, epoch_words};
+use crate::slab::{Bitmaps, Handle, Light, Pool};
+use simt::emulator::{Emulator, FailureKind, Launch, Options, Schedule};
+use simt::{Global, GlobalSlice, Grid, Kernel, Order, Scope, Thread, Tile, fence};
+use std::marker::PhantomData;
+
+const UNITS: u32 = 48;
+const CELLS: usize = 2;
+const PLACES: u32 = 40;
+const LANES: u32 = 32;
+type Slots = Light<128>;
+
+/// Looks at each entry.
+#[derive(Clone, Copy, Debug)]
+struct Eager;
+
+impl Rules for Eager {
+    const SELDOM: u32 = 1;
+}
+
+/// Ends epochs without a look.
+#[derive(Clone, Copy, Debug)]
+struct Hasty;
+
+impl Rules for Hasty {
+    const LOOKS: bool = false;
+    const SELDOM: u32 = 1;
+}
+
+struct Play<G, R> {
+    pool: Slots,
+    epochs: Epochs,
+    cells: GlobalSlice<u32>,
+    rounds: u32,
+    writes: bool,
+    wrong: GlobalSlice<u32>,
+    of: PhantomData<fn() -> (G, R)>,
+}
+
+impl<G, R> Clone for Play<G, R> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<G, R> Copy for Play<G, R> {}
+
+impl<G: Group, R: Rules> Play<G, R> {
+    /// A new slab, whose words all say which it is, takes the place of a cell's.
+    fn replace(self, process: Process<G, Slabs<Slots>, R>, cell: Global<u32>, seed: u32) {
+        let Some(handle) = self.pool.allocate(seed) else { return };
+        fence(Scope::Device);
+        for word in 0..16 {
+            // SAFETY: a word of the slab.
+            let place = unsafe { self.pool.slab(handle).offset(word) };
+            place.store(handle.to_word() as u64, Order::Relaxed, Scope::Device);
+        }
+        let old = cell.exchange(handle.to_word(), Order::AcqRel, Scope::Device);
+        process.retire(old);
+    }
+
+    fn look(self, cell: Global<u32>) {
+        let handle = cell.load(Order::Acquire, Scope::Device);
+        for word in 0..16 {
+            // SAFETY: a word of a slab, live or not: that is what is tested.
+            let place = unsafe { self.pool.slab(Handle::from_word(handle)).offset(word) };
+            if place.load(Order::Relaxed, Scope::Device) != handle as u64 {
+                self.wrong.at(0).fetch_add(1, Order::Relaxed, Scope::Device);
+            }
+        }
+    }
+}
+
+impl<G: Group, R: Rules> Kernel for Play<G, R> {
+    const PROGRAM: &'static str = "reclaim";
+    const NAME: &'static str = "play";
+    const INSTANCE: Option<&'static str> = None;
+
+    fn run(self) {
+        let process = Process::<G, _, R>::opened(self.epochs, Slabs(self.pool)).begun();
+        for round in 0..self.rounds {
+            process.enter();
+            let cell = self.cells.at((Thread::lane() + round) as usize % CELLS);
+            if Thread::lane().is_multiple_of(8) {
+                if self.writes {
+                    self.replace(process, cell, Thread::index() as u32 * 977 + round);
+                } else {
+                    self.look(cell);
+                }
+            }
+            Tile::<32>::lockstep().sync();
+            process.leave();
+        }
+        process.close();
+    }
+}
+
+/// A device with a pool, cells that lead to the first slabs of it, and epochs.
+struct World {
+    device: Emulator,
+    pool: Slots,
+    epochs: Epochs,
+    live: *mut u32,
+    retired: *mut u32,
+    cells: GlobalSlice<u32>,
+    wrong: GlobalSlice<u32>,
+}
+
+impl World {
+    fn new(options: Options, room: u32) -> Self {
+        let device = Emulator::new(options);
+        let zeroed = |bytes: usize, byte: u8| {
+            let pointer = device.allocate(bytes, 256);
+            // SAFETY: just allocated with this size.
+            unsafe {
+                pointer.write_bytes(byte, bytes);
+                device.mark_initialized(pointer, bytes);
+            }
+            pointer
+        };
+        let words = Bitmaps::words_for(UNITS as usize);
+        let (live, retired): (*mut u32, *mut u32) =
+            (zeroed(4 * words, 0xff).cast(), zeroed(4 * words, 0).cast());
+        let slabs: *mut u64 = zeroed(UNITS as usize * 128, 0xff).cast();
+        let (cells, wrong) = (zeroed(4 * CELLS, 0).cast::<u32>(), zeroed(4, 0).cast());
+        // SAFETY: memory of these sizes, which lives as long as the device; the first slabs are live and say which they are.
+        unsafe {
+            for unit in CELLS as u32..UNITS {
+                *live.add(unit as usize / 32) &= !(1 << (unit % 32));
+            }
+            for cell in 0..CELLS {
+                cells.add(cell).write(cell as u32);
+                (0..16).for_each(|word| slabs.add(16 * cell + word).write(cell as u64));
+            }
+            let pool = Light::new(Bitmaps::new(live, retired, zeroed(8, 0).cast(), UNITS), slabs);
+            let epochs = Epochs::new(zeroed(8 * epoch_words(PLACES, room), 0).cast(), PLACES, room);
+            let (cells, wrong) =
+                (GlobalSlice::from_raw_parts(cells, CELLS), GlobalSlice::from_raw_parts(wrong, 1));
+            Self { device, pool, epochs, live, retired, cells, wrong }
+        }
+    }
+
+    fn play<G: Group, R: Rules>(&self, rounds: u32, writes: bool) -> Launch {
+        let Self { pool, epochs, cells, wrong, .. } = *self;
+        let play = Play::<G, R> { pool, epochs, cells, rounds, writes, wrong, of: PhantomData };
+        Launch::new(Grid::new(1, LANES), play)
+    }
+
+    /// Slabs that are live.
+    fn count(&self) -> u32 {
+        // SAFETY: words of the bitmap, while nothing runs; those behind the pool's slabs are set.
+        let words = (0..UNITS.div_ceil(32)).map(|word| unsafe { self.live.add(word as usize).read() });
+        words.map(u32::count_ones).sum::<u32>() - (UNITS.next_multiple_of(32) - UNITS)
+    }
+
+    /// Answers that were wrong.
+    fn wrong(&self) -> u32 {
+        // SAFETY: nothing runs.
+        unsafe { self.wrong.at(0).as_ptr().read() }
+    }
+
+    /// Slabs that places keep.
+    fn kept(&self) -> u32 {
+        let word = |place: u32, bag: usize| self.epochs.kept(place, 2 + bag).as_ptr();
+        // SAFETY: nothing runs.
+        (0..PLACES).flat_map(|place| (0..3).map(move |bag| unsafe { word(place, bag).read() })).sum()
+    }
+
+    /// Slabs that found no room in a bag.
+    fn shelved(&self) -> u32 {
+        // SAFETY: nothing runs.
+        (0..UNITS.div_ceil(32))
+            .map(|word| unsafe { self.retired.add(word as usize).read() }.count_ones())
+            .sum()
+    }
+}
+
+/// Plays writers and readers by the schedule of a seed. Gives what went wrong.
+fn explored<G: Group, R: Rules>(seed: u64, room: u32) -> Result<u32, FailureKind> {
+    let schedule = match seed % 3 {
+        0 => Schedule::Random { seed },
+        1 => Schedule::Pct { seed, depth: 3 },
+        _ => Schedule::Pct { seed, depth: 8 },
+    };
+    let world =
+        World::new(Options { stale_l1: true, step_limit: 1 << 19, ..Options::explore(schedule) }, room);
+    let launches =
+        vec![world.play::<G, R>(6, true), world.play::<G, R>(6, true), world.play::<G, R>(6, false)];
+    world.device.launch_all(launches).map_err(|failure| failure.kind.clone())?;
+    assert_eq!(world.wrong(), 0, "seed {seed}: a slab was read that is another's");
+    assert_eq!(world.count(), CELLS as u32 + world.kept() + world.shelved(), "seed {seed}: nothing is lost");
+    Ok(world.count())
+}
+
+#[test]
+fn nothing_is_freed_that_somebody_can_reach_and_nothing_is_lost() {
+    let mut least = UNITS;
+    for seed in 0..60 {
+        least = least
+            .min(explored::<Blocks, Eager>(seed, 2).unwrap_or_else(|failure| panic!("{seed}: {failure}")));
+        explored::<Tiles<8, 4>, Eager>(seed, 2).unwrap_or_else(|failure| panic!("{seed}, tiles: {failure}"));
+        explored::<Blocks, Sound>(seed, 0).unwrap_or_else(|failure| panic!("{seed}, seldom: {failure}"));
+    }
+    assert!(least < 40, "48 slabs are put in, and kernels have freed some: {least} are live at least");
+}
+
+#[test]
+fn an_epoch_that_ends_too_early_is_found() {
+    let is_found =
+        |seed| matches!(explored::<Blocks, Hasty>(seed, 2), Err(FailureKind::UseAfterReclaim { .. }));
+    let found = (0..200).find(|&seed| is_found(seed)).expect("the planted bug is found");
+    assert!(is_found(found), "it replays");
+}
+
+#[test]
+fn what_one_kernel_leaves_the_next_ones_free() {
+    let world = World::new(Options::default(), 64);
+    world.device.launch_all(vec![world.play::<Blocks, Eager>(1, true)]).unwrap();
+    let left = world.kept();
+    assert_eq!((left, world.count()), (4, CELLS as u32 + 4), "a launch of one epoch frees nothing");
+    for _ in 0..6 {
+        world.device.launch_all(vec![world.play::<Blocks, Eager>(1, false)]).unwrap();
+    }
+    assert_eq!((world.kept(), world.count()), (0, CELLS as u32), "later ones have freed it");
+}
+
+#[test]
+fn who_gives_way_to_nobody_reuses_what_it_retires() {
+    // 6000 slabs from a pool of 48.
+    let world = World::new(Options::default(), 4);
+    world.device.launch_all(vec![world.play::<Blocks, Eager>(1500, true)]).unwrap();
+    assert_eq!(world.shelved(), 0);
+    assert_eq!(world.count(), CELLS as u32 + world.kept());
+}
