@@ -118,16 +118,19 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
             self.at = start;
             self.stage = if start == ANNEX && writes { Stage::Write } else { Stage::Descend };
         }
-        let mut end = End { done: !turn.is_active(), outcome: Outcome::Absent, value: question.argument };
+        let (mut done, mut outcome, mut value) = (!turn.is_active(), Outcome::Absent, question.argument);
         loop {
-            let looks = !end.done && self.stage == Stage::Descend;
+            let looks = !done && self.stage == Stage::Descend;
             if !tile.any_converged(looks) {
                 break;
             }
             let seen = self.descend(tile, looks, writes, &question);
-            end = if looks { seen } else { end };
+            done |= looks && seen.done;
+            outcome = if looks { seen.outcome } else { outcome };
+            value = if looks { seen.value } else { value };
         }
-        let acts = !end.done;
+        let acts = !done;
+        let mut end = End { done, outcome, value };
         if O::WRITES && tile.any_converged(acts) {
             let written = self.write(tile.afresh(), acts, &question);
             end = if acts { written } else { end };

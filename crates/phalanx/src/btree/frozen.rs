@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn views_are_of_the_kind_that_reads() {
-        type Own<A> = Tree<Packed, Spread<128>, A, 8, 2>;
+        type Own<A> = Tree<Packed, Spread<128>, A, 4, 4>;
         let device = Device::emulator(Default::default());
         let mut tree = BTree::<u32, u32>::builder().device(&device).build().unwrap();
         let frozen = tree.frozen().unwrap();
@@ -208,7 +208,7 @@ mod tests {
         let mut light = light.build().unwrap();
         let frozen = light.frozen().unwrap();
         // SAFETY: as above.
-        unsafe { frozen.view::<Tree<Packed, Light<128>, Concurrent, 8, 2>>() }.unwrap();
+        unsafe { frozen.view::<Tree<Packed, Light<128>, Concurrent, 4, 4>>() }.unwrap();
     }
 
     /// What writes waits for readers once, and those who freeze what nobody wrote need not.
@@ -226,7 +226,7 @@ mod tests {
         assert_eq!(tree.frozen().unwrap().len().unwrap(), 1);
         assert!(is_frozen(&tree));
         // SAFETY: no kernel takes the view.
-        unsafe { tree.view::<Tree<Packed, Spread<128>, Concurrent, 8, 2>>() }.unwrap();
+        unsafe { tree.view::<Tree<Packed, Spread<128>, Concurrent, 4, 4>>() }.unwrap();
         assert!(!is_frozen(&tree));
     }
 }
