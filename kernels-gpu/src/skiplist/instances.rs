@@ -1,7 +1,7 @@
 //! The kinds of skip list that are compiled. A researcher's variant is one line here.
 use super::kernels::{Claim, CodedPass, Gather, Index, InsertNewPass, InsertPass, InsertRuns, Relink, Sweep};
 use super::list::List;
-use super::policy::{Counted, Sorted, Unsorted};
+use super::policy::{Counted, Sorted, Together, Unsorted};
 use crate::btree::kernels::{
     BulkBuild, CountRange, CountReads, Examine, ListNodes, Predecessor, Prune, Range, Successor, Survey,
 };
@@ -30,6 +30,8 @@ instances! {
         // Index layers in a part of the pool, together and each in its own.
         list_layered_128_8x2_u32_u32: List<Packed, Layered<Spread<128>, false>, Unsorted, 8, 2>,
         list_apart_128_8x2_u32_u32: List<Packed, Layered<Spread<128>, true>, Unsorted, 8, 2>,
+        // Tiles that read together and write together.
+        list_together_spread_128_8x2_u32_u32: List<Packed, Spread<128>, Together, 8, 2>,
         // Those that count latches and steps.
         list_counted_spread_128_8x2_u32_u32: List<Packed, Spread<128>, Counted, 8, 2>,
     }

@@ -14,5 +14,5 @@ mod walk;
 
 pub use instances::*;
 pub use list::{Layers, List, Visitor};
-pub use policy::{Counted, Event, Policy, Sorted, Unsorted};
+pub use policy::{Counted, Event, Policy, Sorted, Together, Unsorted};
 pub use tidy::{Ground, Layout};

@@ -6,6 +6,9 @@ use simt::Order;
 pub trait Policy: Access {
     /// Of so many parts of a node's places one is what a removal may leave before the node merges with the next one. 3 in the paper.
     const THIN: u32 = 3;
+    /// A tile that has come to a data node latches it in the same round, so that the tiles of a warp read together and write together; and gives the
+    /// latch back before others of its warp split.
+    const TOGETHER: bool = false;
     /// Counts latches and steps: see [`Event`].
     const COUNTS: bool = false;
     /// A split shows the new node before what is in it. A bug, for tests that plant it.
@@ -40,6 +43,10 @@ pub struct Unsorted;
 #[derive(Clone, Copy, Debug)]
 pub struct Sorted;
 
+/// [`Unsorted`], and the tiles of a warp read together and write together.
+#[derive(Clone, Copy, Debug)]
+pub struct Together;
+
 /// [`Unsorted`], and counts.
 #[derive(Clone, Copy, Debug)]
 pub struct Counted;
@@ -65,6 +72,9 @@ policies! {
     Sorted {
         const SORTED: bool = true;
     } {}
+    Together {} {
+        const TOGETHER: bool = true;
+    }
     Counted {} {
         const COUNTS: bool = true;
     }

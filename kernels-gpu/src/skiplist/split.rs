@@ -25,7 +25,7 @@ use crate::slab::{Handle, Pool};
 use simt::{Convergence, Order, Scope, Thread, Tile, fence};
 
 /// An entry that is to be raised, of a node that was made, and whether one was.
-type Raised<S> = ((<S as Slot>::Stored, Handle), bool);
+pub(super) type Raised<S> = ((<S as Slot>::Stored, Handle), bool);
 
 /// How a full node whose words stand in order, and a new word, are shared out, as every lane knows it.
 #[derive(Clone, Copy)]

@@ -4,6 +4,7 @@
 //! A tile that has a latch does all that its own lanes still want of the node: where keys come in order, neighbours want the same one.
 use super::list::Nodes;
 use super::policy::{Event, Policy};
+use super::split::Raised;
 use crate::btree::node::{Lead, Meta, Node, Read, entry, handle_of};
 use crate::btree::seek::is_settled;
 use crate::btree::tree::{ANNEX, FIRST, ROOT, largest};
@@ -53,6 +54,22 @@ struct Deeds<S: Slot, const W: u32, const L: usize> {
     read: Read<S, W, L>,
 }
 
+/// What has become of a try to change a node.
+struct Deed<S: Slot> {
+    /// The latch was tried.
+    acts: bool,
+    /// And was had.
+    has_latch: bool,
+    /// The node is the one that was looked for.
+    here: bool,
+    /// It was a data node without room.
+    full: bool,
+    /// It was to take an entry in.
+    raises: bool,
+    /// What is to be raised now, and whether anything was cut off.
+    cut: Raised<S>,
+}
+
 impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Walk<S, P, A, O, W, L> {
     /// A walk that begins.
     #[inline(always)]
@@ -92,8 +109,11 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
             self.latches = start == ANNEX && writes;
         }
         let looks = turn.is_active() && !self.latches;
-        let acts = turn.is_active() && self.latches;
+        let mut acts = turn.is_active() && self.latches;
         let end = self.descend(tile, looks, writes, &question);
+        if A::TOGETHER {
+            acts = turn.is_active() && self.latches;
+        }
         if end.done && turn.is_mine() {
             (self.outcome, self.value) = (end.outcome, end.value);
         }
@@ -262,10 +282,14 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
         let (on_data, raises) = (here && self.layer == 0, here && self.layer > 0);
         let deeds = self.act(tile, on_data, &held, waiting);
         let own = waiting & waiting.wrapping_neg();
-        let mut finished = deeds.finished;
+        let finished = deeds.finished;
         let full = on_data && finished & own == 0;
         let mut level = held.meta.level();
         let removed = on_data && deeds.removed;
+        let stays = !A::TOGETHER || full || raises || removed;
+        if A::TOGETHER {
+            Self::release(tile, has_latch && !stays, on_data, &held, level);
+        }
         if tile.any_converged(removed) {
             self.nodes.thin_out(tile.afresh(), removed, &held, &deeds.read);
         }
@@ -280,30 +304,57 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
             level += (raises && made.1 && held.handle == ROOT) as u32;
             cut = if raises { made } else { cut };
         }
+        Self::release(tile, has_latch && stays, on_data, &held, level);
+        // A warp may otherwise execute the tiles that give way, and sleep, before those that give latches back.
         tile.sync();
-        if has_latch && tile.rank() == 0 {
+        let deed = Deed { acts, has_latch, here, full, raises, cut };
+        finished | self.follow(tile, &held, own, key, &deed)
+    }
+
+    /// Where to from a node whose latch was tried. Gives the ranks whose operations are finished by what was made of it.
+    #[inline(always)]
+    fn follow<C: Convergence>(
+        &mut self,
+        tile: Tile<W, C>,
+        held: &Held<S, W, L>,
+        own: u32,
+        key: S::Stored,
+        deed: &Deed<S>,
+    ) -> u32 {
+        let ((entry, made), full, raises) = (deed.cut, deed.full, deed.raises);
+        if deed.acts && !deed.has_latch {
+            self.lose();
+        } else if deed.acts && !deed.here {
+            self.pass(held, key);
+        } else if full && !made {
+            return self.conclude(tile, own, Outcome::Refused);
+        } else if full {
+            self.conclude(tile, own, Outcome::Inserted);
+            self.raise(entry, 1);
+        } else if raises && made && held.handle != ROOT {
+            // Who led here does not lead to the layer above.
+            self.parent = Handle::NONE;
+            self.raise(entry, held.meta.level() + 1);
+        } else if raises {
+            return own;
+        }
+        0
+    }
+
+    /// Gives a latch back, where the tile `gives`.
+    #[inline(always)]
+    fn release<C: Convergence>(
+        tile: Tile<W, C>,
+        gives: bool,
+        on_data: bool,
+        held: &Held<S, W, L>,
+        level: u32,
+    ) {
+        tile.sync();
+        if gives && tile.rank() == 0 {
             let meta = if A::SORTED && on_data { held.meta.after() } else { Meta::free(level) };
             held.node.release_as(meta, A::GIVE);
         }
-        // A warp may otherwise execute the tiles that give way, and sleep, before those that give latches back.
-        tile.sync();
-        if acts && !has_latch {
-            self.lose();
-        } else if acts && !here {
-            self.pass(&held, key);
-        } else if full && !cut.1 {
-            finished |= self.conclude(tile, own, Outcome::Refused);
-        } else if full {
-            self.conclude(tile, own, Outcome::Inserted);
-            self.raise(cut.0, 1);
-        } else if raises && cut.1 && held.handle != ROOT {
-            // Who led here does not lead to the layer above.
-            self.parent = Handle::NONE;
-            self.raise(cut.0, held.meta.level() + 1);
-        } else if raises {
-            finished |= own;
-        }
-        finished
     }
 
     /// The operation whose turn it is has come to this; its value stays the argument.

@@ -28,7 +28,7 @@ use phalanx_kernels::btree::{COUNTERS, TreeView};
 use phalanx_kernels::skiplist::{Event, Layers};
 use simt::Instance;
 use std::io::Read;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 /// An ordered map from `u32` or `u64` to `u32` or `u64` in device memory: a skip list whose layers are linked nodes of 14 or 30 pairs.
 ///
@@ -58,7 +58,7 @@ pub struct SkipList<K, V> {
     trees: Trees<K, V, dyn Engine<K, V>>,
     assignment: Assignment,
     /// Removals were asked for since nodes that merged were counted.
-    may_merge: AtomicBool,
+    may_merge: Mutex<bool>,
 }
 
 impl<K, V> std::fmt::Debug for SkipList<K, V> {
@@ -257,6 +257,13 @@ impl<K: Key, V: Value> SkipList<K, V> {
         self.trees.owner.view::<M>()
     }
 
+    /// Notes whether removals are asked for that nobody has looked after yet. Gives what was noted before.
+    fn note_removals(&self, asked: bool) -> bool {
+        // A bit alone is behind the lock: what a panic leaves is as good as any.
+        let mut noted = self.may_merge.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::replace(&mut noted, asked)
+    }
+
     /// Launches a batch that may insert, as the assignment says.
     fn insert_as_assigned(&self, stream: &Stream, batch: Batch<K, V>) -> Result<()> {
         let len = batch.keys.len();
@@ -311,7 +318,7 @@ impl<K: Key, V: Value> Structure for SkipList<K, V> {
 
     fn launch(&self, stream: &Stream, batch: Batch<K, V>) -> Result<()> {
         if matches!(batch.ask, Ask::Remove | Ask::Mixed) {
-            self.may_merge.store(true, Ordering::Relaxed);
+            self.note_removals(true);
         }
         if directory::places(batch.ask) {
             return self.insert_as_assigned(stream, batch);
@@ -329,7 +336,7 @@ impl<K: Key, V: Value> Structure for SkipList<K, V> {
 
     /// Gives merged nodes back, where they are many.
     fn make_room(&self) -> Result<()> {
-        if !self.may_merge.swap(false, Ordering::Relaxed) {
+        if !self.note_removals(false) {
             return Ok(());
         }
         let (merged, live) = (self.merged()?, self.stats()?.live);

@@ -114,6 +114,11 @@ thin_flaws! {
     } {} is_wrong;
 }
 
+#[test]
+fn a_range_that_believes_an_old_tail_is_found() {
+    assert!(crate::order::is_found::<List<Packed, Spread<64>, Rash, 4, 2>>(SEEDS));
+}
+
 policy! { Sound { const READ: Order = Order::Relaxed; } {} }
 
 #[test]
