@@ -55,7 +55,8 @@ impl<K: Key, V: Value> Builder<K, V> {
         self.map(|inner| inner.device(device))
     }
 
-    /// How many pairs the pool has nodes for from the start. Versions take more. Default: 1024.
+    /// How many pairs the pool has nodes for from the start. For versions it has room besides where updates are [`Updates::OutOfPlace`]: two for each thread that is on the device at once, which is
+    /// what a batch replaces before anything can be freed. Versions that snapshots keep take more. Default: 1024.
     pub fn capacity(self, pairs: usize) -> Self {
         self.map(|inner| inner.capacity(pairs))
     }
@@ -107,7 +108,12 @@ impl<K: Key, V: Value> Builder<K, V> {
         };
         let default = usual::<K, V>(&format!("mvtree_{way}"), "8x2");
         let family = Family { default, find: engine::find_versioned, names: names::<K, V> };
-        let trees = self.inner.plant(family, |device, shape| Ok(Some(History::new(device, shape)?)))?;
+        // What all threads on the device replace at once is freed three epochs later at the earliest.
+        let each = if self.updates == Updates::OutOfPlace { 2 } else { 0 };
+        let trees = self
+            .inner
+            .versions(each)
+            .plant(family, |device, shape| Ok(Some(History::new(device, shape)?)))?;
         Ok(MultiVersionBTree { trees })
     }
 }
