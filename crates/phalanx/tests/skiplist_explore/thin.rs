@@ -33,7 +33,7 @@ fn plan<M: Crowded + Config>(seed: u64) -> Plan {
 }
 
 /// What is found under a seed.
-pub fn hunt<M: Crowded + Config>(seed: u64) -> Result<(), Finding>
+fn hunt<M: Crowded + Config>(seed: u64) -> Result<(), Finding>
 where
     ByLanes: Execution<M>,
 {
@@ -56,13 +56,4 @@ fn thin_nodes_merge_beside_everything() {
 #[test]
 fn thin_nodes_merge_in_order() {
     all_are_sound::<Sorted>(600);
-}
-
-/// The first of so many seeds under which a list kept as `A` says is found wrong, in a way that replays.
-pub fn found<A: Policy>(count: u64, is: fn(&Finding) -> bool) -> Option<u64> {
-    type Of<A> = List<Packed, Spread<64>, A, 4, 2>;
-    let seed = (0..count).find(|&seed| hunt::<Of<A>>(seed).is_err_and(|finding| is(&finding)))?;
-    let (first, again) = (hunt::<Of<A>>(seed).err()?, hunt::<Of<A>>(seed).err()?);
-    println!("found by seed {seed}: {first}");
-    first.is_same(&again).then_some(seed)
 }

@@ -1,10 +1,10 @@
 //! The hunt hunted: lists with one planted bug each, which it must find, and replay. The sound list that is made the same way passes.
-use crate::hunt::{all_are_sound, is_found};
-use crate::script::ByLanes;
-use crate::thin;
-use crate::world::Finding;
+use crate::hunt::{all_are_sound, is_found, setting};
+use crate::plan::{Part, Plan, Step};
+use crate::script::{ByLanes, MIXED, NOTHING};
+use crate::world::{Finding, explore};
 use phalanx_kernels::btree::Access;
-use phalanx_kernels::keyed::Packed;
+use phalanx_kernels::keyed::{Coded, Packed};
 use phalanx_kernels::skiplist::{List, Policy};
 use phalanx_kernels::slab::Spread;
 use simt::Order;
@@ -15,10 +15,6 @@ const SEEDS: u64 = 1000;
 
 fn is_race(finding: &Finding) -> bool {
     matches!(finding, Finding::Machine(failure) if matches!(failure.kind, FailureKind::DataRace { .. }))
-}
-
-fn is_wrong(finding: &Finding) -> bool {
-    !matches!(finding, Finding::Machine(_))
 }
 
 /// A list's accesses and its policy, but for what is said.
@@ -54,17 +50,61 @@ macro_rules! flaws {
     )*};
 }
 
-/// Flaws that plans of thin nodes find.
-macro_rules! thin_flaws {
-    ($($(#[$doc:meta])* $test:ident: $name:ident { $($access:item)* } { $($policy:item)* } $is:ident;)*) => {$(
+/// Flaws that need a plan of their own, and are then found by what is answered or by what the machine says.
+macro_rules! directed_flaws {
+    ($($(#[$doc:meta])* $test:ident: $plan:ident, $name:ident { $($access:item)* } { $($policy:item)* })*) => {$(
         policy! { $name { $($access)* } { $($policy)* } }
 
         $(#[$doc])*
         #[test]
         fn $test() {
-            assert!(thin::found::<$name>(SEEDS, $is).is_some(), "the planted bug was not found, or does not replay");
+            assert!(is_found_in::<$name>(&$plan()), "the planted bug was not found, or does not replay");
         }
     )*};
+}
+
+/// Rounds of a directed plan.
+const ROUNDS: usize = 12;
+
+/// A launch whose first lane does this, one deed a round.
+fn part(deeds: &[Step]) -> Part {
+    let idle = vec![(NOTHING, 0, 0); ROUNDS];
+    let mut busy = idle.clone();
+    busy[..deeds.len()].copy_from_slice(deeds);
+    let rows = (0..4).map(|row| if row == 0 { busy.clone() } else { idle.clone() }).collect();
+    Part { kinds: vec![MIXED; ROUNDS], rows }
+}
+
+/// Looks for a key in every round.
+fn looks_for(key: u64) -> Part {
+    part(&[(Coded::GET.code() as u8, key, 0); ROUNDS])
+}
+
+/// A full node of 1 to 5 and 1000 is split by the insertion of 0, which takes the slot of 4, while others look for 4.
+fn overtaken() -> Plan {
+    let (remove, insert) = (Coded::REMOVE.code() as u8, Coded::INSERT.code() as u8);
+    let writer = part(&[(remove, 0, 0), (insert, 1000, 1), (insert, 0, 2)]);
+    Plan { buckets: 16, fill: 6, parts: vec![writer, looks_for(4), looks_for(4)] }
+}
+
+/// Of nodes of three pairs, for they came in order, the one of 3 to 5 loses 3 and merges with the next, while others look for what moves.
+fn thinned() -> Plan {
+    let writer = part(&[(Coded::REMOVE.code() as u8, 3, 0)]);
+    Plan { buckets: 32, fill: 13, parts: vec![writer, looks_for(4), looks_for(5)] }
+}
+
+fn directed<A: Policy>(plan: &Plan, seed: u64) -> Result<(), Finding> {
+    type Of<A> = List<Packed, Spread<64>, A, 4, 2>;
+    explore::<Of<A>, ByLanes>(plan, &setting::<Of<A>>(seed)).map(drop)
+}
+
+/// Whether something is found, which replays.
+fn is_found_in<A: Policy>(plan: &Plan) -> bool {
+    let found = (0..SEEDS).find_map(|seed| directed::<A>(plan, seed).err().map(|finding| (seed, finding)));
+    found.is_some_and(|(seed, finding)| {
+        println!("found by seed {seed}: {finding}");
+        directed::<A>(plan, seed).is_err_and(|again| again.is_same(&finding))
+    })
 }
 
 flaws! {
@@ -90,28 +130,28 @@ flaws! {
     a_weak_read_of_nodes_is_found: WeakReads {
         const READ: Order = Order::Weak;
     } {} is_race;
+}
 
+directed_flaws! {
     /// Links the new node before it has written it: the stores of the split in another order.
-    a_split_that_links_before_it_writes_is_found: ShownEarly {
+    a_split_that_links_before_it_writes_is_found: overtaken, ShownEarly {
         const READ: Order = Order::Relaxed;
     } {
         const SHOWS_EARLY: bool = true;
-    } is_wrong;
-}
+    }
 
-thin_flaws! {
     /// Makes a zombie of a node before its pairs are where they go to.
-    a_merge_that_leaves_before_it_moves_is_found: LeftEarly {
+    a_merge_that_leaves_before_it_moves_is_found: thinned, LeftEarly {
         const READ: Order = Order::Relaxed;
     } {
         const LEAVES_EARLY: bool = true;
-    } is_wrong;
+    }
 
     /// Believes a miss without looking again whether the node still has the key.
-    a_miss_that_is_not_confirmed_is_found: Rash {
+    a_miss_that_is_not_confirmed_is_found: overtaken, Rash {
         const READ: Order = Order::Relaxed;
         const CONFIRMS: bool = false;
-    } {} is_wrong;
+    } {}
 }
 
 #[test]
@@ -124,5 +164,9 @@ policy! { Sound { const READ: Order = Order::Relaxed; } {} }
 #[test]
 fn lists_without_a_flaw_pass() {
     all_are_sound::<List<Packed, Spread<64>, Sound, 4, 2>, ByLanes>("sound", SEEDS);
-    assert_eq!(thin::found::<Sound>(SEEDS, |_| true), None);
+    for (plan, seed) in
+        [overtaken(), thinned()].iter().flat_map(|plan| (0..SEEDS).map(move |seed| (plan, seed)))
+    {
+        directed::<Sound>(plan, seed).unwrap_or_else(|finding| panic!("seed {seed}: {finding}"));
+    }
 }

@@ -1,0 +1,27 @@
+//! The hunt of `skiplist_explore` hunted. A program of its own, for each planted bug is compiled as a kind of list.
+mod common;
+#[path = "explore/hunt.rs"]
+mod hunt;
+#[path = "skiplist_mutants/mutants.rs"]
+mod mutants;
+#[path = "btree_explore/order.rs"]
+#[allow(dead_code)] // each program uses a part
+mod order;
+#[path = "explore/plan.rs"]
+mod plan;
+#[path = "explore/script.rs"]
+#[allow(dead_code)] // as above
+mod script;
+#[path = "btree_explore/trees.rs"]
+mod trees;
+#[path = "explore/world.rs"]
+mod world;
+
+use phalanx_kernels::keyed::Slot;
+use phalanx_kernels::skiplist::{List, Policy};
+use phalanx_kernels::slab::Pool;
+
+trees::crowded!(List: Policy);
+
+/// The name that replays.
+const PROGRAM: &str = "skiplist_mutants";
