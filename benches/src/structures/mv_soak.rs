@@ -6,6 +6,7 @@ use crate::structures::Gpu;
 use crate::suite::Case;
 use anyhow::{Result, ensure};
 use phalanx::{Key, Map, MultiVersionBTree, Value};
+use phalanx_kernels::keyed::Outcome;
 use rayon::prelude::*;
 use workloads::{Key as Word, UniqueKeys, value_of};
 
@@ -46,6 +47,7 @@ impl<'a, K: Key + Word, V: Value + Word> Soak<'a, K, V> {
             let asked = &own[..own.len().min(256)];
             *wrong += tree.at(&then)?.contains_key(asked)?.into_iter().filter(|there| *there).count();
             gpu.stream.synchronize()?;
+            *wrong += inserts.keys.len() - inserts.count(Outcome::Inserted)?;
         }
         for own in others.chunks(*batch) {
             let then = tree.snapshot()?;
@@ -87,7 +89,8 @@ impl<K: Key + Word, V: Value + Word> Benchmark for Soak<'_, K, V> {
             found.iter().zip(&self.keys).filter(|(found, key)| **found == Some(value_of(**key))).count();
         ensure!(right == self.keys.len(), "{right} of {} pairs are there", self.keys.len());
         ensure!(self.tree.len()? == self.keys.len(), "{} pairs are counted", self.tree.len()?);
-        let compared = self.keys.len() as u64;
+        // Each insertion, each removal, and the pairs that stay.
+        let compared = self.operations();
         Ok(Verified { compared, succeeded: compared })
     }
 

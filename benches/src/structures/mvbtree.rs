@@ -124,8 +124,8 @@ fn updates(case: &Case) -> Result<Updates> {
 fn tree<K: Key, V: Value>(gpu: &Gpu, case: &Case, pairs: u64) -> Result<MultiVersionBTree<K, V>> {
     let builder = Builder::default().device(&gpu.device).growth(Growth::Fixed).updates(updates(case)?);
     let builder = if case.variant == DEFAULT { builder } else { builder.variant(&case.variant) };
-    // A version for each leaf besides.
-    Ok(builder.capacity(2 * pairs as usize).build()?)
+    // A version for each leaf besides, and one for each pair of few: all of them may be changed before anything is freed.
+    Ok(builder.capacity(2 * pairs as usize + 8 * pairs.min(1 << 16) as usize).build()?)
 }
 
 /// A tree.

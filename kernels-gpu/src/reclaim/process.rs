@@ -54,7 +54,7 @@ pub trait Rules: Copy + Send + Sync + 'static {
     /// Whether it looks for others before it ends an epoch.
     const LOOKS: bool = true;
     /// It looks in one of so many entries.
-    const SELDOM: u32 = 8;
+    const SELDOM: u32 = 2;
 }
 
 /// What is right.

@@ -55,7 +55,7 @@ impl<K: Key, V: Value> Builder<K, V> {
         self.map(|inner| inner.device(device))
     }
 
-    /// How many pairs the pool has nodes for from the start. For versions it has room besides where updates are [`Updates::OutOfPlace`]: two for each thread that is on the device at once, which is
+    /// How many pairs the pool has nodes for from the start. For versions it has room besides where updates are [`Updates::OutOfPlace`]: four for each thread that is on the device at once, which is
     /// what a batch replaces before anything can be freed. Versions that snapshots keep take more. Default: 1024.
     pub fn capacity(self, pairs: usize) -> Self {
         self.map(|inner| inner.capacity(pairs))
@@ -108,8 +108,8 @@ impl<K: Key, V: Value> Builder<K, V> {
         };
         let default = usual::<K, V>(&format!("mvtree_{way}"), "8x2");
         let family = Family { default, find: engine::find_versioned, names: names::<K, V> };
-        // What all threads on the device replace at once is freed three epochs later at the earliest.
-        let each = if self.updates == Updates::OutOfPlace { 2 } else { 0 };
+        // What all threads on the device replace is freed three epochs later at the earliest.
+        let each = if self.updates == Updates::OutOfPlace { 4 } else { 0 };
         let trees = self
             .inner
             .versions(each)
