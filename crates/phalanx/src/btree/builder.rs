@@ -171,12 +171,15 @@ impl<K: Key, V: Value> Builder<K, V> {
     }
 }
 
+/// Gives the engine of a name.
+type Find<K, V> = fn(&str) -> Option<Box<dyn Engine<K, V>>>;
+
 /// Kinds of tree among which a builder chooses.
 pub(crate) struct Family<K, V> {
     /// The one that is taken when none is named.
     pub default: String,
     /// That of a name.
-    pub find: fn(&str) -> Option<Box<dyn Engine<K, V>>>,
+    pub find: Find<K, V>,
     /// All names.
     pub names: fn() -> Vec<&'static str>,
 }
