@@ -21,7 +21,7 @@ use phalanx_kernels::keyed::Slot;
 use phalanx_kernels::skiplist::{List, Policy};
 use phalanx_kernels::slab::Pool;
 
-trees::crowded!(List: Policy);
+trees::crowded!(List: Policy, refuses false);
 
 /// The name that replays.
 const PROGRAM: &str = "skiplist_mutants";

@@ -14,6 +14,9 @@ use std::ops::{Bound, RangeBounds};
 /// What answers one question of each key.
 type Nexts<K, V> = Result<Vec<Option<(K, V)>>>;
 
+/// The pairs of one range.
+type Within<K, V> = Vec<(K, V)>;
+
 /// What ordered maps can do beside what all maps can.
 pub trait ByOrder: Tested {
     fn successor(&self, keys: &[Self::Key]) -> Nexts<Self::Key, Self::Value>;
@@ -21,7 +24,7 @@ pub trait ByOrder: Tested {
     fn first(&self) -> Result<Option<(Self::Key, Self::Value)>>;
     fn last(&self) -> Result<Option<(Self::Key, Self::Value)>>;
     fn in_order(&self) -> Result<Pairs<Self::Key, Self::Value>>;
-    fn range(&self, ranges: &[impl RangeBounds<Self::Key>]) -> Result<Vec<Vec<(Self::Key, Self::Value)>>>;
+    fn range(&self, ranges: &[impl RangeBounds<Self::Key>]) -> Result<Vec<Within<Self::Key, Self::Value>>>;
     fn count(&self, ranges: &[impl RangeBounds<Self::Key>]) -> Result<Vec<u64>>;
     fn ordered_on<'a>(&'a self, stream: &'a Stream) -> Ordered<'a, Self::Key, Self::Value>;
     fn bulk_build(&mut self, keys: &[Self::Key], values: &[Self::Value], fill: f64) -> Result<()>;
@@ -167,8 +170,7 @@ pub fn ranges_are_those_of_std<M: ByOrder>(kind: &Kind<M>) {
         let ends =
             keys.windows(2).map(|pair| (pair[0], pair[1])).chain(keys.iter().map(|&key| (keys[0], key)));
         let sorted = ends.map(|(a, b)| (a.min(b), a.max(b)));
-        let ranges: Vec<(Bound<M::Key>, Bound<M::Key>)> =
-            sorted.map(|(low, high)| (bounds(low), bounds(high))).collect();
+        let ranges: Vec<_> = sorted.map(|(low, high)| (bounds(low), bounds(high))).collect();
         let inside = |range: &(Bound<M::Key>, Bound<M::Key>)| {
             let pairs = expected.iter().filter(|(key, _)| range.contains(*key));
             pairs.map(|(key, value)| (*key, *value)).collect::<Vec<_>>()

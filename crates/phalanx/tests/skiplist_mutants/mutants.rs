@@ -3,7 +3,7 @@ use crate::hunt::{all_are_sound, is_found, setting};
 use crate::plan::{Part, Plan, Step};
 use crate::script::{ByLanes, MIXED, NOTHING};
 use crate::world::{Finding, explore};
-use phalanx_kernels::btree::Access;
+use phalanx_kernels::btree::{Access, Unversioned};
 use phalanx_kernels::keyed::{Coded, Packed};
 use phalanx_kernels::skiplist::{List, Policy};
 use phalanx_kernels::slab::Spread;
@@ -26,6 +26,7 @@ macro_rules! policy {
         impl Access for $name {
             const CONCURRENT: bool = true;
             const MERGES: bool = true;
+            type Versions = Unversioned;
             $($access)*
         }
 
