@@ -15,6 +15,8 @@ pub trait Access: Copy + Send + Sync + 'static {
     const FENCED: bool = true;
     /// Whether a leaf's tail is read again, after its pairs, before a miss or a range is believed.
     const CONFIRMS: bool = true;
+    /// Whether operations on a key latch every node of their way: see [`Coupled`].
+    const COUPLED: bool = false;
 }
 
 /// Everything may run beside everything: reads go to the memory that all multiprocessors share.
@@ -24,6 +26,17 @@ pub struct Concurrent;
 impl Access for Concurrent {
     const READ: Order = Order::Relaxed;
     const CONCURRENT: bool = true;
+}
+
+/// Everything may run beside everything, and operations on a key go down by latch coupling: the baseline of the thesis on dynamic GPU structures
+/// (section 3.5.1). Searches by order read as with [`Concurrent`].
+#[derive(Clone, Copy, Debug)]
+pub struct Coupled;
+
+impl Access for Coupled {
+    const READ: Order = Order::Relaxed;
+    const CONCURRENT: bool = true;
+    const COUPLED: bool = true;
 }
 
 /// Only reads run beside the kernel: nodes may come from the L1 cache.

@@ -1,6 +1,7 @@
 //! B-link trees: ordered maps in nodes of 16 words. The device side of `BTree`. See `docs/structures/btree.md`.
 mod access;
 mod bulk;
+mod coupled;
 mod directory;
 mod inspect;
 mod instances;
@@ -11,7 +12,7 @@ mod split;
 mod tree;
 mod walk;
 
-pub use access::{Access, Concurrent, Phased};
+pub use access::{Access, Concurrent, Coupled, Phased};
 pub use bulk::{Input, Level, nodes};
 pub use directory::{Directory, THREADS as DIRECTORY_THREADS, directory_entries, directory_words};
 pub use inspect::Findings;
