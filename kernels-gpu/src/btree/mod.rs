@@ -9,6 +9,7 @@ pub mod kernels;
 mod node;
 mod seek;
 mod split;
+mod stage;
 mod tree;
 mod walk;
 
