@@ -30,6 +30,8 @@ pub trait Access: Copy + Send + Sync + 'static {
     const STAMPS: bool = true;
     /// Whether who loses the race for a snapshot takes the stamp that it had seen.
     const TRUE_MOMENTS: bool = true;
+    /// Whether operations on a key latch every node of their way: see [`Coupled`].
+    const COUPLED: bool = false;
 }
 
 /// Everything may run beside everything: reads go to the memory that all multiprocessors share.
@@ -39,6 +41,18 @@ pub struct Concurrent;
 impl Access for Concurrent {
     const READ: Order = Order::Relaxed;
     const CONCURRENT: bool = true;
+    type Versions = Unversioned;
+}
+
+/// Everything may run beside everything, and operations on a key go down by latch coupling: the baseline of the thesis on dynamic GPU structures
+/// (section 3.5.1). Searches by order read as with [`Concurrent`].
+#[derive(Clone, Copy, Debug)]
+pub struct Coupled;
+
+impl Access for Coupled {
+    const READ: Order = Order::Relaxed;
+    const CONCURRENT: bool = true;
+    const COUPLED: bool = true;
     type Versions = Unversioned;
 }
 

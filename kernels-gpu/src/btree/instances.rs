@@ -1,6 +1,6 @@
 //! The kinds of tree that are compiled. A researcher's variant is one line here.
 use super::super::slab::{Light, Spread};
-use super::access::Concurrent;
+use super::access::{Concurrent, Coupled};
 use super::kernels::{
     BulkBuild, CountRange, CountReads, Examine, ListNodes, Predecessor, Prune, Range, Successor, Survey,
 };
@@ -24,6 +24,8 @@ instances! {
         // Other tiles.
         tree_spread_128_8x2_u32_u32: Tree<Packed, Spread<128>, Concurrent, 8, 2>,
         tree_spread_128_16x1_u32_u32: Tree<Packed, Spread<128>, Concurrent, 16, 1>,
+        // The baseline.
+        tree_coupled_128_4x4_u32_u32: Tree<Packed, Spread<128>, Coupled, 4, 4>,
     }
     kernels {
         Insert, InsertNew, Get, ContainsKey, Remove, Apply, Mixed, Export, RetainBetween,

@@ -1,6 +1,7 @@
 //! B-link trees: ordered maps in nodes of 16 words. The device side of `BTree`. See `docs/structures/btree.md`.
 pub(crate) mod access;
 pub(crate) mod bulk;
+mod coupled;
 pub(crate) mod directory;
 mod history;
 pub(crate) mod inspect;
@@ -9,11 +10,12 @@ pub mod kernels;
 pub(crate) mod node;
 pub(crate) mod seek;
 pub(crate) mod split;
+mod stage;
 mod sweep;
 pub(crate) mod tree;
 pub(crate) mod walk;
 
-pub use access::{Access, Concurrent, InPlace, OutOfPlace, Phased};
+pub use access::{Access, Concurrent, Coupled, InPlace, OutOfPlace, Phased};
 pub use bulk::{Input, Level, nodes};
 pub use directory::{COUNTERS, Directory, THREADS as DIRECTORY_THREADS, directory_entries, directory_words};
 pub use history::{

@@ -120,7 +120,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         held.node.release(held.meta.level() + raised as u32, Order::Relaxed);
     }
 
-    /// Latches the parent, and looks whether it is one.
+    /// Latches the parent, unless the walk has done so, and looks whether it is one.
     #[inline(always)]
     fn above<C: Convergence>(
         self,
@@ -130,7 +130,11 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         parent: Handle,
     ) -> Above<S, W, L> {
         let wanted = wanted && !parent.is_none();
-        let (held, has_latch) = self.hold(tile, if wanted { parent } else { ROOT }, wanted);
+        let parent = if wanted { parent } else { ROOT };
+        let (held, has_latch) = match A::COUPLED {
+            true => (self.held(tile, parent, wanted), wanted),
+            false => self.hold(tile, parent, wanted),
+        };
         let own = held.read.last(tile.rank(), |position, word| {
             position < Node::<S, W, L>::SLOTS && handle_of(S::value(word)) == child.handle
         });

@@ -253,7 +253,8 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         argument: S::Value,
     ) -> (Outcome, S::Value) {
         let tree = self.at(self.versions().at());
-        let start = self.start(S::Stored::from_u64(key.to_u64()), pending);
+        let key = S::Stored::from_u64(key.to_u64());
+        let start = if A::COUPLED { Start::of(key) } else { self.start(key, pending) };
         let mut walk = Walk::new(tree, start.node, Question { operation, key: start.key, argument });
         let mut queue = Queue::new(tile, pending);
         while let Some(turn) = queue.turn() {

@@ -56,23 +56,23 @@ pub(crate) struct End<V> {
 ///
 /// The tile works on one operation until that is finished, so where it stands is kept in every lane.
 pub struct Walk<S: Slot, P: Pool, A: Access, O, const W: u32, const L: usize> {
-    tree: TreeView<Tree<S, P, A, W, L>>,
-    question: Question<S, O>,
+    pub(super) tree: TreeView<Tree<S, P, A, W, L>>,
+    pub(super) question: Question<S, O>,
     /// The node where the walk of the lane's own operation begins.
-    start: Handle,
+    pub(super) start: Handle,
     /// The node that is next, or none: the walk begins.
-    at: Handle,
-    /// The inner node that led to it, if that is known.
-    parent: Handle,
+    pub(super) at: Handle,
+    /// The inner node that led to it, if that is known; where the walk is coupled, the tile has its latch.
+    pub(super) parent: Handle,
     stage: Stage,
     /// Does not try again to split the node it stands at.
     passes: bool,
     /// The pool had no slab for an inner node.
-    starved: bool,
+    pub(super) starved: bool,
     /// Has met a full parent, and passes no full node any more until it has a place.
     insists: bool,
     /// Latches that others had.
-    losses: u32,
+    pub(super) losses: u32,
     outcome: Outcome,
     value: S::Value,
 }
@@ -111,6 +111,9 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
     /// lost a latch goes down again while its neighbours go down for their next operations.
     #[inline(always)]
     pub fn round<C: Convergence>(&mut self, turn: Turn<W, C>) -> bool {
+        if A::COUPLED {
+            return self.coupled_round(turn);
+        }
         let (tile, question) = (turn.tile(), self.question.from_owner(turn));
         let writes = question.places() || (O::WRITES && question.operation.change() != Change::Keep);
         let start = turn.from_owner(self.start);
@@ -135,6 +138,12 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
             let written = self.write(tile.afresh(), acts, &question);
             end = if acts { written } else { end };
         }
+        self.finish(turn, end)
+    }
+
+    /// Keeps what has become of an operation that is done, and makes ready for the next. Gives whether it is.
+    #[inline(always)]
+    pub(super) fn finish<C: Convergence>(&mut self, turn: Turn<W, C>, end: End<S::Value>) -> bool {
         if end.done {
             if turn.is_mine() {
                 (self.outcome, self.value) = (end.outcome, end.value);
@@ -290,7 +299,7 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
 
     /// What follows when a leaf was to be split: the operation's end, or another try.
     #[inline(always)]
-    fn after_leaf(&mut self, cut: Cut) -> Option<Outcome> {
+    pub(super) fn after_leaf(&mut self, cut: Cut) -> Option<Outcome> {
         match cut {
             Cut::Done => return Some(Outcome::Inserted),
             Cut::Starved => return Some(Outcome::Refused),
@@ -342,7 +351,7 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
 
     /// Sleeps, twice as long each time, and not as long as others: who loses to each other must not come back in step.
     #[inline(always)]
-    fn rest(&mut self) {
+    pub(super) fn rest(&mut self) {
         self.losses += 1;
         let own = Thread::index() as u32 / W % SHORTEST;
         simt::pause((SHORTEST + own) << self.losses.min(DOUBLINGS));
@@ -350,7 +359,7 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
 
     /// Changes a leaf that the tile has latched, if `on_leaf`. Gives what has become of the operation, and whether the leaf lacks room for it.
     #[inline(always)]
-    fn act<C: Convergence>(
+    pub(super) fn act<C: Convergence>(
         &self,
         tile: Tile<W, C>,
         on_leaf: bool,
@@ -437,8 +446,20 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         let has_latch = tile.any(got);
         // A vote orders no memory: this makes what one lane has acquired known to all.
         tile.sync();
+        (self.held(tile, handle, has_latch), has_latch)
+    }
+
+    /// Reads a node that the tile has the latch of, where it has.
+    #[inline(always)]
+    pub(super) fn held<C: Convergence>(
+        self,
+        tile: Tile<W, C>,
+        handle: Handle,
+        has_latch: bool,
+    ) -> Held<S, W, L> {
+        let node = self.node(handle);
         let read = node.read_latched(tile.rank(), has_latch);
         let ((low, meta), (high, link)) = (read.header(tile), read.tail(tile));
-        (Held { handle, node, read, low, meta, high, link }, has_latch)
+        Held { handle, node, read, low, meta, high, link }
     }
 }
