@@ -9,7 +9,6 @@ pub mod kernels;
 mod node;
 mod seek;
 mod split;
-mod stage;
 mod tree;
 mod walk;
 
