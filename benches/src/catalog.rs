@@ -1,5 +1,6 @@
-//! The suites that are built in, from `benches/suites`.
+//! The suites that are built in, from `benches/suites`, and those of other files.
 use crate::suite::{Error, Suite};
+use std::fs;
 
 const FILES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/suites.rs"));
 
@@ -14,11 +15,11 @@ pub fn all() -> Result<Vec<Suite>, Error> {
     FILES.iter().map(|(name, text)| Suite::parse(name, text)).collect()
 }
 
-/// The suites of these names. A family's name stands for all its suites; no name means
+/// The suites of these names. A family's name stands for all its suites, a name that ends in `.toml` for the suite in that file; no name means
 /// [`DEFAULT`].
 ///
 /// # Errors
-/// [`Error::Unknown`] with the names that exist.
+/// [`Error::Unknown`] with the names that exist; [`Error::Unreadable`] and those of [`Suite::parse`] for a file.
 pub fn select(names: &[String]) -> Result<Vec<Suite>, Error> {
     let all = all()?;
     if names.is_empty() || names == ["default"] {
@@ -26,6 +27,10 @@ pub fn select(names: &[String]) -> Result<Vec<Suite>, Error> {
     }
     let mut selected: Vec<Suite> = Vec::new();
     for name in names {
+        if let Some(stem) = name.strip_suffix(".toml") {
+            selected.push(Suite::parse(stem, &read(name)?)?);
+            continue;
+        }
         let family = format!("{name}/");
         let mut found =
             all.iter().filter(|suite| suite.name == *name || suite.name.starts_with(&family)).peekable();
@@ -37,6 +42,10 @@ pub fn select(names: &[String]) -> Result<Vec<Suite>, Error> {
         selected.extend(new);
     }
     Ok(selected)
+}
+
+fn read(file: &str) -> Result<String, Error> {
+    fs::read_to_string(file).map_err(|source| Error::Unreadable { file: file.to_owned(), source })
 }
 
 /// The first case of a part of a suite, as the emulator runs it.
@@ -72,5 +81,16 @@ mod tests {
         assert_eq!(names(&["slabhash"]), figures);
         let error = select(&["hashmap/none".to_owned()]).unwrap_err().to_string();
         assert!(error.contains("hashmap/none") && error.contains("hashmap/load-factor"), "{error}");
+        assert!(error.contains(".toml"), "{error}");
+    }
+
+    #[test]
+    fn files_are_suites_of_their_own() {
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/suites/btree/coupling.toml");
+        let suites = select(&[file.to_owned(), "limits".to_owned()]).unwrap();
+        assert_eq!(suites.len(), 2);
+        assert!(suites[0].name.ends_with("suites/btree/coupling"));
+        let error = select(&["no/such.toml".to_owned()]).unwrap_err().to_string();
+        assert!(error.contains("no/such.toml"), "{error}");
     }
 }

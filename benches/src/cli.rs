@@ -47,7 +47,7 @@ enum Command {
 /// What to run, and where the results go.
 #[derive(Debug, Args)]
 struct RunArguments {
-    /// Suites or families of suites; none means the default ones.
+    /// Suites, families of suites, or files of your own that end in .toml; none means the default suites.
     suites: Vec<String>,
     /// Where to run.
     #[arg(long, value_enum, default_value_t = DeviceChoice::Auto)]

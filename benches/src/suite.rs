@@ -190,12 +190,22 @@ pub enum Error {
         problem: String,
     },
     /// No suite has that name.
-    #[error("there is no suite '{asked}'; there are: {known}")]
+    #[error(
+        "there is no suite '{asked}'; there are: {known}; a suite of your own is a file whose name ends in .toml"
+    )]
     Unknown {
         /// What was asked for.
         asked: String,
         /// What there is.
         known: String,
+    },
+    /// A suite's file cannot be read.
+    #[error("the suite in '{file}' cannot be read; is the path right? {source}")]
+    Unreadable {
+        /// The file.
+        file: String,
+        /// What the system says.
+        source: std::io::Error,
     },
 }
 

@@ -118,13 +118,13 @@ impl Message {
     }
 }
 
-/// The executables of some packages, optimised, without what only debuggers read.
+/// The executables of some packages, optimised, without what only debuggers read, and without the emulator, which nobody asks for there.
 fn built(command: &str, packages: &[String], flags: &[&str]) -> Result<Vec<Message>> {
     let (shell, cargo) = (shell()?, cargo());
     let packages = packages.iter().flat_map(|package| ["--package", package]);
     let build = cmd!(
         shell,
-        "{cargo} {command} --profile bundle --all-features --message-format=json-render-diagnostics {flags...}"
+        "{cargo} {command} --profile bundle --no-default-features --features cuda --message-format=json-render-diagnostics {flags...}"
     );
     executables(&build.args(packages).read()?)
 }

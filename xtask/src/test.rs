@@ -35,7 +35,10 @@ const STEPS: [Step; 9] = [
     Step { name: "shipped", run: |_| shipped() },
     Step { name: "tests", run: tests },
     Step { name: "doctests", run: doctests },
-    Step { name: "no-features", run: |context| context.cargo(&["check", "--package", "phalanx", "--quiet"]) },
+    Step {
+        name: "no-features",
+        run: |context| context.cargo(&["check", "--package", "phalanx", "--no-default-features", "--quiet"]),
+    },
     Step { name: "docs", run: docs },
 ];
 

@@ -103,10 +103,10 @@ fn insert_range<'a>(gpu: &'a Gpu, case: &Case) -> Result<Box<dyn Benchmark + 'a>
     let tree = tree::<u32, u32>(gpu, case, pairs)?;
     Ok(match updates(case)? {
         Updates::InPlace => {
-            Box::new(InsertRange::<_, Tree<Dated<Packed>, Spread<128>, InPlace, 8, 2>>::new(gpu, case, tree)?)
+            Box::new(InsertRange::<_, Tree<Dated<Packed>, Spread<128>, InPlace, 4, 4>>::new(gpu, case, tree)?)
         }
         Updates::OutOfPlace => Box::new(
-            InsertRange::<_, Tree<Dated<Packed>, Spread<128>, OutOfPlace, 8, 2>>::new(gpu, case, tree)?,
+            InsertRange::<_, Tree<Dated<Packed>, Spread<128>, OutOfPlace, 4, 4>>::new(gpu, case, tree)?,
         ),
     })
 }

@@ -180,8 +180,7 @@ pub struct Queue {
 impl machine::Queue for Queue {
     unsafe fn launch(&self, launch: &dyn AnyLaunch) -> Result<()> {
         let _running = self.shared.run();
-        let failed = |failure| Error::Emulator { launch: launch.name(), failure };
-        launch.emulate(&self.shared.emulator).map_err(failed)
+        launch.emulate(&self.shared.emulator)
     }
 
     unsafe fn copy(&self, to: *mut u8, from: *const u8, bytes: usize) -> Result<()> {

@@ -213,6 +213,15 @@ pub enum Error {
         hint: String,
     },
 
+    /// A kernel was to run on the emulator, and the program was built without it.
+    #[error(
+        "{launch} is to run on the emulator, which this build leaves out; turn on the feature `emulator`, or take a CUDA device"
+    )]
+    NotEmulated {
+        /// The launch.
+        launch: LaunchName,
+    },
+
     /// A kernel failed on the emulator.
     #[error("{launch}: {failure}")]
     Emulator {

@@ -1,7 +1,7 @@
 //! Names and sizes of launches.
 use crate::{Error, Kernel, Result};
 pub use simt::Grid;
-use simt::emulator::{Emulator, Failure};
+use simt::emulator::Emulator;
 
 /// A kernel and the grid it was launched on, for messages. Where no launch was asked for the grid is empty, and not shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,11 +72,15 @@ pub(crate) trait AnyLaunch {
     fn arguments(&self) -> (*const u8, usize);
 
     /// Runs it on an emulator.
-    fn emulate(&self, emulator: &Emulator) -> Result<(), Box<Failure>>;
+    fn emulate(&self, emulator: &Emulator) -> Result<()>;
 }
 
 pub(crate) struct Launch<K> {
     pub grid: Grid,
+    #[cfg_attr(
+        not(any(feature = "cuda", feature = "emulator")),
+        expect(dead_code, reason = "nothing runs kernels")
+    )]
     pub kernel: K,
 }
 
@@ -90,7 +94,15 @@ impl<K: Kernel + Send + Sync + 'static> AnyLaunch for Launch<K> {
         ((&raw const self.kernel).cast(), size_of::<K>())
     }
 
-    fn emulate(&self, emulator: &Emulator) -> Result<(), Box<Failure>> {
-        emulator.launch(self.grid, self.kernel).map(drop).map_err(Box::new)
+    #[cfg(feature = "emulator")]
+    fn emulate(&self, emulator: &Emulator) -> Result<()> {
+        let failed = |failure| Error::Emulator { launch: self.name(), failure: Box::new(failure) };
+        emulator.launch(self.grid, self.kernel).map(drop).map_err(failed)
+    }
+
+    /// The kernel's body is not instantiated: all of a structure's together take minutes to compile.
+    #[cfg(not(feature = "emulator"))]
+    fn emulate(&self, _emulator: &Emulator) -> Result<()> {
+        Err(Error::NotEmulated { launch: self.name() })
     }
 }

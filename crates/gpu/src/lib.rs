@@ -21,7 +21,7 @@
 //!
 //! # Back ends
 //!
-//! The emulator is always there. The feature `cuda` adds CUDA devices, through `cust` and a `libcuda` that is bound on
+//! The feature `emulator`, which is on by default, has kernels run on the emulator. The feature `cuda` adds CUDA devices, through `cust` and a `libcuda` that is bound on
 //! first use: the same binary runs with and without a driver, and [`Device::auto`] decides. Nothing outside the folder
 //! `cuda` names `cust`. On a machine without a CUDA toolkit `cust` has to be told where to look, or it does not build: a
 //! line in `.cargo/config.toml` does (see the crate `cuda-late`).

@@ -76,11 +76,11 @@ pub mod versioned {
 
     instances! {
         types {
-            mvtree_in_place_128_8x2_u32_u32: Tree<Dated<Packed>, Spread<128>, InPlace, 8, 2>,
+            mvtree_in_place_128_4x4_u32_u32: Tree<Dated<Packed>, Spread<128>, InPlace, 4, 4>,
             mvtree_in_place_256_16x1_u64_u64: Tree<Dated<Wide<u64, u64>>, Spread<256>, InPlace, 16, 1>,
             mvtree_in_place_256_16x1_u32_u64: Tree<Dated<Wide<u32, u64>>, Spread<256>, InPlace, 16, 1>,
             mvtree_in_place_256_16x1_u64_u32: Tree<Dated<Wide<u64, u32>>, Spread<256>, InPlace, 16, 1>,
-            mvtree_out_of_place_128_8x2_u32_u32: Tree<Dated<Packed>, Spread<128>, OutOfPlace<Blocks>, 8, 2>,
+            mvtree_out_of_place_128_4x4_u32_u32: Tree<Dated<Packed>, Spread<128>, OutOfPlace<Blocks>, 4, 4>,
             mvtree_out_of_place_256_16x1_u64_u64: Tree<Dated<Wide<u64, u64>>, Spread<256>, OutOfPlace<Blocks>, 16, 1>,
             mvtree_out_of_place_256_16x1_u32_u64: Tree<Dated<Wide<u32, u64>>, Spread<256>, OutOfPlace<Blocks>, 16, 1>,
             mvtree_out_of_place_256_16x1_u64_u32: Tree<Dated<Wide<u64, u32>>, Spread<256>, OutOfPlace<Blocks>, 16, 1>,
@@ -107,9 +107,9 @@ pub mod side_by_side {
 
     instances! {
         known {
-            tree_spread_128_8x2_u32_u32: Tree<Packed, Spread<128>, Concurrent, 8, 2>,
-            mvtree_in_place_128_8x2_u32_u32: Tree<Dated<Packed>, Spread<128>, InPlace, 8, 2>,
-            mvtree_out_of_place_128_8x2_u32_u32: Tree<Dated<Packed>, Spread<128>, OutOfPlace<Blocks>, 8, 2>,
+            tree_spread_128_4x4_u32_u32: Tree<Packed, Spread<128>, Concurrent, 4, 4>,
+            mvtree_in_place_128_4x4_u32_u32: Tree<Dated<Packed>, Spread<128>, InPlace, 4, 4>,
+            mvtree_out_of_place_128_4x4_u32_u32: Tree<Dated<Packed>, Spread<128>, OutOfPlace<Blocks>, 4, 4>,
         }
         kernels { InsertAndRange }
     }

@@ -10,7 +10,6 @@ pub mod kernels;
 pub(crate) mod node;
 pub(crate) mod seek;
 pub(crate) mod split;
-mod stage;
 mod sweep;
 pub(crate) mod tree;
 pub(crate) mod walk;

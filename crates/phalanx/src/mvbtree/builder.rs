@@ -106,7 +106,7 @@ impl<K: Key, V: Value> Builder<K, V> {
             Updates::InPlace => "in_place",
             Updates::OutOfPlace => "out_of_place",
         };
-        let default = usual::<K, V>(&format!("mvtree_{way}"), "8x2");
+        let default = usual::<K, V>(&format!("mvtree_{way}"), "4x4");
         let family = Family { default, find: engine::find_versioned, names: names::<K, V> };
         // What all threads on the device replace is freed three epochs later at the earliest.
         let each = if self.updates == Updates::OutOfPlace { 4 } else { 0 };
