@@ -53,8 +53,8 @@ type Usual = phalanx_kernels::btree::Tree<
     phalanx_kernels::keyed::Packed,
     phalanx_kernels::slab::Spread<128>,
     phalanx_kernels::btree::Concurrent,
-    8,
-    2,
+    4,
+    4,
 >;
 
 /// Pairs of a node, in trees of every kind.

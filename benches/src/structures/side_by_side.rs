@@ -145,7 +145,6 @@ pub struct InsertRange<'a, T, M> {
     ends: Vec<(u32, u32)>,
     first: (Buffer<u32>, Buffer<u32>),
     sheet: Sheet,
-    share: f64,
     /// Slabs that were not free when the launch had ended, and when versions were freed then.
     live: Option<(u64, u64)>,
     epochs: Vec<[u64; 3]>,
@@ -180,14 +179,12 @@ where
         let values: Vec<u32> = initial.par_iter().map(|key| value_of(*key)).collect();
         let first = (device.from_slice(&initial)?, device.from_slice(&values)?);
         let (live, epochs) = (None, Vec::new());
-        Ok(Self { gpu, tree, initial, inserted, ends, first, sheet, share, live, epochs, of: PhantomData })
+        Ok(Self { gpu, tree, initial, inserted, ends, first, sheet, live, epochs, of: PhantomData })
     }
 
-    /// As many blocks as are on the device at once, and how many of them insert.
-    fn grid(&self) -> Result<(Grid, u32)> {
-        let resident = self.gpu.device.occupancy_grid::<InsertAndRange<M>>(THREADS)?.blocks.max(2);
-        let writers = (f64::from(resident) * self.share).round() as u32;
-        Ok((Grid::new(resident, THREADS), writers.clamp(1, resident - 1)))
+    /// As many blocks as are on the device at once.
+    fn grid(&self) -> Result<Grid> {
+        Ok(self.gpu.device.occupancy_grid::<InsertAndRange<M>>(THREADS)?)
     }
 }
 
@@ -255,13 +252,12 @@ where
     }
 
     fn launch(&mut self) -> Result<()> {
-        let (grid, writers) = self.grid()?;
+        let grid = self.grid()?;
         let sheet = &self.sheet;
         // SAFETY: the tree and the buffers outlive the launch, which `verify` waits for before it asks anything of the tree.
         unsafe {
             let launch = InsertAndRange::<M> {
                 tree: self.tree.kernels_view::<M>()?,
-                writers,
                 keys: sheet.keys.slice(),
                 values: sheet.values.slice(),
                 outcomes: sheet.outcomes.slice(),

@@ -192,7 +192,7 @@ pub fn count_range<M: Config + Instance>(
 /// The pairs from each of `lows` to the one of `highs`, in order. Those of range `i` go from `offsets[i]` on, and to `offsets[i + 1]` at most; where there
 /// are no offsets, from `i * room` on, and are `room` at most. `counts` takes how many were written.
 #[allow(clippy::too_many_arguments)] // a kernel's arguments are named where it is launched
-#[kernel]
+#[kernel(registers = M::REGISTERS + 8)]
 pub fn range<M: Config + Instance>(
     tree: TreeView<M>,
     lows: GlobalSlice<M::Key>,
@@ -270,14 +270,13 @@ pub fn survey<M: Config + Instance>(tree: TreeView<M>, keys: GlobalSlice<M::Key>
     }
 }
 
-/// Insertions and ranges side by side, by blocks that stay: as many as are on the device at once. The first `writers` blocks insert, the others answer ranges, each of `room`
-/// pairs at most, each a share of the elements that is larger than its threads; between two shares a block lets go of what it has read ([`Config::breathe`]). Each range is answered as of a moment of
-/// its own where the tree's clock moves.
+/// Insertions and ranges side by side, by blocks that stay: as many as are on the device at once. Shares, of as many elements as a block has threads, are insertions or ranges, of `room`
+/// pairs at most, evenly mixed, and each block does as many shares in a row; between two it lets go of what it has read ([`Config::breathe`]). Each range is answered as of a moment of its own
+/// where the tree's clock moves.
 #[allow(clippy::too_many_arguments)] // a kernel's arguments are named where it is launched
 #[kernel(registers = M::REGISTERS + 16)]
 pub fn insert_and_range<M: Config + Instance>(
     tree: TreeView<M>,
-    writers: u32,
     keys: GlobalSlice<M::Key>,
     values: GlobalSlice<M::Value>,
     outcomes: GlobalSlice<u8>,
@@ -288,33 +287,33 @@ pub fn insert_and_range<M: Config + Instance>(
     counts: GlobalSlice<u64>,
 ) {
     M::enter(tree);
-    let (block, threads) = (Thread::block_index(), Thread::block_size() as usize);
-    if block < writers {
-        let mut session = Session::<M, _>::new(tree, Lanes);
-        let mut first = block as usize * threads;
-        while first < keys.len() {
-            let index = first + Thread::index_in_block() as usize;
+    let threads = Thread::block_size() as usize;
+    let (writes, reads) = (keys.len().div_ceil(threads), lows.len().div_ceil(threads));
+    let (all, blocks) = (writes + reads, Thread::grid_size() as usize);
+    let block = Thread::block_index() as usize;
+    let mut session = Session::<M, _>::new(tree, Lanes);
+    let (mut share, end) = (block * all / blocks, (block + 1) * all / blocks);
+    while share < end {
+        // So many of the shares before this one are insertions.
+        let before = share * writes / all;
+        let is_write = (share + 1) * writes / all > before;
+        let first = threads * if is_write { before } else { share - before };
+        let index = first + Thread::index_in_block() as usize;
+        if is_write {
             let exists = index < keys.len();
             let (key, value) = (read_if(keys, index, exists), read_if(values, index, exists));
             let (outcome, _) = session.execute(exists, keyed::Insert, key, value);
             write_if(outcomes, index, outcome as u8);
-            M::breathe(tree);
-            first += writers as usize * threads;
-        }
-        session.finish();
-    } else {
-        let readers = (Thread::grid_size() - writers) as usize;
-        let mut first = (block - writers) as usize * threads;
-        while first < lows.len() {
-            let index = first + Thread::index_in_block() as usize;
+        } else {
             let exists = index < lows.len();
             let (from, to) = (read_if(lows, index, exists), read_if(highs, index, exists));
             let span = Span { from, to, offset: index as u64 * room as u64, room };
             let answer = M::seek::<seek::Collect>(tree, exists && from <= to, span, found);
             write_if(counts, index, answer.count);
-            M::breathe(tree);
-            first += readers * threads;
         }
+        M::breathe(tree);
+        share += 1;
     }
+    session.finish();
     M::leave(tree);
 }
