@@ -173,7 +173,8 @@ where
             let first = below(generator, (many - results + 1) as u64) as usize;
             (initial[first], initial[first + results - 1])
         });
-        let room = results + SPARE + 4 * results * updates / many;
+        // What comes meanwhile, on average: of ranges where it is more, the first pairs are answered.
+        let room = results + SPARE + results * updates / many;
         let sheet = Sheet::new(gpu, &inserted, &ends, room as u32)?;
         let device = &gpu.device;
         let values: Vec<u32> = initial.par_iter().map(|key| value_of(*key)).collect();

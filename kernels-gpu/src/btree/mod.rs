@@ -10,6 +10,7 @@ pub mod kernels;
 pub(crate) mod node;
 pub(crate) mod seek;
 pub(crate) mod split;
+mod stage;
 mod sweep;
 pub(crate) mod tree;
 pub(crate) mod walk;

@@ -7,6 +7,7 @@ use super::super::slab::{Handle, Pool};
 use super::access::Access;
 use super::history::{LATEST, Versions};
 use super::node::{Lead, Meta, Node, Read, handle_of};
+use super::stage::Stage;
 use super::tree::{ANNEX, ROOT, Start, Tree, TreeView, largest};
 use crate::keyed::kernels::write_if;
 use crate::keyed::{Scalar, Slot};
@@ -166,6 +167,8 @@ struct Pass<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> {
     to: S::Stored,
     /// Where its pairs go.
     sink: Sink<S::Key, S::Value>,
+    /// Where they are put in order, if they are.
+    stage: Option<Stage<S, W, L>>,
     /// The node that is next.
     at: Handle,
     /// It is a leaf, as far as is known.
@@ -284,7 +287,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
         let counts = open && leaf.meta.is_leaf() && leaf.is_settled && self.target <= leaf.high;
         let count = leaf.read.count(tile, |word| wanted.has(S::key(word)));
         if Q::TAKES {
-            self.take(tile, counts, &leaf, wanted);
+            self.take(tile, counts, &leaf, wanted, count);
         }
         if Q::ONE {
             let (key, value) = leaf.read.outermost(tile, Q::DOWN, |key| wanted.has(key));
@@ -309,19 +312,41 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
         counts: bool,
         leaf: &Leaf<S, W, L>,
         wanted: Wanted<S::Stored>,
+        count: u32,
     ) {
         let ranks = leaf.read.ranks(tile, |key| wanted.has(key));
+        let is_mine = |j: usize, word: S::Word| {
+            counts && Node::<S, W, L>::is_slot(tile.rank(), j) && wanted.has(S::key(word))
+        };
         let mut j = 0;
         while j < L {
             let word = leaf.read.words()[j];
-            if counts && Node::<S, W, L>::is_slot(tile.rank(), j) && wanted.has(S::key(word)) {
-                let place = (self.found as u32).wrapping_add(ranks.of(j)) as usize;
-                let key = S::Key::from_u64(self.true_key(S::key(word)).to_u64());
-                write_if(self.sink.keys, place, key);
-                write_if(self.sink.values, place, S::value(word));
+            match self.stage {
+                Some(stage) if is_mine(j, word) => stage.put(ranks.of(j), word),
+                None if is_mine(j, word) => self.give(ranks.of(j), word),
+                _ => {}
             }
             j += 1;
         }
+        let Some(stage) = self.stage else { return };
+        tile.sync();
+        let mut place = tile.rank();
+        while place < L as u32 * W {
+            if counts && place < count {
+                self.give(place, stage.get(place));
+            }
+            place += W;
+        }
+        tile.sync();
+    }
+
+    /// Writes a pair of a leaf, so many behind those of the leaves before.
+    #[inline(always)]
+    fn give(&self, place: u32, word: S::Word) {
+        let place = (self.found as u32).wrapping_add(place) as usize;
+        let key = S::Key::from_u64(self.true_key(S::key(word)).to_u64());
+        write_if(self.sink.keys, place, key);
+        write_if(self.sink.values, place, S::value(word));
     }
 
     /// Where to from a leaf. Gives whether the range ends there.
@@ -398,6 +423,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         let start = self.start(if Q::DOWN { to } else { from }, pending);
         let zero = S::Stored::from_u64(0);
         let mut answer = (0, (zero, S::Value::from_u64(0)));
+        let stage = if Q::TAKES && Stage::<S, W, L>::PAYS { Stage::of(tile) } else { None };
         let mut queue = Queue::new(tile, pending);
         while let Some(turn) = queue.turn() {
             let start = Start::<S> { key: turn.from_owner(start.key), node: turn.from_owner(start.node) };
@@ -411,6 +437,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
                 from: turn.from_owner(from),
                 to: turn.from_owner(to),
                 sink,
+                stage,
                 at: start.node,
                 is_leaf: start.is_annex(),
                 target: start.key,
