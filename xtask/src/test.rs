@@ -3,7 +3,9 @@ use crate::limits::Limits;
 use crate::workspace::{cargo, device_crate, has_program, shell};
 use crate::{kernels, setup, tidy};
 use anyhow::{Result, bail};
-use ptx_builder::{Arch, Ptxas};
+use ptx_builder::{Arch, Ptx, Ptxas, PtxasReport};
+use std::panic::resume_unwind;
+use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 use xshell::{Shell, cmd};
 
@@ -105,17 +107,32 @@ fn clippy(context: &Context) -> Result<()> {
 fn ptx(context: &Context) -> Result<()> {
     let limits = Limits::read(&device_crate().join("limits.toml"))?;
     let built = kernels::build()?;
+    for report in assemble(&context.ptxas, &built)? {
+        limits.check(&report)?;
+        let most = report.entries.iter().map(|entry| entry.registers).max().unwrap_or(0);
+        let (arch, kernels) = (report.arch, report.entries.len());
+        println!("{arch}: {kernels} kernels, at most {most} registers, no local memory");
+    }
     for ptx in &built {
-        let later = (ptx.header().arch == Arch::Sm90).then_some(Arch::Sm100);
-        for arch in [ptx.header().arch].into_iter().chain(later) {
-            let report = context.ptxas.check(ptx, arch)?;
-            limits.check(&report)?;
-            let most = report.entries.iter().map(|entry| entry.registers).max().unwrap_or(0);
-            println!("{arch}: {} kernels, at most {most} registers, no local memory", report.entries.len());
-        }
         limits.check_exceptions(&ptx.entries().collect::<Vec<_>>())?;
     }
     kernels::ship(&built)
+}
+
+/// What the assembler says, which uses one core a text: all side by side.
+fn assemble(ptxas: &Ptxas, built: &[Ptx]) -> Result<Vec<PtxasReport>> {
+    let arches = |ptx: &Ptx| {
+        let own = ptx.header().arch;
+        [Some(own), (own == Arch::Sm90).then_some(Arch::Sm100)].into_iter().flatten()
+    };
+    let pairs = built.iter().flat_map(|ptx| arches(ptx).map(move |arch| (ptx, arch)));
+    thread::scope(|scope| {
+        let spawned: Vec<_> = pairs.map(|(ptx, arch)| scope.spawn(move || ptxas.check(ptx, arch))).collect();
+        let join = |check: ScopedJoinHandle<'_, ptx_builder::Result<PtxasReport>>| {
+            Ok(check.join().unwrap_or_else(|payload| resume_unwind(payload))?)
+        };
+        spawned.into_iter().map(join).collect()
+    })
 }
 
 fn shipped() -> Result<()> {

@@ -38,6 +38,12 @@ pub use skiplist::SkipList;
 pub use slab_alloc::SlabAlloc;
 pub use slab_hash::{SlabHash, SlabMultiMap, SlabSet};
 
+#[doc(hidden)]
+pub mod private {
+    //! What this package's tests see and users do not. Tests within the library that make structures would compile all their kernels anew.
+    pub use crate::map::export::{by, of_count, on_device};
+}
+
 // The examples of the README compile and run.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]

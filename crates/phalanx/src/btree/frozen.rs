@@ -57,6 +57,12 @@ impl<K: Key, V: Value> BTree<K, V> {
         self.trees.freeze()?;
         Ok(Frozen { reader: find_phased(self.variant()), tree: self })
     }
+
+    /// Whether it is. For this package's tests.
+    #[doc(hidden)]
+    pub fn is_frozen(&self) -> bool {
+        *self.trees.frozen()
+    }
 }
 
 /// By key, and as a whole.
@@ -185,48 +191,5 @@ impl<K: Key, V: Value> Lookups<'_, K, V> {
     /// As [`Self::get`].
     pub fn contains_key(&self, keys: &Buffer<K>, outcomes: &mut Buffer<u8>) -> Result<()> {
         self.launch(batches::contains_key(self.frozen.device(), keys, outcomes)?)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use phalanx_kernels::btree::{Concurrent, Phased, Tree};
-    use phalanx_kernels::keyed::Packed;
-    use phalanx_kernels::slab::{Light, Spread};
-
-    #[test]
-    fn views_are_of_the_kind_that_reads() {
-        type Own<A> = Tree<Packed, Spread<128>, A, 4, 4>;
-        let device = Device::emulator(Default::default());
-        let mut tree = BTree::<u32, u32>::builder().device(&device).build().unwrap();
-        let frozen = tree.frozen().unwrap();
-        // SAFETY: no kernel takes these views.
-        let views = unsafe { (frozen.view::<Own<Phased>>(), frozen.view::<Own<Concurrent>>()) };
-        assert!(views.0.is_ok() && matches!(views.1, Err(Error::OtherVariant { .. })), "{views:?}");
-        let light = BTree::<u32, u32>::builder().device(&device).variant("tree_light_128_4x4_u32_u32");
-        let mut light = light.build().unwrap();
-        let frozen = light.frozen().unwrap();
-        // SAFETY: as above.
-        unsafe { frozen.view::<Tree<Packed, Light<128>, Concurrent, 4, 4>>() }.unwrap();
-    }
-
-    /// What writes waits for readers once, and those who freeze what nobody wrote need not.
-    #[test]
-    fn trees_are_thawed_by_what_may_write() {
-        let device = Device::emulator(Default::default());
-        let mut tree = BTree::<u32, u32>::builder().device(&device).build().unwrap();
-        let is_frozen = |tree: &BTree<u32, u32>| *tree.trees.frozen();
-        assert!(!is_frozen(&tree));
-        tree.frozen().unwrap();
-        assert!(is_frozen(&tree));
-        tree.insert(&[1], &[2]).unwrap();
-        assert!(!is_frozen(&tree));
-        assert_eq!(tree.frozen().unwrap().get(&[1]).unwrap(), [Some(2)]);
-        assert_eq!(tree.frozen().unwrap().len().unwrap(), 1);
-        assert!(is_frozen(&tree));
-        // SAFETY: no kernel takes the view.
-        unsafe { tree.view::<Tree<Packed, Spread<128>, Concurrent, 4, 4>>() }.unwrap();
-        assert!(!is_frozen(&tree));
     }
 }

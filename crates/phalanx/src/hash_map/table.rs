@@ -151,22 +151,24 @@ fn is_prime(number: usize) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::engine::find;
     use super::*;
+    use crate::map::launcher::Of;
+    use phalanx_kernels::probing::DefaultTable;
 
     const LOOKS: u32 = 3;
 
-    fn table() -> (Box<dyn Engine<u32, u32>>, Table) {
+    /// The only kind that is compiled for these tests.
+    const KIND: Of<DefaultTable> = Of(std::marker::PhantomData);
+
+    fn table() -> Table {
         let device = Device::emulator(simt::emulator::Options::default());
-        let engine = find::<u32, u32>("hinted8_64_2x4_u32_u32").unwrap();
-        let table = Table::new(&device, &*engine, 100, LOOKS).unwrap();
-        (engine, table)
+        Table::new(&device, &KIND, 100, LOOKS).unwrap()
     }
 
     /// The filters too: stale ones would only cost time, which no other test sees.
     #[test]
     fn a_cleared_table_is_as_new() {
-        let (_, mut used) = table();
+        let mut used = table();
         used.buckets.fill_bytes(7).unwrap();
         used.filters.fill_bytes(0).unwrap();
         used.tallies.fill_bytes(1).unwrap();
@@ -178,8 +180,7 @@ mod tests {
 
     #[test]
     fn a_rehash_keeps_the_bound_of_walks() {
-        let (engine, table) = table();
-        let larger = table.rehashed(&*engine, 1000).unwrap().unwrap();
+        let larger = table().rehashed(&KIND, 1000).unwrap().unwrap();
         assert_eq!((larger.looks, larger.age, larger.slots >= 1000), (LOOKS, 1, true));
     }
 

@@ -15,7 +15,7 @@ pub fn all<M: Structure + ?Sized>(map: &M) -> Result<Pairs<M::Key, M::Value>> {
 }
 
 /// Exports what so many threads of a scan see at a time.
-fn by<M: Structure + ?Sized>(map: &M, threads: usize) -> Result<Pairs<M::Key, M::Value>> {
+pub fn by<M: Structure + ?Sized>(map: &M, threads: usize) -> Result<Pairs<M::Key, M::Value>> {
     of_scans(map.home(), &|run| map.scans(run), threads)
 }
 
@@ -50,9 +50,17 @@ fn of_scans<K: Scalar, V: Scalar>(
 
 /// All keys and, at the same places, their values, in buffers that have just their number: those of one moment. They see no host.
 pub fn on_device<M: Structure + ?Sized>(map: &M) -> Result<Columns<M::Key, M::Value>> {
+    of_count(map, |pairs| pairs)
+}
+
+/// [`on_device`], where so many pairs are expected as `counted` makes of their number.
+pub fn of_count<M: Structure + ?Sized>(
+    map: &M,
+    counted: impl Fn(usize) -> usize,
+) -> Result<Columns<M::Key, M::Value>> {
     let mut whole = Part::new(map.home(), 0)?;
     map.scans(&mut |scanner| {
-        whole = Part::whole(map.home(), &scanner, scanner.pairs)?;
+        whole = Part::whole(map.home(), &scanner, counted(scanner.pairs))?;
         Ok(())
     })?;
     Ok((whole.keys, whole.values))
@@ -111,48 +119,4 @@ fn append<T: Scalar>(to: &mut Vec<T>, from: &Buffer<T>, count: usize) -> Result<
     let len = to.len();
     to.resize(len + count, T::from_u64(0));
     Ok(from.read_into(0, &mut to[len..])?)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{BTree, HashMap, Map, SlabHash};
-    use std::collections::BTreeMap;
-
-    fn parts_make_the_whole(map: &(impl Map<Key = u32, Value = u64> + ?Sized)) {
-        let keys: Vec<u32> = (0..150).map(|n| if n < 4 { u32::MAX - n } else { n * 7 }).collect();
-        let values: Vec<u64> = keys.iter().map(|&key| u64::from(key) << 20).collect();
-        map.insert(&keys, &values).unwrap();
-        let expected: BTreeMap<_, _> = keys.into_iter().zip(values).collect();
-        for threads in [1, 33, 256, usize::MAX / 2] {
-            let (keys, values) = by(map, threads).unwrap();
-            assert_eq!(keys.len(), expected.len(), "{threads} threads at a time");
-            assert_eq!(keys.into_iter().zip(values).collect::<BTreeMap<_, _>>(), expected);
-        }
-        let (keys, values) = on_device(map).unwrap();
-        whole_is(&keys, &values, &expected);
-        for counted in [0, expected.len() - 1, expected.len() + 40] {
-            map.scans(&mut |scanner| {
-                let whole = Part::whole(map.home(), &scanner, counted)?;
-                whole_is(&whole.keys, &whole.values, &expected);
-                Ok(())
-            })
-            .unwrap();
-        }
-    }
-
-    fn whole_is(keys: &Buffer<u32>, values: &Buffer<u64>, expected: &BTreeMap<u32, u64>) {
-        assert_eq!((keys.len(), values.len()), (expected.len(), expected.len()));
-        let pairs = keys.read().unwrap().into_iter().zip(values.read().unwrap());
-        assert_eq!(&pairs.collect::<BTreeMap<_, _>>(), expected);
-    }
-
-    #[test]
-    fn parts_of_any_size_make_the_whole() {
-        let device = Device::emulator(Default::default());
-        parts_make_the_whole(&HashMap::builder().device(&device).capacity(200).build().unwrap());
-        // A list with more pairs than its threads have room for.
-        parts_make_the_whole(&SlabHash::builder().device(&device).buckets(1).build().unwrap());
-        parts_make_the_whole(&BTree::builder().device(&device).build().unwrap());
-    }
 }

@@ -200,25 +200,3 @@ fn default_variant<K: Key, V: Value>(has_values: bool, wide_swap: bool) -> Strin
         (true, _, _, false) => format!("published_128_4x2_u{key}_u{value}"),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use crate::{Map, Outcome, SlabHash};
-    use gpu::Device;
-
-    #[test]
-    fn a_pool_for_more_pairs_has_room_at_the_same_buckets() {
-        let device = Device::emulator(Default::default());
-        let keys: Vec<u32> = (0..6000).collect();
-        let refused = |pairs: usize| {
-            let builder = SlabHash::<u32, u32>::builder().device(&device).growth(super::Growth::Fixed);
-            let map = builder.capacity(1000).pool_for(pairs).build().unwrap();
-            let outcomes = map.insert(&keys, &keys).unwrap();
-            let refused = outcomes.iter().filter(|outcome| **outcome == Outcome::Refused).count();
-            (map.buckets(), refused)
-        };
-        let ((buckets, many), (same, none)) = (refused(0), refused(6000));
-        assert!(many > 1000, "{many} refused");
-        assert_eq!((same, none), (buckets, 0));
-    }
-}

@@ -295,39 +295,3 @@ impl<K: Key, V: Value> Structure for SlabHash<K, V> {
 }
 
 impl<K: Key, V: Value> Map for SlabHash<K, V> {}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::Outcome;
-    use phalanx_kernels::slab::list::LONG;
-
-    /// A batch that says the same thing many times asks for one place; one that appends, for as many.
-    #[test]
-    fn a_key_repeated_asks_for_room_once() {
-        let device = Device::emulator(Default::default());
-        let full: Vec<u32> = (0..15 * 33).collect();
-        let map = SlabHash::<u32, u32>::builder().device(&device).buckets(1).slabs(1).build().unwrap();
-        let many = SlabMultiMap::<u32, u32>::builder().device(&device).buckets(1).slabs(1).build().unwrap();
-        map.insert(&full, &full).unwrap();
-        many.insert(&full, &full).unwrap();
-        let again = vec![1 << 20; 2000];
-        map.insert(&again, &again).unwrap();
-        many.insert(&again, &again).unwrap();
-        let slabs = (map.stats().unwrap().capacity, many.stats().unwrap().live);
-        assert!(slabs.0 < 80 && slabs.1 == (full.len() + 2000).div_ceil(15) - 1, "{slabs:?}");
-    }
-
-    /// One key over and over: its list must not get long, nor slabs be used up.
-    #[test]
-    fn a_key_that_comes_and_goes_keeps_a_short_list() {
-        let device = Device::emulator(Default::default());
-        let map = SlabHash::<u32, u32>::builder().device(&device).capacity(500).build().unwrap();
-        for round in 0..1500 {
-            assert_eq!(map.insert(&[7], &[round]).unwrap(), [Outcome::Inserted]);
-            assert_eq!(map.remove(&[7]).unwrap(), [true]);
-            assert!(map.stats().unwrap().live <= LONG as usize + 2, "round {round}");
-        }
-        map.validate().unwrap();
-    }
-}

@@ -216,30 +216,3 @@ impl<K: Key> SetBatches<'_, K> {
         self.set.lists.launch(self.stream, Batch { codes, ..self.batch(Ask::Mixed, keys, outcomes)? })
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::Error;
-    use gpu::Device;
-
-    #[test]
-    fn a_mixed_batch_on_buffers_does_what_its_codes_say() {
-        let device = Device::emulator(Default::default());
-        let set = SlabSet::<u32>::builder().device(&device).build().unwrap();
-        set.insert(&[1, 2, 3]).unwrap();
-        let codes = [Coded::GET, Coded::REMOVE, Coded::INSERT_NEW, Coded::INSERT_NEW, Coded::GET];
-        let bytes = codes.map(|code| code.code() as u8);
-        let (codes, keys) =
-            (device.from_slice(&bytes).unwrap(), device.from_slice(&[1, 2, 3, 4, 5]).unwrap());
-        let mut outcomes = device.filled(5, 0xffu8).unwrap();
-        let stream = device.stream().unwrap();
-        set.on(&stream).execute(&codes, &keys, &mut outcomes).unwrap();
-        let expected = [Outcome::Found, Outcome::Removed, Outcome::Found, Outcome::Inserted, Outcome::Absent];
-        assert_eq!(outcomes.read().unwrap(), expected.map(|outcome| outcome as u8));
-        assert_eq!(set.contains(&[1, 2, 3, 4, 5]).unwrap(), [true, false, true, true, false]);
-        let few = device.from_slice(&bytes[..4]).unwrap();
-        let error = set.on(&stream).execute(&few, &keys, &mut outcomes).unwrap_err();
-        assert!(matches!(error, Error::Length { what: "codes", .. }), "{error}");
-    }
-}

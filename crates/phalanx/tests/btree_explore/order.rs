@@ -157,11 +157,11 @@ impl<M: Config> Kernel for Play<M> {
             let value = M::Value::from_u64(key.to_u64());
             match self.kind(round) {
                 INSERT => {
-                    let outcome = session.execute(wanted, Insert, key, value).0;
+                    let outcome = crate::script::ask(&mut session, wanted, Insert, key, value).0;
                     self.sheet.counts.write(index, u64::from(outcome != Outcome::Refused));
                 }
                 REMOVE => {
-                    session.execute(wanted, Remove, key, value);
+                    crate::script::ask(&mut session, wanted, Remove, key, value);
                 }
                 LIST => M::list(self.tree),
                 kind => {

@@ -1,6 +1,6 @@
 //! The kernel that plays a part of a plan on any kind of map and writes down when each operation began and ended.
 use phalanx_kernels::keyed::{
-    Coded, ContainsKey, Get, Insert, InsertNew, Kind, Lanes, Outcome, Remove, Session, Slot, Team,
+    Coded, ContainsKey, Get, Insert, InsertNew, Kind, Lanes, Operation, Outcome, Remove, Session, Slot, Team,
 };
 use phalanx_kernels::probing::{Probe, Table};
 use phalanx_kernels::slab::Pool;
@@ -93,12 +93,12 @@ pub fn play<M: Kind, T: Team<M>>(map: M::View, rows: Rows<M::Key, M::Value>, tea
         let wanted = code != NOTHING;
         let start = timer();
         let (outcome, value) = match rows.kinds.read(round) {
-            GET => session.execute(wanted, Get, key, argument),
-            CONTAINS_KEY => session.execute(wanted, ContainsKey, key, argument),
-            INSERT => session.execute(wanted, Insert, key, argument),
-            INSERT_NEW => session.execute(wanted, InsertNew, key, argument),
-            REMOVE => session.execute(wanted, Remove, key, argument),
-            _ => session.execute(wanted, Coded::from_code(code.into()), key, argument),
+            GET => ask(&mut session, wanted, Get, key, argument),
+            CONTAINS_KEY => ask(&mut session, wanted, ContainsKey, key, argument),
+            INSERT => ask(&mut session, wanted, Insert, key, argument),
+            INSERT_NEW => ask(&mut session, wanted, InsertNew, key, argument),
+            REMOVE => ask(&mut session, wanted, Remove, key, argument),
+            _ => ask(&mut session, wanted, Coded::from_code(code.into()), key, argument),
         };
         let end = timer();
         if team.counts() {
@@ -107,6 +107,18 @@ pub fn play<M: Kind, T: Team<M>>(map: M::View, rows: Rows<M::Key, M::Value>, tea
     }
     session.finish();
     M::leave(map);
+}
+
+/// A function for each operation: in one for all, which holds what all of them take, a compiler spends several times as long.
+#[inline(never)]
+pub fn ask<M: Kind, T: Team<M>, O: Operation>(
+    session: &mut Session<M, T>,
+    wanted: bool,
+    operation: O,
+    key: M::Key,
+    argument: M::Value,
+) -> (Outcome, M::Value) {
+    session.execute(wanted, operation, key, argument)
 }
 
 impl<K, V: simt::Word> Rows<K, V> {

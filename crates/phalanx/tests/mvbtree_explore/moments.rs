@@ -200,11 +200,11 @@ impl<M: Config> Kernel for Play<M> {
             let start = timer();
             match self.kind(round) {
                 INSERT => {
-                    let outcome = session.execute(wanted, Insert, key, value).0;
+                    let outcome = crate::script::ask(&mut session, wanted, Insert, key, value).0;
                     self.sheet.counts.write(index, outcome as u64);
                 }
                 REMOVE => {
-                    let outcome = session.execute(wanted, Remove, key, value).0;
+                    let outcome = crate::script::ask(&mut session, wanted, Remove, key, value).0;
                     self.sheet.counts.write(index, outcome as u64);
                 }
                 GET => {

@@ -72,7 +72,7 @@ pub fn lanes_of(mut mask: u32) -> impl Iterator<Item = usize> {
 }
 
 /// Meets the lanes of `mask` and gives the calling lane's result.
-#[inline]
+#[inline(never)]
 pub fn meet(kind: Kind, mask: u32, operand: Operand, site: Site) -> u32 {
     let lane = Lane::current();
     lane.step(site);

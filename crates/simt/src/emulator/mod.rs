@@ -35,7 +35,7 @@ use collective::{Kind, Operand, meet};
 use failure::FailureKind;
 use lane::{Lane, Site};
 use memory::atomics::Update;
-use memory::global::{self, Access};
+use memory::global::{self, How};
 use memory::shared;
 use std::any::TypeId;
 use std::panic::Location;
@@ -47,27 +47,27 @@ pub fn site() -> Site {
     Location::caller()
 }
 
-#[inline(always)]
+#[inline(never)]
 pub fn thread_index() -> u32 {
     Lane::current().thread
 }
 
-#[inline(always)]
+#[inline(never)]
 pub fn block_index() -> u32 {
     Lane::current().block_index
 }
 
-#[inline(always)]
+#[inline(never)]
 pub fn block_size() -> u32 {
     Lane::current().block_size
 }
 
-#[inline(always)]
+#[inline(never)]
 pub fn grid_size() -> u32 {
     Lane::current().grid_size
 }
 
-#[inline(always)]
+#[inline(never)]
 pub fn lane() -> u32 {
     Lane::current().lane
 }
@@ -187,12 +187,6 @@ pub fn block_sync() {
     lane.block().barrier(lane, site());
 }
 
-#[inline(always)]
-#[track_caller]
-fn access<T: Word>(pointer: *const T, order: Order, scope: Scope) -> Access {
-    Access { address: pointer as usize, bytes: size_of::<T>(), order, scope, site: site() }
-}
-
 /// The word itself: on the host the compiler may know what it likes.
 #[inline(always)]
 pub fn opaque(word: u32) -> u32 {
@@ -207,7 +201,7 @@ pub fn opaque(word: u32) -> u32 {
 #[track_caller]
 pub unsafe fn load<T: Word>(pointer: *const T, order: Order, scope: Scope) -> T {
     // SAFETY: the caller's.
-    T::narrow(unsafe { global::load(access(pointer, order, scope)) })
+    T::narrow(unsafe { global::load(pointer as usize, How::of::<T>(order, scope), site()) })
 }
 
 /// Reads `N` neighbouring words, each by an access of its own, in no order: exploring, now from the first, now from the last.
@@ -217,14 +211,20 @@ pub unsafe fn load<T: Word>(pointer: *const T, order: Order, scope: Scope) -> T 
 #[inline(always)]
 #[track_caller]
 pub unsafe fn load_vec<T: Word, const N: usize>(pointer: *const T, order: Order, scope: Scope) -> [T; N] {
-    let first = access(pointer, order, scope);
-    let backwards = in_one_instruction::<N>(&first);
+    // SAFETY: the caller's.
+    unsafe { load_words(pointer as usize, How::of::<T>(order, scope), site()) }
+}
+
+/// # Safety
+/// - As for `load_vec`.
+#[inline(never)]
+unsafe fn load_words<T: Word, const N: usize>(first: usize, how: How, site: Site) -> [T; N] {
+    let backwards = in_one_instruction(first, N * how.bytes(), site);
     let mut words = [T::narrow(0); N];
     for place in 0..N {
         let place = if backwards { N - 1 - place } else { place };
-        let access = Access { address: first.address + place * first.bytes, ..first };
         // SAFETY: the caller's.
-        words[place] = T::narrow(unsafe { global::load(access) });
+        words[place] = T::narrow(unsafe { global::load(first + place * how.bytes(), how, site) });
     }
     words
 }
@@ -288,7 +288,7 @@ pub unsafe fn load_vec_if<T: Word, const N: usize>(
 #[track_caller]
 pub unsafe fn store<T: Word>(pointer: *mut T, value: T, order: Order, scope: Scope) {
     // SAFETY: the caller's.
-    unsafe { global::store(access(pointer, order, scope), value.widen()) }
+    unsafe { global::store(pointer as usize, How::of::<T>(order, scope), site(), value.widen()) }
 }
 
 /// Writes `N` neighbouring words, each by an access of its own, in no order: exploring, now from the first, now from the last.
@@ -298,22 +298,27 @@ pub unsafe fn store<T: Word>(pointer: *mut T, value: T, order: Order, scope: Sco
 #[inline(always)]
 #[track_caller]
 pub unsafe fn store_vec<T: Word, const N: usize>(pointer: *mut T, words: [T; N], order: Order, scope: Scope) {
-    let first = access(pointer, order, scope);
-    let backwards = in_one_instruction::<N>(&first);
+    // SAFETY: the caller's.
+    unsafe { store_words(pointer as usize, How::of::<T>(order, scope), site(), words) }
+}
+
+/// # Safety
+/// - As for `store_vec`.
+#[inline(never)]
+unsafe fn store_words<T: Word, const N: usize>(first: usize, how: How, site: Site, words: [T; N]) {
+    let backwards = in_one_instruction(first, N * how.bytes(), site);
     for place in 0..N {
         let place = if backwards { N - 1 - place } else { place };
-        let access = Access { address: first.address + place * first.bytes, ..first };
         // SAFETY: the caller's.
-        unsafe { global::store(access, words[place].widen()) };
+        unsafe { global::store(first + place * how.bytes(), how, site, words[place].widen()) }
     }
 }
 
-/// Ends the launch unless the first of `N` words is aligned to them all. Whether they are accessed from the last on.
-#[inline(always)]
-fn in_one_instruction<const N: usize>(first: &Access) -> bool {
-    if !first.address.is_multiple_of(N * first.bytes) {
-        let kind = FailureKind::Misaligned { address: first.address, bytes: N * first.bytes };
-        Lane::current().fail(kind, first.site, None);
+/// Ends the launch unless the first of several words is aligned to them all. Whether they are accessed from the last on.
+fn in_one_instruction(first: usize, bytes: usize, site: Site) -> bool {
+    if !first.is_multiple_of(bytes) {
+        let kind = FailureKind::Misaligned { address: first, bytes };
+        Lane::current().fail(kind, site, None);
     }
     Lane::current().explorer().is_some_and(|explorer| explorer.steps() % 2 == 1)
 }
@@ -333,7 +338,13 @@ pub unsafe fn compare_exchange<T: Word>(
 ) -> T {
     // SAFETY: the caller's.
     T::narrow(unsafe {
-        global::compare_exchange(access(pointer, order, scope), current.widen(), new.widen())
+        global::compare_exchange(
+            pointer as usize,
+            How::of::<T>(order, scope),
+            site(),
+            current.widen(),
+            new.widen(),
+        )
     })
 }
 
@@ -346,8 +357,9 @@ macro_rules! updates {
         #[inline(always)]
         #[track_caller]
         pub unsafe fn $name<T: Word>(pointer: *mut T, value: T, order: Order, scope: Scope) -> T {
+            let how = How::of::<T>(order, scope);
             // SAFETY: the caller's.
-            T::narrow(unsafe { global::update(access(pointer, order, scope), Update::$update, value.widen()) })
+            T::narrow(unsafe { global::update(pointer as usize, how, site(), Update::$update, value.widen()) })
         }
     )*};
 }

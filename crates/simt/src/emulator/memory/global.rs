@@ -1,4 +1,7 @@
 //! Accesses to global memory: the step, the check, the detectors, and then the access itself. All stores pass here.
+//!
+//! None of this goes into the kernels: they call it. What one access takes, inlined at each of the thousands of lines that make one, was
+//! most of what a compiler spent on kernels for the host.
 use super::super::failure::FailureKind;
 use super::super::lane::{Lane, Site};
 use super::access::{Use, check};
@@ -16,6 +19,33 @@ pub struct Access {
     pub site: Site,
 }
 
+/// All of an access but the place and the line: what the compiler knows of it, in one register.
+#[derive(Clone, Copy, Debug)]
+pub struct How {
+    bytes: u8,
+    order: Order,
+    scope: Scope,
+}
+
+impl How {
+    /// That of words of a type.
+    #[inline(always)]
+    pub const fn of<T>(order: Order, scope: Scope) -> Self {
+        Self { bytes: size_of::<T>() as u8, order, scope }
+    }
+
+    /// The bytes of the word.
+    #[inline(always)]
+    pub const fn bytes(self) -> usize {
+        self.bytes as usize
+    }
+
+    #[inline(always)]
+    fn at(self, address: usize, site: Site) -> Access {
+        Access { address, bytes: self.bytes(), order: self.order, scope: self.scope, site }
+    }
+}
+
 /// What every access begins with.
 #[inline(always)]
 fn enter(access: &Access, usage: Use) -> &'static Lane {
@@ -29,8 +59,9 @@ fn enter(access: &Access, usage: Use) -> &'static Lane {
 ///
 /// # Safety
 /// - The bytes are valid for reads. (Those that `check` cannot vouch for because detection is off.)
-#[inline(always)]
-pub unsafe fn load(access: Access) -> u128 {
+#[inline(never)]
+pub unsafe fn load(address: usize, how: How, site: Site) -> u128 {
+    let access = how.at(address, site);
     let lane = enter(&access, Use::Read);
     // SAFETY: checked, or the caller's.
     let newest = unsafe { atomics::load(access.address, access.bytes, access.order) };
@@ -44,8 +75,9 @@ pub unsafe fn load(access: Access) -> u128 {
 ///
 /// # Safety
 /// - As for [`load`], for writes.
-#[inline(always)]
-pub unsafe fn store(access: Access, value: u128) {
+#[inline(never)]
+pub unsafe fn store(address: usize, how: How, site: Site, value: u128) {
+    let access = how.at(address, site);
     let lane = enter(&access, Use::Write);
     match lane.explorer() {
         None => lane.worker().progressed(),
@@ -60,8 +92,9 @@ pub unsafe fn store(access: Access, value: u128) {
 ///
 /// # Safety
 /// - As for [`load`], for reads and writes.
-#[inline(always)]
-pub unsafe fn compare_exchange(access: Access, current: u128, new: u128) -> u128 {
+#[inline(never)]
+pub unsafe fn compare_exchange(address: usize, how: How, site: Site, current: u128, new: u128) -> u128 {
+    let access = how.at(address, site);
     let lane = enter(&access, Use::Update);
     if access.bytes == 1 || access.bytes == 16 && !lane.worker().run.world.options.cas128 {
         lane.fail(FailureKind::Trap, access.site, None);
@@ -83,8 +116,9 @@ pub unsafe fn compare_exchange(access: Access, current: u128, new: u128) -> u128
 ///
 /// # Safety
 /// - As for [`load`], for reads and writes.
-#[inline(always)]
-pub unsafe fn update(access: Access, update: Update, value: u128) -> u128 {
+#[inline(never)]
+pub unsafe fn update(address: usize, how: How, site: Site, update: Update, value: u128) -> u128 {
+    let access = how.at(address, site);
     let lane = enter(&access, Use::Update);
     if !matches!(access.bytes, 4 | 8) {
         lane.fail(FailureKind::Trap, access.site, None);

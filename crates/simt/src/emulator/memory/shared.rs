@@ -103,7 +103,7 @@ fn weak(address: u64, bytes: usize, site: Site) -> Access {
 ///
 /// # Safety
 /// - The bytes lie in an array of the block, aligned.
-#[inline(always)]
+#[inline(never)]
 pub unsafe fn load(address: u64, bytes: usize, site: Site) -> u128 {
     let access = weak(address, bytes, site);
     let lane = enter(&access, false);
@@ -118,7 +118,7 @@ pub unsafe fn load(address: u64, bytes: usize, site: Site) -> u128 {
 ///
 /// # Safety
 /// - As for [`load`].
-#[inline(always)]
+#[inline(never)]
 pub unsafe fn store(address: u64, bytes: usize, value: u128, site: Site) {
     let access = weak(address, bytes, site);
     let lane = enter(&access, true);
@@ -135,7 +135,7 @@ pub unsafe fn store(address: u64, bytes: usize, value: u128, site: Site) {
 ///
 /// # Safety
 /// - As for [`load`].
-#[inline(always)]
+#[inline(never)]
 pub unsafe fn fetch_add(address: u64, value: u32, site: Site) -> u32 {
     let access = Access { order: Order::Relaxed, ..weak(address, 4, site) };
     let lane = enter(&access, false);

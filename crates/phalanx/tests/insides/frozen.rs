@@ -1,0 +1,40 @@
+//! Frozen trees: views of them, and when they thaw.
+use gpu::Device;
+use phalanx::{BTree, Error, Map};
+use phalanx_kernels::btree::{Concurrent, Phased, Tree};
+use phalanx_kernels::keyed::Packed;
+use phalanx_kernels::slab::{Light, Spread};
+
+#[test]
+fn views_are_of_the_kind_that_reads() {
+    type Own<A> = Tree<Packed, Spread<128>, A, 4, 4>;
+    let device = Device::emulator(Default::default());
+    let mut tree = BTree::<u32, u32>::builder().device(&device).build().unwrap();
+    let frozen = tree.frozen().unwrap();
+    // SAFETY: no kernel takes these views.
+    let views = unsafe { (frozen.view::<Own<Phased>>(), frozen.view::<Own<Concurrent>>()) };
+    assert!(views.0.is_ok() && matches!(views.1, Err(Error::OtherVariant { .. })), "{views:?}");
+    let light = BTree::<u32, u32>::builder().device(&device).variant("tree_light_128_4x4_u32_u32");
+    let mut light = light.build().unwrap();
+    let frozen = light.frozen().unwrap();
+    // SAFETY: as above.
+    unsafe { frozen.view::<Tree<Packed, Light<128>, Concurrent, 4, 4>>() }.unwrap();
+}
+
+/// What writes waits for readers once, and those who freeze what nobody wrote need not.
+#[test]
+fn trees_are_thawed_by_what_may_write() {
+    let device = Device::emulator(Default::default());
+    let mut tree = BTree::<u32, u32>::builder().device(&device).build().unwrap();
+    assert!(!tree.is_frozen());
+    tree.frozen().unwrap();
+    assert!(tree.is_frozen());
+    tree.insert(&[1], &[2]).unwrap();
+    assert!(!tree.is_frozen());
+    assert_eq!(tree.frozen().unwrap().get(&[1]).unwrap(), [Some(2)]);
+    assert_eq!(tree.frozen().unwrap().len().unwrap(), 1);
+    assert!(tree.is_frozen());
+    // SAFETY: no kernel takes the view.
+    unsafe { tree.view::<Tree<Packed, Spread<128>, Concurrent, 4, 4>>() }.unwrap();
+    assert!(!tree.is_frozen());
+}

@@ -1,0 +1,70 @@
+//! When slab lists make room, and what a batch of codes does.
+use gpu::Device;
+use phalanx::hash_map::Coded;
+use phalanx::slab_hash::Growth;
+use phalanx::{Error, Map, Outcome, SlabHash, SlabMultiMap, SlabSet};
+use phalanx_kernels::slab::list::LONG;
+
+/// A batch that says the same thing many times asks for one place; one that appends, for as many.
+#[test]
+fn a_key_repeated_asks_for_room_once() {
+    let device = Device::emulator(Default::default());
+    let full: Vec<u32> = (0..15 * 33).collect();
+    let map = SlabHash::<u32, u32>::builder().device(&device).buckets(1).slabs(1).build().unwrap();
+    let many = SlabMultiMap::<u32, u32>::builder().device(&device).buckets(1).slabs(1).build().unwrap();
+    map.insert(&full, &full).unwrap();
+    many.insert(&full, &full).unwrap();
+    let again = vec![1 << 20; 2000];
+    map.insert(&again, &again).unwrap();
+    many.insert(&again, &again).unwrap();
+    let slabs = (map.stats().unwrap().capacity, many.stats().unwrap().live);
+    assert!(slabs.0 < 80 && slabs.1 == (full.len() + 2000).div_ceil(15) - 1, "{slabs:?}");
+}
+
+/// One key over and over: its list must not get long, nor slabs be used up.
+#[test]
+fn a_key_that_comes_and_goes_keeps_a_short_list() {
+    let device = Device::emulator(Default::default());
+    let map = SlabHash::<u32, u32>::builder().device(&device).capacity(500).build().unwrap();
+    for round in 0..1500 {
+        assert_eq!(map.insert(&[7], &[round]).unwrap(), [Outcome::Inserted]);
+        assert_eq!(map.remove(&[7]).unwrap(), [true]);
+        assert!(map.stats().unwrap().live <= LONG as usize + 2, "round {round}");
+    }
+    map.validate().unwrap();
+}
+
+#[test]
+fn a_pool_for_more_pairs_has_room_at_the_same_buckets() {
+    let device = Device::emulator(Default::default());
+    let keys: Vec<u32> = (0..6000).collect();
+    let refused = |pairs: usize| {
+        let builder = SlabHash::<u32, u32>::builder().device(&device).growth(Growth::Fixed);
+        let map = builder.capacity(1000).pool_for(pairs).build().unwrap();
+        let outcomes = map.insert(&keys, &keys).unwrap();
+        let refused = outcomes.iter().filter(|outcome| **outcome == Outcome::Refused).count();
+        (map.buckets(), refused)
+    };
+    let ((buckets, many), (same, none)) = (refused(0), refused(6000));
+    assert!(many > 1000, "{many} refused");
+    assert_eq!((same, none), (buckets, 0));
+}
+
+#[test]
+fn a_mixed_batch_on_buffers_does_what_its_codes_say() {
+    let device = Device::emulator(Default::default());
+    let set = SlabSet::<u32>::builder().device(&device).build().unwrap();
+    set.insert(&[1, 2, 3]).unwrap();
+    let codes = [Coded::GET, Coded::REMOVE, Coded::INSERT_NEW, Coded::INSERT_NEW, Coded::GET];
+    let bytes = codes.map(|code| code.code() as u8);
+    let (codes, keys) = (device.from_slice(&bytes).unwrap(), device.from_slice(&[1, 2, 3, 4, 5]).unwrap());
+    let mut outcomes = device.filled(5, 0xffu8).unwrap();
+    let stream = device.stream().unwrap();
+    set.on(&stream).execute(&codes, &keys, &mut outcomes).unwrap();
+    let expected = [Outcome::Found, Outcome::Removed, Outcome::Found, Outcome::Inserted, Outcome::Absent];
+    assert_eq!(outcomes.read().unwrap(), expected.map(|outcome| outcome as u8));
+    assert_eq!(set.contains(&[1, 2, 3, 4, 5]).unwrap(), [true, false, true, true, false]);
+    let few = device.from_slice(&bytes[..4]).unwrap();
+    let error = set.on(&stream).execute(&few, &keys, &mut outcomes).unwrap_err();
+    assert!(matches!(error, Error::Length { what: "codes", .. }), "{error}");
+}
