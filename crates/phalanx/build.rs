@@ -1,7 +1,9 @@
 //! Puts the kernels' PTX where the crate embeds it from: built from the sources beside this crate, or what the package ships.
 use ptx_builder::{Arch, Error, PtxBuilder};
 use std::env;
+use std::panic::resume_unwind;
 use std::path::Path;
+use std::thread;
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
@@ -16,10 +18,15 @@ fn main() {
 
 fn find_ptx() -> Result<(), Error> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    for arch in [Arch::Sm80, Arch::Sm90] {
+    let build = |arch| -> Result<(), Error> {
         let builder = PtxBuilder::new(here.join("../../kernels-gpu")).arch(arch).shipped(here.join("ptx"));
         let ptx = builder.emit_rerun(true).build()?;
         println!("cargo:rustc-env=PHALANX_PTX_SM_{}={}", arch.number(), ptx.path().display());
-    }
-    Ok(())
+        Ok(())
+    };
+    // Side by side: each is the work of one core.
+    thread::scope(|scope| {
+        let builds = [Arch::Sm80, Arch::Sm90].map(|arch| scope.spawn(move || build(arch)));
+        builds.into_iter().try_for_each(|build| build.join().unwrap_or_else(|payload| resume_unwind(payload)))
+    })
 }

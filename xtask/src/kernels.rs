@@ -4,7 +4,9 @@ use crate::workspace::{device_crate, root};
 use anyhow::{Context, Result, ensure};
 use ptx_builder::{Arch, Ptx, PtxBuilder, Sources};
 use std::fs;
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
+use std::thread;
 use std::time::Instant;
 
 /// The architectures that PTX is built for: the baseline, and the first with 128-bit atomics.
@@ -23,7 +25,7 @@ pub fn build() -> Result<Vec<Ptx>> {
 /// Builds the PTX of a device crate for every architecture.
 pub fn build_crate(folder: &Path) -> Result<Vec<Ptx>> {
     let toolchain = setup::ensure_toolchain()?;
-    let build = |arch: Arch| {
+    let build = |arch: Arch| -> Result<Ptx> {
         let start = Instant::now();
         let ptx = PtxBuilder::new(folder).arch(arch).toolchain(toolchain.clone()).build()?;
         let seconds = start.elapsed().as_secs_f64();
@@ -35,7 +37,14 @@ pub fn build_crate(folder: &Path) -> Result<Vec<Ptx>> {
         );
         Ok(ptx)
     };
-    BUILT.into_iter().map(build).collect()
+    // Side by side: each is the work of one core.
+    thread::scope(|scope| {
+        let builds = BUILT.map(|arch| scope.spawn(move || build(arch)));
+        builds
+            .into_iter()
+            .map(|build| build.join().unwrap_or_else(|payload| resume_unwind(payload)))
+            .collect()
+    })
 }
 
 /// Copies the PTX to where it is packaged.

@@ -159,6 +159,7 @@ macro_rules! suite {
                     }
                     layers {
                         merged_nodes_are_given_back
+                        an_index_is_in_order_after_merges
                         a_window_that_moves_takes_no_more_memory
                         thin_lists_answer_as_others_do
                         keys_are_assigned_in_every_way

@@ -6,7 +6,8 @@ use gpu::{Device, Grid};
 use phalanx::mvbtree::Updates;
 use phalanx::{HashMap, Map, MultiVersionBTree, SlabAlloc, SlabHash, SlabMultiMap, SlabSet};
 use phalanx_kernels::keyed::STRIPE_WORDS;
-use phalanx_kernels::probing::{Outcome, STRIPES};
+use phalanx_kernels::keyed::kernels::Get;
+use phalanx_kernels::probing::{DefaultTable, Outcome, STRIPES};
 use phalanx_kernels::slab::Spread;
 use phalanx_kernels::slab::list::ListsView;
 use phalanx_test_kernels::lists::{
@@ -503,6 +504,11 @@ fn the_package_builds_to_ptx() {
         ] {
             assert!(entries.contains(&symbol.as_str()), "{symbol} is not among {entries:?}");
         }
+        let theirs = Get::<DefaultTable>::symbol();
+        assert!(
+            !entries.contains(&theirs.as_str()),
+            "{theirs} is looked for in the program of its own package"
+        );
         orders_are_kept(ptx.text());
     }
 }

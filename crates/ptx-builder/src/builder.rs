@@ -99,7 +99,8 @@ impl PtxBuilder {
 
     /// Builds the PTX, or gives what an earlier call built when no source has changed since: then no compiler runs.
     ///
-    /// Several processes may build at once, to the same folder as well: cargo's lock orders them.
+    /// Several processes may build at once, to the same folder as well: cargo's lock orders those that build for one architecture, and others have
+    /// nothing in common.
     ///
     /// # Errors
     /// No toolchain; the crate does not compile; or its PTX calls functions that it does not define.
@@ -178,7 +179,10 @@ impl PtxBuilder {
         }
         // The text is the product: nothing is linked, so `true` serves as the linker.
         command.arg("--").arg(format!("--emit=asm={}", assembly.display()));
-        command.env("RUSTC", &toolchain.rustc).env("RUSTC_BOOTSTRAP", "1").env("CARGO_TARGET_DIR", target);
+        command
+            .env("RUSTC", &toolchain.rustc)
+            .env("RUSTC_BOOTSTRAP", "1")
+            .env("CARGO_TARGET_DIR", target.join(self.arch.to_string()));
         command.env("CARGO_TARGET_NVPTX64_NVIDIA_CUDA_RUSTFLAGS", self.flags());
         command
     }

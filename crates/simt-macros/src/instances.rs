@@ -118,6 +118,9 @@ fn symbol(kernel: &Path, named: &Named) -> String {
 }
 
 fn entry(kernel: &Path, named: &Named, symbol: &str) -> TokenStream {
+    if crate::kernel::is_dependency() {
+        return TokenStream::new();
+    }
     let wrapper = format_ident!("entry_{symbol}");
     let of = &named.of;
     quote! {

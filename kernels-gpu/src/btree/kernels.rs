@@ -34,22 +34,23 @@ pub fn bulk_build<M: Config + Instance>(
 #[kernel]
 pub fn examine<M: Config + Instance>(tree: TreeView<M>, report: GlobalSlice<u64>) {
     let found = M::examine(tree, Thread::index() as u32);
-    let findings = [
-        found.nodes,
-        found.children,
-        found.latched,
-        found.misplaced,
-        found.children_wrong,
-        found.link_wrong,
-        found.pairs,
-        found.depth,
-        found.inner,
-        found.versions,
-        found.undated,
-    ];
-    for (place, many) in findings.into_iter().enumerate().filter(|(_, many)| *many > 0) {
-        report.at(place).fetch_add(many as u64, Order::Relaxed, Scope::Device);
-    }
+    // One by one: an array that a loop goes through may lie in local memory.
+    let add = |place: usize, many: u32| {
+        if many > 0 {
+            report.at(place).fetch_add(many as u64, Order::Relaxed, Scope::Device);
+        }
+    };
+    add(0, found.nodes);
+    add(1, found.children);
+    add(2, found.latched);
+    add(3, found.misplaced);
+    add(4, found.children_wrong);
+    add(5, found.link_wrong);
+    add(6, found.pairs);
+    add(7, found.depth);
+    add(8, found.inner);
+    add(9, found.versions);
+    add(10, found.undated);
 }
 
 /// Frees all nodes but those of an empty tree, and makes their slabs blank. Runs alone. The grid has a tile for every slab of the pool.

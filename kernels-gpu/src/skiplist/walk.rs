@@ -62,6 +62,8 @@ struct Deed<S: Slot> {
     has_latch: bool,
     /// The node is the one that was looked for.
     here: bool,
+    /// What was looked for is below the node.
+    below: bool,
     /// It was a data node without room.
     full: bool,
     /// It was to take an entry in.
@@ -278,7 +280,8 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
                 self.count(tile, Event::Latch);
             }
         }
-        let here = has_latch && key <= held.high && held.meta.level() == self.layer;
+        let below = key < held.low;
+        let here = has_latch && !below && key <= held.high && held.meta.level() == self.layer;
         let (on_data, raises) = (here && self.layer == 0, here && self.layer > 0);
         let deeds = self.act(tile, on_data, &held, waiting);
         let own = waiting & waiting.wrapping_neg();
@@ -307,7 +310,7 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
         Self::release(tile, has_latch && stays, on_data, &held, level);
         // A warp may otherwise execute the tiles that give way, and sleep, before those that give latches back.
         tile.sync();
-        let deed = Deed { acts, has_latch, here, full, raises, cut };
+        let deed = Deed { acts, has_latch, here, below, full, raises, cut };
         finished | self.follow(tile, &held, own, key, &deed)
     }
 
@@ -325,7 +328,7 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
         if deed.acts && !deed.has_latch {
             self.lose();
         } else if deed.acts && !deed.here {
-            self.pass(held, key);
+            self.pass(held, key, deed.below);
         } else if full && !made {
             return self.conclude(tile, own, Outcome::Refused);
         } else if full {
@@ -378,12 +381,16 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
         }
     }
 
-    /// On from a node that was latched and is not the one that is looked for.
+    /// On from a node that was latched and is not the one that is looked for: to the right, to the top, or down from the root, which has grown.
+    ///
+    /// To the top goes an entry that is below the node: merges let the low keys of data nodes fall, also below that of the index node which leads to
+    /// them; what is cut off such a one belongs into an index node further left.
     #[inline(always)]
-    fn pass(&mut self, held: &Held<S, W, L>, key: S::Stored) {
+    fn pass(&mut self, held: &Held<S, W, L>, key: S::Stored, below: bool) {
         self.trail = Handle::NONE;
         let is_beyond = key > held.high;
-        self.at = if is_beyond { held.link } else { self.at };
+        let leads = if below { ROOT } else { self.at };
+        self.at = if is_beyond { held.link } else { leads };
         self.latches = is_beyond && self.layer == 0;
     }
 

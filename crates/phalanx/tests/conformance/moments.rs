@@ -183,7 +183,8 @@ pub fn what_is_dropped_is_freed<K: Key, V: Value + MapValue>(kind: &Kind<Tree<K,
 
 pub fn a_full_pool_refuses_and_loses_nothing<K: Key, V: Value + MapValue>(kind: &Kind<Tree<K, V>>) {
     let tree = kind.builder().nodes(40).super_block_slabs(32).growth(Growth::Fixed).build().unwrap();
-    let (keys, values) = kind.pairs((0..250).map(|n| (n * 7, n)));
+    // So many that their leaves take half of the slabs, unless these are much fuller than splits leave them; and never all.
+    let (keys, values) = kind.pairs((0..320).map(|n| (n * 7, n)));
     let inserted = tree.insert(&keys, &values).unwrap();
     let model: BTreeMap<K, V> = keys
         .iter()
@@ -196,7 +197,7 @@ pub fn a_full_pool_refuses_and_loses_nothing<K: Key, V: Value + MapValue>(kind: 
     assert_eq!(contents(&tree), model, "{}", kind.name);
     let then = tree.snapshot().unwrap();
     // Each leaf needs a copy now, and there are not so many slabs.
-    let (mut now, others) = (model.clone(), kind.pairs((0..250).map(|n| (n * 7, n + 1))).1);
+    let (mut now, others) = (model.clone(), kind.pairs((0..320).map(|n| (n * 7, n + 1))).1);
     let outcomes = tree.insert(&keys, &others).unwrap();
     for (place, outcome) in outcomes.iter().enumerate() {
         if *outcome != Outcome::Refused {
