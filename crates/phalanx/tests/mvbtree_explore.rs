@@ -61,7 +61,7 @@ kinds! {
     in_place_8x1_u64_u64: Tree<Dated<Wide<u64, u64>>, Light<128>, InPlace, 8, 1>, SEEDS / 2;
     out_of_place_4x2_u32_u32: Small<OutOfPlace>, SEEDS;
     out_of_place_8x1_u64_u64: Tree<Dated<Wide<u64, u64>>, Light<128>, OutOfPlace, 8, 1>, SEEDS / 2;
-    out_of_place_8x2_u32_u32: Tree<Dated<Packed>, Spread<128>, OutOfPlace, 8, 2>, SEEDS / 4;
+    out_of_place_4x4_u32_u32: Tree<Dated<Packed>, Spread<128>, OutOfPlace, 4, 4>, SEEDS / 4;
     eager_4x2_u32_u32: Small<Ruled<Blocks, Eager>>, SEEDS;
     by_tiles_4x2_u32_u32: Small<Ruled<Tiles<4, 8>, Eager>>, SEEDS / 2;
 }

@@ -92,11 +92,10 @@ impl<G: Group> SharedShape for Bags<G> {
 ///
 /// ```
 /// use phalanx_kernels::reclaim::{Blocks, Epochs, Owner, Process};
-/// use simt::{GlobalSlice, kernel};
 ///
 /// /// Takes items out of a list, which others may still read, and lets them be freed when nobody does.
 /// fn take_out<O: Owner>(epochs: Epochs, owner: O, rounds: u32, take: impl Fn(u32) -> Option<u32>) {
-///     let process = Process::<Blocks>::open(epochs, owner);
+///     let process = Process::<Blocks, _>::open(epochs, owner);
 ///     for round in 0..rounds {
 ///         process.enter();
 ///         if let Some(item) = take(round) {

@@ -5,7 +5,7 @@ use phalanx_kernels::slab::Spread;
 use simt::{GlobalSlice, Scope, Thread, Tile, fence, kernel, timer};
 
 /// The kind of tree whose updates are out of place, of pairs of 32 bits.
-pub type Moments = Tree<Dated<Packed>, Spread<128>, OutOfPlace, 8, 2>;
+pub type Moments = Tree<Dated<Packed>, Spread<128>, OutOfPlace, 4, 4>;
 
 /// Inserts `low` with value `high`: the code of [`record_moments`].
 pub const INSERT: u8 = 0;
