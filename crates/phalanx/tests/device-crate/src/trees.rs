@@ -53,7 +53,7 @@ pub fn record_moments(
             _ => {
                 let span = Span { from: low, to: high, offset: first as u64, room };
                 let sink = Sink { keys, values };
-                count = tree.seek::<Collect, _>(Tile::<8>::lockstep(), asks, span, sink).count;
+                count = tree.seek::<Collect, _>(Tile::<4>::lockstep(), asks, span, sink).count;
             }
         }
         fence(Scope::Device);
