@@ -9,10 +9,10 @@ pub(crate) mod trees;
 #[allow(unused_imports)] // documentation names it
 use crate::Error;
 use crate::map::batches::belongs;
-use crate::map::export::{self, Columns};
+use crate::map::export::Columns;
 use crate::map::launch::Batch;
 use crate::map::structure::{Scans, Structure};
-use crate::map::{Map, check, file};
+use crate::map::{Map, file};
 use crate::primitives::{Bits, Fold, Workspace, runs_bytes, sort_bytes};
 use crate::slab_alloc::Stats;
 use crate::{Key, Result, Value};
@@ -150,10 +150,7 @@ impl<K: Key, V: Value> BTree<K, V> {
     /// [`Error::Length`] when the slices differ in length; [`Error::TooMany`] beyond 2^30 - 1 pairs; [`Error::Fill`]; [`Error::Budget`]; the
     /// device's.
     pub fn bulk_build(&mut self, keys: &[K], values: &[V], fill: f64) -> Result<()> {
-        check("values", keys.len(), values.len())?;
-        let (fill, device) = (self.trees.pairs_at(fill)?, self.device());
-        let pairs = (device.from_slice(keys)?, device.from_slice(values)?);
-        self.build_runs(pairs, fill)
+        self.trees.bulk_build(keys, values, fill)
     }
 
     /// [`Self::bulk_build`] from device buffers whose keys are in order, each below the next. Waits.
@@ -161,11 +158,7 @@ impl<K: Key, V: Value> BTree<K, V> {
     /// # Errors
     /// [`Error::Unsorted`] when they are not; [`Error::OtherDevice`]; else as [`Self::bulk_build`]. The tree is then as it was.
     pub fn bulk_build_sorted(&mut self, keys: &Buffer<K>, values: &Buffer<V>, fill: f64) -> Result<()> {
-        let fill = self.trees.pairs_at(fill)?;
-        check("values", keys.len(), values.len())?;
-        belongs(self.device(), "keys", keys.device())?;
-        belongs(self.device(), "values", values.device())?;
-        self.trees.build(keys, values, keys.len(), fill)
+        self.trees.bulk_build_sorted(keys, values, fill)
     }
 
     /// Builds the tree anew with nodes of the same `fill`: removals leave nodes that are thin or empty. The pairs stay on the device, which needs room
@@ -174,15 +167,7 @@ impl<K: Key, V: Value> BTree<K, V> {
     /// # Errors
     /// As [`Self::bulk_build`].
     pub fn compact(&mut self, fill: f64) -> Result<()> {
-        let fill = self.trees.pairs_at(fill)?;
-        let pairs = export::on_device(self)?;
-        self.build_runs(pairs, fill)
-    }
-
-    /// Replaces everything by the pairs of buffers of this device, `fill` in a node.
-    fn build_runs(&mut self, pairs: Columns<K, V>, fill: u32) -> Result<()> {
-        let Runs { keys, values, count } = Runs::of(pairs)?;
-        self.trees.build(&keys, &values, count, fill)
+        self.trees.compact(fill)
     }
 
     /// Reads a map that [`Map::save`] wrote, into a tree with the builder's parameters, and with room for all pairs where its capacity is less.
@@ -235,12 +220,6 @@ impl<K: Key, V: Value> Runs<K, V> {
         let count = count.read()?[0] as usize;
         Ok(Self { keys, values, count })
     }
-}
-
-/// The first so many of these buffers are pairs in the order of keys, one a key.
-pub(crate) fn runs<K: Key, V: Value>(pairs: Columns<K, V>) -> Result<(Buffer<K>, Buffer<V>, usize)> {
-    let Runs { keys, values, count } = Runs::of(pairs)?;
-    Ok((keys, values, count))
 }
 
 /// Pairs in the order of keys, one a key.

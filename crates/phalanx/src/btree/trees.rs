@@ -1,7 +1,11 @@
 //! The memory of a tree and what is done with it as a whole.
+use super::Runs;
 use super::directory::Directory;
 use super::engine::{Engine, Parts, Search, Task};
+use crate::map::batches::belongs;
+use crate::map::check;
 use crate::map::counts::{Counts, distinct};
+use crate::map::export::{self, Columns};
 use crate::map::launch::{Batch, nothing};
 use crate::map::launcher::scans;
 use crate::map::owner::{self, Memory as _, Owner};
@@ -313,10 +317,32 @@ impl<K: Key, V: Value, E: Engine<K, V> + ?Sized> Trees<K, V, E> {
         Ok((slots * fill).round().clamp(2.0, slots) as u32)
     }
 
-    /// The first `len` pairs of buffers of this device in place of those that are there, `fill` in a node. Their keys are in order, each below
-    /// the next.
-    pub fn build(&self, keys: &Buffer<K>, values: &Buffer<V>, len: usize, fill: u32) -> Result<()> {
-        self.plant(keys.slice().part(0, len), values.slice(), fill)
+    /// These pairs in place of those that are there: see [`BTree::bulk_build`](super::BTree::bulk_build).
+    pub fn bulk_build(&mut self, keys: &[K], values: &[V], fill: f64) -> Result<()> {
+        check("values", keys.len(), values.len())?;
+        let (fill, device) = (self.pairs_at(fill)?, &self.owner.device);
+        self.build((device.from_slice(keys)?, device.from_slice(values)?), fill)
+    }
+
+    /// [`Self::bulk_build`] of pairs that are in order: see [`BTree::bulk_build_sorted`](super::BTree::bulk_build_sorted).
+    pub fn bulk_build_sorted(&mut self, keys: &Buffer<K>, values: &Buffer<V>, fill: f64) -> Result<()> {
+        let fill = self.pairs_at(fill)?;
+        check("values", keys.len(), values.len())?;
+        belongs(&self.owner.device, "keys", keys.device())?;
+        belongs(&self.owner.device, "values", values.device())?;
+        self.plant(keys.slice(), values.slice(), fill)
+    }
+
+    /// The same pairs in nodes of the same `fill`: see [`BTree::compact`](super::BTree::compact).
+    pub fn compact(&mut self, fill: f64) -> Result<()> {
+        let fill = self.pairs_at(fill)?;
+        self.build(export::on_device(self)?, fill)
+    }
+
+    /// Pairs of buffers of this device, in any order, in place of those that are there, `fill` in a node.
+    fn build(&self, pairs: Columns<K, V>, fill: u32) -> Result<()> {
+        let Runs { keys, values, count } = Runs::of(pairs)?;
+        self.plant(keys.slice().part(0, count), values.slice(), fill)
     }
 
     /// What is read on the ways to keys of this device: see [`BTree::walks`](super::BTree::walks).

@@ -9,10 +9,9 @@ pub use crate::btree::Growth;
 use crate::btree::engine::Search;
 use crate::btree::ordered::{Ordered, Searched};
 use crate::btree::trees::Trees;
-use crate::map::export::Columns;
 use crate::map::launch::Batch;
 use crate::map::structure::{Scans, Structure};
-use crate::map::{IntoIter, Map, check, export, file};
+use crate::map::{IntoIter, Map, file};
 use crate::slab_alloc::Stats;
 use crate::{Key, Result, Value};
 pub use builder::{Builder, Updates};
@@ -151,9 +150,7 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
     /// # Errors
     /// As there.
     pub fn bulk_build(&mut self, keys: &[K], values: &[V], fill: f64) -> Result<()> {
-        check("values", keys.len(), values.len())?;
-        let (fill, device) = (self.trees.pairs_at(fill)?, self.device());
-        self.build_runs((device.from_slice(keys)?, device.from_slice(values)?), fill)
+        self.trees.bulk_build(keys, values, fill)
     }
 
     /// [`Self::bulk_build`] from device buffers whose keys are in order, each below the next. Waits.
@@ -161,11 +158,7 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
     /// # Errors
     /// [`Error::Unsorted`] when they are not; [`Error::OtherDevice`]; else as [`Self::bulk_build`]. The tree is then as it was.
     pub fn bulk_build_sorted(&mut self, keys: &Buffer<K>, values: &Buffer<V>, fill: f64) -> Result<()> {
-        let fill = self.trees.pairs_at(fill)?;
-        check("values", keys.len(), values.len())?;
-        crate::map::batches::belongs(self.device(), "keys", keys.device())?;
-        crate::map::batches::belongs(self.device(), "values", values.device())?;
-        self.trees.build(keys, values, keys.len(), fill)
+        self.trees.bulk_build_sorted(keys, values, fill)
     }
 
     /// Builds the tree anew with nodes of the same `fill`.
@@ -173,14 +166,7 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
     /// # Errors
     /// As [`Self::bulk_build`].
     pub fn compact(&mut self, fill: f64) -> Result<()> {
-        let fill = self.trees.pairs_at(fill)?;
-        let pairs = export::on_device(self)?;
-        self.build_runs(pairs, fill)
-    }
-
-    fn build_runs(&mut self, pairs: Columns<K, V>, fill: u32) -> Result<()> {
-        let (keys, values, count) = crate::btree::runs(pairs)?;
-        self.trees.build(&keys, &values, count, fill)
+        self.trees.compact(fill)
     }
 
     /// Reads a map that [`Map::save`] wrote, into a tree with the builder's parameters, and with room for all pairs where its capacity is less.

@@ -10,13 +10,12 @@ use crate::btree::engine::Search;
 use crate::btree::ordered::{Searched, by_order};
 use crate::btree::trees::Trees;
 pub use crate::btree::{Growth, Ordered, Walks};
-use crate::btree::{Runs, directory, sorted};
+use crate::btree::{directory, sorted};
 use crate::map::batches::belongs;
-use crate::map::export::{self, Columns};
 use crate::map::launch::{Ask, Batch};
 use crate::map::owner::Memory as _;
 use crate::map::structure::{Scans, Structure};
-use crate::map::{IntoIter, Map, check, file};
+use crate::map::{IntoIter, Map, file};
 use crate::slab_alloc::Stats;
 use crate::{Key, Result, Value};
 pub use builder::Builder;
@@ -186,10 +185,7 @@ impl<K: Key, V: Value> SkipList<K, V> {
     /// # Errors
     /// As [`crate::BTree::bulk_build`].
     pub fn bulk_build(&mut self, keys: &[K], values: &[V], fill: f64) -> Result<()> {
-        check("values", keys.len(), values.len())?;
-        let (fill, device) = (self.trees.pairs_at(fill)?, self.device());
-        let pairs = (device.from_slice(keys)?, device.from_slice(values)?);
-        self.build_runs(pairs, fill)
+        self.trees.bulk_build(keys, values, fill)
     }
 
     /// [`Self::bulk_build`] from device buffers whose keys are in order, each below the next. Waits.
@@ -197,11 +193,7 @@ impl<K: Key, V: Value> SkipList<K, V> {
     /// # Errors
     /// [`Error::Unsorted`] when they are not; [`Error::OtherDevice`]; else as [`Self::bulk_build`]. The list is then as it was.
     pub fn bulk_build_sorted(&mut self, keys: &Buffer<K>, values: &Buffer<V>, fill: f64) -> Result<()> {
-        let fill = self.trees.pairs_at(fill)?;
-        check("values", keys.len(), values.len())?;
-        belongs(self.device(), "keys", keys.device())?;
-        belongs(self.device(), "values", values.device())?;
-        self.trees.build(keys, values, keys.len(), fill)
+        self.trees.bulk_build_sorted(keys, values, fill)
     }
 
     /// Builds the list anew with nodes of the same `fill`. The pairs stay on the device, which needs room for three copies of them beside the list.
@@ -209,14 +201,7 @@ impl<K: Key, V: Value> SkipList<K, V> {
     /// # Errors
     /// As [`Self::bulk_build`].
     pub fn compact(&mut self, fill: f64) -> Result<()> {
-        let fill = self.trees.pairs_at(fill)?;
-        let pairs = export::on_device(self)?;
-        self.build_runs(pairs, fill)
-    }
-
-    fn build_runs(&mut self, pairs: Columns<K, V>, fill: u32) -> Result<()> {
-        let Runs { keys, values, count } = Runs::of(pairs)?;
-        self.trees.build(&keys, &values, count, fill)
+        self.trees.compact(fill)
     }
 
     /// Reads a map that [`Map::save`] wrote, into a list with the builder's parameters, and with room for all pairs where its capacity is less.
