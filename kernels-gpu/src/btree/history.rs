@@ -506,9 +506,13 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
     #[track_caller]
     pub fn snapshot<C: Convergence>(self, tile: Tile<W, C>) -> u32 {
         let mut stamp = 0;
+        // A lane that comes later may have seen more than there is now: the moment is one of its call too.
+        tile.sync();
         if tile.rank() == 0 {
             stamp = self.moment();
         }
+        // What a lane reads from here on it reads after the clock has moved.
+        tile.sync();
         tile.shuffle(stamp, 0)
     }
 

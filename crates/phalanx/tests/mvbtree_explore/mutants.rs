@@ -1,5 +1,5 @@
 //! The hunt hunted: trees with one planted bug each. The sound ones that are made the same way pass.
-use crate::moments::{Plan, all_are_sound, is_found, races_are_sound};
+use crate::moments::{Plan, all_are_sound, is_found, plans_are_sound};
 use crate::world::Finding;
 use crate::{Eager, Ruled, Small};
 use phalanx_kernels::btree::{Access, Moving};
@@ -68,5 +68,10 @@ fn an_epoch_that_ends_too_early_is_found() {
 #[test]
 fn trees_without_a_flaw_pass() {
     all_are_sound::<Small<Ruled<Blocks, Eager>>>("sound", SEEDS / 8);
-    races_are_sound::<Small<Ruled<Blocks, Eager>>>(SEEDS / 4);
+    plans_are_sound::<Small<Ruled<Blocks, Eager>>>(SEEDS / 4, Plan::racing);
+}
+
+#[test]
+fn a_moment_is_not_before_its_question() {
+    plans_are_sound::<Small<Ruled<Blocks, Eager>>>(SEEDS / 8, Plan::late);
 }
