@@ -1,9 +1,7 @@
 //! Puts the kernels' PTX where the crate embeds it from: built from the sources beside this crate, or what the package ships.
 use ptx_builder::{Arch, Error, PtxBuilder};
 use std::env;
-use std::panic::resume_unwind;
 use std::path::Path;
-use std::thread;
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
@@ -24,9 +22,5 @@ fn find_ptx() -> Result<(), Error> {
         println!("cargo:rustc-env=PHALANX_PTX_SM_{}={}", arch.number(), ptx.path().display());
         Ok(())
     };
-    // Side by side: each is the work of one core.
-    thread::scope(|scope| {
-        let builds = [Arch::Sm80, Arch::Sm90].map(|arch| scope.spawn(move || build(arch)));
-        builds.into_iter().try_for_each(|build| build.join().unwrap_or_else(|payload| resume_unwind(payload)))
-    })
+    Arch::each(&[Arch::Sm80, Arch::Sm90], build).map(drop)
 }

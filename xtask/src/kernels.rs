@@ -4,9 +4,7 @@ use crate::workspace::{device_crate, root};
 use anyhow::{Context, Result, ensure};
 use ptx_builder::{Arch, Ptx, PtxBuilder, Sources};
 use std::fs;
-use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
-use std::thread;
 use std::time::Instant;
 
 /// The architectures that PTX is built for: the baseline, and the first with 128-bit atomics.
@@ -37,14 +35,7 @@ pub fn build_crate(folder: &Path) -> Result<Vec<Ptx>> {
         );
         Ok(ptx)
     };
-    // Side by side: each is the work of one core.
-    thread::scope(|scope| {
-        let builds = BUILT.map(|arch| scope.spawn(move || build(arch)));
-        builds
-            .into_iter()
-            .map(|build| build.join().unwrap_or_else(|payload| resume_unwind(payload)))
-            .collect()
-    })
+    Arch::each(&BUILT, build)
 }
 
 /// Copies the PTX to where it is packaged.

@@ -99,11 +99,6 @@ impl BothWidths for Trees<'_> {
                 let tree = tree::<u32, u32>(gpu, case, pairs)?;
                 Box::new(InsertRange::<_, Usual>::new(gpu, case, tree)?)
             }
-            FIND_REMOVE => {
-                let plan = Plan::<K, V>::new(&as_mix(case)?)?;
-                let planted = planted(plan.keys)?;
-                Box::new(Prepared::new(gpu, plan, planted)?)
-            }
             SOAK => Box::new(Soak::<K, V>::new(gpu, case, tree(gpu, case, case.n)?)?),
             RANGE => Box::new(Asking::<_, _, _, Ranges<K, V>>::new(gpu, case, planted(case.n)?)?),
             SUCCESSOR => Box::new(Asking::<_, _, _, Neighbours<K, V>>::new(gpu, case, planted(case.n)?)?),
@@ -112,7 +107,7 @@ impl BothWidths for Trees<'_> {
                 Box::new(Lines::new(Prepared::new(gpu, plan, planted(case.n)?)?))
             }
             _ => {
-                let plan = Plan::<K, V>::new(case)?;
+                let plan = Plan::<K, V>::new(&as_mix(case)?)?;
                 let (is_empty, planted) = (plan.preload.is_empty(), planted(plan.keys)?);
                 let is_right = !is_empty || planted.fill.is_none();
                 ensure!(is_right, "`built` is 'bulk', and {} starts empty: leave it out", case.op);
@@ -188,24 +183,17 @@ impl<K: Key, V: Value> Planted<K, V> {
 
 impl<K: Key + Word, V: Value + Word> ByOrder<K, V> for Planted<K, V> {
     fn successor(&mut self, stream: &Stream, asked: &mut Neighbours<K, V>) -> Result<()> {
-        let Neighbours { keys, found, values, outcomes, .. } = asked;
         if self.frozen {
-            return Ok(self.tree.frozen()?.ordered_on(stream).successor(keys, found, values, outcomes)?);
+            return asked.ask_for_next(&self.tree.frozen()?.ordered_on(stream));
         }
-        Ok(self.tree.ordered_on(stream).successor(keys, found, values, outcomes)?)
+        asked.ask_for_next(&self.tree.ordered_on(stream))
     }
 
     fn range(&mut self, stream: &Stream, asked: &mut Ranges<K, V>) -> Result<()> {
-        let room = asked.room();
-        let Ranges { lows, highs, keys, values, counts, .. } = asked;
         if self.frozen {
-            return Ok(self
-                .tree
-                .frozen()?
-                .ordered_on(stream)
-                .range(lows, highs, room, keys, values, counts)?);
+            return asked.ask_for(&self.tree.frozen()?.ordered_on(stream));
         }
-        Ok(self.tree.ordered_on(stream).range(lows, highs, room, keys, values, counts)?)
+        asked.ask_for(&self.tree.ordered_on(stream))
     }
 }
 

@@ -6,6 +6,7 @@ use crate::structures::Gpu;
 use crate::suite::Case;
 use anyhow::{Result, bail, ensure};
 use gpu::{Buffer, Stream};
+use phalanx::btree::Ordered;
 use phalanx::{BTree, Key, Map, Value};
 use phalanx_kernels::keyed::Outcome;
 use rayon::prelude::*;
@@ -148,6 +149,18 @@ impl<K, V> Ranges<K, V> {
     }
 }
 
+impl<K: Key, V: Value> Ranges<K, V> {
+    /// Asks for the pairs.
+    ///
+    /// # Errors
+    /// What the machine says.
+    pub fn ask_for(&mut self, of: &Ordered<'_, K, V>) -> Result<()> {
+        let room = self.room();
+        let Self { lows, highs, keys, values, counts, .. } = self;
+        Ok(of.range(lows, highs, room, keys, values, counts)?)
+    }
+}
+
 /// The first key's place, and both ends, of `n` ranges.
 fn ranges<K: Word>(seed: u64, sorted: &[K], results: usize) -> Vec<(usize, K, K)> {
     let topmost = u64::MAX >> (64 - K::BITS);
@@ -255,6 +268,26 @@ impl<K: Key + Word, V: Value + Word> Question<K, V> for Neighbours<K, V> {
 
     fn judge(&self, sorted: &[K]) -> Result<Verified> {
         self.judge_by(|asked| sorted.get(sorted.partition_point(|key| *key <= asked)))
+    }
+}
+
+impl<K: Key, V: Value> Neighbours<K, V> {
+    /// Asks for the next pairs.
+    ///
+    /// # Errors
+    /// What the machine says.
+    pub fn ask_for_next(&mut self, of: &Ordered<'_, K, V>) -> Result<()> {
+        let Self { keys, found, values, outcomes, .. } = self;
+        Ok(of.successor(keys, found, values, outcomes)?)
+    }
+
+    /// Asks for the pairs before.
+    ///
+    /// # Errors
+    /// What the machine says.
+    pub fn ask_for_previous(&mut self, of: &Ordered<'_, K, V>) -> Result<()> {
+        let Self { keys, found, values, outcomes, .. } = self;
+        Ok(of.predecessor(keys, found, values, outcomes)?)
     }
 }
 

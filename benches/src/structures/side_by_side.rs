@@ -25,11 +25,14 @@ const THREADS: u32 = 128;
 /// Pairs more than a range has that there is room for, beside those that may be inserted into it.
 const SPARE: usize = 8;
 
-/// The mix that a case of [`FIND_REMOVE`] means.
+/// The mix that a case of [`FIND_REMOVE`] means; any other case as it is.
 ///
 /// # Errors
 /// No part of updates.
 pub fn as_mix(case: &Case) -> Result<Case> {
+    if case.op != FIND_REMOVE {
+        return Ok(case.clone());
+    }
     let removals = (100.0 * share(case)?).round();
     Ok(Case { op: format!("mixed_{removals}r{}f", 100.0 - removals), ..case.clone() })
 }
@@ -41,7 +44,7 @@ fn share(case: &Case) -> Result<f64> {
 }
 
 /// A tree that kernels which stay work on.
-pub trait Stays<K, V> {
+pub trait Stays<K: Key, V: Value>: Map<Key = K, Value = V> {
     /// Makes it one of sorted pairs.
     ///
     /// # Errors
@@ -59,11 +62,22 @@ pub trait Stays<K, V> {
     where
         M: Config<Key = K, Value = V> + Instance;
 
-    /// Looks through all of it, and counts its pairs.
+    /// Looks through all of it.
     ///
     /// # Errors
     /// Something is wrong with it.
-    fn examine(&self, pairs: u64) -> Result<()>;
+    fn look_through(&self) -> Result<()>;
+
+    /// [`Self::look_through`], and counts its pairs.
+    ///
+    /// # Errors
+    /// Something is wrong with it, or it has others.
+    fn examine(&self, pairs: u64) -> Result<()> {
+        self.look_through()?;
+        let found = self.len()? as u64;
+        ensure!(found == pairs, "{pairs} pairs should be there, and {found} are");
+        Ok(())
+    }
 
     /// Slabs that are not free.
     ///
@@ -86,12 +100,6 @@ pub trait Stays<K, V> {
     fn epochs(&self) -> Result<Vec<[u64; 3]>> {
         Ok(Vec::new())
     }
-
-    /// Its pairs, in no order.
-    ///
-    /// # Errors
-    /// What the machine says.
-    fn pairs_held(&self) -> Result<Vec<(K, V)>>;
 }
 
 impl<K: Key + Word, V: Value + Word> Stays<K, V> for BTree<K, V> {
@@ -107,19 +115,12 @@ impl<K: Key + Word, V: Value + Word> Stays<K, V> for BTree<K, V> {
         Ok(unsafe { self.view::<M>()? })
     }
 
-    fn examine(&self, pairs: u64) -> Result<()> {
-        self.validate()?;
-        let found = self.len()? as u64;
-        ensure!(found == pairs, "{pairs} pairs should be there, and {found} are");
-        Ok(())
+    fn look_through(&self) -> Result<()> {
+        Ok(self.validate()?)
     }
 
     fn live(&self) -> Result<u64> {
         Ok(self.stats()?.live as u64)
-    }
-
-    fn pairs_held(&self) -> Result<Vec<(K, V)>> {
-        Ok(Map::iter(self)?.collect())
     }
 }
 
@@ -295,7 +296,7 @@ where
         self.tree.free_versions()?;
         self.live = Some((before, self.tree.live()?));
         self.tree.examine(all.len() as u64)?;
-        let mut held: Vec<u32> = self.tree.pairs_held()?.into_iter().map(|(key, _)| key).collect();
+        let mut held: Vec<u32> = self.tree.iter()?.map(|(key, _)| key).collect();
         held.par_sort_unstable();
         ensure!(held == all, "other keys are there than were put there");
         let compared = (outcomes.len() + counts.len()) as u64;

@@ -118,19 +118,15 @@ impl<K: Key, V: Value> Made<K, V> {
 
 impl<K: Key + Word, V: Value + Word> ByOrder<K, V> for Made<K, V> {
     fn successor(&mut self, stream: &Stream, asked: &mut Neighbours<K, V>) -> Result<()> {
-        let Neighbours { keys, found, values, outcomes, .. } = asked;
-        Ok(self.list.ordered_on(stream).successor(keys, found, values, outcomes)?)
+        asked.ask_for_next(&self.list.ordered_on(stream))
     }
 
     fn predecessor(&mut self, stream: &Stream, asked: &mut Neighbours<K, V>) -> Result<()> {
-        let Neighbours { keys, found, values, outcomes, .. } = asked;
-        Ok(self.list.ordered_on(stream).predecessor(keys, found, values, outcomes)?)
+        asked.ask_for_previous(&self.list.ordered_on(stream))
     }
 
     fn range(&mut self, stream: &Stream, asked: &mut Ranges<K, V>) -> Result<()> {
-        let room = asked.room();
-        let Ranges { lows, highs, keys, values, counts, .. } = asked;
-        Ok(self.list.ordered_on(stream).range(lows, highs, room, keys, values, counts)?)
+        asked.ask_for(&self.list.ordered_on(stream))
     }
 }
 

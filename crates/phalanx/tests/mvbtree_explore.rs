@@ -12,6 +12,8 @@ mod mutants;
 mod plan;
 #[path = "explore/script.rs"]
 mod script;
+#[path = "btree_explore/sheet.rs"]
+mod sheet;
 #[path = "btree_explore/trees.rs"]
 mod trees;
 #[path = "explore/world.rs"]

@@ -12,6 +12,8 @@ mod order;
 mod plan;
 #[path = "explore/script.rs"]
 mod script;
+#[path = "btree_explore/sheet.rs"]
+mod sheet;
 #[path = "skiplist_explore/thin.rs"]
 mod thin;
 #[path = "btree_explore/trees.rs"]

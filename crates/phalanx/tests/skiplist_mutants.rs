@@ -12,6 +12,8 @@ mod plan;
 #[path = "explore/script.rs"]
 #[allow(dead_code)] // as above
 mod script;
+#[path = "btree_explore/sheet.rs"]
+mod sheet;
 #[path = "btree_explore/trees.rs"]
 mod trees;
 #[path = "explore/world.rs"]

@@ -1,6 +1,8 @@
 //! Architectures of GPUs.
 use std::fmt;
+use std::panic::resume_unwind;
 use std::str::FromStr;
+use std::thread;
 
 /// A compute capability that PTX is built or assembled for. PTX of one runs on all later ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -24,6 +26,27 @@ impl Arch {
             Self::Sm90 => 90,
             Self::Sm100 => 100,
         }
+    }
+
+    /// Does the same for several architectures side by side, for a build of one keeps one core busy. Gives the results in their order, or the first error.
+    ///
+    /// # Errors
+    /// Those of `build`.
+    ///
+    /// # Panics
+    /// As `build` does.
+    pub fn each<T: Send, E: Send>(
+        archs: &[Self],
+        build: impl Fn(Self) -> Result<T, E> + Sync,
+    ) -> Result<Vec<T>, E> {
+        thread::scope(|scope| {
+            let build = &build;
+            let builds: Vec<_> = archs.iter().map(|&arch| scope.spawn(move || build(arch))).collect();
+            builds
+                .into_iter()
+                .map(|build| build.join().unwrap_or_else(|payload| resume_unwind(payload)))
+                .collect()
+        })
     }
 
     /// What rustc must be told beside the name, since LLVM chooses the oldest PTX that knows the machine: cache policies need PTX 7.4
@@ -56,6 +79,16 @@ impl FromStr for Arch {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_is_built_and_an_error_is_told() {
+        let numbers = Arch::each(&Arch::ALL, |arch| Ok::<_, ()>(arch.number()));
+        assert_eq!(numbers, Ok(vec![80, 90, 100]));
+        assert_eq!(
+            Arch::each(&Arch::ALL, |arch| if arch == Arch::Sm90 { Err("no") } else { Ok(()) }),
+            Err("no")
+        );
+    }
 
     #[test]
     fn names_read_back() {

@@ -214,16 +214,21 @@ pub trait Versions: Copy + core::fmt::Debug + Send + Sync + 'static {
     fn tick(self, from: u64) -> Result<u64, u64>;
 
     /// Enters an epoch, by all threads of the process (see [`Group`]).
-    fn enter<P: Pool>(self, pool: P);
+    #[inline(always)]
+    fn enter<P: Pool>(self, _pool: P) {}
 
     /// Leaves it.
-    fn leave<P: Pool>(self, pool: P);
+    #[inline(always)]
+    fn leave<P: Pool>(self, _pool: P) {}
 
     /// Leaves it, and enters another one: what kernels that stay do between two of their rounds.
-    fn breathe<P: Pool>(self, pool: P);
+    #[inline(always)]
+    fn breathe<P: Pool>(self, _pool: P) {}
 
-    /// Lets a copy be freed when nobody can have it any more, by the calling lane alone.
-    fn retire<P: Pool>(self, pool: P, copy: Handle);
+    /// Lets a copy be freed when nobody can have it any more, by the calling lane alone. Where that is not done, what hangs behind a leaf stays until a sweep
+    /// finds that nobody can ask for it.
+    #[inline(always)]
+    fn retire<P: Pool>(self, _pool: P, _copy: Handle) {}
 }
 
 /// No versions: the plain tree.
@@ -263,18 +268,6 @@ impl Versions for Unversioned {
     fn tick(self, from: u64) -> Result<u64, u64> {
         Ok(from)
     }
-
-    #[inline(always)]
-    fn enter<P: Pool>(self, _pool: P) {}
-
-    #[inline(always)]
-    fn leave<P: Pool>(self, _pool: P) {}
-
-    #[inline(always)]
-    fn breathe<P: Pool>(self, _pool: P) {}
-
-    #[inline(always)]
-    fn retire<P: Pool>(self, _pool: P, _copy: Handle) {}
 }
 
 /// In place: the clock stands still while kernels run, and what they must know of it comes with the launch.
@@ -320,19 +313,6 @@ impl Versions for Fixed {
     fn tick(self, _from: u64) -> Result<u64, u64> {
         Ok(LATEST as u64)
     }
-
-    #[inline(always)]
-    fn enter<P: Pool>(self, _pool: P) {}
-
-    #[inline(always)]
-    fn leave<P: Pool>(self, _pool: P) {}
-
-    #[inline(always)]
-    fn breathe<P: Pool>(self, _pool: P) {}
-
-    /// What hangs behind a leaf stays until a sweep finds that nobody can ask for it.
-    #[inline(always)]
-    fn retire<P: Pool>(self, _pool: P, _copy: Handle) {}
 }
 
 /// Out of place: the clock is a word of device memory, which hosts and kernels move while others run. Copies go by epochs of processes of the group `G`.

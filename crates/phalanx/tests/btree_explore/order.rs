@@ -2,40 +2,23 @@
 //! once, and keys come in order.
 use crate::common::{Dice, replay, seeds};
 use crate::hunt::setting;
+use crate::sheet::{COLLECT, COUNT, Deed, HIGHEST, IDLE, INSERT, LANES, LOWEST, REMOVE, Sheet, Told};
 use crate::world::{Crowded, Finding};
-use gpu::{Buffer, Device, Grid};
-use phalanx_kernels::btree::{Answer, Collect, Config, Count, Highest, Lowest, Sink, Span, TreeView};
+use gpu::{Device, Grid};
+use phalanx_kernels::btree::{Config, TreeView};
 use phalanx_kernels::keyed::{Insert, Kind, Lanes, Outcome, Remove, Scalar, Session};
 use simt::emulator::{Launch, Options};
-use simt::{GlobalSlice, Kernel, Thread};
+use simt::{Kernel, Thread};
 use std::collections::BTreeSet;
 
-const INSERT: u8 = 0;
-const REMOVE: u8 = 1;
-/// The directory is made anew, by the whole block.
+/// The directory is made anew, by the whole block, which is a warp.
 const LIST: u8 = 2;
-const COLLECT: u8 = 3;
-const COUNT: u8 = 4;
-const LOWEST: u8 = 5;
-const HIGHEST: u8 = 6;
 const WRITES: [u8; 5] = [INSERT, INSERT, REMOVE, REMOVE, LIST];
 const ASKS: [u8; 4] = [COLLECT, COUNT, LOWEST, HIGHEST];
-/// Lanes of a block: a warp, as [`LIST`] needs.
-const LANES: usize = 32;
 /// Pairs that a range has room for.
 const ROOM: usize = 160;
 /// Keys are below it, but for the topmost.
 const KEYS: u64 = 150;
-
-/// What a lane does in a round: a change of the key `from`, or a question about a range. Nothing if its kind is none.
-#[derive(Clone, Copy, Debug)]
-struct Deed {
-    kind: u8,
-    from: u64,
-    to: u64,
-}
-
-const IDLE: Deed = Deed { kind: u8::MAX, from: 0, to: 0 };
 
 /// A launch: rounds, in each of which a lane does a deed.
 type Part = Vec<Vec<Deed>>;
@@ -96,21 +79,9 @@ fn deed(dice: &mut Dice, kind: u8) -> Deed {
     Deed { kind, from: ends[0].min(ends[1]), to: top }
 }
 
-/// What a launch is told, and what it tells, at `lane * rounds + round`.
-#[derive(Clone, Copy)]
-struct Sheet<K, V> {
-    rounds: usize,
-    kinds: GlobalSlice<u8>,
-    froms: GlobalSlice<K>,
-    tos: GlobalSlice<K>,
-    counts: GlobalSlice<u64>,
-    keys: GlobalSlice<K>,
-    values: GlobalSlice<V>,
-}
-
 struct Play<M: Config> {
     tree: TreeView<M>,
-    sheet: Sheet<M::Key, M::Value>,
+    sheet: Sheet<M::Key, M::Value, ROOM>,
 }
 
 impl<M: Config> Clone for Play<M> {
@@ -120,28 +91,6 @@ impl<M: Config> Clone for Play<M> {
 }
 
 impl<M: Config> Copy for Play<M> {}
-
-impl<M: Config> Play<M> {
-    /// The kind of a round is that of the first lane that is not idle.
-    fn kind(&self, round: usize) -> u8 {
-        let lanes = self.sheet.kinds.len() / self.sheet.rounds;
-        let kind = |lane: usize| self.sheet.kinds.read(lane * self.sheet.rounds + round);
-        (0..lanes).map(kind).find(|kind| *kind != IDLE.kind).unwrap_or(COUNT)
-    }
-
-    fn seek(&self, kind: u8, wanted: bool, index: usize) -> Answer<M::Key, M::Value> {
-        let Sheet { froms, tos, keys, values, .. } = self.sheet;
-        let offset = (index * ROOM) as u64;
-        let span = Span { from: froms.read(index), to: tos.read(index), offset, room: ROOM as u32 };
-        let sink = Sink { keys, values };
-        match kind {
-            COLLECT => M::seek::<Collect>(self.tree, wanted, span, sink),
-            LOWEST => M::seek::<Lowest>(self.tree, wanted, span, sink),
-            HIGHEST => M::seek::<Highest>(self.tree, wanted, span, sink),
-            _ => M::seek::<Count>(self.tree, wanted, span, sink),
-        }
-    }
-}
 
 impl<M: Config> Kernel for Play<M> {
     const PROGRAM: &'static str = "btree_explore";
@@ -155,7 +104,7 @@ impl<M: Config> Kernel for Play<M> {
             let wanted = self.sheet.kinds.read(index) != IDLE.kind;
             let key = self.sheet.froms.read(index);
             let value = M::Value::from_u64(key.to_u64());
-            match self.kind(round) {
+            match self.sheet.kind(round) {
                 INSERT => {
                     let outcome = crate::script::ask(&mut session, wanted, Insert, key, value).0;
                     self.sheet.counts.write(index, u64::from(outcome != Outcome::Refused));
@@ -164,63 +113,14 @@ impl<M: Config> Kernel for Play<M> {
                     crate::script::ask(&mut session, wanted, Remove, key, value);
                 }
                 LIST => M::list(self.tree),
-                kind => {
-                    let answer = self.seek(kind, wanted, index);
-                    self.sheet.counts.write(index, answer.count);
-                    if kind != COLLECT && answer.count > 0 {
-                        self.sheet.keys.write(index * ROOM, answer.key);
-                        self.sheet.values.write(index * ROOM, answer.value);
-                    }
-                }
+                kind => self.sheet.ask(self.tree, kind, wanted, index),
             }
         }
         session.finish();
     }
 }
 
-/// The buffers of a launch.
-struct Told<K: Scalar, V: Scalar> {
-    deeds: Vec<Deed>,
-    rounds: usize,
-    kinds: Buffer<u8>,
-    froms: Buffer<K>,
-    tos: Buffer<K>,
-    counts: Buffer<u64>,
-    keys: Buffer<K>,
-    values: Buffer<V>,
-}
-
-impl<K: Scalar, V: Scalar> Told<K, V> {
-    fn new(device: &Device, part: &[Vec<Deed>]) -> gpu::Result<Self> {
-        let (rounds, lanes) = (part.len(), part[0].len());
-        let deeds: Vec<Deed> =
-            (0..lanes).flat_map(|lane| part.iter().map(move |round| round[lane])).collect();
-        let ends =
-            |end: fn(&Deed) -> u64| deeds.iter().map(|deed| K::from_u64(end(deed))).collect::<Vec<_>>();
-        Ok(Self {
-            rounds,
-            kinds: device.from_slice(&deeds.iter().map(|deed| deed.kind).collect::<Vec<_>>())?,
-            froms: device.from_slice(&ends(|deed| deed.from))?,
-            tos: device.from_slice(&ends(|deed| deed.to))?,
-            counts: device.zeroed(deeds.len())?,
-            keys: device.zeroed(deeds.len() * ROOM)?,
-            values: device.zeroed(deeds.len() * ROOM)?,
-            deeds,
-        })
-    }
-
-    fn sheet(&self) -> Sheet<K, V> {
-        Sheet {
-            rounds: self.rounds,
-            kinds: self.kinds.slice(),
-            froms: self.froms.slice(),
-            tos: self.tos.slice(),
-            counts: self.counts.slice(),
-            keys: self.keys.slice(),
-            values: self.values.slice(),
-        }
-    }
-
+impl<K: Scalar, V: Scalar> Told<K, V, ROOM> {
     /// What was asked of ranges, how many there were, and the keys that were told; each with itself, cut to its size, for a value.
     fn answers(&self) -> Vec<(Deed, u64, Vec<u64>)> {
         let (counts, keys) = (self.counts.read().expect("memory"), self.keys.read().expect("memory"));
@@ -313,7 +213,7 @@ pub fn is_found<M: Crowded<Memory = crate::trees::Forest> + Config>(count: u64) 
 }
 
 /// The buffers of launches on a tree of the kind `M`.
-type Tolds<M> = Vec<Told<<M as Kind>::Key, <M as Kind>::Value>>;
+type Tolds<M> = Vec<Told<<M as Kind>::Key, <M as Kind>::Value, ROOM>>;
 
 /// Plays parts side by side.
 fn play<M: Crowded<Memory = crate::trees::Forest> + Config>(
@@ -322,7 +222,7 @@ fn play<M: Crowded<Memory = crate::trees::Forest> + Config>(
     parts: &[Part],
 ) -> Result<Tolds<M>, Finding> {
     let told: Tolds<M> = parts.iter().map(|part| Told::new(device, part).expect("memory")).collect();
-    let launch = |(part, told): (&Part, &Told<M::Key, M::Value>)| {
+    let launch = |(part, told): (&Part, &Told<M::Key, M::Value, ROOM>)| {
         Launch::new(
             Grid::new(1, part[0].len() as u32),
             Play::<M> { tree: memory.view(), sheet: told.sheet() },

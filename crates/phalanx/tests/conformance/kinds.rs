@@ -105,11 +105,7 @@ impl<K: Key, V: Value + MapValue> Tested for BTree<K, V> {
 
     /// Whose nodes are used up, by keys that are gone: those that a sequence of batches names meet in few leaves.
     fn fixed(kind: &Kind<Self>) -> Self {
-        let mut map = kind.builder().nodes(1).growth(btree::Growth::Fixed).build().unwrap();
-        let (keys, values) = kind.pairs((0..1500).map(|key| (1000 + key, key)));
-        assert!(map.insert(&keys, &values).unwrap().contains(&phalanx::Outcome::Refused), "{}", kind.name);
-        map.retain_keys(K::from_u64(0)..=K::from_u64(0)).unwrap();
-        map
+        kind.used_up(kind.builder().nodes(1).growth(btree::Growth::Fixed).build().unwrap(), 1500)
     }
 
     fn load(saved: &[u8], kind: &Kind<Self>) -> phalanx::Result<Self> {
@@ -137,11 +133,7 @@ impl<K: Key, V: Value + MapValue> Tested for SkipList<K, V> {
 
     /// Whose nodes are used up, by keys that are gone: those that a sequence of batches names meet in few nodes.
     fn fixed(kind: &Kind<Self>) -> Self {
-        let mut map = kind.builder().nodes(1).growth(skiplist::Growth::Fixed).build().unwrap();
-        let (keys, values) = kind.pairs((0..800).map(|key| (1000 + key, key)));
-        assert!(map.insert(&keys, &values).unwrap().contains(&phalanx::Outcome::Refused), "{}", kind.name);
-        map.retain_keys(K::from_u64(0)..=K::from_u64(0)).unwrap();
-        map
+        kind.used_up(kind.builder().nodes(1).growth(skiplist::Growth::Fixed).build().unwrap(), 800)
     }
 
     fn load(saved: &[u8], kind: &Kind<Self>) -> phalanx::Result<Self> {
@@ -212,6 +204,14 @@ impl<M: Tested> Kind<M> {
     /// Numbers cut to the key's and the value's size.
     pub fn pairs(&self, numbers: impl IntoIterator<Item = (u64, u64)>) -> (Vec<M::Key>, Vec<M::Value>) {
         numbers.into_iter().map(|(key, value)| (M::Key::from_u64(key), M::Value::from_u64(value))).unzip()
+    }
+
+    /// A map that does not grow once so many keys have used up its room, all of which are gone.
+    fn used_up(&self, mut map: M, many: u64) -> M {
+        let (keys, values) = self.pairs((0..many).map(|key| (1000 + key, key)));
+        assert!(map.insert(&keys, &values).unwrap().contains(&phalanx::Outcome::Refused), "{}", self.name);
+        map.retain_keys(M::Key::from_u64(0)..=M::Key::from_u64(0)).unwrap();
+        map
     }
 
     /// Numbers cut to the key's size.

@@ -1,46 +1,28 @@
 //! Histories of changes of keys, look-ups, questions about ranges, and snapshots: there must be one order of all of them that explains every answer.
 use crate::common::{Dice, replay, seeds};
 use crate::hunt::setting;
+use crate::sheet::{COLLECT, COUNT, Deed, HIGHEST, IDLE, INSERT, LANES, LOWEST, REMOVE, Sheet};
 use crate::trees::Forest;
 use crate::world::{Crowded, Finding};
 use checker::{Event, MapOp, MapOutcome, SnapshotModel, SnapshotOp, SnapshotOutcome};
 use gpu::{Buffer, Device, Grid};
-use phalanx_kernels::btree::{
-    Answer, Collect, Config, Count, Highest, LATEST, Lowest, Sink, Span, TreeView, Versions,
-};
+use phalanx_kernels::btree::{Config, LATEST, TreeView, Versions};
 use phalanx_kernels::keyed::{Get, Insert, Kind, Lanes, Outcome, Remove, Scalar, Session};
 use simt::emulator::{Launch, Options};
 use simt::{GlobalSlice, Kernel, Thread, timer};
 use std::collections::BTreeMap;
 
-const INSERT: u8 = 0;
-const REMOVE: u8 = 1;
 const GET: u8 = 2;
-const COLLECT: u8 = 3;
-const COUNT: u8 = 4;
-const LOWEST: u8 = 5;
-const HIGHEST: u8 = 6;
 /// A snapshot of the tile; what lanes of its tile ask later in the launch is asked of that.
 const TAKE: u8 = 7;
 const WRITES: [u8; 3] = [INSERT, INSERT, REMOVE];
 const ASKS: [u8; 7] = [COLLECT, COLLECT, COUNT, LOWEST, HIGHEST, GET, TAKE];
-const LANES: usize = 32;
 /// Pairs that a range has room for.
 const ROOM: usize = 64;
 /// Keys are below it.
 const KEYS: u64 = 24;
 /// The name of the snapshot that was taken before everything.
 const BEFORE: u32 = u32::MAX;
-
-/// What a lane does in a round.
-#[derive(Clone, Copy, Debug)]
-struct Deed {
-    kind: u8,
-    from: u64,
-    to: u64,
-}
-
-const IDLE: Deed = Deed { kind: u8::MAX, from: 0, to: 0 };
 
 /// A launch of one block: rounds, in each of which all lanes do the same kind or nothing.
 #[derive(Clone, Debug)]
@@ -142,24 +124,13 @@ impl Part {
     }
 }
 
-/// What a launch is told, and what it tells, at `lane * rounds + round`.
-#[derive(Clone, Copy)]
-struct Sheet<K, V> {
-    rounds: usize,
-    comes_and_goes: bool,
-    kinds: GlobalSlice<u8>,
-    froms: GlobalSlice<K>,
-    tos: GlobalSlice<K>,
-    counts: GlobalSlice<u64>,
-    keys: GlobalSlice<K>,
-    values: GlobalSlice<V>,
-    starts: GlobalSlice<u64>,
-    ends: GlobalSlice<u64>,
-}
-
 struct Play<M: Config> {
     tree: TreeView<M>,
-    sheet: Sheet<M::Key, M::Value>,
+    sheet: Sheet<M::Key, M::Value, ROOM>,
+    comes_and_goes: bool,
+    /// When each deed began and ended.
+    starts: GlobalSlice<u64>,
+    ends: GlobalSlice<u64>,
 }
 
 impl<M: Config> Clone for Play<M> {
@@ -169,36 +140,6 @@ impl<M: Config> Clone for Play<M> {
 }
 
 impl<M: Config> Copy for Play<M> {}
-
-impl<M: Config> Play<M> {
-    fn kind(&self, round: usize) -> u8 {
-        let lanes = self.sheet.kinds.len() / self.sheet.rounds;
-        let kind = |lane: usize| self.sheet.kinds.read(lane * self.sheet.rounds + round);
-        (0..lanes).map(kind).find(|kind| *kind != IDLE.kind).unwrap_or(COUNT)
-    }
-
-    fn seek(&self, tree: TreeView<M>, kind: u8, wanted: bool, index: usize) -> Answer<M::Key, M::Value> {
-        let Sheet { froms, tos, keys, values, .. } = self.sheet;
-        let offset = (index * ROOM) as u64;
-        let span = Span { from: froms.read(index), to: tos.read(index), offset, room: ROOM as u32 };
-        let sink = Sink { keys, values };
-        match kind {
-            COLLECT => M::seek::<Collect>(tree, wanted, span, sink),
-            LOWEST => M::seek::<Lowest>(tree, wanted, span, sink),
-            HIGHEST => M::seek::<Highest>(tree, wanted, span, sink),
-            _ => M::seek::<Count>(tree, wanted, span, sink),
-        }
-    }
-
-    fn ask(&self, tree: TreeView<M>, kind: u8, wanted: bool, index: usize) {
-        let answer = self.seek(tree, kind, wanted, index);
-        self.sheet.counts.write(index, answer.count);
-        if kind != COLLECT && answer.count > 0 {
-            self.sheet.keys.write(index * ROOM, answer.key);
-            self.sheet.values.write(index * ROOM, answer.value);
-        }
-    }
-}
 
 impl<M: Config> Kernel for Play<M> {
     const PROGRAM: &'static str = "mvbtree_explore";
@@ -215,7 +156,7 @@ impl<M: Config> Kernel for Play<M> {
             let key = self.sheet.froms.read(index);
             let value = M::Value::from_u64(key.to_u64() + 100 * round as u64);
             let start = timer();
-            match self.kind(round) {
+            match self.sheet.kind(round) {
                 INSERT => {
                     let outcome = crate::script::ask(&mut session, wanted, Insert, key, value).0;
                     self.sheet.counts.write(index, outcome as u64);
@@ -230,12 +171,12 @@ impl<M: Config> Kernel for Play<M> {
                     self.sheet.values.write(index * ROOM, value);
                 }
                 TAKE => reader = M::at(self.tree, M::snapshot(self.tree)),
-                kind => self.ask(reader, kind, wanted, index),
+                kind => self.sheet.ask(reader, kind, wanted, index),
             }
             let end = timer();
-            self.sheet.starts.write(index, start);
-            self.sheet.ends.write(index, end);
-            if self.sheet.comes_and_goes {
+            self.starts.write(index, start);
+            self.ends.write(index, end);
+            if self.comes_and_goes {
                 M::leave(self.tree);
                 M::enter(self.tree);
             }
@@ -251,57 +192,28 @@ type Said = SnapshotOutcome<u64, u64>;
 /// The buffers of a launch.
 struct Told<K: Scalar, V: Scalar> {
     part: Part,
-    kinds: Buffer<u8>,
-    froms: Buffer<K>,
-    tos: Buffer<K>,
-    counts: Buffer<u64>,
-    keys: Buffer<K>,
-    values: Buffer<V>,
+    sheet: crate::sheet::Told<K, V, ROOM>,
     starts: Buffer<u64>,
     ends: Buffer<u64>,
 }
 
 impl<K: Scalar, V: Scalar> Told<K, V> {
     fn new(device: &Device, part: &Part) -> gpu::Result<Self> {
-        let deeds = Self::deeds(part);
-        let ends =
-            |end: fn(&Deed) -> u64| deeds.iter().map(|deed| K::from_u64(end(deed))).collect::<Vec<_>>();
-        Ok(Self {
-            part: part.clone(),
-            kinds: device.from_slice(&deeds.iter().map(|deed| deed.kind).collect::<Vec<_>>())?,
-            froms: device.from_slice(&ends(|deed| deed.from))?,
-            tos: device.from_slice(&ends(|deed| deed.to))?,
-            counts: device.zeroed(deeds.len())?,
-            keys: device.zeroed(deeds.len() * ROOM)?,
-            values: device.zeroed(deeds.len() * ROOM)?,
-            starts: device.zeroed(deeds.len())?,
-            ends: device.zeroed(deeds.len())?,
-        })
+        let sheet = crate::sheet::Told::new(device, &part.rounds)?;
+        let deeds = sheet.deeds.len();
+        Ok(Self { part: part.clone(), sheet, starts: device.zeroed(deeds)?, ends: device.zeroed(deeds)? })
     }
 
-    fn deeds(part: &Part) -> Vec<Deed> {
-        (0..LANES).flat_map(|lane| part.rounds.iter().map(move |round| round[lane])).collect()
-    }
-
-    fn sheet(&self) -> Sheet<K, V> {
-        Sheet {
-            rounds: self.part.rounds.len(),
-            comes_and_goes: self.part.comes_and_goes,
-            kinds: self.kinds.slice(),
-            froms: self.froms.slice(),
-            tos: self.tos.slice(),
-            counts: self.counts.slice(),
-            keys: self.keys.slice(),
-            values: self.values.slice(),
-            starts: self.starts.slice(),
-            ends: self.ends.slice(),
-        }
+    fn play<M: Config<Key = K, Value = V>>(&self, tree: TreeView<M>) -> Play<M> {
+        let (starts, ends) = (self.starts.slice(), self.ends.slice());
+        Play { tree, sheet: self.sheet.sheet(), comes_and_goes: self.part.comes_and_goes, starts, ends }
     }
 
     /// What was asked and answered. Snapshots are named by launch, tile and round.
     fn events(&self, number: u32, tile: usize) -> Vec<Event<Op, Said>> {
-        let (counts, keys) = (self.counts.read().expect("memory"), self.keys.read().expect("memory"));
-        let (values, starts) = (self.values.read().expect("memory"), self.starts.read().expect("memory"));
+        let told = &self.sheet;
+        let (counts, keys) = (told.counts.read().expect("memory"), told.keys.read().expect("memory"));
+        let (values, starts) = (told.values.read().expect("memory"), self.starts.read().expect("memory"));
         let (ends, rounds) = (self.ends.read().expect("memory"), self.part.rounds.len());
         let pairs = |index: usize, many: usize| {
             let places = index * ROOM..index * ROOM + many;
@@ -426,7 +338,7 @@ fn play<M: Crowded<Memory = Forest> + Config>(
     let told: Tolds<M> = parts.iter().map(|part| Told::new(device, part).expect("memory")).collect();
     let launch = |(part, told): (&Part, &Told<M::Key, M::Value>)| {
         let tree = M::at(memory.view(), if part.asks_the_past { past } else { LATEST });
-        Launch::new(Grid::new(1, LANES as u32), Play::<M> { tree, sheet: told.sheet() })
+        Launch::new(Grid::new(1, LANES as u32), told.play::<M>(tree))
     };
     let launches: Vec<_> = parts.iter().zip(&told).map(launch).collect();
     device.emulator_handle().expect("an emulator").launch_all(launches).map_err(Finding::Machine)?;
