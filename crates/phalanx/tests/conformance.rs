@@ -166,6 +166,7 @@ macro_rules! suite {
                         a_full_pool_is_no_loss
                         lists_in_few_slabs_are_put_in_order
                         data_lies_where_it_is_asked_to
+                        nodes_with_gaps_take_in_what_merges
                     }
                 }
                 cases! { $device, SkipList, first:

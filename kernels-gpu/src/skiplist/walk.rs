@@ -452,7 +452,7 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
         let count = deeds.read.count(tile, |word| S::key(word) <= held.high);
         let gap = deeds.read.last(rank, |position, word| position < count && S::key(word) > held.high);
         if tile.any_converged(wanted && gap.exists) {
-            Self::close_gaps(tile.afresh(), wanted, held, &mut deeds.read, count);
+            Nodes::<S, P, A, W, L>::close_gaps(tile.afresh(), wanted, held, &mut deeds.read, count);
         }
         let place = deeds.read.count(tile, |word| S::key(word) < question.key);
         let hit = deeds.read.last(rank, |position, word| position == place && S::key(word) == question.key);
@@ -476,27 +476,6 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
         let outcome = if found { question.operation.outcome() } else { absent };
         let done = wanted && (found || !places || fits);
         End { done, outcome, value: if found { value } else { question.argument } }
-    }
-
-    /// Moves pairs that stand in order together, where scans have removed some between them.
-    #[inline(always)]
-    fn close_gaps<C: Convergence>(
-        tile: Tile<W, C>,
-        wanted: bool,
-        held: &Held<S, W, L>,
-        read: &mut Read<S, W, L>,
-        count: u32,
-    ) {
-        loop {
-            let gap = read.last(tile.rank(), |position, word| position < count && S::key(word) > held.high);
-            let gaps = tile.ballot(wanted && gap.exists);
-            if !tile.any_converged(gaps != 0) {
-                return;
-            }
-            let place = tile.shuffle(gap.position, 31 - (gaps | 1).leading_zeros());
-            let ends = (place, Node::<S, W, L>::SLOTS - 1);
-            Nodes::<S, P, A, W, L>::close(tile, gaps != 0, held.node, read, ends);
-        }
     }
 
     /// One change of a data node that is latched, where it is `wanted`. It is done if there was room.

@@ -224,3 +224,24 @@ pub fn data_lies_where_it_is_asked_to<K: Key, V: Value + MapValue>(kind: &Kind<S
         assert!(contents(&list).keys().eq(&left), "{}, {tier}", kind.name);
     }
 }
+
+/// Scans leave gaps between pairs; a node that merges with such a one overwrites none of its pairs.
+pub fn nodes_with_gaps_take_in_what_merges<K: Key, V: Value + MapValue>(kind: &Kind<SkipList<K, V>>) {
+    let slots = if kind.name.contains("8x4") { 30 } else { 14 };
+    let half = slots / 2;
+    for gaps in [vec![0], vec![half / 2], vec![half - 1], vec![0, 1, half - 2]] {
+        let mut list = kind.map(1);
+        // Nodes are half full; the third gets gaps, and the one before it becomes thin.
+        let is_gone = |key: u64| key >= 2 * half && gaps.contains(&(key - 2 * half));
+        let (keys, values) = kind.pairs((0..10 * half).map(|key| (key, u64::from(is_gone(key)))));
+        list.bulk_build(&keys, &values, 0.5).unwrap();
+        list.retain_values(V::from_u64(0)..=V::from_u64(0)).unwrap();
+        let removed = half..2 * half - slots / 3;
+        assert!(!list.remove(&kind.keys(removed.clone())).unwrap().contains(&false), "{}", kind.name);
+        assert_eq!(list.merged().unwrap(), 1, "{}: gaps at {gaps:?}", kind.name);
+        let left = (0..10 * half).filter(|key| !is_gone(*key) && !removed.contains(key));
+        let left = kind.keys(left);
+        assert!(contents(&list).keys().eq(&left), "{}: gaps at {gaps:?}", kind.name);
+        assert!(!list.contains_key(&left).unwrap().contains(&false), "{}: gaps at {gaps:?}", kind.name);
+    }
+}
