@@ -344,7 +344,7 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
         0
     }
 
-    /// Gives a latch back, where the tile `gives`.
+    /// Gives a latch back, where the tile `gives`. The version of a data node goes up where it may have changed, and stays where the tile passes.
     #[inline(always)]
     fn release<C: Convergence>(
         tile: Tile<W, C>,
@@ -355,7 +355,9 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
     ) {
         tile.sync();
         if gives && tile.rank() == 0 {
-            let meta = if A::SORTED && on_data { held.meta.after() } else { Meta::free(level) };
+            let passes = A::SORTED && held.meta.is_leaf() && !A::FORGETS_VERSIONS;
+            let kept = if passes { held.meta.unlatched() } else { Meta::free(level) };
+            let meta = if A::SORTED && on_data { held.meta.after() } else { kept };
             held.node.release_as(meta, A::GIVE);
         }
     }
