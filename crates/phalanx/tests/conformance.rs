@@ -167,6 +167,7 @@ macro_rules! suite {
                         lists_in_few_slabs_are_put_in_order
                         data_lies_where_it_is_asked_to
                         nodes_with_gaps_take_in_what_merges
+                        keys_are_assigned_in_blocks_of_any_length
                     }
                 }
                 cases! { $device, SkipList, first:

@@ -111,10 +111,12 @@ impl<M: Layers + Instance> Engine<M::Key, M::Value> for Of<M> {
         blocks: Option<u32>,
     ) -> gpu::Result<()> {
         let list = <M as Viewed<Parts>>::view(parts);
-        let run = keys.max(1).next_multiple_of(M::TILE);
+        // No longer than the batch, and no more blocks than there are runs for.
+        let longest = batch.keys.len().clamp(1, 1 << 31) as u32;
+        let run = keys.clamp(1, longest).next_multiple_of(M::TILE);
         let runs = batch.keys.len().div_ceil(run as usize);
         let whole = Grid::for_items(runs * M::TILE as usize, THREADS);
-        let grid = blocks.map_or(whole, |blocks| Grid::new(blocks.max(1), THREADS));
+        let grid = blocks.map_or(whole, |blocks| Grid::new(blocks.clamp(1, whole.blocks), THREADS));
         let Batch { keys, arguments: values, outcomes, .. } = batch;
         // SAFETY: the caller's promises; grids of any size do.
         unsafe { stream.launch(grid, InsertRuns::<M> { list, keys, values, outcomes, run }) }

@@ -245,3 +245,16 @@ pub fn nodes_with_gaps_take_in_what_merges<K: Key, V: Value + MapValue>(kind: &K
         assert!(!list.contains_key(&left).unwrap().contains(&false), "{}: gaps at {gaps:?}", kind.name);
     }
 }
+
+/// A block of keys may be longer than any batch, and there may be more thread blocks than blocks of keys.
+pub fn keys_are_assigned_in_blocks_of_any_length<K: Key, V: Value + MapValue>(kind: &Kind<SkipList<K, V>>) {
+    let (keys, values) = kind.pairs((0..100).map(|n| (n, n)));
+    for (length, thread_blocks) in [(u32::MAX, None), (u32::MAX - 40, Some(2)), (16, Some(u32::MAX))] {
+        let assignment = Assignment::Blocks { keys: length, thread_blocks };
+        let list = kind.builder().assignment(assignment).build().unwrap();
+        list.insert(&keys, &values).unwrap();
+        list.insert(&[], &[]).unwrap();
+        let expected = keys.iter().copied().zip(values.iter().copied()).collect();
+        assert_eq!(contents(&list), expected, "{}: {assignment:?}", kind.name);
+    }
+}
