@@ -168,6 +168,8 @@ macro_rules! suite {
                         data_lies_where_it_is_asked_to
                         nodes_with_gaps_take_in_what_merges
                         keys_are_assigned_in_blocks_of_any_length
+                        lists_that_scans_empty_have_room
+                        lists_give_back_what_scans_empty
                     }
                 }
                 cases! { $device, SkipList, first:

@@ -258,3 +258,37 @@ pub fn keys_are_assigned_in_blocks_of_any_length<K: Key, V: Value + MapValue>(ki
         assert_eq!(contents(&list), expected, "{}: {assignment:?}", kind.name);
     }
 }
+
+/// Where nothing may grow, a list has room for as many new keys once scans have emptied it as when it was new.
+pub fn lists_that_scans_empty_have_room<K: Key, V: Value + MapValue>(kind: &Kind<SkipList<K, V>>) {
+    let mut list = kind.builder().nodes(1).growth(Growth::Fixed).build().unwrap();
+    let fill = |list: &SkipList<K, V>, base: u64| {
+        let (keys, values) = kind.pairs((0..1000).map(|n| (base + n, n)));
+        let outcomes = list.insert(&keys, &values).unwrap();
+        outcomes.iter().filter(|outcome| **outcome == Outcome::Inserted).count()
+    };
+    let most = fill(&list, 0);
+    assert!(most > 100 && most < 1000, "{}: {most} found room", kind.name);
+    for turn in 1..4 {
+        list.retain_keys(K::from_u64(u64::MAX)..=K::from_u64(u64::MAX)).unwrap();
+        assert_eq!(list.len().unwrap(), 0, "{}", kind.name);
+        let many = fill(&list, turn << 20);
+        // Not the same number each time, as it happens.
+        assert!(many * 5 >= most * 4, "{}, turn {turn}: first {most} found room, then {many}", kind.name);
+        assert_eq!(contents(&list).len(), many, "{}", kind.name);
+    }
+}
+
+/// Nodes that a scan has emptied are given back, and nothing else is.
+pub fn lists_give_back_what_scans_empty<K: Key, V: Value + MapValue>(kind: &Kind<SkipList<K, V>>) {
+    let mut list = kind.map(1);
+    let (keys, values) = kind.pairs((0..4000).map(|n| (n, n)));
+    list.bulk_build(&keys, &values, 0.5).unwrap();
+    let before = list.stats().unwrap().live;
+    list.retain_keys(K::from_u64(500)..=K::from_u64(3999)).unwrap();
+    assert_eq!(list.stats().unwrap().live, before, "{}: an eighth is not worth it", kind.name);
+    list.retain_keys(K::from_u64(1000)..=K::from_u64(1099)).unwrap();
+    let live = list.stats().unwrap().live;
+    assert!(live * 10 < before, "{}: {before} nodes became {live}", kind.name);
+    assert_eq!(contents(&list).len(), 100, "{}", kind.name);
+}
