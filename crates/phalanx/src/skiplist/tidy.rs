@@ -48,7 +48,7 @@ struct Plan<K: Key> {
     lows: Buffer<K>,
     handles: Buffer<u32>,
     slabs: Buffer<u32>,
-    count: Buffer<u64>,
+    counts: Buffer<u64>,
     layout: Layout,
 }
 
@@ -60,16 +60,17 @@ impl<K: Key> Plan<K> {
         let mut work = Workspace::new(list.stream, sort_bytes::<K, u32>(nodes))?;
         list.gather(Nodes { lows: lows.slice(), handles: handles.slice() })?;
         work.sort_pairs_in_place(&mut lows, &mut handles, Bits::ALL)?;
-        let (slabs, count) = (device.buffer::<u32>(layout.slabs() as usize)?, device.zeroed(1)?);
-        Ok(Self { lows, handles, slabs, count, layout })
+        let (slabs, counts) = (device.buffer::<u32>(layout.slabs() as usize)?, device.zeroed(3)?);
+        Ok(Self { lows, handles, slabs, counts, layout })
     }
 
     /// The steps that change the list.
-    fn steps(&self) -> [Tidy<K>; 4] {
+    fn steps(&self) -> [Tidy<K>; 5] {
         let nodes = Nodes { lows: self.lows.slice(), handles: self.handles.slice() };
-        let (slabs, layout) = (self.slabs.slice(), self.layout);
-        let claim = Tidy::Claim { slabs, count: self.count.slice() };
-        [Tidy::Sweep, Tidy::Relink { nodes }, claim, Tidy::Index { nodes, slabs, layout }]
+        let (slabs, counts, layout) = (self.slabs.slice(), self.counts.slice(), self.layout);
+        let claim = |anywhere| Tidy::Claim { slabs, counts, layout, anywhere };
+        let index = Tidy::Index { nodes, slabs, layout };
+        [Tidy::Sweep, Tidy::Relink { nodes }, claim(false), claim(true), index]
     }
 }
 

@@ -3,8 +3,15 @@ use crate::common::{Dice, seed};
 use crate::kinds::{Kind, contents};
 use crate::ordered::questions;
 use checker::MapValue;
+use gpu::{Device, Grid};
 use phalanx::skiplist::{Assignment, Growth};
 use phalanx::{Key, Map, Outcome, SkipList, Value};
+use phalanx_kernels::btree::{Meta, Node, ROOT, TreeView};
+use phalanx_kernels::keyed::{Packed, Slot};
+use phalanx_kernels::skiplist::{Layers, List, Unsorted};
+use phalanx_kernels::slab::{Handle, Layered, Pool, Spread};
+use simt::emulator::{Launch, Options, Schedule};
+use simt::{GlobalSlice, Instance, Kernel, Order, Scope, Thread};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
@@ -291,4 +298,75 @@ pub fn lists_give_back_what_scans_empty<K: Key, V: Value + MapValue>(kind: &Kind
     let live = list.stats().unwrap().live;
     assert!(live * 10 < before, "{}: {before} nodes became {live}", kind.name);
     assert_eq!(contents(&list).len(), 100, "{}", kind.name);
+}
+
+/// The layer of each slab's node, or what no layer is where the slab is free or the root's.
+struct LayersOf<M: Layers> {
+    list: TreeView<M>,
+    found: GlobalSlice<u32>,
+}
+
+impl<M: Layers> Clone for LayersOf<M> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<M: Layers> Copy for LayersOf<M> {}
+
+impl<M: Layers<Slot = Packed>> Kernel for LayersOf<M> {
+    const PROGRAM: &'static str = "conformance";
+    const NAME: &'static str = "layers_of";
+    const INSTANCE: Option<&'static str> = None;
+
+    fn run(self) {
+        let (pool, number) = (self.list.pool(), Thread::index());
+        if number < self.found.len() && pool.bitmaps().is_live(number as u32) {
+            let handle: Handle = pool.handle(number as u32);
+            // SAFETY: a live slab of the pool, which is a node.
+            let node = unsafe { Node::<Packed, 8, 2>::at(pool.slab(handle)) };
+            let meta = Meta::read(Packed::value(node.header().load(Order::Relaxed, Scope::Device)));
+            if handle != ROOT {
+                self.found.write(number, meta.level());
+            }
+        }
+    }
+}
+
+/// The slabs of each index layer but the root's, of a list that was put in order, in a pool of super blocks of 256.
+fn slabs_of_layers<M>(name: &str, seed: u64) -> Vec<Vec<usize>>
+where
+    M: Layers<Slot = Packed, Key = u32, Value = u32> + Instance,
+{
+    let device = Device::emulator(Options::explore(Schedule::Random { seed }));
+    let builder = SkipList::<u32, u32>::builder().device(&device).variant(name);
+    let mut list = builder.nodes(700).super_block_slabs(256).build().unwrap();
+    let keys: Vec<u32> = (0..1400).collect();
+    list.bulk_build(&keys, &keys, 0.5).unwrap();
+    list.retain_keys(700..=1399).unwrap();
+    list.reclaim().unwrap();
+    list.validate().unwrap();
+    let found = device.from_slice(&vec![u32::MAX; list.stats().unwrap().capacity]).unwrap();
+    // SAFETY: the list outlives the launch, and nothing else is asked of it.
+    let view = unsafe { list.view::<M>() }.unwrap();
+    let launch =
+        Launch::new(Grid::for_items(found.len(), 128), LayersOf { list: view, found: found.slice() });
+    device.emulator_handle().unwrap().launch_all(vec![launch]).unwrap();
+    let found = found.read().unwrap();
+    let of = |layer| (0..found.len()).filter(|number| found[*number] == layer).collect();
+    (1..4).map(of).collect()
+}
+
+#[test]
+fn lists_that_were_put_in_order_keep_index_layers_in_their_parts() {
+    type Of<const EACH: bool> = List<Packed, Layered<Spread<128>, EACH>, Unsorted, 8, 2>;
+    for seed in 0..3 {
+        let layers = slabs_of_layers::<Of<false>>("list_layered_128_8x2_u32_u32", seed);
+        assert!(layers[0].len() > 9 && layers[1].len() > 1, "{layers:?}");
+        assert!(layers.iter().flatten().all(|slab| *slab < 256), "{layers:?}");
+        let layers = slabs_of_layers::<Of<true>>("list_apart_128_8x2_u32_u32", seed);
+        assert!(layers[0].len() > 9 && layers[1].len() > 1, "{layers:?}");
+        assert!(layers[0].iter().all(|slab| (32..256).contains(slab)), "{layers:?}");
+        assert!(layers[1].iter().all(|slab| *slab < 32), "{layers:?}");
+    }
 }
