@@ -69,7 +69,8 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
         if fits && tile.rank() == 0 {
             leave();
             self.tallies().record_long();
-        } else if has_latch && is_zombie && tile.rank() == 0 {
+        } else if has_latch && is_zombie && tile.rank() == W - 1 {
+            // By the lane that has read the zombie's link, whose fence lies between.
             held.node.tail().store(entry::<S>(held.high, next.link), order, scope);
         }
         tile.sync();

@@ -5,7 +5,7 @@
 use super::list::Nodes;
 use super::policy::{Event, Policy};
 use super::split::Raised;
-use crate::btree::node::{Lead, Meta, Node, Read, entry, handle_of};
+use crate::btree::node::{Lead, Meta, Node, Read, handle_of};
 use crate::btree::seek::is_settled;
 use crate::btree::tree::{ANNEX, FIRST, ROOT, largest};
 use crate::btree::walk::{self, DOUBLINGS, End, Held, Latched, SHORTEST};
@@ -216,19 +216,21 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
         End { done: covered && settled, outcome, value }
     }
 
-    /// Where one zombie leads to another, the first is made to lead where the second does: so chains of them become short. Nobody else writes the
-    /// tail of a zombie, and all that it ever was is true.
+    /// Passes a data node. Where one zombie leads to another, the first is made to lead where the second does: so chains of them become short. Nobody
+    /// else writes the tail of a zombie, and all that it ever was is true.
     #[inline(always)]
     fn shorten<C: Convergence>(&mut self, tile: Tile<W, C>, passes: bool, read: &Read<S, W, L>) {
-        let (high, link) = read.tail(tile);
+        let (high, _) = read.tail(tile);
         let is_zombie = passes && high == S::Stored::from_u64(0);
-        if is_zombie && !self.trail.is_none() && tile.rank() == 0 {
-            let tail = entry::<S>(high, link);
-            self.nodes.node(self.trail).tail().store(tail, Order::Relaxed, Scope::Device);
-        }
-        if is_zombie {
+        if passes {
             // What was moved from it is seen where it leads to.
             fence(Scope::Device);
+        }
+        tile.sync();
+        if is_zombie && !self.trail.is_none() && tile.rank() == W - 1 {
+            // By the lane that has read it, whose fence lies between: who follows this link sees what was seen behind that one.
+            let tail = read.words()[L - 1];
+            self.nodes.node(self.trail).tail().store(tail, Order::Relaxed, Scope::Device);
         }
         self.trail = if is_zombie { self.at } else { Handle::NONE };
     }
