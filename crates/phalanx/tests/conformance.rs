@@ -166,6 +166,10 @@ macro_rules! suite {
                         a_full_pool_is_no_loss
                         lists_in_few_slabs_are_put_in_order
                         data_lies_where_it_is_asked_to
+                        nodes_with_gaps_take_in_what_merges
+                        keys_are_assigned_in_blocks_of_any_length
+                        lists_that_scans_empty_have_room
+                        lists_give_back_what_scans_empty
                     }
                 }
                 cases! { $device, SkipList, first:

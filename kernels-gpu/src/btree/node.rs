@@ -62,10 +62,16 @@ impl Meta {
         self.0 & Self::LATCH != 0
     }
 
+    /// Free, of the same level and version.
+    #[inline(always)]
+    pub const fn unlatched(self) -> Self {
+        Self(self.0 & !Self::LATCH)
+    }
+
     /// Free, of the same level and the next version.
     #[inline(always)]
     pub const fn after(self) -> Self {
-        Self((self.0 & !Self::LATCH).wrapping_add(Self::LATCH << 1))
+        Self(self.unlatched().0.wrapping_add(Self::LATCH << 1))
     }
 
     #[inline(always)]

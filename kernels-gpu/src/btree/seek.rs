@@ -8,7 +8,7 @@ use super::access::Access;
 use super::history::{LATEST, Versions};
 use super::node::{Lead, Meta, Node, Read, handle_of};
 use super::stage::Stage;
-use super::tree::{ANNEX, ROOT, Start, Tree, TreeView, largest};
+use super::tree::{ANNEX, FIRST, ROOT, Start, Tree, TreeView, largest};
 use crate::keyed::kernels::write_if;
 use crate::keyed::{Scalar, Slot};
 use simt::{Convergence, GlobalSlice, Order, Queue, Scope, Tile, fence};
@@ -220,6 +220,10 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
     fn leaf<Q: Seek, C: Convergence>(&self, tile: Tile<W, C>, wanted: bool) -> Leaf<S, W, L> {
         let node = self.tree.node(self.at);
         let order = if A::CONCURRENT { Order::Acquire } else { A::READ };
+        if A::MERGES {
+            // What the lane that read the last tail has fenced for, all see.
+            tile.sync();
+        }
         // Where low keys fall, this one must be older than the pairs: it tells whether there are more before them.
         let mut header = S::EMPTY;
         if A::SORTED {
@@ -284,7 +288,10 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
     fn visit<Q: Seek, C: Convergence>(&mut self, tile: Tile<W, C>, open: bool) -> bool {
         let leaf = self.leaf::<Q, C>(tile, open);
         let wanted = self.wanted(&leaf);
-        let counts = open && leaf.meta.is_leaf() && leaf.is_settled && self.target <= leaf.high;
+        // On the way to the right every leaf counts, but not one that has merged: that is passed, behind a fence.
+        let is_zombie = A::MERGES && leaf.high.to_u64() == 0 && self.at != FIRST && self.at != ANNEX;
+        let is_leaf = leaf.meta.is_leaf() && !is_zombie;
+        let counts = open && is_leaf && leaf.is_settled && self.target <= leaf.high;
         let count = leaf.read.count(tile, |word| wanted.has(S::key(word)));
         if Q::TAKES {
             self.take(tile, counts, &leaf, wanted, count);

@@ -1,6 +1,6 @@
 //! Entry points that skip lists have beside those of trees and of all keyed structures.
 use super::list::Layers;
-use super::tidy::{Ground, Layout};
+use super::tidy::{Claims, Ground, Layout};
 use crate::btree::TreeView;
 use crate::keyed::kernels::{batch_of, element, read_if, write_if};
 use crate::keyed::{Coded, Insert, InsertNew, Tally};
@@ -143,10 +143,20 @@ pub fn relink<M: Layers + Instance>(
     }
 }
 
-/// Takes free slabs for index nodes, as many as `slabs` has room for. `count` is 0 before. The grid has a thread for every slab of the pool.
+/// Takes free slabs for index nodes, as many as `slabs` has room for: first those of layer 1, up to `first`, then those of layer 2, up to `second`, then
+/// all others. Each is of its layer's part of the pool, or of any where `anywhere` is not 0: what a launch that asks for the former leaves open, one that
+/// asks for the latter fills. The three `counts` are 0 before the first of the two. The grid has a thread for every slab of the pool.
 #[kernel]
-pub fn claim<M: Layers + Instance>(list: TreeView<M>, slabs: GlobalSlice<u32>, count: GlobalSlice<u64>) {
-    M::claim(list, Thread::index(), slabs, count);
+pub fn claim<M: Layers + Instance>(
+    list: TreeView<M>,
+    slabs: GlobalSlice<u32>,
+    counts: GlobalSlice<u64>,
+    first: u64,
+    second: u64,
+    anywhere: u32,
+) {
+    let claims = Claims { slabs, counts, ends: [first, second], anywhere: anywhere != 0 };
+    M::claim(list, Thread::index(), claims);
 }
 
 /// Makes the index layers, and has walks begin at the root until there is another directory. The grid has a tile for each node, the root too.

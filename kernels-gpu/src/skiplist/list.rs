@@ -1,6 +1,6 @@
 //! What is known of a kind of skip list.
 use super::policy::Policy;
-use super::tidy::Ground;
+use super::tidy::{Claims, Ground};
 use super::walk::Walk;
 use crate::btree::tree::{Config, LEAST, Tree, TreeView};
 use crate::btree::{Answer, Findings, Input, Seek, Sink, Span};
@@ -169,7 +169,7 @@ pub trait Layers: Config {
     fn relink(list: TreeView<Self>, index: usize, data: Ground<Self::Key>);
 
     /// See [`super::kernels::claim`].
-    fn claim(list: TreeView<Self>, number: usize, slabs: GlobalSlice<u32>, count: GlobalSlice<u64>);
+    fn claim(list: TreeView<Self>, number: usize, claims: Claims);
 
     /// See [`super::kernels::index()`].
     fn index(list: TreeView<Self>, number: u64, data: Ground<Self::Key>);
@@ -202,8 +202,8 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Layers for List<
 
     #[inline(always)]
     #[track_caller]
-    fn claim(list: TreeView<Self>, number: usize, slabs: GlobalSlice<u32>, count: GlobalSlice<u64>) {
-        list.nodes().claim(number, slabs, count);
+    fn claim(list: TreeView<Self>, number: usize, claims: Claims) {
+        list.nodes().claim(number, claims);
     }
 
     #[inline(always)]

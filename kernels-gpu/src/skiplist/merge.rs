@@ -69,7 +69,8 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
         if fits && tile.rank() == 0 {
             leave();
             self.tallies().record_long();
-        } else if has_latch && is_zombie && tile.rank() == 0 {
+        } else if has_latch && is_zombie && tile.rank() == W - 1 {
+            // By the lane that has read the zombie's link, whose fence lies between.
             held.node.tail().store(entry::<S>(held.high, next.link), order, scope);
         }
         tile.sync();
@@ -93,6 +94,8 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
         let mut to = next.read;
         let mut last = next.read.count(tile, |word| S::key(word) <= next.high);
         let mut left = read.count(tile, |word| S::key(word) <= held.high);
+        // Else pairs would lie behind the place that `last` says.
+        Self::close_gaps(tile, fits, next, &mut to, last);
         while tile.any_converged(fits && left > 0) {
             let moves = fits && left > 0;
             let at = left.wrapping_sub(1) % (W * L as u32);

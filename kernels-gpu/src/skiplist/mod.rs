@@ -15,4 +15,4 @@ mod walk;
 pub use instances::*;
 pub use list::{Layers, List, Visitor};
 pub use policy::{Counted, Event, Policy, Sorted, Together, Unsorted};
-pub use tidy::{Ground, Layout};
+pub use tidy::{Claims, Ground, Layout};

@@ -13,6 +13,8 @@ pub trait Policy: Access {
     const COUNTS: bool = false;
     /// A split shows the new node before what is in it. A bug, for tests that plant it.
     const SHOWS_EARLY: bool = false;
+    /// Who only passes a data node sets its version back. A bug, for tests that plant it.
+    const FORGETS_VERSIONS: bool = false;
     /// A merge lets go of pairs before they are where they go to. A bug, for tests that plant it.
     const LEAVES_EARLY: bool = false;
 }

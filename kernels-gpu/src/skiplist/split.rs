@@ -213,6 +213,27 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
         }
     }
 
+    /// Moves `count` pairs that stand in order together, where scans have removed some between them. `read` is the node before and after.
+    #[inline(always)]
+    pub(super) fn close_gaps<C: Convergence>(
+        tile: Tile<W, C>,
+        closes: bool,
+        held: &Held<S, W, L>,
+        read: &mut Read<S, W, L>,
+        count: u32,
+    ) {
+        loop {
+            let gap = read.last(tile.rank(), |position, word| position < count && S::key(word) > held.high);
+            let gaps = tile.ballot(closes && gap.exists);
+            if !tile.any_converged(gaps != 0) {
+                return;
+            }
+            let place = tile.shuffle(gap.position, 31 - (gaps | 1).leading_zeros());
+            let ends = (place, Node::<S, W, L>::SLOTS - 1);
+            Self::close(tile, gaps != 0, held.node, read, ends);
+        }
+    }
+
     /// Splits a full node whose words stand in order, and puts the new one where it belongs.
     #[inline(always)]
     fn split_sorted<C: Convergence>(

@@ -4,7 +4,7 @@
 //! 1. gather   the data nodes that stay: (low key, handle)          in no order; the host sorts them
 //! 2. sweep    all other nodes but root and annex are blank and free
 //! 3. relink   each node is for the keys up to the next one's low key, and links to it
-//! 4. claim    free slabs for the index layers
+//! 4. claim    free slabs for the index layers, of each layer's part of the pool; then of any, where that has too few
 //! 5. index    each of their nodes is made by itself, from the sorted nodes
 //! ```
 //!
@@ -47,10 +47,16 @@ impl Layout {
 
     /// Slabs of all index layers but the topmost, which is the root.
     pub fn slabs(self) -> u64 {
-        let (mut slabs, mut nodes) = (0, self.raised().div_ceil(self.fill));
-        while nodes > 1 {
+        self.slabs_upto(u32::MAX)
+    }
+
+    /// Slabs of index layers up to a layer, but for the root.
+    pub fn slabs_upto(self, layer: u32) -> u64 {
+        let (mut slabs, mut at) = (0, 1);
+        let mut nodes = self.raised().div_ceil(self.fill);
+        while nodes > 1 && at <= layer {
             slabs += nodes;
-            nodes = nodes.div_ceil(self.fill);
+            (nodes, at) = (nodes.div_ceil(self.fill), at + 1);
         }
         slabs
     }
@@ -107,6 +113,40 @@ impl<K> Clone for Ground<K> {
 }
 
 impl<K> Copy for Ground<K> {}
+
+/// Slabs that are wanted for index nodes.
+#[derive(Clone, Copy, Debug)]
+pub struct Claims {
+    /// Takes them: first those of layer 1, then those of layer 2, then all others.
+    pub slabs: GlobalSlice<u32>,
+    /// How many of each of these three were claimed.
+    pub counts: GlobalSlice<u64>,
+    /// Where the first and the second end.
+    pub ends: [u64; 2],
+    /// Slabs of other parts of the pool will do.
+    pub anywhere: bool,
+}
+
+impl Claims {
+    /// Layers whose slabs are told apart: the last stands for all above it, too.
+    const LAYERS: u32 = 3;
+
+    /// A place for a slab of a layer, where one is wanted still.
+    #[inline(always)]
+    #[track_caller]
+    fn place(&self, layer: u32) -> Option<usize> {
+        let all = self.slabs.len() as u64;
+        let (first, end) = match layer {
+            1 => (0, self.ends[0]),
+            2 => (self.ends[0], self.ends[1]),
+            _ => (self.ends[1], all),
+        };
+        let (count, order, scope) = (self.counts.at(layer as usize - 1), Order::Relaxed, Scope::Device);
+        let is_wanted = first + count.load(order, scope) < end;
+        let place = if is_wanted { first + count.fetch_add(1, order, scope) } else { end };
+        (place < end).then_some(place as usize)
+    }
+}
 
 impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W, L> {
     /// The node in slab number `number`, if that is live and one that others must be found by: root and annex are not.
@@ -204,18 +244,23 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
         }
     }
 
-    /// Takes slab number `number`, if it is free and more are wanted, for an index node.
+    /// Takes slab number `number`, if it is free and one like it is wanted, for an index node.
     #[inline(always)]
     #[track_caller]
-    pub(super) fn claim(self, number: usize, slabs: GlobalSlice<u32>, count: GlobalSlice<u64>) {
+    pub(super) fn claim(self, number: usize, claims: Claims) {
         let pool = self.pool();
         if number >= pool.units() || pool.bitmaps().is_live(number as u32) {
             return;
         }
-        let place = count.at(0).fetch_add(1, Order::Relaxed, Scope::Device) as usize;
-        if place < slabs.len() {
-            pool.take(number as u32 / 32, 1 << (number % 32));
-            slabs.write(place, pool.handle(number as u32).to_word());
+        let mut layer = 1;
+        while layer <= Claims::LAYERS {
+            let fits = claims.anywhere || pool.is_for(number as u32, layer);
+            if let Some(place) = if fits { claims.place(layer) } else { None } {
+                pool.take(number as u32 / 32, 1 << (number % 32));
+                claims.slabs.write(place, pool.handle(number as u32).to_word());
+                return;
+            }
+            layer += 1;
         }
     }
 
@@ -276,6 +321,9 @@ mod tests {
             for (layer, places) in &seen {
                 assert_eq!(places.len() as u64, layout.below(*layer).div_ceil(fill), "{layout:?}");
                 assert!((places.len() as u64 - 1) * layout.span(*layer) < nodes, "{layout:?}");
+                let upto: usize = seen.range(..=layer).map(|(_, places)| places.len()).sum();
+                let is_root = layer == seen.keys().last().unwrap();
+                assert_eq!(layout.slabs_upto(*layer), upto as u64 - is_root as u64, "{layout:?}");
             }
             assert_eq!(seen.values().last().map(Vec::len), Some(1), "the root is alone");
         }

@@ -5,7 +5,7 @@
 use super::list::Nodes;
 use super::policy::{Event, Policy};
 use super::split::Raised;
-use crate::btree::node::{Lead, Meta, Node, Read, entry, handle_of};
+use crate::btree::node::{Lead, Meta, Node, Read, handle_of};
 use crate::btree::seek::is_settled;
 use crate::btree::tree::{ANNEX, FIRST, ROOT, largest};
 use crate::btree::walk::{self, DOUBLINGS, End, Held, Latched, SHORTEST};
@@ -216,19 +216,21 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
         End { done: covered && settled, outcome, value }
     }
 
-    /// Where one zombie leads to another, the first is made to lead where the second does: so chains of them become short. Nobody else writes the
-    /// tail of a zombie, and all that it ever was is true.
+    /// Passes a data node. Where one zombie leads to another, the first is made to lead where the second does: so chains of them become short. Nobody
+    /// else writes the tail of a zombie, and all that it ever was is true.
     #[inline(always)]
     fn shorten<C: Convergence>(&mut self, tile: Tile<W, C>, passes: bool, read: &Read<S, W, L>) {
-        let (high, link) = read.tail(tile);
+        let (high, _) = read.tail(tile);
         let is_zombie = passes && high == S::Stored::from_u64(0);
-        if is_zombie && !self.trail.is_none() && tile.rank() == 0 {
-            let tail = entry::<S>(high, link);
-            self.nodes.node(self.trail).tail().store(tail, Order::Relaxed, Scope::Device);
-        }
-        if is_zombie {
+        if passes {
             // What was moved from it is seen where it leads to.
             fence(Scope::Device);
+        }
+        tile.sync();
+        if is_zombie && !self.trail.is_none() && tile.rank() == W - 1 {
+            // By the lane that has read it, whose fence lies between: who follows this link sees what was seen behind that one.
+            let tail = read.words()[L - 1];
+            self.nodes.node(self.trail).tail().store(tail, Order::Relaxed, Scope::Device);
         }
         self.trail = if is_zombie { self.at } else { Handle::NONE };
     }
@@ -344,7 +346,7 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
         0
     }
 
-    /// Gives a latch back, where the tile `gives`.
+    /// Gives a latch back, where the tile `gives`. The version of a data node goes up where it may have changed, and stays where the tile passes.
     #[inline(always)]
     fn release<C: Convergence>(
         tile: Tile<W, C>,
@@ -355,7 +357,9 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
     ) {
         tile.sync();
         if gives && tile.rank() == 0 {
-            let meta = if A::SORTED && on_data { held.meta.after() } else { Meta::free(level) };
+            let passes = A::SORTED && held.meta.is_leaf() && !A::FORGETS_VERSIONS;
+            let kept = if passes { held.meta.unlatched() } else { Meta::free(level) };
+            let meta = if A::SORTED && on_data { held.meta.after() } else { kept };
             held.node.release_as(meta, A::GIVE);
         }
     }
@@ -452,7 +456,7 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
         let count = deeds.read.count(tile, |word| S::key(word) <= held.high);
         let gap = deeds.read.last(rank, |position, word| position < count && S::key(word) > held.high);
         if tile.any_converged(wanted && gap.exists) {
-            Self::close_gaps(tile.afresh(), wanted, held, &mut deeds.read, count);
+            Nodes::<S, P, A, W, L>::close_gaps(tile.afresh(), wanted, held, &mut deeds.read, count);
         }
         let place = deeds.read.count(tile, |word| S::key(word) < question.key);
         let hit = deeds.read.last(rank, |position, word| position == place && S::key(word) == question.key);
@@ -476,27 +480,6 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
         let outcome = if found { question.operation.outcome() } else { absent };
         let done = wanted && (found || !places || fits);
         End { done, outcome, value: if found { value } else { question.argument } }
-    }
-
-    /// Moves pairs that stand in order together, where scans have removed some between them.
-    #[inline(always)]
-    fn close_gaps<C: Convergence>(
-        tile: Tile<W, C>,
-        wanted: bool,
-        held: &Held<S, W, L>,
-        read: &mut Read<S, W, L>,
-        count: u32,
-    ) {
-        loop {
-            let gap = read.last(tile.rank(), |position, word| position < count && S::key(word) > held.high);
-            let gaps = tile.ballot(wanted && gap.exists);
-            if !tile.any_converged(gaps != 0) {
-                return;
-            }
-            let place = tile.shuffle(gap.position, 31 - (gaps | 1).leading_zeros());
-            let ends = (place, Node::<S, W, L>::SLOTS - 1);
-            Nodes::<S, P, A, W, L>::close(tile, gaps != 0, held.node, read, ends);
-        }
     }
 
     /// One change of a data node that is latched, where it is `wanted`. It is done if there was room.

@@ -81,6 +81,12 @@ unsafe impl<P: Pool, const EACH: bool> Pool for Layered<P, EACH> {
             None => self.allocate(seed),
         }
     }
+
+    #[inline(always)]
+    fn is_for(self, number: u32, layer: u32) -> bool {
+        let (first, words) = self.part(layer);
+        (number / 32).wrapping_sub(first) < words
+    }
 }
 
 #[cfg(test)]

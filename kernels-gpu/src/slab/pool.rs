@@ -95,6 +95,12 @@ pub unsafe trait Pool: Copy + Send + Sync + 'static {
         self.allocate(seed)
     }
 
+    /// Whether slab `number` is of the part from which [`Self::allocate_in`] takes a layer's slabs as long as it has some.
+    #[inline(always)]
+    fn is_for(self, _number: u32, _layer: u32) -> bool {
+        true
+    }
+
     /// Hangs a new slab at the end of a list, by the calling lane alone: `link` is the place of the last slab's link. Gives the slab that
     /// follows now, which is another lane's where that was faster, or none where the pool has none. The one way to link slabs.
     ///

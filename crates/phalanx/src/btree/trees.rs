@@ -177,6 +177,11 @@ impl<K: Key, V: Value, E: Engine<K, V> + ?Sized> Trees<K, V, E> {
         Ok(trees)
     }
 
+    /// Whether the pool grows.
+    pub fn grows(&self) -> bool {
+        self.growth == Growth::Pool
+    }
+
     /// Asks a stream for a task that may run beside others.
     pub fn task(&self, stream: &Stream, task: Task<K, V>) -> Result<()> {
         let memory = self.owner.read();

@@ -1,6 +1,7 @@
 //! How skip lists are made.
 use super::SkipList;
 use super::engine::{self, Engine};
+use super::notes::Notes;
 use super::passes::Assignment;
 #[allow(unused_imports)] // documentation names it
 use crate::Error;
@@ -100,7 +101,7 @@ impl<K: Key, V: Value> Builder<K, V> {
     /// when it lacks the memory.
     pub fn build(self) -> Result<SkipList<K, V>> {
         let trees = self.nodes.plant(family(), |_, _| Ok(None))?;
-        Ok(SkipList { trees, assignment: self.assignment, may_merge: false.into() })
+        Ok(SkipList { trees, assignment: self.assignment, notes: Notes::default() })
     }
 }
 

@@ -28,8 +28,8 @@ pub enum Tidy<K> {
     Sweep,
     /// Links those that stay, which are sorted.
     Relink { nodes: Nodes<K> },
-    /// Takes slabs for the index.
-    Claim { slabs: GlobalSlice<u32>, count: GlobalSlice<u64> },
+    /// Takes slabs for the index: of each layer's part of the pool, or of anywhere. `counts` are for both.
+    Claim { slabs: GlobalSlice<u32>, counts: GlobalSlice<u64>, layout: Layout, anywhere: bool },
     /// Makes the index.
     Index { nodes: Nodes<K>, slabs: GlobalSlice<u32>, layout: Layout },
 }
@@ -111,10 +111,12 @@ impl<M: Layers + Instance> Engine<M::Key, M::Value> for Of<M> {
         blocks: Option<u32>,
     ) -> gpu::Result<()> {
         let list = <M as Viewed<Parts>>::view(parts);
-        let run = keys.max(1).next_multiple_of(M::TILE);
+        // No longer than the batch, and no more blocks than there are runs for.
+        let longest = batch.keys.len().clamp(1, 1 << 31) as u32;
+        let run = keys.clamp(1, longest).next_multiple_of(M::TILE);
         let runs = batch.keys.len().div_ceil(run as usize);
         let whole = Grid::for_items(runs * M::TILE as usize, THREADS);
-        let grid = blocks.map_or(whole, |blocks| Grid::new(blocks.max(1), THREADS));
+        let grid = blocks.map_or(whole, |blocks| Grid::new(blocks.clamp(1, whole.blocks), THREADS));
         let Batch { keys, arguments: values, outcomes, .. } = batch;
         // SAFETY: the caller's promises; grids of any size do.
         unsafe { stream.launch(grid, InsertRuns::<M> { list, keys, values, outcomes, run }) }
@@ -135,7 +137,12 @@ impl<M: Layers + Instance> Engine<M::Key, M::Value> for Of<M> {
                     let nodes = handles.len() as u64;
                     stream.launch(over(handles.len() * tile), Relink::<M> { list, lows, handles, nodes })
                 }
-                Tidy::Claim { slabs, count } => stream.launch(over(units), Claim::<M> { list, slabs, count }),
+                Tidy::Claim { slabs, counts, layout, anywhere } => {
+                    let (first, second) = (layout.slabs_upto(1), layout.slabs_upto(2));
+                    let anywhere = anywhere.into();
+                    let claim = Claim::<M> { list, slabs, counts, first, second, anywhere };
+                    stream.launch(over(units), claim)
+                }
                 Tidy::Index { nodes: Nodes { lows, handles }, slabs, layout } => {
                     let grid = over((slabs.len() + 1) * tile);
                     let Layout { nodes, stride, fill } = layout;

@@ -1,6 +1,7 @@
 //! An ordered map: a skip list of super-nodes in device memory.
 mod builder;
 mod engine;
+mod notes;
 mod passes;
 mod tidy;
 
@@ -12,22 +13,22 @@ use crate::btree::trees::Trees;
 pub use crate::btree::{Growth, Ordered, Walks};
 use crate::btree::{directory, sorted};
 use crate::map::batches::belongs;
-use crate::map::launch::{Ask, Batch};
+use crate::map::launch::{Ask, Batch, Scan};
 use crate::map::owner::Memory as _;
-use crate::map::structure::{Scans, Structure};
+use crate::map::structure::{Scanner, Scans, Structure};
 use crate::map::{IntoIter, Map, file};
 use crate::slab_alloc::Stats;
 use crate::{Key, Result, Value};
 pub use builder::Builder;
 use engine::Engine;
 use gpu::{Buffer, Device, Stream};
+use notes::Notes;
 pub use passes::Assignment;
 use passes::{Pass, passes};
 use phalanx_kernels::btree::{COUNTERS, TreeView};
 use phalanx_kernels::skiplist::{Event, Layers};
 use simt::Instance;
 use std::io::Read;
-use std::sync::{Mutex, PoisonError};
 
 /// An ordered map from `u32` or `u64` to `u32` or `u64` in device memory: a skip list whose layers are linked nodes of 14 or 30 pairs.
 ///
@@ -56,8 +57,7 @@ use std::sync::{Mutex, PoisonError};
 pub struct SkipList<K, V> {
     trees: Trees<K, V, dyn Engine<K, V>>,
     assignment: Assignment,
-    /// Removals were asked for since nodes that merged were counted.
-    may_merge: Mutex<bool>,
+    notes: Notes,
 }
 
 impl<K, V> std::fmt::Debug for SkipList<K, V> {
@@ -171,13 +171,13 @@ impl<K: Key, V: Value> SkipList<K, V> {
     }
 
     /// Gives back the slabs of nodes that have merged and of data nodes without a pair, and makes the index layers anew. Waits until nothing runs. Lists do
-    /// so by themselves, in blocking calls, before the pool grows and where a quarter of the nodes have merged. Gives how many slabs became free.
+    /// so by themselves, in blocking calls: where a quarter of the nodes have merged, or were emptied by `retain_keys` or `retain_values`; before the pool
+    /// grows, if an eighth of its slabs become free by it; and before it refuses, if one does. Gives how many slabs became free.
     ///
     /// # Errors
     /// The device's, when it has no memory for a list of the nodes; the list is then as it was.
     pub fn reclaim(&self) -> Result<usize> {
-        let (before, after) = tidy::tidy(&self.trees)?;
-        Ok(after.saturating_sub(before))
+        self.give_back(0)
     }
 
     /// Replaces everything by these pairs, which are sorted on the device and built layer by layer: see [`crate::BTree::bulk_build`].
@@ -242,11 +242,10 @@ impl<K: Key, V: Value> SkipList<K, V> {
         self.trees.owner.view::<M>()
     }
 
-    /// Notes whether removals are asked for that nobody has looked after yet. Gives what was noted before.
-    fn note_removals(&self, asked: bool) -> bool {
-        // A bit alone is behind the lock: what a panic leaves is as good as any.
-        let mut noted = self.may_merge.lock().unwrap_or_else(PoisonError::into_inner);
-        std::mem::replace(&mut noted, asked)
+    /// [`Self::reclaim`], if `least` slabs become free by it. To count them takes one look at all nodes.
+    fn give_back(&self, least: usize) -> Result<usize> {
+        self.notes.looked();
+        tidy::tidy(&self.trees, least)
     }
 
     /// Launches a batch that may insert, as the assignment says.
@@ -303,7 +302,7 @@ impl<K: Key, V: Value> Structure for SkipList<K, V> {
 
     fn launch(&self, stream: &Stream, batch: Batch<K, V>) -> Result<()> {
         if matches!(batch.ask, Ask::Remove | Ask::Mixed) {
-            self.note_removals(true);
+            self.notes.removals();
         }
         if directory::places(batch.ask) {
             return self.insert_as_assigned(stream, batch);
@@ -312,25 +311,48 @@ impl<K: Key, V: Value> Structure for SkipList<K, V> {
     }
 
     fn scans(&self, run: Scans<'_, K, V>) -> Result<()> {
-        self.trees.scans(run)
+        self.trees.scans(&mut |scanner| {
+            let scan = |scan: Scan<K, V>| {
+                if matches!(scan, Scan::RetainBetween { .. }) {
+                    self.notes.retained();
+                }
+                scanner.run(scan)
+            };
+            run(Scanner { scan: &scan, ..scanner })
+        })
     }
 
     fn age(&self) -> u64 {
         self.trees.age()
     }
 
-    /// Gives merged nodes back, where they are many.
+    /// Gives nodes back that have merged or that scans have emptied, where they are many.
     fn make_room(&self) -> Result<()> {
-        if !self.note_removals(false) {
+        let asked = self.notes.take();
+        if !asked.removals && !asked.retained {
             return Ok(());
         }
-        let (merged, live) = (self.merged()?, self.stats()?.live);
-        if merged > MANY && merged * 4 > live { self.reclaim().map(drop) } else { Ok(()) }
+        let live = self.stats()?.live;
+        let least = MANY.max(live / 4);
+        if live > MANY && self.merged()? > least {
+            self.give_back(1)?;
+        } else if live > MANY && asked.retained {
+            // The scan has read all nodes: to look at them once more is no more than that.
+            self.give_back(least)?;
+        }
+        Ok(())
     }
 
-    /// Gives merged nodes back, or has the pool grow, if that is the policy.
+    /// Gives nodes back, or has the pool grow, if that is the policy. Where nothing was removed since the nodes were last looked at, there are none to
+    /// give back: a full list is not looked at with each call that it refuses.
     fn make_room_for(&self, refused: &[K], age: u64) -> Result<bool> {
-        if self.age() == age && self.merged()? > 0 && self.reclaim()? > 0 {
+        if self.age() != age {
+            // Another thread has made room meanwhile.
+            return Ok(true);
+        }
+        // Rather than grow, many; rather than refuse, one.
+        let least = if self.trees.grows() { (self.stats()?.live / 8).max(1) } else { 1 };
+        if (self.notes.is_due() || self.merged()? > 0) && self.give_back(least)? > 0 {
             return Ok(true);
         }
         self.trees.make_room_for(refused, age)
@@ -349,7 +371,7 @@ impl<K: Key, V: Value> Structure for SkipList<K, V> {
     }
 }
 
-/// Merged nodes that are not worth being given back.
+/// Nodes that are not worth being given back.
 const MANY: usize = 64;
 
 impl<K: Key, V: Value> Map for SkipList<K, V> {}

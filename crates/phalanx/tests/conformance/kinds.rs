@@ -131,7 +131,7 @@ impl<K: Key, V: Value + MapValue> Tested for SkipList<K, V> {
         kind.builder().nodes(1).build()
     }
 
-    /// Whose nodes are used up, by keys that are gone: those that a sequence of batches names meet in few nodes.
+    /// Whose nodes are used up, by keys that are gone: a sequence of batches first meets in few nodes, and has the others given back amid a batch.
     fn fixed(kind: &Kind<Self>) -> Self {
         kind.used_up(kind.builder().nodes(1).growth(skiplist::Growth::Fixed).build().unwrap(), 800)
     }

@@ -3,8 +3,15 @@ use crate::common::{Dice, seed};
 use crate::kinds::{Kind, contents};
 use crate::ordered::questions;
 use checker::MapValue;
+use gpu::{Device, Grid};
 use phalanx::skiplist::{Assignment, Growth};
 use phalanx::{Key, Map, Outcome, SkipList, Value};
+use phalanx_kernels::btree::{Meta, Node, ROOT, TreeView};
+use phalanx_kernels::keyed::{Packed, Slot};
+use phalanx_kernels::skiplist::{Layers, List, Unsorted};
+use phalanx_kernels::slab::{Handle, Layered, Pool, Spread};
+use simt::emulator::{Launch, Options, Schedule};
+use simt::{GlobalSlice, Instance, Kernel, Order, Scope, Thread};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
@@ -222,5 +229,144 @@ pub fn data_lies_where_it_is_asked_to<K: Key, V: Value + MapValue>(kind: &Kind<S
         let left: std::collections::BTreeSet<K> =
             expected.into_iter().filter(|key| !keys[..2900].contains(key)).collect();
         assert!(contents(&list).keys().eq(&left), "{}, {tier}", kind.name);
+    }
+}
+
+/// Scans leave gaps between pairs; a node that merges with such a one overwrites none of its pairs.
+pub fn nodes_with_gaps_take_in_what_merges<K: Key, V: Value + MapValue>(kind: &Kind<SkipList<K, V>>) {
+    let slots = if kind.name.contains("8x4") { 30 } else { 14 };
+    let half = slots / 2;
+    for gaps in [vec![0], vec![half / 2], vec![half - 1], vec![0, 1, half - 2]] {
+        let mut list = kind.map(1);
+        // Nodes are half full; the third gets gaps, and the one before it becomes thin.
+        let is_gone = |key: u64| key >= 2 * half && gaps.contains(&(key - 2 * half));
+        let (keys, values) = kind.pairs((0..10 * half).map(|key| (key, u64::from(is_gone(key)))));
+        list.bulk_build(&keys, &values, 0.5).unwrap();
+        list.retain_values(V::from_u64(0)..=V::from_u64(0)).unwrap();
+        let removed = half..2 * half - slots / 3;
+        assert!(!list.remove(&kind.keys(removed.clone())).unwrap().contains(&false), "{}", kind.name);
+        assert_eq!(list.merged().unwrap(), 1, "{}: gaps at {gaps:?}", kind.name);
+        let left = (0..10 * half).filter(|key| !is_gone(*key) && !removed.contains(key));
+        let left = kind.keys(left);
+        assert!(contents(&list).keys().eq(&left), "{}: gaps at {gaps:?}", kind.name);
+        assert!(!list.contains_key(&left).unwrap().contains(&false), "{}: gaps at {gaps:?}", kind.name);
+    }
+}
+
+/// A block of keys may be longer than any batch, and there may be more thread blocks than blocks of keys.
+pub fn keys_are_assigned_in_blocks_of_any_length<K: Key, V: Value + MapValue>(kind: &Kind<SkipList<K, V>>) {
+    let (keys, values) = kind.pairs((0..100).map(|n| (n, n)));
+    for (length, thread_blocks) in [(u32::MAX, None), (u32::MAX - 40, Some(2)), (16, Some(u32::MAX))] {
+        let assignment = Assignment::Blocks { keys: length, thread_blocks };
+        let list = kind.builder().assignment(assignment).build().unwrap();
+        list.insert(&keys, &values).unwrap();
+        list.insert(&[], &[]).unwrap();
+        let expected = keys.iter().copied().zip(values.iter().copied()).collect();
+        assert_eq!(contents(&list), expected, "{}: {assignment:?}", kind.name);
+    }
+}
+
+/// Where nothing may grow, a list has room for as many new keys once scans have emptied it as when it was new.
+pub fn lists_that_scans_empty_have_room<K: Key, V: Value + MapValue>(kind: &Kind<SkipList<K, V>>) {
+    let mut list = kind.builder().nodes(1).growth(Growth::Fixed).build().unwrap();
+    let fill = |list: &SkipList<K, V>, base: u64| {
+        let (keys, values) = kind.pairs((0..1000).map(|n| (base + n, n)));
+        let outcomes = list.insert(&keys, &values).unwrap();
+        outcomes.iter().filter(|outcome| **outcome == Outcome::Inserted).count()
+    };
+    let most = fill(&list, 0);
+    assert!(most > 100 && most < 1000, "{}: {most} found room", kind.name);
+    for turn in 1..4 {
+        list.retain_keys(K::from_u64(u64::MAX)..=K::from_u64(u64::MAX)).unwrap();
+        assert_eq!(list.len().unwrap(), 0, "{}", kind.name);
+        let many = fill(&list, turn << 20);
+        // Not the same number each time, as it happens.
+        assert!(many * 5 >= most * 4, "{}, turn {turn}: first {most} found room, then {many}", kind.name);
+        assert_eq!(contents(&list).len(), many, "{}", kind.name);
+    }
+}
+
+/// Nodes that a scan has emptied are given back, and nothing else is.
+pub fn lists_give_back_what_scans_empty<K: Key, V: Value + MapValue>(kind: &Kind<SkipList<K, V>>) {
+    let mut list = kind.map(1);
+    let (keys, values) = kind.pairs((0..4000).map(|n| (n, n)));
+    list.bulk_build(&keys, &values, 0.5).unwrap();
+    let before = list.stats().unwrap().live;
+    list.retain_keys(K::from_u64(500)..=K::from_u64(3999)).unwrap();
+    assert_eq!(list.stats().unwrap().live, before, "{}: an eighth is not worth it", kind.name);
+    list.retain_keys(K::from_u64(1000)..=K::from_u64(1099)).unwrap();
+    let live = list.stats().unwrap().live;
+    assert!(live * 10 < before, "{}: {before} nodes became {live}", kind.name);
+    assert_eq!(contents(&list).len(), 100, "{}", kind.name);
+}
+
+/// The layer of each slab's node, or what no layer is where the slab is free or the root's.
+struct LayersOf<M: Layers> {
+    list: TreeView<M>,
+    found: GlobalSlice<u32>,
+}
+
+impl<M: Layers> Clone for LayersOf<M> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<M: Layers> Copy for LayersOf<M> {}
+
+impl<M: Layers<Slot = Packed>> Kernel for LayersOf<M> {
+    const PROGRAM: &'static str = "conformance";
+    const NAME: &'static str = "layers_of";
+    const INSTANCE: Option<&'static str> = None;
+
+    fn run(self) {
+        let (pool, number) = (self.list.pool(), Thread::index());
+        if number < self.found.len() && pool.bitmaps().is_live(number as u32) {
+            let handle: Handle = pool.handle(number as u32);
+            // SAFETY: a live slab of the pool, which is a node.
+            let node = unsafe { Node::<Packed, 8, 2>::at(pool.slab(handle)) };
+            let meta = Meta::read(Packed::value(node.header().load(Order::Relaxed, Scope::Device)));
+            if handle != ROOT {
+                self.found.write(number, meta.level());
+            }
+        }
+    }
+}
+
+/// The slabs of each index layer but the root's, of a list that was put in order, in a pool of super blocks of 256.
+fn slabs_of_layers<M>(name: &str, seed: u64) -> Vec<Vec<usize>>
+where
+    M: Layers<Slot = Packed, Key = u32, Value = u32> + Instance,
+{
+    let device = Device::emulator(Options::explore(Schedule::Random { seed }));
+    let builder = SkipList::<u32, u32>::builder().device(&device).variant(name);
+    let mut list = builder.nodes(700).super_block_slabs(256).build().unwrap();
+    let keys: Vec<u32> = (0..1400).collect();
+    list.bulk_build(&keys, &keys, 0.5).unwrap();
+    list.retain_keys(700..=1399).unwrap();
+    list.reclaim().unwrap();
+    list.validate().unwrap();
+    let found = device.from_slice(&vec![u32::MAX; list.stats().unwrap().capacity]).unwrap();
+    // SAFETY: the list outlives the launch, and nothing else is asked of it.
+    let view = unsafe { list.view::<M>() }.unwrap();
+    let launch =
+        Launch::new(Grid::for_items(found.len(), 128), LayersOf { list: view, found: found.slice() });
+    device.emulator_handle().unwrap().launch_all(vec![launch]).unwrap();
+    let found = found.read().unwrap();
+    let of = |layer| (0..found.len()).filter(|number| found[*number] == layer).collect();
+    (1..4).map(of).collect()
+}
+
+#[test]
+fn lists_that_were_put_in_order_keep_index_layers_in_their_parts() {
+    type Of<const EACH: bool> = List<Packed, Layered<Spread<128>, EACH>, Unsorted, 8, 2>;
+    for seed in 0..3 {
+        let layers = slabs_of_layers::<Of<false>>("list_layered_128_8x2_u32_u32", seed);
+        assert!(layers[0].len() > 9 && layers[1].len() > 1, "{layers:?}");
+        assert!(layers.iter().flatten().all(|slab| *slab < 256), "{layers:?}");
+        let layers = slabs_of_layers::<Of<true>>("list_apart_128_8x2_u32_u32", seed);
+        assert!(layers[0].len() > 9 && layers[1].len() > 1, "{layers:?}");
+        assert!(layers[0].iter().all(|slab| (32..256).contains(slab)), "{layers:?}");
+        assert!(layers[1].iter().all(|slab| *slab < 32), "{layers:?}");
     }
 }

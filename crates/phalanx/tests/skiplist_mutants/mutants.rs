@@ -19,7 +19,8 @@ fn is_race(finding: &Finding) -> bool {
 
 /// A list's accesses and its policy, but for what is said.
 macro_rules! policy {
-    ($name:ident { $($access:item)* } { $($policy:item)* }) => {
+    ($(#[$doc:meta])* $name:ident { $($access:item)* } { $($policy:item)* }) => {
+        $(#[$doc])*
         #[derive(Clone, Copy)]
         pub struct $name;
 
@@ -158,6 +159,33 @@ directed_flaws! {
 #[test]
 fn a_range_that_believes_an_old_tail_is_found() {
     assert!(crate::order::is_found::<List<Packed, Spread<64>, Rash, 4, 2>>(SEEDS));
+}
+
+policy! {
+    /// Sets the version of a data node back where it only passes it.
+    Forgetful {
+        const READ: Order = Order::Relaxed;
+        const SORTED: bool = true;
+    } {
+        const FORGETS_VERSIONS: bool = true;
+    }
+}
+
+#[test]
+fn a_version_that_who_passes_sets_back_is_found() {
+    assert!(crate::order::is_found_where_others_pass::<List<Packed, Spread<64>, Forgetful, 4, 2>>(SEEDS));
+}
+
+policy! {
+    SoundInOrder {
+        const READ: Order = Order::Relaxed;
+        const SORTED: bool = true;
+    } {}
+}
+
+#[test]
+fn versions_that_nobody_sets_back_are_true() {
+    assert!(!crate::order::is_found_where_others_pass::<List<Packed, Spread<64>, SoundInOrder, 4, 2>>(SEEDS));
 }
 
 policy! { Sound { const READ: Order = Order::Relaxed; } {} }
