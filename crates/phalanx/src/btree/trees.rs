@@ -78,7 +78,8 @@ impl Memory {
         stream: &Stream,
     ) -> Result<usize> {
         let Some(history) = &mut self.history else { return Ok(0) };
-        let pins = stream.device().from_slice(&history.settle(stream)?)?;
+        let live = history.settle(stream)?;
+        let pins = stream.device().from_slice(&live)?;
         // SAFETY: the caller's lock keeps other launches out, and those asked for before have ended; the slice outlives the wait below.
         unsafe {
             engine.task(stream, self.parts(), Task::Suspect)?;
@@ -86,6 +87,9 @@ impl Memory {
             engine.task(stream, self.parts(), Task::Wipe)?;
         }
         stream.synchronize()?;
+        if let Some(history) = self.history.as_mut().filter(|_| live.is_empty()) {
+            history.begin_anew()?;
+        }
         self.pool.reclaim()
     }
 
