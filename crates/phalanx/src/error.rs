@@ -174,6 +174,12 @@ pub enum Error {
         most: usize,
     },
 
+    /// No stamp is left for another snapshot.
+    #[error(
+        "a snapshot was asked for, and all stamps are used up: drop those that live, and time begins anew"
+    )]
+    Moments,
+
     /// A snapshot in a stream, of a tree whose clock stands still while kernels run.
     #[error(
         "a snapshot in a stream was asked for, and the tree changes in place: build it with `.updates(Updates::OutOfPlace)`, or take one by \

@@ -42,6 +42,7 @@ pub use slab_hash::{SlabHash, SlabMultiMap, SlabSet};
 pub mod private {
     //! What this package's tests see and users do not. Tests within the library that make structures would compile all their kernels anew.
     pub use crate::map::export::{by, of_count, on_device};
+    pub use crate::mvbtree::history::begin_at;
 }
 
 // The examples of the README compile and run.

@@ -186,7 +186,13 @@ macro_rules! suite {
                         snapshots_are_taken_in_streams
                         what_is_dropped_is_freed
                         a_full_pool_refuses_and_loses_nothing
+                        a_budget_that_is_used_up_refuses_and_loses_nothing
+                        questions_can_be_asked_for_ever
+                        a_question_keeps_nothing_once_it_is_answered
+                        forgotten_snapshots_do_no_harm
+                        room_for_versions_goes_by_the_kind
                         what_cannot_be_asked_is_refused
+                        what_does_not_fit_is_refused
                         trees_are_built_and_cleared
                     }
                 }

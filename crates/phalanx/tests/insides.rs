@@ -5,5 +5,7 @@ mod export;
 mod frozen;
 #[path = "insides/lists.rs"]
 mod lists;
+#[path = "insides/moments.rs"]
+mod moments;
 #[path = "insides/tables.rs"]
 mod tables;

@@ -77,12 +77,29 @@ pub fn wipe_versions<M: Config + Instance>(tree: TreeView<M>) {
     M::wipe(tree, Thread::index() as u32);
 }
 
-/// Takes a snapshot: moves the clock on, counts a live snapshot more, and writes the stamp to `pin`, by one thread. May run beside everything.
+/// Takes a snapshot: moves the clock on, counts a live snapshot more, and writes the stamp to `pin`, by one thread. May run beside everything. What is above
+/// [`super::LATEST`] is no stamp, so there the clock stands still, as for tiles.
 #[kernel]
 pub fn take_snapshot(clock: GlobalSlice<u64>, pin: GlobalSlice<u32>) {
+    if Thread::index() != 0 {
+        return;
+    }
+    let mut word = clock.at(0).load(Order::Relaxed, Scope::Device);
+    loop {
+        let next = word + super::PIN + ((word as u32) < super::LATEST) as u64;
+        match clock.at(0).compare_exchange(word, next, Order::AcqRel, Scope::Device) {
+            Ok(_) => break,
+            Err(found) => word = found,
+        }
+    }
+    pin.at(0).store(word as u32, Order::Release, Scope::Device);
+}
+
+/// Counts a live snapshot less, by one thread, behind all that read as of it in the same stream. May run beside everything.
+#[kernel]
+pub fn release_snapshot(clock: GlobalSlice<u64>) {
     if Thread::index() == 0 {
-        let word = clock.at(0).fetch_add(super::PIN + 1, Order::AcqRel, Scope::Device);
-        pin.at(0).store(word as u32, Order::Release, Scope::Device);
+        clock.at(0).fetch_add(super::PIN.wrapping_neg(), Order::AcqRel, Scope::Device);
     }
 }
 

@@ -59,6 +59,10 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
     pub(super) fn sweep(self, number: u32, pins: GlobalSlice<u32>) {
         let Some((mut newer, _)) = self.meta_of(number).filter(|(_, meta)| meta.is_leaf()) else { return };
         let mut version = self.version_of(newer);
+        if pins.is_empty() {
+            // Nobody asks for the past: it is as if there were none, and the host may let time begin anew.
+            return self.date_first(newer, version);
+        }
         let mut next = version.old;
         while let (Some(old), Some(stamp)) = (next.some(), version.stamp()) {
             // Behind the last that anybody can ask for, slabs may have been freed.
@@ -92,6 +96,14 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         if version.old != old {
             let word = version.before(old).word::<S>();
             newer.version().store(word, Order::Relaxed, Scope::Device);
+        }
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    fn date_first(self, leaf: Node<S, W, L>, version: Version) {
+        if version != Version::FIRST {
+            leaf.version().store(Version::FIRST.word::<S>(), Order::Relaxed, Scope::Device);
         }
     }
 

@@ -7,7 +7,7 @@ pub const LOG: usize = 4096;
 const COUNTERS: usize = 4;
 /// Words of 8 bytes a line of the log has: retired, reclaimed, when.
 const LINE: usize = 3;
-/// Words of 4 bytes that a place keeps: the epoch, the bag in use, three counts.
+/// Words of 4 bytes that a place keeps: the epoch, the bag in use, three counts, how often it was entered.
 const KEPT: usize = 8;
 
 /// What a place's word says.

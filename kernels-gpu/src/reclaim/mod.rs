@@ -3,7 +3,7 @@
 //! ```text
 //! words | epoch | retired | reclaimed | shelved | log of epochs ... |
 //!       | announcements: a word a place                              |  free, quiet, or the epoch that its process is in
-//!       | what places keep while nobody has them: a line each        |  epoch, bag in use, three counts
+//!       | what places keep while nobody has them: a line each        |  epoch, bag in use, three counts, entries
 //!       | bags that overflow, three a place                          |
 //!
 //! block | a process's three bags, in shared memory                   |

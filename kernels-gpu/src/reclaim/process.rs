@@ -78,6 +78,9 @@ const RETIRED: usize = 9;
 const FREED: usize = 10;
 const HEAD: usize = 11;
 
+/// Among the words that a place keeps, behind the epoch, the bag in use and three counts: entries.
+const KEPT_ENTRIES: usize = 5;
+
 /// The shared memory of a block's processes.
 struct Bags<G>(PhantomData<G>);
 
@@ -163,8 +166,9 @@ impl<G: Group, O: Owner, R: Rules> Process<G, O, R> {
             self.set(PLACE, place);
             self.set(EPOCH, self.epochs.kept(place, 0).load(Order::Relaxed, Scope::Device));
             self.set(CURRENT, self.epochs.kept(place, 1).load(Order::Relaxed, Scope::Device) % 3);
-            // Those who come and go look as often as those who stay.
-            self.set(ENTRIES, G::index());
+            // Those who come and go look as often as those who stay: not all at once, and one that is alone in its grid, which is always the first, too.
+            let entries = self.epochs.kept(place, KEPT_ENTRIES).load(Order::Relaxed, Scope::Device);
+            self.set(ENTRIES, entries.wrapping_add(G::index()));
             self.set(RETIRED, 0);
             self.set(FREED, 0);
             let mut bag = 0;
@@ -392,6 +396,8 @@ impl<G: Group, O: Owner, R: Rules> Process<G, O, R> {
             let (order, scope) = (Order::Relaxed, Scope::Device);
             self.epochs.kept(place, 0).store(self.get(EPOCH), order, scope);
             self.epochs.kept(place, 1).store(self.get(CURRENT), order, scope);
+            let entries = self.get(ENTRIES).wrapping_sub(G::index());
+            self.epochs.kept(place, KEPT_ENTRIES).store(entries, order, scope);
             self.tell();
             let free = Announcement::FREE.word();
             self.epochs.announcement(place).store(free, Order::Release, Scope::Device);

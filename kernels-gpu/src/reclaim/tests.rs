@@ -233,3 +233,69 @@ fn who_gives_way_to_nobody_reuses_what_it_retires() {
     assert_eq!(world.shelved(), 0);
     assert_eq!(world.count(), CELLS as u32 + world.kept());
 }
+
+/// Retires so many slabs in one epoch, by one lane.
+#[derive(Clone, Copy)]
+struct Hoard<G> {
+    pool: Slots,
+    epochs: Epochs,
+    many: u32,
+    of: PhantomData<G>,
+}
+
+impl<G: Group> Kernel for Hoard<G> {
+    const PROGRAM: &'static str = "reclaim";
+    const NAME: &'static str = "hoard";
+    const INSTANCE: Option<&'static str> = None;
+
+    fn run(self) {
+        let process = Process::<G, _, Eager>::opened(self.epochs, Slabs(self.pool)).begun();
+        process.enter();
+        let retires = if Thread::index() == 0 { self.many } else { 0 };
+        for item in 0..retires {
+            process.retire(self.pool.allocate(item).expect("the pool has room").to_word());
+        }
+        Tile::<32>::lockstep().sync();
+        process.leave();
+        process.close();
+    }
+}
+
+/// A tile's bag holds 16 in shared memory.
+fn hoarded(world: &World, many: u32) -> (u32, u32) {
+    let hoard = Hoard::<Tiles<8, 4>> { pool: world.pool, epochs: world.epochs, many, of: PhantomData };
+    world.device.launch_all(vec![Launch::new(Grid::new(1, LANES), hoard)]).unwrap();
+    assert_eq!(world.count(), CELLS as u32 + world.kept() + world.shelved(), "nothing is lost");
+    (world.kept(), world.shelved())
+}
+
+#[test]
+fn bags_go_on_in_device_memory_and_what_is_beyond_is_shelved() {
+    assert_eq!(hoarded(&World::new(Options::default(), 64), 15), (15, 0));
+    assert_eq!(hoarded(&World::new(Options::default(), 64), 30), (30, 0));
+    // Four of those that came last; those in shared memory find no room when the process ends.
+    assert_eq!(hoarded(&World::new(Options::default(), 4), 30), (4, 26));
+    assert_eq!(hoarded(&World::new(Options::default(), 0), 30), (0, 30));
+}
+
+#[test]
+fn what_is_kept_is_freed_once_whatever_is_put_behind_it() {
+    let world = World::new(Options::default(), 64);
+    assert_eq!(hoarded(&world, 20), (20, 0));
+    assert_eq!(hoarded(&world, 20), (40, 0), "an epoch has begun since, and no more");
+    for _ in 0..8 {
+        hoarded(&world, 0);
+    }
+    assert_eq!((world.kept(), world.shelved(), world.count()), (0, 0, CELLS as u32));
+}
+
+#[test]
+fn launches_of_one_block_end_epochs_too() {
+    let world = World::new(Options::default(), 64);
+    for launch in 0..60 {
+        world.device.launch_all(vec![world.play::<Blocks, Sound>(1, true)]).unwrap();
+        // Four slabs a launch, an epoch every other launch, three bags and the one that is filled.
+        assert!(world.count() <= CELLS as u32 + 32, "launch {launch}: {} slabs are live", world.count());
+    }
+    assert_eq!((world.shelved(), world.count()), (0, CELLS as u32 + world.kept()));
+}

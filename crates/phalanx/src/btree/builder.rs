@@ -22,8 +22,6 @@ pub struct Builder<K, V> {
     growth: Growth,
     directory: bool,
     data_tier: Tier,
-    /// Slabs for versions, for each thread that is on the device at once.
-    versions: usize,
     variant: Option<String>,
     of: PhantomData<fn() -> (K, V)>,
 }
@@ -39,7 +37,6 @@ impl<K, V> Default for Builder<K, V> {
             growth: Growth::Pool,
             directory: true,
             data_tier: Tier::Device,
-            versions: 0,
             variant: None,
             of: PhantomData,
         }
@@ -88,12 +85,6 @@ impl<K: Key, V: Value> Builder<K, V> {
     /// Bytes that the nodes may occupy at most. Default: what the device has.
     pub fn budget(mut self, bytes: usize) -> Self {
         self.budget = bytes;
-        self
-    }
-
-    /// Room for so many versions besides, for each thread that is on the device at once, where the capacity says how many nodes there are.
-    pub(crate) fn versions(mut self, each: usize) -> Self {
-        self.versions = each;
         self
     }
 
@@ -170,7 +161,8 @@ impl<K: Key, V: Value> Builder<K, V> {
         // Leaves are half full where keys come in order, and so are the nodes above.
         let half = shape.slots as usize / 2;
         let leaves = self.capacity.div_ceil(half);
-        let versions = self.versions * device.resident_threads() as usize;
+        // What all threads on the device replace is freed three epochs later at the earliest.
+        let versions = if shape.moves { 4 * device.resident_threads() as usize } else { 0 };
         let nodes = self.nodes.unwrap_or(leaves + leaves / (half - 1) + 32 + versions).max(LEAST);
         let least = (nodes / 8).clamp(32, 1 << 24).next_power_of_two();
         SlabAlloc::builder()

@@ -339,7 +339,7 @@ impl<'a, K: Key, V: Value> Ordered<'a, K, V> {
         values: &mut Buffer<V>,
         counts: &mut Buffer<u64>,
     ) -> Result<()> {
-        let (len, places) = (lows.len(), lows.len() * room as usize);
+        let (len, places) = (lows.len(), lows.len().saturating_mul(room as usize));
         self.search(Search::Range {
             lows: self.slice("lows", lows, len)?,
             highs: self.slice("highs", highs, len)?,

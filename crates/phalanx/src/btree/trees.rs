@@ -78,7 +78,8 @@ impl Memory {
         stream: &Stream,
     ) -> Result<usize> {
         let Some(history) = &mut self.history else { return Ok(0) };
-        let pins = stream.device().from_slice(&history.settle(stream)?)?;
+        let live = history.settle(stream)?;
+        let pins = stream.device().from_slice(&live)?;
         // SAFETY: the caller's lock keeps other launches out, and those asked for before have ended; the slice outlives the wait below.
         unsafe {
             engine.task(stream, self.parts(), Task::Suspect)?;
@@ -86,6 +87,9 @@ impl Memory {
             engine.task(stream, self.parts(), Task::Wipe)?;
         }
         stream.synchronize()?;
+        if let Some(history) = self.history.as_mut().filter(|_| live.is_empty()) {
+            history.begin_anew()?;
+        }
         self.pool.reclaim()
     }
 
@@ -425,10 +429,10 @@ impl<K: Key, V: Value, E: Engine<K, V> + ?Sized> Structure for Trees<K, V, E> {
         if due { self.sweep().map(drop) } else { Ok(()) }
     }
 
-    /// Makes room for what was refused, if that is the policy, by more nodes, as far as the budget allows.
+    /// Makes room for what was refused: by what nobody can ask for any more, and, if that is the policy, by more nodes, as far as the budget allows.
     fn make_room_for(&self, refused: &[K], age: u64) -> Result<bool> {
-        if self.growth == Growth::Fixed {
-            return Ok(self.owner.read().history.is_some() && self.sweep()? > 0);
+        if self.growth == Growth::Fixed && self.owner.read().history.is_none() {
+            return Ok(false);
         }
         let half = self.owner.engine.shape().slots as usize / 2;
         let refused = distinct(refused);
@@ -437,9 +441,13 @@ impl<K: Key, V: Value, E: Engine<K, V> + ?Sized> Structure for Trees<K, V, E> {
                 // Another thread has made room meanwhile, perhaps for all.
                 return Ok(true);
             }
-            memory.age += 1;
             // Versions that nobody can ask for may be room enough.
             let freed = memory.sweep(engine, stream)?;
+            if self.growth == Growth::Fixed {
+                memory.age += u64::from(freed > 0);
+                return Ok(freed > 0);
+            }
+            memory.age += 1;
             let needed = refused.div_ceil(half) * if memory.history.is_some() { 4 } else { 1 };
             if freed > needed.max(memory.pool.capacity() / 4) {
                 return Ok(true);
@@ -447,7 +455,7 @@ impl<K: Key, V: Value, E: Engine<K, V> + ?Sized> Structure for Trees<K, V, E> {
             let wanted = needed.max(memory.pool.capacity() / 2).max(LEAST);
             let has_grown = memory.pool.grow_if_possible(wanted, needed)?;
             self.fit_directory(memory)?;
-            Ok(has_grown)
+            Ok(has_grown || freed > 0)
         })
     }
 

@@ -108,12 +108,7 @@ impl<K: Key, V: Value> Builder<K, V> {
         };
         let default = usual::<K, V>(&format!("mvtree_{way}"), "4x4");
         let family = Family { default, find: engine::find_versioned, names: names::<K, V> };
-        // What all threads on the device replace is freed three epochs later at the earliest.
-        let each = if self.updates == Updates::OutOfPlace { 4 } else { 0 };
-        let trees = self
-            .inner
-            .versions(each)
-            .plant(family, |device, shape| Ok(Some(History::new(device, shape)?)))?;
+        let trees = self.inner.plant(family, |device, shape| Ok(Some(History::new(device, shape)?)))?;
         Ok(MultiVersionBTree { trees })
     }
 }

@@ -2,7 +2,7 @@
 use crate::btree::engine::{Parts, Shape};
 use crate::{Error, Result};
 use gpu::{Buffer, Device, Grid, Stream};
-use phalanx_kernels::btree::kernels::TakeSnapshot;
+use phalanx_kernels::btree::kernels::{ReleaseSnapshot, TakeSnapshot};
 use phalanx_kernels::btree::{FROM_PIN, HistoryParts, LATEST, PIN, Time};
 use phalanx_kernels::reclaim::kernels::ForgetPlaces;
 use phalanx_kernels::reclaim::{Epochs, LOG, epoch_words};
@@ -16,6 +16,9 @@ pub const MOST: usize = 1024;
 const ROOM: u32 = 256;
 /// Threads of the smallest block that enters epochs.
 const LEAST_BLOCK: u32 = 128;
+
+/// Where a sweep that finds no snapshot alive lets time begin anew: long before stamps are used up, and seldom.
+const LATE: u32 = LATEST / 2;
 
 /// As of when is read.
 #[derive(Clone, Copy, Debug)]
@@ -47,6 +50,8 @@ struct Slots {
     /// Those of snapshots that live, or were dropped since the last sweep.
     live: BTreeSet<u32>,
     dropped: Vec<u32>,
+    /// Those that the clock counts no more, as nobody reads as of them.
+    released: Vec<u32>,
 }
 
 /// What a tree has of time.
@@ -75,7 +80,8 @@ impl History {
         Ok(Self {
             moves: shape.moves,
             clock: device.zeroed(1)?,
-            pins: device.zeroed(MOST)?,
+            // A stream that has not waited, as it must, reads what a place says now: better not another's stamp, whose versions are freed.
+            pins: device.from_slice(&[LATEST; MOST])?,
             epochs: device.zeroed(epoch_words(places, ROOM))?,
             places,
             now: 0,
@@ -109,12 +115,34 @@ impl History {
 
     /// Whether snapshots were dropped since the last sweep.
     pub fn is_due(&self) -> bool {
-        !self.slots().dropped.is_empty()
+        let slots = self.slots();
+        !slots.dropped.is_empty() || !slots.released.is_empty()
     }
 
     /// Nobody asks for a snapshot any more. Kernels that read it may still run, so it lives until the next sweep.
     pub fn drop_slot(&self, slot: u32) {
         self.slots().dropped.push(slot);
+    }
+
+    /// Nobody asks for a snapshot any more, and whatever read it did so in this stream: what changes from when that has ended keeps nothing for it. The place
+    /// lives until the next sweep.
+    pub fn release(&self, stream: &Stream, slot: u32) {
+        if !self.moves {
+            return self.drop_slot(slot);
+        }
+        // SAFETY: the buffer lives as long as the tree, which waits for what it was asked when it is dropped.
+        match unsafe { stream.launch(Grid::new(1, 32), ReleaseSnapshot { clock: self.clock.slice() }) } {
+            Ok(()) => self.slots().released.push(slot),
+            Err(_) => self.drop_slot(slot),
+        }
+    }
+
+    /// Gives a place back that no snapshot was taken for.
+    fn unclaim<T>(&self, slot: u32, error: impl Into<Error>) -> Result<T> {
+        let mut slots = self.slots();
+        slots.live.remove(&slot);
+        slots.free.push(slot);
+        Err(error.into())
     }
 
     fn claim(&self) -> Result<u32> {
@@ -127,17 +155,26 @@ impl History {
     /// Takes a snapshot, where nothing runs. Gives its place and as of when it reads.
     pub fn take(&mut self) -> Result<(u32, Moment)> {
         let slot = self.claim()?;
-        let stamp = if self.moves {
-            let word = self.clock.read()?[0];
-            self.clock.write(&[word + PIN + 1])?;
-            Time::of(word).stamp
-        } else {
-            self.now += 1;
-            self.since = self.now;
-            self.now - 1
-        };
+        match self.tick(slot) {
+            Ok(at) => Ok((slot, Moment { at, pin: null_mut() })),
+            Err(error) => self.unclaim(slot, error),
+        }
+    }
+
+    /// Moves the clock on for the snapshot in a place. Gives its stamp.
+    fn tick(&mut self, slot: u32) -> Result<u32> {
+        let word = if self.moves { self.clock.read()?[0] } else { u64::from(self.now) };
+        let stamp = Time::of(word).stamp;
+        if stamp >= LATEST {
+            return Err(Error::Moments);
+        }
         self.pins.write_at(slot as usize, &[stamp])?;
-        Ok((slot, Moment { at: stamp, pin: null_mut() }))
+        if self.moves {
+            self.clock.write(&[word + PIN + 1])?;
+        } else {
+            (self.now, self.since) = (stamp + 1, stamp + 1);
+        }
+        Ok(stamp)
     }
 
     /// Takes a snapshot when a stream has come so far.
@@ -149,7 +186,9 @@ impl History {
         let pin = self.pins.slice().part(slot as usize, 1);
         let take = TakeSnapshot { clock: self.clock.slice(), pin };
         // SAFETY: the buffers live as long as the tree, which waits for what it was asked when it is dropped; nobody else has the place.
-        unsafe { stream.launch(Grid::new(1, 32), take)? };
+        if let Err(error) = unsafe { stream.launch(Grid::new(1, 32), take) } {
+            return self.unclaim(slot, error);
+        }
         Ok((slot, Moment { at: FROM_PIN, pin: pin.at(0).as_ptr() }))
     }
 
@@ -162,17 +201,15 @@ impl History {
 
     /// Lets go of what was dropped, and of what epochs keep: where nothing runs, before a sweep. Gives the stamps of live snapshots.
     pub fn settle(&mut self, stream: &Stream) -> Result<Vec<u32>> {
-        let (dropped, live) = {
-            let mut slots = self.slots();
-            let dropped = std::mem::take(&mut slots.dropped);
-            slots.live.retain(|slot| !dropped.contains(slot));
-            slots.free.extend(&dropped);
-            (dropped.len() as u64, slots.live.iter().copied().collect::<Vec<_>>())
-        };
-        let stamps = self.pins.read()?;
-        let mut stamps: Vec<u32> = live.into_iter().map(|slot| stamps[slot as usize]).collect();
+        let (dropped, gone, live) = self.forget();
+        let mut pins = self.pins.read()?;
+        let mut stamps: Vec<u32> = live.into_iter().map(|slot| pins[slot as usize]).collect();
         stamps.sort_unstable();
-        self.since = stamps.last().map_or(0, |newest| newest + 1);
+        self.since = stamps.last().map_or(0, |newest| newest.saturating_add(1));
+        if !gone.is_empty() {
+            gone.into_iter().for_each(|slot| pins[slot as usize] = LATEST);
+            self.pins.write(&pins)?;
+        }
         if self.moves {
             let word = self.clock.read()?[0];
             self.clock.write(&[word - PIN * dropped])?;
@@ -181,6 +218,29 @@ impl History {
             unsafe { stream.launch(Grid::for_items(self.places as usize, 256), ForgetPlaces { epochs })? };
         }
         Ok(stamps)
+    }
+
+    /// Takes back the places of snapshots that live no more. Gives how many of them the clock counts, the places, and those of snapshots that live.
+    fn forget(&self) -> (u64, Vec<u32>, Vec<u32>) {
+        let mut slots = self.slots();
+        let mut gone = std::mem::take(&mut slots.dropped);
+        let dropped = gone.len() as u64;
+        gone.append(&mut slots.released);
+        slots.live.retain(|slot| !gone.contains(slot));
+        slots.free.extend(&gone);
+        (dropped, gone, slots.live.iter().copied().collect())
+    }
+
+    /// Lets time begin anew where it is late, after a sweep that has found no snapshot alive: no leaf has a stamp then.
+    pub fn begin_anew(&mut self) -> Result<()> {
+        let now = if self.moves { Time::of(self.clock.read()?[0]).stamp } else { self.now };
+        if now < LATE { Ok(()) } else { self.begin_at(0) }
+    }
+
+    /// Lets time go on from a stamp, where nothing runs, no snapshot lives, and no leaf has a stamp above it.
+    pub fn begin_at(&mut self, stamp: u32) -> Result<()> {
+        self.now = stamp;
+        if self.moves { Ok(self.clock.write(&[u64::from(stamp)])?) } else { Ok(()) }
     }
 
     fn epochs(&self) -> Epochs {
@@ -199,6 +259,13 @@ impl History {
         let log = (epoch.saturating_sub(LOG as u64)..epoch).map(line).collect();
         Ok(Reclaimed { epoch, retired: words[1], reclaimed: words[2], shelved: words[3], log })
     }
+}
+
+/// Makes a tree of which nobody has taken a snapshot as old as if so many had been taken.
+pub fn begin_at<K, V>(tree: &super::MultiVersionBTree<K, V>, stamp: u32) -> Result<()> {
+    tree.trees
+        .owner
+        .alone(|_, _, memory| memory.history.as_mut().map_or(Ok(()), |history| history.begin_at(stamp)))
 }
 
 /// What kernels have freed by epochs: see [`MultiVersionBTree::reclaimed`](super::MultiVersionBTree::reclaimed).

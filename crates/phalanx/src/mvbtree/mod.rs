@@ -1,6 +1,6 @@
 //! An ordered map that keeps versions: a B-link tree of which snapshots can be taken.
 mod builder;
-mod history;
+pub(crate) mod history;
 mod snapshot;
 
 #[allow(unused_imports)] // documentation names it

@@ -19,6 +19,8 @@ pub struct Snapshot<'a, K, V> {
     tree: &'a MultiVersionBTree<K, V>,
     slot: u32,
     moment: Moment,
+    /// It was taken for one blocking question, all of whose kernels run in the default stream.
+    is_own: bool,
 }
 
 impl<K, V> fmt::Debug for Snapshot<'_, K, V> {
@@ -29,14 +31,17 @@ impl<K, V> fmt::Debug for Snapshot<'_, K, V> {
 
 impl<K, V> Drop for Snapshot<'_, K, V> {
     fn drop(&mut self) {
-        if let Some(history) = &self.tree.trees.owner.read().history {
-            history.drop_slot(self.slot);
+        let owner = &self.tree.trees.owner;
+        match &owner.read().history {
+            Some(history) if self.is_own => history.release(&owner.device.default_stream(), self.slot),
+            Some(history) => history.drop_slot(self.slot),
+            None => {}
         }
     }
 }
 
 impl<K: Key, V: Value> Snapshot<'_, K, V> {
-    /// How many snapshots were taken before, by hosts and by kernels. Waits for the device.
+    /// How many snapshots were taken before, by hosts and by kernels, since time began anew (see the page of the tree). Waits for the device.
     ///
     /// # Errors
     /// The device's.
@@ -51,19 +56,26 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
     /// Takes a snapshot of the tree as it is once all that was asked for before has ended: waits for that.
     ///
     /// # Errors
-    /// [`Error::Snapshots`] where [`super::MOST`] live; the device's.
+    /// [`Error::Snapshots`] where [`super::MOST`] live; [`Error::Moments`] where stamps are used up while others live; the device's.
     pub fn snapshot(&self) -> Result<Snapshot<'_, K, V>> {
         let (slot, moment) = self.trees.owner.alone(|engine, stream, memory| {
             if memory.history.as_ref().is_some_and(History::is_due) {
                 memory.sweep(engine, stream)?;
             }
-            memory.history.as_mut().ok_or(Error::ClockStands)?.take()
+            match memory.history.as_mut().ok_or(Error::ClockStands)?.take() {
+                Err(Error::Moments) => {
+                    // Tiles have used them up; a sweep may let time begin anew.
+                    memory.sweep(engine, stream)?;
+                    memory.history.as_mut().ok_or(Error::ClockStands)?.take()
+                }
+                taken => taken,
+            }
         })?;
-        Ok(Snapshot { tree: self, slot, moment })
+        Ok(Snapshot { tree: self, slot, moment, is_own: false })
     }
 
     /// Takes a snapshot when the stream has come so far, whatever others do meanwhile, and does not wait: of a tree whose updates are [out of place](Updates::OutOfPlace). What is asked as of it in
-    /// other streams than this must wait for this one.
+    /// other streams than this must wait for this one. Waits for the device only where [`super::MOST`] were taken since the last sweep.
     ///
     /// ```
     /// use phalanx::mvbtree::Updates;
@@ -85,8 +97,16 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
     /// [`Error::ClockStands`] where updates are in place; [`Error::Snapshots`]; [`Error::OtherDevice`]; the device's.
     pub fn snapshot_on(&self, stream: &Stream) -> Result<Snapshot<'_, K, V>> {
         batches::belongs(Structure::home(self), "stream", stream.device())?;
-        let (slot, moment) = self.with_history(|history| history.take_on(stream))?;
-        Ok(Snapshot { tree: self, slot, moment })
+        let take = || self.with_history(|history| history.take_on(stream));
+        let (slot, moment) = match take() {
+            // Those that were dropped have places until the next sweep.
+            Err(Error::Snapshots { .. }) => {
+                self.trees.sweep()?;
+                take()?
+            }
+            taken => taken?,
+        };
+        Ok(Snapshot { tree: self, slot, moment, is_own: false })
     }
 
     /// The tree as of a snapshot.
@@ -103,10 +123,11 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
     /// The tree as of a moment within this call.
     pub(super) fn now(&self) -> Result<At<'_, K, V>> {
         let stream = self.trees.owner.device.default_stream();
-        let own = match self.updates() {
+        let mut own = match self.updates() {
             Updates::InPlace => self.snapshot()?,
             Updates::OutOfPlace => self.snapshot_on(&stream)?,
         };
+        own.is_own = true;
         Ok(At { tree: self, moment: own.moment, own: Some(own) })
     }
 }

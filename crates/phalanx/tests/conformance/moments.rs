@@ -2,10 +2,12 @@
 use crate::common::{Dice, seed};
 use crate::kinds::{Kind, contents};
 use checker::MapValue;
-use phalanx::mvbtree::{Growth, Snapshot, Updates};
+use gpu::Device;
+use phalanx::mvbtree::{Builder, Growth, MOST, Snapshot, Updates};
 use phalanx::{Error, Key, Map, MultiVersionBTree, Outcome, Value};
+use simt::emulator::Options;
 use std::collections::BTreeMap;
-use std::ops::Bound;
+use std::ops::{Bound, RangeFull};
 
 type Tree<K, V> = MultiVersionBTree<K, V>;
 
@@ -182,7 +184,22 @@ pub fn what_is_dropped_is_freed<K: Key, V: Value + MapValue>(kind: &Kind<Tree<K,
 }
 
 pub fn a_full_pool_refuses_and_loses_nothing<K: Key, V: Value + MapValue>(kind: &Kind<Tree<K, V>>) {
-    let tree = kind.builder().nodes(40).super_block_slabs(32).growth(Growth::Fixed).build().unwrap();
+    refuses_and_loses_nothing(kind, |builder| builder.growth(Growth::Fixed));
+}
+
+/// What a sweep frees is used where the pool may grow no more, as where it may not grow at all.
+pub fn a_budget_that_is_used_up_refuses_and_loses_nothing<K: Key, V: Value + MapValue>(
+    kind: &Kind<Tree<K, V>>,
+) {
+    let slab = if kind.name.contains("_256_") { 256 } else { 128 };
+    refuses_and_loses_nothing(kind, |builder| builder.growth(Growth::Pool).budget(64 * slab));
+}
+
+fn refuses_and_loses_nothing<K: Key, V: Value + MapValue>(
+    kind: &Kind<Tree<K, V>>,
+    bounded: impl FnOnce(Builder<K, V>) -> Builder<K, V>,
+) {
+    let tree = bounded(kind.builder().nodes(40).super_block_slabs(32)).build().unwrap();
     // So many that their leaves take half of the slabs, unless these are much fuller than splits leave them; and never all.
     let (keys, values) = kind.pairs((0..320).map(|n| (n * 7, n)));
     let inserted = tree.insert(&keys, &values).unwrap();
@@ -254,4 +271,115 @@ pub fn trees_are_built_and_cleared<K: Key, V: Value + MapValue>(kind: &Kind<Tree
     tree.clear().unwrap();
     assert_eq!((tree.stats().unwrap().live, tree.len().unwrap()), (3, 0), "{}", kind.name);
     change(&tree, &mut BTreeMap::new(), &mut Dice::new(5));
+}
+
+/// Each blocking question by order takes a snapshot of its own, and a stream's are dropped as soon as they are taken: neither uses their places up.
+pub fn questions_can_be_asked_for_ever<K: Key, V: Value + MapValue>(kind: &Kind<Tree<K, V>>) {
+    let tree = kind.map(1);
+    let (keys, values) = kind.pairs([(5, 50)]);
+    tree.insert(&keys, &values).unwrap();
+    let (stream, first) = (kind.device.stream().unwrap(), (keys[0], values[0]));
+    for round in 0..MOST + 10 {
+        let found = tree.first().unwrap_or_else(|error| panic!("{}, round {round}: {error}", kind.name));
+        assert_eq!(found, Some(first), "{}, round {round}", kind.name);
+    }
+    for round in 0..MOST + 10 {
+        match tree.snapshot_on(&stream) {
+            Err(Error::ClockStands) if tree.updates() == Updates::InPlace => break,
+            taken => drop(taken.unwrap_or_else(|error| panic!("{}, round {round}: {error}", kind.name))),
+        }
+    }
+    assert_eq!(contents(&tree), BTreeMap::from([first]), "{}", kind.name);
+}
+
+/// What was asked by order is over when it is answered: it keeps no versions of what streams write from then on, which no blocking call sweeps.
+pub fn a_question_keeps_nothing_once_it_is_answered<K: Key, V: Value + MapValue>(kind: &Kind<Tree<K, V>>) {
+    let tree = kind.builder().nodes(4000).growth(Growth::Fixed).build().unwrap();
+    let (device, stream) = (&kind.device, kind.device.stream().unwrap());
+    let (keys, values) = kind.pairs((0..100).map(|n| (n * 5, n)));
+    assert!(!tree.insert(&keys, &values).unwrap().contains(&Outcome::Refused), "{}", kind.name);
+    let (keys, values) = (device.from_slice(&keys).unwrap(), device.from_slice(&values).unwrap());
+    let mut told = device.zeroed::<u8>(100).unwrap();
+    for round in 0..120 {
+        if round == 60 {
+            assert_eq!(tree.count(&[..]).unwrap(), [100], "{}", kind.name);
+        }
+        tree.on(&stream).insert(&keys, &values, Some(&mut told)).unwrap();
+        let refused = told.read().unwrap().iter().filter(|&&code| code == Outcome::Refused as u8).count();
+        assert_eq!(refused, 0, "{}, round {round}", kind.name);
+    }
+    tree.validate().unwrap();
+}
+
+/// Who forgets to drop a snapshot keeps its versions, and no more.
+pub fn forgotten_snapshots_do_no_harm<K: Key, V: Value + MapValue>(kind: &Kind<Tree<K, V>>) {
+    let mut tree = kind.map(1);
+    let (mut model, mut dice) = (BTreeMap::new(), Dice::new(seed() + 2));
+    change(&tree, &mut model, &mut dice);
+    std::mem::forget(tree.snapshot().unwrap());
+    change(&tree, &mut model, &mut dice);
+    tree.compact(0.8).unwrap();
+    assert_eq!((contents(&tree), tree.versions().unwrap()), (model.clone(), 0), "{}", kind.name);
+    let then = tree.snapshot().unwrap();
+    let before = model.clone();
+    change(&tree, &mut model, &mut dice);
+    compare(&tree, &then, &before);
+    drop(then);
+    tree.clear().unwrap();
+    model.clear();
+    change(&tree, &mut model, &mut dice);
+    assert_eq!(contents(&tree), model, "{}", kind.name);
+}
+
+/// Buffers and streams of another device, and buffers of other lengths.
+pub fn what_does_not_fit_is_refused<K: Key, V: Value + MapValue>(kind: &Kind<Tree<K, V>>) {
+    let mut tree = kind.map(1);
+    let (device, other) = (&kind.device, Device::emulator(Options::default()));
+    let (stream, foreign) = (device.stream().unwrap(), other.stream().unwrap());
+    let keys = device.from_slice(&kind.keys([1, 2])).unwrap();
+    let (mut values, mut one) = (device.zeroed::<V>(2).unwrap(), device.zeroed::<V>(1).unwrap());
+    let (mut codes, mut counts) = (device.zeroed::<u8>(2).unwrap(), device.zeroed::<u64>(2).unwrap());
+    let mut found = device.zeroed::<K>(2).unwrap();
+    let mut abroad = other.zeroed::<V>(2).unwrap();
+    let taken = tree.snapshot_on(&foreign);
+    assert!(matches!(taken, Err(Error::OtherDevice { .. })), "{}: {taken:?}", kind.name);
+    drop(taken);
+    let then = tree.snapshot().unwrap();
+    let at = tree.at(&then).unwrap();
+    let short = at.get_on(&stream, &keys, &mut one, &mut codes);
+    assert!(matches!(short, Err(Error::Length { .. })), "{}: {short:?}", kind.name);
+    let wrong = at.get_on(&stream, &keys, &mut abroad, &mut codes);
+    assert!(matches!(wrong, Err(Error::OtherDevice { .. })), "{}: {wrong:?}", kind.name);
+    let wrong = at.get_on(&foreign, &keys, &mut values, &mut codes);
+    assert!(matches!(wrong, Err(Error::OtherDevice { .. })), "{}: {wrong:?}", kind.name);
+    for ordered in [at.ordered_on(&stream), tree.ordered_on(&stream)] {
+        let short = ordered.successor(&keys, &mut found, &mut one, &mut codes);
+        assert!(matches!(short, Err(Error::Length { .. })), "{}: {short:?}", kind.name);
+        // Room for two pairs a range, in buffers for one each.
+        let short = ordered.range(&keys, &keys, 2, &mut found, &mut values, &mut counts);
+        assert!(matches!(short, Err(Error::Length { .. })), "{}: {short:?}", kind.name);
+        ordered.range(&keys, &keys, 1, &mut found, &mut values, &mut counts).unwrap();
+        assert_eq!(counts.read().unwrap(), [0, 0], "{}", kind.name);
+    }
+    for ordered in [at.ordered_on(&foreign), tree.ordered_on(&foreign)] {
+        let wrong = ordered.count(&keys, &keys, &mut counts);
+        assert!(matches!(wrong, Err(Error::OtherDevice { .. })), "{}: {wrong:?}", kind.name);
+    }
+    assert!(at.range(&[] as &[RangeFull]).unwrap().is_empty(), "{}", kind.name);
+    assert!(at.get(&[]).unwrap().is_empty(), "{}", kind.name);
+    drop(at);
+    drop(then);
+    for fill in [0.0, -1.0, 1.5, f64::NAN] {
+        assert!(matches!(tree.compact(fill), Err(Error::Fill(_))), "{}: {fill}", kind.name);
+    }
+}
+
+/// A kind that is chosen by its name has the room that the way of its updates needs.
+pub fn room_for_versions_goes_by_the_kind<K: Key, V: Value + MapValue>(kind: &Kind<Tree<K, V>>) {
+    let named = kind.builder().capacity(2000).build().unwrap();
+    let builder = Tree::<K, V>::builder().device(&kind.device).updates(named.updates());
+    let chosen = builder.capacity(2000).build().unwrap();
+    assert_eq!(named.variant(), chosen.variant());
+    let slabs = [&named, &chosen].map(|tree| tree.stats().unwrap().capacity);
+    assert_eq!(slabs[0], slabs[1], "{}", kind.name);
 }
