@@ -15,6 +15,15 @@ pub struct Stream {
     queue: Arc<dyn Queue>,
 }
 
+/// Whether both are the same queue.
+impl PartialEq for Stream {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.queue, &other.queue)
+    }
+}
+
+impl Eq for Stream {}
+
 impl Stream {
     pub(crate) fn new(device: Device, queue: Arc<dyn Queue>) -> Self {
         Self { device, queue }

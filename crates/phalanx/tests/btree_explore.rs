@@ -20,7 +20,7 @@ mod trees;
 mod world;
 
 use hunt::kinds;
-use phalanx_kernels::btree::{Access, Concurrent, Coupled, Tree};
+use phalanx_kernels::btree::{Access, Concurrent, Coupled, Grouped, Tree};
 use phalanx_kernels::keyed::{Packed, Slot, Wide};
 use phalanx_kernels::slab::{Light, Pool, Spread};
 
@@ -38,5 +38,6 @@ kinds! {
     six_4x2_u32_u32: Tree<Packed, Spread<64>, Concurrent, 4, 2>, SEEDS;
     six_8x1_u64_u64: Tree<Wide<u64, u64>, Light<128>, Concurrent, 8, 1>, SEEDS / 2;
     fourteen_4x4_u32_u32: Tree<Packed, Spread<128>, Concurrent, 4, 4>, SEEDS / 4;
+    grouped_4x2_u32_u32: Tree<Packed, Spread<64>, Grouped, 4, 2>, SEEDS / 2;
     coupled_4x2_u32_u32: Tree<Packed, Spread<64>, Coupled, 4, 2>, SEEDS / 4;
 }

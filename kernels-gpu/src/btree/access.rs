@@ -32,6 +32,8 @@ pub trait Access: Copy + Send + Sync + 'static {
     const TRUE_MOMENTS: bool = true;
     /// Whether operations on a key latch every node of their way: see [`Coupled`].
     const COUPLED: bool = false;
+    /// Whether a tile that has a leaf's latch does there what others of its lanes want too: see [`Grouped`].
+    const GROUPS: bool = false;
 }
 
 /// Everything may run beside everything: reads go to the memory that all multiprocessors share.
@@ -53,6 +55,18 @@ impl Access for Coupled {
     const READ: Order = Order::Relaxed;
     const CONCURRENT: bool = true;
     const COUPLED: bool = true;
+    type Versions = Unversioned;
+}
+
+/// Everything may run beside everything, and a tile that has a leaf's latch does there what all its lanes want. It pays where a batch comes in the order of keys, as those of kinds
+/// whose batches are sorted first do.
+#[derive(Clone, Copy, Debug)]
+pub struct Grouped;
+
+impl Access for Grouped {
+    const READ: Order = Order::Relaxed;
+    const CONCURRENT: bool = true;
+    const GROUPS: bool = true;
     type Versions = Unversioned;
 }
 

@@ -23,9 +23,9 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
             self.at = start;
         }
         let acts = turn.is_active();
-        let (held, has_latch) = self.tree.hold(tile, self.at, acts);
+        let (mut held, has_latch) = self.tree.hold(tile, self.at, acts);
         let on_leaf = has_latch && held.meta.is_leaf();
-        let (mut end, full_leaf) = self.act(tile, on_leaf, &held, &question);
+        let (mut end, full_leaf) = self.act(tile, on_leaf, &mut held, &question);
         let full = held.read.is_full(tile) && question.places() && !self.starved;
         let splits = full_leaf || (has_latch && !held.meta.is_leaf() && full);
         let lead = Lead::of(tile, &held.read, question.key);

@@ -1,6 +1,6 @@
 //! The kinds of tree that are compiled. A researcher's variant is one line here.
 use super::super::slab::{Light, Spread};
-use super::access::{Concurrent, Coupled};
+use super::access::{Concurrent, Coupled, Grouped};
 use super::kernels::{
     BulkBuild, CountRange, CountReads, Examine, ListNodes, Predecessor, Prune, Range, Successor, Survey,
 };
@@ -24,6 +24,8 @@ instances! {
         // Other tiles.
         tree_spread_128_8x2_u32_u32: Tree<Packed, Spread<128>, Concurrent, 8, 2>,
         tree_spread_128_16x1_u32_u32: Tree<Packed, Spread<128>, Concurrent, 16, 1>,
+        // Batches are sorted first.
+        tree_sorted_128_4x4_u32_u32: Tree<Packed, Spread<128>, Grouped, 4, 4>,
         // The baseline.
         tree_coupled_128_4x4_u32_u32: Tree<Packed, Spread<128>, Coupled, 4, 4>,
     }
@@ -90,6 +92,24 @@ pub mod versioned {
             BulkBuild, Examine, ListNodes, Prune, CountRange, CountReads, Predecessor, Range, Successor, Survey,
             SuspectVersions, SweepVersions, WipeVersions,
         }
+        visitor { super::super::tree::Visitor }
+    }
+}
+
+/// The kinds whose batches are sorted before they are brought.
+pub mod sorted {
+    use super::super::access::Grouped;
+    use super::super::kernels::{CodedSorted, InsertSorted, RemoveSorted};
+    use super::super::tree::Tree;
+    use crate::keyed::Packed;
+    use crate::slab::Spread;
+    use simt::instances;
+
+    instances! {
+        known {
+            tree_sorted_128_4x4_u32_u32: Tree<Packed, Spread<128>, Grouped, 4, 4>,
+        }
+        kernels { InsertSorted, RemoveSorted, CodedSorted }
         visitor { super::super::tree::Visitor }
     }
 }

@@ -2,8 +2,8 @@
 use super::bulk::Input;
 use super::seek::{self, Seek, Sink, Span};
 use super::tree::{Config, TreeView};
-use crate::keyed::kernels::{read_if, write_if};
-use crate::keyed::{self, Lanes, Outcome, STRIPES, Scalar, Session, Slot};
+use crate::keyed::kernels::{batch_of, read_if, write_if};
+use crate::keyed::{self, Coded, Lanes, Outcome, STRIPES, Scalar, Session, Slot};
 use simt::{GlobalSlice, Instance, Order, Scope, Thread, Tile, kernel};
 
 /// Makes a tree of sorted pairs, no two with equal keys, in the first `nodes` slabs of a pool: as many as [`super::nodes`] counts. `count` is
@@ -207,10 +207,92 @@ pub fn count_range<M: Config + Instance>(
     }
 }
 
+/// The key that the calling thread brings of a batch whose keys were sorted, if it brings one. Neighbouring keys are those of a tile; tiles that run side by side take theirs from all over the
+/// batch, from `apart` places: those that took neighbouring keys would want the same leaves.
+#[inline(always)]
+fn spaced(width: u32, len: usize, apart: u32) -> (usize, bool) {
+    let (tile, rank) = (Thread::index() / width as usize, Thread::index() % width as usize);
+    let (groups, places) = (len.div_ceil(width as usize), apart.max(1) as usize);
+    let each = groups.div_ceil(places);
+    let index = (tile % places * each + tile / places) * width as usize + rank;
+    (index, tile / places < each && index < len)
+}
+
+/// Threads that a launch needs for `len` sorted keys, of which tiles of `width` lanes take theirs from `apart` places: see [`insert_sorted`].
+pub fn sorted_threads(width: u32, len: usize, apart: u32) -> usize {
+    len.div_ceil(width as usize).next_multiple_of(apart.max(1) as usize) * width as usize
+}
+
+/// The operation of the calling thread's element in a batch whose `keys` were sorted: key `i` was number `order[i]` of the batch, as the other slices have it.
+#[inline(always)]
+fn sorted<M: Config + Instance, O: keyed::Operation>(
+    tree: TreeView<M>,
+    operation: impl Fn(usize, bool) -> O,
+    (keys, order, apart): (GlobalSlice<M::Key>, GlobalSlice<u32>, u32),
+    arguments: GlobalSlice<M::Value>,
+    results: GlobalSlice<M::Value>,
+    outcomes: GlobalSlice<u8>,
+) {
+    let (index, exists) = spaced(M::TILE, keys.len(), apart);
+    let (key, place) = (read_if(keys, index, exists), read_if(order, index, exists) as usize);
+    let request = |place, exists| {
+        let argument = read_if(arguments, place, exists && place < arguments.len());
+        (operation(place, exists), key, argument)
+    };
+    batch_of::<M, _>(tree, (place, exists), request, results, outcomes);
+}
+
+macro_rules! sorted {
+    ($($(#[$doc:meta])* $name:ident: $operation:expr;)*) => {$(
+        $(#[$doc])*
+        #[kernel(registers = M::REGISTERS)]
+        pub fn $name<M: Config + Instance>(
+            tree: TreeView<M>,
+            keys: GlobalSlice<M::Key>,
+            order: GlobalSlice<u32>,
+            apart: u32,
+            arguments: GlobalSlice<M::Value>,
+            outcomes: GlobalSlice<u8>,
+        ) {
+            // No value is told.
+            let results = arguments.part(arguments.len(), 0);
+            sorted::<M, _>(tree, |_, _| $operation, (keys, order, apart), arguments, results, outcomes);
+        }
+    )*};
+}
+
+sorted! {
+    /// Insertions whose keys were sorted: see [`sorted()`].
+    insert_sorted: keyed::Insert;
+    /// Removals whose keys were sorted.
+    remove_sorted: keyed::Remove;
+}
+
+/// Any operations whose keys were sorted, each element's own where there are `codes`, else `code`: see [`sorted()`].
+#[allow(clippy::too_many_arguments)] // a kernel's arguments are named where it is launched
+#[kernel(registers = M::REGISTERS)]
+pub fn coded_sorted<M: Config + Instance>(
+    tree: TreeView<M>,
+    code: u32,
+    codes: GlobalSlice<u8>,
+    keys: GlobalSlice<M::Key>,
+    order: GlobalSlice<u32>,
+    apart: u32,
+    arguments: GlobalSlice<M::Value>,
+    results: GlobalSlice<M::Value>,
+    outcomes: GlobalSlice<u8>,
+) {
+    let operation = |place, exists: bool| {
+        let own = read_if(codes, place, exists && !codes.is_empty()) as u32;
+        Coded::from_code(if codes.is_empty() { code } else { own })
+    };
+    sorted::<M, _>(tree, operation, (keys, order, apart), arguments, results, outcomes);
+}
+
 /// The pairs from each of `lows` to the one of `highs`, in order. Those of range `i` go from `offsets[i]` on, and to `offsets[i + 1]` at most; where there
 /// are no offsets, from `i * room` on, and are `room` at most. `counts` takes how many were written.
 #[allow(clippy::too_many_arguments)] // a kernel's arguments are named where it is launched
-#[kernel(registers = M::REGISTERS + 8)]
+#[kernel(registers = M::COLLECTS_IN)]
 pub fn range<M: Config + Instance>(
     tree: TreeView<M>,
     lows: GlobalSlice<M::Key>,
@@ -232,7 +314,7 @@ pub fn range<M: Config + Instance>(
     };
     let asks = exists && from <= to && span.room > 0;
     M::enter(tree);
-    let answer = M::seek::<seek::Collect>(tree, asks, span, Sink { keys, values });
+    let answer = M::collect(tree, asks, span, Sink { keys, values });
     M::leave(tree);
     if exists {
         write_if(counts, index, answer.count);

@@ -15,7 +15,7 @@ mod sweep;
 pub(crate) mod tree;
 pub(crate) mod walk;
 
-pub use access::{Access, Concurrent, Coupled, InPlace, OutOfPlace, Phased};
+pub use access::{Access, Concurrent, Coupled, Grouped, InPlace, OutOfPlace, Phased};
 pub use bulk::{Input, Level, nodes};
 pub use directory::{COUNTERS, Directory, THREADS as DIRECTORY_THREADS, directory_entries, directory_words};
 pub use history::{

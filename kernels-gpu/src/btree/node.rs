@@ -14,6 +14,7 @@
 use super::super::slab::Handle;
 use super::history::Version;
 use crate::keyed::{Bucket, Chunk, Scalar, Slot};
+use crate::primitives::unrolled;
 use simt::{Convergence, Global, Order, Scope, Tile};
 
 /// What a node says of itself in a word: its level, whether a writer has it, and, in the bits above, its version where nodes have one.
@@ -42,6 +43,12 @@ impl Meta {
     #[inline(always)]
     pub const fn level(self) -> u32 {
         self.0 & (Self::LATCH - 1)
+    }
+
+    /// Whether there is such a node: a slab that is blank, or whose header is not seen yet, is none, and an old version neither.
+    #[inline(always)]
+    pub const fn is_node(self) -> bool {
+        self.level() < Self::OLD.level()
     }
 
     /// Whether it is a leaf.
@@ -350,15 +357,42 @@ impl<S: Slot, const W: u32, const L: usize> Read<S, W, L> {
     }
 }
 
-/// The ranks of a lane's words among the node's, a byte each.
+/// The ranks of a lane's `L` words among the node's: a byte each, or half of one where there are more than four.
 #[derive(Clone, Copy, Debug)]
-pub struct Ranks(u32);
+pub struct Ranks<const L: usize>([u32; 2]);
 
-impl Ranks {
+impl<const L: usize> Ranks<L> {
+    const BITS: usize = if L <= 4 { 8 } else { 4 };
+
+    /// All are lowest.
+    #[inline(always)]
+    fn lowest() -> Self {
+        const { assert!(L <= 16, "a lane has the ranks of 16 words at most") };
+        Self([0; 2])
+    }
+
     /// That of word `j`.
     #[inline(always)]
     pub fn of(self, j: usize) -> u32 {
-        self.0 >> (8 * j) & 0xff
+        self.0[j * Self::BITS / 32] >> (j * Self::BITS % 32) & ((1 << Self::BITS) - 1)
+    }
+
+    /// Word `j` is a place higher, if so.
+    #[inline(always)]
+    fn raise(&mut self, j: usize, is_so: bool) {
+        self.0[j * Self::BITS / 32] += (is_so as u32) << (j * Self::BITS % 32);
+    }
+
+    /// Word `j` is a place higher, or else word `i`.
+    #[inline(always)]
+    fn raise_either(&mut self, j: usize, is_so: bool, i: usize) {
+        let (one, other) = (1 << (j * Self::BITS % 32), 1 << (i * Self::BITS % 32));
+        if j * Self::BITS / 32 == i * Self::BITS / 32 {
+            self.0[j * Self::BITS / 32] += if is_so { one } else { other };
+        } else {
+            self.raise(j, is_so);
+            self.raise(i, !is_so);
+        }
     }
 }
 
@@ -388,9 +422,13 @@ impl<S: Slot, const W: u32, const L: usize> Read<S, W, L> {
     /// For each of the lane's words, how many pairs of the node of which `is(key)` holds have a lower key.
     #[inline(always)]
     #[track_caller]
-    pub fn ranks<C: Convergence>(&self, tile: Tile<W, C>, is: impl Fn(S::Stored) -> bool) -> Ranks {
+    pub fn ranks<C: Convergence>(&self, tile: Tile<W, C>, is: impl Fn(S::Stored) -> bool) -> Ranks<L> {
         let keys = self.chosen(tile.rank(), is);
-        let (mut ranks, mut flip) = (Ranks(0), 0);
+        let (mut ranks, mut flip) = (Ranks::lowest(), 0);
+        if W == 1 {
+            Self::rank_alone(&keys, &mut ranks);
+            return ranks;
+        }
         // Not unrolled: all of its shuffles at once would take a register each.
         let flips = simt::opaque(W);
         while flip < flips {
@@ -399,7 +437,7 @@ impl<S: Slot, const W: u32, const L: usize> Read<S, W, L> {
                 let other = tile.shuffle_xor(keys[theirs], flip);
                 let mut j = 0;
                 while j < L {
-                    ranks.0 += ((other < keys[j]) as u32) << (8 * j);
+                    ranks.raise(j, other < keys[j]);
                     j += 1;
                 }
                 theirs += 1;
@@ -407,6 +445,18 @@ impl<S: Slot, const W: u32, const L: usize> Read<S, W, L> {
             flip += 1;
         }
         ranks
+    }
+
+    /// [`Self::ranks`] of a lane that has the whole node: each two words are compared once. (The ranks of words that are not chosen mean nothing.)
+    #[inline(always)]
+    fn rank_alone(keys: &[S::Stored; L], ranks: &mut Ranks<L>) {
+        unrolled::<L>(|j| {
+            unrolled::<L>(|i| {
+                if i < j && j < Node::<S, W, L>::SLOTS as usize {
+                    ranks.raise_either(j, keys[i] < keys[j], i);
+                }
+            });
+        });
     }
 
     /// The pair with the lowest key of which `is(key)` holds, or with the highest, for the whole tile. If there is none, anything.
@@ -469,6 +519,69 @@ impl<S: Slot> Lead<S> {
         });
         let votes = tile.ballot(picked.exists);
         let value = tile.shuffle(S::value(picked.word), 31 - (votes | 1).leading_zeros());
-        Self { meta, beyond: read.is_beyond(tile, key), found: votes != 0, value }
+        // A split shows the new node's header and the link to it by two stores, which may be seen in either order: pairs of a leaf are no handles.
+        let beyond = read.is_beyond(tile, key);
+        Self { meta, beyond, found: votes != 0 && (beyond || meta.is_node()), value }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keyed::Packed;
+    use simt::emulator::{Emulator, Options};
+    use simt::{GlobalSlice, Grid, Kernel, Tile};
+
+    type Leaf = Node<Packed, 4, 4>;
+
+    /// Where a node leads a key.
+    #[derive(Clone, Copy)]
+    struct Judge {
+        node: Global<u64>,
+        told: GlobalSlice<u32>,
+    }
+
+    impl Kernel for Judge {
+        const PROGRAM: &'static str = "node";
+        const NAME: &'static str = "judge";
+        const INSTANCE: Option<&'static str> = None;
+
+        fn run(self) {
+            let tile = Tile::<4>::lockstep();
+            // SAFETY: 128 bytes that the test holds.
+            let node = unsafe { Leaf::at(self.node) };
+            let lead = Lead::of(tile, &node.read(tile.rank(), true, Order::Relaxed), 7);
+            self.told.write(tile.rank() as usize, lead.found as u32 + 2 * lead.beyond as u32);
+        }
+    }
+
+    fn judged(meta: Option<Meta>, high: u32) -> [u32; 4] {
+        let emulator = Emulator::new(Options::default());
+        let (base, told) =
+            (emulator.allocate(128, 128).cast::<u64>(), emulator.allocate(16, 16).cast::<u32>());
+        // SAFETY: 128 bytes, aligned.
+        let node = unsafe { Leaf::at(Global::new(base)) };
+        // SAFETY: 16 bytes; nobody else has them.
+        let judge = unsafe { Judge { node: Global::new(base), told: GlobalSlice::from_raw_parts(told, 4) } };
+        let put = |position: u32, word: u64| {
+            // SAFETY: a word of the node, which nobody else has before the launch.
+            unsafe { node.word(position).as_ptr().write(word) };
+        };
+        (0..16).for_each(|position| put(position, Packed::EMPTY));
+        put(3, Packed::pack(5, 0xdead_beef));
+        put(Leaf::TAIL, entry::<Packed>(high, Handle::NONE));
+        if let Some(meta) = meta {
+            put(Leaf::HEADER, Leaf::header_word(0, meta));
+        }
+        emulator.launch(Grid::new(1, 4), judge).unwrap();
+        // SAFETY: the launch has ended.
+        unsafe { *told.cast::<[u32; 4]>() }
+    }
+
+    #[test]
+    fn pairs_of_a_leaf_whose_header_is_not_seen_yet_lead_nowhere() {
+        assert_eq!(judged(Some(Meta::free(1)), 100), [1; 4], "an inner node leads on");
+        assert_eq!(judged(None, 100), [0; 4]);
+        assert_eq!(judged(None, 6), [3; 4], "its link is true");
     }
 }

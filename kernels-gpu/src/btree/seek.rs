@@ -11,6 +11,7 @@ use super::stage::Stage;
 use super::tree::{ANNEX, FIRST, ROOT, Start, Tree, TreeView, largest};
 use crate::keyed::kernels::write_if;
 use crate::keyed::{Scalar, Slot};
+use crate::primitives::unrolled;
 use simt::{Convergence, GlobalSlice, Order, Queue, Scope, Tile, fence};
 
 /// What is asked of a range.
@@ -103,11 +104,18 @@ impl<K, V> Clone for Sink<K, V> {
 impl<K, V> Copy for Sink<K, V> {}
 
 impl<K: Scalar, V: Scalar> Sink<K, V> {
-    /// The places of a range: those from `offset` on, `room` at most.
+    /// How many pairs there is room for from `offset` on, if it is to be for `room` at most.
     #[inline(always)]
-    fn part(self, offset: u64, room: u32) -> Self {
-        let (first, len) = (offset as usize, room as usize);
-        Self { keys: self.keys.part(first, len), values: self.values.part(first, len) }
+    fn room(self, offset: u64, room: u32) -> u32 {
+        let places = (self.keys.len().max(self.values.len()) as u64).saturating_sub(offset);
+        places.min(room as u64) as u32
+    }
+
+    /// Writes a pair.
+    #[inline(always)]
+    fn put(self, place: u64, key: K, value: V) {
+        write_if(self.keys, place as usize, key);
+        write_if(self.values, place as usize, value);
     }
 }
 
@@ -165,10 +173,16 @@ struct Pass<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> {
     tree: TreeView<Tree<S, P, A, W, L>>,
     from: S::Stored,
     to: S::Stored,
-    /// Where its pairs go.
+    /// Where pairs go.
     sink: Sink<S::Key, S::Value>,
-    /// Where they are put in order, if they are.
+    /// The place of its first pair there.
+    offset: u64,
+    /// Its places there.
+    room: u32,
+    /// Where pairs are put in order, if they are.
     stage: Option<Stage<S, W, L>>,
+    /// How many of them were found and are there still, in a lane's row.
+    held: u32,
     /// The node that is next.
     at: Handle,
     /// It is a leaf, as far as is known.
@@ -191,6 +205,9 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
                 self.descend::<Q, C>(tile, open && !self.is_leaf);
             }
             open &= !self.visit::<Q, C>(tile, open);
+        }
+        if Q::TAKES && W == 1 {
+            self.write_rows();
         }
     }
 
@@ -283,6 +300,12 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
         if self.at == ANNEX { S::key(S::EMPTY) } else { key }
     }
 
+    /// The pair of the user's key.
+    #[inline(always)]
+    fn true_word(&self, word: S::Word) -> S::Word {
+        S::pack(self.true_key(S::key(word)), S::value(word))
+    }
+
     /// Deals with the pairs of a leaf. Gives whether the range ends here.
     #[inline(always)]
     fn visit<Q: Seek, C: Convergence>(&mut self, tile: Tile<W, C>, open: bool) -> bool {
@@ -314,7 +337,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
     /// Puts the pairs of a leaf that are wanted where they belong, in their order.
     #[inline(always)]
     fn take<C: Convergence>(
-        &self,
+        &mut self,
         tile: Tile<W, C>,
         counts: bool,
         leaf: &Leaf<S, W, L>,
@@ -325,17 +348,22 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
         let is_mine = |j: usize, word: S::Word| {
             counts && Node::<S, W, L>::is_slot(tile.rank(), j) && wanted.has(S::key(word))
         };
-        let mut j = 0;
-        while j < L {
+        if W == 1 && Tile::<32>::lockstep().any(self.held + L as u32 > Stage::<S, W, L>::ROOM) {
+            self.write_rows();
+        }
+        unrolled::<L>(|j| {
             let word = leaf.read.words()[j];
             match self.stage {
-                Some(stage) if is_mine(j, word) => stage.put(ranks.of(j), word),
-                None if is_mine(j, word) => self.give(ranks.of(j), word),
+                Some(stage) if is_mine(j, word) => stage.put(self.held + ranks.of(j), self.true_word(word)),
+                None if is_mine(j, word) => self.give(ranks.of(j), self.true_word(word)),
                 _ => {}
             }
-            j += 1;
-        }
+        });
         let Some(stage) = self.stage else { return };
+        if W == 1 {
+            self.held += if counts { count } else { 0 };
+            return;
+        }
         tile.sync();
         let mut place = tile.rank();
         while place < L as u32 * W {
@@ -350,10 +378,34 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
     /// Writes a pair of a leaf, so many behind those of the leaves before.
     #[inline(always)]
     fn give(&self, place: u32, word: S::Word) {
-        let place = (self.found as u32).wrapping_add(place) as usize;
-        let key = S::Key::from_u64(self.true_key(S::key(word)).to_u64());
-        write_if(self.sink.keys, place, key);
-        write_if(self.sink.values, place, S::value(word));
+        let place = self.found + place as u64;
+        if place < self.room as u64 {
+            self.sink.put(self.offset + place, S::Key::from_u64(S::key(word).to_u64()), S::value(word));
+        }
+    }
+
+    /// Writes what the rows of the warp's lanes hold, each half of the warp that of one lane after the other. All lanes call it together.
+    #[inline(always)]
+    fn write_rows(&mut self) {
+        let Some(stage) = self.stage else { return };
+        let warp = Tile::<32>::lockstep();
+        let before = (self.found - self.held as u64).min(self.room as u64) as u32;
+        let (first, many) = (self.offset + before as u64, self.held.min(self.room - before));
+        warp.sync();
+        let mut turn = warp.rank() / 16;
+        while turn < 32 {
+            let (first, many) = (warp.shuffle(first, turn), warp.shuffle(many, turn));
+            let row = stage.beside(turn as i32 - warp.rank() as i32);
+            let mut place = warp.rank() % 16;
+            while place < many {
+                let word = row.get(place);
+                self.sink.put(first + place as u64, S::Key::from_u64(S::key(word).to_u64()), S::value(word));
+                place += 16;
+            }
+            turn += 2;
+        }
+        warp.sync();
+        self.held = 0;
     }
 
     /// Where to from a leaf. Gives whether the range ends there.
@@ -377,14 +429,8 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
         // Looked through, or what is looked for is further on; or it was a blank slab, which is looked at again.
         self.at = if self.is_leaf && leaf.is_settled { leaf.link } else { self.at };
         self.target = if counts { S::Stored::from_u64(0) } else { self.target };
-        let is_full = Q::TAKES && self.found >= self.room();
+        let is_full = Q::TAKES && self.found >= self.room as u64;
         counts && (leaf.high >= self.to || leaf.link.is_none() || is_full)
-    }
-
-    /// Pairs that are taken at most.
-    #[inline(always)]
-    fn room(&self) -> u64 {
-        self.sink.keys.len().max(self.sink.values.len()) as u64
     }
 
     /// To the leaf before, by its highest possible key, from the root on.
@@ -434,17 +480,17 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         let mut queue = Queue::new(tile, pending);
         while let Some(turn) = queue.turn() {
             let start = Start::<S> { key: turn.from_owner(start.key), node: turn.from_owner(start.node) };
-            let sink = if Q::TAKES {
-                sink.part(turn.from_owner(span.offset), turn.from_owner(span.room))
-            } else {
-                sink
-            };
+            let offset = turn.from_owner(span.offset);
+            let room = if Q::TAKES { sink.room(offset, turn.from_owner(span.room)) } else { 0 };
             let mut pass = Pass {
                 tree,
                 from: turn.from_owner(from),
                 to: turn.from_owner(to),
                 sink,
+                offset,
+                room,
                 stage,
+                held: 0,
                 at: start.node,
                 is_leaf: start.is_annex(),
                 target: start.key,
@@ -453,7 +499,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
             };
             pass.run::<Q, C>(tile, turn.is_active());
             if turn.is_mine() {
-                let found = if Q::TAKES { pass.found.min(pass.room()) } else { pass.found };
+                let found = if Q::TAKES { pass.found.min(pass.room as u64) } else { pass.found };
                 answer = (found, pass.pair);
             }
             queue.finish();

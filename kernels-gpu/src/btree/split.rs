@@ -37,9 +37,9 @@ pub enum Cut {
 }
 
 /// How a node is cut, as one lane sees it.
-pub(crate) struct Halves<S: Slot> {
+pub(crate) struct Halves<S: Slot, const L: usize> {
     /// For each of the lane's words, how many pairs are below it.
-    pub(crate) ranks: Ranks,
+    pub(crate) ranks: Ranks<L>,
     /// The lowest key that moves.
     pub(crate) separator: S::Stored,
     /// The place of its pair.
@@ -222,7 +222,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
 
     /// Ranks the pairs of a full node.
     #[inline(always)]
-    pub(crate) fn halves<C: Convergence>(tile: Tile<W, C>, held: &Held<S, W, L>) -> Halves<S> {
+    pub(crate) fn halves<C: Convergence>(tile: Tile<W, C>, held: &Held<S, W, L>) -> Halves<S, L> {
         let ranks = held.read.ranks(tile, |_| true);
         let words = held.read.words();
         let (mut is_middle, mut separator, mut middle) = (false, S::key(words[0]), 0);
@@ -246,7 +246,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         goes_on: bool,
         held: &Held<S, W, L>,
         (left, right): (Handle, Handle),
-        halves: &Halves<S>,
+        halves: &Halves<S, L>,
         pair: Option<(S::Stored, S::Word)>,
     ) {
         if !goes_on {
@@ -283,7 +283,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         goes_on: bool,
         held: &Held<S, W, L>,
         (left, right): (Handle, Handle),
-        halves: &Halves<S>,
+        halves: &Halves<S, L>,
     ) {
         if !goes_on || tile.rank() != 0 {
             return;
@@ -309,7 +309,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         goes_on: bool,
         held: &Held<S, W, L>,
         left: Handle,
-        halves: &Halves<S>,
+        halves: &Halves<S, L>,
         pair: Option<(S::Stored, S::Word)>,
     ) {
         let scope = Scope::Device;
@@ -341,7 +341,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         tile: Tile<W, C>,
         enters: bool,
         above: &Above<S, W, L>,
-        halves: &Halves<S>,
+        halves: &Halves<S, L>,
         right: Handle,
     ) {
         // Read again, from the L1 cache: to keep it through the split would take registers.
@@ -361,7 +361,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
     }
 }
 
-impl<S: Slot> Halves<S> {
+impl<S: Slot, const L: usize> Halves<S, L> {
     /// The highest key that stays.
     #[inline(always)]
     pub(crate) fn high(&self) -> S::Stored {

@@ -104,15 +104,16 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
         (self.outcome, self.value)
     }
 
-    /// One round of the operation whose turn it is: down to where it ends or has to be written, and then the writing. Gives whether the
-    /// operation is finished.
+    /// One round of the operation whose turn it is: down to where it ends or has to be written, and then the writing. Gives the ranks whose operations are
+    /// finished by it: the one whose turn it was, and of those that are `waiting` the others that could be done under the same latch.
     ///
     /// The tiles of a warp go down together and write together, for a warp executes one after the other what its tiles are at. A tile that has
     /// lost a latch goes down again while its neighbours go down for their next operations.
     #[inline(always)]
-    pub fn round<C: Convergence>(&mut self, turn: Turn<W, C>) -> bool {
+    pub fn round<C: Convergence>(&mut self, turn: Turn<W, C>, waiting: u32) -> u32 {
+        let own = waiting & waiting.wrapping_neg();
         if A::COUPLED {
-            return self.coupled_round(turn);
+            return if self.coupled_round(turn) { own } else { 0 };
         }
         let (tile, question) = (turn.tile(), self.question.from_owner(turn));
         let writes = question.places() || (O::WRITES && question.operation.change() != Change::Keep);
@@ -133,12 +134,13 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
             value = if looks { seen.value } else { value };
         }
         let acts = !done;
-        let mut end = End { done, outcome, value };
+        let (mut end, mut others) = (End { done, outcome, value }, 0);
         if O::WRITES && tile.any_converged(acts) {
-            let written = self.write(tile.afresh(), acts, &question);
+            let (written, besides) = self.write(tile.afresh(), acts, waiting ^ own, &question);
             end = if acts { written } else { end };
+            others = besides;
         }
-        self.finish(turn, end)
+        others | if self.finish(turn, end) { own } else { 0 }
     }
 
     /// Keeps what has become of an operation that is done, and makes ready for the next. Gives whether it is.
@@ -251,18 +253,21 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
         End { done: covered, outcome: question.operation.outcome(), value }
     }
 
-    /// Takes the latch of the node where the tile stands and does there what is to be done, where the tile `acts`.
+    /// Takes the latch of the node where the tile stands and does there what is to be done, where the tile `acts`. Gives too which of the `others`'
+    /// operations are done besides.
     #[inline(always)]
     fn write<C: Convergence>(
         &mut self,
         tile: Tile<W, C>,
         acts: bool,
+        others: u32,
         question: &Question<S, O>,
-    ) -> End<S::Value> {
-        let (held, has_latch) = self.tree.hold(tile, self.at, acts);
+    ) -> (End<S::Value>, u32) {
+        let (mut held, has_latch) = self.tree.hold(tile, self.at, acts);
         let here = has_latch && question.key <= held.high;
         let on_leaf = here && self.stage == Stage::Write && held.meta.is_leaf();
-        let (mut end, full_leaf) = self.act(tile, on_leaf, &held, question);
+        let (mut end, full_leaf) = self.act(tile, on_leaf, &mut held, question);
+        let others = if A::GROUPS { self.act_for(tile, on_leaf && !full_leaf, others, &mut held) } else { 0 };
         let full_inner = held.read.is_full(tile);
         let full_inner = here && self.stage == Stage::Split && !held.meta.is_leaf() && full_inner;
         let (splits, mut cut) = (full_leaf || full_inner, Cut::Lost);
@@ -294,7 +299,37 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
                 self.after_inner(cut);
             }
         }
-        end
+        (end, others)
+    }
+
+    /// Does in a leaf that the tile has latched, if `on_leaf`, what the `others` of its lanes want there, as far as there is room. Gives which of them are done.
+    #[inline(always)]
+    fn act_for<C: Convergence>(
+        &mut self,
+        tile: Tile<W, C>,
+        on_leaf: bool,
+        others: u32,
+        held: &mut Held<S, W, L>,
+    ) -> u32 {
+        let (own, rank) = (self.question, tile.rank());
+        let belongs = held.low <= own.key && own.key <= held.high;
+        let wants = others >> rank & 1 != 0 && belongs && (self.start == ANNEX) == (held.handle == ANNEX);
+        let (mut group, mut finished) = (tile.ballot(on_leaf && wants), 0);
+        while tile.any_converged(group != 0) {
+            let turn = group.trailing_zeros() % W;
+            let question = Question {
+                operation: tile.shuffle(own.operation, turn),
+                key: tile.shuffle(own.key, turn),
+                argument: tile.shuffle(own.argument, turn),
+            };
+            let (end, _) = self.act(tile, group != 0, held, &question);
+            if end.done && rank == turn {
+                (self.outcome, self.value) = (end.outcome, end.value);
+            }
+            finished |= if end.done { 1 << turn } else { 0 };
+            group = if end.done { group & group.wrapping_sub(1) } else { 0 };
+        }
+        finished
     }
 
     /// What follows when a leaf was to be split: the operation's end, or another try.
@@ -363,10 +398,10 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
         &self,
         tile: Tile<W, C>,
         on_leaf: bool,
-        held: &Held<S, W, L>,
+        held: &mut Held<S, W, L>,
         question: &Question<S, O>,
     ) -> (End<S::Value>, bool) {
-        let (read, rank) = (&held.read, tile.rank());
+        let (read, rank) = (held.read, tile.rank());
         let is_slot = |position| position < Node::<S, W, L>::SLOTS;
         let hit = read.last(rank, |position, word| is_slot(position) && S::key(word) == question.key);
         let free = read.last(rank, |position, word| is_slot(position) && S::key(word) > held.high);
@@ -375,7 +410,7 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
         let actor = (if found { hits } else { frees }).trailing_zeros();
         let mut value = question.argument;
         let changes = if found { question.operation.change() != Change::Keep } else { places && frees != 0 };
-        let kept = self.tree.keep(tile, on_leaf && changes, held.node, read);
+        let kept = self.tree.keep(tile, on_leaf && changes, held.node, &read);
         let refused = A::Versions::KEEPS && on_leaf && changes && !kept.ready;
         if on_leaf && rank == actor && (found || places) && !refused {
             let picked = if found { hit } else { free };
@@ -384,6 +419,14 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
                 value = question.change(place, picked.word, order);
             } else {
                 question.place(place, picked.word, order);
+            }
+            if A::GROUPS {
+                let placed = S::pack(question.key, question.argument);
+                held.read.put(
+                    rank,
+                    picked.position,
+                    if found { question.changed(picked.word) } else { placed },
+                );
             }
         }
         self.tree.date(tile, &kept, held.node, Handle::NONE);

@@ -106,7 +106,7 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
         rank: u32,
         held: &Held<S, W, L>,
         right: Handle,
-        halves: &Halves<S>,
+        halves: &Halves<S, L>,
         pair: (S::Stored, S::Word),
     ) {
         let (order, scope, target) = (Order::Relaxed, Scope::Device, self.node(right));

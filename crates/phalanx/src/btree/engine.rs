@@ -1,13 +1,13 @@
 //! The bridge from names to types: a kind of tree is chosen when one is made, and kernels are compiled for types.
-use crate::map::launch::{Batch, THREADS, look_up};
+use crate::map::launch::{Ask, Batch, THREADS, look_up};
 use crate::map::launcher::{Launcher, Of, Viewed, engines};
 use crate::slab_alloc;
 use gpu::{Grid, Stream};
 use phalanx_kernels::btree::kernels::{
-    BulkBuild, CountRange, CountReads, Examine, ListNodes, Predecessor, Prune, Range, Successor, Survey,
-    SuspectVersions, SweepVersions, WipeVersions,
+    BulkBuild, CodedSorted, CountRange, CountReads, Examine, InsertSorted, ListNodes, Predecessor, Prune,
+    Range, RemoveSorted, Successor, Survey, SuspectVersions, SweepVersions, WipeVersions, sorted_threads,
 };
-use phalanx_kernels::btree::{self, Config, HistoryParts, TreeView, Versions, phased, versioned};
+use phalanx_kernels::btree::{self, Config, HistoryParts, TreeView, Versions, phased, sorted, versioned};
 use phalanx_kernels::keyed::{STRIPE_WORDS, STRIPES, Scalar};
 use phalanx_kernels::slab::{Bitmaps, Pool};
 use simt::{GlobalSlice, Instance};
@@ -140,6 +140,76 @@ pub fn find_versioned<K: Scalar, V: Scalar>(name: &str) -> Option<Box<dyn Engine
 /// [`any`] of them.
 fn any_versioned(name: &str) -> Option<Box<dyn Any>> {
     versioned::visit(name, Find)
+}
+
+/// Launches of batches whose keys were sorted, on trees of one kind.
+pub trait Grouping<K, V>: Send + Sync {
+    /// Launches a batch: its keys in order, and which number each was.
+    ///
+    /// # Safety
+    /// - As for [`Launcher::launch`].
+    unsafe fn in_order(
+        &self,
+        stream: &Stream,
+        parts: Parts,
+        batch: Batch<K, V>,
+        sorted: (GlobalSlice<K>, GlobalSlice<u32>),
+    ) -> gpu::Result<()>;
+}
+
+/// What launches on trees of the kind called `name` batches whose keys were sorted, if they are to be and its keys and values are `K` and `V`.
+pub fn find_grouping<K: Scalar, V: Scalar>(name: &str) -> Option<Box<dyn Grouping<K, V>>> {
+    any_grouping(name)?.downcast::<Box<dyn Grouping<K, V>>>().ok().map(|grouping| *grouping)
+}
+
+/// [`any`] of them.
+fn any_grouping(name: &str) -> Option<Box<dyn Any>> {
+    sorted::visit(name, FindGrouping)
+}
+
+struct FindGrouping;
+
+impl btree::Visitor for FindGrouping {
+    type Output = Box<dyn Any>;
+
+    fn visit<M: Config + Instance>(self) -> Self::Output {
+        let grouping: Box<dyn Grouping<M::Key, M::Value>> = Box::new(Of::<M>(PhantomData));
+        Box::new(grouping)
+    }
+}
+
+impl<M: Config + Instance> Grouping<M::Key, M::Value> for Of<M> {
+    unsafe fn in_order(
+        &self,
+        stream: &Stream,
+        parts: Parts,
+        batch: Batch<M::Key, M::Value>,
+        (keys, order): (GlobalSlice<M::Key>, GlobalSlice<u32>),
+    ) -> gpu::Result<()> {
+        let (tree, len) = (M::view(parts), batch.keys.len());
+        let Batch { ask, codes, arguments, results, outcomes, .. } = batch;
+        let (keys, code) = (keys.part(0, len), ask.coded().code());
+        // As many places as tiles that run side by side, and no more than there are groups of keys.
+        let tiles = stream.device().resident_threads() as usize / M::TILE as usize;
+        let apart = tiles.min(len.div_ceil(M::TILE as usize)).max(1) as u32;
+        let grid = Grid::for_items(sorted_threads(M::TILE, len, apart), THREADS);
+        // SAFETY: the caller's promises; the grid has a thread for every element.
+        unsafe {
+            match ask {
+                Ask::Insert => {
+                    stream.launch(grid, InsertSorted::<M> { tree, keys, order, apart, arguments, outcomes })
+                }
+                Ask::Remove => {
+                    stream.launch(grid, RemoveSorted::<M> { tree, keys, order, apart, arguments, outcomes })
+                }
+                _ => {
+                    let launch =
+                        CodedSorted { tree, code, codes, keys, order, apart, arguments, results, outcomes };
+                    stream.launch(grid, launch)
+                }
+            }
+        }
+    }
 }
 
 /// The reader for trees of the kind called `name` while nobody writes them, if there is one and its keys and values are `K` and `V`.

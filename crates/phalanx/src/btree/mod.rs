@@ -4,6 +4,7 @@ pub(crate) mod directory;
 pub(crate) mod engine;
 mod frozen;
 pub(crate) mod ordered;
+pub(crate) mod sorter;
 pub(crate) mod trees;
 
 #[allow(unused_imports)] // documentation names it

@@ -2,6 +2,7 @@
 use super::Runs;
 use super::directory::Directory;
 use super::engine::{Engine, Parts, Search, Task};
+use super::sorter::{self, Sorts};
 use crate::map::batches::belongs;
 use crate::map::check;
 use crate::map::counts::{Counts, distinct};
@@ -36,6 +37,8 @@ pub struct Trees<K, V, E: ?Sized = dyn Engine<K, V>> {
     growth: Growth,
     /// Kernels may run that bear no writer beside them: see [`Self::thaw`].
     frozen: Mutex<bool>,
+    /// Where batches are sorted first.
+    sorter: Option<Box<dyn Sorts<K, V>>>,
     of: PhantomData<fn() -> (K, V)>,
 }
 
@@ -176,7 +179,8 @@ pub struct Walks {
 impl<K: Key, V: Value, E: Engine<K, V> + ?Sized> Trees<K, V, E> {
     /// A tree in memory that is new.
     pub fn new(owner: Owner<E, Memory>, growth: Growth) -> Result<Self> {
-        let trees = Self { owner, growth, frozen: Mutex::new(false), of: PhantomData };
+        let sorter = sorter::of(&owner.name);
+        let trees = Self { owner, growth, frozen: Mutex::new(false), sorter, of: PhantomData };
         trees.plant(nothing(), nothing(), 2)?;
         Ok(trees)
     }
@@ -284,6 +288,18 @@ impl<K: Key, V: Value, E: Engine<K, V> + ?Sized> Trees<K, V, E> {
             memory.directory = larger.used(memory.directory.is_used());
         }
         Ok(())
+    }
+
+    /// Launches a batch, sorted where that is the kind's way.
+    fn bring(&self, stream: &Stream, batch: Batch<K, V>) -> Result<()> {
+        match &self.sorter {
+            Some(sorter) if sorter::takes(&batch) => {
+                let memory = self.owner.read();
+                // SAFETY: as in `Owner::launch`.
+                unsafe { sorter.launch(stream, memory.parts(), batch) }
+            }
+            _ => self.owner.launch(stream, batch),
+        }
     }
 
     pub fn stats(&self) -> Result<Stats> {
@@ -410,7 +426,7 @@ impl<K: Key, V: Value, E: Engine<K, V> + ?Sized> Structure for Trees<K, V, E> {
                 self.list(stream, &memory)?;
                 (now, rest) = memory.directory.portion(batch);
             }
-            self.owner.launch(stream, now)?;
+            self.bring(stream, now)?;
         }
         Ok(())
     }
@@ -472,6 +488,7 @@ impl<K: Key, V: Value, E: Engine<K, V> + ?Sized> Structure for Trees<K, V, E> {
     fn bytes(&self) -> usize {
         let memory = self.owner.read();
         let history = memory.history.as_ref().map_or(0, History::bytes);
-        memory.tallies.bytes() + memory.directory.bytes() + memory.pool.memory_usage() + history
+        let sorter = self.sorter.as_ref().map_or(0, |sorter| sorter.bytes());
+        memory.tallies.bytes() + memory.directory.bytes() + memory.pool.memory_usage() + history + sorter
     }
 }

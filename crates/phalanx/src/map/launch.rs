@@ -28,6 +28,19 @@ pub enum Ask {
     Mixed,
 }
 
+impl Ask {
+    /// The operation of each key; where each has its own, any.
+    pub fn coded(self) -> Coded {
+        match self {
+            Self::Insert => Coded::INSERT,
+            Self::InsertNew => Coded::INSERT_NEW,
+            Self::Get | Self::ContainsKey | Self::Mixed => Coded::GET,
+            Self::Remove => Coded::REMOVE,
+            Self::Apply(operation) => operation,
+        }
+    }
+}
+
 /// A batch: what is asked, and the device's memory that it reads and writes. Slices that it does not need are empty.
 #[derive(Clone, Copy, Debug)]
 pub struct Batch<K, V> {

@@ -8,6 +8,7 @@ use gpu::Buffer;
 use phalanx_kernels::primitives::instances::passes;
 use phalanx_kernels::primitives::sort::MOST;
 use phalanx_kernels::primitives::words::CountUp;
+use simt::GlobalSlice;
 
 /// Which bits of keys a sort looks at. Keys that agree in these keep their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -186,6 +187,30 @@ impl Workspace {
         self.check_device("values", values)?;
         let (keys_at, values_at) = (keys.pointer(), values.pointer());
         self.sort::<K, V>(keys.len(), (keys_at, keys_at), (values_at, values_at), bits)
+    }
+
+    /// Writes 0, 1, 2, ...
+    pub(crate) fn count_up(&mut self, numbers: &mut Buffer<u32>) -> Result<()> {
+        let grid = any_grid(numbers.len());
+        // SAFETY: dropping the buffer waits for the launch.
+        unsafe { Ok(self.stream().launch(grid, CountUp { words: numbers.slice() })?) }
+    }
+
+    /// [`Self::sort_pairs`] of keys with their numbers, the first of `numbers`, into the first places of `sorted` and `order`: all three have room for as many.
+    pub(crate) fn sort_numbered<K: Number>(
+        &mut self,
+        keys: GlobalSlice<K>,
+        sorted: &mut Buffer<K>,
+        numbers: &Buffer<u32>,
+        order: &mut Buffer<u32>,
+    ) -> Result<()> {
+        if keys.is_empty() {
+            return Ok(());
+        }
+        let room = sorted.len().min(numbers.len()).min(order.len());
+        check_len("sorted keys", keys.len(), room.min(keys.len()))?;
+        let ends = (keys.at(0).as_ptr(), sorted.pointer());
+        self.sort::<K, u32>(keys.len(), ends, (numbers.pointer(), order.pointer()), Bits::ALL)
     }
 
     /// Keys and values, each from where to where.

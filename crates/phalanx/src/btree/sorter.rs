@@ -1,0 +1,108 @@
+//! Batches that are sorted by key before they are brought: see `tree_sorted_...` in `docs/structures/btree.md`.
+use super::engine::{self, Grouping, Parts};
+use crate::map::launch::{Ask, Batch};
+use crate::primitives::{Workspace, sort_bytes};
+use crate::{Key, Result, Value};
+use gpu::{Buffer, Stream};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Elements that are sorted at once, at most: a longer batch goes in portions, so that what is worked in is bounded.
+const MOST: usize = 1 << 24;
+/// Elements that there is room for at least.
+const LEAST: usize = 1 << 12;
+
+/// Sorts batches, and launches them.
+pub trait Sorts<K, V>: Send + Sync {
+    /// Asks a stream to sort a batch and to bring it. It waits where a longer batch comes than any before in that stream.
+    ///
+    /// # Safety
+    /// - As for [`crate::map::launcher::Launcher::launch`].
+    unsafe fn launch(&self, stream: &Stream, parts: Parts, batch: Batch<K, V>) -> Result<()>;
+
+    /// Device memory in use.
+    fn bytes(&self) -> usize;
+}
+
+/// What sorts for trees of the kind called `name`, if their batches are to be sorted.
+pub fn of<K: Key, V: Value>(name: &str) -> Option<Box<dyn Sorts<K, V>>> {
+    let grouping = engine::find_grouping(name)?;
+    Some(Box::new(Sorter::<K, V> { grouping, rooms: Mutex::default() }))
+}
+
+/// Whether such a batch is sorted: those that change nothing have nothing of it.
+pub fn takes<K, V>(batch: &Batch<K, V>) -> bool {
+    !matches!(batch.ask, Ask::Get | Ask::ContainsKey)
+}
+
+/// For keys of one type.
+struct Sorter<K: Key, V> {
+    grouping: Box<dyn Grouping<K, V>>,
+    rooms: Mutex<Vec<Room<K>>>,
+}
+
+/// What is worked in, in the order of one stream.
+struct Room<K: Key> {
+    work: Workspace,
+    keys: Buffer<K>,
+    /// 0, 1, 2, ...
+    numbers: Buffer<u32>,
+    order: Buffer<u32>,
+}
+
+impl<K: Key, V: Value> Sorts<K, V> for Sorter<K, V> {
+    unsafe fn launch(&self, stream: &Stream, parts: Parts, batch: Batch<K, V>) -> Result<()> {
+        let (len, mut first) = (batch.keys.len(), 0);
+        let mut rooms = self.rooms();
+        let room = Room::of(&mut rooms, stream, len.min(MOST))?;
+        while first < len {
+            let portion = batch.part(first, MOST);
+            room.work.sort_numbered(portion.keys, &mut room.keys, &room.numbers, &mut room.order)?;
+            let sorted = (room.keys.slice(), room.order.slice());
+            // SAFETY: the caller's promises; the room lives as long as the tree, and what is asked of the stream later finds it free.
+            unsafe { self.grouping.in_order(stream, parts, portion, sorted)? };
+            first += MOST;
+        }
+        Ok(())
+    }
+
+    fn bytes(&self) -> usize {
+        self.rooms().iter().map(Room::bytes).sum()
+    }
+}
+
+impl<K: Key, V: Value> Sorter<K, V> {
+    fn rooms(&self) -> MutexGuard<'_, Vec<Room<K>>> {
+        self.rooms.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<K: Key> Room<K> {
+    /// The stream's, for so many elements.
+    fn of<'a>(rooms: &'a mut Vec<Self>, stream: &Stream, len: usize) -> Result<&'a mut Self> {
+        let place = match rooms.iter().position(|room| room.work.stream() == stream) {
+            Some(place) if rooms[place].numbers.len() >= len => place,
+            Some(place) => {
+                rooms[place] = Self::new(stream, len)?;
+                place
+            }
+            None => {
+                rooms.push(Self::new(stream, len)?);
+                rooms.len() - 1
+            }
+        };
+        Ok(&mut rooms[place])
+    }
+
+    fn new(stream: &Stream, len: usize) -> Result<Self> {
+        let len = len.next_power_of_two().clamp(LEAST, MOST);
+        let device = stream.device();
+        let mut work = Workspace::new(stream, sort_bytes::<K, u32>(len))?;
+        let mut numbers = device.buffer(len)?;
+        work.count_up(&mut numbers)?;
+        Ok(Self { work, keys: device.buffer(len)?, numbers, order: device.buffer(len)? })
+    }
+
+    fn bytes(&self) -> usize {
+        self.work.bytes() + self.keys.bytes() + self.numbers.bytes() + self.order.bytes()
+    }
+}
