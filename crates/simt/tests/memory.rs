@@ -533,3 +533,20 @@ fn vectors_written_askew_are_reported() {
     let failure = device.launch(Grid::new(1, 1), StoreAskew { words: words.slice() }).unwrap_err();
     assert!(matches!(failure.kind, FailureKind::Misaligned { bytes: 8, .. }), "{failure}");
 }
+
+/// Sums what it has laid on its stack: more than any of the library's kernels without optimisation.
+#[kernel]
+fn pile_up(out: GlobalSlice<u64>) {
+    let index = Thread::index();
+    let pile = [index as u64; (160 << 10) / 8];
+    out.write(index, std::hint::black_box(&pile).iter().sum());
+}
+
+#[test]
+fn stacks_are_large_enough_for_kernels_that_are_not_optimised() {
+    for device in devices() {
+        let out = Buffer::zeroed(&device, 32);
+        device.launch(Grid::new(1, 32), PileUp { out: out.slice() }).unwrap();
+        assert_eq!(out.read(), (0..32).map(|lane| lane * (160 << 10) / 8).collect::<Vec<u64>>());
+    }
+}

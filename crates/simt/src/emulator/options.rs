@@ -16,7 +16,8 @@ pub struct Options {
     /// worker's lanes wait in a row (a spin hint is one, 1024 accesses without a hint are eight), while no
     /// worker writes or ends a lane.
     pub step_limit: u64,
-    /// Bytes of stack for each thread of a block. An overflow hits a guard page and ends the process.
+    /// Bytes of stack for each thread of a block; what is not used takes no memory. An overflow hits a guard page and ends the process, as a
+    /// segmentation fault. Default: 256 KiB, twice what the library's kernels need where nothing is optimised.
     pub stack_bytes: usize,
     /// Whether compare-exchange of 128 bits works, as it does on GPUs from sm_90 on; else it traps, as before.
     pub cas128: bool,
@@ -30,7 +31,7 @@ impl Default for Options {
             stale_l1: false,
             detect: Detect::CHEAP,
             step_limit: 1 << 24,
-            stack_bytes: 64 << 10,
+            stack_bytes: 256 << 10,
             cas128: true,
         }
     }
