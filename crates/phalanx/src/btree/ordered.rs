@@ -80,20 +80,38 @@ macro_rules! by_order {
     ($(#[doc = $title:literal])* $type:ty) => {
         $(#[doc = $title])*
         impl<K: Key, V: Value> $type {
-            /// Of each key, the pair with the next higher key.
+            /// Of each key, the pair with the next higher key, whether the key itself is there or not.
             ///
             /// # Errors
             /// The device's.
+            #[doc(alias = "upper_bound")]
             pub fn successor(&self, keys: &[K]) -> Result<Vec<Option<(K, V)>>> {
                 $crate::btree::ordered::next(self, true, false, keys)
             }
 
-            /// Of each key, the pair with the next lower key.
+            /// Of each key, the pair with the next lower key, whether the key itself is there or not.
             ///
             /// # Errors
             /// The device's.
             pub fn predecessor(&self, keys: &[K]) -> Result<Vec<Option<(K, V)>>> {
                 $crate::btree::ordered::next(self, false, false, keys)
+            }
+
+            /// Of each key, its own pair or, where it is not there, that with the next higher key.
+            ///
+            /// # Errors
+            /// The device's.
+            #[doc(alias = "lower_bound")]
+            pub fn ceiling(&self, keys: &[K]) -> Result<Vec<Option<(K, V)>>> {
+                $crate::btree::ordered::next(self, true, true, keys)
+            }
+
+            /// Of each key, its own pair or, where it is not there, that with the next lower key.
+            ///
+            /// # Errors
+            /// The device's.
+            pub fn floor(&self, keys: &[K]) -> Result<Vec<Option<(K, V)>>> {
+                $crate::btree::ordered::next(self, false, true, keys)
             }
 
             /// The pair with the lowest key.
@@ -276,7 +294,7 @@ impl<'a, K: Key, V: Value> Ordered<'a, K, V> {
         values: &mut Buffer<V>,
         outcomes: &mut Buffer<u8>,
     ) -> Result<()> {
-        self.next(true, keys, found, values, outcomes)
+        self.next(true, false, keys, found, values, outcomes)
     }
 
     /// Of each key the pair with the next lower key, and [`Outcome::Found`] where there is one.
@@ -290,12 +308,42 @@ impl<'a, K: Key, V: Value> Ordered<'a, K, V> {
         values: &mut Buffer<V>,
         outcomes: &mut Buffer<u8>,
     ) -> Result<()> {
-        self.next(false, keys, found, values, outcomes)
+        self.next(false, false, keys, found, values, outcomes)
+    }
+
+    /// Of each key its own pair or, where it is not there, that with the next higher key, and [`Outcome::Found`] where there is one.
+    ///
+    /// # Errors
+    /// As [`Self::successor`].
+    #[doc(alias = "lower_bound")]
+    pub fn ceiling(
+        &self,
+        keys: &Buffer<K>,
+        found: &mut Buffer<K>,
+        values: &mut Buffer<V>,
+        outcomes: &mut Buffer<u8>,
+    ) -> Result<()> {
+        self.next(true, true, keys, found, values, outcomes)
+    }
+
+    /// Of each key its own pair or, where it is not there, that with the next lower key, and [`Outcome::Found`] where there is one.
+    ///
+    /// # Errors
+    /// As [`Self::successor`].
+    pub fn floor(
+        &self,
+        keys: &Buffer<K>,
+        found: &mut Buffer<K>,
+        values: &mut Buffer<V>,
+        outcomes: &mut Buffer<u8>,
+    ) -> Result<()> {
+        self.next(false, true, keys, found, values, outcomes)
     }
 
     fn next(
         &self,
         up: bool,
+        inclusive: bool,
         keys: &Buffer<K>,
         found: &mut Buffer<K>,
         values: &mut Buffer<V>,
@@ -304,7 +352,7 @@ impl<'a, K: Key, V: Value> Ordered<'a, K, V> {
         let len = keys.len();
         self.search(Search::Next {
             up,
-            inclusive: false,
+            inclusive,
             keys: self.slice("keys", keys, len)?,
             found: self.slice("found", found, len)?,
             values: self.slice("values", values, len)?,

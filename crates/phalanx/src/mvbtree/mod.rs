@@ -205,36 +205,56 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
 
 /// By order, as of one moment within the call. Each takes a batch.
 impl<K: Key, V: Value> MultiVersionBTree<K, V> {
-    /// Of each key, the pair with the next higher key.
+    /// Of each key, the pair with the next higher key, whether the key itself is there or not.
     ///
     /// # Errors
     /// The device's.
+    #[doc(alias = "upper_bound")]
     pub fn successor(&self, keys: &[K]) -> Result<Vec<Option<(K, V)>>> {
-        self.now()?.successor(keys)
+        self.now(|now| now.successor(keys))
     }
 
-    /// Of each key, the pair with the next lower key.
+    /// Of each key, the pair with the next lower key, whether the key itself is there or not.
     ///
     /// # Errors
     /// The device's.
     pub fn predecessor(&self, keys: &[K]) -> Result<Vec<Option<(K, V)>>> {
-        self.now()?.predecessor(keys)
+        self.now(|now| now.predecessor(keys))
+    }
+
+    /// Of each key, its own pair or, where it is not there, that with the next higher key.
+    ///
+    /// # Errors
+    /// The device's.
+    #[doc(alias = "lower_bound")]
+    pub fn ceiling(&self, keys: &[K]) -> Result<Vec<Option<(K, V)>>> {
+        self.now(|now| now.ceiling(keys))
+    }
+
+    /// Of each key, its own pair or, where it is not there, that with the next lower key.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn floor(&self, keys: &[K]) -> Result<Vec<Option<(K, V)>>> {
+        self.now(|now| now.floor(keys))
     }
 
     /// The pair with the lowest key.
     ///
     /// # Errors
     /// The device's.
+    #[doc(alias = "first_key_value")]
     pub fn first(&self) -> Result<Option<(K, V)>> {
-        self.now()?.first()
+        self.now(|now| now.first())
     }
 
     /// The pair with the highest key.
     ///
     /// # Errors
     /// The device's.
+    #[doc(alias = "last_key_value")]
     pub fn last(&self) -> Result<Option<(K, V)>> {
-        self.now()?.last()
+        self.now(|now| now.last())
     }
 
     /// How many keys there are in each range.
@@ -242,7 +262,7 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
     /// # Errors
     /// [`Error::Range`] when the ends of a range are swapped; the device's.
     pub fn count(&self, ranges: &[impl RangeBounds<K>]) -> Result<Vec<u64>> {
-        self.now()?.count(ranges)
+        self.now(|now| now.count(ranges))
     }
 
     /// The pairs in each range, in the order of keys.
@@ -250,7 +270,7 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
     /// # Errors
     /// As [`Self::count`].
     pub fn range(&self, ranges: &[impl RangeBounds<K>]) -> Result<Vec<Vec<(K, V)>>> {
-        self.now()?.range(ranges)
+        self.now(|now| now.range(ranges))
     }
 
     /// Batches by order on device buffers, asked of a stream, as of when their kernels run. See *Concurrency*.

@@ -117,31 +117,45 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
         if !std::ptr::eq(self, snapshot.tree) {
             return Err(Error::OtherTree);
         }
-        Ok(At { tree: self, moment: snapshot.moment, own: None })
+        Ok(At { tree: self, moment: snapshot.moment })
     }
 
-    /// The tree as of a moment within this call.
-    pub(super) fn now(&self) -> Result<At<'_, K, V>> {
-        let stream = self.trees.owner.device.default_stream();
+    /// Asks the tree as of a moment within this call. The snapshot is not the [`At`]'s: that would have something to drop, and who holds one of
+    /// a snapshot of their own could not drop that before the end of its scope.
+    pub(super) fn now<T>(&self, ask: impl FnOnce(At<'_, K, V>) -> Result<T>) -> Result<T> {
         let mut own = match self.updates() {
             Updates::InPlace => self.snapshot()?,
-            Updates::OutOfPlace => self.snapshot_on(&stream)?,
+            Updates::OutOfPlace => self.snapshot_on(&self.trees.owner.device.default_stream())?,
         };
         own.is_own = true;
-        Ok(At { tree: self, moment: own.moment, own: Some(own) })
+        ask(self.at(&own)?)
     }
 }
 
 /// A tree as of a snapshot, to be read. Made by [`MultiVersionBTree::at`].
+///
+/// ```
+/// use phalanx::{Map, Merge, MultiVersionBTree};
+///
+/// let accounts = MultiVersionBTree::<u32, u64>::with_capacity(100)?;
+/// accounts.insert(&[1, 2, 5], &[100, 100, 100])?;
+/// let evening = accounts.snapshot()?;
+/// let then = accounts.at(&evening)?;
+/// accounts.upsert(Merge::Add, &[1, 9], &[50, 7])?;
+/// accounts.remove(&[2])?;
+/// assert_eq!(then.get(&[1, 2, 9])?, [Some(100), Some(100), None]);
+/// assert_eq!(then.iter()?.map(|(_, value)| value).sum::<u64>(), 300);
+/// assert_eq!(then.floor(&[4])?, [Some((2, 100))]);
+/// assert_eq!(accounts.floor(&[4])?, [Some((1, 150))]);
+/// drop(evening); // what it kept can be freed
+/// # Ok::<(), phalanx::Error>(())
+/// ```
 ///
 /// # Concurrency
 /// Everything here may run beside everything, and answers as of the snapshot's moment.
 pub struct At<'a, K, V> {
     tree: &'a MultiVersionBTree<K, V>,
     moment: Moment,
-    /// One that was taken for this alone.
-    #[allow(dead_code)] // it is there to be dropped
-    own: Option<Snapshot<'a, K, V>>,
 }
 
 impl<K, V> fmt::Debug for At<'_, K, V> {
@@ -185,15 +199,16 @@ impl<K: Key, V: Value> At<'_, K, V> {
         self.look_up(stream, batches::get(home, keys, values, outcomes)?)
     }
 
-    /// Of each key, the pair with the next higher key.
+    /// Of each key, the pair with the next higher key, whether the key itself is there or not.
     ///
     /// # Errors
     /// The device's.
+    #[doc(alias = "upper_bound")]
     pub fn successor(&self, keys: &[K]) -> Result<Vec<Option<(K, V)>>> {
         ordered::next(self, true, false, keys)
     }
 
-    /// Of each key, the pair with the next lower key.
+    /// Of each key, the pair with the next lower key, whether the key itself is there or not.
     ///
     /// # Errors
     /// The device's.
@@ -201,10 +216,28 @@ impl<K: Key, V: Value> At<'_, K, V> {
         ordered::next(self, false, false, keys)
     }
 
+    /// Of each key, its own pair or, where it was not there, that with the next higher key.
+    ///
+    /// # Errors
+    /// The device's.
+    #[doc(alias = "lower_bound")]
+    pub fn ceiling(&self, keys: &[K]) -> Result<Vec<Option<(K, V)>>> {
+        ordered::next(self, true, true, keys)
+    }
+
+    /// Of each key, its own pair or, where it was not there, that with the next lower key.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn floor(&self, keys: &[K]) -> Result<Vec<Option<(K, V)>>> {
+        ordered::next(self, false, true, keys)
+    }
+
     /// The pair with the lowest key.
     ///
     /// # Errors
     /// The device's.
+    #[doc(alias = "first_key_value")]
     pub fn first(&self) -> Result<Option<(K, V)>> {
         Ok(ordered::next(self, true, true, &[K::from_u64(0)])?.pop().flatten())
     }
@@ -213,6 +246,7 @@ impl<K: Key, V: Value> At<'_, K, V> {
     ///
     /// # Errors
     /// The device's.
+    #[doc(alias = "last_key_value")]
     pub fn last(&self) -> Result<Option<(K, V)>> {
         Ok(ordered::next(self, false, true, &[K::MAX])?.pop().flatten())
     }

@@ -33,7 +33,10 @@ pub fn frozen_trees_answer_as_others_do<K: Key, V: Value + MapValue>(kind: &Kind
         let ends = (tree.first().unwrap(), tree.last().unwrap());
         assert_eq!(tree.get(&keys).unwrap(), found, "{}, turn {turn}", kind.name);
 
+        let own = (tree.ceiling(&keys).unwrap(), tree.floor(&keys).unwrap());
+
         let frozen = tree.frozen().unwrap();
+        assert_eq!((frozen.ceiling(&keys).unwrap(), frozen.floor(&keys).unwrap()), own, "{}", kind.name);
         assert_eq!(frozen.get(&keys).unwrap(), found, "{}, turn {turn}", kind.name);
         let there: Vec<bool> = found.iter().map(Option::is_some).collect();
         assert_eq!(frozen.contains_key(&keys).unwrap(), there, "{}, turn {turn}", kind.name);

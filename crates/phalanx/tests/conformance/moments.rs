@@ -51,6 +51,10 @@ fn compare<K: Key, V: Value + MapValue>(
     let below = |key: &K| model.range(..*key).next_back().map(pair);
     assert_eq!(at.successor(&keys).unwrap(), keys.iter().map(above).collect::<Vec<_>>(), "{name}");
     assert_eq!(at.predecessor(&keys).unwrap(), keys.iter().map(below).collect::<Vec<_>>(), "{name}");
+    let from = |key: &K| model.range(*key..).next().map(pair);
+    let until = |key: &K| model.range(..=*key).next_back().map(pair);
+    assert_eq!(at.ceiling(&keys).unwrap(), keys.iter().map(from).collect::<Vec<_>>(), "{name}");
+    assert_eq!(at.floor(&keys).unwrap(), keys.iter().map(until).collect::<Vec<_>>(), "{name}");
     assert_eq!(at.first().unwrap(), model.first_key_value().map(pair), "{name}");
     assert_eq!(at.last().unwrap(), model.last_key_value().map(pair), "{name}");
     let ranges: Vec<_> = keys.windows(4).map(|some| some[0]..some[3]).collect();
@@ -100,6 +104,8 @@ pub fn order_is_that_of_std_now_and_then<K: Key, V: Value + MapValue>(kind: &Kin
         let before: Vec<_> =
             [None].into_iter().chain(all.iter().copied().map(Some)).take(all.len()).collect();
         assert_eq!(tree.predecessor(&keys).unwrap(), before, "{}", kind.name);
+        let own: Vec<_> = all.iter().copied().map(Some).collect();
+        assert_eq!((tree.ceiling(&keys).unwrap(), tree.floor(&keys).unwrap()), (own.clone(), own));
         on_buffers(kind, &tree, &model);
     }
     let now = tree.snapshot().unwrap();

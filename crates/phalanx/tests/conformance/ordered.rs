@@ -21,6 +21,8 @@ type Within<K, V> = Vec<(K, V)>;
 pub trait ByOrder: Tested {
     fn successor(&self, keys: &[Self::Key]) -> Nexts<Self::Key, Self::Value>;
     fn predecessor(&self, keys: &[Self::Key]) -> Nexts<Self::Key, Self::Value>;
+    fn ceiling(&self, keys: &[Self::Key]) -> Nexts<Self::Key, Self::Value>;
+    fn floor(&self, keys: &[Self::Key]) -> Nexts<Self::Key, Self::Value>;
     fn first(&self) -> Result<Option<(Self::Key, Self::Value)>>;
     fn last(&self) -> Result<Option<(Self::Key, Self::Value)>>;
     fn in_order(&self) -> Result<Pairs<Self::Key, Self::Value>>;
@@ -48,6 +50,14 @@ macro_rules! by_order {
 
             fn predecessor(&self, keys: &[K]) -> Nexts<K, V> {
                 Self::predecessor(self, keys)
+            }
+
+            fn ceiling(&self, keys: &[K]) -> Nexts<K, V> {
+                Self::ceiling(self, keys)
+            }
+
+            fn floor(&self, keys: &[K]) -> Nexts<K, V> {
+                Self::floor(self, keys)
             }
 
             fn first(&self) -> Result<Option<(K, V)>> {
@@ -146,6 +156,11 @@ pub fn order_is_that_of_std<M: ByOrder>(kind: &Kind<M>) {
         let (next, before) = (tree.successor(&keys).unwrap(), tree.predecessor(&keys).unwrap());
         assert_eq!(next, keys.iter().map(above).collect::<Vec<_>>(), "{}, turn {turn}", kind.name);
         assert_eq!(before, keys.iter().map(below).collect::<Vec<_>>(), "{}, turn {turn}", kind.name);
+        let from = |key: &M::Key| expected.range(*key..).next().map(pair);
+        let until = |key: &M::Key| expected.range(..=*key).next_back().map(pair);
+        let (ceiling, floor) = (tree.ceiling(&keys).unwrap(), tree.floor(&keys).unwrap());
+        assert_eq!(ceiling, keys.iter().map(from).collect::<Vec<_>>(), "{}, turn {turn}", kind.name);
+        assert_eq!(floor, keys.iter().map(until).collect::<Vec<_>>(), "{}, turn {turn}", kind.name);
         assert_eq!(tree.first().unwrap(), expected.first_key_value().map(pair), "{}", kind.name);
         assert_eq!(tree.last().unwrap(), expected.last_key_value().map(pair), "{}", kind.name);
         assert!(tree.in_order().unwrap() == expected.iter().map(pair).unzip(), "{}: out of order", kind.name);
@@ -248,6 +263,12 @@ pub fn buffers_are_answered_in_order<M: ByOrder>(kind: &Kind<M>) {
     on.predecessor(&lows, &mut next, &mut value, &mut outcomes).unwrap();
     assert_eq!(outcomes.read().unwrap(), [yes, no, yes, yes, yes], "{}", kind.name);
     assert_eq!(next.read().unwrap()[2..], kind.keys([498, 897, 6]), "{}", kind.name);
+    on.ceiling(&lows, &mut next, &mut value, &mut outcomes).unwrap();
+    assert_eq!(outcomes.read().unwrap(), [yes, yes, yes, no, yes], "{}", kind.name);
+    assert_eq!(next.read().unwrap()[..3], kind.keys([12, 0, 501]), "{}", kind.name);
+    on.floor(&lows, &mut next, &mut value, &mut outcomes).unwrap();
+    assert_eq!(outcomes.read().unwrap(), [yes; 5], "{}", kind.name);
+    assert_eq!(next.read().unwrap(), kind.keys([9, 0, 498, 897, 6]), "{}", kind.name);
     let short = device.from_slice(&kind.keys([1])).unwrap();
     assert!(matches!(on.count(&lows, &short, &mut counts), Err(Error::Length { .. })));
 }
