@@ -45,6 +45,13 @@ pub mod private {
     pub use crate::mvbtree::history::begin_at;
 }
 
+// The examples of the pages compile and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/structures/btree.md")]
+#[doc = include_str!("../../../docs/structures/multiversion-b-tree.md")]
+#[doc = include_str!("../../../docs/structures/skip-list.md")]
+struct Pages;
+
 // The examples of the README compile and run.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]

@@ -132,7 +132,7 @@ macro_rules! by_order {
                 Ok($crate::btree::ordered::next(self, false, true, &[K::MAX])?.pop().flatten())
             }
 
-            /// How many keys there are in each range.
+            /// How many keys there are in each range. All ranges are of one type: for several kinds give pairs of [`std::ops::Bound`].
             ///
             /// # Errors
             /// [`Error::Range`] when the ends of a range are swapped; the device's.
@@ -142,7 +142,7 @@ macro_rules! by_order {
             }
 
             /// The pairs in each range, in the order of keys. Counts first, so that memory is asked for as much as is needed; pairs that come
-            /// into a range between counting and collecting may push others out at its end.
+            /// into a range between counting and collecting may push others out at its end. All ranges are of one type, as for [`Self::count`].
             ///
             /// # Errors
             /// As [`Self::count`].

@@ -248,7 +248,8 @@ pub trait Map: Structure {
         run::retain_between(self, true, range.start().to_u64(), range.end().to_u64())
     }
 
-    /// All pairs as they are now, copied to the host before the first is given, in no order. Waits for all launches.
+    /// All pairs as they are now, copied to the host before the first is given, in no order. Waits for all launches. Ordered maps have an `iter` of
+    /// their own, which gives them in order; generic code gets this one.
     ///
     /// # Errors
     /// The device's.

@@ -278,7 +278,8 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
         Ordered::new(self, stream)
     }
 
-    /// All pairs as of a snapshot, in the order of keys, copied to the host before the first is given. Waits for all launches.
+    /// All pairs as of a snapshot, in the order of keys, copied to the host before the first is given. Waits for all launches. For those of now give a
+    /// new [snapshot](Self::snapshot).
     ///
     /// # Errors
     /// [`Error::OtherTree`]; the device's.

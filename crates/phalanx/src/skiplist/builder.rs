@@ -42,7 +42,8 @@ impl<K: Key, V: Value> Builder<K, V> {
         self.with(|nodes| nodes.device(device))
     }
 
-    /// How many pairs the pool has nodes for from the start, in whatever order they come. Default: 1024.
+    /// How many pairs the pool has nodes for from the start, in whatever order they come: pools are made of super blocks, of nodes that keys in order
+    /// leave half full, so there is room for more, of few pairs for many times as many. Default: 1024.
     pub fn capacity(self, pairs: usize) -> Self {
         self.with(|nodes| nodes.capacity(pairs))
     }
