@@ -22,9 +22,9 @@ pub fn run(options: &Options) -> Result<()> {
     run_program("run", &options.arguments)
 }
 
-/// Runs a command of the benchmark program, optimised.
+/// Runs a command of the benchmark program, optimised. Cargo says what it does: the first build takes many minutes, and silence looks like a hang.
 pub fn run_program<'a>(command: &str, arguments: impl IntoIterator<Item = &'a String>) -> Result<()> {
     let (shell, cargo) = (shell()?, cargo());
-    let program = cmd!(shell, "{cargo} run --quiet --release --package phalanx-bench -- {command}");
+    let program = cmd!(shell, "{cargo} run --release --package phalanx-bench -- {command}");
     Ok(program.args(arguments).run_interactive()?)
 }

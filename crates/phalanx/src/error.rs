@@ -39,7 +39,7 @@ pub enum Error {
     #[error("a load factor of {0} was asked for: give one above 0 and at most 1")]
     LoadFactor(f64),
 
-    /// No such kind of table.
+    /// No such kind of structure.
     #[error("there is no variant `{name}` for these key and value types; there are {known}")]
     UnknownVariant {
         /// The name given.
@@ -48,9 +48,9 @@ pub enum Error {
         known: String,
     },
 
-    /// A view of another kind of table than the map's.
+    /// A view of another kind than the map's.
     #[error(
-        "a view of a table `{asked}` was asked for, and the map's is `{found}`: build it with `.variant(\"{asked}\")`"
+        "a view of the kind `{asked}` was asked for, and the map is of the kind `{found}`: build it with `.variant(\"{asked}\")`"
     )]
     OtherVariant {
         /// The kind asked for.
@@ -72,8 +72,8 @@ pub enum Error {
 
     /// The device cannot run the variant.
     #[error(
-        "variant `{name}` swaps 16 bytes at once, which {device} cannot: leave the variant out, or choose one whose name \
-         begins with `published`"
+        "variant `{name}` swaps 16 bytes at once, which {device} cannot: for a hash map leave the variant out, or choose one whose name \
+         begins with `published`; an ordered map has keys and values of 32 bits there"
     )]
     NeedsWideSwap {
         /// The variant.

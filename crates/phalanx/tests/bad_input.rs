@@ -141,6 +141,12 @@ fn wide_swaps_must_be_supported() {
     let map = HashMap::<u64, u64>::builder().device(&device).build().unwrap();
     assert!(map.variant().starts_with("published"), "the default runs: {}", map.variant());
     assert_eq!(map.insert(&[1], &[2]).unwrap(), [Outcome::Inserted]);
+    // Ordered maps have no kind for such devices: they do not say that one is to be had by leaving the variant out.
+    let tree = phalanx::BTree::<u64, u64>::builder().device(&device).build();
+    refuses!(tree, Error::NeedsWideSwap { .. }, "ordered map", "32 bits");
+    let list = phalanx::SkipList::<u32, u64>::builder().device(&device).build();
+    refuses!(list, Error::NeedsWideSwap { .. }, "ordered map", "32 bits");
+    assert!(phalanx::SkipList::<u32, u32>::builder().device(&device).build().is_ok());
 }
 
 #[test]
