@@ -262,13 +262,14 @@ macro_rules! sorted {
 }
 
 sorted! {
-    /// Insertions whose keys were sorted: see [`sorted()`].
+    /// Insertions whose keys were sorted: see [`coded_sorted`].
     insert_sorted: keyed::Insert;
     /// Removals whose keys were sorted.
     remove_sorted: keyed::Remove;
 }
 
-/// Any operations whose keys were sorted, each element's own where there are `codes`, else `code`: see [`sorted()`].
+/// Any operations whose keys were sorted, each element's own where there are `codes`, else `code`. Key `i` was number `order[i]` of the batch, as the other slices have it; tiles take theirs
+/// from `apart` places of it. The grid has [`sorted_threads`].
 #[allow(clippy::too_many_arguments)] // a kernel's arguments are named where it is launched
 #[kernel(registers = M::REGISTERS)]
 pub fn coded_sorted<M: Config + Instance>(

@@ -373,7 +373,6 @@ pub fn what_does_not_fit_is_refused<K: Key, V: Value + MapValue>(kind: &Kind<Tre
     }
     assert!(at.range(&[] as &[RangeFull]).unwrap().is_empty(), "{}", kind.name);
     assert!(at.get(&[]).unwrap().is_empty(), "{}", kind.name);
-    drop(at);
     drop(then);
     for fill in [0.0, -1.0, 1.5, f64::NAN] {
         assert!(matches!(tree.compact(fill), Err(Error::Fill(_))), "{}: {fill}", kind.name);
