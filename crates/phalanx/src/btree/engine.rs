@@ -1,6 +1,6 @@
 //! The bridge from names to types: a kind of tree is chosen when one is made, and kernels are compiled for types.
 use crate::map::launch::{Ask, Batch, THREADS, look_up};
-use crate::map::launcher::{Launcher, Of, Viewed, engines};
+use crate::map::launcher::{Launcher, Of, Viewed, engines, finds};
 use crate::slab_alloc;
 use gpu::{Grid, Stream};
 use phalanx_kernels::btree::kernels::{
@@ -12,7 +12,6 @@ use phalanx_kernels::keyed::{STRIPE_WORDS, STRIPES, Scalar};
 use phalanx_kernels::slab::{Bitmaps, Pool};
 use simt::{GlobalSlice, Instance};
 use std::any::{Any, TypeId};
-use std::marker::PhantomData;
 
 /// What views are made of.
 #[derive(Clone, Copy, Debug)]
@@ -162,21 +161,7 @@ pub fn find_grouping<K: Scalar, V: Scalar>(name: &str) -> Option<Box<dyn Groupin
     any_grouping(name)?.downcast::<Box<dyn Grouping<K, V>>>().ok().map(|grouping| *grouping)
 }
 
-/// [`any`] of them.
-fn any_grouping(name: &str) -> Option<Box<dyn Any>> {
-    sorted::visit(name, FindGrouping)
-}
-
-struct FindGrouping;
-
-impl btree::Visitor for FindGrouping {
-    type Output = Box<dyn Any>;
-
-    fn visit<M: Config + Instance>(self) -> Self::Output {
-        let grouping: Box<dyn Grouping<M::Key, M::Value>> = Box::new(Of::<M>(PhantomData));
-        Box::new(grouping)
-    }
-}
+finds!(any_grouping, FindGrouping: Grouping, sorted of btree: Config);
 
 impl<M: Config + Instance> Grouping<M::Key, M::Value> for Of<M> {
     unsafe fn in_order(
@@ -220,21 +205,7 @@ pub fn find_phased<K: Scalar, V: Scalar>(name: &str) -> Option<Box<dyn Reader<K,
         .map(|reader| *reader)
 }
 
-/// [`any`] of readers.
-fn any_phased(name: &str) -> Option<Box<dyn Any>> {
-    phased::visit(name, FindPhased)
-}
-
-struct FindPhased;
-
-impl btree::Visitor for FindPhased {
-    type Output = Box<dyn Any>;
-
-    fn visit<M: Config + Instance>(self) -> Self::Output {
-        let reader: Box<dyn Reader<M::Key, M::Value>> = Box::new(Of::<M>(PhantomData));
-        Box::new(reader)
-    }
-}
+finds!(any_phased, FindPhased: Reader, phased of btree: Config);
 
 impl<M: Config + Instance> Viewed<Parts> for M {
     fn view(parts: Parts) -> TreeView<M> {

@@ -100,20 +100,28 @@ macro_rules! engines {
         $crate::map::launcher::engines!($family: Config);
     };
     ($family:ident: $kind:ident) => {
-        fn any(name: &str) -> Option<Box<dyn std::any::Any>> {
-            $family::visit(name, Find)
+        $crate::map::launcher::finds!(any, Find: Engine, $family of $family: $kind);
+    };
+}
+pub(crate) use engines;
+
+/// Defines `$any(name)`, which gives the `$engine` for the kind called `name` among the kinds that the module `$kinds` of the family `$family` lists, as [`engines!`] says of its own.
+macro_rules! finds {
+    ($any:ident, $find:ident: $engine:ident, $kinds:ident of $family:ident: $kind:ident) => {
+        fn $any(name: &str) -> Option<Box<dyn std::any::Any>> {
+            $kinds::visit(name, $find)
         }
 
-        struct Find;
+        struct $find;
 
-        impl $family::Visitor for Find {
+        impl $family::Visitor for $find {
             type Output = Box<dyn std::any::Any>;
 
             fn visit<M: $family::$kind + simt::Instance>(self) -> Self::Output {
-                let engine: Box<dyn Engine<M::Key, M::Value>> = Box::new(Of::<M>(std::marker::PhantomData));
+                let engine: Box<dyn $engine<M::Key, M::Value>> = Box::new(Of::<M>(std::marker::PhantomData));
                 Box::new(engine)
             }
         }
     };
 }
-pub(crate) use engines;
+pub(crate) use finds;

@@ -4,7 +4,7 @@ use super::workspace::{Cutter, Workspace, slice};
 use super::{Number, any_grid, check_count, check_len, instance, tiles};
 use crate::{Error, Result};
 use bytemuck::Pod;
-use gpu::Buffer;
+use gpu::{Buffer, Stream};
 use phalanx_kernels::primitives::instances::passes;
 use phalanx_kernels::primitives::sort::MOST;
 use phalanx_kernels::primitives::words::CountUp;
@@ -191,9 +191,8 @@ impl Workspace {
 
     /// Writes 0, 1, 2, ...
     pub(crate) fn count_up(&mut self, numbers: &mut Buffer<u32>) -> Result<()> {
-        let grid = any_grid(numbers.len());
         // SAFETY: dropping the buffer waits for the launch.
-        unsafe { Ok(self.stream().launch(grid, CountUp { words: numbers.slice() })?) }
+        unsafe { count_up(self.stream(), numbers.slice()) }
     }
 
     /// [`Self::sort_pairs`] of keys with their numbers, the first of `numbers`, into the first places of `sorted` and `order`: all three have room for as many.
@@ -242,7 +241,7 @@ impl Workspace {
         // SAFETY: buffers and workspace outlive the launches (dropping them waits); all lengths were checked.
         unsafe {
             if let Carried::Number(_) = carried {
-                stream.launch(any_grid(len), CountUp { words: slice(pieces.numbers, len) })?;
+                count_up(stream, slice(pieces.numbers, len))?;
             }
             sort.launch::<K>(name)?;
             match carried {
@@ -254,6 +253,15 @@ impl Workspace {
             }
         }
     }
+}
+
+/// Asks a stream to write 0, 1, 2, ...
+///
+/// # Safety
+/// - The words live until that is done, and nobody else touches them.
+unsafe fn count_up(stream: &Stream, words: GlobalSlice<u32>) -> Result<()> {
+    // SAFETY: the caller's promises.
+    unsafe { Ok(stream.launch(any_grid(words.len()), CountUp { words })?) }
 }
 
 /// No values.

@@ -1,10 +1,10 @@
 //! The bridge from names to types: what is launched on skip lists beside what is launched on trees.
 use super::passes::Pass;
 use crate::btree::engine::{Engine as TreeEngine, Parts};
-use crate::map::launch::{self, Ask, Batch, THREADS, nothing};
+use crate::map::launch::{self, Ask, Batch, THREADS};
 use crate::map::launcher::{Of, Viewed, engines};
 use gpu::{Grid, Stream};
-use phalanx_kernels::keyed::{Coded, Kind, Scalar};
+use phalanx_kernels::keyed::{Kind, Scalar};
 use phalanx_kernels::skiplist::kernels::{
     Claim, CodedPass, Gather, Index, InsertNewPass, InsertPass, InsertRuns, Relink, Sweep, passing,
 };
@@ -81,10 +81,6 @@ impl<M: Layers + Instance> Engine<M::Key, M::Value> for Of<M> {
         let Batch { ask, codes, keys, arguments, results, outcomes } = batch;
         let Pass { step, ratio } = pass;
         let grid = launch::grid::<M>(stream, passing(keys.len(), step, ratio));
-        let coded = |code: Coded, codes| {
-            let code = code.code();
-            CodedPass::<M> { list, code, codes, keys, arguments, results, outcomes, step, ratio }
-        };
         // SAFETY: the caller's promises; the grid has a thread for every element that the pass brings, or more.
         unsafe {
             match ask {
@@ -94,10 +90,12 @@ impl<M: Layers + Instance> Engine<M::Key, M::Value> for Of<M> {
                     grid,
                     InsertNewPass::<M> { list, keys, values: arguments, outcomes, step, ratio },
                 ),
-                Ask::Apply(operation) => stream.launch(grid, coded(operation, nothing())),
-                Ask::Get | Ask::ContainsKey => stream.launch(grid, coded(Coded::GET, nothing())),
-                Ask::Remove => stream.launch(grid, coded(Coded::REMOVE, nothing())),
-                Ask::Mixed => stream.launch(grid, coded(Coded::GET, codes)),
+                _ => {
+                    let code = ask.coded().code();
+                    let pass =
+                        CodedPass::<M> { list, code, codes, keys, arguments, results, outcomes, step, ratio };
+                    stream.launch(grid, pass)
+                }
             }
         }
     }
