@@ -41,3 +41,9 @@ kinds! {
     grouped_4x2_u32_u32: Tree<Packed, Spread<64>, Grouped, 4, 2>, SEEDS / 2;
     coupled_4x2_u32_u32: Tree<Packed, Spread<64>, Coupled, 4, 2>, SEEDS / 4;
 }
+
+#[test]
+fn a_pair_that_comes_back_to_another_slot_is_told_once() {
+    order::all_are_told_once::<Tree<Packed, Spread<64>, Concurrent, 4, 2>>(4 * SEEDS);
+    order::all_are_told_once::<Tree<Packed, Spread<128>, Concurrent, 4, 4>>(SEEDS);
+}

@@ -45,3 +45,8 @@ kinds! {
     fourteen_8x2_u32_u32: List<Packed, Spread<128>, Unsorted, 8, 2>, SEEDS / 4;
     thirty_8x4_u32_u32: List<Packed, Spread<256>, Unsorted, 8, 4>, SEEDS / 8;
 }
+
+#[test]
+fn a_pair_that_comes_back_to_another_slot_is_told_once() {
+    order::all_are_told_once::<List<Packed, Spread<64>, Unsorted, 4, 2>>(4 * SEEDS);
+}

@@ -47,7 +47,7 @@ pub use memory::{
 pub use share::{Queue, Turn, share_work};
 pub use simt_macros::{instances, kernel};
 pub use thread::{Thread, clock, fault, opaque, pause, spin_hint, timer, trap};
-pub use tile::{Abreast, Convergence, Independent, Lockstep, Shuffle, Tile};
+pub use tile::{Convergence, Independent, Lockstep, Shuffle, Tile};
 
 #[cfg(not(target_arch = "nvptx64"))]
 pub use backend::public as emulator;

@@ -6,8 +6,6 @@ use core::marker::PhantomData;
 pub trait Convergence: Copy + Default + core::fmt::Debug + 'static {
     /// Whether all lanes of the warp make the call together.
     const LOCKSTEP: bool;
-    /// Whether tiles of one lane meet each other.
-    const ABREAST: bool = false;
 }
 
 /// All 32 lanes of the warp call every collective of their tiles together, in the same order.
@@ -16,15 +14,6 @@ pub trait Convergence: Copy + Default + core::fmt::Debug + 'static {
 /// collective from a branch that only some tiles take is an error, which the emulator reports.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Lockstep;
-
-/// As [`Lockstep`], and tiles of one lane meet too, as those of several do.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Abreast;
-
-impl Convergence for Abreast {
-    const LOCKSTEP: bool = true;
-    const ABREAST: bool = true;
-}
 
 /// Only the lanes of the tile meet: other tiles of the warp may be anywhere.
 #[derive(Clone, Copy, Debug, Default)]
@@ -132,7 +121,7 @@ impl<const W: u32, C: Convergence> Tile<W, C> {
 
     #[inline(always)]
     fn mask(self) -> u32 {
-        if C::LOCKSTEP && (W > 1 || C::ABREAST) { u32::MAX } else { Self::ONES << self.first_lane() }
+        if C::LOCKSTEP && W > 1 { u32::MAX } else { Self::ONES << self.first_lane() }
     }
 
     const ONES: u32 = u32::MAX >> (32 - W);
@@ -161,11 +150,11 @@ impl<const W: u32, C: Convergence> Tile<W, C> {
         self.ballot(vote) == Self::ONES
     }
 
-    /// Whether a lane of those that meet here votes yes: of the warp in lockstep, else of the tile. A tile of one meets nobody but [`Abreast`].
+    /// Whether a lane of those that meet here votes yes: of the warp in lockstep, else of the tile. A tile of one meets nobody.
     #[inline(always)]
     #[track_caller]
     pub fn any_converged(self, vote: bool) -> bool {
-        if W == 1 && !C::ABREAST {
+        if W == 1 {
             return vote;
         }
         backend::any(self.mask(), vote)
@@ -196,9 +185,6 @@ impl<const W: u32, C: Convergence> Tile<W, C> {
     #[inline(always)]
     #[track_caller]
     pub fn shuffle_xor<T: Shuffle>(self, value: T, flip: u32) -> T {
-        if W == 1 {
-            return value;
-        }
         let site = backend::site();
         value.map_words(|word| backend::shuffle_xor(site, self.mask(), word, flip, Self::SEGMENT))
     }

@@ -209,6 +209,12 @@ fn from_first(value: u32) -> u32 {
     told.load(0)
 }
 
+/// Whether an inner node's word is an entry.
+#[inline(always)]
+fn is_entry<S: Slot>(word: S::Word) -> bool {
+    S::key(word) != S::key(S::EMPTY)
+}
+
 /// How a number of entries is indexed: the steps of a search among them.
 #[inline(always)]
 fn steps_for(entries: u32) -> u32 {
@@ -252,9 +258,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
             Block::sync();
         }
         if at > 0 {
-            directory.each(count, |index| {
-                directory.entry(index).store(directory.entry(at + index).load(order, scope), order, scope);
-            });
+            directory.copy(at, count);
             Block::sync();
         }
         directory.index(count);
@@ -271,39 +275,39 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
             let index = first + Thread::index_in_block();
             let exists = index < count;
             let own = directory.entry(at + if exists { index } else { 0 }).load(order, scope);
-            let node = self.node(handle_of(S::value(own)));
-            let children = if exists { Self::children(node) } else { 0 };
+            let words = self.children(handle_of(S::value(own)), exists);
+            let mut children = 0;
+            unrolled::<32>(|place| children += is_entry::<S>(words[place]) as u32);
             let (before, all) = scan_block(children);
             if listed + all > directory.most {
                 return None;
             }
-            let mut child = 0;
-            while child < children {
-                let word = node.word(child).load(order, scope);
-                // The node may have changed since its children were counted. Its own entry is as true as theirs.
-                let is_entry = S::key(word) != S::key(S::EMPTY);
-                let word = if is_entry { word } else { own };
-                directory.entry(into + listed + before + child).store(word, order, scope);
-                child += 1;
-            }
+            let mut next = into + listed + before;
+            unrolled::<32>(|place| {
+                if is_entry::<S>(words[place]) {
+                    directory.entry(next).store(words[place], order, scope);
+                    next += 1;
+                }
+            });
             listed += all;
             first += Thread::block_size();
         }
         Some(listed)
     }
 
-    /// How many entries an inner node has.
+    /// The entries of an inner node, where `wanted`; blank words elsewhere. All its words are asked for at once.
     #[inline(always)]
     #[track_caller]
-    fn children(node: Node<S, W, L>) -> u32 {
-        let mut children = 0;
-        unrolled::<32>(|place| {
-            if (place as u32) < Node::<S, W, L>::SLOTS {
-                let word = node.word(place as u32).load(Order::Relaxed, Scope::Device);
-                children += (S::key(word) != S::key(S::EMPTY)) as u32;
-            }
-        });
-        children
+    fn children(self, node: Handle, wanted: bool) -> [S::Word; 32] {
+        let (node, mut words) = (self.node(node), [S::EMPTY; 32]);
+        if wanted {
+            unrolled::<32>(|place| {
+                if (place as u32) < Node::<S, W, L>::SLOTS {
+                    words[place] = node.word(place as u32).load(Order::Relaxed, Scope::Device);
+                }
+            });
+        }
+        words
     }
 }
 
@@ -316,6 +320,29 @@ impl<S: Slot> Directory<S> {
         while index < count {
             body(index);
             index += Thread::block_size();
+        }
+    }
+
+    /// Brings `count` entries from place `from` on, of the spare half, to the front. Each thread asks for eight at once.
+    #[inline(always)]
+    #[track_caller]
+    fn copy(self, from: u32, count: u32) {
+        let (order, scope, apart) = (Order::Relaxed, Scope::Device, Thread::block_size());
+        let mut first = Thread::index_in_block();
+        while first < count {
+            let mut words = [S::EMPTY; 8];
+            let place = |i: usize| first + i as u32 * apart;
+            unrolled::<8>(|i| {
+                if place(i) < count {
+                    words[i] = self.entry(from + place(i)).load(order, scope);
+                }
+            });
+            unrolled::<8>(|i| {
+                if place(i) < count {
+                    self.entry(place(i)).store(words[i], order, scope);
+                }
+            });
+            first += 8 * apart;
         }
     }
 

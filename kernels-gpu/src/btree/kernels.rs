@@ -200,7 +200,7 @@ pub fn count_range<M: Config + Instance>(
     let (from, to) = (read_if(lows, index, exists), read_if(highs, index, exists));
     let span = Span { from, to, offset: 0, room: u32::MAX };
     M::enter(tree);
-    let answer = M::seek::<seek::Count>(tree, exists && from <= to, span, no_sink::<M>());
+    let answer = M::seek::<seek::Count>(tree, exists & (from <= to), span, no_sink::<M>());
     M::leave(tree);
     if exists {
         write_if(counts, index, answer.count);
@@ -313,9 +313,9 @@ pub fn range<M: Config + Instance>(
         let (offset, end) = (read_if(offsets, index, exists), read_if(offsets, index + 1, exists));
         Span { from, to, offset, room: end.saturating_sub(offset).min(u32::MAX as u64) as u32 }
     };
-    let asks = exists && from <= to && span.room > 0;
+    let asks = exists & (from <= to) & (span.room > 0);
     M::enter(tree);
-    let answer = M::collect(tree, asks, span, Sink { keys, values });
+    let answer = M::seek::<seek::Collect>(tree, asks, span, Sink { keys, values });
     M::leave(tree);
     if exists {
         write_if(counts, index, answer.count);

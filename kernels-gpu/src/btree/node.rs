@@ -357,45 +357,6 @@ impl<S: Slot, const W: u32, const L: usize> Read<S, W, L> {
     }
 }
 
-/// The ranks of a lane's `L` words among the node's: a byte each, or half of one where there are more than four.
-#[derive(Clone, Copy, Debug)]
-pub struct Ranks<const L: usize>([u32; 2]);
-
-impl<const L: usize> Ranks<L> {
-    const BITS: usize = if L <= 4 { 8 } else { 4 };
-
-    /// All are lowest.
-    #[inline(always)]
-    fn lowest() -> Self {
-        const { assert!(L <= 16, "a lane has the ranks of 16 words at most") };
-        Self([0; 2])
-    }
-
-    /// That of word `j`.
-    #[inline(always)]
-    pub fn of(self, j: usize) -> u32 {
-        self.0[j * Self::BITS / 32] >> (j * Self::BITS % 32) & ((1 << Self::BITS) - 1)
-    }
-
-    /// Word `j` is a place higher, if so.
-    #[inline(always)]
-    fn raise(&mut self, j: usize, is_so: bool) {
-        self.0[j * Self::BITS / 32] += (is_so as u32) << (j * Self::BITS % 32);
-    }
-
-    /// Word `j` is a place higher, or else word `i`.
-    #[inline(always)]
-    fn raise_either(&mut self, j: usize, is_so: bool, i: usize) {
-        let (one, other) = (1 << (j * Self::BITS % 32), 1 << (i * Self::BITS % 32));
-        if j * Self::BITS / 32 == i * Self::BITS / 32 {
-            self.0[j * Self::BITS / 32] += if is_so { one } else { other };
-        } else {
-            self.raise(j, is_so);
-            self.raise(i, !is_so);
-        }
-    }
-}
-
 impl<S: Slot, const W: u32, const L: usize> Read<S, W, L> {
     /// Whether an inner node has no room: its pairs lie in order, and blank words behind them.
     #[inline(always)]
@@ -406,57 +367,84 @@ impl<S: Slot, const W: u32, const L: usize> Read<S, W, L> {
         tile.any(tile.rank() == last / L as u32 && S::key(word) != S::key(S::EMPTY))
     }
 
-    /// The lane's keys of which `is(key)` holds; instead of others what empty slots have, which is above all keys.
-    #[inline(always)]
-    fn chosen(&self, rank: u32, is: impl Fn(S::Stored) -> bool) -> [S::Stored; L] {
-        let mut keys = [S::key(S::EMPTY); L];
-        let mut j = 0;
-        while j < L {
-            let key = S::key(self.words[j]);
-            keys[j] = if Node::<S, W, L>::is_slot(rank, j) && is(key) { key } else { keys[j] };
-            j += 1;
-        }
-        keys
-    }
-
-    /// For each of the lane's words, how many pairs of the node of which `is(key)` holds have a lower key.
+    /// The pairs of which `is(key)` holds, in the order of their keys, and blank words behind them: lane `r` has the `L` from place `r * L` on.
+    ///
+    /// Batcher's bitonic network, whose steps are the same for all tiles: runs that are in order are merged two by two, by comparing each word first with the one
+    /// at its mirror image, then with those half as far away each time.
     #[inline(always)]
     #[track_caller]
-    pub fn ranks<C: Convergence>(&self, tile: Tile<W, C>, is: impl Fn(S::Stored) -> bool) -> Ranks<L> {
-        let keys = self.chosen(tile.rank(), is);
-        let (mut ranks, mut flip) = (Ranks::lowest(), 0);
-        if W == 1 {
-            Self::rank_alone(&keys, &mut ranks);
-            return ranks;
-        }
-        // Not unrolled: all of its shuffles at once would take a register each.
-        let flips = simt::opaque(W);
-        while flip < flips {
-            let mut theirs = 0;
-            while theirs < L {
-                let other = tile.shuffle_xor(keys[theirs], flip);
-                let mut j = 0;
-                while j < L {
-                    ranks.raise(j, other < keys[j]);
-                    j += 1;
-                }
-                theirs += 1;
-            }
-            flip += 1;
-        }
-        ranks
-    }
-
-    /// [`Self::ranks`] of a lane that has the whole node: each two words are compared once. (The ranks of words that are not chosen mean nothing.)
-    #[inline(always)]
-    fn rank_alone(keys: &[S::Stored; L], ranks: &mut Ranks<L>) {
+    pub fn sorted<C: Convergence>(&self, tile: Tile<W, C>, is: impl Fn(S::Stored) -> bool) -> Self {
+        let mut sorted = Self::nothing();
         unrolled::<L>(|j| {
-            unrolled::<L>(|i| {
-                if i < j && j < Node::<S, W, L>::SLOTS as usize {
-                    ranks.raise_either(j, keys[i] < keys[j], i);
+            let word = self.words[j];
+            let is_chosen = Node::<S, W, L>::is_slot(tile.rank(), j) && is(S::key(word));
+            sorted.words[j] = if is_chosen { word } else { sorted.words[j] };
+        });
+        unrolled::<5>(|merge| {
+            let run = 2 << merge;
+            if run <= W as usize * L {
+                sorted.exchange(tile, run - 1);
+            }
+            unrolled::<4>(|step| {
+                let apart = run >> (step + 2);
+                if run <= W as usize * L && apart > 0 {
+                    sorted.exchange(tile, apart);
                 }
             });
         });
+        sorted
+    }
+
+    /// Compares each word with the one at its place xor `mask`, and puts the lower key at the lower place.
+    #[inline(always)]
+    #[track_caller]
+    fn exchange<C: Convergence>(&mut self, tile: Tile<W, C>, mask: usize) {
+        let (lanes, within) = ((mask / L) as u32, mask % L);
+        let before = self.words;
+        if lanes == 0 {
+            unrolled::<L>(|j| {
+                let (one, other) = (before[j], before[(j ^ within) % L]);
+                let stays =
+                    if j ^ within > j { S::key(one) <= S::key(other) } else { S::key(other) <= S::key(one) };
+                self.words[j] = if stays { one } else { other };
+            });
+            return;
+        }
+        let is_upper = tile.rank() > tile.rank() ^ lanes;
+        unrolled::<L>(|j| {
+            let (one, other) = (before[j], tile.shuffle_xor(before[(j ^ within) % L], lanes));
+            // Of two that are the same both lanes have the same word then.
+            let moves = (S::key(other) < S::key(one)) != is_upper;
+            self.words[j] = if moves { other } else { one };
+        });
+    }
+
+    /// How many words that are [`Self::sorted`] are pairs, in the whole tile.
+    #[inline(always)]
+    #[track_caller]
+    pub fn pairs<C: Convergence>(&self, tile: Tile<W, C>) -> u32 {
+        let (mut pairs, mut flip) = (0, 1);
+        unrolled::<L>(|j| pairs += (S::key(self.words[j]) != S::key(S::EMPTY)) as u32);
+        while flip < W {
+            pairs += tile.shuffle_xor(pairs, flip);
+            flip *= 2;
+        }
+        pairs
+    }
+
+    /// Whether a key stands twice among words that are [`Self::sorted`], blank ones aside.
+    #[inline(always)]
+    #[track_caller]
+    pub fn repeats<C: Convergence>(&self, tile: Tile<W, C>) -> bool {
+        let first = if W > 1 { tile.shuffle_down(S::key(self.words[0]), 1) } else { S::key(S::EMPTY) };
+        let mut repeats = false;
+        unrolled::<L>(|j| {
+            let key = S::key(self.words[j]);
+            let is_last = tile.rank() == W - 1 && j == L - 1;
+            let next = if j + 1 < L { S::key(self.words[(j + 1) % L]) } else { first };
+            repeats |= !is_last && key == next && key != S::key(S::EMPTY);
+        });
+        tile.any(repeats)
     }
 
     /// The pair with the lowest key of which `is(key)` holds, or with the highest, for the whole tile. If there is none, anything.

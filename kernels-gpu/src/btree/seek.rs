@@ -6,13 +6,13 @@
 use super::super::slab::{Handle, Pool};
 use super::access::Access;
 use super::history::{LATEST, Versions};
-use super::node::{Lead, Meta, Node, Read, handle_of};
+use super::node::{Lead, Meta, Read, handle_of};
 use super::stage::Stage;
 use super::tree::{ANNEX, FIRST, ROOT, Start, Tree, TreeView, largest};
 use crate::keyed::kernels::write_if;
 use crate::keyed::{Scalar, Slot};
 use crate::primitives::unrolled;
-use simt::{Convergence, GlobalSlice, Order, Queue, Scope, Tile, fence};
+use simt::{Convergence, GlobalSlice, Order, Queue, Scope, Tile, fence, opaque};
 
 /// What is asked of a range.
 pub trait Seek: Copy + Send + Sync + 'static {
@@ -24,6 +24,8 @@ pub trait Seek: Copy + Send + Sync + 'static {
     const TAKES: bool;
     /// Nothing of the pairs: which nodes are read. Then [`Answer::count`] is a [`Trace`]'s.
     const TRACES: bool = false;
+    /// All pairs, each once.
+    const ALL: bool = !Self::ONE && !Self::TRACES;
 }
 
 macro_rules! seeks {
@@ -158,13 +160,20 @@ pub(crate) fn is_settled<S: Slot, const W: u32, C: Convergence>(
 #[derive(Clone, Copy)]
 struct Wanted<K> {
     low: K,
-    high: K,
+    /// How far the highest is above it.
+    span: K,
+    any: bool,
 }
 
 impl<K: Scalar> Wanted<K> {
     #[inline(always)]
+    fn new(low: K, high: K) -> Self {
+        Self { low, span: K::from_u64(high.to_u64().wrapping_sub(low.to_u64())), any: low <= high }
+    }
+
+    #[inline(always)]
     fn has(self, key: K) -> bool {
-        self.low <= key && key <= self.high
+        self.any && K::from_u64(key.to_u64().wrapping_sub(self.low.to_u64())) <= self.span
     }
 }
 
@@ -175,13 +184,13 @@ struct Pass<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> {
     to: S::Stored,
     /// Where pairs go.
     sink: Sink<S::Key, S::Value>,
-    /// The place of its first pair there.
-    offset: u64,
-    /// Its places there.
-    room: u32,
-    /// Where pairs are put in order, if they are.
-    stage: Option<Stage<S, W, L>>,
-    /// How many of them were found and are there still, in a lane's row.
+    /// The place there of the first one that is not written.
+    next: u64,
+    /// How many places there are from it on.
+    left: u32,
+    /// Where pairs are held until they are written.
+    stage: Stage<S, W, L>,
+    /// How many are.
     held: u32,
     /// The node that is next.
     at: Handle,
@@ -189,7 +198,7 @@ struct Pass<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> {
     is_leaf: bool,
     /// The key that the tile walks down to.
     target: S::Stored,
-    /// Pairs that were found.
+    /// Pairs that were found, where they are not written.
     found: u64,
     /// The pair that was asked for.
     pair: (S::Stored, S::Value),
@@ -206,8 +215,8 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
             }
             open &= !self.visit::<Q, C>(tile, open);
         }
-        if Q::TAKES && W == 1 {
-            self.write_rows();
+        if Q::TAKES {
+            self.flush(tile);
         }
     }
 
@@ -287,11 +296,11 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
         if self.at != ANNEX {
             // An old version may have keys that are another leaf's now.
             let low = if A::Versions::KEEPS { self.from.max(leaf.low) } else { self.from };
-            return Wanted { low, high: self.to.min(leaf.high) };
+            return Wanted::new(low, self.to.min(leaf.high));
         }
         // Its one key is stored as 0.
         let asked = self.to == S::key(S::EMPTY);
-        Wanted { low: S::Stored::from_u64(!asked as u64), high: S::Stored::from_u64(0) }
+        Wanted::new(S::Stored::from_u64(!asked as u64), S::Stored::from_u64(0))
     }
 
     /// The user's key of one that is stored.
@@ -309,103 +318,105 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
     /// Deals with the pairs of a leaf. Gives whether the range ends here.
     #[inline(always)]
     fn visit<Q: Seek, C: Convergence>(&mut self, tile: Tile<W, C>, open: bool) -> bool {
-        let leaf = self.leaf::<Q, C>(tile, open);
+        let mut leaf = self.leaf::<Q, C>(tile, open);
         let wanted = self.wanted(&leaf);
         // On the way to the right every leaf counts, but not one that has merged: that is passed, behind a fence.
         let is_zombie = A::MERGES && leaf.high.to_u64() == 0 && self.at != FIRST && self.at != ANNEX;
         let is_leaf = leaf.meta.is_leaf() && !is_zombie;
+        let pairs = if Q::ALL { leaf.read.sorted(tile, |key| wanted.has(key)) } else { leaf.read };
+        if Q::ALL && A::CONCURRENT && !A::SORTED {
+            // A pair that was removed and inserted again meanwhile may have been seen at both places.
+            leaf.is_settled &= !pairs.repeats(tile);
+        }
         let counts = open && is_leaf && leaf.is_settled && self.target <= leaf.high;
-        let count = leaf.read.count(tile, |word| wanted.has(S::key(word)));
-        if Q::TAKES {
-            self.take(tile, counts, &leaf, wanted, count);
-        }
-        if Q::ONE {
-            let (key, value) = leaf.read.outermost(tile, Q::DOWN, |key| wanted.has(key));
-            if counts && count > 0 {
-                self.pair = (self.true_key(key), value);
-            }
-        }
         if Q::TRACES {
             let linked = leaf.meta.is_leaf() && !counts;
             self.found += if open { Trace::step(leaf.meta, linked) } else { 0 };
+        } else if Q::ONE {
+            self.pick(tile, counts, &leaf.read, wanted, Q::DOWN);
         } else {
-            self.found += if counts { count as u64 } else { 0 };
+            let many = pairs.pairs(tile);
+            let count = if counts { many } else { 0 };
+            if Q::TAKES {
+                self.take(tile, &pairs, counts, count);
+            } else {
+                self.found += count as u64;
+            }
         }
         open && self.go_on::<Q>(&leaf, counts)
     }
 
-    /// Puts the pairs of a leaf that are wanted where they belong, in their order.
+    /// Notes the lowest or highest pair of a leaf that is wanted, if there is one.
     #[inline(always)]
-    fn take<C: Convergence>(
+    fn pick<C: Convergence>(
         &mut self,
         tile: Tile<W, C>,
         counts: bool,
-        leaf: &Leaf<S, W, L>,
+        read: &Read<S, W, L>,
         wanted: Wanted<S::Stored>,
-        count: u32,
+        highest: bool,
     ) {
-        let ranks = leaf.read.ranks(tile, |key| wanted.has(key));
-        let is_mine = |j: usize, word: S::Word| {
-            counts && Node::<S, W, L>::is_slot(tile.rank(), j) && wanted.has(S::key(word))
-        };
-        if W == 1 && Tile::<32>::lockstep().any(self.held + L as u32 > Stage::<S, W, L>::ROOM) {
-            self.write_rows();
+        let count = read.count(tile, |word| wanted.has(S::key(word)));
+        let (key, value) = read.outermost(tile, highest, |key| wanted.has(key));
+        if counts && count > 0 {
+            (self.pair, self.found) = ((self.true_key(key), value), 1);
         }
+    }
+
+    /// Puts the pairs of a leaf, `count` of them and in order, where they belong.
+    #[inline(always)]
+    fn take<C: Convergence>(&mut self, tile: Tile<W, C>, pairs: &Read<S, W, L>, counts: bool, count: u32) {
+        let first = tile.rank() * L as u32;
+        let is_pair = |word: S::Word| counts && S::key(word) != S::key(S::EMPTY);
+        let room = opaque(self.stage.room());
+        if room == 0 {
+            unrolled::<L>(|j| {
+                let word = pairs.words()[j];
+                if is_pair(word) && first + (j as u32) < self.left {
+                    self.put(first + j as u32, self.true_word(word));
+                }
+            });
+            return self.advance(count);
+        }
+        if tile.any_converged(self.held + count > room) {
+            self.flush(tile);
+        }
+        let places = self.stage.from(self.held + first);
         unrolled::<L>(|j| {
-            let word = leaf.read.words()[j];
-            match self.stage {
-                Some(stage) if is_mine(j, word) => stage.put(self.held + ranks.of(j), self.true_word(word)),
-                None if is_mine(j, word) => self.give(ranks.of(j), self.true_word(word)),
-                _ => {}
+            if is_pair(pairs.words()[j]) {
+                places.put(j as u32, self.true_word(pairs.words()[j]));
             }
         });
-        let Some(stage) = self.stage else { return };
-        if W == 1 {
-            self.held += if counts { count } else { 0 };
-            return;
-        }
+        self.held += count;
+    }
+
+    /// Writes what the tile holds, as far as there is room for it.
+    #[inline(always)]
+    fn flush<C: Convergence>(&mut self, tile: Tile<W, C>) {
         tile.sync();
+        let many = self.held.min(self.left);
         let mut place = tile.rank();
-        while place < L as u32 * W {
-            if counts && place < count {
-                self.give(place, stage.get(place));
-            }
+        while place < many {
+            self.put(place, self.stage.get(place));
             place += W;
         }
         tile.sync();
-    }
-
-    /// Writes a pair of a leaf, so many behind those of the leaves before.
-    #[inline(always)]
-    fn give(&self, place: u32, word: S::Word) {
-        let place = self.found + place as u64;
-        if place < self.room as u64 {
-            self.sink.put(self.offset + place, S::Key::from_u64(S::key(word).to_u64()), S::value(word));
-        }
-    }
-
-    /// Writes what the rows of the warp's lanes hold, each half of the warp that of one lane after the other. All lanes call it together.
-    #[inline(always)]
-    fn write_rows(&mut self) {
-        let Some(stage) = self.stage else { return };
-        let warp = Tile::<32>::lockstep();
-        let before = (self.found - self.held as u64).min(self.room as u64) as u32;
-        let (first, many) = (self.offset + before as u64, self.held.min(self.room - before));
-        warp.sync();
-        let mut turn = warp.rank() / 16;
-        while turn < 32 {
-            let (first, many) = (warp.shuffle(first, turn), warp.shuffle(many, turn));
-            let row = stage.beside(turn as i32 - warp.rank() as i32);
-            let mut place = warp.rank() % 16;
-            while place < many {
-                let word = row.get(place);
-                self.sink.put(first + place as u64, S::Key::from_u64(S::key(word).to_u64()), S::value(word));
-                place += 16;
-            }
-            turn += 2;
-        }
-        warp.sync();
+        self.advance(self.held);
         self.held = 0;
+    }
+
+    /// So many more are written, or all that there was room for.
+    #[inline(always)]
+    fn advance(&mut self, many: u32) {
+        let many = many.min(self.left);
+        (self.next, self.left) = (self.next + many as u64, self.left - many);
+    }
+
+    /// Writes a pair so many places behind the next one.
+    #[inline(always)]
+    fn put(&self, place: u32, word: S::Word) {
+        let key = S::Key::from_u64(S::key(word).to_u64());
+        self.sink.put(self.next + place as u64, key, S::value(word));
     }
 
     /// Where to from a leaf. Gives whether the range ends there.
@@ -429,7 +440,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
         // Looked through, or what is looked for is further on; or it was a blank slab, which is looked at again.
         self.at = if self.is_leaf && leaf.is_settled { leaf.link } else { self.at };
         self.target = if counts { S::Stored::from_u64(0) } else { self.target };
-        let is_full = Q::TAKES && self.found >= self.room as u64;
+        let is_full = Q::TAKES && self.held >= self.left;
         counts && (leaf.high >= self.to || leaf.link.is_none() || is_full)
     }
 
@@ -476,31 +487,31 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         let start = self.start(if Q::DOWN { to } else { from }, pending);
         let zero = S::Stored::from_u64(0);
         let mut answer = (0, (zero, S::Value::from_u64(0)));
-        let stage = if Q::TAKES && Stage::<S, W, L>::PAYS { Stage::of(tile) } else { None };
+        let stage = if Q::TAKES && Stage::<S, W, L>::PAYS { Stage::of(tile) } else { Stage::none() };
         let mut queue = Queue::new(tile, pending);
         while let Some(turn) = queue.turn() {
-            let start = Start::<S> { key: turn.from_owner(start.key), node: turn.from_owner(start.node) };
-            let offset = turn.from_owner(span.offset);
-            let room = if Q::TAKES { sink.room(offset, turn.from_owner(span.room)) } else { 0 };
+            let (from, to) = (turn.from_owner(from), turn.from_owner(to));
+            let next = turn.from_owner(span.offset);
             let mut pass = Pass {
                 tree,
-                from: turn.from_owner(from),
-                to: turn.from_owner(to),
+                from,
+                to,
                 sink,
-                offset,
-                room,
+                next,
+                left: if Q::TAKES { sink.room(next, turn.from_owner(span.room)) } else { 0 },
                 stage,
                 held: 0,
-                at: start.node,
-                is_leaf: start.is_annex(),
-                target: start.key,
+                at: turn.from_owner(start.node),
+                is_leaf: false,
+                target: Start::<S>::of(if Q::DOWN { to } else { from }).key,
                 found: 0,
                 pair: (zero, S::Value::from_u64(0)),
             };
+            pass.is_leaf = pass.at == ANNEX;
             pass.run::<Q, C>(tile, turn.is_active());
             if turn.is_mine() {
-                let found = if Q::TAKES { pass.found.min(pass.room as u64) } else { pass.found };
-                answer = (found, pass.pair);
+                let left = || sink.room(span.offset, span.room) - pass.left;
+                answer = (if Q::TAKES { left() as u64 } else { pass.found }, pass.pair);
             }
             queue.finish();
         }

@@ -17,7 +17,7 @@
 use super::super::slab::{Handle, Pool};
 use super::access::Access;
 use super::history::{Kept, Version, Versions};
-use super::node::{Meta, Node, Ranks, entry, handle_of};
+use super::node::{Meta, Node, Read, entry, handle_of};
 use super::tree::{ROOT, Tree, TreeView};
 use super::walk::Held;
 use crate::keyed::{Scalar, Slot};
@@ -37,9 +37,9 @@ pub enum Cut {
 }
 
 /// How a node is cut, as one lane sees it.
-pub(crate) struct Halves<S: Slot, const L: usize> {
-    /// For each of the lane's words, how many pairs are below it.
-    pub(crate) ranks: Ranks<L>,
+pub(crate) struct Halves<S: Slot, const W: u32, const L: usize> {
+    /// The pairs in order.
+    pub(crate) pairs: Read<S, W, L>,
     /// The lowest key that moves.
     pub(crate) separator: S::Stored,
     /// The place of its pair.
@@ -220,22 +220,23 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         }
     }
 
-    /// Ranks the pairs of a full node.
+    /// Puts the pairs of a full node in order.
     #[inline(always)]
-    pub(crate) fn halves<C: Convergence>(tile: Tile<W, C>, held: &Held<S, W, L>) -> Halves<S, L> {
-        let ranks = held.read.ranks(tile, |_| true);
-        let words = held.read.words();
-        let (mut is_middle, mut separator, mut middle) = (false, S::key(words[0]), 0);
-        let mut j = 0;
-        while j < L {
-            if Node::<S, W, L>::is_slot(tile.rank(), j) && ranks.of(j) == Self::HALF {
-                (is_middle, separator) = (true, S::key(words[j]));
-                middle = Node::<S, W, L>::position(tile.rank(), j);
-            }
-            j += 1;
-        }
-        let owner = tile.ballot(is_middle).trailing_zeros();
-        Halves { ranks, separator: tile.shuffle(separator, owner), middle: tile.shuffle(middle, owner) }
+    pub(crate) fn halves<C: Convergence>(tile: Tile<W, C>, held: &Held<S, W, L>) -> Halves<S, W, L> {
+        let pairs = held.read.sorted(tile, |_| true);
+        let first = pairs.words()[Self::HALF as usize % L];
+        let separator = tile.shuffle(S::key(first), Self::HALF / L as u32);
+        let middle = held.read.last(tile.rank(), |position, word| {
+            position < Node::<S, W, L>::SLOTS && S::key(word) == separator
+        });
+        let owner = tile.ballot(middle.exists).trailing_zeros();
+        Halves { pairs, separator, middle: tile.shuffle(middle.position, owner) }
+    }
+
+    /// Whether a pair's place, in order, is of those that move.
+    #[inline(always)]
+    pub(crate) fn is_upper(place: u32) -> bool {
+        Self::HALF <= place && place < Node::<S, W, L>::SLOTS
     }
 
     /// Writes the new nodes but for their headers.
@@ -246,7 +247,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         goes_on: bool,
         held: &Held<S, W, L>,
         (left, right): (Handle, Handle),
-        halves: &Halves<S, L>,
+        halves: &Halves<S, W, L>,
         pair: Option<(S::Stored, S::Word)>,
     ) {
         if !goes_on {
@@ -256,10 +257,10 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         let (rank, target) = (tile.rank(), self.node(right));
         let mut j = 0;
         while j < L {
-            let (word, place) = (held.read.words()[j], halves.ranks.of(j));
-            if Node::<S, W, L>::is_slot(rank, j) && place >= Self::HALF {
+            let (word, place) = (halves.pairs.words()[j], Node::<S, W, L>::position(rank, j));
+            if Self::is_upper(place) {
                 target.word(place - Self::HALF).store(word, order, scope);
-            } else if Node::<S, W, L>::is_slot(rank, j) && !left.is_none() {
+            } else if place < Self::HALF && !left.is_none() {
                 self.node(left).word(place).store(word, order, scope);
             }
             j += 1;
@@ -283,7 +284,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         goes_on: bool,
         held: &Held<S, W, L>,
         (left, right): (Handle, Handle),
-        halves: &Halves<S, L>,
+        halves: &Halves<S, W, L>,
     ) {
         if !goes_on || tile.rank() != 0 {
             return;
@@ -309,7 +310,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         goes_on: bool,
         held: &Held<S, W, L>,
         left: Handle,
-        halves: &Halves<S, L>,
+        halves: &Halves<S, W, L>,
         pair: Option<(S::Stored, S::Word)>,
     ) {
         let scope = Scope::Device;
@@ -318,7 +319,8 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
             let position = Node::<S, W, L>::position(tile.rank(), j);
             let place = held.node.own(tile.rank(), j);
             let is_slot = goes_on && position < Node::<S, W, L>::SLOTS;
-            let moved = if left.is_none() { halves.ranks.of(j) >= Self::HALF } else { position > 1 };
+            // Pairs of inner nodes stand in order.
+            let moved = position >= if left.is_none() { Self::HALF } else { 2 };
             if is_slot && moved && !held.meta.is_leaf() {
                 place.store(S::EMPTY, Order::Relaxed, scope);
             }
@@ -341,7 +343,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         tile: Tile<W, C>,
         enters: bool,
         above: &Above<S, W, L>,
-        halves: &Halves<S, L>,
+        halves: &Halves<S, W, L>,
         right: Handle,
     ) {
         // Read again, from the L1 cache: to keep it through the split would take registers.
@@ -361,7 +363,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
     }
 }
 
-impl<S: Slot, const L: usize> Halves<S, L> {
+impl<S: Slot, const W: u32, const L: usize> Halves<S, W, L> {
     /// The highest key that stays.
     #[inline(always)]
     pub(crate) fn high(&self) -> S::Stored {

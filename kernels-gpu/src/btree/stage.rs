@@ -3,7 +3,7 @@
 //! Pairs lie in a leaf in no order. Lanes that each wrote their own would write every sector of the output several times, a piece each time, and the
 //! L2 cache takes only so many writes. Out of shared memory neighbouring lanes write neighbouring pairs.
 //!
-//! A lane that reads nodes alone has a row of its own, for more than one leaf. The lanes of the warp write out each other's rows.
+//! There is room for two leaves' pairs, so that a short range's are written all at once.
 use crate::keyed::Slot;
 use core::marker::PhantomData;
 use simt::{Convergence, Shared, SharedShape, Thread, Tile};
@@ -11,7 +11,7 @@ use simt::{Convergence, Shared, SharedShape, Thread, Tile};
 /// Threads of a block whose tiles have places.
 const THREADS: usize = 128;
 
-/// Words for each lane: a tile's share of a node's, or a row.
+/// Words for each lane, of its tile's places.
 struct Places<S, const L: usize>(PhantomData<S>);
 
 impl<S: Slot, const L: usize> SharedShape for Places<S, L> {
@@ -19,55 +19,65 @@ impl<S: Slot, const L: usize> SharedShape for Places<S, L> {
     const LEN: usize = THREADS * each(L);
 }
 
-/// Words of a lane. A row has room for two leaves' pairs at least, and an odd number, so that rows begin in different banks.
+/// Words of a lane: twice a node's, and one more, so that tiles' places begin in different banks.
 const fn each(words: usize) -> usize {
-    if words > 4 { 2 * words + 1 } else { words }
+    2 * words + 1
 }
 
 /// A tile's places.
 #[derive(Clone, Copy)]
 pub struct Stage<S: Slot, const W: u32, const L: usize> {
-    words: Shared<S::Word>,
+    words: Option<Shared<S::Word>>,
     first: u32,
+    room: u32,
 }
 
 impl<S: Slot, const W: u32, const L: usize> Stage<S, W, L> {
-    /// Whether it is quicker than to write each pair where it belongs. Measured; it is where tiles are narrow, and each lane has many pairs from all over the leaf.
+    /// Whether it is quicker than to write each pair where it belongs. Measured; it is where lanes have many pairs in a row.
     pub const PAYS: bool = L >= 4;
-
-    /// Places of a tile.
-    pub const ROOM: u32 = if W == 1 { 2 * L as u32 } else { W * L as u32 };
 
     /// Those of the calling tile. In blocks of more than 128 threads the tiles behind those have none.
     #[inline(always)]
     #[track_caller]
-    pub fn of<C: Convergence>(tile: Tile<W, C>) -> Option<Self> {
+    pub fn of<C: Convergence>(tile: Tile<W, C>) -> Self {
         let first = Thread::index_in_block() - tile.rank();
-        let has_places = first < THREADS as u32;
-        has_places.then(|| Self { words: Shared::of::<Places<S, L>>(), first: first * each(L) as u32 })
+        let room = if first < THREADS as u32 { 2 * W * L as u32 } else { 0 };
+        Self { words: Some(Shared::of::<Places<S, L>>()), first: first * each(L) as u32, room }
     }
 
-    /// Puts a word at a place below [`Self::ROOM`].
+    /// None.
+    #[inline(always)]
+    pub fn none() -> Self {
+        Self { words: None, first: 0, room: 0 }
+    }
+
+    /// How many.
+    #[inline(always)]
+    pub fn room(self) -> u32 {
+        self.room
+    }
+
+    /// The places from one on.
+    #[inline(always)]
+    pub fn from(self, place: u32) -> Self {
+        Self { first: self.first + place, ..self }
+    }
+
+    /// Puts a word at a place below that room.
     #[inline(always)]
     #[track_caller]
     pub fn put(self, place: u32, word: S::Word) {
-        debug_assert!(place < Self::ROOM);
-        // SAFETY: a tile of the first `THREADS` threads has `ROOM` places from its first one on.
-        unsafe { self.words.store_unchecked(self.first + place, word) }
-    }
-
-    /// The row of the lane so many behind the caller, or before it.
-    #[inline(always)]
-    pub fn beside(self, lanes: i32) -> Self {
-        Self { first: self.first.wrapping_add_signed(lanes * each(L) as i32), ..self }
+        let Some(words) = self.words else { return };
+        // SAFETY: a tile of the first `THREADS` threads has its room from its first place on.
+        unsafe { words.store_unchecked(self.first + place, word) }
     }
 
     /// The word at a place.
     #[inline(always)]
     #[track_caller]
     pub fn get(self, place: u32) -> S::Word {
-        debug_assert!(place < Self::ROOM);
+        let Some(words) = self.words else { return S::EMPTY };
         // SAFETY: as in `put`.
-        unsafe { self.words.load_unchecked(self.first + place) }
+        unsafe { words.load_unchecked(self.first + place) }
     }
 }

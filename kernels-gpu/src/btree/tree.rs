@@ -6,12 +6,12 @@ use super::directory::Directory;
 use super::history::{LATEST, Parts as HistoryParts, Versions};
 use super::inspect::Findings;
 use super::node::Node;
-use super::seek::{Answer, Collect, Seek, Sink, Span};
+use super::seek::{Answer, Seek, Sink, Span};
 use super::walk::Walk;
 use crate::keyed::{Kind, Operation, Outcome, Place, Question, Scalar, Slot, Tallies, TileKind, View};
 use core::fmt;
 use core::marker::PhantomData;
-use simt::{Abreast, Convergence, Global, GlobalSlice, Independent, Instance, Order, Queue, Scope, Tile};
+use simt::{Convergence, Global, GlobalSlice, Independent, Instance, Order, Queue, Scope, Tile};
 
 /// The root, which stays where it is: a split moves what it holds into two new nodes below.
 pub const ROOT: Handle = Handle::from_word(0);
@@ -37,7 +37,7 @@ pub trait Config: Kind<View = TreeView<Self>> {
     /// Whether writers may run beside its kernels.
     const CONCURRENT: bool;
     /// Registers of a kernel that collects pairs.
-    const COLLECTS_IN: u32 = Self::REGISTERS + 8;
+    const COLLECTS_IN: u32 = Self::REGISTERS + 16;
 
     /// Makes the node in slab number `number` of a tree of sorted pairs. See [`super::kernels::bulk_build`].
     fn build(tree: TreeView<Self>, number: u64, input: Input<Self::Slot>);
@@ -52,16 +52,6 @@ pub trait Config: Kind<View = TreeView<Self>> {
         span: Span<Self::Key>,
         sink: Sink<Self::Key, Self::Value>,
     ) -> Answer<Self::Key, Self::Value>;
-
-    /// [`Self::seek`] for [`Collect`], the quickest way where nothing else wants registers: the kernel has [`Self::COLLECTS_IN`].
-    fn collect(
-        tree: TreeView<Self>,
-        pending: bool,
-        span: Span<Self::Key>,
-        sink: Sink<Self::Key, Self::Value>,
-    ) -> Answer<Self::Key, Self::Value> {
-        Self::seek::<Collect>(tree, pending, span, sink)
-    }
 
     /// Leaves the epoch that [`Kind::enter`] has entered, and enters another one, by all threads of the block: what kernels that stay do between two of their
     /// rounds, so that others can free memory.
@@ -277,13 +267,6 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
     }
 }
 
-impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Tree<S, P, A, W, L> {
-    /// Whether each lane collects the pairs of its range alone: it has the whole node in registers, so what takes votes and shuffles in a tile takes none, and
-    /// 32 ranges cost hardly more instructions than one. It reads a line by eight loads, of which each asks for half a sector: that pays where the L1 cache has the other half, so where
-    /// nobody writes.
-    const IN_ROWS: bool = W * L as u32 == 16 && L >= 4 && size_of::<S::Word>() == 8 && !A::CONCURRENT;
-}
-
 // SAFETY: nodes by handles in live nodes, which are the pool's, and words within them.
 unsafe impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Kind for Tree<S, P, A, W, L> {
     type Key = S::Key;
@@ -365,7 +348,6 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Config for Tree<
     type Versions = A::Versions;
     const SLOTS: u32 = Node::<S, W, L>::SLOTS;
     const CONCURRENT: bool = A::CONCURRENT;
-    const COLLECTS_IN: u32 = if Self::IN_ROWS { 128 } else { Self::REGISTERS + 8 };
 
     #[inline(always)]
     #[track_caller]
@@ -388,21 +370,6 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Config for Tree<
         sink: Sink<S::Key, S::Value>,
     ) -> Answer<S::Key, S::Value> {
         tree.seek::<Q, _>(Tile::<W>::lockstep(), pending, span, sink)
-    }
-
-    #[inline(always)]
-    #[track_caller]
-    fn collect(
-        tree: TreeView<Self>,
-        pending: bool,
-        span: Span<S::Key>,
-        sink: Sink<S::Key, S::Value>,
-    ) -> Answer<S::Key, S::Value> {
-        if !Self::IN_ROWS {
-            return Self::seek::<Collect>(tree, pending, span, sink);
-        }
-        let tree = tree.seen_as::<Tree<S, P, A, 1, 16>>();
-        tree.seek::<Collect, _>(Tile::<1, Abreast>::this(), pending, span, sink)
     }
 
     #[inline(always)]

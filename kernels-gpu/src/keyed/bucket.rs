@@ -44,20 +44,10 @@ impl<S: Slot, const W: u32, const L: usize> Bucket<S, W, L> {
 
     #[inline(always)]
     fn byte(rank: u32, j: usize) -> usize {
-        if W == 1 && L > 4 {
-            // The order of tiles of several lanes, four words each.
-            return Bucket::<S, 4, 4>::byte_of((j / 4) as u32, j % 4, L / 4);
-        }
-        Self::byte_of(rank, j, W as usize)
-    }
-
-    /// Where the `j`-th slot of lane `rank` of so many lies.
-    #[inline(always)]
-    fn byte_of(rank: u32, j: usize, lanes: usize) -> usize {
         if L == 1 {
             return rank as usize * size_of::<S::Word>();
         }
-        let chunk = (j / S::PER_CHUNK) * lanes + rank as usize;
+        let chunk = (j / S::PER_CHUNK) * W as usize + rank as usize;
         chunk * 16 + (j % S::PER_CHUNK) * size_of::<S::Word>()
     }
 

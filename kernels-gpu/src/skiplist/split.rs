@@ -106,15 +106,15 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
         rank: u32,
         held: &Held<S, W, L>,
         right: Handle,
-        halves: &Halves<S, L>,
+        halves: &Halves<S, W, L>,
         pair: (S::Stored, S::Word),
     ) {
         let (order, scope, target) = (Order::Relaxed, Scope::Device, self.node(right));
         let mut j = 0;
         while j < L {
-            let place = halves.ranks.of(j);
-            if Node::<S, W, L>::is_slot(rank, j) && place >= Self::HALF {
-                target.word(place - Self::HALF).store(held.read.words()[j], order, scope);
+            let place = Node::<S, W, L>::position(rank, j);
+            if Self::is_upper(place) {
+                target.word(place - Self::HALF).store(halves.pairs.words()[j], order, scope);
             }
             j += 1;
         }

@@ -59,6 +59,15 @@ impl Plan {
         Self { units: 64, fill: (1..=6).map(|key| 10 * key).collect(), parts }
     }
 
+    /// A pair is removed and inserted again while its leaf is read, into the slot of another one that was removed before.
+    fn returned() -> Self {
+        let removal = |key| Deed { kind: REMOVE, from: key, to: key };
+        let writes = [removal(10), removal(50), insertion(50)].map(|deed| by_tile(&[deed])).to_vec();
+        let count = Deed { kind: COUNT, ..listing(0, KEYS) };
+        let parts = vec![vec![by_tile(&[listing(0, KEYS)]), by_tile(&[count])], writes];
+        Self { units: 64, fill: (1..=5).map(|key| 10 * key).collect(), parts }
+    }
+
     /// The last split was never raised, for the pool had no slab for the root's: so who comes for the keys that were cut off comes by the node of 150
     /// to 170. That gets a key while it is read, so that those behind it move; and then the same tile passes it.
     fn passed() -> Self {
@@ -229,6 +238,15 @@ pub fn is_found<M: Crowded<Memory = crate::trees::Forest> + Config>(count: u64) 
 #[allow(dead_code)] // trees have no version to lose
 pub fn is_found_where_others_pass<M: Crowded<Memory = crate::trees::Forest> + Config>(count: u64) -> bool {
     is_found_in::<M>(&Plan::passed(), count, |seed| Schedule::Pct { seed, depth: 2 })
+}
+
+/// Plays schedules of a pair that comes back to another slot of its leaf while that is read; all must be sound.
+#[allow(dead_code)] // bugs are planted in a program of their own
+pub fn all_are_told_once<M: Crowded<Memory = crate::trees::Forest> + Config>(count: u64) {
+    for seed in seeds(count) {
+        explore::<M>(&Plan::returned(), setting::<M>(seed).schedule)
+            .unwrap_or_else(|finding| panic!("{finding}\n{}", replay(crate::PROGRAM, seed)));
+    }
 }
 
 fn is_found_in<M: Crowded<Memory = crate::trees::Forest> + Config>(
