@@ -6,12 +6,11 @@
 use super::super::slab::{Handle, Pool};
 use super::access::Access;
 use super::history::{LATEST, Versions};
-use super::node::{Lead, Meta, Read, handle_of};
+use super::node::{Lead, Meta, Ordered, Read, handle_of};
 use super::stage::Stage;
 use super::tree::{ANNEX, FIRST, ROOT, Start, Tree, TreeView, largest};
 use crate::keyed::kernels::write_if;
 use crate::keyed::{Scalar, Slot};
-use crate::primitives::unrolled;
 use simt::{Convergence, GlobalSlice, Order, Queue, Scope, Tile, fence, opaque};
 
 /// What is asked of a range.
@@ -323,10 +322,13 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
         // On the way to the right every leaf counts, but not one that has merged: that is passed, behind a fence.
         let is_zombie = A::MERGES && leaf.high.to_u64() == 0 && self.at != FIRST && self.at != ANNEX;
         let is_leaf = leaf.meta.is_leaf() && !is_zombie;
-        let pairs = if Q::ALL { leaf.read.sorted(tile, |key| wanted.has(key)) } else { leaf.read };
-        if Q::ALL && A::CONCURRENT && !A::SORTED {
+        let (mut pairs, mut many) = (None, 0);
+        if Q::ALL {
+            let ordered = leaf.read.ordered(tile, |key| wanted.has(key));
+            let (count, twice) = ordered.count(tile);
             // A pair that was removed and inserted again meanwhile may have been seen at both places.
-            leaf.is_settled &= !pairs.repeats(tile);
+            leaf.is_settled &= !(A::CONCURRENT && !A::SORTED && twice);
+            (pairs, many) = (Some(ordered), count);
         }
         let counts = open && is_leaf && leaf.is_settled && self.target <= leaf.high;
         if Q::TRACES {
@@ -334,14 +336,10 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
             self.found += if open { Trace::step(leaf.meta, linked) } else { 0 };
         } else if Q::ONE {
             self.pick(tile, counts, &leaf.read, wanted, Q::DOWN);
+        } else if let Some(pairs) = pairs.filter(|_| Q::TAKES) {
+            self.take(tile, &pairs, counts, if counts { many } else { 0 });
         } else {
-            let many = pairs.pairs(tile);
-            let count = if counts { many } else { 0 };
-            if Q::TAKES {
-                self.take(tile, &pairs, counts, count);
-            } else {
-                self.found += count as u64;
-            }
+            self.found += if counts { many as u64 } else { 0 };
         }
         open && self.go_on::<Q>(&leaf, counts)
     }
@@ -363,17 +361,14 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
         }
     }
 
-    /// Puts the pairs of a leaf, `count` of them and in order, where they belong.
+    /// Puts the pairs of a leaf that `counts`, `count` of them, where they belong.
     #[inline(always)]
-    fn take<C: Convergence>(&mut self, tile: Tile<W, C>, pairs: &Read<S, W, L>, counts: bool, count: u32) {
-        let first = tile.rank() * L as u32;
-        let is_pair = |word: S::Word| counts && S::key(word) != S::key(S::EMPTY);
+    fn take<C: Convergence>(&mut self, tile: Tile<W, C>, pairs: &Ordered<S, W, L>, counts: bool, count: u32) {
         let room = opaque(self.stage.room());
         if room == 0 {
-            unrolled::<L>(|j| {
-                let word = pairs.words()[j];
-                if is_pair(word) && first + (j as u32) < self.left {
-                    self.put(first + j as u32, self.true_word(word));
+            pairs.each(|place, word| {
+                if counts && place < self.left {
+                    self.put(place, self.true_word(word));
                 }
             });
             return self.advance(count);
@@ -381,10 +376,10 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
         if tile.any_converged(self.held + count > room) {
             self.flush(tile);
         }
-        let places = self.stage.from(self.held + first);
-        unrolled::<L>(|j| {
-            if is_pair(pairs.words()[j]) {
-                places.put(j as u32, self.true_word(pairs.words()[j]));
+        let places = self.stage.from(self.held);
+        pairs.each(|place, word| {
+            if counts {
+                places.put(place, self.true_word(word));
             }
         });
         self.held += count;
