@@ -504,21 +504,36 @@ impl<S: Slot, const W: u32, const L: usize> Ordered<S, W, L> {
         });
     }
 
-    /// How many pairs there are in the whole tile, and whether a key is among them twice.
+    /// How many pairs there are in the whole tile.
     #[inline(always)]
     #[track_caller]
-    pub fn count<C: Convergence>(&self, tile: Tile<W, C>) -> (u32, bool) {
-        // Beside the number goes the sum of the places, which is less than it should be where two have the same.
+    pub fn count<C: Convergence>(&self, tile: Tile<W, C>) -> u32 {
+        self.sums(tile) >> 16
+    }
+
+    /// [`Self::count`], and whether a key is among them twice.
+    #[inline(always)]
+    #[track_caller]
+    pub fn count_twice<C: Convergence>(&self, tile: Tile<W, C>) -> (u32, bool) {
+        let sums = self.sums(tile);
+        let (count, places) = (sums >> 16, sums & 0xffff);
+        // Of ranks the sum is less than it should be where two are the same.
+        let twice = if L >= 4 { self.has_twins(tile) } else { 2 * places != count * count.wrapping_sub(1) };
+        (count, twice)
+    }
+
+    /// The number of pairs in the upper half, and in the lower one the sum of their ranks.
+    #[inline(always)]
+    #[track_caller]
+    fn sums<C: Convergence>(&self, tile: Tile<W, C>) -> u32 {
         let (mut sums, mut flip) = (0, 1);
-        let place = |j: usize| if L >= 4 { 0 } else { self.places[j] };
-        unrolled::<L>(|j| sums += if self.is_pair(j) { 1 << 16 | place(j) } else { 0 });
+        let rank = |j: usize| if L >= 4 { 0 } else { self.places[j] };
+        unrolled::<L>(|j| sums += if self.is_pair(j) { 1 << 16 | rank(j) } else { 0 });
         while flip < W {
             sums += tile.shuffle_xor(sums, flip);
             flip *= 2;
         }
-        let (count, places) = (sums >> 16, sums & 0xffff);
-        let twice = if L >= 4 { self.has_twins(tile) } else { 2 * places != count * count.wrapping_sub(1) };
-        (count, twice)
+        sums
     }
 
     /// Whether two neighbours in order have the same key.

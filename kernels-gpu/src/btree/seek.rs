@@ -112,11 +112,18 @@ impl<K: Scalar, V: Scalar> Sink<K, V> {
         places.min(room as u64) as u32
     }
 
-    /// Writes a pair.
+    /// So many places from one on.
     #[inline(always)]
-    fn put(self, place: u64, key: K, value: V) {
-        write_if(self.keys, place as usize, key);
-        write_if(self.values, place as usize, value);
+    fn part(self, first: u64, len: u32) -> Self {
+        let (first, len) = (first as usize, len as usize);
+        Self { keys: self.keys.part(first, len), values: self.values.part(first, len) }
+    }
+
+    /// Writes a stored pair.
+    #[inline(always)]
+    fn put<S: Slot<Key = K, Value = V>>(self, place: u32, word: S::Word) {
+        write_if(self.keys, place as usize, K::from_u64(S::key(word).to_u64()));
+        write_if(self.values, place as usize, S::value(word));
     }
 }
 
@@ -325,10 +332,14 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
         let (mut pairs, mut many) = (None, 0);
         if Q::ALL {
             let ordered = leaf.read.ordered(tile, |key| wanted.has(key));
-            let (count, twice) = ordered.count(tile);
-            // A pair that was removed and inserted again meanwhile may have been seen at both places.
-            leaf.is_settled &= !(A::CONCURRENT && !A::SORTED && twice);
-            (pairs, many) = (Some(ordered), count);
+            if A::CONCURRENT && !A::SORTED {
+                // A pair that was removed and inserted again meanwhile may have been seen at both places.
+                let (count, twice) = ordered.count_twice(tile);
+                (leaf.is_settled, many) = (leaf.is_settled && !twice, count);
+            } else {
+                many = ordered.count(tile);
+            }
+            pairs = Some(ordered);
         }
         let counts = open && is_leaf && leaf.is_settled && self.target <= leaf.high;
         if Q::TRACES {
@@ -366,9 +377,10 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
     fn take<C: Convergence>(&mut self, tile: Tile<W, C>, pairs: &Ordered<S, W, L>, counts: bool, count: u32) {
         let room = opaque(self.stage.room());
         if room == 0 {
+            let sink = self.sink.part(self.next, self.left);
             pairs.each(|place, word| {
                 if counts && place < self.left {
-                    self.put(place, self.true_word(word));
+                    sink.put::<S>(place, self.true_word(word));
                 }
             });
             return self.advance(count);
@@ -390,9 +402,10 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
     fn flush<C: Convergence>(&mut self, tile: Tile<W, C>) {
         tile.sync();
         let many = self.held.min(self.left);
+        let sink = self.sink.part(self.next, many);
         let mut place = tile.rank();
         while place < many {
-            self.put(place, self.stage.get(place));
+            sink.put::<S>(place, self.stage.get(place));
             place += W;
         }
         tile.sync();
@@ -405,13 +418,6 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
     fn advance(&mut self, many: u32) {
         let many = many.min(self.left);
         (self.next, self.left) = (self.next + many as u64, self.left - many);
-    }
-
-    /// Writes a pair so many places behind the next one.
-    #[inline(always)]
-    fn put(&self, place: u32, word: S::Word) {
-        let key = S::Key::from_u64(S::key(word).to_u64());
-        self.sink.put(self.next + place as u64, key, S::value(word));
     }
 
     /// Where to from a leaf. Gives whether the range ends there.
