@@ -209,12 +209,6 @@ fn from_first(value: u32) -> u32 {
     told.load(0)
 }
 
-/// Whether an inner node's word is an entry.
-#[inline(always)]
-fn is_entry<S: Slot>(word: S::Word) -> bool {
-    S::key(word) != S::key(S::EMPTY)
-}
-
 /// How a number of entries is indexed: the steps of a search among them.
 #[inline(always)]
 fn steps_for(entries: u32) -> u32 {
@@ -277,14 +271,14 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
             let own = directory.entry(at + if exists { index } else { 0 }).load(order, scope);
             let words = self.children(handle_of(S::value(own)), exists);
             let mut children = 0;
-            unrolled::<32>(|place| children += is_entry::<S>(words[place]) as u32);
+            unrolled::<32>(|place| children += !S::is_empty(words[place]) as u32);
             let (before, all) = scan_block(children);
             if listed + all > directory.most {
                 return None;
             }
             let mut next = into + listed + before;
             unrolled::<32>(|place| {
-                if is_entry::<S>(words[place]) {
+                if !S::is_empty(words[place]) {
                     directory.entry(next).store(words[place], order, scope);
                     next += 1;
                 }

@@ -313,6 +313,7 @@ pub fn range<M: Config + Instance>(
         let (offset, end) = (read_if(offsets, index, exists), read_if(offsets, index + 1, exists));
         Span { from, to, offset, room: end.saturating_sub(offset).min(u32::MAX as u64) as u32 }
     };
+    // Not `&&`: of branches the compiler makes two kernels in one, for threads with and without a range.
     let asks = exists & (from <= to) & (span.room > 0);
     M::enter(tree);
     let answer = M::seek::<seek::Collect>(tree, asks, span, Sink { keys, values });

@@ -364,7 +364,7 @@ impl<S: Slot, const W: u32, const L: usize> Read<S, W, L> {
     pub fn is_full<C: Convergence>(&self, tile: Tile<W, C>) -> bool {
         let last = Node::<S, W, L>::SLOTS - 1;
         let word = self.words[last as usize % L];
-        tile.any(tile.rank() == last / L as u32 && S::key(word) != S::key(S::EMPTY))
+        tile.any(tile.rank() == last / L as u32 && !S::is_empty(word))
     }
 
     /// The lane's pairs of which `is(key)` holds, and blank words instead of the others.
@@ -436,7 +436,7 @@ impl<S: Slot, const W: u32, const L: usize> Read<S, W, L> {
         is: impl Fn(S::Stored) -> bool,
     ) -> Ordered<S, W, L> {
         let mut places = [0; L];
-        if L >= 4 {
+        if Ordered::<S, W, L>::SORTS {
             unrolled::<L>(|j| places[j] = Node::<S, W, L>::position(tile.rank(), j));
             return Ordered { pairs: self.sorted(tile, is), places };
         }
@@ -489,9 +489,12 @@ pub struct Ordered<S: Slot, const W: u32, const L: usize> {
 }
 
 impl<S: Slot, const W: u32, const L: usize> Ordered<S, W, L> {
+    /// Whether the words themselves stand in order. Else each has its rank for a place.
+    const SORTS: bool = L >= 4;
+
     #[inline(always)]
     fn is_pair(&self, j: usize) -> bool {
-        S::key(self.pairs.words[j]) != S::key(S::EMPTY)
+        !S::is_empty(self.pairs.words[j])
     }
 
     /// Calls `see` with the lane's pairs and their places.
@@ -518,7 +521,8 @@ impl<S: Slot, const W: u32, const L: usize> Ordered<S, W, L> {
         let sums = self.sums(tile);
         let (count, places) = (sums >> 16, sums & 0xffff);
         // Of ranks the sum is less than it should be where two are the same.
-        let twice = if L >= 4 { self.has_twins(tile) } else { 2 * places != count * count.wrapping_sub(1) };
+        let twice =
+            if Self::SORTS { self.has_twins(tile) } else { 2 * places != count * count.wrapping_sub(1) };
         (count, twice)
     }
 
@@ -526,14 +530,10 @@ impl<S: Slot, const W: u32, const L: usize> Ordered<S, W, L> {
     #[inline(always)]
     #[track_caller]
     fn sums<C: Convergence>(&self, tile: Tile<W, C>) -> u32 {
-        let (mut sums, mut flip) = (0, 1);
-        let rank = |j: usize| if L >= 4 { 0 } else { self.places[j] };
+        let mut sums = 0;
+        let rank = |j: usize| if Self::SORTS { 0 } else { self.places[j] };
         unrolled::<L>(|j| sums += if self.is_pair(j) { 1 << 16 | rank(j) } else { 0 });
-        while flip < W {
-            sums += tile.shuffle_xor(sums, flip);
-            flip *= 2;
-        }
-        sums
+        tile.reduce_add(sums)
     }
 
     /// Whether two neighbours in order have the same key.

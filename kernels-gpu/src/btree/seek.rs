@@ -379,7 +379,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
         if room == 0 {
             let sink = self.sink.part(self.next, self.left);
             pairs.each(|place, word| {
-                if counts && place < self.left {
+                if counts {
                     sink.put::<S>(place, self.true_word(word));
                 }
             });

@@ -140,7 +140,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         });
         let owners = tile.ballot(own.exists);
         let place = tile.shuffle(own.position, owners.trailing_zeros());
-        let count = held.read.count(tile, |word| S::key(word) != S::key(S::EMPTY));
+        let count = held.read.count(tile, |word| !S::is_empty(word));
         let is_above = held.meta.level() == child.meta.level() + 1;
         Above { held, has_latch, is_true: has_latch && is_above && owners != 0, place, count }
     }

@@ -19,7 +19,7 @@ impl<S: Slot, const L: usize> SharedShape for Places<S, L> {
     const LEN: usize = THREADS * each(L);
 }
 
-/// Words of a lane: twice a node's, and one more, so that tiles' places begin in different banks.
+/// Words of a lane: twice as many as it has of a node, and one more, so that tiles' places begin in different banks.
 const fn each(words: usize) -> usize {
     2 * words + 1
 }

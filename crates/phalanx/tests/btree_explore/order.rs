@@ -244,8 +244,7 @@ pub fn is_found_where_others_pass<M: Crowded<Memory = crate::trees::Forest> + Co
 #[allow(dead_code)] // bugs are planted in a program of their own
 pub fn all_are_told_once<M: Crowded<Memory = crate::trees::Forest> + Config>(count: u64) {
     for seed in seeds(count) {
-        explore::<M>(&Plan::returned(), setting::<M>(seed).schedule)
-            .unwrap_or_else(|finding| panic!("{finding}\n{}", replay(crate::PROGRAM, seed)));
+        explore_soundly::<M>("a pair that comes back", &Plan::returned(), seed);
     }
 }
 
@@ -283,12 +282,21 @@ fn play<M: Crowded<Memory = crate::trees::Forest> + Config>(
     Ok(told)
 }
 
+/// [`explore`] by the schedule of a seed, which must be sound.
+fn explore_soundly<M: Crowded<Memory = crate::trees::Forest> + Config>(
+    name: &str,
+    plan: &Plan,
+    seed: u64,
+) -> usize {
+    explore::<M>(plan, setting::<M>(seed).schedule)
+        .unwrap_or_else(|finding| panic!("{name}: {finding}\n{}", replay(crate::PROGRAM, seed)))
+}
+
 /// Plays the plans of `count` seeds; all must be sound.
 pub fn all_are_sound<M: Crowded<Memory = crate::trees::Forest> + Config>(name: &str, count: u64) {
     let mut ranges = 0;
     for seed in seeds(count) {
-        ranges += explore::<M>(&Plan::new::<M>(seed), setting::<M>(seed).schedule)
-            .unwrap_or_else(|finding| panic!("{name}: {finding}\n{}", replay(crate::PROGRAM, seed)));
+        ranges += explore_soundly::<M>(name, &Plan::new::<M>(seed), seed);
     }
     println!("{name}: {ranges} ranges");
 }
