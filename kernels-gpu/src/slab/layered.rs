@@ -142,8 +142,11 @@ mod tests {
                 UNITS as u32,
             );
             let base = zeroed(&device, UNITS * 16);
-            let pool =
-                Layered::<Light<128>, EACH>::from_parts(bitmaps, Supers { first: base, table: base }, 11);
+            let pool = Layered::<Light<128>, EACH>::from_parts(
+                bitmaps,
+                Supers { first: base, joined: 1, table: base },
+                11,
+            );
             let slice = |pointer| GlobalSlice::from_raw_parts(pointer, layers.len());
             let launch = Take { pool, layers: slice(asked), taken: slice(taken) };
             device.launch(Grid::for_items(layers.len(), 64), launch).unwrap();

@@ -169,13 +169,15 @@ pub unsafe trait Pool: Copy + Send + Sync + 'static {
 pub struct Supers {
     /// The first one, or the only one.
     pub first: *mut u64,
-    /// The table of the addresses of all, the first among them. Arbitrary where there is but one.
+    /// How many lie in one piece from the first on, which is one of them.
+    pub joined: u32,
+    /// The table of the addresses of all, those among them. Arbitrary where there are no others.
     pub table: *mut u64,
 }
 
 /// Super blocks of one size, wherever they lie: their addresses are in a table. A pool that grows in place.
 ///
-/// The first super block's address comes with the launch, for many pools have no other. Those of the others are in a table of 2 KiB, which is read by
+/// The super blocks that a pool is made with lie in one piece, whose address comes with the launch. The addresses of those that come later are in a table of 2 KiB, which is read by
 /// weak loads because launches do not change it. Where kernels acquire they empty the cache of the multiprocessor, so such loads often go
 /// to the L2 cache, and all of them to one line there.
 #[repr(C)]
@@ -185,6 +187,9 @@ pub struct Spread<const BYTES: usize> {
     first: Global<u64>,
     table: Global<u64>,
     shift: u32,
+    /// Slabs of a super block.
+    each: u32,
+    joined: u32,
 }
 
 impl<const BYTES: usize> Spread<BYTES> {
@@ -193,13 +198,13 @@ impl<const BYTES: usize> Spread<BYTES> {
     /// # Safety
     /// - `supers.table` points to [`MOST_SUPER_BLOCKS`] + 1 words of device memory which lives as long as the view is used, and which nothing
     ///   writes meanwhile.
-    /// - Each of the super blocks that `bitmaps` has slabs of is live memory of this device, aligned to `BYTES`.
+    /// - Each of the super blocks that `bitmaps` has slabs of is live memory of this device, aligned to `BYTES`; the first `supers.joined` lie one behind the other.
     /// - `shift` is 5 to [`Handle::SLAB_BITS`], and `bitmaps` has at most [`MOST_SUPER_BLOCKS`] times as many slabs.
     /// - Kernels ask [`Pool::slab`] only for handles that the pool gave.
     pub unsafe fn new(bitmaps: Bitmaps, supers: Supers, shift: u32) -> Self {
         // SAFETY: the caller's promise.
         let (first, table) = unsafe { (Global::new(supers.first), Global::new(supers.table)) };
-        Self { bitmaps, first, table, shift }
+        Self { bitmaps, first, table, shift, each: 1 << shift, joined: supers.joined }
     }
 }
 
@@ -221,13 +226,14 @@ unsafe impl<const BYTES: usize> Pool for Spread<BYTES> {
     #[inline(always)]
     #[track_caller]
     fn slab(self, handle: Handle) -> Global<u64> {
-        let mut base = self.first.as_ptr().expose_provenance();
-        if handle.super_block() > 0 {
+        let (super_block, slab) = (handle.super_block(), handle.slab());
+        let number = super_block.wrapping_mul(self.each).wrapping_add(slab);
+        let mut address = self.first.as_ptr().expose_provenance() + number as usize * BYTES;
+        if super_block >= self.joined {
             // SAFETY: the table has an entry for every number of 8 bits.
-            let entry = unsafe { self.table.offset(handle.super_block() as usize) };
-            base = entry.load(Order::Weak, Scope::Device) as usize;
+            let entry = unsafe { self.table.offset(super_block as usize) };
+            address = entry.load(Order::Weak, Scope::Device) as usize + slab as usize * BYTES;
         }
-        let address = base + handle.slab() as usize * BYTES;
         // SAFETY: by `new`'s promise the handle is the pool's, so a live slab is there.
         unsafe { Global::new(core::ptr::with_exposed_provenance_mut(address)) }
     }

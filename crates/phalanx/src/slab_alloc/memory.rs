@@ -41,8 +41,8 @@ impl Shape {
 #[derive(Debug)]
 pub struct Memory {
     shape: Shape,
-    /// The super blocks; all of them in one buffer, if the pool is light.
-    supers: Vec<Buffer<u64>>,
+    /// The super blocks, those in one buffer that came at once; all of them, if the pool is light.
+    pieces: Vec<Buffer<u64>>,
     /// Their addresses.
     bases: Buffer<u64>,
     live: Buffer<u32>,
@@ -55,7 +55,7 @@ impl Memory {
     pub fn new(device: &Device, shape: Shape, supers: usize) -> Result<Self> {
         let mut memory = Self {
             shape,
-            supers: Vec::new(),
+            pieces: Vec::new(),
             bases: device.zeroed(MOST_SUPER_BLOCKS + 1)?,
             live: device.buffer(0)?,
             retired: device.buffer(0)?,
@@ -72,8 +72,8 @@ impl Memory {
     }
 
     pub fn bytes(&self) -> usize {
-        let supers: usize = self.supers.iter().map(Buffer::bytes).sum();
-        supers + self.bases.bytes() + self.live.bytes() + self.retired.bytes() + self.faults.bytes()
+        let slabs: usize = self.pieces.iter().map(Buffer::bytes).sum();
+        slabs + self.bases.bytes() + self.live.bytes() + self.retired.bytes() + self.faults.bytes()
     }
 
     /// Adds super blocks; handles keep their meaning, views do not. Where this fails the pool is as before. Waits for the device.
@@ -82,7 +82,7 @@ impl Memory {
         let (live, retired) = (self.live_after(units)?, self.retired_after(units)?);
         let (live, retired) = (device.from_slice(&live)?, device.from_slice(&retired)?);
         if self.shape.light {
-            self.supers = vec![self.whole(device, units)?];
+            self.pieces = vec![self.whole(device, units)?];
         } else {
             self.append(device, more)?;
         }
@@ -112,33 +112,39 @@ impl Memory {
     /// A light pool's slabs, moved to a larger place.
     fn whole(&self, device: &Device, units: usize) -> Result<Buffer<u64>> {
         let mut whole = device.filled(self.shape.slab_bytes / 8 * units, self.shape.fill)?;
-        if let Some(before) = self.supers.first() {
+        if let Some(before) = self.pieces.first() {
             whole.copy_at(0, before)?;
         }
         Ok(whole)
     }
 
+    /// Adds super blocks in one piece; the first has one of its own where it lies on another tier.
     fn append(&mut self, device: &Device, more: usize) -> Result<()> {
-        let (words, there) = (self.words_a_super_block(), self.supers.len());
-        let make = |number: usize| {
-            let tier = if there + number == 0 { self.shape.first_tier } else { self.shape.tier };
-            let mut super_block = device.buffer_on::<u64>(tier, words)?;
-            super_block.fill_bytes(self.shape.fill)?;
-            Ok(super_block)
-        };
-        let added = (0..more).map(make).collect::<gpu::Result<Vec<_>>>()?;
-        let addresses: Vec<u64> =
-            added.iter().map(|base| base.pointer().expose_provenance() as u64).collect();
-        self.bases.write_at(self.supers.len(), &addresses)?;
-        self.supers.extend(added);
+        let (words, there) = (self.words_a_super_block(), self.units >> self.shape.shift);
+        let apart = there == 0 && self.shape.first_tier != self.shape.tier;
+        let pieces = [(self.shape.first_tier, apart as usize), (self.shape.tier, more - apart as usize)];
+        let (mut added, mut addresses) = (Vec::new(), Vec::new());
+        for (tier, supers) in pieces.into_iter().filter(|piece| piece.1 > 0) {
+            let mut piece = device.buffer_on::<u64>(tier, supers * words)?;
+            piece.fill_bytes(self.shape.fill)?;
+            let base = piece.pointer();
+            addresses.extend(
+                (0..supers).map(|number| base.wrapping_add(number * words).expose_provenance() as u64),
+            );
+            added.push(piece);
+        }
+        self.bases.write_at(there, &addresses)?;
+        self.pieces.extend(added);
         Ok(())
     }
 
     /// What views are made of.
     pub fn parts(&self) -> Parts {
         let table = self.bases.pointer();
-        let first = self.supers.first().map_or(table, Buffer::pointer);
-        Parts { bitmaps: self.bitmaps(), supers: Supers { first, table }, shift: self.shape.shift }
+        let first = self.pieces.first().map_or(table, Buffer::pointer);
+        let joined = self.pieces.first().map_or(1, |piece| piece.len() / self.words_a_super_block());
+        let supers = Supers { first, joined: joined as u32, table };
+        Parts { bitmaps: self.bitmaps(), supers, shift: self.shape.shift }
     }
 
     /// The bitmaps as kernels see them.

@@ -99,7 +99,7 @@ impl Forest {
     /// The view of it.
     pub fn view<M: Config>(&self) -> TreeView<M> {
         let (live, retired, faults) = (self.live.pointer(), self.retired.pointer(), self.faults.pointer());
-        let supers = Supers { first: self.slabs.pointer(), table: self.bases.pointer() };
+        let supers = Supers { first: self.slabs.pointer(), joined: 1, table: self.bases.pointer() };
         // SAFETY: memory of the right sizes, which outlives every launch here; a super block has room for 2^10 slabs.
         unsafe {
             let pool = M::Pool::from_parts(Bitmaps::new(live, retired, faults, self.units), supers, 10);

@@ -128,7 +128,7 @@ impl World {
         let (live, retired, faults) = (self.live.pointer(), self.retired.pointer(), self.faults.pointer());
         let last = self.slabs.pointer().wrapping_byte_add((self.units as usize - 1) / 32 * 32 * P::BYTES);
         let first = if P::CONTIGUOUS { self.slabs.pointer() } else { last };
-        let supers = Supers { first, table: self.bases.pointer() };
+        let supers = Supers { first, joined: 1, table: self.bases.pointer() };
         // SAFETY: memory of the right sizes, which outlives every launch here; super blocks have 2^5 slabs.
         unsafe { P::from_parts(Bitmaps::new(live, retired, faults, self.units), supers, 5) }
     }

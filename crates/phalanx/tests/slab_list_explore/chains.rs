@@ -45,7 +45,7 @@ impl Chains {
 
     fn pool<P: Pool>(&self) -> P {
         let (live, retired, faults) = (self.live.pointer(), self.retired.pointer(), self.faults.pointer());
-        let supers = Supers { first: self.slabs.pointer(), table: self.bases.pointer() };
+        let supers = Supers { first: self.slabs.pointer(), joined: 1, table: self.bases.pointer() };
         // SAFETY: memory of the right sizes, which outlives every launch here; a super block has 2^5 slabs.
         unsafe { P::from_parts(Bitmaps::new(live, retired, faults, UNITS as u32), supers, 5) }
     }
