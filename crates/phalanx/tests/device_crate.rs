@@ -4,7 +4,7 @@ mod common;
 use checker::{Combine, Event, MapModel, MapOp, MapOutcome, SnapshotModel, SnapshotOp, SnapshotOutcome};
 use gpu::{Device, Grid};
 use phalanx::mvbtree::Updates;
-use phalanx::{HashMap, Map, MultiVersionBTree, SlabAlloc, SlabHash, SlabMultiMap, SlabSet};
+use phalanx::{BTree, HashMap, Map, MultiVersionBTree, SlabAlloc, SlabHash, SlabMultiMap, SlabSet};
 use phalanx_kernels::keyed::STRIPE_WORDS;
 use phalanx_kernels::keyed::kernels::Get;
 use phalanx_kernels::probing::{DefaultTable, Outcome, STRIPES};
@@ -13,7 +13,7 @@ use phalanx_kernels::slab::list::ListsView;
 use phalanx_test_kernels::lists::{
     Chains, Divisors, Isolate, LinkBoth, Members, Neighbours, ReplaceMembers, Survey, TallyWords, TurnQueues,
 };
-use phalanx_test_kernels::trees::{self, Moments, RecordMoments};
+use phalanx_test_kernels::trees::{self, CollectRanges, CollectRangesWide, Moments, Plain, RecordMoments};
 use phalanx_test_kernels::{CountWords, EveryOperation, FollowLinks, Link, Links, Record, Words};
 use ptx_builder::Arch;
 use simt::Kernel;
@@ -100,6 +100,90 @@ fn histories_are_linearizable(device: &Device) {
         checker::check(&MapModel::default(), &events)
             .unwrap_or_else(|failure| panic!("seed {seed}: {failure}"));
     }
+}
+
+/// Every third key.
+fn thirds(device: &Device, count: u32) -> BTree<u32, u32> {
+    let tree = BTree::builder().device(device).capacity(count as usize).build().unwrap();
+    let keys: Vec<u32> = (0..count).map(|n| n.wrapping_mul(0x9e37_79b1) % count * 3).collect();
+    tree.insert(&keys, &keys.iter().map(|key| key + 1).collect::<Vec<_>>()).unwrap();
+    tree
+}
+
+/// Ranges of all lengths, with room for all of their pairs and for fewer, written to places of every alignment, for keys another one than for values.
+fn ranges_are_collected_in_blocks_of_any_size(device: &Device) {
+    const COUNT: u32 = 512;
+    const UNWRITTEN: u8 = 77;
+    let tree = thirds(device, COUNT);
+    let lows: Vec<u32> = (0..300).map(|n| n * 5 % (3 * COUNT)).chain([0, 3 * COUNT]).collect();
+    let highs: Vec<u32> = lows.iter().enumerate().map(|(n, low)| low + n as u32 % 150).collect();
+    let (l, h) = (device.from_slice(&lows).unwrap(), device.from_slice(&highs).unwrap());
+    for (room, aside, threads) in [
+        (16, [0, 0], 128),
+        (16, [0, 0], 256),
+        (7, [1, 1], 128),
+        (40, [3, 3], 64),
+        (9, [1, 2], 128),
+        (50, [2, 0], 1024),
+    ] {
+        let places = lows.len() * room as usize;
+        let [keys, values] = aside.map(|aside| device.filled::<u32>(places + aside, UNWRITTEN).unwrap());
+        let counts = device.zeroed::<u64>(lows.len()).unwrap();
+        let (grid, stream) = (Grid::for_items(lows.len(), threads), device.default_stream());
+        // SAFETY: nothing else uses the tree meanwhile, and the kernel has ended when its results are read.
+        unsafe {
+            let tree = tree.view::<Plain>().unwrap();
+            let (lows, highs, counts) = (l.slice(), h.slice(), counts.slice());
+            let (keys, values) = (keys.slice().part(aside[0], places), values.slice().part(aside[1], places));
+            if threads > 128 {
+                stream
+                    .launch(grid, CollectRangesWide { tree, lows, highs, room, keys, values, counts })
+                    .unwrap();
+            } else {
+                stream.launch(grid, CollectRanges { tree, lows, highs, room, keys, values, counts }).unwrap();
+            }
+        }
+        let (keys, values, counts) = (keys.read().unwrap(), values.read().unwrap(), counts.read().unwrap());
+        let written = |range: usize| {
+            let all =
+                (lows[range].next_multiple_of(3)..=highs[range]).step_by(3).filter(|key| *key < 3 * COUNT);
+            all.take(room as usize).collect::<Vec<_>>()
+        };
+        for range in 0..lows.len() {
+            let (expected, first) = (written(range), range * room as usize);
+            assert_eq!(counts[range], expected.len() as u64, "range {range}, room {room}, {threads} threads");
+            let rest = room as usize - expected.len();
+            let and_no_more = |words: &[u32], expected: Vec<u32>| {
+                assert_eq!(
+                    words,
+                    [expected, vec![u32::from_ne_bytes([UNWRITTEN; 4]); rest]].concat(),
+                    "range {range}, room {room}, {threads} threads"
+                );
+            };
+            and_no_more(&keys[aside[0] + first..][..room as usize], expected.clone());
+            and_no_more(
+                &values[aside[1] + first..][..room as usize],
+                expected.iter().map(|key| key + 1).collect(),
+            );
+        }
+    }
+}
+
+/// The tiles of a large block have no places to hold pairs.
+#[test]
+fn collecting_in_a_large_block_ends_the_launch() {
+    let device = Device::emulator(Default::default());
+    let tree = thirds(&device, 8);
+    let (ends, counts) = (device.from_slice(&[0u32; 256]).unwrap(), device.zeroed::<u64>(256).unwrap());
+    // SAFETY: nothing else uses the tree meanwhile, and the kernel ends before this function does.
+    let launched = unsafe {
+        let tree = tree.view::<Plain>().unwrap();
+        let (lows, highs, keys, values) = (ends.slice(), ends.slice(), ends.slice(), ends.slice());
+        let launch = CollectRanges { tree, lows, highs, room: 1, keys, values, counts: counts.slice() };
+        device.default_stream().launch(Grid::for_items(256, 256), launch).and_then(|()| device.synchronize())
+    };
+    let error = launched.unwrap_err().to_string();
+    assert!(error.contains("CollectWide"), "it says what to do: {error}");
 }
 
 /// Histories of insertions, removals, look-ups and ranges on one tree, with the device's own times, have one order that explains all of them.
@@ -445,7 +529,7 @@ macro_rules! suite {
     ($device:ident) => {
         suite! {
             $device: words_are_counted links_are_followed every_operation_answers histories_are_linearizable
-                histories_of_ranges_are_linearizable
+                histories_of_ranges_are_linearizable ranges_are_collected_in_blocks_of_any_size
                 sessions_work_on_lists tiles_work_on_lists sessions_work_on_sets sessions_work_on_maps_of_many
                 lists_stand_by_themselves
         }

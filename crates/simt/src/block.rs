@@ -70,6 +70,16 @@ impl<T: Word> Shared<T> {
         Shared { address: self.address, len, of: PhantomData }
     }
 
+    /// The elements from one on.
+    ///
+    /// # Safety
+    /// - `first` is below the length.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn from(self, first: u32) -> Self {
+        Self { address: self.place(first), len: self.len - first as usize, of: PhantomData }
+    }
+
     /// Elements.
     #[inline(always)]
     #[allow(clippy::len_without_is_empty)] // an array of `shared!` is never empty

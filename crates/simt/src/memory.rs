@@ -320,6 +320,12 @@ impl<T: Word> GlobalSlice<T> {
         Self { pointer, len }
     }
 
+    /// Where its first word lies.
+    #[inline(always)]
+    pub fn as_ptr(self) -> *mut T {
+        self.pointer
+    }
+
     /// Words in the slice.
     #[inline(always)]
     pub fn len(self) -> usize {

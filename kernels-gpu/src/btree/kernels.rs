@@ -1,6 +1,7 @@
 //! Entry points that trees have beside those of all keyed structures (`keyed::kernels`).
 use super::bulk::Input;
-use super::seek::{self, Seek, Sink, Span};
+use super::seek::{self, Seek, Span};
+use super::sink::Sink;
 use super::tree::{Config, TreeView};
 use crate::keyed::kernels::{batch_of, read_if, write_if};
 use crate::keyed::{self, Coded, Lanes, Outcome, STRIPES, Scalar, Session, Slot};

@@ -9,6 +9,7 @@ mod instances;
 pub mod kernels;
 pub(crate) mod node;
 pub(crate) mod seek;
+mod sink;
 pub(crate) mod split;
 mod stage;
 mod sweep;
@@ -24,5 +25,6 @@ pub use history::{
 pub use inspect::Findings;
 pub use instances::*;
 pub use node::{Meta, Node};
-pub use seek::{Answer, Collect, Count, Highest, Lowest, Seek, Sink, Span, Trace};
+pub use seek::{Answer, Collect, CollectWide, Count, Highest, Lowest, Seek, Span, Trace};
+pub use sink::Sink;
 pub use tree::{ANNEX, Config, FIRST, LEAST, ROOT, Tree, TreeView, Visitor};

@@ -13,6 +13,7 @@
 //! A blank slab, all ones, is a node that nobody has written yet: it is latched, of no level there is, leads nowhere and holds nothing.
 use super::super::slab::Handle;
 use super::history::Version;
+use super::tree::largest;
 use crate::keyed::{Bucket, Chunk, Scalar, Slot};
 use crate::primitives::unrolled;
 use simt::{Convergence, Global, Order, Scope, Tile, opaque};
@@ -367,28 +368,34 @@ impl<S: Slot, const W: u32, const L: usize> Read<S, W, L> {
         tile.any(tile.rank() == last / L as u32 && !S::is_empty(word))
     }
 
-    /// The lane's pairs of which `is(key)` holds, and blank words instead of the others.
+    /// The lane's pairs of which `is(key)` holds, and instead of the others words whose key is a blank one's.
     #[inline(always)]
     fn chosen(&self, rank: u32, is: impl Fn(S::Stored) -> bool) -> Self {
-        let mut chosen = Self::nothing();
+        let mut chosen = *self;
         unrolled::<L>(|j| {
-            let word = self.words[j];
-            let is_chosen = Node::<S, W, L>::is_slot(rank, j) && is(S::key(word));
-            chosen.words[j] = if is_chosen { word } else { chosen.words[j] };
+            let key = S::key(self.words[j]);
+            let is_chosen = Node::<S, W, L>::is_slot(rank, j) && is(key);
+            let key = if is_chosen { key } else { S::key(S::EMPTY) };
+            chosen.words[j] = S::pack(key, S::value(self.words[j]));
         });
         chosen
     }
 
-    /// The pairs of which `is(key)` holds, in the order of their keys, and blank words behind them: lane `r` has the `L` from place `r * L` on.
+    /// The pairs of which `is(key)` holds, in the order of their keys, and words of the blank key behind them: lane `r` has the `L` from place `r * L` on.
     ///
-    /// Batcher's bitonic network, whose steps are the same for all tiles: runs that are in order are merged two by two, by comparing each word first with the one
-    /// at its mirror image, then with those half as far away each time.
+    /// Batcher's networks, whose steps are the same for all tiles: runs that are in order are merged two by two. The bitonic one compares each word first with the one
+    /// at its mirror image, then with those half as far away each time; of two runs of two, in one lane, the odd-even one asks for a comparison less.
     #[inline(always)]
     #[track_caller]
     pub fn sorted<C: Convergence>(&self, tile: Tile<W, C>, is: impl Fn(S::Stored) -> bool) -> Self {
         let mut sorted = self.chosen(tile.rank(), is);
         unrolled::<5>(|merge| {
             let run = 2 << merge;
+            if run == 4 && L >= 4 {
+                sorted.exchange_within(|j| j ^ 2);
+                sorted.exchange_within(|j| if j % 4 == 1 || j % 4 == 2 { j ^ 3 } else { j });
+                return;
+            }
             if run <= W as usize * L {
                 sorted.exchange(tile, run - 1);
             }
@@ -402,22 +409,28 @@ impl<S: Slot, const W: u32, const L: usize> Read<S, W, L> {
         sorted
     }
 
+    /// Compares each of the lane's words with the one at `place(j)`, and puts the lower key at the lower place.
+    #[inline(always)]
+    fn exchange_within(&mut self, place: impl Fn(usize) -> usize) {
+        let before = self.words;
+        unrolled::<L>(|j| {
+            let (one, other) = (before[j], before[place(j) % L]);
+            let stays =
+                if place(j) >= j { S::key(one) <= S::key(other) } else { S::key(other) <= S::key(one) };
+            self.words[j] = if stays { one } else { other };
+        });
+    }
+
     /// Compares each word with the one at its place xor `mask`, and puts the lower key at the lower place.
     #[inline(always)]
     #[track_caller]
     fn exchange<C: Convergence>(&mut self, tile: Tile<W, C>, mask: usize) {
         let (lanes, within) = ((mask / L) as u32, mask % L);
-        let before = self.words;
         if lanes == 0 {
-            unrolled::<L>(|j| {
-                let (one, other) = (before[j], before[(j ^ within) % L]);
-                let stays =
-                    if j ^ within > j { S::key(one) <= S::key(other) } else { S::key(other) <= S::key(one) };
-                self.words[j] = if stays { one } else { other };
-            });
-            return;
+            return self.exchange_within(|j| j ^ within);
         }
-        let is_upper = tile.rank() > tile.rank() ^ lanes;
+        let before = self.words;
+        let is_upper = tile.rank() & (1 << lanes.ilog2()) != 0;
         unrolled::<L>(|j| {
             let (one, other) = (before[j], tile.shuffle_xor(before[(j ^ within) % L], lanes));
             // Of two that are the same both lanes have the same word then.
@@ -435,10 +448,10 @@ impl<S: Slot, const W: u32, const L: usize> Read<S, W, L> {
         tile: Tile<W, C>,
         is: impl Fn(S::Stored) -> bool,
     ) -> Ordered<S, W, L> {
-        let mut places = [0; L];
+        let (last, mut places) = (largest::<S>(), [0; L]);
         if Ordered::<S, W, L>::SORTS {
-            unrolled::<L>(|j| places[j] = Node::<S, W, L>::position(tile.rank(), j));
-            return Ordered { pairs: self.sorted(tile, is), places };
+            unrolled::<L>(|j| places[j] = j as u32);
+            return Ordered { pairs: self.sorted(tile, is), first: tile.rank() * L as u32, places, last };
         }
         let pairs = self.chosen(tile.rank(), is);
         let mut flip = (L == 1) as u32;
@@ -451,7 +464,7 @@ impl<S: Slot, const W: u32, const L: usize> Read<S, W, L> {
             });
             flip += 1;
         }
-        Ordered { pairs, places }
+        Ordered { pairs, first: 0, places, last }
     }
 
     /// The pair with the lowest key of which `is(key)` holds, or with the highest, for the whole tile. If there is none, anything.
@@ -481,23 +494,39 @@ impl<S: Slot, const W: u32, const L: usize> Read<S, W, L> {
     }
 }
 
-/// Pairs of a node, and blank words, and where each pair stands in the order of their keys.
+/// Pairs of a node, and words of the blank key, and where each pair stands in the order of their keys.
 #[derive(Clone, Copy, Debug)]
 pub struct Ordered<S: Slot, const W: u32, const L: usize> {
     pairs: Read<S, W, L>,
+    /// The place from which the lane's are counted.
+    first: u32,
     places: [u32; L],
+    /// The highest key of which there is a pair: those above it are none.
+    last: S::Stored,
 }
 
 impl<S: Slot, const W: u32, const L: usize> Ordered<S, W, L> {
     /// Whether the words themselves stand in order. Else each has its rank for a place.
     const SORTS: bool = L >= 4;
 
+    /// Those up to a key: the first of them, so they keep their places.
     #[inline(always)]
-    fn is_pair(&self, j: usize) -> bool {
-        !S::is_empty(self.pairs.words[j])
+    pub fn up_to(self, last: S::Stored) -> Self {
+        Self { last: self.last.min(last), ..self }
     }
 
-    /// Calls `see` with the lane's pairs and their places.
+    #[inline(always)]
+    fn is_pair(&self, j: usize) -> bool {
+        S::key(self.pairs.words[j]) <= self.last
+    }
+
+    /// The place from which those are counted that [`Self::each`] gives.
+    #[inline(always)]
+    pub fn first(&self) -> u32 {
+        self.first
+    }
+
+    /// Calls `see` with the lane's pairs and their places, counted from [`Self::first`].
     #[inline(always)]
     pub fn each(&self, mut see: impl FnMut(u32, S::Word)) {
         unrolled::<L>(|j| {
@@ -511,29 +540,24 @@ impl<S: Slot, const W: u32, const L: usize> Ordered<S, W, L> {
     #[inline(always)]
     #[track_caller]
     pub fn count<C: Convergence>(&self, tile: Tile<W, C>) -> u32 {
-        self.sums(tile) >> 16
+        let mut count = 0;
+        unrolled::<L>(|j| count += self.is_pair(j) as u32);
+        tile.reduce_add(count)
     }
 
     /// [`Self::count`], and whether a key is among them twice.
     #[inline(always)]
     #[track_caller]
     pub fn count_twice<C: Convergence>(&self, tile: Tile<W, C>) -> (u32, bool) {
-        let sums = self.sums(tile);
-        let (count, places) = (sums >> 16, sums & 0xffff);
-        // Of ranks the sum is less than it should be where two are the same.
-        let twice =
-            if Self::SORTS { self.has_twins(tile) } else { 2 * places != count * count.wrapping_sub(1) };
-        (count, twice)
-    }
-
-    /// The number of pairs in the upper half, and in the lower one the sum of their ranks.
-    #[inline(always)]
-    #[track_caller]
-    fn sums<C: Convergence>(&self, tile: Tile<W, C>) -> u32 {
+        if Self::SORTS {
+            return (self.count(tile), self.has_twins(tile));
+        }
+        // Their number in the upper half, and in the lower one the sum of their ranks: less than it should be where two are the same.
         let mut sums = 0;
-        let rank = |j: usize| if Self::SORTS { 0 } else { self.places[j] };
-        unrolled::<L>(|j| sums += if self.is_pair(j) { 1 << 16 | rank(j) } else { 0 });
-        tile.reduce_add(sums)
+        unrolled::<L>(|j| sums += if self.is_pair(j) { 1 << 16 | self.places[j] } else { 0 });
+        let sums = tile.reduce_add(sums);
+        let (count, ranks) = (sums >> 16, sums & 0xffff);
+        (count, 2 * ranks != count * count.wrapping_sub(1))
     }
 
     /// Whether two neighbours in order have the same key.

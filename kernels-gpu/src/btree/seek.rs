@@ -6,12 +6,12 @@
 use super::super::slab::{Handle, Pool};
 use super::access::Access;
 use super::history::{LATEST, Versions};
-use super::node::{Lead, Meta, Ordered, Read, handle_of};
+use super::node::{Lead, Meta, Node, Ordered, Read, handle_of};
+use super::sink::Sink;
 use super::stage::Stage;
 use super::tree::{ANNEX, FIRST, ROOT, Start, Tree, TreeView, largest};
-use crate::keyed::kernels::write_if;
 use crate::keyed::{Scalar, Slot};
-use simt::{Convergence, GlobalSlice, Order, Queue, Scope, Tile, fence, opaque};
+use simt::{Convergence, Order, Queue, Scope, Tile, fence};
 
 /// What is asked of a range.
 pub trait Seek: Copy + Send + Sync + 'static {
@@ -21,6 +21,8 @@ pub trait Seek: Copy + Send + Sync + 'static {
     const ONE: bool;
     /// The pairs themselves.
     const TAKES: bool;
+    /// Pairs wait in the memory of the block until several are written at once, where that pays: blocks have 128 threads at most.
+    const STAGES: bool = false;
     /// Nothing of the pairs: which nodes are read. Then [`Answer::count`] is a [`Trace`]'s.
     const TRACES: bool = false;
     /// All pairs, each once.
@@ -28,7 +30,7 @@ pub trait Seek: Copy + Send + Sync + 'static {
 }
 
 macro_rules! seeks {
-    ($($(#[$doc:meta])* $name:ident: down $down:literal, one $one:literal, takes $takes:literal;)*) => {$(
+    ($($(#[$doc:meta])* $name:ident: down $down:literal, one $one:literal, takes $takes:literal, stages $stages:literal;)*) => {$(
         $(#[$doc])*
         #[derive(Clone, Copy, Debug)]
         pub struct $name;
@@ -37,19 +39,22 @@ macro_rules! seeks {
             const DOWN: bool = $down;
             const ONE: bool = $one;
             const TAKES: bool = $takes;
+            const STAGES: bool = $stages;
         }
     )*};
 }
 
 seeks! {
     /// The lowest key, and its value.
-    Lowest: down false, one true, takes false;
+    Lowest: down false, one true, takes false, stages false;
     /// The highest key, and its value.
-    Highest: down true, one true, takes false;
+    Highest: down true, one true, takes false, stages false;
     /// How many there are.
-    Count: down false, one false, takes false;
-    /// The pairs, in the order of keys.
-    Collect: down false, one false, takes true;
+    Count: down false, one false, takes false, stages false;
+    /// The pairs, in the order of keys. In blocks of more than 128 threads the launch ends: [`CollectWide`] is for those.
+    Collect: down false, one false, takes true, stages true;
+    /// [`Collect`] in blocks of any size. Slower: each pair is written where it belongs at once.
+    CollectWide: down false, one false, takes true, stages false;
 }
 
 /// The nodes that are read on the way to a key, packed in bytes: how many leaves, how many of each level above them, in the seventh byte those
@@ -86,47 +91,6 @@ pub struct Span<K> {
     pub room: u32,
 }
 
-/// Where pairs are written.
-#[derive(Debug)]
-pub struct Sink<K, V> {
-    /// Takes the keys.
-    pub keys: GlobalSlice<K>,
-    /// Takes the values.
-    pub values: GlobalSlice<V>,
-}
-
-impl<K, V> Clone for Sink<K, V> {
-    #[inline(always)]
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<K, V> Copy for Sink<K, V> {}
-
-impl<K: Scalar, V: Scalar> Sink<K, V> {
-    /// How many pairs there is room for from `offset` on, if it is to be for `room` at most.
-    #[inline(always)]
-    fn room(self, offset: u64, room: u32) -> u32 {
-        let places = (self.keys.len().max(self.values.len()) as u64).saturating_sub(offset);
-        places.min(room as u64) as u32
-    }
-
-    /// So many places from one on.
-    #[inline(always)]
-    fn part(self, first: u64, len: u32) -> Self {
-        let (first, len) = (first as usize, len as usize);
-        Self { keys: self.keys.part(first, len), values: self.values.part(first, len) }
-    }
-
-    /// Writes a stored pair.
-    #[inline(always)]
-    fn put<S: Slot<Key = K, Value = V>>(self, place: u32, word: S::Word) {
-        write_if(self.keys, place as usize, K::from_u64(S::key(word).to_u64()));
-        write_if(self.values, place as usize, S::value(word));
-    }
-}
-
 /// What was found: how many pairs, and one of them where one was asked for.
 #[derive(Clone, Copy, Debug)]
 pub struct Answer<K, V> {
@@ -143,10 +107,43 @@ struct Leaf<S: Slot, const W: u32, const L: usize> {
     read: Read<S, W, L>,
     low: S::Stored,
     meta: Meta,
-    high: S::Stored,
+    /// Its tail, as the lane [`Self::end`] asks has it: on its way yet, so nothing waits for it before it must.
+    tail: S::Word,
+    /// The header before the pairs were read and after, where that tells anything.
+    headers: (S::Word, S::Word),
+}
+
+/// Where a leaf ends, as its tile knows it after its pairs.
+struct End<K> {
+    high: K,
     link: Handle,
-    /// Nothing was shifted while it was read.
+    /// Nothing was shifted while the pairs were read.
     is_settled: bool,
+}
+
+/// Whether a leaf's tail is read again, after its pairs.
+const fn confirms<A: Access>() -> bool {
+    A::CONCURRENT && A::CONFIRMS
+}
+
+impl<S: Slot, const W: u32, const L: usize> Leaf<S, W, L> {
+    /// Its highest possible key, for the whole tile: where it is read again.
+    #[inline(always)]
+    #[track_caller]
+    fn high<C: Convergence>(&self, tile: Tile<W, C>) -> S::Stored {
+        tile.shuffle(S::key(self.tail), 0)
+    }
+
+    /// What its tail says, for the whole tile.
+    #[inline(always)]
+    #[track_caller]
+    fn end<A: Access, C: Convergence>(&self, tile: Tile<W, C>, wanted: bool) -> End<S::Stored> {
+        let owner = if confirms::<A>() { 0 } else { W - 1 };
+        let (before, now) = self.headers;
+        let is_settled = !(confirms::<A>() && A::SORTED) || is_settled::<S, W, C>(tile, wanted, before, now);
+        let high = tile.shuffle(S::key(self.tail), owner);
+        End { high, link: tile.shuffle(handle_of(S::value(self.tail)), owner), is_settled }
+    }
 }
 
 /// Whether each lane of the tile, where it is `wanted`, has seen a leaf's header before that is the first lane's now, and free.
@@ -162,24 +159,36 @@ pub(crate) fn is_settled<S: Slot, const W: u32, C: Convergence>(
     tile.all(!wanted || (before == now && !now.is_latched()))
 }
 
-/// The keys of a leaf that are wanted, as they are stored; none where `low` is above `high`.
+/// The keys of a leaf that are wanted, as they are stored; where there are none, the blank one.
 #[derive(Clone, Copy)]
 struct Wanted<K> {
     low: K,
     /// How far the highest is above it.
     span: K,
-    any: bool,
 }
 
 impl<K: Scalar> Wanted<K> {
+    /// Those from `low` to `high`; none where `low` is above it.
     #[inline(always)]
     fn new(low: K, high: K) -> Self {
-        Self { low, span: K::from_u64(high.to_u64().wrapping_sub(low.to_u64())), any: low <= high }
+        if low <= high { Self::between(low, high) } else { Self::between(K::MAX, K::MAX) }
+    }
+
+    /// Those from `low` to `high`, which is not below it.
+    #[inline(always)]
+    fn between(low: K, high: K) -> Self {
+        Self { low, span: K::from_u64(high.to_u64().wrapping_sub(low.to_u64())) }
     }
 
     #[inline(always)]
     fn has(self, key: K) -> bool {
-        self.any && K::from_u64(key.to_u64().wrapping_sub(self.low.to_u64())) <= self.span
+        K::from_u64(key.to_u64().wrapping_sub(self.low.to_u64())) <= self.span
+    }
+
+    /// Whether there are any: the blank key is no pair's.
+    #[inline(always)]
+    fn any(self) -> bool {
+        self.low != K::MAX
     }
 }
 
@@ -215,14 +224,18 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
     /// together: a warp executes what any of its tiles is at.
     #[inline(always)]
     fn run<Q: Seek, C: Convergence>(&mut self, tile: Tile<W, C>, mut open: bool) {
-        while tile.any_converged(open) {
+        loop {
             while tile.any_converged(open && !self.is_leaf) {
                 self.descend::<Q, C>(tile, open && !self.is_leaf);
             }
             open &= !self.visit::<Q, C>(tile, open);
-        }
-        if Q::TAKES {
-            self.flush(tile);
+            let goes_on = tile.any_converged(open);
+            if Self::stages::<Q>() && (!goes_on || tile.any_converged(self.is_stage_full())) {
+                self.flush(tile);
+            }
+            if !goes_on {
+                return;
+            }
         }
     }
 
@@ -271,42 +284,56 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
         let read = node.read(tile.rank(), wanted, order);
         let (low, meta) = read.header(tile);
         let low = if A::MERGES && Q::DOWN { tile.shuffle(S::key(header), 0) } else { low };
-        if !(A::CONCURRENT && A::CONFIRMS) {
-            let (high, link) = read.tail(tile);
-            return Leaf { read, low, meta, high, link, is_settled: true };
+        if !confirms::<A>() {
+            return Leaf { read, low, meta, tail: read.words()[L - 1], headers: (header, header) };
         }
         // One lane reads it for all, after the pairs of all.
         tile.sync();
-        let (mut tail, mut again) = (S::EMPTY, header);
-        if wanted && tile.rank() == 0 {
-            tail = node.tail().load(Order::Relaxed, Scope::Device);
-            if A::SORTED {
-                again = node.header().load(Order::Relaxed, Scope::Device);
-            }
+        let asks = wanted && tile.rank() == 0;
+        // SAFETY: the word lies in the node.
+        let [tail] = unsafe { node.tail().load_vec_if::<1>(asks, Order::Relaxed, Scope::Device) };
+        let mut again = header;
+        if A::SORTED && asks {
+            again = node.header().load(Order::Relaxed, Scope::Device);
         }
-        let is_settled = !A::SORTED || is_settled::<S, W, C>(tile, wanted, header, again);
-        let (high, link) = (tile.shuffle(S::key(tail), 0), tile.shuffle(handle_of(S::value(tail)), 0));
+        let leaf = Leaf { read, low, meta, tail, headers: (header, again) };
         if A::Versions::KEEPS && tile.any_converged(self.tree.doubts()) {
+            let high = leaf.high(tile);
             // A blank slab's meta says that it is no leaf.
             let is_asked = wanted && meta.is_leaf() && self.target <= high;
             let (read, is_leaf) = self.tree.as_of(tile, node, is_asked, read);
             let meta = if is_leaf { meta } else { Meta::read(S::value(S::EMPTY)) };
-            return Leaf { read, low, meta, high, link, is_settled };
+            return Leaf { read, meta, ..leaf };
         }
-        Leaf { read, low, meta, high, link, is_settled }
+        leaf
     }
 
-    /// The keys that the range wants of a leaf.
+    /// The keys from `low` to `high` that the range wants of a leaf.
     #[inline(always)]
-    fn wanted(&self, leaf: &Leaf<S, W, L>) -> Wanted<S::Stored> {
+    fn wanted(&self, leaf: &Leaf<S, W, L>, low: S::Stored, high: S::Stored) -> Wanted<S::Stored> {
         if self.at != ANNEX {
             // An old version may have keys that are another leaf's now.
-            let low = if A::Versions::KEEPS { self.from.max(leaf.low) } else { self.from };
-            return Wanted::new(low, self.to.min(leaf.high));
+            let low = if A::Versions::KEEPS { low.max(leaf.low) } else { low };
+            return Wanted::new(low, self.to.min(high));
         }
         // Its one key is stored as 0.
         let asked = self.to == S::key(S::EMPTY);
         Wanted::new(S::Stored::from_u64(!asked as u64), S::Stored::from_u64(0))
+    }
+
+    /// The keys that a range wants of a leaf, wherever the leaf ends.
+    #[inline(always)]
+    fn wanted_of_all(&self, leaf: &Leaf<S, W, L>) -> Wanted<S::Stored> {
+        let highest = S::Stored::MAX;
+        if A::MERGES {
+            // Pairs of leaves before may have come, which were seen there.
+            return self.wanted(leaf, self.from, highest);
+        }
+        if A::Versions::KEEPS {
+            return self.wanted(leaf, self.target, highest);
+        }
+        // Of leaves behind the first one all are above the range's lower end; and who is at the annex wants all that it has.
+        Wanted::between(self.target, self.to)
     }
 
     /// The user's key of one that is stored.
@@ -321,38 +348,54 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
         S::pack(self.true_key(S::key(word)), S::value(word))
     }
 
+    /// The leaf's pairs in order, how many they are, where it ends, and whether that can be believed. They are put in order before anything else is asked: meanwhile
+    /// the leaf's tail arrives.
+    #[inline(always)]
+    fn in_order<C: Convergence>(
+        &self,
+        tile: Tile<W, C>,
+        open: bool,
+        leaf: &Leaf<S, W, L>,
+    ) -> (Ordered<S, W, L>, u32, End<S::Stored>) {
+        let wanted = self.wanted_of_all(leaf);
+        let pairs = leaf.read.ordered(tile, |key| wanted.has(key));
+        let end = leaf.end::<A, C>(tile, open);
+        let pairs = pairs.up_to(end.high);
+        if A::CONCURRENT && !A::SORTED {
+            // A pair that was removed and inserted again meanwhile may have been seen at both places.
+            let (count, twice) = pairs.count_twice(tile);
+            return (pairs, count, End { is_settled: end.is_settled && !twice, ..end });
+        }
+        (pairs, pairs.count(tile), end)
+    }
+
     /// Deals with the pairs of a leaf. Gives whether the range ends here.
     #[inline(always)]
     fn visit<Q: Seek, C: Convergence>(&mut self, tile: Tile<W, C>, open: bool) -> bool {
-        let mut leaf = self.leaf::<Q, C>(tile, open);
-        let wanted = self.wanted(&leaf);
-        // On the way to the right every leaf counts, but not one that has merged: that is passed, behind a fence.
-        let is_zombie = A::MERGES && leaf.high.to_u64() == 0 && self.at != FIRST && self.at != ANNEX;
-        let is_leaf = leaf.meta.is_leaf() && !is_zombie;
+        let leaf = self.leaf::<Q, C>(tile, open);
         let (mut pairs, mut many) = (None, 0);
+        let end;
         if Q::ALL {
-            let ordered = leaf.read.ordered(tile, |key| wanted.has(key));
-            if A::CONCURRENT && !A::SORTED {
-                // A pair that was removed and inserted again meanwhile may have been seen at both places.
-                let (count, twice) = ordered.count_twice(tile);
-                (leaf.is_settled, many) = (leaf.is_settled && !twice, count);
-            } else {
-                many = ordered.count(tile);
-            }
-            pairs = Some(ordered);
+            let (ordered, count, known) = self.in_order(tile, open, &leaf);
+            (pairs, many, end) = (Some(ordered), count, known);
+        } else {
+            end = leaf.end::<A, C>(tile, open);
         }
-        let counts = open && is_leaf && leaf.is_settled && self.target <= leaf.high;
+        // On the way to the right every leaf counts, but not one that has merged: that is passed, behind a fence.
+        let is_zombie = A::MERGES && end.high.to_u64() == 0 && self.at != FIRST && self.at != ANNEX;
+        let is_leaf = leaf.meta.is_leaf() && !is_zombie;
+        let counts = open && is_leaf && end.is_settled && self.target <= end.high;
         if Q::TRACES {
             let linked = leaf.meta.is_leaf() && !counts;
             self.found += if open { Trace::step(leaf.meta, linked) } else { 0 };
         } else if Q::ONE {
-            self.pick(tile, counts, &leaf.read, wanted, Q::DOWN);
+            self.pick(tile, counts, &leaf.read, self.wanted(&leaf, self.from, end.high), Q::DOWN);
         } else if let Some(pairs) = pairs.filter(|_| Q::TAKES) {
-            self.take(tile, &pairs, counts, if counts { many } else { 0 });
+            self.take::<Q>(&pairs, counts, if counts { many } else { 0 });
         } else {
             self.found += if counts { many as u64 } else { 0 };
         }
-        open && self.go_on::<Q>(&leaf, counts)
+        open && self.go_on::<Q>(&leaf, &end, counts)
     }
 
     /// Notes the lowest or highest pair of a leaf that is wanted, if there is one.
@@ -367,47 +410,51 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
     ) {
         let count = read.count(tile, |word| wanted.has(S::key(word)));
         let (key, value) = read.outermost(tile, highest, |key| wanted.has(key));
-        if counts && count > 0 {
+        if counts && wanted.any() && count > 0 {
             (self.pair, self.found) = ((self.true_key(key), value), 1);
         }
     }
 
     /// Puts the pairs of a leaf that `counts`, `count` of them, where they belong.
     #[inline(always)]
-    fn take<C: Convergence>(&mut self, tile: Tile<W, C>, pairs: &Ordered<S, W, L>, counts: bool, count: u32) {
-        let room = opaque(self.stage.room());
-        if room == 0 {
-            let sink = self.sink.part(self.next, self.left);
+    fn take<Q: Seek>(&mut self, pairs: &Ordered<S, W, L>, counts: bool, count: u32) {
+        if Self::stages::<Q>() {
+            let places = self.stage.from(self.held + pairs.first());
             pairs.each(|place, word| {
                 if counts {
-                    sink.put::<S>(place, self.true_word(word));
+                    // Where the key is another one there is but one pair.
+                    places.put(place, if place == 0 { self.true_word(word) } else { word });
                 }
             });
-            return self.advance(count);
+            self.held += count;
+            return;
         }
-        if tile.any_converged(self.held + count > room) {
-            self.flush(tile);
-        }
-        let places = self.stage.from(self.held);
         pairs.each(|place, word| {
-            if counts {
-                places.put(place, self.true_word(word));
+            let place = pairs.first() + place;
+            if counts && place < self.left {
+                self.sink.put::<S>(self.next + place as u64, self.true_word(word));
             }
         });
-        self.held += count;
+        self.advance(count);
+    }
+
+    /// Whether pairs are held before they are written.
+    const fn stages<Q: Seek>() -> bool {
+        Q::STAGES && Stage::<S, W, L>::PAYS
+    }
+
+    /// Whether another leaf's pairs might not be held beside those that are.
+    #[inline(always)]
+    fn is_stage_full(&self) -> bool {
+        self.held > Stage::<S, W, L>::ROOM - Node::<S, W, L>::SLOTS
     }
 
     /// Writes what the tile holds, as far as there is room for it.
     #[inline(always)]
     fn flush<C: Convergence>(&mut self, tile: Tile<W, C>) {
         tile.sync();
-        let many = self.held.min(self.left);
-        let sink = self.sink.part(self.next, many);
-        let mut place = tile.rank();
-        while place < many {
-            sink.put::<S>(place, self.stage.get(place));
-            place += W;
-        }
+        let (many, stage) = (self.held.min(self.left), self.stage);
+        self.sink.put_all::<S, W, C>(tile, self.next, many, |place| stage.get(place));
         tile.sync();
         self.advance(self.held);
         self.held = 0;
@@ -422,7 +469,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
 
     /// Where to from a leaf. Gives whether the range ends there.
     #[inline(always)]
-    fn go_on<Q: Seek>(&mut self, leaf: &Leaf<S, W, L>, counts: bool) -> bool {
+    fn go_on<Q: Seek>(&mut self, leaf: &Leaf<S, W, L>, end: &End<S::Stored>, counts: bool) -> bool {
         self.is_leaf = leaf.meta.is_leaf();
         if counts && Q::ONE && self.found > 0 {
             return true;
@@ -430,19 +477,19 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
         if counts && Q::DOWN {
             return self.go_down(leaf);
         }
-        if A::MERGES && counts && leaf.high >= self.from && self.at != ANNEX {
+        if A::MERGES && counts && end.high >= self.from && self.at != ANNEX {
             // The next leaf may be given pairs of this one, which were seen here.
-            self.from = S::Stored::from_u64(leaf.high.to_u64() + 1);
+            self.from = S::Stored::from_u64(end.high.to_u64() + 1);
         }
         if A::MERGES && !counts && self.is_leaf {
             // Of a leaf that has merged the pairs are seen where its link leads to.
             fence(Scope::Device);
         }
         // Looked through, or what is looked for is further on; or it was a blank slab, which is looked at again.
-        self.at = if self.is_leaf && leaf.is_settled { leaf.link } else { self.at };
+        self.at = if self.is_leaf && end.is_settled { end.link } else { self.at };
         self.target = if counts { S::Stored::from_u64(0) } else { self.target };
         let is_full = Q::TAKES && self.held >= self.left;
-        counts && (leaf.high >= self.to || leaf.link.is_none() || is_full)
+        counts && (end.high >= self.to || end.link.is_none() || is_full)
     }
 
     /// To the leaf before, by its highest possible key, from the root on.
@@ -486,20 +533,21 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         let stored = |key: S::Key| S::Stored::from_u64(key.to_u64());
         let (from, to) = (stored(span.from), stored(span.to));
         let start = self.start(if Q::DOWN { to } else { from }, pending);
+        let room = if Q::TAKES { sink.room(span.offset, span.room) } else { 0 };
         let zero = S::Stored::from_u64(0);
-        let mut answer = (0, (zero, S::Value::from_u64(0)));
-        let stage = if Q::TAKES && Stage::<S, W, L>::PAYS { Stage::of(tile) } else { Stage::none() };
+        let (mut answer, mut written) = ((0, (zero, S::Value::from_u64(0))), 0);
+        let stages = Pass::<S, P, A, W, L>::stages::<Q>();
+        let stage = if stages { Stage::of(tile) } else { Stage::none() };
         let mut queue = Queue::new(tile, pending);
         while let Some(turn) = queue.turn() {
             let (from, to) = (turn.from_owner(from), turn.from_owner(to));
-            let next = turn.from_owner(span.offset);
             let mut pass = Pass {
                 tree,
                 from,
                 to,
                 sink,
-                next,
-                left: if Q::TAKES { sink.room(next, turn.from_owner(span.room)) } else { 0 },
+                next: turn.from_owner(span.offset),
+                left: turn.from_owner(room),
                 stage,
                 held: 0,
                 at: turn.from_owner(start.node),
@@ -511,12 +559,12 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
             pass.is_leaf = pass.at == ANNEX;
             pass.run::<Q, C>(tile, turn.is_active());
             if turn.is_mine() {
-                let left = || sink.room(span.offset, span.room) - pass.left;
-                answer = (if Q::TAKES { left() as u64 } else { pass.found }, pass.pair);
+                (answer, written) = ((pass.found, pass.pair), room - pass.left);
             }
             queue.finish();
         }
-        let (count, (key, value)) = answer;
+        let (found, (key, value)) = answer;
+        let count = if Q::TAKES { written as u64 } else { found };
         Answer { count, key: S::Key::from_u64(key.to_u64()), value }
     }
 }

@@ -6,78 +6,76 @@
 //! There is room for two leaves' pairs, so that a short range's are written all at once.
 use crate::keyed::Slot;
 use core::marker::PhantomData;
-use simt::{Convergence, Shared, SharedShape, Thread, Tile};
+use simt::{Convergence, Shared, SharedShape, Thread, Tile, fault, trap};
 
 /// Threads of a block whose tiles have places.
 const THREADS: usize = 128;
 
-/// Words for each lane, of its tile's places.
-struct Places<S, const L: usize>(PhantomData<S>);
+/// The places of a block's tiles.
+struct Places<S, const W: u32, const L: usize>(PhantomData<S>);
 
-impl<S: Slot, const L: usize> SharedShape for Places<S, L> {
+impl<S: Slot, const W: u32, const L: usize> SharedShape for Places<S, W, L> {
     type Word = S::Word;
-    const LEN: usize = THREADS * each(L);
+    const LEN: usize = THREADS / W as usize * each(W, L);
 }
 
-/// Words of a lane: twice as many as it has of a node, and one more, so that tiles' places begin in different banks.
-const fn each(words: usize) -> usize {
-    2 * words + 1
+/// Words of a tile: twice as many as a node has, and one more, so that tiles' places begin in different banks.
+const fn each(lanes: u32, words: usize) -> usize {
+    2 * lanes as usize * words + 1
 }
 
-/// A tile's places.
+/// A tile's places, [`Stage::ROOM`] of them.
 #[derive(Clone, Copy)]
-pub struct Stage<S: Slot, const W: u32, const L: usize> {
-    words: Option<Shared<S::Word>>,
-    first: u32,
-    room: u32,
-}
+pub struct Stage<S: Slot, const W: u32, const L: usize>(Option<Shared<S::Word>>);
 
 impl<S: Slot, const W: u32, const L: usize> Stage<S, W, L> {
     /// Whether it is quicker than to write each pair where it belongs. Measured; it is where lanes have many pairs in a row.
     pub const PAYS: bool = L >= 4;
+    /// How many places a tile has.
+    pub const ROOM: u32 = 2 * W * L as u32;
 
-    /// Those of the calling tile. In blocks of more than 128 threads the tiles behind those have none.
+    /// Those of the calling tile. Ends the launch in blocks of more than 128 threads.
     #[inline(always)]
     #[track_caller]
     pub fn of<C: Convergence>(tile: Tile<W, C>) -> Self {
         let first = Thread::index_in_block() - tile.rank();
-        let room = if first < THREADS as u32 { 2 * W * L as u32 } else { 0 };
-        Self { words: Some(Shared::of::<Places<S, L>>()), first: first * each(L) as u32, room }
+        if first >= THREADS as u32 {
+            fault("pairs are collected in a block of more than 128 threads: that takes CollectWide");
+            trap();
+        }
+        let words = Shared::of::<Places<S, W, L>>();
+        // SAFETY: a tile of the first `THREADS` threads has its places in the array.
+        Self(Some(unsafe { words.from(first / W * each(W, L) as u32) }))
     }
 
     /// None.
     #[inline(always)]
     pub fn none() -> Self {
-        Self { words: None, first: 0, room: 0 }
+        Self(None)
     }
 
-    /// How many.
-    #[inline(always)]
-    pub fn room(self) -> u32 {
-        self.room
-    }
-
-    /// The places from one on.
+    /// The places from one on, which is below [`Self::ROOM`].
     #[inline(always)]
     pub fn from(self, place: u32) -> Self {
-        Self { first: self.first + place, ..self }
+        // SAFETY: there are that many.
+        Self(self.0.map(|words| unsafe { words.from(place) }))
     }
 
-    /// Puts a word at a place below that room.
+    /// Puts a word at a place below [`Self::ROOM`].
     #[inline(always)]
     #[track_caller]
     pub fn put(self, place: u32, word: S::Word) {
-        let Some(words) = self.words else { return };
-        // SAFETY: a tile of the first `THREADS` threads has its room from its first place on.
-        unsafe { words.store_unchecked(self.first + place, word) }
+        let Some(words) = self.0 else { return };
+        // SAFETY: there are that many.
+        unsafe { words.store_unchecked(place, word) }
     }
 
-    /// The word at a place.
+    /// The word at a place below [`Self::ROOM`].
     #[inline(always)]
     #[track_caller]
     pub fn get(self, place: u32) -> S::Word {
-        let Some(words) = self.words else { return S::EMPTY };
-        // SAFETY: as in `put`.
-        unsafe { words.load_unchecked(self.first + place) }
+        let Some(words) = self.0 else { return S::EMPTY };
+        // SAFETY: there are that many.
+        unsafe { words.load_unchecked(place) }
     }
 }

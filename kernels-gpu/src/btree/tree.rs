@@ -6,7 +6,8 @@ use super::directory::Directory;
 use super::history::{LATEST, Parts as HistoryParts, Versions};
 use super::inspect::Findings;
 use super::node::Node;
-use super::seek::{Answer, Seek, Sink, Span};
+use super::seek::{Answer, Seek, Span};
+use super::sink::Sink;
 use super::walk::Walk;
 use crate::keyed::{Kind, Operation, Outcome, Place, Question, Scalar, Slot, Tallies, TileKind, View};
 use core::fmt;
@@ -36,8 +37,9 @@ pub trait Config: Kind<View = TreeView<Self>> {
     const SLOTS: u32;
     /// Whether writers may run beside its kernels.
     const CONCURRENT: bool;
-    /// Registers of a kernel that collects pairs.
-    const COLLECTS_IN: u32 = Self::REGISTERS + 16;
+    /// Registers of a kernel that collects pairs. Beside writers it waits for memory most of the time, so many warps are worth a few spills where a turn begins.
+    const COLLECTS_IN: u32 =
+        Self::REGISTERS + if Self::CONCURRENT && !<Self::Versions as Versions>::MOVES { 8 } else { 16 };
 
     /// Makes the node in slab number `number` of a tree of sorted pairs. See [`super::kernels::bulk_build`].
     fn build(tree: TreeView<Self>, number: u64, input: Input<Self::Slot>);

@@ -1,5 +1,7 @@
 //! A kernel that changes and asks a tree that keeps versions, and records when.
-use phalanx_kernels::btree::{Collect, Dated, OutOfPlace, Sink, Span, Tree, TreeView};
+use phalanx_kernels::btree::{
+    Collect, CollectWide, Concurrent, Dated, OutOfPlace, Seek, Sink, Span, Tree, TreeView,
+};
 use phalanx_kernels::keyed::{Kind, Lanes, Packed, Session};
 use phalanx_kernels::slab::Spread;
 use simt::{GlobalSlice, Scope, Thread, Tile, fence, kernel, timer};
@@ -68,4 +70,55 @@ pub fn record_moments(
     }
     session.finish();
     Moments::leave(tree);
+}
+
+/// The default kind of tree for 32-bit keys and values.
+pub type Plain = Tree<Packed, Spread<128>, Concurrent, 4, 4>;
+
+/// Collects the `room` first pairs from each of `lows` to the one of `highs`, in blocks of any size.
+#[allow(clippy::too_many_arguments)] // a kernel's arguments are named where it is launched
+#[kernel]
+pub fn collect_ranges_wide(
+    tree: TreeView<Plain>,
+    lows: GlobalSlice<u32>,
+    highs: GlobalSlice<u32>,
+    room: u32,
+    keys: GlobalSlice<u32>,
+    values: GlobalSlice<u32>,
+    counts: GlobalSlice<u64>,
+) {
+    collect_by::<CollectWide>(tree, (lows, highs), room, Sink { keys, values }, counts);
+}
+
+/// The same, in blocks of 128 threads at most.
+#[allow(clippy::too_many_arguments)] // as above
+#[kernel]
+pub fn collect_ranges(
+    tree: TreeView<Plain>,
+    lows: GlobalSlice<u32>,
+    highs: GlobalSlice<u32>,
+    room: u32,
+    keys: GlobalSlice<u32>,
+    values: GlobalSlice<u32>,
+    counts: GlobalSlice<u64>,
+) {
+    collect_by::<Collect>(tree, (lows, highs), room, Sink { keys, values }, counts);
+}
+
+#[inline(always)]
+fn collect_by<Q: Seek>(
+    tree: TreeView<Plain>,
+    (lows, highs): (GlobalSlice<u32>, GlobalSlice<u32>),
+    room: u32,
+    sink: Sink<u32, u32>,
+    counts: GlobalSlice<u64>,
+) {
+    let index = Thread::index();
+    let exists = index < lows.len();
+    let (from, to) = if exists { (lows.read(index), highs.read(index)) } else { (0, 0) };
+    let span = Span { from, to, offset: index as u64 * room as u64, room };
+    let answer = tree.seek::<Q, _>(Tile::<4>::lockstep(), exists, span, sink);
+    if exists {
+        counts.write(index, answer.count);
+    }
 }
