@@ -47,3 +47,8 @@ fn a_pair_that_comes_back_to_another_slot_is_told_once() {
     order::all_are_told_once::<Tree<Packed, Spread<64>, Concurrent, 4, 2>>(4 * SEEDS);
     order::all_are_told_once::<Tree<Packed, Spread<128>, Concurrent, 4, 4>>(SEEDS);
 }
+
+#[test]
+fn headers_that_are_seen_late_are_waited_for() {
+    order::late_headers_are_waited_for::<Tree<Packed, Spread<64>, Concurrent, 4, 2>>(SEEDS);
+}

@@ -124,7 +124,7 @@ fn ranges_are_collected_in_blocks_of_any_size(device: &Device) {
         (7, [1, 1], 128),
         (40, [3, 3], 64),
         (9, [1, 2], 128),
-        (50, [2, 0], 1024),
+        (50, [2, 0], 512),
     ] {
         let places = lows.len() * room as usize;
         let [keys, values] = aside.map(|aside| device.filled::<u32>(places + aside, UNWRITTEN).unwrap());

@@ -70,14 +70,24 @@ impl<T: Word> Shared<T> {
         Shared { address: self.address, len, of: PhantomData }
     }
 
-    /// The elements from one on.
+    /// `len` elements from `first` on.
     ///
     /// # Safety
-    /// - `first` is below the length.
+    /// - There are so many.
     #[inline(always)]
     #[track_caller]
-    pub unsafe fn from(self, first: u32) -> Self {
-        Self { address: self.place(first), len: self.len - first as usize, of: PhantomData }
+    pub unsafe fn part(self, first: u32, len: usize) -> Self {
+        #[cfg(not(target_arch = "nvptx64"))]
+        assert!(
+            first as usize + len <= self.len,
+            "{len} elements from {first} on, of {} in shared memory",
+            self.len
+        );
+        Self {
+            address: self.address + first as SharedAddress * size_of::<T>() as SharedAddress,
+            len,
+            of: PhantomData,
+        }
     }
 
     /// Elements.

@@ -18,6 +18,8 @@ pub trait Access: Copy + Send + Sync + 'static {
     const FENCED: bool = true;
     /// Whether a leaf's tail is read again, after its pairs, before a miss or a range is believed.
     const CONFIRMS: bool = true;
+    /// Whether it is, for somebody may write meanwhile.
+    const LOOKS_AGAIN: bool = Self::CONCURRENT && Self::CONFIRMS;
     /// Whether leaves merge, as those of skip lists do: the pairs of one that has become thin move to the next one, whose low key falls; what is left is
     /// a *zombie*, whose high key is 0, so that every key is beyond it.
     const MERGES: bool = false;

@@ -149,7 +149,7 @@ fn one<M: Config, Q: Seek>(
 }
 
 /// The pair with the lowest key above each key, or, where `inclusive` is not 0, not below it.
-#[kernel]
+#[kernel(registers = M::REGISTERS)]
 pub fn successor<M: Config + Instance>(
     tree: TreeView<M>,
     keys: GlobalSlice<M::Key>,
@@ -163,7 +163,7 @@ pub fn successor<M: Config + Instance>(
 }
 
 /// The pair with the highest key below each key, or, where `inclusive` is not 0, not above it.
-#[kernel]
+#[kernel(registers = M::REGISTERS)]
 pub fn predecessor<M: Config + Instance>(
     tree: TreeView<M>,
     keys: GlobalSlice<M::Key>,
@@ -201,7 +201,7 @@ pub fn count_range<M: Config + Instance>(
     let (from, to) = (read_if(lows, index, exists), read_if(highs, index, exists));
     let span = Span { from, to, offset: 0, room: u32::MAX };
     M::enter(tree);
-    let answer = M::seek::<seek::Count>(tree, exists & (from <= to), span, no_sink::<M>());
+    let answer = M::seek::<seek::Count>(tree, exists, span, no_sink::<M>());
     M::leave(tree);
     if exists {
         write_if(counts, index, answer.count);
@@ -292,7 +292,7 @@ pub fn coded_sorted<M: Config + Instance>(
 }
 
 /// The pairs from each of `lows` to the one of `highs`, in order. Those of range `i` go from `offsets[i]` on, and to `offsets[i + 1]` at most; where there
-/// are no offsets, from `i * room` on, and are `room` at most. `counts` takes how many were written.
+/// are no offsets, from `i * room` on, and are `room` at most. `counts` takes how many were written. In blocks of 128 threads at most.
 #[allow(clippy::too_many_arguments)] // a kernel's arguments are named where it is launched
 #[kernel(registers = M::COLLECTS_IN)]
 pub fn range<M: Config + Instance>(
@@ -315,7 +315,7 @@ pub fn range<M: Config + Instance>(
         Span { from, to, offset, room: end.saturating_sub(offset).min(u32::MAX as u64) as u32 }
     };
     // Not `&&`: of branches the compiler makes two kernels in one, for threads with and without a range.
-    let asks = exists & (from <= to) & (span.room > 0);
+    let asks = exists & (span.room > 0);
     M::enter(tree);
     let answer = M::seek::<seek::Collect>(tree, asks, span, Sink { keys, values });
     M::leave(tree);
@@ -411,7 +411,7 @@ pub fn insert_and_range<M: Config + Instance>(
             let exists = index < lows.len();
             let (from, to) = (read_if(lows, index, exists), read_if(highs, index, exists));
             let span = Span { from, to, offset: index as u64 * room as u64, room };
-            let answer = M::seek::<seek::Collect>(tree, exists && from <= to, span, found);
+            let answer = M::seek::<seek::Collect>(tree, exists, span, found);
             write_if(counts, index, answer.count);
         }
         M::breathe(tree);

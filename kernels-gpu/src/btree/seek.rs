@@ -121,28 +121,27 @@ struct End<K> {
     is_settled: bool,
 }
 
-/// Whether a leaf's tail is read again, after its pairs.
-const fn confirms<A: Access>() -> bool {
-    A::CONCURRENT && A::CONFIRMS
-}
-
 impl<S: Slot, const W: u32, const L: usize> Leaf<S, W, L> {
-    /// Its highest possible key, for the whole tile: where it is read again.
+    /// The lane that has its tail.
+    const fn owner<A: Access>() -> u32 {
+        if A::LOOKS_AGAIN { 0 } else { W - 1 }
+    }
+
+    /// Its highest possible key, for the whole tile.
     #[inline(always)]
     #[track_caller]
-    fn high<C: Convergence>(&self, tile: Tile<W, C>) -> S::Stored {
-        tile.shuffle(S::key(self.tail), 0)
+    fn high<A: Access, C: Convergence>(&self, tile: Tile<W, C>) -> S::Stored {
+        tile.shuffle(S::key(self.tail), Self::owner::<A>())
     }
 
     /// What its tail says, for the whole tile.
     #[inline(always)]
     #[track_caller]
     fn end<A: Access, C: Convergence>(&self, tile: Tile<W, C>, wanted: bool) -> End<S::Stored> {
-        let owner = if confirms::<A>() { 0 } else { W - 1 };
         let (before, now) = self.headers;
-        let is_settled = !(confirms::<A>() && A::SORTED) || is_settled::<S, W, C>(tile, wanted, before, now);
-        let high = tile.shuffle(S::key(self.tail), owner);
-        End { high, link: tile.shuffle(handle_of(S::value(self.tail)), owner), is_settled }
+        let is_settled = !(A::LOOKS_AGAIN && A::SORTED) || is_settled::<S, W, C>(tile, wanted, before, now);
+        let link = tile.shuffle(handle_of(S::value(self.tail)), Self::owner::<A>());
+        End { high: self.high::<A, C>(tile), link, is_settled }
     }
 }
 
@@ -284,7 +283,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
         let read = node.read(tile.rank(), wanted, order);
         let (low, meta) = read.header(tile);
         let low = if A::MERGES && Q::DOWN { tile.shuffle(S::key(header), 0) } else { low };
-        if !confirms::<A>() {
+        if !A::LOOKS_AGAIN {
             return Leaf { read, low, meta, tail: read.words()[L - 1], headers: (header, header) };
         }
         // One lane reads it for all, after the pairs of all.
@@ -298,7 +297,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
         }
         let leaf = Leaf { read, low, meta, tail, headers: (header, again) };
         if A::Versions::KEEPS && tile.any_converged(self.tree.doubts()) {
-            let high = leaf.high(tile);
+            let high = leaf.high::<A, C>(tile);
             // A blank slab's meta says that it is no leaf.
             let is_asked = wanted && meta.is_leaf() && self.target <= high;
             let (read, is_leaf) = self.tree.as_of(tile, node, is_asked, read);
@@ -332,7 +331,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
         if A::Versions::KEEPS {
             return self.wanted(leaf, self.target, highest);
         }
-        // Of leaves behind the first one all are above the range's lower end; and who is at the annex wants all that it has.
+        // What the tile walks to is where it is to begin: the range's lower end, and then each leaf's. Who is at the annex wants all that it has.
         Wanted::between(self.target, self.to)
     }
 
@@ -419,11 +418,14 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
     #[inline(always)]
     fn take<Q: Seek>(&mut self, pairs: &Ordered<S, W, L>, counts: bool, count: u32) {
         if Self::stages::<Q>() {
-            let places = self.stage.from(self.held + pairs.first());
+            // SAFETY: as below; lanes that have no pairs put nothing there.
+            let places = unsafe { self.stage.from(self.held + pairs.first()) };
             pairs.each(|place, word| {
                 if counts {
                     // Where the key is another one there is but one pair.
-                    places.put(place, if place == 0 { self.true_word(word) } else { word });
+                    let word = if place == 0 { self.true_word(word) } else { word };
+                    // SAFETY: fewer are held than leave room for a leaf's: see `is_stage_full`.
+                    unsafe { places.put(place, word) };
                 }
             });
             self.held += count;
@@ -454,7 +456,8 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
     fn flush<C: Convergence>(&mut self, tile: Tile<W, C>) {
         tile.sync();
         let (many, stage) = (self.held.min(self.left), self.stage);
-        self.sink.put_all::<S, W, C>(tile, self.next, many, |place| stage.get(place));
+        // SAFETY: so many are held.
+        self.sink.put_all::<S, W, C>(tile, self.next, many, |place| unsafe { stage.get(place) });
         tile.sync();
         self.advance(self.held);
         self.held = 0;
@@ -487,9 +490,15 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
         }
         // Looked through, or what is looked for is further on; or it was a blank slab, which is looked at again.
         self.at = if self.is_leaf && end.is_settled { end.link } else { self.at };
-        self.target = if counts { S::Stored::from_u64(0) } else { self.target };
+        self.target = if counts { Self::after(end) } else { self.target };
         let is_full = Q::TAKES && self.held >= self.left;
         counts && (end.high >= self.to || end.link.is_none() || is_full)
+    }
+
+    /// The lowest key, as it is stored, of the leaf that a leaf leads to: of the annex its only one.
+    #[inline(always)]
+    fn after(end: &End<S::Stored>) -> S::Stored {
+        S::Stored::from_u64(if end.link == ANNEX { 0 } else { end.high.to_u64().wrapping_add(1) })
     }
 
     /// To the leaf before, by its highest possible key, from the root on.
@@ -518,8 +527,8 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         self.snapshot(tile)
     }
 
-    /// Looks through the range of each lane that says `pending`, each by its tile, and gives each lane what is in its own. `from` must not be
-    /// above `to`.
+    /// Looks through the range of each lane that says `pending`, each by its tile, and gives each lane what is in its own: nothing where `from` is above `to`. [`Collect`] asks for blocks of 128
+    /// threads at most.
     #[inline(always)]
     #[track_caller]
     pub fn seek<Q: Seek, C: Convergence>(
@@ -529,6 +538,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         span: Span<S::Key>,
         sink: Sink<S::Key, S::Value>,
     ) -> Answer<S::Key, S::Value> {
+        let pending = pending & (span.from <= span.to);
         let tree = self.at(self.question_moment(tile));
         let stored = |key: S::Key| S::Stored::from_u64(key.to_u64());
         let (from, to) = (stored(span.from), stored(span.to));
@@ -546,8 +556,8 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
                 from,
                 to,
                 sink,
-                next: turn.from_owner(span.offset),
-                left: turn.from_owner(room),
+                next: if Q::TAKES { turn.from_owner(span.offset) } else { 0 },
+                left: if Q::TAKES { turn.from_owner(room) } else { 0 },
                 stage,
                 held: 0,
                 at: turn.from_owner(start.node),

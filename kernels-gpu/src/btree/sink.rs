@@ -46,9 +46,7 @@ impl<K: Scalar, V: Scalar> Sink<K, V> {
         write_if(self.keys, place as usize, K::from_u64(S::key(word).to_u64()));
         write_if(self.values, place as usize, S::value(word));
     }
-}
 
-impl<K: Scalar, V: Scalar> Sink<K, V> {
     /// Writes `many` stored pairs from place `first` on, where there are such places. Of four bytes each, four at once, where their places are aligned to that.
     #[inline(always)]
     #[track_caller]
@@ -65,7 +63,7 @@ impl<K: Scalar, V: Scalar> Sink<K, V> {
         let mut place = (FOUR * tile.rank()).wrapping_sub(before.unwrap_or(0));
         while place.cast_signed() < many.cast_signed() {
             if before.is_some() && place < many && many - place >= FOUR {
-                // SAFETY: both slices have `many` places, and this one is aligned.
+                // SAFETY: `before` says that keys and values have four bytes, and both slices `many` places; this one is aligned.
                 unsafe { part.put_four::<S>(place, |i| word(place + i)) };
             } else {
                 part.put_some::<S>(place, many, &word);

@@ -1,14 +1,14 @@
 //! Where the tiles of a block put the pairs of a leaf in order before they write them out.
 //!
 //! Pairs lie in a leaf in no order. Lanes that each wrote their own would write every sector of the output several times, a piece each time, and the
-//! L2 cache takes only so many writes. Out of shared memory neighbouring lanes write neighbouring pairs.
+//! L2 cache takes only so many writes. Out of shared memory each lane writes pairs that lie side by side, and neighbouring lanes those behind.
 //!
 //! There is room for two leaves' pairs, so that a short range's are written all at once.
 use crate::keyed::Slot;
 use core::marker::PhantomData;
 use simt::{Convergence, Shared, SharedShape, Thread, Tile, fault, trap};
 
-/// Threads of a block whose tiles have places.
+/// The most threads of a block whose tiles have places.
 const THREADS: usize = 128;
 
 /// The places of a block's tiles.
@@ -44,8 +44,8 @@ impl<S: Slot, const W: u32, const L: usize> Stage<S, W, L> {
             trap();
         }
         let words = Shared::of::<Places<S, W, L>>();
-        // SAFETY: a tile of the first `THREADS` threads has its places in the array.
-        Self(Some(unsafe { words.from(first / W * each(W, L) as u32) }))
+        // SAFETY: each tile of the first `THREADS` threads has its places in the array.
+        Self(Some(unsafe { words.part(first / W * each(W, L) as u32, Self::ROOM as usize) }))
     }
 
     /// None.
@@ -54,28 +54,38 @@ impl<S: Slot, const W: u32, const L: usize> Stage<S, W, L> {
         Self(None)
     }
 
-    /// The places from one on, which is below [`Self::ROOM`].
-    #[inline(always)]
-    pub fn from(self, place: u32) -> Self {
-        // SAFETY: there are that many.
-        Self(self.0.map(|words| unsafe { words.from(place) }))
-    }
-
-    /// Puts a word at a place below [`Self::ROOM`].
+    /// The places from one on.
+    ///
+    /// # Safety
+    /// - There are as many before it.
     #[inline(always)]
     #[track_caller]
-    pub fn put(self, place: u32, word: S::Word) {
+    pub unsafe fn from(self, place: u32) -> Self {
+        // SAFETY: the caller's promise.
+        Self(self.0.map(|words| unsafe { words.part(place, words.len().wrapping_sub(place as usize)) }))
+    }
+
+    /// Puts a word at a place.
+    ///
+    /// # Safety
+    /// - There is such a place.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn put(self, place: u32, word: S::Word) {
         let Some(words) = self.0 else { return };
-        // SAFETY: there are that many.
+        // SAFETY: the caller's promise.
         unsafe { words.store_unchecked(place, word) }
     }
 
-    /// The word at a place below [`Self::ROOM`].
+    /// The word at a place.
+    ///
+    /// # Safety
+    /// - There is such a place.
     #[inline(always)]
     #[track_caller]
-    pub fn get(self, place: u32) -> S::Word {
+    pub unsafe fn get(self, place: u32) -> S::Word {
         let Some(words) = self.0 else { return S::EMPTY };
-        // SAFETY: there are that many.
+        // SAFETY: the caller's promise.
         unsafe { words.load_unchecked(place) }
     }
 }

@@ -37,7 +37,8 @@ pub trait Config: Kind<View = TreeView<Self>> {
     const SLOTS: u32;
     /// Whether writers may run beside its kernels.
     const CONCURRENT: bool;
-    /// Registers of a kernel that collects pairs. Beside writers it waits for memory most of the time, so many warps are worth a few spills where a turn begins.
+    /// Registers of a kernel that collects pairs. Measured: beside writers it waits for memory most of the time, so more warps are worth a few spills where a turn begins. Where the clock moves
+    /// there would be many.
     const COLLECTS_IN: u32 =
         Self::REGISTERS + if Self::CONCURRENT && !<Self::Versions as Versions>::MOVES { 8 } else { 16 };
 

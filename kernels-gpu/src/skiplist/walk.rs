@@ -169,7 +169,7 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
             self.go_on(&lead, writes);
         }
         let misses = ends && !lead.found;
-        if !(A::CONCURRENT && A::CONFIRMS) {
+        if !A::LOOKS_AGAIN {
             let value = if misses { question.argument } else { end.value };
             end = End { done: ends, outcome: if misses { Outcome::Absent } else { end.outcome }, value };
         } else if tile.any_converged(misses) {

@@ -171,13 +171,13 @@ pub struct Supers {
     pub first: *mut u64,
     /// How many lie in one piece from the first on, which is one of them.
     pub joined: u32,
-    /// The table of the addresses of all, those among them. Arbitrary where there are no others.
+    /// The table of the addresses of all, those among them. A pool in one piece does not read it.
     pub table: *mut u64,
 }
 
 /// Super blocks of one size, wherever they lie: their addresses are in a table. A pool that grows in place.
 ///
-/// The super blocks that a pool is made with lie in one piece, whose address comes with the launch. The addresses of those that come later are in a table of 2 KiB, which is read by
+/// The super blocks that a pool is made with lie in one piece, if they lie on one tier of memory; its address comes with the launch. The addresses of others are in a table of 2 KiB, which is read by
 /// weak loads because launches do not change it. Where kernels acquire they empty the cache of the multiprocessor, so such loads often go
 /// to the L2 cache, and all of them to one line there.
 #[repr(C)]
@@ -187,7 +187,7 @@ pub struct Spread<const BYTES: usize> {
     first: Global<u64>,
     table: Global<u64>,
     shift: u32,
-    /// Slabs of a super block.
+    /// Slabs of a super block, for addresses: to multiply takes fewer instructions than to shift.
     each: u32,
     joined: u32,
 }
@@ -200,7 +200,7 @@ impl<const BYTES: usize> Spread<BYTES> {
     ///   writes meanwhile.
     /// - Each of the super blocks that `bitmaps` has slabs of is live memory of this device, aligned to `BYTES`; the first `supers.joined` lie one behind the other.
     /// - `shift` is 5 to [`Handle::SLAB_BITS`], and `bitmaps` has at most [`MOST_SUPER_BLOCKS`] times as many slabs.
-    /// - Kernels ask [`Pool::slab`] only for handles that the pool gave.
+    /// - Kernels ask [`Pool::slab`] only for handles that the pool gave, or access nothing where it says.
     pub unsafe fn new(bitmaps: Bitmaps, supers: Supers, shift: u32) -> Self {
         // SAFETY: the caller's promise.
         let (first, table) = unsafe { (Global::new(supers.first), Global::new(supers.table)) };

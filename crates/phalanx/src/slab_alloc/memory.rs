@@ -118,7 +118,7 @@ impl Memory {
         Ok(whole)
     }
 
-    /// Adds super blocks in one piece; the first has one of its own where it lies on another tier.
+    /// Adds super blocks, one at least, in one piece; the first has one of its own where it lies on another tier.
     fn append(&mut self, device: &Device, more: usize) -> Result<()> {
         let (words, there) = (self.words_a_super_block(), self.units >> self.shape.shift);
         let apart = there == 0 && self.shape.first_tier != self.shape.tier;
@@ -141,8 +141,9 @@ impl Memory {
     /// What views are made of.
     pub fn parts(&self) -> Parts {
         let table = self.bases.pointer();
-        let first = self.pieces.first().map_or(table, Buffer::pointer);
-        let joined = self.pieces.first().map_or(1, |piece| piece.len() / self.words_a_super_block());
+        let joined = |piece: &Buffer<u64>| piece.len() / self.words_a_super_block();
+        let (first, joined) =
+            self.pieces.first().map_or((table, 1), |piece| (piece.pointer(), joined(piece)));
         let supers = Supers { first, joined: joined as u32, table };
         Parts { bitmaps: self.bitmaps(), supers, shift: self.shape.shift }
     }

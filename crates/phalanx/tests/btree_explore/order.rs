@@ -8,7 +8,7 @@ use gpu::{Device, Grid};
 use phalanx_kernels::btree::{Config, TreeView};
 use phalanx_kernels::keyed::{Insert, Kind, Lanes, Outcome, Remove, Scalar, Session};
 use simt::emulator::{Launch, Options, Schedule};
-use simt::{Kernel, Thread};
+use simt::{GlobalSlice, Kernel, Order, Scope, Thread};
 use std::collections::BTreeSet;
 
 /// The directory is made anew, by the whole block, which is a warp.
@@ -245,6 +245,57 @@ pub fn is_found_where_others_pass<M: Crowded<Memory = crate::trees::Forest> + Co
 pub fn all_are_told_once<M: Crowded<Memory = crate::trees::Forest> + Config>(count: u64) {
     for seed in seeds(count) {
         explore_soundly::<M>("a pair that comes back", &Plan::returned(), seed);
+    }
+}
+
+/// Writes one word, after so many reads of it.
+#[derive(Clone, Copy)]
+struct Show {
+    words: GlobalSlice<u64>,
+    place: usize,
+    word: u64,
+    after: u64,
+}
+
+impl Kernel for Show {
+    const PROGRAM: &'static str = "btree_explore";
+    const NAME: &'static str = "show";
+    const INSTANCE: Option<&'static str> = None;
+
+    fn run(self) {
+        let place = self.words.at(self.place);
+        for _ in 0..self.after {
+            place.load(Order::Relaxed, Scope::Device);
+        }
+        place.store(self.word, Order::Relaxed, Scope::Device);
+    }
+}
+
+/// Plays schedules in which a leaf's header is seen some time after the link to it, as two relaxed stores may be: nothing before it may be told again.
+#[allow(dead_code)] // of trees alone
+pub fn late_headers_are_waited_for<M: Crowded<Memory = crate::trees::Forest> + Config>(count: u64) {
+    let keys: Vec<u64> = (1..=12).map(|n| 10 * n).collect();
+    let calm = Device::emulator(Options::default());
+    let filled = M::memory(&calm, 64).expect("memory");
+    let rows = keys.iter().map(|&key| by_tile(&[insertion(key)])).collect();
+    play::<M>(&calm, &filled, &[rows]).expect("a tree");
+    let asked = [15, 5, 25].map(|from| by_tile(&[listing(from, 115)])).to_vec();
+    for seed in seeds(count) {
+        let schedule = Schedule::Random { seed };
+        let device = Device::emulator(Options { step_limit: 1 << 19, ..Options::explore(schedule) });
+        let mut memory = M::memory(&device, 64).expect("memory");
+        M::copy(&mut memory, &filled).expect("memory");
+        let (place, word) = memory.hide_second_leaf::<M>();
+        let told = Told::<M::Key, M::Value, ROOM>::new(&device, &asked).expect("memory");
+        let reads = Play::<M> { tree: memory.view(), sheet: told.sheet() };
+        let shows = Show { words: memory.words(), place, word, after: seed % 400 };
+        let launches = vec![Launch::new(Grid::new(1, 4), reads), Launch::new(Grid::new(1, 1), shows)];
+        let ended = device.emulator_handle().expect("an emulator").launch_all(launches);
+        assert!(ended.is_ok(), "{ended:?}\n{}", replay(crate::PROGRAM, seed));
+        for (deed, _, told) in told.answers() {
+            let wanted = keys.iter().copied().filter(|key| (deed.from..=deed.to).contains(key));
+            assert!(told.iter().copied().eq(wanted), "{deed:?}: {told:?}\n{}", replay(crate::PROGRAM, seed));
+        }
     }
 }
 

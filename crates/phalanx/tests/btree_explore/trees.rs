@@ -9,7 +9,7 @@ use phalanx_kernels::keyed::{STRIPE_WORDS, STRIPES, Scalar, Wide};
 use phalanx_kernels::reclaim::epoch_words;
 use phalanx_kernels::slab::{Bitmaps, MOST_SUPER_BLOCKS, Pool, Supers};
 use simt::emulator::Launch;
-use simt::{Kernel, Order, Scope, Thread};
+use simt::{GlobalSlice, Kernel, Order, Scope, Thread};
 use std::collections::HashMap;
 
 /// Entries of a directory: of two levels of keys.
@@ -94,6 +94,29 @@ impl Forest {
     fn live(&self) -> u64 {
         let words = self.live.read().expect("memory");
         (0..self.units).filter(|unit| words[*unit as usize / 32] >> (unit % 32) & 1 != 0).count() as u64
+    }
+
+    /// Makes the header of the second leaf blank, as one that is not seen yet. Gives its place among the words of 8 bytes, and what it was. Of pairs of 8 bytes, one super block, and no inner node
+    /// above those of the lowest level but the root.
+    #[allow(dead_code)] // one program's
+    pub fn hide_second_leaf<M: Config>(&mut self) -> (usize, u64) {
+        let (each, mut words) = (M::Pool::BYTES / 8, self.slabs.read().expect("memory"));
+        let header = |node: usize| node * each + each - 2;
+        let low = |word: u64| word as u32;
+        let is_leaf = |word: u64| (word >> 32) as u8 == 0;
+        let leaves = (LEAST..self.units as usize)
+            .map(header)
+            .filter(|place| is_leaf(words[*place]) && low(words[*place]) > 0);
+        let place = leaves.min_by_key(|place| low(words[*place])).expect("two leaves");
+        let hidden = std::mem::replace(&mut words[place], u64::MAX);
+        self.slabs.write(&words).expect("memory");
+        (place, hidden)
+    }
+
+    /// The words of its slabs.
+    #[allow(dead_code)] // as above
+    pub fn words(&self) -> GlobalSlice<u64> {
+        self.slabs.slice()
     }
 
     /// The view of it.

@@ -1,4 +1,4 @@
-//! A kernel that changes and asks a tree that keeps versions, and records when.
+//! A kernel that changes and asks a tree that keeps versions, and records when; and kernels that collect ranges, in blocks of any size.
 use phalanx_kernels::btree::{
     Collect, CollectWide, Concurrent, Dated, OutOfPlace, Seek, Sink, Span, Tree, TreeView,
 };
