@@ -165,7 +165,7 @@ pub fn insert_new<M: Kind + Instance>(
 }
 
 /// Looks values up.
-#[kernel]
+#[kernel(registers = M::READS_IN)]
 pub fn get<M: Kind + Instance>(
     map: M::View,
     keys: GlobalSlice<M::Key>,
@@ -176,7 +176,7 @@ pub fn get<M: Kind + Instance>(
 }
 
 /// Looks whether keys are there.
-#[kernel]
+#[kernel(registers = M::READS_IN)]
 pub fn contains_key<M: Kind + Instance>(
     map: M::View,
     keys: GlobalSlice<M::Key>,

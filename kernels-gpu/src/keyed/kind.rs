@@ -26,6 +26,8 @@ pub unsafe trait Kind: Copy + Send + Sync + 'static {
     const TILE: u32;
     /// Registers a thread of a writing kernel may have.
     const REGISTERS: u32;
+    /// Registers a thread of a kernel that only looks keys up may have.
+    const READS_IN: u32 = Self::REGISTERS;
 
     /// Executes the operation of every lane of the warp that says `pending`. All lanes call it together.
     fn execute<O: Operation>(

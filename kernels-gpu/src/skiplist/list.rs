@@ -53,6 +53,7 @@ unsafe impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Kind for 
     type View = TreeView<Self>;
     const TILE: u32 = W;
     const REGISTERS: u32 = <Tree<S, P, A, W, L> as Kind>::REGISTERS;
+    const READS_IN: u32 = <Tree<S, P, A, W, L> as Kind>::READS_IN;
 
     #[inline(always)]
     #[track_caller]

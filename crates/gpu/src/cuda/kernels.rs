@@ -192,7 +192,8 @@ fn refused(launch: LaunchName, cause: String, log: String) -> Error {
     Error::Jit { launch, cause, log: log.trim().to_owned() }
 }
 
-/// Calls the driver's compiler. It takes small values of options in place of pointers.
+/// Calls the driver's compiler. It takes small values of options in place of pointers. Where it is told a bound of registers, even one that bounds
+/// nothing, it takes more of them than where it is told none.
 fn load_data(image: &CStr, registers: Option<u32>, logs: &mut Logs) -> (sys::CUmodule, Code) {
     use sys::CUjit_option::{
         CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, CU_JIT_INFO_LOG_BUFFER,
@@ -205,13 +206,13 @@ fn load_data(image: &CStr, registers: Option<u32>, logs: &mut Logs) -> (sys::CUm
         (CU_JIT_INFO_LOG_BUFFER, logs.information.as_mut_ptr().cast()),
         (CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, size),
         (CU_JIT_LOG_VERBOSE, std::ptr::without_provenance_mut(1)),
-        (CU_JIT_MAX_REGISTERS, std::ptr::without_provenance_mut(registers.unwrap_or(255) as usize)),
+        (CU_JIT_MAX_REGISTERS, std::ptr::without_provenance_mut(registers.unwrap_or(0) as usize)),
     ];
     let mut names = options.map(|(name, _)| name);
     let mut values = options.each_mut().map(|(_, value)| *value);
     let mut module = null_mut();
-    let count = names.len() as u32;
-    // SAFETY: the image is a C string, both arrays have `count` elements, the logs have the sizes given.
+    let count = names.len() as u32 - registers.is_none() as u32;
+    // SAFETY: the image is a C string, both arrays have `count` elements at least, the logs have the sizes given.
     let code = unsafe {
         let (names, values) = (names.as_mut_ptr(), values.as_mut_ptr());
         sys::cuModuleLoadDataEx(&mut module, image.as_ptr().cast(), count, names, values)

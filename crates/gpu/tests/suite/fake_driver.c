@@ -15,6 +15,7 @@ typedef int Result;
 typedef unsigned long long Address;
 enum { SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, INVALID_DEVICE = 101, INVALID_CONTEXT = 201, INVALID_PTX = 218,
        NOT_FOUND = 500, LAUNCH_FAILED = 719, NOT_SUPPORTED = 801 };
+enum Option { MAX_REGISTERS = 0, ERROR_LOG = 5 };
 enum Kind { FREE, DEVICE, PINNED, MANAGED, REGISTERED, STREAM, EVENT, MODULE };
 
 static const size_t TOTAL = (size_t)1 << 30;
@@ -156,9 +157,12 @@ Result cuModuleLoadDataEx(void **module, const char *image, unsigned count, cons
   ENTER();
   if (strstr(image, "no_such_opcode")) {
     for (unsigned i = 0; i < count; i++)
-      if (options[i] == 5) strcpy(values[i], "ptxas fatal: Not a name of any known instruction: 'no_such_opcode'");
+      if (options[i] == ERROR_LOG) strcpy(values[i], "ptxas fatal: Not a name of any known instruction: 'no_such_opcode'");
     return INVALID_PTX;
   }
+  int bound = -1;
+  for (unsigned i = 0; i < count; i++) if (options[i] == MAX_REGISTERS) bound = (int)(uintptr_t)values[i];
+  if (bound != (strstr(image, ".entry add(") ? 32 : -1)) misused("the registers of `add` are bounded to 32, and of no other kernel at all");
   const char *first = strstr(image, ".entry ");
   if (!first || strstr(first + 1, ".entry ")) misused("a module has not exactly one kernel");
   *module = strdup(image);

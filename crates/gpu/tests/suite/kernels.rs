@@ -9,8 +9,8 @@ pub fn fill(out: GlobalSlice<u32>, value: u32) {
     }
 }
 
-/// Adds `source` to `target`, element by element.
-#[kernel]
+/// Adds `source` to `target`, element by element. The one kernel that bounds its registers.
+#[kernel(registers = 32)]
 pub fn add(target: GlobalSlice<u64>, source: GlobalSlice<u64>) {
     let index = Thread::index();
     if index < target.len() {
