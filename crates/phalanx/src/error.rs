@@ -12,7 +12,7 @@ pub enum Error {
     Device(#[from] gpu::Error),
 
     /// Slices that belong together have different lengths.
-    #[error("{what}: {expected} elements were expected, as many as there are keys, and {found} were given")]
+    #[error("{what}: {expected} elements were expected, and {found} were given")]
     Length {
         /// Which slice.
         what: &'static str,
@@ -116,7 +116,7 @@ pub enum Error {
 
     /// More slabs than handles can name.
     #[error(
-        "a pool of {asked} slabs was asked for, and one like this has at most {most}: take larger super blocks, or several pools"
+        "a pool of {asked} slabs was asked for, and one like this has at most {most}: begin with a larger capacity, or with larger super blocks"
     )]
     TooManySlabs {
         /// Slabs it would have.
@@ -161,7 +161,9 @@ pub enum Error {
     Fill(f64),
 
     /// Keys that should have been in order.
-    #[error("{many} keys are not below the one behind them: sort them, and leave out equal ones")]
+    #[error(
+        "the keys are not in order, {many} times not below the next: sort them, and leave out equal ones"
+    )]
     Unsorted {
         /// How many.
         many: u64,
@@ -239,7 +241,7 @@ pub enum Error {
 
     /// No such bits.
     #[error(
-        "a sort by bits {first} to {end} was asked for, and keys have {bits}: give a lower end before an upper one"
+        "bits {first} to {end} were asked for, and keys have {bits}: give a lower end before an upper one, both within the key"
     )]
     Bits {
         /// The first bit.
@@ -262,7 +264,7 @@ pub enum Error {
     },
 
     /// No such tile.
-    #[error("there is no tile `{asked}` for {what}; there are {known}")]
+    #[error("there is no tile `{asked}` for kernels `{what}`; there are {known}")]
     UnknownTile {
         /// The tile's name.
         asked: String,

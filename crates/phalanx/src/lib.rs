@@ -49,6 +49,7 @@ pub mod private {
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/structures/btree.md")]
 #[doc = include_str!("../../../docs/structures/multiversion-b-tree.md")]
+#[doc = include_str!("../../../docs/structures/primitives.md")]
 #[doc = include_str!("../../../docs/structures/skip-list.md")]
 struct Pages;
 

@@ -21,6 +21,8 @@ mod methods;
 mod moments;
 #[path = "conformance/ordered.rs"]
 mod ordered;
+#[path = "conformance/room.rs"]
+mod room;
 #[path = "conformance/sequences.rs"]
 mod sequences;
 #[path = "conformance/walks.rs"]
@@ -143,6 +145,14 @@ macro_rules! suite {
                         trees_without_a_directory_grow
                     }
                 }
+                cases! { $device, BTree, first:
+                    room {
+                        pools_that_cannot_grow_are_exchanged
+                        trees_are_built_in_pools_that_are_large_enough
+                        a_budget_is_kept_where_pools_cannot_grow
+                        launches_find_the_room_that_was_reserved
+                    }
+                }
             }
 
             mod skip_list {
@@ -174,6 +184,10 @@ macro_rules! suite {
                 }
                 cases! { $device, SkipList, first:
                     layers { what_is_done_is_counted }
+                    room {
+                        pools_that_cannot_grow_are_exchanged
+                        trees_are_built_in_pools_that_are_large_enough
+                    }
                 }
             }
 

@@ -1,7 +1,7 @@
 //! How trees are made.
 use super::BTree;
 use super::engine::{self, Engine, Shape};
-use super::trees::{Growth, Memory, Trees};
+use super::trees::{Growth, Memory, Trees, nodes_for};
 use crate::map::owner::Owner;
 use crate::mvbtree::History;
 use crate::slab_alloc::SlabAlloc;
@@ -77,7 +77,8 @@ impl<K: Key, V: Value> Builder<K, V> {
         self
     }
 
-    /// Nodes by which the pool grows: a power of two from 32 to 2^24.
+    /// Nodes by which the pool grows at least: a power of two from 32 to 2^24. Default: an eighth of what it begins with. See [`Growth::Pool`] for what
+    /// becomes of a pool that has 255 times as many.
     pub fn super_block_slabs(mut self, slabs: usize) -> Self {
         self.super_block_slabs = Some(slabs);
         self
@@ -159,12 +160,10 @@ impl<K: Key, V: Value> Builder<K, V> {
     }
 
     fn pool(&self, device: &Device, shape: Shape) -> Result<SlabAlloc> {
-        // Leaves are half full where keys come in order, and so are the nodes above.
-        let half = shape.slots as usize / 2;
-        let leaves = self.capacity.div_ceil(half);
         // What all threads on the device replace is freed three epochs later at the earliest.
         let versions = if shape.moves { 4 * device.resident_threads() as usize } else { 0 };
-        let nodes = self.nodes.unwrap_or(leaves + leaves / (half - 1) + 32 + versions).max(LEAST);
+        let nodes =
+            self.nodes.unwrap_or(nodes_for(self.capacity, shape.slots as usize) + versions).max(LEAST);
         let least = (nodes / 8).clamp(32, 1 << 24).next_power_of_two();
         SlabAlloc::builder()
             .device(device)

@@ -25,8 +25,8 @@ use phalanx_kernels::btree::{Config, TreeView};
 use simt::Instance;
 use std::io::Read;
 pub use trees::Growth;
-use trees::Trees;
 pub use trees::Walks;
+use trees::{Trees, USUAL_FILL};
 
 /// An ordered map from `u32` or `u64` to `u32` or `u64` in device memory: a B-link tree of nodes of 14 pairs.
 ///
@@ -171,13 +171,37 @@ impl<K: Key, V: Value> BTree<K, V> {
         self.trees.compact(fill)
     }
 
-    /// Reads a map that [`Map::save`] wrote, into a tree with the builder's parameters, and with room for all pairs where its capacity is less.
+    /// Reads a map that [`Map::save`] wrote, into a tree with the builder's parameters, and with room for all pairs where its capacity is less. It is built as
+    /// [`Self::bulk_build`] builds one, with nodes 0.7 full.
     ///
     /// # Errors
     /// [`Error::Format`] when it is none, of another version or other types, or damaged; [`Error::Io`]; those of
-    /// [`Builder::build`].
+    /// [`Builder::build`] and of [`Self::bulk_build`].
     pub fn load(reader: impl Read, builder: Builder<K, V>) -> Result<Self> {
-        file::load(reader, |pairs| builder.at_least(pairs).build())
+        file::load_at_once(reader, |keys, values| {
+            let mut tree = builder.at_least(keys.len()).build()?;
+            tree.bulk_build(keys, values, USUAL_FILL)?;
+            Ok(tree)
+        })
+    }
+
+    /// Makes room for `additional` more pairs than there are now, whatever their keys, so that launches in streams, which do not grow the pool, find it. Waits.
+    ///
+    /// ```
+    /// use phalanx::{BTree, Map};
+    ///
+    /// let mut tree = BTree::<u32, u32>::with_capacity(100)?;
+    /// tree.reserve(50_000)?;
+    /// let stats = tree.stats()?;
+    /// assert!(stats.free > 50_000 / 7);
+    /// # Ok::<(), phalanx::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Budget`]; [`Error::TooManySlabs`]; the device's when it lacks the memory. The tree is then as it was.
+    #[doc(alias = "try_reserve")]
+    pub fn reserve(&mut self, additional: usize) -> Result<()> {
+        self.trees.reserve(additional)
     }
 
     /// The tree as kernels of your own take it: `M` is the kind that [`Self::variant`] names. In the kernel, open a

@@ -373,8 +373,8 @@ impl<'a, K: Key, V: Value> Ordered<'a, K, V> {
         })
     }
 
-    /// The pairs from each of `lows` to the one of `highs`, in the order of keys, the first `room` of them: those of range `i` go to `keys` and `values` from
-    /// `i * room` on. `counts` takes how many.
+    /// The pairs from each of `lows` to the one of `highs`, both included, in the order of keys, the first `room` of them: those of range `i` go to `keys` and `values` from
+    /// `i * room` on. `counts` takes how many were written, `room` at most; [`Self::count`] tells how many there are. Where a low end is above the high one there are none.
     ///
     /// # Errors
     /// As [`Self::successor`]; `keys` and `values` have `room` elements for each range.

@@ -21,13 +21,24 @@ use simt::GlobalSlice;
 use std::marker::PhantomData;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+/// How full nodes are that nobody asked for a fill of: some more than insertions in random order leave them.
+pub const USUAL_FILL: f64 = 0.7;
+
+/// Nodes that so many pairs need at most, in whatever order they come to an empty tree of nodes of `slots` pairs: where they come in order leaves are half full, and so are the nodes above.
+pub fn nodes_for(pairs: usize, slots: usize) -> usize {
+    let half = slots / 2;
+    let leaves = pairs.div_ceil(half);
+    leaves + leaves / (half - 1) + 32
+}
+
 /// What a tree does when its pool has no node left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Growth {
     /// Nothing: what finds no room is refused.
     Fixed,
     /// A blocking call that was refused room adds super blocks to the pool, by half of what it has at least and up to the budget; then it
-    /// tries again what was refused.
+    /// tries again what was refused. Of a pool that has 255 the pairs move to one of larger super blocks, which needs room for both while it lasts; but not those of a
+    /// tree that keeps versions, whose pool ends there.
     Pool,
 }
 
@@ -94,6 +105,35 @@ impl Memory {
             history.begin_anew()?;
         }
         self.pool.reclaim()
+    }
+
+    /// Memory of the same kind for a tree of no snapshots, with room for so many nodes in a pool of larger super blocks.
+    fn larger<K: Key, V: Value>(
+        &self,
+        engine: &(impl Engine<K, V> + ?Sized),
+        device: &Device,
+        nodes: usize,
+    ) -> Result<Self> {
+        let (pool, words) = (self.pool.larger(nodes)?, |entries| engine.directory_words(entries));
+        let memory = Self::new(device, pool, self.directory.is_used(), words)?;
+        Ok(Self { age: self.age + 1, ..memory })
+    }
+
+    /// Makes the tree one of sorted pairs, `count` of which go into its order, where nothing is.
+    ///
+    /// # Safety
+    /// Nothing else runs on the tree, and the slices outlive the stream's work.
+    unsafe fn build<K: Key, V: Value>(
+        &mut self,
+        engine: &(impl Engine<K, V> + ?Sized),
+        stream: &Stream,
+        (keys, values): (GlobalSlice<K>, GlobalSlice<V>),
+        (count, fill): (u64, u32),
+    ) -> Result<()> {
+        // SAFETY: the caller's promises.
+        unsafe { engine.task(stream, self.parts(), Task::Build { keys, values, count, fill })? };
+        self.directory.forgotten(keys.len() as u64);
+        Ok(())
     }
 
     /// How many of the keys that a tree is to be built of go into its order: all but the one that an empty slot looks like. And whether there
@@ -310,25 +350,90 @@ impl<K: Key, V: Value, E: Engine<K, V> + ?Sized> Trees<K, V, E> {
     fn plant(&self, keys: GlobalSlice<K>, values: GlobalSlice<V>, fill: u32) -> Result<()> {
         self.owner.alone(|engine, stream, memory| {
             let (count, is_new) = memory.survey(engine, stream, keys)?;
-            let needed = nodes(count, fill) as usize;
-            let capacity = memory.pool.capacity();
-            if needed > capacity {
-                memory.pool.grow(needed - capacity)?;
-                memory.age += 1;
-                self.fit_directory(memory)?;
-            }
+            let is_new = self.fit_pool(memory, nodes(count, fill) as usize)? || is_new;
             if !is_new {
                 // What was retired goes first: nodes are freed as they are found.
                 memory.sweep(engine, stream)?;
+                // SAFETY: the lock keeps other launches out, and those asked for before have ended.
+                unsafe { engine.task(stream, memory.parts(), Task::Prune)? };
             }
-            // SAFETY: the lock keeps other launches out, and those asked for before have ended; the slices outlive this call.
-            unsafe {
-                if !is_new {
-                    engine.task(stream, memory.parts(), Task::Prune)?;
-                }
-                engine.task(stream, memory.parts(), Task::Build { keys, values, count, fill })?;
+            // SAFETY: as before; the slices outlive this call, which waits.
+            unsafe { memory.build(engine, stream, (keys, values), (count, fill)) }
+        })
+    }
+
+    /// Makes room for so many nodes of a tree that takes the place of the one that is there. Gives whether the memory is new, and empty.
+    fn fit_pool(&self, memory: &mut Memory, needed: usize) -> Result<bool> {
+        let capacity = memory.pool.capacity();
+        if needed <= capacity {
+            return Ok(false);
+        }
+        let larger = |memory: &Memory| memory.larger(&*self.owner.engine, &self.owner.device, needed);
+        self.grow_by(memory, needed - capacity, larger)
+    }
+
+    /// Has the pool grow by so many nodes, or, where it cannot have the super blocks, puts what `other` makes of it in the memory's place. Gives whether it is that.
+    fn grow_by(
+        &self,
+        memory: &mut Memory,
+        nodes: usize,
+        other: impl FnOnce(&Memory) -> Result<Memory>,
+    ) -> Result<bool> {
+        match memory.pool.grow(nodes) {
+            Err(Error::TooManySlabs { .. }) if memory.history.is_none() => {
+                *memory = other(memory)?;
+                return Ok(true);
             }
-            memory.directory.forgotten(keys.len() as u64);
+            grown => grown?,
+        }
+        memory.age += 1;
+        self.fit_directory(memory)?;
+        Ok(false)
+    }
+
+    /// Has the pool grow by `wanted` nodes, or by `needed` if there is no more, and where it has all super blocks that handles can name moves the tree to a pool of larger ones. Gives whether
+    /// there is more room.
+    fn grow(&self, stream: &Stream, memory: &mut Memory, wanted: usize, needed: usize) -> Result<bool> {
+        let has_grown = memory.pool.grow_if_possible(wanted, needed)?;
+        self.fit_directory(memory)?;
+        if has_grown || memory.history.is_some() || !memory.pool.has_all_super_blocks() {
+            return Ok(has_grown);
+        }
+        match self.moved(stream, memory, wanted) {
+            Ok(moved) => *memory = moved,
+            Err(error) if error.is_lack_of_room() => return Ok(false),
+            Err(error) => return Err(error),
+        }
+        Ok(true)
+    }
+
+    /// The tree in memory with `more` nodes more. Where nothing runs.
+    fn moved(&self, stream: &Stream, memory: &Memory, more: usize) -> Result<Memory> {
+        let (engine, device) = (&*self.owner.engine, &self.owner.device);
+        let (live, fill) = (memory.counts()?.live, self.pairs_at(USUAL_FILL)?);
+        // SAFETY: the caller's promise.
+        let scan = |run: Scans<'_, K, V>| unsafe { scans(engine, stream, memory.parts(), live, run) };
+        let Runs { keys, values, count } = Runs::of(export::whole(device, &scan, |pairs| pairs)?)?;
+        let pairs = (keys.slice().part(0, count), values.slice());
+        let room = nodes(count as u64, fill) as usize + more;
+        let mut moved = memory.larger(engine, device, room.max(memory.pool.capacity()))?;
+        let (count, _) = moved.survey(engine, stream, pairs.0)?;
+        // SAFETY: nobody else knows of the new memory; the slices outlive the wait.
+        unsafe { moved.build(engine, stream, pairs, (count, fill))? };
+        device.synchronize()?;
+        Ok(moved)
+    }
+
+    /// Room for so many more pairs: see [`BTree::reserve`](super::BTree::reserve).
+    pub fn reserve(&mut self, additional: usize) -> Result<()> {
+        let slots = self.owner.engine.shape().slots as usize;
+        self.owner.alone(|_, stream, memory| {
+            let stats = memory.pool.stats()?;
+            // Each node that is there may be full, and split by one pair.
+            let needed = nodes_for(additional, slots).saturating_add(additional.min(stats.live));
+            if needed > stats.free {
+                self.grow_by(memory, needed - stats.free, |memory| self.moved(stream, memory, needed))?;
+            }
             Ok(())
         })
     }
@@ -469,9 +574,7 @@ impl<K: Key, V: Value, E: Engine<K, V> + ?Sized> Structure for Trees<K, V, E> {
                 return Ok(true);
             }
             let wanted = needed.max(memory.pool.capacity() / 2).max(LEAST);
-            let has_grown = memory.pool.grow_if_possible(wanted, needed)?;
-            self.fit_directory(memory)?;
-            Ok(has_grown || freed > 0)
+            Ok(self.grow(stream, memory, wanted, needed)? || freed > 0)
         })
     }
 

@@ -165,7 +165,7 @@ impl<'a, M: Map + ?Sized> Batches<'a, M> {
         self.launch(self.batch(Ask::Remove, keys, Some(outcomes))?)
     }
 
-    /// [`Map::execute`]: `codes` are those of [`Coded`], a byte an element. A byte that is none looks its key up.
+    /// [`Map::execute`]: `codes` are those of [`Coded`], a byte an element (`Coded::code() as u8`). A byte that is none looks its key up.
     ///
     /// # Errors
     /// As [`Self::insert`].

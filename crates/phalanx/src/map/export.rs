@@ -58,9 +58,18 @@ pub fn of_count<M: Structure + ?Sized>(
     map: &M,
     counted: impl Fn(usize) -> usize,
 ) -> Result<Columns<M::Key, M::Value>> {
-    let mut whole = Part::new(map.home(), 0)?;
-    map.scans(&mut |scanner| {
-        whole = Part::whole(map.home(), &scanner, counted(scanner.pairs))?;
+    whole(map.home(), &|run| map.scans(run), counted)
+}
+
+/// [`of_count`] of what is scanned so.
+pub fn whole<K: Scalar, V: Scalar>(
+    home: &Device,
+    scans: &dyn Fn(Scans<'_, K, V>) -> Result<()>,
+    counted: impl Fn(usize) -> usize,
+) -> Result<Columns<K, V>> {
+    let mut whole = Part::new(home, 0)?;
+    scans(&mut |scanner| {
+        whole = Part::whole(home, &scanner, counted(scanner.pairs))?;
         Ok(())
     })?;
     Ok((whole.keys, whole.values))

@@ -135,6 +135,16 @@ pub fn load<M: Map>(reader: impl Read, build: impl FnOnce(usize) -> Result<M>) -
     load_into(reader, build, |map, keys, values| map.insert_new(keys, values))
 }
 
+/// Reads pairs that [`save`] wrote, of which `build` makes a map at once. All of them must be new.
+pub fn load_at_once<M: Map>(
+    reader: impl Read,
+    build: impl FnOnce(&[M::Key], &[M::Value]) -> Result<M>,
+) -> Result<M> {
+    let Contents { keys, values } = read::<M::Key, M::Value>(reader, M::Value::BITS)?;
+    let map = build(&keys, &values)?;
+    if map.len()? == keys.len() { Ok(map) } else { Err(twice()) }
+}
+
 /// Reads keys that [`save_keys`] wrote: see [`load_into`].
 pub fn load_keys<K: Key, T>(
     reader: impl Read,
@@ -157,7 +167,11 @@ fn all_new(outcomes: Vec<Outcome>) -> Result<()> {
     if outcomes.iter().all(|&outcome| outcome == Outcome::Inserted) {
         return Ok(());
     }
-    Err(Error::Format("a key comes twice".into()))
+    Err(twice())
+}
+
+fn twice() -> Error {
+    Error::Format("a key comes twice".into())
 }
 
 /// Reads the header of a map of these types; gives how many pairs follow.

@@ -92,7 +92,7 @@ impl<K: Key, V: Value> Op<K, V> {
 /// # Concurrency
 ///
 /// Every operation that takes `&self` may run beside every other: from several threads by blocking calls, and in several streams by
-/// [`Map::on`]. Each operation on a key is linearizable: it takes effect at one compare-and-swap or one read. What
+/// [`Map::on`]. Each operation on a key is linearizable: it takes effect at one write or one read. What
 /// changes the structure as a whole takes `&mut self`, or waits by itself until no launch runs (growth, and reading all pairs).
 pub trait Map: Structure {
     /// Inserts pairs, replacing the values of keys that are there. Of several pairs with one key in the batch, any one stays.
@@ -166,7 +166,7 @@ pub trait Map: Structure {
 
     /// A mixed batch: every element an operation of its own, all in one launch, in no order. Gives for each what became of it and a
     /// value: the one that was there, or the argument where the key was not. A removal does not tell
-    /// what it took away: its argument comes back.
+    /// what it took away: it gives 0, and so does a look-up of a key that is not there.
     ///
     /// # Errors
     /// The device's.

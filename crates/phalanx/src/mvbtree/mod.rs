@@ -8,7 +8,7 @@ use crate::Error;
 pub use crate::btree::Growth;
 use crate::btree::engine::Search;
 use crate::btree::ordered::{Ordered, Searched};
-use crate::btree::trees::Trees;
+use crate::btree::trees::{Trees, USUAL_FILL};
 use crate::map::launch::Batch;
 use crate::map::structure::{Scans, Structure};
 use crate::map::{IntoIter, Map, file};
@@ -169,13 +169,18 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
         self.trees.compact(fill)
     }
 
-    /// Reads a map that [`Map::save`] wrote, into a tree with the builder's parameters, and with room for all pairs where its capacity is less.
+    /// Reads a map that [`Map::save`] wrote, into a tree with the builder's parameters, and with room for all pairs where its capacity is less. It is built as
+    /// [`Self::bulk_build`] builds one, with nodes 0.7 full.
     ///
     /// # Errors
     /// [`Error::Format`] when it is none, of another version or other types, or damaged; [`Error::Io`]; those of
-    /// [`Builder::build`].
+    /// [`Builder::build`] and of [`Self::bulk_build`].
     pub fn load(reader: impl Read, builder: Builder<K, V>) -> Result<Self> {
-        file::load(reader, |pairs| builder.at_least(pairs).build())
+        file::load_at_once(reader, |keys, values| {
+            let mut tree = builder.at_least(keys.len()).build()?;
+            tree.bulk_build(keys, values, USUAL_FILL)?;
+            Ok(tree)
+        })
     }
 
     /// The tree as kernels of your own take it: `M` is the kind that [`Self::variant`] names. Around what they do with it they call `M::enter` and

@@ -21,7 +21,7 @@ impl Bits {
     /// All.
     pub const ALL: Self = Self { first: 0, end: u32::MAX };
 
-    /// Those from `first` up to `end`, which is not one of them; bit 0 is the lowest.
+    /// Those from `first` up to `end`, which is not one of them; bit 0 is the lowest. Where the two are the same there are none, and a sort keeps the order.
     pub const fn new(first: u32, end: u32) -> Self {
         Self { first, end }
     }

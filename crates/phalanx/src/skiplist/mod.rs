@@ -9,7 +9,7 @@ mod tidy;
 use crate::Error;
 use crate::btree::engine::Search;
 use crate::btree::ordered::{Searched, by_order};
-use crate::btree::trees::Trees;
+use crate::btree::trees::{Trees, USUAL_FILL};
 pub use crate::btree::{Growth, Ordered, Walks};
 use crate::btree::{directory, sorted};
 use crate::map::batches::belongs;
@@ -204,13 +204,27 @@ impl<K: Key, V: Value> SkipList<K, V> {
         self.trees.compact(fill)
     }
 
-    /// Reads a map that [`Map::save`] wrote, into a list with the builder's parameters, and with room for all pairs where its capacity is less.
+    /// Makes room for `additional` more pairs than there are now: see [`crate::BTree::reserve`].
+    ///
+    /// # Errors
+    /// As for [`crate::BTree::reserve`].
+    #[doc(alias = "try_reserve")]
+    pub fn reserve(&mut self, additional: usize) -> Result<()> {
+        self.trees.reserve(additional)
+    }
+
+    /// Reads a map that [`Map::save`] wrote, into a list with the builder's parameters, and with room for all pairs where its capacity is less. It is built as
+    /// [`Self::bulk_build`] builds one, with nodes 0.7 full.
     ///
     /// # Errors
     /// [`Error::Format`] when it is none, of another version or other types, or damaged; [`Error::Io`]; those of
-    /// [`Builder::build`].
+    /// [`Builder::build`] and of [`Self::bulk_build`].
     pub fn load(reader: impl Read, builder: Builder<K, V>) -> Result<Self> {
-        file::load(reader, |pairs| builder.at_least(pairs).build())
+        file::load_at_once(reader, |keys, values| {
+            let mut list = builder.at_least(keys.len()).build()?;
+            list.bulk_build(keys, values, USUAL_FILL)?;
+            Ok(list)
+        })
     }
 
     /// All pairs as they are now, in the order of keys, copied to the host before the first is given. Waits for all launches.

@@ -255,6 +255,26 @@ impl SlabAlloc {
         Ok(false)
     }
 
+    /// Whether it has all the super blocks that handles can name, whatever the budget.
+    pub(crate) fn has_all_super_blocks(&self) -> bool {
+        self.shape.supers_within(self.capacity(), 1, usize::MAX).is_err()
+    }
+
+    /// A new pool of this kind, with at least `slabs` slabs, whose super blocks are so large that it may grow for long.
+    pub(crate) fn larger(&self, slabs: usize) -> Result<Self> {
+        let Shape { slab_bytes, shift, light, fill, first_tier, tier } = self.shape;
+        Self::builder()
+            .device(&self.device)
+            .capacity(slabs)
+            .slab_bytes(slab_bytes)
+            .super_block_slabs((slabs / 8).clamp(1 << shift, 1 << Handle::SLAB_BITS).next_power_of_two())
+            .budget(self.budget)
+            .light(light)
+            .fill_byte(fill)
+            .tiers(first_tier, tier)
+            .build()
+    }
+
     /// Frees all retired slabs, once the launches that were asked for before have ended. Gives how many.
     ///
     /// # Errors

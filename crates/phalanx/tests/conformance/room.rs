@@ -1,0 +1,79 @@
+//! Pools that have all the super blocks that handles can name, and room that is asked for.
+use crate::kinds::{Kind, contents};
+use crate::ordered::ByOrder;
+use checker::MapValue;
+use phalanx::{BTree, Key, Map, Outcome, Value};
+use std::collections::BTreeMap;
+
+/// The most nodes of a pool that begins with the fewest: 255 super blocks of 32.
+const MOST: usize = 255 * 32;
+
+/// Pairs far from each other, so many that nodes of two of them nearly use up such a pool.
+fn far<M: ByOrder>(kind: &Kind<M>) -> (Vec<M::Key>, Vec<M::Value>) {
+    kind.pairs((0..8000).map(|n| (n * 1000, n)))
+}
+
+/// Pairs between two of [`far`], in no order: they split nodes.
+fn near<M: ByOrder>(kind: &Kind<M>) -> (Vec<M::Key>, Vec<M::Value>) {
+    kind.pairs((0..4000).map(|n| (3_000_001 + n * 2731 % 4000 / 999 * 1000 + n * 2731 % 4000 % 999, n)))
+}
+
+/// A pool of 32 nodes a super block has no 256th of them.
+pub fn pools_that_cannot_grow_are_exchanged<M: ByOrder>(kind: &Kind<M>) {
+    let mut tree = kind.map(1);
+    let (keys, values) = far(kind);
+    tree.bulk_build(&keys, &values, 0.01).unwrap();
+    assert!(tree.stats().unwrap().capacity <= MOST, "{}: {:?}", kind.name, tree.stats());
+    let (more, new) = near(kind);
+    assert_eq!(tree.insert(&more, &new).unwrap(), vec![Outcome::Inserted; more.len()], "{}", kind.name);
+    assert!(tree.stats().unwrap().capacity > MOST, "{}: {:?}", kind.name, tree.stats());
+    let pairs = || keys.iter().chain(&more).copied().zip(values.iter().chain(&new).copied());
+    assert_eq!(contents(&tree), pairs().collect::<BTreeMap<_, _>>(), "{}", kind.name);
+}
+
+pub fn trees_are_built_in_pools_that_are_large_enough<M: ByOrder>(kind: &Kind<M>) {
+    let mut tree = kind.map(1);
+    let (keys, values) = kind.pairs((0..100).map(|n| (n, n)));
+    tree.insert(&keys, &values).unwrap();
+    let (keys, values) = kind.pairs((0..3 * MOST as u64 / 2).map(|n| (n * 3, n)));
+    tree.bulk_build(&keys, &values, 0.01).unwrap();
+    assert!(tree.stats().unwrap().capacity > MOST, "{}: {:?}", kind.name, tree.stats());
+    let expected: BTreeMap<M::Key, M::Value> = keys.into_iter().zip(values).collect();
+    assert_eq!(contents(&tree), expected, "{}", kind.name);
+}
+
+/// The larger pool would not fit, so keys are refused, and nothing is lost.
+pub fn a_budget_is_kept_where_pools_cannot_grow<K: Key, V: Value + MapValue>(kind: &Kind<BTree<K, V>>) {
+    let node = if size_of::<(K, V)>() == 8 { 128 } else { 256 };
+    let mut tree = kind.builder().nodes(1).budget(MOST * node).build().unwrap();
+    let (keys, values) = far(kind);
+    tree.bulk_build(&keys, &values, 0.01).unwrap();
+    let (more, new) = near(kind);
+    let outcomes = tree.insert(&more, &new).unwrap();
+    assert!(outcomes.contains(&Outcome::Refused), "{}: {:?}", kind.name, tree.stats());
+    let inserted = more.into_iter().zip(new).zip(outcomes);
+    let inserted = inserted.filter_map(|(pair, outcome)| (outcome == Outcome::Inserted).then_some(pair));
+    let expected: BTreeMap<K, V> = keys.into_iter().zip(values).chain(inserted).collect();
+    assert_eq!(contents(&tree), expected, "{}", kind.name);
+}
+
+pub fn launches_find_the_room_that_was_reserved<K: Key, V: Value + MapValue>(kind: &Kind<BTree<K, V>>) {
+    for full in [false, true] {
+        let mut tree = kind.map(1);
+        let (keys, values) = kind.pairs((0..3000).map(|n| (n * 1000, n)));
+        // Where all nodes are full each of these splits one.
+        tree.bulk_build(&keys, &values, if full { 1.0 } else { 0.5 }).unwrap();
+        let (keys, values) = kind.pairs((0..20_000).map(|n| (n * 7919 % 20_000 * 150 + 1, n)));
+        tree.reserve(keys.len()).unwrap();
+        let (stream, before) = (kind.device.stream().unwrap(), tree.stats().unwrap().capacity);
+        let (keys, values) =
+            (kind.device.from_slice(&keys).unwrap(), kind.device.from_slice(&values).unwrap());
+        tree.on(&stream).insert(&keys, &values, None).unwrap();
+        stream.synchronize().unwrap();
+        assert_eq!((tree.len().unwrap(), tree.stats().unwrap().capacity), (23_000, before), "{}", kind.name);
+        tree.validate().unwrap();
+        // What is there already is not made once more.
+        tree.reserve(1).unwrap();
+        assert_eq!(tree.stats().unwrap().capacity, before, "{}", kind.name);
+    }
+}
