@@ -10,6 +10,8 @@ mod mutants;
 mod order;
 #[path = "explore/plan.rs"]
 mod plan;
+#[path = "btree_explore/rooms.rs"]
+mod rooms;
 #[path = "explore/script.rs"]
 mod script;
 #[path = "btree_explore/sheet.rs"]
@@ -20,7 +22,7 @@ mod trees;
 mod world;
 
 use hunt::kinds;
-use phalanx_kernels::btree::{Access, Concurrent, Coupled, Grouped, Tree};
+use phalanx_kernels::btree::{Access, Concurrent, Coupled, Grouped, Phased, Tree};
 use phalanx_kernels::keyed::{Packed, Slot, Wide};
 use phalanx_kernels::slab::{Light, Pool, Spread};
 
@@ -51,4 +53,18 @@ fn a_pair_that_comes_back_to_another_slot_is_told_once() {
 #[test]
 fn headers_that_are_seen_late_are_waited_for() {
     order::late_headers_are_waited_for::<Tree<Packed, Spread<64>, Concurrent, 4, 2>>(SEEDS);
+}
+
+#[test]
+fn a_pair_that_is_seen_twice_is_told_once() {
+    order::twins_are_told_once::<Tree<Packed, Spread<128>, Concurrent, 4, 4>>();
+    order::twins_are_told_once::<Tree<Packed, Spread<64>, Concurrent, 4, 2>>();
+}
+
+#[test]
+fn ranges_go_where_they_should() {
+    type By<A, const W: u32, const L: usize> = Tree<Packed, Spread<128>, A, W, L>;
+    rooms::ranges_go_where_they_should::<By<Concurrent, 4, 4>, By<Concurrent, 4, 4>>(SEEDS / 2);
+    rooms::ranges_go_where_they_should::<By<Concurrent, 4, 4>, By<Phased, 4, 4>>(SEEDS / 2);
+    rooms::ranges_go_where_they_should::<By<Concurrent, 8, 2>, By<Concurrent, 8, 2>>(SEEDS / 4);
 }

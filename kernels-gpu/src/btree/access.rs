@@ -20,6 +20,12 @@ pub trait Access: Copy + Send + Sync + 'static {
     const CONFIRMS: bool = true;
     /// Whether it is, for somebody may write meanwhile.
     const LOOKS_AGAIN: bool = Self::CONCURRENT && Self::CONFIRMS;
+    /// How the pairs of a leaf are read that is not believed before its tail is read behind them.
+    const PAIRS: Order = Order::Acquire;
+    /// How that tail is read. (Tests read it weakly: an emulator then gives any of the values that the other orders leave it.)
+    const TAIL: Order = Order::Relaxed;
+    /// Whether a pair is changed by an update of its slot, and not by a store: who sees it then sees also what was written before the releasing store that reused the slot.
+    const CHAINS: bool = true;
     /// Whether leaves merge, as those of skip lists do: the pairs of one that has become thin move to the next one, whose low key falls; what is left is
     /// a *zombie*, whose high key is 0, so that every key is beyond it.
     const MERGES: bool = false;

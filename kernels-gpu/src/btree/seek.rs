@@ -263,7 +263,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
     #[inline(always)]
     fn leaf<Q: Seek, C: Convergence>(&self, tile: Tile<W, C>, wanted: bool) -> Leaf<S, W, L> {
         let node = self.tree.node(self.at);
-        let order = if A::CONCURRENT { Order::Acquire } else { A::READ };
+        let order = if A::CONCURRENT { A::PAIRS } else { A::READ };
         if A::MERGES {
             // What the lane that read the last tail has fenced for, all see.
             tile.sync();
@@ -290,7 +290,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
         tile.sync();
         let asks = wanted && tile.rank() == 0;
         // SAFETY: the word lies in the node.
-        let [tail] = unsafe { node.tail().load_vec_if::<1>(asks, Order::Relaxed, Scope::Device) };
+        let [tail] = unsafe { node.tail().load_vec_if::<1>(asks, A::TAIL, Scope::Device) };
         let mut again = header;
         if A::SORTED && asks {
             again = node.header().load(Order::Relaxed, Scope::Device);

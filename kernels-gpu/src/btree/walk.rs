@@ -235,8 +235,8 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
         misses: bool,
         question: &Question<S, O>,
     ) -> End<S::Value> {
-        let mut read = node.read_rarely(tile.rank(), misses, Order::Acquire);
-        let tail = if misses { node.tail().load(Order::Relaxed, Scope::Device) } else { S::EMPTY };
+        let mut read = node.read_rarely(tile.rank(), misses, A::PAIRS);
+        let tail = if misses { node.tail().load(A::TAIL, Scope::Device) } else { S::EMPTY };
         let mut covered = tile.all(question.key <= S::key(tail));
         if A::Versions::KEEPS {
             let (then, is_leaf) = tree.as_of(tile, node, misses && covered, read);
@@ -416,9 +416,9 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
             let picked = if found { hit } else { free };
             let (place, order) = (held.node.word(picked.position), self.tree.pair_order());
             if found {
-                value = question.change(place, picked.word, order);
+                value = question.change::<A>(place, picked.word, order);
             } else {
-                question.place(place, picked.word, order);
+                question.place::<A>(place, picked.word, order);
             }
             if A::GROUPS {
                 let placed = S::pack(question.key, question.argument);
@@ -442,19 +442,31 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
 
 /// What is done to a slot under its leaf's latch.
 pub(crate) trait Latched<S: Slot> {
-    /// Changes the pair in a slot that holds `word`, by one store of that order at least. Gives the value that was there; from a removal the argument.
-    fn change(&self, slot: simt::Global<S::Word>, word: S::Word, order: Order) -> S::Value;
+    /// Changes the pair in a slot that holds `word`, by one update of that order at least. Gives the value that was there; from a removal the argument.
+    fn change<A: Access>(&self, slot: simt::Global<S::Word>, word: S::Word, order: Order) -> S::Value;
 
     /// Places the pair in a slot that is free and holds `word`.
-    fn place(&self, slot: simt::Global<S::Word>, word: S::Word, order: Order);
+    fn place<A: Access>(&self, slot: simt::Global<S::Word>, word: S::Word, order: Order);
+}
+
+/// Writes a word over `before`, which stands there and which nobody else changes, for the slot's latch is held. An update, and no store: whoever reads it by an acquiring load synchronizes with
+/// the last releasing store to the slot all the same.
+#[inline(always)]
+fn overwrite<A: Access, T: simt::Word>(slot: simt::Global<T>, before: T, after: T, order: Order) {
+    if A::CHAINS {
+        let found = slot.compare_exchange(before, after, order, Scope::Device);
+        debug_assert!(found.is_ok(), "the latch is held");
+    } else {
+        slot.store(after, order, Scope::Device);
+    }
 }
 
 impl<S: Slot, O: Operation> Latched<S> for Question<S, O> {
     #[inline(always)]
-    fn change(&self, slot: simt::Global<S::Word>, word: S::Word, order: Order) -> S::Value {
+    fn change<A: Access>(&self, slot: simt::Global<S::Word>, word: S::Word, order: Order) -> S::Value {
         let change = self.operation.change();
         if change != Change::Keep {
-            slot.store(self.changed(word), order, Scope::Device);
+            overwrite::<A, _>(slot, word, self.changed(word), order);
         }
         if change == Change::Erase { self.argument } else { S::value(word) }
     }
@@ -462,10 +474,10 @@ impl<S: Slot, O: Operation> Latched<S> for Question<S, O> {
     /// Where a pair that a split has moved is overwritten, who sees the new one must see the link to where the old one is now: so that store
     /// releases.
     #[inline(always)]
-    fn place(&self, slot: simt::Global<S::Word>, word: S::Word, order: Order) {
+    fn place<A: Access>(&self, slot: simt::Global<S::Word>, word: S::Word, order: Order) {
         let pair = S::pack(self.key, self.argument);
         if S::key(word) == S::key(S::EMPTY) {
-            slot.store(pair, order, Scope::Device);
+            overwrite::<A, _>(slot, word, pair, order);
         } else {
             slot.store(pair, Order::Release, Scope::Device);
         }

@@ -196,11 +196,11 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
         if misses {
             before = node.header().load(Order::Acquire, Scope::Device);
         }
-        let read = node.read_rarely(tile.rank(), misses, Order::Acquire);
+        let read = node.read_rarely(tile.rank(), misses, A::PAIRS);
         tile.sync();
         let (mut now, mut tail) = (before, S::EMPTY);
         if misses && tile.rank() == 0 {
-            tail = node.tail().load(Order::Relaxed, Scope::Device);
+            tail = node.tail().load(A::TAIL, Scope::Device);
             now = node.header().load(Order::Relaxed, Scope::Device);
         }
         let settled = is_settled::<S, W, C>(tile, misses, before, now);
@@ -464,7 +464,7 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
         let (found, erases) = (hits != 0, question.operation.change() == Change::Erase);
         let mut value = question.argument;
         if wanted && hit.exists && !erases {
-            value = question.change(held.node.word(place), hit.word, Order::Relaxed);
+            value = question.change::<A>(held.node.word(place), hit.word, Order::Relaxed);
             deeds.read.put(rank, place, question.changed(hit.word));
         }
         let (removes, fits) = (wanted && found && erases, count < Node::<S, W, L>::SLOTS);
@@ -504,9 +504,9 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
             let picked = if found { hit } else { free };
             let place = held.node.word(picked.position);
             if found {
-                value = question.change(place, picked.word, Order::Relaxed);
+                value = question.change::<A>(place, picked.word, Order::Relaxed);
             } else {
-                question.place(place, picked.word, Order::Relaxed);
+                question.place::<A>(place, picked.word, Order::Relaxed);
             }
             let pair = S::pack(question.key, question.argument);
             let word = if found { question.changed(picked.word) } else { pair };

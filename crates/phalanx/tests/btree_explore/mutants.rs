@@ -115,6 +115,58 @@ fn a_range_that_believes_an_old_tail_is_found() {
 }
 
 #[test]
+fn ranges_of_a_leaf_that_is_overtaken_are_sound() {
+    assert!(!crate::order::is_found::<Tree<Packed, Spread<64>, Sound, 4, 2>>(SEEDS));
+}
+
+/// Declares ways of access that read tails weakly: an emulator gives them any value that the other orders leave.
+macro_rules! with_weak_tails {
+    ($($(#[$doc:meta])* $name:ident { $($item:item)* };)*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy)]
+        pub struct $name;
+
+        impl Access for $name {
+            const READ: Order = Order::Relaxed;
+            const CONCURRENT: bool = true;
+            const TAIL: Order = Order::Weak;
+            type Versions = Unversioned;
+            $($item)*
+        }
+    )*};
+}
+
+with_weak_tails! {
+    /// No flaw.
+    Ordered {};
+
+    /// Reads the pairs of a leaf so that nothing is known of what was written before them.
+    Unacquired {
+        const PAIRS: Order = Order::Relaxed;
+    };
+
+    /// Changes pairs by stores that say nothing of what was written before the one that reused the slot.
+    Unchained {
+        const CHAINS: bool = false;
+    };
+}
+
+#[test]
+fn pairs_that_acquire_nothing_are_found() {
+    assert!(crate::order::is_found_by_an_old_tail::<Tree<Packed, Spread<64>, Unacquired, 4, 2>>(0, SEEDS));
+}
+
+#[test]
+fn a_store_to_a_slot_that_was_reused_is_found() {
+    assert!(crate::order::is_found_by_an_old_tail::<Tree<Packed, Spread<64>, Unchained, 4, 2>>(1, 8 * SEEDS));
+}
+
+#[test]
+fn tails_are_new_where_slots_are_reused() {
+    crate::order::no_tail_is_too_old::<Tree<Packed, Spread<64>, Ordered, 4, 2>>(2 * SEEDS);
+}
+
+#[test]
 fn a_miss_that_is_confirmed_is_one() {
     for seed in 0..SEEDS {
         assert!(overtakes::<Sound>(seed).is_ok(), "seed {seed}");

@@ -7,7 +7,7 @@ use crate::world::{Crowded, Finding};
 use gpu::{Device, Grid};
 use phalanx_kernels::btree::{Config, TreeView};
 use phalanx_kernels::keyed::{Insert, Kind, Lanes, Outcome, Remove, Scalar, Session};
-use simt::emulator::{Launch, Options, Schedule};
+use simt::emulator::{Detect, Launch, Options, Schedule};
 use simt::{GlobalSlice, Kernel, Order, Scope, Thread};
 use std::collections::BTreeSet;
 
@@ -29,6 +29,8 @@ struct Plan {
     units: u32,
     fill: BTreeSet<u64>,
     parts: Vec<Part>,
+    /// Whether races are told. Not those of kinds that read weakly on purpose.
+    races: bool,
 }
 
 impl Plan {
@@ -49,23 +51,22 @@ impl Plan {
             (0..2).map(round).collect()
         };
         let parts = (0..3).map(part).collect();
-        Self { units: crowd.buckets.max(64), fill, parts }
+        Self { units: crowd.buckets.max(64), fill, parts, races: true }
     }
 
     /// A full leaf that is split while it is read: the slots of pairs that move are taken by others.
     fn overtaken() -> Self {
         let inserts = [25, 26, 27].map(|key| by_tile(&[insertion(key)])).to_vec();
         let parts = vec![vec![by_tile(&[listing(0, KEYS)]); 2], inserts];
-        Self { units: 64, fill: (1..=6).map(|key| 10 * key).collect(), parts }
+        Self { units: 64, fill: (1..=6).map(|key| 10 * key).collect(), parts, races: true }
     }
 
     /// A pair is removed and inserted again while its leaf is read, into the slot of another one that was removed before.
     fn returned() -> Self {
-        let removal = |key| Deed { kind: REMOVE, from: key, to: key };
         let writes = [removal(10), removal(50), insertion(50)].map(|deed| by_tile(&[deed])).to_vec();
         let count = Deed { kind: COUNT, ..listing(0, KEYS) };
         let parts = vec![vec![by_tile(&[listing(0, KEYS)]), by_tile(&[count])], writes];
-        Self { units: 64, fill: (1..=5).map(|key| 10 * key).collect(), parts }
+        Self { units: 64, fill: (1..=5).map(|key| 10 * key).collect(), parts, races: true }
     }
 
     /// The last split was never raised, for the pool had no slab for the root's: so who comes for the keys that were cut off comes by the node of 150
@@ -73,7 +74,17 @@ impl Plan {
     fn passed() -> Self {
         let inserts = vec![by_tile(&[155, 230].map(insertion))];
         let parts = vec![vec![by_tile(&[listing(150, 170)]); 2], inserts];
-        Self { units: 9, fill: (0..=22).map(|key| 10 * key).collect(), parts }
+        Self { units: 9, fill: (0..=22).map(|key| 10 * key).collect(), parts, races: true }
+    }
+
+    /// [`Self::overtaken`], while a third one takes pairs away from the slots that were reused. For kinds that read tails weakly.
+    fn emptied(inserts: &[u64], removals: &[u64]) -> Self {
+        let part =
+            |keys: &[u64], deed: fn(u64) -> Deed| keys.iter().map(|&key| by_tile(&[deed(key)])).collect();
+        let reads = vec![by_tile(&[listing(0, KEYS)]); 6];
+        let parts = [reads, part(inserts, insertion), part(removals, removal)];
+        let parts = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        Self { parts, races: false, ..Self::overtaken() }
     }
 
     fn deeds(&self) -> impl Iterator<Item = &Deed> {
@@ -87,6 +98,10 @@ impl Plan {
 
 const fn insertion(key: u64) -> Deed {
     Deed { kind: INSERT, from: key, to: key }
+}
+
+const fn removal(key: u64) -> Deed {
+    Deed { kind: REMOVE, from: key, to: key }
 }
 
 const fn listing(from: u64, to: u64) -> Deed {
@@ -195,20 +210,30 @@ impl Known {
     }
 }
 
+/// A tree of keys that came one after the other, each with itself for a value, in so many slabs.
+pub fn filled<M: Crowded<Memory = crate::trees::Forest> + Config>(
+    keys: &BTreeSet<u64>,
+    units: u32,
+) -> crate::trees::Forest {
+    let mut rows = vec![vec![IDLE; LANES]; keys.len()];
+    keys.iter().zip(&mut rows).for_each(|(&key, row)| row[0] = insertion(key));
+    let calm = Device::emulator(Options::default());
+    let memory = M::memory(&calm, units).expect("memory");
+    if !rows.is_empty() {
+        play::<M>(&calm, &memory, &[rows]).expect("a tree");
+    }
+    memory
+}
+
 /// Plays a plan by the schedule of a seed and looks for what is wrong. Gives how many ranges were asked about.
 fn explore<M: Crowded<Memory = crate::trees::Forest> + Config>(
     plan: &Plan,
     schedule: Schedule,
 ) -> Result<usize, Finding> {
     let stored: BTreeSet<u64> = plan.fill.iter().map(|&key| M::Key::from_u64(key).to_u64()).collect();
-    let mut rows = vec![vec![IDLE; LANES]; stored.len()];
-    stored.iter().zip(&mut rows).for_each(|(&key, row)| row[0] = Deed { kind: INSERT, from: key, to: key });
-    let calm = Device::emulator(Options::default());
-    let filled = M::memory(&calm, plan.units).expect("memory");
-    if !rows.is_empty() {
-        play::<M>(&calm, &filled, &[rows])?;
-    }
-    let options = Options { stale_l1: true, step_limit: 1 << 19, ..Options::explore(schedule) };
+    let filled = filled::<M>(&stored, plan.units);
+    let detect = Detect { races: plan.races, ..Detect::ALL };
+    let options = Options { stale_l1: true, step_limit: 1 << 19, detect, ..Options::explore(schedule) };
     let device = Device::emulator(options);
     let mut memory = M::memory(&device, plan.units).expect("memory");
     M::copy(&mut memory, &filled).expect("memory");
@@ -240,6 +265,32 @@ pub fn is_found_where_others_pass<M: Crowded<Memory = crate::trees::Forest> + Co
     is_found_in::<M>(&Plan::passed(), count, |seed| Schedule::Pct { seed, depth: 2 })
 }
 
+/// What is looked for by [`is_found_by_an_old_tail`] and its contrary: keys that are inserted while a full leaf is read, and those that are removed then.
+const EMPTIED: [(&[u64], &[u64]); 3] =
+    [(&[25, 26, 27], &[]), (&[25], &[25; 6]), (&[25, 26], &[26, 25, 26, 25])];
+
+/// Whether something is found within so many schedules of one of [`EMPTIED`], which replays: of kinds that read tails weakly, so that they may see any value that nothing
+/// orders the end of before.
+#[allow(dead_code)] // bugs are planted in some programs
+pub fn is_found_by_an_old_tail<M: Crowded<Memory = crate::trees::Forest> + Config>(
+    which: usize,
+    count: u64,
+) -> bool {
+    let (inserts, removals) = EMPTIED[which];
+    is_found_in::<M>(&Plan::emptied(inserts, removals), count, |seed| setting::<M>(seed).schedule)
+}
+
+/// Plays schedules of all [`EMPTIED`]; all must be sound.
+#[allow(dead_code)] // as above
+pub fn no_tail_is_too_old<M: Crowded<Memory = crate::trees::Forest> + Config>(count: u64) {
+    for (inserts, removals) in EMPTIED {
+        let plan = Plan::emptied(inserts, removals);
+        for seed in seeds(count) {
+            explore_soundly::<M>("tails of leaves whose slots are reused", &plan, seed);
+        }
+    }
+}
+
 /// Plays schedules of a pair that comes back to another slot of its leaf while that is read; all must be sound.
 #[allow(dead_code)] // bugs are planted in a program of their own
 pub fn all_are_told_once<M: Crowded<Memory = crate::trees::Forest> + Config>(count: u64) {
@@ -268,6 +319,40 @@ impl Kernel for Show {
             place.load(Order::Relaxed, Scope::Device);
         }
         place.store(self.word, Order::Relaxed, Scope::Device);
+    }
+}
+
+/// A key stands in two slots of the first leaf for a while, any two, as a reader may see one that is removed and comes back: it is told once. Of tiles of four lanes.
+#[allow(dead_code)] // of trees alone
+pub fn twins_are_told_once<M: Crowded<Memory = crate::trees::Forest> + Config>() {
+    let calm = Device::emulator(Options::default());
+    for many in 1..u64::from(M::SLOTS) {
+        let keys: BTreeSet<u64> = (1..=many).map(|n| 10 * (n * 5 % 31)).collect();
+        let filled = M::memory(&calm, 64).expect("memory");
+        // In no order.
+        let rows = (1..=many).map(|n| by_tile(&[insertion(10 * (n * 5 % 31))])).collect();
+        play::<M>(&calm, &filled, &[rows]).expect("a tree");
+        let (slots, first) = filled.first_leaf::<M>();
+        let (full, free): (Vec<usize>, Vec<usize>) =
+            (0..slots.len()).partition(|&slot| slots[slot] != u64::MAX);
+        for (seed, &from) in (0..).zip(&full) {
+            let options = Options { step_limit: 1 << 19, ..Options::explore(Schedule::Random { seed }) };
+            let device = Device::emulator(options);
+            let mut memory = M::memory(&device, 64).expect("memory");
+            M::copy(&mut memory, &filled).expect("memory");
+            let place = first + free[seed as usize % free.len()];
+            let emulator = device.emulator_handle().expect("an emulator");
+            let show = Show { words: memory.words(), place, word: slots[from], after: 0 };
+            emulator.launch_all(vec![Launch::new(Grid::new(1, 1), show)]).expect("a store");
+            let asked = vec![by_tile(&[listing(0, KEYS * 4)])];
+            let told = Told::<M::Key, M::Value, ROOM>::new(&device, &asked).expect("memory");
+            let reads = Play::<M> { tree: memory.view(), sheet: told.sheet() };
+            let hide = Show { word: u64::MAX, after: 60, ..show };
+            let launches = vec![Launch::new(Grid::new(1, 4), reads), Launch::new(Grid::new(1, 1), hide)];
+            emulator.launch_all(launches).expect("a range");
+            let (_, _, found) = &told.answers()[0];
+            assert!(found.iter().eq(&keys), "{many} pairs, slot {from} at {place} too: {found:?}");
+        }
     }
 }
 

@@ -3,7 +3,7 @@ use crate::common::Dice;
 use crate::world::{Crowd, Finding, counted};
 use gpu::{Buffer, Device, Grid};
 use phalanx_kernels::btree::{
-    Config, HistoryParts, Input, LATEST, LEAST, Time, TreeView, Versions, directory_words,
+    Config, FIRST, HistoryParts, Input, LATEST, LEAST, Time, TreeView, Versions, directory_words,
 };
 use phalanx_kernels::keyed::{STRIPE_WORDS, STRIPES, Scalar, Wide};
 use phalanx_kernels::reclaim::epoch_words;
@@ -111,6 +111,14 @@ impl Forest {
         let hidden = std::mem::replace(&mut words[place], u64::MAX);
         self.slabs.write(&words).expect("memory");
         (place, hidden)
+    }
+
+    /// The slots of the first leaf, and where the first of them is among the words of 8 bytes. Of pairs of 8 bytes.
+    #[allow(dead_code)] // one program's
+    pub fn first_leaf<M: Config>(&self) -> (Vec<u64>, usize) {
+        let (first, words) =
+            (FIRST.to_word() as usize * M::Pool::BYTES / 8, self.slabs.read().expect("memory"));
+        (words[first..first + M::SLOTS as usize].to_vec(), first)
     }
 
     /// The words of its slabs.
