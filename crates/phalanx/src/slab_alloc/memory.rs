@@ -167,3 +167,38 @@ impl Memory {
         Ok(self.faults.read()?[0])
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A pool of super blocks of 32 slabs, on these tiers, and the pieces that it should have: the tier and the super blocks of each.
+    fn has_pieces(tiers: (Tier, Tier), expected: &[(Tier, usize)]) {
+        let device = Device::emulator(simt::emulator::Options::default());
+        let (first_tier, tier) = tiers;
+        let shape = Shape { slab_bytes: 128, shift: 5, light: false, fill: 0xff, first_tier, tier };
+        let mut memory = Memory::new(&device, shape, 3).unwrap();
+        memory.grow(&device, 1).unwrap();
+        memory.grow(&device, 2).unwrap();
+        let words = memory.words_a_super_block();
+        let pieces: Vec<_> = memory.pieces.iter().map(|piece| (piece.tier(), piece.len() / words)).collect();
+        assert_eq!(pieces, expected);
+        assert_eq!(memory.parts().supers.joined as usize, expected[0].1);
+        let addresses = memory.pieces.iter().flat_map(|piece| {
+            let (base, supers) = (piece.pointer().expose_provenance(), piece.len() / words);
+            (0..supers).map(move |number| (base + number * words * 8) as u64)
+        });
+        assert!(addresses.eq(memory.bases.read().unwrap()[..6].iter().copied()));
+    }
+
+    #[test]
+    fn super_blocks_that_come_together_lie_in_one_piece() {
+        has_pieces((Tier::Device, Tier::Device), &[(Tier::Device, 3), (Tier::Device, 1), (Tier::Device, 2)]);
+    }
+
+    #[test]
+    fn the_first_super_block_lies_apart_on_a_tier_of_its_own() {
+        let others = Tier::Pinned;
+        has_pieces((Tier::Device, others), &[(Tier::Device, 1), (others, 2), (others, 1), (others, 2)]);
+    }
+}
