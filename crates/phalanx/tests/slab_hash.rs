@@ -88,6 +88,10 @@ macro_rules! suite {
                 pools_grow_as_they_must
                 lists_have_the_utilisation_asked_for
                 a_rehash_that_has_no_room_changes_nothing
+                pools_that_cannot_grow_are_exchanged
+                a_budget_is_kept_where_pools_cannot_grow
+                rehashes_move_to_larger_pools
+                pools_of_many_values_a_key_are_exchanged
             }
         }
     };

@@ -17,8 +17,9 @@ pub enum Growth {
     /// Nothing: what finds no room is refused.
     Fixed,
     /// A blocking call that was refused room packs the lists, if more pairs were removed than there are, else it adds super blocks to the
-    /// pool, by half of what it has at least and up to the budget; then it tries again what was refused. One that has made a list long
-    /// (64 slabs) packs the lists if removed pairs are the reason. The number of buckets stays.
+    /// pool, by half of what it has at least and up to the budget; then it tries again what was refused. Of a pool that has 255 the
+    /// lists move, packed, to one of larger super blocks, which needs room for both while it lasts. One that has made a list long (64
+    /// slabs) packs the lists if removed pairs are the reason. The number of buckets stays.
     Pool,
 }
 
@@ -53,6 +54,26 @@ impl Memory {
 
     pub fn bytes(&self) -> usize {
         self.heads.bytes() + self.tallies.bytes() + self.pool.memory_usage()
+    }
+
+    /// The lists, packed, in a pool of larger super blocks with `more` slabs more. Where nothing runs.
+    fn moved<K: Key, V: Value>(
+        &self,
+        engine: &dyn Engine<K, V>,
+        stream: &Stream,
+        many: bool,
+        more: usize,
+    ) -> Result<Self> {
+        let (device, live) = (stream.device(), self.counts()?.live);
+        let pool = self.pool.larger(self.pool.capacity() + more)?;
+        let into = Self::new(device, engine.shape().slab_bytes, self.buckets, pool)?;
+        let refused = device.zeroed::<u64>(1)?;
+        // SAFETY: nothing else runs, nobody else knows of the new lists, and both live until the count is read.
+        unsafe { copy(engine, stream, self.parts(), into.parts(), many, refused.slice())? };
+        match refused.read()?[0] as usize {
+            0 => Ok(Self { age: self.age, ..into }),
+            refused => Err(Error::NoRoom { refused, asked: live }),
+        }
     }
 
     /// By how many slabs the pool is to grow after so many elements were refused: by half of what it has at least.
@@ -148,7 +169,12 @@ impl<K: Key, V: Value> Lists<K, V> {
                     return Ok(());
                 }
                 let needed = memory.slabs_for(refused, engine.shape().slots);
-                memory.pool.grow(needed)?;
+                match memory.pool.grow(needed) {
+                    Err(Error::TooManySlabs { .. }) => {
+                        *memory = memory.moved(engine, stream, many, needed)?
+                    }
+                    grown => grown?,
+                }
             }
         })
     }
@@ -269,7 +295,16 @@ impl<K: Key, V: Value> Structure for Lists<K, V> {
                 return pack(engine, stream, memory, counts).map(|()| true);
             }
             let needed = memory.slabs_for(refused, engine.shape().slots);
-            memory.pool.grow_if_possible(needed, refused)
+            let has_grown = memory.pool.grow_if_possible(needed, refused)?;
+            if has_grown || !memory.pool.has_all_super_blocks() {
+                return Ok(has_grown);
+            }
+            match memory.moved(engine, stream, self.many, needed) {
+                Ok(moved) => *memory = moved,
+                Err(error) if error.is_lack_of_room() => return Ok(false),
+                Err(error) => return Err(error),
+            }
+            Ok(true)
         })
     }
 

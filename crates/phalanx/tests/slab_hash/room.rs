@@ -1,7 +1,7 @@
 //! Pools that fill up, grow, and must not.
 use crate::{maps, multi_maps, sets, slots};
 use gpu::Device;
-use phalanx::slab_hash::{Builder, Growth, SlabHash};
+use phalanx::slab_hash::{Builder, Growth, SlabHash, SlabMultiMap};
 use phalanx::{Error, Key, Map, Outcome, Value};
 use std::collections::BTreeMap;
 
@@ -199,4 +199,65 @@ pub fn a_rehash_that_has_no_room_changes_nothing(device: &Device) {
         assert_eq!(map.stats().unwrap().live, 0, "{}", map.variant());
     }
     every_kind!(device, case);
+}
+
+/// Pairs that two thousand heads and the most slabs of a pool that begins with the fewest, 255 super blocks of 32, have no room for.
+const MANY: u64 = 90_000;
+
+/// Parameters that so many pairs outgrow.
+fn outgrown<T>(builder: Builder<T>, device: &Device) -> Builder<T> {
+    builder.device(device).buckets(2000).slabs(1)
+}
+
+pub fn pools_that_cannot_grow_are_exchanged(device: &Device) {
+    let map = outgrown(SlabHash::<u64, u64>::builder(), device).build().unwrap();
+    let (keys, values) = pairs::<u64, u64>(0..MANY);
+    for (keys, values) in keys.chunks(30_000).zip(values.chunks(30_000)) {
+        assert_eq!(map.insert(keys, values).unwrap(), vec![Outcome::Inserted; keys.len()]);
+    }
+    assert!(map.stats().unwrap().capacity > 255 * 32, "{:?}", map.stats());
+    assert_eq!(contents(&map), keys.into_iter().zip(values).collect());
+}
+
+/// The larger pool would not fit.
+pub fn a_budget_is_kept_where_pools_cannot_grow(device: &Device) {
+    let budget = 255 * 32 * 128;
+    let map = outgrown(SlabHash::<u64, u64>::builder(), device).budget(budget).build().unwrap();
+    let (keys, values) = pairs::<u64, u64>(0..MANY);
+    // A batch at a time, until one is refused: each pair that is looks through the whole pool.
+    let mut outcomes = Vec::new();
+    for (keys, values) in keys.chunks(1000).zip(values.chunks(1000)) {
+        outcomes.extend(map.insert(keys, values).unwrap());
+        if count(&outcomes, Outcome::Refused) > 0 {
+            break;
+        }
+    }
+    assert!(count(&outcomes, Outcome::Refused) > 0, "{:?}", map.stats());
+    assert!(map.stats().unwrap().capacity <= 255 * 32, "{:?}", map.stats());
+    holds_what_it_said(&map, &keys[..outcomes.len()], &values[..outcomes.len()], &outcomes);
+}
+
+pub fn rehashes_move_to_larger_pools(device: &Device) {
+    let mut map = outgrown(SlabHash::<u64, u64>::builder(), device).build().unwrap();
+    let (keys, values) = pairs::<u64, u64>(0..50_000);
+    map.insert(&keys, &values).unwrap();
+    assert!(map.stats().unwrap().capacity <= 255 * 32, "{:?}", map.stats());
+    // Both tables at once are more than such a pool has slabs for.
+    map.rehash(1500).unwrap();
+    assert_eq!((map.buckets(), map.stats().unwrap().capacity > 255 * 32), (1500, true), "{:?}", map.stats());
+    assert_eq!(contents(&map), keys.into_iter().zip(values).collect());
+}
+
+pub fn pools_of_many_values_a_key_are_exchanged(device: &Device) {
+    let map = outgrown(SlabMultiMap::<u64, u64>::builder(), device).build().unwrap();
+    let (keys, values): (Vec<u64>, Vec<u64>) = (0..MANY).map(|n| (n % 30_000, n)).unzip();
+    // In order: of each key one value a call.
+    for (keys, values) in keys.chunks(30_000).zip(values.chunks(30_000)) {
+        assert_eq!(map.insert(keys, values).unwrap(), vec![Outcome::Inserted; keys.len()]);
+    }
+    assert!(map.stats().unwrap().capacity > 255 * 32, "{:?}", map.stats());
+    assert_eq!(map.len().unwrap() as u64, MANY);
+    let all = map.get_all(&keys[..30_000]).unwrap();
+    assert!(all.iter().zip(0..).all(|(values, n)| values == [n, n + 30_000, n + 60_000]));
+    map.validate().unwrap();
 }
