@@ -210,6 +210,12 @@ macro_rules! suite {
                         trees_are_built_and_cleared
                     }
                 }
+                cases! { $device, MultiVersionBTree, each:
+                    room {
+                        pools_are_exchanged_where_no_snapshot_lives
+                        trees_with_versions_are_built_in_pools_that_are_large_enough
+                    }
+                }
             }
         }
     };

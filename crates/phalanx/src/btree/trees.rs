@@ -37,8 +37,8 @@ pub enum Growth {
     /// Nothing: what finds no room is refused.
     Fixed,
     /// A blocking call that was refused room adds super blocks to the pool, by half of what it has at least and up to the budget; then it
-    /// tries again what was refused. Of a pool that has 255 the pairs move to one of larger super blocks, which needs room for both while it lasts; but not those of a
-    /// tree that keeps versions, whose pool ends there.
+    /// tries again what was refused. Of a pool that has 255 the pairs move to one of larger super blocks, which needs room for both while it lasts; of a tree that
+    /// keeps versions where no snapshot lives.
     Pool,
 }
 
@@ -107,16 +107,34 @@ impl Memory {
         self.pool.reclaim()
     }
 
-    /// Memory of the same kind for a tree of no snapshots, with room for so many nodes in a pool of larger super blocks.
-    fn larger<K: Key, V: Value>(
-        &self,
+    /// Becomes memory with room for so many nodes in a pool of larger super blocks, as `fill` fills it. Where that fails it stays as it was. Where no snapshot lives.
+    fn exchange<K: Key, V: Value>(
+        &mut self,
         engine: &(impl Engine<K, V> + ?Sized),
         device: &Device,
         nodes: usize,
-    ) -> Result<Self> {
+        fill: impl FnOnce(&mut Self) -> Result<()>,
+    ) -> Result<()> {
         let (pool, words) = (self.pool.larger(nodes)?, |entries| engine.directory_words(entries));
-        let memory = Self::new(device, pool, self.directory.is_used(), words)?;
-        Ok(Self { age: self.age + 1, ..memory })
+        let mut other = Self::new(device, pool, self.directory.is_used(), words)?;
+        other.age = self.age + 1;
+        self.swap_nodes(&mut other);
+        let filled = fill(self);
+        if filled.is_err() {
+            self.swap_nodes(&mut other);
+        }
+        filled
+    }
+
+    /// Each becomes the other in everything but what it has of time.
+    fn swap_nodes(&mut self, other: &mut Self) {
+        std::mem::swap(self, other);
+        std::mem::swap(&mut self.history, &mut other.history);
+    }
+
+    /// Whether snapshots live, whose versions lie in the pool.
+    fn is_remembered(&self) -> bool {
+        self.history.as_ref().is_some_and(History::is_asked_for)
     }
 
     /// Makes the tree one of sorted pairs, `count` of which go into its order, where nothing is.
@@ -368,21 +386,23 @@ impl<K: Key, V: Value, E: Engine<K, V> + ?Sized> Trees<K, V, E> {
         if needed <= capacity {
             return Ok(false);
         }
-        let larger = |memory: &Memory| memory.larger(&*self.owner.engine, &self.owner.device, needed);
-        self.grow_by(memory, needed - capacity, larger)
+        let (engine, device) = (&*self.owner.engine, &self.owner.device);
+        let empty = |memory: &mut Memory| memory.exchange(engine, device, needed, |_| Ok(()));
+        self.grow_by(memory, needed - capacity, empty)
     }
 
-    /// Has the pool grow by so many nodes, or, where it cannot have the super blocks, puts what `other` makes of it in the memory's place. Gives whether it is that.
+    /// Has the pool grow by so many nodes, or, where it cannot have the super blocks, has it exchanged. Gives whether it was. The caller has the tree alone: no snapshot lives.
     fn grow_by(
         &self,
         memory: &mut Memory,
         nodes: usize,
-        other: impl FnOnce(&Memory) -> Result<Memory>,
+        exchange: impl FnOnce(&mut Memory) -> Result<()>,
     ) -> Result<bool> {
         match memory.pool.grow(nodes) {
-            Err(Error::TooManySlabs { .. }) if memory.history.is_none() => {
-                *memory = other(memory)?;
-                return Ok(true);
+            Err(Error::TooManySlabs { .. }) => {
+                // Nobody keeps a handle of a pool that is no more.
+                memory.sweep(&*self.owner.engine, &self.owner.device.default_stream())?;
+                return exchange(memory).map(|()| true);
             }
             grown => grown?,
         }
@@ -396,19 +416,17 @@ impl<K: Key, V: Value, E: Engine<K, V> + ?Sized> Trees<K, V, E> {
     fn grow(&self, stream: &Stream, memory: &mut Memory, wanted: usize, needed: usize) -> Result<bool> {
         let has_grown = memory.pool.grow_if_possible(wanted, needed)?;
         self.fit_directory(memory)?;
-        if has_grown || memory.history.is_some() || !memory.pool.has_all_super_blocks() {
+        if has_grown || memory.is_remembered() || !memory.pool.has_all_super_blocks() {
             return Ok(has_grown);
         }
-        match self.moved(stream, memory, wanted) {
-            Ok(moved) => *memory = moved,
-            Err(error) if error.is_lack_of_room() => return Ok(false),
-            Err(error) => return Err(error),
+        match self.move_with(stream, memory, wanted) {
+            Err(error) if error.is_lack_of_room() => Ok(false),
+            moved => moved.map(|()| true),
         }
-        Ok(true)
     }
 
-    /// The tree in memory with `more` nodes more. Where nothing runs.
-    fn moved(&self, stream: &Stream, memory: &Memory, more: usize) -> Result<Memory> {
+    /// Moves the tree to memory with `more` nodes more. Where nothing runs, no snapshot lives, and no version is retired.
+    fn move_with(&self, stream: &Stream, memory: &mut Memory, more: usize) -> Result<()> {
         let (engine, device) = (&*self.owner.engine, &self.owner.device);
         let (live, fill) = (memory.counts()?.live, self.pairs_at(USUAL_FILL)?);
         // SAFETY: the caller's promise.
@@ -416,12 +434,12 @@ impl<K: Key, V: Value, E: Engine<K, V> + ?Sized> Trees<K, V, E> {
         let Runs { keys, values, count } = Runs::of(export::whole(device, &scan, |pairs| pairs)?)?;
         let pairs = (keys.slice().part(0, count), values.slice());
         let room = nodes(count as u64, fill) as usize + more;
-        let mut moved = memory.larger(engine, device, room.max(memory.pool.capacity()))?;
-        let (count, _) = moved.survey(engine, stream, pairs.0)?;
-        // SAFETY: nobody else knows of the new memory; the slices outlive the wait.
-        unsafe { moved.build(engine, stream, pairs, (count, fill))? };
-        device.synchronize()?;
-        Ok(moved)
+        memory.exchange(engine, device, room.max(memory.pool.capacity()), |memory| {
+            let (count, _) = memory.survey(engine, stream, pairs.0)?;
+            // SAFETY: the caller's promise; the slices outlive the wait.
+            unsafe { memory.build(engine, stream, pairs, (count, fill))? };
+            Ok(device.synchronize()?)
+        })
     }
 
     /// Room for so many more pairs: see [`BTree::reserve`](super::BTree::reserve).
@@ -432,7 +450,7 @@ impl<K: Key, V: Value, E: Engine<K, V> + ?Sized> Trees<K, V, E> {
             // Each node that is there may be full, and split by one pair.
             let needed = nodes_for(additional, slots).saturating_add(additional.min(stats.live));
             if needed > stats.free {
-                self.grow_by(memory, needed - stats.free, |memory| self.moved(stream, memory, needed))?;
+                self.grow_by(memory, needed - stats.free, |memory| self.move_with(stream, memory, needed))?;
             }
             Ok(())
         })

@@ -119,6 +119,11 @@ impl History {
         !slots.dropped.is_empty() || !slots.released.is_empty()
     }
 
+    /// Whether a snapshot lives, or was dropped since the last sweep.
+    pub fn is_asked_for(&self) -> bool {
+        !self.slots().live.is_empty()
+    }
+
     /// Nobody asks for a snapshot any more. Kernels that read it may still run, so it lives until the next sweep.
     pub fn drop_slot(&self, slot: u32) {
         self.slots().dropped.push(slot);

@@ -1,20 +1,20 @@
 //! Pools that have all the super blocks that handles can name, and room that is asked for.
-use crate::kinds::{Kind, contents};
+use crate::kinds::{Kind, Tested, contents};
 use crate::ordered::ByOrder;
 use checker::MapValue;
-use phalanx::{BTree, Key, Map, Outcome, Value};
+use phalanx::{BTree, Key, Map, MultiVersionBTree, Outcome, Value};
 use std::collections::BTreeMap;
 
 /// The most nodes of a pool that begins with the fewest: 255 super blocks of 32.
 const MOST: usize = 255 * 32;
 
 /// Pairs far from each other, so many that nodes of two of them nearly use up such a pool.
-fn far<M: ByOrder>(kind: &Kind<M>) -> (Vec<M::Key>, Vec<M::Value>) {
+fn far<M: Tested>(kind: &Kind<M>) -> (Vec<M::Key>, Vec<M::Value>) {
     kind.pairs((0..8000).map(|n| (n * 1000, n)))
 }
 
 /// Pairs between two of [`far`], in no order: they split nodes.
-fn near<M: ByOrder>(kind: &Kind<M>) -> (Vec<M::Key>, Vec<M::Value>) {
+fn near<M: Tested>(kind: &Kind<M>) -> (Vec<M::Key>, Vec<M::Value>) {
     kind.pairs((0..4000).map(|n| (3_000_001 + n * 2731 % 4000 / 999 * 1000 + n * 2731 % 4000 % 999, n)))
 }
 
@@ -76,4 +76,56 @@ pub fn launches_find_the_room_that_was_reserved<K: Key, V: Value + MapValue>(kin
         tree.reserve(1).unwrap();
         assert_eq!(tree.stats().unwrap().capacity, before, "{}", kind.name);
     }
+}
+
+/// A snapshot's versions lie in the pool that it was taken of, so until it is dropped keys are refused.
+pub fn pools_are_exchanged_where_no_snapshot_lives<K: Key, V: Value + MapValue>(
+    kind: &Kind<MultiVersionBTree<K, V>>,
+) {
+    let mut tree = kind.builder().nodes(1).super_block_slabs(32).build().unwrap();
+    let (keys, values) = far(kind);
+    tree.bulk_build(&keys, &values, 0.01).unwrap();
+    let mut model: BTreeMap<K, V> = keys.into_iter().zip(values).collect();
+    let (more, new) = near(kind);
+    let then = tree.snapshot().unwrap();
+    let outcomes = tree.insert(&more[..1500], &new[..1500]).unwrap();
+    assert!(outcomes.contains(&Outcome::Refused), "{}: {:?}", kind.name, tree.stats());
+    assert!(tree.stats().unwrap().capacity <= MOST, "{}: {:?}", kind.name, tree.stats());
+    assert!(tree.at(&then).unwrap().iter().unwrap().eq(model.clone()), "{}", kind.name);
+    drop(then);
+    let outcomes = tree.insert(&more, &new).unwrap();
+    assert!(!outcomes.contains(&Outcome::Refused), "{}: {:?}", kind.name, tree.stats());
+    assert!(tree.stats().unwrap().capacity > MOST, "{}: {:?}", kind.name, tree.stats());
+    model.extend(more.iter().copied().zip(new));
+    assert_eq!(contents(&tree), model, "{}", kind.name);
+    // Time goes on in the new pool.
+    let then = tree.snapshot().unwrap();
+    assert!(tree.remove(&more).unwrap().into_iter().all(|removed| removed), "{}", kind.name);
+    assert!(tree.at(&then).unwrap().iter().unwrap().eq(model), "{}", kind.name);
+    drop(then);
+    tree.drain().unwrap();
+    assert_eq!((tree.versions().unwrap(), tree.len().unwrap()), (0, 8000), "{}", kind.name);
+}
+
+/// Versions of the pool that goes wait to be freed by kernels, which free none of the new one's nodes for them.
+pub fn trees_with_versions_are_built_in_pools_that_are_large_enough<K: Key, V: Value + MapValue>(
+    kind: &Kind<MultiVersionBTree<K, V>>,
+) {
+    let mut tree = kind.builder().nodes(1).super_block_slabs(32).build().unwrap();
+    let (keys, values) = kind.pairs((0..300).map(|n| (n, n)));
+    tree.insert(&keys, &values).unwrap();
+    let (keys, values) = kind.pairs((0..3 * MOST as u64 / 2).map(|n| (n * 3, n)));
+    tree.bulk_build(&keys, &values, 0.01).unwrap();
+    assert!(tree.stats().unwrap().capacity > MOST, "{}: {:?}", kind.name, tree.stats());
+    assert_eq!(tree.insert(&keys, &values).unwrap(), vec![Outcome::Replaced; keys.len()], "{}", kind.name);
+    let mut model: BTreeMap<K, V> = keys.iter().copied().zip(values).collect();
+    assert_eq!(contents(&tree), model, "{}", kind.name);
+    let then = tree.snapshot().unwrap();
+    assert!(tree.remove(&keys[..900]).unwrap().into_iter().all(|removed| removed), "{}", kind.name);
+    assert!(tree.at(&then).unwrap().iter().unwrap().eq(model.clone()), "{}", kind.name);
+    model.retain(|key, _| !keys[..900].contains(key));
+    drop(then);
+    tree.drain().unwrap();
+    assert_eq!((contents(&tree), tree.versions().unwrap()), (model, 0), "{}", kind.name);
+    assert_eq!(tree.stats().unwrap().faults, 0, "{}", kind.name);
 }
