@@ -185,7 +185,8 @@ impl<K: Key, V: Value> BTree<K, V> {
         })
     }
 
-    /// Makes room for `additional` more pairs than there are now, whatever their keys, so that launches in streams, which do not grow the pool, find it. Waits.
+    /// Makes room for `additional` more pairs than there are now, whatever their keys, so that launches in streams, which do not grow the pool, find it. Where that
+    /// frees half of the nodes the tree is built anew first, as [`Self::compact`] does. Waits.
     ///
     /// ```
     /// use phalanx::{BTree, Map};

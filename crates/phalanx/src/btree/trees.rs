@@ -36,9 +36,10 @@ pub fn nodes_for(pairs: usize, slots: usize) -> usize {
 pub enum Growth {
     /// Nothing: what finds no room is refused.
     Fixed,
-    /// A blocking call that was refused room adds super blocks to the pool, by half of what it has at least and up to the budget; then it
-    /// tries again what was refused. Of a pool that has 255 the pairs move to one of larger super blocks, which needs room for both while it lasts; of a tree that
-    /// keeps versions where no snapshot lives.
+    /// A blocking call that was refused room builds the tree anew where its nodes are less than 0.35 full on average, else it adds super
+    /// blocks to the pool, by half of what it has at least and up to the budget; then it tries again what was refused. Of a pool that has
+    /// 255 the pairs move to one of larger super blocks, which needs room for both while it lasts. A tree that keeps versions is built anew
+    /// and moves where no snapshot lives.
     Pool,
 }
 
@@ -234,6 +235,14 @@ pub struct Walks {
     pub links: u64,
 }
 
+/// Whether room was made, where there may be too little memory to make it.
+fn made_room(tried: Result<bool>) -> Result<bool> {
+    match tried {
+        Err(error) if error.is_lack_of_room() => Ok(false),
+        tried => tried,
+    }
+}
+
 impl<K: Key, V: Value, E: Engine<K, V> + ?Sized> Trees<K, V, E> {
     /// A tree in memory that is new.
     pub fn new(owner: Owner<E, Memory>, growth: Growth) -> Result<Self> {
@@ -366,18 +375,28 @@ impl<K: Key, V: Value, E: Engine<K, V> + ?Sized> Trees<K, V, E> {
 
     /// Makes the tree one of sorted pairs, `fill` in a node. Where this fails, because they are not sorted or for want of room, the tree is as it was.
     fn plant(&self, keys: GlobalSlice<K>, values: GlobalSlice<V>, fill: u32) -> Result<()> {
-        self.owner.alone(|engine, stream, memory| {
-            let (count, is_new) = memory.survey(engine, stream, keys)?;
-            let is_new = self.fit_pool(memory, nodes(count, fill) as usize)? || is_new;
-            if !is_new {
-                // What was retired goes first: nodes are freed as they are found.
-                memory.sweep(engine, stream)?;
-                // SAFETY: the lock keeps other launches out, and those asked for before have ended.
-                unsafe { engine.task(stream, memory.parts(), Task::Prune)? };
-            }
-            // SAFETY: as before; the slices outlive this call, which waits.
-            unsafe { memory.build(engine, stream, (keys, values), (count, fill)) }
-        })
+        self.owner.alone(|_, stream, memory| self.plant_in(stream, memory, (keys, values), fill))
+    }
+
+    /// [`Self::plant`] where nothing runs, and no snapshot lives.
+    fn plant_in(
+        &self,
+        stream: &Stream,
+        memory: &mut Memory,
+        (keys, values): (GlobalSlice<K>, GlobalSlice<V>),
+        fill: u32,
+    ) -> Result<()> {
+        let engine = &*self.owner.engine;
+        let (count, is_new) = memory.survey(engine, stream, keys)?;
+        let is_new = self.fit_pool(memory, nodes(count, fill) as usize)? || is_new;
+        if !is_new {
+            // What was retired goes first: nodes are freed as they are found.
+            memory.sweep(engine, stream)?;
+            // SAFETY: the lock keeps other launches out, and those asked for before have ended.
+            unsafe { engine.task(stream, memory.parts(), Task::Prune)? };
+        }
+        // SAFETY: as before; the slices outlive the caller, which waits.
+        unsafe { memory.build(engine, stream, (keys, values), (count, fill)) }
     }
 
     /// Makes room for so many nodes of a tree that takes the place of the one that is there. Gives whether the memory is new, and empty.
@@ -419,20 +438,14 @@ impl<K: Key, V: Value, E: Engine<K, V> + ?Sized> Trees<K, V, E> {
         if has_grown || memory.is_remembered() || !memory.pool.has_all_super_blocks() {
             return Ok(has_grown);
         }
-        match self.move_with(stream, memory, wanted) {
-            Err(error) if error.is_lack_of_room() => Ok(false),
-            moved => moved.map(|()| true),
-        }
+        made_room(self.move_with(stream, memory, wanted).map(|()| true))
     }
 
     /// Moves the tree to memory with `more` nodes more. Where nothing runs, no snapshot lives, and no version is retired.
     fn move_with(&self, stream: &Stream, memory: &mut Memory, more: usize) -> Result<()> {
         let (engine, device) = (&*self.owner.engine, &self.owner.device);
-        let (live, fill) = (memory.counts()?.live, self.pairs_at(USUAL_FILL)?);
-        // SAFETY: the caller's promise.
-        let scan = |run: Scans<'_, K, V>| unsafe { scans(engine, stream, memory.parts(), live, run) };
-        let Runs { keys, values, count } = Runs::of(export::whole(device, &scan, |pairs| pairs)?)?;
-        let pairs = (keys.slice().part(0, count), values.slice());
+        let Runs { keys, values, count } = self.in_order(stream, memory)?;
+        let (pairs, fill) = ((keys.slice().part(0, count), values.slice()), self.pairs_at(USUAL_FILL)?);
         let room = nodes(count as u64, fill) as usize + more;
         memory.exchange(engine, device, room.max(memory.pool.capacity()), |memory| {
             let (count, _) = memory.survey(engine, stream, pairs.0)?;
@@ -442,13 +455,37 @@ impl<K: Key, V: Value, E: Engine<K, V> + ?Sized> Trees<K, V, E> {
         })
     }
 
+    /// All pairs. Where nothing runs.
+    fn in_order(&self, stream: &Stream, memory: &Memory) -> Result<Runs<K, V>> {
+        let (engine, live) = (&*self.owner.engine, memory.counts()?.live);
+        // SAFETY: the caller's promise.
+        let scan = |run: Scans<'_, K, V>| unsafe { scans(engine, stream, memory.parts(), live, run) };
+        Runs::of(export::whole(&self.owner.device, &scan, |pairs| pairs)?)
+    }
+
+    /// Builds the tree anew if that takes half of its nodes at most, as after many removals, and no snapshot lives. Where nothing runs. Gives whether it has.
+    fn pack(&self, stream: &Stream, memory: &mut Memory) -> Result<bool> {
+        let (nodes_now, fill) = (memory.pool.stats()?.live, self.pairs_at(USUAL_FILL)?);
+        let nodes_then = nodes(memory.counts()?.live as u64, fill) as usize;
+        if memory.is_remembered() || nodes_now < 2 * nodes_then + LEAST {
+            return Ok(false);
+        }
+        let Runs { keys, values, count } = self.in_order(stream, memory)?;
+        self.plant_in(stream, memory, (keys.slice().part(0, count), values.slice()), fill)?;
+        Ok(true)
+    }
+
     /// Room for so many more pairs: see [`BTree::reserve`](super::BTree::reserve).
     pub fn reserve(&mut self, additional: usize) -> Result<()> {
         let slots = self.owner.engine.shape().slots as usize;
         self.owner.alone(|_, stream, memory| {
-            let stats = memory.pool.stats()?;
             // Each node that is there may be full, and split by one pair.
-            let needed = nodes_for(additional, slots).saturating_add(additional.min(stats.live));
+            let needed = |live| nodes_for(additional, slots).saturating_add(additional.min(live));
+            let mut stats = memory.pool.stats()?;
+            if needed(stats.live) > stats.free && made_room(self.pack(stream, memory))? {
+                stats = memory.pool.stats()?;
+            }
+            let needed = needed(stats.live);
             if needed > stats.free {
                 self.grow_by(memory, needed - stats.free, |memory| self.move_with(stream, memory, needed))?;
             }
@@ -592,7 +629,9 @@ impl<K: Key, V: Value, E: Engine<K, V> + ?Sized> Structure for Trees<K, V, E> {
                 return Ok(true);
             }
             let wanted = needed.max(memory.pool.capacity() / 2).max(LEAST);
-            Ok(self.grow(stream, memory, wanted, needed)? || freed > 0)
+            Ok(made_room(self.pack(stream, memory))?
+                || self.grow(stream, memory, wanted, needed)?
+                || freed > 0)
         })
     }
 

@@ -8,9 +8,12 @@ use std::collections::BTreeMap;
 /// The most nodes of a pool that begins with the fewest: 255 super blocks of 32.
 const MOST: usize = 255 * 32;
 
-/// Pairs far from each other, so many that nodes of two of them nearly use up such a pool.
+/// How many pairs [`far`] makes.
+const FAR: u64 = 48_500;
+
+/// Pairs far from each other, so many that nodes half full of them nearly use up such a pool.
 fn far<M: Tested>(kind: &Kind<M>) -> (Vec<M::Key>, Vec<M::Value>) {
-    kind.pairs((0..8000).map(|n| (n * 1000, n)))
+    kind.pairs((0..FAR).map(|n| (n * 1000, n)))
 }
 
 /// Pairs between two of [`far`], in no order: they split nodes.
@@ -22,7 +25,7 @@ fn near<M: Tested>(kind: &Kind<M>) -> (Vec<M::Key>, Vec<M::Value>) {
 pub fn pools_that_cannot_grow_are_exchanged<M: ByOrder>(kind: &Kind<M>) {
     let mut tree = kind.map(1);
     let (keys, values) = far(kind);
-    tree.bulk_build(&keys, &values, 0.01).unwrap();
+    tree.bulk_build(&keys, &values, 0.5).unwrap();
     assert!(tree.stats().unwrap().capacity <= MOST, "{}: {:?}", kind.name, tree.stats());
     let (more, new) = near(kind);
     assert_eq!(tree.insert(&more, &new).unwrap(), vec![Outcome::Inserted; more.len()], "{}", kind.name);
@@ -47,7 +50,7 @@ pub fn a_budget_is_kept_where_pools_cannot_grow<K: Key, V: Value + MapValue>(kin
     let node = if size_of::<(K, V)>() == 8 { 128 } else { 256 };
     let mut tree = kind.builder().nodes(1).budget(MOST * node).build().unwrap();
     let (keys, values) = far(kind);
-    tree.bulk_build(&keys, &values, 0.01).unwrap();
+    tree.bulk_build(&keys, &values, 0.5).unwrap();
     let (more, new) = near(kind);
     let outcomes = tree.insert(&more, &new).unwrap();
     assert!(outcomes.contains(&Outcome::Refused), "{}: {:?}", kind.name, tree.stats());
@@ -84,7 +87,7 @@ pub fn pools_are_exchanged_where_no_snapshot_lives<K: Key, V: Value + MapValue>(
 ) {
     let mut tree = kind.builder().nodes(1).super_block_slabs(32).build().unwrap();
     let (keys, values) = far(kind);
-    tree.bulk_build(&keys, &values, 0.01).unwrap();
+    tree.bulk_build(&keys, &values, 0.5).unwrap();
     let mut model: BTreeMap<K, V> = keys.into_iter().zip(values).collect();
     let (more, new) = near(kind);
     let then = tree.snapshot().unwrap();
@@ -104,7 +107,7 @@ pub fn pools_are_exchanged_where_no_snapshot_lives<K: Key, V: Value + MapValue>(
     assert!(tree.at(&then).unwrap().iter().unwrap().eq(model), "{}", kind.name);
     drop(then);
     tree.drain().unwrap();
-    assert_eq!((tree.versions().unwrap(), tree.len().unwrap()), (0, 8000), "{}", kind.name);
+    assert_eq!((tree.versions().unwrap(), tree.len().unwrap()), (0, FAR as usize), "{}", kind.name);
 }
 
 /// Versions of the pool that goes wait to be freed by kernels, which free none of the new one's nodes for them.
@@ -128,4 +131,64 @@ pub fn trees_with_versions_are_built_in_pools_that_are_large_enough<K: Key, V: V
     tree.drain().unwrap();
     assert_eq!((contents(&tree), tree.versions().unwrap()), (model, 0), "{}", kind.name);
     assert_eq!(tree.stats().unwrap().faults, 0, "{}", kind.name);
+}
+
+/// Nodes that a window has left behind are given back, however long it moves: only nodes half full would be no reason to.
+pub fn windows_that_move_take_no_more_memory<M: ByOrder>(kind: &Kind<M>) {
+    let tree = kind.map(1);
+    let window = |turn: u64| kind.pairs((turn * 200..turn * 200 + 200).map(|n| (n, n)));
+    let mut memory = 0;
+    for turn in 0..40 {
+        let (keys, values) = window(turn);
+        assert!(!tree.insert(&keys, &values).unwrap().contains(&Outcome::Refused), "{}", kind.name);
+        if turn > 0 {
+            let gone = tree.remove(&window(turn - 1).0).unwrap();
+            assert!(gone.into_iter().all(|removed| removed), "{}", kind.name);
+        }
+        if turn == 10 {
+            memory = tree.memory_usage();
+        }
+    }
+    let (keys, values) = window(39);
+    assert_eq!(contents(&tree), keys.into_iter().zip(values).collect(), "{}", kind.name);
+    assert!(tree.memory_usage() <= memory, "{}: {memory} bytes became {}", kind.name, tree.memory_usage());
+}
+
+/// Nor does the room that is asked for, of a tree of which little is left.
+pub fn room_is_made_of_what_was_removed<K: Key, V: Value + MapValue>(kind: &Kind<BTree<K, V>>) {
+    let mut tree = kind.map(1);
+    let (keys, values) = kind.pairs((0..9000).map(|n| (n, n)));
+    tree.bulk_build(&keys, &values, 0.7).unwrap();
+    let before = tree.stats().unwrap().capacity;
+    tree.remove(&keys[100..]).unwrap();
+    tree.reserve(1000).unwrap();
+    assert_eq!(tree.stats().unwrap().capacity, before, "{}", kind.name);
+    assert!(tree.stats().unwrap().free > 1000 / 7, "{}: {:?}", kind.name, tree.stats());
+    assert_eq!(contents(&tree), keys.into_iter().zip(values).take(100).collect(), "{}", kind.name);
+}
+
+pub fn trees_are_built_anew_where_no_snapshot_lives<K: Key, V: Value + MapValue>(
+    kind: &Kind<MultiVersionBTree<K, V>>,
+) {
+    let tree = kind.builder().nodes(1).super_block_slabs(32).build().unwrap();
+    let (keys, values) = kind.pairs((0..800).map(|n| (n, n)));
+    tree.insert(&keys, &values).unwrap();
+    tree.remove(&keys[10..]).unwrap();
+    let before = tree.stats().unwrap().capacity;
+    let then = tree.snapshot().unwrap();
+    let (more, new) = kind.pairs((5000..8000).map(|n| (n, n)));
+    tree.insert(&more, &new).unwrap();
+    assert!(tree.stats().unwrap().capacity > before, "{}: {:?}", kind.name, tree.stats());
+    let first: Vec<(K, V)> = keys.iter().copied().zip(values.iter().copied()).take(10).collect();
+    assert_eq!(tree.at(&then).unwrap().iter().unwrap().collect::<Vec<_>>(), first, "{}", kind.name);
+    drop(then);
+    tree.remove(&more).unwrap();
+    let before = tree.stats().unwrap().capacity;
+    for turn in 1..8 {
+        let (more, new) = kind.pairs((turn * 10_000..turn * 10_000 + 600).map(|n| (n, n)));
+        tree.insert(&more, &new).unwrap();
+        tree.remove(&more).unwrap();
+    }
+    assert_eq!(tree.stats().unwrap().capacity, before, "{}: {:?}", kind.name, tree.stats());
+    assert_eq!(contents(&tree), first.into_iter().collect(), "{}", kind.name);
 }
