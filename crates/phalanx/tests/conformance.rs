@@ -172,7 +172,6 @@ macro_rules! suite {
                     layers {
                         merged_nodes_are_given_back
                         an_index_is_in_order_after_merges
-                        a_window_that_moves_takes_no_more_memory
                         thin_lists_answer_as_others_do
                         keys_are_assigned_in_every_way
                         a_full_pool_is_no_loss
@@ -183,6 +182,7 @@ macro_rules! suite {
                         lists_that_scans_empty_have_room
                         lists_give_back_what_scans_empty
                     }
+                    room { windows_that_move_take_no_more_memory }
                 }
                 cases! { $device, SkipList, first:
                     layers { what_is_done_is_counted }

@@ -69,30 +69,6 @@ pub fn an_index_is_in_order_after_merges<K: Key, V: Value + MapValue>(kind: &Kin
     }
 }
 
-/// Keys come at the upper end and go at the lower one.
-pub fn a_window_that_moves_takes_no_more_memory<K: Key, V: Value + MapValue>(kind: &Kind<SkipList<K, V>>) {
-    let list = kind.map(1);
-    let window = |turn: u64| kind.pairs((turn * 300..turn * 300 + 300).map(|n| (n, n)));
-    let mut memory = 0;
-    for turn in 0..24 {
-        let (keys, values) = window(turn);
-        assert!(!list.insert(&keys, &values).unwrap().contains(&Outcome::Refused), "{}", kind.name);
-        if turn > 0 {
-            assert!(
-                list.remove(&window(turn - 1).0).unwrap().iter().all(|removed| *removed),
-                "{}",
-                kind.name
-            );
-        }
-        if turn == 8 {
-            memory = list.memory_usage();
-        }
-    }
-    let (keys, values) = window(23);
-    assert_eq!(contents(&list), keys.into_iter().zip(values).collect(), "{}", kind.name);
-    assert!(list.memory_usage() <= memory, "{}: {memory} bytes became {}", kind.name, list.memory_usage());
-}
-
 /// Order and ranges of a list whose nodes have merged, and of the same list put in order.
 pub fn thin_lists_answer_as_others_do<K: Key, V: Value + MapValue>(kind: &Kind<SkipList<K, V>>) {
     let (list, mut dice) = (kind.map(1), Dice::new(seed()));

@@ -133,7 +133,7 @@ pub fn trees_with_versions_are_built_in_pools_that_are_large_enough<K: Key, V: V
     assert_eq!(tree.stats().unwrap().faults, 0, "{}", kind.name);
 }
 
-/// Nodes that a window has left behind are given back, however long it moves: only nodes half full would be no reason to.
+/// Keys come at the upper end and go at the lower one.
 pub fn windows_that_move_take_no_more_memory<M: ByOrder>(kind: &Kind<M>) {
     let tree = kind.map(1);
     let window = |turn: u64| kind.pairs((turn * 200..turn * 200 + 200).map(|n| (n, n)));
@@ -154,7 +154,7 @@ pub fn windows_that_move_take_no_more_memory<M: ByOrder>(kind: &Kind<M>) {
     assert!(tree.memory_usage() <= memory, "{}: {memory} bytes became {}", kind.name, tree.memory_usage());
 }
 
-/// Nor does the room that is asked for, of a tree of which little is left.
+/// Of a tree of which little is left.
 pub fn room_is_made_of_what_was_removed<K: Key, V: Value + MapValue>(kind: &Kind<BTree<K, V>>) {
     let mut tree = kind.map(1);
     let (keys, values) = kind.pairs((0..9000).map(|n| (n, n)));
