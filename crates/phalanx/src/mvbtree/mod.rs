@@ -190,7 +190,7 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
     /// [`Error::OtherVariant`] when the tree is of another kind.
     ///
     /// # Safety
-    /// - As for [`crate::BTree::view`]; and until the last kernel that takes the view has ended nobody takes a [snapshot](Self::snapshot), drops one, or asks for
+    /// - As for [`crate::BTree::view`], where blocking removals count as insertions do, for they make room too; and until the last kernel that takes the view has ended nobody takes a [snapshot](Self::snapshot), drops one, or asks for
     ///   [`Self::drain`], where updates are in place.
     pub unsafe fn view<M>(&self) -> Result<TreeView<M>>
     where
