@@ -138,6 +138,7 @@ macro_rules! suite {
                         frozen_trees_are_read_by_kernels_of_their_own
                         frozen_trees_answer_as_others_do
                         frozen_trees_answer_buffers
+                        frozen_trees_are_read_as_a_whole
                         what_is_read_no_longer_is_written_again
                     }
                     walks {

@@ -7,13 +7,14 @@ use crate::map::Batches;
 use crate::map::launch::{Ask, Batch};
 use crate::map::launcher::Viewed;
 use crate::map::structure::Structure;
-use crate::map::{Map, batches, run};
+use crate::map::{IntoIter, Map, Pairs, batches, run};
 use crate::{Error, Key, Outcome, Result, Value};
 use gpu::{Buffer, Device, Stream};
 use phalanx_kernels::btree::{Config, TreeView};
 use simt::Instance;
 use std::any::TypeId;
 use std::fmt;
+use std::io::Write;
 
 /// A tree that nobody writes as long as this borrows it, and that is therefore read by other kernels: theirs may take nodes from the L1 cache, and need
 /// not look twice at a leaf that has not what they look for. Made by [`BTree::frozen`].
@@ -104,6 +105,30 @@ impl<'a, K: Key, V: Value> Frozen<'a, K, V> {
     /// The device's.
     pub fn is_empty(&self) -> Result<bool> {
         self.tree.is_empty()
+    }
+
+    /// All pairs in the order of keys: see [`BTree::iter`].
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn iter(&self) -> Result<IntoIter<K, V>> {
+        self.tree.iter()
+    }
+
+    /// All keys and, at the same places, their values: see [`Map::export`].
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn export(&self) -> Result<Pairs<K, V>> {
+        self.tree.export()
+    }
+
+    /// Writes the tree: see [`Map::save`].
+    ///
+    /// # Errors
+    /// [`Error::Io`] when the writer fails; the device's.
+    pub fn save(&self, writer: impl Write) -> Result<()> {
+        self.tree.save(writer)
     }
 
     /// The device that holds the tree.

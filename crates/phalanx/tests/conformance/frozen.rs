@@ -3,6 +3,7 @@ use crate::kinds::{Kind, contents};
 use crate::ordered::{grown, questions};
 use checker::MapValue;
 use phalanx::{BTree, Error, Key, Map, Outcome, Value};
+use std::collections::BTreeMap;
 use std::ops::Bound;
 
 /// The kinds that are taken when none is named have them.
@@ -52,6 +53,27 @@ pub fn frozen_trees_answer_as_others_do<K: Key, V: Value + MapValue>(kind: &Kind
     let mut empty = kind.map(1);
     let frozen = empty.frozen().unwrap();
     assert_eq!((frozen.first().unwrap(), frozen.get(&[]).unwrap()), (None, vec![]), "{}", kind.name);
+}
+
+pub fn frozen_trees_are_read_as_a_whole<K: Key, V: Value + MapValue>(kind: &Kind<BTree<K, V>>) {
+    let mut tree = kind.map(1);
+    let (keys, values) = kind.pairs((0..300).map(|n| (n * 3, n)).chain([(u64::MAX, 7)]));
+    tree.insert(&keys, &values).unwrap();
+    let frozen = tree.frozen().unwrap();
+    let expected: Vec<(K, V)> = keys.into_iter().zip(values).collect();
+    assert!(frozen.iter().unwrap().eq(expected.iter().copied()), "{}", kind.name);
+    let (keys, values) = frozen.export().unwrap();
+    assert!(sorted(keys.into_iter().zip(values)).eq(expected.iter().copied()), "{}", kind.name);
+    let mut file = Vec::new();
+    frozen.save(&mut file).unwrap();
+    assert!(tree.is_frozen(), "{}: what reads keeps it so", kind.name);
+    let loaded = BTree::<K, V>::load(&file[..], kind.builder()).unwrap();
+    assert!(loaded.iter().unwrap().eq(expected), "{}", kind.name);
+}
+
+/// In the order of keys.
+fn sorted<K: Key, V: Value>(pairs: impl Iterator<Item = (K, V)>) -> impl Iterator<Item = (K, V)> {
+    pairs.collect::<BTreeMap<_, _>>().into_iter()
 }
 
 pub fn frozen_trees_answer_buffers<K: Key, V: Value + MapValue>(kind: &Kind<BTree<K, V>>) {
