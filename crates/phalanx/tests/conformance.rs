@@ -152,6 +152,8 @@ macro_rules! suite {
                         trees_are_built_in_pools_that_are_large_enough
                         a_budget_is_kept_where_pools_cannot_grow
                         launches_find_the_room_that_was_reserved
+                        thin_trees_are_built_anew_rather_than_refuse
+                        pools_are_exchanged_for_what_the_budget_allows
                         windows_that_move_take_no_more_memory
                         room_is_made_of_what_was_removed
                     }
@@ -218,6 +220,7 @@ macro_rules! suite {
                         pools_are_exchanged_where_no_snapshot_lives
                         trees_with_versions_are_built_in_pools_that_are_large_enough
                         trees_are_built_anew_where_no_snapshot_lives
+                        windows_move_beside_questions
                     }
                 }
             }

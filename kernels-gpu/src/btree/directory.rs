@@ -31,7 +31,7 @@ const ARITY: u32 = 8;
 const MOST_STEPS: u32 = 5;
 /// Words before the entries, the first of which is the number of steps; 0 where there is no directory. From [`COUNTERS`] on lie counters of
 /// structures that count.
-const HEAD: usize = 32;
+pub const HEAD: usize = 32;
 
 /// Where counters begin among the words before the entries.
 pub const COUNTERS: usize = 16;

@@ -18,7 +18,9 @@ pub(crate) mod walk;
 
 pub use access::{Access, Concurrent, Coupled, Grouped, InPlace, OutOfPlace, Phased};
 pub use bulk::{Input, Level, nodes};
-pub use directory::{COUNTERS, Directory, THREADS as DIRECTORY_THREADS, directory_entries, directory_words};
+pub use directory::{
+    COUNTERS, Directory, HEAD, THREADS as DIRECTORY_THREADS, directory_entries, directory_words,
+};
 pub use history::{
     Dated, FROM_PIN, Fixed, LATEST, Moving, PIN, Parts as HistoryParts, Time, Unversioned, Version, Versions,
 };

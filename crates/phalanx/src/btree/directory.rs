@@ -1,6 +1,8 @@
 //! When the directory of a tree is made anew, and into how many launches a batch of insertions is cut so that it can be.
+use crate::Result;
 use crate::map::launch::{Ask, Batch};
 use gpu::Buffer;
+use phalanx_kernels::btree::{COUNTERS, HEAD};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The most pairs that the first launch on an empty tree brings: all of them want one leaf.
@@ -38,6 +40,13 @@ impl Directory {
     /// One that is made when it is time, or never.
     pub fn used(self, used: bool) -> Self {
         Self { used, ..self }
+    }
+
+    /// Goes on counting where another one has come to.
+    pub fn count_on(&mut self, other: &Self) -> Result<()> {
+        let mut counters = [0; HEAD - COUNTERS];
+        other.words.read_into(COUNTERS, &mut counters)?;
+        Ok(self.words.write_at(COUNTERS, &counters)?)
     }
 
     /// Whether it is ever made.

@@ -199,7 +199,7 @@ impl<K: Key, V: Value> BTree<K, V> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Budget`]; [`Error::TooManySlabs`]; the device's when it lacks the memory. The tree is then as it was.
+    /// [`Error::Budget`]; [`Error::TooManySlabs`]; the device's when it lacks the memory. The pairs are then as they were.
     #[doc(alias = "try_reserve")]
     pub fn reserve(&mut self, additional: usize) -> Result<()> {
         self.trees.reserve(additional)

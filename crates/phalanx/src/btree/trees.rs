@@ -36,10 +36,11 @@ pub fn nodes_for(pairs: usize, slots: usize) -> usize {
 pub enum Growth {
     /// Nothing: what finds no room is refused.
     Fixed,
-    /// A blocking call that was refused room builds the tree anew where its nodes are less than 0.35 full on average, else it adds super
-    /// blocks to the pool, by half of what it has at least and up to the budget; then it tries again what was refused. Of a pool that has
-    /// 255 the pairs move to one of larger super blocks, which needs room for both while it lasts. A tree that keeps versions is built anew
-    /// and moves where no snapshot lives.
+    /// A blocking call that was refused room builds the tree anew where its nodes are less than 0.35 full on average, which needs memory
+    /// as `compact` does, else it adds super blocks to the pool, by half of what it has at least and up to the budget; then it tries again
+    /// what was refused. Of a pool that has 255 the pairs move to one of larger super blocks, which needs room for both while it lasts.
+    /// Rather than refuse, it builds the tree anew for an eighth of the pool's nodes. A tree that keeps versions is built anew and moves
+    /// where no snapshot lives: one that was forgotten ([`std::mem::forget`]) lives as long as the tree.
     Pool,
 }
 
@@ -94,7 +95,8 @@ impl Memory {
     ) -> Result<usize> {
         let Some(history) = &mut self.history else { return Ok(0) };
         let live = history.settle(stream)?;
-        let pins = stream.device().from_slice(&live)?;
+        // All that may fail for want of memory comes first: a sweep that ends half way leaves slabs that are no nodes.
+        let (pins, mut freed) = (stream.device().from_slice(&live)?, stream.device().zeroed(1)?);
         // SAFETY: the caller's lock keeps other launches out, and those asked for before have ended; the slice outlives the wait below.
         unsafe {
             engine.task(stream, self.parts(), Task::Suspect)?;
@@ -105,19 +107,20 @@ impl Memory {
         if let Some(history) = self.history.as_mut().filter(|_| live.is_empty()) {
             history.begin_anew()?;
         }
-        self.pool.reclaim()
+        self.pool.reclaim_counted(&mut freed)
     }
 
-    /// Becomes memory with room for so many nodes in a pool of larger super blocks, as `fill` fills it. Where that fails it stays as it was. Where no snapshot lives.
+    /// Takes another pool, as `fill` fills it. Where that fails the memory stays as it was. Where no snapshot lives.
     fn exchange<K: Key, V: Value>(
         &mut self,
         engine: &(impl Engine<K, V> + ?Sized),
         device: &Device,
-        nodes: usize,
+        pool: SlabAlloc,
         fill: impl FnOnce(&mut Self) -> Result<()>,
     ) -> Result<()> {
-        let (pool, words) = (self.pool.larger(nodes)?, |entries| engine.directory_words(entries));
+        let words = |entries| engine.directory_words(entries);
         let mut other = Self::new(device, pool, self.directory.is_used(), words)?;
+        other.directory.count_on(&self.directory)?;
         other.age = self.age + 1;
         self.swap_nodes(&mut other);
         let filled = fill(self);
@@ -350,8 +353,9 @@ impl<K: Key, V: Value, E: Engine<K, V> + ?Sized> Trees<K, V, E> {
     fn fit_directory(&self, memory: &mut Memory) -> Result<()> {
         if directory_entries(memory.pool.capacity()) > memory.directory.entries() {
             let words = |entries| self.owner.engine.directory_words(entries);
-            let larger = directory_for(&memory.pool, &self.owner.device, words)?;
+            let mut larger = directory_for(&memory.pool, &self.owner.device, words)?;
             larger.learn(memory.directory.pairs());
+            larger.count_on(&memory.directory)?;
             memory.directory = larger.used(memory.directory.is_used());
         }
         Ok(())
@@ -375,6 +379,7 @@ impl<K: Key, V: Value, E: Engine<K, V> + ?Sized> Trees<K, V, E> {
 
     /// Makes the tree one of sorted pairs, `fill` in a node. Where this fails, because they are not sorted or for want of room, the tree is as it was.
     fn plant(&self, keys: GlobalSlice<K>, values: GlobalSlice<V>, fill: u32) -> Result<()> {
+        self.thaw()?;
         self.owner.alone(|_, stream, memory| self.plant_in(stream, memory, (keys, values), fill))
     }
 
@@ -406,7 +411,10 @@ impl<K: Key, V: Value, E: Engine<K, V> + ?Sized> Trees<K, V, E> {
             return Ok(false);
         }
         let (engine, device) = (&*self.owner.engine, &self.owner.device);
-        let empty = |memory: &mut Memory| memory.exchange(engine, device, needed, |_| Ok(()));
+        let empty = |memory: &mut Memory| {
+            let pool = memory.pool.larger(needed)?;
+            memory.exchange(engine, device, pool, |_| Ok(()))
+        };
         self.grow_by(memory, needed - capacity, empty)
     }
 
@@ -430,24 +438,39 @@ impl<K: Key, V: Value, E: Engine<K, V> + ?Sized> Trees<K, V, E> {
         Ok(false)
     }
 
-    /// Has the pool grow by `wanted` nodes, or by `needed` if there is no more, and where it has all super blocks that handles can name moves the tree to a pool of larger ones. Gives whether
-    /// there is more room.
-    fn grow(&self, stream: &Stream, memory: &mut Memory, wanted: usize, needed: usize) -> Result<bool> {
+    /// Makes room for `needed` nodes, and for as many as are `wanted` if there is memory, by the first of these that does: the tree is built anew where that frees half of its nodes; the pool grows;
+    /// the tree moves to a pool of larger super blocks, where it has all that handles can name; the tree is built anew, if an eighth of its nodes is freed by it. Gives whether there is more room.
+    fn make_nodes(&self, stream: &Stream, memory: &mut Memory, wanted: usize, needed: usize) -> Result<bool> {
+        let half = memory.pool.stats()?.live / 2;
+        if made_room(self.pack(stream, memory, half + LEAST))? {
+            return Ok(true);
+        }
         let has_grown = memory.pool.grow_if_possible(wanted, needed)?;
         self.fit_directory(memory)?;
-        if has_grown || memory.is_remembered() || !memory.pool.has_all_super_blocks() {
-            return Ok(has_grown);
+        if has_grown {
+            return Ok(true);
         }
-        made_room(self.move_with(stream, memory, wanted).map(|()| true))
+        let moves = memory.pool.has_all_super_blocks() && !memory.is_remembered();
+        Ok((moves && made_room(self.move_with(stream, memory, &[wanted, needed, 1]).map(|()| true))?)
+            || made_room(self.pack(stream, memory, needed.max(memory.pool.capacity() / 8)))?)
     }
 
-    /// Moves the tree to memory with `more` nodes more. Where nothing runs, no snapshot lives, and no version is retired.
-    fn move_with(&self, stream: &Stream, memory: &mut Memory, more: usize) -> Result<()> {
+    /// Moves the tree to memory with the first of so many nodes more that there is memory for. Where nothing runs, no snapshot lives, and no version is retired.
+    fn move_with(&self, stream: &Stream, memory: &mut Memory, more: &[usize]) -> Result<()> {
         let (engine, device) = (&*self.owner.engine, &self.owner.device);
+        let (live, capacity) = (memory.counts()?.live, memory.pool.capacity());
+        // A tree that is fuller than usual has its nodes so full again.
+        let mut fills = self.pairs_at(USUAL_FILL)?..self.pairs_at(1.0)?;
+        let fits = |fill: &u32| nodes(live as u64, *fill) as usize <= capacity;
+        let fill = fills.find(fits).unwrap_or(fills.end);
+        // Before the pairs are read: there may be no memory for it.
+        let pool = memory.pool.larger_by(more)?;
         let Runs { keys, values, count } = self.in_order(stream, memory)?;
-        let (pairs, fill) = ((keys.slice().part(0, count), values.slice()), self.pairs_at(USUAL_FILL)?);
-        let room = nodes(count as u64, fill) as usize + more;
-        memory.exchange(engine, device, room.max(memory.pool.capacity()), |memory| {
+        if nodes(count as u64, fill) as usize > pool.capacity() {
+            return Err(Error::NoRoom { refused: count.saturating_sub(live), asked: count });
+        }
+        let pairs = (keys.slice().part(0, count), values.slice());
+        memory.exchange(engine, device, pool, |memory| {
             let (count, _) = memory.survey(engine, stream, pairs.0)?;
             // SAFETY: the caller's promise; the slices outlive the wait.
             unsafe { memory.build(engine, stream, pairs, (count, fill))? };
@@ -463,11 +486,12 @@ impl<K: Key, V: Value, E: Engine<K, V> + ?Sized> Trees<K, V, E> {
         Runs::of(export::whole(&self.owner.device, &scan, |pairs| pairs)?)
     }
 
-    /// Builds the tree anew if that takes half of its nodes at most, as after many removals, and no snapshot lives. Where nothing runs. Gives whether it has.
-    fn pack(&self, stream: &Stream, memory: &mut Memory) -> Result<bool> {
+    /// Builds the tree anew if that frees `least` nodes, as after many removals. Where nothing runs. Gives whether it has: not where a snapshot lives, nor where nodes of the index have memory of
+    /// their own, which building does not tell from that of others.
+    fn pack(&self, stream: &Stream, memory: &mut Memory, least: usize) -> Result<bool> {
         let (nodes_now, fill) = (memory.pool.stats()?.live, self.pairs_at(USUAL_FILL)?);
         let nodes_then = nodes(memory.counts()?.live as u64, fill) as usize;
-        if memory.is_remembered() || nodes_now < 2 * nodes_then + LEAST {
+        if nodes_now < nodes_then + least || memory.is_remembered() || memory.pool.has_tiers() {
             return Ok(false);
         }
         let Runs { keys, values, count } = self.in_order(stream, memory)?;
@@ -478,16 +502,20 @@ impl<K: Key, V: Value, E: Engine<K, V> + ?Sized> Trees<K, V, E> {
     /// Room for so many more pairs: see [`BTree::reserve`](super::BTree::reserve).
     pub fn reserve(&mut self, additional: usize) -> Result<()> {
         let slots = self.owner.engine.shape().slots as usize;
+        self.thaw()?;
         self.owner.alone(|_, stream, memory| {
             // Each node that is there may be full, and split by one pair.
             let needed = |live| nodes_for(additional, slots).saturating_add(additional.min(live));
             let mut stats = memory.pool.stats()?;
-            if needed(stats.live) > stats.free && made_room(self.pack(stream, memory))? {
+            if needed(stats.live) > stats.free
+                && made_room(self.pack(stream, memory, stats.live / 2 + LEAST))?
+            {
                 stats = memory.pool.stats()?;
             }
             let needed = needed(stats.live);
             if needed > stats.free {
-                self.grow_by(memory, needed - stats.free, |memory| self.move_with(stream, memory, needed))?;
+                let move_with = |memory: &mut Memory| self.move_with(stream, memory, &[needed]);
+                self.grow_by(memory, needed - stats.free, move_with)?;
             }
             Ok(())
         })
@@ -629,9 +657,7 @@ impl<K: Key, V: Value, E: Engine<K, V> + ?Sized> Structure for Trees<K, V, E> {
                 return Ok(true);
             }
             let wanted = needed.max(memory.pool.capacity() / 2).max(LEAST);
-            Ok(made_room(self.pack(stream, memory))?
-                || self.grow(stream, memory, wanted, needed)?
-                || freed > 0)
+            Ok(self.make_nodes(stream, memory, wanted, needed)? || freed > 0)
         })
     }
 

@@ -9,6 +9,7 @@ use crate::{Key, Result, Value};
 use gpu::Device;
 use phalanx_kernels::btree::versioned;
 use std::fmt;
+use std::sync::RwLock;
 
 /// How updates keep what was there before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,7 +110,7 @@ impl<K: Key, V: Value> Builder<K, V> {
         let default = usual::<K, V>(&format!("mvtree_{way}"), "4x4");
         let family = Family { default, find: engine::find_versioned, names: names::<K, V> };
         let trees = self.inner.plant(family, |device, shape| Ok(Some(History::new(device, shape)?)))?;
-        Ok(MultiVersionBTree { trees })
+        Ok(MultiVersionBTree { trees, asked: RwLock::default() })
     }
 }
 

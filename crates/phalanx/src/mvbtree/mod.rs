@@ -23,6 +23,7 @@ use simt::Instance;
 pub use snapshot::{At, Snapshot};
 use std::io::Read;
 use std::ops::RangeBounds;
+use std::sync::{PoisonError, RwLock};
 
 /// An ordered map from `u32` or `u64` to `u32` or `u64` in device memory, of which [snapshots](Self::snapshot) can be taken: a B-link tree whose leaves keep versions.
 ///
@@ -55,6 +56,8 @@ use std::ops::RangeBounds;
 /// A snapshot lives until it is dropped, and as long as it does nobody can ask for what takes `&mut self`.
 pub struct MultiVersionBTree<K, V> {
     trees: Trees<K, V>,
+    /// Held shared by questions that read as of a snapshot of their own, and alone by who makes room, which such a snapshot would be in the way of.
+    asked: RwLock<()>,
 }
 
 impl<K, V> std::fmt::Debug for MultiVersionBTree<K, V> {
@@ -328,6 +331,7 @@ impl<K: Key, V: Value> Structure for MultiVersionBTree<K, V> {
     }
 
     fn make_room_for(&self, refused: &[K], age: u64) -> Result<bool> {
+        let _nobody_asks = self.asked.write().unwrap_or_else(PoisonError::into_inner);
         self.trees.make_room_for(refused, age)
     }
 

@@ -10,6 +10,7 @@ use crate::{Error, Key, Outcome, Result, Value};
 use gpu::{Buffer, Device, Stream};
 use std::fmt;
 use std::ops::RangeBounds;
+use std::sync::PoisonError;
 
 /// A past moment of a tree, which can be read as long as this lives. Made by [`MultiVersionBTree::snapshot`] and [`MultiVersionBTree::snapshot_on`].
 ///
@@ -123,6 +124,7 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
     /// Asks the tree as of a moment within this call. The snapshot is not the [`At`]'s: that would have something to drop, and who holds one of
     /// a snapshot of their own could not drop that before the end of its scope.
     pub(super) fn now<T>(&self, ask: impl FnOnce(At<'_, K, V>) -> Result<T>) -> Result<T> {
+        let _asks = self.asked.read().unwrap_or_else(PoisonError::into_inner);
         let mut own = match self.updates() {
             Updates::InPlace => self.snapshot()?,
             Updates::OutOfPlace => self.snapshot_on(&self.trees.owner.device.default_stream())?,

@@ -79,7 +79,8 @@ impl<K: Key, V: Value> Builder<K, V> {
     }
 
     /// Where the memory of data nodes lies, for kinds whose index layers have a part of the pool (`list_layered_...`, `list_apart_...`): those stay on the
-    /// device. The other kinds' nodes of all layers lie there, but for those of the first super block. Pools in one piece stay on the device.
+    /// device, but for those that find no place in it, and for those of a list that was built at once (`bulk_build`, `compact`, `load`) or has moved to a larger pool: of such a list
+    /// the first super block has data nodes. The other kinds' nodes of all layers lie there, but for those of the first super block. Pools in one piece stay on the device.
     /// Default: [`Tier::Device`].
     pub fn data_tier(self, tier: Tier) -> Self {
         self.with(|nodes| nodes.data_tier(tier))

@@ -9,7 +9,7 @@ pub use batches::Batches;
 pub use builder::Builder;
 use engine::Engine;
 pub(crate) use engine::{Parts, view as view_of};
-use gpu::{Device, Grid, Stream};
+use gpu::{Buffer, Device, Grid, Stream};
 use memory::{Memory, Shape};
 use phalanx_kernels::slab::kernels::{SlabCount, SlabReclaim};
 pub use phalanx_kernels::slab::{Handle, Light, Pool, Spread};
@@ -260,14 +260,33 @@ impl SlabAlloc {
         self.shape.supers_within(self.capacity(), 1, usize::MAX).is_err()
     }
 
-    /// A new pool of this kind, with at least `slabs` slabs, whose super blocks are so large that it may grow for long.
+    /// Whether the first super block lies elsewhere than the others.
+    pub(crate) fn has_tiers(&self) -> bool {
+        self.shape.first_tier != self.shape.tier
+    }
+
+    /// [`Self::larger`] by the first of so many slabs that there is memory for.
+    pub(crate) fn larger_by(&self, more: &[usize]) -> Result<Self> {
+        let mut last = Error::ZeroCapacity;
+        for more in more {
+            match self.larger(self.capacity() + more) {
+                Err(error) if error.is_lack_of_room() => last = error,
+                made => return made,
+            }
+        }
+        Err(last)
+    }
+
+    /// A new pool of this kind, with at least `slabs` slabs, in super blocks so large that it may grow for long, and so small that it has few slabs more.
     pub(crate) fn larger(&self, slabs: usize) -> Result<Self> {
-        let Shape { slab_bytes, shift, light, fill, first_tier, tier } = self.shape;
+        let least = 1 << self.shape.shift;
+        let super_block = 1 << (slabs / 16).clamp(least, 1 << Handle::SLAB_BITS).ilog2();
+        let Shape { slab_bytes, light, fill, first_tier, tier, .. } = self.shape;
         Self::builder()
             .device(&self.device)
             .capacity(slabs)
             .slab_bytes(slab_bytes)
-            .super_block_slabs((slabs / 8).clamp(1 << shift, 1 << Handle::SLAB_BITS).next_power_of_two())
+            .super_block_slabs(super_block)
             .budget(self.budget)
             .light(light)
             .fill_byte(fill)
@@ -280,8 +299,14 @@ impl SlabAlloc {
     /// # Errors
     /// The device's.
     pub fn reclaim(&mut self) -> Result<usize> {
+        let mut count = self.device.zeroed::<u64>(1)?;
+        self.reclaim_counted(&mut count)
+    }
+
+    /// [`Self::reclaim`], which counts in a word of the caller's: nothing is allocated.
+    pub(crate) fn reclaim_counted(&mut self, count: &mut Buffer<u64>) -> Result<usize> {
         self.device.synchronize()?;
-        let count = self.device.zeroed::<u64>(1)?;
+        count.fill_bytes(0)?;
         self.scan(SlabReclaim { bitmaps: self.memory.bitmaps(), count: count.slice() })?;
         Ok(count.read()?[0] as usize)
     }

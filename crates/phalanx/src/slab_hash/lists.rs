@@ -56,16 +56,16 @@ impl Memory {
         self.heads.bytes() + self.tallies.bytes() + self.pool.memory_usage()
     }
 
-    /// The lists, packed, in a pool of larger super blocks with `more` slabs more. Where nothing runs.
+    /// The lists, packed, in a pool of larger super blocks with the first of so many slabs `more` that there is memory for. Where nothing runs.
     fn moved<K: Key, V: Value>(
         &self,
         engine: &dyn Engine<K, V>,
         stream: &Stream,
         many: bool,
-        more: usize,
+        more: &[usize],
     ) -> Result<Self> {
         let (device, live) = (stream.device(), self.counts()?.live);
-        let pool = self.pool.larger(self.pool.capacity() + more)?;
+        let pool = self.pool.larger_by(more)?;
         let into = Self::new(device, engine.shape().slab_bytes, self.buckets, pool)?;
         let refused = device.zeroed::<u64>(1)?;
         // SAFETY: nothing else runs, nobody else knows of the new lists, and both live until the count is read.
@@ -171,7 +171,7 @@ impl<K: Key, V: Value> Lists<K, V> {
                 let needed = memory.slabs_for(refused, engine.shape().slots);
                 match memory.pool.grow(needed) {
                     Err(Error::TooManySlabs { .. }) => {
-                        *memory = memory.moved(engine, stream, many, needed)?
+                        *memory = memory.moved(engine, stream, many, &[needed])?
                     }
                     grown => grown?,
                 }
@@ -299,7 +299,7 @@ impl<K: Key, V: Value> Structure for Lists<K, V> {
             if has_grown || !memory.pool.has_all_super_blocks() {
                 return Ok(has_grown);
             }
-            match memory.moved(engine, stream, self.many, needed) {
+            match memory.moved(engine, stream, self.many, &[needed, refused, 1]) {
                 Ok(moved) => *memory = moved,
                 Err(error) if error.is_lack_of_room() => return Ok(false),
                 Err(error) => return Err(error),

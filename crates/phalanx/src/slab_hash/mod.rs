@@ -129,8 +129,8 @@ macro_rules! common {
             ///
             /// # Errors
             /// [`Error::ZeroCapacity`](crate::Error::ZeroCapacity) for no buckets;
-            /// [`Error::Budget`](crate::Error::Budget) when the pool must not grow as far as both tables need it; the device's. The structure
-            /// is then as it was.
+            /// [`Error::Budget`](crate::Error::Budget) when the pool must not grow as far as both tables need it; the device's. The
+            /// buckets and what they hold are then as they were.
             pub fn rehash(&mut self, buckets: u32) -> crate::Result<()> {
                 if buckets == 0 {
                     return Err(crate::Error::ZeroCapacity);

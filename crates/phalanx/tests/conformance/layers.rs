@@ -189,6 +189,11 @@ pub fn what_is_done_is_counted<K: Key, V: Value + MapValue>(kind: &Kind<SkipList
     list.get(&keys).unwrap();
     // A look-up goes down at least once, from an index node to a data node.
     assert!(list.counters().unwrap().down >= before + 600, "{found:?}");
+    let (capacity, before) = (list.stats().unwrap().capacity, list.counters().unwrap());
+    let (keys, values) = kind.pairs((600..6000).map(|n| (n, n)));
+    list.insert(&keys, &values).unwrap();
+    assert!(list.stats().unwrap().capacity > capacity && list.counters().unwrap().down > before.down);
+    assert!(list.counters().unwrap().latches > before.latches + 5400 / 2, "they go on: {before:?}");
 }
 
 /// Index layers in a part of the pool, data in memory of the host.

@@ -2,8 +2,9 @@
 use crate::kinds::{Kind, Tested, contents};
 use crate::ordered::ByOrder;
 use checker::MapValue;
-use phalanx::{BTree, Key, Map, MultiVersionBTree, Outcome, Value};
+use phalanx::{BTree, Error, Key, Map, MultiVersionBTree, Outcome, Value};
 use std::collections::BTreeMap;
+use std::sync::Mutex;
 
 /// The most nodes of a pool that begins with the fewest: 255 super blocks of 32.
 const MOST: usize = 255 * 32;
@@ -45,19 +46,58 @@ pub fn trees_are_built_in_pools_that_are_large_enough<M: ByOrder>(kind: &Kind<M>
     assert_eq!(contents(&tree), expected, "{}", kind.name);
 }
 
-/// The larger pool would not fit, so keys are refused, and nothing is lost.
-pub fn a_budget_is_kept_where_pools_cannot_grow<K: Key, V: Value + MapValue>(kind: &Kind<BTree<K, V>>) {
-    let node = if size_of::<(K, V)>() == 8 { 128 } else { 256 };
-    let mut tree = kind.builder().nodes(1).budget(MOST * node).build().unwrap();
-    let (keys, values) = far(kind);
-    tree.bulk_build(&keys, &values, 0.5).unwrap();
-    let (more, new) = near(kind);
-    let outcomes = tree.insert(&more, &new).unwrap();
-    assert!(outcomes.contains(&Outcome::Refused), "{}: {:?}", kind.name, tree.stats());
-    let inserted = more.into_iter().zip(new).zip(outcomes);
+/// What came of insertions: what was inserted is there, and nothing is lost.
+fn holds_what_was_inserted<K: Key, V: Value + MapValue>(
+    tree: &BTree<K, V>,
+    before: (Vec<K>, Vec<V>),
+    more: (Vec<K>, Vec<V>),
+    outcomes: Vec<Outcome>,
+) {
+    let inserted = more.0.into_iter().zip(more.1).zip(outcomes);
     let inserted = inserted.filter_map(|(pair, outcome)| (outcome == Outcome::Inserted).then_some(pair));
-    let expected: BTreeMap<K, V> = keys.into_iter().zip(values).chain(inserted).collect();
-    assert_eq!(contents(&tree), expected, "{}", kind.name);
+    let expected: BTreeMap<K, V> = before.0.into_iter().zip(before.1).chain(inserted).collect();
+    assert_eq!(contents(tree), expected, "{}", tree.variant());
+}
+
+/// A tree that may have just the 255 super blocks, a builder of it.
+fn within_most<K: Key, V: Value + MapValue>(kind: &Kind<BTree<K, V>>, budget: usize) -> BTree<K, V> {
+    let node = if size_of::<(K, V)>() == 8 { 128 } else { 256 };
+    kind.builder().nodes(1).budget(budget * node).build().unwrap()
+}
+
+/// The larger pool would not fit, nor would a new tree be smaller, so keys are refused, and nothing is lost.
+pub fn a_budget_is_kept_where_pools_cannot_grow<K: Key, V: Value + MapValue>(kind: &Kind<BTree<K, V>>) {
+    let mut tree = within_most(kind, MOST);
+    let full = kind.pairs((0..104_000).map(|n| (n * 1000, n)));
+    tree.bulk_build(&full.0, &full.1, 1.0).unwrap();
+    let more = near(kind);
+    let outcomes = tree.insert(&more.0, &more.1).unwrap();
+    assert!(outcomes.contains(&Outcome::Refused), "{}: {:?}", kind.name, tree.stats());
+    let no_room = tree.reserve(100_000);
+    assert!(matches!(no_room, Err(Error::Budget { .. })), "{}: {no_room:?}", kind.name);
+    holds_what_was_inserted(&tree, full, more, outcomes);
+}
+
+/// There is no memory for more nodes, but there are thin ones.
+pub fn thin_trees_are_built_anew_rather_than_refuse<K: Key, V: Value + MapValue>(kind: &Kind<BTree<K, V>>) {
+    let mut tree = within_most(kind, MOST);
+    let (before, more) = (far(kind), near(kind));
+    tree.bulk_build(&before.0, &before.1, 0.5).unwrap();
+    let outcomes = tree.insert(&more.0, &more.1).unwrap();
+    assert!(!outcomes.contains(&Outcome::Refused), "{}: {:?}", kind.name, tree.stats());
+    assert!(tree.stats().unwrap().capacity <= MOST, "{}: {:?}", kind.name, tree.stats());
+    holds_what_was_inserted(&tree, before, more, outcomes);
+}
+
+/// The budget is that of a pool a tenth larger, not half as large again.
+pub fn pools_are_exchanged_for_what_the_budget_allows<K: Key, V: Value + MapValue>(kind: &Kind<BTree<K, V>>) {
+    let mut tree = within_most(kind, MOST + MOST / 10);
+    let (full, more) = (kind.pairs((0..104_000).map(|n| (n * 1000, n))), near(kind));
+    tree.bulk_build(&full.0, &full.1, 1.0).unwrap();
+    let outcomes = tree.insert(&more.0, &more.1).unwrap();
+    let capacity = tree.stats().unwrap().capacity;
+    assert!((MOST + 1..=MOST + MOST / 10).contains(&capacity), "{}: {:?}", kind.name, tree.stats());
+    holds_what_was_inserted(&tree, full, more, outcomes);
 }
 
 pub fn launches_find_the_room_that_was_reserved<K: Key, V: Value + MapValue>(kind: &Kind<BTree<K, V>>) {
@@ -161,7 +201,9 @@ pub fn room_is_made_of_what_was_removed<K: Key, V: Value + MapValue>(kind: &Kind
     tree.bulk_build(&keys, &values, 0.7).unwrap();
     let before = tree.stats().unwrap().capacity;
     tree.remove(&keys[100..]).unwrap();
+    drop(tree.frozen().unwrap());
     tree.reserve(1000).unwrap();
+    assert!(!tree.is_frozen(), "{}: its directory was made of another tree", kind.name);
     assert_eq!(tree.stats().unwrap().capacity, before, "{}", kind.name);
     assert!(tree.stats().unwrap().free > 1000 / 7, "{}: {:?}", kind.name, tree.stats());
     assert_eq!(contents(&tree), keys.into_iter().zip(values).take(100).collect(), "{}", kind.name);
@@ -191,4 +233,33 @@ pub fn trees_are_built_anew_where_no_snapshot_lives<K: Key, V: Value + MapValue>
     }
     assert_eq!(tree.stats().unwrap().capacity, before, "{}: {:?}", kind.name, tree.stats());
     assert_eq!(contents(&tree), first.into_iter().collect(), "{}", kind.name);
+}
+
+/// Questions as of now read a snapshot of their own each, which is in nobody's way.
+pub fn windows_move_beside_questions<K: Key, V: Value + MapValue>(kind: &Kind<MultiVersionBTree<K, V>>) {
+    let tree = kind.builder().nodes(1).super_block_slabs(32).build().unwrap();
+    let all = |tree: &MultiVersionBTree<K, V>| tree.count(&[K::from_u64(0)..K::from_u64(1)]).unwrap();
+    let (zero, value) = kind.pairs([(0, 0)]);
+    tree.insert(&zero, &value).unwrap();
+    // What fails is told when nobody asks any more.
+    let (ended, mut went_well) = (Mutex::new(false), true);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !*ended.lock().unwrap() {
+                    assert_eq!(all(&tree), [1]);
+                }
+            });
+        }
+        for turn in 1..50u64 {
+            let (keys, values) = kind.pairs((turn * 200..turn * 200 + 200).map(|n| (n, n)));
+            went_well &= tree.insert(&keys, &values).is_ok_and(|all| all == [Outcome::Inserted; 200]);
+            went_well &= tree.remove(&keys).is_ok_and(|all| all == [true; 200]);
+        }
+        *ended.lock().unwrap() = true;
+    });
+    assert!(went_well, "{}", kind.name);
+    // The leaves that the window has left behind would be 1400.
+    assert!(tree.stats().unwrap().capacity < 700, "{}: {:?}", kind.name, tree.stats());
+    assert_eq!(contents(&tree), zero.into_iter().zip(value).collect(), "{}", kind.name);
 }
