@@ -21,6 +21,8 @@ mod methods;
 mod moments;
 #[path = "conformance/ordered.rs"]
 mod ordered;
+#[path = "conformance/rations.rs"]
+mod rations;
 #[path = "conformance/room.rs"]
 mod room;
 #[path = "conformance/sequences.rs"]
@@ -226,6 +228,36 @@ macro_rules! suite {
             }
         }
     };
+}
+
+/// What only the emulator can be told to do.
+mod rationed {
+    macro_rules! lacking {
+        ($($module:ident $structure:ident { $($case:ident)* })*) => {$(
+            mod $module {
+                cases! { emulator, $structure, first:
+                    rations {
+                        insertions_that_lack_memory_lose_nothing
+                        $($case)*
+                    }
+                }
+            }
+        )*};
+    }
+    lacking! {
+        hash_map HashMap {}
+        slab_hash SlabHash {}
+        btree BTree { trees_whose_building_lacks_memory_stay_as_they_were }
+        skip_list SkipList { trees_whose_building_lacks_memory_stay_as_they_were }
+    }
+    mod mvbtree {
+        cases! { emulator, MultiVersionBTree, each:
+            rations {
+                insertions_that_lack_memory_lose_nothing
+                trees_with_versions_stay_as_they_were
+            }
+        }
+    }
 }
 
 suite!(emulator);

@@ -32,6 +32,8 @@ pub struct World {
     pub registry: Registry,
     /// The device-wide clock: every read ticks.
     pub clock: AtomicU64,
+    /// Allocations that may still be made, see [`Emulator::ration`].
+    ration: AtomicU64,
     /// The launches explored so far. Its lock is held by the one that runs.
     explored: Mutex<Vec<explore::Choices>>,
 }
@@ -55,6 +57,7 @@ impl Emulator {
                 options,
                 registry,
                 clock: AtomicU64::new(0),
+                ration: AtomicU64::new(u64::MAX),
                 explored: Mutex::default(),
             }),
         }
@@ -66,10 +69,30 @@ impl Emulator {
     }
 
     /// Memory of the device: `bytes` bytes at a multiple of `align` (a power of two; at least 16 is given).
-    /// Null where the host has no more. Its contents are arbitrary, and reading them before they are written
+    /// Null where the host has no more, or [the ration](Self::ration) is used up. Its contents are arbitrary, and reading them before they are written
     /// can be detected.
     pub fn allocate(&self, bytes: usize, align: usize) -> *mut u8 {
-        self.world.registry.allocate(bytes, align)
+        let take = |left: u64| if left == u64::MAX { Some(left) } else { left.checked_sub(1) };
+        match self.world.ration.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take) {
+            Ok(_) => self.world.registry.allocate(bytes, align),
+            Err(_) => std::ptr::null_mut(),
+        }
+    }
+
+    /// Lets so many allocations more be made, whatever their size, and none beyond them: for tests of what lacks memory. `u64::MAX`, as at first: as
+    /// many as are asked for. Gives what is left of the ration before.
+    ///
+    /// ```
+    /// use simt::emulator::{Emulator, Options};
+    ///
+    /// let emulator = Emulator::new(Options::default());
+    /// emulator.ration(1);
+    /// assert!(!emulator.allocate(64, 16).is_null());
+    /// assert!(emulator.allocate(64, 16).is_null());
+    /// assert_eq!(emulator.ration(u64::MAX), 0);
+    /// ```
+    pub fn ration(&self, allocations: u64) -> u64 {
+        self.world.ration.swap(allocations, Ordering::Relaxed)
     }
 
     /// Gives memory back. Later accesses of kernels are reported as use after free, until the address is given
