@@ -238,6 +238,11 @@ pub struct Walks {
     pub links: u64,
 }
 
+/// Half of so many nodes, and of few more.
+fn half(nodes: usize) -> usize {
+    nodes / 2 + LEAST
+}
+
 /// Whether room was made, where there may be too little memory to make it.
 fn made_room(tried: Result<bool>) -> Result<bool> {
     match tried {
@@ -400,7 +405,7 @@ impl<K: Key, V: Value, E: Engine<K, V> + ?Sized> Trees<K, V, E> {
             // SAFETY: the lock keeps other launches out, and those asked for before have ended.
             unsafe { engine.task(stream, memory.parts(), Task::Prune)? };
         }
-        // SAFETY: as before; the slices outlive the caller, which waits.
+        // SAFETY: as before; the slices' buffers outlive the wait for this, or wait before they go.
         unsafe { memory.build(engine, stream, (keys, values), (count, fill)) }
     }
 
@@ -441,8 +446,7 @@ impl<K: Key, V: Value, E: Engine<K, V> + ?Sized> Trees<K, V, E> {
     /// Makes room for `needed` nodes, and for as many as are `wanted` if there is memory, by the first of these that does: the tree is built anew where that frees half of its nodes; the pool grows;
     /// the tree moves to a pool of larger super blocks, where it has all that handles can name; the tree is built anew, if an eighth of its nodes is freed by it. Gives whether there is more room.
     fn make_nodes(&self, stream: &Stream, memory: &mut Memory, wanted: usize, needed: usize) -> Result<bool> {
-        let half = memory.pool.stats()?.live / 2;
-        if made_room(self.pack(stream, memory, half + LEAST))? {
+        if made_room(self.pack(stream, memory, half))? {
             return Ok(true);
         }
         let has_grown = memory.pool.grow_if_possible(wanted, needed)?;
@@ -450,9 +454,10 @@ impl<K: Key, V: Value, E: Engine<K, V> + ?Sized> Trees<K, V, E> {
         if has_grown {
             return Ok(true);
         }
+        let eighth = needed.max(memory.pool.capacity() / 8);
         let moves = memory.pool.has_all_super_blocks() && !memory.is_remembered();
         Ok((moves && made_room(self.move_with(stream, memory, &[wanted, needed, 1]).map(|()| true))?)
-            || made_room(self.pack(stream, memory, needed.max(memory.pool.capacity() / 8)))?)
+            || made_room(self.pack(stream, memory, |_| eighth))?)
     }
 
     /// Moves the tree to memory with the first of so many nodes more that there is memory for. Where nothing runs, no snapshot lives, and no version is retired.
@@ -486,12 +491,12 @@ impl<K: Key, V: Value, E: Engine<K, V> + ?Sized> Trees<K, V, E> {
         Runs::of(export::whole(&self.owner.device, &scan, |pairs| pairs)?)
     }
 
-    /// Builds the tree anew if that frees `least` nodes, as after many removals. Where nothing runs. Gives whether it has: not where a snapshot lives, nor where nodes of the index have memory of
+    /// Builds the tree anew if that frees as many of its nodes as are worth it, as after many removals. Where nothing runs. Gives whether it has: not where a snapshot lives, nor where nodes of the index have memory of
     /// their own, which building does not tell from that of others.
-    fn pack(&self, stream: &Stream, memory: &mut Memory, least: usize) -> Result<bool> {
+    fn pack(&self, stream: &Stream, memory: &mut Memory, worth: impl Fn(usize) -> usize) -> Result<bool> {
         let (nodes_now, fill) = (memory.pool.stats()?.live, self.pairs_at(USUAL_FILL)?);
         let nodes_then = nodes(memory.counts()?.live as u64, fill) as usize;
-        if nodes_now < nodes_then + least || memory.is_remembered() || memory.pool.has_tiers() {
+        if nodes_now < nodes_then + worth(nodes_now) || memory.is_remembered() || memory.pool.has_tiers() {
             return Ok(false);
         }
         let Runs { keys, values, count } = self.in_order(stream, memory)?;
@@ -507,9 +512,7 @@ impl<K: Key, V: Value, E: Engine<K, V> + ?Sized> Trees<K, V, E> {
             // Each node that is there may be full, and split by one pair.
             let needed = |live| nodes_for(additional, slots).saturating_add(additional.min(live));
             let mut stats = memory.pool.stats()?;
-            if needed(stats.live) > stats.free
-                && made_room(self.pack(stream, memory, stats.live / 2 + LEAST))?
-            {
+            if needed(stats.live) > stats.free && made_room(self.pack(stream, memory, half))? {
                 stats = memory.pool.stats()?;
             }
             let needed = needed(stats.live);
