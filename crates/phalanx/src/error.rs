@@ -302,3 +302,11 @@ impl Error {
         )
     }
 }
+
+/// Whether room was made, where there may be too little memory to make it.
+pub(crate) fn made_room(tried: Result<bool>) -> Result<bool> {
+    match tried {
+        Err(error) if error.is_lack_of_room() => Ok(false),
+        tried => tried,
+    }
+}

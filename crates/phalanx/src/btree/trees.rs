@@ -3,6 +3,7 @@ use super::Runs;
 use super::directory::Directory;
 use super::engine::{Engine, Parts, Search, Task};
 use super::sorter::{self, Sorts};
+use crate::error::made_room;
 use crate::map::batches::belongs;
 use crate::map::check;
 use crate::map::counts::{Counts, distinct};
@@ -243,14 +244,6 @@ fn half(nodes: usize) -> usize {
     nodes / 2 + LEAST
 }
 
-/// Whether room was made, where there may be too little memory to make it.
-fn made_room(tried: Result<bool>) -> Result<bool> {
-    match tried {
-        Err(error) if error.is_lack_of_room() => Ok(false),
-        tried => tried,
-    }
-}
-
 impl<K: Key, V: Value, E: Engine<K, V> + ?Sized> Trees<K, V, E> {
     /// A tree in memory that is new.
     pub fn new(owner: Owner<E, Memory>, growth: Growth) -> Result<Self> {
@@ -470,7 +463,7 @@ impl<K: Key, V: Value, E: Engine<K, V> + ?Sized> Trees<K, V, E> {
         let fill = fills.find(fits).unwrap_or(fills.end);
         // Before the pairs are read: there may be no memory for it.
         let pool = memory.pool.larger_by(more)?;
-        let Runs { keys, values, count } = self.in_order(stream, memory)?;
+        let Runs { keys, values, count } = self.in_order(stream, memory, live)?;
         if nodes(count as u64, fill) as usize > pool.capacity() {
             return Err(Error::NoRoom { refused: count.saturating_sub(live), asked: count });
         }
@@ -483,9 +476,9 @@ impl<K: Key, V: Value, E: Engine<K, V> + ?Sized> Trees<K, V, E> {
         })
     }
 
-    /// All pairs. Where nothing runs.
-    fn in_order(&self, stream: &Stream, memory: &Memory) -> Result<Runs<K, V>> {
-        let (engine, live) = (&*self.owner.engine, memory.counts()?.live);
+    /// All pairs, of which `live` are counted. Where nothing runs.
+    fn in_order(&self, stream: &Stream, memory: &Memory, live: usize) -> Result<Runs<K, V>> {
+        let engine = &*self.owner.engine;
         // SAFETY: the caller's promise.
         let scan = |run: Scans<'_, K, V>| unsafe { scans(engine, stream, memory.parts(), live, run) };
         Runs::of(export::whole(&self.owner.device, &scan, |pairs| pairs)?)
@@ -495,11 +488,12 @@ impl<K: Key, V: Value, E: Engine<K, V> + ?Sized> Trees<K, V, E> {
     /// their own, which building does not tell from that of others.
     fn pack(&self, stream: &Stream, memory: &mut Memory, worth: impl Fn(usize) -> usize) -> Result<bool> {
         let (nodes_now, fill) = (memory.pool.stats()?.live, self.pairs_at(USUAL_FILL)?);
-        let nodes_then = nodes(memory.counts()?.live as u64, fill) as usize;
+        let live = memory.counts()?.live;
+        let nodes_then = nodes(live as u64, fill) as usize;
         if nodes_now < nodes_then + worth(nodes_now) || memory.is_remembered() || memory.pool.has_tiers() {
             return Ok(false);
         }
-        let Runs { keys, values, count } = self.in_order(stream, memory)?;
+        let Runs { keys, values, count } = self.in_order(stream, memory, live)?;
         self.plant_in(stream, memory, (keys.slice().part(0, count), values.slice()), fill)?;
         Ok(true)
     }

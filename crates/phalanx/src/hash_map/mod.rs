@@ -6,6 +6,7 @@ mod table;
 #[allow(unused_imports)] // documentation names it
 use crate::Error;
 use crate::Result;
+use crate::error::made_room;
 use crate::map::batches::belongs;
 use crate::map::counts::{Counts, distinct};
 use crate::map::launch::Batch;
@@ -189,12 +190,11 @@ impl<K: Key, V: Value> HashMap<K, V> {
     /// Replaces the table by one with room for `refused` more pairs. Gives whether there was memory for it: the call that wants
     /// room has done what it could, and its caller must learn of each element what became of it.
     fn grow(&self, table: &mut Table, counts: Counts, refused: usize) -> Result<bool> {
-        match self.rehash(table, self.size_for(counts.live + refused, table.slots(), counts)) {
-            Ok(grown) => *table = grown,
-            Err(error) if error.is_lack_of_room() => return Ok(false),
-            Err(error) => return Err(error),
-        }
-        Ok(true)
+        let grown = self.rehash(table, self.size_for(counts.live + refused, table.slots(), counts));
+        made_room(grown.map(|grown| {
+            *table = grown;
+            true
+        }))
     }
 
     fn rehash(&self, table: &Table, mut slots: usize) -> Result<Table> {

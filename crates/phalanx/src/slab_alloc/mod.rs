@@ -4,6 +4,7 @@ mod builder;
 mod engine;
 mod memory;
 
+use crate::error::made_room;
 use crate::{Error, Result};
 pub use batches::Batches;
 pub use builder::Builder;
@@ -222,6 +223,18 @@ impl SlabAlloc {
     }
 }
 
+/// What is made of the first of these sizes that there is memory for.
+fn first_that_fits<T>(sizes: &[usize], mut make: impl FnMut(usize) -> Result<T>) -> Result<T> {
+    let mut last = Error::ZeroCapacity;
+    for &size in sizes {
+        match make(size) {
+            Err(error) if error.is_lack_of_room() => last = error,
+            made => return made,
+        }
+    }
+    Err(last)
+}
+
 fn words_of(handles: &[Handle]) -> Vec<u32> {
     handles.iter().map(|handle| handle.to_word()).collect()
 }
@@ -245,14 +258,7 @@ impl SlabAlloc {
     /// [`Self::grow`] by `wanted` slabs, or else by as many as are `needed`, or by any. Gives whether it has grown: not, where the budget or the
     /// device's memory is used up.
     pub(crate) fn grow_if_possible(&mut self, wanted: usize, needed: usize) -> Result<bool> {
-        for slabs in [wanted, needed, 1] {
-            match self.grow(slabs) {
-                Ok(()) => return Ok(true),
-                Err(error) if error.is_lack_of_room() => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(false)
+        made_room(first_that_fits(&[wanted, needed, 1], |slabs| self.grow(slabs)).map(|()| true))
     }
 
     /// Whether it has all the super blocks that handles can name, whatever the budget.
@@ -267,14 +273,7 @@ impl SlabAlloc {
 
     /// [`Self::larger`] by the first of so many slabs that there is memory for.
     pub(crate) fn larger_by(&self, more: &[usize]) -> Result<Self> {
-        let mut last = Error::ZeroCapacity;
-        for more in more {
-            match self.larger(self.capacity() + more) {
-                Err(error) if error.is_lack_of_room() => last = error,
-                made => return made,
-            }
-        }
-        Err(last)
+        first_that_fits(more, |more| self.larger(self.capacity() + more))
     }
 
     /// A new pool of this kind, with at least `slabs` slabs, in super blocks so large that it may grow for long, and so small that it has few slabs more.

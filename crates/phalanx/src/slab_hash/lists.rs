@@ -1,5 +1,6 @@
 //! The memory of lists and what is done with them as a whole, whatever the structure on top calls it.
 use super::engine::{Engine, Parts, Task};
+use crate::error::made_room;
 use crate::map::counts::{Counts, distinct};
 use crate::map::launch::{Ask, Batch};
 use crate::map::owner::{self, Memory as _, Owner};
@@ -299,12 +300,11 @@ impl<K: Key, V: Value> Structure for Lists<K, V> {
             if has_grown || !memory.pool.has_all_super_blocks() {
                 return Ok(has_grown);
             }
-            match memory.moved(engine, stream, self.many, &[needed, refused, 1]) {
-                Ok(moved) => *memory = moved,
-                Err(error) if error.is_lack_of_room() => return Ok(false),
-                Err(error) => return Err(error),
-            }
-            Ok(true)
+            let moved = memory.moved(engine, stream, self.many, &[needed, refused, 1]);
+            made_room(moved.map(|moved| {
+                *memory = moved;
+                true
+            }))
         })
     }
 

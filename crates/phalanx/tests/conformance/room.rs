@@ -59,7 +59,7 @@ fn holds_what_was_inserted<K: Key, V: Value + MapValue>(
     assert_eq!(contents(tree), expected, "{}", tree.variant());
 }
 
-/// A tree that may have just the 255 super blocks, a builder of it.
+/// A tree that may have so many nodes.
 fn within_most<K: Key, V: Value + MapValue>(kind: &Kind<BTree<K, V>>, budget: usize) -> BTree<K, V> {
     let node = if size_of::<(K, V)>() == 8 { 128 } else { 256 };
     kind.builder().nodes(1).budget(budget * node).build().unwrap()
