@@ -6,7 +6,7 @@ use crate::record::{self, Record};
 use crate::runner::{Observer, Session};
 use crate::structures::first_launch::{self, Report};
 use crate::suite::{Case, Selection, Suite};
-use crate::{catalog, html, table};
+use crate::{catalog, html, streams, table};
 use anyhow::{Context, Result};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -33,6 +33,8 @@ enum Command {
     Report(ReportArguments),
     /// List the suites.
     List,
+    /// Run every pair of verbs of every structure in four streams at once, and check every answer.
+    Streams(streams::supervise::Arguments),
     /// Make one first launch and say what came of it: what `first_launch` starts for each repetition.
     #[command(name = first_launch::COMMAND, hide = true)]
     FirstLaunch {
@@ -130,6 +132,7 @@ fn dispatch(cli: Cli) -> Result<bool> {
         Some(Command::Run(run)) => start(run),
         Some(Command::Report(report)) => show(&report),
         Some(Command::List) => list(),
+        Some(Command::Streams(arguments)) => streams::supervise::main(&arguments),
         Some(Command::FirstLaunch { device, case }) => launch_first(device, &case),
         None => start(cli.run),
     }

@@ -11,6 +11,7 @@
 //! | [`record`] | a result, as one line of JSON |
 //! | [`compare`] | a run against an earlier one |
 //! | [`table`], [`html`] | what people read |
+//! | [`streams`] | runs pairs of verbs in four streams at once, and checks every answer |
 //! | [`cli`] | the command line |
 
 pub mod benchmark;
@@ -22,6 +23,7 @@ pub mod html;
 pub mod record;
 pub mod runner;
 pub mod statistics;
+pub mod streams;
 pub mod structures;
 pub mod suite;
 pub mod table;

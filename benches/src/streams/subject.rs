@@ -1,0 +1,478 @@
+//! The structures that cells run on.
+use super::batch::{Batch, SPAN};
+use super::verb::{Model, Verb};
+use anyhow::{Context, Result, bail, ensure};
+use gpu::{Device, Stream};
+use phalanx::btree::Ordered;
+use phalanx::map::Pairs;
+use phalanx::mvbtree::Updates;
+use phalanx::{
+    BTree, HashMap, Key, Map, MultiVersionBTree, Outcome, SkipList, SlabHash, SlabMultiMap, SlabSet,
+};
+use phalanx::{Merge, Value};
+use workloads::Key as Word;
+
+/// What keys and values are: `u32` or `u64`.
+pub trait Element: Key + Value + Word {}
+impl Element for u32 {}
+impl Element for u64 {}
+
+/// What is done beside pending batches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Situation {
+    /// Nothing.
+    None,
+    /// The structure is exported.
+    Export,
+    /// The structure is cleared.
+    Clear,
+    /// A frozen view is taken and read.
+    Frozen,
+    /// A snapshot is taken, and read while later batches are pending.
+    Snapshot,
+    /// Compacts, reclaims or sweeps, whatever the structure has.
+    Maintain,
+}
+
+/// What a situation has shown, and what it has done to the contents.
+pub enum Shown<T> {
+    /// Nothing.
+    Nothing,
+    /// The pairs that were there after the batches before.
+    Contents(Pairs<T, T>),
+    /// Nothing is there any more.
+    Cleared,
+}
+
+/// A structure as a cell sees it.
+pub trait Subject<T: Element>: Sync + Send {
+    /// How its operations change a key.
+    fn model(&self) -> Model {
+        Model::Map
+    }
+
+    /// Whether an update may be refused for lack of room for versions.
+    fn refuses(&self) -> bool {
+        false
+    }
+
+    /// Submits a batch to a stream.
+    ///
+    /// # Errors
+    /// The structure's.
+    fn submit(&self, stream: &Stream, batch: &mut Batch<T>) -> Result<()>;
+
+    /// Inserts pairs by a blocking call, which may grow the structure.
+    ///
+    /// # Errors
+    /// The structure's.
+    fn insert(&self, keys: &[T], values: &[T]) -> Result<Vec<Outcome>>;
+
+    /// All pairs; of sets the keys alone.
+    ///
+    /// # Errors
+    /// The structure's.
+    fn contents(&self) -> Result<Pairs<T, T>>;
+
+    /// Removes all pairs.
+    ///
+    /// # Errors
+    /// The structure's.
+    fn clear(&mut self) -> Result<()>;
+
+    /// Examines the whole structure.
+    ///
+    /// # Errors
+    /// Something is wrong with it.
+    fn validate(&self) -> Result<()>;
+
+    /// Does what the situation says, and calls `rest`, which submits more batches, as soon as the structure lets it.
+    ///
+    /// # Errors
+    /// The structure's, and those of `rest`.
+    fn meet(&mut self, situation: Situation, rest: &mut Rest<'_, T>) -> Result<Shown<T>> {
+        let shown = match situation {
+            Situation::Export => Shown::Contents(self.contents()?),
+            Situation::Clear => {
+                self.clear()?;
+                Shown::Cleared
+            }
+            _ => Shown::Nothing,
+        };
+        rest(self.as_subject())?;
+        Ok(shown)
+    }
+
+    /// The same as a trait object.
+    fn as_subject(&self) -> &dyn Subject<T>;
+}
+
+/// Submits the batches that come after a situation.
+pub type Rest<'a, T> = dyn FnMut(&dyn Subject<T>) -> Result<()> + 'a;
+
+/// Submits a batch by key to a map.
+fn submit_to<T: Element, M: Map<Key = T, Value = T>>(
+    map: &M,
+    stream: &Stream,
+    batch: &mut Batch<T>,
+) -> Result<()> {
+    let Batch { verb, keys, values, codes, results, outcomes, .. } = batch;
+    let map = map.on(stream);
+    match verb {
+        Verb::Insert => map.insert(keys, values, Some(outcomes))?,
+        Verb::InsertNew => map.insert_new(keys, values, Some(outcomes))?,
+        Verb::Upsert => map.upsert(Merge::Add, keys, values, Some(outcomes))?,
+        Verb::GetOrInsert => map.get_or_insert(keys, values, results, outcomes)?,
+        Verb::Get => map.get(keys, results, outcomes)?,
+        Verb::ContainsKey => map.contains_key(keys, outcomes)?,
+        Verb::Remove => map.remove(keys, outcomes)?,
+        Verb::Execute => map.execute(codes, keys, values, results, outcomes)?,
+        verb => bail!("maps have no {}", verb.name()),
+    }
+    Ok(())
+}
+
+/// Submits a batch to an ordered map.
+fn submit_ordered<T: Element, M: Map<Key = T, Value = T>>(
+    map: &M,
+    ordered: Ordered<'_, T, T>,
+    stream: &Stream,
+    batch: &mut Batch<T>,
+) -> Result<()> {
+    let Batch { keys, results, outcomes, found, highs, counts, .. } = batch;
+    match batch.verb {
+        Verb::Successor => ordered.successor(keys, found, results, outcomes)?,
+        Verb::Predecessor => ordered.predecessor(keys, found, results, outcomes)?,
+        Verb::Count => ordered.count(keys, highs, counts)?,
+        Verb::Range => ordered.range(keys, highs, SPAN, found, results, counts)?,
+        _ => submit_to(map, stream, batch)?,
+    }
+    Ok(())
+}
+
+/// The methods that all maps implement alike.
+macro_rules! map_methods {
+    () => {
+        fn insert(&self, keys: &[T], values: &[T]) -> Result<Vec<Outcome>> {
+            Ok(Map::insert(self, keys, values)?.into_iter().collect())
+        }
+
+        fn contents(&self) -> Result<Pairs<T, T>> {
+            Ok(self.export()?)
+        }
+
+        fn clear(&mut self) -> Result<()> {
+            Ok(Map::clear(self)?)
+        }
+
+        fn as_subject(&self) -> &dyn Subject<T> {
+            self
+        }
+    };
+}
+
+impl<T: Element> Subject<T> for HashMap<T, T> {
+    map_methods!();
+
+    fn submit(&self, stream: &Stream, batch: &mut Batch<T>) -> Result<()> {
+        submit_to(self, stream, batch)
+    }
+
+    fn validate(&self) -> Result<()> {
+        let (pairs, counted) = (self.export()?.0.len(), self.len()?);
+        ensure!(pairs == counted, "{counted} pairs are counted, and {pairs} are there");
+        Ok(())
+    }
+
+    fn meet(&mut self, situation: Situation, rest: &mut Rest<'_, T>) -> Result<Shown<T>> {
+        match situation {
+            Situation::Maintain => self.compact()?,
+            Situation::Clear => Map::clear(self)?,
+            _ => {}
+        }
+        let shown = match situation {
+            Situation::Export => Shown::Contents(self.export()?),
+            Situation::Clear => Shown::Cleared,
+            _ => Shown::Nothing,
+        };
+        rest(self)?;
+        Ok(shown)
+    }
+}
+
+impl<T: Element> Subject<T> for SlabHash<T, T> {
+    map_methods!();
+
+    fn submit(&self, stream: &Stream, batch: &mut Batch<T>) -> Result<()> {
+        submit_to(self, stream, batch)
+    }
+
+    fn validate(&self) -> Result<()> {
+        Ok(SlabHash::validate(self)?)
+    }
+}
+
+impl<T: Element> Subject<T> for BTree<T, T> {
+    map_methods!();
+
+    fn submit(&self, stream: &Stream, batch: &mut Batch<T>) -> Result<()> {
+        submit_ordered(self, self.ordered_on(stream), stream, batch)
+    }
+
+    fn validate(&self) -> Result<()> {
+        Ok(BTree::validate(self)?)
+    }
+
+    fn meet(&mut self, situation: Situation, rest: &mut Rest<'_, T>) -> Result<Shown<T>> {
+        let shown = match situation {
+            Situation::Frozen => Shown::Contents(self.frozen()?.export()?),
+            Situation::Export => Shown::Contents(self.export()?),
+            Situation::Clear => {
+                Map::clear(self)?;
+                Shown::Cleared
+            }
+            Situation::Maintain => {
+                self.compact(0.7)?;
+                Shown::Nothing
+            }
+            _ => Shown::Nothing,
+        };
+        rest(self)?;
+        Ok(shown)
+    }
+}
+
+impl<T: Element> Subject<T> for MultiVersionBTree<T, T> {
+    map_methods!();
+
+    fn refuses(&self) -> bool {
+        true
+    }
+
+    fn submit(&self, stream: &Stream, batch: &mut Batch<T>) -> Result<()> {
+        submit_ordered(self, self.ordered_on(stream), stream, batch)
+    }
+
+    fn validate(&self) -> Result<()> {
+        Ok(MultiVersionBTree::validate(self)?)
+    }
+
+    fn meet(&mut self, situation: Situation, rest: &mut Rest<'_, T>) -> Result<Shown<T>> {
+        if situation == Situation::Snapshot {
+            let snapshot = self.snapshot()?;
+            rest(self)?;
+            return Ok(Shown::Contents(self.at(&snapshot)?.iter()?.unzip()));
+        }
+        let shown = match situation {
+            Situation::Export => Shown::Contents(self.export()?),
+            Situation::Clear => {
+                Map::clear(self)?;
+                Shown::Cleared
+            }
+            Situation::Maintain => {
+                self.drain()?;
+                Shown::Nothing
+            }
+            _ => Shown::Nothing,
+        };
+        rest(self)?;
+        Ok(shown)
+    }
+}
+
+impl<T: Element> Subject<T> for SkipList<T, T> {
+    map_methods!();
+
+    fn submit(&self, stream: &Stream, batch: &mut Batch<T>) -> Result<()> {
+        submit_ordered(self, self.ordered_on(stream), stream, batch)
+    }
+
+    fn validate(&self) -> Result<()> {
+        Ok(SkipList::validate(self)?)
+    }
+
+    fn meet(&mut self, situation: Situation, rest: &mut Rest<'_, T>) -> Result<Shown<T>> {
+        let shown = match situation {
+            Situation::Export => Shown::Contents(self.export()?),
+            Situation::Clear => {
+                Map::clear(self)?;
+                Shown::Cleared
+            }
+            Situation::Maintain => {
+                self.reclaim()?;
+                Shown::Nothing
+            }
+            _ => Shown::Nothing,
+        };
+        rest(self)?;
+        Ok(shown)
+    }
+}
+
+impl<T: Element> Subject<T> for SlabSet<T> {
+    fn model(&self) -> Model {
+        Model::Set
+    }
+
+    fn submit(&self, stream: &Stream, batch: &mut Batch<T>) -> Result<()> {
+        let Batch { verb, keys, codes, outcomes, .. } = batch;
+        match verb {
+            Verb::InsertNew | Verb::Insert => self.on(stream).insert(keys, outcomes)?,
+            Verb::ContainsKey => self.on(stream).contains(keys, outcomes)?,
+            Verb::Remove => self.on(stream).remove(keys, outcomes)?,
+            Verb::Execute => self.on(stream).execute(codes, keys, outcomes)?,
+            verb => bail!("sets have no {}", verb.name()),
+        }
+        Ok(())
+    }
+
+    fn insert(&self, keys: &[T], _values: &[T]) -> Result<Vec<Outcome>> {
+        Ok(SlabSet::insert(self, keys)?.into_iter().collect())
+    }
+
+    fn contents(&self) -> Result<Pairs<T, T>> {
+        let keys: Vec<T> = self.iter()?.collect();
+        Ok((keys, Vec::new()))
+    }
+
+    fn clear(&mut self) -> Result<()> {
+        Ok(SlabSet::clear(self)?)
+    }
+
+    fn validate(&self) -> Result<()> {
+        Ok(SlabSet::validate(self)?)
+    }
+
+    fn as_subject(&self) -> &dyn Subject<T> {
+        self
+    }
+}
+
+impl<T: Element> Subject<T> for SlabMultiMap<T, T> {
+    fn model(&self) -> Model {
+        Model::Multi
+    }
+
+    fn submit(&self, stream: &Stream, batch: &mut Batch<T>) -> Result<()> {
+        let Batch { verb, keys, values, outcomes, many, .. } = batch;
+        match verb {
+            Verb::Insert => self.on(stream).insert(keys, values, Some(outcomes))?,
+            Verb::CountValues => self.on(stream).count(keys, many)?,
+            Verb::RemoveOne => self.on(stream).remove_one(keys, outcomes)?,
+            Verb::RemoveAll => self.on(stream).remove_all(keys, many)?,
+            verb => bail!("maps with several values a key have no {}", verb.name()),
+        }
+        Ok(())
+    }
+
+    fn insert(&self, keys: &[T], values: &[T]) -> Result<Vec<Outcome>> {
+        Ok(SlabMultiMap::insert(self, keys, values)?.into_iter().collect())
+    }
+
+    fn contents(&self) -> Result<Pairs<T, T>> {
+        Ok(self.iter()?.unzip())
+    }
+
+    fn clear(&mut self) -> Result<()> {
+        Ok(SlabMultiMap::clear(self)?)
+    }
+
+    fn validate(&self) -> Result<()> {
+        Ok(SlabMultiMap::validate(self)?)
+    }
+
+    fn as_subject(&self) -> &dyn Subject<T> {
+        self
+    }
+}
+
+/// A structure that cells run on, by its name.
+#[derive(Clone, Copy, Debug)]
+pub struct Structure {
+    /// The name in lists of cells.
+    pub name: &'static str,
+    /// What it can be asked for.
+    pub verbs: &'static [Verb],
+    /// What can be done beside pending batches.
+    pub situations: &'static [Situation],
+    /// Whether keys and values have 64 bits.
+    pub is_wide: bool,
+}
+
+const MAP: &[Situation] = &[Situation::Export, Situation::Clear, Situation::Maintain];
+const TREE: &[Situation] = &[Situation::Export, Situation::Clear, Situation::Maintain, Situation::Frozen];
+const VERSIONED: &[Situation] =
+    &[Situation::Export, Situation::Clear, Situation::Maintain, Situation::Snapshot];
+const PLAIN: &[Situation] = &[Situation::Export, Situation::Clear];
+
+const fn structure(
+    name: &'static str,
+    verbs: &'static [Verb],
+    situations: &'static [Situation],
+    is_wide: bool,
+) -> Structure {
+    Structure { name, verbs, situations, is_wide }
+}
+
+/// All structures. Those whose names end in `_u64` have pairs of 16 bytes.
+pub const STRUCTURES: [Structure; 15] = [
+    structure("hash_map", &Verb::MAP, MAP, false),
+    structure("hash_map_u64", &Verb::MAP, MAP, true),
+    structure("slab_hash", &Verb::MAP, PLAIN, false),
+    structure("slab_hash_u64", &Verb::MAP, PLAIN, true),
+    structure("slab_set", &Verb::SET, PLAIN, false),
+    structure("slab_multi_map", &Verb::MULTI, PLAIN, false),
+    structure("btree", &Verb::ORDERED, TREE, false),
+    structure("btree_u64", &Verb::ORDERED, TREE, true),
+    structure("btree_no_directory", &Verb::ORDERED, TREE, false),
+    structure("btree_sorted_batches", &Verb::ORDERED, TREE, false),
+    structure("mvbtree_in_place", &Verb::ORDERED, VERSIONED, false),
+    structure("mvbtree_out_of_place", &Verb::ORDERED, VERSIONED, false),
+    structure("skip_list", &Verb::ORDERED, MAP, false),
+    structure("skip_list_no_directory", &Verb::ORDERED, MAP, false),
+    structure("skip_list_sorted_pairs", &Verb::ORDERED, MAP, false),
+];
+
+impl Structure {
+    /// The structure of a name.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn named(name: &str) -> Result<Self> {
+        let found = STRUCTURES.iter().find(|structure| structure.name == name);
+        found.copied().with_context(|| format!("no structure is called '{name}'"))
+    }
+
+    /// An empty one with room for about `n` keys; blocking calls grow it.
+    ///
+    /// # Errors
+    /// The structure's.
+    pub fn build<T: Element>(self, device: &Device, n: usize) -> Result<Box<dyn Subject<T>>> {
+        let tree = || BTree::<T, T>::builder().device(device).capacity(n);
+        let versions = || MultiVersionBTree::<T, T>::builder().device(device).capacity(2 * n);
+        let list = || SkipList::<T, T>::builder().device(device).capacity(n);
+        Ok(match self.name {
+            "hash_map" | "hash_map_u64" => {
+                Box::new(HashMap::<T, T>::builder().device(device).capacity(n).build()?)
+            }
+            "slab_hash" | "slab_hash_u64" => {
+                Box::new(SlabHash::<T, T>::builder().device(device).capacity(n).build()?)
+            }
+            "slab_set" => Box::new(SlabSet::<T>::builder().device(device).capacity(n).build()?),
+            "slab_multi_map" => {
+                Box::new(SlabMultiMap::<T, T>::builder().device(device).capacity(4 * n).build()?)
+            }
+            "btree" | "btree_u64" => Box::new(tree().build()?),
+            "btree_no_directory" => Box::new(tree().directory(false).build()?),
+            "btree_sorted_batches" => Box::new(tree().variant("tree_sorted_128_4x4_u32_u32").build()?),
+            "mvbtree_in_place" => Box::new(versions().updates(Updates::InPlace).build()?),
+            "mvbtree_out_of_place" => Box::new(versions().updates(Updates::OutOfPlace).build()?),
+            "skip_list" => Box::new(list().build()?),
+            "skip_list_no_directory" => Box::new(list().directory(false).build()?),
+            "skip_list_sorted_pairs" => {
+                Box::new(list().variant("list_sorted_spread_128_8x2_u32_u32").build()?)
+            }
+            name => bail!("no structure is called '{name}'"),
+        })
+    }
+}

@@ -1,0 +1,279 @@
+//! Cells in processes of their own. One that faults or hangs is noted, and the next process goes on behind it.
+use super::cell::{self, Cell, Done};
+use crate::cli::DeviceChoice;
+use crate::environment::Source;
+use crate::structures::Gpu;
+use anyhow::{Context, Result, ensure};
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// The command of this program that runs cells.
+pub const COMMAND: &str = "streams";
+
+/// What to run.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Arguments {
+    /// Where to run.
+    #[arg(long, value_enum, default_value_t = DeviceChoice::Auto)]
+    device: DeviceChoice,
+    /// Only cells whose names contain this.
+    #[arg(long, default_value = "")]
+    filter: String,
+    /// About how many keys there are.
+    #[arg(long, value_delimiter = ',', default_values_t = [1 << 12, 1 << 21])]
+    sizes: Vec<usize>,
+    /// Seconds a cell.
+    #[arg(long, default_value_t = 1.0)]
+    seconds: f64,
+    /// Cells that run at once, each on a structure and streams of its own.
+    #[arg(long, default_value_t = 1)]
+    jobs: usize,
+    /// Seconds without progress after which a cell counts as hung.
+    #[arg(long, default_value_t = 10.0)]
+    patience: f64,
+    /// Seconds after which no more cells begin.
+    #[arg(long, default_value_t = f64::INFINITY)]
+    limit: f64,
+    /// Append a line of JSON for each cell to this file, and leave out the cells that it has already.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// List the cells and do nothing else.
+    #[arg(long)]
+    list: bool,
+    /// Run these cells in this process: what the supervisor starts.
+    #[arg(long, hide = true)]
+    child: bool,
+}
+
+/// What became of a cell, as a line of JSON.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Record {
+    /// Its name.
+    pub cell: String,
+    /// `ok`, or what was wrong.
+    pub verdict: String,
+    /// Rounds.
+    pub rounds: u64,
+    /// Batches whose outcomes were all checked.
+    pub batches: u64,
+    /// Operations whose outcomes were checked.
+    pub operations: u64,
+    /// Updates that lacked room for a version.
+    pub refused: u64,
+    /// Seconds.
+    pub seconds: f64,
+    /// The device.
+    pub gpu: String,
+    /// Its driver.
+    pub driver: String,
+    /// The commit.
+    pub commit: String,
+}
+
+/// What a child says of a cell.
+#[derive(Serialize, Deserialize)]
+enum Message {
+    Begins(String),
+    Ends(Box<Record>),
+}
+
+/// Runs all cells that the arguments name. Returns whether all are well.
+///
+/// # Errors
+/// A device that is not there, and files that cannot be written.
+pub fn main(arguments: &Arguments) -> Result<bool> {
+    let cells = cell::all(&arguments.sizes, &arguments.filter);
+    if arguments.list {
+        cells.iter().for_each(|cell| println!("{cell}"));
+        return Ok(true);
+    }
+    if arguments.child { child(arguments, &cells) } else { supervise(arguments, &cells) }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Where each cell that runs stands, and since when.
+type Progress = Mutex<BTreeMap<String, (String, Instant)>>;
+
+/// Runs the cells that standard input names.
+fn child(arguments: &Arguments, cells: &[Cell]) -> Result<bool> {
+    let wanted: BTreeSet<String> = std::io::stdin().lines().collect::<Result<_, _>>()?;
+    let cells: Vec<Cell> = cells.iter().copied().filter(|cell| wanted.contains(&cell.to_string())).collect();
+    let gpu = Gpu::open(arguments.device)?;
+    let (commit, progress) = (Source::detect().commit, Progress::default());
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(arguments.jobs.max(1)).build()?;
+    let start = Instant::now();
+    let patience = Duration::from_secs_f64(arguments.patience);
+    std::thread::scope(|scope| {
+        scope.spawn(|| watch(&progress, patience));
+        let one = |cell: &Cell| {
+            if start.elapsed().as_secs_f64() > arguments.limit {
+                return;
+            }
+            say(&Message::Begins(cell.to_string()));
+            let record = run_one(&gpu, *cell, arguments.seconds, &progress, &commit);
+            let is_well = record.verdict == "ok";
+            say(&Message::Ends(Box::new(record)));
+            if !is_well {
+                // The device may be lost.
+                std::process::exit(1);
+            }
+        };
+        pool.install(|| cells.par_iter().with_max_len(1).for_each(one));
+        std::process::exit(0)
+    })
+}
+
+fn run_one(gpu: &Gpu, cell: Cell, seconds: f64, progress: &Progress, commit: &str) -> Record {
+    let (name, start) = (cell.to_string(), Instant::now());
+    let note = |what: &str| {
+        lock(progress).insert(name.clone(), (what.to_owned(), Instant::now()));
+    };
+    let done = cell::run(&gpu.device, cell, seconds, &note);
+    lock(progress).remove(&name);
+    let verdict = done.as_ref().err().map_or("ok".to_owned(), |error| format!("{error:#}"));
+    let Done { rounds, batches, operations, refused } = done.unwrap_or_default();
+    let seconds = start.elapsed().as_secs_f64();
+    let (device, driver) = (gpu.device.name(), gpu.device.driver());
+    let commit = commit.to_owned();
+    Record { cell: name, verdict, rounds, batches, operations, refused, seconds, gpu: device, driver, commit }
+}
+
+fn say(message: &Message) {
+    if let Ok(line) = serde_json::to_string(message) {
+        println!("{line}");
+    }
+}
+
+/// Ends the process when a cell makes no progress.
+fn watch(progress: &Progress, patience: Duration) {
+    loop {
+        std::thread::sleep(Duration::from_millis(100));
+        let stuck = lock(progress)
+            .iter()
+            .find(|(_, (_, since))| since.elapsed() > patience)
+            .map(|(cell, (what, _))| format!("{cell} hangs: {what}"));
+        if let Some(stuck) = stuck {
+            eprintln!("{stuck}");
+            std::process::exit(3);
+        }
+    }
+}
+
+fn supervise(arguments: &Arguments, cells: &[Cell]) -> Result<bool> {
+    let start = Instant::now();
+    let mut known = known(arguments)?;
+    let mut file = arguments
+        .json
+        .as_ref()
+        .map(|path| File::options().create(true).append(true).open(path))
+        .transpose()?;
+    let total = cells.len();
+    loop {
+        let names = cells.iter().map(Cell::to_string);
+        let left: Vec<String> = names.filter(|name| !known.contains_key(name)).collect();
+        let time = arguments.limit - start.elapsed().as_secs_f64();
+        if left.is_empty() || time <= 0.0 {
+            return Ok(summarise(&known, total));
+        }
+        for record in run_child(arguments, &left, time)? {
+            if let Some(file) = &mut file {
+                writeln!(file, "{}", serde_json::to_string(&record)?)?;
+            }
+            if record.verdict != "ok" {
+                println!("FAILED {}: {}", record.cell, record.verdict);
+            }
+            known.insert(record.cell.clone(), record);
+        }
+    }
+}
+
+/// The cells that the file has already.
+fn known(arguments: &Arguments) -> Result<BTreeMap<String, Record>> {
+    let mut known = BTreeMap::new();
+    let Some(file) = arguments.json.as_ref().and_then(|path| File::open(path).ok()) else { return Ok(known) };
+    for line in BufReader::new(file).lines() {
+        let record: Record = serde_json::from_str(&line?).context("a line that is no record of a cell")?;
+        known.insert(record.cell.clone(), record);
+    }
+    Ok(known)
+}
+
+/// Runs cells in a process, and returns what became of those that began.
+fn run_child(arguments: &Arguments, cells: &[String], limit: f64) -> Result<Vec<Record>> {
+    let mut command = Command::new(std::env::current_exe()?);
+    let sizes: Vec<String> = arguments.sizes.iter().map(usize::to_string).collect();
+    command.args([COMMAND, "--child", "--device", arguments.device.name(), "--sizes", &sizes.join(",")]);
+    command.args(["--seconds", &arguments.seconds.to_string(), "--jobs", &arguments.jobs.to_string()]);
+    command.args(["--patience", &arguments.patience.to_string(), "--limit", &limit.to_string()]);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    let mut input = child.stdin.take().context("standard input")?;
+    cells.iter().try_for_each(|cell| writeln!(input, "{cell}"))?;
+    drop(input);
+    let stderr = child.stderr.take().context("standard error")?;
+    let errors = std::thread::spawn(move || std::io::read_to_string(stderr).unwrap_or_default());
+    let (mut begun, mut records) = (BTreeSet::new(), Vec::new());
+    for line in BufReader::new(child.stdout.take().context("standard output")?).lines() {
+        match serde_json::from_str(&line?) {
+            Ok(Message::Begins(cell)) => {
+                begun.insert(cell);
+            }
+            Ok(Message::Ends(record)) => {
+                begun.remove(&record.cell);
+                records.push(*record);
+            }
+            Err(_) => {}
+        }
+    }
+    let status = child.wait()?;
+    let errors = errors.join().unwrap_or_default();
+    ensure!(!records.is_empty() || !begun.is_empty() || status.success(), "no cell began: {errors}");
+    // Cells that ran beside one that failed are run again, unless one hangs itself.
+    let is_lost =
+        |cell: &String| errors.contains(cell.as_str()) || records.iter().all(|record| record.verdict == "ok");
+    let lost: Vec<Record> =
+        begun.iter().filter(|cell| is_lost(cell)).map(|cell| lost(cell, status, &errors)).collect();
+    records.extend(lost);
+    Ok(records)
+}
+
+/// A cell whose process ended before it did.
+fn lost(cell: &str, status: std::process::ExitStatus, errors: &str) -> Record {
+    let last = errors.lines().last().unwrap_or_default();
+    Record {
+        cell: cell.to_owned(),
+        verdict: format!("its process ended ({status}): {last}"),
+        rounds: 0,
+        batches: 0,
+        operations: 0,
+        refused: 0,
+        seconds: 0.0,
+        gpu: String::new(),
+        driver: String::new(),
+        commit: Source::detect().commit,
+    }
+}
+
+/// Prints what became of all cells. Returns whether all are well.
+fn summarise(known: &BTreeMap<String, Record>, total: usize) -> bool {
+    let well = known.values().filter(|record| record.verdict == "ok").count();
+    let sum = |of: fn(&Record) -> u64| known.values().map(of).sum::<u64>();
+    println!(
+        "{well} of {total} cells are well, {} failed, {} did not run; {} batches, {} operations, {} refused",
+        known.len() - well,
+        total.saturating_sub(known.len()),
+        sum(|record| record.batches),
+        sum(|record| record.operations),
+        sum(|record| record.refused)
+    );
+    well == total
+}
