@@ -44,6 +44,16 @@ kinds! {
     coupled_4x2_u32_u32: Tree<Packed, Spread<64>, Coupled, 4, 2>, SEEDS / 4;
 }
 
+/// Two rebuilds of one directory at the same time used each other's scratch space: lookups left the pool.
+#[test]
+fn deep_trees_whose_directory_is_rebuilt_meanwhile_are_sound() {
+    order::deep_ones_are_sound::<Tree<Packed, Spread<64>, Concurrent, 4, 2>>("deep_4x2_u32_u32", SEEDS);
+    order::deep_ones_are_sound::<Tree<Wide<u64, u64>, Light<128>, Concurrent, 8, 1>>(
+        "deep_8x1_u64_u64",
+        SEEDS / 4,
+    );
+}
+
 #[test]
 fn a_pair_that_comes_back_to_another_slot_is_told_once() {
     order::all_are_told_once::<Tree<Packed, Spread<64>, Concurrent, 4, 2>>(4 * SEEDS);

@@ -46,6 +46,16 @@ kinds! {
     thirty_8x4_u32_u32: List<Packed, Spread<256>, Unsorted, 8, 4>, SEEDS / 8;
 }
 
+/// As for trees.
+#[test]
+fn deep_lists_whose_directory_is_rebuilt_meanwhile_are_sound() {
+    order::deep_ones_are_sound::<List<Packed, Spread<64>, Unsorted, 4, 2>>("deep_4x2_u32_u32", SEEDS);
+    order::deep_ones_are_sound::<List<Packed, Spread<64>, Sorted, 4, 2>>(
+        "deep_sorted_4x2_u32_u32",
+        SEEDS / 4,
+    );
+}
+
 #[test]
 fn a_pair_that_comes_back_to_another_slot_is_told_once() {
     order::all_are_told_once::<List<Packed, Spread<64>, Unsorted, 4, 2>>(4 * SEEDS);

@@ -14,6 +14,10 @@
 //! It is a hint, and it may be old: an entry was one of an inner node's, and those are true for ever (see the page). So it is written and read
 //! at any time, by relaxed accesses, and a search may meet two directories mixed: it believes a word only whose own key is not above
 //! the key that it looks for. What must not be is an entry whose node was freed: who frees nodes, alone, makes the directory anew.
+//!
+//! One block at a time rebuilds it: a rebuild uses the entries as scratch space, level by level, so a second rebuild at
+//! the same time would read entries of another level as its own. The rebuilding block holds a lock; a block that does
+//! not get the lock leaves the rebuild to the block that has it.
 use super::super::slab::{Handle, Pool};
 use super::access::Access;
 use super::node::{Node, entry, handle_of};
@@ -29,9 +33,12 @@ use simt::{Block, Global, Order, Scope, Thread, Tile, shared};
 const ARITY: u32 = 8;
 /// The most steps of a search that are worth while: 32768 entries.
 const MOST_STEPS: u32 = 5;
-/// Words before the entries, the first of which is the number of steps; 0 where there is no directory. From [`COUNTERS`] on lie counters of
-/// structures that count.
+/// Words before the entries. The first is the number of steps; 0 where there is no directory. The second is the lock
+/// of the block that rebuilds. From [`COUNTERS`] on lie counters of structures that count.
 pub const HEAD: usize = 32;
+
+/// The word of [`HEAD`] that is the lock of the block that rebuilds: 1 while a block has it.
+const LOCK: usize = 1;
 
 /// Where counters begin among the words before the entries.
 pub const COUNTERS: usize = 16;
@@ -77,7 +84,7 @@ impl<S: Slot> Directory<S> {
     /// The directory at `base`, with room for `most` entries.
     ///
     /// # Safety
-    /// - `most` is what [`directory_entries`] gives for some pool, and there are [`directory_words`] for as many: words of device memory, aligned to 256 bytes, that live as long as it is used. The first was 0 before any kernel saw it.
+    /// - `most` is what [`directory_entries`] gives for some pool, and there are [`directory_words`] for as many: words of device memory, aligned to 256 bytes, that live as long as it is used. The first [`HEAD`] were 0 before any kernel saw them.
     #[inline(always)]
     pub unsafe fn at(base: Global<u64>, most: u32) -> Self {
         Self { base, most, of: PhantomData }
@@ -95,6 +102,27 @@ impl<S: Slot> Directory<S> {
     fn steps(self) -> Global<u32> {
         // SAFETY: a half of the first word.
         unsafe { self.base.cast() }
+    }
+
+    /// The lock of the block that rebuilds.
+    #[inline(always)]
+    fn lock(self) -> Global<u32> {
+        // SAFETY: a half of a word before the entries.
+        unsafe { self.base.offset(LOCK).cast() }
+    }
+
+    /// Tries to take the lock, for the calling block by one of its threads. Acquires: the rebuild before is complete.
+    #[inline(always)]
+    #[track_caller]
+    fn try_lock(self) -> bool {
+        self.lock().compare_exchange(0, 1, Order::Acquire, Scope::Device).is_ok()
+    }
+
+    /// Gives the lock back, by the thread that took it, behind a barrier of its block. Releases the block's writes.
+    #[inline(always)]
+    #[track_caller]
+    fn unlock(self) {
+        self.lock().store(0, Order::Release, Scope::Device);
     }
 
     /// Entry `index`, below `most`; those behind lie in the spare half.
@@ -202,6 +230,8 @@ fn scan_block(value: u32) -> (u32, u32) {
 #[track_caller]
 fn from_first(value: u32) -> u32 {
     let told = shared!([u32; 1]);
+    // Threads of the block may still read what a call before has stored.
+    Block::sync();
     if Thread::index_in_block() == 0 {
         told.store(0, value);
     }
@@ -229,24 +259,44 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         Start { node: if searches { self.directory().find::<A>(key) } else { start.node }, ..start }
     }
 
-    /// Makes the directory anew, of the lowest level of inner nodes that it has room for. One block of [`THREADS`] calls it. May run beside
-    /// everything that frees no nodes.
+    /// Rebuilds the directory from the lowest level of inner nodes that it has room for, unless another block does so
+    /// already. One block of [`THREADS`] calls it. It may run beside everything that frees no nodes, other rebuilds
+    /// included.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn list(self) {
         let directory = self.directory();
-        let most = directory.most;
         let (order, scope) = (Order::Relaxed, Scope::Device);
-        let root = self.node(ROOT).header().load(order, scope);
-        let mut level = from_first(super::node::Meta::read(S::value(root)).level());
-        // Where the list is: the entries, or the spare half behind them.
-        let (mut count, mut at) = (1, 0);
-        if Thread::index_in_block() == 0 {
+        let is_first = Thread::index_in_block() == 0;
+        let mut level = 0;
+        if is_first && directory.try_lock() {
+            let root = self.node(ROOT).header().load(order, scope);
+            level = super::node::Meta::read(S::value(root)).level();
             directory.entry(0).store(entry::<S>(S::Stored::from_u64(0), ROOT), order, scope);
         }
+        // The root is an inner node: its level is at least 1.
+        let level = from_first(level);
+        if level == 0 {
+            return;
+        }
+        let count = self.list_lowest(level);
+        directory.index(count);
         Block::sync();
+        if is_first {
+            directory.unlock();
+        }
+    }
+
+    /// Lists the nodes of the lowest level that there is room for, from the front. Returns how many they are.
+    #[inline(always)]
+    #[track_caller]
+    fn list_lowest(self, mut level: u32) -> u32 {
+        let directory = self.directory();
+        let most = directory.most;
+        // Where the list is: the entries, or the spare half behind them.
+        let (mut count, mut at) = (1, 0);
         while level > 1
-            && let Some(more) = self.expand(at, count, most - at)
+            && let Some(more) = self.expand(level, (at, count), most - at)
         {
             (level, count, at) = (level - 1, more, most - at);
             Block::sync();
@@ -255,13 +305,14 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
             directory.copy(at, count);
             Block::sync();
         }
-        directory.index(count);
+        count
     }
 
-    /// Lists the children of the `count` nodes from entry `at` on from entry `into` on. Gives how many they are; nothing if there is no room.
+    /// Lists the children of the `count` nodes of a level from entry `at` on from entry `into` on. Returns how many
+    /// they are, or `None` if there is no room.
     #[inline(always)]
     #[track_caller]
-    fn expand(self, at: u32, count: u32, into: u32) -> Option<u32> {
+    fn expand(self, level: u32, (at, count): (u32, u32), into: u32) -> Option<u32> {
         let directory = self.directory();
         let (order, scope) = (Order::Relaxed, Scope::Device);
         let (mut first, mut listed) = (0, 0);
@@ -269,7 +320,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
             let index = first + Thread::index_in_block();
             let exists = index < count;
             let own = directory.entry(at + if exists { index } else { 0 }).load(order, scope);
-            let words = self.children(handle_of(S::value(own)), exists);
+            let words = self.children(own, level, exists);
             let mut children = 0;
             unrolled::<32>(|place| children += !S::is_empty(words[place]) as u32);
             let (before, all) = scan_block(children);
@@ -289,18 +340,28 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         Some(listed)
     }
 
-    /// The entries of an inner node, where `wanted`; blank words elsewhere. All its words are asked for at once.
+    /// Returns the entries of the node that `own` leads to, where `wanted`; blank words elsewhere. All words of the node
+    /// are loaded at once.
+    ///
+    /// Of a node below `level` it returns `own` itself: writers may have raised the root since its level was read, and
+    /// pairs of a leaf are no entries.
     #[inline(always)]
     #[track_caller]
-    fn children(self, node: Handle, wanted: bool) -> [S::Word; 32] {
-        let (node, mut words) = (self.node(node), [S::EMPTY; 32]);
-        if wanted {
-            unrolled::<32>(|place| {
-                if (place as u32) < Node::<S, W, L>::SLOTS {
-                    words[place] = node.word(place as u32).load(Order::Relaxed, Scope::Device);
-                }
-            });
+    fn children(self, own: S::Word, level: u32, wanted: bool) -> [S::Word; 32] {
+        let (order, scope, mut words) = (Order::Relaxed, Scope::Device, [S::EMPTY; 32]);
+        if !wanted {
+            return words;
         }
+        let node = self.node(handle_of(S::value(own)));
+        let meta = super::node::Meta::read(S::value(node.header().load(order, scope)));
+        let has_entries = meta.is_node() && meta.level() >= level;
+        unrolled::<32>(|place| {
+            if (place as u32) < Node::<S, W, L>::SLOTS {
+                let word = node.word(place as u32).load(order, scope);
+                let kept = if place == 0 { own } else { S::EMPTY };
+                words[place] = if has_entries { word } else { kept };
+            }
+        });
         words
     }
 }

@@ -140,8 +140,9 @@ impl<M: Config> TreeView<M> {
     ///
     /// # Safety
     /// - `tallies` points to `STRIPES * STRIPE_WORDS` words of device memory that live as long as the view is used.
-    /// - `directory` points to [`super::directory_words`] for `entries`, which [`super::directory_entries`] gave: device memory, aligned to 256 bytes, that live as long. The first was 0 before any
-    ///   kernel saw it, and [`super::kernels::list_nodes`] runs before others whenever nodes were freed.
+    /// - `directory` points to [`super::directory_words`] for `entries`, which [`super::directory_entries`] gave: device memory, aligned to 256 bytes,
+    ///   that live as long. The first [`super::HEAD`] were 0 before any kernel saw them, and
+    ///   [`super::kernels::list_nodes`] runs before others whenever nodes were freed.
     /// - The pool is the tree's alone. Every byte of its free slabs is `0xFF`, and its first [`LEAST`] slabs are live and were made a tree
     ///   by [`super::kernels::bulk_build`].
     /// - `history` is what [`Versions::new`] asks for, where versions are kept.

@@ -1,7 +1,7 @@
 //! When the directory of a tree is made anew, and into how many launches a batch of insertions is cut so that it can be.
 use crate::Result;
 use crate::map::launch::{Ask, Batch};
-use gpu::Buffer;
+use gpu::{Buffer, Event, Stream};
 use phalanx_kernels::btree::{COUNTERS, HEAD};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -19,14 +19,27 @@ struct Age {
     listed: u64,
 }
 
+/// A launch that other streams wait for before they insert.
+#[derive(Debug)]
+struct GrowthLaunch {
+    stream: Stream,
+    event: Event,
+}
+
 /// The directory's memory, and how old it is. What is known of the tree's size is what was asked for: an upper bound, for nobody waits to ask the
 /// device. Launches of several streams may see each other's directory too early or too late, which costs steps and nothing else.
+///
+/// A batch that is much larger than the tree is cut into launches, each a few times as large as the one before, so that
+/// few operations want the same leaf. Other streams must not defeat that: their insertions wait for the last launch but
+/// one of such a batch, after which the tree is large enough for what was asked of it.
 #[derive(Debug)]
 pub struct Directory {
     words: Buffer<u64>,
     /// Entries that it has room for.
     entries: u32,
     age: Mutex<Age>,
+    /// The last launch of a batch of which more launches follow.
+    growth: Mutex<Option<GrowthLaunch>>,
     /// If not, it is never made, and walks begin at the root.
     used: bool,
 }
@@ -34,7 +47,7 @@ pub struct Directory {
 impl Directory {
     /// Of an empty tree, for `entries`, in zeroed memory.
     pub fn new(words: Buffer<u64>, entries: u32) -> Self {
-        Self { words, entries, age: Mutex::default(), used: true }
+        Self { words, entries, age: Mutex::default(), growth: Mutex::default(), used: true }
     }
 
     /// One that is made when it is time, or never.
@@ -77,10 +90,34 @@ impl Directory {
         self.age().pairs
     }
 
-    /// A launch was asked for that brings so many pairs.
-    pub fn expect(&self, many: u64) {
+    /// Makes a stream wait until the tree has grown for its insertions, where another stream's batch is growing it.
+    ///
+    /// # Errors
+    /// [`Error::Device`](crate::Error::Device) when the device is lost.
+    pub fn wait_for_growth(&self, stream: &Stream) -> Result<()> {
+        let mut growth = self.growth.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(launch) = growth.as_ref().filter(|launch| launch.stream != *stream) else { return Ok(()) };
+        if launch.event.is_complete()? {
+            *growth = None;
+            return Ok(());
+        }
+        Ok(stream.wait(&launch.event)?)
+    }
+
+    /// Notes that a launch was submitted that brings `many` pairs at most. Where more launches of its batch follow,
+    /// because the tree is small, insertions of other streams wait for it.
+    ///
+    /// # Errors
+    /// [`Error::Device`](crate::Error::Device) when the device is lost.
+    pub fn submitted(&self, stream: &Stream, many: u64, more_follow: bool) -> Result<()> {
+        if more_follow {
+            let launch = GrowthLaunch { stream: stream.clone(), event: stream.record()? };
+            *self.growth.lock().unwrap_or_else(PoisonError::into_inner) = Some(launch);
+        }
+        // Behind the event: a thread that reads this number finds the event.
         let mut age = self.age();
         age.pairs = age.pairs.saturating_add(many);
+        Ok(())
     }
 
     /// The words before the entries: see `phalanx_kernels::btree::COUNTERS`.
@@ -93,14 +130,17 @@ impl Directory {
         self.age().pairs = pairs;
     }
 
-    /// Whether the tree may have grown by more than a quarter since it was made. If so, the caller makes it.
-    pub fn is_due(&self) -> bool {
+    /// Returns the number of pairs to pass to [`Self::listed`] once the directory is rebuilt, if the tree may have grown
+    /// by more than a quarter since it was. Two threads may both be told to rebuild it, which is safe.
+    pub fn due(&self) -> Option<u64> {
+        let age = self.age();
+        (age.pairs > age.listed + age.listed / 4 + FIRST / 2).then_some(age.pairs)
+    }
+
+    /// Notes that a rebuild was submitted, for a tree of so many pairs.
+    pub fn listed(&self, pairs: u64) {
         let mut age = self.age();
-        let due = age.pairs > age.listed + age.listed / 4 + FIRST / 2;
-        if due {
-            age.listed = age.pairs;
-        }
-        due
+        age.listed = age.listed.max(pairs);
     }
 
     /// It was made of a tree of so many pairs, and nothing else runs.
@@ -113,19 +153,22 @@ impl Directory {
         *self.age() = Age { pairs, listed: 0 };
     }
 
-    /// What of a batch goes into the next launch, and what is left.
+    /// Pairs that the next launch may bring.
+    pub fn most(&self) -> u64 {
+        FIRST.max(self.pairs().saturating_mul(GROWTH))
+    }
+
+    /// Splits a batch into what goes into the next launch, and the rest, if there is one.
     pub fn portion<K: simt::Word, V: simt::Word>(
         &self,
         batch: Batch<K, V>,
     ) -> (Batch<K, V>, Option<Batch<K, V>>) {
-        if !places(batch.ask) {
+        let len = batch.keys.len() as u64;
+        if !places(batch.ask) || len <= self.most() {
             return (batch, None);
         }
-        let (len, mut age) = (batch.keys.len() as u64, self.age());
-        let many = len.min(FIRST.max(age.pairs.saturating_mul(GROWTH)));
-        age.pairs = age.pairs.saturating_add(many);
-        let rest = (many < len).then(|| batch.part(many as usize, usize::MAX));
-        (batch.part(0, many as usize), rest)
+        let many = self.most() as usize;
+        (batch.part(0, many), Some(batch.part(many, usize::MAX)))
     }
 }
 

@@ -1,6 +1,6 @@
 //! The memory of a tree and what is done with it as a whole.
 use super::Runs;
-use super::directory::Directory;
+use super::directory::{Directory, places};
 use super::engine::{Engine, Parts, Search, Task};
 use super::sorter::{self, Sorts};
 use crate::error::made_room;
@@ -312,9 +312,10 @@ impl<K: Key, V: Value, E: Engine<K, V> + ?Sized> Trees<K, V, E> {
         }
         self.pairs()?;
         self.owner.alone(|engine, stream, memory| {
+            list(engine, stream, memory)?;
             let pairs = memory.directory.pairs();
             memory.directory.made(pairs);
-            list(engine, stream, memory)
+            Ok(())
         })?;
         *self.frozen() = true;
         Ok(())
@@ -344,7 +345,10 @@ impl<K: Key, V: Value, E: Engine<K, V> + ?Sized> Trees<K, V, E> {
     /// Has the directory made anew, if it is time.
     pub fn list(&self, stream: &Stream, memory: &Memory) -> Result<()> {
         self.thaw()?;
-        if memory.directory.is_due() { list(&*self.owner.engine, stream, memory) } else { Ok(()) }
+        let Some(pairs) = memory.directory.due() else { return Ok(()) };
+        list(&*self.owner.engine, stream, memory)?;
+        memory.directory.listed(pairs);
+        Ok(())
     }
 
     /// Makes room in the directory for a pool that has grown. Where nothing runs.
@@ -608,10 +612,17 @@ impl<K: Key, V: Value, E: Engine<K, V> + ?Sized> Structure for Trees<K, V, E> {
             let now;
             {
                 let memory = self.owner.read();
+                if places(batch.ask) {
+                    memory.directory.wait_for_growth(stream)?;
+                }
                 self.list(stream, &memory)?;
                 (now, rest) = memory.directory.portion(batch);
             }
             self.bring(stream, now)?;
+            if places(now.ask) {
+                let (many, more_follow) = (now.keys.len() as u64, rest.is_some());
+                self.owner.read().directory.submitted(stream, many, more_follow)?;
+            }
         }
         Ok(())
     }

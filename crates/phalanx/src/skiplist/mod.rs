@@ -267,14 +267,19 @@ impl<K: Key, V: Value> SkipList<K, V> {
         let len = batch.keys.len();
         let many =
             |pass: Pass| phalanx_kernels::skiplist::kernels::passing(len, pass.step, pass.ratio) as u64;
-        let all = match self.assignment {
-            Assignment::Spread => passes(len as u64, self.trees.owner.read().directory.pairs()),
-            _ => vec![Pass::WHOLE],
-        };
-        for pass in all {
+        let (pairs, most) = {
             let memory = self.trees.owner.read();
+            (memory.directory.pairs(), memory.directory.most())
+        };
+        let mut left = match self.assignment {
+            Assignment::Spread => passes(len as u64, pairs),
+            _ => vec![Pass::WHOLE],
+        }
+        .into_iter();
+        while let Some(pass) = left.next() {
+            let memory = self.trees.owner.read();
+            memory.directory.wait_for_growth(stream)?;
             self.trees.list(stream, &memory)?;
-            memory.directory.expect(many(pass));
             let (engine, parts) = (&*self.trees.owner.engine, memory.parts());
             // SAFETY: as in `Owner::launch`.
             unsafe {
@@ -286,6 +291,8 @@ impl<K: Key, V: Value> SkipList<K, V> {
                     _ => engine.pass(stream, parts, batch, pass)?,
                 }
             }
+            let more_follow = len as u64 > most && left.len() > 0;
+            memory.directory.submitted(stream, many(pass), more_follow)?;
         }
         Ok(())
     }

@@ -87,6 +87,37 @@ impl Plan {
         Self { parts, races: false, ..Self::overtaken() }
     }
 
+    /// Two or three launches that change a deep tree in a few places, search it and rebuild its directory.
+    fn deep(seed: u64, fill: &BTreeSet<u64>) -> Self {
+        let mut dice = Dice::new(seed);
+        let keys = fill.len() as u64 * APART;
+        let places: Vec<u64> = (0..1 + dice.below(3)).map(|_| dice.below(keys)).collect();
+        let kinds = [INSERT, INSERT, REMOVE, LIST, LIST, COUNT];
+        let part = |_| {
+            let round = |_| {
+                let kind = dice.pick(&kinds);
+                let deed = |dice: &mut Dice| {
+                    let from = (dice.pick(&places) + dice.below(3 * APART)).min(keys);
+                    let to = if kind == COUNT { from + dice.below(6 * APART) } else { from };
+                    if kind == LIST || dice.below(3) == 0 { Deed { kind, from, to } } else { IDLE }
+                };
+                (0..LANES).map(|_| deed(&mut dice)).collect()
+            };
+            (0..3).map(round).collect()
+        };
+        let parts = (0..2 + seed % 2).map(part).collect();
+        Self { units: DEEP_UNITS, fill: fill.clone(), parts, races: true }
+    }
+
+    /// What is there at some moment of the plan, and what is there throughout, where `stored` was there before.
+    fn known(&self, stored: &BTreeSet<u64>) -> Known {
+        let (inserted, removed) = (self.changed(INSERT), self.changed(REMOVE));
+        Known {
+            possible: stored.union(&inserted).copied().collect(),
+            lasting: stored.difference(&removed).copied().collect(),
+        }
+    }
+
     fn deeds(&self) -> impl Iterator<Item = &Deed> {
         self.parts.iter().flatten().flatten()
     }
@@ -232,25 +263,88 @@ fn explore<M: Crowded<Memory = crate::trees::Forest> + Config>(
 ) -> Result<usize, Finding> {
     let stored: BTreeSet<u64> = plan.fill.iter().map(|&key| M::Key::from_u64(key).to_u64()).collect();
     let filled = filled::<M>(&stored, plan.units);
+    explore_from::<M>(plan, &filled, schedule).map(|(ranges, _)| ranges)
+}
+
+/// [`explore`] of a tree that has the plan's keys. Returns the tree, too.
+fn explore_from<M: Crowded<Memory = crate::trees::Forest> + Config>(
+    plan: &Plan,
+    filled: &crate::trees::Forest,
+    schedule: Schedule,
+) -> Result<(usize, crate::trees::Forest), Finding> {
+    let stored: BTreeSet<u64> = plan.fill.iter().map(|&key| M::Key::from_u64(key).to_u64()).collect();
     let detect = Detect { races: plan.races, ..Detect::ALL };
     let options = Options { stale_l1: true, step_limit: 1 << 19, detect, ..Options::explore(schedule) };
     let device = Device::emulator(options);
     let mut memory = M::memory(&device, plan.units).expect("memory");
-    M::copy(&mut memory, &filled).expect("memory");
+    M::copy(&mut memory, filled).expect("memory");
     let told = play::<M>(&device, &memory, &plan.parts)?;
     M::pairs(&memory, plan.units)?;
-    let (inserted, removed) = (plan.changed(INSERT), plan.changed(REMOVE));
-    let known = Known {
-        possible: stored.union(&inserted).copied().collect(),
-        lasting: stored.difference(&removed).copied().collect(),
-    };
+    let known = plan.known(&stored);
     let answers: Vec<_> = told.iter().flat_map(Told::answers).collect();
     let top = M::Key::MAX.to_u64();
     match answers.iter().find(|(deed, count, keys)| !known.is_right(*deed, *count, keys, top)) {
         Some(wrong) => {
             Err(Finding::Order(format!("{wrong:?}, and {:?} were there throughout", known.lasting)))
         }
-        None => Ok(answers.len()),
+        None => Ok((answers.len(), memory)),
+    }
+}
+
+/// Plays plans of `count` seeds on trees of three to six levels; all must be sound, and all keys are found afterwards by
+/// way of the directory that the launches have left.
+pub fn deep_ones_are_sound<M: Crowded<Memory = crate::trees::Forest> + Config>(name: &str, count: u64) {
+    let deep: Vec<_> = DEEP.iter().map(|&many| deep_tree::<M>(many)).collect();
+    for seed in seeds(count) {
+        let (fill, filled) = &deep[seed as usize % deep.len()];
+        let plan = Plan::deep(seed, fill);
+        let setting = setting::<M>(seed / DEEP.len() as u64);
+        let played = explore_from::<M>(&plan, filled, setting.schedule).and_then(|(_, memory)| {
+            let lasting = plan.known(fill).lasting;
+            find_all::<M>(&memory, &lasting)
+        });
+        played.unwrap_or_else(|finding| panic!("{name}: {finding}\n{}", replay(crate::PROGRAM, seed)));
+    }
+}
+
+/// Keys of deep trees: the fewest make three levels above the leaves where nodes have six pairs.
+const DEEP: [u64; 3] = [60, 200, 600];
+/// How far they lie apart.
+const APART: u64 = 8;
+/// Slabs of their pools. An odd number: copies keep the directory that was there.
+const DEEP_UNITS: u32 = 1001;
+
+/// A tree of so many keys, and its directory.
+fn deep_tree<M: Crowded<Memory = crate::trees::Forest> + Config>(
+    many: u64,
+) -> (BTreeSet<u64>, crate::trees::Forest) {
+    let keys: BTreeSet<u64> = (0..many).map(|index| index * APART).collect();
+    let memory = filled::<M>(&keys, DEEP_UNITS);
+    let calm = Device::emulator(Options::default());
+    let mut copy = M::memory(&calm, DEEP_UNITS).expect("memory");
+    M::copy(&mut copy, &memory).expect("memory");
+    let rebuild = Deed { kind: LIST, ..listing(0, 0) };
+    play::<M>(&calm, &copy, &[vec![vec![rebuild; LANES]]]).expect("a directory");
+    (keys, copy)
+}
+
+/// Looks each key up in a copy of the tree.
+fn find_all<M: Crowded<Memory = crate::trees::Forest> + Config>(
+    memory: &crate::trees::Forest,
+    keys: &BTreeSet<u64>,
+) -> Result<(), Finding> {
+    let calm = Device::emulator(Options { step_limit: 1 << 16, ..Options::default() });
+    let mut copy = M::memory(&calm, DEEP_UNITS).expect("memory");
+    M::copy(&mut copy, memory).expect("memory");
+    let keys: Vec<u64> = keys.iter().copied().collect();
+    let round = |keys: &[u64]| -> Vec<Deed> {
+        let asked = keys.iter().map(|&key| Deed { kind: COUNT, ..listing(key, key) });
+        asked.chain([IDLE; LANES]).take(LANES).collect()
+    };
+    let told = play::<M>(&calm, &copy, &[keys.chunks(LANES).map(round).collect()])?;
+    match told.iter().flat_map(Told::answers).find(|(_, count, _)| *count != 1) {
+        Some((deed, ..)) => Err(Finding::Order(format!("key {} is not found afterwards", deed.from))),
+        None => Ok(()),
     }
 }
 
