@@ -1,7 +1,10 @@
-//! Safe device functions with indices and handles that are out of range: each answers, or ends the launch with its source line, and
-//! none touches memory outside of its structure. `kernels-gpu/bounds.toml` lists the functions, and what each does.
+//! Safe device functions with indices and handles that are out of range: each answers, or ends the launch
+//! with its source line, and
+//! none touches memory outside of its structure. `kernels-gpu/bounds.toml` lists the functions, and what
+//! each does.
 //!
-//! The emulator ends a launch that touches no live buffer at all. To see accesses that end in another structure's memory, all
+//! The emulator ends a launch that touches no live buffer at all. To see accesses that end in another
+//! structure's memory, all
 //! pieces lie in one buffer, with guards between them that must not change.
 use gpu::{Buffer, Device, Grid};
 use phalanx_kernels::btree::{self, Concurrent, HistoryParts, Input, LEAST, Tree, TreeView};
@@ -23,7 +26,8 @@ type Scans = Vectors<Sum<u32>, 256, 2, 4>;
 const UNITS: usize = 32;
 /// Buckets of the lists, the one behind them not counted.
 const BUCKETS: u32 = 3;
-/// Words of 8 bytes before and behind each piece: further than any index below leads, but for those that lead out of everything.
+/// Words of 8 bytes before and behind each piece: further than any index below leads, but for those that
+/// lead out of everything.
 const GUARD: usize = 1024;
 /// What a guard's bytes are.
 const PATTERN: u8 = 0x5a;
@@ -98,7 +102,8 @@ fn tree<M: btree::Config<Pool = Light<128>>>(land: &mut Land) -> TreeView<M> {
     let entries = btree::directory_entries(UNITS);
     let words = btree::directory_words::<Packed>(entries);
     let (tallies, directory) = (land.piece(STRIPES * STRIPE_WORDS, 0), land.piece(words, 0));
-    // SAFETY: pieces of these sizes, which live as long as the test; blank slabs are no tree, but nothing here walks through one.
+    // SAFETY: pieces of these sizes, which live as long as the test; blank slabs are no tree, but nothing
+    // here walks through one.
     unsafe {
         let pool = Light::from_parts(bitmaps, supers, 5);
         TreeView::new(tallies, pool, directory, entries, HistoryParts::NOTHING)

@@ -1,4 +1,5 @@
-//! The rule of safe device functions: each one that takes an index or a handle is listed with what becomes of one that is out of range.
+//! The rule of safe device functions: each one that takes an index or a handle is listed with what becomes
+//! of one that is out of range.
 use super::{File, Violation};
 use std::collections::{BTreeMap, BTreeSet};
 use syn::{Attribute, FnArg, ImplItem, Item, Pat, Safety, Signature, TraitItem, Type, Visibility};
@@ -23,7 +24,8 @@ const WAYS: [&str; 5] = ["traps", "refuses", "wraps", "computes", "internal"];
 /// Where a function stands, and what it is called: `Type::name`.
 type Place = (String, String);
 
-/// The functions that the list lacks, those that it has and the sources have not, and lines that do not say what happens.
+/// The functions that the list lacks, those that it has and the sources have not, and lines that do not say
+/// what happens.
 pub fn check(files: &[File]) -> Vec<Violation> {
     let Some(list) = files.iter().find(|file| file.path == LIST) else { return Vec::new() };
     let listed = match listed(&list.text) {
@@ -71,7 +73,8 @@ fn listed(text: &str) -> Result<BTreeMap<Place, String>, toml::de::Error> {
     Ok(lines.collect())
 }
 
-/// The safe public functions of a file that take an index or a handle. What does not parse is left to the compiler.
+/// The safe public functions of a file that take an index or a handle. What does not parse is left to the
+/// compiler.
 fn functions(file: &File) -> Vec<Place> {
     let Ok(parsed) = syn::parse_file(&file.text) else { return Vec::new() };
     let mut names = Vec::new();
