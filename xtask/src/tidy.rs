@@ -1,4 +1,5 @@
 //! `cargo xtask tidy`: rules of the repository that no compiler checks.
+mod bounds;
 mod rules;
 #[cfg(test)]
 mod tests;
@@ -33,7 +34,8 @@ impl fmt::Display for Violation {
 
 pub fn run() -> Result<()> {
     let files = files()?;
-    let violations: Vec<_> = files.iter().flat_map(rules::check).collect();
+    let each = files.iter().flat_map(rules::check);
+    let violations: Vec<_> = each.chain(bounds::check(&files)).collect();
     for violation in &violations {
         eprintln!("{violation}");
     }

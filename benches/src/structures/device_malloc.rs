@@ -4,7 +4,7 @@ use crate::structures::Gpu;
 use crate::suite::Case;
 use anyhow::{Result, bail, ensure};
 use gpu::{Buffer, Grid};
-use phalanx_kernels::slab::heap::{HeapGive, HeapTake};
+use phalanx_kernels::slab::heap::{HeapGive, HeapTake, Pieces};
 
 /// Bytes of an allocation.
 const BYTES: usize = 128;
@@ -70,7 +70,7 @@ impl Prepared<'_> {
     fn take(&self) -> Result<()> {
         let (grid, addresses) = (Grid::for_items(self.addresses.len(), THREADS), self.addresses.slice());
         // SAFETY: as in `give`; the addresses came from there, and are forgotten when they have been given back.
-        unsafe { self.gpu.stream.launch(grid, HeapTake { addresses })? };
+        unsafe { self.gpu.stream.launch(grid, HeapTake { pieces: Pieces::new(addresses) })? };
         Ok(())
     }
 

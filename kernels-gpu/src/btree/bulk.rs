@@ -99,6 +99,15 @@ impl<S: Slot> Input<S> {
         Self { keys, values, count, fill, leaves: Level::leaves(count, fill).nodes }
     }
 
+    /// Ends the launch where levels would not become smaller towards the root.
+    #[inline(always)]
+    #[track_caller]
+    fn check(&self) {
+        if self.fill < 2 || self.leaves == 0 {
+            simt::trap();
+        }
+    }
+
     #[inline(always)]
     fn level_of_leaves(&self) -> Level {
         Level { level: 0, nodes: self.leaves, span: self.fill as u64, first: FIRST.to_word() as u64 }
@@ -165,10 +174,12 @@ impl<S: Slot> Plan<S> {
 }
 
 impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S, P, A, W, L>> {
-    /// Makes the node that is slab number `number` of the pool, by the lanes of a tile. Runs alone.
+    /// Makes the node that is slab number `number` of the pool, by the lanes of a tile. Runs alone. Ends the launch where the
+    /// pool lacks slabs for the levels up to that node's, or where `input` has no levels.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn build(self, number: u64, input: Input<S>) {
+        input.check();
         let (at, below) = Level::of(number, input.level_of_leaves(), input.fill);
         let rank = Thread::index() as u32 % W;
         let is_root = number == ROOT.to_word() as u64;
@@ -177,6 +188,10 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         }
         if at.is_root() && !is_root {
             return;
+        }
+        let end = if is_root { at.first } else { at.first + at.nodes };
+        if end > self.pool().units() as u64 {
+            simt::trap();
         }
         let index = if is_root { 0 } else { number - at.first };
         let plan = Plan { input, at, below, index };
@@ -246,7 +261,7 @@ impl<S: Slot, const W: u32, const L: usize> Node<S, W, L> {
     /// Makes a lane's words blank. Where nothing else touches the node.
     #[inline(always)]
     #[track_caller]
-    pub fn blank(self, rank: u32) {
+    pub(crate) fn blank(self, rank: u32) {
         self.write(rank, |_| S::EMPTY);
     }
 

@@ -120,6 +120,7 @@ impl<S: Slot, const W: u32, const L: usize> Node<S, W, L> {
     ///
     /// # Safety
     /// - [`Self::BYTES`] bytes from `base` on are a live slab, aligned to as many, that is a node of this kind or blank.
+    ///   It stays one as long as the node is used, whatever is written through it.
     #[inline(always)]
     pub unsafe fn at(base: Global<u64>) -> Self {
         // SAFETY: the caller's promise.
@@ -130,13 +131,15 @@ impl<S: Slot, const W: u32, const L: usize> Node<S, W, L> {
     #[inline(always)]
     pub fn word(self, position: u32) -> Global<S::Word> {
         let position = position % (W * L as u32);
-        self.0.slot(position / L as u32, position as usize % L)
+        // SAFETY: the position is one of the bucket's.
+        unsafe { self.0.slot(position / L as u32, position as usize % L) }
     }
 
-    /// A lane's word `j`.
+    /// Word `j`, below `L`, of lane `rank`, below `W`.
     #[inline(always)]
-    pub fn own(self, rank: u32, j: usize) -> Global<S::Word> {
-        self.0.slot(rank, j)
+    pub(crate) fn own(self, rank: u32, j: usize) -> Global<S::Word> {
+        // SAFETY: callers name a lane of the tile, and one of its words.
+        unsafe { self.0.slot(rank, j) }
     }
 
     /// The place of a lane's word `j` among the node's.
@@ -175,10 +178,10 @@ impl<S: Slot, const W: u32, const L: usize> Node<S, W, L> {
         S::pack(low, meta.value())
     }
 
-    /// What lane `rank` has of the node, where `wanted`; else arbitrary. Each word is one access, the whole is not.
+    /// What lane `rank`, below `W`, has of the node, where `wanted`; else arbitrary. Each word is one access, the whole is not.
     #[inline(always)]
     #[track_caller]
-    pub fn read(self, rank: u32, wanted: bool, order: Order) -> Read<S, W, L> {
+    pub(crate) fn read(self, rank: u32, wanted: bool, order: Order) -> Read<S, W, L> {
         let mut words = [S::EMPTY; L];
         if L == 1 && S::PER_CHUNK > 1 {
             // SAFETY: the word lies in the node.
@@ -204,7 +207,7 @@ impl<S: Slot, const W: u32, const L: usize> Node<S, W, L> {
     /// word, for others fix its stamp.
     #[inline(always)]
     #[track_caller]
-    pub fn read_latched(self, rank: u32, wanted: bool) -> Read<S, W, L> {
+    pub(crate) fn read_latched(self, rank: u32, wanted: bool) -> Read<S, W, L> {
         if rank >= Self::HEADER / L as u32 || (S::BESIDE > 0 && rank == Self::VERSION / L as u32) {
             self.read_rarely(rank, wanted, Order::Relaxed)
         } else {
@@ -216,7 +219,7 @@ impl<S: Slot, const W: u32, const L: usize> Node<S, W, L> {
     /// were, so they would be taken from the beginning of the kernel on.
     #[inline(always)]
     #[track_caller]
-    pub fn read_rarely(self, rank: u32, wanted: bool, order: Order) -> Read<S, W, L> {
+    pub(crate) fn read_rarely(self, rank: u32, wanted: bool, order: Order) -> Read<S, W, L> {
         if wanted { self.read(rank, true, order) } else { Read::nothing() }
     }
 

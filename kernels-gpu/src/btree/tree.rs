@@ -162,7 +162,7 @@ impl<M: Config> TreeView<M> {
 
     /// How versions are kept.
     #[inline(always)]
-    pub fn versions(self) -> M::Versions {
+    pub(crate) fn versions(self) -> M::Versions {
         self.versions
     }
 
@@ -200,8 +200,23 @@ impl<M: Config> TreeView<M> {
 
     /// The pool.
     #[inline(always)]
-    pub fn pool(self) -> M::Pool {
+    pub(crate) fn pool(self) -> M::Pool {
         self.pool
+    }
+
+    /// Returns the pool that the nodes come from.
+    ///
+    /// # Safety
+    /// - The caller frees, retires and writes no slab that it has not allocated itself.
+    #[inline(always)]
+    pub unsafe fn raw_pool(self) -> M::Pool {
+        self.pool
+    }
+
+    /// Returns the number of slabs in the pool, free ones included.
+    #[inline(always)]
+    pub fn units(self) -> usize {
+        self.pool.units()
     }
 }
 
@@ -238,12 +253,12 @@ pub fn largest<S: Slot>() -> S::Stored {
 }
 
 impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S, P, A, W, L>> {
-    /// The node that a handle of this tree names.
+    /// The node that a handle names: one that was read in a node of this tree, or that the pool has just given.
     #[inline(always)]
     #[track_caller]
-    pub fn node(self, handle: Handle) -> Node<S, W, L> {
+    pub(crate) fn node(self, handle: Handle) -> Node<S, W, L> {
         const { assert!(Node::<S, W, L>::BYTES == P::BYTES, "a node is a slab") };
-        // SAFETY: handles in a tree name live slabs of the pool, which are nodes or blank.
+        // SAFETY: the handles that callers have name live slabs of the pool, which are nodes or blank.
         unsafe { Node::at(self.pool.slab(handle)) }
     }
 

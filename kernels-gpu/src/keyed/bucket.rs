@@ -29,14 +29,14 @@ impl<S: Slot, const W: u32, const L: usize> Bucket<S, W, L> {
 
     /// Where the bucket begins.
     #[inline(always)]
-    pub fn base(self) -> Global<u64> {
+    pub(crate) fn base(self) -> Global<u64> {
         self.base
     }
 
     /// The bucket at `base`.
     ///
     /// # Safety
-    /// - [`Self::BYTES`] bytes from `base` on are a bucket of a live table, aligned to 16 bytes.
+    /// - [`Self::BYTES`] bytes from `base` on are a bucket of a live table, aligned to 16 bytes, as long as it is used.
     #[inline(always)]
     pub unsafe fn at(base: Global<u64>) -> Self {
         Self { base, of: PhantomData }
@@ -52,20 +52,24 @@ impl<S: Slot, const W: u32, const L: usize> Bucket<S, W, L> {
     }
 
     /// The `j`-th slot of lane `rank`.
+    ///
+    /// # Safety
+    /// - `rank` is below `W`, and `j` below `L`.
     #[inline(always)]
-    pub fn slot(self, rank: u32, j: usize) -> Global<S::Word> {
+    pub(crate) unsafe fn slot(self, rank: u32, j: usize) -> Global<S::Word> {
         // SAFETY: `byte` gives a multiple of the word's size within the bucket.
         unsafe { self.base.cast::<u8>().offset(Self::byte(rank, j)).cast() }
     }
 
-    /// The slots of lane `rank`, each read in one access, where `wanted`; else nothing is read and the lane is arbitrary.
+    /// The slots of lane `rank`, below `W`, each read in one access, where `wanted`; else nothing is read and the lane is
+    /// arbitrary.
     #[inline(always)]
     #[track_caller]
-    pub fn load(self, rank: u32, wanted: bool) -> Lane<S, L> {
+    pub(crate) fn load(self, rank: u32, wanted: bool) -> Lane<S, L> {
         const { assert!(L == 1 || L.is_multiple_of(S::PER_CHUNK), "a lane reads whole chunks of 16 bytes") };
         let mut words = [S::EMPTY; L];
         if L == 1 && S::PER_CHUNK > 1 {
-            // SAFETY: the slot lies in the bucket.
+            // SAFETY: the rank is below `W`, so the slot lies in the bucket.
             [words[0]] =
                 unsafe { self.slot(rank, 0).load_vec_if::<1>(wanted, Order::Relaxed, Scope::Device) };
             return Lane(words);

@@ -142,7 +142,8 @@ impl<S: Slot, const W: u32, const L: usize> Look<S, W, L> {
     #[track_caller]
     fn act_alone<O: Operation>(&self, rank: u32, question: &Question<S, O>) -> (bool, S::Value) {
         let spot = if self.hit.exists || !O::WRITES { self.hit } else { self.open };
-        let slot = self.bucket.slot(rank, spot.j as usize);
+        // SAFETY: the rank of a lane of the tile, and one of its slots.
+        let slot = unsafe { self.bucket.slot(rank, spot.j as usize) };
         if O::WRITES && !self.hit.exists {
             let pair = S::pack(question.key, question.argument);
             return (S::claim(slot, pair), question.argument);

@@ -102,7 +102,10 @@ fn batches(sums: GlobalSlice<u64>, per_thread: u32, access: impl Fn(u32) -> u64)
 #[track_caller]
 fn pieces<const PIECE: usize>(words: GlobalSlice<u64>, sums: GlobalSlice<u64>, per_tile: u32, seed: u32) {
     let (thread, lanes, count) = (Thread::index(), PIECE / LANE, places(words, PIECE));
-    // SAFETY: each half of a piece has 2 words for each lane, 16-byte aligned.
+    if count == 0 {
+        simt::trap();
+    }
+    // SAFETY: there is a piece; each half of one has 2 words for each lane, 16-byte aligned.
     let own = unsafe { words.at(0).offset(thread % lanes * 2) };
     let first = (thread / lanes) as u32 * per_tile;
     let warp = Tile::<32>::lockstep();

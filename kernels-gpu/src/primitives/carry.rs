@@ -60,6 +60,9 @@ impl<M: Monoid> Carry<M> {
     }
 
     /// Says that the calling warp's elements of a tile come to `total`. All threads of the block call it together; it has a barrier.
+    ///
+    /// # Panics
+    /// Ends the launch where the words that tiles publish have no room for the tile.
     #[inline(always)]
     #[track_caller]
     pub fn announce(self, tile: u32, total: M::Value) -> Announced<M::Value> {
@@ -70,6 +73,7 @@ impl<M: Monoid> Carry<M> {
         Block::sync();
         let mut upto = M::IDENTITY;
         if mine == 0 {
+            self.status.check::<M::Value>(tile);
             let own = if warp.rank() < self.warps { self.get(0, warp.rank()) } else { M::IDENTITY };
             upto = scan_lanes::<M>(warp, own, self.warps);
             if warp.rank() == self.warps - 1 {

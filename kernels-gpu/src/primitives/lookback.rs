@@ -42,10 +42,10 @@ impl DigitCounts {
     const SHIFT: u32 = 30;
     const COUNT: u32 = (1 << Self::SHIFT) - 1;
 
-    /// Those of a digit.
+    /// Those of a digit, in `words` that have a row for each tile of the launch.
     #[inline(always)]
     #[track_caller]
-    pub fn of(words: GlobalSlice<u32>, digit: u32) -> Self {
+    pub(super) fn of(words: GlobalSlice<u32>, digit: u32) -> Self {
         Self { column: words.at(digit as usize) }
     }
 
@@ -58,14 +58,14 @@ impl DigitCounts {
     /// Publishes a tile's count.
     #[inline(always)]
     #[track_caller]
-    pub fn publish(self, tile: u32, count: u32, flag: Flag) {
+    pub(super) fn publish(self, tile: u32, count: u32, flag: Flag) {
         self.word(tile).store((flag as u32) << Self::SHIFT | count, Order::Relaxed, Scope::Device);
     }
 
     /// What the calling thread has published for a tile.
     #[inline(always)]
     #[track_caller]
-    pub fn published(self, tile: u32) -> u32 {
+    pub(super) fn published(self, tile: u32) -> u32 {
         self.word(tile).load(Order::Relaxed, Scope::Device) & Self::COUNT
     }
 
@@ -75,7 +75,7 @@ impl DigitCounts {
     /// its word is inclusive.
     #[inline(always)]
     #[track_caller]
-    pub fn before(self, tile: u32) -> u32 {
+    pub(super) fn before(self, tile: u32) -> u32 {
         let (mut sum, mut at) = (0, tile);
         loop {
             let words: [u32; WINDOW] = core::array::from_fn(|back| {
@@ -202,27 +202,35 @@ pub const fn stride(words: usize) -> usize {
 /// The words that tiles publish their values in, [`stride`] words a tile.
 #[derive(Clone, Copy, Debug)]
 pub struct Values {
-    words: Global<u64>,
+    words: GlobalSlice<u64>,
 }
 
 impl Values {
     /// Those of as many tiles as `words` has room for; it is aligned to 16 bytes.
     #[inline(always)]
-    #[track_caller]
     pub fn of(words: GlobalSlice<u64>) -> Self {
-        Self { words: words.at(0) }
+        Self { words }
+    }
+
+    /// Ends the launch where there is no room for a tile's value. Then there is room for those before it, too.
+    #[inline(always)]
+    #[track_caller]
+    pub(super) fn check<V: Published>(self, tile: u32) {
+        if (tile as usize + 1) * const { stride(V::WORDS) } > self.words.len() {
+            simt::trap();
+        }
     }
 
     #[inline(always)]
     fn word(self, tile: u32, stride: usize, place: usize) -> Global<u64> {
-        // SAFETY: tiles are below the number of tiles, and places below the stride.
-        unsafe { self.words.offset(tile as usize * stride + place) }
+        // SAFETY: the tile was checked, or one behind it; places are below the stride.
+        unsafe { Global::new(self.words.as_ptr().wrapping_add(tile as usize * stride + place)) }
     }
 
-    /// Publishes a tile's value.
+    /// Publishes the value of a tile that was [checked](Self::check).
     #[inline(always)]
     #[track_caller]
-    pub fn publish<V: Published>(self, tile: u32, value: V, flag: Flag) {
+    pub(super) fn publish<V: Published>(self, tile: u32, value: V, flag: Flag) {
         let word = |place: usize| (flag as u64) << 32 | value.word(place) as u64;
         let stride = const { stride(V::WORDS) };
         let mut place = 0;
@@ -256,12 +264,12 @@ impl Values {
         (if agree { flag } else { Flag::Empty as u32 }, V::from_words(|place| words[place] as u32))
     }
 
-    /// What all tiles before `tile` come to, given to every lane; all lanes of the warp call it together. 32 tiles at a time, a lane a tile: the nearest is the
+    /// What all tiles before `tile`, which was [checked](Self::check), come to, given to every lane; all lanes of the warp call it together. 32 tiles at a time, a lane a tile: the nearest is the
     /// last lane's, so that lanes stand in the order of their tiles. Before the first look, and where it finds nothing, it waits for `nap`
     /// nanoseconds; 0 is a [`spin_hint`], and none before the first.
     #[inline(always)]
     #[track_caller]
-    pub fn before<M: Monoid>(self, tile: u32, nap: u32) -> M::Value {
+    pub(super) fn before<M: Monoid>(self, tile: u32, nap: u32) -> M::Value {
         let warp = Tile::<32>::lockstep();
         let (mut sum, mut end) = (M::IDENTITY, tile);
         if nap > 0 {

@@ -265,7 +265,7 @@ impl<const VECTORS: usize, const WIDE: usize> Part<VECTORS, WIDE> {
         items
     }
 
-    /// Writes the results from place `begin` of the array up to `end`; `to` has so many places.
+    /// Writes the results from place `begin` of the array up to `end`. Ends the launch where `to` does not reach that far.
     #[inline(always)]
     #[track_caller]
     pub fn store<T: Word>(
@@ -278,7 +278,11 @@ impl<const VECTORS: usize, const WIDE: usize> Part<VECTORS, WIDE> {
         if end <= begin {
             return;
         }
-        let first = to.at(self.first);
+        if self.first + end as usize > to.len() {
+            simt::trap();
+        }
+        // SAFETY: what is written is below `end`, which was checked.
+        let first = unsafe { Global::new(to.as_ptr().wrapping_add(self.first)) };
         if (begin, end as usize) == (0, Self::SPAN) {
             // SAFETY: as in `load`; the results have as many places.
             unrolled::<VECTORS>(|v| unsafe {

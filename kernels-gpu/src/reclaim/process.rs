@@ -25,7 +25,12 @@ impl<P: Pool> Owner for Slabs<P> {
     #[inline(always)]
     #[track_caller]
     fn clear(self, item: u32) {
-        let slab = self.0.slab(Handle::from_word(item));
+        let handle = Handle::from_word(item);
+        if self.0.number(handle).is_none() {
+            simt::trap();
+        }
+        // SAFETY: the pool has the slab, and nothing but it is written below.
+        let slab = unsafe { self.0.slab(handle) };
         let mut word = 0;
         while word < P::BYTES / 8 {
             // SAFETY: two words of a slab, whose first is aligned to 16 bytes.
@@ -38,7 +43,8 @@ impl<P: Pool> Owner for Slabs<P> {
     #[track_caller]
     fn free(self, item: u32) {
         let handle = Handle::from_word(item);
-        simt::poison(|| self.0.slab(handle), P::BYTES, item);
+        // SAFETY: nothing is accessed.
+        simt::poison(|| unsafe { self.0.slab(handle) }, P::BYTES, item);
         self.0.free(handle);
     }
 

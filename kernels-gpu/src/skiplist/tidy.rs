@@ -40,6 +40,15 @@ impl Layout {
         layout
     }
 
+    /// Ends the launch where layers would not become smaller towards the root.
+    #[inline(always)]
+    #[track_caller]
+    fn check(self) {
+        if self.fill < 2 || self.stride == 0 {
+            simt::trap();
+        }
+    }
+
     /// Data nodes that are raised.
     fn raised(self) -> u64 {
         self.nodes.div_ceil(self.stride)
@@ -215,13 +224,24 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
         }
     }
 
+    /// The handle that a word of a slice says. Ends the launch where the pool has no such slab.
+    #[inline(always)]
+    #[track_caller]
+    fn listed(self, handles: GlobalSlice<u32>, index: usize) -> Handle {
+        let handle = Handle::from_word(handles.read(index));
+        if self.pool().number(handle).is_none() {
+            simt::trap();
+        }
+        handle
+    }
+
     /// Makes node `index` of the sorted ones be for the keys up to the next one's, by the lanes of the calling thread's tile.
     #[inline(always)]
     #[track_caller]
     pub(super) fn relink_data(self, index: usize, data: Ground<S::Key>) {
         let tile = Tile::<W, Independent>::this();
-        let last = data.layout.nodes as usize - 1;
-        let node = self.node(Handle::from_word(data.handles.read(index)));
+        let last = (data.layout.nodes as usize).wrapping_sub(1);
+        let node = self.node(self.listed(data.handles, index));
         let read = node.read(tile.rank(), true, Order::Relaxed);
         let (old, _) = read.tail(tile);
         let mut j = 0;
@@ -238,7 +258,7 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
                 (largest::<S>(), ANNEX)
             } else {
                 let above = data.lows.read(index + 1).to_u64();
-                (S::Stored::from_u64(above - 1), Handle::from_word(data.handles.read(index + 1)))
+                (S::Stored::from_u64(above.wrapping_sub(1)), self.listed(data.handles, index + 1))
             };
             node.tail().store(entry::<S>(high, next), Order::Relaxed, Scope::Device);
         }
@@ -256,7 +276,8 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
         while layer <= Claims::LAYERS {
             let fits = claims.anywhere || pool.is_for(number as u32, layer);
             if let Some(place) = if fits { claims.place(layer) } else { None } {
-                pool.take(number as u32 / 32, 1 << (number % 32));
+                // SAFETY: the number is below the pool's slabs.
+                unsafe { pool.take(number as u32 / 32, 1 << (number % 32)) };
                 claims.slabs.write(place, pool.handle(number as u32).to_word());
                 return;
             }
@@ -268,18 +289,19 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
     #[inline(always)]
     #[track_caller]
     pub(super) fn index(self, number: u64, data: Ground<S::Key>) {
+        data.layout.check();
         let (layout, (layer, place, below)) = (data.layout, data.layout.of(number));
         let (slabs, children) = (layout.slabs(), layout.below(layer));
         let low = |layer: u32, place: u64| {
             let index = place * layout.span(layer);
             S::Stored::from_u64(if index == 0 { 0 } else { data.lows.read(index as usize).to_u64() })
         };
-        let slab = |number: u64| Handle::from_word(data.slabs.read(number as usize));
+        let slab = |number: u64| self.listed(data.slabs, number as usize);
         let child = |place: u64| {
             if layer > 1 {
                 return slab(below + place);
             }
-            Handle::from_word(data.handles.read((place * layout.stride) as usize))
+            self.listed(data.handles, (place * layout.stride) as usize)
         };
         let handle = if number == slabs { ROOT } else { slab(number) };
         let is_last = (place + 1) * layout.fill >= children;
@@ -294,7 +316,7 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
                 entry::<S>(largest::<S>(), Handle::NONE)
             } else {
                 let above = low(layer, place + 1).to_u64();
-                entry::<S>(S::Stored::from_u64(above - 1), slab(number + 1))
+                entry::<S>(S::Stored::from_u64(above.wrapping_sub(1)), slab(number + 1))
             }
         });
     }

@@ -62,16 +62,23 @@ impl Bitmaps {
     }
 
     /// The word `index` of the live slabs.
+    ///
+    /// # Safety
+    /// - `index` is below [`Self::words_for`]`(units)`.
+    /// - What is written keeps the bits beyond the pool's slabs set, and those of slabs in use.
     #[inline(always)]
-    pub fn word(self, index: u32) -> Global<u32> {
-        // SAFETY: callers name a word of a block, and there is always one.
+    pub unsafe fn word(self, index: u32) -> Global<u32> {
+        // SAFETY: the caller's promise.
         unsafe { self.live.offset(index as usize) }
     }
 
     /// The word `index` of the retired slabs.
+    ///
+    /// # Safety
+    /// - `index` is below [`Self::words_for`]`(units)`.
     #[inline(always)]
-    pub(super) fn retired(self, index: u32) -> Global<u32> {
-        // SAFETY: as in `live`.
+    pub(super) unsafe fn retired(self, index: u32) -> Global<u32> {
+        // SAFETY: the caller's promise.
         unsafe { self.retired.offset(index as usize) }
     }
 
@@ -84,24 +91,36 @@ impl Bitmaps {
     }
 
     /// What a word of the live slabs says.
+    ///
+    /// # Safety
+    /// - `index` is below [`Self::words_for`]`(units)`.
     #[inline(always)]
     #[track_caller]
-    pub fn look(self, index: u32) -> u32 {
-        self.word(index).load_hot(Order::Relaxed, Scope::Device)
+    pub(super) unsafe fn look(self, index: u32) -> u32 {
+        // SAFETY: the caller's promise.
+        unsafe { self.word(index) }.load_hot(Order::Relaxed, Scope::Device)
     }
 
     /// [`Pool::take`](super::Pool::take).
+    ///
+    /// # Safety
+    /// - As there.
     #[inline(always)]
     #[track_caller]
-    pub fn take(self, index: u32, bits: u32) -> u32 {
-        self.word(index).fetch_or_hot(bits, Order::Relaxed, Scope::Device)
+    pub(super) unsafe fn take(self, index: u32, bits: u32) -> u32 {
+        // SAFETY: the caller's promise.
+        unsafe { self.word(index) }.fetch_or_hot(bits, Order::Relaxed, Scope::Device)
     }
 
     /// [`Pool::give`](super::Pool::give).
+    ///
+    /// # Safety
+    /// - As there.
     #[inline(always)]
     #[track_caller]
-    pub fn give(self, index: u32, bits: u32) -> u32 {
-        self.word(index).fetch_and_hot(!bits, Order::Relaxed, Scope::Device)
+    pub(super) unsafe fn give(self, index: u32, bits: u32) -> u32 {
+        // SAFETY: the caller's promise.
+        unsafe { self.word(index) }.fetch_and_hot(!bits, Order::Relaxed, Scope::Device)
     }
 
     /// Looks whether all of `many` slabs that were to be freed were live. Fewer `bits` than that are slabs named twice.
@@ -114,25 +133,27 @@ impl Bitmaps {
         }
     }
 
-    /// Marks a live slab for [`slab_reclaim`](super::kernels::slab_reclaim).
+    /// Marks a live slab for [`slab_reclaim`](super::kernels::slab_reclaim). `number` is below [`Self::units`].
     #[inline(always)]
     #[track_caller]
-    pub fn retire(self, number: u32) {
+    pub(super) fn retire(self, number: u32) {
         if !self.is_live(number) {
             return self.fault(1, "a slab was retired that is not live");
         }
         let bit = 1 << (number % 32);
-        let old = self.retired(number / 32).fetch_or_hot(bit, Order::Relaxed, Scope::Device);
+        // SAFETY: the word of a slab's bit.
+        let old = unsafe { self.retired(number / 32) }.fetch_or_hot(bit, Order::Relaxed, Scope::Device);
         if old & bit != 0 {
             self.fault(1, "a slab was retired twice");
         }
     }
 
-    /// Marks a slab as retired, whether it is or not, or takes that back: for who looks for what is to be reclaimed, and has the pool alone.
+    /// Marks slab `number`, below [`Self::units`], as retired, whether it is or not, or takes that back. Runs alone.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn mark(self, number: u32, retired: bool) {
-        let (word, bit) = (self.retired(number / 32), 1 << (number % 32));
+        // SAFETY: the word of a slab's bit.
+        let (word, bit) = (unsafe { self.retired(number / 32) }, 1 << (number % 32));
         if retired {
             word.fetch_or_hot(bit, Order::Relaxed, Scope::Device);
         } else {
@@ -140,11 +161,13 @@ impl Bitmaps {
         }
     }
 
-    /// Whether a slab is marked as retired.
+    /// Whether slab `number`, below [`Self::units`], is marked as retired.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn is_marked(self, number: u32) -> bool {
-        self.retired(number / 32).load_hot(Order::Relaxed, Scope::Device) >> (number % 32) & 1 != 0
+        // SAFETY: the word of a slab's bit.
+        let word = unsafe { self.retired(number / 32) }.load_hot(Order::Relaxed, Scope::Device);
+        word >> (number % 32) & 1 != 0
     }
 
     /// Writes the word `index` of the live slabs, if there is one, so that the first `count` slabs are live and no others. Runs alone.
@@ -158,17 +181,17 @@ impl Bitmaps {
             many @ 0..32 => (1 << many) - 1,
             _ => u32::MAX,
         };
-        self.word(index as u32).store(
-            below(count) | !below(self.units as u64),
-            Order::Relaxed,
-            Scope::Device,
-        );
+        // SAFETY: the index was checked.
+        let word = unsafe { self.word(index as u32) };
+        word.store(below(count) | !below(self.units as u64), Order::Relaxed, Scope::Device);
     }
 
-    /// Whether a slab is allocated (retired ones are, until they are reclaimed).
+    /// Whether slab `number`, below [`Self::units`], is allocated (retired ones are, until they are reclaimed).
     #[inline(always)]
     #[track_caller]
-    pub fn is_live(self, number: u32) -> bool {
-        self.look(number / 32) >> (number % 32) & 1 != 0
+    pub(crate) fn is_live(self, number: u32) -> bool {
+        // SAFETY: the word of a slab's bit.
+        let word = unsafe { self.look(number / 32) };
+        word >> (number % 32) & 1 != 0
     }
 }

@@ -68,7 +68,8 @@ fn free_together<P: Pool>(pool: P, warp: Tile<32>, number: Option<u32>) {
         bits = gather(warp, bits, length);
     }
     if is_first && bits != 0 {
-        let old = pool.give(word, bits);
+        // SAFETY: the word and bits of slabs of the pool; a fault is counted where one was not live.
+        let old = unsafe { pool.give(word, bits) };
         pool.bitmaps().check_freed(old, bits, length);
     }
 }
@@ -101,11 +102,14 @@ pub fn slab_reclaim(bitmaps: Bitmaps, count: GlobalSlice<u64>) {
     let word = Thread::index() as u32;
     let mut reclaimed = 0;
     if word < bitmaps.words() {
-        let bits = bitmaps.retired(word).load(Order::Relaxed, Scope::Device);
+        // SAFETY: the word was checked.
+        let retired = unsafe { bitmaps.retired(word) };
+        let bits = retired.load(Order::Relaxed, Scope::Device);
         reclaimed = bits.count_ones();
         if bits != 0 {
-            bitmaps.retired(word).store(0, Order::Relaxed, Scope::Device);
-            let old = bitmaps.give(word, bits);
+            retired.store(0, Order::Relaxed, Scope::Device);
+            // SAFETY: the word was checked, and slabs that were retired are used by nobody when this kernel runs.
+            let old = unsafe { bitmaps.give(word, bits) };
             bitmaps.check_freed(old, bits, reclaimed);
         }
     }
@@ -119,8 +123,10 @@ pub fn slab_count(bitmaps: Bitmaps, counts: GlobalSlice<u64>) {
     let word = Thread::index() as u32;
     let (mut live, mut retired) = (0, 0);
     if word < bitmaps.words() {
-        let taken = bitmaps.word(word).load(Order::Relaxed, Scope::Device) & bitmaps.mask(word);
-        let marked = bitmaps.retired(word).load(Order::Relaxed, Scope::Device);
+        // SAFETY: the word was checked.
+        let (live_word, retired_word) = unsafe { (bitmaps.word(word), bitmaps.retired(word)) };
+        let taken = live_word.load(Order::Relaxed, Scope::Device) & bitmaps.mask(word);
+        let marked = retired_word.load(Order::Relaxed, Scope::Device);
         (live, retired) = ((taken & !marked).count_ones(), (taken & marked).count_ones());
     }
     add(counts.at(0), live);

@@ -57,8 +57,9 @@ unsafe impl<P: Pool, const EACH: bool> Pool for Layered<P, EACH> {
 
     #[inline(always)]
     #[track_caller]
-    fn slab(self, handle: Handle) -> Global<u64> {
-        self.pool.slab(handle)
+    unsafe fn slab(self, handle: Handle) -> Global<u64> {
+        // SAFETY: passed on to the caller.
+        unsafe { self.pool.slab(handle) }
     }
 
     #[inline(always)]

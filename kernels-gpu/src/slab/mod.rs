@@ -16,6 +16,42 @@
 //!
 //! Every access to a bitmap is relaxed: a bit is one word, and no operation needs two words to agree. So an allocation orders
 //! nothing but itself. See [`Pool`] for what that asks of those who free and allocate in one launch.
+//!
+//! # Safe code stays within the pool
+//!
+//! A handle is a number that any code can make, so what takes one unchecked is `unsafe` or not public. These do not compile:
+//!
+//! ```compile_fail,E0133
+//! # use phalanx_kernels::slab::{Handle, Pool};
+//! # use simt::{Order, Scope};
+//! fn a_slab_of_any_handle<P: Pool>(pool: P) {
+//!     pool.slab(Handle::from_word(0x0012_3456)).store(7, Order::Relaxed, Scope::Device);
+//! }
+//! ```
+//! ```compile_fail,E0624
+//! # use phalanx_kernels::slab::Pool;
+//! fn a_bit_beyond_the_bitmap<P: Pool>(pool: P) {
+//!     pool.bitmaps().take(1 << 20, 1);
+//! }
+//! ```
+//! ```compile_fail,E0624
+//! # use phalanx_kernels::{keyed::Packed, slab::{Light, list::{Lists, ListsView}}};
+//! fn a_bucket_that_is_not_there(lists: ListsView<Lists<Packed, Light<128>, 4, 4>>) {
+//!     lists.head(1_000_000);
+//! }
+//! ```
+//! ```compile_fail,E0624
+//! # use phalanx_kernels::{keyed::Packed, slab::{Handle, Light, list::{Lists, ListsView}}};
+//! fn a_node_of_any_handle(lists: ListsView<Lists<Packed, Light<128>, 4, 4>>) {
+//!     lists.node(Handle::from_word(0xFE00_0001));
+//! }
+//! ```
+//! ```compile_fail,E0624
+//! # use phalanx_kernels::keyed::{Bucket, Packed};
+//! fn a_slot_beyond_the_bucket(bucket: Bucket<Packed, 4, 4>) {
+//!     bucket.slot(1 << 20, 0);
+//! }
+//! ```
 mod bitmaps;
 mod bits;
 mod handle;

@@ -16,7 +16,9 @@ pub const MOST_SUPER_BLOCKS: usize = 255;
 /// /// A list's append, its memory being any pool's.
 /// fn first_word_of_a_new_slab<P: Pool>(pool: P, seed: u32) -> Option<(Handle, u64)> {
 ///     let handle = pool.allocate(seed)?;
-///     Some((handle, pool.slab(handle).load(Order::Relaxed, Scope::Device)))
+///     // SAFETY: the pool has just given the handle.
+///     let slab = unsafe { pool.slab(handle) };
+///     Some((handle, slab.load(Order::Relaxed, Scope::Device)))
 /// }
 /// ```
 ///
@@ -52,8 +54,12 @@ pub unsafe trait Pool: Copy + Send + Sync + 'static {
     /// The bitmaps.
     fn bitmaps(self) -> Bitmaps;
 
-    /// Where the slab lies: [`Self::BYTES`] bytes, aligned to as many. `handle` is one that this pool gave.
-    fn slab(self, handle: Handle) -> Global<u64>;
+    /// Returns the address of the slab: [`Self::BYTES`] bytes, aligned to as many. The handle is not checked.
+    ///
+    /// # Safety
+    /// - [`Self::number`] of `handle` is `Some`, or nothing is accessed through the returned pointer.
+    /// - What the caller writes to a slab of a structure keeps it a node of that structure.
+    unsafe fn slab(self, handle: Handle) -> Global<u64>;
 
     /// The slab's number, from 0; none if the pool has no such slab.
     fn number(self, handle: Handle) -> Option<u32>;
@@ -63,18 +69,27 @@ pub unsafe trait Pool: Copy + Send + Sync + 'static {
 
     /// Sets bits of a word of the live slabs and gives what stood there: those bits that were not set are slabs that the caller now has.
     /// The one way to a slab, by which all allocations go. Relaxed.
+    ///
+    /// # Safety
+    /// - `index` is below [`Bitmaps::words_for`] of [`Self::units`].
     #[inline(always)]
     #[track_caller]
-    fn take(self, index: u32, bits: u32) -> u32 {
-        self.bitmaps().take(index, bits)
+    unsafe fn take(self, index: u32, bits: u32) -> u32 {
+        // SAFETY: the caller's promise.
+        unsafe { self.bitmaps().take(index, bits) }
     }
 
     /// Clears bits of a word of the live slabs and gives what stood there: those bits that were not set were not live. The one way back.
     /// Relaxed.
+    ///
+    /// # Safety
+    /// - `index` is below [`Bitmaps::words_for`] of [`Self::units`].
+    /// - The bits that are cleared are of slabs of the pool that nothing uses any more.
     #[inline(always)]
     #[track_caller]
-    fn give(self, index: u32, bits: u32) -> u32 {
-        self.bitmaps().give(index, bits)
+    unsafe fn give(self, index: u32, bits: u32) -> u32 {
+        // SAFETY: the caller's promise.
+        unsafe { self.bitmaps().give(index, bits) }
     }
 
     /// Allocates a slab, by the calling lane alone, wherever other lanes are. `None` where [`LOOKS`](super::LOOKS) looks found none free.
@@ -84,7 +99,8 @@ pub unsafe trait Pool: Copy + Send + Sync + 'static {
     #[track_caller]
     fn allocate(self, seed: u32) -> Option<Handle> {
         let handle = self.handle(search(self, seed)?);
-        simt::unpoison(|| self.slab(handle));
+        // SAFETY: the handle of a number that the search found; nothing is accessed.
+        simt::unpoison(|| unsafe { self.slab(handle) });
         Some(handle)
     }
 
@@ -128,7 +144,8 @@ pub unsafe trait Pool: Copy + Send + Sync + 'static {
         match self.number(handle) {
             Some(number) => {
                 let bit = 1 << (number % 32);
-                let old = self.give(number / 32, bit);
+                // SAFETY: `number` is below the pool's slabs; the caller has the slab, or a fault is counted.
+                let old = unsafe { self.give(number / 32, bit) };
                 self.bitmaps().check_freed(old, bit, 1);
             }
             None => self.bitmaps().fault(1, "a slab was freed that the pool does not have"),
@@ -200,7 +217,6 @@ impl<const BYTES: usize> Spread<BYTES> {
     ///   writes meanwhile.
     /// - Each of the super blocks that `bitmaps` has slabs of is live memory of this device, aligned to `BYTES`; the first `supers.joined` lie one behind the other.
     /// - `shift` is 5 to [`Handle::SLAB_BITS`], and `bitmaps` has at most [`MOST_SUPER_BLOCKS`] times as many slabs.
-    /// - Kernels ask [`Pool::slab`] only for handles that the pool gave, or access nothing where it says.
     pub unsafe fn new(bitmaps: Bitmaps, supers: Supers, shift: u32) -> Self {
         // SAFETY: the caller's promise.
         let (first, table) = unsafe { (Global::new(supers.first), Global::new(supers.table)) };
@@ -225,7 +241,7 @@ unsafe impl<const BYTES: usize> Pool for Spread<BYTES> {
 
     #[inline(always)]
     #[track_caller]
-    fn slab(self, handle: Handle) -> Global<u64> {
+    unsafe fn slab(self, handle: Handle) -> Global<u64> {
         let (super_block, slab) = (handle.super_block(), handle.slab());
         let number = super_block.wrapping_mul(self.each).wrapping_add(slab);
         let mut address = self.first.as_ptr().expose_provenance() + number as usize * BYTES;
@@ -234,7 +250,7 @@ unsafe impl<const BYTES: usize> Pool for Spread<BYTES> {
             let entry = unsafe { self.table.offset(super_block as usize) };
             address = entry.load(Order::Weak, Scope::Device) as usize + slab as usize * BYTES;
         }
-        // SAFETY: by `new`'s promise the handle is the pool's, so a live slab is there.
+        // SAFETY: by the caller's promise the handle is the pool's, so a live slab is there.
         unsafe { Global::new(core::ptr::with_exposed_provenance_mut(address)) }
     }
 
@@ -265,7 +281,6 @@ impl<const BYTES: usize> Light<BYTES> {
     ///
     /// # Safety
     /// - `base` points to `BYTES` bytes of live device memory for each slab of `bitmaps`, aligned to `BYTES`.
-    /// - Kernels ask [`Pool::slab`] only for handles that the pool gave.
     pub unsafe fn new(bitmaps: Bitmaps, base: *mut u64) -> Self {
         // SAFETY: the caller's promise.
         Self { bitmaps, base: unsafe { Global::new(base) } }
@@ -288,8 +303,8 @@ unsafe impl<const BYTES: usize> Pool for Light<BYTES> {
     }
 
     #[inline(always)]
-    fn slab(self, handle: Handle) -> Global<u64> {
-        // SAFETY: by `new`'s promise the handle is the pool's, so a live slab is there.
+    unsafe fn slab(self, handle: Handle) -> Global<u64> {
+        // SAFETY: by the caller's promise the handle is the pool's, so a live slab is there.
         unsafe { self.base.offset(handle.to_word() as usize * (BYTES / 8)) }
     }
 

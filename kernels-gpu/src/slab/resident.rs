@@ -113,7 +113,8 @@ impl<P: Pool, const W: u32, C: Convergence> Resident<P, W, C> {
         }
         number.map(|number| {
             let handle = self.pool.handle(number);
-            simt::unpoison(|| self.pool.slab(handle));
+            // SAFETY: the handle of a number that was taken; nothing is accessed.
+            simt::unpoison(|| unsafe { self.pool.slab(handle) });
             handle
         })
     }
@@ -157,7 +158,8 @@ impl<P: Pool, const W: u32, C: Convergence> Resident<P, W, C> {
         let mut index = 0;
         while index < Self::WORDS {
             let word = self.word(self.tile.rank() * Self::WORDS as u32 + index as u32);
-            self.taken[index] = bitmaps.look(word);
+            // SAFETY: a word of a block that the pool has.
+            self.taken[index] = unsafe { bitmaps.look(word) };
             index += 1;
         }
     }
@@ -200,7 +202,8 @@ impl<P: Pool, const W: u32, C: Convergence> Resident<P, W, C> {
         if deal.bits == 0 {
             return 0;
         }
-        let old = self.pool.take(self.word(deal.word), deal.bits);
+        // SAFETY: a word of a block that the pool has.
+        let old = unsafe { self.pool.take(self.word(deal.word), deal.bits) };
         let mut index = 0;
         while index < Self::WORDS {
             if index as u32 == offer.index {

@@ -53,7 +53,7 @@ pub(super) fn search<P: Pool>(pool: P, seed: u32) -> Option<u32> {
     search_in(pool, 0, pool.bitmaps().words(), seed)
 }
 
-/// [`search`] in `words` words of the bitmap from word `first` on.
+/// [`search`] in `words` words of the bitmap from word `first` on. There are so many.
 #[inline(always)]
 #[track_caller]
 pub(super) fn search_in<P: Pool>(pool: P, first: u32, words: u32, seed: u32) -> Option<u32> {
@@ -62,11 +62,13 @@ pub(super) fn search_in<P: Pool>(pool: P, first: u32, words: u32, seed: u32) -> 
     for _ in 0..LOOKS {
         if free == 0 {
             walk.go_on();
-            free = !pool.bitmaps().look(first + walk.word(words));
+            // SAFETY: one of the words.
+            free = !unsafe { pool.bitmaps().look(first + walk.word(words)) };
         }
         if free != 0 {
             let (index, bit) = (first + walk.word(words), first_from(free, walk.mixed));
-            let old = pool.take(index, 1 << bit);
+            // SAFETY: one of the words.
+            let old = unsafe { pool.take(index, 1 << bit) };
             if old >> bit & 1 == 0 {
                 return Some(index * 32 + bit);
             }

@@ -1,6 +1,6 @@
 //! Each rule is proved on a planted violation, and on its exceptions.
-use super::File;
 use super::rules::check;
+use super::{File, bounds};
 
 fn reasons(path: &str, text: &str) -> Vec<String> {
     check(&File { path: path.into(), text: text.into() }).iter().map(ToString::to_string).collect()
@@ -88,4 +88,36 @@ fn a_violation_says_where_and_why() {
     let found = reasons("kernels-gpu/src/map.rs", "fn a() {}\nuse core::sync::atomic::AtomicU32;\n");
     assert_eq!(found.len(), 1);
     assert!(found[0].starts_with("kernels-gpu/src/map.rs:2: `sync::atomic`: "), "{}", found[0]);
+}
+
+/// What the rule of safe device functions says of a source and a list.
+fn bounds(source: &str, list: &str) -> Vec<String> {
+    let file = |path: &str, text: &str| File { path: path.into(), text: text.into() };
+    let files = [file("kernels-gpu/src/map.rs", source), file(bounds::LIST, list)];
+    bounds::check(&files).iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn safe_device_functions_with_an_index_are_listed() {
+    let list = |lines: &str| format!("[\"kernels-gpu/src/map.rs\"]\n{lines}");
+    for source in [
+        "impl<M> Map<M> { pub fn head(self, bucket: u32) -> Node { self.0 } }",
+        "impl Map { #[inline] pub const fn head(self, _: bool, any: Option<Handle>) {} }",
+        "pub unsafe trait Map { fn head(self, number: usize); }",
+        "mod inner { impl Map { pub fn head(self, rank: u64) {} } }",
+    ] {
+        assert!(bounds(source, "")[0].contains("`Map::head` takes an index"), "{source}");
+        assert_eq!(bounds(source, &list("\"Map::head\" = \"traps\"")), [""; 0], "{source}");
+        assert!(bounds(source, &list("\"Map::head\" = \"well\""))[0].contains("begins with"), "{source}");
+    }
+    for source in [
+        "impl Map { pub unsafe fn head(self, bucket: u32) {} }",
+        "impl Map { pub(crate) fn head(self, bucket: u32) {} }",
+        "impl Map { pub fn head(self, seed: u32) {} }",
+        "impl Kind for Map { fn head(self, bucket: u32) {} }",
+        "#[cfg(test)] mod tests { pub fn head(bucket: u32) {} }",
+    ] {
+        assert_eq!(bounds(source, ""), [""; 0], "{source}");
+        assert!(bounds(source, &list("\"Map::head\" = \"traps\""))[0].contains("has no safe"), "{source}");
+    }
 }

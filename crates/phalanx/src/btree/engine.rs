@@ -290,7 +290,7 @@ impl<M: Config + Instance> Engine<M::Key, M::Value> for Of<M> {
         let tree = M::view(parts);
         let over = |len: usize| Grid::for_items(len, THREADS);
         let tiles = |nodes: usize| Grid::for_items(nodes * M::TILE as usize, THREADS);
-        let units = tree.pool().units();
+        let units = tree.units();
         // SAFETY: the caller's promises; each grid has a thread for every element, or for every slab, or a tile for every node.
         unsafe {
             match task {

@@ -5,7 +5,7 @@ use crate::Result;
 use gpu::{Grid, Stream};
 use phalanx_kernels::primitives::instances::passes;
 use phalanx_kernels::primitives::sort::{
-    DIGIT_BITS, DIGITS, Moved, Pass, Plan, RadixHistograms, RadixPass, Visitor, tile,
+    DIGIT_BITS, DIGITS, Moved, Pass, PassParts, Plan, RadixHistograms, RadixPass, Visitor, tile,
 };
 use phalanx_kernels::primitives::words::{ClearWords, CopyWords, Words};
 use simt::{GlobalSlice, Instance};
@@ -240,7 +240,7 @@ impl Sort<'_> {
             0 => self.pieces.status,
             _ => [self.pieces.status[1], self.pieces.status[0]],
         };
-        Pass {
+        let parts = PassParts {
             from: slice(from, self.len),
             limit: self.limit,
             to: slice(to, self.len),
@@ -252,7 +252,10 @@ impl Sort<'_> {
             next_status,
             shift,
             mask: if left < DIGIT_BITS { (1 << left) - 1 } else { DIGITS - 1 },
-        }
+        };
+        // SAFETY: the histograms' kernel has counted the digits of these keys and cleared the first pass's words, each pass clears
+        // the next one's, and all slices but the status are of `len` elements.
+        unsafe { Pass::new(parts) }
     }
 }
 

@@ -9,7 +9,6 @@ use phalanx_kernels::skiplist::kernels::{
     Claim, CodedPass, Gather, Index, InsertNewPass, InsertPass, InsertRuns, Relink, Sweep, passing,
 };
 use phalanx_kernels::skiplist::{self, Layers, Layout};
-use phalanx_kernels::slab::Pool;
 use simt::{GlobalSlice, Instance};
 
 /// The data nodes of a list that is put in order, and the slabs of its index.
@@ -122,7 +121,7 @@ impl<M: Layers + Instance> Engine<M::Key, M::Value> for Of<M> {
 
     unsafe fn tidy(&self, stream: &Stream, parts: Parts, step: Tidy<M::Key>) -> gpu::Result<()> {
         let list = <M as Viewed<Parts>>::view(parts);
-        let units = list.pool().units();
+        let units = list.units();
         let (over, tile) = (|len: usize| Grid::for_items(len, THREADS), <M as Kind>::TILE as usize);
         // SAFETY: the caller's promises; each grid has a thread or a tile for every slab, or a tile for every node.
         unsafe {

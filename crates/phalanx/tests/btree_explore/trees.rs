@@ -227,7 +227,8 @@ fn swept<M: Config>(device: &Device, forest: &Forest, nodes: u64) -> Result<(), 
     }
     let none = device.buffer::<u32>(0).expect("memory");
     let (pins, count) = (none.slice(), device.zeroed::<u64>(1).expect("memory"));
-    let (bitmaps, counted) = (tree.pool().bitmaps(), count.slice());
+    // SAFETY: the pool's slabs are counted, and nothing else is done with them.
+    let (bitmaps, counted) = (unsafe { tree.raw_pool() }.bitmaps(), count.slice());
     launch(device, units, move || M::suspect(tree, Thread::index() as u32));
     launch(device, units, move || M::sweep(tree, Thread::index() as u32, pins));
     launch(device, units, move || M::wipe(tree, Thread::index() as u32));

@@ -301,9 +301,10 @@ impl<M: Layers<Slot = Packed>> Kernel for LayersOf<M> {
     const INSTANCE: Option<&'static str> = None;
 
     fn run(self) {
-        let (pool, number) = (self.list.pool(), Thread::index());
-        if number < self.found.len() && pool.bitmaps().is_live(number as u32) {
-            let handle: Handle = pool.handle(number as u32);
+        // SAFETY: nodes are read alone.
+        let (pool, number) = (unsafe { self.list.raw_pool() }, Thread::index());
+        let handle: Handle = pool.handle(number as u32);
+        if number < self.found.len() && pool.is_live(handle) {
             // SAFETY: a live slab of the pool, which is a node.
             let node = unsafe { Node::<Packed, 8, 2>::at(pool.slab(handle)) };
             let meta = Meta::read(Packed::value(node.header().load(Order::Relaxed, Scope::Device)));

@@ -6,11 +6,13 @@ use std::marker::PhantomData;
 /// A pool's steps, those of [`Light`] but for the one that has the bug.
 pub trait PoolFlaw: Copy + Send + Sync + 'static {
     fn take(pool: Light<128>, index: u32, bits: u32) -> u32 {
-        pool.take(index, bits)
+        // SAFETY: `FlawedPool` passes on what its caller promised.
+        unsafe { pool.take(index, bits) }
     }
 
     fn give(pool: Light<128>, index: u32, bits: u32) -> u32 {
-        pool.give(index, bits)
+        // SAFETY: `FlawedPool` passes on what its caller promised.
+        unsafe { pool.give(index, bits) }
     }
 
     fn extend(pool: Light<128>, link: Global<u32>, seed: u32) -> Handle {
@@ -43,8 +45,9 @@ unsafe impl<F: PoolFlaw> Pool for FlawedPool<F> {
         self.pool.bitmaps()
     }
 
-    fn slab(self, handle: Handle) -> Global<u64> {
-        self.pool.slab(handle)
+    unsafe fn slab(self, handle: Handle) -> Global<u64> {
+        // SAFETY: passed on to the caller.
+        unsafe { self.pool.slab(handle) }
     }
 
     fn number(self, handle: Handle) -> Option<u32> {
@@ -55,11 +58,11 @@ unsafe impl<F: PoolFlaw> Pool for FlawedPool<F> {
         self.pool.handle(number)
     }
 
-    fn take(self, index: u32, bits: u32) -> u32 {
+    unsafe fn take(self, index: u32, bits: u32) -> u32 {
         F::take(self.pool, index, bits)
     }
 
-    fn give(self, index: u32, bits: u32) -> u32 {
+    unsafe fn give(self, index: u32, bits: u32) -> u32 {
         F::give(self.pool, index, bits)
     }
 

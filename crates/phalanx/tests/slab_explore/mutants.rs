@@ -27,7 +27,8 @@ macro_rules! flaws {
 }
 
 fn word(pool: Light<128>, index: u32) -> Global<u32> {
-    pool.bitmaps().word(index)
+    // SAFETY: the index of a call of `take` or `give`; the bits are what the flaw makes of them.
+    unsafe { pool.bitmaps().word(index) }
 }
 
 flaws! {
@@ -50,20 +51,23 @@ flaws! {
     /// Believes that what it took was free.
     BlindTake {
         fn take(pool: Light<128>, index: u32, bits: u32) -> u32 {
-            pool.take(index, bits) & !bits
+            // SAFETY: passed on to the caller.
+            unsafe { pool.take(index, bits) & !bits }
         }
     }
     /// Gives a whole word back where a slab is asked for.
     WideGive {
         fn give(pool: Light<128>, index: u32, _bits: u32) -> u32 {
-            pool.give(index, u32::MAX)
+            // SAFETY: a word of the pool; that other slabs go is the flaw.
+            unsafe { pool.give(index, u32::MAX) }
         }
     }
     /// Reads the bitmap without an order before it takes.
     WeakLook {
         fn take(pool: Light<128>, index: u32, bits: u32) -> u32 {
             word(pool, index).load(Order::Weak, Scope::Device);
-            pool.take(index, bits)
+            // SAFETY: passed on to the caller.
+            unsafe { pool.take(index, bits) }
         }
     }
     /// Frees at once what is only retired.

@@ -153,6 +153,7 @@ impl<P: Pool, A: Ways<P>> Play<P, A> {
     }
 
     fn mark(self, handle: Handle, mark: u64) -> u64 {
-        self.pool.slab(handle).exchange(mark, Order::Relaxed, Scope::Device)
+        // SAFETY: the pool gave the handle.
+        unsafe { self.pool.slab(handle) }.exchange(mark, Order::Relaxed, Scope::Device)
     }
 }

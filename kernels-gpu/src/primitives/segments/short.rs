@@ -63,6 +63,9 @@ impl<K: SortKey + Ord, const THREADS: u32, const ITEMS: usize> ShortPlan for Win
     #[inline(always)]
     #[track_caller]
     fn sort(job: Job<K>) {
+        if Thread::block_size() != THREADS {
+            simt::trap();
+        }
         Sorter::<K, THREADS, ITEMS>::new(job).run();
     }
 }
@@ -255,7 +258,8 @@ impl<K: SortKey + Ord, const THREADS: u32, const ITEMS: usize> Sorter<K, THREADS
             if spans[i].len() > width {
                 let slot = Self::slot(i);
                 // SAFETY: slots are below the window's length.
-                let source = unsafe { self.sources.load_unchecked(slot) };
+                // (Segments that contradict themselves have slots that nothing was put in.)
+                let source = unsafe { self.sources.load_unchecked(slot) } & 0xffff;
                 // SAFETY: as above.
                 keys[i] = unsafe { self.keys.load_unchecked(slot) };
                 // Opaque: else what is made of spans is kept in registers from one merge to the next.

@@ -25,7 +25,7 @@ mod histogram;
 mod pass;
 
 pub use histogram::{Counted, RadixHistograms, radix_histograms};
-pub use pass::{Pass, RadixPass, radix_pass};
+pub use pass::{Pass, PassParts, RadixPass, radix_pass};
 
 use core::marker::PhantomData;
 use simt::{Instance, Shuffle, Word};

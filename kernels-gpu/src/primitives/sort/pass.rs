@@ -8,10 +8,10 @@ use simt::{
     opaque,
 };
 
-/// What a pass works on.
+/// What a pass is made of.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct Pass<K, W> {
+pub struct PassParts<K, W> {
     /// The elements' keys, as the pass before left them.
     pub from: GlobalSlice<K>,
     /// How many of them there are, in one word, where that is not known when the pass is launched; or nothing.
@@ -34,6 +34,26 @@ pub struct Pass<K, W> {
     pub shift: u32,
     /// Its bits.
     pub mask: u32,
+}
+
+/// What a pass works on. Its kernel writes where the counts say, unchecked.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug)]
+pub struct Pass<K, W>(PassParts<K, W>);
+
+impl<K, W> Pass<K, W> {
+    /// The pass of these parts.
+    ///
+    /// # Safety
+    /// - `to` has as many elements as `from`. Where values go with the keys, `values` and `values_to` have, too.
+    /// - `counts` are those of the digit at `shift` in the first `limit[0]` elements of `from`, or in all where `limit` is empty,
+    ///   and `mask` is below [`DIGITS`].
+    /// - `tickets` and `status` are zero before the pass, and `status` has [`DIGITS`] words for each tile.
+    /// - Nothing else writes the parts while the pass runs, and it runs in a grid of one block of [`Plan::THREADS`] threads for
+    ///   each tile.
+    pub unsafe fn new(parts: PassParts<K, W>) -> Self {
+        Self(parts)
+    }
 }
 
 /// Sorts by a digit, stably. A block for each tile ([`super::tile`]) of `from`, of [`Plan::THREADS`] threads.
@@ -79,7 +99,7 @@ impl<const WHICH: u8> SharedShape for Totals<WHICH> {
 /// A thread's part of a tile.
 #[derive(Clone, Copy)]
 pub struct Job<K: SortKey, V: Payload, const THREADS: u32, const ITEMS: usize, const MATCH: bool> {
-    pass: Pass<K, V::Word>,
+    pass: PassParts<K, V::Word>,
     tile: u32,
     /// Elements of the tile.
     valid: u32,
@@ -102,7 +122,7 @@ impl<K: SortKey, V: Payload, const THREADS: u32, const ITEMS: usize, const MATCH
     #[track_caller]
     pub fn run(pass: Pass<K, V::Word>) {
         const { assert!(THREADS.is_multiple_of(32) && (THREADS >= DIGITS || DIGITS.is_multiple_of(THREADS))) };
-        let pass = Pass { from: limited(pass.from, pass.limit), ..pass };
+        let pass = PassParts { from: limited(pass.0.from, pass.0.limit), ..pass.0 };
         let (tile_len, len) = (Self::TILE as usize, pass.from.len());
         // As many blocks as there are tiles go on, and so many numbers are given out.
         if Thread::block_index() as usize * tile_len >= len {
@@ -115,7 +135,7 @@ impl<K: SortKey, V: Payload, const THREADS: u32, const ITEMS: usize, const MATCH
 
     #[inline(always)]
     #[track_caller]
-    fn new(pass: Pass<K, V::Word>, tile: u32, valid: u32) -> Self {
+    fn new(pass: PassParts<K, V::Word>, tile: u32, valid: u32) -> Self {
         let (thread, warp) = (Thread::index_in_block(), Tile::lockstep());
         let first = thread / 32 * (32 * ITEMS as u32) + warp.rank();
         let memory = Shared::of::<Staging<K, V, THREADS, ITEMS>>();

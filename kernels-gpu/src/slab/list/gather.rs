@@ -126,7 +126,8 @@ impl<S: Slot, P: Pool, G: Gather<Slot = S>, const W: u32, const L: usize> Pass<S
         let tile = turn.tile();
         let (key, gather) = (turn.from_owner(self.key), turn.from_owner(self.gather));
         let head = turn.from_owner(self.bucket);
-        let node = self.at.unwrap_or(self.lists.head(head));
+        // SAFETY: the bucket of a key.
+        let node = self.at.unwrap_or(unsafe { self.lists.head(head) });
         let read = node.read(tile.rank(), turn.is_active());
         self.take(turn, node, &read, key, gather);
         let ends = tile.any(read.lane.first(|_, word| S::is_empty(word)).exists);
@@ -135,7 +136,8 @@ impl<S: Slot, P: Pool, G: Gather<Slot = S>, const W: u32, const L: usize> Pass<S
         if turn.is_mine() {
             self.count = self.found;
         }
-        self.at = if onward { Some(self.lists.node(next)) } else { None };
+        // SAFETY: a link that was read in a node.
+        self.at = if onward { Some(unsafe { self.lists.node(next) }) } else { None };
         self.found = if onward { self.found } else { 0 };
         !onward
     }
@@ -151,7 +153,8 @@ impl<S: Slot, P: Pool, G: Gather<Slot = S>, const W: u32, const L: usize> Pass<S
         key: S::Stored,
         gather: G,
     ) {
-        let slot = |j| node.bucket().slot(turn.tile().rank(), j);
+        // SAFETY: the lane's slots.
+        let slot = |j| unsafe { node.bucket().slot(turn.tile().rank(), j) };
         let words = read.lane.words();
         let counts = Chosen::by::<C, W, L>(turn.tile(), |j| {
             turn.is_active() && S::key(words[j]) == key && gather.take(slot(j), key)

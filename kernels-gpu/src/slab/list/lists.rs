@@ -124,24 +124,50 @@ impl<M: Config> ListsView<M> {
 
     /// The pool.
     #[inline(always)]
-    pub fn pool(self) -> M::Pool {
+    pub(super) fn pool(self) -> M::Pool {
+        self.pool
+    }
+
+    /// Returns the pool that the slabs come from.
+    ///
+    /// # Safety
+    /// - The caller frees, retires and writes no slab that it has not allocated itself.
+    #[inline(always)]
+    pub unsafe fn raw_pool(self) -> M::Pool {
         self.pool
     }
 }
 
 impl<S: Slot, P: Pool, const W: u32, const L: usize> ListsView<Lists<S, P, W, L>> {
-    /// The first slab of a bucket, which is below [`Self::bucket_count`] or equal to it.
+    /// The first slab of a bucket.
+    ///
+    /// # Safety
+    /// - `bucket` is at most [`Self::bucket_count`].
     #[inline(always)]
-    pub fn head(self, bucket: u32) -> Node<S, W, L> {
+    pub(super) unsafe fn head(self, bucket: u32) -> Node<S, W, L> {
         const { assert!(Node::<S, W, L>::BYTES == P::BYTES, "a node is a slab") };
         // SAFETY: there is a head for every bucket and the one behind them.
         unsafe { Node::at(self.heads.offset(bucket as usize * (P::BYTES / 8))) }
     }
 
-    /// The slab that a link of these lists names.
+    /// [`Self::head`] of any bucket. Ends the launch where there is no such bucket.
     #[inline(always)]
     #[track_caller]
-    pub fn node(self, link: Handle) -> Node<S, W, L> {
+    fn checked_head(self, bucket: u32) -> Node<S, W, L> {
+        if bucket > self.buckets {
+            simt::trap();
+        }
+        // SAFETY: the bucket was checked.
+        unsafe { self.head(bucket) }
+    }
+
+    /// The slab that a link of these lists names.
+    ///
+    /// # Safety
+    /// - `link` was read in a node of these lists and is not none, or names a slab of the pool that is blank.
+    #[inline(always)]
+    #[track_caller]
+    pub(super) unsafe fn node(self, link: Handle) -> Node<S, W, L> {
         // SAFETY: links name live slabs of the pool, which are nodes or blank.
         unsafe { Node::at(self.pool.slab(link)) }
     }
@@ -167,6 +193,9 @@ impl<S: Slot, P: Pool, const W: u32, const L: usize> ListsView<Lists<S, P, W, L>
     /// keep each other company: they see `None` where their own list has ended.
     ///
     /// Links are read before `see` is called, which may change the node.
+    ///
+    /// # Panics
+    /// Ends the launch where `bucket` is above [`Self::bucket_count`].
     #[inline(always)]
     #[track_caller]
     pub fn for_each_node<C: Convergence>(
@@ -175,11 +204,12 @@ impl<S: Slot, P: Pool, const W: u32, const L: usize> ListsView<Lists<S, P, W, L>
         bucket: Option<u32>,
         mut see: impl FnMut(Option<Node<S, W, L>>),
     ) {
-        let mut at = bucket.map(|bucket| self.head(bucket));
+        let mut at = bucket.map(|bucket| self.checked_head(bucket));
         while tile.any_converged(at.is_some()) {
             let link = at.map(|node| Handle::from_word(node.link().load(Order::Relaxed, Scope::Device)));
             see(at);
-            at = link.and_then(Handle::some).map(|link| self.node(link));
+            // SAFETY: a link that was read in a node.
+            at = link.and_then(Handle::some).map(|link| unsafe { self.node(link) });
         }
     }
 
@@ -187,10 +217,13 @@ impl<S: Slot, P: Pool, const W: u32, const L: usize> ListsView<Lists<S, P, W, L>
     /// drops the pairs too. Runs alone on the bucket. The lanes of the tile call it together.
     ///
     /// The tile reads a node whole before it writes to it, and writes to none that it has not read: pairs only move forward.
+    ///
+    /// # Panics
+    /// Ends the launch where `bucket` is above [`Self::bucket_count`].
     #[inline(always)]
     #[track_caller]
     pub fn flush<C: Convergence>(self, tile: Tile<W, C>, bucket: u32, keep: bool) {
-        let mut end = self.head(bucket);
+        let mut end = self.checked_head(bucket);
         let mut filled = 0;
         self.for_each_node(tile, Some(bucket), |node| {
             let Some(node) = node else { return };
@@ -222,10 +255,13 @@ impl<S: Slot, P: Pool, const W: u32, const L: usize> ListsView<Lists<S, P, W, L>
     }
 
     /// Examines a bucket's list by one lane. Runs alone on the bucket.
+    ///
+    /// # Panics
+    /// Ends the launch where `bucket` is above [`Self::bucket_count`].
     #[inline(always)]
     #[track_caller]
     pub fn inspect(self, bucket: u32) -> Findings {
-        let (mut found, mut at, mut empty) = (Findings::default(), self.head(bucket), false);
+        let (mut found, mut at, mut empty) = (Findings::default(), self.checked_head(bucket), false);
         loop {
             let mut position = 0;
             while position < Node::<S, W, L>::SLOTS {
@@ -244,7 +280,8 @@ impl<S: Slot, P: Pool, const W: u32, const L: usize> ListsView<Lists<S, P, W, L>
                 return found;
             }
             found.nodes += 1;
-            at = self.node(link);
+            // SAFETY: a link to a live slab.
+            at = unsafe { self.node(link) };
         }
     }
 
@@ -253,7 +290,8 @@ impl<S: Slot, P: Pool, const W: u32, const L: usize> ListsView<Lists<S, P, W, L>
     #[track_caller]
     fn after(self, node: Node<S, W, L>) -> Option<Node<S, W, L>> {
         let link = Handle::from_word(node.link().load(Order::Relaxed, Scope::Device));
-        link.some().map(|link| self.node(link))
+        // SAFETY: a link that was read in a node.
+        link.some().map(|link| unsafe { self.node(link) })
     }
 
     /// Ends a list in the node `end`, of which the first `filled` slots stay: the rest become empty, and the slabs behind it blank and free.
@@ -264,7 +302,8 @@ impl<S: Slot, P: Pool, const W: u32, const L: usize> ListsView<Lists<S, P, W, L>
         tile.sync();
         self.blank(tile, end, filled);
         while !link.is_none() {
-            let node = self.node(link);
+            // SAFETY: a link that was read in a node.
+            let node = unsafe { self.node(link) };
             let next = Handle::from_word(node.link().load(Order::Relaxed, Scope::Device));
             tile.sync();
             self.blank(tile, node, 0);

@@ -80,6 +80,7 @@ impl<S: Slot, const W: u32, const L: usize> Node<S, W, L> {
     ///
     /// # Safety
     /// - [`Self::BYTES`] bytes from `base` on are a live slab, aligned to as many, that is a node of a list of this kind or blank.
+    ///   It stays one as long as the node is used.
     #[inline(always)]
     pub unsafe fn at(base: Global<u64>) -> Self {
         // SAFETY: the caller's promise.
@@ -88,19 +89,19 @@ impl<S: Slot, const W: u32, const L: usize> Node<S, W, L> {
 
     /// Where the slab begins.
     #[inline(always)]
-    pub fn base(self) -> Global<u64> {
+    pub(super) fn base(self) -> Global<u64> {
         self.0.base()
     }
 
     /// The slots, those of the link too.
     #[inline(always)]
-    pub fn bucket(self) -> Bucket<S, W, L> {
+    pub(super) fn bucket(self) -> Bucket<S, W, L> {
         self.0
     }
 
     /// Where the link lies.
     #[inline(always)]
-    pub fn link(self) -> Global<u32> {
+    pub(super) fn link(self) -> Global<u32> {
         // SAFETY: the last four bytes of the slab.
         unsafe { self.base().cast::<u32>().offset(Self::BYTES / 4 - 1) }
     }
@@ -112,10 +113,10 @@ impl<S: Slot, const W: u32, const L: usize> Node<S, W, L> {
         if L == 1 { rank as usize >= W as usize - spare } else { rank == W - 1 && j >= L - spare }
     }
 
-    /// What lane `rank` has of the node, where `wanted`; else arbitrary.
+    /// What lane `rank`, below `W`, has of the node, where `wanted`; else arbitrary.
     #[inline(always)]
     #[track_caller]
-    pub fn read(self, rank: u32, wanted: bool) -> Read<S, L> {
+    pub(super) fn read(self, rank: u32, wanted: bool) -> Read<S, L> {
         let lane = self.0.load(rank, wanted);
         let last = lane.words()[L - 1].widen();
         let link = Handle::from_word((last >> (size_of::<S::Word>() * 8 - 32)) as u32);
@@ -123,7 +124,8 @@ impl<S: Slot, const W: u32, const L: usize> Node<S, W, L> {
         Read { lane: lane.with(removed, |j| Self::is_link(rank, j)), link }
     }
 
-    /// The slot at `position` of the nodes' order, in which slots are filled: by lane, then by `j`.
+    /// The slot at `position` of the nodes' order, in which slots are filled: by lane, then by `j`. The link is none of them, so
+    /// no word that is written there leads outside of the lists.
     ///
     /// # Panics
     /// Ends the launch where `position` is not below [`Self::SLOTS`].
@@ -133,6 +135,7 @@ impl<S: Slot, const W: u32, const L: usize> Node<S, W, L> {
         if position >= Self::SLOTS {
             simt::trap();
         }
-        self.0.slot(position / L as u32, position as usize % L)
+        // SAFETY: the position is one of the bucket's.
+        unsafe { self.0.slot(position / L as u32, position as usize % L) }
     }
 }

@@ -27,9 +27,9 @@ pub struct Walk<S: Slot, P: Pool, O, const W: u32, const L: usize> {
 }
 
 impl<S: Slot, P: Pool, O: Operation, const W: u32, const L: usize> Walk<S, P, O, W, L> {
-    /// A walk that begins at the head of `bucket`.
+    /// A walk that begins at the head of `bucket`, which is that of a key.
     #[inline(always)]
-    pub fn new(lists: ListsView<Lists<S, P, W, L>>, bucket: u32, question: Question<S, O>) -> Self {
+    pub(super) fn new(lists: ListsView<Lists<S, P, W, L>>, bucket: u32, question: Question<S, O>) -> Self {
         let value = question.argument;
         Self { lists, bucket, question, at: None, depth: 0, outcome: Outcome::Absent, value }
     }
@@ -47,7 +47,8 @@ impl<S: Slot, P: Pool, O: Operation, const W: u32, const L: usize> Walk<S, P, O,
         let (tile, rank) = (turn.tile(), turn.tile().rank());
         let question = self.question.from_owner(turn);
         let head = turn.from_owner(self.bucket);
-        let node = self.at.unwrap_or(self.lists.head(head));
+        // SAFETY: the bucket of a key.
+        let node = self.at.unwrap_or(unsafe { self.lists.head(head) });
         let read = node.read(rank, turn.is_active());
         let look = Look::at(tile, node.bucket(), &read.lane, &question, |_| true);
         let (done, value) = look.act(tile, turn.is_active(), &question);
@@ -71,7 +72,8 @@ impl<S: Slot, P: Pool, O: Operation, const W: u32, const L: usize> Walk<S, P, O,
             _ => self.depth,
         };
         self.at = if onward {
-            Some(self.lists.node(next))
+            // SAFETY: a link that was read in a node, or of a slab that the pool gave.
+            Some(unsafe { self.lists.node(next) })
         } else if finished {
             None
         } else {

@@ -10,7 +10,7 @@ use simt::{
 /// Words of a slab that the kernels write and look at, wherever its last one lies.
 const WORDS: usize = 4;
 
-/// The word `index` of the [`WORDS`], spread over the slab.
+/// The word `index` of the [`WORDS`], spread over the slab of a handle that the pool gave.
 #[inline(always)]
 fn word<P: Pool>(pool: P, handle: Handle, index: usize) -> Global<u64> {
     let place = index * (P::BYTES / 8 - 1) / (WORDS - 1);

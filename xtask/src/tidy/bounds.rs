@@ -1,0 +1,153 @@
+//! The rule of safe device functions: each one that takes an index or a handle is listed with what becomes
+//! of one that is out of range.
+use super::{File, Violation};
+use std::collections::{BTreeMap, BTreeSet};
+use syn::{Attribute, FnArg, ImplItem, Item, Pat, Safety, Signature, TraitItem, Type, Visibility};
+
+/// The list: a table for each file, with a line for each function.
+pub const LIST: &str = "kernels-gpu/bounds.toml";
+
+/// Beginnings of paths whose public functions are device functions, and of those that are not.
+const DEVICE: [&str; 2] = ["kernels-gpu/src/", "crates/simt/src/"];
+const BACK_ENDS: [&str; 2] = ["crates/simt/src/emulator/", "crates/simt/src/nvptx/"];
+
+/// What a parameter is called that may lead outside of memory.
+const NAMES: &[&str] = &[
+    "bucket", "child", "copy", "digit", "element", "first", "handle", "index", "item", "j", "lane", "level",
+    "link", "number", "offset", "owner", "place", "position", "rank", "segment", "slot", "tile", "thread",
+    "unit", "vector", "word",
+];
+
+/// How a line of the list begins: what the function does with an index or handle that is out of range.
+const WAYS: [&str; 5] = ["traps", "refuses", "wraps", "computes", "internal"];
+
+/// Where a function stands, and what it is called: `Type::name`.
+type Place = (String, String);
+
+/// The functions that the list lacks, those that it has and the sources have not, and lines that do not say
+/// what happens.
+pub fn check(files: &[File]) -> Vec<Violation> {
+    let Some(list) = files.iter().find(|file| file.path == LIST) else { return Vec::new() };
+    let listed = match listed(&list.text) {
+        Ok(listed) => listed,
+        Err(error) => return vec![violation(LIST, 0, error.to_string())],
+    };
+    let found: BTreeSet<Place> =
+        files.iter().filter(|file| is_device(&file.path)).flat_map(functions).collect();
+    let missing = found.iter().filter(|place| !listed.contains_key(*place)).map(|(path, name)| {
+        violation(
+            path,
+            0,
+            format!("`{name}` takes an index or a handle and is safe: {LIST} says how it is checked"),
+        )
+    });
+    let gone = listed.keys().filter(|place| !found.contains(*place)).map(|(path, name)| {
+        violation(LIST, 0, format!("{path} has no safe public function `{name}` with an index or a handle"))
+    });
+    let unclear = listed.iter().filter(|(_, way)| !WAYS.iter().any(|known| way.starts_with(known))).map(
+        |((_, name), way)| {
+            violation(LIST, 0, format!("`{name}` = \"{way}\": a line begins with one of {WAYS:?}"))
+        },
+    );
+    missing.chain(gone).chain(unclear).collect()
+}
+
+fn violation(path: &str, line: usize, reason: String) -> Violation {
+    Violation { path: path.to_owned(), line, reason }
+}
+
+fn is_device(path: &str) -> bool {
+    let begins = |beginning: &&str| path.starts_with(beginning);
+    path.ends_with(".rs")
+        && DEVICE.iter().any(|folder| begins(&folder))
+        && !BACK_ENDS.iter().any(|folder| begins(&folder))
+        && !path.ends_with("/tests.rs")
+}
+
+/// The lines of the list.
+fn listed(text: &str) -> Result<BTreeMap<Place, String>, toml::de::Error> {
+    let tables: BTreeMap<String, BTreeMap<String, String>> = toml::from_str(text)?;
+    let lines = tables
+        .into_iter()
+        .flat_map(|(path, lines)| lines.into_iter().map(move |(name, way)| ((path.clone(), name), way)));
+    Ok(lines.collect())
+}
+
+/// The safe public functions of a file that take an index or a handle. What does not parse is left to the
+/// compiler.
+fn functions(file: &File) -> Vec<Place> {
+    let Ok(parsed) = syn::parse_file(&file.text) else { return Vec::new() };
+    let mut names = Vec::new();
+    collect(&parsed.items, &mut names);
+    names.into_iter().map(|name| (file.path.clone(), name)).collect()
+}
+
+fn collect(items: &[Item], names: &mut Vec<String>) {
+    for item in items {
+        match item {
+            Item::Fn(function) if is_public(&function.vis) && is_meant(&function.sig) => {
+                names.push(function.sig.ident.to_string());
+            }
+            Item::Impl(block) if block.trait_.is_none() => {
+                let of = name_of(&block.self_ty);
+                names.extend(block.items.iter().filter_map(method).map(|method| format!("{of}::{method}")));
+            }
+            Item::Trait(of) if is_public(&of.vis) => {
+                names
+                    .extend(of.items.iter().filter_map(required).map(|name| format!("{}::{name}", of.ident)));
+            }
+            Item::Mod(module) if !is_test(&module.attrs) => {
+                collect(module.content.as_ref().map_or(&[], |(_, items)| items), names);
+            }
+            _ => {}
+        }
+    }
+}
+
+fn method(item: &ImplItem) -> Option<String> {
+    let ImplItem::Fn(method) = item else { return None };
+    (is_public(&method.vis) && is_meant(&method.sig)).then(|| method.sig.ident.to_string())
+}
+
+fn required(item: &TraitItem) -> Option<String> {
+    let TraitItem::Fn(function) = item else { return None };
+    is_meant(&function.sig).then(|| function.sig.ident.to_string())
+}
+
+fn is_public(visibility: &Visibility) -> bool {
+    matches!(visibility, Visibility::Public(_))
+}
+
+fn is_test(attributes: &[Attribute]) -> bool {
+    let is_cfg_test = |attribute: &Attribute| {
+        attribute.path().is_ident("cfg")
+            && attribute.parse_args::<syn::Ident>().is_ok_and(|condition| condition == "test")
+    };
+    attributes.iter().any(is_cfg_test)
+}
+
+/// Whether a function is safe and takes an index or a handle.
+fn is_meant(signature: &Signature) -> bool {
+    !matches!(signature.safety, Safety::Unsafe(_)) && signature.inputs.iter().any(is_index)
+}
+
+/// Whether an argument is an integer with one of the [`NAMES`], or a handle.
+fn is_index(argument: &FnArg) -> bool {
+    let FnArg::Typed(argument) = argument else { return false };
+    let of = name_of(&argument.ty);
+    let is_named = |pattern: &Pat| matches!(pattern, Pat::Ident(name) if NAMES.contains(&name.ident.to_string().trim_start_matches('_')));
+    of == "Handle" || (["u32", "u64", "usize"].contains(&of.as_str()) && is_named(&argument.pat))
+}
+
+/// The last name of a type's path, of what is in it where that is an `Option`.
+fn name_of(of: &Type) -> String {
+    let Type::Path(path) = of else { return String::new() };
+    let Some(last) = path.path.segments.last() else { return String::new() };
+    match &last.arguments {
+        syn::PathArguments::AngleBracketed(inner) if last.ident == "Option" => match inner.args.first() {
+            Some(syn::GenericArgument::Type(inner)) => name_of(inner),
+            _ => String::new(),
+        },
+        _ => last.ident.to_string(),
+    }
+}
