@@ -411,6 +411,17 @@ pub unsafe fn load_shared<T: Word>(address: SharedAddress) -> T {
     T::narrow(unsafe { shared::load(address, size_of::<T>(), site()) })
 }
 
+/// Reads an element that may not have been written.
+///
+/// # Safety
+/// - As for `load_shared`.
+#[inline(always)]
+#[track_caller]
+pub unsafe fn load_shared_uninit<T: Word>(address: SharedAddress) -> T {
+    // SAFETY: the caller's.
+    T::narrow(unsafe { shared::load_uninit(address, size_of::<T>(), site()) })
+}
+
 /// Writes an element.
 ///
 /// # Safety
