@@ -214,21 +214,35 @@ pub trait Versions: Copy + core::fmt::Debug + Send + Sync + 'static {
     fn tick(self, from: u64) -> Result<u64, u64>;
 
     /// Enters an epoch, by all threads of the process (see [`Group`]).
+    ///
+    /// # Safety
+    /// - `pool` is the one from which the versions' copies are allocated.
     #[inline(always)]
-    fn enter<P: Pool>(self, _pool: P) {}
+    unsafe fn enter<P: Pool>(self, _pool: P) {}
 
     /// Leaves it.
+    ///
+    /// # Safety
+    /// - As for [`Self::enter`].
     #[inline(always)]
-    fn leave<P: Pool>(self, _pool: P) {}
+    unsafe fn leave<P: Pool>(self, _pool: P) {}
 
     /// Leaves it, and enters another one: what kernels that stay do between two of their rounds.
+    ///
+    /// # Safety
+    /// - As for [`Self::enter`].
     #[inline(always)]
-    fn breathe<P: Pool>(self, _pool: P) {}
+    unsafe fn breathe<P: Pool>(self, _pool: P) {}
 
     /// Lets a copy be freed when nobody can have it any more, by the calling lane alone. Where that is not done, what hangs behind a leaf stays until a sweep
     /// finds that nobody can ask for it.
+    ///
+    /// # Safety
+    /// - As for [`Self::enter`].
+    /// - `copy` is a live copy of these versions. Who does not read it yet needs it no more. It is retired
+    ///   once.
     #[inline(always)]
-    fn retire<P: Pool>(self, _pool: P, _copy: Handle) {}
+    unsafe fn retire<P: Pool>(self, _pool: P, _copy: Handle) {}
 }
 
 /// No versions: the plain tree.
@@ -341,9 +355,12 @@ unsafe impl<G, R> Send for Moving<G, R> {}
 unsafe impl<G, R> Sync for Moving<G, R> {}
 
 impl<G: Group + core::fmt::Debug, R: Rules + core::fmt::Debug> Moving<G, R> {
+    /// # Safety
+    /// - As for [`Versions::enter`].
     #[inline(always)]
-    fn process<P: Pool>(self, pool: P) -> Process<G, Slabs<P>, R> {
-        Process::opened(self.epochs, Slabs(pool))
+    unsafe fn process<P: Pool>(self, pool: P) -> Process<G, Slabs<P>, R> {
+        // SAFETY: the caller's: all processes of these epochs retire copies, which are slabs of the pool.
+        unsafe { Process::opened(self.epochs, Slabs(pool)) }
     }
 }
 
@@ -396,30 +413,34 @@ impl<G: Group + core::fmt::Debug, R: Rules + core::fmt::Debug> Versions for Movi
 
     #[inline(always)]
     #[track_caller]
-    fn enter<P: Pool>(self, pool: P) {
-        self.process(pool).begun().enter();
+    unsafe fn enter<P: Pool>(self, pool: P) {
+        // SAFETY: the caller's.
+        unsafe { self.process(pool) }.begun().enter();
     }
 
     #[inline(always)]
     #[track_caller]
-    fn leave<P: Pool>(self, pool: P) {
-        let process = self.process(pool);
+    unsafe fn leave<P: Pool>(self, pool: P) {
+        // SAFETY: the caller's.
+        let process = unsafe { self.process(pool) };
         process.leave();
         process.close();
     }
 
     #[inline(always)]
     #[track_caller]
-    fn breathe<P: Pool>(self, pool: P) {
-        let process = self.process(pool);
+    unsafe fn breathe<P: Pool>(self, pool: P) {
+        // SAFETY: the caller's.
+        let process = unsafe { self.process(pool) };
         process.leave();
         process.enter();
     }
 
     #[inline(always)]
     #[track_caller]
-    fn retire<P: Pool>(self, pool: P, copy: Handle) {
-        self.process(pool).retire(copy.to_word());
+    unsafe fn retire<P: Pool>(self, pool: P, copy: Handle) {
+        // SAFETY: the caller's.
+        unsafe { self.process(pool).retire(copy.to_word()) };
     }
 }
 
@@ -665,7 +686,9 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         }
         // Snapshots of hosts from now on are not older than the leaf is now.
         if time.pins == 0 || (is_own && unlinks) {
-            versions.retire(self.pool(), kept.copy);
+            // SAFETY: this tree's pool, in which `keep` has allocated the copy for this change; nobody who
+            // begins to read later needs it.
+            unsafe { versions.retire(self.pool(), kept.copy) };
         }
     }
 }

@@ -57,7 +57,8 @@ impl<G: Group, R: Rules> Play<G, R> {
             place.store(handle.to_word() as u64, Order::Relaxed, Scope::Device);
         }
         let old = cell.exchange(handle.to_word(), Order::AcqRel, Scope::Device);
-        process.retire(old);
+        // SAFETY: unlinked by this lane alone, inside of an epoch.
+        unsafe { process.retire(old) };
     }
 
     fn look(self, cell: Global<u32>) {
@@ -78,7 +79,8 @@ impl<G: Group, R: Rules> Kernel for Play<G, R> {
     const INSTANCE: Option<&'static str> = None;
 
     fn run(self) {
-        let process = Process::<G, _, R>::opened(self.epochs, Slabs(self.pool)).begun();
+        // SAFETY: all that is retired is slabs of the pool.
+        let process = unsafe { Process::<G, _, R>::opened(self.epochs, Slabs(self.pool)) }.begun();
         for round in 0..self.rounds {
             process.enter();
             let cell = self.cells.at((Thread::lane() + round) as usize % CELLS);
@@ -249,11 +251,14 @@ impl<G: Group> Kernel for Hoard<G> {
     const INSTANCE: Option<&'static str> = None;
 
     fn run(self) {
-        let process = Process::<G, _, Eager>::opened(self.epochs, Slabs(self.pool)).begun();
+        // SAFETY: all that is retired is slabs of the pool.
+        let process = unsafe { Process::<G, _, Eager>::opened(self.epochs, Slabs(self.pool)) }.begun();
         process.enter();
         let retires = if Thread::index() == 0 { self.many } else { 0 };
         for item in 0..retires {
-            process.retire(self.pool.allocate(item).expect("the pool has room").to_word());
+            let slab = self.pool.allocate(item).expect("the pool has room").to_word();
+            // SAFETY: nobody else has it.
+            unsafe { process.retire(slab) };
         }
         Tile::<32>::lockstep().sync();
         process.leave();
