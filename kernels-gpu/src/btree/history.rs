@@ -398,7 +398,8 @@ impl<G: Group + core::fmt::Debug, R: Rules + core::fmt::Debug> Versions for Movi
     #[inline(always)]
     #[track_caller]
     fn time(self) -> Time {
-        // Who asks has read or changed a version's word before, by an access that acquires.
+        // Ordered by the caller's fence, where what it has seen of a leaf must be older than what it reads
+        // here.
         Time::of(self.clock.load(Order::Relaxed, Scope::Device))
     }
 
@@ -511,10 +512,29 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         tile.sync();
         if tile.rank() == 0 {
             stamp = self.moment();
+            // The reader's half: see `order_clock`.
+            Self::order_clock();
         }
         // What a lane reads from here on it reads after the clock has moved.
         tile.sync();
         tile.shuffle(stamp, 0)
+    }
+
+    /// Orders what the calling lane knows of a leaf's change before its look at the clock; and a snapshot's
+    /// move of the clock before its reads of leaves.
+    ///
+    /// A writer stores a pair and then reads the clock; a snapshot moves the clock and then reads pairs. If
+    /// the writer reads the clock as it was before, the snapshot must see the pair. Two accesses that are
+    /// each followed by a read of the other's word ("store buffering") are so ordered only by sequentially
+    /// consistent fences between the two accesses of both sides; and by one in whoever has learnt of the
+    /// change from the writer and reads the clock in its place. Releases and acquires do not suffice, and
+    /// awaiting the results of read-modify-writes does not either.
+    #[inline(always)]
+    #[track_caller]
+    fn order_clock() {
+        if A::Versions::MOVES {
+            simt::fence_sc(Scope::Device);
+        }
     }
 
     /// What a leaf says of its time, which is fixed if it was not, by the calling lane alone. Who does not help takes it for old.
@@ -530,8 +550,10 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
             if !helps {
                 return Version { stamp: 0, ..version };
             }
+            Self::order_clock();
             let fixed = Version { stamp: self.versions().time().stamp, ..version };
-            match node.version().compare_exchange(word, fixed.word::<S>(), Order::Acquire, Scope::Device) {
+            // Releases the look at the clock: the writer may look again, for pins, and must not find less.
+            match node.version().compare_exchange(word, fixed.word::<S>(), Order::AcqRel, Scope::Device) {
                 Ok(_) => return fixed,
                 Err(found) => word = found,
             }
@@ -671,8 +693,10 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         let (place, versions) = (node.version(), self.versions());
         let word = |stamp| Version { stamp, old: kept.copy }.word::<S>();
         let swap = |old, new, order| place.compare_exchange(old, new, order, Scope::Device).is_ok();
-        // Nobody but who has the latch changes a leaf that is pending. The pair is seen before, and the clock read after.
-        swap(word(PENDING), word(UNSTAMPED), Order::AcqRel);
+        // Nobody but who has the latch changes a leaf that is pending. The release shows the pair before, and
+        // the clock is read after.
+        swap(word(PENDING), word(UNSTAMPED), Order::Release);
+        Self::order_clock();
         let mut time = versions.time();
         // Nobody can ask for what was between two changes at one stamp.
         let unlinks = right.is_none() && time.stamp == kept.before.stamp;
@@ -682,6 +706,8 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
             self.fixed(self.node(right), true);
         }
         if !is_own || !right.is_none() {
+            // Acquires from whoever has fixed the time instead what it had read of the clock.
+            simt::fence(Scope::Device);
             time = versions.time();
         }
         // Snapshots of hosts from now on are not older than the leaf is now.
