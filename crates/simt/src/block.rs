@@ -143,6 +143,15 @@ impl<T: Word> Shared<T> {
         unsafe { backend::load_shared(self.element(index)) }
     }
 
+    /// Reads an element that nobody may have written yet: then the value is arbitrary. It may be what an earlier block left
+    /// there. PTX: `ld.shared`. Emulator: [`Self::load`] without the check that the element was written.
+    #[inline(always)]
+    #[track_caller]
+    pub fn load_uninit(self, index: usize) -> T {
+        // SAFETY: as in `load`; every value of a word is one of its type's.
+        unsafe { backend::load_shared_uninit(self.element(index)) }
+    }
+
     /// Writes an element. PTX: `st.shared`.
     #[inline(always)]
     #[track_caller]

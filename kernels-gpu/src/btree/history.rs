@@ -214,21 +214,35 @@ pub trait Versions: Copy + core::fmt::Debug + Send + Sync + 'static {
     fn tick(self, from: u64) -> Result<u64, u64>;
 
     /// Enters an epoch, by all threads of the process (see [`Group`]).
+    ///
+    /// # Safety
+    /// - `pool` is the one from which the versions' copies are allocated.
     #[inline(always)]
-    fn enter<P: Pool>(self, _pool: P) {}
+    unsafe fn enter<P: Pool>(self, _pool: P) {}
 
     /// Leaves it.
+    ///
+    /// # Safety
+    /// - As for [`Self::enter`].
     #[inline(always)]
-    fn leave<P: Pool>(self, _pool: P) {}
+    unsafe fn leave<P: Pool>(self, _pool: P) {}
 
     /// Leaves it, and enters another one: what kernels that stay do between two of their rounds.
+    ///
+    /// # Safety
+    /// - As for [`Self::enter`].
     #[inline(always)]
-    fn breathe<P: Pool>(self, _pool: P) {}
+    unsafe fn breathe<P: Pool>(self, _pool: P) {}
 
     /// Lets a copy be freed when nobody can have it any more, by the calling lane alone. Where that is not done, what hangs behind a leaf stays until a sweep
     /// finds that nobody can ask for it.
+    ///
+    /// # Safety
+    /// - As for [`Self::enter`].
+    /// - `copy` is a live copy of these versions. Who does not read it yet needs it no more. It is retired
+    ///   once.
     #[inline(always)]
-    fn retire<P: Pool>(self, _pool: P, _copy: Handle) {}
+    unsafe fn retire<P: Pool>(self, _pool: P, _copy: Handle) {}
 }
 
 /// No versions: the plain tree.
@@ -341,9 +355,12 @@ unsafe impl<G, R> Send for Moving<G, R> {}
 unsafe impl<G, R> Sync for Moving<G, R> {}
 
 impl<G: Group + core::fmt::Debug, R: Rules + core::fmt::Debug> Moving<G, R> {
+    /// # Safety
+    /// - As for [`Versions::enter`].
     #[inline(always)]
-    fn process<P: Pool>(self, pool: P) -> Process<G, Slabs<P>, R> {
-        Process::opened(self.epochs, Slabs(pool))
+    unsafe fn process<P: Pool>(self, pool: P) -> Process<G, Slabs<P>, R> {
+        // SAFETY: the caller's: all processes of these epochs retire copies, which are slabs of the pool.
+        unsafe { Process::opened(self.epochs, Slabs(pool)) }
     }
 }
 
@@ -381,7 +398,8 @@ impl<G: Group + core::fmt::Debug, R: Rules + core::fmt::Debug> Versions for Movi
     #[inline(always)]
     #[track_caller]
     fn time(self) -> Time {
-        // Who asks has read or changed a version's word before, by an access that acquires.
+        // Ordered by the caller's fence, where what it has seen of a leaf must be older than what it reads
+        // here.
         Time::of(self.clock.load(Order::Relaxed, Scope::Device))
     }
 
@@ -396,30 +414,34 @@ impl<G: Group + core::fmt::Debug, R: Rules + core::fmt::Debug> Versions for Movi
 
     #[inline(always)]
     #[track_caller]
-    fn enter<P: Pool>(self, pool: P) {
-        self.process(pool).begun().enter();
+    unsafe fn enter<P: Pool>(self, pool: P) {
+        // SAFETY: the caller's.
+        unsafe { self.process(pool) }.begun().enter();
     }
 
     #[inline(always)]
     #[track_caller]
-    fn leave<P: Pool>(self, pool: P) {
-        let process = self.process(pool);
+    unsafe fn leave<P: Pool>(self, pool: P) {
+        // SAFETY: the caller's.
+        let process = unsafe { self.process(pool) };
         process.leave();
         process.close();
     }
 
     #[inline(always)]
     #[track_caller]
-    fn breathe<P: Pool>(self, pool: P) {
-        let process = self.process(pool);
+    unsafe fn breathe<P: Pool>(self, pool: P) {
+        // SAFETY: the caller's.
+        let process = unsafe { self.process(pool) };
         process.leave();
         process.enter();
     }
 
     #[inline(always)]
     #[track_caller]
-    fn retire<P: Pool>(self, pool: P, copy: Handle) {
-        self.process(pool).retire(copy.to_word());
+    unsafe fn retire<P: Pool>(self, pool: P, copy: Handle) {
+        // SAFETY: the caller's.
+        unsafe { self.process(pool).retire(copy.to_word()) };
     }
 }
 
@@ -490,10 +512,29 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         tile.sync();
         if tile.rank() == 0 {
             stamp = self.moment();
+            // The reader's half: see `order_clock`.
+            Self::order_clock();
         }
         // What a lane reads from here on it reads after the clock has moved.
         tile.sync();
         tile.shuffle(stamp, 0)
+    }
+
+    /// Orders what the calling lane knows of a leaf's change before its look at the clock; and a snapshot's
+    /// move of the clock before its reads of leaves.
+    ///
+    /// A writer stores a pair and then reads the clock; a snapshot moves the clock and then reads pairs. If
+    /// the writer reads the clock as it was before, the snapshot must see the pair. Two accesses that are
+    /// each followed by a read of the other's word ("store buffering") are so ordered only by sequentially
+    /// consistent fences between the two accesses of both sides; and by one in whoever has learnt of the
+    /// change from the writer and reads the clock in its place. Releases and acquires do not suffice, and
+    /// awaiting the results of read-modify-writes does not either.
+    #[inline(always)]
+    #[track_caller]
+    fn order_clock() {
+        if A::Versions::MOVES {
+            simt::fence_sc(Scope::Device);
+        }
     }
 
     /// What a leaf says of its time, which is fixed if it was not, by the calling lane alone. Who does not help takes it for old.
@@ -509,8 +550,10 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
             if !helps {
                 return Version { stamp: 0, ..version };
             }
+            Self::order_clock();
             let fixed = Version { stamp: self.versions().time().stamp, ..version };
-            match node.version().compare_exchange(word, fixed.word::<S>(), Order::Acquire, Scope::Device) {
+            // Releases the look at the clock: the writer may look again, for pins, and must not find less.
+            match node.version().compare_exchange(word, fixed.word::<S>(), Order::AcqRel, Scope::Device) {
                 Ok(_) => return fixed,
                 Err(found) => word = found,
             }
@@ -650,8 +693,10 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         let (place, versions) = (node.version(), self.versions());
         let word = |stamp| Version { stamp, old: kept.copy }.word::<S>();
         let swap = |old, new, order| place.compare_exchange(old, new, order, Scope::Device).is_ok();
-        // Nobody but who has the latch changes a leaf that is pending. The pair is seen before, and the clock read after.
-        swap(word(PENDING), word(UNSTAMPED), Order::AcqRel);
+        // Nobody but who has the latch changes a leaf that is pending. The release shows the pair before, and
+        // the clock is read after.
+        swap(word(PENDING), word(UNSTAMPED), Order::Release);
+        Self::order_clock();
         let mut time = versions.time();
         // Nobody can ask for what was between two changes at one stamp.
         let unlinks = right.is_none() && time.stamp == kept.before.stamp;
@@ -661,11 +706,15 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
             self.fixed(self.node(right), true);
         }
         if !is_own || !right.is_none() {
+            // Acquires from whoever has fixed the time instead what it had read of the clock.
+            simt::fence(Scope::Device);
             time = versions.time();
         }
         // Snapshots of hosts from now on are not older than the leaf is now.
         if time.pins == 0 || (is_own && unlinks) {
-            versions.retire(self.pool(), kept.copy);
+            // SAFETY: this tree's pool, in which `keep` has allocated the copy for this change; nobody who
+            // begins to read later needs it.
+            unsafe { versions.retire(self.pool(), kept.copy) };
         }
     }
 }

@@ -5,7 +5,7 @@ use super::sink::Sink;
 use super::tree::{Config, TreeView};
 use crate::keyed::kernels::{batch_of, read_if, write_if};
 use crate::keyed::{self, Coded, Lanes, Outcome, STRIPES, Scalar, Session, Slot};
-use simt::{GlobalSlice, Instance, Order, Scope, Thread, Tile, kernel};
+use simt::{GlobalSlice, Instance, Order, Scope, Thread, Tile, fence_sc, kernel};
 
 /// Makes a tree of sorted pairs, no two with equal keys, in the first `nodes` slabs of a pool: as many as [`super::nodes`] counts. `count` is
 /// how many pairs there are, but for one whose key looks like an empty slot and which comes last. `fill` pairs go to a node, which makes `leaves`.
@@ -93,6 +93,10 @@ pub fn take_snapshot(clock: GlobalSlice<u64>, pin: GlobalSlice<u32>) {
             Err(found) => word = found,
         }
     }
+    // Kernels that read as of the stamp follow in the stream. Beside them writers store pairs and then read
+    // the clock: what they read as it was before this kernel, readers must see. Both sides need a
+    // sequentially consistent fence.
+    fence_sc(Scope::Device);
     pin.at(0).store(word as u32, Order::Release, Scope::Device);
 }
 

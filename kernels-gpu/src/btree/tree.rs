@@ -312,13 +312,15 @@ unsafe impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Kind for 
     #[inline(always)]
     #[track_caller]
     fn enter(tree: TreeView<Self>) {
-        tree.versions().enter(tree.pool());
+        // SAFETY: copies of leaves are allocated in the tree's pool.
+        unsafe { tree.versions().enter(tree.pool()) };
     }
 
     #[inline(always)]
     #[track_caller]
     fn leave(tree: TreeView<Self>) {
-        tree.versions().leave(tree.pool());
+        // SAFETY: copies of leaves are allocated in the tree's pool.
+        unsafe { tree.versions().leave(tree.pool()) };
     }
 
     #[inline(always)]
@@ -396,7 +398,8 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Config for Tree<
     #[inline(always)]
     #[track_caller]
     fn breathe(tree: TreeView<Self>) {
-        tree.versions().breathe(tree.pool());
+        // SAFETY: copies of leaves are allocated in the tree's pool.
+        unsafe { tree.versions().breathe(tree.pool()) };
     }
 
     #[inline(always)]

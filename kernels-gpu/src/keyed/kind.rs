@@ -39,12 +39,13 @@ pub unsafe trait Kind: Copy + Send + Sync + 'static {
     ) -> (Outcome, Self::Value);
 
     /// What all threads of a block do before they first use the structure in a kernel: where it frees memory that others may read, it enters an epoch
-    /// ([`crate::reclaim`]). Most need nothing.
+    /// ([`crate::reclaim`]). Most need nothing. A block may enter any number of structures, and leave them in any order.
     #[inline(always)]
     #[track_caller]
     fn enter(_view: Self::View) {}
 
-    /// What they do after they last use it.
+    /// What they do after they last use it. A kernel that has entered leaves before it ends: else the structure's memory
+    /// is not freed any more while kernels run.
     #[inline(always)]
     #[track_caller]
     fn leave(_view: Self::View) {}

@@ -9,6 +9,8 @@ const COUNTERS: usize = 4;
 const LINE: usize = 3;
 /// Words of 4 bytes that a place keeps: the epoch, the bag in use, three counts, how often it was entered.
 const KEPT: usize = 8;
+/// Bags of a place.
+pub(super) const BAGS: u32 = 3;
 
 /// What a place's word says.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -46,13 +48,13 @@ pub struct Epochs {
     words: Global<u64>,
     /// Places: processes that can run side by side.
     places: u32,
-    /// Items that each bag of a place holds in device memory.
+    /// Items that each bag of a place holds.
     room: u32,
 }
 
-/// Words of 8 bytes of so many places, each of whose bags holds `room` items besides those in shared memory.
+/// Words of 8 bytes of so many places, each of whose bags holds `room` items.
 pub const fn epoch_words(places: u32, room: u32) -> usize {
-    let small = places as usize * (1 + KEPT + 3 * room as usize);
+    let small = 1 + places as usize * (1 + KEPT + BAGS as usize * room as usize);
     COUNTERS + LOG * LINE + small.div_ceil(2) + 1
 }
 
@@ -74,7 +76,13 @@ impl Epochs {
         self.places
     }
 
-    /// Items in device memory, of each bag.
+    /// What tells these epochs from those of other structures: their address.
+    #[inline(always)]
+    pub(super) fn key(self) -> u64 {
+        self.words.as_ptr().addr() as u64
+    }
+
+    /// Items that each bag holds.
     #[inline(always)]
     pub(super) fn room(self) -> u32 {
         self.room
@@ -84,6 +92,13 @@ impl Epochs {
     fn counter(self, index: usize) -> Global<u64> {
         // SAFETY: one of the counters.
         unsafe { self.words.offset(index) }
+    }
+
+    /// Counts processes that are inside without a place: none of them says in which epoch, so none ends while
+    /// there is one.
+    #[inline(always)]
+    pub(super) fn placeless(self) -> Global<u32> {
+        self.small(0)
     }
 
     #[inline(always)]
@@ -101,8 +116,10 @@ impl Epochs {
 
     /// What the process in a place says.
     #[inline(always)]
+    #[track_caller]
     pub(super) fn announcement(self, place: u32) -> Global<u32> {
-        self.small(place as usize)
+        assert!(place < self.places, "there is no such place");
+        self.small(1 + place as usize)
     }
 
     /// What the process in a place says now.
@@ -114,15 +131,20 @@ impl Epochs {
 
     /// A word of what a place keeps for who has it next.
     #[inline(always)]
+    #[track_caller]
     pub(super) fn kept(self, place: u32, word: usize) -> Global<u32> {
-        self.small(self.places as usize + place as usize * KEPT + word)
+        assert!(place < self.places && word < KEPT, "there is no such word of a place");
+        self.small(1 + self.places as usize + place as usize * KEPT + word)
     }
 
-    /// An item of a bag in device memory.
+    /// An item of a bag.
     #[inline(always)]
+    #[track_caller]
     pub(super) fn item(self, place: u32, bag: u32, index: u32) -> Global<u32> {
-        let bags = self.places as usize * (1 + KEPT);
-        self.small(bags + (place as usize * 3 + bag as usize) * self.room as usize + index as usize)
+        assert!(place < self.places && bag < BAGS && index < self.room, "there is no such item of a place");
+        let bags = 1 + self.places as usize * (1 + KEPT);
+        let bag = place as usize * BAGS as usize + bag as usize;
+        self.small(bags + bag * self.room as usize + index as usize)
     }
 
     /// Lets the epoch after `epoch` begin, and notes in the log what there was.

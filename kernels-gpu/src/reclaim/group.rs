@@ -5,8 +5,6 @@ use simt::{Block, Independent, Thread, Tile};
 pub trait Group: Copy + Send + Sync + 'static {
     /// Processes in a block, at most.
     const A_BLOCK: usize;
-    /// Items that a process's bag holds in shared memory; more go to device memory.
-    const BAG: usize;
 
     /// The calling thread's place among the threads of the process.
     fn rank() -> u32;
@@ -30,7 +28,6 @@ pub struct Blocks;
 
 impl Group for Blocks {
     const A_BLOCK: usize = 1;
-    const BAG: usize = 128;
 
     #[inline(always)]
     fn rank() -> u32 {
@@ -66,7 +63,6 @@ pub struct Tiles<const W: u32, const MOST: usize>;
 
 impl<const W: u32, const MOST: usize> Group for Tiles<W, MOST> {
     const A_BLOCK: usize = MOST;
-    const BAG: usize = 16;
 
     #[inline(always)]
     fn rank() -> u32 {

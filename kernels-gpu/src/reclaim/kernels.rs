@@ -18,9 +18,12 @@ pub fn drain_slabs<P: Pool + Instance>(epochs: Epochs, pool: P, count: GlobalSli
         let mut index = 0;
         while index < kept {
             let item = epochs.item(place, bag as u32, index).load(Order::Relaxed, Scope::Device);
-            owner.clear(item);
+            // SAFETY: the pool's, retired, and in this bag alone, which is empty then; nothing runs that
+            // could reach it.
+            unsafe { owner.clear(item) };
             fence(Scope::Device);
-            owner.free(item);
+            // SAFETY: as above, and cleared.
+            unsafe { owner.free(item) };
             index += 1;
         }
         epochs.kept(place, 2 + bag).store(0, Order::Relaxed, Scope::Device);

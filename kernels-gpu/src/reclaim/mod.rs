@@ -2,11 +2,13 @@
 //!
 //! ```text
 //! words | epoch | retired | reclaimed | shelved | log of epochs ... |
+//!       | processes inside without a place                         |
 //!       | announcements: a word a place                              |  free, quiet, or the epoch that its process is in
 //!       | what places keep while nobody has them: a line each        |  epoch, bag in use, three counts, entries
-//!       | bags that overflow, three a place                          |
+//!       | three bags a place                                         |
 //!
-//! block | a process's three bags, in shared memory                   |
+//! block | a table a process, of four structures, in shared memory    |  place, epoch, bag in use, three
+//! counts, ...
 //! ```
 //!
 //! A *process* is a block, or a tile. It enters before it reads what others may retire, and leaves when it holds none of it any more. What it retires
@@ -19,9 +21,11 @@ mod epochs;
 mod group;
 pub mod kernels;
 mod process;
+mod table;
 #[cfg(test)]
 mod tests;
 
 pub use epochs::{Epochs, LOG, epoch_words};
 pub use group::{Blocks, Group, Tiles};
 pub use process::{Owner, Process, Rules, Slabs, Sound};
+pub use table::ENTRIES;

@@ -1,9 +1,10 @@
 //! Cells that lead to slabs: who writes puts a new slab into a cell and retires the old one, who reads follows a cell and reads the slab word by word.
-use super::{Blocks, Epochs, Group, Process, Rules, Slabs, Sound, Tiles, epoch_words};
+use super::{Blocks, ENTRIES, Epochs, Group, Process, Rules, Slabs, Sound, Tiles, epoch_words};
 use crate::slab::{Bitmaps, Handle, Light, Pool};
 use simt::emulator::{Emulator, FailureKind, Launch, Options, Schedule};
 use simt::{Global, GlobalSlice, Grid, Kernel, Order, Scope, Thread, Tile, fence};
 use std::marker::PhantomData;
+use std::rc::Rc;
 
 const UNITS: u32 = 48;
 const CELLS: usize = 2;
@@ -46,20 +47,26 @@ impl<G, R> Clone for Play<G, R> {
 
 impl<G, R> Copy for Play<G, R> {}
 
-impl<G: Group, R: Rules> Play<G, R> {
-    /// A new slab, whose words all say which it is, takes the place of a cell's.
-    fn replace(self, process: Process<G, Slabs<Slots>, R>, cell: Global<u32>, seed: u32) {
-        let Some(handle) = self.pool.allocate(seed) else { return };
-        fence(Scope::Device);
-        for word in 0..16 {
-            // SAFETY: a word of the slab.
-            let place = unsafe { self.pool.slab(handle).offset(word) };
-            place.store(handle.to_word() as u64, Order::Relaxed, Scope::Device);
-        }
-        let old = cell.exchange(handle.to_word(), Order::AcqRel, Scope::Device);
-        process.retire(old);
+/// A new slab, whose words all say which it is, takes the place of a cell's.
+fn replace<G: Group, R: Rules>(
+    pool: Slots,
+    process: Process<G, Slabs<Slots>, R>,
+    cell: Global<u32>,
+    seed: u32,
+) {
+    let Some(handle) = pool.allocate(seed) else { return };
+    fence(Scope::Device);
+    for word in 0..16 {
+        // SAFETY: a word of the slab.
+        let place = unsafe { pool.slab(handle).offset(word) };
+        place.store(handle.to_word() as u64, Order::Relaxed, Scope::Device);
     }
+    let old = cell.exchange(handle.to_word(), Order::AcqRel, Scope::Device);
+    // SAFETY: unlinked by this lane alone, inside of an epoch.
+    unsafe { process.retire(old) };
+}
 
+impl<G: Group, R: Rules> Play<G, R> {
     fn look(self, cell: Global<u32>) {
         let handle = cell.load(Order::Acquire, Scope::Device);
         for word in 0..16 {
@@ -78,13 +85,14 @@ impl<G: Group, R: Rules> Kernel for Play<G, R> {
     const INSTANCE: Option<&'static str> = None;
 
     fn run(self) {
-        let process = Process::<G, _, R>::opened(self.epochs, Slabs(self.pool)).begun();
+        // SAFETY: all that is retired is slabs of the pool.
+        let process = unsafe { Process::<G, _, R>::opened(self.epochs, Slabs(self.pool)) }.begun();
         for round in 0..self.rounds {
             process.enter();
             let cell = self.cells.at((Thread::lane() + round) as usize % CELLS);
             if Thread::lane().is_multiple_of(8) {
                 if self.writes {
-                    self.replace(process, cell, Thread::index() as u32 * 977 + round);
+                    replace(self.pool, process, cell, Thread::index() as u32 * 977 + round);
                 } else {
                     self.look(cell);
                 }
@@ -98,9 +106,10 @@ impl<G: Group, R: Rules> Kernel for Play<G, R> {
 
 /// A device with a pool, cells that lead to the first slabs of it, and epochs.
 struct World {
-    device: Emulator,
+    device: Rc<Emulator>,
     pool: Slots,
     epochs: Epochs,
+    epoch_words: *mut u64,
     live: *mut u32,
     retired: *mut u32,
     cells: GlobalSlice<u32>,
@@ -109,7 +118,10 @@ struct World {
 
 impl World {
     fn new(options: Options, room: u32) -> Self {
-        let device = Emulator::new(options);
+        Self::on(Rc::new(Emulator::new(options)), room)
+    }
+
+    fn on(device: Rc<Emulator>, room: u32) -> Self {
         let zeroed = |bytes: usize, byte: u8| {
             let pointer = device.allocate(bytes, 256);
             // SAFETY: just allocated with this size.
@@ -134,10 +146,11 @@ impl World {
                 (0..16).for_each(|word| slabs.add(16 * cell + word).write(cell as u64));
             }
             let pool = Light::new(Bitmaps::new(live, retired, zeroed(8, 0).cast(), UNITS), slabs);
-            let epochs = Epochs::new(zeroed(8 * epoch_words(PLACES, room), 0).cast(), PLACES, room);
+            let epoch_words = zeroed(8 * epoch_words(PLACES, room), 0).cast();
+            let epochs = Epochs::new(epoch_words, PLACES, room);
             let (cells, wrong) =
                 (GlobalSlice::from_raw_parts(cells, CELLS), GlobalSlice::from_raw_parts(wrong, 1));
-            Self { device, pool, epochs, live, retired, cells, wrong }
+            Self { device, pool, epochs, epoch_words, live, retired, cells, wrong }
         }
     }
 
@@ -152,6 +165,12 @@ impl World {
         // SAFETY: words of the bitmap, while nothing runs; those behind the pool's slabs are set.
         let words = (0..UNITS.div_ceil(32)).map(|word| unsafe { self.live.add(word as usize).read() });
         words.map(u32::count_ones).sum::<u32>() - (UNITS.next_multiple_of(32) - UNITS)
+    }
+
+    /// The epoch.
+    fn epoch(&self) -> u64 {
+        // SAFETY: nothing runs.
+        unsafe { self.epoch_words.read() }
     }
 
     /// Answers that were wrong.
@@ -249,11 +268,14 @@ impl<G: Group> Kernel for Hoard<G> {
     const INSTANCE: Option<&'static str> = None;
 
     fn run(self) {
-        let process = Process::<G, _, Eager>::opened(self.epochs, Slabs(self.pool)).begun();
+        // SAFETY: all that is retired is slabs of the pool.
+        let process = unsafe { Process::<G, _, Eager>::opened(self.epochs, Slabs(self.pool)) }.begun();
         process.enter();
         let retires = if Thread::index() == 0 { self.many } else { 0 };
         for item in 0..retires {
-            process.retire(self.pool.allocate(item).expect("the pool has room").to_word());
+            let slab = self.pool.allocate(item).expect("the pool has room").to_word();
+            // SAFETY: nobody else has it.
+            unsafe { process.retire(slab) };
         }
         Tile::<32>::lockstep().sync();
         process.leave();
@@ -298,4 +320,105 @@ fn launches_of_one_block_end_epochs_too() {
         assert!(world.count() <= CELLS as u32 + 32, "launch {launch}: {} slabs are live", world.count());
     }
     assert_eq!((world.shelved(), world.count()), (0, CELLS as u32 + world.kept()));
+}
+
+/// Structures of one block: more than a process has entries for.
+const MANY: usize = ENTRIES + 2;
+
+/// Replaces the slabs of many structures' cells, inside of all of them at a time.
+#[derive(Clone, Copy)]
+struct Many<G> {
+    structures: [(Slots, Epochs, GlobalSlice<u32>); MANY],
+    rounds: u32,
+    /// It opens the structures; else all that is retired is shelved.
+    opens: bool,
+    of: PhantomData<G>,
+}
+
+impl<G: Group> Kernel for Many<G> {
+    const PROGRAM: &'static str = "reclaim";
+    const NAME: &'static str = "many";
+    const INSTANCE: Option<&'static str> = None;
+
+    fn run(self) {
+        let processes = self.structures.map(|(pool, epochs, _)| {
+            // SAFETY: all that is retired is slabs of the pool.
+            let process = unsafe { Process::<G, _, Eager>::opened(epochs, Slabs(pool)) };
+            if self.opens { process.begun() } else { process }
+        });
+        for round in 0..self.rounds {
+            // Entered in this order, and left in it too; the third one twice.
+            processes.iter().chain(&processes[2..3]).for_each(|process| process.enter());
+            for (process, (pool, _, cells)) in processes.iter().zip(self.structures) {
+                if Thread::lane().is_multiple_of(8) {
+                    let seed = Thread::index() as u32 * 977 + round;
+                    replace(pool, *process, cells.at((Thread::lane() + round) as usize % CELLS), seed);
+                }
+            }
+            Tile::<32>::lockstep().sync();
+            processes.iter().chain(&processes[2..3]).for_each(|process| process.leave());
+        }
+        if self.opens {
+            processes.iter().for_each(|process| process.close());
+        }
+    }
+}
+
+/// Two blocks inside of many structures, by the schedule of a seed. Gives the structures.
+fn inside_many<G: Group>(seed: u64, opens: bool) -> Vec<World> {
+    let options = Options { step_limit: 1 << 20, ..Options::explore(Schedule::Pct { seed, depth: 5 }) };
+    let device = Rc::new(Emulator::new(options));
+    let worlds: Vec<World> = (0..MANY).map(|_| World::on(device.clone(), 8)).collect();
+    let structures = std::array::from_fn(|at| (worlds[at].pool, worlds[at].epochs, worlds[at].cells));
+    let many = Many::<G> { structures, rounds: 4, opens, of: PhantomData };
+    let launches = (0..2).map(|_| Launch::new(Grid::new(1, LANES), many)).collect();
+    device.launch_all(launches).unwrap_or_else(|failure| panic!("seed {seed}: {failure}"));
+    for world in &worlds {
+        assert_eq!(
+            world.count(),
+            CELLS as u32 + world.kept() + world.shelved(),
+            "seed {seed}: nothing is lost"
+        );
+    }
+    worlds
+}
+
+#[test]
+fn a_process_is_inside_many_structures_at_a_time() {
+    let mut freed = 0;
+    for seed in 0..15 {
+        for worlds in [inside_many::<Blocks>(seed, true), inside_many::<Tiles<8, 4>>(seed, true)] {
+            for world in &worlds[..ENTRIES] {
+                freed += 32 - (world.kept() + world.shelved());
+            }
+            for world in &worlds[ENTRIES..] {
+                assert_eq!((world.kept(), world.shelved()), (0, 32), "they have no place");
+            }
+        }
+    }
+    assert!(freed > 0, "structures that have an entry free slabs");
+}
+
+#[test]
+fn what_a_process_retires_without_having_opened_the_structure_is_shelved() {
+    for world in inside_many::<Blocks>(0, false) {
+        assert_eq!((world.kept(), world.shelved()), (0, 32));
+    }
+}
+
+#[test]
+fn no_epoch_ends_while_a_process_is_inside_without_a_place() {
+    let world = World::new(Options::default(), 64);
+    let ended = |inside: u32| {
+        let before = world.epoch();
+        // SAFETY: nothing runs.
+        unsafe { world.epochs.placeless().as_ptr().write(inside) };
+        for _ in 0..4 {
+            world.device.launch_all(vec![world.play::<Blocks, Eager>(1, true)]).unwrap();
+        }
+        world.epoch() - before
+    };
+    assert_eq!(ended(0), 4);
+    assert_eq!(ended(1), 0);
+    assert_eq!(ended(0), 4, "it has left");
 }

@@ -12,8 +12,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Snapshots of hosts that can live at a time.
 pub const MOST: usize = 1024;
-/// Items of a bag that lie in device memory, beside the 128 in that of the block.
-const ROOM: u32 = 256;
+/// Items that each bag of a place holds.
+const ROOM: u32 = 384;
 /// Threads of the smallest block that enters epochs.
 const LEAST_BLOCK: u32 = 128;
 

@@ -379,6 +379,12 @@ pub fn fence(scope: Scope) {
     global::fence(scope, site());
 }
 
+#[inline(always)]
+#[track_caller]
+pub fn fence_sc(scope: Scope) {
+    global::fence_sc(scope, site());
+}
+
 /// The address of the array that a line of source declares in the memory of the calling lane's block.
 #[track_caller]
 pub fn shared_site<const BYTES: usize>(function: usize) -> SharedAddress {
@@ -403,6 +409,17 @@ pub type SharedAddress = u64;
 pub unsafe fn load_shared<T: Word>(address: SharedAddress) -> T {
     // SAFETY: the caller's.
     T::narrow(unsafe { shared::load(address, size_of::<T>(), site()) })
+}
+
+/// Reads an element that may not have been written.
+///
+/// # Safety
+/// - As for `load_shared`.
+#[inline(always)]
+#[track_caller]
+pub unsafe fn load_shared_uninit<T: Word>(address: SharedAddress) -> T {
+    // SAFETY: the caller's.
+    T::narrow(unsafe { shared::load_uninit(address, size_of::<T>(), site()) })
 }
 
 /// Writes an element.

@@ -69,6 +69,17 @@ pub unsafe fn load_shared<T: Word>(address: SharedAddress) -> T {
     }
 }
 
+/// Reads an element that may not have been written. The compiler knows nothing of what the instruction reads, so the value is
+/// arbitrary and no more.
+///
+/// # Safety
+/// - As for `load_shared`.
+#[inline(always)]
+pub unsafe fn load_shared_uninit<T: Word>(address: SharedAddress) -> T {
+    // SAFETY: the caller's.
+    unsafe { load_shared(address) }
+}
+
 /// Writes an element.
 ///
 /// # Safety

@@ -28,6 +28,9 @@ impl PartialEq for Key {
     }
 }
 
+/// What stands in memory that was not written.
+const JUNK: u128 = 0xa5a5_a5a5_5a5a_5a5a_0000_0000_ffff_ffff;
+
 struct Array {
     key: Key,
     words: Box<[Cell<u128>]>,
@@ -48,7 +51,7 @@ impl SharedMemory {
         if let Some(array) = arrays.iter().find(|array| array.key == key) {
             return array.words.as_ptr() as u64;
         }
-        let words: Box<[_]> = (0..bytes.div_ceil(16).max(1)).map(|_| Cell::new(0)).collect();
+        let words: Box<[_]> = (0..bytes.div_ceil(16).max(1)).map(|_| Cell::new(JUNK)).collect();
         let written = (0..if track_written { bytes } else { 0 }).map(|_| Cell::new(false)).collect();
         let address = words.as_ptr() as u64;
         arrays.push(Array { key, words, written });
@@ -107,11 +110,30 @@ fn weak(address: u64, bytes: usize, site: Site) -> Access {
 pub unsafe fn load(address: u64, bytes: usize, site: Site) -> u128 {
     let access = weak(address, bytes, site);
     let lane = enter(&access, false);
+    // SAFETY: the caller's.
+    unsafe { read(lane, &access) }
+}
+
+/// Reads what may not have been written.
+///
+/// # Safety
+/// - As for [`load`].
+#[inline(never)]
+pub unsafe fn load_uninit(address: u64, bytes: usize, site: Site) -> u128 {
+    let (lane, access) = (Lane::current(), weak(address, bytes, site));
+    lane.step(site);
+    // SAFETY: the caller's.
+    unsafe { read(lane, &access) }
+}
+
+/// # Safety
+/// - As for [`load`].
+unsafe fn read(lane: &Lane, access: &Access) -> u128 {
     if let Some(explorer) = lane.explorer() {
-        explorer.load_shared(lane, &access);
+        explorer.load_shared(lane, access);
     }
     // SAFETY: the caller's.
-    unsafe { atomics::load(access.address, bytes, Order::Weak) }
+    unsafe { atomics::load(access.address, access.bytes, Order::Weak) }
 }
 
 /// Writes.
