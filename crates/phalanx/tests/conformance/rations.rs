@@ -149,7 +149,7 @@ fn crowd<M: Tested>(kind: &Kind<M>) -> (Vec<M::Key>, Vec<M::Value>) {
 }
 
 /// Enough for nodes that lists give back by themselves.
-const CROWD: u64 = 4000;
+const CROWD: u64 = 2000;
 
 /// A map of [`crowd`].
 fn crowded<M: Tested>(kind: &Kind<M>) -> M {
