@@ -1,4 +1,5 @@
 //! What can go wrong: what was asked, what was found, what to do.
+use crate::map::Outcomes;
 
 /// What the functions of this crate return.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -102,16 +103,34 @@ pub enum Error {
         budget: usize,
     },
 
-    /// Something that is to be there as a whole, and is larger than the room that could be made for it.
+    /// A blocking call found no room for some of its elements, and could make none.
+    ///
+    /// The elements that had room are done. The outcome of every element of the call is in `outcomes`, in the order
+    /// of the elements; [`Outcome::Refused`](crate::Outcome::Refused) marks those that found no room and those that
+    /// the call did not try. Calls on structures of fixed capacity return `Ok` with these outcomes instead.
     #[error(
-        "{refused} of {asked} pairs or keys found no room, and there is no more: give the structure a larger budget, more slabs or \
-         leave to grow, or free memory of the device"
+        "{} of {} elements found no room, and the memory for more was not to be had: free memory of the device, \
+         give the structure a larger budget or drop its snapshots, then ask again for the elements whose outcome \
+         is `Refused`",
+        .outcomes.refused(),
+        .outcomes.asked()
     )]
     NoRoom {
-        /// How many found none.
-        refused: usize,
-        /// How many there are.
-        asked: usize,
+        /// What became of each element.
+        outcomes: Outcomes,
+    },
+
+    /// Pairs or keys that a structure must take as a whole, when it moves or is loaded, do not fit the memory that
+    /// could be had. A structure that was to move is as it was; one that was to be loaded is not made.
+    #[error(
+        "{left_over} of {pairs} pairs or keys do not fit, and there is no room for more: give the structure a larger \
+         budget, more slabs or leave to grow, or free memory of the device"
+    )]
+    DoesNotFit {
+        /// Pairs or keys without room.
+        left_over: usize,
+        /// All pairs or keys.
+        pairs: usize,
     },
 
     /// More slabs than handles can name.
@@ -289,6 +308,14 @@ pub enum Error {
 }
 
 impl Error {
+    /// Returns the outcomes of the elements of a call that found no room for some of them.
+    pub fn outcomes(&self) -> Option<&Outcomes> {
+        match self {
+            Self::NoRoom { outcomes } => Some(outcomes),
+            _ => None,
+        }
+    }
+
     /// Whether a smaller structure could be made.
     pub(crate) fn is_lack_of_room(&self) -> bool {
         use gpu::Error::{OutOfMemory, TooLarge};
@@ -297,16 +324,22 @@ impl Error {
             Self::TooLarge { .. }
                 | Self::Budget { .. }
                 | Self::NoRoom { .. }
+                | Self::DoesNotFit { .. }
                 | Self::TooManySlabs { .. }
                 | Self::Device(OutOfMemory { .. } | TooLarge { .. })
         )
     }
 }
 
-/// Whether room was made, where there may be too little memory to make it.
-pub(crate) fn made_room(tried: Result<bool>) -> Result<bool> {
+/// What was made of memory, or nothing where there was too little of it.
+pub(crate) fn made_room<T: Default>(tried: Result<T>) -> Result<T> {
     match tried {
-        Err(error) if error.is_lack_of_room() => Ok(false),
+        Err(error) if error.is_lack_of_room() => Ok(T::default()),
         tried => tried,
     }
+}
+
+/// Ends a call with maintenance that a later call can do as well: lack of memory is no error.
+pub(crate) fn or_later<T: Default>(tried: Result<T>) -> Result<()> {
+    made_room(tried).map(drop)
 }

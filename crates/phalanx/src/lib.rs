@@ -30,7 +30,7 @@ pub use btree::BTree;
 pub use error::{Error, Result};
 pub use gpu::{self, Device};
 pub use hash_map::HashMap;
-pub use map::{Key, Map, Merge, Op, Outcome, Value};
+pub use map::{Key, Map, Merge, Op, Outcome, Outcomes, Value};
 pub use mvbtree::MultiVersionBTree;
 pub use phalanx_kernels as kernels;
 pub use program::PROGRAM;

@@ -268,7 +268,10 @@ fn growth_that_fails_refuses_only_what_needs_it() {
     assert_eq!(map.insert(&keys[..8], &keys[..8]).unwrap(), [Outcome::Inserted; 8]);
     assert_eq!(map.insert(&others, &others).unwrap(), [Outcome::Inserted; 20_000]);
     let batch: Vec<u32> = [keys[0], 5].into_iter().chain([keys[9]; 500]).collect();
-    let outcomes = map.upsert(Merge::Add, &batch, &vec![1; batch.len()]).unwrap();
+    let error = map.upsert(Merge::Add, &batch, &vec![1; batch.len()]).unwrap_err();
+    assert!(error.to_string().starts_with("500 of 502 elements found no room"), "{error}");
+    let outcomes = error.outcomes().expect("they are told");
+    assert_eq!((outcomes.refused(), outcomes.asked(), outcomes.count(Outcome::Inserted)), (500, 502, 1));
     assert_eq!(outcomes[..2], [Outcome::Replaced, Outcome::Inserted]);
     assert_eq!(outcomes[2..], [Outcome::Refused; 500]);
     assert_eq!(map.get(&[keys[0], 5, keys[9]]).unwrap(), [Some(keys[0] + 1), Some(1), None]);

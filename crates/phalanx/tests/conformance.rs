@@ -238,6 +238,9 @@ mod rationed {
                 cases! { emulator, $structure, first:
                     rations {
                         insertions_that_lack_memory_lose_nothing
+                        removals_that_lack_memory_lose_nothing
+                        scans_that_lack_memory_lose_nothing
+                        fixed_maps_that_lack_memory_refuse
                         $($case)*
                     }
                 }
@@ -245,15 +248,27 @@ mod rationed {
         )*};
     }
     lacking! {
-        hash_map HashMap {}
+        hash_map HashMap { tables_grow_later }
         slab_hash SlabHash {}
         btree BTree { trees_whose_building_lacks_memory_stay_as_they_were }
-        skip_list SkipList { trees_whose_building_lacks_memory_stay_as_they_were }
+        skip_list SkipList {
+            trees_whose_building_lacks_memory_stay_as_they_were
+            nodes_are_given_back_later
+        }
+    }
+    mod sorted {
+        cases! { emulator, BTree, each:
+            rations { sorted_batches_that_lack_memory_lose_nothing }
+        }
     }
     mod mvbtree {
         cases! { emulator, MultiVersionBTree, each:
             rations {
                 insertions_that_lack_memory_lose_nothing
+                removals_that_lack_memory_lose_nothing
+                scans_that_lack_memory_lose_nothing
+                fixed_maps_that_lack_memory_refuse
+                versions_are_freed_later
                 trees_with_versions_stay_as_they_were
             }
         }

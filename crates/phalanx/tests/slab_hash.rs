@@ -7,6 +7,8 @@ mod common;
 mod flushes;
 #[path = "slab_hash/many.rs"]
 mod many;
+#[path = "slab_hash/rations.rs"]
+mod rations;
 #[path = "slab_hash/room.rs"]
 mod room;
 #[path = "slab_hash/sets.rs"]

@@ -276,6 +276,10 @@ impl<K: Key, V: Value> Structure for BTree<K, V> {
         self.trees.age()
     }
 
+    fn grows(&self) -> bool {
+        self.trees.grows()
+    }
+
     fn make_room(&self) -> Result<()> {
         self.trees.make_room()
     }

@@ -3,7 +3,7 @@ use super::Runs;
 use super::directory::{Directory, places};
 use super::engine::{Engine, Parts, Search, Task};
 use super::sorter::{self, Sorts};
-use crate::error::made_room;
+use crate::error::{made_room, or_later};
 use crate::map::batches::belongs;
 use crate::map::check;
 use crate::map::counts::{Counts, distinct};
@@ -12,7 +12,7 @@ use crate::map::launch::{Batch, nothing};
 use crate::map::launcher::scans;
 use crate::map::owner::{self, Memory as _, Owner};
 use crate::map::structure::{Scans, Structure};
-use crate::mvbtree::{History, Moment};
+use crate::mvbtree::{History, MOST, Moment};
 use crate::slab_alloc::{SlabAlloc, Stats};
 use crate::{Error, Key, Result, Value};
 use gpu::{Buffer, Device, Stream};
@@ -41,7 +41,8 @@ pub enum Growth {
     /// as `compact` does, else it adds super blocks to the pool, by half of what it has at least and up to the budget; then it tries again
     /// what was refused. Of a pool that has 255 the pairs move to one of larger super blocks, which needs room for both while it lasts.
     /// Rather than refuse, it builds the tree anew for an eighth of the pool's nodes. A tree that keeps versions is built anew and moves
-    /// where no snapshot lives: one that was forgotten ([`std::mem::forget`]) lives as long as the tree.
+    /// where no snapshot lives: one that was forgotten ([`std::mem::forget`]) lives as long as the tree. A call that finds
+    /// no memory for what was refused is [`Error::NoRoom`].
     Pool,
 }
 
@@ -95,13 +96,16 @@ impl Memory {
         stream: &Stream,
     ) -> Result<usize> {
         let Some(history) = &mut self.history else { return Ok(0) };
+        // All that may fail for want of memory comes first: a sweep that ends half way leaves slabs that are no nodes, and
+        // one that has settled what was dropped is due no more.
+        let (mut pins, mut freed) = (stream.device().buffer(MOST)?, stream.device().zeroed(1)?);
         let live = history.settle(stream)?;
-        // All that may fail for want of memory comes first: a sweep that ends half way leaves slabs that are no nodes.
-        let (pins, mut freed) = (stream.device().from_slice(&live)?, stream.device().zeroed(1)?);
+        pins.write_at(0, &live)?;
+        let pins = pins.slice().part(0, live.len());
         // SAFETY: the caller's lock keeps other launches out, and those asked for before have ended; the slice outlives the wait below.
         unsafe {
             engine.task(stream, self.parts(), Task::Suspect)?;
-            engine.task(stream, self.parts(), Task::Sweep { pins: pins.slice() })?;
+            engine.task(stream, self.parts(), Task::Sweep { pins })?;
             engine.task(stream, self.parts(), Task::Wipe)?;
         }
         stream.synchronize()?;
@@ -135,6 +139,11 @@ impl Memory {
     fn swap_nodes(&mut self, other: &mut Self) {
         std::mem::swap(self, other);
         std::mem::swap(&mut self.history, &mut other.history);
+    }
+
+    /// Whether the directory has too few entries for the pool.
+    fn lacks_directory(&self) -> bool {
+        directory_entries(self.pool.capacity()) > self.directory.entries()
     }
 
     /// Whether snapshots live, whose versions lie in the pool.
@@ -253,11 +262,6 @@ impl<K: Key, V: Value, E: Engine<K, V> + ?Sized> Trees<K, V, E> {
         Ok(trees)
     }
 
-    /// Whether the pool grows.
-    pub fn grows(&self) -> bool {
-        self.growth == Growth::Pool
-    }
-
     /// Asks a stream for a task that may run beside others.
     pub fn task(&self, stream: &Stream, task: Task<K, V>) -> Result<()> {
         let memory = self.owner.read();
@@ -353,7 +357,7 @@ impl<K: Key, V: Value, E: Engine<K, V> + ?Sized> Trees<K, V, E> {
 
     /// Makes room in the directory for a pool that has grown. Where nothing runs.
     fn fit_directory(&self, memory: &mut Memory) -> Result<()> {
-        if directory_entries(memory.pool.capacity()) > memory.directory.entries() {
+        if memory.lacks_directory() {
             let words = |entries| self.owner.engine.directory_words(entries);
             let mut larger = directory_for(&memory.pool, &self.owner.device, words)?;
             larger.learn(memory.directory.pairs());
@@ -436,7 +440,8 @@ impl<K: Key, V: Value, E: Engine<K, V> + ?Sized> Trees<K, V, E> {
             grown => grown?,
         }
         memory.age += 1;
-        self.fit_directory(memory)?;
+        // The pool has its room whether or not the directory gets its own.
+        or_later(self.fit_directory(memory))?;
         Ok(false)
     }
 
@@ -447,7 +452,7 @@ impl<K: Key, V: Value, E: Engine<K, V> + ?Sized> Trees<K, V, E> {
             return Ok(true);
         }
         let has_grown = memory.pool.grow_if_possible(wanted, needed)?;
-        self.fit_directory(memory)?;
+        or_later(self.fit_directory(memory))?;
         if has_grown {
             return Ok(true);
         }
@@ -469,7 +474,7 @@ impl<K: Key, V: Value, E: Engine<K, V> + ?Sized> Trees<K, V, E> {
         let pool = memory.pool.larger_by(more)?;
         let Runs { keys, values, count } = self.in_order(stream, memory, live)?;
         if nodes(count as u64, fill) as usize > pool.capacity() {
-            return Err(Error::NoRoom { refused: count.saturating_sub(live), asked: count });
+            return Err(Error::DoesNotFit { left_over: count.saturating_sub(live), pairs: count });
         }
         let pairs = (keys.slice().part(0, count), values.slice());
         memory.exchange(engine, device, pool, |memory| {
@@ -635,15 +640,23 @@ impl<K: Key, V: Value, E: Engine<K, V> + ?Sized> Structure for Trees<K, V, E> {
         self.owner.read().age
     }
 
-    /// Removed pairs leave room by themselves. Versions of snapshots that were dropped are freed.
+    fn grows(&self) -> bool {
+        self.growth == Growth::Pool
+    }
+
+    /// Removed pairs leave room by themselves. Versions of snapshots that were dropped are freed, and a directory that
+    /// found no memory when the pool grew becomes as large as it should be.
     fn make_room(&self) -> Result<()> {
+        if self.owner.read().lacks_directory() {
+            or_later(self.owner.alone(|_, _, memory| self.fit_directory(memory)))?;
+        }
         let due = self.owner.read().history.as_ref().is_some_and(History::is_due);
         if due { self.sweep().map(drop) } else { Ok(()) }
     }
 
     /// Makes room for what was refused: by what nobody can ask for any more, and, if that is the policy, by more nodes, as far as the budget allows.
     fn make_room_for(&self, refused: &[K], age: u64) -> Result<bool> {
-        if self.growth == Growth::Fixed && self.owner.read().history.is_none() {
+        if !self.grows() && self.owner.read().history.is_none() {
             return Ok(false);
         }
         let half = self.owner.engine.shape().slots as usize / 2;
@@ -653,9 +666,9 @@ impl<K: Key, V: Value, E: Engine<K, V> + ?Sized> Structure for Trees<K, V, E> {
                 // Another thread has made room meanwhile, perhaps for all.
                 return Ok(true);
             }
-            // Versions that nobody can ask for may be room enough.
+            // Versions that nobody can ask for may be room enough. Without this no pool is exchanged, so its errors end the call.
             let freed = memory.sweep(engine, stream)?;
-            if self.growth == Growth::Fixed {
+            if !self.grows() {
                 memory.age += u64::from(freed > 0);
                 return Ok(freed > 0);
             }

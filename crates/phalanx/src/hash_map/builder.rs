@@ -14,7 +14,7 @@ pub enum Growth {
     Fixed,
     /// A blocking call that was refused room, or that leaves the table too full, rehashes it: into one of the same size where
     /// the slots of removed keys suffice, else into one of twice the size, or of as many slots as what was refused may need. Where there
-    /// is no memory for that, what was refused stays refused. Both tables are there meanwhile.
+    /// is no memory for that, the call is [`Error::NoRoom`](crate::Error::NoRoom). Both tables are there meanwhile.
     ///
     /// Batches on buffers and kernels of your own never grow a map: [`HashMap::reserve`] before them.
     ///

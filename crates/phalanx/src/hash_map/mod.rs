@@ -45,7 +45,8 @@ use table::Table;
 ///
 /// # Errors
 ///
-/// A blocking call that must grow and gets no memory says [`Outcome::Refused`] of the elements that had no room; the others are done.
+/// A blocking call that must grow and finds no memory is [`Error::NoRoom`], which holds the outcome of every element:
+/// those that had room are done. With [`Growth::Fixed`] it is `Ok`, and says [`Outcome::Refused`] of the others.
 pub struct HashMap<K, V> {
     owner: Owner<dyn Engine<K, V>, Table>,
     load_factor: f64,
@@ -187,8 +188,7 @@ impl<K: Key, V: Value> HashMap<K, V> {
         if wanted <= slots && pays { slots } else { wanted.max(slots * 2) }
     }
 
-    /// Replaces the table by one with room for `refused` more pairs. Gives whether there was memory for it: the call that wants
-    /// room has done what it could, and its caller must learn of each element what became of it.
+    /// Replaces the table by one with room for `refused` more pairs. Gives whether there was memory for it.
     fn grow(&self, table: &mut Table, counts: Counts, refused: usize) -> Result<bool> {
         let grown = self.rehash(table, self.size_for(counts.live + refused, table.slots(), counts));
         made_room(grown.map(|grown| {
@@ -292,7 +292,7 @@ impl<K: Key, V: Value> HashMap<K, V> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Format`] when it is none, of another version or other types, or damaged; [`Error::NoRoom`] when not all of it finds room;
+    /// [`Error::Format`] when it is none, of another version or other types, or damaged; [`Error::DoesNotFit`] when not all of it finds room;
     /// [`Error::Io`]; those of [`Builder::build`].
     pub fn load(reader: impl Read, builder: Builder<K, V>) -> Result<Self> {
         // The pairs find room, whatever the policy is afterwards: in another order of insertion a full table may refuse some.
@@ -324,13 +324,17 @@ impl<K: Key, V: Value> Structure for HashMap<K, V> {
         self.owner.read().age()
     }
 
+    fn grows(&self) -> bool {
+        self.growth == Growth::Doubling
+    }
+
     fn make_room(&self) -> Result<()> {
         let is_full = |table: &Table| -> Result<Option<Counts>> {
             let counts = table.counts()?;
             let is_full = counts.taken > self.most_taken(table.slots()) || table.is_worn(counts);
             Ok(is_full.then_some(counts))
         };
-        if self.growth == Growth::Fixed || is_full(&self.owner.read())?.is_none() {
+        if !self.grows() || is_full(&self.owner.read())?.is_none() {
             return Ok(());
         }
         // Another thread may be here first.
@@ -341,7 +345,7 @@ impl<K: Key, V: Value> Structure for HashMap<K, V> {
     }
 
     fn make_room_for(&self, refused: &[K], age: u64) -> Result<bool> {
-        if self.growth == Growth::Fixed {
+        if !self.grows() {
             return Ok(false);
         }
         self.owner.alone(|_, _, table| {

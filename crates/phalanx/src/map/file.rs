@@ -9,6 +9,7 @@ use super::{Key, Map, Outcome, Value};
 use crate::{Error, Result};
 use phalanx_kernels::keyed::Scalar;
 use std::io::{Read, Write};
+use std::ops::Range;
 
 const MAGIC: &[u8; 6] = b"PHXMAP";
 const VERSION: u16 = 1;
@@ -124,9 +125,7 @@ pub fn load_into<K: Key, V: Value, T>(
 ) -> Result<T> {
     let Contents { keys, values } = read::<K, V>(reader, V::BITS)?;
     let structure = build(keys.len().max(1))?;
-    for (keys, values) in keys.chunks(BATCH).zip(values.chunks(BATCH)) {
-        all_new(insert(&structure, keys, values)?)?;
-    }
+    in_parts(keys.len(), |part| insert(&structure, &keys[part.clone()], &values[part]))?;
     Ok(structure)
 }
 
@@ -153,21 +152,26 @@ pub fn load_keys<K: Key, T>(
 ) -> Result<T> {
     let Contents { keys, .. } = read::<K, u32>(reader, 0)?;
     let structure = build(keys.len().max(1))?;
-    for keys in keys.chunks(BATCH) {
-        all_new(insert(&structure, keys)?)?;
-    }
+    in_parts(keys.len(), |part| insert(&structure, &keys[part]))?;
     Ok(structure)
 }
 
-fn all_new(outcomes: Vec<Outcome>) -> Result<()> {
-    let refused = outcomes.iter().filter(|&&outcome| outcome == Outcome::Refused).count();
-    if refused > 0 {
-        return Err(Error::NoRoom { refused, asked: outcomes.len() });
+/// Inserts `len` elements in parts. All of them must be new and find room.
+fn in_parts(len: usize, insert: impl Fn(Range<usize>) -> Result<Vec<Outcome>>) -> Result<()> {
+    for first in (0..len).step_by(BATCH) {
+        let outcomes = match insert(first..len.min(first + BATCH)) {
+            Err(Error::NoRoom { outcomes }) => outcomes,
+            inserted => inserted?.into(),
+        };
+        if outcomes.refused() > 0 {
+            let placed = first + outcomes.asked() - outcomes.refused();
+            return Err(Error::DoesNotFit { left_over: len - placed, pairs: len });
+        }
+        if outcomes.iter().any(|&outcome| outcome != Outcome::Inserted) {
+            return Err(twice());
+        }
     }
-    if outcomes.iter().all(|&outcome| outcome == Outcome::Inserted) {
-        return Ok(());
-    }
-    Err(twice())
+    Ok(())
 }
 
 fn twice() -> Error {

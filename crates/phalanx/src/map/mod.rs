@@ -5,6 +5,7 @@ pub(crate) mod export;
 pub(crate) mod file;
 pub(crate) mod launch;
 pub(crate) mod launcher;
+mod outcomes;
 pub(crate) mod owner;
 pub(crate) mod run;
 pub(crate) mod structure;
@@ -14,6 +15,7 @@ use crate::{Error, Result};
 pub use batches::Batches;
 use gpu::{Device, Stream};
 use launch::Ask;
+pub use outcomes::Outcomes;
 pub use phalanx_kernels::keyed::Coded;
 use phalanx_kernels::keyed::Scalar;
 pub use phalanx_kernels::keyed::{Merge, Outcome};
@@ -94,20 +96,34 @@ impl<K: Key, V: Value> Op<K, V> {
 /// Every operation that takes `&self` may run beside every other: from several threads by blocking calls, and in several streams by
 /// [`Map::on`]. Each operation on a key is linearizable: it takes effect at one write or one read. What
 /// changes the structure as a whole takes `&mut self`, or waits by itself until no launch runs (growth, and reading all pairs).
+///
+/// # Lack of memory
+///
+/// A blocking call that finds no room for some elements asks for memory, where that is the map's policy, and tries them
+/// again. Where there is none, the call is [`Error::NoRoom`], which holds the outcome of every element. A map of fixed
+/// capacity returns `Ok`, and says [`Outcome::Refused`] of such elements.
+///
+/// Maintenance that follows a call (a rehash of a table that is too full, freeing what nobody reads) is no part of the
+/// answer. Where it finds no memory the call succeeds all the same, and the next blocking call that inserts or removes
+/// does the maintenance. Calls that only read do none.
 pub trait Map: Structure {
     /// Inserts pairs, replacing the values of keys that are there. Of several pairs with one key in the batch, any one stays.
     ///
-    /// Says of each pair [`Outcome::Inserted`], [`Outcome::Replaced`] or, where there is no room and the map does not grow or there is no memory for that,
+    /// Says of each pair [`Outcome::Inserted`], [`Outcome::Replaced`] or, where a map of fixed capacity has no room,
     /// [`Outcome::Refused`]; the value that was replaced is not told.
     ///
     /// # Errors
-    /// [`Error::Length`] when the slices differ in length; the device's.
+    /// - [`Error::NoRoom`] when a map that grows has no room for some pairs and finds no memory for more. The other
+    ///   pairs are inserted; the error holds the outcome of each.
+    /// - [`Error::Length`] when the slices differ in length.
+    /// - [`Error::Device`] when the device fails, or has no memory for the batch itself: nothing is inserted then.
     #[doc(alias = "insert_or_assign")]
     fn insert(&self, keys: &[Self::Key], values: &[Self::Value]) -> Result<Vec<Outcome>> {
         run::pairs(self, Ask::Insert, keys, values).map(|results| results.outcomes)
     }
 
-    /// Inserts the pairs whose keys are not there. Says [`Outcome::Inserted`], [`Outcome::Found`] or [`Outcome::Refused`].
+    /// Inserts the pairs whose keys are not there. Says [`Outcome::Inserted`], [`Outcome::Found`] or, where a map of
+    /// fixed capacity has no room, [`Outcome::Refused`].
     ///
     /// # Errors
     /// As [`Self::insert`].
@@ -117,20 +133,23 @@ pub trait Map: Structure {
     }
 
     /// Inserts pairs, merging with the values of keys that are there. Every pair of a key that comes several times counts.
-    /// Says [`Outcome::Inserted`], [`Outcome::Replaced`] for a merge, or [`Outcome::Refused`].
+    /// Says [`Outcome::Inserted`], [`Outcome::Replaced`] for a merge or, where a map of fixed capacity has no room,
+    /// [`Outcome::Refused`].
     ///
     /// # Errors
-    /// As [`Self::insert`].
+    /// As [`Self::insert`]. After [`Error::NoRoom`], merge again only the pairs that were refused: the others are
+    /// merged.
     #[doc(alias = "insert_or_apply")]
     #[doc(alias = "entry")]
     fn upsert(&self, merge: Merge, keys: &[Self::Key], values: &[Self::Value]) -> Result<Vec<Outcome>> {
         run::pairs(self, Ask::Apply(merge.operation()), keys, values).map(|results| results.outcomes)
     }
 
-    /// The values of the keys, which are inserted with the given values where they are not there. `None` where there was no room.
+    /// The values of the keys, which are inserted with the given values where they are not there. `None` where a map
+    /// of fixed capacity has no room.
     ///
     /// # Errors
-    /// As [`Self::insert`].
+    /// As [`Self::insert`]. [`Error::NoRoom`] tells outcomes and no values: ask for those by [`Self::get`].
     #[doc(alias = "insert_and_find")]
     fn get_or_insert(&self, keys: &[Self::Key], values: &[Self::Value]) -> Result<Vec<Option<Self::Value>>> {
         let results = run::pairs(self, Ask::Apply(Coded::GET_OR_INSERT), keys, values)?;
@@ -158,7 +177,10 @@ pub trait Map: Structure {
     /// Removes keys. Says of each whether it was there; of several that are equal, one. What the value was is not told: ask before.
     ///
     /// # Errors
-    /// [`Error::NoRoom`] where the map keeps what was there for its snapshots, and has no room for that; the device's.
+    /// - [`Error::NoRoom`] when the map keeps what was there for its snapshots and has no room for that, whether it
+    ///   grows or not. Keys whose outcome is [`Outcome::Refused`] are still there; the others are removed or were not
+    ///   there.
+    /// - [`Error::Device`] when the device fails, or has no memory for the batch itself: nothing is removed then.
     #[doc(alias = "erase")]
     fn remove(&self, keys: &[Self::Key]) -> Result<Vec<bool>> {
         run::removed(self, keys)
@@ -166,10 +188,13 @@ pub trait Map: Structure {
 
     /// A mixed batch: every element an operation of its own, all in one launch, in no order. Gives for each what became of it and a
     /// value: the one that was there, or the argument where the key was not. A removal does not tell
-    /// what it took away: it gives 0, and so does a look-up of a key that is not there.
+    /// what it took away: it gives 0, and so does a look-up of a key that is not there. An operation that finds no room
+    /// in a map of fixed capacity is [`Outcome::Refused`], and changes nothing.
     ///
     /// # Errors
-    /// The device's.
+    /// - [`Error::NoRoom`] when a map that grows has no room for some operations and finds no memory for more. The
+    ///   others are done; the error holds the outcome of each, and no values.
+    /// - [`Error::Device`] when the device fails, or has no memory for the batch itself: nothing is done then.
     fn execute(&self, operations: &[Op<Self::Key, Self::Value>]) -> Result<Vec<(Outcome, Self::Value)>> {
         let parts = operations.iter().map(|operation| operation.parts());
         let coded = parts.map(|(code, key, argument)| (code, key, Some(argument)));
@@ -222,7 +247,8 @@ pub trait Map: Structure {
     /// values use [`Self::retain_keys`] or [`Self::retain_values`], which stay on the device.
     ///
     /// # Errors
-    /// The device's.
+    /// As [`Self::remove`] for the rejected keys: some of them may be gone then. The outcomes in [`Error::NoRoom`] are
+    /// those of the rejected keys, in the order in which `keep` saw them.
     fn retain(&mut self, mut keep: impl FnMut(Self::Key, Self::Value) -> bool) -> Result<()>
     where
         Self: Sized,

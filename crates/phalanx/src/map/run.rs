@@ -2,6 +2,7 @@
 use super::launch::{Ask, Batch, Scan, nothing};
 use super::structure::Structure;
 use super::{Key, Value, check};
+use crate::error::or_later;
 use crate::{Error, Result};
 use gpu::{Buffer, Device, Stream};
 use phalanx_kernels::keyed::{Coded, Outcome};
@@ -13,7 +14,28 @@ pub struct Results<V> {
     pub values: Vec<V>,
 }
 
-impl<V> Results<V> {
+impl<V: Copy> Results<V> {
+    /// The places of the elements that were refused.
+    fn refused(&self) -> Vec<usize> {
+        let is_refused = |&place: &usize| self.outcomes[place] == Outcome::Refused;
+        (0..self.outcomes.len()).filter(is_refused).collect()
+    }
+
+    /// Puts the results of elements that were run again to their places.
+    fn put(&mut self, places: &[usize], again: Self) {
+        for (&place, outcome) in places.iter().zip(again.outcomes) {
+            self.outcomes[place] = outcome;
+        }
+        for (&place, value) in places.iter().zip(again.values) {
+            self.values[place] = value;
+        }
+    }
+
+    /// The error that tells these outcomes.
+    fn no_room(self) -> Error {
+        Error::NoRoom { outcomes: self.outcomes.into() }
+    }
+
     /// Of each element, whether it came to `outcome`.
     pub fn whether(self, outcome: Outcome) -> Vec<bool> {
         self.outcomes.into_iter().map(|found| found == outcome).collect()
@@ -123,14 +145,15 @@ pub fn whether<M: Structure + ?Sized>(
 pub fn removed<M: Structure + ?Sized>(map: &M, keys: &[M::Key]) -> Result<Vec<bool>> {
     let elements = Elements { codes: (&[]).into(), keys: keys.into(), arguments: (&[]).into() };
     let results = until_room(map, Ask::Remove, &elements, false)?;
-    let refused = results.outcomes.iter().filter(|&&outcome| outcome == Outcome::Refused).count();
-    if refused > 0 {
-        return Err(Error::NoRoom { refused, asked: keys.len() });
+    // The answers have no word for a removal that was refused.
+    if results.outcomes.contains(&Outcome::Refused) {
+        return Err(results.no_room());
     }
     Ok(results.whether(Outcome::Removed))
 }
 
-/// Runs a batch, and again what was refused as long as the map makes room.
+/// Runs a batch, and again what was refused as long as the map makes room. Maintenance that lacks memory afterwards is
+/// left to the next call.
 fn until_room<M: Structure + ?Sized>(
     map: &M,
     ask: Ask,
@@ -138,30 +161,58 @@ fn until_room<M: Structure + ?Sized>(
     wants_values: bool,
 ) -> Result<Results<M::Value>> {
     let mut age = map.age();
-    let launch = |stream: &Stream, batch| map.launch(stream, batch);
-    let mut results = once(map.home(), &launch, ask, elements, wants_values)?;
+    let mut results = attempt(map, ask, elements, wants_values)?;
     loop {
-        let refused: Vec<usize> =
-            (0..elements.keys.len()).filter(|&index| results.outcomes[index] == Outcome::Refused).collect();
+        let refused = results.refused();
         if refused.is_empty() {
-            map.make_room()?;
+            or_later(map.make_room())?;
             return Ok(results);
         }
-        let left = elements.pick(&refused);
-        if !map.make_room_for(&left.keys, age)? {
-            return Ok(results);
-        }
-        age = map.age();
-        let again = once(map.home(), &launch, ask, &left, wants_values)?;
-        for (from, &to) in refused.iter().enumerate() {
-            results.outcomes[to] = again.outcomes[from];
-            if wants_values {
-                results.values[to] = again.values[from];
-            }
+        match again(map, ask, &elements.pick(&refused), wants_values, &mut age) {
+            Ok(Some(done)) => results.put(&refused, done),
+            Err(error) if !error.is_lack_of_room() => return Err(error),
+            _ if map.grows() => return Err(results.no_room()),
+            _ => return Ok(results),
         }
     }
 }
 
+/// Runs elements again that were refused by a map of this `age`, and sets that to the map's. Returns nothing where no
+/// room could be made.
+fn again<M: Structure + ?Sized>(
+    map: &M,
+    ask: Ask,
+    refused: &Elements<'_, M::Key, M::Value>,
+    wants_values: bool,
+    age: &mut u64,
+) -> Result<Option<Results<M::Value>>> {
+    if !map.make_room_for(&refused.keys, *age)? {
+        return Ok(None);
+    }
+    *age = map.age();
+    attempt(map, ask, refused, wants_values).map(Some)
+}
+
+/// Runs a batch once. A launch may find too little memory amid the batch, where that is brought in portions: the
+/// elements that it has not come to are refused. It is an error where no element is done.
+fn attempt<M: Structure + ?Sized>(
+    map: &M,
+    ask: Ask,
+    elements: &Elements<'_, M::Key, M::Value>,
+    wants_values: bool,
+) -> Result<Results<M::Value>> {
+    let uploaded = Uploaded::new(map.home(), elements, wants_values)?;
+    let launched = map.launch(&map.home().default_stream(), uploaded.batch(ask));
+    let Err(error) = launched else { return uploaded.results() };
+    if !error.is_lack_of_room() {
+        return Err(error);
+    }
+    let results = uploaded.results()?;
+    let is_begun = results.outcomes.iter().any(|&outcome| outcome != Outcome::Refused);
+    if is_begun { Ok(results) } else { Err(error) }
+}
+
+/// Runs a batch that changes nothing.
 fn once<K: Key, V: Value>(
     device: &Device,
     launch: Launch<'_, K, V>,
@@ -169,29 +220,56 @@ fn once<K: Key, V: Value>(
     elements: &Elements<'_, K, V>,
     wants_values: bool,
 ) -> Result<Results<V>> {
-    let len = elements.keys.len();
-    let (codes, keys) = (device.from_slice(&elements.codes)?, device.from_slice(&elements.keys)?);
-    let arguments = device.from_slice(&elements.arguments)?;
-    let values = if wants_values { Some(device.buffer::<V>(len)?) } else { None };
-    let outcomes = device.buffer::<u8>(len)?;
-    let batch = Batch {
-        codes: codes.slice(),
-        arguments: arguments.slice(),
-        results: values.as_ref().map_or_else(nothing, Buffer::slice),
-        outcomes: outcomes.slice(),
-        ..Batch::new(ask, keys.slice())
-    };
-    launch(&device.default_stream(), batch)?;
-    let known = |code| Outcome::from_code(code).unwrap_or(Outcome::Refused);
-    let outcomes = outcomes.read()?.into_iter().map(known).collect();
-    Ok(Results { outcomes, values: values.map_or(Ok(Vec::new()), |values| values.read())? })
+    let uploaded = Uploaded::new(device, elements, wants_values)?;
+    launch(&device.default_stream(), uploaded.batch(ask))?;
+    uploaded.results()
 }
 
-/// Removes what lies outside a range.
+/// The elements of a batch on the device, and what becomes of them.
+struct Uploaded<K, V> {
+    codes: Buffer<u8>,
+    keys: Buffer<K>,
+    arguments: Buffer<V>,
+    values: Option<Buffer<V>>,
+    /// Refused, until a launch says otherwise.
+    outcomes: Buffer<u8>,
+}
+
+impl<K: Key, V: Value> Uploaded<K, V> {
+    fn new(device: &Device, elements: &Elements<'_, K, V>, wants_values: bool) -> Result<Self> {
+        let len = elements.keys.len();
+        Ok(Self {
+            codes: device.from_slice(&elements.codes)?,
+            keys: device.from_slice(&elements.keys)?,
+            arguments: device.from_slice(&elements.arguments)?,
+            values: if wants_values { Some(device.buffer(len)?) } else { None },
+            outcomes: device.filled(len, Outcome::Refused as u8)?,
+        })
+    }
+
+    fn batch(&self, ask: Ask) -> Batch<K, V> {
+        Batch {
+            codes: self.codes.slice(),
+            arguments: self.arguments.slice(),
+            results: self.values.as_ref().map_or_else(nothing, Buffer::slice),
+            outcomes: self.outcomes.slice(),
+            ..Batch::new(ask, self.keys.slice())
+        }
+    }
+
+    /// Waits for the launches.
+    fn results(&self) -> Result<Results<V>> {
+        let known = |code| Outcome::from_code(code).unwrap_or(Outcome::Refused);
+        let outcomes = self.outcomes.read()?.into_iter().map(known).collect();
+        Ok(Results { outcomes, values: self.values.as_ref().map_or(Ok(Vec::new()), Buffer::read)? })
+    }
+}
+
+/// Removes what lies outside a range. Maintenance that lacks memory afterwards is left to the next call.
 pub fn retain_between<M: Structure + ?Sized>(map: &mut M, by_value: bool, low: u64, high: u64) -> Result<()> {
     if low > high {
         return Err(Error::Range { low, high });
     }
     map.scans(&mut |scanner| scanner.run(Scan::RetainBetween { by_value, low, high }))?;
-    map.make_room()
+    or_later(map.make_room())
 }

@@ -23,7 +23,11 @@ pub trait Structure {
     /// How often there was made room: tells whether the memory that a call has seen is still there.
     fn age(&self) -> u64;
 
-    /// After a blocking call: makes room, if that is the policy and the structure is too full.
+    /// Whether its policy is to ask for more memory when it has no room.
+    fn grows(&self) -> bool;
+
+    /// After a blocking call: makes room, if that is the policy and the structure is too full. Where that
+    /// fails, the next call finds it due again.
     fn make_room(&self) -> Result<()>;
 
     /// After a blocking call that was refused room for elements with these keys by a structure of this `age`, or a later one: makes room, if

@@ -326,6 +326,10 @@ impl<K: Key, V: Value> Structure for MultiVersionBTree<K, V> {
         self.trees.age()
     }
 
+    fn grows(&self) -> bool {
+        self.trees.grows()
+    }
+
     fn make_room(&self) -> Result<()> {
         self.trees.make_room()
     }

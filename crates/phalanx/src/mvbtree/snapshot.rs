@@ -3,6 +3,7 @@ use super::history::Moment;
 use super::{History, MultiVersionBTree, Updates};
 use crate::btree::engine::Search;
 use crate::btree::ordered::{self, Ordered, Searched};
+use crate::error::or_later;
 use crate::map::launch::{Ask, Batch};
 use crate::map::structure::{Scans, Structure};
 use crate::map::{IntoIter, batches, export, run};
@@ -61,7 +62,7 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
     pub fn snapshot(&self) -> Result<Snapshot<'_, K, V>> {
         let (slot, moment) = self.trees.owner.alone(|engine, stream, memory| {
             if memory.history.as_ref().is_some_and(History::is_due) {
-                memory.sweep(engine, stream)?;
+                or_later(memory.sweep(engine, stream))?;
             }
             match memory.history.as_mut().ok_or(Error::ClockStands)?.take() {
                 Err(Error::Moments) => {

@@ -12,6 +12,7 @@ use crate::btree::ordered::{Searched, by_order};
 use crate::btree::trees::{Trees, USUAL_FILL};
 pub use crate::btree::{Growth, Ordered, Walks};
 use crate::btree::{directory, sorted};
+use crate::error::made_room;
 use crate::map::batches::belongs;
 use crate::map::launch::{Ask, Batch, Scan};
 use crate::map::owner::Memory as _;
@@ -22,7 +23,7 @@ use crate::{Key, Result, Value};
 pub use builder::Builder;
 use engine::Engine;
 use gpu::{Buffer, Device, Stream};
-use notes::Notes;
+use notes::{Asked, Notes};
 pub use passes::Assignment;
 use passes::{Pass, passes};
 use phalanx_kernels::btree::{COUNTERS, TreeView};
@@ -256,10 +257,26 @@ impl<K: Key, V: Value> SkipList<K, V> {
         self.trees.owner.view::<M>()
     }
 
-    /// [`Self::reclaim`], if `least` slabs become free by it. To count them takes one look at all nodes.
+    /// [`Self::reclaim`], if `least` slabs become free by it. To count them takes one look at all nodes. One that fails does not count.
     fn give_back(&self, least: usize) -> Result<usize> {
         self.notes.looked();
-        tidy::tidy(&self.trees, least)
+        tidy::tidy(&self.trees, least).inspect_err(|_| self.notes.not_looked())
+    }
+
+    /// Gives nodes back where what was asked for may have left many.
+    fn give_back_many(&self, asked: Asked) -> Result<()> {
+        if !asked.removals && !asked.retained {
+            return Ok(());
+        }
+        let live = self.stats()?.live;
+        let least = MANY.max(live / 4);
+        if live > MANY && self.merged()? > least {
+            self.give_back(1)?;
+        } else if live > MANY && asked.retained {
+            // The scan has read all nodes: to look at them once more is no more than that.
+            self.give_back(least)?;
+        }
+        Ok(())
     }
 
     /// Launches a batch that may insert, as the assignment says.
@@ -347,21 +364,15 @@ impl<K: Key, V: Value> Structure for SkipList<K, V> {
         self.trees.age()
     }
 
+    fn grows(&self) -> bool {
+        self.trees.grows()
+    }
+
     /// Gives nodes back that have merged or that scans have emptied, where they are many.
     fn make_room(&self) -> Result<()> {
         let asked = self.notes.take();
-        if !asked.removals && !asked.retained {
-            return Ok(());
-        }
-        let live = self.stats()?.live;
-        let least = MANY.max(live / 4);
-        if live > MANY && self.merged()? > least {
-            self.give_back(1)?;
-        } else if live > MANY && asked.retained {
-            // The scan has read all nodes: to look at them once more is no more than that.
-            self.give_back(least)?;
-        }
-        Ok(())
+        let made = self.trees.make_room().and_then(|()| self.give_back_many(asked));
+        made.inspect_err(|_| self.notes.put_back(asked))
     }
 
     /// Gives nodes back, or has the pool grow, if that is the policy. Where nothing was removed since the nodes were last looked at, there are none to
@@ -373,7 +384,7 @@ impl<K: Key, V: Value> Structure for SkipList<K, V> {
         }
         // Rather than grow, many; rather than refuse, one.
         let least = if self.trees.grows() { (self.stats()?.live / 8).max(1) } else { 1 };
-        if (self.notes.is_due() || self.merged()? > 0) && self.give_back(least)? > 0 {
+        if (self.notes.is_due() || self.merged()? > 0) && made_room(self.give_back(least))? > 0 {
             return Ok(true);
         }
         self.trees.make_room_for(refused, age)

@@ -45,6 +45,13 @@ impl Notes {
         std::mem::take(&mut self.noted().lately)
     }
 
+    /// What was taken is due again: nobody could act on it.
+    pub fn put_back(&self, asked: Asked) {
+        let lately = &mut self.noted().lately;
+        lately.removals |= asked.removals;
+        lately.retained |= asked.retained;
+    }
+
     /// Whether anything was asked for since [`Self::looked`].
     pub fn is_due(&self) -> bool {
         self.noted().since_look
@@ -53,6 +60,11 @@ impl Notes {
     /// From here on somebody looks at all nodes, once what was asked for before has ended.
     pub fn looked(&self) {
         self.noted().since_look = false;
+    }
+
+    /// Nobody has looked at all nodes after all.
+    pub fn not_looked(&self) {
+        self.noted().since_look = true;
     }
 }
 
@@ -71,5 +83,18 @@ mod tests {
         assert!(!notes.is_due());
         notes.retained();
         assert!(notes.is_due() && notes.take().retained);
+    }
+
+    #[test]
+    fn what_could_not_be_done_is_due_again() {
+        let notes = Notes::default();
+        notes.removals();
+        let asked = notes.take();
+        notes.looked();
+        notes.retained();
+        notes.not_looked();
+        notes.put_back(asked);
+        assert!(notes.is_due());
+        assert_eq!(notes.take(), Asked { removals: true, retained: true });
     }
 }

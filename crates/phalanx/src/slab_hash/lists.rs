@@ -20,7 +20,8 @@ pub enum Growth {
     /// A blocking call that was refused room packs the lists, if more pairs were removed than there are, else it adds super blocks to the
     /// pool, by half of what it has at least and up to the budget; then it tries again what was refused. Of a pool that has 255 the
     /// lists move, packed, to one of larger super blocks, which needs room for both while it lasts. One that has made a list long (64
-    /// slabs) packs the lists if removed pairs are the reason. The number of buckets stays.
+    /// slabs) packs the lists if removed pairs are the reason. The number of buckets stays. A call that finds no memory for
+    /// what was refused is [`Error::NoRoom`].
     Pool,
 }
 
@@ -73,7 +74,7 @@ impl Memory {
         unsafe { copy(engine, stream, self.parts(), into.parts(), many, refused.slice())? };
         match refused.read()?[0] as usize {
             0 => Ok(Self { age: self.age, ..into }),
-            refused => Err(Error::NoRoom { refused, asked: live }),
+            left_over => Err(Error::DoesNotFit { left_over, pairs: live }),
         }
     }
 
@@ -265,10 +266,14 @@ impl<K: Key, V: Value> Structure for Lists<K, V> {
         self.owner.read().age
     }
 
+    fn grows(&self) -> bool {
+        self.growth == Growth::Pool
+    }
+
     /// Packs the lists if removed pairs have made some long, and are enough to pay for it.
     fn make_room(&self) -> Result<()> {
         let is_worn = |counts: Counts| counts.long > 0 && self.pays(counts);
-        if self.growth == Growth::Fixed || !is_worn(self.owner.read().counts()?) {
+        if !self.grows() || !is_worn(self.owner.read().counts()?) {
             return Ok(());
         }
         self.owner.alone(|engine, stream, memory| {
@@ -281,7 +286,7 @@ impl<K: Key, V: Value> Structure for Lists<K, V> {
     /// Makes room for what was refused, if that is the policy: by a flush where removed pairs hold as much as is asked for, else by more
     /// slabs, as far as the budget allows. Gives whether it is worth trying again.
     fn make_room_for(&self, refused: &[K], age: u64) -> Result<bool> {
-        if self.growth == Growth::Fixed {
+        if !self.grows() {
             return Ok(false);
         }
         let refused = if self.many { refused.len() } else { distinct(refused) };

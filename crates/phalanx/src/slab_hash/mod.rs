@@ -129,7 +129,8 @@ macro_rules! common {
             ///
             /// # Errors
             /// [`Error::ZeroCapacity`](crate::Error::ZeroCapacity) for no buckets;
-            /// [`Error::Budget`](crate::Error::Budget) when the pool must not grow as far as both tables need it; the device's. The
+            /// [`Error::Budget`](crate::Error::Budget) when the pool must not grow as far as both tables need it;
+            /// [`Error::DoesNotFit`](crate::Error::DoesNotFit) when the pool that is to take them has too few slabs; the device's. The
             /// buckets and what they hold are then as they were.
             pub fn rehash(&mut self, buckets: u32) -> crate::Result<()> {
                 if buckets == 0 {
@@ -246,7 +247,7 @@ impl<K: Key, V: Value> SlabHash<K, V> {
     /// pairs where its capacity is less.
     ///
     /// # Errors
-    /// [`Error::Format`] when it is none, of another version or other types, or damaged; [`Error::NoRoom`] when not all of it finds room;
+    /// [`Error::Format`] when it is none, of another version or other types, or damaged; [`Error::DoesNotFit`] when not all of it finds room;
     /// [`Error::Io`]; those of [`Builder::build`].
     pub fn load(reader: impl Read, builder: Builder<Self>) -> Result<Self> {
         file::load(reader, |pairs| builder.at_least(pairs).build())
@@ -271,6 +272,10 @@ impl<K: Key, V: Value> Structure for SlabHash<K, V> {
 
     fn age(&self) -> u64 {
         self.lists.age()
+    }
+
+    fn grows(&self) -> bool {
+        self.lists.grows()
     }
 
     fn make_room(&self) -> Result<()> {

@@ -1,6 +1,7 @@
 //! A map with many values a key.
 use super::engine::Task;
 use super::{Builder, Lists, common, owner};
+use crate::error::or_later;
 use crate::map::batches::{belongs, slice};
 use crate::map::launch::{Ask, Batch, nothing};
 use crate::map::structure::Structure;
@@ -111,11 +112,11 @@ impl<V> Values<V> {
 
 /// Batches on host slices. They block until the results are there.
 impl<K: Key, V: Value> SlabMultiMap<K, V> {
-    /// Inserts pairs, beside those that are there. Says of each [`Outcome::Inserted`] or, where there is no slab and the pool does not grow,
+    /// Inserts pairs, beside those that are there. Says of each [`Outcome::Inserted`] or, where a pool of fixed capacity has no slab,
     /// [`Outcome::Refused`].
     ///
     /// # Errors
-    /// [`Error::Length`](crate::Error::Length) when the slices differ in length; the device's.
+    /// As [`Map::insert`](crate::Map::insert).
     pub fn insert(&self, keys: &[K], values: &[V]) -> Result<Vec<Outcome>> {
         Ok(run::pairs(&self.lists, Ask::Insert, keys, values)?.outcomes)
     }
@@ -142,7 +143,7 @@ impl<K: Key, V: Value> SlabMultiMap<K, V> {
     /// The device's.
     pub fn remove_one(&self, keys: &[K]) -> Result<Vec<bool>> {
         let removed = run::whether(&self.lists, Ask::Remove, keys, Outcome::Removed)?;
-        self.lists.make_room()?;
+        or_later(self.lists.make_room())?;
         Ok(removed)
     }
 
@@ -162,7 +163,7 @@ impl<K: Key, V: Value> SlabMultiMap<K, V> {
     /// ```
     ///
     /// # Errors
-    /// The device's.
+    /// As [`Map::execute`](crate::Map::execute).
     pub fn execute(&self, operations: &[MultiOp<K, V>]) -> Result<Vec<(Outcome, V)>> {
         let results = run::coded(&self.lists, operations.iter().map(|operation| operation.parts()))?;
         Ok(results.outcomes.into_iter().zip(results.values).collect())
@@ -271,7 +272,7 @@ impl<K: Key, V: Value> SlabMultiMap<K, V> {
     ///
     /// # Errors
     /// [`Error::Format`](crate::Error::Format) when it is none, of another version or other types, or damaged;
-    /// [`Error::NoRoom`](crate::Error::NoRoom) when not all of it finds room; [`Error::Io`](crate::Error::Io); those of
+    /// [`Error::DoesNotFit`](crate::Error::DoesNotFit) when not all of it finds room; [`Error::Io`](crate::Error::Io); those of
     /// [`Builder::build`].
     pub fn load(reader: impl Read, builder: Builder<Self>) -> Result<Self> {
         file::load_into(reader, |pairs| builder.at_least(pairs).build(), Self::insert)

@@ -1,5 +1,6 @@
 //! A set of keys.
 use super::{Builder, Lists, common, owner};
+use crate::error::or_later;
 use crate::map::batches::{belongs, slice};
 use crate::map::launch::{Ask, Batch};
 use crate::map::structure::Structure;
@@ -70,11 +71,11 @@ impl<K: Key> Builder<SlabSet<K>> {
 
 /// Batches on host slices. They block until the results are there.
 impl<K: Key> SlabSet<K> {
-    /// Inserts keys. Says of each [`Outcome::Inserted`], [`Outcome::Found`] or, where there is no slab and the pool does not grow,
+    /// Inserts keys. Says of each [`Outcome::Inserted`], [`Outcome::Found`] or, where a pool of fixed capacity has no slab,
     /// [`Outcome::Refused`].
     ///
     /// # Errors
-    /// The device's.
+    /// As [`Map::insert`](crate::Map::insert), but that there is one slice.
     pub fn insert(&self, keys: &[K]) -> Result<Vec<Outcome>> {
         run::new_keys(&self.lists, keys)
     }
@@ -95,14 +96,14 @@ impl<K: Key> SlabSet<K> {
     #[doc(alias = "erase")]
     pub fn remove(&self, keys: &[K]) -> Result<Vec<bool>> {
         let removed = run::whether(&self.lists, Ask::Remove, keys, Outcome::Removed)?;
-        self.lists.make_room()?;
+        or_later(self.lists.make_room())?;
         Ok(removed)
     }
 
     /// A mixed batch: every element an operation of its own, all in one launch, in no order.
     ///
     /// # Errors
-    /// The device's.
+    /// As [`Map::execute`](crate::Map::execute).
     pub fn execute(&self, operations: &[SetOp<K>]) -> Result<Vec<Outcome>> {
         Ok(run::coded(&self.lists, operations.iter().map(|operation| operation.parts()))?.outcomes)
     }
@@ -153,7 +154,7 @@ impl<K: Key> SlabSet<K> {
     ///
     /// # Errors
     /// [`Error::Format`](crate::Error::Format) when it is none, of another version or type, or damaged;
-    /// [`Error::NoRoom`](crate::Error::NoRoom) when not all of it finds room; [`Error::Io`](crate::Error::Io); those of
+    /// [`Error::DoesNotFit`](crate::Error::DoesNotFit) when not all of it finds room; [`Error::Io`](crate::Error::Io); those of
     /// [`Builder::build`].
     pub fn load(reader: impl Read, builder: Builder<Self>) -> Result<Self> {
         file::load_keys(reader, |keys| builder.at_least(keys).build(), Self::insert)

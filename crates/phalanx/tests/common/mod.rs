@@ -1,6 +1,7 @@
 //! What the tests of structures share: the devices, and seeds that replay.
 #![allow(dead_code, unused_macros)] // each test uses a part
 use gpu::Device;
+use phalanx::{Error, Outcome, Result};
 use ptx_builder::{Arch, Ptx, PtxBuilder};
 use simt::emulator::Options;
 
@@ -86,6 +87,24 @@ impl Dice {
     pub fn pick<T: Copy>(&mut self, of: &[T]) -> T {
         of[self.below(of.len() as u64) as usize]
     }
+}
+
+/// The outcomes of a call, whether or not all elements found room.
+#[track_caller]
+pub fn outcomes(said: Result<Vec<Outcome>>) -> Vec<Outcome> {
+    match said {
+        Err(Error::NoRoom { outcomes }) => outcomes.into(),
+        said => said.unwrap(),
+    }
+}
+
+/// The outcomes of a call on a structure that could not grow as it should; some are refusals.
+#[track_caller]
+pub fn no_room(said: Result<Vec<Outcome>>) -> Vec<Outcome> {
+    assert!(matches!(said, Err(Error::NoRoom { .. })), "{said:?}");
+    let outcomes = outcomes(said);
+    assert!(outcomes.contains(&Outcome::Refused), "{outcomes:?}");
+    outcomes
 }
 
 /// A test of each case of each module, on the device that is called so here.

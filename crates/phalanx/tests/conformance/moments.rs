@@ -1,5 +1,5 @@
 //! Snapshots, against copies of `std::collections::BTreeMap`.
-use crate::common::{Dice, seed};
+use crate::common::{Dice, outcomes, seed};
 use crate::kinds::{Kind, contents};
 use checker::MapValue;
 use gpu::Device;
@@ -190,7 +190,7 @@ pub fn what_is_dropped_is_freed<K: Key, V: Value + MapValue>(kind: &Kind<Tree<K,
 }
 
 pub fn a_full_pool_refuses_and_loses_nothing<K: Key, V: Value + MapValue>(kind: &Kind<Tree<K, V>>) {
-    refuses_and_loses_nothing(kind, |builder| builder.growth(Growth::Fixed));
+    refuses_and_loses_nothing(kind, false, |builder| builder.growth(Growth::Fixed));
 }
 
 /// What a sweep frees is used where the pool may grow no more, as where it may not grow at all.
@@ -198,17 +198,18 @@ pub fn a_budget_that_is_used_up_refuses_and_loses_nothing<K: Key, V: Value + Map
     kind: &Kind<Tree<K, V>>,
 ) {
     let slab = if kind.name.contains("_256_") { 256 } else { 128 };
-    refuses_and_loses_nothing(kind, |builder| builder.growth(Growth::Pool).budget(64 * slab));
+    refuses_and_loses_nothing(kind, true, |builder| builder.growth(Growth::Pool).budget(64 * slab));
 }
 
 fn refuses_and_loses_nothing<K: Key, V: Value + MapValue>(
     kind: &Kind<Tree<K, V>>,
+    grows: bool,
     bounded: impl FnOnce(Builder<K, V>) -> Builder<K, V>,
 ) {
     let tree = bounded(kind.builder().nodes(40).super_block_slabs(32)).build().unwrap();
     // So many that their leaves take half of the slabs, unless these are much fuller than splits leave them; and never all.
     let (keys, values) = kind.pairs((0..320).map(|n| (n * 7, n)));
-    let inserted = tree.insert(&keys, &values).unwrap();
+    let inserted = outcomes(tree.insert(&keys, &values));
     let model: BTreeMap<K, V> = keys
         .iter()
         .copied()
@@ -221,22 +222,41 @@ fn refuses_and_loses_nothing<K: Key, V: Value + MapValue>(
     let then = tree.snapshot().unwrap();
     // Each leaf needs a copy now, and there are not so many slabs.
     let (mut now, others) = (model.clone(), kind.pairs((0..320).map(|n| (n * 7, n + 1))).1);
-    let outcomes = tree.insert(&keys, &others).unwrap();
-    for (place, outcome) in outcomes.iter().enumerate() {
+    let said = tree.insert(&keys, &others);
+    assert_eq!(said.is_err(), grows, "{}: {said:?}", kind.name);
+    let told = outcomes(said);
+    for (place, outcome) in told.iter().enumerate() {
         if *outcome != Outcome::Refused {
             now.insert(keys[place], others[place]);
         }
     }
-    assert!(outcomes.contains(&Outcome::Refused), "{}: {} slabs", kind.name, tree.stats().unwrap().capacity);
+    assert!(told.contains(&Outcome::Refused), "{}: {} slabs", kind.name, tree.stats().unwrap().capacity);
     assert_eq!(contents(&tree), now, "{}", kind.name);
     compare(&tree, &then, &model);
-    let gone: Vec<K> = now.keys().copied().collect();
-    assert!(matches!(tree.remove(&gone), Err(Error::NoRoom { .. })), "{}", kind.name);
+    removes_what_it_says(kind, &tree, &mut now);
+    assert_eq!(contents(&tree), now, "{}", kind.name);
     compare(&tree, &then, &model);
     drop(then);
     let rest: Vec<K> = contents(&tree).into_keys().collect();
     assert!(tree.remove(&rest).unwrap().into_iter().all(|removed| removed), "{}", kind.name);
     assert!(contents(&tree).is_empty(), "{}", kind.name);
+}
+
+/// Removes all pairs of a tree that has too few slabs for it.
+fn removes_what_it_says<K: Key, V: Value + MapValue>(
+    kind: &Kind<Tree<K, V>>,
+    tree: &Tree<K, V>,
+    now: &mut BTreeMap<K, V>,
+) {
+    let gone: Vec<K> = now.keys().copied().collect();
+    let error = tree.remove(&gone).unwrap_err();
+    let told = error.outcomes().unwrap_or_else(|| panic!("{}: {error}", kind.name));
+    for (key, outcome) in gone.iter().zip(told) {
+        match outcome {
+            Outcome::Removed => assert!(now.remove(key).is_some(), "{}: {key:?}", kind.name),
+            outcome => assert_eq!(*outcome, Outcome::Refused, "{}: {key:?}", kind.name),
+        }
+    }
 }
 
 pub fn what_cannot_be_asked_is_refused<K: Key, V: Value + MapValue>(kind: &Kind<Tree<K, V>>) {

@@ -3,11 +3,15 @@ use crate::kinds::{Kind, Tested, contents};
 use crate::ordered::ByOrder;
 use checker::MapValue;
 use gpu::Device;
-use phalanx::{Key, MultiVersionBTree, Outcome, Result, Value};
-use std::collections::BTreeMap;
+use phalanx::{
+    BTree, Error, HashMap, Key, Map, Merge, MultiVersionBTree, Op, Outcome, Result, SkipList, Value,
+};
+use phalanx_kernels::keyed::Scalar;
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet};
 
-/// Calls what may fail on what is made, with one allocation more each time, until it has all that it asks for. `check` gets what it has left.
-fn rationed<T, R>(device: &Device, make: impl Fn() -> T, call: impl Fn(&mut T) -> R, check: impl Fn(T, R)) {
+/// [`rationed`], for calls that may ask for no memory.
+fn tried<T, R>(device: &Device, make: impl Fn() -> T, call: impl Fn(&mut T) -> R, check: impl Fn(T, R)) {
     let emulator = device.emulator_handle().expect("rations are the emulator's");
     for allocations in 0.. {
         let mut map = make();
@@ -16,10 +20,20 @@ fn rationed<T, R>(device: &Device, make: impl Fn() -> T, call: impl Fn(&mut T) -
         let left = emulator.ration(u64::MAX);
         check(map, said);
         if left > 0 {
-            assert!(allocations > 0, "it asks for some");
             return;
         }
     }
+}
+
+/// Calls what may fail on what is made, with one allocation more each time, until it has all that it asks for, and that is some. `check` gets
+/// what it has left.
+fn rationed<T, R>(device: &Device, make: impl Fn() -> T, call: impl Fn(&mut T) -> R, check: impl Fn(T, R)) {
+    let calls = Cell::new(0);
+    tried(device, make, call, |map, said| {
+        calls.set(calls.get() + 1);
+        check(map, said);
+    });
+    assert!(calls.get() > 1, "it asks for some");
 }
 
 /// A pair of each number, in no order.
@@ -27,30 +41,232 @@ fn scattered(number: u64) -> (u64, u64) {
     (number * 7919 % 10_007, number)
 }
 
+/// What a call tells of its elements: nothing where it lacked memory before it did anything.
+fn told(name: &str, grows: bool, said: Result<Vec<Outcome>>) -> Option<Vec<Outcome>> {
+    match said {
+        Ok(outcomes) => {
+            assert!(!grows || !outcomes.contains(&Outcome::Refused), "{name}: a map that grows refuses");
+            Some(outcomes)
+        }
+        Err(Error::NoRoom { outcomes }) => {
+            assert!(grows && outcomes.refused() > 0, "{name}: {outcomes:?}");
+            Some(outcomes.into())
+        }
+        Err(Error::Device(gpu::Error::OutOfMemory { .. })) => None,
+        Err(error) => panic!("{name}: {error}"),
+    }
+}
+
+/// A call that inserts, and tells an outcome of each pair.
+type Insert<M, K, V> = fn(&M, &[K], &[V]) -> Result<Vec<Outcome>>;
+
+/// All of them.
+fn inserts<M: Tested>() -> [Insert<M, M::Key, M::Value>; 5] {
+    [
+        |map, keys, values| map.insert(keys, values),
+        |map, keys, values| map.insert_new(keys, values),
+        |map, keys, values| map.upsert(Merge::Max, keys, values),
+        |map, keys, values| {
+            let values = map.get_or_insert(keys, values)?;
+            let outcome = |value: Option<_>| value.map_or(Outcome::Refused, |_| Outcome::Inserted);
+            Ok(values.into_iter().map(outcome).collect())
+        },
+        |map, keys, values| {
+            let pairs = keys.iter().zip(values);
+            let operations: Vec<_> = pairs.map(|(&key, &value)| Op::InsertNew(key, value)).collect();
+            Ok(map.execute(&operations)?.into_iter().map(|(outcome, _)| outcome).collect())
+        },
+    ]
+}
+
 /// Of a map that has held many pairs and holds few, so that room is made in every way: by what was removed, then by more memory.
 pub fn insertions_that_lack_memory_lose_nothing<M: Tested>(kind: &Kind<M>) {
     let (old, values) = kind.pairs((0..400).map(scattered).chain([(u64::MAX, 1)]));
     let before: BTreeMap<_, _> = old.iter().copied().zip(values.iter().copied()).skip(390).collect();
-    let (keys, new) = kind.pairs((400..1200).map(scattered));
-    let mut full = before.clone();
-    full.extend(keys.iter().copied().zip(new.iter().copied()));
+    let new = kind.pairs((400..1200).map(scattered));
     let make = || {
         let map = kind.map(1);
         map.insert(&old, &values).unwrap();
         assert!(map.remove(&old[..390]).unwrap().into_iter().all(|removed| removed), "{}", kind.name);
         map
     };
+    for insert in inserts() {
+        insertions_tell_what_they_did(kind, &make, &before, insert, &new);
+    }
+}
+
+/// Each pair is in the map if its outcome says so, and the map takes the others when there is memory again.
+fn insertions_tell_what_they_did<M: Tested>(
+    kind: &Kind<M>,
+    make: impl Fn() -> M,
+    before: &BTreeMap<M::Key, M::Value>,
+    insert: Insert<M, M::Key, M::Value>,
+    (keys, values): &(Vec<M::Key>, Vec<M::Value>),
+) {
+    let check = |map: M, said: Result<Vec<Outcome>>| {
+        let told = told(kind.name, true, said).unwrap_or_else(|| vec![Outcome::Refused; keys.len()]);
+        let pairs = || keys.iter().copied().zip(values.iter().copied());
+        let is_done = |(pair, outcome): (_, &Outcome)| (*outcome == Outcome::Inserted).then_some(pair);
+        let mut expected = before.clone();
+        expected.extend(pairs().zip(&told).filter_map(is_done));
+        assert_eq!(contents(&map), expected, "{}: {told:?}", kind.name);
+        let again = map.insert(keys, values).unwrap();
+        let repeated = |outcome: &Outcome| match outcome {
+            Outcome::Inserted => Outcome::Replaced,
+            _ => Outcome::Inserted,
+        };
+        assert_eq!(again, told.iter().map(repeated).collect::<Vec<_>>(), "{}", kind.name);
+        expected.extend(pairs());
+        assert_eq!(contents(&map), expected, "{}", kind.name);
+    };
+    rationed(&kind.device, make, |map| insert(map, keys, values), check);
+}
+
+/// Memory that a map must not ask for anyway is no reason for an error.
+pub fn fixed_maps_that_lack_memory_refuse<M: Tested>(kind: &Kind<M>) {
+    let (keys, values) = kind.pairs((0..1200).map(scattered));
+    let make = || {
+        let map = M::fixed(kind);
+        assert!(contents(&map).len() <= 1, "{}", kind.name);
+        map
+    };
     let check = |map: M, said: Result<Vec<Outcome>>| {
         let after = contents(&map);
-        assert!(before.iter().all(|(key, value)| after.get(key) == Some(value)), "{}: {said:?}", kind.name);
-        assert!(after.iter().all(|(key, value)| full.get(key) == Some(value)), "{}: {said:?}", kind.name);
-        for (key, outcome) in keys.iter().zip(said.unwrap_or_default()) {
+        let Some(outcomes) = told(kind.name, false, said) else {
+            return assert!(after.len() <= 1, "{}: {after:?}", kind.name);
+        };
+        assert!(outcomes.contains(&Outcome::Refused), "{}", kind.name);
+        for (key, outcome) in keys.iter().zip(outcomes) {
             assert_eq!(outcome != Outcome::Refused, after.contains_key(key), "{}: {key:?}", kind.name);
         }
-        assert!(!map.insert(&keys, &new).unwrap().contains(&Outcome::Refused), "{}", kind.name);
-        assert_eq!(contents(&map), full, "{}", kind.name);
     };
-    rationed(&kind.device, make, |map| map.insert(&keys, &new), check);
+    rationed(&kind.device, make, |map| map.insert(&keys, &values), check);
+}
+
+/// The pairs of a map that is to lose most of them.
+fn crowd<M: Tested>(kind: &Kind<M>) -> (Vec<M::Key>, Vec<M::Value>) {
+    kind.pairs((0..CROWD).map(|n| (n * 7919 % CROWD, n)))
+}
+
+/// Enough for nodes that lists give back by themselves.
+const CROWD: u64 = 2000;
+
+/// A map of [`crowd`].
+fn crowded<M: Tested>(kind: &Kind<M>) -> M {
+    let (map, (keys, values)) = (kind.map(1), crowd(kind));
+    map.insert(&keys, &values).unwrap();
+    map
+}
+
+/// Maintenance that lacks memory hides no answer: a removal says of each key whether it was there, or nothing has changed.
+pub fn removals_that_lack_memory_lose_nothing<M: Tested>(kind: &Kind<M>) {
+    let (keys, values) = crowd(kind);
+    let (gone, kept) = keys.split_at(keys.len() - 50);
+    let check = |map: M, said: Result<Vec<bool>>| {
+        let removed = |was_there| if was_there { Outcome::Removed } else { Outcome::Absent };
+        let said = said.map(|answers| answers.into_iter().map(removed).collect());
+        let told = told(kind.name, true, said).unwrap_or_else(|| vec![Outcome::Refused; gone.len()]);
+        let mut expected: BTreeMap<_, _> = keys.iter().copied().zip(values.iter().copied()).collect();
+        for (key, outcome) in gone.iter().zip(&told) {
+            assert_ne!(*outcome, Outcome::Absent, "{}: {key:?}", kind.name);
+            if *outcome == Outcome::Removed {
+                expected.remove(key);
+            }
+        }
+        assert_eq!(contents(&map), expected, "{}: {told:?}", kind.name);
+        let again = map.remove(gone).unwrap().into_iter();
+        assert!(again.eq(told.iter().map(|outcome| *outcome == Outcome::Refused)), "{}", kind.name);
+        assert!(
+            contents(&map).keys().eq(kept.iter().copied().collect::<BTreeSet<_>>().iter()),
+            "{}",
+            kind.name
+        );
+    };
+    rationed(&kind.device, || crowded(kind), |map| map.remove(gone), check);
+}
+
+/// Ranges are retained, or nothing has changed.
+pub fn scans_that_lack_memory_lose_nothing<M: Tested>(kind: &Kind<M>) {
+    let all = crowd(kind);
+    let all: BTreeMap<_, _> = all.0.into_iter().zip(all.1).collect();
+    let (low, high) = (M::Key::from_u64(100), M::Key::from_u64(150));
+    let check = |map: M, said: Result<()>| {
+        said.unwrap_or_else(|error| panic!("{}: {error}", kind.name));
+        let kept: BTreeMap<_, _> = all.range(low..=high).map(|(&key, &value)| (key, value)).collect();
+        assert_eq!(contents(&map), kept, "{}", kind.name);
+    };
+    let retain = |map: &mut M| map.retain_keys(low..=high);
+    tried(&kind.device, || crowded(kind), retain, check);
+}
+
+/// Nodes that could not be given back for want of memory are given back by the next call that removes or inserts.
+pub fn nodes_are_given_back_later<K: Key, V: Value + MapValue>(kind: &Kind<SkipList<K, V>>) {
+    let keys = crowd(kind).0;
+    let removals: [fn(&mut SkipList<K, V>, &[K]) -> Result<()>; 2] = [
+        |list, gone| list.remove(gone).map(drop),
+        |list, _| list.retain_keys(K::from_u64(0)..=K::from_u64(1)),
+    ];
+    for remove in removals {
+        let nodes = crowded(kind).stats().unwrap().live;
+        let check = |list: SkipList<K, V>, said: Result<()>| {
+            let is_done = said.is_ok();
+            list.insert(&kind.keys([3]), &kind.pairs([(0, 3)]).1).unwrap();
+            list.validate().unwrap();
+            let left = list.stats().unwrap().live;
+            assert_eq!(is_done, left < nodes / 2, "{}: {left} of {nodes} nodes: {said:?}", kind.name);
+        };
+        tried(&kind.device, || crowded(kind), |list| remove(list, &keys), check);
+    }
+}
+
+/// Versions that could not be freed for want of memory are freed by the next call.
+pub fn versions_are_freed_later<K: Key, V: Value + MapValue>(kind: &Kind<MultiVersionBTree<K, V>>) {
+    let (keys, values) = kind.pairs((0..300).map(scattered));
+    let make = || {
+        let tree = kind.map(CROWD as usize);
+        tree.insert(&keys, &values).unwrap();
+        let then = tree.snapshot().unwrap();
+        tree.insert(&keys, &values).unwrap();
+        drop(then);
+        tree
+    };
+    let check = |tree: MultiVersionBTree<K, V>, said: Result<Vec<Outcome>>| {
+        told(kind.name, true, said);
+        // Does not change anything, but is a call that may.
+        assert_eq!(tree.remove(&kind.keys([1 << 30])).unwrap(), [false], "{}", kind.name);
+        assert_eq!(tree.versions().unwrap(), 0, "{}", kind.name);
+    };
+    rationed(&kind.device, make, |tree| tree.insert(&keys[..1], &values[..1]), check);
+}
+
+/// A table that is too full, for which there is no memory, grows in the next call that removes or inserts.
+pub fn tables_grow_later<K: Key, V: Value + MapValue>(kind: &Kind<HashMap<K, V>>) {
+    let make = || kind.builder().capacity(300).build().unwrap();
+    let slots = make().slots();
+    let (keys, values) = kind.pairs((0..slots as u64 * 19 / 20).map(scattered));
+    let check = |map: HashMap<K, V>, said: Result<Vec<Outcome>>| {
+        let is_done = told(kind.name, true, said).is_some();
+        assert_eq!(map.remove(&kind.keys([1 << 30])).unwrap(), [false], "{}", kind.name);
+        assert_eq!(is_done, map.slots() > slots, "{}: {} slots", kind.name, map.slots());
+        assert_eq!(contents(&map).len(), if is_done { keys.len() } else { 0 }, "{}", kind.name);
+    };
+    rationed(&kind.device, make, |map| map.insert(&keys, &values), check);
+}
+
+/// A batch is sorted in portions, and a larger one needs more memory, which may be used up by then.
+pub fn sorted_batches_that_lack_memory_lose_nothing<K: Key, V: Value + MapValue>(kind: &Kind<BTree<K, V>>) {
+    if !kind.name.contains("sorted") {
+        return;
+    }
+    let pairs = kind.pairs((0..8000).map(|n| (n * 7919 % 8000, n)));
+    let make = || kind.builder().nodes(4000).build().unwrap();
+    insertions_tell_what_they_did(
+        kind,
+        make,
+        &BTreeMap::new(),
+        |map, keys, values| map.insert(keys, values),
+        &pairs,
+    );
 }
 
 /// So many pairs that nodes of two of them are more than a pool of 255 super blocks of 32 has.

@@ -299,10 +299,30 @@ fn what_is_larger_than_its_room_is_not_loaded() {
     fn small<T>() -> Builder<T> {
         builder().buckets(1).slabs(1).budget(128 * 64)
     }
-    refuses!(SlabHash::<u32, u32>::load(&pairs[..], fixed()), Error::NoRoom { .. }, "of 5000", "budget");
-    refuses!(SlabHash::<u32, u32>::load(&pairs[..], small()), Error::NoRoom { .. }, "of 5000", "budget");
-    refuses!(SlabMultiMap::<u32, u32>::load(&pairs[..], small()), Error::NoRoom { .. }, "of 5000", "budget");
-    refuses!(SlabSet::<u32>::load(&keys[..], small()), Error::NoRoom { .. }, "of 5000", "budget");
+    refuses!(
+        SlabHash::<u32, u32>::load(&pairs[..], fixed()),
+        Error::DoesNotFit { pairs: 5000, .. },
+        "of 5000",
+        "budget"
+    );
+    refuses!(
+        SlabHash::<u32, u32>::load(&pairs[..], small()),
+        Error::DoesNotFit { pairs: 5000, .. },
+        "of 5000",
+        "budget"
+    );
+    refuses!(
+        SlabMultiMap::<u32, u32>::load(&pairs[..], small()),
+        Error::DoesNotFit { pairs: 5000, .. },
+        "of 5000",
+        "budget"
+    );
+    refuses!(
+        SlabSet::<u32>::load(&keys[..], small()),
+        Error::DoesNotFit { pairs: 5000, .. },
+        "of 5000",
+        "budget"
+    );
 }
 
 /// Every bit and every end.

@@ -1,0 +1,82 @@
+//! Sets and maps of many values whose calls lack memory, at each of the places where they ask for it. On the emulator, which can be told
+//! when there is no more.
+use crate::common::emulator;
+use phalanx::slab_hash::{Builder, MultiOp, SetOp, SlabMultiMap, SlabSet};
+use phalanx::{Device, Error, Outcome, Result};
+use std::collections::BTreeMap;
+
+/// Keys in few buckets, so many that the pool must grow.
+const KEYS: u32 = 3000;
+
+/// A builder of what must grow soon.
+fn small<T>(device: &Device) -> Builder<T> {
+    Builder::default().device(device).buckets(3).slabs(1)
+}
+
+/// Calls with one allocation more each time, until there are all that it asks for. `check` gets the outcomes: those that the call told, or
+/// refusals where it lacked memory before it did anything.
+fn rationed<T>(
+    make: impl Fn(&Device) -> T,
+    call: impl Fn(&T) -> Result<Vec<Outcome>>,
+    check: impl Fn(T, Vec<Outcome>),
+) {
+    let device = emulator().expect("there always is one");
+    let rations = device.emulator_handle().expect("it is an emulator");
+    for allocations in 0.. {
+        let made = make(&device);
+        rations.ration(allocations);
+        let said = call(&made);
+        let left = rations.ration(u64::MAX);
+        let outcomes = match said {
+            Err(Error::NoRoom { outcomes }) => outcomes.into(),
+            Err(Error::Device(gpu::Error::OutOfMemory { .. })) => vec![Outcome::Refused; KEYS as usize],
+            said => said.unwrap(),
+        };
+        check(made, outcomes);
+        if left > 0 {
+            assert!(allocations > 0, "it asks for some");
+            return;
+        }
+    }
+}
+
+#[test]
+fn sets_that_lack_memory_tell_what_they_did() {
+    let keys: Vec<u32> = (0..KEYS).collect();
+    let operations: Vec<_> = keys.iter().map(|&key| SetOp::Insert(key)).collect();
+    let check = |set: SlabSet<u32>, outcomes: Vec<Outcome>| {
+        let is_there: Vec<bool> = outcomes.iter().map(|&outcome| outcome == Outcome::Inserted).collect();
+        assert_eq!(set.contains(&keys).unwrap(), is_there, "{outcomes:?}");
+        set.validate().unwrap();
+        let again = set.insert(&keys).unwrap().into_iter();
+        assert!(again.map(|outcome| outcome == Outcome::Found).eq(is_there));
+        assert_eq!(set.len().unwrap(), keys.len());
+    };
+    let make = |device: &Device| small::<SlabSet<u32>>(device).build().unwrap();
+    rationed(make, |set: &SlabSet<u32>| set.insert(&keys), check);
+    rationed(make, |set: &SlabSet<u32>| set.execute(&operations), check);
+}
+
+#[test]
+fn maps_of_many_that_lack_memory_tell_what_they_did() {
+    let keys: Vec<u32> = (0..KEYS).map(|n| n % 100).collect();
+    let operations: Vec<_> = keys.iter().map(|&key| MultiOp::Insert(key, 1)).collect();
+    let check = |map: SlabMultiMap<u32, u32>, outcomes: Vec<Outcome>| {
+        let mut expected: BTreeMap<u32, u32> = (0..100).map(|key| (key, 0)).collect();
+        for (key, _) in keys.iter().zip(outcomes).filter(|(_, outcome)| *outcome == Outcome::Inserted) {
+            expected.entry(*key).and_modify(|many| *many += 1);
+        }
+        let found = map.count(&keys[..100]).unwrap();
+        assert!(expected.into_values().eq(found.iter().copied()), "{found:?}");
+        map.validate().unwrap();
+        assert_eq!(map.insert(&keys, &keys).unwrap(), vec![Outcome::Inserted; keys.len()]);
+        let each = KEYS / 100;
+        assert!(map.count(&keys[..100]).unwrap().iter().zip(found).all(|(now, then)| *now == then + each));
+    };
+    let make = |device: &Device| small::<SlabMultiMap<u32, u32>>(device).build().unwrap();
+    rationed(make, |map: &SlabMultiMap<u32, u32>| map.insert(&keys, &keys), check);
+    let execute = |map: &SlabMultiMap<u32, u32>| {
+        Ok(map.execute(&operations)?.into_iter().map(|(outcome, _)| outcome).collect())
+    };
+    rationed(make, execute, check);
+}
