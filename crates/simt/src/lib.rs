@@ -13,7 +13,7 @@
 //! | [`Global`], [`GlobalSlice`] | pointers to global memory whose accesses name an [`Order`] and a [`Scope`] |
 //! | [`heap_allocate`], [`heap_free`] | the driver's own allocator in kernels |
 //! | [`poison`], [`unpoison`] | what kernels have freed themselves, told to the emulator |
-//! | [`fence`], [`Block::sync`] | fences and barriers |
+//! | [`fence`], [`fence_sc`], [`Block::sync`] | fences and barriers |
 //! | [`shared!`], [`Shared`], [`SharedShape`] | memory of a block |
 //! | [`Kernel`], [`kernel`], [`instances!`] | entry points and their typed launches |
 #![cfg_attr(target_arch = "nvptx64", no_std)]
@@ -42,7 +42,7 @@ pub use block::{Block, Shared, SharedShape};
 pub use grid::Grid;
 pub use kernel::{Instance, Kernel};
 pub use memory::{
-    Global, GlobalSlice, Order, Scope, Word, fence, heap_allocate, heap_free, poison, unpoison,
+    Global, GlobalSlice, Order, Scope, Word, fence, fence_sc, heap_allocate, heap_free, poison, unpoison,
 };
 pub use share::{Queue, Turn, share_work};
 pub use simt_macros::{instances, kernel};

@@ -36,6 +36,34 @@ pub fn fence(scope: Scope) {
     backend::fence(scope);
 }
 
+/// A sequentially consistent fence: a [`fence`] that is also in one total order with each other `fence_sc`
+/// of which the two scopes include both threads.
+///
+/// One thread writes `X`, fences and reads `Y`; another writes `Y`, fences and reads `X`. With this fence at
+/// least one of them reads what the other wrote. With [`fence`] both may miss it, and so they may with releases
+/// and acquires, or with read-modify-writes of any order in place of the writes. Where one thread only publishes
+/// and the other only looks, [`fence`] on both sides is enough.
+///
+/// PTX: `fence.sc` with the scope, which takes longer than `fence.acq_rel`. Emulator: a [`fence`] that also
+/// synchronizes with each earlier `fence_sc` of a scope that overlaps.
+///
+/// ```
+/// use simt::{Global, Order, Scope, fence_sc};
+///
+/// /// Announces this thread and looks for the other: of two threads at least one finds the other.
+/// fn announce_and_look(mine: Global<u32>, other: Global<u32>) -> bool {
+///     mine.store(1, Order::Relaxed, Scope::Device);
+///     fence_sc(Scope::Device);
+///     other.load(Order::Relaxed, Scope::Device) == 1
+/// }
+/// ```
+#[inline(always)]
+#[track_caller]
+#[doc(alias = "SeqCst")]
+pub fn fence_sc(scope: Scope) {
+    backend::fence_sc(scope);
+}
+
 /// `bytes` bytes of the device's own heap, aligned to 16; null where it has no more. They live until [`heap_free`], over launches too.
 ///
 /// The driver's allocator, for those who compare with it. PTX: a call of `malloc`. Emulator: a buffer.

@@ -5,7 +5,8 @@ mod common;
 use common::Buffer;
 use simt::emulator::{Detect, Emulator, Failure, FailureKind, Options, Report, Schedule, Trace};
 use simt::{
-    Block, GlobalSlice, Grid, Independent, Order, Scope, Thread, Tile, fence, kernel, shared, spin_hint,
+    Block, GlobalSlice, Grid, Independent, Order, Scope, Thread, Tile, fence, fence_sc, kernel, shared,
+    spin_hint,
 };
 
 const SEEDS: u64 = 40;
@@ -36,6 +37,9 @@ const RELAXED_ACQUIRE: u32 = 6;
 const RELEASE_OF_BLOCK_SCOPE: u32 = 7;
 const THROUGH_UPDATES: u32 = 8;
 const CHAIN_BROKEN_BY_A_STORE: u32 = 9;
+const SC_FENCES: u32 = 10;
+const SC_FENCE_OF_SENDER_IN_BLOCK: u32 = 11;
+const SC_FENCE_OF_RECEIVER_IN_BLOCK: u32 = 12;
 
 #[kernel]
 fn pass_message(flag: GlobalSlice<u32>, data: GlobalSlice<u32>, variant: u32) {
@@ -54,6 +58,14 @@ fn send(flag: GlobalSlice<u32>, data: GlobalSlice<u32>, variant: u32) {
             fence(scope);
             flag.at(0).store(1, Order::Relaxed, Scope::Device);
         }
+        SC_FENCES | SC_FENCE_OF_RECEIVER_IN_BLOCK => {
+            fence_sc(Scope::Device);
+            flag.at(0).store(1, Order::Relaxed, Scope::Device);
+        }
+        SC_FENCE_OF_SENDER_IN_BLOCK => {
+            fence_sc(Scope::Block);
+            flag.at(0).store(1, Order::Relaxed, Scope::Device);
+        }
         RELEASE_ACQUIRE | RELEASE_RELAXED => flag.at(0).store(1, Order::Release, Scope::Device),
         RELEASE_OF_BLOCK_SCOPE => flag.at(0).store(1, Order::Release, Scope::Block),
         THROUGH_UPDATES => {
@@ -69,13 +81,16 @@ fn send(flag: GlobalSlice<u32>, data: GlobalSlice<u32>, variant: u32) {
 }
 
 fn receive(flag: GlobalSlice<u32>, data: GlobalSlice<u32>, variant: u32) {
-    let acquires = variant >= RELEASE_ACQUIRE && variant != RELEASE_RELAXED;
+    let acquires = (RELEASE_ACQUIRE..SC_FENCES).contains(&variant) && variant != RELEASE_RELAXED;
     let order = if acquires { Order::Acquire } else { Order::Relaxed };
     while flag.at(0).load(order, Scope::Device) & 1 == 0 {
         spin_hint();
     }
     if variant == ALL_PARTS || variant == NO_FENCE_OF_SENDER || variant == FENCE_OF_BLOCK_SCOPE {
         fence(Scope::Device);
+    }
+    if variant >= SC_FENCES {
+        fence_sc(if variant == SC_FENCE_OF_RECEIVER_IN_BLOCK { Scope::Block } else { Scope::Device });
     }
     data.write(1, data.read(0));
 }
@@ -92,7 +107,7 @@ fn message_races(variant: u32) -> bool {
 
 #[test]
 fn a_message_needs_both_fences_or_release_and_acquire() {
-    for variant in [ALL_PARTS, RELEASE_ACQUIRE, THROUGH_UPDATES] {
+    for variant in [ALL_PARTS, RELEASE_ACQUIRE, THROUGH_UPDATES, SC_FENCES] {
         assert!(!message_races(variant), "variant {variant} is right");
     }
     let broken = [
@@ -103,6 +118,8 @@ fn a_message_needs_both_fences_or_release_and_acquire() {
         RELAXED_ACQUIRE,
         RELEASE_OF_BLOCK_SCOPE,
         CHAIN_BROKEN_BY_A_STORE,
+        SC_FENCE_OF_SENDER_IN_BLOCK,
+        SC_FENCE_OF_RECEIVER_IN_BLOCK,
     ];
     for variant in broken {
         assert!(message_races(variant), "variant {variant} lacks something");

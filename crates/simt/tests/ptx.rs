@@ -118,7 +118,7 @@ const LOADS: [&str; 7] =
     ["load", "load_pair", "load_quad", "load_eight", "load_sixteen", "load_if", "load_pair_if"];
 const STORES: [&str; 3] = ["store", "store_pair", "store_quad"];
 const HOT: &str = "hot";
-const REST: [&str; 11] = [
+const REST: [&str; 12] = [
     "heap",
     "opaque",
     "thread_ids",
@@ -130,6 +130,7 @@ const REST: [&str; 11] = [
     "panic",
     "block_sync",
     "fences",
+    "sc_fences",
 ];
 
 #[test]

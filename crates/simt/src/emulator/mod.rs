@@ -379,6 +379,12 @@ pub fn fence(scope: Scope) {
     global::fence(scope, site());
 }
 
+#[inline(always)]
+#[track_caller]
+pub fn fence_sc(scope: Scope) {
+    global::fence_sc(scope, site());
+}
+
 /// The address of the array that a line of source declares in the memory of the calling lane's block.
 #[track_caller]
 pub fn shared_site<const BYTES: usize>(function: usize) -> SharedAddress {

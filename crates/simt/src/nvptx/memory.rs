@@ -466,6 +466,18 @@ pub fn fence(scope: Scope) {
     }
 }
 
+#[inline(always)]
+pub fn fence_sc(scope: Scope) {
+    // SAFETY: orders accesses, makes none.
+    unsafe {
+        match scope {
+            Scope::Block => asm!("fence.sc.cta;", options(nostack)),
+            Scope::Device => asm!("fence.sc.gpu;", options(nostack)),
+            Scope::System => asm!("fence.sc.sys;", options(nostack)),
+        }
+    }
+}
+
 macro_rules! ld_hot {
     ($qualifiers:literal, $pointer:expr, $word:ident) => {
         asm!(

@@ -3,6 +3,8 @@
 //! - A release (`.release`, or a fence followed by a strong write) and an acquire (`.acquire`, or a strong read
 //!   followed by a fence) order what precedes with what follows when the read sees the write or a later
 //!   read-modify-write of its chain.
+//! - A sequentially consistent fence is a fence, and synchronizes with each earlier one of a scope that overlaps: the
+//!   order in which the lanes come by is their order.
 //! - The barrier of a block and `Tile::sync` order everything before in the lanes that meet with everything after.
 //! - Votes, shuffles and the rest order nothing.
 //! - An operation of block scope orders only lanes of its block.
@@ -77,11 +79,40 @@ struct Release {
     far: Option<Clock>,
 }
 
+/// What sequentially consistent fences have published to later ones.
+#[derive(Default)]
+struct FenceOrder {
+    /// By fences of any scope, to lanes of the same block.
+    blocks: HashMap<u64, Clock>,
+    /// By fences of device scope or wider, to one another.
+    device: Clock,
+}
+
+impl FenceOrder {
+    /// What the lane's fence learns from earlier ones.
+    fn seen_by(&self, actor: Actor, scope: Scope) -> Clock {
+        let mut clock = self.blocks.get(&actor.block).cloned().unwrap_or_default();
+        if scope != Scope::Block {
+            clock.join(&self.device);
+        }
+        clock
+    }
+
+    /// The lane's fence publishes what it knows.
+    fn publish(&mut self, actor: Actor, scope: Scope, now: &Clock) {
+        self.blocks.entry(actor.block).or_default().join(now);
+        if scope != Scope::Block {
+            self.device.join(now);
+        }
+    }
+}
+
 /// What is ordered before what, in one run.
 #[derive(Default)]
 pub struct Orders {
     lanes: Vec<LaneOrder>,
     places: GranuleMap<Vec<Release>>,
+    sc_fences: FenceOrder,
 }
 
 impl Orders {
@@ -182,11 +213,31 @@ impl Orders {
     }
 
     pub fn fence(&mut self, lane: u32, scope: Scope) {
+        self.acquire_read(lane, scope);
+        let now = self.present(lane);
+        self.release(lane, scope, now);
+    }
+
+    /// A fence that is in one order with all others of its kind.
+    pub fn fence_sc(&mut self, actor: Actor, scope: Scope) {
+        self.acquire_read(actor.lane, scope);
+        let seen = self.sc_fences.seen_by(actor, scope);
+        self.lane(actor.lane).past.join(&seen);
+        let now = self.present(actor.lane);
+        self.sc_fences.publish(actor, scope, &now);
+        self.release(actor.lane, scope, now);
+    }
+
+    /// The acquiring half of a fence: what relaxed reads saw is known from now on.
+    fn acquire_read(&mut self, lane: u32, scope: Scope) {
         let order = self.lane(lane);
         let near = order.unfenced_near.take();
         let far = if scope == Scope::Block { None } else { order.unfenced_far.take() };
         near.iter().chain(&far).for_each(|clock| order.past.join(clock));
-        let now = self.present(lane);
+    }
+
+    /// The releasing half of a fence: later relaxed writes publish what is known now.
+    fn release(&mut self, lane: u32, scope: Scope, now: Clock) {
         let order = self.lane(lane);
         if scope != Scope::Block {
             order.fence_far = Some(now.clone());

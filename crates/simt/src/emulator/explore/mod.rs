@@ -216,6 +216,13 @@ impl Explorer {
         }
     }
 
+    /// A fence that is in one order with all others of its kind.
+    pub fn fence_sc(&self, lane: &Lane, scope: Scope) {
+        if let Some(memory) = &self.memory {
+            memory.borrow_mut().orders.fence_sc(actor(lane), scope);
+        }
+    }
+
     /// A read of global memory, which holds `newest`. Gives what the lane reads.
     pub fn load(&self, lane: &Lane, access: &Access, newest: u128) -> u128 {
         let Some(memory) = &self.memory else { return newest };

@@ -166,3 +166,8 @@ pub unsafe fn update(address: usize, bytes: usize, update: Update, value: u128, 
 pub fn fence() {
     std::sync::atomic::fence(Ordering::AcqRel);
 }
+
+/// A sequentially consistent fence among the threads of the host.
+pub fn fence_sc() {
+    std::sync::atomic::fence(Ordering::SeqCst);
+}

@@ -150,3 +150,13 @@ pub fn fence(scope: Scope, site: Site) {
         Some(explorer) => explorer.fence(lane, scope),
     }
 }
+
+/// A [`fence`] that is in one order with all others of its kind.
+pub fn fence_sc(scope: Scope, site: Site) {
+    let lane = Lane::current();
+    lane.step(site);
+    match lane.explorer() {
+        None => atomics::fence_sc(),
+        Some(explorer) => explorer.fence_sc(lane, scope),
+    }
+}

@@ -125,6 +125,14 @@ pub fn fences() {
     simt::fence(Scope::System);
 }
 
+/// Sequentially consistent fences.
+#[kernel]
+pub fn sc_fences() {
+    simt::fence_sc(Scope::Block);
+    simt::fence_sc(Scope::Device);
+    simt::fence_sc(Scope::System);
+}
+
 /// A word, in one of the sets of words that have the same operations.
 #[derive(Clone, Copy)]
 pub struct In<const SET: u8, T>(core::marker::PhantomData<T>);
