@@ -141,10 +141,12 @@ fn complete(lane: &Lane, slot: usize, site: Site) {
         let reader = lane.block().lane(lane.thread - lane.lane + reader);
         lane.fail_as(reader, kind, reader.place.get().site().unwrap_or(site), None);
     }
-    if group.kind == Kind::Sync
-        && let Some(explorer) = lane.explorer()
-    {
-        explorer.synchronize(lanes_of(group.arrived).map(|l| lane.number - lane.lane + l as u32));
+    if let Some(explorer) = lane.explorer() {
+        let lanes = lanes_of(group.arrived).map(|l| lane.number - lane.lane + l as u32);
+        match group.kind {
+            Kind::Sync => explorer.synchronize(lanes),
+            _ => explorer.exchange(lanes),
+        }
     }
     lane.block().wake(warp, group.arrived & !lane.bit());
 }

@@ -10,7 +10,7 @@
 //! | `collective` | how lanes meet, and what collectives compute |
 //! | `memory/` | live buffers, checks, and the one place where memory is accessed |
 //! | `explore/` | the exploring mode: decisions, schedules, traces |
-//! | `detect/` | what is ordered before what, races, stale values |
+//! | `detect/` | what is ordered before what, races, stale values, weak memory |
 //!
 //! An access to memory goes: step (another lane may go first), check (aligned, live, written), in exploring
 //! mode the detectors, then the atomic of the host. Collectives and barriers go: step, arrive, and complete or
@@ -78,7 +78,11 @@ pub fn clock() -> u64 {
 }
 
 pub fn timer() -> u64 {
-    Lane::current().worker().run.world.tick()
+    let lane = Lane::current();
+    if let Some(explorer) = lane.explorer() {
+        explorer.read_clock(lane);
+    }
+    lane.worker().run.world.tick()
 }
 
 #[track_caller]

@@ -10,6 +10,8 @@ pub struct Options {
     /// In exploring mode, a weak load may return a value that has been overwritten, as it may when it hits the
     /// cache of a multiprocessor, unless the lane passed a fence, an acquire or a barrier since the overwriting.
     pub stale_l1: bool,
+    /// In exploring mode, which values strong reads may return.
+    pub weak_memory: WeakMemory,
     /// What is watched for.
     pub detect: Detect,
     /// After how many steps a launch is called hung. Exploring: steps of the launch. Fast: steps that a
@@ -29,6 +31,7 @@ impl Default for Options {
         Self {
             mode: Mode::Fast { workers },
             stale_l1: false,
+            weak_memory: WeakMemory::Off,
             detect: Detect::CHEAP,
             step_limit: 1 << 24,
             stack_bytes: 256 << 10,
@@ -67,6 +70,31 @@ pub enum Mode {
     /// One thread executes all lanes, and which lane goes next is decided before every access to memory,
     /// collective, barrier and fence.
     Explore(Schedule),
+}
+
+/// Which values strong reads may return in exploring mode: only the newest, or also older ones that no order
+/// excludes.
+///
+/// Which one is returned is a choice of the [`Schedule`], found again by its seed and its trace. The races
+/// and the stale values of weak reads are the same in all three ([`Detect::races`], [`Options::stale_l1`]).
+/// Reading [`timer`](crate::timer) shows the block's lanes all that was visible at earlier readings, so that
+/// histories whose operations are timed by it may be checked for linearizability.
+///
+/// Not modelled yet: writes that are overtaken by later ones (the litmus tests S and 2+2W), reads of what
+/// will be written (LB), and which reads depend on which.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WeakMemory {
+    /// Strong reads return the newest value: all orders are sequentially consistent.
+    #[default]
+    Off,
+    /// Strong reads return any value that the PTX memory model allows, which knows no dependencies between
+    /// reads.
+    Ptx,
+    /// As [`Self::Ptx`], but a read of a lane is ordered after all its reads before, as if its address
+    /// depended on them, and after those of lanes with which it met at a collective. Structures of links
+    /// count on that. Finds what writers fail to order; what readers fail to order among reads that do not
+    /// depend on each other, only [`Self::Ptx`] finds.
+    Hardware,
 }
 
 /// What an emulated device watches for. Traps, panics, misaligned accesses and hangs are always reported.

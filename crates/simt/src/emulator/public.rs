@@ -48,12 +48,12 @@
 //!
 //! # Exploring mode
 //!
-//! One thread executes everything, and before each access to memory, collective, barrier, fence and spin hint a
-//! [`Schedule`] decides which lane goes next. The run is a function of the schedule (and of the kernels and
+//! One thread executes everything, and before each access to memory, collective, barrier, fence and spin hint
+//! a [`Schedule`] decides which lane goes next. The run is a function of the schedule (and of the kernels and
 //! their data): a failure names its schedule with the seed, and holds the choices as a [`Trace`]; both replay
 //! it exactly, on a new device that makes the same launches. All orders that are explored are sequentially
-//! consistent, but for [`Options::stale_l1`]; what hardware could do beyond is found by the race detector,
-//! which follows the PTX memory model.
+//! consistent, but for [`Options::stale_l1`] and [`Options::weak_memory`], by which reads return older values
+//! too; what hardware could do beyond is found by the race detector, which follows the PTX memory model.
 //!
 //! # What is detected
 //!
@@ -77,7 +77,8 @@
 //! - Laxer: strong accesses of different sizes that overlap are not taken for races; a race with an access long
 //!   ago may go unnoticed under one schedule; and when a grid has more lanes than fit (16 384), lanes that
 //!   start late count as ordered after those whose place they take.
-//! - `clock` counts steps. Nothing about time or caches is modelled but what [`Options::stale_l1`] says.
+//! - `clock` counts steps. Nothing about time or caches is modelled but what [`Options::stale_l1`] and
+//!   [`Options::weak_memory`] say.
 //! - An overflow of a lane's stack ends the process. A program compiled with `panic = "abort"` is ended by a
 //!   kernel's panic.
 //! - Panics of kernels are noted by a panic hook that [`Emulator::new`] puts before the one it finds; one that
@@ -88,4 +89,4 @@ pub use super::failure::{
 };
 pub use super::launch::Launch;
 pub use super::machine::{Emulator, Report};
-pub use super::options::{Detect, Mode, Options};
+pub use super::options::{Detect, Mode, Options, WeakMemory};

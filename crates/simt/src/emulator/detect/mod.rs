@@ -5,3 +5,4 @@ pub mod clock;
 pub mod order;
 pub mod race;
 pub mod stale;
+pub mod versions;

@@ -8,7 +8,9 @@
 //! - The barrier of a block and `Tile::sync` order everything before in the lanes that meet with everything after.
 //! - Votes, shuffles and the rest order nothing.
 //! - An operation of block scope orders only lanes of its block.
-use super::clock::{Clock, join};
+//!
+//! Where memory is weak, what a lane learns also tells which [versions](super::versions) it may still read.
+use super::clock::{Clock, View, join};
 use crate::{Order, Scope};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -67,11 +69,13 @@ struct LaneOrder {
     /// What it has read relaxed: known from the next fence on, from lanes of its block, and from others.
     unfenced_near: Option<Clock>,
     unfenced_far: Option<Clock>,
+    /// Where dependencies order: what its reads have shown. Its later reads return nothing older.
+    read: View,
 }
 
 /// What a write published at a place.
 #[derive(Clone, Debug)]
-struct Release {
+pub struct Release {
     bytes: u8,
     block: u64,
     /// For lanes of the same block, and for others.
@@ -113,9 +117,32 @@ pub struct Orders {
     lanes: Vec<LaneOrder>,
     places: GranuleMap<Vec<Release>>,
     sc_fences: FenceOrder,
+    /// Whether a read is ordered before the lane's later reads, as far as views tell.
+    dependencies: bool,
+    /// What was known when a lane last read the device's clock.
+    time: View,
+}
+
+/// What of the releases a read of bytes of a granule sees: from lanes of its block, and from others.
+fn seen(releases: &[Release], actor: Actor, bytes: u8, scope: Scope) -> (Option<Clock>, Option<Clock>) {
+    let (mut near, mut far) = (None, None);
+    for release in releases.iter().filter(|release| release.bytes & bytes != 0) {
+        if release.block == actor.block {
+            release.near.iter().for_each(|clock| join(&mut near, clock));
+        }
+        if scope != Scope::Block {
+            release.far.iter().for_each(|clock| join(&mut far, clock));
+        }
+    }
+    (near, far)
 }
 
 impl Orders {
+    /// `dependencies`: reads are ordered, as if the address of each depended on those before it.
+    pub fn new(dependencies: bool) -> Self {
+        Self { dependencies, ..Self::default() }
+    }
+
     fn lane(&mut self, lane: u32) -> &mut LaneOrder {
         let lane = lane as usize;
         if self.lanes.len() <= lane {
@@ -146,22 +173,79 @@ impl Orders {
     /// A strong read of bytes of a granule.
     pub fn read(&mut self, actor: Actor, granule: usize, bytes: u8, order: Order, scope: Scope) {
         let Some(releases) = self.places.get(&granule) else { return };
-        let (mut near, mut far) = (None, None);
-        for release in releases.iter().filter(|release| release.bytes & bytes != 0) {
-            if release.block == actor.block {
-                release.near.iter().for_each(|clock| join(&mut near, clock));
-            }
-            if scope != Scope::Block {
-                release.far.iter().for_each(|clock| join(&mut far, clock));
-            }
+        let seen = seen(releases, actor, bytes, scope);
+        self.learn(actor.lane, seen, order);
+    }
+
+    /// As [`Self::read`], of a version that published `releases`.
+    pub fn read_version(
+        &mut self,
+        actor: Actor,
+        releases: &[Release],
+        bytes: u8,
+        order: Order,
+        scope: Scope,
+    ) {
+        self.learn(actor.lane, seen(releases, actor, bytes, scope), order);
+    }
+
+    /// The lane learns what a read of this order has seen: at once, or at its next fence.
+    fn learn(&mut self, lane: u32, (near, far): (Option<Clock>, Option<Clock>), order: Order) {
+        let dependencies = self.dependencies;
+        let lane = self.lane(lane);
+        if dependencies {
+            near.iter().chain(&far).for_each(|clock| lane.read.join(&clock.view));
         }
-        let lane = self.lane(actor.lane);
         if matches!(order, Order::Acquire | Order::AcqRel) {
             near.iter().chain(&far).for_each(|clock| lane.past.join(clock));
         } else {
             near.iter().for_each(|clock| join(&mut lane.unfenced_near, clock));
             far.iter().for_each(|clock| join(&mut lane.unfenced_far, clock));
         }
+    }
+
+    /// The time of the oldest version of a place that a lane may read.
+    pub fn floor(&self, lane: u32, place: usize) -> u32 {
+        let of_lane = |order: &LaneOrder| order.past.view.get(place).max(order.read.get(place));
+        self.lanes.get(lane as usize).map_or(0, of_lane)
+    }
+
+    /// The lane has read the version of a place that was written at `time`.
+    pub fn observe_read(&mut self, lane: u32, place: usize, time: u32) {
+        let dependencies = self.dependencies;
+        let lane = self.lane(lane);
+        lane.past.view.raise(place, time);
+        if dependencies {
+            lane.read.raise(place, time);
+        }
+    }
+
+    /// The lane has written the version of a place that has this time.
+    pub fn observe_write(&mut self, lane: u32, place: usize, time: u32) {
+        self.lane(lane).past.view.raise(place, time);
+    }
+
+    /// What is published at a granule now.
+    pub fn published_at(&self, granule: usize) -> Vec<Release> {
+        self.places.get(&granule).cloned().unwrap_or_default()
+    }
+
+    /// The lanes exchange registers, and so addresses that they have read.
+    pub fn exchange(&mut self, lanes: &[u32]) {
+        if !self.dependencies {
+            return;
+        }
+        let mut all = View::default();
+        lanes.iter().for_each(|&lane| all.join(&self.lane(lane).read));
+        lanes.iter().for_each(|&lane| self.lane(lane).read = all.clone());
+    }
+
+    /// The lanes read the device's clock together: they see what was there at its earlier readings.
+    pub fn read_clock(&mut self, lanes: &[u32]) {
+        let mut time = std::mem::take(&mut self.time);
+        lanes.iter().for_each(|&lane| time.join(&self.lane(lane).past.view));
+        lanes.iter().for_each(|&lane| self.lane(lane).past.view.join(&time));
+        self.time = time;
     }
 
     /// A write of bytes of a granule. `update`: it continues the chain of what it replaced.
@@ -261,5 +345,6 @@ impl Orders {
             order.past = all.clone();
             order.epoch += 1;
         }
+        self.exchange(lanes);
     }
 }

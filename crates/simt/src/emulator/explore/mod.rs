@@ -9,6 +9,7 @@ mod random;
 mod replay;
 mod scheduler;
 mod trace;
+mod weak;
 
 pub use scheduler::Schedule;
 pub use trace::{Choices, Trace, TraceError};
@@ -17,12 +18,12 @@ use super::block::Block;
 use super::detect::order::{Actor, Orders, granules};
 use super::detect::race::{Mark, Races};
 use super::detect::stale::History;
+use super::detect::versions::Versions;
 use super::failure::FailureKind;
 use super::lane::{Lane, Site};
 use super::launch::RESIDENT_LANES;
-use super::memory::atomics;
 use super::memory::global::Access;
-use super::options::Options;
+use super::options::{Options, WeakMemory};
 use super::worker::{Worker, hang};
 use crate::{Order, Scope};
 use scheduler::{Runnable, Scheduler};
@@ -92,14 +93,24 @@ struct MemoryModel {
     orders: Orders,
     races: Option<Races>,
     history: Option<History>,
+    versions: Option<Versions>,
+}
+
+impl MemoryModel {
+    /// The model that the options ask for, or none.
+    fn of(options: &Options) -> Option<Self> {
+        let races = options.detect.races.then(Races::default);
+        let history = options.stale_l1.then(History::default);
+        let versions = (options.weak_memory != WeakMemory::Off).then(Versions::default);
+        let orders = Orders::new(options.weak_memory == WeakMemory::Hardware);
+        let watches = races.is_some() || history.is_some() || versions.is_some();
+        watches.then_some(Self { orders, races, history, versions })
+    }
 }
 
 impl Explorer {
     /// An exploration by `schedule` of the launch that follows those `before`.
     pub fn new(options: &Options, schedule: &Schedule, before: &[Choices]) -> Self {
-        let races = options.detect.races.then(Races::default);
-        let history = options.stale_l1.then(History::default);
-        let watches = races.is_some() || history.is_some();
         Self {
             schedule: schedule.clone(),
             before: before.to_vec(),
@@ -112,7 +123,7 @@ impl Explorer {
                 recording: Recording::default(),
             }),
             idle: RefCell::default(),
-            memory: watches.then(|| RefCell::new(MemoryModel { orders: Orders::default(), races, history })),
+            memory: MemoryModel::of(options).map(RefCell::new),
         }
     }
 
@@ -210,6 +221,20 @@ impl Explorer {
         }
     }
 
+    /// The lanes meet at something that orders nothing but exchanges registers.
+    pub fn exchange(&self, lanes: impl Iterator<Item = u32>) {
+        if let Some(memory) = &self.memory {
+            memory.borrow_mut().exchange(lanes);
+        }
+    }
+
+    /// The lane reads the device's clock.
+    pub fn read_clock(&self, lane: &Lane) {
+        if let Some(memory) = &self.memory {
+            memory.borrow_mut().read_clock(lane.block());
+        }
+    }
+
     pub fn fence(&self, lane: &Lane, scope: Scope) {
         if let Some(memory) = &self.memory {
             memory.borrow_mut().orders.fence(lane.number, scope);
@@ -227,14 +252,14 @@ impl Explorer {
     pub fn load(&self, lane: &Lane, access: &Access, newest: u128) -> u128 {
         let Some(memory) = &self.memory else { return newest };
         self.watch(lane, access, false);
-        if access.order != Order::Weak {
-            let orders = &mut memory.borrow_mut().orders;
-            for (granule, bytes) in granules(access.address, access.bytes) {
-                orders.read(actor(lane), granule, bytes, access.order, access.scope);
-            }
-            return newest;
+        if access.order == Order::Weak {
+            return self.load_weak(lane, access, newest);
         }
-        self.load_weak(lane, access, newest)
+        match self.choose_version(lane, access) {
+            None => memory.borrow_mut().read_newest(lane, access),
+            Some(time) => return memory.borrow_mut().read_version(lane, access, newest, time),
+        }
+        newest
     }
 
     fn load_weak(&self, lane: &Lane, access: &Access, newest: u128) -> u128 {
@@ -246,10 +271,7 @@ impl Explorer {
                 memory.history.as_ref().map_or(Vec::new(), stale)
             });
             if let Some(old) = self.choose(lane, &stale) {
-                let width = access.bytes.min(8) * 8;
-                let mask = u128::from(u64::MAX >> (64 - width)) << (64 * i);
-                let part = u128::from(old >> (access.address % 8 * 8)) << (64 * i);
-                value = value & !mask | part & mask;
+                value = weak::with_granule(value, access, i, old);
             }
         }
         value
@@ -260,16 +282,20 @@ impl Explorer {
         if stale.is_empty() {
             return None;
         }
+        match self.option(lane, stale.len() as u32 + 1) {
+            0 => None,
+            choice => Some(stale[choice as usize - 1]),
+        }
+    }
+
+    /// One of `0..options`, as the scheduler chooses.
+    fn option(&self, lane: &Lane, options: u32) -> u32 {
         let choice = {
             let mut decisions = self.decisions.borrow_mut();
-            let choice = decisions.scheduler.choose(stale.len() as u32 + 1);
+            let choice = decisions.scheduler.choose(options);
             choice.inspect(|&choice| decisions.recording.option(choice))
         };
-        match choice {
-            Some(0) => None,
-            Some(choice) => Some(stale[choice as usize - 1]),
-            None => self.mismatch(lane),
-        }
+        choice.unwrap_or_else(|| self.mismatch(lane))
     }
 
     /// A read of shared memory.
@@ -278,10 +304,10 @@ impl Explorer {
     }
 
     /// A write, where `old` stands.
-    pub fn store(&self, lane: &Lane, access: &Access, _old: u128, _new: u128) {
+    pub fn store(&self, lane: &Lane, access: &Access, _old: u128, new: u128) {
         self.idle.borrow_mut().reset();
         self.watch(lane, access, true);
-        self.written(lane, access, false);
+        self.written(lane, access, false, new);
     }
 
     /// A read-modify-write where `old` stands; `new` is nothing when it only reads.
@@ -290,30 +316,25 @@ impl Explorer {
         let access = Access { order: strong, ..*access };
         self.watch(lane, &access, new.is_some());
         if let Some(memory) = &self.memory {
-            let orders = &mut memory.borrow_mut().orders;
-            for (granule, bytes) in granules(access.address, access.bytes) {
-                orders.read(actor(lane), granule, bytes, access.order, access.scope);
-            }
+            memory.borrow_mut().read_newest(lane, &access);
         }
-        if new.is_some() {
+        if let Some(new) = new {
             self.idle.borrow_mut().reset();
-            self.written(lane, &access, true);
+            self.written(lane, &access, true, new);
         }
     }
 
-    fn written(&self, lane: &Lane, access: &Access, update: bool) {
+    fn written(&self, lane: &Lane, access: &Access, update: bool, new: u128) {
         let Some(memory) = &self.memory else { return };
         let memory = &mut *memory.borrow_mut();
         let moment = memory.orders.moment(lane.number);
         for (granule, bytes) in granules(access.address, access.bytes) {
             memory.orders.write(actor(lane), granule, bytes, (access.order, access.scope), update);
             if let Some(history) = &mut memory.history {
-                // SAFETY: a granule that holds a byte of a live buffer lies in the buffer's memory, which is
-                // aligned to 16 bytes and padded.
-                let value = unsafe { atomics::load(granule * 8, 8, Order::Relaxed) };
-                history.overwrite(granule, bytes, value as u64, moment);
+                history.overwrite(granule, bytes, weak::granule_value(granule), moment);
             }
         }
+        memory.add_versions(lane, access, new);
         if matches!(access.order, Order::Release | Order::AcqRel) {
             memory.orders.advance(lane.number);
         }
@@ -327,6 +348,7 @@ impl Explorer {
             memory.orders.forget(address, bytes);
             memory.races.iter_mut().for_each(|races| races.forget(address, bytes));
             memory.history.iter_mut().for_each(|history| history.forget(address, bytes));
+            memory.versions.iter_mut().for_each(|versions| versions.forget(address, bytes));
         });
     }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 pub enum Choice {
     /// The lane of this number goes next, so many times.
     Lane { number: u32, times: u32 },
-    /// Of the options that there were (values a weak load may return), this one.
+    /// Of the options that there were (values a load may return), this one.
     Option(u32),
 }
 
@@ -18,7 +18,7 @@ pub type Choices = Arc<[Choice]>;
 /// The choices made in the launches of a device since it was new, as data.
 ///
 /// As text: launches are separated by `/`, choices by `,`. `7` lets lane 7 make a step, `7x3` three, and `v1`
-/// takes the second of the values that a weak load might return. Lanes count through the blocks of a launch.
+/// takes the second of the values that a load might return. Lanes count through the blocks of a launch.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Trace {
     launches: Vec<Choices>,

@@ -1,0 +1,560 @@
+//! Litmus tests: which weak outcomes the exploring mode shows, and which it never does, for each
+//! `Options::weak_memory`.
+//!
+//! An outcome that PTX forbids is never shown. Under `Ptx`, each outcome that PTX allows is shown, but for
+//! the few that the explorer cannot show yet, which [`Shown::NotYet`] marks. `Off` is sequentially
+//! consistent: it shows none. `Hardware` forbids also what a GPU never does where a read's address depends on
+//! an earlier read; it takes each read to depend on the reads before it, whether it does or not.
+mod common;
+
+use common::Buffer;
+use simt::emulator::{Detect, Emulator, Options, Schedule, Trace, WeakMemory};
+use simt::{
+    GlobalSlice, Grid, Kernel, Order, Scope, Thread, Tile, fence, fence_sc, kernel, spin_hint, timer,
+};
+
+const SEEDS: u64 = 800;
+
+/// An operation of a thread. Those that read put what they read into the thread's next register.
+#[derive(Clone, Copy)]
+enum Op {
+    Store(usize, u32, Order, Scope),
+    Load(usize, Order, Scope),
+    Exchange(usize, u32, Order, Scope),
+    Fence(Scope),
+    FenceSc(Scope),
+    /// Loads from the location whose number was read last.
+    LoadThere(Order),
+    /// Stores to a location what was read last.
+    StoreRead(usize, Order),
+}
+use Op::*;
+use Order::*;
+
+// The locations; 0 stands for none.
+const X: usize = 1;
+const Y: usize = 2;
+const Z: usize = 3;
+const LOCATIONS: usize = 4;
+/// Words between locations: each lies in a granule of its own.
+const STRIDE: usize = 4;
+const REGISTERS: usize = 4;
+
+const BLOCK: Scope = Scope::Block;
+const GPU: Scope = Scope::Device;
+
+const fn st(location: usize, value: u32) -> Op {
+    Store(location, value, Relaxed, GPU)
+}
+
+const fn ld(location: usize) -> Op {
+    Load(location, Relaxed, GPU)
+}
+
+/// What each thread does.
+type Program<'a> = &'a [&'a [Op]];
+
+/// The same, for kernels, which borrow nothing.
+type OwnedProgram = &'static [Vec<Op>];
+
+#[derive(Clone, Copy)]
+struct Run {
+    program: OwnedProgram,
+    memory: GlobalSlice<u32>,
+    registers: GlobalSlice<u32>,
+}
+
+impl Kernel for Run {
+    const PROGRAM: &'static str = "litmus";
+    const NAME: &'static str = "run";
+    const INSTANCE: Option<&'static str> = None;
+
+    fn run(self) {
+        let (mut registers, mut read) = ([u32::MAX; REGISTERS], 0);
+        for op in &self.program[Thread::index()] {
+            let last = registers[read.max(1) - 1];
+            if let Some(value) = self.execute(*op, last) {
+                registers[read] = value;
+                read += 1;
+            }
+        }
+        for (i, register) in registers.into_iter().enumerate() {
+            self.registers.write(Thread::index() * REGISTERS + i, register);
+        }
+    }
+}
+
+impl Run {
+    fn execute(&self, op: Op, last: u32) -> Option<u32> {
+        let at = |location: usize| self.memory.at(location * STRIDE);
+        match op {
+            Store(location, value, order, scope) => at(location).store(value, order, scope),
+            StoreRead(location, order) => at(location).store(last, order, GPU),
+            Load(location, order, scope) => return Some(at(location).load(order, scope)),
+            LoadThere(order) => return Some(at(last as usize).load(order, GPU)),
+            Exchange(location, value, order, scope) => {
+                return Some(at(location).exchange(value, order, scope));
+            }
+            Fence(scope) => fence(scope),
+            FenceSc(scope) => fence_sc(scope),
+        }
+        None
+    }
+}
+
+/// A part of an outcome.
+#[derive(Clone, Copy)]
+enum Is {
+    /// The thread's register has this value.
+    Reg(usize, usize, u32),
+    /// The location has this value at the end.
+    Mem(usize, u32),
+}
+use Is::*;
+
+type Outcome<'a> = &'a [Is];
+
+const MP: Outcome = &[Reg(1, 0, 1), Reg(1, 1, 0)];
+const SB: Outcome = &[Reg(0, 0, 0), Reg(1, 0, 0)];
+const LB: Outcome = &[Reg(0, 0, 1), Reg(1, 0, 1)];
+const WRC: Outcome = &[Reg(1, 0, 1), Reg(2, 0, 1), Reg(2, 1, 0)];
+const IRIW: Outcome = &[Reg(2, 0, 1), Reg(2, 1, 0), Reg(3, 0, 1), Reg(3, 1, 0)];
+
+/// Under which of `Ptx` and `Hardware` an outcome is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shown {
+    /// Neither, and it must not be.
+    Never,
+    Both,
+    /// A dependency that PTX does not know forbids it, or what `Hardware` takes for one.
+    PtxOnly,
+    /// Neither, though PTX allows it: the explorer knows no late stores and no promises.
+    NotYet,
+}
+use Shown::*;
+
+fn owned(program: Program) -> OwnedProgram {
+    program.iter().map(|ops| ops.to_vec()).collect::<Vec<_>>().leak()
+}
+
+fn device(weak_memory: WeakMemory, schedule: Schedule) -> Emulator {
+    let detect = Detect { races: false, ..Detect::ALL };
+    Emulator::new(Options { weak_memory, detect, ..Options::explore(schedule) })
+}
+
+/// Runs the program on as many blocks of a thread, or one block; gives the registers, the memory and the
+/// trace.
+fn run(device: &Emulator, program: OwnedProgram, one_block: bool) -> (Vec<u32>, Vec<u32>, Trace) {
+    let threads = program.len();
+    let memory = Buffer::zeroed(device, LOCATIONS * STRIDE);
+    let registers = Buffer::zeroed(device, threads * REGISTERS);
+    let grid = if one_block { Grid::new(1, threads as u32) } else { Grid::new(threads as u32, 1) };
+    let kernel = Run { program, memory: memory.slice(), registers: registers.slice() };
+    let report = device.launch(grid, kernel).unwrap();
+    (registers.read(), memory.read(), report.trace.unwrap())
+}
+
+fn holds(outcome: Outcome, registers: &[u32], memory: &[u32]) -> bool {
+    outcome.iter().all(|part| match *part {
+        Reg(thread, register, value) => registers[thread * REGISTERS + register] == value,
+        Mem(location, value) => memory[location * STRIDE] == value,
+    })
+}
+
+fn schedule(seed: u64) -> Schedule {
+    if seed.is_multiple_of(2) { Schedule::Random { seed } } else { Schedule::Pct { seed, depth: 3 } }
+}
+
+/// Whether some seed shows the outcome.
+fn shows(weak_memory: WeakMemory, program: OwnedProgram, outcome: Outcome, one_block: bool) -> bool {
+    (0..SEEDS).any(|seed| {
+        let device = device(weak_memory, schedule(seed));
+        let (registers, memory, _) = run(&device, program, one_block);
+        holds(outcome, &registers, &memory)
+    })
+}
+
+fn check_in(name: &str, expected: Shown, program: Program, outcome: Outcome, one_block: bool) {
+    let program = owned(program);
+    let shown = |weak_memory| shows(weak_memory, program, outcome, one_block);
+    let seen = [WeakMemory::Off, WeakMemory::Ptx, WeakMemory::Hardware].map(shown);
+    let wanted = match expected {
+        Never | NotYet => [false, false, false],
+        Both => [false, true, true],
+        PtxOnly => [false, true, false],
+    };
+    assert_eq!(seen, wanted, "{name}: expected {expected:?}; shown under Off, Ptx and Hardware:");
+}
+
+/// Threads in blocks of their own.
+fn check(name: &str, expected: Shown, program: Program, outcome: Outcome) {
+    check_in(name, expected, program, outcome, false);
+}
+
+/// Threads of one block.
+fn check_in_block(name: &str, expected: Shown, program: Program, outcome: Outcome) {
+    check_in(name, expected, program, outcome, true);
+}
+
+const ST_RELEASE: Op = Store(Y, 1, Release, GPU);
+const LD_ACQUIRE: Op = Load(Y, Acquire, GPU);
+
+#[test]
+fn message_passing() {
+    check("relaxed", Both, &[&[st(X, 1), st(Y, 1)], &[ld(Y), ld(X)]], MP);
+    check("release and acquire", Never, &[&[st(X, 1), ST_RELEASE], &[LD_ACQUIRE, ld(X)]], MP);
+    check("release, relaxed reader", PtxOnly, &[&[st(X, 1), ST_RELEASE], &[ld(Y), ld(X)]], MP);
+    check("relaxed writer, acquire", Both, &[&[st(X, 1), st(Y, 1)], &[LD_ACQUIRE, ld(X)]], MP);
+    let exchange = Exchange(Y, 1, Release, GPU);
+    check(
+        "by exchange",
+        Never,
+        &[&[st(X, 1), exchange], &[LD_ACQUIRE, ld(X)]],
+        &[Reg(1, 0, 1), Reg(1, 1, 0)],
+    );
+}
+
+#[test]
+fn message_passing_by_fences() {
+    const WRITER: &[Op] = &[st(X, 1), Fence(GPU), st(Y, 1)];
+    const READER: &[Op] = &[ld(Y), Fence(GPU), ld(X)];
+    check("both", Never, &[WRITER, READER], MP);
+    check("the writer's alone", PtxOnly, &[WRITER, &[ld(Y), ld(X)]], MP);
+    check("the reader's alone", Both, &[&[st(X, 1), st(Y, 1)], READER], MP);
+    check("and acquire", Never, &[WRITER, &[LD_ACQUIRE, ld(X)]], MP);
+    check("and release", Never, &[&[st(X, 1), ST_RELEASE], READER], MP);
+    check("sequentially consistent", Never, &[&[st(X, 1), FenceSc(GPU), st(Y, 1)], READER], MP);
+}
+
+#[test]
+fn message_passing_in_scopes() {
+    const BY_FENCES: Program = &[&[st(X, 1), Fence(BLOCK), st(Y, 1)], &[ld(Y), Fence(BLOCK), ld(X)]];
+    const BY_ORDERS: Program = &[&[st(X, 1), Store(Y, 1, Release, BLOCK)], &[Load(Y, Acquire, BLOCK), ld(X)]];
+    check("fences of block scope", Both, BY_FENCES, MP);
+    check("orders of block scope", Both, BY_ORDERS, MP);
+    check_in_block("fences of block scope", Never, BY_FENCES, MP);
+    check_in_block("orders of block scope", Never, BY_ORDERS, MP);
+    check_in_block("relaxed", Both, &[&[st(X, 1), st(Y, 1)], &[ld(Y), ld(X)]], MP);
+}
+
+/// The message is the location of what was written.
+#[test]
+fn message_passing_with_an_address_dependency() {
+    const POINTER: u32 = X as u32;
+    const STALE: Outcome = &[Reg(1, 0, POINTER), Reg(1, 1, 0)];
+    const FENCED: &[Op] = &[st(X, 1), Fence(GPU), st(Y, POINTER)];
+    check("the writer fences", PtxOnly, &[FENCED, &[ld(Y), LoadThere(Relaxed)]], STALE);
+    check("an acquire after the fact", PtxOnly, &[FENCED, &[ld(Y), LoadThere(Acquire)]], STALE);
+    check("nobody fences", Both, &[&[st(X, 1), st(Y, POINTER)], &[ld(Y), LoadThere(Relaxed)]], STALE);
+}
+
+#[test]
+fn message_passing_through_others() {
+    const WRITER: &[Op] = &[st(X, 1), ST_RELEASE];
+    const READER: &[Op] = &[LD_ACQUIRE, ld(X)];
+    // The exchange continues the chain of the release, a store breaks it.
+    const PASSED_ON: Outcome = &[Reg(1, 0, 2), Reg(1, 1, 0), Reg(2, 0, 1)];
+    check("a relaxed exchange", Never, &[WRITER, READER, &[Exchange(Y, 2, Relaxed, GPU)]], PASSED_ON);
+    check("a relaxed store", Both, &[WRITER, READER, &[ld(Y), st(Y, 2)]], PASSED_ON);
+    const ISA2: Program =
+        &[WRITER, &[LD_ACQUIRE, Store(Z, 1, Release, GPU)], &[Load(Z, Acquire, GPU), ld(X)]];
+    check("another thread's release", Never, ISA2, WRC);
+}
+
+#[test]
+fn store_buffering() {
+    check("relaxed", Both, &[&[st(X, 1), ld(Y)], &[st(Y, 1), ld(X)]], SB);
+    const BY_ORDERS: Program =
+        &[&[Store(X, 1, Release, GPU), LD_ACQUIRE], &[ST_RELEASE, Load(X, Acquire, GPU)]];
+    check("release and acquire", Both, BY_ORDERS, SB);
+    check("fences", Both, &[&[st(X, 1), Fence(GPU), ld(Y)], &[st(Y, 1), Fence(GPU), ld(X)]], SB);
+}
+
+/// The fence that this outcome takes: between the write and the read, in both threads, of a scope that
+/// includes both.
+#[test]
+fn store_buffering_by_sequentially_consistent_fences() {
+    const GPU_WIDE: &[Op] = &[st(X, 1), FenceSc(GPU), ld(Y)];
+    const IN_BLOCK: &[Op] = &[st(X, 1), FenceSc(BLOCK), ld(Y)];
+    const OTHER: &[Op] = &[st(Y, 1), FenceSc(GPU), ld(X)];
+    check("both", Never, &[GPU_WIDE, OTHER], SB);
+    check("one, and a fence", Both, &[GPU_WIDE, &[st(Y, 1), Fence(GPU), ld(X)]], SB);
+    check("one, and none", Both, &[GPU_WIDE, &[st(Y, 1), ld(X)]], SB);
+    check("one of block scope", Both, &[IN_BLOCK, OTHER], SB);
+    check_in_block("one of block scope", Never, &[IN_BLOCK, OTHER], SB);
+    check_in_block("both of block scope", Never, &[IN_BLOCK, &[st(Y, 1), FenceSc(BLOCK), ld(X)]], SB);
+    check("before the writes", Both, &[&[FenceSc(GPU), st(X, 1), ld(Y)], OTHER], SB);
+}
+
+/// Awaiting the result of a read-modify-write does not make it visible to all. (On an H200, relaxed ones show
+/// this outcome, ones that acquire and release did not; PTX allows both.)
+#[test]
+fn store_buffering_by_read_modify_writes() {
+    const MISSED: Outcome = &[Reg(0, 1, 0), Reg(1, 1, 0)];
+    const RELAXED: Program =
+        &[&[Exchange(X, 1, Relaxed, GPU), ld(Y)], &[Exchange(Y, 1, Relaxed, GPU), ld(X)]];
+    const ACQ_REL: Program = &[&[Exchange(X, 1, AcqRel, GPU), ld(Y)], &[Exchange(Y, 1, AcqRel, GPU), ld(X)]];
+    const FENCED: Program = &[
+        &[Exchange(X, 1, Relaxed, GPU), FenceSc(GPU), ld(Y)],
+        &[Exchange(Y, 1, Relaxed, GPU), FenceSc(GPU), ld(X)],
+    ];
+    check("relaxed", Both, RELAXED, MISSED);
+    check("acquire-release", Both, ACQ_REL, MISSED);
+    check("with fences", Never, FENCED, MISSED);
+}
+
+/// The test R: one of the reads of store buffering is a write, whose place in the order of its location is
+/// seen.
+#[test]
+fn a_write_and_a_read_beside_two_writes() {
+    const WEAK: Outcome = &[Reg(1, 0, 0), Mem(Y, 2)];
+    check("relaxed", Both, &[&[st(X, 1), st(Y, 1)], &[st(Y, 2), ld(X)]], WEAK);
+    check("fences", Both, &[&[st(X, 1), Fence(GPU), st(Y, 1)], &[st(Y, 2), Fence(GPU), ld(X)]], WEAK);
+    const BY_SC: Program = &[&[st(X, 1), FenceSc(GPU), st(Y, 1)], &[st(Y, 2), FenceSc(GPU), ld(X)]];
+    check("sequentially consistent fences", Never, BY_SC, WEAK);
+}
+
+/// Two readers that disagree which of two writes was first. (`Hardware` shows more than a GPU does, whose
+/// writes become visible to all at once.)
+#[test]
+fn independent_reads_of_independent_writes() {
+    const WRITERS: [&[Op]; 2] = [&[st(X, 1)], &[st(Y, 1)]];
+    const RELAXED: Program = &[WRITERS[0], WRITERS[1], &[ld(X), ld(Y)], &[ld(Y), ld(X)]];
+    const BY_ORDERS: Program = &[
+        &[Store(X, 1, Release, GPU)],
+        &[ST_RELEASE],
+        &[Load(X, Acquire, GPU), LD_ACQUIRE],
+        &[LD_ACQUIRE, Load(X, Acquire, GPU)],
+    ];
+    const FENCED: Program =
+        &[WRITERS[0], WRITERS[1], &[ld(X), FenceSc(GPU), ld(Y)], &[ld(Y), FenceSc(GPU), ld(X)]];
+    check("relaxed", Both, RELAXED, IRIW);
+    check("release and acquire", Both, BY_ORDERS, IRIW);
+    check("sequentially consistent fences", Never, FENCED, IRIW);
+}
+
+#[test]
+fn write_to_read_causality() {
+    const WRITER: &[Op] = &[st(X, 1)];
+    check("relaxed", Both, &[WRITER, &[ld(X), st(Y, 1)], &[ld(Y), ld(X)]], WRC);
+    check("release and acquire", Never, &[WRITER, &[ld(X), ST_RELEASE], &[LD_ACQUIRE, ld(X)]], WRC);
+    const FENCED: &[Op] = &[ld(X), Fence(GPU), st(Y, 1)];
+    check("fences", Never, &[WRITER, FENCED, &[ld(Y), Fence(GPU), ld(X)]], WRC);
+    check("a fence, relaxed reader", PtxOnly, &[WRITER, FENCED, &[ld(Y), ld(X)]], WRC);
+}
+
+/// Each location has one order, whatever the orders of the accesses.
+#[test]
+fn coherence() {
+    check("two reads", Never, &[&[st(X, 1)], &[ld(X), ld(X)]], MP);
+    check("two writes", Never, &[&[st(X, 1), st(X, 2)], &[]], &[Mem(X, 1)]);
+    check("a read behind a write", Never, &[&[st(X, 1), ld(X)], &[st(X, 2)]], &[Reg(0, 0, 0)]);
+    let overwritten: Outcome = &[Reg(0, 0, 2), Mem(X, 2)];
+    check("a write behind a read", Never, &[&[ld(X), st(X, 1)], &[st(X, 2)]], overwritten);
+    let backwards: Outcome = &[Reg(1, 0, 2), Reg(1, 1, 1)];
+    check("two reads of two writes", Never, &[&[st(X, 1), st(X, 2)], &[ld(X), ld(X)]], backwards);
+    let both_first: Outcome = &[Reg(0, 0, 0), Reg(1, 0, 0)];
+    let exchanges: Program = &[&[Exchange(X, 1, Relaxed, GPU)], &[Exchange(X, 2, Relaxed, GPU)]];
+    check("two exchanges", Never, exchanges, both_first);
+}
+
+/// What PTX allows and the explorer cannot show: it makes each write at once and reads only what has been
+/// written.
+#[test]
+fn what_needs_late_stores_and_promises() {
+    check("LB", NotYet, &[&[ld(X), st(Y, 1)], &[ld(Y), st(X, 1)]], LB);
+    check(
+        "LB with release and acquire",
+        Never,
+        &[&[Load(X, Acquire, GPU), ST_RELEASE], &[LD_ACQUIRE, st(X, 1)]],
+        LB,
+    );
+    check(
+        "LB with dependencies",
+        Never,
+        &[&[ld(X), StoreRead(Y, Relaxed)], &[ld(Y), StoreRead(X, Relaxed)]],
+        LB,
+    );
+    check("2+2W", NotYet, &[&[st(X, 1), st(Y, 2)], &[st(Y, 1), st(X, 2)]], &[Mem(X, 1), Mem(Y, 1)]);
+    check("S", NotYet, &[&[st(X, 2), st(Y, 1)], &[ld(Y), st(X, 1)]], &[Reg(1, 0, 1), Mem(X, 2)]);
+}
+
+#[test]
+fn a_weak_outcome_is_replayed_from_its_seed_and_from_its_trace() {
+    const PROGRAM: Program = &[&[st(X, 1), ld(Y)], &[st(Y, 1), ld(X)]];
+    let results = |schedule| {
+        let (registers, memory, trace) = run(&device(WeakMemory::Ptx, schedule), owned(PROGRAM), false);
+        (holds(SB, &registers, &memory), trace)
+    };
+    let seed = (0..SEEDS).find(|&seed| results(schedule(seed)).0).expect("some seed shows it");
+    let (_, trace) = results(schedule(seed));
+    assert_eq!(results(schedule(seed)), (true, trace.clone()));
+    let text = Schedule::Replay(trace.clone()).to_string();
+    assert_eq!(results(text.parse().unwrap()), (true, trace));
+}
+
+// Words of other sizes.
+
+#[kernel]
+fn write_and_read_whole(word: GlobalSlice<u128>, out: GlobalSlice<u128>) {
+    if Thread::block_index() == 0 {
+        (1..4).for_each(|value| word.at(0).store(value << 64 | value, Relaxed, GPU));
+    } else {
+        (0..3).for_each(|i| out.write(i, word.at(0).load(Relaxed, GPU)));
+    }
+}
+
+#[test]
+fn sixteen_bytes_are_read_whole_and_forwards() {
+    let mut seen = [false; 4];
+    for seed in 0..SEEDS {
+        let device = device(WeakMemory::Ptx, schedule(seed));
+        let (word, out) = (Buffer::zeroed(&device, 1), Buffer::zeroed(&device, 3));
+        let kernel = WriteAndReadWhole { word: word.slice(), out: out.slice() };
+        device.launch(Grid::new(2, 1), kernel).unwrap();
+        let values: Vec<_> =
+            out.read().iter().map(|value| (*value >> 64, *value & u64::MAX as u128)).collect();
+        assert!(values.iter().all(|(high, low)| high == low), "{values:?}");
+        assert!(values.is_sorted(), "{values:?}");
+        values.iter().for_each(|(high, _)| seen[*high as usize] = true);
+    }
+    assert_eq!(seen, [true; 4]);
+}
+
+#[kernel]
+fn write_and_read_halves(words: GlobalSlice<u32>, bytes: GlobalSlice<u8>, out: GlobalSlice<u32>) {
+    if Thread::block_index() == 0 {
+        words.at(1).store(7, Relaxed, GPU);
+        bytes.at(5).store(9, Relaxed, GPU);
+    } else {
+        out.write(0, words.at(0).load(Relaxed, GPU));
+        out.write(1, words.at(1).load(Relaxed, GPU));
+        out.write(2, bytes.at(6).load(Relaxed, GPU).into());
+    }
+}
+
+#[test]
+fn parts_of_a_granule_are_read_where_they_lie() {
+    let mut seen = Vec::new();
+    for seed in 0..SEEDS {
+        let device = device(WeakMemory::Ptx, schedule(seed));
+        let (words, bytes) = (Buffer::from_slice(&device, &[3, 4]), Buffer::from_slice(&device, &[1u8; 8]));
+        let out = Buffer::zeroed(&device, 3);
+        let kernel = WriteAndReadHalves { words: words.slice(), bytes: bytes.slice(), out: out.slice() };
+        device.launch(Grid::new(2, 1), kernel).unwrap();
+        seen.push(out.read());
+    }
+    seen.sort();
+    seen.dedup();
+    assert_eq!(seen, [[3, 4, 1], [3, 7, 1]]);
+}
+
+// Lanes that act for each other.
+
+const SHUFFLE: u32 = 0;
+const SYNC: u32 = 1;
+
+/// Lane 1 writes, lane 0 releases.
+#[kernel]
+fn publish_for_another(memory: GlobalSlice<u32>, out: GlobalSlice<u32>, how: u32) {
+    let (flag, data) = (memory.at(0), memory.at(STRIDE));
+    let warp = Tile::<32>::lockstep();
+    if Thread::block_index() == 0 {
+        if warp.rank() == 1 {
+            data.store(1, Relaxed, GPU);
+        }
+        let told = warp.shuffle(warp.rank(), 1);
+        if how == SYNC {
+            warp.sync();
+        }
+        if warp.rank() == 0 {
+            flag.store(told, Release, GPU);
+        }
+    } else if warp.rank() == 0 {
+        out.write(0, flag.load(Acquire, GPU));
+        out.write(1, data.load(Relaxed, GPU));
+    }
+}
+
+/// Lane 1 reads, lane 0 reads what that one has seen released.
+#[kernel]
+fn look_for_another(memory: GlobalSlice<u32>, out: GlobalSlice<u32>, how: u32) {
+    let (flag, data) = (memory.at(0), memory.at(STRIDE));
+    let warp = Tile::<32>::lockstep();
+    if Thread::block_index() == 0 {
+        if warp.rank() == 0 {
+            data.store(1, Relaxed, GPU);
+            flag.store(1, Release, GPU);
+        }
+        return;
+    }
+    let mine = if warp.rank() == 1 { flag.load(Acquire, GPU) } else { 0 };
+    let told = warp.shuffle(mine, 1);
+    if how == SYNC {
+        warp.sync();
+    }
+    if warp.rank() == 0 {
+        out.write(0, told);
+        out.write(1, data.load(Relaxed, GPU));
+    }
+}
+
+/// Whether some seed shows that the flag is seen and the data is not.
+fn shows_stale<K: Kernel + Send + Sync + 'static>(
+    weak_memory: WeakMemory,
+    kernel: impl Fn(GlobalSlice<u32>, GlobalSlice<u32>) -> K,
+) -> bool {
+    (0..SEEDS).any(|seed| {
+        let device = device(weak_memory, schedule(seed));
+        let (memory, out) = (Buffer::zeroed(&device, 2 * STRIDE), Buffer::zeroed(&device, 2));
+        device.launch(Grid::new(2, 32), kernel(memory.slice(), out.slice())).unwrap();
+        out.read() == [1, 0]
+    })
+}
+
+#[test]
+fn a_shuffle_publishes_nothing_and_a_barrier_of_the_tile_does() {
+    for weak_memory in [WeakMemory::Ptx, WeakMemory::Hardware] {
+        let shown = |how| shows_stale(weak_memory, |memory, out| PublishForAnother { memory, out, how });
+        assert!(shown(SHUFFLE), "{weak_memory:?}");
+        assert!(!shown(SYNC), "{weak_memory:?}");
+    }
+}
+
+/// On hardware a lane that has what another lane read reads after it.
+#[test]
+fn a_shuffle_acquires_nothing_under_ptx() {
+    for (weak_memory, stale) in [(WeakMemory::Ptx, true), (WeakMemory::Hardware, false)] {
+        let shown = |how| shows_stale(weak_memory, |memory, out| LookForAnother { memory, out, how });
+        assert_eq!(shown(SHUFFLE), stale, "{weak_memory:?}");
+        assert!(!shown(SYNC), "{weak_memory:?}");
+    }
+}
+
+// The clock.
+
+/// Each thread writes its place and reads the other's, and what the clock says in between.
+#[kernel]
+fn write_and_look(memory: GlobalSlice<u32>, out: GlobalSlice<u64>) {
+    let me = Thread::block_index() as usize;
+    let before = timer();
+    let seen = memory.at((1 - me) * STRIDE).load(Relaxed, GPU);
+    memory.at(me * STRIDE).store(1, Relaxed, GPU);
+    out.write(3 * me, before);
+    out.write(3 * me + 1, timer());
+    out.write(3 * me + 2, seen.into());
+    spin_hint();
+}
+
+#[test]
+fn what_ended_by_the_clock_is_seen_by_what_began_later() {
+    for seed in 0..SEEDS {
+        let device = device(WeakMemory::Ptx, schedule(seed));
+        let (memory, out) = (Buffer::zeroed(&device, 2 * STRIDE), Buffer::zeroed(&device, 6));
+        device.launch(Grid::new(2, 1), WriteAndLook { memory: memory.slice(), out: out.slice() }).unwrap();
+        let out = out.read();
+        for (mine, other) in [(&out[..3], &out[3..]), (&out[3..], &out[..3])] {
+            assert!(mine[0] < other[1] || mine[2] == 1, "seed {seed}: {out:?}");
+        }
+    }
+}
