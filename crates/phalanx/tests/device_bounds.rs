@@ -10,7 +10,6 @@ use gpu::{Buffer, Device, Grid};
 use phalanx_kernels::btree::{self, Concurrent, HistoryParts, Input, LEAST, Tree, TreeView};
 use phalanx_kernels::keyed::{Kind, Packed, STRIPE_WORDS, STRIPES};
 use phalanx_kernels::primitives::scan::{Job, ScanPlan, Sum, Vectors};
-use phalanx_kernels::reclaim::{Owner, Slabs};
 use phalanx_kernels::skiplist::{Ground, Layers, Layout, List, Unsorted};
 use phalanx_kernels::slab::list::{Config as _, Lists, ListsView};
 use phalanx_kernels::slab::{Bitmaps, Handle, Light, Pool, Spread, Supers};
@@ -216,8 +215,6 @@ fn pools_refuse_handles_of_no_slab() {
         let stray = Handle::from_word(stray);
         ends(1, "freed", move |given| given.pool.free(stray));
         ends(1, "retired", move |given| given.pool.retire(stray));
-        ends(1, "trap", move |given| Slabs(given.pool).clear(stray.to_word()));
-        ends(1, "retired", move |given| Slabs(given.pool).shelve(stray.to_word()));
         answers(1, move |given| {
             assert!(!given.pool.is_live(stray) && given.pool.number(stray).is_none());
         });
