@@ -91,7 +91,7 @@ pub fn insertions_that_lack_memory_lose_nothing<M: Tested>(kind: &Kind<M>) {
         map
     };
     for insert in inserts() {
-        insertions_tell_what_they_did(kind, &make, &before, insert, &new);
+        insertions_tell_what_they_did(kind, make, &before, insert, &new);
     }
 }
 
@@ -199,10 +199,13 @@ pub fn scans_that_lack_memory_lose_nothing<M: Tested>(kind: &Kind<M>) {
     tried(&kind.device, || crowded(kind), retain, check);
 }
 
+/// A call that removes keys.
+type Remove<M, K> = fn(&mut M, &[K]) -> Result<()>;
+
 /// Nodes that could not be given back for want of memory are given back by the next call that removes or inserts.
 pub fn nodes_are_given_back_later<K: Key, V: Value + MapValue>(kind: &Kind<SkipList<K, V>>) {
     let keys = crowd(kind).0;
-    let removals: [fn(&mut SkipList<K, V>, &[K]) -> Result<()>; 2] = [
+    let removals: [Remove<SkipList<K, V>, K>; 2] = [
         |list, gone| list.remove(gone).map(drop),
         |list, _| list.retain_keys(K::from_u64(0)..=K::from_u64(1)),
     ];
