@@ -12,6 +12,8 @@ mod mutants;
 mod plan;
 #[path = "explore/script.rs"]
 mod script;
+#[path = "mvbtree_explore/several.rs"]
+mod several;
 #[path = "btree_explore/sheet.rs"]
 mod sheet;
 #[path = "btree_explore/trees.rs"]

@@ -264,6 +264,25 @@ fn read_unwritten_shared(out: GlobalSlice<u32>) {
     out.write(0, words.load(0) + words.load(1)); // @read unwritten shared memory
 }
 
+/// Reads an element that was written and one that was not.
+#[kernel]
+fn read_uninit_shared(out: GlobalSlice<u32>) {
+    let words = shared!([u32; 4]);
+    words.store(0, 7);
+    out.write(0, words.load_uninit(0));
+    out.write(1, words.load_uninit(1));
+}
+
+#[test]
+fn a_read_that_asks_for_no_written_element_is_not_reported() {
+    for seed in 0..4 {
+        let device = random(seed);
+        let out = Buffer::zeroed(&device, 2);
+        device.launch(Grid::new(1, 1), ReadUninitShared { out: out.slice() }).unwrap();
+        assert_eq!(out.read()[0], 7);
+    }
+}
+
 #[test]
 fn a_read_of_unwritten_shared_memory_is_reported() {
     let watching = Options { detect: Detect { uninitialized: true, ..Detect::CHEAP }, ..Options::default() };

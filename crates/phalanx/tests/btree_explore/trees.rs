@@ -16,8 +16,8 @@ use std::collections::HashMap;
 const ENTRIES: u32 = 64;
 /// Places of epochs: more than processes in any plan.
 const PLACES: u32 = 40;
-/// Items that a bag of a place has room for in device memory.
-const ROOM: u32 = 2;
+/// Items that a bag of a place has room for.
+const ROOM: u32 = 8;
 
 /// The buffers of a tree.
 pub struct Forest {

@@ -34,6 +34,13 @@ pub fn shared_array<K: Kept>(out: Global<K::Word>, value: K::Word, write: usize,
     out.store(K::pass(value, write, read), Order::Weak, Scope::Block);
 }
 
+/// A load of an element that may not have been written.
+#[kernel]
+pub fn shared_load_uninit(out: Global<u32>, index: usize) {
+    let words = shared!([u32; 8]);
+    out.store(words.load_uninit(index), Order::Weak, Scope::Block);
+}
+
 /// An atomic on an element.
 #[kernel]
 pub fn shared_fetch_add(out: Global<u32>, index: usize) {

@@ -1,0 +1,282 @@
+//! Blocks that are inside several trees at a time, of one type and of others, in any order.
+use crate::common::{Dice, replay, seeds};
+use crate::hunt::setting;
+use crate::script::ask;
+use crate::trees::Forest;
+use crate::world::{Crowded, Finding};
+use crate::{Eager, Ruled, Small};
+use gpu::{Device, Grid};
+use phalanx_kernels::btree::{Access, Config, Dated, Tree, TreeView};
+use phalanx_kernels::keyed::{Insert, Lanes, Remove, Scalar, Session, Wide};
+use phalanx_kernels::reclaim::{Blocks, ENTRIES, Tiles};
+use phalanx_kernels::slab::{Light, Spread};
+use simt::emulator::{Launch, Options};
+use simt::{Kernel, Thread};
+use std::collections::HashMap;
+
+/// Trees of four slots of one type.
+type Same<A> = Small<A>;
+/// Trees of another type of slots, pools and tiles.
+type Other<A> = Tree<Dated<Wide<u64, u64>>, Light<128>, A, 8, 1>;
+/// Trees of yet another one.
+type Third<A> = Tree<Dated<phalanx_kernels::keyed::Packed>, Spread<128>, A, 4, 4>;
+
+/// Trees: numbers 0, 1, 4 and 5 are of one type, 2 and 3 of two others. More than a process has entries for.
+const TREES: usize = 6;
+const _: () = assert!(TREES > ENTRIES);
+/// Steps of a block.
+const STEPS: usize = 40;
+/// Steps of a block in any order, before it leaves the trees that it is inside of.
+const ANYHOW: usize = STEPS - 2 * TREES;
+/// Slabs of a tree: more than all launches of a seed take.
+const UNITS: u32 = 1000;
+/// Launches, each of several blocks side by side.
+const LAUNCHES: u64 = 4;
+/// A lane of so many brings an operation.
+const APART: u32 = 8;
+
+/// What a block does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Enter(usize),
+    Leave(usize),
+    Breathe(usize),
+    /// Inserts or removes.
+    Work(usize),
+    Nothing,
+}
+
+use Step::{Breathe, Enter, Leave, Work};
+
+/// The steps of a block.
+type Script = [Step; STEPS];
+
+fn script(steps: impl IntoIterator<Item = Step>) -> Script {
+    let mut script = [Step::Nothing; STEPS];
+    steps.into_iter().enumerate().for_each(|(place, step)| script[place] = step);
+    script
+}
+
+/// Inside all trees at once; the last one entered is left first.
+fn nested(trees: usize) -> Script {
+    let all = || 0..trees;
+    script(all().map(Enter).chain(all().map(Work)).chain(all().map(Work)).chain(all().rev().map(Leave)))
+}
+
+/// Inside one tree after the other.
+fn one_after_the_other(trees: usize) -> Script {
+    script((0..trees).flat_map(|tree| [Enter(tree), Work(tree), Work(tree), Leave(tree)]))
+}
+
+/// Inside two trees at a time: the one that was entered first is left first.
+fn interleaved(trees: usize) -> Script {
+    let next = |tree| [Enter(tree), Work(tree - 1), Work(tree), Leave(tree - 1), Work(tree)];
+    script([Enter(0), Work(0)].into_iter().chain((1..trees).flat_map(next)).chain([Leave(trees - 1)]))
+}
+
+/// Inside any of the trees, up to twice.
+fn anyhow(trees: usize, dice: &mut Dice) -> Script {
+    let (mut inside, mut steps) = (vec![0; trees], Vec::new());
+    while steps.len() < ANYHOW {
+        let tree = dice.below(trees as u64) as usize;
+        let step = match (dice.below(8), inside[tree]) {
+            (0..3, 0..2) | (_, 0) => Enter(tree),
+            (3, 1..) => Leave(tree),
+            (4, 1..) => Breathe(tree),
+            _ => Work(tree),
+        };
+        inside[tree] = inside[tree] + usize::from(step == Enter(tree)) - usize::from(step == Leave(tree));
+        steps.push(step);
+    }
+    steps.extend(inside.into_iter().enumerate().flat_map(|(tree, many)| vec![Leave(tree); many]));
+    script(steps)
+}
+
+/// The key and the value of a lane's operation in a step, and whether it is an insertion. All lanes of a
+/// block insert, or all remove. Each lane has keys of its own.
+fn operation(block: u64, thread: u64, step: usize) -> (u64, u64, bool) {
+    let lane = thread / u64::from(APART);
+    (4 * (8 * block + lane) + step as u64 % 3, step as u64, step % 4 != 3)
+}
+
+/// One block.
+struct Several<A: Access> {
+    same: [TreeView<Same<A>>; 4],
+    other: TreeView<Other<A>>,
+    third: TreeView<Third<A>>,
+    script: Script,
+    /// The block's number among those of its launch.
+    number: u64,
+}
+
+impl<A: Access> Clone for Several<A> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<A: Access> Copy for Several<A> {}
+
+/// Does a step with a tree.
+#[inline(never)]
+fn play<M: Config>(tree: TreeView<M>, kind: Step, number: u64, step: usize) {
+    match kind {
+        Enter(_) => M::enter(tree),
+        Leave(_) => M::leave(tree),
+        Breathe(_) => M::breathe(tree),
+        _ => work::<M>(tree, number, step),
+    }
+}
+
+fn work<M: Config>(tree: TreeView<M>, number: u64, step: usize) {
+    let thread = Thread::index_in_block();
+    let (key, value, inserts) = operation(number, thread.into(), step);
+    let (key, value) = (M::Key::from_u64(key), M::Value::from_u64(value));
+    let (mut session, wanted) = (Session::<M, _>::new(tree, Lanes), thread.is_multiple_of(APART));
+    if inserts {
+        ask(&mut session, wanted, Insert, key, value);
+    } else {
+        ask(&mut session, wanted, Remove, key, value);
+    }
+    session.finish();
+}
+
+impl<A: Access> Kernel for Several<A> {
+    const PROGRAM: &'static str = "mvbtree_explore";
+    const NAME: &'static str = "several";
+    const INSTANCE: Option<&'static str> = None;
+
+    fn run(self) {
+        for (step, kind) in self.script.into_iter().enumerate() {
+            let (Enter(tree) | Leave(tree) | Breathe(tree) | Work(tree)) = kind else { return };
+            match tree {
+                2 => play(self.other, kind, self.number, step),
+                3 => play(self.third, kind, self.number, step),
+                _ => play(self.same[if tree < 2 { tree } else { tree - 2 }], kind, self.number, step),
+            }
+        }
+    }
+}
+
+/// What a tree holds after a block has done its steps.
+fn expect(pairs: &mut HashMap<u64, u64>, script: &Script, tree: usize, block: u64, threads: u32) {
+    for (step, _) in script.iter().enumerate().filter(|(_, kind)| **kind == Work(tree)) {
+        for thread in (0..threads).step_by(APART as usize) {
+            let (key, value, inserts) = operation(block, thread.into(), step);
+            if inserts {
+                pairs.insert(key, value)
+            } else {
+                pairs.remove(&key)
+            };
+        }
+    }
+}
+
+/// The trees' memory.
+struct World {
+    device: Device,
+    trees: [Forest; TREES],
+}
+
+impl World {
+    fn new<A: Access>(seed: u64) -> Self {
+        let schedule = setting::<Same<A>>(seed).schedule;
+        let options = Options { stale_l1: true, step_limit: 1 << 22, ..Options::explore(schedule) };
+        let device = Device::emulator(options);
+        let trees = std::array::from_fn(|tree| match tree {
+            2 => <Other<A> as Crowded>::memory(&device, UNITS).expect("memory"),
+            3 => <Third<A> as Crowded>::memory(&device, UNITS).expect("memory"),
+            _ => <Same<A> as Crowded>::memory(&device, UNITS).expect("memory"),
+        });
+        Self { device, trees }
+    }
+
+    /// Launches a block for each script.
+    fn launch<A: Access>(&self, scripts: &[Script], threads: u32) -> Result<(), Finding> {
+        let trees = &self.trees;
+        let launch = |(number, script): (u64, &Script)| {
+            let same = [0, 1, 4, 5].map(|tree: usize| trees[tree].view());
+            let (other, third) = (trees[2].view(), trees[3].view());
+            let several = Several::<A> { same, other, third, script: *script, number };
+            Launch::new(Grid::new(1, threads), several)
+        };
+        let launches = (0..).zip(scripts).map(launch).collect();
+        self.device.emulator_handle().expect("an emulator").launch_all(launches).map_err(Finding::Machine)?;
+        Ok(())
+    }
+
+    fn pairs<A: Access>(&self, tree: usize) -> Result<HashMap<u64, u64>, Finding> {
+        match tree {
+            2 => <Other<A> as Crowded>::pairs(&self.trees[tree], UNITS),
+            3 => <Third<A> as Crowded>::pairs(&self.trees[tree], UNITS),
+            _ => <Same<A> as Crowded>::pairs(&self.trees[tree], UNITS),
+        }
+    }
+}
+
+/// Plays launches of the scripts that `plan` makes for each of three blocks, and looks into the trees after
+/// each of them.
+fn play_seed<A: Access>(seed: u64, threads: u32, plan: impl Fn(&mut Dice) -> Script) -> Result<(), Finding> {
+    let (world, mut dice) = (World::new::<A>(seed), Dice::new(seed ^ 0x5e7e));
+    let mut expected: [HashMap<u64, u64>; TREES] = Default::default();
+    for _ in 0..LAUNCHES {
+        let scripts = [0; 3].map(|_| plan(&mut dice));
+        world.launch::<A>(&scripts, threads)?;
+        for (tree, expected) in expected.iter_mut().enumerate() {
+            (0..).zip(&scripts).for_each(|(block, script)| expect(expected, script, tree, block, threads));
+            let found = world.pairs::<A>(tree)?;
+            if found != *expected {
+                return Err(Finding::Order(format!("tree {tree} holds {found:?}, not {expected:?}")));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Plays so many seeds by processes that are blocks, and by processes that are tiles.
+fn are_sound(count: u64, plan: impl Fn(&mut Dice) -> Script) {
+    for seed in seeds(count) {
+        let blocks = play_seed::<Ruled<Blocks, Eager>>(seed, 64, &plan);
+        blocks.unwrap_or_else(|finding| panic!("blocks: {finding}\n{}", replay(crate::PROGRAM, seed)));
+        let tiles = play_seed::<Ruled<Tiles<8, 4>, Eager>>(seed, 32, &plan);
+        tiles.unwrap_or_else(|finding| panic!("tiles: {finding}\n{}", replay(crate::PROGRAM, seed)));
+    }
+}
+
+/// Seeds of each order.
+const SEEDS: u64 = 8;
+
+#[test]
+fn two_trees_of_one_type_at_once() {
+    are_sound(SEEDS, |_| nested(2));
+}
+
+#[test]
+fn four_trees_at_once() {
+    are_sound(SEEDS, |_| nested(4));
+}
+
+#[test]
+fn four_trees_one_after_the_other() {
+    are_sound(SEEDS, |_| one_after_the_other(4));
+}
+
+#[test]
+fn four_trees_interleaved() {
+    are_sound(SEEDS, |_| interleaved(4));
+}
+
+#[test]
+fn four_trees_anyhow() {
+    are_sound(2 * SEEDS, |dice| anyhow(4, dice));
+}
+
+#[test]
+fn more_trees_than_a_process_has_entries_for() {
+    are_sound(SEEDS, |_| nested(TREES));
+}
+
+#[test]
+fn more_trees_than_a_process_has_entries_for_anyhow() {
+    are_sound(2 * SEEDS, |dice| anyhow(TREES, dice));
+}
