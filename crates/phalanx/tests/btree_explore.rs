@@ -25,11 +25,15 @@ use hunt::kinds;
 use phalanx_kernels::btree::{Access, Concurrent, Coupled, Grouped, Phased, Tree};
 use phalanx_kernels::keyed::{Packed, Slot, Wide};
 use phalanx_kernels::slab::{Light, Pool, Spread};
+use simt::emulator::WeakMemory;
 
 trees::crowded!(Tree: Access, refuses false);
 
 /// The name that replays.
 const PROGRAM: &str = "btree_explore";
+
+/// The weak memory under which plans are played too: walks follow links, whose order rests on dependencies.
+const WEAK: WeakMemory = WeakMemory::Hardware;
 
 /// Seeds for each kind of tree.
 const SEEDS: u64 = 400;

@@ -12,19 +12,26 @@ mod mutants;
 mod plan;
 #[path = "explore/script.rs"]
 mod script;
+#[path = "explore/sessions.rs"]
+mod sessions;
 #[path = "explore/tables.rs"]
 mod tables;
 #[path = "explore/world.rs"]
 mod world;
 
 use hunt::all_are_sound;
+use phalanx_kernels::keyed::Lanes;
 use phalanx_kernels::probing::{self, Config, Hinted, Packed, Published, Table, Visitor, Wide};
 use phalanx_kernels::probing::{DoubleHash, TwoChoice};
 use script::{ByLanes, ByTiles};
-use simt::{Independent, Instance, Lockstep};
+use simt::emulator::WeakMemory;
+use simt::{Independent, Instance, Lockstep, Tile};
 
 /// The name that replays.
 const PROGRAM: &str = "explore";
+
+/// The weak memory under which plans are played too: the order of reads in tables rests on nothing but PTX.
+const WEAK: WeakMemory = WeakMemory::Ptx;
 
 /// Seeds for each kind of table.
 const SEEDS: u64 = 400;
@@ -97,4 +104,15 @@ tiles! {
     published_tiles_of_2: Table<Published<u64, u32>, Hinted<8>, 2, 1>, SEEDS;
     published_tiles_of_8: Table<Published<u32, u64>, TwoChoice, 8, 1>, SEEDS / 2;
     published_tiles_of_32: Table<Published<u64, u64>, DoubleHash, 32, 1>, SEEDS / 5;
+}
+
+#[test]
+fn what_a_session_did_is_published_by_the_lane_that_asked() {
+    type Double = Table<Packed, DoubleHash, 2, 2>;
+    type Two = Table<Published<u64, u32>, Hinted<8>, 4, 1>;
+    sessions::are_published::<Double, Lanes>(WEAK, SEEDS);
+    sessions::are_published::<Double, Tile<2>>(WEAK, SEEDS);
+    sessions::are_published::<Double, Tile<2, Independent>>(WEAK, SEEDS);
+    sessions::are_published::<Two, Lanes>(WEAK, SEEDS);
+    sessions::are_published::<Two, Tile<4>>(WEAK, SEEDS);
 }

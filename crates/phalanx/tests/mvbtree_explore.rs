@@ -27,6 +27,7 @@ use phalanx_kernels::keyed::{Packed, Slot, Wide};
 use phalanx_kernels::reclaim::{Blocks, Group, Rules, Tiles};
 use phalanx_kernels::slab::{Light, Pool, Spread};
 use simt::Order;
+use simt::emulator::WeakMemory;
 use std::fmt::Debug;
 use std::marker::PhantomData;
 
@@ -34,6 +35,9 @@ trees::crowded!(Tree: Access, refuses A::Versions::KEEPS);
 
 /// The name that replays.
 const PROGRAM: &str = "mvbtree_explore";
+
+/// The weak memory under which plans are played too: walks follow links, whose order rests on dependencies.
+const WEAK: WeakMemory = WeakMemory::Hardware;
 
 /// Seeds for each kind of tree.
 const SEEDS: u64 = 400;
@@ -68,4 +72,9 @@ kinds! {
     out_of_place_4x4_u32_u32: Tree<Dated<Packed>, Spread<128>, OutOfPlace, 4, 4>, SEEDS / 4;
     eager_4x2_u32_u32: Small<Ruled<Blocks, Eager>>, SEEDS;
     by_tiles_4x2_u32_u32: Small<Ruled<Tiles<4, 8>, Eager>>, SEEDS / 2;
+}
+
+#[test]
+fn a_slab_that_is_allocated_again_is_written_after_what_was_written_before() {
+    moments::reuse_is_ordered::<Small<Ruled<Blocks, Eager>>>(SEEDS);
 }

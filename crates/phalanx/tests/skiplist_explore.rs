@@ -25,11 +25,15 @@ use hunt::kinds;
 use phalanx_kernels::keyed::{Packed, Slot, Wide};
 use phalanx_kernels::skiplist::{List, Policy, Sorted, Unsorted};
 use phalanx_kernels::slab::{Layered, Light, Pool, Spread};
+use simt::emulator::WeakMemory;
 
 trees::crowded!(List: Policy, refuses false);
 
 /// The name that replays.
 const PROGRAM: &str = "skiplist_explore";
+
+/// The weak memory under which plans are played too: walks follow links, whose order rests on dependencies.
+const WEAK: WeakMemory = WeakMemory::Hardware;
 
 /// Seeds for each kind of list.
 const SEEDS: u64 = 400;

@@ -22,8 +22,12 @@ mod world;
 use phalanx_kernels::keyed::Slot;
 use phalanx_kernels::skiplist::{List, Policy};
 use phalanx_kernels::slab::Pool;
+use simt::emulator::WeakMemory;
 
 trees::crowded!(List: Policy, refuses false);
 
 /// The name that replays.
 const PROGRAM: &str = "skiplist_mutants";
+
+/// The weak memory under which plans are played too: walks follow links, whose order rests on dependencies.
+const WEAK: WeakMemory = WeakMemory::Hardware;

@@ -26,9 +26,13 @@ use hunt::kinds;
 use phalanx_kernels::keyed::{Bare, Packed, Published, Wide};
 use phalanx_kernels::slab::list::Lists;
 use phalanx_kernels::slab::{Light, Spread};
+use simt::emulator::WeakMemory;
 
 /// The name that replays.
 const PROGRAM: &str = "slab_list_explore";
+
+/// The weak memory under which plans are played too: walks follow links, whose order rests on dependencies.
+const WEAK: WeakMemory = WeakMemory::Hardware;
 
 /// Seeds for each kind of lists.
 const SEEDS: u64 = 300;

@@ -8,12 +8,12 @@
 mod common;
 
 use common::Buffer;
-use simt::emulator::{Detect, Emulator, Options, Schedule, Trace, WeakMemory};
+use simt::emulator::{Detect, Emulator, FailureKind, Options, Schedule, Trace, WeakMemory};
 use simt::{
     GlobalSlice, Grid, Kernel, Order, Scope, Thread, Tile, fence, fence_sc, kernel, spin_hint, timer,
 };
 
-const SEEDS: u64 = 800;
+const SEEDS: u64 = 400;
 
 /// An operation of a thread. Those that read put what they read into the thread's next register.
 #[derive(Clone, Copy)]
@@ -556,5 +556,72 @@ fn what_ended_by_the_clock_is_seen_by_what_began_later() {
         for (mine, other) in [(&out[..3], &out[3..]), (&out[3..], &out[..3])] {
             assert!(mine[0] < other[1] || mine[2] == 1, "seed {seed}: {out:?}");
         }
+    }
+}
+
+// Memory that kernels free and allocate again.
+
+/// The first block writes to a word and frees it; the second allocates it again and writes.
+#[kernel]
+fn free_and_reuse(word: GlobalSlice<u32>, freed: GlobalSlice<u32>, fences: u32) {
+    if Thread::block_index() == 0 {
+        word.at(0).store(1, Relaxed, GPU);
+        fence(GPU);
+        simt::poison(|| word.at(0), 4, 7);
+        freed.at(0).store(1, Relaxed, GPU);
+        return;
+    }
+    while freed.at(0).load(Relaxed, GPU) == 0 {
+        spin_hint();
+    }
+    simt::unpoison(|| word.at(0));
+    if fences == 1 {
+        fence(GPU);
+    }
+    word.at(0).store(2, Relaxed, GPU);
+}
+
+#[test]
+fn reused_memory_is_written_after_what_was_written_before() {
+    let reuse = |weak_memory, fences| {
+        (0..SEEDS).find_map(|seed| {
+            let device = device(weak_memory, schedule(seed));
+            let (word, freed) = (Buffer::zeroed(&device, 1), Buffer::zeroed(&device, 1));
+            let kernel = FreeAndReuse { word: word.slice(), freed: freed.slice(), fences };
+            device.launch(Grid::new(2, 1), kernel).err().map(|failure| failure.kind.clone())
+        })
+    };
+    assert_eq!(reuse(WeakMemory::Off, 0), None, "told where memory is weak");
+    assert_eq!(reuse(WeakMemory::Ptx, 1), None);
+    let found = reuse(WeakMemory::Ptx, 0);
+    assert!(matches!(found, Some(FailureKind::UnorderedReuse { bytes: 4, .. })), "{found:?}");
+}
+
+/// As the address dependency of message passing, where the pointer is read weakly.
+#[kernel]
+fn follow_weakly(pointer: GlobalSlice<u32>, memory: GlobalSlice<u32>, out: GlobalSlice<u32>) {
+    if Thread::block_index() == 0 {
+        memory.at(X * STRIDE).store(1, Relaxed, GPU);
+        fence(GPU);
+        pointer.at(0).store(X as u32, Relaxed, GPU);
+    } else {
+        let at = pointer.at(0).load(Weak, GPU);
+        out.write(0, at);
+        out.write(1, memory.at(at as usize * STRIDE).load(Relaxed, GPU));
+    }
+}
+
+#[test]
+fn an_address_that_was_read_weakly_is_a_dependency_too() {
+    for (weak_memory, stale) in [(WeakMemory::Ptx, true), (WeakMemory::Hardware, false)] {
+        let shown = (0..SEEDS).any(|seed| {
+            let device = device(weak_memory, schedule(seed));
+            let (pointer, memory) = (Buffer::zeroed(&device, 1), Buffer::zeroed(&device, LOCATIONS * STRIDE));
+            let out = Buffer::zeroed(&device, 2);
+            let kernel = FollowWeakly { pointer: pointer.slice(), memory: memory.slice(), out: out.slice() };
+            device.launch(Grid::new(2, 1), kernel).unwrap();
+            out.read() == [X as u32, 0]
+        });
+        assert_eq!(shown, stale, "{weak_memory:?}");
     }
 }

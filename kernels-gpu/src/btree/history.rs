@@ -625,8 +625,10 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         }
         (before, copy) = (before.from(tile, 0), tile.shuffle(copy, 0));
         if A::Versions::MOVES {
-            // Who freed the slab has made it blank before.
+            // The slab was made blank before it was freed. The lane that has allocated it acquires that, and
+            // passes it on by the barrier to the lanes that write the copy.
             simt::fence(Scope::Device);
+            tile.sync();
         }
         if !copy.is_none() {
             self.copy_into(self.node(copy), tile.rank(), read, before);

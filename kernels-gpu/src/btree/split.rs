@@ -184,8 +184,10 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
     ) -> (Kept, bool) {
         let is_leaf = held.meta.is_leaf();
         if A::Versions::MOVES {
-            // Who freed the slabs in this launch has made them blank before.
+            // The slabs were made blank before they were freed in this launch. The lanes that have allocated
+            // them acquire that, and pass it on by the barrier to the lanes that write the new nodes.
             fence(Scope::Device);
+            tile.sync();
         }
         let kept = self.keep(tile, goes && is_leaf, held.node, &held.read);
         if !A::Versions::KEEPS {

@@ -162,6 +162,9 @@ impl<S: Slot, const W: u32, const L: usize> Look<S, W, L> {
     ) -> (bool, S::Value) {
         let (value, argument) = (S::value_place(slot), question.argument);
         let (order, scope) = (Order::Relaxed, Scope::Device);
+        if S::HAS_VALUE && !matches!(question.operation.change(), Change::Erase | Change::Keep) {
+            S::acquire_pair(slot);
+        }
         match question.operation.change() {
             Change::Erase => (S::erase(slot, question.key), argument),
             _ if !S::HAS_VALUE => (true, argument),

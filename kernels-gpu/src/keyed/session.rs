@@ -20,6 +20,9 @@ pub trait Team<M: Kind>: Copy {
         argument: M::Value,
     ) -> (Outcome, M::Value);
 
+    /// Orders what the lanes of the team have done before with what they do next, memory included.
+    fn sync(self);
+
     /// Whether the calling lane counts what the team does.
     fn counts(self) -> bool;
 
@@ -43,6 +46,12 @@ impl<M: Kind> Team<M> for Lanes {
         argument: M::Value,
     ) -> (Outcome, M::Value) {
         M::execute(map, wanted, operation, key, argument)
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    fn sync(self) {
+        Tile::<32>::lockstep().sync();
     }
 
     #[inline(always)]
@@ -71,6 +80,12 @@ impl<M: TileKind<W>, C: Convergence, const W: u32> Team<M> for Tile<W, C> {
     ) -> (Outcome, M::Value) {
         let (outcome, value) = M::share(map, self, wanted && self.rank() == 0, operation, key, argument);
         (self.shuffle(outcome, 0), self.shuffle(value, 0))
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    fn sync(self) {
+        Tile::sync(self);
     }
 
     #[inline(always)]
@@ -135,6 +150,15 @@ impl<M: TileKind<W>, C: Convergence, const W: u32> Team<M> for Tile<W, C> {
 ///
 /// # Concurrency
 /// Every operation may run beside every other, of this kernel and of others, and is linearizable.
+///
+/// Other lanes of a tile may read and write the pair than the one that asks. A session orders what they do
+/// with what the asking lane does, as if that one had made the operation itself by relaxed accesses:
+/// - A lane whose operation has written may show that by a fence and a flag: a thread that acquires the flag
+///   finds the pair.
+/// - A lane that has acquired such a flag finds the pair.
+///
+/// The pair itself publishes nothing: a lane that finds a key need not see what another wrote elsewhere
+/// before it inserted the key. Use a flag for that.
 #[derive(Debug)]
 #[must_use = "a session does nothing by itself"]
 pub struct Session<M: Kind, T: Team<M> = Lanes> {
@@ -164,7 +188,13 @@ impl<M: Kind, T: Team<M>> Session<M, T> {
         key: M::Key,
         argument: M::Value,
     ) -> (Outcome, M::Value) {
+        // What the asking lanes have acquired is known to the lanes that act for them.
+        self.team.sync();
         let (outcome, value) = self.team.execute(self.map, wanted, operation, key, argument);
+        if O::WRITES {
+            // What other lanes have written is ordered before what the asking lanes do next.
+            self.team.sync();
+        }
         if O::WRITES && wanted && self.team.counts() {
             self.tally.count(outcome);
         }

@@ -131,6 +131,10 @@ pub unsafe trait Slot: Copy + Send + Sync + 'static {
     /// The value's half of a slot. Values change there by one atomic operation, whatever the key's half becomes meanwhile: a change
     /// that a removal has overtaken counts as made just before it, and nobody sees it.
     fn value_place(slot: Global<Self::Word>) -> Global<Self::Value>;
+    /// Orders the pair's first value before what the lane does next to the slot, whose key it has seen by a
+    /// relaxed load. Nothing where a pair appears at once.
+    #[inline(always)]
+    fn acquire_pair(_slot: Global<Self::Word>) {}
     /// The value of a slot that was seen to hold `word`; reads it again where the two halves of a word may come apart.
     fn settle(slot: Global<Self::Word>, word: Self::Word) -> Self::Value;
 
@@ -258,6 +262,9 @@ pub unsafe trait Appearance: Copy + Send + Sync + 'static {
     unsafe fn load(slot: Global<u128>, wanted: bool) -> u128;
     /// [`Slot::claim`].
     fn claim(slot: Global<u128>, pair: u128) -> bool;
+    /// [`Slot::acquire_pair`].
+    #[inline(always)]
+    fn acquire_pair(_slot: Global<u128>) {}
     /// [`Slot::settle`].
     fn settle<V: Scalar>(slot: Global<u128>, word: u128) -> V;
     /// [`Slot::is_busy`].
@@ -339,6 +346,11 @@ unsafe impl<K: Scalar, V: Scalar, A: Appearance> Slot for Halves<K, V, A> {
     }
 
     #[inline(always)]
+    fn acquire_pair(slot: Global<u128>) {
+        A::acquire_pair(slot);
+    }
+
+    #[inline(always)]
     fn settle(slot: Global<u128>, word: u128) -> V {
         A::settle(slot, word)
     }
@@ -382,9 +394,10 @@ unsafe impl Appearance for AtOnce {
     }
 }
 
-/// The key half is claimed as *busy*, the value written, then the key released: a reader that sees the key by an acquiring load
-/// sees the value. From then on the key half says whether the pair is there and the value half changes alone. A tile that wants
-/// the slot of a busy neighbour waits for it; readers never wait.
+/// The key half is claimed as *busy*, the value written, then the key released: a reader that sees the key by
+/// an acquiring load sees the value. (A change of the value acquires too: else it might take effect before
+/// the value was first written.) From then on the key half says whether the pair is there and the value half
+/// changes alone. A tile that wants the slot of a busy neighbour waits for it; readers never wait.
 #[derive(Clone, Copy, Debug)]
 pub struct InSteps;
 
@@ -415,8 +428,13 @@ unsafe impl Appearance for InSteps {
     }
 
     #[inline(always)]
-    fn settle<V: Scalar>(slot: Global<u128>, _word: u128) -> V {
+    fn acquire_pair(slot: Global<u128>) {
         let _published = key_half(slot).load(Order::Acquire, Scope::Device);
+    }
+
+    #[inline(always)]
+    fn settle<V: Scalar>(slot: Global<u128>, _word: u128) -> V {
+        Self::acquire_pair(slot);
         value_half::<V>(slot).load(Order::Relaxed, Scope::Device)
     }
 

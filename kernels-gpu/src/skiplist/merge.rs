@@ -94,6 +94,8 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
         let mut to = next.read;
         let mut last = next.read.count(tile, |word| S::key(word) <= next.high);
         let mut left = read.count(tile, |word| S::key(word) <= held.high);
+        // The next node's latch is seen by those who see a pair that has moved: see `Walk::show_latch`.
+        fence(Scope::Device);
         // Else pairs would lie behind the place that `last` says.
         Self::close_gaps(tile, fits, next, &mut to, last);
         while tile.any_converged(fits && left > 0) {

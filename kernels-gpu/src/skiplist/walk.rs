@@ -50,6 +50,8 @@ struct Deeds<S: Slot, const W: u32, const L: usize> {
     finished: u32,
     /// Pairs were removed.
     removed: bool,
+    /// Where pairs stand in order: the latch is seen by those who see what is written from now on.
+    has_shown_latch: bool,
     /// The node now.
     read: Read<S, W, L>,
 }
@@ -421,7 +423,7 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
         let belongs = held.low <= own.key && own.key <= held.high;
         let wants = waiting >> rank & 1 != 0 && belongs && (self.start == ANNEX) == (held.handle == ANNEX);
         let mut group = tile.ballot(on_data && wants);
-        let mut deeds = Deeds { finished: 0, removed: false, read: held.read };
+        let mut deeds = Deeds { finished: 0, removed: false, has_shown_latch: false, read: held.read };
         while tile.any_converged(group != 0) {
             let turn = group.trailing_zeros() % W;
             let question = Question {
@@ -443,6 +445,21 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
         deeds
     }
 
+    /// Orders the latch, which the tile has taken, before the pairs that it `moves`: once a latch.
+    ///
+    /// A node whose pairs stand in order is a sequence lock. A reader believes it if its header is the same
+    /// before and after the pairs, so a reader that sees a moved pair must see the latch in the header as
+    /// well. Taking the latch acquires, which orders it before nothing; the pairs are relaxed stores of all
+    /// lanes. So each lane fences behind the barrier that follows the latch: its stores then release what the
+    /// first lane did, and readers acquire by their loads of the pairs.
+    #[inline(always)]
+    fn show_latch<C: Convergence>(tile: Tile<W, C>, moves: bool, deeds: &mut Deeds<S, W, L>) {
+        if tile.any_converged(moves && !deeds.has_shown_latch) {
+            fence(Scope::Device);
+            deeds.has_shown_latch = true;
+        }
+    }
+
     /// [`Self::change`] of a node whose pairs stand in order.
     #[inline(always)]
     fn change_sorted<C: Convergence>(
@@ -455,6 +472,7 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
         let rank = tile.rank();
         let count = deeds.read.count(tile, |word| S::key(word) <= held.high);
         let gap = deeds.read.last(rank, |position, word| position < count && S::key(word) > held.high);
+        Self::show_latch(tile, wanted && gap.exists, deeds);
         if tile.any_converged(wanted && gap.exists) {
             Nodes::<S, P, A, W, L>::close_gaps(tile.afresh(), wanted, held, &mut deeds.read, count);
         }
@@ -468,11 +486,12 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
             deeds.read.put(rank, place, question.changed(hit.word));
         }
         let (removes, fits) = (wanted && found && erases, count < Node::<S, W, L>::SLOTS);
+        let (puts, pair) = (wanted && !found && places && fits, S::pack(question.key, question.argument));
+        Self::show_latch(tile, puts || removes, deeds);
         if !O::PLACES_ALWAYS {
             let ends = (place, count.wrapping_sub(1));
             Nodes::<S, P, A, W, L>::close(tile, removes, held.node, &mut deeds.read, ends);
         }
-        let (puts, pair) = (wanted && !found && places && fits, S::pack(question.key, question.argument));
         Nodes::<S, P, A, W, L>::shift(tile, puts, held.node, &mut deeds.read, (place, count), pair);
         deeds.removed |= removes;
         let value = if O::RETURNS { tile.shuffle(value, hits.trailing_zeros()) } else { value };

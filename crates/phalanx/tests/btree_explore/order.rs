@@ -1,9 +1,9 @@
 //! What goes by order, while others insert and remove: each pair that is given was there at some moment, those that are there throughout are given,
 //! once, and keys come in order.
 use crate::common::{Dice, replay, seeds};
-use crate::hunt::setting;
+use crate::hunt::{setting, settings, told};
 use crate::sheet::{COLLECT, COUNT, Deed, HIGHEST, IDLE, INSERT, LANES, LOWEST, REMOVE, Sheet, Told};
-use crate::world::{Crowded, Finding};
+use crate::world::{Crowded, Finding, Setting};
 use gpu::{Device, Grid};
 use phalanx_kernels::btree::{Config, TreeView};
 use phalanx_kernels::keyed::{Insert, Kind, Lanes, Outcome, Remove, Scalar, Session};
@@ -256,10 +256,10 @@ pub fn filled<M: Crowded<Memory = crate::trees::Forest> + Config>(
     memory
 }
 
-/// Plays a plan by the schedule of a seed and looks for what is wrong. Gives how many ranges were asked about.
+/// Plays a plan and looks for what is wrong. Gives how many ranges were asked about.
 fn explore<M: Crowded<Memory = crate::trees::Forest> + Config>(
     plan: &Plan,
-    schedule: Schedule,
+    setting: &Setting,
 ) -> Result<usize, Finding> {
     let stored: BTreeSet<u64> = plan.fill.iter().map(|&key| M::Key::from_u64(key).to_u64()).collect();
     let filled = filled::<M>(&stored, plan.units);
@@ -274,7 +274,13 @@ fn explore_from<M: Crowded<Memory = crate::trees::Forest> + Config>(
 ) -> Result<(usize, crate::trees::Forest), Finding> {
     let stored: BTreeSet<u64> = plan.fill.iter().map(|&key| M::Key::from_u64(key).to_u64()).collect();
     let detect = Detect { races: plan.races, ..Detect::ALL };
-    let options = Options { stale_l1: true, step_limit: 1 << 19, detect, ..Options::explore(schedule) };
+    let options = Options {
+        stale_l1: true,
+        weak_memory: setting.weak_memory,
+        step_limit: 1 << 19,
+        detect,
+        ..Options::explore(setting.schedule.clone())
+    };
     let device = Device::emulator(options);
     let mut memory = M::memory(&device, plan.units).expect("memory");
     M::copy(&mut memory, filled).expect("memory");
@@ -350,13 +356,16 @@ fn find_all<M: Crowded<Memory = crate::trees::Forest> + Config>(
 
 /// Whether something is found within so many schedules of a full leaf that is split while it is read, which replays.
 pub fn is_found<M: Crowded<Memory = crate::trees::Forest> + Config>(count: u64) -> bool {
-    is_found_in::<M>(&Plan::overtaken(), count, |seed| setting::<M>(seed).schedule)
+    is_found_in::<M>(&Plan::overtaken(), count, setting::<M>)
 }
 
 /// [`is_found`] where a leaf changes while it is read, and is then latched by others who pass it.
 #[allow(dead_code)] // trees have no version to lose
 pub fn is_found_where_others_pass<M: Crowded<Memory = crate::trees::Forest> + Config>(count: u64) -> bool {
-    is_found_in::<M>(&Plan::passed(), count, |seed| Schedule::Pct { seed, depth: 2 })
+    is_found_in::<M>(&Plan::passed(), count, |seed| {
+        let schedule = Schedule::Pct { seed, depth: 2 };
+        Setting { schedule, ..setting::<M>(seed) }
+    })
 }
 
 /// What is looked for by [`is_found_by_an_old_tail`] and its contrary: keys that are inserted while a full leaf is read, and those that are removed then.
@@ -371,26 +380,22 @@ pub fn is_found_by_an_old_tail<M: Crowded<Memory = crate::trees::Forest> + Confi
     count: u64,
 ) -> bool {
     let (inserts, removals) = EMPTIED[which];
-    is_found_in::<M>(&Plan::emptied(inserts, removals), count, |seed| setting::<M>(seed).schedule)
+    is_found_in::<M>(&Plan::emptied(inserts, removals), count, setting::<M>)
 }
 
 /// Plays schedules of all [`EMPTIED`]; all must be sound.
 #[allow(dead_code)] // as above
 pub fn no_tail_is_too_old<M: Crowded<Memory = crate::trees::Forest> + Config>(count: u64) {
     for (inserts, removals) in EMPTIED {
-        let plan = Plan::emptied(inserts, removals);
-        for seed in seeds(count) {
-            explore_soundly::<M>("tails of leaves whose slots are reused", &plan, seed);
-        }
+        let plan = |_| Plan::emptied(inserts, removals);
+        explore_soundly::<M>("tails of leaves whose slots are reused", count, plan);
     }
 }
 
 /// Plays schedules of a pair that comes back to another slot of its leaf while that is read; all must be sound.
 #[allow(dead_code)] // bugs are planted in a program of their own
 pub fn all_are_told_once<M: Crowded<Memory = crate::trees::Forest> + Config>(count: u64) {
-    for seed in seeds(count) {
-        explore_soundly::<M>("a pair that comes back", &Plan::returned(), seed);
-    }
+    explore_soundly::<M>("a pair that comes back", count, |_| Plan::returned());
 }
 
 /// Writes one word, after so many reads of it.
@@ -481,9 +486,9 @@ pub fn late_headers_are_waited_for<M: Crowded<Memory = crate::trees::Forest> + C
 fn is_found_in<M: Crowded<Memory = crate::trees::Forest> + Config>(
     plan: &Plan,
     count: u64,
-    schedule: fn(u64) -> Schedule,
+    setting: fn(u64) -> Setting,
 ) -> bool {
-    let play = |seed| explore::<M>(plan, schedule(seed)).err();
+    let play = |seed| explore::<M>(plan, &setting(seed)).err();
     let first = (0..count).find_map(|seed| play(seed).map(|finding| (seed, finding)));
     first.is_some_and(|(seed, finding)| {
         println!("found by seed {seed}: {finding}");
@@ -512,21 +517,21 @@ fn play<M: Crowded<Memory = crate::trees::Forest> + Config>(
     Ok(told)
 }
 
-/// [`explore`] by the schedule of a seed, which must be sound.
+/// Plays the plans of `count` seeds; all must be sound. Gives how many ranges were asked about.
 fn explore_soundly<M: Crowded<Memory = crate::trees::Forest> + Config>(
     name: &str,
-    plan: &Plan,
-    seed: u64,
+    count: u64,
+    plan: impl Fn(u64) -> Plan,
 ) -> usize {
-    explore::<M>(plan, setting::<M>(seed).schedule)
-        .unwrap_or_else(|finding| panic!("{name}: {finding}\n{}", replay(crate::PROGRAM, seed)))
+    let explore = |(seed, setting): (u64, Setting)| {
+        explore::<M>(&plan(seed), &setting)
+            .unwrap_or_else(|finding| panic!("{}", told(name, seed, &setting, &finding)))
+    };
+    settings::<M>(count).map(explore).sum()
 }
 
 /// Plays the plans of `count` seeds; all must be sound.
 pub fn all_are_sound<M: Crowded<Memory = crate::trees::Forest> + Config>(name: &str, count: u64) {
-    let mut ranges = 0;
-    for seed in seeds(count) {
-        ranges += explore_soundly::<M>(name, &Plan::new::<M>(seed), seed);
-    }
+    let ranges = explore_soundly::<M>(name, count, Plan::new::<M>);
     println!("{name}: {ranges} ranges");
 }

@@ -4,7 +4,7 @@ use crate::plan::Plan;
 use crate::script::Execution;
 use crate::world::{Crowded, Finding, Played, Setting, explore};
 use phalanx_kernels::keyed::{Kind, Slot};
-use simt::emulator::Schedule;
+use simt::emulator::{Schedule, WeakMemory};
 
 /// Random orders and priorities, by turns; each seed has a plan of its own.
 pub fn setting<M: Kind>(seed: u64) -> Setting {
@@ -14,32 +14,44 @@ pub fn setting<M: Kind>(seed: u64) -> Setting {
         _ => Schedule::Pct { seed, depth: 10 },
     };
     let published = M::Slot::PUBLISHES;
-    Setting { schedule, cas128: !published, forget: false }
+    Setting { schedule, cas128: !published, forget: false, weak_memory: WeakMemory::Off }
+}
+
+/// Of so many seeds one is played under weak memory too.
+const WEAK_PART: u64 = 4;
+
+/// The settings of `count` seeds, and then of the first of them where memory is as weak as the program says.
+pub fn settings<M: Kind>(count: u64) -> impl Iterator<Item = (u64, Setting)> {
+    let strong = seeds(count).map(|seed| (seed, setting::<M>(seed)));
+    let weak = |seed| (seed, Setting { weak_memory: crate::WEAK, ..setting::<M>(seed) });
+    strong.chain(seeds(count.div_ceil(WEAK_PART)).map(weak))
+}
+
+/// What to say of a finding: under which memory it was, and the command that repeats it.
+pub fn told(name: &str, seed: u64, setting: &Setting, finding: &Finding) -> String {
+    format!("{name}, weak memory {:?}: {finding}\n{}", setting.weak_memory, replay(crate::PROGRAM, seed))
 }
 
 /// Plays the plan of a seed.
-pub fn play<M: Crowded, E: Execution<M>>(
-    seed: u64,
-    change: fn(Setting) -> Setting,
-) -> Result<Played, Finding> {
+pub fn play<M: Crowded, E: Execution<M>>(seed: u64, setting: &Setting) -> Result<Played, Finding> {
     // A warp has at least two tiles, but for those as wide as a warp.
     let rows = (M::TILE.max(2) * 2).min(32) / E::WIDTH;
     let plan = Plan::new::<M>(seed, rows.max(1));
-    explore::<M, E>(&plan, &change(setting::<M>(seed)))
+    explore::<M, E>(&plan, setting)
 }
 
 /// Plays the plans of `count` seeds; all must be sound.
 pub fn all_are_sound<M: Crowded, E: Execution<M>>(name: &str, count: u64) {
-    let (mut sum, seeds) = (Played::default(), seeds(count));
-    let count = seeds.end - seeds.start;
-    for seed in seeds {
-        let played = play::<M, E>(seed, |setting| setting)
-            .unwrap_or_else(|finding| panic!("{name}: {finding}\n{}", replay(crate::PROGRAM, seed)));
+    let (mut sum, mut runs) = (Played::default(), 0);
+    for (seed, setting) in settings::<M>(count) {
+        let played = play::<M, E>(seed, &setting)
+            .unwrap_or_else(|finding| panic!("{}", told(name, seed, &setting, &finding)));
         sum.steps += played.steps;
         sum.operations += played.operations;
         sum.refused += played.refused;
+        runs += 1;
     }
-    println!("{name}: {count} seeds, {sum:?}");
+    println!("{name}: {runs} runs, {sum:?}");
 }
 
 #[allow(dead_code)] // not every program plants bugs by plans
@@ -51,10 +63,10 @@ pub fn is_found<M: Crowded, E: Execution<M>>(
     is: fn(&Finding) -> bool,
 ) {
     for seed in 0..count {
-        if let Err(finding) = play::<M, E>(seed, change)
+        if let Err(finding) = play::<M, E>(seed, &change(setting::<M>(seed)))
             && is(&finding)
         {
-            let again = play::<M, E>(seed, change).expect_err("what was found is there");
+            let again = play::<M, E>(seed, &change(setting::<M>(seed))).expect_err("what was found is there");
             assert!(again.is_same(&finding), "{name}: seed {seed} does not replay: {finding} and {again}");
             println!("{name}: found by seed {seed}: {finding}");
             return;

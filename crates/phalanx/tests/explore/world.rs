@@ -7,7 +7,7 @@ use checker::{Combine, Event, MapModel, MapOp, MapOutcome};
 use gpu::{Buffer, Device, Grid};
 use phalanx_kernels::keyed::{Kind, Outcome, STRIPE_WORDS, Scalar, Slot};
 use simt::Global;
-use simt::emulator::{Launch, Options, Schedule};
+use simt::emulator::{Launch, Options, Schedule, WeakMemory};
 use std::collections::HashMap;
 use std::marker::PhantomData;
 
@@ -102,6 +102,8 @@ pub struct Setting {
     pub cas128: bool,
     /// Whether somebody overwrites the filters meanwhile.
     pub forget: bool,
+    /// Which values strong reads may return.
+    pub weak_memory: WeakMemory,
 }
 
 /// What was played without a finding.
@@ -276,6 +278,7 @@ pub fn explore<M: Crowded, E: Execution<M>>(plan: &Plan, setting: &Setting) -> R
     let initial = fill.pairs()?;
     let options = Options {
         stale_l1: true,
+        weak_memory: setting.weak_memory,
         cas128: setting.cas128,
         step_limit: 1 << 18,
         ..Options::explore(setting.schedule.clone())

@@ -1,14 +1,14 @@
 //! Histories of changes of keys, look-ups, questions about ranges, and snapshots: there must be one order of all of them that explains every answer.
-use crate::common::{Dice, replay, seeds};
-use crate::hunt::setting;
+use crate::common::Dice;
+use crate::hunt::{setting, settings, told};
 use crate::sheet::{COLLECT, COUNT, Deed, HIGHEST, IDLE, INSERT, LANES, LOWEST, REMOVE, Sheet};
 use crate::trees::Forest;
-use crate::world::{Crowded, Finding};
+use crate::world::{Crowded, Finding, Setting};
 use checker::{Event, MapOp, MapOutcome, SnapshotModel, SnapshotOp, SnapshotOutcome};
 use gpu::{Buffer, Device, Grid};
 use phalanx_kernels::btree::{Config, LATEST, TreeView, Versions};
 use phalanx_kernels::keyed::{Get, Insert, Kind, Lanes, Outcome, Remove, Scalar, Session};
-use simt::emulator::{Launch, Options};
+use simt::emulator::{FailureKind, Launch, Options, WeakMemory};
 use simt::{GlobalSlice, Kernel, Thread, timer};
 use std::collections::BTreeMap;
 
@@ -361,11 +361,15 @@ fn filled<M: Crowded<Memory = Forest> + Config>(
     Ok((memory, pairs))
 }
 
-/// Plays a plan by the schedule of a seed and looks for what is wrong. Gives how many events there were.
-fn explore<M: Crowded<Memory = Forest> + Config>(plan: &Plan, seed: u64) -> Result<usize, Finding> {
-    let setting = setting::<M>(seed);
+/// Plays a plan and looks for what is wrong. Gives how many events there were.
+fn explore<M: Crowded<Memory = Forest> + Config>(plan: &Plan, setting: &Setting) -> Result<usize, Finding> {
     let (filled, initial) = filled::<M>(plan)?;
-    let options = Options { stale_l1: true, step_limit: 1 << 19, ..Options::explore(setting.schedule) };
+    let options = Options {
+        stale_l1: true,
+        weak_memory: setting.weak_memory,
+        step_limit: 1 << 19,
+        ..Options::explore(setting.schedule.clone())
+    };
     let device = Device::emulator(options);
     let mut memory = M::memory(&device, plan.units).expect("memory");
     M::copy(&mut memory, &filled).expect("memory");
@@ -393,9 +397,9 @@ fn event(op: Op, outcome: Said, at: u64) -> Event<Op, Said> {
 /// Plays the plans of `count` seeds; all must be sound.
 pub fn all_are_sound<M: Crowded<Memory = Forest> + Config>(name: &str, count: u64) {
     let mut events = 0;
-    for seed in seeds(count) {
-        events += explore::<M>(&Plan::new::<M>(seed), seed)
-            .unwrap_or_else(|finding| panic!("{name}: {finding}\n{}", replay(crate::PROGRAM, seed)));
+    for (seed, setting) in settings::<M>(count) {
+        events += explore::<M>(&Plan::new::<M>(seed), &setting)
+            .unwrap_or_else(|finding| panic!("{}", told(name, seed, &setting, &finding)));
     }
     println!("{name}: {events} events");
 }
@@ -403,7 +407,8 @@ pub fn all_are_sound<M: Crowded<Memory = Forest> + Config>(name: &str, count: u6
 /// As [`all_are_sound`], of plans of one sort.
 pub fn plans_are_sound<M: Crowded<Memory = Forest> + Config>(count: u64, plan: fn(u64) -> Plan) {
     for seed in 0..count {
-        explore::<M>(&plan(seed), seed).unwrap_or_else(|finding| panic!("seed {seed}: {finding}"));
+        explore::<M>(&plan(seed), &setting::<M>(seed))
+            .unwrap_or_else(|finding| panic!("seed {seed}: {finding}"));
     }
 }
 
@@ -413,10 +418,26 @@ pub fn is_found<M: Crowded<Memory = Forest> + Config>(
     plan: fn(u64) -> Plan,
     is: fn(&Finding) -> bool,
 ) -> bool {
-    let play = |seed| explore::<M>(&plan(seed), seed).err();
+    let play = |seed| explore::<M>(&plan(seed), &setting::<M>(seed)).err();
     let first = (0..count).find_map(|seed| play(seed).filter(is).map(|finding| (seed, finding)));
     first.is_some_and(|(seed, finding)| {
         println!("found by seed {seed}: {finding}");
         play(seed).is_some_and(|again| again.is_same(&finding))
     })
+}
+
+/// Plays the plans of `count` seeds as weakly as PTX allows, which is more than links stand: of what is found
+/// then only that counts which is written to a slab that was freed and allocated again.
+pub fn reuse_is_ordered<M: Crowded<Memory = Forest> + Config>(count: u64) {
+    for seed in 0..count {
+        let setting = Setting { weak_memory: WeakMemory::Ptx, ..setting::<M>(seed) };
+        let found = explore::<M>(&Plan::new::<M>(seed), &setting).err();
+        let is_reuse = |finding: &Finding| {
+            let Finding::Machine(failure) = finding else { return false };
+            matches!(failure.kind, FailureKind::UnorderedReuse { .. })
+        };
+        if let Some(finding) = found.filter(is_reuse) {
+            panic!("{}", told("slabs that are allocated again", seed, &setting, &finding));
+        }
+    }
 }

@@ -4,9 +4,9 @@
 //! pass (count, collect, removal of all) must have dealt with every pair that was there from before it began until it ended. Every value is
 //! appended once, so that it tells when it came.
 use crate::chains::{self, Chains};
-use crate::common::{Dice, replay, seeds};
-use crate::hunt::setting;
-use crate::world::{Crowded, Finding};
+use crate::common::Dice;
+use crate::hunt::{setting, settings, told};
+use crate::world::{Crowded, Finding, Setting};
 use checker::{Event, Model};
 use gpu::{Buffer, Device, Grid};
 use phalanx_kernels::keyed::{
@@ -434,21 +434,22 @@ where
 }
 
 /// Plays the plan of a seed and looks for what is wrong. Gives how many operations there were, and how many were refused.
-fn explore<M: Explored, R>(seed: u64) -> Result<(usize, usize), Finding>
+fn explore<M: Explored, R>(seed: u64, setting: &Setting) -> Result<(usize, usize), Finding>
 where
     R: Gather<Slot = M::Slot> + Default + Send + Sync + 'static,
     M::Slot: Slot<Key = M::Key, Value = M::Value>,
 {
     let lanes = u64::from((M::TILE.max(2) * 2).min(32));
-    let (plan, setting) = (Plan::new::<M>(seed, lanes), setting::<M>(seed));
+    let plan = Plan::new::<M>(seed, lanes);
     let calm = Device::emulator(Options { cas128: setting.cas128, ..Options::default() });
     let filled = M::memory(&calm, 1).expect("memory");
     play::<M, R>(&calm, &filled, &[Part::appends(&plan.fill, lanes)])?;
     let options = Options {
         stale_l1: true,
+        weak_memory: setting.weak_memory,
         cas128: setting.cas128,
         step_limit: 1 << 18,
-        ..Options::explore(setting.schedule)
+        ..Options::explore(setting.schedule.clone())
     };
     let device = Device::emulator(options);
     let mut memory = M::memory(&device, 1).expect("memory");
@@ -467,9 +468,9 @@ where
     M::Slot: Slot<Key = M::Key, Value = M::Value>,
 {
     let (mut operations, mut refused) = (0, 0);
-    for seed in seeds(count) {
-        let played = explore::<M, RemoveAll<M::Slot>>(seed)
-            .unwrap_or_else(|finding| panic!("{name}: {finding}\n{}", replay(crate::PROGRAM, seed)));
+    for (seed, setting) in settings::<M>(count) {
+        let played = explore::<M, RemoveAll<M::Slot>>(seed, &setting)
+            .unwrap_or_else(|finding| panic!("{}", told(name, seed, &setting, &finding)));
         operations += played.0;
         refused += played.1;
     }
@@ -482,9 +483,10 @@ where
     R: Gather<Slot = M::Slot> + Default + Send + Sync + 'static,
     M::Slot: Slot<Key = M::Key, Value = M::Value>,
 {
-    let first = (0..count).find_map(|seed| Some((seed, explore::<M, R>(seed).err().filter(is)?)));
+    let first = (0..count)
+        .find_map(|seed| Some((seed, explore::<M, R>(seed, &setting::<M>(seed)).err().filter(is)?)));
     let (seed, finding) = first.unwrap_or_else(|| panic!("{name}: not found by {count} seeds"));
-    let again = explore::<M, R>(seed).expect_err("what was found is there");
+    let again = explore::<M, R>(seed, &setting::<M>(seed)).expect_err("what was found is there");
     assert!(again.is_same(&finding), "{name}: seed {seed} does not replay: {finding} and {again}");
     println!("{name}: found by seed {seed}: {finding}");
 }

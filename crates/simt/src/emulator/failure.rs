@@ -154,6 +154,18 @@ pub enum FailureKind {
         /// Bytes from its start to the access.
         offset: usize,
     },
+    /// A write to what kernels have freed and allocated again, which nothing orders after what was written
+    /// there before it was freed. Only where memory is weak: see
+    /// [`Options::weak_memory`](super::Options::weak_memory).
+    #[error(
+        "write of {bytes} bytes at {address:#x} to a slab that was allocated again: nothing orders it after what was written there before the slab was freed, which may still replace it"
+    )]
+    UnorderedReuse {
+        /// The address.
+        address: usize,
+        /// Bytes written.
+        bytes: usize,
+    },
     /// A read of memory that nobody wrote.
     #[error("read of {bytes} bytes that nobody wrote, {}", within.map_or("in shared memory".to_owned(), |w| w.to_string()))]
     Uninitialized {

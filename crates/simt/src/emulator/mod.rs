@@ -130,7 +130,11 @@ pub fn poison(pointer: impl FnOnce() -> *mut u8, bytes: usize, name: u32) {
 
 /// Allows them again.
 pub fn unpoison(pointer: impl FnOnce() -> *mut u8) {
-    Lane::current().worker().run.world.registry.unpoison(pointer() as usize);
+    let (lane, start) = (Lane::current(), pointer() as usize);
+    let poisoned = lane.worker().run.world.registry.unpoison(start);
+    if let (Some(bytes), Some(explorer)) = (poisoned, lane.explorer()) {
+        explorer.reuse(start, bytes);
+    }
 }
 
 #[track_caller]

@@ -62,6 +62,7 @@
 //! | [`MissingLane`](FailureKind::MissingLane), [`BarrierMismatch`](FailureKind::BarrierMismatch) | yes | yes | [`Detect::collectives`] |
 //! | [`OutOfBounds`](FailureKind::OutOfBounds) | yes | yes | [`Detect::bounds`] |
 //! | [`UseAfterFree`](FailureKind::UseAfterFree) | yes | yes | [`Detect::use_after_free`] |
+//! | [`UnorderedReuse`](FailureKind::UnorderedReuse) | no | where memory is weak | [`Options::weak_memory`] |
 //! | [`Uninitialized`](FailureKind::Uninitialized) | if asked | yes | [`Detect::uninitialized`] |
 //! | [`DataRace`](FailureKind::DataRace) | no | yes | [`Detect::races`] |
 //! | [`Misaligned`](FailureKind::Misaligned), [`Trap`](FailureKind::Trap), [`Fault`](FailureKind::Fault), [`Panic`](FailureKind::Panic), [`Hang`](FailureKind::Hang) | yes | yes | nothing |

@@ -204,6 +204,18 @@ impl Orders {
         }
     }
 
+    /// Whether reads are ordered after those before.
+    pub fn has_dependencies(&self) -> bool {
+        self.dependencies
+    }
+
+    /// Later reads of the lane depend on its weak read of a version that published `releases`.
+    pub fn depend(&mut self, actor: Actor, releases: &[Release], bytes: u8) {
+        let (near, far) = seen(releases, actor, bytes, Scope::Device);
+        let lane = self.lane(actor.lane);
+        near.iter().chain(&far).for_each(|clock| lane.read.join(&clock.view));
+    }
+
     /// The time of the oldest version of a place that a lane may read.
     pub fn floor(&self, lane: u32, place: usize) -> u32 {
         let of_lane = |order: &LaneOrder| order.past.view.get(place).max(order.read.get(place));

@@ -7,6 +7,10 @@
 //! the scheduler chooses which. The read raises the view to that version, and learns what its write published
 //! as the order of the read says. Weak reads are not concerned: [`super::stale`] is about those.
 //!
+//! A write that does not read may, on the GPU, be overtaken by one of before that its lane does not know.
+//! Where memory is freed and allocated again that is an error, and is found: see
+//! [`Versions::is_unseen_of_before`].
+//!
 //! # What is missing
 //!
 //! - A write takes effect at once, and last in its granule's modification order: the outcomes S and 2+2W, in
@@ -20,6 +24,8 @@
 //!   all that the lane has read before, and on all that the lanes have read with which it met at a
 //!   collective.
 use super::order::{GranuleMap, Release, granules};
+
+use std::collections::BTreeMap;
 
 /// Versions kept of a granule.
 const KEPT: usize = 6;
@@ -42,6 +48,8 @@ pub struct Versions {
     /// By place, the oldest first; none where the memory has gone to somebody else.
     versions: Vec<Vec<Version>>,
     time: u32,
+    /// Memory that was allocated again, by its start: its bytes, and when that was.
+    reused: BTreeMap<usize, (usize, u32)>,
 }
 
 impl Versions {
@@ -101,10 +109,30 @@ impl Versions {
         Some((place, version))
     }
 
+    /// The newest version of a granule that `is` what is looked for.
+    pub fn newest_that(&self, granule: usize, is: impl Fn(&Version) -> bool) -> Option<&Version> {
+        self.versions[self.place(granule)?].iter().rev().find(|version| is(version))
+    }
+
     /// The place of a granule, and the time of its newest version.
     pub fn newest(&self, granule: usize) -> Option<(usize, u32)> {
         let place = self.place(granule)?;
         Some((place, self.versions[place].last()?.time))
+    }
+
+    /// Memory that kernels have freed is allocated again now.
+    pub fn reuse(&mut self, start: usize, bytes: usize) {
+        self.reused.insert(start, (bytes, self.time));
+    }
+
+    /// Whether the newest version of a granule is from before its memory was allocated again, and newer than
+    /// `floor` says of its place.
+    pub fn is_unseen_of_before(&self, granule: usize, floor: impl Fn(usize) -> u32) -> bool {
+        let Some((start, (bytes, allocated))) = self.reused.range(..=8 * granule).next_back() else {
+            return false;
+        };
+        let newest = self.newest(granule).filter(|_| 8 * granule < start + bytes);
+        newest.is_some_and(|(place, time)| time <= *allocated && time > floor(place))
     }
 
     /// Memory that goes to somebody else: its values are nobody's.

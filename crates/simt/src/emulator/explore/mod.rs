@@ -273,6 +273,7 @@ impl Explorer {
             if let Some(old) = self.choose(lane, &stale) {
                 value = weak::with_granule(value, access, i, old);
             }
+            self.depend(lane, access, i, value);
         }
         value
     }
@@ -307,6 +308,7 @@ impl Explorer {
     pub fn store(&self, lane: &Lane, access: &Access, _old: u128, new: u128) {
         self.idle.borrow_mut().reset();
         self.watch(lane, access, true);
+        self.watch_reuse(lane, access);
         self.written(lane, access, false, new);
     }
 

@@ -3,6 +3,7 @@
 use super::super::block::Block;
 use super::super::detect::order::granules;
 use super::super::detect::versions::Version;
+use super::super::failure::FailureKind;
 use super::super::lane::Lane;
 use super::super::memory::atomics;
 use super::super::memory::global::Access;
@@ -16,6 +17,31 @@ impl Explorer {
         let older = times.get(1..).filter(|older| !older.is_empty())?;
         let choice = self.option(lane, 2 * older.len() as u32) as usize;
         choice.checked_sub(older.len()).map(|choice| older[choice])
+    }
+
+    /// A weak read has returned `value`, of which the `i`-th granule has a part: addresses may depend on it.
+    pub(super) fn depend(&self, lane: &Lane, access: &Access, i: usize, value: u128) {
+        if let Some(memory) = &self.memory {
+            memory.borrow_mut().depend(lane, access, i, value);
+        }
+    }
+
+    /// Memory that kernels have freed is allocated again.
+    pub fn reuse(&self, start: usize, bytes: usize) {
+        if let Some(memory) = &self.memory {
+            memory.borrow_mut().versions.iter_mut().for_each(|versions| versions.reuse(start, bytes));
+        }
+    }
+
+    /// Looks for a write to memory that was allocated again which is not ordered after those before it was
+    /// freed.
+    pub(super) fn watch_reuse(&self, lane: &Lane, access: &Access) {
+        let replaced =
+            self.memory.as_ref().is_some_and(|memory| memory.borrow().may_be_replaced(lane, access));
+        if replaced {
+            let kind = FailureKind::UnorderedReuse { address: access.address, bytes: access.bytes };
+            lane.fail(kind, access.site, None);
+        }
     }
 }
 
@@ -49,6 +75,27 @@ impl MemoryModel {
             orders.observe_read(lane.number, place, version.time);
         }
         value
+    }
+
+    /// What the newest write of this value showed is seen by reads that depend on it.
+    fn depend(&mut self, lane: &Lane, access: &Access, i: usize, value: u128) {
+        let Some(versions) = self.versions.as_ref().filter(|_| self.orders.has_dependencies()) else {
+            return;
+        };
+        let Some((granule, bytes)) = granules(access.address, access.bytes).nth(i) else { return };
+        let is_same = |version: &Version| with_granule(value, access, i, version.value) == value;
+        if let Some(version) = versions.newest_that(granule, is_same) {
+            self.orders.depend(actor(lane), &version.releases, bytes);
+        }
+    }
+
+    /// Whether a write of before the memory was freed is not known to the lane, so that it may still replace
+    /// what the lane writes now.
+    fn may_be_replaced(&self, lane: &Lane, access: &Access) -> bool {
+        let Some(versions) = &self.versions else { return false };
+        let floor = |place| self.orders.floor(lane.number, place);
+        granules(access.address, access.bytes)
+            .any(|(granule, _)| versions.is_unseen_of_before(granule, floor))
     }
 
     /// The lane writes `new`: the newest version from now on.

@@ -168,12 +168,15 @@ impl Registry {
         self.poisons.store(poisoned.len(), Ordering::Release);
     }
 
-    pub fn unpoison(&self, start: usize) {
-        if self.poisons.load(Ordering::Acquire) > 0 {
-            let mut poisoned = self.poisoned();
-            poisoned.remove(&start);
-            self.poisons.store(poisoned.len(), Ordering::Release);
+    /// Allows accesses again. Gives how many bytes were poisoned, if any were.
+    pub fn unpoison(&self, start: usize) -> Option<usize> {
+        if self.poisons.load(Ordering::Acquire) == 0 {
+            return None;
         }
+        let mut poisoned = self.poisoned();
+        let removed = poisoned.remove(&start);
+        self.poisons.store(poisoned.len(), Ordering::Release);
+        removed.map(|(bytes, _)| bytes)
     }
 
     /// The name of the poisoned part that an address lies in, and where in it.

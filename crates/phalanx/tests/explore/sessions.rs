@@ -1,0 +1,137 @@
+//! What an operation of a session orders: a lane that has asked for it shows by a flag that it is done, and a
+//! lane that has seen the flag asks for the key.
+//!
+//! Other lanes of their tiles write and read the pair. So the session has to order what those do with what
+//! the lanes do that ask, as if they had done it themselves.
+use crate::world::Crowded;
+use gpu::{Device, Grid};
+use phalanx_kernels::keyed::{Insert, Kind, Lanes, Scalar, Session, Slot, Team};
+use simt::emulator::{Launch, Options, Schedule, WeakMemory};
+use simt::{Convergence, GlobalSlice, Kernel, Order, Scope, Thread, Tile, fence};
+use std::marker::PhantomData;
+
+/// Looks at the flag.
+const LOOKS: u32 = 1000;
+/// The key, and its two values.
+const KEY: u64 = 5;
+const VALUES: [u64; 2] = [77, 78];
+
+/// A team, as a lane of it that asks.
+pub trait Asking<M: Kind>: Team<M> {
+    /// The calling lane's.
+    fn here() -> Self;
+    /// Whether the calling lane is to bring the operation that the lane `owner` of its warp asks for.
+    fn brings(owner: u32) -> bool;
+}
+
+impl<M: Kind> Asking<M> for Lanes {
+    fn here() -> Self {
+        Self
+    }
+
+    fn brings(owner: u32) -> bool {
+        Thread::lane() == owner
+    }
+}
+
+impl<M: Kind, C: Convergence, const W: u32> Asking<M> for Tile<W, C>
+where
+    Self: Team<M>,
+{
+    fn here() -> Self {
+        Self::this()
+    }
+
+    fn brings(owner: u32) -> bool {
+        Thread::lane() / W == owner / W
+    }
+}
+
+/// The first block writes and shows the flag, the second looks.
+struct Publish<M: Kind, T> {
+    map: M::View,
+    flag: GlobalSlice<u32>,
+    /// Whether the flag was seen, and which value then; none: all ones.
+    out: GlobalSlice<u64>,
+    owner: u32,
+    team: PhantomData<fn() -> T>,
+}
+
+impl<M: Kind, T> Clone for Publish<M, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<M: Kind, T> Copy for Publish<M, T> {}
+
+impl<M: Kind, T: Asking<M> + 'static> Kernel for Publish<M, T> {
+    const PROGRAM: &'static str = "explore";
+    const NAME: &'static str = "publish";
+    const INSTANCE: Option<&'static str> = None;
+
+    fn run(self) {
+        M::enter(self.map);
+        let mut session = Session::<M, T>::new(self.map, T::here());
+        if Thread::block_index() == 0 {
+            self.show(&mut session);
+        } else {
+            self.look(&mut session);
+        }
+        session.finish();
+        M::leave(self.map);
+    }
+}
+
+impl<M: Kind, T: Asking<M>> Publish<M, T> {
+    fn show(&self, session: &mut Session<M, T>) {
+        for value in VALUES {
+            let value = M::Value::from_u64(value);
+            session.execute(T::brings(self.owner), Insert, M::Key::from_u64(KEY), value);
+        }
+        if Thread::lane() == self.owner {
+            fence(Scope::Device);
+            self.flag.at(0).store(1, Order::Relaxed, Scope::Device);
+        }
+    }
+
+    fn look(&self, session: &mut Session<M, T>) {
+        let mine = Thread::lane() == self.owner;
+        let load = || self.flag.at(0).load(Order::Acquire, Scope::Device);
+        let seen = mine && (0..LOOKS).any(|_| load() == 1);
+        // Others of the tile may bring the operation too: they are told, which orders nothing.
+        let seen = Tile::<32>::lockstep().shuffle(seen, self.owner);
+        let found = session.get((seen && T::brings(self.owner)).then_some(M::Key::from_u64(KEY)));
+        if mine {
+            self.out.write(0, seen.into());
+            self.out.write(1, found.map_or(u64::MAX, Scalar::to_u64));
+        }
+    }
+}
+
+/// Publishes under many schedules: who has seen the flag finds the last value.
+pub fn are_published<M: Crowded, T: Asking<M> + 'static>(weak_memory: WeakMemory, count: u64) {
+    let mut looked = 0;
+    for seed in 0..count {
+        let options = Options {
+            stale_l1: true,
+            weak_memory,
+            cas128: !M::Slot::PUBLISHES,
+            ..Options::explore(Schedule::Random { seed })
+        };
+        let device = Device::emulator(options);
+        let buckets = 3;
+        let memory = M::memory(&device, buckets).expect("memory");
+        let (flag, out) =
+            (device.zeroed::<u32>(1).expect("memory"), device.zeroed::<u64>(2).expect("memory"));
+        let map = M::view(&memory, buckets);
+        let owner = seed as u32 % M::TILE;
+        let kernel = Publish::<M, T> { map, flag: flag.slice(), out: out.slice(), owner, team: PhantomData };
+        let launch = Launch::new(Grid::new(2, 32), kernel);
+        device.emulator_handle().expect("an emulator").launch_all(vec![launch]).expect("no failure");
+        let out = out.read().expect("memory");
+        looked += out[0];
+        assert!(out[0] == 0 || out[1] == VALUES[1], "seed {seed}: the flag was seen, and {}", out[1]);
+    }
+    assert!(looked > 0, "some seed shows the flag");
+}
