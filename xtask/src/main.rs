@@ -7,6 +7,7 @@ mod kernels;
 mod limits;
 mod report;
 mod setup;
+mod soak;
 mod test;
 mod tidy;
 mod workspace;
@@ -34,6 +35,8 @@ enum Command {
     Bench(bench::Options),
     /// Turn the JSON lines of a benchmark into an HTML report
     Report(bench::Options),
+    /// Run an explorer with ten thousand seeds or more, and record the run in docs/results/soak
+    Soak(soak::Options),
     /// Pack programs, tests and PTX into ./bundle, for a GPU machine that has no Rust
     Bundle(bundle::Options),
     /// Say what this machine has, what it lacks, and what to do about it
@@ -60,6 +63,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Bench(options) => bench::run(&options),
         Command::Report(options) => report::run(&options),
         Command::Bundle(options) => bundle::run(&options),
+        Command::Soak(options) => soak::run(&options),
         Command::Doctor => doctor::run(),
         Command::Tidy => tidy::run(),
     }

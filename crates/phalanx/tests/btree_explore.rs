@@ -22,7 +22,9 @@ mod trees;
 mod world;
 
 use hunt::kinds;
-use phalanx_kernels::btree::{Access, Concurrent, Coupled, Grouped, Phased, Tree};
+use phalanx_kernels::btree::{
+    Access, Concurrent, Coupled, Dated, Grouped, InPlace, OutOfPlace, Phased, Tree,
+};
 use phalanx_kernels::keyed::{Packed, Slot, Wide};
 use phalanx_kernels::slab::{Light, Pool, Spread};
 use simt::emulator::WeakMemory;
@@ -56,6 +58,13 @@ fn deep_trees_whose_directory_is_rebuilt_meanwhile_are_sound() {
         "deep_8x1_u64_u64",
         SEEDS / 4,
     );
+}
+
+#[test]
+fn deep_trees_with_versions_are_sound() {
+    type Versioned<A> = Tree<Dated<Packed>, Spread<64>, A, 4, 2>;
+    order::deep_ones_are_sound::<Versioned<InPlace>>("deep_in_place_4x2_u32_u32", SEEDS / 4);
+    order::deep_ones_are_sound::<Versioned<OutOfPlace>>("deep_out_of_place_4x2_u32_u32", SEEDS / 2);
 }
 
 #[test]

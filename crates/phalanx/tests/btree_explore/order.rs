@@ -172,6 +172,7 @@ impl<M: Config> Kernel for Play<M> {
     const INSTANCE: Option<&'static str> = None;
 
     fn run(self) {
+        M::enter(self.tree);
         let mut session = Session::<M, _>::new(self.tree, Lanes);
         for round in 0..self.sheet.rounds {
             let index = Thread::index() * self.sheet.rounds + round;
@@ -191,6 +192,7 @@ impl<M: Config> Kernel for Play<M> {
             }
         }
         session.finish();
+        M::leave(self.tree);
     }
 }
 
@@ -263,14 +265,14 @@ fn explore<M: Crowded<Memory = crate::trees::Forest> + Config>(
 ) -> Result<usize, Finding> {
     let stored: BTreeSet<u64> = plan.fill.iter().map(|&key| M::Key::from_u64(key).to_u64()).collect();
     let filled = filled::<M>(&stored, plan.units);
-    explore_from::<M>(plan, &filled, schedule).map(|(ranges, _)| ranges)
+    explore_from::<M>(plan, &filled, setting).map(|(ranges, _)| ranges)
 }
 
 /// [`explore`] of a tree that has the plan's keys. Returns the tree, too.
 fn explore_from<M: Crowded<Memory = crate::trees::Forest> + Config>(
     plan: &Plan,
     filled: &crate::trees::Forest,
-    schedule: Schedule,
+    setting: &Setting,
 ) -> Result<(usize, crate::trees::Forest), Finding> {
     let stored: BTreeSet<u64> = plan.fill.iter().map(|&key| M::Key::from_u64(key).to_u64()).collect();
     let detect = Detect { races: plan.races, ..Detect::ALL };
@@ -301,15 +303,15 @@ fn explore_from<M: Crowded<Memory = crate::trees::Forest> + Config>(
 /// way of the directory that the launches have left.
 pub fn deep_ones_are_sound<M: Crowded<Memory = crate::trees::Forest> + Config>(name: &str, count: u64) {
     let deep: Vec<_> = DEEP.iter().map(|&many| deep_tree::<M>(many)).collect();
-    for seed in seeds(count) {
-        let (fill, filled) = &deep[seed as usize % deep.len()];
+    for (seed, setting) in settings::<M>(count) {
+        // Kinds of schedules come by turns, too: each with every depth.
+        let (fill, filled) = &deep[(seed / 3) as usize % deep.len()];
         let plan = Plan::deep(seed, fill);
-        let setting = setting::<M>(seed / DEEP.len() as u64);
-        let played = explore_from::<M>(&plan, filled, setting.schedule).and_then(|(_, memory)| {
+        let played = explore_from::<M>(&plan, filled, &setting).and_then(|(_, memory)| {
             let lasting = plan.known(fill).lasting;
             find_all::<M>(&memory, &lasting)
         });
-        played.unwrap_or_else(|finding| panic!("{name}: {finding}\n{}", replay(crate::PROGRAM, seed)));
+        played.unwrap_or_else(|finding| panic!("{}", told(name, seed, &setting, &finding)));
     }
 }
 
@@ -349,7 +351,9 @@ fn find_all<M: Crowded<Memory = crate::trees::Forest> + Config>(
     };
     let told = play::<M>(&calm, &copy, &[keys.chunks(LANES).map(round).collect()])?;
     match told.iter().flat_map(Told::answers).find(|(_, count, _)| *count != 1) {
-        Some((deed, ..)) => Err(Finding::Order(format!("key {} is not found afterwards", deed.from))),
+        Some((deed, count, _)) => {
+            Err(Finding::Order(format!("key {} is found {count} times afterwards", deed.from)))
+        }
         None => Ok(()),
     }
 }

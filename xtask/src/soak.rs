@@ -1,0 +1,94 @@
+//! `cargo xtask soak`: the explorers with ten thousand seeds and more, and a record of each run.
+use crate::workspace::{cargo, root, shell};
+use anyhow::{Context, Result, ensure};
+use serde::Serialize;
+use std::fs::{self, File};
+use std::io::Write;
+use std::time::Instant;
+use xshell::cmd;
+
+/// An explorer whose seeds can be multiplied.
+struct Family {
+    name: &'static str,
+    /// The test program.
+    program: &'static str,
+    /// Tests whose names contain this are run.
+    filter: &'static str,
+    /// Seeds of the smallest of these tests where nothing is multiplied.
+    seeds: u64,
+}
+
+const FAMILIES: [Family; 4] = [
+    Family { name: "btree-deep", program: "btree_explore", filter: "deep_trees_whose", seeds: 100 },
+    Family { name: "mvbtree-deep", program: "btree_explore", filter: "deep_trees_with", seeds: 100 },
+    Family { name: "skiplist-deep", program: "skiplist_explore", filter: "deep_", seeds: 100 },
+    Family { name: "mvbtree-several", program: "mvbtree_explore", filter: "several::", seeds: 24 },
+];
+
+#[derive(clap::Args)]
+pub struct Options {
+    /// What to soak: btree-deep, mvbtree-deep, skiplist-deep or mvbtree-several
+    family: String,
+    /// Seeds of each kind of structure, at least
+    #[arg(long, default_value_t = 10_000)]
+    seeds: u64,
+}
+
+/// A run, as a line of JSON.
+#[derive(Serialize)]
+struct Record {
+    family: &'static str,
+    commit: String,
+    /// Seeds of each kind of structure, at least.
+    seeds: u64,
+    schedules: &'static str,
+    memory: &'static str,
+    passed: bool,
+    wall_s: f64,
+    /// What the tests printed of themselves.
+    counters: Vec<String>,
+}
+
+pub fn run(options: &Options) -> Result<()> {
+    let family = FAMILIES.iter().find(|family| family.name == options.family);
+    let family = family.with_context(|| {
+        let names = FAMILIES.map(|family| family.name).join(", ");
+        format!("no family is called '{}': there are {names}", options.family)
+    })?;
+    let record = soak(family, options.seeds)?;
+    append(&record)?;
+    ensure!(record.passed, "seeds of {} failed: see the output above", family.name);
+    Ok(())
+}
+
+fn soak(family: &Family, seeds: u64) -> Result<Record> {
+    let (shell, cargo, program, filter) = (shell()?, cargo(), family.program, family.filter);
+    let times = seeds.div_ceil(family.seeds);
+    let commit = cmd!(shell, "git describe --always --dirty --abbrev=40 --exclude=*").read()?;
+    let test = cmd!(shell, "{cargo} test --package phalanx --test {program} -- {filter} --nocapture");
+    let start = Instant::now();
+    let output = test.env("PHALANX_SEEDS", times.to_string()).ignore_status().output()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    print!("{text}{}", String::from_utf8_lossy(&output.stderr));
+    let is_counter = |line: &&str| line.contains(": ") && !line.starts_with("test ");
+    Ok(Record {
+        family: family.name,
+        commit,
+        seeds: times * family.seeds,
+        schedules: "random, pct of depth 3 and of depth 10, by turns",
+        memory: "stale L1; a quarter of the seeds again under weak memory (hardware)",
+        passed: output.status.success(),
+        wall_s: start.elapsed().as_secs_f64(),
+        counters: text.lines().filter(is_counter).map(str::to_owned).collect(),
+    })
+}
+
+fn append(record: &Record) -> Result<()> {
+    let folder = root().join("docs/results/soak");
+    fs::create_dir_all(&folder)?;
+    let path = folder.join(format!("{}.jsonl", record.family));
+    let mut file = File::options().create(true).append(true).open(&path)?;
+    writeln!(file, "{}", serde_json::to_string(record)?)?;
+    println!("{} has one record more", path.display());
+    Ok(())
+}
