@@ -63,3 +63,9 @@ fn what_a_session_did_is_published_by_the_lane_that_asked() {
     sessions::are_published::<List<Packed, Spread<64>, Sorted, 4, 2>, Lanes>(16, SEEDS);
     sessions::are_published::<List<Packed, Spread<64>, Sorted, 4, 2>, Tile<4>>(16, SEEDS);
 }
+
+/// Without the fence behind the latch seed 220 shows it.
+#[test]
+fn a_sorted_node_is_not_believed_while_its_pairs_move() {
+    order::are_sound_under_weak_memory::<List<Packed, Spread<64>, Sorted, 4, 2>>(200..240);
+}
