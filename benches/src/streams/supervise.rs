@@ -237,12 +237,12 @@ fn run_child(arguments: &Arguments, cells: &[String], limit: f64) -> Result<Vec<
     let status = child.wait()?;
     let errors = errors.join().unwrap_or_default();
     ensure!(!records.is_empty() || !begun.is_empty() || status.success(), "no cell began: {errors}");
-    // Cells that ran beside one that failed are run again, unless one hangs itself.
-    let is_lost =
-        |cell: &String| errors.contains(cell.as_str()) || records.iter().all(|record| record.verdict == "ok");
-    let lost: Vec<Record> =
-        begun.iter().filter(|cell| is_lost(cell)).map(|cell| lost(cell, status, &errors)).collect();
-    records.extend(lost);
+    // Cells that ran beside one that failed are run again. Where none is named, any of them may be the one.
+    let is_named = |cell: &&String| errors.contains(&format!("{cell} hangs"));
+    let is_well = records.iter().all(|record| record.verdict == "ok");
+    let named: Vec<&String> = begun.iter().filter(is_named).collect();
+    let ended = if named.is_empty() && is_well { begun.iter().collect() } else { named };
+    records.extend(ended.into_iter().map(|cell| lost(cell, status, &errors)));
     Ok(records)
 }
 

@@ -14,6 +14,8 @@ mod plan;
 mod rooms;
 #[path = "explore/script.rs"]
 mod script;
+#[path = "explore/sessions.rs"]
+mod sessions;
 #[path = "btree_explore/sheet.rs"]
 mod sheet;
 #[path = "btree_explore/trees.rs"]
@@ -25,8 +27,9 @@ use hunt::kinds;
 use phalanx_kernels::btree::{
     Access, Concurrent, Coupled, Dated, Grouped, InPlace, OutOfPlace, Phased, Tree,
 };
-use phalanx_kernels::keyed::{Packed, Slot, Wide};
+use phalanx_kernels::keyed::{Lanes, Packed, Slot, Wide};
 use phalanx_kernels::slab::{Light, Pool, Spread};
+use simt::Tile;
 use simt::emulator::WeakMemory;
 
 trees::crowded!(Tree: Access, refuses false);
@@ -90,4 +93,10 @@ fn ranges_go_where_they_should() {
     rooms::ranges_go_where_they_should::<By<Concurrent, 4, 4>, By<Concurrent, 4, 4>>(SEEDS / 2);
     rooms::ranges_go_where_they_should::<By<Concurrent, 4, 4>, By<Phased, 4, 4>>(SEEDS / 2);
     rooms::ranges_go_where_they_should::<By<Concurrent, 8, 2>, By<Concurrent, 8, 2>>(SEEDS / 4);
+}
+
+#[test]
+fn what_a_session_did_is_published_by_the_lane_that_asked() {
+    sessions::are_published::<Tree<Packed, Spread<64>, Concurrent, 4, 2>, Lanes>(16, SEEDS);
+    sessions::are_published::<Tree<Packed, Spread<64>, Concurrent, 4, 2>, Tile<4>>(16, SEEDS);
 }

@@ -110,9 +110,9 @@ tiles! {
 fn what_a_session_did_is_published_by_the_lane_that_asked() {
     type Double = Table<Packed, DoubleHash, 2, 2>;
     type Two = Table<Published<u64, u32>, Hinted<8>, 4, 1>;
-    sessions::are_published::<Double, Lanes>(WEAK, SEEDS);
-    sessions::are_published::<Double, Tile<2>>(WEAK, SEEDS);
-    sessions::are_published::<Double, Tile<2, Independent>>(WEAK, SEEDS);
-    sessions::are_published::<Two, Lanes>(WEAK, SEEDS);
-    sessions::are_published::<Two, Tile<4>>(WEAK, SEEDS);
+    sessions::are_published::<Double, Lanes>(3, SEEDS);
+    sessions::are_published::<Double, Tile<2>>(3, SEEDS);
+    sessions::are_published::<Double, Tile<2, Independent>>(3, SEEDS);
+    sessions::are_published::<Two, Lanes>(3, SEEDS);
+    sessions::are_published::<Two, Tile<4>>(3, SEEDS);
 }

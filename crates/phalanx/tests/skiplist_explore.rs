@@ -12,6 +12,8 @@ mod order;
 mod plan;
 #[path = "explore/script.rs"]
 mod script;
+#[path = "explore/sessions.rs"]
+mod sessions;
 #[path = "btree_explore/sheet.rs"]
 mod sheet;
 #[path = "skiplist_explore/thin.rs"]
@@ -22,9 +24,10 @@ mod trees;
 mod world;
 
 use hunt::kinds;
-use phalanx_kernels::keyed::{Packed, Slot, Wide};
+use phalanx_kernels::keyed::{Lanes, Packed, Slot, Wide};
 use phalanx_kernels::skiplist::{List, Policy, Sorted, Unsorted};
 use phalanx_kernels::slab::{Layered, Light, Pool, Spread};
+use simt::Tile;
 use simt::emulator::WeakMemory;
 
 trees::crowded!(List: Policy, refuses false);
@@ -63,4 +66,16 @@ fn deep_lists_whose_directory_is_rebuilt_meanwhile_are_sound() {
 #[test]
 fn a_pair_that_comes_back_to_another_slot_is_told_once() {
     order::all_are_told_once::<List<Packed, Spread<64>, Unsorted, 4, 2>>(4 * SEEDS);
+}
+
+#[test]
+fn what_a_session_did_is_published_by_the_lane_that_asked() {
+    sessions::are_published::<List<Packed, Spread<64>, Sorted, 4, 2>, Lanes>(16, SEEDS);
+    sessions::are_published::<List<Packed, Spread<64>, Sorted, 4, 2>, Tile<4>>(16, SEEDS);
+}
+
+/// Without the fence behind the latch seed 220 shows it.
+#[test]
+fn a_sorted_node_is_not_believed_while_its_pairs_move() {
+    order::are_sound_under_weak_memory::<List<Packed, Spread<64>, Sorted, 4, 2>>(200..240);
 }

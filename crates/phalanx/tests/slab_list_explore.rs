@@ -19,13 +19,16 @@ mod plan;
 mod pool;
 #[path = "explore/script.rs"]
 mod script;
+#[path = "explore/sessions.rs"]
+mod sessions;
 #[path = "explore/world.rs"]
 mod world;
 
 use hunt::kinds;
-use phalanx_kernels::keyed::{Bare, Packed, Published, Wide};
+use phalanx_kernels::keyed::{Bare, Lanes, Packed, Published, Wide};
 use phalanx_kernels::slab::list::Lists;
 use phalanx_kernels::slab::{Light, Spread};
+use simt::Tile;
 use simt::emulator::WeakMemory;
 
 /// The name that replays.
@@ -57,4 +60,10 @@ kinds! {
     spread_128_4x8_u32: Lists<Bare<u32>, Spread<128>, 4, 8>, SEEDS;
     spread_128_4x4_u64: Lists<Bare<u64>, Spread<128>, 4, 4>, SEEDS;
     spread_128_32x1_u32: Lists<Bare<u32>, Spread<128>, 32, 1>, SEEDS / 6;
+}
+
+#[test]
+fn what_a_session_did_is_published_by_the_lane_that_asked() {
+    sessions::are_published::<Lists<Packed, Spread<128>, 4, 4>, Lanes>(1, SEEDS);
+    sessions::are_published::<Lists<Packed, Spread<128>, 4, 4>, Tile<4>>(1, SEEDS);
 }

@@ -539,3 +539,15 @@ pub fn all_are_sound<M: Crowded<Memory = crate::trees::Forest> + Config>(name: &
     let ranges = explore_soundly::<M>(name, count, Plan::new::<M>);
     println!("{name}: {ranges} ranges");
 }
+
+/// Plays the plans of these seeds under weak memory; all must be sound.
+#[allow(dead_code)] // of sorted skip lists alone
+pub fn are_sound_under_weak_memory<M: Crowded<Memory = crate::trees::Forest> + Config>(
+    seeds: std::ops::Range<u64>,
+) {
+    for seed in seeds {
+        let setting = Setting { weak_memory: crate::WEAK, ..setting::<M>(seed) };
+        explore::<M>(&Plan::new::<M>(seed), &setting)
+            .unwrap_or_else(|finding| panic!("{}", told("weak memory", seed, &setting, &finding)));
+    }
+}

@@ -6,7 +6,7 @@
 use crate::world::Crowded;
 use gpu::{Device, Grid};
 use phalanx_kernels::keyed::{Insert, Kind, Lanes, Scalar, Session, Slot, Team};
-use simt::emulator::{Launch, Options, Schedule, WeakMemory};
+use simt::emulator::{Launch, Options, Schedule};
 use simt::{Convergence, GlobalSlice, Kernel, Order, Scope, Thread, Tile, fence};
 use std::marker::PhantomData;
 
@@ -109,18 +109,17 @@ impl<M: Kind, T: Asking<M>> Publish<M, T> {
     }
 }
 
-/// Publishes under many schedules: who has seen the flag finds the last value.
-pub fn are_published<M: Crowded, T: Asking<M> + 'static>(weak_memory: WeakMemory, count: u64) {
+/// Publishes under many schedules, in a structure of so many buckets: who has seen the flag finds the last value.
+pub fn are_published<M: Crowded, T: Asking<M> + 'static>(buckets: u32, count: u64) {
     let mut looked = 0;
     for seed in 0..count {
         let options = Options {
             stale_l1: true,
-            weak_memory,
+            weak_memory: crate::WEAK,
             cas128: !M::Slot::PUBLISHES,
             ..Options::explore(Schedule::Random { seed })
         };
         let device = Device::emulator(options);
-        let buckets = 3;
         let memory = M::memory(&device, buckets).expect("memory");
         let (flag, out) =
             (device.zeroed::<u32>(1).expect("memory"), device.zeroed::<u64>(2).expect("memory"));
