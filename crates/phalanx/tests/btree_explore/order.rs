@@ -316,7 +316,7 @@ pub fn deep_ones_are_sound<M: Crowded<Memory = crate::trees::Forest> + Config>(n
 }
 
 /// Keys of deep trees: the fewest make three levels above the leaves where nodes have six pairs.
-const DEEP: [u64; 3] = [60, 200, 600];
+const DEEP: [u64; 3] = [60, 160, 400];
 /// How far they lie apart.
 const APART: u64 = 8;
 /// Slabs of their pools. An odd number: copies keep the directory that was there.
@@ -328,6 +328,8 @@ fn deep_tree<M: Crowded<Memory = crate::trees::Forest> + Config>(
 ) -> (BTreeSet<u64>, crate::trees::Forest) {
     let keys: BTreeSet<u64> = (0..many).map(|index| index * APART).collect();
     let memory = filled::<M>(&keys, DEEP_UNITS);
+    let pairs = M::pairs(&memory, DEEP_UNITS).expect("a sound tree");
+    assert_eq!(pairs.len() as u64, many, "the pool has room for versions, too");
     let calm = Device::emulator(Options::default());
     let mut copy = M::memory(&calm, DEEP_UNITS).expect("memory");
     M::copy(&mut copy, &memory).expect("memory");
