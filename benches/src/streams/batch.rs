@@ -164,10 +164,7 @@ impl<T: Element> Batch<T> {
                 continue;
             }
             let (operation, argument) = (self.verb.operation(index), self.arguments[index]);
-            let (mut outcome, value) = apply(operation, argument, mask, state);
-            if model == Model::Set && outcome == Outcome::Replaced {
-                outcome = Outcome::Found;
-            }
+            let (outcome, value) = apply(operation, argument, mask, state);
             ensure!(
                 found == Some(outcome),
                 "{:?} of key number {number} of stream {}, whose value was {before:?}: {} ({found:?}) in place of {outcome:?}",
@@ -207,33 +204,30 @@ impl<T: Element> Batch<T> {
         Ok(0)
     }
 
-    /// The neighbour of a key: none of the owner's keys that are there lies between, and if it is the owner's, it is there.
+    /// Checks neighbours: none of the owner's keys that are there lies between a key and the answer, and if the answer
+    /// is one of the owner's keys, that key is there.
     fn verify_next(&self, universe: &Universe<T>, owned: &Owned) -> Result<u64> {
         let (outcomes, found, up) = (self.outcomes.read()?, self.found.read()?, self.verb == Verb::Successor);
-        let last = universe.keys().len();
+        let present: Vec<usize> = owned.present().map(|(number, _)| number).collect();
         for (index, &number) in self.numbers.iter().enumerate() {
-            let number = number as usize;
+            let (number, verb) = (number as usize, self.verb.name());
             let is_found = outcomes[index] == Outcome::Found as u8;
             ensure!(is_found || outcomes[index] == Outcome::Absent as u8, "outcome {}", outcomes[index]);
-            let next = if is_found {
-                universe.number(found[index])
-            } else if up {
-                Some(last)
-            } else {
-                None
+            let next = if is_found { universe.number(found[index]) } else { None };
+            ensure!(!is_found || next.is_some(), "{verb} of key number {number} is no key");
+            // The owner's keys that lie between.
+            let (low, high) = match (up, next) {
+                (true, next) => (number + 1, next.unwrap_or(universe.keys().len())),
+                (false, next) => (next.map_or(0, |next| next + 1), number),
             };
-            ensure!(!is_found || next.is_some(), "{:?} is no key", found[index].to_u64());
-            let between =
-                if up { number + 1..next.unwrap_or(last) } else { next.map_or(0, |next| next + 1)..number };
-            ensure!(between.start <= between.end, "{} of key number {number} is {next:?}", self.verb.name());
-            let passed = between.into_iter().find(|&at| owned.known(at).flatten().is_some());
+            ensure!(low <= high, "{verb} of key number {number} is {next:?}");
+            let passed = present[present.partition_point(|&at| at < low)..].first();
             ensure!(
-                passed.is_none(),
-                "{} of key number {number} is {next:?}, not {passed:?}",
-                self.verb.name()
+                passed.is_none_or(|&at| at >= high),
+                "{verb} of key number {number}: {next:?}, not {passed:?}"
             );
-            let own = next.filter(|_| is_found).and_then(|next| owned.known(next));
-            ensure!(own != Some(None), "{} of key number {number}: {next:?} is not there", self.verb.name());
+            let own = next.and_then(|next| owned.known(next));
+            ensure!(own != Some(None), "{verb} of key number {number}: {next:?} is not there");
         }
         Ok(0)
     }

@@ -460,7 +460,7 @@ impl Structure {
             }
             "slab_set" => Box::new(SlabSet::<T>::builder().device(device).capacity(n).build()?),
             "slab_multi_map" => {
-                Box::new(SlabMultiMap::<T, T>::builder().device(device).capacity(4 * n).build()?)
+                Box::new(SlabMultiMap::<T, T>::builder().device(device).capacity(12 * n).build()?)
             }
             "btree" | "btree_u64" => Box::new(tree().build()?),
             "btree_no_directory" => Box::new(tree().directory(false).build()?),

@@ -8,7 +8,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, StdoutLock, Write};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -119,14 +119,16 @@ fn child(arguments: &Arguments, cells: &[Cell]) -> Result<bool> {
             if start.elapsed().as_secs_f64() > arguments.limit {
                 return;
             }
-            say(&Message::Begins(cell.to_string()));
+            drop(say(&Message::Begins(cell.to_string())));
             let record = run_one(&gpu, *cell, arguments.seconds, &progress, &commit);
             let is_well = record.verdict == "ok";
-            say(&Message::Ends(Box::new(record)));
+            let output = say(&Message::Ends(Box::new(record)));
             if !is_well {
-                // The device may be lost.
+                // The device may be lost. Cells beside this one must not report what the end of the process does to
+                // them: the lock on the output is kept.
                 std::process::exit(1);
             }
+            drop(output);
         };
         pool.install(|| cells.par_iter().with_max_len(1).for_each(one));
         std::process::exit(0)
@@ -148,10 +150,13 @@ fn run_one(gpu: &Gpu, cell: Cell, seconds: f64, progress: &Progress, commit: &st
     Record { cell: name, verdict, rounds, batches, operations, refused, seconds, gpu: device, driver, commit }
 }
 
-fn say(message: &Message) {
-    if let Ok(line) = serde_json::to_string(message) {
-        println!("{line}");
-    }
+/// Writes a message. Returns the lock on the output.
+fn say(message: &Message) -> StdoutLock<'static> {
+    let mut output = std::io::stdout().lock();
+    let line = serde_json::to_string(message).unwrap_or_default();
+    // Without a reader there is nobody to tell.
+    let _ = writeln!(output, "{line}").and_then(|()| output.flush());
+    output
 }
 
 /// Ends the process when a cell makes no progress.
