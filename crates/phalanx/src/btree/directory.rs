@@ -19,27 +19,29 @@ struct Age {
     listed: u64,
 }
 
-/// A launch that other streams wait for before they insert.
+/// A stream whose batch grows a small tree, and that other streams wait for before they insert.
 #[derive(Debug)]
-struct GrowthLaunch {
+struct Growing {
     stream: Stream,
-    event: Event,
+    /// A point behind the launches that others wait for, once another stream has asked. An event between the launches
+    /// of a batch would keep them from following closely, so nobody pays for it but those who wait.
+    event: Option<Event>,
 }
 
 /// The directory's memory, and how old it is. What is known of the tree's size is what was asked for: an upper bound, for nobody waits to ask the
 /// device. Launches of several streams may see each other's directory too early or too late, which costs steps and nothing else.
 ///
 /// A batch that is much larger than the tree is cut into launches, each a few times as large as the one before, so that
-/// few operations want the same leaf. Other streams must not defeat that: their insertions wait for the last launch but
-/// one of such a batch, after which the tree is large enough for what was asked of it.
+/// few operations want the same leaf. Other streams must not defeat that: their insertions wait for what such a batch's
+/// stream was asked for until then, after which the tree is large enough for what is asked of it.
 #[derive(Debug)]
 pub struct Directory {
     words: Buffer<u64>,
     /// Entries that it has room for.
     entries: u32,
     age: Mutex<Age>,
-    /// The last launch of a batch of which more launches follow.
-    growth: Mutex<Option<GrowthLaunch>>,
+    /// The stream of the last batch that grew a small tree.
+    growing: Mutex<Option<Growing>>,
     /// If not, it is never made, and walks begin at the root.
     used: bool,
 }
@@ -47,7 +49,7 @@ pub struct Directory {
 impl Directory {
     /// Of an empty tree, for `entries`, in zeroed memory.
     pub fn new(words: Buffer<u64>, entries: u32) -> Self {
-        Self { words, entries, age: Mutex::default(), growth: Mutex::default(), used: true }
+        Self { words, entries, age: Mutex::default(), growing: Mutex::default(), used: true }
     }
 
     /// One that is made when it is time, or never.
@@ -95,29 +97,35 @@ impl Directory {
     /// # Errors
     /// [`Error::Device`](crate::Error::Device) when the device is lost.
     pub fn wait_for_growth(&self, stream: &Stream) -> Result<()> {
-        let mut growth = self.growth.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(launch) = growth.as_ref().filter(|launch| launch.stream != *stream) else { return Ok(()) };
-        if launch.event.is_complete()? {
-            *growth = None;
+        let mut growing = self.growing();
+        let Some(other) = growing.as_mut().filter(|other| other.stream != *stream) else { return Ok(()) };
+        let event = match other.event.take() {
+            Some(event) => event,
+            None => other.stream.record()?,
+        };
+        if event.is_complete()? {
+            *growing = None;
             return Ok(());
         }
-        Ok(stream.wait(&launch.event)?)
+        stream.wait(&event)?;
+        other.event = Some(event);
+        Ok(())
     }
 
     /// Notes that a launch was submitted that brings `many` pairs at most. Where more launches of its batch follow,
     /// because the tree is small, insertions of other streams wait for it.
-    ///
-    /// # Errors
-    /// [`Error::Device`](crate::Error::Device) when the device is lost.
-    pub fn submitted(&self, stream: &Stream, many: u64, more_follow: bool) -> Result<()> {
+    pub fn submitted(&self, stream: &Stream, many: u64, more_follow: bool) {
         if more_follow {
-            let launch = GrowthLaunch { stream: stream.clone(), event: stream.record()? };
-            *self.growth.lock().unwrap_or_else(PoisonError::into_inner) = Some(launch);
+            *self.growing() = Some(Growing { stream: stream.clone(), event: None });
         }
-        // Behind the event: a thread that reads this number finds the event.
+        // Behind that: a thread that reads this number finds the stream.
         let mut age = self.age();
         age.pairs = age.pairs.saturating_add(many);
-        Ok(())
+    }
+
+    // A panic leaves it whole, as it does the age.
+    fn growing(&self) -> MutexGuard<'_, Option<Growing>> {
+        self.growing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The words before the entries: see `phalanx_kernels::btree::COUNTERS`.

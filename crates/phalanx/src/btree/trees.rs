@@ -626,7 +626,7 @@ impl<K: Key, V: Value, E: Engine<K, V> + ?Sized> Structure for Trees<K, V, E> {
             self.bring(stream, now)?;
             if places(now.ask) {
                 let (many, more_follow) = (now.keys.len() as u64, rest.is_some());
-                self.owner.read().directory.submitted(stream, many, more_follow)?;
+                self.owner.read().directory.submitted(stream, many, more_follow);
             }
         }
         Ok(())

@@ -309,7 +309,7 @@ impl<K: Key, V: Value> SkipList<K, V> {
                 }
             }
             let more_follow = len as u64 > most && left.len() > 0;
-            memory.directory.submitted(stream, many(pass), more_follow)?;
+            memory.directory.submitted(stream, many(pass), more_follow);
         }
         Ok(())
     }
