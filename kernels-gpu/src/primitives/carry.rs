@@ -85,7 +85,7 @@ impl<M: Monoid> Carry<M> {
     }
 
     /// What stands before the calling warp in the array; and what the array comes to up to the tile's end. As [`Self::announce`]; `nap` is that
-    /// of [`Values::before`].
+    /// of `Values::before`.
     #[inline(always)]
     #[track_caller]
     pub fn learn(self, of: Announced<M::Value>, nap: u32) -> (M::Value, M::Value) {

@@ -79,7 +79,7 @@ impl<O: Operator> Grouping for Whole<O> {
 }
 
 /// A walk by `THREADS` threads a block with `VECTORS` vectors each, of `WIDE` elements; a tile ahead where `AHEAD` says so. Look-back waits for `NAP`
-/// nanoseconds before it looks, and looks again ([`Values::before`]).
+/// nanoseconds before it looks, and looks again (`Values::before`).
 #[derive(Clone, Copy)]
 pub struct Walk<
     G: Grouping,

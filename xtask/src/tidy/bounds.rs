@@ -59,8 +59,8 @@ fn violation(path: &str, line: usize, reason: String) -> Violation {
 fn is_device(path: &str) -> bool {
     let begins = |beginning: &&str| path.starts_with(beginning);
     path.ends_with(".rs")
-        && DEVICE.iter().any(|folder| begins(folder))
-        && !BACK_ENDS.iter().any(|folder| begins(folder))
+        && DEVICE.iter().any(&begins)
+        && !BACK_ENDS.iter().any(begins)
         && !path.ends_with("/tests.rs")
 }
 

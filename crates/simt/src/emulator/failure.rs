@@ -156,7 +156,7 @@ pub enum FailureKind {
     },
     /// A write to what kernels have freed and allocated again, which nothing orders after what was written
     /// there before it was freed. Only where memory is weak: see
-    /// [`Options::weak_memory`](super::Options::weak_memory).
+    /// [`Options::weak_memory`](crate::emulator::Options::weak_memory).
     #[error(
         "write of {bytes} bytes at {address:#x} to a slab that was allocated again: nothing orders it after what was written there before the slab was freed, which may still replace it"
     )]
