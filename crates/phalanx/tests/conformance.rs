@@ -267,7 +267,6 @@ mod rationed {
                 insertions_that_lack_memory_lose_nothing
                 removals_that_lack_memory_lose_nothing
                 scans_that_lack_memory_lose_nothing
-                fixed_maps_that_lack_memory_refuse
                 versions_are_freed_later
                 trees_with_versions_stay_as_they_were
             }

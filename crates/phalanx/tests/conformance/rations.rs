@@ -124,7 +124,7 @@ fn insertions_tell_what_they_did<M: Tested>(
 
 /// Memory that a map must not ask for anyway is no reason for an error.
 pub fn fixed_maps_that_lack_memory_refuse<M: Tested>(kind: &Kind<M>) {
-    let (keys, values) = kind.pairs((0..4000).map(scattered));
+    let (keys, values) = kind.pairs((0..1200).map(scattered));
     let make = || {
         let map = M::fixed(kind);
         assert!(contents(&map).len() <= 1, "{}", kind.name);
