@@ -86,21 +86,54 @@ pub trait Subject<T: Element>: Sync + Send {
     /// Something is wrong with it.
     fn validate(&self) -> Result<()>;
 
+    /// Compacts, reclaims or sweeps, where the structure has something like it.
+    ///
+    /// # Errors
+    /// The structure's.
+    fn maintain(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    /// All pairs by way of a frozen view, where the structure has one; else as [`Self::contents`].
+    ///
+    /// # Errors
+    /// The structure's.
+    fn frozen_contents(&mut self) -> Result<Pairs<T, T>> {
+        self.contents()
+    }
+
     /// Does what the situation says, and calls `rest`, which submits more batches, as soon as the structure lets it.
     ///
     /// # Errors
     /// The structure's, and those of `rest`.
     fn meet(&mut self, situation: Situation, rest: &mut Rest<'_, T>) -> Result<Shown<T>> {
+        if situation == Situation::Snapshot {
+            return self.meet_snapshot(rest);
+        }
         let shown = match situation {
             Situation::Export => Shown::Contents(self.contents()?),
+            Situation::Frozen => Shown::Contents(self.frozen_contents()?),
             Situation::Clear => {
                 self.clear()?;
                 Shown::Cleared
             }
-            _ => Shown::Nothing,
+            Situation::Maintain => {
+                self.maintain()?;
+                Shown::Nothing
+            }
+            Situation::None | Situation::Snapshot => Shown::Nothing,
         };
         rest(self.as_subject())?;
         Ok(shown)
+    }
+
+    /// Takes a snapshot, where the structure has them, and reads it once later batches are submitted.
+    ///
+    /// # Errors
+    /// As [`Self::meet`].
+    fn meet_snapshot(&mut self, rest: &mut Rest<'_, T>) -> Result<Shown<T>> {
+        rest(self.as_subject())?;
+        Ok(Shown::Nothing)
     }
 
     /// The same as a trait object.
@@ -184,19 +217,8 @@ impl<T: Element> Subject<T> for HashMap<T, T> {
         Ok(())
     }
 
-    fn meet(&mut self, situation: Situation, rest: &mut Rest<'_, T>) -> Result<Shown<T>> {
-        match situation {
-            Situation::Maintain => self.compact()?,
-            Situation::Clear => Map::clear(self)?,
-            _ => {}
-        }
-        let shown = match situation {
-            Situation::Export => Shown::Contents(self.export()?),
-            Situation::Clear => Shown::Cleared,
-            _ => Shown::Nothing,
-        };
-        rest(self)?;
-        Ok(shown)
+    fn maintain(&mut self) -> Result<()> {
+        Ok(self.compact()?)
     }
 }
 
@@ -223,22 +245,12 @@ impl<T: Element> Subject<T> for BTree<T, T> {
         Ok(BTree::validate(self)?)
     }
 
-    fn meet(&mut self, situation: Situation, rest: &mut Rest<'_, T>) -> Result<Shown<T>> {
-        let shown = match situation {
-            Situation::Frozen => Shown::Contents(self.frozen()?.export()?),
-            Situation::Export => Shown::Contents(self.export()?),
-            Situation::Clear => {
-                Map::clear(self)?;
-                Shown::Cleared
-            }
-            Situation::Maintain => {
-                self.compact(0.7)?;
-                Shown::Nothing
-            }
-            _ => Shown::Nothing,
-        };
-        rest(self)?;
-        Ok(shown)
+    fn maintain(&mut self) -> Result<()> {
+        Ok(self.compact(0.7)?)
+    }
+
+    fn frozen_contents(&mut self) -> Result<Pairs<T, T>> {
+        Ok(self.frozen()?.export()?)
     }
 }
 
@@ -257,26 +269,14 @@ impl<T: Element> Subject<T> for MultiVersionBTree<T, T> {
         Ok(MultiVersionBTree::validate(self)?)
     }
 
-    fn meet(&mut self, situation: Situation, rest: &mut Rest<'_, T>) -> Result<Shown<T>> {
-        if situation == Situation::Snapshot {
-            let snapshot = self.snapshot()?;
-            rest(self)?;
-            return Ok(Shown::Contents(self.at(&snapshot)?.iter()?.unzip()));
-        }
-        let shown = match situation {
-            Situation::Export => Shown::Contents(self.export()?),
-            Situation::Clear => {
-                Map::clear(self)?;
-                Shown::Cleared
-            }
-            Situation::Maintain => {
-                self.drain()?;
-                Shown::Nothing
-            }
-            _ => Shown::Nothing,
-        };
+    fn maintain(&mut self) -> Result<()> {
+        Ok(self.drain().map(drop)?)
+    }
+
+    fn meet_snapshot(&mut self, rest: &mut Rest<'_, T>) -> Result<Shown<T>> {
+        let snapshot = self.snapshot()?;
         rest(self)?;
-        Ok(shown)
+        Ok(Shown::Contents(self.at(&snapshot)?.iter()?.unzip()))
     }
 }
 
@@ -291,21 +291,8 @@ impl<T: Element> Subject<T> for SkipList<T, T> {
         Ok(SkipList::validate(self)?)
     }
 
-    fn meet(&mut self, situation: Situation, rest: &mut Rest<'_, T>) -> Result<Shown<T>> {
-        let shown = match situation {
-            Situation::Export => Shown::Contents(self.export()?),
-            Situation::Clear => {
-                Map::clear(self)?;
-                Shown::Cleared
-            }
-            Situation::Maintain => {
-                self.reclaim()?;
-                Shown::Nothing
-            }
-            _ => Shown::Nothing,
-        };
-        rest(self)?;
-        Ok(shown)
+    fn maintain(&mut self) -> Result<()> {
+        Ok(self.reclaim().map(drop)?)
     }
 }
 

@@ -171,11 +171,12 @@ impl Directory {
         &self,
         batch: Batch<K, V>,
     ) -> (Batch<K, V>, Option<Batch<K, V>>) {
-        let len = batch.keys.len() as u64;
-        if !places(batch.ask) || len <= self.most() {
+        // Read once: another thread may have it rise meanwhile.
+        let (len, most) = (batch.keys.len() as u64, self.most());
+        if !places(batch.ask) || len <= most {
             return (batch, None);
         }
-        let many = self.most() as usize;
+        let many = most as usize;
         (batch.part(0, many), Some(batch.part(many, usize::MAX)))
     }
 }
