@@ -402,7 +402,7 @@ const fn structure(
 }
 
 /// All structures. Those whose names end in `_u64` have pairs of 16 bytes.
-pub const STRUCTURES: [Structure; 15] = [
+pub const STRUCTURES: [Structure; 16] = [
     structure("hash_map", &Verb::MAP, MAP, false),
     structure("hash_map_u64", &Verb::MAP, MAP, true),
     structure("slab_hash", &Verb::MAP, PLAIN, false),
@@ -415,6 +415,7 @@ pub const STRUCTURES: [Structure; 15] = [
     structure("btree_sorted_batches", &Verb::ORDERED, TREE, false),
     structure("mvbtree_in_place", &Verb::ORDERED, VERSIONED, false),
     structure("mvbtree_out_of_place", &Verb::ORDERED, VERSIONED, false),
+    structure("mvbtree_no_directory", &Verb::ORDERED, VERSIONED, false),
     structure("skip_list", &Verb::ORDERED, MAP, false),
     structure("skip_list_no_directory", &Verb::ORDERED, MAP, false),
     structure("skip_list_sorted_pairs", &Verb::ORDERED, MAP, false),
@@ -453,6 +454,7 @@ impl Structure {
             "btree_no_directory" => Box::new(tree().directory(false).build()?),
             "btree_sorted_batches" => Box::new(tree().variant("tree_sorted_128_4x4_u32_u32").build()?),
             "mvbtree_in_place" => Box::new(versions().updates(Updates::InPlace).build()?),
+            "mvbtree_no_directory" => Box::new(versions().directory(false).build()?),
             "mvbtree_out_of_place" => Box::new(versions().updates(Updates::OutOfPlace).build()?),
             "skip_list" => Box::new(list().build()?),
             "skip_list_no_directory" => Box::new(list().directory(false).build()?),

@@ -216,6 +216,7 @@ macro_rules! suite {
                         what_does_not_fit_is_refused
                         trees_are_built_and_cleared
                     }
+                    room { calls_on_a_full_pool_end }
                 }
                 cases! { $device, MultiVersionBTree, each:
                     room {

@@ -12,7 +12,7 @@ use crate::Error;
 use crate::map::batches::belongs;
 use crate::map::export::Columns;
 use crate::map::launch::Batch;
-use crate::map::structure::{Scans, Structure};
+use crate::map::structure::{Room, Scans, Structure};
 use crate::map::{Map, file};
 use crate::primitives::{Bits, Fold, Workspace, runs_bytes, sort_bytes};
 use crate::slab_alloc::Stats;
@@ -284,7 +284,7 @@ impl<K: Key, V: Value> Structure for BTree<K, V> {
         self.trees.make_room()
     }
 
-    fn make_room_for(&self, refused: &[K], age: u64) -> Result<bool> {
+    fn make_room_for(&self, refused: &[K], age: u64) -> Result<Room> {
         self.trees.make_room_for(refused, age)
     }
 

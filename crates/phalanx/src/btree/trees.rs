@@ -11,7 +11,7 @@ use crate::map::export::{self, Columns};
 use crate::map::launch::{Batch, nothing};
 use crate::map::launcher::scans;
 use crate::map::owner::{self, Memory as _, Owner};
-use crate::map::structure::{Scans, Structure};
+use crate::map::structure::{Room, Scans, Structure};
 use crate::mvbtree::{History, MOST, Moment};
 use crate::slab_alloc::{SlabAlloc, Stats};
 use crate::{Error, Key, Result, Value};
@@ -655,30 +655,31 @@ impl<K: Key, V: Value, E: Engine<K, V> + ?Sized> Structure for Trees<K, V, E> {
     }
 
     /// Makes room for what was refused: by what nobody can ask for any more, and, if that is the policy, by more nodes, as far as the budget allows.
-    fn make_room_for(&self, refused: &[K], age: u64) -> Result<bool> {
+    fn make_room_for(&self, refused: &[K], age: u64) -> Result<Room> {
         if !self.grows() && self.owner.read().history.is_none() {
-            return Ok(false);
+            return Ok(Room::None);
         }
         let half = self.owner.engine.shape().slots as usize / 2;
         let refused = distinct(refused);
         self.owner.alone(|engine, stream, memory| {
             if memory.age != age {
                 // Another thread has made room meanwhile, perhaps for all.
-                return Ok(true);
+                return Ok(Room::More);
             }
             // Versions that nobody can ask for may be room enough. Without this no pool is exchanged, so its errors end the call.
             let freed = memory.sweep(engine, stream)?;
             if !self.grows() {
                 memory.age += u64::from(freed > 0);
-                return Ok(freed > 0);
+                return Ok(Room::freed_if(freed > 0));
             }
             memory.age += 1;
             let needed = refused.div_ceil(half) * if memory.history.is_some() { 4 } else { 1 };
             if freed > needed.max(memory.pool.capacity() / 4) {
-                return Ok(true);
+                return Ok(Room::Freed);
             }
             let wanted = needed.max(memory.pool.capacity() / 2).max(LEAST);
-            Ok(self.make_nodes(stream, memory, wanted, needed)? || freed > 0)
+            let has_grown = self.make_nodes(stream, memory, wanted, needed)?;
+            Ok(if has_grown { Room::More } else { Room::freed_if(freed > 0) })
         })
     }
 

@@ -11,7 +11,7 @@ use crate::map::batches::belongs;
 use crate::map::counts::{Counts, distinct};
 use crate::map::launch::Batch;
 use crate::map::owner::{Memory as _, Owner};
-use crate::map::structure::{Scans, Structure};
+use crate::map::structure::{Room, Scans, Structure};
 pub use crate::map::{Batches, Coded, Key, Merge, Op, Outcome, Value};
 use crate::map::{Map, file};
 pub use builder::{Builder, Growth, variants};
@@ -344,16 +344,16 @@ impl<K: Key, V: Value> Structure for HashMap<K, V> {
         })
     }
 
-    fn make_room_for(&self, refused: &[K], age: u64) -> Result<bool> {
+    fn make_room_for(&self, refused: &[K], age: u64) -> Result<Room> {
         if !self.grows() {
-            return Ok(false);
+            return Ok(Room::None);
         }
         self.owner.alone(|_, _, table| {
             if table.age() != age {
                 // Another thread has made room meanwhile, perhaps for all.
-                return Ok(true);
+                return Ok(Room::More);
             }
-            self.grow(table, table.counts()?, distinct(refused))
+            self.grow(table, table.counts()?, distinct(refused)).map(Room::more_if)
         })
     }
 

@@ -1,6 +1,6 @@
 //! Batches on host slices: to the device, run, back; and again what was refused, as long as the map makes room.
 use super::launch::{Ask, Batch, Scan, nothing};
-use super::structure::Structure;
+use super::structure::{Room, Structure};
 use super::{Key, Value, check};
 use crate::error::or_later;
 use crate::{Error, Result};
@@ -178,7 +178,8 @@ fn until_room<M: Structure + ?Sized>(
 }
 
 /// Runs elements again that were refused by a map of this `age`, and sets that to the map's. Returns nothing where no
-/// room could be made.
+/// room could be made, or too little for any of them: out of place, each refused attempt takes copies and gives them
+/// back, so there would be something to free for ever.
 fn again<M: Structure + ?Sized>(
     map: &M,
     ask: Ask,
@@ -186,11 +187,14 @@ fn again<M: Structure + ?Sized>(
     wants_values: bool,
     age: &mut u64,
 ) -> Result<Option<Results<M::Value>>> {
-    if !map.make_room_for(&refused.keys, *age)? {
+    let room = map.make_room_for(&refused.keys, *age)?;
+    if room == Room::None {
         return Ok(None);
     }
     *age = map.age();
-    attempt(map, ask, refused, wants_values).map(Some)
+    let results = attempt(map, ask, refused, wants_values)?;
+    let is_vain = room == Room::Freed && results.refused().len() == refused.keys.len();
+    Ok((!is_vain).then_some(results))
 }
 
 /// Runs a batch once. A launch may find too little memory amid the batch, where that is brought in portions: the

@@ -30,9 +30,9 @@ pub trait Structure {
     /// fails, the next call finds it due again.
     fn make_room(&self) -> Result<()>;
 
-    /// After a blocking call that was refused room for elements with these keys by a structure of this `age`, or a later one: makes room, if
-    /// that is the policy. Gives whether it is worth trying again.
-    fn make_room_for(&self, refused: &[Self::Key], age: u64) -> Result<bool>;
+    /// After a blocking call that was refused room for elements with these keys by a structure of this `age`, or a
+    /// later one: makes room, if that is the policy.
+    fn make_room_for(&self, refused: &[Self::Key], age: u64) -> Result<Room>;
 
     /// Pairs, once all launches that were asked for have ended.
     fn pairs(&self) -> Result<usize>;
@@ -42,6 +42,30 @@ pub trait Structure {
 
     /// Bytes of device memory.
     fn bytes(&self) -> usize;
+}
+
+/// What a structure found for elements that it refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Room {
+    /// Nothing: trying again is useless.
+    None,
+    /// Memory that was in use is free again. It may be what the refused attempts themselves took and gave back, so an
+    /// attempt that changes nothing with it is the last one.
+    Freed,
+    /// More memory, or memory that another thread found in the meantime.
+    More,
+}
+
+impl Room {
+    /// More memory, or none.
+    pub fn more_if(has_grown: bool) -> Self {
+        if has_grown { Self::More } else { Self::None }
+    }
+
+    /// Some memory freed, or none.
+    pub fn freed_if(is_freed: bool) -> Self {
+        if is_freed { Self::Freed } else { Self::None }
+    }
 }
 
 /// What [`Structure::scans`] runs.

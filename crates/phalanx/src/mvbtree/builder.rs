@@ -86,6 +86,12 @@ impl<K: Key, V: Value> Builder<K, V> {
         self.map(|inner| inner.growth(growth))
     }
 
+    /// Sets whether searches begin at the nodes that the directory lists or, with `false`, at the root, which shows
+    /// what the directory is worth. Default: `true`.
+    pub fn directory(self, directory: bool) -> Self {
+        self.map(|inner| inner.directory(directory))
+    }
+
     /// How updates keep what was there before. Default: [`Updates::InPlace`].
     pub fn updates(mut self, updates: Updates) -> Self {
         self.updates = updates;

@@ -10,7 +10,7 @@ use crate::btree::engine::Search;
 use crate::btree::ordered::{Ordered, Searched};
 use crate::btree::trees::{Trees, USUAL_FILL};
 use crate::map::launch::Batch;
-use crate::map::structure::{Scans, Structure};
+use crate::map::structure::{Room, Scans, Structure};
 use crate::map::{IntoIter, Map, file};
 use crate::slab_alloc::Stats;
 use crate::{Key, Result, Value};
@@ -334,7 +334,7 @@ impl<K: Key, V: Value> Structure for MultiVersionBTree<K, V> {
         self.trees.make_room()
     }
 
-    fn make_room_for(&self, refused: &[K], age: u64) -> Result<bool> {
+    fn make_room_for(&self, refused: &[K], age: u64) -> Result<Room> {
         let _nobody_asks = self.asked.write().unwrap_or_else(PoisonError::into_inner);
         self.trees.make_room_for(refused, age)
     }

@@ -16,7 +16,7 @@ use crate::error::made_room;
 use crate::map::batches::belongs;
 use crate::map::launch::{Ask, Batch, Scan};
 use crate::map::owner::Memory as _;
-use crate::map::structure::{Scanner, Scans, Structure};
+use crate::map::structure::{Room, Scanner, Scans, Structure};
 use crate::map::{IntoIter, Map, file};
 use crate::slab_alloc::Stats;
 use crate::{Key, Result, Value};
@@ -377,15 +377,15 @@ impl<K: Key, V: Value> Structure for SkipList<K, V> {
 
     /// Gives nodes back, or has the pool grow, if that is the policy. Where nothing was removed since the nodes were last looked at, there are none to
     /// give back: a full list is not looked at with each call that it refuses.
-    fn make_room_for(&self, refused: &[K], age: u64) -> Result<bool> {
+    fn make_room_for(&self, refused: &[K], age: u64) -> Result<Room> {
         if self.age() != age {
             // Another thread has made room meanwhile.
-            return Ok(true);
+            return Ok(Room::More);
         }
         // Rather than grow, many; rather than refuse, one.
         let least = if self.trees.grows() { (self.stats()?.live / 8).max(1) } else { 1 };
         if (self.notes.is_due() || self.merged()? > 0) && made_room(self.give_back(least))? > 0 {
-            return Ok(true);
+            return Ok(Room::Freed);
         }
         self.trees.make_room_for(refused, age)
     }

@@ -4,7 +4,7 @@ use crate::error::made_room;
 use crate::map::counts::{Counts, distinct};
 use crate::map::launch::{Ask, Batch};
 use crate::map::owner::{self, Memory as _, Owner};
-use crate::map::structure::{Scans, Structure};
+use crate::map::structure::{Room, Scans, Structure};
 use crate::slab_alloc::{SlabAlloc, Stats};
 use crate::{Error, Key, Result, Value};
 use gpu::{Buffer, Device, Stream};
@@ -285,31 +285,32 @@ impl<K: Key, V: Value> Structure for Lists<K, V> {
 
     /// Makes room for what was refused, if that is the policy: by a flush where removed pairs hold as much as is asked for, else by more
     /// slabs, as far as the budget allows. Gives whether it is worth trying again.
-    fn make_room_for(&self, refused: &[K], age: u64) -> Result<bool> {
+    fn make_room_for(&self, refused: &[K], age: u64) -> Result<Room> {
         if !self.grows() {
-            return Ok(false);
+            return Ok(Room::None);
         }
         let refused = if self.many { refused.len() } else { distinct(refused) };
         self.owner.alone(|engine, stream, memory| {
             if memory.age != age {
                 // Another thread has made room meanwhile, perhaps for all.
-                return Ok(true);
+                return Ok(Room::More);
             }
             memory.age += 1;
             let counts = memory.counts()?;
             if counts.removed() > refused.max(counts.live) {
-                return pack(engine, stream, memory, counts).map(|()| true);
+                return pack(engine, stream, memory, counts).map(|()| Room::More);
             }
             let needed = memory.slabs_for(refused, engine.shape().slots);
             let has_grown = memory.pool.grow_if_possible(needed, refused)?;
             if has_grown || !memory.pool.has_all_super_blocks() {
-                return Ok(has_grown);
+                return Ok(Room::more_if(has_grown));
             }
             let moved = memory.moved(engine, stream, self.many, &[needed, refused, 1]);
-            made_room(moved.map(|moved| {
+            let has_moved = made_room(moved.map(|moved| {
                 *memory = moved;
                 true
-            }))
+            }))?;
+            Ok(Room::more_if(has_moved))
         })
     }
 

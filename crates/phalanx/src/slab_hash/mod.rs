@@ -9,7 +9,7 @@ mod sizing;
 #[allow(unused_imports)] // documentation names it
 use crate::Error;
 use crate::map::launch::Batch;
-use crate::map::structure::{Scans, Structure};
+use crate::map::structure::{Room, Scans, Structure};
 use crate::map::{Map, file};
 use crate::{Key, Result, Value};
 pub use builder::Builder;
@@ -282,7 +282,7 @@ impl<K: Key, V: Value> Structure for SlabHash<K, V> {
         self.lists.make_room()
     }
 
-    fn make_room_for(&self, refused: &[K], age: u64) -> Result<bool> {
+    fn make_room_for(&self, refused: &[K], age: u64) -> Result<Room> {
         self.lists.make_room_for(refused, age)
     }
 

@@ -3,6 +3,7 @@ use crate::common::no_room;
 use crate::kinds::{Kind, Tested, contents};
 use crate::ordered::ByOrder;
 use checker::MapValue;
+use phalanx::mvbtree::Growth;
 use phalanx::{BTree, Error, Key, Map, MultiVersionBTree, Outcome, Value};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -262,4 +263,23 @@ pub fn windows_move_beside_questions<K: Key, V: Value + MapValue>(kind: &Kind<Mu
     // The leaves that the window has left behind would be 1400.
     assert!(tree.stats().unwrap().capacity < 700, "{}: {:?}", kind.name, tree.stats());
     assert_eq!(contents(&tree), zero.into_iter().zip(value).collect(), "{}", kind.name);
+}
+
+/// Insertions into a tree that has no memory left end, although each refused attempt copies nodes out of place, which
+/// the next sweep frees again.
+pub fn calls_on_a_full_pool_end<K: Key, V: Value + MapValue>(kind: &Kind<MultiVersionBTree<K, V>>) {
+    let (keys, values) = kind.pairs((0..1200).map(|n| (n * 2731 % 1200, n)));
+    let fixed = || kind.builder().nodes(1).growth(Growth::Fixed).build().unwrap();
+    let node = if kind.name.contains("_256_") { 256 } else { 128 };
+    let capped = kind.builder().nodes(1).budget(64 * node).build().unwrap();
+    for (tree, grows) in [(fixed(), false), (capped, true)] {
+        let said = tree.insert(&keys, &values);
+        let outcomes = if grows { no_room(said) } else { said.unwrap() };
+        let inserted = keys.iter().zip(&values).zip(&outcomes);
+        let inserted = inserted.filter(|(_, outcome)| **outcome == Outcome::Inserted);
+        let expected: BTreeMap<K, V> = inserted.map(|((&key, &value), _)| (key, value)).collect();
+        assert!(expected.len() > 100 && expected.len() < keys.len(), "{}: {}", kind.name, expected.len());
+        assert_eq!(contents(&tree), expected, "{}", kind.name);
+        tree.validate().unwrap();
+    }
 }
