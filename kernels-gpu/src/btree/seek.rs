@@ -380,6 +380,9 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
         } else {
             end = leaf.end::<A, C>(tile, open);
         }
+        // A leaf that others merge into has their pairs first and their low key then. Until it has, it is read again.
+        let is_low = !Self::lows_fall::<Q>() || self.at == ANNEX || leaf.low <= self.target;
+        let end = End { is_settled: end.is_settled && is_low, ..end };
         // On the way to the right every leaf counts, but not one that has merged: that is passed, behind a fence.
         let is_zombie = A::MERGES && end.high.to_u64() == 0 && self.at != FIRST && self.at != ANNEX;
         let is_leaf = leaf.meta.is_leaf() && !is_zombie;
@@ -388,13 +391,27 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
             let linked = leaf.meta.is_leaf() && !counts;
             self.found += if open { Trace::step(leaf.meta, linked) } else { 0 };
         } else if Q::ONE {
-            self.pick(tile, counts, &leaf.read, self.wanted(&leaf, self.from, end.high), Q::DOWN);
+            let from = if Self::lows_fall::<Q>() { self.lowest_of(&leaf) } else { self.from };
+            self.pick(tile, counts, &leaf.read, self.wanted(&leaf, from, end.high), Q::DOWN);
         } else if let Some(pairs) = pairs.filter(|_| Q::TAKES) {
             self.take::<Q>(&pairs, counts, if counts { many } else { 0 });
         } else {
             self.found += if counts { many as u64 } else { 0 };
         }
         open && self.go_on::<Q>(&leaf, &end, counts)
+    }
+
+    /// Whether the search goes downwards through leaves whose low keys may fall, as they do where others merge into
+    /// them. It then knows of a leaf's pairs only from the low key on that it read before them: pairs below come one by
+    /// one, the highest not first.
+    const fn lows_fall<Q: Seek>() -> bool {
+        A::MERGES && Q::DOWN
+    }
+
+    /// The lowest key of a leaf that is wanted, where low keys fall.
+    #[inline(always)]
+    fn lowest_of(&self, leaf: &Leaf<S, W, L>) -> S::Stored {
+        if self.at == ANNEX { self.from } else { self.from.max(leaf.low) }
     }
 
     /// Notes the lowest or highest pair of a leaf that is wanted, if there is one.
