@@ -58,6 +58,7 @@ macro_rules! suite {
                 asynchronous_copies_happen_in_order
                 buffers_may_be_dropped_while_kernels_run
                 threads_share_a_device
+                threads_use_streams_of_others
                 devices_are_equal_to_themselves
             }
         }

@@ -68,6 +68,14 @@ fn a_pair_that_comes_back_to_another_slot_is_told_once() {
     order::all_are_told_once::<List<Packed, Spread<64>, Unsorted, 4, 2>>(4 * SEEDS);
 }
 
+/// Pairs come one by one to the node that a thin one merges with, in no order: of those below its low key none tells
+/// which is the highest.
+#[test]
+fn the_highest_key_is_found_while_nodes_merge() {
+    order::highest_keys_are_found_while_nodes_merge::<List<Packed, Spread<64>, Unsorted, 4, 2>>(4 * SEEDS);
+    order::highest_keys_are_found_while_nodes_merge::<List<Packed, Spread<64>, Sorted, 4, 2>>(4 * SEEDS);
+}
+
 #[test]
 fn what_a_session_did_is_published_by_the_lane_that_asked() {
     sessions::are_published::<List<Packed, Spread<64>, Sorted, 4, 2>, Lanes>(16, SEEDS);

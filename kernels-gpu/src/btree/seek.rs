@@ -1,7 +1,7 @@
 //! What goes by the order of keys: the first or last pair in a range, the pairs in it, and how many they are.
 //!
-//! A tile walks down to the leaf of the range's end and from leaf to leaf by their links; downwards it walks from the root again, to the leaf that
-//! ends before the one it has seen. A leaf's pairs are read by acquiring loads and its tail after them: what that says is then true of them
+//! A tile walks down to the leaf of the range's end and from leaf to leaf by their links. Downwards it walks from the
+//! leaf's parent again, or from the root, to the leaf that ends before the one it has seen. A leaf's pairs are read by acquiring loads and its tail after them: what that says is then true of them
 //! (see `docs/structures/btree.md`, *Reading a leaf*).
 use super::super::slab::{Handle, Pool};
 use super::access::Access;
@@ -210,6 +210,8 @@ struct Pass<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> {
     at: Handle,
     /// It is a leaf, as far as is known.
     is_leaf: bool,
+    /// An inner node above leaves, and its low key: a walk to a key from there on may begin at it. The root at first.
+    parent: (Handle, S::Stored),
     /// The key that the tile walks down to.
     target: S::Stored,
     /// Pairs that were found, where they are not written.
@@ -243,6 +245,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
     fn descend<Q: Seek, C: Convergence>(&mut self, tile: Tile<W, C>, looks: bool) {
         let read = self.tree.node(self.at).read(tile.rank(), looks, A::READ);
         let lead = Lead::of(tile, &read, self.target);
+        let (node, low) = (self.at, if Q::DOWN { read.header(tile).0 } else { self.from });
         if !looks {
             return;
         }
@@ -256,6 +259,9 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
         } else {
             self.at = handle_of(lead.value);
             self.is_leaf = !lead.beyond && lead.meta.level() == 1;
+            if Q::DOWN && self.is_leaf {
+                self.parent = (node, low);
+            }
         }
     }
 
@@ -380,6 +386,9 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
         } else {
             end = leaf.end::<A, C>(tile, open);
         }
+        // A leaf that others merge into has their pairs first and their low key then. Until it has, it is read again.
+        let is_low = !Self::lows_fall::<Q>() || self.at == ANNEX || leaf.low <= self.target;
+        let end = End { is_settled: end.is_settled && is_low, ..end };
         // On the way to the right every leaf counts, but not one that has merged: that is passed, behind a fence.
         let is_zombie = A::MERGES && end.high.to_u64() == 0 && self.at != FIRST && self.at != ANNEX;
         let is_leaf = leaf.meta.is_leaf() && !is_zombie;
@@ -388,13 +397,27 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
             let linked = leaf.meta.is_leaf() && !counts;
             self.found += if open { Trace::step(leaf.meta, linked) } else { 0 };
         } else if Q::ONE {
-            self.pick(tile, counts, &leaf.read, self.wanted(&leaf, self.from, end.high), Q::DOWN);
+            let from = if Self::lows_fall::<Q>() { self.lowest_of(&leaf) } else { self.from };
+            self.pick(tile, counts, &leaf.read, self.wanted(&leaf, from, end.high), Q::DOWN);
         } else if let Some(pairs) = pairs.filter(|_| Q::TAKES) {
             self.take::<Q>(&pairs, counts, if counts { many } else { 0 });
         } else {
             self.found += if counts { many as u64 } else { 0 };
         }
         open && self.go_on::<Q>(&leaf, &end, counts)
+    }
+
+    /// Whether the search goes downwards through leaves whose low keys may fall, as they do where others merge into
+    /// them. It then knows of a leaf's pairs only from the low key on that it read before them: pairs below come one by
+    /// one, the highest not first.
+    const fn lows_fall<Q: Seek>() -> bool {
+        A::MERGES && Q::DOWN
+    }
+
+    /// The lowest key of a leaf that is wanted, where low keys fall.
+    #[inline(always)]
+    fn lowest_of(&self, leaf: &Leaf<S, W, L>) -> S::Stored {
+        if self.at == ANNEX { self.from } else { self.from.max(leaf.low) }
     }
 
     /// Notes the lowest or highest pair of a leaf that is wanted, if there is one.
@@ -501,7 +524,8 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
         S::Stored::from_u64(if end.link == ANNEX { 0 } else { end.high.to_u64().wrapping_add(1) })
     }
 
-    /// To the leaf before, by its highest possible key, from the root on.
+    /// To the leaf before, by its highest possible key: from the leaf's parent on, or from the root where the parent
+    /// begins with this leaf. An inner node keeps its low key and its entries for ever, so an old parent leads there too.
     #[inline(always)]
     fn go_down(&mut self, leaf: &Leaf<S, W, L>) -> bool {
         let is_annex = self.at == ANNEX;
@@ -509,8 +533,9 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
             return true;
         }
         let below = S::Stored::from_u64(leaf.low.to_u64().wrapping_sub(1));
-        (self.at, self.is_leaf) = (ROOT, false);
         self.target = if is_annex { largest::<S>() } else { below };
+        let (parent, low) = self.parent;
+        (self.at, self.is_leaf) = (if low <= self.target { parent } else { ROOT }, false);
         is_annex && self.from > largest::<S>()
     }
 }
@@ -562,6 +587,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
                 held: 0,
                 at: turn.from_owner(start.node),
                 is_leaf: false,
+                parent: (ROOT, zero),
                 target: Start::<S>::of(if Q::DOWN { to } else { from }).key,
                 found: 0,
                 pair: (zero, S::Value::from_u64(0)),

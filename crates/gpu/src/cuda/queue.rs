@@ -106,6 +106,7 @@ impl machine::Queue for Queue {
     }
 
     fn record(&self) -> Result<event::Mark> {
+        self.context.bind()?;
         let mark = Mark::new(self.context.clone())?;
         // SAFETY: event and stream are of the current context.
         let code = unsafe { sys::cuEventRecord(mark.event, self.stream.as_inner()) };

@@ -367,6 +367,19 @@ pub fn threads_share_a_device(device: &Device) {
     assert_eq!(shared.read().unwrap(), [10; 256]);
 }
 
+/// A thread may begin with any call of a stream that another one made.
+pub fn threads_use_streams_of_others(device: &Device) {
+    let (stream, other) = (device.stream().unwrap(), device.stream().unwrap());
+    let first = std::thread::scope(|scope| scope.spawn(|| stream.record().unwrap()).join().unwrap());
+    std::thread::scope(|scope| {
+        scope.spawn(|| other.wait(&first).unwrap());
+        scope.spawn(|| first.synchronize().unwrap());
+        scope.spawn(|| first.is_complete().unwrap());
+        scope.spawn(|| stream.synchronize().unwrap());
+    });
+    std::thread::scope(|scope| scope.spawn(move || drop((first, stream, other))).join().unwrap());
+}
+
 pub fn devices_are_equal_to_themselves(device: &Device) {
     assert_eq!(*device, device.clone());
     assert_eq!(device.default_stream().device(), device);

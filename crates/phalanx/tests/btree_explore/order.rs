@@ -87,6 +87,16 @@ impl Plan {
         Self { parts, races: false, ..Self::overtaken() }
     }
 
+    /// A node that becomes thin, {30, 50}, and merges with the next one, while others look for the highest key below
+    /// all that the next one has.
+    fn merged() -> Self {
+        let writes =
+            [insertion(72), insertion(74), removal(60), removal(40)].map(|deed| by_tile(&[deed])).to_vec();
+        let highest = Deed { kind: HIGHEST, ..listing(0, 65) };
+        let parts = vec![vec![by_tile(&[highest]); 3], writes];
+        Self { units: 64, fill: (0..=22).map(|key| 10 * key).collect(), parts, races: true }
+    }
+
     /// Two or three launches that change a deep tree in a few places, search it and rebuild its directory.
     fn deep(seed: u64, fill: &BTreeSet<u64>) -> Self {
         let mut dice = Dice::new(seed);
@@ -402,6 +412,14 @@ pub fn no_tail_is_too_old<M: Crowded<Memory = crate::trees::Forest> + Config>(co
 #[allow(dead_code)] // bugs are planted in a program of their own
 pub fn all_are_told_once<M: Crowded<Memory = crate::trees::Forest> + Config>(count: u64) {
     explore_soundly::<M>("a pair that comes back", count, |_| Plan::returned());
+}
+
+/// Plays schedules of searches for the highest key while nodes merge; all must be sound.
+#[allow(dead_code)] // trees do not merge
+pub fn highest_keys_are_found_while_nodes_merge<M: Crowded<Memory = crate::trees::Forest> + Config>(
+    count: u64,
+) {
+    explore_soundly::<M>("the highest key of nodes that merge", count, |_| Plan::merged());
 }
 
 /// Writes one word, after so many reads of it.
