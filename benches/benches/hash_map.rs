@@ -1,6 +1,7 @@
 //! The hash map under criterion, timed by the device's own events: `cargo bench -p phalanx-bench`.
 //!
-//! Runs where [`gpu::Device::auto`] says; on the emulator the sizes are small and the times say nothing about speed.
+//! Runs where [`gpu::Device::auto`] says; on the emulator the sizes are small and the times say nothing about
+//! speed.
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use phalanx_bench::benchmark::{Benchmark, Machine, Structure};
 use phalanx_bench::cli::DeviceChoice;

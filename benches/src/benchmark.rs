@@ -14,7 +14,8 @@ pub trait Machine {
     /// Whether its times say nothing about speed.
     fn is_emulator(&self) -> bool;
 
-    /// Milliseconds from before `work`'s first launch to after its last one has ended, by the machine's own clock.
+    /// Milliseconds from before `work`'s first launch to after its last one has ended, by the machine's own
+    /// clock.
     ///
     /// # Errors
     /// What `work` gives, and what the machine says of its launches.
@@ -58,7 +59,8 @@ pub trait Benchmark {
     /// What the machine says.
     fn launch(&mut self) -> Result<()>;
 
-    /// Milliseconds of the last launch by the benchmark's own clock, where the machine's sees too much: the launch of another process.
+    /// Milliseconds of the last launch by the benchmark's own clock, where the machine's sees too much: the
+    /// launch of another process.
     fn own_ms(&self) -> Option<f64> {
         None
     }
@@ -77,7 +79,8 @@ pub trait Benchmark {
         None
     }
 
-    /// Lines of 128 bytes that an operation reads at each level, from the leaves up, of a structure that has levels and counts them.
+    /// Lines of 128 bytes that an operation reads at each level, from the leaves up, of a structure that has
+    /// levels and counts them.
     fn lines_read(&self) -> Option<Vec<f64>> {
         None
     }
@@ -87,12 +90,14 @@ pub trait Benchmark {
         None
     }
 
-    /// By which part more memory was taken when the launch had ended than once all that nobody needs was freed, of a structure that frees what it replaces.
+    /// By which part more memory was taken when the launch had ended than once all that nobody needs was
+    /// freed, of a structure that frees what it replaces.
     fn overhead(&self) -> Option<f64> {
         None
     }
 
-    /// Of epochs that have ended, some: the number of each, and the bytes that were retired and reclaimed until then.
+    /// Of epochs that have ended, some: the number of each, and the bytes that were retired and reclaimed
+    /// until then.
     fn epochs(&self) -> Option<Vec<[u64; 3]>> {
         None
     }

@@ -15,11 +15,12 @@ pub fn all() -> Result<Vec<Suite>, Error> {
     FILES.iter().map(|(name, text)| Suite::parse(name, text)).collect()
 }
 
-/// The suites of these names. A family's name stands for all its suites, a name that ends in `.toml` for the suite in that file; no name means
-/// [`DEFAULT`].
+/// The suites of these names. A family's name stands for all its suites, a name that ends in `.toml` for the
+/// suite in that file; no name means [`DEFAULT`].
 ///
 /// # Errors
-/// [`Error::Unknown`] with the names that exist; [`Error::Unreadable`] and those of [`Suite::parse`] for a file.
+/// [`Error::Unknown`] with the names that exist; [`Error::Unreadable`] and those of [`Suite::parse`] for a
+/// file.
 pub fn select(names: &[String]) -> Result<Vec<Suite>, Error> {
     let all = all()?;
     if names.is_empty() || names == ["default"] {

@@ -13,8 +13,9 @@ pub struct Source {
 }
 
 impl Source {
-    /// What `PHALANX_COMMIT` says (`<hash>` or `<hash>-dirty`), else the same in the file `commit` of the bundle that the program came
-    /// in (`$PHALANX_BUNDLE`, else the program's folder), else what git says of the current folder.
+    /// What `PHALANX_COMMIT` says (`<hash>` or `<hash>-dirty`), else the same in the file `commit` of the
+    /// bundle that the program came in (`$PHALANX_BUNDLE`, else the program's folder), else what git says of
+    /// the current folder.
     pub fn detect() -> Self {
         let said = env::var("PHALANX_COMMIT").ok().or_else(|| bundle().and_then(|folder| read(&folder)));
         let found = said.map(|text| Self::parse(text.trim())).or_else(Self::from_git);

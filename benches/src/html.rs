@@ -1,4 +1,5 @@
-//! A report that a browser opens without anything else: a figure a group of records, and all numbers in a table below.
+//! A report that a browser opens without anything else: a figure a group of records, and all numbers in a
+//! table below.
 use crate::compare::Comparison;
 use crate::record::{Record, describe};
 use crate::suite::{Figure, Suite};
@@ -11,15 +12,21 @@ mod figure;
 
 use figure::{Chart, Series};
 
-const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;max-width:1100px;margin:2em auto;padding:0 1em;color:#222}\
-    table{border-collapse:collapse;font-size:13px}td,th{padding:2px 8px;border-bottom:1px solid #ddd;text-align:left}\
-    td.n{text-align:right;font-variant-numeric:tabular-nums}.banner{background:#fff3cd;border:1px solid #e0c060;padding:.6em 1em}\
+const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;max-width:1100px;margin:2em auto;padding:0 \
+1em;color:#222}\
+    table{border-collapse:collapse;font-size:13px}td,th{padding:2px 8px;border-bottom:1px solid \
+    #ddd;text-align:left}\
+    td.n{text-align:right;font-variant-numeric:tabular-nums}.banner{background:#fff3cd;border:1px solid \
+    #e0c060;padding:.6em 1em}\
     .fault{background:#fbdcdc}figure{margin:1em 0}svg{max-width:100%;height:auto}figcaption{color:#555}";
 
 /// What the columns mean that do not say it themselves.
-const COLUMNS: &str = "<p>bits: of a key and of a value. M ops/s: million operations a second, from the median. of limit: that, \
-    divided by the throughput of bare memory accesses of one kind on the same device, measured before the run; the number in a \
-    limit's name is bytes an access. interval: 95 % for the median; with fewer than six repetitions the fastest and the slowest. \
+const COLUMNS: &str = "<p>bits: of a key and of a value. M ops/s: million operations a second, from the \
+median. of limit: that, \
+    divided by the throughput of bare memory accesses of one kind on the same device, measured before the \
+    run; the number in a \
+    limit's name is bytes an access. interval: 95 % for the median; with fewer than six repetitions the \
+    fastest and the slowest. \
     verified: whether every result was right.</p>";
 
 /// The whole page.
@@ -138,7 +145,8 @@ fn chart(caption: &str, records: &[&Record], spec: &Figure) -> Chart {
     }
 }
 
-/// The limits that bind the records, by name. An emulator has none: its own would only press the lines to the ground.
+/// The limits that bind the records, by name. An emulator has none: its own would only press the lines to the
+/// ground.
 fn limits(records: &[&Record]) -> BTreeMap<String, f64> {
     let limit = |record: &&Record| Some((record.limit.clone()?, record.limit_mops?));
     records.iter().filter(|record| !record.is_emulated()).filter_map(limit).collect()
@@ -146,7 +154,8 @@ fn limits(records: &[&Record]) -> BTreeMap<String, f64> {
 
 fn table(records: &[&Record]) -> String {
     let mut text = String::from(
-        "<details open><summary>All numbers</summary><table><tr><th>structure<th>variant<th>op<th>bits<th>n<th>params\
+        "<details open><summary>All numbers</summary><table><tr><th>structure<th>variant<th>op<th>bits<th>n\
+        <th>params\
          <th>M ops/s<th>of limit<th>median ms<th>interval ms<th>reps<th>verified\n",
     );
     for record in records {
@@ -156,7 +165,8 @@ fn table(records: &[&Record]) -> String {
         let ratio = record.ratio.map_or_else(String::new, |ratio| format!("{ratio:.2}"));
         let _ = writeln!(
             text,
-            "<tr{class}><td>{}<td>{}<td>{}<td>{}/{}<td class=n>{}<td>{}<td class=n>{}<td class=n>{ratio} {}<td class=n>{:.3}\
+            "<tr{class}><td>{}<td>{}<td>{}<td>{}/{}<td class=n>{}<td>{}<td class=n>{}<td class=n>{ratio} \
+            {}<td class=n>{:.3}\
              <td class=n>{low:.3} to {high:.3}<td class=n>{}<td>{}",
             escape(&record.structure),
             escape(&record.variant),

@@ -78,10 +78,12 @@ pub struct Record {
     /// What the structure counted of itself, by name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counted: Option<BTreeMap<String, f64>>,
-    /// By which part more memory was taken when the operation had ended than once all that nobody needs was freed.
+    /// By which part more memory was taken when the operation had ended than once all that nobody needs was
+    /// freed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overhead: Option<f64>,
-    /// Of epochs that have ended, some: the number of each, and the bytes that were retired and reclaimed until then.
+    /// Of epochs that have ended, some: the number of each, and the bytes that were retired and reclaimed
+    /// until then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epochs: Option<Vec<[u64; 3]>>,
     /// What was wrong, when something was.

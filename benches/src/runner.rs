@@ -35,8 +35,8 @@ pub trait Observer {
 }
 
 impl Session<'_> {
-    /// Measures the limits if any case names one, then runs all cases. A wrong result does not end the run: its record says
-    /// `verified: false` and what was wrong.
+    /// Measures the limits if any case names one, then runs all cases. A wrong result does not end the run:
+    /// its record says `verified: false` and what was wrong.
     ///
     /// # Errors
     /// A suite that asks for what there is not, and what the machine says.

@@ -20,9 +20,10 @@ pub const CONFIDENCE: f64 = 0.95;
 
 /// Summarises times; none gives nothing.
 ///
-/// The interval is that of order statistics: with `n` independent times, the `k`-th smallest and the `k`-th largest enclose
-/// the true median with the probability `1 - 2 P(Binomial(n, 1/2) < k)`, whatever the distribution. The largest `k` that keeps
-/// [`CONFIDENCE`] is taken; below six times none does, and the interval is that of the extremes.
+/// The interval is that of order statistics: with `n` independent times, the `k`-th smallest and the `k`-th
+/// largest enclose the true median with the probability `1 - 2 P(Binomial(n, 1/2) < k)`, whatever the
+/// distribution. The largest `k` that keeps [`CONFIDENCE`] is taken; below six times none does, and the
+/// interval is that of the extremes.
 pub fn summarize(times: &[f64]) -> Option<Summary> {
     let mut sorted = times.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -107,7 +107,8 @@ pub struct Also {
 }
 
 impl Also {
-    /// The suite with this in its place. Of limits and shares that are not its own it takes those of its operations.
+    /// The suite with this in its place. Of limits and shares that are not its own it takes those of its
+    /// operations.
     fn within(&self, suite: &Suite) -> Suite {
         fn or<T: Clone>(own: &Option<T>, other: &T) -> T {
             own.as_ref().unwrap_or(other).clone()
@@ -191,7 +192,8 @@ pub enum Error {
     },
     /// No suite has that name.
     #[error(
-        "there is no suite '{asked}'; there are: {known}; a suite of your own is a file whose name ends in .toml"
+        "there is no suite '{asked}'; there are: {known}; a suite of your own is a file whose name ends in \
+        .toml"
     )]
     Unknown {
         /// What was asked for.
@@ -291,7 +293,8 @@ impl Suite {
     /// Reads a suite.
     ///
     /// # Errors
-    /// [`Error::Syntax`] with the line, [`Error::Invalid`] for an empty list or an operation that is not among `ops`.
+    /// [`Error::Syntax`] with the line, [`Error::Invalid`] for an empty list or an operation that is not
+    /// among `ops`.
     pub fn parse(name: &str, text: &str) -> Result<Self, Error> {
         let suite: Self = toml::from_str(text)
             .map_err(|error| Error::Syntax { suite: name.to_owned(), message: error.to_string() })?;
@@ -343,7 +346,8 @@ impl Suite {
         Error::Invalid { suite: self.name.clone(), field: field.to_owned(), problem: problem.to_owned() }
     }
 
-    /// All cases of a suite that is one part, in an order that changes the operation fastest. `variants` are what the structure has.
+    /// All cases of a suite that is one part, in an order that changes the operation fastest. `variants` are
+    /// what the structure has.
     pub fn cases(&self, selection: Selection, variants: &[String]) -> Vec<Case> {
         let sizes = if selection.emulator { &self.emulator } else { &self.gpu };
         let variants = if self.variants.is_empty() { variants } else { &self.variants };

@@ -1,4 +1,5 @@
-//! The baseline that slab sets are measured against is right too: many schedules of tiny batches on few keys, with every detector on.
+//! The baseline that slab sets are measured against is right too: many schedules of tiny batches on few keys,
+//! with every detector on.
 use gpu::{Buffer, Device, Grid};
 use phalanx_kernels::baseline::chains::{Chains, ChainsExecute};
 use phalanx_kernels::keyed::{Coded, Outcome};
@@ -86,8 +87,8 @@ struct Story {
     missed: bool,
 }
 
-/// Whether operations that ran side by side may have come to these outcomes: a key's insertions and removals take turns, and
-/// one that saw it there or not needs a time when that was so.
+/// Whether operations that ran side by side may have come to these outcomes: a key's insertions and removals
+/// take turns, and one that saw it there or not needs a time when that was so.
 fn check(
     before: &BTreeSet<u32>,
     asked: &[Asked],

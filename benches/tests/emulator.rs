@@ -38,7 +38,8 @@ fn an_unknown_suite_is_an_error_that_names_the_known_ones() {
     assert!(text.contains("no/such-suite") && text.contains("limits"), "{text}");
 }
 
-/// What `cargo xtask bench --device emulator` runs: quickly, every result right, ratios to the limits of the same run.
+/// What `cargo xtask bench --device emulator` runs: quickly, every result right, ratios to the limits of the
+/// same run.
 #[test]
 fn the_default_suites_run_verified() {
     let folder = tempfile::tempdir().unwrap();

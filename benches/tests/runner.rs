@@ -1,4 +1,5 @@
-//! The runner over a machine and a structure that are made up: what it records, and that no fault gets past it.
+//! The runner over a machine and a structure that are made up: what it records, and that no fault gets past
+//! it.
 use anyhow::{Result, bail};
 use phalanx_bench::benchmark::{Benchmark, Machine, Structure, Verified};
 use phalanx_bench::environment::Source;

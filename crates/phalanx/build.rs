@@ -1,4 +1,5 @@
-//! Puts the kernels' PTX where the crate embeds it from: built from the sources beside this crate, or what the package ships.
+//! Puts the kernels' PTX where the crate embeds it from: built from the sources beside this crate, or what
+//! the package ships.
 use ptx_builder::{Arch, Error, PtxBuilder};
 use std::env;
 use std::path::Path;

@@ -1,7 +1,8 @@
 //! All device code of Phalanx: layouts, operations, views and entry points. A family is a module.
 //!
-//! The same source runs on a GPU (compiled to PTX) and on the emulator (compiled for the host). Kernel authors depend on
-//! this package and call the structures' views from kernels of their own; `probing` shows how.
+//! The same source runs on a GPU (compiled to PTX) and on the emulator (compiled for the host). Kernel
+//! authors depend on this package and call the structures' views from kernels of their own; `probing` shows
+//! how.
 #![cfg_attr(target_arch = "nvptx64", no_std)]
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx))]
 

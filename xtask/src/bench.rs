@@ -22,7 +22,8 @@ pub fn run(options: &Options) -> Result<()> {
     run_program("run", &options.arguments)
 }
 
-/// Runs a command of the benchmark program, optimised. Cargo says what it does: the first build takes many minutes, and silence looks like a hang.
+/// Runs a command of the benchmark program, optimised. Cargo says what it does: the first build takes many
+/// minutes, and silence looks like a hang.
 pub fn run_program<'a>(command: &str, arguments: impl IntoIterator<Item = &'a String>) -> Result<()> {
     let (shell, cargo) = (shell()?, cargo());
     let program = cmd!(shell, "{cargo} run --release --package phalanx-bench -- {command}");

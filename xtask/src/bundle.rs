@@ -17,13 +17,15 @@ const RUN_TESTS: &str = include_str!("bundle/run-tests.sh");
 /// Everything, in one file.
 const ARCHIVE: &str = "phalanx.tar.xz";
 
-/// How it is packed: every program holds the same PTX as text, so what came long before must still be in reach.
+/// How it is packed: every program holds the same PTX as text, so what came long before must still be in
+/// reach.
 const XZ_OPTIONS: &str = "-1 --lzma2=preset=1,dict=128MiB";
 
 /// Unpacks it to a folder, or beside itself.
 const UNPACK: &str = include_str!("bundle/unpack.sh");
 
-/// Data that programs look for in `$PHALANX_BUNDLE`, or beside themselves: from the root, and its name in the bundle.
+/// Data that programs look for in `$PHALANX_BUNDLE`, or beside themselves: from the root, and its name in the
+/// bundle.
 const DATA: [(&str, &str); 1] = [("benches/suites", "suites")];
 
 /// Where the bundle says which commit it was built from; the benchmarks put that into their records.
@@ -118,13 +120,15 @@ impl Message {
     }
 }
 
-/// The executables of some packages, optimised, without what only debuggers read, and without the emulator, which nobody asks for there.
+/// The executables of some packages, optimised, without what only debuggers read, and without the emulator,
+/// which nobody asks for there.
 fn built(command: &str, packages: &[String], flags: &[&str]) -> Result<Vec<Message>> {
     let (shell, cargo) = (shell()?, cargo());
     let packages = packages.iter().flat_map(|package| ["--package", package]);
     let build = cmd!(
         shell,
-        "{cargo} {command} --profile bundle --no-default-features --features cuda --message-format=json-render-diagnostics {flags...}"
+        "{cargo} {command} --profile bundle --no-default-features --features cuda \
+        --message-format=json-render-diagnostics {flags...}"
     );
     executables(&build.args(packages).read()?)
 }
@@ -148,7 +152,8 @@ fn install(message: &Message, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Writes `<hash>`, or `<hash>-dirty` where files that git tracks differ from the commit. Sources without git have none.
+/// Writes `<hash>`, or `<hash>-dirty` where files that git tracks differ from the commit. Sources without git
+/// have none.
 fn write_commit(path: &Path) -> Result<()> {
     let shell = shell()?;
     let Ok(commit) = cmd!(shell, "git rev-parse HEAD").read() else {
@@ -194,16 +199,23 @@ fn size(folder: &Path) -> Result<u64> {
 mod tests {
     use super::*;
 
-    const MESSAGES: &str = r#"{"reason":"compiler-artifact","package_id":"path+file:///w/crates/gpu#0.1.0","target":{"name":"gpu"},"executable":null}
-{"reason":"compiler-artifact","package_id":"path+file:///w/crates/gpu#0.1.0","target":{"name":"gpu"},"executable":"/t/gpu-1"}
-{"reason":"compiler-artifact","package_id":"path+file:///w/crates/gpu#0.1.0","target":{"name":"launch"},"executable":"/t/launch-1"}
-{"reason":"compiler-artifact","package_id":"path+file:///w/benches#phalanx-bench@0.1.0","target":{"name":"phalanx_bench"},"executable":"/t/b"}
-{"reason":"build-finished","success":true}
-"#;
+    /// A message that an executable of a target was built, or nothing to run of it.
+    fn message(package: &str, target: &str, executable: Option<&str>) -> String {
+        let package = format!("path+file:///w/{package}");
+        let target = serde_json::json!({ "name": target });
+        serde_json::json!({ "package_id": package, "target": target, "executable": executable }).to_string()
+    }
 
     #[test]
     fn executables_are_found_in_the_messages_of_cargo() {
-        let found = executables(MESSAGES).unwrap();
+        let messages = [
+            message("crates/gpu#0.1.0", "gpu", None),
+            message("crates/gpu#0.1.0", "gpu", Some("/t/gpu-1")),
+            message("crates/gpu#0.1.0", "launch", Some("/t/launch-1")),
+            message("benches#phalanx-bench@0.1.0", "phalanx_bench", Some("/t/b")),
+            r#"{"reason":"build-finished","success":true}"#.to_owned(),
+        ];
+        let found = executables(&messages.join("\n")).unwrap();
         let names: Vec<_> = found.iter().map(Message::test_name).collect();
         assert_eq!(names, ["gpu", "gpu-launch", "phalanx-bench"]);
     }

@@ -31,7 +31,8 @@ enum Command {
     Build(build::Options),
     /// Run everything that CI runs; a line at the end says what passed
     Test(test::Options),
-    /// Run benchmarks: `cargo xtask bench [SUITE].. [--device ..] [--json FILE] [--html FILE] [--baseline FILE] [--list]`
+    /// Run benchmarks: `cargo xtask bench [SUITE].. [--device ..] [--json FILE] [--html FILE] [--baseline
+    /// FILE] [--list]`
     Bench(bench::Options),
     /// Turn the JSON lines of a benchmark into an HTML report
     Report(bench::Options),

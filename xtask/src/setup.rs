@@ -98,7 +98,8 @@ fn python() -> Result<&'static str> {
     match ["python3", "python"].into_iter().find(has_pip) {
         Some(python) => Ok(python),
         None => bail!(
-            "ptxas comes in a Python wheel and there is no pip: install python3-pip, or a CUDA toolkit and set CUDA_HOME"
+            "ptxas comes in a Python wheel and there is no pip: install python3-pip, or a CUDA toolkit and \
+            set CUDA_HOME"
         ),
     }
 }

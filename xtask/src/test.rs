@@ -102,8 +102,8 @@ fn clippy(context: &Context) -> Result<()> {
     ])
 }
 
-/// The PTX of every architecture is taken by the assembler, and within the limits; that of sm_90 by Blackwell's as well. What
-/// passed is what is shipped.
+/// The PTX of every architecture is taken by the assembler, and within the limits; that of sm_90 by
+/// Blackwell's as well. What passed is what is shipped.
 fn ptx(context: &Context) -> Result<()> {
     let limits = Limits::read(&device_crate().join("limits.toml"))?;
     let built = kernels::build()?;

@@ -32,14 +32,16 @@ impl Batch {
 
 /// Joins occurrences of a k-mer that lie close together, and collects the rest into batches.
 ///
-/// A small table with one place for each hash: what finds another k-mer in its place sends that one to the batch. It keeps what is
-/// frequent away from the device, where thousands of threads that add to one counter at once undo each other's work: the few k-mers
-/// there are when k is small, and the low-complexity stretches of a genome.
+/// A small table with one place for each hash: what finds another k-mer in its place sends that one to the
+/// batch. It keeps what is frequent away from the device, where thousands of threads that add to one counter
+/// at once undo each other's work: the few k-mers there are when k is small, and the low-complexity stretches
+/// of a genome.
 ///
-/// Measured on an H200, one run each: 20 million letters of such a stretch took 0.08 s, and without it were not done after 20 s;
-/// 40 million random letters with k = 5 took 0.14 s rather than 0.40 s. Where it joins little it costs: with k = 8 they took 0.25 s
-/// rather than 0.17 s, and 300 million random letters with k = 21, of which it joins nothing, 1.54 s rather than 1.37 s. Reading and
-/// packing alone took 1.37 s of those, so that sorting the batches beside it could win nothing.
+/// Measured on an H200, one run each: 20 million letters of such a stretch took 0.08 s, and without it were
+/// not done after 20 s; 40 million random letters with k = 5 took 0.14 s rather than 0.40 s. Where it joins
+/// little it costs: with k = 8 they took 0.25 s rather than 0.17 s, and 300 million random letters with k =
+/// 21, of which it joins nothing, 1.54 s rather than 1.37 s. Reading and packing alone took 1.37 s of those,
+/// so that sorting the batches beside it could win nothing.
 #[derive(Debug)]
 pub struct Combiner {
     places: Vec<(u64, u64)>,
@@ -105,7 +107,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_is_lost(kmers in prop::collection::vec(prop_oneof![0..10u64, any::<u64>()], 0..5000), size in 1..100usize) {
+        fn nothing_is_lost(
+            kmers in prop::collection::vec(prop_oneof![0..10u64, any::<u64>()], 0..5000),
+            size in 1..100usize,
+        ) {
             let mut sums = HashMap::new();
             let batches = combined(&kmers, size);
             for (kmer, count) in batches.iter().flat_map(|batch| batch.kmers.iter().zip(&batch.counts)) {

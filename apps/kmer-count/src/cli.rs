@@ -38,13 +38,15 @@ pub struct Cli {
     /// Write the spectrum to this file: multiplicity, tab, number of different k-mers
     #[arg(long, value_name = "FILE")]
     pub spectrum: Option<PathBuf>,
-    /// Leave k-mers that are there fewer times out of the list and the output; totals and the spectrum have all
+    /// Leave k-mers that are there fewer times out of the list and the output; totals and the spectrum have
+    /// all
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub min_count: u64,
     /// How many of the most frequent k-mers are printed
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub top: usize,
-    /// Different k-mers that are expected. The table grows beyond; a good guess saves time, and memory while it grows
+    /// Different k-mers that are expected. The table grows beyond; a good guess saves time, and memory while
+    /// it grows
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub capacity: Option<u64>,
 }

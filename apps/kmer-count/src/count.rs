@@ -50,7 +50,8 @@ pub struct Counts {
     pub length: Length,
     /// What was read.
     pub input: Input,
-    /// Packed k-mers and how often each is there: the most frequent first, equally frequent ones in the alphabet's order.
+    /// Packed k-mers and how often each is there: the most frequent first, equally frequent ones in the
+    /// alphabet's order.
     pub pairs: Vec<(u64, u64)>,
     /// What it took.
     pub cost: Cost,
@@ -123,7 +124,8 @@ fn read(
     Ok(input)
 }
 
-/// The table on the device. Counts have 64 bits: beside keys of 64 bits they take no more room than 32 do, and cannot overflow.
+/// The table on the device. Counts have 64 bits: beside keys of 64 bits they take no more room than 32 do,
+/// and cannot overflow.
 struct Table {
     map: HashMap<u64, u64>,
     upserts: u64,
@@ -149,7 +151,8 @@ impl Table {
         self.map.upsert(Merge::Add, &batch.kmers, &batch.counts).map(drop).with_context(|| {
             let held = self.map.capacity();
             format!(
-                "the table could not grow beyond {held} k-mers: while it grows there are two, so set --capacity to what is needed \
+                "the table could not grow beyond {held} k-mers: while it grows there are two, so set \
+                --capacity to what is needed \
                  at once, or count fewer files at a time"
             )
         })
@@ -180,7 +183,8 @@ impl Counts {
         &self.pairs[..self.pairs.partition_point(|&(_, count)| count >= least)]
     }
 
-    /// How many different k-mers are there once, twice, and so on: multiplicities that occur, rising, and their k-mers.
+    /// How many different k-mers are there once, twice, and so on: multiplicities that occur, rising, and
+    /// their k-mers.
     pub fn spectrum(&self) -> Vec<(u64, u64)> {
         let groups = self.pairs.chunk_by(|left, right| left.1 == right.1);
         groups.rev().map(|group| (group[0].1, group.len() as u64)).collect()

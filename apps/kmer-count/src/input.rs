@@ -21,8 +21,8 @@ fn size_of(path: &Path) -> Result<u64> {
     Ok(metadata.len())
 }
 
-/// Shows the sequences of a file to `each`, one after the other, until that says `false`. Moves the bar by the bytes
-/// read. Gives whether `each` saw all.
+/// Shows the sequences of a file to `each`, one after the other, until that says `false`. Moves the bar by
+/// the bytes read. Gives whether `each` saw all.
 ///
 /// # Errors
 /// When the file cannot be read, is neither FASTA nor FASTQ, or is damaged.
@@ -49,7 +49,8 @@ fn explain(path: &Path, error: ParseError) -> Error {
     let advice = match error.kind {
         ParseErrorKind::EmptyFile => format!("{path} is empty: leave it out"),
         ParseErrorKind::UnknownFormat => format!(
-            "{path} is neither FASTA nor FASTQ, plain or gzip, which begin with `>` or `@`: unpack other archives, and convert BAM \
+            "{path} is neither FASTA nor FASTQ, plain or gzip, which begin with `>` or `@`: unpack other \
+            archives, and convert BAM \
              by `samtools fastq`"
         ),
         ParseErrorKind::Io => format!("{path} cannot be read to its end: see whether it is whole (gzip -t)"),

@@ -49,7 +49,8 @@ impl FromStr for Length {
 pub enum Strand {
     /// The one that was read.
     Plain,
-    /// Both: a k-mer and its reverse complement are one, written as the smaller of the two in the order of the alphabet.
+    /// Both: a k-mer and its reverse complement are one, written as the smaller of the two in the order of
+    /// the alphabet.
     Canonical,
 }
 
@@ -86,7 +87,8 @@ pub struct Kmers<'a> {
 
 /// The k-mers of a sequence: A, C, G and T in either case are bases, any other letter belongs to no k-mer.
 ///
-/// The first base takes the highest two bits. Each k-mer comes from the one before by a shift, on both strands.
+/// The first base takes the highest two bits. Each k-mer comes from the one before by a shift, on both
+/// strands.
 pub fn kmers(letters: &[u8], length: Length, strand: Strand) -> Kmers<'_> {
     let mask = length.kinds() - 1;
     Kmers { letters: letters.iter(), length: length.get(), strand, mask, forward: 0, reverse: 0, run: 0 }
@@ -189,7 +191,8 @@ mod tests {
         fn packed_kmers_sort_as_their_texts(sequence in "[ACGT]{31,100}", bases in 1..=Length::MAX) {
             let mut packed: Vec<u64> = kmers(sequence.as_bytes(), length(bases), Strand::Plain).collect();
             packed.sort_unstable();
-            let texts: Vec<String> = packed.iter().map(|&kmer| letters(kmer, length(bases)).collect()).collect();
+            let text = |&kmer: &_| letters(kmer, length(bases)).collect();
+            let texts: Vec<String> = packed.iter().map(text).collect();
             prop_assert!(texts.is_sorted());
         }
     }

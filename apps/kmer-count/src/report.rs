@@ -4,7 +4,8 @@ use crate::kmers::letters;
 use std::io::{self, Write};
 use std::time::Duration;
 
-/// Writes a k-mer and its count a line, tab between them: those that are there at least `least` times, the most frequent first.
+/// Writes a k-mer and its count a line, tab between them: those that are there at least `least` times, the
+/// most frequent first.
 ///
 /// # Errors
 /// What the writer gives.

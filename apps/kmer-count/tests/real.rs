@@ -1,7 +1,8 @@
 //! Real input, against the definition and against what Jellyfish 2.3.0 counts in the same files.
 //!
-//! The emulator is slow, so it counts the beginning of the genome (200,000 bases) and of the reads (1,500); a GPU, where there is
-//! one, counts all. The k-mers of the whole files are also counted by sorting them, which needs no device.
+//! The emulator is slow, so it counts the beginning of the genome (200,000 bases) and of the reads (1,500); a
+//! GPU, where there is one, counts all. The k-mers of the whole files are also counted by sorting them, which
+//! needs no device.
 mod support;
 
 use kmer_count::input::for_each_sequence;

@@ -167,7 +167,8 @@ impl<T: Element> Batch<T> {
             let (outcome, value) = apply(operation, argument, mask, state);
             ensure!(
                 found == Some(outcome),
-                "{:?} of key number {number} of stream {}, whose value was {before:?}: {} ({found:?}) in place of {outcome:?}",
+                "{:?} of key number {number} of stream {}, whose value was {before:?}: {} ({found:?}) in \
+                place of {outcome:?}",
                 operation,
                 self.owner,
                 outcomes[index]
@@ -204,8 +205,8 @@ impl<T: Element> Batch<T> {
         Ok(0)
     }
 
-    /// Checks neighbours: none of the owner's keys that are there lies between a key and the answer, and if the answer
-    /// is one of the owner's keys, that key is there.
+    /// Checks neighbours: none of the owner's keys that are there lies between a key and the answer, and if
+    /// the answer is one of the owner's keys, that key is there.
     fn verify_next(&self, universe: &Universe<T>, owned: &Owned) -> Result<u64> {
         let (outcomes, found, up) = (self.outcomes.read()?, self.found.read()?, self.verb == Verb::Successor);
         let present: Vec<usize> = owned.present().map(|(number, _)| number).collect();

@@ -54,8 +54,8 @@ impl fmt::Display for Cell {
 }
 
 impl Cell {
-    /// Slots that a key may use up before a structure is cleared: in some, slots of removed pairs are used anew only
-    /// when the structure is rebuilt.
+    /// Slots that a key may use up before a structure is cleared: in some, slots of removed pairs are used
+    /// anew only when the structure is rebuilt.
     fn slots_a_key(self) -> usize {
         let removes = |verb| matches!(verb, Verb::Remove | Verb::Execute | Verb::RemoveOne | Verb::RemoveAll);
         let is_hashed = matches!(self.structure.verbs.len(), 4 | 8);
@@ -143,7 +143,8 @@ impl<'a, T: Element> Run<'a, T> {
         })
     }
 
-    /// The batches of a stream: one that fills the structure with half of its keys, then both verbs on each part of them.
+    /// The batches of a stream: one that fills the structure with half of its keys, then both verbs on each
+    /// part of them.
     fn batches(
         device: &Device,
         universe: &Universe<T>,

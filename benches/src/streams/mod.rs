@@ -1,11 +1,11 @@
 //! Batches of several streams at once on one structure: a search for crashes, hangs and wrong answers.
 //!
-//! A *cell* is a structure, a size and two verbs. Four streams run both verbs side by side, none waited for, on keys
-//! of their own that lie next to each other in the order of keys. The operations of one stream run in order, so the
-//! outcome of every element is known: all of them are checked, and so are the contents.
+//! A *cell* is a structure, a size and two verbs. Four streams run both verbs side by side, none waited for,
+//! on keys of their own that lie next to each other in the order of keys. The operations of one stream run in
+//! order, so the outcome of every element is known: all of them are checked, and so are the contents.
 //!
-//! Cells with a *situation* in place of verbs put something else beside pending batches: an export, a snapshot, a
-//! second host thread, a dropped stream.
+//! Cells with a *situation* in place of verbs put something else beside pending batches: an export, a
+//! snapshot, a second host thread, a dropped stream.
 //!
 //! | module | what it does |
 //! |---|---|

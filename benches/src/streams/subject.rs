@@ -102,7 +102,8 @@ pub trait Subject<T: Element>: Sync + Send {
         self.contents()
     }
 
-    /// Does what the situation says, and calls `rest`, which submits more batches, as soon as the structure lets it.
+    /// Does what the situation says, and calls `rest`, which submits more batches, as soon as the structure
+    /// lets it.
     ///
     /// # Errors
     /// The structure's, and those of `rest`.

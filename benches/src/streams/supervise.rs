@@ -1,4 +1,5 @@
-//! Cells in processes of their own. One that faults or hangs is noted, and the next process goes on behind it.
+//! Cells in processes of their own. One that faults or hangs is noted, and the next process goes on behind
+//! it.
 use super::cell::{self, Cell, Done};
 use crate::cli::DeviceChoice;
 use crate::environment::Source;
@@ -124,8 +125,8 @@ fn child(arguments: &Arguments, cells: &[Cell]) -> Result<bool> {
             let is_well = record.verdict == "ok";
             let output = say(&Message::Ends(Box::new(record)));
             if !is_well {
-                // The device may be lost. Cells beside this one must not report what the end of the process does to
-                // them: the lock on the output is kept.
+                // The device may be lost. Cells beside this one must not report what the end of the process
+                // does to them: the lock on the output is kept.
                 std::process::exit(1);
             }
             drop(output);

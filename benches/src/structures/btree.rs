@@ -234,8 +234,8 @@ impl<K: Key + Word, V: Value + Word> Subject<K, V> for Planted<K, V> {
     }
 }
 
-/// Checks that a tree which was built at once has as many nodes as its pairs ask for. Where `m` pairs or children are in each node,
-/// there is a node for each `m - 1` pairs: leaves, and those above.
+/// Checks that a tree which was built at once has as many nodes as its pairs ask for. Where `m` pairs or
+/// children are in each node, there is a node for each `m - 1` pairs: leaves, and those above.
 ///
 /// # Errors
 /// It has not; what the machine says.

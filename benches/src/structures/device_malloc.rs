@@ -69,7 +69,8 @@ impl Prepared<'_> {
 
     fn take(&self) -> Result<()> {
         let (grid, addresses) = (Grid::for_items(self.addresses.len(), THREADS), self.addresses.slice());
-        // SAFETY: as in `give`; the addresses came from there, and are forgotten when they have been given back.
+        // SAFETY: as in `give`; the addresses came from there, and are forgotten when they have been given
+        // back.
         unsafe { self.gpu.stream.launch(grid, HeapTake { pieces: Pieces::new(addresses) })? };
         Ok(())
     }
@@ -107,7 +108,8 @@ impl Benchmark for Prepared<'_> {
         if !self.frees {
             return self.verify_given();
         }
-        // The driver tells nothing of a free. That the pieces can be had again is what can be seen: the next repetition does.
+        // The driver tells nothing of a free. That the pieces can be had again is what can be seen: the next
+        // repetition does.
         self.addresses.fill_bytes(0)?;
         let freed = self.addresses.len() as u64;
         Ok(Verified { compared: freed, succeeded: freed })

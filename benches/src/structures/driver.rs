@@ -1,4 +1,5 @@
-//! A case of a [`Plan`] on the device, whatever it is asked of: maps, sets, and what they are measured against.
+//! A case of a [`Plan`] on the device, whatever it is asked of: maps, sets, and what they are measured
+//! against.
 use super::map_plan::{Call, Plan};
 use crate::benchmark::{Benchmark, Verified};
 use crate::structures::Gpu;
@@ -40,7 +41,8 @@ pub trait Subject<K, V> {
         Ok(())
     }
 
-    /// Checks that it is as full as the case says, where it holds so many keys as the case says that of. Nothing was removed before.
+    /// Checks that it is as full as the case says, where it holds so many keys as the case says that of.
+    /// Nothing was removed before.
     ///
     /// # Errors
     /// It is not.
@@ -179,7 +181,8 @@ pub struct Filled<M> {
     pub of: u64,
 }
 
-/// By how much the fill of a table may differ from what the case names: its sizes have steps, and keys fall as dice do.
+/// By how much the fill of a table may differ from what the case names: its sizes have steps, and keys fall
+/// as dice do.
 fn tolerance(pairs: u64) -> f64 {
     0.02 + 2.0 / (pairs as f64).sqrt()
 }

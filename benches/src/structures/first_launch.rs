@@ -1,8 +1,10 @@
-//! First launches: what a program waits for before its first batch is done, on a machine that has never compiled the kernel.
+//! First launches: what a program waits for before its first batch is done, on a machine that has never
+//! compiled the kernel.
 //!
-//! A process has one first launch, so each repetition is a process of its own: this program, asked for one case. It starts its
-//! clock, opens the device (which starts the driver), makes the structure, runs the operation once on an empty one, stops the clock when
-//! the results are there, and only then verifies them. The driver's cache of compiled kernels is off.
+//! A process has one first launch, so each repetition is a process of its own: this program, asked for one
+//! case. It starts its clock, opens the device (which starts the driver), makes the structure, runs the
+//! operation once on an empty one, stops the clock when the results are there, and only then verifies them.
+//! The driver's cache of compiled kernels is off.
 //!
 //! Any structure has it by one line in its `prepare`; the case's parameter `of` names the operation.
 use super::{Gpu, all};
@@ -46,8 +48,8 @@ impl Report {
     /// Makes the process's first launch. Nothing was asked of the driver before.
     ///
     /// # Errors
-    /// A device that is not there, a case that makes no sense, and what the machine says. A wrong result is no error: the
-    /// report has it.
+    /// A device that is not there, a case that makes no sense, and what the machine says. A wrong result is
+    /// no error: the report has it.
     pub fn of(choice: DeviceChoice, case: &Case) -> Result<Self> {
         let start = Instant::now();
         let gpu = Gpu::open(choice)?;

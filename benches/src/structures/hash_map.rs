@@ -1,7 +1,7 @@
 //! `phalanx::HashMap`, by the batches on device buffers.
 //!
-//! A table is filled to the case's `load_factor`, or to its `utilisation`, where it is compared with a structure that has one: the slots
-//! are all of its memory, but for filters of a bit or so a pair.
+//! A table is filled to the case's `load_factor`, or to its `utilisation`, where it is compared with a
+//! structure that has one: the slots are all of its memory, but for filters of a bit or so a pair.
 use super::both_widths::{BothWidths, DEFAULT};
 use super::driver::{Filled, Prepared, Table};
 use super::increments::{self, Rebuild};

@@ -5,9 +5,10 @@
 //! | `insert_incremental` | each batch of `batch` pairs is inserted into the table that holds those before |
 //! | `insert_rebuild` | after each batch a table that is as large as its number of pairs asks for is cleared, and all pairs so far are inserted into it |
 //!
-//! All launches of a run are queued at once, in one stream or in turn in several (`streams`), where batches may then overlap: their keys
-//! differ, so no batch needs the one before. Memory is there before: for each rebuilding a table and
-//! the pairs so far in one piece. Operations are the `n` pairs that are there in the end, so the throughputs compare as the times do.
+//! All launches of a run are queued at once, in one stream or in turn in several (`streams`), where batches
+//! may then overlap: their keys differ, so no batch needs the one before. Memory is there before: for each
+//! rebuilding a table and the pairs so far in one piece. Operations are the `n` pairs that are there in the
+//! end, so the throughputs compare as the times do.
 use super::driver::{Batch, Filled, Subject, Table};
 use super::map_plan::Call;
 use crate::benchmark::{Benchmark, Verified};
@@ -61,7 +62,8 @@ impl Streams {
         Ok(Self { first: gpu.stream.clone(), others })
     }
 
-    /// Calls `launch` with a stream for each element. The streams start after what the first one has been asked for, and it ends after them.
+    /// Calls `launch` with a stream for each element. The streams start after what the first one has been
+    /// asked for, and it ends after them.
     fn in_turn<T>(
         &self,
         elements: &mut [T],
@@ -175,7 +177,8 @@ impl<'a, K: Key + Word, V: Value + Word> Rebuild<'a, K, V> {
 }
 
 impl<K: Key + Word, V: Value + Word> Benchmark for Rebuild<'_, K, V> {
-    /// Leaves the tables as they are: clearing them is a part of rebuilding, and one that does not clear replaces what is there.
+    /// Leaves the tables as they are: clearing them is a part of rebuilding, and one that does not clear
+    /// replaces what is there.
     fn restore(&mut self) -> Result<()> {
         self.steps.iter_mut().try_for_each(|(_, batch)| batch.forget())?;
         Ok(self.gpu.device.synchronize()?)

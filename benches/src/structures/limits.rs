@@ -172,8 +172,8 @@ impl<'a> Accesses<'a> {
         Ok(Verified { compared, succeeded: compared })
     }
 
-    /// Each marked word holds the mark of an operation that goes there. Compare-and-swaps: there are as many as succeeded.
-    /// Exchanges: every mark was either taken by one of them or is there still.
+    /// Each marked word holds the mark of an operation that goes there. Compare-and-swaps: there are as many
+    /// as succeeded. Exchanges: every mark was either taken by one of them or is there still.
     fn verify_marks(&self) -> Result<Verified> {
         let (words, sums) = (self.words.read()?, self.sums.read()?);
         let (places, size) = (self.places(), self.access.words());
@@ -213,8 +213,8 @@ impl Benchmark for Accesses<'_> {
     fn launch(&mut self) -> Result<()> {
         let (words, sums, seed) = (self.words.slice(), self.sums.slice(), self.seed);
         let (stream, grid, per_thread, per_tile) = (self.stream, self.grid, PER_THREAD, PER_THREAD);
-        // SAFETY: the buffers live until the stream has done it; the grid has as many threads as there are sums; reads race with
-        // nothing, exchanges only with each other.
+        // SAFETY: the buffers live until the stream has done it; the grid has as many threads as there are
+        // sums; reads race with nothing, exchanges only with each other.
         unsafe {
             match self.access {
                 Access::Sectors => stream.launch(grid, LimitSectors { words, sums, per_thread, seed })?,

@@ -1,5 +1,5 @@
-//! What a map is asked in a case, and which answers are right: the host's half of a map benchmark, for any map. Sets are maps that
-//! tell no values.
+//! What a map is asked in a case, and which answers are right: the host's half of a map benchmark, for any
+//! map. Sets are maps that tell no values.
 //!
 //! | op | what is there before | what is asked |
 //! |---|---|---|
@@ -80,8 +80,8 @@ pub struct Plan<K, V> {
     pub stream: Stream<K, V>,
     /// Most keys that are there at any time.
     pub keys: u64,
-    /// The number of keys that the case's load factor or utilisation is of: those that are there before, where the case says how many
-    /// (`initial_n`), else [`Self::keys`].
+    /// The number of keys that the case's load factor or utilisation is of: those that are there before,
+    /// where the case says how many (`initial_n`), else [`Self::keys`].
     pub sized_for: u64,
     /// The keys of all read-modify-writes, sorted.
     added: Vec<K>,
@@ -161,7 +161,8 @@ impl<K: Key, V: Key> Plan<K, V> {
         self.call != Call::Get
     }
 
-    /// Judges every answer. `values` are what the structure told; of a call that tells none, and of a set, only the outcomes are judged.
+    /// Judges every answer. `values` are what the structure told; of a call that tells none, and of a set,
+    /// only the outcomes are judged.
     ///
     /// # Errors
     /// The first wrong one found.
@@ -367,8 +368,8 @@ mod tests {
         }
     }
 
-    /// Each answer changed, one at a time: an outcome is never right in two ways but where a read races with its insert, and a
-    /// value never but where an update does.
+    /// Each answer changed, one at a time: an outcome is never right in two ways but where a read races with
+    /// its insert, and a value never but where an update does.
     #[test]
     fn changed_answers_are_wrong() {
         for op in OPS {

@@ -1,4 +1,5 @@
-//! Insertions, removals and snapshots that come and go, as often as is asked: a search for hangs, for what is lost, and for memory that is never freed. No measurement.
+//! Insertions, removals and snapshots that come and go, as often as is asked: a search for hangs, for what is
+//! lost, and for memory that is never freed. No measurement.
 use super::driver::{self, Batch};
 use super::map_plan::Call;
 use crate::benchmark::{Benchmark, Verified};
@@ -37,7 +38,8 @@ impl<'a, K: Key + Word, V: Value + Word> Soak<'a, K, V> {
         Ok(Self { gpu, tree, keys, others, batches: Vec::new(), batch, live: None, wrong: 0 })
     }
 
-    /// Inserts the batches, with snapshots of what was there before each, and takes the keys out again; what a snapshot says of some keys is compared.
+    /// Inserts the batches, with snapshots of what was there before each, and takes the keys out again; what
+    /// a snapshot says of some keys is compared.
     fn round(&mut self) -> Result<()> {
         let Self { gpu, tree, batches, others, batch, wrong, .. } = self;
         for (place, inserts) in batches.iter_mut().enumerate() {

@@ -8,7 +8,8 @@
 //! | `initial_n` | those | pairs that are there before |
 //! | `batch` | `soak` | pairs a launch |
 //!
-//! `find_snapshot` looks all keys up as of a snapshot, after which all values were replaced and half of the keys removed.
+//! `find_snapshot` looks all keys up as of a snapshot, after which all values were replaced and half of the
+//! keys removed.
 use super::both_widths::{BothWidths, DEFAULT};
 use super::driver::{self, Batch, Prepared, Subject};
 use super::map_plan::{Call, Plan};
@@ -119,7 +120,8 @@ fn updates(case: &Case) -> Result<Updates> {
 fn tree<K: Key, V: Value>(gpu: &Gpu, case: &Case, pairs: u64) -> Result<MultiVersionBTree<K, V>> {
     let builder = Builder::default().device(&gpu.device).growth(Growth::Fixed).updates(updates(case)?);
     let builder = if case.variant == DEFAULT { builder } else { builder.variant(&case.variant) };
-    // A version for each leaf besides, and one for each pair of few: all of them may be changed before anything is freed.
+    // A version for each leaf besides, and one for each pair of few: all of them may be changed before
+    // anything is freed.
     Ok(builder.capacity(2 * pairs as usize + 8 * pairs.min(1 << 16) as usize).build()?)
 }
 

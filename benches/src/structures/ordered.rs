@@ -1,4 +1,5 @@
-//! What ordered maps, and what they are measured against, are asked by the order of keys, and building one from sorted pairs: every answer is compared with a sorted array.
+//! What ordered maps, and what they are measured against, are asked by the order of keys, and building one
+//! from sorted pairs: every answer is compared with a sorted array.
 use super::btree::check_nodes;
 use super::driver::{Batch, Subject, UNWRITTEN, load};
 use crate::benchmark::{Benchmark, Verified};
@@ -122,7 +123,8 @@ where
     }
 }
 
-/// Room for so many pairs more than a range has: one that is read beyond its end is answered wrongly, and not cut off where it is right.
+/// Room for so many pairs more than a range has: one that is read beyond its end is answered wrongly, and not
+/// cut off where it is right.
 const SPARE: usize = 8;
 
 /// Ranges with so many pairs each; their ends lie anywhere between those pairs and the next.
@@ -335,7 +337,8 @@ impl<K: Key + Word, V: Value + Word> Neighbours<K, V> {
     }
 }
 
-/// An empty tree that is built from sorted pairs on the device. That call waits, so what the host does is in its time.
+/// An empty tree that is built from sorted pairs on the device. That call waits, so what the host does is in
+/// its time.
 pub struct Bulk<'a, K, V> {
     gpu: &'a Gpu,
     tree: BTree<K, V>,

@@ -1,4 +1,5 @@
-//! `phalanx::primitives`: radix sorts and scans, not in place. A variant is the size of a tile; `default` is the usual one.
+//! `phalanx::primitives`: radix sorts and scans, not in place. A variant is the size of a tile; `default` is
+//! the usual one.
 //!
 //! | op | what is timed | an operation |
 //! |---|---|---|

@@ -1,5 +1,6 @@
-//! `phalanx::primitives` on segments: sums, scans and sorts of each, not in place. A variant is the size of a tile; `default` is the usual one. The
-//! parameter `length` is how long segments are on average: each has a random length from 0 to twice that.
+//! `phalanx::primitives` on segments: sums, scans and sorts of each, not in place. A variant is the size of a
+//! tile; `default` is the usual one. The parameter `length` is how long segments are on average: each has a
+//! random length from 0 to twice that.
 //!
 //! | op | what is timed | an operation |
 //! |---|---|---|

@@ -1,4 +1,5 @@
-//! Sets of 32-bit keys: `phalanx::SlabSet`, and the lock-free chains that the slab-hash paper compares with (section VI-C, figure 7b).
+//! Sets of 32-bit keys: `phalanx::SlabSet`, and the lock-free chains that the slab-hash paper compares with
+//! (section VI-C, figure 7b).
 //!
 //! The parameter `buckets` is the number of lists in both.
 use super::both_widths::DEFAULT;
@@ -175,8 +176,9 @@ impl Subject<u32, u32> for ChainSet {
         let first = self.take(call, keys.len())?;
         let chains = chains::Chains { heads: self.heads.slice(), nodes: self.nodes.slice() };
         let launch = ChainsExecute { chains, first, all: all.code(), codes, keys, outcomes };
-        // SAFETY: dropping a buffer waits for the launch; only launches of this kernel touch heads and nodes meanwhile, and it reads and
-        // writes those by atomic accesses, and of the others each thread its own element.
+        // SAFETY: dropping a buffer waits for the launch; only launches of this kernel touch heads and nodes
+        // meanwhile, and it reads and writes those by atomic accesses, and of the others each thread its own
+        // element.
         unsafe { stream.launch(Grid::for_items(keys.len(), THREADS), launch)? };
         Ok(())
     }

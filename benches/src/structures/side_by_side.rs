@@ -1,4 +1,5 @@
-//! Two kinds of operations side by side: insertions and ranges by blocks that stay on the device, removals and look-ups in one batch.
+//! Two kinds of operations side by side: insertions and ranges by blocks that stay on the device, removals
+//! and look-ups in one batch.
 use crate::benchmark::{Benchmark, Verified};
 use crate::structures::Gpu;
 use crate::structures::driver::UNWRITTEN;
@@ -137,7 +138,8 @@ struct Sheet {
     counts: Buffer<u64>,
 }
 
-/// Insertions of new keys and ranges of pairs that are there, `n` of both together, into a tree of `initial_n` pairs.
+/// Insertions of new keys and ranges of pairs that are there, `n` of both together, into a tree of
+/// `initial_n` pairs.
 pub struct InsertRange<'a, T, M> {
     gpu: &'a Gpu,
     tree: T,
@@ -200,7 +202,8 @@ struct Judge<'a> {
 }
 
 impl Judge<'_> {
-    /// Whether a range's answer has all pairs that were there before, and besides only such as were inserted, in order.
+    /// Whether a range's answer has all pairs that were there before, and besides only such as were inserted,
+    /// in order.
     fn is_right(&self, index: usize, found: &[u32], values: &[u32], count: u64) -> bool {
         let ((low, high), count) = (self.ends[index], count as usize);
         if count > self.room {
@@ -256,7 +259,8 @@ where
     fn launch(&mut self) -> Result<()> {
         let grid = self.grid()?;
         let sheet = &self.sheet;
-        // SAFETY: the tree and the buffers outlive the launch, which `verify` waits for before it asks anything of the tree.
+        // SAFETY: the tree and the buffers outlive the launch, which `verify` waits for before it asks
+        // anything of the tree.
         unsafe {
             let launch = InsertAndRange::<M> {
                 tree: self.tree.kernels_view::<M>()?,

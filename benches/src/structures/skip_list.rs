@@ -9,7 +9,8 @@
 //! | `sequence` | `insert_sequence` | MI, DU, DR, SU, SR, SUR, DUL, ZZ: see `workloads::sequences` |
 //! | `block` | `insert_sequence` | keys of a sequence's block; an eighth of `n` if not given |
 //!
-//! `insert_sequence` is `insert` of a sequence of 32-bit keys into an empty list. Variants that count (`list_counted_...`) tell what they counted.
+//! `insert_sequence` is `insert` of a sequence of 32-bit keys into an empty list. Variants that count
+//! (`list_counted_...`) tell what they counted.
 use super::both_widths::{BothWidths, DEFAULT};
 use super::driver::{self, Batch, Prepared, Subject};
 use super::increments::verify_all;

@@ -1,6 +1,7 @@
 //! `phalanx::SlabAlloc`, by the batches on device buffers.
 //!
-//! `n` slabs, of which a share `fill` is taken beforehand, at random places. A launch is on half of what is left.
+//! `n` slabs, of which a share `fill` is taken beforehand, at random places. A launch is on half of what is
+//! left.
 //!
 //! | op | what is timed |
 //! |---|---|

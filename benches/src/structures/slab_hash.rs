@@ -1,7 +1,7 @@
 //! `phalanx::SlabHash`, by the batches on device buffers.
 //!
-//! The parameter `utilisation` is the share of memory that pairs take: in the end, or before the operation where the case says
-//! how many pairs are there then (`initial_n`).
+//! The parameter `utilisation` is the share of memory that pairs take: in the end, or before the operation
+//! where the case says how many pairs are there then (`initial_n`).
 use super::both_widths::{BothWidths, DEFAULT};
 use super::driver::{Filled, Prepared, Table};
 use super::increments::{self, Incremental};

@@ -1,4 +1,5 @@
-//! Insertions into an empty tree, as often as is asked, of other keys each time: a search for hangs and for what is lost, not for speed.
+//! Insertions into an empty tree, as often as is asked, of other keys each time: a search for hangs and for
+//! what is lost, not for speed.
 //!
 //! Every key is looked up after each run, and the whole tree is examined.
 use super::driver::{self, Batch};

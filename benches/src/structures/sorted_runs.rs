@@ -1,7 +1,9 @@
-//! The baselines of the B-Tree's figure 3.2: a sorted array, and a log-structured merge tree, both built here of 32-bit pairs.
+//! The baselines of the B-Tree's figure 3.2: a sorted array, and a log-structured merge tree, both built here
+//! of 32-bit pairs.
 //!
-//! The parameter `levels` of the merge tree says how many runs there are in the end: pairs come in 2^levels - 1 pieces, each is sorted, and
-//! runs of as many pieces are merged, so that runs of 1, 2, 4, .. pieces are left. Sorting and merging are the primitives.
+//! The parameter `levels` of the merge tree says how many runs there are in the end: pairs come in 2^levels -
+//! 1 pieces, each is sorted, and runs of as many pieces are merged, so that runs of 1, 2, 4, .. pieces are
+//! left. Sorting and merging are the primitives.
 use super::driver::{Batch, Prepared, Subject};
 use super::map_plan::{Call, Plan};
 use super::ordered::{Asking, ByOrder, Neighbours, Ranges};
@@ -163,7 +165,8 @@ impl Subject<u32, u32> for Runs<'_> {
             Call::Get => {
                 let (keys, values, outcomes) = (keys.slice(), results.slice(), outcomes.slice());
                 let launch = RunsGet { runs: self.view(), keys, values, outcomes };
-                // SAFETY: dropping a buffer waits for the launch, which writes the answers alone, each thread its own.
+                // SAFETY: dropping a buffer waits for the launch, which writes the answers alone, each thread
+                // its own.
                 unsafe { stream.launch(Grid::for_items(keys.len(), THREADS), launch)? };
                 Ok(())
             }
@@ -201,8 +204,8 @@ impl ByOrder<u32, u32> for Runs<'_> {
         let (lows, highs) = (asked.lows.slice(), asked.highs.slice());
         let (keys, values): (GlobalSlice<u32>, _) = (asked.keys.slice(), asked.values.slice());
         let counts = asked.counts.slice();
-        // SAFETY: dropping a buffer waits for what the stream was asked; counts are added up by atomic additions, and each thread of
-        // the last kernel writes places of its own.
+        // SAFETY: dropping a buffer waits for what the stream was asked; counts are added up by atomic
+        // additions, and each thread of the last kernel writes places of its own.
         unsafe {
             asked.counts.fill_bytes_on(stream, 0)?;
             stream.launch(grid, RunsBounds { runs, lows, highs, bounds })?;

@@ -1,8 +1,9 @@
 //! Batches of operations against `std::collections::HashMap`.
 //!
-//! The operations of a batch run concurrently, so where a key appears several times in one batch several answers are right.
-//! Where it appears once there is one answer, and it is compared with the model's. Where it appears more often the
-//! operations are a history in which all overlap, followed by a `Get` that finds what they left, and the history is checked.
+//! The operations of a batch run concurrently, so where a key appears several times in one batch several
+//! answers are right. Where it appears once there is one answer, and it is compared with the model's. Where
+//! it appears more often the operations are a history in which all overlap, followed by a `Get` that finds
+//! what they left, and the history is checked.
 use crate::linear::{Checker, Failure, Violation};
 use crate::map::answer;
 use crate::{Event, MapModel, MapOp, MapOutcome, MapValue};
@@ -14,7 +15,8 @@ use std::hash::Hash;
 pub trait BatchMap<K, V> {
     /// Executes the operations, in any order or at once, and gives one answer for each.
     ///
-    /// Optional parts of answers may be left out: `Replaced(None)`, `Removed(None)`, and `Present` for a failed `InsertNew`.
+    /// Optional parts of answers may be left out: `Replaced(None)`, `Removed(None)`, and `Present` for a
+    /// failed `InsertNew`.
     fn apply(&mut self, batch: &[MapOp<K, V>]) -> Vec<MapOutcome<V>>;
 
     /// All pairs, in any order, each once; nothing when the map cannot list them.
@@ -43,7 +45,8 @@ where
     },
     /// The only operation of a batch on its key got a wrong answer.
     #[error(
-        "batch {batch}, operation {index}: {op:?} answered {found:?}; the model, holding {held:?}, answers {expected:?}"
+        "batch {batch}, operation {index}: {op:?} answered {found:?}; the model, holding {held:?}, answers \
+        {expected:?}"
     )]
     Answer {
         /// The batch's index.
@@ -59,7 +62,8 @@ where
         /// What the model answers.
         expected: MapOutcome<V>,
     },
-    /// The operations of a batch on one key got answers that no order gives. The `Get` at time 1 was added to see what they left.
+    /// The operations of a batch on one key got answers that no order gives. The `Get` at time 1 was added to
+    /// see what they left.
     #[error("batch {batch}: {violation}")]
     Order {
         /// The batch's index.
@@ -99,8 +103,8 @@ where
     },
 }
 
-/// Runs the batches on `subject` and on the model, which both start empty, and compares every answer, and after each batch the
-/// length and the contents. Gives what the map must hold in the end.
+/// Runs the batches on `subject` and on the model, which both start empty, and compares every answer, and
+/// after each batch the length and the contents. Gives what the map must hold in the end.
 ///
 /// # Errors
 /// The first [`Mismatch`].

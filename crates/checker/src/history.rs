@@ -3,8 +3,8 @@ use serde::{Deserialize, Serialize};
 
 /// An operation that was called and returned.
 ///
-/// Times may come from any clock that all threads share; only their order counts. Equal times count as overlap: an operation
-/// precedes another one only if its end is smaller than the other's start.
+/// Times may come from any clock that all threads share; only their order counts. Equal times count as
+/// overlap: an operation precedes another one only if its end is smaller than the other's start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event<Op, Outcome> {
     /// What was asked, arguments included.

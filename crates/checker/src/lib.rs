@@ -1,9 +1,10 @@
 //! Says whether what concurrent operations returned can be explained.
 //!
-//! Record a history: what each operation was asked, what it answered, when it was called and when it returned. The history
-//! is linearizable (Herlihy and Wing, 1990) if the operations can be put in one order that a sequential object would have
-//! answered the same way, in which each operation stands between its call and its return. [`check`] looks for such an
-//! order; where there is none it gives the smallest window of operations it can find that no order explains.
+//! Record a history: what each operation was asked, what it answered, when it was called and when it
+//! returned. The history is linearizable (Herlihy and Wing, 1990) if the operations can be put in one order
+//! that a sequential object would have answered the same way, in which each operation stands between its call
+//! and its return. [`check`] looks for such an order; where there is none it gives the smallest window of
+//! operations it can find that no order explains.
 //!
 //! ```
 //! use checker::{Event, MapModel, MapOp, MapOutcome, check};

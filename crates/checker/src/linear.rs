@@ -34,7 +34,8 @@ pub enum Failure<M: Model> {
     Violation(Box<Violation<M>>),
     /// An event ends before it starts.
     #[error(
-        "event {index} ends at {end}, before it starts at {start}; its clock is not shared by all threads or runs backwards"
+        "event {index} ends at {end}, before it starts at {start}; its clock is not shared by all threads or \
+        runs backwards"
     )]
     Backwards {
         /// Its place in the history.
@@ -68,8 +69,8 @@ pub struct Violation<M: Model> {
     pub events: Vec<EventOf<M>>,
     /// Which of them no walk could place.
     pub stuck: usize,
-    /// What the part may have held before them. When [`whatever_before`](Self::whatever_before) is set, the operations are
-    /// inexplicable from every one of these, all of which it held at some time.
+    /// What the part may have held before them. When [`whatever_before`](Self::whatever_before) is set, the
+    /// operations are inexplicable from every one of these, all of which it held at some time.
     pub states: Vec<M::State>,
     /// Whether the operations contradict each other, whatever the part held before.
     pub whatever_before: bool,
@@ -117,14 +118,15 @@ impl<'a, M: Model> Checker<'a, M> {
         Self { budget: configurations, ..self }
     }
 
-    /// Looks for an order that explains the history. Of several parts that have none, the first by its `Ord` is reported.
+    /// Looks for an order that explains the history. Of several parts that have none, the first by its `Ord`
+    /// is reported.
     ///
-    /// Time is linear in the number of events where few overlap, and exponential in the number of overlapping operations that write
-    /// without telling what they found.
+    /// Time is linear in the number of events where few overlap, and exponential in the number of overlapping
+    /// operations that write without telling what they found.
     ///
     /// # Errors
-    /// [`Failure::Violation`] when there is none, [`Failure::Undecided`] when the budget ran out before an answer,
-    /// [`Failure::Backwards`] for an event that ends before it starts.
+    /// [`Failure::Violation`] when there is none, [`Failure::Undecided`] when the budget ran out before an
+    /// answer, [`Failure::Backwards`] for an event that ends before it starts.
     pub fn check(&self, events: &[EventOf<M>]) -> Result<Summary, Failure<M>> {
         for (index, event) in events.iter().enumerate() {
             if event.end < event.start {

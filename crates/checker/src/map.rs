@@ -45,8 +45,8 @@ impl<K, V> MapOp<K, V> {
     }
 }
 
-/// What a map can answer. Where an old value is optional, an implementation that does not report it answers `None`, which
-/// claims nothing.
+/// What a map can answer. Where an old value is optional, an implementation that does not report it answers
+/// `None`, which claims nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum MapOutcome<V> {
     /// The key was not there; now it is.
@@ -190,7 +190,8 @@ pub fn answer<K, V: MapValue>(state: &Option<V>, op: &MapOp<K, V>) -> (MapOutcom
 mod tests {
     use super::*;
 
-    /// Every operation in both states: its own answer is accepted, and leads to the state that `answer` gives.
+    /// Every operation in both states: its own answer is accepted, and leads to the state that `answer`
+    /// gives.
     #[test]
     fn the_model_accepts_its_own_answers() {
         let model = MapModel::<u8, u8>::default();

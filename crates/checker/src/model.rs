@@ -5,8 +5,9 @@ use std::hash::Hash;
 
 /// What a sequential object answers.
 ///
-/// The object falls into parts that do not affect one another (the keys of a map); each operation touches one. An object with
-/// operations on many keys at once (ranges, snapshots) has a single part, `()`, and the whole map as its state.
+/// The object falls into parts that do not affect one another (the keys of a map); each operation touches
+/// one. An object with operations on many keys at once (ranges, snapshots) has a single part, `()`, and the
+/// whole map as its state.
 pub trait Model: Debug + Sync {
     /// What can be asked.
     type Op: Clone + Debug + Eq + Hash + Send + Sync;
@@ -28,8 +29,8 @@ pub trait Model: Debug + Sync {
 
     /// Whether every state in which `op` may answer `outcome` is the same after it: a read, a failed insert.
     ///
-    /// The search is much faster where this is known, and wrong where it is claimed of an operation that changes some state. `false`
-    /// is always right.
+    /// The search is much faster where this is known, and wrong where it is claimed of an operation that
+    /// changes some state. `false` is always right.
     fn only_observes(&self, _op: &Self::Op, _outcome: &Self::Outcome) -> bool {
         false
     }

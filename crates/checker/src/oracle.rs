@@ -1,7 +1,9 @@
-//! The definition itself, by trying all orders: too slow for more than eight events or so, too plain to be wrong.
+//! The definition itself, by trying all orders: too slow for more than eight events or so, too plain to be
+//! wrong.
 use crate::{EventOf, Model};
 
-/// Whether some order of the events that keeps to their times has the sequential object answer as they did. Exponential.
+/// Whether some order of the events that keeps to their times has the sequential object answer as they did.
+/// Exponential.
 pub fn is_linearizable<M: Model>(model: &M, events: &[EventOf<M>]) -> bool {
     let mut parts: Vec<(M::Part, M::State)> = Vec::new();
     for event in events {

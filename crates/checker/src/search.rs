@@ -1,14 +1,17 @@
 //! The search for an order (Wing and Gong 1993, with Lowe's memory of configurations, 2017).
 //!
-//! The search walks along the calls and returns. A configuration is a position, which of the open operations have taken effect
-//! already, and the state. At the return of an operation that has not taken effect, some open operation must, and each that the
-//! model allows is tried, depth first; a configuration is never explored twice. Three things keep the number small:
+//! The search walks along the calls and returns. A configuration is a position, which of the open operations
+//! have taken effect already, and the state. At the return of an operation that has not taken effect, some
+//! open operation must, and each that the model allows is tried, depth first; a configuration is never
+//! explored twice. Three things keep the number small:
 //!
 //! 1. What has returned is forgotten, so a history costs what overlaps in it, not what came before.
-//! 2. An open operation that only observes, and may take effect, takes effect at once. That loses nothing: take it out of where it
-//!    stands in any order found later, and put it here; nobody notices. (A write of the value that is there already must
-//!    wait: it leaves the state alone here, but where it stands in another order it may change it.)
-//! 3. Of open operations that ask and answer the same, only the one that returns first is tried. They can change places.
+//! 2. An open operation that only observes, and may take effect, takes effect at once. That loses nothing:
+//!    take it out of where it stands in any order found later, and put it here; nobody notices. (A write of
+//!    the value that is there already must wait: it leaves the state alone here, but where it stands in
+//!    another order it may change it.)
+//! 3. Of open operations that ask and answer the same, only the one that returns first is tried. They can
+//!    change places.
 use crate::timeline::{Point, Timeline};
 use crate::{EventOf, Model};
 use std::collections::{HashMap, HashSet};
@@ -71,8 +74,8 @@ pub struct Search<'a, M: Model> {
 }
 
 impl<M: Model> Search<'_, M> {
-    /// Looks for an order of what is called from `first` (a cut) on, until the point at `last` is passed. Notes the states at the cuts
-    /// in `cuts`, if asked to.
+    /// Looks for an order of what is called from `first` (a cut) on, until the point at `last` is passed.
+    /// Notes the states at the cuts in `cuts`, if asked to.
     pub fn run(
         &self,
         first: usize,

@@ -1,4 +1,5 @@
-//! The sequential ordered map as one part: what asks about several keys at once, and snapshots that are asked about later.
+//! The sequential ordered map as one part: what asks about several keys at once, and snapshots that are asked
+//! about later.
 //!
 //! All operations are on one part, so the search is over orders of all that overlap: keep histories short.
 use crate::{MapModel, MapOp, MapOutcome, MapValue, Model};

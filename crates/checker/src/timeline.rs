@@ -8,7 +8,8 @@ pub enum Point {
     Return(usize),
 }
 
-/// All calls and returns. Each open operation occupies a slot; slots are reused, so there are as many as operations overlap.
+/// All calls and returns. Each open operation occupies a slot; slots are reused, so there are as many as
+/// operations overlap.
 pub struct Timeline {
     pub points: Vec<Point>,
     /// The slot of each event.

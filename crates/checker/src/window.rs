@@ -10,8 +10,8 @@ const CUTS: usize = 64;
 /// States that a window is held against.
 const STATES: usize = 64;
 
-/// The smallest window found whose operations contradict each other or the states before them. `stuck` is the return that no
-/// walk got past.
+/// The smallest window found whose operations contradict each other or the states before them. `stuck` is the
+/// return that no walk got past.
 pub fn narrow<M: Model>(search: &Search<'_, M>, part: &M::Part, stuck: usize) -> Violation<M> {
     let mut cuts = Cuts::new();
     search.run(0, stuck, search.model.initial(part), Some(&mut cuts));
@@ -77,8 +77,8 @@ fn clone_of<M: Model>(event: &EventOf<M>) -> EventOf<M> {
     event.clone()
 }
 
-/// Events without which the window fails all the same. Only observers are tried: leaving out a writer could make a window
-/// fail that does not.
+/// Events without which the window fails all the same. Only observers are tried: leaving out a writer could
+/// make a window fail that does not.
 fn superfluous<M: Model>(
     search: &Search<'_, M>,
     (first, last): (usize, usize),

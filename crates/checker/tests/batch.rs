@@ -76,7 +76,8 @@ proptest! {
     #[test]
     fn a_right_map_passes(batches in prop::collection::vec(prop::collection::vec(ops(), 0..30), 1..6)) {
         let mut subject = Subject::default();
-        let model = compare_with_model(&mut subject, &batches).map_err(|error| TestCaseError::fail(error.to_string()))?;
+        let compared = compare_with_model(&mut subject, &batches);
+        let model = compared.map_err(|error| TestCaseError::fail(error.to_string()))?;
         prop_assert_eq!(model, subject.map);
     }
 }

@@ -1,4 +1,5 @@
-//! The checker against the definition (all orders tried) and against histories that are right by construction.
+//! The checker against the definition (all orders tried) and against histories that are right by
+//! construction.
 use checker::oracle::is_linearizable;
 use checker::{Combine, Event, Failure, MapModel, MapOp, MapOutcome, check, map};
 use proptest::prelude::*;
@@ -35,8 +36,8 @@ fn outcomes() -> impl Strategy<Value = Outcome> {
     ]
 }
 
-/// Events whose answers a sequential map gave at instants 10, 20, ..., with intervals around the instants, the optional old
-/// values left out here and there.
+/// Events whose answers a sequential map gave at instants 10, 20, ..., with intervals around the instants,
+/// the optional old values left out here and there.
 fn right_histories(len: usize, spread: u64) -> impl Strategy<Value = History> {
     let event = (ops(), 0..spread, 0..spread, any::<bool>());
     prop::collection::vec(event, 1..len).prop_map(move |drawn| {

@@ -1,4 +1,5 @@
-//! Violations that concurrent maps are known to commit, planted one by one: each must be seen, and shown in few lines.
+//! Violations that concurrent maps are known to commit, planted one by one: each must be seen, and shown in
+//! few lines.
 use checker::{Combine, Event, Failure, MapModel, MapOp, MapOutcome, Violation, check};
 
 type Op = MapOp<u32, u32>;
@@ -182,7 +183,8 @@ fn clocks_that_run_backwards_are_refused() {
     assert!(matches!(check(&Model::default(), &events), Err(Failure::Backwards { index: 0, .. })));
 }
 
-/// Forty inserts at once that tell nothing, then a value that none of them wrote: the check says so when it has to give up.
+/// Forty inserts at once that tell nothing, then a value that none of them wrote: the check says so when it
+/// has to give up.
 #[test]
 fn giving_up_is_not_a_verdict() {
     let mut events: Vec<_> = (0..40)

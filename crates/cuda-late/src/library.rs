@@ -29,7 +29,8 @@ unsafe impl Sync for Library {}
 impl Library {
     fn open(path: &str) -> Result<Self, String> {
         let name = CString::new(path).map_err(|_| format!("{path:?}: the name holds a zero byte"))?;
-        // SAFETY: `name` is a C string. Loading runs the library's constructors, which is what its user asks for.
+        // SAFETY: `name` is a C string. Loading runs the library's constructors, which is what its user asks
+        // for.
         let handle = unsafe { dlopen(name.as_ptr(), RTLD_NOW) };
         if handle.is_null() { Err(last_error()) } else { Ok(Self { handle, path: path.to_owned() }) }
     }

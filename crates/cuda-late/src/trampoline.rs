@@ -1,8 +1,9 @@
 //! The symbols of the driver, each a jump through a table.
 //!
-//! They are written as assembly because a Rust function would have to repeat all signatures to hand its arguments
-//! on. A jump hands on whatever the caller left in registers and on the stack. Only the first call, which finds its
-//! slot of the table empty, has to keep the argument registers safe while the table is filled.
+//! They are written as assembly because a Rust function would have to repeat all signatures to hand its
+//! arguments on. A jump hands on whatever the caller left in registers and on the stack. Only the first call,
+//! which finds its slot of the table empty, has to keep the argument registers safe while the table is
+//! filled.
 use crate::functions::functions;
 use crate::library;
 use crate::{NO_DEVICE, NOT_SUPPORTED};
@@ -14,7 +15,8 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 #[cfg(target_arch = "x86_64")]
 macro_rules! jump {
     ($name:ident) => {
-        // `rax` is free at the start of a function that takes no variable arguments, and none of the driver's does.
+        // `rax` is free at the start of a function that takes no variable arguments, and none of the driver's
+        // does.
         global_asm!(
             concat!(".pushsection .text.", stringify!($name), ",\"ax\",@progbits"),
             concat!(".globl ", stringify!($name)),
@@ -128,7 +130,8 @@ extern "C" fn keep_arguments_and_fill() {
     )
 }
 
-/// Fills the table with all argument registers saved: nine general ones (`x8` points to a large result) and eight vector ones.
+/// Fills the table with all argument registers saved: nine general ones (`x8` points to a large result) and
+/// eight vector ones.
 #[cfg(target_arch = "aarch64")]
 #[unsafe(naked)]
 extern "C" fn keep_arguments_and_fill() {
@@ -188,10 +191,11 @@ unsafe extern "C" {
     fn cuInit(flags: u32) -> u32;
 }
 
-/// Makes a program that calls [`library`] link the symbols too, in whatever order the linker meets the crates.
+/// Makes a program that calls [`library`] link the symbols too, in whatever order the linker meets the
+/// crates.
 ///
-/// An unmangled symbol is asked for by the compiler itself in every final binary; its reference to one function brings
-/// in the object file that defines them all.
+/// An unmangled symbol is asked for by the compiler itself in every final binary; its reference to one
+/// function brings in the object file that defines them all.
 #[unsafe(no_mangle)]
 extern "C" fn phalanx_cuda_late_link() -> usize {
     cuInit as *const () as usize

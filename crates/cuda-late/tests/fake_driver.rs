@@ -1,5 +1,5 @@
-//! Calls reach a library with all their arguments: those in registers, those on the stack and floating-point ones, on the
-//! first call (which loads the library in between) as on later ones.
+//! Calls reach a library with all their arguments: those in registers, those on the stack and floating-point
+//! ones, on the first call (which loads the library in between) as on later ones.
 use cuda_late::{NOT_SUPPORTED, PATH_VARIABLE, library};
 use std::ffi::c_void;
 use std::process::Command;
@@ -9,14 +9,20 @@ const DRIVER: &str = r#"
 #include <stdint.h>
 /* Calls one of its own functions by name: with a leaking trampoline that would come back to the caller's. */
 __attribute__((visibility("default"))) int cuDriverGetVersion(int *version) { *version = 13000; return 0; }
-int cuInit(unsigned flags) { int version = 0; cuDriverGetVersion(&version); return version == 13000 ? (int)flags + 1 : -1; }
+int cuInit(unsigned flags) {
+  int version = 0;
+  cuDriverGetVersion(&version);
+  return version == 13000 ? (int)flags + 1 : -1;
+}
 int cuLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
                    unsigned shared, void *stream, void **parameters, void **extra) {
   uint64_t sum = (uint64_t)f + 2 * gx + 3 * gy + 5 * gz + 7 * bx + 11 * by + 13 * bz + 17 * shared
                + 19 * (uint64_t)stream + 23 * (uint64_t)parameters + 29 * (uint64_t)extra;
   return (int)sum;
 }
-int cuTexRefSetMipmapLevelClamp(void *texture, float low, float high) { return (int)(uint64_t)texture + (int)(low * 100) + (int)(high * 10000); }
+int cuTexRefSetMipmapLevelClamp(void *texture, float low, float high) {
+  return (int)(uint64_t)texture + (int)(low * 100) + (int)(high * 10000);
+}
 "#;
 
 unsafe extern "C" {

@@ -1,4 +1,5 @@
-//! The very first call of a process carries floating-point arguments: they live through the loading of the library.
+//! The very first call of a process carries floating-point arguments: they live through the loading of the
+//! library.
 use cuda_late::{PATH_VARIABLE, library};
 use std::ffi::c_void;
 use std::process::Command;
@@ -11,7 +12,8 @@ unsafe extern "C" {
 fn floating_point_arguments_live_through_the_first_call() {
     let folder = tempfile::tempdir().unwrap();
     let (source, path) = (folder.path().join("driver.c"), folder.path().join("libfake.so"));
-    let text = "int cuTexRefSetMipmapLevelClamp(char *t, float low, float high) { return *t + low * 100 + high * 10000; }";
+    let text = "int cuTexRefSetMipmapLevelClamp(char *t, float low, float high) { return *t + low * 100 + \
+    high * 10000; }";
     std::fs::write(&source, text).unwrap();
     assert!(
         Command::new("cc")

@@ -1,4 +1,5 @@
-//! Without a driver every function answers "no device". One test in a process: the answer never changes in one.
+//! Without a driver every function answers "no device". One test in a process: the answer never changes in
+//! one.
 use cuda_late::{NO_DEVICE, PATH_VARIABLE, library};
 
 unsafe extern "C" {

@@ -9,12 +9,13 @@ use std::ptr::NonNull;
 
 /// `len` elements of a plain type in memory that the kernels of a device see.
 ///
-/// Dropping one waits for everything that was asked of the device, so a kernel that still uses it is safe, and then gives
-/// the memory back. (A kernel that never ends, waiting for the host, would make that wait for ever: end it first.)
+/// Dropping one waits for everything that was asked of the device, so a kernel that still uses it is safe,
+/// and then gives the memory back. (A kernel that never ends, waiting for the host, would make that wait for
+/// ever: end it first.)
 ///
 /// # Concurrency
-/// Methods without a stream happen after everything that was asked of the device before, and are done when they return.
-/// Those that end in `_on` are asked of a stream, and are done in its order.
+/// Methods without a stream happen after everything that was asked of the device before, and are done when
+/// they return. Those that end in `_on` are asked of a stream, and are done in its order.
 #[derive(Debug)]
 pub struct Buffer<T> {
     memory: Memory,
@@ -67,8 +68,8 @@ impl<T: Pod> Buffer<T> {
         self.memory.device()
     }
 
-    /// The address at which kernels see it, aligned to 256 bytes (a file's to a page); null for an empty buffer. Only the
-    /// device may be sure to reach it.
+    /// The address at which kernels see it, aligned to 256 bytes (a file's to a page); null for an empty
+    /// buffer. Only the device may be sure to reach it.
     pub fn pointer(&self) -> *mut T {
         self.memory.pointer().cast()
     }
@@ -106,7 +107,8 @@ impl<T: Pod> Buffer<T> {
     /// Writes all elements.
     ///
     /// # Errors
-    /// [`Error::Length`] unless there are as many as the buffer has; [`Error::DeviceLost`] when a kernel failed before.
+    /// [`Error::Length`] unless there are as many as the buffer has; [`Error::DeviceLost`] when a kernel
+    /// failed before.
     pub fn write(&mut self, elements: &[T]) -> Result<()> {
         let to = self.whole("write", elements.len())?;
         // SAFETY: both places have as many elements; this one is borrowed mutably.
@@ -172,7 +174,8 @@ impl<T: Pod> Buffer<T> {
         unsafe { self.copy(to, other.memory.pointer(), other.len) }
     }
 
-    /// Copies all elements of `other` to this buffer's from `offset` on. (Another device's go through the host.)
+    /// Copies all elements of `other` to this buffer's from `offset` on. (Another device's go through the
+    /// host.)
     ///
     /// # Errors
     /// [`Error::Length`] when they reach beyond the end; [`Error::DeviceLost`] when a kernel failed before.
@@ -251,7 +254,8 @@ impl<T: Pod> Buffer<T> {
     /// [`Error::NotHostVisible`] on [`Tier::Device`]; [`Error::DeviceLost`] when a kernel failed before.
     pub fn as_slice(&self) -> Result<&[T]> {
         let start = self.host()?;
-        // SAFETY: the host sees `len` initialised elements there; nothing writes while the buffer is borrowed.
+        // SAFETY: the host sees `len` initialised elements there; nothing writes while the buffer is
+        // borrowed.
         Ok(unsafe { std::slice::from_raw_parts(start.as_ptr(), self.len) })
     }
 
@@ -271,14 +275,14 @@ impl<T: Pod> Buffer<T> {
         Ok(host.map_or(NonNull::dangling(), NonNull::cast))
     }
 
-    /// The address at which the host sees it; nothing on [`Tier::Device`] and for an empty buffer. For talking to a kernel
-    /// that runs.
+    /// The address at which the host sees it; nothing on [`Tier::Device`] and for an empty buffer. For
+    /// talking to a kernel that runs.
     pub fn host_pointer(&self) -> Option<NonNull<T>> {
         self.memory.host().ok().flatten().map(NonNull::cast)
     }
 
-    /// Writes what was changed in a buffer on [`Tier::File`] to its disk, once everything that was asked of the device before
-    /// is done. Other tiers have nothing to write.
+    /// Writes what was changed in a buffer on [`Tier::File`] to its disk, once everything that was asked of
+    /// the device before is done. Other tiers have nothing to write.
     ///
     /// # Errors
     /// [`Error::Flush`] when the system cannot write; [`Error::DeviceLost`] when a kernel failed before.
@@ -291,8 +295,8 @@ impl<T: Pod> Buffer<T> {
 impl<T: Word> Buffer<T> {
     /// What kernels take. It does not keep the buffer alive: [`Stream::launch`] asks that it lives.
     pub fn slice(&self) -> GlobalSlice<T> {
-        // SAFETY: the words lie in the buffer's allocation, aligned; that it lives and that weak accesses do not race is
-        // asked of those who launch, and outside of a launch the slice reaches nothing.
+        // SAFETY: the words lie in the buffer's allocation, aligned; that it lives and that weak accesses do
+        // not race is asked of those who launch, and outside of a launch the slice reaches nothing.
         unsafe { GlobalSlice::from_raw_parts(self.pointer(), self.len) }
     }
 }

@@ -15,8 +15,8 @@ pub const DEVICE_VARIABLE: &str = "PHALANX_DEVICE";
 /// A CUDA device, or an emulated one. Cheap to clone: clones are the same device.
 ///
 /// # Concurrency
-/// May be used from any number of threads at once. Methods that copy wait for all work that was asked of the device
-/// before.
+/// May be used from any number of threads at once. Methods that copy wait for all work that was asked of the
+/// device before.
 #[derive(Clone)]
 pub struct Device(Arc<Inner>);
 
@@ -60,11 +60,12 @@ impl Device {
         weak.upgrade().map(Self)
     }
 
-    /// The device that the environment variable `PHALANX_DEVICE` names ([`DEVICE_VARIABLE`]); without it the first CUDA device, if
-    /// the feature `cuda` is on and a driver answers, else a new emulated one ([`Device::is_emulator`] tells).
+    /// The device that the environment variable `PHALANX_DEVICE` names ([`DEVICE_VARIABLE`]); without it the
+    /// first CUDA device, if the feature `cuda` is on and a driver answers, else a new emulated one
+    /// ([`Device::is_emulator`] tells).
     ///
-    /// Never fails: where the variable's device cannot be had it warns (by `tracing`, level `warn`) and gives the emulator.
-    /// A program that would rather stop uses [`Device::from_environment`], or [`Device::cuda`].
+    /// Never fails: where the variable's device cannot be had it warns (by `tracing`, level `warn`) and gives
+    /// the emulator. A program that would rather stop uses [`Device::from_environment`], or [`Device::cuda`].
     pub fn auto() -> Self {
         Self::from_environment().unwrap_or_else(|error| {
             tracing::warn!(%error, "{DEVICE_VARIABLE} cannot be followed; using the emulator");
@@ -83,8 +84,8 @@ impl Device {
         }
     }
 
-    /// The device of a name: `auto` (the first CUDA device, if the feature `cuda` is on and a driver answers, else the emulator),
-    /// `emulator`, `cuda` or `cuda:N`.
+    /// The device of a name: `auto` (the first CUDA device, if the feature `cuda` is on and a driver answers,
+    /// else the emulator), `emulator`, `cuda` or `cuda:N`.
     ///
     /// # Errors
     /// [`Error::BadDeviceName`] for other names; those of [`Device::cuda`].
@@ -105,7 +106,8 @@ impl Device {
         })
     }
 
-    /// The CUDA device of an ordinal, counted from 0. Asked again while the first one lives, it gives the same device.
+    /// The CUDA device of an ordinal, counted from 0. Asked again while the first one lives, it gives the
+    /// same device.
     ///
     /// # Errors
     /// [`Error::NotBuiltIn`] without the feature `cuda`; [`Error::NoDriver`]; [`Error::NoSuchDevice`].
@@ -114,7 +116,8 @@ impl Device {
         crate::cuda::open(ordinal)
     }
 
-    /// The CUDA device of an ordinal, counted from 0. Asked again while the first one lives, it gives the same device.
+    /// The CUDA device of an ordinal, counted from 0. Asked again while the first one lives, it gives the
+    /// same device.
     ///
     /// # Errors
     /// [`Error::NotBuiltIn`] without the feature `cuda`; [`Error::NoDriver`]; [`Error::NoSuchDevice`].
@@ -163,7 +166,8 @@ impl Device {
         self.machine().facts().multiprocessors
     }
 
-    /// The most threads that are on all multiprocessors at once, where they need few enough registers. A launch of fewer leaves some idle.
+    /// The most threads that are on all multiprocessors at once, where they need few enough registers. A
+    /// launch of fewer leaves some idle.
     pub fn resident_threads(&self) -> u32 {
         self.machine().facts().resident
     }
@@ -206,11 +210,13 @@ impl Device {
         self.machine().prepare(KernelId::of::<K>(), size_of::<K>())
     }
 
-    /// Makes the heap from which kernels allocate ([`simt::heap_allocate`]) at least so large. To be asked before the first launch of a
-    /// kernel that uses it; the driver refuses it afterwards. The emulator's heap is the host's memory.
+    /// Makes the heap from which kernels allocate ([`simt::heap_allocate`]) at least so large. To be asked
+    /// before the first launch of a kernel that uses it; the driver refuses it afterwards. The emulator's
+    /// heap is the host's memory.
     ///
     /// # Errors
-    /// [`Error::Driver`] when the device lacks the memory, or such a kernel has been launched; [`Error::DeviceLost`].
+    /// [`Error::Driver`] when the device lacks the memory, or such a kernel has been launched;
+    /// [`Error::DeviceLost`].
     pub fn set_heap(&self, bytes: usize) -> Result<()> {
         self.machine().set_heap(bytes)
     }
@@ -220,7 +226,8 @@ impl Device {
         self.machine().jit_ms()
     }
 
-    /// The grid of a persistent kernel: as many blocks of `threads` threads as run side by side on the whole device.
+    /// The grid of a persistent kernel: as many blocks of `threads` threads as run side by side on the whole
+    /// device.
     ///
     /// # Errors
     /// Those of [`Device::prepare`]; [`Error::Grid`] when the device runs no block of so many threads.
@@ -257,8 +264,8 @@ impl Device {
 
 /// Memory.
 impl Device {
-    /// `len` elements of [`Tier::Device`], uninitialised: a kernel that reads one before it was written gets anything (and
-    /// is reported by the emulator).
+    /// `len` elements of [`Tier::Device`], uninitialised: a kernel that reads one before it was written gets
+    /// anything (and is reported by the emulator).
     ///
     /// # Errors
     /// [`Error::TooLarge`], [`Error::OutOfMemory`]; [`Error::DeviceLost`] when a kernel failed before.
@@ -303,12 +310,12 @@ impl Device {
         Ok(buffer)
     }
 
-    /// `len` elements of [`Tier::File`]: the file at `path`, mapped. What it holds is kept; it is created, and grown with
-    /// zeros to the size needed, where it is not there or shorter.
+    /// `len` elements of [`Tier::File`]: the file at `path`, mapped. What it holds is kept; it is created,
+    /// and grown with zeros to the size needed, where it is not there or shorter.
     ///
     /// # Errors
-    /// [`Error::File`] when the file cannot be opened, grown or mapped; [`Error::Register`] when the CUDA driver does not
-    /// take it, which depends on the file system; [`Error::TooLarge`].
+    /// [`Error::File`] when the file cannot be opened, grown or mapped; [`Error::Register`] when the CUDA
+    /// driver does not take it, which depends on the file system; [`Error::TooLarge`].
     ///
     /// # Safety
     /// - Nobody else, in this process or another, writes to the file or truncates it while the buffer lives.

@@ -11,7 +11,8 @@ use std::time::Instant;
 /// What `cuMemAlloc` aligns to.
 const ALIGNMENT: usize = 256;
 
-/// Threads that a worker counts as residents. Few, so that batches which fill the device are small enough for tests.
+/// Threads that a worker counts as residents. Few, so that batches which fill the device are small enough for
+/// tests.
 const RESIDENT: u32 = 64;
 
 #[derive(Debug)]
@@ -216,7 +217,8 @@ impl machine::Queue for Queue {
     }
 }
 
-/// Available and total bytes of the host's memory; where the system does not say, as much as can be addressed.
+/// Available and total bytes of the host's memory; where the system does not say, as much as can be
+/// addressed.
 fn host_memory() -> (usize, usize) {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let read = |field| kibibytes(&text, field).map_or(isize::MAX as usize, |size| size.saturating_mul(1024));

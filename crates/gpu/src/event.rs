@@ -58,8 +58,8 @@ impl Event {
 
     /// Milliseconds from `earlier` to this event, waiting until both are reached.
     ///
-    /// A CUDA device measures it itself, to about half a microsecond. On the emulator it is time on the wall and says
-    /// nothing of a GPU's speed.
+    /// A CUDA device measures it itself, to about half a microsecond. On the emulator it is time on the wall
+    /// and says nothing of a GPU's speed.
     ///
     /// # Errors
     /// [`Error::OtherDevice`] for events of different devices; [`Error::DeviceLost`] when a kernel failed.

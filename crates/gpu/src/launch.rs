@@ -3,7 +3,8 @@ use crate::{Error, Kernel, Result};
 pub use simt::Grid;
 use simt::emulator::Emulator;
 
-/// A kernel and the grid it was launched on, for messages. Where no launch was asked for the grid is empty, and not shown.
+/// A kernel and the grid it was launched on, for messages. Where no launch was asked for the grid is empty,
+/// and not shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LaunchName {
     pub(crate) kernel: KernelId,

@@ -21,16 +21,18 @@
 //!
 //! # Back ends
 //!
-//! The feature `emulator`, which is on by default, has kernels run on the emulator. The feature `cuda` adds CUDA devices, through `cust` and a `libcuda` that is bound on
-//! first use: the same binary runs with and without a driver, and [`Device::auto`] decides. Nothing outside the folder
-//! `cuda` names `cust`. On a machine without a CUDA toolkit `cust` has to be told where to look, or it does not build: a
-//! line in `.cargo/config.toml` does (see the crate `cuda-late`).
+//! The feature `emulator`, which is on by default, has kernels run on the emulator. The feature `cuda` adds
+//! CUDA devices, through `cust` and a `libcuda` that is bound on first use: the same binary runs with and
+//! without a driver, and [`Device::auto`] decides. Nothing outside the folder `cuda` names `cust`. On a
+//! machine without a CUDA toolkit `cust` has to be told where to look, or it does not build: a line in
+//! `.cargo/config.toml` does (see the crate `cuda-late`).
 //!
 //! # Concurrency
 //!
-//! Devices, streams, events and buffers may be shared and sent between threads; each call makes the device's primary
-//! context current in its thread. What is asked of one stream happens in order. The methods that name no stream wait for
-//! everything that was asked of the device before, on any stream, and are done when they return.
+//! Devices, streams, events and buffers may be shared and sent between threads; each call makes the device's
+//! primary context current in its thread. What is asked of one stream happens in order. The methods that name
+//! no stream wait for everything that was asked of the device before, on any stream, and are done when they
+//! return.
 
 mod buffer;
 mod device;

@@ -44,7 +44,8 @@ pub trait Machine: Send + Sync + Debug {
     /// - `block` came from `allocate` of this machine with `tier`, and is not used again.
     unsafe fn free(&self, tier: Tier, block: Block);
 
-    /// Lets kernels see memory of the host; gives the address at which they do, or the driver's reason why not.
+    /// Lets kernels see memory of the host; gives the address at which they do, or the driver's reason why
+    /// not.
     ///
     /// # Safety
     /// - The `bytes` at `host` are mapped memory until `disown`.

@@ -1,12 +1,12 @@
 //! Cutting one kernel out of a program's PTX text.
 //!
-//! The driver compiles all of a module's entries when it loads the module, which takes seconds for a program of a few
-//! hundred kernels, of which a process uses a few. So each kernel is loaded as a module of its own: its entry, and the
-//! functions and variables that the entry needs, with those that they need in turn.
+//! The driver compiles all of a module's entries when it loads the module, which takes seconds for a program
+//! of a few hundred kernels, of which a process uses a few. So each kernel is loaded as a module of its own:
+//! its entry, and the functions and variables that the entry needs, with those that they need in turn.
 //!
-//! The text is only cut between top-level statements, never changed within one. A statement is needed when a needed one
-//! contains its name. That may keep one too many (a label spelt like a variable), which costs nothing, and never one too
-//! few, since PTX has no other way to refer to something than its name.
+//! The text is only cut between top-level statements, never changed within one. A statement is needed when a
+//! needed one contains its name. That may keep one too many (a label spelt like a variable), which costs
+//! nothing, and never one too few, since PTX has no other way to refer to something than its name.
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -35,7 +35,8 @@ struct Statement<'a> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind<'a> {
-    /// Needed by every entry: `.version`, `.target`, `.address_size`, `.file`, `.pragma`, and the strings of debug information.
+    /// Needed by every entry: `.version`, `.target`, `.address_size`, `.file`, `.pragma`, and the strings of
+    /// debug information.
     Common,
     /// Needed by none: other debug information, which names everything.
     Debug,
@@ -208,7 +209,8 @@ fn is_name(word: &str) -> bool {
     !word.starts_with(|first: char| first == '.' || first.is_ascii_digit())
 }
 
-/// The bytes of each parameter of an entry: `.param .align 8 .b8 name[24]`, `.param .u64 .ptr .global .align 8 name`.
+/// The bytes of each parameter of an entry: `.param .align 8 .b8 name[24]`, `.param .u64 .ptr .global .align
+/// 8 name`.
 fn parameters(entry: &str) -> Vec<usize> {
     let mut sizes = Vec::new();
     let (mut size, mut count, mut in_brackets) = (0, 1, false);

@@ -4,11 +4,12 @@ use crate::machine::Queue;
 use crate::{Device, Event, Grid, Kernel, Result};
 use std::sync::Arc;
 
-/// A queue of launches and copies that a device works off in order. Cheap to clone: clones are the same queue.
+/// A queue of launches and copies that a device works off in order. Cheap to clone: clones are the same
+/// queue.
 ///
 /// # Concurrency
-/// What is asked of different streams may run side by side; [`wait`](Self::wait) orders them. On the emulator whatever is
-/// asked is done before the call returns, in the calling thread's order.
+/// What is asked of different streams may run side by side; [`wait`](Self::wait) orders them. On the emulator
+/// whatever is asked is done before the call returns, in the calling thread's order.
 #[derive(Clone, Debug)]
 pub struct Stream {
     device: Device,
@@ -42,20 +43,21 @@ impl Stream {
     ///
     /// On a CUDA device the call returns at once, and a kernel that fails is reported by a later call, as
     /// [`Error::DeviceLost`](crate::Error::DeviceLost). The first launch of a kernel compiles it
-    /// ([`Device::prepare`] does that ahead of time). On the emulator the call returns when the kernel has ended, with its failure
-    /// if it failed.
+    /// ([`Device::prepare`] does that ahead of time). On the emulator the call returns when the kernel has
+    /// ended, with its failure if it failed.
     ///
     /// # Errors
     /// [`UnknownProgram`](crate::Error::UnknownProgram), [`NoPtx`](crate::Error::NoPtx),
-    /// [`UnknownKernel`](crate::Error::UnknownKernel), [`Arguments`](crate::Error::Arguments) and [`Jit`](crate::Error::Jit)
-    /// when the kernel cannot be made ready; [`Grid`](crate::Error::Grid) and [`Launch`](crate::Error::Launch) when the grid
-    /// is refused; [`Emulator`](crate::Error::Emulator) when the kernel failed there.
+    /// [`UnknownKernel`](crate::Error::UnknownKernel), [`Arguments`](crate::Error::Arguments) and
+    /// [`Jit`](crate::Error::Jit) when the kernel cannot be made ready; [`Grid`](crate::Error::Grid) and
+    /// [`Launch`](crate::Error::Launch) when the grid is refused; [`Emulator`](crate::Error::Emulator) when
+    /// the kernel failed there.
     ///
     /// # Safety
-    /// - Every pointer in `kernel` that the kernel uses lies in live memory of this device, and stays so until the kernel
-    ///   has ended. (Dropping a [`Buffer`](crate::Buffer) waits for it.)
-    /// - Nobody else reads what the kernel writes, or writes what it touches, while it runs: no slice of a host-visible buffer
-    ///   and no other kernel, but as the kernel's own documentation allows.
+    /// - Every pointer in `kernel` that the kernel uses lies in live memory of this device, and stays so
+    ///   until the kernel has ended. (Dropping a [`Buffer`](crate::Buffer) waits for it.)
+    /// - Nobody else reads what the kernel writes, or writes what it touches, while it runs: no slice of a
+    ///   host-visible buffer and no other kernel, but as the kernel's own documentation allows.
     /// - The kernel's own requirements hold.
     pub unsafe fn launch<K: Kernel + Send + Sync + 'static>(&self, grid: Grid, kernel: K) -> Result<()> {
         let launch = Launch { grid, kernel };

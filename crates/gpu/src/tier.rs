@@ -1,6 +1,7 @@
 //! Where memory lies.
 
-/// Where the memory of a [`Buffer`](crate::Buffer) lies. Kernels see all tiers alike; the emulator has them all.
+/// Where the memory of a [`Buffer`](crate::Buffer) lies. Kernels see all tiers alike; the emulator has them
+/// all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Tier {
@@ -8,11 +9,11 @@ pub enum Tier {
     Device,
     /// Memory of the host that kernels read and write in place, over the bus. CUDA: `cuMemHostAlloc`, mapped.
     Pinned,
-    /// Memory that moves to whoever touches it. CUDA: `cuMemAllocManaged`; refused where the device has not as much free,
-    /// since kernels then wait for pages to move.
+    /// Memory that moves to whoever touches it. CUDA: `cuMemAllocManaged`; refused where the device has not
+    /// as much free, since kernels then wait for pages to move.
     Managed,
-    /// A file mapped into the host's memory, which kernels read and write in place; it survives the process. CUDA:
-    /// `cuMemHostRegister`.
+    /// A file mapped into the host's memory, which kernels read and write in place; it survives the process.
+    /// CUDA: `cuMemHostRegister`.
     File,
 }
 

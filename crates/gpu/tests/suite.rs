@@ -1,5 +1,5 @@
-//! What every device does, held to by the emulator, by CUDA where there is a GPU, and by the CUDA back end over a driver of
-//! our own (`fake_driver.c`) everywhere else.
+//! What every device does, held to by the emulator, by CUDA where there is a GPU, and by the CUDA back end
+//! over a driver of our own (`fake_driver.c`) everywhere else.
 //!
 //! `PHALANX_REQUIRE_CUDA=1` turns the skipping of CUDA tests into failures.
 

@@ -1,7 +1,7 @@
 //! Concurrent data structures that live on a GPU.
 //!
-//! Their kernels are Rust, compiled to PTX for NVIDIA GPUs (feature `cuda`) and for an emulator that needs no GPU. One program runs
-//! on both: [`Device::auto`] takes a GPU where there is one.
+//! Their kernels are Rust, compiled to PTX for NVIDIA GPUs (feature `cuda`) and for an emulator that needs no
+//! GPU. One program runs on both: [`Device::auto`] takes a GPU where there is one.
 //!
 //! ```
 //! use phalanx::{HashMap, Map};
@@ -12,9 +12,10 @@
 //! # Ok::<(), phalanx::Error>(())
 //! ```
 //!
-//! Every structure has batch calls on host slices, which block, and on device buffers with a stream, which do not. Calls that may run
-//! side by side take `&self`. Kernel authors find device-side functions of the same names in [`kernels`], the package `phalanx-kernels`,
-//! on which a crate of kernels depends by itself: it has no use for this one, which belongs to the host.
+//! Every structure has batch calls on host slices, which block, and on device buffers with a stream, which do
+//! not. Calls that may run side by side take `&self`. Kernel authors find device-side functions of the same
+//! names in [`kernels`], the package `phalanx-kernels`, on which a crate of kernels depends by itself: it has
+//! no use for this one, which belongs to the host.
 pub mod btree;
 mod error;
 pub mod hash_map;
@@ -40,7 +41,8 @@ pub use slab_hash::{SlabHash, SlabMultiMap, SlabSet};
 
 #[doc(hidden)]
 pub mod private {
-    //! What this package's tests see and users do not. Tests within the library that make structures would compile all their kernels anew.
+    //! What this package's tests see and users do not. Tests within the library that make structures would
+    //! compile all their kernels anew.
     pub use crate::map::export::{by, of_count, on_device};
     pub use crate::mvbtree::history::begin_at;
 }

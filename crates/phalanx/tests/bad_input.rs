@@ -141,7 +141,8 @@ fn wide_swaps_must_be_supported() {
     let map = HashMap::<u64, u64>::builder().device(&device).build().unwrap();
     assert!(map.variant().starts_with("published"), "the default runs: {}", map.variant());
     assert_eq!(map.insert(&[1], &[2]).unwrap(), [Outcome::Inserted]);
-    // Ordered maps have no kind for such devices: they do not say that one is to be had by leaving the variant out.
+    // Ordered maps have no kind for such devices: they do not say that one is to be had by leaving the
+    // variant out.
     let tree = phalanx::BTree::<u64, u64>::builder().device(&device).build();
     refuses!(tree, Error::NeedsWideSwap { .. }, "ordered map", "32 bits");
     let list = phalanx::SkipList::<u32, u64>::builder().device(&device).build();
@@ -259,7 +260,8 @@ fn neighbours(buckets: usize) -> Vec<u32> {
     (0..u32::MAX - 2).filter(first).take(12).collect()
 }
 
-/// A key finds no room and growing is out of reach, since there are many pairs to be held at a tiny load factor: that is told of this key alone, and of every element what became of it.
+/// A key finds no room and growing is out of reach, since there are many pairs to be held at a tiny load
+/// factor: that is told of this key alone, and of every element what became of it.
 #[test]
 fn growth_that_fails_refuses_only_what_needs_it() {
     let map = builder().capacity(1).load_factor(1e-6).looks(1).build().unwrap();

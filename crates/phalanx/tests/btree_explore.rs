@@ -1,6 +1,7 @@
-//! Schedules of operations on small trees, explored on the emulator with every detector on and stale L1; the words of a node are read one
-//! by one, in any order. What the operations answered is checked for linearizability, and the tree for its invariants. `PHALANX_SEED` replays
-//! one seed, `PHALANX_SEEDS=50` hunts fifty times as long.
+//! Schedules of operations on small trees, explored on the emulator with every detector on and stale L1; the
+//! words of a node are read one by one, in any order. What the operations answered is checked for
+//! linearizability, and the tree for its invariants. `PHALANX_SEED` replays one seed, `PHALANX_SEEDS=50`
+//! hunts fifty times as long.
 mod common;
 #[path = "explore/hunt.rs"]
 mod hunt;

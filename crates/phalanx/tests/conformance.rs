@@ -1,5 +1,6 @@
-//! What maps promise, held against `std::collections::HashMap`, for every kind of every map, on the emulator and on CUDA
-//! (feature `cuda`). `PHALANX_REQUIRE_CUDA=1` turns the skipping of CUDA tests into failures; `PHALANX_SEED` gives other choices.
+//! What maps promise, held against `std::collections::HashMap`, for every kind of every map, on the emulator
+//! and on CUDA (feature `cuda`). `PHALANX_REQUIRE_CUDA=1` turns the skipping of CUDA tests into failures;
+//! `PHALANX_SEED` gives other choices.
 #[path = "conformance/batches.rs"]
 mod batches;
 mod common;

@@ -1,4 +1,5 @@
-//! Kernels of a user's own, in a package of their own (`device-crate`), work on maps and lists: on the emulator, and on CUDA where there is a device.
+//! Kernels of a user's own, in a package of their own (`device-crate`), work on maps and lists: on the
+//! emulator, and on CUDA where there is a device.
 mod common;
 
 use checker::{Combine, Event, MapModel, MapOp, MapOutcome, SnapshotModel, SnapshotOp, SnapshotOutcome};
@@ -110,7 +111,8 @@ fn thirds(device: &Device, count: u32) -> BTree<u32, u32> {
     tree
 }
 
-/// Ranges of all lengths, with room for all of their pairs and for fewer, written to places of every alignment, for keys another one than for values.
+/// Ranges of all lengths, with room for all of their pairs and for fewer, written to places of every
+/// alignment, for keys another one than for values.
 fn ranges_are_collected_in_blocks_of_any_size(device: &Device) {
     const COUNT: u32 = 512;
     const UNWRITTEN: u8 = 77;
@@ -186,7 +188,8 @@ fn collecting_in_a_large_block_ends_the_launch() {
     assert!(error.contains("CollectWide"), "it says what to do: {error}");
 }
 
-/// Histories of insertions, removals, look-ups and ranges on one tree, with the device's own times, have one order that explains all of them.
+/// Histories of insertions, removals, look-ups and ranges on one tree, with the device's own times, have one
+/// order that explains all of them.
 fn histories_of_ranges_are_linearizable(device: &Device) {
     let (blocks, runs) = if device.is_emulator() { (2, 30) } else { (3, 600) };
     let builder = MultiVersionBTree::<u32, u32>::builder().device(device).updates(Updates::OutOfPlace);
@@ -549,8 +552,9 @@ fn cuda() -> Option<Device> {
     common::cuda_with_test_kernels()
 }
 
-/// Orders of which no schedule of the emulator tells whether they are there, since it does not reorder relaxed accesses: a pair that
-/// appears in two steps is released and its value read after an acquire; the filter is written before the tile goes on.
+/// Orders of which no schedule of the emulator tells whether they are there, since it does not reorder
+/// relaxed accesses: a pair that appears in two steps is released and its value read after an acquire; the
+/// filter is written before the tile goes on.
 fn orders_are_kept(ptx: &str) {
     let entry = |symbol: String| {
         let start = ptx.find(&format!(".entry {symbol}(")).expect("the entry is there");

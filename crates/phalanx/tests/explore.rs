@@ -1,6 +1,6 @@
-//! Schedules of the hash map's kernels, explored on the emulator with every detector on; what the operations answered is checked
-//! for linearizability. `PHALANX_SEED` replays one seed, `PHALANX_SEEDS=50`
-//! hunts fifty times as long.
+//! Schedules of the hash map's kernels, explored on the emulator with every detector on; what the operations
+//! answered is checked for linearizability. `PHALANX_SEED` replays one seed, `PHALANX_SEEDS=50` hunts fifty
+//! times as long.
 mod common;
 #[path = "explore/flaws.rs"]
 mod flaws;

@@ -1,4 +1,5 @@
-//! What this package knows of its structures and users do not. Here, not in the library, whose tests would compile all kernels once more.
+//! What this package knows of its structures and users do not. Here, not in the library, whose tests would
+//! compile all kernels once more.
 #[path = "insides/export.rs"]
 mod export;
 #[path = "insides/frozen.rs"]

@@ -1,6 +1,7 @@
-//! Schedules of operations on small trees that keep versions, explored on the emulator with every detector on. What operations on keys answered is
-//! checked key by key as for plain trees; what asks about several keys, and snapshots, by one order of everything. `PHALANX_SEED` replays one seed,
-//! `PHALANX_SEEDS=50` hunts fifty times as long.
+//! Schedules of operations on small trees that keep versions, explored on the emulator with every detector
+//! on. What operations on keys answered is checked key by key as for plain trees; what asks about several
+//! keys, and snapshots, by one order of everything. `PHALANX_SEED` replays one seed, `PHALANX_SEEDS=50` hunts
+//! fifty times as long.
 mod common;
 #[path = "explore/hunt.rs"]
 mod hunt;

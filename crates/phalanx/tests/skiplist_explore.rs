@@ -1,6 +1,7 @@
-//! Schedules of operations on skip lists of a few nodes, explored as those on trees are (`btree_explore`): every detector on, stale L1, words of a node
-//! read one by one in any order; answers are checked for linearizability, and the list for its invariants. `PHALANX_SEED` replays one seed,
-//! `PHALANX_SEEDS=50` hunts fifty times as long.
+//! Schedules of operations on skip lists of a few nodes, explored as those on trees are (`btree_explore`):
+//! every detector on, stale L1, words of a node read one by one in any order; answers are checked for
+//! linearizability, and the list for its invariants. `PHALANX_SEED` replays one seed, `PHALANX_SEEDS=50`
+//! hunts fifty times as long.
 mod common;
 #[path = "explore/hunt.rs"]
 #[allow(dead_code)] // as below
@@ -41,7 +42,8 @@ const WEAK: WeakMemory = WeakMemory::Hardware;
 /// Seeds for each kind of list.
 const SEEDS: u64 = 400;
 
-// Nodes of 6 pairs, so that small lists have all that large ones have, and those of 14 and 30 that are compiled.
+// Nodes of 6 pairs, so that small lists have all that large ones have, and those of 14 and 30 that are
+// compiled.
 kinds! {
     [by_order: order, one seed in 2]
     six_4x2_u32_u32: List<Packed, Spread<64>, Unsorted, 4, 2>, SEEDS;
@@ -68,8 +70,8 @@ fn a_pair_that_comes_back_to_another_slot_is_told_once() {
     order::all_are_told_once::<List<Packed, Spread<64>, Unsorted, 4, 2>>(4 * SEEDS);
 }
 
-/// Pairs come one by one to the node that a thin one merges with, in no order: of those below its low key none tells
-/// which is the highest.
+/// Pairs come one by one to the node that a thin one merges with, in no order: of those below its low key
+/// none tells which is the highest.
 #[test]
 fn the_highest_key_is_found_while_nodes_merge() {
     order::highest_keys_are_found_while_nodes_merge::<List<Packed, Spread<64>, Unsorted, 4, 2>>(4 * SEEDS);

@@ -1,4 +1,5 @@
-//! The hunt of `skiplist_explore` hunted. A program of its own, for each planted bug is compiled as a kind of list.
+//! The hunt of `skiplist_explore` hunted. A program of its own, for each planted bug is compiled as a kind of
+//! list.
 mod common;
 #[path = "explore/hunt.rs"]
 mod hunt;

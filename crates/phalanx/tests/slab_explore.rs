@@ -1,5 +1,6 @@
-//! Schedules of the pool's functions, explored on the emulator with every detector on and stale L1: tiny pools, lanes that allocate, free
-//! and retire side by side. `PHALANX_SEED` replays one seed, `PHALANX_SEEDS=50` hunts fifty times as long.
+//! Schedules of the pool's functions, explored on the emulator with every detector on and stale L1: tiny
+//! pools, lanes that allocate, free and retire side by side. `PHALANX_SEED` replays one seed,
+//! `PHALANX_SEEDS=50` hunts fifty times as long.
 mod common;
 #[path = "slab_explore/mutants.rs"]
 mod mutants;

@@ -1,5 +1,5 @@
-//! What slab lists do beyond what every map does (`conformance`): sets, many values a key, flush and rehash, pools that fill up. On the
-//! emulator and on CUDA (feature `cuda`). `PHALANX_SEED` gives other choices.
+//! What slab lists do beyond what every map does (`conformance`): sets, many values a key, flush and rehash,
+//! pools that fill up. On the emulator and on CUDA (feature `cuda`). `PHALANX_SEED` gives other choices.
 #[path = "slab_hash/bad_input.rs"]
 mod bad_input;
 mod common;

@@ -1,4 +1,5 @@
-//! Kernels of a user's own that work on a pool (`device-crate`): on the emulator, and on CUDA where there is a device.
+//! Kernels of a user's own that work on a pool (`device-crate`): on the emulator, and on CUDA where there is
+//! a device.
 mod common;
 
 use gpu::{Device, Grid};

@@ -1,7 +1,8 @@
-//! Schedules of operations on one slab list, explored on the emulator with every detector on and stale L1: a pool that has three slabs to
-//! give, so that lists grow and room runs out. What the operations answered is checked for linearizability, and the list for its
-//! invariants: no key twice, empty slots at the end alone, live slabs exactly those in lists. `PHALANX_SEED` replays one seed,
-//! `PHALANX_SEEDS=50` hunts fifty times as long.
+//! Schedules of operations on one slab list, explored on the emulator with every detector on and stale L1: a
+//! pool that has three slabs to give, so that lists grow and room runs out. What the operations answered is
+//! checked for linearizability, and the list for its invariants: no key twice, empty slots at the end alone,
+//! live slabs exactly those in lists. `PHALANX_SEED` replays one seed, `PHALANX_SEEDS=50` hunts fifty times
+//! as long.
 #[path = "slab_list_explore/chains.rs"]
 mod chains;
 mod common;

@@ -28,7 +28,8 @@ impl Arch {
         }
     }
 
-    /// Does the same for several architectures side by side, for a build of one keeps one core busy. Gives the results in their order, or the first error.
+    /// Does the same for several architectures side by side, for a build of one keeps one core busy. Gives
+    /// the results in their order, or the first error.
     ///
     /// # Errors
     /// Those of `build`.
@@ -49,8 +50,8 @@ impl Arch {
         })
     }
 
-    /// What rustc must be told beside the name, since LLVM chooses the oldest PTX that knows the machine: cache policies need PTX 7.4
-    /// (driver 470), `ld.b128` and `atom.cas.b128` PTX 8.4 (driver 550).
+    /// What rustc must be told beside the name, since LLVM chooses the oldest PTX that knows the machine:
+    /// cache policies need PTX 7.4 (driver 470), `ld.b128` and `atom.cas.b128` PTX 8.4 (driver 550).
     pub(crate) fn target_features(self) -> Option<&'static str> {
         match self {
             Self::Sm80 => Some("+ptx74"),

@@ -6,7 +6,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The profile of device code, given on the command line so that a device crate outside of this workspace needs none of its own.
+/// The profile of device code, given on the command line so that a device crate outside of this workspace
+/// needs none of its own.
 const PROFILE: [&str; 9] = [
     "inherits=\"release\"",
     "opt-level=3",
@@ -41,8 +42,8 @@ const LEAKED: [&str; 12] = [
 
 /// Builds a device crate to PTX.
 ///
-/// The crate needs nothing special: it is a library for `nvptx64-nvidia-cuda`, `no_std`, whose kernels are `extern "ptx-kernel"`
-/// functions (what `#[kernel]` makes).
+/// The crate needs nothing special: it is a library for `nvptx64-nvidia-cuda`, `no_std`, whose kernels are
+/// `extern "ptx-kernel"` functions (what `#[kernel]` makes).
 #[derive(Clone, Debug)]
 pub struct PtxBuilder {
     folder: PathBuf,
@@ -54,7 +55,8 @@ pub struct PtxBuilder {
 }
 
 impl PtxBuilder {
-    /// Builds the crate in `folder` (absolute, or relative to the current folder: in a build script, to its own crate).
+    /// Builds the crate in `folder` (absolute, or relative to the current folder: in a build script, to its
+    /// own crate).
     pub fn new(folder: impl Into<PathBuf>) -> Self {
         Self {
             folder: folder.into(),
@@ -84,8 +86,9 @@ impl PtxBuilder {
         self
     }
 
-    /// A folder that may hold PTX built before, for packages that ship it. It is taken when it is fresh, and when the device
-    /// crate is not there (a package that came from a registry lies alone): then no compiler is needed.
+    /// A folder that may hold PTX built before, for packages that ship it. It is taken when it is fresh, and
+    /// when the device crate is not there (a package that came from a registry lies alone): then no compiler
+    /// is needed.
     pub fn shipped(mut self, folder: impl Into<PathBuf>) -> Self {
         self.shipped = Some(folder.into());
         self
@@ -97,10 +100,11 @@ impl PtxBuilder {
         self
     }
 
-    /// Builds the PTX, or gives what an earlier call built when no source has changed since: then no compiler runs.
+    /// Builds the PTX, or gives what an earlier call built when no source has changed since: then no compiler
+    /// runs.
     ///
-    /// Several processes may build at once, to the same folder as well: cargo's lock orders those that build for one architecture, and others have
-    /// nothing in common.
+    /// Several processes may build at once, to the same folder as well: cargo's lock orders those that build
+    /// for one architecture, and others have nothing in common.
     ///
     /// # Errors
     /// No toolchain; the crate does not compile; or its PTX calls functions that it does not define.
@@ -128,7 +132,8 @@ impl PtxBuilder {
         Ptx::read(&path)
     }
 
-    /// The PTX for the architecture in the folder of shipped ones. The device crate's name is not known when it is not there.
+    /// The PTX for the architecture in the folder of shipped ones. The device crate's name is not known when
+    /// it is not there.
     fn shipped_ptx(&self) -> Option<Ptx> {
         let files = fs::read_dir(self.shipped.as_ref()?).ok()?.flatten().map(|file| file.path());
         let end = file_name("", self.arch);
@@ -152,7 +157,8 @@ impl PtxBuilder {
         let assembly = target.join(format!("{}.{}.s", manifest.name, self.arch));
         self.run(&mut self.command(manifest, toolchain, target, &assembly), manifest)?;
         if !assembly.exists() {
-            // Cargo found nothing to do, and what it once wrote was removed: another flag makes it work again.
+            // Cargo found nothing to do, and what it once wrote was removed: another flag makes it work
+            // again.
             let mut again = self.command(manifest, toolchain, target, &assembly);
             self.run(again.args(["--cfg", "again"]), manifest)?;
         }

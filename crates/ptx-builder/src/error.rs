@@ -48,7 +48,8 @@ pub enum Error {
     },
     /// The PTX calls what is not there.
     #[error(
-        "the PTX of {package} calls functions that it does not define: {}; device code may use `core` and `simt` only",
+        "the PTX of {package} calls functions that it does not define: {}; device code may use `core` and \
+        `simt` only",
         names.join(", ")
     )]
     Unresolved {
@@ -59,7 +60,8 @@ pub enum Error {
     },
     /// The PTX does not begin with the line that this crate writes.
     #[error(
-        "not PTX of this builder: its first line should read `// phalanx-ptx source=.. compiler=.. arch=..`, found `{found}`"
+        "not PTX of this builder: its first line should read `// phalanx-ptx source=.. compiler=.. arch=..`, \
+        found `{found}`"
     )]
     BadHeader {
         /// The first line.

@@ -9,8 +9,8 @@
 //! ```
 //!
 //! The shape is that of Rust-CUDA's `cuda_builder`; the compiler underneath is an ordinary rustc, found by
-//! [`Toolchain::discover`]. What it built carries a [`Header`] with the hash of the [`Sources`] it came from: a second build
-//! of the same sources runs no compiler, and PTX that is shipped can be proved fresh.
+//! [`Toolchain::discover`]. What it built carries a [`Header`] with the hash of the [`Sources`] it came from:
+//! a second build of the same sources runs no compiler, and PTX that is shipped can be proved fresh.
 //!
 //! # From a build script
 //!
@@ -21,8 +21,9 @@
 //! # }
 //! ```
 //!
-//! The variables that an outer cargo leaks into its children (`RUSTFLAGS`, `RUSTC_WRAPPER`, `RUSTUP_TOOLCHAIN`, `CARGO_*`) are
-//! kept from the device build, which has a target folder and a cargo of its own, so neither waits for the other.
+//! The variables that an outer cargo leaks into its children (`RUSTFLAGS`, `RUSTC_WRAPPER`,
+//! `RUSTUP_TOOLCHAIN`, `CARGO_*`) are kept from the device build, which has a target folder and a cargo of
+//! its own, so neither waits for the other.
 
 mod arch;
 mod builder;

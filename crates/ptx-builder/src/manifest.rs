@@ -1,5 +1,5 @@
-//! What of a `Cargo.toml` matters here: the package's name, its path dependencies, its folders that only the host compiles.
-//! Read from the files: `cargo metadata` would need a lock file and, at times, a network.
+//! What of a `Cargo.toml` matters here: the package's name, its path dependencies, its folders that only the
+//! host compiles. Read from the files: `cargo metadata` would need a lock file and, at times, a network.
 use crate::{Error, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,8 @@ impl Manifest {
         Ok(Self { folder, name, table })
     }
 
-    /// The folders of the path dependencies (those of tests left out), written here or inherited from the workspace.
+    /// The folders of the path dependencies (those of tests left out), written here or inherited from the
+    /// workspace.
     pub fn path_dependencies(&self) -> Result<Vec<PathBuf>> {
         let inherited = match workspace_root(&self.folder) {
             Some(root) => Some((table(&root.join("Cargo.toml"))?, root)),
@@ -41,8 +42,8 @@ impl Manifest {
         Ok(self.dependency_tables().flatten().filter_map(folder).collect())
     }
 
-    /// The dependencies that do not lie in a folder here, each as `name version` as often as the lock file has it. None without
-    /// a lock file.
+    /// The dependencies that do not lie in a folder here, each as `name version` as often as the lock file
+    /// has it. None without a lock file.
     pub fn locked_dependencies(&self) -> Vec<String> {
         let root = workspace_root(&self.folder).unwrap_or_else(|| self.folder.clone());
         let lock = table(&root.join("Cargo.lock")).unwrap_or_default();

@@ -48,8 +48,8 @@ pub struct PtxasReport {
 }
 
 impl Ptxas {
-    /// Finds an assembler: in `PATH`, `$CUDA_HOME`, `$CUDA_PATH`, `/usr/local/cuda`, then in `.toolchain` of the workspace that
-    /// holds `folder`.
+    /// Finds an assembler: in `PATH`, `$CUDA_HOME`, `$CUDA_PATH`, `/usr/local/cuda`, then in `.toolchain` of
+    /// the workspace that holds `folder`.
     ///
     /// # Errors
     /// [`Error::NoPtxas`] where there is none.

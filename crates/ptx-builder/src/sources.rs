@@ -6,13 +6,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// How this crate calls the compiler. Raised when that changes, so that what older ones built is no longer fresh.
+/// How this crate calls the compiler. Raised when that changes, so that what older ones built is no longer
+/// fresh.
 const RECIPE: &str = "recipe 2\n";
 
 /// The sources of a device crate and of its path dependencies: `Cargo.toml`, `build.rs` and all under `src`.
 ///
-/// Folders that a crate lists as `[package.metadata.ptx] host-only = [..]` are left out. Of dependencies from a registry, the
-/// versions in the workspace's lock file count.
+/// Folders that a crate lists as `[package.metadata.ptx] host-only = [..]` are left out. Of dependencies from
+/// a registry, the versions in the workspace's lock file count.
 #[derive(Clone, Debug)]
 pub struct Sources {
     /// By crate name, so that the hash does not depend on where a crate lies.
@@ -59,7 +60,8 @@ impl Sources {
         Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
     }
 
-    /// What a build script watches: every file, the folders of sources, where one may come to lie, and the lock file.
+    /// What a build script watches: every file, the folders of sources, where one may come to lie, and the
+    /// lock file.
     pub fn watched(&self) -> impl Iterator<Item = PathBuf> {
         let files = self.crates.values().flatten().map(|(_, path)| path.clone());
         let manifests = files.clone().filter(|path| path.ends_with("Cargo.toml"));

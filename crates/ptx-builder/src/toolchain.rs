@@ -90,7 +90,8 @@ impl Search {
 impl Toolchain {
     /// Finds the toolchain for the device crate in `folder`, in the places that the environment names.
     ///
-    /// The order: the rustup nightly that the crate's `rust-toolchain.toml` pins; a system's compiler; another nightly.
+    /// The order: the rustup nightly that the crate's `rust-toolchain.toml` pins; a system's compiler;
+    /// another nightly.
     ///
     /// # Errors
     /// [`Error::NoToolchain`] says what was looked at and what to install.
@@ -141,7 +142,8 @@ impl fmt::Display for Toolchain {
     }
 }
 
-/// Whether the folder `name` is the toolchain of a channel: its name, and the machine's unless it is a link that a user made.
+/// Whether the folder `name` is the toolchain of a channel: its name, and the machine's unless it is a link
+/// that a user made.
 fn is_of_channel(name: &str, channel: &str) -> bool {
     let rest = name.strip_prefix(channel);
     // `nightly-2026-05-20-x86_64-unknown-linux-gnu` is not of the channel `nightly`.
@@ -151,7 +153,8 @@ fn is_of_channel(name: &str, channel: &str) -> bool {
     rest.is_some_and(|rest| rest.is_empty() || is_host(rest))
 }
 
-/// rustup's proxies stand for whatever toolchain the folder or the environment asks for: never the one that is meant here.
+/// rustup's proxies stand for whatever toolchain the folder or the environment asks for: never the one that
+/// is meant here.
 fn is_proxy(rustc: &Path) -> bool {
     let real = rustc.canonicalize().unwrap_or_else(|_| rustc.to_owned());
     real.file_name().is_some_and(|name| name == "rustup") || rustc.with_file_name("rustup").exists()

@@ -126,8 +126,8 @@ fn launcher(
     }
 }
 
-/// Whether cargo builds this package for another one. The other one's PTX needs no entries for it: a kernel is looked for in the program of its own
-/// package.
+/// Whether cargo builds this package for another one. The other one's PTX needs no entries for it: a kernel
+/// is looked for in the program of its own package.
 pub fn is_dependency() -> bool {
     let is_set = |name| std::env::var_os(name).is_some();
     is_set("CARGO_PKG_NAME") && !is_set("CARGO_PRIMARY_PACKAGE")

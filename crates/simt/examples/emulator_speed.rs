@@ -1,5 +1,5 @@
-//! How fast the emulator is: collectives and accesses a second, a worker. Figures about the emulator, not about
-//! a GPU.
+//! How fast the emulator is: collectives and accesses a second, a worker. Figures about the emulator, not
+//! about a GPU.
 use simt::emulator::{Detect, Emulator, Mode, Options, Schedule};
 use simt::{GlobalSlice, Grid, Order, Scope, Thread, Tile, kernel};
 use std::time::Instant;

@@ -8,8 +8,8 @@ use core::marker::PhantomData;
 pub struct Block;
 
 impl Block {
-    /// Waits until every thread of the block is here; what they wrote before is visible after. PTX: `barrier.sync 0`.
-    /// Emulator: a rendezvous; a thread that has ended or waits elsewhere is reported.
+    /// Waits until every thread of the block is here; what they wrote before is visible after. PTX:
+    /// `barrier.sync 0`. Emulator: a rendezvous; a thread that has ended or waits elsewhere is reported.
     #[inline(always)]
     #[track_caller]
     pub fn sync() {
@@ -17,7 +17,8 @@ impl Block {
     }
 }
 
-/// An array in the memory of a block, made by [`shared!`](crate::shared!): each block has its own, uninitialised at first.
+/// An array in the memory of a block, made by [`shared!`](crate::shared!): each block has its own,
+/// uninitialised at first.
 #[derive(Debug)]
 pub struct Shared<T> {
     address: SharedAddress,
@@ -34,7 +35,8 @@ impl<T> Clone for Shared<T> {
 
 impl<T> Copy for Shared<T> {}
 
-/// The shape of an array in the memory of a block, as a type: what generic code uses where [`shared!`](crate::shared!) wants a literal.
+/// The shape of an array in the memory of a block, as a type: what generic code uses where
+/// [`shared!`](crate::shared!) wants a literal.
 pub trait SharedShape: 'static {
     /// What it is made of.
     type Word: Word;
@@ -46,24 +48,28 @@ impl<T: Word> Shared<T> {
     /// The array of `len` elements at `address` of the block's shared memory.
     ///
     /// # Safety
-    /// - `address` came from the back end's shared-memory site of at least `len` elements of `T`, aligned for `T`.
+    /// - `address` came from the back end's shared-memory site of at least `len` elements of `T`, aligned for
+    ///   `T`.
     #[doc(hidden)]
     #[inline(always)]
     pub unsafe fn at_address(address: SharedAddress, len: usize) -> Self {
         Self { address, len, of: PhantomData }
     }
 
-    /// The array of the shape `S`: the same one for all threads of the block, wherever they ask, and another one for another shape.
+    /// The array of the shape `S`: the same one for all threads of the block, wherever they ask, and another
+    /// one for another shape.
     #[inline(always)]
     #[track_caller]
     pub fn of<S: SharedShape<Word = T>>() -> Self {
         Self { address: backend::shared_shape::<S>(), len: S::LEN, of: PhantomData }
     }
 
-    /// The same memory as elements of another word, as many as fit. Accesses of different threads by both need a barrier between them.
+    /// The same memory as elements of another word, as many as fit. Accesses of different threads by both
+    /// need a barrier between them.
     ///
     /// # Safety
-    /// - The array begins at a place that is aligned for `U`. (Arrays of [`shared!`](crate::shared!) and of shapes are aligned to 16 bytes.)
+    /// - The array begins at a place that is aligned for `U`. (Arrays of [`shared!`](crate::shared!) and of
+    ///   shapes are aligned to 16 bytes.)
     #[inline(always)]
     pub unsafe fn cast<U: Word>(self) -> Shared<U> {
         let len = self.len * size_of::<T>() / size_of::<U>();
@@ -113,7 +119,8 @@ impl<T: Word> Shared<T> {
         self.address + index as SharedAddress * size_of::<T>() as SharedAddress
     }
 
-    /// [`Self::load`] without the check, for loops whose every instruction counts. The emulator checks all the same.
+    /// [`Self::load`] without the check, for loops whose every instruction counts. The emulator checks all
+    /// the same.
     ///
     /// # Safety
     /// - `index` is below the length.
@@ -143,8 +150,9 @@ impl<T: Word> Shared<T> {
         unsafe { backend::load_shared(self.element(index)) }
     }
 
-    /// Reads an element that nobody may have written yet: then the value is arbitrary. It may be what an earlier block left
-    /// there. PTX: `ld.shared`. Emulator: [`Self::load`] without the check that the element was written.
+    /// Reads an element that nobody may have written yet: then the value is arbitrary. It may be what an
+    /// earlier block left there. PTX: `ld.shared`. Emulator: [`Self::load`] without the check that the
+    /// element was written.
     #[inline(always)]
     #[track_caller]
     pub fn load_uninit(self, index: usize) -> T {
@@ -183,7 +191,8 @@ impl Shared<u32> {
 
     /// [`Self::fetch_add_unchecked`] where `wanted`; else nothing is added, and what is given is arbitrary.
     ///
-    /// PTX: the atomic under a predicate, so that the lanes of a warp need not part and meet again. Emulator: 0.
+    /// PTX: the atomic under a predicate, so that the lanes of a warp need not part and meet again.
+    /// Emulator: 0.
     ///
     /// # Safety
     /// - `index` is below the length, where `wanted`.
@@ -195,13 +204,15 @@ impl Shared<u32> {
     }
 }
 
-/// Declares an array in the memory of a block: `let buffer = shared!([u32; 64]);` gives a [`Shared<u32>`](crate::Shared).
+/// Declares an array in the memory of a block: `let buffer = shared!([u32; 64]);` gives a
+/// [`Shared<u32>`](crate::Shared).
 ///
 /// Every thread of a block that passes the same line of source gets the same array.
 #[macro_export]
 macro_rules! shared {
     ([$word:ty; $len:expr]) => {{
-        // A function of its own that is never inlined: the array stands once, however often the line is compiled.
+        // A function of its own that is never inlined: the array stands once, however often the line is
+        // compiled.
         #[inline(never)]
         fn site() -> $crate::private::SharedAddress {
             $crate::private::shared_site::<{ $len * size_of::<$word>() }>(site as *const () as usize)

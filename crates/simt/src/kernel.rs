@@ -1,5 +1,5 @@
-//! Entry points. The arguments of a kernel are one plain struct, and that struct is the kernel: launching it with an
-//! argument of the wrong type, or too few, does not compile.
+//! Entry points. The arguments of a kernel are one plain struct, and that struct is the kernel: launching it
+//! with an argument of the wrong type, or too few, does not compile.
 
 /// A kernel and its arguments: what [`kernel`](macro@crate::kernel) makes of a function.
 ///
@@ -12,8 +12,8 @@ pub trait Kernel: Copy {
     /// The instance of a generic kernel, or nothing.
     const INSTANCE: Option<&'static str>;
 
-    /// The most registers a thread of it may have, or what the assembler likes. Fewer registers let more threads run side by
-    /// side, which is worth a few spilt words where a kernel waits for memory.
+    /// The most registers a thread of it may have, or what the assembler likes. Fewer registers let more
+    /// threads run side by side, which is worth a few spilt words where a kernel waits for memory.
     const REGISTERS: Option<u32> = None;
 
     /// What one thread does.
@@ -26,7 +26,8 @@ pub trait Kernel: Copy {
     }
 }
 
-/// A type that generic kernels are compiled for, and the name it has in their symbols. [`crate::instances!`] implements it.
+/// A type that generic kernels are compiled for, and the name it has in their symbols. [`crate::instances!`]
+/// implements it.
 pub trait Instance: Copy + 'static {
     /// Letters, digits and underscores.
     const NAME: &'static str;

@@ -1,9 +1,10 @@
-//! What device code may use: thread and tile ids, collectives, ordered memory operations, the work-sharing loop.
+//! What device code may use: thread and tile ids, collectives, ordered memory operations, the work-sharing
+//! loop.
 //!
-//! A kernel is written once against this crate and runs on two machines. Compiled for `nvptx64` it becomes PTX for
-//! an NVIDIA GPU; compiled for the host it is run by an emulator of the same execution model ([`emulator`]), whose lanes are
-//! coroutines and whose schedules can be explored and replayed. Nothing else in the project contains `asm!`, an
-//! intrinsic or an atomic of `core`.
+//! A kernel is written once against this crate and runs on two machines. Compiled for `nvptx64` it becomes
+//! PTX for an NVIDIA GPU; compiled for the host it is run by an emulator of the same execution model
+//! ([`emulator`]), whose lanes are coroutines and whose schedules can be explored and replayed. Nothing else
+//! in the project contains `asm!`, an intrinsic or an atomic of `core`.
 //!
 //! | word | meaning |
 //! |---|---|

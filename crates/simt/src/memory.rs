@@ -4,7 +4,8 @@ use crate::backend;
 /// How an access is ordered with the thread's other accesses, in the words of the PTX memory model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// May come from a cache that other threads' writes do not reach, and must not race with one. PTX: no qualifier.
+    /// May come from a cache that other threads' writes do not reach, and must not race with one. PTX: no
+    /// qualifier.
     Weak,
     /// Reads and writes memory itself, atomically, unordered with accesses to other places. PTX: `.relaxed`.
     Relaxed,
@@ -29,7 +30,8 @@ pub enum Scope {
 
 /// Orders the thread's accesses before with those after, among the threads of `scope`.
 ///
-/// PTX: `fence.acq_rel` with the scope. Emulator: also ends the life of stale values that a weak load might return.
+/// PTX: `fence.acq_rel` with the scope. Emulator: also ends the life of stale values that a weak load might
+/// return.
 #[inline(always)]
 #[track_caller]
 pub fn fence(scope: Scope) {
@@ -40,9 +42,9 @@ pub fn fence(scope: Scope) {
 /// of which the two scopes include both threads.
 ///
 /// One thread writes `X`, fences and reads `Y`; another writes `Y`, fences and reads `X`. With this fence at
-/// least one of them reads what the other wrote. With [`fence`] both may miss it, and so they may with releases
-/// and acquires, or with read-modify-writes of any order in place of the writes. Where one thread only publishes
-/// and the other only looks, [`fence`] on both sides is enough.
+/// least one of them reads what the other wrote. With [`fence`] both may miss it, and so they may with
+/// releases and acquires, or with read-modify-writes of any order in place of the writes. Where one thread
+/// only publishes and the other only looks, [`fence`] on both sides is enough.
 ///
 /// PTX: `fence.sc` with the scope, which takes longer than `fence.acq_rel`. Emulator: a [`fence`] that also
 /// synchronizes with each earlier `fence_sc` of a scope that overlaps.
@@ -64,7 +66,8 @@ pub fn fence_sc(scope: Scope) {
     backend::fence_sc(scope);
 }
 
-/// `bytes` bytes of the device's own heap, aligned to 16; null where it has no more. They live until [`heap_free`], over launches too.
+/// `bytes` bytes of the device's own heap, aligned to 16; null where it has no more. They live until
+/// [`heap_free`], over launches too.
 ///
 /// The driver's allocator, for those who compare with it. PTX: a call of `malloc`. Emulator: a buffer.
 #[inline(always)]
@@ -84,8 +87,8 @@ pub unsafe fn heap_free(pointer: *mut u8) {
     unsafe { backend::heap_free(pointer) };
 }
 
-/// Says that nobody accesses these bytes any more, until they are given out anew ([`unpoison`]) or no kernel runs: they were freed by kernels, as the
-/// piece `name` of what they belong to.
+/// Says that nobody accesses these bytes any more, until they are given out anew ([`unpoison`]) or no kernel
+/// runs: they were freed by kernels, as the piece `name` of what they belong to.
 ///
 /// PTX: nothing. Emulator: an access ends the launch with a failure that names the piece.
 #[inline(always)]
@@ -105,7 +108,8 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// An integer that the machine reads and writes in one access: `u8`, `u32`, `u64`, and `u128` (aligned to 16 bytes).
+/// An integer that the machine reads and writes in one access: `u8`, `u32`, `u64`, and `u128` (aligned to 16
+/// bytes).
 ///
 /// `u128` is a single access from sm_90 on; see [`crate::Global::compare_exchange`].
 pub trait Word: sealed::Sealed + bytemuck::Pod + Eq + core::fmt::Debug {
@@ -134,8 +138,8 @@ words!(u8 u32 u64 u128);
 
 /// A pointer to a word of global memory.
 ///
-/// Making one is where the promise is given (see [`Global::new`]); the accesses themselves are then safe to call. The
-/// emulator checks every one of them; a GPU checks none.
+/// Making one is where the promise is given (see [`Global::new`]); the accesses themselves are then safe to
+/// call. The emulator checks every one of them; a GPU checks none.
 #[repr(transparent)]
 #[derive(Debug)]
 pub struct Global<T>(*mut T);
@@ -149,7 +153,8 @@ impl<T> Clone for Global<T> {
 
 impl<T> Copy for Global<T> {}
 
-// SAFETY: a device pointer means the same to every thread; what it may be used for is promised in `Global::new`.
+// SAFETY: a device pointer means the same to every thread; what it may be used for is promised in
+// `Global::new`.
 unsafe impl<T> Send for Global<T> {}
 // SAFETY: as for `Send`; accesses from several threads are the purpose.
 unsafe impl<T> Sync for Global<T> {}
@@ -170,8 +175,8 @@ impl<T: Word> Global<T> {
     /// A pointer to global memory.
     ///
     /// # Safety
-    /// - `pointer` is aligned for `T` and lies in a live allocation of the device that runs the kernel, for as long as the
-    ///   pointer is used.
+    /// - `pointer` is aligned for `T` and lies in a live allocation of the device that runs the kernel, for
+    ///   as long as the pointer is used.
     /// - No `Weak` access races with a write to the same word.
     #[inline(always)]
     pub unsafe fn new(pointer: *mut T) -> Self {
@@ -212,8 +217,8 @@ impl<T: Word> Global<T> {
 
     /// Reads `N` neighbouring words in one instruction; each word is one access, the whole is not.
     ///
-    /// PTX: `ld....v2` or `.v4`, at most 16 bytes in all; 8 and 16 bytes are read as 2 and 4 words of 4. The first word must be aligned
-    /// to the whole.
+    /// PTX: `ld....v2` or `.v4`, at most 16 bytes in all; 8 and 16 bytes are read as 2 and 4 words of 4. The
+    /// first word must be aligned to the whole.
     ///
     /// # Safety
     /// - All `N` words lie in the same allocation, and the first is aligned to `N * size_of::<T>()` bytes.
@@ -227,7 +232,8 @@ impl<T: Word> Global<T> {
 
     /// [`Self::load_vec`] where `wanted`, else nothing is read and the words are arbitrary.
     ///
-    /// PTX: the load under a predicate, so that lanes which skip it need no registers filled. Emulator: zeros.
+    /// PTX: the load under a predicate, so that lanes which skip it need no registers filled. Emulator:
+    /// zeros.
     ///
     /// # Safety
     /// - As for [`Self::load_vec`], where `wanted`.
@@ -249,7 +255,8 @@ impl<T: Word> Global<T> {
 
     /// Writes `N` neighbouring words in one instruction; each word is one access, the whole is not.
     ///
-    /// PTX: `st....v2` or `.v4`, at most 16 bytes in all, of words of 4 and 8 bytes. The first word must be aligned to the whole.
+    /// PTX: `st....v2` or `.v4`, at most 16 bytes in all, of words of 4 and 8 bytes. The first word must be
+    /// aligned to the whole.
     ///
     /// # Safety
     /// - All `N` words lie in the same allocation, and the first is aligned to `N * size_of::<T>()` bytes.
@@ -289,9 +296,11 @@ impl<T: Word> Global<T> {
 }
 
 impl Global<u32> {
-    /// [`Self::load`] of a word that is worth its place in the L2 cache: one of a small table that all threads use beside a large one.
+    /// [`Self::load`] of a word that is worth its place in the L2 cache: one of a small table that all
+    /// threads use beside a large one.
     ///
-    /// PTX: `ld...L2::cache_hint` with a policy of `createpolicy.fractional.L2::evict_last`. Emulator: a load.
+    /// PTX: `ld...L2::cache_hint` with a policy of `createpolicy.fractional.L2::evict_last`. Emulator: a
+    /// load.
     #[inline(always)]
     #[track_caller]
     pub fn load_hot(self, order: Order, scope: Scope) -> u32 {

@@ -1,9 +1,10 @@
-//! The work-sharing loop (slab-hash paper, section IV-A): every lane brings an operation, and the lanes of a tile
-//! execute them together, one after the other.
+//! The work-sharing loop (slab-hash paper, section IV-A): every lane brings an operation, and the lanes of a
+//! tile execute them together, one after the other.
 //!
-//! Written once, for tiles of every width. In lockstep the tiles of a warp take their turns together: a tile that finishes an
-//! operation early goes on with its next one in the same round in which its neighbours probe further, so a warp takes
-//! as many rounds as its busiest tile has steps, and every collective costs one instruction a warp.
+//! Written once, for tiles of every width. In lockstep the tiles of a warp take their turns together: a tile
+//! that finishes an operation early goes on with its next one in the same round in which its neighbours probe
+//! further, so a warp takes as many rounds as its busiest tile has steps, and every collective costs one
+//! instruction a warp.
 use crate::{Convergence, Shuffle, Tile};
 
 /// One round of the loop: whose operation the tile works on.
@@ -21,8 +22,8 @@ impl<const W: u32, C: Convergence> Turn<W, C> {
         self.tile
     }
 
-    /// Whether the tile has an operation at all. In lockstep it may only keep the others company: it then takes part in every
-    /// collective and touches no memory.
+    /// Whether the tile has an operation at all. In lockstep it may only keep the others company: it then
+    /// takes part in every collective and touches no memory.
     #[inline(always)]
     pub fn is_active(&self) -> bool {
         self.active
@@ -44,8 +45,9 @@ impl<const W: u32, C: Convergence> Turn<W, C> {
 
 /// Lets the tile execute the operation of each of its lanes that says `pending`.
 ///
-/// `step` does one step of the operation whose turn it is and says whether that operation is finished; all lanes of the tile
-/// must say the same. What the operation needs from one step to the next lives in its owner's variables.
+/// `step` does one step of the operation whose turn it is and says whether that operation is finished; all
+/// lanes of the tile must say the same. What the operation needs from one step to the next lives in its
+/// owner's variables.
 #[inline(always)]
 #[track_caller]
 pub fn share_work<const W: u32, C: Convergence>(
@@ -61,8 +63,8 @@ pub fn share_work<const W: u32, C: Convergence>(
     }
 }
 
-/// The operations of a tile's lanes that are not finished: [`share_work`] for those whose step is too large for the compiler to put a closure
-/// in its place.
+/// The operations of a tile's lanes that are not finished: [`share_work`] for those whose step is too large
+/// for the compiler to put a closure in its place.
 #[derive(Clone, Copy, Debug)]
 pub struct Queue<const W: u32, C> {
     tile: Tile<W, C>,
@@ -94,7 +96,8 @@ impl<const W: u32, C: Convergence> Queue<W, C> {
         self.waiting
     }
 
-    /// The operations of these ranks are finished, whoever's turn it was. All lanes of the tile say so together.
+    /// The operations of these ranks are finished, whoever's turn it was. All lanes of the tile say so
+    /// together.
     #[inline(always)]
     pub fn finish_all(&mut self, ranks: u32) {
         self.waiting &= !ranks;

@@ -55,7 +55,8 @@ pub fn clock() -> u64 {
     backend::clock()
 }
 
-/// A device-wide clock in nanoseconds. PTX: `%globaltimer` (it ticks coarsely). Emulator: a counter that no two reads share.
+/// A device-wide clock in nanoseconds. PTX: `%globaltimer` (it ticks coarsely). Emulator: a counter that no
+/// two reads share.
 #[inline(always)]
 pub fn timer() -> u64 {
     backend::timer()
@@ -68,7 +69,8 @@ pub fn spin_hint() {
     backend::spin_hint();
 }
 
-/// Waits for about so long, at most a millisecond. As a [`spin_hint`] that leaves the memory alone for longer.
+/// Waits for about so long, at most a millisecond. As a [`spin_hint`] that leaves the memory alone for
+/// longer.
 ///
 /// PTX: `nanosleep.u32`, which may sleep up to twice as long, or not at all. Emulator: a [`spin_hint`].
 #[inline(always)]
@@ -84,7 +86,8 @@ pub fn trap() -> ! {
     backend::trap()
 }
 
-/// Tells of a misuse that the caller survives: it goes on as if nothing had been asked, and counts the misuse where its host looks.
+/// Tells of a misuse that the caller survives: it goes on as if nothing had been asked, and counts the misuse
+/// where its host looks.
 ///
 /// PTX: nothing. Emulator: ends the launch with a failure of the caller's source line.
 #[inline(always)]
@@ -93,7 +96,8 @@ pub fn fault(message: &'static str) {
     backend::fault(message);
 }
 
-/// The same value, which the compiler knows nothing about: what is made of it is computed where it is used, not ahead of it.
+/// The same value, which the compiler knows nothing about: what is made of it is computed where it is used,
+/// not ahead of it.
 ///
 /// PTX: a `mov` that the assembler removes. Emulator: nothing.
 #[inline(always)]

@@ -10,8 +10,9 @@ pub trait Convergence: Copy + Default + core::fmt::Debug + 'static {
 
 /// All 32 lanes of the warp call every collective of their tiles together, in the same order.
 ///
-/// (A tile of one lane meets nobody, in lockstep or not.) The mask of the instruction is then a constant, and the tiles of a warp cost one instruction, not one each. Calling a
-/// collective from a branch that only some tiles take is an error, which the emulator reports.
+/// (A tile of one lane meets nobody, in lockstep or not.) The mask of the instruction is then a constant, and
+/// the tiles of a warp cost one instruction, not one each. Calling a collective from a branch that only some
+/// tiles take is an error, which the emulator reports.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Lockstep;
 
@@ -95,8 +96,8 @@ impl<const W: u32, C: Convergence> Tile<W, C> {
         Self { lane: backend::lane(), convergence: PhantomData }
     }
 
-    /// The same tile, whose lane the compiler knows nothing about: what a rare branch makes of the rank is computed there, and takes no
-    /// registers elsewhere. See [`opaque`](crate::opaque).
+    /// The same tile, whose lane the compiler knows nothing about: what a rare branch makes of the rank is
+    /// computed there, and takes no registers elsewhere. See [`opaque`](crate::opaque).
     #[inline(always)]
     pub fn afresh(self) -> Self {
         Self { lane: backend::opaque(self.lane), ..self }
@@ -150,7 +151,8 @@ impl<const W: u32, C: Convergence> Tile<W, C> {
         self.ballot(vote) == Self::ONES
     }
 
-    /// Whether a lane of those that meet here votes yes: of the warp in lockstep, else of the tile. A tile of one meets nobody.
+    /// Whether a lane of those that meet here votes yes: of the warp in lockstep, else of the tile. A tile of
+    /// one meets nobody.
     #[inline(always)]
     #[track_caller]
     pub fn any_converged(self, vote: bool) -> bool {
@@ -197,7 +199,8 @@ impl<const W: u32, C: Convergence> Tile<W, C> {
         value.map_words(|word| backend::shuffle_up(site, self.mask(), word, by, (32 - W) << 8))
     }
 
-    /// The value of the lane `by` ranks above; the caller's own where there is none. PTX: `shfl.sync.down.b32`.
+    /// The value of the lane `by` ranks above; the caller's own where there is none. PTX:
+    /// `shfl.sync.down.b32`.
     #[inline(always)]
     #[track_caller]
     pub fn shuffle_down<T: Shuffle>(self, value: T, by: u32) -> T {
@@ -214,13 +217,15 @@ impl<const W: u32, C: Convergence> Tile<W, C> {
 
     /// The ranks that hold the same low `BITS` bits as the caller, by a ballot a bit.
     ///
-    /// For values of a few bits: the ballots are independent of each other, where `match.any` works off one distinct value after the other.
+    /// For values of a few bits: the ballots are independent of each other, where `match.any` works off one
+    /// distinct value after the other.
     #[inline(always)]
     #[track_caller]
     pub fn match_bits<const BITS: u32>(self, value: u32) -> u32 {
         let (mut same, mut bit) = (Self::ONES, 0);
         while bit < BITS {
-            // Opaque, both: else the compiler makes predicate and mask by a shift, a cut and a subtraction each.
+            // Opaque, both: else the compiler makes predicate and mask by a shift, a cut and a subtraction
+            // each.
             let votes = self.ballot(crate::opaque(value & 1 << bit) != 0);
             let mask = (crate::opaque(value << (31 - bit)) as i32 >> 31) as u32;
             same &= !(votes ^ mask);
@@ -270,7 +275,8 @@ impl<const W: u32, C: Convergence> Tile<W, C> {
         total
     }
 
-    /// Waits for the lanes that meet here; what they wrote before is visible to them after. PTX: `bar.warp.sync`.
+    /// Waits for the lanes that meet here; what they wrote before is visible to them after. PTX:
+    /// `bar.warp.sync`.
     #[inline(always)]
     #[track_caller]
     pub fn sync(self) {

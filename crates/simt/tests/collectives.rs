@@ -182,8 +182,8 @@ impl<const W: u32, C: Convergence> Kernel for Share<W, C> {
     const NAME: &'static str = "share";
     const INSTANCE: Option<&'static str> = None;
 
-    /// An operation of thread `t` takes `t % 3 + 1` steps. Each of its tile's lanes counts the finished ones of
-    /// each owner.
+    /// An operation of thread `t` takes `t % 3 + 1` steps. Each of its tile's lanes counts the finished ones
+    /// of each owner.
     fn run(self) {
         let tile = Tile::<W, C>::this();
         let thread = Thread::index();

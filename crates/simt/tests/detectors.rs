@@ -1,5 +1,5 @@
-//! Each detector is proved by a kernel that does what it detects: the failure has the right kind and names the
-//! right line of source. And each is switched off, to see that it was the detector that reported.
+//! Each detector is proved by a kernel that does what it detects: the failure has the right kind and names
+//! the right line of source. And each is switched off, to see that it was the detector that reported.
 mod common;
 
 use common::{Buffer, fast, line, random, random_with};
@@ -352,7 +352,8 @@ fn race(place: GlobalSlice<u64>, first: u32, second: u32) {
 
 const NAMES: [&str; 9] = ["0", "1", "2", "3", "4", "5", "6", "7", "8"];
 
-/// Whether two of the accesses race: one writes, and they are not both strong with fitting scopes, and they overlap.
+/// Whether two of the accesses race: one writes, and they are not both strong with fitting scopes, and they
+/// overlap.
 fn races(a: usize, b: usize) -> bool {
     let writes = |x| [0, 2, 4, 5, 7, 8].contains(&x);
     let weak = |x| [0, 1, 7, 8].contains(&x);

@@ -439,7 +439,8 @@ fn a_lane_sees_what_it_wrote_itself() {
     }
 }
 
-/// Blocks one after the other, though nothing that the detectors know of orders them: each has an array of its own.
+/// Blocks one after the other, though nothing that the detectors know of orders them: each has an array of
+/// its own.
 #[kernel]
 fn take_turns(turn: GlobalSlice<u32>) {
     while turn.at(0).load(Order::Relaxed, Scope::Device) != Thread::block_index() {

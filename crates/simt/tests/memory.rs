@@ -150,7 +150,8 @@ fn neighbouring_words_are_read_together() {
     }
 }
 
-/// Every thread appends to the list whose head counts in the low half and holds the last thread in the high half.
+/// Every thread appends to the list whose head counts in the low half and holds the last thread in the high
+/// half.
 #[kernel]
 fn count_wide(place: GlobalSlice<u128>, halves: GlobalSlice<u64>) {
     let wide = place.at(0);
@@ -443,7 +444,8 @@ impl<const N: usize> SharedShape for Words<N> {
     const LEN: usize = N;
 }
 
-/// Each thread leaves a word in two arrays of one line and different shapes, and reads both of its neighbour's by one wide access.
+/// Each thread leaves a word in two arrays of one line and different shapes, and reads both of its
+/// neighbour's by one wide access.
 #[kernel]
 fn keep_in_shapes(out: GlobalSlice<u64>) {
     let (thread, count) = (Thread::index_in_block(), Thread::block_size());

@@ -1,8 +1,8 @@
 //! Holds each primitive of `simt` to its PTX instruction.
 //!
-//! The crate `primitives` beside this file has one kernel a primitive. Here it is built for both architectures, and what is
-//! left of each kernel when parameters, moves and labels are taken away stands in a snapshot, reviewed by hand against what
-//! the documentation of the primitive promises.
+//! The crate `primitives` beside this file has one kernel a primitive. Here it is built for both
+//! architectures, and what is left of each kernel when parameters, moves and labels are taken away stands in
+//! a snapshot, reviewed by hand against what the documentation of the primitive promises.
 use ptx_builder::{Arch, Ptx, PtxBuilder, Ptxas};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -32,7 +32,8 @@ fn instructions(body: &str) -> Vec<String> {
     kept.filter(|line| !line.starts_with("ld.param") && !line.starts_with("griddepcontrol")).collect()
 }
 
-/// Registers without their numbers, labels and mangled names without anything: what the compiler picks does not matter.
+/// Registers without their numbers, labels and mangled names without anything: what the compiler picks does
+/// not matter.
 fn without_names(line: &str) -> String {
     let mut text = String::new();
     let mut rest = line;

@@ -1,7 +1,8 @@
 //! Random genomes and sequencing reads: text that a k-mer counter or a classifier takes as its input.
 //!
-//! Bases are uniform and independent. A read starts anywhere, comes from either strand, and each of its bases is replaced by
-//! another one with the probability `error_rate` (substitutions only, as a short-read machine mostly makes).
+//! Bases are uniform and independent. A read starts anywhere, comes from either strand, and each of its bases
+//! is replaced by another one with the probability `error_rate` (substitutions only, as a short-read machine
+//! mostly makes).
 use crate::random::{Source, below, unit};
 use crate::{Error, Result};
 use rand_chacha::ChaCha8Rng;
@@ -43,8 +44,8 @@ impl Genome {
     /// `count` reads of `len` bases.
     ///
     /// # Errors
-    /// [`Error::Empty`] when `len` is 0, [`Error::TooMany`] when it is longer than the genome, [`Error::OutOfRange`] when
-    /// `error_rate` is not in `0..=1`.
+    /// [`Error::Empty`] when `len` is 0, [`Error::TooMany`] when it is longer than the genome,
+    /// [`Error::OutOfRange`] when `error_rate` is not in `0..=1`.
     pub fn reads(&self, count: usize, len: usize, error_rate: f64, seed: u64) -> Result<Vec<Read>> {
         if len == 0 {
             return Err(Error::Empty { what: "the length of a read" });

@@ -1,8 +1,9 @@
 //! Unique keys, and values that follow from them.
 //!
-//! Key `i` is a seeded bijection of the counter `i`: two additions and xors around two rounds of a well-known finaliser
-//! (MurmurHash3's for 32 bits, SplitMix64's for 64). Distinct counters give distinct keys, so a range of counters that
-//! was never inserted gives keys that are certainly absent, and no set is needed to tell them apart.
+//! Key `i` is a seeded bijection of the counter `i`: two additions and xors around two rounds of a well-known
+//! finaliser (MurmurHash3's for 32 bits, SplitMix64's for 64). Distinct counters give distinct keys, so a
+//! range of counters that was never inserted gives keys that are certainly absent, and no set is needed to
+//! tell them apart.
 use crate::permutation::Permutation;
 use crate::random::{Source, below, tabulate};
 use crate::{Error, Result};
@@ -74,7 +75,8 @@ impl Key for u64 {
     }
 }
 
-/// An endless supply of distinct keys. Any key may come, `0` and the largest one too: no structure may reserve one.
+/// An endless supply of distinct keys. Any key may come, `0` and the largest one too: no structure may
+/// reserve one.
 #[derive(Clone, Debug)]
 pub struct UniqueKeys<K> {
     before: u64,
@@ -128,8 +130,8 @@ pub fn value_of<K: Key, V: Key>(key: K) -> V {
     V::truncate((key.widen() ^ 0x9e37_79b9_7f4a_7c15).mix())
 }
 
-/// The value that belongs to a key once it was updated. Every update of a key writes the same one, so the outcome of concurrent
-/// updates is known, and a reader beside them may see this or [`value_of`].
+/// The value that belongs to a key once it was updated. Every update of a key writes the same one, so the
+/// outcome of concurrent updates is known, and a reader beside them may see this or [`value_of`].
 pub fn updated_value_of<K: Key, V: Key>(key: K) -> V {
     V::truncate((key.widen() ^ 0xd1b5_4a32_d192_ed03).mix())
 }
@@ -158,8 +160,8 @@ pub(crate) fn repeats(n: u64, rate: f64) -> Result<u64> {
     Ok((n as f64 * rate) as u64)
 }
 
-/// A checksum of a sequence of words that depends on their order (FNV-1a over their 64-bit values): what tests and suites
-/// hold an input to.
+/// A checksum of a sequence of words that depends on their order (FNV-1a over their 64-bit values): what
+/// tests and suites hold an input to.
 pub fn checksum<K: Key>(words: &[K]) -> u64 {
     words.iter().fold(0xcbf2_9ce4_8422_2325, |sum, word| (sum ^ word.widen()).wrapping_mul(0x0100_0000_01b3))
 }
@@ -183,7 +185,8 @@ mod tests {
         all_distinct(hits.into_iter().chain(misses), 400_000);
     }
 
-    /// All 2^32 counters would take long; the mixer of 16 bits' worth of high and low counters must not collide either.
+    /// All 2^32 counters would take long; the mixer of 16 bits' worth of high and low counters must not
+    /// collide either.
     #[test]
     fn the_mixers_are_bijections_of_sampled_lattices() {
         all_distinct((0..1u32 << 16).map(|x| x.mix()), 1 << 16);

@@ -1,4 +1,5 @@
-//! Seeded inputs for tests and benchmarks: the same seed gives the same input on every machine, with any number of threads.
+//! Seeded inputs for tests and benchmarks: the same seed gives the same input on every machine, with any
+//! number of threads.
 //!
 //! | module | what it makes | where it comes from |
 //! |---|---|---|
@@ -12,8 +13,8 @@
 //! | [`random`] | the pinned generator behind all of them | ChaCha8, a stream a chunk |
 //!
 //! # Concurrency
-//! Everything here is a pure function of its arguments and may be called from any thread. Long inputs are made by rayon's
-//! current pool; its size changes the time, never the result.
+//! Everything here is a pure function of its arguments and may be called from any thread. Long inputs are
+//! made by rayon's current pool; its size changes the time, never the result.
 
 pub mod genome;
 pub mod keys;

@@ -1,9 +1,11 @@
-//! Mixed batches by share of each operation, as slab hash's concurrent benchmark defines them (Ashkiani et al., IPDPS 2018,
-//! section VI-C: shares of inserting, removing, finding what is there and finding what is not).
+//! Mixed batches by share of each operation, as slab hash's concurrent benchmark defines them (Ashkiani et
+//! al., IPDPS 2018, section VI-C: shares of inserting, removing, finding what is there and finding what is
+//! not).
 //!
-//! The shares are met exactly and the operations are shuffled. Within a batch no key is both removed and touched otherwise,
-//! and each key is inserted or removed once, so every operation's result is known although the batch runs concurrently. Updates
-//! and hits may share keys: a hit may see [`value_of`] its key or [`updated_value_of`].
+//! The shares are met exactly and the operations are shuffled. Within a batch no key is both removed and
+//! touched otherwise, and each key is inserted or removed once, so every operation's result is known although
+//! the batch runs concurrently. Updates and hits may share keys: a hit may see [`value_of`] its key or
+//! [`updated_value_of`].
 use crate::keys::{Key, UniqueKeys, updated_value_of, value_of};
 use crate::permutation::Permutation;
 use crate::random::{Source, below};
@@ -32,12 +34,13 @@ impl Mix {
     /// A stream for a structure that holds the first `present` keys of `UniqueKeys::new(seed)`, each with its
     /// [`value_of`].
     ///
-    /// The inserts bring the keys `present..`; the removals take the last keys before `present`; hits and updates choose uniformly
-    /// among the others.
+    /// The inserts bring the keys `present..`; the removals take the last keys before `present`; hits and
+    /// updates choose uniformly among the others.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`] for a share that is negative or not a number, or when all are zero; [`Error::TooMany`] when more keys are
-    /// removed than there are, when hits or updates have no key left, or when the keys run out.
+    /// [`Error::OutOfRange`] for a share that is negative or not a number, or when all are zero;
+    /// [`Error::TooMany`] when more keys are removed than there are, when hits or updates have no key left,
+    /// or when the keys run out.
     pub fn stream<K: Key, V: Key>(&self, present: u64, operations: usize, seed: u64) -> Result<Stream<K, V>> {
         let layout = Layout::new(self.counts(operations as u64)?, present)?;
         layout.check_keys(UniqueKeys::<K>::FIRST_ABSENT)?;
@@ -130,7 +133,8 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::HashMap;
 
-    /// Runs the stream in the given order on a map and checks that every operation finds what its kind promises.
+    /// Runs the stream in the given order on a map and checks that every operation finds what its kind
+    /// promises.
     fn replay(present: u64, seed: u64, stream: &Stream<u32, u32>, order: impl Iterator<Item = usize>) {
         let keys = UniqueKeys::<u32>::new(seed);
         let mut map: HashMap<u32, u32> = (0..present).map(|i| (keys.at(i), value_of(keys.at(i)))).collect();

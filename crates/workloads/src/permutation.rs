@@ -1,8 +1,9 @@
 //! A shuffle of `0..n` that is computed, not stored.
 //!
-//! The numbers below the next power of two are permuted by rounds of multiplication by an odd number, addition and a
-//! shifted xor, each of which is invertible. A result outside `0..n` is put through again until it falls inside (cycle
-//! walking): the orbit of an element of `0..n` returns to it, so this ends, and two elements never meet.
+//! The numbers below the next power of two are permuted by rounds of multiplication by an odd number,
+//! addition and a shifted xor, each of which is invertible. A result outside `0..n` is put through again
+//! until it falls inside (cycle walking): the orbit of an element of `0..n` returns to it, so this ends, and
+//! two elements never meet.
 use crate::random::Source;
 
 const ROUNDS: usize = 4;
@@ -70,7 +71,8 @@ mod tests {
         }
     }
 
-    /// Neighbours must not stay neighbours, and each tenth of the input must spread over all tenths of the output.
+    /// Neighbours must not stay neighbours, and each tenth of the input must spread over all tenths of the
+    /// output.
     #[test]
     fn it_shuffles() {
         let len = 1_000_003u64;

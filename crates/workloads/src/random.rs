@@ -1,12 +1,13 @@
 //! The pinned generator: ChaCha8, one seed a purpose, one stream a chunk of the output.
 //!
-//! A long output is cut into chunks of [`CHUNK`] items. Chunk `c` draws from stream `c` of the cipher, so its items depend
-//! on the seed, the purpose and `c` alone, and threads may make the chunks in any order.
+//! A long output is cut into chunks of [`CHUNK`] items. Chunk `c` draws from stream `c` of the cipher, so its
+//! items depend on the seed, the purpose and `c` alone, and threads may make the chunks in any order.
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use rayon::prelude::*;
 
-/// Items that share a stream of the generator. Part of every input's definition: another value gives other inputs.
+/// Items that share a stream of the generator. Part of every input's definition: another value gives other
+/// inputs.
 pub const CHUNK: usize = 1 << 14;
 
 /// A seed for one purpose. Two purposes under one seed are independent.
@@ -16,8 +17,8 @@ pub struct Source {
 }
 
 impl Source {
-    /// The source for `purpose` under `seed`: the cipher's key is the seed's 8 bytes (little endian) and then the first
-    /// 24 bytes of the purpose, padded with zeros.
+    /// The source for `purpose` under `seed`: the cipher's key is the seed's 8 bytes (little endian) and then
+    /// the first 24 bytes of the purpose, padded with zeros.
     pub fn new(seed: u64, purpose: &str) -> Self {
         let mut key = [0; 32];
         key[..8].copy_from_slice(&seed.to_le_bytes());

@@ -1,6 +1,8 @@
-//! The eight key sequences of "Designing GPU Data Structures for Efficient Memory Oversubscription" (OOPSLA 2026), table 2.
+//! The eight key sequences of "Designing GPU Data Structures for Efficient Memory Oversubscription" (OOPSLA
+//! 2026), table 2.
 //!
-//! With `n` keys, blocks of `B` = 5 x 10^8 (the paper's) or a smaller size for smaller runs, and `M` = `u32::MAX`:
+//! With `n` keys, blocks of `B` = 5 x 10^8 (the paper's) or a smaller size for smaller runs, and `M` =
+//! `u32::MAX`:
 //!
 //! | name | keys |
 //! |---|---|
@@ -13,9 +15,10 @@
 //! | DUL | from 1 to the next multiple of 2 `B` not below n, without repetition, shuffled within blocks of 2 `B` |
 //! | ZZ | 1, M-1, 2, M-2, 3, ... |
 //!
-//! Where the paper leaves a choice: the text bounds the sparse ranges by M-1 and the table by M (the text is followed);
-//! "20 % repetition" is read as: a fifth of the positions hold a key that stands elsewhere too; DUL's "nearest 10^9" is rounded up,
-//! since fewer keys than positions could not be unique, and each block gives keys in proportion.
+//! Where the paper leaves a choice: the text bounds the sparse ranges by M-1 and the table by M (the text is
+//! followed); "20 % repetition" is read as: a fifth of the positions hold a key that stands elsewhere too;
+//! DUL's "nearest 10^9" is rounded up, since fewer keys than positions could not be unique, and each block
+//! gives keys in proportion.
 use crate::keys::repeats;
 use crate::permutation::Permutation;
 use crate::random::{Source, below};
@@ -302,7 +305,8 @@ mod tests {
         assert!(keys(Sequence::SU).iter().all(|&key| (1..u32::MAX).contains(&key)));
     }
 
-    /// With the paper's blocks there are nine ranges: each is one run of positions, and the runs are out of order.
+    /// With the paper's blocks there are nine ranges: each is one run of positions, and the runs are out of
+    /// order.
     #[test]
     fn sur_shuffles_blocks() {
         let keys = Sequence::SUR.keys(N, 1).unwrap();

@@ -30,8 +30,8 @@ pub struct Stream<K, V> {
     pub ops: Vec<Op>,
     /// Its key.
     pub keys: Vec<K>,
-    /// Its value, by operation: what to insert or write, what to add, how many to scan. A read carries the value that the key
-    /// was loaded with, a remove too; a certain miss carries 0.
+    /// Its value, by operation: what to insert or write, what to add, how many to scan. A read carries the
+    /// value that the key was loaded with, a remove too; a certain miss carries 0.
     pub values: Vec<V>,
 }
 

@@ -1,4 +1,5 @@
-//! The workloads of the Yahoo! Cloud Serving Benchmark (Cooper et al., SoCC 2010), as batches for a map of words.
+//! The workloads of the Yahoo! Cloud Serving Benchmark (Cooper et al., SoCC 2010), as batches for a map of
+//! words.
 //!
 //! | workload | operations | keys chosen |
 //! |---|---|---|
@@ -10,10 +11,11 @@
 //! | E | 95 % scan of 1 to 100 records, 5 % insert | Zipf |
 //! | F | 50 % read, 50 % read-modify-write | Zipf |
 //!
-//! Record `i` has the key `UniqueKeys::new(seed).at(i)` and the value [`value_of`] it; an update writes [`updated_value_of`] it
-//! and a read-modify-write adds 1, so what the structure holds in the end is known. The popularity is scrambled over the
-//! records (but for D). Deviations from YCSB: keys and values are words, not strings and fields; the scrambling is a
-//! permutation (see [`crate::zipf`]); in D the Zipf distribution ranges over as many records as were loaded.
+//! Record `i` has the key `UniqueKeys::new(seed).at(i)` and the value [`value_of`] it; an update writes
+//! [`updated_value_of`] it and a read-modify-write adds 1, so what the structure holds in the end is known.
+//! The popularity is scrambled over the records (but for D). Deviations from YCSB: keys and values are words,
+//! not strings and fields; the scrambling is a permutation (see [`crate::zipf`]); in D the Zipf distribution
+//! ranges over as many records as were loaded.
 use crate::keys::{Key, UniqueKeys, updated_value_of, value_of};
 use crate::random::{CHUNK, Source, below, tabulate, unit};
 use crate::stream::{Op, Stream};
@@ -130,7 +132,8 @@ impl Ycsb {
     /// The operations of the workload.
     ///
     /// # Errors
-    /// [`Error::Empty`] without records, [`Error::TooMany`] with more than half of all keys, [`Error::OutOfRange`] for a bad theta.
+    /// [`Error::Empty`] without records, [`Error::TooMany`] with more than half of all keys,
+    /// [`Error::OutOfRange`] for a bad theta.
     pub fn stream<K: Key, V: Key>(self, options: &YcsbOptions) -> Result<Stream<K, V>> {
         let available = UniqueKeys::<K>::FIRST_ABSENT;
         let asked = options.records.saturating_add(options.operations as u64);

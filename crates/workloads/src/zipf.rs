@@ -1,11 +1,14 @@
-//! Zipf-distributed choices: item of rank `r` (from 0) is chosen with a probability in proportion to `(r + 1)^-theta`.
+//! Zipf-distributed choices: item of rank `r` (from 0) is chosen with a probability in proportion to `(r +
+//! 1)^-theta`.
 //!
-//! Below `theta` 1 the sampler is the closed formula of Gray et al., "Quickly generating billion-record synthetic
-//! databases" (SIGMOD 1994, section 3.2), which YCSB uses: exact for the two most popular ranks, an approximation for the
-//! others, one power a sample. From 1 on, where the formula has a pole, it is `rand_distr`'s exact rejection-inversion.
+//! Below `theta` 1 the sampler is the closed formula of Gray et al., "Quickly generating billion-record
+//! synthetic databases" (SIGMOD 1994, section 3.2), which YCSB uses: exact for the two most popular ranks, an
+//! approximation for the others, one power a sample. From 1 on, where the formula has a pole, it is
+//! `rand_distr`'s exact rejection-inversion.
 //!
-//! [`ScrambledZipf`] then spreads the ranks over the items by a permutation. YCSB hashes the rank modulo the number of items
-//! instead, which lets several ranks fall on one item; a permutation keeps the distribution exact.
+//! [`ScrambledZipf`] then spreads the ranks over the items by a permutation. YCSB hashes the rank modulo the
+//! number of items instead, which lets several ranks fall on one item; a permutation keeps the distribution
+//! exact.
 use crate::permutation::Permutation;
 use crate::random::{Source, unit};
 use crate::{Error, Result};
@@ -31,7 +34,8 @@ impl Zipf {
     /// The distribution over `items` items. `theta` 0 is uniform; YCSB's is 0.99.
     ///
     /// # Errors
-    /// [`Error::Empty`] without items, [`Error::OutOfRange`] for a `theta` that is negative, above 10 or not a number.
+    /// [`Error::Empty`] without items, [`Error::OutOfRange`] for a `theta` that is negative, above 10 or not
+    /// a number.
     pub fn new(items: u64, theta: f64) -> Result<Self> {
         if items == 0 {
             return Err(Error::Empty { what: "the number of items of a Zipf distribution" });

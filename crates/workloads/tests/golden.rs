@@ -1,5 +1,6 @@
-//! Inputs are the same everywhere and for ever: their checksums against those that `independent.py`, which shares no code with
-//! this crate (it has its own ChaCha8), computes from the definitions in the documentation.
+//! Inputs are the same everywhere and for ever: their checksums against those that `independent.py`, which
+//! shares no code with this crate (it has its own ChaCha8), computes from the definitions in the
+//! documentation.
 use workloads::{Distribution, Genome, Sequence, UniqueKeys, Ycsb, YcsbOptions, checksum};
 
 #[test]

@@ -1,23 +1,26 @@
-//! A set of 32-bit keys in lock-free linked lists: the baseline of the slab-hash paper's figure 7b (section VI-C).
+//! A set of 32-bit keys in lock-free linked lists: the baseline of the slab-hash paper's figure 7b (section
+//! VI-C).
 //!
 //! ```text
 //! heads | link | link | ...         4 bytes a bucket
 //! nodes | key 32, link 32 | ...     8 bytes a node; node 0 is none
 //!
-//! link  | node: 31 | deleted: 1 |   of the node that it lies in, not of the one it leads to; a head's is never set
+//! link  | node: 31 | deleted: 1 |   of its own node, not of the one it leads to; a head's is never set
 //! ```
 //!
-//! What the paper says of it: keys alone, 32-bit keys and 32-bit indices instead of pointers, no allocator (an array has a node for each
-//! insertion that will ever be made), at most half of the memory are keys. A thread executes an operation, by itself. Lists are those of
-//! Harris and Michael: sorted by key; a removal sets the bit in the node's own link, by which it takes effect, and then unlinks the node, or
-//! leaves that to whoever comes by.
+//! What the paper says of it: keys alone, 32-bit keys and 32-bit indices instead of pointers, no allocator
+//! (an array has a node for each insertion that will ever be made), at most half of the memory are keys. A
+//! thread executes an operation, by itself. Lists are those of Harris and Michael: sorted by key; a removal
+//! sets the bit in the node's own link, by which it takes effect, and then unlinks the node, or leaves that
+//! to whoever comes by.
 //!
 //! A node is used once, so no link ever means another node than it did: no tags, and nothing to reclaim.
 //!
 //! # Orders
-//! A node's words are written before the exchange that links it, which releases them. Readers load relaxed, as the original reads volatile:
-//! the address of a node depends on the link that led to it, and neither load may come from a cache that is not coherent. The PTX model
-//! would ask for acquiring loads, which cost a baseline time that it was not meant to spend. Benchmarks compare every answer.
+//! A node's words are written before the exchange that links it, which releases them. Readers load relaxed,
+//! as the original reads volatile: the address of a node depends on the link that led to it, and neither load
+//! may come from a cache that is not coherent. The PTX model would ask for acquiring loads, which cost a
+//! baseline time that it was not meant to spend. Benchmarks compare every answer.
 use crate::keyed::{Coded, Outcome};
 use simt::hash::{mix32, reduce};
 use simt::{Global, GlobalSlice, Order, Scope, Thread, kernel};
@@ -129,7 +132,8 @@ impl Chains {
         false
     }
 
-    /// Walks to the key's place and unlinks the deleted nodes on the way; again from the head, where another thread changed a link meanwhile.
+    /// Walks to the key's place and unlinks the deleted nodes on the way; again from the head, where another
+    /// thread changed a link meanwhile.
     #[inline(always)]
     #[track_caller]
     fn find(self, key: u32) -> Spot {
@@ -194,8 +198,9 @@ impl Chains {
     }
 }
 
-/// Executes an operation for each key, by [`Coded`]: of the codes that insert, those that would replace leave the key too. Where there are
-/// no `codes`, `all` is the code of each. The element with index `i` has the node `first + i` to insert, which no other launch uses.
+/// Executes an operation for each key, by [`Coded`]: of the codes that insert, those that would replace leave
+/// the key too. Where there are no `codes`, `all` is the code of each. The element with index `i` has the
+/// node `first + i` to insert, which no other launch uses.
 #[kernel]
 pub fn chains_execute(
     chains: Chains,

@@ -1,4 +1,5 @@
-//! What the structures are measured against, and nothing that a program should use: no collection of `phalanx` is made of these.
+//! What the structures are measured against, and nothing that a program should use: no collection of
+//! `phalanx` is made of these.
 //!
 //! | module | what it is | where it comes from |
 //! |---|---|---|

@@ -1,11 +1,13 @@
-//! Sorted runs of pairs of 32 bits: one of them is a sorted array, several are a log-structured merge tree. The baselines of the B-Tree's figure 3.2.
+//! Sorted runs of pairs of 32 bits: one of them is a sorted array, several are a log-structured merge tree.
+//! The baselines of the B-Tree's figure 3.2.
 //!
 //! ```text
 //! table | keys: address | values: address | pairs |    a row a run, the newest run first
 //! ```
 //!
-//! A thread answers a question by itself, by binary search in every run; of a range, a thread for each run writes that run's pairs. Nobody writes
-//! meanwhile, so all reads are plain. A key is in one run: who inserts it again finds the newer pair by [`runs_get`], but both are listed.
+//! A thread answers a question by itself, by binary search in every run; of a range, a thread for each run
+//! writes that run's pairs. Nobody writes meanwhile, so all reads are plain. A key is in one run: who inserts
+//! it again finds the newer pair by [`runs_get`], but both are listed.
 use crate::keyed::Outcome;
 use simt::{GlobalSlice, Order, Scope, Thread, kernel};
 
@@ -30,8 +32,9 @@ impl Runs {
     /// The runs of a table.
     ///
     /// # Safety
-    /// - The table is rows of [`ROW`] words: two addresses of device memory whose provenance is exposed, where as many words lie as the
-    ///   third says, which are written by nobody and live as long as the runs are used.
+    /// - The table is rows of [`ROW`] words: two addresses of device memory whose provenance is exposed,
+    ///   where as many words lie as the third says, which are written by nobody and live as long as the runs
+    ///   are used.
     pub unsafe fn new(table: GlobalSlice<u64>) -> Self {
         Self { table }
     }
@@ -57,7 +60,8 @@ impl Runs {
 }
 
 impl Run {
-    /// From `first` on, where the keys begin of which `is` does not hold, `end` at most. Binary search: `is` holds of a first part of them.
+    /// From `first` on, where the keys begin of which `is` does not hold, `end` at most. Binary search: `is`
+    /// holds of a first part of them.
     #[inline(always)]
     #[track_caller]
     fn partition(self, mut first: usize, mut end: usize, is: impl Fn(u32) -> bool) -> usize {
@@ -123,8 +127,8 @@ pub fn runs_successor(
     outcomes.write(index, outcome as u8);
 }
 
-/// Where each range begins and ends in each run: the ends, which belong to it, become places, the second one behind the last pair. The grid has a
-/// thread for each range and run.
+/// Where each range begins and ends in each run: the ends, which belong to it, become places, the second one
+/// behind the last pair. The grid has a thread for each range and run.
 #[kernel]
 pub fn runs_bounds(runs: Runs, lows: GlobalSlice<u32>, highs: GlobalSlice<u32>, bounds: GlobalSlice<u64>) {
     let index = Thread::index();
@@ -146,8 +150,9 @@ fn bound(bounds: GlobalSlice<u64>, index: usize) -> (usize, usize) {
     (word as u32 as usize, (word >> 32) as usize)
 }
 
-/// The pairs of each range, in order, `room` at most, from `room` times the range's number on; and how many. The grid has a thread for each range and
-/// run, which gives each of its pairs the place that the pairs of other runs leave it.
+/// The pairs of each range, in order, `room` at most, from `room` times the range's number on; and how many.
+/// The grid has a thread for each range and run, which gives each of its pairs the place that the pairs of
+/// other runs leave it.
 #[kernel]
 pub fn runs_range(
     runs: Runs,

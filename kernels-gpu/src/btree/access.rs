@@ -1,4 +1,5 @@
-//! Who may change a tree while a kernel reads it, and what orders that asks for: a type, so that each kernel is compiled for its own case.
+//! Who may change a tree while a kernel reads it, and what orders that asks for: a type, so that each kernel
+//! is compiled for its own case.
 use super::history::{Fixed, Moving, Unversioned, Versions};
 use crate::reclaim::{Blocks, Group};
 use core::marker::PhantomData;
@@ -22,15 +23,19 @@ pub trait Access: Copy + Send + Sync + 'static {
     const LOOKS_AGAIN: bool = Self::CONCURRENT && Self::CONFIRMS;
     /// How the pairs of a leaf are read that is not believed before its tail is read behind them.
     const PAIRS: Order = Order::Acquire;
-    /// How that tail is read. (Tests read it weakly: an emulator then gives any of the values that the other orders leave it.)
+    /// How that tail is read. (Tests read it weakly: an emulator then gives any of the values that the other
+    /// orders leave it.)
     const TAIL: Order = Order::Relaxed;
-    /// Whether a pair is changed by an update of its slot, and not by a store: who sees it then sees also what was written before the releasing store that reused the slot.
+    /// Whether a pair is changed by an update of its slot, and not by a store: who sees it then sees also
+    /// what was written before the releasing store that reused the slot.
     const CHAINS: bool = true;
-    /// Whether leaves merge, as those of skip lists do: the pairs of one that has become thin move to the next one, whose low key falls; what is left is
-    /// a *zombie*, whose high key is 0, so that every key is beyond it.
+    /// Whether leaves merge, as those of skip lists do: the pairs of one that has become thin move to the
+    /// next one, whose low key falls; what is left is a *zombie*, whose high key is 0, so that every key is
+    /// beyond it.
     const MERGES: bool = false;
-    /// Whether the pairs of leaves stand in order, as those of some skip lists do, and make way for others: then a leaf has a version, and only if
-    /// that has not changed meanwhile is it believed what a leaf has not.
+    /// Whether the pairs of leaves stand in order, as those of some skip lists do, and make way for others:
+    /// then a leaf has a version, and only if that has not changed meanwhile is it believed what a leaf has
+    /// not.
     const SORTED: bool = false;
     /// How versions of leaves are kept.
     type Versions: Versions;
@@ -54,8 +59,8 @@ impl Access for Concurrent {
     type Versions = Unversioned;
 }
 
-/// Everything may run beside everything, and operations on a key go down by latch coupling: the baseline of the thesis on dynamic GPU structures
-/// (section 3.5.1). Searches by order read as with [`Concurrent`].
+/// Everything may run beside everything, and operations on a key go down by latch coupling: the baseline of
+/// the thesis on dynamic GPU structures (section 3.5.1). Searches by order read as with [`Concurrent`].
 #[derive(Clone, Copy, Debug)]
 pub struct Coupled;
 
@@ -66,8 +71,9 @@ impl Access for Coupled {
     type Versions = Unversioned;
 }
 
-/// Everything may run beside everything, and a tile that has a leaf's latch does there what all its lanes want. It pays where a batch comes in the order of keys, as those of kinds
-/// whose batches are sorted first do.
+/// Everything may run beside everything, and a tile that has a leaf's latch does there what all its lanes
+/// want. It pays where a batch comes in the order of keys, as those of kinds whose batches are sorted first
+/// do.
 #[derive(Clone, Copy, Debug)]
 pub struct Grouped;
 
@@ -98,7 +104,8 @@ impl Access for InPlace {
     type Versions = Fixed;
 }
 
-/// As [`Concurrent`], and versions are kept, of which snapshots are taken while kernels run. Processes of epochs are of the group `G`.
+/// As [`Concurrent`], and versions are kept, of which snapshots are taken while kernels run. Processes of
+/// epochs are of the group `G`.
 #[derive(Clone, Copy, Debug)]
 pub struct OutOfPlace<G = Blocks>(PhantomData<G>);
 

@@ -46,7 +46,8 @@ impl Level {
         self.level > 0 && self.nodes == 1
     }
 
-    /// The level of node number `number`, that of the root for [`ROOT`], and the level below, where these are the leaves.
+    /// The level of node number `number`, that of the root for [`ROOT`], and the level below, where these are
+    /// the leaves.
     #[inline(always)]
     fn of(number: u64, leaves: Self, fill: u32) -> (Self, Self) {
         let mut below = leaves;
@@ -174,8 +175,8 @@ impl<S: Slot> Plan<S> {
 }
 
 impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S, P, A, W, L>> {
-    /// Makes the node that is slab number `number` of the pool, by the lanes of a tile. Runs alone. Ends the launch where the
-    /// pool lacks slabs for the levels up to that node's, or where `input` has no levels.
+    /// Makes the node that is slab number `number` of the pool, by the lanes of a tile. Runs alone. Ends the
+    /// launch where the pool lacks slabs for the levels up to that node's, or where `input` has no levels.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn build(self, number: u64, input: Input<S>) {
@@ -211,7 +212,8 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         });
     }
 
-    /// Thread `index`'s share of what a tree of `nodes` nodes has besides them: which slabs are live, how many pairs there are, and no directory.
+    /// Thread `index`'s share of what a tree of `nodes` nodes has besides them: which slabs are live, how
+    /// many pairs there are, and no directory.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn begin(self, index: u64, nodes: u64, pairs: u64) {
@@ -265,7 +267,8 @@ impl<S: Slot, const W: u32, const L: usize> Node<S, W, L> {
         self.write(rank, |_| S::EMPTY);
     }
 
-    /// Writes a lane's words, `word(position)` each, 16 bytes at once where they lie side by side. Where nothing else touches the node.
+    /// Writes a lane's words, `word(position)` each, 16 bytes at once where they lie side by side. Where
+    /// nothing else touches the node.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn write(self, rank: u32, word: impl Fn(u32) -> S::Word) {

@@ -1,8 +1,10 @@
-//! The walk of trees that are [`Coupled`](super::access::Coupled): a baseline, which shows what the others do without.
+//! The walk of trees that are [`Coupled`](super::access::Coupled): a baseline, which shows what the others do
+//! without.
 //!
-//! Each operation, a lookup too, latches the root, and then each node of its way before it gives the one above back. So nobody meets a node amid a
-//! change and no link is needed, but all come through one latch, and through those below it. Full nodes are split on the way, while the latch
-//! of the node above is there still.
+//! Each operation, a lookup too, latches the root, and then each node of its way before it gives the one
+//! above back. So nobody meets a node amid a change and no link is needed, but all come through one latch,
+//! and through those below it. Full nodes are split on the way, while the latch of the node above is there
+//! still.
 use super::super::slab::{Handle, Pool};
 use super::access::Access;
 use super::node::{Lead, handle_of};
@@ -13,8 +15,8 @@ use crate::keyed::{Operation, Outcome, Question, Slot};
 use simt::{Convergence, Tile, Turn};
 
 impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Walk<S, P, A, O, W, L> {
-    /// One round of the operation whose turn it is: a try for the latch of the node that is next, and what is to be done there. Gives whether the
-    /// operation is finished.
+    /// One round of the operation whose turn it is: a try for the latch of the node that is next, and what is
+    /// to be done there. Gives whether the operation is finished.
     #[inline(always)]
     pub(super) fn coupled_round<C: Convergence>(&mut self, turn: Turn<W, C>) -> bool {
         let (tile, question) = (turn.tile(), self.question.from_owner(turn));

@@ -1,23 +1,25 @@
 //! The directory: where the nodes of one level begin, in order, so that a walk need not begin at the root.
 //!
-//! Every walk would read the root, which is one line in one slice of the L2 cache, and a slice delivers no more than about a billion lines a
-//! second. And the upper levels are half of a walk. A thread instead searches the directory for its own key, all 32 of a warp at once, and its
-//! tile goes on from the node that it finds.
+//! Every walk would read the root, which is one line in one slice of the L2 cache, and a slice delivers no
+//! more than about a billion lines a second. And the upper levels are half of a walk. A thread instead
+//! searches the directory for its own key, all 32 of a warp at once, and its tile goes on from the node that
+//! it finds.
 //!
 //! ```text
 //! keys 3     |8|                  every 8^3-th entry's key
 //! keys 2     |  64  |             every 8^2-th
-//! keys 1     |     512     |      every 8th                      a search reads 8 neighbours a step, 32 bytes of 32-bit keys
+//! keys 1     |     512     |      every 8th        a search reads 8 neighbours a step, 32 bytes of u32 keys
 //! entries    |           4096          |     (low key, handle): a word each
 //! ```
 //!
-//! It is a hint, and it may be old: an entry was one of an inner node's, and those are true for ever (see the page). So it is written and read
-//! at any time, by relaxed accesses, and a search may meet two directories mixed: it believes a word only whose own key is not above
-//! the key that it looks for. What must not be is an entry whose node was freed: who frees nodes, alone, makes the directory anew.
+//! It is a hint, and it may be old: an entry was one of an inner node's, and those are true for ever (see the
+//! page). So it is written and read at any time, by relaxed accesses, and a search may meet two directories
+//! mixed: it believes a word only whose own key is not above the key that it looks for. What must not be is
+//! an entry whose node was freed: who frees nodes, alone, makes the directory anew.
 //!
-//! One block at a time rebuilds it: a rebuild uses the entries as scratch space, level by level, so a second rebuild at
-//! the same time would read entries of another level as its own. The rebuilding block holds a lock; a block that does
-//! not get the lock leaves the rebuild to the block that has it.
+//! One block at a time rebuilds it: a rebuild uses the entries as scratch space, level by level, so a second
+//! rebuild at the same time would read entries of another level as its own. The rebuilding block holds a
+//! lock; a block that does not get the lock leaves the rebuild to the block that has it.
 use super::super::slab::{Handle, Pool};
 use super::access::Access;
 use super::node::{Node, entry, handle_of};
@@ -33,8 +35,8 @@ use simt::{Block, Global, Order, Scope, Thread, Tile, shared};
 const ARITY: u32 = 8;
 /// The most steps of a search that are worth while: 32768 entries.
 const MOST_STEPS: u32 = 5;
-/// Words before the entries. The first is the number of steps; 0 where there is no directory. The second is the lock
-/// of the block that rebuilds. From [`COUNTERS`] on lie counters of structures that count.
+/// Words before the entries. The first is the number of steps; 0 where there is no directory. The second is
+/// the lock of the block that rebuilds. From [`COUNTERS`] on lie counters of structures that count.
 pub const HEAD: usize = 32;
 
 /// The word of [`HEAD`] that is the lock of the block that rebuilds: 1 while a block has it.
@@ -65,7 +67,8 @@ impl<S> Clone for Directory<S> {
 
 impl<S> Copy for Directory<S> {}
 
-/// Entries of a directory that is worth while for a pool of `nodes` nodes: some for each level but the lowest.
+/// Entries of a directory that is worth while for a pool of `nodes` nodes: some for each level but the
+/// lowest.
 pub const fn directory_entries(nodes: usize) -> u32 {
     let mut steps = 1;
     while steps < MOST_STEPS && (ARITY.pow(steps) as usize) < nodes / 4 {
@@ -74,7 +77,8 @@ pub const fn directory_entries(nodes: usize) -> u32 {
     ARITY.pow(steps)
 }
 
-/// Words of 8 bytes that a directory of so many entries takes for slots `S`: entries twice, for those of the level above while it is made.
+/// Words of 8 bytes that a directory of so many entries takes for slots `S`: entries twice, for those of the
+/// level above while it is made.
 pub const fn directory_words<S: Slot>(entries: u32) -> usize {
     let keys = (entries - 1) / (ARITY - 1);
     HEAD + (2 * entries as usize * size_of::<S::Word>() + keys as usize * size_of::<S::Stored>()).div_ceil(8)
@@ -84,7 +88,9 @@ impl<S: Slot> Directory<S> {
     /// The directory at `base`, with room for `most` entries.
     ///
     /// # Safety
-    /// - `most` is what [`directory_entries`] gives for some pool, and there are [`directory_words`] for as many: words of device memory, aligned to 256 bytes, that live as long as it is used. The first [`HEAD`] were 0 before any kernel saw them.
+    /// - `most` is what [`directory_entries`] gives for some pool, and there are [`directory_words`] for as
+    ///   many: words of device memory, aligned to 256 bytes, that live as long as it is used. The first
+    ///   [`HEAD`] were 0 before any kernel saw them.
     #[inline(always)]
     pub unsafe fn at(base: Global<u64>, most: u32) -> Self {
         Self { base, most, of: PhantomData }
@@ -111,14 +117,16 @@ impl<S: Slot> Directory<S> {
         unsafe { self.base.offset(LOCK).cast() }
     }
 
-    /// Tries to take the lock, for the calling block by one of its threads. Acquires: the rebuild before is complete.
+    /// Tries to take the lock, for the calling block by one of its threads. Acquires: the rebuild before is
+    /// complete.
     #[inline(always)]
     #[track_caller]
     fn try_lock(self) -> bool {
         self.lock().compare_exchange(0, 1, Order::Acquire, Scope::Device).is_ok()
     }
 
-    /// Gives the lock back, by the thread that took it, behind a barrier of its block. Releases the block's writes.
+    /// Gives the lock back, by the thread that took it, behind a barrier of its block. Releases the block's
+    /// writes.
     #[inline(always)]
     #[track_caller]
     fn unlock(self) {
@@ -136,7 +144,8 @@ impl<S: Slot> Directory<S> {
     #[inline(always)]
     fn key(self, above: u32, index: u32) -> Global<S::Stored> {
         let before = (self.most - (self.most >> (3 * (above - 1)))) / (ARITY - 1);
-        // SAFETY: within the words that `at` was promised: a seventh of the entries' number, of all heights together.
+        // SAFETY: within the words that `at` was promised: a seventh of the entries' number, of all heights
+        // together.
         unsafe { self.entry(2 * self.most).cast::<S::Stored>().offset((before + index) as usize) }
     }
 
@@ -147,7 +156,8 @@ impl<S: Slot> Directory<S> {
         self.steps().store(0, Order::Relaxed, Scope::Device);
     }
 
-    /// The node that a walk for `key` may begin at: one that is for it, or lies to the left of the one that is.
+    /// The node that a walk for `key` may begin at: one that is for it, or lies to the left of the one that
+    /// is.
     #[inline(always)]
     #[track_caller]
     pub fn find<A: Access>(self, key: S::Stored) -> Handle {
@@ -203,7 +213,8 @@ impl<S: Slot> Directory<S> {
     }
 }
 
-/// What the threads of the block before the calling one come to, and what all do. All threads of the block call it together.
+/// What the threads of the block before the calling one come to, and what all do. All threads of the block
+/// call it together.
 #[inline(always)]
 #[track_caller]
 fn scan_block(value: u32) -> (u32, u32) {
@@ -259,9 +270,9 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         Start { node: if searches { self.directory().find::<A>(key) } else { start.node }, ..start }
     }
 
-    /// Rebuilds the directory from the lowest level of inner nodes that it has room for, unless another block does so
-    /// already. One block of [`THREADS`] calls it. It may run beside everything that frees no nodes, other rebuilds
-    /// included.
+    /// Rebuilds the directory from the lowest level of inner nodes that it has room for, unless another block
+    /// does so already. One block of [`THREADS`] calls it. It may run beside everything that frees no nodes,
+    /// other rebuilds included.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn list(self) {
@@ -308,8 +319,8 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         count
     }
 
-    /// Lists the children of the `count` nodes of a level from entry `at` on from entry `into` on. Returns how many
-    /// they are, or `None` if there is no room.
+    /// Lists the children of the `count` nodes of a level from entry `at` on from entry `into` on. Returns
+    /// how many they are, or `None` if there is no room.
     #[inline(always)]
     #[track_caller]
     fn expand(self, level: u32, (at, count): (u32, u32), into: u32) -> Option<u32> {
@@ -340,11 +351,11 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         Some(listed)
     }
 
-    /// Returns the entries of the node that `own` leads to, where `wanted`; blank words elsewhere. All words of the node
-    /// are loaded at once.
+    /// Returns the entries of the node that `own` leads to, where `wanted`; blank words elsewhere. All words
+    /// of the node are loaded at once.
     ///
-    /// Of a node below `level` it returns `own` itself: writers may have raised the root since its level was read, and
-    /// pairs of a leaf are no entries.
+    /// Of a node below `level` it returns `own` itself: writers may have raised the root since its level was
+    /// read, and pairs of a leaf are no entries.
     #[inline(always)]
     #[track_caller]
     fn children(self, own: S::Word, level: u32, wanted: bool) -> [S::Word; 32] {
@@ -378,7 +389,8 @@ impl<S: Slot> Directory<S> {
         }
     }
 
-    /// Brings `count` entries from place `from` on, of the spare half, to the front. Each thread asks for eight at once.
+    /// Brings `count` entries from place `from` on, of the spare half, to the front. Each thread asks for
+    /// eight at once.
     #[inline(always)]
     #[track_caller]
     fn copy(self, from: u32, count: u32) {

@@ -1,4 +1,5 @@
-//! Versions of leaves: what a node says of its time, and how time goes on while kernels run. See `docs/structures/multiversion-b-tree.md`.
+//! Versions of leaves: what a node says of its time, and how time goes on while kernels run. See
+//! `docs/structures/multiversion-b-tree.md`.
 use super::super::slab::{Handle, Pool};
 use super::access::Access;
 use super::node::{Node, Read, entry, handle_of};
@@ -194,8 +195,8 @@ pub trait Versions: Copy + core::fmt::Debug + Send + Sync + 'static {
     /// The view that kernels take.
     ///
     /// # Safety
-    /// - The pointers lead to words of device memory that live as long as it is used: the clock's, the pin's, and those of [`Epochs::new`], which says
-    ///   what it asks.
+    /// - The pointers lead to words of device memory that live as long as it is used: the clock's, the pin's,
+    ///   and those of [`Epochs::new`], which says what it asks.
     unsafe fn new(parts: Parts) -> Self;
 
     /// As of when is read.
@@ -234,8 +235,8 @@ pub trait Versions: Copy + core::fmt::Debug + Send + Sync + 'static {
     #[inline(always)]
     unsafe fn breathe<P: Pool>(self, _pool: P) {}
 
-    /// Lets a copy be freed when nobody can have it any more, by the calling lane alone. Where that is not done, what hangs behind a leaf stays until a sweep
-    /// finds that nobody can ask for it.
+    /// Lets a copy be freed when nobody can have it any more, by the calling lane alone. Where that is not
+    /// done, what hangs behind a leaf stays until a sweep finds that nobody can ask for it.
     ///
     /// # Safety
     /// - As for [`Self::enter`].
@@ -329,7 +330,8 @@ impl Versions for Fixed {
     }
 }
 
-/// Out of place: the clock is a word of device memory, which hosts and kernels move while others run. Copies go by epochs of processes of the group `G`.
+/// Out of place: the clock is a word of device memory, which hosts and kernels move while others run. Copies
+/// go by epochs of processes of the group `G`.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Moving<G = Blocks, R = Sound> {
@@ -479,14 +481,16 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         A::Versions::MOVES || (A::Versions::KEEPS && self.versions().at() != LATEST)
     }
 
-    /// The order in which pairs are stored: who reads the past and sees a pair must see that the leaf has a new version.
+    /// The order in which pairs are stored: who reads the past and sees a pair must see that the leaf has a
+    /// new version.
     #[inline(always)]
     pub(super) fn pair_order(self) -> Order {
         let is_read = A::Versions::KEEPS && self.versions().since() > 0;
         if is_read { Order::Release } else { Order::Relaxed }
     }
 
-    /// A moment, by the calling lane alone: that when the clock moves. Where somebody else moves it meanwhile, that is one of this call's too.
+    /// A moment, by the calling lane alone: that when the clock moves. Where somebody else moves it
+    /// meanwhile, that is one of this call's too.
     #[inline(always)]
     #[track_caller]
     fn moment(self) -> u32 {
@@ -502,8 +506,8 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         }
     }
 
-    /// Takes a snapshot for the tile, inside of an epoch: its stamp, as of which [`Self::at`] reads until the process leaves. Where the clock stands still while
-    /// kernels run it is [`LATEST`].
+    /// Takes a snapshot for the tile, inside of an epoch: its stamp, as of which [`Self::at`] reads until the
+    /// process leaves. Where the clock stands still while kernels run it is [`LATEST`].
     #[inline(always)]
     #[track_caller]
     pub fn snapshot<C: Convergence>(self, tile: Tile<W, C>) -> u32 {
@@ -537,7 +541,8 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         }
     }
 
-    /// What a leaf says of its time, which is fixed if it was not, by the calling lane alone. Who does not help takes it for old.
+    /// What a leaf says of its time, which is fixed if it was not, by the calling lane alone. Who does not
+    /// help takes it for old.
     #[inline(always)]
     #[track_caller]
     fn fixed(self, node: Node<S, W, L>, helps: bool) -> Version {
@@ -560,8 +565,8 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         }
     }
 
-    /// The pairs of a leaf as of the tree's moment, for a tile that has `read` its newest version and `wants` them. Its version is read after the pairs of all lanes. Gives too
-    /// whether it is a leaf yet.
+    /// The pairs of a leaf as of the tree's moment, for a tile that has `read` its newest version and `wants`
+    /// them. Its version is read after the pairs of all lanes. Gives too whether it is a leaf yet.
     #[inline(always)]
     #[track_caller]
     pub(super) fn as_of<C: Convergence>(
@@ -597,8 +602,9 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         (if source.is_none() { read } else { older }, is_leaf)
     }
 
-    /// Keeps the version of a leaf that the tile has latched and is about to change, where it `changes` it: copies it, if somebody may ask for it. All lanes of the tile (in lockstep: of the
-    /// warp) call it together.
+    /// Keeps the version of a leaf that the tile has latched and is about to change, where it `changes` it:
+    /// copies it, if somebody may ask for it. All lanes of the tile (in lockstep: of the warp) call it
+    /// together.
     #[inline(always)]
     #[track_caller]
     pub(super) fn keep<C: Convergence>(
@@ -670,7 +676,8 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         }
     }
 
-    /// Fixes the time of a leaf's change, which is complete; and of the node that was split off from it, where it was split. All lanes of the tile (in lockstep: of the warp) call it together.
+    /// Fixes the time of a leaf's change, which is complete; and of the node that was split off from it,
+    /// where it was split. All lanes of the tile (in lockstep: of the warp) call it together.
     #[inline(always)]
     #[track_caller]
     pub(super) fn date<C: Convergence>(

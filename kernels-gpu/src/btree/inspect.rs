@@ -18,7 +18,8 @@ pub struct Findings {
     pub latched: u32,
     /// Pairs out of order or out of the node's bounds, and keys that it has twice.
     pub misplaced: u32,
-    /// Children that are no live nodes of the level below, or are not for the keys between their entry and the next.
+    /// Children that are no live nodes of the level below, or are not for the keys between their entry and
+    /// the next.
     pub children_wrong: u32,
     /// 1 if its link does not lead to the next node of its level.
     pub link_wrong: u32,
@@ -137,7 +138,8 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         }
     }
 
-    /// Entries of an inner node: in order, the first one at its low key, and each child for the keys up to the next entry.
+    /// Entries of an inner node: in order, the first one at its low key, and each child for the keys up to
+    /// the next entry.
     #[inline(always)]
     #[track_caller]
     fn examine_inner(self, node: Node<S, W, L>, ends: Ends<S::Stored>, found: &mut Findings) {

@@ -36,7 +36,8 @@ instances! {
     visitor { super::tree::Visitor }
 }
 
-/// The kinds whose kernels read alone, while nobody writes: those of the kinds of the same names without `phased`.
+/// The kinds whose kernels read alone, while nobody writes: those of the kinds of the same names without
+/// `phased`.
 pub mod phased {
     use super::super::access::Phased;
     use super::super::kernels::{CountRange, Predecessor, Range, Successor};
@@ -83,14 +84,17 @@ pub mod versioned {
             mvtree_in_place_256_16x1_u32_u64: Tree<Dated<Wide<u32, u64>>, Spread<256>, InPlace, 16, 1>,
             mvtree_in_place_256_16x1_u64_u32: Tree<Dated<Wide<u64, u32>>, Spread<256>, InPlace, 16, 1>,
             mvtree_out_of_place_128_4x4_u32_u32: Tree<Dated<Packed>, Spread<128>, OutOfPlace<Blocks>, 4, 4>,
-            mvtree_out_of_place_256_16x1_u64_u64: Tree<Dated<Wide<u64, u64>>, Spread<256>, OutOfPlace<Blocks>, 16, 1>,
-            mvtree_out_of_place_256_16x1_u32_u64: Tree<Dated<Wide<u32, u64>>, Spread<256>, OutOfPlace<Blocks>, 16, 1>,
-            mvtree_out_of_place_256_16x1_u64_u32: Tree<Dated<Wide<u64, u32>>, Spread<256>, OutOfPlace<Blocks>, 16, 1>,
+            mvtree_out_of_place_256_16x1_u64_u64:
+                Tree<Dated<Wide<u64, u64>>, Spread<256>, OutOfPlace<Blocks>, 16, 1>,
+            mvtree_out_of_place_256_16x1_u32_u64:
+                Tree<Dated<Wide<u32, u64>>, Spread<256>, OutOfPlace<Blocks>, 16, 1>,
+            mvtree_out_of_place_256_16x1_u64_u32:
+                Tree<Dated<Wide<u64, u32>>, Spread<256>, OutOfPlace<Blocks>, 16, 1>,
         }
         kernels {
             Insert, InsertNew, Get, ContainsKey, Remove, Apply, Mixed, Export, RetainBetween,
-            BulkBuild, Examine, ListNodes, Prune, CountRange, CountReads, Predecessor, Range, Successor, Survey,
-            SuspectVersions, SweepVersions, WipeVersions,
+            BulkBuild, Examine, ListNodes, Prune, CountRange, CountReads, Predecessor, Range, Successor,
+            Survey, SuspectVersions, SweepVersions, WipeVersions,
         }
         visitor { super::super::tree::Visitor }
     }

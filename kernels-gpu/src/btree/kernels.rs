@@ -7,10 +7,11 @@ use crate::keyed::kernels::{batch_of, read_if, write_if};
 use crate::keyed::{self, Coded, Lanes, Outcome, STRIPES, Scalar, Session, Slot};
 use simt::{GlobalSlice, Instance, Order, Scope, Thread, Tile, fence_sc, kernel};
 
-/// Makes a tree of sorted pairs, no two with equal keys, in the first `nodes` slabs of a pool: as many as [`super::nodes`] counts. `count` is
-/// how many pairs there are, but for one whose key looks like an empty slot and which comes last. `fill` pairs go to a node, which makes `leaves`.
-/// Slabs that are not among the first are free then and must be blank before ([`prune`]). Runs alone. The grid has a tile for every node and a
-/// thread for every word of the pool's bitmap and of the tallies.
+/// Makes a tree of sorted pairs, no two with equal keys, in the first `nodes` slabs of a pool: as many as
+/// [`super::nodes`] counts. `count` is how many pairs there are, but for one whose key looks like an empty
+/// slot and which comes last. `fill` pairs go to a node, which makes `leaves`. Slabs that are not among the
+/// first are free then and must be blank before ([`prune`]). Runs alone. The grid has a tile for every node
+/// and a thread for every word of the pool's bitmap and of the tallies.
 #[allow(clippy::too_many_arguments)] // a kernel's arguments are named where it is launched
 #[kernel]
 pub fn bulk_build<M: Config + Instance>(
@@ -29,9 +30,9 @@ pub fn bulk_build<M: Config + Instance>(
     M::begin(tree, thread, nodes, keys.len() as u64);
 }
 
-/// Examines all nodes and adds to `report`: nodes, children, latched nodes, pairs misplaced, children wrong, links wrong, pairs, levels,
-/// nodes above the leaves, versions, leaves whose time is not fixed.
-/// Runs alone. The grid has a thread for every slab of the pool.
+/// Examines all nodes and adds to `report`: nodes, children, latched nodes, pairs misplaced, children wrong,
+/// links wrong, pairs, levels, nodes above the leaves, versions, leaves whose time is not fixed. Runs alone.
+/// The grid has a thread for every slab of the pool.
 #[kernel]
 pub fn examine<M: Config + Instance>(tree: TreeView<M>, report: GlobalSlice<u64>) {
     let found = M::examine(tree, Thread::index() as u32);
@@ -54,19 +55,22 @@ pub fn examine<M: Config + Instance>(tree: TreeView<M>, report: GlobalSlice<u64>
     add(10, found.undated);
 }
 
-/// Frees all nodes but those of an empty tree, and makes their slabs blank. Runs alone. The grid has a tile for every slab of the pool.
+/// Frees all nodes but those of an empty tree, and makes their slabs blank. Runs alone. The grid has a tile
+/// for every slab of the pool.
 #[kernel]
 pub fn prune<M: Config + Instance>(tree: TreeView<M>) {
     M::prune(tree, Thread::index() / M::TILE as usize);
 }
 
-/// The first step of a sweep (see `docs/structures/multiversion-b-tree.md`): marks every version as retired. Each step runs alone, on a grid that has a thread for every slab of the pool.
+/// The first step of a sweep (see `docs/structures/multiversion-b-tree.md`): marks every version as retired.
+/// Each step runs alone, on a grid that has a thread for every slab of the pool.
 #[kernel]
 pub fn suspect_versions<M: Config + Instance>(tree: TreeView<M>) {
     M::suspect(tree, Thread::index() as u32);
 }
 
-/// The second step: takes that back of those that snapshots of the stamps `pins` can ask for, and unlinks the others.
+/// The second step: takes that back of those that snapshots of the stamps `pins` can ask for, and unlinks the
+/// others.
 #[kernel]
 pub fn sweep_versions<M: Config + Instance>(tree: TreeView<M>, pins: GlobalSlice<u32>) {
     M::sweep(tree, Thread::index() as u32, pins);
@@ -78,8 +82,9 @@ pub fn wipe_versions<M: Config + Instance>(tree: TreeView<M>) {
     M::wipe(tree, Thread::index() as u32);
 }
 
-/// Takes a snapshot: moves the clock on, counts a live snapshot more, and writes the stamp to `pin`, by one thread. May run beside everything. What is above
-/// [`super::LATEST`] is no stamp, so there the clock stands still, as for tiles.
+/// Takes a snapshot: moves the clock on, counts a live snapshot more, and writes the stamp to `pin`, by one
+/// thread. May run beside everything. What is above [`super::LATEST`] is no stamp, so there the clock stands
+/// still, as for tiles.
 #[kernel]
 pub fn take_snapshot(clock: GlobalSlice<u64>, pin: GlobalSlice<u32>) {
     if Thread::index() != 0 {
@@ -100,7 +105,8 @@ pub fn take_snapshot(clock: GlobalSlice<u64>, pin: GlobalSlice<u32>) {
     pin.at(0).store(word as u32, Order::Release, Scope::Device);
 }
 
-/// Counts a live snapshot less, by one thread, behind all that read as of it in the same stream. May run beside everything.
+/// Counts a live snapshot less, by one thread, behind all that read as of it in the same stream. May run
+/// beside everything.
 #[kernel]
 pub fn release_snapshot(clock: GlobalSlice<u64>) {
     if Thread::index() == 0 {
@@ -108,7 +114,8 @@ pub fn release_snapshot(clock: GlobalSlice<u64>) {
     }
 }
 
-/// Makes the directory of a tree anew. The grid is one block of [`super::DIRECTORY_THREADS`]. May run beside everything but what runs alone.
+/// Makes the directory of a tree anew. The grid is one block of [`super::DIRECTORY_THREADS`]. May run beside
+/// everything but what runs alone.
 #[kernel]
 pub fn list_nodes<M: Config + Instance>(tree: TreeView<M>) {
     M::list(tree);
@@ -212,8 +219,9 @@ pub fn count_range<M: Config + Instance>(
     }
 }
 
-/// The key that the calling thread brings of a batch whose keys were sorted, if it brings one. Neighbouring keys are those of a tile; tiles that run side by side take theirs from all over the
-/// batch, from `apart` places: those that took neighbouring keys would want the same leaves.
+/// The key that the calling thread brings of a batch whose keys were sorted, if it brings one. Neighbouring
+/// keys are those of a tile; tiles that run side by side take theirs from all over the batch, from `apart`
+/// places: those that took neighbouring keys would want the same leaves.
 #[inline(always)]
 fn spaced(width: u32, len: usize, apart: u32) -> (usize, bool) {
     let (tile, rank) = (Thread::index() / width as usize, Thread::index() % width as usize);
@@ -223,12 +231,14 @@ fn spaced(width: u32, len: usize, apart: u32) -> (usize, bool) {
     (index, tile / places < each && index < len)
 }
 
-/// Threads that a launch needs for `len` sorted keys, of which tiles of `width` lanes take theirs from `apart` places: see [`insert_sorted`].
+/// Threads that a launch needs for `len` sorted keys, of which tiles of `width` lanes take theirs from
+/// `apart` places: see [`insert_sorted`].
 pub fn sorted_threads(width: u32, len: usize, apart: u32) -> usize {
     len.div_ceil(width as usize).next_multiple_of(apart.max(1) as usize) * width as usize
 }
 
-/// The operation of the calling thread's element in a batch whose `keys` were sorted: key `i` was number `order[i]` of the batch, as the other slices have it.
+/// The operation of the calling thread's element in a batch whose `keys` were sorted: key `i` was number
+/// `order[i]` of the batch, as the other slices have it.
 #[inline(always)]
 fn sorted<M: Config + Instance, O: keyed::Operation>(
     tree: TreeView<M>,
@@ -273,8 +283,9 @@ sorted! {
     remove_sorted: keyed::Remove;
 }
 
-/// Any operations whose keys were sorted, each element's own where there are `codes`, else `code`. Key `i` was number `order[i]` of the batch, as the other slices have it; tiles take theirs
-/// from `apart` places of it. The grid has [`sorted_threads`].
+/// Any operations whose keys were sorted, each element's own where there are `codes`, else `code`. Key `i`
+/// was number `order[i]` of the batch, as the other slices have it; tiles take theirs from `apart` places of
+/// it. The grid has [`sorted_threads`].
 #[allow(clippy::too_many_arguments)] // a kernel's arguments are named where it is launched
 #[kernel(registers = M::REGISTERS)]
 pub fn coded_sorted<M: Config + Instance>(
@@ -295,8 +306,9 @@ pub fn coded_sorted<M: Config + Instance>(
     sorted::<M, _>(tree, operation, (keys, order, apart), arguments, results, outcomes);
 }
 
-/// The pairs from each of `lows` to the one of `highs`, in order. Those of range `i` go from `offsets[i]` on, and to `offsets[i + 1]` at most; where there
-/// are no offsets, from `i * room` on, and are `room` at most. `counts` takes how many were written. In blocks of 128 threads at most.
+/// The pairs from each of `lows` to the one of `highs`, in order. Those of range `i` go from `offsets[i]` on,
+/// and to `offsets[i + 1]` at most; where there are no offsets, from `i * room` on, and are `room` at most.
+/// `counts` takes how many were written. In blocks of 128 threads at most.
 #[allow(clippy::too_many_arguments)] // a kernel's arguments are named where it is launched
 #[kernel(registers = M::COLLECTS_IN)]
 pub fn range<M: Config + Instance>(
@@ -328,7 +340,8 @@ pub fn range<M: Config + Instance>(
     }
 }
 
-/// Adds to `reads` how many nodes are read on the way to the leaf of each key, and in it: eight words, as [`seek::Trace`] has bytes.
+/// Adds to `reads` how many nodes are read on the way to the leaf of each key, and in it: eight words, as
+/// [`seek::Trace`] has bytes.
 #[kernel]
 pub fn count_reads<M: Config + Instance>(
     tree: TreeView<M>,
@@ -353,9 +366,10 @@ pub fn count_reads<M: Config + Instance>(
     }
 }
 
-/// What is to be known of keys before a tree is built of them: adds to `report[0]` how many are not below the one behind them, to `report[1]` how
-/// many slots the tree's tallies say were ever taken, and to `report[2]` 1 if the last key looks like an empty slot. The grid has a thread for
-/// each key and for each stripe of the tallies.
+/// What is to be known of keys before a tree is built of them: adds to `report[0]` how many are not below the
+/// one behind them, to `report[1]` how many slots the tree's tallies say were ever taken, and to `report[2]`
+/// 1 if the last key looks like an empty slot. The grid has a thread for each key and for each stripe of the
+/// tallies.
 #[kernel]
 pub fn survey<M: Config + Instance>(tree: TreeView<M>, keys: GlobalSlice<M::Key>, report: GlobalSlice<u64>) {
     let index = Thread::index();
@@ -377,9 +391,10 @@ pub fn survey<M: Config + Instance>(tree: TreeView<M>, keys: GlobalSlice<M::Key>
     }
 }
 
-/// Insertions and ranges side by side, by blocks that stay: as many as are on the device at once. Shares, of as many elements as a block has threads, are insertions or ranges, of `room`
-/// pairs at most, evenly mixed, and each block does as many shares in a row; between two it lets go of what it has read ([`Config::breathe`]). Each range is answered as of a moment of its own
-/// where the tree's clock moves.
+/// Insertions and ranges side by side, by blocks that stay: as many as are on the device at once. Shares, of
+/// as many elements as a block has threads, are insertions or ranges, of `room` pairs at most, evenly mixed,
+/// and each block does as many shares in a row; between two it lets go of what it has read
+/// ([`Config::breathe`]). Each range is answered as of a moment of its own where the tree's clock moves.
 #[allow(clippy::too_many_arguments)] // a kernel's arguments are named where it is launched
 #[kernel(registers = M::REGISTERS + 16)]
 pub fn insert_and_range<M: Config + Instance>(

@@ -1,4 +1,5 @@
-//! B-link trees: ordered maps in nodes of 16 words. The device side of `BTree`. See `docs/structures/btree.md`.
+//! B-link trees: ordered maps in nodes of 16 words. The device side of `BTree`. See
+//! `docs/structures/btree.md`.
 pub(crate) mod access;
 pub(crate) mod bulk;
 mod coupled;

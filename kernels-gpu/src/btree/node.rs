@@ -6,11 +6,12 @@
 //! | pair 0 | pair 1 | ... | pair 12 | low, meta | stamp, old | high, link |      where there are versions
 //! ```
 //!
-//! Every word is a slot's: key first, value second. In a leaf a pair is one of the user's, in an inner node (low key of a child, its handle).
-//! A node is for the keys from *low* to *high*; *link* is the node of the same level for the keys beyond. *meta* is the level, from the
-//! leaves up, and the latch.
+//! Every word is a slot's: key first, value second. In a leaf a pair is one of the user's, in an inner node
+//! (low key of a child, its handle). A node is for the keys from *low* to *high*; *link* is the node of the
+//! same level for the keys beyond. *meta* is the level, from the leaves up, and the latch.
 //!
-//! A blank slab, all ones, is a node that nobody has written yet: it is latched, of no level there is, leads nowhere and holds nothing.
+//! A blank slab, all ones, is a node that nobody has written yet: it is latched, of no level there is, leads
+//! nowhere and holds nothing.
 use super::super::slab::Handle;
 use super::history::Version;
 use super::tree::largest;
@@ -18,7 +19,8 @@ use crate::keyed::{Bucket, Chunk, Scalar, Slot};
 use crate::primitives::unrolled;
 use simt::{Convergence, Global, Order, Scope, Tile, opaque};
 
-/// What a node says of itself in a word: its level, whether a writer has it, and, in the bits above, its version where nodes have one.
+/// What a node says of itself in a word: its level, whether a writer has it, and, in the bits above, its
+/// version where nodes have one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Meta(u32);
 
@@ -46,7 +48,8 @@ impl Meta {
         self.0 & (Self::LATCH - 1)
     }
 
-    /// Whether there is such a node: a slab that is blank, or whose header is not seen yet, is none, and an old version neither.
+    /// Whether there is such a node: a slab that is blank, or whose header is not seen yet, is none, and an
+    /// old version neither.
     #[inline(always)]
     pub const fn is_node(self) -> bool {
         self.level() < Self::OLD.level()
@@ -119,8 +122,8 @@ impl<S: Slot, const W: u32, const L: usize> Node<S, W, L> {
     /// The node in the slab at `base`.
     ///
     /// # Safety
-    /// - [`Self::BYTES`] bytes from `base` on are a live slab, aligned to as many, that is a node of this kind or blank.
-    ///   It stays one as long as the node is used, whatever is written through it.
+    /// - [`Self::BYTES`] bytes from `base` on are a live slab, aligned to as many, that is a node of this
+    ///   kind or blank. It stays one as long as the node is used, whatever is written through it.
     #[inline(always)]
     pub unsafe fn at(base: Global<u64>) -> Self {
         // SAFETY: the caller's promise.
@@ -178,7 +181,8 @@ impl<S: Slot, const W: u32, const L: usize> Node<S, W, L> {
         S::pack(low, meta.value())
     }
 
-    /// What lane `rank`, below `W`, has of the node, where `wanted`; else arbitrary. Each word is one access, the whole is not.
+    /// What lane `rank`, below `W`, has of the node, where `wanted`; else arbitrary. Each word is one access,
+    /// the whole is not.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn read(self, rank: u32, wanted: bool, order: Order) -> Read<S, W, L> {
@@ -202,9 +206,9 @@ impl<S: Slot, const W: u32, const L: usize> Node<S, W, L> {
         Read { words }
     }
 
-    /// [`Self::read`] by the tile that has the latch. Weak: the latch orders it, which the emulator's race detector so proves. Only the lanes
-    /// that have header and tail read relaxed: others try the latch, and lead past a leaf that has merged; and the one that has the version's
-    /// word, for others fix its stamp.
+    /// [`Self::read`] by the tile that has the latch. Weak: the latch orders it, which the emulator's race
+    /// detector so proves. Only the lanes that have header and tail read relaxed: others try the latch, and
+    /// lead past a leaf that has merged; and the one that has the version's word, for others fix its stamp.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn read_latched(self, rank: u32, wanted: bool) -> Read<S, W, L> {
@@ -215,8 +219,8 @@ impl<S: Slot, const W: u32, const L: usize> Node<S, W, L> {
         }
     }
 
-    /// [`Self::read`] in a branch that is rarely taken: empty words where it is not `wanted`. A load under a predicate leaves registers as they
-    /// were, so they would be taken from the beginning of the kernel on.
+    /// [`Self::read`] in a branch that is rarely taken: empty words where it is not `wanted`. A load under a
+    /// predicate leaves registers as they were, so they would be taken from the beginning of the kernel on.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn read_rarely(self, rank: u32, wanted: bool, order: Order) -> Read<S, W, L> {
@@ -329,7 +333,8 @@ impl<S: Slot, const W: u32, const L: usize> Read<S, W, L> {
         tile.any(tile.rank() == W - 1 && key > S::key(self.words[L - 1]))
     }
 
-    /// The last word of the lane of which `is(position, word)` holds. A chain of selections: an indexed array would go to local memory.
+    /// The last word of the lane of which `is(position, word)` holds. A chain of selections: an indexed array
+    /// would go to local memory.
     #[inline(always)]
     pub fn last(&self, rank: u32, mut is: impl FnMut(u32, S::Word) -> bool) -> Picked<S> {
         let mut picked = Picked { exists: false, position: 0, word: self.words[0] };
@@ -384,10 +389,12 @@ impl<S: Slot, const W: u32, const L: usize> Read<S, W, L> {
         chosen
     }
 
-    /// The pairs of which `is(key)` holds, in the order of their keys, and words of the blank key behind them: lane `r` has the `L` from place `r * L` on.
+    /// The pairs of which `is(key)` holds, in the order of their keys, and words of the blank key behind
+    /// them: lane `r` has the `L` from place `r * L` on.
     ///
-    /// Batcher's networks, whose steps are the same for all tiles: runs that are in order are merged two by two. The bitonic one compares each word first with the one
-    /// at its mirror image, then with those half as far away each time; of two runs of two, in one lane, the odd-even one asks for a comparison less.
+    /// Batcher's networks, whose steps are the same for all tiles: runs that are in order are merged two by
+    /// two. The bitonic one compares each word first with the one at its mirror image, then with those half
+    /// as far away each time; of two runs of two, in one lane, the odd-even one asks for a comparison less.
     #[inline(always)]
     #[track_caller]
     pub fn sorted<C: Convergence>(&self, tile: Tile<W, C>, is: impl Fn(S::Stored) -> bool) -> Self {
@@ -412,7 +419,8 @@ impl<S: Slot, const W: u32, const L: usize> Read<S, W, L> {
         sorted
     }
 
-    /// Compares each of the lane's words with the one at `place(j)`, and puts the lower key at the lower place.
+    /// Compares each of the lane's words with the one at `place(j)`, and puts the lower key at the lower
+    /// place.
     #[inline(always)]
     fn exchange_within(&mut self, place: impl Fn(usize) -> usize) {
         let before = self.words;
@@ -442,8 +450,10 @@ impl<S: Slot, const W: u32, const L: usize> Read<S, W, L> {
         });
     }
 
-    /// The pairs of which `is(key)` holds, and the place of each in the order of their keys. Where lanes have four words or more by [`Self::sorted`], else by comparing each key with all others: fewer
-    /// words go from lane to lane then, and none waits for another. Measured: each way is slower for the others, by a tenth to a fifth.
+    /// The pairs of which `is(key)` holds, and the place of each in the order of their keys. Where lanes have
+    /// four words or more by [`Self::sorted`], else by comparing each key with all others: fewer words go
+    /// from lane to lane then, and none waits for another. Measured: each way is slower for the others, by a
+    /// tenth to a fifth.
     #[inline(always)]
     #[track_caller]
     pub fn ordered<C: Convergence>(
@@ -470,7 +480,8 @@ impl<S: Slot, const W: u32, const L: usize> Read<S, W, L> {
         Ordered { pairs, first: 0, places, last }
     }
 
-    /// The pair with the lowest key of which `is(key)` holds, or with the highest, for the whole tile. If there is none, anything.
+    /// The pair with the lowest key of which `is(key)` holds, or with the highest, for the whole tile. If
+    /// there is none, anything.
     #[inline(always)]
     #[track_caller]
     pub fn outermost<C: Convergence>(
@@ -555,7 +566,8 @@ impl<S: Slot, const W: u32, const L: usize> Ordered<S, W, L> {
         if Self::SORTS {
             return (self.count(tile), self.has_twins(tile));
         }
-        // Their number in the upper half, and in the lower one the sum of their ranks: less than it should be where two are the same.
+        // Their number in the upper half, and in the lower one the sum of their ranks: less than it should be
+        // where two are the same.
         let mut sums = 0;
         unrolled::<L>(|j| sums += if self.is_pair(j) { 1 << 16 | self.places[j] } else { 0 });
         let sums = tile.reduce_add(sums);
@@ -588,15 +600,16 @@ pub struct Lead<S: Slot> {
     pub beyond: bool,
     /// There is a way on, or in a leaf the key.
     pub found: bool,
-    /// The value of the word that was found: a handle, or in a leaf, if the key is not beyond it, the key's value.
+    /// The value of the word that was found: a handle, or in a leaf, if the key is not beyond it, the key's
+    /// value.
     pub value: S::Value,
 }
 
 impl<S: Slot> Lead<S> {
     /// Judges what a tile has read of a node.
     ///
-    /// An inner node leads on by its last pair whose low key is not above `key`, or, where `key` is beyond it, by the link, which lies behind
-    /// all pairs: so one vote finds either.
+    /// An inner node leads on by its last pair whose low key is not above `key`, or, where `key` is beyond
+    /// it, by the link, which lies behind all pairs: so one vote finds either.
     #[inline(always)]
     #[track_caller]
     pub fn of<const W: u32, const L: usize, C: Convergence>(
@@ -612,7 +625,8 @@ impl<S: Slot> Lead<S> {
         });
         let votes = tile.ballot(picked.exists);
         let value = tile.shuffle(S::value(picked.word), 31 - (votes | 1).leading_zeros());
-        // A split shows the new node's header and the link to it by two stores, which may be seen in either order: pairs of a leaf are no handles.
+        // A split shows the new node's header and the link to it by two stores, which may be seen in either
+        // order: pairs of a leaf are no handles.
         let beyond = read.is_beyond(tile, key);
         Self { meta, beyond, found: votes != 0 && (beyond || meta.is_node()), value }
     }

@@ -1,8 +1,9 @@
 //! What goes by the order of keys: the first or last pair in a range, the pairs in it, and how many they are.
 //!
-//! A tile walks down to the leaf of the range's end and from leaf to leaf by their links. Downwards it walks from the
-//! leaf's parent again, or from the root, to the leaf that ends before the one it has seen. A leaf's pairs are read by acquiring loads and its tail after them: what that says is then true of them
-//! (see `docs/structures/btree.md`, *Reading a leaf*).
+//! A tile walks down to the leaf of the range's end and from leaf to leaf by their links. Downwards it walks
+//! from the leaf's parent again, or from the root, to the leaf that ends before the one it has seen. A leaf's
+//! pairs are read by acquiring loads and its tail after them: what that says is then true of them (see
+//! `docs/structures/btree.md`, *Reading a leaf*).
 use super::super::slab::{Handle, Pool};
 use super::access::Access;
 use super::history::{LATEST, Versions};
@@ -21,7 +22,8 @@ pub trait Seek: Copy + Send + Sync + 'static {
     const ONE: bool;
     /// The pairs themselves.
     const TAKES: bool;
-    /// Pairs wait in the memory of the block until several are written at once, where that pays: blocks have 128 threads at most.
+    /// Pairs wait in the memory of the block until several are written at once, where that pays: blocks have
+    /// 128 threads at most.
     const STAGES: bool = false;
     /// Nothing of the pairs: which nodes are read. Then [`Answer::count`] is a [`Trace`]'s.
     const TRACES: bool = false;
@@ -30,7 +32,10 @@ pub trait Seek: Copy + Send + Sync + 'static {
 }
 
 macro_rules! seeks {
-    ($($(#[$doc:meta])* $name:ident: down $down:literal, one $one:literal, takes $takes:literal, stages $stages:literal;)*) => {$(
+    ($(
+        $(#[$doc:meta])*
+        $name:ident: down $down:literal, one $one:literal, takes $takes:literal, stages $stages:literal;
+    )*) => {$(
         $(#[$doc])*
         #[derive(Clone, Copy, Debug)]
         pub struct $name;
@@ -51,14 +56,16 @@ seeks! {
     Highest: down true, one true, takes false, stages false;
     /// How many there are.
     Count: down false, one false, takes false, stages false;
-    /// The pairs, in the order of keys. In blocks of more than 128 threads the launch ends: [`CollectWide`] is for those.
+    /// The pairs, in the order of keys. In blocks of more than 128 threads the launch ends: [`CollectWide`]
+    /// is for those.
     Collect: down false, one false, takes true, stages true;
     /// [`Collect`] in blocks of any size. Slower: each pair is written where it belongs at once.
     CollectWide: down false, one false, takes true, stages false;
 }
 
-/// The nodes that are read on the way to a key, packed in bytes: how many leaves, how many of each level above them, in the seventh byte those
-/// of all levels further up, and in the eighth how many links were followed.
+/// The nodes that are read on the way to a key, packed in bytes: how many leaves, how many of each level
+/// above them, in the seventh byte those of all levels further up, and in the eighth how many links were
+/// followed.
 #[derive(Clone, Copy, Debug)]
 pub struct Trace;
 
@@ -107,7 +114,8 @@ struct Leaf<S: Slot, const W: u32, const L: usize> {
     read: Read<S, W, L>,
     low: S::Stored,
     meta: Meta,
-    /// Its tail, as the lane [`Self::end`] asks has it: on its way yet, so nothing waits for it before it must.
+    /// Its tail, as the lane [`Self::end`] asks has it: on its way yet, so nothing waits for it before it
+    /// must.
     tail: S::Word,
     /// The header before the pairs were read and after, where that tells anything.
     headers: (S::Word, S::Word),
@@ -145,7 +153,8 @@ impl<S: Slot, const W: u32, const L: usize> Leaf<S, W, L> {
     }
 }
 
-/// Whether each lane of the tile, where it is `wanted`, has seen a leaf's header before that is the first lane's now, and free.
+/// Whether each lane of the tile, where it is `wanted`, has seen a leaf's header before that is the first
+/// lane's now, and free.
 #[inline(always)]
 #[track_caller]
 pub(crate) fn is_settled<S: Slot, const W: u32, C: Convergence>(
@@ -210,7 +219,8 @@ struct Pass<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> {
     at: Handle,
     /// It is a leaf, as far as is known.
     is_leaf: bool,
-    /// An inner node above leaves, and its low key: a walk to a key from there on may begin at it. The root at first.
+    /// An inner node above leaves, and its low key: a walk to a key from there on may begin at it. The root
+    /// at first.
     parent: (Handle, S::Stored),
     /// The key that the tile walks down to.
     target: S::Stored,
@@ -221,8 +231,8 @@ struct Pass<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> {
 }
 
 impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W, L> {
-    /// Walks down, and through the leaves, to the range's end, where it is `open`. The tiles of a warp go down together and through leaves
-    /// together: a warp executes what any of its tiles is at.
+    /// Walks down, and through the leaves, to the range's end, where it is `open`. The tiles of a warp go
+    /// down together and through leaves together: a warp executes what any of its tiles is at.
     #[inline(always)]
     fn run<Q: Seek, C: Convergence>(&mut self, tile: Tile<W, C>, mut open: bool) {
         loop {
@@ -274,7 +284,8 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
             // What the lane that read the last tail has fenced for, all see.
             tile.sync();
         }
-        // Where low keys fall, this one must be older than the pairs: it tells whether there are more before them.
+        // Where low keys fall, this one must be older than the pairs: it tells whether there are more before
+        // them.
         let mut header = S::EMPTY;
         if A::SORTED {
             if wanted {
@@ -337,7 +348,8 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
         if A::Versions::KEEPS {
             return self.wanted(leaf, self.target, highest);
         }
-        // What the tile walks to is where it is to begin: the range's lower end, and then each leaf's. Who is at the annex wants all that it has.
+        // What the tile walks to is where it is to begin: the range's lower end, and then each leaf's. Who is
+        // at the annex wants all that it has.
         Wanted::between(self.target, self.to)
     }
 
@@ -353,8 +365,8 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
         S::pack(self.true_key(S::key(word)), S::value(word))
     }
 
-    /// The leaf's pairs in order, how many they are, where it ends, and whether that can be believed. They are put in order before anything else is asked: meanwhile
-    /// the leaf's tail arrives.
+    /// The leaf's pairs in order, how many they are, where it ends, and whether that can be believed. They
+    /// are put in order before anything else is asked: meanwhile the leaf's tail arrives.
     #[inline(always)]
     fn in_order<C: Convergence>(
         &self,
@@ -386,10 +398,12 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
         } else {
             end = leaf.end::<A, C>(tile, open);
         }
-        // A leaf that others merge into has their pairs first and their low key then. Until it has, it is read again.
+        // A leaf that others merge into has their pairs first and their low key then. Until it has, it is
+        // read again.
         let is_low = !Self::lows_fall::<Q>() || self.at == ANNEX || leaf.low <= self.target;
         let end = End { is_settled: end.is_settled && is_low, ..end };
-        // On the way to the right every leaf counts, but not one that has merged: that is passed, behind a fence.
+        // On the way to the right every leaf counts, but not one that has merged: that is passed, behind a
+        // fence.
         let is_zombie = A::MERGES && end.high.to_u64() == 0 && self.at != FIRST && self.at != ANNEX;
         let is_leaf = leaf.meta.is_leaf() && !is_zombie;
         let counts = open && is_leaf && end.is_settled && self.target <= end.high;
@@ -407,9 +421,9 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
         open && self.go_on::<Q>(&leaf, &end, counts)
     }
 
-    /// Whether the search goes downwards through leaves whose low keys may fall, as they do where others merge into
-    /// them. It then knows of a leaf's pairs only from the low key on that it read before them: pairs below come one by
-    /// one, the highest not first.
+    /// Whether the search goes downwards through leaves whose low keys may fall, as they do where others
+    /// merge into them. It then knows of a leaf's pairs only from the low key on that it read before them:
+    /// pairs below come one by one, the highest not first.
     const fn lows_fall<Q: Seek>() -> bool {
         A::MERGES && Q::DOWN
     }
@@ -511,7 +525,8 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
             // Of a leaf that has merged the pairs are seen where its link leads to.
             fence(Scope::Device);
         }
-        // Looked through, or what is looked for is further on; or it was a blank slab, which is looked at again.
+        // Looked through, or what is looked for is further on; or it was a blank slab, which is looked at
+        // again.
         self.at = if self.is_leaf && end.is_settled { end.link } else { self.at };
         self.target = if counts { Self::after(end) } else { self.target };
         let is_full = Q::TAKES && self.held >= self.left;
@@ -524,8 +539,9 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
         S::Stored::from_u64(if end.link == ANNEX { 0 } else { end.high.to_u64().wrapping_add(1) })
     }
 
-    /// To the leaf before, by its highest possible key: from the leaf's parent on, or from the root where the parent
-    /// begins with this leaf. An inner node keeps its low key and its entries for ever, so an old parent leads there too.
+    /// To the leaf before, by its highest possible key: from the leaf's parent on, or from the root where the
+    /// parent begins with this leaf. An inner node keeps its low key and its entries for ever, so an old
+    /// parent leads there too.
     #[inline(always)]
     fn go_down(&mut self, leaf: &Leaf<S, W, L>) -> bool {
         let is_annex = self.at == ANNEX;
@@ -541,7 +557,8 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
 }
 
 impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S, P, A, W, L>> {
-    /// As of when ranges are answered: the view's moment, or where that is now and time goes on meanwhile, a moment of this call's.
+    /// As of when ranges are answered: the view's moment, or where that is now and time goes on meanwhile, a
+    /// moment of this call's.
     #[inline(always)]
     #[track_caller]
     fn question_moment<C: Convergence>(self, tile: Tile<W, C>) -> u32 {
@@ -552,8 +569,8 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         self.snapshot(tile)
     }
 
-    /// Looks through the range of each lane that says `pending`, each by its tile, and gives each lane what is in its own: nothing where `from` is above `to`. [`Collect`] asks for blocks of 128
-    /// threads at most.
+    /// Looks through the range of each lane that says `pending`, each by its tile, and gives each lane what
+    /// is in its own: nothing where `from` is above `to`. [`Collect`] asks for blocks of 128 threads at most.
     #[inline(always)]
     #[track_caller]
     pub fn seek<Q: Seek, C: Convergence>(

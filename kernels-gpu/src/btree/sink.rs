@@ -47,7 +47,8 @@ impl<K: Scalar, V: Scalar> Sink<K, V> {
         write_if(self.values, place as usize, S::value(word));
     }
 
-    /// Writes `many` stored pairs from place `first` on, where there are such places. Of four bytes each, four at once, where their places are aligned to that.
+    /// Writes `many` stored pairs from place `first` on, where there are such places. Of four bytes each,
+    /// four at once, where their places are aligned to that.
     #[inline(always)]
     #[track_caller]
     pub(super) fn put_all<S: Slot<Key = K, Value = V>, const W: u32, C: Convergence>(
@@ -63,7 +64,8 @@ impl<K: Scalar, V: Scalar> Sink<K, V> {
         let mut place = (FOUR * tile.rank()).wrapping_sub(before.unwrap_or(0));
         while place.cast_signed() < many.cast_signed() {
             if before.is_some() && place < many && many - place >= FOUR {
-                // SAFETY: `before` says that keys and values have four bytes, and both slices `many` places; this one is aligned.
+                // SAFETY: `before` says that keys and values have four bytes, and both slices `many` places;
+                // this one is aligned.
                 unsafe { part.put_four::<S>(place, |i| word(place + i)) };
             } else {
                 part.put_some::<S>(place, many, &word);
@@ -72,7 +74,8 @@ impl<K: Scalar, V: Scalar> Sink<K, V> {
         }
     }
 
-    /// Writes those stored pairs at the four places from `first` on that are below `many`. Rare: not unrolled, lest it take registers.
+    /// Writes those stored pairs at the four places from `first` on that are below `many`. Rare: not
+    /// unrolled, lest it take registers.
     #[inline(always)]
     #[track_caller]
     fn put_some<S: Slot<Key = K, Value = V>>(self, first: u32, many: u32, word: impl Fn(u32) -> S::Word) {
@@ -86,8 +89,8 @@ impl<K: Scalar, V: Scalar> Sink<K, V> {
         }
     }
 
-    /// How many places there are between the first one and an aligned one before it, where four words may be written at once: there are all `many`, of four bytes, and keys and values
-    /// lie alike.
+    /// How many places there are between the first one and an aligned one before it, where four words may be
+    /// written at once: there are all `many`, of four bytes, and keys and values lie alike.
     #[inline(always)]
     fn before(self, many: usize) -> Option<u32> {
         let before = |address: usize| (address / 4) as u32 % FOUR;
@@ -100,7 +103,8 @@ impl<K: Scalar, V: Scalar> Sink<K, V> {
     /// Writes stored pairs at four places at once.
     ///
     /// # Safety
-    /// - Keys and values have four bytes each; both slices have four places from `place` on, which is aligned to 16 bytes.
+    /// - Keys and values have four bytes each; both slices have four places from `place` on, which is aligned
+    ///   to 16 bytes.
     #[inline(always)]
     #[track_caller]
     unsafe fn put_four<S: Slot<Key = K, Value = V>>(self, place: u32, word: impl Fn(u32) -> S::Word) {

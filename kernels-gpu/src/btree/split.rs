@@ -1,6 +1,7 @@
 //! Splits: the upper half of a full node moves into a new one, and the parent learns of it.
 //!
-//! The tile has the node's latch and takes the parent's, from the leaves up, so that nobody waits in a circle; and it does not wait at all.
+//! The tile has the node's latch and takes the parent's, from the leaves up, so that nobody waits in a
+//! circle; and it does not wait at all.
 //!
 //! ```text
 //! 1. a slab for the new node                                     else: nothing has happened
@@ -62,8 +63,9 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
     /// Pairs that stay in the lower half.
     pub(crate) const HALF: u32 = Node::<S, W, L>::SLOTS / 2;
 
-    /// Splits a full node that the tile has latched, where it `splits`, and adds a pair to the half where it belongs. All lanes of the tile
-    /// (in lockstep: of the warp) call it together. It gives the node's latch back.
+    /// Splits a full node that the tile has latched, where it `splits`, and adds a pair to the half where it
+    /// belongs. All lanes of the tile (in lockstep: of the warp) call it together. It gives the node's latch
+    /// back.
     #[inline(always)]
     pub(super) fn split<C: Convergence>(
         self,
@@ -107,8 +109,8 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         }
     }
 
-    /// Gives both latches back, by the calling lane alone: of the node, a level higher where it is the root that was `raised`, and of the parent.
-    /// One fence releases both.
+    /// Gives both latches back, by the calling lane alone: of the node, a level higher where it is the root
+    /// that was `raised`, and of the parent. One fence releases both.
     #[inline(always)]
     fn part(self, held: &Held<S, W, L>, above: &Above<S, W, L>, raised: bool) {
         if A::GIVE == Order::Release {
@@ -172,8 +174,9 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         (left, right)
     }
 
-    /// Keeps the version of a leaf before it is split, where the split `goes` on: there is a slab for its `right` half, which goes back untouched if there is none for the version. Gives too
-    /// whether the split goes on.
+    /// Keeps the version of a leaf before it is split, where the split `goes` on: there is a slab for its
+    /// `right` half, which goes back untouched if there is none for the version. Gives too whether the split
+    /// goes on.
     #[inline(always)]
     fn keep_split<C: Convergence>(
         self,
@@ -304,8 +307,8 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         }
     }
 
-    /// What the old node holds besides, once it leads to the new one: an inner node nothing where pairs have moved, a leaf the pair that is
-    /// to be placed, if it belongs there.
+    /// What the old node holds besides, once it leads to the new one: an inner node nothing where pairs have
+    /// moved, a leaf the pair that is to be placed, if it belongs there.
     #[inline(always)]
     fn settle<C: Convergence>(
         tile: Tile<W, C>,
@@ -338,8 +341,9 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         }
     }
 
-    /// Enters the new node into the parent, behind the old one. Each pair is one word, and all that stand in a node at any moment are true:
-    /// so whoever reads amid the shift may be led too far left, and no further.
+    /// Enters the new node into the parent, behind the old one. Each pair is one word, and all that stand in
+    /// a node at any moment are true: so whoever reads amid the shift may be led too far left, and no
+    /// further.
     #[inline(always)]
     fn enter<C: Convergence>(
         tile: Tile<W, C>,

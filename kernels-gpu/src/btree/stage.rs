@@ -1,7 +1,8 @@
 //! Where the tiles of a block put the pairs of a leaf in order before they write them out.
 //!
-//! Pairs lie in a leaf in no order. Lanes that each wrote their own would write every sector of the output several times, a piece each time, and the
-//! L2 cache takes only so many writes. Out of shared memory each lane writes pairs that lie side by side, and neighbouring lanes those behind.
+//! Pairs lie in a leaf in no order. Lanes that each wrote their own would write every sector of the output
+//! several times, a piece each time, and the L2 cache takes only so many writes. Out of shared memory each
+//! lane writes pairs that lie side by side, and neighbouring lanes those behind.
 //!
 //! There is room for two leaves' pairs, so that a short range's are written all at once.
 use crate::keyed::Slot;
@@ -19,7 +20,8 @@ impl<S: Slot, const W: u32, const L: usize> SharedShape for Places<S, W, L> {
     const LEN: usize = THREADS / W as usize * each(W, L);
 }
 
-/// Words of a tile: twice as many as a node has, and one more, so that tiles' places begin in different banks.
+/// Words of a tile: twice as many as a node has, and one more, so that tiles' places begin in different
+/// banks.
 const fn each(lanes: u32, words: usize) -> usize {
     2 * lanes as usize * words + 1
 }
@@ -29,7 +31,8 @@ const fn each(lanes: u32, words: usize) -> usize {
 pub struct Stage<S: Slot, const W: u32, const L: usize>(Option<Shared<S::Word>>);
 
 impl<S: Slot, const W: u32, const L: usize> Stage<S, W, L> {
-    /// Whether it is quicker than to write each pair where it belongs. Measured; it is where lanes have many pairs in a row.
+    /// Whether it is quicker than to write each pair where it belongs. Measured; it is where lanes have many
+    /// pairs in a row.
     pub const PAYS: bool = L >= 4;
     /// How many places a tile has.
     pub const ROOM: u32 = 2 * W * L as u32;

@@ -1,12 +1,14 @@
-//! The sweep: finds the versions that a live snapshot can ask for, unlinks all others and frees them. It has the tree alone.
+//! The sweep: finds the versions that a live snapshot can ask for, unlinks all others and frees them. It has
+//! the tree alone.
 //!
 //! ```text
 //! 1. suspect   every version is marked as retired
-//! 2. sweep     from each leaf through its versions: those that are needed are marked no more, the others unlinked
+//! 2. sweep     from each leaf through its versions: needed ones lose their mark, the others are unlinked
 //! 3. wipe      what is still marked is made blank; then the pool reclaims it
 //! ```
 //!
-//! A version may hang behind several leaves, and one may need it while another does not. That is why none is freed before all have been through.
+//! A version may hang behind several leaves, and one may need it while another does not. That is why none is
+//! freed before all have been through.
 use super::super::slab::{Handle, Pool};
 use super::access::Access;
 use super::history::{Version, Versions};

@@ -23,11 +23,13 @@ pub const FIRST: Handle = Handle::from_word(2);
 /// Slabs of an empty tree.
 pub const LEAST: usize = 3;
 
-/// A kind of tree: slots `S`, slabs of the pool `P`, accesses as `A` says, nodes read by tiles of `W` lanes, `L` words a lane.
+/// A kind of tree: slots `S`, slabs of the pool `P`, accesses as `A` says, nodes read by tiles of `W` lanes,
+/// `L` words a lane.
 #[derive(Clone, Copy, Debug)]
 pub struct Tree<S, P, A, const W: u32, const L: usize>(PhantomData<(S, P, A)>);
 
-/// What hosts need to know of [`Tree`] beside its being a [`Kind`]. Kinds that keep no versions have what is said of these by default: nothing.
+/// What hosts need to know of [`Tree`] beside its being a [`Kind`]. Kinds that keep no versions have what is
+/// said of these by default: nothing.
 pub trait Config: Kind<View = TreeView<Self>> {
     /// The pool that the nodes come from.
     type Pool: Pool;
@@ -37,15 +39,17 @@ pub trait Config: Kind<View = TreeView<Self>> {
     const SLOTS: u32;
     /// Whether writers may run beside its kernels.
     const CONCURRENT: bool;
-    /// Registers of a kernel that collects pairs. Measured: beside writers it waits for memory most of the time, so more warps are worth a few spills where a turn begins. Where the clock moves
-    /// there would be many.
+    /// Registers of a kernel that collects pairs. Measured: beside writers it waits for memory most of the
+    /// time, so more warps are worth a few spills where a turn begins. Where the clock moves there would be
+    /// many.
     const COLLECTS_IN: u32 =
         Self::REGISTERS + if Self::CONCURRENT && !<Self::Versions as Versions>::MOVES { 8 } else { 16 };
 
     /// Makes the node in slab number `number` of a tree of sorted pairs. See [`super::kernels::bulk_build`].
     fn build(tree: TreeView<Self>, number: u64, input: Input<Self::Slot>);
 
-    /// Thread `index`'s share of all else that a new tree of `nodes` nodes and so many pairs has: see [`super::kernels::bulk_build`].
+    /// Thread `index`'s share of all else that a new tree of `nodes` nodes and so many pairs has: see
+    /// [`super::kernels::bulk_build`].
     fn begin(tree: TreeView<Self>, index: u64, nodes: u64, pairs: u64);
 
     /// Looks through the range of each lane that says `pending`. See [`TreeView::seek`].
@@ -56,8 +60,8 @@ pub trait Config: Kind<View = TreeView<Self>> {
         sink: Sink<Self::Key, Self::Value>,
     ) -> Answer<Self::Key, Self::Value>;
 
-    /// Leaves the epoch that [`Kind::enter`] has entered, and enters another one, by all threads of the block: what kernels that stay do between two of their
-    /// rounds, so that others can free memory.
+    /// Leaves the epoch that [`Kind::enter`] has entered, and enters another one, by all threads of the
+    /// block: what kernels that stay do between two of their rounds, so that others can free memory.
     fn breathe(tree: TreeView<Self>) {
         let _ = tree;
     }
@@ -85,7 +89,8 @@ pub trait Config: Kind<View = TreeView<Self>> {
         let _ = (tree, number);
     }
 
-    /// Takes that back of those behind slab `number` that snapshots of the stamps `pins` need, and unlinks the others.
+    /// Takes that back of those behind slab `number` that snapshots of the stamps `pins` need, and unlinks
+    /// the others.
     fn sweep(tree: TreeView<Self>, number: u32, pins: GlobalSlice<u32>) {
         let _ = (tree, number, pins);
     }
@@ -95,7 +100,8 @@ pub trait Config: Kind<View = TreeView<Self>> {
         let _ = (tree, number);
     }
 
-    /// Frees slab number `number` if it is a node that an empty tree does not have, by the lanes of the calling thread's tile.
+    /// Frees slab number `number` if it is a node that an empty tree does not have, by the lanes of the
+    /// calling thread's tile.
     fn prune(tree: TreeView<Self>, number: usize);
 }
 
@@ -139,12 +145,14 @@ impl<M: Config> TreeView<M> {
     /// A view of the tree in the slabs of a pool.
     ///
     /// # Safety
-    /// - `tallies` points to `STRIPES * STRIPE_WORDS` words of device memory that live as long as the view is used.
-    /// - `directory` points to [`super::directory_words`] for `entries`, which [`super::directory_entries`] gave: device memory, aligned to 256 bytes,
-    ///   that live as long. The first [`super::HEAD`] were 0 before any kernel saw them, and
-    ///   [`super::kernels::list_nodes`] runs before others whenever nodes were freed.
-    /// - The pool is the tree's alone. Every byte of its free slabs is `0xFF`, and its first [`LEAST`] slabs are live and were made a tree
-    ///   by [`super::kernels::bulk_build`].
+    /// - `tallies` points to `STRIPES * STRIPE_WORDS` words of device memory that live as long as the view is
+    ///   used.
+    /// - `directory` points to [`super::directory_words`] for `entries`, which [`super::directory_entries`]
+    ///   gave: device memory, aligned to 256 bytes, that live as long. The first [`super::HEAD`] were 0
+    ///   before any kernel saw them, and [`super::kernels::list_nodes`] runs before others whenever nodes
+    ///   were freed.
+    /// - The pool is the tree's alone. Every byte of its free slabs is `0xFF`, and its first [`LEAST`] slabs
+    ///   are live and were made a tree by [`super::kernels::bulk_build`].
     /// - `history` is what [`Versions::new`] asks for, where versions are kept.
     pub unsafe fn new(
         tallies: *mut u64,
@@ -253,7 +261,8 @@ pub fn largest<S: Slot>() -> S::Stored {
 }
 
 impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S, P, A, W, L>> {
-    /// The node that a handle names: one that was read in a node of this tree, or that the pool has just given.
+    /// The node that a handle names: one that was read in a node of this tree, or that the pool has just
+    /// given.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn node(self, handle: Handle) -> Node<S, W, L> {
@@ -262,7 +271,8 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         unsafe { Node::at(self.pool.slab(handle)) }
     }
 
-    /// Executes the operations of all lanes that say `pending`, each by its tile, and gives each lane its own result.
+    /// Executes the operations of all lanes that say `pending`, each by its tile, and gives each lane its own
+    /// result.
     #[inline(always)]
     #[track_caller]
     pub fn share<O: Operation, C: Convergence>(
@@ -294,7 +304,8 @@ unsafe impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Kind for 
     type View = TreeView<Self>;
     const TILE: u32 = W;
     const REGISTERS: u32 = if size_of::<S::Word>() == 16 { 72 } else { 56 };
-    /// Measured: of a frozen tree of 16-byte pairs finds are 9 % faster with 40 than with the 48 that the assembler takes.
+    /// Measured: of a frozen tree of 16-byte pairs finds are 9 % faster with 40 than with the 48 that the
+    /// assembler takes.
     const READS_IN: u32 = if A::CONCURRENT { Self::REGISTERS } else { 40 };
 
     #[inline(always)]

@@ -1,4 +1,5 @@
-//! The walk of an operation on one key: down by lock-free reads, and at the leaf a read, or a change under its latch.
+//! The walk of an operation on one key: down by lock-free reads, and at the leaf a read, or a change under
+//! its latch.
 use super::super::slab::{Handle, Pool};
 use super::access::Access;
 use super::history::Versions;
@@ -8,8 +9,9 @@ use super::tree::{ANNEX, ROOT, Tree, TreeView};
 use crate::keyed::{Change, Operation, Outcome, Question, Slot};
 use simt::{Convergence, Order, Scope, Thread, Tile, Turn};
 
-/// How long who has lost a latch sleeps before it comes again, in nanoseconds, halved, and at least: twice as long after each loss, up to 16
-/// microseconds. Where many want one latch, each try delays the one who has it, for all of them meet in one line of one slice of the cache.
+/// How long who has lost a latch sleeps before it comes again, in nanoseconds, halved, and at least: twice as
+/// long after each loss, up to 16 microseconds. Where many want one latch, each try delays the one who has
+/// it, for all of them meet in one line of one slice of the cache.
 pub(crate) const SHORTEST: u32 = 16;
 /// How often it is doubled.
 pub(crate) const DOUBLINGS: u32 = 9;
@@ -104,11 +106,13 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
         (self.outcome, self.value)
     }
 
-    /// One round of the operation whose turn it is: down to where it ends or has to be written, and then the writing. Gives the ranks whose operations are
-    /// finished by it: the one whose turn it was, and of those that are `waiting` the others that could be done under the same latch.
+    /// One round of the operation whose turn it is: down to where it ends or has to be written, and then the
+    /// writing. Gives the ranks whose operations are finished by it: the one whose turn it was, and of those
+    /// that are `waiting` the others that could be done under the same latch.
     ///
-    /// The tiles of a warp go down together and write together, for a warp executes one after the other what its tiles are at. A tile that has
-    /// lost a latch goes down again while its neighbours go down for their next operations.
+    /// The tiles of a warp go down together and write together, for a warp executes one after the other what
+    /// its tiles are at. A tile that has lost a latch goes down again while its neighbours go down for their
+    /// next operations.
     #[inline(always)]
     pub fn round<C: Convergence>(&mut self, turn: Turn<W, C>, waiting: u32) -> u32 {
         let own = waiting & waiting.wrapping_neg();
@@ -209,7 +213,8 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
         } else if !lead.found {
             self.restart();
         } else if full && !self.passes && !self.starved {
-            // Whoever has not come by the parent comes again that way: full nodes are split before what is below them has to be.
+            // Whoever has not come by the parent comes again that way: full nodes are split before what is
+            // below them has to be.
             if knows_parent {
                 self.stage = Stage::Split;
             } else {
@@ -223,8 +228,8 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
         }
     }
 
-    /// Believes a miss in a leaf if the leaf still has the key among its own *after* its pairs were read; for a split may have taken the key
-    /// away, and another pair its slot, since the leaf's high key was read.
+    /// Believes a miss in a leaf if the leaf still has the key among its own *after* its pairs were read; for
+    /// a split may have taken the key away, and another pair its slot, since the leaf's high key was read.
     ///
     /// Where there are versions, it is asked of the one of the tree's moment.
     #[inline(always)]
@@ -253,8 +258,8 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
         End { done: covered, outcome: question.operation.outcome(), value }
     }
 
-    /// Takes the latch of the node where the tile stands and does there what is to be done, where the tile `acts`. Gives too which of the `others`'
-    /// operations are done besides.
+    /// Takes the latch of the node where the tile stands and does there what is to be done, where the tile
+    /// `acts`. Gives too which of the `others`' operations are done besides.
     #[inline(always)]
     fn write<C: Convergence>(
         &mut self,
@@ -279,7 +284,8 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
             let pair = full_leaf.then(|| (question.key, S::pack(question.key, question.argument)));
             cut = self.tree.split(tile.afresh(), splits, &held, self.parent, pair);
         }
-        // A warp may otherwise execute the tiles that give way, and sleep, before those that give latches back.
+        // A warp may otherwise execute the tiles that give way, and sleep, before those that give latches
+        // back.
         tile.sync();
         if acts && !has_latch {
             self.lose();
@@ -302,7 +308,8 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
         (end, others)
     }
 
-    /// Does in a leaf that the tile has latched, if `on_leaf`, what the `others` of its lanes want there, as far as there is room. Gives which of them are done.
+    /// Does in a leaf that the tile has latched, if `on_leaf`, what the `others` of its lanes want there, as
+    /// far as there is room. Gives which of them are done.
     #[inline(always)]
     fn act_for<C: Convergence>(
         &mut self,
@@ -350,8 +357,8 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
 
     /// What follows when an inner node was to be split: it is read again, and passed unless it must be split.
     ///
-    /// Who passes it may come to its latch from below, find it full, and so keep off who would split it: two that take turns at that could go on
-    /// for ever. So whoever has been there once insists.
+    /// Who passes it may come to its latch from below, find it full, and so keep off who would split it: two
+    /// that take turns at that could go on for ever. So whoever has been there once insists.
     #[inline(always)]
     fn after_inner(&mut self, cut: Cut) {
         self.starved |= cut == Cut::Starved;
@@ -367,7 +374,8 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
         }
     }
 
-    /// What follows when another has the latch. Somebody splits an inner node already, or adds to it: there may be no need to.
+    /// What follows when another has the latch. Somebody splits an inner node already, or adds to it: there
+    /// may be no need to.
     #[inline(always)]
     fn lose(&mut self) {
         if self.stage == Stage::Split && !self.insists {
@@ -377,14 +385,16 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
         }
     }
 
-    /// Gives way to whom has a latch: not by waiting for it, but by walking again from the node before, a little later each time.
+    /// Gives way to whom has a latch: not by waiting for it, but by walking again from the node before, a
+    /// little later each time.
     #[inline(always)]
     fn give_way(&mut self) {
         self.retreat();
         self.rest();
     }
 
-    /// Sleeps, twice as long each time, and not as long as others: who loses to each other must not come back in step.
+    /// Sleeps, twice as long each time, and not as long as others: who loses to each other must not come back
+    /// in step.
     #[inline(always)]
     pub(super) fn rest(&mut self) {
         self.losses += 1;
@@ -392,7 +402,8 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
         simt::pause((SHORTEST + own) << self.losses.min(DOUBLINGS));
     }
 
-    /// Changes a leaf that the tile has latched, if `on_leaf`. Gives what has become of the operation, and whether the leaf lacks room for it.
+    /// Changes a leaf that the tile has latched, if `on_leaf`. Gives what has become of the operation, and
+    /// whether the leaf lacks room for it.
     #[inline(always)]
     pub(super) fn act<C: Convergence>(
         &self,
@@ -442,15 +453,17 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
 
 /// What is done to a slot under its leaf's latch.
 pub(crate) trait Latched<S: Slot> {
-    /// Changes the pair in a slot that holds `word`, by one update of that order at least. Gives the value that was there; from a removal the argument.
+    /// Changes the pair in a slot that holds `word`, by one update of that order at least. Gives the value
+    /// that was there; from a removal the argument.
     fn change<A: Access>(&self, slot: simt::Global<S::Word>, word: S::Word, order: Order) -> S::Value;
 
     /// Places the pair in a slot that is free and holds `word`.
     fn place<A: Access>(&self, slot: simt::Global<S::Word>, word: S::Word, order: Order);
 }
 
-/// Writes a word over `before`, which stands there and which nobody else changes, for the slot's latch is held. An update, and no store: whoever reads it by an acquiring load synchronizes with
-/// the last releasing store to the slot all the same.
+/// Writes a word over `before`, which stands there and which nobody else changes, for the slot's latch is
+/// held. An update, and no store: whoever reads it by an acquiring load synchronizes with the last releasing
+/// store to the slot all the same.
 #[inline(always)]
 fn overwrite<A: Access, T: simt::Word>(slot: simt::Global<T>, before: T, after: T, order: Order) {
     if A::CHAINS {
@@ -471,8 +484,8 @@ impl<S: Slot, O: Operation> Latched<S> for Question<S, O> {
         if change == Change::Erase { self.argument } else { S::value(word) }
     }
 
-    /// Where a pair that a split has moved is overwritten, who sees the new one must see the link to where the old one is now: so that store
-    /// releases.
+    /// Where a pair that a split has moved is overwritten, who sees the new one must see the link to where
+    /// the old one is now: so that store releases.
     #[inline(always)]
     fn place<A: Access>(&self, slot: simt::Global<S::Word>, word: S::Word, order: Order) {
         let pair = S::pack(self.key, self.argument);
@@ -485,7 +498,8 @@ impl<S: Slot, O: Operation> Latched<S> for Question<S, O> {
 }
 
 impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S, P, A, W, L>> {
-    /// Tries the latch of a node for the tile, where `wanted`, and reads the node under it. Gives whether the tile has it.
+    /// Tries the latch of a node for the tile, where `wanted`, and reads the node under it. Gives whether the
+    /// tile has it.
     #[inline(always)]
     pub(crate) fn hold<C: Convergence>(
         self,

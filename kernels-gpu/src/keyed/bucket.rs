@@ -1,6 +1,7 @@
 //! Buckets: the unit that a tile reads at once.
 //!
-//! A bucket of `W * L` slots is read by `W` lanes, `L` slots each, 16 bytes a load. Neighbouring lanes read neighbouring 16 bytes:
+//! A bucket of `W * L` slots is read by `W` lanes, `L` slots each, 16 bytes a load. Neighbouring lanes read
+//! neighbouring 16 bytes:
 //!
 //! ```text
 //! 128 bytes, W = 4, L = 4 (slots of 8 bytes)
@@ -36,7 +37,8 @@ impl<S: Slot, const W: u32, const L: usize> Bucket<S, W, L> {
     /// The bucket at `base`.
     ///
     /// # Safety
-    /// - [`Self::BYTES`] bytes from `base` on are a bucket of a live table, aligned to 16 bytes, as long as it is used.
+    /// - [`Self::BYTES`] bytes from `base` on are a bucket of a live table, aligned to 16 bytes, as long as
+    ///   it is used.
     #[inline(always)]
     pub unsafe fn at(base: Global<u64>) -> Self {
         Self { base, of: PhantomData }
@@ -61,8 +63,8 @@ impl<S: Slot, const W: u32, const L: usize> Bucket<S, W, L> {
         unsafe { self.base.cast::<u8>().offset(Self::byte(rank, j)).cast() }
     }
 
-    /// The slots of lane `rank`, below `W`, each read in one access, where `wanted`; else nothing is read and the lane is
-    /// arbitrary.
+    /// The slots of lane `rank`, below `W`, each read in one access, where `wanted`; else nothing is read and
+    /// the lane is arbitrary.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn load(self, rank: u32, wanted: bool) -> Lane<S, L> {
@@ -124,7 +126,8 @@ impl<S: Slot, const L: usize> Lane<S, L> {
         self
     }
 
-    /// The lane's first slot of which `is(j, word)` holds. A chain of selections: an indexed array would go to local memory.
+    /// The lane's first slot of which `is(j, word)` holds. A chain of selections: an indexed array would go
+    /// to local memory.
     #[inline(always)]
     pub fn first(&self, is: impl Fn(u32, S::Word) -> bool) -> Spot<S::Word> {
         let mut spot = Spot { exists: false, j: 0, word: self.0[L - 1] };

@@ -11,7 +11,8 @@ pub struct Hashed {
     pub second: u32,
 }
 
-/// Two hashes of a key. A 64-bit key gives both by one mixing; a 32-bit key's second one is mixed when a walk needs it.
+/// Two hashes of a key. A 64-bit key gives both by one mixing; a 32-bit key's second one is mixed when a walk
+/// needs it.
 #[inline(always)]
 pub fn hash<K: Scalar>(key: K) -> Hashed {
     if K::BITS == 64 {

@@ -1,23 +1,26 @@
 //! Entry points: batches of operations, and scans of the whole table.
 //!
-//! A batch gives each thread an element, or where it is small each tile, and shares the work in each warp. Slices of results may be empty:
-//! then those results are not wanted.
+//! A batch gives each thread an element, or where it is small each tile, and shares the work in each warp.
+//! Slices of results may be empty: then those results are not wanted.
 use super::kind::{Kind, Place};
 use super::operation::{self, Coded, Operation, Outcome};
 use super::slot::{Scalar, Slot};
 use super::tallies::Tally;
 use simt::{Global, GlobalSlice, Instance, Order, Scope, Thread, Tile, Word, kernel};
 
-/// How many threads an element of a small batch may have, where tiles of `width` lanes execute it. A tile of two has but two elements to
-/// execute one after the other: to spread them is worth less than the registers that it takes from all batches.
+/// How many threads an element of a small batch may have, where tiles of `width` lanes execute it. A tile of
+/// two has but two elements to execute one after the other: to spread them is worth less than the registers
+/// that it takes from all batches.
 pub const fn spread(width: u32) -> usize {
     if width > 2 { width as usize } else { 1 }
 }
 
-/// The element that the calling thread brings of a batch of `len`, and whether it brings one. Elements are executed by tiles of `width` lanes.
+/// The element that the calling thread brings of a batch of `len`, and whether it brings one. Elements are
+/// executed by tiles of `width` lanes.
 ///
-/// The grid has a thread for every element. Where it has twice as many, or a higher power of two up to [`spread`], elements lie further apart:
-/// a tile gets as much less work, at best one element, and what it would execute one after the other is executed side by side.
+/// The grid has a thread for every element. Where it has twice as many, or a higher power of two up to
+/// [`spread`], elements lie further apart: a tile gets as much less work, at best one element, and what it
+/// would execute one after the other is executed side by side.
 #[inline(always)]
 pub(crate) fn element(width: u32, len: usize) -> (usize, bool) {
     let (thread, width, mut each) = (Thread::index(), width as usize, width as usize);
@@ -27,7 +30,8 @@ pub(crate) fn element(width: u32, len: usize) -> (usize, bool) {
     while each > 1 && (len * width / each) * 2 <= Thread::count() {
         each /= 2;
     }
-    // A thread without an element is one beyond the batch, so that `pending` need not be kept beside the index.
+    // A thread without an element is one beyond the batch, so that `pending` need not be kept beside the
+    // index.
     let index = if thread % width < each { thread / width * each + thread % width } else { usize::MAX };
     (index, index < len)
 }
@@ -46,7 +50,8 @@ pub(crate) fn write_if<T: Word>(slice: GlobalSlice<T>, index: usize, value: T) {
     }
 }
 
-/// One operation for each of `len` elements. `request` gives what an element asks for: operation, key and argument.
+/// One operation for each of `len` elements. `request` gives what an element asks for: operation, key and
+/// argument.
 #[inline(always)]
 #[track_caller]
 fn batch<M: Kind, O: Operation>(
@@ -197,8 +202,8 @@ pub fn remove<M: Kind + Instance>(
     with_keys::<M, _>(operation::Remove, map, keys, values, outcomes);
 }
 
-/// One operation for all: `code` says which (see [`Coded`]). Values are read as arguments; `results` takes the values that were
-/// there before, or the argument where the key was new.
+/// One operation for all: `code` says which (see [`Coded`]). Values are read as arguments; `results` takes
+/// the values that were there before, or the argument where the key was new.
 #[kernel(registers = M::REGISTERS)]
 pub fn apply<M: Kind + Instance>(
     map: M::View,
@@ -224,9 +229,9 @@ pub fn mixed<M: Kind + Instance>(
     with_codes::<M, _>(Coded::from_code, map, codes, keys, arguments, results, outcomes);
 }
 
-/// Writes the pairs of a part of the structure to `keys` and `values`, in no order, and how many there are to `count` (zero before), also
-/// where the slices are too short to take them. Runs alone. The part is what `threads` threads of a scan see from the thread `first`
-/// on, both a multiple of a warp's lanes.
+/// Writes the pairs of a part of the structure to `keys` and `values`, in no order, and how many there are to
+/// `count` (zero before), also where the slices are too short to take them. Runs alone. The part is what
+/// `threads` threads of a scan see from the thread `first` on, both a multiple of a warp's lanes.
 #[kernel]
 pub fn export<M: Kind + Instance>(
     map: M::View,
@@ -262,7 +267,8 @@ fn reserve(warp: Tile<32>, counter: Global<u64>, many: u32) -> u64 {
     warp.shuffle(base, 0)
 }
 
-/// Inserts the pairs of one structure into another where they are not there, and counts those that found no room in `refused`. Runs alone.
+/// Inserts the pairs of one structure into another where they are not there, and counts those that found no
+/// room in `refused`. Runs alone.
 #[kernel(registers = M::REGISTERS)]
 pub fn rehash<M: Kind + Instance>(from: M::View, into: M::View, refused: GlobalSlice<u64>) {
     copy_by::<M, _>(operation::InsertNew, from, into, refused);

@@ -38,14 +38,15 @@ pub unsafe trait Kind: Copy + Send + Sync + 'static {
         argument: Self::Value,
     ) -> (Outcome, Self::Value);
 
-    /// What all threads of a block do before they first use the structure in a kernel: where it frees memory that others may read, it enters an epoch
-    /// ([`crate::reclaim`]). Most need nothing. A block may enter any number of structures, and leave them in any order.
+    /// What all threads of a block do before they first use the structure in a kernel: where it frees memory
+    /// that others may read, it enters an epoch ([`crate::reclaim`]). Most need nothing. A block may enter
+    /// any number of structures, and leave them in any order.
     #[inline(always)]
     #[track_caller]
     fn enter(_view: Self::View) {}
 
-    /// What they do after they last use it. A kernel that has entered leaves before it ends: else the structure's memory
-    /// is not freed any more while kernels run.
+    /// What they do after they last use it. A kernel that has entered leaves before it ends: else the
+    /// structure's memory is not freed any more while kernels run.
     #[inline(always)]
     #[track_caller]
     fn leave(_view: Self::View) {}
@@ -56,11 +57,13 @@ pub unsafe trait Kind: Copy + Send + Sync + 'static {
     /// Threads that a scan of the whole structure takes.
     fn scan_threads(view: Self::View) -> usize;
 
-    /// Shows the scan's thread `thread` its share of all places. Runs alone. The lanes of a warp call it together, for neighbouring threads
-    /// the first of which is a multiple of 32, and `see` is called by them together, with nothing where a lane has no place to see.
+    /// Shows the scan's thread `thread` its share of all places. Runs alone. The lanes of a warp call it
+    /// together, for neighbouring threads the first of which is a multiple of 32, and `see` is called by them
+    /// together, with nothing where a lane has no place to see.
     fn scan(view: Self::View, thread: usize, see: impl FnMut(Option<Place<Self>>));
 
-    /// Removes the pair in a slot that a scan has shown. Only where no other operation runs. Gives whether it was still there.
+    /// Removes the pair in a slot that a scan has shown. Only where no other operation runs. Gives whether it
+    /// was still there.
     #[inline(always)]
     #[track_caller]
     fn erase(slot: Global<<Self::Slot as Slot>::Word>) -> bool {
@@ -70,7 +73,8 @@ pub unsafe trait Kind: Copy + Send + Sync + 'static {
 
 /// A [`Kind`] whose operations are executed by tiles of `W` lanes.
 pub trait TileKind<const W: u32>: Kind {
-    /// Executes the operations of all lanes that say `pending`, each by its tile, and gives each lane its own result.
+    /// Executes the operations of all lanes that say `pending`, each by its tile, and gives each lane its own
+    /// result.
     fn share<O: Operation, C: Convergence>(
         view: Self::View,
         tile: Tile<W, C>,

@@ -95,8 +95,9 @@ pub struct Look<S: Slot, const W: u32, const L: usize> {
 }
 
 impl<S: Slot, const W: u32, const L: usize> Look<S, W, L> {
-    /// Judges what the tile has read of a bucket. Two votes tell whether the key is there, and whether there is an empty slot for
-    /// it, which is also where a search ends. An empty slot counts where `may_take(j)` says so of the lane's slot `j`.
+    /// Judges what the tile has read of a bucket. Two votes tell whether the key is there, and whether there
+    /// is an empty slot for it, which is also where a search ends. An empty slot counts where `may_take(j)`
+    /// says so of the lane's slot `j`.
     #[inline(always)]
     #[track_caller]
     pub fn at<O: Operation, C: Convergence>(
@@ -117,8 +118,8 @@ impl<S: Slot, const W: u32, const L: usize> Look<S, W, L> {
         Self { bucket, hit, open, verdict }
     }
 
-    /// Lets the one lane act that can, if the tile is active. Gives all lanes whether the operation is done, and the value that
-    /// was there.
+    /// Lets the one lane act that can, if the tile is active. Gives all lanes whether the operation is done,
+    /// and the value that was there.
     #[inline(always)]
     #[track_caller]
     pub fn act<O: Operation, C: Convergence>(
@@ -136,8 +137,8 @@ impl<S: Slot, const W: u32, const L: usize> Look<S, W, L> {
         (done, value)
     }
 
-    /// What the one acting lane does: change the pair that is there, or claim the empty slot. Gives whether nothing came
-    /// between, and what was there.
+    /// What the one acting lane does: change the pair that is there, or claim the empty slot. Gives whether
+    /// nothing came between, and what was there.
     #[inline(always)]
     #[track_caller]
     fn act_alone<O: Operation>(&self, rank: u32, question: &Question<S, O>) -> (bool, S::Value) {
@@ -151,8 +152,8 @@ impl<S: Slot, const W: u32, const L: usize> Look<S, W, L> {
         Self::change(question, slot, spot.word)
     }
 
-    /// Changes the pair of a slot that was seen to hold `word`. Gives whether nothing came between (only removals meet), and
-    /// the value that was there.
+    /// Changes the pair of a slot that was seen to hold `word`. Gives whether nothing came between (only
+    /// removals meet), and the value that was there.
     #[inline(always)]
     #[track_caller]
     fn change<O: Operation>(

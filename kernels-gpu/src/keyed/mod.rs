@@ -1,7 +1,9 @@
-//! What all structures that find things by key share, however they find the place: how a pair lies in a slot and slots in a bucket, what
-//! an operation does with the bucket before it, sessions, and the kernels' entry points.
+//! What all structures that find things by key share, however they find the place: how a pair lies in a slot
+//! and slots in a bucket, what an operation does with the bucket before it, sessions, and the kernels' entry
+//! points.
 //!
-//! A family (`probing`, `slab`) brings its [`Kind`]s: a view, and a way from a key to the bucket where it is or may be placed.
+//! A family (`probing`, `slab`) brings its [`Kind`]s: a view, and a way from a key to the bucket where it is
+//! or may be placed.
 mod bucket;
 mod hash;
 pub mod kernels;

@@ -30,7 +30,8 @@ impl Outcome {
 impl Shuffle for Outcome {
     #[inline(always)]
     fn map_words(self, mut word: impl FnMut(u32) -> u32) -> Self {
-        // Whatever the word has become, these bits of it and no more make an outcome; lanes bring outcomes, which stay as they are.
+        // Whatever the word has become, these bits of it and no more make an outcome; lanes bring outcomes,
+        // which stay as they are.
         match word(self as u32) & 7 {
             1 => Self::Inserted,
             2 => Self::Replaced,
@@ -42,7 +43,8 @@ impl Shuffle for Outcome {
     }
 }
 
-/// What to do with a key that is there. Each is one atomic operation on the value's or the key's half of the slot.
+/// What to do with a key that is there. Each is one atomic operation on the value's or the key's half of the
+/// slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// Leave it.
@@ -82,8 +84,11 @@ pub trait Operation: Shuffle {
 }
 
 macro_rules! operations {
-    ($($(#[$doc:meta])* $name:ident: matches $matches:literal, writes $writes:literal, returns $returns:literal,
-        places $places:literal, $change:ident, $outcome:ident;)*) => {$(
+    ($(
+        $(#[$doc:meta])*
+        $name:ident: matches $matches:literal, writes $writes:literal, returns $returns:literal,
+            places $places:literal, $change:ident, $outcome:ident;
+    )*) => {$(
         $(#[$doc])*
         #[derive(Clone, Copy, Debug)]
         pub struct $name;
@@ -132,7 +137,8 @@ operations! {
     Insert: matches true, writes true, returns false, places true, Set, Replaced;
     /// Inserts, or leaves the value.
     InsertNew: matches true, writes true, returns false, places true, Keep, Found;
-    /// Places a pair behind all others, whether or not its key is there: what lists do where a key may have many values.
+    /// Places a pair behind all others, whether or not its key is there: what lists do where a key may have
+    /// many values.
     Append: matches false, writes true, returns false, places true, Keep, Inserted;
     /// Removes.
     Remove: matches true, writes true, returns false, places false, Erase, Removed;
@@ -235,8 +241,8 @@ impl Operation for Coded {
     }
 }
 
-/// Any operation on a map with many values a key, chosen when it runs: [`Coded::INSERT`] appends, the others deal with the first pair of
-/// the key as they do with a map's only one.
+/// Any operation on a map with many values a key, chosen when it runs: [`Coded::INSERT`] appends, the others
+/// deal with the first pair of the key as they do with a map's only one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CodedOfMany(pub Coded);
 

@@ -1,7 +1,7 @@
 //! The operations by name, for kernels of your own.
 //!
-//! A [`Session`] is what a thread of a kernel opens on a map. It counts what it adds and removes, so that the map's length stays
-//! right, and hands the count in when it ends.
+//! A [`Session`] is what a thread of a kernel opens on a map. It counts what it adds and removes, so that the
+//! map's length stays right, and hands the count in when it ends.
 use super::kind::{Kind, TileKind, View};
 use super::operation::{self, Merge, Operation, Outcome};
 use super::slot::Scalar;
@@ -66,7 +66,8 @@ impl<M: Kind> Team<M> for Lanes {
     }
 }
 
-/// All lanes of the tile bring the same operation, and say the same of whether it is wanted. Independent tiles may be anywhere when they call.
+/// All lanes of the tile bring the same operation, and say the same of whether it is wanted. Independent
+/// tiles may be anywhere when they call.
 impl<M: TileKind<W>, C: Convergence, const W: u32> Team<M> for Tile<W, C> {
     #[inline(always)]
     #[track_caller]
@@ -100,12 +101,13 @@ impl<M: TileKind<W>, C: Convergence, const W: u32> Team<M> for Tile<W, C> {
     }
 }
 
-/// A thread's work on a map. Ask for [`Lanes`] to bring an operation a lane, for a tile to bring an operation a tile.
+/// A thread's work on a map. Ask for [`Lanes`] to bring an operation a lane, for a tile to bring an operation
+/// a tile.
 ///
 /// Blocks have whole tiles: their threads are a multiple of the table's `W`.
 ///
-/// Where an operation takes an `Option`, `None` takes part and asks for nothing: all lanes of a team make each call together, with
-/// or without an operation of their own.
+/// Where an operation takes an `Option`, `None` takes part and asks for nothing: all lanes of a team make
+/// each call together, with or without an operation of their own.
 ///
 /// ```
 /// use phalanx_kernels::probing::{DoubleHash, Hinted, MapView, Merge, Packed, Session, Lanes, Table};
@@ -137,11 +139,13 @@ impl<M: TileKind<W>, C: Convergence, const W: u32> Team<M> for Tile<W, C> {
 /// # let tallies = allocate(STRIPES * STRIPE_WORDS * 8, 0).cast::<u64>();
 /// # let words = allocate(4 * 70, 7).cast();
 /// # // SAFETY: memory of these sizes, filled as a table wants it, which nobody else uses.
-/// # let (map, words) = unsafe { (MapView::new(buckets, filters, tallies, 3, 8), GlobalSlice::from_raw_parts(words, 70)) };
+/// # let map = unsafe { MapView::new(buckets, filters, tallies, 3, 8) };
+/// # let words = unsafe { GlobalSlice::from_raw_parts(words, 70) };
 /// device.launch(Grid::new(3, 32), CountWords { map, words })?;
 /// # let live: u64 = (0..STRIPES).map(|stripe| unsafe { tallies.add(stripe * STRIPE_WORDS).read() }).sum();
 /// # assert_eq!(live, 1);
-/// # let slots: Vec<u64> = (0..3 * 8).map(|slot| unsafe { buckets.add(slot).read() }).filter(|&slot| slot != u64::MAX).collect();
+/// # let slots = (0..3 * 8).map(|slot| unsafe { buckets.add(slot).read() });
+/// # let slots: Vec<u64> = slots.filter(|&slot| slot != u64::MAX).collect();
 /// # assert_eq!(slots, [70 << 32 | 0x0707_0707]);
 /// # Ok::<(), simt::emulator::Failure>(())
 /// ```
@@ -177,8 +181,8 @@ impl<M: Kind, T: Team<M>> Session<M, T> {
         Self { map, team, tally: Tally::default() }
     }
 
-    /// Executes any operation where `wanted`; else gives [`Outcome::Absent`]. The value is the one that was there; the
-    /// argument where the key was not, and from a removal.
+    /// Executes any operation where `wanted`; else gives [`Outcome::Absent`]. The value is the one that was
+    /// there; the argument where the key was not, and from a removal.
     #[inline(always)]
     #[track_caller]
     pub fn execute<O: Operation>(
@@ -270,8 +274,8 @@ impl<M: Kind, T: Team<M>> Session<M, T> {
         self.with_key(operation::Remove, key).0 == Outcome::Removed
     }
 
-    /// Ends the session. All lanes of the warp ([`Lanes`]) call it together, which counts more cheaply than dropping it: one lane of the
-    /// warp adds for all.
+    /// Ends the session. All lanes of the warp ([`Lanes`]) call it together, which counts more cheaply than
+    /// dropping it: one lane of the warp adds for all.
     #[inline(always)]
     #[track_caller]
     pub fn finish(mut self) {

@@ -1,8 +1,9 @@
 //! Slots: how a pair lies in memory, and the few ways in which a slot changes.
 //!
-//! A slot is empty, holds a pair, or holds the tombstone of a removed pair. It never becomes empty again while kernels run;
-//! the uniqueness of keys rests on that (see the module's page). The words that mean *empty* and *tombstone* take their patterns from
-//! the top of the key space; keys that look like them are stored under another name in the annex (see [`Slot::RESERVED`]).
+//! A slot is empty, holds a pair, or holds the tombstone of a removed pair. It never becomes empty again
+//! while kernels run; the uniqueness of keys rests on that (see the module's page). The words that mean
+//! *empty* and *tombstone* take their patterns from the top of the key space; keys that look like them are
+//! stored under another name in the annex (see [`Slot::RESERVED`]).
 use core::hash::Hash;
 use core::marker::PhantomData;
 use simt::{Global, Order, Scope, Shuffle, Word};
@@ -76,7 +77,8 @@ scalars!(u32 u64);
 ///
 /// # Safety
 /// - [`Self::Word`] has 4, 8 or 16 bytes, [`Self::PER_CHUNK`] and the default methods are what stands here.
-/// - The accesses that are given a slot stay within its word, those that are given a chunk within its 16 bytes.
+/// - The accesses that are given a slot stay within its word, those that are given a chunk within its 16
+///   bytes.
 pub unsafe trait Slot: Copy + Send + Sync + 'static {
     /// The user's key.
     type Key: Scalar;
@@ -109,7 +111,8 @@ pub unsafe trait Slot: Copy + Send + Sync + 'static {
     /// Words of a node of such slots that its structure has for itself, beside those that all nodes have.
     const BESIDE: u32 = 0;
 
-    /// Whether a slot has a value. Where not, [`Self::Value`] is ignored and an operation that would change a value changes nothing.
+    /// Whether a slot has a value. Where not, [`Self::Value`] is ignored and an operation that would change a
+    /// value changes nothing.
     const HAS_VALUE: bool = true;
 
     /// Reads the 16 bytes at `chunk` where `wanted`; else the words are arbitrary.
@@ -125,17 +128,19 @@ pub unsafe trait Slot: Copy + Send + Sync + 'static {
 
     /// Whether the slot was empty and now holds the pair.
     fn claim(slot: Global<Self::Word>, pair: Self::Word) -> bool;
-    /// Whether the slot held a pair with this key and is now a tombstone. Swaps the key's half alone: however often the value
-    /// changes meanwhile, a removal never starts again for it.
+    /// Whether the slot held a pair with this key and is now a tombstone. Swaps the key's half alone: however
+    /// often the value changes meanwhile, a removal never starts again for it.
     fn erase(slot: Global<Self::Word>, key: Self::Stored) -> bool;
-    /// The value's half of a slot. Values change there by one atomic operation, whatever the key's half becomes meanwhile: a change
-    /// that a removal has overtaken counts as made just before it, and nobody sees it.
+    /// The value's half of a slot. Values change there by one atomic operation, whatever the key's half
+    /// becomes meanwhile: a change that a removal has overtaken counts as made just before it, and nobody
+    /// sees it.
     fn value_place(slot: Global<Self::Word>) -> Global<Self::Value>;
     /// Orders the pair's first value before what the lane does next to the slot, whose key it has seen by a
     /// relaxed load. Nothing where a pair appears at once.
     #[inline(always)]
     fn acquire_pair(_slot: Global<Self::Word>) {}
-    /// The value of a slot that was seen to hold `word`; reads it again where the two halves of a word may come apart.
+    /// The value of a slot that was seen to hold `word`; reads it again where the two halves of a word may
+    /// come apart.
     fn settle(slot: Global<Self::Word>, word: Self::Word) -> Self::Value;
 
     /// Whether the slot is empty.
@@ -177,7 +182,8 @@ pub unsafe trait Slot: Copy + Send + Sync + 'static {
     }
 }
 
-/// A 32-bit key and a 32-bit value in a word of 64 bits: key low, value high. A pair appears by one compare-and-swap of the whole.
+/// A 32-bit key and a 32-bit value in a word of 64 bits: key low, value high. A pair appears by one
+/// compare-and-swap of the whole.
 #[derive(Clone, Copy, Debug)]
 pub struct Packed;
 
@@ -235,7 +241,8 @@ fn swap<W: Word>(slot: Global<W>, old: W, new: W) -> bool {
     slot.compare_exchange(old, new, Order::Relaxed, Scope::Device).is_ok()
 }
 
-/// A pair in a word of 128 bits: key in the low half, value in the high. `A` is the way in which it appears there.
+/// A pair in a word of 128 bits: key in the low half, value in the high. `A` is the way in which it appears
+/// there.
 #[derive(Clone, Copy, Debug)]
 pub struct Halves<K, V, A>(PhantomData<(K, V, A)>);
 

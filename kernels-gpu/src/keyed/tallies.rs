@@ -2,7 +2,8 @@
 use super::operation::Outcome;
 use simt::{Global, Order, Scope, Thread, Tile};
 
-/// Words between two stripes of the tallies: a sector of 32 bytes each, so that warps that finish together do not queue.
+/// Words between two stripes of the tallies: a sector of 32 bytes each, so that warps that finish together do
+/// not queue.
 pub const STRIPE_WORDS: usize = 4;
 /// Stripes of the tallies.
 pub const STRIPES: usize = 256;
@@ -41,8 +42,8 @@ impl Tallies {
     /// The counters at `words`.
     ///
     /// # Safety
-    /// - `words` are `STRIPES * STRIPE_WORDS` words of device memory that live as long as these are used, and that only relaxed
-    ///   accesses touch meanwhile.
+    /// - `words` are `STRIPES * STRIPE_WORDS` words of device memory that live as long as these are used, and
+    ///   that only relaxed accesses touch meanwhile.
     #[inline(always)]
     pub unsafe fn new(words: Global<u64>) -> Self {
         Self(words)
@@ -59,7 +60,8 @@ impl Tallies {
         }
     }
 
-    /// As [`Self::record`] for the calling lane alone, wherever the others are. Costs two additions in memory a lane.
+    /// As [`Self::record`] for the calling lane alone, wherever the others are. Costs two additions in memory
+    /// a lane.
     #[inline(always)]
     #[track_caller]
     pub fn record_alone(self, tally: Tally) {
@@ -68,14 +70,16 @@ impl Tallies {
         }
     }
 
-    /// Counts a writing walk that has become long, for the calling lane alone: the host makes room where removed keys are the reason.
+    /// Counts a writing walk that has become long, for the calling lane alone: the host makes room where
+    /// removed keys are the reason.
     #[inline(always)]
     #[track_caller]
     pub fn record_long(self) {
         self.add_word(2, 1);
     }
 
-    /// Sets a word: what thread `index` does where as many threads as there are words say that there are `live` keys. Runs alone.
+    /// Sets a word: what thread `index` does where as many threads as there are words say that there are
+    /// `live` keys. Runs alone.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn reset(self, index: usize, live: u64) {

@@ -1,7 +1,8 @@
-//! What the machine can do at best: the memory accesses of hash tables and slab lists with nothing around them.
+//! What the machine can do at best: the memory accesses of hash tables and slab lists with nothing around
+//! them.
 //!
-//! The places are a mixed counter, so the host can compute every sum and hold the kernel to it: a limit that was not
-//! verified is no limit. Loads are relaxed, as those of concurrent structures must be.
+//! The places are a mixed counter, so the host can compute every sum and hold the kernel to it: a limit that
+//! was not verified is no limit. Loads are relaxed, as those of concurrent structures must be.
 //!
 //! | kernel | one operation |
 //! |---|---|
@@ -13,14 +14,16 @@
 //! | [`limit_exchange`] | a thread exchanges a random 8-byte word |
 //! | [`limit_copy`] | a thread copies 16 bytes |
 //!
-//! How much is in flight differs. Where an access needs a register or two, a thread makes [`BATCH`] of them, then folds them. A
-//! tile that reads a line makes one at a time: a batch of them wants 64 registers, the assembler grants half as many so that
-//! the multiprocessor stays full, and then waits between the two halves of a line, which reach memory far apart. A full
-//! multiprocessor has 64 KiB of lines in flight as it is, more than the latency asks for.
+//! How much is in flight differs. Where an access needs a register or two, a thread makes [`BATCH`] of them,
+//! then folds them. A tile that reads a line makes one at a time: a batch of them wants 64 registers, the
+//! assembler grants half as many so that the multiprocessor stays full, and then waits between the two halves
+//! of a line, which reach memory far apart. A full multiprocessor has 64 KiB of lines in flight as it is,
+//! more than the latency asks for.
 use simt::hash::{mix32, mix64, reduce};
 use simt::{GlobalSlice, Order, Scope, Thread, Tile, Word, kernel, opaque};
 
-/// Accesses of a thread that may be in flight together, where they are small. A thread makes a multiple of this many.
+/// Accesses of a thread that may be in flight together, where they are small. A thread makes a multiple of
+/// this many.
 pub const BATCH: u32 = 8;
 
 /// Words of 8 bytes in a sector.
@@ -72,14 +75,15 @@ fn places<T: Word>(words: GlobalSlice<T>, size: usize) -> u32 {
     opaque((words.len() / size) as u32)
 }
 
-/// [`place`], kept to 32 bits: the compiler would join the product's shift with the address and compute both in 64.
+/// [`place`], kept to 32 bits: the compiler would join the product's shift with the address and compute both
+/// in 64.
 #[inline(always)]
 fn spot(seed: u32, index: u32, places: u32) -> usize {
     opaque(place(seed, index, places) as u32) as usize
 }
 
-/// Makes `access(operation)` for the `per_thread` (a multiple of [`BATCH`]) operations of the thread, [`BATCH`] at a time, and writes the
-/// sum of what they gave to its place in `sums`.
+/// Makes `access(operation)` for the `per_thread` (a multiple of [`BATCH`]) operations of the thread,
+/// [`BATCH`] at a time, and writes the sum of what they gave to its place in `sums`.
 #[inline(always)]
 #[track_caller]
 fn batches(sums: GlobalSlice<u64>, per_thread: u32, access: impl Fn(u32) -> u64) {
@@ -93,11 +97,11 @@ fn batches(sums: GlobalSlice<u64>, per_thread: u32, access: impl Fn(u32) -> u64)
     sums.write(thread, sum);
 }
 
-/// `per_tile` random pieces of `PIECE` words, each read by a tile of a lane for every [`LANE`] words of it; thread `t` writes the sum of its
-/// words to `sums[t]`.
+/// `per_tile` random pieces of `PIECE` words, each read by a tile of a lane for every [`LANE`] words of it;
+/// thread `t` writes the sum of its words to `sums[t]`.
 ///
-/// The warp votes on each turn, as it does where a structure shares work: a loop that is not counted is not unrolled, so both
-/// loads of a piece go out together.
+/// The warp votes on each turn, as it does where a structure shares work: a loop that is not counted is not
+/// unrolled, so both loads of a piece go out together.
 #[inline(always)]
 #[track_caller]
 fn pieces<const PIECE: usize>(words: GlobalSlice<u64>, sums: GlobalSlice<u64>, per_tile: u32, seed: u32) {
@@ -123,7 +127,8 @@ fn pieces<const PIECE: usize>(words: GlobalSlice<u64>, sums: GlobalSlice<u64>, p
     sums.write(thread, sum);
 }
 
-/// `per_thread` (a multiple of [`BATCH`]) random sectors a thread; thread `t` writes the sum of its words to `sums[t]`.
+/// `per_thread` (a multiple of [`BATCH`]) random sectors a thread; thread `t` writes the sum of its words to
+/// `sums[t]`.
 #[kernel]
 pub fn limit_sectors(words: GlobalSlice<u64>, sums: GlobalSlice<u64>, per_thread: u32, seed: u32) {
     let (first, sectors) = (words.at(0), places(words, SECTOR));
@@ -145,8 +150,8 @@ pub fn limit_lines(words: GlobalSlice<u64>, sums: GlobalSlice<u64>, per_tile: u3
     pieces::<LINE>(words, sums, per_tile, seed);
 }
 
-/// `per_thread` (a multiple of [`BATCH`]) exchanges a thread of random zero words for the operation's [`mark`]; thread `t` writes to
-/// `sums[t]` how many of its words were zero.
+/// `per_thread` (a multiple of [`BATCH`]) exchanges a thread of random zero words for the operation's
+/// [`mark`]; thread `t` writes to `sums[t]` how many of its words were zero.
 #[kernel]
 pub fn limit_cas(words: GlobalSlice<u64>, sums: GlobalSlice<u64>, per_thread: u32, seed: u32) {
     exchanges_of_zero(words, sums, per_thread, seed);
@@ -170,8 +175,8 @@ fn exchanges_of_zero<T: Word>(words: GlobalSlice<T>, sums: GlobalSlice<u64>, per
     });
 }
 
-/// `per_thread` (a multiple of [`BATCH`]) exchanges a thread of random words for the operation's [`mark`]; thread `t` writes the sum of
-/// what was there to `sums[t]`.
+/// `per_thread` (a multiple of [`BATCH`]) exchanges a thread of random words for the operation's [`mark`];
+/// thread `t` writes the sum of what was there to `sums[t]`.
 #[kernel]
 pub fn limit_exchange(words: GlobalSlice<u64>, sums: GlobalSlice<u64>, per_thread: u32, seed: u32) {
     let (first, count) = (words.at(0), places(words, 1));
@@ -182,7 +187,8 @@ pub fn limit_exchange(words: GlobalSlice<u64>, sums: GlobalSlice<u64>, per_threa
     });
 }
 
-/// Copies: a block copies one stretch of memory, [`COPIES`] times 16 bytes a thread. The grid has a block for every stretch.
+/// Copies: a block copies one stretch of memory, [`COPIES`] times 16 bytes a thread. The grid has a block for
+/// every stretch.
 #[kernel]
 pub fn limit_copy(from: GlobalSlice<u128>, to: GlobalSlice<u128>) {
     let (block, len) = (Thread::block_size() as usize, from.len().min(to.len()));

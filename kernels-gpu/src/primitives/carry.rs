@@ -1,5 +1,5 @@
-//! What stands before a warp: the sums of the warps before it in its block go through shared memory, those of tiles before by
-//! [look-back](super::lookback).
+//! What stands before a warp: the sums of the warps before it in its block go through shared memory, those of
+//! tiles before by [look-back](super::lookback).
 //!
 //! ```text
 //! all warps        sum of the warp ──► totals
@@ -10,8 +10,8 @@
 //!                  barrier                                               Carry::learn
 //! ```
 //!
-//! A block may do this again and again. What is written behind one of the barriers is read behind the other, so nobody writes what another one may
-//! still be reading.
+//! A block may do this again and again. What is written behind one of the barriers is read behind the other,
+//! so nobody writes what another one may still be reading.
 use super::lookback::{Flag, Monoid, Published, Values, scan_lanes};
 use core::marker::PhantomData;
 use simt::{Block, Shared, Thread, Tile, shared};
@@ -59,7 +59,8 @@ impl<M: Monoid> Carry<M> {
         M::Value::from_words(|word| self.slots.load(first + slot as usize * M::Value::WORDS + word))
     }
 
-    /// Says that the calling warp's elements of a tile come to `total`. All threads of the block call it together; it has a barrier.
+    /// Says that the calling warp's elements of a tile come to `total`. All threads of the block call it
+    /// together; it has a barrier.
     ///
     /// # Panics
     /// Ends the launch where the words that tiles publish have no room for the tile.
@@ -84,8 +85,8 @@ impl<M: Monoid> Carry<M> {
         Announced { tile, upto }
     }
 
-    /// What stands before the calling warp in the array; and what the array comes to up to the tile's end. As [`Self::announce`]; `nap` is that
-    /// of `Values::before`.
+    /// What stands before the calling warp in the array; and what the array comes to up to the tile's end. As
+    /// [`Self::announce`]; `nap` is that of `Values::before`.
     #[inline(always)]
     #[track_caller]
     pub fn learn(self, of: Announced<M::Value>, nap: u32) -> (M::Value, M::Value) {

@@ -1,6 +1,7 @@
 //! The elements that pass a test, side by side, in their order.
 //!
-//! A lane's elements are 32 apart, so a ballot tells the ranks of 32 neighbours; the warps' counts go through the scan's look-back.
+//! A lane's elements are 32 apart, so a ballot tells the ranks of 32 neighbours; the warps' counts go through
+//! the scan's look-back.
 use super::carry::Carry;
 use super::lookback::Values;
 use super::scan::Sum;
@@ -65,8 +66,9 @@ impl<T: Word + Ord> Choice<T> {
     }
 }
 
-/// Writes the elements of `from` that are chosen to `to`, in their order, and their number to `count[0]`. They begin at the place in `begin[0]` where
-/// there is one, else at 0. A block for each [`THREADS`]` * `[`ITEMS`] elements.
+/// Writes the elements of `from` that are chosen to `to`, in their order, and their number to `count[0]`.
+/// They begin at the place in `begin[0]` where there is one, else at 0. A block for each [`THREADS`]` *
+/// `[`ITEMS`] elements.
 #[kernel]
 pub fn compact<E: Element + Instance>(
     from: GlobalSlice<E::Word>,

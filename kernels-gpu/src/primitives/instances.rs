@@ -1,4 +1,5 @@
-//! The types that the primitives are compiled for. A variant of a tile is a line here; the first of its types is the one that is taken.
+//! The types that the primitives are compiled for. A variant of a tile is a line here; the first of its types
+//! is the one that is taken.
 
 /// Passes of radix sorts: `key_value`, then threads and elements a thread.
 pub mod passes {

@@ -1,18 +1,21 @@
 //! How a tile learns what stands before it: decoupled look-back (Merrill and Garland, 2016).
 //!
-//! A tile publishes first what it has itself ([`Flag::Partial`]), then what it has with all tiles before it ([`Flag::Inclusive`]). Whoever needs what stands
-//! before tile `t` adds up the partials of `t - 1`, `t - 2` and so on, until it meets an inclusive one.
+//! A tile publishes first what it has itself ([`Flag::Partial`]), then what it has with all tiles before it
+//! ([`Flag::Inclusive`]). Whoever needs what stands before tile `t` adds up the partials of `t - 1`, `t - 2`
+//! and so on, until it meets an inclusive one.
 //!
 //! # Why this is safe
 //!
-//! - *One word says it all.* The flag lies in the word whose value it is about, and a word is read and written in one access. So relaxed
-//!   accesses are enough: nothing else is published by them, and there is nothing that an acquire could make visible. A value of several
-//!   words has a flag in each; a reader that finds two different ones reads again ([`Published`]).
-//! - *Words only move on*: empty, partial, inclusive. Coherence of one word is all that is needed for a reader never to see an older
-//!   state after a newer one; and it would not matter, for both lead to the same sum.
-//! - *The wait ends.* Numbers are given out when blocks begin to run ([`super::ticket`]), and a tile publishes its partial before it
-//!   waits for anybody. So all words that are waited for come from blocks that run, and tile 0 waits for none. (A block that has several tiles:
-//!   see [`super::tiles`].)
+//! - *One word says it all.* The flag lies in the word whose value it is about, and a word is read and
+//!   written in one access. So relaxed accesses are enough: nothing else is published by them, and there is
+//!   nothing that an acquire could make visible. A value of several words has a flag in each; a reader that
+//!   finds two different ones reads again ([`Published`]).
+//! - *Words only move on*: empty, partial, inclusive. Coherence of one word is all that is needed for a
+//!   reader never to see an older state after a newer one; and it would not matter, for both lead to the same
+//!   sum.
+//! - *The wait ends.* Numbers are given out when blocks begin to run ([`super::ticket`]), and a tile
+//!   publishes its partial before it waits for anybody. So all words that are waited for come from blocks
+//!   that run, and tile 0 waits for none. (A block that has several tiles: see [`super::tiles`].)
 //! - *Words are empty before*: the launch before this one cleared them, and launches in a stream are ordered.
 use simt::{Global, GlobalSlice, Order, Scope, Shuffle, Tile, pause, spin_hint};
 
@@ -27,7 +30,8 @@ pub enum Flag {
     Inclusive = 2,
 }
 
-/// The words that the counts of one digit are published in: 30 bits, and two for the flag. A row of [`DigitCounts::COLUMNS`] a tile.
+/// The words that the counts of one digit are published in: 30 bits, and two for the flag. A row of
+/// [`DigitCounts::COLUMNS`] a tile.
 #[derive(Clone, Copy, Debug)]
 pub struct DigitCounts {
     column: Global<u32>,
@@ -71,8 +75,8 @@ impl DigitCounts {
 
     /// The count of all tiles before `tile`, which is not the first.
     ///
-    /// Words are read a few at a time, since each takes its time to come; those beyond the first tile are read as its own, and never looked at, for
-    /// its word is inclusive.
+    /// Words are read a few at a time, since each takes its time to come; those beyond the first tile are
+    /// read as its own, and never looked at, for its word is inclusive.
     #[inline(always)]
     #[track_caller]
     pub(super) fn before(self, tile: u32) -> u32 {
@@ -164,7 +168,8 @@ pub trait Monoid: Copy + Send + Sync + 'static {
     /// `first` and then `second`.
     fn combine(first: Self::Value, second: Self::Value) -> Self::Value;
 
-    /// All lanes' values combined in the lanes' order, given to every lane. The lanes of the warp call it together.
+    /// All lanes' values combined in the lanes' order, given to every lane. The lanes of the warp call it
+    /// together.
     #[inline(always)]
     #[track_caller]
     fn fold(warp: Tile<32>, value: Self::Value) -> Self::Value {
@@ -194,7 +199,8 @@ pub fn scan_lanes<M: Monoid>(warp: Tile<32>, value: M::Value, lanes: u32) -> M::
 /// The most words of a [`Published`], and one to fill up pairs.
 const MOST_WORDS: usize = 4;
 
-/// Words from one tile's value to the next one's, for values of `words` words. More than one are read and written in pairs, 16 bytes at a time.
+/// Words from one tile's value to the next one's, for values of `words` words. More than one are read and
+/// written in pairs, 16 bytes at a time.
 pub const fn stride(words: usize) -> usize {
     words.next_power_of_two()
 }
@@ -212,7 +218,8 @@ impl Values {
         Self { words }
     }
 
-    /// Ends the launch where there is no room for a tile's value. Then there is room for those before it, too.
+    /// Ends the launch where there is no room for a tile's value. Then there is room for those before it,
+    /// too.
     #[inline(always)]
     #[track_caller]
     pub(super) fn check<V: Published>(self, tile: u32) {
@@ -245,7 +252,8 @@ impl Values {
         }
     }
 
-    /// What a tile has published. Words that do not say the same (the tile is just publishing) are as good as none.
+    /// What a tile has published. Words that do not say the same (the tile is just publishing) are as good as
+    /// none.
     #[inline(always)]
     #[track_caller]
     fn read<V: Published>(self, tile: u32) -> (u32, V) {
@@ -264,9 +272,10 @@ impl Values {
         (if agree { flag } else { Flag::Empty as u32 }, V::from_words(|place| words[place] as u32))
     }
 
-    /// What all tiles before `tile`, which was [checked](Self::check), come to, given to every lane; all lanes of the warp call it together. 32 tiles at a time, a lane a tile: the nearest is the
-    /// last lane's, so that lanes stand in the order of their tiles. Before the first look, and where it finds nothing, it waits for `nap`
-    /// nanoseconds; 0 is a [`spin_hint`], and none before the first.
+    /// What all tiles before `tile`, which was [checked](Self::check), come to, given to every lane; all
+    /// lanes of the warp call it together. 32 tiles at a time, a lane a tile: the nearest is the last lane's,
+    /// so that lanes stand in the order of their tiles. Before the first look, and where it finds nothing, it
+    /// waits for `nap` nanoseconds; 0 is a [`spin_hint`], and none before the first.
     #[inline(always)]
     #[track_caller]
     pub(super) fn before<M: Monoid>(self, tile: u32, nap: u32) -> M::Value {

@@ -1,5 +1,6 @@
-//! Two sorted arrays into one, by merge paths (Odeh, Green, Mwassi, Shmueli and Birk, 2012): where output `d` comes from is found by a binary search
-//! over the ways to split `d` between both arrays, so every thread can begin anywhere.
+//! Two sorted arrays into one, by merge paths (Odeh, Green, Mwassi, Shmueli and Birk, 2012): where output `d`
+//! comes from is found by a binary search over the ways to split `d` between both arrays, so every thread can
+//! begin anywhere.
 use core::marker::PhantomData;
 use simt::{Block, GlobalSlice, Instance, Shared, SharedShape, Thread, Word, kernel, shared};
 
@@ -29,8 +30,9 @@ impl<K: Word> SharedShape for Staged<K> {
     const LEN: usize = TILE;
 }
 
-/// How many of the first `count` elements of the merged array are the first array's, which has `near` elements; the second has `far`. Equal
-/// elements of the first array come first. `takes(i, j)`: whether element `i` of the first comes before `j` of the second.
+/// How many of the first `count` elements of the merged array are the first array's, which has `near`
+/// elements; the second has `far`. Equal elements of the first array come first. `takes(i, j)`: whether
+/// element `i` of the first comes before `j` of the second.
 #[inline(always)]
 #[track_caller]
 fn split(count: usize, near: usize, far: usize, takes: impl Fn(usize, usize) -> bool) -> usize {
@@ -46,8 +48,9 @@ fn split(count: usize, near: usize, far: usize, takes: impl Fn(usize, usize) -> 
     low
 }
 
-/// Merges `first` and `second`, both sorted, into `to`; where `order` is not empty, element `i` of it says where element `i` of `to` comes from: places
-/// of `second` are counted on from those of `first`. A block for each [`THREADS`]` * `[`ITEMS`] elements of `to`.
+/// Merges `first` and `second`, both sorted, into `to`; where `order` is not empty, element `i` of it says
+/// where element `i` of `to` comes from: places of `second` are counted on from those of `first`. A block for
+/// each [`THREADS`]` * `[`ITEMS`] elements of `to`.
 #[kernel]
 pub fn merge<M: Merged + Instance>(
     first: GlobalSlice<M::Key>,

@@ -1,4 +1,5 @@
-//! Primitives on arrays: radix sort, scan, reduce, compaction, histogram, runs, segments, merge. `docs/structures/primitives.md` has the pictures.
+//! Primitives on arrays: radix sort, scan, reduce, compaction, histogram, runs, segments, merge.
+//! `docs/structures/primitives.md` has the pictures.
 //!
 //! | file | what it holds |
 //! |---|---|
@@ -16,9 +17,10 @@
 //!
 //! # Tiles and tickets
 //!
-//! An array is cut into tiles, and a block works on one, or on one after the other. A sort's or scan's tile needs what all tiles before it add up to. It
-//! must not wait for a block that waits in turn for a place on the machine, so blocks take their numbers from a counter when they begin to run ([`ticket`]):
-//! whoever has a smaller number is running already, or done.
+//! An array is cut into tiles, and a block works on one, or on one after the other. A sort's or scan's tile
+//! needs what all tiles before it add up to. It must not wait for a block that waits in turn for a place on
+//! the machine, so blocks take their numbers from a counter when they begin to run ([`ticket`]): whoever has
+//! a smaller number is running already, or done.
 pub mod carry;
 pub mod compact;
 pub mod instances;
@@ -34,7 +36,8 @@ pub mod words;
 
 use simt::{Block, Global, GlobalSlice, Order, Scope, Thread, Word, shared};
 
-/// Calls `body` with 0 to `N - 1`, spelt out: arrays that are indexed by it stay in registers, however long the body is.
+/// Calls `body` with 0 to `N - 1`, spelt out: arrays that are indexed by it stay in registers, however long
+/// the body is.
 #[inline(always)]
 #[track_caller]
 pub fn unrolled<const N: usize>(mut body: impl FnMut(usize)) {
@@ -49,7 +52,8 @@ pub fn unrolled<const N: usize>(mut body: impl FnMut(usize)) {
     each!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31);
 }
 
-/// The block's number in the order in which blocks begin to run, from a counter that was zero before the launch. A barrier of the block.
+/// The block's number in the order in which blocks begin to run, from a counter that was zero before the
+/// launch. A barrier of the block.
 ///
 /// Relaxed: the number is all that the counter tells.
 #[inline(always)]
@@ -63,7 +67,8 @@ pub fn ticket(counter: Global<u32>) -> u32 {
     number.load(0)
 }
 
-/// The first `limit[0]` words, where `limit` is not empty; else all. So a kernel may tell the next ones how much there is, and no host has to wait for it.
+/// The first `limit[0]` words, where `limit` is not empty; else all. So a kernel may tell the next ones how
+/// much there is, and no host has to wait for it.
 #[inline(always)]
 #[track_caller]
 fn limited<T: Word>(words: GlobalSlice<T>, limit: GlobalSlice<u32>) -> GlobalSlice<T> {

@@ -57,7 +57,8 @@ impl<T: Word> Binned for super::words::Ordered<T> {
 /// The most bins that a block counts by itself.
 pub const OWN_BINS: usize = 2048;
 
-/// Adds to `bins[v]` how many words `w` of `from` have `w >> shift == v`. Those without a bin are left out. Any grid.
+/// Adds to `bins[v]` how many words `w` of `from` have `w >> shift == v`. Those without a bin are left out.
+/// Any grid.
 #[kernel]
 pub fn bin_words<B: Binned + Instance>(from: GlobalSlice<B::Word>, shift: u32, bins: GlobalSlice<u32>) {
     let own = shared!([u32; OWN_BINS]);

@@ -32,10 +32,12 @@ pub const RUN_THREADS: u32 = 256;
 /// Elements a thread of [`reduce_runs`].
 pub const RUN_ITEMS: usize = 8;
 
-/// Combines the values of each run of equal neighbouring keys: run number `r` has its key in `run_keys[r]`, and its values' combination in
-/// `run_values[r]`. Their number goes to `count[0]`. No `values` stand for ones.
+/// Combines the values of each run of equal neighbouring keys: run number `r` has its key in `run_keys[r]`,
+/// and its values' combination in `run_values[r]`. Their number goes to `count[0]`. No `values` stand for
+/// ones.
 ///
-/// A scan of pairs: the number of runs that begin, and the combination of the values since the last of them. The last element of a run has both.
+/// A scan of pairs: the number of runs that begin, and the combination of the values since the last of them.
+/// The last element of a run has both.
 #[kernel]
 pub fn reduce_runs<R: Runs + Instance>(
     keys: GlobalSlice<R::Key>,
@@ -80,8 +82,8 @@ pub fn reduce_runs<R: Runs + Instance>(
     }
 }
 
-/// What runs have: how many begin, and what the values since the last beginning come to. Where one begins in the second, the first's value does not
-/// count.
+/// What runs have: how many begin, and what the values since the last beginning come to. Where one begins in
+/// the second, the first's value does not count.
 #[derive(Clone, Copy, Debug)]
 pub struct InRuns<O>(PhantomData<fn() -> O>);
 

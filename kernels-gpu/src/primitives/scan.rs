@@ -1,4 +1,5 @@
-//! Scans in one pass: each tile adds up its elements, learns what stands before it ([`super::lookback`]), and writes its part. How: [`super::tiles`].
+//! Scans in one pass: each tile adds up its elements, learns what stands before it ([`super::lookback`]), and
+//! writes its part. How: [`super::tiles`].
 use super::lookback::Monoid;
 use super::tiles::{Summed, Walk, Whole};
 use core::marker::PhantomData;
@@ -6,7 +7,8 @@ use simt::{Global, GlobalSlice, Instance, Order, Scope, Tile, Word, kernel};
 
 /// An associative operation on words that arrays are scanned and reduced by.
 pub trait Operator: Monoid<Value: Word> {
-    /// Combines a value in memory with another one. The order in which threads do that does not matter: all these operators commute.
+    /// Combines a value in memory with another one. The order in which threads do that does not matter: all
+    /// these operators commute.
     fn combine_at(place: Global<Self::Value>, value: Self::Value);
 }
 
@@ -137,7 +139,8 @@ impl<
     }
 }
 
-/// Scans `from`. A block for each [`ScanPlan::THREADS`]` * `[`ScanPlan::ITEMS`] elements; [`ScanPlan::AHEAD`], any number of blocks.
+/// Scans `from`. A block for each [`ScanPlan::THREADS`]` * `[`ScanPlan::ITEMS`] elements;
+/// [`ScanPlan::AHEAD`], any number of blocks.
 #[kernel]
 pub fn scan<P: ScanPlan + Instance>(job: Job<Scanned<P>>) {
     P::scan(job);

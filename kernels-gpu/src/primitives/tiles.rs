@@ -1,28 +1,32 @@
-//! How blocks walk over an array that is scanned: vectors of 16 bytes, tiles, and what a tile learns of those before it.
+//! How blocks walk over an array that is scanned: vectors of 16 bytes, tiles, and what a tile learns of those
+//! before it.
 //!
 //! ```text
 //! a tile:   warp 0                  | warp 1                  | ...
 //! a warp:   vector 0 of 32 lanes, 16 bytes each | vector 1 | ...      one load a vector
 //! ```
 //!
-//! Every lane adds up its vector; the lanes' sums are scanned by five shuffles, vector after vector; the warps' sums go through shared memory. The first
-//! warp publishes the tile's sum and looks back, 32 tiles at a time ([`super::carry`]).
+//! Every lane adds up its vector; the lanes' sums are scanned by five shuffles, vector after vector; the
+//! warps' sums go through shared memory. The first warp publishes the tile's sum and looks back, 32 tiles at
+//! a time ([`super::carry`]).
 //!
 //! # A tile ahead
 //!
-//! A block that looks back waits, and what it waits for is often a load of another block that was slow to come. A walk that goes
-//! `AHEAD` has as many blocks as run side by side, and each loads its next tile before it looks back for the one at hand, so that memory
-//! has work meanwhile:
+//! A block that looks back waits, and what it waits for is often a load of another block that was slow to
+//! come. A walk that goes `AHEAD` has as many blocks as run side by side, and each loads its next tile before
+//! it looks back for the one at hand, so that memory has work meanwhile:
 //!
 //! ```text
-//! load first │ sum  publish  load next │ look back │ store │ sum  publish  load next │ look back │ store │ ...
+//! load first │ sum  publish  load next │ look back │ store │ sum  publish  load next │ look back │ ...
 //!                            ask for the one after next       ask for the one after next
 //! ```
 //!
-//! The numbers come from the counter, each asked for a tile before it is needed. They are not dealt out by the block's index (`index + k * blocks`), which would save
-//! the counter: a block that has not begun yet would own tiles that running blocks wait for, and it may not begin before one of those ends. With a counter
-//! a tile has an owner that runs. *The wait ends*: a block works on its tiles in ascending order, for each number it got was larger than those before. So
-//! the smallest tile that is not done is its owner's tile at hand; all before it are done, so it waits for nobody.
+//! The numbers come from the counter, each asked for a tile before it is needed. They are not dealt out by
+//! the block's index (`index + k * blocks`), which would save the counter: a block that has not begun yet
+//! would own tiles that running blocks wait for, and it may not begin before one of those ends. With a
+//! counter a tile has an owner that runs. *The wait ends*: a block works on its tiles in ascending order, for
+//! each number it got was larger than those before. So the smallest tile that is not done is its owner's tile
+//! at hand; all before it are done, so it waits for nobody.
 use super::carry::Carry;
 use super::lookback::{Monoid, Values, scan_lanes};
 use super::scan::Operator;
@@ -37,8 +41,8 @@ pub trait Grouping: Copy {
     /// How sums are.
     type Monoid: Monoid;
 
-    /// Which of the `count` elements from `place` on begin a segment, a bit an element. All are bits of one word: `place` is a multiple of `count`, which is a
-    /// power of two.
+    /// Which of the `count` elements from `place` on begin a segment, a bit an element. All are bits of one
+    /// word: `place` is a multiple of `count`, which is a power of two.
     fn heads(self, place: usize, count: usize) -> u32;
 
     /// An element as a sum.
@@ -78,8 +82,9 @@ impl<O: Operator> Grouping for Whole<O> {
     }
 }
 
-/// A walk by `THREADS` threads a block with `VECTORS` vectors each, of `WIDE` elements; a tile ahead where `AHEAD` says so. Look-back waits for `NAP`
-/// nanoseconds before it looks, and looks again (`Values::before`).
+/// A walk by `THREADS` threads a block with `VECTORS` vectors each, of `WIDE` elements; a tile ahead where
+/// `AHEAD` says so. Look-back waits for `NAP` nanoseconds before it looks, and looks again
+/// (`Values::before`).
 #[derive(Clone, Copy)]
 pub struct Walk<
     G: Grouping,
@@ -108,8 +113,8 @@ impl<
     const NAP: u32,
 > Walk<G, THREADS, VECTORS, WIDE, AHEAD, NAP>
 {
-    /// Calls `finish` with each of the block's tiles, as soon as what stands before it is known; and, behind the last tile of all, one thread calls `end`
-    /// with what the array comes to.
+    /// Calls `finish` with each of the block's tiles, as soon as what stands before it is known; and, behind
+    /// the last tile of all, one thread calls `end` with what the array comes to.
     #[inline(always)]
     #[track_caller]
     pub fn run(self, finish: impl Fn(Summed<G, VECTORS, WIDE>), end: impl Fn(Sum<G>)) {
@@ -151,7 +156,8 @@ impl<
 /// No tile.
 const NONE: u32 = u32::MAX;
 
-/// The numbers of tiles that a block works on after its first one. A thread of the last warp asks, for the first one is busy looking back.
+/// The numbers of tiles that a block works on after its first one. A thread of the last warp asks, for the
+/// first one is busy looking back.
 #[derive(Clone, Copy)]
 struct Claims {
     counter: Global<u32>,
@@ -167,7 +173,8 @@ impl Claims {
         Self { counter: tickets.at(0), tiles, slot: shared!([u32; 1]) }
     }
 
-    /// The second tile. Blocks that are as many as tiles have none, and ask for none. May have a barrier of the block.
+    /// The second tile. Blocks that are as many as tiles have none, and ask for none. May have a barrier of
+    /// the block.
     #[inline(always)]
     #[track_caller]
     fn first(self) -> u32 {
@@ -265,7 +272,8 @@ impl<const VECTORS: usize, const WIDE: usize> Part<VECTORS, WIDE> {
         items
     }
 
-    /// Writes the results from place `begin` of the array up to `end`. Ends the launch where `to` does not reach that far.
+    /// Writes the results from place `begin` of the array up to `end`. Ends the launch where `to` does not
+    /// reach that far.
     #[inline(always)]
     #[track_caller]
     pub fn store<T: Word>(
@@ -359,7 +367,8 @@ impl<G: Grouping, const VECTORS: usize, const WIDE: usize> Summed<G, VECTORS, WI
         self.loaded.begins(vector, i)
     }
 
-    /// Calls `body` with each element: vector, place in it, what stands before it in its segment, and what there is up to it.
+    /// Calls `body` with each element: vector, place in it, what stands before it in its segment, and what
+    /// there is up to it.
     #[inline(always)]
     #[track_caller]
     pub fn each(&self, mut body: impl FnMut(usize, usize, Element<G>, Sum<G>)) {

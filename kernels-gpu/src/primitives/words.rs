@@ -49,8 +49,8 @@ pub fn copy_words<M: Moved + Instance>(from: GlobalSlice<M::Word>, to: GlobalSli
     }
 }
 
-/// Element `i` of `to` becomes element `order[i]` of `from`, or of `more` from its length on; where there is no such element, it is left. An element
-/// has `words` words. A thread a word of `to`, or fewer.
+/// Element `i` of `to` becomes element `order[i]` of `from`, or of `more` from its length on; where there is
+/// no such element, it is left. An element has `words` words. A thread a word of `to`, or fewer.
 #[kernel]
 pub fn gather_words<M: Moved + Instance>(
     from: GlobalSlice<M::Word>,

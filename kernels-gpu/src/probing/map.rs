@@ -6,7 +6,8 @@ use crate::keyed::{
 use core::marker::PhantomData;
 use simt::{Convergence, Global, Instance, Order, Scope, Tile, Turn, share_work};
 
-/// A kind of table: slots `S`, probing scheme `P`, buckets of `W * L` slots read by tiles of `W` lanes, `L` slots a lane.
+/// A kind of table: slots `S`, probing scheme `P`, buckets of `W * L` slots read by tiles of `W` lanes, `L`
+/// slots a lane.
 #[derive(Clone, Copy, Debug)]
 pub struct Table<S, P, const W: u32, const L: usize>(PhantomData<(S, P)>);
 
@@ -16,7 +17,8 @@ pub struct Table<S, P, const W: u32, const L: usize>(PhantomData<(S, P)>);
 ///
 /// # Safety
 /// - [`Self::BUCKET_BYTES`] are those of [`Self::SLOTS`] words of the kind's slots: scans reach that far.
-/// - [`Self::filter_words`] covers every bucket that operations look at, which stay within the view's buckets and annex.
+/// - [`Self::filter_words`] covers every bucket that operations look at, which stay within the view's buckets
+///   and annex.
 pub unsafe trait Config: Kind<View = MapView<Self>> {
     /// Slots in a bucket.
     const SLOTS: u32;
@@ -78,10 +80,12 @@ impl<M: Config> MapView<M> {
     /// A view of a table of `count` buckets, and the [`ANNEX`] after them.
     ///
     /// # Safety
-    /// - `buckets` points to `(count + ANNEX) * M::BUCKET_BYTES` bytes, `filters` to `M::filter_words(count)` words and `tallies` to
-    ///   `STRIPES * STRIPE_WORDS` words of device memory that live as long as the view is used, aligned to 128 bytes.
+    /// - `buckets` points to `(count + ANNEX) * M::BUCKET_BYTES` bytes, `filters` to `M::filter_words(count)`
+    ///   words and `tallies` to `STRIPES * STRIPE_WORDS` words of device memory that live as long as the view
+    ///   is used, aligned to 128 bytes.
     /// - `count` is a prime below 2^31 - 64.
-    /// - Every byte of buckets and filters was `0xFF` before the first operation, and only operations of this kind wrote them.
+    /// - Every byte of buckets and filters was `0xFF` before the first operation, and only operations of this
+    ///   kind wrote them.
     pub unsafe fn new(
         buckets: *mut u64,
         filters: *mut u32,
@@ -138,7 +142,8 @@ struct Route {
     quota: u32,
 }
 
-/// The operation of one lane on its walk, as the work-sharing loop executes it: the one probe loop of every scheme.
+/// The operation of one lane on its walk, as the work-sharing loop executes it: the one probe loop of every
+/// scheme.
 struct Walk<S: Slot, P, O, const W: u32, const L: usize> {
     map: MapView<Table<S, P, W, L>>,
     question: Question<S, O>,
@@ -167,8 +172,8 @@ where
         Route { bucket: place & Cursor::BUCKET, last: place & Cursor::LAST != 0, quota }
     }
 
-    /// The key's bit in the filter of the bucket, and the word that it is in. The bit is made of the key alone, so that any
-    /// lane can tell it: the top bits of a product.
+    /// The key's bit in the filter of the bucket, and the word that it is in. The bit is made of the key
+    /// alone, so that any lane can tell it: the top bits of a product.
     #[inline(always)]
     fn filter_bit(&self, key: S::Stored, bucket: u32) -> (Global<u32>, u32) {
         let key = key.to_u64();
@@ -195,7 +200,8 @@ where
         word.fetch_and_hot(!bit, Order::Relaxed, Scope::Device);
     }
 
-    /// One round of the operation whose turn it is: one look, and on. Gives whether the operation is finished.
+    /// One round of the operation whose turn it is: one look, and on. Gives whether the operation is
+    /// finished.
     #[inline(always)]
     #[track_caller]
     fn round<C: Convergence>(&mut self, turn: Turn<W, C>) -> bool {
@@ -219,10 +225,11 @@ where
         done || (look.verdict.is_over() && !onward)
     }
 
-    /// Whether the walk goes on from a bucket that it has found `through`: full, and without the key. All lanes agree.
+    /// Whether the walk goes on from a bucket that it has found `through`: full, and without the key. All
+    /// lanes agree.
     ///
-    /// A placing operation says so in the filter before the tile looks further, so that no search ends before a key; the
-    /// others ask the filter.
+    /// A placing operation says so in the filter before the tile looks further, so that no search ends before
+    /// a key; the others ask the filter.
     #[inline(always)]
     #[track_caller]
     fn goes_on<C: Convergence>(
@@ -255,7 +262,8 @@ impl<S: Slot, P: Probe, const W: u32, const L: usize> MapView<Table<S, P, W, L>>
 where
     Table<S, P, W, L>: Config<Slot = S, Key = S::Key, Value = S::Value>,
 {
-    /// Executes the operations of all lanes that say `pending`, each by its tile, and gives each lane its own result.
+    /// Executes the operations of all lanes that say `pending`, each by its tile, and gives each lane its own
+    /// result.
     #[inline(always)]
     #[track_caller]
     pub fn share<O: Operation, C: Convergence>(
@@ -284,10 +292,11 @@ unsafe impl<S: Slot, P: Probe, const W: u32, const L: usize> Kind for Table<S, P
     type Slot = S;
     type View = MapView<Self>;
     const TILE: u32 = W;
-    /// Measured: with 40 an insert of 8-byte pairs is 2 % faster than with the 45 that the assembler takes, a mixed batch 8 %; with
-    /// 48 for 16-byte pairs 1 % and 3 %.
+    /// Measured: with 40 an insert of 8-byte pairs is 2 % faster than with the 45 that the assembler takes, a
+    /// mixed batch 8 %; with 48 for 16-byte pairs 1 % and 3 %.
     const REGISTERS: u32 = if size_of::<S::Word>() == 8 { 40 } else { 48 };
-    /// Measured: with 32, where all threads fit that a multiprocessor can have, finds are 12 % faster than with the 40 that the assembler takes, of 16-byte pairs 5 %.
+    /// Measured: with 32, where all threads fit that a multiprocessor can have, finds are 12 % faster than
+    /// with the 40 that the assembler takes, of 16-byte pairs 5 %.
     const READS_IN: u32 = 32;
 
     #[inline(always)]

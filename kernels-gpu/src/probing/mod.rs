@@ -1,8 +1,9 @@
-//! Open addressing over buckets that a tile reads at once: the device side of `phalanx::HashMap`. The repository's page
-//! `docs/structures/hashmap.md` has layout, proof and costs.
+//! Open addressing over buckets that a tile reads at once: the device side of `phalanx::HashMap`. The
+//! repository's page `docs/structures/hashmap.md` has layout, proof and costs.
 //!
-//! In a kernel of your own, take a [`MapView`] and open a [`Session`] on it. The view's type is the kind of table that the map has;
-//! `phalanx::HashMap::variant` names it, and these are the types of the kinds that a map gets unless it is told otherwise:
+//! In a kernel of your own, take a [`MapView`] and open a [`Session`] on it. The view's type is the kind of
+//! table that the map has; `phalanx::HashMap::variant` names it, and these are the types of the kinds that a
+//! map gets unless it is told otherwise:
 //!
 //! | key, value | variant | type |
 //! |---|---|---|

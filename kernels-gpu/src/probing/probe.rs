@@ -1,8 +1,8 @@
 //! Probing schemes: in which buckets a key may lie, in which order, and when a search may end.
 //!
-//! Every scheme walks the same sequence of a double hash (the number of buckets is prime, so every step from 1 to one less visits
-//! them all) and differs in what a scheme may differ in without giving up the uniqueness of keys: where on the walk a key
-//! may be placed, and what tells a search that the key did not go on.
+//! Every scheme walks the same sequence of a double hash (the number of buckets is prime, so every step from
+//! 1 to one less visits them all) and differs in what a scheme may differ in without giving up the uniqueness
+//! of keys: where on the walk a key may be placed, and what tells a search that the key did not go on.
 use super::map::ANNEX;
 use crate::keyed::Hashed;
 use simt::hash::{mix32, reduce};
@@ -20,9 +20,9 @@ pub struct Cursor {
     place: u32,
 }
 
-/// From so many buckets on a walk is long. What makes it so is a key that is removed and inserted over and over, not chance: of 7.6 million
-/// inserts in simulated tables of 4 slots a bucket, filled to a load of 0.95, five walked 64 buckets and none 128. A bound of 32 is met by
-/// chance once in 6 700 inserts there.
+/// From so many buckets on a walk is long. What makes it so is a key that is removed and inserted over and
+/// over, not chance: of 7.6 million inserts in simulated tables of 4 slots a bucket, filled to a load of
+/// 0.95, five walked 64 buckets and none 128. A bound of 32 is met by chance once in 6 700 inserts there.
 pub const LONG: u32 = 128;
 
 impl Cursor {
@@ -50,7 +50,8 @@ impl Cursor {
         Self { bucket: buckets, left: ANNEX, step: 0, place: 2 }
     }
 
-    /// Whether a walk that might take `looks` looks has become [long](LONG); in the annex, whether half of it is behind.
+    /// Whether a walk that might take `looks` looks has become [long](LONG); in the annex, whether half of it
+    /// is behind.
     #[inline(always)]
     pub fn is_long(self, buckets: u32, looks: u32) -> bool {
         let in_annex = self.bucket >= buckets;
@@ -119,9 +120,10 @@ pub unsafe trait Probe: Copy + Send + Sync + 'static {
     }
 }
 
-/// Double hashing over buckets, with a filter of `BITS` bits for each: which keys went on from it when it was full. The filters lie
-/// apart from the buckets and are small enough to stay in the L2 cache. A search ends at the first bucket that has an empty
-/// slot or whose filter lacks the key's bit: at the first line nearly always, at a load of 0.95 too.
+/// Double hashing over buckets, with a filter of `BITS` bits for each: which keys went on from it when it was
+/// full. The filters lie apart from the buckets and are small enough to stay in the L2 cache. A search ends
+/// at the first bucket that has an empty slot or whose filter lacks the key's bit: at the first line nearly
+/// always, at a load of 0.95 too.
 #[derive(Clone, Copy, Debug)]
 pub struct Hinted<const BITS: u32>;
 
@@ -154,11 +156,13 @@ unsafe impl Probe for DoubleHash {
     }
 }
 
-/// Two choices a key: three quarters of the first bucket, then three quarters of the second, then the rest of each, then double
-/// hashing on from there. A search ends where the part of the bucket that the walk has come to has an empty slot.
+/// Two choices a key: three quarters of the first bucket, then three quarters of the second, then the rest of
+/// each, then double hashing on from there. A search ends where the part of the bucket that the walk has come
+/// to has an empty slot.
 ///
-/// The two-choice tables of the literature compare the fill of both buckets, which lets two inserts of one key choose
-/// differently. Here the places of a key are tried in a fixed order, so they meet at the same slot.
+/// The two-choice tables of the literature compare the fill of both buckets, which lets two inserts of one
+/// key choose differently. Here the places of a key are tried in a fixed order, so they meet at the same
+/// slot.
 #[derive(Clone, Copy, Debug)]
 pub struct TwoChoice;
 

@@ -62,7 +62,8 @@ impl Epochs {
     /// Those in memory.
     ///
     /// # Safety
-    /// - `words` are [`epoch_words`] of these numbers, of device memory, which were 0 before any kernel saw them and live as long as the view is used.
+    /// - `words` are [`epoch_words`] of these numbers, of device memory, which were 0 before any kernel saw
+    ///   them and live as long as the view is used.
     /// - There are at least as many places as processes run side by side on the device.
     #[inline(always)]
     pub unsafe fn new(words: *mut u64, places: u32, room: u32) -> Self {

@@ -56,8 +56,8 @@ impl Group for Blocks {
     }
 }
 
-/// A process a tile of `W` lanes, in blocks of at most `MOST` tiles: for kernels whose blocks do not meet. Each tile looks and frees by itself, so
-/// blocks cost less where they can be had.
+/// A process a tile of `W` lanes, in blocks of at most `MOST` tiles: for kernels whose blocks do not meet.
+/// Each tile looks and frees by itself, so blocks cost less where they can be had.
 #[derive(Clone, Copy, Debug)]
 pub struct Tiles<const W: u32, const MOST: usize>;
 

@@ -4,7 +4,8 @@ use super::process::{Owner, Slabs};
 use crate::slab::Pool;
 use simt::{GlobalSlice, Instance, Order, Scope, Thread, fence, kernel};
 
-/// Frees what places keep: slabs of a pool. Adds how many to `count`. Runs alone. The grid has a thread for each place.
+/// Frees what places keep: slabs of a pool. Adds how many to `count`. Runs alone. The grid has a thread for
+/// each place.
 #[kernel]
 pub fn drain_slabs<P: Pool + Instance>(epochs: Epochs, pool: P, count: GlobalSlice<u64>) {
     let place = Thread::index() as u32;
@@ -36,7 +37,8 @@ pub fn drain_slabs<P: Pool + Instance>(epochs: Epochs, pool: P, count: GlobalSli
     }
 }
 
-/// Forgets what places keep, for hosts who find it another way. Runs alone. The grid has a thread for each place.
+/// Forgets what places keep, for hosts who find it another way. Runs alone. The grid has a thread for each
+/// place.
 #[kernel]
 pub fn forget_places(epochs: Epochs) {
     let place = Thread::index() as u32;

@@ -10,7 +10,8 @@ use simt::{Global, Order, Scope, fault, fence, fence_sc, pause};
 
 /// Who owns what is retired: items are 32 bits.
 pub trait Owner: Copy {
-    /// Makes an item ready to be had by others, by the calling lane alone. A fence follows before [`Self::free`].
+    /// Makes an item ready to be had by others, by the calling lane alone. A fence follows before
+    /// [`Self::free`].
     ///
     /// # Safety
     /// - The item was [retired](Process::retire) to this owner, and nobody can reach it any more.
@@ -29,7 +30,8 @@ pub trait Owner: Copy {
     unsafe fn shelve(self, item: u32);
 }
 
-/// The slabs of a pool, blank when they are free. Items are [`Handle`]s. In the emulator a freed slab is poisoned until it is allocated again.
+/// The slabs of a pool, blank when they are free. Items are [`Handle`]s. In the emulator a freed slab is
+/// poisoned until it is allocated again.
 #[derive(Clone, Copy, Debug)]
 pub struct Slabs<P>(pub P);
 

@@ -1,4 +1,5 @@
-//! Cells that lead to slabs: who writes puts a new slab into a cell and retires the old one, who reads follows a cell and reads the slab word by word.
+//! Cells that lead to slabs: who writes puts a new slab into a cell and retires the old one, who reads
+//! follows a cell and reads the slab word by word.
 use super::{Blocks, ENTRIES, Epochs, Group, Process, Rules, Slabs, Sound, Tiles, epoch_words};
 use crate::slab::{Bitmaps, Handle, Light, Pool};
 use simt::emulator::{Emulator, FailureKind, Launch, Options, Schedule};
@@ -136,7 +137,8 @@ impl World {
             (zeroed(4 * words, 0xff).cast(), zeroed(4 * words, 0).cast());
         let slabs: *mut u64 = zeroed(UNITS as usize * 128, 0xff).cast();
         let (cells, wrong) = (zeroed(4 * CELLS, 0).cast::<u32>(), zeroed(4, 0).cast());
-        // SAFETY: memory of these sizes, which lives as long as the device; the first slabs are live and say which they are.
+        // SAFETY: memory of these sizes, which lives as long as the device; the first slabs are live and say
+        // which they are.
         unsafe {
             for unit in CELLS as u32..UNITS {
                 *live.add(unit as usize / 32) &= !(1 << (unit % 32));

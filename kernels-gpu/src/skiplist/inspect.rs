@@ -1,7 +1,8 @@
 //! What must hold of a skip list when nothing runs: looked at node by node.
 //!
-//! The words of [`Findings`] are those of trees. `children` counts how often a node is reached: by the link of the node before it in its layer, with
-//! what is merged left out; as a zombie; or as the first of its layer. So each but the root and the annex is reached once.
+//! The words of [`Findings`] are those of trees. `children` counts how often a node is reached: by the link
+//! of the node before it in its layer, with what is merged left out; as a zombie; or as the first of its
+//! layer. So each but the root and the annex is reached once.
 use super::list::Nodes;
 use super::policy::Policy;
 use crate::btree::Findings;
@@ -84,7 +85,8 @@ enum Next {
 }
 
 impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W, L> {
-    /// What the link leads to, zombies left out: the node for the keys from the next one on, of the same layer.
+    /// What the link leads to, zombies left out: the node for the keys from the next one on, of the same
+    /// layer.
     #[inline(always)]
     #[track_caller]
     fn next(self, handle: Handle, ends: Ends<S::Stored>) -> Next {
@@ -113,8 +115,8 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
         Next::Wrong
     }
 
-    /// Entries of an index node: in order, the first one at its low key, and each true: of a node of the layer below that is, or was, for the keys
-    /// from the entry's on.
+    /// Entries of an index node: in order, the first one at its low key, and each true: of a node of the
+    /// layer below that is, or was, for the keys from the entry's on.
     #[inline(always)]
     #[track_caller]
     fn examine_index(self, node: Node<S, W, L>, ends: Ends<S::Stored>, found: &mut Findings) {

@@ -6,8 +6,8 @@ use crate::keyed::kernels::{batch_of, element, read_if, write_if};
 use crate::keyed::{Coded, Insert, InsertNew, Tally};
 use simt::{GlobalSlice, Instance, Thread, kernel};
 
-/// The element of a batch that is number `index` among those that a pass brings: every `step`-th, and where `ratio` is not 0, none that is every
-/// `ratio * step`-th too, for an earlier pass has brought those.
+/// The element of a batch that is number `index` among those that a pass brings: every `step`-th, and where
+/// `ratio` is not 0, none that is every `ratio * step`-th too, for an earlier pass has brought those.
 #[inline(always)]
 fn passed(index: usize, step: u32, ratio: u32) -> usize {
     let skipped = if ratio > 1 { index / (ratio as usize - 1) + 1 } else { 0 };
@@ -40,7 +40,9 @@ macro_rules! passes {
             step: u32,
             ratio: u32,
         ) {
-            let request = |index, brings| ($operation, read_if(keys, index, brings), read_if(values, index, brings));
+            let request = |index, brings| {
+                ($operation, read_if(keys, index, brings), read_if(values, index, brings))
+            };
             let place = in_pass(M::TILE, keys.len(), step, ratio);
             batch_of::<M, _>(list, place, request, values, outcomes);
         }
@@ -77,8 +79,9 @@ pub fn coded_pass<M: Layers + Instance>(
     batch_of::<M, _>(list, place, request, results, outcomes);
 }
 
-/// Insertions by tiles that take `run` neighbouring elements each, and go on with those that are as many runs further on as there are tiles: the
-/// block-cyclic assignment of section 4.2.1. `run` is a multiple of the tile's width. The grid has any number of blocks.
+/// Insertions by tiles that take `run` neighbouring elements each, and go on with those that are as many runs
+/// further on as there are tiles: the block-cyclic assignment of section 4.2.1. `run` is a multiple of the
+/// tile's width. The grid has any number of blocks.
 #[kernel(registers = M::REGISTERS)]
 pub fn insert_runs<M: Layers + Instance>(
     list: TreeView<M>,
@@ -111,8 +114,8 @@ pub fn insert_runs<M: Layers + Instance>(
     M::tallies(list).record(tally);
 }
 
-/// Lists the data nodes that stay when the list is put in order, and counts them in `count`, which is 0 before. Runs alone, as all that follow. The
-/// grid has a thread for every slab of the pool.
+/// Lists the data nodes that stay when the list is put in order, and counts them in `count`, which is 0
+/// before. Runs alone, as all that follow. The grid has a thread for every slab of the pool.
 #[kernel]
 pub fn gather<M: Layers + Instance>(
     list: TreeView<M>,
@@ -143,9 +146,11 @@ pub fn relink<M: Layers + Instance>(
     }
 }
 
-/// Takes free slabs for index nodes, as many as `slabs` has room for: first those of layer 1, up to `first`, then those of layer 2, up to `second`, then
-/// all others. Each is of its layer's part of the pool, or of any where `anywhere` is not 0: what a launch that asks for the former leaves open, one that
-/// asks for the latter fills. The three `counts` are 0 before the first of the two. The grid has a thread for every slab of the pool.
+/// Takes free slabs for index nodes, as many as `slabs` has room for: first those of layer 1, up to `first`,
+/// then those of layer 2, up to `second`, then all others. Each is of its layer's part of the pool, or of any
+/// where `anywhere` is not 0: what a launch that asks for the former leaves open, one that asks for the
+/// latter fills. The three `counts` are 0 before the first of the two. The grid has a thread for every slab
+/// of the pool.
 #[kernel]
 pub fn claim<M: Layers + Instance>(
     list: TreeView<M>,
@@ -159,7 +164,8 @@ pub fn claim<M: Layers + Instance>(
     M::claim(list, Thread::index(), claims);
 }
 
-/// Makes the index layers, and has walks begin at the root until there is another directory. The grid has a tile for each node, the root too.
+/// Makes the index layers, and has walks begin at the root until there is another directory. The grid has a
+/// tile for each node, the root too.
 #[allow(clippy::too_many_arguments)] // a kernel's arguments are named where it is launched
 #[kernel]
 pub fn index<M: Layers + Instance>(

@@ -9,7 +9,8 @@ use crate::slab::Pool;
 use core::marker::PhantomData;
 use simt::{Convergence, Global, GlobalSlice, Instance, Queue, Tile};
 
-/// A kind of skip list: slots `S`, slabs of the pool `P`, layers kept as `A` says, nodes read by tiles of `W` lanes, `L` words a lane.
+/// A kind of skip list: slots `S`, slabs of the pool `P`, layers kept as `A` says, nodes read by tiles of `W`
+/// lanes, `L` words a lane.
 #[derive(Clone, Copy, Debug)]
 pub struct List<S, P, A, const W: u32, const L: usize>(PhantomData<(S, P, A)>);
 
@@ -23,7 +24,8 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> TreeView<List<S,
         self.seen_as()
     }
 
-    /// Executes the operations of all lanes that say `pending`, each by its tile, and gives each lane its own result.
+    /// Executes the operations of all lanes that say `pending`, each by its tile, and gives each lane its own
+    /// result.
     #[inline(always)]
     #[track_caller]
     pub fn share<O: Operation, C: Convergence>(

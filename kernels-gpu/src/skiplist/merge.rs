@@ -2,15 +2,16 @@
 //!
 //! ```text
 //! the tile has the latch of the thin node
-//! 1. the next node's latch; is there room for the pairs?     else: nothing has happened, another removal will try again
+//! 1. the next node's latch; is there room for the pairs?   else: nothing has happened; a later removal tries
 //! 2. next node: the pairs, in slots that are free
 //! 3. fence
-//! 4. thin node: tail (0, next), one word                     from here on it is a zombie: every key is beyond it
+//! 4. thin node: tail (0, next), one word                   now it is a zombie: every key is beyond it
 //! 5. next node: header (the thin one's low key, free)
 //! ```
 //!
-//! Its low key is above 0, for the first node of the layer never merges: so the tail tells a zombie, and whoever comes goes to the right, as from any
-//! node whose keys have moved. Nothing is unlinked that is not passed: whoever has the latch of the node before a zombie takes it out of the way.
+//! Its low key is above 0, for the first node of the layer never merges: so the tail tells a zombie, and
+//! whoever comes goes to the right, as from any node whose keys have moved. Nothing is unlinked that is not
+//! passed: whoever has the latch of the node before a zombie takes it out of the way.
 use super::list::Nodes;
 use super::policy::Policy;
 use super::walk::may_merge;
@@ -22,7 +23,8 @@ use crate::slab::Pool;
 use simt::{Convergence, Order, Scope, Tile, fence};
 
 impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W, L> {
-    /// Merges a data node that the tile has latched with the next one, where pairs were `removed` and have left it thin. `read` is what it has now.
+    /// Merges a data node that the tile has latched with the next one, where pairs were `removed` and have
+    /// left it thin. `read` is what it has now.
     #[inline(always)]
     pub(super) fn thin_out<C: Convergence>(
         self,
@@ -82,7 +84,8 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
         }
     }
 
-    /// Puts the pairs of `read` before those of the next node, which is latched, where they fit: the highest first.
+    /// Puts the pairs of `read` before those of the next node, which is latched, where they fit: the highest
+    /// first.
     #[inline(always)]
     fn push_pairs<C: Convergence>(
         tile: Tile<W, C>,

@@ -1,7 +1,9 @@
-//! Skip lists of super-nodes (GFSL): layers of linked nodes of 16 or 32 words. The device side of `SkipList`. See `docs/structures/skip-list.md`.
+//! Skip lists of super-nodes (GFSL): layers of linked nodes of 16 or 32 words. The device side of `SkipList`.
+//! See `docs/structures/skip-list.md`.
 //!
-//! Layout of nodes, what goes by order, building at once and the directory are the B-link tree's (`btree`): a layer of a skip list is a level whose
-//! nodes need no parent. What is here is what that changes: the walk, splits that raise keys, and merges.
+//! Layout of nodes, what goes by order, building at once and the directory are the B-link tree's (`btree`): a
+//! layer of a skip list is a level whose nodes need no parent. What is here is what that changes: the walk,
+//! splits that raise keys, and merges.
 mod inspect;
 mod instances;
 pub mod kernels;

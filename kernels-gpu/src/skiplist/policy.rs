@@ -4,10 +4,11 @@ use simt::Order;
 
 /// How a list is kept.
 pub trait Policy: Access {
-    /// Of so many parts of a node's places one is what a removal may leave before the node merges with the next one. 3 in the paper.
+    /// Of so many parts of a node's places one is what a removal may leave before the node merges with the
+    /// next one. 3 in the paper.
     const THIN: u32 = 3;
-    /// A tile that has come to a data node latches it in the same round, so that the tiles of a warp read together and write together; and gives the
-    /// latch back before others of its warp split.
+    /// A tile that has come to a data node latches it in the same round, so that the tiles of a warp read
+    /// together and write together; and gives the latch back before others of its warp split.
     const TOGETHER: bool = false;
     /// Counts latches and steps: see [`Event`].
     const COUNTS: bool = false;
@@ -41,7 +42,8 @@ impl Event {
 #[derive(Clone, Copy, Debug)]
 pub struct Unsorted;
 
-/// Pairs of the data layer stand in the order of keys, as in the paper's baseline: those behind a new one make way for it.
+/// Pairs of the data layer stand in the order of keys, as in the paper's baseline: those behind a new one
+/// make way for it.
 #[derive(Clone, Copy, Debug)]
 pub struct Sorted;
 

@@ -1,6 +1,7 @@
 //! Splits, and how their keys are raised.
 //!
-//! A split needs one latch, that of the node which is full: the layer above learns of it later, by an insertion of its own.
+//! A split needs one latch, that of the node which is full: the layer above learns of it later, by an
+//! insertion of its own.
 //!
 //! ```text
 //! 1. a slab for the new node                                 else: nothing has happened
@@ -11,9 +12,11 @@
 //! 6. the layer above: (lowest key of the new node, the node), under the latch of the node for that key
 //! ```
 //!
-//! Until 6 happens, or if it never does because the pool has no slab for an index node, the new node is found by the old one's link.
+//! Until 6 happens, or if it never does because the pool has no slab for an index node, the new node is found
+//! by the old one's link.
 //!
-//! The root is the topmost layer. Where it is full it moves all it holds into two new nodes, and becomes the layer above them.
+//! The root is the topmost layer. Where it is full it moves all it holds into two new nodes, and becomes the
+//! layer above them.
 use super::list::Nodes;
 use super::policy::Policy;
 use crate::btree::node::{Meta, Node, Read, entry};
@@ -57,7 +60,8 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
         tile.shuffle(mine, 0)
     }
 
-    /// Splits a full data node that the tile has latched, where it `splits`, and adds a pair to the half where it belongs. Gives what is to be raised.
+    /// Splits a full data node that the tile has latched, where it `splits`, and adds a pair to the half
+    /// where it belongs. Gives what is to be raised.
     #[inline(always)]
     pub(super) fn split_data<C: Convergence>(
         self,
@@ -135,10 +139,12 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
         held.node.tail().store(entry::<S>(before(separator), right), order, scope);
     }
 
-    /// Puts an entry into an index node that the tile has latched, where it `enters`, and splits that if it is full. Gives what is to be raised then.
+    /// Puts an entry into an index node that the tile has latched, where it `enters`, and splits that if it
+    /// is full. Gives what is to be raised then.
     ///
-    /// Each entry is one word, and all that stand in a node at any moment are true: so whoever reads amid the shift may be led too far left, and no
-    /// further. Of two entries of one key the new one is better: the old one leads to a node that has merged since.
+    /// Each entry is one word, and all that stand in a node at any moment are true: so whoever reads amid the
+    /// shift may be led too far left, and no further. Of two entries of one key the new one is better: the
+    /// old one leads to a node that has merged since.
     #[inline(always)]
     pub(super) fn take_in<C: Convergence>(
         self,
@@ -164,7 +170,8 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
         raised
     }
 
-    /// Writes a word at `place`, and what stood from there on one place further on, up to `last`. `read` is the node before and after.
+    /// Writes a word at `place`, and what stood from there on one place further on, up to `last`. `read` is
+    /// the node before and after.
     #[inline(always)]
     pub(super) fn shift<C: Convergence>(
         tile: Tile<W, C>,
@@ -213,7 +220,8 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
         }
     }
 
-    /// Moves `count` pairs that stand in order together, where scans have removed some between them. `read` is the node before and after.
+    /// Moves `count` pairs that stand in order together, where scans have removed some between them. `read`
+    /// is the node before and after.
     #[inline(always)]
     pub(super) fn close_gaps<C: Convergence>(
         tile: Tile<W, C>,

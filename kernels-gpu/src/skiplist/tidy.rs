@@ -1,14 +1,16 @@
-//! Putting a list in order while nothing runs: zombies and data nodes without a pair go, and the index layers are made anew.
+//! Putting a list in order while nothing runs: zombies and data nodes without a pair go, and the index layers
+//! are made anew.
 //!
 //! ```text
 //! 1. gather   the data nodes that stay: (low key, handle)          in no order; the host sorts them
 //! 2. sweep    all other nodes but root and annex are blank and free
 //! 3. relink   each node is for the keys up to the next one's low key, and links to it
-//! 4. claim    free slabs for the index layers, of each layer's part of the pool; then of any, where that has too few
+//! 4. claim    free slabs for the index layers, of each layer's part of the pool; else of any
 //! 5. index    each of their nodes is made by itself, from the sorted nodes
 //! ```
 //!
-//! Index layers need not have an entry of each node below: where there are not slabs enough, they have one of every so many.
+//! Index layers need not have an entry of each node below: where there are not slabs enough, they have one of
+//! every so many.
 use super::list::Nodes;
 use super::policy::Policy;
 use crate::btree::node::{Meta, Node, entry};
@@ -31,7 +33,8 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Index layers in `slabs` slabs at most: every node is raised, if they are enough for that. `fill` is at least 2.
+    /// Index layers in `slabs` slabs at most: every node is raised, if they are enough for that. `fill` is at
+    /// least 2.
     pub fn within(nodes: u64, fill: u64, slabs: u64) -> Self {
         let mut layout = Self { nodes, stride: 1, fill };
         while layout.slabs() > slabs {
@@ -70,7 +73,8 @@ impl Layout {
         slabs
     }
 
-    /// The layer of index node number `number`, of which the last is the root, and its place there; and where the layer below begins.
+    /// The layer of index node number `number`, of which the last is the root, and its place there; and where
+    /// the layer below begins.
     fn of(self, number: u64) -> (u32, u64, u64) {
         let (mut layer, mut first, mut below) = (1, 0, 0);
         let mut nodes = self.raised().div_ceil(self.fill);
@@ -158,7 +162,8 @@ impl Claims {
 }
 
 impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W, L> {
-    /// The node in slab number `number`, if that is live and one that others must be found by: root and annex are not.
+    /// The node in slab number `number`, if that is live and one that others must be found by: root and annex
+    /// are not.
     #[inline(always)]
     #[track_caller]
     fn linked(self, number: usize) -> Option<Handle> {
@@ -168,7 +173,8 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
         (exists && handle != ROOT && handle != ANNEX).then_some(handle)
     }
 
-    /// Whether a data node stays: it is no zombie, and has a pair or is the first. The calling lane reads it alone.
+    /// Whether a data node stays: it is no zombie, and has a pair or is the first. The calling lane reads it
+    /// alone.
     #[inline(always)]
     #[track_caller]
     fn stays(self, handle: Handle) -> bool {
@@ -182,7 +188,8 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
         ends.meta.is_leaf() && (handle == FIRST || (ends.high >= ends.low && pairs > 0))
     }
 
-    /// Adds the data node in slab number `number`, if it is one that stays, to `lows` and `handles` and to their `count`.
+    /// Adds the data node in slab number `number`, if it is one that stays, to `lows` and `handles` and to
+    /// their `count`.
     #[inline(always)]
     #[track_caller]
     pub(super) fn gather(
@@ -235,7 +242,8 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
         handle
     }
 
-    /// Makes node `index` of the sorted ones be for the keys up to the next one's, by the lanes of the calling thread's tile.
+    /// Makes node `index` of the sorted ones be for the keys up to the next one's, by the lanes of the
+    /// calling thread's tile.
     #[inline(always)]
     #[track_caller]
     pub(super) fn relink_data(self, index: usize, data: Ground<S::Key>) {

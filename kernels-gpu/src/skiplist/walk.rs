@@ -1,7 +1,9 @@
-//! The walk of an operation on one key: down the layers and to the right by lock-free reads; at the data layer a read, or changes under the node's
-//! latch. What splits have cut off is then raised, by the same walk, to the layer above.
+//! The walk of an operation on one key: down the layers and to the right by lock-free reads; at the data
+//! layer a read, or changes under the node's latch. What splits have cut off is then raised, by the same
+//! walk, to the layer above.
 //!
-//! A tile that has a latch does all that its own lanes still want of the node: where keys come in order, neighbours want the same one.
+//! A tile that has a latch does all that its own lanes still want of the node: where keys come in order,
+//! neighbours want the same one.
 use super::list::Nodes;
 use super::policy::{Event, Policy};
 use super::split::Raised;
@@ -32,7 +34,8 @@ pub struct Walk<S: Slot, P: Pool, A: Policy, O, const W: u32, const L: usize> {
     trail: Handle,
     /// The next node is latched and changed, not read.
     latches: bool,
-    /// The layer where something is to be changed: 0, the data layer, by the operation; above it by an entry that is raised.
+    /// The layer where something is to be changed: 0, the data layer, by the operation; above it by an entry
+    /// that is raised.
     layer: u32,
     /// The entry that is raised: from which key on, which node.
     raised: (S::Stored, Handle),
@@ -102,7 +105,8 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
         (self.outcome, self.value)
     }
 
-    /// One round of the operation whose turn it is: one node. Gives the ranks whose operations are finished; `waiting` are those whose are not.
+    /// One round of the operation whose turn it is: one node. Gives the ranks whose operations are finished;
+    /// `waiting` are those whose are not.
     #[inline(always)]
     pub fn round<C: Convergence>(&mut self, turn: Turn<W, C>, waiting: u32) -> u32 {
         let (tile, question) = (turn.tile(), self.question.from_owner(turn));
@@ -185,8 +189,8 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
         end
     }
 
-    /// Believes a miss in a node whose pairs stand in order if nobody had its latch, and its version is the same, before its pairs were read and after;
-    /// and if the key is then still the node's.
+    /// Believes a miss in a node whose pairs stand in order if nobody had its latch, and its version is the
+    /// same, before its pairs were read and after; and if the key is then still the node's.
     #[inline(always)]
     fn look_at_settled<C: Convergence>(
         tile: Tile<W, C>,
@@ -218,8 +222,9 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
         End { done: covered && settled, outcome, value }
     }
 
-    /// Passes a data node. Where one zombie leads to another, the first is made to lead where the second does: so chains of them become short. Nobody
-    /// else writes the tail of a zombie, and all that it ever was is true.
+    /// Passes a data node. Where one zombie leads to another, the first is made to lead where the second
+    /// does: so chains of them become short. Nobody else writes the tail of a zombie, and all that it ever
+    /// was is true.
     #[inline(always)]
     fn shorten<C: Convergence>(&mut self, tile: Tile<W, C>, passes: bool, read: &Read<S, W, L>) {
         let (high, _) = read.tail(tile);
@@ -230,7 +235,8 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
         }
         tile.sync();
         if is_zombie && !self.trail.is_none() && tile.rank() == W - 1 {
-            // By the lane that has read it, whose fence lies between: who follows this link sees what was seen behind that one.
+            // By the lane that has read it, whose fence lies between: who follows this link sees what was
+            // seen behind that one.
             let tail = read.words()[L - 1];
             self.nodes.node(self.trail).tail().store(tail, Order::Relaxed, Scope::Device);
         }
@@ -266,8 +272,8 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
         }
     }
 
-    /// Takes the latch of the node where the tile stands and does there what is to be done, where the tile `acts`. Gives the ranks whose operations
-    /// are finished.
+    /// Takes the latch of the node where the tile stands and does there what is to be done, where the tile
+    /// `acts`. Gives the ranks whose operations are finished.
     #[inline(always)]
     fn write<C: Convergence>(
         &mut self,
@@ -312,13 +318,15 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
             cut = if raises { made } else { cut };
         }
         Self::release(tile, has_latch && stays, on_data, &held, level);
-        // A warp may otherwise execute the tiles that give way, and sleep, before those that give latches back.
+        // A warp may otherwise execute the tiles that give way, and sleep, before those that give latches
+        // back.
         tile.sync();
         let deed = Deed { acts, has_latch, here, below, full, raises, cut };
         finished | self.follow(tile, &held, own, key, &deed)
     }
 
-    /// Where to from a node whose latch was tried. Gives the ranks whose operations are finished by what was made of it.
+    /// Where to from a node whose latch was tried. Gives the ranks whose operations are finished by what was
+    /// made of it.
     #[inline(always)]
     fn follow<C: Convergence>(
         &mut self,
@@ -348,7 +356,8 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
         0
     }
 
-    /// Gives a latch back, where the tile `gives`. The version of a data node goes up where it may have changed, and stays where the tile passes.
+    /// Gives a latch back, where the tile `gives`. The version of a data node goes up where it may have
+    /// changed, and stays where the tile passes.
     #[inline(always)]
     fn release<C: Convergence>(
         tile: Tile<W, C>,
@@ -387,10 +396,12 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
         }
     }
 
-    /// On from a node that was latched and is not the one that is looked for: to the right, to the top, or down from the root, which has grown.
+    /// On from a node that was latched and is not the one that is looked for: to the right, to the top, or
+    /// down from the root, which has grown.
     ///
-    /// To the top goes an entry that is below the node: merges let the low keys of data nodes fall, also below that of the index node which leads to
-    /// them; what is cut off such a one belongs into an index node further left.
+    /// To the top goes an entry that is below the node: merges let the low keys of data nodes fall, also
+    /// below that of the index node which leads to them; what is cut off such a one belongs into an index
+    /// node further left.
     #[inline(always)]
     fn pass(&mut self, held: &Held<S, W, L>, key: S::Stored, below: bool) {
         self.trail = Handle::NONE;
@@ -400,7 +411,8 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
         self.latches = is_beyond && self.layer == 0;
     }
 
-    /// Gives way to whom has the latch: walks again from the node before, where that is known, a little later each time.
+    /// Gives way to whom has the latch: walks again from the node before, where that is known, a little later
+    /// each time.
     #[inline(always)]
     fn lose(&mut self) {
         if self.layer == 0 && !self.parent.is_none() {
@@ -410,7 +422,8 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
         simt::pause(SHORTEST << self.losses.min(DOUBLINGS));
     }
 
-    /// Does what the tile's lanes want of a data node that the tile has latched, if `on_data`, as far as there is room.
+    /// Does what the tile's lanes want of a data node that the tile has latched, if `on_data`, as far as
+    /// there is room.
     #[inline(always)]
     fn act<C: Convergence>(
         &mut self,
@@ -540,7 +553,8 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
     }
 }
 
-/// Whether a data node may merge with the next: the first one is where the layer begins, the last has no next.
+/// Whether a data node may merge with the next: the first one is where the layer begins, the last has no
+/// next.
 #[inline(always)]
 pub(super) fn may_merge<S: Slot>(handle: Handle, high: S::Stored) -> bool {
     handle != FIRST && handle != ANNEX && high != largest::<S>()

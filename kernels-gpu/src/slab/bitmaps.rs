@@ -1,6 +1,7 @@
 //! The bitmaps of a pool: which slabs are live, which are retired, and how many faults there were.
 //!
-//! Slabs are numbers here; what a number's [`Handle`](super::Handle) is, and where the slab lies, the [`Pool`](super::Pool) says.
+//! Slabs are numbers here; what a number's [`Handle`](super::Handle) is, and where the slab lies, the
+//! [`Pool`](super::Pool) says.
 use simt::{Global, Order, Scope, fault};
 
 /// Words of a block's bitmap.
@@ -20,9 +21,10 @@ impl Bitmaps {
     /// Bitmaps of `units` slabs.
     ///
     /// # Safety
-    /// - `live` and `retired` point to [`Self::words_for`]`(units)` words, aligned to 128 bytes, and `faults` to one word, of device
-    ///   memory that lives as long as the view is used.
-    /// - The bits of `live` beyond `units` are set, those of `retired` are not, and nothing but kernels of this family writes any.
+    /// - `live` and `retired` point to [`Self::words_for`]`(units)` words, aligned to 128 bytes, and `faults`
+    ///   to one word, of device memory that lives as long as the view is used.
+    /// - The bits of `live` beyond `units` are set, those of `retired` are not, and nothing but kernels of
+    ///   this family writes any.
     pub unsafe fn new(live: *mut u32, retired: *mut u32, faults: *mut u64, units: u32) -> Self {
         // SAFETY: the caller's promise; all accesses of kernels that run side by side are relaxed.
         let (live, retired, faults) =
@@ -123,7 +125,8 @@ impl Bitmaps {
         unsafe { self.word(index) }.fetch_and_hot(!bits, Order::Relaxed, Scope::Device)
     }
 
-    /// Looks whether all of `many` slabs that were to be freed were live. Fewer `bits` than that are slabs named twice.
+    /// Looks whether all of `many` slabs that were to be freed were live. Fewer `bits` than that are slabs
+    /// named twice.
     #[inline(always)]
     #[track_caller]
     pub(super) fn check_freed(self, old: u32, bits: u32, many: u32) {
@@ -133,7 +136,8 @@ impl Bitmaps {
         }
     }
 
-    /// Marks a live slab for [`slab_reclaim`](super::kernels::slab_reclaim). `number` is below [`Self::units`].
+    /// Marks a live slab for [`slab_reclaim`](super::kernels::slab_reclaim). `number` is below
+    /// [`Self::units`].
     #[inline(always)]
     #[track_caller]
     pub(super) fn retire(self, number: u32) {
@@ -148,7 +152,8 @@ impl Bitmaps {
         }
     }
 
-    /// Marks slab `number`, below [`Self::units`], as retired, whether it is or not, or takes that back. Runs alone.
+    /// Marks slab `number`, below [`Self::units`], as retired, whether it is or not, or takes that back. Runs
+    /// alone.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn mark(self, number: u32, retired: bool) {
@@ -170,7 +175,8 @@ impl Bitmaps {
         word >> (number % 32) & 1 != 0
     }
 
-    /// Writes the word `index` of the live slabs, if there is one, so that the first `count` slabs are live and no others. Runs alone.
+    /// Writes the word `index` of the live slabs, if there is one, so that the first `count` slabs are live
+    /// and no others. Runs alone.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn reset(self, index: u64, count: u64) {
@@ -186,7 +192,8 @@ impl Bitmaps {
         word.store(below(count) | !below(self.units as u64), Order::Relaxed, Scope::Device);
     }
 
-    /// Whether slab `number`, below [`Self::units`], is allocated (retired ones are, until they are reclaimed).
+    /// Whether slab `number`, below [`Self::units`], is allocated (retired ones are, until they are
+    /// reclaimed).
     #[inline(always)]
     #[track_caller]
     pub(crate) fn is_live(self, number: u32) -> bool {

@@ -33,8 +33,8 @@ pub fn first_from(word: u32, from: u32) -> u32 {
     (word.rotate_right(from & 31).trailing_zeros() + from) & 31
 }
 
-/// The sum of `count` (at most 63) over the lanes of lower rank: a vote for each of its bits. Votes do not wait for one another, as the
-/// shuffles of a scan do.
+/// The sum of `count` (at most 63) over the lanes of lower rank: a vote for each of its bits. Votes do not
+/// wait for one another, as the shuffles of a scan do.
 #[inline(always)]
 #[track_caller]
 pub fn sum_below<const W: u32, C: Convergence>(tile: Tile<W, C>, count: u32) -> u32 {

@@ -4,8 +4,9 @@ use simt::Shuffle;
 
 /// A slab of a pool, by super block, block and unit: 8, 14 and 10 bits, the unit lowest.
 ///
-/// Where super blocks are full (2^14 blocks of 2^10 units) handles are consecutive numbers, and so they always are in a
-/// [`Light`](super::Light) pool. Only the pool that gave a handle can say where the slab lies.
+/// Where super blocks are full (2^14 blocks of 2^10 units) handles are consecutive numbers, and so they
+/// always are in a [`Light`](super::Light) pool. Only the pool that gave a handle can say where the slab
+/// lies.
 #[repr(transparent)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Handle(u32);

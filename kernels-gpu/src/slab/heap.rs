@@ -1,7 +1,8 @@
 //! The driver's own allocator, for comparison: what a kernel without a pool would call.
 use simt::{GlobalSlice, Thread, heap_allocate, heap_free, kernel};
 
-/// Allocates `bytes` bytes for each element and writes the address: 0 where the heap has no more. A thread an element.
+/// Allocates `bytes` bytes for each element and writes the address: 0 where the heap has no more. A thread an
+/// element.
 #[kernel]
 pub fn heap_give(bytes: usize, addresses: GlobalSlice<u64>) {
     let index = Thread::index();

@@ -1,6 +1,7 @@
 //! Entry points: batches of allocations and frees, and scans of the bitmaps.
 //!
-//! Handles are words here. `u32::MAX` ([`Handle::NONE`]) stands for a slab that was not to be had; freed or retired it is a fault.
+//! Handles are words here. `u32::MAX` ([`Handle::NONE`]) stands for a slab that was not to be had; freed or
+//! retired it is a fault.
 use super::bitmaps::Bitmaps;
 use super::handle::Handle;
 use super::pool::Pool;
@@ -51,9 +52,11 @@ pub fn slab_free_lone<P: Pool + Instance>(pool: P, handles: GlobalSlice<u32>) {
     }
 }
 
-/// Frees the slab of each lane that has one. Lanes side by side with slabs in one word are a run, and its first lane frees for all.
+/// Frees the slab of each lane that has one. Lanes side by side with slabs in one word are a run, and its
+/// first lane frees for all.
 ///
-/// Runs cost one shuffle and one ballot to see. In a batch of random handles they are all of length 1, and the rest is skipped.
+/// Runs cost one shuffle and one ballot to see. In a batch of random handles they are all of length 1, and
+/// the rest is skipped.
 #[inline(always)]
 #[track_caller]
 fn free_together<P: Pool>(pool: P, warp: Tile<32>, number: Option<u32>) {
@@ -108,7 +111,8 @@ pub fn slab_reclaim(bitmaps: Bitmaps, count: GlobalSlice<u64>) {
         reclaimed = bits.count_ones();
         if bits != 0 {
             retired.store(0, Order::Relaxed, Scope::Device);
-            // SAFETY: the word was checked, and slabs that were retired are used by nobody when this kernel runs.
+            // SAFETY: the word was checked, and slabs that were retired are used by nobody when this kernel
+            // runs.
             let old = unsafe { bitmaps.give(word, bits) };
             bitmaps.check_freed(old, bits, reclaimed);
         }
@@ -116,8 +120,8 @@ pub fn slab_reclaim(bitmaps: Bitmaps, count: GlobalSlice<u64>) {
     add(count.at(0), reclaimed);
 }
 
-/// Adds how many slabs are live and not retired to `counts[0]`, and how many are retired to `counts[1]`. A thread a word. Exact when
-/// nothing else runs.
+/// Adds how many slabs are live and not retired to `counts[0]`, and how many are retired to `counts[1]`. A
+/// thread a word. Exact when nothing else runs.
 #[kernel]
 pub fn slab_count(bitmaps: Bitmaps, counts: GlobalSlice<u64>) {
     let word = Thread::index() as u32;

@@ -1,4 +1,5 @@
-//! Pools in which the layers of an index have parts of their own (section 4.2.1 of the OOPSLA 2026 paper on oversubscribed memory).
+//! Pools in which the layers of an index have parts of their own (section 4.2.1 of the OOPSLA 2026 paper on
+//! oversubscribed memory).
 //!
 //! ```text
 //! super block 0                               | 1, 2, ...
@@ -7,8 +8,8 @@
 //! 1/64       7/64  7/8
 //! ```
 //!
-//! The first super block is the index's, the others are the data's: so its memory can be of another tier than theirs. A layer whose part has no slab left
-//! takes one from wherever there is one.
+//! The first super block is the index's, the others are the data's: so its memory can be of another tier than
+//! theirs. A layer whose part has no slab left takes one from wherever there is one.
 use super::bitmaps::Bitmaps;
 use super::handle::Handle;
 use super::pool::{Pool, Supers};

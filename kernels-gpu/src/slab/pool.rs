@@ -23,21 +23,22 @@ pub const MOST_SUPER_BLOCKS: usize = 255;
 /// ```
 ///
 /// # Concurrency
-/// All functions may run beside all others, of any launch. No slab is given to two lanes. Their accesses are relaxed; what that leaves
-/// to callers:
+/// All functions may run beside all others, of any launch. No slab is given to two lanes. Their accesses are
+/// relaxed; what that leaves to callers:
 /// - *A slab that was written, freed, and given anew in one launch.* The lane that frees it puts a
-///   [`fence`](simt::fence)`(Scope::Device)` between its last access to the slab and [`Self::free`], and the lane that gets it puts one behind
-///   [`Self::allocate`]; a tile calls [`Resident::fence`](super::Resident::fence) behind its allocation. Neither is needed for slabs whose free and next allocation have a launch boundary between them, nor for one that
-///   goes back untouched.
+///   [`fence`](simt::fence)`(Scope::Device)` between its last access to the slab and [`Self::free`], and the
+///   lane that gets it puts one behind [`Self::allocate`]; a tile calls
+///   [`Resident::fence`](super::Resident::fence) behind its allocation. Neither is needed for slabs whose
+///   free and next allocation have a launch boundary between them, nor for one that goes back untouched.
 /// - *A slab that others may still read* is not freed but [retired](Self::retire).
 ///
 /// # Contents
-/// The pool never touches a slab. New ones are filled by the host with a byte; that **free slabs are blank** is a promise of the structure on
-/// top, which blanks what it frees.
+/// The pool never touches a slab. New ones are filled by the host with a byte; that **free slabs are blank**
+/// is a promise of the structure on top, which blanks what it frees.
 ///
 /// # Safety
-/// - [`Self::slab`] gives [`Self::BYTES`] bytes of live memory for every handle that [`Self::handle`] gives for a number below
-///   [`Self::units`], aligned to as many, and no two of them overlap.
+/// - [`Self::slab`] gives [`Self::BYTES`] bytes of live memory for every handle that [`Self::handle`] gives
+///   for a number below [`Self::units`], aligned to as many, and no two of them overlap.
 pub unsafe trait Pool: Copy + Send + Sync + 'static {
     /// Bytes of a slab: 128 or 256.
     const BYTES: usize;
@@ -67,8 +68,8 @@ pub unsafe trait Pool: Copy + Send + Sync + 'static {
     /// The handle of the slab `number`, which is below [`Self::units`].
     fn handle(self, number: u32) -> Handle;
 
-    /// Sets bits of a word of the live slabs and gives what stood there: those bits that were not set are slabs that the caller now has.
-    /// The one way to a slab, by which all allocations go. Relaxed.
+    /// Sets bits of a word of the live slabs and gives what stood there: those bits that were not set are
+    /// slabs that the caller now has. The one way to a slab, by which all allocations go. Relaxed.
     ///
     /// # Safety
     /// - `index` is below [`Bitmaps::words_for`] of [`Self::units`].
@@ -79,8 +80,8 @@ pub unsafe trait Pool: Copy + Send + Sync + 'static {
         unsafe { self.bitmaps().take(index, bits) }
     }
 
-    /// Clears bits of a word of the live slabs and gives what stood there: those bits that were not set were not live. The one way back.
-    /// Relaxed.
+    /// Clears bits of a word of the live slabs and gives what stood there: those bits that were not set were
+    /// not live. The one way back. Relaxed.
     ///
     /// # Safety
     /// - `index` is below [`Bitmaps::words_for`] of [`Self::units`].
@@ -92,9 +93,11 @@ pub unsafe trait Pool: Copy + Send + Sync + 'static {
         unsafe { self.bitmaps().give(index, bits) }
     }
 
-    /// Allocates a slab, by the calling lane alone, wherever other lanes are. `None` where [`LOOKS`](super::LOOKS) looks found none free.
+    /// Allocates a slab, by the calling lane alone, wherever other lanes are. `None` where
+    /// [`LOOKS`](super::LOOKS) looks found none free.
     ///
-    /// Lanes that allocate at the same time should have different seeds: equal ones are correct, but meet at the same words.
+    /// Lanes that allocate at the same time should have different seeds: equal ones are correct, but meet at
+    /// the same words.
     #[inline(always)]
     #[track_caller]
     fn allocate(self, seed: u32) -> Option<Handle> {
@@ -104,24 +107,27 @@ pub unsafe trait Pool: Copy + Send + Sync + 'static {
         Some(handle)
     }
 
-    /// [`Self::allocate`] for a node of a layer, 0 being that of the data: pools that keep layers apart take it from the layer's own part.
+    /// [`Self::allocate`] for a node of a layer, 0 being that of the data: pools that keep layers apart take
+    /// it from the layer's own part.
     #[inline(always)]
     #[track_caller]
     fn allocate_in(self, _layer: u32, seed: u32) -> Option<Handle> {
         self.allocate(seed)
     }
 
-    /// Whether slab `number` is of the part from which [`Self::allocate_in`] takes a layer's slabs as long as it has some.
+    /// Whether slab `number` is of the part from which [`Self::allocate_in`] takes a layer's slabs as long as
+    /// it has some.
     #[inline(always)]
     fn is_for(self, _number: u32, _layer: u32) -> bool {
         true
     }
 
-    /// Hangs a new slab at the end of a list, by the calling lane alone: `link` is the place of the last slab's link. Gives the slab that
-    /// follows now, which is another lane's where that was faster, or none where the pool has none. The one way to link slabs.
+    /// Hangs a new slab at the end of a list, by the calling lane alone: `link` is the place of the last
+    /// slab's link. Gives the slab that follows now, which is another lane's where that was faster, or none
+    /// where the pool has none. The one way to link slabs.
     ///
-    /// The compare-and-swap is relaxed: who follows the link finds a slab that was blank when the launch began (see *Contents*). One that
-    /// another lane made superfluous goes back untouched.
+    /// The compare-and-swap is relaxed: who follows the link finds a slab that was blank when the launch
+    /// began (see *Contents*). One that another lane made superfluous goes back untouched.
     #[inline(always)]
     #[track_caller]
     fn extend(self, link: Global<u32>, seed: u32) -> Handle {
@@ -136,8 +142,8 @@ pub unsafe trait Pool: Copy + Send + Sync + 'static {
         }
     }
 
-    /// Frees a slab, by the calling lane alone. What is no live slab of the pool is left alone and counted as a fault
-    /// ([`simt::fault`]: the emulator ends the launch).
+    /// Frees a slab, by the calling lane alone. What is no live slab of the pool is left alone and counted as
+    /// a fault ([`simt::fault`]: the emulator ends the launch).
     #[inline(always)]
     #[track_caller]
     fn free(self, handle: Handle) {
@@ -152,8 +158,8 @@ pub unsafe trait Pool: Copy + Send + Sync + 'static {
         }
     }
 
-    /// Marks a slab that is unlinked but may still be read: it stays live until the host reclaims. Faults are as in [`Self::free`]. A
-    /// retired slab must not be freed.
+    /// Marks a slab that is unlinked but may still be read: it stays live until the host reclaims. Faults are
+    /// as in [`Self::free`]. A retired slab must not be freed.
     #[inline(always)]
     #[track_caller]
     fn retire(self, handle: Handle) {
@@ -194,9 +200,10 @@ pub struct Supers {
 
 /// Super blocks of one size, wherever they lie: their addresses are in a table. A pool that grows in place.
 ///
-/// The super blocks that a pool is made with lie in one piece, if they lie on one tier of memory; its address comes with the launch. The addresses of others are in a table of 2 KiB, which is read by
-/// weak loads because launches do not change it. Where kernels acquire they empty the cache of the multiprocessor, so such loads often go
-/// to the L2 cache, and all of them to one line there.
+/// The super blocks that a pool is made with lie in one piece, if they lie on one tier of memory; its address
+/// comes with the launch. The addresses of others are in a table of 2 KiB, which is read by weak loads
+/// because launches do not change it. Where kernels acquire they empty the cache of the multiprocessor, so
+/// such loads often go to the L2 cache, and all of them to one line there.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Spread<const BYTES: usize> {
@@ -213,10 +220,12 @@ impl<const BYTES: usize> Spread<BYTES> {
     /// A pool whose super blocks of `2^shift` slabs lie where `supers` says.
     ///
     /// # Safety
-    /// - `supers.table` points to [`MOST_SUPER_BLOCKS`] + 1 words of device memory which lives as long as the view is used, and which nothing
-    ///   writes meanwhile.
-    /// - Each of the super blocks that `bitmaps` has slabs of is live memory of this device, aligned to `BYTES`; the first `supers.joined` lie one behind the other.
-    /// - `shift` is 5 to [`Handle::SLAB_BITS`], and `bitmaps` has at most [`MOST_SUPER_BLOCKS`] times as many slabs.
+    /// - `supers.table` points to [`MOST_SUPER_BLOCKS`] + 1 words of device memory which lives as long as the
+    ///   view is used, and which nothing writes meanwhile.
+    /// - Each of the super blocks that `bitmaps` has slabs of is live memory of this device, aligned to
+    ///   `BYTES`; the first `supers.joined` lie one behind the other.
+    /// - `shift` is 5 to [`Handle::SLAB_BITS`], and `bitmaps` has at most [`MOST_SUPER_BLOCKS`] times as many
+    ///   slabs.
     pub unsafe fn new(bitmaps: Bitmaps, supers: Supers, shift: u32) -> Self {
         // SAFETY: the caller's promise.
         let (first, table) = unsafe { (Global::new(supers.first), Global::new(supers.table)) };

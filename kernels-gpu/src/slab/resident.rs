@@ -1,26 +1,30 @@
 //! A tile with a resident block: the paper's allocator (slab-hash paper, section V).
 //!
-//! The paper: a warp keeps the bitmap of one memory block in registers, a word a lane. To allocate, the lanes vote who has a free bit, and
-//! the first one of them takes it by a compare-and-swap of its word. A full block is left for another one, chosen by hash.
+//! The paper: a warp keeps the bitmap of one memory block in registers, a word a lane. To allocate, the lanes
+//! vote who has a free bit, and the first one of them takes it by a compare-and-swap of its word. A full
+//! block is left for another one, chosen by hash.
 //!
 //! Here:
-//! 1. *Many at once.* Every lane of the tile may want a slab. Lanes count the free bits they hold; a sum over the lower ranks
-//!    tells each which of the tile's wants it serves, and each want who serves it. A lane takes all the bits that it was dealt by one
-//!    `fetch_or`. A warp that wants 32 slabs in an emptyish block needs one atomic, where the paper's needs 32.
-//! 2. *`fetch_or` for compare-and-swap.* It cannot fail: the bits that somebody else had are seen in the word that comes back, and are
-//!    dealt no more; those lanes' wants stay for the next round, the others have their slabs.
-//! 3. *A rotated block.* The words are dealt from a hashed one on: two tiles that meet in a block begin at different words. The
-//!    rotation is in the load, so that dealing needs no thought of it.
-//! 4. *Even first choices.* The tile's number times the golden ratio names its first block: any number of tiles spreads over the blocks
-//!    evenly, not as dice would. Later choices are hashes.
-//! 5. *Narrow tiles.* A tile of `W` lanes holds 32 / W words a lane, and each lane offers one of them a round.
+//! 1. *Many at once.* Every lane of the tile may want a slab. Lanes count the free bits they hold; a sum over
+//!    the lower ranks tells each which of the tile's wants it serves, and each want who serves it. A lane
+//!    takes all the bits that it was dealt by one `fetch_or`. A warp that wants 32 slabs in an emptyish block
+//!    needs one atomic, where the paper's needs 32.
+//! 2. *`fetch_or` for compare-and-swap.* It cannot fail: the bits that somebody else had are seen in the word
+//!    that comes back, and are dealt no more; those lanes' wants stay for the next round, the others have
+//!    their slabs.
+//! 3. *A rotated block.* The words are dealt from a hashed one on: two tiles that meet in a block begin at
+//!    different words. The rotation is in the load, so that dealing needs no thought of it.
+//! 4. *Even first choices.* The tile's number times the golden ratio names its first block: any number of
+//!    tiles spreads over the blocks evenly, not as dice would. Later choices are hashes.
+//! 5. *Narrow tiles.* A tile of `W` lanes holds 32 / W words a lane, and each lane offers one of them a
+//!    round.
 //!
 //! ```text
 //! block        word  0    1    2   ...  29   30   31        start = 30, W = 32
 //! held by lane       2    3    4   ...  31    0    1        lane p has word (p + start) mod 32
 //!
 //! free bits    lane 0: 3   lane 1: 0   lane 2: 7   ...      wants: 5
-//! dealt        lane 0: 3   lane 1: 0   lane 2: 2            two atomics; wants 0..3 are served by lane 0, 3..5 by lane 2
+//! dealt        lane 0: 3   lane 1: 0   lane 2: 2       two atomics; lane 0 serves wants 0..3, lane 2 3..5
 //! ```
 use super::bitmaps::BLOCK_WORDS;
 use super::bits::{lower_ranks, lowest, place_of, sum_below};
@@ -76,8 +80,9 @@ impl<P: Pool, const W: u32, C: Convergence> Resident<P, W, C> {
     /// Words a lane.
     const WORDS: usize = (BLOCK_WORDS / W) as usize;
 
-    /// An allocator without a block; the first allocation reads one. `seed` shifts the tiles' first choices of a block: give another one
-    /// in each launch, so that launches do not queue at the blocks that the one before has filled.
+    /// An allocator without a block; the first allocation reads one. `seed` shifts the tiles' first choices
+    /// of a block: give another one in each launch, so that launches do not queue at the blocks that the one
+    /// before has filled.
     #[inline(always)]
     pub fn new(pool: P, tile: Tile<W, C>, seed: u32) -> Self {
         let number = Thread::index() as u32 / W;
@@ -85,10 +90,11 @@ impl<P: Pool, const W: u32, C: Convergence> Resident<P, W, C> {
         Self { pool, tile, next, block: 0, start: 0, taken: [u32::MAX; BLOCK_WORDS as usize] }
     }
 
-    /// A slab for each lane that `wants` one. `None` for the others, and where the pool is full or nearly so: after [`CHANGES`] blocks
-    /// without a free bit and [`LOOKS`](super::LOOKS) looks elsewhere.
+    /// A slab for each lane that `wants` one. `None` for the others, and where the pool is full or nearly so:
+    /// after [`CHANGES`] blocks without a free bit and [`LOOKS`](super::LOOKS) looks elsewhere.
     ///
-    /// Bounded: a round either serves a want, or finds that a bit is taken which was thought free, or changes the block.
+    /// Bounded: a round either serves a want, or finds that a bit is taken which was thought free, or changes
+    /// the block.
     #[inline(always)]
     #[track_caller]
     pub fn allocate(&mut self, wants: bool) -> Option<Handle> {
@@ -119,11 +125,12 @@ impl<P: Pool, const W: u32, C: Convergence> Resident<P, W, C> {
         })
     }
 
-    /// Lets the lanes of the tile see what was written to the slabs of the last call before they were freed in this launch. All lanes of the
-    /// tile (in lockstep: of the warp) call it together, with or without a slab of their own.
+    /// Lets the lanes of the tile see what was written to the slabs of the last call before they were freed
+    /// in this launch. All lanes of the tile (in lockstep: of the warp) call it together, with or without a
+    /// slab of their own.
     ///
-    /// A lane's slab may have been taken by another lane. So that one fences as well, and passes on by a barrier of the warp what it
-    /// has seen; a shuffle orders no memory.
+    /// A lane's slab may have been taken by another lane. So that one fences as well, and passes on by a
+    /// barrier of the warp what it has seen; a shuffle orders no memory.
     #[inline(always)]
     #[track_caller]
     pub fn fence(&self) {
@@ -131,7 +138,8 @@ impl<P: Pool, const W: u32, C: Convergence> Resident<P, W, C> {
         self.tile.sync();
     }
 
-    /// The first of the lane's words that has a free bit. A chain of selections: an indexed array would go to local memory.
+    /// The first of the lane's words that has a free bit. A chain of selections: an indexed array would go to
+    /// local memory.
     #[inline(always)]
     fn offer(&self) -> Offer {
         let mut offer = Offer { index: 0, free: 0 };
@@ -170,7 +178,8 @@ impl<P: Pool, const W: u32, C: Convergence> Resident<P, W, C> {
         self.block + (index + self.start) % BLOCK_WORDS
     }
 
-    /// Deals free bits to the lanes in `wanting`, takes them, and gives the caller's slab if it was dealt one that was free.
+    /// Deals free bits to the lanes in `wanting`, takes them, and gives the caller's slab if it was dealt one
+    /// that was free.
     #[inline(always)]
     #[track_caller]
     fn deal_round(&mut self, wanting: u32) -> Option<u32> {
@@ -214,8 +223,8 @@ impl<P: Pool, const W: u32, C: Convergence> Resident<P, W, C> {
         old
     }
 
-    /// The lane that serves the want `turn`: the first one of which `end`, the wants that it and lower ranks serve, is beyond. If there is
-    /// none, the last lane.
+    /// The lane that serves the want `turn`: the first one of which `end`, the wants that it and lower ranks
+    /// serve, is beyond. If there is none, the last lane.
     #[inline(always)]
     #[track_caller]
     fn server(&self, end: u32, turn: u32) -> u32 {

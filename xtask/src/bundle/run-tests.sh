@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Runs the tests of this bundle that need a GPU: in each binary, those with `cuda` in their name.
 #   ./run-tests.sh [--sanitizer [TOOL..]] [FILTER]
-# --sanitizer runs them under compute-sanitizer, once a tool (memcheck, racecheck and initcheck when none is named).
+# --sanitizer runs them under compute-sanitizer, once a tool (memcheck, racecheck and initcheck when none is
+# named).
 set -uo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -24,7 +25,8 @@ if [ ${#tools[@]} -gt 0 ] && ! command -v compute-sanitizer >/dev/null; then
   exit 2
 fi
 
-# The tests over a stand-in for the driver are for machines that have none. Calls of the driver that tests expect to fail are no findings.
+# The tests over a stand-in for the driver are for machines that have none. Calls of the driver that tests
+# expect to fail are no findings.
 flags=(--test-threads=1 --skip over_our_driver)
 passed=0
 failed=0
@@ -46,7 +48,8 @@ for binary in "$here"/tests/*; do
     run "$name" "$binary" "$filter" "${flags[@]}"
   else
     for tool in "${tools[@]}"; do
-      run "$name ($tool)" compute-sanitizer --tool "$tool" --report-api-errors no --error-exitcode 99 "$binary" "$filter" "${flags[@]}"
+      run "$name ($tool)" compute-sanitizer --tool "$tool" --report-api-errors no --error-exitcode 99 \
+        "$binary" "$filter" "${flags[@]}"
     done
   fi
 done

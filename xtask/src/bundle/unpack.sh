@@ -9,5 +9,6 @@ mkdir -p "$to"
 if command -v xz >/dev/null; then
   tar --extract --xz --file "$here/phalanx.tar.xz" --directory "$to"
 else
-  python3 -c 'import sys, tarfile; tarfile.open(sys.argv[1]).extractall(sys.argv[2])' "$here/phalanx.tar.xz" "$to"
+  python3 -c 'import sys, tarfile; tarfile.open(sys.argv[1]).extractall(sys.argv[2])' \
+    "$here/phalanx.tar.xz" "$to"
 fi

@@ -135,7 +135,8 @@ fn is_meant(signature: &Signature) -> bool {
 fn is_index(argument: &FnArg) -> bool {
     let FnArg::Typed(argument) = argument else { return false };
     let of = name_of(&argument.ty);
-    let is_named = |pattern: &Pat| matches!(pattern, Pat::Ident(name) if NAMES.contains(&name.ident.to_string().trim_start_matches('_')));
+    let is_name = |name: &str| NAMES.contains(&name.trim_start_matches('_'));
+    let is_named = |pattern: &Pat| matches!(pattern, Pat::Ident(name) if is_name(&name.ident.to_string()));
     of == "Handle" || (["u32", "u64", "usize"].contains(&of.as_str()) && is_named(&argument.pat))
 }
 

@@ -30,7 +30,8 @@ const WORDS: &[Words] = &[
             TIDY,
         ],
         comments: false,
-        reason: "instructions and atomics belong to the back ends of simt; use simt, or Mutex and OnceLock on the host",
+        reason: "instructions and atomics belong to the back ends of simt; use simt, or Mutex and OnceLock \
+        on the host",
     },
     Words {
         words: &["cust::", "extern crate cust"],
@@ -62,7 +63,8 @@ const LONGEST: usize = 800;
 /// Places of one machine, which mean nothing on another.
 const PLACES: [&str; 3] = ["/work/", "/root/", "/home/"];
 
-/// What a package (or every package in a folder, its name ending in a slash) must not depend on, but in tests.
+/// What a package (or every package in a folder, its name ending in a slash) must not depend on, but in
+/// tests.
 const DEPENDENCIES: &[(&str, &[&str])] = &[
     (
         "kernels-gpu",

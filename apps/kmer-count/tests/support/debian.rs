@@ -1,7 +1,8 @@
 //! Real sequences, out of Debian's packages of examples.
 //!
-//! They are looked for in `$PHALANX_TEST_DATA`, then in the system's folder of documentation, then in the build folder; and fetched
-//! into the build folder by apt, which needs no installation and, where package lists are there, no rights.
+//! They are looked for in `$PHALANX_TEST_DATA`, then in the system's folder of documentation, then in the
+//! build folder; and fetched into the build folder by apt, which needs no installation and, where package
+//! lists are there, no rights.
 use anyhow::{Context, Result, bail, ensure};
 use std::env;
 use std::fs;
@@ -25,7 +26,8 @@ pub const LAMBDA_READS: Sample =
     Sample { package: "bowtie2-examples", path: "bowtie2/examples/reads/reads_1.fq.gz" };
 
 impl Sample {
-    /// The file, fetched if need be. `None`, and a word about it that no test runner swallows, where it cannot be had.
+    /// The file, fetched if need be. `None`, and a word about it that no test runner swallows, where it
+    /// cannot be had.
     ///
     /// # Panics
     /// Where it cannot be had and the variable `CI` is set: there, nothing is left out.
@@ -45,7 +47,8 @@ impl Sample {
     fn advice(&self) -> String {
         let package = self.package;
         format!(
-            "On Debian with a network, `apt-get update && apt-get install {package}` provides it; elsewhere set PHALANX_TEST_DATA \
+            "On Debian with a network, `apt-get update && apt-get install {package}` provides it; elsewhere \
+            set PHALANX_TEST_DATA \
              to a folder in which {} lies",
             self.path
         )

@@ -14,7 +14,8 @@ use std::path::{Path, PathBuf};
 
 pub mod debian;
 
-/// What the tests ask for unless they say otherwise: a table and batches so small that every count makes the table grow.
+/// What the tests ask for unless they say otherwise: a table and batches so small that every count makes the
+/// table grow.
 pub fn options(bases: u32, strand: Strand) -> Options {
     Options { length: Length::new(bases).unwrap(), strand, capacity: 100, batch: 5000 }
 }

@@ -34,8 +34,8 @@ impl Context {
         Ok(Self { facts, kernels: Kernels::default(), last_launch: Mutex::new(None), primary })
     }
 
-    /// Makes the context the calling thread's current one. Always asked of the driver, which takes tens of nanoseconds: a
-    /// record of our own would be wrong once another library of the program changes it.
+    /// Makes the context the calling thread's current one. Always asked of the driver, which takes tens of
+    /// nanoseconds: a record of our own would be wrong once another library of the program changes it.
     pub fn bind(&self) -> Result<()> {
         self.check_cust("cuCtxSetCurrent", CurrentContext::set_current(&self.primary))
     }
@@ -73,7 +73,8 @@ impl Context {
 
 impl Drop for Context {
     fn drop(&mut self) {
-        // Unloading the kernels, which follows, needs the context to be current. Where it is lost there is nothing to do.
+        // Unloading the kernels, which follows, needs the context to be current. Where it is lost there is
+        // nothing to do.
         if let Err(error) = self.bind() {
             tracing::debug!(%error, "a context is dropped that cannot be made current");
         }

@@ -66,7 +66,8 @@ fn text(code: Code, lookup: Lookup) -> Option<String> {
     Some(unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
 }
 
-/// The kernel driver's version, such as `580.159.04`; where the system does not tell, the version of CUDA that it supports.
+/// The kernel driver's version, such as `580.159.04`; where the system does not tell, the version of CUDA
+/// that it supports.
 pub fn version() -> String {
     let read = |path| std::fs::read_to_string(path).ok();
     read("/sys/module/nvidia/version")
@@ -93,9 +94,9 @@ fn cuda_version() -> String {
 
 /// Whether a code says that the context is beyond use.
 pub fn is_fatal(code: Code) -> bool {
-    // Uncorrectable errors of memory and links; illegal address, timeout; a destroyed context; a failed assertion; the
-    // errors of running kernels (stack, instruction, alignment, address space, program counter, failed launch); and
-    // those that newer drivers added to them.
+    // Uncorrectable errors of memory and links; illegal address, timeout; a destroyed context; a failed
+    // assertion; the errors of running kernels (stack, instruction, alignment, address space, program
+    // counter, failed launch); and those that newer drivers added to them.
     matches!(code, 214 | 220 | 226 | 700 | 702 | 709 | 710 | 714..=719 | 721)
 }
 
@@ -105,7 +106,8 @@ mod tests {
 
     #[test]
     fn versions_are_found_in_what_the_system_says() {
-        let closed = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.159.04  Tue May 27 2025\nGCC version: 12.2.0";
+        let closed = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.159.04  Tue May 27 2025\nGCC \
+        version: 12.2.0";
         let open = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.65.06  Release Build";
         assert_eq!(first_version(closed).as_deref(), Some("580.159.04"));
         assert_eq!(first_version(open).as_deref(), Some("580.65.06"));

@@ -1,5 +1,6 @@
-//! Launches that follow closely: the blocks of a launch take their places while the launch before in the stream still drains, and wait there
-//! for its end (`simt`'s entries do, first of all). That saves most of the gap between two launches, which is what small ones cost.
+//! Launches that follow closely: the blocks of a launch take their places while the launch before in the
+//! stream still drains, and wait there for its end (`simt`'s entries do, first of all). That saves most of
+//! the gap between two launches, which is what small ones cost.
 use super::driver::Code;
 use super::kernels::Function;
 use crate::Grid;
@@ -46,7 +47,8 @@ unsafe extern "C" {
 /// Launches a function that waits for the launch before.
 ///
 /// # Safety
-/// - As for the driver's `cuLaunchKernel`: the stream is of the current context, and the parameters are those of the function.
+/// - As for the driver's `cuLaunchKernel`: the stream is of the current context, and the parameters are those
+///   of the function.
 /// - The function contains [`WAIT`] before any access.
 pub unsafe fn launch(
     function: Function,

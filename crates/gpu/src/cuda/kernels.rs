@@ -63,8 +63,8 @@ impl Kernels {
         self.compiling.lock().unwrap_or_else(PoisonError::into_inner).as_secs_f64() * 1e3
     }
 
-    /// The function of a kernel whose struct has `bytes` bytes, compiled if it is not yet. `context`, to which this belongs, is
-    /// current.
+    /// The function of a kernel whose struct has `bytes` bytes, compiled if it is not yet. `context`, to
+    /// which this belongs, is current.
     pub fn function(&self, context: &Context, launch: LaunchName, bytes: usize) -> Result<Function> {
         let slot = self.slot(launch.kernel);
         let mut loaded = slot.lock().unwrap_or_else(PoisonError::into_inner);
@@ -192,8 +192,8 @@ fn refused(launch: LaunchName, cause: String, log: String) -> Error {
     Error::Jit { launch, cause, log: log.trim().to_owned() }
 }
 
-/// Calls the driver's compiler. It takes small values of options in place of pointers. Where it is told a bound of registers, even one that bounds
-/// nothing, it takes more of them than where it is told none.
+/// Calls the driver's compiler. It takes small values of options in place of pointers. Where it is told a
+/// bound of registers, even one that bounds nothing, it takes more of them than where it is told none.
 fn load_data(image: &CStr, registers: Option<u32>, logs: &mut Logs) -> (sys::CUmodule, Code) {
     use sys::CUjit_option::{
         CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, CU_JIT_INFO_LOG_BUFFER,
@@ -212,7 +212,8 @@ fn load_data(image: &CStr, registers: Option<u32>, logs: &mut Logs) -> (sys::CUm
     let mut values = options.each_mut().map(|(_, value)| *value);
     let mut module = null_mut();
     let count = names.len() as u32 - registers.is_none() as u32;
-    // SAFETY: the image is a C string, both arrays have `count` elements at least, the logs have the sizes given.
+    // SAFETY: the image is a C string, both arrays have `count` elements at least, the logs have the sizes
+    // given.
     let code = unsafe {
         let (names, values) = (names.as_mut_ptr(), values.as_mut_ptr());
         sys::cuModuleLoadDataEx(&mut module, image.as_ptr().cast(), count, names, values)

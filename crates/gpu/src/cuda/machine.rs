@@ -65,7 +65,8 @@ impl Machine {
         (Block { device: pointer(place), host: pointer(place) }, code)
     }
 
-    /// Managed memory beyond what the device has free would be paged, a thousand times slower than its user expects.
+    /// Managed memory beyond what the device has free would be paged, a thousand times slower than its user
+    /// expects.
     fn check_room(&self, tier: Tier, bytes: usize) -> Result<()> {
         let (free, total) = machine::Machine::memory(self)?;
         if bytes <= free { Ok(()) } else { Err(Error::OutOfMemory { tier, bytes, free, total }) }
@@ -134,7 +135,8 @@ impl machine::Machine for Machine {
             tracing::debug!(%error, "memory of a lost device is dropped");
             return;
         }
-        // SAFETY: allocated by the matching function, not used again by the caller's promise, and nothing runs.
+        // SAFETY: allocated by the matching function, not used again by the caller's promise, and nothing
+        // runs.
         let code = unsafe {
             match tier {
                 Tier::Pinned => sys::cuMemFreeHost(block.host.cast()),
@@ -173,8 +175,8 @@ impl machine::Machine for Machine {
 
     unsafe fn copy(&self, to: *mut u8, from: *const u8, bytes: usize) -> Result<()> {
         self.context.bind()?;
-        // SAFETY: passed on to the caller. The null stream comes after all others. Addresses are unified on every system
-        // that has 64-bit addresses, so the driver knows which side each place is on.
+        // SAFETY: passed on to the caller. The null stream comes after all others. Addresses are unified on
+        // every system that has 64-bit addresses, so the driver knows which side each place is on.
         let code = unsafe { sys::cuMemcpyAsync(address(to), address(from), bytes, null_mut()) };
         self.context.check("cuMemcpyAsync", code as Code)?;
         self.wait_for_null_stream()

@@ -1,11 +1,11 @@
 //! CUDA devices. The only place of the project that names `cust`.
 //!
-//! `cust` gives devices, the primary context and streams. Where it lacks something (events that can be waited for more than
-//! once, the compiler's log, memory that kernels share with the host) its raw functions are called. Both reach the
-//! driver through `cuda-late`.
+//! `cust` gives devices, the primary context and streams. Where it lacks something (events that can be waited
+//! for more than once, the compiler's log, memory that kernels share with the host) its raw functions are
+//! called. Both reach the driver through `cuda-late`.
 //!
-//! A stream of `cust` is ordered with the driver's null stream, which the methods without a stream use: they come after
-//! everything that was asked of the context before.
+//! A stream of `cust` is ordered with the driver's null stream, which the methods without a stream use: they
+//! come after everything that was asked of the context before.
 
 mod context;
 mod driver;

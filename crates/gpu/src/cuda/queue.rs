@@ -85,8 +85,9 @@ impl machine::Queue for Queue {
         let grid = name.grid();
         let mut parameters = [arguments.cast_mut().cast()];
         self.context.note_launch(name);
-        // SAFETY: the function takes one parameter of as many bytes as lie at `arguments` (checked when it was loaded), or
-        // none, and then the driver looks at none. The driver copies them. The rest is the caller's promise.
+        // SAFETY: the function takes one parameter of as many bytes as lie at `arguments` (checked when it
+        // was loaded), or none, and then the driver looks at none. The driver copies them. The rest is the
+        // caller's promise.
         let code = unsafe { self.start(function, grid, parameters.as_mut_ptr()) };
         self.launched(name, function, code)
     }

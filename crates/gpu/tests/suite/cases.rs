@@ -316,7 +316,8 @@ pub fn asynchronous_copies_happen_in_order(device: &Device) {
     let stream = device.stream().unwrap();
     let (mut buffer, mut copy) = (device.zeroed::<u32>(8).unwrap(), device.zeroed::<u32>(8).unwrap());
     let mut read = [0; 2];
-    // SAFETY: what is copied from and to lives until the stream is waited for, and nothing else uses it before.
+    // SAFETY: what is copied from and to lives until the stream is waited for, and nothing else uses it
+    // before.
     unsafe {
         buffer.fill_bytes_on(&stream, 3).unwrap();
         buffer.write_on(&stream, 6, &[8, 9]).unwrap();

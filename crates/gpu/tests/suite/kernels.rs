@@ -1,4 +1,5 @@
-//! The kernels of the tests. `kernels.ptx` beside this file is what the device compiler makes of them (sm_80).
+//! The kernels of the tests. `kernels.ptx` beside this file is what the device compiler makes of them
+//! (sm_80).
 use simt::{GlobalSlice, Instance, Order, Scope, Thread, kernel};
 
 /// Writes `value` to each element.

@@ -58,8 +58,9 @@ impl<K: Key, V: Value> Builder<K, V> {
         self
     }
 
-    /// How many pairs the pool has nodes for from the start, in whatever order they come: pools are made of super blocks, of nodes that keys in order
-    /// leave half full, so there is room for more, of few pairs for many times as many. Default: 1024.
+    /// How many pairs the pool has nodes for from the start, in whatever order they come: pools are made of
+    /// super blocks, of nodes that keys in order leave half full, so there is room for more, of few pairs for
+    /// many times as many. Default: 1024.
     pub fn capacity(mut self, pairs: usize) -> Self {
         self.capacity = pairs;
         self
@@ -77,8 +78,8 @@ impl<K: Key, V: Value> Builder<K, V> {
         self
     }
 
-    /// Nodes by which the pool grows at least: a power of two from 32 to 2^24. Default: an eighth of what it begins with. See [`Growth::Pool`] for what
-    /// becomes of a pool that has 255 times as many.
+    /// Nodes by which the pool grows at least: a power of two from 32 to 2^24. Default: an eighth of what it
+    /// begins with. See [`Growth::Pool`] for what becomes of a pool that has 255 times as many.
     pub fn super_block_slabs(mut self, slabs: usize) -> Self {
         self.super_block_slabs = Some(slabs);
         self
@@ -96,8 +97,8 @@ impl<K: Key, V: Value> Builder<K, V> {
         self
     }
 
-    /// Whether walks begin at the nodes that the directory lists, or, where it is `false`, at the root: for those who measure what it is worth.
-    /// Default: `true`.
+    /// Whether walks begin at the nodes that the directory lists, or, where it is `false`, at the root: for
+    /// those who measure what it is worth. Default: `true`.
     pub fn directory(mut self, directory: bool) -> Self {
         self.directory = directory;
         self
@@ -118,8 +119,8 @@ impl<K: Key, V: Value> Builder<K, V> {
     /// Makes the tree, empty.
     ///
     /// # Errors
-    /// [`Error::ZeroCapacity`], [`Error::UnknownVariant`], [`Error::NeedsWideSwap`], those of [`SlabAlloc`]'s builder, and the device's when it
-    /// lacks the memory.
+    /// [`Error::ZeroCapacity`], [`Error::UnknownVariant`], [`Error::NeedsWideSwap`], those of [`SlabAlloc`]'s
+    /// builder, and the device's when it lacks the memory.
     pub fn build(self) -> Result<BTree<K, V>> {
         let default = usual::<K, V>("tree_spread", "4x4");
         let family = Family { default, find: engine::find, names: names::<K, V> };
@@ -192,7 +193,8 @@ pub fn names<K: Key, V: Value>() -> Vec<&'static str> {
     NAMES.iter().copied().filter(|name| engine::find::<K, V>(name).is_some()).collect()
 }
 
-/// The name of the kind that is taken when none is named: `tiles` are lanes and words a lane, for pairs of 32 bits.
+/// The name of the kind that is taken when none is named: `tiles` are lanes and words a lane, for pairs of 32
+/// bits.
 pub(crate) fn usual<K: Key, V: Value>(prefix: &str, tiles: &str) -> String {
     match (K::BITS, V::BITS) {
         (32, 32) => format!("{prefix}_128_{tiles}_u32_u32"),

@@ -1,4 +1,5 @@
-//! When the directory of a tree is made anew, and into how many launches a batch of insertions is cut so that it can be.
+//! When the directory of a tree is made anew, and into how many launches a batch of insertions is cut so that
+//! it can be.
 use crate::Result;
 use crate::map::launch::{Ask, Batch};
 use gpu::{Buffer, Event, Stream};
@@ -7,7 +8,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The most pairs that the first launch on an empty tree brings: all of them want one leaf.
 pub const FIRST: u64 = 512;
-/// By how much a tree may grow in one launch. Who walks by an old directory goes right as often as the node that it led to was split.
+/// By how much a tree may grow in one launch. Who walks by an old directory goes right as often as the node
+/// that it led to was split.
 pub const GROWTH: u64 = 4;
 
 /// How old a directory is.
@@ -23,17 +25,19 @@ struct Age {
 #[derive(Debug)]
 struct Growing {
     stream: Stream,
-    /// A point behind the launches that others wait for, once another stream has asked. An event between the launches
-    /// of a batch would keep them from following closely, so nobody pays for it but those who wait.
+    /// A point behind the launches that others wait for, once another stream has asked. An event between the
+    /// launches of a batch would keep them from following closely, so nobody pays for it but those who wait.
     event: Option<Event>,
 }
 
-/// The directory's memory, and how old it is. What is known of the tree's size is what was asked for: an upper bound, for nobody waits to ask the
-/// device. Launches of several streams may see each other's directory too early or too late, which costs steps and nothing else.
+/// The directory's memory, and how old it is. What is known of the tree's size is what was asked for: an
+/// upper bound, for nobody waits to ask the device. Launches of several streams may see each other's
+/// directory too early or too late, which costs steps and nothing else.
 ///
-/// A batch that is much larger than the tree is cut into launches, each a few times as large as the one before, so that
-/// few operations want the same leaf. Other streams must not defeat that: their insertions wait for what such a batch's
-/// stream was asked for until then, after which the tree is large enough for what is asked of it.
+/// A batch that is much larger than the tree is cut into launches, each a few times as large as the one
+/// before, so that few operations want the same leaf. Other streams must not defeat that: their insertions
+/// wait for what such a batch's stream was asked for until then, after which the tree is large enough for
+/// what is asked of it.
 #[derive(Debug)]
 pub struct Directory {
     words: Buffer<u64>,
@@ -92,7 +96,8 @@ impl Directory {
         self.age().pairs
     }
 
-    /// Makes a stream wait until the tree has grown for its insertions, where another stream's batch is growing it.
+    /// Makes a stream wait until the tree has grown for its insertions, where another stream's batch is
+    /// growing it.
     ///
     /// # Errors
     /// [`Error::Device`](crate::Error::Device) when the device is lost.
@@ -112,8 +117,8 @@ impl Directory {
         Ok(())
     }
 
-    /// Notes that a launch was submitted that brings `many` pairs at most. Where more launches of its batch follow,
-    /// because the tree is small, insertions of other streams wait for it.
+    /// Notes that a launch was submitted that brings `many` pairs at most. Where more launches of its batch
+    /// follow, because the tree is small, insertions of other streams wait for it.
     pub fn submitted(&self, stream: &Stream, many: u64, more_follow: bool) {
         if more_follow {
             *self.growing() = Some(Growing { stream: stream.clone(), event: None });
@@ -138,8 +143,9 @@ impl Directory {
         self.age().pairs = pairs;
     }
 
-    /// Returns the number of pairs to pass to [`Self::listed`] once the directory is rebuilt, if the tree may have grown
-    /// by more than a quarter since it was. Two threads may both be told to rebuild it, which is safe.
+    /// Returns the number of pairs to pass to [`Self::listed`] once the directory is rebuilt, if the tree may
+    /// have grown by more than a quarter since it was. Two threads may both be told to rebuild it, which is
+    /// safe.
     pub fn due(&self) -> Option<u64> {
         let age = self.age();
         (age.pairs > age.listed + age.listed / 4 + FIRST / 2).then_some(age.pairs)

@@ -1,4 +1,5 @@
-//! The bridge from names to types: a kind of tree is chosen when one is made, and kernels are compiled for types.
+//! The bridge from names to types: a kind of tree is chosen when one is made, and kernels are compiled for
+//! types.
 use crate::map::launch::{Ask, Batch, THREADS, look_up};
 use crate::map::launcher::{Launcher, Of, Viewed, engines, finds};
 use crate::slab_alloc;
@@ -99,7 +100,8 @@ pub trait Reader<K, V>: Send + Sync {
     /// Launches a batch that looks for keys: see [`look_up`].
     ///
     /// # Safety
-    /// - As for [`Launcher::launch`]; and if the kind is one for trees that nobody writes, nobody does until the kernel has ended.
+    /// - As for [`Launcher::launch`]; and if the kind is one for trees that nobody writes, nobody does until
+    ///   the kernel has ended.
     unsafe fn look_up(&self, stream: &Stream, parts: Parts, batch: Batch<K, V>) -> gpu::Result<()>;
 
     /// Launches a search by order.
@@ -156,7 +158,8 @@ pub trait Grouping<K, V>: Send + Sync {
     ) -> gpu::Result<()>;
 }
 
-/// What launches on trees of the kind called `name` batches whose keys were sorted, if they are to be and its keys and values are `K` and `V`.
+/// What launches on trees of the kind called `name` batches whose keys were sorted, if they are to be and its
+/// keys and values are `K` and `V`.
 pub fn find_grouping<K: Scalar, V: Scalar>(name: &str) -> Option<Box<dyn Grouping<K, V>>> {
     any_grouping(name)?.downcast::<Box<dyn Grouping<K, V>>>().ok().map(|grouping| *grouping)
 }
@@ -197,7 +200,8 @@ impl<M: Config + Instance> Grouping<M::Key, M::Value> for Of<M> {
     }
 }
 
-/// The reader for trees of the kind called `name` while nobody writes them, if there is one and its keys and values are `K` and `V`.
+/// The reader for trees of the kind called `name` while nobody writes them, if there is one and its keys and
+/// values are `K` and `V`.
 pub fn find_phased<K: Scalar, V: Scalar>(name: &str) -> Option<Box<dyn Reader<K, V>>> {
     any_phased(&name.replacen("tree_", "tree_phased_", 1))?
         .downcast::<Box<dyn Reader<K, V>>>()
@@ -291,7 +295,8 @@ impl<M: Config + Instance> Engine<M::Key, M::Value> for Of<M> {
         let over = |len: usize| Grid::for_items(len, THREADS);
         let tiles = |nodes: usize| Grid::for_items(nodes * M::TILE as usize, THREADS);
         let units = tree.units();
-        // SAFETY: the caller's promises; each grid has a thread for every element, or for every slab, or a tile for every node.
+        // SAFETY: the caller's promises; each grid has a thread for every element, or for every slab, or a
+        // tile for every node.
         unsafe {
             match task {
                 Task::Build { keys, values, count, fill } => {

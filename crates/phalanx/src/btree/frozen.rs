@@ -16,8 +16,9 @@ use std::any::TypeId;
 use std::fmt;
 use std::io::Write;
 
-/// A tree that nobody writes as long as this borrows it, and that is therefore read by other kernels: theirs may take nodes from the L1 cache, and need
-/// not look twice at a leaf that has not what they look for. Made by [`BTree::frozen`].
+/// A tree that nobody writes as long as this borrows it, and that is therefore read by other kernels: theirs
+/// may take nodes from the L1 cache, and need not look twice at a leaf that has not what they look for. Made
+/// by [`BTree::frozen`].
 ///
 /// ```
 /// use phalanx::{BTree, Map};
@@ -32,12 +33,13 @@ use std::io::Write;
 /// # Ok::<(), phalanx::Error>(())
 /// ```
 ///
-/// There are such kernels for the kinds of tree that are taken when none is named; other kinds are read by their own kernels
-/// ([`Self::variant`] tells).
+/// There are such kernels for the kinds of tree that are taken when none is named; other kinds are read by
+/// their own kernels ([`Self::variant`] tells).
 ///
 /// # Concurrency
-/// Everything here may run beside everything here, from several threads and in several streams. While it lives, the borrow checker lets nobody
-/// write. Batches in streams may outlive it: what the tree is asked next waits for them.
+/// Everything here may run beside everything here, from several threads and in several streams. While it
+/// lives, the borrow checker lets nobody write. Batches in streams may outlive it: what the tree is asked
+/// next waits for them.
 pub struct Frozen<'a, K, V> {
     tree: &'a BTree<K, V>,
     reader: Option<Box<dyn Reader<K, V>>>,
@@ -50,7 +52,8 @@ impl<K, V> fmt::Debug for Frozen<'_, K, V> {
 }
 
 impl<K: Key, V: Value> BTree<K, V> {
-    /// The tree for reading alone, by kernels that are compiled for that. Waits for the launches asked for before, and makes the directory anew.
+    /// The tree for reading alone, by kernels that are compiled for that. Waits for the launches asked for
+    /// before, and makes the directory anew.
     ///
     /// # Errors
     /// The device's.
@@ -141,13 +144,15 @@ impl<'a, K: Key, V: Value> Frozen<'a, K, V> {
         Lookups { frozen: self, stream }
     }
 
-    /// The tree as kernels of your own take it, to read it alone: `M` is the kind that [`Self::variant`] names.
+    /// The tree as kernels of your own take it, to read it alone: `M` is the kind that [`Self::variant`]
+    /// names.
     ///
     /// # Errors
     /// [`Error::OtherVariant`] when the kernels that read are of another kind.
     ///
     /// # Safety
-    /// - The view is used while this lives, on the tree's device, and those kernels have ended when the borrow ends.
+    /// - The view is used while this lives, on the tree's device, and those kernels have ended when the
+    ///   borrow ends.
     /// - They only read: get, look whether a key is there, seek.
     pub unsafe fn view<M>(&self) -> Result<TreeView<M>>
     where
@@ -172,7 +177,8 @@ impl<'a, K: Key, V: Value> Frozen<'a, K, V> {
     }
 
     fn look_up(&self, stream: &Stream, batch: Batch<K, V>) -> Result<()> {
-        // SAFETY: as in `Owner::launch`; while `self` lives nobody writes, and who does afterwards waits first: see `Trees::thaw`.
+        // SAFETY: as in `Owner::launch`; while `self` lives nobody writes, and who does afterwards waits
+        // first: see `Trees::thaw`.
         self.tree.trees.read(|parts| unsafe { self.reader().look_up(stream, parts, batch) })
     }
 }
@@ -188,7 +194,8 @@ impl<K: Key, V: Value> Searched<K, V> for Frozen<'_, K, V> {
     }
 }
 
-/// Batches by key on device buffers, which return when they are asked for: those of [`Batches`] that only read. Made by [`Frozen::on`].
+/// Batches by key on device buffers, which return when they are asked for: those of [`Batches`] that only
+/// read. Made by [`Frozen::on`].
 #[derive(Debug)]
 pub struct Lookups<'a, K, V> {
     frozen: &'a Frozen<'a, K, V>,
@@ -204,8 +211,8 @@ impl<K: Key, V: Value> Lookups<'_, K, V> {
     /// [`Frozen::get`]: values, and [`Outcome::Found`] where they mean something.
     ///
     /// # Errors
-    /// [`Error::Length`] when the buffers differ in length; [`Error::OtherDevice`] when a buffer or the stream is not of the tree's
-    /// device; the device's.
+    /// [`Error::Length`] when the buffers differ in length; [`Error::OtherDevice`] when a buffer or the
+    /// stream is not of the tree's device; the device's.
     pub fn get(&self, keys: &Buffer<K>, values: &mut Buffer<V>, outcomes: &mut Buffer<u8>) -> Result<()> {
         self.launch(batches::get(self.frozen.device(), keys, values, outcomes)?)
     }

@@ -30,9 +30,10 @@ use trees::{Trees, USUAL_FILL};
 
 /// An ordered map from `u32` or `u64` to `u32` or `u64` in device memory: a B-link tree of nodes of 14 pairs.
 ///
-/// Reads take no latch, writes that of one leaf; nodes that are full are split on the way. It grows inside of launches. What it can do with single
-/// keys is in [`Map`]; what goes by order is here. The page `docs/structures/btree.md` has layout, proofs and costs. Source: chapter 3 of the
-/// thesis on dynamic GPU structures.
+/// Reads take no latch, writes that of one leaf; nodes that are full are split on the way. It grows inside of
+/// launches. What it can do with single keys is in [`Map`]; what goes by order is here. The page
+/// `docs/structures/btree.md` has layout, proofs and costs. Source: chapter 3 of the thesis on dynamic GPU
+/// structures.
 ///
 /// ```
 /// use phalanx::{BTree, Map};
@@ -49,9 +50,11 @@ use trees::{Trees, USUAL_FILL};
 ///
 /// # Concurrency
 ///
-/// That of [`Map`], for operations on one key. What goes by order may run beside everything too: each pair that it gives was there at some moment of
-/// the call, and a pair that is there throughout is given, once; but the pairs of one answer need not have been there at one moment. `bulk_build`,
-/// `compact` and `clear` take `&mut self`; the pool grows between the launches of a blocking call. [`Self::frozen`] gives readers the tree alone.
+/// That of [`Map`], for operations on one key. What goes by order may run beside everything too: each pair
+/// that it gives was there at some moment of the call, and a pair that is there throughout is given, once;
+/// but the pairs of one answer need not have been there at one moment. `bulk_build`, `compact` and `clear`
+/// take `&mut self`; the pool grows between the launches of a blocking call. [`Self::frozen`] gives readers
+/// the tree alone.
 pub struct BTree<K, V> {
     trees: Trees<K, V>,
 }
@@ -65,7 +68,8 @@ impl<K, V> std::fmt::Debug for BTree<K, V> {
     }
 }
 
-/// The names of all kinds of tree for these types of key and value: pool, bytes a node, lanes a tile x words a lane, bits of key and value.
+/// The names of all kinds of tree for these types of key and value: pool, bytes a node, lanes a tile x words
+/// a lane, bits of key and value.
 pub fn variants<K: Key, V: Value>() -> Vec<&'static str> {
     builder::names::<K, V>()
 }
@@ -98,7 +102,8 @@ impl<K: Key, V: Value> BTree<K, V> {
         self.trees.stats()
     }
 
-    /// Levels, that of the leaves among them: 2 at least. Waits for the launches asked for before, and looks at all nodes.
+    /// Levels, that of the leaves among them: 2 at least. Waits for the launches asked for before, and looks
+    /// at all nodes.
     ///
     /// # Errors
     /// As [`Self::validate`].
@@ -106,8 +111,9 @@ impl<K: Key, V: Value> BTree<K, V> {
         Ok(self.trees.examine()?.depth)
     }
 
-    /// Examines the whole tree: order and bounds of all pairs, parents, links, levels, latches, that every live slab of the pool is a node that can
-    /// be reached, and that as many pairs are there as are counted. For tests, and for those who write kernels of their own.
+    /// Examines the whole tree: order and bounds of all pairs, parents, links, levels, latches, that every
+    /// live slab of the pool is a node that can be reached, and that as many pairs are there as are counted.
+    /// For tests, and for those who write kernels of their own.
     ///
     /// # Errors
     /// [`Error::Invalid`], which says what is wrong; the device's.
@@ -115,7 +121,8 @@ impl<K: Key, V: Value> BTree<K, V> {
         self.trees.examine().map(drop)
     }
 
-    /// Walks to each key as a look-up does, and counts the nodes that are read on the way, by level: what a look-up costs. Waits.
+    /// Walks to each key as a look-up does, and counts the nodes that are read on the way, by level: what a
+    /// look-up costs. Waits.
     ///
     /// ```
     /// use phalanx::{BTree, Map};
@@ -134,9 +141,10 @@ impl<K: Key, V: Value> BTree<K, V> {
         self.trees.walks(keys)
     }
 
-    /// Replaces everything by these pairs, which are sorted on the device and built level by level from the leaves up: much faster than insertions.
-    /// `fill` is the part of each node that is used, above 0 and at most 1: full nodes make a low tree, and are split by the first insertions. Of
-    /// several pairs with one key the one with the highest value stays.
+    /// Replaces everything by these pairs, which are sorted on the device and built level by level from the
+    /// leaves up: much faster than insertions. `fill` is the part of each node that is used, above 0 and at
+    /// most 1: full nodes make a low tree, and are split by the first insertions. Of several pairs with one
+    /// key the one with the highest value stays.
     ///
     /// ```
     /// use phalanx::BTree;
@@ -148,8 +156,8 @@ impl<K: Key, V: Value> BTree<K, V> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Length`] when the slices differ in length; [`Error::TooMany`] beyond 2^30 - 1 pairs; [`Error::Fill`]; [`Error::Budget`]; the
-    /// device's.
+    /// [`Error::Length`] when the slices differ in length; [`Error::TooMany`] beyond 2^30 - 1 pairs;
+    /// [`Error::Fill`]; [`Error::Budget`]; the device's.
     pub fn bulk_build(&mut self, keys: &[K], values: &[V], fill: f64) -> Result<()> {
         self.trees.bulk_build(keys, values, fill)
     }
@@ -157,13 +165,14 @@ impl<K: Key, V: Value> BTree<K, V> {
     /// [`Self::bulk_build`] from device buffers whose keys are in order, each below the next. Waits.
     ///
     /// # Errors
-    /// [`Error::Unsorted`] when they are not; [`Error::OtherDevice`]; else as [`Self::bulk_build`]. The tree is then as it was.
+    /// [`Error::Unsorted`] when they are not; [`Error::OtherDevice`]; else as [`Self::bulk_build`]. The tree
+    /// is then as it was.
     pub fn bulk_build_sorted(&mut self, keys: &Buffer<K>, values: &Buffer<V>, fill: f64) -> Result<()> {
         self.trees.bulk_build_sorted(keys, values, fill)
     }
 
-    /// Builds the tree anew with nodes of the same `fill`: removals leave nodes that are thin or empty. The pairs stay on the device, which needs room
-    /// for three copies of them beside the tree.
+    /// Builds the tree anew with nodes of the same `fill`: removals leave nodes that are thin or empty. The
+    /// pairs stay on the device, which needs room for three copies of them beside the tree.
     ///
     /// # Errors
     /// As [`Self::bulk_build`].
@@ -171,12 +180,12 @@ impl<K: Key, V: Value> BTree<K, V> {
         self.trees.compact(fill)
     }
 
-    /// Reads a map that [`Map::save`] wrote, into a tree with the builder's parameters, and with room for all pairs where its capacity is less. It is built as
-    /// [`Self::bulk_build`] builds one, with nodes 0.7 full.
+    /// Reads a map that [`Map::save`] wrote, into a tree with the builder's parameters, and with room for all
+    /// pairs where its capacity is less. It is built as [`Self::bulk_build`] builds one, with nodes 0.7 full.
     ///
     /// # Errors
-    /// [`Error::Format`] when it is none, of another version or other types, or damaged; [`Error::Io`]; those of
-    /// [`Builder::build`] and of [`Self::bulk_build`].
+    /// [`Error::Format`] when it is none, of another version or other types, or damaged; [`Error::Io`]; those
+    /// of [`Builder::build`] and of [`Self::bulk_build`].
     pub fn load(reader: impl Read, builder: Builder<K, V>) -> Result<Self> {
         file::load_at_once(reader, |keys, values| {
             let mut tree = builder.at_least(keys.len()).build()?;
@@ -185,8 +194,9 @@ impl<K: Key, V: Value> BTree<K, V> {
         })
     }
 
-    /// Makes room for `additional` more pairs than there are now, whatever their keys, so that launches in streams, which do not grow the pool, find it. Where that
-    /// frees half of the nodes the tree is built anew first, as [`Self::compact`] does. Waits.
+    /// Makes room for `additional` more pairs than there are now, whatever their keys, so that launches in
+    /// streams, which do not grow the pool, find it. Where that frees half of the nodes the tree is built
+    /// anew first, as [`Self::compact`] does. Waits.
     ///
     /// ```
     /// use phalanx::{BTree, Map};
@@ -199,25 +209,28 @@ impl<K: Key, V: Value> BTree<K, V> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Budget`]; [`Error::TooManySlabs`]; the device's when it lacks the memory. The pairs are then as they were.
+    /// [`Error::Budget`]; [`Error::TooManySlabs`]; the device's when it lacks the memory. The pairs are then
+    /// as they were.
     #[doc(alias = "try_reserve")]
     pub fn reserve(&mut self, additional: usize) -> Result<()> {
         self.trees.reserve(additional)
     }
 
-    /// The tree as kernels of your own take it: `M` is the kind that [`Self::variant`] names. In the kernel, open a
-    /// [`Session`](phalanx_kernels::keyed::Session) on it.
+    /// The tree as kernels of your own take it: `M` is the kind that [`Self::variant`] names. In the kernel,
+    /// open a [`Session`](phalanx_kernels::keyed::Session) on it.
     ///
     /// # Errors
     /// [`Error::OtherVariant`] when the tree is of another kind.
     ///
     /// # Safety
     /// The view does not keep the tree alive, nor its memory in its place:
-    /// - From this call until the launch of the last kernel that takes the view, nothing replaces the memory: no method that takes
-    ///   `&mut self`, and on a tree that grows no blocking call that inserts, in any thread.
-    /// - Those kernels run on the tree's device, and have ended when the tree is dropped, or asked for anything that takes
-    ///   `&mut self`, [`Map::iter`] or [`Map::export`].
-    /// - They change the tree through the view's functions alone, and count what they do: sessions do so by themselves.
+    /// - From this call until the launch of the last kernel that takes the view, nothing replaces the memory:
+    ///   no method that takes `&mut self`, and on a tree that grows no blocking call that inserts, in any
+    ///   thread.
+    /// - Those kernels run on the tree's device, and have ended when the tree is dropped, or asked for
+    ///   anything that takes `&mut self`, [`Map::iter`] or [`Map::export`].
+    /// - They change the tree through the view's functions alone, and count what they do: sessions do so by
+    ///   themselves.
     pub unsafe fn view<M>(&self) -> Result<TreeView<M>>
     where
         M: Config<Key = K, Value = V> + Instance,

@@ -132,7 +132,8 @@ macro_rules! by_order {
                 Ok($crate::btree::ordered::next(self, false, true, &[K::MAX])?.pop().flatten())
             }
 
-            /// How many keys there are in each range. All ranges are of one type: for several kinds give pairs of [`std::ops::Bound`].
+            /// How many keys there are in each range. All ranges are of one type: for several kinds give
+            /// pairs of [`std::ops::Bound`].
             ///
             /// # Errors
             /// [`Error::Range`] when the ends of a range are swapped; the device's.
@@ -141,8 +142,9 @@ macro_rules! by_order {
                 Ok($crate::btree::ordered::count(self, &ends)?.read()?)
             }
 
-            /// The pairs in each range, in the order of keys. Counts first, so that memory is asked for as much as is needed; pairs that come
-            /// into a range between counting and collecting may push others out at its end. All ranges are of one type, as for [`Self::count`].
+            /// The pairs in each range, in the order of keys. Counts first, so that memory is asked for as
+            /// much as is needed; pairs that come into a range between counting and collecting may push
+            /// others out at its end. All ranges are of one type, as for [`Self::count`].
             ///
             /// # Errors
             /// As [`Self::count`].
@@ -171,7 +173,8 @@ by_order! {
 }
 
 impl<K: Key, V: Value> BTree<K, V> {
-    /// All pairs as they are now, in the order of keys, copied to the host before the first is given. Waits for all launches.
+    /// All pairs as they are now, in the order of keys, copied to the host before the first is given. Waits
+    /// for all launches.
     ///
     /// # Errors
     /// The device's.
@@ -254,10 +257,12 @@ pub(crate) fn range<K: Key, V: Value>(
     Ok(offsets.iter().zip(written).map(part).collect())
 }
 
-/// Batches by the order of keys on device buffers, which return when they are asked for. Made by [`BTree::ordered_on`], [`Frozen::ordered_on`],
-/// [`SkipList::ordered_on`](crate::SkipList::ordered_on) and those of [`crate::MultiVersionBTree`].
+/// Batches by the order of keys on device buffers, which return when they are asked for. Made by
+/// [`BTree::ordered_on`], [`Frozen::ordered_on`], [`SkipList::ordered_on`](crate::SkipList::ordered_on) and
+/// those of [`crate::MultiVersionBTree`].
 ///
-/// Ranges have both their ends here, so that one can reach the largest key there is. One whose lower end is above its upper end is empty.
+/// Ranges have both their ends here, so that one can reach the largest key there is. One whose lower end is
+/// above its upper end is empty.
 #[derive(Debug)]
 pub struct Ordered<'a, K, V> {
     of: &'a dyn Searched<K, V>,
@@ -311,7 +316,8 @@ impl<'a, K: Key, V: Value> Ordered<'a, K, V> {
         self.next(false, false, keys, found, values, outcomes)
     }
 
-    /// Of each key its own pair or, where it is not there, that with the next higher key, and [`Outcome::Found`] where there is one.
+    /// Of each key its own pair or, where it is not there, that with the next higher key, and
+    /// [`Outcome::Found`] where there is one.
     ///
     /// # Errors
     /// As [`Self::successor`].
@@ -326,7 +332,8 @@ impl<'a, K: Key, V: Value> Ordered<'a, K, V> {
         self.next(true, true, keys, found, values, outcomes)
     }
 
-    /// Of each key its own pair or, where it is not there, that with the next lower key, and [`Outcome::Found`] where there is one.
+    /// Of each key its own pair or, where it is not there, that with the next lower key, and
+    /// [`Outcome::Found`] where there is one.
     ///
     /// # Errors
     /// As [`Self::successor`].
@@ -373,8 +380,10 @@ impl<'a, K: Key, V: Value> Ordered<'a, K, V> {
         })
     }
 
-    /// The pairs from each of `lows` to the one of `highs`, both included, in the order of keys, the first `room` of them: those of range `i` go to `keys` and `values` from
-    /// `i * room` on. `counts` takes how many were written, `room` at most; [`Self::count`] tells how many there are. Where a low end is above the high one there are none.
+    /// The pairs from each of `lows` to the one of `highs`, both included, in the order of keys, the first
+    /// `room` of them: those of range `i` go to `keys` and `values` from `i * room` on. `counts` takes how
+    /// many were written, `room` at most; [`Self::count`] tells how many there are. Where a low end is above
+    /// the high one there are none.
     ///
     /// # Errors
     /// As [`Self::successor`]; `keys` and `values` have `room` elements for each range.

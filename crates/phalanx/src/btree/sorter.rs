@@ -1,4 +1,5 @@
-//! Batches that are sorted by key before they are brought: see `tree_sorted_...` in `docs/structures/btree.md`.
+//! Batches that are sorted by key before they are brought: see `tree_sorted_...` in
+//! `docs/structures/btree.md`.
 use super::engine::{self, Grouping, Parts};
 use crate::map::launch::{Ask, Batch};
 use crate::primitives::{Workspace, sort_bytes};
@@ -6,14 +7,16 @@ use crate::{Key, Result, Value};
 use gpu::{Buffer, Stream};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Elements that are sorted at once, at most: a longer batch goes in portions, so that what is worked in is bounded.
+/// Elements that are sorted at once, at most: a longer batch goes in portions, so that what is worked in is
+/// bounded.
 const MOST: usize = 1 << 24;
 /// Elements that there is room for at least.
 const LEAST: usize = 1 << 12;
 
 /// Sorts batches, and launches them.
 pub trait Sorts<K, V>: Send + Sync {
-    /// Asks a stream to sort a batch and to bring it. It waits where a longer batch comes than any before in that stream.
+    /// Asks a stream to sort a batch and to bring it. It waits where a longer batch comes than any before in
+    /// that stream.
     ///
     /// # Safety
     /// - As for [`crate::map::launcher::Launcher::launch`].
@@ -58,7 +61,8 @@ impl<K: Key, V: Value> Sorts<K, V> for Sorter<K, V> {
             let portion = batch.part(first, MOST);
             room.work.sort_numbered(portion.keys, &mut room.keys, &room.numbers, &mut room.order)?;
             let sorted = (room.keys.slice(), room.order.slice());
-            // SAFETY: the caller's promises; the room lives as long as the tree, and what is asked of the stream later finds it free.
+            // SAFETY: the caller's promises; the room lives as long as the tree, and what is asked of the
+            // stream later finds it free.
             unsafe { self.grouping.in_order(stream, parts, portion, sorted)? };
             first += MOST;
         }

@@ -25,7 +25,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// How full nodes are that nobody asked for a fill of: some more than insertions in random order leave them.
 pub const USUAL_FILL: f64 = 0.7;
 
-/// Nodes that so many pairs need at most, in whatever order they come to an empty tree of nodes of `slots` pairs: where they come in order leaves are half full, and so are the nodes above.
+/// Nodes that so many pairs need at most, in whatever order they come to an empty tree of nodes of `slots`
+/// pairs: where they come in order leaves are half full, and so are the nodes above.
 pub fn nodes_for(pairs: usize, slots: usize) -> usize {
     let half = slots / 2;
     let leaves = pairs.div_ceil(half);
@@ -37,12 +38,13 @@ pub fn nodes_for(pairs: usize, slots: usize) -> usize {
 pub enum Growth {
     /// Nothing: what finds no room is refused.
     Fixed,
-    /// A blocking call that was refused room builds the tree anew where its nodes are less than 0.35 full on average, which needs memory
-    /// as `compact` does, else it adds super blocks to the pool, by half of what it has at least and up to the budget; then it tries again
-    /// what was refused. Of a pool that has 255 the pairs move to one of larger super blocks, which needs room for both while it lasts.
-    /// Rather than refuse, it builds the tree anew for an eighth of the pool's nodes. A tree that keeps versions is built anew and moves
-    /// where no snapshot lives: one that was forgotten ([`std::mem::forget`]) lives as long as the tree. A call that finds
-    /// no memory for what was refused is [`Error::NoRoom`].
+    /// A blocking call that was refused room builds the tree anew where its nodes are less than 0.35 full on
+    /// average, which needs memory as `compact` does, else it adds super blocks to the pool, by half of what
+    /// it has at least and up to the budget; then it tries again what was refused. Of a pool that has 255 the
+    /// pairs move to one of larger super blocks, which needs room for both while it lasts. Rather than
+    /// refuse, it builds the tree anew for an eighth of the pool's nodes. A tree that keeps versions is built
+    /// anew and moves where no snapshot lives: one that was forgotten ([`std::mem::forget`]) lives as long as
+    /// the tree. A call that finds no memory for what was refused is [`Error::NoRoom`].
     Pool,
 }
 
@@ -96,13 +98,14 @@ impl Memory {
         stream: &Stream,
     ) -> Result<usize> {
         let Some(history) = &mut self.history else { return Ok(0) };
-        // All that may fail for want of memory comes first: a sweep that ends half way leaves slabs that are no nodes, and
-        // one that has settled what was dropped is due no more.
+        // All that may fail for want of memory comes first: a sweep that ends half way leaves slabs that are
+        // no nodes, and one that has settled what was dropped is due no more.
         let (mut pins, mut freed) = (stream.device().buffer(MOST)?, stream.device().zeroed(1)?);
         let live = history.settle(stream)?;
         pins.write_at(0, &live)?;
         let pins = pins.slice().part(0, live.len());
-        // SAFETY: the caller's lock keeps other launches out, and those asked for before have ended; the slice outlives the wait below.
+        // SAFETY: the caller's lock keeps other launches out, and those asked for before have ended; the
+        // slice outlives the wait below.
         unsafe {
             engine.task(stream, self.parts(), Task::Suspect)?;
             engine.task(stream, self.parts(), Task::Sweep { pins })?;
@@ -115,7 +118,8 @@ impl Memory {
         self.pool.reclaim_counted(&mut freed)
     }
 
-    /// Takes another pool, as `fill` fills it. Where that fails the memory stays as it was. Where no snapshot lives.
+    /// Takes another pool, as `fill` fills it. Where that fails the memory stays as it was. Where no snapshot
+    /// lives.
     fn exchange<K: Key, V: Value>(
         &mut self,
         engine: &(impl Engine<K, V> + ?Sized),
@@ -168,8 +172,8 @@ impl Memory {
         Ok(())
     }
 
-    /// How many of the keys that a tree is to be built of go into its order: all but the one that an empty slot looks like. And whether there
-    /// is nothing to clear away.
+    /// How many of the keys that a tree is to be built of go into its order: all but the one that an empty
+    /// slot looks like. And whether there is nothing to clear away.
     fn survey<K: Key, V: Value>(
         &mut self,
         engine: &(impl Engine<K, V> + ?Sized),
@@ -178,7 +182,8 @@ impl Memory {
     ) -> Result<(u64, bool)> {
         self.report.fill_bytes(0)?;
         let report = self.report.slice();
-        // SAFETY: the caller's lock keeps other launches out, and those asked for before have ended; the slice outlives this call.
+        // SAFETY: the caller's lock keeps other launches out, and those asked for before have ended; the
+        // slice outlives this call.
         unsafe { engine.task(stream, self.parts(), Task::Survey { keys, report })? };
         let mut found = [0; 3];
         self.report.read_into(0, &mut found)?;
@@ -242,7 +247,8 @@ pub struct Examined {
 pub struct Walks {
     /// Keys that were walked to.
     pub keys: u64,
-    /// Nodes that were read: leaves, then those of each level above them. The last is of all levels from the sixth up.
+    /// Nodes that were read: leaves, then those of each level above them. The last is of all levels from the
+    /// sixth up.
     pub nodes: Vec<u64>,
     /// Links to the right that were followed: to nodes that were split since whoever led there was read.
     pub links: u64,
@@ -308,8 +314,9 @@ impl<K: Key, V: Value, E: Engine<K, V> + ?Sized> Trees<K, V, E> {
         self.owner.alone(|engine, stream, memory| memory.sweep(engine, stream))
     }
 
-    /// Makes the tree ready for kernels that bear no writer beside them, the directory's among them, and makes that anew. The caller has the tree
-    /// alone, and lets nobody else have it but to read. There is nothing to do where nothing that writes was asked for since the last time.
+    /// Makes the tree ready for kernels that bear no writer beside them, the directory's among them, and
+    /// makes that anew. The caller has the tree alone, and lets nobody else have it but to read. There is
+    /// nothing to do where nothing that writes was asked for since the last time.
     pub fn freeze(&mut self) -> Result<()> {
         if *self.frozen() {
             return Ok(());
@@ -335,8 +342,8 @@ impl<K: Key, V: Value, E: Engine<K, V> + ?Sized> Trees<K, V, E> {
         self.frozen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for the readers of a tree that was frozen, before anything is asked for that may write: their borrow has ended, but their
-    /// kernels may run still.
+    /// Waits for the readers of a tree that was frozen, before anything is asked for that may write: their
+    /// borrow has ended, but their kernels may run still.
     pub fn thaw(&self) -> Result<()> {
         let mut frozen = self.frozen();
         if *frozen {
@@ -383,7 +390,8 @@ impl<K: Key, V: Value, E: Engine<K, V> + ?Sized> Trees<K, V, E> {
         self.owner.read().pool.stats()
     }
 
-    /// Makes the tree one of sorted pairs, `fill` in a node. Where this fails, because they are not sorted or for want of room, the tree is as it was.
+    /// Makes the tree one of sorted pairs, `fill` in a node. Where this fails, because they are not sorted or
+    /// for want of room, the tree is as it was.
     fn plant(&self, keys: GlobalSlice<K>, values: GlobalSlice<V>, fill: u32) -> Result<()> {
         self.thaw()?;
         self.owner.alone(|_, stream, memory| self.plant_in(stream, memory, (keys, values), fill))
@@ -410,7 +418,8 @@ impl<K: Key, V: Value, E: Engine<K, V> + ?Sized> Trees<K, V, E> {
         unsafe { memory.build(engine, stream, (keys, values), (count, fill)) }
     }
 
-    /// Makes room for so many nodes of a tree that takes the place of the one that is there. Gives whether the memory is new, and empty.
+    /// Makes room for so many nodes of a tree that takes the place of the one that is there. Gives whether
+    /// the memory is new, and empty.
     fn fit_pool(&self, memory: &mut Memory, needed: usize) -> Result<bool> {
         let capacity = memory.pool.capacity();
         if needed <= capacity {
@@ -424,7 +433,8 @@ impl<K: Key, V: Value, E: Engine<K, V> + ?Sized> Trees<K, V, E> {
         self.grow_by(memory, needed - capacity, empty)
     }
 
-    /// Has the pool grow by so many nodes, or, where it cannot have the super blocks, has it exchanged. Gives whether it was. The caller has the tree alone: no snapshot lives.
+    /// Has the pool grow by so many nodes, or, where it cannot have the super blocks, has it exchanged. Gives
+    /// whether it was. The caller has the tree alone: no snapshot lives.
     fn grow_by(
         &self,
         memory: &mut Memory,
@@ -445,8 +455,10 @@ impl<K: Key, V: Value, E: Engine<K, V> + ?Sized> Trees<K, V, E> {
         Ok(false)
     }
 
-    /// Makes room for `needed` nodes, and for as many as are `wanted` if there is memory, by the first of these that does: the tree is built anew where that frees half of its nodes; the pool grows;
-    /// the tree moves to a pool of larger super blocks, where it has all that handles can name; the tree is built anew, if an eighth of its nodes is freed by it. Gives whether there is more room.
+    /// Makes room for `needed` nodes, and for as many as are `wanted` if there is memory, by the first of
+    /// these that does: the tree is built anew where that frees half of its nodes; the pool grows; the tree
+    /// moves to a pool of larger super blocks, where it has all that handles can name; the tree is built
+    /// anew, if an eighth of its nodes is freed by it. Gives whether there is more room.
     fn make_nodes(&self, stream: &Stream, memory: &mut Memory, wanted: usize, needed: usize) -> Result<bool> {
         if made_room(self.pack(stream, memory, half))? {
             return Ok(true);
@@ -462,7 +474,8 @@ impl<K: Key, V: Value, E: Engine<K, V> + ?Sized> Trees<K, V, E> {
             || made_room(self.pack(stream, memory, |_| eighth))?)
     }
 
-    /// Moves the tree to memory with the first of so many nodes more that there is memory for. Where nothing runs, no snapshot lives, and no version is retired.
+    /// Moves the tree to memory with the first of so many nodes more that there is memory for. Where nothing
+    /// runs, no snapshot lives, and no version is retired.
     fn move_with(&self, stream: &Stream, memory: &mut Memory, more: &[usize]) -> Result<()> {
         let (engine, device) = (&*self.owner.engine, &self.owner.device);
         let (live, capacity) = (memory.counts()?.live, memory.pool.capacity());
@@ -493,8 +506,9 @@ impl<K: Key, V: Value, E: Engine<K, V> + ?Sized> Trees<K, V, E> {
         Runs::of(export::whole(&self.owner.device, &scan, |pairs| pairs)?)
     }
 
-    /// Builds the tree anew if that frees as many of its nodes as are worth it, as after many removals. Where nothing runs. Gives whether it has: not where a snapshot lives, nor where nodes of the index have memory of
-    /// their own, which building does not tell from that of others.
+    /// Builds the tree anew if that frees as many of its nodes as are worth it, as after many removals. Where
+    /// nothing runs. Gives whether it has: not where a snapshot lives, nor where nodes of the index have
+    /// memory of their own, which building does not tell from that of others.
     fn pack(&self, stream: &Stream, memory: &mut Memory, worth: impl Fn(usize) -> usize) -> Result<bool> {
         let (nodes_now, fill) = (memory.pool.stats()?.live, self.pairs_at(USUAL_FILL)?);
         let live = memory.counts()?.live;
@@ -543,7 +557,8 @@ impl<K: Key, V: Value, E: Engine<K, V> + ?Sized> Trees<K, V, E> {
         self.build((device.from_slice(keys)?, device.from_slice(values)?), fill)
     }
 
-    /// [`Self::bulk_build`] of pairs that are in order: see [`BTree::bulk_build_sorted`](super::BTree::bulk_build_sorted).
+    /// [`Self::bulk_build`] of pairs that are in order: see
+    /// [`BTree::bulk_build_sorted`](super::BTree::bulk_build_sorted).
     pub fn bulk_build_sorted(&mut self, keys: &Buffer<K>, values: &Buffer<V>, fill: f64) -> Result<()> {
         let fill = self.pairs_at(fill)?;
         check("values", keys.len(), values.len())?;
@@ -577,7 +592,8 @@ impl<K: Key, V: Value, E: Engine<K, V> + ?Sized> Trees<K, V, E> {
     /// Examines all nodes: see [`BTree::validate`](super::BTree::validate).
     pub fn examine(&self) -> Result<Examined> {
         let report = self.owner.device.zeroed::<u64>(11)?;
-        // SAFETY: the lock keeps other launches out, and those asked for before have ended; the slice outlives this call.
+        // SAFETY: the lock keeps other launches out, and those asked for before have ended; the slice
+        // outlives this call.
         self.owner.alone(|engine, stream, memory| unsafe {
             Ok(engine.task(stream, memory.parts(), Task::Examine { report: report.slice() })?)
         })?;
@@ -644,8 +660,8 @@ impl<K: Key, V: Value, E: Engine<K, V> + ?Sized> Structure for Trees<K, V, E> {
         self.growth == Growth::Pool
     }
 
-    /// Removed pairs leave room by themselves. Versions of snapshots that were dropped are freed, and a directory that
-    /// found no memory when the pool grew becomes as large as it should be.
+    /// Removed pairs leave room by themselves. Versions of snapshots that were dropped are freed, and a
+    /// directory that found no memory when the pool grew becomes as large as it should be.
     fn make_room(&self) -> Result<()> {
         if self.owner.read().lacks_directory() {
             or_later(self.owner.alone(|_, _, memory| self.fit_directory(memory)))?;
@@ -654,7 +670,8 @@ impl<K: Key, V: Value, E: Engine<K, V> + ?Sized> Structure for Trees<K, V, E> {
         if due { self.sweep().map(drop) } else { Ok(()) }
     }
 
-    /// Makes room for what was refused: by what nobody can ask for any more, and, if that is the policy, by more nodes, as far as the budget allows.
+    /// Makes room for what was refused: by what nobody can ask for any more, and, if that is the policy, by
+    /// more nodes, as far as the budget allows.
     fn make_room_for(&self, refused: &[K], age: u64) -> Result<Room> {
         if !self.grows() && self.owner.read().history.is_none() {
             return Ok(Room::None);
@@ -666,7 +683,8 @@ impl<K: Key, V: Value, E: Engine<K, V> + ?Sized> Structure for Trees<K, V, E> {
                 // Another thread has made room meanwhile, perhaps for all.
                 return Ok(Room::More);
             }
-            // Versions that nobody can ask for may be room enough. Without this no pool is exchanged, so its errors end the call.
+            // Versions that nobody can ask for may be room enough. Without this no pool is exchanged, so its
+            // errors end the call.
             let freed = memory.sweep(engine, stream)?;
             if !self.grows() {
                 memory.age += u64::from(freed > 0);

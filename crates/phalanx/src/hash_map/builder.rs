@@ -12,14 +12,15 @@ use phalanx_kernels::probing;
 pub enum Growth {
     /// Nothing: what finds no room is refused. Slots of removed keys come back by [`HashMap::compact`] alone.
     Fixed,
-    /// A blocking call that was refused room, or that leaves the table too full, rehashes it: into one of the same size where
-    /// the slots of removed keys suffice, else into one of twice the size, or of as many slots as what was refused may need. Where there
-    /// is no memory for that, the call is [`Error::NoRoom`](crate::Error::NoRoom). Both tables are there meanwhile.
+    /// A blocking call that was refused room, or that leaves the table too full, rehashes it: into one of the
+    /// same size where the slots of removed keys suffice, else into one of twice the size, or of as many
+    /// slots as what was refused may need. Where there is no memory for that, the call is
+    /// [`Error::NoRoom`](crate::Error::NoRoom). Both tables are there meanwhile.
     ///
     /// Batches on buffers and kernels of your own never grow a map: [`HashMap::reserve`] before them.
     ///
-    /// Too full is a table of which more than nine tenths of the slots are taken; for load factors above 0.8, more than midway
-    /// between the load factor and all.
+    /// Too full is a table of which more than nine tenths of the slots are taken; for load factors above 0.8,
+    /// more than midway between the load factor and all.
     Doubling,
 }
 
@@ -51,8 +52,8 @@ impl<K: Key, V: Value> Default for Builder<K, V> {
 }
 
 impl<K: Key, V: Value> Builder<K, V> {
-    /// The device that holds the map. Default: [`Device::from_environment`], which is a new emulated device at each call
-    /// where there is no GPU.
+    /// The device that holds the map. Default: [`Device::from_environment`], which is a new emulated device
+    /// at each call where there is no GPU.
     pub fn device(mut self, device: &Device) -> Self {
         self.device = Some(device.clone());
         self
@@ -64,7 +65,8 @@ impl<K: Key, V: Value> Builder<K, V> {
         self
     }
 
-    /// Pairs over slots when the map holds its capacity, above 0 and at most 1: more saves memory, less saves time. Default: 0.8.
+    /// Pairs over slots when the map holds its capacity, above 0 and at most 1: more saves memory, less saves
+    /// time. Default: 0.8.
     pub fn load_factor(mut self, load_factor: f64) -> Self {
         self.load_factor = load_factor;
         self
@@ -76,8 +78,8 @@ impl<K: Key, V: Value> Builder<K, V> {
         self
     }
 
-    /// At how many buckets an operation looks before it gives up, which bounds its time however full the table is. Default: 512,
-    /// which no key needs below a load of 0.97. 0 counts as 1.
+    /// At how many buckets an operation looks before it gives up, which bounds its time however full the
+    /// table is. Default: 512, which no key needs below a load of 0.97. 0 counts as 1.
     pub fn looks(mut self, looks: u32) -> Self {
         self.looks = looks.max(1);
         self
@@ -99,7 +101,8 @@ impl<K: Key, V: Value> Builder<K, V> {
     ///
     /// # Errors
     /// [`Error::ZeroCapacity`], [`Error::LoadFactor`], [`Error::TooLarge`], [`Error::UnknownVariant`],
-    /// [`Error::NeedsWideSwap`], and the device's when it lacks the memory, or when the environment names one that cannot be had.
+    /// [`Error::NeedsWideSwap`], and the device's when it lacks the memory, or when the environment names one
+    /// that cannot be had.
     pub fn build(self) -> Result<HashMap<K, V>> {
         if self.capacity == 0 {
             return Err(Error::ZeroCapacity);
@@ -130,8 +133,8 @@ impl<K: Key, V: Value> Builder<K, V> {
     }
 }
 
-/// The names of all kinds of table for these types of key and value: scheme and filter bits, bytes a bucket, lanes a tile
-/// x slots a lane, types of key and value.
+/// The names of all kinds of table for these types of key and value: scheme and filter bits, bytes a bucket,
+/// lanes a tile x slots a lane, types of key and value.
 ///
 /// ```
 /// let names = phalanx::hash_map::variants::<u32, u32>();

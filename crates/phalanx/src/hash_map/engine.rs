@@ -1,4 +1,5 @@
-//! The bridge from names to types: a kind of table is chosen when a map is made, and kernels are compiled for types.
+//! The bridge from names to types: a kind of table is chosen when a map is made, and kernels are compiled for
+//! types.
 use super::table::Parts;
 use crate::map::launcher::{Launcher, Of, Viewed, engines};
 use phalanx_kernels::keyed::Scalar;

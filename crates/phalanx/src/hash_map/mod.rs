@@ -24,9 +24,9 @@ use table::Table;
 
 /// A map from `u32` or `u64` to `u32` or `u64` in device memory.
 ///
-/// Open addressing over buckets of 64 bytes, each read by a tile of lanes at once; see the repository's page `docs/structures/hashmap.md` for
-/// layout, proof and costs. What it can do is mostly in [`Map`]. The hash is fixed: it has no seed, so whoever chooses the keys can
-/// choose slow ones.
+/// Open addressing over buckets of 64 bytes, each read by a tile of lanes at once; see the repository's page
+/// `docs/structures/hashmap.md` for layout, proof and costs. What it can do is mostly in [`Map`]. The hash is
+/// fixed: it has no seed, so whoever chooses the keys can choose slow ones.
 ///
 /// ```
 /// use phalanx::{HashMap, Map};
@@ -41,12 +41,14 @@ use table::Table;
 ///
 /// # Concurrency
 ///
-/// That of [`Map`]. What changes the table as a whole takes `&mut self`, or waits by itself until no launch runs (growth).
+/// That of [`Map`]. What changes the table as a whole takes `&mut self`, or waits by itself until no launch
+/// runs (growth).
 ///
 /// # Errors
 ///
-/// A blocking call that must grow and finds no memory is [`Error::NoRoom`], which holds the outcome of every element:
-/// those that had room are done. With [`Growth::Fixed`] it is `Ok`, and says [`Outcome::Refused`] of the others.
+/// A blocking call that must grow and finds no memory is [`Error::NoRoom`], which holds the outcome of every
+/// element: those that had room are done. With [`Growth::Fixed`] it is `Ok`, and says [`Outcome::Refused`] of
+/// the others.
 pub struct HashMap<K, V> {
     owner: Owner<dyn Engine<K, V>, Table>,
     load_factor: f64,
@@ -64,8 +66,8 @@ impl<K, V> std::fmt::Debug for HashMap<K, V> {
 
 /// Making one, and asking about it.
 impl<K: Key, V: Value> HashMap<K, V> {
-    /// A map on [`Device::from_environment`] (a GPU where there is one, else the emulator) that holds `capacity` pairs and grows
-    /// beyond.
+    /// A map on [`Device::from_environment`] (a GPU where there is one, else the emulator) that holds
+    /// `capacity` pairs and grows beyond.
     ///
     /// # Errors
     /// Those of [`Builder::build`].
@@ -120,8 +122,8 @@ impl<K: Key, V: Value> HashMap<K, V> {
         Ok((self.owner.read().age(), self.owner.counts()?.removed()))
     }
 
-    /// The map as kernels of your own take it: `M` is the kind of table that [`Self::variant`] names, as a type. In the kernel, open a
-    /// [`Session`](phalanx_kernels::probing::Session) on it.
+    /// The map as kernels of your own take it: `M` is the kind of table that [`Self::variant`] names, as a
+    /// type. In the kernel, open a [`Session`](phalanx_kernels::probing::Session) on it.
     ///
     /// ```
     /// use phalanx::gpu::{Device, Grid};
@@ -142,7 +144,8 @@ impl<K: Key, V: Value> HashMap<K, V> {
     /// let device = Device::emulator(Default::default());
     /// let map = HashMap::<u32, u32>::builder().device(&device).capacity(100).growth(Growth::Fixed).build()?;
     /// let words = device.from_slice(&[7u32, 1, 7, 3, 7])?;
-    /// // SAFETY: the table stays, since the map does not grow; the map is read after the kernel has ended, and `words` outlives it.
+    /// // SAFETY: the table stays, since the map does not grow; the map is read after the kernel has ended,
+    /// // and `words` outlives it.
     /// unsafe {
     ///     let launch = CountWords { map: map.view::<DefaultTable>()?, words: words.slice() };
     ///     device.default_stream().launch(Grid::for_items(words.len(), 128), launch)?;
@@ -159,11 +162,14 @@ impl<K: Key, V: Value> HashMap<K, V> {
     ///
     /// # Safety
     /// The view does not keep the table alive, nor in its place:
-    /// - From this call until the launch of the last kernel that takes the view, nothing replaces the table: no method that takes
-    ///   `&mut self`, and on a map that grows no blocking call that inserts or removes, in any thread.
-    /// - Those kernels run on the map's device, and have ended when the map is dropped, or asked for anything that takes
-    ///   `&mut self`, [`Self::iter`] or [`Self::export`]. (Dropping the map waits for them on a GPU.)
-    /// - They change the map through the view's functions alone, and count what they do: sessions do so by themselves.
+    /// - From this call until the launch of the last kernel that takes the view, nothing replaces the table:
+    ///   no method that takes `&mut self`, and on a map that grows no blocking call that inserts or removes,
+    ///   in any thread.
+    /// - Those kernels run on the map's device, and have ended when the map is dropped, or asked for anything
+    ///   that takes `&mut self`, [`Self::iter`] or [`Self::export`]. (Dropping the map waits for them on a
+    ///   GPU.)
+    /// - They change the map through the view's functions alone, and count what they do: sessions do so by
+    ///   themselves.
     pub unsafe fn view<M>(&self) -> Result<MapView<M>>
     where
         M: Config<Key = K, Value = V> + Instance,
@@ -174,8 +180,8 @@ impl<K: Key, V: Value> HashMap<K, V> {
 
 /// The table as a whole.
 impl<K: Key, V: Value> HashMap<K, V> {
-    /// The slots of a table that may be taken before a blocking call makes room: well above the load factor, so that a table at its
-    /// capacity is not rehashed for a few removed keys.
+    /// The slots of a table that may be taken before a blocking call makes room: well above the load factor,
+    /// so that a table at its capacity is not rehashed for a few removed keys.
     fn most_taken(&self, slots: usize) -> usize {
         (slots as f64 * (0.5 + self.load_factor / 2.0).max(0.9)) as usize
     }
@@ -223,8 +229,8 @@ impl<K: Key, V: Value> HashMap<K, V> {
         Ok(())
     }
 
-    /// Gives the slots of removed keys back, by a rehash into a table of the same size (a little larger, where a table that is
-    /// nearly full has no place for some pair within [`Builder::looks`]).
+    /// Gives the slots of removed keys back, by a rehash into a table of the same size (a little larger,
+    /// where a table that is nearly full has no place for some pair within [`Builder::looks`]).
     ///
     /// # Errors
     /// The device's: a second table needs its memory while this runs. The map is then as it was.
@@ -235,7 +241,8 @@ impl<K: Key, V: Value> HashMap<K, V> {
         Ok(())
     }
 
-    /// [`Map::clear`] without waiting: the stream clears the map when it comes to it, after the batches that were asked of it before.
+    /// [`Map::clear`] without waiting: the stream clears the map when it comes to it, after the batches that
+    /// were asked of it before.
     ///
     /// ```
     /// use phalanx::{HashMap, Map};
@@ -257,8 +264,8 @@ impl<K: Key, V: Value> HashMap<K, V> {
     /// [`Error::OtherDevice`] when the stream is not of the map's device; the device's.
     ///
     /// # Safety
-    /// - Batches of other streams, blocking calls and kernels of your own that use the map have ended when the stream comes to this, and
-    ///   none begins before it has cleared the map.
+    /// - Batches of other streams, blocking calls and kernels of your own that use the map have ended when
+    ///   the stream comes to this, and none begins before it has cleared the map.
     pub unsafe fn clear_on(&mut self, stream: &Stream) -> Result<()> {
         belongs(&self.owner.device, "stream", stream.device())?;
         // SAFETY: the caller's promise.
@@ -276,8 +283,8 @@ impl<K: Key, V: Value> HashMap<K, V> {
         Ok(())
     }
 
-    /// Reads a map that [`Map::save`] wrote, into one with the builder's parameters, and with room for all pairs where the builder's
-    /// capacity is less. Takes no byte beyond the map's last from the reader.
+    /// Reads a map that [`Map::save`] wrote, into one with the builder's parameters, and with room for all
+    /// pairs where the builder's capacity is less. Takes no byte beyond the map's last from the reader.
     ///
     /// ```
     /// use phalanx::{HashMap, Map};
@@ -292,10 +299,11 @@ impl<K: Key, V: Value> HashMap<K, V> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Format`] when it is none, of another version or other types, or damaged; [`Error::DoesNotFit`] when not all of it finds room;
-    /// [`Error::Io`]; those of [`Builder::build`].
+    /// [`Error::Format`] when it is none, of another version or other types, or damaged;
+    /// [`Error::DoesNotFit`] when not all of it finds room; [`Error::Io`]; those of [`Builder::build`].
     pub fn load(reader: impl Read, builder: Builder<K, V>) -> Result<Self> {
-        // The pairs find room, whatever the policy is afterwards: in another order of insertion a full table may refuse some.
+        // The pairs find room, whatever the policy is afterwards: in another order of insertion a full table
+        // may refuse some.
         let growth = builder.growth;
         let build = |pairs| builder.at_least(pairs).growth(Growth::Doubling).build();
         let mut map: Self = file::load(reader, build)?;

@@ -60,7 +60,8 @@ impl Table {
         })
     }
 
-    /// How many tables there were before it in the map: tells whether the table that a call has seen is still there.
+    /// How many tables there were before it in the map: tells whether the table that a call has seen is still
+    /// there.
     pub fn age(&self) -> u64 {
         self.age
     }
@@ -100,7 +101,8 @@ impl Table {
         counts.long > self.long && counts.removed() > 0
     }
 
-    /// Moves the pairs into a new table of at least `slots` slots, without tombstones. `None` when they do not fit it.
+    /// Moves the pairs into a new table of at least `slots` slots, without tombstones. `None` when they do
+    /// not fit it.
     pub fn rehashed<K: Scalar, V: Scalar>(
         &self,
         engine: &dyn Engine<K, V>,
@@ -111,7 +113,8 @@ impl Table {
         let mut into = Self { age: self.age + 1, ..Self::new(device, engine, slots, self.looks)? };
         let refused = device.zeroed::<u64>(1)?;
         let stream = device.default_stream();
-        // SAFETY: both tables are this engine's; the caller lends this one exclusively and nothing else runs on the device.
+        // SAFETY: both tables are this engine's; the caller lends this one exclusively and nothing else runs
+        // on the device.
         unsafe { engine.rehash(&stream, self.parts(), into.parts(), refused.slice())? };
         let fits = refused.read()?[0] == 0;
         into.long = into.counts()?.long;

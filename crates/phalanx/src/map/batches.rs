@@ -8,11 +8,12 @@ use gpu::{Buffer, Device, Stream};
 use phalanx_kernels::keyed::Coded;
 use simt::{GlobalSlice, Word};
 
-/// Batches on device buffers, which return when they are asked for: results are there when the stream has come so far.
+/// Batches on device buffers, which return when they are asked for: results are there when the stream has
+/// come so far.
 ///
-/// Made by [`Map::on`]. Outcomes are the codes of [`Outcome`], a byte an element ([`Outcome::from_code`] reads them). Nothing
-/// grows here, whatever the map's policy: what finds no room is refused. Reading a buffer, and dropping one, waits for the batches that use
-/// it.
+/// Made by [`Map::on`]. Outcomes are the codes of [`Outcome`], a byte an element ([`Outcome::from_code`]
+/// reads them). Nothing grows here, whatever the map's policy: what finds no room is refused. Reading a
+/// buffer, and dropping one, waits for the batches that use it.
 ///
 /// ```
 /// use phalanx::{HashMap, Map, Outcome};
@@ -30,7 +31,8 @@ use simt::{GlobalSlice, Word};
 /// ```
 ///
 /// # Concurrency
-/// Batches in one stream run one after the other; those in several streams side by side, each operation linearizable.
+/// Batches in one stream run one after the other; those in several streams side by side, each operation
+/// linearizable.
 #[derive(Debug)]
 pub struct Batches<'a, M: ?Sized> {
     map: &'a M,
@@ -42,7 +44,8 @@ impl<'a, M: Map + ?Sized> Batches<'a, M> {
         Self { map, stream }
     }
 
-    /// Refuses what is of another device: kernels could not reach it, and dropping it would not wait for them.
+    /// Refuses what is of another device: kernels could not reach it, and dropping it would not wait for
+    /// them.
     fn launch(&self, batch: Batch<M::Key, M::Value>) -> Result<()> {
         belongs(self.map.home(), "stream", self.stream.device())?;
         self.map.launch(self.stream, batch)
@@ -81,8 +84,8 @@ impl<'a, M: Map + ?Sized> Batches<'a, M> {
     /// [`Map::insert`].
     ///
     /// # Errors
-    /// [`Error::Length`] when the buffers differ in length; [`Error::OtherDevice`] when a buffer or the stream is not of the map's
-    /// device; the device's.
+    /// [`Error::Length`] when the buffers differ in length; [`Error::OtherDevice`] when a buffer or the
+    /// stream is not of the map's device; the device's.
     pub fn insert(
         &self,
         keys: &Buffer<M::Key>,
@@ -165,7 +168,8 @@ impl<'a, M: Map + ?Sized> Batches<'a, M> {
         self.launch(self.batch(Ask::Remove, keys, Some(outcomes))?)
     }
 
-    /// [`Map::execute`]: `codes` are those of [`Coded`], a byte an element (`Coded::code() as u8`). A byte that is none looks its key up.
+    /// [`Map::execute`]: `codes` are those of [`Coded`], a byte an element (`Coded::code() as u8`). Any
+    /// other byte looks its key up.
     ///
     /// # Errors
     /// As [`Self::insert`].

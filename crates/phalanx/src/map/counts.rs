@@ -33,15 +33,17 @@ impl Counts {
         Ok(tallies.write(&words)?)
     }
 
-    /// Slots of removed pairs. Counters that are read while another thread's launch runs may be one addition apart: then none.
+    /// Slots of removed pairs. Counters that are read while another thread's launch runs may be one addition
+    /// apart: then none.
     pub fn removed(self) -> usize {
         self.taken.saturating_sub(self.live)
     }
 }
 
-/// About how many different keys there are: from how many of some bits stay cleared when each key sets one (linear counting). Hardly ever
-/// less than there are, by a margin of four standard deviations (12 % of a hundred, half a per cent of 65 000), and never more than elements.
-/// Sorting them all would take longer than inserting them.
+/// About how many different keys there are: from how many of some bits stay cleared when each key sets one
+/// (linear counting). Hardly ever less than there are, by a margin of four standard deviations (12 % of a
+/// hundred, half a per cent of 65 000), and never more than elements. Sorting them all would take longer than
+/// inserting them.
 pub fn distinct<K: Scalar>(keys: &[K]) -> usize {
     let bits = (4 * keys.len()).clamp(256, 1 << 31).next_power_of_two();
     let mut seen = vec![0u64; bits / 64];

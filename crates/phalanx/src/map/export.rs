@@ -6,7 +6,8 @@ use crate::Result;
 use gpu::{Buffer, Device};
 use phalanx_kernels::keyed::Scalar;
 
-/// Threads that export at a time: what bounds the device memory that an export needs, at 64 MiB for a hash map.
+/// Threads that export at a time: what bounds the device memory that an export needs, at 64 MiB for a hash
+/// map.
 const THREADS: usize = 1 << 22;
 
 /// All keys and, at the same places, their values: those of one moment.
@@ -48,7 +49,8 @@ fn of_scans<K: Scalar, V: Scalar>(
     Ok((keys, values))
 }
 
-/// All keys and, at the same places, their values, in buffers that have just their number: those of one moment. They see no host.
+/// All keys and, at the same places, their values, in buffers that have just their number: those of one
+/// moment. They see no host.
 pub fn on_device<M: Structure + ?Sized>(map: &M) -> Result<Columns<M::Key, M::Value>> {
     of_count(map, |pairs| pairs)
 }
@@ -90,7 +92,8 @@ impl<K: Scalar, V: Scalar> Part<K, V> {
         Ok(Self { keys: device.buffer(pairs)?, values: device.buffer(pairs)?, count: device.zeroed(1)? })
     }
 
-    /// Exports all pairs. A count of them that is wrong, as kernels of the user's own may leave one, costs a second export.
+    /// Exports all pairs. A count of them that is wrong, as kernels of the user's own may leave one, costs a
+    /// second export.
     fn whole(device: &Device, scanner: &Scanner<'_, K, V>, counted: usize) -> Result<Self> {
         let mut part = Self::new(device, counted)?;
         loop {
@@ -102,7 +105,8 @@ impl<K: Scalar, V: Scalar> Part<K, V> {
         }
     }
 
-    /// Exports a part, into more room where it has more pairs than there is room for. Gives how many they are.
+    /// Exports a part, into more room where it has more pairs than there is room for. Gives how many they
+    /// are.
     fn fill(
         &mut self,
         device: &Device,

@@ -4,7 +4,8 @@
 //! "PHXMAP" · version u16 · key bits u32 · value bits u32 · pairs u64 · keys · values · CRC-32 of all before
 //! ```
 //!
-//! All numbers are little-endian. The order of pairs means nothing, and so does the kind of map that wrote them.
+//! All numbers are little-endian. The order of pairs means nothing, and so does the kind of map that wrote
+//! them.
 use super::{Key, Map, Outcome, Value};
 use crate::{Error, Result};
 use phalanx_kernels::keyed::Scalar;
@@ -116,8 +117,8 @@ pub fn save_keys<K: Key>(keys: &[K], writer: impl Write) -> Result<()> {
     write::<K, u32>(keys, &[], 0, writer)
 }
 
-/// Reads pairs that [`save`] wrote, and hands them in parts to `insert` of the structure that `build` makes for so many. All of them must
-/// be new.
+/// Reads pairs that [`save`] wrote, and hands them in parts to `insert` of the structure that `build` makes
+/// for so many. All of them must be new.
 pub fn load_into<K: Key, V: Value, T>(
     reader: impl Read,
     build: impl FnOnce(usize) -> Result<T>,

@@ -41,7 +41,8 @@ impl Ask {
     }
 }
 
-/// A batch: what is asked, and the device's memory that it reads and writes. Slices that it does not need are empty.
+/// A batch: what is asked, and the device's memory that it reads and writes. Slices that it does not need are
+/// empty.
 #[derive(Clone, Copy, Debug)]
 pub struct Batch<K, V> {
     /// What is asked.
@@ -111,8 +112,9 @@ pub fn nothing<T: simt::Word>() -> GlobalSlice<T> {
     unsafe { GlobalSlice::from_raw_parts(std::ptr::dangling_mut(), 0) }
 }
 
-/// The grid for a batch of `len` elements. While all its tiles are on the device at once each gets but one of them, which a batch then waits for
-/// instead of a tile's width of them, one after the other (see `keyed::kernels`).
+/// The grid for a batch of `len` elements. While all its tiles are on the device at once each gets but one of
+/// them, which a batch then waits for instead of a tile's width of them, one after the other (see
+/// `keyed::kernels`).
 pub fn grid<M: Kind>(stream: &Stream, len: usize) -> Grid {
     let resident = stream.device().resident_threads() as usize;
     let mut spread = spread(M::TILE);
@@ -150,7 +152,8 @@ pub unsafe fn batch<M: Kind + Instance>(
     }
 }
 
-/// Launches a batch that looks for keys, or for their values where it does not ask for [`Ask::ContainsKey`]: it changes nothing, whatever it asks.
+/// Launches a batch that looks for keys, or for their values where it does not ask for [`Ask::ContainsKey`]:
+/// it changes nothing, whatever it asks.
 ///
 /// # Safety
 /// - As for [`batch`].

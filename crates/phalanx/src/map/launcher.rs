@@ -1,5 +1,5 @@
-//! The bridge from names to types: a kind of structure is chosen when one is made, and kernels are compiled for types. What the bridges of
-//! all families have.
+//! The bridge from names to types: a kind of structure is chosen when one is made, and kernels are compiled
+//! for types. What the bridges of all families have.
 use super::launch::{self, Batch, Scan, THREADS};
 use super::structure::{Scanner, Scans};
 use crate::Result;
@@ -30,7 +30,8 @@ pub trait Launcher<P, K, V>: Send + Sync {
     /// Launches a batch.
     ///
     /// # Safety
-    /// - `parts` are those of a live structure of this kind, and stay so until the kernel has ended; so do the slices.
+    /// - `parts` are those of a live structure of this kind, and stay so until the kernel has ended; so do
+    ///   the slices.
     /// - Nothing that must run alone runs meanwhile.
     unsafe fn launch(&self, stream: &Stream, parts: P, batch: Batch<K, V>) -> gpu::Result<()>;
 
@@ -40,7 +41,8 @@ pub trait Launcher<P, K, V>: Send + Sync {
     /// - As for [`Self::launch`], and nothing else runs on the structure meanwhile.
     unsafe fn scan(&self, stream: &Stream, parts: P, scan: Scan<K, V>) -> gpu::Result<()>;
 
-    /// Inserts the pairs of a structure into another where they are not there, and counts those that found no room.
+    /// Inserts the pairs of a structure into another where they are not there, and counts those that found no
+    /// room.
     ///
     /// # Safety
     /// - As for [`Self::scan`], of both.
@@ -93,8 +95,9 @@ pub unsafe fn scans<P: Copy, K, V>(
     run(Scanner { scan: &scan, threads: launcher.scan_threads(parts), pairs })
 }
 
-/// Defines `any(name)`, which gives the engine called `name`: a box of a `Box<dyn Engine<K, V>>` of its own key and value types. `any` is not
-/// generic, so that the emulator's kernels are compiled in this crate, and not again in every program that makes a structure.
+/// Defines `any(name)`, which gives the engine called `name`: a box of a `Box<dyn Engine<K, V>>` of its own
+/// key and value types. `any` is not generic, so that the emulator's kernels are compiled in this crate, and
+/// not again in every program that makes a structure.
 macro_rules! engines {
     ($family:ident) => {
         $crate::map::launcher::engines!($family: Config);
@@ -105,7 +108,8 @@ macro_rules! engines {
 }
 pub(crate) use engines;
 
-/// Defines `$any(name)`, which gives the `$engine` for the kind called `name` among the kinds that the module `$kinds` of the family `$family` lists, as [`engines!`] says of its own.
+/// Defines `$any(name)`, which gives the `$engine` for the kind called `name` among the kinds that the module
+/// `$kinds` of the family `$family` lists, as [`engines!`] says of its own.
 macro_rules! finds {
     ($any:ident, $find:ident: $engine:ident, $kinds:ident of $family:ident: $kind:ident) => {
         fn $any(name: &str) -> Option<Box<dyn std::any::Any>> {

@@ -24,13 +24,14 @@ use std::io::Write;
 use std::ops::RangeInclusive;
 use structure::Structure;
 
-/// What a key may be: `u32` and `u64`. Other plain types of these sizes go by their bits (`i32 as u32`, `f32::to_bits`).
+/// What a key may be: `u32` and `u64`. Other plain types of these sizes go by their bits (`i32 as u32`,
+/// `f32::to_bits`).
 pub trait Key: Scalar + Number {}
 impl Key for u32 {}
 impl Key for u64 {}
 
-/// What a value may be: `u32` and `u64`. Other plain types of these sizes go by their bits; [`Merge`] then still takes them for
-/// unsigned numbers.
+/// What a value may be: `u32` and `u64`. Other plain types of these sizes go by their bits; [`Merge`] then
+/// still takes them for unsigned numbers.
 pub trait Value: Scalar + Number {}
 impl Value for u32 {}
 impl Value for u64 {}
@@ -73,7 +74,8 @@ impl<K: Key, V: Value> Op<K, V> {
     }
 }
 
-/// What all maps can do. The batches on host slices block until the results are there; [`Map::on`] gives those that do not.
+/// What all maps can do. The batches on host slices block until the results are there; [`Map::on`] gives
+/// those that do not.
 ///
 /// No key is reserved. A batch may name a key many times. The operations of one batch run in no order.
 ///
@@ -93,37 +95,40 @@ impl<K: Key, V: Value> Op<K, V> {
 ///
 /// # Concurrency
 ///
-/// Every operation that takes `&self` may run beside every other: from several threads by blocking calls, and in several streams by
-/// [`Map::on`]. Each operation on a key is linearizable: it takes effect at one write or one read. What
-/// changes the structure as a whole takes `&mut self`, or waits by itself until no launch runs (growth, and reading all pairs).
+/// Every operation that takes `&self` may run beside every other: from several threads by blocking calls, and
+/// in several streams by [`Map::on`]. Each operation on a key is linearizable: it takes effect at one write
+/// or one read. What changes the structure as a whole takes `&mut self`, or waits by itself until no launch
+/// runs (growth, and reading all pairs).
 ///
 /// # Lack of memory
 ///
-/// A blocking call that finds no room for some elements asks for memory, where that is the map's policy, and tries them
-/// again. Where there is none, the call is [`Error::NoRoom`], which holds the outcome of every element. A map of fixed
-/// capacity returns `Ok`, and says [`Outcome::Refused`] of such elements.
+/// A blocking call that finds no room for some elements asks for memory, where that is the map's policy, and
+/// tries them again. Where there is none, the call is [`Error::NoRoom`], which holds the outcome of every
+/// element. A map of fixed capacity returns `Ok`, and says [`Outcome::Refused`] of such elements.
 ///
-/// Maintenance that follows a call (a rehash of a table that is too full, freeing what nobody reads) is no part of the
-/// answer. Where it finds no memory the call succeeds all the same, and the next blocking call that inserts or removes
-/// does the maintenance. Calls that only read do none.
+/// Maintenance that follows a call (a rehash of a table that is too full, freeing what nobody reads) is no
+/// part of the answer. Where it finds no memory the call succeeds all the same, and the next blocking call
+/// that inserts or removes does the maintenance. Calls that only read do none.
 pub trait Map: Structure {
-    /// Inserts pairs, replacing the values of keys that are there. Of several pairs with one key in the batch, any one stays.
+    /// Inserts pairs, replacing the values of keys that are there. Of several pairs with one key in the
+    /// batch, any one stays.
     ///
-    /// Says of each pair [`Outcome::Inserted`], [`Outcome::Replaced`] or, where a map of fixed capacity has no room,
-    /// [`Outcome::Refused`]; the value that was replaced is not told.
+    /// Says of each pair [`Outcome::Inserted`], [`Outcome::Replaced`] or, where a map of fixed capacity has
+    /// no room, [`Outcome::Refused`]; the value that was replaced is not told.
     ///
     /// # Errors
-    /// - [`Error::NoRoom`] when a map that grows has no room for some pairs and finds no memory for more. The other
-    ///   pairs are inserted; the error holds the outcome of each.
+    /// - [`Error::NoRoom`] when a map that grows has no room for some pairs and finds no memory for more. The
+    ///   other pairs are inserted; the error holds the outcome of each.
     /// - [`Error::Length`] when the slices differ in length.
-    /// - [`Error::Device`] when the device fails, or has no memory for the batch itself: nothing is inserted then.
+    /// - [`Error::Device`] when the device fails, or has no memory for the batch itself: nothing is inserted
+    ///   then.
     #[doc(alias = "insert_or_assign")]
     fn insert(&self, keys: &[Self::Key], values: &[Self::Value]) -> Result<Vec<Outcome>> {
         run::pairs(self, Ask::Insert, keys, values).map(|results| results.outcomes)
     }
 
-    /// Inserts the pairs whose keys are not there. Says [`Outcome::Inserted`], [`Outcome::Found`] or, where a map of
-    /// fixed capacity has no room, [`Outcome::Refused`].
+    /// Inserts the pairs whose keys are not there. Says [`Outcome::Inserted`], [`Outcome::Found`] or, where a
+    /// map of fixed capacity has no room, [`Outcome::Refused`].
     ///
     /// # Errors
     /// As [`Self::insert`].
@@ -132,21 +137,21 @@ pub trait Map: Structure {
         run::pairs(self, Ask::InsertNew, keys, values).map(|results| results.outcomes)
     }
 
-    /// Inserts pairs, merging with the values of keys that are there. Every pair of a key that comes several times counts.
-    /// Says [`Outcome::Inserted`], [`Outcome::Replaced`] for a merge or, where a map of fixed capacity has no room,
-    /// [`Outcome::Refused`].
+    /// Inserts pairs, merging with the values of keys that are there. Every pair of a key that comes several
+    /// times counts. Says [`Outcome::Inserted`], [`Outcome::Replaced`] for a merge or, where a map of fixed
+    /// capacity has no room, [`Outcome::Refused`].
     ///
     /// # Errors
-    /// As [`Self::insert`]. After [`Error::NoRoom`], merge again only the pairs that were refused: the others are
-    /// merged.
+    /// As [`Self::insert`]. After [`Error::NoRoom`], merge again only the pairs that were refused: the others
+    /// are merged.
     #[doc(alias = "insert_or_apply")]
     #[doc(alias = "entry")]
     fn upsert(&self, merge: Merge, keys: &[Self::Key], values: &[Self::Value]) -> Result<Vec<Outcome>> {
         run::pairs(self, Ask::Apply(merge.operation()), keys, values).map(|results| results.outcomes)
     }
 
-    /// The values of the keys, which are inserted with the given values where they are not there. `None` where a map
-    /// of fixed capacity has no room.
+    /// The values of the keys, which are inserted with the given values where they are not there. `None`
+    /// where a map of fixed capacity has no room.
     ///
     /// # Errors
     /// As [`Self::insert`]. [`Error::NoRoom`] tells outcomes and no values: ask for those by [`Self::get`].
@@ -174,27 +179,31 @@ pub trait Map: Structure {
         run::whether(self, Ask::ContainsKey, keys, Outcome::Found)
     }
 
-    /// Removes keys. Says of each whether it was there; of several that are equal, one. What the value was is not told: ask before.
+    /// Removes keys. Says of each whether it was there; of several that are equal, one. What the value was is
+    /// not told: ask before.
     ///
     /// # Errors
-    /// - [`Error::NoRoom`] when the map keeps what was there for its snapshots and has no room for that, whether it
-    ///   grows or not. Keys whose outcome is [`Outcome::Refused`] are still there; the others are removed or were not
-    ///   there.
-    /// - [`Error::Device`] when the device fails, or has no memory for the batch itself: nothing is removed then.
+    /// - [`Error::NoRoom`] when the map keeps what was there for its snapshots and has no room for that,
+    ///   whether it grows or not. Keys whose outcome is [`Outcome::Refused`] are still there; the others are
+    ///   removed or were not there.
+    /// - [`Error::Device`] when the device fails, or has no memory for the batch itself: nothing is removed
+    ///   then.
     #[doc(alias = "erase")]
     fn remove(&self, keys: &[Self::Key]) -> Result<Vec<bool>> {
         run::removed(self, keys)
     }
 
-    /// A mixed batch: every element an operation of its own, all in one launch, in no order. Gives for each what became of it and a
-    /// value: the one that was there, or the argument where the key was not. A removal does not tell
-    /// what it took away: it gives 0, and so does a look-up of a key that is not there. An operation that finds no room
-    /// in a map of fixed capacity is [`Outcome::Refused`], and changes nothing.
+    /// A mixed batch: every element an operation of its own, all in one launch, in no order. Gives for each
+    /// what became of it and a value: the one that was there, or the argument where the key was not. A
+    /// removal does not tell what it took away: it gives 0, and so does a look-up of a key that is not there.
+    /// An operation that finds no room in a map of fixed capacity is [`Outcome::Refused`], and changes
+    /// nothing.
     ///
     /// # Errors
-    /// - [`Error::NoRoom`] when a map that grows has no room for some operations and finds no memory for more. The
-    ///   others are done; the error holds the outcome of each, and no values.
-    /// - [`Error::Device`] when the device fails, or has no memory for the batch itself: nothing is done then.
+    /// - [`Error::NoRoom`] when a map that grows has no room for some operations and finds no memory for
+    ///   more. The others are done; the error holds the outcome of each, and no values.
+    /// - [`Error::Device`] when the device fails, or has no memory for the batch itself: nothing is done
+    ///   then.
     fn execute(&self, operations: &[Op<Self::Key, Self::Value>]) -> Result<Vec<(Outcome, Self::Value)>> {
         let parts = operations.iter().map(|operation| operation.parts());
         let coded = parts.map(|(code, key, argument)| (code, key, Some(argument)));
@@ -212,7 +221,8 @@ pub trait Map: Structure {
         self.home()
     }
 
-    /// Pairs in the map: exact, once the launches that were asked for before have ended; this waits for them. Reads 8 KiB.
+    /// Pairs in the map: exact, once the launches that were asked for before have ended; this waits for them.
+    /// Reads 8 KiB.
     ///
     /// # Errors
     /// The device's.
@@ -243,12 +253,13 @@ pub trait Map: Structure {
         self.empty()
     }
 
-    /// Keeps the pairs of which `keep` is true. The pairs travel to the host and the rejected keys back; for a range of keys or
-    /// values use [`Self::retain_keys`] or [`Self::retain_values`], which stay on the device.
+    /// Keeps the pairs of which `keep` is true. The pairs travel to the host and the rejected keys back; for
+    /// a range of keys or values use [`Self::retain_keys`] or [`Self::retain_values`], which stay on the
+    /// device.
     ///
     /// # Errors
-    /// As [`Self::remove`] for the rejected keys: some of them may be gone then. The outcomes in [`Error::NoRoom`] are
-    /// those of the rejected keys, in the order in which `keep` saw them.
+    /// As [`Self::remove`] for the rejected keys: some of them may be gone then. The outcomes in
+    /// [`Error::NoRoom`] are those of the rejected keys, in the order in which `keep` saw them.
     fn retain(&mut self, mut keep: impl FnMut(Self::Key, Self::Value) -> bool) -> Result<()>
     where
         Self: Sized,
@@ -274,8 +285,9 @@ pub trait Map: Structure {
         run::retain_between(self, true, range.start().to_u64(), range.end().to_u64())
     }
 
-    /// All pairs as they are now, copied to the host before the first is given, in no order. Waits for all launches. Ordered maps have an `iter` of
-    /// their own, which gives them in order; generic code gets this one.
+    /// All pairs as they are now, copied to the host before the first is given, in no order. Waits for all
+    /// launches. Ordered maps have an `iter` of their own, which gives them in order; generic code gets this
+    /// one.
     ///
     /// # Errors
     /// The device's.
@@ -284,7 +296,8 @@ pub trait Map: Structure {
         Ok(keys.into_iter().zip(values))
     }
 
-    /// All keys and, at the same places, their values, in no order. Needs some 64 MiB of device memory at most.
+    /// All keys and, at the same places, their values, in no order. Needs some 64 MiB of device memory at
+    /// most.
     ///
     /// # Errors
     /// The device's.
@@ -293,8 +306,8 @@ pub trait Map: Structure {
         export::all(self)
     }
 
-    /// Writes the map: version, checksum and all pairs, whatever the kind of map and the device. Writes in few and large parts, and
-    /// flushes: a file needs no buffer around it.
+    /// Writes the map: version, checksum and all pairs, whatever the kind of map and the device. Writes in
+    /// few and large parts, and flushes: a file needs no buffer around it.
     ///
     /// # Errors
     /// [`Error::Io`] when the writer fails; the device's.

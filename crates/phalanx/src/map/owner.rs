@@ -1,4 +1,5 @@
-//! The host's side that all families have: a device, the bridge to the kernels of one kind, and memory behind a lock.
+//! The host's side that all families have: a device, the bridge to the kernels of one kind, and memory behind
+//! a lock.
 use super::counts::Counts;
 use super::launch::Batch;
 use super::launcher::{Launcher, Viewed, scans};
@@ -19,8 +20,8 @@ pub trait Memory {
     fn counts(&self) -> Result<Counts>;
 }
 
-/// Owns the memory `M` of a structure whose kernels `E` launches. Launches that may run beside others hold the lock for reading, what replaces the
-/// memory or must run alone holds it for writing.
+/// Owns the memory `M` of a structure whose kernels `E` launches. Launches that may run beside others hold
+/// the lock for reading, what replaces the memory or must run alone holds it for writing.
 pub struct Owner<E: ?Sized, M> {
     pub device: Device,
     pub engine: Box<E>,
@@ -29,7 +30,8 @@ pub struct Owner<E: ?Sized, M> {
     memory: RwLock<M>,
 }
 
-// A lock is poisoned by a panic while it is held; the memory is then what the last finished launch left, which is valid.
+// A lock is poisoned by a panic while it is held; the memory is then what the last finished launch left,
+// which is valid.
 impl<E: ?Sized, M: Memory> Owner<E, M> {
     pub fn new(device: Device, engine: Box<E>, name: String, memory: M) -> Self {
         Self { device, engine, name, memory: RwLock::new(memory) }
@@ -43,8 +45,8 @@ impl<E: ?Sized, M: Memory> Owner<E, M> {
         self.memory.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs what must run alone, to its end, also where it fails: kernels that it has launched before must not run beside
-    /// those of whoever comes next.
+    /// Runs what must run alone, to its end, also where it fails: kernels that it has launched before must
+    /// not run beside those of whoever comes next.
     pub fn alone<T>(&self, run: impl FnOnce(&E, &Stream, &mut M) -> Result<T>) -> Result<T> {
         let mut memory = self.memory.write().unwrap_or_else(PoisonError::into_inner);
         self.device.synchronize()?;
@@ -66,8 +68,9 @@ impl<E: ?Sized, M: Memory> Owner<E, M> {
         E: Launcher<M::Parts, K, V>,
     {
         let memory = self.read();
-        // SAFETY: the memory outlives the launch, since dropping its buffers waits for it, and so do the slices' buffers. Batches may run
-        // side by side; what may not takes the exclusive lock, after the device has come to rest.
+        // SAFETY: the memory outlives the launch, since dropping its buffers waits for it, and so do the
+        // slices' buffers. Batches may run side by side; what may not takes the exclusive lock, after the
+        // device has come to rest.
         unsafe { self.engine.launch(stream, memory.parts(), batch)? };
         Ok(())
     }

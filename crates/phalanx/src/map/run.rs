@@ -1,4 +1,5 @@
-//! Batches on host slices: to the device, run, back; and again what was refused, as long as the map makes room.
+//! Batches on host slices: to the device, run, back; and again what was refused, as long as the map makes
+//! room.
 use super::launch::{Ask, Batch, Scan, nothing};
 use super::structure::{Room, Structure};
 use super::{Key, Value, check};
@@ -152,8 +153,8 @@ pub fn removed<M: Structure + ?Sized>(map: &M, keys: &[M::Key]) -> Result<Vec<bo
     Ok(results.whether(Outcome::Removed))
 }
 
-/// Runs a batch, and again what was refused as long as the map makes room. Maintenance that lacks memory afterwards is
-/// left to the next call.
+/// Runs a batch, and again what was refused as long as the map makes room. Maintenance that lacks memory
+/// afterwards is left to the next call.
 fn until_room<M: Structure + ?Sized>(
     map: &M,
     ask: Ask,
@@ -177,9 +178,9 @@ fn until_room<M: Structure + ?Sized>(
     }
 }
 
-/// Runs elements again that were refused by a map of this `age`, and sets that to the map's. Returns nothing where no
-/// room could be made, or too little for any of them: out of place, each refused attempt takes copies and gives them
-/// back, so there would be something to free for ever.
+/// Runs elements again that were refused by a map of this `age`, and sets that to the map's. Returns nothing
+/// where no room could be made, or too little for any of them: out of place, each refused attempt takes
+/// copies and gives them back, so there would be something to free for ever.
 fn again<M: Structure + ?Sized>(
     map: &M,
     ask: Ask,
@@ -197,8 +198,8 @@ fn again<M: Structure + ?Sized>(
     Ok((!is_vain).then_some(results))
 }
 
-/// Runs a batch once. A launch may find too little memory amid the batch, where that is brought in portions: the
-/// elements that it has not come to are refused. It is an error where no element is done.
+/// Runs a batch once. A launch may find too little memory amid the batch, where that is brought in portions:
+/// the elements that it has not come to are refused. It is an error where no element is done.
 fn attempt<M: Structure + ?Sized>(
     map: &M,
     ask: Ask,

@@ -30,8 +30,8 @@ pub trait Structure {
     /// fails, the next call finds it due again.
     fn make_room(&self) -> Result<()>;
 
-    /// After a blocking call that was refused room for elements with these keys by a structure of this `age`, or a
-    /// later one: makes room, if that is the policy.
+    /// After a blocking call that was refused room for elements with these keys by a structure of this `age`,
+    /// or a later one: makes room, if that is the policy.
     fn make_room_for(&self, refused: &[Self::Key], age: u64) -> Result<Room>;
 
     /// Pairs, once all launches that were asked for have ended.
@@ -49,8 +49,8 @@ pub trait Structure {
 pub enum Room {
     /// Nothing: trying again is useless.
     None,
-    /// Memory that was in use is free again. It may be what the refused attempts themselves took and gave back, so an
-    /// attempt that changes nothing with it is the last one.
+    /// Memory that was in use is free again. It may be what the refused attempts themselves took and gave
+    /// back, so an attempt that changes nothing with it is the last one.
     Freed,
     /// More memory, or memory that another thread found in the meantime.
     More,

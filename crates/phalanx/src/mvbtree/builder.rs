@@ -14,9 +14,11 @@ use std::sync::RwLock;
 /// How updates keep what was there before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Updates {
-    /// A leaf is copied when it first changes after a snapshot, and changes where it is. Snapshots are taken by the host, between launches.
+    /// A leaf is copied when it first changes after a snapshot, and changes where it is. Snapshots are taken
+    /// by the host, between launches.
     InPlace,
-    /// A leaf is copied by every change. Snapshots are taken by hosts, in streams and by kernels, while others write.
+    /// A leaf is copied by every change. Snapshots are taken by hosts, in streams and by kernels, while
+    /// others write.
     OutOfPlace,
 }
 
@@ -56,8 +58,9 @@ impl<K: Key, V: Value> Builder<K, V> {
         self.map(|inner| inner.device(device))
     }
 
-    /// How many pairs the pool has nodes for from the start. For versions it has room besides where updates are [`Updates::OutOfPlace`]: four for each thread that is on the device at once, which is
-    /// what a batch replaces before anything can be freed. Versions that snapshots keep take more. Default: 1024.
+    /// How many pairs the pool has nodes for from the start. For versions it has room besides where updates
+    /// are [`Updates::OutOfPlace`]: four for each thread that is on the device at once, which is what a batch
+    /// replaces before anything can be freed. Versions that snapshots keep take more. Default: 1024.
     pub fn capacity(self, pairs: usize) -> Self {
         self.map(|inner| inner.capacity(pairs))
     }
@@ -86,8 +89,8 @@ impl<K: Key, V: Value> Builder<K, V> {
         self.map(|inner| inner.growth(growth))
     }
 
-    /// Sets whether searches begin at the nodes that the directory lists or, with `false`, at the root, which shows
-    /// what the directory is worth. Default: `true`.
+    /// Sets whether searches begin at the nodes that the directory lists or, with `false`, at the root, which
+    /// shows what the directory is worth. Default: `true`.
     pub fn directory(self, directory: bool) -> Self {
         self.map(|inner| inner.directory(directory))
     }
@@ -98,7 +101,8 @@ impl<K: Key, V: Value> Builder<K, V> {
         self
     }
 
-    /// The kind of tree by its name, one of [`super::variants`], which says how it updates too. Default: the one for [`Self::updates`].
+    /// The kind of tree by its name, one of [`super::variants`], which says how it updates too. Default: the
+    /// one for [`Self::updates`].
     pub fn variant(self, name: &str) -> Self {
         self.map(|inner| inner.variant(name))
     }
@@ -106,8 +110,8 @@ impl<K: Key, V: Value> Builder<K, V> {
     /// Makes the tree, empty.
     ///
     /// # Errors
-    /// [`Error::ZeroCapacity`], [`Error::UnknownVariant`], [`Error::NeedsWideSwap`], those of [`crate::SlabAlloc`]'s builder, and the device's when
-    /// it lacks the memory.
+    /// [`Error::ZeroCapacity`], [`Error::UnknownVariant`], [`Error::NeedsWideSwap`], those of
+    /// [`crate::SlabAlloc`]'s builder, and the device's when it lacks the memory.
     pub fn build(self) -> Result<MultiVersionBTree<K, V>> {
         let way = match self.updates {
             Updates::InPlace => "in_place",

@@ -17,7 +17,8 @@ const ROOM: u32 = 384;
 /// Threads of the smallest block that enters epochs.
 const LEAST_BLOCK: u32 = 128;
 
-/// Where a sweep that finds no snapshot alive lets time begin anew: long before stamps are used up, and seldom.
+/// Where a sweep that finds no snapshot alive lets time begin anew: long before stamps are used up, and
+/// seldom.
 const LATE: u32 = LATEST / 2;
 
 /// As of when is read.
@@ -80,7 +81,8 @@ impl History {
         Ok(Self {
             moves: shape.moves,
             clock: device.zeroed(1)?,
-            // A stream that has not waited, as it must, reads what a place says now: better not another's stamp, whose versions are freed.
+            // A stream that has not waited, as it must, reads what a place says now: better not another's
+            // stamp, whose versions are freed.
             pins: device.from_slice(&[LATEST; MOST])?,
             epochs: device.zeroed(epoch_words(places, ROOM))?,
             places,
@@ -124,13 +126,14 @@ impl History {
         !self.slots().live.is_empty()
     }
 
-    /// Nobody asks for a snapshot any more. Kernels that read it may still run, so it lives until the next sweep.
+    /// Nobody asks for a snapshot any more. Kernels that read it may still run, so it lives until the next
+    /// sweep.
     pub fn drop_slot(&self, slot: u32) {
         self.slots().dropped.push(slot);
     }
 
-    /// Nobody asks for a snapshot any more, and whatever read it did so in this stream: what changes from when that has ended keeps nothing for it. The place
-    /// lives until the next sweep.
+    /// Nobody asks for a snapshot any more, and whatever read it did so in this stream: what changes from
+    /// when that has ended keeps nothing for it. The place lives until the next sweep.
     pub fn release(&self, stream: &Stream, slot: u32) {
         if !self.moves {
             return self.drop_slot(slot);
@@ -190,7 +193,8 @@ impl History {
         let slot = self.claim()?;
         let pin = self.pins.slice().part(slot as usize, 1);
         let take = TakeSnapshot { clock: self.clock.slice(), pin };
-        // SAFETY: the buffers live as long as the tree, which waits for what it was asked when it is dropped; nobody else has the place.
+        // SAFETY: the buffers live as long as the tree, which waits for what it was asked when it is dropped;
+        // nobody else has the place.
         if let Err(error) = unsafe { stream.launch(Grid::new(1, 32), take) } {
             return self.unclaim(slot, error);
         }
@@ -204,7 +208,8 @@ impl History {
         Ok(stamp[0])
     }
 
-    /// Lets go of what was dropped, and of what epochs keep: where nothing runs, before a sweep. Gives the stamps of live snapshots.
+    /// Lets go of what was dropped, and of what epochs keep: where nothing runs, before a sweep. Gives the
+    /// stamps of live snapshots.
     pub fn settle(&mut self, stream: &Stream) -> Result<Vec<u32>> {
         let (dropped, gone, live) = self.forget();
         let mut pins = self.pins.read()?;
@@ -225,7 +230,8 @@ impl History {
         Ok(stamps)
     }
 
-    /// Takes back the places of snapshots that live no more. Gives how many of them the clock counts, the places, and those of snapshots that live.
+    /// Takes back the places of snapshots that live no more. Gives how many of them the clock counts, the
+    /// places, and those of snapshots that live.
     fn forget(&self) -> (u64, Vec<u32>, Vec<u32>) {
         let mut slots = self.slots();
         let mut gone = std::mem::take(&mut slots.dropped);
@@ -236,7 +242,8 @@ impl History {
         (dropped, gone, slots.live.iter().copied().collect())
     }
 
-    /// Lets time begin anew where it is late, after a sweep that has found no snapshot alive: no leaf has a stamp then.
+    /// Lets time begin anew where it is late, after a sweep that has found no snapshot alive: no leaf has a
+    /// stamp then.
     pub fn begin_anew(&mut self) -> Result<()> {
         let now = if self.moves { Time::of(self.clock.read()?[0]).stamp } else { self.now };
         if now < LATE { Ok(()) } else { self.begin_at(0) }
@@ -249,11 +256,13 @@ impl History {
     }
 
     fn epochs(&self) -> Epochs {
-        // SAFETY: memory of these numbers, which was zeroed; processes are blocks of at least as many threads as it was made for.
+        // SAFETY: memory of these numbers, which was zeroed; processes are blocks of at least as many threads
+        // as it was made for.
         unsafe { Epochs::new(self.epochs.pointer(), self.places, ROOM) }
     }
 
-    /// What epochs have counted: the epoch, what was retired, reclaimed, and shelved; and the log of the last epochs.
+    /// What epochs have counted: the epoch, what was retired, reclaimed, and shelved; and the log of the last
+    /// epochs.
     pub fn reclaimed(&self) -> Result<Reclaimed> {
         let words = self.epochs.read()?;
         let epoch = words[0];
@@ -273,12 +282,14 @@ pub fn begin_at<K, V>(tree: &super::MultiVersionBTree<K, V>, stamp: u32) -> Resu
         .alone(|_, _, memory| memory.history.as_mut().map_or(Ok(()), |history| history.begin_at(stamp)))
 }
 
-/// What kernels have freed by epochs: see [`MultiVersionBTree::reclaimed`](super::MultiVersionBTree::reclaimed).
+/// What kernels have freed by epochs: see
+/// [`MultiVersionBTree::reclaimed`](super::MultiVersionBTree::reclaimed).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reclaimed {
     /// Epochs that have ended.
     pub epoch: u64,
-    /// Versions that were retired; those of blocks that have not entered a later epoch since are not counted yet.
+    /// Versions that were retired; those of blocks that have not entered a later epoch since are not counted
+    /// yet.
     pub retired: u64,
     /// Those of them that kernels have freed.
     pub reclaimed: u64,

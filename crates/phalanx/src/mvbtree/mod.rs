@@ -25,10 +25,12 @@ use std::io::Read;
 use std::ops::RangeBounds;
 use std::sync::{PoisonError, RwLock};
 
-/// An ordered map from `u32` or `u64` to `u32` or `u64` in device memory, of which [snapshots](Self::snapshot) can be taken: a B-link tree whose leaves keep versions.
+/// An ordered map from `u32` or `u64` to `u32` or `u64` in device memory, of which
+/// [snapshots](Self::snapshot) can be taken: a B-link tree whose leaves keep versions.
 ///
-/// What it can do with single keys is in [`Map`]; what goes by order, and what is asked of the past, is here. The page
-/// `docs/structures/multiversion-b-tree.md` has layout, proofs and costs. Source: chapter 4 of the thesis on dynamic GPU structures.
+/// What it can do with single keys is in [`Map`]; what goes by order, and what is asked of the past, is here.
+/// The page `docs/structures/multiversion-b-tree.md` has layout, proofs and costs. Source: chapter 4 of the
+/// thesis on dynamic GPU structures.
 ///
 /// ```
 /// use phalanx::{Map, MultiVersionBTree};
@@ -49,14 +51,17 @@ use std::sync::{PoisonError, RwLock};
 ///
 /// # Concurrency
 ///
-/// That of [`Map`], for operations on one key. The blocking calls by order, here and of [`At`], answer as of one moment, which is within the call or that of the snapshot: they are linearizable.
-/// So are those of [`Self::ordered_on`] for each question, where updates are [out of place](Updates::OutOfPlace); beside updates in place they are what those of
-/// [`crate::BTree`] are, but for [`At::ordered_on`], which answers as of its snapshot always.
+/// That of [`Map`], for operations on one key. The blocking calls by order, here and of [`At`], answer as of
+/// one moment, which is within the call or that of the snapshot: they are linearizable. So are those of
+/// [`Self::ordered_on`] for each question, where updates are [out of place](Updates::OutOfPlace); beside
+/// updates in place they are what those of [`crate::BTree`] are, but for [`At::ordered_on`], which answers as
+/// of its snapshot always.
 ///
 /// A snapshot lives until it is dropped, and as long as it does nobody can ask for what takes `&mut self`.
 pub struct MultiVersionBTree<K, V> {
     trees: Trees<K, V>,
-    /// Held shared by questions that read as of a snapshot of their own, and alone by who makes room, which such a snapshot would be in the way of.
+    /// Held shared by questions that read as of a snapshot of their own, and alone by who makes room, which
+    /// such a snapshot would be in the way of.
     asked: RwLock<()>,
 }
 
@@ -69,7 +74,8 @@ impl<K, V> std::fmt::Debug for MultiVersionBTree<K, V> {
     }
 }
 
-/// The names of all kinds of tree for these types of key and value: the way of updates, bytes a node, lanes a tile x words a lane, bits of key and value.
+/// The names of all kinds of tree for these types of key and value: the way of updates, bytes a node, lanes a
+/// tile x words a lane, bits of key and value.
 pub fn variants<K: Key, V: Value>() -> Vec<&'static str> {
     builder::names::<K, V>()
 }
@@ -131,7 +137,8 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
         Ok(self.trees.examine()?.depth)
     }
 
-    /// Examines the whole tree: all that [`crate::BTree::validate`] does, and that every live slab that is no node is an old version, and every leaf's time is fixed.
+    /// Examines the whole tree: all that [`crate::BTree::validate`] does, and that every live slab that is no
+    /// node is an old version, and every leaf's time is fixed.
     ///
     /// # Errors
     /// [`Error::Invalid`], which says what is wrong; the device's.
@@ -139,8 +146,9 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
         self.trees.examine().map(drop)
     }
 
-    /// Frees all versions that no live snapshot can ask for. Waits for the launches asked for before, and gives how many were freed. Blocking calls do this by themselves where
-    /// snapshots were dropped; what kernels have retired and not freed is freed here too.
+    /// Frees all versions that no live snapshot can ask for. Waits for the launches asked for before, and
+    /// gives how many were freed. Blocking calls do this by themselves where snapshots were dropped; what
+    /// kernels have retired and not freed is freed here too.
     ///
     /// # Errors
     /// The device's.
@@ -159,7 +167,8 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
     /// [`Self::bulk_build`] from device buffers whose keys are in order, each below the next. Waits.
     ///
     /// # Errors
-    /// [`Error::Unsorted`] when they are not; [`Error::OtherDevice`]; else as [`Self::bulk_build`]. The tree is then as it was.
+    /// [`Error::Unsorted`] when they are not; [`Error::OtherDevice`]; else as [`Self::bulk_build`]. The tree
+    /// is then as it was.
     pub fn bulk_build_sorted(&mut self, keys: &Buffer<K>, values: &Buffer<V>, fill: f64) -> Result<()> {
         self.trees.bulk_build_sorted(keys, values, fill)
     }
@@ -172,12 +181,12 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
         self.trees.compact(fill)
     }
 
-    /// Reads a map that [`Map::save`] wrote, into a tree with the builder's parameters, and with room for all pairs where its capacity is less. It is built as
-    /// [`Self::bulk_build`] builds one, with nodes 0.7 full.
+    /// Reads a map that [`Map::save`] wrote, into a tree with the builder's parameters, and with room for all
+    /// pairs where its capacity is less. It is built as [`Self::bulk_build`] builds one, with nodes 0.7 full.
     ///
     /// # Errors
-    /// [`Error::Format`] when it is none, of another version or other types, or damaged; [`Error::Io`]; those of
-    /// [`Builder::build`] and of [`Self::bulk_build`].
+    /// [`Error::Format`] when it is none, of another version or other types, or damaged; [`Error::Io`]; those
+    /// of [`Builder::build`] and of [`Self::bulk_build`].
     pub fn load(reader: impl Read, builder: Builder<K, V>) -> Result<Self> {
         file::load_at_once(reader, |keys, values| {
             let mut tree = builder.at_least(keys.len()).build()?;
@@ -186,15 +195,17 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
         })
     }
 
-    /// The tree as kernels of your own take it: `M` is the kind that [`Self::variant`] names. Around what they do with it they call `M::enter` and
-    /// `M::leave`, by all threads of each block, whose threads are 128 at least; what they read of a snapshot that they took lies between the same two.
+    /// The tree as kernels of your own take it: `M` is the kind that [`Self::variant`] names. Around what
+    /// they do with it they call `M::enter` and `M::leave`, by all threads of each block, whose threads are
+    /// 128 at least; what they read of a snapshot that they took lies between the same two.
     ///
     /// # Errors
     /// [`Error::OtherVariant`] when the tree is of another kind.
     ///
     /// # Safety
-    /// - As for [`crate::BTree::view`], where blocking removals count as insertions do, for they make room too; and until the last kernel that takes the view has ended nobody takes a [snapshot](Self::snapshot), drops one, or asks for
-    ///   [`Self::drain`], where updates are in place.
+    /// - As for [`crate::BTree::view`], where blocking removals count as insertions do, for they make room
+    ///   too; and until the last kernel that takes the view has ended nobody takes a
+    ///   [snapshot](Self::snapshot), drops one, or asks for [`Self::drain`], where updates are in place.
     pub unsafe fn view<M>(&self) -> Result<TreeView<M>>
     where
         M: Config<Key = K, Value = V> + Instance,
@@ -281,13 +292,14 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
         self.now(|now| now.range(ranges))
     }
 
-    /// Batches by order on device buffers, asked of a stream, as of when their kernels run. See *Concurrency*.
+    /// Batches by order on device buffers, asked of a stream, as of when their kernels run. See
+    /// *Concurrency*.
     pub fn ordered_on<'a>(&'a self, stream: &'a Stream) -> Ordered<'a, K, V> {
         Ordered::new(self, stream)
     }
 
-    /// All pairs as of a snapshot, in the order of keys, copied to the host before the first is given. Waits for all launches. For those of now give a
-    /// new [snapshot](Self::snapshot).
+    /// All pairs as of a snapshot, in the order of keys, copied to the host before the first is given. Waits
+    /// for all launches. For those of now give a new [snapshot](Self::snapshot).
     ///
     /// # Errors
     /// [`Error::OtherTree`]; the device's.

@@ -13,7 +13,8 @@ use std::fmt;
 use std::ops::RangeBounds;
 use std::sync::PoisonError;
 
-/// A past moment of a tree, which can be read as long as this lives. Made by [`MultiVersionBTree::snapshot`] and [`MultiVersionBTree::snapshot_on`].
+/// A past moment of a tree, which can be read as long as this lives. Made by [`MultiVersionBTree::snapshot`]
+/// and [`MultiVersionBTree::snapshot_on`].
 ///
 /// Dropping it returns at once; what it kept is freed by the next sweep (see [`MultiVersionBTree::drain`]).
 #[must_use = "a snapshot keeps versions as long as it lives"]
@@ -43,7 +44,8 @@ impl<K, V> Drop for Snapshot<'_, K, V> {
 }
 
 impl<K: Key, V: Value> Snapshot<'_, K, V> {
-    /// How many snapshots were taken before, by hosts and by kernels, since time began anew (see the page of the tree). Waits for the device.
+    /// How many snapshots were taken before, by hosts and by kernels, since time began anew (see the page of
+    /// the tree). Waits for the device.
     ///
     /// # Errors
     /// The device's.
@@ -58,7 +60,8 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
     /// Takes a snapshot of the tree as it is once all that was asked for before has ended: waits for that.
     ///
     /// # Errors
-    /// [`Error::Snapshots`] where [`super::MOST`] live; [`Error::Moments`] where stamps are used up while others live; the device's.
+    /// [`Error::Snapshots`] where [`super::MOST`] live; [`Error::Moments`] where stamps are used up while
+    /// others live; the device's.
     pub fn snapshot(&self) -> Result<Snapshot<'_, K, V>> {
         let (slot, moment) = self.trees.owner.alone(|engine, stream, memory| {
             if memory.history.as_ref().is_some_and(History::is_due) {
@@ -76,8 +79,10 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
         Ok(Snapshot { tree: self, slot, moment, is_own: false })
     }
 
-    /// Takes a snapshot when the stream has come so far, whatever others do meanwhile, and does not wait: of a tree whose updates are [out of place](Updates::OutOfPlace). What is asked as of it in
-    /// other streams than this must wait for this one. Waits for the device only where [`super::MOST`] were taken since the last sweep.
+    /// Takes a snapshot when the stream has come so far, whatever others do meanwhile, and does not wait: of
+    /// a tree whose updates are [out of place](Updates::OutOfPlace). What is asked as of it in other streams
+    /// than this must wait for this one. Waits for the device only where [`super::MOST`] were taken since the
+    /// last sweep.
     ///
     /// ```
     /// use phalanx::mvbtree::Updates;
@@ -96,7 +101,8 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::ClockStands`] where updates are in place; [`Error::Snapshots`]; [`Error::OtherDevice`]; the device's.
+    /// [`Error::ClockStands`] where updates are in place; [`Error::Snapshots`]; [`Error::OtherDevice`]; the
+    /// device's.
     pub fn snapshot_on(&self, stream: &Stream) -> Result<Snapshot<'_, K, V>> {
         batches::belongs(Structure::home(self), "stream", stream.device())?;
         let take = || self.with_history(|history| history.take_on(stream));
@@ -122,8 +128,9 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
         Ok(At { tree: self, moment: snapshot.moment })
     }
 
-    /// Asks the tree as of a moment within this call. The snapshot is not the [`At`]'s: that would have something to drop, and who holds one of
-    /// a snapshot of their own could not drop that before the end of its scope.
+    /// Asks the tree as of a moment within this call. The snapshot is not the [`At`]'s: that would have
+    /// something to drop, and who holds one of a snapshot of their own could not drop that before the end of
+    /// its scope.
     pub(super) fn now<T>(&self, ask: impl FnOnce(At<'_, K, V>) -> Result<T>) -> Result<T> {
         let _asks = self.asked.read().unwrap_or_else(PoisonError::into_inner);
         let mut own = match self.updates() {
@@ -186,7 +193,8 @@ impl<K: Key, V: Value> At<'_, K, V> {
         Ok(self.asked(Ask::ContainsKey, keys, false)?.whether(Outcome::Found))
     }
 
-    /// Batch of look-ups on device buffers, asked of a stream: values, and [`Outcome::Found`] where they mean something.
+    /// Batch of look-ups on device buffers, asked of a stream: values, and [`Outcome::Found`] where they mean
+    /// something.
     ///
     /// # Errors
     /// [`Error::Length`] when the buffers differ in length; [`Error::OtherDevice`]; the device's.

@@ -75,8 +75,8 @@ impl<T: Number> Test<'_, T> {
 
 /// Choosing.
 impl Workspace {
-    /// Writes the elements that pass the test to the beginning of `to`, in their order, and their number to `count`. The rest of `to`, which is as long as
-    /// `from`, keeps what it had.
+    /// Writes the elements that pass the test to the beginning of `to`, in their order, and their number to
+    /// `count`. The rest of `to`, which is as long as `from`, keeps what it had.
     ///
     /// ```
     /// use phalanx::Device;
@@ -94,8 +94,9 @@ impl Workspace {
     /// Cost: a read of elements and flags, another one and a write of what is chosen, in 2 launches.
     ///
     /// # Errors
-    /// [`Length`](crate::Error::Length), [`Workspace`](crate::Error::Workspace), [`Elsewhere`](crate::Error::Elsewhere),
-    /// [`TooMany`](crate::Error::TooMany) beyond 2^32 - 1 elements; the device's.
+    /// [`Length`](crate::Error::Length), [`Workspace`](crate::Error::Workspace),
+    /// [`Elsewhere`](crate::Error::Elsewhere), [`TooMany`](crate::Error::TooMany) beyond 2^32 - 1 elements;
+    /// the device's.
     pub fn compact<T: Number>(
         &mut self,
         from: &Buffer<T>,
@@ -145,7 +146,8 @@ impl Workspace {
     /// use phalanx::primitives::{Workspace, compact_bytes};
     ///
     /// let device = Device::from_environment()?;
-    /// let (from, mut to, mut count) = (device.from_slice(&[1u32, 1, 3, 3])?, device.zeroed(4)?, device.buffer(1)?);
+    /// let from = device.from_slice(&[1u32, 1, 3, 3])?;
+    /// let (mut to, mut count) = (device.zeroed(4)?, device.buffer(1)?);
     /// Workspace::on_device(&device, compact_bytes(4))?.unique(&from, &mut to, &mut count)?;
     /// assert_eq!((to.read()?, count.read()?), (vec![1, 3, 0, 0], vec![2]));
     /// # Ok::<(), phalanx::Error>(())
@@ -207,8 +209,8 @@ impl Workspace {
         }
     }
 
-    /// Counts elements: `bins[v]` takes how many elements `e` have `e >> shift == v`. There may be any number of bins; elements without one are left
-    /// out.
+    /// Counts elements: `bins[v]` takes how many elements `e` have `e >> shift == v`. There may be any number
+    /// of bins; elements without one are left out.
     ///
     /// ```
     /// use phalanx::Device;
@@ -221,7 +223,8 @@ impl Workspace {
     /// # Ok::<(), phalanx::Error>(())
     /// ```
     ///
-    /// Cost: a read of each element, and an atomic addition, which stays in the multiprocessor for up to 2048 bins; 2 launches.
+    /// Cost: a read of each element, and an atomic addition, which stays in the multiprocessor for up to 2048
+    /// bins; 2 launches.
     ///
     /// # Errors
     /// [`Bits`](crate::Error::Bits) for a shift by all bits or more, [`Elsewhere`](crate::Error::Elsewhere),
@@ -251,7 +254,8 @@ impl Workspace {
 
 /// Merging.
 impl Workspace {
-    /// Merges two sorted arrays into one as long as both; of equal elements, the first array's come first. What is not sorted gets into some order.
+    /// Merges two sorted arrays into one as long as both; of equal elements, the first array's come first.
+    /// What is not sorted gets into some order.
     ///
     /// ```
     /// use phalanx::Device;
@@ -268,8 +272,8 @@ impl Workspace {
     /// Cost: a read and a write of each element, in a launch.
     ///
     /// # Errors
-    /// [`Length`](crate::Error::Length), [`Elsewhere`](crate::Error::Elsewhere), [`TooMany`](crate::Error::TooMany) beyond 2^32 - 1 elements; the
-    /// device's.
+    /// [`Length`](crate::Error::Length), [`Elsewhere`](crate::Error::Elsewhere),
+    /// [`TooMany`](crate::Error::TooMany) beyond 2^32 - 1 elements; the device's.
     pub fn merge_keys<K: Number>(
         &mut self,
         first: &Buffer<K>,
@@ -338,7 +342,8 @@ impl Workspace {
     }
 }
 
-/// Gathers elements of `bytes` bytes: those of `from`, then those of `more`, each a place and a number of elements.
+/// Gathers elements of `bytes` bytes: those of `from`, then those of `more`, each a place and a number of
+/// elements.
 ///
 /// # Safety
 /// - All places live until the stream has done it, and `order` names elements that there are.

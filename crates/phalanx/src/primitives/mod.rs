@@ -1,4 +1,5 @@
-//! Primitives on device buffers: radix sort, scan, reduce, compaction, histograms, runs, merge; sorts, scans and sums of segments.
+//! Primitives on device buffers: radix sort, scan, reduce, compaction, histograms, runs, merge; sorts, scans
+//! and sums of segments.
 //!
 //! They are methods of a [`Workspace`], which has the stream and the memory to work in:
 //!
@@ -27,8 +28,9 @@
 //! | [`reduce_segments`](Workspace::reduce_segments), [`exclusive_scan_segments`](Workspace::exclusive_scan_segments) | sums and scans of segments by offsets | the scan |
 //! | [`sort_segments`](Workspace::sort_segments), [`sort_segment_pairs`](Workspace::sort_segment_pairs) | each segment sorted, stably | the sort, and merges in blocks |
 //!
-//! Elements are `u32` and `u64`, lengths are counted in elements, workspaces in bytes. Costs count reads and writes of memory; a launch is some microseconds.
-//! `docs/structures/primitives.md` says how all of them work, what each costs, and what was measured.
+//! Elements are `u32` and `u64`, lengths are counted in elements, workspaces in bytes. Costs count reads and
+//! writes of memory; a launch is some microseconds. `docs/structures/primitives.md` says how all of them
+//! work, what each costs, and what was measured.
 mod choose;
 mod radix;
 mod runs;

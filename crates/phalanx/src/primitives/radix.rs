@@ -175,7 +175,8 @@ impl Sort<'_> {
     /// Asks the stream for the histograms and all passes, of a plan by its name.
     ///
     /// # Safety
-    /// - Lanes and pieces are of at least `len` elements, and live until the stream has done it; spare places are neither keys nor values.
+    /// - Lanes and pieces are of at least `len` elements, and live until the stream has done it; spare places
+    ///   are neither keys nor values.
     pub unsafe fn launch<K: Number>(self, name: &str) -> Result<()> {
         // SAFETY: the caller's.
         unsafe { self.prepare::<K>()? };
@@ -219,7 +220,8 @@ impl Visitor for Sort<'_> {
         for number in 0..count {
             let kernel = RadixPass::<P> { pass: self.pass::<P>(number, count) };
             let blocks = self.len.div_ceil(tile::<P>()) as u32;
-            // SAFETY: as above; `begin` saw to it that a pass does not write what it reads, and lengths were checked.
+            // SAFETY: as above; `begin` saw to it that a pass does not write what it reads, and lengths were
+            // checked.
             unsafe { self.stream.launch(Grid::new(blocks, P::THREADS), kernel)? };
         }
         Ok(())
@@ -253,13 +255,14 @@ impl Sort<'_> {
             shift,
             mask: if left < DIGIT_BITS { (1 << left) - 1 } else { DIGITS - 1 },
         };
-        // SAFETY: the histograms' kernel has counted the digits of these keys and cleared the first pass's words, each pass clears
-        // the next one's, and all slices but the status are of `len` elements.
+        // SAFETY: the histograms' kernel has counted the digits of these keys and cleared the first pass's
+        // words, each pass clears the next one's, and all slices but the status are of `len` elements.
         unsafe { Pass::new(parts) }
     }
 }
 
-/// Brings values of `bytes` bytes into an order. Those that are to lie where they lay are copied to `old` before.
+/// Brings values of `bytes` bytes into an order. Those that are to lie where they lay are copied to `old`
+/// before.
 ///
 /// # Safety
 /// - As for [`copy`].

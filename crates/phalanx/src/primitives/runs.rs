@@ -11,7 +11,8 @@ use simt::Instance;
 
 const TILE: usize = RUN_THREADS as usize * RUN_ITEMS;
 
-/// Bytes of workspace that [`Workspace::reduce_by_key`] and [`Workspace::run_lengths`] need for `len` keys, whatever the types.
+/// Bytes of workspace that [`Workspace::reduce_by_key`] and [`Workspace::run_lengths`] need for `len` keys,
+/// whatever the types.
 ///
 /// ```
 /// use phalanx::primitives::runs_bytes;
@@ -58,8 +59,9 @@ impl Visitor for Launch<'_> {
 
 /// Runs.
 impl Workspace {
-    /// Combines the values of each run of equal neighbouring keys. Run `r` has its key in `run_keys[r]` and the combination in `run_values[r]`; `count`
-    /// takes the number of runs. The rest of both buffers, which have as many elements as there are keys, keeps what it had.
+    /// Combines the values of each run of equal neighbouring keys. Run `r` has its key in `run_keys[r]` and
+    /// the combination in `run_values[r]`; `count` takes the number of runs. The rest of both buffers, which
+    /// have as many elements as there are keys, keeps what it had.
     ///
     /// ```
     /// use phalanx::Device;
@@ -74,10 +76,12 @@ impl Workspace {
     /// # Ok::<(), phalanx::Error>(())
     /// ```
     ///
-    /// Cost: up to four reads of each key, of which most meet the first-level cache, one of each value, and a write a run; 2 launches.
+    /// Cost: up to four reads of each key, of which most meet the first-level cache, one of each value, and a
+    /// write a run; 2 launches.
     ///
     /// # Errors
-    /// [`Error::Length`], [`Error::Workspace`], [`Error::Elsewhere`], [`Error::TooMany`] beyond 2^32 - 1 elements; the device's.
+    /// [`Error::Length`], [`Error::Workspace`], [`Error::Elsewhere`], [`Error::TooMany`] beyond 2^32 - 1
+    /// elements; the device's.
     pub fn reduce_by_key<K: Number, T: Number>(
         &mut self,
         fold: Fold,

@@ -170,8 +170,8 @@ impl ReduceVisitor for Reduction<'_> {
 
 /// Scans and reductions.
 impl Workspace {
-    /// Writes to `to[i]` what all elements of `from` before `i` come to; for the first that is 0 of a sum, the largest number of [`Fold::Min`], 0 of
-    /// [`Fold::Max`]. There are as many results as elements.
+    /// Writes to `to[i]` what all elements of `from` before `i` come to; for the first that is 0 of a sum,
+    /// the largest number of [`Fold::Min`], 0 of [`Fold::Max`]. There are as many results as elements.
     ///
     /// ```
     /// use phalanx::Device;
@@ -188,7 +188,8 @@ impl Workspace {
     /// Cost: a read and a write of each element, in 2 launches.
     ///
     /// # Errors
-    /// [`Error::Length`], [`Error::Workspace`], [`Error::Elsewhere`], [`Error::UnknownTile`]; [`Error::TooMany`] beyond 2^40 elements; the device's.
+    /// [`Error::Length`], [`Error::Workspace`], [`Error::Elsewhere`], [`Error::UnknownTile`];
+    /// [`Error::TooMany`] beyond 2^40 elements; the device's.
     pub fn exclusive_scan<T: Number>(
         &mut self,
         fold: Fold,
@@ -198,7 +199,8 @@ impl Workspace {
         self.scan_into("results of a scan", fold, from, (to, from.len()), false)
     }
 
-    /// Writes to `to[i]` what the elements of `from` up to `i` come to, that one included. There are as many results as elements.
+    /// Writes to `to[i]` what the elements of `from` up to `i` come to, that one included. There are as many
+    /// results as elements.
     ///
     /// ```
     /// use phalanx::Device;
@@ -253,7 +255,8 @@ impl Workspace {
         self.scan(fold, numbers, to, len, inclusive)
     }
 
-    /// Where each of the segments of these lengths begins, and, in the last place, where the last one ends: `offsets` has one element more.
+    /// Where each of the segments of these lengths begins, and, in the last place, where the last one ends:
+    /// `offsets` has one element more.
     ///
     /// ```
     /// use phalanx::Device;
@@ -317,7 +320,8 @@ impl Workspace {
         scans::visit(name, Launch { stream, published, from, to, inclusive }).unwrap_or(Ok(()))
     }
 
-    /// Writes to `result`, which has one element, what all elements come to; what [`Self::exclusive_scan`] has for the first one, if there are none.
+    /// Writes to `result`, which has one element, what all elements come to; what [`Self::exclusive_scan`]
+    /// has for the first one, if there are none.
     ///
     /// ```
     /// use phalanx::Device;

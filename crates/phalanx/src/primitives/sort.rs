@@ -21,7 +21,8 @@ impl Bits {
     /// All.
     pub const ALL: Self = Self { first: 0, end: u32::MAX };
 
-    /// Those from `first` up to `end`, which is not one of them; bit 0 is the lowest. Where the two are the same there are none, and a sort keeps the order.
+    /// Those from `first` up to `end`, which is not one of them; bit 0 is the lowest. Where the two are the
+    /// same there are none, and a sort keeps the order.
     pub const fn new(first: u32, end: u32) -> Self {
         Self { first, end }
     }
@@ -36,8 +37,8 @@ impl Bits {
     }
 }
 
-/// Bytes of workspace that a sort of `len` keys with values needs, in place or not, by any of its bits, with tiles of the usual size. `()` is the value
-/// of keys alone.
+/// Bytes of workspace that a sort of `len` keys with values needs, in place or not, by any of its bits, with
+/// tiles of the usual size. `()` is the value of keys alone.
 ///
 /// ```
 /// use phalanx::primitives::sort_bytes;
@@ -52,7 +53,8 @@ pub fn sort_bytes<K: Number, V: Pod>(len: usize) -> usize {
     instance(&moved.family::<K>(), None, passes::NAMES).map_or(0, measure)
 }
 
-/// The tiles that there are for sorts of these keys and values, the usual one first: see [`Workspace::set_tile`].
+/// The tiles that there are for sorts of these keys and values, the usual one first: see
+/// [`Workspace::set_tile`].
 ///
 /// ```
 /// use phalanx::primitives::sort_tiles;
@@ -64,7 +66,8 @@ pub fn sort_tiles<K: Number, V: Pod>() -> Vec<&'static str> {
 
 /// Sorts.
 impl Workspace {
-    /// Sorts keys into another buffer of as many elements, stably, in ascending order of the bits that it looks at.
+    /// Sorts keys into another buffer of as many elements, stably, in ascending order of the bits that it
+    /// looks at.
     ///
     /// ```
     /// use phalanx::Device;
@@ -78,11 +81,12 @@ impl Workspace {
     /// # Ok::<(), phalanx::Error>(())
     /// ```
     ///
-    /// Cost: a read of the keys, and a read and a write of them for each 8 bits, in as many launches and 2 more.
+    /// Cost: a read of the keys, and a read and a write of them for each 8 bits, in as many launches and 2
+    /// more.
     ///
     /// # Errors
-    /// [`Error::Length`], [`Error::Bits`], [`Error::TooMany`] beyond 2^30 - 1 elements, [`Error::Workspace`], [`Error::Elsewhere`],
-    /// [`Error::UnknownTile`]; the device's.
+    /// [`Error::Length`], [`Error::Bits`], [`Error::TooMany`] beyond 2^30 - 1 elements, [`Error::Workspace`],
+    /// [`Error::Elsewhere`], [`Error::UnknownTile`]; the device's.
     pub fn sort_keys<K: Number>(
         &mut self,
         keys: &Buffer<K>,
@@ -118,15 +122,17 @@ impl Workspace {
         self.sort::<K, ()>(keys.len(), (keys.pointer(), keys.pointer()), nowhere(), bits)
     }
 
-    /// Sorts pairs by their keys into other buffers; pairs of equal keys keep their order. All four buffers have as many elements. Values are of any plain type; those of
-    /// 4, 8 and 16 bytes go with their keys, others are gathered afterwards.
+    /// Sorts pairs by their keys into other buffers; pairs of equal keys keep their order. All four buffers
+    /// have as many elements. Values are of any plain type; those of 4, 8 and 16 bytes go with their keys,
+    /// others are gathered afterwards.
     ///
     /// ```
     /// use phalanx::Device;
     /// use phalanx::primitives::{Bits, Workspace, sort_bytes};
     ///
     /// let device = Device::from_environment()?;
-    /// let (keys, values) = (device.from_slice(&[2u32, 1, 2])?, device.from_slice(&[[7u8; 3], [8; 3], [9; 3]])?);
+    /// let keys = device.from_slice(&[2u32, 1, 2])?;
+    /// let values = device.from_slice(&[[7u8; 3], [8; 3], [9; 3]])?;
     /// let (mut sorted, mut moved) = (device.buffer(3)?, device.buffer(3)?);
     /// let mut work = Workspace::on_device(&device, sort_bytes::<u32, [u8; 3]>(3))?;
     /// work.sort_pairs((&keys, &values), (&mut sorted, &mut moved), Bits::ALL)?;
@@ -135,8 +141,9 @@ impl Workspace {
     /// # Ok::<(), phalanx::Error>(())
     /// ```
     ///
-    /// Cost: that of [`Self::sort_keys`], where each read and write of passes has the values as well. Values of other sizes cost two
-    /// launches, a number of 4 bytes that goes with each key in their place, and a read and a write of them at the end.
+    /// Cost: that of [`Self::sort_keys`], where each read and write of passes has the values as well. Values
+    /// of other sizes cost two launches, a number of 4 bytes that goes with each key in their place, and a
+    /// read and a write of them at the end.
     ///
     /// # Errors
     /// Those of [`Self::sort_keys`].
@@ -172,7 +179,8 @@ impl Workspace {
     /// # Ok::<(), phalanx::Error>(())
     /// ```
     ///
-    /// Cost: that of [`Self::sort_pairs`]; bits that make an odd number of passes cost a copy more, values of other sizes always.
+    /// Cost: that of [`Self::sort_pairs`]; bits that make an odd number of passes cost a copy more, values of
+    /// other sizes always.
     ///
     /// # Errors
     /// Those of [`Self::sort_keys`].
@@ -195,7 +203,8 @@ impl Workspace {
         unsafe { count_up(self.stream(), numbers.slice()) }
     }
 
-    /// [`Self::sort_pairs`] of keys with their numbers, the first of `numbers`, into the first places of `sorted` and `order`: all three have room for as many.
+    /// [`Self::sort_pairs`] of keys with their numbers, the first of `numbers`, into the first places of
+    /// `sorted` and `order`: all three have room for as many.
     pub(crate) fn sort_numbered<K: Number>(
         &mut self,
         keys: GlobalSlice<K>,

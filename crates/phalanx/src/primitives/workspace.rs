@@ -5,12 +5,15 @@ use simt::{GlobalSlice, Word};
 
 /// Memory to work in, and the stream that works: what the primitives of this module are methods of.
 ///
-/// It is as large as it was made, and never grows by itself: a call that needs more is an [`Error::Workspace`] and does nothing. What a call needs is
-/// told by [`sort_bytes`](super::sort_bytes), [`scan_bytes`](super::scan_bytes) and so on; one workspace serves any number of calls, one after the other.
+/// It is as large as it was made, and never grows by itself: a call that needs more is an
+/// [`Error::Workspace`] and does nothing. What a call needs is told by [`sort_bytes`](super::sort_bytes),
+/// [`scan_bytes`](super::scan_bytes) and so on; one workspace serves any number of calls, one after the
+/// other.
 ///
 /// # Concurrency
-/// Calls are asked of the stream and return. They run in its order, so they may share the workspace; and a buffer that a call gets may be in use in no
-/// other stream meanwhile. Dropping buffers or the workspace waits for the device.
+/// Calls are asked of the stream and return. They run in its order, so they may share the workspace; and a
+/// buffer that a call gets may be in use in no other stream meanwhile. Dropping buffers or the workspace
+/// waits for the device.
 #[derive(Debug)]
 pub struct Workspace {
     stream: Stream,
@@ -58,9 +61,11 @@ impl Workspace {
         Ok(())
     }
 
-    /// Lets sorts and scans work by tiles of another size, by its name: threads a block, `x`, elements a thread, and what else is special. For those who measure.
-    /// [`sort_tiles`](super::sort_tiles), [`scan_tiles`](super::scan_tiles), [`segment_tiles`](super::segment_tiles) and
-    /// [`segment_windows`](super::segment_windows) have the names; nothing chooses the usual ones again. Other primitives have one size.
+    /// Lets sorts and scans work by tiles of another size, by its name: threads a block, `x`, elements a
+    /// thread, and what else is special. For those who measure. [`sort_tiles`](super::sort_tiles),
+    /// [`scan_tiles`](super::scan_tiles), [`segment_tiles`](super::segment_tiles) and
+    /// [`segment_windows`](super::segment_windows) have the names; nothing chooses the usual ones again.
+    /// Other primitives have one size.
     pub fn set_tile(&mut self, name: Option<&str>) {
         self.tile = name.map(str::to_owned);
     }
@@ -129,6 +134,7 @@ impl Cutter {
 
 /// Words that kernels take.
 pub(super) fn slice<T: Word>(pointer: *mut u8, len: usize) -> GlobalSlice<T> {
-    // SAFETY: whoever launches a kernel with it promises that the words lie in live memory; outside of launches it reaches nothing.
+    // SAFETY: whoever launches a kernel with it promises that the words lie in live memory; outside of
+    // launches it reaches nothing.
     unsafe { GlobalSlice::from_raw_parts(pointer.cast(), len) }
 }

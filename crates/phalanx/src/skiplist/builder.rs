@@ -42,8 +42,9 @@ impl<K: Key, V: Value> Builder<K, V> {
         self.with(|nodes| nodes.device(device))
     }
 
-    /// How many pairs the pool has nodes for from the start, in whatever order they come: pools are made of super blocks, of nodes that keys in order
-    /// leave half full, so there is room for more, of few pairs for many times as many. Default: 1024.
+    /// How many pairs the pool has nodes for from the start, in whatever order they come: pools are made of
+    /// super blocks, of nodes that keys in order leave half full, so there is room for more, of few pairs for
+    /// many times as many. Default: 1024.
     pub fn capacity(self, pairs: usize) -> Self {
         self.with(|nodes| nodes.capacity(pairs))
     }
@@ -73,15 +74,18 @@ impl<K: Key, V: Value> Builder<K, V> {
         self.with(|nodes| nodes.growth(growth))
     }
 
-    /// Whether walks begin at the nodes that the directory lists, or, where it is `false`, at the topmost layer. Default: `true`.
+    /// Whether walks begin at the nodes that the directory lists, or, where it is `false`, at the topmost
+    /// layer. Default: `true`.
     pub fn directory(self, directory: bool) -> Self {
         self.with(|nodes| nodes.directory(directory))
     }
 
-    /// Where the memory of data nodes lies, for kinds whose index layers have a part of the pool (`list_layered_...`, `list_apart_...`): those stay on the
-    /// device, but for those that find no place in it, and for those of a list that was built at once (`bulk_build`, `compact`, `load`) or has moved to a larger pool: of such a list
-    /// the first super block has data nodes. The other kinds' nodes of all layers lie there, but for those of the first super block. Pools in one piece stay on the device.
-    /// Default: [`Tier::Device`].
+    /// Where the memory of data nodes lies, for kinds whose index layers have a part of the pool
+    /// (`list_layered_...`, `list_apart_...`): those stay on the device, but for those that find no place in
+    /// it, and for those of a list that was built at once (`bulk_build`, `compact`, `load`) or has moved to a
+    /// larger pool: of such a list the first super block has data nodes. The other kinds' nodes of all layers
+    /// lie there, but for those of the first super block. Pools in one piece stay on the device. Default:
+    /// [`Tier::Device`].
     pub fn data_tier(self, tier: Tier) -> Self {
         self.with(|nodes| nodes.data_tier(tier))
     }
@@ -99,8 +103,8 @@ impl<K: Key, V: Value> Builder<K, V> {
     /// Makes the list, empty.
     ///
     /// # Errors
-    /// [`Error::ZeroCapacity`], [`Error::UnknownVariant`], [`Error::NeedsWideSwap`], those of [`crate::SlabAlloc`]'s builder, and the device's
-    /// when it lacks the memory.
+    /// [`Error::ZeroCapacity`], [`Error::UnknownVariant`], [`Error::NeedsWideSwap`], those of
+    /// [`crate::SlabAlloc`]'s builder, and the device's when it lacks the memory.
     pub fn build(self) -> Result<SkipList<K, V>> {
         let trees = self.nodes.plant(family(), |_, _| Ok(None))?;
         Ok(SkipList { trees, assignment: self.assignment, notes: Notes::default() })

@@ -41,7 +41,8 @@ pub trait Engine<K, V>: TreeEngine<K, V> {
     /// - As for [`crate::map::launcher::Launcher::launch`].
     unsafe fn pass(&self, stream: &Stream, parts: Parts, batch: Batch<K, V>, pass: Pass) -> gpu::Result<()>;
 
-    /// Launches insertions by tiles that take `keys` neighbouring pairs each, in so many blocks, or in as many as there are runs for.
+    /// Launches insertions by tiles that take `keys` neighbouring pairs each, in so many blocks, or in as
+    /// many as there are runs for.
     ///
     /// # Safety
     /// - As for [`Self::pass`].
@@ -80,7 +81,8 @@ impl<M: Layers + Instance> Engine<M::Key, M::Value> for Of<M> {
         let Batch { ask, codes, keys, arguments, results, outcomes } = batch;
         let Pass { step, ratio } = pass;
         let grid = launch::grid::<M>(stream, passing(keys.len(), step, ratio));
-        // SAFETY: the caller's promises; the grid has a thread for every element that the pass brings, or more.
+        // SAFETY: the caller's promises; the grid has a thread for every element that the pass brings, or
+        // more.
         unsafe {
             match ask {
                 Ask::Insert => stream
@@ -123,7 +125,8 @@ impl<M: Layers + Instance> Engine<M::Key, M::Value> for Of<M> {
         let list = <M as Viewed<Parts>>::view(parts);
         let units = list.units();
         let (over, tile) = (|len: usize| Grid::for_items(len, THREADS), <M as Kind>::TILE as usize);
-        // SAFETY: the caller's promises; each grid has a thread or a tile for every slab, or a tile for every node.
+        // SAFETY: the caller's promises; each grid has a thread or a tile for every slab, or a tile for every
+        // node.
         unsafe {
             match step {
                 Tidy::Gather { nodes: Nodes { lows, handles }, count } => {

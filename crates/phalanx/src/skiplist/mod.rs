@@ -31,12 +31,14 @@ use phalanx_kernels::skiplist::{Event, Layers};
 use simt::Instance;
 use std::io::Read;
 
-/// An ordered map from `u32` or `u64` to `u32` or `u64` in device memory: a skip list whose layers are linked nodes of 14 or 30 pairs.
+/// An ordered map from `u32` or `u64` to `u32` or `u64` in device memory: a skip list whose layers are linked
+/// nodes of 14 or 30 pairs.
 ///
-/// Reads take no latch; writes take that of one node, and of the next where two merge. A key comes into the layer above when the node that it begins is
-/// cut off from a full one. Nodes that become thin merge, and are given back when memory runs short. What the list can do with single keys is in
-/// [`Map`]; what goes by order is here. The page `docs/structures/skip-list.md` has layout, proofs and costs. Source: GFSL, as section 2.2 of the
-/// OOPSLA 2026 paper on oversubscribed memory has it, with the improvements of its section 4.2.1.
+/// Reads take no latch; writes take that of one node, and of the next where two merge. A key comes into the
+/// layer above when the node that it begins is cut off from a full one. Nodes that become thin merge, and are
+/// given back when memory runs short. What the list can do with single keys is in [`Map`]; what goes by order
+/// is here. The page `docs/structures/skip-list.md` has layout, proofs and costs. Source: GFSL, as section
+/// 2.2 of the OOPSLA 2026 paper on oversubscribed memory has it, with the improvements of its section 4.2.1.
 ///
 /// ```
 /// use phalanx::{Map, SkipList};
@@ -52,9 +54,11 @@ use std::io::Read;
 ///
 /// # Concurrency
 ///
-/// That of [`Map`], for operations on one key. What goes by order may run beside everything too: each pair that it gives was there at some moment of
-/// the call, and a pair that is there throughout is given, once; but the pairs of one answer need not have been there at one moment. `bulk_build`,
-/// `compact` and `clear` take `&mut self`; the pool grows, and merged nodes are given back, between the launches of a blocking call.
+/// That of [`Map`], for operations on one key. What goes by order may run beside everything too: each pair
+/// that it gives was there at some moment of the call, and a pair that is there throughout is given, once;
+/// but the pairs of one answer need not have been there at one moment. `bulk_build`, `compact` and `clear`
+/// take `&mut self`; the pool grows, and merged nodes are given back, between the launches of a blocking
+/// call.
 pub struct SkipList<K, V> {
     trees: Trees<K, V, dyn Engine<K, V>>,
     assignment: Assignment,
@@ -70,7 +74,8 @@ impl<K, V> std::fmt::Debug for SkipList<K, V> {
     }
 }
 
-/// The names of all kinds of list for these types of key and value: pool, bytes a node, lanes a tile x words a lane, bits of key and value.
+/// The names of all kinds of list for these types of key and value: pool, bytes a node, lanes a tile x words
+/// a lane, bits of key and value.
 pub fn variants<K: Key, V: Value>() -> Vec<&'static str> {
     builder::names::<K, V>()
 }
@@ -116,7 +121,8 @@ impl<K: Key, V: Value> SkipList<K, V> {
         self.trees.stats()
     }
 
-    /// Layers, that of the data among them: 2 at least. Waits for the launches asked for before, and looks at all nodes.
+    /// Layers, that of the data among them: 2 at least. Waits for the launches asked for before, and looks at
+    /// all nodes.
     ///
     /// # Errors
     /// As [`Self::validate`].
@@ -132,8 +138,9 @@ impl<K: Key, V: Value> SkipList<K, V> {
         Ok(self.trees.examine()?.inner as usize)
     }
 
-    /// Examines the whole list: order and bounds of all pairs, that every entry of the index is true, that links go through each layer from end to end,
-    /// that every live slab of the pool is reached by them, latches, and that as many pairs are there as are counted.
+    /// Examines the whole list: order and bounds of all pairs, that every entry of the index is true, that
+    /// links go through each layer from end to end, that every live slab of the pool is reached by them,
+    /// latches, and that as many pairs are there as are counted.
     ///
     /// # Errors
     /// [`Error::Invalid`], which says what is wrong; the device's.
@@ -141,7 +148,8 @@ impl<K: Key, V: Value> SkipList<K, V> {
         self.trees.examine().map(drop)
     }
 
-    /// Walks to each key as a look-up does, and counts the nodes that are read on the way, by layer: see [`crate::BTree::walks`]. Waits.
+    /// Walks to each key as a look-up does, and counts the nodes that are read on the way, by layer: see
+    /// [`crate::BTree::walks`]. Waits.
     ///
     /// # Errors
     /// [`Error::OtherDevice`] when the buffer is not of the list's device; the device's.
@@ -150,7 +158,8 @@ impl<K: Key, V: Value> SkipList<K, V> {
         self.trees.walks(keys)
     }
 
-    /// Nodes that have merged with others since they were last given back, and that occupy slabs still. Waits for the launches asked for before.
+    /// Nodes that have merged with others since they were last given back, and that occupy slabs still. Waits
+    /// for the launches asked for before.
     ///
     /// # Errors
     /// The device's.
@@ -171,9 +180,11 @@ impl<K: Key, V: Value> SkipList<K, V> {
         })
     }
 
-    /// Gives back the slabs of nodes that have merged and of data nodes without a pair, and makes the index layers anew. Waits until nothing runs. Lists do
-    /// so by themselves, in blocking calls: where a quarter of the nodes have merged, or were emptied by `retain_keys` or `retain_values`; before the pool
-    /// grows, if an eighth of its slabs become free by it; and before it refuses, if one does. Gives how many slabs became free.
+    /// Gives back the slabs of nodes that have merged and of data nodes without a pair, and makes the index
+    /// layers anew. Waits until nothing runs. Lists do so by themselves, in blocking calls: where a quarter
+    /// of the nodes have merged, or were emptied by `retain_keys` or `retain_values`; before the pool grows,
+    /// if an eighth of its slabs become free by it; and before it refuses, if one does. Gives how many slabs
+    /// became free.
     ///
     /// # Errors
     /// The device's, when it has no memory for a list of the nodes; the list is then as it was.
@@ -181,7 +192,8 @@ impl<K: Key, V: Value> SkipList<K, V> {
         self.give_back(0)
     }
 
-    /// Replaces everything by these pairs, which are sorted on the device and built layer by layer: see [`crate::BTree::bulk_build`].
+    /// Replaces everything by these pairs, which are sorted on the device and built layer by layer: see
+    /// [`crate::BTree::bulk_build`].
     ///
     /// # Errors
     /// As [`crate::BTree::bulk_build`].
@@ -192,12 +204,14 @@ impl<K: Key, V: Value> SkipList<K, V> {
     /// [`Self::bulk_build`] from device buffers whose keys are in order, each below the next. Waits.
     ///
     /// # Errors
-    /// [`Error::Unsorted`] when they are not; [`Error::OtherDevice`]; else as [`Self::bulk_build`]. The list is then as it was.
+    /// [`Error::Unsorted`] when they are not; [`Error::OtherDevice`]; else as [`Self::bulk_build`]. The list
+    /// is then as it was.
     pub fn bulk_build_sorted(&mut self, keys: &Buffer<K>, values: &Buffer<V>, fill: f64) -> Result<()> {
         self.trees.bulk_build_sorted(keys, values, fill)
     }
 
-    /// Builds the list anew with nodes of the same `fill`. The pairs stay on the device, which needs room for three copies of them beside the list.
+    /// Builds the list anew with nodes of the same `fill`. The pairs stay on the device, which needs room for
+    /// three copies of them beside the list.
     ///
     /// # Errors
     /// As [`Self::bulk_build`].
@@ -214,12 +228,12 @@ impl<K: Key, V: Value> SkipList<K, V> {
         self.trees.reserve(additional)
     }
 
-    /// Reads a map that [`Map::save`] wrote, into a list with the builder's parameters, and with room for all pairs where its capacity is less. It is built as
-    /// [`Self::bulk_build`] builds one, with nodes 0.7 full.
+    /// Reads a map that [`Map::save`] wrote, into a list with the builder's parameters, and with room for all
+    /// pairs where its capacity is less. It is built as [`Self::bulk_build`] builds one, with nodes 0.7 full.
     ///
     /// # Errors
-    /// [`Error::Format`] when it is none, of another version or other types, or damaged; [`Error::Io`]; those of
-    /// [`Builder::build`] and of [`Self::bulk_build`].
+    /// [`Error::Format`] when it is none, of another version or other types, or damaged; [`Error::Io`]; those
+    /// of [`Builder::build`] and of [`Self::bulk_build`].
     pub fn load(reader: impl Read, builder: Builder<K, V>) -> Result<Self> {
         file::load_at_once(reader, |keys, values| {
             let mut list = builder.at_least(keys.len()).build()?;
@@ -228,7 +242,8 @@ impl<K: Key, V: Value> SkipList<K, V> {
         })
     }
 
-    /// All pairs as they are now, in the order of keys, copied to the host before the first is given. Waits for all launches.
+    /// All pairs as they are now, in the order of keys, copied to the host before the first is given. Waits
+    /// for all launches.
     ///
     /// # Errors
     /// The device's.
@@ -237,19 +252,21 @@ impl<K: Key, V: Value> SkipList<K, V> {
         Ok(keys.into_iter().zip(values))
     }
 
-    /// The list as kernels of your own take it: `M` is the kind that [`Self::variant`] names. In the kernel, open a
-    /// [`Session`](phalanx_kernels::keyed::Session) on it.
+    /// The list as kernels of your own take it: `M` is the kind that [`Self::variant`] names. In the kernel,
+    /// open a [`Session`](phalanx_kernels::keyed::Session) on it.
     ///
     /// # Errors
     /// [`Error::OtherVariant`] when the list is of another kind.
     ///
     /// # Safety
     /// The view does not keep the list alive, nor its memory in its place:
-    /// - From this call until the launch of the last kernel that takes the view, nothing replaces the memory: no method that takes
-    ///   `&mut self`, nor [`Self::reclaim`], and no blocking call that inserts or removes, in any thread.
-    /// - Those kernels run on the list's device, and have ended when the list is dropped, or asked for anything that takes
-    ///   `&mut self`, [`Map::iter`] or [`Map::export`].
-    /// - They change the list through the view's functions alone, and count what they do: sessions do so by themselves.
+    /// - From this call until the launch of the last kernel that takes the view, nothing replaces the memory:
+    ///   no method that takes `&mut self`, nor [`Self::reclaim`], and no blocking call that inserts or
+    ///   removes, in any thread.
+    /// - Those kernels run on the list's device, and have ended when the list is dropped, or asked for
+    ///   anything that takes `&mut self`, [`Map::iter`] or [`Map::export`].
+    /// - They change the list through the view's functions alone, and count what they do: sessions do so by
+    ///   themselves.
     pub unsafe fn view<M>(&self) -> Result<TreeView<M>>
     where
         M: Layers<Key = K, Value = V> + Instance,
@@ -257,7 +274,8 @@ impl<K: Key, V: Value> SkipList<K, V> {
         self.trees.owner.view::<M>()
     }
 
-    /// [`Self::reclaim`], if `least` slabs become free by it. To count them takes one look at all nodes. One that fails does not count.
+    /// [`Self::reclaim`], if `least` slabs become free by it. To count them takes one look at all nodes. One
+    /// that fails does not count.
     fn give_back(&self, least: usize) -> Result<usize> {
         self.notes.looked();
         tidy::tidy(&self.trees, least).inspect_err(|_| self.notes.not_looked())
@@ -375,8 +393,9 @@ impl<K: Key, V: Value> Structure for SkipList<K, V> {
         made.inspect_err(|_| self.notes.put_back(asked))
     }
 
-    /// Gives nodes back, or has the pool grow, if that is the policy. Where nothing was removed since the nodes were last looked at, there are none to
-    /// give back: a full list is not looked at with each call that it refuses.
+    /// Gives nodes back, or has the pool grow, if that is the policy. Where nothing was removed since the
+    /// nodes were last looked at, there are none to give back: a full list is not looked at with each call
+    /// that it refuses.
     fn make_room_for(&self, refused: &[K], age: u64) -> Result<Room> {
         if self.age() != age {
             // Another thread has made room meanwhile.

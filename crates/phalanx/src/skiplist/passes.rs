@@ -1,20 +1,22 @@
 //! In which order the elements of a batch are brought to a list, and by whom.
 //!
-//! Where keys come in order, all tiles of a launch want the last node of the list. So a batch is cut into passes, each of which brings elements from all
-//! over it: the first every 4096th, say, the next every 1024th but for those, and so on. Each pass finds nodes all over the range of the batch's keys,
-//! which the one before has made.
+//! Where keys come in order, all tiles of a launch want the last node of the list. So a batch is cut into
+//! passes, each of which brings elements from all over it: the first every 4096th, say, the next every 1024th
+//! but for those, and so on. Each pass finds nodes all over the range of the batch's keys, which the one
+//! before has made.
 use crate::btree::directory::{FIRST, GROWTH};
 
 /// How the keys of a batch are shared out among tiles (section 4.2.1 of the paper, and what is ours).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Assignment {
-    /// In passes, each of which goes through the whole batch: as fast for keys in order as for others. What is not insertion is one pass.
+    /// In passes, each of which goes through the whole batch: as fast for keys in order as for others. What
+    /// is not insertion is one pass.
     #[default]
     Spread,
     /// Neighbouring elements to neighbouring tiles, in one launch: the paper's cyclic assignment.
     Cyclic,
-    /// Blocks of so many neighbouring elements to neighbouring tiles, which insert one after the other: the paper's block-cyclic assignment.
-    /// Insertions alone; other batches are [`Self::Cyclic`].
+    /// Blocks of so many neighbouring elements to neighbouring tiles, which insert one after the other: the
+    /// paper's block-cyclic assignment. Insertions alone; other batches are [`Self::Cyclic`].
     Blocks {
         /// Elements in a block, rounded up to a multiple of a tile's lanes.
         keys: u32,
@@ -50,7 +52,8 @@ pub fn passes(len: u64, pairs: u64) -> Vec<Pass> {
     }
 }
 
-/// Passes the first of which brings `most` at most, each of the others `ratio` times as many as all before it.
+/// Passes the first of which brings `most` at most, each of the others `ratio` times as many as all before
+/// it.
 fn falling(len: u64, most: u64, ratio: u32) -> Vec<Pass> {
     let mut steps = vec![1u32];
     while let Some(&step) = steps.last()

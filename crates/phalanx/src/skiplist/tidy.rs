@@ -1,4 +1,5 @@
-//! Putting a list in order: nodes that have merged, or have no pair left, are given back, and the index layers made anew.
+//! Putting a list in order: nodes that have merged, or have no pair left, are given back, and the index
+//! layers made anew.
 use super::engine::{Engine, Nodes, Tidy};
 use crate::btree::trees::{Memory, Trees};
 use crate::map::counts::Counts;
@@ -9,7 +10,8 @@ use crate::{Key, Result, Value};
 use gpu::{Buffer, Stream};
 use phalanx_kernels::skiplist::Layout;
 
-/// Slabs that every list has beside data nodes and index: the root, which is of the index, and the leaf of one key.
+/// Slabs that every list has beside data nodes and index: the root, which is of the index, and the leaf of
+/// one key.
 const OTHERS: usize = 2;
 
 /// A list that nothing else uses, and what launches on it.
@@ -22,7 +24,8 @@ struct Alone<'a, K, V> {
 
 impl<K: Key, V: Value> Alone<'_, K, V> {
     fn ask(self, step: Tidy<K>) -> Result<()> {
-        // SAFETY: the owner's lock keeps other launches out, and those asked for before have ended; the slices' buffers wait before they go.
+        // SAFETY: the owner's lock keeps other launches out, and those asked for before have ended; the
+        // slices' buffers wait before they go.
         unsafe { self.engine.tidy(self.stream, self.memory.parts(), step)? };
         Ok(())
     }
@@ -74,7 +77,8 @@ impl<K: Key> Plan<K> {
     }
 }
 
-/// Puts a list in order, if `least` slabs become free by it. Gives how many do. Where this fails for want of memory, the list is as it was.
+/// Puts a list in order, if `least` slabs become free by it. Gives how many do. Where this fails for want of
+/// memory, the list is as it was.
 pub fn tidy<K: Key, V: Value>(trees: &Trees<K, V, dyn Engine<K, V>>, least: usize) -> Result<usize> {
     trees.owner.alone(|engine, stream, memory| {
         let before = memory.pool.stats()?.free;

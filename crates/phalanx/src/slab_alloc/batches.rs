@@ -9,7 +9,8 @@ use gpu::{Buffer, Stream};
 /// A handle is a word here: see [`Handle::from_word`](super::Handle::from_word).
 ///
 /// # Concurrency
-/// Batches in one stream run one after the other; those in several streams side by side: no slab is given twice.
+/// Batches in one stream run one after the other; those in several streams side by side: no slab is given
+/// twice.
 #[derive(Debug)]
 pub struct Batches<'a> {
     pool: &'a SlabAlloc,
@@ -23,14 +24,14 @@ impl<'a> Batches<'a> {
 
     fn launch(&self, batch: Batch, handles: &Buffer<u32>) -> Result<()> {
         let parts = self.pool.memory.parts();
-        // SAFETY: the pool's memory and the buffer outlive the launch, since dropping buffers waits for it; what may not run beside
-        // batches borrows the pool mutably and waits for the device.
+        // SAFETY: the pool's memory and the buffer outlive the launch, since dropping buffers waits for it;
+        // what may not run beside batches borrows the pool mutably and waits for the device.
         unsafe { self.pool.engine.launch(self.stream, parts, batch, handles.slice())? };
         Ok(())
     }
 
-    /// Writes a new slab's handle to each element, or [`Handle::NONE`](super::Handle::NONE)'s word where there was none. By warps with
-    /// resident blocks.
+    /// Writes a new slab's handle to each element, or [`Handle::NONE`](super::Handle::NONE)'s word where
+    /// there was none. By warps with resident blocks.
     ///
     /// # Errors
     /// The device's.
@@ -46,8 +47,8 @@ impl<'a> Batches<'a> {
         self.launch(Batch::AllocateLone { seed: self.pool.next_seed() }, handles)
     }
 
-    /// Frees the slabs. What is no live slab is left alone and counted in [`Stats::faults`](super::Stats::faults); the emulator ends the
-    /// launch.
+    /// Frees the slabs. What is no live slab is left alone and counted in
+    /// [`Stats::faults`](super::Stats::faults); the emulator ends the launch.
     ///
     /// # Errors
     /// The device's.

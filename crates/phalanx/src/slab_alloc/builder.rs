@@ -56,21 +56,22 @@ impl Builder {
         self
     }
 
-    /// Slabs of a super block, by which the pool grows: a power of two from 32 to 2^24. A pool that is not light has at most 255 super
-    /// blocks. Default: 2^18.
+    /// Slabs of a super block, by which the pool grows: a power of two from 32 to 2^24. A pool that is not
+    /// light has at most 255 super blocks. Default: 2^18.
     pub fn super_block_slabs(mut self, slabs: usize) -> Self {
         self.super_block_slabs = slabs;
         self
     }
 
-    /// Bytes that the slabs may occupy at most. Default: what the device has. (The bitmaps take 2 bits a slab more.)
+    /// Bytes that the slabs may occupy at most. Default: what the device has. (The bitmaps take 2 bits a slab
+    /// more.)
     pub fn budget(mut self, bytes: usize) -> Self {
         self.budget = bytes;
         self
     }
 
-    /// Whether the slabs lie in one piece: addresses are then cheaper, and growing moves all slabs, which needs room for both pools while it
-    /// lasts. Default: no.
+    /// Whether the slabs lie in one piece: addresses are then cheaper, and growing moves all slabs, which
+    /// needs room for both pools while it lasts. Default: no.
     pub fn light(mut self, light: bool) -> Self {
         self.light = light;
         self
@@ -82,7 +83,8 @@ impl Builder {
         self
     }
 
-    /// Where the first super block lies, and where the others do. A light pool lies on the device. Default: all on the device.
+    /// Where the first super block lies, and where the others do. A light pool lies on the device. Default:
+    /// all on the device.
     pub fn tiers(mut self, first: Tier, others: Tier) -> Self {
         (self.first_tier, self.tier) = (first, others);
         self
@@ -91,8 +93,8 @@ impl Builder {
     /// Makes the pool.
     ///
     /// # Errors
-    /// [`Error::ZeroCapacity`], [`Error::SlabBytes`], [`Error::SuperBlock`], [`Error::TooManySlabs`], [`Error::Budget`], and the device's
-    /// when it lacks the memory.
+    /// [`Error::ZeroCapacity`], [`Error::SlabBytes`], [`Error::SuperBlock`], [`Error::TooManySlabs`],
+    /// [`Error::Budget`], and the device's when it lacks the memory.
     pub fn build(self) -> Result<SlabAlloc> {
         if self.capacity == 0 {
             return Err(Error::ZeroCapacity);

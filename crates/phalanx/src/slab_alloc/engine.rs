@@ -1,4 +1,5 @@
-//! The bridge from names to types: a kind of pool is chosen when it is made, and kernels are compiled for types.
+//! The bridge from names to types: a kind of pool is chosen when it is made, and kernels are compiled for
+//! types.
 use gpu::{Grid, Stream};
 use phalanx_kernels::slab::kernels::{SlabAllocate, SlabAllocateLone, SlabFree, SlabFreeLone, SlabRetire};
 use phalanx_kernels::slab::{self, Bitmaps, Pool, Supers, Visitor};
@@ -34,7 +35,8 @@ pub trait Engine: Send + Sync {
     /// Launches a batch.
     ///
     /// # Safety
-    /// - `parts` are those of a live pool of this kind, and stay so until the kernel has ended; so does the slice.
+    /// - `parts` are those of a live pool of this kind, and stay so until the kernel has ended; so does the
+    ///   slice.
     unsafe fn launch(
         &self,
         stream: &Stream,
@@ -67,7 +69,8 @@ struct Of<P>(PhantomData<P>);
 
 /// The view of a pool of the kind `P`, which `parts` must be.
 pub fn view<P: Pool>(parts: Parts) -> P {
-    // SAFETY: `Engine::launch` asks for the parts of a live pool of this kind; kernels use the handles that it gave.
+    // SAFETY: `Engine::launch` asks for the parts of a live pool of this kind; kernels use the handles that
+    // it gave.
     unsafe { P::from_parts(parts.bitmaps, parts.supers, parts.shift) }
 }
 

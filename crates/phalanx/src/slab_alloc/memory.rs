@@ -76,7 +76,8 @@ impl Memory {
         slabs + self.bases.bytes() + self.live.bytes() + self.retired.bytes() + self.faults.bytes()
     }
 
-    /// Adds super blocks; handles keep their meaning, views do not. Where this fails the pool is as before. Waits for the device.
+    /// Adds super blocks; handles keep their meaning, views do not. Where this fails the pool is as before.
+    /// Waits for the device.
     pub fn grow(&mut self, device: &Device, more: usize) -> Result<()> {
         let units = self.units + (more << self.shape.shift);
         let (live, retired) = (self.live_after(units)?, self.retired_after(units)?);
@@ -118,7 +119,8 @@ impl Memory {
         Ok(whole)
     }
 
-    /// Adds super blocks, one at least, in one piece; the first has one of its own where it lies on another tier.
+    /// Adds super blocks, one at least, in one piece; the first has one of its own where it lies on another
+    /// tier.
     fn append(&mut self, device: &Device, more: usize) -> Result<()> {
         let (words, there) = (self.words_a_super_block(), self.units >> self.shape.shift);
         let apart = there == 0 && self.shape.first_tier != self.shape.tier;
@@ -151,7 +153,8 @@ impl Memory {
     /// The bitmaps as kernels see them.
     pub fn bitmaps(&self) -> Bitmaps {
         let (live, retired, faults) = (self.live.pointer(), self.retired.pointer(), self.faults.pointer());
-        // SAFETY: buffers of this many slabs, which `grow` filled as asked; that they live is asked of those who launch.
+        // SAFETY: buffers of this many slabs, which `grow` filled as asked; that they live is asked of those
+        // who launch.
         unsafe { Bitmaps::new(live, retired, faults, self.units as u32) }
     }
 
@@ -172,7 +175,8 @@ impl Memory {
 mod tests {
     use super::*;
 
-    /// A pool of super blocks of 32 slabs, on these tiers, and the pieces that it should have: the tier and the super blocks of each.
+    /// A pool of super blocks of 32 slabs, on these tiers, and the pieces that it should have: the tier and
+    /// the super blocks of each.
     fn has_pieces(tiers: (Tier, Tier), expected: &[(Tier, usize)]) {
         let device = Device::emulator(simt::emulator::Options::default());
         let (first_tier, tier) = tiers;

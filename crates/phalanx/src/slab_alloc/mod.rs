@@ -1,4 +1,5 @@
-//! Slabs of device memory that kernels allocate and free: the memory of lists, and of anything else that is made of equal pieces.
+//! Slabs of device memory that kernels allocate and free: the memory of lists, and of anything else that is
+//! made of equal pieces.
 mod batches;
 mod builder;
 mod engine;
@@ -28,14 +29,15 @@ pub struct Stats {
     pub free: usize,
     /// Those that [`SlabAlloc::reclaim`] will free.
     pub retired: usize,
-    /// Slabs that were freed or retired though they were not live, since the pool was made. Nothing was done for those.
+    /// Slabs that were freed or retired though they were not live, since the pool was made. Nothing was done
+    /// for those.
     pub faults: u64,
 }
 
 /// A pool of slabs of 128 or 256 bytes in device memory, which kernels allocate and free.
 ///
-/// The structure is that of the slab-hash paper, section V: super blocks of memory blocks of 1024 slabs, and a bit a slab. See
-/// `docs/structures/slab-alloc.md` for layout, algorithms and costs.
+/// The structure is that of the slab-hash paper, section V: super blocks of memory blocks of 1024 slabs, and
+/// a bit a slab. See `docs/structures/slab-alloc.md` for layout, algorithms and costs.
 ///
 /// Mostly its view is given to kernels ([`SlabAlloc::view`]); there are batches as well:
 ///
@@ -53,8 +55,8 @@ pub struct Stats {
 /// ```
 ///
 /// # Concurrency
-/// Batches, and kernels that have the view, may run side by side. What changes the pool as a whole takes `&mut self`, and waits for the
-/// device.
+/// Batches, and kernels that have the view, may run side by side. What changes the pool as a whole takes
+/// `&mut self`, and waits for the device.
 pub struct SlabAlloc {
     device: Device,
     engine: Box<dyn Engine>,
@@ -138,8 +140,9 @@ impl SlabAlloc {
         Ok(stream.synchronize()?)
     }
 
-    /// Which slabs are allocated (retired ones are): bit `s % 32` of word `s / 32` for slab number `s`, which is the word of its handle in
-    /// a light pool and in one with full super blocks. For tests, and for those who look for leaks. Waits for the device.
+    /// Which slabs are allocated (retired ones are): bit `s % 32` of word `s / 32` for slab number `s`, which
+    /// is the word of its handle in a light pool and in one with full super blocks. For tests, and for those
+    /// who look for leaks. Waits for the device.
     ///
     /// # Errors
     /// The device's.
@@ -166,7 +169,8 @@ impl SlabAlloc {
     ///
     /// # Safety
     /// The view does not keep the pool alive, nor in its place:
-    /// - From this call until the last kernel that takes the view has ended, the pool lives and no method takes it by `&mut self`.
+    /// - From this call until the last kernel that takes the view has ended, the pool lives and no method
+    ///   takes it by `&mut self`.
     /// - Those kernels run on the pool's device, and ask [`Pool::slab`] only for handles that the pool gave.
     pub unsafe fn view<P: Pool + Instance>(&self) -> Result<P> {
         if P::NAME != self.kind() {
@@ -183,7 +187,8 @@ impl SlabAlloc {
         Batches::new(self, stream)
     }
 
-    /// Allocates `count` slabs, or as many as there are: fewer handles than asked mean that the pool is full. Waits.
+    /// Allocates `count` slabs, or as many as there are: fewer handles than asked mean that the pool is full.
+    /// Waits.
     ///
     /// # Errors
     /// The device's.
@@ -193,7 +198,8 @@ impl SlabAlloc {
         Ok(words.read()?.into_iter().filter_map(|word| Handle::from_word(word).some()).collect())
     }
 
-    /// Frees slabs. Waits. What is no live slab is left alone and counted in [`Stats::faults`]; the emulator says where.
+    /// Frees slabs. Waits. What is no live slab is left alone and counted in [`Stats::faults`]; the emulator
+    /// says where.
     ///
     /// # Errors
     /// The device's.
@@ -204,7 +210,8 @@ impl SlabAlloc {
         Ok(stream.synchronize()?)
     }
 
-    /// Marks slabs that are unlinked but may still be read, to be freed by [`Self::reclaim`]. Waits. Faults are as in [`Self::free`].
+    /// Marks slabs that are unlinked but may still be read, to be freed by [`Self::reclaim`]. Waits. Faults
+    /// are as in [`Self::free`].
     ///
     /// # Errors
     /// The device's.
@@ -241,8 +248,8 @@ fn words_of(handles: &[Handle]) -> Vec<u32> {
 
 /// The pool as a whole.
 impl SlabAlloc {
-    /// Adds room for at least `slabs` more slabs, in whole super blocks, filled with the pool's byte. Handles keep their meaning; views
-    /// must be taken anew. Where this fails the pool is as before.
+    /// Adds room for at least `slabs` more slabs, in whole super blocks, filled with the pool's byte. Handles
+    /// keep their meaning; views must be taken anew. Where this fails the pool is as before.
     ///
     /// # Errors
     /// [`Error::ZeroCapacity`] for no slabs at all; [`Error::Budget`]; [`Error::TooManySlabs`]; the device's.
@@ -255,8 +262,8 @@ impl SlabAlloc {
         self.memory.grow(&self.device, supers)
     }
 
-    /// [`Self::grow`] by `wanted` slabs, or else by as many as are `needed`, or by any. Gives whether it has grown: not, where the budget or the
-    /// device's memory is used up.
+    /// [`Self::grow`] by `wanted` slabs, or else by as many as are `needed`, or by any. Gives whether it has
+    /// grown: not, where the budget or the device's memory is used up.
     pub(crate) fn grow_if_possible(&mut self, wanted: usize, needed: usize) -> Result<bool> {
         made_room(first_that_fits(&[wanted, needed, 1], |slabs| self.grow(slabs)).map(|()| true))
     }
@@ -276,7 +283,8 @@ impl SlabAlloc {
         first_that_fits(more, |more| self.larger(self.capacity() + more))
     }
 
-    /// A new pool of this kind, with at least `slabs` slabs, in super blocks so large that it may grow for long, and so small that it has few slabs more.
+    /// A new pool of this kind, with at least `slabs` slabs, in super blocks so large that it may grow for
+    /// long, and so small that it has few slabs more.
     pub(crate) fn larger(&self, slabs: usize) -> Result<Self> {
         let least = 1 << self.shape.shift;
         let super_block = 1 << (slabs / 16).clamp(least, 1 << Handle::SLAB_BITS).ilog2();
@@ -310,7 +318,8 @@ impl SlabAlloc {
         Ok(count.read()?[0] as usize)
     }
 
-    /// Gives the memory back, and says if slabs are still live that nobody has freed or retired. (Dropping the pool says nothing.)
+    /// Gives the memory back, and says if slabs are still live that nobody has freed or retired. (Dropping
+    /// the pool says nothing.)
     ///
     /// # Errors
     /// [`Error::Leak`], with the first of them; the device's. The memory is given back all the same.

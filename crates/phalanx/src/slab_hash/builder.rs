@@ -9,7 +9,8 @@ use gpu::Device;
 use phalanx_kernels::slab::list;
 use std::marker::PhantomData;
 
-/// The parameters of a [`SlabHash`](super::SlabHash), [`SlabSet`](super::SlabSet) or [`SlabMultiMap`](super::SlabMultiMap).
+/// The parameters of a [`SlabHash`](super::SlabHash), [`SlabSet`](super::SlabSet) or
+/// [`SlabMultiMap`](super::SlabMultiMap).
 #[derive(Debug)]
 #[must_use = "a builder does nothing until it is built"]
 pub struct Builder<T> {
@@ -59,7 +60,8 @@ impl<T> Builder<T> {
         self
     }
 
-    /// How many pairs or keys the structure is to hold at its utilisation. It takes more, at longer lists. Default: 1024.
+    /// How many pairs or keys the structure is to hold at its utilisation. It takes more, at longer lists.
+    /// Default: 1024.
     pub fn capacity(mut self, pairs: usize) -> Self {
         self.capacity = pairs;
         self
@@ -71,8 +73,8 @@ impl<T> Builder<T> {
         self.capacity(capacity)
     }
 
-    /// Bytes of the pairs over those of the slabs when the structure holds its capacity: more saves memory, less saves time. From about 0.65
-    /// on most lists have a second slab. Default: 0.6.
+    /// Bytes of the pairs over those of the slabs when the structure holds its capacity: more saves memory,
+    /// less saves time. From about 0.65 on most lists have a second slab. Default: 0.6.
     pub fn utilisation(mut self, utilisation: f64) -> Self {
         self.utilisation = utilisation;
         self
@@ -84,8 +86,9 @@ impl<T> Builder<T> {
         self
     }
 
-    /// Pairs or keys that the pool has slabs for from the start, where they are more than the capacity: the buckets stay those of the
-    /// capacity, and the lists get longer. For batches on buffers, which grow no pool.
+    /// Pairs or keys that the pool has slabs for from the start, where they are more than the capacity: the
+    /// buckets stay those of the capacity, and the lists get longer. For batches on buffers, which grow no
+    /// pool.
     pub fn pool_for(mut self, pairs: usize) -> Self {
         self.pool_for = pairs;
         self

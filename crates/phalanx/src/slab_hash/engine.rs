@@ -1,4 +1,5 @@
-//! The bridge from names to types: a kind of lists is chosen when a structure is made, and kernels are compiled for types.
+//! The bridge from names to types: a kind of lists is chosen when a structure is made, and kernels are
+//! compiled for types.
 use crate::map::launch::{THREADS, grid, nothing};
 use crate::map::launcher::{Launcher, Of, Viewed, engines};
 use crate::slab_alloc::{self, SlabAlloc};
@@ -127,7 +128,8 @@ impl<M: Config + Instance> Engine<M::Key, M::Value> for Of<M> {
         let lists = M::view(parts);
         let all = lists.bucket_count() as usize + 1;
         let over = |len: usize| grid::<M>(stream, len);
-        // SAFETY: the caller's promises; each grid has a thread for every element, those of a scan, or a tile for every bucket.
+        // SAFETY: the caller's promises; each grid has a thread for every element, those of a scan, or a tile
+        // for every bucket.
         unsafe {
             match task {
                 Task::Append { keys, values, outcomes } => {

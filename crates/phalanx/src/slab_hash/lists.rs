@@ -17,11 +17,12 @@ use simt::GlobalSlice;
 pub enum Growth {
     /// Nothing: what finds no room is refused.
     Fixed,
-    /// A blocking call that was refused room packs the lists, if more pairs were removed than there are, else it adds super blocks to the
-    /// pool, by half of what it has at least and up to the budget; then it tries again what was refused. Of a pool that has 255 the
-    /// lists move, packed, to one of larger super blocks, which needs room for both while it lasts. One that has made a list long (64
-    /// slabs) packs the lists if removed pairs are the reason. The number of buckets stays. A call that finds no memory for
-    /// what was refused is [`Error::NoRoom`].
+    /// A blocking call that was refused room packs the lists, if more pairs were removed than there are, else
+    /// it adds super blocks to the pool, by half of what it has at least and up to the budget; then it tries
+    /// again what was refused. Of a pool that has 255 the lists move, packed, to one of larger super blocks,
+    /// which needs room for both while it lasts. One that has made a list long (64 slabs) packs the lists if
+    /// removed pairs are the reason. The number of buckets stays. A call that finds no memory for what was
+    /// refused is [`Error::NoRoom`].
     Pool,
 }
 
@@ -58,7 +59,8 @@ impl Memory {
         self.heads.bytes() + self.tallies.bytes() + self.pool.memory_usage()
     }
 
-    /// The lists, packed, in a pool of larger super blocks with the first of so many slabs `more` that there is memory for. Where nothing runs.
+    /// The lists, packed, in a pool of larger super blocks with the first of so many slabs `more` that there
+    /// is memory for. Where nothing runs.
     fn moved<K: Key, V: Value>(
         &self,
         engine: &dyn Engine<K, V>,
@@ -70,7 +72,8 @@ impl Memory {
         let pool = self.pool.larger_by(more)?;
         let into = Self::new(device, engine.shape().slab_bytes, self.buckets, pool)?;
         let refused = device.zeroed::<u64>(1)?;
-        // SAFETY: nothing else runs, nobody else knows of the new lists, and both live until the count is read.
+        // SAFETY: nothing else runs, nobody else knows of the new lists, and both live until the count is
+        // read.
         unsafe { copy(engine, stream, self.parts(), into.parts(), many, refused.slice())? };
         match refused.read()?[0] as usize {
             0 => Ok(Self { age: self.age, ..into }),
@@ -78,7 +81,8 @@ impl Memory {
         }
     }
 
-    /// By how many slabs the pool is to grow after so many elements were refused: by half of what it has at least.
+    /// By how many slabs the pool is to grow after so many elements were refused: by half of what it has at
+    /// least.
     fn slabs_for(&self, refused: usize, slots: usize) -> usize {
         refused.div_ceil(slots).max(self.pool.capacity() / 2)
     }
@@ -116,7 +120,8 @@ impl<K: Key, V: Value> Lists<K, V> {
     }
 
     fn task_alone(&self, task: Task<K, V>) -> Result<()> {
-        // SAFETY: the lock keeps other launches out, and those asked for before have ended; the slices outlive this call.
+        // SAFETY: the lock keeps other launches out, and those asked for before have ended; the slices
+        // outlive this call.
         self.owner.alone(|engine, stream, memory| unsafe { Ok(engine.task(stream, memory.parts(), task)?) })
     }
 
@@ -283,8 +288,8 @@ impl<K: Key, V: Value> Structure for Lists<K, V> {
         })
     }
 
-    /// Makes room for what was refused, if that is the policy: by a flush where removed pairs hold as much as is asked for, else by more
-    /// slabs, as far as the budget allows. Gives whether it is worth trying again.
+    /// Makes room for what was refused, if that is the policy: by a flush where removed pairs hold as much as
+    /// is asked for, else by more slabs, as far as the budget allows. Gives whether it is worth trying again.
     fn make_room_for(&self, refused: &[K], age: u64) -> Result<Room> {
         if !self.grows() {
             return Ok(Room::None);

@@ -1,4 +1,5 @@
-//! Hash tables of slab lists: a map, a set, and a map with many values a key. They grow by slabs, not by rehashing.
+//! Hash tables of slab lists: a map, a set, and a map with many values a key. They grow by slabs, not by
+//! rehashing.
 mod builder;
 mod engine;
 mod lists;
@@ -20,11 +21,13 @@ pub use multi_map::{MultiBatches, MultiOp, SlabMultiMap, Values};
 pub use set::{SetOp, SlabSet};
 use std::io::Read;
 
-/// A map from `u32` or `u64` to `u32` or `u64` in device memory, made of slab lists: chaining, by slabs of 128 bytes.
+/// A map from `u32` or `u64` to `u32` or `u64` in device memory, made of slab lists: chaining, by slabs of
+/// 128 bytes.
 ///
-/// It grows slab by slab, inside of launches too, and never rehashes by itself: insertions cost the same however many came before
-/// (but for longer lists, see [`Self::utilisation`]). What it can do is mostly in [`Map`]; the page `docs/structures/slab-hash.md` has
-/// layout, proof and costs. Source: the slab-hash paper, sections III and IV.
+/// It grows slab by slab, inside of launches too, and never rehashes by itself: insertions cost the same
+/// however many came before (but for longer lists, see [`Self::utilisation`]). What it can do is mostly in
+/// [`Map`]; the page `docs/structures/slab-hash.md` has layout, proof and costs. Source: the slab-hash paper,
+/// sections III and IV.
 ///
 /// ```
 /// use phalanx::{Map, SlabHash};
@@ -40,7 +43,8 @@ use std::io::Read;
 ///
 /// # Concurrency
 ///
-/// That of [`Map`]. `flush`, `rehash`, `clear` and `retain` take `&mut self`; the pool grows between the launches of a blocking call.
+/// That of [`Map`]. `flush`, `rehash`, `clear` and `retain` take `&mut self`; the pool grows between the
+/// launches of a blocking call.
 pub struct SlabHash<K, V> {
     lists: Lists<K, V>,
 }
@@ -59,7 +63,8 @@ macro_rules! common {
 
         /// Making one, and the structure as a whole.
         impl<$($parameter: $bound),*> $type<$($parameter),*> {
-            /// One on [`Device::from_environment`](crate::Device::from_environment) for `capacity` pairs or keys, which takes more.
+            /// One on [`Device::from_environment`](crate::Device::from_environment) for `capacity` pairs or
+            /// keys, which takes more.
             ///
             /// # Errors
             /// Those of [`Builder::build`].
@@ -90,26 +95,29 @@ macro_rules! common {
                 self.lists.stats()
             }
 
-            /// Bytes of the pairs or keys over those of the slabs in lists. Waits for the launches asked for before.
+            /// Bytes of the pairs or keys over those of the slabs in lists. Waits for the launches asked for
+            /// before.
             ///
             /// # Errors
             /// The device's.
             pub fn utilisation(&self) -> crate::Result<f64> {
                 let shape = self.lists.owner.engine.shape();
                 let slabs = self.lists.stats()?.live + self.buckets() as usize;
-                Ok((crate::map::structure::Structure::pairs(&self.lists)? * shape.slot_bytes) as f64 / (slabs * shape.slab_bytes) as f64)
+                let pairs = crate::map::structure::Structure::pairs(&self.lists)?;
+                Ok((pairs * shape.slot_bytes) as f64 / (slabs * shape.slab_bytes) as f64)
             }
 
-            /// The bucket of a key: what [`Self::flush`] takes. Keys that look like a state of a slot (the topmost few) have a list of
-            /// their own, behind the others.
+            /// The bucket of a key: what [`Self::flush`] takes. Keys that look like a state of a slot (the
+            /// topmost few) have a list of their own, behind the others.
             pub fn bucket_of(&self, key: $key) -> u32 {
                 let buckets = self.buckets();
                 let hashed = phalanx_kernels::keyed::hash(key);
                 simt::hash::reduce(hashed.first, buckets)
             }
 
-            /// Packs the lists of some buckets into as few slabs as they need, gives the slots of removed keys back and frees the slabs that
-            /// are left over (the paper's FLUSH). Cost: reads the lists, and writes what moves.
+            /// Packs the lists of some buckets into as few slabs as they need, gives the slots of removed
+            /// keys back and frees the slabs that are left over (the paper's FLUSH). Cost: reads the lists,
+            /// and writes what moves.
             ///
             /// # Errors
             /// [`Error::Bucket`](crate::Error::Bucket) when there is no such bucket; the device's.
@@ -125,13 +133,14 @@ macro_rules! common {
                 self.lists.flush_all()
             }
 
-            /// Moves everything into another number of buckets: more make lists shorter, fewer save memory. The pool grows as it must.
+            /// Moves everything into another number of buckets: more make lists shorter, fewer save memory.
+            /// The pool grows as it must.
             ///
             /// # Errors
             /// [`Error::ZeroCapacity`](crate::Error::ZeroCapacity) for no buckets;
-            /// [`Error::Budget`](crate::Error::Budget) when the pool must not grow as far as both tables need it;
-            /// [`Error::DoesNotFit`](crate::Error::DoesNotFit) when the pool that is to take them has too few slabs; the device's. The
-            /// buckets and what they hold are then as they were.
+            /// [`Error::Budget`](crate::Error::Budget) when the pool must not grow as far as both tables need
+            /// it; [`Error::DoesNotFit`](crate::Error::DoesNotFit) when the pool that is to take them has too
+            /// few slabs; the device's. The buckets and what they hold are then as they were.
             pub fn rehash(&mut self, buckets: u32) -> crate::Result<()> {
                 if buckets == 0 {
                     return Err(crate::Error::ZeroCapacity);
@@ -139,8 +148,9 @@ macro_rules! common {
                 self.lists.rehash(buckets)
             }
 
-            /// Examines the whole structure: that every live slab of the pool is in one list and no list has another, that slots are filled
-            /// in order, and that as many pairs are there as are counted. For tests, and for those who write kernels of their own.
+            /// Examines the whole structure: that every live slab of the pool is in one list and no list has
+            /// another, that slots are filled in order, and that as many pairs are there as are counted. For
+            /// tests, and for those who write kernels of their own.
             ///
             /// # Errors
             /// [`Error::Invalid`](crate::Error::Invalid), which says what is wrong; the device's.
@@ -148,9 +158,10 @@ macro_rules! common {
                 self.lists.validate()
             }
 
-            /// The structure as kernels of your own take it: `M` is the kind of lists that [`Self::variant`] names. In the kernel, open a
-            /// [`Session`](phalanx_kernels::keyed::Session) on it. One on a set has a use for `insert_new`, `contains_key` and `remove`. On
-            /// a map with many values a key, execute [`Append`](phalanx_kernels::keyed::Append) to insert; `get` gives the first value of a
+            /// The structure as kernels of your own take it: `M` is the kind of lists that [`Self::variant`]
+            /// names. In the kernel, open a [`Session`](phalanx_kernels::keyed::Session) on it. One on a set
+            /// has a use for `insert_new`, `contains_key` and `remove`. On a map with many values a key,
+            /// execute [`Append`](phalanx_kernels::keyed::Append) to insert; `get` gives the first value of a
             /// key, and `remove` takes it out.
             ///
             /// # Errors
@@ -158,11 +169,13 @@ macro_rules! common {
             ///
             /// # Safety
             /// The view does not keep the structure alive, nor its memory in its place:
-            /// - From this call until the launch of the last kernel that takes the view, nothing replaces the memory: no method that takes
-            ///   `&mut self`, and where the pool grows no blocking call that inserts, in any thread.
-            /// - Those kernels run on the structure's device, and have ended when it is dropped, or asked for anything that takes
-            ///   `&mut self` or copies all of it to the host.
-            /// - They change it through the view's functions alone, and count what they do: sessions do so by themselves.
+            /// - From this call until the launch of the last kernel that takes the view, nothing replaces the
+            ///   memory: no method that takes `&mut self`, and where the pool grows no blocking call that
+            ///   inserts, in any thread.
+            /// - Those kernels run on the structure's device, and have ended when it is dropped, or asked for
+            ///   anything that takes `&mut self` or copies all of it to the host.
+            /// - They change it through the view's functions alone, and count what they do: sessions do so by
+            ///   themselves.
             pub unsafe fn view<M>(&self) -> crate::Result<phalanx_kernels::slab::list::ListsView<M>>
             where
                 M: phalanx_kernels::slab::list::Config<Key = $key, Value = $value> + simt::Instance,
@@ -184,7 +197,8 @@ macro_rules! owner {
                 &self.lists.owner.device
             }
 
-            /// Pairs or keys: exact, once the launches that were asked for before have ended; this waits for them.
+            /// Pairs or keys: exact, once the launches that were asked for before have ended; this waits for
+            /// them.
             ///
             /// # Errors
             /// The device's.
@@ -225,14 +239,15 @@ impl<K: Key, V: Value> Builder<SlabHash<K, V>> {
     ///
     /// # Errors
     /// [`Error::ZeroCapacity`], [`Error::Utilisation`], [`Error::TooLarge`], [`Error::UnknownVariant`],
-    /// [`Error::NeedsWideSwap`], those of [`SlabAlloc`](crate::SlabAlloc)'s builder, and the device's when it lacks the memory.
+    /// [`Error::NeedsWideSwap`], those of [`SlabAlloc`](crate::SlabAlloc)'s builder, and the device's when it
+    /// lacks the memory.
     pub fn build(self) -> Result<SlabHash<K, V>> {
         Ok(SlabHash { lists: self.lists(true, false)? })
     }
 }
 
-/// The names of all kinds of [`SlabHash`] and [`SlabMultiMap`] for these types of key and value: pool, bytes a slab, lanes a tile x slots
-/// a lane, bits of key and value.
+/// The names of all kinds of [`SlabHash`] and [`SlabMultiMap`] for these types of key and value: pool, bytes
+/// a slab, lanes a tile x slots a lane, bits of key and value.
 pub fn variants<K: Key, V: Value>() -> Vec<&'static str> {
     builder::names::<K, V>(true)
 }
@@ -247,8 +262,8 @@ impl<K: Key, V: Value> SlabHash<K, V> {
     /// pairs where its capacity is less.
     ///
     /// # Errors
-    /// [`Error::Format`] when it is none, of another version or other types, or damaged; [`Error::DoesNotFit`] when not all of it finds room;
-    /// [`Error::Io`]; those of [`Builder::build`].
+    /// [`Error::Format`] when it is none, of another version or other types, or damaged;
+    /// [`Error::DoesNotFit`] when not all of it finds room; [`Error::Io`]; those of [`Builder::build`].
     pub fn load(reader: impl Read, builder: Builder<Self>) -> Result<Self> {
         file::load(reader, |pairs| builder.at_least(pairs).build())
     }

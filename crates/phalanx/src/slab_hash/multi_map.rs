@@ -13,10 +13,11 @@ use simt::{GlobalSlice, Word};
 use std::io::{Read, Write};
 use std::ops::RangeInclusive;
 
-/// A map from `u32` or `u64` to any number of `u32` or `u64` a key, in device memory, made of slab lists. No key is reserved.
+/// A map from `u32` or `u64` to any number of `u32` or `u64` a key, in device memory, made of slab lists. No
+/// key is reserved.
 ///
-/// The pairs of a key lie in the order in which they were inserted, and [`Self::flush`] and [`Self::rehash`] keep it. Source: the slab-hash
-/// paper, section III-B (INSERT, SEARCHALL, DELETE, DELETEALL).
+/// The pairs of a key lie in the order in which they were inserted, and [`Self::flush`] and [`Self::rehash`]
+/// keep it. Source: the slab-hash paper, section III-B (INSERT, SEARCHALL, DELETE, DELETEALL).
 ///
 /// ```
 /// use phalanx::SlabMultiMap;
@@ -35,10 +36,10 @@ use std::ops::RangeInclusive;
 ///
 /// # Concurrency
 ///
-/// All operations on keys take `&self` and may run side by side. `insert`, `remove_one`, `contains_key` and `execute` are
-/// linearizable by key. Those
-/// that deal with all pairs of a key pass along its list once: they deal with every pair that is there from before they begin until they
-/// end, and may or may not with those that come or go meanwhile. The rest takes `&mut self`, or waits by itself until no launch runs.
+/// All operations on keys take `&self` and may run side by side. `insert`, `remove_one`, `contains_key` and
+/// `execute` are linearizable by key. Those that deal with all pairs of a key pass along its list once: they
+/// deal with every pair that is there from before they begin until they end, and may or may not with those
+/// that come or go meanwhile. The rest takes `&mut self`, or waits by itself until no launch runs.
 pub struct SlabMultiMap<K, V> {
     pub(super) lists: Lists<K, V>,
 }
@@ -112,8 +113,8 @@ impl<V> Values<V> {
 
 /// Batches on host slices. They block until the results are there.
 impl<K: Key, V: Value> SlabMultiMap<K, V> {
-    /// Inserts pairs, beside those that are there. Says of each [`Outcome::Inserted`] or, where a pool of fixed capacity has no slab,
-    /// [`Outcome::Refused`].
+    /// Inserts pairs, beside those that are there. Says of each [`Outcome::Inserted`] or, where a pool of
+    /// fixed capacity has no slab, [`Outcome::Refused`].
     ///
     /// # Errors
     /// As [`Map::insert`](crate::Map::insert).
@@ -137,7 +138,8 @@ impl<K: Key, V: Value> SlabMultiMap<K, V> {
         self.counts(keys, |keys, counts| Task::Count { keys, counts })
     }
 
-    /// Removes the first value of each key; of several equal keys, each removes one more. Says whether there was one.
+    /// Removes the first value of each key; of several equal keys, each removes one more. Says whether there
+    /// was one.
     ///
     /// # Errors
     /// The device's.
@@ -147,8 +149,8 @@ impl<K: Key, V: Value> SlabMultiMap<K, V> {
         Ok(removed)
     }
 
-    /// A mixed batch: every element an operation of its own, all in one launch, in no order. Gives each outcome, and a value that means
-    /// something where a look-up says [`Outcome::Found`].
+    /// A mixed batch: every element an operation of its own, all in one launch, in no order. Gives each
+    /// outcome, and a value that means something where a look-up says [`Outcome::Found`].
     ///
     /// ```
     /// use phalanx::slab_hash::MultiOp;
@@ -177,8 +179,8 @@ impl<K: Key, V: Value> SlabMultiMap<K, V> {
         self.counts(keys, |keys, counts| Task::RemoveAll { keys, counts })
     }
 
-    /// The values of the keys, each key's in the order of insertion. Counts them, then copies them: two passes along each list. What is
-    /// inserted between the two is left out.
+    /// The values of the keys, each key's in the order of insertion. Counts them, then copies them: two
+    /// passes along each list. What is inserted between the two is left out.
     ///
     /// # Errors
     /// The device's.
@@ -271,16 +273,16 @@ impl<K: Key, V: Value> SlabMultiMap<K, V> {
     /// pairs where its capacity is less.
     ///
     /// # Errors
-    /// [`Error::Format`](crate::Error::Format) when it is none, of another version or other types, or damaged;
-    /// [`Error::DoesNotFit`](crate::Error::DoesNotFit) when not all of it finds room; [`Error::Io`](crate::Error::Io); those of
-    /// [`Builder::build`].
+    /// [`Error::Format`](crate::Error::Format) when it is none, of another version or other types, or
+    /// damaged; [`Error::DoesNotFit`](crate::Error::DoesNotFit) when not all of it finds room;
+    /// [`Error::Io`](crate::Error::Io); those of [`Builder::build`].
     pub fn load(reader: impl Read, builder: Builder<Self>) -> Result<Self> {
         file::load_into(reader, |pairs| builder.at_least(pairs).build(), Self::insert)
     }
 }
 
-/// Batches on device buffers, which return when they are asked for. Made by [`SlabMultiMap::on`]. Outcomes are the codes of [`Outcome`], a
-/// byte an element. Nothing grows here: what finds no room is refused.
+/// Batches on device buffers, which return when they are asked for. Made by [`SlabMultiMap::on`]. Outcomes
+/// are the codes of [`Outcome`], a byte an element. Nothing grows here: what finds no room is refused.
 #[derive(Debug)]
 pub struct MultiBatches<'a, K, V> {
     map: &'a SlabMultiMap<K, V>,
@@ -301,7 +303,8 @@ impl<K: Key, V: Value> MultiBatches<'_, K, V> {
     ///
     /// # Errors
     /// [`Error::Length`](crate::Error::Length) when the buffers differ in length;
-    /// [`Error::OtherDevice`](crate::Error::OtherDevice) when a buffer or the stream is not of the map's device; the device's.
+    /// [`Error::OtherDevice`](crate::Error::OtherDevice) when a buffer or the stream is not of the map's
+    /// device; the device's.
     pub fn insert(
         &self,
         keys: &Buffer<K>,
@@ -325,8 +328,8 @@ impl<K: Key, V: Value> MultiBatches<'_, K, V> {
         self.task(Task::Count { keys, counts })
     }
 
-    /// Writes the values of the key with index `i` to `values`, from `offsets[i]` on and at most `counts[i]` of them; then to `counts` how
-    /// many there are.
+    /// Writes the values of the key with index `i` to `values`, from `offsets[i]` on and at most `counts[i]`
+    /// of them; then to `counts` how many there are.
     ///
     /// # Errors
     /// As [`Self::insert`].
@@ -355,8 +358,9 @@ impl<K: Key, V: Value> MultiBatches<'_, K, V> {
         self.map.lists.launch(self.stream, Batch { outcomes, ..Batch::new(Ask::Remove, keys) })
     }
 
-    /// [`SlabMultiMap::execute`]: `codes` are those of [`Coded`], a byte an element. [`Coded::INSERT`] appends; the others do with the first
-    /// value of a key what they do with a map's only one, and a byte that is none looks it up.
+    /// [`SlabMultiMap::execute`]: `codes` are those of [`Coded`], a byte an element. [`Coded::INSERT`]
+    /// appends; the others do with the first value of a key what they do with a map's only one, and a byte
+    /// that is none looks it up.
     ///
     /// # Errors
     /// As [`Self::insert`].

@@ -11,9 +11,11 @@ use phalanx_kernels::keyed::Coded;
 use std::io::{Read, Write};
 use std::ops::RangeInclusive;
 
-/// A set of `u32` or `u64` in device memory, made of slab lists with 30 (or 15) keys a slab. No key is reserved.
+/// A set of `u32` or `u64` in device memory, made of slab lists with 30 (or 15) keys a slab. No key is
+/// reserved.
 ///
-/// Source: the thesis on dynamic GPU structures, section 5.4, whose adjacency lists are such sets; the slab-hash paper, section III.
+/// Source: the thesis on dynamic GPU structures, section 5.4, whose adjacency lists are such sets; the
+/// slab-hash paper, section III.
 ///
 /// ```
 /// use phalanx::{Outcome, SlabSet};
@@ -29,8 +31,8 @@ use std::ops::RangeInclusive;
 ///
 /// # Concurrency
 ///
-/// `insert`, `contains`, `remove` and `execute` may run side by side, each linearizable by key; the rest takes `&mut self`, or waits by
-/// itself until no launch runs.
+/// `insert`, `contains`, `remove` and `execute` may run side by side, each linearizable by key; the rest
+/// takes `&mut self`, or waits by itself until no launch runs.
 pub struct SlabSet<K> {
     pub(super) lists: Lists<K, u32>,
 }
@@ -71,8 +73,8 @@ impl<K: Key> Builder<SlabSet<K>> {
 
 /// Batches on host slices. They block until the results are there.
 impl<K: Key> SlabSet<K> {
-    /// Inserts keys. Says of each [`Outcome::Inserted`], [`Outcome::Found`] or, where a pool of fixed capacity has no slab,
-    /// [`Outcome::Refused`].
+    /// Inserts keys. Says of each [`Outcome::Inserted`], [`Outcome::Found`] or, where a pool of fixed
+    /// capacity has no slab, [`Outcome::Refused`].
     ///
     /// # Errors
     /// As [`Map::insert`](crate::Map::insert), but that there is one slice.
@@ -154,15 +156,15 @@ impl<K: Key> SlabSet<K> {
     ///
     /// # Errors
     /// [`Error::Format`](crate::Error::Format) when it is none, of another version or type, or damaged;
-    /// [`Error::DoesNotFit`](crate::Error::DoesNotFit) when not all of it finds room; [`Error::Io`](crate::Error::Io); those of
-    /// [`Builder::build`].
+    /// [`Error::DoesNotFit`](crate::Error::DoesNotFit) when not all of it finds room;
+    /// [`Error::Io`](crate::Error::Io); those of [`Builder::build`].
     pub fn load(reader: impl Read, builder: Builder<Self>) -> Result<Self> {
         file::load_keys(reader, |keys| builder.at_least(keys).build(), Self::insert)
     }
 }
 
-/// Batches on device buffers, which return when they are asked for. Made by [`SlabSet::on`]. Outcomes are the codes of [`Outcome`], a byte
-/// an element. Nothing grows here: what finds no room is refused.
+/// Batches on device buffers, which return when they are asked for. Made by [`SlabSet::on`]. Outcomes are the
+/// codes of [`Outcome`], a byte an element. Nothing grows here: what finds no room is refused.
 #[derive(Debug)]
 pub struct SetBatches<'a, K> {
     set: &'a SlabSet<K>,
@@ -186,7 +188,8 @@ impl<K: Key> SetBatches<'_, K> {
     ///
     /// # Errors
     /// [`Error::Length`](crate::Error::Length) when the buffers differ in length;
-    /// [`Error::OtherDevice`](crate::Error::OtherDevice) when a buffer or the stream is not of the set's device; the device's.
+    /// [`Error::OtherDevice`](crate::Error::OtherDevice) when a buffer or the stream is not of the set's
+    /// device; the device's.
     pub fn insert(&self, keys: &Buffer<K>, outcomes: &mut Buffer<u8>) -> Result<()> {
         self.launch(Ask::InsertNew, keys, outcomes)
     }
@@ -207,8 +210,8 @@ impl<K: Key> SetBatches<'_, K> {
         self.launch(Ask::Remove, keys, outcomes)
     }
 
-    /// [`SlabSet::execute`]: `codes` are those of [`Coded`], a byte an element. One that inserts by another name inserts; a byte that is
-    /// none looks its key up.
+    /// [`SlabSet::execute`]: `codes` are those of [`Coded`], a byte an element. One that inserts by another
+    /// name inserts; a byte that is none looks its key up.
     ///
     /// # Errors
     /// As [`Self::insert`].

@@ -1,7 +1,8 @@
-//! How many buckets give the memory utilisation that is wanted (slab-hash paper, section III-C and figure 4c).
+//! How many buckets give the memory utilisation that is wanted (slab-hash paper, section III-C and figure
+//! 4c).
 //!
-//! Keys spread over the buckets as dice do, so a bucket has X pairs where X is Poisson distributed with the mean `pairs / buckets`, and
-//! `max(1, ceil(X / slots))` slabs.
+//! Keys spread over the buckets as dice do, so a bucket has X pairs where X is Poisson distributed with the
+//! mean `pairs / buckets`, and `max(1, ceil(X / slots))` slabs.
 
 /// From this mean on the distribution is wider than a slab, and its probabilities too small for their sum.
 const WIDE: f64 = 600.0;

@@ -1,5 +1,5 @@
-//! The hunt hunted: trees with one planted bug each, which it must find within the stated number of seeds, and replay. The sound tree that is
-//! made the same way passes all of them.
+//! The hunt hunted: trees with one planted bug each, which it must find within the stated number of seeds,
+//! and replay. The sound tree that is made the same way passes all of them.
 use crate::hunt::{all_are_sound, is_found, setting};
 use crate::plan::{Part, Plan, Step};
 use crate::script::{ByLanes, MIXED, NOTHING};
@@ -79,7 +79,8 @@ impl Access for Rash {
     type Versions = Unversioned;
 }
 
-/// A full leaf of 1 to 5 and 1000 is split by the insertion of 0, which takes the slot of 4, while others look for 4.
+/// A full leaf of 1 to 5 and 1000 is split by the insertion of 0, which takes the slot of 4, while others
+/// look for 4.
 fn overtaken() -> Plan {
     const ROUNDS: usize = 12;
     let idle = vec![(NOTHING, 0, 0); ROUNDS];
@@ -119,7 +120,8 @@ fn ranges_of_a_leaf_that_is_overtaken_are_sound() {
     assert!(!crate::order::is_found::<Tree<Packed, Spread<64>, Sound, 4, 2>>(SEEDS));
 }
 
-/// Declares ways of access that read tails weakly: an emulator gives them any value that the other orders leave.
+/// Declares ways of access that read tails weakly: an emulator gives them any value that the other orders
+/// leave.
 macro_rules! with_weak_tails {
     ($($(#[$doc:meta])* $name:ident { $($item:item)* };)*) => {$(
         $(#[$doc])*

@@ -1,5 +1,5 @@
-//! What goes by order, while others insert and remove: each pair that is given was there at some moment, those that are there throughout are given,
-//! once, and keys come in order.
+//! What goes by order, while others insert and remove: each pair that is given was there at some moment,
+//! those that are there throughout are given, once, and keys come in order.
 use crate::common::{Dice, replay, seeds};
 use crate::hunt::{setting, settings, told};
 use crate::sheet::{COLLECT, COUNT, Deed, HIGHEST, IDLE, INSERT, LANES, LOWEST, REMOVE, Sheet, Told};
@@ -23,7 +23,8 @@ const KEYS: u64 = 150;
 /// A launch: rounds, in each of which a lane does a deed.
 type Part = Vec<Vec<Deed>>;
 
-/// Keys that are there before, each with itself for a value, and launches of one block: rounds, in each of which all lanes do the same kind.
+/// Keys that are there before, each with itself for a value, and launches of one block: rounds, in each of
+/// which all lanes do the same kind.
 #[derive(Debug)]
 struct Plan {
     units: u32,
@@ -61,7 +62,8 @@ impl Plan {
         Self { units: 64, fill: (1..=6).map(|key| 10 * key).collect(), parts, races: true }
     }
 
-    /// A pair is removed and inserted again while its leaf is read, into the slot of another one that was removed before.
+    /// A pair is removed and inserted again while its leaf is read, into the slot of another one that was
+    /// removed before.
     fn returned() -> Self {
         let writes = [removal(10), removal(50), insertion(50)].map(|deed| by_tile(&[deed])).to_vec();
         let count = Deed { kind: COUNT, ..listing(0, KEYS) };
@@ -69,15 +71,17 @@ impl Plan {
         Self { units: 64, fill: (1..=5).map(|key| 10 * key).collect(), parts, races: true }
     }
 
-    /// The last split was never raised, for the pool had no slab for the root's: so who comes for the keys that were cut off comes by the node of 150
-    /// to 170. That gets a key while it is read, so that those behind it move; and then the same tile passes it.
+    /// The last split was never raised, for the pool had no slab for the root's: so who comes for the keys
+    /// that were cut off comes by the node of 150 to 170. That gets a key while it is read, so that those
+    /// behind it move; and then the same tile passes it.
     fn passed() -> Self {
         let inserts = vec![by_tile(&[155, 230].map(insertion))];
         let parts = vec![vec![by_tile(&[listing(150, 170)]); 2], inserts];
         Self { units: 9, fill: (0..=22).map(|key| 10 * key).collect(), parts, races: true }
     }
 
-    /// [`Self::overtaken`], while a third one takes pairs away from the slots that were reused. For kinds that read tails weakly.
+    /// [`Self::overtaken`], while a third one takes pairs away from the slots that were reused. For kinds
+    /// that read tails weakly.
     fn emptied(inserts: &[u64], removals: &[u64]) -> Self {
         let part =
             |keys: &[u64], deed: fn(u64) -> Deed| keys.iter().map(|&key| by_tile(&[deed(key)])).collect();
@@ -87,8 +91,8 @@ impl Plan {
         Self { parts, races: false, ..Self::overtaken() }
     }
 
-    /// A node that becomes thin, {30, 50}, and merges with the next one, while others look for the highest key below
-    /// all that the next one has.
+    /// A node that becomes thin, {30, 50}, and merges with the next one, while others look for the highest
+    /// key below all that the next one has.
     fn merged() -> Self {
         let writes =
             [insertion(72), insertion(74), removal(60), removal(40)].map(|deed| by_tile(&[deed])).to_vec();
@@ -119,7 +123,8 @@ impl Plan {
         Self { units: DEEP_UNITS, fill: fill.clone(), parts, races: true }
     }
 
-    /// What is there at some moment of the plan, and what is there throughout, where `stored` was there before.
+    /// What is there at some moment of the plan, and what is there throughout, where `stored` was there
+    /// before.
     fn known(&self, stored: &BTreeSet<u64>) -> Known {
         let (inserted, removed) = (self.changed(INSERT), self.changed(REMOVE));
         Known {
@@ -149,7 +154,8 @@ const fn listing(from: u64, to: u64) -> Deed {
     Deed { kind: COLLECT, from, to }
 }
 
-/// A round of these deeds, by a block of one tile of four lanes: of few lanes a schedule is more likely to hold the one up that matters.
+/// A round of these deeds, by a block of one tile of four lanes: of few lanes a schedule is more likely to
+/// hold the one up that matters.
 fn by_tile(deeds: &[Deed]) -> Vec<Deed> {
     deeds.iter().copied().chain([IDLE; 4]).take(4).collect()
 }
@@ -207,7 +213,8 @@ impl<M: Config> Kernel for Play<M> {
 }
 
 impl<K: Scalar, V: Scalar> Told<K, V, ROOM> {
-    /// What was asked of ranges, how many there were, and the keys that were told; each with itself, cut to its size, for a value.
+    /// What was asked of ranges, how many there were, and the keys that were told; each with itself, cut to
+    /// its size, for a value.
     fn answers(&self) -> Vec<(Deed, u64, Vec<u64>)> {
         let (counts, keys) = (self.counts.read().expect("memory"), self.keys.read().expect("memory"));
         let values = self.values.read().expect("memory");
@@ -309,8 +316,8 @@ fn explore_from<M: Crowded<Memory = crate::trees::Forest> + Config>(
     }
 }
 
-/// Plays plans of `count` seeds on trees of three to six levels; all must be sound, and all keys are found afterwards by
-/// way of the directory that the launches have left.
+/// Plays plans of `count` seeds on trees of three to six levels; all must be sound, and all keys are found
+/// afterwards by way of the directory that the launches have left.
 pub fn deep_ones_are_sound<M: Crowded<Memory = crate::trees::Forest> + Config>(name: &str, count: u64) {
     let deep: Vec<_> = DEEP.iter().map(|&many| deep_tree::<M>(many)).collect();
     for (seed, setting) in settings::<M>(count) {
@@ -370,7 +377,8 @@ fn find_all<M: Crowded<Memory = crate::trees::Forest> + Config>(
     }
 }
 
-/// Whether something is found within so many schedules of a full leaf that is split while it is read, which replays.
+/// Whether something is found within so many schedules of a full leaf that is split while it is read, which
+/// replays.
 pub fn is_found<M: Crowded<Memory = crate::trees::Forest> + Config>(count: u64) -> bool {
     is_found_in::<M>(&Plan::overtaken(), count, setting::<M>)
 }
@@ -384,12 +392,13 @@ pub fn is_found_where_others_pass<M: Crowded<Memory = crate::trees::Forest> + Co
     })
 }
 
-/// What is looked for by [`is_found_by_an_old_tail`] and its contrary: keys that are inserted while a full leaf is read, and those that are removed then.
+/// What is looked for by [`is_found_by_an_old_tail`] and its contrary: keys that are inserted while a full
+/// leaf is read, and those that are removed then.
 const EMPTIED: [(&[u64], &[u64]); 3] =
     [(&[25, 26, 27], &[]), (&[25], &[25; 6]), (&[25, 26], &[26, 25, 26, 25])];
 
-/// Whether something is found within so many schedules of one of [`EMPTIED`], which replays: of kinds that read tails weakly, so that they may see any value that nothing
-/// orders the end of before.
+/// Whether something is found within so many schedules of one of [`EMPTIED`], which replays: of kinds that
+/// read tails weakly, so that they may see any value that nothing orders the end of before.
 #[allow(dead_code)] // bugs are planted in some programs
 pub fn is_found_by_an_old_tail<M: Crowded<Memory = crate::trees::Forest> + Config>(
     which: usize,
@@ -408,7 +417,8 @@ pub fn no_tail_is_too_old<M: Crowded<Memory = crate::trees::Forest> + Config>(co
     }
 }
 
-/// Plays schedules of a pair that comes back to another slot of its leaf while that is read; all must be sound.
+/// Plays schedules of a pair that comes back to another slot of its leaf while that is read; all must be
+/// sound.
 #[allow(dead_code)] // bugs are planted in a program of their own
 pub fn all_are_told_once<M: Crowded<Memory = crate::trees::Forest> + Config>(count: u64) {
     explore_soundly::<M>("a pair that comes back", count, |_| Plan::returned());
@@ -445,7 +455,8 @@ impl Kernel for Show {
     }
 }
 
-/// A key stands in two slots of the first leaf for a while, any two, as a reader may see one that is removed and comes back: it is told once. Of tiles of four lanes.
+/// A key stands in two slots of the first leaf for a while, any two, as a reader may see one that is removed
+/// and comes back: it is told once. Of tiles of four lanes.
 #[allow(dead_code)] // of trees alone
 pub fn twins_are_told_once<M: Crowded<Memory = crate::trees::Forest> + Config>() {
     let calm = Device::emulator(Options::default());
@@ -479,7 +490,8 @@ pub fn twins_are_told_once<M: Crowded<Memory = crate::trees::Forest> + Config>()
     }
 }
 
-/// Plays schedules in which a leaf's header is seen some time after the link to it, as two relaxed stores may be: nothing before it may be told again.
+/// Plays schedules in which a leaf's header is seen some time after the link to it, as two relaxed stores may
+/// be: nothing before it may be told again.
 #[allow(dead_code)] // of trees alone
 pub fn late_headers_are_waited_for<M: Crowded<Memory = crate::trees::Forest> + Config>(count: u64) {
     let keys: Vec<u64> = (1..=12).map(|n| 10 * n).collect();

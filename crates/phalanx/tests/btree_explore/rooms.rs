@@ -1,4 +1,5 @@
-//! Where ranges are written: from any offset on, for any room, into slices of any two lengths; and nothing beside that.
+//! Where ranges are written: from any offset on, for any room, into slices of any two lengths; and nothing
+//! beside that.
 use crate::common::{Dice, replay, seeds};
 use crate::hunt::setting;
 use crate::order;
@@ -27,7 +28,8 @@ struct Asked {
     room: u32,
 }
 
-/// A range for each thread, places for which lie side by side, in no order and not always close together. Some want all the room that there may be.
+/// A range for each thread, places for which lie side by side, in no order and not always close together.
+/// Some want all the room that there may be.
 fn ask(dice: &mut Dice, many: usize) -> Vec<Asked> {
     let (mut next, mut asked) = (dice.below(4), Vec::new());
     for _ in 0..many {
@@ -85,7 +87,8 @@ impl<M: Config> Kernel for Gather<M> {
 /// A slice of a buffer: places before it, and its length.
 type Part = (usize, usize);
 
-/// What should stand in a buffer once the pairs that `all` has of the ranges were written to a part of it, each as its key.
+/// What should stand in a buffer once the pairs that `all` has of the ranges were written to a part of it,
+/// each as its key.
 fn written(asked: &[Asked], counts: &[u64], all: &BTreeSet<u64>, (before, len): Part) -> Vec<u32> {
     let mut words = vec![BLANK; before + len + GUARD];
     for (range, &count) in asked.iter().zip(counts) {
@@ -97,7 +100,8 @@ fn written(asked: &[Asked], counts: &[u64], all: &BTreeSet<u64>, (before, len): 
     words
 }
 
-/// Has kernels of the kind `M` collect ranges of trees that kernels of the kind `F` have filled, which has the same layout.
+/// Has kernels of the kind `M` collect ranges of trees that kernels of the kind `F` have filled, which has
+/// the same layout.
 pub fn ranges_go_where_they_should<F, M>(count: u64)
 where
     F: Crowded<Memory = Forest> + Config<Key = u32, Value = u32>,

@@ -13,7 +13,8 @@ pub const HIGHEST: u8 = 6;
 /// Lanes of a block: a warp.
 pub const LANES: usize = 32;
 
-/// What a lane does in a round: a change of the key `from`, or a question about a range. Nothing if its kind is none.
+/// What a lane does in a round: a change of the key `from`, or a question about a range. Nothing if its kind
+/// is none.
 #[derive(Clone, Copy, Debug)]
 pub struct Deed {
     pub kind: u8,

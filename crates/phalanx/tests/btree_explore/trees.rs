@@ -96,8 +96,9 @@ impl Forest {
         (0..self.units).filter(|unit| words[*unit as usize / 32] >> (unit % 32) & 1 != 0).count() as u64
     }
 
-    /// Makes the header of the second leaf blank, as one that is not seen yet. Gives its place among the words of 8 bytes, and what it was. Of pairs of 8 bytes, one super block, and no inner node
-    /// above those of the lowest level but the root.
+    /// Makes the header of the second leaf blank, as one that is not seen yet. Gives its place among the
+    /// words of 8 bytes, and what it was. Of pairs of 8 bytes, one super block, and no inner node above those
+    /// of the lowest level but the root.
     #[allow(dead_code)] // one program's
     pub fn hide_second_leaf<M: Config>(&mut self) -> (usize, u64) {
         let (each, mut words) = (M::Pool::BYTES / 8, self.slabs.read().expect("memory"));
@@ -113,7 +114,8 @@ impl Forest {
         (place, hidden)
     }
 
-    /// The slots of the first leaf, and where the first of them is among the words of 8 bytes. Of pairs of 8 bytes.
+    /// The slots of the first leaf, and where the first of them is among the words of 8 bytes. Of pairs of 8
+    /// bytes.
     #[allow(dead_code)] // one program's
     pub fn first_leaf<M: Config>(&self) -> (Vec<u64>, usize) {
         let (first, words) =
@@ -131,7 +133,8 @@ impl Forest {
     pub fn view<M: Config>(&self) -> TreeView<M> {
         let (live, retired, faults) = (self.live.pointer(), self.retired.pointer(), self.faults.pointer());
         let supers = Supers { first: self.slabs.pointer(), joined: 1, table: self.bases.pointer() };
-        // SAFETY: memory of the right sizes, which outlives every launch here; a super block has room for 2^10 slabs.
+        // SAFETY: memory of the right sizes, which outlives every launch here; a super block has room for
+        // 2^10 slabs.
         unsafe {
             let pool = M::Pool::from_parts(Bitmaps::new(live, retired, faults, self.units), supers, 10);
             TreeView::new(self.tallies.pointer(), pool, self.directory.pointer(), ENTRIES, self.history())
@@ -207,7 +210,8 @@ fn check<M: Config>(forest: &Forest) -> Result<Vec<(u64, u64)>, Finding> {
     let found = report.read().expect("memory");
     if found[0] != found[1] + 2 || found[2..6] != [0; 4] {
         return Err(Finding::Order(format!(
-            "the tree is damaged: {} nodes, {} children, {} latched, {} misplaced, {} children wrong, {} links wrong",
+            "the tree is damaged: {} nodes, {} children, {} latched, {} misplaced, {} children wrong, {} \
+            links wrong",
             found[0], found[1], found[2], found[3], found[4], found[5]
         )));
     }
@@ -256,7 +260,8 @@ fn pairs<M: Config>(device: &Device, tree: TreeView<M>, count: usize) -> Vec<(u6
     words[1..].chunks(2).map(|pair| (pair[0], pair[1])).collect()
 }
 
-/// Trees that are empty, of one full leaf, and about as many keys as make an inner node, the root too, full. `buckets` are the pool's slabs.
+/// Trees that are empty, of one full leaf, and about as many keys as make an inner node, the root too, full.
+/// `buckets` are the pool's slabs.
 pub fn crowd<M: Config>(dice: &mut Dice) -> Crowd {
     let slots = u64::from(M::SLOTS);
     let (half, under) = (slots / 2, slots * (slots / 2));

@@ -23,7 +23,8 @@ pub fn cuda() -> Option<Device> {
     }
 }
 
-/// The PTX of the test kernels (`device-crate`): built, or what a bundle brought to a machine that has neither sources nor a compiler.
+/// The PTX of the test kernels (`device-crate`): built, or what a bundle brought to a machine that has
+/// neither sources nor a compiler.
 pub fn test_kernels(arch: Arch) -> Ptx {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/device-crate");
     let builder = PtxBuilder::new(folder).arch(arch);

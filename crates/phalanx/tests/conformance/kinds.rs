@@ -103,7 +103,8 @@ impl<K: Key, V: Value + MapValue> Tested for BTree<K, V> {
         kind.builder().nodes(1).build()
     }
 
-    /// Whose nodes are used up, by keys that are gone: those that a sequence of batches names meet in few leaves.
+    /// Whose nodes are used up, by keys that are gone: those that a sequence of batches names meet in few
+    /// leaves.
     fn fixed(kind: &Kind<Self>) -> Self {
         kind.used_up(kind.builder().nodes(1).growth(btree::Growth::Fixed).build().unwrap(), 1500)
     }
@@ -131,7 +132,8 @@ impl<K: Key, V: Value + MapValue> Tested for SkipList<K, V> {
         kind.builder().nodes(1).build()
     }
 
-    /// Whose nodes are used up, by keys that are gone: a sequence of batches first meets in few nodes, and has the others given back amid a batch.
+    /// Whose nodes are used up, by keys that are gone: a sequence of batches first meets in few nodes, and
+    /// has the others given back amid a batch.
     fn fixed(kind: &Kind<Self>) -> Self {
         kind.used_up(kind.builder().nodes(1).growth(skiplist::Growth::Fixed).build().unwrap(), 800)
     }
@@ -154,7 +156,8 @@ impl<K: Key, V: Value + MapValue> Tested for MultiVersionBTree<K, V> {
         mvbtree::variants::<K, V>()
     }
 
-    /// With room for almost nothing, so that it grows; but out of place, where batches in streams need room for what they replace.
+    /// With room for almost nothing, so that it grows; but out of place, where batches in streams need room
+    /// for what they replace.
     fn growing(kind: &Kind<Self>, capacity: usize) -> phalanx::Result<Self> {
         if kind.name.contains("out_of_place") && capacity > 1 {
             return kind.builder().nodes(20 * capacity).build();
@@ -162,7 +165,8 @@ impl<K: Key, V: Value + MapValue> Tested for MultiVersionBTree<K, V> {
         kind.builder().nodes(1).build()
     }
 
-    /// With room for all that a sequence of batches makes of versions: what is refused when there is none has a case of its own.
+    /// With room for all that a sequence of batches makes of versions: what is refused when there is none has
+    /// a case of its own.
     fn fixed(kind: &Kind<Self>) -> Self {
         kind.builder().nodes(4000).growth(mvbtree::Growth::Fixed).build().unwrap()
     }
@@ -274,7 +278,8 @@ pub fn first<M: Tested>(device: &Device, case: impl Fn(&Kind<M>)) {
     case(&kinds::<M>(device)[0]);
 }
 
-/// The map's pairs in the order of keys; fails where a key comes twice, the length is not their number, or the map is not valid.
+/// The map's pairs in the order of keys; fails where a key comes twice, the length is not their number, or
+/// the map is not valid.
 #[track_caller]
 pub fn contents<M: Tested>(map: &M) -> BTreeMap<M::Key, M::Value> {
     let (keys, values) = map.export().unwrap();

@@ -53,7 +53,8 @@ pub fn merged_nodes_are_given_back<K: Key, V: Value + MapValue>(kind: &Kind<Skip
     assert_eq!(contents(&list).len(), 2000, "{}", kind.name);
 }
 
-/// Merges let low keys of data nodes fall, below those of the index nodes that lead to them; what splits such a one then is raised further left.
+/// Merges let low keys of data nodes fall, below those of the index nodes that lead to them; what splits such
+/// a one then is raised further left.
 pub fn an_index_is_in_order_after_merges<K: Key, V: Value + MapValue>(kind: &Kind<SkipList<K, V>>) {
     let list = kind.map(1);
     let (keys, values) = kind.pairs((0..300).map(|n| (n * 3, n)));
@@ -247,7 +248,8 @@ pub fn keys_are_assigned_in_blocks_of_any_length<K: Key, V: Value + MapValue>(ki
     }
 }
 
-/// Where nothing may grow, a list has room for as many new keys once scans have emptied it as when it was new.
+/// Where nothing may grow, a list has room for as many new keys once scans have emptied it as when it was
+/// new.
 pub fn lists_that_scans_empty_have_room<K: Key, V: Value + MapValue>(kind: &Kind<SkipList<K, V>>) {
     let mut list = kind.builder().nodes(1).growth(Growth::Fixed).build().unwrap();
     let fill = |list: &SkipList<K, V>, base: u64| {
@@ -315,7 +317,8 @@ impl<M: Layers<Slot = Packed>> Kernel for LayersOf<M> {
     }
 }
 
-/// The slabs of each index layer but the root's, of a list that was put in order, in a pool of super blocks of 256.
+/// The slabs of each index layer but the root's, of a list that was put in order, in a pool of super blocks
+/// of 256.
 fn slabs_of_layers<M>(name: &str, seed: u64) -> Vec<Vec<usize>>
 where
     M: Layers<Slot = Packed, Key = u32, Value = u32> + Instance,

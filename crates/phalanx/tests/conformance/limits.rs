@@ -1,4 +1,5 @@
-//! The ends of what a table takes: patterns that mean something inside, full tables, small ones, used-up ones.
+//! The ends of what a table takes: patterns that mean something inside, full tables, small ones, used-up
+//! ones.
 use crate::kinds::{Kind, Tested, contents};
 use checker::MapValue;
 use phalanx::Map;
@@ -6,7 +7,8 @@ use phalanx::hash_map::{Growth, HashMap, Key, Outcome, Value};
 use phalanx_kernels::keyed::Scalar;
 use std::collections::BTreeMap;
 
-/// Numbers that mean something somewhere inside: states of slots, sentinels of halves, signs, and their neighbours.
+/// Numbers that mean something somewhere inside: states of slots, sentinels of halves, signs, and their
+/// neighbours.
 fn patterns() -> Vec<u64> {
     let ends = [0, 1 << 31, 1 << 32, 1 << 63];
     let around = |end: u64| (0..8u64).flat_map(move |by| [end.wrapping_add(by), end.wrapping_sub(by)]);
@@ -70,8 +72,8 @@ pub fn a_full_table_still_knows_the_topmost_keys<K: Key, V: Value + MapValue>(ki
     let map = kind.builder().capacity(10).growth(Growth::Fixed).build().unwrap();
     let (keys, values) = kind.pairs((0..map.slots() as u64 * 2).map(|key| (key, 1)));
     map.insert(&keys, &values).unwrap();
-    // Two patterns at least are those of states: these keys live apart from the table, which is full. But keys of 32 bits
-    // in slots of 16 bytes look like no state.
+    // Two patterns at least are those of states: these keys live apart from the table, which is full. But
+    // keys of 32 bits in slots of 16 bytes look like no state.
     let (top, values) = kind.pairs([(u64::MAX, 5), (u64::MAX - 1, 6)]);
     assert_eq!(map.get(&top).unwrap(), [None, None], "{}", kind.name);
     if (K::BITS, V::BITS) == (32, 64) {
@@ -112,7 +114,8 @@ pub fn capacity_is_reached_without_growing<K: Key, V: Value + MapValue>(kind: &K
     }
 }
 
-/// A rehash that gives a few slots back is soon due again: where keys come and go in a table that is nearly full, it must double.
+/// A rehash that gives a few slots back is soon due again: where keys come and go in a table that is nearly
+/// full, it must double.
 pub fn a_crowded_table_doubles_rather_than_rehash_for_ever<K: Key, V: Value + MapValue>(
     kind: &Kind<HashMap<K, V>>,
 ) {
@@ -166,7 +169,8 @@ pub fn a_fixed_table_comes_back_by_compaction<K: Key, V: Value + MapValue>(kind:
     assert_eq!(contents(&map).len() as u64, slots);
 }
 
-/// A key that comes and goes uses up its own walk, however much room there is elsewhere; a rehash gives it back.
+/// A key that comes and goes uses up its own walk, however much room there is elsewhere; a rehash gives it
+/// back.
 pub fn a_key_that_comes_and_goes_is_let_in_again<K: Key, V: Value + MapValue>(kind: &Kind<HashMap<K, V>>) {
     for (key, growth, most) in
         [(7, Growth::Fixed, 150), (u64::MAX, Growth::Fixed, 520), (7, Growth::Doubling, 150)]

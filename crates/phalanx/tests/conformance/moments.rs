@@ -207,7 +207,8 @@ fn refuses_and_loses_nothing<K: Key, V: Value + MapValue>(
     bounded: impl FnOnce(Builder<K, V>) -> Builder<K, V>,
 ) {
     let tree = bounded(kind.builder().nodes(40).super_block_slabs(32)).build().unwrap();
-    // So many that their leaves take half of the slabs, unless these are much fuller than splits leave them; and never all.
+    // So many that their leaves take half of the slabs, unless these are much fuller than splits leave them;
+    // and never all.
     let (keys, values) = kind.pairs((0..320).map(|n| (n * 7, n)));
     let inserted = outcomes(tree.insert(&keys, &values));
     let model: BTreeMap<K, V> = keys
@@ -299,7 +300,8 @@ pub fn trees_are_built_and_cleared<K: Key, V: Value + MapValue>(kind: &Kind<Tree
     change(&tree, &mut BTreeMap::new(), &mut Dice::new(5));
 }
 
-/// Each blocking question by order takes a snapshot of its own, and a stream's are dropped as soon as they are taken: neither uses their places up.
+/// Each blocking question by order takes a snapshot of its own, and a stream's are dropped as soon as they
+/// are taken: neither uses their places up.
 pub fn questions_can_be_asked_for_ever<K: Key, V: Value + MapValue>(kind: &Kind<Tree<K, V>>) {
     let tree = kind.map(1);
     let (keys, values) = kind.pairs([(5, 50)]);
@@ -318,7 +320,8 @@ pub fn questions_can_be_asked_for_ever<K: Key, V: Value + MapValue>(kind: &Kind<
     assert_eq!(contents(&tree), BTreeMap::from([first]), "{}", kind.name);
 }
 
-/// What was asked by order is over when it is answered: it keeps no versions of what streams write from then on, which no blocking call sweeps.
+/// What was asked by order is over when it is answered: it keeps no versions of what streams write from then
+/// on, which no blocking call sweeps.
 pub fn a_question_keeps_nothing_once_it_is_answered<K: Key, V: Value + MapValue>(kind: &Kind<Tree<K, V>>) {
     let tree = kind.builder().nodes(4000).growth(Growth::Fixed).build().unwrap();
     let (device, stream) = (&kind.device, kind.device.stream().unwrap());

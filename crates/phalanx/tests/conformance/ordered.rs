@@ -108,7 +108,8 @@ macro_rules! by_order {
 }
 by_order!(BTree SkipList);
 
-/// A tree that came about by insertions and removals, and what must be in it. The ends of the key space are in it, or not, by turns.
+/// A tree that came about by insertions and removals, and what must be in it. The ends of the key space are
+/// in it, or not, by turns.
 pub fn grown<M: ByOrder>(kind: &Kind<M>, turn: u64) -> (M, BTreeMap<M::Key, M::Value>) {
     let tree = kind.map(1);
     let mut dice = Dice::new(seed() + turn);

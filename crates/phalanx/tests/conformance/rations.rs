@@ -1,4 +1,5 @@
-//! Calls that lack memory, at each of the places where they ask for it: on the emulator, which can be told when there is no more.
+//! Calls that lack memory, at each of the places where they ask for it: on the emulator, which can be told
+//! when there is no more.
 use crate::kinds::{Kind, Tested, contents};
 use crate::ordered::ByOrder;
 use checker::MapValue;
@@ -25,8 +26,8 @@ fn tried<T, R>(device: &Device, make: impl Fn() -> T, call: impl Fn(&mut T) -> R
     }
 }
 
-/// Calls what may fail on what is made, with one allocation more each time, until it has all that it asks for, and that is some. `check` gets
-/// what it has left.
+/// Calls what may fail on what is made, with one allocation more each time, until it has all that it asks
+/// for, and that is some. `check` gets what it has left.
 fn rationed<T, R>(device: &Device, make: impl Fn() -> T, call: impl Fn(&mut T) -> R, check: impl Fn(T, R)) {
     let calls = Cell::new(0);
     tried(device, make, call, |map, said| {
@@ -79,7 +80,8 @@ fn inserts<M: Tested>() -> [Insert<M, M::Key, M::Value>; 5] {
     ]
 }
 
-/// Of a map that has held many pairs and holds few, so that room is made in every way: by what was removed, then by more memory.
+/// Of a map that has held many pairs and holds few, so that room is made in every way: by what was removed,
+/// then by more memory.
 pub fn insertions_that_lack_memory_lose_nothing<M: Tested>(kind: &Kind<M>) {
     let (old, values) = kind.pairs((0..400).map(scattered).chain([(u64::MAX, 1)]));
     let before: BTreeMap<_, _> = old.iter().copied().zip(values.iter().copied()).skip(390).collect();
@@ -158,7 +160,8 @@ fn crowded<M: Tested>(kind: &Kind<M>) -> M {
     map
 }
 
-/// Maintenance that lacks memory hides no answer: a removal says of each key whether it was there, or nothing has changed.
+/// Maintenance that lacks memory hides no answer: a removal says of each key whether it was there, or nothing
+/// has changed.
 pub fn removals_that_lack_memory_lose_nothing<M: Tested>(kind: &Kind<M>) {
     let (keys, values) = crowd(kind);
     let (gone, kept) = keys.split_at(keys.len() - 50);
@@ -202,7 +205,8 @@ pub fn scans_that_lack_memory_lose_nothing<M: Tested>(kind: &Kind<M>) {
 /// A call that removes keys.
 type Remove<M, K> = fn(&mut M, &[K]) -> Result<()>;
 
-/// Nodes that could not be given back for want of memory are given back by the next call that removes or inserts.
+/// Nodes that could not be given back for want of memory are given back by the next call that removes or
+/// inserts.
 pub fn nodes_are_given_back_later<K: Key, V: Value + MapValue>(kind: &Kind<SkipList<K, V>>) {
     let keys = crowd(kind).0;
     let removals: [Remove<SkipList<K, V>, K>; 2] = [

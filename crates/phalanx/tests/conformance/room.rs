@@ -150,7 +150,8 @@ pub fn pools_are_exchanged_where_no_snapshot_lives<K: Key, V: Value + MapValue>(
     assert_eq!((tree.versions().unwrap(), tree.len().unwrap()), (0, FAR as usize), "{}", kind.name);
 }
 
-/// Versions of the pool that goes wait to be freed by kernels, which free none of the new one's nodes for them.
+/// Versions of the pool that goes wait to be freed by kernels, which free none of the new one's nodes for
+/// them.
 pub fn trees_with_versions_are_built_in_pools_that_are_large_enough<K: Key, V: Value + MapValue>(
     kind: &Kind<MultiVersionBTree<K, V>>,
 ) {
@@ -191,7 +192,8 @@ pub fn windows_that_move_take_no_more_memory<M: ByOrder>(kind: &Kind<M>) {
     }
     let (keys, values) = window(39);
     assert_eq!(contents(&tree), keys.into_iter().zip(values).collect(), "{}", kind.name);
-    // How many leaves lie behind when the pool is full differs, so it may have grown once more; of leaves never given back there would be four times as many.
+    // How many leaves lie behind when the pool is full differs, so it may have grown once more; of leaves
+    // never given back there would be four times as many.
     assert!(tree.memory_usage() < 2 * memory, "{}: {memory} bytes became {}", kind.name, tree.memory_usage());
 }
 
@@ -265,8 +267,8 @@ pub fn windows_move_beside_questions<K: Key, V: Value + MapValue>(kind: &Kind<Mu
     assert_eq!(contents(&tree), zero.into_iter().zip(value).collect(), "{}", kind.name);
 }
 
-/// Insertions into a tree that has no memory left end, although each refused attempt copies nodes out of place, which
-/// the next sweep frees again.
+/// Insertions into a tree that has no memory left end, although each refused attempt copies nodes out of
+/// place, which the next sweep frees again.
 pub fn calls_on_a_full_pool_end<K: Key, V: Value + MapValue>(kind: &Kind<MultiVersionBTree<K, V>>) {
     let (keys, values) = kind.pairs((0..1200).map(|n| (n * 2731 % 1200, n)));
     let fixed = || kind.builder().nodes(1).growth(Growth::Fixed).build().unwrap();

@@ -1,4 +1,5 @@
-//! Sequences of mixed batches with equal keys in them, on small maps: `checker` says whether the answers can be explained.
+//! Sequences of mixed batches with equal keys in them, on small maps: `checker` says whether the answers can
+//! be explained.
 use crate::common::{replay, seed};
 use crate::kinds::{Kind, Tested, contents};
 use checker::{BatchMap, Combine, MapOp, MapOutcome, compare_with_model};

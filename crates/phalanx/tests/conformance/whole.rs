@@ -7,7 +7,8 @@ use phalanx::hash_map::{Growth, HashMap, Key, Op, Outcome, Value};
 use phalanx_kernels::keyed::Scalar;
 use std::collections::BTreeMap;
 
-/// A map of `len` pairs, key n with value 3n, the last three keys from the top of the range; and what it holds.
+/// A map of `len` pairs, key n with value 3n, the last three keys from the top of the range; and what it
+/// holds.
 fn filled<M: Tested>(kind: &Kind<M>, len: u64) -> (M, BTreeMap<M::Key, M::Value>) {
     let map = kind.map(1);
     let key = |n: u64| if n + 3 < len { n } else { u64::MAX - (len - 1 - n) };
@@ -196,7 +197,8 @@ pub fn pairs_are_listed_beside_insertions<M: Tested>(kind: &Kind<M>) {
     });
 }
 
-/// Threads with keys of their own mix all operations on one growing map: to each it is a map of its own, whatever the others do.
+/// Threads with keys of their own mix all operations on one growing map: to each it is a map of its own,
+/// whatever the others do.
 pub fn threads_each_see_their_own_keys<M: Tested>(kind: &Kind<M>) {
     let map = &kind.map(1);
     let expected: BTreeMap<_, _> = std::thread::scope(|scope| {

@@ -75,8 +75,8 @@ pub fn is_found<M: Crowded, E: Execution<M>>(
     panic!("{name}: the planted bug was not found by {count} seeds");
 }
 
-/// Tests of kinds of map that go by the names of types: of each all plans, by lanes and by tiles, for so many seeds; and, where it is asked for, one
-/// test more, by what another module calls `all_are_sound`.
+/// Tests of kinds of map that go by the names of types: of each all plans, by lanes and by tiles, for so many
+/// seeds; and, where it is asked for, one test more, by what another module calls `all_are_sound`.
 #[allow(unused_macros)] // not every suite names its kinds
 macro_rules! kinds {
     ($([$also:ident: $module:ident, one seed in $part:literal])? $($name:ident: $of:ty, $seeds:expr;)*) => {

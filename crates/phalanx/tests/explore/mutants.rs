@@ -1,5 +1,6 @@
-//! The hunt hunted: tables with one planted bug each, which it must find. A bug is a slot or a probing scheme of our own, given to the
-//! product's walk; it is found within the stated number of seeds, and the sound table made the same way passes all of them.
+//! The hunt hunted: tables with one planted bug each, which it must find. A bug is a slot or a probing scheme
+//! of our own, given to the product's walk; it is found within the stated number of seeds, and the sound
+//! table made the same way passes all of them.
 use crate::flaws::{
     CarelessErase, EarlyKey, EmptyingErase, Flawed, Impatient, MisplacedValue, Sound, SoundHalves,
     StoringClaim, Stuck, TornValue, WeakLoad, WeakSettle, is_hang, is_outside, is_race, is_wrong,
@@ -27,7 +28,8 @@ unsafe impl Probe for Wandering {
     }
 }
 
-/// A quota that depends on who asks, as that of a two-choice table would which compares how full the buckets are.
+/// A quota that depends on who asks, as that of a two-choice table would which compares how full the buckets
+/// are.
 #[derive(Clone, Copy)]
 struct Moody;
 

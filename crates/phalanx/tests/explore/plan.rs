@@ -25,8 +25,8 @@ pub struct Plan {
 pub const NEW: u64 = 1000;
 
 impl Plan {
-    /// A plan for a kind of structure, with as many rows a launch as `rows`. Few keys, so that they meet: some new, some there before, one
-    /// from the top of the range.
+    /// A plan for a kind of structure, with as many rows a launch as `rows`. Few keys, so that they meet:
+    /// some new, some there before, one from the top of the range.
     pub fn new<M: Crowded>(seed: u64, rows: u32) -> Self {
         let mut dice = Dice::new(seed);
         let Crowd { buckets, fill, news } = M::crowd(&mut dice);

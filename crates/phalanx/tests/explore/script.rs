@@ -1,4 +1,5 @@
-//! The kernel that plays a part of a plan on any kind of map and writes down when each operation began and ended.
+//! The kernel that plays a part of a plan on any kind of map and writes down when each operation began and
+//! ended.
 use phalanx_kernels::keyed::{
     Coded, ContainsKey, Get, Insert, InsertNew, Kind, Lanes, Operation, Outcome, Remove, Session, Slot, Team,
 };
@@ -109,7 +110,8 @@ pub fn play<M: Kind, T: Team<M>>(map: M::View, rows: Rows<M::Key, M::Value>, tea
     M::leave(map);
 }
 
-/// A function for each operation: in one for all, which holds what all of them take, a compiler spends several times as long.
+/// A function for each operation: in one for all, which holds what all of them take, a compiler spends
+/// several times as long.
 #[inline(never)]
 pub fn ask<M: Kind, T: Team<M>, O: Operation>(
     session: &mut Session<M, T>,

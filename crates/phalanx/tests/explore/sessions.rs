@@ -109,7 +109,8 @@ impl<M: Kind, T: Asking<M>> Publish<M, T> {
     }
 }
 
-/// Publishes under many schedules, in a structure of so many buckets: who has seen the flag finds the last value.
+/// Publishes under many schedules, in a structure of so many buckets: who has seen the flag finds the last
+/// value.
 pub fn are_published<M: Crowded, T: Asking<M> + 'static>(buckets: u32, count: u64) {
     let mut looked = 0;
     for seed in 0..count {

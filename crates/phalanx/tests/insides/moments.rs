@@ -1,4 +1,5 @@
-//! The end of time: what is asked of a tree whose stamps are nearly used up, which nobody has patience for otherwise.
+//! The end of time: what is asked of a tree whose stamps are nearly used up, which nobody has patience for
+//! otherwise.
 use gpu::Device;
 use phalanx::mvbtree::variants;
 use phalanx::private::begin_at;

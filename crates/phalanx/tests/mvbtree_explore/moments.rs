@@ -1,4 +1,5 @@
-//! Histories of changes of keys, look-ups, questions about ranges, and snapshots: there must be one order of all of them that explains every answer.
+//! Histories of changes of keys, look-ups, questions about ranges, and snapshots: there must be one order of
+//! all of them that explains every answer.
 use crate::common::Dice;
 use crate::hunt::{setting, settings, told};
 use crate::sheet::{COLLECT, COUNT, Deed, HIGHEST, IDLE, INSERT, LANES, LOWEST, REMOVE, Sheet};
@@ -61,7 +62,8 @@ impl Plan {
 }
 
 impl Plan {
-    /// Two tiles that take snapshots at the same time and ask again and again what is in them, beside a few changes of the same leaf.
+    /// Two tiles that take snapshots at the same time and ask again and again what is in them, beside a few
+    /// changes of the same leaf.
     pub fn racing(seed: u64) -> Self {
         let mut dice = Dice::new(seed ^ 0x7ace);
         let reader = |_| {
@@ -73,7 +75,8 @@ impl Plan {
         Self::of([0, 1].map(reader).into_iter().chain(writers))
     }
 
-    /// A lane that asks what there is now comes later than the others of its tile, of which one takes the snapshot for it; beside a few changes.
+    /// A lane that asks what there is now comes later than the others of its tile, of which one takes the
+    /// snapshot for it; beside a few changes.
     pub fn late(seed: u64) -> Self {
         let mut dice = Dice::new(seed ^ 0x1a7e);
         let reader = vec![alone(1, COLLECT, 0); 3];

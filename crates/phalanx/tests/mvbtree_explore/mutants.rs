@@ -57,7 +57,9 @@ impl Rules for Hasty {
 
 #[test]
 fn an_epoch_that_ends_too_early_is_found() {
-    let is_reclaimed = |finding: &Finding| matches!(finding, Finding::Machine(failure) if matches!(failure.kind, FailureKind::UseAfterReclaim { .. }));
+    let is_use = |kind: &FailureKind| matches!(kind, FailureKind::UseAfterReclaim { .. });
+    let is_reclaimed =
+        |finding: &Finding| matches!(finding, Finding::Machine(failure) if is_use(&failure.kind));
     assert!(is_found::<Small<Ruled<Blocks, Hasty>>>(
         SEEDS,
         Plan::new::<Small<Ruled<Blocks, Hasty>>>,

@@ -1,4 +1,5 @@
-//! The primitives against `std`: every size around the tiles' ends, orders of input, and schedules with every detector on.
+//! The primitives against `std`: every size around the tiles' ends, orders of input, and schedules with every
+//! detector on.
 mod bad_input;
 mod choose;
 mod scan;

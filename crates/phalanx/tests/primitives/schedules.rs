@@ -53,7 +53,8 @@ fn scans_look_back_right_in_every_order_of_tiles() {
     }
 }
 
-/// Few blocks, so that each has several tiles: what they hold at once, and hand over by shared memory, meets in every order.
+/// Few blocks, so that each has several tiles: what they hold at once, and hand over by shared memory, meets
+/// in every order.
 #[test]
 fn scans_that_work_ahead_are_right_in_every_order_of_tiles() {
     type Plan = Vectors<Sum<u64>, 64, 1, 2, true, 20>;

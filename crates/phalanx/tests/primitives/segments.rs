@@ -26,7 +26,8 @@ fn segments(offsets: &[u32]) -> impl Iterator<Item = Range<usize>> {
     offsets.windows(2).map(|ends| ends[0] as usize..ends[1] as usize)
 }
 
-/// Lengths of each kind that segments are known to be wrong for, by tiles of `tile` elements. Each with elements before and behind all segments.
+/// Lengths of each kind that segments are known to be wrong for, by tiles of `tile` elements. Each with
+/// elements before and behind all segments.
 fn shapes(tile: usize) -> Vec<(&'static str, usize, Vec<usize>, usize)> {
     let random: Vec<usize> = random(3, 60).map(|number| (number % 40) as usize).collect();
     let mixed = random.iter().enumerate().map(|(place, length)| match place {
@@ -237,7 +238,10 @@ proptest! {
 
     #[test]
     fn segments_of_any_lengths(
-        lengths in proptest::collection::vec(prop_oneof![4 => 0usize..6, 2 => 0usize..70, 1 => 0usize..400], 0..60),
+        lengths in proptest::collection::vec(
+            prop_oneof![4 => 0usize..6, 2 => 0usize..70, 1 => 0usize..400],
+            0..60,
+        ),
         before in 0usize..50,
         behind in 0usize..50,
         bits in 1u32..32,

@@ -1,4 +1,5 @@
-//! Lists of thin nodes: removals of neighbours merge them, while others look for, insert and list what is moved.
+//! Lists of thin nodes: removals of neighbours merge them, while others look for, insert and list what is
+//! moved.
 use crate::common::{Dice, replay, seeds};
 use crate::hunt::setting;
 use crate::plan::{Part, Plan, Step};
@@ -9,7 +10,8 @@ use phalanx_kernels::keyed::{Coded, Packed};
 use phalanx_kernels::skiplist::{List, Policy, Sorted, Unsorted};
 use phalanx_kernels::slab::Spread;
 
-/// Keys that were inserted in their order, so that nodes are half full, and three launches: one removes neighbours, the others do anything with them.
+/// Keys that were inserted in their order, so that nodes are half full, and three launches: one removes
+/// neighbours, the others do anything with them.
 fn plan<M: Crowded + Config>(seed: u64) -> Plan {
     let mut dice = Dice::new(seed);
     let half = u64::from(M::SLOTS) / 2;

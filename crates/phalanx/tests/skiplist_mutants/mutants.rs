@@ -1,4 +1,5 @@
-//! The hunt hunted: lists with one planted bug each, which it must find, and replay. The sound list that is made the same way passes.
+//! The hunt hunted: lists with one planted bug each, which it must find, and replay. The sound list that is
+//! made the same way passes.
 use crate::hunt::{all_are_sound, is_found, setting};
 use crate::plan::{Part, Plan, Step};
 use crate::script::{ByLanes, MIXED, NOTHING};
@@ -39,7 +40,10 @@ macro_rules! policy {
 
 /// Flaws that the plans of all maps find.
 macro_rules! flaws {
-    ($($(#[$doc:meta])* $test:ident: $name:ident { $($access:item)* } { $($policy:item)* } $is:ident;)*) => {$(
+    ($(
+        $(#[$doc:meta])*
+        $test:ident: $name:ident { $($access:item)* } { $($policy:item)* } $is:ident;
+    )*) => {$(
         policy! { $name { $($access)* } { $($policy)* } }
 
         $(#[$doc])*
@@ -54,7 +58,10 @@ macro_rules! flaws {
 
 /// Flaws that need a plan of their own, and are then found by what is answered or by what the machine says.
 macro_rules! directed_flaws {
-    ($($(#[$doc:meta])* $test:ident: $plan:ident, $name:ident { $($access:item)* } { $($policy:item)* })*) => {$(
+    ($(
+        $(#[$doc:meta])*
+        $test:ident: $plan:ident, $name:ident { $($access:item)* } { $($policy:item)* }
+    )*) => {$(
         policy! { $name { $($access)* } { $($policy)* } }
 
         $(#[$doc])*
@@ -82,14 +89,16 @@ fn looks_for(key: u64) -> Part {
     part(&[(Coded::GET.code() as u8, key, 0); ROUNDS])
 }
 
-/// A full node of 1 to 5 and 1000 is split by the insertion of 0, which takes the slot of 4, while others look for 4.
+/// A full node of 1 to 5 and 1000 is split by the insertion of 0, which takes the slot of 4, while others
+/// look for 4.
 fn overtaken() -> Plan {
     let (remove, insert) = (Coded::REMOVE.code() as u8, Coded::INSERT.code() as u8);
     let writer = part(&[(remove, 0, 0), (insert, 1000, 1), (insert, 0, 2)]);
     Plan { buckets: 16, fill: 6, parts: vec![writer, looks_for(4), looks_for(4)] }
 }
 
-/// Of nodes of three pairs, for they came in order, the one of 3 to 5 loses 3 and merges with the next, while others look for what moves.
+/// Of nodes of three pairs, for they came in order, the one of 3 to 5 loses 3 and merges with the next, while
+/// others look for what moves.
 fn thinned() -> Plan {
     let writer = part(&[(Coded::REMOVE.code() as u8, 3, 0)]);
     Plan { buckets: 32, fill: 13, parts: vec![writer, looks_for(4), looks_for(5)] }

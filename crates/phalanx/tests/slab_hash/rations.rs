@@ -1,5 +1,5 @@
-//! Sets and maps of many values whose calls lack memory, at each of the places where they ask for it. On the emulator, which can be told
-//! when there is no more.
+//! Sets and maps of many values whose calls lack memory, at each of the places where they ask for it. On the
+//! emulator, which can be told when there is no more.
 use crate::common::emulator;
 use phalanx::slab_hash::{Builder, MultiOp, SetOp, SlabMultiMap, SlabSet};
 use phalanx::{Device, Error, Outcome, Result};
@@ -13,8 +13,8 @@ fn small<T>(device: &Device) -> Builder<T> {
     Builder::default().device(device).buckets(3).slabs(1)
 }
 
-/// Calls with one allocation more each time, until there are all that it asks for. `check` gets the outcomes: those that the call told, or
-/// refusals where it lacked memory before it did anything.
+/// Calls with one allocation more each time, until there are all that it asks for. `check` gets the outcomes:
+/// those that the call told, or refusals where it lacked memory before it did anything.
 fn rationed<T>(
     make: impl Fn(&Device) -> T,
     call: impl Fn(&T) -> Result<Vec<Outcome>>,

@@ -79,7 +79,8 @@ fn holds_what_it_said<K: Key, V: Value>(map: &SlabHash<K, V>, keys: &[K], values
     }
 }
 
-/// One slab is left, and several tiles of a warp want it at once for the same list: it has room for all of them.
+/// One slab is left, and several tiles of a warp want it at once for the same list: it has room for all of
+/// them.
 pub fn the_last_slab_serves_all_that_want_it(device: &Device) {
     fn case<K: Key, V: Value>(builder: Builder<SlabHash<K, V>>) {
         let map = builder.buckets(1).slabs(1).growth(Growth::Fixed).build().unwrap();
@@ -202,7 +203,8 @@ pub fn a_rehash_that_has_no_room_changes_nothing(device: &Device) {
     every_kind!(device, case);
 }
 
-/// Pairs that two thousand heads and the most slabs of a pool that begins with the fewest, 255 super blocks of 32, have no room for.
+/// Pairs that two thousand heads and the most slabs of a pool that begins with the fewest, 255 super blocks
+/// of 32, have no room for.
 const MANY: u64 = 90_000;
 
 /// Parameters that so many pairs outgrow.

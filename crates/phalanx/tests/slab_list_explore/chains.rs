@@ -71,8 +71,8 @@ fn contents<S: Slot, const W: u32, const L: usize>(words: &[u64]) -> (Vec<S::Wor
     ((0..Node::<S, W, L>::SLOTS).map(slot).collect(), Handle::from_word(link))
 }
 
-/// The words of a list's slots, in their order. It must lead to slabs that are live and in no list yet, and have empty slots at its
-/// end alone.
+/// The words of a list's slots, in their order. It must lead to slabs that are live and in no list yet, and
+/// have empty slots at its end alone.
 fn list<S: Slot, P: Pool, const W: u32, const L: usize>(
     chains: &Chains,
     bucket: u32,

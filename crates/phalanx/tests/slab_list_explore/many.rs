@@ -1,8 +1,10 @@
-//! Maps with many values a key under the explorer: appends, removals of one and of all, and passes along the list, side by side.
+//! Maps with many values a key under the explorer: appends, removals of one and of all, and passes along the
+//! list, side by side.
 //!
-//! Appends, removals of one and look-ups must be linearizable by key, where a removal of all counts as one of each pair that it counted. A
-//! pass (count, collect, removal of all) must have dealt with every pair that was there from before it began until it ended. Every value is
-//! appended once, so that it tells when it came.
+//! Appends, removals of one and look-ups must be linearizable by key, where a removal of all counts as one of
+//! each pair that it counted. A pass (count, collect, removal of all) must have dealt with every pair that
+//! was there from before it began until it ended. Every value is appended once, so that it tells when it
+//! came.
 use crate::chains::{self, Chains};
 use crate::common::Dice;
 use crate::hunt::{setting, settings, told};
@@ -433,7 +435,8 @@ where
     Ok(parts.flat_map(|((part, told), thread)| told.deeds(part, thread).expect("memory")).collect())
 }
 
-/// Plays the plan of a seed and looks for what is wrong. Gives how many operations there were, and how many were refused.
+/// Plays the plan of a seed and looks for what is wrong. Gives how many operations there were, and how many
+/// were refused.
 fn explore<M: Explored, R>(seed: u64, setting: &Setting) -> Result<(usize, usize), Finding>
 where
     R: Gather<Slot = M::Slot> + Default + Send + Sync + 'static,

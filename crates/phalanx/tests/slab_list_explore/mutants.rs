@@ -1,5 +1,6 @@
-//! The hunt hunted: lists with one planted bug each, which it must find within the stated number of seeds, and replay. A bug is a slot or a
-//! pool of our own, given to the product's walk; the sound ones made the same way pass all of them.
+//! The hunt hunted: lists with one planted bug each, which it must find within the stated number of seeds,
+//! and replay. A bug is a slot or a pool of our own, given to the product's walk; the sound ones made the
+//! same way pass all of them.
 use crate::flaws::{
     CarelessErase, EarlyKey, EmptyingErase, Flawed, Impatient, MisplacedValue, Sound, SoundHalves,
     StoringClaim, Stuck, TornValue, WeakLoad, WeakSettle, is_hang, is_race, is_wrong,

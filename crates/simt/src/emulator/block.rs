@@ -150,7 +150,8 @@ impl Block {
         Pass::Resting
     }
 
-    /// Runs the lanes of a warp, round-robin, until none of them is left that could run and has not had its turn.
+    /// Runs the lanes of a warp, round-robin, until none of them is left that could run and has not had its
+    /// turn.
     fn turn(&self, warp: &Warp) -> bool {
         let worker = self.worker();
         let mut ran = false;

@@ -151,7 +151,8 @@ fn complete(lane: &Lane, slot: usize, site: Site) {
     lane.block().wake(warp, group.arrived & !lane.bit());
 }
 
-/// Completes groups that waited only for a lane which has now ended. Only where ended lanes are not waited for.
+/// Completes groups that waited only for a lane which has now ended. Only where ended lanes are not waited
+/// for.
 pub fn complete_without(lane: &Lane, site: Site) {
     let warp = lane.warp();
     for slot in lanes_of(warp.open.get()) {
@@ -161,7 +162,8 @@ pub fn complete_without(lane: &Lane, site: Site) {
     }
 }
 
-/// Computes the results of the lanes in `mask`. Gives a lane that read from one outside the mask, and that one.
+/// Computes the results of the lanes in `mask`. Gives a lane that read from one outside the mask, and that
+/// one.
 fn evaluate(
     kind: Kind,
     mask: u32,

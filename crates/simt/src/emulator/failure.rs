@@ -144,7 +144,8 @@ pub enum FailureKind {
     },
     /// An access to what kernels have freed themselves: see [`poison`](crate::poison).
     #[error(
-        "access of {bytes} bytes to slab {name:#x}, {offset} bytes in, which was reclaimed: it was retired while somebody could still reach it, or freed too early"
+        "access of {bytes} bytes to slab {name:#x}, {offset} bytes in, which was reclaimed: it was retired \
+        while somebody could still reach it, or freed too early"
     )]
     UseAfterReclaim {
         /// Bytes accessed.
@@ -158,7 +159,8 @@ pub enum FailureKind {
     /// there before it was freed. Only where memory is weak: see
     /// [`Options::weak_memory`](crate::emulator::Options::weak_memory).
     #[error(
-        "write of {bytes} bytes at {address:#x} to a slab that was allocated again: nothing orders it after what was written there before the slab was freed, which may still replace it"
+        "write of {bytes} bytes at {address:#x} to a slab that was allocated again: nothing orders it after \
+        what was written there before the slab was freed, which may still replace it"
     )]
     UnorderedReuse {
         /// The address.
@@ -167,7 +169,8 @@ pub enum FailureKind {
         bytes: usize,
     },
     /// A read of memory that nobody wrote.
-    #[error("read of {bytes} bytes that nobody wrote, {}", within.map_or("in shared memory".to_owned(), |w| w.to_string()))]
+    #[error("read of {bytes} bytes that nobody wrote, {}", within.map_or("in shared \
+    memory".to_owned(), |w| w.to_string()))]
     Uninitialized {
         /// Bytes read.
         bytes: usize,
@@ -215,7 +218,8 @@ pub enum FailureKind {
     },
     /// The replayed trace does not belong to this program.
     #[error(
-        "the trace does not fit: at step {step} it names a lane that cannot run; replay it on the program and options it came from"
+        "the trace does not fit: at step {step} it names a lane that cannot run; replay it on the program \
+        and options it came from"
     )]
     TraceMismatch {
         /// The step of the launch.

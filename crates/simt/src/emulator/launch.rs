@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Lanes that have a stack at one time. Each stack takes two of the mappings that a process may have (65 530 on
-/// Linux).
+/// Lanes that have a stack at one time. Each stack takes two of the mappings that a process may have (65 530
+/// on Linux).
 pub const RESIDENT_LANES: u32 = 1 << 14;
 const RESIDENT_BLOCKS_PER_WORKER: u32 = 64;
 /// A launch gets one more thread each time that it has lasted so long.
@@ -22,7 +22,8 @@ pub fn resident_per_worker(workers: u32, threads: u32) -> u32 {
     (RESIDENT_LANES / (workers * threads.clamp(1, 1024))).clamp(1, RESIDENT_BLOCKS_PER_WORKER)
 }
 
-/// A kernel with its arguments and its grid, for [`Emulator::launch_all`](super::public::Emulator::launch_all).
+/// A kernel with its arguments and its grid, for
+/// [`Emulator::launch_all`](super::public::Emulator::launch_all).
 pub struct Launch {
     pub(super) grid: Grid,
     pub(super) name: String,
@@ -137,7 +138,8 @@ impl Run {
         self.quiet.load(Ordering::Relaxed) >= self.active.load(Ordering::Relaxed)
     }
 
-    /// Whether one more worker would find a block to take, and the launch has lasted long enough for a thread to pay.
+    /// Whether one more worker would find a block to take, and the launch has lasted long enough for a thread
+    /// to pay.
     pub fn wants_worker(&self) -> bool {
         let active = self.active.load(Ordering::Relaxed);
         let blocks =

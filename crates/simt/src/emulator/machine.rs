@@ -13,8 +13,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// An emulated device: memory, and a way to run kernels on it. Clones are the same device.
 ///
 /// # Concurrency
-/// Several threads may allocate and launch at a time. In exploring mode launches from several threads wait for
-/// each other; kernels that are to run side by side go into one [`Emulator::launch_all`].
+/// Several threads may allocate and launch at a time. In exploring mode launches from several threads wait
+/// for each other; kernels that are to run side by side go into one [`Emulator::launch_all`].
 #[derive(Clone)]
 pub struct Emulator {
     world: Arc<World>,
@@ -69,8 +69,8 @@ impl Emulator {
     }
 
     /// Memory of the device: `bytes` bytes at a multiple of `align` (a power of two; at least 16 is given).
-    /// Null where the host has no more, or [the ration](Self::ration) is used up. Its contents are arbitrary, and reading them before they are written
-    /// can be detected.
+    /// Null where the host has no more, or [the ration](Self::ration) is used up. Its contents are arbitrary,
+    /// and reading them before they are written can be detected.
     pub fn allocate(&self, bytes: usize, align: usize) -> *mut u8 {
         let take = |left: u64| if left == u64::MAX { Some(left) } else { left.checked_sub(1) };
         match self.world.ration.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take) {
@@ -79,8 +79,9 @@ impl Emulator {
         }
     }
 
-    /// Lets so many allocations more be made, whatever their size, and none beyond them: for tests of what lacks memory. `u64::MAX`, as at first: as
-    /// many as are asked for. Gives what is left of the ration before.
+    /// Lets so many allocations more be made, whatever their size, and none beyond them: for tests of what
+    /// lacks memory. `u64::MAX`, as at first: as many as are asked for. Gives what is left of the ration
+    /// before.
     ///
     /// ```
     /// use simt::emulator::{Emulator, Options};
@@ -95,8 +96,8 @@ impl Emulator {
         self.world.ration.swap(allocations, Ordering::Relaxed)
     }
 
-    /// Gives memory back. Later accesses of kernels are reported as use after free, until the address is given
-    /// out again. A pointer that [`Emulator::allocate`] never gave is ignored.
+    /// Gives memory back. Later accesses of kernels are reported as use after free, until the address is
+    /// given out again. A pointer that [`Emulator::allocate`] never gave is ignored.
     ///
     /// # Safety
     /// - The host does not access the memory any more.

@@ -13,8 +13,8 @@
 //! | `detect/` | what is ordered before what, races, stale values, weak memory |
 //!
 //! An access to memory goes: step (another lane may go first), check (aligned, live, written), in exploring
-//! mode the detectors, then the atomic of the host. Collectives and barriers go: step, arrive, and complete or
-//! wait.
+//! mode the detectors, then the atomic of the host. Collectives and barriers go: step, arrive, and complete
+//! or wait.
 mod block;
 mod collective;
 mod detect;
@@ -212,7 +212,8 @@ pub unsafe fn load<T: Word>(pointer: *const T, order: Order, scope: Scope) -> T 
     T::narrow(unsafe { global::load(pointer as usize, How::of::<T>(order, scope), site()) })
 }
 
-/// Reads `N` neighbouring words, each by an access of its own, in no order: exploring, now from the first, now from the last.
+/// Reads `N` neighbouring words, each by an access of its own, in no order: exploring, now from the first,
+/// now from the last.
 ///
 /// # Safety
 /// - `pointer` is valid for reads of `N` words, aligned to them all, and weak reads do not race.
@@ -299,7 +300,8 @@ pub unsafe fn store<T: Word>(pointer: *mut T, value: T, order: Order, scope: Sco
     unsafe { global::store(pointer as usize, How::of::<T>(order, scope), site(), value.widen()) }
 }
 
-/// Writes `N` neighbouring words, each by an access of its own, in no order: exploring, now from the first, now from the last.
+/// Writes `N` neighbouring words, each by an access of its own, in no order: exploring, now from the first,
+/// now from the last.
 ///
 /// # Safety
 /// - `pointer` is valid for writes of `N` words, aligned to them all, and weak writes do not race.
@@ -322,7 +324,8 @@ unsafe fn store_words<T: Word, const N: usize>(first: usize, how: How, site: Sit
     }
 }
 
-/// Ends the launch unless the first of several words is aligned to them all. Whether they are accessed from the last on.
+/// Ends the launch unless the first of several words is aligned to them all. Whether they are accessed from
+/// the last on.
 fn in_one_instruction(first: usize, bytes: usize, site: Site) -> bool {
     if !first.is_multiple_of(bytes) {
         let kind = FailureKind::Misaligned { address: first, bytes };
@@ -367,7 +370,8 @@ macro_rules! updates {
         pub unsafe fn $name<T: Word>(pointer: *mut T, value: T, order: Order, scope: Scope) -> T {
             let how = How::of::<T>(order, scope);
             // SAFETY: the caller's.
-            T::narrow(unsafe { global::update(pointer as usize, how, site(), Update::$update, value.widen()) })
+            let update = Update::$update;
+            T::narrow(unsafe { global::update(pointer as usize, how, site(), update, value.widen()) })
         }
     )*};
 }

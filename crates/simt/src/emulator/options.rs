@@ -7,8 +7,9 @@ use std::thread::available_parallelism;
 pub struct Options {
     /// Fast, or exploring schedules.
     pub mode: Mode,
-    /// In exploring mode, a weak load may return a value that has been overwritten, as it may when it hits the
-    /// cache of a multiprocessor, unless the lane passed a fence, an acquire or a barrier since the overwriting.
+    /// In exploring mode, a weak load may return a value that has been overwritten, as it may when it hits
+    /// the cache of a multiprocessor, unless the lane passed a fence, an acquire or a barrier since the
+    /// overwriting.
     pub stale_l1: bool,
     /// In exploring mode, which values strong reads may return.
     pub weak_memory: WeakMemory,
@@ -18,10 +19,12 @@ pub struct Options {
     /// worker's lanes wait in a row (a spin hint is one, 1024 accesses without a hint are eight), while no
     /// worker writes or ends a lane.
     pub step_limit: u64,
-    /// Bytes of stack for each thread of a block; what is not used takes no memory. An overflow hits a guard page and ends the process, as a
-    /// segmentation fault. Default: 256 KiB, twice what the library's kernels need where nothing is optimised.
+    /// Bytes of stack for each thread of a block; what is not used takes no memory. An overflow hits a guard
+    /// page and ends the process, as a segmentation fault. Default: 256 KiB, twice what the library's kernels
+    /// need where nothing is optimised.
     pub stack_bytes: usize,
-    /// Whether compare-exchange of 128 bits works, as it does on GPUs from sm_90 on; else it traps, as before.
+    /// Whether compare-exchange of 128 bits works, as it does on GPUs from sm_90 on; else it traps, as
+    /// before.
     pub cas128: bool,
 }
 
@@ -107,7 +110,8 @@ pub struct Detect {
     /// Lanes that are missing from a collective or a barrier because they ended or wait elsewhere. When off,
     /// lanes that ended are not waited for (what PTX says of the instructions), and a deadlock is a hang.
     pub collectives: bool,
-    /// Reads of memory that nobody wrote. Costs an eighth of each buffer's size, and half of the speed in fast mode.
+    /// Reads of memory that nobody wrote. Costs an eighth of each buffer's size, and half of the speed in
+    /// fast mode.
     pub uninitialized: bool,
     /// Pairs of accesses that nothing orders, one of them a write and one of them weak. Exploring mode only.
     pub races: bool,

@@ -10,8 +10,8 @@ thread_local! {
     static PLACE: RefCell<Option<SourceLine>> = const { RefCell::new(None) };
 }
 
-/// Makes the process's panic hook note the place of panics in lanes instead of printing them. Other panics are
-/// passed on.
+/// Makes the process's panic hook note the place of panics in lanes instead of printing them. Other panics
+/// are passed on.
 pub fn install_hook() {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {

@@ -1,4 +1,5 @@
-//! A machine that runs kernels on the host: the device of those who have no GPU, and the test bed of those who have.
+//! A machine that runs kernels on the host: the device of those who have no GPU, and the test bed of those
+//! who have.
 //!
 //! ```
 //! use simt::emulator::{Emulator, Options, Schedule};
@@ -35,12 +36,14 @@
 //! `bar.warp.sync`.
 //!
 //! Global memory is memory of the host. In fast mode accesses are atomics of the host (weak ones relaxed), of
-//! 16 bytes too, so that they fit together with accesses to the halves; a weak access of 16 bytes is two of 8.
+//! 16 bytes too, so that they fit together with accesses to the halves; a weak access of 16 bytes is two
+//! of 8.
 //!
 //! # Fast mode
 //!
-//! Worker threads execute blocks. A lane gives way at collectives, barriers and spin hints, and after some thousand
-//! accesses. A launch begins on the thread that calls, and gets one more every 0.1 ms up to the number of workers.
+//! Worker threads execute blocks. A lane gives way at collectives, barriers and spin hints, and after some
+//! thousand accesses. A launch begins on the thread that calls, and gets one more every 0.1 ms up to the
+//! number of workers.
 //!
 //! **Guaranteed:** [`Options::resident_blocks`] blocks of a grid make progress side by side, as far as their
 //! lanes access memory, meet, or give spin hints: locks and barriers of the whole grid work up to so many
@@ -67,23 +70,23 @@
 //! | [`DataRace`](FailureKind::DataRace) | no | yes | [`Detect::races`] |
 //! | [`Misaligned`](FailureKind::Misaligned), [`Trap`](FailureKind::Trap), [`Fault`](FailureKind::Fault), [`Panic`](FailureKind::Panic), [`Hang`](FailureKind::Hang) | yes | yes | nothing |
 //!
-//! A failure names the line of the kernel's source, and that of the other lane where there are two. It ends the
-//! launch: memory is as the lanes left it, what the lanes' stacks hold is forgotten and not dropped, and the
-//! device can be used again.
+//! A failure names the line of the kernel's source, and that of the other lane where there are two. It ends
+//! the launch: memory is as the lanes left it, what the lanes' stacks hold is forgotten and not dropped, and
+//! the device can be used again.
 //!
 //! # Limits
 //!
-//! - Stricter than PTX: a lane that ended is missing from a collective or barrier that names it, and a shuffle
-//!   that reads from a lane outside the mask is an error.
-//! - Laxer: strong accesses of different sizes that overlap are not taken for races; a race with an access long
-//!   ago may go unnoticed under one schedule; and when a grid has more lanes than fit (16 384), lanes that
-//!   start late count as ordered after those whose place they take.
+//! - Stricter than PTX: a lane that ended is missing from a collective or barrier that names it, and a
+//!   shuffle that reads from a lane outside the mask is an error.
+//! - Laxer: strong accesses of different sizes that overlap are not taken for races; a race with an access
+//!   long ago may go unnoticed under one schedule; and when a grid has more lanes than fit (16 384), lanes
+//!   that start late count as ordered after those whose place they take.
 //! - `clock` counts steps. Nothing about time or caches is modelled but what [`Options::stale_l1`] and
 //!   [`Options::weak_memory`] say.
 //! - An overflow of a lane's stack ends the process. A program compiled with `panic = "abort"` is ended by a
 //!   kernel's panic.
-//! - Panics of kernels are noted by a panic hook that [`Emulator::new`] puts before the one it finds; one that
-//!   is set later hides their source lines.
+//! - Panics of kernels are noted by a panic hook that [`Emulator::new`] puts before the one it finds; one
+//!   that is set later hides their source lines.
 pub use super::explore::{Schedule, Trace, TraceError};
 pub use super::failure::{
     Absent, Failure, FailureDetails, FailureKind, Nearest, Party, SourceLine, Whereabouts,

@@ -1,4 +1,5 @@
-//! A thread of the host that executes blocks, and the rules by which lanes and blocks take turns in fast mode.
+//! A thread of the host that executes blocks, and the rules by which lanes and blocks take turns in fast
+//! mode.
 //!
 //! A warp's turn lasts until all its lanes wait, rest or have ended. A lane rests when it says that it spins,
 //! or when the turn has used up its steps. A block whose lanes all rest makes room for the worker's next
@@ -19,7 +20,8 @@ use std::sync::Arc;
 
 /// Steps that the lanes of a warp make in one turn, in all, if they do not wait.
 const TURN: u32 = 32 * 1024;
-/// What a lane that used up its turn adds to the steps spent waiting. It may do useful work, only it writes nothing.
+/// What a lane that used up its turn adds to the steps spent waiting. It may do useful work, only it writes
+/// nothing.
 pub const PREEMPTION_WEIGHT: u64 = 8;
 /// How many times the resident blocks rest before one more is started.
 const PATIENCE: usize = 8;
@@ -150,7 +152,8 @@ impl Worker {
         resident.len() < resident_per_worker(workers, resident[0].threads) as usize
     }
 
-    /// All lanes of a block rest: lets other threads of the host run, and sees whether anybody gets further at all.
+    /// All lanes of a block rest: lets other threads of the host run, and sees whether anybody gets further
+    /// at all.
     fn rest(&self, block: &Block) {
         self.ranges.refresh(&self.run.world.registry);
         let quiet = self.waited.get() >= self.run.world.options.step_limit;

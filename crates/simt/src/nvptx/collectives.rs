@@ -38,10 +38,14 @@ pub fn site() -> Site {
 }
 
 macro_rules! collective {
-    ($($name:ident($($argument:ident: $type:ty),*) $(-> $result:ty)? = $intrinsic:ident($($passed:ident),*);)*) => {$(
+    ($(
+        $name:ident($($argument:ident: $type:ty),*) $(-> $result:ty)? =
+            $intrinsic:ident($($passed:ident),*);
+    )*) => {$(
         #[inline(always)]
         pub fn $name($($argument: $type),*) $(-> $result)? {
-            // SAFETY: the lanes of `mask` meet here: `tile.rs` asks it of its callers and the emulator checks it.
+            // SAFETY: the lanes of `mask` meet here: `tile.rs` asks it of its callers and the emulator checks
+            // it.
             unsafe { $intrinsic($($passed),*) }
         }
     )*};
@@ -50,10 +54,14 @@ macro_rules! collective {
 collective! {
     ballot(mask: u32, vote: bool) -> u32 = vote_ballot(mask, vote);
     any(mask: u32, vote: bool) -> bool = vote_any(mask, vote);
-    shuffle(_site: Site, mask: u32, value: u32, rank: u32, segment: u32) -> u32 = shfl_idx(mask, value, rank, segment);
-    shuffle_xor(_site: Site, mask: u32, value: u32, flip: u32, segment: u32) -> u32 = shfl_bfly(mask, value, flip, segment);
-    shuffle_up(_site: Site, mask: u32, value: u32, by: u32, segment: u32) -> u32 = shfl_up(mask, value, by, segment);
-    shuffle_down(_site: Site, mask: u32, value: u32, by: u32, segment: u32) -> u32 = shfl_down(mask, value, by, segment);
+    shuffle(_site: Site, mask: u32, value: u32, rank: u32, segment: u32) -> u32 =
+        shfl_idx(mask, value, rank, segment);
+    shuffle_xor(_site: Site, mask: u32, value: u32, flip: u32, segment: u32) -> u32 =
+        shfl_bfly(mask, value, flip, segment);
+    shuffle_up(_site: Site, mask: u32, value: u32, by: u32, segment: u32) -> u32 =
+        shfl_up(mask, value, by, segment);
+    shuffle_down(_site: Site, mask: u32, value: u32, by: u32, segment: u32) -> u32 =
+        shfl_down(mask, value, by, segment);
     match_any(mask: u32, value: u32) -> u32 = match_any_i32(mask, value);
     reduce_add(mask: u32, value: u32) -> u32 = redux_add(value, mask);
     reduce_min(mask: u32, value: u32) -> u32 = redux_min(value, mask);
@@ -63,6 +71,7 @@ collective! {
 
 #[inline(always)]
 pub fn block_sync() {
-    // SAFETY: every thread of the block meets here: `Block::sync` asks it of its callers and the emulator checks it.
+    // SAFETY: every thread of the block meets here: `Block::sync` asks it of its callers and the emulator
+    // checks it.
     unsafe { barrier_sync(0) }
 }

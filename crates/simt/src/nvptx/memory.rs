@@ -46,14 +46,16 @@ macro_rules! spell {
 
 macro_rules! ld {
     ($qualifiers:literal, $type:literal, $class:ident, $pointer:expr, $out:ident) => {
-        asm!(concat!("ld", $qualifiers, ".global", $type, " {}, [{}];"), out($class) $out, in(reg64) $pointer, options(nostack))
+        asm!(concat!("ld", $qualifiers, ".global", $type, " {}, \
+        [{}];"), out($class) $out, in(reg64) $pointer, options(nostack))
     };
 }
 
 macro_rules! ld_b128 {
     ($qualifiers:literal, $pointer:expr, $low:ident, $high:ident) => {
         asm!(
-            concat!("{{ .reg .b128 whole; ld", $qualifiers, ".global.b128 whole, [{}]; mov.b128 {{{}, {}}}, whole; }}"),
+            concat!("{{ .reg .b128 whole; ld", $qualifiers, ".global.b128 whole, [{}]; mov.b128 {{{}, {}}}, \
+            whole; }}"),
             in(reg64) $pointer, out(reg64) $low, out(reg64) $high, options(nostack)
         )
     };
@@ -69,10 +71,14 @@ macro_rules! ld_v2 {
 }
 
 macro_rules! ld_v4 {
-    ($qualifiers:literal, $type:literal, $class:ident, $pointer:expr, $a:ident $b:ident $c:ident $d:ident) => {
+    (
+        $qualifiers:literal, $type:literal, $class:ident, $pointer:expr,
+        $a:ident $b:ident $c:ident $d:ident
+    ) => {
         asm!(
             concat!("ld", $qualifiers, ".global.v4", $type, " {{{}, {}, {}, {}}}, [{}];"),
-            out($class) $a, out($class) $b, out($class) $c, out($class) $d, in(reg64) $pointer, options(nostack)
+            out($class) $a, out($class) $b, out($class) $c, out($class) $d, in(reg64) $pointer,
+            options(nostack)
         )
     };
 }
@@ -106,7 +112,8 @@ pub unsafe fn load<T: Word>(pointer: *const T, order: Order, scope: Scope) -> T 
     }
 }
 
-/// Sixteen bytes in one access from sm_90 on. Before, two accesses: no code compiled for those machines relies on more.
+/// Sixteen bytes in one access from sm_90 on. Before, two accesses: no code compiled for those machines
+/// relies on more.
 #[inline(always)]
 unsafe fn load_b128<T: Word>(pointer: *const u64, order: Order, scope: Scope) -> T {
     let (low, high): (u64, u64);
@@ -169,7 +176,8 @@ pub unsafe fn load_vec<T: Word, const N: usize>(pointer: *const T, order: Order,
 macro_rules! ld_if {
     ($qualifiers:literal, $type:literal, $class:ident, $wanted:ident, $pointer:expr, $a:ident) => {
         asm!(
-            concat!("{{ .reg .pred wanted; setp.ne.u32 wanted, {}, 0; @wanted ld", $qualifiers, ".global", $type, " {}, [{}]; }}"),
+            concat!("{{ .reg .pred wanted; setp.ne.u32 wanted, {}, 0; @wanted \
+            ld", $qualifiers, ".global", $type, " {}, [{}]; }}"),
             in(reg32) $wanted, out($class) $a, in(reg64) $pointer, options(nostack)
         )
     };
@@ -191,7 +199,8 @@ macro_rules! ld_v2_if {
     ($qualifiers:literal, $type:literal, $class:ident, $wanted:ident, $pointer:expr, $a:ident $b:ident) => {
         asm!(
             concat!(
-                "{{ .reg .pred wanted; setp.ne.u32 wanted, {}, 0; @wanted ld", $qualifiers, ".global.v2", $type,
+                "{{ .reg .pred wanted; setp.ne.u32 wanted, {}, 0; @wanted \
+                ld", $qualifiers, ".global.v2", $type,
                 " {{{}, {}}}, [{}]; }}"
             ),
             in(reg32) $wanted, out($class) $a, out($class) $b, in(reg64) $pointer, options(nostack)
@@ -212,7 +221,8 @@ pub unsafe fn load_vec_if<T: Word, const N: usize>(
 ) -> [T; N] {
     let mut words = [T::narrow(0); N];
     let flag = wanted as u32;
-    // SAFETY: one load under a predicate, from a pointer that the caller vouches for where the predicate holds.
+    // SAFETY: one load under a predicate, from a pointer that the caller vouches for where the predicate
+    // holds.
     unsafe {
         match (size_of::<T>(), N) {
             (8, 1) => {
@@ -263,14 +273,16 @@ fn fill_bytes<T: Word, const N: usize, const M: usize>(bytes: &mut [T; N], words
 
 macro_rules! st {
     ($qualifiers:literal, $type:literal, $class:ident, $pointer:expr, $value:expr) => {
-        asm!(concat!("st", $qualifiers, ".global", $type, " [{}], {};"), in(reg64) $pointer, in($class) $value, options(nostack))
+        asm!(concat!("st", $qualifiers, ".global", $type, " [{}], \
+        {};"), in(reg64) $pointer, in($class) $value, options(nostack))
     };
 }
 
 macro_rules! st_b128 {
     ($qualifiers:literal, $pointer:expr, $low:expr, $high:expr) => {
         asm!(
-            concat!("{{ .reg .b128 whole; mov.b128 whole, {{{}, {}}}; st", $qualifiers, ".global.b128 [{}], whole; }}"),
+            concat!("{{ .reg .b128 whole; mov.b128 whole, {{{}, {}}}; st", $qualifiers, ".global.b128 [{}], \
+            whole; }}"),
             in(reg64) $low, in(reg64) $high, in(reg64) $pointer, options(nostack)
         )
     };
@@ -348,7 +360,10 @@ pub unsafe fn store_vec<T: Word, const N: usize>(pointer: *mut T, words: [T; N],
 }
 
 macro_rules! cas {
-    ($qualifiers:literal, $type:literal, $class:ident, $pointer:expr, $current:expr, $new:expr, $old:ident) => {
+    (
+        $qualifiers:literal, $type:literal, $class:ident, $pointer:expr,
+        $current:expr, $new:expr, $old:ident
+    ) => {
         asm!(
             concat!("atom", $qualifiers, ".global.cas", $type, " {}, [{}], {}, {};"),
             out($class) $old, in(reg64) $pointer, in($class) $current, in($class) $new, options(nostack)
@@ -360,7 +375,8 @@ macro_rules! cas_b128 {
     ($qualifiers:literal, $pointer:expr, $current:expr, $new:expr, $low:ident, $high:ident) => {
         asm!(
             concat!(
-                "{{ .reg .b128 current, new, old; mov.b128 current, {{{cl}, {ch}}}; mov.b128 new, {{{nl}, {nh}}}; atom",
+                "{{ .reg .b128 current, new, old; mov.b128 current, {{{cl}, {ch}}}; mov.b128 new, {{{nl}, \
+                {nh}}}; atom",
                 $qualifiers,
                 ".global.cas.b128 old, [{at}], current, new; mov.b128 {{{ol}, {oh}}}, old; }}"
             ),
@@ -430,7 +446,8 @@ macro_rules! fetch {
                 match size_of::<T>() {
                     4 => {
                         let old: u32;
-                        spell!(atomic, order, scope, atom!($narrow, reg32, pointer, value.widen() as u32, old));
+                        let value = value.widen() as u32;
+                        spell!(atomic, order, scope, atom!($narrow, reg32, pointer, value, old));
                         T::narrow(old as u128)
                     }
                     8 => {

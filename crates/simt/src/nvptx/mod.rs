@@ -1,5 +1,6 @@
 //! The PTX back end. Collectives are LLVM intrinsics, because those are convergent and `asm!` is not; memory
-//! operations are `asm!`, because the intrinsics and `core`'s atomics know neither scopes nor, here, their orders.
+//! operations are `asm!`, because the intrinsics and `core`'s atomics know neither scopes nor, here, their
+//! orders.
 mod collectives;
 mod memory;
 mod shared;
@@ -46,8 +47,9 @@ pub fn lane() -> u32 {
     unsafe { sreg_laneid() }
 }
 
-/// What every entry does first: lets the stream's next launch take what this one leaves free of the device, then waits until the launch
-/// before has ended and its writes are visible. Where launches do not overlap both do nothing.
+/// What every entry does first: lets the stream's next launch take what this one leaves free of the device,
+/// then waits until the launch before has ended and its writes are visible. Where launches do not overlap
+/// both do nothing.
 #[inline(always)]
 pub fn follow() {
     if cfg!(target_feature = "sm_90") {

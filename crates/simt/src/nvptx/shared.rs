@@ -5,7 +5,8 @@ use core::arch::asm;
 /// An address of the `.shared` window: 32 bits are enough for it, and half the arithmetic of 64.
 pub type SharedAddress = u32;
 
-/// The array of one `shared!` line. Inlined into the function that the macro makes, which never is: so it stands once.
+/// The array of one `shared!` line. Inlined into the function that the macro makes, which never is: so it
+/// stands once.
 #[inline(always)]
 pub fn shared_site<const BYTES: usize>(_site: usize) -> SharedAddress {
     let address: u32;
@@ -19,7 +20,8 @@ pub fn shared_site<const BYTES: usize>(_site: usize) -> SharedAddress {
     address
 }
 
-/// The array of a shape. Never inlined, so it stands once; functions are not merged on this target, so shapes have an array each.
+/// The array of a shape. Never inlined, so it stands once; functions are not merged on this target, so shapes
+/// have an array each.
 #[inline(never)]
 pub fn shared_shape<S: SharedShape>() -> SharedAddress {
     let address: u32;
@@ -60,7 +62,8 @@ pub unsafe fn load_shared<T: Word>(address: SharedAddress) -> T {
                         high = 0;
                     }
                     _ => {
-                        asm!("ld.shared.v2.b64 {{{}, {}}}, [{}];", out(reg64) low, out(reg64) high, in(reg32) address, options(nostack))
+                        asm!("ld.shared.v2.b64 {{{}, {}}}, \
+                        [{}];", out(reg64) low, out(reg64) high, in(reg32) address, options(nostack))
                     }
                 }
                 T::narrow(low as u128 | (high as u128) << 64)
@@ -69,8 +72,8 @@ pub unsafe fn load_shared<T: Word>(address: SharedAddress) -> T {
     }
 }
 
-/// Reads an element that may not have been written. The compiler knows nothing of what the instruction reads, so the value is
-/// arbitrary and no more.
+/// Reads an element that may not have been written. The compiler knows nothing of what the instruction reads,
+/// so the value is arbitrary and no more.
 ///
 /// # Safety
 /// - As for `load_shared`.
@@ -94,7 +97,8 @@ pub unsafe fn store_shared<T: Word>(address: SharedAddress, value: T) {
             4 => asm!("st.shared.b32 [{}], {};", in(reg32) address, in(reg32) low as u32, options(nostack)),
             8 => asm!("st.shared.b64 [{}], {};", in(reg32) address, in(reg64) low, options(nostack)),
             _ => {
-                asm!("st.shared.v2.b64 [{}], {{{}, {}}};", in(reg32) address, in(reg64) low, in(reg64) high, options(nostack))
+                asm!("st.shared.v2.b64 [{}], {{{}, \
+                {}}};", in(reg32) address, in(reg64) low, in(reg64) high, options(nostack))
             }
         }
     }
@@ -124,10 +128,12 @@ pub unsafe fn fetch_add_shared(address: SharedAddress, value: u32) -> u32 {
 #[inline(always)]
 pub unsafe fn fetch_add_shared_if(wanted: bool, place: impl FnOnce() -> SharedAddress, value: u32) -> u32 {
     let old: u32;
-    // SAFETY: one atomic under a predicate, at an address that the caller vouches for where the predicate holds.
+    // SAFETY: one atomic under a predicate, at an address that the caller vouches for where the predicate
+    // holds.
     unsafe {
         asm!(
-            "{{ .reg .pred wanted; setp.ne.u32 wanted, {}, 0; @wanted atom.relaxed.cta.shared.add.u32 {}, [{}], {}; }}",
+            "{{ .reg .pred wanted; setp.ne.u32 wanted, {}, 0; @wanted atom.relaxed.cta.shared.add.u32 {}, \
+            [{}], {}; }}",
             in(reg32) wanted as u32, out(reg32) old, in(reg32) place(), in(reg32) value, options(nostack)
         );
     }

@@ -2,12 +2,14 @@
 //!
 //! ```text
 //! array       . . a a a a a . . . . b b b b b b b .          two long segments
-//! gathered    a a a a a b b b b b b b                        side by side, each element with its key, its segment's number in the list, and its place
+//! gathered    a a a a a b b b b b b b   side by side, each element with its key, its segment's number in
+//!                                       the list, and its place
 //! sorted      by key, then by number: so the segments stand where they stood, each sorted
 //! ```
 //!
-//! Two words an element are sorted: of short keys, number and key together beside the place; of long keys the key beside number and place, which are sorted by
-//! the number afterwards. How many elements there are is known on the device alone, so the sort's kernels read it there.
+//! Two words an element are sorted: of short keys, number and key together beside the place; of long keys the
+//! key beside number and place, which are sorted by the number afterwards. How many elements there are is
+//! known on the device alone, so the sort's kernels read it there.
 use super::{List, Segments};
 use crate::primitives::sort::Keys;
 use simt::{GlobalSlice, Instance, Thread, Word, kernel};

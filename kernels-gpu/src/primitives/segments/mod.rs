@@ -1,11 +1,11 @@
 //! Segments of an array: scans and sums of each, and each sorted.
 //!
-//! Segment `s` is what stands from `offsets[s]` up to `offsets[s + 1]`. Nothing here is done a segment at a time: lengths may be anything, and many empty
-//! segments cost no more than their offsets.
+//! Segment `s` is what stands from `offsets[s]` up to `offsets[s + 1]`. Nothing here is done a segment at a
+//! time: lengths may be anything, and many empty segments cost no more than their offsets.
 //!
 //! ```text
 //! offsets   0     3 3        8   10          (segments of 3, 0, 5 and 2 elements)
-//! heads     1 0 0 1 0 0 0 0  1 0  1          a bit an element, and one behind the last segment; made once a call by `list_segments`
+//! heads     1 0 0 1 0 0 0 0  1 0  1   a bit an element, and one behind the last segment; by `list_segments`
 //! ```
 //!
 //! | file | what it holds |
@@ -17,9 +17,10 @@
 //!
 //! # Offsets that do not ascend
 //!
-//! Offsets are data that no host looks at. Where they descend or reach beyond the array, results are unspecified, but nothing outside of the buffers is
-//! touched and every kernel ends: segments are cut off at the array's end, those that end before they begin are empty, and whoever follows an index that another kernel made
-//! checks it.
+//! Offsets are data that no host looks at. Where they descend or reach beyond the array, results are
+//! unspecified, but nothing outside of the buffers is touched and every kernel ends: segments are cut off at
+//! the array's end, those that end before they begin are empty, and whoever follows an index that another
+//! kernel made checks it.
 pub mod long;
 pub mod scan;
 pub mod short;
@@ -35,7 +36,8 @@ use simt::{GlobalSlice, Order, Scope, Thread, Tile, kernel};
 pub struct Segments {
     /// Where each segment begins, and where the last one ends: one more than there are segments.
     pub offsets: GlobalSlice<u32>,
-    /// A bit an element, lowest first: whether a segment begins there, or the last one ended before. [`words`] words.
+    /// A bit an element, lowest first: whether a segment begins there, or the last one ended before.
+    /// [`words`] words.
     pub heads: GlobalSlice<u32>,
 }
 
@@ -125,8 +127,8 @@ impl Monoid for Listed {
     }
 }
 
-/// Sets the bits of an array of `len` elements, which are zero before. Lists the segments of more than `least` elements where the list has room
-/// for any. A block for each [`THREADS`]` * `[`ITEMS`] segments.
+/// Sets the bits of an array of `len` elements, which are zero before. Lists the segments of more than
+/// `least` elements where the list has room for any. A block for each [`THREADS`]` * `[`ITEMS`] segments.
 #[kernel]
 pub fn list_segments(
     segments: Segments,
@@ -169,7 +171,8 @@ pub fn list_segments(
     }
 }
 
-/// Sets the bit of a segment that is not empty, and the one behind the last; gives the segment's length, 0 if there is no such segment.
+/// Sets the bit of a segment that is not empty, and the one behind the last; gives the segment's length, 0 if
+/// there is no such segment.
 ///
 /// Relaxed: the bits are read in the next launch.
 #[inline(always)]

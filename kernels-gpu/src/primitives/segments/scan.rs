@@ -1,8 +1,9 @@
 //! Scans of all segments in one pass, and their sums.
 //!
-//! As for a whole array ([`crate::primitives::tiles`]), but what is summed are pairs: how many segments begin, and what the elements since the last of these come
-//! to. So a segment may span any number of tiles, and a tile any number of segments. The sum of a segment is what its last element
-//! has; which segment that is tells the number of those that begin up to there, by the list of those that are not empty.
+//! As for a whole array ([`crate::primitives::tiles`]), but what is summed are pairs: how many segments
+//! begin, and what the elements since the last of these come to. So a segment may span any number of tiles,
+//! and a tile any number of segments. The sum of a segment is what its last element has; which segment that
+//! is tells the number of those that begin up to there, by the list of those that are not empty.
 use super::{List, Segments};
 use crate::primitives::lookback::Monoid;
 use crate::primitives::runs::InRuns;
@@ -126,8 +127,8 @@ impl<O: Operator, const THREADS: u32, const VECTORS: usize, const WIDE: usize> S
     }
 }
 
-/// Scans each segment of `from`. A block for each [`SegmentPlan::THREADS`]` * `[`SegmentPlan::ITEMS`] elements. Results for elements that are in no
-/// segment are not written.
+/// Scans each segment of `from`. A block for each [`SegmentPlan::THREADS`]` * `[`SegmentPlan::ITEMS`]
+/// elements. Results for elements that are in no segment are not written.
 #[kernel]
 pub fn scan_segments<P: SegmentPlan + Instance>(
     job: Job<Value<P>>,
@@ -137,8 +138,9 @@ pub fn scan_segments<P: SegmentPlan + Instance>(
     P::scan(job, to, inclusive != 0);
 }
 
-/// Writes what the elements of each segment come to, to its place in `results`. Those of empty segments are not written. `list` has the segments that are not
-/// empty. A block for each [`SegmentPlan::THREADS`]` * `[`SegmentPlan::ITEMS`] elements.
+/// Writes what the elements of each segment come to, to its place in `results`. Those of empty segments are
+/// not written. `list` has the segments that are not empty. A block for each [`SegmentPlan::THREADS`]` *
+/// `[`SegmentPlan::ITEMS`] elements.
 #[kernel]
 pub fn reduce_segments<P: SegmentPlan + Instance>(
     job: Job<Value<P>>,

@@ -3,12 +3,13 @@
 //! ```text
 //! array      ....|  chunk of block b          |  chunk of block b + 1 ...
 //! window         |  chunk                     |  MOST elements more |
-//! sorted by b        ^^^^^^^^ ^^^^^ ^^^^^^^^^^^^^^^^                   segments of at most MOST elements that begin in the chunk
+//! sorted by b        ^^^^^^^^ ^^^^^ ^^^^^^^^^^^^^^^^   segments of at most MOST elements that begin here
 //! ```
 //!
-//! A block knows segments by their bits alone. It merges runs of 1, 2, 4, ... elements until the longest segment is one run, each within its
-//! segment: an element finds its place by a binary search in the neighbouring run, all elements at once. Of equal keys those of the left run come first, so
-//! the sort is stable.
+//! A block knows segments by their bits alone. It merges runs of 1, 2, 4, ... elements until the longest
+//! segment is one run, each within its segment: an element finds its place by a binary search in the
+//! neighbouring run, all elements at once. Of equal keys those of the left run come first, so the sort is
+//! stable.
 //!
 //! Elements in no segment keep their places.
 use super::Segments;
@@ -46,7 +47,8 @@ pub struct Job<K> {
     pub segments: Segments,
 }
 
-/// A sort by `THREADS` threads a block, with `ITEMS` elements of the window each. A third of the window is beyond the chunk.
+/// A sort by `THREADS` threads a block, with `ITEMS` elements of the window each. A third of the window is
+/// beyond the chunk.
 #[derive(Clone, Copy, Debug)]
 pub struct Window<K, const THREADS: u32, const ITEMS: usize>(PhantomData<fn() -> K>);
 
@@ -70,7 +72,8 @@ impl<K: SortKey + Ord, const THREADS: u32, const ITEMS: usize> ShortPlan for Win
     }
 }
 
-/// Sorts each segment of at most [`ShortPlan::MOST`] elements; others are left. A block for each [`ShortPlan::CHUNK`] elements.
+/// Sorts each segment of at most [`ShortPlan::MOST`] elements; others are left. A block for each
+/// [`ShortPlan::CHUNK`] elements.
 #[kernel]
 pub fn sort_short_segments<P: ShortPlan + Instance>(job: Job<P::Key>) {
     P::sort(job);
@@ -95,7 +98,8 @@ impl<T: Word, const WHICH: u8, const THREADS: u32, const ITEMS: usize> SharedSha
     const LEN: usize = THREADS as usize * ITEMS / if WHICH <= SOURCES { 1 } else { 32 };
 }
 
-/// What a slot of the window belongs to: the slot where its segment begins, and the one where it ends, if this block sorts it.
+/// What a slot of the window belongs to: the slot where its segment begins, and the one where it ends, if
+/// this block sorts it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Span(u32);
 
@@ -290,7 +294,8 @@ impl<K: SortKey + Ord, const THREADS: u32, const ITEMS: usize> Sorter<K, THREADS
         begin + pair + (in_segment & (width - 1)) + smaller
     }
 
-    /// How many keys of the sorted slots from `low` up to `high` come before `key`: those that equal it do where `equal` says so.
+    /// How many keys of the sorted slots from `low` up to `high` come before `key`: those that equal it do
+    /// where `equal` says so.
     #[inline(always)]
     #[track_caller]
     fn rank(self, key: K, low: u32, high: u32, equal: bool) -> u32 {

@@ -24,7 +24,8 @@ macro_rules! counted {
             #[inline(always)]
             #[track_caller]
             fn histograms(keys: GlobalSlice<$key>, first: u32, end: u32, counts: GlobalSlice<u32>) {
-                Count::<$key, $in_vector> { keys, first, end, counts: Shared::of::<Counts<$key>>() }.run(counts);
+                let shared = Shared::of::<Counts<$key>>();
+                Count::<$key, $in_vector> { keys, first, end, counts: shared }.run(counts);
             }
         }
     )*};
@@ -79,7 +80,8 @@ impl<K: SortKey, const IN_VECTOR: usize> Count<K, IN_VECTOR> {
         }
     }
 
-    /// Pieces of whole vectors, dealt to the blocks; what is left of the keys goes to the first threads one by one.
+    /// Pieces of whole vectors, dealt to the blocks; what is left of the keys goes to the first threads one
+    /// by one.
     #[inline(always)]
     #[track_caller]
     fn count_all(self) {
@@ -133,8 +135,9 @@ pub const fn mask_of(left: u32) -> u32 {
     if left < DIGIT_BITS { (1 << left) - 1 } else { DIGITS - 1 }
 }
 
-/// Adds to `counts` (256 a digit, zero before) how often each digit of bits `first` to `end` occurs in `keys`, and clears `status` for the
-/// first pass. Only the first `limit[0]` keys are there, where `limit` is not empty. Any grid.
+/// Adds to `counts` (256 a digit, zero before) how often each digit of bits `first` to `end` occurs in
+/// `keys`, and clears `status` for the first pass. Only the first `limit[0]` keys are there, where `limit` is
+/// not empty. Any grid.
 #[kernel]
 pub fn radix_histograms<P: Counted + Instance>(
     keys: GlobalSlice<P::Key>,

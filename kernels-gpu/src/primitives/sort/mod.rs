@@ -1,26 +1,29 @@
-//! Radix sort, by the one-sweep way (Adinets and Merrill, 2022): the digits' histograms are made in one read of the keys, and a pass over a
-//! digit reads and writes each element once.
+//! Radix sort, by the one-sweep way (Adinets and Merrill, 2022): the digits' histograms are made in one read
+//! of the keys, and a pass over a digit reads and writes each element once.
 //!
 //! ```text
 //! keys ──► radix_histograms ──► 256 counts a digit
 //!   │
 //!   └──► radix_pass (digit 0) ──► radix_pass (digit 1) ──► ...         a launch each, a block a tile
 //!
-//! a tile:  load ─ count digits ─ publish ─ rank ─ stage in order ─ look back ─ write runs ─ the same way for values
+//! a tile:  load ─ count digits ─ publish ─ rank ─ stage in order ─ look back ─ write runs ─ values likewise
 //! ```
 //!
-//! An element goes to: elements with smaller digits in the array, then those of its digit in earlier tiles, then those before it in the tile. The
-//! first comes from the histogram, the second from looking back, the third from ranking; so each pass is stable.
+//! An element goes to: elements with smaller digits in the array, then those of its digit in earlier tiles,
+//! then those before it in the tile. The first comes from the histogram, the second from looking back, the
+//! third from ranking; so each pass is stable.
 //!
-//! **Ranking.** A warp owns a piece of the tile, lane `l` its elements `32 i + l`. Lanes with equal digits find each other by eight ballots; the
-//! highest of them adds their number to the warp's counter of the digit, which starts at the place where the warp's first
-//! such element goes. Counters are set up by a count of all digits beforehand. That counts twice, and lets the tile publish
-//! its counts before it ranks: whoever waits for them waits less.
+//! **Ranking.** A warp owns a piece of the tile, lane `l` its elements `32 i + l`. Lanes with equal digits
+//! find each other by eight ballots; the highest of them adds their number to the warp's counter of the
+//! digit, which starts at the place where the warp's first such element goes. Counters are set up by a count
+//! of all digits beforehand. That counts twice, and lets the tile publish its counts before it ranks: whoever
+//! waits for them waits less.
 //!
-//! **Looking back.** A thread a digit: see [`super::lookback`]. The first tile adds the histogram to what it publishes, so nobody else reads it.
+//! **Looking back.** A thread a digit: see [`super::lookback`]. The first tile adds the histogram to what it
+//! publishes, so nobody else reads it.
 //!
-//! **The last tile** is filled up with keys whose digits are all ones. They stand after all others, so they rank last, and are neither counted nor
-//! written.
+//! **The last tile** is filled up with keys whose digits are all ones. They stand after all others, so they
+//! rank last, and are neither counted nor written.
 mod histogram;
 mod pass;
 
@@ -120,8 +123,8 @@ pub const fn tile<P: Plan>() -> usize {
 #[derive(Clone, Copy, Debug)]
 pub struct Keys<K>(PhantomData<K>);
 
-/// A pass of `THREADS` threads a block and `ITEMS` elements a thread. Lanes with equal digits find each other by ballots, or by `match.any`
-/// where `MATCH` says so.
+/// A pass of `THREADS` threads a block and `ITEMS` elements a thread. Lanes with equal digits find each other
+/// by ballots, or by `match.any` where `MATCH` says so.
 #[derive(Clone, Copy, Debug)]
 pub struct Radix<K, V, const THREADS: u32, const ITEMS: usize, const MATCH: bool = false>(
     PhantomData<fn() -> (K, V)>,

@@ -14,7 +14,8 @@ use simt::{
 pub struct PassParts<K, W> {
     /// The elements' keys, as the pass before left them.
     pub from: GlobalSlice<K>,
-    /// How many of them there are, in one word, where that is not known when the pass is launched; or nothing.
+    /// How many of them there are, in one word, where that is not known when the pass is launched; or
+    /// nothing.
     pub limit: GlobalSlice<u32>,
     /// Takes the keys in their new order.
     pub to: GlobalSlice<K>,
@@ -45,12 +46,13 @@ impl<K, W> Pass<K, W> {
     /// The pass of these parts.
     ///
     /// # Safety
-    /// - `to` has as many elements as `from`. Where values go with the keys, `values` and `values_to` have, too.
-    /// - `counts` are those of the digit at `shift` in the first `limit[0]` elements of `from`, or in all where `limit` is empty,
-    ///   and `mask` is below [`DIGITS`].
+    /// - `to` has as many elements as `from`. Where values go with the keys, `values` and `values_to` have,
+    ///   too.
+    /// - `counts` are those of the digit at `shift` in the first `limit[0]` elements of `from`, or in all
+    ///   where `limit` is empty, and `mask` is below [`DIGITS`].
     /// - `tickets` and `status` are zero before the pass, and `status` has [`DIGITS`] words for each tile.
-    /// - Nothing else writes the parts while the pass runs, and it runs in a grid of one block of [`Plan::THREADS`] threads for
-    ///   each tile.
+    /// - Nothing else writes the parts while the pass runs, and it runs in a grid of one block of
+    ///   [`Plan::THREADS`] threads for each tile.
     pub unsafe fn new(parts: PassParts<K, W>) -> Self {
         Self(parts)
     }
@@ -121,7 +123,10 @@ impl<K: SortKey, V: Payload, const THREADS: u32, const ITEMS: usize, const MATCH
     #[inline(always)]
     #[track_caller]
     pub fn run(pass: Pass<K, V::Word>) {
-        const { assert!(THREADS.is_multiple_of(32) && (THREADS >= DIGITS || DIGITS.is_multiple_of(THREADS))) };
+        const {
+            assert!(THREADS.is_multiple_of(32));
+            assert!(THREADS >= DIGITS || DIGITS.is_multiple_of(THREADS));
+        }
         let pass = PassParts { from: limited(pass.0.from, pass.0.limit), ..pass.0 };
         let (tile_len, len) = (Self::TILE as usize, pass.from.len());
         // As many blocks as there are tiles go on, and so many numbers are given out.
@@ -224,7 +229,8 @@ impl<K: SortKey, V: Payload, const THREADS: u32, const ITEMS: usize, const MATCH
         });
     }
 
-    /// Calls `body` with each digit that the thread answers for, and its number among them. All lanes of a warp are called, or none.
+    /// Calls `body` with each digit that the thread answers for, and its number among them. All lanes of a
+    /// warp are called, or none.
     #[inline(always)]
     #[track_caller]
     fn own(self, mut body: impl FnMut(usize, u32)) {
@@ -236,8 +242,8 @@ impl<K: SortKey, V: Payload, const THREADS: u32, const ITEMS: usize, const MATCH
         });
     }
 
-    /// Adds up the warps' counts of each digit and publishes them; turns counters into ranks in the tile. Gives each of the
-    /// thread's digits' count and first rank.
+    /// Adds up the warps' counts of each digit and publishes them; turns counters into ranks in the tile.
+    /// Gives each of the thread's digits' count and first rank.
     #[inline(always)]
     #[track_caller]
     fn publish(self) -> ([u32; OWN], [u32; OWN]) {
@@ -351,11 +357,13 @@ impl<K: SortKey, V: Payload, const THREADS: u32, const ITEMS: usize, const MATCH
     #[inline(always)]
     #[track_caller]
     fn stage<T: Word>(self, items: &[T; ITEMS], ranks: &[u32; ITEMS]) {
-        // SAFETY: the memory is aligned, and has room for as many elements of the wider of both types as ranks go to.
+        // SAFETY: the memory is aligned, and has room for as many elements of the wider of both types as
+        // ranks go to.
         unrolled::<ITEMS>(|i| unsafe { self.memory.cast::<T>().store_unchecked(ranks[i], items[i]) });
     }
 
-    /// Learns what the tiles before have, and says where the tile's digits go. Clears its part of the next pass's words.
+    /// Learns what the tiles before have, and says where the tile's digits go. Clears its part of the next
+    /// pass's words.
     #[inline(always)]
     #[track_caller]
     fn look_back(self, counts: [u32; OWN], starts: [u32; OWN]) {
@@ -395,7 +403,8 @@ impl<K: SortKey, V: Payload, const THREADS: u32, const ITEMS: usize, const MATCH
         places
     }
 
-    /// Calls `body` with the ranks that the thread writes, neighbours beside each other. The last tile alone has to ask which there are.
+    /// Calls `body` with the ranks that the thread writes, neighbours beside each other. The last tile alone
+    /// has to ask which there are.
     #[inline(always)]
     #[track_caller]
     fn each_valid(self, mut body: impl FnMut(usize, u32)) {

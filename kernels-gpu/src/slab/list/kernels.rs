@@ -5,7 +5,8 @@ use crate::keyed::kernels::{copy_by, element, read_if, with_arguments, with_code
 use crate::keyed::{self, Coded, CodedOfMany, Tally};
 use simt::{GlobalSlice, Instance, Order, Scope, Thread, kernel};
 
-/// Deals with all pairs of each key by what `gather(index, pending)` gives, and writes to `counts` how many counted; gives the thread's own.
+/// Deals with all pairs of each key by what `gather(index, pending)` gives, and writes to `counts` how many
+/// counted; gives the thread's own.
 #[inline(always)]
 #[track_caller]
 fn each_key<M: Config, G: gather::Gather<Slot = M::Slot>>(
@@ -53,8 +54,8 @@ pub fn count<M: Config + Instance>(lists: ListsView<M>, keys: GlobalSlice<M::Key
     each_key(lists, keys, counts, |_, _| gather::Count::default());
 }
 
-/// Writes the values of each key to `values`, at most as many as `counts` says, those of the key with index `i` from `offsets[i]` on; then to
-/// `counts` how many there are.
+/// Writes the values of each key to `values`, at most as many as `counts` says, those of the key with index
+/// `i` from `offsets[i]` on; then to `counts` how many there are.
 #[kernel]
 pub fn collect<M: Config + Instance>(
     lists: ListsView<M>,
@@ -82,8 +83,8 @@ pub fn remove_all<M: Config + Instance>(
     M::tallies(lists).record(tally);
 }
 
-/// Packs the lists of some buckets, or of all where there are no `buckets`, and frees the slabs that are no longer needed; drops the pairs
-/// where `keep` is 0. Runs alone. The grid has a tile for every bucket.
+/// Packs the lists of some buckets, or of all where there are no `buckets`, and frees the slabs that are no
+/// longer needed; drops the pairs where `keep` is 0. Runs alone. The grid has a tile for every bucket.
 #[kernel]
 pub fn flush<M: Config + Instance>(lists: ListsView<M>, buckets: GlobalSlice<u32>, all: u32, keep: u32) {
     let index = Thread::index() / M::TILE as usize;
@@ -95,14 +96,15 @@ pub fn flush<M: Config + Instance>(lists: ListsView<M>, buckets: GlobalSlice<u32
     M::flush(lists, bucket.filter(|&bucket| bucket <= lists.bucket_count()), keep != 0);
 }
 
-/// Appends the pairs of some lists to others, those of a key in their order, and counts those that found no room in `refused`. Runs alone.
+/// Appends the pairs of some lists to others, those of a key in their order, and counts those that found no
+/// room in `refused`. Runs alone.
 #[kernel(registers = M::REGISTERS)]
 pub fn append_all<M: Config + Instance>(from: ListsView<M>, into: ListsView<M>, refused: GlobalSlice<u64>) {
     copy_by::<M, _>(keyed::Append, from, into, refused);
 }
 
-/// Examines all lists and adds to `report`: nodes behind the heads, lists that have an empty slot before a taken one, links to slabs that
-/// are not live, pairs. Runs alone. The grid has a tile for every bucket.
+/// Examines all lists and adds to `report`: nodes behind the heads, lists that have an empty slot before a
+/// taken one, links to slabs that are not live, pairs. Runs alone. The grid has a tile for every bucket.
 #[kernel]
 pub fn inspect<M: Config + Instance>(lists: ListsView<M>, report: GlobalSlice<u64>) {
     let index = Thread::index() / M::TILE as usize;

@@ -20,11 +20,12 @@ pub trait Config: Kind<View = ListsView<Self>> {
     /// Pairs or keys in a slab.
     const SLOTS: u32;
 
-    /// Reorganises the list of each bucket that `index` of a lane of the calling thread's tile names, and gives its slabs back that are not
-    /// needed. See [`ListsView::flush`].
+    /// Reorganises the list of each bucket that `index` of a lane of the calling thread's tile names, and
+    /// gives its slabs back that are not needed. See [`ListsView::flush`].
     fn flush(view: ListsView<Self>, bucket: Option<u32>, keep: bool);
 
-    /// Examines the bucket of the calling thread's tile; its first lane gets what was found. See [`Findings`].
+    /// Examines the bucket of the calling thread's tile; its first lane gets what was found. See
+    /// [`Findings`].
     fn inspect(view: ListsView<Self>, bucket: Option<u32>) -> Option<Findings>;
 
     /// Deals with all pairs of the key of each lane that says `pending`: see [`super::Gather`].
@@ -89,10 +90,10 @@ impl<M: Config> ListsView<M> {
     /// A view of `buckets` lists, and one more behind them for the keys that look like a state of a slot.
     ///
     /// # Safety
-    /// - `heads` points to `(buckets + 1) * M::Pool::BYTES` bytes and `tallies` to `STRIPES * STRIPE_WORDS` words of device memory, aligned to
-    ///   256 bytes, that live as long as the view is used.
-    /// - Every byte of the heads and of the pool's free slabs was `0xFF` before the first operation, and only operations of this kind
-    ///   wrote them and the slabs that they allocated.
+    /// - `heads` points to `(buckets + 1) * M::Pool::BYTES` bytes and `tallies` to `STRIPES * STRIPE_WORDS`
+    ///   words of device memory, aligned to 256 bytes, that live as long as the view is used.
+    /// - Every byte of the heads and of the pool's free slabs was `0xFF` before the first operation, and only
+    ///   operations of this kind wrote them and the slabs that they allocated.
     /// - `buckets` is not 0 and below 2^32 - 1.
     pub unsafe fn new(heads: *mut u64, tallies: *mut u64, pool: M::Pool, buckets: u32) -> Self {
         // SAFETY: the caller's promise; kernels make only relaxed accesses to both.
@@ -172,7 +173,8 @@ impl<S: Slot, P: Pool, const W: u32, const L: usize> ListsView<Lists<S, P, W, L>
         unsafe { Node::at(self.pool.slab(link)) }
     }
 
-    /// Executes the operations of all lanes that say `pending`, each by its tile, and gives each lane its own result.
+    /// Executes the operations of all lanes that say `pending`, each by its tile, and gives each lane its own
+    /// result.
     #[inline(always)]
     #[track_caller]
     pub fn share<O: Operation, C: Convergence>(
@@ -189,8 +191,9 @@ impl<S: Slot, P: Pool, const W: u32, const L: usize> ListsView<Lists<S, P, W, L>
         walk.result()
     }
 
-    /// Shows the tile every node of a bucket's list, one after the other: `see(node)` is called by all its lanes together. Tiles in lockstep
-    /// keep each other company: they see `None` where their own list has ended.
+    /// Shows the tile every node of a bucket's list, one after the other: `see(node)` is called by all its
+    /// lanes together. Tiles in lockstep keep each other company: they see `None` where their own list has
+    /// ended.
     ///
     /// Links are read before `see` is called, which may change the node.
     ///
@@ -213,10 +216,12 @@ impl<S: Slot, P: Pool, const W: u32, const L: usize> ListsView<Lists<S, P, W, L>
         }
     }
 
-    /// Packs the pairs of a bucket's list into its first nodes, in the order in which they lie, and frees the slabs behind them; without `keep`,
-    /// drops the pairs too. Runs alone on the bucket. The lanes of the tile call it together.
+    /// Packs the pairs of a bucket's list into its first nodes, in the order in which they lie, and frees the
+    /// slabs behind them; without `keep`, drops the pairs too. Runs alone on the bucket. The lanes of the
+    /// tile call it together.
     ///
-    /// The tile reads a node whole before it writes to it, and writes to none that it has not read: pairs only move forward.
+    /// The tile reads a node whole before it writes to it, and writes to none that it has not read: pairs
+    /// only move forward.
     ///
     /// # Panics
     /// Ends the launch where `bucket` is above [`Self::bucket_count`].
@@ -294,7 +299,8 @@ impl<S: Slot, P: Pool, const W: u32, const L: usize> ListsView<Lists<S, P, W, L>
         link.some().map(|link| unsafe { self.node(link) })
     }
 
-    /// Ends a list in the node `end`, of which the first `filled` slots stay: the rest become empty, and the slabs behind it blank and free.
+    /// Ends a list in the node `end`, of which the first `filled` slots stay: the rest become empty, and the
+    /// slabs behind it blank and free.
     #[inline(always)]
     #[track_caller]
     fn cut<C: Convergence>(self, tile: Tile<W, C>, end: Node<S, W, L>, filled: u32) {
@@ -346,7 +352,8 @@ unsafe impl<S: Slot, P: Pool, const W: u32, const L: usize> Kind for Lists<S, P,
     const TILE: u32 = W;
     /// Measured: with 40 an insert is 2 % faster than with 48, a mixed batch 1 %, of 16-byte pairs 4 %.
     const REGISTERS: u32 = if Self::HOLDS_MUCH { 48 } else { 40 };
-    /// Measured: with 32, where all threads fit that a multiprocessor can have, finds are 7 % faster than with 40.
+    /// Measured: with 32, where all threads fit that a multiprocessor can have, finds are 7 % faster than
+    /// with 40.
     const READS_IN: u32 = if Self::HOLDS_MUCH { 40 } else { 32 };
 
     #[inline(always)]
@@ -370,8 +377,9 @@ unsafe impl<S: Slot, P: Pool, const W: u32, const L: usize> Kind for Lists<S, P,
         (lists.buckets as usize + 1) * W as usize
     }
 
-    /// A bucket a tile, along its list, in the order of its slots: the lanes of a tile see neighbours, and what each asks for is done by the
-    /// order of lanes. So the pairs of a key keep theirs when they are copied, and when they are exported.
+    /// A bucket a tile, along its list, in the order of its slots: the lanes of a tile see neighbours, and
+    /// what each asks for is done by the order of lanes. So the pairs of a key keep theirs when they are
+    /// copied, and when they are exported.
     #[inline(always)]
     #[track_caller]
     fn scan(lists: ListsView<Self>, thread: usize, mut see: impl FnMut(Option<Place<Self>>)) {

@@ -1,5 +1,5 @@
-//! Slab lists: chains of slabs, a bucket's each: the device side of `SlabHash`, `SlabSet` and `SlabMultiMap`. See
-//! `docs/structures/slab-hash.md`.
+//! Slab lists: chains of slabs, a bucket's each: the device side of `SlabHash`, `SlabSet` and `SlabMultiMap`.
+//! See `docs/structures/slab-hash.md`.
 mod gather;
 mod instances;
 pub mod kernels;

@@ -79,8 +79,8 @@ impl<S: Slot, const W: u32, const L: usize> Node<S, W, L> {
     /// The node in the slab at `base`.
     ///
     /// # Safety
-    /// - [`Self::BYTES`] bytes from `base` on are a live slab, aligned to as many, that is a node of a list of this kind or blank.
-    ///   It stays one as long as the node is used.
+    /// - [`Self::BYTES`] bytes from `base` on are a live slab, aligned to as many, that is a node of a list
+    ///   of this kind or blank. It stays one as long as the node is used.
     #[inline(always)]
     pub unsafe fn at(base: Global<u64>) -> Self {
         // SAFETY: the caller's promise.
@@ -124,8 +124,8 @@ impl<S: Slot, const W: u32, const L: usize> Node<S, W, L> {
         Read { lane: lane.with(removed, |j| Self::is_link(rank, j)), link }
     }
 
-    /// The slot at `position` of the nodes' order, in which slots are filled: by lane, then by `j`. The link is none of them, so
-    /// no word that is written there leads outside of the lists.
+    /// The slot at `position` of the nodes' order, in which slots are filled: by lane, then by `j`. The link
+    /// is none of them, so no word that is written there leads outside of the lists.
     ///
     /// # Panics
     /// Ends the launch where `position` is not below [`Self::SLOTS`].

@@ -12,15 +12,17 @@ pub const LONG: u32 = 64;
 /// The bit of [`Walk::depth`] that no list is long enough for.
 const REFUSED: u32 = 1 << 31;
 
-/// The operation of one lane on its way along a list, as the work-sharing loop executes it: the one search loop of all operations on
-/// one key (slab-hash paper, section IV-C).
+/// The operation of one lane on its way along a list, as the work-sharing loop executes it: the one search
+/// loop of all operations on one key (slab-hash paper, section IV-C).
 pub struct Walk<S: Slot, P: Pool, O, const W: u32, const L: usize> {
     lists: ListsView<Lists<S, P, W, L>>,
     bucket: u32,
     question: Question<S, O>,
-    /// Where the tile stands, if not at a head. It works on one operation until that is finished, so every lane can keep it.
+    /// Where the tile stands, if not at a head. It works on one operation until that is finished, so every
+    /// lane can keep it.
     at: Option<Node<S, W, L>>,
-    /// Nodes behind the tile, of the operation at work; and [`REFUSED`], if the pool had no slab for it a look ago.
+    /// Nodes behind the tile, of the operation at work; and [`REFUSED`], if the pool had no slab for it a
+    /// look ago.
     depth: u32,
     outcome: Outcome,
     value: S::Value,
@@ -40,7 +42,8 @@ impl<S: Slot, P: Pool, O: Operation, const W: u32, const L: usize> Walk<S, P, O,
         (self.outcome, self.value)
     }
 
-    /// One round of the operation whose turn it is: one look, and on. Gives whether the operation is finished.
+    /// One round of the operation whose turn it is: one look, and on. Gives whether the operation is
+    /// finished.
     #[inline(always)]
     #[track_caller]
     pub fn round<C: Convergence>(&mut self, turn: Turn<W, C>) -> bool {
@@ -82,7 +85,8 @@ impl<S: Slot, P: Pool, O: Operation, const W: u32, const L: usize> Walk<S, P, O,
         finished
     }
 
-    /// The link of a full node, by the lane that has read it: a new slab is hung there first where the list ends and the key is to be placed.
+    /// The link of a full node, by the lane that has read it: a new slab is hung there first where the list
+    /// ends and the key is to be placed.
     #[inline(always)]
     #[track_caller]
     fn next(&self, question: &Question<S, O>, node: Node<S, W, L>, asked: bool, link: Handle) -> Handle {

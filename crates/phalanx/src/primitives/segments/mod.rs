@@ -1,7 +1,8 @@
 //! Scans, sums and sorts of each of many segments.
 //!
-//! Segment `s` is what stands from `offsets[s]` up to `offsets[s + 1]`, which is not part of it: offsets are one more than segments, as
-//! [`Workspace::offsets`](super::Workspace::offsets) makes them, and ascend. Any segment may be empty, and of any length.
+//! Segment `s` is what stands from `offsets[s]` up to `offsets[s + 1]`, which is not part of it: offsets are
+//! one more than segments, as [`Workspace::offsets`](super::Workspace::offsets) makes them, and ascend. Any
+//! segment may be empty, and of any length.
 mod scan;
 mod sort;
 

@@ -42,7 +42,8 @@ fn measure<T: Number>(len: usize, count: usize, listed: usize) -> usize {
     Cutter::measure(|cutter| scan_pieces::<T>(cutter, name, len, count, listed))
 }
 
-/// Bytes of workspace that [`Workspace::reduce_segments`] needs for `len` elements in `segments` segments, with tiles of the usual size.
+/// Bytes of workspace that [`Workspace::reduce_segments`] needs for `len` elements in `segments` segments,
+/// with tiles of the usual size.
 ///
 /// ```
 /// use phalanx::primitives::reduce_segments_bytes;
@@ -135,11 +136,13 @@ impl ReduceVisitor for Fill<'_> {
 
 /// Sums and scans of segments.
 ///
-/// Segment `s` is what stands from `offsets[s]` up to `offsets[s + 1]`, which is not part of it: offsets are one more than segments, as
-/// [`Workspace::offsets`] makes them, and ascend. Any segment may be empty, and of any length. (Where offsets descend or reach beyond the elements, results are
-/// unspecified; nothing else happens.)
+/// Segment `s` is what stands from `offsets[s]` up to `offsets[s + 1]`, which is not part of it: offsets are
+/// one more than segments, as [`Workspace::offsets`] makes them, and ascend. Any segment may be empty, and of
+/// any length. (Where offsets descend or reach beyond the elements, results are unspecified; nothing else
+/// happens.)
 impl Workspace {
-    /// Writes to `results[s]` what the elements of segment `s` come to; for an empty one that is what [`Self::exclusive_scan`] has for the first element.
+    /// Writes to `results[s]` what the elements of segment `s` come to; for an empty one that is what
+    /// [`Self::exclusive_scan`] has for the first element.
     ///
     /// ```
     /// use phalanx::Device;
@@ -154,11 +157,13 @@ impl Workspace {
     /// # Ok::<(), phalanx::Error>(())
     /// ```
     ///
-    /// Cost: a read of each element and a quarter of a byte beside it, an atomic, 16 bytes and a result a segment; 6 launches.
+    /// Cost: a read of each element and a quarter of a byte beside it, an atomic, 16 bytes and a result a
+    /// segment; 6 launches.
     ///
     /// # Errors
-    /// [`Length`](crate::Error::Length), [`Workspace`](crate::Error::Workspace), [`Elsewhere`](crate::Error::Elsewhere),
-    /// [`UnknownTile`](crate::Error::UnknownTile), [`TooMany`](crate::Error::TooMany) beyond 2^32 - 1 elements or segments; the device's.
+    /// [`Length`](crate::Error::Length), [`Workspace`](crate::Error::Workspace),
+    /// [`Elsewhere`](crate::Error::Elsewhere), [`UnknownTile`](crate::Error::UnknownTile),
+    /// [`TooMany`](crate::Error::TooMany) beyond 2^32 - 1 elements or segments; the device's.
     #[doc(alias = "segmented_reduce")]
     pub fn reduce_segments<T: Number>(
         &mut self,
@@ -177,7 +182,8 @@ impl Workspace {
         })
     }
 
-    /// [`Self::exclusive_scan`] of each segment. Results for elements that are in no segment (before the first offset, or behind the last) keep what they had.
+    /// [`Self::exclusive_scan`] of each segment. Results for elements that are in no segment (before the
+    /// first offset, or behind the last) keep what they had.
     ///
     /// ```
     /// use phalanx::Device;
@@ -192,7 +198,8 @@ impl Workspace {
     /// # Ok::<(), phalanx::Error>(())
     /// ```
     ///
-    /// Cost: a read and a write of each element and a quarter of a byte beside it, an atomic and 8 bytes a segment; 5 launches.
+    /// Cost: a read and a write of each element and a quarter of a byte beside it, an atomic and 8 bytes a
+    /// segment; 5 launches.
     ///
     /// # Errors
     /// Those of [`Self::reduce_segments`].
@@ -236,7 +243,8 @@ impl Workspace {
         self.scan_segments(fold, from, offsets, to, true)
     }
 
-    /// [`Self::exclusive_scan_segments`] or, where `inclusive` says so, [`Self::inclusive_scan_segments`], in place.
+    /// [`Self::exclusive_scan_segments`] or, where `inclusive` says so, [`Self::inclusive_scan_segments`], in
+    /// place.
     ///
     /// ```
     /// use phalanx::Device;
@@ -281,7 +289,8 @@ impl Workspace {
         self.segments(fold, from, offsets, 0, |_| What::Scan { to, inclusive }, || Ok(()))
     }
 
-    /// Marks segments, lists `listed` of them, and launches what is to be done, behind what `before` launches.
+    /// Marks segments, lists `listed` of them, and launches what is to be done, behind what `before`
+    /// launches.
     fn segments<T: Number>(
         &self,
         fold: Fold,

@@ -13,7 +13,8 @@ use phalanx_kernels::primitives::segments::short::{Job, ShortPlan, SortShortSegm
 use phalanx_kernels::primitives::sort::{DIGIT_BITS, MOST};
 use simt::{GlobalSlice, Instance};
 
-/// Bytes of workspace that sorts of segments need for `len` keys with values in `segments` segments. `()` is the value of keys alone.
+/// Bytes of workspace that sorts of segments need for `len` keys with values in `segments` segments. `()` is
+/// the value of keys alone.
 ///
 /// ```
 /// use phalanx::primitives::sort_segments_bytes;
@@ -25,8 +26,8 @@ pub fn sort_segments_bytes<K: Number, V: Pod>(len: usize, segments: usize) -> us
     Cutter::measure(|cutter| SortPieces::cut::<K, V>(cutter, plan, len, segments))
 }
 
-/// The windows that there are for sorts of segments, the usual one first: see [`Workspace::set_tile`]. Segments of at most a third of the window
-/// are sorted by blocks.
+/// The windows that there are for sorts of segments, the usual one first: see [`Workspace::set_tile`].
+/// Segments of at most a third of the window are sorted by blocks.
 ///
 /// ```
 /// use phalanx::primitives::segment_windows;
@@ -152,7 +153,8 @@ impl LongPieces {
     }
 }
 
-/// A lane between two places, of elements of so many bytes that are sorted by so many bits. The first place holds them, and no pass reads where it writes.
+/// A lane between two places, of elements of so many bytes that are sorted by so many bits. The first place
+/// holds them, and no pass reads where it writes.
 fn lane((from, other): (*mut u8, *mut u8), bytes: usize, bits: u32) -> Lane {
     match bits.div_ceil(DIGIT_BITS).is_multiple_of(2) {
         true => Lane { from, to: from, spare: other, bytes },
@@ -188,8 +190,8 @@ impl Visitor for Launch<'_> {
 
 /// Sorts of segments.
 ///
-/// Each segment is sorted by all bits of its keys, stably. Elements in no segment (before the first offset, or behind the last) keep their places. For segments
-/// and offsets see [`Self::reduce_segments`].
+/// Each segment is sorted by all bits of its keys, stably. Elements in no segment (before the first offset,
+/// or behind the last) keep their places. For segments and offsets see [`Self::reduce_segments`].
 impl Workspace {
     /// Sorts the keys of each segment into another buffer.
     ///
@@ -206,12 +208,14 @@ impl Workspace {
     /// # Ok::<(), phalanx::Error>(())
     /// ```
     ///
-    /// Cost: a read and a write of each key, an atomic and 8 bytes a segment, in 4 launches, for segments of at most 1024 keys. Where the array has more keys than
-    /// that, 8 to 17 launches more, which do what a radix sort does for the longer segments' elements: see the page.
+    /// Cost: a read and a write of each key, an atomic and 8 bytes a segment, in 4 launches, for segments of
+    /// at most 1024 keys. Where the array has more keys than that, 8 to 17 launches more, which do what a
+    /// radix sort does for the longer segments' elements: see the page.
     ///
     /// # Errors
-    /// [`Length`](crate::Error::Length), [`Workspace`](crate::Error::Workspace), [`Elsewhere`](crate::Error::Elsewhere),
-    /// [`UnknownTile`](crate::Error::UnknownTile), [`TooMany`](crate::Error::TooMany) beyond 2^30 - 1 elements or 2^32 - 1 segments; the device's.
+    /// [`Length`](crate::Error::Length), [`Workspace`](crate::Error::Workspace),
+    /// [`Elsewhere`](crate::Error::Elsewhere), [`UnknownTile`](crate::Error::UnknownTile),
+    /// [`TooMany`](crate::Error::TooMany) beyond 2^30 - 1 elements or 2^32 - 1 segments; the device's.
     #[doc(alias = "segmented_sort")]
     pub fn sort_segments<K: Number>(
         &mut self,
@@ -232,7 +236,8 @@ impl Workspace {
     /// use phalanx::primitives::{Workspace, sort_segments_bytes};
     ///
     /// let device = Device::from_environment()?;
-    /// let (mut keys, offsets) = (device.from_slice(&[3u64, 1, 9, 4, 1])?, device.from_slice(&[1u32, 3, 5])?);
+    /// let mut keys = device.from_slice(&[3u64, 1, 9, 4, 1])?;
+    /// let offsets = device.from_slice(&[1u32, 3, 5])?;
     /// let mut work = Workspace::on_device(&device, sort_segments_bytes::<u64, ()>(5, 2))?;
     /// work.sort_segments_in_place(&mut keys, &offsets)?;
     /// assert_eq!(keys.read()?, [3, 1, 9, 1, 4]);
@@ -252,7 +257,8 @@ impl Workspace {
         self.sort_each::<K, ()>(keys.len(), (keys.pointer(), keys.pointer()), nowhere(), offsets)
     }
 
-    /// Sorts the pairs of each segment by their keys into other buffers; pairs of equal keys keep their order. Values are of any plain type.
+    /// Sorts the pairs of each segment by their keys into other buffers; pairs of equal keys keep their
+    /// order. Values are of any plain type.
     ///
     /// ```
     /// use phalanx::Device;
@@ -268,7 +274,8 @@ impl Workspace {
     /// # Ok::<(), phalanx::Error>(())
     /// ```
     ///
-    /// Cost: that of [`Self::sort_segments`], 8 bytes and a read and a write of each value more; a launch more.
+    /// Cost: that of [`Self::sort_segments`], 8 bytes and a read and a write of each value more; a launch
+    /// more.
     ///
     /// # Errors
     /// Those of [`Self::sort_segments`].

@@ -26,8 +26,8 @@ pub fn count_words(map: MapView<Words>, words: GlobalSlice<u32>) {
     session.finish();
 }
 
-/// Follows links from each start until there is none, and takes the last one out: an operation a tile, and each tile goes its own way.
-/// Writes where each walk ended and how many steps it had.
+/// Follows links from each start until there is none, and takes the last one out: an operation a tile, and
+/// each tile goes its own way. Writes where each walk ended and how many steps it had.
 #[kernel]
 pub fn follow_links(
     map: MapView<Links>,
@@ -62,8 +62,8 @@ pub fn link(map: MapView<Links>, places: GlobalSlice<u64>) {
     session.finish();
 }
 
-/// Puts each key through every operation, and counts in `wrong` the answers that a key of its own must not give. The map is without the
-/// keys before, and after.
+/// Puts each key through every operation, and counts in `wrong` the answers that a key of its own must not
+/// give. The map is without the keys before, and after.
 #[kernel]
 pub fn every_operation(map: MapView<Words>, keys: GlobalSlice<u32>, wrong: GlobalSlice<u32>) {
     let mut session = Session::new(map, Lanes);
@@ -102,8 +102,8 @@ pub fn every_operation(map: MapView<Words>, keys: GlobalSlice<u32>, wrong: Globa
     // Dropped, not finished: lanes may count for themselves.
 }
 
-/// Executes operations by their codes, a few rounds of one a lane, and records what became of each and when: nanoseconds before it was
-/// asked, and after everything that it wrote was seen by the device.
+/// Executes operations by their codes, a few rounds of one a lane, and records what became of each and when:
+/// nanoseconds before it was asked, and after everything that it wrote was seen by the device.
 #[kernel]
 pub fn record(
     map: MapView<Words>,

@@ -20,8 +20,8 @@ pub fn tally_words(map: ListsView<Chains>, words: GlobalSlice<u32>, stops: Globa
     session.finish();
 }
 
-/// For each key and each multiple of it below `end`, counts the key among the multiple's divisors: an operation a tile, and each tile goes
-/// its own way. Writes how many keys were new by this tile's doing.
+/// For each key and each multiple of it below `end`, counts the key among the multiple's divisors: an
+/// operation a tile, and each tile goes its own way. Writes how many keys were new by this tile's doing.
 #[kernel]
 pub fn divisors(map: ListsView<Chains>, keys: GlobalSlice<u32>, end: u32, inserted: GlobalSlice<u32>) {
     let tile = Tile::<4, Independent>::this();
@@ -41,7 +41,8 @@ pub fn divisors(map: ListsView<Chains>, keys: GlobalSlice<u32>, end: u32, insert
     }
 }
 
-/// The list primitive by itself: appends an edge for each lane, both ways, and counts the edges that found no room.
+/// The list primitive by itself: appends an edge for each lane, both ways, and counts the edges that found no
+/// room.
 #[kernel]
 pub fn link_both(
     lists: ListsView<Chains>,
@@ -102,7 +103,8 @@ pub fn isolate(lists: ListsView<Chains>, vertices: GlobalSlice<u32>, degrees: Gl
     Chains::tallies(lists).record(tally);
 }
 
-/// Walks along every list, a tile a bucket: adds nodes to `sums[0]`, pairs to `sums[1]`, and the values of the pairs to `sums[2]`.
+/// Walks along every list, a tile a bucket: adds nodes to `sums[0]`, pairs to `sums[1]`, and the values of
+/// the pairs to `sums[2]`.
 #[kernel]
 pub fn survey(lists: ListsView<Chains>, sums: GlobalSlice<u64>) {
     let tile = Tile::<4>::lockstep();
@@ -132,8 +134,8 @@ pub fn survey(lists: ListsView<Chains>, sums: GlobalSlice<u64>) {
 /// The default kind of set of 32-bit keys.
 pub type Members = DefaultSet32;
 
-/// Takes each of `gone` out of a set and puts each of `come` in, an operation a lane. Counts in `sums` those that were there, those that are
-/// new, and those of `come` that a look then misses.
+/// Takes each of `gone` out of a set and puts each of `come` in, an operation a lane. Counts in `sums` those
+/// that were there, those that are new, and those of `come` that a look then misses.
 #[kernel]
 pub fn replace_members(
     set: ListsView<Members>,
@@ -156,8 +158,8 @@ pub fn replace_members(
     session.finish();
 }
 
-/// Queues, one a key: puts a value at the end of the queue of each of `keys`, and writes to `firsts` what stands at its front, which it
-/// takes out.
+/// Queues, one a key: puts a value at the end of the queue of each of `keys`, and writes to `firsts` what
+/// stands at its front, which it takes out.
 #[kernel]
 pub fn turn_queues(
     queues: ListsView<Chains>,

@@ -39,7 +39,8 @@ pub fn stamp<P: Pool + Instance>(pool: P, handles: GlobalSlice<u32>) {
     }
 }
 
-/// Counts in `wrong` the words that are not what [`stamp()`] wrote, or (`blank` is not 0) not what the host fills new slabs with.
+/// Counts in `wrong` the words that are not what [`stamp()`] wrote, or (`blank` is not 0) not what the host
+/// fills new slabs with.
 #[kernel]
 pub fn check_stamps<P: Pool + Instance>(
     pool: P,
@@ -131,9 +132,9 @@ pub const BEFORE_FREE: u32 = 1;
 /// The fence after an allocation.
 pub const AFTER_ALLOCATE: u32 = 2;
 
-/// Each lane allocates a slab, writes to it, looks whether it is alone with it, blanks and frees it, again and again; slabs go from lane to
-/// lane within the launch. Weak accesses, ordered by the two fences. Counts slabs had in `counts[0]`, and words that somebody else
-/// changed in `counts[1]`.
+/// Each lane allocates a slab, writes to it, looks whether it is alone with it, blanks and frees it, again
+/// and again; slabs go from lane to lane within the launch. Weak accesses, ordered by the two fences. Counts
+/// slabs had in `counts[0]`, and words that somebody else changed in `counts[1]`.
 #[kernel]
 pub fn churn<M: Crew>(pool: M::Pool, rounds: u32, fences: u32, counts: GlobalSlice<u32>) {
     let mut keeps = M::new(pool);

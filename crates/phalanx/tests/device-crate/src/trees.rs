@@ -1,4 +1,5 @@
-//! A kernel that changes and asks a tree that keeps versions, and records when; and kernels that collect ranges, in blocks of any size.
+//! A kernel that changes and asks a tree that keeps versions, and records when; and kernels that collect
+//! ranges, in blocks of any size.
 use phalanx_kernels::btree::{
     Collect, CollectWide, Concurrent, Dated, OutOfPlace, Seek, Sink, Span, Tree, TreeView,
 };
@@ -18,8 +19,8 @@ pub const GET: u8 = 2;
 /// Collects the pairs from `low` to `high`.
 pub const RANGE: u8 = 3;
 
-/// Executes operations by their codes, one a warp and round, and records what became of each, and when. Of [`GET`] the value goes to the first of the operation's `room` places; of
-/// [`RANGE`] the pairs to all.
+/// Executes operations by their codes, one a warp and round, and records what became of each, and when. Of
+/// [`GET`] the value goes to the first of the operation's `room` places; of [`RANGE`] the pairs to all.
 #[allow(clippy::too_many_arguments)] // a kernel's arguments are named where it is launched
 #[kernel]
 pub fn record_moments(

@@ -1,11 +1,12 @@
 //! Happens-before, as the PTX memory model makes it.
 //!
-//! - A release (`.release`, or a fence followed by a strong write) and an acquire (`.acquire`, or a strong read
-//!   followed by a fence) order what precedes with what follows when the read sees the write or a later
+//! - A release (`.release`, or a fence followed by a strong write) and an acquire (`.acquire`, or a strong
+//!   read followed by a fence) order what precedes with what follows when the read sees the write or a later
 //!   read-modify-write of its chain.
-//! - A sequentially consistent fence is a fence, and synchronizes with each earlier one of a scope that overlaps: the
-//!   order in which the lanes come by is their order.
-//! - The barrier of a block and `Tile::sync` order everything before in the lanes that meet with everything after.
+//! - A sequentially consistent fence is a fence, and synchronizes with each earlier one of a scope that
+//!   overlaps: the order in which the lanes come by is their order.
+//! - The barrier of a block and `Tile::sync` order everything before in the lanes that meet with everything
+//!   after.
 //! - Votes, shuffles and the rest order nothing.
 //! - An operation of block scope orders only lanes of its block.
 //!

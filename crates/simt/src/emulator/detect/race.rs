@@ -1,5 +1,5 @@
-//! Data races: two accesses to a byte that nothing orders, one of them a write, and not both strong with scopes
-//! that include each other.
+//! Data races: two accesses to a byte that nothing orders, one of them a write, and not both strong with
+//! scopes that include each other.
 //!
 //! For each granule of eight bytes the latest accesses are kept, up to a bound, so a race with an access long
 //! ago may go unnoticed in one schedule; another will show it. Accesses of different size that are all strong

@@ -1,5 +1,5 @@
-//! The cache of a multiprocessor, which other multiprocessors' writes do not reach: values that a weak load may
-//! still return.
+//! The cache of a multiprocessor, which other multiprocessors' writes do not reach: values that a weak load
+//! may still return.
 //!
 //! For each granule of eight bytes the values before its last few writes are kept. A weak load may return any
 //! of them whose overwriting is not ordered before the load.

@@ -1,9 +1,9 @@
 //! The exploring mode: one thread, and a decision before everything that lanes can notice of each other.
 //!
 //! A lane calls [`Explorer::step`] before each access, collective, barrier and fence. The scheduler picks who
-//! goes next: if it is the same lane, that goes on at once; else the lane is suspended and [`execute`] resumes
-//! the other. Between two such points nothing else runs, so each access is atomic and the run depends on
-//! nothing but the choices.
+//! goes next: if it is the same lane, that goes on at once; else the lane is suspended and [`execute`]
+//! resumes the other. Between two such points nothing else runs, so each access is atomic and the run depends
+//! on nothing but the choices.
 mod pct;
 mod random;
 mod replay;
@@ -30,7 +30,8 @@ use scheduler::{Runnable, Scheduler};
 use std::cell::{Cell, RefCell};
 use trace::Recording;
 
-/// How many times in a row every lane says that it only waits, and nobody writes, until the launch is called hung.
+/// How many times in a row every lane says that it only waits, and nobody writes, until the launch is called
+/// hung.
 const IDLE_SPINS: u32 = 64;
 
 /// The exploration of one run.

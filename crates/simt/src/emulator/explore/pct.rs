@@ -1,8 +1,8 @@
 //! Probabilistic concurrency testing: strict random priorities with a few points of change.
 //!
 //! Two deviations from the paper. The length of a run is not known beforehand, so the points of change are
-//! drawn anew for each span of steps, and each span is as long as all before it: the last one, half of the run,
-//! has as many points as the paper gives to the whole. And priorities alone would starve the lane that a
+//! drawn anew for each span of steps, and each span is as long as all before it: the last one, half of the
+//! run, has as many points as the paper gives to the whole. And priorities alone would starve the lane that a
 //! spinning lane waits for: who spins drops to the lowest priority, and so does, every [`PERIOD`] steps,
 //! whoever runs.
 use super::random::below;

@@ -1,8 +1,8 @@
 //! Accesses to memory of the host, by size. The only place that performs them.
 //!
-//! Strong accesses are atomics of the host; weak ones are relaxed atomics, so that a race of kernels is none of
-//! Rust's. 16 bytes are one access where they are strong (`cmpxchg16b` and its like, so that accesses to the
-//! halves fit together with them) and two where they are weak, as in PTX.
+//! Strong accesses are atomics of the host; weak ones are relaxed atomics, so that a race of kernels is none
+//! of Rust's. 16 bytes are one access where they are strong (`cmpxchg16b` and its like, so that accesses to
+//! the halves fit together with them) and two where they are weak, as in PTX.
 use crate::Order;
 use portable_atomic::AtomicU128;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};

@@ -1,7 +1,8 @@
-//! Accesses to global memory: the step, the check, the detectors, and then the access itself. All stores pass here.
+//! Accesses to global memory: the step, the check, the detectors, and then the access itself. All stores pass
+//! here.
 //!
-//! None of this goes into the kernels: they call it. What one access takes, inlined at each of the thousands of lines that make one, was
-//! most of what a compiler spent on kernels for the host.
+//! None of this goes into the kernels: they call it. What one access takes, inlined at each of the thousands
+//! of lines that make one, was most of what a compiler spent on kernels for the host.
 use super::super::failure::FailureKind;
 use super::super::lane::{Lane, Site};
 use super::access::{Use, check};

@@ -225,8 +225,8 @@ impl Registry {
         while tables.quarantined > limit || tables.quarantine.len() > QUARANTINE_BUFFERS {
             let Some((start, layout)) = tables.quarantine.pop_front() else { break };
             tables.quarantined -= layout.size();
-            // SAFETY: allocated with this layout, and freed by its owner; no launch is running that might still
-            // use it.
+            // SAFETY: allocated with this layout, and freed by its owner; no launch is running that might
+            // still use it.
             unsafe { dealloc(start as *mut u8, layout) };
         }
     }

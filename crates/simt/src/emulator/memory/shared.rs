@@ -10,7 +10,8 @@ use std::cell::{Cell, RefCell};
 /// What names an array.
 #[derive(Clone, Copy)]
 pub enum Key {
-    /// A line that declares it: its function, and where it stands. (Equal functions may become one; places never do.)
+    /// A line that declares it: its function, and where it stands. (Equal functions may become one; places
+    /// never do.)
     Line(usize, Site),
     /// A type that tells its shape.
     Shape(TypeId),

@@ -84,7 +84,8 @@ simt::instances! {
         independent32: Of<32, Independent>,
     }
     kernels {
-        Rank, Ballot, Any, All, AnyConverged, Elect, Shuffle, ShuffleWide, ShuffleXor, ShuffleUp, ShuffleDown, MatchAny, MatchBits,
+        Rank, Ballot, Any, All, AnyConverged, Elect, Shuffle, ShuffleWide, ShuffleXor, ShuffleUp, ShuffleDown,
+        MatchAny, MatchBits,
         ReduceAdd, ReduceMin, ReduceMax, TileSync,
     }
 }

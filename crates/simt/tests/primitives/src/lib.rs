@@ -1,4 +1,5 @@
-//! One kernel for each primitive of `simt`. The test `ptx` beside this crate builds it and looks at each instruction.
+//! One kernel for each primitive of `simt`. The test `ptx` beside this crate builds it and looks at each
+//! instruction.
 #![cfg_attr(target_arch = "nvptx64", no_std)]
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx))]
 

@@ -1,4 +1,5 @@
-//! Global memory: each access of each word in every order and scope, one after the other as `each!` lists them.
+//! Global memory: each access of each word in every order and scope, one after the other as `each!` lists
+//! them.
 use simt::{Global, Instance, Order, Scope, Word, kernel};
 
 /// Does something in each order, and in each order in each scope.
@@ -72,7 +73,9 @@ macro_rules! vectors_if {
         pub fn $name<C: Cell>(from: Global<C::Word>, wanted: u32, out: Global<u64>) {
             let mut all = 0;
             // SAFETY: the test only looks at the code; nobody runs it.
-            each!(|order, scope| for word in unsafe { from.load_vec_if::<$count>(wanted == 7, order, scope) } {
+            each!(|order, scope| for word in
+                unsafe { from.load_vec_if::<$count>(wanted == 7, order, scope) }
+            {
                 all ^= word.widen() as u64;
             });
             out.store(all, Order::Weak, Scope::Device);
