@@ -125,11 +125,9 @@ impl Message {
 fn built(command: &str, packages: &[String], flags: &[&str]) -> Result<Vec<Message>> {
     let (shell, cargo) = (shell()?, cargo());
     let packages = packages.iter().flat_map(|package| ["--package", package]);
-    let build = cmd!(
-        shell,
-        "{cargo} {command} --profile bundle --no-default-features --features cuda \
-        --message-format=json-render-diagnostics {flags...}"
-    );
+    let shared = ["--profile", "bundle", "--no-default-features", "--features", "cuda"];
+    let told = "--message-format=json-render-diagnostics";
+    let build = cmd!(shell, "{cargo} {command} {shared...} {told} {flags...}");
     executables(&build.args(packages).read()?)
 }
 

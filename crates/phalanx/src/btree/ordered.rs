@@ -83,7 +83,8 @@ macro_rules! by_order {
             /// Of each key, the pair with the next higher key, whether the key itself is there or not.
             ///
             /// # Errors
-            /// The device's.
+            /// [`Error::Device`] when the device is lost or lacks the memory. For trees that keep versions
+            /// also [`Error::Snapshots`] and [`Error::Moments`]: the question takes a snapshot of its own.
             #[doc(alias = "upper_bound")]
             pub fn successor(&self, keys: &[K]) -> Result<Vec<Option<(K, V)>>> {
                 $crate::btree::ordered::next(self, true, false, keys)
@@ -92,7 +93,7 @@ macro_rules! by_order {
             /// Of each key, the pair with the next lower key, whether the key itself is there or not.
             ///
             /// # Errors
-            /// The device's.
+            /// As [`Self::successor`].
             pub fn predecessor(&self, keys: &[K]) -> Result<Vec<Option<(K, V)>>> {
                 $crate::btree::ordered::next(self, false, false, keys)
             }
@@ -100,7 +101,7 @@ macro_rules! by_order {
             /// Of each key, its own pair or, where it is not there, that with the next higher key.
             ///
             /// # Errors
-            /// The device's.
+            /// As [`Self::successor`].
             #[doc(alias = "lower_bound")]
             pub fn ceiling(&self, keys: &[K]) -> Result<Vec<Option<(K, V)>>> {
                 $crate::btree::ordered::next(self, true, true, keys)
@@ -109,7 +110,7 @@ macro_rules! by_order {
             /// Of each key, its own pair or, where it is not there, that with the next lower key.
             ///
             /// # Errors
-            /// The device's.
+            /// As [`Self::successor`].
             pub fn floor(&self, keys: &[K]) -> Result<Vec<Option<(K, V)>>> {
                 $crate::btree::ordered::next(self, false, true, keys)
             }
@@ -117,7 +118,7 @@ macro_rules! by_order {
             /// The pair with the lowest key.
             ///
             /// # Errors
-            /// The device's.
+            /// As [`Self::successor`].
             #[doc(alias = "first_key_value")]
             pub fn first(&self) -> Result<Option<(K, V)>> {
                 Ok($crate::btree::ordered::next(self, true, true, &[K::from_u64(0)])?.pop().flatten())
@@ -126,7 +127,7 @@ macro_rules! by_order {
             /// The pair with the highest key.
             ///
             /// # Errors
-            /// The device's.
+            /// As [`Self::successor`].
             #[doc(alias = "last_key_value")]
             pub fn last(&self) -> Result<Option<(K, V)>> {
                 Ok($crate::btree::ordered::next(self, false, true, &[K::MAX])?.pop().flatten())
@@ -136,7 +137,7 @@ macro_rules! by_order {
             /// pairs of [`std::ops::Bound`].
             ///
             /// # Errors
-            /// [`Error::Range`] when the ends of a range are swapped; the device's.
+            /// [`Error::Range`] when the ends of a range are swapped; those of [`Self::successor`].
             pub fn count(&self, ranges: &[impl std::ops::RangeBounds<K>]) -> Result<Vec<u64>> {
                 let ends = $crate::btree::ordered::on_device(self, ranges)?;
                 Ok($crate::btree::ordered::count(self, &ends)?.read()?)

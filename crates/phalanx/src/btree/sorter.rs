@@ -12,6 +12,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 const MOST: usize = 1 << 24;
 /// Elements that there is room for at least.
 const LEAST: usize = 1 << 12;
+/// Streams whose working memory is kept: those used last.
+const MOST_ROOMS: usize = 32;
 
 /// Sorts batches, and launches them.
 pub trait Sorts<K, V>: Send + Sync {
@@ -40,6 +42,7 @@ pub fn takes<K, V>(batch: &Batch<K, V>) -> bool {
 /// For keys of one type.
 struct Sorter<K: Key, V> {
     grouping: Box<dyn Grouping<K, V>>,
+    /// The one used last is the last.
     rooms: Mutex<Vec<Room<K>>>,
 }
 
@@ -83,18 +86,16 @@ impl<K: Key, V: Value> Sorter<K, V> {
 impl<K: Key> Room<K> {
     /// The stream's, for so many elements.
     fn of<'a>(rooms: &'a mut Vec<Self>, stream: &Stream, len: usize) -> Result<&'a mut Self> {
-        let place = match rooms.iter().position(|room| room.work.stream() == stream) {
-            Some(place) if rooms[place].numbers.len() >= len => place,
-            Some(place) => {
-                rooms[place] = Self::new(stream, len)?;
-                place
-            }
-            None => {
-                rooms.push(Self::new(stream, len)?);
-                rooms.len() - 1
-            }
-        };
-        Ok(&mut rooms[place])
+        let own = rooms.iter().position(|room| room.work.stream() == stream);
+        let own = own.map(|place| rooms.remove(place)).filter(|room| room.numbers.len() >= len);
+        let room = own.map_or_else(|| Self::new(stream, len), Ok)?;
+        if rooms.len() == MOST_ROOMS {
+            // Its buffers wait for the kernels that use them.
+            rooms.remove(0);
+        }
+        rooms.push(room);
+        let last = rooms.len() - 1;
+        Ok(&mut rooms[last])
     }
 
     fn new(stream: &Stream, len: usize) -> Result<Self> {

@@ -36,7 +36,8 @@ pub fn nodes_for(pairs: usize, slots: usize) -> usize {
 /// What a tree does when its pool has no node left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Growth {
-    /// Nothing: what finds no room is refused.
+    /// Nothing: what finds no room is refused. Calls that replace all pairs or ask for room (`bulk_build`,
+    /// `reserve`) still take the memory that they need, within the budget.
     Fixed,
     /// A blocking call that was refused room builds the tree anew where its nodes are less than 0.35 full on
     /// average, which needs memory as `compact` does, else it adds super blocks to the pool, by half of what
@@ -672,14 +673,14 @@ impl<K: Key, V: Value, E: Engine<K, V> + ?Sized> Structure for Trees<K, V, E> {
 
     /// Makes room for what was refused: by what nobody can ask for any more, and, if that is the policy, by
     /// more nodes, as far as the budget allows.
-    fn make_room_for(&self, refused: &[K], age: u64) -> Result<Room> {
+    fn make_room_for(&self, refused: &[K], seen: Option<u64>) -> Result<Room> {
         if !self.grows() && self.owner.read().history.is_none() {
             return Ok(Room::None);
         }
         let half = self.owner.engine.shape().slots as usize / 2;
         let refused = distinct(refused);
         self.owner.alone(|engine, stream, memory| {
-            if memory.age != age {
+            if seen.is_some_and(|age| age != memory.age) {
                 // Another thread has made room meanwhile, perhaps for all.
                 return Ok(Room::More);
             }
@@ -690,13 +691,14 @@ impl<K: Key, V: Value, E: Engine<K, V> + ?Sized> Structure for Trees<K, V, E> {
                 memory.age += u64::from(freed > 0);
                 return Ok(Room::freed_if(freed > 0));
             }
-            memory.age += 1;
             let needed = refused.div_ceil(half) * if memory.history.is_some() { 4 } else { 1 };
-            if freed > needed.max(memory.pool.capacity() / 4) {
+            if seen.is_some() && freed > needed.max(memory.pool.capacity() / 4) {
+                memory.age += 1;
                 return Ok(Room::Freed);
             }
             let wanted = needed.max(memory.pool.capacity() / 2).max(LEAST);
             let has_grown = self.make_nodes(stream, memory, wanted, needed)?;
+            memory.age += u64::from(has_grown || freed > 0);
             Ok(if has_grown { Room::More } else { Room::freed_if(freed > 0) })
         })
     }

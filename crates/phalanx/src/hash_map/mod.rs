@@ -352,12 +352,12 @@ impl<K: Key, V: Value> Structure for HashMap<K, V> {
         })
     }
 
-    fn make_room_for(&self, refused: &[K], age: u64) -> Result<Room> {
+    fn make_room_for(&self, refused: &[K], seen: Option<u64>) -> Result<Room> {
         if !self.grows() {
             return Ok(Room::None);
         }
         self.owner.alone(|_, _, table| {
-            if table.age() != age {
+            if seen.is_some_and(|age| age != table.age()) {
                 // Another thread has made room meanwhile, perhaps for all.
                 return Ok(Room::More);
             }

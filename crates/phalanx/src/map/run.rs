@@ -161,7 +161,7 @@ fn until_room<M: Structure + ?Sized>(
     elements: &Elements<'_, M::Key, M::Value>,
     wants_values: bool,
 ) -> Result<Results<M::Value>> {
-    let mut age = map.age();
+    let mut seen = Some(map.age());
     let mut results = attempt(map, ask, elements, wants_values)?;
     loop {
         let refused = results.refused();
@@ -169,7 +169,7 @@ fn until_room<M: Structure + ?Sized>(
             or_later(map.make_room())?;
             return Ok(results);
         }
-        match again(map, ask, &elements.pick(&refused), wants_values, &mut age) {
+        match again(map, ask, &elements.pick(&refused), wants_values, &mut seen) {
             Ok(Some(done)) => results.put(&refused, done),
             Err(error) if !error.is_lack_of_room() => return Err(error),
             _ if map.grows() => return Err(results.no_room()),
@@ -178,24 +178,32 @@ fn until_room<M: Structure + ?Sized>(
     }
 }
 
-/// Runs elements again that were refused by a map of this `age`, and sets that to the map's. Returns nothing
-/// where no room could be made, or too little for any of them: out of place, each refused attempt takes
-/// copies and gives them back, so there would be something to free for ever.
+/// Runs elements again that were refused by a map of the age `seen`, and sets that to the map's, or to `None`
+/// if all of them are refused again. Returns `None` if there is no room for any of them.
+///
+/// An attempt in vain does not end the call: other threads may have taken the room. The next one follows upon
+/// room that this call has made itself. If even that is memory that was only freed, and in vain, there is
+/// none: out of place, a refused attempt copies nodes and gives them back, so there would be something to
+/// free for ever.
 fn again<M: Structure + ?Sized>(
     map: &M,
     ask: Ask,
     refused: &Elements<'_, M::Key, M::Value>,
     wants_values: bool,
-    age: &mut u64,
+    seen: &mut Option<u64>,
 ) -> Result<Option<Results<M::Value>>> {
-    let room = map.make_room_for(&refused.keys, *age)?;
+    let room = map.make_room_for(&refused.keys, *seen)?;
     if room == Room::None {
         return Ok(None);
     }
-    *age = map.age();
+    let age = map.age();
     let results = attempt(map, ask, refused, wants_values)?;
-    let is_vain = room == Room::Freed && results.refused().len() == refused.keys.len();
-    Ok((!is_vain).then_some(results))
+    let is_vain = results.refused().len() == refused.keys.len();
+    if is_vain && seen.is_none() && room == Room::Freed {
+        return Ok(None);
+    }
+    *seen = (!is_vain).then_some(age);
+    Ok(Some(results))
 }
 
 /// Runs a batch once. A launch may find too little memory amid the batch, where that is brought in portions:
@@ -277,4 +285,98 @@ pub fn retain_between<M: Structure + ?Sized>(map: &mut M, by_value: bool, low: u
     }
     map.scans(&mut |scanner| scanner.run(Scan::RetainBetween { by_value, low, high }))?;
     or_later(map.make_room())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::structure::Scans;
+    use super::*;
+    use std::cell::RefCell;
+
+    /// A map that refuses everything and finds room as it is told: what it finds, and whether another thread
+    /// made it. It notes what each call had seen.
+    struct Refusing {
+        device: Device,
+        finds: RefCell<Vec<Room>>,
+        seen: RefCell<Vec<Option<u64>>>,
+    }
+
+    impl Structure for Refusing {
+        type Key = u32;
+        type Value = u32;
+
+        fn home(&self) -> &Device {
+            &self.device
+        }
+
+        fn launch(&self, _stream: &Stream, _batch: Batch<u32, u32>) -> Result<()> {
+            Ok(())
+        }
+
+        fn scans(&self, _run: Scans<'_, u32, u32>) -> Result<()> {
+            Ok(())
+        }
+
+        fn age(&self) -> u64 {
+            self.seen.borrow().len() as u64
+        }
+
+        fn grows(&self) -> bool {
+            false
+        }
+
+        fn make_room(&self) -> Result<()> {
+            Ok(())
+        }
+
+        fn make_room_for(&self, refused: &[u32], seen: Option<u64>) -> Result<Room> {
+            assert_eq!(refused, [7, 8]);
+            self.seen.borrow_mut().push(seen);
+            Ok(self.finds.borrow_mut().pop().unwrap_or(Room::None))
+        }
+
+        fn pairs(&self) -> Result<usize> {
+            Ok(0)
+        }
+
+        fn empty(&mut self) -> Result<()> {
+            Ok(())
+        }
+
+        fn bytes(&self) -> usize {
+            0
+        }
+    }
+
+    /// Inserts into a map that finds this room, one after the other. Returns what each attempt had seen.
+    fn insert(finds: &[Room]) -> Vec<Option<u64>> {
+        let map = Refusing {
+            device: Device::emulator(Default::default()),
+            finds: RefCell::new(finds.iter().rev().copied().collect()),
+            seen: RefCell::default(),
+        };
+        let elements = Elements { codes: (&[]).into(), keys: (&[7, 8]).into(), arguments: (&[1, 1]).into() };
+        let results = until_room(&map, Ask::Insert, &elements, false).unwrap();
+        assert_eq!(results.outcomes, [Outcome::Refused; 2]);
+        map.seen.into_inner()
+    }
+
+    #[test]
+    fn a_retry_in_vain_is_followed_by_one_with_room_of_its_own() {
+        use Room::{Freed, More, None as Nothing};
+        let own = None;
+        assert_eq!(insert(&[Nothing]), [Some(0)]);
+        assert_eq!(insert(&[More, Nothing]), [Some(0), own]);
+        assert_eq!(insert(&[Freed, Nothing]), [Some(0), own]);
+    }
+
+    /// Else refused attempts that copy nodes and give them back would go on for ever.
+    #[test]
+    fn freed_memory_that_serves_nobody_ends_the_call() {
+        use Room::{Freed, More};
+        let own = None;
+        assert_eq!(insert(&[Freed; 9]), [Some(0), own]);
+        assert_eq!(insert(&[More, Freed, More]), [Some(0), own]);
+        assert_eq!(insert(&[Freed, More, More, Freed, More]), [Some(0), own, own, own]);
+    }
 }

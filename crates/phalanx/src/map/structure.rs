@@ -30,9 +30,13 @@ pub trait Structure {
     /// fails, the next call finds it due again.
     fn make_room(&self) -> Result<()>;
 
-    /// After a blocking call that was refused room for elements with these keys by a structure of this `age`,
-    /// or a later one: makes room, if that is the policy.
-    fn make_room_for(&self, refused: &[Self::Key], age: u64) -> Result<Room>;
+    /// After a blocking call that was refused room for elements with these keys: makes room, if that is the
+    /// policy.
+    ///
+    /// The refusal came from a structure of the age `seen`, or a later one; what another thread has made
+    /// since counts. `None` means that a retry found nothing with such room: then this call makes room
+    /// itself, and by growth if that is the policy.
+    fn make_room_for(&self, refused: &[Self::Key], seen: Option<u64>) -> Result<Room>;
 
     /// Pairs, once all launches that were asked for have ended.
     fn pairs(&self) -> Result<usize>;
@@ -50,7 +54,7 @@ pub enum Room {
     /// Nothing: trying again is useless.
     None,
     /// Memory that was in use is free again. It may be what the refused attempts themselves took and gave
-    /// back, so an attempt that changes nothing with it is the last one.
+    /// back.
     Freed,
     /// More memory, or memory that another thread found in the meantime.
     More,

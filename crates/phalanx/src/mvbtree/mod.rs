@@ -346,9 +346,9 @@ impl<K: Key, V: Value> Structure for MultiVersionBTree<K, V> {
         self.trees.make_room()
     }
 
-    fn make_room_for(&self, refused: &[K], age: u64) -> Result<Room> {
+    fn make_room_for(&self, refused: &[K], seen: Option<u64>) -> Result<Room> {
         let _nobody_asks = self.asked.write().unwrap_or_else(PoisonError::into_inner);
-        self.trees.make_room_for(refused, age)
+        self.trees.make_room_for(refused, seen)
     }
 
     fn pairs(&self) -> Result<usize> {

@@ -396,17 +396,19 @@ impl<K: Key, V: Value> Structure for SkipList<K, V> {
     /// Gives nodes back, or has the pool grow, if that is the policy. Where nothing was removed since the
     /// nodes were last looked at, there are none to give back: a full list is not looked at with each call
     /// that it refuses.
-    fn make_room_for(&self, refused: &[K], age: u64) -> Result<Room> {
-        if self.age() != age {
+    fn make_room_for(&self, refused: &[K], seen: Option<u64>) -> Result<Room> {
+        if seen.is_some_and(|age| age != self.age()) {
             // Another thread has made room meanwhile.
             return Ok(Room::More);
         }
         // Rather than grow, many; rather than refuse, one.
         let least = if self.trees.grows() { (self.stats()?.live / 8).max(1) } else { 1 };
-        if (self.notes.is_due() || self.merged()? > 0) && made_room(self.give_back(least))? > 0 {
+        let gives_back = seen.is_some() || !self.trees.grows();
+        if gives_back && (self.notes.is_due() || self.merged()? > 0) && made_room(self.give_back(least))? > 0
+        {
             return Ok(Room::Freed);
         }
-        self.trees.make_room_for(refused, age)
+        self.trees.make_room_for(refused, seen)
     }
 
     fn pairs(&self) -> Result<usize> {

@@ -167,7 +167,7 @@ impl<T> Builder<T> {
             return Err(Error::TooLarge { slots, most: (f64::from(most) * load) as usize });
         }
         let load = self.capacity.max(self.pool_for) as f64 / buckets;
-        let behind = buckets * (mean_slabs(load.min(1e6), shape.slots) - 1.0);
+        let behind = buckets * (mean_slabs(load, shape.slots) - 1.0);
         // A tenth more, and the few that dice may ask for.
         let slabs = self.spare.unwrap_or((behind * 1.1 + 4.0 * behind.sqrt()) as usize + 32);
         Ok((buckets as u32, slabs))

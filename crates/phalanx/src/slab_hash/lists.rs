@@ -290,23 +290,24 @@ impl<K: Key, V: Value> Structure for Lists<K, V> {
 
     /// Makes room for what was refused, if that is the policy: by a flush where removed pairs hold as much as
     /// is asked for, else by more slabs, as far as the budget allows. Gives whether it is worth trying again.
-    fn make_room_for(&self, refused: &[K], age: u64) -> Result<Room> {
+    fn make_room_for(&self, refused: &[K], seen: Option<u64>) -> Result<Room> {
         if !self.grows() {
             return Ok(Room::None);
         }
         let refused = if self.many { refused.len() } else { distinct(refused) };
         self.owner.alone(|engine, stream, memory| {
-            if memory.age != age {
+            if seen.is_some_and(|age| age != memory.age) {
                 // Another thread has made room meanwhile, perhaps for all.
                 return Ok(Room::More);
             }
-            memory.age += 1;
             let counts = memory.counts()?;
-            if counts.removed() > refused.max(counts.live) {
-                return pack(engine, stream, memory, counts).map(|()| Room::More);
+            if seen.is_some() && counts.removed() > refused.max(counts.live) {
+                memory.age += 1;
+                return pack(engine, stream, memory, counts).map(|()| Room::Freed);
             }
             let needed = memory.slabs_for(refused, engine.shape().slots);
             let has_grown = memory.pool.grow_if_possible(needed, refused)?;
+            memory.age += u64::from(has_grown);
             if has_grown || !memory.pool.has_all_super_blocks() {
                 return Ok(Room::more_if(has_grown));
             }

@@ -297,8 +297,8 @@ impl<K: Key, V: Value> Structure for SlabHash<K, V> {
         self.lists.make_room()
     }
 
-    fn make_room_for(&self, refused: &[K], age: u64) -> Result<Room> {
-        self.lists.make_room_for(refused, age)
+    fn make_room_for(&self, refused: &[K], seen: Option<u64>) -> Result<Room> {
+        self.lists.make_room_for(refused, seen)
     }
 
     fn pairs(&self) -> Result<usize> {

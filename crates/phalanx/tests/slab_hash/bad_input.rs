@@ -65,6 +65,10 @@ macro_rules! no_builder_takes_it {
         for capacity in [usize::MAX, 1 << 60, 1 << 45] {
             refuses!(builder::<$type>().capacity(capacity).build(), Error::TooLarge { .. }, "at most");
         }
+        for pairs in [usize::MAX, 1 << 60] {
+            let built = builder::<$type>().buckets(1).pool_for(pairs).build();
+            refuses!(built, Error::TooManySlabs { .. }, "at most");
+        }
         refuses!(builder::<$type>().buckets(u32::MAX).build(), Error::TooLarge { .. }, "at most");
         let built = builder::<$type>().buckets(u32::MAX - 2).slabs(1).build();
         refuses!(built, Error::Device(gpu::Error::OutOfMemory { .. }), "bytes");

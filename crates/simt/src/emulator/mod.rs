@@ -369,8 +369,8 @@ macro_rules! updates {
         #[track_caller]
         pub unsafe fn $name<T: Word>(pointer: *mut T, value: T, order: Order, scope: Scope) -> T {
             let how = How::of::<T>(order, scope);
-            // SAFETY: the caller's.
             let update = Update::$update;
+            // SAFETY: the caller's.
             T::narrow(unsafe { global::update(pointer as usize, how, site(), update, value.widen()) })
         }
     )*};

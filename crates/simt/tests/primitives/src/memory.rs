@@ -72,8 +72,8 @@ macro_rules! vectors_if {
         #[kernel]
         pub fn $name<C: Cell>(from: Global<C::Word>, wanted: u32, out: Global<u64>) {
             let mut all = 0;
-            // SAFETY: the test only looks at the code; nobody runs it.
             each!(|order, scope| for word in
+                // SAFETY: the test only looks at the code; nobody runs it.
                 unsafe { from.load_vec_if::<$count>(wanted == 7, order, scope) }
             {
                 all ^= word.widen() as u64;
