@@ -3,6 +3,7 @@ mod bounds;
 mod rules;
 #[cfg(test)]
 mod tests;
+mod words;
 
 use crate::workspace::{root, shell};
 use anyhow::{Result, bail};
@@ -35,7 +36,7 @@ impl fmt::Display for Violation {
 pub fn run() -> Result<()> {
     let files = files()?;
     let each = files.iter().flat_map(rules::check);
-    let violations: Vec<_> = each.chain(bounds::check(&files)).collect();
+    let violations: Vec<_> = each.chain(bounds::check(&files)).chain(words::check(&files)).collect();
     for violation in &violations {
         eprintln!("{violation}");
     }

@@ -60,6 +60,10 @@ const WORDS: &[Words] = &[
 const LONG: &[(&str, &str)] = &[];
 const LONGEST: usize = 800;
 
+/// Columns of a line at most, in characters, and the files that people read and write.
+const COLUMNS: usize = 110;
+const WRITTEN: [&str; 6] = [".rs", ".md", ".toml", ".sh", ".c", ".py"];
+
 /// Places of one machine, which mean nothing on another.
 const PLACES: [&str; 3] = ["/work/", "/root/", "/home/"];
 
@@ -86,6 +90,7 @@ const DEPENDENCIES: &[(&str, &[&str])] = &[
 /// What is wrong with the file.
 pub fn check(file: &File) -> Vec<Violation> {
     let mut violations = places(file);
+    violations.extend(columns(file));
     if file.path.ends_with(".rs") {
         violations.extend(WORDS.iter().flat_map(|rule| words(rule, file)));
         violations.extend(length(file));
@@ -129,6 +134,18 @@ fn length(file: &File) -> Option<Violation> {
     let is_listed = LONG.iter().any(|(path, _)| *path == file.path);
     let reason = format!("{lines} lines; split it at {LONGEST}, or list it in xtask with the reason");
     (lines > LONGEST && !is_listed).then(|| violation(file, 0, reason))
+}
+
+/// Lines that are too long. Rows of tables, in Markdown or in comments, cannot be broken.
+fn columns(file: &File) -> Vec<Violation> {
+    if !WRITTEN.iter().any(|ending| file.path.ends_with(ending)) {
+        return Vec::new();
+    }
+    let is_row = |line: &str| line.trim_start().trim_start_matches(['/', '!']).trim_start().starts_with('|');
+    let lines = file.text.lines().enumerate().map(|(index, line)| (index, line, line.chars().count()));
+    let long = lines.filter(|(_, line, columns)| *columns > COLUMNS && !is_row(line));
+    let reason = |columns| format!("{columns} columns: break the line at {COLUMNS}");
+    long.map(|(index, _, columns)| violation(file, index + 1, reason(columns))).collect()
 }
 
 fn places(file: &File) -> Vec<Violation> {

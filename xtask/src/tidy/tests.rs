@@ -53,6 +53,17 @@ fn dependencies_point_one_way() {
 }
 
 #[test]
+fn lines_end_at_column_110() {
+    let (fits, long) = ("x".repeat(110), "é ".repeat(56));
+    for path in ["crates/gpu/src/lib.rs", "docs/a.md", "Cargo.toml", "xtask/a.sh"] {
+        assert!(!breaks(path, &fits), "{path}");
+        assert_eq!(reasons(path, &long), [format!("{path}:1: 112 columns: break the line at 110")]);
+        assert!(!breaks(path, &format!("| {long} |")) && !breaks(path, &format!("    /// | {long} |")));
+    }
+    assert!(!breaks("docs/results/a.jsonl", &long) && !breaks("Cargo.lock", &long));
+}
+
+#[test]
 fn device_code_has_no_branch_for_one_machine() {
     assert!(breaks("kernels-gpu/src/map.rs", "_ => unreachable!(\"host\"),"));
     assert!(!breaks("crates/phalanx/src/map.rs", "_ => unreachable!(\"checked above\"),"));

@@ -1,0 +1,210 @@
+//! Names and phrases that the project gives up: `xtask/words.toml` says how often each still stands, and the
+//! counts may only fall.
+use super::{File, Violation};
+use proc_macro2::{TokenStream, TokenTree};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+/// The lists.
+pub const LIST: &str = "xtask/words.toml";
+
+/// Files that name what the lists forbid.
+const EXCEPT: [&str; 2] = ["xtask/src/tidy/", LIST];
+
+/// First words of documentation that has no subject.
+const FIRST_WORDS: [&str; 6] = ["Who", "Whom", "What", "Whether", "Of", "By"];
+
+/// Words and how often each stands.
+type Counts = BTreeMap<String, usize>;
+
+/// The lists, as they stand in the file, or as they are counted.
+#[derive(Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Words {
+    /// Identifiers in Rust code; `fn name` is the definition of a function.
+    names: Counts,
+    /// Phrases in comments and Markdown, in lower case.
+    phrases: Counts,
+    /// Counts of habits: see [`habits`].
+    habits: Counts,
+}
+
+/// Reports words that stand more often than the list says, and entries of the list that are too high.
+pub fn check(files: &[File]) -> Vec<Violation> {
+    let Some(list) = files.iter().find(|file| file.path == LIST) else { return Vec::new() };
+    let listed: Words = match toml::from_str(&list.text) {
+        Ok(listed) => listed,
+        Err(error) => return vec![violation(error.to_string())],
+    };
+    let found = count(files, &listed);
+    let lists = [(&listed.names, &found.names), (&listed.phrases, &found.phrases)];
+    let lists = lists.into_iter().chain([(&listed.habits, &found.habits)]);
+    lists
+        .flat_map(|(listed, found)| {
+            listed.iter().filter_map(|(word, &most)| differs(word, found[word], most))
+        })
+        .collect()
+}
+
+fn violation(reason: String) -> Violation {
+    Violation { path: LIST.to_owned(), line: 0, reason }
+}
+
+fn differs(word: &str, found: usize, most: usize) -> Option<Violation> {
+    match found {
+        _ if found > most => Some(violation(format!(
+            "`{word}` stands {found} times, and {most} were left: use the standard term"
+        ))),
+        _ if found < most => {
+            Some(violation(format!("`{word}` stands {found} times: lower the count from {most}")))
+        }
+        _ => None,
+    }
+}
+
+/// Counts the words of the list.
+fn count(files: &[File], listed: &Words) -> Words {
+    let zero = |counts: &Counts| counts.keys().map(|word| (word.clone(), 0)).collect();
+    let mut found =
+        Words { names: zero(&listed.names), phrases: zero(&listed.phrases), habits: zero(&listed.habits) };
+    for file in files.iter().filter(|file| !EXCEPT.iter().any(|path| file.path.starts_with(path))) {
+        let is_rust = file.path.ends_with(".rs");
+        if is_rust && let Ok(tokens) = file.text.parse::<TokenStream>() {
+            names(tokens, &mut found.names);
+        }
+        if is_rust || file.path.ends_with(".md") {
+            let prose = prose(file).to_lowercase();
+            for (phrase, count) in &mut found.phrases {
+                *count += occurrences(&prose, phrase);
+            }
+        }
+        if is_rust {
+            for (habit, count) in habits(&file.text) {
+                *found.habits.entry(habit.to_owned()).or_default() += count;
+            }
+        }
+    }
+    found
+}
+
+/// Counts identifiers, and functions that are defined, in code and in the macros that it calls.
+fn names(tokens: TokenStream, counts: &mut Counts) {
+    let mut after_fn = false;
+    for token in tokens {
+        match token {
+            TokenTree::Group(group) => names(group.stream(), counts),
+            TokenTree::Ident(ident) => {
+                let name = ident.to_string();
+                if after_fn && let Some(count) = counts.get_mut(&format!("fn {name}")) {
+                    *count += 1;
+                }
+                after_fn = name == "fn";
+                if let Some(count) = counts.get_mut(&name) {
+                    *count += 1;
+                }
+                continue;
+            }
+            _ => {}
+        }
+        after_fn = false;
+    }
+}
+
+/// The comments of Rust code, or Markdown as a whole, with single spaces between words.
+fn prose(file: &File) -> String {
+    let is_rust = file.path.ends_with(".rs");
+    let comment = |line: &'_ str| -> Option<String> {
+        let line = line.trim();
+        let text = if is_rust { line.strip_prefix("//")? } else { line };
+        Some(text.trim_start_matches(['/', '!']).split_whitespace().collect::<Vec<_>>().join(" "))
+    };
+    file.text.lines().filter_map(comment).collect::<Vec<_>>().join(" ")
+}
+
+/// How often a phrase stands in a text as whole words.
+fn occurrences(text: &str, phrase: &str) -> usize {
+    let is_edge = |letter: Option<char>| !letter.is_some_and(char::is_alphanumeric);
+    let is_whole = |start: usize| {
+        is_edge(text[..start].chars().next_back()) && is_edge(text[start + phrase.len()..].chars().next())
+    };
+    text.match_indices(phrase).filter(|&(start, _)| is_whole(start)).count()
+}
+
+/// Counts habits of documentation: comments that begin with a word that makes no sentence, and sections `#
+/// Errors` that name no variant.
+fn habits(text: &str) -> [(&'static str, usize); 2] {
+    let (mut first_words, mut no_variant, mut before) = (0, 0, "");
+    let mut section: Option<bool> = None;
+    for line in text.lines() {
+        let doc = line.trim().strip_prefix("///").map(str::trim);
+        let begins = doc.is_some() && !before.starts_with("///");
+        let first = doc.unwrap_or_default().split([' ', ',']).next().unwrap_or_default();
+        first_words += usize::from(begins && FIRST_WORDS.contains(&first));
+        let goes_on = doc.is_some_and(|doc| !doc.starts_with('#'));
+        section = match section {
+            Some(names) if goes_on => {
+                Some(names || doc.is_some_and(|doc| doc.contains("[`") || doc.starts_with("As ")))
+            }
+            Some(names) => {
+                no_variant += usize::from(!names);
+                None
+            }
+            None => None,
+        };
+        section = if doc == Some("# Errors") { Some(false) } else { section };
+        before = line.trim();
+    }
+    [("doc_first_words", first_words), ("errors_without_variant", no_variant)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reasons(list: &str, path: &str, text: &str) -> Vec<String> {
+        let file = |path: &str, text: &str| File { path: path.into(), text: text.into() };
+        let found = check(&[file(LIST, list), file(path, text)]);
+        found.into_iter().map(|violation| violation.reason).collect()
+    }
+
+    const LISTED: &str = "[names]\nSpot = 1\n\"fn list\" = 0\n[phrases]\n\"gives whether\" = 0\n[habits]\n\
+    doc_first_words = 0\nerrors_without_variant = 0\n";
+
+    #[test]
+    fn counts_of_names_only_fall() {
+        let path = "crates/gpu/src/lib.rs";
+        assert_eq!(reasons(LISTED, path, "struct Spot; // Spot, Spotted"), [""; 0]);
+        assert_eq!(
+            reasons(LISTED, path, "struct Spotted;"),
+            ["`Spot` stands 0 times: lower the count from 1"]
+        );
+        let more = "macro_rules! two { () => { Spot(Spot) } } fn list() { list(\"Spot\") }";
+        let (spot, list) = (
+            "`Spot` stands 2 times, and 1 were left: use the standard term",
+            "`fn list` stands 1 times, and 0 were left: use the standard term",
+        );
+        assert_eq!(reasons(LISTED, path, more), [spot, list]);
+    }
+
+    #[test]
+    fn phrases_are_looked_for_in_prose() {
+        let said = "`gives whether` stands 1 times, and 0 were left: use the standard term";
+        for (path, text) in
+            [("docs/a.md", "It Gives\nwhether it is"), ("a.rs", "Spot\n/// Gives whether\n//")]
+        {
+            assert!(reasons(LISTED, path, text).contains(&said.to_owned()), "{path}");
+        }
+        let code = "struct Spot; const TEXT: &str = \"gives whether\"; // forgives whether";
+        assert_eq!(reasons(LISTED, "a.rs", code), [""; 0]);
+    }
+
+    #[test]
+    fn habits_of_documentation_are_counted() {
+        let habits = |text: &str| habits(text).map(|(_, count)| count);
+        assert_eq!(habits("/// What is there.\nfn a() {}\n/// Returns it.\n/// What is not."), [1, 0]);
+        let errors = "/// Returns it.\n///\n/// # Errors\n/// ";
+        assert_eq!(habits(&format!("{errors}The device's.\nfn a() {{}}")), [0, 1]);
+        assert_eq!(habits(&format!("{errors}[`Error::Lost`] when it is.\nfn a() {{}}")), [0, 0]);
+        assert_eq!(habits(&format!("{errors}As [`a`].\n/// # Panics\nfn a() {{}}")), [0, 0]);
+    }
+}
