@@ -56,7 +56,7 @@ impl<K: Key, V: Value> BTree<K, V> {
     /// before, and makes the directory anew.
     ///
     /// # Errors
-    /// The device's.
+    /// [`Error::Device`] when the device is lost or lacks the memory.
     pub fn frozen(&mut self) -> Result<Frozen<'_, K, V>> {
         self.trees.freeze()?;
         Ok(Frozen { reader: find_phased(self.variant()), tree: self })
@@ -79,7 +79,7 @@ impl<'a, K: Key, V: Value> Frozen<'a, K, V> {
     /// The values of the keys, or nothing where a key is not there.
     ///
     /// # Errors
-    /// The device's.
+    /// [`Error::Device`] when the device is lost or lacks the memory.
     #[doc(alias = "find")]
     pub fn get(&self, keys: &[K]) -> Result<Vec<Option<V>>> {
         Ok(self.asked(Ask::Get, keys, true)?.values_where(|outcome| outcome == Outcome::Found))
@@ -88,7 +88,7 @@ impl<'a, K: Key, V: Value> Frozen<'a, K, V> {
     /// Whether the keys are there.
     ///
     /// # Errors
-    /// The device's.
+    /// [`Error::Device`] when the device is lost or lacks the memory.
     #[doc(alias = "contains")]
     pub fn contains_key(&self, keys: &[K]) -> Result<Vec<bool>> {
         Ok(self.asked(Ask::ContainsKey, keys, false)?.whether(Outcome::Found))
@@ -97,7 +97,7 @@ impl<'a, K: Key, V: Value> Frozen<'a, K, V> {
     /// Pairs. Waits for the launches asked for before.
     ///
     /// # Errors
-    /// The device's.
+    /// [`Error::Device`] when the device is lost or lacks the memory.
     pub fn len(&self) -> Result<usize> {
         self.tree.len()
     }
@@ -105,7 +105,7 @@ impl<'a, K: Key, V: Value> Frozen<'a, K, V> {
     /// Whether there are no pairs. As [`Self::len`].
     ///
     /// # Errors
-    /// The device's.
+    /// [`Error::Device`] when the device is lost or lacks the memory.
     pub fn is_empty(&self) -> Result<bool> {
         self.tree.is_empty()
     }
@@ -113,7 +113,7 @@ impl<'a, K: Key, V: Value> Frozen<'a, K, V> {
     /// All pairs in the order of keys: see [`BTree::iter`].
     ///
     /// # Errors
-    /// The device's.
+    /// [`Error::Device`] when the device is lost or lacks the memory.
     pub fn iter(&self) -> Result<IntoIter<K, V>> {
         self.tree.iter()
     }
@@ -121,7 +121,7 @@ impl<'a, K: Key, V: Value> Frozen<'a, K, V> {
     /// All keys and, at the same places, their values: see [`Map::export`].
     ///
     /// # Errors
-    /// The device's.
+    /// [`Error::Device`] when the device is lost or lacks the memory.
     pub fn export(&self) -> Result<Pairs<K, V>> {
         self.tree.export()
     }
@@ -129,7 +129,7 @@ impl<'a, K: Key, V: Value> Frozen<'a, K, V> {
     /// Writes the tree: see [`Map::save`].
     ///
     /// # Errors
-    /// [`Error::Io`] when the writer fails; the device's.
+    /// [`Error::Io`] when the writer fails; [`Error::Device`] when the device is lost or lacks the memory.
     pub fn save(&self, writer: impl Write) -> Result<()> {
         self.tree.save(writer)
     }
@@ -212,7 +212,7 @@ impl<K: Key, V: Value> Lookups<'_, K, V> {
     ///
     /// # Errors
     /// [`Error::Length`] when the buffers differ in length; [`Error::OtherDevice`] when a buffer or the
-    /// stream is not of the tree's device; the device's.
+    /// stream is not of the tree's device; [`Error::Device`] when the device is lost or lacks the memory.
     pub fn get(&self, keys: &Buffer<K>, values: &mut Buffer<V>, outcomes: &mut Buffer<u8>) -> Result<()> {
         self.launch(batches::get(self.frozen.device(), keys, values, outcomes)?)
     }

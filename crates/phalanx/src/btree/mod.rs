@@ -97,7 +97,7 @@ impl<K: Key, V: Value> BTree<K, V> {
     /// What the pool of nodes holds. Waits for the launches asked for before.
     ///
     /// # Errors
-    /// The device's.
+    /// [`Error::Device`] when the device is lost or lacks the memory.
     pub fn stats(&self) -> Result<Stats> {
         self.trees.stats()
     }
@@ -116,7 +116,8 @@ impl<K: Key, V: Value> BTree<K, V> {
     /// For tests, and for those who write kernels of their own.
     ///
     /// # Errors
-    /// [`Error::Invalid`], which says what is wrong; the device's.
+    /// [`Error::Invalid`], which says what is wrong; [`Error::Device`] when the device is lost or lacks the
+    /// memory.
     pub fn validate(&self) -> Result<()> {
         self.trees.examine().map(drop)
     }
@@ -135,7 +136,8 @@ impl<K: Key, V: Value> BTree<K, V> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::OtherDevice`] when the buffer is not of the tree's device; the device's.
+    /// [`Error::OtherDevice`] when the buffer is not of the tree's device; [`Error::Device`] when the device
+    /// is lost or lacks the memory.
     pub fn walks(&self, keys: &Buffer<K>) -> Result<Walks> {
         belongs(self.device(), "keys", keys.device())?;
         self.trees.walks(keys)
@@ -157,7 +159,7 @@ impl<K: Key, V: Value> BTree<K, V> {
     ///
     /// # Errors
     /// [`Error::Length`] when the slices differ in length; [`Error::TooMany`] beyond 2^30 - 1 pairs;
-    /// [`Error::Fill`]; [`Error::Budget`]; the device's.
+    /// [`Error::Fill`]; [`Error::Budget`]; [`Error::Device`] when the device is lost or lacks the memory.
     pub fn bulk_build(&mut self, keys: &[K], values: &[V], fill: f64) -> Result<()> {
         self.trees.bulk_build(keys, values, fill)
     }

@@ -178,7 +178,7 @@ impl<K: Key, V: Value> BTree<K, V> {
     /// for all launches.
     ///
     /// # Errors
-    /// The device's.
+    /// [`Error::Device`] when the device is lost or lacks the memory.
     pub fn iter(&self) -> Result<IntoIter<K, V>> {
         let (keys, values) = super::sorted(Map::iter(self)?);
         Ok(keys.into_iter().zip(values))
@@ -292,7 +292,8 @@ impl<'a, K: Key, V: Value> Ordered<'a, K, V> {
     /// Of each key the pair with the next higher key, and [`Outcome::Found`] where there is one.
     ///
     /// # Errors
-    /// [`Error::Length`] when the buffers differ in length; [`Error::OtherDevice`]; the device's.
+    /// [`Error::Length`] when the buffers differ in length; [`Error::OtherDevice`]; [`Error::Device`] when
+    /// the device is lost or lacks the memory.
     pub fn successor(
         &self,
         keys: &Buffer<K>,

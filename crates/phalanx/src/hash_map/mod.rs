@@ -111,7 +111,7 @@ impl<K: Key, V: Value> HashMap<K, V> {
     /// Pairs over slots. As [`Self::len`].
     ///
     /// # Errors
-    /// The device's.
+    /// [`Error::Device`] when the device is lost or lacks the memory.
     pub fn load_factor(&self) -> Result<f64> {
         Ok(self.len()? as f64 / self.slots() as f64)
     }
@@ -233,7 +233,7 @@ impl<K: Key, V: Value> HashMap<K, V> {
     /// where a table that is nearly full has no place for some pair within [`Builder::looks`]).
     ///
     /// # Errors
-    /// The device's: a second table needs its memory while this runs. The map is then as it was.
+    /// [`Error::Device`]: a second table needs its memory while this runs. The map is then as it was.
     #[doc(alias = "rehash")]
     pub fn compact(&mut self) -> Result<()> {
         let table = self.rehash(&self.owner.read(), self.slots())?;
@@ -261,7 +261,8 @@ impl<K: Key, V: Value> HashMap<K, V> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::OtherDevice`] when the stream is not of the map's device; the device's.
+    /// [`Error::OtherDevice`] when the stream is not of the map's device; [`Error::Device`] when the device
+    /// is lost or lacks the memory.
     ///
     /// # Safety
     /// - Batches of other streams, blocking calls and kernels of your own that use the map have ended when
@@ -275,7 +276,7 @@ impl<K: Key, V: Value> HashMap<K, V> {
     /// Rehashes into the smallest table that holds the pairs at the map's load factor.
     ///
     /// # Errors
-    /// The device's: the smaller table needs its memory beside the old one. The map is then as it was.
+    /// [`Error::Device`]: the smaller table needs its memory beside the old one. The map is then as it was.
     pub fn shrink_to_fit(&mut self) -> Result<()> {
         let slots = (self.len()?.max(1) as f64 / self.load_factor).ceil() as usize;
         let table = self.rehash(&self.owner.read(), slots)?;

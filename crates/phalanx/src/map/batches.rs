@@ -85,7 +85,7 @@ impl<'a, M: Map + ?Sized> Batches<'a, M> {
     ///
     /// # Errors
     /// [`Error::Length`] when the buffers differ in length; [`Error::OtherDevice`] when a buffer or the
-    /// stream is not of the map's device; the device's.
+    /// stream is not of the map's device; [`Error::Device`] when the device is lost or lacks the memory.
     pub fn insert(
         &self,
         keys: &Buffer<M::Key>,

@@ -164,7 +164,7 @@ pub trait Map: Structure {
     /// The values of the keys, or nothing where a key is not there.
     ///
     /// # Errors
-    /// The device's.
+    /// [`Error::Device`] when the device is lost or lacks the memory.
     #[doc(alias = "find")]
     fn get(&self, keys: &[Self::Key]) -> Result<Vec<Option<Self::Value>>> {
         Ok(run::keys(self, Ask::Get, keys, true)?.values_where(|outcome| outcome == Outcome::Found))
@@ -173,7 +173,7 @@ pub trait Map: Structure {
     /// Whether the keys are there.
     ///
     /// # Errors
-    /// The device's.
+    /// [`Error::Device`] when the device is lost or lacks the memory.
     #[doc(alias = "contains")]
     fn contains_key(&self, keys: &[Self::Key]) -> Result<Vec<bool>> {
         run::whether(self, Ask::ContainsKey, keys, Outcome::Found)
@@ -225,7 +225,7 @@ pub trait Map: Structure {
     /// Reads 8 KiB.
     ///
     /// # Errors
-    /// The device's.
+    /// [`Error::Device`] when the device is lost or lacks the memory.
     #[doc(alias = "size")]
     fn len(&self) -> Result<usize> {
         self.pairs()
@@ -234,7 +234,7 @@ pub trait Map: Structure {
     /// Whether there are no pairs. As [`Self::len`].
     ///
     /// # Errors
-    /// The device's.
+    /// [`Error::Device`] when the device is lost or lacks the memory.
     fn is_empty(&self) -> Result<bool> {
         Ok(self.len()? == 0)
     }
@@ -247,7 +247,7 @@ pub trait Map: Structure {
     /// Removes all pairs. The map keeps its size.
     ///
     /// # Errors
-    /// The device's.
+    /// [`Error::Device`] when the device is lost or lacks the memory.
     fn clear(&mut self) -> Result<()> {
         self.home().synchronize()?;
         self.empty()
@@ -272,7 +272,8 @@ pub trait Map: Structure {
     /// Keeps the pairs whose keys lie in the range.
     ///
     /// # Errors
-    /// [`Error::Range`] when the ends are swapped; the device's.
+    /// [`Error::Range`] when the ends are swapped; [`Error::Device`] when the device is lost or lacks the
+    /// memory.
     fn retain_keys(&mut self, range: RangeInclusive<Self::Key>) -> Result<()> {
         run::retain_between(self, false, range.start().to_u64(), range.end().to_u64())
     }
@@ -280,7 +281,8 @@ pub trait Map: Structure {
     /// Keeps the pairs whose values lie in the range.
     ///
     /// # Errors
-    /// [`Error::Range`] when the ends are swapped; the device's.
+    /// [`Error::Range`] when the ends are swapped; [`Error::Device`] when the device is lost or lacks the
+    /// memory.
     fn retain_values(&mut self, range: RangeInclusive<Self::Value>) -> Result<()> {
         run::retain_between(self, true, range.start().to_u64(), range.end().to_u64())
     }
@@ -290,7 +292,7 @@ pub trait Map: Structure {
     /// one.
     ///
     /// # Errors
-    /// The device's.
+    /// [`Error::Device`] when the device is lost or lacks the memory.
     fn iter(&self) -> Result<IntoIter<Self::Key, Self::Value>> {
         let (keys, values) = self.export()?;
         Ok(keys.into_iter().zip(values))
@@ -300,7 +302,7 @@ pub trait Map: Structure {
     /// most.
     ///
     /// # Errors
-    /// The device's.
+    /// [`Error::Device`] when the device is lost or lacks the memory.
     #[doc(alias = "retrieve_all")]
     fn export(&self) -> Result<Pairs<Self::Key, Self::Value>> {
         export::all(self)
@@ -310,7 +312,7 @@ pub trait Map: Structure {
     /// few and large parts, and flushes: a file needs no buffer around it.
     ///
     /// # Errors
-    /// [`Error::Io`] when the writer fails; the device's.
+    /// [`Error::Io`] when the writer fails; [`Error::Device`] when the device is lost or lacks the memory.
     fn save(&self, writer: impl Write) -> Result<()>
     where
         Self: Sized,

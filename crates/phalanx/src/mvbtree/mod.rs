@@ -108,7 +108,7 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
     /// What the pool of nodes and versions holds. Waits for the launches asked for before.
     ///
     /// # Errors
-    /// The device's.
+    /// [`Error::Device`] when the device is lost or lacks the memory.
     pub fn stats(&self) -> Result<Stats> {
         self.trees.stats()
     }
@@ -124,7 +124,7 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
     /// What kernels have freed by epochs. Waits for the device.
     ///
     /// # Errors
-    /// The device's.
+    /// [`Error::Device`] when the device is lost or lacks the memory.
     pub fn reclaimed(&self) -> Result<Reclaimed> {
         self.with_history(History::reclaimed)
     }
@@ -141,7 +141,8 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
     /// node is an old version, and every leaf's time is fixed.
     ///
     /// # Errors
-    /// [`Error::Invalid`], which says what is wrong; the device's.
+    /// [`Error::Invalid`], which says what is wrong; [`Error::Device`] when the device is lost or lacks the
+    /// memory.
     pub fn validate(&self) -> Result<()> {
         self.trees.examine().map(drop)
     }
@@ -151,7 +152,7 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
     /// kernels have retired and not freed is freed here too.
     ///
     /// # Errors
-    /// The device's.
+    /// [`Error::Device`] when the device is lost or lacks the memory.
     pub fn drain(&self) -> Result<usize> {
         self.trees.sweep()
     }
@@ -227,7 +228,7 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
     /// Of each key, the pair with the next higher key, whether the key itself is there or not.
     ///
     /// # Errors
-    /// The device's.
+    /// [`Error::Device`] when the device is lost or lacks the memory.
     #[doc(alias = "upper_bound")]
     pub fn successor(&self, keys: &[K]) -> Result<Vec<Option<(K, V)>>> {
         self.now(|now| now.successor(keys))
@@ -236,7 +237,7 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
     /// Of each key, the pair with the next lower key, whether the key itself is there or not.
     ///
     /// # Errors
-    /// The device's.
+    /// [`Error::Device`] when the device is lost or lacks the memory.
     pub fn predecessor(&self, keys: &[K]) -> Result<Vec<Option<(K, V)>>> {
         self.now(|now| now.predecessor(keys))
     }
@@ -244,7 +245,7 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
     /// Of each key, its own pair or, where it is not there, that with the next higher key.
     ///
     /// # Errors
-    /// The device's.
+    /// [`Error::Device`] when the device is lost or lacks the memory.
     #[doc(alias = "lower_bound")]
     pub fn ceiling(&self, keys: &[K]) -> Result<Vec<Option<(K, V)>>> {
         self.now(|now| now.ceiling(keys))
@@ -253,7 +254,7 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
     /// Of each key, its own pair or, where it is not there, that with the next lower key.
     ///
     /// # Errors
-    /// The device's.
+    /// [`Error::Device`] when the device is lost or lacks the memory.
     pub fn floor(&self, keys: &[K]) -> Result<Vec<Option<(K, V)>>> {
         self.now(|now| now.floor(keys))
     }
@@ -261,7 +262,7 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
     /// The pair with the lowest key.
     ///
     /// # Errors
-    /// The device's.
+    /// [`Error::Device`] when the device is lost or lacks the memory.
     #[doc(alias = "first_key_value")]
     pub fn first(&self) -> Result<Option<(K, V)>> {
         self.now(|now| now.first())
@@ -270,7 +271,7 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
     /// The pair with the highest key.
     ///
     /// # Errors
-    /// The device's.
+    /// [`Error::Device`] when the device is lost or lacks the memory.
     #[doc(alias = "last_key_value")]
     pub fn last(&self) -> Result<Option<(K, V)>> {
         self.now(|now| now.last())
@@ -279,7 +280,8 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
     /// How many keys there are in each range.
     ///
     /// # Errors
-    /// [`Error::Range`] when the ends of a range are swapped; the device's.
+    /// [`Error::Range`] when the ends of a range are swapped; [`Error::Device`] when the device is lost or
+    /// lacks the memory.
     pub fn count(&self, ranges: &[impl RangeBounds<K>]) -> Result<Vec<u64>> {
         self.now(|now| now.count(ranges))
     }
@@ -302,7 +304,7 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
     /// for all launches. For those of now give a new [snapshot](Self::snapshot).
     ///
     /// # Errors
-    /// [`Error::OtherTree`]; the device's.
+    /// [`Error::OtherTree`]; [`Error::Device`] when the device is lost or lacks the memory.
     pub fn iter(&self, snapshot: &Snapshot<'_, K, V>) -> Result<IntoIter<K, V>> {
         self.at(snapshot)?.iter()
     }

@@ -48,7 +48,7 @@ impl<K: Key, V: Value> Snapshot<'_, K, V> {
     /// the tree). Waits for the device.
     ///
     /// # Errors
-    /// The device's.
+    /// [`Error::Device`] when the device is lost or lacks the memory.
     pub fn stamp(&self) -> Result<u32> {
         self.tree.trees.owner.device.synchronize()?;
         self.tree.with_history(|history| history.stamp(self.slot))
@@ -61,7 +61,7 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
     ///
     /// # Errors
     /// [`Error::Snapshots`] where [`super::MOST`] live; [`Error::Moments`] where stamps are used up while
-    /// others live; the device's.
+    /// others live; [`Error::Device`] when the device is lost or lacks the memory.
     pub fn snapshot(&self) -> Result<Snapshot<'_, K, V>> {
         let (slot, moment) = self.trees.owner.alone(|engine, stream, memory| {
             if memory.history.as_ref().is_some_and(History::is_due) {
@@ -178,7 +178,7 @@ impl<K: Key, V: Value> At<'_, K, V> {
     /// The values of the keys, or nothing where a key was not there.
     ///
     /// # Errors
-    /// The device's.
+    /// [`Error::Device`] when the device is lost or lacks the memory.
     #[doc(alias = "find")]
     pub fn get(&self, keys: &[K]) -> Result<Vec<Option<V>>> {
         Ok(self.asked(Ask::Get, keys, true)?.values_where(|outcome| outcome == Outcome::Found))
@@ -187,7 +187,7 @@ impl<K: Key, V: Value> At<'_, K, V> {
     /// Whether the keys were there.
     ///
     /// # Errors
-    /// The device's.
+    /// [`Error::Device`] when the device is lost or lacks the memory.
     #[doc(alias = "contains")]
     pub fn contains_key(&self, keys: &[K]) -> Result<Vec<bool>> {
         Ok(self.asked(Ask::ContainsKey, keys, false)?.whether(Outcome::Found))
@@ -197,7 +197,8 @@ impl<K: Key, V: Value> At<'_, K, V> {
     /// something.
     ///
     /// # Errors
-    /// [`Error::Length`] when the buffers differ in length; [`Error::OtherDevice`]; the device's.
+    /// [`Error::Length`] when the buffers differ in length; [`Error::OtherDevice`]; [`Error::Device`] when
+    /// the device is lost or lacks the memory.
     pub fn get_on(
         &self,
         stream: &Stream,
@@ -213,7 +214,7 @@ impl<K: Key, V: Value> At<'_, K, V> {
     /// Of each key, the pair with the next higher key, whether the key itself is there or not.
     ///
     /// # Errors
-    /// The device's.
+    /// [`Error::Device`] when the device is lost or lacks the memory.
     #[doc(alias = "upper_bound")]
     pub fn successor(&self, keys: &[K]) -> Result<Vec<Option<(K, V)>>> {
         ordered::next(self, true, false, keys)
@@ -222,7 +223,7 @@ impl<K: Key, V: Value> At<'_, K, V> {
     /// Of each key, the pair with the next lower key, whether the key itself is there or not.
     ///
     /// # Errors
-    /// The device's.
+    /// [`Error::Device`] when the device is lost or lacks the memory.
     pub fn predecessor(&self, keys: &[K]) -> Result<Vec<Option<(K, V)>>> {
         ordered::next(self, false, false, keys)
     }
@@ -230,7 +231,7 @@ impl<K: Key, V: Value> At<'_, K, V> {
     /// Of each key, its own pair or, where it was not there, that with the next higher key.
     ///
     /// # Errors
-    /// The device's.
+    /// [`Error::Device`] when the device is lost or lacks the memory.
     #[doc(alias = "lower_bound")]
     pub fn ceiling(&self, keys: &[K]) -> Result<Vec<Option<(K, V)>>> {
         ordered::next(self, true, true, keys)
@@ -239,7 +240,7 @@ impl<K: Key, V: Value> At<'_, K, V> {
     /// Of each key, its own pair or, where it was not there, that with the next lower key.
     ///
     /// # Errors
-    /// The device's.
+    /// [`Error::Device`] when the device is lost or lacks the memory.
     pub fn floor(&self, keys: &[K]) -> Result<Vec<Option<(K, V)>>> {
         ordered::next(self, false, true, keys)
     }
@@ -247,7 +248,7 @@ impl<K: Key, V: Value> At<'_, K, V> {
     /// The pair with the lowest key.
     ///
     /// # Errors
-    /// The device's.
+    /// [`Error::Device`] when the device is lost or lacks the memory.
     #[doc(alias = "first_key_value")]
     pub fn first(&self) -> Result<Option<(K, V)>> {
         Ok(ordered::next(self, true, true, &[K::from_u64(0)])?.pop().flatten())
@@ -256,7 +257,7 @@ impl<K: Key, V: Value> At<'_, K, V> {
     /// The pair with the highest key.
     ///
     /// # Errors
-    /// The device's.
+    /// [`Error::Device`] when the device is lost or lacks the memory.
     #[doc(alias = "last_key_value")]
     pub fn last(&self) -> Result<Option<(K, V)>> {
         Ok(ordered::next(self, false, true, &[K::MAX])?.pop().flatten())
@@ -265,7 +266,8 @@ impl<K: Key, V: Value> At<'_, K, V> {
     /// How many keys there were in each range.
     ///
     /// # Errors
-    /// [`Error::Range`] when the ends of a range are swapped; the device's.
+    /// [`Error::Range`] when the ends of a range are swapped; [`Error::Device`] when the device is lost or
+    /// lacks the memory.
     pub fn count(&self, ranges: &[impl RangeBounds<K>]) -> Result<Vec<u64>> {
         Ok(ordered::count(self, &ordered::on_device(self, ranges)?)?.read()?)
     }
@@ -286,7 +288,7 @@ impl<K: Key, V: Value> At<'_, K, V> {
     /// All pairs, in the order of keys, copied to the host before the first is given. Waits for all launches.
     ///
     /// # Errors
-    /// The device's.
+    /// [`Error::Device`] when the device is lost or lacks the memory.
     pub fn iter(&self) -> Result<IntoIter<K, V>> {
         let scans = |run: Scans<'_, K, V>| self.tree.trees.scans_at(run, self.moment);
         let (keys, values) = export::scanned(Structure::home(self.tree), &scans)?;

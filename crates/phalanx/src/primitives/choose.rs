@@ -96,7 +96,7 @@ impl Workspace {
     /// # Errors
     /// [`Length`](crate::Error::Length), [`Workspace`](crate::Error::Workspace),
     /// [`Elsewhere`](crate::Error::Elsewhere), [`TooMany`](crate::Error::TooMany) beyond 2^32 - 1 elements;
-    /// the device's.
+    /// [`Error::Device`](crate::Error::Device) when the device is lost or lacks the memory.
     pub fn compact<T: Number>(
         &mut self,
         from: &Buffer<T>,
@@ -228,7 +228,8 @@ impl Workspace {
     ///
     /// # Errors
     /// [`Bits`](crate::Error::Bits) for a shift by all bits or more, [`Elsewhere`](crate::Error::Elsewhere),
-    /// [`TooMany`](crate::Error::TooMany) beyond 2^32 - 1 elements; the device's.
+    /// [`TooMany`](crate::Error::TooMany) beyond 2^32 - 1 elements; [`Error::Device`](crate::Error::Device)
+    /// when the device is lost or lacks the memory.
     pub fn histogram<T: Number>(
         &mut self,
         from: &Buffer<T>,
@@ -273,7 +274,8 @@ impl Workspace {
     ///
     /// # Errors
     /// [`Length`](crate::Error::Length), [`Elsewhere`](crate::Error::Elsewhere),
-    /// [`TooMany`](crate::Error::TooMany) beyond 2^32 - 1 elements; the device's.
+    /// [`TooMany`](crate::Error::TooMany) beyond 2^32 - 1 elements; [`Error::Device`](crate::Error::Device)
+    /// when the device is lost or lacks the memory.
     pub fn merge_keys<K: Number>(
         &mut self,
         first: &Buffer<K>,

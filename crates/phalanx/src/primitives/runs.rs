@@ -81,7 +81,7 @@ impl Workspace {
     ///
     /// # Errors
     /// [`Error::Length`], [`Error::Workspace`], [`Error::Elsewhere`], [`Error::TooMany`] beyond 2^32 - 1
-    /// elements; the device's.
+    /// elements; [`Error::Device`] when the device is lost or lacks the memory.
     pub fn reduce_by_key<K: Number, T: Number>(
         &mut self,
         fold: Fold,

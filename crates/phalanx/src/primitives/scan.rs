@@ -189,7 +189,8 @@ impl Workspace {
     ///
     /// # Errors
     /// [`Error::Length`], [`Error::Workspace`], [`Error::Elsewhere`], [`Error::UnknownTile`];
-    /// [`Error::TooMany`] beyond 2^40 elements; the device's.
+    /// [`Error::TooMany`] beyond 2^40 elements; [`Error::Device`] when the device is lost or lacks the
+    /// memory.
     pub fn exclusive_scan<T: Number>(
         &mut self,
         fold: Fold,
@@ -337,7 +338,8 @@ impl Workspace {
     /// Cost: a read of each element, in 2 launches.
     ///
     /// # Errors
-    /// [`Error::Length`], [`Error::Elsewhere`]; the device's.
+    /// [`Error::Length`], [`Error::Elsewhere`]; [`Error::Device`] when the device is lost or lacks the
+    /// memory.
     pub fn reduce<T: Number>(&mut self, fold: Fold, from: &Buffer<T>, result: &mut Buffer<T>) -> Result<()> {
         check_len("the result of a reduction", 1, result.len())?;
         self.check_device("elements to reduce", from)?;

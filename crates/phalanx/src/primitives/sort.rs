@@ -86,7 +86,8 @@ impl Workspace {
     ///
     /// # Errors
     /// [`Error::Length`], [`Error::Bits`], [`Error::TooMany`] beyond 2^30 - 1 elements, [`Error::Workspace`],
-    /// [`Error::Elsewhere`], [`Error::UnknownTile`]; the device's.
+    /// [`Error::Elsewhere`], [`Error::UnknownTile`]; [`Error::Device`] when the device is lost or lacks the
+    /// memory.
     pub fn sort_keys<K: Number>(
         &mut self,
         keys: &Buffer<K>,

@@ -116,7 +116,7 @@ impl<K: Key, V: Value> SkipList<K, V> {
     /// What the pool of nodes holds, merged ones too. Waits for the launches asked for before.
     ///
     /// # Errors
-    /// The device's.
+    /// [`Error::Device`] when the device is lost or lacks the memory.
     pub fn stats(&self) -> Result<Stats> {
         self.trees.stats()
     }
@@ -143,7 +143,8 @@ impl<K: Key, V: Value> SkipList<K, V> {
     /// latches, and that as many pairs are there as are counted.
     ///
     /// # Errors
-    /// [`Error::Invalid`], which says what is wrong; the device's.
+    /// [`Error::Invalid`], which says what is wrong; [`Error::Device`] when the device is lost or lacks the
+    /// memory.
     pub fn validate(&self) -> Result<()> {
         self.trees.examine().map(drop)
     }
@@ -152,7 +153,8 @@ impl<K: Key, V: Value> SkipList<K, V> {
     /// [`crate::BTree::walks`]. Waits.
     ///
     /// # Errors
-    /// [`Error::OtherDevice`] when the buffer is not of the list's device; the device's.
+    /// [`Error::OtherDevice`] when the buffer is not of the list's device; [`Error::Device`] when the device
+    /// is lost or lacks the memory.
     pub fn walks(&self, keys: &Buffer<K>) -> Result<Walks> {
         belongs(self.device(), "keys", keys.device())?;
         self.trees.walks(keys)
@@ -162,7 +164,7 @@ impl<K: Key, V: Value> SkipList<K, V> {
     /// for the launches asked for before.
     ///
     /// # Errors
-    /// The device's.
+    /// [`Error::Device`] when the device is lost or lacks the memory.
     pub fn merged(&self) -> Result<usize> {
         Ok(self.trees.owner.counts()?.long)
     }
@@ -170,7 +172,7 @@ impl<K: Key, V: Value> SkipList<K, V> {
     /// What was counted, by lists whose kind counts; else nothing. Waits for the launches asked for before.
     ///
     /// # Errors
-    /// The device's.
+    /// [`Error::Device`] when the device is lost or lacks the memory.
     pub fn counters(&self) -> Result<Counters> {
         self.trees.owner.alone(|_, _, memory| {
             let mut words = [0; Event::ALL.len()];
@@ -246,7 +248,7 @@ impl<K: Key, V: Value> SkipList<K, V> {
     /// for all launches.
     ///
     /// # Errors
-    /// The device's.
+    /// [`Error::Device`] when the device is lost or lacks the memory.
     pub fn iter(&self) -> Result<IntoIter<K, V>> {
         let (keys, values) = sorted(Map::iter(self)?);
         Ok(keys.into_iter().zip(values))

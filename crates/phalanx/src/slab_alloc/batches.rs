@@ -34,7 +34,7 @@ impl<'a> Batches<'a> {
     /// there was none. By warps with resident blocks.
     ///
     /// # Errors
-    /// The device's.
+    /// [`Error::Device`](crate::Error::Device) when the device is lost or lacks the memory.
     pub fn allocate(&self, handles: &mut Buffer<u32>) -> Result<()> {
         self.launch(Batch::Allocate { seed: self.pool.next_seed() }, handles)
     }
@@ -42,7 +42,7 @@ impl<'a> Batches<'a> {
     /// As [`Self::allocate`], by each thread alone.
     ///
     /// # Errors
-    /// The device's.
+    /// [`Error::Device`](crate::Error::Device) when the device is lost or lacks the memory.
     pub fn allocate_lone(&self, handles: &mut Buffer<u32>) -> Result<()> {
         self.launch(Batch::AllocateLone { seed: self.pool.next_seed() }, handles)
     }
@@ -51,7 +51,7 @@ impl<'a> Batches<'a> {
     /// [`Stats::faults`](super::Stats::faults); the emulator ends the launch.
     ///
     /// # Errors
-    /// The device's.
+    /// [`Error::Device`](crate::Error::Device) when the device is lost or lacks the memory.
     pub fn free(&self, handles: &Buffer<u32>) -> Result<()> {
         self.launch(Batch::Free, handles)
     }
@@ -59,7 +59,7 @@ impl<'a> Batches<'a> {
     /// As [`Self::free`], by each thread alone.
     ///
     /// # Errors
-    /// The device's.
+    /// [`Error::Device`](crate::Error::Device) when the device is lost or lacks the memory.
     pub fn free_lone(&self, handles: &Buffer<u32>) -> Result<()> {
         self.launch(Batch::FreeLone, handles)
     }
@@ -67,7 +67,7 @@ impl<'a> Batches<'a> {
     /// Marks the slabs to be freed by [`SlabAlloc::reclaim`]. Faults are as in [`Self::free`].
     ///
     /// # Errors
-    /// The device's.
+    /// [`Error::Device`](crate::Error::Device) when the device is lost or lacks the memory.
     pub fn retire(&self, handles: &Buffer<u32>) -> Result<()> {
         self.launch(Batch::Retire, handles)
     }

@@ -119,7 +119,7 @@ impl SlabAlloc {
     /// Counts the pool's slabs, once the launches that were asked for before have ended; this waits for them.
     ///
     /// # Errors
-    /// The device's.
+    /// [`Error::Device`] when the device is lost or lacks the memory.
     pub fn stats(&self) -> Result<Stats> {
         self.device.synchronize()?;
         let counts = self.device.zeroed::<u64>(2)?;
@@ -145,7 +145,7 @@ impl SlabAlloc {
     /// who look for leaks. Waits for the device.
     ///
     /// # Errors
-    /// The device's.
+    /// [`Error::Device`] when the device is lost or lacks the memory.
     pub fn bitmap(&self) -> Result<Vec<u32>> {
         self.memory.live()
     }
@@ -191,7 +191,7 @@ impl SlabAlloc {
     /// Waits.
     ///
     /// # Errors
-    /// The device's.
+    /// [`Error::Device`] when the device is lost or lacks the memory.
     pub fn allocate(&self, count: usize) -> Result<Vec<Handle>> {
         let mut words = self.device.buffer(count)?;
         self.on(&self.device.default_stream()).allocate(&mut words)?;
@@ -202,7 +202,7 @@ impl SlabAlloc {
     /// says where.
     ///
     /// # Errors
-    /// The device's.
+    /// [`Error::Device`] when the device is lost or lacks the memory.
     pub fn free(&self, handles: &[Handle]) -> Result<()> {
         let words = self.device.from_slice(&words_of(handles))?;
         let stream = self.device.default_stream();
@@ -214,7 +214,7 @@ impl SlabAlloc {
     /// are as in [`Self::free`].
     ///
     /// # Errors
-    /// The device's.
+    /// [`Error::Device`] when the device is lost or lacks the memory.
     pub fn retire(&self, handles: &[Handle]) -> Result<()> {
         let words = self.device.from_slice(&words_of(handles))?;
         let stream = self.device.default_stream();
@@ -252,7 +252,8 @@ impl SlabAlloc {
     /// keep their meaning; views must be taken anew. Where this fails the pool is as before.
     ///
     /// # Errors
-    /// [`Error::ZeroCapacity`] for no slabs at all; [`Error::Budget`]; [`Error::TooManySlabs`]; the device's.
+    /// [`Error::ZeroCapacity`] for no slabs at all; [`Error::Budget`]; [`Error::TooManySlabs`];
+    /// [`Error::Device`] when the device is lost or lacks the memory.
     pub fn grow(&mut self, slabs: usize) -> Result<()> {
         if slabs == 0 {
             return Err(Error::ZeroCapacity);
@@ -304,7 +305,7 @@ impl SlabAlloc {
     /// Frees all retired slabs, once the launches that were asked for before have ended. Gives how many.
     ///
     /// # Errors
-    /// The device's.
+    /// [`Error::Device`] when the device is lost or lacks the memory.
     pub fn reclaim(&mut self) -> Result<usize> {
         let mut count = self.device.zeroed::<u64>(1)?;
         self.reclaim_counted(&mut count)
@@ -322,7 +323,8 @@ impl SlabAlloc {
     /// the pool says nothing.)
     ///
     /// # Errors
-    /// [`Error::Leak`], with the first of them; the device's. The memory is given back all the same.
+    /// [`Error::Leak`], with the first of them; [`Error::Device`] when the device is lost or lacks the
+    /// memory. The memory is given back all the same.
     pub fn close(mut self) -> Result<()> {
         self.reclaim()?;
         let live = self.stats()?.live;

@@ -90,7 +90,7 @@ macro_rules! common {
             /// What the pool of slabs holds. Waits for the launches asked for before.
             ///
             /// # Errors
-            /// The device's.
+            /// [`Error::Device`](crate::Error::Device) when the device is lost or lacks the memory.
             pub fn stats(&self) -> crate::Result<crate::slab_alloc::Stats> {
                 self.lists.stats()
             }
@@ -99,7 +99,7 @@ macro_rules! common {
             /// before.
             ///
             /// # Errors
-            /// The device's.
+            /// [`Error::Device`](crate::Error::Device) when the device is lost or lacks the memory.
             pub fn utilisation(&self) -> crate::Result<f64> {
                 let shape = self.lists.owner.engine.shape();
                 let slabs = self.lists.stats()?.live + self.buckets() as usize;
@@ -120,7 +120,8 @@ macro_rules! common {
             /// and writes what moves.
             ///
             /// # Errors
-            /// [`Error::Bucket`](crate::Error::Bucket) when there is no such bucket; the device's.
+            /// [`Error::Bucket`](crate::Error::Bucket) when there is no such bucket;
+            /// [`Error::Device`](crate::Error::Device) when the device is lost or lacks the memory.
             pub fn flush(&mut self, buckets: &[u32]) -> crate::Result<()> {
                 self.lists.flush(buckets)
             }
@@ -128,7 +129,7 @@ macro_rules! common {
             /// [`Self::flush`] of all buckets.
             ///
             /// # Errors
-            /// The device's.
+            /// [`Error::Device`](crate::Error::Device) when the device is lost or lacks the memory.
             pub fn flush_all(&mut self) -> crate::Result<()> {
                 self.lists.flush_all()
             }
@@ -140,7 +141,8 @@ macro_rules! common {
             /// [`Error::ZeroCapacity`](crate::Error::ZeroCapacity) for no buckets;
             /// [`Error::Budget`](crate::Error::Budget) when the pool must not grow as far as both tables need
             /// it; [`Error::DoesNotFit`](crate::Error::DoesNotFit) when the pool that is to take them has too
-            /// few slabs; the device's. The buckets and what they hold are then as they were.
+            /// few slabs; [`Error::Device`](crate::Error::Device) when the device is lost or lacks the
+            /// memory. The buckets and what they hold are then as they were.
             pub fn rehash(&mut self, buckets: u32) -> crate::Result<()> {
                 if buckets == 0 {
                     return Err(crate::Error::ZeroCapacity);
@@ -153,7 +155,8 @@ macro_rules! common {
             /// tests, and for those who write kernels of their own.
             ///
             /// # Errors
-            /// [`Error::Invalid`](crate::Error::Invalid), which says what is wrong; the device's.
+            /// [`Error::Invalid`](crate::Error::Invalid), which says what is wrong;
+            /// [`Error::Device`](crate::Error::Device) when the device is lost or lacks the memory.
             pub fn validate(&self) -> crate::Result<()> {
                 self.lists.validate()
             }
@@ -201,7 +204,7 @@ macro_rules! owner {
             /// them.
             ///
             /// # Errors
-            /// The device's.
+            /// [`Error::Device`](crate::Error::Device) when the device is lost or lacks the memory.
             #[doc(alias = "size")]
             pub fn len(&self) -> crate::Result<usize> {
                 self.lists.pairs()
@@ -210,7 +213,7 @@ macro_rules! owner {
             /// Whether there is nothing. As [`Self::len`].
             ///
             /// # Errors
-            /// The device's.
+            /// [`Error::Device`](crate::Error::Device) when the device is lost or lacks the memory.
             pub fn is_empty(&self) -> crate::Result<bool> {
                 Ok(self.len()? == 0)
             }
@@ -223,7 +226,7 @@ macro_rules! owner {
             /// Removes everything, and frees the slabs.
             ///
             /// # Errors
-            /// The device's.
+            /// [`Error::Device`](crate::Error::Device) when the device is lost or lacks the memory.
             pub fn clear(&mut self) -> crate::Result<()> {
                 self.lists.empty()
             }

@@ -125,7 +125,7 @@ impl<K: Key, V: Value> SlabMultiMap<K, V> {
     /// Whether the keys have a value.
     ///
     /// # Errors
-    /// The device's.
+    /// [`Error::Device`](crate::Error::Device) when the device is lost or lacks the memory.
     pub fn contains_key(&self, keys: &[K]) -> Result<Vec<bool>> {
         run::whether(&self.lists, Ask::ContainsKey, keys, Outcome::Found)
     }
@@ -133,7 +133,7 @@ impl<K: Key, V: Value> SlabMultiMap<K, V> {
     /// How many values the keys have.
     ///
     /// # Errors
-    /// The device's.
+    /// [`Error::Device`](crate::Error::Device) when the device is lost or lacks the memory.
     pub fn count(&self, keys: &[K]) -> Result<Vec<u32>> {
         self.counts(keys, |keys, counts| Task::Count { keys, counts })
     }
@@ -142,7 +142,7 @@ impl<K: Key, V: Value> SlabMultiMap<K, V> {
     /// was one.
     ///
     /// # Errors
-    /// The device's.
+    /// [`Error::Device`](crate::Error::Device) when the device is lost or lacks the memory.
     pub fn remove_one(&self, keys: &[K]) -> Result<Vec<bool>> {
         let removed = run::whether(&self.lists, Ask::Remove, keys, Outcome::Removed)?;
         or_later(self.lists.make_room())?;
@@ -174,7 +174,7 @@ impl<K: Key, V: Value> SlabMultiMap<K, V> {
     /// Removes all values of the keys, and says how many there were.
     ///
     /// # Errors
-    /// The device's.
+    /// [`Error::Device`](crate::Error::Device) when the device is lost or lacks the memory.
     pub fn remove_all(&self, keys: &[K]) -> Result<Vec<u32>> {
         self.counts(keys, |keys, counts| Task::RemoveAll { keys, counts })
     }
@@ -183,7 +183,7 @@ impl<K: Key, V: Value> SlabMultiMap<K, V> {
     /// passes along each list. What is inserted between the two is left out.
     ///
     /// # Errors
-    /// The device's.
+    /// [`Error::Device`](crate::Error::Device) when the device is lost or lacks the memory.
     #[doc(alias = "search_all")]
     pub fn get_all(&self, keys: &[K]) -> Result<Values<V>> {
         let counted = self.count(keys)?;
@@ -238,7 +238,7 @@ impl<K: Key, V: Value> SlabMultiMap<K, V> {
     /// All pairs, copied to the host at once, in no order.
     ///
     /// # Errors
-    /// The device's.
+    /// [`Error::Device`](crate::Error::Device) when the device is lost or lacks the memory.
     pub fn iter(&self) -> Result<IntoIter<K, V>> {
         let (keys, values) = export::all(&self.lists)?;
         Ok(keys.into_iter().zip(values))
@@ -247,7 +247,8 @@ impl<K: Key, V: Value> SlabMultiMap<K, V> {
     /// Keeps the pairs whose keys lie in the range. Stays on the device.
     ///
     /// # Errors
-    /// [`Error::Range`](crate::Error::Range) when the ends are swapped; the device's.
+    /// [`Error::Range`](crate::Error::Range) when the ends are swapped;
+    /// [`Error::Device`](crate::Error::Device) when the device is lost or lacks the memory.
     pub fn retain_keys(&mut self, range: RangeInclusive<K>) -> Result<()> {
         run::retain_between(&mut self.lists, false, range.start().to_u64(), range.end().to_u64())
     }
@@ -263,7 +264,8 @@ impl<K: Key, V: Value> SlabMultiMap<K, V> {
     /// Writes the map: version, checksum and all pairs.
     ///
     /// # Errors
-    /// [`Error::Io`](crate::Error::Io) when the writer fails; the device's.
+    /// [`Error::Io`](crate::Error::Io) when the writer fails; [`Error::Device`](crate::Error::Device) when
+    /// the device is lost or lacks the memory.
     pub fn save(&self, writer: impl Write) -> Result<()> {
         let (keys, values) = export::all(&self.lists)?;
         file::save(&keys, &values, writer)
@@ -304,7 +306,7 @@ impl<K: Key, V: Value> MultiBatches<'_, K, V> {
     /// # Errors
     /// [`Error::Length`](crate::Error::Length) when the buffers differ in length;
     /// [`Error::OtherDevice`](crate::Error::OtherDevice) when a buffer or the stream is not of the map's
-    /// device; the device's.
+    /// device; [`Error::Device`](crate::Error::Device) when the device is lost or lacks the memory.
     pub fn insert(
         &self,
         keys: &Buffer<K>,

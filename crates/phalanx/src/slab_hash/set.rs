@@ -85,7 +85,7 @@ impl<K: Key> SlabSet<K> {
     /// Whether the keys are there.
     ///
     /// # Errors
-    /// The device's.
+    /// [`Error::Device`](crate::Error::Device) when the device is lost or lacks the memory.
     #[doc(alias = "contains_key")]
     pub fn contains(&self, keys: &[K]) -> Result<Vec<bool>> {
         run::whether(&self.lists, Ask::ContainsKey, keys, Outcome::Found)
@@ -94,7 +94,7 @@ impl<K: Key> SlabSet<K> {
     /// Removes keys. Says of each whether it was there; of several that are equal, one.
     ///
     /// # Errors
-    /// The device's.
+    /// [`Error::Device`](crate::Error::Device) when the device is lost or lacks the memory.
     #[doc(alias = "erase")]
     pub fn remove(&self, keys: &[K]) -> Result<Vec<bool>> {
         let removed = run::whether(&self.lists, Ask::Remove, keys, Outcome::Removed)?;
@@ -121,7 +121,7 @@ impl<K: Key> SlabSet<K> {
     /// All keys, copied to the host at once, in no order.
     ///
     /// # Errors
-    /// The device's.
+    /// [`Error::Device`](crate::Error::Device) when the device is lost or lacks the memory.
     pub fn iter(&self) -> Result<std::vec::IntoIter<K>> {
         Ok(export::all(&self.lists)?.0.into_iter())
     }
@@ -129,7 +129,7 @@ impl<K: Key> SlabSet<K> {
     /// Keeps the keys of which `keep` is true. The keys travel to the host and the rejected ones back.
     ///
     /// # Errors
-    /// The device's.
+    /// [`Error::Device`](crate::Error::Device) when the device is lost or lacks the memory.
     pub fn retain(&mut self, keep: impl Fn(K) -> bool) -> Result<()> {
         let rejected: Vec<K> = self.iter()?.filter(|&key| !keep(key)).collect();
         self.remove(&rejected).map(drop)
@@ -138,7 +138,8 @@ impl<K: Key> SlabSet<K> {
     /// Keeps the keys in the range. Stays on the device.
     ///
     /// # Errors
-    /// [`Error::Range`](crate::Error::Range) when the ends are swapped; the device's.
+    /// [`Error::Range`](crate::Error::Range) when the ends are swapped;
+    /// [`Error::Device`](crate::Error::Device) when the device is lost or lacks the memory.
     pub fn retain_range(&mut self, range: RangeInclusive<K>) -> Result<()> {
         run::retain_between(&mut self.lists, false, range.start().to_u64(), range.end().to_u64())
     }
@@ -146,7 +147,8 @@ impl<K: Key> SlabSet<K> {
     /// Writes the set: version, checksum and all keys.
     ///
     /// # Errors
-    /// [`Error::Io`](crate::Error::Io) when the writer fails; the device's.
+    /// [`Error::Io`](crate::Error::Io) when the writer fails; [`Error::Device`](crate::Error::Device) when
+    /// the device is lost or lacks the memory.
     pub fn save(&self, writer: impl Write) -> Result<()> {
         file::save_keys(&export::all(&self.lists)?.0, writer)
     }
@@ -189,7 +191,7 @@ impl<K: Key> SetBatches<'_, K> {
     /// # Errors
     /// [`Error::Length`](crate::Error::Length) when the buffers differ in length;
     /// [`Error::OtherDevice`](crate::Error::OtherDevice) when a buffer or the stream is not of the set's
-    /// device; the device's.
+    /// device; [`Error::Device`](crate::Error::Device) when the device is lost or lacks the memory.
     pub fn insert(&self, keys: &Buffer<K>, outcomes: &mut Buffer<u8>) -> Result<()> {
         self.launch(Ask::InsertNew, keys, outcomes)
     }

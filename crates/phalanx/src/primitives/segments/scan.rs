@@ -163,7 +163,8 @@ impl Workspace {
     /// # Errors
     /// [`Length`](crate::Error::Length), [`Workspace`](crate::Error::Workspace),
     /// [`Elsewhere`](crate::Error::Elsewhere), [`UnknownTile`](crate::Error::UnknownTile),
-    /// [`TooMany`](crate::Error::TooMany) beyond 2^32 - 1 elements or segments; the device's.
+    /// [`TooMany`](crate::Error::TooMany) beyond 2^32 - 1 elements or segments;
+    /// [`Error::Device`](crate::Error::Device) when the device is lost or lacks the memory.
     #[doc(alias = "segmented_reduce")]
     pub fn reduce_segments<T: Number>(
         &mut self,

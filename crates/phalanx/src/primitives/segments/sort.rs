@@ -215,7 +215,8 @@ impl Workspace {
     /// # Errors
     /// [`Length`](crate::Error::Length), [`Workspace`](crate::Error::Workspace),
     /// [`Elsewhere`](crate::Error::Elsewhere), [`UnknownTile`](crate::Error::UnknownTile),
-    /// [`TooMany`](crate::Error::TooMany) beyond 2^30 - 1 elements or 2^32 - 1 segments; the device's.
+    /// [`TooMany`](crate::Error::TooMany) beyond 2^30 - 1 elements or 2^32 - 1 segments;
+    /// [`Error::Device`](crate::Error::Device) when the device is lost or lacks the memory.
     #[doc(alias = "segmented_sort")]
     pub fn sort_segments<K: Number>(
         &mut self,
