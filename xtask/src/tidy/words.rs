@@ -11,8 +11,8 @@ pub const LIST: &str = "xtask/words.toml";
 /// Files that name what the lists forbid.
 const EXCEPT: [&str; 2] = ["xtask/src/tidy/", LIST];
 
-/// First words of documentation that has no subject.
-const FIRST_WORDS: [&str; 6] = ["Who", "Whom", "What", "Whether", "Of", "By"];
+/// Beginnings of documentation that has no subject.
+const BEGINNINGS: [&str; 6] = ["Who ", "Whom ", "What ", "Whether who ", "Of ", "By "];
 
 /// Words and how often each stands.
 type Counts = BTreeMap<String, usize>;
@@ -133,13 +133,13 @@ fn occurrences(text: &str, phrase: &str) -> usize {
 /// Counts habits of documentation: comments that begin with a word that makes no sentence, and sections `#
 /// Errors` that name no variant.
 fn habits(text: &str) -> [(&'static str, usize); 2] {
-    let (mut first_words, mut no_variant, mut before) = (0, 0, "");
+    let (mut no_subject, mut no_variant, mut before) = (0, 0, "");
     let mut section: Option<bool> = None;
     for line in text.lines() {
         let doc = line.trim().strip_prefix("///").map(str::trim);
         let begins = doc.is_some() && !before.starts_with("///");
-        let first = doc.unwrap_or_default().split([' ', ',']).next().unwrap_or_default();
-        first_words += usize::from(begins && FIRST_WORDS.contains(&first));
+        let has_no_subject = |doc: &str| BEGINNINGS.iter().any(|beginning| doc.starts_with(beginning));
+        no_subject += usize::from(begins && doc.is_some_and(has_no_subject));
         let goes_on = doc.is_some_and(|doc| !doc.starts_with('#'));
         section = match section {
             Some(names) if goes_on => {
@@ -154,7 +154,7 @@ fn habits(text: &str) -> [(&'static str, usize); 2] {
         section = if doc == Some("# Errors") { Some(false) } else { section };
         before = line.trim();
     }
-    [("doc_first_words", first_words), ("errors_without_variant", no_variant)]
+    [("doc_without_subject", no_subject), ("errors_without_variant", no_variant)]
 }
 
 #[cfg(test)]
@@ -168,7 +168,7 @@ mod tests {
     }
 
     const LISTED: &str = "[names]\nSpot = 1\n\"fn list\" = 0\n[phrases]\n\"gives whether\" = 0\n[habits]\n\
-    doc_first_words = 0\nerrors_without_variant = 0\n";
+    doc_without_subject = 0\nerrors_without_variant = 0\n";
 
     #[test]
     fn counts_of_names_only_fall() {
