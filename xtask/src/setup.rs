@@ -19,13 +19,13 @@ pub fn run() -> Result<()> {
     Ok(())
 }
 
-/// Gives the tools, installing those that are missing.
+/// Returns the tools, installing those that are missing.
 pub fn ensure_ready() -> Result<Ready> {
     ensure!(has_program("cc"), "no C compiler (cc), which Rust links with: install gcc or clang");
     Ok(Ready { toolchain: ensure_toolchain()?, ptxas: ensure_ptxas()? })
 }
 
-/// Gives a compiler for PTX, installing one if need be.
+/// Returns a compiler for PTX, installing one if need be.
 pub fn ensure_toolchain() -> Result<Toolchain> {
     let missing = match Toolchain::discover(&device_crate()) {
         Ok(toolchain) => return Ok(toolchain),

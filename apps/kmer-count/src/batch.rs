@@ -59,7 +59,7 @@ impl Combiner {
         Self { places: vec![(0, 0); 1 << PLACE_BITS], batch: Batch::with_capacity(size), size }
     }
 
-    /// Takes one occurrence of a k-mer. Gives a batch when one is full.
+    /// Takes one occurrence of a k-mer. Returns a batch when one is full.
     #[inline]
     pub fn add(&mut self, kmer: u64) -> Option<Batch> {
         let place =

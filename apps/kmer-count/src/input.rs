@@ -22,7 +22,7 @@ fn size_of(path: &Path) -> Result<u64> {
 }
 
 /// Shows the sequences of a file to `each`, one after the other, until that says `false`. Moves the bar by
-/// the bytes read. Gives whether `each` saw all.
+/// the bytes read. Returns whether `each` saw all.
 ///
 /// # Errors
 /// When the file cannot be read, is neither FASTA nor FASTQ, or is damaged.

@@ -104,7 +104,7 @@ where
 }
 
 /// Runs the batches on `subject` and on the model, which both start empty, and compares every answer, and
-/// after each batch the length and the contents. Gives what the map must hold in the end.
+/// after each batch the length and the contents. Returns what the map must hold in the end.
 ///
 /// # Errors
 /// The first [`Mismatch`].

@@ -150,7 +150,7 @@ impl<F: Fn(Given) + Copy + Send + Sync + 'static> Kernel for Misuse<F> {
     }
 }
 
-/// Runs a kernel in one block. Gives what ended it, with its source line. The guards must be whole.
+/// Runs a kernel in one block. Returns what ended it, with its source line. The guards must be whole.
 fn run<F: Fn(Given) + Copy + Send + Sync + 'static>(threads: u32, body: F) -> Result<(), String> {
     let device = Device::emulator(Options::default());
     let mut land = Land::new(&device);

@@ -268,7 +268,7 @@ impl<T: Word> Global<T> {
         unsafe { backend::store_vec(self.0, words, order, scope) }
     }
 
-    /// Writes `new` if the word is `current`. Gives the word that was there: `Ok` when it was `current`.
+    /// Writes `new` if the word is `current`. Returns the word that was there: `Ok` when it was `current`.
     ///
     /// PTX: `atom...cas` of 32, 64 or (sm_90 and later; traps before) 128 bits. Bytes have none.
     #[inline(always)]

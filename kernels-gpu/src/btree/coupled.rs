@@ -16,7 +16,7 @@ use simt::{Convergence, Tile, Turn};
 
 impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Walk<S, P, A, O, W, L> {
     /// One round of the operation whose turn it is: a try for the latch of the node that is next, and what is
-    /// to be done there. Gives whether the operation is finished.
+    /// to be done there. Returns whether the operation is finished.
     #[inline(always)]
     pub(super) fn coupled_round<C: Convergence>(&mut self, turn: Turn<W, C>) -> bool {
         let (tile, question) = (turn.tile(), self.question.from_owner(turn));

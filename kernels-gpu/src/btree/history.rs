@@ -211,7 +211,7 @@ pub trait Versions: Copy + core::fmt::Debug + Send + Sync + 'static {
     /// What the clock says.
     fn time(self) -> Time;
 
-    /// Moves the clock on from what it says, if it still does. Gives what it says otherwise.
+    /// Moves the clock on from what it says, if it still does. Returns what it says otherwise.
     fn tick(self, from: u64) -> Result<u64, u64>;
 
     /// Enters an epoch, by all threads of the process (see [`Group`]).

@@ -227,7 +227,7 @@ impl<S: Slot, const W: u32, const L: usize> Node<S, W, L> {
         if wanted { self.read(rank, true, order) } else { Read::nothing() }
     }
 
-    /// Tries the latch, by the calling lane alone. Gives whether it has it now.
+    /// Tries the latch, by the calling lane alone. Returns whether it has it now.
     #[inline(always)]
     #[track_caller]
     pub fn try_latch(self, order: Order) -> bool {

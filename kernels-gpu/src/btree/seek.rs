@@ -386,7 +386,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
         (pairs, pairs.count(tile), end)
     }
 
-    /// Deals with the pairs of a leaf. Gives whether the range ends here.
+    /// Deals with the pairs of a leaf. Returns whether the range ends here.
     #[inline(always)]
     fn visit<Q: Seek, C: Convergence>(&mut self, tile: Tile<W, C>, open: bool) -> bool {
         let leaf = self.leaf::<Q, C>(tile, open);
@@ -507,7 +507,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
         (self.next, self.left) = (self.next + many as u64, self.left - many);
     }
 
-    /// Where to from a leaf. Gives whether the range ends there.
+    /// Where to from a leaf. Returns whether the range ends there.
     #[inline(always)]
     fn go_on<Q: Seek>(&mut self, leaf: &Leaf<S, W, L>, end: &End<S::Stored>, counts: bool) -> bool {
         self.is_leaf = leaf.meta.is_leaf();

@@ -107,8 +107,8 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
     }
 
     /// One round of the operation whose turn it is: down to where it ends or has to be written, and then the
-    /// writing. Gives the ranks whose operations are finished by it: the one whose turn it was, and of those
-    /// that are `waiting` the others that could be done under the same latch.
+    /// writing. Returns the ranks whose operations are finished by it: the one whose turn it was, and of
+    /// those that are `waiting` the others that could be done under the same latch.
     ///
     /// The tiles of a warp go down together and write together, for a warp executes one after the other what
     /// its tiles are at. A tile that has lost a latch goes down again while its neighbours go down for their
@@ -147,7 +147,8 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
         others | if self.finish(turn, end) { own } else { 0 }
     }
 
-    /// Keeps what has become of an operation that is done, and makes ready for the next. Gives whether it is.
+    /// Keeps what has become of an operation that is done, and makes ready for the next. Returns whether it
+    /// is.
     #[inline(always)]
     pub(super) fn finish<C: Convergence>(&mut self, turn: Turn<W, C>, end: End<S::Value>) -> bool {
         if end.done {
@@ -402,7 +403,7 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
         simt::pause((SHORTEST + own) << self.losses.min(DOUBLINGS));
     }
 
-    /// Changes a leaf that the tile has latched, if `on_leaf`. Gives what has become of the operation, and
+    /// Changes a leaf that the tile has latched, if `on_leaf`. Returns what has become of the operation, and
     /// whether the leaf lacks room for it.
     #[inline(always)]
     pub(super) fn act<C: Convergence>(
@@ -453,7 +454,7 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
 
 /// What is done to a slot under its leaf's latch.
 pub(crate) trait Latched<S: Slot> {
-    /// Changes the pair in a slot that holds `word`, by one update of that order at least. Gives the value
+    /// Changes the pair in a slot that holds `word`, by one update of that order at least. Returns the value
     /// that was there; from a removal the argument.
     fn change<A: Access>(&self, slot: simt::Global<S::Word>, word: S::Word, order: Order) -> S::Value;
 
@@ -498,8 +499,8 @@ impl<S: Slot, O: Operation> Latched<S> for Question<S, O> {
 }
 
 impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S, P, A, W, L>> {
-    /// Tries the latch of a node for the tile, where `wanted`, and reads the node under it. Gives whether the
-    /// tile has it.
+    /// Tries the latch of a node for the tile, where `wanted`, and reads the node under it. Returns whether
+    /// the tile has it.
     #[inline(always)]
     pub(crate) fn hold<C: Convergence>(
         self,

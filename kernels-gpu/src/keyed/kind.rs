@@ -62,8 +62,8 @@ pub unsafe trait Kind: Copy + Send + Sync + 'static {
     /// together, with nothing where a lane has no place to see.
     fn scan(view: Self::View, thread: usize, see: impl FnMut(Option<Place<Self>>));
 
-    /// Removes the pair in a slot that a scan has shown. Only where no other operation runs. Gives whether it
-    /// was still there.
+    /// Removes the pair in a slot that a scan has shown. Only where no other operation runs. Returns whether
+    /// it was still there.
     #[inline(always)]
     #[track_caller]
     fn erase(slot: Global<<Self::Slot as Slot>::Word>) -> bool {
@@ -126,7 +126,7 @@ impl<M: Kind> Place<M> {
         Some(Self::new(slot, key, M::Slot::value(word)))
     }
 
-    /// Removes the pair. Only where no other operation runs. Gives whether it was still there.
+    /// Removes the pair. Only where no other operation runs. Returns whether it was still there.
     #[inline(always)]
     #[track_caller]
     pub fn erase(self) -> bool {

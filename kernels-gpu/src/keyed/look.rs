@@ -118,8 +118,8 @@ impl<S: Slot, const W: u32, const L: usize> Look<S, W, L> {
         Self { bucket, hit, open, verdict }
     }
 
-    /// Lets the one lane act that can, if the tile is active. Gives all lanes whether the operation is done,
-    /// and the value that was there.
+    /// Lets the one lane act that can, if the tile is active. Returns all lanes whether the operation is
+    /// done, and the value that was there.
     #[inline(always)]
     #[track_caller]
     pub fn act<O: Operation, C: Convergence>(
@@ -137,7 +137,7 @@ impl<S: Slot, const W: u32, const L: usize> Look<S, W, L> {
         (done, value)
     }
 
-    /// What the one acting lane does: change the pair that is there, or claim the empty slot. Gives whether
+    /// What the one acting lane does: change the pair that is there, or claim the empty slot. Returns whether
     /// nothing came between, and what was there.
     #[inline(always)]
     #[track_caller]
@@ -152,7 +152,7 @@ impl<S: Slot, const W: u32, const L: usize> Look<S, W, L> {
         Self::change(question, slot, spot.word)
     }
 
-    /// Changes the pair of a slot that was seen to hold `word`. Gives whether nothing came between (only
+    /// Changes the pair of a slot that was seen to hold `word`. Returns whether nothing came between (only
     /// removals meet), and the value that was there.
     #[inline(always)]
     #[track_caller]

@@ -200,7 +200,7 @@ where
         word.fetch_and_hot(!bit, Order::Relaxed, Scope::Device);
     }
 
-    /// One round of the operation whose turn it is: one look, and on. Gives whether the operation is
+    /// One round of the operation whose turn it is: one look, and on. Returns whether the operation is
     /// finished.
     #[inline(always)]
     #[track_caller]

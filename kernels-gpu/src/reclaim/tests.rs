@@ -197,7 +197,7 @@ impl World {
     }
 }
 
-/// Plays writers and readers by the schedule of a seed. Gives what went wrong.
+/// Plays writers and readers by the schedule of a seed. Returns what went wrong.
 fn explored<G: Group, R: Rules>(seed: u64, room: u32) -> Result<u32, FailureKind> {
     let schedule = match seed % 3 {
         0 => Schedule::Random { seed },
@@ -366,7 +366,7 @@ impl<G: Group> Kernel for Many<G> {
     }
 }
 
-/// Two blocks inside of many structures, by the schedule of a seed. Gives the structures.
+/// Two blocks inside of many structures, by the schedule of a seed. Returns the structures.
 fn inside_many<G: Group>(seed: u64, opens: bool) -> Vec<World> {
     let options = Options { step_limit: 1 << 20, ..Options::explore(Schedule::Pct { seed, depth: 5 }) };
     let device = Rc::new(Emulator::new(options));

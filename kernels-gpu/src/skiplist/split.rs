@@ -61,7 +61,7 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
     }
 
     /// Splits a full data node that the tile has latched, where it `splits`, and adds a pair to the half
-    /// where it belongs. Gives what is to be raised.
+    /// where it belongs. Returns what is to be raised.
     #[inline(always)]
     pub(super) fn split_data<C: Convergence>(
         self,
@@ -140,7 +140,7 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
     }
 
     /// Puts an entry into an index node that the tile has latched, where it `enters`, and splits that if it
-    /// is full. Gives what is to be raised then.
+    /// is full. Returns what is to be raised then.
     ///
     /// Each entry is one word, and all that stand in a node at any moment are true: so whoever reads amid the
     /// shift may be led too far left, and no further. Of two entries of one key the new one is better: the

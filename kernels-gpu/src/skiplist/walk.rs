@@ -105,8 +105,8 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
         (self.outcome, self.value)
     }
 
-    /// One round of the operation whose turn it is: one node. Gives the ranks whose operations are finished;
-    /// `waiting` are those whose are not.
+    /// One round of the operation whose turn it is: one node. Returns the ranks whose operations are
+    /// finished; `waiting` are those whose are not.
     #[inline(always)]
     pub fn round<C: Convergence>(&mut self, turn: Turn<W, C>, waiting: u32) -> u32 {
         let (tile, question) = (turn.tile(), self.question.from_owner(turn));
@@ -273,7 +273,7 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
     }
 
     /// Takes the latch of the node where the tile stands and does there what is to be done, where the tile
-    /// `acts`. Gives the ranks whose operations are finished.
+    /// `acts`. Returns the ranks whose operations are finished.
     #[inline(always)]
     fn write<C: Convergence>(
         &mut self,
@@ -325,8 +325,8 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
         finished | self.follow(tile, &held, own, key, &deed)
     }
 
-    /// Where to from a node whose latch was tried. Gives the ranks whose operations are finished by what was
-    /// made of it.
+    /// Where to from a node whose latch was tried. Returns the ranks whose operations are finished by what
+    /// was made of it.
     #[inline(always)]
     fn follow<C: Convergence>(
         &mut self,

@@ -123,7 +123,7 @@ pub unsafe trait Pool: Copy + Send + Sync + 'static {
     }
 
     /// Hangs a new slab at the end of a list, by the calling lane alone: `link` is the place of the last
-    /// slab's link. Gives the slab that follows now, which is another lane's where that was faster, or none
+    /// slab's link. Returns the slab that follows now, which is another lane's where that was faster, or none
     /// where the pool has none. The one way to link slabs.
     ///
     /// The compare-and-swap is relaxed: who follows the link finds a slab that was blank when the launch

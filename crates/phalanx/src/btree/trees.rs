@@ -92,7 +92,7 @@ impl Memory {
         Self { history, ..self }
     }
 
-    /// Frees all versions that no live snapshot can ask for. Where nothing runs. Gives how many.
+    /// Frees all versions that no live snapshot can ask for. Where nothing runs. Returns how many.
     pub fn sweep<K: Key, V: Value>(
         &mut self,
         engine: &(impl Engine<K, V> + ?Sized),
@@ -310,7 +310,8 @@ impl<K: Key, V: Value, E: Engine<K, V> + ?Sized> Trees<K, V, E> {
         })
     }
 
-    /// Frees all versions that nobody can ask for, once what was asked for before has ended. Gives how many.
+    /// Frees all versions that nobody can ask for, once what was asked for before has ended. Returns how
+    /// many.
     pub fn sweep(&self) -> Result<usize> {
         self.owner.alone(|engine, stream, memory| memory.sweep(engine, stream))
     }
@@ -419,7 +420,7 @@ impl<K: Key, V: Value, E: Engine<K, V> + ?Sized> Trees<K, V, E> {
         unsafe { memory.build(engine, stream, (keys, values), (count, fill)) }
     }
 
-    /// Makes room for so many nodes of a tree that takes the place of the one that is there. Gives whether
+    /// Makes room for so many nodes of a tree that takes the place of the one that is there. Returns whether
     /// the memory is new, and empty.
     fn fit_pool(&self, memory: &mut Memory, needed: usize) -> Result<bool> {
         let capacity = memory.pool.capacity();
@@ -459,7 +460,7 @@ impl<K: Key, V: Value, E: Engine<K, V> + ?Sized> Trees<K, V, E> {
     /// Makes room for `needed` nodes, and for as many as are `wanted` if there is memory, by the first of
     /// these that does: the tree is built anew where that frees half of its nodes; the pool grows; the tree
     /// moves to a pool of larger super blocks, where it has all that handles can name; the tree is built
-    /// anew, if an eighth of its nodes is freed by it. Gives whether there is more room.
+    /// anew, if an eighth of its nodes is freed by it. Returns whether there is more room.
     fn make_nodes(&self, stream: &Stream, memory: &mut Memory, wanted: usize, needed: usize) -> Result<bool> {
         if made_room(self.pack(stream, memory, half))? {
             return Ok(true);
@@ -508,7 +509,7 @@ impl<K: Key, V: Value, E: Engine<K, V> + ?Sized> Trees<K, V, E> {
     }
 
     /// Builds the tree anew if that frees as many of its nodes as are worth it, as after many removals. Where
-    /// nothing runs. Gives whether it has: not where a snapshot lives, nor where nodes of the index have
+    /// nothing runs. Returns whether it has: not where a snapshot lives, nor where nodes of the index have
     /// memory of their own, which building does not tell from that of others.
     fn pack(&self, stream: &Stream, memory: &mut Memory, worth: impl Fn(usize) -> usize) -> Result<bool> {
         let (nodes_now, fill) = (memory.pool.stats()?.live, self.pairs_at(USUAL_FILL)?);

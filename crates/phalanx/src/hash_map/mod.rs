@@ -194,7 +194,7 @@ impl<K: Key, V: Value> HashMap<K, V> {
         if wanted <= slots && pays { slots } else { wanted.max(slots * 2) }
     }
 
-    /// Replaces the table by one with room for `refused` more pairs. Gives whether there was memory for it.
+    /// Replaces the table by one with room for `refused` more pairs. Returns whether there was memory for it.
     fn grow(&self, table: &mut Table, counts: Counts, refused: usize) -> Result<bool> {
         let grown = self.rehash(table, self.size_for(counts.live + refused, table.slots(), counts));
         made_room(grown.map(|grown| {

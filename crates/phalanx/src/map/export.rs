@@ -105,7 +105,7 @@ impl<K: Scalar, V: Scalar> Part<K, V> {
         }
     }
 
-    /// Exports a part, into more room where it has more pairs than there is room for. Gives how many they
+    /// Exports a part, into more room where it has more pairs than there is room for. Returns how many they
     /// are.
     fn fill(
         &mut self,

@@ -160,7 +160,7 @@ impl History {
         Ok(slot)
     }
 
-    /// Takes a snapshot, where nothing runs. Gives its place and as of when it reads.
+    /// Takes a snapshot, where nothing runs. Returns its place and as of when it reads.
     pub fn take(&mut self) -> Result<(u32, Moment)> {
         let slot = self.claim()?;
         match self.tick(slot) {
@@ -169,7 +169,7 @@ impl History {
         }
     }
 
-    /// Moves the clock on for the snapshot in a place. Gives its stamp.
+    /// Moves the clock on for the snapshot in a place. Returns its stamp.
     fn tick(&mut self, slot: u32) -> Result<u32> {
         let word = if self.moves { self.clock.read()?[0] } else { u64::from(self.now) };
         let stamp = Time::of(word).stamp;
@@ -230,7 +230,7 @@ impl History {
         Ok(stamps)
     }
 
-    /// Takes back the places of snapshots that live no more. Gives how many of them the clock counts, the
+    /// Takes back the places of snapshots that live no more. Returns how many of them the clock counts, the
     /// places, and those of snapshots that live.
     fn forget(&self) -> (u64, Vec<u32>, Vec<u32>) {
         let mut slots = self.slots();

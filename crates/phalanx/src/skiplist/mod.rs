@@ -185,8 +185,8 @@ impl<K: Key, V: Value> SkipList<K, V> {
     /// Gives back the slabs of nodes that have merged and of data nodes without a pair, and makes the index
     /// layers anew. Waits until nothing runs. Lists do so by themselves, in blocking calls: where a quarter
     /// of the nodes have merged, or were emptied by `retain_keys` or `retain_values`; before the pool grows,
-    /// if an eighth of its slabs become free by it; and before it refuses, if one does. Gives how many slabs
-    /// became free.
+    /// if an eighth of its slabs become free by it; and before it refuses, if one does. Returns how many
+    /// slabs became free.
     ///
     /// # Errors
     /// The device's, when it has no memory for a list of the nodes; the list is then as it was.

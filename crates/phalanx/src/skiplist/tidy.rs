@@ -77,8 +77,8 @@ impl<K: Key> Plan<K> {
     }
 }
 
-/// Puts a list in order, if `least` slabs become free by it. Gives how many do. Where this fails for want of
-/// memory, the list is as it was.
+/// Puts a list in order, if `least` slabs become free by it. Returns how many do. Where this fails for want
+/// of memory, the list is as it was.
 pub fn tidy<K: Key, V: Value>(trees: &Trees<K, V, dyn Engine<K, V>>, least: usize) -> Result<usize> {
     trees.owner.alone(|engine, stream, memory| {
         let before = memory.pool.stats()?.free;

@@ -263,8 +263,8 @@ impl SlabAlloc {
         self.memory.grow(&self.device, supers)
     }
 
-    /// [`Self::grow`] by `wanted` slabs, or else by as many as are `needed`, or by any. Gives whether it has
-    /// grown: not, where the budget or the device's memory is used up.
+    /// [`Self::grow`] by `wanted` slabs, or else by as many as are `needed`, or by any. Returns whether it
+    /// has grown: not, where the budget or the device's memory is used up.
     pub(crate) fn grow_if_possible(&mut self, wanted: usize, needed: usize) -> Result<bool> {
         made_room(first_that_fits(&[wanted, needed, 1], |slabs| self.grow(slabs)).map(|()| true))
     }
@@ -302,7 +302,7 @@ impl SlabAlloc {
             .build()
     }
 
-    /// Frees all retired slabs, once the launches that were asked for before have ended. Gives how many.
+    /// Frees all retired slabs, once the launches that were asked for before have ended. Returns how many.
     ///
     /// # Errors
     /// [`Error::Device`] when the device is lost or lacks the memory.

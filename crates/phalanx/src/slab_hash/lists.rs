@@ -289,7 +289,8 @@ impl<K: Key, V: Value> Structure for Lists<K, V> {
     }
 
     /// Makes room for what was refused, if that is the policy: by a flush where removed pairs hold as much as
-    /// is asked for, else by more slabs, as far as the budget allows. Gives whether it is worth trying again.
+    /// is asked for, else by more slabs, as far as the budget allows. Returns whether it is worth trying
+    /// again.
     fn make_room_for(&self, refused: &[K], seen: Option<u64>) -> Result<Room> {
         if !self.grows() {
             return Ok(Room::None);

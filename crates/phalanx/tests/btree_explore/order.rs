@@ -275,7 +275,7 @@ pub fn filled<M: Crowded<Memory = crate::trees::Forest> + Config>(
     memory
 }
 
-/// Plays a plan and looks for what is wrong. Gives how many ranges were asked about.
+/// Plays a plan and looks for what is wrong. Returns how many ranges were asked about.
 fn explore<M: Crowded<Memory = crate::trees::Forest> + Config>(
     plan: &Plan,
     setting: &Setting,
@@ -553,7 +553,7 @@ fn play<M: Crowded<Memory = crate::trees::Forest> + Config>(
     Ok(told)
 }
 
-/// Plays the plans of `count` seeds; all must be sound. Gives how many ranges were asked about.
+/// Plays the plans of `count` seeds; all must be sound. Returns how many ranges were asked about.
 fn explore_soundly<M: Crowded<Memory = crate::trees::Forest> + Config>(
     name: &str,
     count: u64,

@@ -96,7 +96,7 @@ impl Forest {
         (0..self.units).filter(|unit| words[*unit as usize / 32] >> (unit % 32) & 1 != 0).count() as u64
     }
 
-    /// Makes the header of the second leaf blank, as one that is not seen yet. Gives its place among the
+    /// Makes the header of the second leaf blank, as one that is not seen yet. Returns its place among the
     /// words of 8 bytes, and what it was. Of pairs of 8 bytes, one super block, and no inner node above those
     /// of the lowest level but the root.
     #[allow(dead_code)] // one program's

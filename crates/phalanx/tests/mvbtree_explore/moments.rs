@@ -364,7 +364,7 @@ fn filled<M: Crowded<Memory = Forest> + Config>(
     Ok((memory, pairs))
 }
 
-/// Plays a plan and looks for what is wrong. Gives how many events there were.
+/// Plays a plan and looks for what is wrong. Returns how many events there were.
 fn explore<M: Crowded<Memory = Forest> + Config>(plan: &Plan, setting: &Setting) -> Result<usize, Finding> {
     let (filled, initial) = filled::<M>(plan)?;
     let options = Options {

@@ -435,7 +435,7 @@ where
     Ok(parts.flat_map(|((part, told), thread)| told.deeds(part, thread).expect("memory")).collect())
 }
 
-/// Plays the plan of a seed and looks for what is wrong. Gives how many operations there were, and how many
+/// Plays the plan of a seed and looks for what is wrong. Returns how many operations there were, and how many
 /// were refused.
 fn explore<M: Explored, R>(seed: u64, setting: &Setting) -> Result<(usize, usize), Finding>
 where

@@ -162,7 +162,7 @@ pub fn complete_without(lane: &Lane, site: Site) {
     }
 }
 
-/// Computes the results of the lanes in `mask`. Gives a lane that read from one outside the mask, and that
+/// Computes the results of the lanes in `mask`. Returns a lane that read from one outside the mask, and that
 /// one.
 fn evaluate(
     kind: Kind,

@@ -80,7 +80,7 @@ impl Emulator {
     }
 
     /// Lets so many allocations more be made, whatever their size, and none beyond them: for tests of what
-    /// lacks memory. `u64::MAX`, as at first: as many as are asked for. Gives what is left of the ration
+    /// lacks memory. `u64::MAX`, as at first: as many as are asked for. Returns what is left of the ration
     /// before.
     ///
     /// ```

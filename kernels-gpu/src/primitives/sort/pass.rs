@@ -243,7 +243,7 @@ impl<K: SortKey, V: Payload, const THREADS: u32, const ITEMS: usize, const MATCH
     }
 
     /// Adds up the warps' counts of each digit and publishes them; turns counters into ranks in the tile.
-    /// Gives each of the thread's digits' count and first rank.
+    /// Returns each of the thread's digits' count and first rank.
     #[inline(always)]
     #[track_caller]
     fn publish(self) -> ([u32; OWN], [u32; OWN]) {
@@ -385,7 +385,7 @@ impl<K: SortKey, V: Payload, const THREADS: u32, const ITEMS: usize, const MATCH
         });
     }
 
-    /// Writes the keys, neighbours of one digit side by side. Gives the places they went to.
+    /// Writes the keys, neighbours of one digit side by side. Returns the places they went to.
     #[inline(always)]
     #[track_caller]
     fn write_keys(self) -> [u32; ITEMS] {

@@ -10,7 +10,7 @@ pub trait Gather: Shuffle {
     /// The slots of the lists.
     type Slot: Slot;
 
-    /// Deals with the pair in a slot. Gives whether it counts.
+    /// Deals with the pair in a slot. Returns whether it counts.
     fn take(self, slot: Global<<Self::Slot as Slot>::Word>, key: <Self::Slot as Slot>::Stored) -> bool;
 
     /// Is told the place among the operation's pairs, from 0, of one that counts.
@@ -119,7 +119,7 @@ struct Pass<S: Slot, P: Pool, G, const W: u32, const L: usize> {
 }
 
 impl<S: Slot, P: Pool, G: Gather<Slot = S>, const W: u32, const L: usize> Pass<S, P, G, W, L> {
-    /// One node of the operation whose turn it is. Gives whether it was the last.
+    /// One node of the operation whose turn it is. Returns whether it was the last.
     #[inline(always)]
     #[track_caller]
     fn round<C: Convergence>(&mut self, turn: Turn<W, C>) -> bool {

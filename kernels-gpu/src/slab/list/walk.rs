@@ -42,7 +42,7 @@ impl<S: Slot, P: Pool, O: Operation, const W: u32, const L: usize> Walk<S, P, O,
         (self.outcome, self.value)
     }
 
-    /// One round of the operation whose turn it is: one look, and on. Gives whether the operation is
+    /// One round of the operation whose turn it is: one look, and on. Returns whether the operation is
     /// finished.
     #[inline(always)]
     #[track_caller]

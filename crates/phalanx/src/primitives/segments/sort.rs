@@ -114,7 +114,7 @@ impl LongPieces {
         }
     }
 
-    /// Sorts the gathered elements by key and segment. Gives where the words are then.
+    /// Sorts the gathered elements by key and segment. Returns where the words are then.
     ///
     /// # Safety
     /// - The workspace lives until the stream has done it.

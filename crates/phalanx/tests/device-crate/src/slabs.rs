@@ -157,7 +157,7 @@ pub fn churn<M: Crew>(pool: M::Pool, rounds: u32, fences: u32, counts: GlobalSli
     counts.at(1).fetch_add(wrong, Order::Relaxed, Scope::Device);
 }
 
-/// Writes to a slab that must be blank, and blanks it. Gives how many words were not what they had to be.
+/// Writes to a slab that must be blank, and blanks it. Returns how many words were not what they had to be.
 #[inline(always)]
 fn use_slab<P: Pool>(pool: P, handle: Handle, round: u32) -> u32 {
     let (owner, mut wrong) = (Thread::index() as u64 | (round as u64) << 32, 0);

@@ -76,7 +76,7 @@ impl Versions {
         place
     }
 
-    /// Adds the newest version of a granule, which held `before`. Gives the granule's place.
+    /// Adds the newest version of a granule, which held `before`. Returns the granule's place.
     pub fn push(&mut self, granule: usize, before: u64, version: Version) -> usize {
         let place = self.place_to_write(granule, before);
         let versions = &mut self.versions[place];

@@ -249,7 +249,7 @@ impl Explorer {
         }
     }
 
-    /// A read of global memory, which holds `newest`. Gives what the lane reads.
+    /// A read of global memory, which holds `newest`. Returns what the lane reads.
     pub fn load(&self, lane: &Lane, access: &Access, newest: u128) -> u128 {
         let Some(memory) = &self.memory else { return newest };
         self.watch(lane, access, false);
@@ -391,7 +391,7 @@ fn mark(orders: &mut Orders, lane: &Lane, access: &Access, writes: bool) -> Mark
     }
 }
 
-/// Runs the launches of the worker's run to their end. Gives the steps made, and the choices.
+/// Runs the launches of the worker's run to their end. Returns the steps made, and the choices.
 pub fn execute(worker: &Worker) -> (u64, Choices) {
     let Some(explorer) = worker.explorer() else { return (0, Choices::default()) };
     // Outlives a panic, whose lane is in one of these.

@@ -168,7 +168,7 @@ impl Registry {
         self.poisons.store(poisoned.len(), Ordering::Release);
     }
 
-    /// Allows accesses again. Gives how many bytes were poisoned, if any were.
+    /// Allows accesses again. Returns how many bytes were poisoned, if any were.
     pub fn unpoison(&self, start: usize) -> Option<usize> {
         if self.poisons.load(Ordering::Acquire) == 0 {
             return None;
