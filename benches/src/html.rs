@@ -12,22 +12,19 @@ mod figure;
 
 use figure::{Chart, Series};
 
-const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;max-width:1100px;margin:2em auto;padding:0 \
-1em;color:#222}\
-    table{border-collapse:collapse;font-size:13px}td,th{padding:2px 8px;border-bottom:1px solid \
-    #ddd;text-align:left}\
-    td.n{text-align:right;font-variant-numeric:tabular-nums}.banner{background:#fff3cd;border:1px solid \
-    #e0c060;padding:.6em 1em}\
+const STYLE: &str = "\
+    body{font:15px/1.5 system-ui,sans-serif;max-width:1100px;margin:2em auto;padding:0 1em;color:#222}\
+    table{border-collapse:collapse;font-size:13px}\
+    td,th{padding:2px 8px;border-bottom:1px solid #ddd;text-align:left}\
+    td.n{text-align:right;font-variant-numeric:tabular-nums}\
+    .banner{background:#fff3cd;border:1px solid #e0c060;padding:.6em 1em}\
     .fault{background:#fbdcdc}figure{margin:1em 0}svg{max-width:100%;height:auto}figcaption{color:#555}";
 
-/// What the columns mean that do not say it themselves.
 const COLUMNS: &str = "<p>bits: of a key and of a value. M ops/s: million operations a second, from the \
-median. of limit: that, \
-    divided by the throughput of bare memory accesses of one kind on the same device, measured before the \
-    run; the number in a \
-    limit's name is bytes an access. interval: 95 % for the median; with fewer than six repetitions the \
-    fastest and the slowest. \
-    verified: whether every result was right.</p>";
+    median. of limit: that, divided by the throughput of bare memory accesses of one kind on the same \
+    device, measured before the run; the number in a limit's name is bytes an access. interval: 95 % for the \
+    median; with fewer than six repetitions the fastest and the slowest. verified: whether every result was \
+    right.</p>";
 
 /// The whole page.
 ///
@@ -154,8 +151,8 @@ fn limits(records: &[&Record]) -> BTreeMap<String, f64> {
 
 fn table(records: &[&Record]) -> String {
     let mut text = String::from(
-        "<details open><summary>All numbers</summary><table><tr><th>structure<th>variant<th>op<th>bits<th>n\
-        <th>params\
+        "<details open><summary>All numbers</summary><table>\
+         <tr><th>structure<th>variant<th>op<th>bits<th>n<th>params\
          <th>M ops/s<th>of limit<th>median ms<th>interval ms<th>reps<th>verified\n",
     );
     for record in records {
@@ -165,8 +162,8 @@ fn table(records: &[&Record]) -> String {
         let ratio = record.ratio.map_or_else(String::new, |ratio| format!("{ratio:.2}"));
         let _ = writeln!(
             text,
-            "<tr{class}><td>{}<td>{}<td>{}<td>{}/{}<td class=n>{}<td>{}<td class=n>{}<td class=n>{ratio} \
-            {}<td class=n>{:.3}\
+            "<tr{class}><td>{}<td>{}<td>{}<td>{}/{}<td class=n>{}<td>{}\
+             <td class=n>{}<td class=n>{ratio} {}<td class=n>{:.3}\
              <td class=n>{low:.3} to {high:.3}<td class=n>{}<td>{}",
             escape(&record.structure),
             escape(&record.variant),

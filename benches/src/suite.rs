@@ -193,7 +193,7 @@ pub enum Error {
     /// No suite has that name.
     #[error(
         "there is no suite '{asked}'; there are: {known}; a suite of your own is a file whose name ends in \
-        .toml"
+         .toml"
     )]
     Unknown {
         /// What was asked for.

@@ -53,7 +53,7 @@ impl Limits {
             let EntryReport { name, stack_bytes, spill_store_bytes, spill_load_bytes, .. } = entry;
             return Some(format!(
                 "{name}: local memory ({stack_bytes} bytes of stack, {spill_store_bytes} spilt, \
-                {spill_load_bytes} read back)"
+                 {spill_load_bytes} read back)"
             ));
         }
         (entry.registers > limit)

@@ -99,7 +99,7 @@ fn python() -> Result<&'static str> {
         Some(python) => Ok(python),
         None => bail!(
             "ptxas comes in a Python wheel and there is no pip: install python3-pip, or a CUDA toolkit and \
-            set CUDA_HOME"
+             set CUDA_HOME"
         ),
     }
 }

@@ -152,8 +152,7 @@ impl Table {
             let held = self.map.capacity();
             format!(
                 "the table could not grow beyond {held} k-mers: while it grows there are two, so set \
-                --capacity to what is needed \
-                 at once, or count fewer files at a time"
+                 --capacity to what is needed at once, or count fewer files at a time"
             )
         })
     }

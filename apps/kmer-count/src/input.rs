@@ -50,8 +50,7 @@ fn explain(path: &Path, error: ParseError) -> Error {
         ParseErrorKind::EmptyFile => format!("{path} is empty: leave it out"),
         ParseErrorKind::UnknownFormat => format!(
             "{path} is neither FASTA nor FASTQ, plain or gzip, which begin with `>` or `@`: unpack other \
-            archives, and convert BAM \
-             by `samtools fastq`"
+             archives, and convert BAM by `samtools fastq`"
         ),
         ParseErrorKind::Io => format!("{path} cannot be read to its end: see whether it is whole (gzip -t)"),
         _ => format!("{path} is damaged: see whether it is whole"),

@@ -168,7 +168,7 @@ impl<T: Element> Batch<T> {
             ensure!(
                 found == Some(outcome),
                 "{:?} of key number {number} of stream {}, whose value was {before:?}: {} ({found:?}) in \
-                place of {outcome:?}",
+                 place of {outcome:?}",
                 operation,
                 self.owner,
                 outcomes[index]

@@ -46,7 +46,7 @@ where
     /// The only operation of a batch on its key got a wrong answer.
     #[error(
         "batch {batch}, operation {index}: {op:?} answered {found:?}; the model, holding {held:?}, answers \
-        {expected:?}"
+         {expected:?}"
     )]
     Answer {
         /// The batch's index.

@@ -35,7 +35,7 @@ pub enum Failure<M: Model> {
     /// An event ends before it starts.
     #[error(
         "event {index} ends at {end}, before it starts at {start}; its clock is not shared by all threads or \
-        runs backwards"
+         runs backwards"
     )]
     Backwards {
         /// Its place in the history.

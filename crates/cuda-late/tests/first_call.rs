@@ -12,8 +12,9 @@ unsafe extern "C" {
 fn floating_point_arguments_live_through_the_first_call() {
     let folder = tempfile::tempdir().unwrap();
     let (source, path) = (folder.path().join("driver.c"), folder.path().join("libfake.so"));
-    let text = "int cuTexRefSetMipmapLevelClamp(char *t, float low, float high) { return *t + low * 100 + \
-    high * 10000; }";
+    let text = "int cuTexRefSetMipmapLevelClamp(char *t, float low, float high) {\n\
+        return *t + low * 100 + high * 10000;\n\
+        }\n";
     std::fs::write(&source, text).unwrap();
     assert!(
         Command::new("cc")

@@ -16,8 +16,7 @@ pub enum Error {
     /// No CUDA driver, or one that does not work.
     #[error(
         "no CUDA driver answers ({reason}): install NVIDIA's driver and check that `nvidia-smi` lists a GPU, \
-        or use \
-         Device::auto or Device::emulator, which need none"
+         or use Device::auto or Device::emulator, which need none"
     )]
     NoDriver {
         /// What the loader or the driver said.
@@ -27,7 +26,7 @@ pub enum Error {
     /// There are fewer devices.
     #[error(
         "there is no CUDA device {asked}: the driver shows {found}, counted from 0 (CUDA_VISIBLE_DEVICES may \
-        hide some)"
+         hide some)"
     )]
     NoSuchDevice {
         /// The ordinal.
@@ -46,8 +45,7 @@ pub enum Error {
     /// The memory is used up.
     #[error(
         "no {bytes} bytes of {tier} memory: {free} of {total} are free; drop buffers, make the structure \
-        smaller, or \
-         choose another tier"
+         smaller, or choose another tier"
     )]
     OutOfMemory {
         /// The tier.
@@ -85,7 +83,7 @@ pub enum Error {
     /// The host does not see the buffer's memory.
     #[error(
         "the host does not see {tier} memory: use read and write, or make the buffer on Tier::Pinned or \
-        Tier::Managed"
+         Tier::Managed"
     )]
     NotHostVisible {
         /// The tier.
@@ -117,9 +115,9 @@ pub enum Error {
     /// The driver does not take the file's memory.
     #[error(
         "the CUDA driver refuses to map {} for kernels ({cause}): it takes files on tmpfs (/dev/shm) or \
-        hugetlbfs, and \
-         refuses most disk file systems (ext4, overlay); put the file there, or use Tier::Pinned and write \
-         it out", path.display()
+         hugetlbfs, and refuses most disk file systems (ext4, overlay); put the file there, or use \
+         Tier::Pinned and write it out",
+        path.display()
     )]
     Register {
         /// The file.
@@ -131,8 +129,7 @@ pub enum Error {
     /// The device knows no PTX of the kernel's package.
     #[error(
         "{launch}: the device knows no program `{program}` (it knows {known}): pass its Program to \
-        Device::add_program \
-         before the first launch"
+         Device::add_program before the first launch"
     )]
     UnknownProgram {
         /// The launch.
@@ -146,8 +143,7 @@ pub enum Error {
     /// No PTX of the program runs on the device.
     #[error(
         "{launch}: program `{program}` has PTX for {available} and the device is sm_{arch}: build it for \
-        sm_{arch} or an \
-         older one"
+         sm_{arch} or an older one"
     )]
     NoPtx {
         /// The launch.
@@ -163,8 +159,7 @@ pub enum Error {
     /// The program's PTX does not hold the kernel.
     #[error(
         "{launch}: the PTX of `{program}` for sm_{arch} has no entry of that name{similar}: list the type in \
-        `instances!` \
-         and build the PTX anew"
+         `instances!` and build the PTX anew"
     )]
     UnknownKernel {
         /// The launch.
@@ -180,8 +175,7 @@ pub enum Error {
     /// The host and the PTX do not mean the same arguments.
     #[error(
         "{launch}: the PTX takes arguments of {device:?} bytes and the host passes one of {host}: the PTX is \
-        of another \
-         version than the host's code; build it anew"
+         of another version than the host's code; build it anew"
     )]
     Arguments {
         /// The launch.
@@ -195,7 +189,7 @@ pub enum Error {
     /// The driver's compiler refuses the PTX.
     #[error(
         "{launch}: the driver cannot compile its PTX ({cause}); a driver older than the PTX version is a \
-        common reason\n{log}"
+         common reason\n{log}"
     )]
     Jit {
         /// The launch.
@@ -227,7 +221,7 @@ pub enum Error {
     /// A kernel was to run on the emulator, and the program was built without it.
     #[error(
         "{launch} is to run on the emulator, which this build leaves out; turn on the feature `emulator`, or \
-        take a CUDA device"
+         take a CUDA device"
     )]
     NotEmulated {
         /// The launch.
@@ -247,10 +241,8 @@ pub enum Error {
     /// A kernel failed on a CUDA device, and took the device's context with it.
     #[error(
         "{device} is lost: {cause}. A kernel trapped or touched memory that is not its own; the last one \
-        launched was \
-         {last}. The contents of all buffers are gone and every later call fails: end the process. To find \
-         the line, run \
-         the same calls on Device::emulator"
+         launched was {last}. The contents of all buffers are gone and every later call fails: end the \
+         process. To find the line, run the same calls on Device::emulator"
     )]
     DeviceLost {
         /// The device's name.

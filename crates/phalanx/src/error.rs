@@ -52,7 +52,7 @@ pub enum Error {
     /// A view of another kind than the map's.
     #[error(
         "a view of the kind `{asked}` was asked for, and the map is of the kind `{found}`: build it with \
-        `.variant(\"{asked}\")`"
+         `.variant(\"{asked}\")`"
     )]
     OtherVariant {
         /// The kind asked for.
@@ -75,8 +75,8 @@ pub enum Error {
     /// The device cannot run the variant.
     #[error(
         "variant `{name}` swaps 16 bytes at once, which {device} cannot: for a hash map leave the variant \
-        out, or choose one whose name \
-         begins with `published`; an ordered map has keys and values of 32 bits there"
+         out, or choose one whose name begins with `published`; an ordered map has keys and values of 32 \
+         bits there"
     )]
     NeedsWideSwap {
         /// The variant.
@@ -96,8 +96,7 @@ pub enum Error {
     /// A pool that would be larger than its owner allows.
     #[error(
         "{asked} bytes of slabs were asked for, which is more than the pool's budget of {budget}: raise the \
-        budget, or free \
-         slabs first"
+         budget, or free slabs first"
     )]
     Budget {
         /// Bytes that the pool's slabs would have.
@@ -114,10 +113,8 @@ pub enum Error {
     /// outcomes instead.
     #[error(
         "{} of {} elements found no room, and the memory for more was not to be had: free memory of the \
-        device, \
-         give the structure a larger budget or drop its snapshots, then ask again for the elements whose \
-         outcome \
-         is `Refused`",
+         device, give the structure a larger budget or drop its snapshots, then ask again for the elements \
+         whose outcome is `Refused`",
         .outcomes.refused(),
         .outcomes.asked()
     )]
@@ -130,8 +127,7 @@ pub enum Error {
     /// that could be had. A structure that was to move is as it was; one that was to be loaded is not made.
     #[error(
         "{left_over} of {pairs} pairs or keys do not fit, and there is no room for more: give the structure \
-        a larger \
-         budget, more slabs or leave to grow, or free memory of the device"
+         a larger budget, more slabs or leave to grow, or free memory of the device"
     )]
     DoesNotFit {
         /// Pairs or keys without room.
@@ -143,7 +139,7 @@ pub enum Error {
     /// More slabs than handles can name.
     #[error(
         "a pool of {asked} slabs was asked for, and one like this has at most {most}: begin with a larger \
-        capacity, or with larger super blocks"
+         capacity, or with larger super blocks"
     )]
     TooManySlabs {
         /// Slabs it would have.
@@ -164,7 +160,7 @@ pub enum Error {
     /// A pool was closed while slabs were allocated.
     #[error(
         "{live} slabs are live in the pool that was to be closed, the first of them {first}: free or retire \
-        them before"
+         them before"
     )]
     Leak {
         /// How many.
@@ -176,7 +172,7 @@ pub enum Error {
     /// A memory utilisation that no lists can have.
     #[error(
         "a memory utilisation of {asked} was asked for: give one above 0 and at most {most:.2}, which full \
-        slabs have"
+         slabs have"
     )]
     Utilisation {
         /// Asked for.
@@ -214,8 +210,7 @@ pub enum Error {
     /// A snapshot in a stream, of a tree whose clock stands still while kernels run.
     #[error(
         "a snapshot in a stream was asked for, and the tree changes in place: build it with \
-        `.updates(Updates::OutOfPlace)`, or take one by \
-         `snapshot`, which waits"
+         `.updates(Updates::OutOfPlace)`, or take one by `snapshot`, which waits"
     )]
     ClockStands,
 
@@ -248,7 +243,7 @@ pub enum Error {
     /// A workspace that is too small.
     #[error(
         "{what} needs {needed} bytes of workspace and has {found}: make it with as many, or ask it to \
-        `reserve` them"
+         `reserve` them"
     )]
     Workspace {
         /// What was asked for.
@@ -273,7 +268,7 @@ pub enum Error {
     /// No such bits.
     #[error(
         "bits {first} to {end} were asked for, and keys have {bits}: give a lower end before an upper one, \
-        both within the key"
+         both within the key"
     )]
     Bits {
         /// The first bit.

@@ -8,7 +8,7 @@ mod frozen;
 mod lists;
 #[path = "insides/moments.rs"]
 mod moments;
-#[path = "insides/rooms.rs"]
-mod rooms;
 #[path = "insides/tables.rs"]
 mod tables;
+#[path = "insides/workspaces.rs"]
+mod workspaces;

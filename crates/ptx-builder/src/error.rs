@@ -49,7 +49,7 @@ pub enum Error {
     /// The PTX calls what is not there.
     #[error(
         "the PTX of {package} calls functions that it does not define: {}; device code may use `core` and \
-        `simt` only",
+         `simt` only",
         names.join(", ")
     )]
     Unresolved {
@@ -61,7 +61,7 @@ pub enum Error {
     /// The PTX does not begin with the line that this crate writes.
     #[error(
         "not PTX of this builder: its first line should read `// phalanx-ptx source=.. compiler=.. arch=..`, \
-        found `{found}`"
+         found `{found}`"
     )]
     BadHeader {
         /// The first line.

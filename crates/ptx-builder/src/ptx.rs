@@ -95,11 +95,13 @@ mod tests {
 
     #[test]
     fn what_is_declared_and_not_defined_is_named() {
-        let text = ".extern .func  (.param .b32 func_retval0) memcmp\n(\n\t.param .b64 memcmp_param_0\n)\n;\n\
-            .extern .func abort()\n;\n.extern .func  (.param .b32 r) vprintf (.param .b64 a, .param .b64 \
-            b);\n\
-            .extern .global .align 4 .b8 TABLE[16];\n.extern .shared .align 16 .b8 buffer[];\n.func here() { \
-            ret; }";
+        let text = ".extern .func  (.param .b32 func_retval0) memcmp\n\
+            (\n\t.param .b64 memcmp_param_0\n)\n;\n\
+            .extern .func abort()\n;\n\
+            .extern .func  (.param .b32 r) vprintf (.param .b64 a, .param .b64 b);\n\
+            .extern .global .align 4 .b8 TABLE[16];\n\
+            .extern .shared .align 16 .b8 buffer[];\n\
+            .func here() { ret; }";
         assert_eq!(unresolved(text), ["TABLE", "abort", "memcmp"]);
     }
 }

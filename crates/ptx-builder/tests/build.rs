@@ -179,8 +179,8 @@ fn the_hash_covers_path_dependencies_and_leaves_out_what_only_the_host_compiles(
         "[package]\nname = \"part\"\n[package.metadata.ptx]\nhost-only = [\"src/host\"]\n",
     );
     device.write("part/src/lib.rs", "");
-    let depends = "[package]\nname = \"ptx-test-depends\"\n[target.'cfg(any())'.dependencies]\npart = { path \
-    = \"part\" }\n";
+    let depends = "[package]\nname = \"ptx-test-depends\"\n\
+        [target.'cfg(any())'.dependencies]\npart = { path = \"part\" }\n";
     device.write("Cargo.toml", depends);
     let before = device.hash();
     device.write("part/src/host/mod.rs", "// for the host");
@@ -192,8 +192,8 @@ fn the_hash_covers_path_dependencies_and_leaves_out_what_only_the_host_compiles(
 #[test]
 fn the_hash_covers_the_locked_versions_of_what_the_crate_depends_on() {
     let device = Crate::new("ptx-test-locked", FILL);
-    let manifest = "[package]\nname = \"ptx-test-locked\"\n[dependencies]\nparts = { package = \"bytemuck\", \
-    version = \"1\" }\n";
+    let manifest = "[package]\nname = \"ptx-test-locked\"\n\
+        [dependencies]\nparts = { package = \"bytemuck\", version = \"1\" }\n";
     device.write("Cargo.toml", manifest);
     let lock = |name: &str, version: &str| {
         device.write(

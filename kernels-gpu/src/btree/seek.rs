@@ -326,10 +326,10 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
 
     /// The keys from `low` to `high` that the range wants of a leaf.
     #[inline(always)]
-    fn wanted(&self, leaf: &Leaf<S, W, L>, low: S::Stored, high: S::Stored) -> Wanted<S::Stored> {
+    fn wanted<Q: Seek>(&self, leaf: &Leaf<S, W, L>, low: S::Stored, high: S::Stored) -> Wanted<S::Stored> {
         if self.at != ANNEX {
             // An old version may have keys that are another leaf's now.
-            let low = if A::Versions::KEEPS { low.max(leaf.low) } else { low };
+            let low = if A::Versions::KEEPS || Self::lows_fall::<Q>() { low.max(leaf.low) } else { low };
             return Wanted::new(low, self.to.min(high));
         }
         // Its one key is stored as 0.
@@ -339,14 +339,14 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
 
     /// The keys that a range wants of a leaf, wherever the leaf ends.
     #[inline(always)]
-    fn wanted_of_all(&self, leaf: &Leaf<S, W, L>) -> Wanted<S::Stored> {
+    fn wanted_of_all<Q: Seek>(&self, leaf: &Leaf<S, W, L>) -> Wanted<S::Stored> {
         let highest = S::Stored::MAX;
         if A::MERGES {
             // Pairs of leaves before may have come, which were seen there.
-            return self.wanted(leaf, self.from, highest);
+            return self.wanted::<Q>(leaf, self.from, highest);
         }
         if A::Versions::KEEPS {
-            return self.wanted(leaf, self.target, highest);
+            return self.wanted::<Q>(leaf, self.target, highest);
         }
         // What the tile walks to is where it is to begin: the range's lower end, and then each leaf's. Who is
         // at the annex wants all that it has.
@@ -368,13 +368,13 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
     /// The leaf's pairs in order, how many they are, where it ends, and whether that can be believed. They
     /// are put in order before anything else is asked: meanwhile the leaf's tail arrives.
     #[inline(always)]
-    fn in_order<C: Convergence>(
+    fn in_order<Q: Seek, C: Convergence>(
         &self,
         tile: Tile<W, C>,
         open: bool,
         leaf: &Leaf<S, W, L>,
     ) -> (Ordered<S, W, L>, u32, End<S::Stored>) {
-        let wanted = self.wanted_of_all(leaf);
+        let wanted = self.wanted_of_all::<Q>(leaf);
         let pairs = leaf.read.ordered(tile, |key| wanted.has(key));
         let end = leaf.end::<A, C>(tile, open);
         let pairs = pairs.up_to(end.high);
@@ -393,7 +393,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
         let (mut pairs, mut many) = (None, 0);
         let end;
         if Q::ALL {
-            let (ordered, count, known) = self.in_order(tile, open, &leaf);
+            let (ordered, count, known) = self.in_order::<Q, C>(tile, open, &leaf);
             (pairs, many, end) = (Some(ordered), count, known);
         } else {
             end = leaf.end::<A, C>(tile, open);
@@ -411,8 +411,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
             let linked = leaf.meta.is_leaf() && !counts;
             self.found += if open { Trace::step(leaf.meta, linked) } else { 0 };
         } else if Q::ONE {
-            let from = if Self::lows_fall::<Q>() { self.lowest_of(&leaf) } else { self.from };
-            self.pick(tile, counts, &leaf.read, self.wanted(&leaf, from, end.high), Q::DOWN);
+            self.pick(tile, counts, &leaf.read, self.wanted::<Q>(&leaf, self.from, end.high), Q::DOWN);
         } else if let Some(pairs) = pairs.filter(|_| Q::TAKES) {
             self.take::<Q>(&pairs, counts, if counts { many } else { 0 });
         } else {
@@ -426,12 +425,6 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
     /// pairs below come one by one, the highest not first.
     const fn lows_fall<Q: Seek>() -> bool {
         A::MERGES && Q::DOWN
-    }
-
-    /// The lowest key of a leaf that is wanted, where low keys fall.
-    #[inline(always)]
-    fn lowest_of(&self, leaf: &Leaf<S, W, L>) -> S::Stored {
-        if self.at == ANNEX { self.from } else { self.from.max(leaf.low) }
     }
 
     /// Notes the lowest or highest pair of a leaf that is wanted, if there is one.

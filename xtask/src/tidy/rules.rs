@@ -31,7 +31,7 @@ const WORDS: &[Words] = &[
         ],
         comments: false,
         reason: "instructions and atomics belong to the back ends of simt; use simt, or Mutex and OnceLock \
-        on the host",
+            on the host",
     },
     Words {
         words: &["cust::", "extern crate cust"],
@@ -105,17 +105,22 @@ fn violation(file: &File, line: usize, reason: String) -> Violation {
     Violation { path: file.path.clone(), line, reason }
 }
 
+/// Reports the lines of a file for which `reason` returns one.
+fn each_line(file: &File, reason: impl Fn(&str) -> Option<String>) -> Vec<Violation> {
+    let lines = file.text.lines().enumerate();
+    lines.filter_map(|(index, line)| Some(violation(file, index + 1, reason(line)?))).collect()
+}
+
 fn words(rule: &Words, file: &File) -> Vec<Violation> {
     let begins = |beginning: &&str| file.path.starts_with(beginning);
     if !rule.within.iter().any(begins) || rule.except.iter().any(|(beginning, _)| begins(beginning)) {
         return Vec::new();
     }
-    let found = file.text.lines().enumerate().filter_map(|(index, line)| {
+    each_line(file, |line| {
         let looked_at = if rule.comments { line } else { code(line) };
         let word = rule.words.iter().find(|word| contains_word(looked_at, word))?;
-        Some(violation(file, index + 1, format!("`{word}`: {}", rule.reason)))
-    });
-    found.collect()
+        Some(format!("`{word}`: {}", rule.reason))
+    })
 }
 
 /// The line without its comment. (A string may hold two slashes: then a little less is looked at.)
@@ -142,21 +147,21 @@ fn columns(file: &File) -> Vec<Violation> {
         return Vec::new();
     }
     let is_row = |line: &str| line.trim_start().trim_start_matches(['/', '!']).trim_start().starts_with('|');
-    let lines = file.text.lines().enumerate().map(|(index, line)| (index, line, line.chars().count()));
-    let long = lines.filter(|(_, line, columns)| *columns > COLUMNS && !is_row(line));
-    let reason = |columns| format!("{columns} columns: break the line at {COLUMNS}");
-    long.map(|(index, _, columns)| violation(file, index + 1, reason(columns))).collect()
+    each_line(file, |line| {
+        let columns = line.chars().count();
+        let reason = || format!("{columns} columns: break the line at {COLUMNS}");
+        (columns > COLUMNS && !is_row(line)).then(reason)
+    })
 }
 
 fn places(file: &File) -> Vec<Violation> {
     if file.path.starts_with(TIDY.0) {
         return Vec::new();
     }
-    let found = file.text.lines().enumerate().filter_map(|(index, line)| {
+    each_line(file, |line| {
         let place = PLACES.into_iter().find(|place| contains_place(line, place))?;
-        Some(violation(file, index + 1, format!("`{place}`: a folder of one machine")))
-    });
-    found.collect()
+        Some(format!("`{place}`: a folder of one machine"))
+    })
 }
 
 /// Whether the line names a place under `place`, not a path or an address that has it inside.

@@ -48,8 +48,7 @@ impl Sample {
         let package = self.package;
         format!(
             "On Debian with a network, `apt-get update && apt-get install {package}` provides it; elsewhere \
-            set PHALANX_TEST_DATA \
-             to a folder in which {} lies",
+             set PHALANX_TEST_DATA to a folder in which {} lies",
             self.path
         )
     }

@@ -106,8 +106,8 @@ mod tests {
 
     #[test]
     fn versions_are_found_in_what_the_system_says() {
-        let closed = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.159.04  Tue May 27 2025\nGCC \
-        version: 12.2.0";
+        let closed = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.159.04  Tue May 27 2025\n\
+            GCC version: 12.2.0";
         let open = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.65.06  Release Build";
         assert_eq!(first_version(closed).as_deref(), Some("580.159.04"));
         assert_eq!(first_version(open).as_deref(), Some("580.65.06"));

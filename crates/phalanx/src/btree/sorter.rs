@@ -13,7 +13,7 @@ const MOST: usize = 1 << 24;
 /// Elements that there is room for at least.
 const LEAST: usize = 1 << 12;
 /// Streams whose working memory is kept: those used last.
-const MOST_ROOMS: usize = 32;
+const MOST_WORKSPACES: usize = 32;
 
 /// Sorts batches, and launches them.
 pub trait Sorts<K, V>: Send + Sync {
@@ -31,7 +31,7 @@ pub trait Sorts<K, V>: Send + Sync {
 /// What sorts for trees of the kind called `name`, if their batches are to be sorted.
 pub fn of<K: Key, V: Value>(name: &str) -> Option<Box<dyn Sorts<K, V>>> {
     let grouping = engine::find_grouping(name)?;
-    Some(Box::new(Sorter::<K, V> { grouping, rooms: Mutex::default() }))
+    Some(Box::new(Sorter::<K, V> { grouping, workspaces: Mutex::default() }))
 }
 
 /// Whether such a batch is sorted: those that change nothing have nothing of it.
@@ -43,11 +43,11 @@ pub fn takes<K, V>(batch: &Batch<K, V>) -> bool {
 struct Sorter<K: Key, V> {
     grouping: Box<dyn Grouping<K, V>>,
     /// The one used last is the last.
-    rooms: Mutex<Vec<Room<K>>>,
+    workspaces: Mutex<Vec<SortWorkspace<K>>>,
 }
 
-/// What is worked in, in the order of one stream.
-struct Room<K: Key> {
+/// The memory that sorting works in, for one stream.
+struct SortWorkspace<K: Key> {
     work: Workspace,
     keys: Buffer<K>,
     /// 0, 1, 2, ...
@@ -58,14 +58,15 @@ struct Room<K: Key> {
 impl<K: Key, V: Value> Sorts<K, V> for Sorter<K, V> {
     unsafe fn launch(&self, stream: &Stream, parts: Parts, batch: Batch<K, V>) -> Result<()> {
         let (len, mut first) = (batch.keys.len(), 0);
-        let mut rooms = self.rooms();
-        let room = Room::of(&mut rooms, stream, len.min(MOST))?;
+        let mut workspaces = self.workspaces();
+        let workspace = SortWorkspace::of(&mut workspaces, stream, len.min(MOST))?;
         while first < len {
             let portion = batch.part(first, MOST);
-            room.work.sort_numbered(portion.keys, &mut room.keys, &room.numbers, &mut room.order)?;
-            let sorted = (room.keys.slice(), room.order.slice());
-            // SAFETY: the caller's promises; the room lives as long as the tree, and what is asked of the
-            // stream later finds it free.
+            let SortWorkspace { work, keys, numbers, order } = &mut *workspace;
+            work.sort_numbered(portion.keys, keys, numbers, order)?;
+            let sorted = (keys.slice(), order.slice());
+            // SAFETY: the caller's promises; the workspace lives as long as the tree, and what is asked of
+            // the stream later finds it free.
             unsafe { self.grouping.in_order(stream, parts, portion, sorted)? };
             first += MOST;
         }
@@ -73,29 +74,30 @@ impl<K: Key, V: Value> Sorts<K, V> for Sorter<K, V> {
     }
 
     fn bytes(&self) -> usize {
-        self.rooms().iter().map(Room::bytes).sum()
+        self.workspaces().iter().map(SortWorkspace::bytes).sum()
     }
 }
 
 impl<K: Key, V: Value> Sorter<K, V> {
-    fn rooms(&self) -> MutexGuard<'_, Vec<Room<K>>> {
-        self.rooms.lock().unwrap_or_else(PoisonError::into_inner)
+    fn workspaces(&self) -> MutexGuard<'_, Vec<SortWorkspace<K>>> {
+        self.workspaces.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<K: Key> Room<K> {
+impl<K: Key> SortWorkspace<K> {
     /// The stream's, for so many elements.
-    fn of<'a>(rooms: &'a mut Vec<Self>, stream: &Stream, len: usize) -> Result<&'a mut Self> {
-        let own = rooms.iter().position(|room| room.work.stream() == stream);
-        let own = own.map(|place| rooms.remove(place)).filter(|room| room.numbers.len() >= len);
-        let room = own.map_or_else(|| Self::new(stream, len), Ok)?;
-        if rooms.len() == MOST_ROOMS {
+    fn of<'a>(workspaces: &'a mut Vec<Self>, stream: &Stream, len: usize) -> Result<&'a mut Self> {
+        let own = workspaces.iter().position(|workspace| workspace.work.stream() == stream);
+        let own =
+            own.map(|place| workspaces.remove(place)).filter(|workspace| workspace.numbers.len() >= len);
+        let workspace = own.map_or_else(|| Self::new(stream, len), Ok)?;
+        if workspaces.len() == MOST_WORKSPACES {
             // Its buffers wait for the kernels that use them.
-            rooms.remove(0);
+            workspaces.remove(0);
         }
-        rooms.push(room);
-        let last = rooms.len() - 1;
-        Ok(&mut rooms[last])
+        workspaces.push(workspace);
+        let last = workspaces.len() - 1;
+        Ok(&mut workspaces[last])
     }
 
     fn new(stream: &Stream, len: usize) -> Result<Self> {

@@ -688,19 +688,13 @@ impl<K: Key, V: Value, E: Engine<K, V> + ?Sized> Structure for Trees<K, V, E> {
             // Versions that nobody can ask for may be room enough. Without this no pool is exchanged, so its
             // errors end the call.
             let freed = memory.sweep(engine, stream)?;
-            if !self.grows() {
-                memory.age += u64::from(freed > 0);
-                return Ok(Room::freed_if(freed > 0));
-            }
             let needed = refused.div_ceil(half) * if memory.history.is_some() { 4 } else { 1 };
-            if seen.is_some() && freed > needed.max(memory.pool.capacity() / 4) {
-                memory.age += 1;
-                return Ok(Room::Freed);
-            }
+            let is_enough = seen.is_some() && freed > needed.max(memory.pool.capacity() / 4);
             let wanted = needed.max(memory.pool.capacity() / 2).max(LEAST);
-            let has_grown = self.make_nodes(stream, memory, wanted, needed)?;
-            memory.age += u64::from(has_grown || freed > 0);
-            Ok(if has_grown { Room::More } else { Room::freed_if(freed > 0) })
+            let has_grown = self.grows() && !is_enough && self.make_nodes(stream, memory, wanted, needed)?;
+            let room = if has_grown { Room::More } else { Room::freed_if(freed > 0) };
+            memory.age += u64::from(room != Room::None);
+            Ok(room)
         })
     }
 

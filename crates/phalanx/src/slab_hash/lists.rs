@@ -81,6 +81,27 @@ impl Memory {
         }
     }
 
+    /// Adds slabs to the pool for so many `refused` elements, or moves the lists into a pool of larger super
+    /// blocks where this one has all that it may have. Where nothing runs. Returns whether there was memory.
+    fn extend<K: Key, V: Value>(
+        &mut self,
+        engine: &dyn Engine<K, V>,
+        stream: &Stream,
+        many: bool,
+        refused: usize,
+    ) -> Result<bool> {
+        let needed = self.slabs_for(refused, engine.shape().slots);
+        let has_grown = self.pool.grow_if_possible(needed, refused)?;
+        if has_grown || !self.pool.has_all_super_blocks() {
+            return Ok(has_grown);
+        }
+        let moved = self.moved(engine, stream, many, &[needed, refused, 1]);
+        made_room(moved.map(|moved| {
+            *self = moved;
+            true
+        }))
+    }
+
     /// By how many slabs the pool is to grow after so many elements were refused: by half of what it has at
     /// least.
     fn slabs_for(&self, refused: usize, slots: usize) -> usize {
@@ -302,22 +323,14 @@ impl<K: Key, V: Value> Structure for Lists<K, V> {
                 return Ok(Room::More);
             }
             let counts = memory.counts()?;
-            if seen.is_some() && counts.removed() > refused.max(counts.live) {
-                memory.age += 1;
-                return pack(engine, stream, memory, counts).map(|()| Room::Freed);
-            }
-            let needed = memory.slabs_for(refused, engine.shape().slots);
-            let has_grown = memory.pool.grow_if_possible(needed, refused)?;
-            memory.age += u64::from(has_grown);
-            if has_grown || !memory.pool.has_all_super_blocks() {
-                return Ok(Room::more_if(has_grown));
-            }
-            let moved = memory.moved(engine, stream, self.many, &[needed, refused, 1]);
-            let has_moved = made_room(moved.map(|moved| {
-                *memory = moved;
-                true
-            }))?;
-            Ok(Room::more_if(has_moved))
+            let room = if seen.is_some() && counts.removed() > refused.max(counts.live) {
+                pack(engine, stream, memory, counts)?;
+                Room::Freed
+            } else {
+                Room::more_if(memory.extend(engine, stream, self.many, refused)?)
+            };
+            memory.age += u64::from(room != Room::None);
+            Ok(room)
         })
     }
 

@@ -1,7 +1,6 @@
 //! A map with many values a key.
 use super::engine::Task;
 use super::{Builder, Lists, common, owner};
-use crate::error::or_later;
 use crate::map::batches::{belongs, slice};
 use crate::map::launch::{Ask, Batch, nothing};
 use crate::map::structure::Structure;
@@ -145,7 +144,7 @@ impl<K: Key, V: Value> SlabMultiMap<K, V> {
     /// [`Error::Device`](crate::Error::Device) when the device is lost or lacks the memory.
     pub fn remove_one(&self, keys: &[K]) -> Result<Vec<bool>> {
         let removed = run::whether(&self.lists, Ask::Remove, keys, Outcome::Removed)?;
-        or_later(self.lists.make_room())?;
+        self.lists.make_room()?;
         Ok(removed)
     }
 

@@ -1,6 +1,5 @@
 //! A set of keys.
 use super::{Builder, Lists, common, owner};
-use crate::error::or_later;
 use crate::map::batches::{belongs, slice};
 use crate::map::launch::{Ask, Batch};
 use crate::map::structure::Structure;
@@ -98,7 +97,7 @@ impl<K: Key> SlabSet<K> {
     #[doc(alias = "erase")]
     pub fn remove(&self, keys: &[K]) -> Result<Vec<bool>> {
         let removed = run::whether(&self.lists, Ask::Remove, keys, Outcome::Removed)?;
-        or_later(self.lists.make_room())?;
+        self.lists.make_room()?;
         Ok(removed)
     }
 

@@ -211,7 +211,7 @@ fn check<M: Config>(forest: &Forest) -> Result<Vec<(u64, u64)>, Finding> {
     if found[0] != found[1] + 2 || found[2..6] != [0; 4] {
         return Err(Finding::Order(format!(
             "the tree is damaged: {} nodes, {} children, {} latched, {} misplaced, {} children wrong, {} \
-            links wrong",
+             links wrong",
             found[0], found[1], found[2], found[3], found[4], found[5]
         )));
     }

@@ -145,7 +145,7 @@ pub enum FailureKind {
     /// An access to what kernels have freed themselves: see [`poison`](crate::poison).
     #[error(
         "access of {bytes} bytes to slab {name:#x}, {offset} bytes in, which was reclaimed: it was retired \
-        while somebody could still reach it, or freed too early"
+         while somebody could still reach it, or freed too early"
     )]
     UseAfterReclaim {
         /// Bytes accessed.
@@ -160,7 +160,7 @@ pub enum FailureKind {
     /// [`Options::weak_memory`](crate::emulator::Options::weak_memory).
     #[error(
         "write of {bytes} bytes at {address:#x} to a slab that was allocated again: nothing orders it after \
-        what was written there before the slab was freed, which may still replace it"
+         what was written there before the slab was freed, which may still replace it"
     )]
     UnorderedReuse {
         /// The address.
@@ -169,8 +169,10 @@ pub enum FailureKind {
         bytes: usize,
     },
     /// A read of memory that nobody wrote.
-    #[error("read of {bytes} bytes that nobody wrote, {}", within.map_or("in shared \
-    memory".to_owned(), |w| w.to_string()))]
+    #[error(
+        "read of {bytes} bytes that nobody wrote, {}",
+        within.map_or("in shared memory".to_owned(), |within| within.to_string())
+    )]
     Uninitialized {
         /// Bytes read.
         bytes: usize,
@@ -219,7 +221,7 @@ pub enum FailureKind {
     /// The replayed trace does not belong to this program.
     #[error(
         "the trace does not fit: at step {step} it names a lane that cannot run; replay it on the program \
-        and options it came from"
+         and options it came from"
     )]
     TraceMismatch {
         /// The step of the launch.

@@ -46,16 +46,20 @@ macro_rules! spell {
 
 macro_rules! ld {
     ($qualifiers:literal, $type:literal, $class:ident, $pointer:expr, $out:ident) => {
-        asm!(concat!("ld", $qualifiers, ".global", $type, " {}, \
-        [{}];"), out($class) $out, in(reg64) $pointer, options(nostack))
+        asm!(
+            concat!("ld", $qualifiers, ".global", $type, " {}, [{}];"),
+            out($class) $out, in(reg64) $pointer, options(nostack)
+        )
     };
 }
 
 macro_rules! ld_b128 {
     ($qualifiers:literal, $pointer:expr, $low:ident, $high:ident) => {
         asm!(
-            concat!("{{ .reg .b128 whole; ld", $qualifiers, ".global.b128 whole, [{}]; mov.b128 {{{}, {}}}, \
-            whole; }}"),
+            concat!(
+                "{{ .reg .b128 whole; ld", $qualifiers, ".global.b128 whole, [{}]; ",
+                "mov.b128 {{{}, {}}}, whole; }}"
+            ),
             in(reg64) $pointer, out(reg64) $low, out(reg64) $high, options(nostack)
         )
     };
@@ -176,8 +180,10 @@ pub unsafe fn load_vec<T: Word, const N: usize>(pointer: *const T, order: Order,
 macro_rules! ld_if {
     ($qualifiers:literal, $type:literal, $class:ident, $wanted:ident, $pointer:expr, $a:ident) => {
         asm!(
-            concat!("{{ .reg .pred wanted; setp.ne.u32 wanted, {}, 0; @wanted \
-            ld", $qualifiers, ".global", $type, " {}, [{}]; }}"),
+            concat!(
+                "{{ .reg .pred wanted; setp.ne.u32 wanted, {}, 0; ",
+                "@wanted ld", $qualifiers, ".global", $type, " {}, [{}]; }}"
+            ),
             in(reg32) $wanted, out($class) $a, in(reg64) $pointer, options(nostack)
         )
     };
@@ -199,9 +205,8 @@ macro_rules! ld_v2_if {
     ($qualifiers:literal, $type:literal, $class:ident, $wanted:ident, $pointer:expr, $a:ident $b:ident) => {
         asm!(
             concat!(
-                "{{ .reg .pred wanted; setp.ne.u32 wanted, {}, 0; @wanted \
-                ld", $qualifiers, ".global.v2", $type,
-                " {{{}, {}}}, [{}]; }}"
+                "{{ .reg .pred wanted; setp.ne.u32 wanted, {}, 0; ",
+                "@wanted ld", $qualifiers, ".global.v2", $type, " {{{}, {}}}, [{}]; }}"
             ),
             in(reg32) $wanted, out($class) $a, out($class) $b, in(reg64) $pointer, options(nostack)
         )
@@ -273,16 +278,20 @@ fn fill_bytes<T: Word, const N: usize, const M: usize>(bytes: &mut [T; N], words
 
 macro_rules! st {
     ($qualifiers:literal, $type:literal, $class:ident, $pointer:expr, $value:expr) => {
-        asm!(concat!("st", $qualifiers, ".global", $type, " [{}], \
-        {};"), in(reg64) $pointer, in($class) $value, options(nostack))
+        asm!(
+            concat!("st", $qualifiers, ".global", $type, " [{}], {};"),
+            in(reg64) $pointer, in($class) $value, options(nostack)
+        )
     };
 }
 
 macro_rules! st_b128 {
     ($qualifiers:literal, $pointer:expr, $low:expr, $high:expr) => {
         asm!(
-            concat!("{{ .reg .b128 whole; mov.b128 whole, {{{}, {}}}; st", $qualifiers, ".global.b128 [{}], \
-            whole; }}"),
+            concat!(
+                "{{ .reg .b128 whole; mov.b128 whole, {{{}, {}}}; ",
+                "st", $qualifiers, ".global.b128 [{}], whole; }}"
+            ),
             in(reg64) $low, in(reg64) $high, in(reg64) $pointer, options(nostack)
         )
     };
@@ -375,8 +384,8 @@ macro_rules! cas_b128 {
     ($qualifiers:literal, $pointer:expr, $current:expr, $new:expr, $low:ident, $high:ident) => {
         asm!(
             concat!(
-                "{{ .reg .b128 current, new, old; mov.b128 current, {{{cl}, {ch}}}; mov.b128 new, {{{nl}, \
-                {nh}}}; atom",
+                "{{ .reg .b128 current, new, old; ",
+                "mov.b128 current, {{{cl}, {ch}}}; mov.b128 new, {{{nl}, {nh}}}; atom",
                 $qualifiers,
                 ".global.cas.b128 old, [{at}], current, new; mov.b128 {{{ol}, {oh}}}, old; }}"
             ),

@@ -62,8 +62,10 @@ pub unsafe fn load_shared<T: Word>(address: SharedAddress) -> T {
                         high = 0;
                     }
                     _ => {
-                        asm!("ld.shared.v2.b64 {{{}, {}}}, \
-                        [{}];", out(reg64) low, out(reg64) high, in(reg32) address, options(nostack))
+                        asm!(
+                            "ld.shared.v2.b64 {{{}, {}}}, [{}];",
+                            out(reg64) low, out(reg64) high, in(reg32) address, options(nostack)
+                        )
                     }
                 }
                 T::narrow(low as u128 | (high as u128) << 64)
@@ -97,8 +99,10 @@ pub unsafe fn store_shared<T: Word>(address: SharedAddress, value: T) {
             4 => asm!("st.shared.b32 [{}], {};", in(reg32) address, in(reg32) low as u32, options(nostack)),
             8 => asm!("st.shared.b64 [{}], {};", in(reg32) address, in(reg64) low, options(nostack)),
             _ => {
-                asm!("st.shared.v2.b64 [{}], {{{}, \
-                {}}};", in(reg32) address, in(reg64) low, in(reg64) high, options(nostack))
+                asm!(
+                    "st.shared.v2.b64 [{}], {{{}, {}}};",
+                    in(reg32) address, in(reg64) low, in(reg64) high, options(nostack)
+                )
             }
         }
     }
@@ -132,8 +136,8 @@ pub unsafe fn fetch_add_shared_if(wanted: bool, place: impl FnOnce() -> SharedAd
     // holds.
     unsafe {
         asm!(
-            "{{ .reg .pred wanted; setp.ne.u32 wanted, {}, 0; @wanted atom.relaxed.cta.shared.add.u32 {}, \
-            [{}], {}; }}",
+            "{{ .reg .pred wanted; setp.ne.u32 wanted, {}, 0; \
+             @wanted atom.relaxed.cta.shared.add.u32 {}, [{}], {}; }}",
             in(reg32) wanted as u32, out(reg32) old, in(reg32) place(), in(reg32) value, options(nostack)
         );
     }
