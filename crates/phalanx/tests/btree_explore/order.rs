@@ -320,16 +320,24 @@ fn explore_from<M: Crowded<Memory = crate::trees::Forest> + Config>(
 /// afterwards by way of the directory that the launches have left.
 pub fn deep_ones_are_sound<M: Crowded<Memory = crate::trees::Forest> + Config>(name: &str, count: u64) {
     let deep: Vec<_> = DEEP.iter().map(|&many| deep_tree::<M>(many)).collect();
+    let (mut plans, mut events) = (0, [0; 3]);
     for (seed, setting) in settings::<M>(count) {
         // Kinds of schedules come by turns, too: each with every depth.
         let (fill, filled) = &deep[(seed / 3) as usize % deep.len()];
         let plan = Plan::deep(seed, fill);
         let played = explore_from::<M>(&plan, filled, &setting).and_then(|(_, memory)| {
-            let lasting = plan.known(fill).lasting;
-            find_all::<M>(&memory, &lasting)
+            let happened = memory.events_since(filled);
+            find_all::<M>(&memory, &plan.known(fill).lasting).map(|()| happened)
         });
-        played.unwrap_or_else(|finding| panic!("{}", told(name, seed, &setting, &finding)));
+        let happened = played.unwrap_or_else(|finding| panic!("{}", told(name, seed, &setting, &finding)));
+        plans += 1;
+        (0..3).for_each(|event| events[event] += u64::from(happened[event]));
     }
+    let [added, retired, rebuilt] = events;
+    println!(
+        "{name}: {plans} plans, {added} added slabs, {retired} retired some, {rebuilt} rebuilt the directory"
+    );
+    assert!(added > 0 && rebuilt > 0, "{name} explores what it is there for");
 }
 
 /// Keys of deep trees: the fewest make three levels above the leaves where nodes have six pairs.

@@ -96,6 +96,15 @@ impl Forest {
         (0..self.units).filter(|unit| words[*unit as usize / 32] >> (unit % 32) & 1 != 0).count() as u64
     }
 
+    /// What has happened since the contents were those of `before`: whether slabs were added, whether slabs
+    /// were retired, and whether the directory was rebuilt.
+    #[allow(dead_code)] // not every program counts
+    pub fn events_since(&self, before: &Self) -> [bool; 3] {
+        let read = |words: &Buffer<u64>| words.read().expect("memory");
+        let retired = self.retired.read().expect("memory").into_iter().any(|word| word != 0);
+        [self.live() > before.live(), retired, read(&self.directory) != read(&before.directory)]
+    }
+
     /// Makes the header of the second leaf blank, as one that is not seen yet. Returns its place among the
     /// words of 8 bytes, and what it was. Of pairs of 8 bytes, one super block, and no inner node above those
     /// of the lowest level but the root.
