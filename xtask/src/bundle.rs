@@ -150,20 +150,26 @@ fn install(message: &Message, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Writes `<hash>`, or `<hash>-dirty` where files that git tracks differ from the commit. Sources without git
-/// have none.
+/// Writes the commit for the records. Sources without git have none.
 fn write_commit(path: &Path) -> Result<()> {
+    match commit()? {
+        Some(commit) => fs::write(path, commit + "\n")?,
+        None => println!("no git here: set PHALANX_COMMIT where the benchmarks run"),
+    }
+    Ok(())
+}
+
+/// Returns `<hash>`, or `<hash>-dirty` where files that git tracks differ from the commit. Records of earlier
+/// runs may differ: they change nothing that is built.
+pub fn commit() -> Result<Option<String>> {
     let shell = shell()?;
-    let Ok(commit) = cmd!(shell, "git rev-parse HEAD").read() else {
-        println!("no git here: set PHALANX_COMMIT where the benchmarks run");
-        return Ok(());
-    };
-    let changes = cmd!(shell, "git status --porcelain --untracked-files=no").read()?;
-    Ok(fs::write(path, commit_text(&commit, &changes))?)
+    let Ok(commit) = cmd!(shell, "git rev-parse HEAD").read() else { return Ok(None) };
+    let changes = cmd!(shell, "git status --porcelain --untracked-files=no -- . :!docs/results").read()?;
+    Ok(Some(commit_text(&commit, &changes)))
 }
 
 fn commit_text(commit: &str, changes: &str) -> String {
-    format!("{commit}{}\n", if changes.is_empty() { "" } else { "-dirty" })
+    format!("{commit}{}", if changes.is_empty() { "" } else { "-dirty" })
 }
 
 fn copy_data(bundle: &Path) -> Result<()> {
@@ -220,8 +226,8 @@ mod tests {
 
     #[test]
     fn a_changed_tree_is_said_to_be_dirty() {
-        assert_eq!(commit_text("abc", ""), "abc\n");
-        assert_eq!(commit_text("abc", " M Cargo.toml"), "abc-dirty\n");
+        assert_eq!(commit_text("abc", ""), "abc");
+        assert_eq!(commit_text("abc", " M Cargo.toml"), "abc-dirty");
     }
 
     #[test]

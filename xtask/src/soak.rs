@@ -64,7 +64,7 @@ pub fn run(options: &Options) -> Result<()> {
 fn soak(family: &Family, seeds: u64) -> Result<Record> {
     let (shell, cargo, program, filter) = (shell()?, cargo(), family.program, family.filter);
     let times = seeds.div_ceil(family.seeds);
-    let commit = cmd!(shell, "git describe --always --dirty --abbrev=40 --exclude=*").read()?;
+    let commit = crate::bundle::commit()?.unwrap_or_default();
     let test = cmd!(shell, "{cargo} test --package phalanx --test {program} -- {filter} --nocapture");
     let start = Instant::now();
     let output = test.env("PHALANX_SEEDS", times.to_string()).ignore_status().output()?;

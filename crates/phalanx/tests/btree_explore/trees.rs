@@ -96,7 +96,7 @@ impl Forest {
         (0..self.units).filter(|unit| words[*unit as usize / 32] >> (unit % 32) & 1 != 0).count() as u64
     }
 
-    /// What has happened since the contents were those of `before`: whether slabs were added, whether slabs
+    /// Compares the contents with `before`. Returns whether slabs were added since, whether slabs
     /// were retired, and whether the directory was rebuilt.
     #[allow(dead_code)] // not every program counts
     pub fn events_since(&self, before: &Self) -> [bool; 3] {
