@@ -1,5 +1,5 @@
-//! Embeds the suite files, so that the program runs from anywhere: a new file in `suites/<family>/` is a new
-//! suite.
+//! Embeds the suite files, so that the program runs from any folder. A new file in `suites/<family>/` is a
+//! new suite.
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};

@@ -1,7 +1,7 @@
-//! The hash map under criterion, timed by the device's own events: `cargo bench -p phalanx-bench`.
+//! Measures the hash map with criterion, timed by device events: `cargo bench -p phalanx-bench`.
 //!
-//! Runs where [`gpu::Device::auto`] says; on the emulator the sizes are small and the times say nothing about
-//! speed.
+//! Runs on the device that [`gpu::Device::auto`] selects. On the emulator the sizes are small and the times
+//! say nothing about speed.
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use phalanx_bench::benchmark::{Benchmark, Machine, Structure};
 use phalanx_bench::cli::DeviceChoice;
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 const SUITE: &str = include_str!("../suites/hashmap/load-factor.toml");
 
-/// The cases of the suite that criterion repeats: a middle and a high load factor.
+/// Returns the cases of the suite that criterion repeats: a medium and a high load factor.
 fn cases(machine: &dyn Machine) -> Vec<Case> {
     let suite =
         Suite::parse("hashmap/load-factor", SUITE).expect("the suite is part of the package and tested");
@@ -21,7 +21,7 @@ fn cases(machine: &dyn Machine) -> Vec<Case> {
     suite.cases(selection, &[]).into_iter().filter(wanted).collect()
 }
 
-/// One repetition: what the device's events say of the launch alone.
+/// Runs one repetition and returns the time of the launch alone, measured by device events.
 fn repetition(gpu: &Gpu, benchmark: &mut dyn Benchmark) -> Duration {
     benchmark.restore().expect("the state before the operation can be restored");
     let time = gpu.time(&mut || benchmark.launch()).expect("the launch succeeds");

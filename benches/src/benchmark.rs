@@ -1,118 +1,119 @@
-//! What a structure implements to be measured.
+//! Traits that a structure implements to be measured.
 use crate::suite::Case;
 use anyhow::Result;
 use std::collections::BTreeMap;
 
-/// A machine that can time work.
+/// Machine that can time work.
 pub trait Machine {
-    /// Its name.
+    /// Returns the machine's name.
     fn name(&self) -> String;
 
-    /// The driver's version, or `emulator`.
+    /// Returns the driver's version, or `emulator`.
     fn driver(&self) -> String;
 
-    /// Whether its times say nothing about speed.
+    /// Returns whether the machine is an emulator, whose times say nothing about speed.
     fn is_emulator(&self) -> bool;
 
-    /// Milliseconds from before `work`'s first launch to after its last one has ended, by the machine's own
-    /// clock.
+    /// Returns the milliseconds from before `work`'s first launch until its last launch has ended, by the
+    /// machine's clock.
     ///
     /// # Errors
-    /// What `work` gives, and what the machine says of its launches.
+    /// Returns the errors of `work`, and [`gpu::Error`] when a launch or the clock fails.
     fn time(&self, work: &mut dyn FnMut() -> Result<()>) -> Result<f64>;
 }
 
-/// A structure that can be measured: one implementation a file in [`crate::structures`].
+/// Structure that can be measured. Each file in [`crate::structures`] has one implementation.
 pub trait Structure {
-    /// The name that suites and records use.
+    /// Returns the name used in suites and records.
     fn name(&self) -> &'static str;
 
-    /// Its variants, in its own words, the default first.
+    /// Returns the names of the variants, the default first.
     fn variants(&self) -> Vec<String>;
 
-    /// The operations it can be timed at.
+    /// Returns the operations that can be timed.
     fn ops(&self) -> &'static [&'static str];
 
-    /// Whether the machine has the instructions that the case takes. A case that it cannot run is left out.
+    /// Returns whether the machine supports the instructions of the case. Unsupported cases are skipped.
     fn is_possible(&self, _case: &Case) -> bool {
         true
     }
 
-    /// Makes inputs and the structure itself, ready for [`Benchmark::restore`].
+    /// Creates the inputs and the structure, ready for [`Benchmark::restore`].
     ///
     /// # Errors
-    /// A case that makes no sense for it, or that does not fit the machine.
+    /// Returns [`anyhow::Error`] when the case is invalid for this structure, or does not fit into the
+    /// machine's memory.
     fn prepare(&self, case: &Case) -> Result<Box<dyn Benchmark + '_>>;
 }
 
-/// A prepared case. Each repetition is restore, launch (timed), verify.
+/// Prepared case. Each repetition calls `restore`, `launch` (timed) and `verify`.
 pub trait Benchmark {
-    /// Brings everything into the state before the operation, and waits until it is there.
+    /// Restores the state before the operation and waits for completion.
     ///
     /// # Errors
-    /// What the machine says.
+    /// Returns [`anyhow::Error`] when the structure or the device fails.
     fn restore(&mut self) -> Result<()>;
 
-    /// Launches the operation and nothing else. Need not wait.
+    /// Launches the operation and nothing else. Need not wait for completion.
     ///
     /// # Errors
-    /// What the machine says.
+    /// Returns [`anyhow::Error`] when the structure or the device fails.
     fn launch(&mut self) -> Result<()>;
 
-    /// Milliseconds of the last launch by the benchmark's own clock, where the machine's sees too much: the
-    /// launch of another process.
+    /// Returns the milliseconds of the last launch by the benchmark's own clock. Used when the machine's
+    /// clock would include too much, such as the start of another process.
     fn own_ms(&self) -> Option<f64> {
         None
     }
 
-    /// Compares every result of the last launch with what it must be.
+    /// Compares every result of the last launch with the expected one.
     ///
     /// # Errors
-    /// The first result that is wrong, in words.
+    /// Returns [`anyhow::Error`] that describes the first wrong result.
     fn verify(&mut self) -> Result<Verified>;
 
-    /// Operations a launch.
+    /// Returns the number of operations per launch.
     fn operations(&self) -> u64;
 
-    /// Bytes that the structure occupies.
+    /// Returns the memory usage of the structure in bytes.
     fn table_bytes(&self) -> Option<u64> {
         None
     }
 
-    /// Lines of 128 bytes that an operation reads at each level, from the leaves up, of a structure that has
-    /// levels and counts them.
+    /// Returns the number of 128-byte lines read per operation at each level, leaves first, if the structure
+    /// has levels and counts them.
     fn lines_read(&self) -> Option<Vec<f64>> {
         None
     }
 
-    /// What the last launch counted of itself, by name, of a structure that counts.
+    /// Returns the counters of the last launch by name, if the structure has counters.
     fn counted(&self) -> Option<BTreeMap<String, f64>> {
         None
     }
 
-    /// By which part more memory was taken when the launch had ended than once all that nobody needs was
-    /// freed, of a structure that frees what it replaces.
+    /// Returns the memory that was held beyond the live memory when the launch ended, as a fraction of the
+    /// memory that remains after all garbage is freed. Only for structures that reclaim memory.
     fn overhead(&self) -> Option<f64> {
         None
     }
 
-    /// Of epochs that have ended, some: the number of each, and the bytes that were retired and reclaimed
-    /// until then.
+    /// Returns `[epoch, bytes retired so far, bytes reclaimed so far]` for some of the epochs that have
+    /// ended.
     fn epochs(&self) -> Option<Vec<[u64; 3]>> {
         None
     }
 
-    /// Bytes that a launch reads and writes at least, where that is what binds it.
+    /// Returns the minimum number of bytes that a launch reads and writes, if memory bandwidth limits it.
     fn bytes_moved(&self) -> Option<u64> {
         None
     }
 }
 
-/// What a verification compared, all of it right.
+/// Result of a successful verification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Verified {
-    /// Results compared.
+    /// Number of compared results.
     pub compared: u64,
-    /// Those that say "inserted" or "found".
+    /// Number of results that are "inserted" or "found".
     pub succeeded: u64,
 }

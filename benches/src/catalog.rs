@@ -1,26 +1,26 @@
-//! The suites that are built in, from `benches/suites`, and those of other files.
+//! Built-in suites from `benches/suites`, and suites in other files.
 use crate::suite::{Error, Suite};
 use std::fs;
 
 const FILES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/suites.rs"));
 
-/// The suites that run when none is named.
+/// Suites that run when none is named.
 pub const DEFAULT: &[&str] = &["limits", "hashmap/load-factor", "slabhash/fig4"];
 
-/// All suites, by name.
+/// Returns all built-in suites, ordered by name.
 ///
 /// # Errors
-/// The first file that is wrong; a test keeps it from being one of ours.
+/// Returns the [`Error`] of the first invalid file. A test ensures that the built-in files are valid.
 pub fn all() -> Result<Vec<Suite>, Error> {
     FILES.iter().map(|(name, text)| Suite::parse(name, text)).collect()
 }
 
-/// The suites of these names. A family's name stands for all its suites, a name that ends in `.toml` for the
-/// suite in that file; no name means [`DEFAULT`].
+/// Returns the suites with these names. The name of a family selects all its suites, and a name that ends in
+/// `.toml` selects the suite in that file. Without names, returns [`DEFAULT`].
 ///
 /// # Errors
-/// [`Error::Unknown`] with the names that exist; [`Error::Unreadable`] and those of [`Suite::parse`] for a
-/// file.
+/// - [`Error::Unknown`], with the existing names, when there is no such suite.
+/// - [`Error::Unreadable`] when a file cannot be read, and the errors of [`Suite::parse`] for its contents.
 pub fn select(names: &[String]) -> Result<Vec<Suite>, Error> {
     let all = all()?;
     if names.is_empty() || names == ["default"] {
@@ -49,7 +49,7 @@ fn read(file: &str) -> Result<String, Error> {
     fs::read_to_string(file).map_err(|source| Error::Unreadable { file: file.to_owned(), source })
 }
 
-/// The first case of a part of a suite, as the emulator runs it.
+/// Returns the first case of a part of a suite, as the emulator runs it.
 #[cfg(test)]
 pub(crate) fn first_case(suite: &str, part: usize) -> crate::suite::Case {
     let selection = crate::suite::Selection { emulator: true, quick: true, reps: None };

@@ -1,4 +1,4 @@
-//! The command line.
+//! Command-line interface.
 use crate::benchmark::{Machine, Structure};
 use crate::compare::{Comparison, compare, has_regression};
 use crate::environment::Source;
@@ -15,7 +15,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Runs benchmark suites and reports what they say.
+/// Runs benchmark suites and reports the results.
 #[derive(Debug, Parser)]
 #[command(version, about, args_conflicts_with_subcommands = true)]
 struct Cli {
@@ -27,31 +27,31 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run suites (what happens without a command, too).
+    /// Run suites (the default without a command).
     Run(RunArguments),
-    /// Show the results in files of JSON lines, as a table and, if asked, as a page.
+    /// Print the results in JSON Lines files as a table, and optionally as an HTML page.
     Report(ReportArguments),
     /// List the suites.
     List,
-    /// Run every pair of verbs of every structure in four streams at once, and check every answer.
+    /// Run every pair of verbs of every structure in four concurrent streams, and check every result.
     Streams(streams::supervise::Arguments),
-    /// Make one first launch and say what came of it: what `first_launch` starts for each repetition.
+    /// Measure one first launch and print the result. `first_launch` starts this command for each repetition.
     #[command(name = first_launch::COMMAND, hide = true)]
     FirstLaunch {
-        /// Where to launch.
+        /// Device to use.
         #[arg(long, value_enum)]
         device: DeviceChoice,
-        /// The case, as JSON.
+        /// Case, as JSON.
         case: String,
     },
 }
 
-/// What to run, and where the results go.
+/// Suites to run, and destinations of the results.
 #[derive(Debug, Args)]
 struct RunArguments {
-    /// Suites, families of suites, or files of your own that end in .toml; none means the default suites.
+    /// Suites, families of suites, or suite files that end in .toml; without any, the default suites run.
     suites: Vec<String>,
-    /// Where to run.
+    /// Device to use.
     #[arg(long, value_enum, default_value_t = DeviceChoice::Auto)]
     device: DeviceChoice,
     /// Append each record to this file, as a line of JSON.
@@ -59,18 +59,18 @@ struct RunArguments {
     json: Option<PathBuf>,
     #[command(flatten)]
     report: Output,
-    /// Timed repetitions, instead of the suite's.
+    /// Number of timed repetitions, instead of the suite's.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     reps: Option<u32>,
-    /// Only the first value of every list, and at most three repetitions.
+    /// Use only the first value of every list, and at most three repetitions.
     #[arg(long)]
     quick: bool,
-    /// List the suites and do nothing else.
+    /// List the suites and exit.
     #[arg(long)]
     list: bool,
 }
 
-/// What both a run and a report can write.
+/// Outputs common to runs and reports.
 #[derive(Debug, Args)]
 struct Output {
     /// Write a page with figures to this file.
@@ -79,24 +79,24 @@ struct Output {
     /// Compare with the records in this file.
     #[arg(long, value_name = "FILE")]
     baseline: Option<PathBuf>,
-    /// End with an error if anything is slower than the baseline.
+    /// Exit with an error if any result is slower than the baseline.
     #[arg(long, requires = "baseline")]
     fail_on_regression: bool,
 }
 
 #[derive(Debug, Args)]
 struct ReportArguments {
-    /// Files of JSON lines.
+    /// Files in JSON Lines format.
     #[arg(required = true)]
     files: Vec<PathBuf>,
     #[command(flatten)]
     report: Output,
 }
 
-/// Where to run.
+/// Device selection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum DeviceChoice {
-    /// A CUDA device if there is one, else the emulator.
+    /// A CUDA device if available, else the emulator.
     Auto,
     /// A CUDA device, or an error.
     Cuda,
@@ -105,7 +105,7 @@ pub enum DeviceChoice {
 }
 
 impl DeviceChoice {
-    /// The word that the command line takes.
+    /// Returns the name of the choice on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Auto => "auto",
@@ -115,7 +115,8 @@ impl DeviceChoice {
     }
 }
 
-/// Runs the program. A wrong result, and with `--fail-on-regression` a slower one, ends it with code 1.
+/// Runs the program. Exits with code 1 after a wrong result and, with `--fail-on-regression`, after a slower
+/// one.
 pub fn main() -> ExitCode {
     match dispatch(Cli::parse()) {
         Ok(true) => ExitCode::SUCCESS,
@@ -131,14 +132,14 @@ fn dispatch(cli: Cli) -> Result<bool> {
     match cli.command {
         Some(Command::Run(run)) => start(run),
         Some(Command::Report(report)) => show(&report),
-        Some(Command::List) => list(),
+        Some(Command::List) => list_suites(),
         Some(Command::Streams(arguments)) => streams::supervise::main(&arguments),
         Some(Command::FirstLaunch { device, case }) => launch_first(device, &case),
         None => start(cli.run),
     }
 }
 
-fn list() -> Result<bool> {
+fn list_suites() -> Result<bool> {
     for suite in catalog::all()? {
         println!("{:<28} {}", suite.name, suite.title);
     }
@@ -153,7 +154,7 @@ fn launch_first(device: DeviceChoice, case: &str) -> Result<bool> {
 
 fn start(arguments: RunArguments) -> Result<bool> {
     if arguments.list {
-        return list();
+        return list_suites();
     }
     let suites = catalog::select(&arguments.suites)?;
     crate::structures::with_machine(arguments.device, |machine, structures| {
@@ -161,7 +162,7 @@ fn start(arguments: RunArguments) -> Result<bool> {
     })
 }
 
-/// Runs the suites on a machine. Says whether all is well.
+/// Runs the suites on a machine. Returns whether all results are correct and none has regressed.
 fn run(
     arguments: &RunArguments,
     suites: &[Suite],
@@ -177,7 +178,7 @@ fn run(
     present(&records?, suites, &arguments.report)
 }
 
-/// A progress bar that also writes the records as they come.
+/// Progress bar that also appends the records to a file as they arrive.
 struct Progress {
     bar: ProgressBar,
     json: Option<File>,
@@ -217,7 +218,8 @@ fn show(arguments: &ReportArguments) -> Result<bool> {
     present(&records, &catalog::all()?, &arguments.report)
 }
 
-/// Prints the table, compares with the baseline, writes the page. Says whether all is well.
+/// Prints the table, compares with the baseline and writes the page. Returns whether all results are correct
+/// and none has regressed.
 fn present(records: &[Record], suites: &[Suite], output: &Output) -> Result<bool> {
     println!("{}", table::results(records));
     let comparisons = match &output.baseline {

@@ -1,11 +1,11 @@
-//! A run against an earlier one, record by record.
+//! Comparison of a run with an earlier one, record by record.
 use crate::record::Record;
 use std::collections::HashMap;
 use std::fmt;
 
-/// What the intervals of the two medians say.
+/// Relation between the intervals of the two medians.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum Trend {
     /// The new interval lies below the old one.
     Faster,
     /// The new interval lies above the old one.
@@ -16,13 +16,13 @@ pub enum Verdict {
     New,
     /// This run has no such record.
     Missing,
-    /// One of the two has a wrong result: its time means nothing.
+    /// One of the two has a wrong result, so its time is meaningless.
     Unverified,
     /// Emulated times are not compared.
     Emulated,
 }
 
-impl fmt::Display for Verdict {
+impl fmt::Display for Trend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Faster => "faster",
@@ -36,27 +36,27 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// Two records of one identity, or one without the other.
+/// Two records with the same identity, or one record without a counterpart.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Comparison {
-    /// What was measured.
+    /// Identity of the measurement.
     pub identity: String,
-    /// The earlier median.
+    /// Earlier median.
     pub before_ms: Option<f64>,
-    /// The new median.
+    /// New median.
     pub after_ms: Option<f64>,
-    /// What that means.
-    pub verdict: Verdict,
+    /// Result of the comparison.
+    pub verdict: Trend,
 }
 
 impl Comparison {
-    /// How many times as fast as before, by the medians.
+    /// Returns the earlier median divided by the new one.
     pub fn speedup(&self) -> Option<f64> {
         Some(self.before_ms? / self.after_ms?)
     }
 }
 
-/// Compares each record with the last of the same identity in `baseline`.
+/// Compares each record with the last record of the same identity in `baseline`.
 pub fn compare(baseline: &[Record], records: &[Record]) -> Vec<Comparison> {
     let old: HashMap<_, _> = baseline.iter().map(|record| (record.identity(), record)).collect();
     let new: HashMap<_, _> = records.iter().map(|record| (record.identity(), record)).collect();
@@ -68,7 +68,7 @@ pub fn compare(baseline: &[Record], records: &[Record]) -> Vec<Comparison> {
         identity: identity.clone(),
         before_ms: Some(record.median_ms),
         after_ms: None,
-        verdict: Verdict::Missing,
+        verdict: Trend::Missing,
     }));
     comparisons
 }
@@ -78,28 +78,28 @@ fn pair(old: Option<&Record>, new: &Record) -> Comparison {
         identity: new.identity(),
         before_ms: old.map(|record| record.median_ms),
         after_ms: Some(new.median_ms),
-        verdict: old.map_or(Verdict::New, |old| verdict(old, new)),
+        verdict: old.map_or(Trend::New, |old| verdict(old, new)),
     }
 }
 
-fn verdict(old: &Record, new: &Record) -> Verdict {
+fn verdict(old: &Record, new: &Record) -> Trend {
     let ((old_low, old_high), (new_low, new_high)) = (old.interval_ms(), new.interval_ms());
     if !(old.verified && new.verified) {
-        Verdict::Unverified
+        Trend::Unverified
     } else if new.is_emulated() || old.is_emulated() {
-        Verdict::Emulated
+        Trend::Emulated
     } else if new_high < old_low {
-        Verdict::Faster
+        Trend::Faster
     } else if new_low > old_high {
-        Verdict::Slower
+        Trend::Slower
     } else {
-        Verdict::Same
+        Trend::Same
     }
 }
 
-/// Whether anything is slower, or was right and is not any more.
+/// Returns whether any result is slower, or is wrong and was correct before.
 pub fn has_regression(comparisons: &[Comparison]) -> bool {
-    comparisons.iter().any(|comparison| matches!(comparison.verdict, Verdict::Slower | Verdict::Unverified))
+    comparisons.iter().any(|comparison| matches!(comparison.verdict, Trend::Slower | Trend::Unverified))
 }
 
 #[cfg(test)]
@@ -143,17 +143,17 @@ pub(crate) mod tests {
         }
     }
 
-    fn verdicts(old: &[Record], new: &[Record]) -> Vec<Verdict> {
+    fn verdicts(old: &[Record], new: &[Record]) -> Vec<Trend> {
         compare(old, new).into_iter().map(|comparison| comparison.verdict).collect()
     }
 
     #[test]
     fn intervals_decide() {
         let old = [record("insert", 2.0, 3.0)];
-        assert_eq!(verdicts(&old, &[record("insert", 1.0, 1.9)]), [Verdict::Faster]);
-        assert_eq!(verdicts(&old, &[record("insert", 3.1, 4.0)]), [Verdict::Slower]);
-        assert_eq!(verdicts(&old, &[record("insert", 2.9, 4.0)]), [Verdict::Same]);
-        assert_eq!(verdicts(&old, &[record("find_hit", 2.9, 4.0)]), [Verdict::New, Verdict::Missing]);
+        assert_eq!(verdicts(&old, &[record("insert", 1.0, 1.9)]), [Trend::Faster]);
+        assert_eq!(verdicts(&old, &[record("insert", 3.1, 4.0)]), [Trend::Slower]);
+        assert_eq!(verdicts(&old, &[record("insert", 2.9, 4.0)]), [Trend::Same]);
+        assert_eq!(verdicts(&old, &[record("find_hit", 2.9, 4.0)]), [Trend::New, Trend::Missing]);
         assert!(has_regression(&compare(&old, &[record("insert", 3.1, 4.0)])));
         assert!(!has_regression(&compare(&old, &[record("insert", 1.0, 4.0)])));
     }
@@ -162,9 +162,9 @@ pub(crate) mod tests {
     fn wrong_results_and_emulated_times_are_not_compared() {
         let old = [record("insert", 2.0, 3.0)];
         let wrong = Record { verified: false, ..record("insert", 1.0, 1.5) };
-        assert_eq!(verdicts(&old, &[wrong]), [Verdict::Unverified]);
+        assert_eq!(verdicts(&old, &[wrong]), [Trend::Unverified]);
         let emulated = Record { driver: "emulator".to_owned(), ..record("insert", 9.0, 9.5) };
-        assert_eq!(verdicts(&old, &[emulated]), [Verdict::Emulated]);
+        assert_eq!(verdicts(&old, &[emulated]), [Trend::Emulated]);
     }
 
     #[test]

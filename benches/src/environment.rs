@@ -1,21 +1,21 @@
-//! Which source the running program was built from.
+//! Source version that the running program was built from.
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
-/// A commit, and whether the tree differed from it.
+/// Commit, and whether the tree differed from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
-    /// The commit's hash, or `unknown`.
+    /// Hash of the commit, or `unknown`.
     pub commit: String,
-    /// Whether files that git tracks were changed.
+    /// Whether tracked files were modified.
     pub dirty: bool,
 }
 
 impl Source {
-    /// What `PHALANX_COMMIT` says (`<hash>` or `<hash>-dirty`), else the same in the file `commit` of the
-    /// bundle that the program came in (`$PHALANX_BUNDLE`, else the program's folder), else what git says of
-    /// the current folder.
+    /// Returns the source version from the first of these that exists: the variable `PHALANX_COMMIT`
+    /// (`<hash>` or `<hash>-dirty`); the file `commit` with the same contents in the program's bundle
+    /// (`$PHALANX_BUNDLE`, else the program's folder); git in the current folder.
     pub fn detect() -> Self {
         let said = env::var("PHALANX_COMMIT").ok().or_else(|| bundle().and_then(|folder| read(&folder)));
         let found = said.map(|text| Self::parse(text.trim())).or_else(Self::from_git);
@@ -34,13 +34,13 @@ impl Source {
     }
 }
 
-/// The bundle's folder, if the program lies in one.
+/// Returns the bundle's folder.
 fn bundle() -> Option<PathBuf> {
     let named = env::var_os("PHALANX_BUNDLE").map(PathBuf::from);
     named.or_else(|| Some(env::current_exe().ok()?.parent()?.to_owned()))
 }
 
-/// What a bundle says of its commit.
+/// Reads the commit of a bundle.
 fn read(bundle: &Path) -> Option<String> {
     fs::read_to_string(bundle.join("commit")).ok()
 }

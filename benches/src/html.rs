@@ -1,5 +1,4 @@
-//! A report that a browser opens without anything else: a figure a group of records, and all numbers in a
-//! table below.
+//! Self-contained HTML report: one figure per group of records, followed by a table of all numbers.
 use crate::compare::Comparison;
 use crate::record::{Record, describe};
 use crate::suite::{Figure, Suite};
@@ -26,10 +25,10 @@ const COLUMNS: &str = "<p>bits: of a key and of a value. M ops/s: million operat
     median; with fewer than six repetitions the fastest and the slowest. verified: whether every result was \
     right.</p>";
 
-/// The whole page.
+/// Returns the complete page.
 ///
 /// # Errors
-/// A figure that cannot be drawn.
+/// Returns [`anyhow::Error`] when a figure cannot be drawn.
 pub fn page(records: &[Record], suites: &[Suite], comparisons: &[Comparison]) -> Result<String> {
     let mut page = format!(
         "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>Phalanx benchmarks</title>\
@@ -78,7 +77,8 @@ fn section(name: &str, records: &[&Record], suite: Option<&Suite>) -> Result<Str
     Ok(text)
 }
 
-/// For records whose suite is not known: the first numeric parameter with several values is the axis.
+/// Returns a figure for records of an unknown suite: the first numeric parameter with several values is the
+/// axis.
 fn guess(records: &[&Record]) -> Figure {
     let mut values: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
     for record in records {
@@ -94,13 +94,13 @@ fn axis_value(record: &Record, axis: &str) -> Option<f64> {
     if axis == "n" { Some(record.n as f64) } else { record.params.get(axis)?.number() }
 }
 
-/// The structures, in words.
+/// Returns the names of the structures, joined by "and".
 fn structures(records: &[&Record]) -> String {
     let names: BTreeSet<&str> = records.iter().map(|record| record.structure.as_str()).collect();
     names.into_iter().collect::<Vec<_>>().join(" and ")
 }
 
-/// Records that share all that is neither the axis nor a line of the figure.
+/// Groups the records that differ only in the axis and in the lines of the figure.
 fn groups<'a>(records: &[&'a Record], spec: &Figure) -> BTreeMap<String, Vec<&'a Record>> {
     let structures = structures(records);
     let mut groups: BTreeMap<String, Vec<&Record>> = BTreeMap::new();
@@ -142,8 +142,8 @@ fn chart(caption: &str, records: &[&Record], spec: &Figure) -> Chart {
     }
 }
 
-/// The limits that bind the records, by name. An emulator has none: its own would only press the lines to the
-/// ground.
+/// Returns the limits of the records by name. Emulated records have none, because their limits would flatten
+/// the lines.
 fn limits(records: &[&Record]) -> BTreeMap<String, f64> {
     let limit = |record: &&Record| Some((record.limit.clone()?, record.limit_mops?));
     records.iter().filter(|record| !record.is_emulated()).filter_map(limit).collect()

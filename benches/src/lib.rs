@@ -1,18 +1,18 @@
-//! The benchmark runner: suites are data, structures implement one trait, every timed result is verified.
+//! Benchmark runner: suites are data, structures implement one trait, and every timed result is verified.
 //!
-//! | module | what it does |
+//! | module | contents |
 //! |---|---|
-//! | [`suite`] | reads a suite file and unfolds it into cases |
-//! | [`catalog`] | the suites that are built in |
-//! | [`benchmark`] | what a structure implements to be measured |
-//! | [`structures`] | the structures that do: a new one is one file and one line |
-//! | [`runner`] | restores, warms up, times, verifies, and makes records |
-//! | [`statistics`] | medians and their intervals |
-//! | [`record`] | a result, as one line of JSON |
-//! | [`compare`] | a run against an earlier one |
-//! | [`table`], [`html`] | what people read |
-//! | [`streams`] | runs pairs of verbs in four streams at once, and checks every answer |
-//! | [`cli`] | the command line |
+//! | [`suite`] | reads a suite file and expands it into cases |
+//! | [`catalog`] | built-in suites |
+//! | [`benchmark`] | traits that a structure implements to be measured |
+//! | [`structures`] | measured structures: a new one is one file and one line |
+//! | [`runner`] | restores, warms up, times, verifies, and creates records |
+//! | [`statistics`] | medians and their confidence intervals |
+//! | [`record`] | a result as one line of JSON |
+//! | [`compare`] | comparison of a run with an earlier one |
+//! | [`table`], [`html`] | output for people |
+//! | [`streams`] | runs pairs of verbs in four concurrent streams, and checks every result |
+//! | [`cli`] | command-line interface |
 
 pub mod benchmark;
 pub mod catalog;

@@ -5,111 +5,110 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 
-/// The version of the record's fields.
+/// Version of the record format.
 pub const SCHEMA: u32 = 1;
 
-/// What ran, how fast, and whether its results were right. Fields may be added; these keep their names.
+/// Measurement and the result of its verification. Fields may be added; existing fields keep their names.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Record {
-    /// [`SCHEMA`].
+    /// Version of the format: [`SCHEMA`].
     pub schema: u32,
-    /// `family/name`.
+    /// Name of the suite: `family/name`.
     pub suite: String,
-    /// The structure's type name.
+    /// Type name of the structure.
     pub structure: String,
-    /// Layout, probing and tile, in the structure's own words.
+    /// Name of the variant: layout, probing scheme and tile size.
     pub variant: String,
-    /// What was timed.
+    /// Timed operation.
     pub op: String,
-    /// Bits of a key.
+    /// Bits per key.
     pub key_bits: u32,
-    /// Bits of a value.
+    /// Bits per value.
     pub value_bits: u32,
-    /// The size that the suite names: operations, unless the structure says otherwise.
+    /// Size from the suite: the number of operations, unless the structure defines it differently.
     pub n: u64,
-    /// Everything else that the case fixes.
+    /// All other parameters of the case.
     pub params: Params,
-    /// The device's name.
+    /// Name of the device.
     pub device: String,
-    /// The driver's version, or `emulator`.
+    /// Version of the driver, or `emulator`.
     pub driver: String,
-    /// The commit that was built.
+    /// Commit that was built.
     pub commit: String,
     /// Whether the tree differed from the commit.
     pub dirty: bool,
-    /// The seed of the input.
+    /// Seed of the input.
     pub seed: u64,
-    /// Timed repetitions.
+    /// Number of timed repetitions.
     pub reps: u32,
-    /// The median time.
+    /// Median time.
     pub median_ms: f64,
-    /// The shortest time.
+    /// Shortest time.
     pub min_ms: f64,
-    /// The longest time.
+    /// Longest time.
     pub max_ms: f64,
-    /// The lower end of the median's interval (see [`crate::statistics`]).
+    /// Lower end of the median's confidence interval (see [`crate::statistics`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ci_low_ms: Option<f64>,
-    /// The upper end.
+    /// Upper end of the median's confidence interval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ci_high_ms: Option<f64>,
-    /// Millions of operations a second, by the median.
+    /// Millions of operations per second, from the median time.
     pub mops: f64,
-    /// The limit of the machine that binds the operation.
+    /// Name of the machine limit that bounds the operation.
     #[serde(default)]
     pub limit: Option<String>,
-    /// That limit, as measured in the same run.
+    /// Throughput of that limit, measured in the same run.
     #[serde(default)]
     pub limit_mops: Option<f64>,
     /// `mops / limit_mops`.
     #[serde(default)]
     pub ratio: Option<f64>,
-    /// Whether every result of every timed repetition was compared and right.
+    /// Whether every result of every timed repetition was compared and correct.
     pub verified: bool,
-    /// Bytes that the structure occupied.
+    /// Memory usage of the structure in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub table_bytes: Option<u64>,
-    /// Gigabytes (10^9) a second that were read and written at least, by the median.
+    /// Minimum gigabytes (10^9 bytes) read and written per second, from the median time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gb_s: Option<f64>,
-    /// Lines of 128 bytes that an operation reads at each level, from the leaves up.
+    /// 128-byte lines read per operation at each level, leaves first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lines: Option<Vec<f64>>,
-    /// What the structure counted of itself, by name.
+    /// Counters of the structure by name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counted: Option<BTreeMap<String, f64>>,
-    /// By which part more memory was taken when the operation had ended than once all that nobody needs was
-    /// freed.
+    /// Memory held beyond the live memory when the operation ended, as a fraction of the memory that remains
+    /// after all garbage is freed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overhead: Option<f64>,
-    /// Of epochs that have ended, some: the number of each, and the bytes that were retired and reclaimed
-    /// until then.
+    /// `[epoch, bytes retired so far, bytes reclaimed so far]` for some of the epochs that have ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epochs: Option<Vec<[u64; 3]>>,
-    /// What was wrong, when something was.
+    /// Description of the fault, if there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fault: Option<String>,
 }
 
-/// Parameters by name, in order.
+/// Parameters ordered by name.
 pub type Params = BTreeMap<String, Param>;
 
-/// The value of a parameter.
+/// Value of a parameter.
 #[derive(Clone, Debug, PartialEq, PartialOrd, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Param {
-    /// Yes or no.
+    /// Boolean.
     Flag(bool),
-    /// A whole number.
+    /// Integer.
     Integer(i64),
-    /// A number.
+    /// Floating-point number.
     Number(f64),
-    /// A word.
+    /// Text.
     Text(String),
 }
 
 impl Param {
-    /// The value as a number, if it is one.
+    /// Returns the value as a number, if it is one.
     pub fn number(&self) -> Option<f64> {
         match self {
             Self::Integer(value) => Some(*value as f64),
@@ -131,7 +130,7 @@ impl fmt::Display for Param {
 }
 
 impl Record {
-    /// What makes two records the same measurement, made on two occasions.
+    /// Returns the identity of the measurement: equal for two runs of the same measurement.
     pub fn identity(&self) -> String {
         let params = describe(&self.params);
         let bits = format!("{}/{}", self.key_bits, self.value_bits);
@@ -141,26 +140,27 @@ impl Record {
             + &format!(" | n={} seed={}", self.n, self.seed)
     }
 
-    /// The interval of the median, or the extremes where a record has none.
+    /// Returns the confidence interval of the median, or the extremes if the record has none.
     pub fn interval_ms(&self) -> (f64, f64) {
         (self.ci_low_ms.unwrap_or(self.min_ms), self.ci_high_ms.unwrap_or(self.max_ms))
     }
 
-    /// Whether the times are the emulator's, which say nothing about speed.
+    /// Returns whether the times come from the emulator and say nothing about speed.
     pub fn is_emulated(&self) -> bool {
         self.driver == "emulator"
     }
 }
 
-/// Parameters as `name=value`, with spaces between.
+/// Formats parameters as `name=value`, separated by spaces.
 pub fn describe(params: &Params) -> String {
     params.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")
 }
 
-/// The records of a file with one JSON object a line.
+/// Reads the records from a file with one JSON object per line.
 ///
 /// # Errors
-/// A file that cannot be read, or a line that is no record; the message names both.
+/// Returns [`anyhow::Error`], with the file and the line, when the file cannot be read or a line is not a
+/// record.
 pub fn read(path: &Path) -> Result<Vec<Record>> {
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());

@@ -1,4 +1,4 @@
-//! Runs cases: restore, time, verify, again; then a record.
+//! Runs cases: restores, times and verifies each repetition, then creates a record.
 use crate::benchmark::{Benchmark, Machine, Structure, Verified};
 use crate::catalog;
 use crate::environment::Source;
@@ -8,38 +8,39 @@ use crate::suite::{Case, Selection, Suite};
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::BTreeMap;
 
-/// The structure whose suite measures the machine's limits.
+/// Structure whose suite measures the limits of the machine.
 pub const LIMITS: &str = "Limits";
 
-/// Millions of operations a second, by the limit's name.
+/// Millions of operations per second by limit name.
 pub type Limits = BTreeMap<String, f64>;
 
-/// What a run needs.
+/// Inputs of a run.
 pub struct Session<'a> {
-    /// Where it runs.
+    /// Machine that runs the cases.
     pub machine: &'a dyn Machine,
-    /// What can be measured.
+    /// Structures that can be measured.
     pub structures: &'a [Box<dyn Structure + 'a>],
-    /// Which sizes.
+    /// Selected sizes.
     pub selection: Selection,
-    /// What was built.
+    /// Source version of the program.
     pub source: Source,
 }
 
-/// What happens during a run, for a progress bar.
+/// Receiver of events during a run, such as a progress bar.
 pub trait Observer {
-    /// A case begins: its place, of how many.
+    /// Called at the start of case `index` of `of` cases.
     fn begin(&mut self, index: usize, of: usize, case: &Case);
-    /// It ended.
+    /// Called at the end of a case.
     fn end(&mut self, record: &Record) -> Result<()>;
 }
 
 impl Session<'_> {
     /// Measures the limits if any case names one, then runs all cases. A wrong result does not end the run:
-    /// its record says `verified: false` and what was wrong.
+    /// its record has `verified: false` and describes the fault.
     ///
     /// # Errors
-    /// A suite that asks for what there is not, and what the machine says.
+    /// Returns [`anyhow::Error`] when a suite names an unknown structure, variant or operation, and when the
+    /// device fails.
     pub fn run(&self, suites: &[Suite], observer: &mut dyn Observer) -> Result<Vec<Record>> {
         let mut cases = Vec::new();
         for suite in suites {
@@ -98,7 +99,8 @@ impl Session<'_> {
         Ok(cases.into_iter().filter(|case| structure.is_possible(case)).collect())
     }
 
-    /// The limits that the cases name, measured by the built-in suite, and their records.
+    /// Measures the limits that the cases name, with the built-in suite. Returns the limits and their
+    /// records.
     fn limits(&self, cases: &[Case]) -> Result<(Limits, Vec<(Case, Record)>)> {
         let (mut limits, mut measured) = (Limits::new(), Vec::new());
         let named = |limit: &String| cases.iter().any(|case| case.limit.as_ref() == Some(limit));
@@ -197,7 +199,7 @@ fn describe(case: &Case) -> String {
     format!("{}: {} {} {} n={} {params}", case.suite, case.structure, case.variant, case.op, case.n)
 }
 
-/// Verifies the last launch, and that it compared everything and succeeded as often as the suite says.
+/// Verifies the last launch: all results were compared, and the expected share of them succeeded.
 fn verify(benchmark: &mut dyn Benchmark, case: &Case) -> Result<()> {
     let Verified { compared, succeeded } = benchmark.verify()?;
     let operations = benchmark.operations();

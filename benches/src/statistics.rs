@@ -1,29 +1,29 @@
-//! What a handful of times says: the median, the extremes, and how far the median can be trusted.
+//! Statistics of a few times: median, extremes, and confidence interval of the median.
 
-/// A summary of times.
+/// Summary of times.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Summary {
-    /// The median.
+    /// Median.
     pub median: f64,
-    /// The smallest.
+    /// Smallest time.
     pub min: f64,
-    /// The largest.
+    /// Largest time.
     pub max: f64,
-    /// The lower end of the median's interval.
+    /// Lower end of the median's confidence interval.
     pub low: f64,
-    /// The upper end.
+    /// Upper end of the median's confidence interval.
     pub high: f64,
 }
 
-/// Confidence that the interval holds the true median.
+/// Confidence that the interval contains the true median.
 pub const CONFIDENCE: f64 = 0.95;
 
-/// Summarises times; none gives nothing.
+/// Summarizes times. Returns `None` if there are none.
 ///
-/// The interval is that of order statistics: with `n` independent times, the `k`-th smallest and the `k`-th
-/// largest enclose the true median with the probability `1 - 2 P(Binomial(n, 1/2) < k)`, whatever the
-/// distribution. The largest `k` that keeps [`CONFIDENCE`] is taken; below six times none does, and the
-/// interval is that of the extremes.
+/// The confidence interval is based on order statistics: with `n` independent times, the `k`-th smallest and
+/// the `k`-th largest enclose the true median with the probability `1 - 2 P(Binomial(n, 1/2) < k)`, for any
+/// distribution. The function uses the largest `k` that reaches [`CONFIDENCE`]. With fewer than six times
+/// there is no such `k`, and the interval consists of the extremes.
 pub fn summarize(times: &[f64]) -> Option<Summary> {
     let mut sorted = times.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -34,7 +34,7 @@ pub fn summarize(times: &[f64]) -> Option<Summary> {
     Some(Summary { median, min, max, low: sorted[k - 1], high: sorted[n - k] })
 }
 
-/// The largest `k` whose interval keeps the confidence; 0 if none does.
+/// Returns the largest `k` whose interval reaches the confidence, or 0 if there is none.
 fn rank(n: usize) -> usize {
     let mut term = 0.5f64.powi(n as i32);
     let mut tail = 0.0;
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Ranks from tables of the sign test's interval (two-sided, 95 %).
+    /// Compares the ranks with tables of the sign test's interval (two-sided, 95 %).
     #[test]
     fn ranks_are_those_of_the_tables() {
         for (n, expected) in

@@ -1,9 +1,9 @@
-//! Suite files: what to measure, as data.
+//! Suite files: measurements as data.
 //!
 //! ```toml
 //! title = "Hash map: throughput over load factor"
 //! structure = "HashMap"
-//! variants = ["default"]           # in the structure's own words; absent: all it has
+//! variants = ["default"]           # names of the structure's variants; absent: all of them
 //! ops = ["insert", "find_hit", "find_miss"]
 //! key_bits = [32]
 //! value_bits = [32]
@@ -14,7 +14,7 @@
 //! warmup = 2
 //! reps = 11
 //!
-//! [emulator]                       # and on the emulator: enough to run every line
+//! [emulator]                       # sizes on the emulator: enough to execute every line
 //! n = [2048]
 //! warmup = 0
 //! reps = 2
@@ -22,17 +22,17 @@
 //! [params]                         # every combination is a case
 //! load_factor = [0.5, 0.8, 0.95]
 //!
-//! [limit]                          # which limit of the machine binds an operation
+//! [limit]                          # machine limit that bounds an operation
 //! insert = "cas8"
 //!
-//! [expect]                         # the share of operations that must succeed (insert or find something)
+//! [expect]                         # fraction of operations that must succeed (insert or find something)
 //! find_hit = 1.0
 //! find_miss = 0.0
 //!
 //! [figure]
 //! x = "load_factor"
 //!
-//! [[also]]                         # further cases: what this names replaces the above, the rest stays
+//! [[also]]                         # further cases: these fields replace those above
 //! structure = "SlabHash"
 //! ops = ["insert"]
 //! limit.insert = "line128"
@@ -41,24 +41,24 @@ use crate::record::{Param, Params};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// A suite file.
+/// Suite file.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Suite {
-    /// `family/name`, from the file's place.
+    /// Name of the suite: `family/name`, from the file's path.
     #[serde(skip)]
     pub name: String,
-    /// One line that says what it shows.
+    /// Title of one line.
     pub title: String,
-    /// Where it comes from, what to look at.
+    /// Source of the suite, and remarks on its results.
     #[serde(default)]
     pub about: String,
-    /// Which structure it measures.
+    /// Measured structure.
     pub structure: String,
-    /// Which variants of it; none means all that the structure has.
+    /// Measured variants; if empty, all variants of the structure.
     #[serde(default)]
     pub variants: Vec<String>,
-    /// What it times.
+    /// Timed operations.
     pub ops: Vec<String>,
     /// Widths of keys.
     #[serde(default = "words")]
@@ -73,24 +73,24 @@ pub struct Suite {
     pub gpu: Sizes,
     /// Sizes on the emulator.
     pub emulator: Sizes,
-    /// Parameters, each with its values.
+    /// Parameters and their values.
     #[serde(default)]
     pub params: BTreeMap<String, Vec<Param>>,
-    /// The limit that binds an operation.
+    /// Limit that bounds each operation.
     #[serde(default)]
     pub limit: BTreeMap<String, String>,
-    /// The share of an operation's calls that must succeed.
+    /// Fraction of an operation's calls that must succeed.
     #[serde(default)]
     pub expect: BTreeMap<String, f64>,
-    /// How it is drawn.
+    /// Figure settings.
     #[serde(default)]
     pub figure: Figure,
-    /// Further cases: another structure to compare with, other sizes, other widths.
+    /// Further cases: other structures for comparison, other sizes, other widths.
     #[serde(default)]
     pub also: Vec<Also>,
 }
 
-/// What further cases have instead of what their suite says.
+/// Fields of further cases that replace those of the suite.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Also {
@@ -107,8 +107,8 @@ pub struct Also {
 }
 
 impl Also {
-    /// The suite with this in its place. Of limits and shares that are not its own it takes those of its
-    /// operations.
+    /// Returns the suite with these fields replaced. Limits and expected shares that are not set here are
+    /// inherited for the operations of the further cases.
     fn within(&self, suite: &Suite) -> Suite {
         fn or<T: Clone>(own: &Option<T>, other: &T) -> T {
             own.as_ref().unwrap_or(other).clone()
@@ -135,28 +135,28 @@ fn of_ops<T: Clone>(map: &BTreeMap<String, T>, ops: &[String]) -> BTreeMap<Strin
     map.iter().filter(|(op, _)| ops.contains(op)).map(|(op, value)| (op.clone(), value.clone())).collect()
 }
 
-/// How much to run.
+/// Sizes and repetitions.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sizes {
-    /// Sizes; each is a case.
+    /// Sizes. Each is a case.
     pub n: Vec<u64>,
-    /// Repetitions before the timed ones.
+    /// Number of repetitions before the timed ones.
     pub warmup: u32,
-    /// Timed repetitions.
+    /// Number of timed repetitions.
     pub reps: u32,
-    /// Values that replace those of `params`.
+    /// Values that replace those of the suite's `params`.
     #[serde(default)]
     pub params: BTreeMap<String, Vec<Param>>,
 }
 
-/// How a suite is drawn.
+/// Figure settings of a suite.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Figure {
-    /// The parameter along the horizontal axis (`n` is one); without it, bars.
+    /// Parameter on the horizontal axis (or `n`); `None` draws bars.
     pub x: Option<String>,
-    /// Whether that axis is logarithmic.
+    /// Whether the horizontal axis is logarithmic.
     #[serde(default)]
     pub log_x: bool,
 }
@@ -169,84 +169,84 @@ fn one() -> Vec<u64> {
     vec![1]
 }
 
-/// What is wrong with a suite file.
+/// Error in a suite file or in the selection of suites.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// It is no suite: the message has the line and what was expected there.
+    /// The file is not a suite. The message contains the line and what was expected there.
     #[error("suite {suite}: {message}")]
     Syntax {
-        /// The suite.
+        /// Name of the suite.
         suite: String,
-        /// The parser's message.
+        /// Message of the parser.
         message: String,
     },
-    /// It says something that makes no sense.
+    /// A field has an invalid value.
     #[error("suite {suite}: `{field}` {problem}")]
     Invalid {
-        /// The suite.
+        /// Name of the suite.
         suite: String,
-        /// The field.
+        /// Name of the field.
         field: String,
-        /// What is wrong with it.
+        /// Description of the problem.
         problem: String,
     },
-    /// No suite has that name.
+    /// No suite has this name.
     #[error(
         "there is no suite '{asked}'; there are: {known}; a suite of your own is a file whose name ends in \
          .toml"
     )]
     Unknown {
-        /// What was asked for.
+        /// Requested name.
         asked: String,
-        /// What there is.
+        /// Existing names.
         known: String,
     },
-    /// A suite's file cannot be read.
+    /// The file of a suite cannot be read.
     #[error("the suite in '{file}' cannot be read; is the path right? {source}")]
     Unreadable {
-        /// The file.
+        /// Path of the file.
         file: String,
-        /// What the system says.
+        /// Cause.
         source: std::io::Error,
     },
 }
 
-/// One thing to measure.
+/// Single measurement.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Case {
-    /// The suite's name.
+    /// Name of the suite.
     pub suite: String,
-    /// The structure's name.
+    /// Name of the structure.
     pub structure: String,
-    /// The variant.
+    /// Name of the variant.
     pub variant: String,
-    /// What to time.
+    /// Timed operation.
     pub op: String,
-    /// Bits of a key.
+    /// Bits per key.
     pub key_bits: u32,
-    /// Bits of a value.
+    /// Bits per value.
     pub value_bits: u32,
-    /// The size.
+    /// Size.
     pub n: u64,
-    /// The parameters' values.
+    /// Values of the parameters.
     pub params: Params,
-    /// The input's seed.
+    /// Seed of the input.
     pub seed: u64,
-    /// Repetitions before the timed ones.
+    /// Number of repetitions before the timed ones.
     pub warmup: u32,
-    /// Timed repetitions.
+    /// Number of timed repetitions.
     pub reps: u32,
-    /// The limit that binds it.
+    /// Limit that bounds the operation.
     pub limit: Option<String>,
-    /// The share of its calls that must succeed.
+    /// Fraction of the operations that must succeed.
     pub expected_share: Option<f64>,
 }
 
 impl Case {
-    /// A parameter that must be a number.
+    /// Returns a required numeric parameter.
     ///
     /// # Errors
-    /// [`Error::Invalid`] when the suite does not give it or gives a word.
+    /// Returns [`Error::Invalid`] when the parameter is missing or is text.
     pub fn number(&self, name: &str) -> Result<f64, Error> {
         let problem = |problem: &str| Error::Invalid {
             suite: self.suite.clone(),
@@ -257,18 +257,18 @@ impl Case {
         param.number().ok_or_else(|| problem("must be a number"))
     }
 
-    /// A parameter that is a number where it is given.
+    /// Returns an optional numeric parameter.
     ///
     /// # Errors
-    /// [`Error::Invalid`] when the suite gives a word.
+    /// Returns [`Error::Invalid`] when the parameter is text.
     pub fn number_if_given(&self, name: &str) -> Result<Option<f64>, Error> {
         if self.params.contains_key(name) { self.number(name).map(Some) } else { Ok(None) }
     }
 
-    /// A parameter that must be a word.
+    /// Returns a required parameter as text.
     ///
     /// # Errors
-    /// [`Error::Invalid`] when the suite does not give it.
+    /// Returns [`Error::Invalid`] when the parameter is missing.
     pub fn text(&self, name: &str) -> Result<String, Error> {
         self.params.get(name).map(Param::to_string).ok_or_else(|| Error::Invalid {
             suite: self.suite.clone(),
@@ -278,23 +278,23 @@ impl Case {
     }
 }
 
-/// Which of a suite's sizes to run.
+/// Selection of a suite's sizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Selection {
-    /// The emulator's sizes instead of the GPU's.
+    /// Whether to use the sizes of the emulator instead of those of the GPU.
     pub emulator: bool,
-    /// The first value of every list only, and at most three repetitions.
+    /// Whether to use only the first value of every list, and at most three repetitions.
     pub quick: bool,
-    /// Timed repetitions instead of the suite's.
+    /// Number of timed repetitions, instead of the suite's.
     pub reps: Option<u32>,
 }
 
 impl Suite {
-    /// Reads a suite.
+    /// Parses a suite.
     ///
     /// # Errors
-    /// [`Error::Syntax`] with the line, [`Error::Invalid`] for an empty list or an operation that is not
-    /// among `ops`.
+    /// Returns [`Error::Syntax`], with the line, when the text is not a suite, and [`Error::Invalid`] for an
+    /// empty list or an operation that is not among `ops`.
     pub fn parse(name: &str, text: &str) -> Result<Self, Error> {
         let suite: Self = toml::from_str(text)
             .map_err(|error| Error::Syntax { suite: name.to_owned(), message: error.to_string() })?;
@@ -303,7 +303,7 @@ impl Suite {
         Ok(suite)
     }
 
-    /// The suite itself and its further cases, as suites of the same name.
+    /// Returns the suite itself and its further cases, as suites of the same name.
     pub fn parts(&self) -> Vec<Self> {
         let own = Self { also: Vec::new(), ..self.clone() };
         std::iter::once(own).chain(self.also.iter().map(|also| also.within(self))).collect()
@@ -346,8 +346,8 @@ impl Suite {
         Error::Invalid { suite: self.name.clone(), field: field.to_owned(), problem: problem.to_owned() }
     }
 
-    /// All cases of a suite that is one part, in an order that changes the operation fastest. `variants` are
-    /// what the structure has.
+    /// Returns all cases of a suite without further cases. Operations vary fastest. `variants` are all
+    /// variants of the structure.
     pub fn cases(&self, selection: Selection, variants: &[String]) -> Vec<Case> {
         let sizes = if selection.emulator { &self.emulator } else { &self.gpu };
         let variants = if self.variants.is_empty() { variants } else { &self.variants };
@@ -412,7 +412,7 @@ impl Suite {
 /// Variant, size, key bits, value bits, seed.
 type Frame<'a> = (&'a str, u64, u32, u32, u64);
 
-/// Every combination of the parameters' values; only the first of each when `quick`.
+/// Returns all combinations of the parameters' values, or with `quick` only the first value of each.
 fn combinations(params: &BTreeMap<String, Vec<Param>>, quick: bool) -> Vec<Params> {
     params.iter().fold(vec![Params::new()], |made, (name, values)| {
         let values = if quick { &values[..values.len().min(1)] } else { values };

@@ -4,11 +4,11 @@ use crate::record::{Record, describe};
 use comfy_table::presets::UTF8_BORDERS_ONLY;
 use comfy_table::{Cell, CellAlignment, Table};
 
-/// What stands above results from the emulator.
+/// Banner above results from the emulator.
 pub const EMULATOR_BANNER: &str =
     "emulator: no measurement of speed (the times are those of a program that imitates a GPU)";
 
-/// The records, one a row.
+/// Formats the records, one per row.
 pub fn results(records: &[Record]) -> String {
     let mut table = Table::new();
     table.load_style(UTF8_BORDERS_ONLY);
@@ -67,19 +67,19 @@ fn row(record: &Record) -> Vec<Cell> {
     ]
 }
 
-/// Lines by level, and how many bytes a second they are.
+/// Returns the cells for bytes per second and for the lines read per level.
 fn lines(record: &Record) -> [Cell; 2] {
     let bytes = record.gb_s.map_or_else(String::new, |rate| format!("{rate:.0}"));
     let lines = record.lines.iter().flatten().map(|lines| format!("{lines:.2}"));
     [Cell::new(bytes).set_alignment(CellAlignment::Right), Cell::new(lines.collect::<Vec<_>>().join(" "))]
 }
 
-/// Whole numbers where there are many, decimals where there are few.
+/// Formats a throughput: large values as integers, small values with decimals.
 pub fn throughput(mops: f64) -> String {
     if mops >= 100.0 { format!("{mops:.0}") } else { format!("{mops:.3}") }
 }
 
-/// The comparisons, one a row.
+/// Formats the comparisons, one per row.
 pub fn comparisons(comparisons: &[Comparison]) -> String {
     let mut table = Table::new();
     table.load_style(UTF8_BORDERS_ONLY);

@@ -1,16 +1,16 @@
-//! The baseline that slab sets are measured against is right too: many schedules of tiny batches on few keys,
-//! with every detector on.
+//! Tests of the baseline that slab sets are compared with: many schedules of tiny batches on few keys, with
+//! every detector enabled.
 use gpu::{Buffer, Device, Grid};
 use phalanx_kernels::baseline::chains::{Chains, ChainsExecute};
-use phalanx_kernels::keyed::{Coded, Outcome};
+use phalanx_kernels::keyed::{OpCode, Outcome};
 use simt::emulator::{Options, Schedule};
 use std::collections::{BTreeMap, BTreeSet};
 use workloads::Key;
 
-/// What an element asks for.
-type Asked = (Coded, u32);
+/// Operation and key of an element.
+type BatchKey = (OpCode, u32);
 
-/// Chains on a device, and the number of nodes that were used.
+/// Chains on a device, and the next free node.
 struct Set {
     device: Device,
     heads: Buffer<u32>,
@@ -24,8 +24,8 @@ impl Set {
         Self { device, heads, nodes, next: 1 }
     }
 
-    /// A batch, in blocks of two threads.
-    fn run(&mut self, asked: &[Asked]) -> Vec<Outcome> {
+    /// Runs a batch in blocks of two threads.
+    fn run(&mut self, asked: &[BatchKey]) -> Vec<Outcome> {
         let bytes: Vec<u8> = asked.iter().map(|(code, _)| code.code() as u8).collect();
         let words: Vec<u32> = asked.iter().map(|(_, key)| *key).collect();
         let (codes, keys) =
@@ -46,7 +46,7 @@ impl Set {
         outcomes.into_iter().map(|code| Outcome::from_code(code).expect("an outcome was written")).collect()
     }
 
-    /// The keys of all lists, each of which is sorted.
+    /// Returns the keys of all lists, and checks that each list is sorted.
     fn keys(&self) -> BTreeSet<u32> {
         let (heads, nodes) = (self.heads.read().unwrap(), self.nodes.read().unwrap());
         let mut keys = BTreeSet::new();
@@ -67,18 +67,18 @@ impl Set {
     }
 }
 
-/// Random operations on so few keys that they meet.
-fn asked(seed: u64, count: usize, keys: u64) -> Vec<Asked> {
-    let dice = |index: usize| (seed << 20 | index as u64).mix();
-    let codes = [Coded::INSERT_NEW, Coded::REMOVE, Coded::INSERT_NEW, Coded::REMOVE, Coded::GET];
+/// Generates random operations on so few keys that operations collide.
+fn asked(seed: u64, count: usize, keys: u64) -> Vec<BatchKey> {
+    let random = |index: usize| (seed << 20 | index as u64).mix();
+    let codes = [OpCode::INSERT_NEW, OpCode::REMOVE, OpCode::INSERT_NEW, OpCode::REMOVE, OpCode::GET];
     let pick = |index| {
-        let dice = dice(index);
-        (codes[(dice >> 32) as usize % codes.len()], (dice % keys) as u32)
+        let random = random(index);
+        (codes[(random >> 32) as usize % codes.len()], (random % keys) as u32)
     };
     (0..count).map(pick).collect()
 }
 
-/// What the operations on one key came to.
+/// Outcomes of the operations on one key.
 #[derive(Debug, Default)]
 struct Story {
     inserted: i32,
@@ -87,11 +87,11 @@ struct Story {
     missed: bool,
 }
 
-/// Whether operations that ran side by side may have come to these outcomes: a key's insertions and removals
-/// take turns, and one that saw it there or not needs a time when that was so.
+/// Checks whether concurrent operations can have these outcomes: insertions and removals of a key alternate,
+/// and an operation that found the key present or absent needs a time at which that was so.
 fn check(
     before: &BTreeSet<u32>,
-    asked: &[Asked],
+    asked: &[BatchKey],
     outcomes: &[Outcome],
     after: &BTreeSet<u32>,
 ) -> Result<(), String> {
@@ -99,10 +99,10 @@ fn check(
     for ((code, key), outcome) in asked.iter().zip(outcomes) {
         let story = stories.entry(*key).or_default();
         match (*code, *outcome) {
-            (Coded::INSERT_NEW, Outcome::Inserted) => story.inserted += 1,
-            (Coded::REMOVE, Outcome::Removed) => story.removed += 1,
-            (Coded::INSERT_NEW | Coded::GET, Outcome::Found) => story.seen = true,
-            (Coded::REMOVE | Coded::GET, Outcome::Absent) => story.missed = true,
+            (OpCode::INSERT_NEW, Outcome::Inserted) => story.inserted += 1,
+            (OpCode::REMOVE, Outcome::Removed) => story.removed += 1,
+            (OpCode::INSERT_NEW | OpCode::GET, Outcome::Found) => story.seen = true,
+            (OpCode::REMOVE | OpCode::GET, Outcome::Absent) => story.missed = true,
             other => return Err(format!("{other:?} of key {key}")),
         }
     }
@@ -118,7 +118,7 @@ fn check(
     Ok(())
 }
 
-/// A batch alone, then one that is explored, on a list of a few keys.
+/// Runs two batches under an explored schedule on lists of a few keys.
 fn explore(seed: u64) -> [usize; 2] {
     let schedule =
         if seed.is_multiple_of(2) { Schedule::Random { seed } } else { Schedule::Pct { seed, depth: 5 } };
@@ -149,9 +149,9 @@ fn one_operation_at_a_time_agrees_with_a_set() {
     let mut model = BTreeSet::new();
     for (code, key) in asked(7, 600, 20).into_iter().map(|(code, key)| (code, u32::MAX - key * 9)) {
         let expected = match code {
-            Coded::INSERT_NEW if model.insert(key) => Outcome::Inserted,
-            Coded::REMOVE if model.remove(&key) => Outcome::Removed,
-            Coded::REMOVE => Outcome::Absent,
+            OpCode::INSERT_NEW if model.insert(key) => Outcome::Inserted,
+            OpCode::REMOVE if model.remove(&key) => Outcome::Removed,
+            OpCode::REMOVE => Outcome::Absent,
             _ if model.contains(&key) => Outcome::Found,
             _ => Outcome::Absent,
         };
@@ -160,7 +160,7 @@ fn one_operation_at_a_time_agrees_with_a_set() {
     assert_eq!(set.keys(), model);
 }
 
-/// The judge itself: it refuses what no order of operations can come to.
+/// Tests the checker itself: it rejects outcomes that no order of operations can produce.
 #[test]
 fn impossible_outcomes_are_refused() {
     let (none, one) = (BTreeSet::new(), BTreeSet::from([1]));
@@ -168,12 +168,12 @@ fn impossible_outcomes_are_refused() {
         check(before, &vec![(code, 1); outcomes.len()], outcomes, after).is_ok()
     };
     use Outcome::*;
-    assert!(judge(&none, Coded::INSERT_NEW, &[Inserted, Found], &one));
-    assert!(!judge(&none, Coded::INSERT_NEW, &[Inserted, Inserted], &one));
-    assert!(!judge(&none, Coded::INSERT_NEW, &[Inserted], &none));
-    assert!(!judge(&none, Coded::INSERT_NEW, &[Found], &none));
-    assert!(judge(&one, Coded::REMOVE, &[Removed, Absent], &none));
-    assert!(!judge(&one, Coded::REMOVE, &[Removed, Removed], &none));
-    assert!(!judge(&one, Coded::REMOVE, &[Absent], &one));
-    assert!(!judge(&one, Coded::GET, &[Removed], &one));
+    assert!(judge(&none, OpCode::INSERT_NEW, &[Inserted, Found], &one));
+    assert!(!judge(&none, OpCode::INSERT_NEW, &[Inserted, Inserted], &one));
+    assert!(!judge(&none, OpCode::INSERT_NEW, &[Inserted], &none));
+    assert!(!judge(&none, OpCode::INSERT_NEW, &[Found], &none));
+    assert!(judge(&one, OpCode::REMOVE, &[Removed, Absent], &none));
+    assert!(!judge(&one, OpCode::REMOVE, &[Removed, Removed], &none));
+    assert!(!judge(&one, OpCode::REMOVE, &[Absent], &one));
+    assert!(!judge(&one, OpCode::GET, &[Removed], &one));
 }

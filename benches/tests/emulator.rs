@@ -1,4 +1,5 @@
-//! The program itself on the emulator: the limits run, are verified, and say that they measure no speed.
+//! Tests of the program on the emulator: the limits run, are verified, and are reported as no measurement of
+//! speed.
 use phalanx_bench::record;
 use std::process::Command;
 
@@ -38,8 +39,8 @@ fn an_unknown_suite_is_an_error_that_names_the_known_ones() {
     assert!(text.contains("no/such-suite") && text.contains("limits"), "{text}");
 }
 
-/// What `cargo xtask bench --device emulator` runs: quickly, every result right, ratios to the limits of the
-/// same run.
+/// Runs what `cargo xtask bench --device emulator` runs: it is quick, every result is correct, and ratios
+/// refer to limits from the same run.
 #[test]
 fn the_default_suites_run_verified() {
     let folder = tempfile::tempdir().unwrap();
@@ -64,7 +65,8 @@ fn mixes_and_ycsb_run_verified() {
     assert!(["mixed_40i40r20f", "ycsb_load", "ycsb_f"].iter().all(|op| text.contains(op)), "{text}");
 }
 
-/// Each repetition is a process; the clock is that process's, and a wrong case is an error in its words.
+/// Each repetition is a process with its own clock, and an invalid case is reported with that process's
+/// message.
 #[test]
 fn first_launches_run_in_processes_of_their_own() {
     let folder = tempfile::tempdir().unwrap();
@@ -119,7 +121,7 @@ fn pools_run_verified() {
     );
 }
 
-/// Runs a suite whole on the emulator; every record is verified.
+/// Runs a complete suite on the emulator, and checks that every record is verified.
 fn run(suite: &str) -> Vec<record::Record> {
     let folder = tempfile::tempdir().unwrap();
     let json = folder.path().join("records.jsonl");
@@ -130,12 +132,12 @@ fn run(suite: &str) -> Vec<record::Record> {
     records.into_iter().filter(|record| record.suite == suite).collect()
 }
 
-/// How many records a structure has.
+/// Returns the number of records of a structure.
 fn count(records: &[record::Record], structure: &str) -> usize {
     records.iter().filter(|record| record.structure == structure).count()
 }
 
-/// Every record has a ratio to the limit that binds it, and says what the table took.
+/// Checks that every record has a ratio to its limit and a memory usage.
 fn are_complete(records: &[record::Record]) {
     for record in records {
         assert!(record.ratio.is_some() && record.table_bytes.is_some(), "{record:?}");
@@ -171,7 +173,7 @@ fn slab_hash_runs_at_its_rate_verified() {
     );
 }
 
-/// The rate is of the pairs that are there in the end, whoever inserted how many on the way.
+/// The throughput refers to the final number of pairs, regardless of the number of insertions on the way.
 #[test]
 fn batches_come_one_after_the_other_verified() {
     let records = run("slabhash/fig6");
@@ -210,7 +212,7 @@ fn trees_and_sorted_runs_are_searched_verified() {
     assert!(records.iter().all(|record| record.ratio.is_some() && record.table_bytes.is_some()));
 }
 
-/// From the root a walk reads one line a level; from the directory the upper levels are left out.
+/// A search from the root reads one line per level. A search from the directory skips the upper levels.
 #[test]
 fn lines_are_counted_by_level() {
     let records = run("btree/fig3-6");

@@ -1,5 +1,5 @@
-//! The runner over a machine and a structure that are made up: what it records, and that no fault gets past
-//! it.
+//! Tests of the runner with a fake machine and a fake structure: what it records, and that it detects every
+//! fault.
 use anyhow::{Result, bail};
 use phalanx_bench::benchmark::{Benchmark, Machine, Structure, Verified};
 use phalanx_bench::environment::Source;
@@ -8,7 +8,7 @@ use phalanx_bench::runner::{Observer, Session};
 use phalanx_bench::suite::{Case, Selection, Suite};
 use std::cell::{Cell, RefCell};
 
-/// A machine whose n-th timed work takes n milliseconds.
+/// Machine whose n-th timed work takes n milliseconds.
 #[derive(Default)]
 struct Clock {
     ticks: Cell<u32>,
@@ -41,11 +41,11 @@ enum Fault {
     WrongOnce,
     ComparesHalf,
     FindsTooFew,
-    /// None, but it has a clock of its own.
+    /// No fault, but the structure has its own clock.
     OwnClock,
 }
 
-/// A structure that logs what is asked of it.
+/// Structure that logs the calls it receives.
 struct Fake {
     fault: Fault,
     log: RefCell<String>,
@@ -156,7 +156,7 @@ fn run(suite: &str, fault: Fault) -> Result<(Vec<Record>, String, Vec<String>)> 
     Ok((records, fake.log.into_inner(), seen.0))
 }
 
-/// A structure that is somebody else's.
+/// Structure that forwards to a borrowed [`Fake`].
 struct Borrowed<'a>(&'a Fake);
 
 impl Structure for Borrowed<'_> {
@@ -183,7 +183,7 @@ fn each_repetition_is_restored_timed_and_verified() {
     assert_eq!(log, "prlvrlvrlvrlv");
     assert_eq!(seen, ["0/1 plain", "find_hit"]);
     let record = &records[0];
-    // The warm-up took 1 ms and does not count; the others took 2, 3 and 4.
+    // The warm-up took 1 ms and is not counted; the repetitions took 2, 3 and 4 ms.
     assert_eq!((record.median_ms, record.min_ms, record.max_ms, record.reps), (3.0, 2.0, 4.0, 3));
     assert!((record.mops - 1000.0 / 3.0 / 1e3).abs() < 1e-12);
     assert_eq!((record.commit.as_str(), record.dirty, record.table_bytes), ("abc", true, Some(64)));

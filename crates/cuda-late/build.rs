@@ -1,4 +1,4 @@
-//! Lets `-lcuda`, which `cust` asks for, find the empty library beside this file.
+//! Makes `-lcuda`, which `cust` requests, resolve to the empty library beside this file.
 use std::path::Path;
 
 fn main() {

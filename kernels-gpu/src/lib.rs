@@ -1,7 +1,8 @@
-//! All device code of Phalanx: layouts, operations, views and entry points. A family is a module.
+//! All device code of Phalanx: memory layouts, operations, views and kernel entry points. Each family of
+//! structures is a module.
 //!
 //! The same source runs on a GPU (compiled to PTX) and on the emulator (compiled for the host). Kernel
-//! authors depend on this package and call the structures' views from kernels of their own; `probing` shows
+//! authors depend on this package and call the structures' views from their own kernels; [`probing`] shows
 //! how.
 #![cfg_attr(target_arch = "nvptx64", no_std)]
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx))]

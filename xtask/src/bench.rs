@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: runs the benchmark program, everything else is its own.
+//! `cargo xtask bench`: runs the benchmark program, which does everything else.
 use crate::kernels;
 use crate::workspace::{cargo, shell};
 use anyhow::Result;
@@ -7,7 +7,7 @@ use xshell::cmd;
 #[derive(clap::Args)]
 #[command(disable_help_flag = true)]
 pub struct Options {
-    /// Passed on to the benchmark program: suites, --device, --json, --html, --baseline, --list
+    /// Arguments for the benchmark program: suites, --device, --json, --html, --baseline, --list
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     pub arguments: Vec<String>,
 }
@@ -22,8 +22,8 @@ pub fn run(options: &Options) -> Result<()> {
     run_program("run", &options.arguments)
 }
 
-/// Runs a command of the benchmark program, optimised. Cargo says what it does: the first build takes many
-/// minutes, and silence looks like a hang.
+/// Runs a command of the benchmark program with optimizations. Cargo's output stays visible: the first build
+/// takes many minutes, and would otherwise look like a hang.
 pub fn run_program<'a>(command: &str, arguments: impl IntoIterator<Item = &'a String>) -> Result<()> {
     let (shell, cargo) = (shell()?, cargo());
     let program = cmd!(shell, "{cargo} run --release --package phalanx-bench -- {command}");

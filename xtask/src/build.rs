@@ -1,4 +1,4 @@
-//! `cargo xtask build`: the workspace, and the kernels' PTX.
+//! `cargo xtask build`: builds the workspace, and the kernels' PTX.
 use crate::workspace::{cargo, shell};
 use crate::{kernels, setup};
 use anyhow::Result;
@@ -6,7 +6,7 @@ use xshell::cmd;
 
 #[derive(clap::Args)]
 pub struct Options {
-    /// Optimise the programs
+    /// Build the programs with optimizations
     #[arg(long)]
     release: bool,
     /// Build the PTX only

@@ -1,4 +1,4 @@
-//! `cargo xtask bundle`: programs and tests, each with its PTX inside, for a GPU machine that has no Rust.
+//! `cargo xtask bundle`: packs programs and tests, each with its PTX, for a GPU machine without Rust.
 use crate::kernels;
 use crate::workspace::{cargo, root, shell};
 use anyhow::{Context, Result, ensure};
@@ -8,49 +8,49 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use xshell::cmd;
 
-/// It travels: what is larger is not taken.
+/// Maximum size of the archive, which is sent over networks.
 const LARGEST: u64 = 40 << 20;
 
-/// Runs the tests where the bundle has arrived.
+/// Script that runs the tests on the target machine.
 const RUN_TESTS: &str = include_str!("bundle/run-tests.sh");
 
-/// Everything, in one file.
+/// Name of the archive.
 const ARCHIVE: &str = "phalanx.tar.xz";
 
-/// How it is packed: every program holds the same PTX as text, so what came long before must still be in
-/// reach.
+/// Options of `xz`. Every program contains the same PTX as text, so the dictionary must reach far back.
 const XZ_OPTIONS: &str = "-1 --lzma2=preset=1,dict=128MiB";
 
-/// Unpacks it to a folder, or beside itself.
+/// Script that unpacks the archive to a folder, or next to itself.
 const UNPACK: &str = include_str!("bundle/unpack.sh");
 
-/// Data that programs look for in `$PHALANX_BUNDLE`, or beside themselves: from the root, and its name in the
-/// bundle.
+/// Data that programs search for in `$PHALANX_BUNDLE` or next to themselves: the path in the repository, and
+/// the name in the bundle.
 const DATA: [(&str, &str); 1] = [("benches/suites", "suites")];
 
-/// Where the bundle says which commit it was built from; the benchmarks put that into their records.
+/// File in the bundle with the commit that it was built from. The benchmarks copy it to their records.
 const COMMIT: &str = "commit";
 
-/// What the tests that need a GPU have in their names: `run-tests.sh` runs those.
+/// Part of the names of tests that need a GPU: `run-tests.sh` runs these tests.
 const NEEDS_GPU: &str = "cuda";
 
-/// Kernels that tests alone launch: they look for their PTX in the folder `test-ptx` of `$PHALANX_BUNDLE`.
+/// Device crate of kernels for tests, which search for their PTX in the folder `test-ptx` of
+/// `$PHALANX_BUNDLE`.
 const TEST_KERNELS: &str = "crates/phalanx/tests/device-crate";
 
-/// The architecture that those tests ask for: every GPU takes the baseline's PTX.
+/// Architecture of these tests: every GPU accepts the baseline's PTX.
 const TEST_ARCH: Arch = Arch::Sm80;
 
 #[derive(clap::Args)]
 pub struct Options {
-    /// Packages whose tests are packed
+    /// Packages whose tests to pack
     #[arg(long = "tests", value_name = "PACKAGE", default_values = ["gpu", "phalanx"])]
     packages: Vec<String>,
-    /// Programs that are packed
+    /// Programs to pack
     #[arg(long = "program", value_name = "PACKAGE", default_values = ["phalanx-bench", "kmer-count"])]
     programs: Vec<String>,
 }
 
-/// A line of `cargo --message-format=json`.
+/// Line of `cargo --message-format=json`.
 #[derive(Deserialize)]
 struct Message {
     #[serde(default)]
@@ -87,7 +87,7 @@ pub fn run(options: &Options) -> Result<()> {
     pack(&bundle, &root().join("bundle"))
 }
 
-/// Packs the contents into an archive, with a script that unpacks it. Takes the program `xz`.
+/// Packs the contents into an archive, with a script that unpacks it. Requires the program `xz`.
 fn pack(contents: &Path, bundle: &Path) -> Result<()> {
     let _ = fs::remove_dir_all(bundle);
     fs::create_dir_all(bundle)?;
@@ -104,7 +104,8 @@ fn pack(contents: &Path, bundle: &Path) -> Result<()> {
 }
 
 impl Message {
-    /// `gpu-launch` for the test `launch` of the package `gpu`; `gpu` for its unit tests.
+    /// Returns the name of a test: `gpu-launch` for the test `launch` of the package `gpu`, `gpu` for its
+    /// unit tests.
     fn test_name(&self) -> String {
         // `path+file:///folder/gpu#0.1.0`, or `path+file:///folder/benches#phalanx-bench@0.1.0`
         let (folder, name) = self.package_id.rsplit_once('#').unwrap_or_default();
@@ -120,8 +121,8 @@ impl Message {
     }
 }
 
-/// The executables of some packages, optimised, without what only debuggers read, and without the emulator,
-/// which nobody asks for there.
+/// Builds the executables of some packages, optimized, without debug information, and without the emulator,
+/// which a GPU machine does not need.
 fn built(command: &str, packages: &[String], flags: &[&str]) -> Result<Vec<Message>> {
     let (shell, cargo) = (shell()?, cargo());
     let packages = packages.iter().flat_map(|package| ["--package", package]);
@@ -137,7 +138,7 @@ fn executables(messages: &str) -> Result<Vec<Message>> {
     Ok(messages.into_iter().filter(|message| message.executable.is_some()).collect())
 }
 
-/// Whether a test program has something to do on a GPU machine.
+/// Returns whether a test program has tests that need a GPU.
 fn has_gpu_tests(program: &Path) -> Result<bool> {
     let shell = shell()?;
     let list = cmd!(shell, "{program} {NEEDS_GPU} --list").read()?;
@@ -150,7 +151,7 @@ fn install(message: &Message, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Writes the commit for the records. Sources without git have none.
+/// Writes the commit for the records, if the sources are in a git repository.
 fn write_commit(path: &Path) -> Result<()> {
     match commit()? {
         Some(commit) => fs::write(path, commit + "\n")?,
@@ -159,8 +160,8 @@ fn write_commit(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Returns `<hash>`, or `<hash>-dirty` where files that git tracks differ from the commit. Records of earlier
-/// runs may differ: they change nothing that is built.
+/// Returns `<hash>`, or `<hash>-dirty` if tracked files differ from the commit. Changed records of earlier
+/// runs are ignored, because they do not affect the build.
 pub fn commit() -> Result<Option<String>> {
     let shell = shell()?;
     let Ok(commit) = cmd!(shell, "git rev-parse HEAD").read() else { return Ok(None) };
@@ -189,7 +190,7 @@ fn write_script(path: &Path, text: &str) -> Result<()> {
     Ok(fs::set_permissions(path, fs::Permissions::from_mode(0o755))?)
 }
 
-/// Bytes of all files under a folder.
+/// Returns the total size of all files in a folder, in bytes.
 fn size(folder: &Path) -> Result<u64> {
     let mut total = 0;
     for entry in fs::read_dir(folder)? {
@@ -203,7 +204,7 @@ fn size(folder: &Path) -> Result<u64> {
 mod tests {
     use super::*;
 
-    /// A message that an executable of a target was built, or nothing to run of it.
+    /// Returns cargo's message for a target, with or without an executable.
     fn message(package: &str, target: &str, executable: Option<&str>) -> String {
         let package = format!("path+file:///w/{package}");
         let target = serde_json::json!({ "name": target });

@@ -1,16 +1,16 @@
-//! `cargo xtask doctor`: what is there, and what to do about what is not.
+//! `cargo xtask doctor`: reports the state of the machine, and how to obtain missing tools.
 use crate::workspace::{cargo, device_crate, has_program, root, version};
 use anyhow::{Result, bail};
 use ptx_builder::{Ptxas, Toolchain};
 use std::fs;
 use std::path::Path;
 
-/// What was found in one place.
+/// Result of one check.
 struct Finding {
     name: &'static str,
-    /// What is there, or what to do.
+    /// Description of what was found, or advice.
     found: Result<String, String>,
-    /// Whether nothing works without it.
+    /// Whether the project requires it.
     is_needed: bool,
 }
 
@@ -56,7 +56,7 @@ fn nextest() -> Result<String, String> {
     }
 }
 
-/// The file that programs load when they first call the driver.
+/// Returns the path of the driver library that programs load on their first driver call.
 fn driver() -> Result<String, String> {
     const FOLDERS: [&str; 5] = [
         "/usr/lib/x86_64-linux-gnu",
@@ -70,7 +70,7 @@ fn driver() -> Result<String, String> {
     found.ok_or_else(|| "no libcuda.so.1: programs run on the emulator".into())
 }
 
-/// What the kernel's module says about the GPUs.
+/// Returns the GPUs that the kernel module reports.
 fn gpu() -> Result<String, String> {
     let models = |folder: &str| {
         let folders = fs::read_dir(folder).into_iter().flatten().flatten();

@@ -1,4 +1,4 @@
-//! The kernels' PTX: building it, and the copies that the crate `phalanx` ships.
+//! PTX of the kernels: its build, and the copies that the crate `phalanx` ships.
 use crate::setup;
 use crate::workspace::{device_crate, root};
 use anyhow::{Context, Result, ensure};
@@ -7,10 +7,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// The architectures that PTX is built for: the baseline, and the first with 128-bit atomics.
+/// Architectures of the built PTX: the baseline, and the first with 128-bit atomics.
 pub const BUILT: [Arch; 2] = [Arch::Sm80, Arch::Sm90];
 
-/// Where the copies lie that are packaged, so that users of the package need no compiler for PTX.
+/// Returns the folder of the packaged copies, which spare users of the package a compiler for PTX.
 fn shipped_folder() -> PathBuf {
     root().join("crates/phalanx/ptx")
 }
@@ -38,7 +38,7 @@ pub fn build_crate(folder: &Path) -> Result<Vec<Ptx>> {
     Arch::each(&BUILT, build)
 }
 
-/// Copies the PTX to where it is packaged.
+/// Copies the PTX to the folder of the packaged copies.
 pub fn ship(built: &[Ptx]) -> Result<()> {
     copy(built, &shipped_folder())
 }
@@ -53,7 +53,7 @@ pub fn copy(built: &[Ptx], folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Fails when PTX that is shipped is not what the sources give. Says how many were looked at.
+/// Fails if shipped PTX is out of date with the sources. Returns the number of files checked.
 pub fn check_shipped() -> Result<usize> {
     check_fresh(&shipped_folder(), &Sources::of(&device_crate())?.hash()?)
 }

@@ -1,17 +1,17 @@
-//! What kernels may take: no local memory, and no more registers than `kernels-gpu/limits.toml` says.
+//! Resource limits of kernels: no local memory, and no more registers than `kernels-gpu/limits.toml` permits.
 use anyhow::{Context, Result, bail};
 use ptx_builder::{EntryReport, PtxasReport};
 use serde::Deserialize;
 use std::fs;
 use std::path::Path;
 
-/// The file: a ceiling for all, and exceptions that say why.
+/// Contents of the limits file: a limit for all kernels, and exceptions with reasons.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Limits {
-    /// Registers a thread.
+    /// Registers per thread.
     registers: u32,
-    /// Kernels that may take more.
+    /// Kernels that may use more.
     #[serde(default, rename = "exception")]
     exceptions: Vec<Exception>,
 }
@@ -19,10 +19,10 @@ pub struct Limits {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Exception {
-    /// A symbol, in which `*` stands for any letters.
+    /// Symbol, in which `*` matches any characters.
     kernels: String,
     registers: u32,
-    /// For those who read the file.
+    /// Reason, for readers of the file.
     #[allow(dead_code)]
     reason: String,
 }
@@ -38,7 +38,7 @@ impl Limits {
         exception.map_or(self.registers, |exception| exception.registers)
     }
 
-    /// Fails with every kernel that takes too much.
+    /// Fails with a list of all kernels that exceed their limits.
     pub fn check(&self, report: &PtxasReport) -> Result<()> {
         let complaints: Vec<_> = report.entries.iter().filter_map(|entry| self.complaint(entry)).collect();
         if complaints.is_empty() {
@@ -60,7 +60,7 @@ impl Limits {
             .then(|| format!("{}: {} registers, limit {limit}", entry.name, entry.registers))
     }
 
-    /// Exceptions that no kernel has: they are to be removed.
+    /// Fails if an exception matches no kernel and can be removed.
     pub fn check_exceptions(&self, kernels: &[&str]) -> Result<()> {
         let is_unused =
             |exception: &&Exception| !kernels.iter().any(|kernel| matches(&exception.kernels, kernel));
@@ -71,7 +71,7 @@ impl Limits {
     }
 }
 
-/// Whether `name` is `pattern`, where `*` stands for any letters.
+/// Returns whether `name` matches `pattern`, in which `*` matches any characters.
 fn matches(pattern: &str, name: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == name,

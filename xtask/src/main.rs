@@ -5,6 +5,7 @@ mod bundle;
 mod doctor;
 mod kernels;
 mod limits;
+mod metrics;
 mod report;
 mod setup;
 mod soak;
@@ -25,22 +26,24 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Install what is missing: a compiler for PTX, and ptxas. Instant when all is there
+    /// Install missing tools: a compiler for PTX, and ptxas. Returns at once if nothing is missing
     Setup,
     /// Build the workspace, and the kernels' PTX for every architecture
     Build(build::Options),
-    /// Run everything that CI runs; a line at the end says what passed
+    /// Run everything that CI runs; the last line lists what passed
     Test(test::Options),
     /// Run benchmarks: `cargo xtask bench [SUITE].. [--device ..] [--json FILE] [--html FILE] [--baseline
     /// FILE] [--list]`
     Bench(bench::Options),
-    /// Turn the JSON lines of a benchmark into an HTML report
+    /// Convert JSON Lines of a benchmark into an HTML report
     Report(bench::Options),
     /// Run an explorer with ten thousand seeds or more, and record the run in docs/results/soak
     Soak(soak::Options),
-    /// Pack programs, tests and PTX into ./bundle, for a GPU machine that has no Rust
+    /// Pack programs, tests and PTX into ./bundle, for a GPU machine without Rust
     Bundle(bundle::Options),
-    /// Say what this machine has, what it lacks, and what to do about it
+    /// Count what says how easily the code is carried on: call paths, cycles of imports, sizes
+    Metrics(metrics::Options),
+    /// Report the tools of this machine, what is missing, and how to obtain it
     Doctor,
     /// Check the rules of the repository
     Tidy,
@@ -65,6 +68,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Report(options) => report::run(&options),
         Command::Bundle(options) => bundle::run(&options),
         Command::Soak(options) => soak::run(&options),
+        Command::Metrics(options) => metrics::run(&options),
         Command::Doctor => doctor::run(),
         Command::Tidy => tidy::run(),
     }

@@ -1,4 +1,4 @@
-//! `cargo xtask report`: JSON lines of a benchmark as a page.
+//! `cargo xtask report`: converts JSON Lines of a benchmark into a page.
 use crate::bench;
 use anyhow::Result;
 

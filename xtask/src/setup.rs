@@ -1,4 +1,4 @@
-//! Makes the machine ready: a compiler for PTX, and ptxas. Everything that needs them comes here first.
+//! Prepares the machine: a compiler for PTX, and ptxas. All commands that need them call this module first.
 use crate::workspace::{device_crate, has_program, root, shell};
 use anyhow::{Context, Result, bail, ensure};
 use ptx_builder::{Ptxas, Toolchain};
@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use xshell::cmd;
 
-/// What [`ensure_ready`] found or installed.
+/// Tools that [`ensure_ready`] has found or installed.
 pub struct Ready {
     pub toolchain: Toolchain,
     pub ptxas: Ptxas,
@@ -25,7 +25,7 @@ pub fn ensure_ready() -> Result<Ready> {
     Ok(Ready { toolchain: ensure_toolchain()?, ptxas: ensure_ptxas()? })
 }
 
-/// Returns a compiler for PTX, installing one if need be.
+/// Returns a compiler for PTX, and installs one if necessary.
 pub fn ensure_toolchain() -> Result<Toolchain> {
     let missing = match Toolchain::discover(&device_crate()) {
         Ok(toolchain) => return Ok(toolchain),
@@ -39,7 +39,7 @@ pub fn ensure_toolchain() -> Result<Toolchain> {
     Ok(Toolchain::discover(&device_crate())?)
 }
 
-/// Whether this is Debian or its kin, and the user may install packages.
+/// Returns whether this is Debian or a derivative, and the user may install packages.
 fn can_apt() -> bool {
     let is_root = || shell().and_then(|shell| Ok(cmd!(shell, "id -u").read()?)).is_ok_and(|id| id == "0");
     has_program("apt-get") && Path::new("/etc/debian_version").exists() && is_root()
@@ -63,7 +63,7 @@ fn install_by_rustup() -> Result<()> {
         .run_interactive()?)
 }
 
-/// The nightly that the device crate names.
+/// Returns the nightly toolchain that the device crate pins.
 fn pinned_nightly() -> Result<String> {
     let path = device_crate().join("rust-toolchain.toml");
     let table: toml::Table =
@@ -72,7 +72,7 @@ fn pinned_nightly() -> Result<String> {
     Ok(channel.with_context(|| format!("{} names no channel", path.display()))?.to_owned())
 }
 
-/// Gives ptxas, downloading it if need be.
+/// Returns ptxas, and downloads it if necessary.
 pub fn ensure_ptxas() -> Result<Ptxas> {
     if let Ok(ptxas) = Ptxas::find(&root()) {
         return Ok(ptxas);
@@ -91,7 +91,7 @@ pub fn ensure_ptxas() -> Result<Ptxas> {
     Ok(Ptxas::find(&root())?)
 }
 
-/// A Python that has pip.
+/// Returns a Python interpreter with pip.
 fn python() -> Result<&'static str> {
     let shell = shell()?;
     let has_pip = |python: &&str| cmd!(shell, "{python} -m pip --version").output().is_ok();
@@ -111,7 +111,7 @@ fn downloaded(folder: &Path) -> Result<PathBuf> {
     wheels.next().context("pip downloaded no wheel")
 }
 
-/// Unpacking by Python forgets who may run what.
+/// Makes ptxas executable, because unpacking by Python drops the permission.
 fn make_executable(folder: &Path) -> Result<()> {
     use std::os::unix::fs::PermissionsExt;
     for version in fs::read_dir(folder.join("nvidia"))? {

@@ -1,4 +1,4 @@
-//! `cargo xtask soak`: the explorers with ten thousand seeds and more, and a record of each run.
+//! `cargo xtask soak`: runs the explorers with ten thousand seeds or more, and records each run.
 use crate::workspace::{cargo, root, shell};
 use anyhow::{Context, Result, ensure};
 use serde::Serialize;
@@ -7,14 +7,14 @@ use std::io::Write;
 use std::time::Instant;
 use xshell::cmd;
 
-/// An explorer whose seeds can be multiplied.
+/// Explorer whose number of seeds can be multiplied.
 struct Family {
     name: &'static str,
-    /// The test program.
+    /// Test program.
     program: &'static str,
-    /// Tests whose names contain this are run.
+    /// Part of the names of the tests to run.
     filter: &'static str,
-    /// Seeds of the smallest of these tests where nothing is multiplied.
+    /// Number of seeds of the smallest of these tests without a multiplier.
     seeds: u64,
 }
 
@@ -27,25 +27,25 @@ const FAMILIES: [Family; 4] = [
 
 #[derive(clap::Args)]
 pub struct Options {
-    /// What to soak: btree-deep, mvbtree-deep, skiplist-deep or mvbtree-several
+    /// Explorer to run: btree-deep, mvbtree-deep, skiplist-deep or mvbtree-several
     family: String,
-    /// Seeds of each kind of structure, at least
+    /// Minimum number of seeds per structure variant
     #[arg(long, default_value_t = 10_000)]
     seeds: u64,
 }
 
-/// A run, as a line of JSON.
+/// Result of a run, as a line of JSON.
 #[derive(Serialize)]
 struct Record {
     family: &'static str,
     commit: String,
-    /// Seeds of each kind of structure, at least.
+    /// Minimum number of seeds per structure variant.
     seeds: u64,
     schedules: &'static str,
     memory: &'static str,
     passed: bool,
     wall_s: f64,
-    /// What the tests printed of themselves.
+    /// Counters that the tests have printed.
     counters: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! `cargo xtask test`: everything that CI runs.
+//! `cargo xtask test`: runs everything that CI runs.
 use crate::limits::Limits;
 use crate::workspace::{cargo, device_crate, has_program, shell};
 use crate::{kernels, setup, tidy};
@@ -11,18 +11,18 @@ use xshell::{Shell, cmd};
 
 #[derive(clap::Args)]
 pub struct Options {
-    /// The steps to run; all when none is named
+    /// Steps to run; all by default
     #[arg(value_name = "STEP", value_parser = STEPS.map(|step| step.name))]
     steps: Vec<String>,
 }
 
-/// A part of the test run.
+/// Step of the test run.
 struct Step {
     name: &'static str,
     run: fn(&Context) -> Result<()>,
 }
 
-/// What came of a step.
+/// Result of a step.
 struct Outcome {
     name: &'static str,
     passed: bool,
@@ -44,7 +44,7 @@ const STEPS: [Step; 9] = [
     Step { name: "docs", run: docs },
 ];
 
-/// What the steps share.
+/// Tools common to the steps.
 struct Context {
     shell: Shell,
     ptxas: Ptxas,
@@ -65,7 +65,7 @@ pub fn run(options: &Options) -> Result<()> {
     summarise(&outcomes)
 }
 
-/// Runs a step to its end, whatever came of those before it.
+/// Runs a step to completion, regardless of the results of earlier steps.
 fn run_step(context: &Context, step: &Step) -> Outcome {
     println!("\n== {}", step.name);
     let start = Instant::now();
@@ -102,8 +102,8 @@ fn clippy(context: &Context) -> Result<()> {
     ])
 }
 
-/// The PTX of every architecture is taken by the assembler, and within the limits; that of sm_90 by
-/// Blackwell's as well. What passed is what is shipped.
+/// Checks that the assembler accepts the PTX of every architecture, and for Blackwell also that of sm_90,
+/// within the resource limits. The PTX that passes is shipped.
 fn ptx(context: &Context) -> Result<()> {
     let limits = Limits::read(&device_crate().join("limits.toml"))?;
     let built = kernels::build()?;
@@ -119,7 +119,7 @@ fn ptx(context: &Context) -> Result<()> {
     kernels::ship(&built)
 }
 
-/// What the assembler says, which uses one core a text: all side by side.
+/// Runs the assembler on all texts concurrently, since it uses one core per text.
 fn assemble(ptxas: &Ptxas, built: &[Ptx]) -> Result<Vec<PtxasReport>> {
     let arches = |ptx: &Ptx| {
         let own = ptx.header().arch;
@@ -140,7 +140,7 @@ fn shipped() -> Result<()> {
     Ok(())
 }
 
-/// Unit and integration tests; not benchmarks, which `cargo test --all-targets` would run.
+/// Runs unit and integration tests. `cargo test --all-targets` would also run benchmarks.
 fn tests(context: &Context) -> Result<()> {
     const ALL: [&str; 3] = ["--workspace", "--all-features", "--no-fail-fast"];
     const TARGETS: [&str; 4] = ["--lib", "--bins", "--tests", "--examples"];

@@ -1,4 +1,4 @@
-//! `cargo xtask tidy`: rules of the repository that no compiler checks.
+//! `cargo xtask tidy`: checks rules of the repository that no compiler checks.
 mod bounds;
 mod rules;
 #[cfg(test)]
@@ -11,18 +11,18 @@ use std::fmt;
 use std::fs;
 use xshell::cmd;
 
-/// A file of the repository.
+/// File of the repository.
 pub struct File {
-    /// From the root, with slashes.
+    /// Path from the root, with slashes.
     pub path: String,
     pub text: String,
 }
 
-/// A rule that a file breaks.
+/// Violation of a rule by a file.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Violation {
     pub path: String,
-    /// Counted from 1; 0 is the file as a whole.
+    /// Line number, starting at 1; 0 stands for the whole file.
     pub line: usize,
     pub reason: String,
 }
@@ -47,8 +47,13 @@ pub fn run() -> Result<()> {
     Ok(())
 }
 
-/// The files that git tracks or would, those that are text.
-fn files() -> Result<Vec<File>> {
+/// Returns the number of names and phrases that stand in the files and that `xtask/words.toml` gives up.
+pub fn words_left(files: &[File]) -> Result<usize> {
+    words::left(files)
+}
+
+/// Returns the text files that git tracks or would track.
+pub fn files() -> Result<Vec<File>> {
     let shell = shell()?;
     let listed = cmd!(shell, "git ls-files --cached --others --exclude-standard").read()?;
     let read = |path: &str| {

@@ -1,36 +1,36 @@
-//! Where things are in the repository, and how to run programs in it.
+//! Paths in the repository, and functions that run programs in it.
 use anyhow::{Context, Result};
 use std::env;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use xshell::Shell;
 
-/// The repository.
+/// Returns the root of the repository.
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the repository").to_owned()
 }
 
-/// The device crate.
+/// Returns the folder of the device crate.
 pub fn device_crate() -> PathBuf {
     root().join("kernels-gpu")
 }
 
-/// A shell in the repository.
+/// Returns a shell in the root of the repository.
 pub fn shell() -> Result<Shell> {
     Ok(Shell::new()?.with_current_dir(root()))
 }
 
-/// The cargo that runs this program.
+/// Returns the path of the cargo that runs this program.
 pub fn cargo() -> OsString {
     env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
 }
 
-/// Whether a program answers to `--version`.
+/// Returns whether a program supports `--version`.
 pub fn has_program(program: &str) -> bool {
     shell().is_ok_and(|shell| shell.cmd(program).arg("--version").output().is_ok())
 }
 
-/// The first line that a program prints when asked for its version.
+/// Returns the first line that a program prints for `--version`.
 pub fn version(program: impl AsRef<std::ffi::OsStr>) -> Result<String> {
     let program = program.as_ref();
     let text =

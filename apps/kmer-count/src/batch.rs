@@ -1,11 +1,11 @@
 //! Batches of k-mers for the device.
 
-/// K-mers and, at the same places, how often they were seen. A k-mer may stand in it several times.
+/// K-mers and their occurrence counts, at equal indices. A k-mer may occur several times.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Batch {
     /// Packed k-mers.
     pub kmers: Vec<u64>,
-    /// Occurrences of each.
+    /// Occurrence counts of the k-mers.
     pub counts: Vec<u64>,
 }
 
@@ -14,12 +14,12 @@ impl Batch {
         Self { kmers: Vec::with_capacity(len), counts: Vec::with_capacity(len) }
     }
 
-    /// Pairs in it.
+    /// Returns the number of pairs.
     pub fn len(&self) -> usize {
         self.kmers.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether the batch has no pairs.
     pub fn is_empty(&self) -> bool {
         self.kmers.is_empty()
     }
@@ -30,18 +30,20 @@ impl Batch {
     }
 }
 
-/// Joins occurrences of a k-mer that lie close together, and collects the rest into batches.
+/// Combines nearby occurrences of a k-mer and collects the rest into batches.
 ///
-/// A small table with one place for each hash: what finds another k-mer in its place sends that one to the
-/// batch. It keeps what is frequent away from the device, where thousands of threads that add to one counter
-/// at once undo each other's work: the few k-mers there are when k is small, and the low-complexity stretches
-/// of a genome.
+/// A small direct-mapped table: a k-mer that hashes to an occupied slot evicts the k-mer there to the batch.
+/// The table keeps frequent k-mers away from the device, where thousands of threads that add to the same
+/// counter contend for it. Frequent k-mers occur when k is small, and in low-complexity regions of a genome.
 ///
-/// Measured on an H200, one run each: 20 million letters of such a stretch took 0.08 s, and without it were
-/// not done after 20 s; 40 million random letters with k = 5 took 0.14 s rather than 0.40 s. Where it joins
-/// little it costs: with k = 8 they took 0.25 s rather than 0.17 s, and 300 million random letters with k =
-/// 21, of which it joins nothing, 1.54 s rather than 1.37 s. Reading and packing alone took 1.37 s of those,
-/// so that sorting the batches beside it could win nothing.
+/// Measured on an H200, one run each:
+///
+/// - 20 million letters of a low-complexity region took 0.08 s; without the table they were not finished
+///   after 20 s.
+/// - 40 million random letters with k = 5 took 0.14 s rather than 0.40 s.
+/// - Where few occurrences combine, the table costs time: with k = 8 the same letters took 0.25 s rather than
+///   0.17 s, and 300 million random letters with k = 21, where none combine, took 1.54 s rather than 1.37 s.
+/// - Reading and packing alone took 1.37 s of those, so sorting the batches concurrently could not save time.
 #[derive(Debug)]
 pub struct Combiner {
     places: Vec<(u64, u64)>,
@@ -49,17 +51,17 @@ pub struct Combiner {
     size: usize,
 }
 
-/// Places are chosen by so many bits.
+/// Number of hash bits that select a slot.
 const PLACE_BITS: u32 = 11;
 
 impl Combiner {
-    /// One whose batches have `size` pairs (at least 1).
+    /// Creates a combiner whose batches have `size` pairs (at least 1).
     pub fn new(size: usize) -> Self {
         let size = size.max(1);
         Self { places: vec![(0, 0); 1 << PLACE_BITS], batch: Batch::with_capacity(size), size }
     }
 
-    /// Takes one occurrence of a k-mer. Returns a batch when one is full.
+    /// Adds one occurrence of a k-mer. Returns a batch when one is full.
     #[inline]
     pub fn add(&mut self, kmer: u64) -> Option<Batch> {
         let place =
@@ -81,7 +83,7 @@ impl Combiner {
         full.then(|| std::mem::replace(&mut self.batch, Batch::with_capacity(self.size)))
     }
 
-    /// The batches that are left.
+    /// Returns the remaining batches.
     pub fn finish(mut self) -> Vec<Batch> {
         let places = std::mem::take(&mut self.places);
         let mut batches: Vec<_> =

@@ -1,4 +1,4 @@
-//! The command line.
+//! Command-line interface.
 use crate::count::{Options, count};
 use crate::input;
 use crate::kmers::{Length, Strand};
@@ -13,55 +13,56 @@ use std::path::{Path, PathBuf};
 
 /// Counts the k-mers of FASTA and FASTQ files, plain or gzip, on a GPU.
 ///
-/// Letters other than A, C, G and T (in either case) belong to no k-mer.
+/// K-mers that contain a letter other than A, C, G and T (in either case) are not counted.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "kmer-count", version)]
 pub struct Cli {
     /// FASTA or FASTQ files, plain or gzip
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
-    /// Bases of a k-mer, 1 to 31
+    /// Number of bases in a k-mer, 1 to 31
     #[arg(short, long = "kmer", value_name = "BASES", default_value = "21")]
     pub k: Length,
-    /// Count a k-mer and its reverse complement as one, the default: reads come from either strand
+    /// Count a k-mer and its reverse complement as one (default), because reads come from either strand
     #[arg(short = 'C', long)]
     pub canonical: bool,
-    /// Count k-mers as they were read
+    /// Count k-mers as read, without joining reverse complements
     #[arg(long, conflicts_with = "canonical")]
     pub plain: bool,
-    /// Where to count: auto (a GPU if there is one), cuda, cuda:N or emulator
+    /// Device: auto (a GPU if available, else the emulator), cuda, cuda:N or emulator
     #[arg(long, default_value = "auto")]
     pub device: String,
-    /// Write k-mers and counts to this file, with a tab between them, the most frequent first
+    /// Write k-mers and counts to this file, tab-separated, most frequent first
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Write the spectrum to this file: multiplicity, tab, number of different k-mers
+    /// Write the spectrum to this file: multiplicity, tab, number of distinct k-mers
     #[arg(long, value_name = "FILE")]
     pub spectrum: Option<PathBuf>,
-    /// Leave k-mers that are there fewer times out of the list and the output; totals and the spectrum have
-    /// all
+    /// Omit k-mers with a lower count from the list and the output file; totals and the spectrum include all
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub min_count: u64,
-    /// How many of the most frequent k-mers are printed
+    /// Number of most frequent k-mers to print
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub top: usize,
-    /// Different k-mers that are expected. The table grows beyond; a good guess saves time, and memory while
-    /// it grows
+    /// Expected number of distinct k-mers. The table grows beyond it; a good estimate saves time, and memory
+    /// during growth
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub capacity: Option<u64>,
 }
 
-/// The most that the table has room for at first, unless the user says otherwise: 128 MiB.
+/// Upper limit of the initial capacity when the user sets none, in pairs: 128 MiB.
 const MOST_AT_FIRST: u64 = 1 << 22;
 
-/// Does what the command line says, and prints the report to `out`.
+/// Runs the program with these arguments and prints the report to `out`.
 ///
 /// # Errors
-/// When a file cannot be read or written, or the device cannot be had or fails.
+/// Returns [`anyhow::Error`] when a file cannot be read or written, and when the device is not available or
+/// fails.
 pub fn run(cli: &Cli, out: &mut impl Write) -> Result<()> {
     let size = input::size(&cli.files)?;
     let device = open(&cli.device)?;
-    // Opened first: a folder that is not there should not show after an hour.
+    // Output files are opened first, so that a missing folder shows before counting rather than after an
+    // hour.
     let output = cli.output.as_deref().map(|path| create(path, &cli.files)).transpose()?;
     let spectrum = cli.spectrum.as_deref().map(|path| create(path, &cli.files)).transpose()?;
     let progress = bar(size)?;
@@ -81,9 +82,10 @@ pub fn run(cli: &Cli, out: &mut impl Write) -> Result<()> {
 }
 
 impl Cli {
-    /// What to count in input of `size` bytes.
+    /// Returns the counting options for an input of `size` bytes.
     fn options(&self, size: u64) -> Options {
-        // A file has hardly more different k-mers than bytes, and there are not more kinds of them.
+        // A file has hardly more distinct k-mers than bytes, and never more than there are k-mers of this
+        // length.
         let guess = size.clamp(1024, MOST_AT_FIRST).min(self.k.kinds());
         Options {
             length: self.k,
@@ -103,7 +105,7 @@ fn open(name: &str) -> Result<Device> {
     })
 }
 
-/// A file for results, unless it is one of those to be read.
+/// Creates a file for results. Fails if it is one of the inputs.
 fn create(path: &Path, inputs: &[PathBuf]) -> Result<BufWriter<File>> {
     let same = |input: &PathBuf| {
         fs::canonicalize(path).is_ok_and(|path| fs::canonicalize(input).is_ok_and(|input| input == path))

@@ -1,4 +1,4 @@
-//! Counting: a thread that reads, and the device that adds up.
+//! Counting: one thread reads the files, and the device adds up the counts.
 use crate::batch::{Batch, Combiner};
 use crate::input;
 use crate::kmers::{Length, Strand, kmers};
@@ -14,66 +14,67 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What to count.
+/// Options for [`count`].
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Bases of a k-mer.
+    /// Length of the k-mers.
     pub length: Length,
-    /// Which strand's k-mers count.
+    /// Strands whose k-mers are counted.
     pub strand: Strand,
-    /// Different k-mers that the table has room for at first; it doubles when it is full.
+    /// Initial capacity of the table in distinct k-mers. The table doubles when it is full.
     pub capacity: usize,
-    /// Pairs of a k-mer and a count that are handed to the device at a time.
+    /// Number of (k-mer, count) pairs per batch.
     pub batch: usize,
 }
 
 impl Options {
-    /// Pairs a batch, unless one says otherwise: 16 MiB.
+    /// Default number of pairs per batch: 16 MiB.
     pub const BATCH: usize = 1 << 20;
 }
 
-/// What was read.
+/// Totals of the input.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Input {
-    /// FASTA or FASTQ records.
+    /// Number of FASTA or FASTQ records.
     pub sequences: u64,
-    /// Their letters, bases or not.
+    /// Number of letters in the records, including letters that are not bases.
     pub letters: u64,
-    /// K-mers in them, each as often as it is there.
+    /// Number of k-mers, including repeats.
     pub kmers: u64,
 }
 
-/// What was counted.
+/// Result of [`count`].
 #[derive(Clone, Debug)]
 pub struct Counts {
-    /// Bases of a k-mer.
+    /// Length of the k-mers.
     pub length: Length,
-    /// What was read.
+    /// Totals of the input.
     pub input: Input,
-    /// Packed k-mers and how often each is there: the most frequent first, equally frequent ones in the
-    /// alphabet's order.
+    /// Packed k-mers and their counts: by descending count, then in alphabetical order.
     pub pairs: Vec<(u64, u64)>,
-    /// What it took.
+    /// Cost of counting.
     pub cost: Cost,
 }
 
-/// What counting took.
+/// Cost of counting.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Cost {
-    /// Pairs that went to the device, which is less than the k-mers by those that were joined before.
+    /// Number of pairs sent to the device. It is less than the number of k-mers because nearby occurrences
+    /// are combined.
     pub upserts: u64,
-    /// Bytes of the table on the device at the end.
+    /// Final size of the table on the device, in bytes.
     pub table_bytes: usize,
-    /// From the first byte read to the last count on the host; without sorting.
+    /// Time from the first byte read until the last count has reached the host, without sorting.
     pub time: Duration,
-    /// Of that, compiling kernels for the device, which drivers remember for the next run.
+    /// Part of [`Self::time`] spent on compiling kernels. Drivers cache the result for the next run.
     pub compiling: Duration,
 }
 
-/// Counts the k-mers of some files on a device.
+/// Counts the k-mers of the files on a device.
 ///
 /// # Errors
-/// When a file cannot be read or is neither FASTA nor FASTQ, and when the device fails or lacks the memory.
+/// Returns [`anyhow::Error`] when a file cannot be read or is neither FASTA nor FASTQ, and when the device
+/// fails or runs out of memory.
 pub fn count(
     files: &[PathBuf],
     device: &Device,
@@ -83,7 +84,8 @@ pub fn count(
     let mut table = Table::new(device, options)?;
     let start = Instant::now();
     let (input, pairs) = thread::scope(|scope| {
-        // Two batches wait at most: the reader is not to fill the memory when the device is slower.
+        // At most two batches wait in the channel: if the device is slower than the reader, the batches must
+        // not fill the host's memory.
         let (sender, receiver) = sync_channel(2);
         let reader = scope.spawn(move || read(files, options, progress, &sender));
         let counted = table.add_all(receiver);
@@ -98,7 +100,8 @@ pub fn count(
     Ok(counts.sorted())
 }
 
-/// Reads all files and sends what is in them. Ends early when nobody receives any more, who then knows why.
+/// Reads all files and sends their k-mers. Stops early when the receiver has hung up; the receiver then
+/// reports the cause.
 fn read(
     files: &[PathBuf],
     options: &Options,
@@ -124,8 +127,8 @@ fn read(
     Ok(input)
 }
 
-/// The table on the device. Counts have 64 bits: beside keys of 64 bits they take no more room than 32 do,
-/// and cannot overflow.
+/// Table on the device. Counts have 64 bits: next to 64-bit keys they take no more memory than 32-bit counts,
+/// and they cannot overflow.
 struct Table {
     map: HashMap<u64, u64>,
     upserts: u64,
@@ -147,7 +150,7 @@ impl Table {
 
     fn add(&mut self, batch: &Batch) -> Result<()> {
         self.upserts += batch.len() as u64;
-        // A table that grows either has room for all or returns an error.
+        // A growing table either inserts all pairs or returns an error.
         self.map.upsert(Merge::Add, &batch.kmers, &batch.counts).map(drop).with_context(|| {
             let held = self.map.capacity();
             format!(
@@ -164,7 +167,7 @@ impl Table {
 }
 
 impl Counts {
-    /// No count is handed out unless they add up to what was read.
+    /// Checks that the counts add up to the number of k-mers read.
     fn check(&self) -> Result<()> {
         let sum: u64 = self.pairs.iter().map(|&(_, count)| count).sum();
         let read = self.input.kmers;
@@ -177,13 +180,13 @@ impl Counts {
         self
     }
 
-    /// The k-mers that are there at least `least` times: the beginning of all.
+    /// Returns the k-mers with a count of at least `least`: a prefix of all pairs.
     pub fn at_least(&self, least: u64) -> &[(u64, u64)] {
         &self.pairs[..self.pairs.partition_point(|&(_, count)| count >= least)]
     }
 
-    /// How many different k-mers are there once, twice, and so on: multiplicities that occur, rising, and
-    /// their k-mers.
+    /// Returns each multiplicity that occurs, in ascending order, with the number of distinct k-mers that
+    /// have it.
     pub fn spectrum(&self) -> Vec<(u64, u64)> {
         let groups = self.pairs.chunk_by(|left, right| left.1 == right.1);
         groups.rev().map(|group| (group[0].1, group.len() as u64)).collect()

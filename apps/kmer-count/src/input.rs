@@ -6,10 +6,10 @@ use needletail::parse_fastx_reader;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-/// Bytes of all files together, as they lie on the disk.
+/// Returns the total size of all files on disk, in bytes.
 ///
 /// # Errors
-/// When one is not there or is a folder.
+/// Returns [`anyhow::Error`] when a file does not exist or is a folder.
 pub fn size(files: &[PathBuf]) -> Result<u64> {
     files.iter().map(|file| size_of(file)).sum()
 }
@@ -21,11 +21,11 @@ fn size_of(path: &Path) -> Result<u64> {
     Ok(metadata.len())
 }
 
-/// Shows the sequences of a file to `each`, one after the other, until that says `false`. Moves the bar by
-/// the bytes read. Returns whether `each` saw all.
+/// Calls `each` with the sequences of a file in order, until it returns `false`. Advances the progress bar by
+/// the bytes read. Returns whether `each` has received all sequences.
 ///
 /// # Errors
-/// When the file cannot be read, is neither FASTA nor FASTQ, or is damaged.
+/// Returns [`anyhow::Error`] when the file cannot be read, is neither FASTA nor FASTQ, or is damaged.
 pub fn for_each_sequence(
     path: &Path,
     progress: &ProgressBar,
@@ -43,7 +43,7 @@ pub fn for_each_sequence(
     Ok(true)
 }
 
-/// What a parser's error means for whoever named the file.
+/// Converts a parser error into a message with advice for the user.
 fn explain(path: &Path, error: ParseError) -> Error {
     let path = path.display();
     let advice = match error.kind {

@@ -1,19 +1,19 @@
-//! K-mers: all pieces of k bases of a sequence, each packed into 64 bits.
+//! K-mers: all substrings of k bases of a sequence, each packed into 64 bits.
 use anyhow::{Result, anyhow, ensure};
 use std::str::FromStr;
 
-/// How many bases a k-mer has: 1 to 31.
+/// Number of bases in a k-mer, 1 to 31.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Length(u32);
 
 impl Length {
-    /// The longest.
+    /// Maximum length.
     pub const MAX: u32 = 31;
 
-    /// A length of `bases`.
+    /// Creates a length of `bases`.
     ///
     /// # Errors
-    /// When it is not 1 to [`Length::MAX`].
+    /// Returns [`anyhow::Error`] when `bases` is not between 1 and [`Length::MAX`].
     pub fn new(bases: u32) -> Result<Self> {
         ensure!(
             (1..=Self::MAX).contains(&bases),
@@ -23,12 +23,12 @@ impl Length {
         Ok(Self(bases))
     }
 
-    /// Bases.
+    /// Returns the number of bases.
     pub fn get(self) -> u32 {
         self.0
     }
 
-    /// How many different k-mers there are, without regard to strands.
+    /// Returns the number of different k-mers of this length, reverse complements counted separately.
     pub fn kinds(self) -> u64 {
         1 << (2 * self.0)
     }
@@ -44,20 +44,20 @@ impl FromStr for Length {
     }
 }
 
-/// Which strand's k-mers count.
+/// Strands whose k-mers are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strand {
-    /// The one that was read.
+    /// The strand that was read.
     Plain,
-    /// Both: a k-mer and its reverse complement are one, written as the smaller of the two in the order of
-    /// the alphabet.
+    /// Both strands: a k-mer and its reverse complement are counted as one, represented by the alphabetically
+    /// smaller of the two.
     Canonical,
 }
 
-/// What [`CODES`] has for letters that are no base.
+/// Entry in [`CODES`] for letters that are not bases.
 const NO_BASE: u8 = 4;
 
-/// The two bits of each letter. The order is the alphabet's, so packed k-mers sort as their texts do.
+/// Two-bit code of each letter, in alphabetical order, so that packed k-mers sort like their texts.
 const CODES: [u8; 256] = {
     let mut codes = [NO_BASE; 256];
     let mut code = 0;
@@ -72,7 +72,7 @@ const CODES: [u8; 256] = {
 
 const LETTERS: [u8; 4] = *b"ACGT";
 
-/// The k-mers of a sequence, from left to right. Made by [`kmers`].
+/// Iterator over the k-mers of a sequence, from left to right. Created by [`kmers`].
 #[derive(Clone, Debug)]
 pub struct Kmers<'a> {
     letters: std::slice::Iter<'a, u8>,
@@ -81,14 +81,15 @@ pub struct Kmers<'a> {
     mask: u64,
     forward: u64,
     reverse: u64,
-    /// Bases since the last letter that is none, as far as they matter.
+    /// Number of consecutive bases up to here, capped at `length`.
     run: u32,
 }
 
-/// The k-mers of a sequence: A, C, G and T in either case are bases, any other letter belongs to no k-mer.
+/// Returns an iterator over the k-mers of a sequence. A, C, G and T in either case are bases; no k-mer
+/// contains any other letter.
 ///
-/// The first base takes the highest two bits. Each k-mer comes from the one before by a shift, on both
-/// strands.
+/// The first base takes the highest two bits. Each k-mer is computed from the previous one by a shift, on
+/// both strands.
 pub fn kmers(letters: &[u8], length: Length, strand: Strand) -> Kmers<'_> {
     let mask = length.kinds() - 1;
     Kmers { letters: letters.iter(), length: length.get(), strand, mask, forward: 0, reverse: 0, run: 0 }
@@ -127,7 +128,7 @@ impl Iterator for Kmers<'_> {
     }
 }
 
-/// The letters of a k-mer.
+/// Returns the letters of a k-mer.
 pub fn letters(kmer: u64, length: Length) -> impl Iterator<Item = char> {
     (0..length.get()).rev().map(move |place| char::from(LETTERS[(kmer >> (2 * place)) as usize & 3]))
 }
@@ -155,7 +156,7 @@ mod tests {
         text.chars().rev().map(complement).collect()
     }
 
-    /// Every window, as text, by the definition.
+    /// Returns the k-mers as text, computed directly from the definition.
     fn naive(sequence: &[u8], bases: u32, strand: Strand) -> Vec<String> {
         let windows =
             sequence.windows(bases as usize).map(|window| String::from_utf8_lossy(window).to_uppercase());
@@ -163,7 +164,7 @@ mod tests {
         whole.map(|text| if strand == Strand::Plain { text } else { reversed(&text).min(text) }).collect()
     }
 
-    /// Mostly bases, so that k-mers of all lengths come up, and now and then some other letter.
+    /// Generates sequences of mostly bases, so that k-mers of all lengths occur, and a few other letters.
     fn sequences() -> impl Strategy<Value = Vec<u8>> {
         let letter = prop_oneof![
             60 => prop::sample::select(b"ACGTacgt".to_vec()),

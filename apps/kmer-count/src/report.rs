@@ -1,14 +1,14 @@
-//! What is printed and written.
+//! Output for terminals and files.
 use crate::count::Counts;
 use crate::kmers::letters;
 use std::io::{self, Write};
 use std::time::Duration;
 
-/// Writes a k-mer and its count a line, tab between them: those that are there at least `least` times, the
-/// most frequent first.
+/// Writes one line per k-mer, with the k-mer and its count separated by a tab, for the k-mers with a count of
+/// at least `least`, most frequent first.
 ///
 /// # Errors
-/// What the writer gives.
+/// Returns [`io::Error`] when writing to `out` fails.
 pub fn write_counts(counts: &Counts, least: u64, mut out: impl Write) -> io::Result<()> {
     let mut line = String::new();
     for &(kmer, count) in counts.at_least(least) {
@@ -19,10 +19,11 @@ pub fn write_counts(counts: &Counts, least: u64, mut out: impl Write) -> io::Res
     out.flush()
 }
 
-/// Writes a multiplicity and the number of different k-mers that have it a line, tab between them.
+/// Writes one line per multiplicity, with the multiplicity and its number of distinct k-mers separated by a
+/// tab.
 ///
 /// # Errors
-/// What the writer gives.
+/// Returns [`io::Error`] when writing to `out` fails.
 pub fn write_spectrum(counts: &Counts, mut out: impl Write) -> io::Result<()> {
     for (multiplicity, kmers) in counts.spectrum() {
         writeln!(out, "{multiplicity}\t{kmers}")?;
@@ -30,10 +31,10 @@ pub fn write_spectrum(counts: &Counts, mut out: impl Write) -> io::Result<()> {
     out.flush()
 }
 
-/// Prints what was read and counted, and on what.
+/// Prints the totals of the input and of the counts, and the name of the device.
 ///
 /// # Errors
-/// What the writer gives.
+/// Returns [`io::Error`] when writing to `out` fails.
 pub fn print_totals(counts: &Counts, device: &str, out: &mut impl Write) -> io::Result<()> {
     let input = &counts.input;
     let once = (counts.pairs.len() - counts.at_least(2).len()) as u64;
@@ -46,10 +47,10 @@ pub fn print_totals(counts: &Counts, device: &str, out: &mut impl Write) -> io::
     writeln!(out, "device           {device}, {} of table", bytes(counts.cost.table_bytes))
 }
 
-/// Prints the time, and on a GPU the speed. On an emulator the line says that it is no measurement of speed.
+/// Prints the time and the throughput. On an emulator the line says that it is no measurement of speed.
 ///
 /// # Errors
-/// What the writer gives.
+/// Returns [`io::Error`] when writing to `out` fails.
 pub fn print_speed(counts: &Counts, is_emulator: bool, out: &mut impl Write) -> io::Result<()> {
     let cost = &counts.cost;
     let rate = counts.input.kmers as f64 / 1e6 / cost.time.as_secs_f64().max(1e-9);
@@ -60,10 +61,10 @@ pub fn print_speed(counts: &Counts, is_emulator: bool, out: &mut impl Write) -> 
     writeln!(out, "{}", if is_emulator { " (on the emulator: no measurement of speed)" } else { "" })
 }
 
-/// Prints the `top` most frequent k-mers of those that are there at least `least` times.
+/// Prints the `top` most frequent k-mers among those with a count of at least `least`.
 ///
 /// # Errors
-/// What the writer gives.
+/// Returns [`io::Error`] when writing to `out` fails.
 pub fn print_top(counts: &Counts, top: usize, least: u64, out: &mut impl Write) -> io::Result<()> {
     let found = counts.at_least(least);
     let shown = &found[..top.min(found.len())];
@@ -78,10 +79,11 @@ pub fn print_top(counts: &Counts, top: usize, least: u64, out: &mut impl Write) 
     Ok(())
 }
 
-/// Prints the spectrum as a figure: ranges of multiplicities, each up to twice the one before.
+/// Prints the spectrum as a bar chart over ranges of multiplicities, where each range ends at twice the end
+/// of the previous one.
 ///
 /// # Errors
-/// What the writer gives.
+/// Returns [`io::Error`] when writing to `out` fails.
 pub fn print_spectrum(counts: &Counts, out: &mut impl Write) -> io::Result<()> {
     let ranges = ranges(&counts.spectrum());
     let Some(most) = ranges.iter().map(|range| range.kmers).max() else { return Ok(()) };
@@ -94,7 +96,7 @@ pub fn print_spectrum(counts: &Counts, out: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-/// A range of multiplicities and how many different k-mers are in it.
+/// Range of multiplicities and the number of distinct k-mers in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Range {
     low: u64,
@@ -102,7 +104,8 @@ struct Range {
     kmers: u64,
 }
 
-/// 1, 2, 3-4, 5-8, and so on, from the first to the last that has any.
+/// Groups the spectrum into the ranges 1, 2, 3-4, 5-8 and so on, from the first to the last that is not
+/// empty.
 fn ranges(spectrum: &[(u64, u64)]) -> Vec<Range> {
     let Some(&(highest, _)) = spectrum.last() else { return Vec::new() };
     let mut ranges = vec![Range { low: 1, high: 1, kmers: 0 }];
@@ -117,7 +120,7 @@ fn ranges(spectrum: &[(u64, u64)]) -> Vec<Range> {
     ranges.split_off(empty)
 }
 
-/// Digits in threes: 4,938,900.
+/// Formats a number with its digits in groups of three: 4,938,900.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
@@ -146,7 +149,7 @@ mod tests {
         String::from_utf8(out).unwrap()
     }
 
-    /// AC 9 times, AA 3 times, AG and TT once.
+    /// Returns counts in which AC occurs 9 times, AA 3 times, AG and TT once.
     fn counts() -> Counts {
         let pairs = vec![(1, 9), (0, 3), (2, 1), (15, 1)];
         let input = Input { sequences: 1, letters: 1515, kmers: 14 };

@@ -1,4 +1,4 @@
-//! What is counted on the emulator is what the definition says.
+//! Checks the counts of the emulator against the definition.
 mod support;
 
 use kmer_count::count::{Counts, count};
@@ -11,7 +11,7 @@ use workloads::genome::write_fastq;
 
 const STRANDS: [Strand; 2] = [Strand::Plain, Strand::Canonical];
 
-/// Counts some texts, each a file of its own, and compares with the definition.
+/// Counts the texts, each in its own file, and compares the result with the definition.
 fn check(files: &[&str], bases: u32, strand: Strand) -> Counts {
     let folder = tempfile::tempdir().unwrap();
     let write = |(index, text): (usize, &&str)| file(folder.path(), &format!("{index}.txt"), text);
@@ -28,7 +28,7 @@ fn pairs(expected: &[(&str, u64)]) -> Vec<(String, u64)> {
 
 #[test]
 fn fasta_over_several_lines() {
-    // The sequence is ACGTACNNgta; a k-mer crosses the end of a line, and not the letters N.
+    // The sequence is ACGTACNNgta. K-mers may span a line break, but not the letters N.
     let text = ">one some words\nACGTA\nCNN\ngta\n>two\n\n>three\nAC\n";
     let counts = check(&[text], 3, Strand::Plain);
     assert_eq!(texts(&counts), pairs(&[("GTA", 2), ("ACG", 1), ("CGT", 1), ("TAC", 1)]));
@@ -42,7 +42,7 @@ fn fasta_over_several_lines() {
 
 #[test]
 fn fastq_with_windows_lines_and_no_last_newline() {
-    // Quality letters that look like bases or like the beginning of a record mean nothing.
+    // Quality letters that look like bases or like the start of a record are ignored.
     let text = "@r1\r\nACGT\r\n+\r\n@CGT\r\n@r2\r\nTTTT\r\n+r2\r\n>>>>";
     let folder = tempfile::tempdir().unwrap();
     let path = file(folder.path(), "reads.fq", text);

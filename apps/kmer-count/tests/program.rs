@@ -1,4 +1,4 @@
-//! The program as its user sees it.
+//! Tests of the program's command line.
 mod support;
 
 use std::fs;

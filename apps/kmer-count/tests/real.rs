@@ -1,7 +1,7 @@
-//! Real input, against the definition and against what Jellyfish 2.3.0 counts in the same files.
+//! Real input, compared with the definition and with the counts of Jellyfish 2.3.0 for the same files.
 //!
-//! The emulator is slow, so it counts the beginning of the genome (200,000 bases) and of the reads (1,500); a
-//! GPU, where there is one, counts all. The k-mers of the whole files are also counted by sorting them, which
+//! The emulator is slow, so it counts the beginning of the genome (200,000 bases) and of the reads (1,500). A
+//! GPU, if available, counts everything. The k-mers of the whole files are also counted by sorting, which
 //! needs no device.
 mod support;
 
@@ -12,7 +12,7 @@ use std::path::Path;
 use support::debian::{E_COLI, LAMBDA_READS, Sample, say};
 use support::{by_definition, counted, emulator, file, gunzip, options, sequences, texts};
 
-/// What `jellyfish stats` says of a file, by the length of k-mers and the strand (`-C`).
+/// Output of `jellyfish stats` for a file, by k-mer length and strand (`-C`).
 struct Golden {
     bases: u32,
     strand: Strand,
@@ -50,7 +50,7 @@ impl Golden {
         assert_eq!(found, [self.once, self.different, self.total, self.most], "{} bases", self.bases);
     }
 
-    /// Counts without a device.
+    /// Counts the k-mers by sorting, without a device.
     fn check_extraction(&self, path: &Path) {
         let mut all = Vec::new();
         let length = Length::new(self.bases).unwrap();
@@ -71,7 +71,7 @@ impl Golden {
     }
 }
 
-/// Compares everything with the definition, for the beginning of a file.
+/// Compares all counts of the beginning of a file with the definition.
 fn check_beginning(text: &str, bases: u32, strand: Strand) {
     let folder = tempfile::tempdir().unwrap();
     let path = file(folder.path(), "beginning", text);

@@ -1,4 +1,4 @@
-//! One figure as SVG: lines over a parameter, or bars where there is none, and the limits of the machine.
+//! One figure as SVG: lines over a parameter, or bars if there is none, and the limits of the machine.
 use plotters::coord::Shift;
 use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
 use plotters::prelude::*;
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 type Outcome = Result<(), DrawingAreaErrorKind<std::io::Error>>;
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
-/// Hues that stay apart in print and for colour-blind eyes (Okabe and Ito).
+/// Colours that remain distinguishable in print and with colour blindness (Okabe and Ito).
 const COLOURS: [RGBColor; 7] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
@@ -19,31 +19,31 @@ const COLOURS: [RGBColor; 7] = [
 ];
 
 const WIDTH: u32 = 960;
-/// The width of the legend beside a plot.
+/// Width of the legend beside a plot.
 const LEGEND: u32 = 250;
 
-/// The colour of limits.
+/// Colour of the limits.
 const LIMIT: RGBAColor = RGBAColor(0, 0, 0, 0.6);
 
 const LABEL: &str = "million operations a second";
 const EMULATED_LABEL: &str = "million operations a second (emulator: no measurement of speed)";
 
-/// A line, or a bar.
+/// Data of a line or a bar.
 pub struct Series {
     pub label: String,
     pub points: Vec<(f64, f64)>,
 }
 
-/// What to draw.
+/// Contents of a figure.
 pub struct Chart {
     pub title: String,
-    /// The horizontal axis; without one, bars.
+    /// Name of the horizontal axis; `None` draws bars.
     pub x: Option<String>,
     pub log_x: bool,
     pub lines: Vec<Series>,
-    /// Throughput by the limit's name.
+    /// Throughput by limit name.
     pub limits: BTreeMap<String, f64>,
-    /// Whether the axis must say that these are no speeds.
+    /// Whether the axis must say that the values are not speeds.
     pub is_emulated: bool,
 }
 
@@ -68,13 +68,13 @@ pub fn draw(chart: &Chart) -> Result<String, DrawingAreaErrorKind<std::io::Error
     Ok(svg)
 }
 
-/// Room for every line of the legend, or every bar.
+/// Returns the height of the figure, which leaves space for every line of the legend or every bar.
 fn height(chart: &Chart) -> u32 {
     let entries = (chart.lines.len() + chart.limits.len()) as u32;
     480.max(70 + 20 * entries)
 }
 
-/// The horizontal range, a little wider than the points.
+/// Returns the horizontal range, slightly wider than the points.
 fn span(chart: &Chart) -> std::ops::Range<f64> {
     let xs = || chart.lines.iter().flat_map(|line| &line.points).map(|point| point.0);
     let (low, high) = (xs().fold(f64::INFINITY, f64::min), xs().fold(f64::NEG_INFINITY, f64::max));
@@ -85,7 +85,7 @@ fn span(chart: &Chart) -> std::ops::Range<f64> {
     low - margin..high + margin
 }
 
-/// The top of the vertical axis.
+/// Returns the upper end of the vertical axis.
 fn top(chart: &Chart) -> f64 {
     let points = chart.lines.iter().flat_map(|line| &line.points).map(|point| point.1);
     points.chain(chart.limits.values().copied()).fold(1e-9, f64::max) * 1.08
@@ -114,7 +114,7 @@ where
     legend(&side, chart)
 }
 
-/// The lines' names beside the plot, where they cover nothing.
+/// Draws the names of the lines beside the plot, where they cover no data.
 fn legend(area: &Area<'_>, chart: &Chart) -> Outcome {
     let mut y = 50;
     let mut entry = |style: ShapeStyle, text: &str| {
@@ -132,7 +132,7 @@ fn legend(area: &Area<'_>, chart: &Chart) -> Outcome {
     Ok(())
 }
 
-/// A bar a series, its mean as the height, the label and the value beside it.
+/// Draws one bar per series, with the mean as its length and the label and value beside it.
 fn bars(area: &Area<'_>, chart: &Chart) -> Outcome {
     let count = chart.lines.len() as f64;
     let right = top(chart);

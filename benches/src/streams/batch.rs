@@ -1,4 +1,4 @@
-//! One batch in device memory, and the check of its answers.
+//! Batch in device memory, and the check of its results.
 use super::subject::Element;
 use super::universe::{OWNERS, Universe};
 use super::verb::{Model, State, Verb, apply};
@@ -6,65 +6,65 @@ use anyhow::{Result, ensure};
 use gpu::{Buffer, Device};
 use phalanx::Outcome;
 
-/// Keys that a range spans.
+/// Number of keys in a range.
 pub const SPAN: u32 = 12;
 
-/// A batch of one owner: buffers that are used anew in each round.
+/// Batch of one owner. Its buffers are reused in each round.
 pub struct Batch<T> {
-    /// What is asked.
+    /// Operation of the batch.
     pub verb: Verb,
     owner: usize,
     numbers: Vec<u32>,
     arguments: Vec<u64>,
-    /// The keys.
+    /// Keys.
     pub keys: Buffer<T>,
-    /// The arguments.
+    /// Arguments of the operations.
     pub values: Buffer<T>,
-    /// The codes of operations, for [`Verb::Execute`].
+    /// Operation codes, for [`Verb::Execute`].
     pub codes: Buffer<u8>,
-    /// Takes values.
+    /// Output: values.
     pub results: Buffer<T>,
-    /// Takes outcomes.
+    /// Output: outcomes.
     pub outcomes: Buffer<u8>,
-    /// Takes keys, where the order of keys is asked for.
+    /// Output: keys, for operations on the order of keys.
     pub found: Buffer<T>,
-    /// The upper ends of ranges.
+    /// Upper ends of ranges.
     pub highs: Buffer<T>,
-    /// Takes the number of pairs in each range.
+    /// Output: number of pairs in each range.
     pub counts: Buffer<u64>,
-    /// Takes the numbers of values.
+    /// Output: number of values of each key.
     pub many: Buffer<u32>,
 }
 
-/// The keys of one owner, as the operations up to now have left them.
+/// Model of the keys of one owner, after all operations so far.
 pub struct Owned {
     owner: usize,
     states: Vec<State>,
 }
 
 impl Owned {
-    /// No key is there.
+    /// Creates a model in which no key is present.
     pub fn new(owner: usize, keys: usize) -> Self {
         Self { owner, states: vec![None; keys.div_ceil(OWNERS)] }
     }
 
-    /// What is known of key `number`, which the owner has.
+    /// Returns the state of key `number`, which must belong to the owner.
     pub fn state(&mut self, number: usize) -> &mut State {
         debug_assert_eq!(number % OWNERS, self.owner);
         &mut self.states[number / OWNERS]
     }
 
-    /// What is known of key `number`, if the owner has it.
+    /// Returns the state of key `number`, if it belongs to the owner.
     fn known(&self, number: usize) -> Option<State> {
         (number % OWNERS == self.owner).then(|| self.states[number / OWNERS])
     }
 
-    /// All keys are gone.
+    /// Marks all keys as absent.
     pub fn clear(&mut self) {
         self.states.fill(None);
     }
 
-    /// The keys that are there, by number, and their states.
+    /// Returns the numbers of the keys that are present, and their states.
     pub fn present(&self) -> impl Iterator<Item = (usize, u64)> {
         let number = |index: usize| index * OWNERS + self.owner;
         self.states.iter().enumerate().filter_map(move |(index, state)| Some((number(index), (*state)?)))
@@ -72,10 +72,11 @@ impl Owned {
 }
 
 impl<T: Element> Batch<T> {
-    /// A batch of these keys of an owner; `salt` makes its arguments differ from those of other batches.
+    /// Creates a batch of these keys of an owner. `salt` distinguishes its arguments from those of other
+    /// batches.
     ///
     /// # Errors
-    /// The device's.
+    /// Returns [`gpu::Error`] when the device fails or runs out of memory.
     pub fn new(
         device: &Device,
         universe: &Universe<T>,
@@ -110,31 +111,31 @@ impl<T: Element> Batch<T> {
         })
     }
 
-    /// Elements.
+    /// Returns the number of elements.
     pub fn len(&self) -> usize {
         self.numbers.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether the batch has no elements.
     pub fn is_empty(&self) -> bool {
         self.numbers.is_empty()
     }
 
-    /// Makes answers that are not written be seen.
+    /// Fills the outputs with invalid values, so that results that are never written are detected.
     ///
     /// # Errors
-    /// The device's.
+    /// Returns [`gpu::Error`] when the device fails.
     pub fn poison(&mut self) -> Result<()> {
         self.outcomes.fill_bytes(0xee)?;
         self.counts.fill_bytes(0xee)?;
         Ok(self.many.fill_bytes(0xee)?)
     }
 
-    /// Checks all answers and brings the model up to date. Returns how many elements were refused, which
-    /// only structures that need room for versions may do.
+    /// Checks all results and updates the model. Returns the number of refused elements. Only structures that
+    /// need memory for versions may refuse elements.
     ///
     /// # Errors
-    /// The first answer that is wrong.
+    /// Returns [`anyhow::Error`] that describes the first wrong result.
     pub fn verify(
         &self,
         model: Model,
@@ -205,8 +206,8 @@ impl<T: Element> Batch<T> {
         Ok(0)
     }
 
-    /// Checks neighbours: none of the owner's keys that are there lies between a key and the answer, and if
-    /// the answer is one of the owner's keys, that key is there.
+    /// Checks neighbours: no present key of the owner lies between a key and its result, and if the result is
+    /// one of the owner's keys, that key is present.
     fn verify_next(&self, universe: &Universe<T>, owned: &Owned) -> Result<u64> {
         let (outcomes, found, up) = (self.outcomes.read()?, self.found.read()?, self.verb == Verb::Successor);
         let present: Vec<usize> = owned.present().map(|(number, _)| number).collect();
@@ -216,7 +217,7 @@ impl<T: Element> Batch<T> {
             ensure!(is_found || outcomes[index] == Outcome::Absent as u8, "outcome {}", outcomes[index]);
             let next = if is_found { universe.number(found[index]) } else { None };
             ensure!(!is_found || next.is_some(), "{verb} of key number {number} is no key");
-            // The owner's keys that lie between.
+            // The owner's keys between the key and its neighbour.
             let (low, high) = match (up, next) {
                 (true, next) => (number + 1, next.unwrap_or(universe.keys().len())),
                 (false, next) => (next.map_or(0, |next| next + 1), number),
@@ -233,7 +234,7 @@ impl<T: Element> Batch<T> {
         Ok(0)
     }
 
-    /// The numbers of the keys of a range.
+    /// Returns the numbers of the keys in a range.
     fn span(&self, universe: &Universe<T>, number: u32) -> std::ops::Range<usize> {
         number as usize..((number + SPAN) as usize).min(universe.keys().len())
     }

@@ -1,4 +1,4 @@
-//! The list of cells, and how one is run.
+//! List of cells, and how to run one.
 use super::STREAMS;
 use super::batch::{Batch, Owned};
 use super::subject::{Element, STRUCTURES, Shown, Situation, Structure, Subject};
@@ -11,32 +11,32 @@ use rayon::prelude::*;
 use std::fmt;
 use std::time::{Duration, Instant};
 
-/// Batches of each stream in a round, the first of which fills the structure.
+/// Batches per stream and round. The first of them fills the structure.
 const BATCHES: usize = 16;
 
-/// What a cell does beside its batches.
+/// Activity concurrent with the batches of a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Beside {
     /// A blocking call that makes the structure grow.
     Growth,
-    /// One of these.
+    /// A [`Situation`].
     Situation(Situation),
-    /// The batches come from two host threads, which make blocking calls, too.
+    /// Two host threads submit the batches and also make blocking calls.
     Threads,
-    /// The structure, streams and buffers are dropped while batches are pending.
+    /// A structure, streams and buffers are dropped while their batches are pending.
     Drops,
 }
 
-/// A structure, a size, two verbs and what is done beside them.
+/// Structure, size, two verbs and a concurrent activity.
 #[derive(Clone, Copy, Debug)]
 pub struct Cell {
-    /// The structure.
+    /// Structure.
     pub structure: Structure,
-    /// About how many keys there are.
+    /// Approximate number of keys.
     pub n: usize,
-    /// The verbs.
+    /// Verbs.
     pub verbs: (Verb, Verb),
-    /// What else is done.
+    /// Concurrent activity.
     pub beside: Beside,
 }
 
@@ -54,8 +54,8 @@ impl fmt::Display for Cell {
 }
 
 impl Cell {
-    /// Slots that a key may use up before a structure is cleared: in some, slots of removed pairs are used
-    /// anew only when the structure is rebuilt.
+    /// Returns the number of slots that a key may use up before a structure is cleared. Some structures reuse
+    /// the slots of removed pairs only when they are rebuilt.
     fn slots_a_key(self) -> usize {
         let removes = |verb| matches!(verb, Verb::Remove | Verb::Execute | Verb::RemoveOne | Verb::RemoveAll);
         let is_hashed = matches!(self.structure.verbs.len(), 4 | 8);
@@ -64,7 +64,7 @@ impl Cell {
     }
 }
 
-/// All cells of these sizes whose names contain `filter`.
+/// Returns all cells of these sizes whose names contain `filter`.
 pub fn all(sizes: &[usize], filter: &str) -> Vec<Cell> {
     let mut cells = Vec::new();
     for &structure in &STRUCTURES {
@@ -84,7 +84,7 @@ pub fn all(sizes: &[usize], filter: &str) -> Vec<Cell> {
     cells
 }
 
-/// What a cell has done.
+/// Totals of a cell.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Done {
     /// Rounds.
@@ -93,14 +93,14 @@ pub struct Done {
     pub batches: u64,
     /// Operations whose outcomes were checked.
     pub operations: u64,
-    /// Updates that lacked room for a version.
+    /// Updates refused because no memory was left for a version.
     pub refused: u64,
 }
 
-/// Runs a cell for as long as it is told, and two rounds at least. `progress` is called often.
+/// Runs a cell for `seconds`, at least two rounds. Calls `progress` at every step.
 ///
 /// # Errors
-/// What the device says, and the first answer that is wrong.
+/// Returns [`gpu::Error`] when the device fails, and [`anyhow::Error`] that describes the first wrong result.
 pub fn run(device: &Device, cell: Cell, seconds: f64, progress: &(dyn Fn(&str) + Sync)) -> Result<Done> {
     if cell.structure.is_wide {
         Run::<u64>::new(device, cell, progress)?.run(seconds)
@@ -109,7 +109,7 @@ pub fn run(device: &Device, cell: Cell, seconds: f64, progress: &(dyn Fn(&str) +
     }
 }
 
-/// A cell that is run.
+/// Running cell.
 struct Run<'a, T: Element> {
     device: &'a Device,
     cell: Cell,
@@ -117,9 +117,9 @@ struct Run<'a, T: Element> {
     universe: Universe<T>,
     subject: Box<dyn Subject<T>>,
     streams: Vec<Stream>,
-    /// The batches of each stream.
+    /// Batches of each stream.
     batches: Vec<Vec<Batch<T>>>,
-    /// What each owner's keys are.
+    /// Model of each owner's keys.
     owned: Vec<Owned>,
     done: Done,
 }
@@ -143,8 +143,8 @@ impl<'a, T: Element> Run<'a, T> {
         })
     }
 
-    /// The batches of a stream: one that fills the structure with half of its keys, then both verbs on each
-    /// part of them.
+    /// Returns the batches of a stream: one that fills the structure with half of its keys, then both verbs
+    /// on each part of the keys.
     fn batches(
         device: &Device,
         universe: &Universe<T>,
@@ -178,7 +178,7 @@ impl<'a, T: Element> Run<'a, T> {
         Ok(self.done)
     }
 
-    /// Every other round begins with an empty structure.
+    /// Prepares a round. Every other round begins with an empty structure.
     fn restore(&mut self) -> Result<()> {
         (self.progress)("restores");
         if self.done.rounds.is_multiple_of(2) {
@@ -189,7 +189,8 @@ impl<'a, T: Element> Run<'a, T> {
         Ok(self.device.synchronize()?)
     }
 
-    /// The batches that a round begins with: the one that fills comes first, where nothing is there yet.
+    /// Returns the index of the first batch of a round. The filling batch runs only if the structure is
+    /// empty.
     fn first(&self) -> usize {
         (self.done.rounds % 2) as usize
     }
@@ -206,7 +207,7 @@ impl<'a, T: Element> Run<'a, T> {
         self.check()
     }
 
-    /// Checks outcomes that were not checked yet, then the contents.
+    /// Checks the structure and its contents.
     fn check(&mut self) -> Result<()> {
         (self.progress)("checks contents");
         self.subject.validate()?;
@@ -214,7 +215,8 @@ impl<'a, T: Element> Run<'a, T> {
         self.compare(&contents)
     }
 
-    /// The blocking call comes last: what it leaves no room for, no batch must find.
+    /// Runs a round with a blocking call at the end. The call comes last so that no batch finds the structure
+    /// full because of its keys.
     fn round_with_growth(&mut self) -> Result<()> {
         let first = self.first();
         self.submit(first..BATCHES)?;
@@ -245,7 +247,7 @@ impl<'a, T: Element> Run<'a, T> {
         self.verify(middle..BATCHES)
     }
 
-    /// Two host threads, each with half of the streams and of the host's keys.
+    /// Runs a round from two host threads, each with half of the streams and of the host's keys.
     fn round_by_threads(&mut self) -> Result<()> {
         let first = self.first();
         let own: Vec<u32> = if first == 0 { self.universe.of(HOST).to_vec() } else { Vec::new() };
@@ -269,7 +271,7 @@ impl<'a, T: Element> Run<'a, T> {
         self.verify(first..BATCHES)
     }
 
-    /// Drops a structure, streams and buffers while batches are pending.
+    /// Runs a round in which a structure, streams and buffers are dropped while batches are pending.
     fn round_with_drops(&mut self) -> Result<()> {
         let first = self.first();
         self.submit(first..BATCHES)?;
@@ -307,7 +309,7 @@ impl<'a, T: Element> Run<'a, T> {
         Ok(())
     }
 
-    /// The host's keys are there.
+    /// Records in the model that the host's keys are present.
     fn note_host(&mut self, numbers: &[u32]) {
         let is_multi = self.subject.model() == Model::Multi;
         for &number in numbers {
@@ -316,7 +318,7 @@ impl<'a, T: Element> Run<'a, T> {
         }
     }
 
-    /// Checks the answers of these batches of all streams.
+    /// Checks the results of these batches of all streams.
     fn verify(&mut self, range: std::ops::Range<usize>) -> Result<()> {
         (self.progress)("verifies");
         let (model, refuses) = (self.subject.model(), self.subject.refuses());
@@ -335,7 +337,7 @@ impl<'a, T: Element> Run<'a, T> {
         Ok(())
     }
 
-    /// Holds all pairs against the model.
+    /// Compares all pairs with the model.
     fn compare(&self, (keys, values): &(Vec<T>, Vec<T>)) -> Result<()> {
         let mut found = vec![None::<u64>; self.universe.keys().len()];
         let numbers: Option<Vec<usize>> = keys.par_iter().map(|&key| self.universe.number(key)).collect();
@@ -363,7 +365,7 @@ impl<'a, T: Element> Run<'a, T> {
     }
 }
 
-/// Submits batches of these numbers, those of all streams by turns.
+/// Submits the batches in this range, alternating between the streams.
 fn submit<T: Element>(
     subject: &dyn Subject<T>,
     streams: &[Stream],
@@ -380,7 +382,7 @@ fn submit<T: Element>(
     Ok(())
 }
 
-/// Inserts keys of the host, none of which is there, by a blocking call.
+/// Inserts absent keys of the host with a blocking call.
 fn insert<T: Element>(subject: &dyn Subject<T>, universe: &Universe<T>, numbers: &[u32]) -> Result<()> {
     let keys: Vec<T> = numbers.iter().map(|&number| universe.keys()[number as usize]).collect();
     let values: Vec<T> = numbers.iter().map(|&number| T::from_u64(u64::from(number))).collect();

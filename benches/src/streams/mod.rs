@@ -1,20 +1,21 @@
-//! Batches of several streams at once on one structure: a search for crashes, hangs and wrong answers.
+//! Stress test of batches in concurrent streams on one structure: it searches for crashes, hangs and wrong
+//! results.
 //!
-//! A *cell* is a structure, a size and two verbs. Four streams run both verbs side by side, none waited for,
-//! on keys of their own that lie next to each other in the order of keys. The operations of one stream run in
-//! order, so the outcome of every element is known: all of them are checked, and so are the contents.
+//! A *cell* is a structure, a size and two verbs. Four streams run both verbs concurrently, without waiting.
+//! Each stream has its own keys, interleaved with those of the others in key order. The operations of one
+//! stream run in order, so the outcome of every element is known. All outcomes and the contents are checked.
 //!
-//! Cells with a *situation* in place of verbs put something else beside pending batches: an export, a
+//! Cells with a *situation* instead of verbs run another activity while batches are pending: an export, a
 //! snapshot, a second host thread, a dropped stream.
 //!
-//! | module | what it does |
+//! | module | contents |
 //! |---|---|
-//! | [`verb`] | the verbs, and what each does to one key |
-//! | [`universe`] | the keys, and which stream owns which |
-//! | [`batch`] | one batch in device memory, and the check of its answers |
-//! | [`subject`] | the structures |
-//! | [`cell`] | the list of cells, and how one is run |
-//! | [`supervise`] | runs cells in a process of their own, so that a fault or a hang costs one cell |
+//! | [`verb`] | verbs, and a model of their effect on one key |
+//! | [`universe`] | keys, and the stream that owns each |
+//! | [`batch`] | a batch in device memory, and the check of its results |
+//! | [`subject`] | structures |
+//! | [`cell`] | list of cells, and how to run one |
+//! | [`supervise`] | runs cells in separate processes, so that a fault or a hang affects one cell only |
 
 pub mod batch;
 pub mod cell;
@@ -25,5 +26,5 @@ mod tests;
 pub mod universe;
 pub mod verb;
 
-/// Streams that run side by side, each with keys of its own.
+/// Number of concurrent streams. Each has its own keys.
 pub const STREAMS: usize = 4;

@@ -1,4 +1,4 @@
-//! The structures that cells run on.
+//! Structures that cells run on.
 use super::batch::{Batch, SPAN};
 use super::verb::{Model, Verb};
 use anyhow::{Context, Result, bail, ensure};
@@ -12,46 +12,46 @@ use phalanx::{
 use phalanx::{Merge, Value};
 use workloads::Key as Word;
 
-/// What keys and values are: `u32` or `u64`.
+/// Type of keys and values: `u32` or `u64`.
 pub trait Element: Key + Value + Word {}
 impl Element for u32 {}
 impl Element for u64 {}
 
-/// What is done beside pending batches.
+/// Activity while batches are pending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Situation {
-    /// Nothing.
+    /// None.
     None,
-    /// The structure is exported.
+    /// Export of the structure.
     Export,
-    /// The structure is cleared.
+    /// Clearing of the structure.
     Clear,
-    /// A frozen view is taken and read.
+    /// Creation and reading of a frozen view.
     Frozen,
-    /// A snapshot is taken, and read while later batches are pending.
+    /// Creation of a snapshot, which is read while later batches are pending.
     Snapshot,
-    /// Compacts, reclaims or sweeps, whatever the structure has.
+    /// Compaction, reclamation or sweep, whichever the structure supports.
     Maintain,
 }
 
-/// What a situation has shown, and what it has done to the contents.
+/// Result of a situation, and its effect on the contents.
 pub enum Shown<T> {
-    /// Nothing.
+    /// No result and no effect.
     Nothing,
-    /// The pairs that were there after the batches before.
+    /// Pairs that the structure contained after the preceding batches.
     Contents(Pairs<T, T>),
-    /// Nothing is there any more.
+    /// The structure is empty.
     Cleared,
 }
 
-/// A structure as a cell sees it.
+/// Structure under test, as a cell uses it.
 pub trait Subject<T: Element>: Sync + Send {
-    /// How its operations change a key.
+    /// Returns the model of the operations' effect on a key.
     fn model(&self) -> Model {
         Model::Map
     }
 
-    /// Whether an update may be refused for lack of room for versions.
+    /// Returns whether an update may be refused because no memory is left for versions.
     fn refuses(&self) -> bool {
         false
     }
@@ -59,54 +59,53 @@ pub trait Subject<T: Element>: Sync + Send {
     /// Submits a batch to a stream.
     ///
     /// # Errors
-    /// The structure's.
+    /// Returns [`phalanx::Error`] from the structure.
     fn submit(&self, stream: &Stream, batch: &mut Batch<T>) -> Result<()>;
 
-    /// Inserts pairs by a blocking call, which may grow the structure.
+    /// Inserts pairs with a blocking call, which may grow the structure.
     ///
     /// # Errors
-    /// The structure's.
+    /// Returns [`phalanx::Error`] from the structure.
     fn insert(&self, keys: &[T], values: &[T]) -> Result<Vec<Outcome>>;
 
-    /// All pairs; of sets the keys alone.
+    /// Returns all pairs; for sets, only the keys are meaningful.
     ///
     /// # Errors
-    /// The structure's.
+    /// Returns [`phalanx::Error`] from the structure.
     fn contents(&self) -> Result<Pairs<T, T>>;
 
     /// Removes all pairs.
     ///
     /// # Errors
-    /// The structure's.
+    /// Returns [`phalanx::Error`] from the structure.
     fn clear(&mut self) -> Result<()>;
 
-    /// Examines the whole structure.
+    /// Checks the invariants of the structure.
     ///
     /// # Errors
-    /// Something is wrong with it.
+    /// Returns [`anyhow::Error`] when an invariant is violated.
     fn validate(&self) -> Result<()>;
 
-    /// Compacts, reclaims or sweeps, where the structure has something like it.
+    /// Compacts, reclaims or sweeps, if the structure supports it.
     ///
     /// # Errors
-    /// The structure's.
+    /// Returns [`phalanx::Error`] from the structure.
     fn maintain(&mut self) -> Result<()> {
         Ok(())
     }
 
-    /// All pairs by way of a frozen view, where the structure has one; else as [`Self::contents`].
+    /// Returns all pairs through a frozen view if the structure supports it, else as [`Self::contents`].
     ///
     /// # Errors
-    /// The structure's.
+    /// Returns [`phalanx::Error`] from the structure.
     fn frozen_contents(&mut self) -> Result<Pairs<T, T>> {
         self.contents()
     }
 
-    /// Does what the situation says, and calls `rest`, which submits more batches, as soon as the structure
-    /// lets it.
+    /// Performs the situation and then calls `rest`, which submits more batches.
     ///
     /// # Errors
-    /// The structure's, and those of `rest`.
+    /// Returns [`anyhow::Error`] when the structure or `rest` fails.
     fn meet(&mut self, situation: Situation, rest: &mut Rest<'_, T>) -> Result<Shown<T>> {
         if situation == Situation::Snapshot {
             return self.meet_snapshot(rest);
@@ -128,7 +127,7 @@ pub trait Subject<T: Element>: Sync + Send {
         Ok(shown)
     }
 
-    /// Takes a snapshot, where the structure has them, and reads it once later batches are submitted.
+    /// Takes a snapshot if the structure supports it, calls `rest`, then reads the snapshot.
     ///
     /// # Errors
     /// As [`Self::meet`].
@@ -137,14 +136,14 @@ pub trait Subject<T: Element>: Sync + Send {
         Ok(Shown::Nothing)
     }
 
-    /// The same as a trait object.
+    /// Returns `self` as a trait object.
     fn as_subject(&self) -> &dyn Subject<T>;
 }
 
-/// Submits the batches that come after a situation.
+/// Function that submits the batches that follow a situation.
 pub type Rest<'a, T> = dyn FnMut(&dyn Subject<T>) -> Result<()> + 'a;
 
-/// Submits a batch by key to a map.
+/// Submits a batch of operations on single keys to a map.
 fn submit_to<T: Element, M: Map<Key = T, Value = T>>(
     map: &M,
     stream: &Stream,
@@ -184,7 +183,7 @@ fn submit_ordered<T: Element, M: Map<Key = T, Value = T>>(
     Ok(())
 }
 
-/// The methods that all maps implement alike.
+/// Methods with the same implementation for all maps.
 macro_rules! map_methods {
     () => {
         fn insert(&self, keys: &[T], values: &[T]) -> Result<Vec<Outcome>> {
@@ -374,14 +373,14 @@ impl<T: Element> Subject<T> for SlabMultiMap<T, T> {
     }
 }
 
-/// A structure that cells run on, by its name.
+/// Kind of structure that cells run on.
 #[derive(Clone, Copy, Debug)]
 pub struct Structure {
-    /// The name in lists of cells.
+    /// Name in lists of cells.
     pub name: &'static str,
-    /// What it can be asked for.
+    /// Supported verbs.
     pub verbs: &'static [Verb],
-    /// What can be done beside pending batches.
+    /// Supported situations.
     pub situations: &'static [Situation],
     /// Whether keys and values have 64 bits.
     pub is_wide: bool,
@@ -423,19 +422,19 @@ pub const STRUCTURES: [Structure; 16] = [
 ];
 
 impl Structure {
-    /// The structure of a name.
+    /// Returns the structure with this name.
     ///
     /// # Errors
-    /// There is none.
+    /// Returns [`anyhow::Error`] when there is none.
     pub fn named(name: &str) -> Result<Self> {
         let found = STRUCTURES.iter().find(|structure| structure.name == name);
         found.copied().with_context(|| format!("no structure is called '{name}'"))
     }
 
-    /// An empty one with room for about `n` keys; blocking calls grow it.
+    /// Creates an empty structure with a capacity of about `n` keys. Blocking calls grow it.
     ///
     /// # Errors
-    /// The structure's.
+    /// Returns [`phalanx::Error`] from the builder.
     pub fn build<T: Element>(self, device: &Device, n: usize) -> Result<Box<dyn Subject<T>>> {
         let tree = || BTree::<T, T>::builder().device(device).capacity(n);
         let versions = || MultiVersionBTree::<T, T>::builder().device(device).capacity(2 * n);

@@ -1,5 +1,5 @@
-//! Cells in processes of their own. One that faults or hangs is noted, and the next process goes on behind
-//! it.
+//! Runs cells in separate processes. A fault or a hang of a cell is recorded, and the next process continues
+//! with the remaining cells.
 use super::cell::{self, Cell, Done};
 use crate::cli::DeviceChoice;
 use crate::environment::Source;
@@ -15,80 +15,80 @@ use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The command of this program that runs cells.
+/// Subcommand of this program that runs cells.
 pub const COMMAND: &str = "streams";
 
-/// What to run.
+/// Arguments of the command.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Arguments {
-    /// Where to run.
+    /// Device to use.
     #[arg(long, value_enum, default_value_t = DeviceChoice::Auto)]
     device: DeviceChoice,
-    /// Only cells whose names contain this.
+    /// Run only cells whose names contain this text.
     #[arg(long, default_value = "")]
     filter: String,
-    /// About how many keys there are.
+    /// Approximate number of keys.
     #[arg(long, value_delimiter = ',', default_values_t = [1 << 12, 1 << 21])]
     sizes: Vec<usize>,
-    /// Seconds a cell.
+    /// Seconds per cell.
     #[arg(long, default_value_t = 1.0)]
     seconds: f64,
-    /// Cells that run at once, each on a structure and streams of its own.
+    /// Number of concurrent cells, each with its own structure and streams.
     #[arg(long, default_value_t = 1)]
     jobs: usize,
     /// Seconds without progress after which a cell counts as hung.
     #[arg(long, default_value_t = 10.0)]
     patience: f64,
-    /// Seconds after which no more cells begin.
+    /// Seconds after which no more cells start.
     #[arg(long, default_value_t = f64::INFINITY)]
     limit: f64,
-    /// Append a line of JSON for each cell to this file, and leave out the cells that it has already.
+    /// Append a line of JSON for each cell to this file, and skip the cells that it already contains.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// List the cells and do nothing else.
+    /// List the cells and exit.
     #[arg(long)]
     list: bool,
-    /// Run these cells in this process: what the supervisor starts.
+    /// Run the cells named on standard input in this process. The supervisor uses this option.
     #[arg(long, hide = true)]
     child: bool,
 }
 
-/// What became of a cell, as a line of JSON.
+/// Result of a cell, as a line of JSON.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Record {
-    /// Its name.
+    /// Name of the cell.
     pub cell: String,
-    /// `ok`, or what was wrong.
+    /// `ok`, or a description of the fault.
     pub verdict: String,
-    /// Rounds.
+    /// Number of rounds.
     pub rounds: u64,
-    /// Batches whose outcomes were all checked.
+    /// Number of batches, with all outcomes checked.
     pub batches: u64,
-    /// Operations whose outcomes were checked.
+    /// Number of operations whose outcomes were checked.
     pub operations: u64,
-    /// Updates that lacked room for a version.
+    /// Number of updates refused because no memory was left for a version.
     pub refused: u64,
-    /// Seconds.
+    /// Duration in seconds.
     pub seconds: f64,
-    /// The device.
+    /// Name of the device.
     pub gpu: String,
-    /// Its driver.
+    /// Version of the driver.
     pub driver: String,
-    /// The commit.
+    /// Commit that was built.
     pub commit: String,
 }
 
-/// What a child says of a cell.
+/// Message from a child process about a cell.
 #[derive(Serialize, Deserialize)]
 enum Message {
     Begins(String),
     Ends(Box<Record>),
 }
 
-/// Runs all cells that the arguments name. Returns whether all are well.
+/// Runs all cells that the arguments select. Returns whether all of them passed.
 ///
 /// # Errors
-/// A device that is not there, and files that cannot be written.
+/// Returns [`anyhow::Error`] when the device is not available or a file cannot be written.
 pub fn main(arguments: &Arguments) -> Result<bool> {
     let cells = cell::all(&arguments.sizes, &arguments.filter);
     if arguments.list {
@@ -102,10 +102,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Where each cell that runs stands, and since when.
+/// Current step of each running cell, and the time when it began.
 type Progress = Mutex<BTreeMap<String, (String, Instant)>>;
 
-/// Runs the cells that standard input names.
+/// Runs the cells named on standard input.
 fn child(arguments: &Arguments, cells: &[Cell]) -> Result<bool> {
     let wanted: BTreeSet<String> = std::io::stdin().lines().collect::<Result<_, _>>()?;
     let cells: Vec<Cell> = cells.iter().copied().filter(|cell| wanted.contains(&cell.to_string())).collect();
@@ -125,8 +125,8 @@ fn child(arguments: &Arguments, cells: &[Cell]) -> Result<bool> {
             let is_well = record.verdict == "ok";
             let output = say(&Message::Ends(Box::new(record)));
             if !is_well {
-                // The device may be lost. Cells beside this one must not report what the end of the process
-                // does to them: the lock on the output is kept.
+                // The device may be lost. Other cells must not report faults caused by the end of the
+                // process, so the lock on the output is not released.
                 std::process::exit(1);
             }
             drop(output);
@@ -155,7 +155,7 @@ fn run_one(gpu: &Gpu, cell: Cell, seconds: f64, progress: &Progress, commit: &st
 fn say(message: &Message) -> StdoutLock<'static> {
     let mut output = std::io::stdout().lock();
     let line = serde_json::to_string(message).unwrap_or_default();
-    // Without a reader there is nobody to tell.
+    // A closed pipe means that the supervisor is gone, and nothing can be reported.
     let _ = writeln!(output, "{line}").and_then(|()| output.flush());
     output
 }
@@ -203,7 +203,7 @@ fn supervise(arguments: &Arguments, cells: &[Cell]) -> Result<bool> {
     }
 }
 
-/// The cells that the file has already.
+/// Reads the cells that the file already contains.
 fn known(arguments: &Arguments) -> Result<BTreeMap<String, Record>> {
     let mut known = BTreeMap::new();
     let Some(file) = arguments.json.as_ref().and_then(|path| File::open(path).ok()) else { return Ok(known) };
@@ -214,7 +214,7 @@ fn known(arguments: &Arguments) -> Result<BTreeMap<String, Record>> {
     Ok(known)
 }
 
-/// Runs cells in a process, and returns what became of those that began.
+/// Runs cells in a child process, and returns the results of those that started.
 fn run_child(arguments: &Arguments, cells: &[String], limit: f64) -> Result<Vec<Record>> {
     let mut command = Command::new(std::env::current_exe()?);
     let sizes: Vec<String> = arguments.sizes.iter().map(usize::to_string).collect();
@@ -243,7 +243,8 @@ fn run_child(arguments: &Arguments, cells: &[String], limit: f64) -> Result<Vec<
     let status = child.wait()?;
     let errors = errors.join().unwrap_or_default();
     ensure!(!records.is_empty() || !begun.is_empty() || status.success(), "no cell began: {errors}");
-    // Cells that ran beside one that failed are run again. Where none is named, any of them may be the one.
+    // Cells that ran concurrently with a failed one are run again. If the errors name no cell, any of them
+    // may have failed.
     let is_named = |cell: &&String| errors.contains(&format!("{cell} hangs"));
     let is_well = records.iter().all(|record| record.verdict == "ok");
     let named: Vec<&String> = begun.iter().filter(is_named).collect();
@@ -252,7 +253,7 @@ fn run_child(arguments: &Arguments, cells: &[String], limit: f64) -> Result<Vec<
     Ok(records)
 }
 
-/// A cell whose process ended before it did.
+/// Returns the record of a cell whose process ended first.
 fn lost(cell: &str, status: std::process::ExitStatus, errors: &str) -> Record {
     let last = errors.lines().last().unwrap_or_default();
     Record {
@@ -269,7 +270,7 @@ fn lost(cell: &str, status: std::process::ExitStatus, errors: &str) -> Record {
     }
 }
 
-/// Prints what became of all cells. Returns whether all are well.
+/// Prints a summary of all cells. Returns whether all of them passed.
 fn summarise(known: &BTreeMap<String, Record>, total: usize) -> bool {
     let well = known.values().filter(|record| record.verdict == "ok").count();
     let sum = |of: fn(&Record) -> u64| known.values().map(of).sum::<u64>();

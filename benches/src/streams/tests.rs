@@ -1,9 +1,9 @@
-//! The cells run on the emulator, and wrong answers are seen.
+//! Runs cells on the emulator, and tests that wrong results are detected.
 use super::cell::{self, Cell};
 use crate::cli::DeviceChoice;
 use crate::structures::Gpu;
 
-/// Few keys: the emulator executes each lane.
+/// Few keys, because the emulator executes each lane separately.
 const SIZES: [usize; 1] = [400];
 
 fn run(filter: &str, keep: impl Fn(usize, &Cell) -> bool) {

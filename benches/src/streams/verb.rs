@@ -1,33 +1,33 @@
-//! The verbs, and a model of what each does to one key.
+//! Verbs, and a model of their effect on one key.
 use phalanx::Outcome;
-use phalanx::map::Coded;
+use phalanx::map::OpCode;
 
-/// What a batch asks for each of its keys.
+/// Operation that a batch performs on each of its keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verb {
-    /// Inserts or replaces.
+    /// Inserts or replaces the pair.
     Insert,
-    /// Inserts where the key is absent.
+    /// Inserts the pair if the key is absent.
     InsertNew,
-    /// Inserts or adds.
+    /// Inserts the pair, or adds to the value.
     Upsert,
-    /// Inserts where the key is absent, and returns the value.
+    /// Inserts the pair if the key is absent, and returns the value.
     GetOrInsert,
     /// Returns the value.
     Get,
-    /// Tells whether the key is there.
+    /// Returns whether the key is present.
     ContainsKey,
-    /// Removes.
+    /// Removes the pair.
     Remove,
-    /// Mixes all operations that [`Coded`] has.
+    /// Mixes all operations of [`OpCode`].
     Execute,
-    /// Finds the next higher pair.
+    /// Returns the pair with the next higher key.
     Successor,
-    /// Finds the next lower pair.
+    /// Returns the pair with the next lower key.
     Predecessor,
-    /// Counts the pairs of a range.
+    /// Counts the pairs in a range.
     Count,
-    /// Returns the pairs of a range.
+    /// Returns the pairs in a range.
     Range,
     /// Counts the values of a key.
     CountValues,
@@ -38,7 +38,7 @@ pub enum Verb {
 }
 
 impl Verb {
-    /// The verbs of maps.
+    /// Verbs of maps.
     pub const MAP: [Self; 8] = [
         Self::Insert,
         Self::InsertNew,
@@ -49,7 +49,7 @@ impl Verb {
         Self::Remove,
         Self::Execute,
     ];
-    /// The verbs of ordered maps.
+    /// Verbs of ordered maps.
     pub const ORDERED: [Self; 12] = [
         Self::Insert,
         Self::InsertNew,
@@ -64,12 +64,12 @@ impl Verb {
         Self::Count,
         Self::Range,
     ];
-    /// The verbs of sets.
+    /// Verbs of sets.
     pub const SET: [Self; 4] = [Self::InsertNew, Self::ContainsKey, Self::Remove, Self::Execute];
-    /// The verbs of maps with several values a key.
+    /// Verbs of multimaps.
     pub const MULTI: [Self; 4] = [Self::Insert, Self::CountValues, Self::RemoveOne, Self::RemoveAll];
 
-    /// The name in lists of cells.
+    /// Returns the name in lists of cells.
     pub fn name(self) -> &'static str {
         match self {
             Self::Insert => "insert",
@@ -90,54 +90,54 @@ impl Verb {
         }
     }
 
-    /// Whether it asks for neighbours in the order of keys.
+    /// Returns whether the verb depends on the order of keys.
     pub fn is_ordered(self) -> bool {
         matches!(self, Self::Successor | Self::Predecessor | Self::Count | Self::Range)
     }
 
-    /// The operation of element `index` of a batch.
-    pub fn operation(self, index: usize) -> Coded {
+    /// Returns the operation for element `index` of a batch.
+    pub fn operation(self, index: usize) -> OpCode {
         match self {
-            Self::Insert => Coded::INSERT,
-            Self::InsertNew => Coded::INSERT_NEW,
-            Self::Upsert => Coded::ADD,
-            Self::GetOrInsert => Coded::GET_OR_INSERT,
-            Self::Remove => Coded::REMOVE,
-            Self::Execute => Coded::from_code(index as u32 % 8),
-            _ => Coded::GET,
+            Self::Insert => OpCode::INSERT,
+            Self::InsertNew => OpCode::INSERT_NEW,
+            Self::Upsert => OpCode::ADD,
+            Self::GetOrInsert => OpCode::GET_OR_INSERT,
+            Self::Remove => OpCode::REMOVE,
+            Self::Execute => OpCode::from_code(index as u32 % 8),
+            _ => OpCode::GET,
         }
     }
 }
 
-/// How a structure's operations change a key.
+/// Model of the operations' effect on a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Model {
-    /// One value a key.
+    /// One value per key.
     Map,
     /// Keys without values.
     Set,
-    /// Several values a key: the state of a key is their number.
+    /// Several values per key: the state of a key is their number.
     Multi,
 }
 
-/// What is known of a key: its value, or the number of its values; nothing where it is absent.
+/// State of a key: its value, or the number of its values; `None` if it is absent.
 pub type State = Option<u64>;
 
-/// Applies an operation to a key, and returns the outcome and, where the operation tells it, the value.
-pub fn apply(operation: Coded, argument: u64, mask: u64, state: &mut State) -> (Outcome, Option<u64>) {
+/// Applies an operation to a key. Returns the outcome and, if the operation returns one, the value.
+pub fn apply(operation: OpCode, argument: u64, mask: u64, state: &mut State) -> (Outcome, Option<u64>) {
     let Some(old) = *state else {
-        if operation == Coded::GET || operation == Coded::REMOVE {
+        if operation == OpCode::GET || operation == OpCode::REMOVE {
             return (Outcome::Absent, None);
         }
         *state = Some(argument);
         return (Outcome::Inserted, Some(argument));
     };
     let (new, outcome) = match operation {
-        Coded::INSERT => (argument, Outcome::Replaced),
-        Coded::ADD => (old.wrapping_add(argument) & mask, Outcome::Replaced),
-        Coded::MIN => (old.min(argument), Outcome::Replaced),
-        Coded::MAX => (old.max(argument), Outcome::Replaced),
-        Coded::REMOVE => {
+        OpCode::INSERT => (argument, Outcome::Replaced),
+        OpCode::ADD => (old.wrapping_add(argument) & mask, Outcome::Replaced),
+        OpCode::MIN => (old.min(argument), Outcome::Replaced),
+        OpCode::MAX => (old.max(argument), Outcome::Replaced),
+        OpCode::REMOVE => {
             *state = None;
             return (Outcome::Removed, None);
         }

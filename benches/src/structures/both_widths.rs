@@ -1,4 +1,4 @@
-//! What maps have in common as structures that are measured: keys and values of 32 bits, or both of 64.
+//! Common parts of measured maps: keys and values of 32 bits, or both of 64.
 use super::Gpu;
 use super::first_launch::{self, FirstLaunch};
 use crate::benchmark::{Benchmark, Structure};
@@ -7,26 +7,26 @@ use anyhow::{Result, bail};
 use phalanx::{Key, Value};
 use workloads::Key as Word;
 
-/// The name of the variant that a map takes when none is asked for.
+/// Name of the default variant of a map.
 pub const DEFAULT: &str = "default";
 
-/// The maps of a device, of both widths.
+/// Maps on a device, in both widths.
 pub trait BothWidths {
-    /// The name that suites and records use.
+    /// Name used in suites and records.
     const NAME: &'static str;
-    /// The operations that it can be timed at.
+    /// Operations that can be timed.
     const OPS: &'static [&'static str];
 
-    /// The device.
+    /// Returns the device.
     fn gpu(&self) -> &Gpu;
 
-    /// The variants for these types.
+    /// Returns the names of the variants for these types.
     fn variants<K: Key, V: Value>() -> Vec<&'static str>;
 
-    /// Makes inputs and the map: [`Structure::prepare`].
+    /// Creates the inputs and the map: [`Structure::prepare`].
     ///
     /// # Errors
-    /// A case that makes no sense for it, or that does not fit the machine.
+    /// As [`Structure::prepare`].
     fn open<K: Key + Word, V: Value + Word>(&self, case: &Case) -> Result<Box<dyn Benchmark + '_>>;
 }
 

@@ -1,19 +1,19 @@
-//! `phalanx::BTree`, by the batches on device buffers.
+//! Benchmarks of `phalanx::BTree`, with batches on device buffers.
 //!
 //! | param | of | what |
 //! |---|---|---|
-//! | `built` | all but `insert`, `bulk_build` | `insert` (default): the pairs that are there before came by insertions; `bulk`: they were then built anew |
-//! | `fill` | `bulk_build`, and trees that are `bulk` | the part of each node that is used, 0.7 if not given |
-//! | `range_results` | `range` | pairs in each range, 16 if not given |
-//! | `frozen` | `find_hit`, `find_miss`, `successor`, `range` | `true`: the kernels of trees that nobody writes |
-//! | `start` | all | where walks begin: `directory` (default) or `root` |
+//! | `built` | all but `insert`, `bulk_build` | `insert` (default): the initial pairs were inserted; `bulk`: the tree was then rebuilt by a bulk build |
+//! | `fill` | `bulk_build`, and trees with `built = "bulk"` | used fraction of each node, default 0.7 |
+//! | `range_results` | `range` | pairs in each range, default 16 |
+//! | `frozen` | `find_hit`, `find_miss`, `successor`, `range` | `true`: use the read-only kernels of frozen trees |
+//! | `start` | all | node where searches begin: `directory` (default) or `root` |
 //!
-//! `find_hit_lines` is `find_hit`, and tells how many lines of 128 bytes were read at each level.
+//! `find_hit_lines` is `find_hit` that also counts the 128-byte lines read at each level.
 use super::both_widths::{BothWidths, DEFAULT};
+use super::concurrent_mix::{FIND_REMOVE, INSERT_RANGE, InsertRange, as_mix};
 use super::driver::{self, Batch, Prepared, Subject};
 use super::map_plan::{Call, OPS, Plan};
 use super::ordered::{Asking, Bulk, ByOrder, Neighbours, Ranges};
-use super::side_by_side::{FIND_REMOVE, INSERT_RANGE, InsertRange, as_mix};
 use super::soak::Soak;
 use crate::benchmark::{Benchmark, Verified};
 use crate::record::Param;
@@ -25,21 +25,21 @@ use phalanx::btree::{Builder, Growth, Walks, variants};
 use phalanx::{BTree, Key, Map, Value};
 use workloads::Key as Word;
 
-/// A tree is built from sorted pairs at once.
+/// Bulk build of a tree from sorted pairs.
 pub const BULK: &str = "bulk_build";
-/// The pairs of as many random ranges as there are keys.
+/// Queries of as many random ranges as there are keys.
 pub const RANGE: &str = "range";
-/// The next pair of as many random keys as there are in the tree.
+/// Successor queries for as many random keys as there are in the tree.
 pub const SUCCESSOR: &str = "successor";
 
-/// Look-ups, and the lines that they read.
+/// Look-ups, with counts of the lines read.
 pub const LINES: &str = "find_hit_lines";
-/// Insertions into an empty tree, of other keys each time, and everything examined.
+/// Soak test: insertions of new keys into an empty tree in each repetition, with all checks.
 pub const SOAK: &str = "soak";
-/// Those that only read.
+/// Read-only operations.
 const READS: &[&str] = &["find_hit", "find_miss", RANGE, SUCCESSOR];
 
-/// The operations of plans, and what else there is.
+/// Operations of plans, and additional ones.
 const WITH_BULK: [&str; OPS.len() + 1] = first_launch::with(BULK, OPS);
 const WITH_RANGE: [&str; OPS.len() + 2] = first_launch::with(RANGE, &WITH_BULK);
 const WITH_SUCCESSOR: [&str; OPS.len() + 3] = first_launch::with(SUCCESSOR, &WITH_RANGE);
@@ -48,7 +48,7 @@ const WITH_SOAK: [&str; OPS.len() + 5] = first_launch::with(SOAK, &WITH_LINES);
 const WITH_INSERT_RANGE: [&str; OPS.len() + 6] = first_launch::with(INSERT_RANGE, &WITH_SOAK);
 const ALL_OPS: [&str; OPS.len() + 7] = first_launch::with(FIND_REMOVE, &WITH_INSERT_RANGE);
 
-/// The kind that is taken of pairs of 32 bits.
+/// Default variant for pairs of 32 bits.
 type Usual = phalanx_kernels::btree::Tree<
     phalanx_kernels::keyed::Packed,
     phalanx_kernels::slab::Spread<128>,
@@ -57,17 +57,17 @@ type Usual = phalanx_kernels::btree::Tree<
     4,
 >;
 
-/// Pairs of a node, in trees of every kind.
+/// Pairs per node, in all variants.
 const SLOTS: f64 = 14.0;
 
-/// The variants of the tree.
+/// Variants of the tree.
 #[derive(Debug)]
 pub struct Trees<'a> {
     gpu: &'a Gpu,
 }
 
 impl<'a> Trees<'a> {
-    /// The trees of a device.
+    /// Returns the trees of a device.
     pub fn new(gpu: &'a Gpu) -> Self {
         Self { gpu }
     }
@@ -117,7 +117,7 @@ impl BothWidths for Trees<'_> {
     }
 }
 
-/// An empty tree for so many pairs.
+/// Creates an empty tree with a capacity of `pairs`.
 fn tree<K: Key, V: Value>(gpu: &Gpu, case: &Case, pairs: u64) -> Result<BTree<K, V>> {
     Ok(builder(gpu, case)?.capacity(pairs as usize).build()?)
 }
@@ -133,7 +133,7 @@ fn builder<K: Key, V: Value>(gpu: &Gpu, case: &Case) -> Result<Builder<K, V>> {
     Ok(if case.variant == DEFAULT { builder } else { builder.variant(&case.variant) })
 }
 
-/// Whether the case is of a tree that nobody writes.
+/// Returns whether the case uses a frozen tree.
 fn frozen(case: &Case) -> Result<bool> {
     let frozen = match case.params.get("frozen") {
         None => false,
@@ -149,7 +149,8 @@ fn fill(case: &Case) -> Result<f64> {
     Ok(case.number_if_given("fill")?.unwrap_or(0.7))
 }
 
-/// How full the nodes are of the tree that is asked about, where it is not as insertions left it.
+/// Returns the fill of the nodes if the tree is rebuilt by a bulk build, or `None` if it is left as
+/// insertions built it.
 fn bulk_fill(case: &Case) -> Result<Option<f64>> {
     let built = case.params.get("built").map(ToString::to_string);
     match built.as_deref() {
@@ -166,12 +167,12 @@ fn bulk_fill(case: &Case) -> Result<Option<f64>> {
     }
 }
 
-/// A tree, and how full its nodes are to be once its pairs are loaded.
+/// Tree, and the fill of its nodes after its pairs are loaded.
 pub struct Planted<K, V> {
-    /// The tree.
+    /// Tree.
     pub tree: BTree<K, V>,
     fill: Option<f64>,
-    /// It is read by the kernels of trees that nobody writes.
+    /// Whether the read-only kernels of frozen trees are used.
     frozen: bool,
 }
 
@@ -222,33 +223,34 @@ impl<K: Key + Word, V: Value + Word> Subject<K, V> for Planted<K, V> {
             check_nodes(&self.tree, fill)?;
         }
         if self.frozen {
-            // Once: it stays so until something is written.
+            // Once is enough: the tree stays frozen until the next write.
             self.tree.frozen()?;
         }
         Ok(())
     }
 
-    /// What a tree says of itself is that its nodes are in order.
+    /// Checks the invariants of the tree's nodes.
     fn check_fill(&self) -> Result<()> {
         Ok(self.tree.validate()?)
     }
 }
 
-/// Checks that a tree which was built at once has as many nodes as its pairs ask for. Where `m` pairs or
-/// children are in each node, there is a node for each `m - 1` pairs: leaves, and those above.
+/// Checks that a bulk-built tree has as many nodes as its pairs need. With `m` pairs or children in each
+/// node, there is one node for each `m - 1` pairs, leaves and inner nodes together.
 ///
 /// # Errors
-/// It has not; what the machine says.
+/// Returns [`anyhow::Error`] when the number of nodes differs, and [`phalanx::Error`] when the device fails.
 pub fn check_nodes<K: Key, V: Value>(tree: &BTree<K, V>, fill: f64) -> Result<()> {
     let (pairs, nodes) = (tree.len()? as f64, tree.stats()?.live as f64);
     let expected = pairs / ((SLOTS * fill).round() - 1.0);
-    // A node of each level may be thin, and the root and the leaf of one key are there always.
+    // One node of each level may be partly filled, and the root and the leaf of the reserved key always
+    // exist.
     let is_right = (nodes - expected).abs() <= 0.02 * expected + 16.0;
     ensure!(is_right, "{pairs} pairs are in {nodes} nodes, and at a fill of {fill} it is some {expected:.0}");
     Ok(())
 }
 
-/// Look-ups, and the lines that they read.
+/// Look-ups, with counts of the lines read.
 struct Lines<'a, K, V> {
     prepared: Prepared<'a, K, V, Planted<K, V>>,
     walks: Option<Walks>,
@@ -259,24 +261,24 @@ impl<'a, K: Key + Word, V: Value + Word> Lines<'a, K, V> {
         Self { prepared, walks: None }
     }
 
-    /// Walks to all keys once more, and counts.
+    /// Searches for all keys once more and counts the lines.
     fn count(&self) -> Result<Walks> {
         let (tree, keys) = (&self.prepared.subject().tree, self.prepared.keys());
         let (walks, depth) = (tree.walks(keys)?, u64::from(tree.depth()?));
-        // The one key that looks like an empty slot has a leaf of its own, which is read at once.
+        // The reserved key has its own leaf, which is read directly.
         let topmost =
             keys.read()?.iter().filter(|key| **key == <K as Word>::truncate(u64::MAX)).count() as u64;
         check_walks(&walks, (walks.keys - topmost) * depth + topmost)?;
         Ok(walks)
     }
 
-    /// Lines of 128 bytes in a node.
+    /// Returns the number of 128-byte lines in a node.
     fn lines() -> f64 {
         if <K as Word>::BITS + <V as Word>::BITS > 64 { 2.0 } else { 1.0 }
     }
 }
 
-/// Checks that each walk has read a leaf, and no node but those of the levels and behind links.
+/// Checks that each search has read a leaf, and only nodes on its levels and nodes reached by links.
 fn check_walks(walks: &Walks, most: u64) -> Result<()> {
     let (read, leaves) = (walks.nodes.iter().sum::<u64>(), walks.nodes[0]);
     let own = read - walks.links;

@@ -1,4 +1,4 @@
-//! The driver's own allocator in kernels (`malloc`, `free`): what `SlabAlloc` is compared with.
+//! Driver's allocator in kernels (`malloc`, `free`), as the baseline for `SlabAlloc`.
 use crate::benchmark::{Benchmark, Structure, Verified};
 use crate::structures::Gpu;
 use crate::suite::Case;
@@ -6,20 +6,20 @@ use anyhow::{Result, bail, ensure};
 use gpu::{Buffer, Grid};
 use phalanx_kernels::slab::heap::{HeapGive, HeapTake, Pieces};
 
-/// Bytes of an allocation.
+/// Bytes per allocation.
 const BYTES: usize = 128;
 
-/// Threads a block.
+/// Threads per block.
 const THREADS: u32 = 256;
 
-/// The allocator of a device.
+/// Device heap as a structure.
 #[derive(Debug)]
 pub struct Heap<'a> {
     gpu: &'a Gpu,
 }
 
 impl<'a> Heap<'a> {
-    /// That of a device.
+    /// Returns the heap of a device.
     pub fn new(gpu: &'a Gpu) -> Self {
         Self { gpu }
     }
@@ -52,7 +52,7 @@ impl Structure for Heap<'_> {
     }
 }
 
-/// Addresses, 0 where nothing is allocated.
+/// Prepared case. An address is 0 while nothing is allocated.
 struct Prepared<'a> {
     gpu: &'a Gpu,
     frees: bool,
@@ -62,20 +62,20 @@ struct Prepared<'a> {
 impl Prepared<'_> {
     fn give(&self) -> Result<()> {
         let (grid, addresses) = (Grid::for_items(self.addresses.len(), THREADS), self.addresses.slice());
-        // SAFETY: the buffer lives until the stream has done it, and each thread has an element of its own.
+        // SAFETY: the buffer lives until the stream has executed the launch, and each thread has its own
+        // element.
         unsafe { self.gpu.stream.launch(grid, HeapGive { bytes: BYTES, addresses })? };
         Ok(())
     }
 
     fn take(&self) -> Result<()> {
         let (grid, addresses) = (Grid::for_items(self.addresses.len(), THREADS), self.addresses.slice());
-        // SAFETY: as in `give`; the addresses came from there, and are forgotten when they have been given
-        // back.
+        // SAFETY: as in `give`; the addresses come from there, and are cleared after they have been freed.
         unsafe { self.gpu.stream.launch(grid, HeapTake { pieces: Pieces::new(addresses) })? };
         Ok(())
     }
 
-    /// The pieces do not overlap.
+    /// Checks that the allocations do not overlap.
     fn verify_given(&self) -> Result<Verified> {
         let mut addresses = self.addresses.read()?;
         addresses.sort_unstable();
@@ -108,8 +108,8 @@ impl Benchmark for Prepared<'_> {
         if !self.frees {
             return self.verify_given();
         }
-        // The driver tells nothing of a free. That the pieces can be had again is what can be seen: the next
-        // repetition does.
+        // The driver does not report the result of a free. The next repetition checks that the memory can be
+        // allocated again.
         self.addresses.fill_bytes(0)?;
         let freed = self.addresses.len() as u64;
         Ok(Verified { compared: freed, succeeded: freed })
@@ -120,10 +120,11 @@ impl Benchmark for Prepared<'_> {
     }
 }
 
-/// The heap is the device's: what one case leaves would be missing in the next.
+/// Frees the allocations: the heap belongs to the device, and leaked memory would be missing in the next
+/// case.
 impl Drop for Prepared<'_> {
     fn drop(&mut self) {
-        // Where the device is lost so is its heap.
+        // If the device is lost, so is its heap.
         drop(self.take().and_then(|()| Ok(self.gpu.stream.synchronize()?)));
     }
 }

@@ -1,75 +1,74 @@
-//! A case of a [`Plan`] on the device, whatever it is asked of: maps, sets, and what they are measured
-//! against.
+//! Execution of a [`Plan`] on the device, for maps, sets and the baselines that they are compared with.
 use super::map_plan::{Call, Plan};
 use crate::benchmark::{Benchmark, Verified};
 use crate::structures::Gpu;
 use anyhow::{Context, Result, ensure};
 use gpu::{Buffer, Device, Stream};
 use phalanx::{Key, Map, Value};
-use phalanx_kernels::keyed::{Coded, Outcome};
+use phalanx_kernels::keyed::{OpCode, Outcome};
 use rayon::prelude::*;
 use workloads::{Key as Word, Op, value_of};
 
-/// What outcomes are before a launch: no outcome, so that one that is never written is seen.
+/// Initial value of outcomes. It is no valid outcome, so that one that is never written is detected.
 pub const UNWRITTEN: u8 = 0xff;
 
-/// What a plan can be asked of.
+/// Structure that can execute a plan.
 pub trait Subject<K, V> {
-    /// Whether it tells values.
+    /// Whether the structure returns values.
     const TELLS: bool;
 
-    /// Asks the stream for a call, and does not wait.
+    /// Submits a call to the stream without waiting.
     ///
     /// # Errors
-    /// What the machine says.
+    /// Returns [`anyhow::Error`] when the structure or the device fails.
     fn ask(&mut self, stream: &Stream, call: Call, batch: &mut Batch<K, V>) -> Result<()>;
 
-    /// Empties it.
+    /// Removes all pairs.
     ///
     /// # Errors
-    /// What the machine says.
+    /// Returns [`anyhow::Error`] when the structure or the device fails.
     fn clear(&mut self) -> Result<()>;
 
-    /// Bytes of device memory.
+    /// Returns the device memory usage in bytes.
     fn bytes(&self) -> usize;
 
-    /// Brings what was loaded beforehand into the form that the case asks for.
+    /// Transforms the loaded contents into the form that the case requires.
     ///
     /// # Errors
-    /// What the machine says.
+    /// Returns [`anyhow::Error`] when the structure or the device fails.
     fn settle(&mut self) -> Result<()> {
         Ok(())
     }
 
-    /// Checks that it is as full as the case says, where it holds so many keys as the case says that of.
-    /// Nothing was removed before.
+    /// Checks that the structure is as full as the case requires, if it contains the number of keys for which
+    /// the case states the fill. Nothing was removed before.
     ///
     /// # Errors
-    /// It is not.
+    /// Returns [`anyhow::Error`] when the fill differs.
     fn check_fill(&self) -> Result<()> {
         Ok(())
     }
 }
 
-/// A batch on the device. Buffers that the subject does not need are empty.
+/// Batch on the device. Buffers that the subject does not need are empty.
 pub struct Batch<K, V> {
-    /// The operation of each key, for [`Call::Mixed`].
+    /// Operation code of each key, for [`Call::Mixed`].
     pub codes: Buffer<u8>,
     /// Keys.
     pub keys: Buffer<K>,
-    /// What is inserted or merged.
+    /// Values to insert or merge.
     pub arguments: Buffer<V>,
-    /// Takes the values found.
+    /// Output: values found.
     pub results: Buffer<V>,
-    /// Takes the outcomes.
+    /// Output: outcomes.
     pub outcomes: Buffer<u8>,
 }
 
 impl<K: Key + Word, V: Value + Word> Batch<K, V> {
-    /// Inserts of keys, each with its value.
+    /// Creates a batch that inserts keys with their values.
     ///
     /// # Errors
-    /// No memory for it.
+    /// Returns [`gpu::Error`] when the device runs out of memory.
     pub fn inserts(device: &Device, keys: &[K]) -> Result<Self> {
         let values: Vec<V> = keys.par_iter().map(|key| value_of(*key)).collect();
         Ok(Self {
@@ -81,7 +80,7 @@ impl<K: Key + Word, V: Value + Word> Batch<K, V> {
         })
     }
 
-    /// What a plan asks.
+    /// Creates the batch of a plan.
     fn of(device: &Device, plan: &Plan<K, V>, tells: bool) -> Result<Self> {
         let stream = &plan.stream;
         let codes: Vec<u8> = match plan.call {
@@ -98,39 +97,39 @@ impl<K: Key + Word, V: Value + Word> Batch<K, V> {
         })
     }
 
-    /// Forgets what was answered.
+    /// Resets the outputs.
     ///
     /// # Errors
-    /// What the machine says.
+    /// Returns [`gpu::Error`] when the device fails.
     pub fn forget(&mut self) -> Result<()> {
         self.results.fill_bytes(0)?;
         Ok(self.outcomes.fill_bytes(UNWRITTEN)?)
     }
 
-    /// Elements that came to `outcome`.
+    /// Returns the number of elements with this outcome.
     ///
     /// # Errors
-    /// What the machine says.
+    /// Returns [`gpu::Error`] when the device fails.
     pub fn count(&self, outcome: Outcome) -> Result<usize> {
         Ok(self.outcomes.read()?.par_iter().filter(|code| **code == outcome as u8).count())
     }
 }
 
-/// The code that a mixed batch has for an operation.
+/// Returns the operation code in a mixed batch.
 fn code(op: Op) -> u8 {
     let coded = match op {
-        Op::Insert | Op::Update => Coded::INSERT,
-        Op::ReadModifyWrite => Coded::ADD,
-        Op::Remove => Coded::REMOVE,
-        Op::Read | Op::FindHit | Op::FindMiss | Op::Scan => Coded::GET,
+        Op::Insert | Op::Update => OpCode::INSERT,
+        Op::ReadModifyWrite => OpCode::ADD,
+        Op::Remove => OpCode::REMOVE,
+        Op::Read | Op::FindHit | Op::FindMiss | Op::Scan => OpCode::GET,
     };
     coded.code() as u8
 }
 
-/// [`Subject::ask`] of a map.
+/// Implements [`Subject::ask`] for a map.
 ///
 /// # Errors
-/// What the machine says.
+/// Returns [`phalanx::Error`] from the map.
 pub fn ask<M: Map>(map: &M, stream: &Stream, call: Call, batch: &mut Batch<M::Key, M::Value>) -> Result<()> {
     let Batch { codes, keys, arguments, results, outcomes } = batch;
     let batches = map.on(stream);
@@ -143,10 +142,10 @@ pub fn ask<M: Map>(map: &M, stream: &Stream, call: Call, batch: &mut Batch<M::Ke
     Ok(())
 }
 
-/// Inserts what is to be there before, and checks that all of it found room.
+/// Inserts the initial pairs, and checks that all of them were inserted.
 ///
 /// # Errors
-/// Something was there or found no room; what the machine says.
+/// Returns [`anyhow::Error`] when a pair already existed or did not fit, and when the device fails.
 pub fn load<K: Key + Word, V: Value + Word>(
     gpu: &Gpu,
     subject: &mut impl Subject<K, V>,
@@ -162,27 +161,27 @@ pub fn load<K: Key + Word, V: Value + Word>(
     subject.check_fill()
 }
 
-/// A map of `phalanx`, which says how full it is.
+/// Map of `phalanx` that reports how full it is.
 pub trait Table: Map {
-    /// The share of its memory that is pairs, or of its slots that are taken: what the case says of it.
+    /// Returns the fraction that the case specifies: of memory that pairs occupy, or of slots in use.
     ///
     /// # Errors
-    /// What the machine says.
+    /// Returns [`phalanx::Error`] when the device fails.
     fn fill(&self) -> Result<f64>;
 }
 
-/// A map, and how full it is to be when it holds so many pairs.
+/// Map, and its expected fill at a given number of pairs.
 pub struct Filled<M> {
-    /// The map.
+    /// Map.
     pub map: M,
-    /// The share that the case names.
+    /// Expected fill.
     pub share: f64,
-    /// The number of pairs that it names it of.
+    /// Number of pairs at which the fill is expected.
     pub of: u64,
 }
 
-/// By how much the fill of a table may differ from what the case names: its sizes have steps, and keys fall
-/// as dice do.
+/// Returns the permitted deviation of a table's fill: table sizes are quantized, and the distribution of keys
+/// is random.
 fn tolerance(pairs: u64) -> f64 {
     0.02 + 2.0 / (pairs as f64).sqrt()
 }
@@ -214,7 +213,7 @@ impl<M: Table> Subject<M::Key, M::Value> for Filled<M> {
     }
 }
 
-/// A case on the device.
+/// Prepared case on the device.
 pub struct Prepared<'a, K, V, S> {
     gpu: &'a Gpu,
     plan: Plan<K, V>,
@@ -225,10 +224,10 @@ pub struct Prepared<'a, K, V, S> {
 }
 
 impl<'a, K: Key + Word, V: Value + Word, S: Subject<K, V>> Prepared<'a, K, V, S> {
-    /// Brings a plan's inputs to the device.
+    /// Copies the inputs of a plan to the device.
     ///
     /// # Errors
-    /// No memory for them.
+    /// Returns [`gpu::Error`] when the device runs out of memory.
     pub fn new(gpu: &'a Gpu, plan: Plan<K, V>, subject: S) -> Result<Self> {
         let batch = Batch::of(&gpu.device, &plan, S::TELLS)?;
         let there = &plan.preload;
@@ -236,17 +235,17 @@ impl<'a, K: Key + Word, V: Value + Word, S: Subject<K, V>> Prepared<'a, K, V, S>
         Ok(Self { gpu, plan, subject, preload, batch, is_loaded: false })
     }
 
-    /// What is asked.
+    /// Returns the structure.
     pub fn subject(&self) -> &S {
         &self.subject
     }
 
-    /// The keys that it is asked.
+    /// Returns the keys of the timed batch.
     pub fn keys(&self) -> &Buffer<K> {
         &self.batch.keys
     }
 
-    /// Fills the subject with what is to be there before, and checks that all of it found room.
+    /// Fills the subject with the initial pairs, and checks that all of them were inserted.
     fn load(&mut self) -> Result<()> {
         self.subject.clear()?;
         self.is_loaded = true;
@@ -254,12 +253,12 @@ impl<'a, K: Key + Word, V: Value + Word, S: Subject<K, V>> Prepared<'a, K, V, S>
         load(self.gpu, &mut self.subject, preload)
     }
 
-    /// What the subject told, where it tells.
+    /// Returns the values in the results, if the subject returns values.
     fn told(&self) -> Result<Option<Vec<V>>> {
         if S::TELLS { Ok(Some(self.batch.results.read()?)) } else { Ok(None) }
     }
 
-    /// What is there once the operation is done.
+    /// Checks the contents after the operation.
     fn verify_after(&mut self) -> Result<()> {
         self.batch.forget()?;
         self.gpu.device.synchronize()?;
@@ -309,7 +308,7 @@ mod tests {
     use crate::cli::DeviceChoice;
     use phalanx::SlabHash;
 
-    /// A map that answers nothing to one of the calls.
+    /// Map that ignores one of the calls.
     struct Mute(Filled<SlabHash<u32, u32>>, Option<Call>);
 
     impl Subject<u32, u32> for Mute {
@@ -332,7 +331,7 @@ mod tests {
         }
     }
 
-    /// One repetition of an operation on a table of 0.6 utilisation of which `share` is claimed.
+    /// Runs one repetition on a table of 0.6 utilisation, with `share` as the expected fill.
     fn repetition(op: &str, share: f64, mute: Option<Call>) -> Result<Verified> {
         let gpu = Gpu::open(DeviceChoice::Emulator)?;
         let case = crate::suite::Case { op: op.to_owned(), ..first_case("slabhash/fig5", 0) };

@@ -1,12 +1,13 @@
-//! First launches: what a program waits for before its first batch is done, on a machine that has never
-//! compiled the kernel.
+//! First launches: the time until a program's first batch is complete, on a machine that has never compiled
+//! the kernel.
 //!
-//! A process has one first launch, so each repetition is a process of its own: this program, asked for one
-//! case. It starts its clock, opens the device (which starts the driver), makes the structure, runs the
-//! operation once on an empty one, stops the clock when the results are there, and only then verifies them.
-//! The driver's cache of compiled kernels is off.
+//! A process has only one first launch, so each repetition runs in its own process: this program, started for
+//! one case. It starts its clock, opens the device (which starts the driver), creates the structure, runs the
+//! operation once on an empty structure and stops the clock when the results are available. Only then does it
+//! verify them. The driver's cache of compiled kernels is disabled.
 //!
-//! Any structure has it by one line in its `prepare`; the case's parameter `of` names the operation.
+//! A structure supports this operation with one line in its `prepare`. The parameter `of` names the
+//! operation.
 use super::{Gpu, all};
 use crate::benchmark::{Benchmark, Verified};
 use crate::cli::DeviceChoice;
@@ -16,13 +17,13 @@ use serde::{Deserialize, Serialize};
 use std::process::Command;
 use std::time::Instant;
 
-/// The operation's name.
+/// Name of the operation.
 pub const OP: &str = "first_launch";
 
-/// The command of this program that does it.
+/// Subcommand of this program that measures a first launch.
 pub const COMMAND: &str = "first-launch";
 
-/// An operation and others. `N` is one more than those are.
+/// Returns `op` followed by `ops`. `N` must be one more than the number of `ops`.
 pub const fn with<const N: usize>(op: &'static str, ops: &[&'static str]) -> [&'static str; N] {
     assert!(N == ops.len() + 1);
     let mut all = [op; N];
@@ -34,7 +35,7 @@ pub const fn with<const N: usize>(op: &'static str, ops: &[&'static str]) -> [&'
     all
 }
 
-/// What a process says of its first launch, as a line of JSON.
+/// Result of a first launch, as a line of JSON.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Report {
     ms: f64,
@@ -45,11 +46,11 @@ pub struct Report {
 }
 
 impl Report {
-    /// Makes the process's first launch. Nothing was asked of the driver before.
+    /// Performs the first launch of this process. The driver must not have been used before.
     ///
     /// # Errors
-    /// A device that is not there, a case that makes no sense, and what the machine says. A wrong result is
-    /// no error: the report has it.
+    /// Returns [`anyhow::Error`] when the device is not available or fails, and when the case is invalid. A
+    /// wrong result is not an error: the report describes it.
     pub fn of(choice: DeviceChoice, case: &Case) -> Result<Self> {
         let start = Instant::now();
         let gpu = Gpu::open(choice)?;
@@ -67,7 +68,7 @@ impl Report {
     }
 }
 
-/// A case whose repetitions are processes.
+/// Case whose repetitions are processes.
 pub struct FirstLaunch {
     choice: DeviceChoice,
     case: Case,
@@ -75,10 +76,10 @@ pub struct FirstLaunch {
 }
 
 impl FirstLaunch {
-    /// The first launch of the operation that the case's parameter `of` names.
+    /// Creates the first launch of the operation in the case's parameter `of`.
     ///
     /// # Errors
-    /// A case that names none, or itself.
+    /// Returns [`anyhow::Error`] when the parameter is missing or names [`OP`] itself.
     pub fn new(gpu: &Gpu, case: &Case) -> Result<Self> {
         let op = case.text("of")?;
         ensure!(op != OP, "`params.of` is the operation that is launched first, not '{OP}'");

@@ -1,7 +1,8 @@
-//! `phalanx::HashMap`, by the batches on device buffers.
+//! Benchmarks of `phalanx::HashMap`, with batches on device buffers.
 //!
-//! A table is filled to the case's `load_factor`, or to its `utilisation`, where it is compared with a
-//! structure that has one: the slots are all of its memory, but for filters of a bit or so a pair.
+//! A table is filled to the `load_factor` of the case. In comparisons with structures that have a memory
+//! utilisation, it is filled to `utilisation`: slots are all of its memory, apart from filters of about one
+//! bit per pair.
 use super::both_widths::{BothWidths, DEFAULT};
 use super::driver::{Filled, Prepared, Table};
 use super::increments::{self, Rebuild};
@@ -15,18 +16,18 @@ use phalanx::HashMap;
 use phalanx::hash_map::{Builder, Growth, Key, Value, variants};
 use workloads::Key as Word;
 
-/// The operations of plans, and what else there is.
+/// Operations of plans, and additional ones.
 const WITH_REBUILD: [&str; OPS.len() + 1] = first_launch::with(increments::REBUILD, OPS);
 const ALL_OPS: [&str; OPS.len() + 2] = first_launch::with(first_launch::OP, &WITH_REBUILD);
 
-/// The hash map's variants.
+/// Variants of the hash map.
 #[derive(Debug)]
 pub struct Maps<'a> {
     gpu: &'a Gpu,
 }
 
 impl<'a> Maps<'a> {
-    /// The maps of a device.
+    /// Returns the maps of a device.
     pub fn new(gpu: &'a Gpu) -> Self {
         Self { gpu }
     }
@@ -59,7 +60,7 @@ impl BothWidths for Maps<'_> {
     }
 }
 
-/// The share of slots that are to be taken.
+/// Returns the fraction of slots to fill.
 fn share(case: &Case) -> Result<f64> {
     Ok(match case.number_if_given("utilisation")? {
         Some(utilisation) => utilisation,
@@ -67,7 +68,7 @@ fn share(case: &Case) -> Result<f64> {
     })
 }
 
-/// The parameters that cases of all operations have.
+/// Returns a builder with the parameters common to all operations.
 fn builder<K: Key, V: Value>(gpu: &Gpu, case: &Case) -> Builder<K, V> {
     let builder = HashMap::builder().device(&gpu.device).growth(Growth::Fixed);
     if case.variant == DEFAULT { builder } else { builder.variant(&case.variant) }

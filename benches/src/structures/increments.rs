@@ -1,14 +1,14 @@
-//! A table that grows batch by batch, until it holds `n` pairs (slab-hash paper, section VI-B and figure 6).
+//! Table that grows batch by batch until it contains `n` pairs (slab-hash paper, section VI-B and figure 6).
 //!
 //! | op | what is timed |
 //! |---|---|
-//! | `insert_incremental` | each batch of `batch` pairs is inserted into the table that holds those before |
-//! | `insert_rebuild` | after each batch a table that is as large as its number of pairs asks for is cleared, and all pairs so far are inserted into it |
+//! | `insert_incremental` | each batch of `batch` pairs is inserted into the table with the previous batches |
+//! | `insert_rebuild` | after each batch, a table sized for the current number of pairs is cleared, and all pairs so far are inserted |
 //!
-//! All launches of a run are queued at once, in one stream or in turn in several (`streams`), where batches
-//! may then overlap: their keys differ, so no batch needs the one before. Memory is there before: for each
-//! rebuilding a table and the pairs so far in one piece. Operations are the `n` pairs that are there in the
-//! end, so the throughputs compare as the times do.
+//! All launches of a run are queued at once, in one stream or round-robin in several (`streams`). In several
+//! streams batches may overlap; their keys are distinct, so no batch depends on another. Memory is allocated
+//! beforehand: each rebuild has its own table, and one buffer with all pairs so far. The number of operations
+//! is the final number of pairs `n`, so throughputs compare like times.
 use super::driver::{Batch, Filled, Subject, Table};
 use super::map_plan::Call;
 use crate::benchmark::{Benchmark, Verified};
@@ -21,12 +21,12 @@ use phalanx_kernels::keyed::Outcome;
 use rayon::prelude::*;
 use workloads::{Key as Word, UniqueKeys, value_of};
 
-/// The operation of a structure that takes more.
+/// Operation of a structure that accepts further batches.
 pub const INCREMENTAL: &str = "insert_incremental";
-/// The operation of one that is built anew.
+/// Operation of a structure that is rebuilt.
 pub const REBUILD: &str = "insert_rebuild";
 
-/// The case's keys, and how many come at a time.
+/// Returns the keys of the case, and the batch size.
 fn keys_of<K: Key + Word>(case: &Case) -> Result<(Vec<K>, usize)> {
     let batch = case.number("batch")? as usize;
     ensure!(
@@ -37,24 +37,24 @@ fn keys_of<K: Key + Word>(case: &Case) -> Result<(Vec<K>, usize)> {
     Ok((UniqueKeys::new(case.seed).present(case.n as usize)?, batch))
 }
 
-/// Every pair of the batch was new.
+/// Checks that every pair of the batch was new.
 ///
 /// # Errors
-/// One was not; what the machine says.
+/// Returns [`anyhow::Error`] when a pair was not new, and [`gpu::Error`] when the device fails.
 pub fn all_inserted<K: Key + Word, V: Value + Word>(batch: &Batch<K, V>) -> Result<()> {
     let (inserted, asked) = (batch.count(Outcome::Inserted)?, batch.keys.len());
     ensure!(inserted == asked, "only {inserted} of {asked} pairs were inserted as new ones");
     Ok(())
 }
 
-/// Streams that launches go to in turn.
+/// Streams that launches are distributed over round-robin.
 struct Streams {
     first: Stream,
     others: Vec<Stream>,
 }
 
 impl Streams {
-    /// The GPU's stream, and so many more that the case has what it asks for; one, if it does not.
+    /// Creates as many streams as the case specifies, the first of which is the GPU's; one by default.
     fn new(gpu: &Gpu, case: &Case) -> Result<Self> {
         let count = case.number_if_given("streams")?.unwrap_or(1.0) as usize;
         ensure!(count > 0, "params.streams is 0: launches need one");
@@ -62,8 +62,8 @@ impl Streams {
         Ok(Self { first: gpu.stream.clone(), others })
     }
 
-    /// Calls `launch` with a stream for each element. The streams start after what the first one has been
-    /// asked for, and it ends after them.
+    /// Calls `launch` with a stream for each element. The streams start after all earlier work of the first
+    /// one, and the first one then waits for them.
     fn in_turn<T>(
         &self,
         elements: &mut [T],
@@ -77,10 +77,10 @@ impl Streams {
     }
 }
 
-/// The map holds these keys with their values, and nothing else.
+/// Checks that the map contains these keys with their values, and nothing else.
 ///
 /// # Errors
-/// It does not; what the machine says.
+/// Returns [`anyhow::Error`] when the contents differ, and [`phalanx::Error`] when the device fails.
 pub fn verify_all<M: Map>(map: &M, keys: &[M::Key]) -> Result<Verified>
 where
     M::Key: Word,
@@ -96,7 +96,7 @@ where
     Ok(Verified { compared, succeeded: compared })
 }
 
-/// Batches into one table.
+/// Batches inserted into one table.
 pub struct Incremental<'a, M: Map> {
     gpu: &'a Gpu,
     streams: Streams,
@@ -110,10 +110,11 @@ where
     M::Key: Word,
     M::Value: Word,
 {
-    /// Brings the batches to the device.
+    /// Copies the batches to the device.
     ///
     /// # Errors
-    /// A case without batches; no memory for them.
+    /// Returns [`anyhow::Error`] when the case has no batches, and [`gpu::Error`] when the device runs out of
+    /// memory.
     pub fn new(gpu: &'a Gpu, case: &Case, filled: Filled<M>) -> Result<Self> {
         let (keys, batch) = keys_of(case)?;
         let batches = keys.chunks(batch).map(|part| Batch::inserts(&gpu.device, part));
@@ -153,20 +154,21 @@ where
     }
 }
 
-/// Everything anew after each batch.
+/// Rebuild of the table after each batch.
 pub struct Rebuild<'a, K, V> {
     gpu: &'a Gpu,
     streams: Streams,
     keys: Vec<K>,
-    /// After each batch: a table for the pairs so far, and the pairs.
+    /// For each batch: a table for the pairs so far, and these pairs.
     steps: Vec<(HashMap<K, V>, Batch<K, V>)>,
 }
 
 impl<'a, K: Key + Word, V: Value + Word> Rebuild<'a, K, V> {
-    /// Makes a table for each number of pairs, by `table`, and brings the pairs to the device.
+    /// Creates a table for each number of pairs with `table`, and copies the pairs to the device.
     ///
     /// # Errors
-    /// A case without batches; no memory for all.
+    /// Returns [`anyhow::Error`] when the case has no batches, and [`gpu::Error`] when the device runs out of
+    /// memory.
     pub fn new(gpu: &'a Gpu, case: &Case, table: impl Fn(usize) -> Result<HashMap<K, V>>) -> Result<Self> {
         let (keys, batch) = keys_of::<K>(case)?;
         let ends = (batch..keys.len()).step_by(batch).chain([keys.len()]);
@@ -177,8 +179,8 @@ impl<'a, K: Key + Word, V: Value + Word> Rebuild<'a, K, V> {
 }
 
 impl<K: Key + Word, V: Value + Word> Benchmark for Rebuild<'_, K, V> {
-    /// Leaves the tables as they are: clearing them is a part of rebuilding, and one that does not clear
-    /// replaces what is there.
+    /// Leaves the tables unchanged, because clearing them is part of a rebuild. If a table were not cleared,
+    /// its insertions would replace pairs.
     fn restore(&mut self) -> Result<()> {
         self.steps.iter_mut().try_for_each(|(_, batch)| batch.forget())?;
         Ok(self.gpu.device.synchronize()?)
@@ -187,7 +189,8 @@ impl<K: Key + Word, V: Value + Word> Benchmark for Rebuild<'_, K, V> {
     fn launch(&mut self) -> Result<()> {
         let Self { streams, steps, .. } = self;
         streams.in_turn(steps, |stream, (map, Batch { keys, arguments, outcomes, .. })| {
-            // SAFETY: this stream alone uses the map before it is verified, and that was waited for.
+            // SAFETY: only this stream uses the map until it is verified, and verification waits for the
+            // stream.
             unsafe { map.clear_on(stream)? };
             Ok(map.on(stream).insert(keys, arguments, Some(outcomes))?)
         })
@@ -207,7 +210,7 @@ impl<K: Key + Word, V: Value + Word> Benchmark for Rebuild<'_, K, V> {
         self.keys.len() as u64
     }
 
-    /// Those of the last table: one that is built anew needs no other beside it.
+    /// Returns the size of the last table, since a rebuilt table needs no other besides.
     fn table_bytes(&self) -> Option<u64> {
         self.steps.last().map(|(map, _)| map.memory_usage() as u64)
     }
@@ -221,7 +224,7 @@ mod tests {
     use crate::record::Param;
     use phalanx::hash_map::Growth;
 
-    /// Two repetitions of rebuilding, in tables for so many pairs.
+    /// Runs two repetitions of rebuilding, with tables of capacity `room(pairs)`.
     fn rebuild(gpu: &Gpu, room: impl Fn(usize) -> usize) -> Result<Verified> {
         let case = first_case("slabhash/fig6", 1);
         let builder = HashMap::<u32, u32>::builder().device(&gpu.device).growth(Growth::Fixed);
@@ -244,7 +247,7 @@ mod tests {
     fn every_table_is_cleared_filled_and_compared() {
         let gpu = Gpu::open(DeviceChoice::Emulator).unwrap();
         assert_eq!(rebuild(&gpu, |pairs| pairs).unwrap(), Verified { compared: 2048, succeeded: 2048 });
-        // One table of several that is too small.
+        // One of several tables is too small.
         let error = rebuild(&gpu, |pairs| if pairs == 512 { 200 } else { pairs }).unwrap_err();
         let error = format!("{error:#}");
         assert!(error.contains("the table for 512 pairs") && error.contains("of 512 pairs were"), "{error}");

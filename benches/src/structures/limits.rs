@@ -1,4 +1,4 @@
-//! The machine's limits: see `phalanx_kernels::limits`.
+//! Limits of the machine: see `phalanx_kernels::limits`.
 use crate::benchmark::{Benchmark, Structure, Verified};
 use crate::structures::Gpu;
 use crate::suite::Case;
@@ -11,20 +11,20 @@ use phalanx_kernels::limits::{
 use rayon::prelude::*;
 use simt::GlobalSlice;
 
-/// Threads a block.
+/// Threads per block.
 const THREADS: u32 = 256;
 
-/// Accesses a thread.
+/// Accesses per thread.
 const PER_THREAD: u32 = 4 * BATCH;
 
-/// The limits as a structure with one variant.
+/// Limits as a structure with one variant.
 #[derive(Debug)]
 pub struct Limits<'a> {
     gpu: &'a Gpu,
 }
 
 impl<'a> Limits<'a> {
-    /// The limits of a device.
+    /// Returns the limits of a device.
     pub fn new(gpu: &'a Gpu) -> Self {
         Self { gpu }
     }
@@ -51,7 +51,7 @@ impl Structure for Limits<'_> {
         let Gpu { device, stream, .. } = self.gpu;
         let access = match case.op.as_str() {
             "sector32" => Access::Sectors,
-            "half64" => Access::Halves,
+            "half64" => Access::HalfLines,
             "line128" | "line128_l2" => Access::Lines,
             "cas8" => Access::Cas,
             "cas16" => Access::WideCas,
@@ -71,7 +71,7 @@ impl Structure for Limits<'_> {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Access {
     Sectors,
-    Halves,
+    HalfLines,
     Lines,
     Cas,
     WideCas,
@@ -79,21 +79,21 @@ enum Access {
 }
 
 impl Access {
-    /// Words from one place to the next.
+    /// Returns the number of words between locations.
     fn words(self) -> usize {
         match self {
             Self::Sectors => SECTOR,
-            Self::Halves => HALF,
+            Self::HalfLines => HALF,
             Self::Lines => LINE,
             Self::WideCas => 2,
             Self::Cas | Self::Exchange => 1,
         }
     }
 
-    /// Lanes that make an access together.
+    /// Returns the number of lanes that cooperate in an access.
     fn lanes(self) -> usize {
         match self {
-            Self::Halves | Self::Lines => self.words() / LANE,
+            Self::HalfLines | Self::Lines => self.words() / LANE,
             Self::Sectors | Self::Cas | Self::WideCas | Self::Exchange => 1,
         }
     }
@@ -131,7 +131,7 @@ impl<'a> Accesses<'a> {
         let words = device.zeroed(bytes / 8 / LINE * LINE)?;
         if !access.writes() {
             let fill = LimitFill { words: words.slice() };
-            // SAFETY: the buffer lives until the stream has done it: dropping it waits.
+            // SAFETY: the buffer lives until the stream has executed the launch, because dropping it waits.
             unsafe { stream.launch(Grid::for_items(words.len().min(1 << 22), THREADS), fill)? };
             stream.synchronize()?;
         }
@@ -139,7 +139,7 @@ impl<'a> Accesses<'a> {
         Ok(Self { stream, access, words, sums, grid, seed })
     }
 
-    /// Operations that thread `thread` takes part in.
+    /// Returns the operations in which a thread participates.
     fn indices(&self, thread: usize) -> std::ops::Range<u32> {
         let first = (thread / self.access.lanes()) as u32 * PER_THREAD;
         first..first + PER_THREAD
@@ -149,7 +149,7 @@ impl<'a> Accesses<'a> {
         (self.words.len() / self.access.words()) as u32
     }
 
-    /// The sum that a thread must write, where nothing is written.
+    /// Returns the sum that a thread must write in read-only tests.
     fn expected(&self, thread: usize) -> u64 {
         let (words, lanes, places) = (self.access.words(), self.access.lanes(), self.places());
         let of = |index| {
@@ -172,8 +172,9 @@ impl<'a> Accesses<'a> {
         Ok(Verified { compared, succeeded: compared })
     }
 
-    /// Each marked word holds the mark of an operation that goes there. Compare-and-swaps: there are as many
-    /// as succeeded. Exchanges: every mark was either taken by one of them or is there still.
+    /// Checks that each marked word contains the mark of an operation on that word. For compare-and-swap, the
+    /// number of marked words equals the number of successes. For exchanges, each mark was either returned by
+    /// an exchange or is still in memory.
     fn verify_marks(&self) -> Result<Verified> {
         let (words, sums) = (self.words.read()?, self.sums.read()?);
         let (places, size) = (self.places(), self.access.words());
@@ -213,12 +214,12 @@ impl Benchmark for Accesses<'_> {
     fn launch(&mut self) -> Result<()> {
         let (words, sums, seed) = (self.words.slice(), self.sums.slice(), self.seed);
         let (stream, grid, per_thread, per_tile) = (self.stream, self.grid, PER_THREAD, PER_THREAD);
-        // SAFETY: the buffers live until the stream has done it; the grid has as many threads as there are
-        // sums; reads race with nothing, exchanges only with each other.
+        // SAFETY: the buffers live until the stream has executed the launch. The grid has as many threads as
+        // there are sums. Reads do not race with writes, and exchanges only race with each other.
         unsafe {
             match self.access {
                 Access::Sectors => stream.launch(grid, LimitSectors { words, sums, per_thread, seed })?,
-                Access::Halves => stream.launch(grid, LimitHalves { words, sums, per_tile, seed })?,
+                Access::HalfLines => stream.launch(grid, LimitHalves { words, sums, per_tile, seed })?,
                 Access::Lines => stream.launch(grid, LimitLines { words, sums, per_tile, seed })?,
                 Access::Cas => stream.launch(grid, LimitCas { words, sums, per_thread, seed })?,
                 Access::WideCas => {
@@ -244,7 +245,7 @@ impl Benchmark for Accesses<'_> {
     }
 }
 
-/// A streaming copy.
+/// Streaming copy.
 struct Copy<'a> {
     stream: &'a Stream,
     from: Buffer<u128>,
@@ -258,7 +259,7 @@ impl<'a> Copy<'a> {
     }
 }
 
-/// The element at a place of the source.
+/// Returns the source element at an index.
 fn element(index: usize) -> u128 {
     u128::from(content(2 * index)) << 64 | u128::from(content(2 * index + 1))
 }
@@ -271,7 +272,8 @@ impl Benchmark for Copy<'_> {
     fn launch(&mut self) -> Result<()> {
         let kernel = LimitCopy { from: self.from.slice(), to: self.to.slice() };
         let grid = Grid::for_items(self.from.len().div_ceil(COPIES), THREADS);
-        // SAFETY: the buffers live until the stream has done it, and no thread touches another's element.
+        // SAFETY: the buffers live until the stream has executed the launch, and no thread accesses another's
+        // element.
         unsafe { self.stream.launch(grid, kernel)? };
         Ok(())
     }

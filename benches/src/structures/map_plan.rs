@@ -1,13 +1,13 @@
-//! What a map is asked in a case, and which answers are right: the host's half of a map benchmark, for any
-//! map. Sets are maps that tell no values.
+//! Operations of a case and their valid results: the host side of a map benchmark, for any map. Sets are maps
+//! that return no values.
 //!
-//! | op | what is there before | what is asked |
+//! | op | initial contents | operations |
 //! |---|---|---|
-//! | `insert` | nothing | `n` unique keys, inserted or replaced |
+//! | `insert` | none | `n` unique keys, inserted or replaced |
 //! | `find_hit` | `n` keys | each once, shuffled |
 //! | `find_miss` | `n` keys | `n` others |
 //! | `remove_half` | `n` keys | half of them |
-//! | `mixed_50i50f`, .. | `initial_n` keys, or `n / 2` | `n` operations: so many per cent `i`nserts of new keys, `r`emovals, `u`pdates, `f`inds of keys that are there, `m`isses |
+//! | `mixed_50i50f`, .. | `initial_n` keys, or `n / 2` | `n` operations, in percent: `i`nsertions of new keys, `r`emovals, `u`pdates, `f`inds of existing keys, `m`isses |
 //! | `ycsb_load`, `ycsb_a` .. `ycsb_f` | `n` records (none for LOAD) | `n` operations of that workload, parameter `theta` |
 use crate::benchmark::Verified;
 use crate::suite::Case;
@@ -20,7 +20,7 @@ use workloads::{
     value_of,
 };
 
-/// Operations that every plan knows; mixes are parsed, so others of their kind work too.
+/// Operations that every plan supports. Mixes are parsed, so other mixes work too.
 pub const OPS: &[&str] = &[
     "insert",
     "find_hit",
@@ -41,7 +41,7 @@ pub const OPS: &[&str] = &[
     "ycsb_f",
 ];
 
-/// Those of them that a set can do.
+/// Operations of [`OPS`] that a set supports.
 pub const SET_OPS: &[&str] = &[
     "insert",
     "find_hit",
@@ -53,57 +53,57 @@ pub const SET_OPS: &[&str] = &[
     "mixed_10i10r40f40m",
 ];
 
-/// Which call of a map is timed.
+/// Timed call of a map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {
-    /// One operation for the whole batch.
+    /// Insertion of the whole batch.
     Insert,
-    /// One operation for the whole batch.
+    /// Look-up of the whole batch.
     Get,
-    /// One operation for the whole batch.
+    /// Removal of the whole batch.
     Remove,
-    /// An operation an element.
+    /// Batch with an operation per element.
     Mixed,
 }
 
-/// The parameter that says how many keys are there before a mix.
+/// Parameter with the number of initial keys of a mix.
 const INITIAL: &str = "initial_n";
 
-/// A case, worked out.
+/// Operations of a case, and the data to check their results.
 #[derive(Debug)]
 pub struct Plan<K, V> {
-    /// Keys that are there before, with their [`value_of`].
+    /// Initial keys, with their [`value_of`].
     pub preload: Vec<K>,
-    /// Which call is timed.
+    /// Timed call.
     pub call: Call,
-    /// What it is asked.
+    /// Operations of the timed call.
     pub stream: Stream<K, V>,
-    /// Most keys that are there at any time.
+    /// Maximum number of keys at any time.
     pub keys: u64,
-    /// The number of keys that the case's load factor or utilisation is of: those that are there before,
-    /// where the case says how many (`initial_n`), else [`Self::keys`].
+    /// Number of keys at which the case's load factor or utilisation applies: the number of initial keys if
+    /// the case specifies it (`initial_n`), else [`Self::keys`].
     pub sized_for: u64,
-    /// The keys of all read-modify-writes, sorted.
+    /// Keys of all read-modify-writes, sorted.
     added: Vec<K>,
-    /// The keys of all inserts where a read may come before or after one, sorted.
+    /// Keys of all insertions that may race with reads, sorted.
     arriving: Vec<K>,
     updates: bool,
 }
 
-/// What was answered to one operation.
+/// Result of one operation.
 struct Answer<K, V> {
     op: Op,
     key: K,
     outcome: Option<Outcome>,
-    /// The value found or replaced; nothing where the call gives none.
+    /// Value found or replaced; `None` if the call returns none.
     value: Option<V>,
 }
 
 impl<K: Key, V: Key> Plan<K, V> {
-    /// Works a case out.
+    /// Generates the operations of a case.
     ///
     /// # Errors
-    /// An operation that is none, or parameters that do not fit it.
+    /// Returns [`anyhow::Error`] when the operation is unknown or the parameters do not fit it.
     pub fn new(case: &Case) -> Result<Self> {
         let keys = UniqueKeys::<K>::new(case.seed);
         let (preload, call, stream) = match case.op.as_str() {
@@ -156,16 +156,16 @@ impl<K: Key, V: Key> Plan<K, V> {
         Ok(Self { preload, call, stream, keys, sized_for: keys, added, arriving, updates })
     }
 
-    /// Whether the call changes the map, so that it must be restored.
+    /// Returns whether the call changes the map, so that it must be restored.
     pub fn writes(&self) -> bool {
         self.call != Call::Get
     }
 
-    /// Judges every answer. `values` are what the structure told; of a call that tells none, and of a set,
-    /// only the outcomes are judged.
+    /// Checks every result. `values` are the returned values; if there are none, only the outcomes are
+    /// checked.
     ///
     /// # Errors
-    /// The first wrong one found.
+    /// Returns [`anyhow::Error`] that describes a wrong result.
     pub fn judge(&self, outcomes: &[u8], values: Option<&[V]>) -> Result<Verified> {
         let told = values.filter(|_| matches!(self.call, Call::Get | Call::Mixed));
         self.all(outcomes, told, "answered", |answer| self.is_right(answer))?;
@@ -173,10 +173,10 @@ impl<K: Key, V: Key> Plan<K, V> {
         Ok(Verified { compared: self.stream.len() as u64, succeeded: succeeded as u64 })
     }
 
-    /// Judges what a `Get` of every key of the stream finds once all is done.
+    /// Checks the results of a `Get` of every key of the stream after all operations.
     ///
     /// # Errors
-    /// The first wrong one found.
+    /// Returns [`anyhow::Error`] that describes a wrong result.
     pub fn judge_after(&self, outcomes: &[u8], values: Option<&[V]>) -> Result<()> {
         self.all(outcomes, values, "left its key as", |answer| self.is_right_after(answer))
     }
@@ -227,7 +227,7 @@ impl<K: Key, V: Key> Plan<K, V> {
             && answer.value.is_none_or(|value| self.stays(answer.op, answer.key, value))
     }
 
-    /// Whether a key may have the value once all is done.
+    /// Returns whether a key may have this value after all operations.
     fn stays(&self, op: Op, key: K, value: V) -> bool {
         let (first, updated) = (value_of::<K, V>(key), updated_value_of::<K, V>(key));
         match op {
@@ -237,7 +237,7 @@ impl<K: Key, V: Key> Plan<K, V> {
         }
     }
 
-    /// Whether a key may have had a value at some time.
+    /// Returns whether a key may have had this value at some time.
     fn was(&self, key: K, value: V) -> bool {
         let first = value_of::<K, V>(key);
         let negated = V::truncate(first.widen().wrapping_neg());
@@ -256,20 +256,20 @@ fn succeeded(outcome: Option<Outcome>) -> bool {
     outcome.is_some_and(|outcome| !matches!(outcome, Outcome::Refused | Outcome::Absent))
 }
 
-/// A stream of one operation.
+/// Returns a stream of one operation.
 fn plain<K: Key, V: Key>(op: Op, keys: Vec<K>) -> Stream<K, V> {
     let values =
         keys.par_iter().map(|key| if op == Op::FindMiss { V::default() } else { value_of(*key) }).collect();
     Stream { ops: vec![op; keys.len()], keys, values }
 }
 
-/// The first `n` keys in another order than they were inserted in.
+/// Returns the first `n` keys in an order that differs from that of their insertion.
 fn shuffled<K: Key>(keys: &UniqueKeys<K>, case: &Case) -> Vec<K> {
     let order = Permutation::new(case.n, &Source::new(case.seed, "order of finds"));
     tabulate(case.n as usize, |index| keys.at(order.at(index)))
 }
 
-/// The shares that `50i50f` stands for.
+/// Parses the shares in a name such as `50i50f`.
 fn parse_mix(text: &str) -> Result<Mix> {
     let mut mix = Mix::default();
     let mut percent = String::new();
@@ -321,7 +321,7 @@ mod tests {
 
     type Answers = (Vec<u8>, Vec<u32>);
 
-    /// A sequential map's answers to a plan in an order of its own, and what is there after.
+    /// Executes a plan sequentially, forwards or backwards. Returns the results and the final contents.
     fn answers(plan: &Plan<u32, u32>, backwards: bool) -> (Answers, Answers) {
         let mut map: HashMap<u32, u32> = plan.preload.iter().map(|key| (*key, value_of(*key))).collect();
         let asked = plan.stream.len();
@@ -368,8 +368,8 @@ mod tests {
         }
     }
 
-    /// Each answer changed, one at a time: an outcome is never right in two ways but where a read races with
-    /// its insert, and a value never but where an update does.
+    /// Changes one result at a time: no other outcome is valid except where a read races with its insertion,
+    /// and no other value except where an update races.
     #[test]
     fn changed_answers_are_wrong() {
         for op in OPS {
@@ -409,7 +409,7 @@ mod tests {
         }
     }
 
-    /// Of a set the outcomes alone are judged, and each of them.
+    /// For sets only the outcomes are checked, and each of them is.
     #[test]
     fn a_sets_wrong_outcomes_are_seen() {
         for op in SET_OPS {

@@ -1,4 +1,4 @@
-//! The structures that can be measured. A new one is a file here and a line in [`all`].
+//! Structures that can be measured. A new one is a file here and a line in [`all`].
 use crate::benchmark::{Machine, Structure};
 use crate::cli::DeviceChoice;
 use anyhow::Result;
@@ -6,6 +6,7 @@ use gpu::{Device, Stream};
 
 pub mod both_widths;
 pub mod btree;
+pub mod concurrent_mix;
 pub mod device_malloc;
 pub mod driver;
 pub mod first_launch;
@@ -19,14 +20,13 @@ pub mod ordered;
 pub mod primitives;
 pub mod segments;
 pub mod sets;
-pub mod side_by_side;
 pub mod skip_list;
 pub mod slab_alloc;
 pub mod slab_hash;
 pub mod soak;
 pub mod sorted_runs;
 
-/// All structures, for one device.
+/// Returns all structures for one device.
 pub fn all(gpu: &Gpu) -> Vec<Box<dyn Structure + '_>> {
     vec![
         Box::new(limits::Limits::new(gpu)),
@@ -47,10 +47,10 @@ pub fn all(gpu: &Gpu) -> Vec<Box<dyn Structure + '_>> {
     ]
 }
 
-/// Opens the device and hands it over with all structures.
+/// Opens the device and calls `use_it` with it and all structures.
 ///
 /// # Errors
-/// A device that is not there, and what `use_it` gives.
+/// Returns [`anyhow::Error`] when the device is not available or `use_it` fails.
 pub fn with_machine<T>(
     choice: DeviceChoice,
     use_it: impl FnOnce(&dyn Machine, &[Box<dyn Structure + '_>]) -> Result<T>,
@@ -59,14 +59,14 @@ pub fn with_machine<T>(
     use_it(&gpu, &all(&gpu))
 }
 
-/// A device and the stream that everything runs on.
+/// Device, and the stream that all launches use.
 #[derive(Debug)]
 pub struct Gpu {
-    /// The device.
+    /// Device.
     pub device: Device,
-    /// Its stream.
+    /// Stream of all launches.
     pub stream: Stream,
-    /// How it was asked for.
+    /// Choice by which the device was opened.
     pub choice: DeviceChoice,
 }
 
@@ -74,7 +74,7 @@ impl Gpu {
     /// Opens a device.
     ///
     /// # Errors
-    /// No driver or no device, where one was asked for.
+    /// Returns [`gpu::Error`] when the chosen driver or device is not available.
     pub fn open(choice: DeviceChoice) -> Result<Self> {
         let device = match choice {
             DeviceChoice::Auto => Device::from_environment()?,

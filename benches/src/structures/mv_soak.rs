@@ -1,5 +1,5 @@
-//! Insertions, removals and snapshots that come and go, as often as is asked: a search for hangs, for what is
-//! lost, and for memory that is never freed. No measurement.
+//! Soak test with insertions, removals and snapshots: it searches for hangs, lost updates and memory that is
+//! never freed. Its times are no measurement.
 use super::driver::{self, Batch};
 use super::map_plan::Call;
 use crate::benchmark::{Benchmark, Verified};
@@ -11,7 +11,7 @@ use phalanx_kernels::keyed::Outcome;
 use rayon::prelude::*;
 use workloads::{Key as Word, UniqueKeys, value_of};
 
-/// Rounds of changes, each of which ends with the pairs that it began with.
+/// Rounds of updates. Each round ends with the same pairs as it began with.
 pub struct Soak<'a, K, V> {
     gpu: &'a Gpu,
     tree: MultiVersionBTree<K, V>,
@@ -19,16 +19,17 @@ pub struct Soak<'a, K, V> {
     others: Vec<K>,
     batches: Vec<Batch<K, V>>,
     batch: usize,
-    /// Slabs that were live after the first round.
+    /// Live slabs after the first round.
     live: Option<usize>,
     wrong: usize,
 }
 
 impl<'a, K: Key + Word, V: Value + Word> Soak<'a, K, V> {
-    /// Of a case's `n` pairs, as many of which come and go each round, `batch` a launch.
+    /// Creates a soak test. Half of the `n` pairs stay, and the other half are inserted and removed in each
+    /// round, `batch` pairs per launch.
     ///
     /// # Errors
-    /// Batches of nothing.
+    /// Returns [`anyhow::Error`] when `batch` is 0.
     pub fn new(gpu: &'a Gpu, case: &Case, tree: MultiVersionBTree<K, V>) -> Result<Self> {
         let batch = case.number_if_given("batch")?.map_or(case.n as usize, |batch| batch as usize);
         ensure!(batch > 0, "`batch` is 0: {} pairs never come", case.n);
@@ -38,8 +39,8 @@ impl<'a, K: Key + Word, V: Value + Word> Soak<'a, K, V> {
         Ok(Self { gpu, tree, keys, others, batches: Vec::new(), batch, live: None, wrong: 0 })
     }
 
-    /// Inserts the batches, with snapshots of what was there before each, and takes the keys out again; what
-    /// a snapshot says of some keys is compared.
+    /// Takes a snapshot before each batch, inserts the batches, compares some keys with the snapshots, and
+    /// removes the inserted keys.
     fn round(&mut self) -> Result<()> {
         let Self { gpu, tree, batches, others, batch, wrong, .. } = self;
         for (place, inserts) in batches.iter_mut().enumerate() {
@@ -83,7 +84,7 @@ impl<K: Key + Word, V: Value + Word> Benchmark for Soak<'_, K, V> {
         self.tree.validate()?;
         let (live, versions) = (self.tree.stats()?.live, self.tree.versions()?);
         ensure!(versions == 0, "no snapshot lives, and {versions} versions are left");
-        // Nodes are not merged: the same keys again find those that the first round has made.
+        // Nodes are not merged, so the same keys reuse the nodes from the first round.
         let first = *self.live.get_or_insert(live);
         ensure!(live <= first + first / 50, "{live} slabs are live, and {first} were after the first round");
         let found = self.tree.get(&self.keys)?;
@@ -91,7 +92,7 @@ impl<K: Key + Word, V: Value + Word> Benchmark for Soak<'_, K, V> {
             found.iter().zip(&self.keys).filter(|(found, key)| **found == Some(value_of(**key))).count();
         ensure!(right == self.keys.len(), "{right} of {} pairs are there", self.keys.len());
         ensure!(self.tree.len()? == self.keys.len(), "{} pairs are counted", self.tree.len()?);
-        // Each insertion, each removal, and the pairs that stay.
+        // All insertions, all removals, and the pairs that stay.
         let compared = self.operations();
         Ok(Verified { compared, succeeded: compared })
     }

@@ -1,21 +1,21 @@
-//! `phalanx::MultiVersionBTree`, by the batches on device buffers.
+//! Benchmarks of `phalanx::MultiVersionBTree`, with batches on device buffers.
 //!
 //! | param | of | what |
 //! |---|---|---|
-//! | `mode` | all | how updates keep what was there: `in_place` (default) or `out_of_place`; of the default variant |
-//! | `range_results` | `range`, `insert_range` | pairs in each range, 16 if not given |
-//! | `update_ratio` | `find_remove`, `insert_range` | the part of the operations that are updates |
-//! | `initial_n` | those | pairs that are there before |
-//! | `batch` | `soak` | pairs a launch |
+//! | `mode` | all | how updates save the previous contents: `in_place` (default) or `out_of_place`; default variant only |
+//! | `range_results` | `range`, `insert_range` | pairs in each range, default 16 |
+//! | `update_ratio` | `find_remove`, `insert_range` | fraction of updates among the operations |
+//! | `initial_n` | `find_remove`, `insert_range` | number of initial pairs |
+//! | `batch` | `soak` | pairs per launch |
 //!
-//! `find_snapshot` looks all keys up as of a snapshot, after which all values were replaced and half of the
-//! keys removed.
+//! `find_snapshot` looks up all keys in a snapshot. After the snapshot was taken, all values were replaced
+//! and half of the keys removed.
 use super::both_widths::{BothWidths, DEFAULT};
+use super::concurrent_mix::{FIND_REMOVE, INSERT_RANGE, InsertRange, Stays, as_mix};
 use super::driver::{self, Batch, Prepared, Subject};
 use super::map_plan::{Call, Plan};
 use super::mv_soak::Soak;
 use super::ordered::{Asking, ByOrder, Neighbours, Ranges};
-use super::side_by_side::{FIND_REMOVE, INSERT_RANGE, InsertRange, Stays, as_mix};
 use crate::benchmark::{Benchmark, Verified};
 use crate::structures::Gpu;
 use crate::suite::Case;
@@ -23,13 +23,13 @@ use anyhow::{Result, bail, ensure};
 use gpu::{Buffer, Stream};
 use phalanx::mvbtree::{Builder, Growth, Snapshot, Updates, variants};
 use phalanx::{Key, Map, MultiVersionBTree, Value};
-use phalanx_kernels::btree::{Dated, InPlace, OutOfPlace, Tree};
+use phalanx_kernels::btree::{InPlace, OutOfPlace, Tree, Versioned};
 use phalanx_kernels::keyed::{Outcome, Packed};
 use phalanx_kernels::slab::Spread;
 use rayon::prelude::*;
 use workloads::{Key as Word, UniqueKeys, value_of};
 
-/// Look-ups as of a snapshot.
+/// Look-ups in a snapshot.
 pub const FIND_SNAPSHOT: &str = "find_snapshot";
 
 const OPS: &[&str] = &[
@@ -46,14 +46,14 @@ const OPS: &[&str] = &[
     "soak",
 ];
 
-/// The variants of the tree.
+/// Variants of the tree.
 #[derive(Debug)]
 pub struct VersionedTrees<'a> {
     gpu: &'a Gpu,
 }
 
 impl<'a> VersionedTrees<'a> {
-    /// The trees of a device.
+    /// Returns the trees of a device.
     pub fn new(gpu: &'a Gpu) -> Self {
         Self { gpu }
     }
@@ -73,7 +73,7 @@ impl BothWidths for VersionedTrees<'_> {
 
     fn open<K: Key + Word, V: Value + Word>(&self, case: &Case) -> Result<Box<dyn Benchmark + '_>> {
         let gpu = self.gpu;
-        let versioned = |pairs: u64| Ok::<_, anyhow::Error>(Versioned(tree::<K, V>(gpu, case, pairs)?));
+        let versioned = |pairs: u64| Ok::<_, anyhow::Error>(SnapshotTree(tree::<K, V>(gpu, case, pairs)?));
         Ok(match case.op.as_str() {
             "range" => Box::new(Asking::<_, _, _, Ranges<K, V>>::new(gpu, case, versioned(case.n)?)?),
             "successor" => Box::new(Asking::<_, _, _, Neighbours<K, V>>::new(gpu, case, versioned(case.n)?)?),
@@ -89,7 +89,7 @@ impl BothWidths for VersionedTrees<'_> {
     }
 }
 
-/// Insertions and ranges side by side, of pairs of 32 bits.
+/// Prepares concurrent insertions and range queries, for pairs of 32 bits.
 fn insert_range<'a>(gpu: &'a Gpu, case: &Case) -> Result<Box<dyn Benchmark + 'a>> {
     ensure!(
         (case.key_bits, case.value_bits) == (32, 32) && case.variant == DEFAULT,
@@ -98,12 +98,13 @@ fn insert_range<'a>(gpu: &'a Gpu, case: &Case) -> Result<Box<dyn Benchmark + 'a>
     let pairs = case.number("initial_n")? as u64 + case.n;
     let tree = tree::<u32, u32>(gpu, case, pairs)?;
     Ok(match updates(case)? {
-        Updates::InPlace => {
-            Box::new(InsertRange::<_, Tree<Dated<Packed>, Spread<128>, InPlace, 4, 4>>::new(gpu, case, tree)?)
-        }
-        Updates::OutOfPlace => Box::new(
-            InsertRange::<_, Tree<Dated<Packed>, Spread<128>, OutOfPlace, 4, 4>>::new(gpu, case, tree)?,
+        Updates::InPlace => Box::new(
+            InsertRange::<_, Tree<Versioned<Packed>, Spread<128>, InPlace, 4, 4>>::new(gpu, case, tree)?,
         ),
+        Updates::OutOfPlace => Box::new(InsertRange::<
+            _,
+            Tree<Versioned<Packed>, Spread<128>, OutOfPlace, 4, 4>,
+        >::new(gpu, case, tree)?),
     })
 }
 
@@ -116,19 +117,19 @@ fn updates(case: &Case) -> Result<Updates> {
     }
 }
 
-/// An empty tree for so many pairs, with room for versions.
+/// Creates an empty tree for `pairs` pairs, with memory for versions.
 fn tree<K: Key, V: Value>(gpu: &Gpu, case: &Case, pairs: u64) -> Result<MultiVersionBTree<K, V>> {
     let builder = Builder::default().device(&gpu.device).growth(Growth::Fixed).updates(updates(case)?);
     let builder = if case.variant == DEFAULT { builder } else { builder.variant(&case.variant) };
-    // A version for each leaf besides, and one for each pair of few: all of them may be changed before
-    // anything is freed.
+    // Additional memory for a version of each leaf, and for small trees a version of each pair, because all
+    // of them may be changed before anything is freed.
     Ok(builder.capacity(2 * pairs as usize + 8 * pairs.min(1 << 16) as usize).build()?)
 }
 
-/// A tree.
-pub struct Versioned<K, V>(pub MultiVersionBTree<K, V>);
+/// Tree.
+pub struct SnapshotTree<K, V>(pub MultiVersionBTree<K, V>);
 
-impl<K: Key + Word, V: Value + Word> ByOrder<K, V> for Versioned<K, V> {
+impl<K: Key + Word, V: Value + Word> ByOrder<K, V> for SnapshotTree<K, V> {
     fn successor(&mut self, stream: &Stream, asked: &mut Neighbours<K, V>) -> Result<()> {
         asked.ask_for_next(&self.0.ordered_on(stream))
     }
@@ -138,7 +139,7 @@ impl<K: Key + Word, V: Value + Word> ByOrder<K, V> for Versioned<K, V> {
     }
 }
 
-impl<K: Key + Word, V: Value + Word> Subject<K, V> for Versioned<K, V> {
+impl<K: Key + Word, V: Value + Word> Subject<K, V> for SnapshotTree<K, V> {
     const TELLS: bool = true;
 
     fn ask(&mut self, stream: &Stream, call: Call, batch: &mut Batch<K, V>) -> Result<()> {
@@ -153,7 +154,7 @@ impl<K: Key + Word, V: Value + Word> Subject<K, V> for Versioned<K, V> {
         self.0.memory_usage()
     }
 
-    /// What is asked afterwards finds no versions left over from loading.
+    /// Frees the versions from loading, so that timed operations do not encounter them.
     fn settle(&mut self) -> Result<()> {
         Ok(self.0.drain().map(drop)?)
     }
@@ -164,7 +165,7 @@ impl<K: Key + Word, V: Value + Word> Subject<K, V> for Versioned<K, V> {
 }
 
 impl<K: Key + Word, V: Value + Word> Stays<K, V> for MultiVersionBTree<K, V> {
-    fn plant(&mut self, keys: &Buffer<K>, values: &Buffer<V>) -> Result<()> {
+    fn build(&mut self, keys: &Buffer<K>, values: &Buffer<V>) -> Result<()> {
         Ok(self.bulk_build_sorted(keys, values, 0.7)?)
     }
 
@@ -172,7 +173,7 @@ impl<K: Key + Word, V: Value + Word> Stays<K, V> for MultiVersionBTree<K, V> {
     where
         M: phalanx_kernels::btree::Config<Key = K, Value = V> + simt::Instance,
     {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller fulfils the obligations of `view`.
         Ok(unsafe { self.view::<M>()? })
     }
 
@@ -198,10 +199,10 @@ impl<K: Key + Word, V: Value + Word> Stays<K, V> for MultiVersionBTree<K, V> {
     }
 }
 
-/// Look-ups as of a snapshot, after everything was changed.
+/// Look-ups in a snapshot after all pairs have changed.
 struct OldReads<'a, K: Key, V: Value> {
     gpu: &'a Gpu,
-    /// Of the tree below, which outlives it: fields are dropped in their order.
+    /// Snapshot of `tree`. It is declared before the tree because fields are dropped in declaration order.
     then: Option<Snapshot<'static, K, V>>,
     tree: Box<MultiVersionBTree<K, V>>,
     keys: Buffer<K>,
@@ -225,7 +226,7 @@ impl<'a, K: Key + Word, V: Value + Word> OldReads<'a, K, V> {
         })
     }
 
-    /// Inserts all keys, takes the snapshot, and changes everything.
+    /// Inserts all keys, takes the snapshot and changes all pairs.
     fn load(&mut self) -> Result<()> {
         let tree = &*self.tree;
         let mut batch = Batch::inserts(&self.gpu.device, &self.asked)?;
@@ -234,7 +235,7 @@ impl<'a, K: Key + Word, V: Value + Word> OldReads<'a, K, V> {
         ensure!(batch.count(Outcome::Inserted)? == self.asked.len(), "not all keys could be loaded");
         tree.drain()?;
         let then = tree.snapshot()?;
-        // SAFETY: the tree is in a box, which is neither moved out nor dropped before the snapshot.
+        // SAFETY: the tree is in a box; it is neither moved out nor dropped before the snapshot.
         self.then = Some(unsafe { std::mem::transmute::<Snapshot<'_, K, V>, Snapshot<'static, K, V>>(then) });
         let others: Vec<V> = self
             .asked

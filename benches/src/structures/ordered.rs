@@ -1,5 +1,5 @@
-//! What ordered maps, and what they are measured against, are asked by the order of keys, and building one
-//! from sorted pairs: every answer is compared with a sorted array.
+//! Ordered operations of maps and their baselines, and bulk builds from sorted pairs. Every result is
+//! compared with a sorted array.
 use super::btree::check_nodes;
 use super::driver::{Batch, Subject, UNWRITTEN, load};
 use crate::benchmark::{Benchmark, Verified};
@@ -15,57 +15,58 @@ use std::marker::PhantomData;
 use workloads::random::{Source, below};
 use workloads::{Key as Word, UniqueKeys, value_of};
 
-/// What answers by the order of keys.
+/// Structure that supports ordered operations.
 pub trait ByOrder<K, V>: Subject<K, V> {
-    /// Asks the stream for the next pairs, and does not wait.
+    /// Submits successor queries to the stream without waiting.
     ///
     /// # Errors
-    /// What the machine says.
+    /// Returns [`anyhow::Error`] when the structure or the device fails.
     fn successor(&mut self, stream: &Stream, asked: &mut Neighbours<K, V>) -> Result<()>;
 
-    /// Asks the stream for the pairs before, and does not wait.
+    /// Submits predecessor queries to the stream without waiting.
     ///
     /// # Errors
-    /// What the machine says; it cannot.
+    /// Returns [`anyhow::Error`] when the structure or the device fails, and when the structure does not
+    /// support predecessor queries.
     fn predecessor(&mut self, _stream: &Stream, _asked: &mut Neighbours<K, V>) -> Result<()> {
         bail!("there is no predecessor here")
     }
 
-    /// Asks the stream for the pairs of ranges, and does not wait.
+    /// Submits range queries to the stream without waiting.
     ///
     /// # Errors
-    /// What the machine says.
+    /// Returns [`anyhow::Error`] when the structure or the device fails.
     fn range(&mut self, stream: &Stream, asked: &mut Ranges<K, V>) -> Result<()>;
 }
 
-/// A batch of questions, with room for the answers on the device.
-pub trait Question<K, V>: Sized {
-    /// As many as there are keys.
+/// Batch of ordered queries with its outputs on the device.
+pub trait OrderQuery<K, V>: Sized {
+    /// Creates as many queries as there are keys.
     ///
     /// # Errors
-    /// A case that makes no sense, or no memory.
+    /// Returns [`anyhow::Error`] when the case is invalid or the device runs out of memory.
     fn new(gpu: &Gpu, case: &Case, sorted: &[K]) -> Result<Self>;
 
-    /// Forgets what was answered.
+    /// Resets the outputs.
     ///
     /// # Errors
-    /// What the machine says.
+    /// Returns [`gpu::Error`] when the device fails.
     fn forget(&mut self) -> Result<()>;
 
-    /// Asks, and does not wait.
+    /// Submits the queries without waiting.
     ///
     /// # Errors
-    /// What the machine says.
+    /// Returns [`anyhow::Error`] when the structure or the device fails.
     fn ask(&mut self, of: &mut impl ByOrder<K, V>, stream: &Stream) -> Result<()>;
 
-    /// Compares every answer with what `sorted` says.
+    /// Compares every result with `sorted`.
     ///
     /// # Errors
-    /// The first wrong one.
+    /// Returns [`anyhow::Error`] that describes a wrong result.
     fn judge(&self, sorted: &[K]) -> Result<Verified>;
 }
 
-/// `n` random pairs that are asked `n` questions.
+/// `n` queries on a structure of `n` random pairs.
 pub struct Asking<'a, K, V, S, Q> {
     gpu: &'a Gpu,
     subject: S,
@@ -79,12 +80,12 @@ where
     K: Key + Word,
     V: Value + Word,
     S: ByOrder<K, V>,
-    Q: Question<K, V>,
+    Q: OrderQuery<K, V>,
 {
-    /// Fills what is asked.
+    /// Fills the structure and creates the queries.
     ///
     /// # Errors
-    /// A case that makes no sense, or that does not fit the machine.
+    /// Returns [`anyhow::Error`] when the case is invalid or does not fit into the machine's memory.
     pub fn new(gpu: &'a Gpu, case: &Case, mut subject: S) -> Result<Self> {
         let mut sorted = UniqueKeys::<K>::new(case.seed).present(case.n as usize)?;
         load(gpu, &mut subject, &mut Batch::inserts(&gpu.device, &sorted)?)?;
@@ -99,7 +100,7 @@ where
     K: Key + Word,
     V: Value + Word,
     S: ByOrder<K, V>,
-    Q: Question<K, V>,
+    Q: OrderQuery<K, V>,
 {
     fn restore(&mut self) -> Result<()> {
         self.question.forget()?;
@@ -123,39 +124,40 @@ where
     }
 }
 
-/// Room for so many pairs more than a range has: one that is read beyond its end is answered wrongly, and not
-/// cut off where it is right.
+/// Extra space per range, in pairs. If a query reads beyond the end of its range, the result is then visibly
+/// wrong instead of cut off at the correct length.
 const SPARE: usize = 8;
 
-/// Ranges with so many pairs each; their ends lie anywhere between those pairs and the next.
+/// Range queries with `results` pairs each. The ends of a range are random keys between its outer pairs and
+/// the adjacent ones.
 pub struct Ranges<K, V> {
     results: usize,
-    /// The place of each range's first key among all.
+    /// Index of the first pair of each range among all pairs.
     firsts: Vec<usize>,
-    /// The lowest key of each.
+    /// Lower ends, inclusive.
     pub lows: Buffer<K>,
-    /// The highest key of each, which belongs to it.
+    /// Upper ends, inclusive.
     pub highs: Buffer<K>,
-    /// Takes the keys, [`Self::room`] of each range.
+    /// Output: keys, [`Self::room`] per range.
     pub keys: Buffer<K>,
-    /// Takes their values.
+    /// Output: values of the keys.
     pub values: Buffer<V>,
-    /// Takes how many there are.
+    /// Output: number of pairs per range.
     pub counts: Buffer<u64>,
 }
 
 impl<K, V> Ranges<K, V> {
-    /// Pairs that there is room for in the answer to each range.
+    /// Returns the space for the result of each range, in pairs.
     pub fn room(&self) -> u32 {
         (self.results + SPARE) as u32
     }
 }
 
 impl<K: Key, V: Value> Ranges<K, V> {
-    /// Asks for the pairs.
+    /// Submits the range queries.
     ///
     /// # Errors
-    /// What the machine says.
+    /// Returns [`phalanx::Error`] from the map.
     pub fn ask_for(&mut self, of: &Ordered<'_, K, V>) -> Result<()> {
         let room = self.room();
         let Self { lows, highs, keys, values, counts, .. } = self;
@@ -163,7 +165,7 @@ impl<K: Key, V: Value> Ranges<K, V> {
     }
 }
 
-/// The first key's place, and both ends, of `n` ranges.
+/// Returns the index of the first key and both ends for `n` ranges.
 fn ranges<K: Word>(seed: u64, sorted: &[K], results: usize) -> Vec<(usize, K, K)> {
     let topmost = u64::MAX >> (64 - K::BITS);
     Source::new(seed, "ranges").generate(sorted.len(), |generator, _| {
@@ -178,7 +180,7 @@ fn ranges<K: Word>(seed: u64, sorted: &[K], results: usize) -> Vec<(usize, K, K)
     })
 }
 
-impl<K: Key + Word, V: Value + Word> Question<K, V> for Ranges<K, V> {
+impl<K: Key + Word, V: Value + Word> OrderQuery<K, V> for Ranges<K, V> {
     fn new(gpu: &Gpu, case: &Case, sorted: &[K]) -> Result<Self> {
         let (asked, n) = (case.number_if_given("range_results")?.unwrap_or(16.0), sorted.len());
         let is_right = asked >= 1.0 && asked <= n.min(1 << 20) as f64 && asked.fract() == 0.0;
@@ -231,20 +233,20 @@ impl<K: Key + Word, V: Value + Word> Question<K, V> for Ranges<K, V> {
     }
 }
 
-/// Next pairs of random keys, which need not be there.
+/// Successor queries on random keys, which may be absent.
 pub struct Neighbours<K, V> {
     asked: Vec<K>,
-    /// The keys.
+    /// Keys.
     pub keys: Buffer<K>,
-    /// Takes the next ones.
+    /// Output: neighbouring keys.
     pub found: Buffer<K>,
-    /// Takes their values.
+    /// Output: values of the neighbouring keys.
     pub values: Buffer<V>,
-    /// Takes the outcomes.
+    /// Output: outcomes.
     pub outcomes: Buffer<u8>,
 }
 
-impl<K: Key + Word, V: Value + Word> Question<K, V> for Neighbours<K, V> {
+impl<K: Key + Word, V: Value + Word> OrderQuery<K, V> for Neighbours<K, V> {
     fn new(gpu: &Gpu, case: &Case, sorted: &[K]) -> Result<Self> {
         let (n, device) = (sorted.len(), &gpu.device);
         let source = Source::new(case.seed, "keys of neighbours");
@@ -274,29 +276,29 @@ impl<K: Key + Word, V: Value + Word> Question<K, V> for Neighbours<K, V> {
 }
 
 impl<K: Key, V: Value> Neighbours<K, V> {
-    /// Asks for the next pairs.
+    /// Submits successor queries.
     ///
     /// # Errors
-    /// What the machine says.
+    /// Returns [`phalanx::Error`] from the map.
     pub fn ask_for_next(&mut self, of: &Ordered<'_, K, V>) -> Result<()> {
         let Self { keys, found, values, outcomes, .. } = self;
         Ok(of.successor(keys, found, values, outcomes)?)
     }
 
-    /// Asks for the pairs before.
+    /// Submits predecessor queries.
     ///
     /// # Errors
-    /// What the machine says.
+    /// Returns [`phalanx::Error`] from the map.
     pub fn ask_for_previous(&mut self, of: &Ordered<'_, K, V>) -> Result<()> {
         let Self { keys, found, values, outcomes, .. } = self;
         Ok(of.predecessor(keys, found, values, outcomes)?)
     }
 }
 
-/// Pairs before random keys, which need not be there.
+/// Predecessor queries on random keys, which may be absent.
 pub struct Before<K, V>(Neighbours<K, V>);
 
-impl<K: Key + Word, V: Value + Word> Question<K, V> for Before<K, V> {
+impl<K: Key + Word, V: Value + Word> OrderQuery<K, V> for Before<K, V> {
     fn new(gpu: &Gpu, case: &Case, sorted: &[K]) -> Result<Self> {
         Ok(Self(Neighbours::new(gpu, case, sorted)?))
     }
@@ -316,7 +318,7 @@ impl<K: Key + Word, V: Value + Word> Question<K, V> for Before<K, V> {
 }
 
 impl<K: Key + Word, V: Value + Word> Neighbours<K, V> {
-    /// Compares every answer with the key that `neighbour` says.
+    /// Compares every result with the key that `neighbour` returns.
     fn judge_by<'k>(&self, neighbour: impl Fn(K) -> Option<&'k K> + Sync) -> Result<Verified>
     where
         K: 'k,
@@ -337,8 +339,8 @@ impl<K: Key + Word, V: Value + Word> Neighbours<K, V> {
     }
 }
 
-/// An empty tree that is built from sorted pairs on the device. That call waits, so what the host does is in
-/// its time.
+/// Bulk build of an empty tree from sorted pairs on the device. The call blocks, so its time includes the
+/// host's work.
 pub struct Bulk<'a, K, V> {
     gpu: &'a Gpu,
     tree: BTree<K, V>,
@@ -349,10 +351,10 @@ pub struct Bulk<'a, K, V> {
 }
 
 impl<'a, K: Key + Word, V: Value + Word> Bulk<'a, K, V> {
-    /// Brings the pairs to the device.
+    /// Copies the pairs to the device.
     ///
     /// # Errors
-    /// No memory for them.
+    /// Returns [`gpu::Error`] when the device runs out of memory.
     pub fn new(gpu: &'a Gpu, case: &Case, tree: BTree<K, V>, fill: f64) -> Result<Self> {
         let mut keys = UniqueKeys::<K>::new(case.seed).present(case.n as usize)?;
         keys.par_sort_unstable();
@@ -376,7 +378,7 @@ impl<K: Key + Word, V: Value + Word> Benchmark for Bulk<'_, K, V> {
     fn verify(&mut self) -> Result<Verified> {
         self.tree.validate()?;
         check_nodes(&self.tree, self.fill)?;
-        // Not the tree's own `iter`, which would drop a key that is there twice.
+        // Does not use the tree's own `iter`, which would drop duplicate keys.
         let mut pairs: Vec<(K, V)> = Map::iter(&self.tree)?.collect();
         pairs.par_sort_unstable();
         let (found, expected) = (pairs.len(), self.sorted.len());

@@ -1,10 +1,10 @@
-//! `phalanx::primitives`: radix sorts and scans, not in place. A variant is the size of a tile; `default` is
-//! the usual one.
+//! Benchmarks of `phalanx::primitives`: radix sorts and scans, out of place. A variant is a tile size;
+//! `default` is the usual one.
 //!
 //! | op | what is timed | an operation |
 //! |---|---|---|
 //! | `sort_pairs` | keys of `key_bits` with values of `value_bits`, all bits | a pair |
-//! | `sort_keys` | keys alone | a key |
+//! | `sort_keys` | keys without values | a key |
 //! | `scan` | an exclusive scan of numbers of `key_bits`, by `fold` | a number |
 use crate::benchmark::{Benchmark, Structure, Verified};
 use crate::record::Param;
@@ -17,7 +17,7 @@ use phalanx::primitives::{Bits, Fold, Number, Workspace, scan_bytes, scan_tiles,
 use rayon::prelude::*;
 use simt::hash::mix64;
 
-/// The variant that names no tile.
+/// Variant that uses the default tile.
 const DEFAULT: &str = "default";
 
 /// Radix sorts.
@@ -33,20 +33,20 @@ pub struct Scans<'a> {
 }
 
 impl<'a> Sorts<'a> {
-    /// Those of a device.
+    /// Returns the sorts of a device.
     pub fn new(gpu: &'a Gpu) -> Self {
         Self { gpu }
     }
 }
 
 impl<'a> Scans<'a> {
-    /// Those of a device.
+    /// Returns the scans of a device.
     pub fn new(gpu: &'a Gpu) -> Self {
         Self { gpu }
     }
 }
 
-/// The names of tiles as variants: some stand for several types.
+/// Returns the names of tiles as variants, without the duplicates that different types produce.
 pub(super) fn variants(tiles: impl IntoIterator<Item = &'static str>) -> Vec<String> {
     let mut names: Vec<String> = tiles.into_iter().map(str::to_owned).collect();
     names.sort();
@@ -108,7 +108,7 @@ impl Structure for Scans<'_> {
     }
 }
 
-/// A word of the case.
+/// Returns a text parameter of the case, or `usual`.
 fn word<'a>(case: &'a Case, name: &str, usual: &'a str) -> Result<&'a str> {
     match case.params.get(name) {
         None => Ok(usual),
@@ -117,12 +117,12 @@ fn word<'a>(case: &'a Case, name: &str, usual: &'a str) -> Result<&'a str> {
     }
 }
 
-/// The tile that the case's variant names.
+/// Returns the tile that the case's variant names.
 pub(super) fn tile(case: &Case) -> Option<&str> {
     Some(case.variant.as_str()).filter(|name| *name != DEFAULT)
 }
 
-/// Numbers as the case's `distribution` says.
+/// Generates numbers with the case's `distribution`.
 pub(super) fn numbers<K: Number>(case: &Case) -> Result<Vec<K>> {
     let seed = mix64(case.seed);
     let number = |place: u64| K::narrow(u128::from(mix64(seed ^ place)));
@@ -139,7 +139,7 @@ pub(super) fn numbers<K: Number>(case: &Case) -> Result<Vec<K>> {
     }
 }
 
-/// The number of an element, as a value.
+/// Value type that can represent the index of an element.
 pub(super) trait Numbered: Pod + PartialEq + Send + Sync {
     fn numbered(place: u32) -> Self;
 }
@@ -159,14 +159,14 @@ macro_rules! numbered {
 }
 numbered!(u32 u64 u128);
 
-/// The first place where two arrays differ is an error.
+/// Checks that two arrays are equal, and reports the first difference.
 pub(super) fn ensure_equal<T: PartialEq + Sync>(what: &str, found: &[T], expected: &[T]) -> Result<()> {
     let wrong = found.par_iter().zip(expected).position_first(|(found, expected)| found != expected);
     ensure!(found.len() == expected.len(), "there are {} {what}, not {}", found.len(), expected.len());
     wrong.map_or(Ok(()), |place| bail!("{what}: element {place} is wrong"))
 }
 
-/// A sort.
+/// Prepared sort.
 struct Sort<'a, K, V> {
     gpu: &'a Gpu,
     work: Workspace,
@@ -183,11 +183,11 @@ impl<'a, K: Number, V: Numbered> Sort<'a, K, V> {
         ensure!(n < 1 << 30, "a sort takes less than 2^30 elements, not {n}");
         let values: Vec<V> = (0..n as u32).into_par_iter().map(V::numbered).collect();
         let mut pairs: Vec<(K, u32)> = keys.par_iter().copied().zip(0..n as u32).collect();
-        // The number makes pairs differ, so this is the stable order.
+        // The index makes all pairs distinct, so this is the stable order.
         pairs.par_sort_unstable();
         let expected = pairs.into_par_iter().map(|(key, number)| (key, V::numbered(number))).unzip();
         let device = &gpu.device;
-        // The smallest tiles, which the emulator runs, publish most.
+        // The smallest tiles, which the emulator uses, need the most workspace.
         let small = if device.is_emulator() { 16 * n + 8192 } else { 1 << 20 };
         let mut work = Workspace::new(&gpu.stream, sort_bytes::<K, V>(n) * 5 / 4 + small)?;
         work.set_tile(tile(case));
@@ -229,14 +229,14 @@ impl<K: Number, V: Numbered> Benchmark for Sort<'_, K, V> {
         Some(self.work.bytes() as u64)
     }
 
-    /// A read for the histograms, and a read and a write for each digit.
+    /// One read for the histograms, and a read and a write for each digit.
     fn bytes_moved(&self) -> Option<u64> {
         let (passes, key, value) = (size_of::<K>(), size_of::<K>(), size_of::<V>());
         Some(self.operations() * (key + 2 * passes * (key + value)) as u64)
     }
 }
 
-/// A scan.
+/// Prepared scan.
 struct Scan<'a, T> {
     gpu: &'a Gpu,
     work: Workspace,

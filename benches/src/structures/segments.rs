@@ -1,12 +1,12 @@
-//! `phalanx::primitives` on segments: sums, scans and sorts of each, not in place. A variant is the size of a
-//! tile; `default` is the usual one. The parameter `length` is how long segments are on average: each has a
-//! random length from 0 to twice that.
+//! Benchmarks of `phalanx::primitives` on segments: sums, scans and sorts per segment, out of place. A
+//! variant is a tile size; `default` is the usual one. The parameter `length` is the average length of
+//! segments: each has a random length from 0 to twice that.
 //!
 //! | op | what is timed | an operation |
 //! |---|---|---|
 //! | `reduce_segments` | the sum of each segment, of numbers of `key_bits` | a number |
-//! | `scan_segments` | an exclusive scan of each, by sums | a number |
-//! | `sort_segments` | each sorted, with values of `value_bits` | a key |
+//! | `scan_segments` | an exclusive sum scan of each segment | a number |
+//! | `sort_segments` | a sort of each segment, with values of `value_bits` | a key |
 use super::primitives::{Numbered, ensure_equal, numbers, tile, variants};
 use crate::benchmark::{Benchmark, Structure, Verified};
 use crate::structures::Gpu;
@@ -20,14 +20,14 @@ use phalanx::primitives::{
 use rayon::prelude::*;
 use simt::hash::{mix64, reduce};
 
-/// Segments.
+/// Segmented primitives as a structure.
 #[derive(Debug)]
 pub struct AllSegments<'a> {
     gpu: &'a Gpu,
 }
 
 impl<'a> AllSegments<'a> {
-    /// Those of a device.
+    /// Returns the segmented primitives of a device.
     pub fn new(gpu: &'a Gpu) -> Self {
         Self { gpu }
     }
@@ -59,7 +59,7 @@ impl Structure for AllSegments<'_> {
     }
 }
 
-/// What is done.
+/// Timed operation.
 #[derive(Clone, Copy, PartialEq)]
 enum What {
     Reduce,
@@ -67,7 +67,7 @@ enum What {
     Sort,
 }
 
-/// Numbers in segments.
+/// Prepared case: numbers in segments.
 struct Segments<'a, T, V> {
     gpu: &'a Gpu,
     work: Workspace,
@@ -80,7 +80,8 @@ struct Segments<'a, T, V> {
     expected: (Vec<T>, Vec<V>),
 }
 
-/// Where segments of about `length` elements begin, `n` elements in all, and where the last one ends.
+/// Returns the start of each segment and the end of the last one, for `n` elements in segments of about
+/// `length`.
 fn offsets(case: &Case, length: u32) -> Vec<u32> {
     let (mut offsets, n) = (vec![0], case.n as u32);
     while offsets[offsets.len() - 1] < n {
@@ -91,7 +92,7 @@ fn offsets(case: &Case, length: u32) -> Vec<u32> {
     offsets
 }
 
-/// What there should be.
+/// Computes the expected results.
 fn expected<T: Number, V: Numbered>(what: What, numbers: &[T], offsets: &[u32]) -> (Vec<T>, Vec<V>) {
     let segments = offsets.par_windows(2).map(|ends| ends[0] as usize..ends[1] as usize);
     let sum = |sum: T, number: &T| T::narrow(sum.widen() + number.widen());
@@ -113,7 +114,7 @@ fn expected<T: Number, V: Numbered>(what: What, numbers: &[T], offsets: &[u32]) 
         What::Sort => {
             let sort = |places: std::ops::Range<usize>| {
                 let mut pairs: Vec<(T, u32)> = places.map(|place| (numbers[place], place as u32)).collect();
-                // The place makes pairs differ, so this is the stable order.
+                // The index makes all pairs distinct, so this is the stable order.
                 pairs.sort_unstable();
                 pairs.into_iter().map(|(key, place)| (key, V::numbered(place)))
             };
@@ -140,7 +141,8 @@ impl<'a, T: Number, V: Numbered> Segments<'a, T, V> {
             What::Scan => scan_segments_bytes::<T>(n),
             What::Sort => sort_segments_bytes::<T, V>(n, count),
         };
-        // Small tiles publish more, and small windows leave more to the sort of long segments.
+        // Small tiles need more workspace, and small windows leave more segments to the sort of long
+        // segments.
         let small = if gpu.device.is_emulator() { 128 * n + 65536 } else { 1 << 20 };
         let mut work = Workspace::new(&gpu.stream, 2 * bytes + small)?;
         work.set_tile(tile(case));
@@ -196,7 +198,7 @@ impl<T: Number, V: Numbered> Benchmark for Segments<'_, T, V> {
         Some(self.work.bytes() as u64)
     }
 
-    /// Each element read once, and each result written once.
+    /// Each element is read once, and each result is written once.
     fn bytes_moved(&self) -> Option<u64> {
         let values = if self.what == What::Sort { 2 * self.values.bytes() } else { 0 };
         Some((self.from.bytes() + self.to.bytes() + values) as u64)

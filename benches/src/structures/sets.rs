@@ -13,12 +13,12 @@ use gpu::{Buffer, Device, Grid, Stream};
 use phalanx::SlabSet;
 use phalanx::slab_hash::{Growth, set_variants};
 use phalanx_kernels::baseline::chains::{self, ChainsExecute, MOST_NODES};
-use phalanx_kernels::keyed::Coded;
+use phalanx_kernels::keyed::OpCode;
 
-/// Threads a block of the baseline, as of the structures.
+/// Threads per block of the baseline, the same as in the structures.
 const THREADS: u32 = 128;
 
-/// The case's number of lists.
+/// Returns the number of lists of the case.
 fn buckets(case: &Case) -> Result<u32> {
     let buckets = case.number("buckets")?;
     ensure!((1.0..f64::from(u32::MAX - 2)).contains(&buckets), "a set cannot have {buckets} buckets");
@@ -31,14 +31,14 @@ fn check_widths(case: &Case) -> Result<()> {
     Ok(())
 }
 
-/// The variants of slab sets.
+/// Variants of slab sets.
 #[derive(Debug)]
 pub struct SlabSets<'a> {
     gpu: &'a Gpu,
 }
 
 impl<'a> SlabSets<'a> {
-    /// The sets of a device.
+    /// Returns the sets of a device.
     pub fn new(gpu: &'a Gpu) -> Self {
         Self { gpu }
     }
@@ -91,14 +91,14 @@ impl Subject<u32, u32> for SlabSet<u32> {
     }
 }
 
-/// The baseline.
+/// Baseline with lock-free chains.
 #[derive(Debug)]
 pub struct ChainSets<'a> {
     gpu: &'a Gpu,
 }
 
 impl<'a> ChainSets<'a> {
-    /// The chains of a device.
+    /// Returns the chains of a device.
     pub fn new(gpu: &'a Gpu) -> Self {
         Self { gpu }
     }
@@ -125,28 +125,29 @@ impl Structure for ChainSets<'_> {
     }
 }
 
-/// Lock-free chains with an array of nodes.
+/// Set of lock-free chains with an array of nodes.
 pub struct ChainSet {
     heads: Buffer<u32>,
     nodes: Buffer<u64>,
-    /// What a batch of one operation has for codes.
+    /// Empty buffer of codes, for batches with one operation.
     no_codes: Buffer<u8>,
-    /// The first node that no launch has had.
+    /// Index of the first node not yet assigned to a launch.
     next: usize,
 }
 
 impl ChainSet {
-    /// An empty set with a node for each of so many elements of batches that insert.
+    /// Creates an empty set with one node per element of inserting batches, `elements` in total.
     ///
     /// # Errors
-    /// More nodes than links can name; no memory for them.
+    /// Returns [`anyhow::Error`] when links cannot address that many nodes, and [`gpu::Error`] when the
+    /// device runs out of memory.
     pub fn new(device: &Device, buckets: u32, elements: usize) -> Result<Self> {
         ensure!(elements < MOST_NODES, "{elements} elements need more nodes than links of 31 bits can name");
         let (heads, nodes) = (device.zeroed(buckets as usize)?, device.zeroed(elements + 1)?);
         Ok(Self { heads, nodes, no_codes: device.buffer(0)?, next: 1 })
     }
 
-    /// The nodes of a batch: as many as it has elements, if it inserts.
+    /// Reserves the nodes of a batch: one per element if the batch inserts.
     fn take(&mut self, call: Call, elements: usize) -> Result<u32> {
         if matches!(call, Call::Get | Call::Remove) {
             return Ok(0);
@@ -167,18 +168,17 @@ impl Subject<u32, u32> for ChainSet {
 
     fn ask(&mut self, stream: &Stream, call: Call, batch: &mut Batch<u32, u32>) -> Result<()> {
         let all = match call {
-            Call::Insert => Coded::INSERT_NEW,
-            Call::Get | Call::Mixed => Coded::GET,
-            Call::Remove => Coded::REMOVE,
+            Call::Insert => OpCode::INSERT_NEW,
+            Call::Get | Call::Mixed => OpCode::GET,
+            Call::Remove => OpCode::REMOVE,
         };
         let codes = if call == Call::Mixed { &batch.codes } else { &self.no_codes }.slice();
         let (keys, outcomes) = (batch.keys.slice(), batch.outcomes.slice());
         let first = self.take(call, keys.len())?;
         let chains = chains::Chains { heads: self.heads.slice(), nodes: self.nodes.slice() };
         let launch = ChainsExecute { chains, first, all: all.code(), codes, keys, outcomes };
-        // SAFETY: dropping a buffer waits for the launch; only launches of this kernel touch heads and nodes
-        // meanwhile, and it reads and writes those by atomic accesses, and of the others each thread its own
-        // element.
+        // SAFETY: dropping a buffer waits for the launch. Meanwhile only launches of this kernel access heads
+        // and nodes, and they do so atomically. In the other buffers each thread accesses its own element.
         unsafe { stream.launch(Grid::for_items(keys.len(), THREADS), launch)? };
         Ok(())
     }

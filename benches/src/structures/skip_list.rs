@@ -1,16 +1,16 @@
-//! `phalanx::SkipList`, by the batches on device buffers.
+//! Benchmarks of `phalanx::SkipList`, with batches on device buffers.
 //!
 //! | param | of | what |
 //! |---|---|---|
-//! | `assignment` | all | `spread` (default) or `cyclic`: how the keys of a batch are shared out among tiles |
-//! | `keys_per_block` | all | so many neighbouring keys to a tile: the paper's block-cyclic assignment |
-//! | `thread_blocks` | with `keys_per_block` | so many blocks of 128 threads, instead of what gives each tile one block of keys |
-//! | `range_results` | `range` | pairs in each range, 16 if not given |
+//! | `assignment` | all | `spread` (default) or `cyclic`: assignment of the keys of a batch to tiles |
+//! | `keys_per_block` | all | number of adjacent keys per tile: the paper's block-cyclic assignment |
+//! | `thread_blocks` | with `keys_per_block` | number of blocks of 128 threads; by default each tile has one block of keys |
+//! | `range_results` | `range` | pairs in each range, default 16 |
 //! | `sequence` | `insert_sequence` | MI, DU, DR, SU, SR, SUR, DUL, ZZ: see `workloads::sequences` |
-//! | `block` | `insert_sequence` | keys of a sequence's block; an eighth of `n` if not given |
+//! | `block` | `insert_sequence` | keys per block of a sequence, default `n / 8` |
 //!
-//! `insert_sequence` is `insert` of a sequence of 32-bit keys into an empty list. Variants that count
-//! (`list_counted_...`) tell what they counted.
+//! `insert_sequence` is `insert` of a sequence of 32-bit keys into an empty list. The variants
+//! `list_counted_...` report counters.
 use super::both_widths::{BothWidths, DEFAULT};
 use super::driver::{self, Batch, Prepared, Subject};
 use super::increments::verify_all;
@@ -27,11 +27,11 @@ use phalanx_kernels::keyed::Outcome;
 use std::collections::BTreeMap;
 use workloads::{Key as Word, Sequence};
 
-/// The pairs of as many random ranges as there are keys.
+/// Queries of as many random ranges as there are keys.
 pub const RANGE: &str = "range";
-/// The next pair of as many random keys as there are in the list.
+/// Successor queries for as many random keys as there are in the list.
 pub const SUCCESSOR: &str = "successor";
-/// The pair before.
+/// Predecessor queries for as many random keys as there are in the list.
 pub const PREDECESSOR: &str = "predecessor";
 /// Insertions of a sequence of the paper.
 pub const SEQUENCE: &str = "insert_sequence";
@@ -41,14 +41,14 @@ const WITH_SUCCESSOR: [&str; OPS.len() + 2] = first_launch::with(SUCCESSOR, &WIT
 const WITH_PREDECESSOR: [&str; OPS.len() + 3] = first_launch::with(PREDECESSOR, &WITH_SUCCESSOR);
 const ALL_OPS: [&str; OPS.len() + 4] = first_launch::with(SEQUENCE, &WITH_PREDECESSOR);
 
-/// The variants of the list.
+/// Variants of the list.
 #[derive(Debug)]
 pub struct Lists<'a> {
     gpu: &'a Gpu,
 }
 
 impl<'a> Lists<'a> {
-    /// The lists of a device.
+    /// Returns the lists of a device.
     pub fn new(gpu: &'a Gpu) -> Self {
         Self { gpu }
     }
@@ -88,7 +88,7 @@ fn builder<K: Key, V: Value>(gpu: &Gpu, case: &Case) -> Result<Builder<K, V>> {
     Ok(if case.variant == DEFAULT { builder } else { builder.variant(&case.variant) })
 }
 
-/// How the case shares keys out among tiles.
+/// Returns the assignment of keys to tiles.
 fn assignment(case: &Case) -> Result<Assignment> {
     let whole = |name: &str| -> Result<Option<u32>> {
         let Some(number) = case.number_if_given(name)? else { return Ok(None) };
@@ -106,7 +106,7 @@ fn assignment(case: &Case) -> Result<Assignment> {
     }
 }
 
-/// A list for so many pairs.
+/// List as a subject of plans.
 pub struct Made<K, V> {
     list: SkipList<K, V>,
 }
@@ -146,7 +146,7 @@ impl<K: Key + Word, V: Value + Word> Subject<K, V> for Made<K, V> {
         self.list.memory_usage()
     }
 
-    /// What a list says of itself is that its nodes are in order.
+    /// Checks the invariants of the list's nodes.
     fn check_fill(&self) -> Result<()> {
         Ok(self.list.validate()?)
     }
@@ -157,7 +157,7 @@ struct Sequenced<'a, K, V> {
     gpu: &'a Gpu,
     list: SkipList<K, V>,
     batch: Batch<K, V>,
-    /// The keys, each once.
+    /// Distinct keys.
     distinct: Vec<K>,
     before: Counters,
 }
@@ -208,7 +208,8 @@ impl<K: Key + Word, V: Value + Word> Benchmark for Sequenced<'_, K, V> {
         Some(self.list.memory_usage() as u64)
     }
 
-    /// Table 1 of the paper. Look-ups that verified are among the steps: as many again as insertions.
+    /// Returns the figures of table 1 of the paper. The steps include those of the look-ups that verify the
+    /// result, as many as there are insertions.
     fn counted(&self) -> Option<BTreeMap<String, f64>> {
         let (now, before) = (self.list.counters().ok()?, self.before);
         if now == Counters::default() {

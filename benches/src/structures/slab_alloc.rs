@@ -1,13 +1,13 @@
-//! `phalanx::SlabAlloc`, by the batches on device buffers.
+//! Benchmarks of `phalanx::SlabAlloc`, with batches on device buffers.
 //!
-//! `n` slabs, of which a share `fill` is taken beforehand, at random places. A launch is on half of what is
-//! left.
+//! The pool has `n` slabs. A fraction `fill` of them is allocated beforehand, at random positions. A launch
+//! operates on half of the remaining slabs.
 //!
 //! | op | what is timed |
 //! |---|---|
 //! | `alloc` | a slab for each element |
-//! | `free` | the slabs go back in the order in which they were given |
-//! | `free_random` | they go back in random order |
+//! | `free` | the slabs are freed in the order of allocation |
+//! | `free_random` | the slabs are freed in random order |
 use crate::benchmark::{Benchmark, Structure, Verified};
 use crate::structures::Gpu;
 use crate::suite::Case;
@@ -18,20 +18,20 @@ use rayon::prelude::*;
 use workloads::Permutation;
 use workloads::random::Source;
 
-/// Bytes of a slab.
+/// Bytes per slab.
 const BYTES: usize = 128;
 
-/// Slabs of a super block at most, where there are as many.
+/// Maximum number of slabs per super block.
 const SUPER_BLOCK: usize = 1 << 22;
 
-/// The pool's variants: how slabs lie, and `_lone` where each thread allocates and frees alone.
+/// Variants of the pool: the layout of slabs, and `_lone` when each thread allocates and frees on its own.
 #[derive(Debug)]
 pub struct Pools<'a> {
     gpu: &'a Gpu,
 }
 
 impl<'a> Pools<'a> {
-    /// The pools of a device.
+    /// Returns the pools of a device.
     pub fn new(gpu: &'a Gpu) -> Self {
         Self { gpu }
     }
@@ -55,7 +55,7 @@ impl Structure for Pools<'_> {
     }
 }
 
-/// What is timed.
+/// Timed operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Timed {
     Alloc,
@@ -63,17 +63,17 @@ enum Timed {
     FreeRandom,
 }
 
-/// A pool, filled.
+/// Prepared case: a partly filled pool.
 struct Prepared<'a> {
     gpu: &'a Gpu,
     pool: SlabAlloc,
     lone: bool,
     timed: Timed,
     seed: u64,
-    /// The bitmap with nothing of the batch in it.
+    /// Bitmap without the slabs of the batch.
     before: Vec<u32>,
     handles: Buffer<u32>,
-    /// Whether the batch's slabs are allocated.
+    /// Whether the slabs of the batch are allocated.
     holds: bool,
 }
 
@@ -121,7 +121,7 @@ impl<'a> Prepared<'a> {
         Ok(())
     }
 
-    /// Puts the handles into random order.
+    /// Shuffles the handles.
     fn shuffle(&mut self) -> Result<()> {
         let handles = self.handles.read()?;
         let order = Permutation::new(handles.len() as u64, &Source::new(self.seed, "slabs freed at random"));
@@ -132,7 +132,8 @@ impl<'a> Prepared<'a> {
         Ok(self.handles.write(&shuffled)?)
     }
 
-    /// The slabs' numbers, which are the words of handles while super blocks are full or the pool is light.
+    /// Returns the index of a slab. The handle of a light pool is the index; other handles consist of a super
+    /// block, all of which are full, and a slab.
     fn number(&self, word: u32) -> usize {
         let handle = Handle::from_word(word);
         let supers = self.pool.capacity().min(SUPER_BLOCK);
@@ -142,7 +143,8 @@ impl<'a> Prepared<'a> {
         handle.super_block() as usize * supers + handle.slab() as usize
     }
 
-    /// Each slab was free before, is live now, and was given once; nothing else has changed.
+    /// Checks that each slab was free before, is live now and was allocated once, and that nothing else has
+    /// changed.
     fn verify_given(&self) -> Result<Verified> {
         let (words, mut expected) = (self.handles.read()?, self.before.clone());
         let mut given = 0;
@@ -163,7 +165,7 @@ impl<'a> Prepared<'a> {
         Ok(Verified { compared: words.len() as u64, succeeded: given })
     }
 
-    /// The pool is as it was, and has seen no fault.
+    /// Checks that the pool is in its previous state and has detected no fault.
     fn verify_freed(&self) -> Result<Verified> {
         ensure!(
             self.pool.bitmap()? == self.before,

@@ -1,7 +1,7 @@
-//! `phalanx::SlabHash`, by the batches on device buffers.
+//! Benchmarks of `phalanx::SlabHash`, with batches on device buffers.
 //!
-//! The parameter `utilisation` is the share of memory that pairs take: in the end, or before the operation
-//! where the case says how many pairs are there then (`initial_n`).
+//! The parameter `utilisation` is the fraction of memory that pairs occupy: at the end, or before the
+//! operation if the case specifies the number of initial pairs (`initial_n`).
 use super::both_widths::{BothWidths, DEFAULT};
 use super::driver::{Filled, Prepared, Table};
 use super::increments::{self, Incremental};
@@ -15,18 +15,18 @@ use phalanx::slab_hash::{Builder, Growth, variants};
 use phalanx::{Key, SlabHash, Value};
 use workloads::Key as Word;
 
-/// The operations of plans, and what else there is.
+/// Operations of plans, and additional ones.
 const WITH_INCREMENTAL: [&str; OPS.len() + 1] = first_launch::with(increments::INCREMENTAL, OPS);
 const ALL_OPS: [&str; OPS.len() + 2] = first_launch::with(first_launch::OP, &WITH_INCREMENTAL);
 
-/// The variants of slab hash.
+/// Variants of slab hash.
 #[derive(Debug)]
 pub struct SlabMaps<'a> {
     gpu: &'a Gpu,
 }
 
 impl<'a> SlabMaps<'a> {
-    /// The maps of a device.
+    /// Returns the maps of a device.
     pub fn new(gpu: &'a Gpu) -> Self {
         Self { gpu }
     }
@@ -59,7 +59,7 @@ impl BothWidths for SlabMaps<'_> {
     }
 }
 
-/// The parameters that cases of all operations have.
+/// Returns a builder with the parameters common to all operations.
 fn builder<K: Key, V: Value>(gpu: &Gpu, case: &Case) -> Builder<SlabHash<K, V>> {
     let builder = SlabHash::builder().device(&gpu.device).growth(Growth::Fixed);
     if case.variant == DEFAULT { builder } else { builder.variant(&case.variant) }

@@ -1,7 +1,7 @@
-//! Insertions into an empty tree, as often as is asked, of other keys each time: a search for hangs and for
-//! what is lost, not for speed.
+//! Soak test with insertions of new keys into an empty tree, repeated: it searches for hangs and lost keys,
+//! and does not measure speed.
 //!
-//! Every key is looked up after each run, and the whole tree is examined.
+//! Every key is looked up after each run, and the invariants of the whole tree are checked.
 use super::driver::{self, Batch};
 use super::increments::{all_inserted, verify_all};
 use super::map_plan::Call;
@@ -12,13 +12,13 @@ use anyhow::{Result, ensure};
 use phalanx::{BTree, Key, Map, Value};
 use workloads::{Key as Word, UniqueKeys};
 
-/// Runs of insertions, each into the tree when it is empty.
+/// Runs of insertions, each into an empty tree.
 pub struct Soak<'a, K, V> {
     gpu: &'a Gpu,
     tree: BTree<K, V>,
     seed: u64,
     pairs: usize,
-    /// Pairs a launch.
+    /// Pairs per launch.
     batch: usize,
     run: u64,
     keys: Vec<K>,
@@ -26,10 +26,10 @@ pub struct Soak<'a, K, V> {
 }
 
 impl<'a, K: Key + Word, V: Value + Word> Soak<'a, K, V> {
-    /// Of a case's `n` pairs, `batch` a launch, all at once if it does not say so.
+    /// Creates a soak test of the case's `n` pairs, `batch` per launch, by default all at once.
     ///
     /// # Errors
-    /// Batches of nothing.
+    /// Returns [`anyhow::Error`] when `batch` is 0.
     pub fn new(gpu: &'a Gpu, case: &Case, tree: BTree<K, V>) -> Result<Self> {
         let (seed, pairs) = (case.seed, case.n as usize);
         let batch = case.number_if_given("batch")?.map_or(pairs, |batch| batch as usize);

@@ -1,9 +1,9 @@
-//! The baselines of the B-Tree's figure 3.2: a sorted array, and a log-structured merge tree, both built here
-//! of 32-bit pairs.
+//! Baselines of the B-Tree's figure 3.2, for pairs of 32 bits: a sorted array and a log-structured merge
+//! tree.
 //!
-//! The parameter `levels` of the merge tree says how many runs there are in the end: pairs come in 2^levels -
-//! 1 pieces, each is sorted, and runs of as many pieces are merged, so that runs of 1, 2, 4, .. pieces are
-//! left. Sorting and merging are the primitives.
+//! The parameter `levels` of the merge tree is the final number of runs. Pairs arrive in 2^levels - 1 pieces.
+//! Each piece is sorted, and runs of equal numbers of pieces are merged, which leaves runs of 1, 2, 4, ..
+//! pieces. Sorting and merging use the primitives.
 use super::driver::{Batch, Prepared, Subject};
 use super::map_plan::{Call, Plan};
 use super::ordered::{Asking, ByOrder, Neighbours, Ranges};
@@ -17,16 +17,16 @@ use phalanx_kernels::baseline::runs::{self, ROW, RunsBounds, RunsGet, RunsRange,
 use phalanx_kernels::keyed::Outcome;
 use simt::GlobalSlice;
 
-/// Threads a block, as of the structures.
+/// Threads per block, the same as in the structures.
 const THREADS: u32 = 128;
 
-/// What they can be asked.
+/// Supported operations.
 const OPS: &[&str] = &["find_hit", "find_miss", "successor", "range"];
 
-/// The most levels: each look-up looks at all of them.
+/// Maximum number of levels, because each look-up searches all of them.
 const MOST_LEVELS: f64 = 20.0;
 
-/// One of the baselines.
+/// Baseline as a structure.
 #[derive(Debug)]
 pub struct Baseline<'a> {
     gpu: &'a Gpu,
@@ -36,17 +36,17 @@ pub struct Baseline<'a> {
 }
 
 impl<'a> Baseline<'a> {
-    /// The sorted array.
+    /// Returns the sorted array.
     pub fn array(gpu: &'a Gpu) -> Self {
         Self { gpu, name: "SortedArray", variant: "binary_search", has_levels: false }
     }
 
-    /// The log-structured merge tree.
+    /// Returns the log-structured merge tree.
     pub fn merge_tree(gpu: &'a Gpu) -> Self {
         Self { gpu, name: "MergeTree", variant: "doubling", has_levels: true }
     }
 
-    /// How many pairs come at a time.
+    /// Returns the number of pairs per piece.
     fn piece(&self, case: &Case) -> Result<usize> {
         if !self.has_levels {
             return Ok(case.n as usize);
@@ -83,7 +83,7 @@ impl Structure for Baseline<'_> {
     }
 }
 
-/// A sorted run of so many pieces.
+/// Sorted run of `pieces` pieces.
 struct Run {
     pieces: usize,
     keys: Buffer<u32>,
@@ -94,23 +94,23 @@ struct Run {
 struct Runs<'a> {
     gpu: &'a Gpu,
     work: Workspace,
-    /// Pairs that are sorted at a time.
+    /// Number of pairs per piece.
     piece: usize,
     runs: Vec<Run>,
     table: Buffer<u64>,
-    /// Of ranges, for the kernel that writes their pairs.
+    /// Bounds of ranges, for the kernel that writes their pairs.
     bounds: Buffer<u64>,
 }
 
 impl<'a> Runs<'a> {
-    /// None, with memory to sort and merge so many pairs.
+    /// Creates an empty list of runs, with workspace to sort a piece and to merge `pairs` pairs.
     fn new(gpu: &'a Gpu, pairs: usize, piece: usize) -> Result<Self> {
         let work = Workspace::new(&gpu.stream, sort_bytes::<u32, u32>(piece).max(merge_bytes(pairs)))?;
         let (table, bounds) = (gpu.device.buffer(0)?, gpu.device.buffer(0)?);
         Ok(Self { gpu, work, piece, runs: Vec::new(), table, bounds })
     }
 
-    /// Sorts a piece, and merges it with runs as long as the last one is no longer.
+    /// Sorts a piece, and merges it with the last run as long as that is no longer than the new one.
     fn insert(&mut self, keys: &[u32], values: &[u32]) -> Result<()> {
         let device = &self.gpu.device;
         let (mut keys, mut values) = (device.from_slice(keys)?, device.from_slice(values)?);
@@ -131,8 +131,8 @@ impl<'a> Runs<'a> {
         Ok(Run { pieces: older.pieces + newer.pieces, keys, values })
     }
 
-    /// Writes down where the runs are, the newest first.
-    fn list(&mut self) -> Result<()> {
+    /// Writes the table of runs, the newest first.
+    fn index(&mut self) -> Result<()> {
         let row = |run: &Run| -> [u64; ROW] {
             let (keys, values) = (run.keys.pointer().expose_provenance(), run.values.pointer());
             [keys as u64, values.expose_provenance() as u64, run.keys.len() as u64]
@@ -141,14 +141,14 @@ impl<'a> Runs<'a> {
         Ok(())
     }
 
-    /// What kernels take.
+    /// Returns the kernel view.
     fn view(&self) -> runs::Runs {
-        // SAFETY: the table lists buffers that live as long as it; dropping one waits for launches.
+        // SAFETY: the table refers to buffers that live as long as it does; dropping one waits for launches.
         unsafe { runs::Runs::new(self.table.slice()) }
     }
 }
 
-/// Its insertions tell nothing: outcomes are those of new keys.
+/// Insertions compute no outcomes: they report every key as new.
 impl Subject<u32, u32> for Runs<'_> {
     const TELLS: bool = true;
 
@@ -159,13 +159,13 @@ impl Subject<u32, u32> for Runs<'_> {
                 let (all, pairs) = (keys.read()?, arguments.read()?);
                 let mut pieces = all.chunks(self.piece).zip(pairs.chunks(self.piece));
                 pieces.try_for_each(|(keys, values)| self.insert(keys, values))?;
-                self.list()?;
+                self.index()?;
                 Ok(outcomes.fill_bytes(Outcome::Inserted as u8)?)
             }
             Call::Get => {
                 let (keys, values, outcomes) = (keys.slice(), results.slice(), outcomes.slice());
                 let launch = RunsGet { runs: self.view(), keys, values, outcomes };
-                // SAFETY: dropping a buffer waits for the launch, which writes the answers alone, each thread
+                // SAFETY: dropping a buffer waits for the launch, which writes only its outputs, each thread
                 // its own.
                 unsafe { stream.launch(Grid::for_items(keys.len(), THREADS), launch)? };
                 Ok(())
@@ -176,7 +176,7 @@ impl Subject<u32, u32> for Runs<'_> {
 
     fn clear(&mut self) -> Result<()> {
         self.runs.clear();
-        self.list()
+        self.index()
     }
 
     fn bytes(&self) -> usize {
@@ -204,8 +204,8 @@ impl ByOrder<u32, u32> for Runs<'_> {
         let (lows, highs) = (asked.lows.slice(), asked.highs.slice());
         let (keys, values): (GlobalSlice<u32>, _) = (asked.keys.slice(), asked.values.slice());
         let counts = asked.counts.slice();
-        // SAFETY: dropping a buffer waits for what the stream was asked; counts are added up by atomic
-        // additions, and each thread of the last kernel writes places of its own.
+        // SAFETY: dropping a buffer waits for the work of the stream. Counts are updated by atomic additions,
+        // and each thread of the last kernel writes its own elements.
         unsafe {
             asked.counts.fill_bytes_on(stream, 0)?;
             stream.launch(grid, RunsBounds { runs, lows, highs, bounds })?;
@@ -220,7 +220,7 @@ mod tests {
     use super::*;
     use crate::cli::DeviceChoice;
 
-    /// Runs of pieces of 10 pairs after so many pieces.
+    /// Returns the runs' lengths in pieces after `count` pieces of 10 pairs.
     fn pieces(gpu: &Gpu, count: u32) -> Vec<usize> {
         let mut runs = Runs::new(gpu, 10 * count as usize, 10).unwrap();
         for piece in 0..count {

@@ -1,9 +1,9 @@
 //! Batches of operations against `std::collections::HashMap`.
 //!
-//! The operations of a batch run concurrently, so where a key appears several times in one batch several
-//! answers are right. Where it appears once there is one answer, and it is compared with the model's. Where
-//! it appears more often the operations are a history in which all overlap, followed by a `Get` that finds
-//! what they left, and the history is checked.
+//! The operations of a batch run concurrently, so if a key appears several times in one batch, several
+//! results are correct. If a key appears once, its result is compared with the model's. Otherwise the
+//! operations on the key form a history in which all overlap, followed by a `Get` of the final value, and the
+//! history is checked.
 use crate::linear::{Checker, Failure, Violation};
 use crate::map::answer;
 use crate::{Event, MapModel, MapOp, MapOutcome, MapValue};
@@ -13,101 +13,101 @@ use std::hash::Hash;
 
 /// A map that executes batches.
 pub trait BatchMap<K, V> {
-    /// Executes the operations, in any order or at once, and gives one answer for each.
+    /// Executes the operations, in any order or concurrently, and returns one outcome per operation.
     ///
-    /// Optional parts of answers may be left out: `Replaced(None)`, `Removed(None)`, and `Present` for a
+    /// Optional parts of outcomes may be omitted: `Replaced(None)`, `Removed(None)`, and `Present` for a
     /// failed `InsertNew`.
     fn apply(&mut self, batch: &[MapOp<K, V>]) -> Vec<MapOutcome<V>>;
 
-    /// All pairs, in any order, each once; nothing when the map cannot list them.
+    /// Returns all pairs, in any order, each once; `None` if the map cannot list them.
     fn pairs(&mut self) -> Option<Vec<(K, V)>>;
 
-    /// How many keys it says it has; nothing when it does not say.
+    /// Returns the number of keys that the map reports; `None` if it reports none.
     fn reported_len(&mut self) -> Option<usize>;
 }
 
-/// Where a map and the model part.
+/// Difference between a map and the model.
 #[derive(Debug, thiserror::Error)]
 pub enum Mismatch<K, V>
 where
     K: Clone + Debug + Ord + Hash + Send + Sync,
     V: MapValue,
 {
-    /// A batch got the wrong number of answers.
+    /// A batch returned the wrong number of outcomes.
     #[error("batch {batch}: {asked} operations got {answered} answers")]
     Count {
-        /// The batch's index.
+        /// Index of the batch.
         batch: usize,
-        /// Operations in it.
+        /// Number of operations in the batch.
         asked: usize,
-        /// Answers.
+        /// Number of outcomes.
         answered: usize,
     },
-    /// The only operation of a batch on its key got a wrong answer.
+    /// The only operation of a batch on its key returned a wrong outcome.
     #[error(
         "batch {batch}, operation {index}: {op:?} answered {found:?}; the model, holding {held:?}, answers \
          {expected:?}"
     )]
     Answer {
-        /// The batch's index.
+        /// Index of the batch.
         batch: usize,
-        /// The operation's index in the batch.
+        /// Index of the operation in the batch.
         index: usize,
-        /// The operation.
+        /// Operation.
         op: MapOp<K, V>,
-        /// What the model held.
+        /// Value in the model before the operation.
         held: Option<V>,
-        /// What the map answered.
+        /// Outcome of the map.
         found: MapOutcome<V>,
-        /// What the model answers.
+        /// Outcome of the model.
         expected: MapOutcome<V>,
     },
-    /// The operations of a batch on one key got answers that no order gives. The `Get` at time 1 was added to
-    /// see what they left.
+    /// No order of a batch's operations on one key explains their outcomes. The `Get` at time 1 was added to
+    /// observe the final value.
     #[error("batch {batch}: {violation}")]
     Order {
-        /// The batch's index.
+        /// Index of the batch.
         batch: usize,
-        /// The operations.
+        /// Operations that no order explains.
         violation: Box<Violation<MapModel<K, V>>>,
     },
-    /// A key appears too many times in one batch for a verdict.
+    /// A key appears too many times in one batch for the check to decide.
     #[error("batch {batch}: {reason}")]
     Undecided {
-        /// The batch's index.
+        /// Index of the batch.
         batch: usize,
-        /// What the checker said.
+        /// Message of the checker.
         reason: String,
     },
-    /// The number of keys is wrong.
+    /// The reported number of keys is wrong.
     #[error("after batch {batch}: the map says that it has {found} keys; the model has {expected}")]
     Length {
-        /// The batch's index.
+        /// Index of the batch.
         batch: usize,
-        /// What the map says.
+        /// Number reported by the map.
         found: usize,
-        /// What the model says.
+        /// Number in the model.
         expected: usize,
     },
-    /// The listing has the wrong pairs for a key: none, another value, or several.
+    /// The listing has wrong pairs for a key: none, another value, or several.
     #[error("after batch {batch}: the map lists {found:?} for key {key:?}; the model holds {expected:?}")]
     Contents {
-        /// The batch's index.
+        /// Index of the batch.
         batch: usize,
-        /// The key.
+        /// Key with the wrong pairs.
         key: K,
-        /// The values listed.
+        /// Values listed by the map.
         found: Vec<V>,
-        /// The value that the model holds.
+        /// Value in the model.
         expected: Option<V>,
     },
 }
 
-/// Runs the batches on `subject` and on the model, which both start empty, and compares every answer, and
-/// after each batch the length and the contents. Returns what the map must hold in the end.
+/// Runs the batches on `subject` and on the model, which must both start empty. Compares every outcome and,
+/// after each batch, the length and the contents. Returns the expected final contents.
 ///
 /// # Errors
-/// The first [`Mismatch`].
+/// [`Mismatch`]: the first one found.
 pub fn compare_with_model<K, V, M>(
     subject: &mut M,
     batches: &[Vec<MapOp<K, V>>],
@@ -124,7 +124,7 @@ where
     Ok(model)
 }
 
-/// The comparison of one batch.
+/// Comparison of one batch.
 struct Comparison<'a, K, V, M> {
     subject: &'a mut M,
     batch: usize,
@@ -179,7 +179,8 @@ where
         Ok(())
     }
 
-    /// Looks for an order of operations on one key that leaves what a `Get` found after them.
+    /// Checks that some order of operations on one key explains their outcomes and the final value that a
+    /// `Get` found.
     fn explain(
         &mut self,
         operations: Vec<(MapOp<K, V>, MapOutcome<V>)>,

@@ -1,26 +1,26 @@
-//! What was asked, what was answered, and when.
+//! Events: operations with their outcomes and times.
 use serde::{Deserialize, Serialize};
 
-/// An operation that was called and returned.
+/// A completed operation.
 ///
-/// Times may come from any clock that all threads share; only their order counts. Equal times count as
-/// overlap: an operation precedes another one only if its end is smaller than the other's start.
+/// Times may come from any clock that all threads share; only their order matters. Equal times count as
+/// overlap: an operation precedes another only if its end is less than the other's start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event<Op, Outcome> {
-    /// What was asked, arguments included.
+    /// Operation, with its arguments.
     pub op: Op,
-    /// What was answered.
+    /// Outcome of the operation.
     pub outcome: Outcome,
-    /// A time before which the operation had no effect.
+    /// Time of the call: before it, the operation had no effect.
     pub start: u64,
-    /// A time after which it had no further effect; not below `start`.
+    /// Time of the return: after it, the operation has no further effect. At least `start`.
     pub end: u64,
-    /// Who called: for messages only.
+    /// Calling thread, used only in messages.
     pub thread: u32,
 }
 
 impl<Op, Outcome> Event<Op, Outcome> {
-    /// Whether it had returned before the other one was called.
+    /// Returns `true` if this operation returned before `other` was called.
     pub fn precedes(&self, other: &Self) -> bool {
         self.end < other.start
     }

@@ -1,10 +1,10 @@
-//! Says whether what concurrent operations returned can be explained.
+//! Checks whether the outcomes of concurrent operations are linearizable.
 //!
-//! Record a history: what each operation was asked, what it answered, when it was called and when it
-//! returned. The history is linearizable (Herlihy and Wing, 1990) if the operations can be put in one order
-//! that a sequential object would have answered the same way, in which each operation stands between its call
-//! and its return. [`check`] looks for such an order; where there is none it gives the smallest window of
-//! operations it can find that no order explains.
+//! Record a history: the operation, outcome, call time and return time of each event. The history is
+//! linearizable (Herlihy and Wing, 1990) if some total order of the operations yields the same outcomes on a
+//! sequential object, with each operation taking effect between its call and its return. [`check`] searches
+//! for such an order. If there is none, it returns the smallest window of operations found that no order
+//! explains.
 //!
 //! ```
 //! use checker::{Event, MapModel, MapOp, MapOutcome, check};
@@ -19,15 +19,15 @@
 //! println!("{}", check(&MapModel::default(), &history).unwrap_err());
 //! ```
 //!
-//! | module | what it holds |
+//! | module | contents |
 //! |---|---|
 //! | [`history`] | events |
-//! | [`model`] | what a sequential object is: the trait [`Model`] |
+//! | [`model`] | sequential objects: the trait [`Model`] |
 //! | [`map`] | the model of a map, and its operations |
-//! | [`snapshot`] | the model of an ordered map as a whole: ranges, and snapshots that are asked later |
-//! | [`linear`] | the check, part by part, in parallel |
+//! | [`snapshot`] | the model of an ordered map as a whole: ranges, and snapshots that are queried later |
+//! | [`linear`] | the check of each part, in parallel |
 //! | [`batch`] | batches against `std::collections::HashMap`, duplicates within a batch included |
-//! | [`oracle`] | the same question answered by trying all orders, for histories of a few events |
+//! | [`oracle`] | the same check by trying all orders, for histories of a few events |
 
 pub mod batch;
 pub mod history;

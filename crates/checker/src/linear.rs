@@ -1,4 +1,4 @@
-//! The check of a history, part by part.
+//! Linearizability check of a history, part by part.
 use crate::search::{Outcome, Search};
 use crate::timeline::Timeline;
 use crate::window;
@@ -15,18 +15,18 @@ pub fn check<M: Model>(model: &M, events: &[EventOf<M>]) -> Result<Summary, Fail
     Checker::new(model).check(events)
 }
 
-/// What was checked.
+/// Summary of a successful check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Summary {
-    /// Events in the history.
+    /// Number of events in the history.
     pub events: usize,
-    /// Parts (keys) they touched.
+    /// Number of parts (keys) that the events access.
     pub parts: usize,
-    /// Most operations on one part that overlapped at one time.
+    /// Maximum number of operations on one part that overlapped at one time.
     pub overlap: usize,
 }
 
-/// Why a history does not pass.
+/// Reason why a history does not pass.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure<M: Model> {
     /// No order explains the results.
@@ -38,24 +38,25 @@ pub enum Failure<M: Model> {
          runs backwards"
     )]
     Backwards {
-        /// Its place in the history.
+        /// Index of the event in the history.
         index: usize,
-        /// Its start.
+        /// Start of the event.
         start: u64,
-        /// Its end.
+        /// End of the event.
         end: u64,
     },
-    /// Too many operations on a part overlap: neither an order was found nor that there is none.
+    /// Too many operations on a part overlap: the budget ran out before the search found an order or excluded
+    /// all orders.
     #[error(
         "undecided: {explored} configurations of the {events} operations on {part:?} were explored; \
          raise the budget, or record histories with fewer operations at a time on one part"
     )]
     Undecided {
-        /// The part.
+        /// Part of the object.
         part: M::Part,
-        /// Its events.
+        /// Number of events on the part.
         events: usize,
-        /// The budget.
+        /// Number of configurations explored: the budget.
         explored: usize,
     },
 }
@@ -63,16 +64,17 @@ pub enum Failure<M: Model> {
 /// Operations on a part that no order explains.
 #[derive(Debug)]
 pub struct Violation<M: Model> {
-    /// The part (for a map, the key).
+    /// Part of the object (for a map, the key).
     pub part: M::Part,
-    /// The operations of the smallest window found, by start.
+    /// Operations of the smallest window found, sorted by start.
     pub events: Vec<EventOf<M>>,
-    /// Which of them no walk could place.
+    /// Index of the operation in `events` that no order could place.
     pub stuck: usize,
-    /// What the part may have held before them. When [`whatever_before`](Self::whatever_before) is set, the
-    /// operations are inexplicable from every one of these, all of which it held at some time.
+    /// States in which the part may have been before the window. If
+    /// [`whatever_before`](Self::whatever_before) is set, no order explains the operations from any of these
+    /// states, which the part reached at various times.
     pub states: Vec<M::State>,
-    /// Whether the operations contradict each other, whatever the part held before.
+    /// Whether the operations contradict each other regardless of the state before them.
     pub whatever_before: bool,
 }
 
@@ -108,25 +110,26 @@ pub struct Checker<'a, M> {
 }
 
 impl<'a, M: Model> Checker<'a, M> {
-    /// Checks against `model`, with a budget of 20 million configurations a part.
+    /// Creates a check against `model`, with a budget of 20 million configurations per part.
     pub fn new(model: &'a M) -> Self {
         Self { model, budget: 20_000_000 }
     }
 
-    /// Gives up on a part after `configurations`, each of which takes some hundred bytes of memory.
+    /// Sets the number of configurations after which the check of a part gives up. Each takes some hundred
+    /// bytes of memory.
     pub fn budget(self, configurations: usize) -> Self {
         Self { budget: configurations, ..self }
     }
 
-    /// Looks for an order that explains the history. Of several parts that have none, the first by its `Ord`
-    /// is reported.
+    /// Searches for an order that explains the history. If several parts have none, reports the first by
+    /// `Ord`.
     ///
-    /// Time is linear in the number of events where few overlap, and exponential in the number of overlapping
-    /// operations that write without telling what they found.
+    /// The time is linear in the number of events if few overlap, and exponential in the number of
+    /// overlapping writes whose outcome does not report the old value.
     ///
     /// # Errors
-    /// [`Failure::Violation`] when there is none, [`Failure::Undecided`] when the budget ran out before an
-    /// answer, [`Failure::Backwards`] for an event that ends before it starts.
+    /// [`Failure::Violation`] when there is no such order; [`Failure::Undecided`] when the budget ran out;
+    /// [`Failure::Backwards`] for an event that ends before it starts.
     pub fn check(&self, events: &[EventOf<M>]) -> Result<Summary, Failure<M>> {
         for (index, event) in events.iter().enumerate() {
             if event.end < event.start {

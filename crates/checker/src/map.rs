@@ -1,42 +1,42 @@
-//! The sequential map: at most one value a key.
+//! The sequential map, with at most one value per key.
 use crate::Model;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::fmt::Debug;
 use std::hash::Hash;
 
-/// How an upsert combines the value that is there with its own.
+/// Function by which an upsert combines the old value with its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Combine {
-    /// The sum, wrapping.
+    /// Wrapping sum.
     Add,
-    /// The smaller.
+    /// Minimum.
     Min,
-    /// The larger.
+    /// Maximum.
     Max,
 }
 
-/// What can be asked of a map.
+/// Operation on a map.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum MapOp<K, V> {
-    /// Insert the pair, or replace the key's value.
+    /// Inserts the pair, or replaces the key's value.
     Insert(K, V),
-    /// Insert the pair unless the key is there.
+    /// Inserts the pair unless the key is present.
     InsertNew(K, V),
-    /// Insert the pair, or combine the value with the one that is there.
+    /// Inserts the pair, or combines its value with the old one.
     Upsert(K, V, Combine),
-    /// The key's value; the pair is inserted if there is none.
+    /// Returns the key's value; inserts the pair if the key is absent.
     GetOrInsert(K, V),
-    /// The key's value.
+    /// Returns the key's value.
     Get(K),
-    /// Whether the key is there.
+    /// Tests whether the key is present.
     Contains(K),
-    /// Take the key out.
+    /// Removes the key.
     Remove(K),
 }
 
 impl<K, V> MapOp<K, V> {
-    /// The key that the operation touches.
+    /// Returns the key of the operation.
     pub fn key(&self) -> &K {
         match self {
             Self::Insert(key, _) | Self::InsertNew(key, _) | Self::Upsert(key, _, _) => key,
@@ -45,29 +45,29 @@ impl<K, V> MapOp<K, V> {
     }
 }
 
-/// What a map can answer. Where an old value is optional, an implementation that does not report it answers
-/// `None`, which claims nothing.
+/// Outcome of an operation on a map. If an old value is optional, an implementation that does not report it
+/// returns `None`, which matches any value.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum MapOutcome<V> {
-    /// The key was not there; now it is.
+    /// The key was absent and has been inserted.
     Inserted,
-    /// The key was there, perhaps with this value, and its value was written.
+    /// The key was present (with this value, if given), and its value was overwritten.
     Replaced(Option<V>),
-    /// The key was there with this value, and nothing was written.
+    /// The key was present with this value; nothing was written.
     Found(V),
-    /// The key was there, and nothing was written.
+    /// The key was present; nothing was written.
     Present,
-    /// The key was not there, and nothing was written.
+    /// The key was absent; nothing was written.
     Absent,
-    /// The key was there, perhaps with this value, and was taken out.
+    /// The key was present (with this value, if given) and has been removed.
     Removed(Option<V>),
-    /// The key was not there, and there was no room for it.
+    /// The key was absent, and the map was full.
     Refused,
 }
 
-/// A value that [`Combine`] knows how to combine.
+/// A value that [`Combine`] can combine.
 pub trait MapValue: Clone + Debug + Eq + Hash + Send + Sync {
-    /// The combination of what was there and what came.
+    /// Combines the old value `self` with `new`.
     fn combine(&self, new: &Self, by: Combine) -> Self;
 }
 
@@ -89,7 +89,7 @@ values!(u8 u16 u32 u64 u128 usize);
 /// A map that holds the pairs of `initial` before the first event.
 #[derive(Clone, Debug)]
 pub struct MapModel<K, V> {
-    /// What the map holds at the start.
+    /// Initial contents of the map.
     pub initial: HashMap<K, V>,
 }
 
@@ -130,7 +130,7 @@ where
     }
 }
 
-/// The state after an operation on a key that is not there.
+/// Returns the state after an operation on an absent key, if the operation may have this outcome.
 fn on_absent<K, V: Clone>(op: &MapOp<K, V>, outcome: &MapOutcome<V>) -> Option<Option<V>> {
     use MapOp::{Contains, Get, GetOrInsert, Insert, InsertNew, Remove, Upsert};
     use MapOutcome::{Absent, Inserted, Refused};
@@ -144,7 +144,8 @@ fn on_absent<K, V: Clone>(op: &MapOp<K, V>, outcome: &MapOutcome<V>) -> Option<O
     }
 }
 
-/// The state after an operation on a key that is there with the value `old`.
+/// Returns the state after an operation on a key with the value `old`, if the operation may have this
+/// outcome.
 fn on_present<K, V: MapValue>(old: &V, op: &MapOp<K, V>, outcome: &MapOutcome<V>) -> Option<Option<V>> {
     use MapOp::{Contains, Get, GetOrInsert, Insert, InsertNew, Remove, Upsert};
     use MapOutcome::{Found, Present, Removed, Replaced};
@@ -165,7 +166,8 @@ fn on_present<K, V: MapValue>(old: &V, op: &MapOp<K, V>, outcome: &MapOutcome<V>
     }
 }
 
-/// What a sequential map answers, and its state after: how tests make histories that are right.
+/// Returns the outcome of a sequential map, and the state afterwards. Tests generate correct histories with
+/// it.
 pub fn answer<K, V: MapValue>(state: &Option<V>, op: &MapOp<K, V>) -> (MapOutcome<V>, Option<V>) {
     use MapOp::{Contains, Get, GetOrInsert, Insert, InsertNew, Remove, Upsert};
     use MapOutcome::{Absent, Found, Inserted, Present, Removed, Replaced};
@@ -190,8 +192,8 @@ pub fn answer<K, V: MapValue>(state: &Option<V>, op: &MapOp<K, V>) -> (MapOutcom
 mod tests {
     use super::*;
 
-    /// Every operation in both states: its own answer is accepted, and leads to the state that `answer`
-    /// gives.
+    /// In both states, the model accepts the outcome that `answer` returns for every operation, and reaches
+    /// the same state.
     #[test]
     fn the_model_accepts_its_own_answers() {
         let model = MapModel::<u8, u8>::default();

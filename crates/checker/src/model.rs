@@ -3,38 +3,39 @@ use crate::Event;
 use std::fmt::Debug;
 use std::hash::Hash;
 
-/// What a sequential object answers.
+/// A sequential object.
 ///
-/// The object falls into parts that do not affect one another (the keys of a map); each operation touches
+/// The object consists of parts that do not affect one another (the keys of a map); each operation accesses
 /// one. An object with operations on many keys at once (ranges, snapshots) has a single part, `()`, and the
 /// whole map as its state.
 pub trait Model: Debug + Sync {
-    /// What can be asked.
+    /// Operation with its arguments.
     type Op: Clone + Debug + Eq + Hash + Send + Sync;
-    /// What can be answered.
+    /// Outcome of an operation.
     type Outcome: Clone + Debug + Eq + Hash + Send + Sync;
-    /// What names a part.
+    /// Identifier of a part.
     type Part: Clone + Debug + Ord + Hash + Send + Sync;
-    /// What a part holds.
+    /// State of a part.
     type State: Clone + Debug + Eq + Hash + Send + Sync;
 
-    /// The part that an operation touches.
+    /// Returns the part that an operation accesses.
     fn part(&self, op: &Self::Op) -> Self::Part;
 
-    /// What a part holds before the first event.
+    /// Returns the state of a part before the first event.
     fn initial(&self, part: &Self::Part) -> Self::State;
 
-    /// What the part holds after `op` if `op` may answer `outcome` in `state`, else nothing.
+    /// Returns the state after `op` if `op` may have `outcome` in `state`, else `None`.
     fn step(&self, state: &Self::State, op: &Self::Op, outcome: &Self::Outcome) -> Option<Self::State>;
 
-    /// Whether every state in which `op` may answer `outcome` is the same after it: a read, a failed insert.
+    /// Returns `true` if `op` leaves every state in which it may have `outcome` unchanged: a read, or a
+    /// failed insert.
     ///
-    /// The search is much faster where this is known, and wrong where it is claimed of an operation that
-    /// changes some state. `false` is always right.
+    /// The result speeds the search up considerably. It must not be `true` for an operation that changes some
+    /// state; `false` is always correct.
     fn only_observes(&self, _op: &Self::Op, _outcome: &Self::Outcome) -> bool {
         false
     }
 }
 
-/// The events of a model's histories.
+/// Event of a model's histories.
 pub type EventOf<M> = Event<<M as Model>::Op, <M as Model>::Outcome>;

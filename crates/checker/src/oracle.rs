@@ -1,9 +1,9 @@
-//! The definition itself, by trying all orders: too slow for more than eight events or so, too plain to be
-//! wrong.
+//! The definition of linearizability, by trying all orders: too slow for more than about eight events, but
+//! too simple to be wrong.
 use crate::{EventOf, Model};
 
-/// Whether some order of the events that keeps to their times has the sequential object answer as they did.
-/// Exponential.
+/// Returns `true` if some order of the events that respects their times explains their outcomes on the
+/// sequential object. Takes exponential time.
 pub fn is_linearizable<M: Model>(model: &M, events: &[EventOf<M>]) -> bool {
     let mut parts: Vec<(M::Part, M::State)> = Vec::new();
     for event in events {
@@ -15,7 +15,7 @@ pub fn is_linearizable<M: Model>(model: &M, events: &[EventOf<M>]) -> bool {
     place_next(model, &events.iter().collect::<Vec<_>>(), &parts)
 }
 
-/// Tries each of the remaining events as the next one of the order.
+/// Tries each of the remaining events as the next one in the order.
 fn place_next<M: Model>(model: &M, remaining: &[&EventOf<M>], parts: &[(M::Part, M::State)]) -> bool {
     remaining.is_empty()
         || (0..remaining.len()).any(|choice| {
@@ -27,7 +27,7 @@ fn place_next<M: Model>(model: &M, remaining: &[&EventOf<M>], parts: &[(M::Part,
         })
 }
 
-/// The parts after the event, if it may answer as it did.
+/// Returns the states of the parts after the event, if the event may have its outcome.
 fn take<M: Model>(
     model: &M,
     event: &EventOf<M>,

@@ -1,22 +1,23 @@
-//! The search for an order (Wing and Gong 1993, with Lowe's memory of configurations, 2017).
+//! The search for an order (Wing and Gong 1993, with Lowe's cache of configurations, 2017).
 //!
-//! The search walks along the calls and returns. A configuration is a position, which of the open operations
-//! have taken effect already, and the state. At the return of an operation that has not taken effect, some
-//! open operation must, and each that the model allows is tried, depth first; a configuration is never
-//! explored twice. Three things keep the number small:
+//! The search proceeds along the calls and returns. A configuration consists of a position, the set of open
+//! operations that have taken effect, and the state. At the return of an operation that has not taken effect,
+//! some open operation must take effect. Each one that the model allows is tried, depth first; no
+//! configuration is explored twice. Three measures keep the number of configurations small:
 //!
-//! 1. What has returned is forgotten, so a history costs what overlaps in it, not what came before.
-//! 2. An open operation that only observes, and may take effect, takes effect at once. That loses nothing:
-//!    take it out of where it stands in any order found later, and put it here; nobody notices. (A write of
-//!    the value that is there already must wait: it leaves the state alone here, but where it stands in
-//!    another order it may change it.)
-//! 3. Of open operations that ask and answer the same, only the one that returns first is tried. They can
-//!    change places.
+//! 1. Returned operations are forgotten, so the cost depends on the overlap, not on the length of the
+//!    history.
+//! 2. An open operation that only observes, and may take effect, takes effect at once. This loses no
+//!    solution: in any order found later, the operation can be moved to this point without any effect on
+//!    others. (A write of the current value must wait: it leaves this state unchanged, but may change the
+//!    state at its point in another order.)
+//! 3. Of open operations with equal arguments and outcomes, only the one that returns first is tried, since
+//!    they are interchangeable.
 use crate::timeline::{Point, Timeline};
 use crate::{EventOf, Model};
 use std::collections::{HashMap, HashSet};
 
-/// Which slots' operations have taken effect, 64 a word, without zero words at the end.
+/// Set of slots whose operations have taken effect, 64 per word, without trailing zero words.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Mask(Vec<u64>);
 
@@ -40,7 +41,7 @@ impl Mask {
     }
 }
 
-/// How far a walk has come.
+/// State of the search.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Configuration<S> {
     position: usize,
@@ -48,18 +49,18 @@ struct Configuration<S> {
     state: S,
 }
 
-/// What a search found.
+/// Outcome of a search.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// There is an order up to the last position.
     Explained,
-    /// There is none; this is the furthest return that no walk got past.
+    /// There is no order; no attempt got past this return.
     Stuck(usize),
-    /// As many configurations as were allowed have been explored.
+    /// The budget of configurations is exhausted.
     OutOfBudget,
 }
 
-/// States at positions where nothing is open.
+/// States at positions where no operation is open.
 pub type Cuts<S> = HashMap<usize, HashSet<S>>;
 
 /// A search over a part's timeline.
@@ -67,15 +68,15 @@ pub struct Search<'a, M: Model> {
     pub model: &'a M,
     pub events: &'a [&'a EventOf<M>],
     pub timeline: &'a Timeline,
-    /// Configurations that may be explored.
+    /// Maximum number of configurations to explore.
     pub budget: usize,
-    /// Events that are left out.
+    /// Events to leave out.
     pub ignored: &'a HashSet<usize>,
 }
 
 impl<M: Model> Search<'_, M> {
-    /// Looks for an order of what is called from `first` (a cut) on, until the point at `last` is passed.
-    /// Notes the states at the cuts in `cuts`, if asked to.
+    /// Searches for an order of the operations called from `first` (a cut) on, until the point at `last` is
+    /// passed. Records the states at the cuts in `cuts`, if given.
     pub fn run(
         &self,
         first: usize,
@@ -103,7 +104,8 @@ impl<M: Model> Search<'_, M> {
         Outcome::Stuck(furthest)
     }
 
-    /// Walks on to the next return whose operation has not taken effect. None when `last` is passed.
+    /// Advances to the next return whose operation has not taken effect. Returns `None` when `last` is
+    /// passed.
     fn advance(
         &self,
         at: &mut Configuration<M::State>,
@@ -135,7 +137,8 @@ impl<M: Model> Search<'_, M> {
         None
     }
 
-    /// Pushes what may come next: the operation that returns here goes on top, to be tried first.
+    /// Pushes all successors of `at`. The successor by the operation that returns here goes on top, to be
+    /// tried first.
     fn branch(
         &self,
         at: &Configuration<M::State>,
@@ -159,7 +162,7 @@ impl<M: Model> Search<'_, M> {
         stack.extend(last);
     }
 
-    /// Open operations that may take effect now, and the state after each.
+    /// Returns the open operations that may take effect now, and the state after each.
     fn candidates(&self, at: &Configuration<M::State>, first: usize) -> Vec<(usize, M::State)> {
         let open = self.timeline.open_at(at.position);
         open.filter(|event| !at.done.has(self.timeline.slot[*event]) && !self.ignored.contains(event))
@@ -171,7 +174,7 @@ impl<M: Model> Search<'_, M> {
             .collect()
     }
 
-    /// Lets the candidates that only observe take effect. Says whether there were any.
+    /// Lets the candidates that only observe take effect. Returns `true` if there were any.
     fn take_observers(&self, at: &mut Configuration<M::State>, candidates: &[(usize, M::State)]) -> bool {
         let observes =
             |event: usize| self.model.only_observes(&self.events[event].op, &self.events[event].outcome);
@@ -183,7 +186,7 @@ impl<M: Model> Search<'_, M> {
         any
     }
 
-    /// Of candidates that ask and answer the same, the one that returns first.
+    /// Keeps, of candidates with equal operations and outcomes, only the one that returns first.
     fn distinct(&self, candidates: Vec<(usize, M::State)>) -> impl Iterator<Item = (usize, M::State)> {
         let mut first: HashMap<_, (usize, M::State)> = HashMap::with_capacity(candidates.len());
         for (event, state) in candidates {
@@ -194,7 +197,7 @@ impl<M: Model> Search<'_, M> {
                 first.insert(question, (event, state));
             }
         }
-        // The order of a hash map is not the same twice, and a search should be.
+        // The iteration order of a hash map varies between runs; the search must be deterministic.
         let mut distinct: Vec<_> = first.into_values().collect();
         distinct.sort_unstable_by_key(|(event, _)| std::cmp::Reverse(self.returns(*event)));
         distinct.into_iter()
@@ -210,7 +213,7 @@ impl<M: Model> Search<'_, M> {
     }
 }
 
-/// What an event asked and answered, without its times.
+/// Operation and outcome of an event, without its times.
 struct Event<'a, M: Model> {
     op: &'a M::Op,
     outcome: &'a M::Outcome,

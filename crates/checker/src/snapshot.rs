@@ -1,45 +1,46 @@
-//! The sequential ordered map as one part: what asks about several keys at once, and snapshots that are asked
-//! about later.
+//! The sequential ordered map as one part: operations on several keys at once, and snapshots that are queried
+//! later.
 //!
-//! All operations are on one part, so the search is over orders of all that overlap: keep histories short.
+//! All operations access the same part, so the search covers orders of all that overlap: keep histories
+//! short.
 use crate::{MapModel, MapOp, MapOutcome, MapValue, Model};
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::hash::Hash;
 
-/// What can be asked of an ordered map with snapshots.
+/// Operation on an ordered map with snapshots.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum SnapshotOp<K, V> {
-    /// An operation on a key.
+    /// Operation on a key.
     Key(MapOp<K, V>),
-    /// The pairs between two keys, both of which belong to it.
+    /// Returns the pairs between two keys, both inclusive.
     Range(K, K),
-    /// How many there are.
+    /// Returns the number of pairs between two keys.
     Count(K, K),
-    /// The pair with the lowest key between two keys.
+    /// Returns the pair with the lowest key between two keys.
     Lowest(K, K),
-    /// The pair with the highest key between two keys.
+    /// Returns the pair with the highest key between two keys.
     Highest(K, K),
-    /// Keep what is there now, under a name.
+    /// Takes a snapshot under a name.
     Take(u32),
-    /// A question about what was kept under a name. (Not about a key, nor [`Take`](Self::Take) again.)
+    /// Queries the snapshot of a name. (Neither an operation on a key nor another [`Take`](Self::Take).)
     At(u32, Box<SnapshotOp<K, V>>),
 }
 
-/// What it can answer.
+/// Outcome of an operation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum SnapshotOutcome<K, V> {
-    /// Of an operation on a key.
+    /// Outcome of an operation on a key.
     Key(MapOutcome<V>),
-    /// The pairs, in the order of keys.
+    /// Pairs in key order.
     Pairs(Vec<(K, V)>),
-    /// How many.
+    /// Number of pairs.
     Count(u64),
     /// A snapshot was taken.
     Taken,
 }
 
-/// What there is, and what was kept.
+/// The current contents and the snapshots.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct State<K: Ord, V> {
     now: BTreeMap<K, V>,
@@ -49,7 +50,7 @@ pub struct State<K: Ord, V> {
 /// An ordered map that holds the pairs of `initial` before the first event.
 #[derive(Clone, Debug)]
 pub struct SnapshotModel<K, V> {
-    /// What the map holds at the start.
+    /// Initial contents of the map.
     pub initial: BTreeMap<K, V>,
 }
 
@@ -95,7 +96,7 @@ where
     }
 }
 
-/// The state after an operation on a key.
+/// Returns the state after an operation on a key, if the operation may have this outcome.
 fn on_key<K, V>(state: &State<K, V>, op: &MapOp<K, V>, outcome: &MapOutcome<V>) -> Option<State<K, V>>
 where
     K: Clone + Debug + Ord + Hash + Send + Sync,
@@ -111,7 +112,7 @@ where
     Some(after)
 }
 
-/// Whether a map answers so.
+/// Returns `true` if the query of `map` has this outcome.
 fn is_answer<K: Clone + Ord, V: Clone + Eq>(
     map: &BTreeMap<K, V>,
     question: &SnapshotOp<K, V>,

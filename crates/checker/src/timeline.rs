@@ -1,4 +1,4 @@
-//! The calls and returns of a part's events in the order of time, and which operations are open between them.
+//! The calls and returns of a part's events in time order, and the operations open between them.
 use crate::Event;
 
 /// A call or a return, by the index of its event.
@@ -8,15 +8,15 @@ pub enum Point {
     Return(usize),
 }
 
-/// All calls and returns. Each open operation occupies a slot; slots are reused, so there are as many as
-/// operations overlap.
+/// All calls and returns. Each open operation occupies a slot. Slots are reused, so their number is the
+/// maximum overlap.
 pub struct Timeline {
     pub points: Vec<Point>,
-    /// The slot of each event.
+    /// Slot of each event.
     pub slot: Vec<usize>,
-    /// The position of each event's return.
+    /// Position of each event's return.
     pub returns: Vec<usize>,
-    /// For each slot, who occupies it from which position on, ascending.
+    /// Per slot, the events that occupy it and the positions where each starts, ascending.
     occupants: Vec<Vec<(usize, usize)>>,
 }
 
@@ -25,7 +25,7 @@ impl Timeline {
         let mut order: Vec<_> = (0..events.len())
             .flat_map(|event| [(events[event].start, false, event), (events[event].end, true, event)])
             .collect();
-        // At equal times calls come first: equal times are overlap.
+        // At equal times calls come before returns: equal times count as overlap.
         order.sort_unstable();
         let mut timeline = Self {
             points: Vec::with_capacity(order.len()),
@@ -55,7 +55,7 @@ impl Timeline {
         self.occupants[slot].push((position, event));
     }
 
-    /// The events that are open at `position`: called before it, and not returned before it. By slot.
+    /// Returns the events open at `position` (called before it and not returned before it), by slot.
     pub fn open_at(&self, position: usize) -> impl Iterator<Item = usize> {
         self.occupants.iter().filter_map(move |occupants| {
             let after = occupants.partition_point(|&(called, _)| called < position);
@@ -64,12 +64,13 @@ impl Timeline {
         })
     }
 
-    /// Most operations that are open at one time.
+    /// Returns the maximum number of operations open at one time.
     pub fn overlap(&self) -> usize {
         self.occupants.len()
     }
 
-    /// Positions before which nothing is open, ascending, up to and including `last`; 0 is the first.
+    /// Returns the positions before which no operation is open, ascending, up to and including `last`; 0 is
+    /// the first.
     pub fn cuts(&self, last: usize) -> Vec<usize> {
         let mut open = 0usize;
         let mut cuts = Vec::new();

@@ -1,17 +1,18 @@
-//! From "no order explains this" to the few operations that show it.
+//! Reduces an inexplicable history to the few operations that show the violation.
 use crate::search::{Cuts, Outcome, Search};
 use crate::timeline::Point;
 use crate::{EventOf, Model, Violation};
 use std::collections::HashSet;
 
-/// Cuts that are tried as the window's beginning, and whose states count as what the part may have held.
+/// Maximum number of cuts that are tried as the window's start, and whose states count as possible states
+/// before it.
 const CUTS: usize = 64;
 
-/// States that a window is held against.
+/// Maximum number of states from which a window is checked.
 const STATES: usize = 64;
 
-/// The smallest window found whose operations contradict each other or the states before them. `stuck` is the
-/// return that no walk got past.
+/// Returns the smallest window found whose operations contradict each other or the states before them.
+/// `stuck` is the return that no attempt got past.
 pub fn narrow<M: Model>(search: &Search<'_, M>, part: &M::Part, stuck: usize) -> Violation<M> {
     let mut cuts = Cuts::new();
     search.run(0, stuck, search.model.initial(part), Some(&mut cuts));
@@ -27,7 +28,7 @@ pub fn narrow<M: Model>(search: &Search<'_, M>, part: &M::Part, stuck: usize) ->
     }
 }
 
-/// The states that were reached at cuts, without repetition.
+/// Returns the states reached at cuts, without duplicates.
 fn states_at<'a, S: Clone + Eq + std::hash::Hash>(
     cuts: &Cuts<S>,
     positions: impl Iterator<Item = &'a usize>,
@@ -37,7 +38,7 @@ fn states_at<'a, S: Clone + Eq + std::hash::Hash>(
     reached.filter(|state| seen.insert(*state)).take(STATES).cloned().collect()
 }
 
-/// Whether no order explains the window from any of the states.
+/// Returns `true` if no order explains the window from any of the states.
 fn fails<M: Model>(
     search: &Search<'_, M>,
     first: usize,
@@ -77,8 +78,8 @@ fn clone_of<M: Model>(event: &EventOf<M>) -> EventOf<M> {
     event.clone()
 }
 
-/// Events without which the window fails all the same. Only observers are tried: leaving out a writer could
-/// make a window fail that does not.
+/// Returns events without which the window still fails. Only observers are tried: leaving out a writer could
+/// make an explicable window fail.
 fn superfluous<M: Model>(
     search: &Search<'_, M>,
     (first, last): (usize, usize),

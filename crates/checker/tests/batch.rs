@@ -1,11 +1,11 @@
-//! The comparison with the model: right maps pass, each planted fault is named.
+//! The comparison with the model: correct maps pass, and each planted fault is detected.
 use checker::{BatchMap, Combine, MapOp, MapOutcome, Mismatch, compare_with_model, map};
 use proptest::prelude::*;
 use std::collections::HashMap;
 
 type Op = MapOp<u16, u32>;
 
-/// A map that takes a batch's operations last to first, with a fault.
+/// A map that executes a batch's operations from last to first, with a fault.
 #[derive(Default)]
 struct Subject {
     map: HashMap<u16, u32>,

@@ -1,4 +1,4 @@
-//! The checker against the definition (all orders tried) and against histories that are right by
+//! Tests the checker against the definition (all orders tried) and against histories that are correct by
 //! construction.
 use checker::oracle::is_linearizable;
 use checker::{Combine, Event, Failure, MapModel, MapOp, MapOutcome, check, map};
@@ -36,8 +36,8 @@ fn outcomes() -> impl Strategy<Value = Outcome> {
     ]
 }
 
-/// Events whose answers a sequential map gave at instants 10, 20, ..., with intervals around the instants,
-/// the optional old values left out here and there.
+/// Generates events whose outcomes a sequential map returned at instants 10, 20, ..., with intervals around
+/// the instants, and with some of the optional old values omitted.
 fn right_histories(len: usize, spread: u64) -> impl Strategy<Value = History> {
     let event = (ops(), 0..spread, 0..spread, any::<bool>());
     prop::collection::vec(event, 1..len).prop_map(move |drawn| {
@@ -69,7 +69,7 @@ fn silenced(outcome: Outcome) -> Outcome {
     }
 }
 
-/// A right history of which one to three answers are replaced: sometimes still right, sometimes not.
+/// Generates a correct history with one to three replaced outcomes: sometimes still correct, sometimes not.
 fn tampered_histories() -> impl Strategy<Value = History> {
     let changes = prop::collection::vec((any::<prop::sample::Index>(), outcomes()), 1..4);
     (right_histories(8, 40), changes).prop_map(|(mut history, changes)| {
@@ -81,7 +81,7 @@ fn tampered_histories() -> impl Strategy<Value = History> {
     })
 }
 
-/// Few ticks, so that many starts and ends are equal.
+/// Uses few distinct times, so that many starts and ends are equal.
 fn arbitrary_histories() -> impl Strategy<Value = History> {
     let event = (ops(), outcomes(), 0..6u64, 0..4u64);
     prop::collection::vec(event, 1..7).prop_map(move |drawn| {
@@ -112,7 +112,7 @@ proptest! {
         prop_assert_eq!(accepted(&history), is_linearizable(&MapModel::default(), &history));
     }
 
-    /// What a violation shows is one: from none of the states it names can its events be explained.
+    /// Violations are genuine: no order explains a violation's events from any of the states that it names.
     #[test]
     fn the_events_of_a_violation_are_inexplicable(history in tampered_histories()) {
         if let Err(Failure::Violation(violation)) = check(&MapModel::default(), &history) {
@@ -136,7 +136,7 @@ proptest! {
     }
 }
 
-/// Both verdicts must occur often among the inputs above, or their equality says little.
+/// Both verdicts must be frequent among the inputs above, or the equality of verdicts proves little.
 #[test]
 fn tampering_makes_both_kinds() {
     use proptest::strategy::ValueTree;

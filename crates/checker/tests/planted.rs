@@ -1,5 +1,5 @@
-//! Violations that concurrent maps are known to commit, planted one by one: each must be seen, and shown in
-//! few lines.
+//! Typical violations of concurrent maps, planted one by one: each must be detected and reported in a few
+//! lines.
 use checker::{Combine, Event, Failure, MapModel, MapOp, MapOutcome, Violation, check};
 
 type Op = MapOp<u32, u32>;
@@ -9,7 +9,7 @@ type Model = MapModel<u32, u32>;
 use checker::MapOp::{Get, GetOrInsert, Insert, InsertNew, Remove, Upsert};
 use checker::MapOutcome::{Absent, Found, Inserted, Refused, Removed, Replaced};
 
-/// A history from `(op, outcome, start, end)`.
+/// Creates a history from `(op, outcome, start, end)`.
 fn history<const N: usize>(events: [(Op, Outcome, u64, u64); N]) -> Vec<Event<Op, Outcome>> {
     let event = |((op, outcome, start, end), thread)| Event { op, outcome, start, end, thread };
     events.into_iter().zip(0..).map(event).collect()
@@ -63,7 +63,7 @@ fn a_stale_read() {
     assert!(violation.whatever_before);
 }
 
-/// Two inserts both found the key absent: it stands in the table twice, and one copy outlives the remove.
+/// Two inserts both found the key absent: the table holds it twice, and one copy survives the remove.
 #[test]
 fn a_duplicate_key_after_remove() {
     let inserts = [(Insert(1, 10), Inserted, 0, 4), (Insert(1, 20), Replaced(None), 1, 5)];
@@ -122,7 +122,7 @@ fn a_refusal_of_a_key_that_is_there() {
     violation(&history([(Insert(1, 10), Inserted, 0, 1), (Insert(1, 11), Refused, 2, 3)]));
 }
 
-/// Two readers see two concurrent writes in opposite orders: no single order suits both.
+/// Two readers observe two concurrent writes in opposite orders: no order explains both.
 #[test]
 fn readers_that_disagree() {
     let events = [
@@ -136,7 +136,7 @@ fn readers_that_disagree() {
     violation(&history(events));
 }
 
-/// A write of the value that is there already must not be taken as a read: another order may need it later.
+/// A write of the current value must not be treated as a read: another order may need it later.
 #[test]
 fn a_write_that_changes_nothing_here_may_change_something_elsewhere() {
     accept(&history([
@@ -183,8 +183,8 @@ fn clocks_that_run_backwards_are_refused() {
     assert!(matches!(check(&Model::default(), &events), Err(Failure::Backwards { index: 0, .. })));
 }
 
-/// Forty inserts at once that tell nothing, then a value that none of them wrote: the check says so when it
-/// has to give up.
+/// Forty concurrent inserts that report no old value, then a value that none of them wrote: the check reports
+/// that it gave up.
 #[test]
 fn giving_up_is_not_a_verdict() {
     let mut events: Vec<_> = (0..40)

@@ -1,9 +1,9 @@
-//! Long histories with few overlaps a key take seconds; one wrong answer among a million is found.
+//! Long histories with few overlaps per key take seconds; one wrong outcome among a million is detected.
 use checker::{Event, Failure, MapModel, MapOp, MapOutcome, check, map};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-/// A small generator of numbers, enough for a test.
+/// A simple random number generator for tests.
 struct Numbers(u64);
 
 impl Numbers {

@@ -1,7 +1,7 @@
-//! The functions that are forwarded: every one that `cust_raw` declares (CUDA 11.4, 353 of them), and newer
-//! ones that `gpu` calls: `cuLaunchKernelEx`.
+//! The forwarded functions: all that `cust_raw` declares (CUDA 11.4, 353 functions), and the newer ones that
+//! `gpu` calls: `cuLaunchKernelEx`.
 //!
-//! A newer `cust_raw` with more functions fails to link and names what is missing here.
+//! A newer `cust_raw` with more functions fails to link, and the error names those missing here.
 
 /// Calls `$then!` with the names of all functions.
 macro_rules! functions {

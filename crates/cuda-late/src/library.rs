@@ -1,9 +1,9 @@
-//! Finding the driver's library and its functions.
+//! Look-up of the driver's library and its functions.
 use crate::trampoline;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::sync::OnceLock;
 
-/// The environment variable that names the library to load instead of `libcuda.so.1`.
+/// Environment variable that names the library to load instead of `libcuda.so.1`.
 pub const PATH_VARIABLE: &str = "PHALANX_LIBCUDA";
 
 unsafe extern "C" {
@@ -14,7 +14,7 @@ unsafe extern "C" {
 
 const RTLD_NOW: c_int = 2;
 
-/// The driver's library, loaded. It stays loaded until the process ends.
+/// The loaded driver library. It stays loaded until the process ends.
 #[derive(Debug)]
 pub struct Library {
     handle: *mut c_void,
@@ -29,13 +29,12 @@ unsafe impl Sync for Library {}
 impl Library {
     fn open(path: &str) -> Result<Self, String> {
         let name = CString::new(path).map_err(|_| format!("{path:?}: the name holds a zero byte"))?;
-        // SAFETY: `name` is a C string. Loading runs the library's constructors, which is what its user asks
-        // for.
+        // SAFETY: `name` is a C string. Loading runs the library's constructors, as intended.
         let handle = unsafe { dlopen(name.as_ptr(), RTLD_NOW) };
         if handle.is_null() { Err(last_error()) } else { Ok(Self { handle, path: path.to_owned() }) }
     }
 
-    /// What was given to the dynamic loader: a path, or a name that it searched for.
+    /// Returns the name passed to the dynamic loader: a path, or a name that it searched for.
     pub fn path(&self) -> &str {
         &self.path
     }
@@ -48,16 +47,17 @@ impl Library {
 }
 
 fn last_error() -> String {
-    // SAFETY: takes nothing; the text, if any, lives until this thread's next call of the dynamic loader.
+    // SAFETY: takes no arguments; the text, if any, lives until this thread's next call of the dynamic
+    // loader.
     let text = unsafe { dlerror() };
     if text.is_null() {
         return "the dynamic loader gave no reason".to_owned();
     }
-    // SAFETY: not null, so a C string, copied before the next call.
+    // SAFETY: not null, hence a C string, copied before the next call.
     unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
 }
 
-/// Why there is no driver: what the dynamic loader said of each name that was tried.
+/// Error of [`library`]: the dynamic loader's reason for each name that was tried.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NotFound {
     reasons: Vec<String>,
@@ -71,10 +71,11 @@ impl std::fmt::Display for NotFound {
 
 impl std::error::Error for NotFound {}
 
-/// The driver's library, looked for on the first call of this function or of any function of the driver.
+/// Returns the driver's library, which is loaded by the first call of this function or of any driver
+/// function.
 ///
 /// # Errors
-/// [`NotFound`] where it cannot be loaded. The answer never changes in a process.
+/// [`NotFound`] when it cannot be loaded. The result never changes within a process.
 pub fn library() -> Result<&'static Library, &'static NotFound> {
     static LIBRARY: OnceLock<Result<Library, NotFound>> = OnceLock::new();
     trampoline::link();

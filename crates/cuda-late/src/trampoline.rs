@@ -1,9 +1,8 @@
-//! The symbols of the driver, each a jump through a table.
+//! The symbols of the driver, each of which jumps through a table.
 //!
-//! They are written as assembly because a Rust function would have to repeat all signatures to hand its
-//! arguments on. A jump hands on whatever the caller left in registers and on the stack. Only the first call,
-//! which finds its slot of the table empty, has to keep the argument registers safe while the table is
-//! filled.
+//! They are written in assembly because a Rust function would have to repeat all signatures to forward its
+//! arguments. A jump forwards whatever the caller left in registers and on the stack. Only the first call,
+//! which finds its slot of the table empty, must preserve the argument registers while the table is filled.
 use crate::functions::functions;
 use crate::library;
 use crate::{NO_DEVICE, NOT_SUPPORTED};
@@ -15,8 +14,8 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 #[cfg(target_arch = "x86_64")]
 macro_rules! jump {
     ($name:ident) => {
-        // `rax` is free at the start of a function that takes no variable arguments, and none of the driver's
-        // does.
+        // `rax` is free at the entry of a function without variable arguments, and no driver function has
+        // any.
         global_asm!(
             concat!(".pushsection .text.", stringify!($name), ",\"ax\",@progbits"),
             concat!(".globl ", stringify!($name)),
@@ -42,7 +41,7 @@ macro_rules! jump {
 #[cfg(target_arch = "aarch64")]
 macro_rules! jump {
     ($name:ident) => {
-        // `x16` is the register that the calling convention keeps for veneers like this one.
+        // `x16` is the register that the calling convention reserves for veneers like this one.
         global_asm!(
             concat!(".pushsection .text.", stringify!($name), ",\"ax\",@progbits"),
             ".p2align 2",
@@ -70,7 +69,7 @@ macro_rules! jump {
 
 macro_rules! define {
     ($($name:ident)*) => {
-        /// Where each function has its slot.
+        /// Slot index of each function.
         #[allow(non_camel_case_types)]
         #[repr(usize)]
         enum Index { $($name),* }
@@ -82,14 +81,14 @@ macro_rules! define {
 }
 functions!(define);
 
-/// The functions' addresses, null until the first call.
+/// Addresses of the functions, null until the first call.
 static SLOTS: [AtomicPtr<c_void>; NAMES.len()] = [const { AtomicPtr::new(null_mut()) }; NAMES.len()];
 
 /// Fills the table with all argument registers saved: six general ones and eight vector ones.
 #[cfg(target_arch = "x86_64")]
 #[unsafe(naked)]
 extern "C" fn keep_arguments_and_fill() {
-    // Two return addresses and `rbp` lie on the stack, then six registers: 8 bytes more align it to 16.
+    // The stack holds two return addresses and `rbp`, then six registers; 8 more bytes align it to 16.
     naked_asm!(
         "push rbp",
         "mov rbp, rsp",
@@ -163,7 +162,7 @@ extern "C" fn keep_arguments_and_fill() {
     )
 }
 
-/// Gives every slot its address. Threads that come at the same time write the same addresses.
+/// Stores every function's address in its slot. Concurrent threads write the same addresses.
 extern "C" fn fill() {
     let library = library().ok();
     for (slot, name) in SLOTS.iter().zip(NAMES) {
@@ -191,11 +190,11 @@ unsafe extern "C" {
     fn cuInit(flags: u32) -> u32;
 }
 
-/// Makes a program that calls [`library`] link the symbols too, in whatever order the linker meets the
-/// crates.
+/// Ensures that a program which calls [`library`] also links the symbols, regardless of the order in which
+/// the linker processes the crates.
 ///
-/// An unmangled symbol is asked for by the compiler itself in every final binary; its reference to one
-/// function brings in the object file that defines them all.
+/// The compiler itself requests an unmangled symbol in every final binary. Its reference to one function
+/// pulls in the object file that defines them all.
 #[unsafe(no_mangle)]
 extern "C" fn phalanx_cuda_late_link() -> usize {
     cuInit as *const () as usize

@@ -1,5 +1,5 @@
-//! Calls reach a library with all their arguments: those in registers, those on the stack and floating-point
-//! ones, on the first call (which loads the library in between) as on later ones.
+//! All arguments of a call reach the library: those in registers, on the stack and in floating-point
+//! registers, on the first call (which loads the library) and on later ones.
 use cuda_late::{NOT_SUPPORTED, PATH_VARIABLE, library};
 use std::ffi::c_void;
 use std::process::Command;
@@ -54,7 +54,7 @@ fn build_driver(folder: &std::path::Path) -> std::path::PathBuf {
 }
 
 fn launch() -> u32 {
-    // SAFETY: the fake driver only adds its arguments up.
+    // SAFETY: the fake driver only adds its arguments.
     unsafe { cuLaunchKernel(fake(1), 1, 2, 3, 4, 5, 6, 7, fake(8), fake(9), fake(10)) }
 }
 
@@ -64,9 +64,9 @@ const SUM: u32 = 1 + 2 + 6 + 15 + 28 + 55 + 78 + 119 + 152 + 207 + 290;
 fn calls_are_forwarded_with_their_arguments() {
     let folder = tempfile::tempdir().unwrap();
     let path = build_driver(folder.path());
-    // SAFETY: the only test of this process, before anything else looks at the environment.
+    // SAFETY: the only test of this process, before anything else reads the environment.
     unsafe { std::env::set_var(PATH_VARIABLE, &path) };
-    // The first calls, from several threads at once: each must come through whole.
+    // The first calls, from several threads at once: each must arrive intact.
     let sums: Vec<u32> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..8).map(|_| scope.spawn(launch)).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()

@@ -1,5 +1,4 @@
-//! The very first call of a process carries floating-point arguments: they live through the loading of the
-//! library.
+//! The first call of a process has floating-point arguments, which must survive the loading of the library.
 use cuda_late::{PATH_VARIABLE, library};
 use std::ffi::c_void;
 use std::process::Command;
@@ -25,7 +24,7 @@ fn floating_point_arguments_live_through_the_first_call() {
             .unwrap()
             .success()
     );
-    // SAFETY: the only test of this process, before anything else looks at the environment.
+    // SAFETY: the only test of this process, before anything else reads the environment.
     unsafe { std::env::set_var(PATH_VARIABLE, &path) };
     let mut byte = 3u8;
     // SAFETY: the fake driver reads one byte at the pointer.

@@ -1,5 +1,5 @@
-//! Without a driver every function answers "no device". One test in a process: the answer never changes in
-//! one.
+//! Without a driver, every function returns "no device". One test per process, since the result never changes
+//! within one.
 use cuda_late::{NO_DEVICE, PATH_VARIABLE, library};
 
 unsafe extern "C" {
@@ -11,10 +11,10 @@ unsafe extern "C" {
 
 #[test]
 fn every_function_answers_no_device() {
-    // SAFETY: the only test of this process, before anything else looks at the environment.
+    // SAFETY: the only test of this process, before anything else reads the environment.
     unsafe { std::env::set_var(PATH_VARIABLE, "/nonexistent/libcuda.so.1") };
     let mut count = -1;
-    // SAFETY: without a driver the functions look at no argument.
+    // SAFETY: without a driver the functions read no argument.
     let answers =
         unsafe { [cuInit(0), cuDeviceGetCount(&mut count), cuLaunchKernel(), cuProfilerStop(), cuInit(0)] };
     assert_eq!(answers, [NO_DEVICE; 5]);

@@ -1,4 +1,4 @@
-//! Typed memory that kernels see.
+//! Typed memory that kernels can access.
 use crate::memory::Memory;
 use crate::{Device, Error, Result, Stream, Tier};
 use bytemuck::Pod;
@@ -7,15 +7,15 @@ use std::marker::PhantomData;
 use std::path::Path;
 use std::ptr::NonNull;
 
-/// `len` elements of a plain type in memory that the kernels of a device see.
+/// `len` elements of a plain type, in memory that the kernels of a device can access.
 ///
-/// Dropping one waits for everything that was asked of the device, so a kernel that still uses it is safe,
-/// and then gives the memory back. (A kernel that never ends, waiting for the host, would make that wait for
-/// ever: end it first.)
+/// Dropping a buffer waits for all work submitted to the device, so a kernel that still uses it is safe, and
+/// then frees the memory. (The drop blocks forever if a kernel waits for the host and never ends; end such a
+/// kernel first.)
 ///
 /// # Concurrency
-/// Methods without a stream happen after everything that was asked of the device before, and are done when
-/// they return. Those that end in `_on` are asked of a stream, and are done in its order.
+/// Methods without a stream happen after all work submitted to the device before, and have completed when
+/// they return. Methods that end in `_on` submit to a stream and execute in its order.
 #[derive(Debug)]
 pub struct Buffer<T> {
     memory: Memory,
@@ -38,43 +38,43 @@ impl<T: Pod> Buffer<T> {
     /// - As [`Device::map_file`].
     pub(crate) unsafe fn map(device: &Device, path: &Path, len: usize) -> Result<Self> {
         let bytes = bytes_of::<T>(len)?;
-        // SAFETY: passed on to the caller.
+        // SAFETY: the caller's obligation.
         let memory = unsafe { Memory::map(device, path, bytes)? };
         Ok(Self { memory, len, of: PhantomData })
     }
 
-    /// Elements.
+    /// Returns the number of elements.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are none.
+    /// Returns `true` if the buffer has no elements.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Bytes.
+    /// Returns the size in bytes.
     pub fn bytes(&self) -> usize {
         self.memory.bytes()
     }
 
-    /// Where the memory lies.
+    /// Returns the tier of the memory.
     pub fn tier(&self) -> Tier {
         self.memory.tier()
     }
 
-    /// Whose kernels see it.
+    /// Returns the device whose kernels can access the memory.
     pub fn device(&self) -> &Device {
         self.memory.device()
     }
 
-    /// The address at which kernels see it, aligned to 256 bytes (a file's to a page); null for an empty
-    /// buffer. Only the device may be sure to reach it.
+    /// Returns the device address of the buffer, aligned to 256 bytes (to a page for [`Tier::File`]); null
+    /// for an empty buffer. The host may be unable to access it.
     pub fn pointer(&self) -> *mut T {
         self.memory.pointer().cast()
     }
 
-    /// The address `offset` elements on, if `count` elements from there lie in the buffer.
+    /// Returns the address of the element `offset`, if `count` elements from there lie in the buffer.
     fn place(&self, what: &'static str, offset: usize, count: usize) -> Result<*mut u8> {
         match offset.checked_add(count) {
             Some(end) if end <= self.len => Ok(self.pointer().wrapping_add(offset).cast()),
@@ -92,46 +92,46 @@ impl<T: Pod> Buffer<T> {
         })
     }
 
-    /// Copies between places of this buffer's length or less; nothing where there is nothing.
+    /// Copies `count` elements, at most this buffer's length. Does nothing when `count` is 0.
     ///
     /// # Safety
     /// - As [`crate::machine::Machine::copy`].
     unsafe fn copy(&self, to: *mut u8, from: *const u8, count: usize) -> Result<()> {
         match count * size_of::<T>() {
             0 => Ok(()),
-            // SAFETY: passed on to the caller.
+            // SAFETY: the caller's obligation.
             bytes => unsafe { self.device().machine().copy(to, from, bytes) },
         }
     }
 
-    /// Writes all elements.
+    /// Overwrites all elements.
     ///
     /// # Errors
-    /// [`Error::Length`] unless there are as many as the buffer has; [`Error::DeviceLost`] when a kernel
-    /// failed before.
+    /// [`Error::Length`] unless `elements` has as many elements as the buffer; [`Error::DeviceLost`] when a
+    /// kernel failed before.
     pub fn write(&mut self, elements: &[T]) -> Result<()> {
         let to = self.whole("write", elements.len())?;
-        // SAFETY: both places have as many elements; this one is borrowed mutably.
+        // SAFETY: both sides have as many elements; the buffer is borrowed mutably.
         unsafe { self.copy(to, elements.as_ptr().cast(), elements.len()) }
     }
 
-    /// Writes `elements` from the element `offset` on.
+    /// Writes `elements`, starting at the element `offset`.
     ///
     /// # Errors
-    /// As [`Buffer::write`], [`Error::Length`] when they reach beyond the end.
+    /// [`Error::Length`] when they extend beyond the end; otherwise as [`Buffer::write`].
     pub fn write_at(&mut self, offset: usize, elements: &[T]) -> Result<()> {
         let to = self.place("write_at", offset, elements.len())?;
         // SAFETY: as in `write`.
         unsafe { self.copy(to, elements.as_ptr().cast(), elements.len()) }
     }
 
-    /// Reads all elements.
+    /// Copies all elements to the host.
     ///
     /// # Errors
     /// [`Error::DeviceLost`] when a kernel failed before.
     pub fn read(&self) -> Result<Vec<T>> {
         let mut elements = Vec::with_capacity(self.len);
-        // SAFETY: both places have as many elements, which the copy initialises; any bytes are a `T`.
+        // SAFETY: both sides have as many elements, which the copy initialises; any bytes are a valid `T`.
         unsafe {
             self.copy(elements.as_mut_ptr() as *mut u8, self.memory.pointer(), self.len)?;
             elements.set_len(self.len);
@@ -139,17 +139,17 @@ impl<T: Pod> Buffer<T> {
         Ok(elements)
     }
 
-    /// Reads the elements from `offset` on into `elements`.
+    /// Reads `elements.len()` elements, starting at the element `offset`.
     ///
     /// # Errors
-    /// [`Error::Length`] when they reach beyond the end; [`Error::DeviceLost`] when a kernel failed before.
+    /// [`Error::Length`] when they extend beyond the end; [`Error::DeviceLost`] when a kernel failed before.
     pub fn read_into(&self, offset: usize, elements: &mut [T]) -> Result<()> {
         let from = self.place("read_into", offset, elements.len())?;
-        // SAFETY: both places have as many elements, and any bytes are a `T`.
+        // SAFETY: both sides have as many elements, and any bytes are a valid `T`.
         unsafe { self.copy(elements.as_mut_ptr().cast(), from, elements.len()) }
     }
 
-    /// Writes `byte` to every byte.
+    /// Sets every byte to `byte`.
     ///
     /// # Errors
     /// [`Error::DeviceLost`] when a kernel failed before.
@@ -161,108 +161,115 @@ impl<T: Pod> Buffer<T> {
         }
     }
 
-    /// Copies all elements of `other`, which may be another device's (the copy then goes through the host).
+    /// Copies all elements of `other`, which may belong to another device (the copy then goes through the
+    /// host).
     ///
     /// # Errors
-    /// [`Error::Length`] unless both have as many; [`Error::DeviceLost`] when a kernel failed before.
+    /// [`Error::Length`] unless both buffers have the same length; [`Error::DeviceLost`] when a kernel failed
+    /// before.
     pub fn copy_from(&mut self, other: &Buffer<T>) -> Result<()> {
         let to = self.whole("copy_from", other.len)?;
         if self.device() != other.device() {
             return self.write(&other.read()?);
         }
-        // SAFETY: both places have as many elements; this one is borrowed mutably, so they are two.
+        // SAFETY: both sides have as many elements; this one is borrowed mutably, so the buffers are
+        // distinct.
         unsafe { self.copy(to, other.memory.pointer(), other.len) }
     }
 
-    /// Copies all elements of `other` to this buffer's from `offset` on. (Another device's go through the
-    /// host.)
+    /// Copies all elements of `other` into this buffer, starting at the element `offset`. (A copy from
+    /// another device goes through the host.)
     ///
     /// # Errors
-    /// [`Error::Length`] when they reach beyond the end; [`Error::DeviceLost`] when a kernel failed before.
+    /// [`Error::Length`] when they extend beyond the end; [`Error::DeviceLost`] when a kernel failed before.
     pub fn copy_at(&mut self, offset: usize, other: &Buffer<T>) -> Result<()> {
         let to = self.place("copy_at", offset, other.len)?;
         if self.device() != other.device() {
             return self.write_at(offset, &other.read()?);
         }
-        // SAFETY: both places have as many elements; this one is borrowed mutably, so they are two.
+        // SAFETY: both sides have as many elements; this one is borrowed mutably, so the buffers are
+        // distinct.
         unsafe { self.copy(to, other.memory.pointer(), other.len) }
     }
 
-    /// Asks `stream` to write `elements` from the element `offset` on.
+    /// Submits a write of `elements`, starting at the element `offset`, to `stream`.
     ///
     /// # Errors
     /// As [`Buffer::write_at`].
     ///
     /// # Safety
-    /// - `elements` lives, unchanged, until the stream has come to it.
-    /// - `stream` is of this buffer's device.
+    /// - `elements` stays alive and unchanged until the stream has executed the write.
+    /// - `stream` belongs to this buffer's device.
     pub unsafe fn write_on(&mut self, stream: &Stream, offset: usize, elements: &[T]) -> Result<()> {
         let to = self.place("write_on", offset, elements.len())?;
-        // SAFETY: both places have as many elements; that they stay is the caller's promise.
+        // SAFETY: both sides have as many elements; the caller keeps them alive.
         unsafe { copy_on(stream, to, elements.as_ptr().cast(), size_of_val(elements)) }
     }
 
-    /// Asks `stream` to read the elements from `offset` on into `elements`.
+    /// Submits a read of `elements.len()` elements, starting at the element `offset`, to `stream`.
     ///
     /// # Errors
     /// As [`Buffer::read_into`].
     ///
     /// # Safety
-    /// - `elements` lives and is not used until the stream has come to it.
-    /// - `stream` is of this buffer's device.
+    /// - `elements` stays alive and is not accessed until the stream has executed the read.
+    /// - `stream` belongs to this buffer's device.
     pub unsafe fn read_on(&self, stream: &Stream, offset: usize, elements: &mut [T]) -> Result<()> {
         let from = self.place("read_on", offset, elements.len())?;
         // SAFETY: as in `write_on`.
         unsafe { copy_on(stream, elements.as_mut_ptr().cast(), from, size_of_val(elements)) }
     }
 
-    /// Asks `stream` to write `byte` to every byte.
+    /// Submits a fill of every byte with `byte` to `stream`.
     ///
     /// # Errors
     /// [`Error::DeviceLost`] when a kernel failed before.
     ///
     /// # Safety
-    /// - No slice of a host-visible buffer is used until the stream has come to it.
-    /// - `stream` is of this buffer's device.
+    /// - No slice of a host-visible buffer is accessed until the stream has executed the fill.
+    /// - `stream` belongs to this buffer's device.
     pub unsafe fn fill_bytes_on(&mut self, stream: &Stream, byte: u8) -> Result<()> {
         match self.bytes() {
             0 => Ok(()),
-            // SAFETY: the buffer has these bytes; nobody else uses them by the caller's promise.
+            // SAFETY: the buffer has these bytes; the caller excludes other accesses.
             bytes => unsafe { stream.queue().fill(self.memory.pointer(), byte, bytes) },
         }
     }
 
-    /// Asks `stream` to copy all elements of `other`.
+    /// Submits a copy of all elements of `other` to `stream`.
     ///
     /// # Errors
-    /// [`Error::Length`] unless both have as many; [`Error::DeviceLost`] when a kernel failed before.
+    /// [`Error::Length`] unless both buffers have the same length; [`Error::DeviceLost`] when a kernel failed
+    /// before.
     ///
     /// # Safety
-    /// - No slice of a host-visible buffer is used until the stream has come to it.
-    /// - `stream` and `other` are of this buffer's device.
+    /// - No slice of a host-visible buffer is accessed until the stream has executed the copy.
+    /// - `stream` and `other` belong to this buffer's device.
     pub unsafe fn copy_from_on(&mut self, stream: &Stream, other: &Buffer<T>) -> Result<()> {
         let to = self.whole("copy_from_on", other.len)?;
-        // SAFETY: both have as many elements; dropping either waits for the copy.
+        // SAFETY: both buffers have the same length; dropping either waits for the copy.
         unsafe { copy_on(stream, to, other.memory.pointer(), other.bytes()) }
     }
 
-    /// The elements where the host sees them, once everything that was asked of the device before is done.
+    /// Returns the elements as a slice on the host, after all work submitted to the device before has
+    /// completed.
     ///
-    /// Kernels launched while the slice is in use must not write to it ([`Stream::launch`] asks that).
+    /// Kernels launched while the slice is in use must not write to it; this is an obligation of
+    /// [`Stream::launch`].
     ///
     /// # Errors
     /// [`Error::NotHostVisible`] on [`Tier::Device`]; [`Error::DeviceLost`] when a kernel failed before.
     pub fn as_slice(&self) -> Result<&[T]> {
         let start = self.host()?;
-        // SAFETY: the host sees `len` initialised elements there; nothing writes while the buffer is
+        // SAFETY: the host can access `len` initialised elements there; nothing writes while the buffer is
         // borrowed.
         Ok(unsafe { std::slice::from_raw_parts(start.as_ptr(), self.len) })
     }
 
-    /// As [`Buffer::as_slice`], to write to.
+    /// Returns the elements as a mutable slice on the host; otherwise as [`Buffer::as_slice`].
     ///
     /// # Errors
-    /// Those of [`Buffer::as_slice`].
+    /// As [`Buffer::as_slice`].
     pub fn as_mut_slice(&mut self) -> Result<&mut [T]> {
         let start = self.host()?;
         // SAFETY: as in `as_slice`; the buffer is borrowed mutably.
@@ -275,17 +282,18 @@ impl<T: Pod> Buffer<T> {
         Ok(host.map_or(NonNull::dangling(), NonNull::cast))
     }
 
-    /// The address at which the host sees it; nothing on [`Tier::Device`] and for an empty buffer. For
-    /// talking to a kernel that runs.
+    /// Returns the host address of the buffer; `None` on [`Tier::Device`] and for an empty buffer. It serves
+    /// to communicate with a running kernel.
     pub fn host_pointer(&self) -> Option<NonNull<T>> {
         self.memory.host().ok().flatten().map(NonNull::cast)
     }
 
-    /// Writes what was changed in a buffer on [`Tier::File`] to its disk, once everything that was asked of
-    /// the device before is done. Other tiers have nothing to write.
+    /// Writes the changes of a buffer on [`Tier::File`] to disk, after all work submitted to the device
+    /// before has completed. On other tiers there is nothing to write.
     ///
     /// # Errors
-    /// [`Error::Flush`] when the system cannot write; [`Error::DeviceLost`] when a kernel failed before.
+    /// [`Error::Flush`] when the operating system cannot write; [`Error::DeviceLost`] when a kernel failed
+    /// before.
     pub fn flush(&self) -> Result<()> {
         self.device().synchronize()?;
         self.memory.flush().map_err(|source| Error::Flush { source })
@@ -293,10 +301,11 @@ impl<T: Pod> Buffer<T> {
 }
 
 impl<T: Word> Buffer<T> {
-    /// What kernels take. It does not keep the buffer alive: [`Stream::launch`] asks that it lives.
+    /// Returns the slice that kernels take. It does not keep the buffer alive; the caller of
+    /// [`Stream::launch`] must.
     pub fn slice(&self) -> GlobalSlice<T> {
-        // SAFETY: the words lie in the buffer's allocation, aligned; that it lives and that weak accesses do
-        // not race is asked of those who launch, and outside of a launch the slice reaches nothing.
+        // SAFETY: the words lie in the buffer's allocation, aligned. The caller of `launch` keeps the buffer
+        // alive and excludes races of weak accesses; outside of a launch the slice accesses nothing.
         unsafe { GlobalSlice::from_raw_parts(self.pointer(), self.len) }
     }
 }
@@ -307,6 +316,6 @@ unsafe fn copy_on(stream: &Stream, to: *mut u8, from: *const u8, bytes: usize) -
     if bytes == 0 {
         return Ok(());
     }
-    // SAFETY: passed on to the caller.
+    // SAFETY: the caller's obligation.
     unsafe { stream.queue().copy(to, from, bytes) }
 }

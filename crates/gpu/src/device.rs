@@ -1,4 +1,4 @@
-//! Devices.
+//! Devices: selection, properties, streams and memory.
 use crate::launch::KernelId;
 use crate::machine::{Machine, Queue};
 use crate::{Buffer, Error, Grid, Kernel, Program, Result, Stream, Tier, emulator};
@@ -9,13 +9,13 @@ use std::sync::Arc;
 #[cfg(feature = "cuda")]
 use std::sync::Weak;
 
-/// The environment variable that chooses what [`Device::auto`] gives: `emulator`, `cuda` or `cuda:N`.
+/// Environment variable that selects the device of [`Device::auto`]: `emulator`, `cuda` or `cuda:N`.
 pub const DEVICE_VARIABLE: &str = "PHALANX_DEVICE";
 
-/// A CUDA device, or an emulated one. Cheap to clone: clones are the same device.
+/// A CUDA device or an emulated device. Cheap to clone: clones refer to the same device.
 ///
 /// # Concurrency
-/// May be used from any number of threads at once. Methods that copy wait for all work that was asked of the
+/// May be used from any number of threads at once. Methods that copy wait for all work submitted to the
 /// device before.
 #[derive(Clone)]
 pub struct Device(Arc<Inner>);
@@ -29,7 +29,7 @@ impl std::fmt::Debug for Device {
     }
 }
 
-/// A device and the stream that it was made with.
+/// A device and its default stream.
 #[derive(Debug)]
 pub(crate) struct Inner {
     machine: Box<dyn Machine>,
@@ -44,7 +44,7 @@ impl PartialEq for Device {
 
 impl Eq for Device {}
 
-/// Choosing one.
+/// Selection of a device.
 impl Device {
     pub(crate) fn new(machine: Box<dyn Machine>, stream: Arc<dyn Queue>) -> Self {
         Self(Arc::new(Inner { machine, stream }))
@@ -60,12 +60,13 @@ impl Device {
         weak.upgrade().map(Self)
     }
 
-    /// The device that the environment variable `PHALANX_DEVICE` names ([`DEVICE_VARIABLE`]); without it the
-    /// first CUDA device, if the feature `cuda` is on and a driver answers, else a new emulated one
-    /// ([`Device::is_emulator`] tells).
+    /// Returns the device that the environment variable `PHALANX_DEVICE` names ([`DEVICE_VARIABLE`]). Without
+    /// the variable, returns the first CUDA device if the feature `cuda` is enabled and a driver is
+    /// available, else a new emulated device ([`Device::is_emulator`] distinguishes them).
     ///
-    /// Never fails: where the variable's device cannot be had it warns (by `tracing`, level `warn`) and gives
-    /// the emulator. A program that would rather stop uses [`Device::from_environment`], or [`Device::cuda`].
+    /// Never fails: if the named device is unavailable, it logs a warning (by `tracing`, level `warn`) and
+    /// returns the emulator. A program that should stop instead uses [`Device::from_environment`] or
+    /// [`Device::cuda`].
     pub fn auto() -> Self {
         Self::from_environment().unwrap_or_else(|error| {
             tracing::warn!(%error, "{DEVICE_VARIABLE} cannot be followed; using the emulator");
@@ -73,10 +74,10 @@ impl Device {
         })
     }
 
-    /// As [`Device::auto`], but with an error where the device that [`DEVICE_VARIABLE`] names cannot be had.
+    /// As [`Device::auto`], but returns an error if the device named by [`DEVICE_VARIABLE`] is unavailable.
     ///
     /// # Errors
-    /// Those of [`Device::named`].
+    /// As [`Device::named`].
     pub fn from_environment() -> Result<Self> {
         match std::env::var(DEVICE_VARIABLE) {
             Ok(name) => Self::named(&name),
@@ -84,11 +85,11 @@ impl Device {
         }
     }
 
-    /// The device of a name: `auto` (the first CUDA device, if the feature `cuda` is on and a driver answers,
-    /// else the emulator), `emulator`, `cuda` or `cuda:N`.
+    /// Returns the device with the given name: `auto` (the first CUDA device if the feature `cuda` is enabled
+    /// and a driver is available, else the emulator), `emulator`, `cuda` or `cuda:N`.
     ///
     /// # Errors
-    /// [`Error::BadDeviceName`] for other names; those of [`Device::cuda`].
+    /// [`Error::BadDeviceName`] for other names; otherwise as [`Device::cuda`].
     pub fn named(name: &str) -> Result<Self> {
         let (kind, ordinal) = name.split_once(':').unwrap_or((name, "0"));
         match (kind, ordinal.parse()) {
@@ -106,27 +107,29 @@ impl Device {
         })
     }
 
-    /// The CUDA device of an ordinal, counted from 0. Asked again while the first one lives, it gives the
-    /// same device.
+    /// Returns the CUDA device with the given ordinal, counted from 0. While that device is open, further
+    /// calls return the same device.
     ///
     /// # Errors
-    /// [`Error::NotBuiltIn`] without the feature `cuda`; [`Error::NoDriver`]; [`Error::NoSuchDevice`].
+    /// [`Error::NotBuiltIn`] without the feature `cuda`; [`Error::NoDriver`] when no driver is available;
+    /// [`Error::NoSuchDevice`] when there are fewer devices.
     #[cfg(feature = "cuda")]
     pub fn cuda(ordinal: u32) -> Result<Self> {
         crate::cuda::open(ordinal)
     }
 
-    /// The CUDA device of an ordinal, counted from 0. Asked again while the first one lives, it gives the
-    /// same device.
+    /// Returns the CUDA device with the given ordinal, counted from 0. While that device is open, further
+    /// calls return the same device.
     ///
     /// # Errors
-    /// [`Error::NotBuiltIn`] without the feature `cuda`; [`Error::NoDriver`]; [`Error::NoSuchDevice`].
+    /// [`Error::NotBuiltIn`] without the feature `cuda`; [`Error::NoDriver`] when no driver is available;
+    /// [`Error::NoSuchDevice`] when there are fewer devices.
     #[cfg(not(feature = "cuda"))]
     pub fn cuda(_ordinal: u32) -> Result<Self> {
         Err(Error::NotBuiltIn)
     }
 
-    /// An emulated device of its own.
+    /// Creates a new emulated device.
     pub fn emulator(options: Options) -> Self {
         let machine = emulator::Machine::new(options);
         let stream = machine.new_queue();
@@ -134,103 +137,107 @@ impl Device {
     }
 }
 
-/// What it is.
+/// Properties.
 impl Device {
-    /// The name that its maker gave it: `NVIDIA H200`, or `SIMT emulator`.
+    /// Returns the product name: `NVIDIA H200`, or `SIMT emulator`.
     pub fn name(&self) -> String {
         self.machine().facts().name.clone()
     }
 
-    /// The driver's version, such as `580.159.04`, or `emulator`.
+    /// Returns the driver's version, such as `580.159.04`, or `emulator`.
     pub fn driver(&self) -> String {
         self.machine().facts().driver.clone()
     }
 
-    /// Whether it is an emulated one. Times measured on those say nothing of a GPU's speed.
+    /// Returns `true` for an emulated device. Timings on the emulator say nothing about GPU speed.
     pub fn is_emulator(&self) -> bool {
         self.emulator_handle().is_some()
     }
 
-    /// The emulator below, for its own options and allocations.
+    /// Returns the emulator of an emulated device, for access to its options and allocations.
     pub fn emulator_handle(&self) -> Option<&Emulator> {
         self.machine().emulator()
     }
 
-    /// The ordinal that [`Device::cuda`] takes; 0 for an emulated device.
+    /// Returns the ordinal that [`Device::cuda`] takes; 0 for an emulated device.
     pub fn ordinal(&self) -> u32 {
         self.machine().facts().ordinal
     }
 
-    /// Multiprocessors; worker threads of an emulated device.
+    /// Returns the number of multiprocessors; for an emulated device, the number of worker threads.
     pub fn multiprocessors(&self) -> u32 {
         self.machine().facts().multiprocessors
     }
 
-    /// The most threads that are on all multiprocessors at once, where they need few enough registers. A
-    /// launch of fewer leaves some idle.
+    /// Returns the maximum number of threads resident on all multiprocessors, reached by kernels that need
+    /// few registers. A smaller launch leaves multiprocessors partly idle.
     pub fn resident_threads(&self) -> u32 {
         self.machine().facts().resident
     }
 
-    /// The architecture: 90 for sm_90. An emulated device has that which its options amount to.
+    /// Returns the architecture: 90 for sm_90. For an emulated device, the architecture that its options
+    /// correspond to.
     pub fn arch(&self) -> u32 {
         self.machine().facts().arch
     }
 
-    /// Whether kernels can exchange 128 bits at once: from sm_90 on, and as the emulator's options say.
+    /// Returns `true` if kernels can compare-exchange 128 bits: from sm_90 on, and if the emulator's options
+    /// say so.
     pub fn supports_cas128(&self) -> bool {
         self.machine().facts().cas128
     }
 
-    /// Free and total bytes of the device's memory (of the host's, for an emulated device).
+    /// Returns the free and total bytes of the device's memory (of the host's memory, for an emulated
+    /// device).
     ///
     /// # Errors
-    /// [`Error::DeviceLost`] or [`Error::Driver`].
+    /// [`Error::DeviceLost`] when a kernel failed before; [`Error::Driver`] when the driver's call fails.
     pub fn memory(&self) -> Result<(usize, usize)> {
         self.machine().memory()
     }
 }
 
-/// What it does.
+/// Operations.
 impl Device {
     pub(crate) fn machine(&self) -> &dyn Machine {
         &*self.0.machine
     }
 
-    /// Lets the device's launches find the kernels of `program`. Adding one again does nothing.
+    /// Registers `program`, so that launches find its kernels. Registering a program again has no effect.
     pub fn add_program(&self, program: &'static Program) {
         self.machine().add_program(program);
     }
 
-    /// Makes a kernel ready, so that its first launch need not compile it. The emulator has nothing to do.
+    /// Compiles a kernel ahead of its first launch. Does nothing on the emulator.
     ///
     /// # Errors
-    /// Those of [`Stream::launch`] that concern finding and compiling the kernel.
+    /// As [`Stream::launch`], for failures to find or compile the kernel.
     pub fn prepare<K: Kernel>(&self) -> Result<()> {
         self.machine().prepare(KernelId::of::<K>(), size_of::<K>())
     }
 
-    /// Makes the heap from which kernels allocate ([`simt::heap_allocate`]) at least so large. To be asked
-    /// before the first launch of a kernel that uses it; the driver refuses it afterwards. The emulator's
-    /// heap is the host's memory.
+    /// Grows the heap from which kernels allocate ([`simt::heap_allocate`]) to at least `bytes` bytes. Must
+    /// be called before the first launch of a kernel that uses the heap; the driver refuses it afterwards.
+    /// The emulator's heap is the host's memory.
     ///
     /// # Errors
     /// [`Error::Driver`] when the device lacks the memory, or such a kernel has been launched;
-    /// [`Error::DeviceLost`].
+    /// [`Error::DeviceLost`] when a kernel failed before.
     pub fn set_heap(&self, bytes: usize) -> Result<()> {
         self.machine().set_heap(bytes)
     }
 
-    /// Milliseconds spent on compiling kernels so far.
+    /// Returns the milliseconds spent on compiling kernels so far.
     pub fn jit_ms(&self) -> f64 {
         self.machine().jit_ms()
     }
 
-    /// The grid of a persistent kernel: as many blocks of `threads` threads as run side by side on the whole
-    /// device.
+    /// Returns the grid of a persistent kernel: as many blocks of `threads` threads as are resident on the
+    /// whole device.
     ///
     /// # Errors
-    /// Those of [`Device::prepare`]; [`Error::Grid`] when the device runs no block of so many threads.
+    /// [`Error::Grid`] when the device cannot run a block of `threads` threads; otherwise as
+    /// [`Device::prepare`].
     pub fn occupancy_grid<K: Kernel>(&self, threads: u32) -> Result<Grid> {
         let launch = crate::LaunchName::of::<K>(Grid { blocks: 1, threads });
         launch.check()?;
@@ -240,7 +247,7 @@ impl Device {
         }
     }
 
-    /// Waits until all that was asked of the device is done.
+    /// Waits until all submitted work has completed.
     ///
     /// # Errors
     /// [`Error::DeviceLost`] when a kernel failed.
@@ -248,79 +255,80 @@ impl Device {
         self.machine().synchronize()
     }
 
-    /// A new stream.
+    /// Creates a stream.
     ///
     /// # Errors
-    /// [`Error::DeviceLost`] or [`Error::Driver`].
+    /// [`Error::DeviceLost`] when a kernel failed before; [`Error::Driver`] when the driver's call fails.
     pub fn stream(&self) -> Result<Stream> {
         Ok(Stream::new(self.clone(), self.machine().queue()?))
     }
 
-    /// The stream that the device was made with: the same one every time.
+    /// Returns the default stream, the same one on every call.
     pub fn default_stream(&self) -> Stream {
         Stream::new(self.clone(), self.0.stream.clone())
     }
 }
 
-/// Memory.
+/// Allocation of memory.
 impl Device {
-    /// `len` elements of [`Tier::Device`], uninitialised: a kernel that reads one before it was written gets
-    /// anything (and is reported by the emulator).
+    /// Allocates `len` uninitialised elements on [`Tier::Device`]. A kernel that reads an element before it
+    /// was written reads an arbitrary value (and is reported by the emulator).
     ///
     /// # Errors
-    /// [`Error::TooLarge`], [`Error::OutOfMemory`]; [`Error::DeviceLost`] when a kernel failed before.
+    /// [`Error::TooLarge`] when the size overflows; [`Error::OutOfMemory`] when the memory is exhausted;
+    /// [`Error::DeviceLost`] when a kernel failed before.
     pub fn buffer<T: Pod>(&self, len: usize) -> Result<Buffer<T>> {
         Buffer::new(self, Tier::Device, len)
     }
 
-    /// As [`Device::buffer`], on a tier. Host-visible tiers start as zeros.
+    /// As [`Device::buffer`], on the given tier. Host-visible tiers are initialised to zero.
     ///
     /// # Errors
-    /// Those of [`Device::buffer`]; [`Error::NeedsPath`] for [`Tier::File`].
+    /// [`Error::NeedsPath`] for [`Tier::File`]; otherwise as [`Device::buffer`].
     pub fn buffer_on<T: Pod>(&self, tier: Tier, len: usize) -> Result<Buffer<T>> {
         Buffer::new(self, tier, len)
     }
 
-    /// `len` elements whose bytes are all zero.
+    /// Allocates `len` elements with all bytes zero.
     ///
     /// # Errors
-    /// Those of [`Device::buffer`].
+    /// As [`Device::buffer`].
     pub fn zeroed<T: Pod>(&self, len: usize) -> Result<Buffer<T>> {
         self.filled(len, 0)
     }
 
-    /// `len` elements whose bytes are all `byte`.
+    /// Allocates `len` elements with all bytes equal to `byte`.
     ///
     /// # Errors
-    /// Those of [`Device::buffer`].
+    /// As [`Device::buffer`].
     pub fn filled<T: Pod>(&self, len: usize, byte: u8) -> Result<Buffer<T>> {
         let mut buffer = self.buffer(len)?;
         buffer.fill_bytes(byte)?;
         Ok(buffer)
     }
 
-    /// A copy of `elements`.
+    /// Allocates a buffer with a copy of `elements`.
     ///
     /// # Errors
-    /// Those of [`Device::buffer`].
-    #[allow(clippy::wrong_self_convention)] // named like the buffer's constructors beside it
+    /// As [`Device::buffer`].
+    #[allow(clippy::wrong_self_convention)] // named like the neighbouring constructors of buffers
     pub fn from_slice<T: Pod>(&self, elements: &[T]) -> Result<Buffer<T>> {
         let mut buffer = self.buffer(elements.len())?;
         buffer.write(elements)?;
         Ok(buffer)
     }
 
-    /// `len` elements of [`Tier::File`]: the file at `path`, mapped. What it holds is kept; it is created,
-    /// and grown with zeros to the size needed, where it is not there or shorter.
+    /// Maps the file at `path` as `len` elements of [`Tier::File`]. Existing contents are kept. A missing
+    /// file is created, and a file that is too short is extended with zeros.
     ///
     /// # Errors
-    /// [`Error::File`] when the file cannot be opened, grown or mapped; [`Error::Register`] when the CUDA
-    /// driver does not take it, which depends on the file system; [`Error::TooLarge`].
+    /// [`Error::File`] when the file cannot be opened, extended or mapped; [`Error::Register`] when the CUDA
+    /// driver refuses it, which depends on the file system; [`Error::TooLarge`] when the size overflows.
     ///
     /// # Safety
-    /// - Nobody else, in this process or another, writes to the file or truncates it while the buffer lives.
+    /// - Nothing else, in this process or another, writes to the file or truncates it while the buffer lives.
     pub unsafe fn map_file<T: Pod>(&self, path: impl AsRef<Path>, len: usize) -> Result<Buffer<T>> {
-        // SAFETY: passed on to the caller.
+        // SAFETY: the caller's obligation.
         unsafe { Buffer::map(self, path.as_ref(), len) }
     }
 }

@@ -8,11 +8,11 @@ use std::ptr::null_mut;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Instant;
 
-/// What `cuMemAlloc` aligns to.
+/// Alignment of `cuMemAlloc`, in bytes.
 const ALIGNMENT: usize = 256;
 
-/// Threads that a worker counts as residents. Few, so that batches which fill the device are small enough for
-/// tests.
+/// Resident threads reported per worker. A small number, so that the batches that fill the device are small
+/// enough for tests.
 const RESIDENT: u32 = 64;
 
 #[derive(Debug)]
@@ -21,11 +21,11 @@ pub struct Machine {
     shared: Arc<Shared>,
 }
 
-/// What the device and its queues share.
+/// State shared by the device and its queues.
 #[derive(Debug)]
 struct Shared {
     emulator: Emulator,
-    /// Read by launches, written by those who wait for them.
+    /// Locked for reading by launches, and for writing by synchronization, which thereby waits for launches.
     running: RwLock<()>,
 }
 
@@ -41,7 +41,7 @@ impl Shared {
     /// # Safety
     /// - As [`machine::Machine::copy`].
     unsafe fn copy(&self, to: *mut u8, from: *const u8, bytes: usize) {
-        // SAFETY: two places of `bytes` bytes that do not overlap, by the caller's promise.
+        // SAFETY: two ranges of `bytes` bytes that do not overlap (the caller's obligation).
         unsafe {
             to.copy_from_nonoverlapping(from, bytes);
             self.emulator.mark_initialized(to, bytes);
@@ -51,7 +51,7 @@ impl Shared {
     /// # Safety
     /// - As [`machine::Machine::fill`].
     unsafe fn fill(&self, to: *mut u8, byte: u8, bytes: usize) {
-        // SAFETY: a place of `bytes` bytes, by the caller's promise.
+        // SAFETY: a range of `bytes` bytes (the caller's obligation).
         unsafe {
             to.write_bytes(byte, bytes);
             self.emulator.mark_initialized(to, bytes);
@@ -114,32 +114,32 @@ impl machine::Machine for Machine {
 
     unsafe fn free(&self, _tier: Tier, block: Block) {
         let _nothing_runs = self.shared.wait();
-        // SAFETY: allocated by this emulator and not used again, by the caller's promise.
+        // SAFETY: allocated by this emulator and not used afterwards (the caller's obligation).
         unsafe { self.shared.emulator.free(block.device) }
     }
 
     unsafe fn adopt(&self, host: *mut u8, bytes: usize) -> Result<*mut u8, String> {
-        // SAFETY: mapped memory until `disown`, by the caller's promise.
+        // SAFETY: memory that stays mapped until `disown` (the caller's obligation).
         unsafe { self.shared.emulator.adopt(host, bytes) };
         Ok(host)
     }
 
     unsafe fn disown(&self, host: *mut u8) {
         let _nothing_runs = self.shared.wait();
-        // SAFETY: adopted before, by the caller's promise.
+        // SAFETY: adopted before (the caller's obligation).
         unsafe { self.shared.emulator.disown(host) }
     }
 
     unsafe fn copy(&self, to: *mut u8, from: *const u8, bytes: usize) -> Result<()> {
         let _nothing_runs = self.shared.wait();
-        // SAFETY: passed on to the caller.
+        // SAFETY: the caller's obligation.
         unsafe { self.shared.copy(to, from, bytes) };
         Ok(())
     }
 
     unsafe fn fill(&self, to: *mut u8, byte: u8, bytes: usize) -> Result<()> {
         let _nothing_runs = self.shared.wait();
-        // SAFETY: passed on to the caller.
+        // SAFETY: the caller's obligation.
         unsafe { self.shared.fill(to, byte, bytes) };
         Ok(())
     }
@@ -152,7 +152,7 @@ impl machine::Machine for Machine {
         Ok(self.new_queue())
     }
 
-    /// The emulator runs the host's code and needs no PTX.
+    /// Does nothing: the emulator runs the host's code and needs no PTX.
     fn add_program(&self, _program: &'static Program) {}
 
     fn prepare(&self, _kernel: KernelId, _bytes: usize) -> Result<()> {
@@ -172,7 +172,7 @@ impl machine::Machine for Machine {
     }
 }
 
-/// A stream of the emulator: everything is done when it is asked.
+/// A stream of the emulator. Every operation has completed when its call returns.
 #[derive(Debug)]
 pub struct Queue {
     shared: Arc<Shared>,
@@ -186,14 +186,14 @@ impl machine::Queue for Queue {
 
     unsafe fn copy(&self, to: *mut u8, from: *const u8, bytes: usize) -> Result<()> {
         let _running = self.shared.run();
-        // SAFETY: passed on to the caller.
+        // SAFETY: the caller's obligation.
         unsafe { self.shared.copy(to, from, bytes) };
         Ok(())
     }
 
     unsafe fn fill(&self, to: *mut u8, byte: u8, bytes: usize) -> Result<()> {
         let _running = self.shared.run();
-        // SAFETY: passed on to the caller.
+        // SAFETY: the caller's obligation.
         unsafe { self.shared.fill(to, byte, bytes) };
         Ok(())
     }
@@ -210,15 +210,16 @@ impl machine::Queue for Queue {
         }
     }
 
-    /// What was asked through this handle is done; other threads may still be asking.
+    /// Waits for running operations. Operations submitted through this handle have already completed; other
+    /// threads may still submit more.
     fn synchronize(&self) -> Result<()> {
         drop(self.shared.wait());
         Ok(())
     }
 }
 
-/// Available and total bytes of the host's memory; where the system does not say, as much as can be
-/// addressed.
+/// Returns the available and total bytes of the host's memory, or the size of the address space if the
+/// operating system does not report them.
 fn host_memory() -> (usize, usize) {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let read = |field| kibibytes(&text, field).map_or(isize::MAX as usize, |size| size.saturating_mul(1024));

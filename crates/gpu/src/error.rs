@@ -1,11 +1,11 @@
-//! What can go wrong: what was asked, what was found, what to do.
+//! Errors. Each message states the request, the finding and a remedy.
 use crate::{LaunchName, Tier};
 use std::path::PathBuf;
 
-/// What the functions of this crate return.
+/// Result of an operation of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a device did not do what it was asked.
+/// Error of a device operation.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -13,106 +13,106 @@ pub enum Error {
     #[error("CUDA devices are not built in: enable the feature `cuda`, or use Device::emulator")]
     NotBuiltIn,
 
-    /// No CUDA driver, or one that does not work.
+    /// The CUDA driver is missing or does not work.
     #[error(
         "no CUDA driver answers ({reason}): install NVIDIA's driver and check that `nvidia-smi` lists a GPU, \
          or use Device::auto or Device::emulator, which need none"
     )]
     NoDriver {
-        /// What the loader or the driver said.
+        /// Message of the loader or the driver.
         reason: String,
     },
 
-    /// There are fewer devices.
+    /// The ordinal exceeds the number of devices.
     #[error(
         "there is no CUDA device {asked}: the driver shows {found}, counted from 0 (CUDA_VISIBLE_DEVICES may \
          hide some)"
     )]
     NoSuchDevice {
-        /// The ordinal.
+        /// Requested ordinal.
         asked: u32,
-        /// How many there are.
+        /// Number of devices found.
         found: u32,
     },
 
-    /// The text names no device.
+    /// The text is no device name.
     #[error("`{text}` names no device: say auto, emulator, cuda or cuda:N")]
     BadDeviceName {
-        /// What was given.
+        /// Text passed.
         text: String,
     },
 
-    /// The memory is used up.
+    /// The device's memory is exhausted.
     #[error(
         "no {bytes} bytes of {tier} memory: {free} of {total} are free; drop buffers, make the structure \
          smaller, or choose another tier"
     )]
     OutOfMemory {
-        /// The tier.
+        /// Requested tier.
         tier: Tier,
-        /// What was asked.
+        /// Requested bytes.
         bytes: usize,
-        /// Bytes free.
+        /// Free bytes.
         free: usize,
-        /// Bytes in all.
+        /// Total bytes.
         total: usize,
     },
 
     /// The size of a buffer overflows.
     #[error("{len} elements of {element} bytes are more than an address can count")]
     TooLarge {
-        /// Elements.
+        /// Number of elements.
         len: usize,
-        /// Bytes of each.
+        /// Bytes per element.
         element: usize,
     },
 
-    /// The lengths do not fit together.
+    /// The elements do not fit the buffer.
     #[error("{what}: {asked} elements at offset {offset} do not fit a buffer of {len}")]
     Length {
-        /// The method.
+        /// Name of the method.
         what: &'static str,
-        /// Elements given.
+        /// Number of elements passed.
         asked: usize,
-        /// Where they start.
+        /// Offset of the first element.
         offset: usize,
-        /// Elements of the buffer.
+        /// Number of elements in the buffer.
         len: usize,
     },
 
-    /// The host does not see the buffer's memory.
+    /// The host cannot access the buffer's memory.
     #[error(
         "the host does not see {tier} memory: use read and write, or make the buffer on Tier::Pinned or \
          Tier::Managed"
     )]
     NotHostVisible {
-        /// The tier.
+        /// Tier of the buffer.
         tier: Tier,
     },
 
-    /// The tier needs something else.
+    /// A buffer on [`Tier::File`] needs a path.
     #[error("a buffer on Tier::File needs a path: use Device::map_file")]
     NeedsPath,
 
     /// The file cannot be mapped.
     #[error("cannot map {bytes} bytes of {}: {source}", path.display())]
     File {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Bytes asked.
+        /// Requested bytes.
         bytes: usize,
-        /// What the system said.
+        /// Error of the operating system.
         source: std::io::Error,
     },
 
-    /// The changes of a mapped file cannot be written.
+    /// The changes of a mapped file cannot be written to disk.
     #[error("cannot write a mapped file's changes to its disk: {source}")]
     Flush {
-        /// What the system said.
+        /// Error of the operating system.
         source: std::io::Error,
     },
 
-    /// The driver does not take the file's memory.
+    /// The driver refuses to register the file's memory.
     #[error(
         "the CUDA driver refuses to map {} for kernels ({cause}): it takes files on tmpfs (/dev/shm) or \
          hugetlbfs, and refuses most disk file systems (ext4, overlay); put the file there, or use \
@@ -120,13 +120,13 @@ pub enum Error {
         path.display()
     )]
     Register {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the driver said.
+        /// Error of the driver.
         cause: String,
     },
 
-    /// The device knows no PTX of the kernel's package.
+    /// No program is registered under the name of the kernel's package.
     #[error(
         "{launch}: the device knows no program `{program}` (it knows {known}): pass its Program to \
          Device::add_program before the first launch"
@@ -134,13 +134,13 @@ pub enum Error {
     UnknownProgram {
         /// The launch.
         launch: LaunchName,
-        /// The package.
+        /// Name of the package.
         program: &'static str,
-        /// Those it knows.
+        /// Names of the registered programs.
         known: String,
     },
 
-    /// No PTX of the program runs on the device.
+    /// The program has no PTX that runs on the device.
     #[error(
         "{launch}: program `{program}` has PTX for {available} and the device is sm_{arch}: build it for \
          sm_{arch} or an older one"
@@ -148,15 +148,15 @@ pub enum Error {
     NoPtx {
         /// The launch.
         launch: LaunchName,
-        /// The package.
+        /// Name of the package.
         program: &'static str,
-        /// The device's architecture.
+        /// Architecture of the device.
         arch: u32,
-        /// What there is.
+        /// Architectures for which the program has PTX.
         available: String,
     },
 
-    /// The program's PTX does not hold the kernel.
+    /// The program's PTX lacks the kernel.
     #[error(
         "{launch}: the PTX of `{program}` for sm_{arch} has no entry of that name{similar}: list the type in \
          `instances!` and build the PTX anew"
@@ -164,15 +164,15 @@ pub enum Error {
     UnknownKernel {
         /// The launch.
         launch: LaunchName,
-        /// The package.
+        /// Name of the package.
         program: &'static str,
-        /// The architecture of the PTX.
+        /// Architecture of the PTX.
         arch: u32,
-        /// Names that resemble it, in words.
+        /// Description of entries with similar names.
         similar: String,
     },
 
-    /// The host and the PTX do not mean the same arguments.
+    /// The host and the PTX disagree on the size of the arguments.
     #[error(
         "{launch}: the PTX takes arguments of {device:?} bytes and the host passes one of {host}: the PTX is \
          of another version than the host's code; build it anew"
@@ -180,13 +180,13 @@ pub enum Error {
     Arguments {
         /// The launch.
         launch: LaunchName,
-        /// Bytes of the host's struct.
+        /// Bytes of the host's argument struct.
         host: usize,
-        /// Bytes of each parameter in PTX.
+        /// Bytes of each parameter in the PTX.
         device: Vec<usize>,
     },
 
-    /// The driver's compiler refuses the PTX.
+    /// The driver's compiler rejects the PTX.
     #[error(
         "{launch}: the driver cannot compile its PTX ({cause}); a driver older than the PTX version is a \
          common reason\n{log}"
@@ -194,13 +194,13 @@ pub enum Error {
     Jit {
         /// The launch.
         launch: LaunchName,
-        /// What the driver said.
+        /// Error of the driver.
         cause: String,
-        /// The compiler's log.
+        /// Log of the compiler.
         log: String,
     },
 
-    /// No device can run the grid.
+    /// The grid exceeds the limits of every device.
     #[error("{launch}: a grid has at most 2147483647 blocks of 1 to 1024 threads")]
     Grid {
         /// The launch.
@@ -212,13 +212,13 @@ pub enum Error {
     Launch {
         /// The launch.
         launch: LaunchName,
-        /// What the driver said.
+        /// Error of the driver.
         cause: String,
-        /// What the kernel takes, where that matters.
+        /// The kernel's resource needs, if they explain the refusal.
         hint: String,
     },
 
-    /// A kernel was to run on the emulator, and the program was built without it.
+    /// The launch needs the emulator, but the program was built without it.
     #[error(
         "{launch} is to run on the emulator, which this build leaves out; turn on the feature `emulator`, or \
          take a CUDA device"
@@ -233,41 +233,41 @@ pub enum Error {
     Emulator {
         /// The launch.
         launch: LaunchName,
-        /// What went wrong where, and how to replay it.
+        /// Description and location of the failure, and how to replay it.
         #[source]
         failure: Box<simt::emulator::Failure>,
     },
 
-    /// A kernel failed on a CUDA device, and took the device's context with it.
+    /// A kernel failed on a CUDA device and destroyed the device's context.
     #[error(
         "{device} is lost: {cause}. A kernel trapped or touched memory that is not its own; the last one \
          launched was {last}. The contents of all buffers are gone and every later call fails: end the \
          process. To find the line, run the same calls on Device::emulator"
     )]
     DeviceLost {
-        /// The device's name.
+        /// Name of the device.
         device: String,
-        /// What the driver said.
+        /// Error of the driver.
         cause: String,
-        /// The last launch before.
+        /// Last launch before the failure.
         last: String,
     },
 
-    /// Another call of the driver failed.
+    /// Any other call of the driver failed.
     #[error("{call}: {cause}")]
     Driver {
-        /// The function.
+        /// Name of the function.
         call: &'static str,
-        /// What the driver said.
+        /// Error of the driver.
         cause: String,
     },
 
-    /// Two events of different devices have no time between them.
+    /// Two events belong to different devices, so no time between them is defined.
     #[error("the events are of different devices ({this} and {other}): time is told within one")]
     OtherDevice {
-        /// The one's device.
+        /// Device of one event.
         this: String,
-        /// The other's.
+        /// Device of the other event.
         other: String,
     },
 }

@@ -2,17 +2,19 @@
 use crate::{Device, Error, Result};
 use std::time::Instant;
 
-/// A point in the order of a [`Stream`](crate::Stream): reached when all that was asked before it is done.
+/// A point in the order of a [`Stream`](crate::Stream), which completes when all work submitted before it
+/// has.
 #[derive(Debug)]
 pub struct Event {
     device: Device,
     mark: Mark,
 }
 
-/// What a back end keeps of an event.
+/// Representation of an event in a back end.
 #[derive(Debug)]
 pub(crate) enum Mark {
-    /// The emulator's: work is done when it is asked, so the point is passed when it is made.
+    /// Event of the emulator. Work has completed when its call returns, so the event is complete when it is
+    /// created.
     Clock(Instant),
     #[cfg(feature = "cuda")]
     Cuda(crate::cuda::Mark),
@@ -27,12 +29,12 @@ impl Event {
         &self.mark
     }
 
-    /// The device of the event's stream.
+    /// Returns the device of the event's stream.
     pub fn device(&self) -> &Device {
         &self.device
     }
 
-    /// Waits until the point is reached.
+    /// Waits until the event completes.
     ///
     /// # Errors
     /// [`Error::DeviceLost`] when a kernel failed.
@@ -44,7 +46,7 @@ impl Event {
         }
     }
 
-    /// Whether the point is reached. Does not wait.
+    /// Returns `true` if the event has completed. Does not wait.
     ///
     /// # Errors
     /// [`Error::DeviceLost`] when a kernel failed.
@@ -56,10 +58,10 @@ impl Event {
         }
     }
 
-    /// Milliseconds from `earlier` to this event, waiting until both are reached.
+    /// Returns the milliseconds from `earlier` to this event; waits until both have completed.
     ///
-    /// A CUDA device measures it itself, to about half a microsecond. On the emulator it is time on the wall
-    /// and says nothing of a GPU's speed.
+    /// A CUDA device measures the time itself, with a resolution of about half a microsecond. On the emulator
+    /// it is wall-clock time and says nothing about GPU speed.
     ///
     /// # Errors
     /// [`Error::OtherDevice`] for events of different devices; [`Error::DeviceLost`] when a kernel failed.

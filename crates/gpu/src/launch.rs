@@ -1,10 +1,9 @@
-//! Names and sizes of launches.
+//! Names and grids of launches.
 use crate::{Error, Kernel, Result};
 pub use simt::Grid;
 use simt::emulator::Emulator;
 
-/// A kernel and the grid it was launched on, for messages. Where no launch was asked for the grid is empty,
-/// and not shown.
+/// A kernel and its grid, for messages. The grid is empty, and not shown, if there was no launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LaunchName {
     pub(crate) kernel: KernelId,
@@ -16,17 +15,17 @@ impl LaunchName {
         Self { kernel: KernelId::of::<K>(), grid }
     }
 
-    /// The kernel's symbol in PTX.
+    /// Returns the kernel's symbol in PTX.
     pub fn symbol(&self) -> String {
         self.kernel.symbol()
     }
 
-    /// The grid.
+    /// Returns the grid.
     pub fn grid(&self) -> Grid {
         self.grid
     }
 
-    /// Refuses grids that no device can run. An empty grid is none of them.
+    /// Refuses grids that exceed the limits of every device. A grid without blocks is accepted.
     pub(crate) fn check(self) -> Result<()> {
         let threads = 1..=1024;
         if threads.contains(&self.grid.threads) && self.grid.blocks <= i32::MAX as u32 {
@@ -44,7 +43,7 @@ impl std::fmt::Display for LaunchName {
     }
 }
 
-/// Which kernel: what its type says of itself.
+/// Identity of a kernel, from the constants of its type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct KernelId {
     pub program: &'static str,
@@ -64,15 +63,15 @@ impl KernelId {
     }
 }
 
-/// A launch whose type only itself knows.
+/// A launch with its kernel type erased.
 pub(crate) trait AnyLaunch {
     fn name(&self) -> LaunchName;
 
-    /// The kernel's struct as bytes.
+    /// Returns the address and size of the kernel's argument struct.
     #[cfg(feature = "cuda")]
     fn arguments(&self) -> (*const u8, usize);
 
-    /// Runs it on an emulator.
+    /// Runs the launch on an emulator.
     fn emulate(&self, emulator: &Emulator) -> Result<()>;
 }
 
@@ -101,7 +100,7 @@ impl<K: Kernel + Send + Sync + 'static> AnyLaunch for Launch<K> {
         emulator.launch(self.grid, self.kernel).map(drop).map_err(failed)
     }
 
-    /// The kernel's body is not instantiated: all of a structure's together take minutes to compile.
+    /// Does not instantiate the kernel's body: compiling all kernels of a structure takes minutes.
     #[cfg(not(feature = "emulator"))]
     fn emulate(&self, _emulator: &Emulator) -> Result<()> {
         Err(Error::NotEmulated { launch: self.name() })

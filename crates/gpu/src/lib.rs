@@ -3,9 +3,9 @@
 //! | word | meaning |
 //! |---|---|
 //! | [`Device`] | a CUDA device, or an emulated one |
-//! | [`Buffer`], [`Tier`] | typed memory that kernels see, and where it lies |
+//! | [`Buffer`], [`Tier`] | typed memory that kernels can access, and its location |
 //! | [`Stream`], [`Event`] | launches in order, and points in that order |
-//! | [`Grid`], [`Kernel`] | how many threads run a kernel, and the kernel with its arguments |
+//! | [`Grid`], [`Kernel`] | the number of threads that run a kernel, and the kernel with its arguments |
 //! | [`Program`] | a package's kernels as PTX, for CUDA devices |
 //!
 //! ```
@@ -21,17 +21,17 @@
 //!
 //! # Back ends
 //!
-//! The feature `emulator`, which is on by default, has kernels run on the emulator. The feature `cuda` adds
-//! CUDA devices, through `cust` and a `libcuda` that is bound on first use: the same binary runs with and
-//! without a driver, and [`Device::auto`] decides. Nothing outside the folder `cuda` names `cust`. On a
-//! machine without a CUDA toolkit `cust` has to be told where to look, or it does not build: a line in
-//! `.cargo/config.toml` does (see the crate `cuda-late`).
+//! The feature `emulator`, enabled by default, lets kernels run on the emulator. The feature `cuda` adds CUDA
+//! devices, through `cust` and a `libcuda` that is bound on first use: the same binary runs with and without
+//! a driver, and [`Device::auto`] chooses the device. Nothing outside the folder `cuda` uses `cust`. On a
+//! machine without a CUDA toolkit, `cust` only builds if it is told where to look; a line in
+//! `.cargo/config.toml` does this (see the crate `cuda-late`).
 //!
 //! # Concurrency
 //!
 //! Devices, streams, events and buffers may be shared and sent between threads; each call makes the device's
-//! primary context current in its thread. What is asked of one stream happens in order. The methods that name
-//! no stream wait for everything that was asked of the device before, on any stream, and are done when they
+//! primary context current in its thread. Work submitted to one stream executes in order. Methods without a
+//! stream wait for all work submitted to the device before, on any stream, and have completed when they
 //! return.
 
 mod buffer;

@@ -1,4 +1,4 @@
-//! The seam between the API and its two back ends.
+//! Interface between the API and its two back ends.
 use crate::event::Mark;
 use crate::launch::{AnyLaunch, KernelId};
 use crate::{Program, Result, Tier};
@@ -6,7 +6,7 @@ use simt::emulator::Emulator;
 use std::fmt::Debug;
 use std::sync::Arc;
 
-/// What is known of a device from the start.
+/// Fixed properties of a device.
 #[derive(Debug)]
 pub struct Facts {
     pub name: String,
@@ -18,94 +18,96 @@ pub struct Facts {
     pub cas128: bool,
 }
 
-/// An allocation: where kernels see it, and where the host does (null if it does not).
+/// An allocation: its device address and its host address (null if the host cannot access it).
 #[derive(Clone, Copy, Debug)]
 pub struct Block {
     pub device: *mut u8,
     pub host: *mut u8,
 }
 
-/// A device.
+/// Back end of a device.
 pub trait Machine: Send + Sync + Debug {
     fn facts(&self) -> &Facts;
 
-    /// Free and total bytes.
+    /// Returns the free and total bytes of memory.
     fn memory(&self) -> Result<(usize, usize)>;
 
     /// Waits for all queues.
     fn synchronize(&self) -> Result<()>;
 
-    /// Memory of any tier but `File`, at least one byte, aligned to 256. What the host sees of it is zero.
+    /// Allocates memory of any tier except `File`: at least one byte, aligned to 256. Host-visible memory is
+    /// zeroed.
     fn allocate(&self, tier: Tier, bytes: usize) -> Result<Block>;
 
-    /// Waits for what runs and gives the memory back.
+    /// Waits for running work and frees the memory.
     ///
     /// # Safety
     /// - `block` came from `allocate` of this machine with `tier`, and is not used again.
     unsafe fn free(&self, tier: Tier, block: Block);
 
-    /// Lets kernels see memory of the host; gives the address at which they do, or the driver's reason why
-    /// not.
+    /// Makes host memory accessible to kernels; returns its device address, or the driver's reason for
+    /// refusing it.
     ///
     /// # Safety
     /// - The `bytes` at `host` are mapped memory until `disown`.
     unsafe fn adopt(&self, host: *mut u8, bytes: usize) -> Result<*mut u8, String>;
 
-    /// Waits for what runs and ends `adopt`.
+    /// Waits for running work and reverts `adopt`.
     ///
     /// # Safety
     /// - `host` was adopted by this machine.
     unsafe fn disown(&self, host: *mut u8);
 
-    /// Copies between any two places that host or device see, after all that was asked before, and waits.
+    /// Copies between any two ranges of host or device memory, after all work submitted before, and waits.
     ///
     /// # Safety
-    /// - Both places have `bytes` bytes, do not overlap, and nobody else uses them meanwhile.
+    /// - Both ranges have `bytes` bytes, do not overlap, and are not accessed otherwise meanwhile.
     unsafe fn copy(&self, to: *mut u8, from: *const u8, bytes: usize) -> Result<()>;
 
-    /// Fills memory that the device sees, after all that was asked before, and waits.
+    /// Fills device-accessible memory, after all work submitted before, and waits.
     ///
     /// # Safety
-    /// - The place has `bytes` bytes and nobody else uses them meanwhile.
+    /// - The range has `bytes` bytes and is not accessed otherwise meanwhile.
     unsafe fn fill(&self, to: *mut u8, byte: u8, bytes: usize) -> Result<()>;
 
-    /// Makes the heap that kernels allocate from at least so large.
+    /// Grows the heap of kernels to at least `bytes` bytes.
     fn set_heap(&self, bytes: usize) -> Result<()>;
 
     fn queue(&self) -> Result<Arc<dyn Queue>>;
 
     fn add_program(&self, program: &'static Program);
 
-    /// Makes the kernel, whose struct has `bytes` bytes, ready to launch.
+    /// Compiles the kernel, whose argument struct has `bytes` bytes.
     fn prepare(&self, kernel: KernelId, bytes: usize) -> Result<()>;
 
-    /// Blocks of the kernel that run side by side on the whole device.
+    /// Returns the number of the kernel's blocks that are resident on the whole device.
     fn resident_blocks(&self, kernel: KernelId, bytes: usize, threads: u32) -> Result<u32>;
 
-    /// Time spent compiling, in milliseconds.
+    /// Returns the time spent compiling, in milliseconds.
     fn jit_ms(&self) -> f64;
 
     fn emulator(&self) -> Option<&Emulator>;
 }
 
-/// A stream of work.
+/// Back end of a stream.
 pub trait Queue: Send + Sync + Debug {
-    /// Asks for a launch.
+    /// Submits a launch.
     ///
     /// # Safety
-    /// - What `Stream::launch` asks holds.
+    /// - The obligations of `Stream::launch` hold.
     unsafe fn launch(&self, launch: &dyn AnyLaunch) -> Result<()>;
 
-    /// Asks for a copy.
+    /// Submits a copy.
     ///
     /// # Safety
-    /// - Both places have `bytes` bytes, do not overlap, and are not used otherwise until the copy is done.
+    /// - Both ranges have `bytes` bytes, do not overlap, and are not accessed otherwise until the copy has
+    ///   completed.
     unsafe fn copy(&self, to: *mut u8, from: *const u8, bytes: usize) -> Result<()>;
 
-    /// Asks to fill memory that the device sees.
+    /// Submits a fill of device-accessible memory.
     ///
     /// # Safety
-    /// - The place has `bytes` bytes, which are not used otherwise until it is done.
+    /// - The range has `bytes` bytes and is not accessed otherwise until the fill has completed.
     unsafe fn fill(&self, to: *mut u8, byte: u8, bytes: usize) -> Result<()>;
 
     fn record(&self) -> Result<Mark>;

@@ -1,4 +1,4 @@
-//! Untyped memory, given back when dropped.
+//! Untyped memory, freed on drop.
 use crate::machine::Block;
 use crate::{Device, Error, Result, Tier};
 use memmap2::MmapMut;
@@ -12,13 +12,13 @@ pub struct Memory {
     device: Device,
     tier: Tier,
     bytes: usize,
-    /// Nothing where there are no bytes.
+    /// `None` for zero bytes.
     block: Option<Block>,
-    /// The mapped file of `Tier::File`.
+    /// Mapping of a file, on `Tier::File`.
     map: Option<MmapMut>,
 }
 
-// SAFETY: the pointers mean the same to every thread, and the memory belongs to this value alone.
+// SAFETY: the pointers are valid in every thread, and this value alone owns the memory.
 unsafe impl Send for Memory {}
 // SAFETY: shared references only read the pointers.
 unsafe impl Sync for Memory {}
@@ -37,7 +37,7 @@ impl Memory {
     }
 
     /// # Safety
-    /// - Nobody else changes the file while the value lives.
+    /// - Nothing else changes the file while the value lives.
     pub unsafe fn map(device: &Device, path: &Path, bytes: usize) -> Result<Self> {
         let failed = |source| Error::File { path: path.to_owned(), bytes, source };
         let file = open(path, bytes).map_err(failed)?;
@@ -45,7 +45,7 @@ impl Memory {
         if bytes == 0 {
             return Ok(memory);
         }
-        // SAFETY: nobody else changes the file, by the caller's promise.
+        // SAFETY: nothing else changes the file (the caller's obligation).
         let mut map = unsafe { memmap2::MmapOptions::new().len(bytes).map_mut(&file) }.map_err(failed)?;
         let host = map.as_mut_ptr();
         // SAFETY: the bytes stay mapped until `drop`, which disowns them first.
@@ -68,12 +68,12 @@ impl Memory {
         self.bytes
     }
 
-    /// Where kernels see it; null where there are no bytes.
+    /// Returns the device address; null for zero bytes.
     pub fn pointer(&self) -> *mut u8 {
         self.block.map_or(null_mut(), |block| block.device)
     }
 
-    /// Where the host sees it.
+    /// Returns the host address.
     pub fn host(&self) -> Result<Option<NonNull<u8>>> {
         if !self.tier.is_host_visible() {
             return Err(Error::NotHostVisible { tier: self.tier });
@@ -81,7 +81,7 @@ impl Memory {
         Ok(self.block.and_then(|block| NonNull::new(block.host)))
     }
 
-    /// Writes a mapped file's changes to its disk.
+    /// Writes a mapped file's changes to disk.
     pub fn flush(&self) -> std::io::Result<()> {
         self.map.as_ref().map_or(Ok(()), MmapMut::flush)
     }
@@ -91,7 +91,7 @@ impl Drop for Memory {
     fn drop(&mut self) {
         let Some(block) = self.block else { return };
         let machine = self.device.machine();
-        // SAFETY: the block is this value's own; for a file it was adopted at `host`.
+        // SAFETY: `self` owns the block; a file's block was adopted at `host`.
         unsafe {
             match self.tier {
                 Tier::File => machine.disown(block.host),
@@ -101,7 +101,7 @@ impl Drop for Memory {
     }
 }
 
-/// The file with at least `bytes` bytes.
+/// Opens or creates the file and extends it to at least `bytes` bytes.
 fn open(path: &Path, bytes: usize) -> std::io::Result<File> {
     let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
     if file.metadata()?.len() < bytes as u64 {

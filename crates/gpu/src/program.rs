@@ -3,14 +3,14 @@
 /// The kernels of a package as PTX text, for one or more architectures.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Program {
-    /// The package's name: what `Kernel::PROGRAM` of its kernels says.
+    /// Name of the package: the value of `Kernel::PROGRAM` of its kernels.
     pub name: &'static str,
     /// Architectures (90 for sm_90) and the text for each.
     pub ptx: &'static [(u32, &'static str)],
 }
 
 impl Program {
-    /// The text for the newest architecture that a device of `arch` runs.
+    /// Returns the text for the newest architecture that a device of `arch` can run.
     pub fn best(&self, arch: u32) -> Option<(u32, &'static str)> {
         self.ptx.iter().copied().filter(|&(built, _)| built <= arch).max_by_key(|&(built, _)| built)
     }

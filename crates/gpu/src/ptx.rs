@@ -1,16 +1,16 @@
-//! Cutting one kernel out of a program's PTX text.
+//! Extraction of one kernel from a program's PTX text.
 //!
-//! The driver compiles all of a module's entries when it loads the module, which takes seconds for a program
-//! of a few hundred kernels, of which a process uses a few. So each kernel is loaded as a module of its own:
-//! its entry, and the functions and variables that the entry needs, with those that they need in turn.
+//! The driver compiles all entries of a module when it loads the module. That takes seconds for a program of
+//! a few hundred kernels, of which a process uses a few. Therefore each kernel is loaded as a separate
+//! module: its entry, and all functions and variables that the entry needs, directly or indirectly.
 //!
-//! The text is only cut between top-level statements, never changed within one. A statement is needed when a
-//! needed one contains its name. That may keep one too many (a label spelt like a variable), which costs
-//! nothing, and never one too few, since PTX has no other way to refer to something than its name.
+//! The text is only split between top-level statements, never changed within one. A statement is needed when
+//! a needed statement contains its name. This may keep an unneeded statement (a label with the name of a
+//! variable), which is harmless. It never drops a needed one, since PTX refers to everything by name.
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// A module's statements, found once, so that entries are cut out quickly.
+/// The statements of a module, parsed once, so that extracting an entry is fast.
 #[derive(Debug)]
 pub struct Module<'a> {
     text: &'a str,
@@ -18,12 +18,12 @@ pub struct Module<'a> {
     by_name: HashMap<&'a str, Vec<usize>>,
 }
 
-/// One kernel as a module of its own.
+/// One kernel as a separate module.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// The module's text.
+    /// Text of the module.
     pub text: String,
-    /// Bytes of each parameter.
+    /// Size of each parameter, in bytes.
     pub parameters: Vec<usize>,
 }
 
@@ -38,7 +38,7 @@ enum Kind<'a> {
     /// Needed by every entry: `.version`, `.target`, `.address_size`, `.file`, `.pragma`, and the strings of
     /// debug information.
     Common,
-    /// Needed by none: other debug information, which names everything.
+    /// Needed by no entry: other debug information, which names everything.
     Debug,
     Entry(&'a str),
     /// Needed when named: `.func`, variables, `.alias`.
@@ -46,7 +46,7 @@ enum Kind<'a> {
 }
 
 impl<'a> Module<'a> {
-    /// Finds the statements of a module.
+    /// Parses the statements of a module.
     pub fn new(text: &'a str) -> Self {
         let mut module = Self { text, statements: Vec::new(), by_name: HashMap::new() };
         let mut tokens = Tokens::new(text);
@@ -56,7 +56,7 @@ impl<'a> Module<'a> {
         module
     }
 
-    /// The names of the kernels, in their order.
+    /// Returns the names of the kernels, in order.
     pub fn entries(&self) -> impl Iterator<Item = &'a str> {
         self.statements.iter().filter_map(|statement| match statement.kind {
             Kind::Entry(name) => Some(name),
@@ -64,7 +64,7 @@ impl<'a> Module<'a> {
         })
     }
 
-    /// The kernel of a name as a module of its own, if there is one.
+    /// Extracts the kernel `name` as a separate module, if it exists.
     pub fn cut(&self, name: &str) -> Option<Entry> {
         let entry = self.statements.iter().position(|statement| statement.kind == Kind::Entry(name))?;
         let needed = self.needed(entry);
@@ -79,7 +79,7 @@ impl<'a> Module<'a> {
         Some(Entry { text, parameters })
     }
 
-    /// Which statements the one at `entry` needs.
+    /// Returns, per statement, whether the statement at `entry` needs it.
     fn needed(&self, entry: usize) -> Vec<bool> {
         let mut needed: Vec<bool> =
             self.statements.iter().map(|statement| statement.kind == Kind::Common).collect();
@@ -96,7 +96,7 @@ impl<'a> Module<'a> {
         needed
     }
 
-    /// Reads the next statement and notes its names.
+    /// Parses the next statement and records the names that it declares.
     fn statement(&mut self, tokens: &mut Tokens<'a>) -> Option<Statement<'a>> {
         let first = tokens.next()?;
         let start = tokens.start;
@@ -119,7 +119,7 @@ impl<'a> Module<'a> {
     }
 }
 
-/// What is known of a statement while it is read.
+/// State of a statement while it is parsed.
 #[derive(Default)]
 struct Head<'a> {
     index: usize,
@@ -128,7 +128,7 @@ struct Head<'a> {
     parentheses: usize,
     braces: usize,
     first_section: Option<&'a str>,
-    /// Behind a variable's `=`: what is named there is used, not declared.
+    /// Whether the parser is after a variable's `=`, where names are used and not declared.
     in_value: bool,
 }
 
@@ -138,14 +138,14 @@ enum Shape {
     #[default]
     Plain,
     Pragma,
-    /// These three end with their closing brace, or with a semicolon when they are only declared.
+    /// This and the next two end with their closing brace, or with a semicolon if they are only declared.
     Function,
     Entry,
     Section,
 }
 
 impl<'a> Head<'a> {
-    /// Takes the next token; whether it ends the statement.
+    /// Processes the next token; returns `true` if it ends the statement.
     fn ends(&mut self, text: Text<'a>) -> bool {
         match text {
             Text::Word(word) if self.parentheses + self.braces == 0 => self.directive(word),
@@ -179,7 +179,7 @@ impl<'a> Head<'a> {
         }
     }
 
-    /// The name that a token gives to the statement, if it is one. A statement may declare several variables.
+    /// Returns the name that a token declares, if any. A statement may declare several variables.
     fn names(&mut self, text: Text<'a>) -> Option<&'a str> {
         let Text::Word(word) = text else { return None };
         let outside = self.parentheses + self.braces == 0;
@@ -204,13 +204,13 @@ impl<'a> Head<'a> {
     }
 }
 
-/// Whether a word is a name and not a directive or a number.
+/// Returns `true` if a word is a name, not a directive or a number.
 fn is_name(word: &str) -> bool {
     !word.starts_with(|first: char| first == '.' || first.is_ascii_digit())
 }
 
-/// The bytes of each parameter of an entry: `.param .align 8 .b8 name[24]`, `.param .u64 .ptr .global .align
-/// 8 name`.
+/// Returns the size of each parameter of an entry, in bytes: `.param .align 8 .b8 name[24]`, `.param .u64
+/// .ptr .global .align 8 name`.
 fn parameters(entry: &str) -> Vec<usize> {
     let mut sizes = Vec::new();
     let (mut size, mut count, mut in_brackets) = (0, 1, false);
@@ -232,7 +232,7 @@ fn parameters(entry: &str) -> Vec<usize> {
     sizes
 }
 
-/// The bytes of a fundamental type: `.b8` to `.b128`, `.u32`, `.f64`, ...
+/// Returns the size of a fundamental type, in bytes: `.b8` to `.b128`, `.u32`, `.f64`, ...
 fn type_bytes(word: &str) -> Option<usize> {
     let bits = word.strip_prefix('.')?.strip_prefix(['b', 'u', 's', 'f'])?;
     bits.parse::<usize>().ok().map(|bits| bits / 8)
@@ -240,7 +240,7 @@ fn type_bytes(word: &str) -> Option<usize> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Text<'a> {
-    /// A name, a directive with its dot, a number.
+    /// A name, a directive with its dot, or a number.
     Word(&'a str),
     Mark(u8),
 }
@@ -254,12 +254,12 @@ impl<'a> Text<'a> {
     }
 }
 
-/// The tokens of PTX; comments and strings are skipped.
+/// Iterator over the tokens of PTX; it skips comments and strings.
 struct Tokens<'a> {
     text: &'a str,
-    /// Where the last token starts.
+    /// Start of the last token.
     start: usize,
-    /// Where the rest starts.
+    /// Start of the remaining text.
     at: usize,
 }
 
@@ -268,7 +268,7 @@ impl<'a> Tokens<'a> {
         Self { text, start: 0, at: 0 }
     }
 
-    fn rest(&self) -> &'a [u8] {
+    fn remaining(&self) -> &'a [u8] {
         &self.text.as_bytes()[self.at..]
     }
 
@@ -276,16 +276,16 @@ impl<'a> Tokens<'a> {
         self.skip_to(b"\n");
     }
 
-    /// Skips to behind the next `end`, or to the end of the text.
+    /// Skips to the position after the next `end`, or to the end of the text.
     fn skip_to(&mut self, end: &[u8]) {
-        let found = self.rest().windows(end.len()).position(|window| window == end);
+        let found = self.remaining().windows(end.len()).position(|window| window == end);
         self.at = found.map_or(self.text.len(), |found| self.at + found + end.len());
     }
 
-    /// Skips the string that starts here.
+    /// Skips the string at the current position.
     fn skip_string(&mut self) {
         let mut escaped = false;
-        for (index, &byte) in self.rest().iter().enumerate().skip(1) {
+        for (index, &byte) in self.remaining().iter().enumerate().skip(1) {
             if byte == b'"' && !escaped {
                 self.at += index + 1;
                 return;
@@ -298,7 +298,7 @@ impl<'a> Tokens<'a> {
     fn word_length(&self) -> usize {
         let is_word =
             |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | b'%') || *byte >= 128;
-        let rest = self.rest();
+        let rest = self.remaining();
         let dot = usize::from(rest.first() == Some(&b'.'));
         let body = rest[dot..].iter().take_while(|byte| is_word(byte)).count();
         if body == 0 { 0 } else { dot + body }
@@ -310,7 +310,7 @@ impl<'a> Iterator for Tokens<'a> {
 
     fn next(&mut self) -> Option<Text<'a>> {
         loop {
-            match self.rest() {
+            match self.remaining() {
                 [] => return None,
                 [b'/', b'/', ..] => self.skip_line(),
                 [b'/', b'*', ..] => self.skip_to(b"*/"),

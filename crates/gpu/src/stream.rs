@@ -1,22 +1,22 @@
-//! Work in order.
+//! Streams of work.
 use crate::launch::{AnyLaunch, Launch};
 use crate::machine::Queue;
 use crate::{Device, Event, Grid, Kernel, Result};
 use std::sync::Arc;
 
-/// A queue of launches and copies that a device works off in order. Cheap to clone: clones are the same
+/// A queue of launches and copies that a device executes in order. Cheap to clone: clones refer to the same
 /// queue.
 ///
 /// # Concurrency
-/// What is asked of different streams may run side by side; [`wait`](Self::wait) orders them. On the emulator
-/// whatever is asked is done before the call returns, in the calling thread's order.
+/// Work of different streams may run concurrently; [`wait`](Self::wait) orders it. On the emulator, an
+/// operation has completed when its call returns, in the calling thread's order.
 #[derive(Clone, Debug)]
 pub struct Stream {
     device: Device,
     queue: Arc<dyn Queue>,
 }
 
-/// Whether both are the same queue.
+/// Streams are equal if they are the same queue.
 impl PartialEq for Stream {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.queue, &other.queue)
@@ -34,30 +34,31 @@ impl Stream {
         &*self.queue
     }
 
-    /// The device that works the stream off.
+    /// Returns the device of the stream.
     pub fn device(&self) -> &Device {
         &self.device
     }
 
-    /// Asks for `kernel` to be run by each thread of `grid`. An empty grid asks for nothing.
+    /// Submits a launch of `kernel` by each thread of `grid`. A grid without blocks launches nothing.
     ///
-    /// On a CUDA device the call returns at once, and a kernel that fails is reported by a later call, as
+    /// On a CUDA device the call returns at once; a later call reports the failure of a kernel, as
     /// [`Error::DeviceLost`](crate::Error::DeviceLost). The first launch of a kernel compiles it
-    /// ([`Device::prepare`] does that ahead of time). On the emulator the call returns when the kernel has
-    /// ended, with its failure if it failed.
+    /// ([`Device::prepare`] does so ahead of time). On the emulator the call returns when the kernel has
+    /// ended, and returns its failure if it failed.
     ///
     /// # Errors
     /// [`UnknownProgram`](crate::Error::UnknownProgram), [`NoPtx`](crate::Error::NoPtx),
     /// [`UnknownKernel`](crate::Error::UnknownKernel), [`Arguments`](crate::Error::Arguments) and
-    /// [`Jit`](crate::Error::Jit) when the kernel cannot be made ready; [`Grid`](crate::Error::Grid) and
-    /// [`Launch`](crate::Error::Launch) when the grid is refused; [`Emulator`](crate::Error::Emulator) when
-    /// the kernel failed there.
+    /// [`Jit`](crate::Error::Jit) when the kernel cannot be found or compiled; [`Grid`](crate::Error::Grid)
+    /// and [`Launch`](crate::Error::Launch) when the grid is refused; [`Emulator`](crate::Error::Emulator)
+    /// when the kernel failed on the emulator.
     ///
     /// # Safety
-    /// - Every pointer in `kernel` that the kernel uses lies in live memory of this device, and stays so
-    ///   until the kernel has ended. (Dropping a [`Buffer`](crate::Buffer) waits for it.)
-    /// - Nobody else reads what the kernel writes, or writes what it touches, while it runs: no slice of a
-    ///   host-visible buffer and no other kernel, but as the kernel's own documentation allows.
+    /// - Every pointer that the kernel accesses lies in live memory of this device until the kernel has
+    ///   ended. (Dropping a [`Buffer`](crate::Buffer) waits for the kernel.)
+    /// - While the kernel runs, nothing else reads what it writes or writes what it accesses: neither through
+    ///   a slice of a host-visible buffer nor from another kernel, except as the kernel's documentation
+    ///   allows.
     /// - The kernel's own requirements hold.
     pub unsafe fn launch<K: Kernel + Send + Sync + 'static>(&self, grid: Grid, kernel: K) -> Result<()> {
         let launch = Launch { grid, kernel };
@@ -65,27 +66,30 @@ impl Stream {
         if grid.blocks == 0 {
             return Ok(());
         }
-        // SAFETY: passed on to the caller.
+        // SAFETY: the caller's obligation.
         unsafe { self.queue.launch(&launch) }
     }
 
-    /// Marks this point of the queue.
+    /// Records an event at the current end of the queue.
     ///
     /// # Errors
-    /// [`Error::DeviceLost`](crate::Error::DeviceLost) or [`Error::Driver`](crate::Error::Driver).
+    /// [`Error::DeviceLost`](crate::Error::DeviceLost) when a kernel failed before;
+    /// [`Error::Driver`](crate::Error::Driver) when the driver's call fails.
     pub fn record(&self) -> Result<Event> {
         Ok(Event::new(self.device.clone(), self.queue.record()?))
     }
 
-    /// Lets what is asked of this stream from now on wait for `event`, which may be another stream's.
+    /// Makes all work submitted to this stream from now on wait for `event`, which may belong to another
+    /// stream.
     ///
     /// # Errors
-    /// [`Error::DeviceLost`](crate::Error::DeviceLost) or [`Error::Driver`](crate::Error::Driver).
+    /// [`Error::DeviceLost`](crate::Error::DeviceLost) when a kernel failed before;
+    /// [`Error::Driver`](crate::Error::Driver) when the driver's call fails.
     pub fn wait(&self, event: &Event) -> Result<()> {
         self.queue.wait(event.mark())
     }
 
-    /// Waits until all that was asked of this stream is done.
+    /// Waits until all work submitted to this stream has completed.
     ///
     /// # Errors
     /// [`Error::DeviceLost`](crate::Error::DeviceLost) when a kernel failed.

@@ -1,24 +1,24 @@
-//! Where memory lies.
+//! Memory tiers.
 
-/// Where the memory of a [`Buffer`](crate::Buffer) lies. Kernels see all tiers alike; the emulator has them
-/// all.
+/// Location of the memory of a [`Buffer`](crate::Buffer). Kernels access all tiers alike; the emulator
+/// supports all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Tier {
-    /// The device's own memory. CUDA: `cuMemAlloc`.
+    /// Device memory. CUDA: `cuMemAlloc`.
     Device,
-    /// Memory of the host that kernels read and write in place, over the bus. CUDA: `cuMemHostAlloc`, mapped.
+    /// Host memory that kernels read and write in place, over the bus. CUDA: `cuMemHostAlloc`, mapped.
     Pinned,
-    /// Memory that moves to whoever touches it. CUDA: `cuMemAllocManaged`; refused where the device has not
-    /// as much free, since kernels then wait for pages to move.
+    /// Memory that migrates to the processor that accesses it. CUDA: `cuMemAllocManaged`; refused if the
+    /// device has less free memory, since kernels would then wait for page migration.
     Managed,
-    /// A file mapped into the host's memory, which kernels read and write in place; it survives the process.
-    /// CUDA: `cuMemHostRegister`.
+    /// A file mapped into host memory, which kernels read and write in place; it outlives the process. CUDA:
+    /// `cuMemHostRegister`.
     File,
 }
 
 impl Tier {
-    /// Whether the host sees the memory as a slice.
+    /// Returns `true` if the host can access the memory as a slice.
     pub fn is_host_visible(self) -> bool {
         self != Tier::Device
     }

@@ -1,9 +1,9 @@
-//! Without a driver everything else works. One test in a process: it changes the environment.
+//! Without a driver, everything else works. One test per process, since it changes the environment.
 use gpu::{DEVICE_VARIABLE, Device, Error};
 
 #[test]
 fn without_a_driver_there_is_the_emulator() {
-    // SAFETY: the only test of this process, before anything else looks at the environment.
+    // SAFETY: the only test of this process, before anything else reads the environment.
     unsafe {
         std::env::set_var("PHALANX_LIBCUDA", "/nonexistent/libcuda.so.1");
         std::env::remove_var(DEVICE_VARIABLE);

@@ -1,7 +1,7 @@
-//! What every device does, held to by the emulator, by CUDA where there is a GPU, and by the CUDA back end
-//! over a driver of our own (`fake_driver.c`) everywhere else.
+//! Tests of the behaviour common to all devices. They run on the emulator, on CUDA if there is a GPU, and
+//! otherwise on the CUDA back end over a fake driver (`fake_driver.c`).
 //!
-//! `PHALANX_REQUIRE_CUDA=1` turns the skipping of CUDA tests into failures.
+//! `PHALANX_REQUIRE_CUDA=1` turns skipped CUDA tests into failures.
 
 #[path = "suite/cases.rs"]
 mod cases;
@@ -99,7 +99,7 @@ mod over_our_driver {
             return run_over_our_driver(&["files_that_the_driver_refuses"], &[("FAKE_REFUSES_FILES", "1")]);
         };
         let file = tempfile::NamedTempFile::new().unwrap();
-        // SAFETY: only this test knows the file.
+        // SAFETY: nothing else accesses the file.
         let error = unsafe { device.map_file::<u32>(file.path(), 10) }.unwrap_err();
         assert!(matches!(error, gpu::Error::Register { .. }), "{error}");
         let said = error.to_string();

@@ -1,4 +1,4 @@
-//! A kernel that fails. In a process of its own: a CUDA device is lost after it.
+//! A kernel that fails. It runs in a separate process, since a CUDA device is lost afterwards.
 
 #[path = "suite/devices.rs"]
 mod devices;
@@ -15,7 +15,7 @@ use kernels::Fail;
 fn launch_failing(device: &Device) -> Result<()> {
     let out = device.zeroed::<u32>(8)?;
     let stream = device.stream()?;
-    // SAFETY: the kernel ends at its first access, which is checked.
+    // SAFETY: the kernel ends at its first access, which is bounds-checked.
     unsafe { stream.launch(Grid::new(2, 32), Fail { out: out.slice() }) }?;
     stream.synchronize()
 }

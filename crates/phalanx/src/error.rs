@@ -1,115 +1,115 @@
-//! What can go wrong: what was asked, what was found, what to do.
+//! The errors of this crate.
 use crate::map::Outcomes;
 
-/// What the functions of this crate return.
+/// Result type of this crate's functions.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a structure did not do what it was asked.
+/// Reasons why an operation on a structure failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The device did not do its part.
+    /// The device failed: it is lost, out of memory or not available.
     #[error(transparent)]
     Device(#[from] gpu::Error),
 
-    /// Slices that belong together have different lengths.
+    /// Slices that must have the same length differ in length.
     #[error("{what}: {expected} elements were expected, and {found} were given")]
     Length {
-        /// Which slice.
+        /// Name of the slice.
         what: &'static str,
-        /// Elements it should have.
+        /// Expected number of elements.
         expected: usize,
-        /// Elements it has.
+        /// Actual number of elements.
         found: usize,
     },
 
-    /// A structure with room for nothing was asked for.
+    /// A capacity of 0 was requested.
     #[error("a capacity of 0 was asked for: ask for at least 1")]
     ZeroCapacity,
 
-    /// More than a structure can address.
+    /// The requested table has more slots than can be addressed.
     #[error("{slots} slots were asked for, and a table has at most {most}: split the keys over several maps")]
     TooLarge {
-        /// Slots asked.
+        /// Requested slots.
         slots: usize,
-        /// The most there are.
+        /// Maximum number of slots.
         most: usize,
     },
 
-    /// A load factor that no table can have.
+    /// The load factor is not in the range above 0 up to 1.
     #[error("a load factor of {0} was asked for: give one above 0 and at most 1")]
     LoadFactor(f64),
 
-    /// No such kind of structure.
+    /// No variant has this name, for these key and value types.
     #[error("there is no variant `{name}` for these key and value types; there are {known}")]
     UnknownVariant {
-        /// The name given.
+        /// Requested name.
         name: String,
-        /// The names that fit.
+        /// Available names, separated by commas.
         known: String,
     },
 
-    /// A view of another kind than the map's.
+    /// A view of another variant than the map's was requested.
     #[error(
         "a view of the kind `{asked}` was asked for, and the map is of the kind `{found}`: build it with \
          `.variant(\"{asked}\")`"
     )]
     OtherVariant {
-        /// The kind asked for.
+        /// Requested variant.
         asked: &'static str,
-        /// The map's.
+        /// The map's variant.
         found: String,
     },
 
-    /// A stream or a buffer that belongs to another device than the map.
+    /// A stream or a buffer belongs to another device than the map.
     #[error("{what}: it is of another device ({found}) than the map ({map}): make it with `map.device()`")]
     OtherDevice {
-        /// Which one.
+        /// Name of the argument.
         what: &'static str,
         /// The map's device.
         map: String,
-        /// The other.
+        /// The argument's device.
         found: String,
     },
 
-    /// The device cannot run the variant.
+    /// The variant needs a 16-byte compare-and-swap, which the device lacks.
     #[error(
         "variant `{name}` swaps 16 bytes at once, which {device} cannot: for a hash map leave the variant \
          out, or choose one whose name begins with `published`; an ordered map has keys and values of 32 \
          bits there"
     )]
     NeedsWideSwap {
-        /// The variant.
+        /// Name of the variant.
         name: String,
-        /// The device.
+        /// Name of the device.
         device: String,
     },
 
-    /// No pool has slabs of this size.
+    /// The slab size, in bytes, is not supported.
     #[error("slabs of {0} bytes were asked for: there are slabs of 128 and of 256")]
     SlabBytes(usize),
 
-    /// No pool has super blocks of this size.
+    /// The super block size, in slabs, is not a power of two from 32 to 2^24.
     #[error("super blocks of {0} slabs were asked for: give a power of two from 32 to 2^24")]
     SuperBlock(usize),
 
-    /// A pool that would be larger than its owner allows.
+    /// The pool would exceed its budget.
     #[error(
         "{asked} bytes of slabs were asked for, which is more than the pool's budget of {budget}: raise the \
          budget, or free slabs first"
     )]
     Budget {
-        /// Bytes that the pool's slabs would have.
+        /// Bytes that the pool's slabs would occupy.
         asked: usize,
-        /// Bytes it may have.
+        /// The budget in bytes.
         budget: usize,
     },
 
-    /// A blocking call found no room for some of its elements, and could make none.
+    /// A blocking call could not store some of its elements, and the structure could not grow.
     ///
-    /// The elements that had room are done. The outcome of every element of the call is in `outcomes`, in the
-    /// order of the elements; [`Outcome::Refused`](crate::Outcome::Refused) marks those that found no room
-    /// and those that the call did not try. Calls on structures of fixed capacity return `Ok` with these
+    /// The other elements are done. `outcomes` holds the outcome of every element of the call, in the order
+    /// of the elements. [`Outcome::Refused`](crate::Outcome::Refused) marks the elements that did not fit and
+    /// those that the call did not attempt. Calls on structures of fixed capacity return `Ok` with such
     /// outcomes instead.
     #[error(
         "{} of {} elements found no room, and the memory for more was not to be had: free memory of the \
@@ -119,41 +119,42 @@ pub enum Error {
         .outcomes.asked()
     )]
     NoRoom {
-        /// What became of each element.
+        /// Outcome of each element.
         outcomes: Outcomes,
     },
 
-    /// Pairs or keys that a structure must take as a whole, when it moves or is loaded, do not fit the memory
-    /// that could be had. A structure that was to move is as it was; one that was to be loaded is not made.
+    /// The pairs or keys that a structure must store as a whole, when it is rebuilt in a new pool or loaded,
+    /// do not fit the available memory. A structure that was to be rebuilt is unchanged; a structure that was
+    /// to be loaded is not created.
     #[error(
         "{left_over} of {pairs} pairs or keys do not fit, and there is no room for more: give the structure \
          a larger budget, more slabs or leave to grow, or free memory of the device"
     )]
     DoesNotFit {
-        /// Pairs or keys without room.
+        /// Pairs or keys that do not fit.
         left_over: usize,
-        /// All pairs or keys.
+        /// Total number of pairs or keys.
         pairs: usize,
     },
 
-    /// More slabs than handles can name.
+    /// The pool would have more slabs than handles can address.
     #[error(
         "a pool of {asked} slabs was asked for, and one like this has at most {most}: begin with a larger \
          capacity, or with larger super blocks"
     )]
     TooManySlabs {
-        /// Slabs it would have.
+        /// Slabs that the pool would have.
         asked: usize,
-        /// The most there are.
+        /// Maximum number of slabs.
         most: usize,
     },
 
-    /// A view of another kind of pool.
+    /// A view of another kind of pool was requested.
     #[error("a view of a pool `{asked}` was asked for, and the pool is `{found}`")]
     OtherPool {
-        /// The kind asked for.
+        /// Requested kind.
         asked: &'static str,
-        /// The pool's.
+        /// The pool's kind.
         found: &'static str,
     },
 
@@ -163,75 +164,76 @@ pub enum Error {
          them before"
     )]
     Leak {
-        /// How many.
+        /// Number of allocated slabs.
         live: usize,
-        /// Some of them.
+        /// Handles of some of them.
         first: String,
     },
 
-    /// A memory utilisation that no lists can have.
+    /// The memory utilization is not in the range that slab lists can have.
     #[error(
         "a memory utilisation of {asked} was asked for: give one above 0 and at most {most:.2}, which full \
          slabs have"
     )]
     Utilisation {
-        /// Asked for.
+        /// Requested utilization.
         asked: f64,
-        /// What can be had, if only just.
+        /// Maximum utilization, which only full slabs reach.
         most: f64,
     },
 
-    /// A fill that no node can have.
+    /// The fill of nodes is not in the range above 0 up to 1.
     #[error("a fill of {0} was asked for: give one above 0 and at most 1")]
     Fill(f64),
 
-    /// Keys that should have been in order.
+    /// Keys that must be strictly ascending are not.
     #[error(
         "the keys are not in order, {many} times not below the next: sort them, and leave out equal ones"
     )]
     Unsorted {
-        /// How many.
+        /// Number of keys that are not below the next key.
         many: u64,
     },
 
-    /// More snapshots than a tree can have at a time.
+    /// The tree has its maximum number of live snapshots.
     #[error("a snapshot was asked for, and {most} are alive, which is the most there can be: drop some")]
     Snapshots {
-        /// How many there can be.
+        /// Maximum number of live snapshots.
         most: usize,
     },
 
-    /// No stamp is left for another snapshot.
+    /// All timestamps are used up while snapshots are alive. The clock restarts when no snapshot is alive.
     #[error(
         "a snapshot was asked for, and all stamps are used up: drop those that live, and time begins anew"
     )]
     Moments,
 
-    /// A snapshot in a stream, of a tree whose clock stands still while kernels run.
+    /// A snapshot was requested in a stream, of a tree that updates in place: its clock does not advance
+    /// while kernels run.
     #[error(
         "a snapshot in a stream was asked for, and the tree changes in place: build it with \
          `.updates(Updates::OutOfPlace)`, or take one by `snapshot`, which waits"
     )]
     ClockStands,
 
-    /// A snapshot of another tree.
+    /// The snapshot belongs to another tree.
     #[error("a snapshot was given that is of another tree: ask the one that it was taken of")]
     OtherTree,
 
-    /// No such bucket.
+    /// The bucket index is out of range.
     #[error("bucket {bucket} was named, and there are {count}")]
     Bucket {
-        /// Named.
+        /// Requested bucket.
         bucket: u32,
-        /// Buckets there are.
+        /// Number of buckets.
         count: u32,
     },
 
-    /// A structure is not as it should be.
+    /// A structure violates its invariants.
     #[error("the structure is damaged: {0}")]
     Invalid(String),
 
-    /// A range whose ends are swapped.
+    /// The lower end of a range is above its upper end.
     #[error("the range from {low} to {high} is empty: its ends are swapped, give the lower one first")]
     Range {
         /// Lower end.
@@ -240,83 +242,83 @@ pub enum Error {
         high: u64,
     },
 
-    /// A workspace that is too small.
+    /// The workspace is too small.
     #[error(
         "{what} needs {needed} bytes of workspace and has {found}: make it with as many, or ask it to \
          `reserve` them"
     )]
     Workspace {
-        /// What was asked for.
+        /// Name of the primitive.
         what: &'static str,
-        /// Bytes it needs.
+        /// Required bytes.
         needed: usize,
-        /// Bytes there are.
+        /// Bytes of the workspace.
         found: usize,
     },
 
-    /// More elements than a primitive counts.
+    /// More elements than the primitive supports.
     #[error("{what} was asked for {asked} elements, and takes at most {most}: split them")]
     TooMany {
-        /// What was asked for.
+        /// Name of the primitive.
         what: &'static str,
-        /// How many elements.
+        /// Requested number of elements.
         asked: usize,
-        /// The most there are.
+        /// Maximum number of elements.
         most: usize,
     },
 
-    /// No such bits.
+    /// The bit range is empty, reversed or beyond the key.
     #[error(
         "bits {first} to {end} were asked for, and keys have {bits}: give a lower end before an upper one, \
          both within the key"
     )]
     Bits {
-        /// The first bit.
+        /// First bit of the range.
         first: u32,
-        /// The bit after the last.
+        /// End of the range (exclusive).
         end: u32,
-        /// Bits of a key.
+        /// Number of bits in a key.
         bits: u32,
     },
 
-    /// A buffer of another device than the stream.
+    /// A buffer belongs to another device than the stream.
     #[error("{what}: it is of another device ({found}) than the stream ({stream})")]
     Elsewhere {
-        /// Which buffer.
+        /// Name of the buffer.
         what: &'static str,
         /// The stream's device.
         stream: String,
-        /// The buffer's.
+        /// The buffer's device.
         found: String,
     },
 
-    /// No such tile.
+    /// No tile has this name, for these kernels.
     #[error("there is no tile `{asked}` for kernels `{what}`; there are {known}")]
     UnknownTile {
-        /// The tile's name.
+        /// Requested tile.
         asked: String,
-        /// What was asked for.
+        /// Name of the kernels.
         what: String,
-        /// The names there are.
+        /// Available names.
         known: String,
     },
 
-    /// Reading or writing a saved structure.
+    /// Reading or writing a saved structure failed.
     #[error("{doing} a saved map: {source}")]
     Io {
-        /// Which of the two.
+        /// The failed action: reading or writing.
         doing: &'static str,
-        /// What the system said.
+        /// Error of the reader or writer.
         source: std::io::Error,
     },
 
-    /// What is read is no saved map, or a damaged one.
+    /// The data is not a saved structure, or it is damaged.
     #[error("this is no saved map that can be read: {0}")]
     Format(String),
 }
 
 impl Error {
-    /// Returns the outcomes of the elements of a call that found no room for some of them.
+    /// Returns the outcomes of the elements if this is [`Error::NoRoom`].
     pub fn outcomes(&self) -> Option<&Outcomes> {
         match self {
             Self::NoRoom { outcomes } => Some(outcomes),
@@ -324,7 +326,7 @@ impl Error {
         }
     }
 
-    /// Whether a smaller structure could be made.
+    /// Returns whether the cause is a lack of memory or capacity: a smaller request could succeed.
     pub(crate) fn is_lack_of_room(&self) -> bool {
         use gpu::Error::{OutOfMemory, TooLarge};
         matches!(
@@ -339,7 +341,7 @@ impl Error {
     }
 }
 
-/// What was made of memory, or nothing where there was too little of it.
+/// Converts an error for lack of memory into the default value.
 pub(crate) fn made_room<T: Default>(tried: Result<T>) -> Result<T> {
     match tried {
         Err(error) if error.is_lack_of_room() => Ok(T::default()),
@@ -347,7 +349,7 @@ pub(crate) fn made_room<T: Default>(tried: Result<T>) -> Result<T> {
     }
 }
 
-/// Ends a call with maintenance that a later call can do as well: lack of memory is no error.
+/// Treats lack of memory as success, for maintenance that a later call can repeat.
 pub(crate) fn or_later<T: Default>(tried: Result<T>) -> Result<()> {
     made_room(tried).map(drop)
 }

@@ -1,7 +1,7 @@
 //! Concurrent data structures that live on a GPU.
 //!
-//! Their kernels are Rust, compiled to PTX for NVIDIA GPUs (feature `cuda`) and for an emulator that needs no
-//! GPU. One program runs on both: [`Device::auto`] takes a GPU where there is one.
+//! The kernels are written in Rust. They are compiled to PTX for NVIDIA GPUs (feature `cuda`) and for an
+//! emulator that needs no GPU. One program runs on both: [`Device::auto`] selects a GPU if there is one.
 //!
 //! ```
 //! use phalanx::{HashMap, Map};
@@ -13,9 +13,9 @@
 //! ```
 //!
 //! Every structure has batch calls on host slices, which block, and on device buffers with a stream, which do
-//! not. Calls that may run side by side take `&self`. Kernel authors find device-side functions of the same
-//! names in [`kernels`], the package `phalanx-kernels`, on which a crate of kernels depends by itself: it has
-//! no use for this one, which belongs to the host.
+//! not block. Calls that may run concurrently take `&self`. For kernel authors, [`kernels`], the package
+//! `phalanx-kernels`, has device-side functions of the same names. A crate of kernels depends on that package
+//! alone and not on this one, which runs only on the host.
 pub mod btree;
 mod error;
 pub mod hash_map;
@@ -41,21 +41,25 @@ pub use slab_hash::{SlabHash, SlabMultiMap, SlabSet};
 
 #[doc(hidden)]
 pub mod private {
-    //! What this package's tests see and users do not. Tests within the library that make structures would
-    //! compile all their kernels anew.
+    //! Items for this package's own tests, hidden from users. They are exported because tests inside the
+    //! library that build structures would compile all their kernels again.
     pub use crate::map::export::{by, of_count, on_device};
     pub use crate::mvbtree::history::begin_at;
 }
 
-// The examples of the pages compile and run.
+// Compiles and runs the examples of the pages.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/structures/btree.md")]
+#[doc = include_str!("../../../docs/structures/hashmap.md")]
 #[doc = include_str!("../../../docs/structures/multiversion-b-tree.md")]
 #[doc = include_str!("../../../docs/structures/primitives.md")]
+#[doc = include_str!("../../../docs/structures/reclaim.md")]
 #[doc = include_str!("../../../docs/structures/skip-list.md")]
+#[doc = include_str!("../../../docs/structures/slab-alloc.md")]
+#[doc = include_str!("../../../docs/structures/slab-hash.md")]
 struct Pages;
 
-// The examples of the README compile and run.
+// Compiles and runs the examples of the README.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;

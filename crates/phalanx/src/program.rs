@@ -1,8 +1,8 @@
 //! The PTX of the structures' kernels.
 use gpu::Program;
 
-/// The kernels of this package's structures. Structures register it with their device themselves; a program
-/// that launches kernels of `phalanx-kernels` by itself does so by [`gpu::Device::add_program`].
+/// Kernels of this package's structures. Structures register it with their device themselves. A program that
+/// launches kernels of `phalanx-kernels` itself must register it with [`gpu::Device::add_program`].
 pub static PROGRAM: Program = Program { name: "phalanx-kernels", ptx: TEXTS };
 
 #[cfg(feature = "cuda")]

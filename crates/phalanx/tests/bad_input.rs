@@ -1,11 +1,11 @@
-//! Bad input is an error that says what to do, at once, and the map stays as it was.
+//! Bad input is rejected at once with an error that explains the remedy, and the map stays unchanged.
 use phalanx::Map;
 use phalanx::gpu::Device;
 use phalanx::hash_map::{Builder, Growth, Merge, Op, Outcome, variants};
 use phalanx::{Error, HashMap};
 use phalanx_kernels::probing::{
-    Config, DefaultPublished, DefaultTable, DefaultWide, DoubleHash, Kind, MapView, Operation,
-    Outcome as Code, Packed, Place, Table, Tallies,
+    Config, Counters, DefaultPublished, DefaultTable, DefaultWide, DoubleHash, EntryRef, Kind, MapView,
+    Operation, Outcome as Code, Packed, Table,
 };
 use simt::emulator::Options;
 use simt::{Global, Instance};
@@ -20,14 +20,14 @@ fn builder() -> Builder<u32, u32> {
     HashMap::builder().device(&emulator())
 }
 
-/// A map of a few pairs.
+/// Returns a map with a few pairs.
 fn map() -> HashMap<u32, u32> {
     let map = builder().build().unwrap();
     map.insert(&[1, 2, 3], &[10, 20, u32::MAX]).unwrap();
     map
 }
 
-/// Asserts that there is an error of the kind, and that its words hold all of `words`.
+/// Asserts that `$result` is an error of the kind whose message contains all of `$words`.
 macro_rules! refuses {
     ($result:expr, $kind:pat, $($words:expr),*) => {{
         let error = $result.map(drop).unwrap_err();
@@ -141,8 +141,8 @@ fn wide_swaps_must_be_supported() {
     let map = HashMap::<u64, u64>::builder().device(&device).build().unwrap();
     assert!(map.variant().starts_with("published"), "the default runs: {}", map.variant());
     assert_eq!(map.insert(&[1], &[2]).unwrap(), [Outcome::Inserted]);
-    // Ordered maps have no kind for such devices: they do not say that one is to be had by leaving the
-    // variant out.
+    // Ordered maps have no variant for such devices, so their message must not recommend leaving the variant
+    // out.
     let tree = phalanx::BTree::<u64, u64>::builder().device(&device).build();
     refuses!(tree, Error::NeedsWideSwap { .. }, "ordered map", "32 bits");
     let list = phalanx::SkipList::<u32, u64>::builder().device(&device).build();
@@ -161,7 +161,7 @@ fn capacities_beyond_reach_are_refused_at_once() {
         );
         refuses!(builder().capacity(capacity).load_factor(0.001).build(), Error::TooLarge { .. }, "at most");
     }
-    // A quarter of a terabyte is addressable, and more than the machines of these tests have.
+    // The size, a quarter of a terabyte, is addressable, but exceeds the memory of all test machines.
     let built = builder().variant("hinted16_256_32x1_u32_u32").capacity(25 << 30).build();
     refuses!(built, Error::Device(phalanx::gpu::Error::OutOfMemory { .. }), "bytes");
     let mut map = map();
@@ -184,7 +184,7 @@ fn ranges_must_not_be_swapped() {
 fn views_must_be_of_the_maps_kind() {
     let map = map();
     assert_eq!(map.variant(), "hinted8_64_2x4_u32_u32");
-    // SAFETY: no kernel takes the views.
+    // SAFETY: no kernel uses the views.
     let (right, wrong) =
         unsafe { (map.view::<DefaultTable>(), map.view::<Table<Packed, DoubleHash, 2, 4>>()) };
     assert!(right.is_ok());
@@ -197,20 +197,20 @@ fn views_must_be_of_the_maps_kind() {
     let old = Device::emulator(Options { cas128: false, ..Options::default() });
     let new = HashMap::<u64, u32>::builder().device(&emulator()).build().unwrap();
     let old = HashMap::<u32, u64>::builder().device(&old).build().unwrap();
-    // SAFETY: no kernel takes the views.
+    // SAFETY: no kernel uses the views.
     unsafe {
         assert!(new.view::<DefaultWide<u64, u32>>().is_ok());
         assert!(old.view::<DefaultPublished<u32, u64>>().is_ok());
     }
 }
 
-/// A kind of table that calls itself by the default's name.
+/// Table type that reports the name of the default variant.
 #[derive(Clone, Copy)]
 struct Namesake;
 
 type Base = Table<Packed, DoubleHash, 2, 4>;
 
-// SAFETY: no kernel takes a view of this kind.
+// SAFETY: no kernel uses a view of this type.
 unsafe impl Kind for Namesake {
     type Key = u32;
     type Value = u32;
@@ -223,16 +223,16 @@ unsafe impl Kind for Namesake {
         (Code::Absent, argument)
     }
 
-    fn tallies(_: MapView<Self>) -> Tallies {
-        // SAFETY: nobody counts in them.
-        unsafe { Tallies::new(Global::new(std::ptr::dangling_mut())) }
+    fn counters(_: MapView<Self>) -> Counters {
+        // SAFETY: nothing is counted in them.
+        unsafe { Counters::new(Global::new(std::ptr::dangling_mut())) }
     }
 
     fn scan_threads(_: MapView<Self>) -> usize {
         0
     }
 
-    fn scan(_: MapView<Self>, _: usize, _: impl FnMut(Option<Place<Self>>)) {}
+    fn scan(_: MapView<Self>, _: usize, _: impl FnMut(Option<EntryRef<Self>>)) {}
 }
 
 // SAFETY: the layout is that of `Base`.
@@ -240,7 +240,7 @@ unsafe impl Config for Namesake {
     const SLOTS: u32 = Base::SLOTS;
     const FILTER_BITS: u32 = Base::FILTER_BITS;
     const BUCKET_BYTES: usize = Base::BUCKET_BYTES;
-    const EXTRA: u32 = Base::EXTRA;
+    const EXTRA_PROBES: u32 = Base::EXTRA_PROBES;
 }
 
 impl Instance for Namesake {
@@ -249,22 +249,22 @@ impl Instance for Namesake {
 
 #[test]
 fn a_kinds_name_is_not_enough_for_a_view() {
-    // SAFETY: no kernel takes the view.
+    // SAFETY: no kernel uses the view.
     let view = unsafe { map().view::<Namesake>() };
     refuses!(view, Error::OtherVariant { .. }, "hinted8_64_2x4_u32_u32");
 }
 
-/// 12 keys whose walks begin in the first of `buckets` buckets.
+/// Returns 12 keys whose probe sequences begin in the first of `buckets` buckets.
 fn neighbours(buckets: usize) -> Vec<u32> {
     let first = |key: &u32| simt::hash::reduce(simt::hash::mix32(*key), buckets as u32) == 0;
     (0..u32::MAX - 2).filter(first).take(12).collect()
 }
 
-/// A key finds no room and growing is out of reach, since there are many pairs to be held at a tiny load
-/// factor: that is told of this key alone, and of every element what became of it.
+/// A key does not fit, and growth is impossible because many pairs are held at a tiny load factor. Only this
+/// key is refused, and the outcomes of all other elements are reported.
 #[test]
 fn growth_that_fails_refuses_only_what_needs_it() {
-    let map = builder().capacity(1).load_factor(1e-6).looks(1).build().unwrap();
+    let map = builder().capacity(1).load_factor(1e-6).max_probes(1).build().unwrap();
     let (keys, others): (_, Vec<u32>) =
         (neighbours(map.slots() / 8), (1 << 24..(1 << 24) + 20_000).collect());
     assert_eq!(map.insert(&keys[..8], &keys[..8]).unwrap(), [Outcome::Inserted; 8]);
@@ -299,7 +299,7 @@ fn load(bytes: &[u8]) -> phalanx::Result<HashMap<u32, u32>> {
     HashMap::load(bytes, builder())
 }
 
-/// The bytes with the right checksum at their end.
+/// Replaces the last four bytes by the correct checksum.
 fn sealed(mut bytes: Vec<u8>) -> Vec<u8> {
     let end = bytes.len() - 4;
     let checksum = crc32fast::hash(&bytes[..end]).to_le_bytes();
@@ -340,18 +340,18 @@ fn other_files_are_refused() {
         Error::Format(_),
         "(32, 64)"
     );
-    // More pairs announced than there are, so many that their memory cannot be had.
+    // The header announces so many pairs that their memory cannot be allocated.
     let mut long = good.clone();
     long[16..24].copy_from_slice(&u64::MAX.to_le_bytes());
     refuses!(load(&sealed(long)), Error::Format(_), "ends too early");
-    // The first key twice.
+    // Contains the first key twice.
     let mut twice = good.clone();
     let first: Vec<u8> = twice[24..28].to_vec();
     twice[28..32].copy_from_slice(&first);
     refuses!(load(&sealed(twice)), Error::Format(_), "a key comes twice");
 }
 
-/// A stream that fails.
+/// Stream that fails.
 struct Broken;
 
 impl io::Write for Broken {

@@ -1,12 +1,12 @@
-//! Schedules of operations on small trees, explored on the emulator with every detector on and stale L1; the
-//! words of a node are read one by one, in any order. What the operations answered is checked for
-//! linearizability, and the tree for its invariants. `PHALANX_SEED` replays one seed, `PHALANX_SEEDS=50`
-//! hunts fifty times as long.
+//! Explores schedules of operations on small trees on the emulator, with every detector and a stale L1 cache.
+//! The words of a node are read one by one, in any order. The outcomes are checked for linearizability, and
+//! the tree for its invariants. `PHALANX_SEED` replays one seed, `PHALANX_SEEDS=50` explores fifty times as
+//! many seeds.
 mod common;
-#[path = "explore/hunt.rs"]
-mod hunt;
 #[path = "btree_explore/mutants.rs"]
 mod mutants;
+#[path = "explore/mutation.rs"]
+mod mutation;
 #[path = "btree_explore/order.rs"]
 mod order;
 #[path = "explore/plan.rs"]
@@ -17,34 +17,34 @@ mod rooms;
 mod script;
 #[path = "explore/sessions.rs"]
 mod sessions;
-#[path = "btree_explore/sheet.rs"]
-mod sheet;
+#[path = "btree_explore/steps.rs"]
+mod steps;
 #[path = "btree_explore/trees.rs"]
 mod trees;
 #[path = "explore/world.rs"]
 mod world;
 
-use hunt::kinds;
+use mutation::kinds;
 use phalanx_kernels::btree::{
-    Access, Concurrent, Coupled, Dated, Grouped, InPlace, OutOfPlace, Phased, Tree,
+    Access, Concurrent, Coupled, Grouped, InPlace, OutOfPlace, Phased, Tree, Versioned,
 };
-use phalanx_kernels::keyed::{Lanes, Packed, Slot, Wide};
+use phalanx_kernels::keyed::{Packed, PerLane, Slot, Wide};
 use phalanx_kernels::slab::{Light, Pool, Spread};
 use simt::Tile;
 use simt::emulator::WeakMemory;
 
 trees::crowded!(Tree: Access, refuses false);
 
-/// The name that replays.
+/// Name of this test program in replay commands.
 const PROGRAM: &str = "btree_explore";
 
-/// The weak memory under which plans are played too: walks follow links, whose order rests on dependencies.
+/// Weak memory model for additional plans. Searches follow links, whose order relies on address dependencies.
 const WEAK: WeakMemory = WeakMemory::Hardware;
 
-/// Seeds for each kind of tree.
+/// Number of seeds per tree variant.
 const SEEDS: u64 = 400;
 
-// Nodes of 6 pairs, so that small trees have all that large ones have, and those of 14 that are compiled.
+// Nodes of 6 pairs, so that small trees have every feature of large ones, and the compiled nodes of 14 pairs.
 kinds! {
     [by_order: order, one seed in 2]
     six_4x2_u32_u32: Tree<Packed, Spread<64>, Concurrent, 4, 2>, SEEDS;
@@ -54,7 +54,8 @@ kinds! {
     coupled_4x2_u32_u32: Tree<Packed, Spread<64>, Coupled, 4, 2>, SEEDS / 4;
 }
 
-/// Two rebuilds of one directory at the same time used each other's scratch space: lookups left the pool.
+/// Regression test: two concurrent rebuilds of a directory shared scratch space, and look-ups then accessed
+/// memory outside the pool.
 #[test]
 fn deep_trees_whose_directory_is_rebuilt_meanwhile_are_sound() {
     order::deep_ones_are_sound::<Tree<Packed, Spread<64>, Concurrent, 4, 2>>("deep_4x2_u32_u32", SEEDS / 4);
@@ -66,9 +67,9 @@ fn deep_trees_whose_directory_is_rebuilt_meanwhile_are_sound() {
 
 #[test]
 fn deep_trees_with_versions_are_sound() {
-    type Versioned<A> = Tree<Dated<Packed>, Spread<64>, A, 4, 2>;
-    order::deep_ones_are_sound::<Versioned<InPlace>>("deep_in_place_4x2_u32_u32", SEEDS / 4);
-    order::deep_ones_are_sound::<Versioned<OutOfPlace>>("deep_out_of_place_4x2_u32_u32", SEEDS / 4);
+    type Deep<A> = Tree<Versioned<Packed>, Spread<64>, A, 4, 2>;
+    order::deep_ones_are_sound::<Deep<InPlace>>("deep_in_place_4x2_u32_u32", SEEDS / 4);
+    order::deep_ones_are_sound::<Deep<OutOfPlace>>("deep_out_of_place_4x2_u32_u32", SEEDS / 4);
 }
 
 #[test]
@@ -98,6 +99,6 @@ fn ranges_go_where_they_should() {
 
 #[test]
 fn what_a_session_did_is_published_by_the_lane_that_asked() {
-    sessions::are_published::<Tree<Packed, Spread<64>, Concurrent, 4, 2>, Lanes>(16, SEEDS);
+    sessions::are_published::<Tree<Packed, Spread<64>, Concurrent, 4, 2>, PerLane>(16, SEEDS);
     sessions::are_published::<Tree<Packed, Spread<64>, Concurrent, 4, 2>, Tile<4>>(16, SEEDS);
 }

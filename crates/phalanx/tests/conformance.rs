@@ -1,6 +1,8 @@
-//! What maps promise, held against `std::collections::HashMap`, for every kind of every map, on the emulator
-//! and on CUDA (feature `cuda`). `PHALANX_REQUIRE_CUDA=1` turns the skipping of CUDA tests into failures;
-//! `PHALANX_SEED` gives other choices.
+//! Conformance of maps with `std::collections::HashMap`, for every variant of every map, on the emulator and
+//! on CUDA (feature `cuda`). `PHALANX_REQUIRE_CUDA=1` makes skipped CUDA tests fail. `PHALANX_SEED` changes
+//! the random choices.
+#[path = "conformance/allocation_failures.rs"]
+mod allocation_failures;
 #[path = "conformance/batches.rs"]
 mod batches;
 mod common;
@@ -22,8 +24,6 @@ mod methods;
 mod moments;
 #[path = "conformance/ordered.rs"]
 mod ordered;
-#[path = "conformance/rations.rs"]
-mod rations;
 #[path = "conformance/room.rs"]
 mod room;
 #[path = "conformance/sequences.rs"]
@@ -33,7 +33,7 @@ mod walks;
 #[path = "conformance/whole.rs"]
 mod whole;
 
-/// Tests of cases, each on the kinds that `$of` picks of a structure.
+/// Declares tests of cases, each on the variants of a structure that `$of` selects.
 macro_rules! cases {
     ($device:ident, $structure:ident, $of:ident: $($module:ident { $($case:ident)* })*) => {$($(
         #[test]
@@ -48,7 +48,7 @@ macro_rules! cases {
     )*)*};
 }
 
-/// What every map must do.
+/// Cases for every map.
 macro_rules! every_map {
     ($device:ident, $structure:ident) => {
         cases! { $device, $structure, each:
@@ -232,13 +232,13 @@ macro_rules! suite {
     };
 }
 
-/// What only the emulator can be told to do.
-mod rationed {
+/// Cases that only the emulator supports.
+mod without_memory {
     macro_rules! lacking {
         ($($module:ident $structure:ident { $($case:ident)* })*) => {$(
             mod $module {
                 cases! { emulator, $structure, first:
-                    rations {
+                    allocation_failures {
                         insertions_that_lack_memory_lose_nothing
                         removals_that_lack_memory_lose_nothing
                         scans_that_lack_memory_lose_nothing
@@ -260,12 +260,12 @@ mod rationed {
     }
     mod sorted {
         cases! { emulator, BTree, each:
-            rations { sorted_batches_that_lack_memory_lose_nothing }
+            allocation_failures { sorted_batches_that_lack_memory_lose_nothing }
         }
     }
     mod mvbtree {
         cases! { emulator, MultiVersionBTree, each:
-            rations {
+            allocation_failures {
                 insertions_that_lack_memory_lose_nothing
                 removals_that_lack_memory_lose_nothing
                 scans_that_lack_memory_lose_nothing

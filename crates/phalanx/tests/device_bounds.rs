@@ -1,16 +1,14 @@
-//! Safe device functions with indices and handles that are out of range: each answers, or ends the launch
-//! with its source line, and
-//! none touches memory outside of its structure. `kernels-gpu/bounds.toml` lists the functions, and what
-//! each does.
+//! Safe device functions with indices and handles that are out of range. Each of them returns a result, or
+//! ends the launch with its source line; none accesses memory outside its structure.
+//! `kernels-gpu/bounds.toml` lists the functions and their behaviour.
 //!
-//! The emulator ends a launch that touches no live buffer at all. To see accesses that end in another
-//! structure's memory, all
-//! pieces lie in one buffer, with guards between them that must not change.
+//! The emulator ends a launch that accesses memory outside all live buffers. To detect accesses to the memory
+//! of another structure too, all pieces lie in one buffer, separated by guards that must not change.
 use gpu::{Buffer, Device, Grid};
-use phalanx_kernels::btree::{self, Concurrent, HistoryParts, Input, LEAST, Tree, TreeView};
-use phalanx_kernels::keyed::{Kind, Packed, STRIPE_WORDS, STRIPES};
+use phalanx_kernels::btree::{self, Concurrent, EMPTY_TREE_NODES, HistoryParts, Input, Tree, TreeView};
+use phalanx_kernels::keyed::{COUNTER_SHARDS, Kind, Packed, SHARD_WORDS};
 use phalanx_kernels::primitives::scan::{Job, ScanPlan, Sum, Vectors};
-use phalanx_kernels::skiplist::{Ground, Layers, Layout, List, Unsorted};
+use phalanx_kernels::skiplist::{Layers, Layout, List, NodeArray, Unsorted};
 use phalanx_kernels::slab::list::{Config as _, Lists, ListsView};
 use phalanx_kernels::slab::{Bitmaps, Handle, Light, Pool, Spread, Supers};
 use simt::emulator::{Launch, Options};
@@ -21,22 +19,23 @@ type Plain = Tree<Packed, Light<128>, Concurrent, 4, 4>;
 type Skips = List<Packed, Light<128>, Unsorted, 4, 4>;
 type Scans = Vectors<Sum<u32>, 256, 2, 4>;
 
-/// Slabs of each pool.
+/// Number of slabs in each pool.
 const UNITS: usize = 32;
-/// Buckets of the lists, the one behind them not counted.
+/// Number of buckets of the lists, without the overflow bucket behind them.
 const BUCKETS: u32 = 3;
-/// Words of 8 bytes before and behind each piece: further than any index below leads, but for those that
-/// lead out of everything.
+/// Number of 8-byte words before and behind each piece: more than any index below reaches, except for those
+/// that leave the whole buffer.
 const GUARD: usize = 1024;
-/// What a guard's bytes are.
+/// Value of each byte of a guard.
 const PATTERN: u8 = 0x5a;
-/// Handles of no slab: of a super block that is not there, a little beyond the last, and none.
+/// Handles that refer to no slab: one of a missing super block, one slightly beyond the last slab, and null
+/// handles.
 const STRAY: [u32; 4] = [0x0012_3456, 0xFE00_0001, UNITS as u32 + 3, u32::MAX];
 
-/// One buffer that pieces with guards between them are cut from.
+/// Buffer that is divided into pieces with guards between them.
 struct Land {
     memory: Buffer<u64>,
-    /// Where pieces begin, and their words.
+    /// Start and length of each piece, in words.
     pieces: Vec<(usize, usize)>,
 }
 
@@ -45,7 +44,7 @@ impl Land {
         Self { memory: device.filled(48 * GUARD, PATTERN).expect("memory"), pieces: Vec::new() }
     }
 
-    /// A piece of so many words, all of them `word`.
+    /// Allocates a piece of `words` words, all of them `word`.
     fn piece(&mut self, words: usize, word: u64) -> *mut u64 {
         let first =
             self.pieces.last().map_or(0, |(first, words)| (first + words).next_multiple_of(32)) + GUARD;
@@ -54,7 +53,7 @@ impl Land {
         self.memory.pointer().wrapping_add(first)
     }
 
-    /// Whether all that lies between pieces is as it was.
+    /// Returns whether all guards are unchanged.
     fn is_whole(&self) -> bool {
         let words = self.memory.read().expect("memory");
         let is_guard =
@@ -64,32 +63,32 @@ impl Land {
     }
 }
 
-/// What kernels are given.
+/// Arguments of the kernels.
 #[derive(Clone, Copy)]
 struct Given {
     lists: ListsView<Chains>,
     tree: TreeView<Plain>,
     skips: TreeView<Skips>,
     pool: Spread<128>,
-    /// Four handles of no slab.
+    /// Four handles that refer to no slab.
     strays: GlobalSlice<u32>,
-    /// Words that are zero.
+    /// Words with the value zero.
     words: GlobalSlice<u32>,
     counts: GlobalSlice<u64>,
 }
 
-/// The bitmaps of a pool, of which the first slabs are live.
+/// Returns the bitmaps of a pool whose first slabs are live.
 fn bitmaps(land: &mut Land, live: u32) -> Bitmaps {
     let words = Bitmaps::words_for(UNITS) / 2;
     let (bits, retired, faults) = (land.piece(words, u64::MAX), land.piece(words, 0), land.piece(1, 0));
     let first = land.pieces[land.pieces.len() - 3].0;
     let taken = u64::MAX << 32 | ((1 << live) - 1);
     land.memory.write_at(first, &[taken]).expect("room");
-    // SAFETY: pieces of these sizes, which live as long as the test.
+    // SAFETY: the pieces have these sizes and live as long as the test.
     unsafe { Bitmaps::new(bits.cast(), retired.cast(), faults, UNITS as u32) }
 }
 
-/// The slabs of a pool.
+/// Returns the slabs of a pool.
 fn supers(land: &mut Land) -> Supers {
     let first = land.piece(UNITS * 16, u64::MAX);
     let table = land.piece(256, first.expose_provenance() as u64);
@@ -97,24 +96,24 @@ fn supers(land: &mut Land) -> Supers {
 }
 
 fn tree<M: btree::Config<Pool = Light<128>>>(land: &mut Land) -> TreeView<M> {
-    let (bitmaps, supers) = (bitmaps(land, LEAST as u32), supers(land));
+    let (bitmaps, supers) = (bitmaps(land, EMPTY_TREE_NODES as u32), supers(land));
     let entries = btree::directory_entries(UNITS);
     let words = btree::directory_words::<Packed>(entries);
-    let (tallies, directory) = (land.piece(STRIPES * STRIPE_WORDS, 0), land.piece(words, 0));
-    // SAFETY: pieces of these sizes, which live as long as the test; blank slabs are no tree, but nothing
-    // here walks through one.
+    let (counters, directory) = (land.piece(COUNTER_SHARDS * SHARD_WORDS, 0), land.piece(words, 0));
+    // SAFETY: the pieces have these sizes and live as long as the test. Blank slabs are no valid tree, but no
+    // function here traverses one.
     unsafe {
         let pool = Light::from_parts(bitmaps, supers, 5);
-        TreeView::new(tallies, pool, directory, entries, HistoryParts::NOTHING)
+        TreeView::new(counters, pool, directory, entries, HistoryParts::NOTHING)
     }
 }
 
 fn given(land: &mut Land) -> Given {
     let (bitmaps, supers) = (bitmaps(land, 2), supers(land));
-    // SAFETY: pieces of these sizes, which live as long as the test; a super block has 2^5 slabs.
+    // SAFETY: the pieces have these sizes and live as long as the test; a super block has 2^5 slabs.
     let pool: Spread<128> = unsafe { Spread::from_parts(bitmaps, supers, 5) };
-    let (heads, tallies) =
-        (land.piece((BUCKETS as usize + 1) * 16, u64::MAX), land.piece(STRIPES * STRIPE_WORDS, 0));
+    let (heads, counters) =
+        (land.piece((BUCKETS as usize + 1) * 16, u64::MAX), land.piece(COUNTER_SHARDS * SHARD_WORDS, 0));
     let (strays, words, counts) = (land.piece(2, 0), land.piece(4, 0), land.piece(4, 0));
     let first = land.pieces[land.pieces.len() - 3].0;
     let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
@@ -122,7 +121,7 @@ fn given(land: &mut Land) -> Given {
     // SAFETY: as above.
     unsafe {
         Given {
-            lists: ListsView::new(heads, tallies, pool, BUCKETS),
+            lists: ListsView::new(heads, counters, pool, BUCKETS),
             tree: tree(land),
             skips: tree(land),
             pool,
@@ -133,7 +132,7 @@ fn given(land: &mut Land) -> Given {
     }
 }
 
-/// A kernel that is written without `unsafe`.
+/// Kernel written without `unsafe`.
 #[derive(Clone, Copy)]
 struct Misuse<F> {
     given: Given,
@@ -150,7 +149,8 @@ impl<F: Fn(Given) + Copy + Send + Sync + 'static> Kernel for Misuse<F> {
     }
 }
 
-/// Runs a kernel in one block. Returns what ended it, with its source line. The guards must be whole.
+/// Runs a kernel in one block and checks that the guards are unchanged. Returns the failure with its source
+/// line.
 fn run<F: Fn(Given) + Copy + Send + Sync + 'static>(threads: u32, body: F) -> Result<(), String> {
     let device = Device::emulator(Options::default());
     let mut land = Land::new(&device);
@@ -160,7 +160,7 @@ fn run<F: Fn(Given) + Copy + Send + Sync + 'static>(threads: u32, body: F) -> Re
     told.map(drop).map_err(|failure| failure.to_string())
 }
 
-/// The kernel must be ended by a trap, or by what is counted as a fault, in a line of Rust.
+/// Checks that the kernel is ended by a trap or a reported fault, in a line of Rust.
 #[track_caller]
 fn ends<F: Fn(Given) + Copy + Send + Sync + 'static>(threads: u32, how: &str, body: F) {
     let told = run(threads, body).expect_err("an index or a handle out of range was taken");
@@ -169,13 +169,13 @@ fn ends<F: Fn(Given) + Copy + Send + Sync + 'static>(threads: u32, how: &str, bo
     assert!(!told.contains("outside"), "it reached outside: {told}");
 }
 
-/// The kernel must run to its end.
+/// Checks that the kernel runs to completion.
 #[track_caller]
 fn answers<F: Fn(Given) + Copy + Send + Sync + 'static>(threads: u32, body: F) {
     run(threads, body).expect("it is told of by an answer");
 }
 
-/// Forgets what a function gave.
+/// Discards the result of a function.
 fn ignore<T>(_given: T) {}
 
 #[test]
@@ -253,10 +253,10 @@ fn scans_of_a_pool_pass_over_numbers_of_no_slab() {
         answers(4, move |given| {
             use btree::Config;
             assert!(Plain::examine(given.tree, number).nodes == 0);
-            Plain::suspect(given.tree, number);
+            Plain::mark_version(given.tree, number);
             Plain::sweep(given.tree, number, given.words);
-            Plain::wipe(given.tree, number);
-            Plain::prune(given.tree, number as usize);
+            Plain::clear_marked(given.tree, number);
+            Plain::free_node(given.tree, number as usize);
         });
         answers(32, move |given| {
             Skips::gather(given.skips, number as usize, given.words, given.words, given.counts);
@@ -267,7 +267,7 @@ fn scans_of_a_pool_pass_over_numbers_of_no_slab() {
 
 #[test]
 fn index_layers_end_the_launch_at_handles_of_no_slab() {
-    let ground = |given: Given, nodes, stride, fill| Ground {
+    let ground = |given: Given, nodes, stride, fill| NodeArray {
         layout: Layout { nodes, stride, fill },
         lows: given.words,
         handles: given.strays,
@@ -290,7 +290,7 @@ fn scans_end_the_launch_where_slices_are_short() {
         tickets: given.strays.part(0, 1),
         inclusive: 1,
     };
-    // The number of the first tile is that of a stray handle, then.
+    // The index of the first tile is then that of a stray handle.
     ends(256, "trap", move |given| Scans::scan(job(given)));
     let first = move |given: Given| Job { tickets: given.words.part(7, 1), ..job(given) };
     ends(256, "trap", move |given| Scans::scan(Job { status: given.counts.part(0, 0), ..first(given) }));

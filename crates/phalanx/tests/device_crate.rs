@@ -1,18 +1,19 @@
-//! Kernels of a user's own, in a package of their own (`device-crate`), work on maps and lists: on the
-//! emulator, and on CUDA where there is a device.
+//! A user's kernels in a separate package (`device-crate`) operate on maps and lists, on the emulator and, if
+//! available, on CUDA.
 mod common;
 
 use checker::{Combine, Event, MapModel, MapOp, MapOutcome, SnapshotModel, SnapshotOp, SnapshotOutcome};
 use gpu::{Device, Grid};
 use phalanx::mvbtree::Updates;
 use phalanx::{BTree, HashMap, Map, MultiVersionBTree, SlabAlloc, SlabHash, SlabMultiMap, SlabSet};
-use phalanx_kernels::keyed::STRIPE_WORDS;
+use phalanx_kernels::keyed::SHARD_WORDS;
 use phalanx_kernels::keyed::kernels::Get;
-use phalanx_kernels::probing::{DefaultTable, Outcome, STRIPES};
+use phalanx_kernels::probing::{COUNTER_SHARDS, DefaultTable, Outcome};
 use phalanx_kernels::slab::Spread;
 use phalanx_kernels::slab::list::ListsView;
 use phalanx_test_kernels::lists::{
-    Chains, Divisors, Isolate, LinkBoth, Members, Neighbours, ReplaceMembers, Survey, TallyWords, TurnQueues,
+    Chains, Divisors, Isolate, LinkBoth, Members, Neighbours, ReplaceMembers, SumLists, TallyWords,
+    TurnQueues,
 };
 use phalanx_test_kernels::trees::{self, CollectRanges, CollectRangesWide, Moments, Plain, RecordMoments};
 use phalanx_test_kernels::{CountWords, EveryOperation, FollowLinks, Link, Links, Record, Words};
@@ -21,13 +22,13 @@ use simt::Kernel;
 use simt::hash::mix64;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Counts words of a small vocabulary, on a map that holds one already.
+/// Counts words of a small vocabulary, on a map that already contains one of them.
 fn words_are_counted(device: &Device) {
     let words: Vec<u32> = (0..1000u32).map(|n| (n * n) % 37).chain([u32::MAX; 24]).collect();
     let map = HashMap::<u32, u32>::builder().device(device).capacity(100).build().unwrap();
     map.insert(&[5000, 1], &[1, 100]).unwrap();
     let buffer = device.from_slice(&words).unwrap();
-    // SAFETY: nothing replaces the table meanwhile, and the kernel has ended when the map is read.
+    // SAFETY: the table is not replaced meanwhile, and the kernel has ended when the map is read.
     unsafe {
         let launch = CountWords { map: map.view::<Words>().unwrap(), words: buffer.slice() };
         device.default_stream().launch(Grid::for_items(words.len(), 128), launch).unwrap();
@@ -39,7 +40,7 @@ fn words_are_counted(device: &Device) {
     assert_eq!(map.len().unwrap(), expected.len(), "the session counted what it added");
 }
 
-/// Chains of many lengths, so that neighbouring tiles part ways.
+/// The chains have many lengths, so that adjacent tiles diverge.
 fn links_are_followed(device: &Device) {
     let map =
         HashMap::<u64, u64>::builder().device(device).variant("published_64_2x2_u64_u64").build().unwrap();
@@ -49,7 +50,7 @@ fn links_are_followed(device: &Device) {
     map.insert(&links, &links.iter().map(|link| link + 1).collect::<Vec<_>>()).unwrap();
     let from = device.from_slice(&starts).unwrap();
     let (ends, steps) = (device.zeroed::<u64>(50).unwrap(), device.zeroed::<u32>(50).unwrap());
-    // SAFETY: nothing replaces the table meanwhile, and the kernel has ended when the map is read.
+    // SAFETY: the table is not replaced meanwhile, and the kernel has ended when the map is read.
     unsafe {
         let view = map.view::<Links>().unwrap();
         let launch =
@@ -69,7 +70,7 @@ fn every_operation_answers(device: &Device) {
     map.insert(&[1_000_000], &[1]).unwrap();
     let keys: Vec<u32> = (0..500).map(|n| n * 3).chain([u32::MAX, u32::MAX - 1, u32::MAX - 2]).collect();
     let (buffer, wrong) = (device.from_slice(&keys).unwrap(), device.zeroed::<u32>(1).unwrap());
-    // SAFETY: nothing replaces the table meanwhile, and the kernel has ended when the map is read.
+    // SAFETY: the table is not replaced meanwhile, and the kernel has ended when the map is read.
     unsafe {
         let view = map.view::<Words>().unwrap();
         let launch = EveryOperation { map: view, keys: buffer.slice(), wrong: wrong.slice() };
@@ -78,14 +79,14 @@ fn every_operation_answers(device: &Device) {
     assert_eq!(wrong.read().unwrap(), [0], "answers were wrong");
     assert_eq!(map.len().unwrap(), 1, "dropped sessions count too");
     assert_eq!(map.iter().unwrap().collect::<Vec<_>>(), [(1_000_000, 1)]);
-    assert!(keys.len() > STRIPES, "lanes of several warps count");
+    assert!(keys.len() > COUNTER_SHARDS, "lanes of several warps count");
 }
 
-/// Threads a block and blocks of the recording kernel, and the operations of each thread.
+/// Threads per block of the recording kernel, and operations per thread.
 const THREADS: u32 = 128;
 const ROUNDS: usize = 16;
 
-/// Histories with the device's own times, many operations on few keys, are linearizable.
+/// Histories with times from the device, with many operations on few keys, are linearizable.
 fn histories_are_linearizable(device: &Device) {
     let blocks = if device.is_emulator() { 2 } else { 64 };
     let len = (blocks * THREADS) as usize * ROUNDS;
@@ -103,7 +104,7 @@ fn histories_are_linearizable(device: &Device) {
     }
 }
 
-/// Every third key.
+/// Builds a tree of multiples of three.
 fn thirds(device: &Device, count: u32) -> BTree<u32, u32> {
     let tree = BTree::builder().device(device).capacity(count as usize).build().unwrap();
     let keys: Vec<u32> = (0..count).map(|n| n.wrapping_mul(0x9e37_79b1) % count * 3).collect();
@@ -111,8 +112,8 @@ fn thirds(device: &Device, count: u32) -> BTree<u32, u32> {
     tree
 }
 
-/// Ranges of all lengths, with room for all of their pairs and for fewer, written to places of every
-/// alignment, for keys another one than for values.
+/// Collects ranges of all lengths, with space for all of their pairs or for fewer, into elements of every
+/// alignment, different for keys and values.
 fn ranges_are_collected_in_blocks_of_any_size(device: &Device) {
     const COUNT: u32 = 512;
     const UNWRITTEN: u8 = 77;
@@ -132,7 +133,8 @@ fn ranges_are_collected_in_blocks_of_any_size(device: &Device) {
         let [keys, values] = aside.map(|aside| device.filled::<u32>(places + aside, UNWRITTEN).unwrap());
         let counts = device.zeroed::<u64>(lows.len()).unwrap();
         let (grid, stream) = (Grid::for_items(lows.len(), threads), device.default_stream());
-        // SAFETY: nothing else uses the tree meanwhile, and the kernel has ended when its results are read.
+        // SAFETY: no other operation uses the tree meanwhile, and the kernel has ended when its results are
+        // read.
         unsafe {
             let tree = tree.view::<Plain>().unwrap();
             let (lows, highs, counts) = (l.slice(), h.slice(), counts.slice());
@@ -171,13 +173,13 @@ fn ranges_are_collected_in_blocks_of_any_size(device: &Device) {
     }
 }
 
-/// The tiles of a large block have no places to hold pairs.
+/// The tiles of a large block have no space to buffer pairs.
 #[test]
 fn collecting_in_a_large_block_ends_the_launch() {
     let device = Device::emulator(Default::default());
     let tree = thirds(&device, 8);
     let (ends, counts) = (device.from_slice(&[0u32; 256]).unwrap(), device.zeroed::<u64>(256).unwrap());
-    // SAFETY: nothing else uses the tree meanwhile, and the kernel ends before this function does.
+    // SAFETY: no other operation uses the tree meanwhile, and the kernel ends before this function does.
     let launched = unsafe {
         let tree = tree.view::<Plain>().unwrap();
         let (lows, highs, keys, values) = (ends.slice(), ends.slice(), ends.slice(), ends.slice());
@@ -188,8 +190,8 @@ fn collecting_in_a_large_block_ends_the_launch() {
     assert!(error.contains("CollectWide"), "it says what to do: {error}");
 }
 
-/// Histories of insertions, removals, look-ups and ranges on one tree, with the device's own times, have one
-/// order that explains all of them.
+/// Histories of insertions, removals, look-ups and ranges on one tree, with times from the device, are
+/// linearizable.
 fn histories_of_ranges_are_linearizable(device: &Device) {
     let (blocks, runs) = if device.is_emulator() { (2, 30) } else { (3, 600) };
     let builder = MultiVersionBTree::<u32, u32>::builder().device(device).updates(Updates::OutOfPlace);
@@ -211,12 +213,12 @@ fn histories_of_ranges_are_linearizable(device: &Device) {
 
 type Moment = Event<SnapshotOp<u32, u32>, SnapshotOutcome<u32, u32>>;
 
-/// Operations of each warp.
+/// Number of operations per warp.
 const DEEDS: usize = 6;
-/// Places for the pairs of a range.
+/// Space for the pairs of a range.
 const PLACES: usize = 96;
 
-/// Plays operations that a seed says, by warps of so many blocks.
+/// Executes random operations by the warps of `blocks` blocks.
 fn moments(device: &Device, tree: &MultiVersionBTree<u32, u32>, blocks: u32, seed: u64) -> Vec<Moment> {
     let len = (blocks * THREADS / 32) as usize * DEEDS;
     let draw = |index: usize, salt: u64| mix64((seed << 40) + ((index as u64) << 3) + salt);
@@ -239,7 +241,7 @@ fn moments(device: &Device, tree: &MultiVersionBTree<u32, u32>, blocks: u32, see
     let (keys, values) = (device.zeroed::<u32>(places).unwrap(), device.zeroed::<u32>(places).unwrap());
     let times = [(); 3].map(|()| device.zeroed::<u64>(len).unwrap());
     let [counts, starts, stops] = &times;
-    // SAFETY: nothing else uses the tree meanwhile, and the kernel has ended when its results are read.
+    // SAFETY: no other operation uses the tree meanwhile, and the kernel has ended when its results are read.
     unsafe {
         let launch = RecordMoments {
             tree: tree.view::<Moments>().unwrap(),
@@ -268,7 +270,7 @@ fn moments(device: &Device, tree: &MultiVersionBTree<u32, u32>, blocks: u32, see
     (0..len).map(event).collect()
 }
 
-/// An operation and its answer, as the checker takes them.
+/// Converts an operation and its result for the checker.
 fn said(
     code: u8,
     (low, high): (u32, u32),
@@ -306,7 +308,7 @@ fn recorded(
     let (a, results) = (device.from_slice(arguments).unwrap(), device.zeroed::<u32>(len).unwrap());
     let outcomes = device.filled::<u8>(len, 0xff).unwrap();
     let (starts, ends) = (device.zeroed::<u64>(len).unwrap(), device.zeroed::<u64>(len).unwrap());
-    // SAFETY: nothing replaces the table meanwhile, and the kernel has ended when its results are read.
+    // SAFETY: the table is not replaced meanwhile, and the kernel has ended when the map is read.
     unsafe {
         let launch = Record {
             map: map.view::<Words>().unwrap(),
@@ -363,7 +365,7 @@ fn sessions_work_on_lists(device: &Device) {
     let words: Vec<u32> = (0..3000u32).map(|n| n * n % 1009).chain([u32::MAX; 24]).collect();
     let stops = [5000, 77_777, u32::MAX - 1];
     let (w, s) = (device.from_slice(&words).unwrap(), device.from_slice(&stops).unwrap());
-    // SAFETY: nothing replaces the lists meanwhile, and the kernel has ended when the map is read.
+    // SAFETY: the lists are not replaced meanwhile, and the kernel has ended when the map is read.
     unsafe {
         let launch = TallyWords { map: map.view::<Chains>().unwrap(), words: w.slice(), stops: s.slice() };
         device.default_stream().launch(Grid::for_items(words.len(), 128), launch).unwrap();
@@ -376,13 +378,13 @@ fn sessions_work_on_lists(device: &Device) {
     map.validate().unwrap();
 }
 
-/// How many of 1 to 60 divide each number, by tiles that go their own ways.
+/// Counts which of 1 to 60 divide each number, with divergent tiles.
 fn tiles_work_on_lists(device: &Device) {
     const END: u32 = 700;
     let map = SlabHash::<u32, u32>::builder().device(device).buckets(5).slabs(500).build().unwrap();
     let keys: Vec<u32> = (1..=60).collect();
     let (k, new) = (device.from_slice(&keys).unwrap(), device.zeroed::<u32>(60).unwrap());
-    // SAFETY: nothing replaces the lists meanwhile, and the kernel has ended when the map is read.
+    // SAFETY: the lists are not replaced meanwhile, and the kernel has ended when the map is read.
     unsafe {
         let map = map.view::<Chains>().unwrap();
         let launch = Divisors { map, keys: k.slice(), end: END, inserted: new.slice() };
@@ -399,12 +401,12 @@ fn tiles_work_on_lists(device: &Device) {
 fn sessions_work_on_sets(device: &Device) {
     let set = SlabSet::<u32>::builder().device(device).buckets(3).slabs(500).build().unwrap();
     set.insert(&(0..500).chain([u32::MAX]).collect::<Vec<_>>()).unwrap();
-    // Half of the first ones are there, and each of the second ones comes twice.
+    // Half of the first keys are present, and each of the second keys occurs twice.
     let gone: Vec<u32> = (400..600).chain([u32::MAX, u32::MAX - 1]).collect();
     let come: Vec<u32> = (0..1002).map(|n| if n < 1000 { 5000 + n / 2 } else { u32::MAX - 2 }).collect();
     let (g, c) = (device.from_slice(&gone).unwrap(), device.from_slice(&come).unwrap());
     let sums = device.zeroed::<u32>(3).unwrap();
-    // SAFETY: nothing replaces the lists meanwhile, and the kernel has ended when the set is read.
+    // SAFETY: the lists are not replaced meanwhile, and the kernel has ended when the set is read.
     unsafe {
         let set = set.view::<Members>().unwrap();
         let launch = ReplaceMembers { set, gone: g.slice(), come: c.slice(), sums: sums.slice() };
@@ -417,7 +419,7 @@ fn sessions_work_on_sets(device: &Device) {
     set.validate().unwrap();
 }
 
-/// A session on a map with many values a key: what came first goes first.
+/// A session on a multimap: values are removed in the order of insertion.
 fn sessions_work_on_maps_of_many(device: &Device) {
     let queues = SlabMultiMap::<u32, u32>::builder().device(device).buckets(3).slabs(500).build().unwrap();
     let keys: Vec<u32> = (0..100).chain([u32::MAX]).collect();
@@ -426,7 +428,7 @@ fn sessions_work_on_maps_of_many(device: &Device) {
     let values: Vec<u32> = (1000..1101).collect();
     let (k, v) = (device.from_slice(&keys).unwrap(), device.from_slice(&values).unwrap());
     let firsts = device.zeroed::<u32>(keys.len()).unwrap();
-    // SAFETY: nothing replaces the lists meanwhile, and the kernel has ended when the map is read.
+    // SAFETY: the lists are not replaced meanwhile, and the kernel has ended when the map is read.
     unsafe {
         let queues = queues.view::<Chains>().unwrap();
         let launch = TurnQueues { queues, keys: k.slice(), values: v.slice(), firsts: firsts.slice() };
@@ -445,20 +447,20 @@ const BUCKETS: u32 = 9;
 const VERTICES: u32 = 40;
 const ROOM: u32 = 12;
 
-/// The list primitive over a pool of one's own: the edges of a graph.
+/// The list primitive on a separate pool: the edges of a graph.
 fn lists_stand_by_themselves(device: &Device) {
     let pool = SlabAlloc::builder().device(device).super_block_slabs(64).build().unwrap();
     let heads = device.filled::<u64>((BUCKETS as usize + 1) * 128 / 8, 0xff).unwrap();
-    let tallies = device.zeroed::<u64>(STRIPES * STRIPE_WORDS).unwrap();
-    // SAFETY: the pool and both buffers live until the kernels have ended, which alone write them.
+    let counters = device.zeroed::<u64>(COUNTER_SHARDS * SHARD_WORDS).unwrap();
+    // SAFETY: the pool and both buffers live until the kernels have ended, and only these kernels write them.
     let lists = unsafe {
         let pool = pool.view::<Spread<128>>().unwrap();
-        ListsView::<Chains>::new(heads.pointer(), tallies.pointer(), pool, BUCKETS)
+        ListsView::<Chains>::new(heads.pointer(), counters.pointer(), pool, BUCKETS)
     };
     let stream = device.default_stream();
     let counted =
-        || tallies.read().unwrap().iter().step_by(STRIPE_WORDS).fold(0u64, |a, b| a.wrapping_add(*b));
-    // A star of a vertex from the top of the range, and a path.
+        || counters.read().unwrap().iter().step_by(SHARD_WORDS).fold(0u64, |a, b| a.wrapping_add(*b));
+    // A star around a vertex from the top of the range, and a path.
     let (from, to): (Vec<u32>, Vec<u32>) =
         (0..VERTICES).flat_map(|n| [(u32::MAX, n), (n, n + 1)]).filter(|edge| edge.1 < VERTICES).unzip();
     let (f, t, refused) = (
@@ -492,7 +494,7 @@ fn lists_stand_by_themselves(device: &Device) {
         assert_eq!(distinct.len(), found.len(), "{vertex}: {found:?}");
         assert!(near[found.len()..].iter().all(|&word| word == u32::MAX), "{vertex}: beyond its room");
     }
-    let surveyed = survey(device, lists);
+    let surveyed = sums_of(device, lists);
     assert_eq!(surveyed[1..], [2 * from.len() as u64, ends().map(|end| u64::from(end.1)).sum()]);
     assert_eq!(
         surveyed[0],
@@ -502,16 +504,16 @@ fn lists_stand_by_themselves(device: &Device) {
     // SAFETY: as above.
     unsafe { stream.launch(all, Isolate { lists, vertices: v.slice(), degrees: degrees.slice() }).unwrap() };
     assert_eq!(degrees.read().unwrap(), expected);
-    assert_eq!((survey(device, lists)[1..].to_vec(), counted()), (vec![0, 0], 0));
+    assert_eq!((sums_of(device, lists)[1..].to_vec(), counted()), (vec![0, 0], 0));
 }
 
-/// Nodes, pairs and the sum of the values, by a walk along every list.
-fn survey(device: &Device, lists: ListsView<Chains>) -> Vec<u64> {
+/// Returns the numbers of nodes and pairs and the sum of the values, from a traversal of every list.
+fn sums_of(device: &Device, lists: ListsView<Chains>) -> Vec<u64> {
     let sums = device.zeroed::<u64>(3).unwrap();
-    // SAFETY: the caller keeps what the view names; the sums live until they are read.
+    // SAFETY: the caller keeps the buffers of the view alive; the sums live until they are read.
     unsafe {
         let grid = Grid::for_items(4 * (BUCKETS as usize + 1), 64);
-        device.default_stream().launch(grid, Survey { lists, sums: sums.slice() }).unwrap();
+        device.default_stream().launch(grid, SumLists { lists, sums: sums.slice() }).unwrap();
     }
     sums.read().unwrap()
 }
@@ -552,9 +554,9 @@ fn cuda() -> Option<Device> {
     common::cuda_with_test_kernels()
 }
 
-/// Orders of which no schedule of the emulator tells whether they are there, since it does not reorder
-/// relaxed accesses: a pair that appears in two steps is released and its value read after an acquire; the
-/// filter is written before the tile goes on.
+/// Checks memory orders in the PTX. The emulator cannot verify them in its default mode, which does not
+/// reorder relaxed accesses. A pair that becomes visible in two steps is published with release and its value
+/// is read after an acquire; the filter is written before the tile continues.
 fn orders_are_kept(ptx: &str) {
     let entry = |symbol: String| {
         let start = ptx.find(&format!(".entry {symbol}(")).expect("the entry is there");
@@ -586,7 +588,7 @@ fn the_package_builds_to_ptx() {
             LinkBoth::symbol(),
             Neighbours::symbol(),
             Isolate::symbol(),
-            Survey::symbol(),
+            SumLists::symbol(),
             ReplaceMembers::symbol(),
             TurnQueues::symbol(),
         ] {

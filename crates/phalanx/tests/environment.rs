@@ -1,11 +1,12 @@
-//! A device that the environment names and nobody has. One test in a process: it changes the environment.
+//! An unavailable device in the environment variable. The process has no other test, because this one changes
+//! the environment.
 use gpu::DEVICE_VARIABLE;
 use phalanx::{Error, HashMap, SlabAlloc, SlabHash, SlabMultiMap, SlabSet};
 
 #[test]
 fn no_structure_is_made_elsewhere_than_asked() {
     for (value, works) in [("emulator", true), ("auto", true), ("gpu", false), ("cuda:99", false)] {
-        // SAFETY: the only test of this process, and no other thread looks at the environment.
+        // SAFETY: this is the only test of the process, and no other thread reads the environment.
         unsafe { std::env::set_var(DEVICE_VARIABLE, value) };
         let made = [
             HashMap::<u32, u32>::with_capacity(10).map(drop),

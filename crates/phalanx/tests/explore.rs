@@ -1,13 +1,13 @@
-//! Schedules of the hash map's kernels, explored on the emulator with every detector on; what the operations
-//! answered is checked for linearizability. `PHALANX_SEED` replays one seed, `PHALANX_SEEDS=50` hunts fifty
-//! times as long.
+//! Explores schedules of the hash map's kernels on the emulator, with every detector. The outcomes are
+//! checked for linearizability. `PHALANX_SEED` replays one seed, `PHALANX_SEEDS=50` explores fifty times as
+//! many seeds.
 mod common;
 #[path = "explore/flaws.rs"]
 mod flaws;
-#[path = "explore/hunt.rs"]
-mod hunt;
 #[path = "explore/mutants.rs"]
 mod mutants;
+#[path = "explore/mutation.rs"]
+mod mutation;
 #[path = "explore/plan.rs"]
 mod plan;
 #[path = "explore/script.rs"]
@@ -19,24 +19,24 @@ mod tables;
 #[path = "explore/world.rs"]
 mod world;
 
-use hunt::all_are_sound;
-use phalanx_kernels::keyed::Lanes;
+use mutation::all_are_sound;
+use phalanx_kernels::keyed::PerLane;
 use phalanx_kernels::probing::{self, Config, Hinted, Packed, Published, Table, Visitor, Wide};
 use phalanx_kernels::probing::{DoubleHash, TwoChoice};
 use script::{ByLanes, ByTiles};
 use simt::emulator::WeakMemory;
 use simt::{Independent, Instance, Lockstep, Tile};
 
-/// The name that replays.
+/// Name of this test program in replay commands.
 const PROGRAM: &str = "explore";
 
-/// The weak memory under which plans are played too: the order of reads in tables rests on nothing but PTX.
+/// Weak memory model for additional plans. The order of reads in tables relies on the PTX memory model only.
 const WEAK: WeakMemory = WeakMemory::Ptx;
 
-/// Seeds for each kind of table.
+/// Number of seeds per table variant.
 const SEEDS: u64 = 400;
 
-/// Explores a kind of table that is compiled, its warps sharing their lanes' work.
+/// Tests a compiled table variant whose warps share the work of their lanes.
 struct Lanewise;
 
 impl Visitor for Lanewise {
@@ -110,9 +110,9 @@ tiles! {
 fn what_a_session_did_is_published_by_the_lane_that_asked() {
     type Double = Table<Packed, DoubleHash, 2, 2>;
     type Two = Table<Published<u64, u32>, Hinted<8>, 4, 1>;
-    sessions::are_published::<Double, Lanes>(3, SEEDS);
+    sessions::are_published::<Double, PerLane>(3, SEEDS);
     sessions::are_published::<Double, Tile<2>>(3, SEEDS);
     sessions::are_published::<Double, Tile<2, Independent>>(3, SEEDS);
-    sessions::are_published::<Two, Lanes>(3, SEEDS);
+    sessions::are_published::<Two, PerLane>(3, SEEDS);
     sessions::are_published::<Two, Tile<4>>(3, SEEDS);
 }

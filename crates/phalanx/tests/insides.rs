@@ -1,5 +1,5 @@
-//! What this package knows of its structures and users do not. Here, not in the library, whose tests would
-//! compile all kernels once more.
+//! Internals that the structures do not expose to users. These tests are not part of the library, whose test
+//! build would compile all kernels again.
 #[path = "insides/export.rs"]
 mod export;
 #[path = "insides/frozen.rs"]

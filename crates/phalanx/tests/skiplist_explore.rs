@@ -1,13 +1,13 @@
-//! Schedules of operations on skip lists of a few nodes, explored as those on trees are (`btree_explore`):
-//! every detector on, stale L1, words of a node read one by one in any order; answers are checked for
-//! linearizability, and the list for its invariants. `PHALANX_SEED` replays one seed, `PHALANX_SEEDS=50`
-//! hunts fifty times as long.
+//! Explores schedules of operations on skip lists of a few nodes, like those on trees (`btree_explore`): with
+//! every detector, a stale L1 cache, and words of a node read one by one in any order. The outcomes are
+//! checked for linearizability, and the list for its invariants. `PHALANX_SEED` replays one seed,
+//! `PHALANX_SEEDS=50` explores fifty times as many seeds.
 mod common;
-#[path = "explore/hunt.rs"]
+#[path = "explore/mutation.rs"]
 #[allow(dead_code)] // as below
-mod hunt;
+mod mutation;
 #[path = "btree_explore/order.rs"]
-#[allow(dead_code)] // the bugs are planted in another program
+#[allow(dead_code)] // mutants are in another program
 mod order;
 #[path = "explore/plan.rs"]
 mod plan;
@@ -15,8 +15,8 @@ mod plan;
 mod script;
 #[path = "explore/sessions.rs"]
 mod sessions;
-#[path = "btree_explore/sheet.rs"]
-mod sheet;
+#[path = "btree_explore/steps.rs"]
+mod steps;
 #[path = "skiplist_explore/thin.rs"]
 mod thin;
 #[path = "btree_explore/trees.rs"]
@@ -24,8 +24,8 @@ mod trees;
 #[path = "explore/world.rs"]
 mod world;
 
-use hunt::kinds;
-use phalanx_kernels::keyed::{Lanes, Packed, Slot, Wide};
+use mutation::kinds;
+use phalanx_kernels::keyed::{Packed, PerLane, Slot, Wide};
 use phalanx_kernels::skiplist::{List, Policy, Sorted, Unsorted};
 use phalanx_kernels::slab::{Layered, Light, Pool, Spread};
 use simt::Tile;
@@ -33,17 +33,17 @@ use simt::emulator::WeakMemory;
 
 trees::crowded!(List: Policy, refuses false);
 
-/// The name that replays.
+/// Name of this test program in replay commands.
 const PROGRAM: &str = "skiplist_explore";
 
-/// The weak memory under which plans are played too: walks follow links, whose order rests on dependencies.
+/// Weak memory model for additional plans. Searches follow links, whose order relies on address dependencies.
 const WEAK: WeakMemory = WeakMemory::Hardware;
 
-/// Seeds for each kind of list.
+/// Number of seeds per list variant.
 const SEEDS: u64 = 400;
 
-// Nodes of 6 pairs, so that small lists have all that large ones have, and those of 14 and 30 that are
-// compiled.
+// Nodes of 6 pairs, so that small lists have every feature of large ones, and the compiled nodes of 14 and 30
+// pairs.
 kinds! {
     [by_order: order, one seed in 2]
     six_4x2_u32_u32: List<Packed, Spread<64>, Unsorted, 4, 2>, SEEDS;
@@ -55,7 +55,7 @@ kinds! {
     thirty_8x4_u32_u32: List<Packed, Spread<256>, Unsorted, 8, 4>, SEEDS / 8;
 }
 
-/// As for trees.
+/// Like the test for trees.
 #[test]
 fn deep_lists_whose_directory_is_rebuilt_meanwhile_are_sound() {
     order::deep_ones_are_sound::<List<Packed, Spread<64>, Unsorted, 4, 2>>("deep_4x2_u32_u32", SEEDS / 4);
@@ -70,8 +70,8 @@ fn a_pair_that_comes_back_to_another_slot_is_told_once() {
     order::all_are_told_once::<List<Packed, Spread<64>, Unsorted, 4, 2>>(4 * SEEDS);
 }
 
-/// Pairs come one by one to the node that a thin one merges with, in no order: of those below its low key
-/// none tells which is the highest.
+/// Pairs move one by one, not in order, into the node with which an underfull node merges. Before all of them
+/// have moved, the pairs below its low key do not determine the highest key.
 #[test]
 fn the_highest_key_is_found_while_nodes_merge() {
     order::highest_keys_are_found_while_nodes_merge::<List<Packed, Spread<64>, Unsorted, 4, 2>>(4 * SEEDS);
@@ -80,11 +80,11 @@ fn the_highest_key_is_found_while_nodes_merge() {
 
 #[test]
 fn what_a_session_did_is_published_by_the_lane_that_asked() {
-    sessions::are_published::<List<Packed, Spread<64>, Sorted, 4, 2>, Lanes>(16, SEEDS);
+    sessions::are_published::<List<Packed, Spread<64>, Sorted, 4, 2>, PerLane>(16, SEEDS);
     sessions::are_published::<List<Packed, Spread<64>, Sorted, 4, 2>, Tile<4>>(16, SEEDS);
 }
 
-/// Without the fence behind the latch seed 220 shows it.
+/// Without the fence after the latch, seed 220 fails.
 #[test]
 fn a_sorted_node_is_not_believed_while_its_pairs_move() {
     order::are_sound_under_weak_memory::<List<Packed, Spread<64>, Sorted, 4, 2>>(200..240);

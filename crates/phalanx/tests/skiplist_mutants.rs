@@ -1,20 +1,20 @@
-//! The hunt of `skiplist_explore` hunted. A program of its own, for each planted bug is compiled as a kind of
-//! list.
+//! Mutation tests of `skiplist_explore`. They are a separate program, because each planted bug is compiled as
+//! a list variant.
 mod common;
-#[path = "explore/hunt.rs"]
-mod hunt;
 #[path = "skiplist_mutants/mutants.rs"]
 mod mutants;
+#[path = "explore/mutation.rs"]
+mod mutation;
 #[path = "btree_explore/order.rs"]
-#[allow(dead_code)] // each program uses a part
+#[allow(dead_code)] // each program uses some of these
 mod order;
 #[path = "explore/plan.rs"]
 mod plan;
 #[path = "explore/script.rs"]
 #[allow(dead_code)] // as above
 mod script;
-#[path = "btree_explore/sheet.rs"]
-mod sheet;
+#[path = "btree_explore/steps.rs"]
+mod steps;
 #[path = "btree_explore/trees.rs"]
 mod trees;
 #[path = "explore/world.rs"]
@@ -27,8 +27,8 @@ use simt::emulator::WeakMemory;
 
 trees::crowded!(List: Policy, refuses false);
 
-/// The name that replays.
+/// Name of this test program in replay commands.
 const PROGRAM: &str = "skiplist_mutants";
 
-/// The weak memory under which plans are played too: walks follow links, whose order rests on dependencies.
+/// Weak memory model for additional plans. Searches follow links, whose order relies on address dependencies.
 const WEAK: WeakMemory = WeakMemory::Hardware;

@@ -1,4 +1,4 @@
-//! What `SlabAlloc` promises, for every kind of pool, on the emulator and on CUDA (feature `cuda`).
+//! Guarantees of `SlabAlloc` for every pool variant, on the emulator and on CUDA (feature `cuda`).
 #[path = "slabs/bad_input.rs"]
 mod bad_input;
 #[path = "slabs/cases.rs"]
@@ -12,7 +12,7 @@ mod model;
 use gpu::Device;
 use phalanx::slab_alloc::{Builder, SlabAlloc};
 
-/// All kinds of pool with super blocks of so many slabs.
+/// Returns builders of all pool variants with `super_block` slabs per super block.
 pub fn kinds(device: &Device, super_block: usize) -> Vec<Builder> {
     let kind = |light, bytes| {
         SlabAlloc::builder().device(device).super_block_slabs(super_block).light(light).slab_bytes(bytes)

@@ -1,6 +1,6 @@
-//! Schedules of the pool's functions, explored on the emulator with every detector on and stale L1: tiny
-//! pools, lanes that allocate, free and retire side by side. `PHALANX_SEED` replays one seed,
-//! `PHALANX_SEEDS=50` hunts fifty times as long.
+//! Explores schedules of the pool's functions on the emulator, with every detector and a stale L1 cache: tiny
+//! pools, and lanes that concurrently allocate, free and retire slabs. `PHALANX_SEED` replays one seed,
+//! `PHALANX_SEEDS=50` explores fifty times as many seeds.
 mod common;
 #[path = "slab_explore/mutants.rs"]
 mod mutants;
@@ -16,10 +16,10 @@ use play::{Alone, Tiles, Ways};
 use simt::{Independent, Instance, Lockstep};
 use world::{Finding, Played, explore};
 
-/// Seeds for each way of allocating.
+/// Number of seeds per allocation method.
 const SEEDS: u64 = 300;
 
-/// Plays `count` seeds; all must be sound.
+/// Runs `count` seeds; all must be sound.
 fn all_are_sound<P: Pool + Instance, A: Ways<P>>(count: u64) {
     let name = format!("{} by {}", std::any::type_name::<P>(), std::any::type_name::<A>());
     let (mut sum, seeds) = (Played::default(), common::seeds(count));
@@ -32,7 +32,7 @@ fn all_are_sound<P: Pool + Instance, A: Ways<P>>(count: u64) {
     assert!(sum.given > 0 && sum.refused > 0 && sum.freed > 0 && sum.retired > 0, "{sum:?}");
 }
 
-/// The first of `count` seeds under which something is found that `is` what was planted; it replays.
+/// Checks that one of `count` seeds has a finding that satisfies `is`, and that it replays.
 fn is_found<P: Pool + Instance, A: Ways<P>>(name: &str, count: u64, is: fn(&Finding) -> bool) {
     for seed in 0..count {
         if let Err(finding) = explore::<P, A>(seed)

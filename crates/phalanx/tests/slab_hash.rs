@@ -1,5 +1,8 @@
-//! What slab lists do beyond what every map does (`conformance`): sets, many values a key, flush and rehash,
-//! pools that fill up. On the emulator and on CUDA (feature `cuda`). `PHALANX_SEED` gives other choices.
+//! Operations of slab lists beyond those of every map (`conformance`): sets, multimaps, flush and rehash,
+//! pools that fill up. On the emulator and on CUDA (feature `cuda`). `PHALANX_SEED` changes the random
+//! choices.
+#[path = "slab_hash/allocation_failures.rs"]
+mod allocation_failures;
 #[path = "slab_hash/bad_input.rs"]
 mod bad_input;
 mod common;
@@ -7,8 +10,6 @@ mod common;
 mod flushes;
 #[path = "slab_hash/many.rs"]
 mod many;
-#[path = "slab_hash/rations.rs"]
-mod rations;
 #[path = "slab_hash/room.rs"]
 mod room;
 #[path = "slab_hash/sets.rs"]
@@ -18,7 +19,7 @@ use gpu::Device;
 use phalanx::slab_hash::{Builder, set_variants, variants};
 use phalanx::{Error, Key, SlabHash, SlabMultiMap, SlabSet, Value};
 
-/// Builders of all kinds that the device can run.
+/// Returns builders of all variants that the device supports.
 fn all<T>(device: &Device, names: Vec<&'static str>, runs: impl Fn(Builder<T>) -> bool) -> Vec<Builder<T>> {
     let builder = |name: &str| Builder::default().device(device).variant(name);
     let builders: Vec<_> =
@@ -27,26 +28,27 @@ fn all<T>(device: &Device, names: Vec<&'static str>, runs: impl Fn(Builder<T>) -
     builders
 }
 
-/// All kinds of map for these types.
+/// Returns builders of all map variants for these types.
 pub fn maps<K: Key, V: Value>(device: &Device) -> Vec<Builder<SlabHash<K, V>>> {
     all(device, variants::<K, V>(), |kind: Builder<SlabHash<K, V>>| {
         !matches!(kind.build(), Err(Error::NeedsWideSwap { .. }))
     })
 }
 
-/// All kinds of map with many values a key for these types.
+/// Returns builders of all multimap variants for these types.
 pub fn multi_maps<K: Key, V: Value>(device: &Device) -> Vec<Builder<SlabMultiMap<K, V>>> {
     all(device, variants::<K, V>(), |kind: Builder<SlabMultiMap<K, V>>| {
         !matches!(kind.build(), Err(Error::NeedsWideSwap { .. }))
     })
 }
 
-/// All kinds of set for this type.
+/// Returns builders of all set variants for this type.
 pub fn sets<K: Key>(device: &Device) -> Vec<Builder<SlabSet<K>>> {
     all(device, set_variants::<K>(), |_| true)
 }
 
-/// Slots of a kind's slab, by its name: pool, bytes, tile, and the bits of key and value.
+/// Returns the number of slots in a slab of a variant, from its name: pool, bytes, tile, and the bits of key
+/// and value.
 pub fn slots(name: &str) -> usize {
     let parts: Vec<&str> = name.split('_').collect();
     let bytes: usize = parts[1].parse().expect("bytes of a slab");

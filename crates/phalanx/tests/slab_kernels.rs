@@ -1,5 +1,4 @@
-//! Kernels of a user's own that work on a pool (`device-crate`): on the emulator, and on CUDA where there is
-//! a device.
+//! A user's kernels that operate on a pool (`device-crate`), on the emulator and, if available, on CUDA.
 mod common;
 
 use gpu::{Device, Grid};
@@ -17,7 +16,7 @@ fn pool<P: Pool>(device: &Device, super_block: usize, capacity: usize) -> SlabAl
     builder.super_block_slabs(super_block).capacity(capacity).build().unwrap()
 }
 
-/// Launches the checking kernel; gives how many words are wrong.
+/// Launches the checking kernel and returns the number of wrong words.
 fn wrong_words<P: Pool + Instance>(pool: &SlabAlloc, handles: &[Handle], blank: bool) -> u32 {
     let words: Vec<u32> = handles.iter().map(|handle| handle.to_word()).collect();
     let device = pool.device();
@@ -34,7 +33,7 @@ fn wrong_words<P: Pool + Instance>(pool: &SlabAlloc, handles: &[Handle], blank: 
 fn stamp<P: Pool + Instance>(pool: &SlabAlloc, handles: &[Handle]) {
     let words: Vec<u32> = handles.iter().map(|handle| handle.to_word()).collect();
     let words = pool.device().from_slice(&words).unwrap();
-    // SAFETY: the buffer and the pool outlive the kernel: dropping the buffer waits for it.
+    // SAFETY: the buffer and the pool outlive the kernel, because dropping the buffer waits for it.
     unsafe {
         let launch = Stamp { pool: pool.view::<P>().unwrap(), handles: words.slice() };
         pool.device().default_stream().launch(Grid::for_items(handles.len(), 64), launch).unwrap();
@@ -56,7 +55,7 @@ fn keeps_contents<P: Pool + Instance>(device: &Device) {
     assert_eq!(wrong_words::<P>(&pool, &[old, new].concat(), false), 0);
 }
 
-/// Slabs keep their contents and handles their meaning when the pool grows, and new slabs are blank.
+/// When the pool grows, slabs keep their contents, handles remain valid, and new slabs are blank.
 fn growth_keeps_contents(device: &Device) {
     keeps_contents::<Spread<128>>(device);
     keeps_contents::<Spread<256>>(device);
@@ -64,7 +63,7 @@ fn growth_keeps_contents(device: &Device) {
     keeps_contents::<Light<256>>(device);
 }
 
-/// Launches `churn` on a new pool; gives the slabs had and the words that were wrong.
+/// Launches `churn` on a new pool. Returns the numbers of allocated slabs and of wrong words.
 fn churn<M: Crew>(
     device: &Device,
     grid: Grid,
@@ -104,7 +103,7 @@ where
     assert!(had > blocks * rounds && wrong == 0, "{}: {had} slabs, {wrong} wrong words", M::NAME);
 }
 
-/// Many more lanes than slabs, on a device that runs them side by side.
+/// Many more lanes than slabs, on a device that runs the lanes concurrently.
 fn slabs_go_from_lane_to_lane(device: &Device) {
     churns::<Alone<Spread<128>>>(device);
     churns::<Tiles<Light<256>, 1, Lockstep>>(device);
@@ -114,7 +113,7 @@ fn slabs_go_from_lane_to_lane(device: &Device) {
     churns::<Tiles<Spread<128>, 32, Independent>>(device);
 }
 
-/// Explores one schedule of lanes that pass slabs on.
+/// Explores one schedule of lanes that reuse each other's slabs.
 fn explored<M: Crew>(seed: u64, fences: u32) -> Result<[u32; 2], Box<Failure>>
 where
     M::Pool: Instance,
@@ -125,7 +124,7 @@ where
     churn::<M>(&device, Grid::new(2, 4), 32, 12, fences)
 }
 
-/// With both fences weak accesses to slabs that change hands never race; without one of them they do.
+/// With both fences, weak accesses to reused slabs never race; without one of them they do.
 fn fences_order<M: Crew>()
 where
     M::Pool: Instance,
@@ -175,7 +174,7 @@ fn emulator() -> Option<Device> {
     common::emulator()
 }
 
-/// The CUDA device, which knows the kernels.
+/// Returns the CUDA device with the kernels added.
 #[cfg(feature = "cuda")]
 fn cuda() -> Option<Device> {
     common::cuda_with_test_kernels()

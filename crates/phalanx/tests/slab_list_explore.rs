@@ -1,19 +1,19 @@
-//! Schedules of operations on one slab list, explored on the emulator with every detector on and stale L1: a
-//! pool that has three slabs to give, so that lists grow and room runs out. What the operations answered is
-//! checked for linearizability, and the list for its invariants: no key twice, empty slots at the end alone,
-//! live slabs exactly those in lists. `PHALANX_SEED` replays one seed, `PHALANX_SEEDS=50` hunts fifty times
-//! as long.
+//! Explores schedules of operations on one slab list on the emulator, with every detector and a stale L1
+//! cache. The pool has three free slabs, so that lists grow and memory runs out. The outcomes are checked for
+//! linearizability, and the list for its invariants: no duplicate keys, empty slots only at the end, and live
+//! slabs exactly those in lists. `PHALANX_SEED` replays one seed, `PHALANX_SEEDS=50` explores fifty times as
+//! many seeds.
 #[path = "slab_list_explore/chains.rs"]
 mod chains;
 mod common;
 #[path = "explore/flaws.rs"]
 mod flaws;
-#[path = "explore/hunt.rs"]
-mod hunt;
 #[path = "slab_list_explore/many.rs"]
 mod many;
 #[path = "slab_list_explore/mutants.rs"]
 mod mutants;
+#[path = "explore/mutation.rs"]
+mod mutation;
 #[path = "explore/plan.rs"]
 mod plan;
 #[path = "explore/pool.rs"]
@@ -25,23 +25,23 @@ mod sessions;
 #[path = "explore/world.rs"]
 mod world;
 
-use hunt::kinds;
-use phalanx_kernels::keyed::{Bare, Lanes, Packed, Published, Wide};
+use mutation::kinds;
+use phalanx_kernels::keyed::{Bare, Packed, PerLane, Published, Wide};
 use phalanx_kernels::slab::list::Lists;
 use phalanx_kernels::slab::{Light, Spread};
 use simt::Tile;
 use simt::emulator::WeakMemory;
 
-/// The name that replays.
+/// Name of this test program in replay commands.
 const PROGRAM: &str = "slab_list_explore";
 
-/// The weak memory under which plans are played too: walks follow links, whose order rests on dependencies.
+/// Weak memory model for additional plans. Searches follow links, whose order relies on address dependencies.
 const WEAK: WeakMemory = WeakMemory::Hardware;
 
-/// Seeds for each kind of lists.
+/// Number of seeds per list variant.
 const SEEDS: u64 = 300;
 
-// The names of the compiled kinds.
+// Named like the compiled variants.
 kinds! {
     [many_values_a_key: many, one seed in 1]
     spread_128_4x4_u32_u32: Lists<Packed, Spread<128>, 4, 4>, SEEDS;
@@ -56,7 +56,7 @@ kinds! {
     spread_256_32x1_u32_u32: Lists<Packed, Spread<256>, 32, 1>, SEEDS / 6;
 }
 
-// Sets: no key has many values.
+// Sets: no key has several values.
 kinds! {
     spread_128_4x8_u32: Lists<Bare<u32>, Spread<128>, 4, 8>, SEEDS;
     spread_128_4x4_u64: Lists<Bare<u64>, Spread<128>, 4, 4>, SEEDS;
@@ -65,6 +65,6 @@ kinds! {
 
 #[test]
 fn what_a_session_did_is_published_by_the_lane_that_asked() {
-    sessions::are_published::<Lists<Packed, Spread<128>, 4, 4>, Lanes>(1, SEEDS);
+    sessions::are_published::<Lists<Packed, Spread<128>, 4, 4>, PerLane>(1, SEEDS);
     sessions::are_published::<Lists<Packed, Spread<128>, 4, 4>, Tile<4>>(1, SEEDS);
 }

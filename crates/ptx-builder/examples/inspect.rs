@@ -1,5 +1,5 @@
-//! Builds a device crate and prints what its kernels need: `cargo run --example inspect -- kernels-gpu
-//! sm_90`.
+//! Builds a device crate and prints the resource needs of its kernels: `cargo run --example inspect --
+//! kernels-gpu sm_90`.
 use ptx_builder::{Arch, Error, PtxBuilder, Ptxas};
 use std::path::Path;
 

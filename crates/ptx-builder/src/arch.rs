@@ -1,25 +1,25 @@
-//! Architectures of GPUs.
+//! GPU architectures.
 use std::fmt;
 use std::panic::resume_unwind;
 use std::str::FromStr;
 use std::thread;
 
-/// A compute capability that PTX is built or assembled for. PTX of one runs on all later ones.
+/// A compute capability for which PTX is built or assembled. PTX for one runs on all later ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Arch {
-    /// Ampere: the baseline. Its warps have `redux`, its memory no 128-bit atomics.
+    /// Ampere, the baseline. It has `redux`, but no 128-bit atomics.
     Sm80,
-    /// Hopper: 128-bit loads, stores and atomics.
+    /// Hopper. It has 128-bit loads, stores and atomics.
     Sm90,
     /// Blackwell.
     Sm100,
 }
 
 impl Arch {
-    /// All that are known, in rising order.
+    /// All known architectures, in ascending order.
     pub const ALL: [Self; 3] = [Self::Sm80, Self::Sm90, Self::Sm100];
 
-    /// The number as the driver gives it: 80, 90, 100.
+    /// Returns the number as the driver reports it: 80, 90, 100.
     pub fn number(self) -> u32 {
         match self {
             Self::Sm80 => 80,
@@ -28,14 +28,14 @@ impl Arch {
         }
     }
 
-    /// Does the same for several architectures side by side, for a build of one keeps one core busy. Gives
-    /// the results in their order, or the first error.
+    /// Builds for several architectures concurrently, since one build keeps only one core busy. Returns the
+    /// results in order, or the first error.
     ///
     /// # Errors
-    /// Those of `build`.
+    /// As `build`.
     ///
     /// # Panics
-    /// As `build` does.
+    /// As `build`.
     pub fn each<T: Send, E: Send>(
         archs: &[Self],
         build: impl Fn(Self) -> Result<T, E> + Sync,
@@ -50,8 +50,9 @@ impl Arch {
         })
     }
 
-    /// What rustc must be told beside the name, since LLVM chooses the oldest PTX that knows the machine:
-    /// cache policies need PTX 7.4 (driver 470), `ld.b128` and `atom.cas.b128` PTX 8.4 (driver 550).
+    /// Returns the compiler flags needed in addition to the architecture's name. LLVM chooses the oldest PTX
+    /// version that supports the architecture, but cache policies need PTX 7.4 (driver 470), and `ld.b128`
+    /// and `atom.cas.b128` need PTX 8.4 (driver 550).
     pub(crate) fn target_features(self) -> Option<&'static str> {
         match self {
             Self::Sm80 => Some("+ptx74"),
@@ -70,7 +71,7 @@ impl fmt::Display for Arch {
 impl FromStr for Arch {
     type Err = crate::Error;
 
-    /// Reads `sm_90`.
+    /// Parses the form `sm_90`.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let found = Self::ALL.into_iter().find(|arch| arch.to_string() == text);
         found.ok_or_else(|| crate::Error::UnknownArch { asked: text.to_owned() })

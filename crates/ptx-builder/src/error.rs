@@ -1,8 +1,8 @@
-//! What can go wrong.
+//! Errors of the build and the check of PTX.
 use crate::Arch;
 use std::path::PathBuf;
 
-/// Why PTX could not be built or checked. Each message says what was asked, what was found and what to do.
+/// Error of a build or check of PTX. Each message states the request, the finding and a remedy.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -15,92 +15,92 @@ pub enum Error {
          apt-get install rustc-web cargo-web rust-web-src   (Debian)"
     )]
     NoToolchain {
-        /// The nightly that the device crate pins, or `nightly`.
+        /// Nightly that the device crate pins, or `nightly`.
         pinned: String,
-        /// What was looked at, and why it does not serve, one a line.
+        /// Candidates that were inspected, and why each is unsuitable, one per line.
         rejected: String,
     },
     /// The folder is not a crate.
     #[error("{path} is no device crate: {reason}")]
     NotACrate {
-        /// The manifest that was read.
+        /// Path of the manifest.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Problem with the manifest.
         reason: String,
     },
     /// The device crate does not compile.
     #[error("{package} does not compile for {arch}:\n{log}")]
     Compile {
-        /// The device crate.
+        /// Name of the device crate.
         package: String,
-        /// What it was compiled for.
+        /// Target architecture.
         arch: Arch,
-        /// What the compiler said.
+        /// Output of the compiler.
         log: String,
     },
-    /// The compiler was content, yet wrote no PTX.
+    /// The compiler succeeded but wrote no PTX.
     #[error("{package} compiled, but there is no PTX in {path}; remove that folder and build again")]
     NoOutput {
-        /// The device crate.
+        /// Name of the device crate.
         package: String,
-        /// Where it should be.
+        /// Expected location of the PTX.
         path: PathBuf,
     },
-    /// The PTX calls what is not there.
+    /// The PTX calls undefined functions.
     #[error(
         "the PTX of {package} calls functions that it does not define: {}; device code may use `core` and \
          `simt` only",
         names.join(", ")
     )]
     Unresolved {
-        /// The device crate.
+        /// Name of the device crate.
         package: String,
-        /// The symbols.
+        /// Undefined symbols.
         names: Vec<String>,
     },
-    /// The PTX does not begin with the line that this crate writes.
+    /// The PTX does not begin with the header line of this crate.
     #[error(
         "not PTX of this builder: its first line should read `// phalanx-ptx source=.. compiler=.. arch=..`, \
          found `{found}`"
     )]
     BadHeader {
-        /// The first line.
+        /// First line found.
         found: String,
     },
-    /// An architecture that is not known here.
+    /// The architecture is unknown.
     #[error("no architecture {asked}; there are sm_80, sm_90, sm_100")]
     UnknownArch {
-        /// What was asked for.
+        /// Name passed.
         asked: String,
     },
-    /// No `ptxas`.
+    /// No `ptxas` was found.
     #[error("no ptxas in PATH, $CUDA_HOME, /usr/local/cuda or {toolchain}; run `cargo xtask setup`")]
     NoPtxas {
-        /// Where `cargo xtask setup` puts it.
+        /// Folder where `cargo xtask setup` installs it.
         toolchain: PathBuf,
     },
-    /// `ptxas` refused the PTX.
+    /// `ptxas` rejected the PTX.
     #[error("ptxas refuses {path} for {arch}:\n{log}")]
     Assemble {
-        /// The PTX.
+        /// Path of the PTX.
         path: PathBuf,
-        /// What it was assembled for.
+        /// Target architecture.
         arch: Arch,
-        /// What ptxas said.
+        /// Output of `ptxas`.
         log: String,
     },
-    /// A file could not be read or written, or a program not be started.
+    /// A file could not be read or written, or a program could not be started.
     #[error("{path}: {source}")]
     Io {
-        /// The file or program.
+        /// Path of the file or program.
         path: PathBuf,
-        /// The system's reason.
+        /// Error of the operating system.
         source: std::io::Error,
     },
 }
 
 impl Error {
-    /// Names the file that `source` is about.
+    /// Returns a function that attaches `path` to an I/O error.
     pub(crate) fn io(path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.into();
         move |source| Self::Io { path, source }

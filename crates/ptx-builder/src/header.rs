@@ -1,4 +1,4 @@
-//! The first line of built PTX: what it was built from.
+//! The first line of built PTX, which identifies its sources.
 use crate::{Arch, Error, Result};
 use std::fmt;
 use std::str::FromStr;
@@ -8,16 +8,16 @@ const MARK: &str = "// phalanx-ptx ";
 /// The first line of built PTX: `// phalanx-ptx source=<sha256> compiler=<version> arch=sm_90`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// The hash of the sources, in hexadecimal. See [`Sources::hash`](crate::Sources::hash).
+    /// Hash of the sources, in hexadecimal. See [`Sources::hash`](crate::Sources::hash).
     pub source: String,
-    /// The version of the compiler.
+    /// Version of the compiler.
     pub compiler: String,
-    /// What the PTX is for.
+    /// Target architecture.
     pub arch: Arch,
 }
 
 impl Header {
-    /// Whether the PTX is what these sources give on this architecture. By which compiler, does not matter.
+    /// Returns `true` if the PTX was built from these sources for this architecture, by any compiler.
     pub fn is_fresh(&self, source: &str, arch: Arch) -> bool {
         self.source == source && self.arch == arch
     }
@@ -33,7 +33,7 @@ impl fmt::Display for Header {
 impl FromStr for Header {
     type Err = Error;
 
-    /// Reads the first line of `text`, which may be the whole PTX.
+    /// Parses the first line of `text`, which may be the whole PTX.
     fn from_str(text: &str) -> Result<Self> {
         let line = text.lines().next().unwrap_or_default();
         parse(line).ok_or_else(|| Error::BadHeader { found: line.to_owned() })

@@ -8,9 +8,9 @@
 //! # Ok::<(), ptx_builder::Error>(())
 //! ```
 //!
-//! The shape is that of Rust-CUDA's `cuda_builder`; the compiler underneath is an ordinary rustc, found by
-//! [`Toolchain::discover`]. What it built carries a [`Header`] with the hash of the [`Sources`] it came from:
-//! a second build of the same sources runs no compiler, and PTX that is shipped can be proved fresh.
+//! The interface resembles that of Rust-CUDA's `cuda_builder`; the compiler is an ordinary rustc, found by
+//! [`Toolchain::discover`]. Its output carries a [`Header`] with the hash of the [`Sources`]. Therefore a
+//! second build of the same sources runs no compiler, and shipped PTX can be verified to be fresh.
 //!
 //! # From a build script
 //!
@@ -21,9 +21,9 @@
 //! # }
 //! ```
 //!
-//! The variables that an outer cargo leaks into its children (`RUSTFLAGS`, `RUSTC_WRAPPER`,
-//! `RUSTUP_TOOLCHAIN`, `CARGO_*`) are kept from the device build, which has a target folder and a cargo of
-//! its own, so neither waits for the other.
+//! The device build does not see the variables that an outer cargo leaks into its children (`RUSTFLAGS`,
+//! `RUSTC_WRAPPER`, `RUSTUP_TOOLCHAIN`, `CARGO_*`). It uses a separate target folder and a separate cargo
+//! process, so neither waits for the other.
 
 mod arch;
 mod builder;
@@ -45,5 +45,5 @@ pub use ptxas::{EntryReport, Ptxas, PtxasReport};
 pub use sources::Sources;
 pub use toolchain::{Origin, Search, Toolchain};
 
-/// The result of this crate's functions.
+/// Result of this crate's functions.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -1,11 +1,12 @@
-//! What of a `Cargo.toml` matters here: the package's name, its path dependencies, its folders that only the
-//! host compiles. Read from the files: `cargo metadata` would need a lock file and, at times, a network.
+//! The relevant parts of a `Cargo.toml`: the package's name, its path dependencies, and its host-only
+//! folders. They are read from the files, because `cargo metadata` would need a lock file and sometimes
+//! network access.
 use crate::{Error, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
 use toml::{Table, Value};
 
-/// A crate's manifest and the folder it lies in.
+/// A crate's manifest and folder.
 pub struct Manifest {
     pub folder: PathBuf,
     pub name: String,
@@ -24,8 +25,8 @@ impl Manifest {
         Ok(Self { folder, name, table })
     }
 
-    /// The folders of the path dependencies (those of tests left out), written here or inherited from the
-    /// workspace.
+    /// Returns the folders of the path dependencies (without dev-dependencies), whether specified in this
+    /// manifest or inherited from the workspace.
     pub fn path_dependencies(&self) -> Result<Vec<PathBuf>> {
         let inherited = match workspace_root(&self.folder) {
             Some(root) => Some((table(&root.join("Cargo.toml"))?, root)),
@@ -42,8 +43,8 @@ impl Manifest {
         Ok(self.dependency_tables().flatten().filter_map(folder).collect())
     }
 
-    /// The dependencies that do not lie in a folder here, each as `name version` as often as the lock file
-    /// has it. None without a lock file.
+    /// Returns the dependencies from elsewhere, each as `name version` for every version in the lock file.
+    /// Returns none without a lock file.
     pub fn locked_dependencies(&self) -> Vec<String> {
         let root = workspace_root(&self.folder).unwrap_or_else(|| self.folder.clone());
         let lock = table(&root.join("Cargo.lock")).unwrap_or_default();
@@ -71,7 +72,8 @@ impl Manifest {
         })
     }
 
-    /// `[package.metadata.ptx] host-only = ["src/emulator"]`: folders and files that no device build reads.
+    /// Returns the files and folders of `[package.metadata.ptx] host-only = ["src/emulator"]`, which device
+    /// builds do not read.
     pub fn host_only(&self) -> Vec<PathBuf> {
         let listed = || self.table.get("package")?.get("metadata")?.get("ptx")?.get("host-only")?.as_array();
         listed().into_iter().flatten().filter_map(Value::as_str).map(|path| self.folder.join(path)).collect()
@@ -82,7 +84,7 @@ fn path_of(dependency: &Value) -> Option<&str> {
     dependency.get("path")?.as_str()
 }
 
-/// The nearest folder, from `folder` upwards, whose `Cargo.toml` has a `[workspace]`.
+/// Returns the nearest folder, from `folder` upwards, whose `Cargo.toml` has a `[workspace]`.
 pub fn workspace_root(folder: &Path) -> Option<PathBuf> {
     let folder = folder.canonicalize().ok()?;
     let is_root =
@@ -90,7 +92,7 @@ pub fn workspace_root(folder: &Path) -> Option<PathBuf> {
     folder.ancestors().find(is_root).map(Path::to_owned)
 }
 
-/// `toolchain.channel` of the crate's `rust-toolchain.toml`, when there is one.
+/// Returns `toolchain.channel` of the crate's `rust-toolchain.toml`, if that file exists.
 pub fn pinned_channel(folder: &Path) -> Option<String> {
     let table = table(&folder.join("rust-toolchain.toml")).ok()?;
     Some(table.get("toolchain")?.get("channel")?.as_str()?.to_owned())

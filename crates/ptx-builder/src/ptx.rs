@@ -2,10 +2,10 @@
 use crate::{Error, Header, Result};
 use std::path::{Path, PathBuf};
 
-/// What the driver itself provides to PTX (CUDA programming guide, "system calls").
+/// Functions that the driver itself provides to PTX (CUDA programming guide, "system calls").
 const SYSTEM_CALLS: [&str; 5] = ["vprintf", "malloc", "free", "__assertfail", "__nvvm_reflect"];
 
-/// Built PTX: its text, its header, and the file it lies in.
+/// Built PTX: its text, its header and its file.
 #[derive(Clone, Debug)]
 pub struct Ptx {
     text: String,
@@ -17,29 +17,30 @@ impl Ptx {
     /// Reads PTX that this crate built.
     ///
     /// # Errors
-    /// The file cannot be read, or does not begin with a [`Header`].
+    /// [`Error::Io`] when the file cannot be read; [`Error::BadHeader`] when it does not begin with a
+    /// [`Header`].
     pub fn read(path: &Path) -> Result<Self> {
         let text = std::fs::read_to_string(path).map_err(Error::io(path))?;
         let header = text.parse()?;
         Ok(Self { text, path: path.to_owned(), header })
     }
 
-    /// The whole text, header and all.
+    /// Returns the whole text, including the header.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// The file.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What it was built from.
+    /// Returns the header.
     pub fn header(&self) -> &Header {
         &self.header
     }
 
-    /// The names of the kernels.
+    /// Returns the names of the kernels.
     pub fn entries(&self) -> impl Iterator<Item = &str> {
         self.text.lines().filter_map(entry)
     }
@@ -49,14 +50,15 @@ fn entry(line: &str) -> Option<&str> {
     identifier(line.split_once(".entry")?.1)
 }
 
-/// The first word of letters, digits, `_`, `$`.
+/// Returns the first word of letters, digits, `_` and `$`.
 fn identifier(text: &str) -> Option<&str> {
     let text = text.trim_start();
     let end = text.find(|letter: char| !letter.is_alphanumeric() && letter != '_' && letter != '$');
     Some(&text[..end.unwrap_or(text.len())]).filter(|name| !name.is_empty())
 }
 
-/// The functions and variables that the text declares, does not define, and the driver does not have either.
+/// Returns the functions and variables that the text declares but does not define, without those of the
+/// driver.
 pub fn unresolved(text: &str) -> Vec<String> {
     let functions = text.split(".extern .func").skip(1).filter_map(function_name);
     let variables = text.lines().filter(|line| line.contains(".extern .global")).filter_map(variable_name);
@@ -67,7 +69,7 @@ pub fn unresolved(text: &str) -> Vec<String> {
     names
 }
 
-/// `  (.param .b64 func_retval0) name (..` or ` name(..`.
+/// Parses the name in `  (.param .b64 func_retval0) name (..` or ` name(..`.
 fn function_name(declaration: &str) -> Option<&str> {
     let declaration = declaration.trim_start();
     let after_result = match declaration.strip_prefix('(') {
@@ -77,7 +79,7 @@ fn function_name(declaration: &str) -> Option<&str> {
     identifier(after_result)
 }
 
-/// `.extern .global .align 4 .b8 name[16];`
+/// Parses the name in `.extern .global .align 4 .b8 name[16];`.
 fn variable_name(line: &str) -> Option<&str> {
     let word = line.split_whitespace().last()?;
     identifier(word)

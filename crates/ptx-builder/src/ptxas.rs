@@ -1,58 +1,58 @@
-//! `ptxas`: the assembler that says whether PTX is valid, and what each kernel needs.
+//! `ptxas`: the assembler, which checks PTX and reports the resources of each kernel.
 use crate::{Arch, Error, Ptx, Result, workspace_root};
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Where `cargo xtask setup` unpacks an assembler, in the workspace.
+/// Folder of the workspace into which `cargo xtask setup` unpacks an assembler.
 const TOOLCHAIN: &str = ".toolchain";
 
-/// An assembler that was found.
+/// An installed assembler.
 #[derive(Clone, Debug)]
 pub struct Ptxas {
     path: PathBuf,
 }
 
-/// What `ptxas` says about one kernel.
+/// Report of `ptxas` on one kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EntryReport {
-    /// The kernel's symbol.
+    /// Symbol of the kernel.
     pub name: String,
-    /// Registers a thread.
+    /// Registers per thread.
     pub registers: u32,
-    /// Bytes of local memory that a thread's stack takes, that of the functions it calls included.
+    /// Bytes of local memory for a thread's stack, including the functions that it calls.
     pub stack_bytes: u32,
-    /// Bytes written because registers ran out.
+    /// Bytes stored because of register spills.
     pub spill_store_bytes: u32,
-    /// Bytes read back.
+    /// Bytes loaded because of register spills.
     pub spill_load_bytes: u32,
-    /// Bytes of shared memory that a block takes, what is chosen at launch left out.
+    /// Bytes of static shared memory per block.
     pub shared_bytes: u32,
 }
 
 impl EntryReport {
-    /// Whether the kernel touches local memory: a stack or a spill.
+    /// Returns `true` if the kernel uses local memory, for a stack or for spills.
     pub fn uses_local_memory(&self) -> bool {
         self.stack_bytes + self.spill_store_bytes + self.spill_load_bytes > 0
     }
 }
 
-/// What `ptxas` says about all kernels of a text.
+/// Report of `ptxas` on all kernels of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PtxasReport {
-    /// What it was assembled for.
+    /// Target architecture.
     pub arch: Arch,
-    /// By symbol, in order.
+    /// Reports of the kernels, sorted by symbol.
     pub entries: Vec<EntryReport>,
 }
 
 impl Ptxas {
-    /// Finds an assembler: in `PATH`, `$CUDA_HOME`, `$CUDA_PATH`, `/usr/local/cuda`, then in `.toolchain` of
-    /// the workspace that holds `folder`.
+    /// Finds an assembler in `PATH`, `$CUDA_HOME`, `$CUDA_PATH`, `/usr/local/cuda`, or `.toolchain` of the
+    /// workspace that contains `folder`, in this order.
     ///
     /// # Errors
-    /// [`Error::NoPtxas`] where there is none.
+    /// [`Error::NoPtxas`] when there is none.
     pub fn find(folder: &Path) -> Result<Self> {
         let path = env::var_os("PATH").unwrap_or_default();
         let homes = ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(env::var_os).map(PathBuf::from);
@@ -63,23 +63,24 @@ impl Ptxas {
         found.map(|path| Self { path }).ok_or(Error::NoPtxas { toolchain })
     }
 
-    /// The program.
+    /// Returns the path of the program.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Assembles `ptx` for `arch` and reports what each kernel needs.
+    /// Assembles `ptx` for `arch` and reports the resources of each kernel.
     ///
     /// # Errors
-    /// [`Error::Assemble`] with what `ptxas` says, when it refuses.
+    /// [`Error::Assemble`] with the output of `ptxas` when it rejects the PTX; [`Error::Io`] when it cannot
+    /// be started.
     pub fn check(&self, ptx: &Ptx, arch: Arch) -> Result<PtxasReport> {
         self.check_file(ptx.path(), arch)
     }
 
-    /// As [`Ptxas::check`], of a file.
+    /// As [`Ptxas::check`], for a file.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Ptxas::check`].
     pub fn check_file(&self, path: &Path, arch: Arch) -> Result<PtxasReport> {
         let name = arch.to_string();
         let mut command = Command::new(&self.path);
@@ -96,7 +97,7 @@ impl Ptxas {
     }
 }
 
-/// `.toolchain/nvidia/cu13/bin`: as the wheel has it.
+/// Returns the folders of unpacked wheels, such as `.toolchain/nvidia/cu13/bin`.
 fn unpacked(toolchain: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     let versions = fs::read_dir(toolchain.join("nvidia")).into_iter().flatten().flatten();
     versions.map(|version| version.path().join("bin"))
@@ -104,7 +105,7 @@ fn unpacked(toolchain: &Path) -> impl Iterator<Item = PathBuf> + use<> {
 
 fn parse(log: &str) -> Vec<EntryReport> {
     let mut entries: Vec<EntryReport> = Vec::new();
-    // Properties of functions that are called, not entered, stand between those of entries.
+    // Properties of called functions appear between those of entries.
     let mut is_entry = false;
     for line in log.lines() {
         if let Some((_, rest)) = line.split_once("Compiling entry function '") {
@@ -127,13 +128,13 @@ fn read_properties(entry: &mut EntryReport, line: &str) {
         entry.spill_load_bytes = before(line, " bytes spill loads");
     } else if line.contains("Used ") {
         entry.registers = before(line, " registers");
-        // With what the called functions take.
+        // Including the stack of called functions.
         entry.stack_bytes = entry.stack_bytes.max(before(line, " bytes cumulative stack size"));
         entry.shared_bytes = before(line, " bytes smem");
     }
 }
 
-/// The number before `unit`, or 0.
+/// Returns the number before `unit`, or 0.
 fn before(line: &str, unit: &str) -> u32 {
     let number = |(head, _): (&str, &str)| head.rsplit([' ', ',']).next()?.parse().ok();
     line.split_once(unit).and_then(number).unwrap_or(0)

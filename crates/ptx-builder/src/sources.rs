@@ -1,4 +1,4 @@
-//! The sources that PTX comes from, and their hash.
+//! The sources of PTX, and their hash.
 use crate::manifest::{Manifest, workspace_root};
 use crate::{Error, Result};
 use sha2::{Digest, Sha256};
@@ -6,19 +6,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// How this crate calls the compiler. Raised when that changes, so that what older ones built is no longer
-/// fresh.
+/// Version of the compiler invocation. Incremented when that changes, so that older PTX is no longer fresh.
 const RECIPE: &str = "recipe 2\n";
 
-/// The sources of a device crate and of its path dependencies: `Cargo.toml`, `build.rs` and all under `src`.
+/// The sources of a device crate and of its path dependencies: `Cargo.toml`, `build.rs` and all files under
+/// `src`.
 ///
-/// Folders that a crate lists as `[package.metadata.ptx] host-only = [..]` are left out. Of dependencies from
-/// a registry, the versions in the workspace's lock file count.
+/// Folders that a crate lists as `[package.metadata.ptx] host-only = [..]` are excluded. Dependencies from a
+/// registry are represented by their versions in the workspace's lock file.
 #[derive(Clone, Debug)]
 pub struct Sources {
-    /// By crate name, so that the hash does not depend on where a crate lies.
+    /// Files by crate name, so that the hash does not depend on a crate's location.
     crates: BTreeMap<String, Vec<(String, PathBuf)>>,
-    /// `name version`, of dependencies from a registry.
+    /// Dependencies from a registry, as `name version`.
     locked: BTreeSet<String>,
 }
 
@@ -26,7 +26,7 @@ impl Sources {
     /// Finds the sources of the device crate in `folder`.
     ///
     /// # Errors
-    /// A manifest or a folder of sources cannot be read.
+    /// [`Error::NotACrate`] or [`Error::Io`] when a manifest or a source folder cannot be read.
     pub fn of(folder: &Path) -> Result<Self> {
         let mut sources = Self { crates: BTreeMap::new(), locked: BTreeSet::new() };
         let mut pending = vec![folder.to_owned()];
@@ -41,10 +41,11 @@ impl Sources {
         Ok(sources)
     }
 
-    /// SHA-256 over names and contents, in hexadecimal. The same on every machine and in every folder.
+    /// Returns the SHA-256 over names and contents, in hexadecimal. The same on every machine and in every
+    /// folder.
     ///
     /// # Errors
-    /// A source cannot be read.
+    /// [`Error::Io`] when a source cannot be read.
     pub fn hash(&self) -> Result<String> {
         let mut hash = Sha256::new_with_prefix(RECIPE);
         for dependency in &self.locked {
@@ -60,8 +61,8 @@ impl Sources {
         Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
     }
 
-    /// What a build script watches: every file, the folders of sources, where one may come to lie, and the
-    /// lock file.
+    /// Returns the paths that a build script watches: every file, the source folders, in which files may be
+    /// added, and the lock file.
     pub fn watched(&self) -> impl Iterator<Item = PathBuf> {
         let files = self.crates.values().flatten().map(|(_, path)| path.clone());
         let manifests = files.clone().filter(|path| path.ends_with("Cargo.toml"));
@@ -71,7 +72,7 @@ impl Sources {
     }
 }
 
-/// The files of one crate, by their path in it, in order.
+/// Returns the files of one crate, with their relative paths, sorted.
 fn files(manifest: &Manifest) -> Result<Vec<(String, PathBuf)>> {
     let host_only = manifest.host_only();
     let mut files = Vec::new();
@@ -97,7 +98,7 @@ fn files(manifest: &Manifest) -> Result<Vec<(String, PathBuf)>> {
     Ok(files)
 }
 
-/// `path` within `folder`, written with slashes.
+/// Returns `path` relative to `folder`, with slashes.
 fn relative(path: &Path, folder: &Path) -> String {
     let path = path.strip_prefix(folder).unwrap_or(path);
     path.components().map(|part| part.as_os_str().to_string_lossy()).collect::<Vec<_>>().join("/")

@@ -1,4 +1,4 @@
-//! Which compiler builds PTX: one of 1.96 or later, with exactly its own library sources beside it.
+//! Selection of the compiler that builds PTX: version 1.96 or later, with exactly its own library sources.
 use crate::{Error, Result, manifest};
 use std::env;
 use std::fmt;
@@ -6,28 +6,28 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The oldest compiler whose nvptx back end has all that `simt` uses.
+/// Oldest compiler whose nvptx back end supports everything that `simt` uses.
 const OLDEST: (u32, u32) = (1, 96);
 
-/// A compiler, its cargo, and where they were found.
+/// A compiler, its cargo, and their origin.
 #[derive(Clone, Debug)]
 pub struct Toolchain {
-    /// The compiler.
+    /// Path of the compiler.
     pub rustc: PathBuf,
-    /// Its cargo.
+    /// Path of its cargo.
     pub cargo: PathBuf,
-    /// The compiler's version: `1.96.0`, `1.97.0-nightly`.
+    /// Version of the compiler: `1.96.0`, `1.97.0-nightly`.
     pub version: String,
-    /// Where it comes from.
+    /// Origin of the toolchain.
     pub origin: Origin,
 }
 
-/// Where a device toolchain comes from, the most preferred first.
+/// Origin of a device toolchain, the most preferred first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// The rustup nightly that the device crate pins.
     Pinned(String),
-    /// A compiler of the system, with its sources from the same package.
+    /// A compiler of the operating system, with its sources from the same package.
     System,
     /// Another rustup nightly.
     Nightly(String),
@@ -43,17 +43,18 @@ impl fmt::Display for Origin {
     }
 }
 
-/// Where to look for toolchains.
+/// Locations to search for toolchains.
 #[derive(Clone, Debug)]
 pub struct Search {
-    /// The folder of rustup's toolchains.
+    /// Folder of rustup's toolchains.
     pub toolchains: Option<PathBuf>,
-    /// Folders that may hold a system's `rustc` and `cargo`. Proxies of rustup are passed over.
+    /// Folders that may hold the operating system's `rustc` and `cargo`. Proxies of rustup are skipped.
     pub system: Vec<PathBuf>,
 }
 
 impl Search {
-    /// `$RUSTUP_HOME` or `~/.rustup`; `/usr/bin`, `/usr/local/bin` and what is in `PATH`.
+    /// Returns the default locations: `$RUSTUP_HOME` or `~/.rustup`; `/usr/bin`, `/usr/local/bin` and the
+    /// folders in `PATH`.
     pub fn from_env() -> Self {
         let rustup = env::var_os("RUSTUP_HOME").map(PathBuf::from);
         let rustup = rustup.or_else(|| Some(env::home_dir()?.join(".rustup")));
@@ -63,7 +64,7 @@ impl Search {
         Self { toolchains: rustup.map(|home| home.join("toolchains")), system }
     }
 
-    /// The sysroots of rustup's nightlies by name, the newest name first.
+    /// Returns the names and sysroots of rustup's nightlies, the newest name first.
     fn nightlies(&self) -> Vec<(String, PathBuf)> {
         let Some(entries) = self.toolchains.as_ref().and_then(|folder| fs::read_dir(folder).ok()) else {
             return Vec::new();
@@ -75,7 +76,7 @@ impl Search {
         nightlies
     }
 
-    /// Every place to look at, the most preferred first.
+    /// Returns all locations to inspect, the most preferred first.
     fn candidates(&self, pinned: Option<&str>) -> Vec<(Origin, PathBuf)> {
         let is_pinned = |name: &str| pinned.is_some_and(|pinned| is_of_channel(name, pinned));
         let (first, others): (Vec<_>, Vec<_>) =
@@ -88,21 +89,21 @@ impl Search {
 }
 
 impl Toolchain {
-    /// Finds the toolchain for the device crate in `folder`, in the places that the environment names.
+    /// Finds the toolchain for the device crate in `folder`, in the locations that the environment names.
     ///
-    /// The order: the rustup nightly that the crate's `rust-toolchain.toml` pins; a system's compiler;
-    /// another nightly.
+    /// The order of preference is: the rustup nightly that the crate's `rust-toolchain.toml` pins; the
+    /// operating system's compiler; another nightly.
     ///
     /// # Errors
-    /// [`Error::NoToolchain`] says what was looked at and what to install.
+    /// [`Error::NoToolchain`] when none is suitable; it lists what was inspected and what to install.
     pub fn discover(folder: &Path) -> Result<Self> {
         Self::discover_in(folder, &Search::from_env())
     }
 
-    /// As [`Toolchain::discover`], in the places that `search` names.
+    /// As [`Toolchain::discover`], in the locations of `search`.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Toolchain::discover`].
     pub fn discover_in(folder: &Path, search: &Search) -> Result<Self> {
         let pinned = manifest::pinned_channel(folder);
         let mut rejected = Vec::new();
@@ -118,7 +119,8 @@ impl Toolchain {
         Err(Error::NoToolchain { pinned, rejected: rejected.join("\n") })
     }
 
-    /// The toolchain in the folder `bin`; nothing where there is no compiler; else why it does not serve.
+    /// Returns the toolchain in the folder `bin`; `None` if there is no compiler; an error if it is
+    /// unsuitable.
     fn inspect(origin: Origin, bin: &Path) -> Result<Option<Self>, String> {
         let (rustc, cargo) = (bin.join("rustc"), bin.join("cargo"));
         if !rustc.exists() || is_proxy(&rustc) {
@@ -142,19 +144,19 @@ impl fmt::Display for Toolchain {
     }
 }
 
-/// Whether the folder `name` is the toolchain of a channel: its name, and the machine's unless it is a link
-/// that a user made.
+/// Returns `true` if the folder `name` is the toolchain of a channel: it has the channel's name, followed by
+/// the host's unless it is a user's link.
 fn is_of_channel(name: &str, channel: &str) -> bool {
     let rest = name.strip_prefix(channel);
-    // `nightly-2026-05-20-x86_64-unknown-linux-gnu` is not of the channel `nightly`.
+    // `nightly-2026-05-20-x86_64-unknown-linux-gnu` does not belong to the channel `nightly`.
     let is_host = |rest: &str| {
         rest.strip_prefix('-').is_some_and(|host| !host.starts_with(|c: char| c.is_ascii_digit()))
     };
     rest.is_some_and(|rest| rest.is_empty() || is_host(rest))
 }
 
-/// rustup's proxies stand for whatever toolchain the folder or the environment asks for: never the one that
-/// is meant here.
+/// Returns `true` for a rustup proxy, which runs the toolchain that the folder or the environment selects,
+/// never the one intended here.
 fn is_proxy(rustc: &Path) -> bool {
     let real = rustc.canonicalize().unwrap_or_else(|_| rustc.to_owned());
     real.file_name().is_some_and(|name| name == "rustup") || rustc.with_file_name("rustup").exists()
@@ -176,7 +178,7 @@ fn is_recent(version: &str) -> bool {
     (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= OLDEST
 }
 
-/// The library is compiled from these sources: they must be the compiler's own.
+/// Checks that the library sources, from which the library is compiled, are the compiler's own.
 fn check_sources(rustc: &Path, version: &str) -> Result<(), String> {
     let sysroot =
         output(Command::new(rustc).args(["--print", "sysroot"])).ok_or("does not say its sysroot")?;

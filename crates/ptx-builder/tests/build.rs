@@ -1,4 +1,4 @@
-//! Builds small device crates that stand outside of this workspace.
+//! Tests the build of small device crates outside of this workspace.
 use ptx_builder::{Arch, Error, Header, Origin, Ptx, PtxBuilder, Sources, Toolchain};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ const PRELUDE: &str = "#![no_std]\n#![feature(abi_ptx)]\n\
 const FILL: &str =
     "#[unsafe(no_mangle)]\npub unsafe extern \"ptx-kernel\" fn fill(out: *mut u32) { unsafe { *out = 7 } }\n";
 
-/// A device crate in a folder of its own.
+/// A device crate in a temporary folder.
 struct Crate {
     folder: TempDir,
 }
@@ -49,7 +49,7 @@ impl Crate {
     }
 }
 
-/// A toolchain that fails as soon as it is used.
+/// Returns a toolchain that fails when it is used.
 fn no_compiler() -> Toolchain {
     let nothing = PathBuf::from("/nonexistent");
     Toolchain {
@@ -60,7 +60,7 @@ fn no_compiler() -> Toolchain {
     }
 }
 
-/// The folder that the workspace's own device code is built in: `core` is compiled there once.
+/// Returns the folder in which the workspace's device code is built, where `core` is compiled once.
 fn target() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap().join("ptx")
 }
@@ -127,7 +127,7 @@ fn variables_of_an_outer_cargo_do_not_reach_the_device_build() {
     assert!(device.build_without_compiler().is_ok(), "the other process built it");
 }
 
-/// The other half of the test above; by itself it has nothing to build.
+/// Second half of the test above; on its own it has nothing to build.
 #[test]
 fn builds_the_folder_that_the_environment_names() {
     if let Some(folder) = std::env::var_os("PTX_TEST_FOLDER") {

@@ -5,7 +5,7 @@ use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
 use syn::{Ident, Path, Result, Token, Type, braced};
 
-/// One named type.
+/// A type and its name.
 struct Named {
     name: Ident,
     of: Type,
@@ -19,10 +19,10 @@ impl Parse for Named {
     }
 }
 
-/// What stands between the braces of `instances!`.
+/// Parsed contents of the braces of `instances!`.
 pub struct List {
     types: Vec<Named>,
-    /// The types have their names from another list.
+    /// Whether another list already names the types.
     known: bool,
     kernels: Vec<Path>,
     visitors: Vec<Path>,
@@ -48,7 +48,7 @@ fn section<T: Parse>(input: ParseStream<'_>, title: &str) -> Result<Vec<T>> {
     Ok(Punctuated::<T, Token![,]>::parse_terminated(&content)?.into_iter().collect())
 }
 
-/// `InsertNew` as a function: `insert_new`.
+/// Converts a kernel's type name to its function name: `InsertNew` to `insert_new`.
 fn function_name(kernel: &Ident) -> String {
     let mut name = String::new();
     for letter in kernel.to_string().chars() {
@@ -80,28 +80,28 @@ pub fn expand(list: &List) -> TokenStream {
         #(#implementations)*
         #(#visits)*
 
-        /// The names of all types.
+        /// Names of all types.
         pub const NAMES: &[&str] = &[#(#names),*];
 
-        /// The symbols of all instances, as they stand in the PTX.
+        /// Symbols of all instances, as in the PTX.
         pub const SYMBOLS: &[&str] = &[#(#symbols),*];
 
         #(#entries)*
 
-        // Every pair is a kernel, on the host too.
+        // Checks on the host too that every pair of type and kernel is a kernel.
         #[cfg(not(target_arch = "nvptx64"))]
         const _: &[&str] = &[#(#named),*];
     }
 }
 
-/// The function that shows the type of a name to a visitor.
+/// Generates the function that passes the type of a name to a visitor.
 fn visit(visitor: &Path, types: &[Named]) -> TokenStream {
     let arms = types.iter().map(|Named { name, of }| {
         let text = name.to_string();
         quote!(#text => ::core::option::Option::Some(visitor.visit::<#of>()))
     });
     quote! {
-        /// Shows the type called `name` to the visitor, if there is such a type.
+        /// Passes the type called `name` to the visitor, if there is such a type.
         #[cfg(not(target_arch = "nvptx64"))]
         pub fn visit<V: #visitor>(name: &str, visitor: V) -> ::core::option::Option<V::Output> {
             match name {

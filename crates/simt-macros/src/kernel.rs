@@ -9,7 +9,7 @@ struct Argument<'a> {
     of: &'a Type,
 }
 
-/// What stands in the attribute's parentheses.
+/// Options in the attribute's parentheses.
 pub struct Options {
     registers: Option<Expr>,
 }
@@ -60,7 +60,7 @@ fn type_parameter(function: &ItemFn) -> Result<Option<&Ident>> {
     }
 }
 
-/// `insert_new` as a type: `InsertNew`.
+/// Converts a function name to a type name: `insert_new` to `InsertNew`.
 pub fn type_name(function: &Ident) -> Ident {
     let name = function.to_string();
     let words = name.split('_').map(|word| {
@@ -126,8 +126,8 @@ fn launcher(
     }
 }
 
-/// Whether cargo builds this package for another one. The other one's PTX needs no entries for it: a kernel
-/// is looked for in the program of its own package.
+/// Returns `true` if cargo builds this package as a dependency of another. The other package's PTX then needs
+/// no entries for this one, because a kernel is looked up in the program of its own package.
 pub fn is_dependency() -> bool {
     let is_set = |name| std::env::var_os(name).is_some();
     is_set("CARGO_PKG_NAME") && !is_set("CARGO_PRIMARY_PACKAGE")

@@ -1,5 +1,5 @@
-//! `#[kernel]`, which makes a function an entry point with a typed launch, and `instances!`, which compiles
-//! generic ones.
+//! The attribute `#[kernel]`, which turns a function into an entry point with a typed launch, and
+//! `instances!`, which instantiates generic kernels.
 //!
 //! Both are re-exported by `simt` and documented there.
 use proc_macro::TokenStream;
@@ -7,14 +7,14 @@ use proc_macro::TokenStream;
 mod instances;
 mod kernel;
 
-/// Makes a function a kernel.
+/// Turns a function into a kernel.
 ///
 /// `#[kernel] fn fill(out: GlobalSlice<u32>, value: u32) { .. }` keeps the function and adds `struct Fill {
-/// out, value }`, which implements `simt::Kernel`: the host launches `Fill { out, value }`. On the GPU a
-/// kernel without type parameters also becomes a PTX entry named like the function; one with a single type
-/// parameter `P: Instance` becomes an entry for each type that `simt::instances!` lists. `#[kernel(registers
-/// = N)]` bounds the registers of a thread. Arguments must be `Copy` and have the same layout on host and
-/// device.
+/// out, value }`, which implements `simt::Kernel`: the host launches `Fill { out, value }`. On the GPU, a
+/// kernel without type parameters also becomes a PTX entry with the name of the function. A kernel with a
+/// single type parameter `P: Instance` becomes an entry for each type that `simt::instances!` lists.
+/// `#[kernel(registers = N)]` limits the registers per thread. Arguments must be `Copy` and have the same
+/// layout on host and device.
 #[proc_macro_attribute]
 pub fn kernel(attribute: TokenStream, item: TokenStream) -> TokenStream {
     let options = syn::parse_macro_input!(attribute as kernel::Options);
@@ -22,13 +22,13 @@ pub fn kernel(attribute: TokenStream, item: TokenStream) -> TokenStream {
     kernel::expand(&options, &function).unwrap_or_else(syn::Error::into_compile_error).into()
 }
 
-/// Names the types that generic kernels are compiled for.
+/// Lists the types for which generic kernels are compiled.
 ///
 /// `instances! { types { line_u32: Map<u32, Line>, .. } kernels { Insert, Get } }` implements
-/// `simt::Instance` for each type, makes a PTX entry of every kernel for every type (`insert__line_u32`), and
-/// lists the names in `NAMES` and the symbols in `SYMBOLS`. With a third section `visitor { Visitor }` it
-/// also makes `visit(name, visitor)`, by which a host finds the type of a name: the trait has a type `Output`
-/// and a method `visit<T: ..>(self) -> Self::Output`.
+/// `simt::Instance` for each type, generates a PTX entry of every kernel for every type (`insert__line_u32`),
+/// and lists the names in `NAMES` and the symbols in `SYMBOLS`. With a third section `visitor { Visitor }`,
+/// it also generates `visit(name, visitor)`, by which a host finds the type of a name. The trait `Visitor`
+/// has a type `Output` and a method `visit<T: ..>(self) -> Self::Output`.
 #[proc_macro]
 pub fn instances(item: TokenStream) -> TokenStream {
     let list = syn::parse_macro_input!(item as instances::List);

@@ -1,5 +1,5 @@
-//! How fast the emulator is: collectives and accesses a second, a worker. Figures about the emulator, not
-//! about a GPU.
+//! Measures the speed of the emulator: collectives and accesses per second, and per worker. The figures say
+//! nothing about GPU speed.
 use simt::emulator::{Detect, Emulator, Mode, Options, Schedule};
 use simt::{GlobalSlice, Grid, Order, Scope, Thread, Tile, kernel};
 use std::time::Instant;
@@ -27,7 +27,7 @@ fn nothing(_rounds: u32, _out: GlobalSlice<u32>) {}
 fn measure(what: &str, device: &Emulator, grid: Grid, rounds: u32, launch: impl Fn(GlobalSlice<u32>)) {
     let lanes = grid.blocks as usize * grid.threads as usize;
     let pointer = device.allocate(4 * lanes, 4).cast::<u32>();
-    // SAFETY: as many words were allocated.
+    // SAFETY: `lanes` words were allocated.
     let out = unsafe {
         pointer.write_bytes(0, lanes);
         device.mark_initialized(pointer.cast(), 4 * lanes);
@@ -57,14 +57,14 @@ fn measure_all(name: &str, device: &Emulator, blocks: u32, rounds: u32) {
     });
 }
 
-/// Launches of a few lanes: what a test spends most of its time on.
+/// Measures launches of a few lanes, which dominate the time of a test.
 fn measure_launches(workers: usize, blocks: u32) {
     const LAUNCHES: u32 = 2000;
     let device = Emulator::new(Options { mode: Mode::Fast { workers }, ..Options::default() });
     let grid = Grid { blocks, threads: 32 };
     let start = Instant::now();
     for _ in 0..LAUNCHES {
-        // SAFETY: no word of the slice is used.
+        // SAFETY: no word of the slice is accessed.
         let _out = unsafe { GlobalSlice::from_raw_parts(std::ptr::null_mut(), 0) };
         let kernel = Nothing { _rounds: 0, _out };
         device.launch(grid, kernel).map(drop).unwrap_or_else(|failure| println!("{failure}"));

@@ -1,4 +1,4 @@
-//! The thread block: its barrier and its memory.
+//! The thread block: its barrier and its shared memory.
 use crate::Word;
 use crate::backend::{self, SharedAddress};
 use core::marker::PhantomData;
@@ -8,7 +8,7 @@ use core::marker::PhantomData;
 pub struct Block;
 
 impl Block {
-    /// Waits until every thread of the block is here; what they wrote before is visible after. PTX:
+    /// Waits until all threads of the block have arrived; their earlier writes are visible afterwards. PTX:
     /// `barrier.sync 0`. Emulator: a rendezvous; a thread that has ended or waits elsewhere is reported.
     #[inline(always)]
     #[track_caller]
@@ -17,8 +17,8 @@ impl Block {
     }
 }
 
-/// An array in the memory of a block, made by [`shared!`](crate::shared!): each block has its own,
-/// uninitialised at first.
+/// An array in the shared memory of a block, created by [`shared!`](crate::shared!). Each block has its own
+/// array, which is initially uninitialised.
 #[derive(Debug)]
 pub struct Shared<T> {
     address: SharedAddress,
@@ -35,17 +35,17 @@ impl<T> Clone for Shared<T> {
 
 impl<T> Copy for Shared<T> {}
 
-/// The shape of an array in the memory of a block, as a type: what generic code uses where
-/// [`shared!`](crate::shared!) wants a literal.
+/// The shape of an array in shared memory, as a type. Generic code uses it in place of the literal that
+/// [`shared!`](crate::shared!) needs.
 pub trait SharedShape: 'static {
-    /// What it is made of.
+    /// Type of the elements.
     type Word: Word;
-    /// Elements.
+    /// Number of elements.
     const LEN: usize;
 }
 
 impl<T: Word> Shared<T> {
-    /// The array of `len` elements at `address` of the block's shared memory.
+    /// Creates the array of `len` elements at `address` in the block's shared memory.
     ///
     /// # Safety
     /// - `address` came from the back end's shared-memory site of at least `len` elements of `T`, aligned for
@@ -56,30 +56,30 @@ impl<T: Word> Shared<T> {
         Self { address, len, of: PhantomData }
     }
 
-    /// The array of the shape `S`: the same one for all threads of the block, wherever they ask, and another
-    /// one for another shape.
+    /// Returns the array of the shape `S`: the same one for all threads of the block and at every call, and a
+    /// different one for each shape.
     #[inline(always)]
     #[track_caller]
     pub fn of<S: SharedShape<Word = T>>() -> Self {
         Self { address: backend::shared_shape::<S>(), len: S::LEN, of: PhantomData }
     }
 
-    /// The same memory as elements of another word, as many as fit. Accesses of different threads by both
-    /// need a barrier between them.
+    /// Returns the same memory as an array of another word type, with as many elements as fit. Accesses of
+    /// different threads through the two arrays need a barrier between them.
     ///
     /// # Safety
-    /// - The array begins at a place that is aligned for `U`. (Arrays of [`shared!`](crate::shared!) and of
-    ///   shapes are aligned to 16 bytes.)
+    /// - The array's address is aligned for `U`. (Arrays of [`shared!`](crate::shared!) and of shapes are
+    ///   aligned to 16 bytes.)
     #[inline(always)]
     pub unsafe fn cast<U: Word>(self) -> Shared<U> {
         let len = self.len * size_of::<T>() / size_of::<U>();
         Shared { address: self.address, len, of: PhantomData }
     }
 
-    /// `len` elements from `first` on.
+    /// Returns the sub-array of `len` elements that starts at element `first`.
     ///
     /// # Safety
-    /// - There are so many.
+    /// - `first + len` is at most the array's length.
     #[inline(always)]
     #[track_caller]
     pub unsafe fn part(self, first: u32, len: usize) -> Self {
@@ -96,7 +96,7 @@ impl<T: Word> Shared<T> {
         }
     }
 
-    /// Elements.
+    /// Returns the number of elements.
     #[inline(always)]
     #[allow(clippy::len_without_is_empty)] // an array of `shared!` is never empty
     pub fn len(self) -> usize {
@@ -110,7 +110,7 @@ impl<T: Word> Shared<T> {
         self.address + (index * size_of::<T>()) as SharedAddress
     }
 
-    /// The place of an element, unchecked on a GPU.
+    /// Returns the address of an element; the index is unchecked on a GPU.
     #[inline(always)]
     #[track_caller]
     fn place(self, index: u32) -> SharedAddress {
@@ -119,26 +119,26 @@ impl<T: Word> Shared<T> {
         self.address + index as SharedAddress * size_of::<T>() as SharedAddress
     }
 
-    /// [`Self::load`] without the check, for loops whose every instruction counts. The emulator checks all
-    /// the same.
+    /// [`Self::load`] without the bounds check, for loops in which every instruction counts. The emulator
+    /// still checks.
     ///
     /// # Safety
     /// - `index` is below the length.
     #[inline(always)]
     #[track_caller]
     pub unsafe fn load_unchecked(self, index: u32) -> T {
-        // SAFETY: the caller's.
+        // SAFETY: the caller's obligation.
         unsafe { backend::load_shared(self.place(index)) }
     }
 
-    /// [`Self::store`] without the check.
+    /// [`Self::store`] without the bounds check.
     ///
     /// # Safety
     /// - `index` is below the length.
     #[inline(always)]
     #[track_caller]
     pub unsafe fn store_unchecked(self, index: u32, value: T) {
-        // SAFETY: the caller's.
+        // SAFETY: the caller's obligation.
         unsafe { backend::store_shared(self.place(index), value) }
     }
 
@@ -146,17 +146,16 @@ impl<T: Word> Shared<T> {
     #[inline(always)]
     #[track_caller]
     pub fn load(self, index: usize) -> T {
-        // SAFETY: `element` checked the index against the length that the site was made with.
+        // SAFETY: `element` checked the index against the length of the array.
         unsafe { backend::load_shared(self.element(index)) }
     }
 
-    /// Reads an element that nobody may have written yet: then the value is arbitrary. It may be what an
-    /// earlier block left there. PTX: `ld.shared`. Emulator: [`Self::load`] without the check that the
-    /// element was written.
+    /// Reads an element that may be uninitialised; the value is then arbitrary, possibly one left by an
+    /// earlier block. PTX: `ld.shared`. Emulator: [`Self::load`] without the check for initialised memory.
     #[inline(always)]
     #[track_caller]
     pub fn load_uninit(self, index: usize) -> T {
-        // SAFETY: as in `load`; every value of a word is one of its type's.
+        // SAFETY: as in `load`; every bit pattern of a word is a valid value.
         unsafe { backend::load_shared_uninit(self.element(index)) }
     }
 
@@ -170,7 +169,7 @@ impl<T: Word> Shared<T> {
 }
 
 impl Shared<u32> {
-    /// Adds to an element, giving what was there. PTX: `atom.relaxed.cta.shared.add.u32`.
+    /// Adds to an element and returns the old value. PTX: `atom.relaxed.cta.shared.add.u32`.
     #[inline(always)]
     #[track_caller]
     pub fn fetch_add(self, index: usize, value: u32) -> u32 {
@@ -178,40 +177,40 @@ impl Shared<u32> {
         unsafe { backend::fetch_add_shared(self.element(index), value) }
     }
 
-    /// [`Self::fetch_add`] without the check.
+    /// [`Self::fetch_add`] without the bounds check.
     ///
     /// # Safety
     /// - `index` is below the length.
     #[inline(always)]
     #[track_caller]
     pub unsafe fn fetch_add_unchecked(self, index: u32, value: u32) -> u32 {
-        // SAFETY: the caller's.
+        // SAFETY: the caller's obligation.
         unsafe { backend::fetch_add_shared(self.place(index), value) }
     }
 
-    /// [`Self::fetch_add_unchecked`] where `wanted`; else nothing is added, and what is given is arbitrary.
+    /// [`Self::fetch_add_unchecked`] if `wanted`; else nothing is added, and the result is arbitrary.
     ///
-    /// PTX: the atomic under a predicate, so that the lanes of a warp need not part and meet again.
-    /// Emulator: 0.
+    /// PTX: a predicated atomic, so that the lanes of a warp need not diverge and reconverge. Emulator: the
+    /// result is 0.
     ///
     /// # Safety
-    /// - `index` is below the length, where `wanted`.
+    /// - `index` is below the length if `wanted`.
     #[inline(always)]
     #[track_caller]
     pub unsafe fn fetch_add_if(self, wanted: bool, index: u32, value: u32) -> u32 {
-        // SAFETY: the caller's.
+        // SAFETY: the caller's obligation.
         unsafe { backend::fetch_add_shared_if(wanted, || self.place(index), value) }
     }
 }
 
-/// Declares an array in the memory of a block: `let buffer = shared!([u32; 64]);` gives a
+/// Declares an array in the shared memory of a block: `let buffer = shared!([u32; 64]);` returns a
 /// [`Shared<u32>`](crate::Shared).
 ///
-/// Every thread of a block that passes the same line of source gets the same array.
+/// All threads of a block that execute the same source line get the same array.
 #[macro_export]
 macro_rules! shared {
     ([$word:ty; $len:expr]) => {{
-        // A function of its own that is never inlined: the array stands once, however often the line is
+        // A separate function that is never inlined, so that the array exists once, however often the line is
         // compiled.
         #[inline(never)]
         fn site() -> $crate::private::SharedAddress {

@@ -1,4 +1,4 @@
-//! Integer mixers: bijections that spread every bit of the key over the word.
+//! Integer hash functions: bijections that spread every bit of the key over the word.
 
 /// Mixes 32 bits (the finaliser of MurmurHash3: two multiplications).
 #[inline(always)]

@@ -1,21 +1,21 @@
-//! What device code may use: thread and tile ids, collectives, ordered memory operations, the work-sharing
-//! loop.
+//! Primitives for device code: thread and tile ids, collectives, ordered memory operations, and the
+//! work-sharing loop.
 //!
-//! A kernel is written once against this crate and runs on two machines. Compiled for `nvptx64` it becomes
-//! PTX for an NVIDIA GPU; compiled for the host it is run by an emulator of the same execution model
+//! A kernel is written once against this crate and runs on two back ends. Compiled for `nvptx64`, it becomes
+//! PTX for an NVIDIA GPU. Compiled for the host, it runs on an emulator of the same execution model
 //! ([`emulator`]), whose lanes are coroutines and whose schedules can be explored and replayed. Nothing else
 //! in the project contains `asm!`, an intrinsic or an atomic of `core`.
 //!
 //! | word | meaning |
 //! |---|---|
-//! | [`Thread`] | who am I: index in the block, the grid, the warp |
+//! | [`Thread`] | the calling thread: its index in the block, the grid and the warp |
 //! | [`Tile`] | 1 to 32 neighbouring lanes that execute an operation together, and their collectives |
-//! | [`share_work`] | hands each lane's operation to its tile, one after the other |
+//! | [`share_work`] | lets a tile execute the operation of each of its lanes, one after the other |
 //! | [`Global`], [`GlobalSlice`] | pointers to global memory whose accesses name an [`Order`] and a [`Scope`] |
 //! | [`heap_allocate`], [`heap_free`] | the driver's own allocator in kernels |
-//! | [`poison`], [`unpoison`] | what kernels have freed themselves, told to the emulator |
+//! | [`poison`], [`unpoison`] | tell the emulator which memory kernels have freed |
 //! | [`fence`], [`fence_sc`], [`Block::sync`] | fences and barriers |
-//! | [`shared!`], [`Shared`], [`SharedShape`] | memory of a block |
+//! | [`shared!`], [`Shared`], [`SharedShape`] | shared memory of a block |
 //! | [`Kernel`], [`kernel`], [`instances!`] | entry points and their typed launches |
 #![cfg_attr(target_arch = "nvptx64", no_std)]
 #![cfg_attr(
@@ -45,9 +45,9 @@ pub use kernel::{Instance, Kernel};
 pub use memory::{
     Global, GlobalSlice, Order, Scope, Word, fence, fence_sc, heap_allocate, heap_free, poison, unpoison,
 };
-pub use share::{Queue, Turn, share_work};
+pub use share::{CurrentOp, Queue, share_work};
 pub use simt_macros::{instances, kernel};
-pub use thread::{Thread, clock, fault, opaque, pause, spin_hint, timer, trap};
+pub use thread::{Thread, black_box, clock, fault, pause, spin_hint, timer, trap};
 pub use tile::{Convergence, Independent, Lockstep, Shuffle, Tile};
 
 #[cfg(not(target_arch = "nvptx64"))]
@@ -55,7 +55,7 @@ pub use backend::public as emulator;
 
 #[doc(hidden)]
 pub mod private {
-    //! What the macros of this crate expand to. Not for use by hand.
+    //! Items that the macros of this crate expand to. Not for direct use.
     #[cfg(target_arch = "nvptx64")]
     pub use crate::backend::follow;
     pub use crate::backend::{SharedAddress, shared_site};

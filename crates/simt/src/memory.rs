@@ -1,23 +1,23 @@
-//! Global memory: pointers whose every access names its order and scope.
+//! Global memory: pointers whose every access states its order and scope.
 use crate::backend;
 
-/// How an access is ordered with the thread's other accesses, in the words of the PTX memory model.
+/// Memory order of an access, as in the PTX memory model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// May come from a cache that other threads' writes do not reach, and must not race with one. PTX: no
-    /// qualifier.
+    /// May read from a cache that other threads' writes do not update, and must not race with a write. PTX:
+    /// no qualifier.
     Weak,
-    /// Reads and writes memory itself, atomically, unordered with accesses to other places. PTX: `.relaxed`.
+    /// Accesses memory itself, atomically, unordered with accesses to other addresses. PTX: `.relaxed`.
     Relaxed,
-    /// What follows in the thread stays after it. PTX: `.acquire`.
+    /// Orders later accesses of the thread after it. PTX: `.acquire`.
     Acquire,
-    /// What precedes in the thread stays before it. PTX: `.release`.
+    /// Orders earlier accesses of the thread before it. PTX: `.release`.
     Release,
-    /// Both. PTX: `.acq_rel`.
+    /// Both acquire and release. PTX: `.acq_rel`.
     AcqRel,
 }
 
-/// Among which threads an access or a fence is ordered.
+/// Set of threads among which an access or a fence is ordered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// The threads of the block. PTX: `.cta`.
@@ -28,26 +28,26 @@ pub enum Scope {
     System,
 }
 
-/// Orders the thread's accesses before with those after, among the threads of `scope`.
+/// Orders the thread's earlier accesses before its later ones, among the threads of `scope`.
 ///
-/// PTX: `fence.acq_rel` with the scope. Emulator: also ends the life of stale values that a weak load might
-/// return.
+/// PTX: `fence.acq_rel` with the scope. Emulator: later weak loads no longer return stale values that were
+/// overwritten before a release which this fence acquires.
 #[inline(always)]
 #[track_caller]
 pub fn fence(scope: Scope) {
     backend::fence(scope);
 }
 
-/// A sequentially consistent fence: a [`fence`] that is also in one total order with each other `fence_sc`
-/// of which the two scopes include both threads.
+/// Executes a sequentially consistent fence: a [`fence`] that is also in one total order with every other
+/// `fence_sc` if each of the two scopes includes both threads.
 ///
-/// One thread writes `X`, fences and reads `Y`; another writes `Y`, fences and reads `X`. With this fence at
-/// least one of them reads what the other wrote. With [`fence`] both may miss it, and so they may with
-/// releases and acquires, or with read-modify-writes of any order in place of the writes. Where one thread
-/// only publishes and the other only looks, [`fence`] on both sides is enough.
+/// Suppose one thread writes `X`, fences and reads `Y`, and another writes `Y`, fences and reads `X`. With
+/// this fence, at least one of them reads the other's write. With [`fence`], both may miss it; so they may
+/// with releases and acquires, or with read-modify-writes of any order in place of the writes. If one thread
+/// only publishes and the other only reads, [`fence`] on both sides is sufficient.
 ///
 /// PTX: `fence.sc` with the scope, which takes longer than `fence.acq_rel`. Emulator: a [`fence`] that also
-/// synchronizes with each earlier `fence_sc` of a scope that overlaps.
+/// synchronizes with each earlier `fence_sc` whose scope overlaps.
 ///
 /// ```
 /// use simt::{Global, Order, Scope, fence_sc};
@@ -66,29 +66,29 @@ pub fn fence_sc(scope: Scope) {
     backend::fence_sc(scope);
 }
 
-/// `bytes` bytes of the device's own heap, aligned to 16; null where it has no more. They live until
-/// [`heap_free`], over launches too.
+/// Allocates `bytes` bytes on the device's own heap, aligned to 16; returns null if the heap is exhausted.
+/// The memory stays allocated until [`heap_free`], also across launches.
 ///
-/// The driver's allocator, for those who compare with it. PTX: a call of `malloc`. Emulator: a buffer.
+/// This is the driver's allocator, provided for comparisons. PTX: a call of `malloc`. Emulator: a buffer.
 #[inline(always)]
 #[track_caller]
 pub fn heap_allocate(bytes: usize) -> *mut u8 {
     backend::heap_allocate(bytes)
 }
 
-/// Gives memory of the device's heap back; null is nothing. PTX: a call of `free`.
+/// Frees memory of the device's heap; null is ignored. PTX: a call of `free`.
 ///
 /// # Safety
-/// - `pointer` came from [`heap_allocate`], was not given back before, and is not used any more.
+/// - `pointer` came from [`heap_allocate`], was not freed before, and is not used afterwards.
 #[inline(always)]
 #[track_caller]
 pub unsafe fn heap_free(pointer: *mut u8) {
-    // SAFETY: passed on to the caller.
+    // SAFETY: the caller's obligation.
     unsafe { backend::heap_free(pointer) };
 }
 
-/// Says that nobody accesses these bytes any more, until they are given out anew ([`unpoison`]) or no kernel
-/// runs: they were freed by kernels, as the piece `name` of what they belong to.
+/// Declares that no thread accesses these bytes until they are allocated again ([`unpoison`]) or no kernel
+/// runs. Kernels have freed them, as the piece `name` of a larger allocation.
 ///
 /// PTX: nothing. Emulator: an access ends the launch with a failure that names the piece.
 #[inline(always)]
@@ -97,7 +97,7 @@ pub fn poison<T: Word>(place: impl FnOnce() -> Global<T>, bytes: usize, name: u3
     backend::poison(|| place().0.cast(), bytes, name);
 }
 
-/// Takes [`poison`] back, of what was poisoned from `place` on.
+/// Reverts [`poison`] for the bytes poisoned at `place`.
 #[inline(always)]
 #[track_caller]
 pub fn unpoison<T: Word>(place: impl FnOnce() -> Global<T>) {
@@ -108,14 +108,14 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// An integer that the machine reads and writes in one access: `u8`, `u32`, `u64`, and `u128` (aligned to 16
+/// An integer that can be accessed in a single instruction: `u8`, `u32`, `u64`, and `u128` (aligned to 16
 /// bytes).
 ///
-/// `u128` is a single access from sm_90 on; see [`crate::Global::compare_exchange`].
+/// An access to a `u128` is single from sm_90 on; see [`crate::Global::compare_exchange`].
 pub trait Word: sealed::Sealed + bytemuck::Pod + Eq + core::fmt::Debug {
-    /// Widened to 128 bits.
+    /// Returns the value widened to 128 bits.
     fn widen(self) -> u128;
-    /// The low bits of `wide`.
+    /// Returns the low bits of `wide`.
     fn narrow(wide: u128) -> Self;
 }
 
@@ -138,8 +138,8 @@ words!(u8 u32 u64 u128);
 
 /// A pointer to a word of global memory.
 ///
-/// Making one is where the promise is given (see [`Global::new`]); the accesses themselves are then safe to
-/// call. The emulator checks every one of them; a GPU checks none.
+/// The constructor carries the safety obligation (see [`Global::new`]); the accesses themselves are safe to
+/// call. The emulator checks every access; a GPU checks none.
 #[repr(transparent)]
 #[derive(Debug)]
 pub struct Global<T>(*mut T);
@@ -153,10 +153,9 @@ impl<T> Clone for Global<T> {
 
 impl<T> Copy for Global<T> {}
 
-// SAFETY: a device pointer means the same to every thread; what it may be used for is promised in
-// `Global::new`.
+// SAFETY: a device pointer is valid in every thread; `Global::new` states the obligations for its use.
 unsafe impl<T> Send for Global<T> {}
-// SAFETY: as for `Send`; accesses from several threads are the purpose.
+// SAFETY: as for `Send`; accesses from several threads are intended.
 unsafe impl<T> Sync for Global<T> {}
 
 macro_rules! fetch {
@@ -165,14 +164,14 @@ macro_rules! fetch {
         #[inline(always)]
         #[track_caller]
         pub fn $name(self, value: T, order: Order, scope: Scope) -> T {
-            // SAFETY: the pointer is valid for access by `Global::new`'s promise.
+            // SAFETY: the pointer is valid for access, as `Global::new` requires.
             unsafe { backend::$name(self.0, value, order, scope) }
         }
     )*};
 }
 
 impl<T: Word> Global<T> {
-    /// A pointer to global memory.
+    /// Creates a pointer to global memory.
     ///
     /// # Safety
     /// - `pointer` is aligned for `T` and lies in a live allocation of the device that runs the kernel, for
@@ -183,13 +182,13 @@ impl<T: Word> Global<T> {
         Self(pointer)
     }
 
-    /// The plain pointer.
+    /// Returns the raw pointer.
     #[inline(always)]
     pub fn as_ptr(self) -> *mut T {
         self.0
     }
 
-    /// The word `count` further on.
+    /// Returns a pointer to the word `count` words further on.
     ///
     /// # Safety
     /// - The word lies in the same allocation.
@@ -198,10 +197,10 @@ impl<T: Word> Global<T> {
         Self(self.0.wrapping_add(count))
     }
 
-    /// The same place seen as another word.
+    /// Returns a pointer of another word type to the same address.
     ///
     /// # Safety
-    /// - The place is aligned for `U`, and as many bytes as `U` has lie in the same allocation.
+    /// - The address is aligned for `U`, and `size_of::<U>()` bytes from it lie in the same allocation.
     #[inline(always)]
     pub unsafe fn cast<U: Word>(self) -> Global<U> {
         Global(self.0.cast())
@@ -211,14 +210,14 @@ impl<T: Word> Global<T> {
     #[inline(always)]
     #[track_caller]
     pub fn load(self, order: Order, scope: Scope) -> T {
-        // SAFETY: the pointer is valid for reads by `Global::new`'s promise.
+        // SAFETY: the pointer is valid for reads, as `Global::new` requires.
         unsafe { backend::load(self.0, order, scope) }
     }
 
-    /// Reads `N` neighbouring words in one instruction; each word is one access, the whole is not.
+    /// Reads `N` neighbouring words in one instruction. Each word is a single access; the whole is not.
     ///
-    /// PTX: `ld....v2` or `.v4`, at most 16 bytes in all; 8 and 16 bytes are read as 2 and 4 words of 4. The
-    /// first word must be aligned to the whole.
+    /// PTX: `ld....v2` or `.v4`, at most 16 bytes in all; 8 and 16 words of `u8` are read as 2 and 4 words of
+    /// 4 bytes. The first word must be aligned to the total size.
     ///
     /// # Safety
     /// - All `N` words lie in the same allocation, and the first is aligned to `N * size_of::<T>()` bytes.
@@ -226,22 +225,22 @@ impl<T: Word> Global<T> {
     #[track_caller]
     pub unsafe fn load_vec<const N: usize>(self, order: Order, scope: Scope) -> [T; N] {
         const { assert!(N * size_of::<T>() <= 16 && N.is_power_of_two()) };
-        // SAFETY: passed on to the caller.
+        // SAFETY: the caller's obligation.
         unsafe { backend::load_vec(self.0, order, scope) }
     }
 
-    /// [`Self::load_vec`] where `wanted`, else nothing is read and the words are arbitrary.
+    /// [`Self::load_vec`] if `wanted`; else nothing is read and the words are arbitrary.
     ///
-    /// PTX: the load under a predicate, so that lanes which skip it need no registers filled. Emulator:
-    /// zeros.
+    /// PTX: for words of 8 and 16 bytes, a predicated load, so that lanes which skip it need no registers
+    /// filled; for others, a branch. Emulator: zeros if not `wanted`.
     ///
     /// # Safety
-    /// - As for [`Self::load_vec`], where `wanted`.
+    /// - As for [`Self::load_vec`], if `wanted`.
     #[inline(always)]
     #[track_caller]
     pub unsafe fn load_vec_if<const N: usize>(self, wanted: bool, order: Order, scope: Scope) -> [T; N] {
         const { assert!(N * size_of::<T>() <= 16 && N.is_power_of_two()) };
-        // SAFETY: passed on to the caller.
+        // SAFETY: the caller's obligation.
         unsafe { backend::load_vec_if(self.0, wanted, order, scope) }
     }
 
@@ -249,14 +248,14 @@ impl<T: Word> Global<T> {
     #[inline(always)]
     #[track_caller]
     pub fn store(self, value: T, order: Order, scope: Scope) {
-        // SAFETY: the pointer is valid for writes by `Global::new`'s promise.
+        // SAFETY: the pointer is valid for writes, as `Global::new` requires.
         unsafe { backend::store(self.0, value, order, scope) }
     }
 
-    /// Writes `N` neighbouring words in one instruction; each word is one access, the whole is not.
+    /// Writes `N` neighbouring words in one instruction. Each word is a single access; the whole is not.
     ///
     /// PTX: `st....v2` or `.v4`, at most 16 bytes in all, of words of 4 and 8 bytes. The first word must be
-    /// aligned to the whole.
+    /// aligned to the total size.
     ///
     /// # Safety
     /// - All `N` words lie in the same allocation, and the first is aligned to `N * size_of::<T>()` bytes.
@@ -264,39 +263,41 @@ impl<T: Word> Global<T> {
     #[track_caller]
     pub unsafe fn store_vec<const N: usize>(self, words: [T; N], order: Order, scope: Scope) {
         const { assert!(N * size_of::<T>() <= 16 && N.is_power_of_two() && (N == 1 || size_of::<T>() >= 4)) };
-        // SAFETY: passed on to the caller.
+        // SAFETY: the caller's obligation.
         unsafe { backend::store_vec(self.0, words, order, scope) }
     }
 
-    /// Writes `new` if the word is `current`. Returns the word that was there: `Ok` when it was `current`.
+    /// Writes `new` if the word equals `current`. Returns the old word: as `Ok` if it equalled `current`,
+    /// else as `Err`.
     ///
-    /// PTX: `atom...cas` of 32, 64 or (sm_90 and later; traps before) 128 bits. Bytes have none.
+    /// PTX: `atom...cas` of 32, 64 or (sm_90 and later; traps before) 128 bits. Not available for bytes,
+    /// where it traps.
     #[inline(always)]
     #[track_caller]
     pub fn compare_exchange(self, current: T, new: T, order: Order, scope: Scope) -> Result<T, T> {
-        // SAFETY: the pointer is valid for access by `Global::new`'s promise.
+        // SAFETY: the pointer is valid for access, as `Global::new` requires.
         let old = unsafe { backend::compare_exchange(self.0, current, new, order, scope) };
         if old == current { Ok(old) } else { Err(old) }
     }
 
     fetch! {
-        /// Writes the word and gives what was there. PTX: `atom...exch`.
+        /// Writes the word and returns the old one. PTX: `atom...exch`.
         exchange
-        /// Adds, wrapping, and gives what was there. PTX: `atom...add`.
+        /// Adds, wrapping, and returns the old word. PTX: `atom...add`.
         fetch_add
-        /// Keeps the smaller (unsigned) and gives what was there. PTX: `atom...min`.
+        /// Stores the minimum (unsigned) and returns the old word. PTX: `atom...min`.
         fetch_min
-        /// Keeps the larger (unsigned) and gives what was there. PTX: `atom...max`.
+        /// Stores the maximum (unsigned) and returns the old word. PTX: `atom...max`.
         fetch_max
-        /// Sets the bits of `value` and gives what was there. PTX: `atom...or`.
+        /// Stores the bitwise or and returns the old word. PTX: `atom...or`.
         fetch_or
-        /// Keeps the bits of `value` and gives what was there. PTX: `atom...and`.
+        /// Stores the bitwise and and returns the old word. PTX: `atom...and`.
         fetch_and
     }
 }
 
 impl Global<u32> {
-    /// [`Self::load`] of a word that is worth its place in the L2 cache: one of a small table that all
+    /// [`Self::load`] of a word that should stay in the L2 cache, such as a word of a small table that all
     /// threads use beside a large one.
     ///
     /// PTX: `ld...L2::cache_hint` with a policy of `createpolicy.fractional.L2::evict_last`. Emulator: a
@@ -304,28 +305,30 @@ impl Global<u32> {
     #[inline(always)]
     #[track_caller]
     pub fn load_hot(self, order: Order, scope: Scope) -> u32 {
-        // SAFETY: the pointer is valid for reads by `Global::new`'s promise.
+        // SAFETY: the pointer is valid for reads, as `Global::new` requires.
         unsafe { backend::load_hot(self.0, order, scope) }
     }
 
-    /// [`Self::fetch_and`] on such a word. PTX: `atom...and.L2::cache_hint` with the same policy.
+    /// [`Self::fetch_and`] on a word as in [`Self::load_hot`]. PTX: `atom...and.L2::cache_hint` with the same
+    /// policy.
     #[inline(always)]
     #[track_caller]
     pub fn fetch_and_hot(self, value: u32, order: Order, scope: Scope) -> u32 {
-        // SAFETY: the pointer is valid for access by `Global::new`'s promise.
+        // SAFETY: the pointer is valid for access, as `Global::new` requires.
         unsafe { backend::fetch_and_hot(self.0, value, order, scope) }
     }
 
-    /// [`Self::fetch_or`] on such a word. PTX: `atom...or.L2::cache_hint` with the same policy.
+    /// [`Self::fetch_or`] on a word as in [`Self::load_hot`]. PTX: `atom...or.L2::cache_hint` with the same
+    /// policy.
     #[inline(always)]
     #[track_caller]
     pub fn fetch_or_hot(self, value: u32, order: Order, scope: Scope) -> u32 {
-        // SAFETY: the pointer is valid for access by `Global::new`'s promise.
+        // SAFETY: the pointer is valid for access, as `Global::new` requires.
         unsafe { backend::fetch_or_hot(self.0, value, order, scope) }
     }
 }
 
-/// A slice of global memory, as kernels take it: a pointer and a length, checked at every index.
+/// A slice of global memory, as a kernel argument: a pointer and a length, with bounds-checked indexing.
 #[repr(C)]
 #[derive(Debug)]
 pub struct GlobalSlice<T> {
@@ -348,41 +351,41 @@ unsafe impl<T> Send for GlobalSlice<T> {}
 unsafe impl<T> Sync for GlobalSlice<T> {}
 
 impl<T: Word> GlobalSlice<T> {
-    /// The `len` words from `pointer` on.
+    /// Creates the slice of `len` words that starts at `pointer`.
     ///
     /// # Safety
-    /// - What [`Global::new`] asks, for each of the words.
+    /// - As for [`Global::new`], for each of the words.
     #[inline(always)]
     pub unsafe fn from_raw_parts(pointer: *mut T, len: usize) -> Self {
         Self { pointer, len }
     }
 
-    /// Where its first word lies.
+    /// Returns the address of the first word.
     #[inline(always)]
     pub fn as_ptr(self) -> *mut T {
         self.pointer
     }
 
-    /// Words in the slice.
+    /// Returns the number of words.
     #[inline(always)]
     pub fn len(self) -> usize {
         self.len
     }
 
-    /// Whether there are none.
+    /// Returns `true` if the slice has no words.
     #[inline(always)]
     pub fn is_empty(self) -> bool {
         self.len == 0
     }
 
-    /// The words from `first` on, `len` at most: as far as there are any.
+    /// Returns at most `len` words that start at `first`, clamped to the end of the slice.
     #[inline(always)]
     pub fn part(self, first: usize, len: usize) -> Self {
         let rest = self.len.saturating_sub(first);
         Self { pointer: self.pointer.wrapping_add(first), len: if len < rest { len } else { rest } }
     }
 
-    /// The word at `index`. Ends the launch when the index is out of range.
+    /// Returns a pointer to the word at `index`. Ends the launch if the index is out of range.
     #[inline(always)]
     #[track_caller]
     pub fn at(self, index: usize) -> Global<T> {
@@ -392,14 +395,14 @@ impl<T: Word> GlobalSlice<T> {
         Global(self.pointer.wrapping_add(index))
     }
 
-    /// Reads an element that no thread of the launch writes (a weak load).
+    /// Reads an element that no thread of the launch writes, by a weak load.
     #[inline(always)]
     #[track_caller]
     pub fn read(self, index: usize) -> T {
         self.at(index).load(Order::Weak, Scope::Device)
     }
 
-    /// Writes an element that no other thread of the launch touches (a weak store).
+    /// Writes an element that no other thread of the launch accesses, by a weak store.
     #[inline(always)]
     #[track_caller]
     pub fn write(self, index: usize, value: T) {

@@ -1,41 +1,41 @@
-//! The work-sharing loop (slab-hash paper, section IV-A): every lane brings an operation, and the lanes of a
-//! tile execute them together, one after the other.
+//! The work-sharing loop (slab-hash paper, section IV-A): every lane has an operation, and the lanes of a
+//! tile execute these operations together, one after the other.
 //!
-//! Written once, for tiles of every width. In lockstep the tiles of a warp take their turns together: a tile
-//! that finishes an operation early goes on with its next one in the same round in which its neighbours probe
-//! further, so a warp takes as many rounds as its busiest tile has steps, and every collective costs one
-//! instruction a warp.
+//! It is written once for tiles of every width. In lockstep, the tiles of a warp execute rounds together: a
+//! tile that finishes an operation early starts its next one in the same round in which its neighbours probe
+//! further. A warp therefore takes as many rounds as its busiest tile has steps, and every collective costs
+//! one instruction per warp.
 use crate::{Convergence, Shuffle, Tile};
 
-/// One round of the loop: whose operation the tile works on.
+/// One round of the loop: the operation that the tile executes.
 #[derive(Clone, Copy, Debug)]
-pub struct Turn<const W: u32, C> {
+pub struct CurrentOp<const W: u32, C> {
     tile: Tile<W, C>,
     owner: u32,
     active: bool,
 }
 
-impl<const W: u32, C: Convergence> Turn<W, C> {
-    /// The tile.
+impl<const W: u32, C: Convergence> CurrentOp<W, C> {
+    /// Returns the tile.
     #[inline(always)]
     pub fn tile(&self) -> Tile<W, C> {
         self.tile
     }
 
-    /// Whether the tile has an operation at all. In lockstep it may only keep the others company: it then
-    /// takes part in every collective and touches no memory.
+    /// Returns `true` if the tile has an operation. In lockstep, an inactive tile still takes part in every
+    /// collective but accesses no memory.
     #[inline(always)]
     pub fn is_active(&self) -> bool {
         self.active
     }
 
-    /// Whether the operation is the calling lane's own.
+    /// Returns `true` if the operation belongs to the calling lane.
     #[inline(always)]
     pub fn is_mine(&self) -> bool {
         self.active && self.tile.rank() == self.owner
     }
 
-    /// The owner's value, in every lane of the tile.
+    /// Returns the owner's value, in every lane of the tile.
     #[inline(always)]
     #[track_caller]
     pub fn from_owner<T: Shuffle>(&self, value: T) -> T {
@@ -43,28 +43,28 @@ impl<const W: u32, C: Convergence> Turn<W, C> {
     }
 }
 
-/// Lets the tile execute the operation of each of its lanes that says `pending`.
+/// Lets the tile execute the operation of each of its lanes with `pending`.
 ///
-/// `step` does one step of the operation whose turn it is and says whether that operation is finished; all
-/// lanes of the tile must say the same. What the operation needs from one step to the next lives in its
+/// `step` executes one step of the current operation and returns `true` if the operation is finished; it must
+/// return the same value in all lanes of the tile. State that the operation keeps between steps lives in its
 /// owner's variables.
 #[inline(always)]
 #[track_caller]
 pub fn share_work<const W: u32, C: Convergence>(
     tile: Tile<W, C>,
     pending: bool,
-    mut step: impl FnMut(Turn<W, C>) -> bool,
+    mut step: impl FnMut(CurrentOp<W, C>) -> bool,
 ) {
     let mut queue = Queue::new(tile, pending);
-    while let Some(turn) = queue.turn() {
+    while let Some(turn) = queue.next_op() {
         if step(turn) {
             queue.finish();
         }
     }
 }
 
-/// The operations of a tile's lanes that are not finished: [`share_work`] for those whose step is too large
-/// for the compiler to put a closure in its place.
+/// The unfinished operations of a tile's lanes: [`share_work`] for steps that are too large for the compiler
+/// to inline as a closure.
 #[derive(Clone, Copy, Debug)]
 pub struct Queue<const W: u32, C> {
     tile: Tile<W, C>,
@@ -72,38 +72,38 @@ pub struct Queue<const W: u32, C> {
 }
 
 impl<const W: u32, C: Convergence> Queue<W, C> {
-    /// The operations of the lanes that say `pending`.
+    /// Creates the queue of the operations of the lanes with `pending`.
     #[inline(always)]
     #[track_caller]
     pub fn new(tile: Tile<W, C>, pending: bool) -> Self {
         Self { tile, waiting: tile.ballot(pending) }
     }
 
-    /// The next round, while there are operations: in lockstep, of any tile of the warp.
+    /// Returns the next round while there are operations: in lockstep, of any tile of the warp.
     #[inline(always)]
     #[track_caller]
-    pub fn turn(&self) -> Option<Turn<W, C>> {
+    pub fn next_op(&self) -> Option<CurrentOp<W, C>> {
         if !self.tile.any_converged(self.waiting != 0) {
             return None;
         }
         let owner = self.waiting.trailing_zeros() % W;
-        Some(Turn { tile: self.tile, owner, active: self.waiting != 0 })
+        Some(CurrentOp { tile: self.tile, owner, active: self.waiting != 0 })
     }
 
-    /// The ranks whose operations are not finished: bit `r` is rank `r`.
+    /// Returns the ranks whose operations are not finished: bit `r` is rank `r`.
     #[inline(always)]
     pub fn waiting(&self) -> u32 {
         self.waiting
     }
 
-    /// The operations of these ranks are finished, whoever's turn it was. All lanes of the tile say so
-    /// together.
+    /// Marks the operations of `ranks` as finished, including any that are not current. All lanes of the tile
+    /// must call it together.
     #[inline(always)]
     pub fn finish_all(&mut self, ranks: u32) {
         self.waiting &= !ranks;
     }
 
-    /// The operation whose turn it was is finished. All lanes of the tile say so together.
+    /// Marks the current operation as finished. All lanes of the tile must call it together.
     #[inline(always)]
     pub fn finish(&mut self) {
         self.waiting &= self.waiting.wrapping_sub(1);

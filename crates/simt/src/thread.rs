@@ -1,4 +1,4 @@
-//! Who is running: ids of the calling thread, clocks, and the end of the road.
+//! The calling thread: its ids, clocks, waiting, and ending the launch.
 use crate::backend;
 
 /// The calling thread. All grids and blocks of this project are one-dimensional.
@@ -6,70 +6,71 @@ use crate::backend;
 pub struct Thread;
 
 impl Thread {
-    /// Index in the block. PTX: `%tid.x`.
+    /// Returns the thread's index in its block. PTX: `%tid.x`.
     #[inline(always)]
     pub fn index_in_block() -> u32 {
         backend::thread_index()
     }
 
-    /// Index of the thread's block in the grid. PTX: `%ctaid.x`.
+    /// Returns the index of the thread's block in the grid. PTX: `%ctaid.x`.
     #[inline(always)]
     pub fn block_index() -> u32 {
         backend::block_index()
     }
 
-    /// Threads a block. PTX: `%ntid.x`.
+    /// Returns the number of threads per block. PTX: `%ntid.x`.
     #[inline(always)]
     pub fn block_size() -> u32 {
         backend::block_size()
     }
 
-    /// Blocks in the grid. PTX: `%nctaid.x`.
+    /// Returns the number of blocks in the grid. PTX: `%nctaid.x`.
     #[inline(always)]
     pub fn grid_size() -> u32 {
         backend::grid_size()
     }
 
-    /// Index in the warp, 0 to 31. PTX: `%laneid`.
+    /// Returns the thread's index in its warp, 0 to 31. PTX: `%laneid`.
     #[inline(always)]
     pub fn lane() -> u32 {
         backend::lane()
     }
 
-    /// Index in the whole grid.
+    /// Returns the thread's index in the grid.
     #[inline(always)]
     pub fn index() -> usize {
         Self::block_index() as usize * Self::block_size() as usize + Self::index_in_block() as usize
     }
 
-    /// Threads in the whole grid.
+    /// Returns the number of threads in the grid.
     #[inline(always)]
     pub fn count() -> usize {
         Self::grid_size() as usize * Self::block_size() as usize
     }
 }
 
-/// A cycle counter of the multiprocessor. PTX: `%clock64`. Emulator: scheduling steps so far.
+/// Returns the cycle counter of the multiprocessor. PTX: `%clock64`. Emulator: the number of scheduling
+/// steps.
 #[inline(always)]
 pub fn clock() -> u64 {
     backend::clock()
 }
 
-/// A device-wide clock in nanoseconds. PTX: `%globaltimer` (it ticks coarsely). Emulator: a counter that no
-/// two reads share.
+/// Returns a device-wide clock in nanoseconds. PTX: `%globaltimer` (of coarse resolution). Emulator: a
+/// counter; no two reads return the same value.
 #[inline(always)]
 pub fn timer() -> u64 {
     backend::timer()
 }
 
-/// Says that the thread waits for another one. PTX: `nanosleep.u32 20`. Emulator: lets other lanes run.
+/// Signals that the thread waits for another. PTX: `nanosleep.u32 20`. Emulator: lets other lanes run.
 #[inline(always)]
 #[track_caller]
 pub fn spin_hint() {
     backend::spin_hint();
 }
 
-/// Waits for about so long, at most a millisecond. As a [`spin_hint`] that leaves the memory alone for
+/// Waits for about `nanoseconds`, at most a millisecond: a [`spin_hint`] that avoids memory accesses for
 /// longer.
 ///
 /// PTX: `nanosleep.u32`, which may sleep up to twice as long, or not at all. Emulator: a [`spin_hint`].
@@ -86,21 +87,21 @@ pub fn trap() -> ! {
     backend::trap()
 }
 
-/// Tells of a misuse that the caller survives: it goes on as if nothing had been asked, and counts the misuse
-/// where its host looks.
+/// Reports a misuse that the caller survives: it continues as if the operation had not been called, and
+/// counts the misuse in memory that the host reads.
 ///
-/// PTX: nothing. Emulator: ends the launch with a failure of the caller's source line.
+/// PTX: nothing. Emulator: ends the launch with a failure at the caller's source line.
 #[inline(always)]
 #[track_caller]
 pub fn fault(message: &'static str) {
     backend::fault(message);
 }
 
-/// The same value, which the compiler knows nothing about: what is made of it is computed where it is used,
-/// not ahead of it.
+/// Returns the same value, hidden from the compiler's optimiser: values derived from it are computed where
+/// they are used, not earlier.
 ///
 /// PTX: a `mov` that the assembler removes. Emulator: nothing.
 #[inline(always)]
-pub fn opaque<T: crate::Shuffle>(value: T) -> T {
-    value.map_words(backend::opaque)
+pub fn black_box<T: crate::Shuffle>(value: T) -> T {
+    value.map_words(backend::black_box)
 }

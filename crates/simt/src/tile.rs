@@ -2,7 +2,7 @@
 use crate::backend;
 use core::marker::PhantomData;
 
-/// How the tiles of a warp meet at a collective.
+/// Convergence of the tiles of a warp at a collective.
 pub trait Convergence: Copy + Default + core::fmt::Debug + 'static {
     /// Whether all lanes of the warp make the call together.
     const LOCKSTEP: bool;
@@ -10,13 +10,14 @@ pub trait Convergence: Copy + Default + core::fmt::Debug + 'static {
 
 /// All 32 lanes of the warp call every collective of their tiles together, in the same order.
 ///
-/// (A tile of one lane meets nobody, in lockstep or not.) The mask of the instruction is then a constant, and
-/// the tiles of a warp cost one instruction, not one each. Calling a collective from a branch that only some
-/// tiles take is an error, which the emulator reports.
+/// The mask of the instruction is then a constant, and a collective of all tiles of a warp costs one
+/// instruction instead of one per tile. Calling a collective from a branch that only some tiles take is an
+/// error, which the emulator reports. (A tile of one lane synchronizes with no other lane, in lockstep or
+/// not.)
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Lockstep;
 
-/// Only the lanes of the tile meet: other tiles of the warp may be anywhere.
+/// Only the lanes of the tile call a collective together; other tiles of the warp may be anywhere.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Independent;
 
@@ -30,16 +31,16 @@ impl Convergence for Independent {
 
 /// `W` neighbouring lanes (1, 2, 4, 8, 16 or 32), aligned in the warp.
 ///
-/// Ranks, ballots and shuffles count within the tile: bit `r` of a ballot is the vote of rank `r`.
+/// Ranks, ballots and shuffles are relative to the tile: bit `r` of a ballot is the vote of rank `r`.
 #[derive(Clone, Copy, Debug)]
 pub struct Tile<const W: u32, C = Lockstep> {
     lane: u32,
     convergence: PhantomData<C>,
 }
 
-/// Values that a shuffle can move: 32 bits an instruction.
+/// A value that a shuffle can move, 32 bits per instruction.
 pub trait Shuffle: Copy {
-    /// Applies `word` to each 32 bits of the value.
+    /// Applies `word` to each 32-bit word of the value.
     fn map_words(self, word: impl FnMut(u32) -> u32) -> Self;
 }
 
@@ -81,7 +82,7 @@ impl<A: Shuffle, B: Shuffle> Shuffle for (A, B) {
 }
 
 impl<const W: u32> Tile<W, Lockstep> {
-    /// The calling lane's tile, all tiles of the warp moving together.
+    /// Returns the calling lane's tile; all tiles of the warp execute in lockstep.
     #[inline(always)]
     pub fn lockstep() -> Self {
         Self::this()
@@ -89,27 +90,28 @@ impl<const W: u32> Tile<W, Lockstep> {
 }
 
 impl<const W: u32, C: Convergence> Tile<W, C> {
-    /// The calling lane's tile.
+    /// Returns the calling lane's tile.
     #[inline(always)]
     pub fn this() -> Self {
         const { assert!(W.is_power_of_two() && W <= 32, "a tile has 1, 2, 4, 8, 16 or 32 lanes") };
         Self { lane: backend::lane(), convergence: PhantomData }
     }
 
-    /// The same tile, whose lane the compiler knows nothing about: what a rare branch makes of the rank is
-    /// computed there, and takes no registers elsewhere. See [`opaque`](crate::opaque).
+    /// Returns the same tile with the lane hidden from the compiler's optimiser. A rare branch then computes
+    /// values derived from the rank itself, and they occupy no registers elsewhere. See
+    /// [`black_box`](crate::black_box).
     #[inline(always)]
-    pub fn afresh(self) -> Self {
-        Self { lane: backend::opaque(self.lane), ..self }
+    pub fn rematerialize(self) -> Self {
+        Self { lane: backend::black_box(self.lane), ..self }
     }
 
-    /// Lanes in the tile.
+    /// Returns the number of lanes in the tile.
     #[inline(always)]
     pub fn width(self) -> u32 {
         W
     }
 
-    /// The caller's place in the tile, from 0.
+    /// Returns the caller's index in the tile, from 0.
     #[inline(always)]
     pub fn rank(self) -> u32 {
         self.lane % W
@@ -127,7 +129,7 @@ impl<const W: u32, C: Convergence> Tile<W, C> {
 
     const ONES: u32 = u32::MAX >> (32 - W);
 
-    /// The votes of all lanes, bit `r` from rank `r`. PTX: `vote.sync.ballot.b32`.
+    /// Returns the votes of all lanes, bit `r` from rank `r`. PTX: `vote.sync.ballot.b32`.
     #[inline(always)]
     #[track_caller]
     pub fn ballot(self, vote: bool) -> u32 {
@@ -137,22 +139,22 @@ impl<const W: u32, C: Convergence> Tile<W, C> {
         (backend::ballot(self.mask(), vote) >> self.first_lane()) & Self::ONES
     }
 
-    /// Whether a lane votes yes.
+    /// Returns `true` if any lane votes `true`.
     #[inline(always)]
     #[track_caller]
     pub fn any(self, vote: bool) -> bool {
         self.ballot(vote) != 0
     }
 
-    /// Whether all lanes vote yes.
+    /// Returns `true` if all lanes vote `true`.
     #[inline(always)]
     #[track_caller]
     pub fn all(self, vote: bool) -> bool {
         self.ballot(vote) == Self::ONES
     }
 
-    /// Whether a lane of those that meet here votes yes: of the warp in lockstep, else of the tile. A tile of
-    /// one meets nobody.
+    /// Returns `true` if any participating lane votes `true`: any lane of the warp in lockstep, else of the
+    /// tile. In a tile of one lane, returns the lane's vote.
     #[inline(always)]
     #[track_caller]
     pub fn any_converged(self, vote: bool) -> bool {
@@ -162,7 +164,7 @@ impl<const W: u32, C: Convergence> Tile<W, C> {
         backend::any(self.mask(), vote)
     }
 
-    /// The lowest rank that votes yes.
+    /// Returns the lowest rank that votes `true`.
     #[inline(always)]
     #[track_caller]
     pub fn elect(self, vote: bool) -> Option<u32> {
@@ -172,7 +174,7 @@ impl<const W: u32, C: Convergence> Tile<W, C> {
 
     const SEGMENT: u32 = ((32 - W) << 8) | 31;
 
-    /// The value that lane `rank` holds (the rank is taken modulo the width). PTX: `shfl.sync.idx.b32`.
+    /// Returns the value of lane `rank` (taken modulo the width). PTX: `shfl.sync.idx.b32`.
     #[inline(always)]
     #[track_caller]
     pub fn shuffle<T: Shuffle>(self, value: T, rank: u32) -> T {
@@ -183,7 +185,7 @@ impl<const W: u32, C: Convergence> Tile<W, C> {
         value.map_words(|word| backend::shuffle(site, self.mask(), word, rank, Self::SEGMENT))
     }
 
-    /// The value of the lane whose rank differs in the bits of `flip`. PTX: `shfl.sync.bfly.b32`.
+    /// Returns the value of the lane whose rank differs in the bits of `flip`. PTX: `shfl.sync.bfly.b32`.
     #[inline(always)]
     #[track_caller]
     pub fn shuffle_xor<T: Shuffle>(self, value: T, flip: u32) -> T {
@@ -191,7 +193,8 @@ impl<const W: u32, C: Convergence> Tile<W, C> {
         value.map_words(|word| backend::shuffle_xor(site, self.mask(), word, flip, Self::SEGMENT))
     }
 
-    /// The value of the lane `by` ranks below; the caller's own where there is none. PTX: `shfl.sync.up.b32`.
+    /// Returns the value of the lane `by` ranks below; the caller's own if there is none. PTX:
+    /// `shfl.sync.up.b32`.
     #[inline(always)]
     #[track_caller]
     pub fn shuffle_up<T: Shuffle>(self, value: T, by: u32) -> T {
@@ -199,7 +202,7 @@ impl<const W: u32, C: Convergence> Tile<W, C> {
         value.map_words(|word| backend::shuffle_up(site, self.mask(), word, by, (32 - W) << 8))
     }
 
-    /// The value of the lane `by` ranks above; the caller's own where there is none. PTX:
+    /// Returns the value of the lane `by` ranks above; the caller's own if there is none. PTX:
     /// `shfl.sync.down.b32`.
     #[inline(always)]
     #[track_caller]
@@ -208,33 +211,35 @@ impl<const W: u32, C: Convergence> Tile<W, C> {
         value.map_words(|word| backend::shuffle_down(site, self.mask(), word, by, Self::SEGMENT))
     }
 
-    /// The ranks that hold the caller's value. PTX: `match.any.sync.b32`.
+    /// Returns the mask of the ranks that hold the caller's value. PTX: `match.any.sync.b32`.
     #[inline(always)]
     #[track_caller]
     pub fn match_any(self, value: u32) -> u32 {
         (backend::match_any(self.mask(), value) >> self.first_lane()) & Self::ONES
     }
 
-    /// The ranks that hold the same low `BITS` bits as the caller, by a ballot a bit.
+    /// Returns the mask of the ranks that agree with the caller in the low `BITS` bits, by one ballot per
+    /// bit.
     ///
-    /// For values of a few bits: the ballots are independent of each other, where `match.any` works off one
-    /// distinct value after the other.
+    /// Suited to values of a few bits: the ballots are independent of each other, while `match.any` processes
+    /// one distinct value after the other.
     #[inline(always)]
     #[track_caller]
     pub fn match_bits<const BITS: u32>(self, value: u32) -> u32 {
         let (mut same, mut bit) = (Self::ONES, 0);
         while bit < BITS {
-            // Opaque, both: else the compiler makes predicate and mask by a shift, a cut and a subtraction
-            // each.
-            let votes = self.ballot(crate::opaque(value & 1 << bit) != 0);
-            let mask = (crate::opaque(value << (31 - bit)) as i32 >> 31) as u32;
+            // Both hidden from the optimiser: otherwise the compiler computes predicate and mask by a shift,
+            // an `and` and a subtraction each.
+            let votes = self.ballot(crate::black_box(value & 1 << bit) != 0);
+            let mask = (crate::black_box(value << (31 - bit)) as i32 >> 31) as u32;
             same &= !(votes ^ mask);
             bit += 1;
         }
         same
     }
 
-    /// The sum over the tile, wrapping, given to every lane. PTX: `redux.sync.add` for a warp, else shuffles.
+    /// Returns the wrapping sum over the tile, in every lane. PTX: `redux.sync.add` for a warp, else
+    /// shuffles.
     #[inline(always)]
     #[track_caller]
     pub fn reduce_add(self, value: u32) -> u32 {
@@ -244,7 +249,7 @@ impl<const W: u32, C: Convergence> Tile<W, C> {
         self.reduce(value, u32::wrapping_add)
     }
 
-    /// The smallest (unsigned) over the tile. PTX: `redux.sync.min.u32` for a warp, else shuffles.
+    /// Returns the minimum (unsigned) over the tile. PTX: `redux.sync.min.u32` for a warp, else shuffles.
     #[inline(always)]
     #[track_caller]
     pub fn reduce_min(self, value: u32) -> u32 {
@@ -254,7 +259,7 @@ impl<const W: u32, C: Convergence> Tile<W, C> {
         self.reduce(value, u32::min)
     }
 
-    /// The largest (unsigned) over the tile. PTX: `redux.sync.max.u32` for a warp, else shuffles.
+    /// Returns the maximum (unsigned) over the tile. PTX: `redux.sync.max.u32` for a warp, else shuffles.
     #[inline(always)]
     #[track_caller]
     pub fn reduce_max(self, value: u32) -> u32 {
@@ -275,7 +280,7 @@ impl<const W: u32, C: Convergence> Tile<W, C> {
         total
     }
 
-    /// Waits for the lanes that meet here; what they wrote before is visible to them after. PTX:
+    /// Waits for all participating lanes; their earlier writes are visible to each other afterwards. PTX:
     /// `bar.warp.sync`.
     #[inline(always)]
     #[track_caller]

@@ -1,4 +1,5 @@
-//! Every collective of `Tile`, for every width and both convergences, against plain loops over the lanes.
+//! Tests every collective of `Tile`, for every width and both convergences, against plain loops over the
+//! lanes.
 mod common;
 
 use common::{Buffer, devices};
@@ -6,10 +7,10 @@ use simt::emulator::Emulator;
 use simt::hash::mix32;
 use simt::{Convergence, GlobalSlice, Grid, Independent, Kernel, Lockstep, Thread, Tile, kernel, share_work};
 
-/// Results a lane writes.
+/// Number of results per lane.
 const RESULTS: usize = 17;
 
-/// The value that a thread brings.
+/// Returns the operand of a thread.
 fn value(thread: usize) -> u32 {
     mix32(thread as u32)
 }
@@ -182,8 +183,8 @@ impl<const W: u32, C: Convergence> Kernel for Share<W, C> {
     const NAME: &'static str = "share";
     const INSTANCE: Option<&'static str> = None;
 
-    /// An operation of thread `t` takes `t % 3 + 1` steps. Each of its tile's lanes counts the finished ones
-    /// of each owner.
+    /// The operation of thread `t` takes `t % 3 + 1` steps. Each lane of the tile counts the finished
+    /// operations of each owner.
     fn run(self) {
         let tile = Tile::<W, C>::this();
         let thread = Thread::index();
@@ -191,7 +192,7 @@ impl<const W: u32, C: Convergence> Kernel for Share<W, C> {
         share_work(tile, vote(thread), |turn| {
             let owner = turn.from_owner(thread as u64) as usize;
             steps += u32::from(turn.is_mine());
-            let steps_done = turn.from_owner(steps); // a collective: also of tiles that have nothing to do
+            let steps_done = turn.from_owner(steps); // also called by tiles without an operation
             let finished = turn.is_active() && steps_done == owner as u32 % 3 + 1;
             if finished {
                 let row = self.done.at(owner * 32 + tile.rank() as usize);

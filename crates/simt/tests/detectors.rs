@@ -1,5 +1,6 @@
-//! Each detector is proved by a kernel that does what it detects: the failure has the right kind and names
-//! the right line of source. And each is switched off, to see that it was the detector that reported.
+//! Tests each detector with a kernel that commits the error: the failure must have the right kind and name
+//! the right source line. Each detector is also switched off, to prove that no other one reported the
+//! failure.
 mod common;
 
 use common::{Buffer, fast, line, random, random_with};
@@ -11,7 +12,7 @@ use simt::{
 const WARP: Grid = Grid { blocks: 1, threads: 32 };
 const PAIR: Grid = Grid { blocks: 2, threads: 1 };
 
-/// The line of this file that ends with the comment `// @name`.
+/// Returns the line of this file that ends with the comment `// @name`.
 fn marked(name: &str) -> u32 {
     let mark = format!("// @{name}");
     let at = include_str!("detectors.rs").lines().position(|text| text.trim_end().ends_with(&mark));
@@ -24,7 +25,7 @@ fn without(change: impl Fn(&mut Detect)) -> [Emulator; 2] {
     [Emulator::new(Options { detect, ..Options::default() }), random_with(1, detect)]
 }
 
-// Lanes that are missing.
+// Missing lanes.
 
 #[kernel]
 fn lane_5_ends(out: GlobalSlice<u32>) {
@@ -155,7 +156,7 @@ fn a_thread_that_ended_is_missing_from_the_barrier() {
     }
 }
 
-// Memory that is not there, or not written.
+// Memory that is not allocated or not initialised.
 
 #[kernel]
 fn read_word(of: GlobalSlice<u32>, out: GlobalSlice<u32>) {
@@ -165,9 +166,9 @@ fn read_word(of: GlobalSlice<u32>, out: GlobalSlice<u32>) {
     }
 }
 
-/// The buffer's words and one more, which lies in the gap behind the buffer.
+/// Returns the buffer's words and one more, which lies in the gap behind the buffer.
 fn one_too_long(buffer: &Buffer<u32>) -> GlobalSlice<u32> {
-    // SAFETY: none: this is the error to be found.
+    // SAFETY: none; this is the error to be detected.
     unsafe { GlobalSlice::from_raw_parts(buffer.pointer(), buffer.slice().len() + 1) }
 }
 
@@ -215,12 +216,12 @@ fn a_read_of_unwritten_memory_is_reported() {
     for device in [Emulator::new(watching), random(1)] {
         let (buffer, out) = (Buffer::uninitialized(&device, 4), Buffer::zeroed(&device, 1));
         let kernel = ReadWord { of: buffer.slice(), out: out.slice() };
-        // SAFETY: none was written: the last byte of the last word stays unknown.
+        // SAFETY: none; the last byte of the last word stays uninitialised.
         unsafe { device.mark_initialized(buffer.pointer().cast(), 15) };
         let failure = device.launch(WARP, kernel).unwrap_err();
         assert!(matches!(failure.kind, FailureKind::Uninitialized { bytes: 4, .. }), "{failure}");
         assert_eq!(line(&failure), marked("read a word"), "{failure}");
-        // SAFETY: every byte is arbitrary, and good enough.
+        // SAFETY: every byte is arbitrary, which suffices here.
         unsafe { device.mark_initialized(buffer.pointer().cast(), 16) };
         device.launch(WARP, kernel).unwrap();
     }
@@ -239,15 +240,15 @@ fn copy_word(from: GlobalSlice<u32>, to: GlobalSlice<u32>) {
 fn what_is_written_is_known_to_the_byte() {
     let device = random(1);
     let (buffer, out) = (Buffer::<u32>::uninitialized(&device, 40), Buffer::zeroed(&device, 1));
-    // SAFETY: every byte is arbitrary, and good enough.
+    // SAFETY: every byte is arbitrary, which suffices here.
     unsafe { device.mark_initialized(buffer.pointer().add(3).cast(), 20 * 4) };
     for i in 0..40 {
-        // SAFETY: the words from `i` on.
+        // SAFETY: a word of the buffer.
         let from = unsafe { GlobalSlice::from_raw_parts(buffer.pointer().add(i), 1) };
         let known = device.launch(Grid::new(1, 1), CopyWord { from, to: out.slice() }).is_ok();
         assert_eq!(known, (3..23).contains(&i), "word {i}");
     }
-    // What a kernel writes is known as well, and nothing beside it.
+    // Words written by a kernel are initialised as well, and no others.
     let last = Buffer::<u32>::uninitialized(&device, 3);
     // SAFETY: each is a word of the buffer.
     let [left, middle, right] =
@@ -264,7 +265,7 @@ fn read_unwritten_shared(out: GlobalSlice<u32>) {
     out.write(0, words.load(0) + words.load(1)); // @read unwritten shared memory
 }
 
-/// Reads an element that was written and one that was not.
+/// Reads an initialised and an uninitialised element.
 #[kernel]
 fn read_uninit_shared(out: GlobalSlice<u32>) {
     let words = shared!([u32; 4]);
@@ -300,7 +301,7 @@ fn a_read_of_unwritten_shared_memory_is_reported() {
 
 #[kernel]
 fn read_between_words(of: GlobalSlice<u64>, out: GlobalSlice<u64>, vector: u32) {
-    // SAFETY: none: this is the error to be found.
+    // SAFETY: none; this is the error to be detected.
     unsafe {
         let word = if vector == 0 {
             let between = of.at(0).as_ptr().byte_add(4);
@@ -352,8 +353,8 @@ fn race(place: GlobalSlice<u64>, first: u32, second: u32) {
 
 const NAMES: [&str; 9] = ["0", "1", "2", "3", "4", "5", "6", "7", "8"];
 
-/// Whether two of the accesses race: one writes, and they are not both strong with fitting scopes, and they
-/// overlap.
+/// Returns `true` if two of the accesses race: they overlap, at least one writes, and they are not both
+/// strong with scopes that include each other.
 fn races(a: usize, b: usize) -> bool {
     let writes = |x| [0, 2, 4, 5, 7, 8].contains(&x);
     let weak = |x| [0, 1, 7, 8].contains(&x);
@@ -408,11 +409,11 @@ fn a_race_in_shared_memory_is_reported() {
     let failure = random(1).launch(Grid::new(1, 2), RaceInSharedMemory { _unused: 0 }).unwrap_err();
     assert!(matches!(failure.kind, FailureKind::DataRace { access: "weak write", .. }), "{failure}");
     assert_eq!(line(&failure), marked("race in shared memory"), "{failure}");
-    // Each block has words of its own.
+    // Each block has separate words.
     random(1).launch(Grid::new(2, 1), RaceInSharedMemory { _unused: 0 }).unwrap();
 }
 
-// The end.
+// Traps, faults, panics and hangs.
 
 #[kernel]
 fn stop(how: u32) {
@@ -425,7 +426,7 @@ fn stop(how: u32) {
 }
 
 fn empty_slice() -> GlobalSlice<u32> {
-    // SAFETY: no word of it is used.
+    // SAFETY: no word of the slice is accessed.
     unsafe { GlobalSlice::from_raw_parts(std::ptr::null_mut(), 0) }
 }
 

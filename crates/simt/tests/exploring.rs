@@ -1,5 +1,5 @@
-//! Exploring: barriers and fences are proved by leaving them out, a planted bug is found and replayed, stale
-//! values show up where they may.
+//! Tests the exploring mode: barriers and fences are proved necessary by omitting them, a planted bug is
+//! found and replayed, and stale values occur where they may.
 mod common;
 
 use common::Buffer;
@@ -25,7 +25,7 @@ fn is_race(result: Result<(), Failure>) -> bool {
     matches!(result, Err(failure) if matches!(failure.kind, FailureKind::DataRace { .. }))
 }
 
-// Message passing, with a part left out.
+// Message passing, with one part omitted.
 
 const ALL_PARTS: u32 = 0;
 const NO_FENCE_OF_SENDER: u32 = 1;
@@ -176,7 +176,7 @@ fn a_release_orders_only_what_precedes_it() {
 
 #[kernel]
 fn publish_in_turns(turn: GlobalSlice<u32>, data: GlobalSlice<u32>) {
-    // Three hops: what the first wrote reaches the last through the second.
+    // Three hops: the last block observes the first block's writes through the second.
     let me = Thread::block_index();
     while turn.at(0).load(Order::Acquire, Scope::Device) != me {
         spin_hint();
@@ -258,13 +258,13 @@ fn a_block_needs_each_of_its_barriers() {
     try_barriers(3).unwrap();
     for left_out in [0, 1, 2] {
         let failure = try_barriers(left_out).unwrap_err();
-        // Without the first barrier a word may not even be written when it is read.
+        // Without the first barrier, a word may even be uninitialised when it is read.
         let unwritten = matches!(failure.kind, FailureKind::Uninitialized { .. }) && left_out != 1;
         assert!(matches!(failure.kind, FailureKind::DataRace { .. }) || unwritten, "{failure}");
     }
 }
 
-// A planted bug: two steps where one atomic step was needed.
+// A planted bug: two steps instead of one atomic step.
 
 #[kernel]
 fn lose_updates(counter: GlobalSlice<u32>, rounds: u32) {
@@ -278,7 +278,7 @@ fn lose_updates(counter: GlobalSlice<u32>, rounds: u32) {
     }
 }
 
-/// Whether the counter misses an update at the end, and the run's trace.
+/// Runs the kernel once; returns the final counter, which is too small if an update was lost, and the trace.
 fn count_up(schedule: Schedule, grid: Grid) -> (u32, Trace) {
     let device = Emulator::new(Options::explore(schedule));
     let counter = Buffer::zeroed(&device, 1);
@@ -303,7 +303,7 @@ fn a_lost_update_is_found_and_replayed() {
 
 #[kernel]
 fn lock_badly(lock: GlobalSlice<u32>, inside: GlobalSlice<u32>) {
-    // A lock that is taken in two steps.
+    // An incorrect lock, acquired in two steps.
     while lock.at(0).load(Order::Acquire, Scope::Device) != 0 {
         spin_hint();
     }
@@ -318,7 +318,7 @@ fn lock_badly(lock: GlobalSlice<u32>, inside: GlobalSlice<u32>) {
 fn lock_twice(schedule: Schedule) -> Result<(), Failure> {
     let device = Emulator::new(Options::explore(schedule));
     let (lock, inside) = (Buffer::zeroed(&device, 1), Buffer::zeroed(&device, 1));
-    // The first launch is right: a lane alone. Its choices are part of the trace.
+    // The first launch has a single lane and succeeds. Its choices are part of the trace.
     for blocks in [1, 4] {
         device.launch(Grid::new(blocks, 1), LockBadly { lock: lock.slice(), inside: inside.slice() })?;
     }
@@ -388,7 +388,7 @@ fn peek_at_message(flag: GlobalSlice<u32>, data: GlobalSlice<u32>, acquire: u32)
     }
 }
 
-/// The values that the receiver sees under many seeds.
+/// Returns the values that the receiver observes under many seeds.
 fn seen(stale_l1: bool, acquire: u32) -> Vec<u32> {
     let mut seen = Vec::new();
     for seed in 0..SEEDS {
@@ -439,8 +439,8 @@ fn a_lane_sees_what_it_wrote_itself() {
     }
 }
 
-/// Blocks one after the other, though nothing that the detectors know of orders them: each has an array of
-/// its own.
+/// Runs the blocks one after the other, with no order that the detectors know of. Each block has its own
+/// array.
 #[kernel]
 fn take_turns(turn: GlobalSlice<u32>) {
     while turn.at(0).load(Order::Relaxed, Scope::Device) != Thread::block_index() {

@@ -1,10 +1,10 @@
-//! Litmus tests: which weak outcomes the exploring mode shows, and which it never does, for each
+//! Litmus tests: the weak outcomes that the exploring mode shows, and those that it never shows, for each
 //! `Options::weak_memory`.
 //!
-//! An outcome that PTX forbids is never shown. Under `Ptx`, each outcome that PTX allows is shown, but for
-//! the few that the explorer cannot show yet, which [`Shown::NotYet`] marks. `Off` is sequentially
-//! consistent: it shows none. `Hardware` forbids also what a GPU never does where a read's address depends on
-//! an earlier read; it takes each read to depend on the reads before it, whether it does or not.
+//! An outcome that PTX forbids is never shown. Under `Ptx`, each outcome that PTX allows is shown, except for
+//! the few that the explorer cannot produce, which are marked [`Shown::NotYet`]. `Off` is sequentially
+//! consistent and shows none. `Hardware` also forbids what a GPU never does when a read's address depends on
+//! an earlier read; it treats each read as dependent on all reads before it.
 mod common;
 
 use common::Buffer;
@@ -15,7 +15,7 @@ use simt::{
 
 const SEEDS: u64 = 400;
 
-/// An operation of a thread. Those that read put what they read into the thread's next register.
+/// An operation of a thread. A read stores its result in the thread's next register.
 #[derive(Clone, Copy)]
 enum Op {
     Store(usize, u32, Order, Scope),
@@ -25,18 +25,18 @@ enum Op {
     FenceSc(Scope),
     /// Loads from the location whose number was read last.
     LoadThere(Order),
-    /// Stores to a location what was read last.
+    /// Stores the value read last to a location.
     StoreRead(usize, Order),
 }
 use Op::*;
 use Order::*;
 
-// The locations; 0 stands for none.
+// The locations; 0 means none.
 const X: usize = 1;
 const Y: usize = 2;
 const Z: usize = 3;
 const LOCATIONS: usize = 4;
-/// Words between locations: each lies in a granule of its own.
+/// Words between locations, so that each lies in a separate granule.
 const STRIDE: usize = 4;
 const REGISTERS: usize = 4;
 
@@ -51,10 +51,10 @@ const fn ld(location: usize) -> Op {
     Load(location, Relaxed, GPU)
 }
 
-/// What each thread does.
+/// Operations of each thread.
 type Program<'a> = &'a [&'a [Op]];
 
-/// The same, for kernels, which borrow nothing.
+/// An owned program, for kernels, which cannot borrow.
 type OwnedProgram = &'static [Vec<Op>];
 
 #[derive(Clone, Copy)]
@@ -102,12 +102,12 @@ impl Run {
     }
 }
 
-/// A part of an outcome.
+/// A condition of an outcome.
 #[derive(Clone, Copy)]
 enum Is {
     /// The thread's register has this value.
     Reg(usize, usize, u32),
-    /// The location has this value at the end.
+    /// The location has this final value.
     Mem(usize, u32),
 }
 use Is::*;
@@ -120,15 +120,15 @@ const LB: Outcome = &[Reg(0, 0, 1), Reg(1, 0, 1)];
 const WRC: Outcome = &[Reg(1, 0, 1), Reg(2, 0, 1), Reg(2, 1, 0)];
 const IRIW: Outcome = &[Reg(2, 0, 1), Reg(2, 1, 0), Reg(3, 0, 1), Reg(3, 1, 0)];
 
-/// Under which of `Ptx` and `Hardware` an outcome is shown.
+/// Models among `Ptx` and `Hardware` under which an outcome is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shown {
-    /// Neither, and it must not be.
+    /// Neither, because it is forbidden.
     Never,
     Both,
-    /// A dependency that PTX does not know forbids it, or what `Hardware` takes for one.
+    /// A dependency that PTX does not respect, or that `Hardware` assumes, forbids it.
     PtxOnly,
-    /// Neither, though PTX allows it: the explorer knows no late stores and no promises.
+    /// Neither, though PTX allows it: the explorer has no late stores and no promises.
     NotYet,
 }
 use Shown::*;
@@ -142,8 +142,8 @@ fn device(weak_memory: WeakMemory, schedule: Schedule) -> Emulator {
     Emulator::new(Options { weak_memory, detect, ..Options::explore(schedule) })
 }
 
-/// Runs the program on as many blocks of a thread, or one block; gives the registers, the memory and the
-/// trace.
+/// Runs the program with each thread in a separate block, or all in one block. Returns the registers, the
+/// memory and the trace.
 fn run(device: &Emulator, program: OwnedProgram, one_block: bool) -> (Vec<u32>, Vec<u32>, Trace) {
     let threads = program.len();
     let memory = Buffer::zeroed(device, LOCATIONS * STRIDE);
@@ -165,7 +165,7 @@ fn schedule(seed: u64) -> Schedule {
     if seed.is_multiple_of(2) { Schedule::Random { seed } } else { Schedule::Pct { seed, depth: 3 } }
 }
 
-/// Whether some seed shows the outcome.
+/// Returns `true` if some seed shows the outcome.
 fn shows(weak_memory: WeakMemory, program: OwnedProgram, outcome: Outcome, one_block: bool) -> bool {
     (0..SEEDS).any(|seed| {
         let device = device(weak_memory, schedule(seed));
@@ -186,12 +186,12 @@ fn check_in(name: &str, expected: Shown, program: Program, outcome: Outcome, one
     assert_eq!(seen, wanted, "{name}: expected {expected:?}; shown under Off, Ptx and Hardware:");
 }
 
-/// Threads in blocks of their own.
+/// Checks a program with each thread in a separate block.
 fn check(name: &str, expected: Shown, program: Program, outcome: Outcome) {
     check_in(name, expected, program, outcome, false);
 }
 
-/// Threads of one block.
+/// Checks a program with all threads in one block.
 fn check_in_block(name: &str, expected: Shown, program: Program, outcome: Outcome) {
     check_in(name, expected, program, outcome, true);
 }
@@ -237,7 +237,7 @@ fn message_passing_in_scopes() {
     check_in_block("relaxed", Both, &[&[st(X, 1), st(Y, 1)], &[ld(Y), ld(X)]], MP);
 }
 
-/// The message is the location of what was written.
+/// The message is the location of the written word.
 #[test]
 fn message_passing_with_an_address_dependency() {
     const POINTER: u32 = X as u32;
@@ -252,7 +252,7 @@ fn message_passing_with_an_address_dependency() {
 fn message_passing_through_others() {
     const WRITER: &[Op] = &[st(X, 1), ST_RELEASE];
     const READER: &[Op] = &[LD_ACQUIRE, ld(X)];
-    // The exchange continues the chain of the release, a store breaks it.
+    // The exchange continues the release chain; a store breaks it.
     const PASSED_ON: Outcome = &[Reg(1, 0, 2), Reg(1, 1, 0), Reg(2, 0, 1)];
     check("a relaxed exchange", Never, &[WRITER, READER, &[Exchange(Y, 2, Relaxed, GPU)]], PASSED_ON);
     check("a relaxed store", Both, &[WRITER, READER, &[ld(Y), st(Y, 2)]], PASSED_ON);
@@ -270,8 +270,8 @@ fn store_buffering() {
     check("fences", Both, &[&[st(X, 1), Fence(GPU), ld(Y)], &[st(Y, 1), Fence(GPU), ld(X)]], SB);
 }
 
-/// The fence that this outcome takes: between the write and the read, in both threads, of a scope that
-/// includes both.
+/// This outcome needs the fence between the write and the read, in both threads, with a scope that includes
+/// both.
 #[test]
 fn store_buffering_by_sequentially_consistent_fences() {
     const GPU_WIDE: &[Op] = &[st(X, 1), FenceSc(GPU), ld(Y)];
@@ -286,8 +286,8 @@ fn store_buffering_by_sequentially_consistent_fences() {
     check("before the writes", Both, &[&[FenceSc(GPU), st(X, 1), ld(Y)], OTHER], SB);
 }
 
-/// Awaiting the result of a read-modify-write does not make it visible to all. (On an H200, relaxed ones show
-/// this outcome, ones that acquire and release did not; PTX allows both.)
+/// Awaiting the result of a read-modify-write does not make it visible to all threads. (On an H200, relaxed
+/// ones showed this outcome, and acquire-release ones did not; PTX allows both.)
 #[test]
 fn store_buffering_by_read_modify_writes() {
     const MISSED: Outcome = &[Reg(0, 1, 0), Reg(1, 1, 0)];
@@ -303,8 +303,8 @@ fn store_buffering_by_read_modify_writes() {
     check("with fences", Never, FENCED, MISSED);
 }
 
-/// The test R: one of the reads of store buffering is a write, whose place in the order of its location is
-/// seen.
+/// The test R: one of the reads of store buffering is replaced by a write, whose position in the modification
+/// order of its location is observed.
 #[test]
 fn a_write_and_a_read_beside_two_writes() {
     const WEAK: Outcome = &[Reg(1, 0, 0), Mem(Y, 2)];
@@ -314,8 +314,8 @@ fn a_write_and_a_read_beside_two_writes() {
     check("sequentially consistent fences", Never, BY_SC, WEAK);
 }
 
-/// Two readers that disagree which of two writes was first. (`Hardware` shows more than a GPU does, whose
-/// writes become visible to all at once.)
+/// Two readers disagree on which of two writes was first. (`Hardware` shows more than a GPU does, whose
+/// writes become visible to all threads at once.)
 #[test]
 fn independent_reads_of_independent_writes() {
     const WRITERS: [&[Op]; 2] = [&[st(X, 1)], &[st(Y, 1)]];
@@ -343,7 +343,7 @@ fn write_to_read_causality() {
     check("a fence, relaxed reader", PtxOnly, &[WRITER, FENCED, &[ld(Y), ld(X)]], WRC);
 }
 
-/// Each location has one order, whatever the orders of the accesses.
+/// Each location has one modification order, whatever the memory orders of the accesses.
 #[test]
 fn coherence() {
     check("two reads", Never, &[&[st(X, 1)], &[ld(X), ld(X)]], MP);
@@ -358,8 +358,8 @@ fn coherence() {
     check("two exchanges", Never, exchanges, both_first);
 }
 
-/// What PTX allows and the explorer cannot show: it makes each write at once and reads only what has been
-/// written.
+/// Outcomes that PTX allows and the explorer cannot show: it performs each write at once, and reads only
+/// values that have been written.
 #[test]
 fn what_needs_late_stores_and_promises() {
     check("LB", NotYet, &[&[ld(X), st(Y, 1)], &[ld(Y), st(X, 1)]], LB);
@@ -476,7 +476,7 @@ fn publish_for_another(memory: GlobalSlice<u32>, out: GlobalSlice<u32>, how: u32
     }
 }
 
-/// Lane 1 reads, lane 0 reads what that one has seen released.
+/// Lane 1 reads the flag, lane 0 then reads the released data.
 #[kernel]
 fn look_for_another(memory: GlobalSlice<u32>, out: GlobalSlice<u32>, how: u32) {
     let (flag, data) = (memory.at(0), memory.at(STRIDE));
@@ -499,7 +499,7 @@ fn look_for_another(memory: GlobalSlice<u32>, out: GlobalSlice<u32>, how: u32) {
     }
 }
 
-/// Whether some seed shows that the flag is seen and the data is not.
+/// Returns `true` if under some seed the reader observes the flag but not the data.
 fn shows_stale<K: Kernel + Send + Sync + 'static>(
     weak_memory: WeakMemory,
     kernel: impl Fn(GlobalSlice<u32>, GlobalSlice<u32>) -> K,
@@ -521,7 +521,7 @@ fn a_shuffle_publishes_nothing_and_a_barrier_of_the_tile_does() {
     }
 }
 
-/// On hardware a lane that has what another lane read reads after it.
+/// On hardware, a lane that receives a value read by another lane reads after that lane.
 #[test]
 fn a_shuffle_acquires_nothing_under_ptx() {
     for (weak_memory, stale) in [(WeakMemory::Ptx, true), (WeakMemory::Hardware, false)] {
@@ -531,9 +531,9 @@ fn a_shuffle_acquires_nothing_under_ptx() {
     }
 }
 
-// The clock.
+// The device clock.
 
-/// Each thread writes its place and reads the other's, and what the clock says in between.
+/// Each thread writes its word and reads the other's, and reads the clock before and after.
 #[kernel]
 fn write_and_look(memory: GlobalSlice<u32>, out: GlobalSlice<u64>) {
     let me = Thread::block_index() as usize;
@@ -597,7 +597,7 @@ fn reused_memory_is_written_after_what_was_written_before() {
     assert!(matches!(found, Some(FailureKind::UnorderedReuse { bytes: 4, .. })), "{found:?}");
 }
 
-/// As the address dependency of message passing, where the pointer is read weakly.
+/// Message passing with an address dependency, where the pointer is read weakly.
 #[kernel]
 fn follow_weakly(pointer: GlobalSlice<u32>, memory: GlobalSlice<u32>, out: GlobalSlice<u32>) {
     if Thread::block_index() == 0 {

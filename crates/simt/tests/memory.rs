@@ -1,4 +1,4 @@
-//! Global and shared memory, ids, barriers and launches: what a correct kernel sees.
+//! Tests global and shared memory, ids, barriers and launches with correct kernels.
 mod common;
 
 use common::{Buffer, devices, fast};
@@ -34,7 +34,7 @@ fn threads_know_who_they_are() {
     }
 }
 
-/// One update of a place by every thread, and what a last thread finds there.
+/// One update of a word by every thread, and a final read of it.
 #[derive(Clone, Copy)]
 struct Updates<T>(GlobalSlice<T>);
 
@@ -84,7 +84,7 @@ fn updates_of_other_sizes_trap() {
     }
 }
 
-/// Reverses an array, by single words, all orders taking turns.
+/// Reverses an array word by word, with all memory orders in turn.
 #[derive(Clone, Copy)]
 struct Reverse<T> {
     from: GlobalSlice<T>,
@@ -127,7 +127,7 @@ fn words_of_every_size_are_read_and_written() {
 #[kernel]
 fn load_vectors(words: GlobalSlice<u32>, out: GlobalSlice<u64>) {
     let (i, weak) = (Thread::index(), Order::Weak);
-    // SAFETY: the slice is aligned to 16 bytes and has 4 words for each thread.
+    // SAFETY: the slice is aligned to 16 bytes and has 4 words per thread.
     unsafe {
         let [a, b, c, d] = words.at(4 * i).load_vec::<4>(weak, Scope::Device);
         let [low, high] = words.at(4 * i).cast::<u64>().load_vec::<2>(Order::Relaxed, Scope::Device);
@@ -150,8 +150,8 @@ fn neighbouring_words_are_read_together() {
     }
 }
 
-/// Every thread appends to the list whose head counts in the low half and holds the last thread in the high
-/// half.
+/// Every thread appends itself to a list whose head holds a count in the low half and the last thread in the
+/// high half.
 #[kernel]
 fn count_wide(place: GlobalSlice<u128>, halves: GlobalSlice<u64>) {
     let wide = place.at(0);
@@ -163,7 +163,7 @@ fn count_wide(place: GlobalSlice<u128>, halves: GlobalSlice<u64>) {
             Err(found) => current = found,
         }
     }
-    // SAFETY: the halves of the place.
+    // SAFETY: the halves of the 16-byte word.
     let low = unsafe { wide.cast::<u64>() };
     if Thread::index().is_multiple_of(2) {
         // An access to a half, between compare-exchanges of the whole.
@@ -223,7 +223,7 @@ fn blocks_have_memory_of_their_own() {
     }
 }
 
-/// A barrier of the whole grid, by a counter: every block needs every other.
+/// A barrier of the whole grid by a counter, for which every block needs every other.
 #[kernel]
 fn grid_barrier(arrived: GlobalSlice<u32>, out: GlobalSlice<u32>, patient: u32) {
     Block::sync();
@@ -284,7 +284,7 @@ fn launches_side_by_side_talk_to_each_other() {
     }
 }
 
-/// Many compare-exchanges of 16 bytes, and which threads of the host made them.
+/// Executes many compare-exchanges of 16 bytes and records the host threads that execute them.
 #[kernel]
 fn contend(place: GlobalSlice<u128>, hosts: GlobalSlice<u64>) {
     let mut current = place.at(0).load(Order::Relaxed, Scope::Device);
@@ -326,7 +326,7 @@ fn grids_may_be_larger_than_what_fits() {
 }
 
 #[kernel]
-fn tick(out: GlobalSlice<u64>) {
+fn count_up(out: GlobalSlice<u64>) {
     out.write(2 * Thread::index(), simt::timer());
     simt::clock();
     out.write(2 * Thread::index() + 1, simt::timer());
@@ -336,7 +336,7 @@ fn tick(out: GlobalSlice<u64>) {
 fn no_two_reads_of_the_timer_are_equal() {
     for device in devices() {
         let out = Buffer::zeroed(&device, 288);
-        device.launch(GRID, Tick { out: out.slice() }).unwrap();
+        device.launch(GRID, CountUp { out: out.slice() }).unwrap();
         let mut times = out.read();
         assert!(times.chunks(2).all(|pair| pair[0] < pair[1]));
         times.sort_unstable();
@@ -404,16 +404,16 @@ fn an_allocation_that_cannot_be_is_null() {
 fn pointers_are_plain() {
     let device = fast();
     let buffer = Buffer::<u32>::zeroed(&device, 2);
-    // SAFETY: the words are of one buffer.
+    // SAFETY: both words lie in one buffer.
     let second = unsafe { Global::new(buffer.pointer()).offset(1) };
     assert_eq!(second.as_ptr(), buffer.slice().at(1).as_ptr());
 }
 
-/// Allocates, writes, and (`uses` is 1) uses what it gave back.
+/// Allocates, writes and, if `uses` is 1, accesses the memory after freeing it.
 #[kernel]
 fn use_heap(uses: u32, kept: GlobalSlice<u64>) {
     let pointer = simt::heap_allocate(24);
-    // SAFETY: just allocated, but for what the test asks to be found.
+    // SAFETY: just allocated, except for the error that the test expects.
     let word = unsafe { Global::new(pointer.cast::<u64>()) };
     word.store(7, Order::Weak, Scope::Device);
     kept.write(Thread::index(), pointer as u64 * word.load(Order::Weak, Scope::Device) / 7);
@@ -444,7 +444,7 @@ impl<const N: usize> SharedShape for Words<N> {
     const LEN: usize = N;
 }
 
-/// Each thread leaves a word in two arrays of one line and different shapes, and reads both of its
+/// Each thread writes a word to two arrays of one source line and different shapes, and reads both of its
 /// neighbour's by one wide access.
 #[kernel]
 fn keep_in_shapes(out: GlobalSlice<u64>) {
@@ -481,7 +481,7 @@ fn shapes_are_arrays_of_their_own() {
 fn read_beyond_shape(at: u32, out: GlobalSlice<u32>) {
     let array = Shared::of::<Words<4>>();
     array.store(0, 1);
-    // SAFETY: it is not, and the emulator says so.
+    // SAFETY: none; the index is out of bounds, and the emulator reports it.
     out.write(0, unsafe { array.load_unchecked(at) });
 }
 
@@ -496,7 +496,7 @@ fn unchecked_accesses_beyond_an_array_are_reported() {
 #[kernel]
 fn store_vectors(words: GlobalSlice<u32>, long: GlobalSlice<u64>) {
     let first = Thread::index() as u32 * 4;
-    // SAFETY: there are four words for each thread, and two long ones.
+    // SAFETY: each thread has four words and two long words.
     unsafe {
         let four = words.at(first as usize);
         four.store_vec([first, first + 1, first + 2, first + 3], Order::Weak, Scope::Device);
@@ -524,7 +524,7 @@ fn neighbouring_words_are_written_together() {
 
 #[kernel]
 fn store_askew(words: GlobalSlice<u32>) {
-    // SAFETY: it is not aligned, and the emulator says so.
+    // SAFETY: none; the address is misaligned, and the emulator reports it.
     unsafe { words.at(1).store_vec([1, 2], Order::Weak, Scope::Device) };
 }
 
@@ -536,7 +536,7 @@ fn vectors_written_askew_are_reported() {
     assert!(matches!(failure.kind, FailureKind::Misaligned { bytes: 8, .. }), "{failure}");
 }
 
-/// Sums what it has laid on its stack: more than any of the library's kernels without optimisation.
+/// Sums an array on its stack that is larger than the stack of any library kernel without optimisation.
 #[kernel]
 fn pile_up(out: GlobalSlice<u64>) {
     let index = Thread::index();

@@ -1,8 +1,8 @@
-//! Holds each primitive of `simt` to its PTX instruction.
+//! Checks the PTX instructions of each primitive of `simt`.
 //!
-//! The crate `primitives` beside this file has one kernel a primitive. Here it is built for both
-//! architectures, and what is left of each kernel when parameters, moves and labels are taken away stands in
-//! a snapshot, reviewed by hand against what the documentation of the primitive promises.
+//! The crate `primitives` beside this file has one kernel per primitive. This test builds it for both
+//! architectures and removes parameters, moves and labels from each kernel. It compares the rest with a
+//! snapshot, which was reviewed by hand against the documentation of the primitive.
 use ptx_builder::{Arch, Ptx, PtxBuilder, Ptxas};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,7 +16,7 @@ fn build(arch: Arch) -> &'static Ptx {
     place.get_or_init(|| PtxBuilder::new(FOLDER).arch(arch).build().unwrap_or_else(|error| panic!("{error}")))
 }
 
-/// The instructions of each kernel, by its name.
+/// Returns the instructions of each kernel, by name.
 fn kernels(ptx: &Ptx) -> BTreeMap<&str, Vec<String>> {
     let bodies = ptx.text().split(".visible .entry ").skip(1);
     bodies
@@ -27,13 +27,13 @@ fn kernels(ptx: &Ptx) -> BTreeMap<&str, Vec<String>> {
 fn instructions(body: &str) -> Vec<String> {
     let lines = body.lines().skip_while(|line| *line != "{").skip(1).map(str::trim);
     let kept = lines.filter(|line| !line.is_empty() && !line.starts_with("//") && !line.starts_with(".reg"));
-    // What LLVM writes after a trap differs by its version.
+    // The instructions that LLVM emits after a trap differ between its versions.
     let kept = kept.map(|line| without_names(&line.replace('\t', "").replace("trap; exit;", "trap;")));
     kept.filter(|line| !line.starts_with("ld.param") && !line.starts_with("griddepcontrol")).collect()
 }
 
-/// Registers without their numbers, labels and mangled names without anything: what the compiler picks does
-/// not matter.
+/// Removes the numbers of registers, and labels and mangled names as a whole, since the compiler picks them
+/// freely.
 fn without_names(line: &str) -> String {
     let mut text = String::new();
     let mut rest = line;
@@ -57,13 +57,13 @@ fn stem(name: &str) -> &str {
     }
 }
 
-/// Of the kernels that `wanted` names: what each does, one instruction a line.
+/// Lists the instructions of the kernels that `wanted` selects, one per line.
 fn describe(ptx: &Ptx, wanted: impl Fn(&str) -> bool) -> String {
     let chosen = kernels(ptx).into_iter().filter(|(name, _)| wanted(name));
     chosen.map(|(name, lines)| format!("{name}\n    {}\n", lines.join("\n    "))).collect()
 }
 
-/// The instructions that reach memory or other threads; what stands between them is left out.
+/// Instructions that access memory or other threads; all others are omitted.
 const EFFECTS: [&str; 12] = [
     "ld.",
     "st.",
@@ -89,7 +89,7 @@ fn effects(ptx: &Ptx, wanted: impl Fn(&str) -> bool) -> String {
     kept.flat_map(|line| [line, "\n"]).collect()
 }
 
-/// The kernel without its instance.
+/// Returns the kernel's name without its instance.
 fn family(name: &str) -> &str {
     name.split("__").next().unwrap()
 }
@@ -121,7 +121,7 @@ const STORES: [&str; 3] = ["store", "store_pair", "store_quad"];
 const HOT: &str = "hot";
 const REST: [&str; 12] = [
     "heap",
-    "opaque",
+    "hidden_value",
     "thread_ids",
     "clocks",
     "spin_hint",
@@ -178,7 +178,7 @@ fn sixteen_bytes_are_one_access_from_sm_90_on() {
 
 #[test]
 fn nothing_else_differs_between_the_architectures() {
-    // But for the traps after calls that never return.
+    // Except for the traps after calls that never return.
     let is_other =
         |name: &str| !name.ends_with("__u128") && family(name) != "panic" && !name.starts_with("shared");
     let (old, new) = (effects(build(Arch::Sm80), is_other), effects(build(Arch::Sm90), is_other));

@@ -1,8 +1,8 @@
-//! Random genomes and sequencing reads: text that a k-mer counter or a classifier takes as its input.
+//! Random genomes and sequencing reads: text input for k-mer counters and classifiers.
 //!
 //! Bases are uniform and independent. A read starts anywhere, comes from either strand, and each of its bases
-//! is replaced by another one with the probability `error_rate` (substitutions only, as a short-read machine
-//! mostly makes).
+//! is replaced by another with the probability `error_rate` (substitutions only, the dominant error of
+//! short-read machines).
 use crate::random::{Source, below, unit};
 use crate::{Error, Result};
 use rand_chacha::ChaCha8Rng;
@@ -16,35 +16,35 @@ pub struct Genome {
     bases: Vec<u8>,
 }
 
-/// A piece of a genome as a machine reads it.
+/// A piece of a genome, as a sequencing machine reads it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Read {
-    /// The position of its first base on the forward strand.
+    /// Position of its first base on the forward strand.
     pub start: usize,
     /// Whether it was read from the reverse strand, complemented.
     pub reverse: bool,
-    /// Bases that were read wrongly.
+    /// Number of wrong bases.
     pub errors: usize,
-    /// The letters A, C, G, T.
+    /// Bases, as letters A, C, G, T.
     pub bases: Vec<u8>,
 }
 
 impl Genome {
-    /// `len` random bases.
+    /// Generates `len` random bases.
     pub fn random(len: usize, seed: u64) -> Self {
         let source = Source::new(seed, "genome");
         Self { bases: source.generate(len, |generator, _| BASES[below(generator, 4) as usize]) }
     }
 
-    /// The letters A, C, G, T.
+    /// Returns the bases, as letters A, C, G, T.
     pub fn bases(&self) -> &[u8] {
         &self.bases
     }
 
-    /// `count` reads of `len` bases.
+    /// Generates `count` reads of `len` bases.
     ///
     /// # Errors
-    /// [`Error::Empty`] when `len` is 0, [`Error::TooMany`] when it is longer than the genome,
+    /// [`Error::Empty`] when `len` is 0; [`Error::TooMany`] when a read is longer than the genome;
     /// [`Error::OutOfRange`] when `error_rate` is not in `0..=1`.
     pub fn reads(&self, count: usize, len: usize, error_rate: f64, seed: u64) -> Result<Vec<Read>> {
         if len == 0 {
@@ -72,10 +72,10 @@ impl Genome {
         Read { start, reverse, errors, bases }
     }
 
-    /// Writes the genome as one FASTA record, `width` bases a line (at least 1).
+    /// Writes the genome as one FASTA record, with `width` bases per line (at least 1).
     ///
     /// # Errors
-    /// What the writer gives.
+    /// [`io::Error`] when the writer fails.
     pub fn write_fasta(&self, mut out: impl Write, name: &str, width: usize) -> io::Result<()> {
         writeln!(out, ">{name}")?;
         for line in self.bases.chunks(width.max(1)) {
@@ -86,7 +86,7 @@ impl Genome {
     }
 }
 
-/// Turns bases into those of the opposite strand.
+/// Replaces bases by those of the opposite strand.
 pub fn reverse_complement(bases: &mut [u8]) {
     bases.reverse();
     for base in bases {
@@ -111,7 +111,7 @@ fn misread(base: &mut u8, generator: &mut ChaCha8Rng, error_rate: f64) -> Option
 /// Writes reads as FASTQ. The quality letters state `error_rate` on the Phred scale (at most 41).
 ///
 /// # Errors
-/// What the writer gives.
+/// [`io::Error`] when the writer fails.
 pub fn write_fastq(mut out: impl Write, reads: &[Read], error_rate: f64) -> io::Result<()> {
     let phred = if error_rate > 0.0 { (-10.0 * error_rate.log10()).round().clamp(0.0, 41.0) } else { 41.0 };
     let quality = b'!' + phred as u8;

@@ -1,9 +1,9 @@
-//! Unique keys, and values that follow from them.
+//! Unique keys, and values derived from them.
 //!
 //! Key `i` is a seeded bijection of the counter `i`: two additions and xors around two rounds of a well-known
-//! finaliser (MurmurHash3's for 32 bits, SplitMix64's for 64). Distinct counters give distinct keys, so a
-//! range of counters that was never inserted gives keys that are certainly absent, and no set is needed to
-//! tell them apart.
+//! finaliser (MurmurHash3's for 32 bits, SplitMix64's for 64). Distinct counters yield distinct keys.
+//! Therefore a range of counters that was never inserted yields keys that are certainly absent, without a set
+//! to tell them apart.
 use crate::permutation::Permutation;
 use crate::random::{Source, below, tabulate};
 use crate::{Error, Result};
@@ -19,15 +19,15 @@ mod sealed {
 
 /// A key or a value: `u32` or `u64`.
 pub trait Key: sealed::Sealed + Copy + Default + Debug + Eq + Ord + Hash + Send + Sync + 'static {
-    /// Bits in the word.
+    /// Number of bits in the word.
     const BITS: u32;
-    /// The low bits of `wide`.
+    /// Returns the low bits of `wide`.
     fn truncate(wide: u64) -> Self;
-    /// The word, widened.
+    /// Returns the word widened to 64 bits.
     fn widen(self) -> u64;
-    /// A fixed bijection that spreads every bit over the word.
+    /// Applies a fixed bijection that spreads every bit over the word.
     fn mix(self) -> Self;
-    /// The sum, wrapping.
+    /// Returns the wrapping sum.
     fn add(self, other: Self) -> Self;
 }
 
@@ -75,7 +75,7 @@ impl Key for u64 {
     }
 }
 
-/// An endless supply of distinct keys. Any key may come, `0` and the largest one too: no structure may
+/// An endless supply of distinct keys. Any key may occur, including `0` and the largest: no structure may
 /// reserve one.
 #[derive(Clone, Debug)]
 pub struct UniqueKeys<K> {
@@ -85,18 +85,18 @@ pub struct UniqueKeys<K> {
 }
 
 impl<K: Key> UniqueKeys<K> {
-    /// The keys that `seed` picks.
+    /// Creates the key sequence of `seed`.
     pub fn new(seed: u64) -> Self {
         let [before, between] = Source::new(seed, "unique keys").words();
         Self { before, between, of: PhantomData }
     }
 
-    /// The key of a counter, taken modulo the number of keys there are.
+    /// Returns the key of a counter, taken modulo the number of keys.
     pub fn at(&self, counter: u64) -> K {
         K::truncate(counter ^ self.before).mix().add(K::truncate(self.between)).mix()
     }
 
-    /// The first `n` keys: those that a structure holds.
+    /// Returns the first `n` keys: those that a structure holds.
     ///
     /// # Errors
     /// [`Error::TooMany`] when `n` is more than half of all keys.
@@ -104,7 +104,7 @@ impl<K: Key> UniqueKeys<K> {
         self.range(0, n)
     }
 
-    /// `n` keys, none of which any call of [`present`](Self::present) gives.
+    /// Returns `n` keys that no call of [`present`](Self::present) returns.
     ///
     /// # Errors
     /// [`Error::TooMany`] when `n` is more than half of all keys.
@@ -112,10 +112,10 @@ impl<K: Key> UniqueKeys<K> {
         self.range(Self::FIRST_ABSENT, n)
     }
 
-    /// The counter of the first key that [`absent`](Self::absent) gives.
+    /// Counter of the first key that [`absent`](Self::absent) returns.
     pub const FIRST_ABSENT: u64 = 1 << (K::BITS - 1);
 
-    /// The keys of `n` counters from `first` on.
+    /// Returns the keys of `n` counters, starting at `first`.
     fn range(&self, first: u64, n: usize) -> Result<Vec<K>> {
         let (asked, available) = (n as u64, Self::FIRST_ABSENT);
         if asked > available {
@@ -125,21 +125,21 @@ impl<K: Key> UniqueKeys<K> {
     }
 }
 
-/// The value that belongs to a key: whoever finds the key can say whether the value is right.
+/// Returns the value of a key. A reader can thus verify any value that it finds.
 pub fn value_of<K: Key, V: Key>(key: K) -> V {
     V::truncate((key.widen() ^ 0x9e37_79b9_7f4a_7c15).mix())
 }
 
-/// The value that belongs to a key once it was updated. Every update of a key writes the same one, so the
-/// outcome of concurrent updates is known, and a reader beside them may see this or [`value_of`].
+/// Returns the value of a key after an update. Every update of a key writes the same value, so the result of
+/// concurrent updates is known, and a concurrent reader may see this value or [`value_of`].
 pub fn updated_value_of<K: Key, V: Key>(key: K) -> V {
     V::truncate((key.widen() ^ 0xd1b5_4a32_d192_ed03).mix())
 }
 
-/// `n` keys in random order of which `rate * n` (rounded down) repeat another one of them, chosen uniformly.
+/// Returns `n` keys in random order, of which `rate * n` (rounded down) repeat another key, chosen uniformly.
 ///
 /// # Errors
-/// [`Error::OutOfRange`] when `rate` is not in `0..1`, [`Error::TooMany`] as for [`UniqueKeys::present`].
+/// [`Error::OutOfRange`] when `rate` is not in `0..1`; [`Error::TooMany`] as for [`UniqueKeys::present`].
 pub fn with_duplicates<K: Key>(n: usize, rate: f64, seed: u64) -> Result<Vec<K>> {
     let repeated = repeats(n as u64, rate)?;
     let unique = n as u64 - repeated;
@@ -152,7 +152,7 @@ pub fn with_duplicates<K: Key>(n: usize, rate: f64, seed: u64) -> Result<Vec<K>>
     }))
 }
 
-/// How many of `n` keys repeat another one at `rate`.
+/// Returns the number of keys, of `n`, that repeat another one at `rate`.
 pub(crate) fn repeats(n: u64, rate: f64) -> Result<u64> {
     if !(0.0..1.0).contains(&rate) {
         return Err(Error::OutOfRange { what: "the rate of duplicates", range: "0..1", found: rate });
@@ -160,8 +160,8 @@ pub(crate) fn repeats(n: u64, rate: f64) -> Result<u64> {
     Ok((n as f64 * rate) as u64)
 }
 
-/// A checksum of a sequence of words that depends on their order (FNV-1a over their 64-bit values): what
-/// tests and suites hold an input to.
+/// Returns a checksum of a sequence of words that depends on their order (FNV-1a over their 64-bit values).
+/// Tests and suites identify an input by it.
 pub fn checksum<K: Key>(words: &[K]) -> u64 {
     words.iter().fold(0xcbf2_9ce4_8422_2325, |sum, word| (sum ^ word.widen()).wrapping_mul(0x0100_0000_01b3))
 }
@@ -185,8 +185,7 @@ mod tests {
         all_distinct(hits.into_iter().chain(misses), 400_000);
     }
 
-    /// All 2^32 counters would take long; the mixer of 16 bits' worth of high and low counters must not
-    /// collide either.
+    /// All 2^32 counters would take too long. The mixers must not collide on 2^16 low and 2^16 high counters.
     #[test]
     fn the_mixers_are_bijections_of_sampled_lattices() {
         all_distinct((0..1u32 << 16).map(|x| x.mix()), 1 << 16);

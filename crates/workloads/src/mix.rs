@@ -1,46 +1,45 @@
 //! Mixed batches by share of each operation, as slab hash's concurrent benchmark defines them (Ashkiani et
-//! al., IPDPS 2018, section VI-C: shares of inserting, removing, finding what is there and finding what is
-//! not).
+//! al., IPDPS 2018, section VI-C: shares of inserts, removals, hits and misses).
 //!
-//! The shares are met exactly and the operations are shuffled. Within a batch no key is both removed and
-//! touched otherwise, and each key is inserted or removed once, so every operation's result is known although
-//! the batch runs concurrently. Updates and hits may share keys: a hit may see [`value_of`] its key or
-//! [`updated_value_of`].
+//! The shares are met exactly and the operations are shuffled. Within a batch, no removed key is accessed by
+//! another operation, and each key is inserted or removed once. Therefore every operation's result is known
+//! although the batch runs concurrently. Updates and hits may share keys: a hit may read [`value_of`] its key
+//! or [`updated_value_of`] it.
 use crate::keys::{Key, UniqueKeys, updated_value_of, value_of};
 use crate::permutation::Permutation;
 use crate::random::{Source, below};
 use crate::stream::{Op, Stream};
 use crate::{Error, Result};
 
-/// Shares of operations. They need not sum to 1: only their proportions count.
+/// Shares of operations. Only their proportions matter; they need not sum to 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Mix {
-    /// Inserts of keys that are not there.
+    /// Share of inserts of absent keys.
     pub insert: f64,
-    /// Removals of keys that are there.
+    /// Share of removals of present keys.
     pub remove: f64,
-    /// Reads of keys that are there.
+    /// Share of reads of present keys.
     pub find_hit: f64,
-    /// Reads of keys that are not there.
+    /// Share of reads of absent keys.
     pub find_miss: f64,
-    /// Writes to keys that are there.
+    /// Share of updates of present keys.
     pub update: f64,
 }
 
-/// The kinds in the order in which they are laid out before the shuffle.
+/// Kinds of operations, in layout order before the shuffle.
 const KINDS: [Op; 5] = [Op::Insert, Op::Remove, Op::FindHit, Op::FindMiss, Op::Update];
 
 impl Mix {
-    /// A stream for a structure that holds the first `present` keys of `UniqueKeys::new(seed)`, each with its
-    /// [`value_of`].
+    /// Generates a stream for a structure that holds the first `present` keys of `UniqueKeys::new(seed)`,
+    /// each with its [`value_of`].
     ///
-    /// The inserts bring the keys `present..`; the removals take the last keys before `present`; hits and
-    /// updates choose uniformly among the others.
+    /// Inserts use the keys `present..`. Removals use the last keys before `present`. Hits and updates choose
+    /// uniformly among the other present keys.
     ///
     /// # Errors
     /// [`Error::OutOfRange`] for a share that is negative or not a number, or when all are zero;
-    /// [`Error::TooMany`] when more keys are removed than there are, when hits or updates have no key left,
-    /// or when the keys run out.
+    /// [`Error::TooMany`] when there are more removals than present keys, when no key remains for hits or
+    /// updates, or when the unique keys run out.
     pub fn stream<K: Key, V: Key>(&self, present: u64, operations: usize, seed: u64) -> Result<Stream<K, V>> {
         let layout = Layout::new(self.counts(operations as u64)?, present)?;
         layout.check_keys(UniqueKeys::<K>::FIRST_ABSENT)?;
@@ -57,7 +56,8 @@ impl Mix {
         Ok(Stream::unzip(made))
     }
 
-    /// How many operations of each kind there are; the rounding goes to the last kind that has a share.
+    /// Returns the number of operations of each kind. Cumulative shares are rounded, so the numbers sum to
+    /// `operations`.
     fn counts(&self, operations: u64) -> Result<[u64; 5]> {
         let shares = [self.insert, self.remove, self.find_hit, self.find_miss, self.update];
         let total: f64 = shares.iter().sum();
@@ -86,11 +86,11 @@ fn carried<K: Key, V: Key>(op: Op, key: K) -> V {
     }
 }
 
-/// Which operation stands where before the shuffle, and which keys each kind draws from.
+/// Layout of the operations before the shuffle, and the keys of each kind.
 struct Layout {
     counts: [u64; 5],
     present: u64,
-    /// Keys that nothing removes.
+    /// Number of keys that no operation removes.
     kept: u64,
 }
 
@@ -110,7 +110,8 @@ impl Layout {
         if asked > available { Err(Error::TooMany { what: "unique keys", asked, available }) } else { Ok(()) }
     }
 
-    /// The operation at `place` of the layout and its key's counter; `chosen` is a random key that is kept.
+    /// Returns the operation at `place` of the layout and its key's counter. `chosen` is a random key among
+    /// those kept.
     fn operation(&self, mut place: u64, chosen: u64, first_absent: u64) -> (Op, u64) {
         let mut kind = 0;
         while place >= self.counts[kind] {
@@ -133,8 +134,8 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::HashMap;
 
-    /// Runs the stream in the given order on a map and checks that every operation finds what its kind
-    /// promises.
+    /// Executes the stream in the given order on a map and checks that every operation has the result of its
+    /// kind.
     fn replay(present: u64, seed: u64, stream: &Stream<u32, u32>, order: impl Iterator<Item = usize>) {
         let keys = UniqueKeys::<u32>::new(seed);
         let mut map: HashMap<u32, u32> = (0..present).map(|i| (keys.at(i), value_of(keys.at(i)))).collect();

@@ -1,9 +1,9 @@
 //! A shuffle of `0..n` that is computed, not stored.
 //!
 //! The numbers below the next power of two are permuted by rounds of multiplication by an odd number,
-//! addition and a shifted xor, each of which is invertible. A result outside `0..n` is put through again
-//! until it falls inside (cycle walking): the orbit of an element of `0..n` returns to it, so this ends, and
-//! two elements never meet.
+//! addition and a shifted xor, each of which is invertible. A result outside `0..n` is permuted again until
+//! it lies inside (cycle walking). This terminates, because the orbit of an element of `0..n` returns to it,
+//! and two elements never collide.
 use crate::random::Source;
 
 const ROUNDS: usize = 4;
@@ -17,24 +17,24 @@ pub struct Permutation {
 }
 
 impl Permutation {
-    /// The permutation of `0..len` that `source` picks. `len` is at most 2^63.
+    /// Creates the permutation of `0..len` determined by `source`. `len` is at most 2^63.
     pub fn new(len: u64, source: &Source) -> Self {
         let words: [u64; 2 * ROUNDS] = source.words();
         let bits = len.max(2).next_power_of_two().trailing_zeros();
         Self { len, bits, rounds: std::array::from_fn(|round| (words[2 * round] | 1, words[2 * round + 1])) }
     }
 
-    /// How many numbers are permuted.
+    /// Returns the number of elements.
     pub fn len(&self) -> u64 {
         self.len
     }
 
-    /// Whether there is nothing to permute.
+    /// Returns `true` if the permutation is empty.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Where `index` goes. An index of `len` or more is taken modulo `len`; the empty permutation gives 0.
+    /// Returns the image of `index`, taken modulo `len`. The empty permutation returns 0.
     pub fn at(&self, index: u64) -> u64 {
         if self.len == 0 {
             return 0;
@@ -71,7 +71,7 @@ mod tests {
         }
     }
 
-    /// Neighbours must not stay neighbours, and each tenth of the input must spread over all tenths of the
+    /// Neighbours must not remain neighbours, and each tenth of the input must spread over all tenths of the
     /// output.
     #[test]
     fn it_shuffles() {

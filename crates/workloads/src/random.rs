@@ -1,24 +1,24 @@
-//! The pinned generator: ChaCha8, one seed a purpose, one stream a chunk of the output.
+//! The pinned generator: ChaCha8, with one seed per purpose and one stream per chunk of the output.
 //!
-//! A long output is cut into chunks of [`CHUNK`] items. Chunk `c` draws from stream `c` of the cipher, so its
-//! items depend on the seed, the purpose and `c` alone, and threads may make the chunks in any order.
+//! A long output is split into chunks of [`CHUNK`] items. Chunk `c` draws from stream `c` of the cipher, so
+//! its items depend only on the seed, the purpose and `c`, and threads may generate the chunks in any order.
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use rayon::prelude::*;
 
-/// Items that share a stream of the generator. Part of every input's definition: another value gives other
-/// inputs.
+/// Number of items that share a stream of the generator. Part of every input's definition: another value
+/// changes the inputs.
 pub const CHUNK: usize = 1 << 14;
 
-/// A seed for one purpose. Two purposes under one seed are independent.
+/// Source of randomness for one purpose. Different purposes under one seed are independent.
 #[derive(Clone, Debug)]
 pub struct Source {
     key: [u8; 32],
 }
 
 impl Source {
-    /// The source for `purpose` under `seed`: the cipher's key is the seed's 8 bytes (little endian) and then
-    /// the first 24 bytes of the purpose, padded with zeros.
+    /// Creates the source for `purpose` under `seed`. The cipher's key is the seed's 8 bytes (little endian)
+    /// followed by the first 24 bytes of the purpose, padded with zeros.
     pub fn new(seed: u64, purpose: &str) -> Self {
         let mut key = [0; 32];
         key[..8].copy_from_slice(&seed.to_le_bytes());
@@ -28,20 +28,20 @@ impl Source {
         Self { key }
     }
 
-    /// The generator of chunk `index`.
+    /// Returns the generator of chunk `index`.
     pub fn chunk(&self, index: u64) -> ChaCha8Rng {
         let mut generator = ChaCha8Rng::from_seed(self.key);
         generator.set_stream(index);
         generator
     }
 
-    /// The first words of chunk 0: parameters of a bijection, say.
+    /// Returns the first words of chunk 0, for example as parameters of a bijection.
     pub fn words<const N: usize>(&self) -> [u64; N] {
         let mut generator = self.chunk(0);
         std::array::from_fn(|_| generator.next_u64())
     }
 
-    /// `len` items, item `i` made by `make(generator, i)`, in parallel.
+    /// Generates `len` items in parallel; item `i` is `make(generator, i)`.
     pub fn generate<T>(&self, len: usize, make: impl Fn(&mut ChaCha8Rng, usize) -> T + Sync) -> Vec<T>
     where
         T: Copy + Default + Send,
@@ -57,17 +57,17 @@ impl Source {
     }
 }
 
-/// `len` items, item `i` being `make(i)`, in parallel.
+/// Generates `len` items in parallel; item `i` is `make(i)`.
 pub fn tabulate<T: Send>(len: usize, make: impl Fn(u64) -> T + Sync + Send) -> Vec<T> {
     (0..len).into_par_iter().map(|index| make(index as u64)).collect()
 }
 
-/// A number in `0..1` with 53 random bits.
+/// Returns a number in `0..1` with 53 random bits.
 pub fn unit(generator: &mut impl Rng) -> f64 {
     (generator.next_u64() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
 }
 
-/// A number in `0..range`, by the high half of a product. The bias is below `range / 2^64`.
+/// Returns a number in `0..range`, by the high half of a product. The bias is below `range / 2^64`.
 pub fn below(generator: &mut impl Rng, range: u64) -> u64 {
     ((generator.next_u64() as u128 * range as u128) >> 64) as u64
 }

@@ -1,7 +1,7 @@
 //! The eight key sequences of "Designing GPU Data Structures for Efficient Memory Oversubscription" (OOPSLA
 //! 2026), table 2.
 //!
-//! With `n` keys, blocks of `B` = 5 x 10^8 (the paper's) or a smaller size for smaller runs, and `M` =
+//! With `n` keys, blocks of `B` = 5 x 10^8 keys (the paper's size; smaller for smaller runs), and `M` =
 //! `u32::MAX`:
 //!
 //! | name | keys |
@@ -11,14 +11,14 @@
 //! | DR | as DU, but a fifth of each block's keys repeat another key of the block |
 //! | SU | from 1..=M-1 without repetition, in random order |
 //! | SR | as SU, but a fifth repeat another key |
-//! | SUR | from 1..=M-1 without repetition; the keys of each range of `B` stand together, shuffled; the ranges are shuffled |
+//! | SUR | from 1..=M-1 without repetition; the keys of each range of `B` are contiguous and shuffled; the ranges are shuffled |
 //! | DUL | from 1 to the next multiple of 2 `B` not below n, without repetition, shuffled within blocks of 2 `B` |
 //! | ZZ | 1, M-1, 2, M-2, 3, ... |
 //!
-//! Where the paper leaves a choice: the text bounds the sparse ranges by M-1 and the table by M (the text is
-//! followed); "20 % repetition" is read as: a fifth of the positions hold a key that stands elsewhere too;
-//! DUL's "nearest 10^9" is rounded up, since fewer keys than positions could not be unique, and each block
-//! gives keys in proportion.
+//! Interpretations of the paper: the text bounds the sparse ranges by M-1 and the table by M (this module
+//! follows the text). "20 % repetition" means that a fifth of the positions hold a key that also occurs
+//! elsewhere. DUL's "nearest 10^9" is rounded up, since fewer keys than positions could not be unique, and
+//! each block contributes keys in proportion.
 use crate::keys::repeats;
 use crate::permutation::Permutation;
 use crate::random::{Source, below};
@@ -27,16 +27,16 @@ use rand_chacha::ChaCha8Rng;
 use std::fmt;
 use std::str::FromStr;
 
-/// The paper's block size.
+/// Block size of the paper.
 pub const PAPER_BLOCK: u64 = 500_000_000;
 
-/// The share of repeated keys in DR and SR.
+/// Share of repeated keys in DR and SR.
 pub const REPETITION: f64 = 0.2;
 
-/// The largest key of a sparse sequence.
+/// Largest key of a sparse sequence.
 const LARGEST: u64 = u32::MAX as u64 - 1;
 
-/// A sequence by its name.
+/// A key sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Sequence {
     /// Monotonically increasing.
@@ -58,11 +58,11 @@ pub enum Sequence {
 }
 
 impl Sequence {
-    /// All of them, in the paper's order.
+    /// All sequences, in the paper's order.
     pub const ALL: [Self; 8] =
         [Self::MI, Self::DU, Self::DR, Self::SU, Self::SR, Self::SUR, Self::DUL, Self::ZZ];
 
-    /// The first `n` keys with the paper's blocks.
+    /// Returns the first `n` keys with the paper's blocks.
     ///
     /// # Errors
     /// As [`keys_in_blocks`](Self::keys_in_blocks).
@@ -70,10 +70,10 @@ impl Sequence {
         self.keys_in_blocks(n, PAPER_BLOCK, seed)
     }
 
-    /// The first `n` keys with blocks of `block` keys.
+    /// Returns the first `n` keys with blocks of `block` keys.
     ///
     /// # Errors
-    /// [`Error::TooMany`] when the sequence has fewer than `n` keys, [`Error::Empty`] when `block` is 0.
+    /// [`Error::TooMany`] when the sequence has fewer than `n` keys; [`Error::Empty`] when `block` is 0.
     pub fn keys_in_blocks(self, n: usize, block: u64, seed: u64) -> Result<Vec<u32>> {
         let (asked, available) = (n as u64, self.longest(block));
         if block == 0 {
@@ -87,7 +87,7 @@ impl Sequence {
         Ok(source.generate(n, |generator, index| plan.key(generator, index as u64) as u32))
     }
 
-    /// The most keys it can have. DUL's range must not pass the largest key.
+    /// Returns the maximum length of the sequence. DUL's range must not exceed the largest key.
     fn longest(self, block: u64) -> u64 {
         match self {
             Self::DUL => LARGEST - LARGEST % block.saturating_mul(2).max(1),
@@ -128,7 +128,7 @@ impl FromStr for Sequence {
     }
 }
 
-/// How to make any key of a sequence by its position.
+/// Method to compute any key of a sequence from its position.
 enum Plan {
     Increasing,
     Zigzag,
@@ -137,15 +137,15 @@ enum Plan {
 
 /// Positions that share a range of keys.
 struct Block {
-    /// Its first position.
+    /// First position of the block.
     start: u64,
-    /// One less than the range's first key.
+    /// First key of the range, minus one.
     base: u64,
-    /// Positions that hold a key of their own; those after them repeat one of these.
+    /// Number of positions with a unique key; later positions repeat one of these keys.
     unique: u64,
-    /// Which place of the block each position takes.
+    /// Permutation from positions to places of the block.
     order: Permutation,
-    /// Which key of the range each place takes.
+    /// Permutation from places to keys of the range.
     choice: Permutation,
 }
 
@@ -187,7 +187,7 @@ impl Block {
     }
 }
 
-/// A range of keys and how many of them are wanted.
+/// A range of keys and the number of keys wanted from it.
 #[derive(Clone, Copy)]
 struct Range {
     base: u64,
@@ -195,7 +195,7 @@ struct Range {
     wanted: u64,
 }
 
-/// `1..=largest` in ranges of `block`, `n` keys shared out among them in proportion.
+/// Splits `1..=largest` into ranges of `block` keys, with `n` wanted keys distributed in proportion.
 fn ranges(n: u64, largest: u64, block: u64) -> Vec<Range> {
     let share = |end: u64| (n as u128 * end as u128 / largest.max(1) as u128) as u64;
     let bases = (0..largest).step_by(block.min(usize::MAX as u64) as usize);
@@ -305,7 +305,7 @@ mod tests {
         assert!(keys(Sequence::SU).iter().all(|&key| (1..u32::MAX).contains(&key)));
     }
 
-    /// With the paper's blocks there are nine ranges: each is one run of positions, and the runs are out of
+    /// With the paper's blocks there are nine ranges. Each is one run of positions, and the runs are out of
     /// order.
     #[test]
     fn sur_shuffles_blocks() {

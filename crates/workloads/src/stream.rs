@@ -1,57 +1,57 @@
-//! Streams of operations: what one batch asks of a structure.
+//! Streams of operations: the input of one batch.
 
-/// What an operation asks for. The numbers are stable: kernels may take them as bytes.
+/// Kind of an operation. The discriminants are stable: kernels may take them as bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Op {
-    /// Read a key that may be there.
+    /// Reads a key that may be present.
     #[default]
     Read = 0,
-    /// Read a key that is certainly there.
+    /// Reads a key that is certainly present.
     FindHit = 1,
-    /// Read a key that is certainly not there.
+    /// Reads a key that is certainly absent.
     FindMiss = 2,
-    /// Insert a key that is not there.
+    /// Inserts an absent key.
     Insert = 3,
-    /// Write the value of a key that is there.
+    /// Overwrites the value of a present key.
     Update = 4,
-    /// Add the operation's value to the value of a key that is there, giving the old one.
+    /// Adds the operation's value to the value of a present key and returns the old value.
     ReadModifyWrite = 5,
-    /// Remove a key that is there.
+    /// Removes a present key.
     Remove = 6,
-    /// Read as many pairs as the operation's value says, from the key on.
+    /// Reads as many pairs as the operation's value, starting at the key.
     Scan = 7,
 }
 
-/// Operations in order, as three parallel arrays of one length.
+/// Operations in order, as three parallel arrays of equal length.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stream<K, V> {
-    /// What each operation asks for.
+    /// Kind of each operation.
     pub ops: Vec<Op>,
-    /// Its key.
+    /// Key of each operation.
     pub keys: Vec<K>,
-    /// Its value, by operation: what to insert or write, what to add, how many to scan. A read carries the
-    /// value that the key was loaded with, a remove too; a certain miss carries 0.
+    /// Value of each operation, depending on its kind: the value to insert, write or add, or the number of
+    /// pairs to scan. Reads and removals hold the value that the key was loaded with; certain misses hold 0.
     pub values: Vec<V>,
 }
 
 impl<K, V> Stream<K, V> {
-    /// Operations.
+    /// Returns the number of operations.
     pub fn len(&self) -> usize {
         self.ops.len()
     }
 
-    /// Whether there are none.
+    /// Returns `true` if there are no operations.
     pub fn is_empty(&self) -> bool {
         self.ops.is_empty()
     }
 
-    /// How many operations ask for `op`.
+    /// Returns the number of operations of kind `op`.
     pub fn count(&self, op: Op) -> usize {
         self.ops.iter().filter(|&&found| found == op).count()
     }
 
-    /// The stream of `(op, key, value)`.
+    /// Creates the stream from `(op, key, value)` triples.
     pub(crate) fn unzip(operations: Vec<(Op, K, V)>) -> Self {
         let (ops, keys, values) = operations.into_iter().collect();
         Self { ops, keys, values }

@@ -11,11 +11,11 @@
 //! | E | 95 % scan of 1 to 100 records, 5 % insert | Zipf |
 //! | F | 50 % read, 50 % read-modify-write | Zipf |
 //!
-//! Record `i` has the key `UniqueKeys::new(seed).at(i)` and the value [`value_of`] it; an update writes
-//! [`updated_value_of`] it and a read-modify-write adds 1, so what the structure holds in the end is known.
-//! The popularity is scrambled over the records (but for D). Deviations from YCSB: keys and values are words,
-//! not strings and fields; the scrambling is a permutation (see [`crate::zipf`]); in D the Zipf distribution
-//! ranges over as many records as were loaded.
+//! Record `i` has the key `UniqueKeys::new(seed).at(i)` and the value [`value_of`] it. An update writes
+//! [`updated_value_of`] it and a read-modify-write adds 1, so the final contents of the structure are known.
+//! The popularity is scrambled over the records (except in D). Deviations from YCSB: keys and values are
+//! words, not strings and fields; the scrambling is a permutation (see [`crate::zipf`]); in D the Zipf
+//! distribution covers as many records as were loaded.
 use crate::keys::{Key, UniqueKeys, updated_value_of, value_of};
 use crate::random::{CHUNK, Source, below, tabulate, unit};
 use crate::stream::{Op, Stream};
@@ -25,25 +25,25 @@ use rand_chacha::ChaCha8Rng;
 use std::fmt;
 use std::str::FromStr;
 
-/// The longest scan of workload E.
+/// Maximum length of a scan in workload E.
 pub const LONGEST_SCAN: u64 = 100;
 
-/// A workload by its letter.
+/// A workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Ycsb {
-    /// Fills the store.
+    /// Loads the store.
     Load,
-    /// Half updates.
+    /// Half updates, half reads.
     A,
     /// Mostly reads.
     B,
-    /// Reads only.
+    /// Only reads.
     C,
-    /// Reads of the latest.
+    /// Reads of the latest records.
     D,
     /// Short scans.
     E,
-    /// Half read-modify-writes.
+    /// Half read-modify-writes, half reads.
     F,
 }
 
@@ -51,7 +51,7 @@ impl Ycsb {
     /// All workloads.
     pub const ALL: [Self; 7] = [Self::Load, Self::A, Self::B, Self::C, Self::D, Self::E, Self::F];
 
-    /// The share of the first kind of operation, that kind, and the other kind.
+    /// Returns the share of the common kind of operation, that kind, and the rare kind.
     fn shares(self) -> (f64, Op, Op) {
         match self {
             Self::Load => (0.0, Op::Read, Op::Insert),
@@ -96,17 +96,17 @@ impl FromStr for Ycsb {
     }
 }
 
-/// How records are chosen.
+/// Distribution of the chosen records.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Distribution {
-    /// Each as often as the others.
+    /// All records with equal probability.
     Uniform,
-    /// By Zipf's law with this theta.
+    /// Zipf's law with this exponent theta.
     Zipf(f64),
 }
 
 impl Distribution {
-    /// Zipf's exponent; 0 is uniform.
+    /// Returns Zipf's exponent; 0 is uniform.
     pub fn theta(self) -> f64 {
         match self {
             Self::Uniform => 0.0,
@@ -115,25 +115,25 @@ impl Distribution {
     }
 }
 
-/// The sizes of a run.
+/// Parameters of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct YcsbOptions {
-    /// Records that the store holds at the start (for LOAD: that are inserted).
+    /// Number of records in the store at the start (for LOAD: the number inserted).
     pub records: u64,
-    /// Operations in the stream. LOAD has as many as there are records, whatever this says.
+    /// Number of operations in the stream. LOAD has one operation per record instead.
     pub operations: usize,
-    /// How records are chosen.
+    /// Distribution of the chosen records.
     pub distribution: Distribution,
-    /// The seed of everything.
+    /// Seed of all random choices.
     pub seed: u64,
 }
 
 impl Ycsb {
-    /// The operations of the workload.
+    /// Generates the operations of the workload.
     ///
     /// # Errors
-    /// [`Error::Empty`] without records, [`Error::TooMany`] with more than half of all keys,
-    /// [`Error::OutOfRange`] for a bad theta.
+    /// [`Error::Empty`] without records; [`Error::TooMany`] with more than half of all keys;
+    /// [`Error::OutOfRange`] for a theta outside its range.
     pub fn stream<K: Key, V: Key>(self, options: &YcsbOptions) -> Result<Stream<K, V>> {
         let available = UniqueKeys::<K>::FIRST_ABSENT;
         let asked = options.records.saturating_add(options.operations as u64);
@@ -161,7 +161,7 @@ impl Ycsb {
         Ok(Stream::unzip(operations))
     }
 
-    /// What each operation does, each drawn by itself as YCSB does.
+    /// Draws the kind of each operation independently, as YCSB does.
     fn ops(self, options: &YcsbOptions) -> Vec<Op> {
         let (share, common, rare) = self.shares();
         let source = Source::new(options.seed, "ycsb operations");
@@ -179,7 +179,7 @@ fn load<K: Key, V: Key>(options: &YcsbOptions) -> Stream<K, V> {
     Stream::unzip(operations)
 }
 
-/// The value an operation carries.
+/// Returns the value of an operation.
 fn carried<K: Key, V: Key>(op: Op, key: K, scan_length: impl Fn() -> u64) -> V {
     match op {
         Op::Update => updated_value_of(key),
@@ -193,7 +193,7 @@ fn scan_lengths(source: &Source, operations: usize) -> Vec<u64> {
     source.generate(operations, |generator, _| 1 + below(generator, LONGEST_SCAN))
 }
 
-/// How many inserts come before each chunk: what lets the chunks be filled side by side.
+/// Returns the number of inserts before each chunk, so that chunks can be filled in parallel.
 fn inserted_before_chunks(ops: &[Op]) -> Vec<u64> {
     let mut inserted = 0;
     ops.chunks(CHUNK)
@@ -217,7 +217,7 @@ fn fill_records(records: &mut [u64], ops: &[Op], inserted: &[u64], source: &Sour
     });
 }
 
-/// Chooses which record an operation touches.
+/// Chooses the record that an operation accesses.
 struct Chooser {
     loaded: u64,
     by: Choice,
@@ -238,7 +238,7 @@ impl Chooser {
         Ok(Self { loaded, by })
     }
 
-    /// A record, when `there` of them exist.
+    /// Chooses a record among the `there` existing ones.
     fn choose(&self, generator: &mut ChaCha8Rng, there: u64) -> u64 {
         match &self.by {
             Choice::Scrambled(zipf) => zipf.item(generator),
@@ -294,7 +294,7 @@ mod tests {
         assert!((top - wanted).abs() < 0.004, "{top}, expected {wanted}");
     }
 
-    /// Every read of D goes to a record that a sequential run would have by then, mostly to young ones.
+    /// Every read of D accesses a record that exists by then in a sequential run, mostly a recent one.
     #[test]
     fn the_latest_are_read_once_they_exist() {
         let stream = Ycsb::D.stream::<u32, u32>(&options()).unwrap();

@@ -1,13 +1,13 @@
-//! Zipf-distributed choices: item of rank `r` (from 0) is chosen with a probability in proportion to `(r +
+//! Zipf-distributed choices: the item of rank `r` (from 0) is chosen with a probability proportional to `(r +
 //! 1)^-theta`.
 //!
-//! Below `theta` 1 the sampler is the closed formula of Gray et al., "Quickly generating billion-record
-//! synthetic databases" (SIGMOD 1994, section 3.2), which YCSB uses: exact for the two most popular ranks, an
-//! approximation for the others, one power a sample. From 1 on, where the formula has a pole, it is
-//! `rand_distr`'s exact rejection-inversion.
+//! For `theta` below 1 the sampler is the closed formula of Gray et al., "Quickly generating billion-record
+//! synthetic databases" (SIGMOD 1994, section 3.2), which YCSB uses. It is exact for the two most popular
+//! ranks and an approximation for the others, at one power per sample. From 1 on, where the formula has a
+//! pole, the sampler is `rand_distr`'s exact rejection-inversion.
 //!
-//! [`ScrambledZipf`] then spreads the ranks over the items by a permutation. YCSB hashes the rank modulo the
-//! number of items instead, which lets several ranks fall on one item; a permutation keeps the distribution
+//! [`ScrambledZipf`] also spreads the ranks over the items by a permutation. YCSB instead hashes the rank
+//! modulo the number of items, which maps several ranks to one item; a permutation keeps the distribution
 //! exact.
 use crate::permutation::Permutation;
 use crate::random::{Source, unit};
@@ -15,7 +15,7 @@ use crate::{Error, Result};
 use rand::distr::Distribution;
 use rand_chacha::rand_core::Rng;
 
-/// Chooses ranks `0..items`, the popular ones first.
+/// A sampler of ranks `0..items`, the popular ones first.
 #[derive(Clone, Debug)]
 pub struct Zipf {
     items: u64,
@@ -31,10 +31,10 @@ enum Sampler {
 }
 
 impl Zipf {
-    /// The distribution over `items` items. `theta` 0 is uniform; YCSB's is 0.99.
+    /// Creates the distribution over `items` items. `theta` 0 is uniform; YCSB's is 0.99.
     ///
     /// # Errors
-    /// [`Error::Empty`] without items, [`Error::OutOfRange`] for a `theta` that is negative, above 10 or not
+    /// [`Error::Empty`] without items; [`Error::OutOfRange`] for a `theta` that is negative, above 10 or not
     /// a number.
     pub fn new(items: u64, theta: f64) -> Result<Self> {
         if items == 0 {
@@ -47,17 +47,17 @@ impl Zipf {
         Ok(Self { items, theta, zeta, sampler: Sampler::new(items, theta, zeta) })
     }
 
-    /// How many items there are.
+    /// Returns the number of items.
     pub fn items(&self) -> u64 {
         self.items
     }
 
-    /// The probability that the distribution asks for.
+    /// Returns the exact probability of `rank`.
     pub fn probability(&self, rank: u64) -> f64 {
         (rank as f64 + 1.0).powf(-self.theta) / self.zeta
     }
 
-    /// Chooses a rank.
+    /// Draws a rank.
     pub fn rank(&self, generator: &mut impl Rng) -> u64 {
         let rank = match &self.sampler {
             Sampler::Gray { alpha, eta, second } => self.gray(unit(generator), *alpha, *eta, *second),
@@ -90,17 +90,18 @@ impl Sampler {
     }
 }
 
-/// Terms summed one by one before the Euler-Maclaurin formula takes over.
+/// Number of terms summed one by one before the Euler-Maclaurin formula.
 const EXACT_TERMS: u64 = 4096;
 
-/// The sum of `i^-theta` for `i` in `1..=n`, to about 14 digits, in constant time.
+/// Returns the sum of `i^-theta` for `i` in `1..=n`, to about 14 digits, in constant time.
 fn zeta(n: u64, theta: f64) -> f64 {
     let last = n.min(EXACT_TERMS);
     let head: f64 = (1..=last).rev().map(|i| (i as f64).powf(-theta)).sum();
     if n == last { head } else { head + tail(last as f64, n as f64, theta) }
 }
 
-/// The terms after `from` up to `to`: integral, half the difference of the ends, and the first correction.
+/// Approximates the terms after `from` up to `to`: integral, half the difference of the ends, and the first
+/// correction.
 fn tail(from: f64, to: f64, theta: f64) -> f64 {
     let integral = if theta == 1.0 {
         (to / from).ln()
@@ -111,7 +112,7 @@ fn tail(from: f64, to: f64, theta: f64) -> f64 {
     integral + ends + theta / 12.0 * (from.powf(-theta - 1.0) - to.powf(-theta - 1.0))
 }
 
-/// Zipf-distributed items whose popular ones lie anywhere in `0..items`.
+/// A Zipf sampler with the popular items scattered over `0..items`.
 #[derive(Clone, Debug)]
 pub struct ScrambledZipf {
     zipf: Zipf,
@@ -119,7 +120,7 @@ pub struct ScrambledZipf {
 }
 
 impl ScrambledZipf {
-    /// As [`Zipf::new`]; `seed` decides which items are popular.
+    /// As [`Zipf::new`]; `seed` determines the popular items.
     ///
     /// # Errors
     /// As [`Zipf::new`].
@@ -128,12 +129,12 @@ impl ScrambledZipf {
         Ok(Self { zipf: Zipf::new(items, theta)?, place })
     }
 
-    /// Chooses an item.
+    /// Draws an item.
     pub fn item(&self, generator: &mut impl Rng) -> u64 {
         self.item_of_rank(self.zipf.rank(generator))
     }
 
-    /// The item that has popularity `rank` (0 is the most popular).
+    /// Returns the item of popularity `rank` (0 is the most popular).
     pub fn item_of_rank(&self, rank: u64) -> u64 {
         self.place.at(rank)
     }
@@ -154,7 +155,8 @@ mod tests {
         ranks.iter().filter(|rank| wanted.contains(rank)).count() as f64 / ranks.len() as f64
     }
 
-    /// `expected` within `tolerance` of itself, plus four standard deviations of the sampling.
+    /// Asserts that a share equals `expected`, within the relative `tolerance` plus four standard deviations
+    /// of the sampling.
     fn assert_share(ranks: &[u64], wanted: std::ops::Range<u64>, expected: f64, tolerance: f64) {
         let found = share(ranks, wanted.clone());
         let noise = 4.0 * (expected / SAMPLES as f64).sqrt();

@@ -1,6 +1,5 @@
-//! Inputs are the same everywhere and for ever: their checksums against those that `independent.py`, which
-//! shares no code with this crate (it has its own ChaCha8), computes from the definitions in the
-//! documentation.
+//! Inputs never change: compares their checksums with those that `independent.py` computes from the
+//! definitions in the documentation. That script shares no code with this crate (it has its own ChaCha8).
 use workloads::{Distribution, Genome, Sequence, UniqueKeys, Ycsb, YcsbOptions, checksum};
 
 #[test]

@@ -2,30 +2,31 @@
 //! VI-C).
 //!
 //! ```text
-//! heads | link | link | ...         4 bytes a bucket
-//! nodes | key 32, link 32 | ...     8 bytes a node; node 0 is none
+//! heads | link | link | ...         4 bytes per bucket
+//! nodes | key 32, link 32 | ...     8 bytes per node; node 0 is none
 //!
-//! link  | node: 31 | deleted: 1 |   of its own node, not of the one it leads to; a head's is never set
+//! link  | node: 31 | deleted: 1 |   of the link's own node, not its target; never set in a head
 //! ```
 //!
-//! What the paper says of it: keys alone, 32-bit keys and 32-bit indices instead of pointers, no allocator
-//! (an array has a node for each insertion that will ever be made), at most half of the memory are keys. A
-//! thread executes an operation, by itself. Lists are those of Harris and Michael: sorted by key; a removal
-//! sets the bit in the node's own link, by which it takes effect, and then unlinks the node, or leaves that
-//! to whoever comes by.
+//! Properties from the paper: keys alone, 32-bit keys and 32-bit indices instead of pointers, no allocator
+//! (an array has a node for each insertion that will ever be made); keys are at most half of the memory. Each
+//! thread executes one operation by itself. The lists are those of Harris and Michael, sorted by key. A
+//! removal takes effect when it sets the bit in the node's own link; it then unlinks the node, or leaves that
+//! to any later traversal.
 //!
-//! A node is used once, so no link ever means another node than it did: no tags, and nothing to reclaim.
+//! A node is used only once, so a link value always refers to the same node: no tags and no reclamation are
+//! needed.
 //!
 //! # Orders
-//! A node's words are written before the exchange that links it, which releases them. Readers load relaxed,
-//! as the original reads volatile: the address of a node depends on the link that led to it, and neither load
-//! may come from a cache that is not coherent. The PTX model would ask for acquiring loads, which cost a
-//! baseline time that it was not meant to spend. Benchmarks compare every answer.
-use crate::keyed::{Coded, Outcome};
+//! A node's words are written before the compare-and-swap that links it, which releases them. Readers load
+//! relaxed, as the original uses volatile loads: the address of a node depends on the link that led to it,
+//! and neither load may be served by an incoherent cache. The PTX model would require acquire loads, which
+//! would cost the baseline time that its design does not include. Benchmarks compare every answer.
+use crate::keyed::{OpCode, Outcome};
 use simt::hash::{mix32, reduce};
 use simt::{Global, GlobalSlice, Order, Scope, Thread, kernel};
 
-/// A link, and the bit that says that the node it lies in is deleted. All zeros: the list ends.
+/// A link, and the bit that marks the node that contains it as deleted. All zeros: the end of the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Link(u32);
 
@@ -55,7 +56,7 @@ impl Link {
     }
 }
 
-/// The place of a link.
+/// Location of a link.
 #[derive(Clone, Copy, Debug)]
 struct Place(Global<u32>);
 
@@ -66,7 +67,7 @@ impl Place {
         Link(self.0.load(Order::Relaxed, Scope::Device))
     }
 
-    /// Whether `current` was there and `new` is now.
+    /// Replaces `current` by `new`. Returns whether the link was `current`.
     #[inline(always)]
     #[track_caller]
     fn exchange(self, current: Link, new: Link, order: Order) -> bool {
@@ -74,24 +75,24 @@ impl Place {
     }
 }
 
-/// Where a key is in its list, or would be: behind `before`, which led to `at`.
+/// Position of a key in its list, present or not: the link at `before` leads to `at`.
 #[derive(Clone, Copy, Debug)]
-struct Spot {
+struct SlotMatch {
     before: Place,
     at: Link,
     is_there: bool,
 }
 
-/// The most nodes: links have 31 bits.
+/// Maximum number of nodes: links have 31 bits.
 pub const MOST_NODES: usize = 1 << 31;
 
 /// The chains as kernels see them. All zeros: an empty set.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Chains {
-    /// A link for each bucket.
+    /// One link per bucket.
     pub heads: GlobalSlice<u32>,
-    /// At most [`MOST_NODES`], the first of which is none.
+    /// At most [`MOST_NODES`] nodes; node 0 is unused and stands for none.
     pub nodes: GlobalSlice<u64>,
 }
 
@@ -102,7 +103,7 @@ impl Chains {
         Place(self.heads.at(reduce(mix32(key), self.heads.len() as u32) as usize))
     }
 
-    /// A node's key and link, by one access.
+    /// Reads a node's key and link in one access.
     #[inline(always)]
     #[track_caller]
     fn read(self, link: Link) -> (u32, Link) {
@@ -117,7 +118,8 @@ impl Chains {
         Place(unsafe { self.nodes.at(link.node()).cast::<u32>().offset(1) })
     }
 
-    /// Whether the key is there. Takes effect at the read of its node, or of what lies where it would be.
+    /// Returns whether the key is present. Linearizes at the read of its node, or of the node or link at
+    /// which the key would be.
     #[inline(always)]
     #[track_caller]
     fn contains(self, key: u32) -> bool {
@@ -132,16 +134,16 @@ impl Chains {
         false
     }
 
-    /// Walks to the key's place and unlinks the deleted nodes on the way; again from the head, where another
-    /// thread changed a link meanwhile.
+    /// Finds the key's position and unlinks deleted nodes on the way. Restarts at the head if another thread
+    /// changed a link meanwhile.
     #[inline(always)]
     #[track_caller]
-    fn find(self, key: u32) -> Spot {
+    fn find(self, key: u32) -> SlotMatch {
         let mut before = self.head(key);
         let mut at = before.load();
         loop {
             if at.is_none() {
-                return Spot { before, at, is_there: false };
+                return SlotMatch { before, at, is_there: false };
             }
             let (found, next) = self.read(at);
             if next.is_deleted() {
@@ -152,7 +154,7 @@ impl Chains {
                     at = before.load();
                 }
             } else if found >= key {
-                return Spot { before, at, is_there: found == key };
+                return SlotMatch { before, at, is_there: found == key };
             } else {
                 before = self.link_of(at);
                 at = next;
@@ -160,47 +162,48 @@ impl Chains {
         }
     }
 
-    /// Takes effect at the exchange that links the node, or at the read of the one that is there.
+    /// Inserts the key. Linearizes at the compare-and-swap that links the node, or at the read of the node
+    /// that is already present.
     #[inline(always)]
     #[track_caller]
     fn insert(self, key: u32, node: u32) -> Outcome {
         let own = Link::to(node);
         loop {
-            let spot = self.find(key);
-            if spot.is_there {
+            let found = self.find(key);
+            if found.is_there {
                 return Outcome::Found;
             }
-            let word = key as u64 | (spot.at.0 as u64) << 32;
+            let word = key as u64 | (found.at.0 as u64) << 32;
             self.nodes.at(own.node()).store(word, Order::Relaxed, Scope::Device);
-            if spot.before.exchange(spot.at, own, Order::Release) {
+            if found.before.exchange(found.at, own, Order::Release) {
                 return Outcome::Inserted;
             }
         }
     }
 
-    /// Takes effect at the exchange that sets the bit.
+    /// Removes the key. Linearizes at the compare-and-swap that sets the bit.
     #[inline(always)]
     #[track_caller]
     fn remove(self, key: u32) -> Outcome {
         loop {
-            let spot = self.find(key);
-            if !spot.is_there {
+            let found = self.find(key);
+            if !found.is_there {
                 return Outcome::Absent;
             }
-            let place = self.link_of(spot.at);
+            let place = self.link_of(found.at);
             let next = place.load();
             if !next.is_deleted() && place.exchange(next, next.deleted(), Order::Relaxed) {
-                // Where another thread changed the link before, one that walks by unlinks the node.
-                spot.before.exchange(spot.at, next, Order::Relaxed);
+                // If another thread has changed this link, a later traversal unlinks the node.
+                found.before.exchange(found.at, next, Order::Relaxed);
                 return Outcome::Removed;
             }
         }
     }
 }
 
-/// Executes an operation for each key, by [`Coded`]: of the codes that insert, those that would replace leave
-/// the key too. Where there are no `codes`, `all` is the code of each. The element with index `i` has the
-/// node `first + i` to insert, which no other launch uses.
+/// Executes the operation of an [`OpCode`] for each key. Every code that inserts leaves a present key
+/// unchanged, including the codes that would replace its value. If `codes` is empty, `all` is the code of
+/// every element. An insert of element `i` uses node `first + i`, which no other launch may use.
 #[kernel]
 pub fn chains_execute(
     chains: Chains,
@@ -216,10 +219,10 @@ pub fn chains_execute(
     }
     let code = if codes.is_empty() { all } else { codes.read(index) as u32 };
     let key = keys.read(index);
-    let outcome = match Coded::from_code(code) {
-        Coded::GET if chains.contains(key) => Outcome::Found,
-        Coded::GET => Outcome::Absent,
-        Coded::REMOVE => chains.remove(key),
+    let outcome = match OpCode::from_code(code) {
+        OpCode::GET if chains.contains(key) => Outcome::Found,
+        OpCode::GET => Outcome::Absent,
+        OpCode::REMOVE => chains.remove(key),
         _ => chains.insert(key, first + index as u32),
     };
     outcomes.write(index, outcome as u8);

@@ -1,17 +1,18 @@
-//! Sorted runs of pairs of 32 bits: one of them is a sorted array, several are a log-structured merge tree.
-//! The baselines of the B-Tree's figure 3.2.
+//! Sorted runs of pairs of 32-bit keys and values: one run is a sorted array, several are a log-structured
+//! merge tree. The baselines of the B-Tree's figure 3.2.
 //!
 //! ```text
-//! table | keys: address | values: address | pairs |    a row a run, the newest run first
+//! table | keys: address | values: address | pairs |    one row per run, the newest run first
 //! ```
 //!
-//! A thread answers a question by itself, by binary search in every run; of a range, a thread for each run
-//! writes that run's pairs. Nobody writes meanwhile, so all reads are plain. A key is in one run: who inserts
-//! it again finds the newer pair by [`runs_get`], but both are listed.
+//! A thread answers a query by itself, by binary search in every run. A range query has one thread per run,
+//! which writes that run's pairs. The runs are constant during a kernel, so all reads are plain. Each key
+//! should be in one run only: if it is inserted again, [`runs_get`] returns the newer pair, but range queries
+//! return both.
 use crate::keyed::Outcome;
 use simt::{GlobalSlice, Order, Scope, Thread, kernel};
 
-/// Words of a row of the table.
+/// Number of words in a row of the table.
 pub const ROW: usize = 3;
 
 /// The runs as kernels see them.
@@ -21,7 +22,7 @@ pub struct Runs {
     table: GlobalSlice<u64>,
 }
 
-/// A run: keys in order, each below the next, and their values.
+/// A run: keys in strictly ascending order, and their values.
 #[derive(Clone, Copy, Debug)]
 struct Run {
     keys: GlobalSlice<u32>,
@@ -29,12 +30,12 @@ struct Run {
 }
 
 impl Runs {
-    /// The runs of a table.
+    /// Returns the runs of a table.
     ///
     /// # Safety
-    /// - The table is rows of [`ROW`] words: two addresses of device memory whose provenance is exposed,
-    ///   where as many words lie as the third says, which are written by nobody and live as long as the runs
-    ///   are used.
+    /// - The table consists of rows of [`ROW`] words: two addresses of device memory with exposed provenance,
+    ///   and the number of elements at each of them. No thread writes that memory, and it outlives all uses
+    ///   of the runs.
     pub unsafe fn new(table: GlobalSlice<u64>) -> Self {
         Self { table }
     }
@@ -49,7 +50,7 @@ impl Runs {
     fn run(self, index: usize) -> Run {
         let word = |place: usize| self.table.read(ROW * index + place) as usize;
         let (keys, values, len) = (word(0), word(1), word(2));
-        // SAFETY: the promise of `new`.
+        // SAFETY: the obligation of `new`.
         unsafe {
             Run {
                 keys: GlobalSlice::from_raw_parts(core::ptr::with_exposed_provenance_mut(keys), len),
@@ -60,8 +61,8 @@ impl Runs {
 }
 
 impl Run {
-    /// From `first` on, where the keys begin of which `is` does not hold, `end` at most. Binary search: `is`
-    /// holds of a first part of them.
+    /// Returns the index of the first key in `first..end` for which `is` does not hold, or `end`. Binary
+    /// search: `is` must hold for a prefix of the keys and for none after it.
     #[inline(always)]
     #[track_caller]
     fn partition(self, mut first: usize, mut end: usize, is: impl Fn(u32) -> bool) -> usize {
@@ -77,7 +78,7 @@ impl Run {
     }
 }
 
-/// The values of keys, from the newest run that has them.
+/// Looks up the values of keys, each in the newest run that contains it.
 #[kernel]
 pub fn runs_get(runs: Runs, keys: GlobalSlice<u32>, values: GlobalSlice<u32>, outcomes: GlobalSlice<u8>) {
     let index = Thread::index();
@@ -97,7 +98,7 @@ pub fn runs_get(runs: Runs, keys: GlobalSlice<u32>, values: GlobalSlice<u32>, ou
     outcomes.write(index, outcome as u8);
 }
 
-/// The pair with the lowest key above each key.
+/// Finds the pair with the smallest key above each key.
 #[kernel]
 pub fn runs_successor(
     runs: Runs,
@@ -127,8 +128,8 @@ pub fn runs_successor(
     outcomes.write(index, outcome as u8);
 }
 
-/// Where each range begins and ends in each run: the ends, which belong to it, become places, the second one
-/// behind the last pair. The grid has a thread for each range and run.
+/// Finds the bounds of each range in each run: the index of the range's first pair and the index after its
+/// last pair. Both ends of a range belong to it. The grid has one thread per range and run.
 #[kernel]
 pub fn runs_bounds(runs: Runs, lows: GlobalSlice<u32>, highs: GlobalSlice<u32>, bounds: GlobalSlice<u64>) {
     let index = Thread::index();
@@ -142,7 +143,7 @@ pub fn runs_bounds(runs: Runs, lows: GlobalSlice<u32>, highs: GlobalSlice<u32>, 
     bounds.write(index, first as u64 | (end as u64) << 32);
 }
 
-/// A range's part of a run.
+/// Returns the bounds of a range in a run.
 #[inline(always)]
 #[track_caller]
 fn bound(bounds: GlobalSlice<u64>, index: usize) -> (usize, usize) {
@@ -150,9 +151,9 @@ fn bound(bounds: GlobalSlice<u64>, index: usize) -> (usize, usize) {
     (word as u32 as usize, (word >> 32) as usize)
 }
 
-/// The pairs of each range, in order, `room` at most, from `room` times the range's number on; and how many.
-/// The grid has a thread for each range and run, which gives each of its pairs the place that the pairs of
-/// other runs leave it.
+/// Writes the pairs of each range in order, at most `room` of them, from element `room` times the range's
+/// index on, and adds up their number. The grid has one thread per range and run; it determines the position
+/// of each of its pairs by counting the smaller keys of the other runs.
 #[kernel]
 pub fn runs_range(
     runs: Runs,

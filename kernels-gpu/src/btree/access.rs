@@ -1,55 +1,56 @@
-//! Who may change a tree while a kernel reads it, and what orders that asks for: a type, so that each kernel
-//! is compiled for its own case.
-use super::history::{Fixed, Moving, Unversioned, Versions};
+//! Access policies: what may run concurrently with a kernel, and the memory orders that it needs. A policy is
+//! a type, so each kernel is compiled for its own case.
+use super::history::{FixedClock, MovingClock, Unversioned, Versions};
 use crate::reclaim::{Blocks, Group};
 use core::marker::PhantomData;
 use simt::Order;
 
-/// How nodes are read and latches are taken.
+/// Memory orders, versioning and traversal strategy of a kind of tree.
 pub trait Access: Copy + Send + Sync + 'static {
-    /// How a node is read without its latch.
+    /// Order in which a node is read without its latch.
     const READ: Order;
-    /// Whether writers may run beside the kernel.
+    /// Whether writers may run concurrently with the kernel.
     const CONCURRENT: bool;
-    /// The order of the operation that takes a latch: what the last holder wrote is seen after it.
+    /// Order of the operation that takes a latch. Acquire: the writes of the last holder are visible after
+    /// it.
     const TAKE: Order = Order::Acquire;
-    /// The order of the store that gives a latch back.
+    /// Order of the store that releases a latch.
     const GIVE: Order = Order::Release;
-    /// Whether a split fences between writing the new node and showing it.
+    /// Whether a split fences between writing the new node and linking it.
     const FENCED: bool = true;
-    /// Whether a leaf's tail is read again, after its pairs, before a miss or a range is believed.
+    /// Whether a leaf's tail is read again, after its pairs, before a miss or a range is accepted.
     const CONFIRMS: bool = true;
-    /// Whether it is, for somebody may write meanwhile.
-    const LOOKS_AGAIN: bool = Self::CONCURRENT && Self::CONFIRMS;
-    /// How the pairs of a leaf are read that is not believed before its tail is read behind them.
+    /// Whether a miss is confirmed by such a second read: only where writers may run concurrently.
+    const CONFIRMS_MISSES: bool = Self::CONCURRENT && Self::CONFIRMS;
+    /// Order of the pair loads of a leaf that is accepted only after its tail was read behind them.
     const PAIRS: Order = Order::Acquire;
-    /// How that tail is read. (Tests read it weakly: an emulator then gives any of the values that the other
-    /// orders leave it.)
+    /// Order of that tail load. (Tests make it weak; the emulator may then return any value that the other
+    /// orders permit.)
     const TAIL: Order = Order::Relaxed;
-    /// Whether a pair is changed by an update of its slot, and not by a store: who sees it then sees also
-    /// what was written before the releasing store that reused the slot.
+    /// Whether an update changes a pair by a read-modify-write of its slot, not by a store. A reader that
+    /// sees the new pair then also sees what was written before the releasing store that reused the slot.
     const CHAINS: bool = true;
-    /// Whether leaves merge, as those of skip lists do: the pairs of one that has become thin move to the
-    /// next one, whose low key falls; what is left is a *zombie*, whose high key is 0, so that every key is
+    /// Whether leaves merge, as those of skip lists do. A merge moves the pairs of a thin leaf to the next
+    /// leaf, whose low key falls. The thin leaf remains as a *zombie*: its high key is 0, so every key is
     /// beyond it.
     const MERGES: bool = false;
-    /// Whether the pairs of leaves stand in order, as those of some skip lists do, and make way for others:
-    /// then a leaf has a version, and only if that has not changed meanwhile is it believed what a leaf has
-    /// not.
+    /// Whether the pairs of a leaf are sorted and shift to make space for new ones, as in some skip lists.
+    /// Such a leaf has a version, and a miss is valid only if that version did not change during the read.
     const SORTED: bool = false;
-    /// How versions of leaves are kept.
+    /// Versioning of leaves.
     type Versions: Versions;
-    /// Whether who reads a leaf whose time is not fixed fixes it.
+    /// Whether readers help to stamp an unstamped leaf.
     const STAMPS: bool = true;
-    /// Whether who loses the race for a snapshot takes the stamp that it had seen.
+    /// Whether a tile that loses the race for a snapshot takes the stamp that it had read.
     const TRUE_MOMENTS: bool = true;
-    /// Whether operations on a key latch every node of their way: see [`Coupled`].
+    /// Whether operations on a key latch every node of their path: see [`Coupled`].
     const COUPLED: bool = false;
-    /// Whether a tile that has a leaf's latch does there what others of its lanes want too: see [`Grouped`].
+    /// Whether a tile that holds a leaf's latch also executes the operations of its other lanes on that leaf:
+    /// see [`Grouped`].
     const GROUPS: bool = false;
 }
 
-/// Everything may run beside everything: reads go to the memory that all multiprocessors share.
+/// All operations may run concurrently: reads go to the memory that all multiprocessors share.
 #[derive(Clone, Copy, Debug)]
 pub struct Concurrent;
 
@@ -59,8 +60,8 @@ impl Access for Concurrent {
     type Versions = Unversioned;
 }
 
-/// Everything may run beside everything, and operations on a key go down by latch coupling: the baseline of
-/// the thesis on dynamic GPU structures (section 3.5.1). Searches by order read as with [`Concurrent`].
+/// All operations may run concurrently, and operations on a key descend by latch coupling: the baseline of
+/// the thesis on dynamic GPU structures (section 3.5.1). Ordered searches read as with [`Concurrent`].
 #[derive(Clone, Copy, Debug)]
 pub struct Coupled;
 
@@ -71,9 +72,8 @@ impl Access for Coupled {
     type Versions = Unversioned;
 }
 
-/// Everything may run beside everything, and a tile that has a leaf's latch does there what all its lanes
-/// want. It pays where a batch comes in the order of keys, as those of kinds whose batches are sorted first
-/// do.
+/// All operations may run concurrently, and a tile that holds a leaf's latch executes the operations of all
+/// its lanes on that leaf. This pays if a batch is in key order, as the sorted batches of some kinds are.
 #[derive(Clone, Copy, Debug)]
 pub struct Grouped;
 
@@ -84,7 +84,7 @@ impl Access for Grouped {
     type Versions = Unversioned;
 }
 
-/// Only reads run beside the kernel: nodes may come from the L1 cache.
+/// Only reads run concurrently with the kernel: nodes may come from the L1 cache.
 #[derive(Clone, Copy, Debug)]
 pub struct Phased;
 
@@ -94,23 +94,23 @@ impl Access for Phased {
     type Versions = Unversioned;
 }
 
-/// As [`Concurrent`], and versions are kept; snapshots are taken while no kernel runs.
+/// As [`Concurrent`], with versions. Snapshots are taken while no kernel runs.
 #[derive(Clone, Copy, Debug)]
 pub struct InPlace;
 
 impl Access for InPlace {
     const READ: Order = Order::Relaxed;
     const CONCURRENT: bool = true;
-    type Versions = Fixed;
+    type Versions = FixedClock;
 }
 
-/// As [`Concurrent`], and versions are kept, of which snapshots are taken while kernels run. Processes of
-/// epochs are of the group `G`.
+/// As [`Concurrent`], with versions of which snapshots are taken while kernels run. `G` is the group of
+/// threads that form an epoch participant.
 #[derive(Clone, Copy, Debug)]
 pub struct OutOfPlace<G = Blocks>(PhantomData<G>);
 
 impl<G: Group + core::fmt::Debug> Access for OutOfPlace<G> {
     const READ: Order = Order::Relaxed;
     const CONCURRENT: bool = true;
-    type Versions = Moving<G>;
+    type Versions = MovingClock<G>;
 }

@@ -1,35 +1,36 @@
-//! Trees from sorted pairs, level by level: every node is made by itself, from the input alone.
+//! Builds trees from sorted pairs, level by level: every node is computed on its own, from the input alone.
 use super::super::slab::{Handle, Pool};
 use super::access::Access;
 use super::history::Version;
 use super::node::{Meta, Node, entry};
-use super::tree::{ANNEX, FIRST, LEAST, ROOT, Tree, TreeView, largest};
+use super::tree::{EMPTY_TREE_NODES, FIRST_LEAF, RESERVED_LEAF, ROOT, Tree, TreeView, largest};
 use crate::keyed::{Scalar, Slot};
 use simt::{GlobalSlice, Order, Scope, Thread};
 
-/// How many nodes a level has, of how many pairs of the input each, and the number of its first node.
+/// A level of the tree: its number of nodes, the number of input pairs below each, and the number of its
+/// first node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Level {
-    /// From the leaves up.
+    /// Level, counted from the leaves up.
     pub level: u32,
-    /// Nodes.
+    /// Number of nodes.
     pub nodes: u64,
-    /// Pairs of the input that a node of it has below it.
+    /// Number of input pairs below a node of this level.
     pub span: u64,
-    /// The slab of its first node. The root's level has none: its one node is the root.
+    /// Slab of its first node. The root's level has none: its one node is the root.
     pub first: u64,
 }
 
 impl Level {
-    /// The leaves of a tree of `count` pairs, `fill` in each.
+    /// Returns the leaves of a tree of `count` pairs, `fill` in each.
     #[inline(always)]
     pub fn leaves(count: u64, fill: u32) -> Self {
         let nodes = count.div_ceil(fill as u64);
         let nodes = if nodes == 0 { 1 } else { nodes };
-        Self { level: 0, nodes, span: fill as u64, first: FIRST.to_word() as u64 }
+        Self { level: 0, nodes, span: fill as u64, first: FIRST_LEAF.to_word() as u64 }
     }
 
-    /// The level above, `fill` children a node.
+    /// Returns the level above, with `fill` children per node.
     #[inline(always)]
     pub fn above(self, fill: u32) -> Self {
         Self {
@@ -46,8 +47,8 @@ impl Level {
         self.level > 0 && self.nodes == 1
     }
 
-    /// The level of node number `number`, that of the root for [`ROOT`], and the level below, where these are
-    /// the leaves.
+    /// Returns the level of node number `number` and the level below it. For [`ROOT`], and beyond the last
+    /// node, the level is the root's; below the leaves it is the leaves again.
     #[inline(always)]
     fn of(number: u64, leaves: Self, fill: u32) -> (Self, Self) {
         let mut below = leaves;
@@ -60,28 +61,30 @@ impl Level {
     }
 }
 
-/// Slabs of a tree that is built of `count` pairs, with `fill` of them in a node: from 2 to its slots.
+/// Returns the number of slabs of a tree that is built of `count` pairs, with `fill` of them in a node: from
+/// 2 to its slots.
 pub fn nodes(count: u64, fill: u32) -> u64 {
     let mut level = Level::leaves(count, fill);
     while !level.is_root() {
         level = level.above(fill);
     }
-    // The root, the annex, and all between.
-    level.first - FIRST.to_word() as u64 + LEAST as u64 - 1
+    // The root, the reserved leaf, and all between.
+    level.first - FIRST_LEAF.to_word() as u64 + EMPTY_TREE_NODES as u64 - 1
 }
 
-/// What trees are built of.
+/// Input of a bulk build.
 #[derive(Debug)]
 pub struct Input<S: Slot> {
-    /// Keys in order, no two of them equal.
+    /// Sorted keys, all distinct.
     pub keys: GlobalSlice<S::Key>,
     /// Their values.
     pub values: GlobalSlice<S::Value>,
-    /// Pairs, but for one whose key looks like an empty slot: that would be behind them.
+    /// Number of pairs, without the one whose key looks like an empty slot; if there is one, it follows them.
     pub count: u64,
-    /// Pairs in a node.
+    /// Number of pairs in a node.
     pub fill: u32,
-    /// Leaves: [`Level::leaves`] of so many pairs. A division that need not be made by every thread.
+    /// Number of leaves: that of [`Level::leaves`] for `count` pairs. Stored, so that not every thread
+    /// divides.
     pub leaves: u64,
 }
 
@@ -95,12 +98,12 @@ impl<S: Slot> Clone for Input<S> {
 impl<S: Slot> Copy for Input<S> {}
 
 impl<S: Slot> Input<S> {
-    /// Of sorted keys and their values.
+    /// Creates the input from sorted keys and their values.
     pub fn new(keys: GlobalSlice<S::Key>, values: GlobalSlice<S::Value>, count: u64, fill: u32) -> Self {
         Self { keys, values, count, fill, leaves: Level::leaves(count, fill).nodes }
     }
 
-    /// Ends the launch where levels would not become smaller towards the root.
+    /// Ends the launch if levels would not become smaller towards the root.
     #[inline(always)]
     #[track_caller]
     fn check(&self) {
@@ -111,7 +114,7 @@ impl<S: Slot> Input<S> {
 
     #[inline(always)]
     fn level_of_leaves(&self) -> Level {
-        Level { level: 0, nodes: self.leaves, span: self.fill as u64, first: FIRST.to_word() as u64 }
+        Level { level: 0, nodes: self.leaves, span: self.fill as u64, first: FIRST_LEAF.to_word() as u64 }
     }
 
     #[inline(always)]
@@ -120,7 +123,7 @@ impl<S: Slot> Input<S> {
         S::Stored::from_u64(self.keys.read(index as usize).to_u64())
     }
 
-    /// The lowest key of node `index` of a level.
+    /// Returns the lowest key of node `index` of a level.
     #[inline(always)]
     #[track_caller]
     fn low(&self, level: Level, index: u64) -> S::Stored {
@@ -128,17 +131,17 @@ impl<S: Slot> Input<S> {
     }
 }
 
-/// The node that a tile makes.
+/// The node that a tile builds.
 struct Plan<S: Slot> {
     input: Input<S>,
     at: Level,
     below: Level,
-    /// The node's place in its level.
+    /// The node's index in its level.
     index: u64,
 }
 
 impl<S: Slot> Plan<S> {
-    /// The pair at `place`, or an empty one.
+    /// Returns the pair at position `place`, or an empty one.
     #[inline(always)]
     #[track_caller]
     fn pair(&self, place: u32) -> S::Word {
@@ -161,7 +164,7 @@ impl<S: Slot> Plan<S> {
         S::pack(self.input.key(index), self.input.values.read(index as usize))
     }
 
-    /// High key, and the number of the next node.
+    /// Returns the high key and the number of the next node.
     #[inline(always)]
     #[track_caller]
     fn tail(&self) -> (S::Stored, Option<u64>) {
@@ -175,8 +178,9 @@ impl<S: Slot> Plan<S> {
 }
 
 impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S, P, A, W, L>> {
-    /// Makes the node that is slab number `number` of the pool, by the lanes of a tile. Runs alone. Ends the
-    /// launch where the pool lacks slabs for the levels up to that node's, or where `input` has no levels.
+    /// Builds the node in slab number `number` of the pool, by the lanes of a tile. Requires exclusive access
+    /// to the tree. Ends the launch if the pool lacks slabs for the levels up to that node's, or if `input`
+    /// has no levels.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn build(self, number: u64, input: Input<S>) {
@@ -184,8 +188,8 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         let (at, below) = Level::of(number, input.level_of_leaves(), input.fill);
         let rank = Thread::index() as u32 % W;
         let is_root = number == ROOT.to_word() as u64;
-        if number == ANNEX.to_word() as u64 {
-            return self.build_annex(rank, input);
+        if number == RESERVED_LEAF.to_word() as u64 {
+            return self.build_reserved_leaf(rank, input);
         }
         if at.is_root() && !is_root {
             return;
@@ -205,32 +209,32 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
             } else if position < Node::<S, W, L>::TAIL {
                 Version::FIRST.word::<S>()
             } else {
-                let last = if at.level == 0 { ANNEX } else { Handle::NONE };
+                let last = if at.level == 0 { RESERVED_LEAF } else { Handle::NONE };
                 let (high, next) = plan.tail();
                 entry::<S>(high, next.map_or(last, handle))
             }
         });
     }
 
-    /// Thread `index`'s share of what a tree of `nodes` nodes has besides them: which slabs are live, how
-    /// many pairs there are, and no directory.
+    /// Initializes thread `index`'s share of the state of a tree of `nodes` nodes other than the nodes: marks
+    /// the live slabs, sets the counters to `pairs`, and empties the directory.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn begin(self, index: u64, nodes: u64, pairs: u64) {
         self.pool().bitmaps().reset(index, nodes);
-        self.tallies().reset(index as usize, pairs);
+        self.counters().reset(index as usize, pairs);
         if index == 0 {
-            self.directory().forget();
+            self.directory().invalidate();
         }
     }
 
-    /// The leaf of the key that looks like an empty slot.
+    /// Builds the leaf of the key that looks like an empty slot.
     #[inline(always)]
     #[track_caller]
-    fn build_annex(self, rank: u32, input: Input<S>) {
+    fn build_reserved_leaf(self, rank: u32, input: Input<S>) {
         let has_pair = (input.count as usize) < input.keys.len();
         let zero = S::Stored::from_u64(0);
-        self.node(ANNEX).write(rank, |position| {
+        self.node(RESERVED_LEAF).write(rank, |position| {
             if position == 0 && has_pair {
                 S::pack(zero, input.values.read(input.count as usize))
             } else if position == Node::<S, W, L>::HEADER {
@@ -247,7 +251,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
 }
 
 impl<S: Slot> Plan<S> {
-    /// [`Self::pair`], with the child's handle for its number.
+    /// Returns [`Self::pair`] with the child's number translated to its handle.
     #[inline(always)]
     #[track_caller]
     fn translated(&self, place: u32, handle: impl Fn(u64) -> Handle) -> S::Word {
@@ -260,15 +264,15 @@ impl<S: Slot> Plan<S> {
 }
 
 impl<S: Slot, const W: u32, const L: usize> Node<S, W, L> {
-    /// Makes a lane's words blank. Where nothing else touches the node.
+    /// Makes a lane's words blank. Nothing else may access the node.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn blank(self, rank: u32) {
         self.write(rank, |_| S::EMPTY);
     }
 
-    /// Writes a lane's words, `word(position)` each, 16 bytes at once where they lie side by side. Where
-    /// nothing else touches the node.
+    /// Writes a lane's words, `word(position)` each, 16 bytes at once where they are adjacent. Nothing else
+    /// may access the node.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn write(self, rank: u32, word: impl Fn(u32) -> S::Word) {

@@ -1,21 +1,23 @@
-//! The directory: where the nodes of one level begin, in order, so that a walk need not begin at the root.
+//! The directory: the nodes of one level by their low keys, sorted, so that a traversal need not begin at the
+//! root.
 //!
-//! Every walk would read the root, which is one line in one slice of the L2 cache, and a slice delivers no
-//! more than about a billion lines a second. And the upper levels are half of a walk. A thread instead
-//! searches the directory for its own key, all 32 of a warp at once, and its tile goes on from the node that
-//! it finds.
+//! Otherwise every traversal would read the root, which is one line in one slice of the L2 cache, and a slice
+//! delivers no more than about a billion lines a second. Moreover, the upper levels are half of a traversal.
+//! With the directory, each thread searches for its own key, all 32 threads of a warp at once, and its tile
+//! goes on from the node that the search finds.
 //!
 //! ```text
-//! keys 3     |8|                  every 8^3-th entry's key
-//! keys 2     |  64  |             every 8^2-th
-//! keys 1     |     512     |      every 8th        a search reads 8 neighbours a step, 32 bytes of u32 keys
+//! keys 3     |8|                  the key of every 8^3-th entry
+//! keys 2     |  64  |             of every 8^2-th
+//! keys 1     |     512     |      of every 8th     a search reads 8 neighbours a step, 32 bytes of u32 keys
 //! entries    |           4096          |     (low key, handle): a word each
 //! ```
 //!
-//! It is a hint, and it may be old: an entry was one of an inner node's, and those are true for ever (see the
-//! page). So it is written and read at any time, by relaxed accesses, and a search may meet two directories
-//! mixed: it believes a word only whose own key is not above the key that it looks for. What must not be is
-//! an entry whose node was freed: who frees nodes, alone, makes the directory anew.
+//! The directory is a hint and may be out of date: each entry was one of an inner node's, and such entries
+//! stay valid forever (see the page). So it is written and read at any time, by relaxed accesses. A search
+//! may read a mixture of two directories: it accepts a word only if that word's own key is not above the
+//! search key. Only an entry whose node was freed is forbidden: code that frees nodes has exclusive access
+//! and rebuilds the directory afterwards.
 //!
 //! One block at a time rebuilds it: a rebuild uses the entries as scratch space, level by level, so a second
 //! rebuild at the same time would read entries of another level as its own. The rebuilding block holds a
@@ -31,21 +33,21 @@ use crate::primitives::unrolled;
 use core::marker::PhantomData;
 use simt::{Block, Global, Order, Scope, Thread, Tile, shared};
 
-/// Keys that a step of a search looks at.
+/// Number of keys that a step of a search reads.
 const ARITY: u32 = 8;
-/// The most steps of a search that are worth while: 32768 entries.
+/// Largest useful number of steps of a search: 32768 entries.
 const MOST_STEPS: u32 = 5;
-/// Words before the entries. The first is the number of steps; 0 where there is no directory. The second is
-/// the lock of the block that rebuilds. From [`COUNTERS`] on lie counters of structures that count.
+/// Number of words before the entries. The first is the number of steps; 0 if there is no directory. The
+/// second is the lock of the rebuilding block. Counters of structures that count begin at [`COUNTERS`].
 pub const HEAD: usize = 32;
 
-/// The word of [`HEAD`] that is the lock of the block that rebuilds: 1 while a block has it.
+/// Index in [`HEAD`] of the lock of the rebuilding block: 1 while a block holds it.
 const LOCK: usize = 1;
 
-/// Where counters begin among the words before the entries.
+/// Index of the first counter among the words before the entries.
 pub const COUNTERS: usize = 16;
 
-/// Threads of the block that makes a directory.
+/// Threads of the block that rebuilds a directory.
 pub const THREADS: u32 = 512;
 
 /// A directory in memory.
@@ -53,7 +55,7 @@ pub const THREADS: u32 = 512;
 #[derive(Debug)]
 pub struct Directory<S> {
     base: Global<u64>,
-    /// Entries that it has room for: a power of [`ARITY`].
+    /// Capacity in entries: a power of [`ARITY`].
     most: u32,
     of: PhantomData<S>,
 }
@@ -67,8 +69,8 @@ impl<S> Clone for Directory<S> {
 
 impl<S> Copy for Directory<S> {}
 
-/// Entries of a directory that is worth while for a pool of `nodes` nodes: some for each level but the
-/// lowest.
+/// Returns the number of entries of a useful directory for a pool of `nodes` nodes: the smallest power of 8
+/// that is at least a quarter of the nodes, and at most 32768.
 pub const fn directory_entries(nodes: usize) -> u32 {
     let mut steps = 1;
     while steps < MOST_STEPS && (ARITY.pow(steps) as usize) < nodes / 4 {
@@ -77,47 +79,47 @@ pub const fn directory_entries(nodes: usize) -> u32 {
     ARITY.pow(steps)
 }
 
-/// Words of 8 bytes that a directory of so many entries takes for slots `S`: entries twice, for those of the
-/// level above while it is made.
+/// Returns the number of 8-byte words of a directory with `entries` entries of slots `S`. The entries are
+/// stored twice: a rebuild keeps the level above in the spare half.
 pub const fn directory_words<S: Slot>(entries: u32) -> usize {
     let keys = (entries - 1) / (ARITY - 1);
     HEAD + (2 * entries as usize * size_of::<S::Word>() + keys as usize * size_of::<S::Stored>()).div_ceil(8)
 }
 
 impl<S: Slot> Directory<S> {
-    /// The directory at `base`, with room for `most` entries.
+    /// Returns the directory at `base`, with capacity for `most` entries.
     ///
     /// # Safety
-    /// - `most` is what [`directory_entries`] gives for some pool, and there are [`directory_words`] for as
-    ///   many: words of device memory, aligned to 256 bytes, that live as long as it is used. The first
-    ///   [`HEAD`] were 0 before any kernel saw them.
+    /// - `most` is a result of [`directory_entries`], and `base` points to [`directory_words`] words for that
+    ///   number: device memory, aligned to 256 bytes, that lives as long as the directory is used. The first
+    ///   [`HEAD`] were 0 before any kernel accessed them.
     #[inline(always)]
     pub unsafe fn at(base: Global<u64>, most: u32) -> Self {
         Self { base, most, of: PhantomData }
     }
 
-    /// One of the counters, of which there are as many as [`HEAD`] has room for.
+    /// Returns a counter. The index wraps at the number of counters that fit in [`HEAD`].
     #[inline(always)]
     pub(crate) fn counter(self, index: usize) -> Global<u64> {
-        // SAFETY: a word of those before the entries.
+        // SAFETY: one of the words before the entries.
         unsafe { self.base.offset(COUNTERS + index % (HEAD - COUNTERS)) }
     }
 
-    /// How many steps a search has.
+    /// Returns the location of the number of steps of a search.
     #[inline(always)]
     fn steps(self) -> Global<u32> {
-        // SAFETY: a half of the first word.
+        // SAFETY: half of the first word.
         unsafe { self.base.cast() }
     }
 
-    /// The lock of the block that rebuilds.
+    /// Returns the lock of the rebuilding block.
     #[inline(always)]
     fn lock(self) -> Global<u32> {
-        // SAFETY: a half of a word before the entries.
+        // SAFETY: half of a word before the entries.
         unsafe { self.base.offset(LOCK).cast() }
     }
 
-    /// Tries to take the lock, for the calling block by one of its threads. Acquires: the rebuild before is
+    /// Tries to take the lock for the calling block, by one of its threads. Acquires: the previous rebuild is
     /// complete.
     #[inline(always)]
     #[track_caller]
@@ -125,7 +127,7 @@ impl<S: Slot> Directory<S> {
         self.lock().compare_exchange(0, 1, Order::Acquire, Scope::Device).is_ok()
     }
 
-    /// Gives the lock back, by the thread that took it, behind a barrier of its block. Releases the block's
+    /// Releases the lock, by the thread that took it, after a barrier of its block. Releases the block's
     /// writes.
     #[inline(always)]
     #[track_caller]
@@ -133,31 +135,31 @@ impl<S: Slot> Directory<S> {
         self.lock().store(0, Order::Release, Scope::Device);
     }
 
-    /// Entry `index`, below `most`; those behind lie in the spare half.
+    /// Returns entry `index`. Entries from `most` on lie in the spare half.
     #[inline(always)]
     fn entry(self, index: u32) -> Global<S::Word> {
         // SAFETY: within the words that `at` was promised.
         unsafe { self.base.offset(HEAD).cast::<S::Word>().offset(index as usize) }
     }
 
-    /// Every `8^above`-th entry's key: the `index`-th of them.
+    /// Returns the `index`-th of the keys of every `8^above`-th entry.
     #[inline(always)]
     fn key(self, above: u32, index: u32) -> Global<S::Stored> {
         let before = (self.most - (self.most >> (3 * (above - 1)))) / (ARITY - 1);
-        // SAFETY: within the words that `at` was promised: a seventh of the entries' number, of all heights
-        // together.
+        // SAFETY: within the words that `at` was promised: all levels of keys together are a seventh of the
+        // number of entries.
         unsafe { self.entry(2 * self.most).cast::<S::Stored>().offset((before + index) as usize) }
     }
 
-    /// From now on walks begin at the root.
+    /// Empties the directory: from now on traversals begin at the root.
     #[inline(always)]
     #[track_caller]
-    pub(crate) fn forget(self) {
+    pub(crate) fn invalidate(self) {
         self.steps().store(0, Order::Relaxed, Scope::Device);
     }
 
-    /// The node that a walk for `key` may begin at: one that is for it, or lies to the left of the one that
-    /// is.
+    /// Returns the node where a traversal for `key` may begin: the one that covers it, or one to the left of
+    /// that.
     #[inline(always)]
     #[track_caller]
     pub fn find<A: Access>(self, key: S::Stored) -> Handle {
@@ -173,7 +175,7 @@ impl<S: Slot> Directory<S> {
         self.last::<A>(first, key)
     }
 
-    /// Which of eight keys is the last that is not above `key`.
+    /// Returns the index of the last of eight keys that is not above `key`.
     #[inline(always)]
     #[track_caller]
     fn step<A: Access>(self, above: u32, first: u32, key: S::Stored) -> u32 {
@@ -181,7 +183,7 @@ impl<S: Slot> Directory<S> {
         let keys = self.key(above, first);
         let each = 16 / size_of::<S::Stored>();
         while index < ARITY as usize {
-            // SAFETY: eight keys whose first is a multiple of eight.
+            // SAFETY: eight keys; the index of the first is a multiple of eight.
             let chunk = unsafe { <S::Stored as Scalar>::Chunk::load_if(keys.offset(index), true, A::READ) };
             let mut i = 0;
             while i < each {
@@ -193,13 +195,13 @@ impl<S: Slot> Directory<S> {
         upto.saturating_sub(1)
     }
 
-    /// The node of the last of eight entries whose key is not above `key`.
+    /// Returns the node of the last of eight entries whose key is not above `key`.
     #[inline(always)]
     #[track_caller]
     fn last<A: Access>(self, first: u32, key: S::Stored) -> Handle {
         let (mut found, mut index) = (ROOT, 0);
         while index < ARITY as usize {
-            // SAFETY: eight entries whose first is a multiple of eight.
+            // SAFETY: eight entries; the index of the first is a multiple of eight.
             let chunk = unsafe { S::Chunk::load_if(self.entry(first + index as u32), true, A::READ) };
             let mut i = 0;
             while i < S::PER_CHUNK {
@@ -213,8 +215,8 @@ impl<S: Slot> Directory<S> {
     }
 }
 
-/// What the threads of the block before the calling one come to, and what all do. All threads of the block
-/// call it together.
+/// Returns the sum of `value` over the threads of the block before the calling one, and over all of them. All
+/// threads of the block call it together.
 #[inline(always)]
 #[track_caller]
 fn scan_block(value: u32) -> (u32, u32) {
@@ -236,12 +238,12 @@ fn scan_block(value: u32) -> (u32, u32) {
     (before, all)
 }
 
-/// A number that thread 0 of the block knows.
+/// Broadcasts thread 0's value to the block.
 #[inline(always)]
 #[track_caller]
 fn from_first(value: u32) -> u32 {
     let told = shared!([u32; 1]);
-    // Threads of the block may still read what a call before has stored.
+    // Threads of the block may still read what a previous call has stored.
     Block::sync();
     if Thread::index_in_block() == 0 {
         told.store(0, value);
@@ -250,7 +252,7 @@ fn from_first(value: u32) -> u32 {
     told.load(0)
 }
 
-/// How a number of entries is indexed: the steps of a search among them.
+/// Returns the number of steps of a search among `entries` entries.
 #[inline(always)]
 fn steps_for(entries: u32) -> u32 {
     let (mut steps, mut reach) = (1, ARITY);
@@ -261,21 +263,21 @@ fn steps_for(entries: u32) -> u32 {
 }
 
 impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S, P, A, W, L>> {
-    /// Where the walk of a key begins.
+    /// Returns the node where the traversal for a key begins.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn start(self, key: S::Stored, wanted: bool) -> Start<S> {
         let start = Start::<S>::of(key);
-        let searches = wanted && !start.is_annex();
+        let searches = wanted && !start.is_reserved();
         Start { node: if searches { self.directory().find::<A>(key) } else { start.node }, ..start }
     }
 
-    /// Rebuilds the directory from the lowest level of inner nodes that it has room for, unless another block
-    /// does so already. One block of [`THREADS`] calls it. It may run beside everything that frees no nodes,
-    /// other rebuilds included.
+    /// Rebuilds the directory from the lowest level of inner nodes that fits, unless another block is
+    /// rebuilding it. One block of [`THREADS`] threads calls it. It may run concurrently with everything that
+    /// frees no nodes, other rebuilds included.
     #[inline(always)]
     #[track_caller]
-    pub(crate) fn list(self) {
+    pub(crate) fn rebuild_directory(self) {
         let directory = self.directory();
         let (order, scope) = (Order::Relaxed, Scope::Device);
         let is_first = Thread::index_in_block() == 0;
@@ -285,7 +287,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
             level = super::node::Meta::read(S::value(root)).level();
             directory.entry(0).store(entry::<S>(S::Stored::from_u64(0), ROOT), order, scope);
         }
-        // The root is an inner node: its level is at least 1.
+        // The root is an inner node: its level is at least 1. So 0 means that another block holds the lock.
         let level = from_first(level);
         if level == 0 {
             return;
@@ -298,13 +300,13 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         }
     }
 
-    /// Lists the nodes of the lowest level that there is room for, from the front. Returns how many they are.
+    /// Lists the nodes of the lowest level that fits, from the front. Returns their number.
     #[inline(always)]
     #[track_caller]
     fn list_lowest(self, mut level: u32) -> u32 {
         let directory = self.directory();
         let most = directory.most;
-        // Where the list is: the entries, or the spare half behind them.
+        // Position of the current list: the entries, or the spare half behind them.
         let (mut count, mut at) = (1, 0);
         while level > 1
             && let Some(more) = self.expand(level, (at, count), most - at)
@@ -319,8 +321,9 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         count
     }
 
-    /// Lists the children of the `count` nodes of a level from entry `at` on from entry `into` on. Returns
-    /// how many they are, or `None` if there is no room.
+    /// Lists the children of the `count` nodes of a level. The nodes are the entries from `at` on, the
+    /// children are stored from entry `into` on. Returns the number of children, or `None` if they do not
+    /// fit.
     #[inline(always)]
     #[track_caller]
     fn expand(self, level: u32, (at, count): (u32, u32), into: u32) -> Option<u32> {
@@ -351,10 +354,10 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         Some(listed)
     }
 
-    /// Returns the entries of the node that `own` leads to, where `wanted`; blank words elsewhere. All words
-    /// of the node are loaded at once.
+    /// Returns the entries of the node of entry `own`, if `wanted`; otherwise blank words. All words of the
+    /// node are loaded at once.
     ///
-    /// Of a node below `level` it returns `own` itself: writers may have raised the root since its level was
+    /// For a node below `level` it returns `own` itself: writers may have raised the root since its level was
     /// read, and pairs of a leaf are no entries.
     #[inline(always)]
     #[track_caller]
@@ -389,8 +392,8 @@ impl<S: Slot> Directory<S> {
         }
     }
 
-    /// Brings `count` entries from place `from` on, of the spare half, to the front. Each thread asks for
-    /// eight at once.
+    /// Copies `count` entries from entry `from` on, in the spare half, to the front. Each thread loads eight
+    /// at once.
     #[inline(always)]
     #[track_caller]
     fn copy(self, from: u32, count: u32) {
@@ -413,7 +416,7 @@ impl<S: Slot> Directory<S> {
         }
     }
 
-    /// Makes the keys above `count` entries, and fills each last eight up.
+    /// Builds the keys above `count` entries, and pads each level to a multiple of eight.
     #[inline(always)]
     #[track_caller]
     fn index(self, count: u32) {
@@ -456,7 +459,7 @@ mod tests {
         const NAME: &'static str = "wide";
     }
 
-    /// Makes a directory of entries, and looks up all keys below `found.len()`.
+    /// Builds a directory of entries, and looks up all keys below `found.len()`.
     #[kernel]
     fn look_up<S: Slot + Instance>(
         base: GlobalSlice<u64>,
@@ -465,7 +468,7 @@ mod tests {
         found: GlobalSlice<u32>,
     ) {
         let count = entries.len() as u32;
-        // SAFETY: the test's memory, which was made for so many entries.
+        // SAFETY: the test's memory, which was allocated for this number of entries.
         let directory = unsafe { Directory::<S>::at(base.at(0), most) };
         directory.each(count, |index| {
             let word = entries.read(index as usize);
@@ -480,7 +483,8 @@ mod tests {
         });
     }
 
-    /// What is found for each key below `keys` where nodes 1, 2, ... are for the keys from 0, 10, 20, ... on.
+    /// Returns the result for each key below `keys`, where nodes 1, 2, ... cover the keys from 0, 10, 20, ...
+    /// on.
     fn found<S: Slot + Instance>(count: u32, keys: usize) -> Vec<u32> {
         let device = Emulator::new(Options::default());
         let most = directory_entries(4 * count as usize);
@@ -510,7 +514,7 @@ mod tests {
             GlobalSlice::from_raw_parts(place, words.len())
         };
         device.launch(Grid::new(1, 64), LookUp::<S> { base, most, entries, found }).unwrap();
-        // SAFETY: nothing runs, and all of it was written.
+        // SAFETY: nothing runs, and the kernel has written all of it.
         (0..keys).map(|key| unsafe { found.at(key).as_ptr().read() }).collect()
     }
 

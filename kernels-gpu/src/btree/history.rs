@@ -1,29 +1,29 @@
-//! Versions of leaves: what a node says of its time, and how time goes on while kernels run. See
+//! Versions of leaves: the version word of a node, and the clock that advances while kernels run. See
 //! `docs/structures/multiversion-b-tree.md`.
 use super::super::slab::{Handle, Pool};
 use super::access::Access;
 use super::node::{Node, Read, entry, handle_of};
 use super::tree::{Tree, TreeView};
 use crate::keyed::{Scalar, Slot};
-use crate::reclaim::{Blocks, Epochs, Group, Process, Rules, Slabs, Sound};
+use crate::reclaim::{Blocks, Epochs, FaultPolicy, Group, NoFaults, Participant, Slabs};
 use core::marker::PhantomData;
 use simt::{Convergence, Global, Order, Scope, Shuffle, Tile};
 
-/// The stamp of a blank slab.
+/// Stamp of a blank slab.
 const BLANK: u32 = u32::MAX;
-/// A writer is at the leaf.
+/// Stamp of a leaf that a writer is changing.
 const PENDING: u32 = u32::MAX - 1;
-/// A writer is done, and the time is not fixed yet.
+/// Stamp of a leaf whose change is complete but has no timestamp yet.
 const UNSTAMPED: u32 = u32::MAX - 2;
-/// The last moment there is: who reads as of it reads what is there now.
+/// Largest timestamp. A read at this timestamp returns the current state.
 pub const LATEST: u32 = u32::MAX - 3;
 
-/// Slots of the kind `S` in nodes that have a word for their version.
+/// Slots of the kind `S` in nodes that have a version word.
 #[derive(Clone, Copy, Debug)]
-pub struct Dated<S>(PhantomData<S>);
+pub struct Versioned<S>(PhantomData<S>);
 
-// SAFETY: all of it is what `S` does.
-unsafe impl<S: Slot> Slot for Dated<S> {
+// SAFETY: every method delegates to `S`.
+unsafe impl<S: Slot> Slot for Versioned<S> {
     type Key = S::Key;
     type Value = S::Value;
     type Stored = S::Stored;
@@ -61,115 +61,116 @@ unsafe impl<S: Slot> Slot for Dated<S> {
     }
 
     #[inline(always)]
-    fn value_place(slot: Global<S::Word>) -> Global<S::Value> {
-        S::value_place(slot)
+    fn value_part(slot: Global<S::Word>) -> Global<S::Value> {
+        S::value_part(slot)
     }
 
     #[inline(always)]
-    fn settle(slot: Global<S::Word>, word: S::Word) -> S::Value {
-        S::settle(slot, word)
+    fn read_value(slot: Global<S::Word>, word: S::Word) -> S::Value {
+        S::read_value(slot, word)
     }
 }
 
-/// What a leaf says of its time: since when it is as it is, and where it is as it was before.
+/// Version word of a leaf: the timestamp since which the leaf has its current content, and a handle of the
+/// previous version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Version {
     stamp: u32,
-    /// The version before, or none.
+    /// The previous version, or none.
     pub old: Handle,
 }
 
 impl Version {
-    /// Since ever.
+    /// A version that has existed since the beginning, with no previous one.
     pub const FIRST: Self = Self { stamp: 0, old: Handle::NONE };
 
-    /// What a word says.
+    /// Decodes a version word.
     #[inline(always)]
     pub fn of<S: Slot>(word: S::Word) -> Self {
         Self { stamp: S::key(word).to_u64() as u32, old: handle_of(S::value(word)) }
     }
 
-    /// As a word.
+    /// Encodes the version as a word.
     #[inline(always)]
     pub fn word<S: Slot>(self) -> S::Word {
         entry::<S>(S::Stored::from_u64(self.stamp as u64), self.old)
     }
 
-    /// Of the same time, behind which lies `old`.
+    /// Returns this version with `old` as its previous version.
     #[inline(always)]
     pub fn before(self, old: Handle) -> Self {
         Self { old, ..self }
     }
 
-    /// What a lane knows, in all.
+    /// Broadcasts the version that `lane` holds to the whole tile.
     #[inline(always)]
     #[track_caller]
     pub fn from<const W: u32, C: Convergence>(self, tile: Tile<W, C>, lane: u32) -> Self {
         Self { stamp: tile.shuffle(self.stamp, lane), old: tile.shuffle(self.old, lane) }
     }
 
-    /// Whether who reads as of `at` finds an older version behind it, and needs that one.
+    /// Whether a reader at timestamp `at` needs an older version, and there is one.
     #[inline(always)]
     pub fn is_newer_than(self, at: u32) -> bool {
         self.stamp > at && !self.old.is_none()
     }
 
-    /// Whether a snapshot up to `since` less one may read it as it is.
+    /// Whether a snapshot with a stamp below `since` may read this version.
     #[inline(always)]
-    pub fn is_before(self, since: u32) -> bool {
+    pub fn is_protected(self, since: u32) -> bool {
         self.stamp < since
     }
 
-    /// The stamp, if it is one.
+    /// Returns the timestamp, if the leaf is stamped.
     #[inline(always)]
     pub fn stamp(self) -> Option<u32> {
         if self.stamp <= LATEST { Some(self.stamp) } else { None }
     }
 }
 
-/// What the clock says.
+/// Value of the clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Time {
-    /// Snapshots that were taken before.
+    /// Number of snapshots taken so far.
     pub stamp: u32,
-    /// Those of hosts that live.
+    /// Number of live host snapshots.
     pub pins: u32,
 }
 
 impl Time {
-    /// What the clock's word says.
+    /// Decodes the clock's word.
     #[inline(always)]
     pub const fn of(word: u64) -> Self {
         Self { stamp: word as u32, pins: (word >> 32) as u32 }
     }
 }
 
-/// A clock, a snapshot more: how far the word of the clock goes on where a host takes one.
+/// Increment of the clock's word that counts one more live host snapshot.
 pub const PIN: u64 = 1 << 32;
 
-/// What views of versions are made of.
+/// Raw parts of a [`Versions`] view.
 #[derive(Clone, Copy, Debug)]
-pub struct Parts {
-    /// A word: see [`Time`].
+pub struct RawVersions {
+    /// The clock's word: see [`Time`].
     pub clock: *mut u64,
-    /// What the clock says, where it stands still.
+    /// Value of the clock, where it does not move while kernels run.
     pub now: u32,
-    /// The newest live snapshot of a host, and one more; 0: there is none.
+    /// One more than the stamp of the newest live host snapshot; 0 if there is none.
     pub since: u32,
-    /// As of when kernels read: [`LATEST`], a snapshot's stamp, or [`FROM_PIN`].
+    /// Timestamp at which kernels read: [`LATEST`], a snapshot's stamp, or [`FROM_PIN`].
     pub at: u32,
-    /// Where the stamp lies, where it is [`FROM_PIN`]: as of when kernels read.
+    /// Location of the read timestamp if `at` is [`FROM_PIN`].
     pub pin: *mut u32,
-    /// The memory of epochs.
+    /// Memory of the epochs.
     pub epochs: *mut u64,
-    /// Their places.
+    /// Number of participant slots of the epochs.
     pub places: u32,
-    /// Their room.
+    /// Capacity of each bag of the epochs, in items.
     pub room: u32,
 }
 
-impl Parts {
-    /// Those of trees without versions.
+impl RawVersions {
+    /// The parts of a tree without versions.
     pub const NOTHING: Self = Self {
         clock: core::ptr::null_mut(),
         now: 0,
@@ -182,65 +183,67 @@ impl Parts {
     };
 }
 
-/// As of the stamp that a pin's word in device memory says.
+/// Value of [`RawVersions::at`] that makes kernels read at the timestamp in a pin's word in device memory.
 pub const FROM_PIN: u32 = u32::MAX;
 
-/// How versions are kept.
+/// Versioning of leaves.
 pub trait Versions: Copy + core::fmt::Debug + Send + Sync + 'static {
     /// Whether leaves have versions.
-    const KEEPS: bool;
+    const VERSIONED: bool;
     /// Whether snapshots are taken while kernels run.
-    const MOVES: bool;
+    const CLOCK_MOVES: bool;
 
-    /// The view that kernels take.
+    /// Creates the view that kernels take.
     ///
     /// # Safety
-    /// - The pointers lead to words of device memory that live as long as it is used: the clock's, the pin's,
-    ///   and those of [`Epochs::new`], which says what it asks.
-    unsafe fn new(parts: Parts) -> Self;
+    /// - The pointers lead to words of device memory that live as long as the view is used: the clock's, the
+    ///   pin's, and those of [`Epochs::new`], which states its own requirements.
+    unsafe fn new(parts: RawVersions) -> Self;
 
-    /// As of when is read.
-    fn at(self) -> u32;
+    /// Returns the timestamp at which the view reads.
+    fn read_timestamp(self) -> u32;
 
-    /// The same, of which is read as of another moment.
-    fn as_of(self, at: u32) -> Self;
+    /// Returns the same view, reading at another timestamp.
+    fn at_timestamp(self, at: u32) -> Self;
 
-    /// What must not change where it is: versions of stamps below it.
-    fn since(self) -> u32;
+    /// Returns the stamp below which versions must not be changed in place.
+    fn protected_below(self) -> u32;
 
-    /// What the clock says.
+    /// Reads the clock.
     fn time(self) -> Time;
 
-    /// Moves the clock on from what it says, if it still does. Returns what it says otherwise.
-    fn tick(self, from: u64) -> Result<u64, u64>;
+    /// Advances the clock if it still has the value `from`, and returns that value. Otherwise returns the
+    /// current value as the error.
+    fn advance_clock(self, from: u64) -> Result<u64, u64>;
 
-    /// Enters an epoch, by all threads of the process (see [`Group`]).
+    /// Enters an epoch, by all threads of the participant (see [`Group`]).
     ///
     /// # Safety
     /// - `pool` is the one from which the versions' copies are allocated.
     #[inline(always)]
     unsafe fn enter<P: Pool>(self, _pool: P) {}
 
-    /// Leaves it.
+    /// Leaves the epoch.
     ///
     /// # Safety
     /// - As for [`Self::enter`].
     #[inline(always)]
     unsafe fn leave<P: Pool>(self, _pool: P) {}
 
-    /// Leaves it, and enters another one: what kernels that stay do between two of their rounds.
+    /// Leaves the epoch and enters another one. Persistent kernels do so between two rounds.
     ///
     /// # Safety
     /// - As for [`Self::enter`].
     #[inline(always)]
-    unsafe fn breathe<P: Pool>(self, _pool: P) {}
+    unsafe fn repin<P: Pool>(self, _pool: P) {}
 
-    /// Lets a copy be freed when nobody can have it any more, by the calling lane alone. Where that is not
-    /// done, what hangs behind a leaf stays until a sweep finds that nobody can ask for it.
+    /// Retires a copy, by the calling lane alone: it is freed when no participant can hold it any more. A
+    /// copy that is not retired stays linked behind its leaf until a sweep finds that no snapshot can read
+    /// it.
     ///
     /// # Safety
     /// - As for [`Self::enter`].
-    /// - `copy` is a live copy of these versions. Who does not read it yet needs it no more. It is retired
+    /// - `copy` is a live copy of these versions. A reader that starts later does not need it. It is retired
     ///   once.
     #[inline(always)]
     unsafe fn retire<P: Pool>(self, _pool: P, _copy: Handle) {}
@@ -251,26 +254,26 @@ pub trait Versions: Copy + core::fmt::Debug + Send + Sync + 'static {
 pub struct Unversioned;
 
 impl Versions for Unversioned {
-    const KEEPS: bool = false;
-    const MOVES: bool = false;
+    const VERSIONED: bool = false;
+    const CLOCK_MOVES: bool = false;
 
     #[inline(always)]
-    unsafe fn new(_parts: Parts) -> Self {
+    unsafe fn new(_parts: RawVersions) -> Self {
         Self
     }
 
     #[inline(always)]
-    fn at(self) -> u32 {
+    fn read_timestamp(self) -> u32 {
         LATEST
     }
 
     #[inline(always)]
-    fn as_of(self, _at: u32) -> Self {
+    fn at_timestamp(self, _at: u32) -> Self {
         self
     }
 
     #[inline(always)]
-    fn since(self) -> u32 {
+    fn protected_below(self) -> u32 {
         0
     }
 
@@ -280,41 +283,41 @@ impl Versions for Unversioned {
     }
 
     #[inline(always)]
-    fn tick(self, from: u64) -> Result<u64, u64> {
+    fn advance_clock(self, from: u64) -> Result<u64, u64> {
         Ok(from)
     }
 }
 
-/// In place: the clock stands still while kernels run, and what they must know of it comes with the launch.
+/// In place: the clock does not move while kernels run, and its value is passed with the launch.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct Fixed {
+pub struct FixedClock {
     now: u32,
     since: u32,
     at: u32,
 }
 
-impl Versions for Fixed {
-    const KEEPS: bool = true;
-    const MOVES: bool = false;
+impl Versions for FixedClock {
+    const VERSIONED: bool = true;
+    const CLOCK_MOVES: bool = false;
 
     #[inline(always)]
-    unsafe fn new(parts: Parts) -> Self {
+    unsafe fn new(parts: RawVersions) -> Self {
         Self { now: parts.now, since: parts.since, at: parts.at }
     }
 
     #[inline(always)]
-    fn at(self) -> u32 {
+    fn read_timestamp(self) -> u32 {
         self.at
     }
 
     #[inline(always)]
-    fn as_of(self, at: u32) -> Self {
+    fn at_timestamp(self, at: u32) -> Self {
         Self { at, ..self }
     }
 
     #[inline(always)]
-    fn since(self) -> u32 {
+    fn protected_below(self) -> u32 {
         self.since
     }
 
@@ -323,18 +326,19 @@ impl Versions for Fixed {
         Time { stamp: self.now, pins: (self.since > 0) as u32 }
     }
 
-    /// It stands still: who reads now reads what will be there when it is moved next.
+    /// The clock stands still while kernels run: a read at [`LATEST`] returns what a snapshot taken after the
+    /// kernel will contain.
     #[inline(always)]
-    fn tick(self, _from: u64) -> Result<u64, u64> {
+    fn advance_clock(self, _from: u64) -> Result<u64, u64> {
         Ok(LATEST as u64)
     }
 }
 
-/// Out of place: the clock is a word of device memory, which hosts and kernels move while others run. Copies
-/// go by epochs of processes of the group `G`.
+/// Out of place: the clock is a word of device memory, which hosts and kernels advance while others run.
+/// Copies are reclaimed by epochs, whose participants are groups of type `G`.
 #[repr(C)]
 #[derive(Debug)]
-pub struct Moving<G = Blocks, R = Sound> {
+pub struct MovingClock<G = Blocks, R = NoFaults> {
     clock: Global<u64>,
     pin: Global<u32>,
     epochs: Epochs,
@@ -342,37 +346,40 @@ pub struct Moving<G = Blocks, R = Sound> {
     of: PhantomData<(G, R)>,
 }
 
-impl<G, R> Clone for Moving<G, R> {
+impl<G, R> Clone for MovingClock<G, R> {
     #[inline(always)]
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<G, R> Copy for Moving<G, R> {}
+impl<G, R> Copy for MovingClock<G, R> {}
 
-// SAFETY: pointers to device memory, and types that are none.
-unsafe impl<G, R> Send for Moving<G, R> {}
+// SAFETY: pointers to device memory, and marker types without values.
+unsafe impl<G, R> Send for MovingClock<G, R> {}
 // SAFETY: as above.
-unsafe impl<G, R> Sync for Moving<G, R> {}
+unsafe impl<G, R> Sync for MovingClock<G, R> {}
 
-impl<G: Group + core::fmt::Debug, R: Rules + core::fmt::Debug> Moving<G, R> {
+impl<G: Group + core::fmt::Debug, R: FaultPolicy + core::fmt::Debug> MovingClock<G, R> {
+    /// Returns the calling group's participant.
+    ///
     /// # Safety
     /// - As for [`Versions::enter`].
     #[inline(always)]
-    unsafe fn process<P: Pool>(self, pool: P) -> Process<G, Slabs<P>, R> {
-        // SAFETY: the caller's: all processes of these epochs retire copies, which are slabs of the pool.
-        unsafe { Process::opened(self.epochs, Slabs(pool)) }
+    unsafe fn participant<P: Pool>(self, pool: P) -> Participant<G, Slabs<P>, R> {
+        // SAFETY: by the caller's promise, all participants of these epochs retire copies, which are slabs of
+        // the pool.
+        unsafe { Participant::opened(self.epochs, Slabs(pool)) }
     }
 }
 
-impl<G: Group + core::fmt::Debug, R: Rules + core::fmt::Debug> Versions for Moving<G, R> {
-    const KEEPS: bool = true;
-    const MOVES: bool = true;
+impl<G: Group + core::fmt::Debug, R: FaultPolicy + core::fmt::Debug> Versions for MovingClock<G, R> {
+    const VERSIONED: bool = true;
+    const CLOCK_MOVES: bool = true;
 
     #[inline(always)]
-    unsafe fn new(parts: Parts) -> Self {
-        let Parts { clock, pin, epochs, places, room, at, .. } = parts;
+    unsafe fn new(parts: RawVersions) -> Self {
+        let RawVersions { clock, pin, epochs, places, room, at, .. } = parts;
         // SAFETY: the caller's promise; all accesses of words that kernels share are atomic.
         unsafe {
             let (clock, pin) = (Global::new(clock), Global::new(pin));
@@ -382,32 +389,32 @@ impl<G: Group + core::fmt::Debug, R: Rules + core::fmt::Debug> Versions for Movi
 
     #[inline(always)]
     #[track_caller]
-    fn at(self) -> u32 {
+    fn read_timestamp(self) -> u32 {
         if self.at == FROM_PIN { self.pin.load(Order::Acquire, Scope::Device) } else { self.at }
     }
 
     #[inline(always)]
-    fn as_of(self, at: u32) -> Self {
+    fn at_timestamp(self, at: u32) -> Self {
         Self { at, ..self }
     }
 
-    /// Everything is copied.
+    /// Every version is copied.
     #[inline(always)]
-    fn since(self) -> u32 {
+    fn protected_below(self) -> u32 {
         u32::MAX
     }
 
     #[inline(always)]
     #[track_caller]
     fn time(self) -> Time {
-        // Ordered by the caller's fence, where what it has seen of a leaf must be older than what it reads
-        // here.
+        // The caller's fence orders this load, where what the caller has seen of a leaf must be older than
+        // the clock's value.
         Time::of(self.clock.load(Order::Relaxed, Scope::Device))
     }
 
     #[inline(always)]
     #[track_caller]
-    fn tick(self, from: u64) -> Result<u64, u64> {
+    fn advance_clock(self, from: u64) -> Result<u64, u64> {
         if from as u32 >= LATEST {
             return Ok(from);
         }
@@ -417,24 +424,24 @@ impl<G: Group + core::fmt::Debug, R: Rules + core::fmt::Debug> Versions for Movi
     #[inline(always)]
     #[track_caller]
     unsafe fn enter<P: Pool>(self, pool: P) {
-        // SAFETY: the caller's.
-        unsafe { self.process(pool) }.begun().enter();
+        // SAFETY: the caller's promise.
+        unsafe { self.participant(pool) }.begun().enter();
     }
 
     #[inline(always)]
     #[track_caller]
     unsafe fn leave<P: Pool>(self, pool: P) {
-        // SAFETY: the caller's.
-        let process = unsafe { self.process(pool) };
+        // SAFETY: the caller's promise.
+        let process = unsafe { self.participant(pool) };
         process.leave();
         process.close();
     }
 
     #[inline(always)]
     #[track_caller]
-    unsafe fn breathe<P: Pool>(self, pool: P) {
-        // SAFETY: the caller's.
-        let process = unsafe { self.process(pool) };
+    unsafe fn repin<P: Pool>(self, pool: P) {
+        // SAFETY: the caller's promise.
+        let process = unsafe { self.participant(pool) };
         process.leave();
         process.enter();
     }
@@ -442,63 +449,65 @@ impl<G: Group + core::fmt::Debug, R: Rules + core::fmt::Debug> Versions for Movi
     #[inline(always)]
     #[track_caller]
     unsafe fn retire<P: Pool>(self, pool: P, copy: Handle) {
-        // SAFETY: the caller's.
-        unsafe { self.process(pool).retire(copy.to_word()) };
+        // SAFETY: the caller's promise.
+        unsafe { self.participant(pool).retire(copy.to_word()) };
     }
 }
 
-/// A leaf whose version is kept, so that it may change.
+/// A leaf whose version has been saved, so that the leaf may change.
 #[derive(Clone, Copy, Debug)]
-pub struct Kept {
-    /// It may.
+pub struct SavedVersion {
+    /// Whether the leaf may change.
     pub ready: bool,
     /// The copy, or none.
     copy: Handle,
-    /// What the leaf said of its time.
+    /// Version of the leaf before the change.
     before: Version,
 }
 
-impl Kept {
-    /// What a leaf that is split off hangs on to: what it was split from.
+impl SavedVersion {
+    /// Returns the version of a leaf that is split off: its previous version is the copy of the leaf from
+    /// which it was split.
     #[inline(always)]
-    pub fn heir<V: Versions>(self, now: u32) -> Version {
-        let stamp = if V::MOVES { UNSTAMPED } else { now };
+    pub fn sibling_version<V: Versions>(self, now: u32) -> Version {
+        let stamp = if V::CLOCK_MOVES { UNSTAMPED } else { now };
         if self.copy.is_none() { self.before } else { Version { stamp, old: self.copy } }
     }
 }
 
 impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S, P, A, W, L>> {
-    /// The tree as of a snapshot's moment, for those who only read. [`LATEST`]: as it is now.
+    /// Returns the tree at a snapshot's timestamp, for reading only. With [`LATEST`] it is the current state.
     #[inline(always)]
     #[track_caller]
     pub fn at(self, at: u32) -> Self {
-        self.with_versions(self.versions().as_of(at))
+        self.with_versions(self.versions().at_timestamp(at))
     }
 
-    /// Whether what is read of a leaf may be of another version than the one that is asked for.
+    /// Whether the words read from a leaf may be of another version than the one at the read timestamp.
     #[inline(always)]
-    pub(super) fn doubts(self) -> bool {
-        A::Versions::MOVES || (A::Versions::KEEPS && self.versions().at() != LATEST)
+    pub(super) fn may_read_other_version(self) -> bool {
+        A::Versions::CLOCK_MOVES || (A::Versions::VERSIONED && self.versions().read_timestamp() != LATEST)
     }
 
-    /// The order in which pairs are stored: who reads the past and sees a pair must see that the leaf has a
-    /// new version.
+    /// Returns the order in which pairs are stored: a reader of the past that sees a pair must see that the
+    /// leaf has a new version.
     #[inline(always)]
     pub(super) fn pair_order(self) -> Order {
-        let is_read = A::Versions::KEEPS && self.versions().since() > 0;
+        let is_read = A::Versions::VERSIONED && self.versions().protected_below() > 0;
         if is_read { Order::Release } else { Order::Relaxed }
     }
 
-    /// A moment, by the calling lane alone: that when the clock moves. Where somebody else moves it
-    /// meanwhile, that is one of this call's too.
+    /// Takes a timestamp, by the calling lane alone: the stamp from which it advances the clock. If another
+    /// thread advances the clock first, the stamp that the lane had read is valid as well, because it was
+    /// current during this call.
     #[inline(always)]
     #[track_caller]
-    fn moment(self) -> u32 {
+    fn take_timestamp(self) -> u32 {
         let versions = self.versions();
         let time = versions.time();
         let mut word = time.stamp as u64 | (time.pins as u64) << 32;
         loop {
-            match versions.tick(word) {
+            match versions.advance_clock(word) {
                 Ok(from) => return from as u32,
                 Err(found) if found as u32 == word as u32 => word = found,
                 Err(found) => return if A::TRUE_MOMENTS { word as u32 } else { found as u32 },
@@ -506,50 +515,50 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         }
     }
 
-    /// Takes a snapshot for the tile, inside of an epoch: its stamp, as of which [`Self::at`] reads until the
-    /// process leaves. Where the clock stands still while kernels run it is [`LATEST`].
+    /// Takes a snapshot for the tile, inside an epoch. Returns its stamp, at which [`Self::at`] reads until
+    /// the participant leaves the epoch. Returns [`LATEST`] if the clock does not move while kernels run.
     #[inline(always)]
     #[track_caller]
     pub fn snapshot<C: Convergence>(self, tile: Tile<W, C>) -> u32 {
         let mut stamp = 0;
-        // A lane that comes later may have seen more than there is now: the moment is one of its call too.
+        // A lane that arrives later may have seen newer state: the timestamp must lie within its call too.
         tile.sync();
         if tile.rank() == 0 {
-            stamp = self.moment();
-            // The reader's half: see `order_clock`.
+            stamp = self.take_timestamp();
+            // The reader's fence: see `order_clock`.
             Self::order_clock();
         }
-        // What a lane reads from here on it reads after the clock has moved.
+        // After this barrier, each lane reads after the clock has moved.
         tile.sync();
         tile.shuffle(stamp, 0)
     }
 
-    /// Orders what the calling lane knows of a leaf's change before its look at the clock; and a snapshot's
-    /// move of the clock before its reads of leaves.
+    /// Orders what the calling lane knows of a leaf's change before its read of the clock, and a snapshot's
+    /// advance of the clock before its reads of leaves.
     ///
-    /// A writer stores a pair and then reads the clock; a snapshot moves the clock and then reads pairs. If
-    /// the writer reads the clock as it was before, the snapshot must see the pair. Two accesses that are
-    /// each followed by a read of the other's word ("store buffering") are so ordered only by sequentially
-    /// consistent fences between the two accesses of both sides; and by one in whoever has learnt of the
-    /// change from the writer and reads the clock in its place. Releases and acquires do not suffice, and
-    /// awaiting the results of read-modify-writes does not either.
+    /// A writer stores a pair and then reads the clock; a snapshot advances the clock and then reads pairs.
+    /// If the writer reads the clock's old value, the snapshot must see the pair. This is the store-buffering
+    /// pattern: each side writes one word and then reads the other side's word. Only sequentially consistent
+    /// fences between the two accesses of both sides forbid the bad result. A third thread that has seen the
+    /// writer's change and reads the clock in the writer's stead needs such a fence as well. Release and
+    /// acquire do not suffice, and neither does waiting for the results of read-modify-writes.
     #[inline(always)]
     #[track_caller]
     fn order_clock() {
-        if A::Versions::MOVES {
+        if A::Versions::CLOCK_MOVES {
             simt::fence_sc(Scope::Device);
         }
     }
 
-    /// What a leaf says of its time, which is fixed if it was not, by the calling lane alone. Who does not
-    /// help takes it for old.
+    /// Returns a leaf's version, by the calling lane alone, and stamps it first if it is unstamped. Without
+    /// `helps` it does not stamp the leaf, and an unstamped version counts as old.
     #[inline(always)]
     #[track_caller]
-    fn fixed(self, node: Node<S, W, L>, helps: bool) -> Version {
+    fn stamped_version(self, node: Node<S, W, L>, helps: bool) -> Version {
         let mut word = node.version().load(Order::Acquire, Scope::Device);
         loop {
             let version = Version::of::<S>(word);
-            if !A::Versions::MOVES || version.stamp != UNSTAMPED {
+            if !A::Versions::CLOCK_MOVES || version.stamp != UNSTAMPED {
                 return version;
             }
             if !helps {
@@ -557,7 +566,8 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
             }
             Self::order_clock();
             let fixed = Version { stamp: self.versions().time().stamp, ..version };
-            // Releases the look at the clock: the writer may look again, for pins, and must not find less.
+            // Releases the read of the clock: the writer may read the clock again, for its pins, and must not
+            // find an older value.
             match node.version().compare_exchange(word, fixed.word::<S>(), Order::AcqRel, Scope::Device) {
                 Ok(_) => return fixed,
                 Err(found) => word = found,
@@ -565,8 +575,9 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         }
     }
 
-    /// The pairs of a leaf as of the tree's moment, for a tile that has `read` its newest version and `wants`
-    /// them. Its version is read after the pairs of all lanes. Gives too whether it is a leaf yet.
+    /// Returns the pairs of a leaf at the tree's read timestamp, for a tile that has `read` its newest
+    /// version and `wants` them, and whether the node is a leaf yet. The version word is read after the pairs
+    /// of all lanes.
     #[inline(always)]
     #[track_caller]
     pub(super) fn as_of<C: Convergence>(
@@ -576,11 +587,11 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         wants: bool,
         read: Read<S, W, L>,
     ) -> (Read<S, W, L>, bool) {
-        let at = self.versions().at();
+        let at = self.versions().read_timestamp();
         tile.sync();
         let mut version = Version::FIRST;
         if wants && tile.rank() == 0 {
-            version = self.fixed(node, A::STAMPS);
+            version = self.stamped_version(node, A::STAMPS);
         }
         version = version.from(tile, 0);
         let is_leaf = version.stamp != BLANK;
@@ -602,58 +613,58 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         (if source.is_none() { read } else { older }, is_leaf)
     }
 
-    /// Keeps the version of a leaf that the tile has latched and is about to change, where it `changes` it:
-    /// copies it, if somebody may ask for it. All lanes of the tile (in lockstep: of the warp) call it
+    /// Saves the version of a leaf that the tile has latched and is about to change, if it `changes`: copies
+    /// the leaf if a snapshot may read that version. All lanes of the tile (in lockstep: of the warp) call it
     /// together.
     #[inline(always)]
     #[track_caller]
-    pub(super) fn keep<C: Convergence>(
+    pub(super) fn save_version<C: Convergence>(
         self,
         tile: Tile<W, C>,
         changes: bool,
         node: Node<S, W, L>,
         read: &Read<S, W, L>,
-    ) -> Kept {
-        let none = Kept { ready: changes, copy: Handle::NONE, before: Version::FIRST };
-        if !A::Versions::KEEPS {
+    ) -> SavedVersion {
+        let none = SavedVersion { ready: changes, copy: Handle::NONE, before: Version::FIRST };
+        if !A::Versions::VERSIONED {
             return none;
         }
         let mut before = read.version(tile);
-        let copies = changes && before.is_before(self.versions().since());
+        let copies = changes && before.is_protected(self.versions().protected_below());
         if !tile.any_converged(copies) {
-            return Kept { before, ..none };
+            return SavedVersion { before, ..none };
         }
-        let (mut copy, tile) = (Handle::NONE, tile.afresh());
+        let (mut copy, tile) = (Handle::NONE, tile.rematerialize());
         if copies && tile.rank() == 0 {
-            // A node that was split off may not have its stamp yet.
-            before = self.fixed(node, true);
+            // A leaf that was split off may still be unstamped.
+            before = self.stamped_version(node, true);
             copy = self.pool().allocate(Self::seed(before)).unwrap_or(Handle::NONE);
         }
         (before, copy) = (before.from(tile, 0), tile.shuffle(copy, 0));
-        if A::Versions::MOVES {
-            // The slab was made blank before it was freed. The lane that has allocated it acquires that, and
-            // passes it on by the barrier to the lanes that write the copy.
+        if A::Versions::CLOCK_MOVES {
+            // The slab was made blank before it was freed. The lane that has allocated the slab acquires that
+            // write; the fence and the barrier pass it on to the lanes that write the copy.
             simt::fence(Scope::Device);
             tile.sync();
         }
         if !copy.is_none() {
-            self.copy_into(self.node(copy), tile.rank(), read, before);
+            self.write_copy(self.node(copy), tile.rank(), read, before);
         }
         tile.sync();
         if A::FENCED {
             simt::fence(Scope::Device);
         }
         if !copy.is_none() && tile.rank() == 0 {
-            let stamp = if A::Versions::MOVES { PENDING } else { self.versions().time().stamp };
+            let stamp = if A::Versions::CLOCK_MOVES { PENDING } else { self.versions().time().stamp };
             let marked = Version { stamp, old: copy }.word::<S>();
-            // Behind the fence of all lanes.
+            // Ordered by the fence of all lanes above.
             node.version().store(marked, Order::Relaxed, Scope::Device);
         }
         tile.sync();
-        Kept { ready: changes && !(copies && copy.is_none()), copy, before }
+        SavedVersion { ready: changes && !(copies && copy.is_none()), copy, before }
     }
 
-    /// Where the search for a slab begins. Nothing of an address: what was explored must replay.
+    /// Returns the seed of the slab search. It depends on no address, so that explored schedules replay.
     #[inline(always)]
     fn seed(before: Version) -> u32 {
         simt::Thread::index() as u32 ^ before.stamp.rotate_right(9) ^ before.old.to_word()
@@ -662,7 +673,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
     /// Writes a lane's words of a copy.
     #[inline(always)]
     #[track_caller]
-    fn copy_into(self, copy: Node<S, W, L>, rank: u32, read: &Read<S, W, L>, before: Version) {
+    fn write_copy(self, copy: Node<S, W, L>, rank: u32, read: &Read<S, W, L>, before: Version) {
         let mut j = 0;
         while j < L {
             let (mut word, position) = (read.words()[j], Node::<S, W, L>::position(rank, j));
@@ -676,54 +687,55 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         }
     }
 
-    /// Fixes the time of a leaf's change, which is complete; and of the node that was split off from it,
-    /// where it was split. All lanes of the tile (in lockstep: of the warp) call it together.
+    /// Stamps a leaf whose change is complete, and the leaf that was split off from it, if it was split. All
+    /// lanes of the tile (in lockstep: of the warp) call it together.
     #[inline(always)]
     #[track_caller]
-    pub(super) fn date<C: Convergence>(
+    pub(super) fn stamp_leaf<C: Convergence>(
         self,
         tile: Tile<W, C>,
-        kept: &Kept,
+        saved: &SavedVersion,
         node: Node<S, W, L>,
         right: Handle,
     ) {
-        if !A::Versions::MOVES || !tile.any_converged(!kept.copy.is_none()) {
+        if !A::Versions::CLOCK_MOVES || !tile.any_converged(!saved.copy.is_none()) {
             return;
         }
         tile.sync();
-        if !kept.copy.is_none() && tile.rank() == 0 {
-            self.date_alone(kept, node, right);
+        if !saved.copy.is_none() && tile.rank() == 0 {
+            self.stamp_leaf_by_one_lane(saved, node, right);
         }
     }
 
     #[inline(always)]
     #[track_caller]
-    fn date_alone(self, kept: &Kept, node: Node<S, W, L>, right: Handle) {
+    fn stamp_leaf_by_one_lane(self, saved: &SavedVersion, node: Node<S, W, L>, right: Handle) {
         let (place, versions) = (node.version(), self.versions());
-        let word = |stamp| Version { stamp, old: kept.copy }.word::<S>();
+        let word = |stamp| Version { stamp, old: saved.copy }.word::<S>();
         let swap = |old, new, order| place.compare_exchange(old, new, order, Scope::Device).is_ok();
-        // Nobody but who has the latch changes a leaf that is pending. The release shows the pair before, and
-        // the clock is read after.
+        // Only the latch holder changes a pending leaf. The release publishes the pair; the clock is read
+        // after it.
         swap(word(PENDING), word(UNSTAMPED), Order::Release);
         Self::order_clock();
         let mut time = versions.time();
-        // Nobody can ask for what was between two changes at one stamp.
-        let unlinks = right.is_none() && time.stamp == kept.before.stamp;
-        let fixed = if unlinks { kept.before.word::<S>() } else { word(time.stamp) };
+        // No snapshot can read the state between two changes with the same stamp.
+        let unlinks = right.is_none() && time.stamp == saved.before.stamp;
+        let fixed = if unlinks { saved.before.word::<S>() } else { word(time.stamp) };
         let is_own = swap(word(UNSTAMPED), fixed, Order::Relaxed);
         if !right.is_none() {
-            self.fixed(self.node(right), true);
+            self.stamped_version(self.node(right), true);
         }
         if !is_own || !right.is_none() {
-            // Acquires from whoever has fixed the time instead what it had read of the clock.
+            // Acquires, from the thread that stamped the leaf instead, what that thread had read of the
+            // clock.
             simt::fence(Scope::Device);
             time = versions.time();
         }
-        // Snapshots of hosts from now on are not older than the leaf is now.
+        // Host snapshots taken from now on are not older than the leaf's current version.
         if time.pins == 0 || (is_own && unlinks) {
-            // SAFETY: this tree's pool, in which `keep` has allocated the copy for this change; nobody who
-            // begins to read later needs it.
-            unsafe { versions.retire(self.pool(), kept.copy) };
+            // SAFETY: this tree's pool, in which `save_version` has allocated the copy for this change; no
+            // reader that starts later needs it.
+            unsafe { versions.retire(self.pool(), saved.copy) };
         }
     }
 }

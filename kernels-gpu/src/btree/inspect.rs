@@ -1,41 +1,41 @@
-//! What must hold of a tree when nothing runs: looked at node by node.
+//! Checks the invariants of a tree node by node, while nothing else runs.
 use super::super::slab::{Handle, Pool};
 use super::access::Access;
 use super::history::{Version, Versions};
 use super::node::{Meta, Node, handle_of};
-use super::tree::{ANNEX, ROOT, Tree, TreeView, largest};
+use super::tree::{RESERVED_LEAF, ROOT, Tree, TreeView, largest};
 use crate::keyed::{Scalar, Slot};
 use simt::{Order, Scope};
 
-/// What an examination of one node has found.
+/// Findings of the examination of one node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Findings {
-    /// 1: a node was looked at.
+    /// 1 if a node was examined.
     pub nodes: u32,
-    /// Children that it has.
+    /// Number of its children.
     pub children: u32,
     /// 1 if it is latched.
     pub latched: u32,
-    /// Pairs out of order or out of the node's bounds, and keys that it has twice.
+    /// Number of pairs out of order or out of the node's bounds, and of duplicate keys.
     pub misplaced: u32,
-    /// Children that are no live nodes of the level below, or are not for the keys between their entry and
-    /// the next.
+    /// Number of children that are not live nodes of the level below, or do not cover exactly the keys
+    /// between their entry and the next.
     pub children_wrong: u32,
     /// 1 if its link does not lead to the next node of its level.
     pub link_wrong: u32,
-    /// 1: it is an old version of a leaf, and no node.
+    /// 1 if it is an old version of a leaf, and no node.
     pub versions: u32,
-    /// 1 if it is a leaf whose time was never fixed.
+    /// 1 if it is a leaf that was never stamped.
     pub undated: u32,
-    /// Pairs of the user's.
+    /// Number of the user's pairs.
     pub pairs: u32,
-    /// For the root, the levels of the tree.
+    /// For the root, the number of levels of the tree.
     pub depth: u32,
     /// 1 if it is above the leaves.
     pub inner: u32,
 }
 
-/// The ends of a node, as one lane reads them.
+/// Header and tail of a node, as one lane reads them.
 #[derive(Clone, Copy)]
 pub(crate) struct Ends<K> {
     pub(crate) low: K,
@@ -45,7 +45,8 @@ pub(crate) struct Ends<K> {
 }
 
 impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S, P, A, W, L>> {
-    /// Examines the node in slab number `number`, if that is live, by the calling lane alone. Runs alone.
+    /// Examines the node in slab number `number`, if that is live, by the calling lane alone. Requires
+    /// exclusive access to the tree.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn examine(self, number: u32) -> Findings {
@@ -64,7 +65,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         found.latched = ends.meta.is_latched() as u32;
         found.link_wrong = !self.is_next(handle, ends) as u32;
         if ends.meta.is_leaf() {
-            found.undated = (A::Versions::KEEPS && self.is_undated(node)) as u32;
+            found.undated = (A::Versions::VERSIONED && self.is_undated(node)) as u32;
             Self::examine_leaf(node, ends, &mut found);
         } else {
             self.examine_inner(node, ends, &mut found);
@@ -88,7 +89,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         Ends { low: S::key(header), meta, high: S::key(tail), link: handle_of(S::value(tail)) }
     }
 
-    /// Whether nobody has fixed a leaf's time.
+    /// Whether a leaf is unstamped.
     #[inline(always)]
     #[track_caller]
     fn is_undated(self, node: Node<S, W, L>) -> bool {
@@ -107,8 +108,8 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
     #[track_caller]
     fn is_next(self, handle: Handle, ends: Ends<S::Stored>) -> bool {
         if ends.high == largest::<S>() {
-            let is_last_leaf = ends.meta.is_leaf() && handle != ANNEX;
-            return ends.link == if is_last_leaf { ANNEX } else { Handle::NONE };
+            let is_last_leaf = ends.meta.is_leaf() && handle != RESERVED_LEAF;
+            return ends.link == if is_last_leaf { RESERVED_LEAF } else { Handle::NONE };
         }
         if !self.is_live(ends.link) {
             return false;
@@ -117,7 +118,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         next.meta.level() == ends.meta.level() && next.low.to_u64() == ends.high.to_u64() + 1
     }
 
-    /// Keys of a leaf: those above its high key are left over from splits, and count for nothing.
+    /// Examines the keys of a leaf. Those above its high key are left over from splits and do not count.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn examine_leaf(node: Node<S, W, L>, ends: Ends<S::Stored>, found: &mut Findings) {
@@ -138,8 +139,8 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         }
     }
 
-    /// Entries of an inner node: in order, the first one at its low key, and each child for the keys up to
-    /// the next entry.
+    /// Examines the entries of an inner node: they are sorted, the first one is at its low key, and each
+    /// child covers the keys up to the next entry.
     #[inline(always)]
     #[track_caller]
     fn examine_inner(self, node: Node<S, W, L>, ends: Ends<S::Stored>, found: &mut Findings) {

@@ -1,8 +1,9 @@
-//! The kinds of tree that are compiled. A researcher's variant is one line here.
+//! The kinds of tree that are compiled. A new variant is one line here.
 use super::super::slab::{Light, Spread};
 use super::access::{Concurrent, Coupled, Grouped};
 use super::kernels::{
-    BulkBuild, CountRange, CountReads, Examine, ListNodes, Predecessor, Prune, Range, Successor, Survey,
+    BulkBuild, CheckSorted, CountRange, CountReads, Examine, FreeNodes, Predecessor, Range, RebuildDirectory,
+    Successor,
 };
 use super::tree::Tree;
 use crate::keyed::kernels::{
@@ -13,7 +14,8 @@ use simt::instances;
 
 instances! {
     types {
-        // Names: pool, bytes a node, lanes x words a lane, bits of key and value.
+        // Names: pool, bytes per node, lanes x words per lane, bits of key and value.
+        //
         // The defaults.
         tree_spread_128_4x4_u32_u32: Tree<Packed, Spread<128>, Concurrent, 4, 4>,
         tree_spread_256_16x1_u64_u64: Tree<Wide<u64, u64>, Spread<256>, Concurrent, 16, 1>,
@@ -21,7 +23,7 @@ instances! {
         tree_spread_256_16x1_u64_u32: Tree<Wide<u64, u32>, Spread<256>, Concurrent, 16, 1>,
         // Pools in one piece.
         tree_light_128_4x4_u32_u32: Tree<Packed, Light<128>, Concurrent, 4, 4>,
-        // Other tiles.
+        // Other tile sizes.
         tree_spread_128_8x2_u32_u32: Tree<Packed, Spread<128>, Concurrent, 8, 2>,
         tree_spread_128_16x1_u32_u32: Tree<Packed, Spread<128>, Concurrent, 16, 1>,
         // Batches are sorted first.
@@ -31,13 +33,14 @@ instances! {
     }
     kernels {
         Insert, InsertNew, Get, ContainsKey, Remove, Apply, Mixed, Export, RetainBetween,
-        BulkBuild, Examine, ListNodes, Prune, CountRange, CountReads, Predecessor, Range, Successor, Survey,
+        BulkBuild, Examine, RebuildDirectory, FreeNodes, CountRange, CountReads, Predecessor, Range,
+            Successor, CheckSorted,
     }
     visitor { super::tree::Visitor }
 }
 
-/// The kinds whose kernels read alone, while nobody writes: those of the kinds of the same names without
-/// `phased`.
+/// The kinds whose kernels only read, while nothing writes: read-only views of the kinds of the same names
+/// without `phased`.
 pub mod phased {
     use super::super::access::Phased;
     use super::super::kernels::{CountRange, Predecessor, Range, Successor};
@@ -60,13 +63,13 @@ pub mod phased {
     }
 }
 
-/// The kinds that keep versions: of each pair of types, in place and out of place.
+/// The kinds that keep versions: for each pair of types, in place and out of place.
 pub mod versioned {
     use super::super::access::{InPlace, OutOfPlace};
-    use super::super::history::Dated;
+    use super::super::history::Versioned;
     use super::super::kernels::{
-        BulkBuild, CountRange, CountReads, Examine, ListNodes, Predecessor, Prune, Range, Successor, Survey,
-        SuspectVersions, SweepVersions, WipeVersions,
+        BulkBuild, CheckSorted, ClearMarkedVersions, CountRange, CountReads, Examine, FreeNodes,
+        MarkVersions, Predecessor, Range, RebuildDirectory, Successor, SweepVersions,
     };
     use super::super::tree::Tree;
     use crate::keyed::kernels::{
@@ -79,28 +82,29 @@ pub mod versioned {
 
     instances! {
         types {
-            mvtree_in_place_128_4x4_u32_u32: Tree<Dated<Packed>, Spread<128>, InPlace, 4, 4>,
-            mvtree_in_place_256_16x1_u64_u64: Tree<Dated<Wide<u64, u64>>, Spread<256>, InPlace, 16, 1>,
-            mvtree_in_place_256_16x1_u32_u64: Tree<Dated<Wide<u32, u64>>, Spread<256>, InPlace, 16, 1>,
-            mvtree_in_place_256_16x1_u64_u32: Tree<Dated<Wide<u64, u32>>, Spread<256>, InPlace, 16, 1>,
-            mvtree_out_of_place_128_4x4_u32_u32: Tree<Dated<Packed>, Spread<128>, OutOfPlace<Blocks>, 4, 4>,
+            mvtree_in_place_128_4x4_u32_u32: Tree<Versioned<Packed>, Spread<128>, InPlace, 4, 4>,
+            mvtree_in_place_256_16x1_u64_u64: Tree<Versioned<Wide<u64, u64>>, Spread<256>, InPlace, 16, 1>,
+            mvtree_in_place_256_16x1_u32_u64: Tree<Versioned<Wide<u32, u64>>, Spread<256>, InPlace, 16, 1>,
+            mvtree_in_place_256_16x1_u64_u32: Tree<Versioned<Wide<u64, u32>>, Spread<256>, InPlace, 16, 1>,
+            mvtree_out_of_place_128_4x4_u32_u32:
+                Tree<Versioned<Packed>, Spread<128>, OutOfPlace<Blocks>, 4, 4>,
             mvtree_out_of_place_256_16x1_u64_u64:
-                Tree<Dated<Wide<u64, u64>>, Spread<256>, OutOfPlace<Blocks>, 16, 1>,
+                Tree<Versioned<Wide<u64, u64>>, Spread<256>, OutOfPlace<Blocks>, 16, 1>,
             mvtree_out_of_place_256_16x1_u32_u64:
-                Tree<Dated<Wide<u32, u64>>, Spread<256>, OutOfPlace<Blocks>, 16, 1>,
+                Tree<Versioned<Wide<u32, u64>>, Spread<256>, OutOfPlace<Blocks>, 16, 1>,
             mvtree_out_of_place_256_16x1_u64_u32:
-                Tree<Dated<Wide<u64, u32>>, Spread<256>, OutOfPlace<Blocks>, 16, 1>,
+                Tree<Versioned<Wide<u64, u32>>, Spread<256>, OutOfPlace<Blocks>, 16, 1>,
         }
         kernels {
             Insert, InsertNew, Get, ContainsKey, Remove, Apply, Mixed, Export, RetainBetween,
-            BulkBuild, Examine, ListNodes, Prune, CountRange, CountReads, Predecessor, Range, Successor,
-            Survey, SuspectVersions, SweepVersions, WipeVersions,
+            BulkBuild, Examine, RebuildDirectory, FreeNodes, CountRange, CountReads, Predecessor, Range,
+            Successor, CheckSorted, MarkVersions, SweepVersions, ClearMarkedVersions,
         }
         visitor { super::super::tree::Visitor }
     }
 }
 
-/// The kinds whose batches are sorted before they are brought.
+/// The kinds whose batches are sorted before they are submitted.
 pub mod sorted {
     use super::super::access::Grouped;
     use super::super::kernels::{CodedSorted, InsertSorted, RemoveSorted};
@@ -118,10 +122,10 @@ pub mod sorted {
     }
 }
 
-/// What kernels that stay are compiled for: each way of versions, of pairs of 32 bits.
+/// The kinds that persistent kernels are compiled for: each kind of versioning, with pairs of 32 bits.
 pub mod side_by_side {
     use super::super::access::{Concurrent, InPlace, OutOfPlace};
-    use super::super::history::Dated;
+    use super::super::history::Versioned;
     use super::super::kernels::InsertAndRange;
     use super::super::tree::Tree;
     use crate::keyed::Packed;
@@ -132,8 +136,9 @@ pub mod side_by_side {
     instances! {
         known {
             tree_spread_128_4x4_u32_u32: Tree<Packed, Spread<128>, Concurrent, 4, 4>,
-            mvtree_in_place_128_4x4_u32_u32: Tree<Dated<Packed>, Spread<128>, InPlace, 4, 4>,
-            mvtree_out_of_place_128_4x4_u32_u32: Tree<Dated<Packed>, Spread<128>, OutOfPlace<Blocks>, 4, 4>,
+            mvtree_in_place_128_4x4_u32_u32: Tree<Versioned<Packed>, Spread<128>, InPlace, 4, 4>,
+            mvtree_out_of_place_128_4x4_u32_u32:
+                Tree<Versioned<Packed>, Spread<128>, OutOfPlace<Blocks>, 4, 4>,
         }
         kernels { InsertAndRange }
     }

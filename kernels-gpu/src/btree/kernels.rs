@@ -1,17 +1,17 @@
-//! Entry points that trees have beside those of all keyed structures (`keyed::kernels`).
+//! Entry points of trees beyond those of all keyed structures (`keyed::kernels`).
 use super::bulk::Input;
 use super::seek::{self, Seek, Span};
 use super::sink::Sink;
 use super::tree::{Config, TreeView};
 use crate::keyed::kernels::{batch_of, read_if, write_if};
-use crate::keyed::{self, Coded, Lanes, Outcome, STRIPES, Scalar, Session, Slot};
+use crate::keyed::{self, COUNTER_SHARDS, OpCode, Outcome, PerLane, Scalar, Session, Slot};
 use simt::{GlobalSlice, Instance, Order, Scope, Thread, Tile, fence_sc, kernel};
 
-/// Makes a tree of sorted pairs, no two with equal keys, in the first `nodes` slabs of a pool: as many as
-/// [`super::nodes`] counts. `count` is how many pairs there are, but for one whose key looks like an empty
-/// slot and which comes last. `fill` pairs go to a node, which makes `leaves`. Slabs that are not among the
-/// first are free then and must be blank before ([`prune`]). Runs alone. The grid has a tile for every node
-/// and a thread for every word of the pool's bitmap and of the tallies.
+/// Builds a tree from sorted pairs with distinct keys in the first `nodes` slabs of a pool; [`super::nodes`]
+/// computes this number. `count` is the number of pairs without the one whose key looks like an empty slot;
+/// if there is one, it comes last. `fill` pairs go to a node, which makes `leaves` leaves. All other slabs
+/// are free afterwards and must be blank before ([`free_nodes`]). Requires exclusive access to the tree. The
+/// grid has a tile for every node and a thread for every word of the pool's bitmap and of the counters.
 #[allow(clippy::too_many_arguments)] // a kernel's arguments are named where it is launched
 #[kernel]
 pub fn bulk_build<M: Config + Instance>(
@@ -30,13 +30,13 @@ pub fn bulk_build<M: Config + Instance>(
     M::begin(tree, thread, nodes, keys.len() as u64);
 }
 
-/// Examines all nodes and adds to `report`: nodes, children, latched nodes, pairs misplaced, children wrong,
-/// links wrong, pairs, levels, nodes above the leaves, versions, leaves whose time is not fixed. Runs alone.
-/// The grid has a thread for every slab of the pool.
+/// Examines all nodes and adds to `report`: nodes, children, latched nodes, misplaced pairs, wrong children,
+/// wrong links, pairs, levels, nodes above the leaves, versions, unstamped leaves. Requires exclusive access
+/// to the tree. The grid has a thread for every slab of the pool.
 #[kernel]
 pub fn examine<M: Config + Instance>(tree: TreeView<M>, report: GlobalSlice<u64>) {
     let found = M::examine(tree, Thread::index() as u32);
-    // One by one: an array that a loop goes through may lie in local memory.
+    // One by one: an array that a loop indexes may lie in local memory.
     let add = |place: usize, many: u32| {
         if many > 0 {
             report.at(place).fetch_add(many as u64, Order::Relaxed, Scope::Device);
@@ -55,36 +55,37 @@ pub fn examine<M: Config + Instance>(tree: TreeView<M>, report: GlobalSlice<u64>
     add(10, found.undated);
 }
 
-/// Frees all nodes but those of an empty tree, and makes their slabs blank. Runs alone. The grid has a tile
-/// for every slab of the pool.
+/// Frees all nodes but those of an empty tree, and makes their slabs blank. Requires exclusive access to the
+/// tree. The grid has a tile for every slab of the pool.
 #[kernel]
-pub fn prune<M: Config + Instance>(tree: TreeView<M>) {
-    M::prune(tree, Thread::index() / M::TILE as usize);
+pub fn free_nodes<M: Config + Instance>(tree: TreeView<M>) {
+    M::free_node(tree, Thread::index() / M::TILE as usize);
 }
 
-/// The first step of a sweep (see `docs/structures/multiversion-b-tree.md`): marks every version as retired.
-/// Each step runs alone, on a grid that has a thread for every slab of the pool.
+/// First step of a sweep (see `docs/structures/multiversion-b-tree.md`): marks every version as retired. Each
+/// step requires exclusive access to the tree and has a thread for every slab of the pool.
 #[kernel]
-pub fn suspect_versions<M: Config + Instance>(tree: TreeView<M>) {
-    M::suspect(tree, Thread::index() as u32);
+pub fn mark_versions<M: Config + Instance>(tree: TreeView<M>) {
+    M::mark_version(tree, Thread::index() as u32);
 }
 
-/// The second step: takes that back of those that snapshots of the stamps `pins` can ask for, and unlinks the
-/// others.
+/// Second step of a sweep: removes the marks of the versions that snapshots with the stamps `pins` can read,
+/// and unlinks the others.
 #[kernel]
 pub fn sweep_versions<M: Config + Instance>(tree: TreeView<M>, pins: GlobalSlice<u32>) {
     M::sweep(tree, Thread::index() as u32, pins);
 }
 
-/// The third step: makes what is still marked blank. [`crate::slab::kernels::slab_reclaim`] frees it.
+/// Third step of a sweep: makes the slabs that are still marked blank. [`crate::slab::kernels::slab_reclaim`]
+/// frees them.
 #[kernel]
-pub fn wipe_versions<M: Config + Instance>(tree: TreeView<M>) {
-    M::wipe(tree, Thread::index() as u32);
+pub fn clear_marked_versions<M: Config + Instance>(tree: TreeView<M>) {
+    M::clear_marked(tree, Thread::index() as u32);
 }
 
-/// Takes a snapshot: moves the clock on, counts a live snapshot more, and writes the stamp to `pin`, by one
-/// thread. May run beside everything. What is above [`super::LATEST`] is no stamp, so there the clock stands
-/// still, as for tiles.
+/// Takes a snapshot, by one thread: advances the clock, counts one more live snapshot, and writes the stamp
+/// to `pin`. May run concurrently with everything. There is no stamp above [`super::LATEST`], so the clock
+/// stops there, as it does for tiles.
 #[kernel]
 pub fn take_snapshot(clock: GlobalSlice<u64>, pin: GlobalSlice<u32>) {
     if Thread::index() != 0 {
@@ -98,15 +99,15 @@ pub fn take_snapshot(clock: GlobalSlice<u64>, pin: GlobalSlice<u32>) {
             Err(found) => word = found,
         }
     }
-    // Kernels that read as of the stamp follow in the stream. Beside them writers store pairs and then read
-    // the clock: what they read as it was before this kernel, readers must see. Both sides need a
-    // sequentially consistent fence.
+    // Kernels that read at the stamp follow in the stream. Concurrent writers store pairs and then read the
+    // clock: if a writer read the clock as it was before this kernel, readers must see its pair. Both sides
+    // need a sequentially consistent fence.
     fence_sc(Scope::Device);
     pin.at(0).store(word as u32, Order::Release, Scope::Device);
 }
 
-/// Counts a live snapshot less, by one thread, behind all that read as of it in the same stream. May run
-/// beside everything.
+/// Counts one live snapshot less, by one thread, after all kernels that read at it in the same stream. May
+/// run concurrently with everything.
 #[kernel]
 pub fn release_snapshot(clock: GlobalSlice<u64>) {
     if Thread::index() == 0 {
@@ -114,14 +115,14 @@ pub fn release_snapshot(clock: GlobalSlice<u64>) {
     }
 }
 
-/// Makes the directory of a tree anew. The grid is one block of [`super::DIRECTORY_THREADS`]. May run beside
-/// everything but what runs alone.
+/// Rebuilds the directory of a tree. The grid is one block of [`super::DIRECTORY_THREADS`] threads. May run
+/// concurrently with everything that does not require exclusive access.
 #[kernel]
-pub fn list_nodes<M: Config + Instance>(tree: TreeView<M>) {
-    M::list(tree);
+pub fn rebuild_directory<M: Config + Instance>(tree: TreeView<M>) {
+    M::rebuild_directory(tree);
 }
 
-/// The key itself or, where it is not `inclusive`, the next one in a direction; nothing where there is none.
+/// Returns the key itself or, if not `inclusive`, its neighbour in a direction; `None` if there is none.
 #[inline(always)]
 fn bound<K: Scalar>(key: K, inclusive: bool, up: bool) -> Option<K> {
     let last = if up { K::MAX } else { K::from_u64(0) };
@@ -133,7 +134,7 @@ fn bound<K: Scalar>(key: K, inclusive: bool, up: bool) -> Option<K> {
     }
 }
 
-/// One pair in the range of each key.
+/// Finds one pair in the range of each key.
 #[inline(always)]
 #[track_caller]
 fn one<M: Config, Q: Seek>(
@@ -159,7 +160,7 @@ fn one<M: Config, Q: Seek>(
     }
 }
 
-/// The pair with the lowest key above each key, or, where `inclusive` is not 0, not below it.
+/// Finds the pair with the lowest key above each key or, if `inclusive` is not 0, at or above it.
 #[kernel(registers = M::REGISTERS)]
 pub fn successor<M: Config + Instance>(
     tree: TreeView<M>,
@@ -173,7 +174,7 @@ pub fn successor<M: Config + Instance>(
     one::<M, seek::Lowest>(tree, keys, range, Sink { keys: found, values }, outcomes);
 }
 
-/// The pair with the highest key below each key, or, where `inclusive` is not 0, not above it.
+/// Finds the pair with the highest key below each key or, if `inclusive` is not 0, at or below it.
 #[kernel(registers = M::REGISTERS)]
 pub fn predecessor<M: Config + Instance>(
     tree: TreeView<M>,
@@ -187,10 +188,10 @@ pub fn predecessor<M: Config + Instance>(
     one::<M, seek::Highest>(tree, keys, range, Sink { keys: found, values }, outcomes);
 }
 
-/// For what writes no pairs.
+/// Returns the sink of a query that writes no pairs.
 #[inline(always)]
 fn no_sink<M: Config>() -> Sink<M::Key, M::Value> {
-    // SAFETY: no word of these is ever accessed.
+    // SAFETY: both slices are empty, so no word of them is ever accessed.
     unsafe {
         Sink {
             keys: GlobalSlice::from_raw_parts(core::ptr::dangling_mut(), 0),
@@ -199,7 +200,7 @@ fn no_sink<M: Config>() -> Sink<M::Key, M::Value> {
     }
 }
 
-/// How many keys there are from each of `lows` to the one of `highs`, which belongs to it.
+/// Counts the keys from each of `lows` to the one of `highs`, inclusive.
 #[kernel]
 pub fn count_range<M: Config + Instance>(
     tree: TreeView<M>,
@@ -219,9 +220,9 @@ pub fn count_range<M: Config + Instance>(
     }
 }
 
-/// The key that the calling thread brings of a batch whose keys were sorted, if it brings one. Neighbouring
-/// keys are those of a tile; tiles that run side by side take theirs from all over the batch, from `apart`
-/// places: those that took neighbouring keys would want the same leaves.
+/// Returns the index of the calling thread's element in a batch whose keys were sorted, and whether it has
+/// one. The lanes of a tile take neighbouring keys. Tiles that run at the same time take theirs from `apart`
+/// distant parts of the batch, because tiles with neighbouring keys would compete for the same leaves.
 #[inline(always)]
 fn spaced(width: u32, len: usize, apart: u32) -> (usize, bool) {
     let (tile, rank) = (Thread::index() / width as usize, Thread::index() % width as usize);
@@ -231,14 +232,14 @@ fn spaced(width: u32, len: usize, apart: u32) -> (usize, bool) {
     (index, tile / places < each && index < len)
 }
 
-/// Threads that a launch needs for `len` sorted keys, of which tiles of `width` lanes take theirs from
-/// `apart` places: see [`insert_sorted`].
+/// Returns the number of threads of a launch for `len` sorted keys, of which tiles of `width` lanes take
+/// theirs from `apart` parts of the batch: see [`insert_sorted`].
 pub fn sorted_threads(width: u32, len: usize, apart: u32) -> usize {
     len.div_ceil(width as usize).next_multiple_of(apart.max(1) as usize) * width as usize
 }
 
-/// The operation of the calling thread's element in a batch whose `keys` were sorted: key `i` was number
-/// `order[i]` of the batch, as the other slices have it.
+/// Executes the calling thread's element of a batch whose `keys` were sorted: key `i` belongs to element
+/// `order[i]` of the other slices.
 #[inline(always)]
 fn sorted<M: Config + Instance, O: keyed::Operation>(
     tree: TreeView<M>,
@@ -269,7 +270,7 @@ macro_rules! sorted {
             arguments: GlobalSlice<M::Value>,
             outcomes: GlobalSlice<u8>,
         ) {
-            // No value is told.
+            // These operations return no value.
             let results = arguments.part(arguments.len(), 0);
             sorted::<M, _>(tree, |_, _| $operation, (keys, order, apart), arguments, results, outcomes);
         }
@@ -277,15 +278,15 @@ macro_rules! sorted {
 }
 
 sorted! {
-    /// Insertions whose keys were sorted: see [`coded_sorted`].
+    /// Inserts pairs whose keys were sorted: see [`coded_sorted`].
     insert_sorted: keyed::Insert;
-    /// Removals whose keys were sorted.
+    /// Removes keys that were sorted.
     remove_sorted: keyed::Remove;
 }
 
-/// Any operations whose keys were sorted, each element's own where there are `codes`, else `code`. Key `i`
-/// was number `order[i]` of the batch, as the other slices have it; tiles take theirs from `apart` places of
-/// it. The grid has [`sorted_threads`].
+/// Executes operations whose keys were sorted: each element's own if there are `codes`, else `code`. Key `i`
+/// belongs to element `order[i]` of the other slices; tiles take theirs from `apart` parts of the batch. The
+/// grid has [`sorted_threads`] threads.
 #[allow(clippy::too_many_arguments)] // a kernel's arguments are named where it is launched
 #[kernel(registers = M::REGISTERS)]
 pub fn coded_sorted<M: Config + Instance>(
@@ -301,14 +302,14 @@ pub fn coded_sorted<M: Config + Instance>(
 ) {
     let operation = |place, exists: bool| {
         let own = read_if(codes, place, exists && !codes.is_empty()) as u32;
-        Coded::from_code(if codes.is_empty() { code } else { own })
+        OpCode::from_code(if codes.is_empty() { code } else { own })
     };
     sorted::<M, _>(tree, operation, (keys, order, apart), arguments, results, outcomes);
 }
 
-/// The pairs from each of `lows` to the one of `highs`, in order. Those of range `i` go from `offsets[i]` on,
-/// and to `offsets[i + 1]` at most; where there are no offsets, from `i * room` on, and are `room` at most.
-/// `counts` takes how many were written. In blocks of 128 threads at most.
+/// Writes the pairs from each of `lows` to the one of `highs`, inclusive, in key order. Those of range `i` go
+/// to `offsets[i]` up to `offsets[i + 1]` at most; without offsets, to `i * room` and up to `room` pairs.
+/// `counts` receives the number of pairs written. Blocks have 128 threads at most.
 #[allow(clippy::too_many_arguments)] // a kernel's arguments are named where it is launched
 #[kernel(registers = M::COLLECTS_IN)]
 pub fn range<M: Config + Instance>(
@@ -330,7 +331,8 @@ pub fn range<M: Config + Instance>(
         let (offset, end) = (read_if(offsets, index, exists), read_if(offsets, index + 1, exists));
         Span { from, to, offset, room: end.saturating_sub(offset).min(u32::MAX as u64) as u32 }
     };
-    // Not `&&`: of branches the compiler makes two kernels in one, for threads with and without a range.
+    // Not `&&`: from branches the compiler would make two kernels in one, for threads with and without a
+    // range.
     let asks = exists & (span.room > 0);
     M::enter(tree);
     let answer = M::seek::<seek::Collect>(tree, asks, span, Sink { keys, values });
@@ -340,8 +342,8 @@ pub fn range<M: Config + Instance>(
     }
 }
 
-/// Adds to `reads` how many nodes are read on the way to the leaf of each key, and in it: eight words, as
-/// [`seek::Trace`] has bytes.
+/// Adds to `reads` the number of nodes that are read on the way to the leaf of each key, and in it: eight
+/// words, one per byte of a [`seek::Trace`].
 #[kernel]
 pub fn count_reads<M: Config + Instance>(
     tree: TreeView<M>,
@@ -366,12 +368,16 @@ pub fn count_reads<M: Config + Instance>(
     }
 }
 
-/// What is to be known of keys before a tree is built of them: adds to `report[0]` how many are not below the
-/// one behind them, to `report[1]` how many slots the tree's tallies say were ever taken, and to `report[2]`
-/// 1 if the last key looks like an empty slot. The grid has a thread for each key and for each stripe of the
-/// tallies.
+/// Checks keys before a tree is built from them. Adds to `report[0]` the number of keys that are not below
+/// the next one, to `report[1]` the number of slots that were ever taken according to the tree's counters,
+/// and to `report[2]` 1 if the last key looks like an empty slot. The grid has a thread for each key and for
+/// each shard of the counters.
 #[kernel]
-pub fn survey<M: Config + Instance>(tree: TreeView<M>, keys: GlobalSlice<M::Key>, report: GlobalSlice<u64>) {
+pub fn check_sorted<M: Config + Instance>(
+    tree: TreeView<M>,
+    keys: GlobalSlice<M::Key>,
+    report: GlobalSlice<u64>,
+) {
     let index = Thread::index();
     let is_wrong = index + 1 < keys.len() && keys.read(index) >= keys.read(index + 1);
     let warp = Tile::<32>::lockstep();
@@ -382,8 +388,8 @@ pub fn survey<M: Config + Instance>(tree: TreeView<M>, keys: GlobalSlice<M::Key>
     if warp.rank() == 0 && wrong != 0 {
         add(0, wrong.count_ones() as u64);
     }
-    if index < STRIPES && M::tallies(tree).taken(index) > 0 {
-        add(1, M::tallies(tree).taken(index));
+    if index < COUNTER_SHARDS && M::counters(tree).taken(index) > 0 {
+        add(1, M::counters(tree).taken(index));
     }
     if index + 1 == keys.len() {
         let topmost = <M::Slot as Slot>::key(<M::Slot as Slot>::EMPTY).to_u64();
@@ -391,10 +397,11 @@ pub fn survey<M: Config + Instance>(tree: TreeView<M>, keys: GlobalSlice<M::Key>
     }
 }
 
-/// Insertions and ranges side by side, by blocks that stay: as many as are on the device at once. Shares, of
-/// as many elements as a block has threads, are insertions or ranges, of `room` pairs at most, evenly mixed,
-/// and each block does as many shares in a row; between two it lets go of what it has read
-/// ([`Config::breathe`]). Each range is answered as of a moment of its own where the tree's clock moves.
+/// Executes insertions and ranges concurrently, by persistent blocks, as many as fit on the device at once.
+/// The work is divided into shares of as many elements as a block has threads. A share is all insertions or
+/// all ranges (of `room` pairs at most), and the two kinds are evenly mixed. Each block executes an equal
+/// number of consecutive shares; between two it leaves its epoch and enters another one ([`Config::repin`]).
+/// If the tree's clock moves, each range is answered at a timestamp of its own.
 #[allow(clippy::too_many_arguments)] // a kernel's arguments are named where it is launched
 #[kernel(registers = M::REGISTERS + 16)]
 pub fn insert_and_range<M: Config + Instance>(
@@ -413,10 +420,10 @@ pub fn insert_and_range<M: Config + Instance>(
     let (writes, reads) = (keys.len().div_ceil(threads), lows.len().div_ceil(threads));
     let (all, blocks) = (writes + reads, Thread::grid_size() as usize);
     let block = Thread::block_index() as usize;
-    let mut session = Session::<M, _>::new(tree, Lanes);
+    let mut session = Session::<M, _>::new(tree, PerLane);
     let (mut share, end) = (block * all / blocks, (block + 1) * all / blocks);
     while share < end {
-        // So many of the shares before this one are insertions.
+        // Number of insertions among the shares before this one.
         let before = share * writes / all;
         let is_write = (share + 1) * writes / all > before;
         let first = threads * if is_write { before } else { share - before };
@@ -433,7 +440,7 @@ pub fn insert_and_range<M: Config + Instance>(
             let answer = M::seek::<seek::Collect>(tree, exists, span, found);
             write_if(counts, index, answer.count);
         }
-        M::breathe(tree);
+        M::repin(tree);
         share += 1;
     }
     session.finish();

@@ -23,11 +23,12 @@ pub use directory::{
     COUNTERS, Directory, HEAD, THREADS as DIRECTORY_THREADS, directory_entries, directory_words,
 };
 pub use history::{
-    Dated, FROM_PIN, Fixed, LATEST, Moving, PIN, Parts as HistoryParts, Time, Unversioned, Version, Versions,
+    FROM_PIN, FixedClock, LATEST, MovingClock, PIN, RawVersions as HistoryParts, Time, Unversioned, Version,
+    Versioned, Versions,
 };
 pub use inspect::Findings;
 pub use instances::*;
 pub use node::{Meta, Node};
 pub use seek::{Answer, Collect, CollectWide, Count, Highest, Lowest, Seek, Span, Trace};
 pub use sink::Sink;
-pub use tree::{ANNEX, Config, FIRST, LEAST, ROOT, Tree, TreeView, Visitor};
+pub use tree::{Config, EMPTY_TREE_NODES, FIRST_LEAF, RESERVED_LEAF, ROOT, Tree, TreeView, Visitor};

@@ -1,85 +1,84 @@
-//! Nodes: layout, and what a tile reads of one.
+//! Nodes: their layout, and the words that a tile reads of one.
 //!
 //! ```text
 //! 16 words of 8 bytes (pairs of 32 bits) or of 16:
 //! | pair 0 | pair 1 | ...  ... | pair 13 | low, meta | high, link |
-//! | pair 0 | pair 1 | ... | pair 12 | low, meta | stamp, old | high, link |      where there are versions
+//! | pair 0 | pair 1 | ... | pair 12 | low, meta | stamp, old | high, link |      with versions
 //! ```
 //!
-//! Every word is a slot's: key first, value second. In a leaf a pair is one of the user's, in an inner node
-//! (low key of a child, its handle). A node is for the keys from *low* to *high*; *link* is the node of the
-//! same level for the keys beyond. *meta* is the level, from the leaves up, and the latch.
+//! Every word is a slot's: key first, value second. A pair of a leaf is a user's pair; a pair of an inner
+//! node is (low key of a child, its handle). A node covers the keys from *low* to *high*; *link* is the node
+//! of the same level for the keys above. *meta* is the level, counted from the leaves up, and the latch.
 //!
-//! A blank slab, all ones, is a node that nobody has written yet: it is latched, of no level there is, leads
-//! nowhere and holds nothing.
+//! A blank slab, all ones, is a node that is not written yet: it is latched, has a level that no node has, no
+//! link and no pairs.
 use super::super::slab::Handle;
 use super::history::Version;
 use super::tree::largest;
 use crate::keyed::{Bucket, Chunk, Scalar, Slot};
 use crate::primitives::unrolled;
-use simt::{Convergence, Global, Order, Scope, Tile, opaque};
+use simt::{Convergence, Global, Order, Scope, Tile, black_box};
 
-/// What a node says of itself in a word: its level, whether a writer has it, and, in the bits above, its
-/// version where nodes have one.
+/// Meta word of a node: its level, its latch, and, in the bits above, its version where nodes have one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Meta(u32);
 
 impl Meta {
     const LATCH: u32 = 1 << 8;
 
-    /// That of an old version of a leaf: of no level there is.
+    /// Meta of an old version of a leaf: its level is one that no node has.
     pub const OLD: Self = Self(Self::LATCH - 2);
 
-    /// Free, of a level.
+    /// Returns the meta of an unlatched node of a level.
     #[inline(always)]
     pub const fn free(level: u32) -> Self {
         Self(level)
     }
 
-    /// What a header's value says.
+    /// Decodes the value half of a header.
     #[inline(always)]
     pub fn read<V: Scalar>(value: V) -> Self {
         Self(value.to_u64() as u32)
     }
 
-    /// Levels between it and the leaves, one of which it may be.
+    /// Returns the number of levels between the node and the leaves; 0 for a leaf.
     #[inline(always)]
     pub const fn level(self) -> u32 {
         self.0 & (Self::LATCH - 1)
     }
 
-    /// Whether there is such a node: a slab that is blank, or whose header is not seen yet, is none, and an
-    /// old version neither.
+    /// Whether the meta is that of a node. It is not for a blank slab, a slab whose header is not visible
+    /// yet, or an old version.
     #[inline(always)]
     pub const fn is_node(self) -> bool {
         self.level() < Self::OLD.level()
     }
 
-    /// Whether it is a leaf.
+    /// Whether the node is a leaf.
     #[inline(always)]
     pub const fn is_leaf(self) -> bool {
         self.level() == 0
     }
 
-    /// Whether it is an old version.
+    /// Whether the node is an old version of a leaf.
     #[inline(always)]
     pub const fn is_old(self) -> bool {
         self.0 == Self::OLD.0
     }
 
-    /// Whether a writer has it.
+    /// Whether a writer holds the latch.
     #[inline(always)]
     pub const fn is_latched(self) -> bool {
         self.0 & Self::LATCH != 0
     }
 
-    /// Free, of the same level and version.
+    /// Returns the unlatched meta of the same level and version.
     #[inline(always)]
     pub const fn unlatched(self) -> Self {
         Self(self.0 & !Self::LATCH)
     }
 
-    /// Free, of the same level and the next version.
+    /// Returns the unlatched meta of the same level and the next version.
     #[inline(always)]
     pub const fn after(self) -> Self {
         Self(self.unlatched().0.wrapping_add(Self::LATCH << 1))
@@ -91,13 +90,13 @@ impl Meta {
     }
 }
 
-/// The handle that a word's value is.
+/// Decodes the handle in a word's value.
 #[inline(always)]
 pub fn handle_of<V: Scalar>(value: V) -> Handle {
     Handle::from_word(value.to_u64() as u32)
 }
 
-/// A word of a key, or of a bound, and a handle.
+/// Returns a word of a key, or of a bound, and a handle.
 #[inline(always)]
 pub fn entry<S: Slot>(key: S::Stored, handle: Handle) -> S::Word {
     S::pack(key, S::Value::from_u64(handle.to_word() as u64))
@@ -110,19 +109,19 @@ pub struct Node<S, const W: u32, const L: usize>(Bucket<S, W, L>);
 impl<S: Slot, const W: u32, const L: usize> Node<S, W, L> {
     /// Bytes of the slab.
     pub const BYTES: usize = Bucket::<S, W, L>::BYTES;
-    /// Pairs in a node.
+    /// Number of pairs in a node.
     pub const SLOTS: u32 = W * L as u32 - 2 - S::BESIDE;
-    /// The place of low key and meta.
+    /// Position of low key and meta.
     pub const HEADER: u32 = Self::SLOTS;
-    /// The place of stamp and old version, where there are versions.
+    /// Position of stamp and old version, where there are versions.
     pub const VERSION: u32 = Self::TAIL - 1;
-    /// The place of high key and link.
+    /// Position of high key and link.
     pub const TAIL: u32 = W * L as u32 - 1;
 
-    /// The node in the slab at `base`.
+    /// Returns the node in the slab at `base`.
     ///
     /// # Safety
-    /// - [`Self::BYTES`] bytes from `base` on are a live slab, aligned to as many, that is a node of this
+    /// - [`Self::BYTES`] bytes from `base` on are a live slab, aligned to its size, that is a node of this
     ///   kind or blank. It stays one as long as the node is used, whatever is written through it.
     #[inline(always)]
     pub unsafe fn at(base: Global<u64>) -> Self {
@@ -130,7 +129,7 @@ impl<S: Slot, const W: u32, const L: usize> Node<S, W, L> {
         Self(unsafe { Bucket::at(base) })
     }
 
-    /// The word at `position`, which is taken modulo the node's words.
+    /// Returns the word at `position`, which is taken modulo the number of words.
     #[inline(always)]
     pub fn word(self, position: u32) -> Global<S::Word> {
         let position = position % (W * L as u32);
@@ -138,51 +137,51 @@ impl<S: Slot, const W: u32, const L: usize> Node<S, W, L> {
         unsafe { self.0.slot(position / L as u32, position as usize % L) }
     }
 
-    /// Word `j`, below `L`, of lane `rank`, below `W`.
+    /// Returns word `j`, below `L`, of lane `rank`, below `W`.
     #[inline(always)]
     pub(crate) fn own(self, rank: u32, j: usize) -> Global<S::Word> {
         // SAFETY: callers name a lane of the tile, and one of its words.
         unsafe { self.0.slot(rank, j) }
     }
 
-    /// The place of a lane's word `j` among the node's.
+    /// Returns the position of a lane's word `j` in the node.
     #[inline(always)]
     pub fn position(rank: u32, j: usize) -> u32 {
         rank * L as u32 + j as u32
     }
 
-    /// Whether a lane's word `j` is a pair's.
+    /// Whether a lane's word `j` is a pair.
     #[inline(always)]
     pub fn is_slot(rank: u32, j: usize) -> bool {
         Self::position(rank, j) < Self::SLOTS
     }
 
-    /// Where high key and link lie.
+    /// Returns the location of high key and link.
     #[inline(always)]
     pub fn tail(self) -> Global<S::Word> {
         self.word(Self::TAIL)
     }
 
-    /// Where low key and meta lie.
+    /// Returns the location of low key and meta.
     #[inline(always)]
     pub fn header(self) -> Global<S::Word> {
         self.word(Self::HEADER)
     }
 
-    /// Where stamp and old version lie, where there are versions.
+    /// Returns the location of stamp and old version, where there are versions.
     #[inline(always)]
     pub fn version(self) -> Global<S::Word> {
         self.word(Self::VERSION)
     }
 
-    /// A header's word.
+    /// Returns the word of a header.
     #[inline(always)]
     pub fn header_word(low: S::Stored, meta: Meta) -> S::Word {
         S::pack(low, meta.value())
     }
 
-    /// What lane `rank`, below `W`, has of the node, where `wanted`; else arbitrary. Each word is one access,
-    /// the whole is not.
+    /// Reads the words of lane `rank`, below `W`, if `wanted`; otherwise the result is arbitrary. Each word
+    /// is one access; the words together are not.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn read(self, rank: u32, wanted: bool, order: Order) -> Read<S, W, L> {
@@ -206,9 +205,10 @@ impl<S: Slot, const W: u32, const L: usize> Node<S, W, L> {
         Read { words }
     }
 
-    /// [`Self::read`] by the tile that has the latch. Weak: the latch orders it, which the emulator's race
-    /// detector so proves. Only the lanes that have header and tail read relaxed: others try the latch, and
-    /// lead past a leaf that has merged; and the one that has the version's word, for others fix its stamp.
+    /// [`Self::read`] by the tile that holds the latch. The loads are weak, because the latch orders them;
+    /// the emulator's race detector checks this. Two kinds of lanes read relaxed: those with the header and
+    /// the tail, because other tiles try the latch and change the link of a merged leaf; and the one with the
+    /// version word, because other tiles stamp it.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn read_latched(self, rank: u32, wanted: bool) -> Read<S, W, L> {
@@ -219,39 +219,40 @@ impl<S: Slot, const W: u32, const L: usize> Node<S, W, L> {
         }
     }
 
-    /// [`Self::read`] in a branch that is rarely taken: empty words where it is not `wanted`. A load under a
-    /// predicate leaves registers as they were, so they would be taken from the beginning of the kernel on.
+    /// [`Self::read`] in a branch that is rarely taken: returns empty words if not `wanted`. A predicated
+    /// load would keep its registers' old contents, so these registers would be in use from the beginning of
+    /// the kernel.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn read_rarely(self, rank: u32, wanted: bool, order: Order) -> Read<S, W, L> {
         if wanted { self.read(rank, true, order) } else { Read::nothing() }
     }
 
-    /// Tries the latch, by the calling lane alone. Returns whether it has it now.
+    /// Tries to take the latch, by the calling lane alone. Returns whether it has it now.
     #[inline(always)]
     #[track_caller]
     pub fn try_latch(self, order: Order) -> bool {
         let latch = S::Value::from_u64(Meta::LATCH as u64);
-        let old = S::value_place(self.header()).fetch_or(latch, order, Scope::Device);
+        let old = S::value_part(self.header()).fetch_or(latch, order, Scope::Device);
         !Meta::read(old).is_latched()
     }
 
-    /// Makes the node free, of a level, by the calling lane alone.
+    /// Releases the latch and sets the level, by the calling lane alone.
     #[inline(always)]
     #[track_caller]
     pub fn release(self, level: u32, order: Order) {
         self.release_as(Meta::free(level), order);
     }
 
-    /// Makes the node be what is said, by the calling lane alone.
+    /// Stores `meta`, by the calling lane alone.
     #[inline(always)]
     #[track_caller]
     pub fn release_as(self, meta: Meta, order: Order) {
-        S::value_place(self.header()).store(meta.value(), order, Scope::Device);
+        S::value_part(self.header()).store(meta.value(), order, Scope::Device);
     }
 }
 
-/// What a lane has read of a node.
+/// Words of a node that a lane has read.
 #[derive(Clone, Copy, Debug)]
 pub struct Read<S: Slot, const W: u32, const L: usize> {
     words: [S::Word; L],
@@ -259,23 +260,23 @@ pub struct Read<S: Slot, const W: u32, const L: usize> {
 
 /// One of a lane's words.
 #[derive(Clone, Copy, Debug)]
-pub struct Picked<S: Slot> {
-    /// Whether there is such a word. If not, the rest means nothing.
+pub struct SlotMatch<S: Slot> {
+    /// Whether there is such a word. If not, the other fields are arbitrary.
     pub exists: bool,
-    /// Its place in the node.
+    /// Its position in the node.
     pub position: u32,
     /// The word.
     pub word: S::Word,
 }
 
 impl<S: Slot, const W: u32, const L: usize> Read<S, W, L> {
-    /// What is read of a node of empty slots.
+    /// Returns the words of a node of empty slots.
     #[inline(always)]
     pub fn nothing() -> Self {
         Self { words: [S::EMPTY; L] }
     }
 
-    /// Notes what the word at `position` has become, if it is one of lane `rank`'s.
+    /// Replaces the word at `position`, if it is one of lane `rank`'s.
     #[inline(always)]
     pub fn put(&mut self, rank: u32, position: u32, word: S::Word) {
         let mut j = 0;
@@ -286,13 +287,13 @@ impl<S: Slot, const W: u32, const L: usize> Read<S, W, L> {
         }
     }
 
-    /// The lane's words.
+    /// Returns the lane's words.
     #[inline(always)]
     pub fn words(&self) -> [S::Word; L] {
         self.words
     }
 
-    /// Low key and meta, for the whole tile.
+    /// Returns low key and meta, for the whole tile.
     #[inline(always)]
     #[track_caller]
     pub fn header<C: Convergence>(&self, tile: Tile<W, C>) -> (S::Stored, Meta) {
@@ -301,7 +302,7 @@ impl<S: Slot, const W: u32, const L: usize> Read<S, W, L> {
         (tile.shuffle(S::key(word), owner), Meta::read(tile.shuffle(S::value(word), owner)))
     }
 
-    /// Meta, for the whole tile.
+    /// Returns the meta, for the whole tile.
     #[inline(always)]
     #[track_caller]
     pub fn meta<C: Convergence>(&self, tile: Tile<W, C>) -> Meta {
@@ -310,7 +311,7 @@ impl<S: Slot, const W: u32, const L: usize> Read<S, W, L> {
         Meta(tile.shuffle(meta, Node::<S, W, L>::HEADER / L as u32))
     }
 
-    /// Stamp and old version, for the whole tile, where there are versions.
+    /// Returns stamp and old version, for the whole tile, where there are versions.
     #[inline(always)]
     #[track_caller]
     pub fn version<C: Convergence>(&self, tile: Tile<W, C>) -> Version {
@@ -318,7 +319,7 @@ impl<S: Slot, const W: u32, const L: usize> Read<S, W, L> {
         Version::of::<S>(word).from(tile, Node::<S, W, L>::VERSION / L as u32)
     }
 
-    /// High key and link, for the whole tile.
+    /// Returns high key and link, for the whole tile.
     #[inline(always)]
     #[track_caller]
     pub fn tail<C: Convergence>(&self, tile: Tile<W, C>) -> (S::Stored, Handle) {
@@ -326,33 +327,33 @@ impl<S: Slot, const W: u32, const L: usize> Read<S, W, L> {
         (tile.shuffle(S::key(word), W - 1), tile.shuffle(handle_of(S::value(word)), W - 1))
     }
 
-    /// Whether `key` is beyond the node's keys, as every lane is told.
+    /// Whether `key` is above the node's keys. The result is the same in every lane.
     #[inline(always)]
     #[track_caller]
     pub fn is_beyond<C: Convergence>(&self, tile: Tile<W, C>, key: S::Stored) -> bool {
         tile.any(tile.rank() == W - 1 && key > S::key(self.words[L - 1]))
     }
 
-    /// The last word of the lane of which `is(position, word)` holds. A chain of selections: an indexed array
-    /// would go to local memory.
+    /// Returns the lane's last word for which `is(position, word)` holds. It is a chain of selections: an
+    /// indexed array would go to local memory.
     #[inline(always)]
-    pub fn last(&self, rank: u32, mut is: impl FnMut(u32, S::Word) -> bool) -> Picked<S> {
-        let mut picked = Picked { exists: false, position: 0, word: self.words[0] };
+    pub fn last(&self, rank: u32, mut is: impl FnMut(u32, S::Word) -> bool) -> SlotMatch<S> {
+        let mut chosen = SlotMatch { exists: false, position: 0, word: self.words[0] };
         let mut j = 0;
         while j < L {
             let position = Node::<S, W, L>::position(rank, j);
             let holds = is(position, self.words[j]);
-            picked = Picked {
-                exists: picked.exists | holds,
-                position: if holds { position } else { picked.position },
-                word: if holds { self.words[j] } else { picked.word },
+            chosen = SlotMatch {
+                exists: chosen.exists | holds,
+                position: if holds { position } else { chosen.position },
+                word: if holds { self.words[j] } else { chosen.word },
             };
             j += 1;
         }
-        picked
+        chosen
     }
 
-    /// How many words of the whole tile's pairs satisfy `is`.
+    /// Returns the number of the whole tile's pairs that satisfy `is`.
     #[inline(always)]
     #[track_caller]
     pub fn count<C: Convergence>(&self, tile: Tile<W, C>, is: impl Fn(S::Word) -> bool) -> u32 {
@@ -367,7 +368,7 @@ impl<S: Slot, const W: u32, const L: usize> Read<S, W, L> {
 }
 
 impl<S: Slot, const W: u32, const L: usize> Read<S, W, L> {
-    /// Whether an inner node has no room: its pairs lie in order, and blank words behind them.
+    /// Whether an inner node is full. Its pairs are sorted, and blank words follow them.
     #[inline(always)]
     #[track_caller]
     pub fn is_full<C: Convergence>(&self, tile: Tile<W, C>) -> bool {
@@ -376,7 +377,8 @@ impl<S: Slot, const W: u32, const L: usize> Read<S, W, L> {
         tile.any(tile.rank() == last / L as u32 && !S::is_empty(word))
     }
 
-    /// The lane's pairs of which `is(key)` holds, and instead of the others words whose key is a blank one's.
+    /// Returns the lane's pairs for which `is(key)` holds; the others are replaced by words with the blank
+    /// key.
     #[inline(always)]
     fn chosen(&self, rank: u32, is: impl Fn(S::Stored) -> bool) -> Self {
         let mut chosen = *self;
@@ -389,12 +391,13 @@ impl<S: Slot, const W: u32, const L: usize> Read<S, W, L> {
         chosen
     }
 
-    /// The pairs of which `is(key)` holds, in the order of their keys, and words of the blank key behind
-    /// them: lane `r` has the `L` from place `r * L` on.
+    /// Returns the pairs for which `is(key)` holds, sorted by key and followed by words with the blank key:
+    /// lane `r` has the `L` words from index `r * L` on.
     ///
-    /// Batcher's networks, whose steps are the same for all tiles: runs that are in order are merged two by
-    /// two. The bitonic one compares each word first with the one at its mirror image, then with those half
-    /// as far away each time; of two runs of two, in one lane, the odd-even one asks for a comparison less.
+    /// The algorithm is Batcher's sorting networks, whose steps are the same for all tiles: sorted runs are
+    /// merged two by two. The bitonic merge compares each word first with its mirror image, then with the
+    /// word half as far away in each further step. Two runs of two words in one lane are merged by the
+    /// odd-even network, which needs one comparison less.
     #[inline(always)]
     #[track_caller]
     pub fn sorted<C: Convergence>(&self, tile: Tile<W, C>, is: impl Fn(S::Stored) -> bool) -> Self {
@@ -419,8 +422,8 @@ impl<S: Slot, const W: u32, const L: usize> Read<S, W, L> {
         sorted
     }
 
-    /// Compares each of the lane's words with the one at `place(j)`, and puts the lower key at the lower
-    /// place.
+    /// Compares each of the lane's words with the one at index `place(j)`, and puts the lower key at the
+    /// lower index.
     #[inline(always)]
     fn exchange_within(&mut self, place: impl Fn(usize) -> usize) {
         let before = self.words;
@@ -432,7 +435,7 @@ impl<S: Slot, const W: u32, const L: usize> Read<S, W, L> {
         });
     }
 
-    /// Compares each word with the one at its place xor `mask`, and puts the lower key at the lower place.
+    /// Compares each word with the one at its index xor `mask`, and puts the lower key at the lower index.
     #[inline(always)]
     #[track_caller]
     fn exchange<C: Convergence>(&mut self, tile: Tile<W, C>, mask: usize) {
@@ -444,16 +447,16 @@ impl<S: Slot, const W: u32, const L: usize> Read<S, W, L> {
         let is_upper = tile.rank() & (1 << lanes.ilog2()) != 0;
         unrolled::<L>(|j| {
             let (one, other) = (before[j], tile.shuffle_xor(before[(j ^ within) % L], lanes));
-            // Of two that are the same both lanes have the same word then.
+            // If both keys are equal, both lanes hold the lower lane's word afterwards.
             let moves = (S::key(other) < S::key(one)) != is_upper;
             self.words[j] = if moves { other } else { one };
         });
     }
 
-    /// The pairs of which `is(key)` holds, and the place of each in the order of their keys. Where lanes have
-    /// four words or more by [`Self::sorted`], else by comparing each key with all others: fewer words go
-    /// from lane to lane then, and none waits for another. Measured: each way is slower for the others, by a
-    /// tenth to a fifth.
+    /// Returns the pairs for which `is(key)` holds, and the index of each in key order. Lanes with four words
+    /// or more use [`Self::sorted`]. Others compare each key with all others: this exchanges fewer words
+    /// between lanes, and none waits for another. Measured: either way is a tenth to a fifth slower for the
+    /// other layouts.
     #[inline(always)]
     #[track_caller]
     pub fn ordered<C: Convergence>(
@@ -468,8 +471,8 @@ impl<S: Slot, const W: u32, const L: usize> Read<S, W, L> {
         }
         let pairs = self.chosen(tile.rank(), is);
         let mut flip = (L == 1) as u32;
-        // Not unrolled: all of its shuffles at once would take a register each.
-        let flips = opaque(W);
+        // Not unrolled: all shuffles at once would take a register each.
+        let flips = black_box(W);
         while flip < flips {
             unrolled::<L>(|theirs| {
                 let other = tile.shuffle_xor(S::key(pairs.words[theirs]), flip);
@@ -480,8 +483,8 @@ impl<S: Slot, const W: u32, const L: usize> Read<S, W, L> {
         Ordered { pairs, first: 0, places, last }
     }
 
-    /// The pair with the lowest key of which `is(key)` holds, or with the highest, for the whole tile. If
-    /// there is none, anything.
+    /// Returns the pair with the lowest key for which `is(key)` holds, or with the highest key, for the whole
+    /// tile. If there is none, the result is arbitrary.
     #[inline(always)]
     #[track_caller]
     pub fn outermost<C: Convergence>(
@@ -508,22 +511,22 @@ impl<S: Slot, const W: u32, const L: usize> Read<S, W, L> {
     }
 }
 
-/// Pairs of a node, and words of the blank key, and where each pair stands in the order of their keys.
+/// Pairs of a node and words with the blank key, with the index of each pair in key order.
 #[derive(Clone, Copy, Debug)]
 pub struct Ordered<S: Slot, const W: u32, const L: usize> {
     pairs: Read<S, W, L>,
-    /// The place from which the lane's are counted.
+    /// Index from which the lane's indices are counted.
     first: u32,
     places: [u32; L],
-    /// The highest key of which there is a pair: those above it are none.
+    /// Highest key that counts: words with keys above it are no pairs.
     last: S::Stored,
 }
 
 impl<S: Slot, const W: u32, const L: usize> Ordered<S, W, L> {
-    /// Whether the words themselves stand in order. Else each has its rank for a place.
+    /// Whether the words themselves are sorted. Otherwise each has its rank as its index.
     const SORTS: bool = L >= 4;
 
-    /// Those up to a key: the first of them, so they keep their places.
+    /// Restricts the pairs to keys up to `last`. These come first, so they keep their indices.
     #[inline(always)]
     pub fn up_to(self, last: S::Stored) -> Self {
         Self { last: self.last.min(last), ..self }
@@ -534,13 +537,13 @@ impl<S: Slot, const W: u32, const L: usize> Ordered<S, W, L> {
         S::key(self.pairs.words[j]) <= self.last
     }
 
-    /// The place from which those are counted that [`Self::each`] gives.
+    /// Returns the index from which those that [`Self::each`] passes are counted.
     #[inline(always)]
     pub fn first(&self) -> u32 {
         self.first
     }
 
-    /// Calls `see` with the lane's pairs and their places, counted from [`Self::first`].
+    /// Calls `see` with the lane's pairs and their indices, counted from [`Self::first`].
     #[inline(always)]
     pub fn each(&self, mut see: impl FnMut(u32, S::Word)) {
         unrolled::<L>(|j| {
@@ -550,7 +553,7 @@ impl<S: Slot, const W: u32, const L: usize> Ordered<S, W, L> {
         });
     }
 
-    /// How many pairs there are in the whole tile.
+    /// Returns the number of pairs in the whole tile.
     #[inline(always)]
     #[track_caller]
     pub fn count<C: Convergence>(&self, tile: Tile<W, C>) -> u32 {
@@ -559,15 +562,15 @@ impl<S: Slot, const W: u32, const L: usize> Ordered<S, W, L> {
         tile.reduce_add(count)
     }
 
-    /// [`Self::count`], and whether a key is among them twice.
+    /// Returns [`Self::count`], and whether a key occurs twice.
     #[inline(always)]
     #[track_caller]
     pub fn count_twice<C: Convergence>(&self, tile: Tile<W, C>) -> (u32, bool) {
         if Self::SORTS {
             return (self.count(tile), self.has_twins(tile));
         }
-        // Their number in the upper half, and in the lower one the sum of their ranks: less than it should be
-        // where two are the same.
+        // The upper half sums the number of pairs, the lower half their ranks. The sum of ranks is too small
+        // if two keys are equal.
         let mut sums = 0;
         unrolled::<L>(|j| sums += if self.is_pair(j) { 1 << 16 | self.places[j] } else { 0 });
         let sums = tile.reduce_add(sums);
@@ -575,7 +578,7 @@ impl<S: Slot, const W: u32, const L: usize> Ordered<S, W, L> {
         (count, 2 * ranks != count * count.wrapping_sub(1))
     }
 
-    /// Whether two neighbours in order have the same key.
+    /// Whether two neighbours in key order have the same key.
     #[inline(always)]
     #[track_caller]
     fn has_twins<C: Convergence>(&self, tile: Tile<W, C>) -> bool {
@@ -591,25 +594,24 @@ impl<S: Slot, const W: u32, const L: usize> Ordered<S, W, L> {
     }
 }
 
-/// Where a look at a node leads.
+/// Result of searching a node for a key.
 #[derive(Clone, Copy, Debug)]
-pub struct Lead<S: Slot> {
-    /// What the node says of itself.
+pub struct SearchStep<S: Slot> {
+    /// Meta of the node.
     pub meta: Meta,
-    /// The key is beyond the node's: on to the right.
+    /// Whether the key is above the node's keys, so that the search goes on to the right.
     pub beyond: bool,
-    /// There is a way on, or in a leaf the key.
+    /// Whether there is a next node, or in a leaf the key.
     pub found: bool,
-    /// The value of the word that was found: a handle, or in a leaf, if the key is not beyond it, the key's
-    /// value.
+    /// Value of the word that was found: a handle or, in a leaf that covers the key, the key's value.
     pub value: S::Value,
 }
 
-impl<S: Slot> Lead<S> {
-    /// Judges what a tile has read of a node.
+impl<S: Slot> SearchStep<S> {
+    /// Searches the words that a tile has read of a node for `key`.
     ///
-    /// An inner node leads on by its last pair whose low key is not above `key`, or, where `key` is beyond
-    /// it, by the link, which lies behind all pairs: so one vote finds either.
+    /// An inner node leads on by its last pair whose low key is not above `key`, or, if `key` is above the
+    /// node's keys, by its link. The link lies behind all pairs, so one vote finds either.
     #[inline(always)]
     #[track_caller]
     pub fn of<const W: u32, const L: usize, C: Convergence>(
@@ -618,15 +620,15 @@ impl<S: Slot> Lead<S> {
         key: S::Stored,
     ) -> Self {
         let meta = read.meta(tile);
-        let picked = read.last(tile.rank(), |position, word| {
+        let chosen = read.last(tile.rank(), |position, word| {
             let at = S::key(word);
             let leads = if meta.is_leaf() { at == key } else { at <= key };
             (position < Node::<S, W, L>::SLOTS && leads) || (position == Node::<S, W, L>::TAIL && key > at)
         });
-        let votes = tile.ballot(picked.exists);
-        let value = tile.shuffle(S::value(picked.word), 31 - (votes | 1).leading_zeros());
-        // A split shows the new node's header and the link to it by two stores, which may be seen in either
-        // order: pairs of a leaf are no handles.
+        let votes = tile.ballot(chosen.exists);
+        let value = tile.shuffle(S::value(chosen.word), 31 - (votes | 1).leading_zeros());
+        // A split publishes the new node's header and the link to it by two stores, which may become visible
+        // in either order. Until the header is visible, the pairs of a leaf must not be taken for handles.
         let beyond = read.is_beyond(tile, key);
         Self { meta, beyond, found: votes != 0 && (beyond || meta.is_node()), value }
     }
@@ -641,7 +643,7 @@ mod tests {
 
     type Leaf = Node<Packed, 4, 4>;
 
-    /// Where a node leads a key.
+    /// Searches a node for a key.
     #[derive(Clone, Copy)]
     struct Judge {
         node: Global<u64>,
@@ -655,9 +657,9 @@ mod tests {
 
         fn run(self) {
             let tile = Tile::<4>::lockstep();
-            // SAFETY: 128 bytes that the test holds.
+            // SAFETY: 128 bytes that the test owns.
             let node = unsafe { Leaf::at(self.node) };
-            let lead = Lead::of(tile, &node.read(tile.rank(), true, Order::Relaxed), 7);
+            let lead = SearchStep::of(tile, &node.read(tile.rank(), true, Order::Relaxed), 7);
             self.told.write(tile.rank() as usize, lead.found as u32 + 2 * lead.beyond as u32);
         }
     }
@@ -668,10 +670,10 @@ mod tests {
             (emulator.allocate(128, 128).cast::<u64>(), emulator.allocate(16, 16).cast::<u32>());
         // SAFETY: 128 bytes, aligned.
         let node = unsafe { Leaf::at(Global::new(base)) };
-        // SAFETY: 16 bytes; nobody else has them.
+        // SAFETY: 16 bytes; nothing else accesses them.
         let judge = unsafe { Judge { node: Global::new(base), told: GlobalSlice::from_raw_parts(told, 4) } };
         let put = |position: u32, word: u64| {
-            // SAFETY: a word of the node, which nobody else has before the launch.
+            // SAFETY: a word of the node, which nothing else accesses before the launch.
             unsafe { node.word(position).as_ptr().write(word) };
         };
         (0..16).for_each(|position| put(position, Packed::EMPTY));

@@ -1,33 +1,33 @@
-//! What goes by the order of keys: the first or last pair in a range, the pairs in it, and how many they are.
+//! Ordered queries: the first or last pair of a range, its pairs, and their number.
 //!
-//! A tile walks down to the leaf of the range's end and from leaf to leaf by their links. Downwards it walks
-//! from the leaf's parent again, or from the root, to the leaf that ends before the one it has seen. A leaf's
-//! pairs are read by acquiring loads and its tail after them: what that says is then true of them (see
-//! `docs/structures/btree.md`, *Reading a leaf*).
+//! A tile descends to the leaf where the range begins and follows the links from leaf to leaf. A downward
+//! search descends again, from the leaf's parent or from the root, to the leaf that ends before the one just
+//! read. A leaf's pairs are read by acquiring loads and its tail after them, so the tail is valid for the
+//! pairs (see `docs/structures/btree.md`, *Reading a leaf*).
 use super::super::slab::{Handle, Pool};
 use super::access::Access;
 use super::history::{LATEST, Versions};
-use super::node::{Lead, Meta, Node, Ordered, Read, handle_of};
+use super::node::{Meta, Node, Ordered, Read, SearchStep, handle_of};
 use super::sink::Sink;
 use super::stage::Stage;
-use super::tree::{ANNEX, FIRST, ROOT, Start, Tree, TreeView, largest};
+use super::tree::{FIRST_LEAF, RESERVED_LEAF, ROOT, Start, Tree, TreeView, largest};
 use crate::keyed::{Scalar, Slot};
 use simt::{Convergence, Order, Queue, Scope, Tile, fence};
 
-/// What is asked of a range.
+/// Kind of an ordered query.
 pub trait Seek: Copy + Send + Sync + 'static {
-    /// From the upper end downwards.
+    /// Whether the query goes from the upper end downwards.
     const DOWN: bool;
-    /// The pair that comes first, and no other.
+    /// Whether it wants only the first pair.
     const ONE: bool;
-    /// The pairs themselves.
+    /// Whether it writes the pairs.
     const TAKES: bool;
-    /// Pairs wait in the memory of the block until several are written at once, where that pays: blocks have
-    /// 128 threads at most.
+    /// Whether pairs are staged in shared memory, so that several are written at once, where that pays.
+    /// Blocks then have 128 threads at most.
     const STAGES: bool = false;
-    /// Nothing of the pairs: which nodes are read. Then [`Answer::count`] is a [`Trace`]'s.
+    /// Whether it counts the nodes that are read, and no pairs. [`Answer::count`] is then a [`Trace`]'s.
     const TRACES: bool = false;
-    /// All pairs, each once.
+    /// Whether it wants all pairs, each once.
     const ALL: bool = !Self::ONE && !Self::TRACES;
 }
 
@@ -50,22 +50,22 @@ macro_rules! seeks {
 }
 
 seeks! {
-    /// The lowest key, and its value.
+    /// The lowest key and its value.
     Lowest: down false, one true, takes false, stages false;
-    /// The highest key, and its value.
+    /// The highest key and its value.
     Highest: down true, one true, takes false, stages false;
-    /// How many there are.
+    /// The number of pairs.
     Count: down false, one false, takes false, stages false;
-    /// The pairs, in the order of keys. In blocks of more than 128 threads the launch ends: [`CollectWide`]
-    /// is for those.
+    /// The pairs, in key order. Ends the launch in blocks of more than 128 threads: these use
+    /// [`CollectWide`].
     Collect: down false, one false, takes true, stages true;
-    /// [`Collect`] in blocks of any size. Slower: each pair is written where it belongs at once.
+    /// [`Collect`] in blocks of any size. Slower, because each pair is written to its destination at once.
     CollectWide: down false, one false, takes true, stages false;
 }
 
-/// The nodes that are read on the way to a key, packed in bytes: how many leaves, how many of each level
-/// above them, in the seventh byte those of all levels further up, and in the eighth how many links were
-/// followed.
+/// Counts of the nodes that are read on the way to a key, one per byte: leaves in the first byte, each level
+/// above them in the next, all levels from the seventh on together in the seventh byte, and links followed in
+/// the eighth.
 #[derive(Clone, Copy, Debug)]
 pub struct Trace;
 
@@ -77,7 +77,7 @@ impl Seek for Trace {
 }
 
 impl Trace {
-    /// A node that was read.
+    /// Returns the trace of one node that was read.
     #[inline(always)]
     const fn step(meta: Meta, linked: bool) -> u64 {
         let level = if meta.level() < 6 { meta.level() } else { 6 };
@@ -85,23 +85,23 @@ impl Trace {
     }
 }
 
-/// A range, and where its pairs go.
+/// A range, and the destination of its pairs.
 #[derive(Clone, Copy, Debug)]
 pub struct Span<K> {
-    /// The lowest key.
+    /// Lowest key.
     pub from: K,
-    /// The highest key, which belongs to it.
+    /// Highest key, inclusive.
     pub to: K,
-    /// The place of the first pair.
+    /// Index of the first pair in the output.
     pub offset: u64,
-    /// How many pairs there is room for: more are not looked for.
+    /// Maximum number of pairs to write. The search ends when it is reached.
     pub room: u32,
 }
 
-/// What was found: how many pairs, and one of them where one was asked for.
+/// Result of a query: the number of pairs and, if one was wanted, that pair.
 #[derive(Clone, Copy, Debug)]
 pub struct Answer<K, V> {
-    /// How many pairs, or how many were written.
+    /// Number of pairs found or, if pairs are written, of pairs written.
     pub count: u64,
     /// The key.
     pub key: K,
@@ -114,47 +114,48 @@ struct Leaf<S: Slot, const W: u32, const L: usize> {
     read: Read<S, W, L>,
     low: S::Stored,
     meta: Meta,
-    /// Its tail, as the lane [`Self::end`] asks has it: on its way yet, so nothing waits for it before it
-    /// must.
+    /// The tail. It is valid in the lane that [`Self::end`] reads it from. Its load may still be in flight,
+    /// so nothing waits for it before its value is needed.
     tail: S::Word,
-    /// The header before the pairs were read and after, where that tells anything.
+    /// The header before the pairs were read and after, where the policy compares them.
     headers: (S::Word, S::Word),
 }
 
-/// Where a leaf ends, as its tile knows it after its pairs.
+/// End of a leaf, as its tile knows it after reading the pairs.
 struct End<K> {
     high: K,
     link: Handle,
-    /// Nothing was shifted while the pairs were read.
+    /// Whether no pair was shifted while the pairs were read.
     is_settled: bool,
 }
 
 impl<S: Slot, const W: u32, const L: usize> Leaf<S, W, L> {
-    /// The lane that has its tail.
+    /// Returns the lane that has the tail.
     const fn owner<A: Access>() -> u32 {
-        if A::LOOKS_AGAIN { 0 } else { W - 1 }
+        if A::CONFIRMS_MISSES { 0 } else { W - 1 }
     }
 
-    /// Its highest possible key, for the whole tile.
+    /// Returns the leaf's high key, for the whole tile.
     #[inline(always)]
     #[track_caller]
     fn high<A: Access, C: Convergence>(&self, tile: Tile<W, C>) -> S::Stored {
         tile.shuffle(S::key(self.tail), Self::owner::<A>())
     }
 
-    /// What its tail says, for the whole tile.
+    /// Decodes the tail, for the whole tile.
     #[inline(always)]
     #[track_caller]
     fn end<A: Access, C: Convergence>(&self, tile: Tile<W, C>, wanted: bool) -> End<S::Stored> {
         let (before, now) = self.headers;
-        let is_settled = !(A::LOOKS_AGAIN && A::SORTED) || is_settled::<S, W, C>(tile, wanted, before, now);
+        let is_settled =
+            !(A::CONFIRMS_MISSES && A::SORTED) || is_settled::<S, W, C>(tile, wanted, before, now);
         let link = tile.shuffle(handle_of(S::value(self.tail)), Self::owner::<A>());
         End { high: self.high::<A, C>(tile), link, is_settled }
     }
 }
 
-/// Whether each lane of the tile, where it is `wanted`, has seen a leaf's header before that is the first
-/// lane's now, and free.
+/// Whether the header that each lane of the tile read before the pairs is the one that the first lane read
+/// after them, and unlatched. Lanes where it is not `wanted` do not count.
 #[inline(always)]
 #[track_caller]
 pub(crate) fn is_settled<S: Slot, const W: u32, C: Convergence>(
@@ -167,22 +168,22 @@ pub(crate) fn is_settled<S: Slot, const W: u32, C: Convergence>(
     tile.all(!wanted || (before == now && !now.is_latched()))
 }
 
-/// The keys of a leaf that are wanted, as they are stored; where there are none, the blank one.
+/// The keys wanted of a leaf, as they are stored; if there are none, the blank key.
 #[derive(Clone, Copy)]
 struct Wanted<K> {
     low: K,
-    /// How far the highest is above it.
+    /// Difference between the highest and the lowest key.
     span: K,
 }
 
 impl<K: Scalar> Wanted<K> {
-    /// Those from `low` to `high`; none where `low` is above it.
+    /// Returns the keys from `low` to `high`; none if `low` is above `high`.
     #[inline(always)]
     fn new(low: K, high: K) -> Self {
         if low <= high { Self::between(low, high) } else { Self::between(K::MAX, K::MAX) }
     }
 
-    /// Those from `low` to `high`, which is not below it.
+    /// Returns the keys from `low` to `high`, which is not below `low`.
     #[inline(always)]
     fn between(low: K, high: K) -> Self {
         Self { low, span: K::from_u64(high.to_u64().wrapping_sub(low.to_u64())) }
@@ -193,46 +194,47 @@ impl<K: Scalar> Wanted<K> {
         K::from_u64(key.to_u64().wrapping_sub(self.low.to_u64())) <= self.span
     }
 
-    /// Whether there are any: the blank key is no pair's.
+    /// Whether there are any. The blank key is no pair's.
     #[inline(always)]
     fn any(self) -> bool {
         self.low != K::MAX
     }
 }
 
-/// The range whose turn it is, as every lane of its tile knows it.
+/// The current range, as every lane of its tile knows it.
 struct Pass<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> {
     tree: TreeView<Tree<S, P, A, W, L>>,
     from: S::Stored,
     to: S::Stored,
-    /// Where pairs go.
+    /// Destination of the pairs.
     sink: Sink<S::Key, S::Value>,
-    /// The place there of the first one that is not written.
+    /// Index there of the first pair that is not written yet.
     next: u64,
-    /// How many places there are from it on.
+    /// Number of pairs that may still be written.
     left: u32,
-    /// Where pairs are held until they are written.
+    /// Staging area for pairs that are not written yet.
     stage: Stage<S, W, L>,
-    /// How many are.
+    /// Number of staged pairs.
     held: u32,
-    /// The node that is next.
+    /// The next node.
     at: Handle,
-    /// It is a leaf, as far as is known.
+    /// Whether it is a leaf, as far as is known.
     is_leaf: bool,
-    /// An inner node above leaves, and its low key: a walk to a key from there on may begin at it. The root
-    /// at first.
+    /// An inner node above the leaves, and its low key: a descent to a key not below that may begin there.
+    /// Initially the root.
     parent: (Handle, S::Stored),
-    /// The key that the tile walks down to.
+    /// The key to which the tile descends.
     target: S::Stored,
-    /// Pairs that were found, where they are not written.
+    /// Number of pairs found, where they are not written.
     found: u64,
-    /// The pair that was asked for.
+    /// The pair found by a query for one pair.
     pair: (S::Stored, S::Value),
 }
 
 impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W, L> {
-    /// Walks down, and through the leaves, to the range's end, where it is `open`. The tiles of a warp go
-    /// down together and through leaves together: a warp executes what any of its tiles is at.
+    /// Descends, and goes through the leaves to the end of the range, if it is `open`. The tiles of a warp
+    /// descend together and go through leaves together, because a warp executes divergent tiles one after the
+    /// other.
     #[inline(always)]
     fn run<Q: Seek, C: Convergence>(&mut self, tile: Tile<W, C>, mut open: bool) {
         loop {
@@ -254,38 +256,38 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
     #[inline(always)]
     fn descend<Q: Seek, C: Convergence>(&mut self, tile: Tile<W, C>, looks: bool) {
         let read = self.tree.node(self.at).read(tile.rank(), looks, A::READ);
-        let lead = Lead::of(tile, &read, self.target);
+        let step = SearchStep::of(tile, &read, self.target);
         let (node, low) = (self.at, if Q::DOWN { read.header(tile).0 } else { self.from });
         if !looks {
             return;
         }
         if Q::TRACES {
-            self.found += Trace::step(lead.meta, lead.beyond);
+            self.found += Trace::step(step.meta, step.beyond);
         }
-        if lead.meta.is_leaf() {
+        if step.meta.is_leaf() {
             self.is_leaf = true;
-        } else if !lead.found {
+        } else if !step.found {
             self.at = ROOT;
         } else {
-            self.at = handle_of(lead.value);
-            self.is_leaf = !lead.beyond && lead.meta.level() == 1;
+            self.at = handle_of(step.value);
+            self.is_leaf = !step.beyond && step.meta.level() == 1;
             if Q::DOWN && self.is_leaf {
                 self.parent = (node, low);
             }
         }
     }
 
-    /// Reads a leaf so that its tail is true of its pairs.
+    /// Reads a leaf in an order that makes its tail valid for its pairs.
     #[inline(always)]
     fn leaf<Q: Seek, C: Convergence>(&self, tile: Tile<W, C>, wanted: bool) -> Leaf<S, W, L> {
         let node = self.tree.node(self.at);
         let order = if A::CONCURRENT { A::PAIRS } else { A::READ };
         if A::MERGES {
-            // What the lane that read the last tail has fenced for, all see.
+            // The barrier passes on the fence of the lane that read the previous tail to all lanes.
             tile.sync();
         }
-        // Where low keys fall, this one must be older than the pairs: it tells whether there are more before
-        // them.
+        // Where low keys fall, this load must be older than those of the pairs: the low key tells whether
+        // there are more pairs in the leaves before.
         let mut header = S::EMPTY;
         if A::SORTED {
             if wanted {
@@ -300,10 +302,10 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
         let read = node.read(tile.rank(), wanted, order);
         let (low, meta) = read.header(tile);
         let low = if A::MERGES && Q::DOWN { tile.shuffle(S::key(header), 0) } else { low };
-        if !A::LOOKS_AGAIN {
+        if !A::CONFIRMS_MISSES {
             return Leaf { read, low, meta, tail: read.words()[L - 1], headers: (header, header) };
         }
-        // One lane reads it for all, after the pairs of all.
+        // One lane reads the tail for all, after the pairs of all.
         tile.sync();
         let asks = wanted && tile.rank() == 0;
         // SAFETY: the word lies in the node.
@@ -313,9 +315,9 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
             again = node.header().load(Order::Relaxed, Scope::Device);
         }
         let leaf = Leaf { read, low, meta, tail, headers: (header, again) };
-        if A::Versions::KEEPS && tile.any_converged(self.tree.doubts()) {
+        if A::Versions::VERSIONED && tile.any_converged(self.tree.may_read_other_version()) {
             let high = leaf.high::<A, C>(tile);
-            // A blank slab's meta says that it is no leaf.
+            // The meta of a blank slab says that it is no leaf.
             let is_asked = wanted && meta.is_leaf() && self.target <= high;
             let (read, is_leaf) = self.tree.as_of(tile, node, is_asked, read);
             let meta = if is_leaf { meta } else { Meta::read(S::value(S::EMPTY)) };
@@ -324,49 +326,54 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
         leaf
     }
 
-    /// The keys from `low` to `high` that the range wants of a leaf.
+    /// Returns the keys from `low` to `high` that the range wants of a leaf.
     #[inline(always)]
     fn wanted<Q: Seek>(&self, leaf: &Leaf<S, W, L>, low: S::Stored, high: S::Stored) -> Wanted<S::Stored> {
-        if self.at != ANNEX {
-            // An old version may have keys that are another leaf's now.
-            let low = if A::Versions::KEEPS || Self::lows_fall::<Q>() { low.max(leaf.low) } else { low };
+        if self.at != RESERVED_LEAF {
+            // An old version may have keys that another leaf now covers.
+            let low = if A::Versions::VERSIONED || Self::low_keys_may_fall::<Q>() {
+                low.max(leaf.low)
+            } else {
+                low
+            };
             return Wanted::new(low, self.to.min(high));
         }
-        // Its one key is stored as 0.
+        // The reserved leaf's only key is stored as 0.
         let asked = self.to == S::key(S::EMPTY);
         Wanted::new(S::Stored::from_u64(!asked as u64), S::Stored::from_u64(0))
     }
 
-    /// The keys that a range wants of a leaf, wherever the leaf ends.
+    /// Returns the keys that a range wants of a leaf, wherever the leaf ends.
     #[inline(always)]
     fn wanted_of_all<Q: Seek>(&self, leaf: &Leaf<S, W, L>) -> Wanted<S::Stored> {
         let highest = S::Stored::MAX;
         if A::MERGES {
-            // Pairs of leaves before may have come, which were seen there.
+            // Pairs of earlier leaves may have moved here; they were already seen there.
             return self.wanted::<Q>(leaf, self.from, highest);
         }
-        if A::Versions::KEEPS {
+        if A::Versions::VERSIONED {
             return self.wanted::<Q>(leaf, self.target, highest);
         }
-        // What the tile walks to is where it is to begin: the range's lower end, and then each leaf's. Who is
-        // at the annex wants all that it has.
+        // The target is where the range begins in this leaf: the range's lower end, and then each leaf's. At
+        // the reserved leaf the range wants its only key.
         Wanted::between(self.target, self.to)
     }
 
-    /// The user's key of one that is stored.
+    /// Returns the user's key of a stored key.
     #[inline(always)]
     fn true_key(&self, key: S::Stored) -> S::Stored {
-        if self.at == ANNEX { S::key(S::EMPTY) } else { key }
+        if self.at == RESERVED_LEAF { S::key(S::EMPTY) } else { key }
     }
 
-    /// The pair of the user's key.
+    /// Returns the pair with the user's key.
     #[inline(always)]
     fn true_word(&self, word: S::Word) -> S::Word {
         S::pack(self.true_key(S::key(word)), S::value(word))
     }
 
-    /// The leaf's pairs in order, how many they are, where it ends, and whether that can be believed. They
-    /// are put in order before anything else is asked: meanwhile the leaf's tail arrives.
+    /// Returns the leaf's sorted pairs, their number, and the end of the leaf, which says whether the pairs
+    /// are valid. The pairs are sorted before anything else is needed, while the load of the tail is in
+    /// flight.
     #[inline(always)]
     fn in_order<Q: Seek, C: Convergence>(
         &self,
@@ -379,14 +386,14 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
         let end = leaf.end::<A, C>(tile, open);
         let pairs = pairs.up_to(end.high);
         if A::CONCURRENT && !A::SORTED {
-            // A pair that was removed and inserted again meanwhile may have been seen at both places.
+            // A pair that was removed and inserted again meanwhile may have been seen in both slots.
             let (count, twice) = pairs.count_twice(tile);
             return (pairs, count, End { is_settled: end.is_settled && !twice, ..end });
         }
         (pairs, pairs.count(tile), end)
     }
 
-    /// Deals with the pairs of a leaf. Returns whether the range ends here.
+    /// Processes the pairs of a leaf. Returns whether the range ends here.
     #[inline(always)]
     fn visit<Q: Seek, C: Convergence>(&mut self, tile: Tile<W, C>, open: bool) -> bool {
         let leaf = self.leaf::<Q, C>(tile, open);
@@ -398,13 +405,13 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
         } else {
             end = leaf.end::<A, C>(tile, open);
         }
-        // A leaf that others merge into has their pairs first and their low key then. Until it has, it is
-        // read again.
-        let is_low = !Self::lows_fall::<Q>() || self.at == ANNEX || leaf.low <= self.target;
+        // A merge stores the pairs in the next leaf before it lowers that leaf's low key. Until it has, the
+        // leaf is read again.
+        let is_low = !Self::low_keys_may_fall::<Q>() || self.at == RESERVED_LEAF || leaf.low <= self.target;
         let end = End { is_settled: end.is_settled && is_low, ..end };
-        // On the way to the right every leaf counts, but not one that has merged: that is passed, behind a
-        // fence.
-        let is_zombie = A::MERGES && end.high.to_u64() == 0 && self.at != FIRST && self.at != ANNEX;
+        // On the way to the right every leaf counts except a zombie, which is passed, behind a fence.
+        let is_zombie =
+            A::MERGES && end.high.to_u64() == 0 && self.at != FIRST_LEAF && self.at != RESERVED_LEAF;
         let is_leaf = leaf.meta.is_leaf() && !is_zombie;
         let counts = open && is_leaf && end.is_settled && self.target <= end.high;
         if Q::TRACES {
@@ -420,14 +427,14 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
         open && self.go_on::<Q>(&leaf, &end, counts)
     }
 
-    /// Whether the search goes downwards through leaves whose low keys may fall, as they do where others
-    /// merge into them. It then knows of a leaf's pairs only from the low key on that it read before them:
-    /// pairs below come one by one, the highest not first.
-    const fn lows_fall<Q: Seek>() -> bool {
+    /// Whether the search goes downwards through leaves whose low keys may fall, because other leaves merge
+    /// into them. Such a search knows a leaf's pairs only from the low key on that it read before them: pairs
+    /// below arrive one by one, the highest not first.
+    const fn low_keys_may_fall<Q: Seek>() -> bool {
         A::MERGES && Q::DOWN
     }
 
-    /// Notes the lowest or highest pair of a leaf that is wanted, if there is one.
+    /// Records the lowest or highest wanted pair of a leaf, if there is one.
     #[inline(always)]
     fn pick<C: Convergence>(
         &mut self,
@@ -444,17 +451,17 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
         }
     }
 
-    /// Puts the pairs of a leaf that `counts`, `count` of them, where they belong.
+    /// Stages or writes the `count` pairs of a leaf, if it `counts`.
     #[inline(always)]
     fn take<Q: Seek>(&mut self, pairs: &Ordered<S, W, L>, counts: bool, count: u32) {
         if Self::stages::<Q>() {
-            // SAFETY: as below; lanes that have no pairs put nothing there.
+            // SAFETY: as below; lanes that have no pairs store nothing there.
             let places = unsafe { self.stage.from(self.held + pairs.first()) };
             pairs.each(|place, word| {
                 if counts {
-                    // Where the key is another one there is but one pair.
+                    // Where the user's key differs from the stored one, there is only one pair.
                     let word = if place == 0 { self.true_word(word) } else { word };
-                    // SAFETY: fewer are held than leave room for a leaf's: see `is_stage_full`.
+                    // SAFETY: so few pairs are staged that another leaf's fit: see `is_stage_full`.
                     unsafe { places.put(place, word) };
                 }
             });
@@ -470,37 +477,37 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
         self.advance(count);
     }
 
-    /// Whether pairs are held before they are written.
+    /// Whether pairs are staged before they are written.
     const fn stages<Q: Seek>() -> bool {
         Q::STAGES && Stage::<S, W, L>::PAYS
     }
 
-    /// Whether another leaf's pairs might not be held beside those that are.
+    /// Whether another leaf's pairs might not fit in the staging area.
     #[inline(always)]
     fn is_stage_full(&self) -> bool {
         self.held > Stage::<S, W, L>::ROOM - Node::<S, W, L>::SLOTS
     }
 
-    /// Writes what the tile holds, as far as there is room for it.
+    /// Writes the staged pairs, up to the capacity of the destination.
     #[inline(always)]
     fn flush<C: Convergence>(&mut self, tile: Tile<W, C>) {
         tile.sync();
         let (many, stage) = (self.held.min(self.left), self.stage);
-        // SAFETY: so many are held.
+        // SAFETY: at least `many` pairs are staged.
         self.sink.put_all::<S, W, C>(tile, self.next, many, |place| unsafe { stage.get(place) });
         tile.sync();
         self.advance(self.held);
         self.held = 0;
     }
 
-    /// So many more are written, or all that there was room for.
+    /// Advances the destination by `many` pairs, or by as many as it had space for.
     #[inline(always)]
     fn advance(&mut self, many: u32) {
         let many = many.min(self.left);
         (self.next, self.left) = (self.next + many as u64, self.left - many);
     }
 
-    /// Where to from a leaf. Returns whether the range ends there.
+    /// Chooses the next leaf. Returns whether the range ends here.
     #[inline(always)]
     fn go_on<Q: Seek>(&mut self, leaf: &Leaf<S, W, L>, end: &End<S::Stored>, counts: bool) -> bool {
         self.is_leaf = leaf.meta.is_leaf();
@@ -510,60 +517,60 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
         if counts && Q::DOWN {
             return self.go_down(leaf);
         }
-        if A::MERGES && counts && end.high >= self.from && self.at != ANNEX {
-            // The next leaf may be given pairs of this one, which were seen here.
+        if A::MERGES && counts && end.high >= self.from && self.at != RESERVED_LEAF {
+            // A merge may move pairs of this leaf, which were seen here, to the next one.
             self.from = S::Stored::from_u64(end.high.to_u64() + 1);
         }
         if A::MERGES && !counts && self.is_leaf {
-            // Of a leaf that has merged the pairs are seen where its link leads to.
+            // The pairs of a merged leaf must be visible where its link leads.
             fence(Scope::Device);
         }
-        // Looked through, or what is looked for is further on; or it was a blank slab, which is looked at
-        // again.
+        // Go on by the link if the leaf was processed or does not cover the target; read the leaf again if it
+        // is not settled or is still a blank slab.
         self.at = if self.is_leaf && end.is_settled { end.link } else { self.at };
         self.target = if counts { Self::after(end) } else { self.target };
         let is_full = Q::TAKES && self.held >= self.left;
         counts && (end.high >= self.to || end.link.is_none() || is_full)
     }
 
-    /// The lowest key, as it is stored, of the leaf that a leaf leads to: of the annex its only one.
+    /// Returns the lowest key, as it is stored, of the leaf that follows: of the reserved leaf its only one.
     #[inline(always)]
     fn after(end: &End<S::Stored>) -> S::Stored {
-        S::Stored::from_u64(if end.link == ANNEX { 0 } else { end.high.to_u64().wrapping_add(1) })
+        S::Stored::from_u64(if end.link == RESERVED_LEAF { 0 } else { end.high.to_u64().wrapping_add(1) })
     }
 
-    /// To the leaf before, by its highest possible key: from the leaf's parent on, or from the root where the
-    /// parent begins with this leaf. An inner node keeps its low key and its entries for ever, so an old
+    /// Goes to the previous leaf, by its highest possible key: from the leaf's parent, or from the root if
+    /// the parent begins with this leaf. An inner node keeps its low key and its entries forever, so an old
     /// parent leads there too.
     #[inline(always)]
     fn go_down(&mut self, leaf: &Leaf<S, W, L>) -> bool {
-        let is_annex = self.at == ANNEX;
-        if !is_annex && leaf.low <= self.from {
+        let is_reserved = self.at == RESERVED_LEAF;
+        if !is_reserved && leaf.low <= self.from {
             return true;
         }
         let below = S::Stored::from_u64(leaf.low.to_u64().wrapping_sub(1));
-        self.target = if is_annex { largest::<S>() } else { below };
+        self.target = if is_reserved { largest::<S>() } else { below };
         let (parent, low) = self.parent;
         (self.at, self.is_leaf) = (if low <= self.target { parent } else { ROOT }, false);
-        is_annex && self.from > largest::<S>()
+        is_reserved && self.from > largest::<S>()
     }
 }
 
 impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S, P, A, W, L>> {
-    /// As of when ranges are answered: the view's moment, or where that is now and time goes on meanwhile, a
-    /// moment of this call's.
+    /// Returns the timestamp at which ranges are answered: the view's or, if the view reads the current state
+    /// and the clock moves, one taken during this call.
     #[inline(always)]
     #[track_caller]
     fn question_moment<C: Convergence>(self, tile: Tile<W, C>) -> u32 {
-        let at = self.versions().at();
-        if !A::Versions::MOVES || at != LATEST {
+        let at = self.versions().read_timestamp();
+        if !A::Versions::CLOCK_MOVES || at != LATEST {
             return at;
         }
         self.snapshot(tile)
     }
 
-    /// Looks through the range of each lane that says `pending`, each by its tile, and gives each lane what
-    /// is in its own: nothing where `from` is above `to`. [`Collect`] asks for blocks of 128 threads at most.
+    /// Executes the query of each lane that is `pending`, each by its tile, and returns to each lane its own
+    /// answer: nothing if `from` is above `to`. [`Collect`] requires blocks of 128 threads at most.
     #[inline(always)]
     #[track_caller]
     pub fn seek<Q: Seek, C: Convergence>(
@@ -584,7 +591,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         let stages = Pass::<S, P, A, W, L>::stages::<Q>();
         let stage = if stages { Stage::of(tile) } else { Stage::none() };
         let mut queue = Queue::new(tile, pending);
-        while let Some(turn) = queue.turn() {
+        while let Some(turn) = queue.next_op() {
             let (from, to) = (turn.from_owner(from), turn.from_owner(to));
             let mut pass = Pass {
                 tree,
@@ -602,7 +609,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
                 found: 0,
                 pair: (zero, S::Value::from_u64(0)),
             };
-            pass.is_leaf = pass.at == ANNEX;
+            pass.is_leaf = pass.at == RESERVED_LEAF;
             pass.run::<Q, C>(tile, turn.is_active());
             if turn.is_mine() {
                 (answer, written) = ((pass.found, pass.pair), room - pass.left);

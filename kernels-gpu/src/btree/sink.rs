@@ -1,17 +1,17 @@
-//! Where the pairs of ranges are written.
+//! Output of the pairs of ranges.
 use crate::keyed::kernels::write_if;
 use crate::keyed::{Scalar, Slot};
-use simt::{Convergence, GlobalSlice, Order, Scope, Tile, opaque};
+use simt::{Convergence, GlobalSlice, Order, Scope, Tile, black_box};
 
-/// Words of 4 bytes that one store writes.
+/// Number of 4-byte words that one store writes.
 const FOUR: u32 = 4;
 
-/// Where pairs are written.
+/// Destination of pairs.
 #[derive(Debug)]
 pub struct Sink<K, V> {
-    /// Takes the keys.
+    /// Receives the keys.
     pub keys: GlobalSlice<K>,
-    /// Takes the values.
+    /// Receives the values.
     pub values: GlobalSlice<V>,
 }
 
@@ -25,21 +25,21 @@ impl<K, V> Clone for Sink<K, V> {
 impl<K, V> Copy for Sink<K, V> {}
 
 impl<K: Scalar, V: Scalar> Sink<K, V> {
-    /// How many pairs there is room for from `offset` on, if it is to be for `room` at most.
+    /// Returns the number of pairs that fit from `offset` on, `room` at most.
     #[inline(always)]
     pub(super) fn room(self, offset: u64, room: u32) -> u32 {
         let places = (self.keys.len().max(self.values.len()) as u64).saturating_sub(offset);
         places.min(room as u64) as u32
     }
 
-    /// So many places from one on.
+    /// Returns the `len` pairs from `first` on.
     #[inline(always)]
     fn part(self, first: u64, len: u32) -> Self {
         let (first, len) = (first as usize, len as usize);
         Self { keys: self.keys.part(first, len), values: self.values.part(first, len) }
     }
 
-    /// Writes a stored pair, where there is such a place.
+    /// Writes a stored pair at index `place`, if there is such an index.
     #[inline(always)]
     #[track_caller]
     pub(super) fn put<S: Slot<Key = K, Value = V>>(self, place: u64, word: S::Word) {
@@ -47,8 +47,8 @@ impl<K: Scalar, V: Scalar> Sink<K, V> {
         write_if(self.values, place as usize, S::value(word));
     }
 
-    /// Writes `many` stored pairs from place `first` on, where there are such places. Of four bytes each,
-    /// four at once, where their places are aligned to that.
+    /// Writes `many` stored pairs from index `first` on, as far as there are such indices. Keys and values of
+    /// four bytes are written four at once, where their addresses are aligned for it.
     #[inline(always)]
     #[track_caller]
     pub(super) fn put_all<S: Slot<Key = K, Value = V>, const W: u32, C: Convergence>(
@@ -60,12 +60,12 @@ impl<K: Scalar, V: Scalar> Sink<K, V> {
     ) {
         let part = self.part(first, many);
         let before = part.before(many as usize);
-        // Counted from a place that is aligned: of the first four some may not be there.
+        // Counted from an aligned index, so some of the first four may not exist.
         let mut place = (FOUR * tile.rank()).wrapping_sub(before.unwrap_or(0));
         while place.cast_signed() < many.cast_signed() {
             if before.is_some() && place < many && many - place >= FOUR {
-                // SAFETY: `before` says that keys and values have four bytes, and both slices `many` places;
-                // this one is aligned.
+                // SAFETY: `before` is `Some` only if keys and values have four bytes and both slices have
+                // length `many`; this index is aligned.
                 unsafe { part.put_four::<S>(place, |i| word(place + i)) };
             } else {
                 part.put_some::<S>(place, many, &word);
@@ -74,12 +74,12 @@ impl<K: Scalar, V: Scalar> Sink<K, V> {
         }
     }
 
-    /// Writes those stored pairs at the four places from `first` on that are below `many`. Rare: not
-    /// unrolled, lest it take registers.
+    /// Writes the stored pairs at the four indices from `first` on that are below `many`. Rare, so it is not
+    /// unrolled, which would take registers.
     #[inline(always)]
     #[track_caller]
     fn put_some<S: Slot<Key = K, Value = V>>(self, first: u32, many: u32, word: impl Fn(u32) -> S::Word) {
-        let (mut i, four) = (0, opaque(FOUR));
+        let (mut i, four) = (0, black_box(FOUR));
         while i < four {
             let place = first.wrapping_add(i);
             if place < many {
@@ -89,8 +89,9 @@ impl<K: Scalar, V: Scalar> Sink<K, V> {
         }
     }
 
-    /// How many places there are between the first one and an aligned one before it, where four words may be
-    /// written at once: there are all `many`, of four bytes, and keys and values lie alike.
+    /// Returns the number of words between an aligned address and the first word, if four words may be
+    /// written at once: all `many` words exist, have four bytes each, and keys and values are equally
+    /// aligned.
     #[inline(always)]
     fn before(self, many: usize) -> Option<u32> {
         let before = |address: usize| (address / 4) as u32 % FOUR;
@@ -100,10 +101,10 @@ impl<K: Scalar, V: Scalar> Sink<K, V> {
         (may && keys == values).then_some(keys)
     }
 
-    /// Writes stored pairs at four places at once.
+    /// Writes stored pairs at four indices at once.
     ///
     /// # Safety
-    /// - Keys and values have four bytes each; both slices have four places from `place` on, which is aligned
+    /// - Keys and values have four bytes each; both slices have four words from `place` on, which is aligned
     ///   to 16 bytes.
     #[inline(always)]
     #[track_caller]

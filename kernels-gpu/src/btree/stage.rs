@@ -1,18 +1,19 @@
-//! Where the tiles of a block put the pairs of a leaf in order before they write them out.
+//! Staging of a leaf's pairs in shared memory, where the tiles of a block arrange them in key order before
+//! they write them out.
 //!
-//! Pairs lie in a leaf in no order. Lanes that each wrote their own would write every sector of the output
-//! several times, a piece each time, and the L2 cache takes only so many writes. Out of shared memory each
-//! lane writes pairs that lie side by side, and neighbouring lanes those behind.
+//! The pairs of a leaf are not sorted. If each lane wrote its own pairs, every sector of the output would be
+//! written several times, a piece each time, and the write rate of the L2 cache is limited. From shared
+//! memory, each lane writes adjacent pairs, and neighbouring lanes the following ones.
 //!
-//! There is room for two leaves' pairs, so that a short range's are written all at once.
+//! There is space for the pairs of two leaves, so that those of a short range are written all at once.
 use crate::keyed::Slot;
 use core::marker::PhantomData;
 use simt::{Convergence, Shared, SharedShape, Thread, Tile, fault, trap};
 
-/// The most threads of a block whose tiles have places.
+/// Maximum number of threads of a block whose tiles have a staging area.
 const THREADS: usize = 128;
 
-/// The places of a block's tiles.
+/// Staging areas of a block's tiles.
 struct Places<S, const W: u32, const L: usize>(PhantomData<S>);
 
 impl<S: Slot, const W: u32, const L: usize> SharedShape for Places<S, W, L> {
@@ -20,24 +21,24 @@ impl<S: Slot, const W: u32, const L: usize> SharedShape for Places<S, W, L> {
     const LEN: usize = THREADS / W as usize * each(W, L);
 }
 
-/// Words of a tile: twice as many as a node has, and one more, so that tiles' places begin in different
-/// banks.
+/// Returns the number of words of a tile: twice as many as a node has, and one more, so that the areas of
+/// different tiles begin in different banks.
 const fn each(lanes: u32, words: usize) -> usize {
     2 * lanes as usize * words + 1
 }
 
-/// A tile's places, [`Stage::ROOM`] of them.
+/// A tile's staging area of [`Stage::ROOM`] words.
 #[derive(Clone, Copy)]
 pub struct Stage<S: Slot, const W: u32, const L: usize>(Option<Shared<S::Word>>);
 
 impl<S: Slot, const W: u32, const L: usize> Stage<S, W, L> {
-    /// Whether it is quicker than to write each pair where it belongs. Measured; it is where lanes have many
-    /// pairs in a row.
+    /// Whether staging is faster than writing each pair to its destination at once. Measured: it is where
+    /// lanes have many consecutive pairs.
     pub const PAYS: bool = L >= 4;
-    /// How many places a tile has.
+    /// Number of words of a tile's staging area.
     pub const ROOM: u32 = 2 * W * L as u32;
 
-    /// Those of the calling tile. Ends the launch in blocks of more than 128 threads.
+    /// Returns the staging area of the calling tile. Ends the launch in blocks of more than 128 threads.
     #[inline(always)]
     #[track_caller]
     pub fn of<C: Convergence>(tile: Tile<W, C>) -> Self {
@@ -47,20 +48,20 @@ impl<S: Slot, const W: u32, const L: usize> Stage<S, W, L> {
             trap();
         }
         let words = Shared::of::<Places<S, W, L>>();
-        // SAFETY: each tile of the first `THREADS` threads has its places in the array.
+        // SAFETY: each tile of the first `THREADS` threads has its area in the array.
         Self(Some(unsafe { words.part(first / W * each(W, L) as u32, Self::ROOM as usize) }))
     }
 
-    /// None.
+    /// Returns an empty staging area.
     #[inline(always)]
     pub fn none() -> Self {
         Self(None)
     }
 
-    /// The places from one on.
+    /// Returns the part from `place` on.
     ///
     /// # Safety
-    /// - There are as many before it.
+    /// - The staging area has at least `place` words.
     #[inline(always)]
     #[track_caller]
     pub unsafe fn from(self, place: u32) -> Self {
@@ -68,10 +69,10 @@ impl<S: Slot, const W: u32, const L: usize> Stage<S, W, L> {
         Self(self.0.map(|words| unsafe { words.part(place, words.len().wrapping_sub(place as usize)) }))
     }
 
-    /// Puts a word at a place.
+    /// Stores a word at index `place`.
     ///
     /// # Safety
-    /// - There is such a place.
+    /// - `place` is within the staging area.
     #[inline(always)]
     #[track_caller]
     pub unsafe fn put(self, place: u32, word: S::Word) {
@@ -80,10 +81,10 @@ impl<S: Slot, const W: u32, const L: usize> Stage<S, W, L> {
         unsafe { words.store_unchecked(place, word) }
     }
 
-    /// The word at a place.
+    /// Returns the word at index `place`.
     ///
     /// # Safety
-    /// - There is such a place.
+    /// - `place` is within the staging area.
     #[inline(always)]
     #[track_caller]
     pub unsafe fn get(self, place: u32) -> S::Word {

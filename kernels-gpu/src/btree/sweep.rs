@@ -1,14 +1,14 @@
-//! The sweep: finds the versions that a live snapshot can ask for, unlinks all others and frees them. It has
-//! the tree alone.
+//! The sweep: finds the versions that a live snapshot can read, unlinks all others and frees them. It
+//! requires exclusive access to the tree.
 //!
 //! ```text
-//! 1. suspect   every version is marked as retired
+//! 1. mark      every version is marked as retired
 //! 2. sweep     from each leaf through its versions: needed ones lose their mark, the others are unlinked
-//! 3. wipe      what is still marked is made blank; then the pool reclaims it
+//! 3. clear     slabs that are still marked are made blank; then the pool reclaims them
 //! ```
 //!
-//! A version may hang behind several leaves, and one may need it while another does not. That is why none is
-//! freed before all have been through.
+//! A version may be linked behind several leaves, and one may need it while another does not. So none is
+//! freed before all leaves have been processed.
 use super::super::slab::{Handle, Pool};
 use super::access::Access;
 use super::history::{Version, Versions};
@@ -18,7 +18,7 @@ use crate::keyed::Slot;
 use simt::{GlobalSlice, Order, Scope};
 
 impl Version {
-    /// Whether it is what one of the snapshots sees, where the next newer version is of the stamp `newer`.
+    /// Whether one of the snapshots reads this version, if the next newer version has the stamp `newer`.
     #[inline(always)]
     #[track_caller]
     fn is_seen(self, newer: u32, pins: GlobalSlice<u32>) -> bool {
@@ -33,12 +33,12 @@ impl Version {
 }
 
 impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S, P, A, W, L>> {
-    /// What the live slab `number` says of itself, if there is one.
+    /// Returns the node and the meta of slab `number`, if it is live and there are versions.
     #[inline(always)]
     #[track_caller]
     fn meta_of(self, number: u32) -> Option<(Node<S, W, L>, Meta)> {
         let pool = self.pool();
-        if !A::Versions::KEEPS || number as usize >= pool.units() || !pool.bitmaps().is_live(number) {
+        if !A::Versions::VERSIONED || number as usize >= pool.units() || !pool.bitmaps().is_live(number) {
             return None;
         }
         let node = self.node(pool.handle(number));
@@ -49,25 +49,26 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
     /// Marks slab `number` as retired, if it is a version.
     #[inline(always)]
     #[track_caller]
-    pub(super) fn suspect(self, number: u32) {
+    pub(super) fn mark_version(self, number: u32) {
         if self.meta_of(number).is_some_and(|(_, meta)| meta.is_old()) {
             self.pool().bitmaps().mark(number, true);
         }
     }
 
-    /// Goes through the versions of slab `number`, if it is a leaf, for snapshots of the stamps `pins`.
+    /// Processes the versions of slab `number`, if it is a leaf, for snapshots with the stamps `pins`.
     #[inline(always)]
     #[track_caller]
     pub(super) fn sweep(self, number: u32, pins: GlobalSlice<u32>) {
         let Some((mut newer, _)) = self.meta_of(number).filter(|(_, meta)| meta.is_leaf()) else { return };
         let mut version = self.version_of(newer);
         if pins.is_empty() {
-            // Nobody asks for the past: it is as if there were none, and the host may let time begin anew.
-            return self.date_first(newer, version);
+            // No snapshot reads the past: the leaf is reset as if there were no versions, and the host may
+            // restart the clock.
+            return self.reset_version(newer, version);
         }
         let mut next = version.old;
         while let (Some(old), Some(stamp)) = (next.some(), version.stamp()) {
-            // Behind the last that anybody can ask for, slabs may have been freed.
+            // Slabs beyond the last version that a snapshot can read may have been freed.
             if !Version::FIRST.is_seen(stamp, pins) {
                 break;
             }
@@ -91,7 +92,8 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         Version::of::<S>(node.version().load(Order::Relaxed, Scope::Device))
     }
 
-    /// Lets a version be followed by another one. Several may find the same for one that they share.
+    /// Sets the previous version of a version. Several leaves may do so for a version that they share; they
+    /// store the same.
     #[inline(always)]
     #[track_caller]
     fn relink(self, newer: Node<S, W, L>, version: Version, old: Handle) {
@@ -103,7 +105,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
 
     #[inline(always)]
     #[track_caller]
-    fn date_first(self, leaf: Node<S, W, L>, version: Version) {
+    fn reset_version(self, leaf: Node<S, W, L>, version: Version) {
         if version != Version::FIRST {
             leaf.version().store(Version::FIRST.word::<S>(), Order::Relaxed, Scope::Device);
         }
@@ -112,7 +114,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
     /// Makes slab `number` blank, if it is marked as retired, by the calling lane alone.
     #[inline(always)]
     #[track_caller]
-    pub(super) fn wipe(self, number: u32) {
+    pub(super) fn clear_marked(self, number: u32) {
         let pool = self.pool();
         if number as usize >= pool.units() || !pool.bitmaps().is_marked(number) {
             return;

@@ -1,58 +1,59 @@
-//! The view of a tree that kernels take, and what is known of a kind of tree.
+//! The view of a tree that kernels take, and the interface of a kind of tree.
 use super::super::slab::{Handle, Pool};
 use super::access::Access;
 use super::bulk::Input;
 use super::directory::Directory;
-use super::history::{LATEST, Parts as HistoryParts, Versions};
+use super::history::{LATEST, RawVersions as HistoryParts, Versions};
 use super::inspect::Findings;
 use super::node::Node;
 use super::seek::{Answer, Seek, Span};
 use super::sink::Sink;
 use super::walk::Walk;
-use crate::keyed::{Kind, Operation, Outcome, Place, Question, Scalar, Slot, Tallies, TileKind, View};
+use crate::keyed::{Counters, EntryRef, Kind, Operation, Outcome, Request, Scalar, Slot, TileKind, View};
 use core::fmt;
 use core::marker::PhantomData;
 use simt::{Convergence, Global, GlobalSlice, Independent, Instance, Order, Queue, Scope, Tile};
 
-/// The root, which stays where it is: a split moves what it holds into two new nodes below.
+/// Handle of the root. It never changes: a split of the root moves its pairs into two new nodes below it.
 pub const ROOT: Handle = Handle::from_word(0);
-/// The leaf of the one key that looks like an empty slot, the last of the leaves.
-pub const ANNEX: Handle = Handle::from_word(1);
-/// The first leaf of the others.
-pub const FIRST: Handle = Handle::from_word(2);
-/// Slabs of an empty tree.
-pub const LEAST: usize = 3;
+/// Handle of the leaf for the one key that looks like an empty slot. It is the last leaf.
+pub const RESERVED_LEAF: Handle = Handle::from_word(1);
+/// Handle of the first of the other leaves.
+pub const FIRST_LEAF: Handle = Handle::from_word(2);
+/// Number of slabs of an empty tree.
+pub const EMPTY_TREE_NODES: usize = 3;
 
-/// A kind of tree: slots `S`, slabs of the pool `P`, accesses as `A` says, nodes read by tiles of `W` lanes,
-/// `L` words a lane.
+/// A kind of tree: slots `S`, slabs of the pool `P`, access policy `A`, nodes read by tiles of `W` lanes with
+/// `L` words per lane.
 #[derive(Clone, Copy, Debug)]
 pub struct Tree<S, P, A, const W: u32, const L: usize>(PhantomData<(S, P, A)>);
 
-/// What hosts need to know of [`Tree`] beside its being a [`Kind`]. Kinds that keep no versions have what is
-/// said of these by default: nothing.
+/// Interface of a kind of tree, beyond [`Kind`]. The default methods are those of kinds without versions:
+/// they do nothing.
 pub trait Config: Kind<View = TreeView<Self>> {
-    /// The pool that the nodes come from.
+    /// Pool of the nodes.
     type Pool: Pool;
-    /// How versions of leaves are kept.
+    /// Versioning of leaves.
     type Versions: Versions;
-    /// Pairs in a leaf.
+    /// Number of pairs in a leaf.
     const SLOTS: u32;
-    /// Whether writers may run beside its kernels.
+    /// Whether writers may run concurrently with its kernels.
     const CONCURRENT: bool;
-    /// Registers of a kernel that collects pairs. Measured: beside writers it waits for memory most of the
-    /// time, so more warps are worth a few spills where a turn begins. Where the clock moves there would be
-    /// many.
+    /// Registers of a kernel that collects pairs. Measured: with concurrent writers the kernel waits for
+    /// memory most of the time, so more warps are worth a few spills at the start of each operation. Where
+    /// the clock moves, the spills would be many.
     const COLLECTS_IN: u32 =
-        Self::REGISTERS + if Self::CONCURRENT && !<Self::Versions as Versions>::MOVES { 8 } else { 16 };
+        Self::REGISTERS + if Self::CONCURRENT && !<Self::Versions as Versions>::CLOCK_MOVES { 8 } else { 16 };
 
-    /// Makes the node in slab number `number` of a tree of sorted pairs. See [`super::kernels::bulk_build`].
+    /// Builds the node in slab number `number` of a tree from sorted pairs. See
+    /// [`super::kernels::bulk_build`].
     fn build(tree: TreeView<Self>, number: u64, input: Input<Self::Slot>);
 
-    /// Thread `index`'s share of all else that a new tree of `nodes` nodes and so many pairs has: see
-    /// [`super::kernels::bulk_build`].
+    /// Initializes thread `index`'s share of the other state of a new tree of `nodes` nodes and `pairs`
+    /// pairs. See [`super::kernels::bulk_build`].
     fn begin(tree: TreeView<Self>, index: u64, nodes: u64, pairs: u64);
 
-    /// Looks through the range of each lane that says `pending`. See [`TreeView::seek`].
+    /// Executes the query of each lane that is `pending`. See [`TreeView::seek`].
     fn seek<Q: Seek>(
         tree: TreeView<Self>,
         pending: bool,
@@ -61,8 +62,8 @@ pub trait Config: Kind<View = TreeView<Self>> {
     ) -> Answer<Self::Key, Self::Value>;
 
     /// Leaves the epoch that [`Kind::enter`] has entered, and enters another one, by all threads of the
-    /// block: what kernels that stay do between two of their rounds, so that others can free memory.
-    fn breathe(tree: TreeView<Self>) {
+    /// block. Persistent kernels call it between two rounds, so that memory can be freed.
+    fn repin(tree: TreeView<Self>) {
         let _ = tree;
     }
 
@@ -72,7 +73,7 @@ pub trait Config: Kind<View = TreeView<Self>> {
         LATEST
     }
 
-    /// The tree as of a snapshot's moment. See [`TreeView::at`].
+    /// Returns the tree at a snapshot's timestamp. See [`TreeView::at`].
     fn at(tree: TreeView<Self>, stamp: u32) -> TreeView<Self> {
         let _ = stamp;
         tree
@@ -81,42 +82,42 @@ pub trait Config: Kind<View = TreeView<Self>> {
     /// Examines the node in slab number `number`, by the calling lane alone.
     fn examine(tree: TreeView<Self>, number: u32) -> Findings;
 
-    /// Makes the directory anew, by the calling block.
-    fn list(tree: TreeView<Self>);
+    /// Rebuilds the directory, by the calling block.
+    fn rebuild_directory(tree: TreeView<Self>);
 
-    /// Marks slab `number` as retired, if it is a version. See [`super::kernels::suspect_versions`].
-    fn suspect(tree: TreeView<Self>, number: u32) {
+    /// Marks slab `number` as retired, if it is a version. See [`super::kernels::mark_versions`].
+    fn mark_version(tree: TreeView<Self>, number: u32) {
         let _ = (tree, number);
     }
 
-    /// Takes that back of those behind slab `number` that snapshots of the stamps `pins` need, and unlinks
-    /// the others.
+    /// Removes the marks of the versions behind slab `number` that snapshots with the stamps `pins` need, and
+    /// unlinks the others.
     fn sweep(tree: TreeView<Self>, number: u32, pins: GlobalSlice<u32>) {
         let _ = (tree, number, pins);
     }
 
     /// Makes slab `number` blank, if it is marked.
-    fn wipe(tree: TreeView<Self>, number: u32) {
+    fn clear_marked(tree: TreeView<Self>, number: u32) {
         let _ = (tree, number);
     }
 
     /// Frees slab number `number` if it is a node that an empty tree does not have, by the lanes of the
     /// calling thread's tile.
-    fn prune(tree: TreeView<Self>, number: usize);
+    fn free_node(tree: TreeView<Self>, number: usize);
 }
 
-/// Whom [`super::visit`] shows the kind of tree that a name means.
+/// Visitor that [`super::visit`] calls with the kind of tree of a given name.
 pub trait Visitor {
-    /// What it makes of it.
+    /// Result of the visit.
     type Output;
-    /// Sees the kind.
+    /// Visits the kind `M`.
     fn visit<M: Config + Instance>(self) -> Self::Output;
 }
 
 /// A tree as a kernel sees it: all of it lies in slabs of a pool.
 #[repr(C)]
 pub struct TreeView<M: Config> {
-    tallies: Tallies,
+    counters: Counters,
     pool: M::Pool,
     directory: Directory<M::Slot>,
     versions: M::Versions,
@@ -133,7 +134,7 @@ impl<M: Config> Copy for TreeView<M> {}
 
 impl<M: Config> fmt::Debug for TreeView<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TreeView").field("tallies", &self.tallies).finish_non_exhaustive()
+        f.debug_struct("TreeView").field("counters", &self.counters).finish_non_exhaustive()
     }
 }
 
@@ -142,71 +143,71 @@ impl<M: Config> View for TreeView<M> {
 }
 
 impl<M: Config> TreeView<M> {
-    /// A view of the tree in the slabs of a pool.
+    /// Returns a view of the tree in the slabs of a pool.
     ///
     /// # Safety
-    /// - `tallies` points to `STRIPES * STRIPE_WORDS` words of device memory that live as long as the view is
-    ///   used.
-    /// - `directory` points to [`super::directory_words`] for `entries`, which [`super::directory_entries`]
-    ///   gave: device memory, aligned to 256 bytes, that live as long. The first [`super::HEAD`] were 0
-    ///   before any kernel saw them, and [`super::kernels::list_nodes`] runs before others whenever nodes
-    ///   were freed.
-    /// - The pool is the tree's alone. Every byte of its free slabs is `0xFF`, and its first [`LEAST`] slabs
-    ///   are live and were made a tree by [`super::kernels::bulk_build`].
-    /// - `history` is what [`Versions::new`] asks for, where versions are kept.
+    /// - `counters` points to `COUNTER_SHARDS * SHARD_WORDS` words of device memory that live as long as the
+    ///   view is used.
+    /// - `directory` points to [`super::directory_words`] words for `entries`, a result of
+    ///   [`super::directory_entries`]: device memory, aligned to 256 bytes, that lives as long. The first
+    ///   [`super::HEAD`] were 0 before any kernel accessed them, and [`super::kernels::rebuild_directory`]
+    ///   runs before other kernels whenever nodes were freed.
+    /// - The pool is used by this tree alone. Every byte of its free slabs is `0xFF`, and its first
+    ///   [`EMPTY_TREE_NODES`] slabs are live and were made a tree by [`super::kernels::bulk_build`].
+    /// - `history` meets the requirements of [`Versions::new`], where versions are kept.
     pub unsafe fn new(
-        tallies: *mut u64,
+        counters: *mut u64,
         pool: M::Pool,
         directory: *mut u64,
         entries: u32,
         history: HistoryParts,
     ) -> Self {
         // SAFETY: the caller's promise; kernels make only relaxed accesses.
-        let (tallies, directory) =
-            unsafe { (Tallies::new(Global::new(tallies)), Directory::at(Global::new(directory), entries)) };
+        let (counters, directory) =
+            unsafe { (Counters::new(Global::new(counters)), Directory::at(Global::new(directory), entries)) };
         // SAFETY: the caller's promise.
-        Self { tallies, pool, directory, versions: unsafe { M::Versions::new(history) } }
+        Self { counters, pool, directory, versions: unsafe { M::Versions::new(history) } }
     }
 
-    /// How versions are kept.
+    /// Returns the view of the versions.
     #[inline(always)]
     pub(crate) fn versions(self) -> M::Versions {
         self.versions
     }
 
-    /// The same tree, otherwise versioned.
+    /// Returns the same tree with another view of the versions.
     #[inline(always)]
     pub(super) fn with_versions(self, versions: M::Versions) -> Self {
         Self { versions, ..self }
     }
 
-    /// The same memory as that of another kind, whose nodes are of the same layout.
+    /// Returns the same memory as a tree of another kind, whose nodes have the same layout.
     #[inline(always)]
     pub(crate) fn seen_as<N>(self) -> TreeView<N>
     where
         N: Config<Pool = M::Pool, Versions = M::Versions> + Kind<Slot = M::Slot>,
     {
         TreeView {
-            tallies: self.tallies,
+            counters: self.counters,
             pool: self.pool,
             directory: self.directory,
             versions: self.versions,
         }
     }
 
-    /// Where walks may begin.
+    /// Returns the directory.
     #[inline(always)]
     pub(crate) fn directory(self) -> Directory<M::Slot> {
         self.directory
     }
 
-    /// The counters.
+    /// Returns the counters.
     #[inline(always)]
-    pub(crate) fn tallies(self) -> Tallies {
-        self.tallies
+    pub(crate) fn counters(self) -> Counters {
+        self.counters
     }
 
-    /// The pool.
+    /// Returns the pool.
     #[inline(always)]
     pub(crate) fn pool(self) -> M::Pool {
         self.pool
@@ -228,7 +229,7 @@ impl<M: Config> TreeView<M> {
     }
 }
 
-/// Where the walk of a key begins, and the key as it is stored there.
+/// Node where the traversal for a key begins, and the key as it is stored there.
 #[derive(Clone, Copy, Debug)]
 pub struct Start<S: Slot> {
     /// The key as it is stored.
@@ -238,41 +239,41 @@ pub struct Start<S: Slot> {
 }
 
 impl<S: Slot> Start<S> {
-    /// The one key that looks like an empty slot is stored as 0 in a leaf of its own.
+    /// Returns the start for a key. The one key that looks like an empty slot is stored as 0 in a leaf of its
+    /// own; all others start at the root.
     #[inline(always)]
     pub fn of(key: S::Stored) -> Self {
         if key == S::key(S::EMPTY) {
-            return Self { key: S::Stored::from_u64(0), node: ANNEX };
+            return Self { key: S::Stored::from_u64(0), node: RESERVED_LEAF };
         }
         Self { key, node: ROOT }
     }
 
-    /// Whether it is in the leaf of its own.
+    /// Whether the key is in the reserved leaf.
     #[inline(always)]
-    pub fn is_annex(&self) -> bool {
-        self.node == ANNEX
+    pub fn is_reserved(&self) -> bool {
+        self.node == RESERVED_LEAF
     }
 }
 
-/// The largest key that the tree holds in order; the one above has the annex.
+/// Returns the largest key that the ordered leaves hold; the key above it is in the reserved leaf.
 #[inline(always)]
 pub fn largest<S: Slot>() -> S::Stored {
     S::Stored::from_u64(S::key(S::EMPTY).to_u64() - 1)
 }
 
 impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S, P, A, W, L>> {
-    /// The node that a handle names: one that was read in a node of this tree, or that the pool has just
-    /// given.
+    /// Returns the node of a handle, which was read in a node of this tree or just allocated from its pool.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn node(self, handle: Handle) -> Node<S, W, L> {
         const { assert!(Node::<S, W, L>::BYTES == P::BYTES, "a node is a slab") };
-        // SAFETY: the handles that callers have name live slabs of the pool, which are nodes or blank.
+        // SAFETY: the handles that callers pass name live slabs of the pool, which are nodes or blank.
         unsafe { Node::at(self.pool.slab(handle)) }
     }
 
-    /// Executes the operations of all lanes that say `pending`, each by its tile, and gives each lane its own
-    /// result.
+    /// Executes the operations of all lanes that are `pending`, each by its tile, and returns to each lane
+    /// its own result.
     #[inline(always)]
     #[track_caller]
     pub fn share<O: Operation, C: Convergence>(
@@ -283,12 +284,12 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         key: S::Key,
         argument: S::Value,
     ) -> (Outcome, S::Value) {
-        let tree = self.at(self.versions().at());
+        let tree = self.at(self.versions().read_timestamp());
         let key = S::Stored::from_u64(key.to_u64());
         let start = if A::COUPLED { Start::of(key) } else { self.start(key, pending) };
-        let mut walk = Walk::new(tree, start.node, Question { operation, key: start.key, argument });
+        let mut walk = Walk::new(tree, start.node, Request { operation, key: start.key, argument });
         let mut queue = Queue::new(tile, pending);
-        while let Some(turn) = queue.turn() {
+        while let Some(turn) = queue.next_op() {
             let finished = walk.round(turn, queue.waiting());
             queue.finish_all(finished);
         }
@@ -296,7 +297,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
     }
 }
 
-// SAFETY: nodes by handles in live nodes, which are the pool's, and words within them.
+// SAFETY: nodes are found by handles in live nodes, which are the pool's, and words lie within them.
 unsafe impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Kind for Tree<S, P, A, W, L> {
     type Key = S::Key;
     type Value = S::Value;
@@ -304,8 +305,8 @@ unsafe impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Kind for 
     type View = TreeView<Self>;
     const TILE: u32 = W;
     const REGISTERS: u32 = if size_of::<S::Word>() == 16 { 72 } else { 56 };
-    /// Measured: of a frozen tree of 16-byte pairs finds are 9 % faster with 40 than with the 48 that the
-    /// assembler takes.
+    /// Measured: in a frozen tree of 16-byte pairs lookups are 9 % faster with 40 registers than with the 48
+    /// that the assembler takes.
     const READS_IN: u32 = if A::CONCURRENT { Self::REGISTERS } else { 40 };
 
     #[inline(always)]
@@ -335,18 +336,18 @@ unsafe impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Kind for 
     }
 
     #[inline(always)]
-    fn tallies(tree: TreeView<Self>) -> Tallies {
-        tree.tallies()
+    fn counters(tree: TreeView<Self>) -> Counters {
+        tree.counters()
     }
 
     fn scan_threads(tree: TreeView<Self>) -> usize {
         tree.pool.units() * W as usize
     }
 
-    /// A slab of the pool a tile.
+    /// Scans one slab of the pool per tile.
     #[inline(always)]
     #[track_caller]
-    fn scan(tree: TreeView<Self>, thread: usize, mut see: impl FnMut(Option<Place<Self>>)) {
+    fn scan(tree: TreeView<Self>, thread: usize, mut see: impl FnMut(Option<EntryRef<Self>>)) {
         let tile = Tile::<W>::lockstep();
         let number = thread / W as usize;
         let exists = number < tree.pool.units() && tree.pool.bitmaps().is_live(number as u32);
@@ -355,15 +356,15 @@ unsafe impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Kind for 
         let read = node.read(tile.rank(), exists, Order::Relaxed);
         let ((low, meta), (high, _)) = (read.header(tile), read.tail(tile));
         let is_leaf = exists && meta.is_leaf();
-        let read = if A::Versions::KEEPS { tree.as_of(tile, node, is_leaf, read).0 } else { read };
+        let read = if A::Versions::VERSIONED { tree.as_of(tile, node, is_leaf, read).0 } else { read };
         let mut j = 0;
         while j < L {
             let (word, position) = (read.words()[j], Node::<S, W, L>::position(tile.rank(), j));
-            let is_within = S::key(word) <= high && (!A::Versions::KEEPS || S::key(word) >= low);
+            let is_within = S::key(word) <= high && (!A::Versions::VERSIONED || S::key(word) >= low);
             let is_pair = is_leaf && position < Node::<S, W, L>::SLOTS && is_within;
             see(is_pair.then(|| {
-                let key = S::unalias(S::key(word), handle == ANNEX);
-                Place::new(node.word(position), key, S::value(word))
+                let key = S::unalias(S::key(word), handle == RESERVED_LEAF);
+                EntryRef::new(node.word(position), key, S::value(word))
             }));
             j += 1;
         }
@@ -408,9 +409,9 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Config for Tree<
 
     #[inline(always)]
     #[track_caller]
-    fn breathe(tree: TreeView<Self>) {
+    fn repin(tree: TreeView<Self>) {
         // SAFETY: copies of leaves are allocated in the tree's pool.
-        unsafe { tree.versions().breathe(tree.pool()) };
+        unsafe { tree.versions().repin(tree.pool()) };
     }
 
     #[inline(always)]
@@ -432,14 +433,14 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Config for Tree<
 
     #[inline(always)]
     #[track_caller]
-    fn list(tree: TreeView<Self>) {
-        tree.list();
+    fn rebuild_directory(tree: TreeView<Self>) {
+        tree.rebuild_directory();
     }
 
     #[inline(always)]
     #[track_caller]
-    fn suspect(tree: TreeView<Self>, number: u32) {
-        tree.suspect(number);
+    fn mark_version(tree: TreeView<Self>, number: u32) {
+        tree.mark_version(number);
     }
 
     #[inline(always)]
@@ -450,15 +451,15 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Config for Tree<
 
     #[inline(always)]
     #[track_caller]
-    fn wipe(tree: TreeView<Self>, number: u32) {
-        tree.wipe(number);
+    fn clear_marked(tree: TreeView<Self>, number: u32) {
+        tree.clear_marked(number);
     }
 
     #[inline(always)]
     #[track_caller]
-    fn prune(tree: TreeView<Self>, number: usize) {
+    fn free_node(tree: TreeView<Self>, number: usize) {
         let pool = tree.pool;
-        if number < LEAST || number >= pool.units() || !pool.bitmaps().is_live(number as u32) {
+        if number < EMPTY_TREE_NODES || number >= pool.units() || !pool.bitmaps().is_live(number as u32) {
             return;
         }
         let tile = Tile::<W, Independent>::this();

@@ -1,7 +1,7 @@
 //! Buckets: the unit that a tile reads at once.
 //!
-//! A bucket of `W * L` slots is read by `W` lanes, `L` slots each, 16 bytes a load. Neighbouring lanes read
-//! neighbouring 16 bytes:
+//! A bucket of `W * L` slots is read by `W` lanes, `L` slots each, 16 bytes per load. Neighbouring lanes read
+//! neighbouring 16-byte chunks:
 //!
 //! ```text
 //! 128 bytes, W = 4, L = 4 (slots of 8 bytes)
@@ -23,22 +23,22 @@ pub struct Bucket<S, const W: u32, const L: usize> {
 }
 
 impl<S: Slot, const W: u32, const L: usize> Bucket<S, W, L> {
-    /// Slots in a bucket.
+    /// Number of slots in a bucket.
     pub const SLOTS: u32 = W * L as u32;
-    /// Bytes in a bucket.
+    /// Number of bytes in a bucket.
     pub const BYTES: usize = Self::SLOTS as usize * size_of::<S::Word>();
 
-    /// Where the bucket begins.
+    /// Returns the address of the bucket.
     #[inline(always)]
     pub(crate) fn base(self) -> Global<u64> {
         self.base
     }
 
-    /// The bucket at `base`.
+    /// Returns the bucket at `base`.
     ///
     /// # Safety
-    /// - [`Self::BYTES`] bytes from `base` on are a bucket of a live table, aligned to 16 bytes, as long as
-    ///   it is used.
+    /// - The [`Self::BYTES`] bytes from `base` on are a bucket of a live table, aligned to 16 bytes, for as
+    ///   long as the bucket is used.
     #[inline(always)]
     pub unsafe fn at(base: Global<u64>) -> Self {
         Self { base, of: PhantomData }
@@ -53,18 +53,18 @@ impl<S: Slot, const W: u32, const L: usize> Bucket<S, W, L> {
         chunk * 16 + (j % S::PER_CHUNK) * size_of::<S::Word>()
     }
 
-    /// The `j`-th slot of lane `rank`.
+    /// Returns the `j`-th slot of lane `rank`.
     ///
     /// # Safety
-    /// - `rank` is below `W`, and `j` below `L`.
+    /// - `rank` is below `W`, and `j` is below `L`.
     #[inline(always)]
     pub(crate) unsafe fn slot(self, rank: u32, j: usize) -> Global<S::Word> {
-        // SAFETY: `byte` gives a multiple of the word's size within the bucket.
+        // SAFETY: `byte` returns a multiple of the word's size within the bucket.
         unsafe { self.base.cast::<u8>().offset(Self::byte(rank, j)).cast() }
     }
 
-    /// The slots of lane `rank`, below `W`, each read in one access, where `wanted`; else nothing is read and
-    /// the lane is arbitrary.
+    /// Reads the slots of lane `rank`, which is below `W`, each in one access, if `wanted`. Otherwise reads
+    /// nothing and returns arbitrary words.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn load(self, rank: u32, wanted: bool) -> Lane<S, L> {
@@ -91,29 +91,29 @@ impl<S: Slot, const W: u32, const L: usize> Bucket<S, W, L> {
     }
 }
 
-/// What a lane has read of a bucket.
+/// The slots of a bucket that one lane has read.
 #[derive(Clone, Copy, Debug)]
 pub struct Lane<S: Slot, const L: usize>([S::Word; L]);
 
-/// A slot of a lane, and what it held.
+/// A slot of a lane, and the word read from it.
 #[derive(Clone, Copy, Debug)]
-pub struct Spot<W> {
-    /// Whether there is such a slot. If not, the rest means nothing.
+pub struct SlotMatch<W> {
+    /// Whether such a slot exists. If not, the other fields are meaningless.
     pub exists: bool,
-    /// Its number among the lane's.
+    /// Index of the slot among the lane's slots.
     pub j: u32,
-    /// What it held.
+    /// Word that was read.
     pub word: W,
 }
 
 impl<S: Slot, const L: usize> Lane<S, L> {
-    /// The lane's slots.
+    /// Returns the words of the lane's slots.
     #[inline(always)]
     pub fn words(&self) -> [S::Word; L] {
         self.0
     }
 
-    /// The lane with `word` in the slots of which `is(j)` holds.
+    /// Returns the lane with `word` in each slot `j` for which `is(j)` holds.
     #[inline(always)]
     pub fn with(mut self, word: S::Word, is: impl Fn(usize) -> bool) -> Self {
         let mut j = 0;
@@ -126,21 +126,21 @@ impl<S: Slot, const L: usize> Lane<S, L> {
         self
     }
 
-    /// The lane's first slot of which `is(j, word)` holds. A chain of selections: an indexed array would go
-    /// to local memory.
+    /// Returns the lane's first slot for which `is(j, word)` holds. Written as a chain of selections, because
+    /// the compiler would place an indexed array in local memory.
     #[inline(always)]
-    pub fn first(&self, is: impl Fn(u32, S::Word) -> bool) -> Spot<S::Word> {
-        let mut spot = Spot { exists: false, j: 0, word: self.0[L - 1] };
+    pub fn first(&self, is: impl Fn(u32, S::Word) -> bool) -> SlotMatch<S::Word> {
+        let mut found = SlotMatch { exists: false, j: 0, word: self.0[L - 1] };
         let mut j = L;
         while j > 0 {
             j -= 1;
             let holds = is(j as u32, self.0[j]);
-            spot = Spot {
-                exists: spot.exists | holds,
-                j: if holds { j as u32 } else { spot.j },
-                word: if holds { self.0[j] } else { spot.word },
+            found = SlotMatch {
+                exists: found.exists | holds,
+                j: if holds { j as u32 } else { found.j },
+                word: if holds { self.0[j] } else { found.word },
             };
         }
-        spot
+        found
     }
 }

@@ -2,17 +2,17 @@
 use super::slot::Scalar;
 use simt::hash::{mix32, mix64};
 
-/// The hash of a key: 32 mixed bits for the first bucket, and the means to more.
+/// The hash of a key: 32 mixed bits for the first bucket, and the bits from which the step is derived.
 #[derive(Clone, Copy, Debug)]
 pub struct Hashed {
-    /// Mixed bits.
+    /// Mixed bits, which select the first bucket.
     pub first: u32,
-    /// Bits that the distance is made of.
+    /// Bits from which the step between probes is derived.
     pub second: u32,
 }
 
-/// Two hashes of a key. A 64-bit key gives both by one mixing; a 32-bit key's second one is mixed when a walk
-/// needs it.
+/// Returns the two hashes of a key. For a 64-bit key one mixing yields both; the second hash of a 32-bit key
+/// is mixed only when a probe sequence needs it.
 #[inline(always)]
 pub fn hash<K: Scalar>(key: K) -> Hashed {
     if K::BITS == 64 {

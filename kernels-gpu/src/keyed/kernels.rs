@@ -1,26 +1,26 @@
 //! Entry points: batches of operations, and scans of the whole table.
 //!
-//! A batch gives each thread an element, or where it is small each tile, and shares the work in each warp.
-//! Slices of results may be empty: then those results are not wanted.
-use super::kind::{Kind, Place};
-use super::operation::{self, Coded, Operation, Outcome};
+//! In a batch each thread brings one element or, if the batch is small, each tile does; the lanes of a tile
+//! then share the work. A slice of results may be empty if the caller does not want those results.
+use super::counters::CounterDelta;
+use super::kind::{EntryRef, Kind};
+use super::operation::{self, OpCode, Operation, Outcome};
 use super::slot::{Scalar, Slot};
-use super::tallies::Tally;
 use simt::{Global, GlobalSlice, Instance, Order, Scope, Thread, Tile, Word, kernel};
 
-/// How many threads an element of a small batch may have, where tiles of `width` lanes execute it. A tile of
-/// two has but two elements to execute one after the other: to spread them is worth less than the registers
-/// that it takes from all batches.
+/// Returns the maximum number of threads per element of a small batch that tiles of `width` lanes execute. A
+/// tile of two lanes executes at most two elements in sequence: spreading them gains less than the registers
+/// cost that the code for it takes from all batches.
 pub const fn spread(width: u32) -> usize {
     if width > 2 { width as usize } else { 1 }
 }
 
-/// The element that the calling thread brings of a batch of `len`, and whether it brings one. Elements are
-/// executed by tiles of `width` lanes.
+/// Returns the index of the element that the calling thread brings to a batch of `len` elements, and whether
+/// it brings one. Tiles of `width` lanes execute the elements.
 ///
-/// The grid has a thread for every element. Where it has twice as many, or a higher power of two up to
-/// [`spread`], elements lie further apart: a tile gets as much less work, at best one element, and what it
-/// would execute one after the other is executed side by side.
+/// The grid has at least one thread per element. If it has twice as many, or a higher power of two up to
+/// [`spread`], the elements are spread further apart: each tile gets proportionally fewer elements, at best
+/// one, and elements that one tile would execute in sequence run concurrently.
 #[inline(always)]
 pub(crate) fn element(width: u32, len: usize) -> (usize, bool) {
     let (thread, width, mut each) = (Thread::index(), width as usize, width as usize);
@@ -30,8 +30,8 @@ pub(crate) fn element(width: u32, len: usize) -> (usize, bool) {
     while each > 1 && (len * width / each) * 2 <= Thread::count() {
         each /= 2;
     }
-    // A thread without an element is one beyond the batch, so that `pending` need not be kept beside the
-    // index.
+    // A thread without an element gets an index beyond the batch, so that `pending` need not be kept in a
+    // register beside the index.
     let index = if thread % width < each { thread / width * each + thread % width } else { usize::MAX };
     (index, index < len)
 }
@@ -50,8 +50,8 @@ pub(crate) fn write_if<T: Word>(slice: GlobalSlice<T>, index: usize, value: T) {
     }
 }
 
-/// One operation for each of `len` elements. `request` gives what an element asks for: operation, key and
-/// argument.
+/// Executes one operation for each of `len` elements. `request` returns the operation, key and argument of an
+/// element.
 #[inline(always)]
 #[track_caller]
 fn batch<M: Kind, O: Operation>(
@@ -64,7 +64,7 @@ fn batch<M: Kind, O: Operation>(
     batch_of::<M, O>(map, element(M::TILE, len), request, values, outcomes);
 }
 
-/// The operation of the element that the calling thread brings, if it brings one: see [`batch`].
+/// Executes the operation of the element that the calling thread brings, if any; see [`batch`].
 #[inline(always)]
 #[track_caller]
 pub(crate) fn batch_of<M: Kind, O: Operation>(
@@ -74,31 +74,31 @@ pub(crate) fn batch_of<M: Kind, O: Operation>(
     values: GlobalSlice<M::Value>,
     outcomes: GlobalSlice<u8>,
 ) {
-    let mut tally = Tally::default();
+    let mut delta = CounterDelta::default();
     let (operation, key, argument) = request(index, pending);
     M::enter(map);
     let (outcome, value) = M::execute(map, pending, operation, key, argument);
     M::leave(map);
     if pending {
-        tally.count(outcome);
+        delta.count(outcome);
         write_if(outcomes, index, outcome as u8);
         if O::RETURNS {
             write_if(values, index, value);
         }
     }
     if O::WRITES {
-        M::tallies(map).record(tally);
+        M::counters(map).record(delta);
     }
 }
 
-/// An element's argument. Structures without values have none.
+/// Reads an element's argument. Structures without values have none.
 #[inline(always)]
 #[track_caller]
 fn argument<M: Kind>(arguments: GlobalSlice<M::Value>, index: usize, pending: bool) -> M::Value {
     read_if(arguments, index, pending && M::Slot::HAS_VALUE)
 }
 
-/// The same operation for each key, with an argument.
+/// Executes the same operation for each key, with an argument.
 #[inline(always)]
 #[track_caller]
 pub(crate) fn with_arguments<M: Kind, O: Operation>(
@@ -114,7 +114,7 @@ pub(crate) fn with_arguments<M: Kind, O: Operation>(
     batch::<M, _>(map, keys.len(), request, results, outcomes);
 }
 
-/// An operation of its own for each key, which `operation` reads from its code.
+/// Executes a separate operation for each key; `operation` decodes it.
 #[inline(always)]
 #[track_caller]
 pub(crate) fn with_codes<M: Kind, O: Operation>(
@@ -133,7 +133,7 @@ pub(crate) fn with_codes<M: Kind, O: Operation>(
     batch::<M, _>(map, keys.len(), request, results, outcomes);
 }
 
-/// The same operation for each key, without an argument.
+/// Executes the same operation for each key, without an argument.
 #[inline(always)]
 #[track_caller]
 fn with_keys<M: Kind, O: Operation>(
@@ -147,7 +147,7 @@ fn with_keys<M: Kind, O: Operation>(
     batch::<M, _>(map, keys.len(), request, results, outcomes);
 }
 
-/// Inserts or replaces.
+/// Inserts pairs; replaces the values of present keys.
 #[kernel(registers = M::REGISTERS)]
 pub fn insert<M: Kind + Instance>(
     map: M::View,
@@ -158,7 +158,7 @@ pub fn insert<M: Kind + Instance>(
     with_arguments::<M, _>(operation::Insert, map, keys, values, values, outcomes);
 }
 
-/// Inserts where the key is not there.
+/// Inserts pairs whose keys are absent.
 #[kernel(registers = M::REGISTERS)]
 pub fn insert_new<M: Kind + Instance>(
     map: M::View,
@@ -169,7 +169,7 @@ pub fn insert_new<M: Kind + Instance>(
     with_arguments::<M, _>(operation::InsertNew, map, keys, values, values, outcomes);
 }
 
-/// Looks values up.
+/// Looks up values.
 #[kernel(registers = M::READS_IN)]
 pub fn get<M: Kind + Instance>(
     map: M::View,
@@ -180,7 +180,7 @@ pub fn get<M: Kind + Instance>(
     with_keys::<M, _>(operation::Get, map, keys, values, outcomes);
 }
 
-/// Looks whether keys are there.
+/// Tests which keys are present.
 #[kernel(registers = M::READS_IN)]
 pub fn contains_key<M: Kind + Instance>(
     map: M::View,
@@ -191,7 +191,7 @@ pub fn contains_key<M: Kind + Instance>(
     with_keys::<M, _>(operation::ContainsKey, map, keys, values, outcomes);
 }
 
-/// Removes.
+/// Removes keys.
 #[kernel(registers = M::REGISTERS)]
 pub fn remove<M: Kind + Instance>(
     map: M::View,
@@ -202,8 +202,8 @@ pub fn remove<M: Kind + Instance>(
     with_keys::<M, _>(operation::Remove, map, keys, values, outcomes);
 }
 
-/// One operation for all: `code` says which (see [`Coded`]). Values are read as arguments; `results` takes
-/// the values that were there before, or the argument where the key was new.
+/// Executes the operation with the code `code` (see [`OpCode`]) for every element. `results` receives the
+/// previous values, or the argument where the key was absent.
 #[kernel(registers = M::REGISTERS)]
 pub fn apply<M: Kind + Instance>(
     map: M::View,
@@ -213,10 +213,10 @@ pub fn apply<M: Kind + Instance>(
     results: GlobalSlice<M::Value>,
     outcomes: GlobalSlice<u8>,
 ) {
-    with_arguments::<M, _>(Coded::from_code(code), map, keys, arguments, results, outcomes);
+    with_arguments::<M, _>(OpCode::from_code(code), map, keys, arguments, results, outcomes);
 }
 
-/// An operation of its own for every element.
+/// Executes a separate operation for every element.
 #[kernel(registers = M::REGISTERS)]
 pub fn mixed<M: Kind + Instance>(
     map: M::View,
@@ -226,12 +226,13 @@ pub fn mixed<M: Kind + Instance>(
     results: GlobalSlice<M::Value>,
     outcomes: GlobalSlice<u8>,
 ) {
-    with_codes::<M, _>(Coded::from_code, map, codes, keys, arguments, results, outcomes);
+    with_codes::<M, _>(OpCode::from_code, map, codes, keys, arguments, results, outcomes);
 }
 
-/// Writes the pairs of a part of the structure to `keys` and `values`, in no order, and how many there are to
-/// `count` (zero before), also where the slices are too short to take them. Runs alone. The part is what
-/// `threads` threads of a scan see from the thread `first` on, both a multiple of a warp's lanes.
+/// Writes the pairs of a part of the structure to `keys` and `values`, in no particular order, and adds their
+/// number to `count`, which must be zero before; the number also counts pairs that do not fit into the
+/// slices. Requires exclusive access to the structure. The part is the one that `threads` threads of a scan
+/// see from thread `first` on; both are multiples of the warp size.
 #[kernel]
 pub fn export<M: Kind + Instance>(
     map: M::View,
@@ -243,12 +244,12 @@ pub fn export<M: Kind + Instance>(
 ) {
     let warp = Tile::<32>::lockstep();
     let index = Thread::index();
-    // A thread beyond the part is one beyond the whole: it sees nothing.
+    // A thread beyond the part gets a number beyond the whole scan, so it sees nothing.
     let thread = if index < threads as usize { first as usize + index } else { usize::MAX };
     M::scan(map, thread, |place| {
         let votes = warp.ballot(place.is_some());
         let base = reserve(warp, count.at(0), votes.count_ones());
-        if let Some(Place { key, value, .. }) = place {
+        if let Some(EntryRef { key, value, .. }) = place {
             let index = base as usize + (votes & ((1 << warp.rank()) - 1)).count_ones() as usize;
             write_if(keys, index, key);
             write_if(values, index, value);
@@ -256,7 +257,7 @@ pub fn export<M: Kind + Instance>(
     });
 }
 
-/// Takes `many` places from a counter for the whole warp.
+/// Advances a counter by `many` for the whole warp and returns its previous value.
 #[inline(always)]
 #[track_caller]
 fn reserve(warp: Tile<32>, counter: Global<u64>, many: u32) -> u64 {
@@ -267,14 +268,14 @@ fn reserve(warp: Tile<32>, counter: Global<u64>, many: u32) -> u64 {
     warp.shuffle(base, 0)
 }
 
-/// Inserts the pairs of one structure into another where they are not there, and counts those that found no
-/// room in `refused`. Runs alone.
+/// Inserts the pairs of one structure into another if their keys are absent there, and counts in `refused`
+/// the pairs that did not fit. Requires exclusive access to both structures.
 #[kernel(registers = M::REGISTERS)]
 pub fn rehash<M: Kind + Instance>(from: M::View, into: M::View, refused: GlobalSlice<u64>) {
     copy_by::<M, _>(operation::InsertNew, from, into, refused);
 }
 
-/// Does an operation on one structure with every pair of another.
+/// Executes an operation on one structure for every pair of another.
 #[inline(always)]
 #[track_caller]
 pub(crate) fn copy_by<M: Kind, O: Operation>(
@@ -283,35 +284,36 @@ pub(crate) fn copy_by<M: Kind, O: Operation>(
     into: M::View,
     refused: GlobalSlice<u64>,
 ) {
-    let mut tally = Tally::default();
+    let mut delta = CounterDelta::default();
     M::enter(into);
     M::scan(from, Thread::index(), |place| {
-        let (key, value) =
-            place.map_or((M::Key::narrow(0), M::Value::narrow(0)), |Place { key, value, .. }| (key, value));
+        let (key, value) = place
+            .map_or((M::Key::narrow(0), M::Value::narrow(0)), |EntryRef { key, value, .. }| (key, value));
         let (outcome, _) = M::execute(into, place.is_some(), operation, key, value);
         if place.is_some() {
-            tally.count(outcome);
+            delta.count(outcome);
             if outcome == Outcome::Refused {
                 refused.at(0).fetch_add(1, Order::Relaxed, Scope::Device);
             }
         }
     });
     M::leave(into);
-    M::tallies(into).record(tally);
+    M::counters(into).record(delta);
 }
 
-/// Removes the pairs whose key (or value, where `by_value` is not 0) lies outside `low..=high`. Runs alone.
+/// Removes the pairs whose key (or value, if `by_value` is not 0) lies outside `low..=high`. Requires
+/// exclusive access to the structure.
 #[kernel]
 pub fn retain_between<M: Kind + Instance>(map: M::View, by_value: u32, low: u64, high: u64) {
-    let mut tally = Tally::default();
+    let mut delta = CounterDelta::default();
     M::scan(map, Thread::index(), |place| {
         let Some(place) = place else { return };
         let judged = if by_value != 0 { place.value.to_u64() } else { place.key.to_u64() };
         if (judged < low || judged > high) && place.erase() {
-            tally.count(Outcome::Removed);
+            delta.count(Outcome::Removed);
         }
     });
-    M::tallies(map).record(tally);
+    M::counters(map).record(delta);
 }
 
 #[cfg(test)]
@@ -320,9 +322,9 @@ mod tests {
     use simt::emulator::{Emulator, Options};
     use simt::{GlobalSlice, Grid, Order, Scope, Thread, kernel};
 
-    /// Counts who brings each element, and notes the most that a tile brings.
+    /// Counts how often each element is brought, and how many elements each tile brings.
     #[kernel]
-    fn bring(width: u32, seen: GlobalSlice<u32>, tiles: GlobalSlice<u32>) {
+    fn submit_widths(width: u32, seen: GlobalSlice<u32>, tiles: GlobalSlice<u32>) {
         let (index, exists) = element(width, seen.len());
         if exists {
             seen.at(index).fetch_add(1, Order::Relaxed, Scope::Device);
@@ -341,7 +343,7 @@ mod tests {
     }
 
     fn read(slice: GlobalSlice<u32>) -> Vec<u32> {
-        // SAFETY: nothing runs, and all of it was written when it was made.
+        // SAFETY: no kernel is running, and the whole slice was initialized when it was allocated.
         (0..slice.len()).map(|index| unsafe { slice.at(index).as_ptr().read() }).collect()
     }
 
@@ -355,7 +357,7 @@ mod tests {
                 let grid = Grid::for_items(len * times, 64);
                 let threads = (grid.blocks * grid.threads) as usize;
                 let (seen, tiles) = (zeroed(&device, len), zeroed(&device, threads / width as usize));
-                device.launch(grid, Bring { width, seen, tiles }).unwrap();
+                device.launch(grid, SubmitWidths { width, seen, tiles }).unwrap();
                 assert!(read(seen).iter().all(|&times| times == 1), "{width} {len} {times}");
                 let most = (len * width as usize).div_ceil(threads).next_power_of_two() as u32;
                 let most = if super::spread(width) == 1 { width } else { most };

@@ -1,35 +1,35 @@
-//! What entry points, sessions and hosts know of a kind of structure.
+//! The interface between kinds of structure on one side and entry points, sessions and hosts on the other.
+use super::counters::Counters;
 use super::operation::{Operation, Outcome};
 use super::slot::{Scalar, Slot};
-use super::tallies::Tallies;
 use simt::{Convergence, Global, Order, Scope, Tile};
 
 /// A kind of structure: the types it stores, its view, and its operations.
 ///
-/// The kinds that the kernels of this package are compiled for have a name besides ([`simt::Instance`]).
+/// Kinds for which the kernels of this package are compiled also have a name ([`simt::Instance`]).
 ///
 /// # Safety
-/// - What the functions access lies in the memory that the view was made of.
+/// - All functions access only the memory from which the view was made.
 pub unsafe trait Kind: Copy + Send + Sync + 'static {
-    /// Keys.
+    /// Key type.
     type Key: Scalar;
-    /// Values. Structures of keys alone have some and ignore them.
+    /// Value type. Structures of keys alone have one and ignore it.
     type Value: Scalar;
-    /// Slots.
+    /// Slot format.
     type Slot: Slot<Key = Self::Key, Value = Self::Value>;
-    /// The structure as a kernel sees it.
+    /// View of the structure in a kernel.
     type View: View<Kind = Self>;
 
-    /// Whether it needs a compare-and-swap of 16 bytes: sm_90.
+    /// Whether the structure needs a 16-byte compare-and-swap, hence sm_90.
     const NEEDS_WIDE_SWAP: bool = size_of::<<Self::Slot as Slot>::Word>() == 16 && !Self::Slot::PUBLISHES;
-    /// Lanes in the tile that executes an operation.
+    /// Number of lanes in the tile that executes an operation.
     const TILE: u32;
-    /// Registers a thread of a writing kernel may have.
+    /// Maximum number of registers per thread of a writing kernel.
     const REGISTERS: u32;
-    /// Registers a thread of a kernel that only looks keys up may have.
+    /// Maximum number of registers per thread of a kernel that only looks keys up.
     const READS_IN: u32 = Self::REGISTERS;
 
-    /// Executes the operation of every lane of the warp that says `pending`. All lanes call it together.
+    /// Executes the operation of every lane of the warp that passes `pending`. All lanes call it together.
     fn execute<O: Operation>(
         view: Self::View,
         pending: bool,
@@ -38,32 +38,34 @@ pub unsafe trait Kind: Copy + Send + Sync + 'static {
         argument: Self::Value,
     ) -> (Outcome, Self::Value);
 
-    /// What all threads of a block do before they first use the structure in a kernel: where it frees memory
-    /// that others may read, it enters an epoch ([`crate::reclaim`]). Most need nothing. A block may enter
-    /// any number of structures, and leave them in any order.
+    /// Prepares the calling block to use the structure. All threads of a block call it before their first use
+    /// of the structure in a kernel. A structure that frees memory while others may read it enters an epoch
+    /// here ([`crate::reclaim`]); most structures do nothing. A block may enter any number of structures and
+    /// leave them in any order.
     #[inline(always)]
     #[track_caller]
     fn enter(_view: Self::View) {}
 
-    /// What they do after they last use it. A kernel that has entered leaves before it ends: else the
-    /// structure's memory is not freed any more while kernels run.
+    /// Ends the use that [`Self::enter`] began. All threads of the block call it after their last use. A
+    /// kernel that has entered must leave before it ends; otherwise the structure's memory is no longer freed
+    /// while kernels run.
     #[inline(always)]
     #[track_caller]
     fn leave(_view: Self::View) {}
 
-    /// The structure's counters.
-    fn tallies(view: Self::View) -> Tallies;
+    /// Returns the structure's counters.
+    fn counters(view: Self::View) -> Counters;
 
-    /// Threads that a scan of the whole structure takes.
+    /// Returns the number of threads that a scan of the whole structure takes.
     fn scan_threads(view: Self::View) -> usize;
 
-    /// Shows the scan's thread `thread` its share of all places. Runs alone. The lanes of a warp call it
-    /// together, for neighbouring threads the first of which is a multiple of 32, and `see` is called by them
-    /// together, with nothing where a lane has no place to see.
-    fn scan(view: Self::View, thread: usize, see: impl FnMut(Option<Place<Self>>));
+    /// Calls `see` for the entries that belong to thread `thread` of a scan. Requires exclusive access to the
+    /// structure. The lanes of a warp call it together, for consecutive thread numbers of which the first is
+    /// a multiple of 32. They also call `see` together, with `None` where a lane has no entry.
+    fn scan(view: Self::View, thread: usize, see: impl FnMut(Option<EntryRef<Self>>));
 
-    /// Removes the pair in a slot that a scan has shown. Only where no other operation runs. Returns whether
-    /// it was still there.
+    /// Removes the pair in a slot that a scan has shown. Must not run concurrently with any other operation.
+    /// Returns whether the pair was still present.
     #[inline(always)]
     #[track_caller]
     fn erase(slot: Global<<Self::Slot as Slot>::Word>) -> bool {
@@ -73,8 +75,8 @@ pub unsafe trait Kind: Copy + Send + Sync + 'static {
 
 /// A [`Kind`] whose operations are executed by tiles of `W` lanes.
 pub trait TileKind<const W: u32>: Kind {
-    /// Executes the operations of all lanes that say `pending`, each by its tile, and gives each lane its own
-    /// result.
+    /// Executes the operations of all lanes that pass `pending`, each by the lane's tile, and returns to each
+    /// lane its own result.
     fn share<O: Operation, C: Convergence>(
         view: Self::View,
         tile: Tile<W, C>,
@@ -85,15 +87,15 @@ pub trait TileKind<const W: u32>: Kind {
     ) -> (Outcome, Self::Value);
 }
 
-/// The view of a structure: what kernels take by value.
+/// The view of a structure, which kernels take by value.
 pub trait View: Copy + core::fmt::Debug + Send + Sync {
-    /// The structure's kind.
+    /// Kind of the structure.
     type Kind: Kind<View = Self>;
 }
 
-/// A pair and where it lies, as a scan shows it.
+/// A pair and its slot, as a scan shows it.
 #[derive(Clone, Copy, Debug)]
-pub struct Place<M: Kind> {
+pub struct EntryRef<M: Kind> {
     /// The key.
     pub key: M::Key,
     /// The value.
@@ -101,20 +103,21 @@ pub struct Place<M: Kind> {
     slot: Global<<M::Slot as Slot>::Word>,
 }
 
-impl<M: Kind> Place<M> {
-    /// A pair and its slot.
+impl<M: Kind> EntryRef<M> {
+    /// Returns an entry for the pair in `slot`.
     #[inline(always)]
     pub fn new(slot: Global<<M::Slot as Slot>::Word>, key: M::Key, value: M::Value) -> Self {
         Self { key, value, slot }
     }
 
-    /// A place that a scan of another kind, of the same slots, has shown.
+    /// Converts an entry from a scan of another kind with the same slots.
     #[inline(always)]
-    pub(crate) fn of<N: Kind<Key = M::Key, Value = M::Value, Slot = M::Slot>>(place: Place<N>) -> Self {
+    pub(crate) fn of<N: Kind<Key = M::Key, Value = M::Value, Slot = M::Slot>>(place: EntryRef<N>) -> Self {
         Self { key: place.key, value: place.value, slot: place.slot }
     }
 
-    /// The pair in `slot`, if there is one. Where keys are stored `aliased`, see [`Slot::RESERVED`].
+    /// Reads the pair in `slot`, if there is one. `aliased` is whether keys are stored under an alias there
+    /// (see [`Slot::RESERVED`]).
     #[inline(always)]
     #[track_caller]
     pub fn read(slot: Global<<M::Slot as Slot>::Word>, aliased: bool) -> Option<Self> {
@@ -126,7 +129,8 @@ impl<M: Kind> Place<M> {
         Some(Self::new(slot, key, M::Slot::value(word)))
     }
 
-    /// Removes the pair. Only where no other operation runs. Returns whether it was still there.
+    /// Removes the pair. Must not run concurrently with any other operation. Returns whether the pair was
+    /// still present.
     #[inline(always)]
     #[track_caller]
     pub fn erase(self) -> bool {

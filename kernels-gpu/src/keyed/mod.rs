@@ -1,27 +1,26 @@
-//! What all structures that find things by key share, however they find the place: how a pair lies in a slot
-//! and slots in a bucket, what an operation does with the bucket before it, sessions, and the kernels' entry
-//! points.
+//! Code that all structures with lookup by key share, however they locate a key: the layout of pairs in slots
+//! and of slots in buckets, the operations on a bucket, sessions, and the kernel entry points.
 //!
-//! A family (`probing`, `slab`) brings its [`Kind`]s: a view, and a way from a key to the bucket where it is
-//! or may be placed.
+//! Each family (`probing`, `slab`) adds its [`Kind`]s: a view, and a search that leads from a key to the
+//! bucket that contains it or may receive it.
 mod bucket;
+mod bucket_probe;
+mod counters;
 mod hash;
 pub mod kernels;
 mod kind;
-mod look;
 mod operation;
 mod session;
 mod slot;
-mod tallies;
 
-pub use bucket::{Bucket, Lane, Spot};
+pub use bucket::{Bucket, Lane, SlotMatch};
+pub use bucket_probe::{BucketProbe, ProbeResult, Request};
+pub use counters::{COUNTER_SHARDS, CounterDelta, Counters, SHARD_WORDS};
 pub use hash::{Hashed, hash};
-pub use kind::{Kind, Place, TileKind, View};
-pub use look::{Look, Question, Verdict};
+pub use kind::{EntryRef, Kind, TileKind, View};
 pub use operation::{
-    Append, Change, Coded, CodedOfMany, ContainsKey, Get, Insert, InsertNew, Merge, Operation, Outcome,
+    Append, Change, ContainsKey, Get, Insert, InsertNew, Merge, MultiOpCode, OpCode, Operation, Outcome,
     Remove,
 };
-pub use session::{Lanes, Session, Team};
-pub use slot::{Appearance, AtOnce, Bare, Chunk, Halves, InSteps, Packed, Published, Scalar, Slot, Wide};
-pub use tallies::{STRIPE_WORDS, STRIPES, Tallies, Tally};
+pub use session::{Cooperation, PerLane, Session};
+pub use slot::{Appearance, AtOnce, Bare, Chunk, InSteps, Packed, Published, Scalar, Slot, SplitWord, Wide};

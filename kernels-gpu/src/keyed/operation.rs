@@ -1,26 +1,27 @@
-//! What an operation does once the walk has found its key or come to the end: policies of the one probe loop.
+//! Operations on one key: policies of the one probe loop, which apply once the search has found the key or
+//! has ended.
 use simt::Shuffle;
 
-/// What became of an operation. Kernels write it as a byte.
+/// Outcome of an operation. Kernels write it as a byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Outcome {
-    /// No room: the key is not in the map, and the map is as it was.
+    /// The structure was full: the key is not in it, and nothing changed.
     Refused = 0,
-    /// The key was not there and is now.
+    /// The key was absent and has been inserted.
     Inserted = 1,
-    /// The key was there and its value was written.
+    /// The key was present and its value has been written.
     Replaced = 2,
-    /// The key is there, untouched.
+    /// The key is present and unchanged.
     Found = 3,
-    /// The key was there and is gone.
+    /// The key was present and has been removed.
     Removed = 4,
-    /// The key is not there.
+    /// The key is absent.
     Absent = 5,
 }
 
 impl Outcome {
-    /// The outcome that a kernel wrote as `code`.
+    /// Returns the outcome with the code `code`, or `None` for an unknown code.
     pub fn from_code(code: u8) -> Option<Self> {
         use Outcome::*;
         [Refused, Inserted, Replaced, Found, Removed, Absent].get(code as usize).copied()
@@ -30,8 +31,8 @@ impl Outcome {
 impl Shuffle for Outcome {
     #[inline(always)]
     fn map_words(self, mut word: impl FnMut(u32) -> u32) -> Self {
-        // Whatever the word has become, these bits of it and no more make an outcome; lanes bring outcomes,
-        // which stay as they are.
+        // Masked to three bits and matched, so that every word maps to a valid outcome. Lanes shuffle only
+        // the codes of outcomes, which map to themselves.
         match word(self as u32) & 7 {
             1 => Self::Inserted,
             2 => Self::Replaced,
@@ -43,11 +44,11 @@ impl Shuffle for Outcome {
     }
 }
 
-/// What to do with a key that is there. Each is one atomic operation on the value's or the key's half of the
-/// slot.
+/// Change to make to a key that is present. Each is one atomic operation on the value half or the key half of
+/// the slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// Leave it.
+    /// Leave the pair unchanged.
     Keep,
     /// Write the argument.
     Set,
@@ -55,7 +56,7 @@ pub enum Change {
     Add,
     /// Keep the smaller of value and argument.
     Min,
-    /// Keep the larger.
+    /// Keep the larger of value and argument.
     Max,
     /// Remove the key.
     Erase,
@@ -63,23 +64,24 @@ pub enum Change {
 
 /// An operation on one key.
 pub trait Operation: Shuffle {
-    /// Whether it may change the table; where it may not, the code for that is not compiled.
+    /// Whether the operation may change the table. If not, the code for changes is not compiled.
     const WRITES: bool;
-    /// Whether it always inserts a key that is not there.
+    /// Whether the operation always inserts an absent key.
     const PLACES_ALWAYS: bool;
-    /// Whether its caller wants a value.
+    /// Whether the operation returns a value.
     const RETURNS: bool;
-    /// Whether it looks for its key at all. What does not, places another one beside those that are there.
+    /// Returns whether the operation searches for its key. If not, it inserts a further pair beside the
+    /// existing ones.
     #[inline(always)]
     fn matches(self) -> bool {
         true
     }
 
-    /// Whether a key that is not there is to be inserted.
+    /// Returns whether an absent key is inserted.
     fn places(self) -> bool;
-    /// What to do where the key is there.
+    /// Returns the change to make if the key is present.
     fn change(self) -> Change;
-    /// What has happened then.
+    /// Returns the outcome of that change.
     fn outcome(self) -> Outcome;
 }
 
@@ -129,49 +131,49 @@ macro_rules! operations {
 }
 
 operations! {
-    /// Looks the value up.
+    /// Lookup of a value.
     Get: matches true, writes false, returns true, places false, Keep, Found;
-    /// Looks whether the key is there.
+    /// Membership test.
     ContainsKey: matches true, writes false, returns false, places false, Keep, Found;
-    /// Inserts, or replaces the value.
+    /// Insertion that replaces the value of a present key.
     Insert: matches true, writes true, returns false, places true, Set, Replaced;
-    /// Inserts, or leaves the value.
+    /// Insertion that leaves the value of a present key unchanged.
     InsertNew: matches true, writes true, returns false, places true, Keep, Found;
-    /// Places a pair behind all others, whether or not its key is there: what lists do where a key may have
-    /// many values.
+    /// Insertion of a pair behind all others, whether or not its key is present. Lists with several values
+    /// per key use it.
     Append: matches false, writes true, returns false, places true, Keep, Inserted;
-    /// Removes.
+    /// Removal.
     Remove: matches true, writes true, returns false, places false, Erase, Removed;
 }
 
-/// How an upsert joins the value that is there with the one that is given.
+/// Function by which an upsert combines the stored value with the argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Merge {
-    /// The sum, wrapping.
+    /// Wrapping sum.
     Add,
-    /// The smaller.
+    /// Minimum.
     Min,
-    /// The larger.
+    /// Maximum.
     Max,
 }
 
 impl Merge {
-    /// The operation that inserts or merges.
+    /// Returns the operation that inserts an absent key and merges into a present one.
     #[inline(always)]
-    pub fn operation(self) -> Coded {
+    pub fn operation(self) -> OpCode {
         match self {
-            Self::Add => Coded::ADD,
-            Self::Min => Coded::MIN,
-            Self::Max => Coded::MAX,
+            Self::Add => OpCode::ADD,
+            Self::Min => OpCode::MIN,
+            Self::Max => OpCode::MAX,
         }
     }
 }
 
-/// Any operation, chosen when it runs: the operations of a mixed batch, and the merging ones.
+/// Operation chosen at run time: those of a mixed batch, and the merging operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Coded(u32);
+pub struct OpCode(u32);
 
-impl Coded {
+impl OpCode {
     /// [`Get`].
     pub const GET: Self = Self(0);
     /// [`Insert`].
@@ -180,36 +182,36 @@ impl Coded {
     pub const INSERT_NEW: Self = Self(2);
     /// [`Remove`].
     pub const REMOVE: Self = Self(3);
-    /// Inserts, or leaves the value and returns it.
+    /// Inserts the pair, or leaves the value and returns it.
     pub const GET_OR_INSERT: Self = Self(4);
-    /// Inserts, or adds to the value, wrapping.
+    /// Inserts the pair, or adds to the value, wrapping.
     pub const ADD: Self = Self(5);
-    /// Inserts, or keeps the smaller value.
+    /// Inserts the pair, or keeps the smaller value.
     pub const MIN: Self = Self(6);
-    /// Inserts, or keeps the larger value.
+    /// Inserts the pair, or keeps the larger value.
     pub const MAX: Self = Self(7);
 
-    /// The operation of a code. A code that is none looks its key up.
+    /// Returns the operation with the code `code`, or [`Self::GET`] for an unknown code.
     #[inline(always)]
     pub fn from_code(code: u32) -> Self {
         if code <= Self::MAX.0 { Self(code) } else { Self::GET }
     }
 
-    /// The code.
+    /// Returns the code of the operation.
     #[inline(always)]
     pub fn code(self) -> u32 {
         self.0
     }
 }
 
-impl Shuffle for Coded {
+impl Shuffle for OpCode {
     #[inline(always)]
     fn map_words(self, mut word: impl FnMut(u32) -> u32) -> Self {
         Self(word(self.0))
     }
 }
 
-impl Operation for Coded {
+impl Operation for OpCode {
     const WRITES: bool = true;
     const PLACES_ALWAYS: bool = false;
     const RETURNS: bool = true;
@@ -241,26 +243,26 @@ impl Operation for Coded {
     }
 }
 
-/// Any operation on a map with many values a key, chosen when it runs: [`Coded::INSERT`] appends, the others
-/// deal with the first pair of the key as they do with a map's only one.
+/// Operation chosen at run time on a map with several values per key: [`OpCode::INSERT`] appends; the other
+/// codes act on the first pair of the key as they do on the only pair in a map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CodedOfMany(pub Coded);
+pub struct MultiOpCode(pub OpCode);
 
-impl Shuffle for CodedOfMany {
+impl Shuffle for MultiOpCode {
     #[inline(always)]
     fn map_words(self, word: impl FnMut(u32) -> u32) -> Self {
         Self(self.0.map_words(word))
     }
 }
 
-impl Operation for CodedOfMany {
-    const WRITES: bool = Coded::WRITES;
-    const PLACES_ALWAYS: bool = Coded::PLACES_ALWAYS;
-    const RETURNS: bool = Coded::RETURNS;
+impl Operation for MultiOpCode {
+    const WRITES: bool = OpCode::WRITES;
+    const PLACES_ALWAYS: bool = OpCode::PLACES_ALWAYS;
+    const RETURNS: bool = OpCode::RETURNS;
 
     #[inline(always)]
     fn matches(self) -> bool {
-        self.0 != Coded::INSERT
+        self.0 != OpCode::INSERT
     }
 
     #[inline(always)]

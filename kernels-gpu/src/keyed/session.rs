@@ -1,16 +1,16 @@
-//! The operations by name, for kernels of your own.
+//! The operations as methods, for use in custom kernels.
 //!
-//! A [`Session`] is what a thread of a kernel opens on a map. It counts what it adds and removes, so that the
-//! map's length stays right, and hands the count in when it ends.
+//! A thread of a kernel opens a [`Session`] on a map. The session counts the keys that the thread adds and
+//! removes, and adds the counts to the map's counters when it ends, so that the map's length stays correct.
+use super::counters::CounterDelta;
 use super::kind::{Kind, TileKind, View};
 use super::operation::{self, Merge, Operation, Outcome};
 use super::slot::Scalar;
-use super::tallies::Tally;
 use simt::{Convergence, Tile};
 
-/// Who executes the operations of a [`Session`].
-pub trait Team<M: Kind>: Copy {
-    /// Executes an operation where `wanted`; else gives [`Outcome::Absent`].
+/// Mapping of the operations of a [`Session`] to the lanes that execute them.
+pub trait Cooperation<M: Kind>: Copy {
+    /// Executes an operation if `wanted`; otherwise returns [`Outcome::Absent`].
     fn execute<O: Operation>(
         self,
         map: M::View,
@@ -20,21 +20,22 @@ pub trait Team<M: Kind>: Copy {
         argument: M::Value,
     ) -> (Outcome, M::Value);
 
-    /// Orders what the lanes of the team have done before with what they do next, memory included.
+    /// Synchronizes the cooperating lanes: orders their earlier accesses, to memory too, before their later
+    /// ones.
     fn sync(self);
 
-    /// Whether the calling lane counts what the team does.
+    /// Returns whether the calling lane counts the outcomes.
     fn counts(self) -> bool;
 
-    /// Hands in what the lanes have counted, at the end of a session.
-    fn record(self, map: M::View, tally: Tally);
+    /// Adds the counts of the lanes to the map's counters, at the end of a session.
+    fn record(self, map: M::View, delta: CounterDelta);
 }
 
-/// Every lane of the warp brings an operation of its own, or none; all lanes call together.
+/// Every lane of the warp brings an operation of its own, or none. All lanes call together.
 #[derive(Clone, Copy, Debug)]
-pub struct Lanes;
+pub struct PerLane;
 
-impl<M: Kind> Team<M> for Lanes {
+impl<M: Kind> Cooperation<M> for PerLane {
     #[inline(always)]
     #[track_caller]
     fn execute<O: Operation>(
@@ -61,14 +62,14 @@ impl<M: Kind> Team<M> for Lanes {
 
     #[inline(always)]
     #[track_caller]
-    fn record(self, map: M::View, tally: Tally) {
-        M::tallies(map).record(tally);
+    fn record(self, map: M::View, delta: CounterDelta) {
+        M::counters(map).record(delta);
     }
 }
 
-/// All lanes of the tile bring the same operation, and say the same of whether it is wanted. Independent
-/// tiles may be anywhere when they call.
-impl<M: TileKind<W>, C: Convergence, const W: u32> Team<M> for Tile<W, C> {
+/// All lanes of the tile bring the same operation and the same `wanted`. Different tiles need not call
+/// together.
+impl<M: TileKind<W>, C: Convergence, const W: u32> Cooperation<M> for Tile<W, C> {
     #[inline(always)]
     #[track_caller]
     fn execute<O: Operation>(
@@ -96,22 +97,22 @@ impl<M: TileKind<W>, C: Convergence, const W: u32> Team<M> for Tile<W, C> {
 
     #[inline(always)]
     #[track_caller]
-    fn record(self, map: M::View, tally: Tally) {
-        M::tallies(map).record_alone(tally);
+    fn record(self, map: M::View, delta: CounterDelta) {
+        M::counters(map).record_alone(delta);
     }
 }
 
-/// A thread's work on a map. Ask for [`Lanes`] to bring an operation a lane, for a tile to bring an operation
-/// a tile.
+/// A thread's access to a map. With [`PerLane`] each lane brings its own operation; with a [`Tile`] each tile
+/// brings one.
 ///
-/// Blocks have whole tiles: their threads are a multiple of the table's `W`.
+/// The number of threads of a block must be a multiple of the table's `W`, so that all tiles are whole.
 ///
-/// Where an operation takes an `Option`, `None` takes part and asks for nothing: all lanes of a team make
-/// each call together, with or without an operation of their own.
+/// Where an operation takes an `Option`, a lane that passes `None` takes part in the call without an
+/// operation. All cooperating lanes make each call together.
 ///
 /// ```
-/// use phalanx_kernels::probing::{DoubleHash, Hinted, MapView, Merge, Packed, Session, Lanes, Table};
-/// use phalanx_kernels::probing::{ANNEX, Config, STRIPES, STRIPE_WORDS};
+/// use phalanx_kernels::probing::{DoubleHash, Hinted, MapView, Merge, Packed, Session, PerLane, Table};
+/// use phalanx_kernels::probing::{Config, OVERFLOW_BUCKETS, COUNTER_SHARDS, SHARD_WORDS};
 /// use simt::emulator::{Emulator, Options};
 /// use simt::{GlobalSlice, Grid, Thread, kernel};
 ///
@@ -120,7 +121,7 @@ impl<M: TileKind<W>, C: Convergence, const W: u32> Team<M> for Tile<W, C> {
 /// /// Counts how often each word occurs.
 /// #[kernel]
 /// fn count_words(map: MapView<Counts>, words: GlobalSlice<u32>) {
-///     let mut session = Session::new(map, Lanes);
+///     let mut session = Session::new(map, PerLane);
 ///     let index = Thread::index();
 ///     let pair = (index < words.len()).then(|| (words.read(index), 1));
 ///     session.upsert(Merge::Add, pair);
@@ -134,15 +135,16 @@ impl<M: TileKind<W>, C: Convergence, const W: u32> Team<M> for Tile<W, C> {
 /// #     unsafe { pointer.write_bytes(byte, bytes); device.mark_initialized(pointer, bytes) };
 /// #     pointer
 /// # };
-/// # let buckets = allocate((3 + ANNEX as usize) * Counts::BUCKET_BYTES, 0xff).cast();
+/// # let buckets = allocate((3 + OVERFLOW_BUCKETS as usize) * Counts::BUCKET_BYTES, 0xff).cast();
 /// # let filters = allocate(Counts::filter_words(3) * 4, 0xff).cast();
-/// # let tallies = allocate(STRIPES * STRIPE_WORDS * 8, 0).cast::<u64>();
+/// # let counters = allocate(COUNTER_SHARDS * SHARD_WORDS * 8, 0).cast::<u64>();
 /// # let words = allocate(4 * 70, 7).cast();
-/// # // SAFETY: memory of these sizes, filled as a table wants it, which nobody else uses.
-/// # let map = unsafe { MapView::new(buckets, filters, tallies, 3, 8) };
+/// # // SAFETY: memory of these sizes, initialized as a table requires, which nothing else uses.
+/// # let map = unsafe { MapView::new(buckets, filters, counters, 3, 8) };
 /// # let words = unsafe { GlobalSlice::from_raw_parts(words, 70) };
 /// device.launch(Grid::new(3, 32), CountWords { map, words })?;
-/// # let live: u64 = (0..STRIPES).map(|stripe| unsafe { tallies.add(stripe * STRIPE_WORDS).read() }).sum();
+/// # let live = (0..COUNTER_SHARDS).map(|shard| unsafe { counters.add(shard * SHARD_WORDS).read() });
+/// # let live: u64 = live.sum();
 /// # assert_eq!(live, 1);
 /// # let slots = (0..3 * 8).map(|slot| unsafe { buckets.add(slot).read() });
 /// # let slots: Vec<u64> = slots.filter(|&slot| slot != u64::MAX).collect();
@@ -150,39 +152,41 @@ impl<M: TileKind<W>, C: Convergence, const W: u32> Team<M> for Tile<W, C> {
 /// # Ok::<(), simt::emulator::Failure>(())
 /// ```
 ///
-/// On the host, `phalanx::HashMap::view` gives the view.
+/// On the host, `phalanx::HashMap::view` returns the view.
 ///
 /// # Concurrency
-/// Every operation may run beside every other, of this kernel and of others, and is linearizable.
+/// Every operation may run concurrently with every other, of the same kernel and of others, and is
+/// linearizable.
 ///
-/// Other lanes of a tile may read and write the pair than the one that asks. A session orders what they do
-/// with what the asking lane does, as if that one had made the operation itself by relaxed accesses:
-/// - A lane whose operation has written may show that by a fence and a flag: a thread that acquires the flag
-///   finds the pair.
+/// The lane that reads or writes a pair may be another lane of the tile than the one that requested the
+/// operation. A session orders the accesses of the acting lanes with those of the requesting lane, as if the
+/// requesting lane had executed the operation itself by relaxed accesses:
+/// - After an operation that writes, the requesting lane may publish it by a fence and a flag: a thread that
+///   acquires the flag finds the pair.
 /// - A lane that has acquired such a flag finds the pair.
 ///
-/// The pair itself publishes nothing: a lane that finds a key need not see what another wrote elsewhere
-/// before it inserted the key. Use a flag for that.
+/// The pair itself publishes nothing: a lane that finds a key need not see other writes that the inserting
+/// thread made before it inserted the key. Use a flag for that.
 #[derive(Debug)]
 #[must_use = "a session does nothing by itself"]
-pub struct Session<M: Kind, T: Team<M> = Lanes> {
+pub struct Session<M: Kind, T: Cooperation<M> = PerLane> {
     map: M::View,
     team: T,
-    tally: Tally,
+    delta: CounterDelta,
 }
 
-impl<M: Kind, T: Team<M>> Session<M, T> {
-    /// Opens a session.
+impl<M: Kind, T: Cooperation<M>> Session<M, T> {
+    /// Opens a session on `map`.
     #[inline(always)]
     pub fn new<V: View<Kind = M>>(map: V, team: T) -> Self
     where
         M: Kind<View = V>,
     {
-        Self { map, team, tally: Tally::default() }
+        Self { map, team, delta: CounterDelta::default() }
     }
 
-    /// Executes any operation where `wanted`; else gives [`Outcome::Absent`]. The value is the one that was
-    /// there; the argument where the key was not, and from a removal.
+    /// Executes any operation if `wanted`; otherwise returns [`Outcome::Absent`]. The returned value is the
+    /// previous one, or the argument if the key was absent or was removed.
     #[inline(always)]
     #[track_caller]
     pub fn execute<O: Operation>(
@@ -192,15 +196,15 @@ impl<M: Kind, T: Team<M>> Session<M, T> {
         key: M::Key,
         argument: M::Value,
     ) -> (Outcome, M::Value) {
-        // What the asking lanes have acquired is known to the lanes that act for them.
+        // The acting lanes must observe everything that the requesting lanes have acquired.
         self.team.sync();
         let (outcome, value) = self.team.execute(self.map, wanted, operation, key, argument);
         if O::WRITES {
-            // What other lanes have written is ordered before what the asking lanes do next.
+            // Writes of the acting lanes are ordered before later accesses of the requesting lanes.
             self.team.sync();
         }
         if O::WRITES && wanted && self.team.counts() {
-            self.tally.count(outcome);
+            self.delta.count(outcome);
         }
         (outcome, value)
     }
@@ -223,7 +227,7 @@ impl<M: Kind, T: Team<M>> Session<M, T> {
         self.execute(pair.is_some(), operation, key, value)
     }
 
-    /// The key's value, or nothing where it is not there.
+    /// Returns the key's value, or `None` if the key is absent.
     #[inline(always)]
     #[track_caller]
     pub fn get(&mut self, key: Option<M::Key>) -> Option<M::Value> {
@@ -231,63 +235,67 @@ impl<M: Kind, T: Team<M>> Session<M, T> {
         (outcome == Outcome::Found).then_some(value)
     }
 
-    /// Whether the key is there.
+    /// Returns whether the key is present.
     #[inline(always)]
     #[track_caller]
     pub fn contains_key(&mut self, key: Option<M::Key>) -> bool {
         self.with_key(operation::ContainsKey, key).0 == Outcome::Found
     }
 
-    /// Inserts or replaces: [`Outcome::Inserted`], [`Outcome::Replaced`] or [`Outcome::Refused`].
+    /// Inserts the pair or replaces the value. Returns [`Outcome::Inserted`], [`Outcome::Replaced`] or
+    /// [`Outcome::Refused`].
     #[inline(always)]
     #[track_caller]
     pub fn insert(&mut self, pair: Option<(M::Key, M::Value)>) -> Outcome {
         self.with_pair(operation::Insert, pair).0
     }
 
-    /// Inserts where the key is not there: [`Outcome::Inserted`], [`Outcome::Found`] or [`Outcome::Refused`].
+    /// Inserts the pair if the key is absent. Returns [`Outcome::Inserted`], [`Outcome::Found`] or
+    /// [`Outcome::Refused`].
     #[inline(always)]
     #[track_caller]
     pub fn insert_new(&mut self, pair: Option<(M::Key, M::Value)>) -> Outcome {
         self.with_pair(operation::InsertNew, pair).0
     }
 
-    /// Inserts or merges: [`Outcome::Inserted`], [`Outcome::Replaced`] or [`Outcome::Refused`].
+    /// Inserts the pair or merges the value. Returns [`Outcome::Inserted`], [`Outcome::Replaced`] or
+    /// [`Outcome::Refused`].
     #[inline(always)]
     #[track_caller]
     pub fn upsert(&mut self, merge: Merge, pair: Option<(M::Key, M::Value)>) -> Outcome {
         self.with_pair(merge.operation(), pair).0
     }
 
-    /// The key's value, which is inserted where it is not there. Nothing where there was no room for it.
+    /// Returns the key's value, after inserting the pair if the key is absent. Returns `None` if the pair did
+    /// not fit.
     #[inline(always)]
     #[track_caller]
     pub fn get_or_insert(&mut self, pair: Option<(M::Key, M::Value)>) -> Option<M::Value> {
-        let (outcome, value) = self.with_pair(operation::Coded::GET_OR_INSERT, pair);
+        let (outcome, value) = self.with_pair(operation::OpCode::GET_OR_INSERT, pair);
         matches!(outcome, Outcome::Found | Outcome::Inserted).then_some(value)
     }
 
-    /// Removes the key; gives whether it was there.
+    /// Removes the key. Returns whether it was present.
     #[inline(always)]
     #[track_caller]
     pub fn remove(&mut self, key: Option<M::Key>) -> bool {
         self.with_key(operation::Remove, key).0 == Outcome::Removed
     }
 
-    /// Ends the session. All lanes of the warp ([`Lanes`]) call it together, which counts more cheaply than
-    /// dropping it: one lane of the warp adds for all.
+    /// Ends the session. All lanes of the warp ([`PerLane`]) call it together, which is cheaper than dropping
+    /// the session: one lane of the warp adds the counts of all.
     #[inline(always)]
     #[track_caller]
     pub fn finish(mut self) {
-        let tally = core::mem::take(&mut self.tally);
-        self.team.record(self.map, tally);
+        let delta = core::mem::take(&mut self.delta);
+        self.team.record(self.map, delta);
     }
 }
 
-/// Counts too, each lane for itself: lanes may drop their sessions anywhere.
-impl<M: Kind, T: Team<M>> Drop for Session<M, T> {
+/// Each lane adds its own counts, so lanes may drop their sessions independently.
+impl<M: Kind, T: Cooperation<M>> Drop for Session<M, T> {
     #[inline(always)]
     fn drop(&mut self) {
-        M::tallies(self.map).record_alone(self.tally);
+        M::counters(self.map).record_alone(self.delta);
     }
 }

@@ -1,38 +1,38 @@
-//! Slots: how a pair lies in memory, and the few ways in which a slot changes.
+//! Slots: the layout of a pair in memory, and the transitions of a slot.
 //!
-//! A slot is empty, holds a pair, or holds the tombstone of a removed pair. It never becomes empty again
-//! while kernels run; the uniqueness of keys rests on that (see the module's page). The words that mean
-//! *empty* and *tombstone* take their patterns from the top of the key space; keys that look like them are
-//! stored under another name in the annex (see [`Slot::RESERVED`]).
+//! A slot is empty, contains a pair, or contains the tombstone of a removed pair. It never becomes empty
+//! again while kernels run; the uniqueness of keys depends on that (see the module's page). The words for
+//! *empty* and *tombstone* are patterns at the top of the key space. Keys equal to such a pattern are stored
+//! under an alias in the overflow buckets (see [`Slot::RESERVED`]).
 use core::hash::Hash;
 use core::marker::PhantomData;
 use simt::{Global, Order, Scope, Shuffle, Word};
 
-/// Keys and values: `u32` and `u64`.
+/// Types of keys and values: `u32` and `u64`.
 pub trait Scalar: Word + Shuffle + Ord + Hash + Send + Sync {
-    /// 16 bytes of them.
+    /// 16 bytes of scalars.
     type Chunk: Chunk<Self>;
-    /// Bits in the type.
+    /// Number of bits in the type.
     const BITS: u32;
-    /// The largest: all ones.
+    /// Largest value: all ones.
     const MAX: Self;
-    /// Widened with zeros.
+    /// Zero-extends the value to 64 bits.
     fn to_u64(self) -> u64;
-    /// The low bits.
+    /// Truncates `wide` to the low bits.
     fn from_u64(wide: u64) -> Self;
-    /// The sum, wrapping.
+    /// Returns the wrapping sum.
     fn wrapping_add(self, other: Self) -> Self;
 }
 
-/// The words of 16 bytes, read by one instruction.
+/// A chunk: the words of 16 bytes, read by one instruction.
 pub trait Chunk<W: Word>: Copy {
-    /// Reads them where `wanted`; else they are arbitrary.
+    /// Reads the chunk if `wanted`; otherwise the words are arbitrary.
     ///
     /// # Safety
     /// - All words lie in one allocation, and the first is aligned to 16 bytes.
     unsafe fn load_if(place: Global<W>, wanted: bool, order: Order) -> Self;
 
-    /// One of them.
+    /// Returns the word at `index`.
     fn word(&self, index: usize) -> W;
 }
 
@@ -40,7 +40,7 @@ impl<W: Word, const N: usize> Chunk<W> for [W; N] {
     #[inline(always)]
     #[track_caller]
     unsafe fn load_if(place: Global<W>, wanted: bool, order: Order) -> Self {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller's obligation.
         unsafe { place.load_vec_if::<N>(wanted, order, Scope::Device) }
     }
 
@@ -73,121 +73,123 @@ macro_rules! scalars {
 }
 scalars!(u32 u64);
 
-/// A kind of slot: its word, its patterns, and its transitions.
+/// A slot format: its word, its reserved patterns, and its transitions.
 ///
 /// # Safety
-/// - [`Self::Word`] has 4, 8 or 16 bytes, [`Self::PER_CHUNK`] and the default methods are what stands here.
-/// - The accesses that are given a slot stay within its word, those that are given a chunk within its 16
-///   bytes.
+/// - [`Self::Word`] has 4, 8 or 16 bytes. [`Self::PER_CHUNK`] and the default methods are not overridden with
+///   anything that behaves differently.
+/// - Functions that take a slot access only its word; functions that take a chunk access only its 16 bytes.
 pub unsafe trait Slot: Copy + Send + Sync + 'static {
-    /// The user's key.
+    /// Key type of the user.
     type Key: Scalar;
-    /// The user's value.
+    /// Value type of the user.
     type Value: Scalar;
-    /// The key as the slot stores it, wide enough for the patterns of the states.
+    /// Stored form of a key, wide enough for the reserved patterns.
     type Stored: Scalar;
-    /// The whole slot.
+    /// Word of a whole slot.
     type Word: Word + Shuffle;
-    /// [`Slot::PER_CHUNK`] of them.
+    /// Chunk of [`Slot::PER_CHUNK`] slots.
     type Chunk: Chunk<Self::Word>;
 
-    /// Slots in 16 bytes.
+    /// Number of slots in 16 bytes.
     const PER_CHUNK: usize = 16 / size_of::<Self::Word>();
-    /// The word of an empty slot: all ones, so that filling the table with `0xFF` empties it.
+    /// Word of an empty slot: all ones, so that filling the table with `0xFF` empties it.
     const EMPTY: Self::Word;
-    /// How many keys at the top of [`Self::Stored`] are patterns of a state. Those keys live in the annex.
+    /// Number of keys at the top of [`Self::Stored`] that are reserved patterns. Those keys live in the
+    /// overflow buckets.
     const RESERVED: u32;
 
-    /// Whether a pair appears in steps, and others that want the slot must wait for it.
+    /// Whether a pair is published in steps, so that other tiles that want the slot must wait.
     const PUBLISHES: bool;
 
-    /// A slot that holds a pair.
+    /// Returns the word of a slot that contains the pair.
     fn pack(key: Self::Stored, value: Self::Value) -> Self::Word;
-    /// The stored key, or a pattern.
+    /// Returns the stored key, or a reserved pattern.
     fn key(word: Self::Word) -> Self::Stored;
-    /// The value.
+    /// Returns the value.
     fn value(word: Self::Word) -> Self::Value;
 
-    /// Words of a node of such slots that its structure has for itself, beside those that all nodes have.
+    /// Number of words that a structure reserves for itself in a node of such slots, beyond those that all
+    /// nodes have.
     const BESIDE: u32 = 0;
 
-    /// Whether a slot has a value. Where not, [`Self::Value`] is ignored and an operation that would change a
+    /// Whether a slot has a value. If not, [`Self::Value`] is ignored, and an operation that would change a
     /// value changes nothing.
     const HAS_VALUE: bool = true;
 
-    /// Reads the 16 bytes at `chunk` where `wanted`; else the words are arbitrary.
+    /// Reads the 16 bytes at `chunk` if `wanted`; otherwise the words are arbitrary.
     ///
     /// # Safety
     /// - `chunk` lies in a bucket and is aligned to 16 bytes.
     #[inline(always)]
     #[track_caller]
     unsafe fn load_chunk(chunk: Global<u64>, wanted: bool) -> Self::Chunk {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller's obligation.
         unsafe { Self::Chunk::load_if(chunk.cast(), wanted, Order::Relaxed) }
     }
 
-    /// Whether the slot was empty and now holds the pair.
+    /// Claims an empty slot for the pair. Returns whether the slot was empty and now contains the pair.
     fn claim(slot: Global<Self::Word>, pair: Self::Word) -> bool;
-    /// Whether the slot held a pair with this key and is now a tombstone. Swaps the key's half alone: however
-    /// often the value changes meanwhile, a removal never starts again for it.
+    /// Replaces a pair with this key by a tombstone. Returns whether the slot contained such a pair. Swaps
+    /// only the key half, so concurrent changes of the value never make a removal retry.
     fn erase(slot: Global<Self::Word>, key: Self::Stored) -> bool;
-    /// The value's half of a slot. Values change there by one atomic operation, whatever the key's half
-    /// becomes meanwhile: a change that a removal has overtaken counts as made just before it, and nobody
-    /// sees it.
-    fn value_place(slot: Global<Self::Word>) -> Global<Self::Value>;
-    /// Orders the pair's first value before what the lane does next to the slot, whose key it has seen by a
-    /// relaxed load. Nothing where a pair appears at once.
+    /// Returns the value half of a slot. A value changes there by one atomic operation, whatever happens to
+    /// the key half meanwhile: a change that a removal overtakes counts as made just before the removal, and
+    /// no thread observes it.
+    fn value_part(slot: Global<Self::Word>) -> Global<Self::Value>;
+    /// Acquires the pair: orders the write of its first value before the lane's later accesses to the slot,
+    /// whose key the lane has read by a relaxed load. Does nothing where a pair appears by one swap.
     #[inline(always)]
     fn acquire_pair(_slot: Global<Self::Word>) {}
-    /// The value of a slot that was seen to hold `word`; reads it again where the two halves of a word may
-    /// come apart.
-    fn settle(slot: Global<Self::Word>, word: Self::Word) -> Self::Value;
+    /// Returns the value of a slot that was read as `word`. Reads the value again where the two halves of a
+    /// word may be out of step.
+    fn read_value(slot: Global<Self::Word>, word: Self::Word) -> Self::Value;
 
-    /// Whether the slot is empty.
+    /// Returns whether the slot is empty.
     #[inline(always)]
     fn is_empty(word: Self::Word) -> bool {
         Self::key(word) == Self::key(Self::EMPTY)
     }
 
-    /// Whether another tile is between claiming the slot and showing the pair.
+    /// Returns whether another tile has claimed the slot and not yet published its pair.
     #[inline(always)]
     fn is_busy(_word: Self::Word) -> bool {
         false
     }
 
-    /// The key of a tombstone.
+    /// Returns the key pattern of a tombstone.
     #[inline(always)]
     fn tombstone() -> Self::Stored {
         Self::Stored::from_u64(Self::key(Self::EMPTY).to_u64() - 1)
     }
 
-    /// The name under which a key is stored that looks like a state of a slot.
+    /// Returns the alias under which a reserved key is stored, or `None` if the key is not reserved.
     #[inline(always)]
     fn alias(key: Self::Key) -> Option<Self::Stored> {
         let from_top = Self::key(Self::EMPTY).to_u64() - key.to_u64();
         if from_top < Self::RESERVED as u64 { Some(Self::Stored::from_u64(from_top)) } else { None }
     }
 
-    /// The key that is stored as `stored`, where keys have their aliases or where they have not.
+    /// Returns the key that is stored as `stored`; `aliased` is whether it is stored under an alias.
     #[inline(always)]
     fn unalias(stored: Self::Stored, aliased: bool) -> Self::Key {
         let stored = stored.to_u64();
         Self::Key::from_u64(if aliased { Self::key(Self::EMPTY).to_u64() - stored } else { stored })
     }
 
-    /// Whether the slot holds a pair.
+    /// Returns whether the slot contains a pair.
     #[inline(always)]
     fn is_live(word: Self::Word) -> bool {
         Self::key(word).to_u64() <= Self::key(Self::EMPTY).to_u64() - Self::RESERVED as u64
     }
 }
 
-/// A 32-bit key and a 32-bit value in a word of 64 bits: key low, value high. A pair appears by one
-/// compare-and-swap of the whole.
+/// A 32-bit key (low) and a 32-bit value (high) in a 64-bit word. A pair appears by one compare-and-swap of
+/// the whole word.
 #[derive(Clone, Copy, Debug)]
 pub struct Packed;
 
-// SAFETY: a word of 8 bytes; halves and chunks are accessed within their bounds.
+// SAFETY: a word has 8 bytes; halves and chunks are accessed within their bounds.
 unsafe impl Slot for Packed {
     type Key = u32;
     type Value = u32;
@@ -225,13 +227,13 @@ unsafe impl Slot for Packed {
     }
 
     #[inline(always)]
-    fn value_place(slot: Global<u64>) -> Global<u32> {
+    fn value_part(slot: Global<u64>) -> Global<u32> {
         // SAFETY: the high half of a slot is its last four bytes.
         unsafe { slot.cast::<u32>().offset(1) }
     }
 
     #[inline(always)]
-    fn settle(_slot: Global<u64>, word: u64) -> u32 {
+    fn read_value(_slot: Global<u64>, word: u64) -> u32 {
         Self::value(word)
     }
 }
@@ -241,44 +243,44 @@ fn swap<W: Word>(slot: Global<W>, old: W, new: W) -> bool {
     slot.compare_exchange(old, new, Order::Relaxed, Scope::Device).is_ok()
 }
 
-/// A pair in a word of 128 bits: key in the low half, value in the high. `A` is the way in which it appears
-/// there.
+/// A pair in a 128-bit word: key in the low half, value in the high half. `A` determines how a pair appears
+/// in its slot.
 #[derive(Clone, Copy, Debug)]
-pub struct Halves<K, V, A>(PhantomData<(K, V, A)>);
+pub struct SplitWord<K, V, A>(PhantomData<(K, V, A)>);
 
-/// A pair of 16 bytes that appears by one 128-bit compare-and-swap: sm_90 and later.
-pub type Wide<K, V> = Halves<K, V, AtOnce>;
+/// A pair of 16 bytes that appears by one 128-bit compare-and-swap; needs sm_90.
+pub type Wide<K, V> = SplitWord<K, V, AtOnce>;
 
-/// A pair of 16 bytes that appears in two steps, for machines without a 128-bit compare-and-swap.
-pub type Published<K, V> = Halves<K, V, InSteps>;
+/// A pair of 16 bytes that is published in several steps, for devices without a 128-bit compare-and-swap.
+pub type Published<K, V> = SplitWord<K, V, InSteps>;
 
-/// How a pair of two halves appears in its slot, and what that asks of those who read it.
+/// The protocol by which a pair of two halves appears in its slot and is read.
 ///
 /// # Safety
 /// - All accesses stay within the slot.
 pub unsafe trait Appearance: Copy + Send + Sync + 'static {
-    /// [`Slot::RESERVED`].
+    /// As [`Slot::RESERVED`].
     const RESERVED: u32;
-    /// [`Slot::PUBLISHES`].
+    /// As [`Slot::PUBLISHES`].
     const PUBLISHES: bool;
 
-    /// Reads a slot, in one piece or in two, where `wanted`; else the word is arbitrary.
+    /// Reads a slot, in one access or in two, if `wanted`; otherwise the word is arbitrary.
     ///
     /// # Safety
     /// - `slot` lies in a bucket and is aligned to 16 bytes.
     unsafe fn load(slot: Global<u128>, wanted: bool) -> u128;
-    /// [`Slot::claim`].
+    /// As [`Slot::claim`].
     fn claim(slot: Global<u128>, pair: u128) -> bool;
-    /// [`Slot::acquire_pair`].
+    /// As [`Slot::acquire_pair`].
     #[inline(always)]
     fn acquire_pair(_slot: Global<u128>) {}
-    /// [`Slot::settle`].
-    fn settle<V: Scalar>(slot: Global<u128>, word: u128) -> V;
-    /// [`Slot::is_busy`].
+    /// As [`Slot::read_value`].
+    fn read_value<V: Scalar>(slot: Global<u128>, word: u128) -> V;
+    /// As [`Slot::is_busy`].
     fn is_busy(word: u128) -> bool;
 }
 
-/// An empty slot of two halves.
+/// Word of an empty 128-bit slot.
 const EMPTY: u128 = u128::MAX;
 
 #[inline(always)]
@@ -297,15 +299,16 @@ fn key_half(slot: Global<u128>) -> Global<u64> {
     unsafe { slot.cast() }
 }
 
-/// The value, which lies at the start of the second half.
+/// Returns the address of the value, which lies at the start of the second half.
 #[inline(always)]
 fn value_half<V: Scalar>(slot: Global<u128>) -> Global<V> {
     // SAFETY: the second half of a slot begins with as many aligned bytes as a value has.
     unsafe { slot.cast::<u64>().offset(1).cast() }
 }
 
-// SAFETY: a word of 16 bytes, which is a chunk; halves are accessed within their bounds, and so `A` promises.
-unsafe impl<K: Scalar, V: Scalar, A: Appearance> Slot for Halves<K, V, A> {
+// SAFETY: a word has 16 bytes, which is one chunk; halves are accessed within their bounds, and `A` promises
+// the same.
+unsafe impl<K: Scalar, V: Scalar, A: Appearance> Slot for SplitWord<K, V, A> {
     type Key = K;
     type Value = V;
     type Stored = u64;
@@ -318,7 +321,7 @@ unsafe impl<K: Scalar, V: Scalar, A: Appearance> Slot for Halves<K, V, A> {
     #[inline(always)]
     #[track_caller]
     unsafe fn load_chunk(chunk: Global<u64>, wanted: bool) -> [u128; 1] {
-        // SAFETY: the caller's promise; a chunk is one slot.
+        // SAFETY: the caller's obligation; a chunk is one slot.
         [unsafe { A::load(chunk.cast(), wanted) }]
     }
 
@@ -348,7 +351,7 @@ unsafe impl<K: Scalar, V: Scalar, A: Appearance> Slot for Halves<K, V, A> {
     }
 
     #[inline(always)]
-    fn value_place(slot: Global<u128>) -> Global<V> {
+    fn value_part(slot: Global<u128>) -> Global<V> {
         value_half(slot)
     }
 
@@ -358,8 +361,8 @@ unsafe impl<K: Scalar, V: Scalar, A: Appearance> Slot for Halves<K, V, A> {
     }
 
     #[inline(always)]
-    fn settle(slot: Global<u128>, word: u128) -> V {
-        A::settle(slot, word)
+    fn read_value(slot: Global<u128>, word: u128) -> V {
+        A::read_value(slot, word)
     }
 
     #[inline(always)]
@@ -368,11 +371,11 @@ unsafe impl<K: Scalar, V: Scalar, A: Appearance> Slot for Halves<K, V, A> {
     }
 }
 
-/// Both halves by one 128-bit compare-and-swap.
+/// Both halves appear by one 128-bit compare-and-swap.
 #[derive(Clone, Copy, Debug)]
 pub struct AtOnce;
 
-// SAFETY: accesses to the slot alone.
+// SAFETY: all accesses stay within the slot.
 unsafe impl Appearance for AtOnce {
     const RESERVED: u32 = 2;
     const PUBLISHES: bool = false;
@@ -380,7 +383,7 @@ unsafe impl Appearance for AtOnce {
     #[inline(always)]
     #[track_caller]
     unsafe fn load(slot: Global<u128>, wanted: bool) -> u128 {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller's obligation.
         let [word] = unsafe { slot.load_vec_if::<1>(wanted, Order::Relaxed, Scope::Device) };
         word
     }
@@ -391,7 +394,7 @@ unsafe impl Appearance for AtOnce {
     }
 
     #[inline(always)]
-    fn settle<V: Scalar>(_slot: Global<u128>, word: u128) -> V {
+    fn read_value<V: Scalar>(_slot: Global<u128>, word: u128) -> V {
         V::from_u64(high(word))
     }
 
@@ -401,10 +404,11 @@ unsafe impl Appearance for AtOnce {
     }
 }
 
-/// The key half is claimed as *busy*, the value written, then the key released: a reader that sees the key by
-/// an acquiring load sees the value. (A change of the value acquires too: else it might take effect before
-/// the value was first written.) From then on the key half says whether the pair is there and the value half
-/// changes alone. A tile that wants the slot of a busy neighbour waits for it; readers never wait.
+/// The pair appears in three steps: the writer claims the key half as *busy*, writes the value, then releases
+/// the key. A reader that acquires the key sees the value. (A change of the value acquires the key too;
+/// otherwise it might take effect before the first value is written.) From then on the key half determines
+/// whether the pair exists, and the value half changes independently. A tile that wants a busy slot waits for
+/// it; readers never wait.
 #[derive(Clone, Copy, Debug)]
 pub struct InSteps;
 
@@ -412,14 +416,14 @@ impl InSteps {
     const BUSY: u64 = u64::MAX - 2;
 }
 
-// SAFETY: accesses to the slot alone.
+// SAFETY: all accesses stay within the slot.
 unsafe impl Appearance for InSteps {
     const RESERVED: u32 = 3;
     const PUBLISHES: bool = true;
 
     #[inline(always)]
     unsafe fn load(slot: Global<u128>, wanted: bool) -> u128 {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller's obligation.
         let [key, value] = unsafe { key_half(slot).load_vec_if::<2>(wanted, Order::Relaxed, Scope::Device) };
         join(key, value)
     }
@@ -440,7 +444,7 @@ unsafe impl Appearance for InSteps {
     }
 
     #[inline(always)]
-    fn settle<V: Scalar>(slot: Global<u128>, _word: u128) -> V {
+    fn read_value<V: Scalar>(slot: Global<u128>, _word: u128) -> V {
         Self::acquire_pair(slot);
         value_half::<V>(slot).load(Order::Relaxed, Scope::Device)
     }
@@ -451,11 +455,11 @@ unsafe impl Appearance for InSteps {
     }
 }
 
-/// A key by itself, of 32 or 64 bits: the slot of a set.
+/// A 32-bit or 64-bit key alone: the slot of a set.
 #[derive(Clone, Copy, Debug)]
 pub struct Bare<K>(PhantomData<K>);
 
-// SAFETY: a word of 4 or 8 bytes, which is the key.
+// SAFETY: a word has 4 or 8 bytes and is the key.
 unsafe impl<K: Scalar> Slot for Bare<K> {
     type Key = K;
     type Value = u32;
@@ -492,15 +496,16 @@ unsafe impl<K: Scalar> Slot for Bare<K> {
         swap(slot, key, Self::tombstone())
     }
 
-    /// The key's place: there is no other, and nobody changes what is there ([`Slot::HAS_VALUE`]).
+    /// Returns the address of the key: a slot has no value half, and no operation changes it
+    /// ([`Slot::HAS_VALUE`]).
     #[inline(always)]
-    fn value_place(slot: Global<K>) -> Global<u32> {
-        // SAFETY: a slot has four aligned bytes at least.
+    fn value_part(slot: Global<K>) -> Global<u32> {
+        // SAFETY: a slot has at least four aligned bytes.
         unsafe { slot.cast() }
     }
 
     #[inline(always)]
-    fn settle(_slot: Global<K>, _word: K) -> u32 {
+    fn read_value(_slot: Global<K>, _word: K) -> u32 {
         0
     }
 }

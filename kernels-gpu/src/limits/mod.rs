@@ -1,8 +1,8 @@
-//! What the machine can do at best: the memory accesses of hash tables and slab lists with nothing around
+//! Speed limits of the machine: the memory accesses of hash tables and slab lists, with no other work around
 //! them.
 //!
-//! The places are a mixed counter, so the host can compute every sum and hold the kernel to it: a limit that
-//! was not verified is no limit. Loads are relaxed, as those of concurrent structures must be.
+//! The positions are a mixed counter, so the host can compute every sum and verify the kernel's; an
+//! unverified limit would be worthless. Loads are relaxed, as those of concurrent structures must be.
 //!
 //! | kernel | one operation |
 //! |---|---|
@@ -14,46 +14,47 @@
 //! | [`limit_exchange`] | a thread exchanges a random 8-byte word |
 //! | [`limit_copy`] | a thread copies 16 bytes |
 //!
-//! How much is in flight differs. Where an access needs a register or two, a thread makes [`BATCH`] of them,
-//! then folds them. A tile that reads a line makes one at a time: a batch of them wants 64 registers, the
-//! assembler grants half as many so that the multiprocessor stays full, and then waits between the two halves
-//! of a line, which reach memory far apart. A full multiprocessor has 64 KiB of lines in flight as it is,
-//! more than the latency asks for.
+//! The number of accesses in flight differs. Where an access needs a register or two, a thread issues
+//! [`BATCH`] of them and then folds the results. A tile that reads a line issues one at a time: a batch would
+//! need 64 registers; the assembler allocates half as many, to keep the multiprocessor full, and then waits
+//! between the two halves of a line, which reach memory far apart. A full multiprocessor has 64 KiB of lines
+//! in flight even so, more than the latency requires.
 use simt::hash::{mix32, mix64, reduce};
-use simt::{GlobalSlice, Order, Scope, Thread, Tile, Word, kernel, opaque};
+use simt::{GlobalSlice, Order, Scope, Thread, Tile, Word, black_box, kernel};
 
-/// Accesses of a thread that may be in flight together, where they are small. A thread makes a multiple of
-/// this many.
+/// Number of small accesses that a thread has in flight at once. The number of accesses of a thread is a
+/// multiple of it.
 pub const BATCH: u32 = 8;
 
-/// Words of 8 bytes in a sector.
+/// Number of 8-byte words in a sector.
 pub const SECTOR: usize = 4;
 
-/// Words of 8 bytes in half a line.
+/// Number of 8-byte words in half a line.
 pub const HALF: usize = 8;
 
-/// Words of 8 bytes in a line.
+/// Number of 8-byte words in a line.
 pub const LINE: usize = 16;
 
-/// Words of 8 bytes that a lane reads of a line or a half, by two loads.
+/// Number of 8-byte words of a line or a half that a lane reads, by two loads.
 pub const LANE: usize = 4;
 
-/// Loads of 16 bytes that a thread of [`limit_copy`] has in flight.
+/// Number of 16-byte loads that a thread of [`limit_copy`] has in flight.
 pub const COPIES: usize = 4;
 
-/// What [`limit_fill`] writes to a word.
+/// Returns the value that [`limit_fill`] writes to word `index`.
 #[inline(always)]
 pub const fn content(index: usize) -> u64 {
     mix64(index as u64)
 }
 
-/// The place that operation `index` touches, of `places`.
+/// Returns the position, below `places`, that operation `index` accesses.
 #[inline(always)]
 pub const fn place(seed: u32, index: u32, places: u32) -> usize {
     reduce(mix32(index ^ seed), places) as usize
 }
 
-/// What operation `index` of [`limit_cas`], [`limit_cas_wide`] and [`limit_exchange`] writes; never zero.
+/// Returns the value that operation `index` of [`limit_cas`], [`limit_cas_wide`] and [`limit_exchange`]
+/// writes; never zero.
 #[inline(always)]
 pub const fn mark(index: u32) -> u64 {
     index as u64 + 1
@@ -69,21 +70,21 @@ pub fn limit_fill(words: GlobalSlice<u64>) {
     }
 }
 
-/// The number of places of `size` words in a slice.
+/// Returns the number of pieces of `size` words in a slice.
 #[inline(always)]
 fn places<T: Word>(words: GlobalSlice<T>, size: usize) -> u32 {
-    opaque((words.len() / size) as u32)
+    black_box((words.len() / size) as u32)
 }
 
-/// [`place`], kept to 32 bits: the compiler would join the product's shift with the address and compute both
-/// in 64.
+/// As [`place`], but limited to 32 bits: otherwise the compiler would join the product's shift with the
+/// address and compute both in 64 bits.
 #[inline(always)]
 fn spot(seed: u32, index: u32, places: u32) -> usize {
-    opaque(place(seed, index, places) as u32) as usize
+    black_box(place(seed, index, places) as u32) as usize
 }
 
-/// Makes `access(operation)` for the `per_thread` (a multiple of [`BATCH`]) operations of the thread,
-/// [`BATCH`] at a time, and writes the sum of what they gave to its place in `sums`.
+/// Calls `access(operation)` for the thread's `per_thread` operations (a multiple of [`BATCH`]), [`BATCH`] at
+/// a time, and writes the sum of the results to the thread's element of `sums`.
 #[inline(always)]
 #[track_caller]
 fn batches(sums: GlobalSlice<u64>, per_thread: u32, access: impl Fn(u32) -> u64) {
@@ -97,11 +98,11 @@ fn batches(sums: GlobalSlice<u64>, per_thread: u32, access: impl Fn(u32) -> u64)
     sums.write(thread, sum);
 }
 
-/// `per_tile` random pieces of `PIECE` words, each read by a tile of a lane for every [`LANE`] words of it;
-/// thread `t` writes the sum of its words to `sums[t]`.
+/// Reads `per_tile` random pieces of `PIECE` words per tile; a tile has one lane for every [`LANE`] words of
+/// a piece. Thread `t` writes the sum of its words to `sums[t]`.
 ///
-/// The warp votes on each turn, as it does where a structure shares work: a loop that is not counted is not
-/// unrolled, so both loads of a piece go out together.
+/// The warp votes on each iteration, as it does where a structure shares work: the compiler does not unroll
+/// an uncounted loop, so both loads of a piece are issued together.
 #[inline(always)]
 #[track_caller]
 fn pieces<const PIECE: usize>(words: GlobalSlice<u64>, sums: GlobalSlice<u64>, per_tile: u32, seed: u32) {
@@ -109,7 +110,7 @@ fn pieces<const PIECE: usize>(words: GlobalSlice<u64>, sums: GlobalSlice<u64>, p
     if count == 0 {
         simt::trap();
     }
-    // SAFETY: there is a piece; each half of one has 2 words for each lane, 16-byte aligned.
+    // SAFETY: there is at least one piece; each half of a piece has 2 words for each lane, 16-byte aligned.
     let own = unsafe { words.at(0).offset(thread % lanes * 2) };
     let first = (thread / lanes) as u32 * per_tile;
     let warp = Tile::<32>::lockstep();
@@ -127,8 +128,8 @@ fn pieces<const PIECE: usize>(words: GlobalSlice<u64>, sums: GlobalSlice<u64>, p
     sums.write(thread, sum);
 }
 
-/// `per_thread` (a multiple of [`BATCH`]) random sectors a thread; thread `t` writes the sum of its words to
-/// `sums[t]`.
+/// Reads `per_thread` (a multiple of [`BATCH`]) random sectors per thread. Thread `t` writes the sum of its
+/// words to `sums[t]`.
 #[kernel]
 pub fn limit_sectors(words: GlobalSlice<u64>, sums: GlobalSlice<u64>, per_thread: u32, seed: u32) {
     let (first, sectors) = (words.at(0), places(words, SECTOR));
@@ -138,26 +139,27 @@ pub fn limit_sectors(words: GlobalSlice<u64>, sums: GlobalSlice<u64>, per_thread
     });
 }
 
-/// `per_tile` random half lines a tile of two lanes; thread `t` writes the sum of its words to `sums[t]`.
+/// Reads `per_tile` random half lines per tile of two lanes. Thread `t` writes the sum of its words to
+/// `sums[t]`.
 #[kernel]
 pub fn limit_halves(words: GlobalSlice<u64>, sums: GlobalSlice<u64>, per_tile: u32, seed: u32) {
     pieces::<HALF>(words, sums, per_tile, seed);
 }
 
-/// `per_tile` random lines a tile of four lanes; thread `t` writes the sum of its words to `sums[t]`.
+/// Reads `per_tile` random lines per tile of four lanes. Thread `t` writes the sum of its words to `sums[t]`.
 #[kernel]
 pub fn limit_lines(words: GlobalSlice<u64>, sums: GlobalSlice<u64>, per_tile: u32, seed: u32) {
     pieces::<LINE>(words, sums, per_tile, seed);
 }
 
-/// `per_thread` (a multiple of [`BATCH`]) exchanges a thread of random zero words for the operation's
-/// [`mark`]; thread `t` writes to `sums[t]` how many of its words were zero.
+/// Exchanges `per_thread` (a multiple of [`BATCH`]) random words per thread for the operation's [`mark`] if
+/// they are zero. Thread `t` writes to `sums[t]` how many of its words were zero.
 #[kernel]
 pub fn limit_cas(words: GlobalSlice<u64>, sums: GlobalSlice<u64>, per_thread: u32, seed: u32) {
     exchanges_of_zero(words, sums, per_thread, seed);
 }
 
-/// [`limit_cas`] of words of 16 bytes. Traps before sm_90.
+/// As [`limit_cas`], but on 16-byte words. Traps before sm_90.
 #[kernel]
 pub fn limit_cas_wide(words: GlobalSlice<u128>, sums: GlobalSlice<u64>, per_thread: u32, seed: u32) {
     exchanges_of_zero(words, sums, per_thread, seed);
@@ -175,8 +177,8 @@ fn exchanges_of_zero<T: Word>(words: GlobalSlice<T>, sums: GlobalSlice<u64>, per
     });
 }
 
-/// `per_thread` (a multiple of [`BATCH`]) exchanges a thread of random words for the operation's [`mark`];
-/// thread `t` writes the sum of what was there to `sums[t]`.
+/// Exchanges `per_thread` (a multiple of [`BATCH`]) random words per thread for the operation's [`mark`].
+/// Thread `t` writes the sum of the previous values to `sums[t]`.
 #[kernel]
 pub fn limit_exchange(words: GlobalSlice<u64>, sums: GlobalSlice<u64>, per_thread: u32, seed: u32) {
     let (first, count) = (words.at(0), places(words, 1));
@@ -187,8 +189,8 @@ pub fn limit_exchange(words: GlobalSlice<u64>, sums: GlobalSlice<u64>, per_threa
     });
 }
 
-/// Copies: a block copies one stretch of memory, [`COPIES`] times 16 bytes a thread. The grid has a block for
-/// every stretch.
+/// Copies memory: each block copies one contiguous piece, [`COPIES`] times 16 bytes per thread. The grid has
+/// one block per piece.
 #[kernel]
 pub fn limit_copy(from: GlobalSlice<u128>, to: GlobalSlice<u128>) {
     let (block, len) = (Thread::block_size() as usize, from.len().min(to.len()));

@@ -1,44 +1,45 @@
-//! What stands before a warp: the sums of the warps before it in its block go through shared memory, those of
-//! tiles before by [look-back](super::lookback).
+//! Prefix of each warp: the sums of the warps before it in its block are exchanged through shared memory,
+//! those of earlier tiles by [look-back](super::lookback).
 //!
 //! ```text
 //! all warps        sum of the warp ──► totals
 //!                  barrier
 //! the first warp   scans the totals, publishes the tile's sum            Carry::announce
-//! all warps        whatever they have to do meanwhile
-//! the first warp   looks back, adds what it learns to each warp's sum, publishes
+//! all warps        other work of the caller
+//! the first warp   looks back, adds the prefix to each warp's sum, publishes
 //!                  barrier                                               Carry::learn
 //! ```
 //!
-//! A block may do this again and again. What is written behind one of the barriers is read behind the other,
-//! so nobody writes what another one may still be reading.
+//! A block may repeat this. Words written after one of the barriers are read after the other, so no thread
+//! writes a word that another may still be reading.
 use super::lookback::{Flag, Monoid, Published, Values, scan_lanes};
 use core::marker::PhantomData;
 use simt::{Block, Shared, Thread, Tile, shared};
 
-/// The most words of a slot a warp, and one for the whole block: 32 warps, and three words a value.
+/// Maximum number of words for one value per warp and one for the whole block: 32 warps, and three words per
+/// value.
 const MOST: usize = 33 * 3;
 
-/// The warps of a block, and what goes between them.
+/// The warps of a block, and the shared memory through which they exchange sums.
 #[derive(Clone, Copy)]
 pub struct Carry<M> {
     status: Values,
     warps: u32,
-    /// [`MOST`] words for what warps come to, and as many for what stands before them.
+    /// [`MOST`] words for the sums of the warps, and as many for the prefixes of the warps.
     slots: Shared<u32>,
     of: PhantomData<M>,
 }
 
-/// A tile whose sum is published, and whose warps do not know yet what stands before them.
+/// A tile whose sum is published and whose warps do not know their prefixes yet.
 #[derive(Clone, Copy)]
 pub struct Announced<V> {
     tile: u32,
-    /// In the first warp: what the warps up to the lane's come to.
+    /// In the first warp: the sum of the warps up to the one with the lane's index.
     upto: V,
 }
 
 impl<M: Monoid> Carry<M> {
-    /// Of a block of `warps` warps. One a kernel.
+    /// Returns the carry of a block of `warps` warps. A kernel may create only one.
     #[inline(always)]
     #[track_caller]
     pub fn new(status: Values, warps: u32) -> Self {
@@ -59,11 +60,11 @@ impl<M: Monoid> Carry<M> {
         M::Value::from_words(|word| self.slots.load(first + slot as usize * M::Value::WORDS + word))
     }
 
-    /// Says that the calling warp's elements of a tile come to `total`. All threads of the block call it
-    /// together; it has a barrier.
+    /// Announces that the sum of the calling warp's elements of a tile is `total`. All threads of the block
+    /// call it together; it contains a barrier.
     ///
     /// # Panics
-    /// Ends the launch where the words that tiles publish have no room for the tile.
+    /// Ends the launch if `status` has no words for the tile.
     #[inline(always)]
     #[track_caller]
     pub fn announce(self, tile: u32, total: M::Value) -> Announced<M::Value> {
@@ -85,8 +86,9 @@ impl<M: Monoid> Carry<M> {
         Announced { tile, upto }
     }
 
-    /// What stands before the calling warp in the array; and what the array comes to up to the tile's end. As
-    /// [`Self::announce`]; `nap` is that of `Values::before`.
+    /// Returns the sum of all elements before the calling warp, and the sum of all elements up to the tile's
+    /// end. All threads of the block call it together; it contains a barrier. `nap` is passed to
+    /// `Values::before`.
     #[inline(always)]
     #[track_caller]
     pub fn learn(self, of: Announced<M::Value>, nap: u32) -> (M::Value, M::Value) {

@@ -1,35 +1,35 @@
-//! The elements that pass a test, side by side, in their order.
+//! Compaction: collects the elements that pass a test, in their order.
 //!
-//! A lane's elements are 32 apart, so a ballot tells the ranks of 32 neighbours; the warps' counts go through
-//! the scan's look-back.
+//! A lane's elements are 32 apart, so a ballot determines the ranks of 32 neighbours; the warps' counts go
+//! through the scan's look-back.
 use super::carry::Carry;
 use super::lookback::Values;
 use super::scan::Sum;
 use super::{ticket, unrolled};
 use simt::{GlobalSlice, Instance, Thread, Tile, Word, kernel};
 
-/// Threads a block.
+/// Number of threads per block.
 pub const THREADS: u32 = 256;
 
-/// Elements a thread.
+/// Number of elements per thread.
 pub const ITEMS: usize = 8;
 
-/// What an element is tested for.
+/// Test that an element must pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Test {
-    /// The byte at its place in `flags` is not zero.
+    /// The byte with the element's index in `flags` is not zero.
     Flagged = 0,
-    /// It is the operand.
+    /// The element equals the operand.
     Equal = 1,
-    /// It is less than the operand.
+    /// The element is less than the operand.
     Less = 2,
-    /// It begins a run: it is the first, or not what stands before it.
+    /// The element begins a run: it is the first element, or differs from its predecessor.
     BeginsRun = 3,
 }
 
-/// An element that can be chosen.
+/// A word type whose elements can be selected.
 pub trait Element: Copy + Send + Sync + 'static {
-    /// The word.
+    /// Type of the words.
     type Word: Word + Ord;
 }
 
@@ -37,17 +37,17 @@ impl<T: Word + Ord> Element for super::words::Ordered<T> {
     type Word = T;
 }
 
-/// Which elements are chosen.
+/// Selection of elements.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Choice<T> {
-    /// A [`Test`].
+    /// Code of the [`Test`].
     pub test: u32,
-    /// 1 to choose what fails it.
+    /// 1 to select the elements that fail the test.
     pub inverted: u32,
-    /// What elements are compared with: one word, where the test wants it.
+    /// Operand of the comparison: one word, if the test needs it.
     pub operand: GlobalSlice<T>,
-    /// A byte an element, where the test wants them.
+    /// One byte per element, if the test needs them.
     pub flags: GlobalSlice<u8>,
 }
 
@@ -66,8 +66,8 @@ impl<T: Word + Ord> Choice<T> {
     }
 }
 
-/// Writes the elements of `from` that are chosen to `to`, in their order, and their number to `count[0]`.
-/// They begin at the place in `begin[0]` where there is one, else at 0. A block for each [`THREADS`]` *
+/// Writes the selected elements of `from` to `to`, in their order, and their number to `count[0]`. The first
+/// one goes to index `begin[0]`, or to 0 if `begin` is empty. The grid has one block for each [`THREADS`]` *
 /// `[`ITEMS`] elements.
 #[kernel]
 pub fn compact<E: Element + Instance>(

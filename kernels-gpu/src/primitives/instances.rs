@@ -1,7 +1,7 @@
-//! The types that the primitives are compiled for. A variant of a tile is a line here; the first of its types
-//! is the one that is taken.
+//! The types that the primitives are compiled for. A variant of a tile is a line here; the first variant for
+//! a type is the default.
 
-/// Passes of radix sorts: `key_value`, then threads and elements a thread.
+/// Passes of radix sorts. Names: bits of the key, bytes of the value, threads x elements per thread.
 pub mod passes {
     #[cfg(not(target_arch = "nvptx64"))]
     use crate::primitives::sort::Visitor;
@@ -47,7 +47,7 @@ pub mod moved {
         kernels { CopyWords, GatherWords }
     }
 
-    /// What is compacted, counted and merged: the same words but bytes, under the same names.
+    /// Words that are compacted, counted and merged: the same words except bytes, under the same names.
     pub mod ordered {
         use crate::primitives::compact::Compact;
         use crate::primitives::merge::Merge;

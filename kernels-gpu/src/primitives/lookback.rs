@@ -1,52 +1,51 @@
-//! How a tile learns what stands before it: decoupled look-back (Merrill and Garland, 2016).
+//! Prefix sums over tiles by decoupled look-back (Merrill and Garland, 2016).
 //!
-//! A tile publishes first what it has itself ([`Flag::Partial`]), then what it has with all tiles before it
-//! ([`Flag::Inclusive`]). Whoever needs what stands before tile `t` adds up the partials of `t - 1`, `t - 2`
-//! and so on, until it meets an inclusive one.
+//! A tile first publishes its own sum ([`Flag::Partial`]), then the sum of itself and all tiles before it
+//! ([`Flag::Inclusive`]). To compute the sum of all tiles before tile `t`, a tile adds up the partial sums of
+//! `t - 1`, `t - 2` and so on, until it finds an inclusive one.
 //!
-//! # Why this is safe
+//! # Correctness
 //!
-//! - *One word says it all.* The flag lies in the word whose value it is about, and a word is read and
-//!   written in one access. So relaxed accesses are enough: nothing else is published by them, and there is
-//!   nothing that an acquire could make visible. A value of several words has a flag in each; a reader that
-//!   finds two different ones reads again ([`Published`]).
-//! - *Words only move on*: empty, partial, inclusive. Coherence of one word is all that is needed for a
-//!   reader never to see an older state after a newer one; and it would not matter, for both lead to the same
-//!   sum.
-//! - *The wait ends.* Numbers are given out when blocks begin to run ([`super::ticket`]), and a tile
-//!   publishes its partial before it waits for anybody. So all words that are waited for come from blocks
-//!   that run, and tile 0 waits for none. (A block that has several tiles: see [`super::tiles`].)
-//! - *Words are empty before*: the launch before this one cleared them, and launches in a stream are ordered.
+//! - *One word suffices.* The flag lies in the same word as its value, and a word is read and written in one
+//!   access. So relaxed accesses suffice: they publish no other memory, and an acquire would make nothing
+//!   else visible. A value of several words has a flag in each; a reader that finds different flags reads
+//!   again ([`Published`]).
+//! - *States only advance*: empty, partial, inclusive. By the coherence of each word a reader never sees an
+//!   older state after a newer one; and if it did, both would lead to the same sum.
+//! - *The wait ends.* Blocks draw their numbers when they begin to run ([`super::ticket`]), and a tile
+//!   publishes its partial sum before it waits for another. So only words of running blocks are waited for,
+//!   and tile 0 waits for none. (For blocks with several tiles see [`super::tiles`].)
+//! - *Words are empty at first*: an earlier launch cleared them, and launches in a stream are ordered.
 use simt::{Global, GlobalSlice, Order, Scope, Shuffle, Tile, pause, spin_hint};
 
-/// What a word of a tile says.
+/// State of a tile's word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flag {
-    /// Nothing yet. It must be zero: cleared memory says so.
+    /// Nothing is published yet. Zero, so that clearing the memory sets it.
     Empty = 0,
-    /// The tile alone.
+    /// The sum of the tile alone.
     Partial = 1,
-    /// The tile, and all before it.
+    /// The sum of the tile and all tiles before it.
     Inclusive = 2,
 }
 
-/// The words that the counts of one digit are published in: 30 bits, and two for the flag. A row of
-/// [`DigitCounts::COLUMNS`] a tile.
+/// The words in which the counts of one digit are published: 30 bits of count and two of flag. Each tile has
+/// a row of [`DigitCounts::COLUMNS`] words.
 #[derive(Clone, Copy, Debug)]
 pub struct DigitCounts {
     column: Global<u32>,
 }
 
-/// Words that a thread reads at a time when it looks back.
+/// Number of words that a thread reads at a time in look-back.
 const WINDOW: usize = 4;
 
 impl DigitCounts {
-    /// Digits.
+    /// Number of digit values.
     pub const COLUMNS: usize = super::sort::DIGITS as usize;
     const SHIFT: u32 = 30;
     const COUNT: u32 = (1 << Self::SHIFT) - 1;
 
-    /// Those of a digit, in `words` that have a row for each tile of the launch.
+    /// Returns the column of a digit in `words`, which have a row for each tile of the launch.
     #[inline(always)]
     #[track_caller]
     pub(super) fn of(words: GlobalSlice<u32>, digit: u32) -> Self {
@@ -66,17 +65,17 @@ impl DigitCounts {
         self.word(tile).store((flag as u32) << Self::SHIFT | count, Order::Relaxed, Scope::Device);
     }
 
-    /// What the calling thread has published for a tile.
+    /// Returns the count that the calling thread has published for a tile.
     #[inline(always)]
     #[track_caller]
     pub(super) fn published(self, tile: u32) -> u32 {
         self.word(tile).load(Order::Relaxed, Scope::Device) & Self::COUNT
     }
 
-    /// The count of all tiles before `tile`, which is not the first.
+    /// Returns the count of all tiles before `tile`, which is not the first.
     ///
-    /// Words are read a few at a time, since each takes its time to come; those beyond the first tile are
-    /// read as its own, and never looked at, for its word is inclusive.
+    /// Reads several words at a time to overlap their latencies. Indices before the first tile are clamped to
+    /// it; the repeated words are never used, because the first tile's word is inclusive.
     #[inline(always)]
     #[track_caller]
     pub(super) fn before(self, tile: u32) -> u32 {
@@ -104,15 +103,15 @@ impl DigitCounts {
     }
 }
 
-/// A value that tiles publish in words of 32 bits, each with its flag: 64 bits in all.
+/// A value that tiles publish in 64-bit words: 32 bits of the value and its flag in each.
 pub trait Published: Shuffle {
-    /// Words.
+    /// Number of words.
     const WORDS: usize;
 
-    /// Word number `place`.
+    /// Returns the 32 bits with index `place`.
     fn word(self, place: usize) -> u32;
 
-    /// The value of its words.
+    /// Returns the value with the given words.
     fn from_words(word: impl FnMut(usize) -> u32) -> Self;
 }
 
@@ -158,18 +157,18 @@ impl<V: Published> Published for (u32, V) {
     }
 }
 
-/// What tiles combine: an associative operation with an identity.
+/// An associative operation with an identity, by which the sums of tiles are combined.
 pub trait Monoid: Copy + Send + Sync + 'static {
-    /// What it combines.
+    /// Type of the values.
     type Value: Published;
-    /// What changes nothing.
+    /// Identity of the operation.
     const IDENTITY: Self::Value;
 
-    /// `first` and then `second`.
+    /// Combines `first` and `second`, in this order.
     fn combine(first: Self::Value, second: Self::Value) -> Self::Value;
 
-    /// All lanes' values combined in the lanes' order, given to every lane. The lanes of the warp call it
-    /// together.
+    /// Combines the values of all lanes in lane order, and returns the result to every lane. The lanes of the
+    /// warp call it together.
     #[inline(always)]
     #[track_caller]
     fn fold(warp: Tile<32>, value: Self::Value) -> Self::Value {
@@ -183,7 +182,8 @@ pub trait Monoid: Copy + Send + Sync + 'static {
     }
 }
 
-/// What the lanes up to each come to, of the first `lanes` lanes. All lanes of the warp call it together.
+/// Returns to each of the first `lanes` lanes the combination of the values up to its own. All lanes of the
+/// warp call it together.
 #[inline(always)]
 #[track_caller]
 pub fn scan_lanes<M: Monoid>(warp: Tile<32>, value: M::Value, lanes: u32) -> M::Value {
@@ -196,30 +196,30 @@ pub fn scan_lanes<M: Monoid>(warp: Tile<32>, value: M::Value, lanes: u32) -> M::
     sum
 }
 
-/// The most words of a [`Published`], and one to fill up pairs.
+/// Maximum number of words of a [`Published`], rounded up to whole pairs.
 const MOST_WORDS: usize = 4;
 
-/// Words from one tile's value to the next one's, for values of `words` words. More than one are read and
-/// written in pairs, 16 bytes at a time.
+/// Returns the number of words from one tile's value to the next, for values of `words` words. Values of
+/// several words are read and written in pairs, 16 bytes at a time.
 pub const fn stride(words: usize) -> usize {
     words.next_power_of_two()
 }
 
-/// The words that tiles publish their values in, [`stride`] words a tile.
+/// The words in which tiles publish their values, [`stride`] words per tile.
 #[derive(Clone, Copy, Debug)]
 pub struct Values {
     words: GlobalSlice<u64>,
 }
 
 impl Values {
-    /// Those of as many tiles as `words` has room for; it is aligned to 16 bytes.
+    /// Returns the values in `words`, which is aligned to 16 bytes.
     #[inline(always)]
     pub fn of(words: GlobalSlice<u64>) -> Self {
         Self { words }
     }
 
-    /// Ends the launch where there is no room for a tile's value. Then there is room for those before it,
-    /// too.
+    /// Ends the launch if there are no words for the value of `tile`. Otherwise there are words for all
+    /// earlier tiles too.
     #[inline(always)]
     #[track_caller]
     pub(super) fn check<V: Published>(self, tile: u32) {
@@ -230,7 +230,7 @@ impl Values {
 
     #[inline(always)]
     fn word(self, tile: u32, stride: usize, place: usize) -> Global<u64> {
-        // SAFETY: the tile was checked, or one behind it; places are below the stride.
+        // SAFETY: this tile or a later one was checked; `place` is below the stride.
         unsafe { Global::new(self.words.as_ptr().wrapping_add(tile as usize * stride + place)) }
     }
 
@@ -243,7 +243,7 @@ impl Values {
         let mut place = 0;
         while place + 1 < V::WORDS {
             let at = self.word(tile, stride, place);
-            // SAFETY: a pair of one tile, aligned to itself, for the stride is even.
+            // SAFETY: a pair of words of one tile, aligned to its size because the stride is even.
             unsafe { at.store_vec([word(place), word(place + 1)], Order::Relaxed, Scope::Device) };
             place += 2;
         }
@@ -252,8 +252,8 @@ impl Values {
         }
     }
 
-    /// What a tile has published. Words that do not say the same (the tile is just publishing) are as good as
-    /// none.
+    /// Reads a tile's flag and value. If the flags of the words differ, because the tile is just publishing,
+    /// returns [`Flag::Empty`].
     #[inline(always)]
     #[track_caller]
     fn read<V: Published>(self, tile: u32) -> (u32, V) {
@@ -272,10 +272,11 @@ impl Values {
         (if agree { flag } else { Flag::Empty as u32 }, V::from_words(|place| words[place] as u32))
     }
 
-    /// What all tiles before `tile`, which was [checked](Self::check), come to, given to every lane; all
-    /// lanes of the warp call it together. 32 tiles at a time, a lane a tile: the nearest is the last lane's,
-    /// so that lanes stand in the order of their tiles. Before the first look, and where it finds nothing, it
-    /// waits for `nap` nanoseconds; 0 is a [`spin_hint`], and none before the first.
+    /// Returns to every lane the sum of all tiles before `tile`, which was [checked](Self::check). All lanes
+    /// of the warp call it together. Reads 32 tiles at a time, one per lane; the last lane reads the nearest
+    /// tile, so that lanes are in the order of their tiles. Pauses for `nap` nanoseconds before the first
+    /// read and after each read that finds a tile unpublished. If `nap` is 0, it does not pause before the
+    /// first read, and uses [`spin_hint`] afterwards.
     #[inline(always)]
     #[track_caller]
     pub(super) fn before<M: Monoid>(self, tile: u32, nap: u32) -> M::Value {
@@ -291,7 +292,7 @@ impl Values {
                 false => (Flag::Inclusive as u32, M::IDENTITY),
             };
             let inclusive = warp.ballot(flag == Flag::Inclusive as u32);
-            // The lane of the nearest inclusive one: what lanes below it have does not matter.
+            // The lane of the nearest inclusive value: the values of lower lanes are not needed.
             let nearest = if inclusive == 0 { 0 } else { 31 - inclusive.leading_zeros() };
             if warp.ballot(flag == Flag::Empty as u32) >> nearest != 0 {
                 if nap > 0 {

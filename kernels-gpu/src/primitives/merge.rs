@@ -1,20 +1,20 @@
-//! Two sorted arrays into one, by merge paths (Odeh, Green, Mwassi, Shmueli and Birk, 2012): where output `d`
-//! comes from is found by a binary search over the ways to split `d` between both arrays, so every thread can
-//! begin anywhere.
+//! Merge of two sorted arrays, by merge paths (Odeh, Green, Mwassi, Shmueli and Birk, 2012): the source of
+//! output element `d` is found by a binary search over the ways to split `d` elements between both arrays, so
+//! every thread can begin anywhere.
 use core::marker::PhantomData;
 use simt::{Block, GlobalSlice, Instance, Shared, SharedShape, Thread, Word, kernel, shared};
 
-/// Threads a block.
+/// Number of threads per block.
 pub const THREADS: u32 = 256;
 
-/// Elements a thread.
+/// Number of elements per thread.
 pub const ITEMS: usize = 8;
 
 const TILE: usize = THREADS as usize * ITEMS;
 
-/// A word that arrays are sorted by.
+/// A word type by which arrays are sorted.
 pub trait Merged: Copy + Send + Sync + 'static {
-    /// The word.
+    /// Type of the keys.
     type Key: Word + Ord;
 }
 
@@ -30,9 +30,9 @@ impl<K: Word> SharedShape for Staged<K> {
     const LEN: usize = TILE;
 }
 
-/// How many of the first `count` elements of the merged array are the first array's, which has `near`
-/// elements; the second has `far`. Equal elements of the first array come first. `takes(i, j)`: whether
-/// element `i` of the first comes before `j` of the second.
+/// Returns how many of the first `count` elements of the merged array come from the first array, which has
+/// `near` elements; the second has `far`. Equal elements of the first array come first. `takes(i, j)` returns
+/// whether element `i` of the first array comes before element `j` of the second.
 #[inline(always)]
 #[track_caller]
 fn split(count: usize, near: usize, far: usize, takes: impl Fn(usize, usize) -> bool) -> usize {
@@ -48,9 +48,9 @@ fn split(count: usize, near: usize, far: usize, takes: impl Fn(usize, usize) -> 
     low
 }
 
-/// Merges `first` and `second`, both sorted, into `to`; where `order` is not empty, element `i` of it says
-/// where element `i` of `to` comes from: places of `second` are counted on from those of `first`. A block for
-/// each [`THREADS`]` * `[`ITEMS`] elements of `to`.
+/// Merges the sorted arrays `first` and `second` into `to`. If `order` is not empty, writes to `order[i]` the
+/// source of `to[i]`: an index in `first`, or `first`'s length plus an index in `second`. The grid has one
+/// block for each [`THREADS`]` * `[`ITEMS`] elements of `to`.
 #[kernel]
 pub fn merge<M: Merged + Instance>(
     first: GlobalSlice<M::Key>,
@@ -93,7 +93,7 @@ pub fn merge<M: Merged + Instance>(
     });
 }
 
-/// Calls `body` with 0 to `len`, dealt to the threads of the block.
+/// Calls `body` with the thread's share of 0 to `len - 1`.
 #[inline(always)]
 #[track_caller]
 fn strided(len: usize, mut body: impl FnMut(usize)) {
@@ -104,7 +104,8 @@ fn strided(len: usize, mut body: impl FnMut(usize)) {
     }
 }
 
-/// What a block merges: from where on in the second array, how many of the first, how many in all.
+/// A block's part of the merge: its start in the second array, its number of elements of the first, and its
+/// total number of elements.
 #[derive(Clone, Copy)]
 struct Piece {
     far: usize,
@@ -113,7 +114,7 @@ struct Piece {
 }
 
 impl Piece {
-    /// Tells where each of the thread's elements stands among the staged keys.
+    /// Calls `tell` with the index of each of the thread's elements and its index among the staged keys.
     #[inline(always)]
     #[track_caller]
     fn merge<K: Word + Ord>(self, keys: Shared<K>, mut tell: impl FnMut(usize, u32)) {

@@ -1,26 +1,26 @@
 //! Primitives on arrays: radix sort, scan, reduce, compaction, histogram, runs, segments, merge.
 //! `docs/structures/primitives.md` has the pictures.
 //!
-//! | file | what it holds |
+//! | file | contents |
 //! |---|---|
-//! | [`sort`] | radix sort: one read makes all histograms, then one kernel a digit |
+//! | [`sort`] | radix sort: one read computes all histograms, then one kernel per digit |
 //! | [`scan`] | scans in one pass, over any [`scan::Operator`] |
 //! | [`runs`] | sums over runs of equal keys |
-//! | [`compact`] | the elements that pass a test, in their order |
-//! | [`merge`] | two sorted arrays into one |
+//! | [`compact`] | selection of the elements that pass a test, in their order |
+//! | [`merge`] | merge of two sorted arrays |
 //! | [`reduce`] | sums over an array, and histograms |
 //! | [`words`] | filling, copying, gathering |
 //! | [`segments`] | scans, sums and sorts of each of many segments |
-//! | [`tiles`] | how blocks walk over what is scanned |
-//! | [`lookback`] | how a tile learns what stands before it, without waiting for a launch |
-//! | [`carry`] | the same for each warp of a block |
+//! | [`tiles`] | iteration of blocks over a scanned array |
+//! | [`lookback`] | communication of prefixes between tiles within a launch |
+//! | [`carry`] | communication of prefixes between the warps of a block |
 //!
 //! # Tiles and tickets
 //!
-//! An array is cut into tiles, and a block works on one, or on one after the other. A sort's or scan's tile
-//! needs what all tiles before it add up to. It must not wait for a block that waits in turn for a place on
-//! the machine, so blocks take their numbers from a counter when they begin to run ([`ticket`]): whoever has
-//! a smaller number is running already, or done.
+//! An array is divided into tiles, and a block processes one of them, or several in sequence. A tile of a
+//! sort or scan needs the sum over all tiles before it. It must not wait for a block that itself waits to be
+//! scheduled, so blocks draw their numbers from a counter when they begin to run ([`ticket`]): every block
+//! with a smaller number is already running or has finished.
 pub mod carry;
 pub mod compact;
 pub mod instances;
@@ -36,8 +36,8 @@ pub mod words;
 
 use simt::{Block, Global, GlobalSlice, Order, Scope, Thread, Word, shared};
 
-/// Calls `body` with 0 to `N - 1`, spelt out: arrays that are indexed by it stay in registers, however long
-/// the body is.
+/// Calls `body` with 0 to `N - 1`, fully unrolled: arrays indexed by the argument stay in registers, however
+/// long `body` is.
 #[inline(always)]
 #[track_caller]
 pub fn unrolled<const N: usize>(mut body: impl FnMut(usize)) {
@@ -52,10 +52,10 @@ pub fn unrolled<const N: usize>(mut body: impl FnMut(usize)) {
     each!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31);
 }
 
-/// The block's number in the order in which blocks begin to run, from a counter that was zero before the
-/// launch. A barrier of the block.
+/// Returns the block's number in the order in which blocks begin to run, from a counter that was zero before
+/// the launch. Contains a barrier of the block.
 ///
-/// Relaxed: the number is all that the counter tells.
+/// Relaxed: the counter publishes nothing but the number.
 #[inline(always)]
 #[track_caller]
 pub fn ticket(counter: Global<u32>) -> u32 {
@@ -67,8 +67,8 @@ pub fn ticket(counter: Global<u32>) -> u32 {
     number.load(0)
 }
 
-/// The first `limit[0]` words, where `limit` is not empty; else all. So a kernel may tell the next ones how
-/// much there is, and no host has to wait for it.
+/// Returns the first `limit[0]` words, or all of them if `limit` is empty. So a kernel can pass the length to
+/// the kernels after it without a round trip to the host.
 #[inline(always)]
 #[track_caller]
 fn limited<T: Word>(words: GlobalSlice<T>, limit: GlobalSlice<u32>) -> GlobalSlice<T> {

@@ -1,15 +1,16 @@
-//! Sums over an array, and histograms: what each block has goes to its place by one atomic.
+//! Sums over an array, and histograms: each block or warp adds its partial result by one atomic operation per
+//! word.
 use super::lookback::Monoid;
 use super::scan::Operator;
 use simt::{Block, GlobalSlice, Instance, Order, Scope, Thread, Tile, Word, kernel, shared};
 
-/// An operator that arrays are reduced by.
+/// An operator by which arrays are reduced.
 pub trait Reduced: Copy + Send + Sync + 'static {
-    /// The operator.
+    /// Type of the operator.
     type Operator: Operator;
 }
 
-/// An operator as what arrays are reduced by.
+/// A reduction by operator `O`.
 #[derive(Clone, Copy, Debug)]
 pub struct By<O>(core::marker::PhantomData<fn() -> O>);
 
@@ -19,7 +20,7 @@ impl<O: Operator> Reduced for By<O> {
 
 type Value<R> = <<R as Reduced>::Operator as Monoid>::Value;
 
-/// Writes what changes nothing to all of `results`. A thread a word, or fewer.
+/// Writes the identity to all of `results`. At most one thread per word.
 #[kernel]
 pub fn reduce_begin<R: Reduced + Instance>(results: GlobalSlice<Value<R>>) {
     let mut place = Thread::index();
@@ -29,7 +30,7 @@ pub fn reduce_begin<R: Reduced + Instance>(results: GlobalSlice<Value<R>>) {
     }
 }
 
-/// Combines all of `from` with `result[0]`. Any grid of whole warps.
+/// Combines all of `from` with `result[0]`. Works with any grid of whole warps.
 #[kernel]
 pub fn reduce<R: Reduced + Instance>(from: GlobalSlice<Value<R>>, result: GlobalSlice<Value<R>>) {
     let (mut place, mut sum) = (Thread::index(), R::Operator::IDENTITY);
@@ -44,9 +45,9 @@ pub fn reduce<R: Reduced + Instance>(from: GlobalSlice<Value<R>>, result: Global
     }
 }
 
-/// A word whose values are counted.
+/// A word type whose values are counted.
 pub trait Binned: Copy + Send + Sync + 'static {
-    /// The word.
+    /// Type of the words.
     type Word: Word;
 }
 
@@ -54,11 +55,11 @@ impl<T: Word> Binned for super::words::Ordered<T> {
     type Word = T;
 }
 
-/// The most bins that a block counts by itself.
+/// Maximum number of bins that a block counts in shared memory.
 pub const OWN_BINS: usize = 2048;
 
-/// Adds to `bins[v]` how many words `w` of `from` have `w >> shift == v`. Those without a bin are left out.
-/// Any grid.
+/// Adds to `bins[v]` the number of words `w` of `from` with `w >> shift == v`. Ignores words without a bin.
+/// Works with any grid.
 #[kernel]
 pub fn bin_words<B: Binned + Instance>(from: GlobalSlice<B::Word>, shift: u32, bins: GlobalSlice<u32>) {
     let own = shared!([u32; OWN_BINS]);
@@ -92,11 +93,11 @@ pub fn bin_words<B: Binned + Instance>(from: GlobalSlice<B::Word>, shift: u32, b
     });
 }
 
-/// Takes a type by its name: see `simt::instances!`.
+/// Receives a type by its name: see `simt::instances!`.
 pub trait Visitor {
-    /// What it makes of it.
+    /// Result of the visit.
     type Output;
 
-    /// Is shown the type.
+    /// Visits the type `P`.
     fn visit<P: Reduced + Instance>(self) -> Self::Output;
 }

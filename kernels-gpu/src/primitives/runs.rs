@@ -1,4 +1,4 @@
-//! Sums over runs of equal neighbouring keys: a scan of pairs in one pass.
+//! Sums over runs of equal adjacent keys: a scan of pairs in one pass.
 use super::carry::Carry;
 use super::lookback::{Monoid, Values, scan_lanes};
 use super::scan::Operator;
@@ -6,15 +6,15 @@ use super::{ticket, unrolled};
 use core::marker::PhantomData;
 use simt::{GlobalSlice, Instance, Thread, Tile, Word, kernel};
 
-/// Sums over runs of equal neighbouring keys.
+/// A reduction of runs of equal adjacent keys.
 pub trait Runs: Copy + Send + Sync + 'static {
-    /// The keys.
+    /// Key type.
     type Key: Word;
-    /// How values of a run are combined.
+    /// Operator that combines the values of a run.
     type Operator: Operator;
 }
 
-/// Runs of keys of a type under an operator.
+/// Runs of keys of type `K` under the operator `O`.
 #[derive(Clone, Copy, Debug)]
 pub struct RunsOf<K, O>(PhantomData<fn() -> (K, O)>);
 
@@ -23,21 +23,21 @@ impl<K: Word, O: Operator> Runs for RunsOf<K, O> {
     type Operator = O;
 }
 
-/// What the values of runs are.
+/// Type of the values of runs.
 pub type RunValue<R> = <<R as Runs>::Operator as Monoid>::Value;
 
-/// Threads a block of [`reduce_runs`].
+/// Number of threads per block of [`reduce_runs`].
 pub const RUN_THREADS: u32 = 256;
 
-/// Elements a thread of [`reduce_runs`].
+/// Number of elements per thread of [`reduce_runs`].
 pub const RUN_ITEMS: usize = 8;
 
-/// Combines the values of each run of equal neighbouring keys: run number `r` has its key in `run_keys[r]`,
-/// and its values' combination in `run_values[r]`. Their number goes to `count[0]`. No `values` stand for
-/// ones.
+/// Combines the values of each run of equal adjacent keys: writes the key of run `r` to `run_keys[r]`, the
+/// combination of its values to `run_values[r]`, and the number of runs to `count[0]`. If `values` is empty,
+/// every value is 1.
 ///
-/// A scan of pairs: the number of runs that begin, and the combination of the values since the last of them.
-/// The last element of a run has both.
+/// Implemented as a scan of pairs: the number of runs that begin, and the combination of the values since the
+/// last beginning. The pair of a run's last element has the run's number and result.
 #[kernel]
 pub fn reduce_runs<R: Runs + Instance>(
     keys: GlobalSlice<R::Key>,
@@ -82,8 +82,8 @@ pub fn reduce_runs<R: Runs + Instance>(
     }
 }
 
-/// What runs have: how many begin, and what the values since the last beginning come to. Where one begins in
-/// the second, the first's value does not count.
+/// Sum over a range of runs: the number of runs that begin, and the combination of the values since the last
+/// beginning. If a run begins in the second operand, the first operand's value is dropped.
 #[derive(Clone, Copy, Debug)]
 pub struct InRuns<O>(PhantomData<fn() -> O>);
 
@@ -98,11 +98,11 @@ impl<O: Operator> Monoid for InRuns<O> {
     }
 }
 
-/// Takes a type by its name: see `simt::instances!`.
+/// Receives a type by its name: see `simt::instances!`.
 pub trait Visitor {
-    /// What it makes of it.
+    /// Result of the visit.
     type Output;
 
-    /// Is shown the type.
+    /// Visits the type `P`.
     fn visit<P: Runs + Instance>(self) -> Self::Output;
 }

@@ -1,14 +1,14 @@
-//! Scans in one pass: each tile adds up its elements, learns what stands before it ([`super::lookback`]), and
-//! writes its part. How: [`super::tiles`].
+//! Scans in one pass: each tile sums its elements, obtains the sum before it by [look-back](super::lookback),
+//! and writes its results. [`super::tiles`] describes how.
 use super::lookback::Monoid;
 use super::tiles::{Summed, Walk, Whole};
 use core::marker::PhantomData;
 use simt::{Global, GlobalSlice, Instance, Order, Scope, Tile, Word, kernel};
 
-/// An associative operation on words that arrays are scanned and reduced by.
+/// An associative operation on words, by which arrays are scanned and reduced.
 pub trait Operator: Monoid<Value: Word> {
-    /// Combines a value in memory with another one. The order in which threads do that does not matter: all
-    /// these operators commute.
+    /// Combines `value` into a value in memory, atomically. Threads may do so in any order: all these
+    /// operators commute.
     fn combine_at(place: Global<Self::Value>, value: Self::Value);
 }
 
@@ -19,7 +19,7 @@ macro_rules! operators {
         pub struct $name<T>(PhantomData<fn() -> T>);
 
         operators!(of $name, u32, $combine, $fetch, $identity; {
-            /// One instruction: in which order 32 bits are combined does not matter.
+            /// One instruction: the order in which 32-bit values are combined does not matter.
             #[inline(always)]
             #[track_caller]
             fn fold(warp: Tile<32>, value: u32) -> u32 {
@@ -51,49 +51,51 @@ macro_rules! operators {
     };
 }
 operators! {
-    /// The sum, wrapping.
+    /// Wrapping sum.
     Sum = wrapping_add, fetch_add, reduce_add, MIN;
-    /// The smallest.
+    /// Minimum.
     Min = min, fetch_min, reduce_min, MAX;
-    /// The largest.
+    /// Maximum.
     Max = max, fetch_max, reduce_max, MIN;
 }
 
-/// How a scan is done: the operator, and the size of a tile.
+/// The operator of a scan and the size of its tiles.
 pub trait ScanPlan: Copy + Send + Sync + 'static {
-    /// The operator.
+    /// Type of the operator.
     type Operator: Operator;
-    /// Threads a block.
+    /// Number of threads per block.
     const THREADS: u32;
-    /// Elements a thread.
+    /// Number of elements per thread.
     const ITEMS: usize;
-    /// Whether blocks work on one tile after the other, loading a tile ahead; else on one.
+    /// Whether blocks process several tiles in sequence and load one tile ahead; otherwise each block
+    /// processes one.
     const AHEAD: bool;
 
-    /// What a thread of [`scan`] does.
+    /// Body of [`scan`], for one thread.
     fn scan(scan: Job<Scanned<Self>>);
 }
 
-/// What a plan scans.
+/// Type of the elements that a plan scans.
 pub type Scanned<P> = <<P as ScanPlan>::Operator as Monoid>::Value;
 
-/// A scan.
+/// The arguments of a scan.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Job<T> {
-    /// What is scanned.
+    /// Elements to scan.
     pub from: GlobalSlice<T>,
-    /// Takes the results: as many as `from` has, or one more, which takes the whole's. May be `from` itself.
+    /// Destination of the results: as many as `from` has, or one more, which receives the total. May be
+    /// `from` itself.
     pub to: GlobalSlice<T>,
-    /// What tiles publish: zero before.
+    /// Words in which tiles publish their sums; zero before.
     pub status: GlobalSlice<u64>,
-    /// The counter that gives tiles their numbers: one word, zero before.
+    /// Ticket counter for the tiles' numbers: one word, zero before.
     pub tickets: GlobalSlice<u32>,
-    /// Whether an element counts towards its own result.
+    /// Whether the scan is inclusive.
     pub inclusive: u32,
 }
 
-/// A scan by a [`Walk`] with these numbers.
+/// A scan by a [`Walk`] with these parameters.
 #[derive(Clone, Copy, Debug)]
 pub struct Vectors<
     O,
@@ -139,18 +141,18 @@ impl<
     }
 }
 
-/// Scans `from`. A block for each [`ScanPlan::THREADS`]` * `[`ScanPlan::ITEMS`] elements;
-/// [`ScanPlan::AHEAD`], any number of blocks.
+/// Scans `from`. The grid has one block for each [`ScanPlan::THREADS`]` * `[`ScanPlan::ITEMS`] elements or,
+/// with [`ScanPlan::AHEAD`], any number of blocks.
 #[kernel]
 pub fn scan<P: ScanPlan + Instance>(job: Job<Scanned<P>>) {
     P::scan(job);
 }
 
-/// Takes a type by its name: see `simt::instances!`.
+/// Receives a type by its name: see `simt::instances!`.
 pub trait Visitor {
-    /// What it makes of it.
+    /// Result of the visit.
     type Output;
 
-    /// Is shown the type.
+    /// Visits the type `P`.
     fn visit<P: ScanPlan + Instance>(self) -> Self::Output;
 }

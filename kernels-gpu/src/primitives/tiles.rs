@@ -1,9 +1,8 @@
-//! How blocks walk over an array that is scanned: vectors of 16 bytes, tiles, and what a tile learns of those
-//! before it.
+//! Iteration of blocks over a scanned array: vectors of 16 bytes, tiles, and the prefixes of tiles.
 //!
 //! ```text
 //! a tile:   warp 0                  | warp 1                  | ...
-//! a warp:   vector 0 of 32 lanes, 16 bytes each | vector 1 | ...      one load a vector
+//! a warp:   vector 0 of 32 lanes, 16 bytes each | vector 1 | ...      one load per vector
 //! ```
 //!
 //! Every lane adds up its vector; the lanes' sums are scanned by five shuffles, vector after vector; the
@@ -12,53 +11,53 @@
 //!
 //! # A tile ahead
 //!
-//! A block that looks back waits, and what it waits for is often a load of another block that was slow to
-//! come. A walk that goes `AHEAD` has as many blocks as run side by side, and each loads its next tile before
-//! it looks back for the one at hand, so that memory has work meanwhile:
+//! A block in look-back waits, often for another block's slow load. With `AHEAD` the grid has only as many
+//! blocks as are resident at a time, and each loads its next tile before it looks back for the current one,
+//! so that the memory stays busy meanwhile:
 //!
 //! ```text
 //! load first │ sum  publish  load next │ look back │ store │ sum  publish  load next │ look back │ ...
-//!                            ask for the one after next       ask for the one after next
+//!                            draw the number after next                    draw the number after next
 //! ```
 //!
-//! The numbers come from the counter, each asked for a tile before it is needed. They are not dealt out by
-//! the block's index (`index + k * blocks`), which would save the counter: a block that has not begun yet
-//! would own tiles that running blocks wait for, and it may not begin before one of those ends. With a
-//! counter a tile has an owner that runs. *The wait ends*: a block works on its tiles in ascending order, for
-//! each number it got was larger than those before. So the smallest tile that is not done is its owner's tile
-//! at hand; all before it are done, so it waits for nobody.
+//! Tile numbers come from the counter, each requested one tile before it is needed. They are not derived from
+//! the block's index (`index + k * blocks`), although that would save the counter: a block that has not begun
+//! yet would own tiles that running blocks wait for, and it may not begin before one of those ends. With a
+//! counter every tile in progress is owned by a running block. *The wait ends*: a block processes its tiles
+//! in ascending order, because each number that it draws is larger than those before. So the smallest
+//! unfinished tile is its owner's current tile; all tiles before it are finished, so it waits for no other.
 use super::carry::Carry;
 use super::lookback::{Monoid, Values, scan_lanes};
 use super::scan::Operator;
 use super::{ticket, unrolled};
 use core::marker::PhantomData;
-use simt::{Block, Global, GlobalSlice, Order, Scope, Shared, Thread, Tile, Word, opaque, shared};
+use simt::{Block, Global, GlobalSlice, Order, Scope, Shared, Thread, Tile, Word, black_box, shared};
 
-/// What elements are to a scan: all of one array, or of segments.
+/// Grouping of the scanned elements: one array, or segments.
 pub trait Grouping: Copy {
-    /// How elements are combined.
+    /// Operator that combines elements.
     type Operator: Operator;
-    /// How sums are.
+    /// Operation that combines sums.
     type Monoid: Monoid;
 
-    /// Which of the `count` elements from `place` on begin a segment, a bit an element. All are bits of one
-    /// word: `place` is a multiple of `count`, which is a power of two.
+    /// Returns a bit mask of which of the `count` elements from `place` on begin a segment. All bits come
+    /// from one word: `place` is a multiple of `count`, which is a power of two.
     fn heads(self, place: usize, count: usize) -> u32;
 
-    /// An element as a sum.
+    /// Converts an element to a sum.
     fn sum(element: Element<Self>, begins: bool) -> Sum<Self>;
 
-    /// What the elements of the last segment come to.
+    /// Returns the combination of the elements of the last segment in `sum`.
     fn value(sum: Sum<Self>) -> Element<Self>;
 }
 
-/// What a grouping's elements are.
+/// Element type of a grouping.
 pub type Element<G> = <<G as Grouping>::Operator as Monoid>::Value;
 
-/// What they come to.
+/// Type of the sums of a grouping.
 pub type Sum<G> = <<G as Grouping>::Monoid as Monoid>::Value;
 
-/// All elements are of one array.
+/// All elements belong to one array.
 #[derive(Clone, Copy, Debug)]
 pub struct Whole<O>(pub PhantomData<O>);
 
@@ -82,9 +81,8 @@ impl<O: Operator> Grouping for Whole<O> {
     }
 }
 
-/// A walk by `THREADS` threads a block with `VECTORS` vectors each, of `WIDE` elements; a tile ahead where
-/// `AHEAD` says so. Look-back waits for `NAP` nanoseconds before it looks, and looks again
-/// (`Values::before`).
+/// An iteration over an array by `THREADS` threads per block with `VECTORS` vectors each, of `WIDE` elements;
+/// one tile ahead if `AHEAD`. Look-back pauses for `NAP` nanoseconds before each read (see `Values::before`).
 #[derive(Clone, Copy)]
 pub struct Walk<
     G: Grouping,
@@ -94,13 +92,13 @@ pub struct Walk<
     const AHEAD: bool,
     const NAP: u32,
 > {
-    /// The elements.
+    /// Elements to scan.
     pub from: GlobalSlice<Element<G>>,
-    /// What tiles publish: zero before.
+    /// Words in which tiles publish their sums; zero before.
     pub status: GlobalSlice<u64>,
-    /// The counter that gives tiles their numbers: one word, zero before.
+    /// Ticket counter for the tiles' numbers: one word, zero before.
     pub tickets: GlobalSlice<u32>,
-    /// What the elements are.
+    /// Grouping of the elements.
     pub grouping: G,
 }
 
@@ -113,22 +111,22 @@ impl<
     const NAP: u32,
 > Walk<G, THREADS, VECTORS, WIDE, AHEAD, NAP>
 {
-    /// Calls `finish` with each of the block's tiles, as soon as what stands before it is known; and, behind
-    /// the last tile of all, one thread calls `end` with what the array comes to.
+    /// Calls `finish` with each of the block's tiles as soon as its prefix is known. After the last tile of
+    /// all, one thread calls `end` with the total of the array.
     #[inline(always)]
     #[track_caller]
     pub fn run(self, finish: impl Fn(Summed<G, VECTORS, WIDE>), end: impl Fn(Sum<G>)) {
         const { assert!(WIDE * size_of::<Element<G>>() == 16 && THREADS.is_multiple_of(32)) };
         let mut tile = ticket(self.tickets.at(0));
         let tiles = self.from.len().div_ceil(THREADS as usize * VECTORS * WIDE) as u32;
-        // Of blocks that work ahead, one that begins late may find all tiles taken.
+        // With `AHEAD`, a block that begins late may find all tiles taken.
         if AHEAD && tile >= tiles {
             return;
         }
         let load = |tile| Loaded::<G, VECTORS, WIDE>::of(self.from, self.grouping, Part::of(tile, THREADS));
         let mut loaded = load(tile);
         let carry = Carry::<G::Monoid>::new(Values::of(self.status), THREADS / 32);
-        let claims = Claims::of(self.tickets, tiles);
+        let claims = TileClaims::of(self.tickets, tiles);
         let mut next = if AHEAD { claims.first() } else { NONE };
         loop {
             let (before, total) = loaded.sums();
@@ -139,8 +137,8 @@ impl<
                 claims.ask();
             }
             let (prefix, whole) = carry.learn(announced, NAP);
-            // Opaque: else the part's place would be kept in registers since it was loaded.
-            let part = Part::of(opaque(tile), THREADS);
+            // `black_box`: otherwise the part's position would stay in registers from the load on.
+            let part = Part::of(black_box(tile), THREADS);
             finish(Summed { part, loaded, before, prefix });
             if tile == tiles - 1 && Thread::index_in_block() == 0 {
                 end(whole);
@@ -153,28 +151,28 @@ impl<
     }
 }
 
-/// No tile.
+/// Number that stands for no tile.
 const NONE: u32 = u32::MAX;
 
-/// The numbers of tiles that a block works on after its first one. A thread of the last warp asks, for the
-/// first one is busy looking back.
+/// The numbers of the tiles that a block processes after its first one. A thread of the last warp draws them,
+/// because the first warp is busy with look-back.
 #[derive(Clone, Copy)]
-struct Claims {
+struct TileClaims {
     counter: Global<u32>,
     tiles: u32,
-    /// Where the number is told.
+    /// Shared word through which the block receives the number.
     slot: Shared<u32>,
 }
 
-impl Claims {
+impl TileClaims {
     #[inline(always)]
     #[track_caller]
     fn of(tickets: GlobalSlice<u32>, tiles: u32) -> Self {
         Self { counter: tickets.at(0), tiles, slot: shared!([u32; 1]) }
     }
 
-    /// The second tile. Blocks that are as many as tiles have none, and ask for none. May have a barrier of
-    /// the block.
+    /// Returns the block's second tile. If there are as many blocks as tiles there is none, and none is
+    /// drawn. May contain a barrier of the block.
     #[inline(always)]
     #[track_caller]
     fn first(self) -> u32 {
@@ -186,7 +184,7 @@ impl Claims {
         self.told()
     }
 
-    /// Asks for a tile. Relaxed, as for [`ticket`].
+    /// Draws a tile number. Relaxed, as for [`ticket`].
     #[inline(always)]
     #[track_caller]
     fn ask(self) {
@@ -195,7 +193,7 @@ impl Claims {
         }
     }
 
-    /// The tile that was asked for before the last barrier.
+    /// Returns the tile number that was drawn before the last barrier.
     #[inline(always)]
     #[track_caller]
     fn told(self) -> u32 {
@@ -204,16 +202,16 @@ impl Claims {
     }
 }
 
-/// A lane's vectors of a tile: the place of the first element.
+/// Position of a lane's vectors in a tile: the index of their first element.
 #[derive(Clone, Copy)]
 pub struct Part<const VECTORS: usize, const WIDE: usize> {
     first: usize,
 }
 
 impl<const VECTORS: usize, const WIDE: usize> Part<VECTORS, WIDE> {
-    /// Elements from one vector of a lane to its next.
+    /// Distance from one vector of a lane to its next, in elements.
     const STRIDE: usize = 32 * WIDE;
-    /// From the first to the end of the last.
+    /// Distance from the lane's first element to the end of its last vector.
     const SPAN: usize = (VECTORS - 1) * Self::STRIDE + WIDE;
 
     #[inline(always)]
@@ -223,19 +221,19 @@ impl<const VECTORS: usize, const WIDE: usize> Part<VECTORS, WIDE> {
         Self { first: tile as usize * (threads / 32 * of_warp) as usize + offset as usize }
     }
 
-    /// The place of an element.
+    /// Returns the index of an element.
     #[inline(always)]
     pub fn place(self, vector: usize, i: usize) -> usize {
         self.first + vector * Self::STRIDE + i
     }
 
-    /// How far from the first element `place` is; what lies beyond the vectors counts as their end.
+    /// Returns the distance of `place` from the first element, clamped to the span of the vectors.
     #[inline(always)]
     pub fn distance(self, place: usize) -> u32 {
         place.saturating_sub(self.first).min(Self::SPAN) as u32
     }
 
-    /// Calls `body` with the elements from distance `begin` up to `end`: vector, place in it, distance.
+    /// Calls `body` with the elements at distances `begin` to `end`: vector, index in it, distance.
     #[inline(always)]
     #[track_caller]
     fn each(self, begin: u32, end: u32, mut body: impl FnMut(usize, usize, usize)) {
@@ -259,21 +257,20 @@ impl<const VECTORS: usize, const WIDE: usize> Part<VECTORS, WIDE> {
         }
         let first = from.at(self.first);
         if end as usize == Self::SPAN {
-            // SAFETY: all vectors lie in the array, and it is aligned to more than a vector.
+            // SAFETY: all vectors lie in the array, which is aligned to more than a vector.
             unrolled::<VECTORS>(|v| unsafe {
                 items[v] = first.offset(v * Self::STRIDE).load_vec(Order::Weak, Scope::Device);
             });
         } else {
             self.each(0, end, |v, i, distance| {
-                // SAFETY: there are so many elements from the first on.
+                // SAFETY: the distance is below `end`, so the element lies in the array.
                 items[v][i] = unsafe { first.offset(distance) }.load(Order::Weak, Scope::Device);
             });
         }
         items
     }
 
-    /// Writes the results from place `begin` of the array up to `end`. Ends the launch where `to` does not
-    /// reach that far.
+    /// Writes the results for indices `begin` to `end` of the array. Ends the launch if `to` is too short.
     #[inline(always)]
     #[track_caller]
     pub fn store<T: Word>(
@@ -289,10 +286,10 @@ impl<const VECTORS: usize, const WIDE: usize> Part<VECTORS, WIDE> {
         if self.first + end as usize > to.len() {
             simt::trap();
         }
-        // SAFETY: what is written is below `end`, which was checked.
+        // SAFETY: all writes are below `end`, which has been checked.
         let first = unsafe { Global::new(to.as_ptr().wrapping_add(self.first)) };
         if (begin, end as usize) == (0, Self::SPAN) {
-            // SAFETY: as in `load`; the results have as many places.
+            // SAFETY: as in `load`; the results have the same number of elements.
             unrolled::<VECTORS>(|v| unsafe {
                 first.offset(v * Self::STRIDE).store_vec(results[v], Order::Weak, Scope::Device);
             });
@@ -326,7 +323,7 @@ impl<G: Grouping, const VECTORS: usize, const WIDE: usize> Loaded<G, VECTORS, WI
         self.heads[v] >> i & 1 != 0
     }
 
-    /// What stands before each of the lane's vectors in its warp, and what the warp comes to.
+    /// Returns the sum before each of the lane's vectors in its warp, and the sum of the warp.
     #[inline(always)]
     #[track_caller]
     fn sums(&self) -> ([Sum<G>; VECTORS], Sum<G>) {
@@ -340,35 +337,35 @@ impl<G: Grouping, const VECTORS: usize, const WIDE: usize> Loaded<G, VECTORS, WI
             let upto = scan_lanes::<G::Monoid>(warp, sum, 32);
             let below = warp.shuffle_up(upto, 1);
             let below = if warp.rank() == 0 { G::Monoid::IDENTITY } else { below };
-            // Opaque: else both are kept in registers until they are combined for the results.
-            before[v] = opaque(G::Monoid::combine(total, below));
+            // `black_box`: otherwise both operands stay in registers until they are combined for the results.
+            before[v] = black_box(G::Monoid::combine(total, below));
             total = G::Monoid::combine(total, warp.shuffle(upto, 31));
         });
         (before, total)
     }
 }
 
-/// A lane's vectors of a tile, of which is known what stands before them.
+/// A lane's vectors of a tile, with their prefixes.
 #[derive(Clone, Copy)]
 pub struct Summed<G: Grouping, const VECTORS: usize, const WIDE: usize> {
-    /// The places.
+    /// Position of the vectors.
     pub part: Part<VECTORS, WIDE>,
     loaded: Loaded<G, VECTORS, WIDE>,
-    /// What stands before each vector in the warp.
+    /// Sum before each vector within the warp.
     before: [Sum<G>; VECTORS],
-    /// What stands before the warp.
+    /// Sum of all elements before the warp.
     prefix: Sum<G>,
 }
 
 impl<G: Grouping, const VECTORS: usize, const WIDE: usize> Summed<G, VECTORS, WIDE> {
-    /// Whether a segment begins at an element.
+    /// Returns whether a segment begins at an element.
     #[inline(always)]
     pub fn begins(&self, vector: usize, i: usize) -> bool {
         self.loaded.begins(vector, i)
     }
 
-    /// Calls `body` with each element: vector, place in it, what stands before it in its segment, and what
-    /// there is up to it.
+    /// Calls `body` with each element: vector, index in it, the combination of the elements before it in its
+    /// segment, and the sum up to and including it.
     #[inline(always)]
     #[track_caller]
     pub fn each(&self, mut body: impl FnMut(usize, usize, Element<G>, Sum<G>)) {
@@ -383,7 +380,7 @@ impl<G: Grouping, const VECTORS: usize, const WIDE: usize> Summed<G, VECTORS, WI
         });
     }
 
-    /// The results of a scan, inclusive or not.
+    /// Returns the results of a scan, inclusive or exclusive.
     #[inline(always)]
     #[track_caller]
     pub fn results(&self, inclusive: bool) -> [[Element<G>; WIDE]; VECTORS] {

@@ -1,7 +1,7 @@
-//! Filling, copying and gathering words.
+//! Kernels that fill, copy and gather words.
 use simt::{GlobalSlice, Instance, Thread, Word, kernel};
 
-/// Writes zeros. A thread a word, or fewer.
+/// Writes zeros. At most one thread per word.
 #[kernel]
 pub fn clear_words(words: GlobalSlice<u32>) {
     let mut place = Thread::index();
@@ -11,7 +11,7 @@ pub fn clear_words(words: GlobalSlice<u32>) {
     }
 }
 
-/// Writes `0, 1, 2, ...`. A thread a word, or fewer.
+/// Writes `0, 1, 2, ...`. At most one thread per word.
 #[kernel]
 pub fn count_up(words: GlobalSlice<u32>) {
     let mut place = Thread::index();
@@ -21,13 +21,13 @@ pub fn count_up(words: GlobalSlice<u32>) {
     }
 }
 
-/// A word that kernels of this module are compiled for.
+/// A word type that the kernels of this module are compiled for.
 pub trait Moved: Copy + Send + Sync + 'static {
-    /// The word.
+    /// Type of the words.
     type Word: Word;
 }
 
-/// Words of a type.
+/// Words of type `T`.
 #[derive(Clone, Copy, Debug)]
 pub struct Words<T>(core::marker::PhantomData<fn() -> T>);
 
@@ -35,11 +35,11 @@ impl<T: Word> Moved for Words<T> {
     type Word = T;
 }
 
-/// Words of a type that are compared.
+/// Words of type `T` that are compared.
 #[derive(Clone, Copy, Debug)]
 pub struct Ordered<T>(core::marker::PhantomData<fn() -> T>);
 
-/// Copies as many words as `to` has. A thread a word, or fewer.
+/// Copies as many words as `to` has. At most one thread per word.
 #[kernel]
 pub fn copy_words<M: Moved + Instance>(from: GlobalSlice<M::Word>, to: GlobalSlice<M::Word>) {
     let mut place = Thread::index();
@@ -49,8 +49,9 @@ pub fn copy_words<M: Moved + Instance>(from: GlobalSlice<M::Word>, to: GlobalSli
     }
 }
 
-/// Element `i` of `to` becomes element `order[i]` of `from`, or of `more` from its length on; where there is
-/// no such element, it is left. An element has `words` words. A thread a word of `to`, or fewer.
+/// Sets element `i` of `to` to element `order[i]` of `from`, or of `more` for indices beyond `from`'s length;
+/// leaves it unchanged if there is no such element. An element has `words` words. At most one thread per word
+/// of `to`.
 #[kernel]
 pub fn gather_words<M: Moved + Instance>(
     from: GlobalSlice<M::Word>,

@@ -1,4 +1,4 @@
-//! The kinds of table that are compiled. A researcher's variant is one line here.
+//! The kinds of table that are compiled. A new variant is one line here.
 use super::map::Table;
 use super::probe::{DoubleHash, Hinted, TwoChoice};
 use crate::keyed::kernels::{
@@ -9,17 +9,17 @@ use simt::instances;
 
 instances! {
     types {
-        // Names: scheme (and filter bits), bytes a bucket, lanes x slots a lane, bits of key and value.
-        // The defaults.
+        // Names: scheme (and filter bits), bytes per bucket, lanes x slots per lane, bits of key and value.
+        // First the defaults.
         hinted8_64_2x4_u32_u32: Table<Packed, Hinted<8>, 2, 4>,
         double_64_2x2_u64_u64: Table<Wide<u64, u64>, DoubleHash, 2, 2>,
         double_64_2x2_u32_u64: Table<Wide<u32, u64>, DoubleHash, 2, 2>,
         double_64_2x2_u64_u32: Table<Wide<u64, u32>, DoubleHash, 2, 2>,
-        // The defaults where a pair of 16 bytes cannot be swapped at once.
+        // The defaults on devices without a 16-byte compare-and-swap.
         published_64_2x2_u64_u64: Table<Published<u64, u64>, DoubleHash, 2, 2>,
         published_64_2x2_u32_u64: Table<Published<u32, u64>, DoubleHash, 2, 2>,
         published_64_2x2_u64_u32: Table<Published<u64, u32>, DoubleHash, 2, 2>,
-        // Filters with other buckets and tiles.
+        // Filters with other bucket and tile sizes.
         hinted16_64_2x4_u32_u32: Table<Packed, Hinted<16>, 2, 4>,
         hinted32_64_2x4_u32_u32: Table<Packed, Hinted<32>, 2, 4>,
         hinted16_32_1x4_u32_u32: Table<Packed, Hinted<16>, 1, 4>,

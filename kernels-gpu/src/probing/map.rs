@@ -1,45 +1,46 @@
-//! The view of a map that kernels take, and the probe loop that every operation of every scheme goes through.
+//! The map view that kernels take, and the one probe loop that every operation of every scheme uses.
 use super::probe::{Cursor, Probe};
 use crate::keyed::{
-    Bucket, Kind, Look, Operation, Outcome, Place, Question, Scalar, Slot, Tallies, TileKind, View, hash,
+    Bucket, BucketProbe, Counters, EntryRef, Kind, Operation, Outcome, Request, Scalar, Slot, TileKind, View,
+    hash,
 };
 use core::marker::PhantomData;
-use simt::{Convergence, Global, Instance, Order, Scope, Tile, Turn, share_work};
+use simt::{Convergence, CurrentOp, Global, Instance, Order, Scope, Tile, share_work};
 
-/// A kind of table: slots `S`, probing scheme `P`, buckets of `W * L` slots read by tiles of `W` lanes, `L`
-/// slots a lane.
+/// A kind of table: slots `S`, probing scheme `P`, and buckets of `W * L` slots read by tiles of `W` lanes,
+/// `L` slots per lane.
 #[derive(Clone, Copy, Debug)]
 pub struct Table<S, P, const W: u32, const L: usize>(PhantomData<(S, P)>);
 
-/// What hosts need to know of a [`Table`] beside its being a [`Kind`].
+/// The properties of a [`Table`] that hosts need beyond those of a [`Kind`].
 ///
-/// Every [`Table`] of a [`Slot`] and a [`Probe`] has it, those of other packages too.
+/// Every [`Table`] of a [`Slot`] and a [`Probe`] implements it, also with types from other packages.
 ///
 /// # Safety
-/// - [`Self::BUCKET_BYTES`] are those of [`Self::SLOTS`] words of the kind's slots: scans reach that far.
-/// - [`Self::filter_words`] covers every bucket that operations look at, which stay within the view's buckets
-///   and annex.
+/// - [`Self::BUCKET_BYTES`] is the size of [`Self::SLOTS`] words of the kind's slots; scans rely on it.
+/// - [`Self::filter_words`] covers every bucket that operations probe, and they probe only the view's buckets
+///   and overflow buckets.
 pub unsafe trait Config: Kind<View = MapView<Self>> {
-    /// Slots in a bucket.
+    /// Number of slots in a bucket.
     const SLOTS: u32;
-    /// Bits of filter a bucket has, or none.
+    /// Number of filter bits per bucket, or 0.
     const FILTER_BITS: u32;
-    /// Bytes in a bucket.
+    /// Number of bytes in a bucket.
     const BUCKET_BYTES: usize;
-    /// Looks that a walk takes beyond one a bucket.
-    const EXTRA: u32;
+    /// Number of probes that an operation may make beyond one per bucket.
+    const EXTRA_PROBES: u32;
 
-    /// Words of filter for a table of `count` buckets and its annex.
+    /// Returns the number of filter words for a table of `count` buckets and its overflow buckets.
     fn filter_words(count: u32) -> usize {
-        ((count + ANNEX) as usize * Self::FILTER_BITS as usize).div_ceil(32)
+        ((count + OVERFLOW_BUCKETS) as usize * Self::FILTER_BITS as usize).div_ceil(32)
     }
 }
 
-/// Whom [`super::visit`] shows the kind of table that a name means.
+/// Receives from [`super::visit`] the kind of table with a given name.
 pub trait Visitor {
-    /// What it makes of it.
+    /// Result of the visit.
     type Output;
-    /// Sees the kind.
+    /// Visits the kind `M`.
     fn visit<M: Config + Instance>(self) -> Self::Output;
 }
 
@@ -48,9 +49,9 @@ pub trait Visitor {
 pub struct MapView<M> {
     buckets: Global<u64>,
     filters: Global<u32>,
-    tallies: Tallies,
+    counters: Counters,
     count: u32,
-    left: u32,
+    max_probes: u32,
     of: PhantomData<fn() -> M>,
 }
 
@@ -69,56 +70,64 @@ impl<M> core::fmt::Debug for MapView<M> {
     }
 }
 
-/// Buckets behind the table for the keys that look like a state of a slot.
-pub const ANNEX: u32 = 16;
+/// Number of overflow buckets behind the table, for the keys equal to a reserved pattern.
+pub const OVERFLOW_BUCKETS: u32 = 16;
 
 impl<M: Config> View for MapView<M> {
     type Kind = M;
 }
 
 impl<M: Config> MapView<M> {
-    /// A view of a table of `count` buckets, and the [`ANNEX`] after them.
+    /// Returns a view of a table of `count` buckets, which the [`OVERFLOW_BUCKETS`] follow. An operation
+    /// gives up after `looks` probes.
     ///
     /// # Safety
-    /// - `buckets` points to `(count + ANNEX) * M::BUCKET_BYTES` bytes, `filters` to `M::filter_words(count)`
-    ///   words and `tallies` to `STRIPES * STRIPE_WORDS` words of device memory that live as long as the view
-    ///   is used, aligned to 128 bytes.
+    /// - `buckets` points to `(count + OVERFLOW_BUCKETS) * M::BUCKET_BYTES` bytes, `filters` to
+    ///   `M::filter_words(count)` words and `counters` to `COUNTER_SHARDS * SHARD_WORDS` words of device
+    ///   memory that outlive all uses of the view, aligned to 128 bytes.
     /// - `count` is a prime below 2^31 - 64.
     /// - Every byte of buckets and filters was `0xFF` before the first operation, and only operations of this
-    ///   kind wrote them.
+    ///   kind have written to them.
     pub unsafe fn new(
         buckets: *mut u64,
         filters: *mut u32,
-        tallies: *mut u64,
+        counters: *mut u64,
         count: u32,
         looks: u32,
     ) -> Self {
-        // SAFETY: the caller's promise; kernels make only relaxed accesses to all three.
-        let (buckets, filters, tallies) =
-            unsafe { (Global::new(buckets), Global::new(filters), Tallies::new(Global::new(tallies))) };
-        Self { buckets, filters, tallies, count, left: looks.min(count + M::EXTRA), of: PhantomData }
+        // SAFETY: the caller's obligation; kernels make only relaxed accesses to all three.
+        let (buckets, filters, counters) =
+            unsafe { (Global::new(buckets), Global::new(filters), Counters::new(Global::new(counters))) };
+        Self {
+            buckets,
+            filters,
+            counters,
+            count,
+            max_probes: looks.min(count + M::EXTRA_PROBES),
+            of: PhantomData,
+        }
     }
 
-    /// Buckets, the annex not counted.
+    /// Returns the number of buckets without the overflow buckets.
     #[inline(always)]
     pub fn bucket_count(self) -> u32 {
         self.count
     }
 
-    /// Slots in all buckets, the annex included.
+    /// Returns the number of slots in all buckets, including the overflow buckets.
     #[inline(always)]
     pub fn slot_count(self) -> usize {
-        (self.count + ANNEX) as usize * M::SLOTS as usize
+        (self.count + OVERFLOW_BUCKETS) as usize * M::SLOTS as usize
     }
 
-    /// The key as it is stored, and where its walk begins.
+    /// Returns the stored form of the key and the start of its probe sequence.
     #[inline(always)]
     fn start(self, key: M::Key) -> (StoredOf<M>, Cursor) {
         if let Some(alias) = M::Slot::alias(key) {
-            return (alias, Cursor::annex(self.count));
+            return (alias, Cursor::overflow(self.count));
         }
         let stored = StoredOf::<M>::from_u64(key.to_u64());
-        (stored, Cursor::start(hash(stored), self.count, self.left))
+        (stored, Cursor::start(hash(stored), self.count, self.max_probes))
     }
 
     #[inline(always)]
@@ -126,27 +135,27 @@ impl<M: Config> MapView<M> {
         if position >= self.slot_count() {
             simt::trap();
         }
-        // SAFETY: the position is one of the table's slots.
+        // SAFETY: the position is that of a slot of the table.
         unsafe { self.buckets.cast::<<M::Slot as Slot>::Word>().offset(position) }
     }
 }
 
 type StoredOf<M> = <<M as Kind>::Slot as Slot>::Stored;
 
-/// Where a tile looks next, from the operation's owner.
+/// The next probe of a tile, broadcast from the operation's owner.
 #[derive(Clone, Copy)]
 struct Route {
     bucket: u32,
-    /// The walk ends with this bucket.
+    /// Whether the probe sequence ends with this bucket.
     last: bool,
     quota: u32,
 }
 
-/// The operation of one lane on its walk, as the work-sharing loop executes it: the one probe loop of every
+/// One lane's operation during its search, as the work-sharing loop executes it: the one probe loop of every
 /// scheme.
 struct Walk<S: Slot, P, O, const W: u32, const L: usize> {
     map: MapView<Table<S, P, W, L>>,
-    question: Question<S, O>,
+    request: Request<S, O>,
     cursor: Cursor,
     outcome: Outcome,
     value: S::Value,
@@ -159,83 +168,85 @@ where
     #[inline(always)]
     fn bucket(&self, index: u32) -> Bucket<S, W, L> {
         let words = Bucket::<S, W, L>::BYTES / 8;
-        // SAFETY: cursors stay within the buckets and the annex that follows them, as `Probe` promises.
+        // SAFETY: cursors stay within the buckets and the overflow buckets that follow them, as `Probe`
+        // promises.
         unsafe { Bucket::at(self.map.buckets.offset(index as usize * words)) }
     }
 
     #[inline(always)]
     #[track_caller]
-    fn route<C: Convergence>(&self, turn: Turn<W, C>) -> Route {
+    fn route<C: Convergence>(&self, turn: CurrentOp<W, C>) -> Route {
         let place = turn.from_owner(self.cursor.pack());
         let slots = W * L as u32;
-        let quota = if P::EXTRA > 0 { turn.from_owner(P::quota(self.cursor, slots)) } else { slots };
+        let quota = if P::EXTRA_PROBES > 0 { turn.from_owner(P::quota(self.cursor, slots)) } else { slots };
         Route { bucket: place & Cursor::BUCKET, last: place & Cursor::LAST != 0, quota }
     }
 
-    /// The key's bit in the filter of the bucket, and the word that it is in. The bit is made of the key
-    /// alone, so that any lane can tell it: the top bits of a product.
+    /// Returns the key's bit in the bucket's filter, and the word that contains it. The bit depends on the
+    /// key alone, so any lane can compute it: the top bits of a product.
     #[inline(always)]
     fn filter_bit(&self, key: S::Stored, bucket: u32) -> (Global<u32>, u32) {
         let key = key.to_u64();
         let mixed = ((key as u32) ^ ((key >> 32) as u32).rotate_left(16)).wrapping_mul(0x9e37_79b1);
         let (per_word, chosen) = (32 / P::FILTER_BITS, mixed >> (32 - P::FILTER_BITS.ilog2()));
-        // SAFETY: every bucket and the annex have their bits in the filters.
+        // SAFETY: the filters have bits for every bucket and overflow bucket.
         let word = unsafe { self.map.filters.offset((bucket / per_word) as usize) };
         (word, 1 << (bucket % per_word * P::FILTER_BITS + chosen))
     }
 
-    /// Whether the filter says that the key may have gone on from the bucket (its bit is cleared).
+    /// Returns whether the key may have overflowed from the bucket, according to the filter (its bit is
+    /// cleared).
     #[inline(always)]
     #[track_caller]
-    fn went_on(&self, key: S::Stored, bucket: u32) -> bool {
+    fn has_overflowed(&self, key: S::Stored, bucket: u32) -> bool {
         let (word, bit) = self.filter_bit(key, bucket);
         word.load_hot(Order::Relaxed, Scope::Device) & bit == 0
     }
 
-    /// Tells later searches that the key goes on from the bucket.
+    /// Records in the filter that the key overflows from the bucket, for later searches.
     #[inline(always)]
     #[track_caller]
-    fn pass_on(&self, key: S::Stored, bucket: u32) {
+    fn set_overflow(&self, key: S::Stored, bucket: u32) {
         let (word, bit) = self.filter_bit(key, bucket);
         word.fetch_and_hot(!bit, Order::Relaxed, Scope::Device);
     }
 
-    /// One round of the operation whose turn it is: one look, and on. Returns whether the operation is
-    /// finished.
+    /// Executes one round of the current operation: one probe, then the advance to the next bucket. Returns
+    /// whether the operation is finished.
     #[inline(always)]
     #[track_caller]
-    fn round<C: Convergence>(&mut self, turn: Turn<W, C>) -> bool {
+    fn round<C: Convergence>(&mut self, turn: CurrentOp<W, C>) -> bool {
         let (tile, route) = (turn.tile(), self.route(turn));
-        let question = self.question.from_owner(turn);
+        let request = self.request.from_owner(turn);
         let (rank, bucket) = (tile.rank(), self.bucket(route.bucket));
-        let within = |j: u32| P::EXTRA == 0 || rank * L as u32 + j < route.quota;
-        let look = Look::at(tile, bucket, &bucket.load(rank, turn.is_active()), &question, within);
-        let (done, value) = look.act(tile, turn.is_active(), &question);
+        let within = |j: u32| P::EXTRA_PROBES == 0 || rank * L as u32 + j < route.quota;
+        let probe = BucketProbe::new(tile, bucket, &bucket.load(rank, turn.is_active()), &request, within);
+        let (done, value) = probe.act(tile, turn.is_active(), &request);
 
-        let onward = self.goes_on(turn, &question, route, look.verdict.leads_on());
+        let onward = self.goes_on(turn, &request, route, probe.result.continues());
         if turn.is_mine() {
-            (self.outcome, self.value) = (question.conclude(look.verdict.found, done), value);
+            (self.outcome, self.value) = (request.conclude(probe.result.found, done), value);
             if onward {
-                self.cursor.advance::<P>(hash(simt::opaque(self.question.key)), self.map.count);
+                self.cursor.advance::<P>(hash(simt::black_box(self.request.key)), self.map.count);
             }
         }
-        if S::PUBLISHES && look.verdict.waits && !done {
+        if S::PUBLISHES && probe.result.waits && !done {
             simt::spin_hint();
         }
-        done || (look.verdict.is_over() && !onward)
+        done || (probe.result.is_decided() && !onward)
     }
 
-    /// Whether the walk goes on from a bucket that it has found `through`: full, and without the key. All
-    /// lanes agree.
+    /// Returns whether the search continues past a bucket. `through` is whether the bucket is full and does
+    /// not contain the key. All lanes agree on the result.
     ///
-    /// A placing operation says so in the filter before the tile looks further, so that no search ends before
-    /// a key; the others ask the filter.
+    /// An inserting operation sets the key's overflow bit before the tile probes further, so that no search
+    /// ends before the key; other operations consult the filter.
     #[inline(always)]
     #[track_caller]
     fn goes_on<C: Convergence>(
         &self,
-        turn: Turn<W, C>,
-        question: &Question<S, O>,
+        turn: CurrentOp<W, C>,
+        request: &Request<S, O>,
         route: Route,
         through: bool,
     ) -> bool {
@@ -245,10 +256,10 @@ where
         }
         let asks = turn.is_active() && tile.rank() == 0 && through;
         let mut stops = false;
-        if asks && question.places() {
-            self.pass_on(question.key, route.bucket);
+        if asks && request.places() {
+            self.set_overflow(request.key, route.bucket);
         } else if asks {
-            stops = !self.went_on(question.key, route.bucket);
+            stops = !self.has_overflowed(request.key, route.bucket);
         }
         if O::WRITES {
             tile.sync();
@@ -262,8 +273,8 @@ impl<S: Slot, P: Probe, const W: u32, const L: usize> MapView<Table<S, P, W, L>>
 where
     Table<S, P, W, L>: Config<Slot = S, Key = S::Key, Value = S::Value>,
 {
-    /// Executes the operations of all lanes that say `pending`, each by its tile, and gives each lane its own
-    /// result.
+    /// Executes the operations of all lanes that pass `pending`, each by the lane's tile, and returns to each
+    /// lane its own result.
     #[inline(always)]
     #[track_caller]
     pub fn share<O: Operation, C: Convergence>(
@@ -275,28 +286,28 @@ where
         argument: S::Value,
     ) -> (Outcome, S::Value) {
         let (key, cursor) = self.start(key);
-        let question = Question { operation, key, argument };
-        let mut walk = Walk { map: self, question, cursor, outcome: Outcome::Absent, value: argument };
+        let request = Request { operation, key, argument };
+        let mut walk = Walk { map: self, request, cursor, outcome: Outcome::Absent, value: argument };
         share_work(tile, pending, |turn| walk.round(turn));
-        if O::WRITES && walk.cursor.is_long(self.count, self.left) {
-            self.tallies.record_long();
+        if O::WRITES && walk.cursor.is_long(self.count, self.max_probes) {
+            self.counters.record_long();
         }
         (walk.outcome, walk.value)
     }
 }
 
-// SAFETY: a bucket is `W * L` slots, and `Slot` and `Probe` promise that walks stay within the table.
+// SAFETY: a bucket has `W * L` slots; `Slot` and `Probe` promise that probes stay within the table.
 unsafe impl<S: Slot, P: Probe, const W: u32, const L: usize> Kind for Table<S, P, W, L> {
     type Key = S::Key;
     type Value = S::Value;
     type Slot = S;
     type View = MapView<Self>;
     const TILE: u32 = W;
-    /// Measured: with 40 an insert of 8-byte pairs is 2 % faster than with the 45 that the assembler takes, a
-    /// mixed batch 8 %; with 48 for 16-byte pairs 1 % and 3 %.
+    /// Measured: with 40 registers an insert of 8-byte pairs is 2 % faster than with the 45 that the
+    /// assembler chooses, a mixed batch 8 %; with 48 for 16-byte pairs, 1 % and 3 %.
     const REGISTERS: u32 = if size_of::<S::Word>() == 8 { 40 } else { 48 };
-    /// Measured: with 32, where all threads fit that a multiprocessor can have, finds are 12 % faster than
-    /// with the 40 that the assembler takes, of 16-byte pairs 5 %.
+    /// Measured: with 32 registers, which allow the maximum number of resident threads per multiprocessor,
+    /// lookups are 12 % faster than with the 40 that the assembler chooses; of 16-byte pairs, 5 %.
     const READS_IN: u32 = 32;
 
     #[inline(always)]
@@ -312,21 +323,21 @@ unsafe impl<S: Slot, P: Probe, const W: u32, const L: usize> Kind for Table<S, P
     }
 
     #[inline(always)]
-    fn tallies(map: MapView<Self>) -> Tallies {
-        map.tallies
+    fn counters(map: MapView<Self>) -> Counters {
+        map.counters
     }
 
     fn scan_threads(map: MapView<Self>) -> usize {
         map.slot_count()
     }
 
-    /// A slot a thread, in memory order.
+    /// Shows each thread one slot, in memory order.
     #[inline(always)]
     #[track_caller]
-    fn scan(map: MapView<Self>, index: usize, mut see: impl FnMut(Option<Place<Self>>)) {
-        let in_annex = index / Self::SLOTS as usize >= map.count as usize;
+    fn scan(map: MapView<Self>, index: usize, mut see: impl FnMut(Option<EntryRef<Self>>)) {
+        let in_overflow = index / Self::SLOTS as usize >= map.count as usize;
         let exists = index < map.slot_count();
-        see(if exists { Place::read(map.slot_at(index), in_annex) } else { None });
+        see(if exists { EntryRef::read(map.slot_at(index), in_overflow) } else { None });
     }
 }
 
@@ -335,7 +346,7 @@ unsafe impl<S: Slot, P: Probe, const W: u32, const L: usize> Config for Table<S,
     const SLOTS: u32 = W * L as u32;
     const FILTER_BITS: u32 = P::FILTER_BITS;
     const BUCKET_BYTES: usize = Bucket::<S, W, L>::BYTES;
-    const EXTRA: u32 = P::EXTRA;
+    const EXTRA_PROBES: u32 = P::EXTRA_PROBES;
 }
 
 impl<S: Slot, P: Probe, const W: u32, const L: usize> TileKind<W> for Table<S, P, W, L> {

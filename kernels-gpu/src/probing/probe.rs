@@ -1,64 +1,68 @@
-//! Probing schemes: in which buckets a key may lie, in which order, and when a search may end.
+//! Probing schemes: which buckets may contain a key, in which order they are probed, and when a search may
+//! end.
 //!
-//! Every scheme walks the same sequence of a double hash (the number of buckets is prime, so every step from
-//! 1 to one less visits them all) and differs in what a scheme may differ in without giving up the uniqueness
-//! of keys: where on the walk a key may be placed, and what tells a search that the key did not go on.
-use super::map::ANNEX;
+//! Every scheme uses the same double-hash sequence (the number of buckets is prime, so every step from 1 to
+//! the number of buckets less 1 visits them all). Schemes differ only where the uniqueness of keys permits
+//! it: where in the sequence a key may be inserted, and how a search learns that the key did not overflow
+//! further.
+use super::map::OVERFLOW_BUCKETS;
 use crate::keyed::Hashed;
 use simt::hash::{mix32, reduce};
 
-/// Where an operation stands on its walk. Lives in the registers of the operation's owner.
+/// Position of an operation in its probe sequence. Lives in the registers of the operation's owner.
 #[derive(Clone, Copy, Debug)]
 pub struct Cursor {
-    /// The bucket to look at.
+    /// Bucket to probe.
     pub bucket: u32,
-    /// Buckets that may still be looked at, this one included.
+    /// Number of probes left, including this one.
     pub left: u32,
-    /// Distance to the next bucket, once known.
+    /// Step to the next bucket; 0 if not yet computed.
     step: u32,
-    /// The bucket's place on the walk.
+    /// Index of the bucket in the probe sequence.
     place: u32,
 }
 
-/// From so many buckets on a walk is long. What makes it so is a key that is removed and inserted over and
-/// over, not chance: of 7.6 million inserts in simulated tables of 4 slots a bucket, filled to a load of
-/// 0.95, five walked 64 buckets and none 128. A bound of 32 is met by chance once in 6 700 inserts there.
+/// Number of probes from which on a probe sequence counts as long. A key that is removed and inserted again
+/// and again causes it, not chance: of 7.6 million inserts in simulated tables of 4 slots per bucket, filled
+/// to a load of 0.95, five probed 64 buckets and none 128. There, one insert in 6 700 reaches a bound of 32
+/// by chance.
 pub const LONG: u32 = 128;
 
 impl Cursor {
-    /// In the packed word: the bucket.
+    /// Mask of the bucket in the packed word.
     pub const BUCKET: u32 = u32::MAX >> 1;
-    /// In the packed word: no bucket may be looked at after this one.
+    /// Flag in the packed word: no bucket may be probed after this one.
     pub const LAST: u32 = 1 << 31;
 
-    /// What a tile needs to know, in the one word that a shuffle moves.
+    /// Packs the part of the cursor that a tile needs into one word, so that one shuffle moves it.
     #[inline(always)]
     pub fn pack(self) -> u32 {
         let last = if self.left == 1 { Self::LAST } else { 0 };
         self.bucket | last
     }
 
-    /// The first bucket of the walk in a table of `buckets`, `left` of which may be looked at.
+    /// Returns the start of a probe sequence of at most `left` probes in a table of `buckets` buckets.
     #[inline(always)]
     pub fn start(hash: Hashed, buckets: u32, left: u32) -> Self {
         Self { bucket: reduce(hash.first, buckets), left, step: 0, place: 0 }
     }
 
-    /// The walk through the annex behind a table of `buckets`: bucket after bucket.
+    /// Returns the start of a linear probe sequence through the overflow buckets behind a table of `buckets`
+    /// buckets.
     #[inline(always)]
-    pub fn annex(buckets: u32) -> Self {
-        Self { bucket: buckets, left: ANNEX, step: 0, place: 2 }
+    pub fn overflow(buckets: u32) -> Self {
+        Self { bucket: buckets, left: OVERFLOW_BUCKETS, step: 0, place: 2 }
     }
 
-    /// Whether a walk that might take `looks` looks has become [long](LONG); in the annex, whether half of it
-    /// is behind.
+    /// Returns whether a probe sequence of at most `looks` probes has become [long](LONG) or, in the overflow
+    /// buckets, whether at least half of it has been used.
     #[inline(always)]
     pub fn is_long(self, buckets: u32, looks: u32) -> bool {
-        let in_annex = self.bucket >= buckets;
-        self.left <= if in_annex { ANNEX / 2 } else { looks.saturating_sub(LONG) }
+        let in_overflow = self.bucket >= buckets;
+        self.left <= if in_overflow { OVERFLOW_BUCKETS / 2 } else { looks.saturating_sub(LONG) }
     }
 
-    /// Goes on to the next place of the walk. The table has at least two buckets.
+    /// Advances to the next bucket of the probe sequence. The table has at least two buckets.
     #[inline(always)]
     pub fn advance<P: Probe>(&mut self, hash: Hashed, buckets: u32) {
         self.left -= 1;
@@ -69,7 +73,7 @@ impl Cursor {
         }
     }
 
-    /// Goes to the next bucket of the double hash.
+    /// Advances to the next bucket of the double hash.
     #[inline(always)]
     fn stride(&mut self, hash: Hashed, buckets: u32) {
         if self.step == 0 {
@@ -91,10 +95,10 @@ impl Cursor {
 /// #[derive(Clone, Copy)]
 /// struct Astray;
 ///
-/// // Memory is accessed where the cursor points: this needs an `unsafe impl`.
+/// // The cursor determines which memory is accessed: this needs an `unsafe impl`.
 /// impl Probe for Astray {
 ///     const FILTER_BITS: u32 = 0;
-///     const EXTRA: u32 = 0;
+///     const EXTRA_PROBES: u32 = 0;
 ///     fn advance(cursor: &mut Cursor, _hash: Hashed, _buckets: u32) {
 ///         cursor.bucket = 1 << 30;
 ///     }
@@ -102,38 +106,40 @@ impl Cursor {
 /// ```
 ///
 /// # Safety
-/// - [`Self::advance`] leaves the cursor at a bucket below `buckets`, from any that is there.
+/// - [`Self::advance`] leaves the cursor at a bucket below `buckets` if it was at one before.
 /// - [`Self::FILTER_BITS`] is 0, 8, 16 or 32.
 pub unsafe trait Probe: Copy + Send + Sync + 'static {
-    /// Bits of filter that each bucket has (0, 8, 16 or 32): which keys went on from it when it was full.
+    /// Number of filter bits per bucket (0, 8, 16 or 32). The filter records which keys overflowed from the
+    /// full bucket.
     const FILTER_BITS: u32;
-    /// Looks that a walk takes beyond one a bucket.
-    const EXTRA: u32;
+    /// Number of probes that an operation may make beyond one per bucket.
+    const EXTRA_PROBES: u32;
 
-    /// Goes on from a bucket of the table, of which there are at least two.
+    /// Advances the cursor from a bucket of the table, which has at least two buckets.
     fn advance(cursor: &mut Cursor, hash: Hashed, buckets: u32);
 
-    /// How many slots of a bucket of `slots`, in its order, may take the key at this place of the walk.
+    /// Returns how many of a bucket's `slots` slots, from the first, may take the key at this index of the
+    /// probe sequence.
     #[inline(always)]
     fn quota(_cursor: Cursor, slots: u32) -> u32 {
         slots
     }
 }
 
-/// Double hashing over buckets, with a filter of `BITS` bits for each: which keys went on from it when it was
-/// full. The filters lie apart from the buckets and are small enough to stay in the L2 cache. A search ends
-/// at the first bucket that has an empty slot or whose filter lacks the key's bit: at the first line nearly
-/// always, at a load of 0.95 too.
+/// Double hashing over buckets, each with a filter of `BITS` bits that records which keys overflowed from it.
+/// The filters lie apart from the buckets and are small enough to stay in the L2 cache. A search ends at the
+/// first bucket that has an empty slot or whose filter does not record the key: nearly always at the first
+/// line, even at a load of 0.95.
 #[derive(Clone, Copy, Debug)]
 pub struct Hinted<const BITS: u32>;
 
-// SAFETY: a stride ends within the table; the bits are asserted.
+// SAFETY: a stride ends within the table; the number of bits is asserted.
 unsafe impl<const BITS: u32> Probe for Hinted<BITS> {
     const FILTER_BITS: u32 = {
         assert!(BITS == 8 || BITS == 16 || BITS == 32);
         BITS
     };
-    const EXTRA: u32 = 0;
+    const EXTRA_PROBES: u32 = 0;
 
     #[inline(always)]
     fn advance(cursor: &mut Cursor, hash: Hashed, buckets: u32) {
@@ -148,7 +154,7 @@ pub struct DoubleHash;
 // SAFETY: a stride ends within the table.
 unsafe impl Probe for DoubleHash {
     const FILTER_BITS: u32 = 0;
-    const EXTRA: u32 = 0;
+    const EXTRA_PROBES: u32 = 0;
 
     #[inline(always)]
     fn advance(cursor: &mut Cursor, hash: Hashed, buckets: u32) {
@@ -156,24 +162,24 @@ unsafe impl Probe for DoubleHash {
     }
 }
 
-/// Two choices a key: three quarters of the first bucket, then three quarters of the second, then the rest of
-/// each, then double hashing on from there. A search ends where the part of the bucket that the walk has come
-/// to has an empty slot.
+/// Two choices per key: three quarters of the first bucket, then three quarters of the second, then the rest
+/// of each, then double hashing from there on. A search ends at the first probe whose part of the bucket has
+/// an empty slot.
 ///
-/// The two-choice tables of the literature compare the fill of both buckets, which lets two inserts of one
-/// key choose differently. Here the places of a key are tried in a fixed order, so they meet at the same
-/// slot.
+/// The two-choice tables of the literature compare the fill of both buckets, so two inserts of one key may
+/// choose differently. Here the slots for a key are tried in a fixed order, so concurrent inserts of the key
+/// meet at the same slot.
 #[derive(Clone, Copy, Debug)]
 pub struct TwoChoice;
 
 // SAFETY: strides, and the step back from one, end within the table.
 unsafe impl Probe for TwoChoice {
     const FILTER_BITS: u32 = 0;
-    const EXTRA: u32 = 2;
+    const EXTRA_PROBES: u32 = 2;
 
     #[inline(always)]
     fn advance(cursor: &mut Cursor, hash: Hashed, buckets: u32) {
-        // The places 0, 1, 2, 3, 4 .. are the buckets first, second, first, second, third ..
+        // Indices 0, 1, 2, 3, 4 .. of the sequence are the first, second, first, second, third .. bucket.
         if cursor.place == 1 {
             cursor.bucket = Cursor::wrap(cursor.bucket as u64 + (buckets - cursor.step) as u64, buckets);
         } else {
@@ -194,7 +200,7 @@ mod tests {
     use std::collections::HashSet;
 
     fn walk<P: Probe>(hash: Hashed, buckets: u32) -> Vec<u32> {
-        let mut cursor = Cursor::start(hash, buckets, buckets + P::EXTRA);
+        let mut cursor = Cursor::start(hash, buckets, buckets + P::EXTRA_PROBES);
         let mut seen = vec![cursor.bucket];
         while cursor.left > 1 {
             cursor.advance::<P>(hash, buckets);

@@ -1,40 +1,42 @@
-//! What all processes share: the epoch, announcements, counters, and what is kept for those to come.
+//! State that all participants share: the epoch, announcements, counters, and the saved states of participant
+//! slots.
 use simt::{Global, Order, Scope, timer};
 
-/// Epochs that the log has room for.
+/// Number of epochs in the log.
 pub const LOG: usize = 4096;
-/// Words of 8 bytes of the counters: epoch, retired, reclaimed, shelved.
+/// Number of 8-byte counters: epoch, retired, reclaimed, deferred.
 const COUNTERS: usize = 4;
-/// Words of 8 bytes a line of the log has: retired, reclaimed, when.
+/// Number of 8-byte words in a line of the log: retired, reclaimed, time.
 const LINE: usize = 3;
-/// Words of 4 bytes that a place keeps: the epoch, the bag in use, three counts, how often it was entered.
+/// Number of 4-byte words that a participant slot saves, of which six are used: the epoch, the current bag,
+/// three counts, the number of entries.
 const KEPT: usize = 8;
-/// Bags of a place.
+/// Number of bags of a participant slot.
 pub(super) const BAGS: u32 = 3;
 
-/// What a place's word says.
+/// Word of a participant slot.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Announcement(u32);
 
 impl Announcement {
-    /// Nobody has the place.
+    /// The slot is free.
     pub const FREE: Self = Self(0);
-    /// Its process reads nothing.
-    pub const QUIET: Self = Self(1);
+    /// The participant is outside: it reads nothing.
+    pub const UNPINNED: Self = Self(1);
 
-    /// Its process is in an epoch.
+    /// Returns the announcement of a participant in `epoch`.
     #[inline(always)]
     pub const fn within(epoch: u32) -> Self {
         Self(epoch << 2 | 2)
     }
 
-    /// As it stands in memory.
+    /// Returns the announcement's representation in memory.
     #[inline(always)]
     pub const fn word(self) -> u32 {
         self.0
     }
 
-    /// Whether its process keeps the epoch from ending.
+    /// Returns whether the participant keeps `epoch` from ending.
     #[inline(always)]
     pub const fn holds(self, epoch: u32) -> bool {
         self.0 & 2 != 0 && self.0 != Self::within(epoch).0
@@ -46,44 +48,44 @@ impl Announcement {
 #[derive(Clone, Copy, Debug)]
 pub struct Epochs {
     words: Global<u64>,
-    /// Places: processes that can run side by side.
+    /// Number of participant slots: participants that can be open at a time.
     places: u32,
-    /// Items that each bag of a place holds.
+    /// Capacity of each bag of a participant slot.
     room: u32,
 }
 
-/// Words of 8 bytes of so many places, each of whose bags holds `room` items.
+/// Returns the number of 8-byte words for `places` participant slots whose bags hold `room` items each.
 pub const fn epoch_words(places: u32, room: u32) -> usize {
     let small = 1 + places as usize * (1 + KEPT + BAGS as usize * room as usize);
     COUNTERS + LOG * LINE + small.div_ceil(2) + 1
 }
 
 impl Epochs {
-    /// Those in memory.
+    /// Returns the epochs in `words`.
     ///
     /// # Safety
-    /// - `words` are [`epoch_words`] of these numbers, of device memory, which were 0 before any kernel saw
-    ///   them and live as long as the view is used.
-    /// - There are at least as many places as processes run side by side on the device.
+    /// - `words` points to [`epoch_words`]`(places, room)` words of device memory that were 0 before any
+    ///   kernel accessed them and outlive all uses of the view.
+    /// - There are at least as many participant slots as participants that run concurrently on the device.
     #[inline(always)]
     pub unsafe fn new(words: *mut u64, places: u32, room: u32) -> Self {
-        // SAFETY: the caller's promise; processes take turns in what is not atomic.
+        // SAFETY: the caller's obligation; participants access non-atomic words one after the other.
         Self { words: unsafe { Global::new(words) }, places, room }
     }
 
-    /// Places.
+    /// Returns the number of participant slots.
     #[inline(always)]
     pub fn places(self) -> u32 {
         self.places
     }
 
-    /// What tells these epochs from those of other structures: their address.
+    /// Returns the key that distinguishes these epochs from those of other structures: their address.
     #[inline(always)]
     pub(super) fn key(self) -> u64 {
         self.words.as_ptr().addr() as u64
     }
 
-    /// Items that each bag holds.
+    /// Returns the capacity of each bag.
     #[inline(always)]
     pub(super) fn room(self) -> u32 {
         self.room
@@ -91,12 +93,12 @@ impl Epochs {
 
     #[inline(always)]
     fn counter(self, index: usize) -> Global<u64> {
-        // SAFETY: one of the counters.
+        // SAFETY: the index is that of a counter or of a word of the log.
         unsafe { self.words.offset(index) }
     }
 
-    /// Counts processes that are inside without a place: none of them says in which epoch, so none ends while
-    /// there is one.
+    /// Returns the count of participants that are inside without a slot. They announce no epoch, so no epoch
+    /// ends while there is one.
     #[inline(always)]
     pub(super) fn placeless(self) -> Global<u32> {
         self.small(0)
@@ -104,18 +106,18 @@ impl Epochs {
 
     #[inline(always)]
     fn small(self, index: usize) -> Global<u32> {
-        // SAFETY: within the words that `new` was promised.
+        // SAFETY: within the words that the caller of `new` promised.
         unsafe { self.words.offset(COUNTERS + LOG * LINE).cast::<u32>().offset(index) }
     }
 
-    /// The epoch.
+    /// Returns the current epoch.
     #[inline(always)]
     #[track_caller]
     pub fn now(self) -> u32 {
         self.counter(0).load(Order::Acquire, Scope::Device) as u32
     }
 
-    /// What the process in a place says.
+    /// Returns the location of a slot's announcement.
     #[inline(always)]
     #[track_caller]
     pub(super) fn announcement(self, place: u32) -> Global<u32> {
@@ -123,14 +125,14 @@ impl Epochs {
         self.small(1 + place as usize)
     }
 
-    /// What the process in a place says now.
+    /// Loads a slot's announcement.
     #[inline(always)]
     #[track_caller]
     pub(super) fn heard(self, place: u32) -> Announcement {
         Announcement(self.announcement(place).load(Order::Relaxed, Scope::Device))
     }
 
-    /// A word of what a place keeps for who has it next.
+    /// Returns the location of a word that a participant slot saves for its next participant.
     #[inline(always)]
     #[track_caller]
     pub(super) fn kept(self, place: u32, word: usize) -> Global<u32> {
@@ -138,7 +140,7 @@ impl Epochs {
         self.small(1 + self.places as usize + place as usize * KEPT + word)
     }
 
-    /// An item of a bag.
+    /// Returns the location of an item of a bag.
     #[inline(always)]
     #[track_caller]
     pub(super) fn item(self, place: u32, bag: u32, index: u32) -> Global<u32> {
@@ -148,7 +150,7 @@ impl Epochs {
         self.small(bags + bag * self.room as usize + index as usize)
     }
 
-    /// Lets the epoch after `epoch` begin, and notes in the log what there was.
+    /// Starts the epoch after `epoch`, and writes the counters to the log.
     #[inline(always)]
     #[track_caller]
     pub(super) fn advance(self, epoch: u32) {
@@ -168,21 +170,21 @@ impl Epochs {
         self.counter(index).load(Order::Relaxed, Scope::Device)
     }
 
-    /// Counts items that were retired.
+    /// Counts retired items.
     #[inline(always)]
     #[track_caller]
     pub(super) fn count_retired(self, many: u32) {
         self.counter(1).fetch_add(many as u64, Order::Relaxed, Scope::Device);
     }
 
-    /// Counts items that were freed.
+    /// Counts freed items.
     #[inline(always)]
     #[track_caller]
     pub(super) fn count_reclaimed(self, many: u32) {
         self.counter(2).fetch_add(many as u64, Order::Relaxed, Scope::Device);
     }
 
-    /// Counts an item that no bag had room for.
+    /// Counts an item that did not fit into any bag.
     #[inline(always)]
     #[track_caller]
     pub(super) fn count_shelved(self) {
@@ -196,7 +198,7 @@ mod tests {
 
     #[test]
     fn who_is_in_an_older_epoch_holds_it() {
-        assert!(!Announcement::FREE.holds(3) && !Announcement::QUIET.holds(3));
+        assert!(!Announcement::FREE.holds(3) && !Announcement::UNPINNED.holds(3));
         assert!(!Announcement::within(3).holds(3) && Announcement::within(2).holds(3));
         assert!(Announcement::within(0).holds(1), "epoch 0 is one like others");
     }

@@ -1,28 +1,28 @@
-//! Who is a process: the threads that enter and leave together.
+//! Groups: the threads that enter and leave together as one participant.
 use simt::{Block, Independent, Thread, Tile};
 
 /// Threads that enter and leave epochs together.
 pub trait Group: Copy + Send + Sync + 'static {
-    /// Processes in a block, at most.
+    /// Maximum number of participants in a block.
     const A_BLOCK: usize;
 
-    /// The calling thread's place among the threads of the process.
+    /// Returns the calling thread's rank among the threads of the participant.
     fn rank() -> u32;
 
-    /// Threads of the process.
+    /// Returns the number of threads of the participant.
     fn size() -> u32;
 
-    /// The process's number in its block.
+    /// Returns the participant's index in its block.
     fn number() -> u32;
 
-    /// The process's number in the grid.
+    /// Returns the participant's index in the grid.
     fn index() -> u32;
 
-    /// Waits for the threads of the process; what they wrote is seen.
+    /// Synchronizes the threads of the participant; earlier writes become visible to all of them.
     fn sync();
 }
 
-/// A process a block. All its threads enter and leave together.
+/// One participant per block. All its threads enter and leave together.
 #[derive(Clone, Copy, Debug)]
 pub struct Blocks;
 
@@ -56,8 +56,9 @@ impl Group for Blocks {
     }
 }
 
-/// A process a tile of `W` lanes, in blocks of at most `MOST` tiles: for kernels whose blocks do not meet.
-/// Each tile looks and frees by itself, so blocks cost less where they can be had.
+/// One participant per tile of `W` lanes, in blocks of at most `MOST` tiles: for kernels without barriers of
+/// the block. Each tile checks announcements and frees items by itself, so [`Blocks`] costs less where it can
+/// be used.
 #[derive(Clone, Copy, Debug)]
 pub struct Tiles<const W: u32, const MOST: usize>;
 

@@ -1,11 +1,11 @@
-//! Entry points of a host that has the epochs alone.
+//! Entry points for a host that has only the epochs.
 use super::epochs::Epochs;
-use super::process::{Owner, Slabs};
+use super::participant::{ItemPool, Slabs};
 use crate::slab::Pool;
 use simt::{GlobalSlice, Instance, Order, Scope, Thread, fence, kernel};
 
-/// Frees what places keep: slabs of a pool. Adds how many to `count`. Runs alone. The grid has a thread for
-/// each place.
+/// Frees the items in the bags of all participant slots, which are slabs of a pool, and adds their number to
+/// `count`. Requires exclusive access. The grid has one thread per slot.
 #[kernel]
 pub fn drain_slabs<P: Pool + Instance>(epochs: Epochs, pool: P, count: GlobalSlice<u64>) {
     let place = Thread::index() as u32;
@@ -19,11 +19,11 @@ pub fn drain_slabs<P: Pool + Instance>(epochs: Epochs, pool: P, count: GlobalSli
         let mut index = 0;
         while index < kept {
             let item = epochs.item(place, bag as u32, index).load(Order::Relaxed, Scope::Device);
-            // SAFETY: the pool's, retired, and in this bag alone, which is empty then; nothing runs that
-            // could reach it.
+            // SAFETY: a slab of the pool that was retired; it is in this bag alone, which is emptied, and no
+            // kernel runs that could reach it.
             unsafe { owner.clear(item) };
             fence(Scope::Device);
-            // SAFETY: as above, and cleared.
+            // SAFETY: as above, and the item has been cleared.
             unsafe { owner.free(item) };
             index += 1;
         }
@@ -37,8 +37,8 @@ pub fn drain_slabs<P: Pool + Instance>(epochs: Epochs, pool: P, count: GlobalSli
     }
 }
 
-/// Forgets what places keep, for hosts who find it another way. Runs alone. The grid has a thread for each
-/// place.
+/// Empties the bags of all participant slots without freeing their items, for hosts that find the items in
+/// another way. Requires exclusive access. The grid has one thread per slot.
 #[kernel]
 pub fn forget_places(epochs: Epochs) {
     let place = Thread::index() as u32;

@@ -1,34 +1,36 @@
-//! Epochs: memory that kernels free while others may still read it. In DEBRA's manner (Brown, PODC 2015). See
-//! `docs/structures/reclaim.md`.
+//! Epoch-based reclamation: kernels free memory that others may still read. A variant of DEBRA (Brown, PODC
+//! 2015). See `docs/structures/reclaim.md`.
 //!
 //! ```text
-//! words | epoch | retired | reclaimed | shelved | log of epochs ... |
-//!       | processes inside without a place                         |
-//!       | announcements: a word a place                              |  free, quiet, or the epoch that its process is in
-//!       | what places keep while nobody has them: a line each        |  epoch, bag in use, three counts, entries
-//!       | three bags a place                                         |
+//! words | epoch | retired | reclaimed | deferred | log of epochs ... |
+//!       | count of participants inside without a slot              |
+//!       | announcements: one word per participant slot             |  free, unpinned, or the participant's epoch
+//!       | saved states of free slots: one line each                |  epoch, current bag, three counts, entries
+//!       | three bags per slot                                      |
 //!
-//! block | a table a process, of four structures, in shared memory    |  place, epoch, bag in use, three
-//! counts, ...
+//! block | one table per participant, of four structures, in shared |  slot, epoch, current bag,
+//!       | memory                                                   |  three counts, ...
 //! ```
 //!
-//! A *process* is a block, or a tile. It enters before it reads what others may retire, and leaves when it
-//! holds none of it any more. What it retires goes into the bag of the epoch that it is in. Entering in a
-//! later epoch it turns to the next bag, and frees what was in that: three epochs have begun since. The epoch
-//! ends when a process that looks finds none that is still in an older one.
+//! A *participant* is a block or a tile. It enters before it reads memory that others may retire, and leaves
+//! when it holds no reference to such memory any more. Items that it retires go into the bag of its current
+//! epoch. When it enters in a later epoch it rotates its bags, and frees the items that were in the next one:
+//! three epochs have begun since they were retired. The epoch ends when a participant checks the
+//! announcements and finds no participant in an older epoch.
 //!
-//! Why three are enough: a process that announces epoch *e* late, while *e* + 1 begins, keeps *e* + 2 from
-//! beginning. What it can reach was retired in *e* - 1 at the earliest, by who was late as well, and is freed
+//! Three bags suffice: a participant that announces epoch *e* late, while *e* + 1 begins, keeps *e* + 2 from
+//! beginning. The items that it can reach were retired in *e* - 1 at the earliest, by a participant that was
+//! late as well, and are freed in *e* + 2 at the earliest.
 //! in *e* + 2 at the earliest.
 mod epochs;
 mod group;
 pub mod kernels;
-mod process;
+mod participant;
 mod table;
 #[cfg(test)]
 mod tests;
 
 pub use epochs::{Epochs, LOG, epoch_words};
 pub use group::{Blocks, Group, Tiles};
-pub use process::{Owner, Process, Rules, Slabs, Sound};
+pub use participant::{FaultPolicy, ItemPool, NoFaults, Participant, Slabs};
 pub use table::ENTRIES;

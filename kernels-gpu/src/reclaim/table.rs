@@ -1,51 +1,51 @@
-//! The structures that a process is inside: a table in shared memory.
+//! Table of the structures that a participant is inside, in shared memory.
 //!
-//! A process may be inside several structures at a time, of equal or different type, and enter and leave them
-//! in any order. Its state in a structure lies in an *entry* of its table, which is found by the address of
-//! the structure's epochs. The first [`ENTRIES`] structures have one; what the others do is said in
-//! [`super::process`].
+//! A participant may be inside several structures at a time, of equal or different type, and enter and leave
+//! them in any order. Its state in a structure is an *entry* of its table, found by the address of the
+//! structure's epochs. The first [`ENTRIES`] structures have one; [`super::Participant`] describes the
+//! treatment of the others.
 //!
-//! Shared memory has no contents at first, or those of an earlier block, and nothing runs before the first
-//! entry is needed. So entries are made to tell by themselves whether they are in use: an entry is
-//! *certified* if a word of it is the hash of its key, its participant slot, its own place and its process.
-//! Only the process itself certifies entries, and it takes that back. Thus an entry in use is never taken for
-//! a free one. A free one is taken for one in use if 32 arbitrary bits happen to fit, or if an earlier block
-//! ended inside a structure: then it is not used, which is slower and changes nothing else.
+//! Shared memory is uninitialized at first, or has the contents of an earlier block, and no code runs before
+//! the first entry is needed. So an entry itself shows whether it is in use: it is *certified* if one of its
+//! words is the hash of its key, its participant slot, its index and its participant. Only the participant
+//! itself certifies its entries and revokes that. Thus an entry in use is never mistaken for a free one. A
+//! free entry is mistaken for one in use if 32 arbitrary bits happen to match, or if an earlier block ended
+//! inside a structure: then it stays unused, which is slower and has no other effect.
 use super::group::Group;
 use core::marker::PhantomData;
 use simt::{Shared, SharedShape};
 
-/// Structures whose state a process keeps in shared memory.
+/// Number of structures whose state a participant keeps in shared memory.
 pub const ENTRIES: usize = 4;
 
-/// Words of an entry: the address of the structure's epochs, in two words.
+/// Word index in an entry of the address of the structure's epochs, which takes two words.
 const KEY: usize = 0;
-/// The hash that certifies the entry.
+/// Word index of the hash that certifies the entry.
 const CHECK: usize = 2;
-/// The place: the process's participant slot among the structure's.
+/// Word index of the participant slot in the structure.
 pub const PLACE: usize = 3;
-/// How often the process has opened the structure and not closed it.
+/// Word index of the nesting depth of opens.
 pub const OPENS: usize = 4;
-/// How often it has entered and not left.
+/// Word index of the nesting depth of entries.
 pub const INSIDE: usize = 5;
-/// The bag in use.
+/// Word index of the current bag.
 pub const CURRENT: usize = 6;
-/// The epoch in which the bags were rotated last.
+/// Word index of the epoch in which the bags were last rotated.
 pub const EPOCH: usize = 7;
-/// The epoch that is entered.
+/// Word index of the entered epoch.
 pub const NEXT: usize = 8;
-/// Processes found in an older epoch; not 0 where nobody looks for them.
+/// Word index of the number of participants found in an older epoch; not 0 if this entry skips the check.
 pub const LATE: usize = 9;
-/// Entries into epochs at this place.
+/// Word index of the number of entries into epochs with this participant slot.
 pub const ENTERED: usize = 10;
-/// Counts of the bags: all that was put in since the bag was empty.
+/// Word index of the bags' counts: items put in since each bag was empty, including those that did not fit.
 pub const COUNTS: usize = 11;
-/// Items retired and freed that are not added to the counters yet.
+/// Word indices of the numbers of retired and freed items that are not yet added to the counters.
 pub const RETIRED: usize = 14;
 pub const FREED: usize = 15;
 const WORDS: usize = 16;
 
-/// The tables of a block's processes.
+/// The tables of a block's participants.
 struct Tables<G>(PhantomData<G>);
 
 impl<G: Group> SharedShape for Tables<G> {
@@ -53,26 +53,26 @@ impl<G: Group> SharedShape for Tables<G> {
     const LEN: usize = G::A_BLOCK * ENTRIES * WORDS;
 }
 
-/// A process's state in a structure.
+/// A participant's state in a structure.
 #[derive(Clone, Copy)]
 pub struct Entry(Shared<u32>);
 
 impl Entry {
-    /// A word.
+    /// Loads a word.
     #[inline(always)]
     #[track_caller]
     pub fn get(self, word: usize) -> u32 {
         self.0.load(word)
     }
 
-    /// Writes a word.
+    /// Stores a word.
     #[inline(always)]
     #[track_caller]
     pub fn set(self, word: usize, value: u32) {
         self.0.store(word, value);
     }
 
-    /// Adds to a word, beside other lanes. Returns what it was.
+    /// Adds to a word, atomically. Returns its previous value.
     #[inline(always)]
     #[track_caller]
     pub fn add(self, word: usize, value: u32) -> u32 {
@@ -94,22 +94,22 @@ impl Entry {
     }
 }
 
-/// The table of the calling thread's process.
+/// The table of the calling thread's participant.
 pub struct Table<G>(PhantomData<G>);
 
 impl<G: Group> Table<G> {
-    /// The entry `index`.
+    /// Returns entry `index`.
     #[inline(always)]
     #[track_caller]
     fn entry(index: usize) -> Entry {
         let process = if G::A_BLOCK == 1 { 0 } else { G::number() as usize };
         assert!(process < G::A_BLOCK, "more processes in a block than its group has");
-        // SAFETY: one of the entries of one of the block's tables.
+        // SAFETY: the part is an entry of one of the block's tables.
         Entry(unsafe { Shared::of::<Tables<G>>().part(((process * ENTRIES + index) * WORDS) as u32, WORDS) })
     }
 
-    /// Returns the entry of a structure that the process has open, if it has one. By any lane between two
-    /// barriers of the process.
+    /// Returns the entry of a structure, if the participant has it open and it has one. Any lane may call it
+    /// between two barriers of the participant.
     #[inline(always)]
     #[track_caller]
     pub fn find(key: u64) -> Option<Entry> {
@@ -124,7 +124,7 @@ impl<G: Group> Table<G> {
         None
     }
 
-    /// As [`Self::find`], where the process may not have opened the structure: by one thread.
+    /// As [`Self::find`], for structures that the participant may not have opened; by one thread.
     #[inline(always)]
     #[track_caller]
     pub fn find_open(key: u64) -> Option<Entry> {
@@ -138,7 +138,7 @@ impl<G: Group> Table<G> {
         None
     }
 
-    /// Returns a free entry, by one thread.
+    /// Returns the index of a free entry, by one thread.
     #[inline(always)]
     #[track_caller]
     pub fn free() -> Option<usize> {
@@ -152,7 +152,7 @@ impl<G: Group> Table<G> {
         None
     }
 
-    /// Gives a free entry to a structure in which the process has the participant slot `place`, by one
+    /// Assigns a free entry to a structure in which the participant has the participant slot `place`, by one
     /// thread.
     #[inline(always)]
     #[track_caller]
@@ -163,7 +163,7 @@ impl<G: Group> Table<G> {
         entry
     }
 
-    /// Frees an entry, by one thread. Its other words stay until it is taken again.
+    /// Releases an entry, by one thread. Its other words stay until it is taken again.
     #[inline(always)]
     #[track_caller]
     pub fn release(entry: Entry) {

@@ -1,6 +1,6 @@
-//! Cells that lead to slabs: who writes puts a new slab into a cell and retires the old one, who reads
-//! follows a cell and reads the slab word by word.
-use super::{Blocks, ENTRIES, Epochs, Group, Process, Rules, Slabs, Sound, Tiles, epoch_words};
+//! Cells that refer to slabs: a writer puts a new slab into a cell and retires the old one; a reader follows
+//! a cell and reads the slab word by word.
+use super::{Blocks, ENTRIES, Epochs, FaultPolicy, Group, NoFaults, Participant, Slabs, Tiles, epoch_words};
 use crate::slab::{Bitmaps, Handle, Light, Pool};
 use simt::emulator::{Emulator, FailureKind, Launch, Options, Schedule};
 use simt::{Global, GlobalSlice, Grid, Kernel, Order, Scope, Thread, Tile, fence};
@@ -13,19 +13,19 @@ const PLACES: u32 = 40;
 const LANES: u32 = 32;
 type Slots = Light<128>;
 
-/// Looks at each entry.
+/// Tries to advance the epoch at each entry.
 #[derive(Clone, Copy, Debug)]
 struct Eager;
 
-impl Rules for Eager {
+impl FaultPolicy for Eager {
     const SELDOM: u32 = 1;
 }
 
-/// Ends epochs without a look.
+/// Advances epochs without checking announcements.
 #[derive(Clone, Copy, Debug)]
 struct Hasty;
 
-impl Rules for Hasty {
+impl FaultPolicy for Hasty {
     const LOOKS: bool = false;
     const SELDOM: u32 = 1;
 }
@@ -48,10 +48,10 @@ impl<G, R> Clone for Play<G, R> {
 
 impl<G, R> Copy for Play<G, R> {}
 
-/// A new slab, whose words all say which it is, takes the place of a cell's.
-fn replace<G: Group, R: Rules>(
+/// Replaces the slab of a cell by a new one, all of whose words are its handle.
+fn replace<G: Group, R: FaultPolicy>(
     pool: Slots,
-    process: Process<G, Slabs<Slots>, R>,
+    process: Participant<G, Slabs<Slots>, R>,
     cell: Global<u32>,
     seed: u32,
 ) {
@@ -63,15 +63,15 @@ fn replace<G: Group, R: Rules>(
         place.store(handle.to_word() as u64, Order::Relaxed, Scope::Device);
     }
     let old = cell.exchange(handle.to_word(), Order::AcqRel, Scope::Device);
-    // SAFETY: unlinked by this lane alone, inside of an epoch.
+    // SAFETY: unlinked by this lane alone, inside an epoch.
     unsafe { process.retire(old) };
 }
 
-impl<G: Group, R: Rules> Play<G, R> {
-    fn look(self, cell: Global<u32>) {
+impl<G: Group, R: FaultPolicy> Play<G, R> {
+    fn read_cell(self, cell: Global<u32>) {
         let handle = cell.load(Order::Acquire, Scope::Device);
         for word in 0..16 {
-            // SAFETY: a word of a slab, live or not: that is what is tested.
+            // SAFETY: a word of a slab, live or not: the test checks that it is live.
             let place = unsafe { self.pool.slab(Handle::from_word(handle)).offset(word) };
             if place.load(Order::Relaxed, Scope::Device) != handle as u64 {
                 self.wrong.at(0).fetch_add(1, Order::Relaxed, Scope::Device);
@@ -80,14 +80,14 @@ impl<G: Group, R: Rules> Play<G, R> {
     }
 }
 
-impl<G: Group, R: Rules> Kernel for Play<G, R> {
+impl<G: Group, R: FaultPolicy> Kernel for Play<G, R> {
     const PROGRAM: &'static str = "reclaim";
     const NAME: &'static str = "play";
     const INSTANCE: Option<&'static str> = None;
 
     fn run(self) {
-        // SAFETY: all that is retired is slabs of the pool.
-        let process = unsafe { Process::<G, _, R>::opened(self.epochs, Slabs(self.pool)) }.begun();
+        // SAFETY: all retired items are slabs of the pool.
+        let process = unsafe { Participant::<G, _, R>::opened(self.epochs, Slabs(self.pool)) }.begun();
         for round in 0..self.rounds {
             process.enter();
             let cell = self.cells.at((Thread::lane() + round) as usize % CELLS);
@@ -95,7 +95,7 @@ impl<G: Group, R: Rules> Kernel for Play<G, R> {
                 if self.writes {
                     replace(self.pool, process, cell, Thread::index() as u32 * 977 + round);
                 } else {
-                    self.look(cell);
+                    self.read_cell(cell);
                 }
             }
             Tile::<32>::lockstep().sync();
@@ -105,7 +105,7 @@ impl<G: Group, R: Rules> Kernel for Play<G, R> {
     }
 }
 
-/// A device with a pool, cells that lead to the first slabs of it, and epochs.
+/// A device with a pool, cells that refer to the first slabs of the pool, and epochs.
 struct World {
     device: Rc<Emulator>,
     pool: Slots,
@@ -137,8 +137,8 @@ impl World {
             (zeroed(4 * words, 0xff).cast(), zeroed(4 * words, 0).cast());
         let slabs: *mut u64 = zeroed(UNITS as usize * 128, 0xff).cast();
         let (cells, wrong) = (zeroed(4 * CELLS, 0).cast::<u32>(), zeroed(4, 0).cast());
-        // SAFETY: memory of these sizes, which lives as long as the device; the first slabs are live and say
-        // which they are.
+        // SAFETY: memory of these sizes, which lives as long as the device; the first slabs are live and
+        // contain their handles.
         unsafe {
             for unit in CELLS as u32..UNITS {
                 *live.add(unit as usize / 32) &= !(1 << (unit % 32));
@@ -156,39 +156,39 @@ impl World {
         }
     }
 
-    fn play<G: Group, R: Rules>(&self, rounds: u32, writes: bool) -> Launch {
+    fn play<G: Group, R: FaultPolicy>(&self, rounds: u32, writes: bool) -> Launch {
         let Self { pool, epochs, cells, wrong, .. } = *self;
         let play = Play::<G, R> { pool, epochs, cells, rounds, writes, wrong, of: PhantomData };
         Launch::new(Grid::new(1, LANES), play)
     }
 
-    /// Slabs that are live.
+    /// Returns the number of live slabs.
     fn count(&self) -> u32 {
-        // SAFETY: words of the bitmap, while nothing runs; those behind the pool's slabs are set.
+        // SAFETY: words of the bitmap, while nothing runs; the bits beyond the pool's slabs are set.
         let words = (0..UNITS.div_ceil(32)).map(|word| unsafe { self.live.add(word as usize).read() });
         words.map(u32::count_ones).sum::<u32>() - (UNITS.next_multiple_of(32) - UNITS)
     }
 
-    /// The epoch.
+    /// Returns the epoch.
     fn epoch(&self) -> u64 {
         // SAFETY: nothing runs.
         unsafe { self.epoch_words.read() }
     }
 
-    /// Answers that were wrong.
+    /// Returns the number of wrong reads.
     fn wrong(&self) -> u32 {
         // SAFETY: nothing runs.
         unsafe { self.wrong.at(0).as_ptr().read() }
     }
 
-    /// Slabs that places keep.
+    /// Returns the number of slabs in bags.
     fn kept(&self) -> u32 {
         let word = |place: u32, bag: usize| self.epochs.kept(place, 2 + bag).as_ptr();
         // SAFETY: nothing runs.
         (0..PLACES).flat_map(|place| (0..3).map(move |bag| unsafe { word(place, bag).read() })).sum()
     }
 
-    /// Slabs that found no room in a bag.
+    /// Returns the number of slabs that did not fit into a bag.
     fn shelved(&self) -> u32 {
         // SAFETY: nothing runs.
         (0..UNITS.div_ceil(32))
@@ -197,8 +197,8 @@ impl World {
     }
 }
 
-/// Plays writers and readers by the schedule of a seed. Returns what went wrong.
-fn explored<G: Group, R: Rules>(seed: u64, room: u32) -> Result<u32, FailureKind> {
+/// Runs writers and readers under the schedule of a seed. Returns the failure, if any.
+fn explored<G: Group, R: FaultPolicy>(seed: u64, room: u32) -> Result<u32, FailureKind> {
     let schedule = match seed % 3 {
         0 => Schedule::Random { seed },
         1 => Schedule::Pct { seed, depth: 3 },
@@ -221,7 +221,7 @@ fn nothing_is_freed_that_somebody_can_reach_and_nothing_is_lost() {
         least = least
             .min(explored::<Blocks, Eager>(seed, 2).unwrap_or_else(|failure| panic!("{seed}: {failure}")));
         explored::<Tiles<8, 4>, Eager>(seed, 2).unwrap_or_else(|failure| panic!("{seed}, tiles: {failure}"));
-        explored::<Blocks, Sound>(seed, 0).unwrap_or_else(|failure| panic!("{seed}, seldom: {failure}"));
+        explored::<Blocks, NoFaults>(seed, 0).unwrap_or_else(|failure| panic!("{seed}, seldom: {failure}"));
     }
     assert!(least < 40, "48 slabs are put in, and kernels have freed some: {least} are live at least");
 }
@@ -255,7 +255,7 @@ fn who_gives_way_to_nobody_reuses_what_it_retires() {
     assert_eq!(world.count(), CELLS as u32 + world.kept());
 }
 
-/// Retires so many slabs in one epoch, by one lane.
+/// Retires `many` slabs in one epoch, by one lane.
 #[derive(Clone, Copy)]
 struct Hoard<G> {
     pool: Slots,
@@ -270,13 +270,13 @@ impl<G: Group> Kernel for Hoard<G> {
     const INSTANCE: Option<&'static str> = None;
 
     fn run(self) {
-        // SAFETY: all that is retired is slabs of the pool.
-        let process = unsafe { Process::<G, _, Eager>::opened(self.epochs, Slabs(self.pool)) }.begun();
+        // SAFETY: all retired items are slabs of the pool.
+        let process = unsafe { Participant::<G, _, Eager>::opened(self.epochs, Slabs(self.pool)) }.begun();
         process.enter();
         let retires = if Thread::index() == 0 { self.many } else { 0 };
         for item in 0..retires {
             let slab = self.pool.allocate(item).expect("the pool has room").to_word();
-            // SAFETY: nobody else has it.
+            // SAFETY: no other thread knows the slab.
             unsafe { process.retire(slab) };
         }
         Tile::<32>::lockstep().sync();
@@ -285,7 +285,8 @@ impl<G: Group> Kernel for Hoard<G> {
     }
 }
 
-/// A tile's bag holds 16 in shared memory.
+/// Retires `many` slabs by one tile. Returns how many of them are in its bag, and how many are deferred to
+/// the host.
 fn hoarded(world: &World, many: u32) -> (u32, u32) {
     let hoard = Hoard::<Tiles<8, 4>> { pool: world.pool, epochs: world.epochs, many, of: PhantomData };
     world.device.launch_all(vec![Launch::new(Grid::new(1, LANES), hoard)]).unwrap();
@@ -297,7 +298,7 @@ fn hoarded(world: &World, many: u32) -> (u32, u32) {
 fn bags_go_on_in_device_memory_and_what_is_beyond_is_shelved() {
     assert_eq!(hoarded(&World::new(Options::default(), 64), 15), (15, 0));
     assert_eq!(hoarded(&World::new(Options::default(), 64), 30), (30, 0));
-    // Four of those that came last; those in shared memory find no room when the process ends.
+    // A bag of capacity 4 takes the first four; the others are deferred.
     assert_eq!(hoarded(&World::new(Options::default(), 4), 30), (4, 26));
     assert_eq!(hoarded(&World::new(Options::default(), 0), 30), (0, 30));
 }
@@ -317,22 +318,22 @@ fn what_is_kept_is_freed_once_whatever_is_put_behind_it() {
 fn launches_of_one_block_end_epochs_too() {
     let world = World::new(Options::default(), 64);
     for launch in 0..60 {
-        world.device.launch_all(vec![world.play::<Blocks, Sound>(1, true)]).unwrap();
-        // Four slabs a launch, an epoch every other launch, three bags and the one that is filled.
+        world.device.launch_all(vec![world.play::<Blocks, NoFaults>(1, true)]).unwrap();
+        // Four slabs per launch, an epoch every other launch, three bags and the one that is filled.
         assert!(world.count() <= CELLS as u32 + 32, "launch {launch}: {} slabs are live", world.count());
     }
     assert_eq!((world.shelved(), world.count()), (0, CELLS as u32 + world.kept()));
 }
 
-/// Structures of one block: more than a process has entries for.
+/// Number of structures of one block: more than a participant has entries for.
 const MANY: usize = ENTRIES + 2;
 
-/// Replaces the slabs of many structures' cells, inside of all of them at a time.
+/// Replaces the slabs of many structures' cells, inside all of them at a time.
 #[derive(Clone, Copy)]
 struct Many<G> {
     structures: [(Slots, Epochs, GlobalSlice<u32>); MANY],
     rounds: u32,
-    /// It opens the structures; else all that is retired is shelved.
+    /// Whether it opens the structures; otherwise all retired slabs are deferred to the host.
     opens: bool,
     of: PhantomData<G>,
 }
@@ -344,12 +345,12 @@ impl<G: Group> Kernel for Many<G> {
 
     fn run(self) {
         let processes = self.structures.map(|(pool, epochs, _)| {
-            // SAFETY: all that is retired is slabs of the pool.
-            let process = unsafe { Process::<G, _, Eager>::opened(epochs, Slabs(pool)) };
+            // SAFETY: all retired items are slabs of the pool.
+            let process = unsafe { Participant::<G, _, Eager>::opened(epochs, Slabs(pool)) };
             if self.opens { process.begun() } else { process }
         });
         for round in 0..self.rounds {
-            // Entered in this order, and left in it too; the third one twice.
+            // Entered in this order and left in it too; the third one twice.
             processes.iter().chain(&processes[2..3]).for_each(|process| process.enter());
             for (process, (pool, _, cells)) in processes.iter().zip(self.structures) {
                 if Thread::lane().is_multiple_of(8) {
@@ -366,7 +367,7 @@ impl<G: Group> Kernel for Many<G> {
     }
 }
 
-/// Two blocks inside of many structures, by the schedule of a seed. Returns the structures.
+/// Runs two blocks inside many structures under the schedule of a seed. Returns the structures.
 fn inside_many<G: Group>(seed: u64, opens: bool) -> Vec<World> {
     let options = Options { step_limit: 1 << 20, ..Options::explore(Schedule::Pct { seed, depth: 5 }) };
     let device = Rc::new(Emulator::new(options));

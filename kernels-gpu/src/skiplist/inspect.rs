@@ -1,19 +1,20 @@
-//! What must hold of a skip list when nothing runs: looked at node by node.
+//! Checks the invariants of a skip list node by node, while nothing else runs.
 //!
-//! The words of [`Findings`] are those of trees. `children` counts how often a node is reached: by the link
-//! of the node before it in its layer, with what is merged left out; as a zombie; or as the first of its
-//! layer. So each but the root and the annex is reached once.
+//! The fields of [`Findings`] are those of trees. `children` counts how often a node is reached: by the link
+//! of the node before it in its layer, where zombies are skipped; as a zombie; or as the first of its layer.
+//! So each node but the root and the reserved leaf is reached once.
 use super::list::Nodes;
 use super::policy::Policy;
 use crate::btree::Findings;
 use crate::btree::inspect::Ends;
 use crate::btree::node::{Node, handle_of};
-use crate::btree::tree::{ANNEX, ROOT, largest};
+use crate::btree::tree::{RESERVED_LEAF, ROOT, largest};
 use crate::keyed::{Scalar, Slot};
 use crate::slab::{Handle, Pool};
 use simt::{Order, Scope};
 
-/// Examines the node in slab number `number`, if that is live, by the calling lane alone. Runs alone.
+/// Examines the node in slab number `number`, if that is live, by the calling lane alone. Requires exclusive
+/// access to the list.
 #[inline(always)]
 #[track_caller]
 pub(super) fn examine<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize>(
@@ -30,7 +31,7 @@ pub(super) fn examine<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize>
     found.inner = !ends.meta.is_leaf() as u32;
     found.latched = ends.meta.is_latched() as u32;
     let is_zombie = is_zombie(handle, ends);
-    let is_first = ends.low.to_u64() == 0 && handle != ROOT && handle != ANNEX;
+    let is_first = ends.low.to_u64() == 0 && handle != ROOT && handle != RESERVED_LEAF;
     found.children = is_zombie as u32 + is_first as u32;
     match nodes.next(handle, ends) {
         Next::Node => found.children += !is_zombie as u32,
@@ -52,7 +53,7 @@ pub(super) fn examine<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize>
     found
 }
 
-/// Pairs of a data node that are below one before them.
+/// Returns the number of pairs of a data node that are below the one before them.
 #[inline(always)]
 #[track_caller]
 fn disorder<S: Slot, const W: u32, const L: usize>(node: Node<S, W, L>, ends: Ends<S::Stored>) -> u32 {
@@ -68,31 +69,31 @@ fn disorder<S: Slot, const W: u32, const L: usize>(node: Node<S, W, L>, ends: En
     wrong
 }
 
-/// A zombie is a data node for no key.
+/// Whether a node is a zombie: a data node that covers no key.
 #[inline(always)]
 fn is_zombie<K: Scalar>(handle: Handle, ends: Ends<K>) -> bool {
-    ends.meta.is_leaf() && handle != ANNEX && ends.high < ends.low
+    ends.meta.is_leaf() && handle != RESERVED_LEAF && ends.high < ends.low
 }
 
-/// What a link leads to.
+/// Target of a link.
 enum Next {
     /// The next node of the layer.
     Node,
-    /// There is none.
+    /// None: the node is the last of its layer.
     End,
-    /// Another one.
+    /// Any other.
     Wrong,
 }
 
 impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W, L> {
-    /// What the link leads to, zombies left out: the node for the keys from the next one on, of the same
-    /// layer.
+    /// Checks the link. Zombies are skipped; the target must be the node of the same layer that covers the
+    /// keys from the next one on.
     #[inline(always)]
     #[track_caller]
     fn next(self, handle: Handle, ends: Ends<S::Stored>) -> Next {
         if ends.high == largest::<S>() {
-            let is_last = ends.meta.is_leaf() && handle != ANNEX;
-            return if ends.link == if is_last { ANNEX } else { Handle::NONE } {
+            let is_last = ends.meta.is_leaf() && handle != RESERVED_LEAF;
+            return if ends.link == if is_last { RESERVED_LEAF } else { Handle::NONE } {
                 Next::End
             } else {
                 Next::Wrong
@@ -115,8 +116,9 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
         Next::Wrong
     }
 
-    /// Entries of an index node: in order, the first one at its low key, and each true: of a node of the
-    /// layer below that is, or was, for the keys from the entry's on.
+    /// Examines the entries of an index node. They are sorted, the first one is at its low key, and each is
+    /// valid: it leads to a node of the layer below that covers, or once covered, the keys from the entry's
+    /// key on.
     #[inline(always)]
     #[track_caller]
     fn examine_index(self, node: Node<S, W, L>, ends: Ends<S::Stored>, found: &mut Findings) {

@@ -1,9 +1,10 @@
-//! The kinds of skip list that are compiled. A researcher's variant is one line here.
+//! The kinds of skip list that are compiled. A new variant is one line here.
 use super::kernels::{Claim, CodedPass, Gather, Index, InsertNewPass, InsertPass, InsertRuns, Relink, Sweep};
 use super::list::List;
 use super::policy::{Counted, Sorted, Together, Unsorted};
 use crate::btree::kernels::{
-    BulkBuild, CountRange, CountReads, Examine, ListNodes, Predecessor, Prune, Range, Successor, Survey,
+    BulkBuild, CheckSorted, CountRange, CountReads, Examine, FreeNodes, Predecessor, Range, RebuildDirectory,
+    Successor,
 };
 use crate::keyed::kernels::{
     Apply, ContainsKey, Export, Get, Insert, InsertNew, Mixed, Remove, RetainBetween,
@@ -14,30 +15,32 @@ use simt::instances;
 
 instances! {
     types {
-        // Names: pool, bytes a node, lanes x words a lane, bits of key and value.
-        // The defaults: 14 pairs a node.
+        // Names: pool, bytes per node, lanes x words per lane, bits of key and value.
+        //
+        // The defaults: 14 pairs per node.
         list_spread_128_8x2_u32_u32: List<Packed, Spread<128>, Unsorted, 8, 2>,
         list_spread_256_16x1_u64_u64: List<Wide<u64, u64>, Spread<256>, Unsorted, 16, 1>,
         list_spread_256_16x1_u32_u64: List<Wide<u32, u64>, Spread<256>, Unsorted, 16, 1>,
         list_spread_256_16x1_u64_u32: List<Wide<u64, u32>, Spread<256>, Unsorted, 16, 1>,
-        // 30 pairs a node, as in the paper.
+        // 30 pairs per node, as in the paper.
         list_spread_256_8x4_u32_u32: List<Packed, Spread<256>, Unsorted, 8, 4>,
         // Pools in one piece.
         list_light_128_8x2_u32_u32: List<Packed, Light<128>, Unsorted, 8, 2>,
-        // Pairs in order, as in the paper's baseline.
+        // Sorted pairs, as in the paper's baseline.
         list_sorted_spread_128_8x2_u32_u32: List<Packed, Spread<128>, Sorted, 8, 2>,
         list_sorted_spread_256_16x1_u64_u64: List<Wide<u64, u64>, Spread<256>, Sorted, 16, 1>,
-        // Index layers in a part of the pool, together and each in its own.
+        // Index layers in a part of the pool: all in one part, and each in its own.
         list_layered_128_8x2_u32_u32: List<Packed, Layered<Spread<128>, false>, Unsorted, 8, 2>,
         list_apart_128_8x2_u32_u32: List<Packed, Layered<Spread<128>, true>, Unsorted, 8, 2>,
-        // Tiles that read together and write together.
+        // Tiles of a warp that read together and write together.
         list_together_spread_128_8x2_u32_u32: List<Packed, Spread<128>, Together, 8, 2>,
-        // Those that count latches and steps.
+        // Kinds that count latches and steps.
         list_counted_spread_128_8x2_u32_u32: List<Packed, Spread<128>, Counted, 8, 2>,
     }
     kernels {
         Insert, InsertNew, Get, ContainsKey, Remove, Apply, Mixed, Export, RetainBetween,
-        BulkBuild, Examine, ListNodes, Prune, CountRange, CountReads, Predecessor, Range, Successor, Survey,
+        BulkBuild, Examine, RebuildDirectory, FreeNodes, CountRange, CountReads, Predecessor, Range,
+            Successor, CheckSorted,
         InsertPass, InsertNewPass, CodedPass, InsertRuns, Gather, Sweep, Relink, Claim, Index,
     }
     visitor { super::list::Visitor }

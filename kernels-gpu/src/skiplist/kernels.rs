@@ -1,26 +1,26 @@
-//! Entry points that skip lists have beside those of trees and of all keyed structures.
+//! Entry points of skip lists beyond those of trees and of all keyed structures.
+use super::compact::{Layout, NodeArray, SlabReservation};
 use super::list::Layers;
-use super::tidy::{Claims, Ground, Layout};
 use crate::btree::TreeView;
 use crate::keyed::kernels::{batch_of, element, read_if, write_if};
-use crate::keyed::{Coded, Insert, InsertNew, Tally};
+use crate::keyed::{CounterDelta, Insert, InsertNew, OpCode};
 use simt::{GlobalSlice, Instance, Thread, kernel};
 
-/// The element of a batch that is number `index` among those that a pass brings: every `step`-th, and where
-/// `ratio` is not 0, none that is every `ratio * step`-th too, for an earlier pass has brought those.
+/// Returns the index in the batch of element `index` of a pass. A pass has every `step`-th element, except,
+/// if `ratio` is not 0, every `ratio * step`-th one, which an earlier pass has submitted.
 #[inline(always)]
 fn passed(index: usize, step: u32, ratio: u32) -> usize {
     let skipped = if ratio > 1 { index / (ratio as usize - 1) + 1 } else { 0 };
     (index + skipped).saturating_mul(step as usize)
 }
 
-/// How many elements of `len` a pass brings.
+/// Returns the number of elements that a pass submits of a batch of `len`.
 pub fn passing(len: usize, step: u32, ratio: u32) -> usize {
     let all = len.div_ceil(step as usize);
     if ratio > 1 { all - all.div_ceil(ratio as usize) } else { all }
 }
 
-/// The element that the calling thread brings in a pass, and whether it brings one.
+/// Returns the index of the calling thread's element in a pass, and whether it has one.
 #[inline(always)]
 fn in_pass(width: u32, len: usize, step: u32, ratio: u32) -> (usize, bool) {
     let (index, brings) = element(width, passing(len, step, ratio));
@@ -50,13 +50,13 @@ macro_rules! passes {
 }
 
 passes! {
-    /// A pass of insertions that replace: see [`passing`].
+    /// Executes a pass of insertions that replace values: see [`passing`].
     insert_pass: Insert;
-    /// A pass of insertions of new keys.
+    /// Executes a pass of insertions of new keys.
     insert_new_pass: InsertNew;
 }
 
-/// A pass of any operations: of each element's own where there are `codes`, else of `code`.
+/// Executes a pass of operations: each element's own if there are `codes`, else `code`.
 #[allow(clippy::too_many_arguments)] // a kernel's arguments are named where it is launched
 #[kernel(registers = M::REGISTERS)]
 pub fn coded_pass<M: Layers + Instance>(
@@ -72,16 +72,16 @@ pub fn coded_pass<M: Layers + Instance>(
 ) {
     let request = |index, brings| {
         let own = read_if(codes, index, brings && !codes.is_empty()) as u32;
-        let code = Coded::from_code(if codes.is_empty() { code } else { own });
+        let code = OpCode::from_code(if codes.is_empty() { code } else { own });
         (code, read_if(keys, index, brings), read_if(arguments, index, brings))
     };
     let place = in_pass(M::TILE, keys.len(), step, ratio);
     batch_of::<M, _>(list, place, request, results, outcomes);
 }
 
-/// Insertions by tiles that take `run` neighbouring elements each, and go on with those that are as many runs
-/// further on as there are tiles: the block-cyclic assignment of section 4.2.1. `run` is a multiple of the
-/// tile's width. The grid has any number of blocks.
+/// Inserts by tiles that take `run` neighbouring elements each and advance by as many runs as there are
+/// tiles: the block-cyclic assignment of section 4.2.1. `run` is a multiple of the tile's width. The grid has
+/// any number of blocks.
 #[kernel(registers = M::REGISTERS)]
 pub fn insert_runs<M: Layers + Instance>(
     list: TreeView<M>,
@@ -93,9 +93,9 @@ pub fn insert_runs<M: Layers + Instance>(
     let (width, run) = (M::TILE as usize, run as usize);
     let (tile, rank) = (Thread::index() / width, Thread::index() % width);
     let tiles = Thread::count() / width;
-    let mut tally = Tally::default();
+    let mut delta = CounterDelta::default();
     let mut first = 0;
-    // Every tile goes as often as any: those of a warp go together.
+    // All tiles execute the same number of iterations, because those of a warp must stay together.
     while first < keys.len() {
         let mut done = 0;
         while done < run {
@@ -104,18 +104,19 @@ pub fn insert_runs<M: Layers + Instance>(
             let (key, value) = (read_if(keys, index, brings), read_if(values, index, brings));
             let (outcome, _) = M::execute(list, brings, Insert, key, value);
             if brings {
-                tally.count(outcome);
+                delta.count(outcome);
                 write_if(outcomes, index, outcome as u8);
             }
             done += width;
         }
         first += tiles * run;
     }
-    M::tallies(list).record(tally);
+    M::counters(list).record(delta);
 }
 
-/// Lists the data nodes that stay when the list is put in order, and counts them in `count`, which is 0
-/// before. Runs alone, as all that follow. The grid has a thread for every slab of the pool.
+/// Lists the data nodes that stay when the list is compacted, and counts them in `count`, which is 0 before.
+/// Requires exclusive access to the list, as do all kernels below. The grid has a thread for every slab of
+/// the pool.
 #[kernel]
 pub fn gather<M: Layers + Instance>(
     list: TreeView<M>,
@@ -132,7 +133,7 @@ pub fn sweep<M: Layers + Instance>(list: TreeView<M>) {
     M::sweep_nodes(list, Thread::index() / M::TILE as usize);
 }
 
-/// Links the data nodes, which are sorted by their low keys. The grid has a tile for each.
+/// Links the data nodes, which are sorted by their low keys. The grid has a tile for each of them.
 #[kernel]
 pub fn relink<M: Layers + Instance>(
     list: TreeView<M>,
@@ -142,15 +143,14 @@ pub fn relink<M: Layers + Instance>(
 ) {
     let (index, layout) = (Thread::index() / M::TILE as usize, Layout { nodes, stride: 1, fill: 2 });
     if (index as u64) < nodes {
-        M::relink(list, index, Ground { layout, lows, handles, slabs: handles });
+        M::relink(list, index, NodeArray { layout, lows, handles, slabs: handles });
     }
 }
 
-/// Takes free slabs for index nodes, as many as `slabs` has room for: first those of layer 1, up to `first`,
-/// then those of layer 2, up to `second`, then all others. Each is of its layer's part of the pool, or of any
-/// where `anywhere` is not 0: what a launch that asks for the former leaves open, one that asks for the
-/// latter fills. The three `counts` are 0 before the first of the two. The grid has a thread for every slab
-/// of the pool.
+/// Allocates free slabs for index nodes, up to the length of `slabs`: first those of layer 1, up to index
+/// `first`, then those of layer 2, up to `second`, then all others. Each slab is in its layer's part of the
+/// pool, or anywhere if `anywhere` is not 0: a launch with `anywhere` fills what one without it leaves open.
+/// The three `counts` are 0 before the first of the two. The grid has a thread for every slab of the pool.
 #[kernel]
 pub fn claim<M: Layers + Instance>(
     list: TreeView<M>,
@@ -160,12 +160,12 @@ pub fn claim<M: Layers + Instance>(
     second: u64,
     anywhere: u32,
 ) {
-    let claims = Claims { slabs, counts, ends: [first, second], anywhere: anywhere != 0 };
+    let claims = SlabReservation { slabs, counts, ends: [first, second], anywhere: anywhere != 0 };
     M::claim(list, Thread::index(), claims);
 }
 
-/// Makes the index layers, and has walks begin at the root until there is another directory. The grid has a
-/// tile for each node, the root too.
+/// Builds the index layers, and empties the directory, so that traversals begin at the root until it is
+/// rebuilt. The grid has a tile for each node, the root included.
 #[allow(clippy::too_many_arguments)] // a kernel's arguments are named where it is launched
 #[kernel]
 pub fn index<M: Layers + Instance>(
@@ -180,10 +180,10 @@ pub fn index<M: Layers + Instance>(
     let layout = Layout { nodes, stride, fill };
     let number = (Thread::index() / M::TILE as usize) as u64;
     if number <= slabs.len() as u64 {
-        M::index(list, number, Ground { layout, lows, handles, slabs });
+        M::index(list, number, NodeArray { layout, lows, handles, slabs });
     }
     if Thread::index() == 0 {
-        list.directory().forget();
+        list.directory().invalidate();
     }
 }
 

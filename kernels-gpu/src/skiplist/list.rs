@@ -1,31 +1,31 @@
-//! What is known of a kind of skip list.
+//! A kind of skip list.
+use super::compact::{NodeArray, SlabReservation};
 use super::policy::Policy;
-use super::tidy::{Claims, Ground};
 use super::walk::Walk;
-use crate::btree::tree::{Config, LEAST, Tree, TreeView};
+use crate::btree::tree::{Config, EMPTY_TREE_NODES, Tree, TreeView};
 use crate::btree::{Answer, Findings, Input, Seek, Sink, Span};
-use crate::keyed::{Kind, Operation, Outcome, Place, Question, Scalar, Slot, Tallies, TileKind};
+use crate::keyed::{Counters, EntryRef, Kind, Operation, Outcome, Request, Scalar, Slot, TileKind};
 use crate::slab::Pool;
 use core::marker::PhantomData;
 use simt::{Convergence, Global, GlobalSlice, Instance, Queue, Tile};
 
-/// A kind of skip list: slots `S`, slabs of the pool `P`, layers kept as `A` says, nodes read by tiles of `W`
-/// lanes, `L` words a lane.
+/// A kind of skip list: slots `S`, slabs of the pool `P`, policy `A`, nodes read by tiles of `W` lanes with
+/// `L` words per lane.
 #[derive(Clone, Copy, Debug)]
 pub struct List<S, P, A, const W: u32, const L: usize>(PhantomData<(S, P, A)>);
 
-/// Its nodes, which are laid out as those of trees.
+/// View of a list's nodes, which have the layout of a tree's.
 pub(super) type Nodes<S, P, A, const W: u32, const L: usize> = TreeView<Tree<S, P, A, W, L>>;
 
 impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> TreeView<List<S, P, A, W, L>> {
-    /// The list's nodes.
+    /// Returns the list's nodes.
     #[inline(always)]
     pub(super) fn nodes(self) -> Nodes<S, P, A, W, L> {
         self.seen_as()
     }
 
-    /// Executes the operations of all lanes that say `pending`, each by its tile, and gives each lane its own
-    /// result.
+    /// Executes the operations of all lanes that are `pending`, each by its tile, and returns to each lane
+    /// its own result.
     #[inline(always)]
     #[track_caller]
     pub fn share<O: Operation, C: Convergence>(
@@ -37,9 +37,9 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> TreeView<List<S,
         argument: S::Value,
     ) -> (Outcome, S::Value) {
         let start = self.nodes().start(S::Stored::from_u64(key.to_u64()), pending);
-        let mut walk = Walk::new(self.nodes(), start.node, Question { operation, key: start.key, argument });
+        let mut walk = Walk::new(self.nodes(), start.node, Request { operation, key: start.key, argument });
         let mut queue = Queue::new(tile, pending);
-        while let Some(turn) = queue.turn() {
+        while let Some(turn) = queue.next_op() {
             let finished = walk.round(turn, queue.waiting());
             queue.finish_all(finished);
         }
@@ -47,7 +47,7 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> TreeView<List<S,
     }
 }
 
-// SAFETY: nodes by handles in live nodes, which are the pool's, and words within them.
+// SAFETY: nodes are found by handles in live nodes, which are the pool's, and words lie within them.
 unsafe impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Kind for List<S, P, A, W, L> {
     type Key = S::Key;
     type Value = S::Value;
@@ -70,8 +70,8 @@ unsafe impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Kind for 
     }
 
     #[inline(always)]
-    fn tallies(list: TreeView<Self>) -> Tallies {
-        TreeView::tallies(list)
+    fn counters(list: TreeView<Self>) -> Counters {
+        TreeView::counters(list)
     }
 
     fn scan_threads(list: TreeView<Self>) -> usize {
@@ -80,8 +80,8 @@ unsafe impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Kind for 
 
     #[inline(always)]
     #[track_caller]
-    fn scan(list: TreeView<Self>, thread: usize, mut see: impl FnMut(Option<Place<Self>>)) {
-        Tree::<S, P, A, W, L>::scan(list.nodes(), thread, |place| see(place.map(Place::of)));
+    fn scan(list: TreeView<Self>, thread: usize, mut see: impl FnMut(Option<EntryRef<Self>>)) {
+        Tree::<S, P, A, W, L>::scan(list.nodes(), thread, |place| see(place.map(EntryRef::of)));
     }
 
     #[inline(always)]
@@ -128,14 +128,14 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Config for List<
 
     #[inline(always)]
     #[track_caller]
-    fn list(list: TreeView<Self>) {
-        list.nodes().list();
+    fn rebuild_directory(list: TreeView<Self>) {
+        list.nodes().rebuild_directory();
     }
 
     #[inline(always)]
     #[track_caller]
-    fn prune(list: TreeView<Self>, number: usize) {
-        Tree::<S, P, A, W, L>::prune(list.nodes(), number);
+    fn free_node(list: TreeView<Self>, number: usize) {
+        Tree::<S, P, A, W, L>::free_node(list.nodes(), number);
     }
 }
 
@@ -154,9 +154,10 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> TileKind<W> for 
     }
 }
 
-/// What skip lists have beside what trees have: being put in order, while nothing runs. See `tidy`.
+/// Interface of a kind of skip list, beyond that of a tree: the steps that compact a list while nothing else
+/// runs. See the module `compact`.
 pub trait Layers: Config {
-    /// See [`super::kernels::gather`].
+    /// Executes one thread's part of [`super::kernels::gather`].
     fn gather(
         list: TreeView<Self>,
         number: usize,
@@ -165,17 +166,17 @@ pub trait Layers: Config {
         count: GlobalSlice<u64>,
     );
 
-    /// See [`super::kernels::sweep`].
+    /// Executes one tile's part of [`super::kernels::sweep`].
     fn sweep_nodes(list: TreeView<Self>, number: usize);
 
-    /// See [`super::kernels::relink`].
-    fn relink(list: TreeView<Self>, index: usize, data: Ground<Self::Key>);
+    /// Executes one tile's part of [`super::kernels::relink`].
+    fn relink(list: TreeView<Self>, index: usize, data: NodeArray<Self::Key>);
 
-    /// See [`super::kernels::claim`].
-    fn claim(list: TreeView<Self>, number: usize, claims: Claims);
+    /// Executes one thread's part of [`super::kernels::claim`].
+    fn claim(list: TreeView<Self>, number: usize, claims: SlabReservation);
 
-    /// See [`super::kernels::index()`].
-    fn index(list: TreeView<Self>, number: u64, data: Ground<Self::Key>);
+    /// Executes one tile's part of [`super::kernels::index()`].
+    fn index(list: TreeView<Self>, number: u64, data: NodeArray<Self::Key>);
 }
 
 impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Layers for List<S, P, A, W, L> {
@@ -199,29 +200,29 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Layers for List<
 
     #[inline(always)]
     #[track_caller]
-    fn relink(list: TreeView<Self>, index: usize, data: Ground<S::Key>) {
+    fn relink(list: TreeView<Self>, index: usize, data: NodeArray<S::Key>) {
         list.nodes().relink_data(index, data);
     }
 
     #[inline(always)]
     #[track_caller]
-    fn claim(list: TreeView<Self>, number: usize, claims: Claims) {
+    fn claim(list: TreeView<Self>, number: usize, claims: SlabReservation) {
         list.nodes().claim(number, claims);
     }
 
     #[inline(always)]
     #[track_caller]
-    fn index(list: TreeView<Self>, number: u64, data: Ground<S::Key>) {
+    fn index(list: TreeView<Self>, number: u64, data: NodeArray<S::Key>) {
         list.nodes().index(number, data);
     }
 }
 
-/// Whom [`super::visit`] shows the kind of list that a name means.
+/// Visitor that [`super::visit`] calls with the kind of list of a given name.
 pub trait Visitor {
-    /// What it makes of it.
+    /// Result of the visit.
     type Output;
-    /// Sees the kind.
+    /// Visits the kind `M`.
     fn visit<M: Layers + Instance>(self) -> Self::Output;
 }
 
-const _: () = assert!(LEAST == 3, "root, annex and first data node");
+const _: () = assert!(EMPTY_TREE_NODES == 3, "root, annex and first data node");

@@ -1,43 +1,45 @@
-//! Merges: the pairs of a data node that has become thin move to the next one.
+//! Merges: the pairs of a thin data node move to the next one.
 //!
 //! ```text
-//! the tile has the latch of the thin node
-//! 1. the next node's latch; is there room for the pairs?   else: nothing has happened; a later removal tries
-//! 2. next node: the pairs, in slots that are free
+//! the tile holds the latch of the thin node
+//! 1. try the next node's latch; check that the pairs fit   on failure: nothing has happened, and a later
+//!                                                          removal retries
+//! 2. next node: the pairs, in free slots
 //! 3. fence
 //! 4. thin node: tail (0, next), one word                   now it is a zombie: every key is beyond it
-//! 5. next node: header (the thin one's low key, free)
+//! 5. next node: header (the thin one's low key, unlatched)
 //! ```
 //!
-//! Its low key is above 0, for the first node of the layer never merges: so the tail tells a zombie, and
-//! whoever comes goes to the right, as from any node whose keys have moved. Nothing is unlinked that is not
-//! passed: whoever has the latch of the node before a zombie takes it out of the way.
+//! The low key of a thin node is above 0, because the first node of the layer never merges. So a high key of
+//! 0 in the tail marks a zombie, and a traversal that reaches it goes to the right, as from any node whose
+//! keys have moved. A zombie is unlinked only when it is passed: a tile that holds the latch of the node
+//! before it removes it from the chain.
 use super::list::Nodes;
 use super::policy::Policy;
 use super::walk::may_merge;
 use crate::btree::node::{Meta, Node, Read, entry};
-use crate::btree::tree::FIRST;
-use crate::btree::walk::Held;
+use crate::btree::tree::FIRST_LEAF;
+use crate::btree::walk::LatchedNode;
 use crate::keyed::{Scalar, Slot};
 use crate::slab::Pool;
 use simt::{Convergence, Order, Scope, Tile, fence};
 
 impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W, L> {
-    /// Merges a data node that the tile has latched with the next one, where pairs were `removed` and have
-    /// left it thin. `read` is what it has now.
+    /// Merges a data node that the tile has latched with the next one, if pairs were `removed` and have left
+    /// it thin. `read` is its current content.
     #[inline(always)]
     pub(super) fn thin_out<C: Convergence>(
         self,
         tile: Tile<W, C>,
         removed: bool,
-        held: &Held<S, W, L>,
+        held: &LatchedNode<S, W, L>,
         read: &Read<S, W, L>,
     ) {
         let count = read.count(tile, |word| S::key(word) <= held.high);
         let is_thin = count <= Node::<S, W, L>::SLOTS / A::THIN;
         let merges = removed && is_thin && may_merge::<S>(held.handle, held.high);
         if tile.any_converged(merges) {
-            self.merge(tile.afresh(), merges, held, read, count);
+            self.merge(tile.rematerialize(), merges, held, read, count);
         }
     }
 
@@ -46,11 +48,11 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
         self,
         tile: Tile<W, C>,
         merges: bool,
-        held: &Held<S, W, L>,
+        held: &LatchedNode<S, W, L>,
         read: &Read<S, W, L>,
         count: u32,
     ) {
-        let (next, has_latch) = self.hold(tile, if merges { held.link } else { FIRST }, merges);
+        let (next, has_latch) = self.try_latch(tile, if merges { held.link } else { FIRST_LEAF }, merges);
         let is_zombie = next.high == S::Stored::from_u64(0);
         let free = next.read.count(tile, |word| S::key(word) > next.high);
         let fits = has_latch && !is_zombie && count <= free;
@@ -70,9 +72,9 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
         }
         if fits && tile.rank() == 0 {
             leave();
-            self.tallies().record_long();
+            self.counters().record_long();
         } else if has_latch && is_zombie && tile.rank() == W - 1 {
-            // By the lane that has read the zombie's link, whose fence lies between.
+            // Stored by the lane that has read the zombie's link; that lane's fence lies between.
             held.node.tail().store(entry::<S>(held.high, next.link), order, scope);
         }
         tile.sync();
@@ -84,22 +86,22 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
         }
     }
 
-    /// Puts the pairs of `read` before those of the next node, which is latched, where they fit: the highest
+    /// Stores the pairs of `read` before those of the next node, which is latched, if it `fits`: the highest
     /// first.
     #[inline(always)]
     fn push_pairs<C: Convergence>(
         tile: Tile<W, C>,
         fits: bool,
-        held: &Held<S, W, L>,
+        held: &LatchedNode<S, W, L>,
         read: &Read<S, W, L>,
-        next: &Held<S, W, L>,
+        next: &LatchedNode<S, W, L>,
     ) {
         let mut to = next.read;
         let mut last = next.read.count(tile, |word| S::key(word) <= next.high);
         let mut left = read.count(tile, |word| S::key(word) <= held.high);
-        // The next node's latch is seen by those who see a pair that has moved: see `Walk::show_latch`.
+        // A reader that sees a moved pair must also see the next node's latch: see `Walk::show_latch`.
         fence(Scope::Device);
-        // Else pairs would lie behind the place that `last` says.
+        // Otherwise pairs would lie behind position `last`.
         Self::close_gaps(tile, fits, next, &mut to, last);
         while tile.any_converged(fits && left > 0) {
             let moves = fits && left > 0;
@@ -111,14 +113,14 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
         }
     }
 
-    /// Copies the pairs of `read` to free slots of the next node, which is latched, where they fit.
+    /// Copies the pairs of `read` to free slots of the next node, which is latched, if it `fits`.
     #[inline(always)]
     fn move_pairs<C: Convergence>(
         tile: Tile<W, C>,
         fits: bool,
-        held: &Held<S, W, L>,
+        held: &LatchedNode<S, W, L>,
         read: &Read<S, W, L>,
-        next: &Held<S, W, L>,
+        next: &LatchedNode<S, W, L>,
     ) {
         let (rank, is_slot) = (tile.rank(), |position| position < Node::<S, W, L>::SLOTS);
         let (mut from, mut to) = (*read, next.read);
@@ -134,7 +136,7 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
                 from.put(rank, pair.position, S::EMPTY);
             }
             if pairs != 0 && rank == frees.trailing_zeros() {
-                // It may be a slot whose pair has moved: see `Latched::place`.
+                // This slot's pair may have moved: see `Latched::place`.
                 next.node.word(free.position).store(word, Order::Release, Scope::Device);
                 to.put(rank, free.position, word);
             }

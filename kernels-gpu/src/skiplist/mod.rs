@@ -1,9 +1,10 @@
 //! Skip lists of super-nodes (GFSL): layers of linked nodes of 16 or 32 words. The device side of `SkipList`.
 //! See `docs/structures/skip-list.md`.
 //!
-//! Layout of nodes, what goes by order, building at once and the directory are the B-link tree's (`btree`): a
-//! layer of a skip list is a level whose nodes need no parent. What is here is what that changes: the walk,
-//! splits that raise keys, and merges.
+//! The node layout, ordered queries, bulk builds and the directory are the B-link tree's (`btree`): a layer
+//! of a skip list is a level whose nodes need no parent. This module has the parts that differ: the
+//! traversal, splits that raise keys, and merges.
+mod compact;
 mod inspect;
 mod instances;
 pub mod kernels;
@@ -11,10 +12,9 @@ mod list;
 mod merge;
 mod policy;
 mod split;
-mod tidy;
 mod walk;
 
+pub use compact::{Layout, NodeArray, SlabReservation};
 pub use instances::*;
 pub use list::{Layers, List, Visitor};
 pub use policy::{Counted, Event, Policy, Sorted, Together, Unsorted};
-pub use tidy::{Claims, Ground, Layout};

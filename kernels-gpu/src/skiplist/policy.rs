@@ -1,31 +1,32 @@
-//! What a kind of skip list does in its own way: a type, so that each kernel is compiled for its own case.
+//! Policies of a kind of skip list. A policy is a type, so each kernel is compiled for its own case.
 use crate::btree::{Access, Unversioned};
 use simt::Order;
 
-/// How a list is kept.
+/// Policy of a list.
 pub trait Policy: Access {
-    /// Of so many parts of a node's places one is what a removal may leave before the node merges with the
-    /// next one. 3 in the paper.
+    /// Divisor of a node's slots: if a removal leaves no more pairs than slots / `THIN`, the node merges with
+    /// the next one. 3 in the paper.
     const THIN: u32 = 3;
-    /// A tile that has come to a data node latches it in the same round, so that the tiles of a warp read
-    /// together and write together; and gives the latch back before others of its warp split.
+    /// Whether a tile that reaches a data node latches it in the same round, so that the tiles of a warp read
+    /// together and write together. It then releases the latch before other tiles of its warp split.
     const TOGETHER: bool = false;
-    /// Counts latches and steps: see [`Event`].
+    /// Whether latches and steps are counted: see [`Event`].
     const COUNTS: bool = false;
-    /// A split shows the new node before what is in it. A bug, for tests that plant it.
+    /// Whether a split links the new node before it writes the pairs. A bug, for tests that plant it.
     const SHOWS_EARLY: bool = false;
-    /// Who only passes a data node sets its version back. A bug, for tests that plant it.
+    /// Whether a tile that changes nothing in a data node resets its version. A bug, for tests that plant it.
     const FORGETS_VERSIONS: bool = false;
-    /// A merge lets go of pairs before they are where they go to. A bug, for tests that plant it.
+    /// Whether a merge turns the node into a zombie before its pairs are in the next one. A bug, for tests
+    /// that plant it.
     const LEAVES_EARLY: bool = false;
 }
 
-/// What lists count whose policy says so.
+/// Events that a list counts if its policy has [`Policy::COUNTS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A latch was tried.
     Attempt,
-    /// And was had.
+    /// A tried latch was taken.
     Latch,
     /// A link was followed, within a layer.
     Lateral,
@@ -34,16 +35,16 @@ pub enum Event {
 }
 
 impl Event {
-    /// All of them, in their order.
+    /// All events, in their order.
     pub const ALL: [Self; 4] = [Self::Attempt, Self::Latch, Self::Lateral, Self::Down];
 }
 
-/// Pairs of the data layer stand where there was room, and are ranked when a node is split (section 4.2.1).
+/// Pairs of the data layer are in any free slot, and are ranked when a node is split (section 4.2.1).
 #[derive(Clone, Copy, Debug)]
 pub struct Unsorted;
 
-/// Pairs of the data layer stand in the order of keys, as in the paper's baseline: those behind a new one
-/// make way for it.
+/// Pairs of the data layer are sorted by key, as in the paper's baseline: those behind a new one shift to
+/// make space for it.
 #[derive(Clone, Copy, Debug)]
 pub struct Sorted;
 
@@ -51,7 +52,7 @@ pub struct Sorted;
 #[derive(Clone, Copy, Debug)]
 pub struct Together;
 
-/// [`Unsorted`], and counts.
+/// [`Unsorted`], with counters.
 #[derive(Clone, Copy, Debug)]
 pub struct Counted;
 

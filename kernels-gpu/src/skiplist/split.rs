@@ -1,116 +1,122 @@
 //! Splits, and how their keys are raised.
 //!
-//! A split needs one latch, that of the node which is full: the layer above learns of it later, by an
+//! A split needs only the latch of the full node: the new node is entered into the layer above later, by an
 //! insertion of its own.
 //!
 //! ```text
-//! 1. a slab for the new node                                 else: nothing has happened
-//! 2. new node: the upper half, tail                          nobody knows it
+//! 1. allocate a slab for the new node                        on failure: nothing has happened
+//! 2. new node: the upper half, tail                          not reachable yet
 //! 3. fence
-//! 4. new node: header. old node: tail, one word              from here on the keys beyond have moved
-//! 5. the pair that was to be inserted, where it belongs; latch back
+//! 4. new node: header. old node: tail, one word              from here on the keys above have moved
+//! 5. the pair to be inserted, into its half; release the latch
 //! 6. the layer above: (lowest key of the new node, the node), under the latch of the node for that key
 //! ```
 //!
-//! Until 6 happens, or if it never does because the pool has no slab for an index node, the new node is found
-//! by the old one's link.
+//! Until step 6 happens, or if it never does because the pool has no slab for an index node, the new node is
+//! found by the old one's link.
 //!
-//! The root is the topmost layer. Where it is full it moves all it holds into two new nodes, and becomes the
-//! layer above them.
+//! The root is the topmost layer. When it is full, it moves all its entries into two new nodes and becomes
+//! the layer above them.
 use super::list::Nodes;
 use super::policy::Policy;
 use crate::btree::node::{Meta, Node, Read, entry};
-use crate::btree::split::Halves;
+use crate::btree::split::SplitPlan;
 use crate::btree::tree::ROOT;
-use crate::btree::walk::Held;
+use crate::btree::walk::LatchedNode;
 use crate::keyed::{Scalar, Slot};
 use crate::slab::{Handle, Pool};
 use simt::{Convergence, Order, Scope, Thread, Tile, fence};
 
-/// An entry that is to be raised, of a node that was made, and whether one was.
-pub(super) type Raised<S> = ((<S as Slot>::Stored, Handle), bool);
+/// An entry of a new node to be raised to the layer above, and whether a new node was made.
+pub(super) type IndexEntry<S> = ((<S as Slot>::Stored, Handle), bool);
 
-/// How a full node whose words stand in order, and a new word, are shared out, as every lane knows it.
+/// Division of a full node with sorted words, and a new word, between two nodes, as every lane knows it.
 #[derive(Clone, Copy)]
-struct Share<S: Slot> {
+struct SplitPlanSorted<S: Slot> {
     /// The new word.
     word: S::Word,
-    /// How many words are below it.
+    /// Number of words below it.
     place: u32,
-    /// The lowest key that moves.
+    /// Lowest key that moves.
     separator: S::Stored,
-    /// Slabs for the lower half, where the root is split, and for the upper one.
+    /// Slabs for the lower half, if the root is split, and for the upper one.
     left: Handle,
     right: Handle,
 }
 
 impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W, L> {
-    /// Words of a full node, and the new one, that stay in the lower half, where they stand in order.
+    /// Number of words, of a full sorted node and the new one, that stay in the lower half.
     const KEPT: u32 = Node::<S, W, L>::SLOTS.div_ceil(2);
 
-    /// A slab, which every lane is told of, where `wanted`.
+    /// Allocates a slab, if `wanted`, and returns it to every lane.
     #[inline(always)]
-    fn slab<C: Convergence>(self, tile: Tile<W, C>, wanted: bool, of: &Held<S, W, L>, salt: u32) -> Handle {
+    fn slab<C: Convergence>(
+        self,
+        tile: Tile<W, C>,
+        wanted: bool,
+        of: &LatchedNode<S, W, L>,
+        salt: u32,
+    ) -> Handle {
         let mut mine = Handle::NONE;
         if wanted && tile.rank() == 0 {
-            // Nothing of an address: what was explored must replay.
+            // The seed depends on no address, so that explored schedules replay.
             let seed = Thread::index() as u32 ^ (of.low.to_u64() as u32).rotate_right(7) ^ salt;
             mine = self.pool().allocate_in(of.meta.level(), seed).unwrap_or(Handle::NONE);
         }
         tile.shuffle(mine, 0)
     }
 
-    /// Splits a full data node that the tile has latched, where it `splits`, and adds a pair to the half
-    /// where it belongs. Returns what is to be raised.
+    /// Splits a full data node that the tile has latched, if it `splits`, and adds a pair to the half that
+    /// covers its key. Returns the entry to raise.
     #[inline(always)]
     pub(super) fn split_data<C: Convergence>(
         self,
         tile: Tile<W, C>,
         splits: bool,
-        held: &Held<S, W, L>,
+        held: &LatchedNode<S, W, L>,
         pair: (S::Stored, S::Word),
-    ) -> Raised<S> {
+    ) -> IndexEntry<S> {
         if A::SORTED {
             let place = held.read.count(tile, |word| S::key(word) < pair.0);
             return self.split_sorted(tile, splits, held, place, pair.1);
         }
         let right = self.slab(tile, splits, held, 0);
         let goes = splits && !right.is_none();
-        let halves = Self::halves(tile, held);
+        let plan = Self::plan_split(tile, held);
         if A::SHOWS_EARLY && goes && tile.rank() == 0 {
-            self.link_in(held, right, halves.separator);
+            self.link_in(held, right, plan.separator);
         }
         if goes {
-            self.fill_data(tile.rank(), held, right, &halves, pair);
+            self.fill_data(tile.rank(), held, right, &plan, pair);
         }
         tile.sync();
         if A::FENCED {
             fence(Scope::Device);
         }
         if !A::SHOWS_EARLY && goes && tile.rank() == 0 {
-            self.link_in(held, right, halves.separator);
+            self.link_in(held, right, plan.separator);
         }
         tile.sync();
         let mut j = 0;
         while j < L {
-            let is_middle = Node::<S, W, L>::position(tile.rank(), j) == halves.middle;
-            if goes && is_middle && pair.0 < halves.separator {
-                // A slot whose pair has moved: see `Latched::place`.
+            let is_middle = Node::<S, W, L>::position(tile.rank(), j) == plan.middle;
+            if goes && is_middle && pair.0 < plan.separator {
+                // This slot's pair has moved: see `Latched::place`.
                 held.node.own(tile.rank(), j).store(pair.1, Order::Release, Scope::Device);
             }
             j += 1;
         }
-        ((halves.separator, right), goes)
+        ((plan.separator, right), goes)
     }
 
-    /// Writes a new data node but for its header.
+    /// Writes a new data node except for its header.
     #[inline(always)]
     fn fill_data(
         self,
         rank: u32,
-        held: &Held<S, W, L>,
+        held: &LatchedNode<S, W, L>,
         right: Handle,
-        halves: &Halves<S, W, L>,
+        plan: &SplitPlan<S, W, L>,
         pair: (S::Stored, S::Word),
     ) {
         let (order, scope, target) = (Order::Relaxed, Scope::Device, self.node(right));
@@ -118,41 +124,41 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
         while j < L {
             let place = Node::<S, W, L>::position(rank, j);
             if Self::is_upper(place) {
-                target.word(place - Self::HALF).store(halves.pairs.words()[j], order, scope);
+                target.word(place - Self::HALF).store(plan.pairs.words()[j], order, scope);
             }
             j += 1;
         }
         if rank == 0 {
             target.tail().store(entry::<S>(held.high, held.link), order, scope);
-            if pair.0 > halves.separator {
+            if pair.0 > plan.separator {
                 target.word(Node::<S, W, L>::SLOTS - Self::HALF).store(pair.1, order, scope);
             }
         }
     }
 
-    /// Makes a new node one, and the old one lead to it.
+    /// Writes the header of a new node, and links the old node to it.
     #[inline(always)]
-    fn link_in(self, held: &Held<S, W, L>, right: Handle, separator: S::Stored) {
+    fn link_in(self, held: &LatchedNode<S, W, L>, right: Handle, separator: S::Stored) {
         let (order, scope) = (Order::Relaxed, Scope::Device);
         let header = Node::<S, W, L>::header_word(separator, Meta::free(held.meta.level()));
         self.node(right).header().store(header, order, scope);
         held.node.tail().store(entry::<S>(before(separator), right), order, scope);
     }
 
-    /// Puts an entry into an index node that the tile has latched, where it `enters`, and splits that if it
-    /// is full. Returns what is to be raised then.
+    /// Inserts an entry into an index node that the tile has latched, if it `enters`, and splits the node if
+    /// it is full. Returns the entry to raise in that case.
     ///
-    /// Each entry is one word, and all that stand in a node at any moment are true: so whoever reads amid the
-    /// shift may be led too far left, and no further. Of two entries of one key the new one is better: the
-    /// old one leads to a node that has merged since.
+    /// Each entry is one word, and every entry in the node is valid at any moment. So a tile that reads
+    /// during the shift may be led too far left, never too far right. If there is an entry with the same key,
+    /// the new one replaces it: the old one leads to a node that has merged since.
     #[inline(always)]
-    pub(super) fn take_in<C: Convergence>(
+    pub(super) fn insert_index_entry<C: Convergence>(
         self,
         tile: Tile<W, C>,
         enters: bool,
-        held: &Held<S, W, L>,
+        held: &LatchedNode<S, W, L>,
         (key, node): (S::Stored, Handle),
-    ) -> Raised<S> {
+    ) -> IndexEntry<S> {
         let word = entry::<S>(key, node);
         let empty = S::key(S::EMPTY);
         let count = held.read.count(tile, |word| S::key(word) != empty);
@@ -164,14 +170,14 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
         Self::shift(tile, enters && !splits, held.node, &mut read, (place, last), word);
         let mut raised = ((key, node), false);
         if tile.any_converged(splits) {
-            let cut = self.split_sorted(tile.afresh(), splits, held, place, word);
+            let cut = self.split_sorted(tile.rematerialize(), splits, held, place, word);
             raised = if splits { cut } else { raised };
         }
         raised
     }
 
-    /// Writes a word at `place`, and what stood from there on one place further on, up to `last`. `read` is
-    /// the node before and after.
+    /// Writes a word at `place`, and shifts the words from there up to `last` by one position to the right.
+    /// `read` is the node before and after.
     #[inline(always)]
     pub(super) fn shift<C: Convergence>(
         tile: Tile<W, C>,
@@ -196,7 +202,8 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
         }
     }
 
-    /// Writes what stands behind `place` one place before, up to `last`, which becomes empty.
+    /// Shifts the words behind `place`, up to `last`, by one position to the left; position `last` becomes
+    /// empty. `read` is the node before and after.
     #[inline(always)]
     pub(super) fn close<C: Convergence>(
         tile: Tile<W, C>,
@@ -220,13 +227,13 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
         }
     }
 
-    /// Moves `count` pairs that stand in order together, where scans have removed some between them. `read`
-    /// is the node before and after.
+    /// Makes `count` sorted pairs contiguous again, after scans have removed some between them. `read` is the
+    /// node before and after.
     #[inline(always)]
     pub(super) fn close_gaps<C: Convergence>(
         tile: Tile<W, C>,
         closes: bool,
-        held: &Held<S, W, L>,
+        held: &LatchedNode<S, W, L>,
         read: &mut Read<S, W, L>,
         count: u32,
     ) {
@@ -242,16 +249,16 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
         }
     }
 
-    /// Splits a full node whose words stand in order, and puts the new one where it belongs.
+    /// Splits a full node with sorted words, and puts the new word into the half that covers it.
     #[inline(always)]
     fn split_sorted<C: Convergence>(
         self,
         tile: Tile<W, C>,
         splits: bool,
-        held: &Held<S, W, L>,
+        held: &LatchedNode<S, W, L>,
         place: u32,
         word: S::Word,
-    ) -> Raised<S> {
+    ) -> IndexEntry<S> {
         let is_root = held.handle == ROOT;
         let right = self.slab(tile, splits, held, 1);
         let left = self.slab(tile, splits && is_root && !right.is_none(), held, 2);
@@ -263,7 +270,7 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
         let own = held.read.last(tile.rank(), |position, _| position == at);
         let kept = tile.shuffle(S::key(own.word), at / L as u32);
         let separator = if place == Self::KEPT { S::key(word) } else { kept };
-        let share = Share { word, place, separator, left, right };
+        let share = SplitPlanSorted { word, place, separator, left, right };
         if goes {
             self.fill_sorted(tile.rank(), held, &share);
         }
@@ -279,9 +286,9 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
         ((separator, right), goes)
     }
 
-    /// Writes new nodes but for their headers.
+    /// Writes new nodes except for their headers.
     #[inline(always)]
-    fn fill_sorted(self, rank: u32, held: &Held<S, W, L>, share: &Share<S>) {
+    fn fill_sorted(self, rank: u32, held: &LatchedNode<S, W, L>, share: &SplitPlanSorted<S>) {
         let (order, scope) = (Order::Relaxed, Scope::Device);
         let (left, right) = (self.node(share.left), self.node(share.right));
         let put = |to: u32, word: S::Word| {
@@ -308,9 +315,9 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
         }
     }
 
-    /// Makes new nodes ones, and the old one lead to them.
+    /// Writes the headers of new nodes, and links the old node to them.
     #[inline(always)]
-    fn show_sorted(self, held: &Held<S, W, L>, share: &Share<S>) {
+    fn show_sorted(self, held: &LatchedNode<S, W, L>, share: &SplitPlanSorted<S>) {
         if share.left.is_none() {
             return self.link_in(held, share.right, share.separator);
         }
@@ -322,9 +329,15 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
         held.node.word(1).store(entry::<S>(share.separator, share.right), order, scope);
     }
 
-    /// What an old node holds besides, once it leads to the new one.
+    /// Updates the old node's words once it is linked to the new one: inserts the new word if it belongs
+    /// there, and clears those that have moved.
     #[inline(always)]
-    fn settle_sorted<C: Convergence>(tile: Tile<W, C>, goes: bool, held: &Held<S, W, L>, share: &Share<S>) {
+    fn settle_sorted<C: Convergence>(
+        tile: Tile<W, C>,
+        goes: bool,
+        held: &LatchedNode<S, W, L>,
+        share: &SplitPlanSorted<S>,
+    ) {
         let is_root = !share.left.is_none();
         let stays = goes && !is_root && share.place < Self::KEPT;
         let mut read = held.read;
@@ -341,7 +354,7 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
     }
 }
 
-/// The key before one that is not 0.
+/// Returns the key before one that is not 0.
 #[inline(always)]
 fn before<K: Scalar>(key: K) -> K {
     K::from_u64(key.to_u64().wrapping_sub(1))

@@ -1,97 +1,98 @@
-//! The walk of an operation on one key: down the layers and to the right by lock-free reads; at the data
-//! layer a read, or changes under the node's latch. What splits have cut off is then raised, by the same
-//! walk, to the layer above.
+//! The traversal of an operation on one key: down the layers and to the right by lock-free reads; at the data
+//! layer a read, or changes under the node's latch. If a node was split, the same traversal then raises the
+//! new node's entry to the layer above.
 //!
-//! A tile that has a latch does all that its own lanes still want of the node: where keys come in order,
-//! neighbours want the same one.
+//! A tile that holds a latch executes all pending operations of its lanes on that node: where keys come in
+//! order, neighbouring lanes want the same node.
 use super::list::Nodes;
 use super::policy::{Event, Policy};
-use super::split::Raised;
-use crate::btree::node::{Lead, Meta, Node, Read, handle_of};
+use super::split::IndexEntry;
+use crate::btree::node::{Meta, Node, Read, SearchStep, handle_of};
 use crate::btree::seek::is_settled;
-use crate::btree::tree::{ANNEX, FIRST, ROOT, largest};
-use crate::btree::walk::{self, DOUBLINGS, End, Held, Latched, SHORTEST};
-use crate::keyed::{Change, Operation, Outcome, Question, Scalar, Slot};
+use crate::btree::tree::{FIRST_LEAF, RESERVED_LEAF, ROOT, largest};
+use crate::btree::walk::{self, FIRST_BACKOFF_NS, Latched, LatchedNode, MOST_DOUBLINGS, OperationResult};
+use crate::keyed::{Change, Operation, Outcome, Request, Scalar, Slot};
 use crate::slab::{Handle, Pool};
-use simt::{Convergence, Order, Scope, Tile, Turn, fence};
+use simt::{Convergence, CurrentOp, Order, Scope, Tile, fence};
 
-/// Links of one layer that a walk follows before it begins again at the top, once: what led it there is old.
+/// Number of links in index layers that a traversal follows before it restarts at the top, once per
+/// operation: the entries that led it there are old.
 const LATERAL: u32 = 3;
 
 /// The operation of one lane on its way through the list, as the work-sharing loop executes it.
 ///
-/// The tile works on one operation until that is finished, so where it stands is kept in every lane.
+/// The tile works on one operation until that is finished, so every lane holds its position.
 pub struct Walk<S: Slot, P: Pool, A: Policy, O, const W: u32, const L: usize> {
     nodes: Nodes<S, P, A, W, L>,
-    question: Question<S, O>,
-    /// The node where the walk of the lane's own operation begins.
+    request: Request<S, O>,
+    /// The node where the traversal of the lane's own operation begins.
     start: Handle,
-    /// The node that is next, or none: the walk begins.
+    /// The next node, or none before the traversal begins.
     at: Handle,
-    /// The index node that led to it, if that is known.
+    /// The index node that led to it, if known.
     parent: Handle,
     /// The zombie that led to it, or none.
-    trail: Handle,
-    /// The next node is latched and changed, not read.
+    previous_zombie: Handle,
+    /// Whether the next node is latched and changed, not read.
     latches: bool,
-    /// The layer where something is to be changed: 0, the data layer, by the operation; above it by an entry
-    /// that is raised.
+    /// The layer of the pending change: 0, the data layer, by the operation; above it by an entry that is
+    /// raised.
     layer: u32,
-    /// The entry that is raised: from which key on, which node.
-    raised: (S::Stored, Handle),
-    /// Links that were followed in index layers.
+    /// The entry that is raised: the low key of a node, and the node.
+    index_entry: (S::Stored, Handle),
+    /// Number of links followed in index layers.
     lateral: u32,
-    /// Latches that others had.
+    /// Number of failed latch attempts.
     losses: u32,
     outcome: Outcome,
     value: S::Value,
 }
 
-/// What a tile has done under a data node's latch.
-struct Deeds<S: Slot, const W: u32, const L: usize> {
-    /// The ranks whose operations are finished.
+/// Result of changes under a data node's latch.
+struct UpdateResult<S: Slot, const W: u32, const L: usize> {
+    /// Ranks whose operations are finished.
     finished: u32,
-    /// Pairs were removed.
+    /// Whether pairs were removed.
     removed: bool,
-    /// Where pairs stand in order: the latch is seen by those who see what is written from now on.
+    /// In a node with sorted pairs: whether a reader that sees words written from now on also sees the latch.
     has_shown_latch: bool,
-    /// The node now.
+    /// The node's current content.
     read: Read<S, W, L>,
 }
 
-/// What has become of a try to change a node.
-struct Deed<S: Slot> {
-    /// The latch was tried.
+/// Result of an attempt to change a node.
+struct LatchAttempt<S: Slot> {
+    /// Whether the latch was tried.
     acts: bool,
-    /// And was had.
+    /// Whether it was taken.
     has_latch: bool,
-    /// The node is the one that was looked for.
+    /// Whether the node is the one that was looked for.
     here: bool,
-    /// What was looked for is below the node.
+    /// Whether the key that was looked for is below the node's.
     below: bool,
-    /// It was a data node without room.
+    /// Whether it is a data node without a free slot.
     full: bool,
-    /// It was to take an entry in.
+    /// Whether an entry was to be inserted into it.
     raises: bool,
-    /// What is to be raised now, and whether anything was cut off.
-    cut: Raised<S>,
+    /// The entry to raise now, and whether a new node was made.
+    cut: IndexEntry<S>,
 }
 
 impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Walk<S, P, A, O, W, L> {
-    /// A walk that begins.
+    /// Starts a traversal.
     #[inline(always)]
-    pub fn new(nodes: Nodes<S, P, A, W, L>, start: Handle, question: Question<S, O>) -> Self {
-        let (value, none) = (question.argument, Handle::NONE);
+    pub fn new(nodes: Nodes<S, P, A, W, L>, start: Handle, request: Request<S, O>) -> Self {
+        let (value, none) = (request.argument, Handle::NONE);
         Self {
             nodes,
-            question,
+            request,
             start,
             at: none,
             parent: none,
-            trail: none,
+            previous_zombie: none,
             latches: false,
             layer: 0,
-            raised: (question.key, none),
+            index_entry: (request.key, none),
             lateral: 0,
             losses: 0,
             outcome: Outcome::Absent,
@@ -99,26 +100,26 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
         }
     }
 
-    /// What has become of the lane's operation.
+    /// Returns the result of the lane's operation.
     #[inline(always)]
     pub fn result(self) -> (Outcome, S::Value) {
         (self.outcome, self.value)
     }
 
-    /// One round of the operation whose turn it is: one node. Returns the ranks whose operations are
-    /// finished; `waiting` are those whose are not.
+    /// Executes one round of the current operation: one node. Returns the ranks whose operations are
+    /// finished; `waiting` are those with unfinished ones.
     #[inline(always)]
-    pub fn round<C: Convergence>(&mut self, turn: Turn<W, C>, waiting: u32) -> u32 {
-        let (tile, question) = (turn.tile(), self.question.from_owner(turn));
-        let writes = question.places() || (O::WRITES && question.operation.change() != Change::Keep);
+    pub fn round<C: Convergence>(&mut self, turn: CurrentOp<W, C>, waiting: u32) -> u32 {
+        let (tile, request) = (turn.tile(), self.request.from_owner(turn));
+        let writes = request.places() || (O::WRITES && request.operation.change() != Change::Keep);
         let start = turn.from_owner(self.start);
         if self.at.is_none() {
             self.at = start;
-            self.latches = start == ANNEX && writes;
+            self.latches = start == RESERVED_LEAF && writes;
         }
         let looks = turn.is_active() && !self.latches;
         let mut acts = turn.is_active() && self.latches;
-        let end = self.descend(tile, looks, writes, &question);
+        let end = self.descend(tile, looks, writes, &request);
         if A::TOGETHER {
             acts = turn.is_active() && self.latches;
         }
@@ -128,76 +129,90 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
         let own = waiting & waiting.wrapping_neg();
         let mut finished = if end.done { own } else { 0 };
         if O::WRITES && tile.any_converged(acts) {
-            let written = self.write(tile.afresh(), acts, waiting, &question);
+            let written = self.write(tile.rematerialize(), acts, waiting, &request);
             finished |= if acts { written } else { 0 };
         }
         if finished & own != 0 {
-            (self.at, self.parent, self.trail) = (Handle::NONE, Handle::NONE, Handle::NONE);
+            (self.at, self.parent, self.previous_zombie) = (Handle::NONE, Handle::NONE, Handle::NONE);
             (self.lateral, self.losses, self.layer) = (0, 0, 0);
         }
         finished
     }
 
-    /// The key that the tile is on the way to.
+    /// Returns the key that the tile is looking for.
     #[inline(always)]
-    fn target(&self, question: &Question<S, O>) -> S::Stored {
-        if O::WRITES && self.layer > 0 { self.raised.0 } else { question.key }
+    fn target(&self, request: &Request<S, O>) -> S::Stored {
+        if O::WRITES && self.layer > 0 { self.index_entry.0 } else { request.key }
     }
 
-    /// To the top.
+    /// Restarts at the top.
     #[inline(always)]
     fn restart(&mut self) {
-        (self.at, self.parent, self.trail, self.latches) = (ROOT, Handle::NONE, Handle::NONE, false);
+        (self.at, self.parent, self.previous_zombie, self.latches) =
+            (ROOT, Handle::NONE, Handle::NONE, false);
     }
 
-    /// Reads a node and goes on from it, where the tile `looks`.
+    /// Reads a node and goes on from it, if `looks`.
     #[inline(always)]
     fn descend<C: Convergence>(
         &mut self,
         tile: Tile<W, C>,
         looks: bool,
         writes: bool,
-        question: &Question<S, O>,
-    ) -> End<S::Value> {
-        let (node, key) = (self.nodes.node(self.at), self.target(question));
+        request: &Request<S, O>,
+    ) -> OperationResult<S::Value> {
+        let (node, key) = (self.nodes.node(self.at), self.target(request));
         let read = node.read(tile.rank(), looks, A::READ);
-        let lead = Lead::of(tile, &read, key);
-        let is_data = lead.meta.is_leaf();
-        let ends = looks && is_data && !lead.beyond && !writes;
-        let mut end =
-            End { done: ends && lead.found, outcome: question.operation.outcome(), value: lead.value };
-        let passes = looks && is_data && lead.beyond;
-        if tile.any_converged(passes || !self.trail.is_none()) {
-            self.shorten(tile.afresh(), passes, &read);
+        let step = SearchStep::of(tile, &read, key);
+        let is_data = step.meta.is_leaf();
+        let ends = looks && is_data && !step.beyond && !writes;
+        let mut end = OperationResult {
+            done: ends && step.found,
+            outcome: request.operation.outcome(),
+            value: step.value,
+        };
+        let passes = looks && is_data && step.beyond;
+        if tile.any_converged(passes || !self.previous_zombie.is_none()) {
+            self.shorten(tile.rematerialize(), passes, &read);
         }
         if looks && !ends {
-            self.count(tile, if lead.beyond { Event::Lateral } else { Event::Down });
-            self.go_on(&lead, writes);
+            self.count(tile, if step.beyond { Event::Lateral } else { Event::Down });
+            self.follow(&step, writes);
         }
-        let misses = ends && !lead.found;
-        if !A::LOOKS_AGAIN {
-            let value = if misses { question.argument } else { end.value };
-            end = End { done: ends, outcome: if misses { Outcome::Absent } else { end.outcome }, value };
+        let misses = ends && !step.found;
+        if !A::CONFIRMS_MISSES {
+            let value = if misses { request.argument } else { end.value };
+            end = OperationResult {
+                done: ends,
+                outcome: if misses { Outcome::Absent } else { end.outcome },
+                value,
+            };
         } else if tile.any_converged(misses) {
             let again = if A::SORTED {
-                Self::look_at_settled(tile.afresh(), node, misses, question)
+                Self::confirm_miss_sorted(tile.rematerialize(), node, misses, request)
             } else {
-                walk::Walk::<S, P, A, O, W, L>::look_again(self.nodes, tile.afresh(), node, misses, question)
+                walk::Walk::<S, P, A, O, W, L>::confirm_miss(
+                    self.nodes,
+                    tile.rematerialize(),
+                    node,
+                    misses,
+                    request,
+                )
             };
             end = if misses { again } else { end };
         }
         end
     }
 
-    /// Believes a miss in a node whose pairs stand in order if nobody had its latch, and its version is the
-    /// same, before its pairs were read and after; and if the key is then still the node's.
+    /// Reads a node with sorted pairs again after a miss. The miss is valid only if the node was unlatched
+    /// and had the same version before and after its pairs were read, and still covers the key.
     #[inline(always)]
-    fn look_at_settled<C: Convergence>(
+    fn confirm_miss_sorted<C: Convergence>(
         tile: Tile<W, C>,
         node: Node<S, W, L>,
         misses: bool,
-        question: &Question<S, O>,
-    ) -> End<S::Value> {
+        request: &Request<S, O>,
+    ) -> OperationResult<S::Value> {
         let mut before = S::EMPTY;
         if misses {
             before = node.header().load(Order::Acquire, Scope::Device);
@@ -210,40 +225,40 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
             now = node.header().load(Order::Relaxed, Scope::Device);
         }
         let settled = is_settled::<S, W, C>(tile, misses, before, now);
-        let covered = question.key <= tile.shuffle(S::key(tail), 0);
+        let covered = request.key <= tile.shuffle(S::key(tail), 0);
         let hit = read.last(tile.rank(), |position, word| {
-            position < Node::<S, W, L>::SLOTS && S::key(word) == question.key
+            position < Node::<S, W, L>::SLOTS && S::key(word) == request.key
         });
         let hits = tile.ballot(hit.exists);
         let value = tile.shuffle(S::value(hit.word), hits.trailing_zeros());
         let found = hits != 0;
-        let outcome = if found { question.operation.outcome() } else { Outcome::Absent };
-        let value = if found { value } else { question.argument };
-        End { done: covered && settled, outcome, value }
+        let outcome = if found { request.operation.outcome() } else { Outcome::Absent };
+        let value = if found { value } else { request.argument };
+        OperationResult { done: covered && settled, outcome, value }
     }
 
-    /// Passes a data node. Where one zombie leads to another, the first is made to lead where the second
-    /// does: so chains of them become short. Nobody else writes the tail of a zombie, and all that it ever
-    /// was is true.
+    /// Passes a data node. If one zombie leads to another, the first is linked to the second's target, so
+    /// chains of zombies become short. The tail of a zombie is written nowhere else, and every value that it
+    /// ever had is valid.
     #[inline(always)]
     fn shorten<C: Convergence>(&mut self, tile: Tile<W, C>, passes: bool, read: &Read<S, W, L>) {
         let (high, _) = read.tail(tile);
         let is_zombie = passes && high == S::Stored::from_u64(0);
         if passes {
-            // What was moved from it is seen where it leads to.
+            // The pairs that were moved from it must be visible where it leads.
             fence(Scope::Device);
         }
         tile.sync();
-        if is_zombie && !self.trail.is_none() && tile.rank() == W - 1 {
-            // By the lane that has read it, whose fence lies between: who follows this link sees what was
-            // seen behind that one.
+        if is_zombie && !self.previous_zombie.is_none() && tile.rank() == W - 1 {
+            // Stored by the lane that has read the tail; that lane's fence lies between. A reader that
+            // follows this link sees everything visible behind the other.
             let tail = read.words()[L - 1];
-            self.nodes.node(self.trail).tail().store(tail, Order::Relaxed, Scope::Device);
+            self.nodes.node(self.previous_zombie).tail().store(tail, Order::Relaxed, Scope::Device);
         }
-        self.trail = if is_zombie { self.at } else { Handle::NONE };
+        self.previous_zombie = if is_zombie { self.at } else { Handle::NONE };
     }
 
-    /// Counts what the tile has done, where the policy asks for it.
+    /// Counts an event of the tile, if the policy counts.
     #[inline(always)]
     fn count<C: Convergence>(&self, tile: Tile<W, C>, event: Event) {
         if A::COUNTS && tile.rank() == 0 {
@@ -251,39 +266,39 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
         }
     }
 
-    /// Where to from a node that was read.
+    /// Chooses the next node from a node that was read.
     #[inline(always)]
-    fn go_on(&mut self, lead: &Lead<S>, writes: bool) {
-        let level = lead.meta.level();
-        if lead.beyond {
-            self.at = handle_of(lead.value);
-            self.lateral += !lead.meta.is_leaf() as u32;
+    fn follow(&mut self, step: &SearchStep<S>, writes: bool) {
+        let level = step.meta.level();
+        if step.beyond {
+            self.at = handle_of(step.value);
+            self.lateral += !step.meta.is_leaf() as u32;
             if self.lateral == LATERAL {
                 self.lateral += 1;
                 self.restart();
             }
         } else if O::WRITES && writes && level == self.layer {
             self.latches = true;
-        } else if !lead.found || (O::WRITES && level < self.layer) {
+        } else if !step.found || (O::WRITES && level < self.layer) {
             self.restart();
-        } else if !lead.meta.is_leaf() {
-            (self.parent, self.at) = (self.at, handle_of(lead.value));
+        } else if !step.meta.is_leaf() {
+            (self.parent, self.at) = (self.at, handle_of(step.value));
             self.latches = writes && level == self.layer + 1;
         }
     }
 
-    /// Takes the latch of the node where the tile stands and does there what is to be done, where the tile
-    /// `acts`. Returns the ranks whose operations are finished.
+    /// Tries the latch of the current node and executes the pending changes under it, if the tile `acts`.
+    /// Returns the ranks whose operations are finished.
     #[inline(always)]
     fn write<C: Convergence>(
         &mut self,
         tile: Tile<W, C>,
         acts: bool,
         waiting: u32,
-        question: &Question<S, O>,
+        request: &Request<S, O>,
     ) -> u32 {
-        let key = self.target(question);
-        let (held, has_latch) = self.nodes.hold(tile, self.at, acts);
+        let key = self.target(request);
+        let (held, has_latch) = self.nodes.try_latch(tile, self.at, acts);
         if A::COUNTS && acts {
             self.count(tile, Event::Attempt);
             if has_latch {
@@ -293,102 +308,102 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
         let below = key < held.low;
         let here = has_latch && !below && key <= held.high && held.meta.level() == self.layer;
         let (on_data, raises) = (here && self.layer == 0, here && self.layer > 0);
-        let deeds = self.act(tile, on_data, &held, waiting);
+        let update = self.update_node(tile, on_data, &held, waiting);
         let own = waiting & waiting.wrapping_neg();
-        let finished = deeds.finished;
+        let finished = update.finished;
         let full = on_data && finished & own == 0;
         let mut level = held.meta.level();
-        let removed = on_data && deeds.removed;
+        let removed = on_data && update.removed;
         let stays = !A::TOGETHER || full || raises || removed;
         if A::TOGETHER {
             Self::release(tile, has_latch && !stays, on_data, &held, level);
         }
         if tile.any_converged(removed) {
-            self.nodes.thin_out(tile.afresh(), removed, &held, &deeds.read);
+            self.nodes.thin_out(tile.rematerialize(), removed, &held, &update.read);
         }
-        let mut cut = (self.raised, false);
+        let mut cut = (self.index_entry, false);
         if tile.any_converged(full) {
-            let pair = (question.key, S::pack(question.key, question.argument));
-            let made = self.nodes.split_data(tile.afresh(), full, &held, pair);
+            let pair = (request.key, S::pack(request.key, request.argument));
+            let made = self.nodes.split_data(tile.rematerialize(), full, &held, pair);
             cut = if full { made } else { cut };
         }
         if tile.any_converged(raises) {
-            let made = self.nodes.take_in(tile.afresh(), raises, &held, self.raised);
+            let made = self.nodes.insert_index_entry(tile.rematerialize(), raises, &held, self.index_entry);
             level += (raises && made.1 && held.handle == ROOT) as u32;
             cut = if raises { made } else { cut };
         }
         Self::release(tile, has_latch && stays, on_data, &held, level);
-        // A warp may otherwise execute the tiles that give way, and sleep, before those that give latches
-        // back.
+        // Without this barrier, a warp may execute the tiles that back off, and sleep, before those that
+        // release latches.
         tile.sync();
-        let deed = Deed { acts, has_latch, here, below, full, raises, cut };
-        finished | self.follow(tile, &held, own, key, &deed)
+        let attempt = LatchAttempt { acts, has_latch, here, below, full, raises, cut };
+        finished | self.after_update(tile, &held, own, key, &attempt)
     }
 
-    /// Where to from a node whose latch was tried. Returns the ranks whose operations are finished by what
-    /// was made of it.
+    /// Chooses the next node after an attempt to change a node. Returns the ranks whose operations the
+    /// attempt finished.
     #[inline(always)]
-    fn follow<C: Convergence>(
+    fn after_update<C: Convergence>(
         &mut self,
         tile: Tile<W, C>,
-        held: &Held<S, W, L>,
+        held: &LatchedNode<S, W, L>,
         own: u32,
         key: S::Stored,
-        deed: &Deed<S>,
+        attempt: &LatchAttempt<S>,
     ) -> u32 {
-        let ((entry, made), full, raises) = (deed.cut, deed.full, deed.raises);
-        if deed.acts && !deed.has_latch {
-            self.lose();
-        } else if deed.acts && !deed.here {
-            self.pass(held, key, deed.below);
+        let ((entry, made), full, raises) = (attempt.cut, attempt.full, attempt.raises);
+        if attempt.acts && !attempt.has_latch {
+            self.back_off();
+        } else if attempt.acts && !attempt.here {
+            self.leave_latched(held, key, attempt.below);
         } else if full && !made {
             return self.conclude(tile, own, Outcome::Refused);
         } else if full {
             self.conclude(tile, own, Outcome::Inserted);
-            self.raise(entry, 1);
+            self.begin_index_entry(entry, 1);
         } else if raises && made && held.handle != ROOT {
-            // Who led here does not lead to the layer above.
+            // The parent does not lead to the layer above.
             self.parent = Handle::NONE;
-            self.raise(entry, held.meta.level() + 1);
+            self.begin_index_entry(entry, held.meta.level() + 1);
         } else if raises {
             return own;
         }
         0
     }
 
-    /// Gives a latch back, where the tile `gives`. The version of a data node goes up where it may have
-    /// changed, and stays where the tile passes.
+    /// Releases a latch, if `gives`. The version of a data node is incremented if the node may have changed,
+    /// and stays the same otherwise.
     #[inline(always)]
     fn release<C: Convergence>(
         tile: Tile<W, C>,
         gives: bool,
         on_data: bool,
-        held: &Held<S, W, L>,
+        held: &LatchedNode<S, W, L>,
         level: u32,
     ) {
         tile.sync();
         if gives && tile.rank() == 0 {
             let passes = A::SORTED && held.meta.is_leaf() && !A::FORGETS_VERSIONS;
-            let kept = if passes { held.meta.unlatched() } else { Meta::free(level) };
-            let meta = if A::SORTED && on_data { held.meta.after() } else { kept };
+            let saved = if passes { held.meta.unlatched() } else { Meta::free(level) };
+            let meta = if A::SORTED && on_data { held.meta.after() } else { saved };
             held.node.release_as(meta, A::GIVE);
         }
     }
 
-    /// The operation whose turn it is has come to this; its value stays the argument.
+    /// Ends the current operation with `outcome`; its value stays the argument.
     #[inline(always)]
     fn conclude<C: Convergence>(&mut self, tile: Tile<W, C>, own: u32, outcome: Outcome) -> u32 {
         if own >> tile.rank() & 1 != 0 {
-            (self.outcome, self.value) = (outcome, self.question.argument);
+            (self.outcome, self.value) = (outcome, self.request.argument);
         }
         own
     }
 
-    /// From now on an entry is on its way to a layer.
+    /// Begins to raise an entry to a layer.
     #[inline(always)]
-    fn raise(&mut self, entry: (S::Stored, Handle), layer: u32) {
-        (self.raised, self.layer) = (entry, layer);
-        (self.losses, self.trail) = (0, Handle::NONE);
+    fn begin_index_entry(&mut self, entry: (S::Stored, Handle), layer: u32) {
+        (self.index_entry, self.layer) = (entry, layer);
+        (self.losses, self.previous_zombie) = (0, Handle::NONE);
         if self.parent.is_none() {
             self.restart();
         } else {
@@ -396,166 +411,170 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
         }
     }
 
-    /// On from a node that was latched and is not the one that is looked for: to the right, to the top, or
-    /// down from the root, which has grown.
+    /// Goes on from a node that was latched and is not the one that was looked for: to the right, to the top,
+    /// or down from the root, which has grown.
     ///
-    /// To the top goes an entry that is below the node: merges let the low keys of data nodes fall, also
-    /// below that of the index node which leads to them; what is cut off such a one belongs into an index
+    /// An entry below the node goes to the top. Merges lower the low keys of data nodes, also below that of
+    /// the index node which leads to them; if such a data node is split, the new entry belongs into an index
     /// node further left.
     #[inline(always)]
-    fn pass(&mut self, held: &Held<S, W, L>, key: S::Stored, below: bool) {
-        self.trail = Handle::NONE;
+    fn leave_latched(&mut self, held: &LatchedNode<S, W, L>, key: S::Stored, below: bool) {
+        self.previous_zombie = Handle::NONE;
         let is_beyond = key > held.high;
         let leads = if below { ROOT } else { self.at };
         self.at = if is_beyond { held.link } else { leads };
         self.latches = is_beyond && self.layer == 0;
     }
 
-    /// Gives way to whom has the latch: walks again from the node before, where that is known, a little later
-    /// each time.
+    /// Backs off after a failed latch attempt, for a time that grows with each failure. Then retries, in the
+    /// data layer from the parent if that is known, otherwise from the same node.
     #[inline(always)]
-    fn lose(&mut self) {
+    fn back_off(&mut self) {
         if self.layer == 0 && !self.parent.is_none() {
             (self.at, self.parent, self.latches) = (self.parent, Handle::NONE, false);
         }
         self.losses += 1;
-        simt::pause(SHORTEST << self.losses.min(DOUBLINGS));
+        simt::pause(FIRST_BACKOFF_NS << self.losses.min(MOST_DOUBLINGS));
     }
 
-    /// Does what the tile's lanes want of a data node that the tile has latched, if `on_data`, as far as
-    /// there is room.
+    /// Executes the operations of the tile's lanes on a data node that the tile has latched, if `on_data`, as
+    /// long as the node has free slots.
     #[inline(always)]
-    fn act<C: Convergence>(
+    fn update_node<C: Convergence>(
         &mut self,
         tile: Tile<W, C>,
         on_data: bool,
-        held: &Held<S, W, L>,
+        held: &LatchedNode<S, W, L>,
         waiting: u32,
-    ) -> Deeds<S, W, L> {
-        let (own, rank) = (self.question, tile.rank());
+    ) -> UpdateResult<S, W, L> {
+        let (own, rank) = (self.request, tile.rank());
         let belongs = held.low <= own.key && own.key <= held.high;
-        let wants = waiting >> rank & 1 != 0 && belongs && (self.start == ANNEX) == (held.handle == ANNEX);
+        let wants = waiting >> rank & 1 != 0
+            && belongs
+            && (self.start == RESERVED_LEAF) == (held.handle == RESERVED_LEAF);
         let mut group = tile.ballot(on_data && wants);
-        let mut deeds = Deeds { finished: 0, removed: false, has_shown_latch: false, read: held.read };
+        let mut update =
+            UpdateResult { finished: 0, removed: false, has_shown_latch: false, read: held.read };
         while tile.any_converged(group != 0) {
             let turn = group.trailing_zeros() % W;
-            let question = Question {
+            let request = Request {
                 operation: tile.shuffle(own.operation, turn),
                 key: tile.shuffle(own.key, turn),
                 argument: tile.shuffle(own.argument, turn),
             };
             let end = if A::SORTED {
-                Self::change_sorted(tile, group != 0, held, &mut deeds, &question)
+                Self::update_sorted(tile, group != 0, held, &mut update, &request)
             } else {
-                Self::change(tile, group != 0, held, &mut deeds, &question)
+                Self::update_unsorted(tile, group != 0, held, &mut update, &request)
             };
             if end.done && rank == turn {
                 (self.outcome, self.value) = (end.outcome, end.value);
             }
-            deeds.finished |= if end.done { 1 << turn } else { 0 };
+            update.finished |= if end.done { 1 << turn } else { 0 };
             group = if end.done { group & group.wrapping_sub(1) } else { 0 };
         }
-        deeds
+        update
     }
 
-    /// Orders the latch, which the tile has taken, before the pairs that it `moves`: once a latch.
+    /// Orders the latch, which the tile has taken, before the pairs that it `moves`: once per latch.
     ///
-    /// A node whose pairs stand in order is a sequence lock. A reader believes it if its header is the same
-    /// before and after the pairs, so a reader that sees a moved pair must see the latch in the header as
-    /// well. Taking the latch acquires, which orders it before nothing; the pairs are relaxed stores of all
-    /// lanes. So each lane fences behind the barrier that follows the latch: its stores then release what the
-    /// first lane did, and readers acquire by their loads of the pairs.
+    /// A node with sorted pairs is a sequence lock. A reader accepts it if its header is the same before and
+    /// after the pairs, so a reader that sees a moved pair must see the latch in the header as well. Taking
+    /// the latch acquires, which orders it before nothing; the pairs are relaxed stores of all lanes. So each
+    /// lane fences after the barrier that follows the latch: its stores then release what the first lane did,
+    /// and readers acquire by their loads of the pairs.
     #[inline(always)]
-    fn show_latch<C: Convergence>(tile: Tile<W, C>, moves: bool, deeds: &mut Deeds<S, W, L>) {
-        if tile.any_converged(moves && !deeds.has_shown_latch) {
+    fn show_latch<C: Convergence>(tile: Tile<W, C>, moves: bool, update: &mut UpdateResult<S, W, L>) {
+        if tile.any_converged(moves && !update.has_shown_latch) {
             fence(Scope::Device);
-            deeds.has_shown_latch = true;
+            update.has_shown_latch = true;
         }
     }
 
-    /// [`Self::change`] of a node whose pairs stand in order.
+    /// [`Self::update_unsorted`] for a node with sorted pairs.
     #[inline(always)]
-    fn change_sorted<C: Convergence>(
+    fn update_sorted<C: Convergence>(
         tile: Tile<W, C>,
         wanted: bool,
-        held: &Held<S, W, L>,
-        deeds: &mut Deeds<S, W, L>,
-        question: &Question<S, O>,
-    ) -> End<S::Value> {
+        held: &LatchedNode<S, W, L>,
+        update: &mut UpdateResult<S, W, L>,
+        request: &Request<S, O>,
+    ) -> OperationResult<S::Value> {
         let rank = tile.rank();
-        let count = deeds.read.count(tile, |word| S::key(word) <= held.high);
-        let gap = deeds.read.last(rank, |position, word| position < count && S::key(word) > held.high);
-        Self::show_latch(tile, wanted && gap.exists, deeds);
+        let count = update.read.count(tile, |word| S::key(word) <= held.high);
+        let gap = update.read.last(rank, |position, word| position < count && S::key(word) > held.high);
+        Self::show_latch(tile, wanted && gap.exists, update);
         if tile.any_converged(wanted && gap.exists) {
-            Nodes::<S, P, A, W, L>::close_gaps(tile.afresh(), wanted, held, &mut deeds.read, count);
+            Nodes::<S, P, A, W, L>::close_gaps(tile.rematerialize(), wanted, held, &mut update.read, count);
         }
-        let place = deeds.read.count(tile, |word| S::key(word) < question.key);
-        let hit = deeds.read.last(rank, |position, word| position == place && S::key(word) == question.key);
-        let (hits, places) = (tile.ballot(hit.exists), question.places());
-        let (found, erases) = (hits != 0, question.operation.change() == Change::Erase);
-        let mut value = question.argument;
+        let place = update.read.count(tile, |word| S::key(word) < request.key);
+        let hit = update.read.last(rank, |position, word| position == place && S::key(word) == request.key);
+        let (hits, places) = (tile.ballot(hit.exists), request.places());
+        let (found, erases) = (hits != 0, request.operation.change() == Change::Erase);
+        let mut value = request.argument;
         if wanted && hit.exists && !erases {
-            value = question.change::<A>(held.node.word(place), hit.word, Order::Relaxed);
-            deeds.read.put(rank, place, question.changed(hit.word));
+            value = request.change::<A>(held.node.word(place), hit.word, Order::Relaxed);
+            update.read.put(rank, place, request.changed(hit.word));
         }
         let (removes, fits) = (wanted && found && erases, count < Node::<S, W, L>::SLOTS);
-        let (puts, pair) = (wanted && !found && places && fits, S::pack(question.key, question.argument));
-        Self::show_latch(tile, puts || removes, deeds);
+        let (puts, pair) = (wanted && !found && places && fits, S::pack(request.key, request.argument));
+        Self::show_latch(tile, puts || removes, update);
         if !O::PLACES_ALWAYS {
             let ends = (place, count.wrapping_sub(1));
-            Nodes::<S, P, A, W, L>::close(tile, removes, held.node, &mut deeds.read, ends);
+            Nodes::<S, P, A, W, L>::close(tile, removes, held.node, &mut update.read, ends);
         }
-        Nodes::<S, P, A, W, L>::shift(tile, puts, held.node, &mut deeds.read, (place, count), pair);
-        deeds.removed |= removes;
+        Nodes::<S, P, A, W, L>::shift(tile, puts, held.node, &mut update.read, (place, count), pair);
+        update.removed |= removes;
         let value = if O::RETURNS { tile.shuffle(value, hits.trailing_zeros()) } else { value };
         let absent = if places { Outcome::Inserted } else { Outcome::Absent };
-        let outcome = if found { question.operation.outcome() } else { absent };
+        let outcome = if found { request.operation.outcome() } else { absent };
         let done = wanted && (found || !places || fits);
-        End { done, outcome, value: if found { value } else { question.argument } }
+        OperationResult { done, outcome, value: if found { value } else { request.argument } }
     }
 
-    /// One change of a data node that is latched, where it is `wanted`. It is done if there was room.
+    /// Executes one operation on a latched data node, if it is `wanted`. The operation is not done if it
+    /// needs a free slot and there is none.
     #[inline(always)]
-    fn change<C: Convergence>(
+    fn update_unsorted<C: Convergence>(
         tile: Tile<W, C>,
         wanted: bool,
-        held: &Held<S, W, L>,
-        deeds: &mut Deeds<S, W, L>,
-        question: &Question<S, O>,
-    ) -> End<S::Value> {
+        held: &LatchedNode<S, W, L>,
+        update: &mut UpdateResult<S, W, L>,
+        request: &Request<S, O>,
+    ) -> OperationResult<S::Value> {
         let rank = tile.rank();
         let is_slot = |position| position < Node::<S, W, L>::SLOTS;
-        let hit = deeds.read.last(rank, |position, word| is_slot(position) && S::key(word) == question.key);
-        let free = deeds.read.last(rank, |position, word| is_slot(position) && S::key(word) > held.high);
+        let hit = update.read.last(rank, |position, word| is_slot(position) && S::key(word) == request.key);
+        let free = update.read.last(rank, |position, word| is_slot(position) && S::key(word) > held.high);
         let (hits, frees) = (tile.ballot(hit.exists), tile.ballot(free.exists));
-        let (found, places) = (hits != 0, question.places());
-        let erases = question.operation.change() == Change::Erase;
+        let (found, places) = (hits != 0, request.places());
+        let erases = request.operation.change() == Change::Erase;
         let actor = (if found { hits } else { frees }).trailing_zeros();
-        let mut value = question.argument;
+        let mut value = request.argument;
         if wanted && rank == actor && (found || places) {
-            let picked = if found { hit } else { free };
-            let place = held.node.word(picked.position);
+            let chosen = if found { hit } else { free };
+            let place = held.node.word(chosen.position);
             if found {
-                value = question.change::<A>(place, picked.word, Order::Relaxed);
+                value = request.change::<A>(place, chosen.word, Order::Relaxed);
             } else {
-                question.place::<A>(place, picked.word, Order::Relaxed);
+                request.place::<A>(place, chosen.word, Order::Relaxed);
             }
-            let pair = S::pack(question.key, question.argument);
-            let word = if found { question.changed(picked.word) } else { pair };
-            deeds.read.put(rank, picked.position, word);
+            let pair = S::pack(request.key, request.argument);
+            let word = if found { request.changed(chosen.word) } else { pair };
+            update.read.put(rank, chosen.position, word);
         }
-        deeds.removed |= wanted && found && erases;
+        update.removed |= wanted && found && erases;
         let value = if O::RETURNS { tile.shuffle(value, actor) } else { value };
         let absent = if places { Outcome::Inserted } else { Outcome::Absent };
-        let outcome = if found { question.operation.outcome() } else { absent };
+        let outcome = if found { request.operation.outcome() } else { absent };
         let done = wanted && (found || !places || frees != 0);
-        End { done, outcome, value: if found { value } else { question.argument } }
+        OperationResult { done, outcome, value: if found { value } else { request.argument } }
     }
 }
 
-/// Whether a data node may merge with the next: the first one is where the layer begins, the last has no
-/// next.
+/// Whether a data node may merge with the next. The first one may not, because the layer begins there; the
+/// last has no next.
 #[inline(always)]
 pub(super) fn may_merge<S: Slot>(handle: Handle, high: S::Stored) -> bool {
-    handle != FIRST && handle != ANNEX && high != largest::<S>()
+    handle != FIRST_LEAF && handle != RESERVED_LEAF && high != largest::<S>()
 }

@@ -1,13 +1,13 @@
-//! The bitmaps of a pool: which slabs are live, which are retired, and how many faults there were.
+//! The bitmaps of a pool: live slabs, retired slabs, and the number of faults.
 //!
-//! Slabs are numbers here; what a number's [`Handle`](super::Handle) is, and where the slab lies, the
-//! [`Pool`](super::Pool) says.
+//! Slabs are numbers here; the [`Pool`](super::Pool) converts a number to a [`Handle`](super::Handle) and to
+//! the slab's address.
 use simt::{Global, Order, Scope, fault};
 
-/// Words of a block's bitmap.
+/// Number of words of a block's bitmap.
 pub const BLOCK_WORDS: u32 = 32;
 
-/// The bitmaps as kernels see them: one bit a slab, 32 words a block.
+/// The bitmaps as kernels see them: one bit per slab, 32 words per block.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Bitmaps {
@@ -18,73 +18,73 @@ pub struct Bitmaps {
 }
 
 impl Bitmaps {
-    /// Bitmaps of `units` slabs.
+    /// Returns the bitmaps of `units` slabs.
     ///
     /// # Safety
     /// - `live` and `retired` point to [`Self::words_for`]`(units)` words, aligned to 128 bytes, and `faults`
-    ///   to one word, of device memory that lives as long as the view is used.
-    /// - The bits of `live` beyond `units` are set, those of `retired` are not, and nothing but kernels of
-    ///   this family writes any.
+    ///   to one word, of device memory that outlives all uses of the view.
+    /// - The bits of `live` beyond `units` are set, those of `retired` are clear, and only kernels of this
+    ///   family write any of them.
     pub unsafe fn new(live: *mut u32, retired: *mut u32, faults: *mut u64, units: u32) -> Self {
-        // SAFETY: the caller's promise; all accesses of kernels that run side by side are relaxed.
+        // SAFETY: the caller's obligation; all accesses of kernels that run concurrently are relaxed.
         let (live, retired, faults) =
             unsafe { (Global::new(live), Global::new(retired), Global::new(faults)) };
         Self { live, retired, faults, units }
     }
 
-    /// Words of a bitmap of `units` slabs: whole blocks, at least one.
+    /// Returns the number of words of a bitmap of `units` slabs: whole blocks, at least one.
     pub const fn words_for(units: usize) -> usize {
         let blocks = units.div_ceil(32 * BLOCK_WORDS as usize);
         (if blocks == 0 { 1 } else { blocks }) * BLOCK_WORDS as usize
     }
 
-    /// Slabs.
+    /// Returns the number of slabs.
     #[inline(always)]
     pub fn units(self) -> u32 {
         self.units
     }
 
-    /// Words that have bits of slabs; those up to the end of the last block have none.
+    /// Returns the number of words with bits of slabs. The last block may have further words without any.
     #[inline(always)]
     pub fn words(self) -> u32 {
         self.units.div_ceil(32)
     }
 
-    /// Blocks, the last of which may lack some slabs.
+    /// Returns the number of blocks. The last block may have fewer slabs than the others.
     #[inline(always)]
     pub fn blocks(self) -> u32 {
         self.units.div_ceil(32 * BLOCK_WORDS)
     }
 
-    /// The bits of word `index` that are slabs.
+    /// Returns the mask of the bits of word `index` that belong to slabs.
     #[inline(always)]
     pub(super) fn mask(self, index: u32) -> u32 {
         let slabs = self.units - index * 32;
         if slabs >= 32 { u32::MAX } else { (1 << slabs) - 1 }
     }
 
-    /// The word `index` of the live slabs.
+    /// Returns the location of word `index` of the live bitmap.
     ///
     /// # Safety
     /// - `index` is below [`Self::words_for`]`(units)`.
-    /// - What is written keeps the bits beyond the pool's slabs set, and those of slabs in use.
+    /// - Writes keep the bits beyond the pool's slabs set, and the bits of slabs in use.
     #[inline(always)]
     pub unsafe fn word(self, index: u32) -> Global<u32> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller's obligation.
         unsafe { self.live.offset(index as usize) }
     }
 
-    /// The word `index` of the retired slabs.
+    /// Returns the location of word `index` of the retired bitmap.
     ///
     /// # Safety
     /// - `index` is below [`Self::words_for`]`(units)`.
     #[inline(always)]
     pub(super) unsafe fn retired(self, index: u32) -> Global<u32> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller's obligation.
         unsafe { self.retired.offset(index as usize) }
     }
 
-    /// Counts misuses, and tells of them where somebody listens.
+    /// Counts `many` faults, and reports them to the emulator.
     #[inline(always)]
     #[track_caller]
     pub(super) fn fault(self, many: u32, message: &'static str) {
@@ -92,41 +92,41 @@ impl Bitmaps {
         fault(message);
     }
 
-    /// What a word of the live slabs says.
+    /// Loads word `index` of the live bitmap.
     ///
     /// # Safety
     /// - `index` is below [`Self::words_for`]`(units)`.
     #[inline(always)]
     #[track_caller]
-    pub(super) unsafe fn look(self, index: u32) -> u32 {
-        // SAFETY: the caller's promise.
+    pub(super) unsafe fn load_free(self, index: u32) -> u32 {
+        // SAFETY: the caller's obligation.
         unsafe { self.word(index) }.load_hot(Order::Relaxed, Scope::Device)
     }
 
-    /// [`Pool::take`](super::Pool::take).
+    /// As [`Pool::take`](super::Pool::take).
     ///
     /// # Safety
-    /// - As there.
+    /// - As for [`Pool::take`](super::Pool::take).
     #[inline(always)]
     #[track_caller]
     pub(super) unsafe fn take(self, index: u32, bits: u32) -> u32 {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller's obligation.
         unsafe { self.word(index) }.fetch_or_hot(bits, Order::Relaxed, Scope::Device)
     }
 
-    /// [`Pool::give`](super::Pool::give).
+    /// As [`Pool::give`](super::Pool::give).
     ///
     /// # Safety
-    /// - As there.
+    /// - As for [`Pool::give`](super::Pool::give).
     #[inline(always)]
     #[track_caller]
     pub(super) unsafe fn give(self, index: u32, bits: u32) -> u32 {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller's obligation.
         unsafe { self.word(index) }.fetch_and_hot(!bits, Order::Relaxed, Scope::Device)
     }
 
-    /// Looks whether all of `many` slabs that were to be freed were live. Fewer `bits` than that are slabs
-    /// named twice.
+    /// Checks that all of `many` freed slabs were live, and counts a fault for each that was not. If `bits`
+    /// has fewer than `many` set bits, some slab was named twice.
     #[inline(always)]
     #[track_caller]
     pub(super) fn check_freed(self, old: u32, bits: u32, many: u32) {
@@ -145,19 +145,19 @@ impl Bitmaps {
             return self.fault(1, "a slab was retired that is not live");
         }
         let bit = 1 << (number % 32);
-        // SAFETY: the word of a slab's bit.
+        // SAFETY: the word that contains the slab's bit.
         let old = unsafe { self.retired(number / 32) }.fetch_or_hot(bit, Order::Relaxed, Scope::Device);
         if old & bit != 0 {
             self.fault(1, "a slab was retired twice");
         }
     }
 
-    /// Marks slab `number`, below [`Self::units`], as retired, whether it is or not, or takes that back. Runs
-    /// alone.
+    /// Sets or clears the retired mark of slab `number`, below [`Self::units`], whatever it was before.
+    /// Requires exclusive access to the pool.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn mark(self, number: u32, retired: bool) {
-        // SAFETY: the word of a slab's bit.
+        // SAFETY: the word that contains the slab's bit.
         let (word, bit) = (unsafe { self.retired(number / 32) }, 1 << (number % 32));
         if retired {
             word.fetch_or_hot(bit, Order::Relaxed, Scope::Device);
@@ -166,17 +166,17 @@ impl Bitmaps {
         }
     }
 
-    /// Whether slab `number`, below [`Self::units`], is marked as retired.
+    /// Returns whether slab `number`, below [`Self::units`], is marked as retired.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn is_marked(self, number: u32) -> bool {
-        // SAFETY: the word of a slab's bit.
+        // SAFETY: the word that contains the slab's bit.
         let word = unsafe { self.retired(number / 32) }.load_hot(Order::Relaxed, Scope::Device);
         word >> (number % 32) & 1 != 0
     }
 
-    /// Writes the word `index` of the live slabs, if there is one, so that the first `count` slabs are live
-    /// and no others. Runs alone.
+    /// Writes word `index` of the live bitmap, if there is one, so that exactly the first `count` slabs are
+    /// live. Requires exclusive access to the pool.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn reset(self, index: u64, count: u64) {
@@ -187,18 +187,18 @@ impl Bitmaps {
             many @ 0..32 => (1 << many) - 1,
             _ => u32::MAX,
         };
-        // SAFETY: the index was checked.
+        // SAFETY: the index has been checked.
         let word = unsafe { self.word(index as u32) };
         word.store(below(count) | !below(self.units as u64), Order::Relaxed, Scope::Device);
     }
 
-    /// Whether slab `number`, below [`Self::units`], is allocated (retired ones are, until they are
-    /// reclaimed).
+    /// Returns whether slab `number`, below [`Self::units`], is allocated. Retired slabs count as allocated
+    /// until they are reclaimed.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn is_live(self, number: u32) -> bool {
-        // SAFETY: the word of a slab's bit.
-        let word = unsafe { self.look(number / 32) };
+        // SAFETY: the word that contains the slab's bit.
+        let word = unsafe { self.load_free(number / 32) };
         word >> (number % 32) & 1 != 0
     }
 }

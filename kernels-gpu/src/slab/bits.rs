@@ -1,7 +1,7 @@
-//! Bits of a word, and sums over a tile by votes.
+//! Operations on the bits of a word, and sums over a tile by votes.
 use simt::{Convergence, Tile};
 
-/// The place of the set bit that has `below` set bits below it; arbitrary where there is none.
+/// Returns the position of the set bit that has `below` set bits below it; arbitrary if there is none.
 #[inline(always)]
 pub fn place_of(word: u32, below: u32) -> u32 {
     let (mut rest, mut left, mut place) = (word, below, 0);
@@ -18,7 +18,7 @@ pub fn place_of(word: u32, below: u32) -> u32 {
     place
 }
 
-/// The lowest `many` set bits; all of them where there are no more.
+/// Returns the lowest `many` set bits, or all of them if there are fewer.
 #[inline(always)]
 pub fn lowest(word: u32, many: u32) -> u32 {
     if many >= word.count_ones() {
@@ -27,14 +27,14 @@ pub fn lowest(word: u32, many: u32) -> u32 {
     word & ((1 << place_of(word, many)) - 1)
 }
 
-/// A set bit, the first one from `from` on going round.
+/// Returns the position of the first set bit at or above `from`, wrapping around.
 #[inline(always)]
 pub fn first_from(word: u32, from: u32) -> u32 {
     (word.rotate_right(from & 31).trailing_zeros() + from) & 31
 }
 
-/// The sum of `count` (at most 63) over the lanes of lower rank: a vote for each of its bits. Votes do not
-/// wait for one another, as the shuffles of a scan do.
+/// Returns the sum of `count` (at most 63) over the lanes of lower rank, by one vote for each of its bits.
+/// Votes do not depend on one another, unlike the shuffles of a scan.
 #[inline(always)]
 #[track_caller]
 pub fn sum_below<const W: u32, C: Convergence>(tile: Tile<W, C>, count: u32) -> u32 {
@@ -50,7 +50,7 @@ pub fn sum_below<const W: u32, C: Convergence>(tile: Tile<W, C>, count: u32) -> 
     sum
 }
 
-/// The ranks below the caller's, as a ballot has them.
+/// Returns the ballot mask of the ranks below the caller's.
 #[inline(always)]
 pub fn lower_ranks<const W: u32, C: Convergence>(tile: Tile<W, C>) -> u32 {
     (1 << tile.rank()) - 1

@@ -1,69 +1,69 @@
-//! The name of a slab: 32 bits, as lists store and shuffle them.
+//! Handles: 32-bit identifiers of slabs, which lists store and shuffle.
 use core::fmt;
 use simt::Shuffle;
 
-/// A slab of a pool, by super block, block and unit: 8, 14 and 10 bits, the unit lowest.
+/// Identifier of a slab of a pool, by super block, block and unit: 8, 14 and 10 bits, the unit lowest.
 ///
-/// Where super blocks are full (2^14 blocks of 2^10 units) handles are consecutive numbers, and so they
-/// always are in a [`Light`](super::Light) pool. Only the pool that gave a handle can say where the slab
-/// lies.
+/// If super blocks are full (2^14 blocks of 2^10 units) handles are consecutive numbers; in a
+/// [`Light`](super::Light) pool they always are. Only the pool that returned a handle can compute the slab's
+/// address.
 #[repr(transparent)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Handle(u32);
 
 impl Handle {
-    /// No slab: all ones.
+    /// Handle of no slab: all ones.
     pub const NONE: Self = Self(u32::MAX);
-    /// Bits of the unit.
+    /// Number of bits of the unit.
     pub const UNIT_BITS: u32 = 10;
-    /// Bits of the block within its super block.
+    /// Number of bits of the block within its super block.
     pub const BLOCK_BITS: u32 = 14;
-    /// Bits of a slab's number within its super block.
+    /// Number of bits of a slab's number within its super block.
     pub const SLAB_BITS: u32 = Self::UNIT_BITS + Self::BLOCK_BITS;
 
-    /// The handle in a word.
+    /// Converts a word to a handle.
     #[inline(always)]
     pub const fn from_word(word: u32) -> Self {
         Self(word)
     }
 
-    /// As a word.
+    /// Converts the handle to a word.
     #[inline(always)]
     pub const fn to_word(self) -> u32 {
         self.0
     }
 
-    /// Whether it names no slab.
+    /// Returns whether the handle is [`Self::NONE`].
     #[inline(always)]
     pub const fn is_none(self) -> bool {
         self.0 == Self::NONE.0
     }
 
-    /// The slab, or `None` for [`Self::NONE`].
+    /// Returns the handle, or `None` for [`Self::NONE`].
     #[inline(always)]
     pub fn some(self) -> Option<Self> {
         if self.is_none() { None } else { Some(self) }
     }
 
-    /// The super block.
+    /// Returns the super block.
     #[inline(always)]
     pub const fn super_block(self) -> u32 {
         self.0 >> Self::SLAB_BITS
     }
 
-    /// The slab's number within its super block: block and unit.
+    /// Returns the slab's number within its super block: block and unit.
     #[inline(always)]
     pub const fn slab(self) -> u32 {
         self.0 & ((1 << Self::SLAB_BITS) - 1)
     }
 
-    /// The block within its super block.
+    /// Returns the block within its super block.
     #[inline(always)]
     pub const fn block(self) -> u32 {
         self.slab() >> Self::UNIT_BITS
     }
 
-    /// The unit within its block.
+    /// Returns the unit within its block.
     #[inline(always)]
     pub const fn unit(self) -> u32 {
         self.0 & ((1 << Self::UNIT_BITS) - 1)

@@ -1,4 +1,4 @@
-//! The kinds of pool that are compiled. A researcher's variant is one line here.
+//! The kinds of pool that are compiled. A new variant is one line here.
 use super::kernels::{SlabAllocate, SlabAllocateLone, SlabFree, SlabFreeLone, SlabRetire};
 use super::pool::{Light, Spread};
 use crate::reclaim::kernels::DrainSlabs;

@@ -1,7 +1,7 @@
 //! Entry points: batches of allocations and frees, and scans of the bitmaps.
 //!
-//! Handles are words here. `u32::MAX` ([`Handle::NONE`]) stands for a slab that was not to be had; freed or
-//! retired it is a fault.
+//! Handles are words here. `u32::MAX` ([`Handle::NONE`]) stands for a failed allocation; freeing or retiring
+//! it is a fault.
 use super::bitmaps::Bitmaps;
 use super::handle::Handle;
 use super::pool::Pool;
@@ -9,7 +9,8 @@ use super::resident::Resident;
 use simt::hash::mix32;
 use simt::{Global, GlobalSlice, Instance, Order, Scope, Thread, Tile, kernel};
 
-/// A slab for each element, by warps with resident blocks. `seed` should differ from launch to launch.
+/// Allocates a slab for each element, by warps with resident blocks. `seed` should differ from launch to
+/// launch.
 #[kernel]
 pub fn slab_allocate<P: Pool + Instance>(pool: P, seed: u32, handles: GlobalSlice<u32>) {
     let index = Thread::index();
@@ -21,7 +22,7 @@ pub fn slab_allocate<P: Pool + Instance>(pool: P, seed: u32, handles: GlobalSlic
     }
 }
 
-/// A slab for each element, by each thread alone.
+/// Allocates a slab for each element, by each thread alone.
 #[kernel]
 pub fn slab_allocate_lone<P: Pool + Instance>(pool: P, seed: u32, handles: GlobalSlice<u32>) {
     let index = Thread::index();
@@ -31,7 +32,8 @@ pub fn slab_allocate_lone<P: Pool + Instance>(pool: P, seed: u32, handles: Globa
     }
 }
 
-/// Frees the slabs. Neighbouring elements whose slabs share a word of the bitmap are freed by one atomic.
+/// Frees the slabs. If slabs of neighbouring elements share a word of the bitmap, one atomic operation frees
+/// them.
 #[kernel]
 pub fn slab_free<P: Pool + Instance>(pool: P, handles: GlobalSlice<u32>) {
     let index = Thread::index();
@@ -52,10 +54,10 @@ pub fn slab_free_lone<P: Pool + Instance>(pool: P, handles: GlobalSlice<u32>) {
     }
 }
 
-/// Frees the slab of each lane that has one. Lanes side by side with slabs in one word are a run, and its
-/// first lane frees for all.
+/// Frees the slab of each lane that has one. Neighbouring lanes whose slabs share a word form a run, and the
+/// first lane of a run frees for all.
 ///
-/// Runs cost one shuffle and one ballot to see. In a batch of random handles they are all of length 1, and
+/// Detecting runs costs one shuffle and one ballot. In a batch of random handles all runs have length 1, and
 /// the rest is skipped.
 #[inline(always)]
 #[track_caller]
@@ -71,13 +73,14 @@ fn free_together<P: Pool>(pool: P, warp: Tile<32>, number: Option<u32>) {
         bits = gather(warp, bits, length);
     }
     if is_first && bits != 0 {
-        // SAFETY: the word and bits of slabs of the pool; a fault is counted where one was not live.
+        // SAFETY: word and bits are those of slabs of the pool; a fault is counted if one was not live.
         let old = unsafe { pool.give(word, bits) };
         pool.bitmaps().check_freed(old, bits, length);
     }
 }
 
-/// The bits of the caller and of the `length - 1` lanes after it, where the caller is the first of its run.
+/// Combines the bits of the caller and of the `length - 1` lanes after it; the caller is the first lane of
+/// its run.
 #[inline(always)]
 #[track_caller]
 fn gather(warp: Tile<32>, bits: u32, length: u32) -> u32 {
@@ -99,20 +102,20 @@ pub fn slab_retire<P: Pool + Instance>(pool: P, handles: GlobalSlice<u32>) {
     }
 }
 
-/// Frees all retired slabs, and adds how many there were to `count`. A thread a word; runs alone.
+/// Frees all retired slabs and adds their number to `count`. One thread per word. Requires exclusive access
+/// to the pool.
 #[kernel]
 pub fn slab_reclaim(bitmaps: Bitmaps, count: GlobalSlice<u64>) {
     let word = Thread::index() as u32;
     let mut reclaimed = 0;
     if word < bitmaps.words() {
-        // SAFETY: the word was checked.
+        // SAFETY: the word index has been checked.
         let retired = unsafe { bitmaps.retired(word) };
         let bits = retired.load(Order::Relaxed, Scope::Device);
         reclaimed = bits.count_ones();
         if bits != 0 {
             retired.store(0, Order::Relaxed, Scope::Device);
-            // SAFETY: the word was checked, and slabs that were retired are used by nobody when this kernel
-            // runs.
+            // SAFETY: the word index has been checked, and nothing uses retired slabs when this kernel runs.
             let old = unsafe { bitmaps.give(word, bits) };
             bitmaps.check_freed(old, bits, reclaimed);
         }
@@ -120,14 +123,14 @@ pub fn slab_reclaim(bitmaps: Bitmaps, count: GlobalSlice<u64>) {
     add(count.at(0), reclaimed);
 }
 
-/// Adds how many slabs are live and not retired to `counts[0]`, and how many are retired to `counts[1]`. A
-/// thread a word. Exact when nothing else runs.
+/// Adds the number of slabs that are live and not retired to `counts[0]`, and the number of retired slabs to
+/// `counts[1]`. One thread per word. Exact only if no other kernel runs.
 #[kernel]
 pub fn slab_count(bitmaps: Bitmaps, counts: GlobalSlice<u64>) {
     let word = Thread::index() as u32;
     let (mut live, mut retired) = (0, 0);
     if word < bitmaps.words() {
-        // SAFETY: the word was checked.
+        // SAFETY: the word index has been checked.
         let (live_word, retired_word) = unsafe { (bitmaps.word(word), bitmaps.retired(word)) };
         let taken = live_word.load(Order::Relaxed, Scope::Device) & bitmaps.mask(word);
         let marked = retired_word.load(Order::Relaxed, Scope::Device);
@@ -137,7 +140,7 @@ pub fn slab_count(bitmaps: Bitmaps, counts: GlobalSlice<u64>) {
     add(counts.at(1), retired);
 }
 
-/// Adds what the lanes of the warp say to a counter. All lanes call it together.
+/// Adds the sum of the lanes' `many` to a counter. All lanes of the warp call it together.
 #[inline(always)]
 #[track_caller]
 fn add(counter: Global<u64>, many: u32) {

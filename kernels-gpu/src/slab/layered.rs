@@ -1,4 +1,4 @@
-//! Pools in which the layers of an index have parts of their own (section 4.2.1 of the OOPSLA 2026 paper on
+//! Pools with separate parts for the layers of an index (section 4.2.1 of the OOPSLA 2026 paper on
 //! oversubscribed memory).
 //!
 //! ```text
@@ -8,25 +8,26 @@
 //! 1/64       7/64  7/8
 //! ```
 //!
-//! The first super block is the index's, the others are the data's: so its memory can be of another tier than
-//! theirs. A layer whose part has no slab left takes one from wherever there is one.
+//! The first super block belongs to the index and the others to the data, so the index can be in another tier
+//! of memory than the data. A layer whose part is exhausted takes a slab from any other part.
 use super::bitmaps::Bitmaps;
 use super::handle::Handle;
 use super::pool::{Pool, Supers};
 use super::search::search_in;
 use simt::Global;
 
-/// A pool `P` whose first super block is for the index, for each layer apart if `EACH`.
+/// A pool `P` whose first super block is reserved for the index, with a separate part for each layer if
+/// `EACH`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Layered<P, const EACH: bool> {
     pool: P,
-    /// Words of the first super block's bitmap.
+    /// Number of words of the first super block's bitmap.
     index_words: u32,
 }
 
 impl<P: Pool, const EACH: bool> Layered<P, EACH> {
-    /// Where a layer's part of the bitmap begins, and its words.
+    /// Returns the first word of a layer's part of the bitmap, and the number of its words.
     #[inline(always)]
     fn part(self, layer: u32) -> (u32, u32) {
         let (all, index) = (self.pool.bitmaps().words(), self.index_words);
@@ -41,13 +42,13 @@ impl<P: Pool, const EACH: bool> Layered<P, EACH> {
     }
 }
 
-// SAFETY: all slabs are those of the pool within.
+// SAFETY: all slabs are those of the inner pool.
 unsafe impl<P: Pool, const EACH: bool> Pool for Layered<P, EACH> {
     const BYTES: usize = P::BYTES;
     const CONTIGUOUS: bool = P::CONTIGUOUS;
 
     unsafe fn from_parts(bitmaps: Bitmaps, supers: Supers, shift: u32) -> Self {
-        // SAFETY: passed on to the caller.
+        // SAFETY: the caller's obligation.
         Self { pool: unsafe { P::from_parts(bitmaps, supers, shift) }, index_words: (1 << shift) / 32 }
     }
 
@@ -59,7 +60,7 @@ unsafe impl<P: Pool, const EACH: bool> Pool for Layered<P, EACH> {
     #[inline(always)]
     #[track_caller]
     unsafe fn slab(self, handle: Handle) -> Global<u64> {
-        // SAFETY: passed on to the caller.
+        // SAFETY: the caller's obligation.
         unsafe { self.pool.slab(handle) }
     }
 
@@ -129,7 +130,7 @@ mod tests {
         pointer.cast()
     }
 
-    /// The slabs that lanes take who ask for these layers, of a pool of two super blocks of 2048.
+    /// Returns the slabs that lanes allocate for these layers, from a pool of two super blocks of 2048.
     fn taken<const EACH: bool>(layers: &[u32]) -> Vec<u32> {
         const UNITS: usize = 4096;
         let (device, words) = (Emulator::new(Options::default()), Bitmaps::words_for(UNITS));

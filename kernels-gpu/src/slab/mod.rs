@@ -1,29 +1,29 @@
-//! Slabs: equal pieces of device memory that lanes allocate and free: the device side of `SlabAlloc`.
+//! Slabs: equal pieces of device memory that lanes allocate and free. The device side of `SlabAlloc`.
 //!
 //! ```text
 //! bitmaps  | block 0: 32 words of 32 bits | block 1 | ... |          a set bit: the slab is live
-//! retired  | the same shape                         | ... |       a set bit: free it after the launches
+//! retired  | the same shape                         | ... |       a set bit: freed after the launches
 //! slabs    | super block 0 | super block 1 | ...           apart from the bitmaps; never touched by the pool
 //!
 //! handle   | super block: 8 | block: 14 | unit: 10 |                 all ones: no slab
 //! ```
 //!
-//! A slab is owned by whoever turned its bit from 0 to 1 by a [`fetch_or`](simt::Global::fetch_or): exactly
-//! one lane sees the 0. Freeing is the [`fetch_and`](simt::Global::fetch_and) that takes the bit back; the
-//! lane that sees a 0 there has freed what is not live.
+//! The lane that turns a slab's bit from 0 to 1 by a [`fetch_or`](simt::Global::fetch_or) owns the slab:
+//! exactly one lane sees the 0. Freeing is the [`fetch_and`](simt::Global::fetch_and) that clears the bit; a
+//! lane that sees a 0 there has freed a slab that is not live.
 //!
-//! Two ways to a slab: [`Pool::allocate`] by a lane alone, in a few instructions and without state;
-//! [`Resident::allocate`] by a tile whose lanes hold a block's bitmap in registers (slab-hash paper, section
-//! V) and take slabs for all of them by one atomic.
+//! There are two ways to allocate a slab. [`Pool::allocate`] is for a lane alone: a few instructions, no
+//! state. [`Resident::allocate`] is for a tile whose lanes keep the bitmap of a block in registers (slab-hash
+//! paper, section V) and take slabs for several lanes by one atomic operation.
 //!
-//! Every access to a bitmap is relaxed: a bit is one word, and no operation needs two words to agree. So an
-//! allocation orders nothing but itself. See [`Pool`] for what that asks of those who free and allocate in
-//! one launch.
+//! Every access to a bitmap is relaxed: a bit lies in one word, and no operation needs two words to agree. So
+//! an allocation orders no other access. [`Pool`] states the obligations of callers that free and allocate
+//! within one launch.
 //!
 //! # Safe code stays within the pool
 //!
-//! A handle is a number that any code can make, so what takes one unchecked is `unsafe` or not public. These
-//! do not compile:
+//! Any code can make a handle, which is only a number, so functions that take one unchecked are `unsafe` or
+//! not public. These examples do not compile:
 //!
 //! ```compile_fail,E0133
 //! # use phalanx_kernels::slab::{Handle, Pool};

@@ -1,133 +1,136 @@
-//! Pools as kernels see them: what every pool does, and the two ways from a handle to an address.
+//! Pools as kernels see them: the operations of every pool, and the two ways to compute an address from a
+//! handle.
 use super::bitmaps::Bitmaps;
 use super::handle::Handle;
 use super::search::search;
 use simt::{Global, Instance, Order, Scope};
 
-/// Super blocks of a [`Spread`] pool at most.
+/// Maximum number of super blocks of a [`Spread`] pool.
 pub const MOST_SUPER_BLOCKS: usize = 255;
 
-/// A pool of slabs, by value: the view that kernels take.
+/// A pool of slabs: the view that kernels take by value.
 ///
 /// ```
 /// use phalanx_kernels::slab::{Handle, Pool};
 /// use simt::{Order, Scope};
 ///
-/// /// A list's append, its memory being any pool's.
+/// /// Allocates a slab from any pool and reads its first word.
 /// fn first_word_of_a_new_slab<P: Pool>(pool: P, seed: u32) -> Option<(Handle, u64)> {
 ///     let handle = pool.allocate(seed)?;
-///     // SAFETY: the pool has just given the handle.
+///     // SAFETY: the pool has just returned the handle.
 ///     let slab = unsafe { pool.slab(handle) };
 ///     Some((handle, slab.load(Order::Relaxed, Scope::Device)))
 /// }
 /// ```
 ///
 /// # Concurrency
-/// All functions may run beside all others, of any launch. No slab is given to two lanes. Their accesses are
-/// relaxed; what that leaves to callers:
-/// - *A slab that was written, freed, and given anew in one launch.* The lane that frees it puts a
+/// All functions may run concurrently with all others, of any launch. No slab is allocated to two lanes. All
+/// accesses are relaxed, which leaves these obligations to callers:
+/// - *A slab that is written, freed and allocated again within one launch.* The lane that frees it executes a
 ///   [`fence`](simt::fence)`(Scope::Device)` between its last access to the slab and [`Self::free`], and the
-///   lane that gets it puts one behind [`Self::allocate`]; a tile calls
-///   [`Resident::fence`](super::Resident::fence) behind its allocation. Neither is needed for slabs whose
-///   free and next allocation have a launch boundary between them, nor for one that goes back untouched.
+///   lane that receives it executes one after [`Self::allocate`]; a tile calls
+///   [`Resident::fence`](super::Resident::fence) after its allocation. Neither fence is needed if a launch
+///   boundary lies between the free and the next allocation, nor if the slab is freed untouched.
 /// - *A slab that others may still read* is not freed but [retired](Self::retire).
 ///
 /// # Contents
-/// The pool never touches a slab. New ones are filled by the host with a byte; that **free slabs are blank**
-/// is a promise of the structure on top, which blanks what it frees.
+/// The pool never accesses a slab. The host fills new slabs with a byte. That **free slabs are blank** is an
+/// invariant of the structure that uses the pool: it blanks each slab that it frees.
 ///
 /// # Safety
-/// - [`Self::slab`] gives [`Self::BYTES`] bytes of live memory for every handle that [`Self::handle`] gives
-///   for a number below [`Self::units`], aligned to as many, and no two of them overlap.
+/// - For every handle that [`Self::handle`] returns for a number below [`Self::units`], [`Self::slab`]
+///   returns the address of [`Self::BYTES`] bytes of live memory, aligned to [`Self::BYTES`]; no two slabs
+///   overlap.
 pub unsafe trait Pool: Copy + Send + Sync + 'static {
-    /// Bytes of a slab: 128 or 256.
+    /// Number of bytes of a slab: 128 or 256.
     const BYTES: usize;
 
-    /// Whether all slabs lie in one piece: there is one super block, and no table.
+    /// Whether all slabs are contiguous: there is one super block and no table.
     const CONTIGUOUS: bool;
 
-    /// A pool in memory that its host has made. `shift` is the binary logarithm of a super block's slabs.
-    ///
+    /// Returns a pool in memory that the host has allocated. `shift` is the binary logarithm of the number of
+    /// slabs of a super block.
     /// # Safety
     /// - As [`Light::new`] and [`Spread::new`].
     unsafe fn from_parts(bitmaps: Bitmaps, supers: Supers, shift: u32) -> Self;
 
-    /// The bitmaps.
+    /// Returns the bitmaps.
     fn bitmaps(self) -> Bitmaps;
 
-    /// Returns the address of the slab: [`Self::BYTES`] bytes, aligned to as many. The handle is not checked.
+    /// Returns the address of the slab: [`Self::BYTES`] bytes, aligned to [`Self::BYTES`]. The handle is not
+    /// checked.
     ///
     /// # Safety
     /// - [`Self::number`] of `handle` is `Some`, or nothing is accessed through the returned pointer.
-    /// - What the caller writes to a slab of a structure keeps it a node of that structure.
+    /// - Whatever the caller writes to a slab of a structure leaves it a valid node of that structure.
     unsafe fn slab(self, handle: Handle) -> Global<u64>;
 
-    /// The slab's number, from 0; none if the pool has no such slab.
+    /// Returns the slab's number, from 0, or `None` if the pool has no such slab.
     fn number(self, handle: Handle) -> Option<u32>;
 
-    /// The handle of the slab `number`, which is below [`Self::units`].
+    /// Returns the handle of slab `number`, which is below [`Self::units`].
     fn handle(self, number: u32) -> Handle;
 
-    /// Sets bits of a word of the live slabs and gives what stood there: those bits that were not set are
-    /// slabs that the caller now has. The one way to a slab, by which all allocations go. Relaxed.
+    /// Sets bits of a word of the live bitmap and returns its previous value: each of `bits` that was clear
+    /// is a slab that the caller now owns. All allocations use this function. Relaxed.
     ///
     /// # Safety
     /// - `index` is below [`Bitmaps::words_for`] of [`Self::units`].
     #[inline(always)]
     #[track_caller]
     unsafe fn take(self, index: u32, bits: u32) -> u32 {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller's obligation.
         unsafe { self.bitmaps().take(index, bits) }
     }
 
-    /// Clears bits of a word of the live slabs and gives what stood there: those bits that were not set were
-    /// not live. The one way back. Relaxed.
+    /// Clears bits of a word of the live bitmap and returns its previous value: each of `bits` that was clear
+    /// was not live. All frees use this function. Relaxed.
     ///
     /// # Safety
     /// - `index` is below [`Bitmaps::words_for`] of [`Self::units`].
-    /// - The bits that are cleared are of slabs of the pool that nothing uses any more.
+    /// - The cleared bits are those of slabs of the pool that nothing uses any more.
     #[inline(always)]
     #[track_caller]
     unsafe fn give(self, index: u32, bits: u32) -> u32 {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller's obligation.
         unsafe { self.bitmaps().give(index, bits) }
     }
 
-    /// Allocates a slab, by the calling lane alone, wherever other lanes are. `None` where
-    /// [`LOOKS`](super::LOOKS) looks found none free.
+    /// Allocates a slab by the calling lane alone, with no requirement on other lanes. Returns `None` if
+    /// [`LOOKS`](super::LOOKS) probes of the bitmap found no free slab.
     ///
-    /// Lanes that allocate at the same time should have different seeds: equal ones are correct, but meet at
-    /// the same words.
+    /// Lanes that allocate at the same time should have different seeds: equal seeds are correct, but the
+    /// lanes contend for the same words.
     #[inline(always)]
     #[track_caller]
     fn allocate(self, seed: u32) -> Option<Handle> {
         let handle = self.handle(search(self, seed)?);
-        // SAFETY: the handle of a number that the search found; nothing is accessed.
+        // SAFETY: the search returned the number of a slab of the pool; nothing is accessed.
         simt::unpoison(|| unsafe { self.slab(handle) });
         Some(handle)
     }
 
-    /// [`Self::allocate`] for a node of a layer, 0 being that of the data: pools that keep layers apart take
-    /// it from the layer's own part.
+    /// As [`Self::allocate`], for a node of a layer; layer 0 is that of the data. Pools with separate layers
+    /// allocate from the layer's own part first.
     #[inline(always)]
     #[track_caller]
     fn allocate_in(self, _layer: u32, seed: u32) -> Option<Handle> {
         self.allocate(seed)
     }
 
-    /// Whether slab `number` is of the part from which [`Self::allocate_in`] takes a layer's slabs as long as
-    /// it has some.
+    /// Returns whether slab `number` is in the part from which [`Self::allocate_in`] allocates first for
+    /// `layer`.
     #[inline(always)]
     fn is_for(self, _number: u32, _layer: u32) -> bool {
         true
     }
 
-    /// Hangs a new slab at the end of a list, by the calling lane alone: `link` is the place of the last
-    /// slab's link. Returns the slab that follows now, which is another lane's where that was faster, or none
-    /// where the pool has none. The one way to link slabs.
+    /// Appends a new slab to a list, by the calling lane alone. `link` is the location of the last slab's
+    /// link. Returns the slab that now follows, which is another lane's if that lane was faster, or
+    /// [`Handle::NONE`] if the pool has none left. All lists are extended by this function.
     ///
-    /// The compare-and-swap is relaxed: who follows the link finds a slab that was blank when the launch
-    /// began (see *Contents*). One that another lane made superfluous goes back untouched.
+    /// The compare-and-swap is relaxed: a reader of the link finds a slab that was blank when the launch
+    /// began (see *Contents*). If another lane was faster, the new slab is freed untouched.
     #[inline(always)]
     #[track_caller]
     fn extend(self, link: Global<u32>, seed: u32) -> Handle {
@@ -142,15 +145,16 @@ pub unsafe trait Pool: Copy + Send + Sync + 'static {
         }
     }
 
-    /// Frees a slab, by the calling lane alone. What is no live slab of the pool is left alone and counted as
-    /// a fault ([`simt::fault`]: the emulator ends the launch).
+    /// Frees a slab by the calling lane alone. If the handle names no live slab of the pool, nothing is freed
+    /// and a fault is counted ([`simt::fault`]: the emulator ends the launch).
     #[inline(always)]
     #[track_caller]
     fn free(self, handle: Handle) {
         match self.number(handle) {
             Some(number) => {
                 let bit = 1 << (number % 32);
-                // SAFETY: `number` is below the pool's slabs; the caller has the slab, or a fault is counted.
+                // SAFETY: `number` is below the number of slabs; the caller owns the slab, or a fault is
+                // counted.
                 let old = unsafe { self.give(number / 32, bit) };
                 self.bitmaps().check_freed(old, bit, 1);
             }
@@ -158,8 +162,8 @@ pub unsafe trait Pool: Copy + Send + Sync + 'static {
         }
     }
 
-    /// Marks a slab that is unlinked but may still be read: it stays live until the host reclaims. Faults are
-    /// as in [`Self::free`]. A retired slab must not be freed.
+    /// Marks a slab that is unlinked but may still be read: it stays live until the host reclaims it. Faults
+    /// are counted as in [`Self::free`]. A retired slab must not be freed.
     #[inline(always)]
     #[track_caller]
     fn retire(self, handle: Handle) {
@@ -169,7 +173,8 @@ pub unsafe trait Pool: Copy + Send + Sync + 'static {
         }
     }
 
-    /// Whether the handle names a slab that is allocated. Retired ones are, until they are reclaimed.
+    /// Returns whether the handle names an allocated slab. Retired slabs count as allocated until they are
+    /// reclaimed.
     #[inline(always)]
     #[track_caller]
     fn is_live(self, handle: Handle) -> bool {
@@ -179,30 +184,31 @@ pub unsafe trait Pool: Copy + Send + Sync + 'static {
         }
     }
 
-    /// Slabs in the pool, free ones too: scans go over the numbers below.
+    /// Returns the number of slabs in the pool, free ones included. Scans cover the numbers below it.
     #[inline(always)]
     fn units(self) -> usize {
         self.bitmaps().units() as usize
     }
 }
 
-/// Where the super blocks of a pool lie.
+/// Addresses of the super blocks of a pool.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Supers {
-    /// The first one, or the only one.
+    /// Address of the first or only super block.
     pub first: *mut u64,
-    /// How many lie in one piece from the first on, which is one of them.
+    /// Number of super blocks that are contiguous from the first on, the first included.
     pub joined: u32,
-    /// The table of the addresses of all, those among them. A pool in one piece does not read it.
+    /// Table of the addresses of all super blocks, including the contiguous ones. A contiguous pool does not
+    /// read it.
     pub table: *mut u64,
 }
 
-/// Super blocks of one size, wherever they lie: their addresses are in a table. A pool that grows in place.
+/// A growable pool: super blocks of equal size at arbitrary addresses, which are listed in a table.
 ///
-/// The super blocks that a pool is made with lie in one piece, if they lie on one tier of memory; its address
-/// comes with the launch. The addresses of others are in a table of 2 KiB, which is read by weak loads
-/// because launches do not change it. Where kernels acquire they empty the cache of the multiprocessor, so
+/// The super blocks that a pool is created with are contiguous if they lie on one tier of memory; their
+/// address is a launch argument. The addresses of the others are in a table of 2 KiB, read by weak loads
+/// because it does not change during launches. Acquires in kernels empty the cache of the multiprocessor, so
 /// such loads often go to the L2 cache, and all of them to one line there.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -211,35 +217,36 @@ pub struct Spread<const BYTES: usize> {
     first: Global<u64>,
     table: Global<u64>,
     shift: u32,
-    /// Slabs of a super block, for addresses: to multiply takes fewer instructions than to shift.
+    /// Number of slabs of a super block, for addresses: a multiplication takes fewer instructions than a
+    /// shift.
     each: u32,
     joined: u32,
 }
 
 impl<const BYTES: usize> Spread<BYTES> {
-    /// A pool whose super blocks of `2^shift` slabs lie where `supers` says.
+    /// Returns a pool with super blocks of `2^shift` slabs at the addresses in `supers`.
     ///
     /// # Safety
-    /// - `supers.table` points to [`MOST_SUPER_BLOCKS`] + 1 words of device memory which lives as long as the
-    ///   view is used, and which nothing writes meanwhile.
-    /// - Each of the super blocks that `bitmaps` has slabs of is live memory of this device, aligned to
-    ///   `BYTES`; the first `supers.joined` lie one behind the other.
-    /// - `shift` is 5 to [`Handle::SLAB_BITS`], and `bitmaps` has at most [`MOST_SUPER_BLOCKS`] times as many
-    ///   slabs.
+    /// - `supers.table` points to [`MOST_SUPER_BLOCKS`] + 1 words of device memory that outlive all uses of
+    ///   the view and that nothing writes meanwhile.
+    /// - Each super block with slabs in `bitmaps` is live memory of this device, aligned to `BYTES`; the
+    ///   first `supers.joined` are contiguous.
+    /// - `shift` is 5 to [`Handle::SLAB_BITS`], and `bitmaps` has at most [`MOST_SUPER_BLOCKS`] times
+    ///   `2^shift` slabs.
     pub unsafe fn new(bitmaps: Bitmaps, supers: Supers, shift: u32) -> Self {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller's obligation.
         let (first, table) = unsafe { (Global::new(supers.first), Global::new(supers.table)) };
         Self { bitmaps, first, table, shift, each: 1 << shift, joined: supers.joined }
     }
 }
 
-// SAFETY: `new` asks for super blocks of so many slabs.
+// SAFETY: `new` requires super blocks of `2^shift` slabs.
 unsafe impl<const BYTES: usize> Pool for Spread<BYTES> {
     const BYTES: usize = BYTES;
     const CONTIGUOUS: bool = false;
 
     unsafe fn from_parts(bitmaps: Bitmaps, supers: Supers, shift: u32) -> Self {
-        // SAFETY: passed on to the caller.
+        // SAFETY: the caller's obligation.
         unsafe { Self::new(bitmaps, supers, shift) }
     }
 
@@ -255,11 +262,11 @@ unsafe impl<const BYTES: usize> Pool for Spread<BYTES> {
         let number = super_block.wrapping_mul(self.each).wrapping_add(slab);
         let mut address = self.first.as_ptr().expose_provenance() + number as usize * BYTES;
         if super_block >= self.joined {
-            // SAFETY: the table has an entry for every number of 8 bits.
+            // SAFETY: the table has an entry for every 8-bit number.
             let entry = unsafe { self.table.offset(super_block as usize) };
             address = entry.load(Order::Weak, Scope::Device) as usize + slab as usize * BYTES;
         }
-        // SAFETY: by the caller's promise the handle is the pool's, so a live slab is there.
+        // SAFETY: the caller promises that the handle is the pool's, so a live slab is there.
         unsafe { Global::new(core::ptr::with_exposed_provenance_mut(address)) }
     }
 
@@ -277,7 +284,8 @@ unsafe impl<const BYTES: usize> Pool for Spread<BYTES> {
     }
 }
 
-/// One contiguous super block of any size: the address is one multiplication. A handle is the slab's number.
+/// One contiguous super block of any size: computing an address takes one multiplication. A handle is the
+/// slab's number.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Light<const BYTES: usize> {
@@ -286,23 +294,23 @@ pub struct Light<const BYTES: usize> {
 }
 
 impl<const BYTES: usize> Light<BYTES> {
-    /// A pool of the slabs from `base` on.
+    /// Returns a pool of the slabs from `base` on.
     ///
     /// # Safety
     /// - `base` points to `BYTES` bytes of live device memory for each slab of `bitmaps`, aligned to `BYTES`.
     pub unsafe fn new(bitmaps: Bitmaps, base: *mut u64) -> Self {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller's obligation.
         Self { bitmaps, base: unsafe { Global::new(base) } }
     }
 }
 
-// SAFETY: `new` asks for so many slabs.
+// SAFETY: `new` requires memory for each slab of `bitmaps`.
 unsafe impl<const BYTES: usize> Pool for Light<BYTES> {
     const BYTES: usize = BYTES;
     const CONTIGUOUS: bool = true;
 
     unsafe fn from_parts(bitmaps: Bitmaps, supers: Supers, _shift: u32) -> Self {
-        // SAFETY: passed on to the caller.
+        // SAFETY: the caller's obligation.
         unsafe { Self::new(bitmaps, supers.first) }
     }
 
@@ -313,7 +321,7 @@ unsafe impl<const BYTES: usize> Pool for Light<BYTES> {
 
     #[inline(always)]
     unsafe fn slab(self, handle: Handle) -> Global<u64> {
-        // SAFETY: by the caller's promise the handle is the pool's, so a live slab is there.
+        // SAFETY: the caller promises that the handle is the pool's, so a live slab is there.
         unsafe { self.base.offset(handle.to_word() as usize * (BYTES / 8)) }
     }
 
@@ -328,10 +336,10 @@ unsafe impl<const BYTES: usize> Pool for Light<BYTES> {
     }
 }
 
-/// Whom [`super::visit`] shows the kind of pool that a name means.
+/// Receives from [`super::visit`] the kind of pool with a given name.
 pub trait Visitor {
-    /// What it makes of it.
+    /// Result of the visit.
     type Output;
-    /// Sees the kind.
+    /// Visits the kind `P`.
     fn visit<P: Pool + Instance>(self) -> Self::Output;
 }

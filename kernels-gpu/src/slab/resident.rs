@@ -1,30 +1,30 @@
-//! A tile with a resident block: the paper's allocator (slab-hash paper, section V).
+//! A tile with a resident block: the allocator of the slab-hash paper (section V).
 //!
-//! The paper: a warp keeps the bitmap of one memory block in registers, a word a lane. To allocate, the lanes
-//! vote who has a free bit, and the first one of them takes it by a compare-and-swap of its word. A full
-//! block is left for another one, chosen by hash.
+//! In the paper a warp keeps the bitmap of one memory block in registers, one word per lane. To allocate, the
+//! lanes vote on which of them have a free bit, and the first of these takes it by a compare-and-swap of its
+//! word. When the block is full, the warp changes to another one, chosen by hash.
 //!
-//! Here:
-//! 1. *Many at once.* Every lane of the tile may want a slab. Lanes count the free bits they hold; a sum over
-//!    the lower ranks tells each which of the tile's wants it serves, and each want who serves it. A lane
-//!    takes all the bits that it was dealt by one `fetch_or`. A warp that wants 32 slabs in an emptyish block
-//!    needs one atomic, where the paper's needs 32.
-//! 2. *`fetch_or` for compare-and-swap.* It cannot fail: the bits that somebody else had are seen in the word
-//!    that comes back, and are dealt no more; those lanes' wants stay for the next round, the others have
-//!    their slabs.
-//! 3. *A rotated block.* The words are dealt from a hashed one on: two tiles that meet in a block begin at
-//!    different words. The rotation is in the load, so that dealing needs no thought of it.
-//! 4. *Even first choices.* The tile's number times the golden ratio names its first block: any number of
-//!    tiles spreads over the blocks evenly, not as dice would. Later choices are hashes.
-//! 5. *Narrow tiles.* A tile of `W` lanes holds 32 / W words a lane, and each lane offers one of them a
+//! This implementation deviates as follows:
+//! 1. *Several allocations at once.* Every lane of the tile may want a slab. Each lane counts the free bits
+//!    that it holds; a sum over the lower ranks determines which requests of the tile it serves, and which
+//!    lane serves each request. A lane takes all the bits assigned to it by one `fetch_or`. A warp that wants
+//!    32 slabs in a mostly empty block needs one atomic operation, where the paper's needs 32.
+//! 2. *`fetch_or` instead of compare-and-swap.* It cannot fail: bits that another tile has already taken show
+//!    in the returned word and are not assigned again. The requests for those bits wait for the next round;
+//!    the others have their slabs.
+//! 3. *A rotated block.* The words are assigned from a hashed one on, so two tiles with the same block begin
+//!    at different words. The rotation is applied by the load, so the assignment need not consider it.
+//! 4. *Even first choices.* The tile's number times the golden ratio selects its first block: any number of
+//!    tiles spreads evenly over the blocks, unlike random choices. Later choices are hashes.
+//! 5. *Narrow tiles.* A tile of `W` lanes holds 32 / W words per lane, and each lane offers one of them per
 //!    round.
 //!
 //! ```text
 //! block        word  0    1    2   ...  29   30   31        start = 30, W = 32
 //! held by lane       2    3    4   ...  31    0    1        lane p has word (p + start) mod 32
 //!
-//! free bits    lane 0: 3   lane 1: 0   lane 2: 7   ...      wants: 5
-//! dealt        lane 0: 3   lane 1: 0   lane 2: 2       two atomics; lane 0 serves wants 0..3, lane 2 3..5
+//! free bits    lane 0: 3   lane 1: 0   lane 2: 7   ...      requests: 5
+//! taken        lane 0: 3   lane 1: 0   lane 2: 2       two atomics; lane 0 serves 0..3, lane 2 serves 3..5
 //! ```
 use super::bitmaps::BLOCK_WORDS;
 use super::bits::{lower_ranks, lowest, place_of, sum_below};
@@ -34,8 +34,8 @@ use super::search::{GOLDEN, search};
 use simt::hash::{mix32, reduce};
 use simt::{Convergence, Lockstep, Scope, Thread, Tile, fence};
 
-/// How often a call changes the resident block before the lanes that still want a slab look for themselves
-/// ([`LOOKS`](super::LOOKS) looks each).
+/// Maximum number of changes of the resident block in one call, before the lanes that still want a slab
+/// search by themselves ([`LOOKS`](super::LOOKS) probes each).
 pub const CHANGES: u32 = 16;
 
 /// A tile's allocator: the bitmap of a block, in registers.
@@ -46,43 +46,43 @@ pub const CHANGES: u32 = 16;
 pub struct Resident<P, const W: u32, C = Lockstep> {
     pool: P,
     tile: Tile<W, C>,
-    /// Names the next block.
+    /// Hash that selects the next block.
     next: u32,
-    /// The block's first word.
+    /// Index of the block's first word.
     block: u32,
-    /// The word that the tile's first lane has first.
+    /// Rotation: the word of the block at which the tile's first lane starts.
     start: u32,
-    /// Bits that are known to be taken. The first 32 / W words are used.
+    /// Bits known to be taken. The first 32 / W words are used.
     taken: [u32; BLOCK_WORDS as usize],
 }
 
-/// What a lane offers: the first of its words with free bits.
+/// A lane's offer: the first of its words with free bits.
 #[derive(Clone, Copy)]
 struct Offer {
-    /// Which of the lane's words.
+    /// Index of the word among the lane's words.
     index: u32,
-    /// Its free bits, as far as is known. None: the lane has nothing to offer.
+    /// Its free bits as far as known; 0 if the lane has none.
     free: u32,
 }
 
 /// Bits of one word that a lane takes for lanes of its tile.
 #[derive(Clone, Copy)]
 struct Deal {
-    /// The word, among the tile's.
+    /// Index of the word among the tile's words.
     word: u32,
-    /// The bits.
+    /// Bits of the word.
     bits: u32,
-    /// The wants that lower ranks serve.
+    /// Number of requests that lower ranks serve.
     below: u32,
 }
 
 impl<P: Pool, const W: u32, C: Convergence> Resident<P, W, C> {
-    /// Words a lane.
+    /// Number of words per lane.
     const WORDS: usize = (BLOCK_WORDS / W) as usize;
 
-    /// An allocator without a block; the first allocation reads one. `seed` shifts the tiles' first choices
-    /// of a block: give another one in each launch, so that launches do not queue at the blocks that the one
-    /// before has filled.
+    /// Returns an allocator without a block; the first allocation reads one. `seed` shifts the tiles' first
+    /// choices of a block: use a different seed in each launch, so that a launch does not start at the blocks
+    /// that the previous one has filled.
     #[inline(always)]
     pub fn new(pool: P, tile: Tile<W, C>, seed: u32) -> Self {
         let number = Thread::index() as u32 / W;
@@ -90,11 +90,12 @@ impl<P: Pool, const W: u32, C: Convergence> Resident<P, W, C> {
         Self { pool, tile, next, block: 0, start: 0, taken: [u32::MAX; BLOCK_WORDS as usize] }
     }
 
-    /// A slab for each lane that `wants` one. `None` for the others, and where the pool is full or nearly so:
-    /// after [`CHANGES`] blocks without a free bit and [`LOOKS`](super::LOOKS) looks elsewhere.
+    /// Allocates a slab for each lane that `wants` one. Returns `None` to the others, and if the pool is full
+    /// or nearly so: after [`CHANGES`] blocks without a free bit and [`LOOKS`](super::LOOKS) probes
+    /// elsewhere.
     ///
-    /// Bounded: a round either serves a want, or finds that a bit is taken which was thought free, or changes
-    /// the block.
+    /// Bounded: each round serves a request, or learns that a bit thought free is taken, or changes the
+    /// block.
     #[inline(always)]
     #[track_caller]
     pub fn allocate(&mut self, wants: bool) -> Option<Handle> {
@@ -119,18 +120,19 @@ impl<P: Pool, const W: u32, C: Convergence> Resident<P, W, C> {
         }
         number.map(|number| {
             let handle = self.pool.handle(number);
-            // SAFETY: the handle of a number that was taken; nothing is accessed.
+            // SAFETY: the number is that of a slab that was taken; nothing is accessed.
             simt::unpoison(|| unsafe { self.pool.slab(handle) });
             handle
         })
     }
 
-    /// Lets the lanes of the tile see what was written to the slabs of the last call before they were freed
-    /// in this launch. All lanes of the tile (in lockstep: of the warp) call it together, with or without a
-    /// slab of their own.
+    /// Makes accesses to the slabs of the last call before they were freed in this launch happen before the
+    /// later accesses of the tile's lanes. All lanes of the tile (in lockstep: of the warp) call it together,
+    /// with or without a slab of their own.
     ///
-    /// A lane's slab may have been taken by another lane. So that one fences as well, and passes on by a
-    /// barrier of the warp what it has seen; a shuffle orders no memory.
+    /// Another lane may have taken a lane's slab. So that other lane fences too, and a barrier of the warp
+    /// orders what it has observed before the later accesses of the slab's owner; a shuffle orders no memory
+    /// accesses.
     #[inline(always)]
     #[track_caller]
     pub fn fence(&self) {
@@ -138,8 +140,8 @@ impl<P: Pool, const W: u32, C: Convergence> Resident<P, W, C> {
         self.tile.sync();
     }
 
-    /// The first of the lane's words that has a free bit. A chain of selections: an indexed array would go to
-    /// local memory.
+    /// Returns the first of the lane's words that has a free bit. Written as a chain of selections, because
+    /// the compiler would place an indexed array in local memory.
     #[inline(always)]
     fn offer(&self) -> Offer {
         let mut offer = Offer { index: 0, free: 0 };
@@ -154,7 +156,7 @@ impl<P: Pool, const W: u32, C: Convergence> Resident<P, W, C> {
         offer
     }
 
-    /// Reads the bitmap of another block.
+    /// Changes to another block and reads its bitmap.
     #[inline(always)]
     #[track_caller]
     fn change_block(&mut self) {
@@ -166,20 +168,20 @@ impl<P: Pool, const W: u32, C: Convergence> Resident<P, W, C> {
         let mut index = 0;
         while index < Self::WORDS {
             let word = self.word(self.tile.rank() * Self::WORDS as u32 + index as u32);
-            // SAFETY: a word of a block that the pool has.
-            self.taken[index] = unsafe { bitmaps.look(word) };
+            // SAFETY: the index is that of a word of a block of the pool.
+            self.taken[index] = unsafe { bitmaps.load_free(word) };
             index += 1;
         }
     }
 
-    /// The pool's word that is the tile's word `index`.
+    /// Returns the index in the pool's bitmap of the tile's word `index`.
     #[inline(always)]
     fn word(&self, index: u32) -> u32 {
         self.block + (index + self.start) % BLOCK_WORDS
     }
 
-    /// Deals free bits to the lanes in `wanting`, takes them, and gives the caller's slab if it was dealt one
-    /// that was free.
+    /// Assigns free bits to the lanes in `wanting` and takes them. Returns the caller's slab if the bit
+    /// assigned to it was free.
     #[inline(always)]
     #[track_caller]
     fn deal_round(&mut self, wanting: u32) -> Option<u32> {
@@ -204,14 +206,14 @@ impl<P: Pool, const W: u32, C: Convergence> Resident<P, W, C> {
         (dealt && was_free).then(|| self.word(deal.word) * 32 + bit)
     }
 
-    /// Takes the bits that the lane deals; gives what stood in the word.
+    /// Takes the bits that the lane assigns. Returns the previous word.
     #[inline(always)]
     #[track_caller]
     fn take(&mut self, offer: Offer, deal: Deal) -> u32 {
         if deal.bits == 0 {
             return 0;
         }
-        // SAFETY: a word of a block that the pool has.
+        // SAFETY: the index is that of a word of a block of the pool.
         let old = unsafe { self.pool.take(self.word(deal.word), deal.bits) };
         let mut index = 0;
         while index < Self::WORDS {
@@ -223,8 +225,8 @@ impl<P: Pool, const W: u32, C: Convergence> Resident<P, W, C> {
         old
     }
 
-    /// The lane that serves the want `turn`: the first one of which `end`, the wants that it and lower ranks
-    /// serve, is beyond. If there is none, the last lane.
+    /// Returns the lane that serves request `turn`: the first lane whose `end`, the number of requests that
+    /// it and lower ranks can serve, exceeds `turn`. Returns the last lane if there is none.
     #[inline(always)]
     #[track_caller]
     fn server(&self, end: u32, turn: u32) -> u32 {

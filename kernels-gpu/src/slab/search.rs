@@ -1,27 +1,27 @@
-//! A free slab for a lane alone.
+//! Search for a free slab by a single lane.
 use super::bits::first_from;
 use super::pool::Pool;
 use simt::hash::{mix32, reduce};
 
-/// At how many bitmap words (or again at one, where another lane was faster) a lane looks that allocates
-/// alone.
+/// Number of probes of bitmap words before an allocation by a single lane gives up. A lost race for a bit
+/// counts as a probe.
 ///
-/// The bitmap is cut into 256 strata of equal size, and every look is at a random word of the next stratum.
-/// While one word in `k` has a free bit, wherever those words lie, all looks fail with a probability of at
-/// most (1 - 1/k)^256: 1.4e-15 for one in eight. A pool of up to 2048 slabs is searched completely: four
-/// strata a word, so that one look at least at each is certain. The looks beyond 256 are for those that
-/// another lane spoils.
+/// The bitmap is divided into 256 strata of equal size, and each probe reads a random word of the next
+/// stratum. While one word in `k` has a free bit, wherever those words lie, all probes fail with a
+/// probability of at most (1 - 1/k)^256: 1.4e-15 for one in eight. A pool of up to 2048 slabs is searched
+/// completely: it has at least four strata per word, so each word is certain to be probed. The probes beyond
+/// 256 make up for those that lose a race to another lane.
 pub const LOOKS: u32 = 256 + 32;
 
-/// Consecutive multiples of it are spread evenly over the words.
+/// Golden ratio times 2^32: its consecutive multiples are spread evenly over the words.
 pub(super) const GOLDEN: u32 = 0x9e37_79b9;
 
-/// The words that a lane looks at, one after the other: each at a random place of the next stratum.
+/// The sequence of words that a lane probes: a random word of each stratum in turn.
 #[derive(Clone, Copy)]
 struct Walk {
-    /// A word of the bitmap, as a share of 2^32. Its top byte is the stratum.
+    /// Position in the bitmap, as a fraction of 2^32. Its top byte is the stratum.
     share: u32,
-    /// What the next place is made of; also says from which bit on to look.
+    /// Random bits from which the next position is derived; also determines the first bit to try.
     mixed: u32,
 }
 
@@ -38,25 +38,25 @@ impl Walk {
         self.share = ((self.share >> 24) + 1) << 24 | self.mixed >> 8;
     }
 
-    /// The word, of so many.
+    /// Returns the index of the word among `words`.
     #[inline(always)]
     fn word(self, words: u32) -> u32 {
         reduce(self.share, words)
     }
 }
 
-/// Takes a free slab, by the calling lane alone, wherever other lanes are. Bounded: see [`LOOKS`]. Gives the
-/// slab's number.
+/// Takes a free slab by the calling lane alone, with no requirement on other lanes, and returns the slab's
+/// number. Bounded: see [`LOOKS`].
 ///
-/// The first look is a blind one: it sets a bit and learns from what stood there what a load would have told.
-/// In a pool that is not nearly full an allocation so costs one access.
+/// The first probe is blind: it sets a bit, and the previous value has the information of a load. So in a
+/// pool that is not nearly full an allocation costs one access.
 #[inline(always)]
 #[track_caller]
 pub(super) fn search<P: Pool>(pool: P, seed: u32) -> Option<u32> {
     search_in(pool, 0, pool.bitmaps().words(), seed)
 }
 
-/// [`search`] in `words` words of the bitmap from word `first` on. There are so many.
+/// As [`search`], in the `words` words of the bitmap from word `first` on, which must exist.
 #[inline(always)]
 #[track_caller]
 pub(super) fn search_in<P: Pool>(pool: P, first: u32, words: u32, seed: u32) -> Option<u32> {
@@ -65,12 +65,12 @@ pub(super) fn search_in<P: Pool>(pool: P, first: u32, words: u32, seed: u32) -> 
     for _ in 0..LOOKS {
         if free == 0 {
             walk.go_on();
-            // SAFETY: one of the words.
-            free = !unsafe { pool.bitmaps().look(first + walk.word(words)) };
+            // SAFETY: the index is that of a word of the bitmap.
+            free = !unsafe { pool.bitmaps().load_free(first + walk.word(words)) };
         }
         if free != 0 {
             let (index, bit) = (first + walk.word(words), first_from(free, walk.mixed));
-            // SAFETY: one of the words.
+            // SAFETY: the index is that of a word of the bitmap.
             let old = unsafe { pool.take(index, 1 << bit) };
             if old >> bit & 1 == 0 {
                 return Some(index * 32 + bit);
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    /// The words of the first `looks` looks.
+    /// Returns the words of the first `looks` probes.
     fn visited(seed: u32, words: u32, looks: u32) -> BTreeSet<u32> {
         let mut walk = Walk::new(seed);
         let look = |_| {
@@ -111,7 +111,7 @@ mod tests {
     fn large_bitmaps_are_looked_at_everywhere() {
         for words in [1 << 16, 100_000, u32::MAX / 32] {
             let all: BTreeSet<u32> = (0..200).flat_map(|seed| visited(seed, words, 256)).collect();
-            // 51 200 random places: most differ where there are enough, and within a stratum too.
+            // 51 200 random positions: most differ if the bitmap is large enough, within a stratum too.
             assert!(all.len() > 34_000 && *all.last().unwrap() < words, "{} of {words} words", all.len());
         }
         let strata = |seed| visited(seed, 1 << 16, 256).into_iter().map(|word| word >> 8).collect();

@@ -1,31 +1,31 @@
-//! The rule of safe device functions: each one that takes an index or a handle is listed with what becomes
-//! of one that is out of range.
+//! Rule for safe device functions: the list states, for each function that takes an index or a handle, what
+//! it does with one that is out of range.
 use super::{File, Violation};
 use std::collections::{BTreeMap, BTreeSet};
 use syn::{Attribute, FnArg, ImplItem, Item, Pat, Safety, Signature, TraitItem, Type, Visibility};
 
-/// The list: a table for each file, with a line for each function.
+/// Path of the list: a table for each file, with a line for each function.
 pub const LIST: &str = "kernels-gpu/bounds.toml";
 
-/// Beginnings of paths whose public functions are device functions, and of those that are not.
+/// Prefixes of paths whose public functions are device functions, and of exceptions.
 const DEVICE: [&str; 2] = ["kernels-gpu/src/", "crates/simt/src/"];
 const BACK_ENDS: [&str; 2] = ["crates/simt/src/emulator/", "crates/simt/src/nvptx/"];
 
-/// What a parameter is called that may lead outside of memory.
+/// Names of parameters that may address memory out of bounds.
 const NAMES: &[&str] = &[
     "bucket", "child", "copy", "digit", "element", "first", "handle", "index", "item", "j", "lane", "level",
     "link", "number", "offset", "owner", "place", "position", "rank", "segment", "slot", "tile", "thread",
     "unit", "vector", "word",
 ];
 
-/// How a line of the list begins: what the function does with an index or handle that is out of range.
+/// Prefixes of lines in the list: what the function does with an index or handle that is out of range.
 const WAYS: [&str; 5] = ["traps", "refuses", "wraps", "computes", "internal"];
 
-/// Where a function stands, and what it is called: `Type::name`.
+/// Path and name of a function, as `Type::name`.
 type Place = (String, String);
 
-/// The functions that the list lacks, those that it has and the sources have not, and lines that do not say
-/// what happens.
+/// Reports functions that are missing in the list, listed functions that do not exist, and lines without a
+/// valid prefix.
 pub fn check(files: &[File]) -> Vec<Violation> {
     let Some(list) = files.iter().find(|file| file.path == LIST) else { return Vec::new() };
     let listed = match listed(&list.text) {
@@ -64,7 +64,7 @@ fn is_device(path: &str) -> bool {
         && !path.ends_with("/tests.rs")
 }
 
-/// The lines of the list.
+/// Parses the list.
 fn listed(text: &str) -> Result<BTreeMap<Place, String>, toml::de::Error> {
     let tables: BTreeMap<String, BTreeMap<String, String>> = toml::from_str(text)?;
     let lines = tables
@@ -73,8 +73,8 @@ fn listed(text: &str) -> Result<BTreeMap<Place, String>, toml::de::Error> {
     Ok(lines.collect())
 }
 
-/// The safe public functions of a file that take an index or a handle. What does not parse is left to the
-/// compiler.
+/// Returns the safe public functions of a file that take an index or a handle. Files that do not parse are
+/// left to the compiler.
 fn functions(file: &File) -> Vec<Place> {
     let Ok(parsed) = syn::parse_file(&file.text) else { return Vec::new() };
     let mut names = Vec::new();
@@ -126,12 +126,12 @@ fn is_test(attributes: &[Attribute]) -> bool {
     attributes.iter().any(is_cfg_test)
 }
 
-/// Whether a function is safe and takes an index or a handle.
+/// Returns whether a function is safe and takes an index or a handle.
 fn is_meant(signature: &Signature) -> bool {
     !matches!(signature.safety, Safety::Unsafe(_)) && signature.inputs.iter().any(is_index)
 }
 
-/// Whether an argument is an integer with one of the [`NAMES`], or a handle.
+/// Returns whether an argument is an integer with one of the [`NAMES`], or a handle.
 fn is_index(argument: &FnArg) -> bool {
     let FnArg::Typed(argument) = argument else { return false };
     let of = name_of(&argument.ty);
@@ -140,7 +140,7 @@ fn is_index(argument: &FnArg) -> bool {
     of == "Handle" || (["u32", "u64", "usize"].contains(&of.as_str()) && is_named(&argument.pat))
 }
 
-/// The last name of a type's path, of what is in it where that is an `Option`.
+/// Returns the last segment of a type's path, or that of the inner type of an `Option`.
 fn name_of(of: &Type) -> String {
     let Type::Path(path) = of else { return String::new() };
     let Some(last) = path.path.segments.last() else { return String::new() };

@@ -1,14 +1,14 @@
-//! The rules. Each looks at one file.
+//! Rules for single files.
 use super::{File, Violation};
 
-/// A rule about words: where they may stand, and why nowhere else.
+/// Rule about words: where they are allowed, and the reason.
 struct Words {
     words: &'static [&'static str],
-    /// Beginnings of paths, the files that the rule is about.
+    /// Prefixes of the paths that the rule applies to.
     within: &'static [&'static str],
-    /// Beginnings of paths that are free of it, with the reason.
+    /// Prefixes of exempt paths, with the reason.
     except: &'static [(&'static str, &'static str)],
-    /// Whether comments count.
+    /// Whether the rule applies to comments, too.
     comments: bool,
     reason: &'static str,
 }
@@ -56,19 +56,19 @@ const WORDS: &[Words] = &[
     },
 ];
 
-/// Files that may be longer than [`LONGEST`], with the reason.
+/// Files that may exceed [`LONGEST`] lines, with the reason.
 const LONG: &[(&str, &str)] = &[];
 const LONGEST: usize = 800;
 
-/// Columns of a line at most, in characters, and the files that people read and write.
+/// Maximum number of characters per line, and the file types that people read and write.
 const COLUMNS: usize = 110;
 const WRITTEN: [&str; 6] = [".rs", ".md", ".toml", ".sh", ".c", ".py"];
 
-/// Places of one machine, which mean nothing on another.
+/// Paths of one machine, which are meaningless on others.
 const PLACES: [&str; 3] = ["/work/", "/root/", "/home/"];
 
-/// What a package (or every package in a folder, its name ending in a slash) must not depend on, but in
-/// tests.
+/// Packages, or all packages in a folder if the name ends in a slash, and the dependencies that they must not
+/// have except in tests.
 const DEPENDENCIES: &[(&str, &[&str])] = &[
     (
         "kernels-gpu",
@@ -87,7 +87,7 @@ const DEPENDENCIES: &[(&str, &[&str])] = &[
     ("xtask", &["cust", "phalanx", "phalanx-kernels"]),
 ];
 
-/// What is wrong with the file.
+/// Reports all violations in a file.
 pub fn check(file: &File) -> Vec<Violation> {
     let mut violations = places(file);
     violations.extend(columns(file));
@@ -123,12 +123,13 @@ fn words(rule: &Words, file: &File) -> Vec<Violation> {
     })
 }
 
-/// The line without its comment. (A string may hold two slashes: then a little less is looked at.)
+/// Returns the line without its comment. (If a string contains two slashes, the rest of the line is ignored
+/// too.)
 fn code(line: &str) -> &str {
     line.split_once("//").map_or(line, |(code, _)| code)
 }
 
-/// Whether `word` stands in the line, and is not the end of a longer name.
+/// Returns whether `word` occurs in the line and is not the end of a longer name.
 fn contains_word(line: &str, word: &str) -> bool {
     let is_start = |start: usize| !line[..start].ends_with(|letter: char| letter.is_alphanumeric());
     line.match_indices(word).any(|(start, _)| is_start(start) || word == "asm!")
@@ -141,7 +142,7 @@ fn length(file: &File) -> Option<Violation> {
     (lines > LONGEST && !is_listed).then(|| violation(file, 0, reason))
 }
 
-/// Lines that are too long. Rows of tables, in Markdown or in comments, cannot be broken.
+/// Reports lines that are too long, except rows of tables, which cannot be broken.
 fn columns(file: &File) -> Vec<Violation> {
     if !WRITTEN.iter().any(|ending| file.path.ends_with(ending)) {
         return Vec::new();
@@ -164,7 +165,8 @@ fn places(file: &File) -> Vec<Violation> {
     })
 }
 
-/// Whether the line names a place under `place`, not a path or an address that has it inside.
+/// Returns whether the line contains a path below `place`, not a path or an address that has it in the
+/// middle.
 fn contains_place(line: &str, place: &str) -> bool {
     let inside = |letter: char| letter.is_alphanumeric() || "._-~}$".contains(letter);
     line.match_indices(place).any(|(start, _)| !line[..start].ends_with(inside))
@@ -184,7 +186,7 @@ fn dependencies(file: &File) -> Vec<Violation> {
         .collect()
 }
 
-/// The dependencies but those of tests.
+/// Returns the dependencies except those of tests.
 fn dependency_names(manifest: &str) -> Vec<String> {
     let table: toml::Table = manifest.parse().unwrap_or_default();
     let targets =

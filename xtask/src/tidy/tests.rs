@@ -1,4 +1,4 @@
-//! Each rule is proved on a planted violation, and on its exceptions.
+//! Tests of each rule with a planted violation and with its exceptions.
 use super::rules::check;
 use super::{File, bounds};
 
@@ -101,7 +101,7 @@ fn a_violation_says_where_and_why() {
     assert!(found[0].starts_with("kernels-gpu/src/map.rs:2: `sync::atomic`: "), "{}", found[0]);
 }
 
-/// What the rule of safe device functions says of a source and a list.
+/// Returns the violations of the rule for safe device functions in a source and a list.
 fn bounds(source: &str, list: &str) -> Vec<String> {
     let file = |path: &str, text: &str| File { path: path.into(), text: text.into() };
     let files = [file("kernels-gpu/src/map.rs", source), file(bounds::LIST, list)];

@@ -1,23 +1,24 @@
-//! Names and phrases that the project gives up: `xtask/words.toml` says how often each still stands, and the
-//! counts may only fall.
+//! Names and phrases to be removed: `xtask/words.toml` lists the number of remaining occurrences, which may
+//! only fall.
 use super::{File, Violation};
+use anyhow::Context;
 use proc_macro2::{TokenStream, TokenTree};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// The lists.
+/// Path of the lists.
 pub const LIST: &str = "xtask/words.toml";
 
-/// Files that name what the lists forbid.
+/// Files that may contain the listed words.
 const EXCEPT: [&str; 2] = ["xtask/src/tidy/", LIST];
 
-/// Beginnings of documentation that has no subject.
+/// Beginnings of doc comments without a subject.
 const BEGINNINGS: [&str; 6] = ["Who ", "Whom ", "What ", "Whether who ", "Of ", "By "];
 
-/// Words and how often each stands.
+/// Number of occurrences of each word.
 type Counts = BTreeMap<String, usize>;
 
-/// The lists, as they stand in the file, or as they are counted.
+/// Lists of words, from the file or counted.
 #[derive(Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Words {
@@ -29,7 +30,7 @@ struct Words {
     habits: Counts,
 }
 
-/// Reports words that stand more often than the list says, and entries of the list that are too high.
+/// Reports words that occur more often than the list states, and entries of the list that are too high.
 pub fn check(files: &[File]) -> Vec<Violation> {
     let Some(list) = files.iter().find(|file| file.path == LIST) else { return Vec::new() };
     let listed: Words = match toml::from_str(&list.text) {
@@ -43,6 +44,13 @@ pub fn check(files: &[File]) -> Vec<Violation> {
         listed.iter().filter_map(|(word, &most)| differs(word, found[word], most))
     });
     differing.collect()
+}
+
+/// Returns how many of the listed names and phrases stand in the files.
+pub fn left(files: &[File]) -> anyhow::Result<usize> {
+    let list = files.iter().find(|file| file.path == LIST).with_context(|| format!("{LIST} is missing"))?;
+    let found = count(files, &toml::from_str(&list.text).context(LIST)?);
+    Ok(found.names.values().chain(found.phrases.values()).sum())
 }
 
 fn violation(reason: String) -> Violation {
@@ -86,7 +94,7 @@ fn count(files: &[File], listed: &Words) -> Words {
     found
 }
 
-/// Counts identifiers, and functions that are defined, in code and in the macros that it calls.
+/// Counts identifiers and function definitions, in code and in macro invocations.
 fn names(tokens: TokenStream, counts: &mut Counts) {
     let mut after_fn = false;
     for token in tokens {
@@ -109,7 +117,7 @@ fn names(tokens: TokenStream, counts: &mut Counts) {
     }
 }
 
-/// The comments of Rust code, or Markdown as a whole, with single spaces between words.
+/// Returns the comments of Rust code, or the whole of a Markdown file, with single spaces between words.
 fn prose(file: &File) -> String {
     let is_rust = file.path.ends_with(".rs");
     let comment = |line: &'_ str| -> Option<String> {
@@ -120,7 +128,7 @@ fn prose(file: &File) -> String {
     file.text.lines().filter_map(comment).collect::<Vec<_>>().join(" ")
 }
 
-/// How often a phrase stands in a text as whole words.
+/// Returns the number of occurrences of a phrase as whole words.
 fn occurrences(text: &str, phrase: &str) -> usize {
     let is_edge = |letter: Option<char>| !letter.is_some_and(char::is_alphanumeric);
     let is_whole = |start: usize| {
@@ -129,8 +137,8 @@ fn occurrences(text: &str, phrase: &str) -> usize {
     text.match_indices(phrase).filter(|&(start, _)| is_whole(start)).count()
 }
 
-/// Counts habits of documentation: comments that begin with a word that makes no sentence, and sections `#
-/// Errors` that name no variant.
+/// Counts habits of documentation: doc comments that begin with one of [`BEGINNINGS`], and `# Errors`
+/// sections that name no variant.
 fn habits(text: &str) -> [(&'static str, usize); 2] {
     let (mut no_subject, mut no_variant, mut before) = (0, 0, "");
     let mut section: Option<bool> = None;

@@ -1,8 +1,8 @@
-//! Real sequences, out of Debian's packages of examples.
+//! Real sequences from Debian's example packages.
 //!
-//! They are looked for in `$PHALANX_TEST_DATA`, then in the system's folder of documentation, then in the
-//! build folder; and fetched into the build folder by apt, which needs no installation and, where package
-//! lists are there, no rights.
+//! They are searched for in `$PHALANX_TEST_DATA`, then in the system's documentation folder, then in the
+//! build folder. If they are missing, apt downloads them into the build folder. That needs no installation,
+//! and no root rights if package lists are present.
 use anyhow::{Context, Result, bail, ensure};
 use std::env;
 use std::fs;
@@ -10,14 +10,14 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// A file of a package.
+/// File in a Debian package.
 pub struct Sample {
     package: &'static str,
-    /// Under `usr/share/doc`.
+    /// Path below `usr/share/doc`.
     path: &'static str,
 }
 
-/// The genome of Escherichia coli 536: one sequence of 4,938,920 bases.
+/// Genome of Escherichia coli 536: one sequence of 4,938,920 bases.
 pub const E_COLI: Sample =
     Sample { package: "bowtie-examples", path: "bowtie/examples/genomes/NC_008253.fna.gz" };
 
@@ -26,11 +26,12 @@ pub const LAMBDA_READS: Sample =
     Sample { package: "bowtie2-examples", path: "bowtie2/examples/reads/reads_1.fq.gz" };
 
 impl Sample {
-    /// The file, fetched if need be. `None`, and a word about it that no test runner swallows, where it
-    /// cannot be had.
+    /// Returns the path of the file, and downloads it if necessary. Returns `None` if the file is not
+    /// available, and prints a message that the test runner does not capture.
     ///
     /// # Panics
-    /// Where it cannot be had and the variable `CI` is set: there, nothing is left out.
+    /// Panics if the file is not available and the variable `CI` is set, because no test may be skipped
+    /// there.
     pub fn get(&self) -> Option<PathBuf> {
         match self.find_or_fetch() {
             Ok(path) => Some(path),
@@ -69,13 +70,13 @@ impl Sample {
     }
 }
 
-/// Downloads a package and unpacks it into `folder`. Processes that do so at once do not disturb each other.
+/// Downloads a package and unpacks it into `folder`. Several processes may do so concurrently.
 fn fetch(package: &str, folder: &Path) -> Result<()> {
     let work = folder.with_extension(format!("fetch-{}", std::process::id()));
     fs::create_dir_all(&work).with_context(|| work.display().to_string())?;
     let result = fetch_into(package, &work).and_then(|()| {
         let unpacked = work.join("unpacked");
-        // Another process may have been faster; what it put there is the same.
+        // Another process may have created the folder first; its contents are the same.
         fs::rename(unpacked, folder).or_else(|error| if folder.exists() { Ok(()) } else { Err(error) })?;
         Ok(())
     });
@@ -85,7 +86,7 @@ fn fetch(package: &str, folder: &Path) -> Result<()> {
 
 fn fetch_into(package: &str, work: &Path) -> Result<()> {
     if download(package, work).is_err() {
-        // A bare machine has no lists of packages yet.
+        // A new machine has no package lists yet.
         run(Command::new("apt-get").args(["--quiet", "update"]))?;
         download(package, work)?;
     }
@@ -107,7 +108,7 @@ fn run(command: &mut Command) -> Result<Output> {
     Ok(output)
 }
 
-/// Past the capture of the test runner, which has the macros alone.
+/// Writes to standard error past the test runner, which captures the output of macros only.
 pub fn say(text: &str) {
     writeln!(std::io::stderr(), "{text}").ok();
 }

@@ -1,4 +1,4 @@
-//! What the tests share: a count by the definition, and real input.
+//! Shared by the tests: counts computed from the definition, and real input.
 #![allow(dead_code, reason = "each test uses a part")]
 use flate2::Compression;
 use flate2::read::MultiGzDecoder;
@@ -14,8 +14,7 @@ use std::path::{Path, PathBuf};
 
 pub mod debian;
 
-/// What the tests ask for unless they say otherwise: a table and batches so small that every count makes the
-/// table grow.
+/// Default options of the tests. The table and the batches are so small that the table grows in every count.
 pub fn options(bases: u32, strand: Strand) -> Options {
     Options { length: Length::new(bases).unwrap(), strand, capacity: 100, batch: 5000 }
 }
@@ -28,12 +27,12 @@ pub fn counted(files: &[PathBuf], device: &Device, options: &Options) -> Counts 
     count(files, device, options, &ProgressBar::hidden()).unwrap()
 }
 
-/// Texts and counts, in the order in which they are written.
+/// Returns the k-mers as text with their counts, in output order.
 pub fn texts(counts: &Counts) -> Vec<(String, u64)> {
     counts.pairs.iter().map(|&(kmer, count)| (letters(kmer, counts.length).collect(), count)).collect()
 }
 
-/// The same by the definition: every window of every sequence, as text.
+/// Counts every window of every sequence as text, directly from the definition.
 pub fn by_definition(sequences: &[Vec<u8>], bases: u32, strand: Strand) -> Vec<(String, u64)> {
     let mut counts = HashMap::<Vec<u8>, u64>::new();
     for window in sequences.iter().flat_map(|sequence| sequence.windows(bases as usize)) {
@@ -57,7 +56,7 @@ fn of_strand(text: Vec<u8>, strand: Strand) -> Vec<u8> {
     text.min(other)
 }
 
-/// The sequences of a FASTA or FASTQ text whose FASTQ records have four lines.
+/// Returns the sequences of a FASTA text, or of a FASTQ text whose records have four lines.
 pub fn sequences(text: &str) -> Vec<Vec<u8>> {
     if text.starts_with('@') {
         return text.lines().skip(1).step_by(4).map(|line| line.as_bytes().to_vec()).collect();
@@ -78,7 +77,7 @@ pub fn gunzip(path: &Path) -> String {
     text
 }
 
-/// A file in a folder, and where it is.
+/// Writes a file in a folder and returns its path.
 pub fn file(folder: &Path, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
     let path = folder.join(name);
     fs::write(&path, content).unwrap();

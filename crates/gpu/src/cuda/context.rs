@@ -1,4 +1,4 @@
-//! A device's primary context, shared by all that lives in it.
+//! A device's primary context, shared by everything created in it.
 use super::driver::{self, Code, describe, failed};
 use super::kernels::Kernels;
 use crate::machine::Facts;
@@ -8,14 +8,14 @@ use cust::device::{Device, DeviceAttribute};
 use cust::error::CudaResult;
 use std::sync::{Mutex, PoisonError};
 
-/// The context, what is known of its device, and the kernels that were loaded into it.
+/// The context, the properties of its device, and the kernels loaded into it.
 #[derive(Debug)]
 pub struct Context {
     pub facts: Facts,
     pub kernels: Kernels,
-    /// The launch that is to blame, or close to it, when the context is lost.
+    /// Last launch, reported as the probable cause when the context is lost.
     last_launch: Mutex<Option<LaunchName>>,
-    /// After `kernels`, which are unloaded before the context is released.
+    /// Declared after `kernels`, so that the kernels are unloaded before the context is released.
     primary: cust::context::Context,
 }
 
@@ -34,8 +34,9 @@ impl Context {
         Ok(Self { facts, kernels: Kernels::default(), last_launch: Mutex::new(None), primary })
     }
 
-    /// Makes the context the calling thread's current one. Always asked of the driver, which takes tens of
-    /// nanoseconds: a record of our own would be wrong once another library of the program changes it.
+    /// Makes the context current in the calling thread. Always calls the driver, which takes tens of
+    /// nanoseconds: a cached record would be wrong as soon as another library in the process changes the
+    /// current context.
     pub fn bind(&self) -> Result<()> {
         self.check_cust("cuCtxSetCurrent", CurrentContext::set_current(&self.primary))
     }
@@ -73,8 +74,7 @@ impl Context {
 
 impl Drop for Context {
     fn drop(&mut self) {
-        // Unloading the kernels, which follows, needs the context to be current. Where it is lost there is
-        // nothing to do.
+        // Unloading the kernels needs the context to be current. A lost context needs no unloading.
         if let Err(error) = self.bind() {
             tracing::debug!(%error, "a context is dropped that cannot be made current");
         }

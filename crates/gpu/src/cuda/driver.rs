@@ -1,4 +1,4 @@
-//! The driver as a whole: starting it, its version, and what its codes mean.
+//! The driver: initialisation, version and meaning of error codes.
 use crate::{Error, Result};
 use cust::device::Device;
 use cust::error::CudaError;
@@ -6,14 +6,14 @@ use cust::sys;
 use std::ffi::{CStr, c_char};
 use std::ptr::null;
 
-/// What the driver answered. A plain number: drivers answer codes that `cust`'s enums have no name for.
+/// Status code of the driver. A plain number, since drivers return codes that `cust`'s enums do not name.
 pub type Code = u32;
 
 pub const OUT_OF_MEMORY: Code = 2;
 pub const NOT_READY: Code = 600;
 const NO_DEVICE: Code = 100;
 
-/// Starts the driver; done again, it does nothing.
+/// Initialises the driver. Repeated calls have no effect.
 pub fn start() -> Result<()> {
     let library = cuda_late::library().map_err(|reason| Error::NoDriver { reason: reason.to_string() })?;
     // SAFETY: takes no pointers.
@@ -28,7 +28,7 @@ pub fn start() -> Result<()> {
     }
 }
 
-/// The device of an ordinal.
+/// Returns the device with the given ordinal.
 pub fn device(ordinal: u32) -> Result<Device> {
     start()?;
     let found = Device::num_devices().map_err(|error| failed("cuDeviceGetCount", error))?;
@@ -38,12 +38,12 @@ pub fn device(ordinal: u32) -> Result<Device> {
     Device::get_device(ordinal).map_err(|error| failed("cuDeviceGet", error))
 }
 
-/// `cust`'s error as one of ours.
+/// Converts an error of `cust`.
 pub fn failed(call: &'static str, error: CudaError) -> Error {
     Error::Driver { call, cause: describe(error as Code) }
 }
 
-/// A code's name, number and meaning, as the driver gives them.
+/// Returns a code's name, number and description, as the driver reports them.
 pub fn describe(code: Code) -> String {
     let name = text(code, sys::cuGetErrorName).unwrap_or_else(|| "CUDA error".to_owned());
     let meaning = text(code, sys::cuGetErrorString).unwrap_or_else(|| "no explanation".to_owned());
@@ -57,17 +57,18 @@ fn text(code: Code, lookup: Lookup) -> Option<String> {
     // SAFETY: `CUresult` is a 32-bit integer for C; as an integer here it may have any value.
     let lookup = unsafe { std::mem::transmute::<Lookup, PlainLookup>(lookup) };
     let mut text = null();
-    // SAFETY: the driver sets the pointer to a text of its own that stays, or leaves it or sets it to null.
+    // SAFETY: the driver sets the pointer to a static text of its own, leaves it unchanged or sets it to
+    // null.
     let answer = unsafe { lookup(code, &mut text) };
     if answer != 0 || text.is_null() {
         return None;
     }
-    // SAFETY: not null, so a C string that stays.
+    // SAFETY: not null, hence a static C string.
     Some(unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
 }
 
-/// The kernel driver's version, such as `580.159.04`; where the system does not tell, the version of CUDA
-/// that it supports.
+/// Returns the kernel driver's version, such as `580.159.04`, or the supported CUDA version if the operating
+/// system does not report it.
 pub fn version() -> String {
     let read = |path| std::fs::read_to_string(path).ok();
     read("/sys/module/nvidia/version")
@@ -76,7 +77,7 @@ pub fn version() -> String {
         .unwrap_or_else(cuda_version)
 }
 
-/// The first word of digits and dots.
+/// Returns the first word that consists of digits and dots.
 fn first_version(text: &str) -> Option<String> {
     let is_version = |word: &&str| {
         word.contains('.')
@@ -92,11 +93,11 @@ fn cuda_version() -> String {
     }
 }
 
-/// Whether a code says that the context is beyond use.
+/// Returns `true` if the context is unusable after `code`.
 pub fn is_fatal(code: Code) -> bool {
     // Uncorrectable errors of memory and links; illegal address, timeout; a destroyed context; a failed
     // assertion; the errors of running kernels (stack, instruction, alignment, address space, program
-    // counter, failed launch); and those that newer drivers added to them.
+    // counter, failed launch); and the codes that newer drivers added to these.
     matches!(code, 214 | 220 | 226 | 700 | 702 | 709 | 710 | 714..=719 | 721)
 }
 

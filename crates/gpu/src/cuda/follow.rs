@@ -1,6 +1,6 @@
-//! Launches that follow closely: the blocks of a launch take their places while the launch before in the
-//! stream still drains, and wait there for its end (`simt`'s entries do, first of all). That saves most of
-//! the gap between two launches, which is what small ones cost.
+//! Launches with programmatic stream serialization: the blocks of a launch become resident while the previous
+//! launch in the stream still drains, and wait there for its end (the first instruction of every `simt`
+//! entry). This removes most of the gap between two launches, which dominates the cost of small launches.
 use super::driver::Code;
 use super::kernels::Function;
 use crate::Grid;
@@ -8,7 +8,7 @@ use cust::sys;
 use std::ffi::c_void;
 use std::ptr::null_mut;
 
-/// What stands in the code of a kernel that waits for the launch before.
+/// Instruction in the code of a kernel that waits for the previous launch.
 pub const WAIT: &str = "griddepcontrol.wait";
 
 /// `CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION`.
@@ -19,7 +19,7 @@ const OVERLAPPED: u32 = 6;
 struct Attribute {
     id: u32,
     padding: u32,
-    /// A union of 64 bytes; here an `int` at its start.
+    /// A union of 64 bytes; used as an `int` at its start.
     value: [u32; 16],
 }
 
@@ -35,7 +35,7 @@ struct Config {
 }
 
 unsafe extern "C" {
-    // Newer than `cust`'s declarations (CUDA 11.8).
+    // Missing from `cust`'s declarations, which predate it (CUDA 11.8).
     fn cuLaunchKernelEx(
         config: *const Config,
         function: sys::CUfunction,
@@ -44,11 +44,11 @@ unsafe extern "C" {
     ) -> Code;
 }
 
-/// Launches a function that waits for the launch before.
+/// Launches a function that itself waits for the previous launch.
 ///
 /// # Safety
-/// - As for the driver's `cuLaunchKernel`: the stream is of the current context, and the parameters are those
-///   of the function.
+/// - As for the driver's `cuLaunchKernel`: the stream belongs to the current context, and the parameters are
+///   those of the function.
 /// - The function contains [`WAIT`] before any access.
 pub unsafe fn launch(
     function: Function,
@@ -62,7 +62,7 @@ pub unsafe fn launch(
     let (attributes, attribute_count) = (&raw mut attribute, 1);
     let (grid, block) = ([grid.blocks, 1, 1], [grid.threads, 1, 1]);
     let config = Config { grid, block, shared_bytes: 0, stream, attributes, attribute_count };
-    // SAFETY: the caller's promises; the driver copies the configuration.
+    // SAFETY: the caller's obligations; the driver copies the configuration.
     unsafe { cuLaunchKernelEx(&config, function.handle, parameters, null_mut()) }
 }
 

@@ -1,4 +1,4 @@
-//! Kernels, each compiled by the driver when it is first needed, as a module of its own.
+//! Kernels, each compiled by the driver as a separate module on first use.
 use super::context::Context;
 use super::driver::{Code, describe};
 use super::follow;
@@ -11,10 +11,10 @@ use std::ptr::null_mut;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-/// Bytes kept of each of the compiler's logs.
+/// Capacity of each compiler log, in bytes.
 const LOG: usize = 16 << 10;
 
-/// The programs that a device knows, and the kernels that were loaded from them.
+/// The programs registered with a device, and the kernels loaded from them.
 #[derive(Debug, Default)]
 pub struct Kernels {
     programs: RwLock<BTreeMap<&'static str, Known>>,
@@ -22,10 +22,11 @@ pub struct Kernels {
     compiling: Mutex<Duration>,
 }
 
-/// A kernel's place. Its lock is held while the kernel is compiled, so that others may be meanwhile.
+/// Slot of a kernel. Its lock is held while the kernel is compiled, so other kernels can compile
+/// concurrently.
 type Slot = Arc<Mutex<Option<Loaded>>>;
 
-/// A program, and the statements of the text that suits the device, found on first use.
+/// A program, and the parsed PTX text that suits the device, initialised on first use.
 #[derive(Debug, Clone)]
 struct Known {
     program: &'static Program,
@@ -34,17 +35,17 @@ struct Known {
 
 #[derive(Debug, Clone, Copy)]
 struct Loaded {
-    /// The size of the struct that it takes.
+    /// Size of the kernel's argument struct, in bytes.
     bytes: usize,
     module: sys::CUmodule,
     function: Function,
 }
 
-/// A kernel that can be launched as long as its context lives.
+/// A kernel that can be launched while its context lives.
 #[derive(Debug, Clone, Copy)]
 pub struct Function {
     pub handle: sys::CUfunction,
-    /// Whether it waits for the launch before it by itself.
+    /// Whether the kernel itself waits for the previous launch.
     pub follows: bool,
 }
 
@@ -63,13 +64,13 @@ impl Kernels {
         self.compiling.lock().unwrap_or_else(PoisonError::into_inner).as_secs_f64() * 1e3
     }
 
-    /// The function of a kernel whose struct has `bytes` bytes, compiled if it is not yet. `context`, to
-    /// which this belongs, is current.
+    /// Returns the function of a kernel whose argument struct has `bytes` bytes; compiles it on first use.
+    /// `context`, which owns `self`, must be current.
     pub fn function(&self, context: &Context, launch: LaunchName, bytes: usize) -> Result<Function> {
         let slot = self.slot(launch.kernel);
         let mut loaded = slot.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(loaded) = *loaded {
-            // Two types may bear one kernel's name.
+            // Two types may have the same kernel name.
             let same = loaded.bytes == bytes;
             return if same { Ok(loaded.function) } else { Err(other_size(launch, bytes, &[loaded.bytes])) };
         }
@@ -100,7 +101,7 @@ impl Kernels {
         Ok(Loaded { bytes, module, function })
     }
 
-    /// The program of a kernel, and its text for the device.
+    /// Returns the program of a kernel, and its text for the device.
     fn text(&self, launch: LaunchName, arch: u32) -> Result<(Known, u32, &'static str)> {
         let program = launch.kernel.program;
         let programs = self.programs.read().unwrap_or_else(PoisonError::into_inner);
@@ -117,12 +118,12 @@ impl Kernels {
         Ok((known.clone(), built, text))
     }
 
-    /// Unloads all kernels. The context is current, and nothing is launched any more.
+    /// Unloads all kernels. The context must be current, and no launch may follow.
     pub fn unload(&mut self) {
         let loaded = self.loaded.get_mut().unwrap_or_else(PoisonError::into_inner);
         for slot in std::mem::take(loaded).into_values() {
             let Some(loaded) = slot.lock().unwrap_or_else(PoisonError::into_inner).take() else { continue };
-            // SAFETY: loaded into the current context and not used again.
+            // SAFETY: loaded into the current context and not used afterwards.
             let code = unsafe { sys::cuModuleUnload(loaded.module) } as Code;
             if code != 0 {
                 tracing::debug!(cause = describe(code), "cuModuleUnload");
@@ -138,7 +139,7 @@ impl Known {
     }
 }
 
-/// The error for a symbol that the text does not hold, with those that share the kernel's name.
+/// Returns the error for a symbol missing from the text; it lists the instances of the same kernel.
 fn unknown(launch: LaunchName, arch: u32, module: &ptx::Module<'_>) -> Error {
     let names = module.entries().filter(|entry| entry.split("__").next() == Some(launch.kernel.name));
     let instances: Vec<_> = names.collect();
@@ -149,7 +150,8 @@ fn unknown(launch: LaunchName, arch: u32, module: &ptx::Module<'_>) -> Error {
     Error::UnknownKernel { launch, program: launch.kernel.program, arch, similar }
 }
 
-/// The kernel's struct is its one parameter; a kernel without arguments may have none.
+/// Checks the parameter sizes. The argument struct is the only parameter; a kernel without arguments may have
+/// none.
 fn check_arguments(launch: LaunchName, host: usize, parameters: &[usize]) -> Result<()> {
     let same = parameters == [host] || (parameters.is_empty() && host == 0);
     if same { Ok(()) } else { Err(other_size(launch, host, parameters)) }
@@ -159,7 +161,7 @@ fn other_size(launch: LaunchName, host: usize, device: &[usize]) -> Error {
     Error::Arguments { launch, host, device: device.to_vec() }
 }
 
-/// The compiler's two logs.
+/// The error log and the information log of the driver's compiler.
 struct Logs {
     errors: Vec<u8>,
     information: Vec<u8>,
@@ -192,8 +194,8 @@ fn refused(launch: LaunchName, cause: String, log: String) -> Error {
     Error::Jit { launch, cause, log: log.trim().to_owned() }
 }
 
-/// Calls the driver's compiler. It takes small values of options in place of pointers. Where it is told a
-/// bound of registers, even one that bounds nothing, it takes more of them than where it is told none.
+/// Compiles and loads a PTX image. The driver takes small option values in place of pointers. If it is passed
+/// a register limit, even one that does not bind, it uses more registers than without a limit.
 fn load_data(image: &CStr, registers: Option<u32>, logs: &mut Logs) -> (sys::CUmodule, Code) {
     use sys::CUjit_option::{
         CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, CU_JIT_INFO_LOG_BUFFER,
@@ -212,8 +214,8 @@ fn load_data(image: &CStr, registers: Option<u32>, logs: &mut Logs) -> (sys::CUm
     let mut values = options.each_mut().map(|(_, value)| *value);
     let mut module = null_mut();
     let count = names.len() as u32 - registers.is_none() as u32;
-    // SAFETY: the image is a C string, both arrays have `count` elements at least, the logs have the sizes
-    // given.
+    // SAFETY: the image is a C string, both arrays have at least `count` elements, and the logs have the
+    // sizes passed.
     let code = unsafe {
         let (names, values) = (names.as_mut_ptr(), values.as_mut_ptr());
         sys::cuModuleLoadDataEx(&mut module, image.as_ptr().cast(), count, names, values)
@@ -231,10 +233,11 @@ fn function(context: &Context, module: sys::CUmodule, symbol: &str) -> Result<sy
 }
 
 impl Function {
-    /// Blocks of `threads` threads that one multiprocessor runs side by side. The context is current.
+    /// Returns the number of resident blocks of `threads` threads per multiprocessor. The context must be
+    /// current.
     pub fn resident_blocks(self, context: &Context, threads: u32) -> Result<u32> {
         let mut blocks = 0;
-        // SAFETY: the function is of the current context.
+        // SAFETY: the function belongs to the current context.
         let code = unsafe {
             sys::cuOccupancyMaxActiveBlocksPerMultiprocessor(
                 &mut blocks,
@@ -249,12 +252,12 @@ impl Function {
 
     fn attribute(self, attribute: sys::CUfunction_attribute) -> i32 {
         let mut value = 0;
-        // SAFETY: the function is of the current context; where the call fails the value stays.
+        // SAFETY: the function belongs to the current context; if the call fails, the value is unchanged.
         unsafe { sys::cuFuncGetAttribute(&mut value, attribute, self.handle) };
         value
     }
 
-    /// What may be wrong with a launch that the driver refused.
+    /// Returns a possible reason for a launch that the driver refused.
     pub fn hint(self, grid: Grid) -> String {
         use sys::CUfunction_attribute::{
             CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, CU_FUNC_ATTRIBUTE_NUM_REGS,

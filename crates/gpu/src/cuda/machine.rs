@@ -1,4 +1,4 @@
-//! The device.
+//! CUDA implementation of a device.
 use super::context::Context;
 use super::driver::{Code, OUT_OF_MEMORY, describe};
 use super::queue::Queue;
@@ -11,13 +11,13 @@ use simt::emulator::Emulator;
 use std::ptr::null_mut;
 use std::sync::Arc;
 
-/// A device: its context.
+/// A CUDA device, represented by its context.
 #[derive(Debug)]
 pub struct Machine {
     context: Arc<Context>,
 }
 
-/// An address as the driver counts them.
+/// Converts a pointer to the driver's address type.
 pub fn address(pointer: *const u8) -> sys::CUdeviceptr {
     pointer.expose_provenance() as sys::CUdeviceptr
 }
@@ -33,7 +33,7 @@ impl Machine {
 
     fn device_memory(bytes: usize) -> (Block, Code) {
         let mut place = 0;
-        // SAFETY: a context is current; writes an address on success.
+        // SAFETY: a context is current; the call writes an address on success.
         let code = unsafe { sys::cuMemAlloc_v2(&mut place, bytes) };
         (Block { device: pointer(place), host: null_mut() }, code as Code)
     }
@@ -41,17 +41,17 @@ impl Machine {
     fn pinned_memory(bytes: usize) -> (Block, Code) {
         let flags = sys::CU_MEMHOSTALLOC_PORTABLE | sys::CU_MEMHOSTALLOC_DEVICEMAP;
         let mut host = null_mut();
-        // SAFETY: a context is current; writes an address on success.
+        // SAFETY: a context is current; the call writes an address on success.
         let code = unsafe { sys::cuMemHostAlloc(&mut host, bytes, flags) } as Code;
         if code != 0 {
             return (Block { device: null_mut(), host: null_mut() }, code);
         }
         let (device, code) = seen_by_device(host.cast());
         if code != 0 {
-            // SAFETY: just allocated, and given to nobody.
+            // SAFETY: just allocated and not shared.
             unsafe { sys::cuMemFreeHost(host) };
         } else {
-            // SAFETY: just allocated with this size, for the host to write.
+            // SAFETY: just allocated with this size and writable by the host.
             unsafe { host.cast::<u8>().write_bytes(0, bytes) };
         }
         (Block { device, host: host.cast() }, code)
@@ -60,13 +60,13 @@ impl Machine {
     fn managed_memory(bytes: usize) -> (Block, Code) {
         let mut place = 0;
         let flags = sys::CUmemAttach_flags::CU_MEM_ATTACH_GLOBAL as u32;
-        // SAFETY: a context is current; writes an address on success.
+        // SAFETY: a context is current; the call writes an address on success.
         let code = unsafe { sys::cuMemAllocManaged(&mut place, bytes, flags) } as Code;
         (Block { device: pointer(place), host: pointer(place) }, code)
     }
 
-    /// Managed memory beyond what the device has free would be paged, a thousand times slower than its user
-    /// expects.
+    /// Refuses managed memory beyond the device's free memory: it would be paged, which is a thousand times
+    /// slower.
     fn check_room(&self, tier: Tier, bytes: usize) -> Result<()> {
         let (free, total) = machine::Machine::memory(self)?;
         if bytes <= free { Ok(()) } else { Err(Error::OutOfMemory { tier, bytes, free, total }) }
@@ -86,10 +86,10 @@ impl Machine {
     }
 }
 
-/// The address at which kernels see pinned memory: the host's own, but on some boards.
+/// Returns the device address of pinned memory, which differs from the host address only on some boards.
 fn seen_by_device(host: *mut u8) -> (*mut u8, Code) {
     let mut place = 0;
-    // SAFETY: a context is current; `host` is pinned and mapped; writes an address on success.
+    // SAFETY: a context is current; `host` is pinned and mapped; the call writes an address on success.
     let code = unsafe { sys::cuMemHostGetDevicePointer_v2(&mut place, host.cast(), 0) };
     (pointer(place), code as Code)
 }
@@ -130,13 +130,14 @@ impl machine::Machine for Machine {
     }
 
     unsafe fn free(&self, tier: Tier, block: Block) {
-        // `cuMemFree` waits by itself; that the others do is written nowhere. A lost context frees by itself.
+        // `cuMemFree` synchronizes; for the other functions this is undocumented. A lost context frees its
+        // memory itself.
         if let Err(error) = self.context.synchronize() {
             tracing::debug!(%error, "memory of a lost device is dropped");
             return;
         }
-        // SAFETY: allocated by the matching function, not used again by the caller's promise, and nothing
-        // runs.
+        // SAFETY: allocated by the matching function, not used afterwards (the caller's obligation), and no
+        // work is running.
         let code = unsafe {
             match tier {
                 Tier::Pinned => sys::cuMemFreeHost(block.host.cast()),
@@ -149,7 +150,7 @@ impl machine::Machine for Machine {
     unsafe fn adopt(&self, host: *mut u8, bytes: usize) -> Result<*mut u8, String> {
         self.context.bind().map_err(|error| error.to_string())?;
         let flags = sys::CU_MEMHOSTREGISTER_PORTABLE | sys::CU_MEMHOSTREGISTER_DEVICEMAP;
-        // SAFETY: mapped memory until `disown`, by the caller's promise.
+        // SAFETY: memory that stays mapped until `disown` (the caller's obligation).
         let code = unsafe { sys::cuMemHostRegister_v2(host.cast(), bytes, flags) } as Code;
         if code != 0 {
             return Err(describe(code));
@@ -157,7 +158,7 @@ impl machine::Machine for Machine {
         match seen_by_device(host) {
             (device, 0) => Ok(device),
             (_, code) => {
-                // SAFETY: just registered, and given to nobody.
+                // SAFETY: just registered and not shared.
                 unsafe { sys::cuMemHostUnregister(host.cast()) };
                 Err(describe(code))
             }
@@ -168,15 +169,15 @@ impl machine::Machine for Machine {
         if let Err(error) = self.context.synchronize() {
             tracing::debug!(%error, "a file of a lost device is dropped");
         }
-        // SAFETY: registered before, by the caller's promise, and nothing runs.
+        // SAFETY: registered before (the caller's obligation), and no work is running.
         let code = unsafe { sys::cuMemHostUnregister(host.cast()) };
         self.log_failure("cuMemHostUnregister", code as Code);
     }
 
     unsafe fn copy(&self, to: *mut u8, from: *const u8, bytes: usize) -> Result<()> {
         self.context.bind()?;
-        // SAFETY: passed on to the caller. The null stream comes after all others. Addresses are unified on
-        // every system that has 64-bit addresses, so the driver knows which side each place is on.
+        // SAFETY: the caller's obligation. The null stream is ordered after all others. Every 64-bit system
+        // has unified addressing, so the driver can tell host addresses from device addresses.
         let code = unsafe { sys::cuMemcpyAsync(address(to), address(from), bytes, null_mut()) };
         self.context.check("cuMemcpyAsync", code as Code)?;
         self.wait_for_null_stream()
@@ -184,7 +185,7 @@ impl machine::Machine for Machine {
 
     unsafe fn fill(&self, to: *mut u8, byte: u8, bytes: usize) -> Result<()> {
         self.context.bind()?;
-        // SAFETY: passed on to the caller.
+        // SAFETY: the caller's obligation.
         let code = unsafe { sys::cuMemsetD8Async(address(to), byte, bytes, null_mut()) };
         self.context.check("cuMemsetD8Async", code as Code)?;
         self.wait_for_null_stream()
@@ -232,7 +233,7 @@ impl machine::Machine for Machine {
 
 impl Machine {
     fn wait_for_null_stream(&self) -> Result<()> {
-        // SAFETY: the null stream is always there.
+        // SAFETY: the null stream always exists.
         let code = unsafe { sys::cuStreamSynchronize(null_mut()) };
         self.context.check("cuStreamSynchronize", code as Code)
     }

@@ -1,11 +1,11 @@
-//! CUDA devices. The only place of the project that names `cust`.
+//! CUDA devices. The only module of the project that uses `cust`.
 //!
-//! `cust` gives devices, the primary context and streams. Where it lacks something (events that can be waited
-//! for more than once, the compiler's log, memory that kernels share with the host) its raw functions are
-//! called. Both reach the driver through `cuda-late`.
+//! `cust` provides devices, the primary context and streams. This module calls the raw functions for what
+//! `cust` lacks: events on which several streams can wait, the compiler's log, and memory shared between
+//! kernels and the host. Both reach the driver through `cuda-late`.
 //!
-//! A stream of `cust` is ordered with the driver's null stream, which the methods without a stream use: they
-//! come after everything that was asked of the context before.
+//! A `cust` stream is ordered with the driver's null stream, which the methods without a stream use. These
+//! methods therefore execute after all work submitted to the context before.
 
 mod context;
 mod driver;
@@ -24,7 +24,7 @@ use machine::Machine;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// The device of an ordinal: the one that is open already, if one is.
+/// Returns the device with the given ordinal; reuses it if it is already open.
 pub fn open(ordinal: u32) -> Result<Device> {
     static OPEN: Mutex<BTreeMap<u32, Weak<Inner>>> = Mutex::new(BTreeMap::new());
     let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);

@@ -13,7 +13,7 @@ use std::mem::ManuallyDrop;
 use std::ptr::null_mut;
 use std::sync::Arc;
 
-/// A stream.
+/// A CUDA stream.
 #[derive(Debug)]
 pub struct Queue {
     stream: ManuallyDrop<Stream>,
@@ -31,7 +31,7 @@ impl Queue {
     /// - The context is current, and the parameters are those of the function.
     unsafe fn start(&self, function: Function, grid: Grid, parameters: *mut *mut c_void) -> Code {
         let stream = self.stream.as_inner();
-        // SAFETY: the caller's promises; a function that follows waits by itself.
+        // SAFETY: the caller's obligations; a function with `follows` itself waits for the previous launch.
         unsafe {
             if function.follows {
                 let code = follow::launch(function, grid, stream, parameters);
@@ -56,7 +56,7 @@ impl Queue {
         }
     }
 
-    /// The driver's answer to a launch, said in the launch's terms.
+    /// Converts the driver's status of a launch to a result that names the launch.
     fn launched(&self, launch: LaunchName, function: Function, code: Code) -> Result<()> {
         match code {
             0 => Ok(()),
@@ -71,7 +71,7 @@ impl Drop for Queue {
         if let Err(error) = self.context.bind() {
             tracing::debug!(%error, "a stream of a lost device is dropped");
         }
-        // SAFETY: dropped once, here, with its context current. What was asked of it is still done.
+        // SAFETY: dropped once, here, with its context current. Submitted work still executes.
         unsafe { ManuallyDrop::drop(&mut self.stream) }
     }
 }
@@ -85,23 +85,23 @@ impl machine::Queue for Queue {
         let grid = name.grid();
         let mut parameters = [arguments.cast_mut().cast()];
         self.context.note_launch(name);
-        // SAFETY: the function takes one parameter of as many bytes as lie at `arguments` (checked when it
-        // was loaded), or none, and then the driver looks at none. The driver copies them. The rest is the
-        // caller's promise.
+        // SAFETY: the function takes one parameter with the size of `arguments` (checked when it was loaded),
+        // or none, in which case the driver reads none. The driver copies the parameters. The rest is the
+        // caller's obligation.
         let code = unsafe { self.start(function, grid, parameters.as_mut_ptr()) };
         self.launched(name, function, code)
     }
 
     unsafe fn copy(&self, to: *mut u8, from: *const u8, bytes: usize) -> Result<()> {
         self.context.bind()?;
-        // SAFETY: passed on to the caller.
+        // SAFETY: the caller's obligation.
         let code = unsafe { sys::cuMemcpyAsync(address(to), address(from), bytes, self.stream.as_inner()) };
         self.context.check("cuMemcpyAsync", code as Code)
     }
 
     unsafe fn fill(&self, to: *mut u8, byte: u8, bytes: usize) -> Result<()> {
         self.context.bind()?;
-        // SAFETY: passed on to the caller.
+        // SAFETY: the caller's obligation.
         let code = unsafe { sys::cuMemsetD8Async(address(to), byte, bytes, self.stream.as_inner()) };
         self.context.check("cuMemsetD8Async", code as Code)
     }
@@ -109,7 +109,7 @@ impl machine::Queue for Queue {
     fn record(&self) -> Result<event::Mark> {
         self.context.bind()?;
         let mark = Mark::new(self.context.clone())?;
-        // SAFETY: event and stream are of the current context.
+        // SAFETY: event and stream belong to the current context.
         let code = unsafe { sys::cuEventRecord(mark.event, self.stream.as_inner()) };
         self.context.check("cuEventRecord", code as Code)?;
         Ok(event::Mark::Cuda(mark))
@@ -118,7 +118,7 @@ impl machine::Queue for Queue {
     fn wait(&self, mark: &event::Mark) -> Result<()> {
         let event::Mark::Cuda(mark) = mark else { return Ok(()) };
         self.context.bind()?;
-        // SAFETY: the stream is of the current context; the event may be another's.
+        // SAFETY: the stream belongs to the current context; the event may belong to another.
         let code = unsafe { sys::cuStreamWaitEvent(self.stream.as_inner(), mark.event, 0) };
         self.context.check("cuStreamWaitEvent", code as Code)
     }
@@ -129,23 +129,24 @@ impl machine::Queue for Queue {
     }
 }
 
-/// An event. Not `cust`'s, whose streams take an event away when they wait for it.
+/// An event. Not `cust`'s type, because waiting on a stream of `cust` consumes the event.
 #[derive(Debug)]
 pub struct Mark {
     event: sys::CUevent,
     context: Arc<Context>,
 }
 
-// SAFETY: the driver's handles may be used by any thread, at the same time.
+// SAFETY: any thread may use the driver's handles, concurrently with others.
 unsafe impl Send for Mark {}
 // SAFETY: as for `Send`.
 unsafe impl Sync for Mark {}
 
 impl Mark {
-    /// An event of the context, which is current.
+    /// Creates an event in `context`, which must be current.
     fn new(context: Arc<Context>) -> Result<Self> {
         let mut event = null_mut();
-        // SAFETY: a context is current; writes the event on success. No flags: it takes the time.
+        // SAFETY: a context is current; the call writes the event on success. No flags: the event records its
+        // time.
         let code = unsafe { sys::cuEventCreate(&mut event, 0) };
         context.check("cuEventCreate", code as Code)?;
         Ok(Self { event, context })
@@ -153,21 +154,21 @@ impl Mark {
 
     pub fn synchronize(&self) -> Result<()> {
         self.context.bind()?;
-        // SAFETY: the event is this value's own.
+        // SAFETY: `self` owns the event.
         let code = unsafe { sys::cuEventSynchronize(self.event) };
         self.context.check("cuEventSynchronize", code as Code)
     }
 
     pub fn is_complete(&self) -> Result<bool> {
         self.context.bind()?;
-        // SAFETY: the event is this value's own.
+        // SAFETY: `self` owns the event.
         match unsafe { sys::cuEventQuery(self.event) } as Code {
             NOT_READY => Ok(false),
             code => self.context.check("cuEventQuery", code).map(|()| true),
         }
     }
 
-    /// Milliseconds since `earlier`; both are reached.
+    /// Returns the milliseconds since `earlier`. Both events must have completed.
     pub fn elapsed_ms(&self, earlier: &Mark) -> Result<f64> {
         self.context.bind()?;
         let mut ms = 0.0f32;
@@ -183,7 +184,7 @@ impl Drop for Mark {
         if let Err(error) = self.context.bind() {
             tracing::debug!(%error, "an event of a lost device is dropped");
         }
-        // SAFETY: the event is this value's own and not used again.
+        // SAFETY: `self` owns the event, which is not used afterwards.
         unsafe { sys::cuEventDestroy_v2(self.event) };
     }
 }

@@ -67,7 +67,7 @@ fn cut(name: &str) -> Entry {
     Module::new(MODULE).cut(name).unwrap()
 }
 
-/// Statements that every cut has.
+/// Asserts that the statements common to all kernels are present, and that debug information is not.
 fn assert_common(text: &str) {
     for common in [".version 8.4", ".target sm_90", ".address_size 64", ".file\t1", ".debug_str"] {
         assert!(text.contains(common), "{common} is missing:\n{text}");
@@ -172,7 +172,7 @@ fn cutting_a_cut_changes_nothing() {
     }
 }
 
-/// What rustc makes of the kernels of the suite.
+/// PTX that rustc generates from the kernels of the suite.
 const COMPILED: &str = include_str!("../../tests/suite/kernels.ptx");
 
 #[test]
@@ -189,7 +189,7 @@ fn compiled_kernels_are_cut_with_their_functions_and_tables() {
     assert_eq!(module.cut("fill").unwrap().parameters, [24]);
 }
 
-/// Runs where `PTXAS` names an assembler.
+/// Runs only if `PTXAS` names an assembler.
 #[test]
 fn cut_kernels_assemble() {
     let Some(ptxas) = std::env::var_os("PTXAS") else { return println!("skipped: PTXAS names no assembler") };

@@ -1,15 +1,15 @@
-//! The tests, for any device.
+//! Test cases for any device.
 use crate::kernels::{Add, Count, Fill, Idle, Large, Lookup, Size, Slow, Small, looked_up};
 use gpu::{Buffer, Device, Error, Grid, Kernel, Stream, Tier};
 use simt::emulator::Options;
 
-/// Launches and unwraps. The kernels of the suite stay within the buffers they are given.
+/// Launches and unwraps. The kernels of the suite stay within their buffers.
 fn run<K: Kernel + Send + Sync + 'static>(stream: &Stream, grid: Grid, kernel: K) {
     // SAFETY: each test passes buffers that live until it has waited, to one kernel at a time.
     unsafe { stream.launch(grid, kernel) }.unwrap();
 }
 
-/// What takes a while: 20 ms on a GPU. The emulator's clock ticks when it is read.
+/// Returns the ticks of a slow kernel: 20 ms on a GPU. Every read advances the emulator's clock.
 fn ticks(device: &Device) -> u64 {
     if device.is_emulator() { 10_000 } else { 20_000_000 }
 }
@@ -86,7 +86,7 @@ pub fn lengths_that_do_not_fit_are_errors(device: &Device) {
         buffer.copy_from(&other),
         buffer.copy_at(0, &other),
         buffer.copy_at(usize::MAX, &other),
-        // SAFETY: refused, so nothing happens.
+        // SAFETY: refused, so nothing is accessed.
         unsafe { buffer.write_on(&stream, 4, &[1]) },
         // SAFETY: as above.
         unsafe { buffer.read_on(&stream, 4, &mut [1]) },
@@ -219,7 +219,7 @@ pub fn host_visible_tiers_start_as_zeros(device: &Device) {
     }
 }
 
-/// A folder for files that a CUDA driver takes: tmpfs, where there is one.
+/// Creates a folder for files that a CUDA driver accepts: on tmpfs, if there is one.
 fn folder() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
 }
@@ -227,14 +227,14 @@ fn folder() -> tempfile::TempDir {
 /// # Safety
 /// - As `Device::map_file`.
 unsafe fn map<T: bytemuck::Pod>(device: &Device, path: &std::path::Path, len: usize) -> Buffer<T> {
-    // SAFETY: passed on to the caller.
+    // SAFETY: the caller's obligation.
     unsafe { device.map_file(path, len) }.unwrap()
 }
 
 pub fn files_survive(device: &Device) {
     let folder = folder();
     let path = folder.path().join("numbers");
-    // SAFETY: only this test knows the file.
+    // SAFETY: nothing else accesses the file.
     let first = unsafe { map::<u32>(device, &path, 3000) };
     assert_eq!((first.tier(), first.as_slice().unwrap().len()), (Tier::File, 3000));
     assert_eq!(first.read().unwrap(), vec![0; 3000]);
@@ -243,7 +243,7 @@ pub fn files_survive(device: &Device) {
     drop(first);
     assert_eq!(std::fs::metadata(&path).unwrap().len(), 12_000);
     let other = Device::emulator(Options::default());
-    // SAFETY: as above, and the first mapping is gone.
+    // SAFETY: as above, and the first mapping has been dropped.
     let second = unsafe { map::<u32>(&other, &path, 3000) };
     assert_eq!(second.read().unwrap(), vec![77; 3000]);
 }
@@ -252,7 +252,7 @@ pub fn longer_files_are_kept(device: &Device) {
     let folder = folder();
     let path = folder.path().join("bytes");
     std::fs::write(&path, [9; 5000]).unwrap();
-    // SAFETY: only this test knows the file.
+    // SAFETY: nothing else accesses the file.
     let mut buffer = unsafe { map::<u8>(device, &path, 10) };
     buffer.write_at(1, &[1, 2]).unwrap();
     assert_eq!(buffer.read().unwrap(), [9, 1, 2, 9, 9, 9, 9, 9, 9, 9]);
@@ -316,8 +316,8 @@ pub fn asynchronous_copies_happen_in_order(device: &Device) {
     let stream = device.stream().unwrap();
     let (mut buffer, mut copy) = (device.zeroed::<u32>(8).unwrap(), device.zeroed::<u32>(8).unwrap());
     let mut read = [0; 2];
-    // SAFETY: what is copied from and to lives until the stream is waited for, and nothing else uses it
-    // before.
+    // SAFETY: the sources and targets of the copies live until the stream is synchronized, and nothing else
+    // accesses them before.
     unsafe {
         buffer.fill_bytes_on(&stream, 3).unwrap();
         buffer.write_on(&stream, 6, &[8, 9]).unwrap();
@@ -337,7 +337,7 @@ pub fn buffers_may_be_dropped_while_kernels_run(device: &Device) {
         run(&stream, Grid::new(4, 32), Slow { out: buffer.slice(), ticks: ticks(device), value: 1 });
         drop(buffer);
     }
-    // SAFETY: only this test knows the file.
+    // SAFETY: nothing else accesses the file.
     let file = unsafe { map::<u32>(device, &folder.path().join("file"), 1024) };
     run(&stream, Grid::new(4, 32), Slow { out: file.slice(), ticks: ticks(device), value: 1 });
     drop(file);
@@ -368,7 +368,7 @@ pub fn threads_share_a_device(device: &Device) {
     assert_eq!(shared.read().unwrap(), [10; 256]);
 }
 
-/// A thread may begin with any call of a stream that another one made.
+/// The first call of a thread may use a stream that another thread created.
 pub fn threads_use_streams_of_others(device: &Device) {
     let (stream, other) = (device.stream().unwrap(), device.stream().unwrap());
     let first = std::thread::scope(|scope| scope.spawn(|| stream.record().unwrap()).join().unwrap());

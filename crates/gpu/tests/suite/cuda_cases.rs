@@ -1,8 +1,8 @@
-//! Tests of what only a device with a driver and PTX has.
+//! Test cases for devices with a driver and PTX.
 use crate::kernels::{Count, Fill, Idle};
 use gpu::{Device, Error, Grid, Kernel, Program};
 
-/// A kernel that says what it is told of its program.
+/// Defines a kernel with false information about its program.
 macro_rules! impostor {
     ($name:ident: $program:literal, $symbol:literal, $bytes:literal) => {
         #[derive(Clone, Copy)]
@@ -28,7 +28,7 @@ pub fn kernels_are_compiled_once(device: &Device) {
     device.prepare::<Fill>().unwrap();
     let (out, before) = (device.zeroed::<u32>(4).unwrap(), device.jit_ms());
     assert!(before > 0.0);
-    // Other tests may compile their own meanwhile, so it is this kernel's time that must be small.
+    // Other tests may compile kernels meanwhile, so the test bounds the time of this kernel.
     let start = std::time::Instant::now();
     for _ in 0..100 {
         // SAFETY: the buffer lives until it is read.
@@ -65,7 +65,7 @@ pub fn arguments_must_be_of_the_ptx_size(device: &Device) {
         assert!(matches!(&error, Error::Arguments { host: 8, device, .. } if *device == [16]), "{error}");
     };
     is_refused();
-    // The kernel is loaded now, by the type that bears the name rightly.
+    // The kernel is now loaded, by the type with the correct size.
     device.prepare::<Count>().unwrap();
     is_refused();
 }
@@ -88,7 +88,7 @@ pub fn broken_ptx_is_refused_with_the_compilers_words(device: &Device) {
     let error = refused(device, Broken([]));
     assert!(matches!(&error, Error::Jit { log, .. } if log.contains("no_such_opcode")), "{error}");
     assert!(error.to_string().contains("`broken`"), "{error}");
-    // SAFETY: does nothing.
+    // SAFETY: the kernel does nothing.
     unsafe { device.default_stream().launch(Grid::new(1, 32), Idle {}) }.unwrap();
     device.synchronize().unwrap();
 }

@@ -1,8 +1,8 @@
-//! The devices that the suite runs on.
+//! The devices on which the suite runs.
 use gpu::{Device, Program};
 use simt::emulator::Options;
 
-/// The kernels of the suite, compiled.
+/// The compiled kernels of the suite.
 pub static PROGRAM: Program = Program { name: "gpu", ptx: &[(80, include_str!("kernels.ptx"))] };
 
 pub fn emulator() -> Option<Device> {

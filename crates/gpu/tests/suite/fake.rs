@@ -1,8 +1,8 @@
-//! Runs tests of this binary again over the driver of `fake_driver.c`.
+//! Reruns tests of this binary over the driver of `fake_driver.c`.
 use std::process::Command;
 
-/// Runs the tests whose names hold one of `filters` in a process of their own, which sees our driver's GPU.
-/// Does nothing in such a process.
+/// Runs the tests whose names contain one of `filters` in a separate process, which uses the fake driver's
+/// GPU. Does nothing in such a process.
 pub fn run_over_our_driver(filters: &[&str], environment: &[(&str, &str)]) {
     if std::env::var_os("PHALANX_LIBCUDA").is_some() {
         return;

@@ -1,4 +1,4 @@
-//! The kernels of the tests. `kernels.ptx` beside this file is what the device compiler makes of them
+//! The kernels of the tests. `kernels.ptx` beside this file is the output of the device compiler for them
 //! (sm_80).
 use simt::{GlobalSlice, Instance, Order, Scope, Thread, kernel};
 
@@ -10,7 +10,7 @@ pub fn fill(out: GlobalSlice<u32>, value: u32) {
     }
 }
 
-/// Adds `source` to `target`, element by element. The one kernel that bounds its registers.
+/// Adds `source` to `target`, element by element. The only kernel that limits its registers.
 #[kernel(registers = 32)]
 pub fn add(target: GlobalSlice<u64>, source: GlobalSlice<u64>) {
     let index = Thread::index();
@@ -25,7 +25,7 @@ pub fn count(total: GlobalSlice<u32>) {
     total.at(0).fetch_add(1, Order::Relaxed, Scope::Device);
 }
 
-/// Takes `ticks` ticks of the device-wide clock, then writes `value` to the first element.
+/// Waits for `ticks` ticks of the device-wide clock, then writes `value` to the first element.
 #[kernel]
 pub fn slow(out: GlobalSlice<u32>, ticks: u64, value: u32) {
     let start = simt::timer();
@@ -37,26 +37,26 @@ pub fn slow(out: GlobalSlice<u32>, ticks: u64, value: u32) {
     }
 }
 
-/// Reads out of range: ends the launch.
+/// Accesses an element out of range, which ends the launch.
 #[kernel]
 pub fn fail(out: GlobalSlice<u32>) {
     out.write(out.len(), 1);
 }
 
-/// Takes nothing, does nothing.
+/// Takes no arguments and does nothing.
 #[kernel]
 pub fn idle() {}
 
 /// Primes, as a table that becomes a variable in PTX.
 static PRIMES: [u32; 8] = [2, 3, 5, 7, 11, 13, 17, 19];
 
-/// Mixes the first primes, by a function that calls itself and so stays a function in PTX.
+/// Mixes the first primes by a recursive function, which therefore stays a function in PTX.
 #[inline(never)]
 fn mix_primes(count: usize) -> u32 {
     if count == 0 { 0 } else { PRIMES[count - 1] ^ mix_primes(count - 1).rotate_left(3) }
 }
 
-/// Writes what a function makes of a table, for each element's index.
+/// Writes `mix_primes` of each element's index.
 #[kernel]
 pub fn lookup(out: GlobalSlice<u32>) {
     let index = Thread::index();
@@ -65,7 +65,7 @@ pub fn lookup(out: GlobalSlice<u32>) {
     }
 }
 
-/// What `lookup` writes at `index`.
+/// Returns the value that `lookup` writes at `index`.
 #[cfg(not(target_arch = "nvptx64"))]
 pub fn looked_up(index: usize) -> u32 {
     mix_primes(index % 9)
@@ -78,12 +78,12 @@ pub fn size<T: Instance>(out: GlobalSlice<u32>, of: T) {
     out.write(0, size_of::<T>() as u32);
 }
 
-/// Four bytes.
+/// A struct of four bytes.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Small(pub u32);
 
-/// Sixteen bytes.
+/// A struct of sixteen bytes.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Large(pub [u64; 2]);

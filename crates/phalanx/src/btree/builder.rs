@@ -1,4 +1,4 @@
-//! How trees are made.
+//! Construction of trees.
 use super::BTree;
 use super::engine::{self, Engine, Shape};
 use super::trees::{Growth, Memory, Trees, nodes_for};
@@ -7,10 +7,10 @@ use crate::mvbtree::History;
 use crate::slab_alloc::SlabAlloc;
 use crate::{Error, Key, PROGRAM, Result, Value};
 use gpu::{Device, Tier};
-use phalanx_kernels::btree::{LEAST, NAMES};
+use phalanx_kernels::btree::{EMPTY_TREE_NODES, NAMES};
 use std::marker::PhantomData;
 
-/// The parameters of a [`BTree`].
+/// Parameters of a [`BTree`].
 #[derive(Debug)]
 #[must_use = "a builder does nothing until it is built"]
 pub struct Builder<K, V> {
@@ -43,7 +43,7 @@ impl<K, V> Default for Builder<K, V> {
     }
 }
 
-// Not derived: that would ask it of the keys and values too.
+// Not derived: a derived impl would require `Clone` of the keys and values too.
 impl<K, V> Clone for Builder<K, V> {
     fn clone(&self) -> Self {
         let (device, variant) = (self.device.clone(), self.variant.clone());
@@ -52,83 +52,85 @@ impl<K, V> Clone for Builder<K, V> {
 }
 
 impl<K: Key, V: Value> Builder<K, V> {
-    /// The device that holds the tree. Default: [`Device::from_environment`].
+    /// Sets the device that holds the tree. Default: [`Device::from_environment`].
     pub fn device(mut self, device: &Device) -> Self {
         self.device = Some(device.clone());
         self
     }
 
-    /// How many pairs the pool has nodes for from the start, in whatever order they come: pools are made of
-    /// super blocks, of nodes that keys in order leave half full, so there is room for more, of few pairs for
-    /// many times as many. Default: 1024.
+    /// Sets the number of pairs for which the pool has nodes from the start, whatever the order of insertion.
+    /// Default: 1024. The tree usually holds more: the size assumes half-full nodes, which ascending keys
+    /// leave, and is rounded up to super blocks, so a small capacity is exceeded many times over.
     pub fn capacity(mut self, pairs: usize) -> Self {
         self.capacity = pairs;
         self
     }
 
-    /// A capacity of so many pairs at least.
+    /// Raises the capacity to `pairs` if it is less.
     pub(crate) fn at_least(self, pairs: usize) -> Self {
         let capacity = self.capacity.max(pairs);
         self.capacity(capacity)
     }
 
-    /// Nodes that the pool has from the start, instead of what the capacity needs.
+    /// Sets the initial number of nodes of the pool, instead of deriving it from the capacity.
     pub fn nodes(mut self, nodes: usize) -> Self {
         self.nodes = Some(nodes);
         self
     }
 
-    /// Nodes by which the pool grows at least: a power of two from 32 to 2^24. Default: an eighth of what it
-    /// begins with. See [`Growth::Pool`] for what becomes of a pool that has 255 times as many.
+    /// Sets the minimum number of nodes by which the pool grows: a power of two from 32 to 2^24. Default: an
+    /// eighth of the initial number. See [`Growth::Pool`] for pools that reach the maximum of 255 super
+    /// blocks.
     pub fn super_block_slabs(mut self, slabs: usize) -> Self {
         self.super_block_slabs = Some(slabs);
         self
     }
 
-    /// Bytes that the nodes may occupy at most. Default: what the device has.
+    /// Sets the maximum number of bytes of the nodes. Default: limited only by the device.
     pub fn budget(mut self, bytes: usize) -> Self {
         self.budget = bytes;
         self
     }
 
-    /// What happens when the pool has no node left. Default: [`Growth::Pool`].
+    /// Sets the policy for a pool without free nodes. Default: [`Growth::Pool`].
     pub fn growth(mut self, growth: Growth) -> Self {
         self.growth = growth;
         self
     }
 
-    /// Whether walks begin at the nodes that the directory lists, or, where it is `false`, at the root: for
-    /// those who measure what it is worth. Default: `true`.
+    /// Sets whether descents begin at a node found through the directory or, if `false`, at the root. Meant
+    /// for measuring the benefit of the directory. Default: `true`.
     pub fn directory(mut self, directory: bool) -> Self {
         self.directory = directory;
         self
     }
 
-    /// Where all super blocks but the first lie.
+    /// Sets the memory tier of all super blocks but the first.
     pub(crate) fn data_tier(mut self, tier: Tier) -> Self {
         self.data_tier = tier;
         self
     }
 
-    /// The kind of tree by its name, one of [`super::variants`]. Default: the fastest measured.
+    /// Selects the variant by name, one of [`super::variants`]. Default: the fastest measured.
     pub fn variant(mut self, name: &str) -> Self {
         self.variant = Some(name.to_owned());
         self
     }
 
-    /// Makes the tree, empty.
+    /// Creates an empty tree.
     ///
     /// # Errors
-    /// [`Error::ZeroCapacity`], [`Error::UnknownVariant`], [`Error::NeedsWideSwap`], those of [`SlabAlloc`]'s
-    /// builder, and the device's when it lacks the memory.
+    /// [`Error::ZeroCapacity`] if the capacity is 0; [`Error::UnknownVariant`] if no variant has the name for
+    /// these types; [`Error::NeedsWideSwap`] if the device lacks the variant's compare-and-swap;
+    /// [`Error::Device`] if the device lacks the memory; otherwise as [`SlabAlloc`]'s builder.
     pub fn build(self) -> Result<BTree<K, V>> {
         let default = usual::<K, V>("tree_spread", "4x4");
         let family = Family { default, find: engine::find, names: names::<K, V> };
-        Ok(BTree { trees: self.plant(family, |_, _| Ok(None))? })
+        Ok(BTree { trees: self.build_with(family, |_, _| Ok(None))? })
     }
 
-    /// Makes what has trees' nodes, empty, with the history that is made for it on a device.
-    pub(crate) fn plant<E: Engine<K, V> + ?Sized>(
+    /// Creates an empty structure with tree nodes, and the history that `history` creates for its device.
+    pub(crate) fn build_with<E: Engine<K, V> + ?Sized>(
         self,
         family: Family<E>,
         history: impl FnOnce(&Device, Shape) -> Result<Option<History>>,
@@ -161,10 +163,12 @@ impl<K: Key, V: Value> Builder<K, V> {
     }
 
     fn pool(&self, device: &Device, shape: Shape) -> Result<SlabAlloc> {
-        // What all threads on the device replace is freed three epochs later at the earliest.
+        // Versions replaced by all threads on the device are freed three epochs later at the earliest.
         let versions = if shape.moves { 4 * device.resident_threads() as usize } else { 0 };
-        let nodes =
-            self.nodes.unwrap_or(nodes_for(self.capacity, shape.slots as usize) + versions).max(LEAST);
+        let nodes = self
+            .nodes
+            .unwrap_or(nodes_for(self.capacity, shape.slots as usize) + versions)
+            .max(EMPTY_TREE_NODES);
         let least = (nodes / 8).clamp(32, 1 << 24).next_power_of_two();
         SlabAlloc::builder()
             .device(device)
@@ -178,23 +182,22 @@ impl<K: Key, V: Value> Builder<K, V> {
     }
 }
 
-/// Kinds of what has trees' nodes, among which a builder chooses.
+/// Set of variants with tree nodes, from which a builder chooses.
 pub(crate) struct Family<E: ?Sized> {
-    /// The one that is taken when none is named.
+    /// Name of the default variant.
     pub default: String,
-    /// That of a name, if its keys and values are of the right types.
+    /// Returns the engine of a name if its key and value types match.
     pub find: fn(&str) -> Option<Box<E>>,
-    /// All names of the right types.
+    /// Returns all names for the key and value types.
     pub names: fn() -> Vec<&'static str>,
 }
 
-/// The names of all kinds of tree for these types.
+/// Returns the names of all variants for these types.
 pub fn names<K: Key, V: Value>() -> Vec<&'static str> {
     NAMES.iter().copied().filter(|name| engine::find::<K, V>(name).is_some()).collect()
 }
 
-/// The name of the kind that is taken when none is named: `tiles` are lanes and words a lane, for pairs of 32
-/// bits.
+/// Returns the name of the default variant. `tiles` is lanes x words per lane, for 32-bit keys and values.
 pub(crate) fn usual<K: Key, V: Value>(prefix: &str, tiles: &str) -> String {
     match (K::BITS, V::BITS) {
         (32, 32) => format!("{prefix}_128_{tiles}_u32_u32"),

@@ -1,74 +1,75 @@
-//! When the directory of a tree is made anew, and into how many launches a batch of insertions is cut so that
-//! it can be.
+//! Schedule of directory rebuilds, and division of batches of insertions into launches between which the
+//! directory can be rebuilt.
 use crate::Result;
-use crate::map::launch::{Ask, Batch};
+use crate::map::launch::{Batch, BatchOp};
 use gpu::{Buffer, Event, Stream};
 use phalanx_kernels::btree::{COUNTERS, HEAD};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The most pairs that the first launch on an empty tree brings: all of them want one leaf.
+/// Maximum number of pairs in the first launch on an empty tree, where all pairs go to one leaf.
 pub const FIRST: u64 = 512;
-/// By how much a tree may grow in one launch. Who walks by an old directory goes right as often as the node
-/// that it led to was split.
+/// Maximum growth factor of a tree in one launch. A descent that begins at an outdated directory follows one
+/// right link for each split of the node to which the directory led.
 pub const GROWTH: u64 = 4;
 
-/// How old a directory is.
+/// Estimated size of the tree, now and at the last rebuild of the directory.
 #[derive(Clone, Copy, Debug, Default)]
-struct Age {
-    /// Pairs in the tree, at most.
+struct SizeEstimate {
+    /// Upper bound of the number of pairs in the tree.
     pairs: u64,
-    /// As many as there were when the directory was made.
-    listed: u64,
+    /// The estimate when the directory was rebuilt.
+    at_rebuild: u64,
 }
 
-/// A stream whose batch grows a small tree, and that other streams wait for before they insert.
+/// A stream whose batch grows a small tree. Other streams wait for it before they insert.
 #[derive(Debug)]
 struct Growing {
     stream: Stream,
-    /// A point behind the launches that others wait for, once another stream has asked. An event between the
-    /// launches of a batch would keep them from following closely, so nobody pays for it but those who wait.
+    /// An event after the launches for which others wait, recorded once another stream needs it. Events
+    /// between all launches of a batch would keep them from following each other closely, so only streams
+    /// that wait pay for one.
     event: Option<Event>,
 }
 
-/// The directory's memory, and how old it is. What is known of the tree's size is what was asked for: an
-/// upper bound, for nobody waits to ask the device. Launches of several streams may see each other's
-/// directory too early or too late, which costs steps and nothing else.
+/// Memory and age of the directory. The tree's size is estimated from the submitted batches: an upper bound,
+/// since asking the device would mean to wait. Launches of several streams may see each other's directory too
+/// early or too late, which costs only steps.
 ///
-/// A batch that is much larger than the tree is cut into launches, each a few times as large as the one
-/// before, so that few operations want the same leaf. Other streams must not defeat that: their insertions
-/// wait for what such a batch's stream was asked for until then, after which the tree is large enough for
-/// what is asked of it.
+/// A batch that is much larger than the tree is divided into launches, each a few times as large as the one
+/// before, so that few operations compete for the same leaf. Insertions of other streams must not defeat
+/// that: they wait for the launches submitted so far by such a batch's stream, after which the tree is large
+/// enough for them.
 #[derive(Debug)]
 pub struct Directory {
     words: Buffer<u64>,
-    /// Entries that it has room for.
+    /// Capacity in entries.
     entries: u32,
-    age: Mutex<Age>,
-    /// The stream of the last batch that grew a small tree.
+    estimate: Mutex<SizeEstimate>,
+    /// Stream of the last batch that grew a small tree.
     growing: Mutex<Option<Growing>>,
-    /// If not, it is never made, and walks begin at the root.
+    /// Whether the directory is used. If not, it is never rebuilt, and descents begin at the root.
     used: bool,
 }
 
 impl Directory {
-    /// Of an empty tree, for `entries`, in zeroed memory.
+    /// Creates the directory of an empty tree with `entries` entries, in zeroed memory.
     pub fn new(words: Buffer<u64>, entries: u32) -> Self {
-        Self { words, entries, age: Mutex::default(), growing: Mutex::default(), used: true }
+        Self { words, entries, estimate: Mutex::default(), growing: Mutex::default(), used: true }
     }
 
-    /// One that is made when it is time, or never.
+    /// Sets whether the directory is used.
     pub fn used(self, used: bool) -> Self {
         Self { used, ..self }
     }
 
-    /// Goes on counting where another one has come to.
+    /// Copies the event counters of another directory.
     pub fn count_on(&mut self, other: &Self) -> Result<()> {
         let mut counters = [0; HEAD - COUNTERS];
         other.words.read_into(COUNTERS, &mut counters)?;
         Ok(self.words.write_at(COUNTERS, &counters)?)
     }
 
-    /// Whether it is ever made.
+    /// Returns whether the directory is used.
     pub fn is_used(&self) -> bool {
         self.used
     }
@@ -77,7 +78,7 @@ impl Directory {
         self.entries
     }
 
-    /// What kernels take.
+    /// Returns the pointer that kernels take.
     pub fn pointer(&self) -> *mut u64 {
         self.words.pointer()
     }
@@ -86,21 +87,21 @@ impl Directory {
         self.words.bytes()
     }
 
-    // Numbers alone are behind the lock: what a panic leaves is as good as any.
-    fn age(&self) -> MutexGuard<'_, Age> {
-        self.age.lock().unwrap_or_else(PoisonError::into_inner)
+    // Only numbers are behind the lock: they are valid even after a panic.
+    fn size_estimate(&self) -> MutexGuard<'_, SizeEstimate> {
+        self.estimate.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Pairs in the tree, at most.
+    /// Returns an upper bound of the number of pairs in the tree.
     pub fn pairs(&self) -> u64 {
-        self.age().pairs
+        self.size_estimate().pairs
     }
 
-    /// Makes a stream wait until the tree has grown for its insertions, where another stream's batch is
+    /// Makes a stream wait until the tree has grown enough for its insertions, if another stream's batch is
     /// growing it.
     ///
     /// # Errors
-    /// [`Error::Device`](crate::Error::Device) when the device is lost.
+    /// [`Error::Device`](crate::Error::Device) if the device is lost.
     pub fn wait_for_growth(&self, stream: &Stream) -> Result<()> {
         let mut growing = self.growing();
         let Some(other) = growing.as_mut().filter(|other| other.stream != *stream) else { return Ok(()) };
@@ -117,69 +118,69 @@ impl Directory {
         Ok(())
     }
 
-    /// Notes that a launch was submitted that brings `many` pairs at most. Where more launches of its batch
-    /// follow, because the tree is small, insertions of other streams wait for it.
+    /// Records that a launch of at most `many` pairs was submitted. If more launches of its batch follow,
+    /// because the tree is small, insertions of other streams wait for it.
     pub fn submitted(&self, stream: &Stream, many: u64, more_follow: bool) {
         if more_follow {
             *self.growing() = Some(Growing { stream: stream.clone(), event: None });
         }
-        // Behind that: a thread that reads this number finds the stream.
-        let mut age = self.age();
+        // Updated after `growing`: a thread that reads this number finds the stream.
+        let mut age = self.size_estimate();
         age.pairs = age.pairs.saturating_add(many);
     }
 
-    // A panic leaves it whole, as it does the age.
+    // A panic leaves it valid, as it does the estimate.
     fn growing(&self) -> MutexGuard<'_, Option<Growing>> {
         self.growing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The words before the entries: see `phalanx_kernels::btree::COUNTERS`.
+    /// Returns the words before the entries: see `phalanx_kernels::btree::COUNTERS`.
     pub fn words(&mut self) -> &mut Buffer<u64> {
         &mut self.words
     }
 
-    /// The tree has so many pairs now.
+    /// Sets the number of pairs in the tree.
     pub fn learn(&self, pairs: u64) {
-        self.age().pairs = pairs;
+        self.size_estimate().pairs = pairs;
     }
 
-    /// Returns the number of pairs to pass to [`Self::listed`] once the directory is rebuilt, if the tree may
-    /// have grown by more than a quarter since it was. Two threads may both be told to rebuild it, which is
-    /// safe.
+    /// Returns the number of pairs to pass to [`Self::rebuilt`] once a rebuild of the directory is submitted,
+    /// if the tree may have grown by more than a quarter since the last one. Two threads may both get a
+    /// number and rebuild it, which is safe.
     pub fn due(&self) -> Option<u64> {
-        let age = self.age();
-        (age.pairs > age.listed + age.listed / 4 + FIRST / 2).then_some(age.pairs)
+        let age = self.size_estimate();
+        (age.pairs > age.at_rebuild + age.at_rebuild / 4 + FIRST / 2).then_some(age.pairs)
     }
 
-    /// Notes that a rebuild was submitted, for a tree of so many pairs.
-    pub fn listed(&self, pairs: u64) {
-        let mut age = self.age();
-        age.listed = age.listed.max(pairs);
+    /// Records that a rebuild was submitted, for a tree of `pairs` pairs.
+    pub fn rebuilt(&self, pairs: u64) {
+        let mut age = self.size_estimate();
+        age.at_rebuild = age.at_rebuild.max(pairs);
     }
 
-    /// It was made of a tree of so many pairs, and nothing else runs.
+    /// Records that the directory was rebuilt for a tree of exactly `pairs` pairs, while nothing else runs.
     pub fn made(&mut self, pairs: u64) {
-        *self.age() = Age { pairs, listed: pairs };
+        *self.size_estimate() = SizeEstimate { pairs, at_rebuild: pairs };
     }
 
-    /// The tree is another one, of so many pairs, and has none yet.
+    /// Records that the tree was replaced by one of `pairs` pairs, whose directory is not built yet.
     pub fn forgotten(&mut self, pairs: u64) {
-        *self.age() = Age { pairs, listed: 0 };
+        *self.size_estimate() = SizeEstimate { pairs, at_rebuild: 0 };
     }
 
-    /// Pairs that the next launch may bring.
+    /// Returns the maximum number of pairs of the next launch.
     pub fn most(&self) -> u64 {
         FIRST.max(self.pairs().saturating_mul(GROWTH))
     }
 
-    /// Splits a batch into what goes into the next launch, and the rest, if there is one.
-    pub fn portion<K: simt::Word, V: simt::Word>(
+    /// Splits a batch into the part for the next launch and the rest, if any.
+    pub fn next_chunk<K: simt::Word, V: simt::Word>(
         &self,
         batch: Batch<K, V>,
     ) -> (Batch<K, V>, Option<Batch<K, V>>) {
-        // Read once: another thread may have it rise meanwhile.
+        // Read once: another thread may raise it meanwhile.
         let (len, most) = (batch.keys.len() as u64, self.most());
-        if !places(batch.ask) || len <= most {
+        if !places(batch.op) || len <= most {
             return (batch, None);
         }
         let many = most as usize;
@@ -187,11 +188,11 @@ impl Directory {
     }
 }
 
-/// Whether a batch may add pairs.
-pub fn places(ask: Ask) -> bool {
+/// Returns whether a batch may add pairs.
+pub fn places(ask: BatchOp) -> bool {
     match ask {
-        Ask::Insert | Ask::InsertNew | Ask::Mixed => true,
-        Ask::Get | Ask::ContainsKey | Ask::Remove => false,
-        Ask::Apply(operation) => phalanx_kernels::keyed::Operation::places(operation),
+        BatchOp::Insert | BatchOp::InsertNew | BatchOp::Mixed => true,
+        BatchOp::Get | BatchOp::ContainsKey | BatchOp::Remove => false,
+        BatchOp::Apply(operation) => phalanx_kernels::keyed::Operation::places(operation),
     }
 }

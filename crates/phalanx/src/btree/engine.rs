@@ -1,72 +1,75 @@
-//! The bridge from names to types: a kind of tree is chosen when one is made, and kernels are compiled for
-//! types.
-use crate::map::launch::{Ask, Batch, THREADS, look_up};
+//! Maps variant names to types: a variant is chosen at run time, when a tree is built, but kernels are
+//! compiled for types.
+use crate::map::launch::{Batch, BatchOp, THREADS, look_up};
 use crate::map::launcher::{Launcher, Of, Viewed, engines, finds};
 use crate::slab_alloc;
 use gpu::{Grid, Stream};
 use phalanx_kernels::btree::kernels::{
-    BulkBuild, CodedSorted, CountRange, CountReads, Examine, InsertSorted, ListNodes, Predecessor, Prune,
-    Range, RemoveSorted, Successor, Survey, SuspectVersions, SweepVersions, WipeVersions, sorted_threads,
+    BulkBuild, CheckSorted, ClearMarkedVersions, CodedSorted, CountRange, CountReads, Examine, FreeNodes,
+    InsertSorted, MarkVersions, Predecessor, Range, RebuildDirectory, RemoveSorted, Successor, SweepVersions,
+    sorted_threads,
 };
 use phalanx_kernels::btree::{self, Config, HistoryParts, TreeView, Versions, phased, sorted, versioned};
-use phalanx_kernels::keyed::{STRIPE_WORDS, STRIPES, Scalar};
+use phalanx_kernels::keyed::{COUNTER_SHARDS, SHARD_WORDS, Scalar};
 use phalanx_kernels::slab::{Bitmaps, Pool};
 use simt::{GlobalSlice, Instance};
 use std::any::{Any, TypeId};
 
-/// What views are made of.
+/// Raw pointers to a tree, from which views are created.
 #[derive(Clone, Copy, Debug)]
 pub struct Parts {
-    pub tallies: *mut u64,
+    pub counters: *mut u64,
     pub pool: slab_alloc::Parts,
     pub directory: *mut u64,
-    /// Entries that it has room for.
+    /// Capacity of the directory, in entries.
     pub entries: u32,
     pub history: HistoryParts,
 }
 
-/// What a host needs to know of a kind of tree.
+/// Properties of a variant that the host needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// Pairs in a node.
+    /// Pairs per node.
     pub slots: u32,
-    /// Bytes of a node.
+    /// Bytes per node.
     pub node_bytes: usize,
-    /// Whether the pool lies in one piece.
+    /// Whether the pool is one contiguous allocation.
     pub light: bool,
-    /// Whether it reads and writes 16 bytes at once.
+    /// Whether the variant needs 16-byte reads and writes.
     pub wide: bool,
-    /// Whether it keeps versions, snapshots of which are taken while kernels run.
+    /// Whether the clock advances while kernels run: snapshots can then be taken at any time.
     pub moves: bool,
 }
 
-/// A launch that trees have beside those of all maps.
+/// A launch that only trees have, besides those of all maps.
 #[derive(Clone, Copy, Debug)]
 pub enum Task<K, V> {
-    /// Makes a tree of sorted pairs in the first `nodes` slabs. Runs alone.
+    /// Builds a tree of sorted pairs in the first slabs. Exclusive.
     Build { keys: GlobalSlice<K>, values: GlobalSlice<V>, count: u64, fill: u32 },
-    /// Examines all nodes. Runs alone.
+    /// Checks all nodes. Exclusive.
     Examine { report: GlobalSlice<u64> },
-    /// Makes the directory anew.
-    List,
-    /// Frees all nodes but the first. Runs alone.
-    Prune,
-    /// The steps of a sweep. They run alone.
-    Suspect,
-    /// As above, for live snapshots of these stamps.
+    /// Rebuilds the directory.
+    RebuildDirectory,
+    /// Frees all nodes but those of an empty tree. Exclusive.
+    FreeNodes,
+    /// First step of a sweep: marks all old versions as retired. Exclusive.
+    MarkVersions,
+    /// Second step of a sweep: unmarks the versions that live snapshots with the timestamps `pins` read, and
+    /// unlinks the others. Exclusive.
     Sweep { pins: GlobalSlice<u32> },
-    /// As above.
-    Wipe,
-    /// Looks at keys that a tree is to be built of, and at what there was. Runs alone.
-    Survey { keys: GlobalSlice<K>, report: GlobalSlice<u64> },
-    /// Counts the nodes that are read on the ways to keys.
+    /// Third step of a sweep: blanks the slabs that are still marked, which the pool then reclaims.
+    /// Exclusive.
+    ClearMarked,
+    /// Checks the keys from which a tree is to be built, and whether the tree is empty. Exclusive.
+    CheckSorted { keys: GlobalSlice<K>, report: GlobalSlice<u64> },
+    /// Counts the nodes that descents to the keys read.
     CountReads { keys: GlobalSlice<K>, reads: GlobalSlice<u64> },
 }
 
-/// A launch that answers by the order of keys, and changes nothing.
+/// A read-only launch of operations by key order.
 #[derive(Clone, Copy, Debug)]
 pub enum Search<K, V> {
-    /// The next pair of each key, upwards or downwards.
+    /// Finds the next pair of each key, upwards or downwards.
     Next {
         up: bool,
         inclusive: bool,
@@ -75,9 +78,9 @@ pub enum Search<K, V> {
         values: GlobalSlice<V>,
         outcomes: GlobalSlice<u8>,
     },
-    /// How many keys there are in each range.
+    /// Counts the keys in each range.
     Count { lows: GlobalSlice<K>, highs: GlobalSlice<K>, counts: GlobalSlice<u64> },
-    /// The pairs of each range.
+    /// Collects the pairs of each range.
     Range {
         lows: GlobalSlice<K>,
         highs: GlobalSlice<K>,
@@ -89,63 +92,63 @@ pub enum Search<K, V> {
     },
 }
 
-/// Launches of kernels that only read, on trees of one kind.
+/// Launches of read-only kernels, on trees of one variant.
 pub trait Reader<K, V>: Send + Sync {
-    /// Its name.
+    /// Returns the variant's name.
     fn name(&self) -> &'static str;
 
-    /// The kind's type.
+    /// Returns the variant's type.
     fn reads(&self) -> TypeId;
 
-    /// Launches a batch that looks for keys: see [`look_up`].
+    /// Launches a batch of lookups: see [`look_up`].
     ///
     /// # Safety
-    /// - As for [`Launcher::launch`]; and if the kind is one for trees that nobody writes, nobody does until
-    ///   the kernel has ended.
+    /// - As for [`Launcher::launch`]. If the variant is for trees without writers, nothing writes until the
+    ///   kernel has ended.
     unsafe fn look_up(&self, stream: &Stream, parts: Parts, batch: Batch<K, V>) -> gpu::Result<()>;
 
-    /// Launches a search by order.
+    /// Launches a search by key order.
     ///
     /// # Safety
     /// - As for [`Self::look_up`].
     unsafe fn search(&self, stream: &Stream, parts: Parts, search: Search<K, V>) -> gpu::Result<()>;
 }
 
-/// A kind of tree.
+/// A variant of the tree.
 pub trait Engine<K, V>: Launcher<Parts, K, V> + Reader<K, V> {
-    /// Its measures.
+    /// Returns the variant's properties.
     fn shape(&self) -> Shape;
 
-    /// Words of 8 bytes of a directory of so many entries.
+    /// Returns the number of 8-byte words of a directory of `entries` entries.
     fn directory_words(&self, entries: u32) -> usize;
 
     /// Launches a task.
     ///
     /// # Safety
-    /// - As for [`Launcher::launch`]; for one that runs alone as for [`Launcher::scan`].
+    /// - As for [`Launcher::launch`]; for an exclusive task as for [`Launcher::scan`].
     unsafe fn task(&self, stream: &Stream, parts: Parts, task: Task<K, V>) -> gpu::Result<()>;
 }
 
-/// The engine called `name`, if its keys and values are `K` and `V`.
+/// Returns the engine called `name` if its key and value types are `K` and `V`.
 pub fn find<K: Scalar, V: Scalar>(name: &str) -> Option<Box<dyn Engine<K, V>>> {
     any(name)?.downcast::<Box<dyn Engine<K, V>>>().ok().map(|engine| *engine)
 }
 
 engines!(btree);
 
-/// [`find`] of the kinds that keep versions.
+/// [`find`] among the variants that keep versions.
 pub fn find_versioned<K: Scalar, V: Scalar>(name: &str) -> Option<Box<dyn Engine<K, V>>> {
     any_versioned(name)?.downcast::<Box<dyn Engine<K, V>>>().ok().map(|engine| *engine)
 }
 
-/// [`any`] of them.
+/// [`any`] among the variants that keep versions.
 fn any_versioned(name: &str) -> Option<Box<dyn Any>> {
     versioned::visit(name, Find)
 }
 
-/// Launches of batches whose keys were sorted, on trees of one kind.
+/// Launches of batches sorted by key, on trees of one variant.
 pub trait Grouping<K, V>: Send + Sync {
-    /// Launches a batch: its keys in order, and which number each was.
+    /// Launches a batch. `sorted` has its keys in order, and the original index of each.
     ///
     /// # Safety
     /// - As for [`Launcher::launch`].
@@ -158,8 +161,8 @@ pub trait Grouping<K, V>: Send + Sync {
     ) -> gpu::Result<()>;
 }
 
-/// What launches on trees of the kind called `name` batches whose keys were sorted, if they are to be and its
-/// keys and values are `K` and `V`.
+/// Returns the launcher of sorted batches for the variant called `name`, if the variant sorts batches and its
+/// key and value types are `K` and `V`.
 pub fn find_grouping<K: Scalar, V: Scalar>(name: &str) -> Option<Box<dyn Grouping<K, V>>> {
     any_grouping(name)?.downcast::<Box<dyn Grouping<K, V>>>().ok().map(|grouping| *grouping)
 }
@@ -175,19 +178,19 @@ impl<M: Config + Instance> Grouping<M::Key, M::Value> for Of<M> {
         (keys, order): (GlobalSlice<M::Key>, GlobalSlice<u32>),
     ) -> gpu::Result<()> {
         let (tree, len) = (M::view(parts), batch.keys.len());
-        let Batch { ask, codes, arguments, results, outcomes, .. } = batch;
+        let Batch { op: ask, codes, arguments, results, outcomes, .. } = batch;
         let (keys, code) = (keys.part(0, len), ask.coded().code());
-        // As many places as tiles that run side by side, and no more than there are groups of keys.
+        // As many positions as tiles that run at once, but not more than there are groups of keys.
         let tiles = stream.device().resident_threads() as usize / M::TILE as usize;
         let apart = tiles.min(len.div_ceil(M::TILE as usize)).max(1) as u32;
         let grid = Grid::for_items(sorted_threads(M::TILE, len, apart), THREADS);
-        // SAFETY: the caller's promises; the grid has a thread for every element.
+        // SAFETY: the caller's obligations. The grid has a thread for every element.
         unsafe {
             match ask {
-                Ask::Insert => {
+                BatchOp::Insert => {
                     stream.launch(grid, InsertSorted::<M> { tree, keys, order, apart, arguments, outcomes })
                 }
-                Ask::Remove => {
+                BatchOp::Remove => {
                     stream.launch(grid, RemoveSorted::<M> { tree, keys, order, apart, arguments, outcomes })
                 }
                 _ => {
@@ -200,8 +203,8 @@ impl<M: Config + Instance> Grouping<M::Key, M::Value> for Of<M> {
     }
 }
 
-/// The reader for trees of the kind called `name` while nobody writes them, if there is one and its keys and
-/// values are `K` and `V`.
+/// Returns the read-only launcher for trees without writers of the variant called `name`, if there is one and
+/// its key and value types are `K` and `V`.
 pub fn find_phased<K: Scalar, V: Scalar>(name: &str) -> Option<Box<dyn Reader<K, V>>> {
     any_phased(&name.replacen("tree_", "tree_phased_", 1))?
         .downcast::<Box<dyn Reader<K, V>>>()
@@ -213,10 +216,10 @@ finds!(any_phased, FindPhased: Reader, phased of btree: Config);
 
 impl<M: Config + Instance> Viewed<Parts> for M {
     fn view(parts: Parts) -> TreeView<M> {
-        // SAFETY: `Launcher` asks for the parts of a live tree of this kind.
+        // SAFETY: `Launcher` requires the parts of a live tree of this variant.
         unsafe {
             let pool = slab_alloc::view_of(parts.pool);
-            TreeView::new(parts.tallies, pool, parts.directory, parts.entries, parts.history)
+            TreeView::new(parts.counters, pool, parts.directory, parts.entries, parts.history)
         }
     }
 }
@@ -236,7 +239,7 @@ impl<M: Config + Instance> Reader<M::Key, M::Value> for Of<M> {
         parts: Parts,
         batch: Batch<M::Key, M::Value>,
     ) -> gpu::Result<()> {
-        // SAFETY: the caller's promises.
+        // SAFETY: the caller's obligations.
         unsafe { look_up::<M>(stream, M::view(parts), batch) }
     }
 
@@ -248,7 +251,7 @@ impl<M: Config + Instance> Reader<M::Key, M::Value> for Of<M> {
     ) -> gpu::Result<()> {
         let tree = M::view(parts);
         let over = |len: usize| Grid::for_items(len, THREADS);
-        // SAFETY: the caller's promises; each grid has a thread for every element.
+        // SAFETY: the caller's obligations. Each grid has a thread for every element.
         unsafe {
             match search {
                 Search::Next { up: true, inclusive, keys, found, values, outcomes } => {
@@ -282,7 +285,7 @@ impl<M: Config + Instance> Engine<M::Key, M::Value> for Of<M> {
             node_bytes: <M::Pool as Pool>::BYTES,
             light: <M::Pool as Pool>::CONTIGUOUS,
             wide: M::NEEDS_WIDE_SWAP,
-            moves: <M::Versions as Versions>::MOVES,
+            moves: <M::Versions as Versions>::CLOCK_MOVES,
         }
     }
 
@@ -295,28 +298,30 @@ impl<M: Config + Instance> Engine<M::Key, M::Value> for Of<M> {
         let over = |len: usize| Grid::for_items(len, THREADS);
         let tiles = |nodes: usize| Grid::for_items(nodes * M::TILE as usize, THREADS);
         let units = tree.units();
-        // SAFETY: the caller's promises; each grid has a thread for every element, or for every slab, or a
-        // tile for every node.
+        // SAFETY: the caller's obligations. Each grid has a thread for every element or every slab, or a tile
+        // for every node.
         unsafe {
             match task {
                 Task::Build { keys, values, count, fill } => {
                     let (nodes, leaves) =
                         (btree::nodes(count, fill), btree::Level::leaves(count, fill).nodes);
-                    let words = Bitmaps::words_for(units).max(STRIPES * STRIPE_WORDS);
+                    let words = Bitmaps::words_for(units).max(COUNTER_SHARDS * SHARD_WORDS);
                     let grid = over(words.max(nodes as usize * M::TILE as usize));
                     stream.launch(grid, BulkBuild { tree, keys, values, count, fill, leaves, nodes })
                 }
                 Task::Examine { report } => stream.launch(over(units), Examine { tree, report }),
-                Task::List => stream.launch(Grid::new(1, btree::DIRECTORY_THREADS), ListNodes { tree }),
-                Task::Suspect => stream.launch(over(units), SuspectVersions { tree }),
+                Task::RebuildDirectory => {
+                    stream.launch(Grid::new(1, btree::DIRECTORY_THREADS), RebuildDirectory { tree })
+                }
+                Task::MarkVersions => stream.launch(over(units), MarkVersions { tree }),
                 Task::Sweep { pins } => stream.launch(over(units), SweepVersions { tree, pins }),
-                Task::Wipe => stream.launch(over(units), WipeVersions { tree }),
-                Task::Prune => stream.launch(tiles(units), Prune { tree }),
+                Task::ClearMarked => stream.launch(over(units), ClearMarkedVersions { tree }),
+                Task::FreeNodes => stream.launch(tiles(units), FreeNodes { tree }),
                 Task::CountReads { keys, reads } => {
                     stream.launch(over(keys.len()), CountReads { tree, keys, reads })
                 }
-                Task::Survey { keys, report } => {
-                    stream.launch(over(keys.len().max(STRIPES)), Survey { tree, keys, report })
+                Task::CheckSorted { keys, report } => {
+                    stream.launch(over(keys.len().max(COUNTER_SHARDS)), CheckSorted { tree, keys, report })
                 }
             }
         }

@@ -1,10 +1,10 @@
-//! Reading while nobody writes.
+//! Read-only access while nothing writes.
 use super::BTree;
 use super::engine::{Reader, Search, find_phased};
 use super::ordered::Searched;
-#[allow(unused_imports)] // documentation names it
+#[allow(unused_imports)] // for links in the documentation
 use crate::map::Batches;
-use crate::map::launch::{Ask, Batch};
+use crate::map::launch::{Batch, BatchOp};
 use crate::map::launcher::Viewed;
 use crate::map::structure::Structure;
 use crate::map::{IntoIter, Map, Pairs, batches, run};
@@ -16,9 +16,9 @@ use std::any::TypeId;
 use std::fmt;
 use std::io::Write;
 
-/// A tree that nobody writes as long as this borrows it, and that is therefore read by other kernels: theirs
-/// may take nodes from the L1 cache, and need not look twice at a leaf that has not what they look for. Made
-/// by [`BTree::frozen`].
+/// A read-only handle of a tree. It borrows the tree, so nothing writes while it lives, and lookups use
+/// faster kernels: they may read nodes from the L1 cache, and need not read a leaf again when they miss a
+/// key. Created by [`BTree::frozen`].
 ///
 /// ```
 /// use phalanx::{BTree, Map};
@@ -33,13 +33,13 @@ use std::io::Write;
 /// # Ok::<(), phalanx::Error>(())
 /// ```
 ///
-/// There are such kernels for the kinds of tree that are taken when none is named; other kinds are read by
-/// their own kernels ([`Self::variant`] tells).
+/// Such kernels exist for the default variants. Trees of other variants are read by their own kernels
+/// ([`Self::variant`] returns which).
 ///
 /// # Concurrency
-/// Everything here may run beside everything here, from several threads and in several streams. While it
-/// lives, the borrow checker lets nobody write. Batches in streams may outlive it: what the tree is asked
-/// next waits for them.
+/// All operations here may run concurrently, from several threads and in several streams. While the handle
+/// lives, the borrow checker prevents writes. Batches in streams may outlive it: the next operation on the
+/// tree waits for them.
 pub struct Frozen<'a, K, V> {
     tree: &'a BTree<K, V>,
     reader: Option<Box<dyn Reader<K, V>>>,
@@ -52,108 +52,108 @@ impl<K, V> fmt::Debug for Frozen<'_, K, V> {
 }
 
 impl<K: Key, V: Value> BTree<K, V> {
-    /// The tree for reading alone, by kernels that are compiled for that. Waits for the launches asked for
-    /// before, and makes the directory anew.
+    /// Returns a read-only handle, whose kernels are compiled for reading without writers. Waits for all
+    /// earlier launches, and rebuilds the directory.
     ///
     /// # Errors
-    /// [`Error::Device`] when the device is lost or lacks the memory.
+    /// [`Error::Device`] if the device is lost or lacks the memory.
     pub fn frozen(&mut self) -> Result<Frozen<'_, K, V>> {
         self.trees.freeze()?;
         Ok(Frozen { reader: find_phased(self.variant()), tree: self })
     }
 
-    /// Whether it is. For this package's tests.
+    /// Returns whether the tree is frozen. For this package's tests.
     #[doc(hidden)]
     pub fn is_frozen(&self) -> bool {
         *self.trees.frozen()
     }
 }
 
-/// By key, and as a whole.
+/// Operations on single keys and on the whole tree.
 impl<'a, K: Key, V: Value> Frozen<'a, K, V> {
-    /// The name of the kind of tree whose kernels read.
+    /// Returns the name of the variant whose kernels read.
     pub fn variant(&self) -> &str {
         self.reader().name()
     }
 
-    /// The values of the keys, or nothing where a key is not there.
+    /// Returns the values of the keys, `None` for a key that is not in the tree.
     ///
     /// # Errors
-    /// [`Error::Device`] when the device is lost or lacks the memory.
+    /// [`Error::Device`] if the device is lost or lacks the memory.
     #[doc(alias = "find")]
     pub fn get(&self, keys: &[K]) -> Result<Vec<Option<V>>> {
-        Ok(self.asked(Ask::Get, keys, true)?.values_where(|outcome| outcome == Outcome::Found))
+        Ok(self.asked(BatchOp::Get, keys, true)?.values_where(|outcome| outcome == Outcome::Found))
     }
 
-    /// Whether the keys are there.
+    /// Returns for each key whether it is in the tree.
     ///
     /// # Errors
-    /// [`Error::Device`] when the device is lost or lacks the memory.
+    /// [`Error::Device`] if the device is lost or lacks the memory.
     #[doc(alias = "contains")]
     pub fn contains_key(&self, keys: &[K]) -> Result<Vec<bool>> {
-        Ok(self.asked(Ask::ContainsKey, keys, false)?.whether(Outcome::Found))
+        Ok(self.asked(BatchOp::ContainsKey, keys, false)?.whether(Outcome::Found))
     }
 
-    /// Pairs. Waits for the launches asked for before.
+    /// Returns the number of pairs. Waits for all earlier launches.
     ///
     /// # Errors
-    /// [`Error::Device`] when the device is lost or lacks the memory.
+    /// [`Error::Device`] if the device is lost or lacks the memory.
     pub fn len(&self) -> Result<usize> {
         self.tree.len()
     }
 
-    /// Whether there are no pairs. As [`Self::len`].
+    /// Returns whether there are no pairs. Waits, as [`Self::len`] does.
     ///
     /// # Errors
-    /// [`Error::Device`] when the device is lost or lacks the memory.
+    /// [`Error::Device`] if the device is lost or lacks the memory.
     pub fn is_empty(&self) -> Result<bool> {
         self.tree.is_empty()
     }
 
-    /// All pairs in the order of keys: see [`BTree::iter`].
+    /// Returns all pairs in key order: see [`BTree::iter`].
     ///
     /// # Errors
-    /// [`Error::Device`] when the device is lost or lacks the memory.
+    /// [`Error::Device`] if the device is lost or lacks the memory.
     pub fn iter(&self) -> Result<IntoIter<K, V>> {
         self.tree.iter()
     }
 
-    /// All keys and, at the same places, their values: see [`Map::export`].
+    /// Returns all keys and, at the same indices, their values: see [`Map::export`].
     ///
     /// # Errors
-    /// [`Error::Device`] when the device is lost or lacks the memory.
+    /// [`Error::Device`] if the device is lost or lacks the memory.
     pub fn export(&self) -> Result<Pairs<K, V>> {
         self.tree.export()
     }
 
-    /// Writes the tree: see [`Map::save`].
+    /// Saves the tree: see [`Map::save`].
     ///
     /// # Errors
-    /// [`Error::Io`] when the writer fails; [`Error::Device`] when the device is lost or lacks the memory.
+    /// [`Error::Io`] if the writer fails; [`Error::Device`] if the device is lost or lacks the memory.
     pub fn save(&self, writer: impl Write) -> Result<()> {
         self.tree.save(writer)
     }
 
-    /// The device that holds the tree.
+    /// Returns the device that holds the tree.
     pub fn device(&self) -> &'a Device {
         self.tree.device()
     }
 
-    /// Batches by key on device buffers, asked of a stream.
+    /// Returns the lookups on device buffers, submitted to a stream.
     pub fn on(&'a self, stream: &'a Stream) -> Lookups<'a, K, V> {
         Lookups { frozen: self, stream }
     }
 
-    /// The tree as kernels of your own take it, to read it alone: `M` is the kind that [`Self::variant`]
-    /// names.
+    /// Returns a view of the tree for your own read-only kernels. `M` is the type of the variant that
+    /// [`Self::variant`] names.
     ///
     /// # Errors
-    /// [`Error::OtherVariant`] when the kernels that read are of another kind.
+    /// [`Error::OtherVariant`] if the tree is read by kernels of another variant.
     ///
     /// # Safety
-    /// - The view is used while this lives, on the tree's device, and those kernels have ended when the
-    ///   borrow ends.
-    /// - They only read: get, look whether a key is there, seek.
+    /// - The view may be used only while this handle lives, on the tree's device, and the kernels must have
+    ///   ended when the borrow ends.
+    /// - The kernels may only read: get values, check keys, seek.
     pub unsafe fn view<M>(&self) -> Result<TreeView<M>>
     where
         M: Config<Key = K, Value = V> + Instance,
@@ -164,11 +164,11 @@ impl<'a, K: Key, V: Value> Frozen<'a, K, V> {
         self.tree.trees.read(|parts| Ok(M::view(parts)))
     }
 
-    fn asked(&self, ask: Ask, keys: &[K], wants_values: bool) -> Result<run::Results<V>> {
+    fn asked(&self, ask: BatchOp, keys: &[K], wants_values: bool) -> Result<run::Results<V>> {
         run::look_up(self.device(), &|stream, batch| self.look_up(stream, batch), ask, keys, wants_values)
     }
 
-    /// The kernels that read.
+    /// Returns the launcher of the kernels that read.
     fn reader(&self) -> &dyn Reader<K, V> {
         match &self.reader {
             Some(reader) => &**reader,
@@ -177,8 +177,8 @@ impl<'a, K: Key, V: Value> Frozen<'a, K, V> {
     }
 
     fn look_up(&self, stream: &Stream, batch: Batch<K, V>) -> Result<()> {
-        // SAFETY: as in `Owner::launch`; while `self` lives nobody writes, and who does afterwards waits
-        // first: see `Trees::thaw`.
+        // SAFETY: as in `Owner::launch`. Nothing writes while `self` lives, and later writers first wait: see
+        // `Trees::thaw`.
         self.tree.trees.read(|parts| unsafe { self.reader().look_up(stream, parts, batch) })
     }
 }
@@ -194,8 +194,8 @@ impl<K: Key, V: Value> Searched<K, V> for Frozen<'_, K, V> {
     }
 }
 
-/// Batches by key on device buffers, which return when they are asked for: those of [`Batches`] that only
-/// read. Made by [`Frozen::on`].
+/// Batches of lookups on device buffers: the read-only operations of [`Batches`]. The calls submit work to a
+/// stream and do not wait for it. Created by [`Frozen::on`].
 #[derive(Debug)]
 pub struct Lookups<'a, K, V> {
     frozen: &'a Frozen<'a, K, V>,
@@ -204,20 +204,21 @@ pub struct Lookups<'a, K, V> {
 
 impl<K: Key, V: Value> Lookups<'_, K, V> {
     fn launch(&self, batch: Batch<K, V>) -> Result<()> {
-        batches::belongs(self.frozen.device(), "stream", self.stream.device())?;
+        batches::check_same_device(self.frozen.device(), "stream", self.stream.device())?;
         self.frozen.look_up(self.stream, batch)
     }
 
-    /// [`Frozen::get`]: values, and [`Outcome::Found`] where they mean something.
+    /// [`Frozen::get`] on device buffers. Writes the values, which are valid where the outcome is
+    /// [`Outcome::Found`].
     ///
     /// # Errors
-    /// [`Error::Length`] when the buffers differ in length; [`Error::OtherDevice`] when a buffer or the
-    /// stream is not of the tree's device; [`Error::Device`] when the device is lost or lacks the memory.
+    /// [`Error::Length`] if the buffers differ in length; [`Error::OtherDevice`] if a buffer or the stream is
+    /// not of the tree's device; [`Error::Device`] if the device is lost or lacks the memory.
     pub fn get(&self, keys: &Buffer<K>, values: &mut Buffer<V>, outcomes: &mut Buffer<u8>) -> Result<()> {
         self.launch(batches::get(self.frozen.device(), keys, values, outcomes)?)
     }
 
-    /// [`Frozen::contains_key`].
+    /// [`Frozen::contains_key`] on device buffers.
     ///
     /// # Errors
     /// As [`Self::get`].

@@ -7,9 +7,9 @@ pub(crate) mod ordered;
 pub(crate) mod sorter;
 pub(crate) mod trees;
 
-#[allow(unused_imports)] // documentation names it
+#[allow(unused_imports)] // for links in the documentation
 use crate::Error;
-use crate::map::batches::belongs;
+use crate::map::batches::check_same_device;
 use crate::map::export::Columns;
 use crate::map::launch::Batch;
 use crate::map::structure::{Room, Scans, Structure};
@@ -30,10 +30,10 @@ use trees::{Trees, USUAL_FILL};
 
 /// An ordered map from `u32` or `u64` to `u32` or `u64` in device memory: a B-link tree of nodes of 14 pairs.
 ///
-/// Reads take no latch, writes that of one leaf; nodes that are full are split on the way. It grows inside of
-/// launches. What it can do with single keys is in [`Map`]; what goes by order is here. The page
-/// `docs/structures/btree.md` has layout, proofs and costs. Source: chapter 3 of the thesis on dynamic GPU
-/// structures.
+/// Reads take no latch; an update latches one leaf. Full nodes are split during the descent. The tree grows
+/// within launches. [`Map`] has the operations on single keys; this type and [`Ordered`] have those by key
+/// order. The page `docs/structures/btree.md` describes layout, proofs and costs. Source: chapter 3 of the
+/// thesis on dynamic GPU structures.
 ///
 /// ```
 /// use phalanx::{BTree, Map};
@@ -50,11 +50,11 @@ use trees::{Trees, USUAL_FILL};
 ///
 /// # Concurrency
 ///
-/// That of [`Map`], for operations on one key. What goes by order may run beside everything too: each pair
-/// that it gives was there at some moment of the call, and a pair that is there throughout is given, once;
-/// but the pairs of one answer need not have been there at one moment. `bulk_build`, `compact` and `clear`
-/// take `&mut self`; the pool grows between the launches of a blocking call. [`Self::frozen`] gives readers
-/// the tree alone.
+/// Operations on single keys: as for [`Map`]. Operations by key order may run concurrently with all others.
+/// Each returned pair was in the tree at some time during the call, and a pair that is in the tree throughout
+/// the call is returned exactly once. But the pairs of one result need not have been in the tree all at the
+/// same time. `bulk_build`, `compact` and `clear` take `&mut self`; the pool grows between the launches of a
+/// blocking call. [`Self::frozen`] returns a read-only handle without concurrent writers.
 pub struct BTree<K, V> {
     trees: Trees<K, V>,
 }
@@ -68,42 +68,43 @@ impl<K, V> std::fmt::Debug for BTree<K, V> {
     }
 }
 
-/// The names of all kinds of tree for these types of key and value: pool, bytes a node, lanes a tile x words
-/// a lane, bits of key and value.
+/// Returns the names of all variants for these key and value types. A name consists of pool, bytes per node,
+/// lanes per tile x words per lane, and bits of key and value.
 pub fn variants<K: Key, V: Value>() -> Vec<&'static str> {
     builder::names::<K, V>()
 }
 
-/// Making one, and the tree as a whole.
+/// Construction, and operations on the whole tree.
 impl<K: Key, V: Value> BTree<K, V> {
-    /// One on [`Device::from_environment`] for `capacity` pairs, which takes more.
+    /// Creates a tree on [`Device::from_environment`] with a pool for `capacity` pairs, which grows when
+    /// needed.
     ///
     /// # Errors
-    /// Those of [`Builder::build`].
+    /// As [`Builder::build`].
     pub fn with_capacity(capacity: usize) -> Result<Self> {
         Self::builder().capacity(capacity).build()
     }
 
-    /// All parameters.
+    /// Returns a builder to set the parameters.
     pub fn builder() -> Builder<K, V> {
         Builder::default()
     }
 
-    /// The name of the kind of tree.
+    /// Returns the name of the tree's variant.
     pub fn variant(&self) -> &str {
         &self.trees.owner.name
     }
 
-    /// What the pool of nodes holds. Waits for the launches asked for before.
+    /// Returns the statistics of the node pool. Waits for all earlier launches.
     ///
     /// # Errors
-    /// [`Error::Device`] when the device is lost or lacks the memory.
+    /// [`Error::Device`] if the device is lost or lacks the memory.
     pub fn stats(&self) -> Result<Stats> {
         self.trees.stats()
     }
 
-    /// Levels, that of the leaves among them: 2 at least. Waits for the launches asked for before, and looks
-    /// at all nodes.
+    /// Returns the number of levels including the leaf level, which is at least 2. Waits for all earlier
+    /// launches, and reads all nodes.
     ///
     /// # Errors
     /// As [`Self::validate`].
@@ -111,19 +112,19 @@ impl<K: Key, V: Value> BTree<K, V> {
         Ok(self.trees.examine()?.depth)
     }
 
-    /// Examines the whole tree: order and bounds of all pairs, parents, links, levels, latches, that every
-    /// live slab of the pool is a node that can be reached, and that as many pairs are there as are counted.
-    /// For tests, and for those who write kernels of their own.
+    /// Checks the whole tree: order and bounds of all pairs, parents, links, levels, latches, that every live
+    /// slab of the pool is a reachable node, and that the pair counter is right. For tests, and for authors
+    /// of kernels.
     ///
     /// # Errors
-    /// [`Error::Invalid`], which says what is wrong; [`Error::Device`] when the device is lost or lacks the
+    /// [`Error::Invalid`] with the violated invariant; [`Error::Device`] if the device is lost or lacks the
     /// memory.
     pub fn validate(&self) -> Result<()> {
         self.trees.examine().map(drop)
     }
 
-    /// Walks to each key as a look-up does, and counts the nodes that are read on the way, by level: what a
-    /// look-up costs. Waits.
+    /// Descends to each key as a lookup does, and counts the nodes read, by level: the cost of a lookup.
+    /// Waits.
     ///
     /// ```
     /// use phalanx::{BTree, Map};
@@ -136,17 +137,17 @@ impl<K: Key, V: Value> BTree<K, V> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::OtherDevice`] when the buffer is not of the tree's device; [`Error::Device`] when the device
-    /// is lost or lacks the memory.
+    /// [`Error::OtherDevice`] if the buffer is not of the tree's device; [`Error::Device`] if the device is
+    /// lost or lacks the memory.
     pub fn walks(&self, keys: &Buffer<K>) -> Result<Walks> {
-        belongs(self.device(), "keys", keys.device())?;
+        check_same_device(self.device(), "keys", keys.device())?;
         self.trees.walks(keys)
     }
 
-    /// Replaces everything by these pairs, which are sorted on the device and built level by level from the
-    /// leaves up: much faster than insertions. `fill` is the part of each node that is used, above 0 and at
-    /// most 1: full nodes make a low tree, and are split by the first insertions. Of several pairs with one
-    /// key the one with the highest value stays.
+    /// Replaces all pairs by the given ones. They are sorted on the device and the tree is built level by
+    /// level from the leaves up, which is much faster than insertion. `fill` is the used share of each node,
+    /// above 0 and at most 1: full nodes result in a lower tree, but the first insertions split them. Of
+    /// several pairs with the same key, the one with the highest value is kept.
     ///
     /// ```
     /// use phalanx::BTree;
@@ -158,23 +159,24 @@ impl<K: Key, V: Value> BTree<K, V> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Length`] when the slices differ in length; [`Error::TooMany`] beyond 2^30 - 1 pairs;
-    /// [`Error::Fill`]; [`Error::Budget`]; [`Error::Device`] when the device is lost or lacks the memory.
+    /// [`Error::Length`] if the slices differ in length; [`Error::TooMany`] for more than 2^30 - 1 pairs;
+    /// [`Error::Fill`] if `fill` is out of range; [`Error::Budget`] if the pool would exceed its budget;
+    /// [`Error::Device`] if the device is lost or lacks the memory.
     pub fn bulk_build(&mut self, keys: &[K], values: &[V], fill: f64) -> Result<()> {
         self.trees.bulk_build(keys, values, fill)
     }
 
-    /// [`Self::bulk_build`] from device buffers whose keys are in order, each below the next. Waits.
+    /// [`Self::bulk_build`] from device buffers whose keys are strictly ascending. Waits.
     ///
     /// # Errors
-    /// [`Error::Unsorted`] when they are not; [`Error::OtherDevice`]; else as [`Self::bulk_build`]. The tree
-    /// is then as it was.
+    /// [`Error::Unsorted`] if the keys are not strictly ascending; [`Error::OtherDevice`] if a buffer is not
+    /// of the tree's device; otherwise as [`Self::bulk_build`]. The tree is then unchanged.
     pub fn bulk_build_sorted(&mut self, keys: &Buffer<K>, values: &Buffer<V>, fill: f64) -> Result<()> {
         self.trees.bulk_build_sorted(keys, values, fill)
     }
 
-    /// Builds the tree anew with nodes of the same `fill`: removals leave nodes that are thin or empty. The
-    /// pairs stay on the device, which needs room for three copies of them beside the tree.
+    /// Rebuilds the tree with the given `fill` of nodes: removals leave nodes that are sparse or empty. The
+    /// pairs stay on the device, which needs memory for three copies of them beside the tree.
     ///
     /// # Errors
     /// As [`Self::bulk_build`].
@@ -182,12 +184,12 @@ impl<K: Key, V: Value> BTree<K, V> {
         self.trees.compact(fill)
     }
 
-    /// Reads a map that [`Map::save`] wrote, into a tree with the builder's parameters, and with room for all
-    /// pairs where its capacity is less. It is built as [`Self::bulk_build`] builds one, with nodes 0.7 full.
+    /// Loads a map that [`Map::save`] wrote, with the builder's parameters; its capacity is raised to the
+    /// number of saved pairs if needed. The tree is built as by [`Self::bulk_build`] with a fill of 0.7.
     ///
     /// # Errors
-    /// [`Error::Format`] when it is none, of another version or other types, or damaged; [`Error::Io`]; those
-    /// of [`Builder::build`] and of [`Self::bulk_build`].
+    /// [`Error::Format`] if the data is not a saved map, is of another version or other types, or is damaged;
+    /// [`Error::Io`] if the reader fails; otherwise as [`Builder::build`] and [`Self::bulk_build`].
     pub fn load(reader: impl Read, builder: Builder<K, V>) -> Result<Self> {
         file::load_at_once(reader, |keys, values| {
             let mut tree = builder.at_least(keys.len()).build()?;
@@ -196,9 +198,9 @@ impl<K: Key, V: Value> BTree<K, V> {
         })
     }
 
-    /// Makes room for `additional` more pairs than there are now, whatever their keys, so that launches in
-    /// streams, which do not grow the pool, find it. Where that frees half of the nodes the tree is built
-    /// anew first, as [`Self::compact`] does. Waits.
+    /// Grows the pool so that `additional` more pairs fit, whatever their keys. Batches in streams do not
+    /// grow the pool. If a rebuild frees half of the nodes, the tree is first rebuilt, as by
+    /// [`Self::compact`]. Waits.
     ///
     /// ```
     /// use phalanx::{BTree, Map};
@@ -211,28 +213,28 @@ impl<K: Key, V: Value> BTree<K, V> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Budget`]; [`Error::TooManySlabs`]; the device's when it lacks the memory. The pairs are then
-    /// as they were.
+    /// [`Error::Budget`] if the pool would exceed its budget; [`Error::TooManySlabs`] if it would have too
+    /// many slabs; [`Error::Device`] if the device lacks the memory. The pairs are then unchanged.
     #[doc(alias = "try_reserve")]
     pub fn reserve(&mut self, additional: usize) -> Result<()> {
         self.trees.reserve(additional)
     }
 
-    /// The tree as kernels of your own take it: `M` is the kind that [`Self::variant`] names. In the kernel,
-    /// open a [`Session`](phalanx_kernels::keyed::Session) on it.
+    /// Returns a view of the tree for your own kernels. `M` is the type of the variant that [`Self::variant`]
+    /// names. In the kernel, open a [`Session`](phalanx_kernels::keyed::Session) on it.
     ///
     /// # Errors
-    /// [`Error::OtherVariant`] when the tree is of another kind.
+    /// [`Error::OtherVariant`] if the tree is of another variant.
     ///
     /// # Safety
-    /// The view does not keep the tree alive, nor its memory in its place:
-    /// - From this call until the launch of the last kernel that takes the view, nothing replaces the memory:
-    ///   no method that takes `&mut self`, and on a tree that grows no blocking call that inserts, in any
-    ///   thread.
-    /// - Those kernels run on the tree's device, and have ended when the tree is dropped, or asked for
-    ///   anything that takes `&mut self`, [`Map::iter`] or [`Map::export`].
-    /// - They change the tree through the view's functions alone, and count what they do: sessions do so by
-    ///   themselves.
+    /// The view does not keep the tree alive, nor its memory at its address:
+    /// - From this call until the launch of the last kernel that takes the view, nothing may replace the
+    ///   memory: no thread may call a method that takes `&mut self`, nor, on a tree that grows, a blocking
+    ///   call that inserts.
+    /// - Those kernels must run on the tree's device. They must have ended before the tree is dropped, and
+    ///   before any call that takes `&mut self`, [`Map::iter`] or [`Map::export`].
+    /// - They must change the tree only through the view's functions, and count what they change: sessions do
+    ///   so automatically.
     pub unsafe fn view<M>(&self) -> Result<TreeView<M>>
     where
         M: Config<Key = K, Value = V> + Instance,
@@ -242,7 +244,7 @@ impl<K: Key, V: Value> BTree<K, V> {
     }
 }
 
-/// Pairs on the device in the order of keys, one a key: the first `count` of the buffers.
+/// Sorted pairs on the device with distinct keys: the first `count` elements of the buffers.
 pub(crate) struct Runs<K: Key, V: Value> {
     pub(crate) keys: Buffer<K>,
     pub(crate) values: Buffer<V>,
@@ -250,7 +252,7 @@ pub(crate) struct Runs<K: Key, V: Value> {
 }
 
 impl<K: Key, V: Value> Runs<K, V> {
-    /// Those of pairs in any order; of several with one key, that with the highest value.
+    /// Sorts pairs given in any order; of several with the same key, keeps the one with the highest value.
     pub(crate) fn of((mut unsorted, mut arguments): Columns<K, V>) -> Result<Self> {
         let (device, len) = (unsorted.device().clone(), unsorted.len());
         let (mut keys, mut values) = (device.buffer(len)?, device.buffer(len)?);
@@ -263,7 +265,7 @@ impl<K: Key, V: Value> Runs<K, V> {
     }
 }
 
-/// Pairs in the order of keys, one a key.
+/// Sorts the pairs by key and keeps the first of each key.
 pub(crate) fn sorted<K: Key, V: Value>(pairs: impl Iterator<Item = (K, V)>) -> crate::map::Pairs<K, V> {
     let mut pairs: Vec<(K, V)> = pairs.collect();
     pairs.sort_unstable_by_key(|&(key, _)| key);
@@ -287,20 +289,20 @@ impl<K: Key, V: Value> Structure for BTree<K, V> {
         self.trees.scans(run)
     }
 
-    fn age(&self) -> u64 {
-        self.trees.age()
+    fn generation(&self) -> u64 {
+        self.trees.generation()
     }
 
     fn grows(&self) -> bool {
         self.trees.grows()
     }
 
-    fn make_room(&self) -> Result<()> {
-        self.trees.make_room()
+    fn grow(&self) -> Result<()> {
+        self.trees.grow()
     }
 
-    fn make_room_for(&self, refused: &[K], seen: Option<u64>) -> Result<Room> {
-        self.trees.make_room_for(refused, seen)
+    fn grow_for(&self, refused: &[K], seen: Option<u64>) -> Result<Room> {
+        self.trees.grow_for(refused, seen)
     }
 
     fn pairs(&self) -> Result<usize> {

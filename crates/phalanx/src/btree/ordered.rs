@@ -1,8 +1,8 @@
-//! What goes by the order of keys.
+//! Operations by key order.
 use super::BTree;
 use super::engine::Search;
 use super::frozen::Frozen;
-use crate::map::batches::{belongs, slice};
+use crate::map::batches::{check_same_device, slice};
 use crate::map::launch::nothing;
 use crate::map::structure::Structure;
 use crate::map::{IntoIter, Map};
@@ -11,12 +11,12 @@ use gpu::{Buffer, Device, Stream};
 use std::fmt::Debug;
 use std::ops::{Bound, RangeBounds};
 
-/// What answers by order: a tree, or one that nobody writes.
+/// A source for searches by key order: a tree, or a read-only view of one.
 pub trait Searched<K, V>: Debug + Sync {
-    /// The device that holds it.
+    /// Returns the device that holds the tree.
     fn home(&self) -> &Device;
 
-    /// Asks a stream for a search.
+    /// Submits a search to a stream.
     fn search(&self, stream: &Stream, search: Search<K, V>) -> Result<()>;
 }
 
@@ -30,7 +30,7 @@ impl<K: Key, V: Value> Searched<K, V> for BTree<K, V> {
     }
 }
 
-/// The lowest and the highest key of a range; nothing for one that is empty.
+/// Returns the lowest and the highest key of a range, or `None` for an empty one.
 fn ends<K: Key>(range: &impl RangeBounds<K>) -> Result<Option<(K, K)>> {
     let low = match range.start_bound() {
         Bound::Included(&low) => Some(low.to_u64()),
@@ -53,14 +53,14 @@ fn ends<K: Key>(range: &impl RangeBounds<K>) -> Result<Option<(K, K)>> {
     Ok(exists.then(|| (K::from_u64(low), K::from_u64(high))))
 }
 
-/// The ends of ranges, in slices of their own.
+/// The ends of ranges, in two columns.
 struct Ends<K> {
     lows: Vec<K>,
     highs: Vec<K>,
 }
 
 impl<K: Key> Ends<K> {
-    /// An empty range becomes one whose ends are swapped, which kernels take for empty.
+    /// Encodes an empty range by swapped ends, which kernels treat as empty.
     fn of(ranges: &[impl RangeBounds<K>]) -> Result<Self> {
         let none = (K::from_u64(1), K::from_u64(0));
         let ends: Result<Vec<(K, K)>> = ranges.iter().map(|range| Ok(ends(range)?.unwrap_or(none))).collect();
@@ -75,22 +75,22 @@ pub(crate) struct DeviceEnds<K> {
     highs: Buffer<K>,
 }
 
-/// The calls by order, of what is [`Searched`].
+/// Implements the blocking calls by key order for a [`Searched`] type.
 macro_rules! by_order {
     ($(#[doc = $title:literal])* $type:ty) => {
         $(#[doc = $title])*
         impl<K: Key, V: Value> $type {
-            /// Of each key, the pair with the next higher key, whether the key itself is there or not.
+            /// Returns for each key the pair with the next higher key. The key itself need not be in the
+            /// tree.
             ///
             /// # Errors
-            /// [`Error::Device`] when the device is lost or lacks the memory. For trees that keep versions
-            /// also [`Error::Snapshots`] and [`Error::Moments`]: the question takes a snapshot of its own.
+            /// [`Error::Device`] if the device is lost or lacks the memory.
             #[doc(alias = "upper_bound")]
             pub fn successor(&self, keys: &[K]) -> Result<Vec<Option<(K, V)>>> {
                 $crate::btree::ordered::next(self, true, false, keys)
             }
 
-            /// Of each key, the pair with the next lower key, whether the key itself is there or not.
+            /// Returns for each key the pair with the next lower key. The key itself need not be in the tree.
             ///
             /// # Errors
             /// As [`Self::successor`].
@@ -98,7 +98,8 @@ macro_rules! by_order {
                 $crate::btree::ordered::next(self, false, false, keys)
             }
 
-            /// Of each key, its own pair or, where it is not there, that with the next higher key.
+            /// Returns for each key its own pair or, if it is not in the tree, the pair with the next higher
+            /// key.
             ///
             /// # Errors
             /// As [`Self::successor`].
@@ -107,7 +108,8 @@ macro_rules! by_order {
                 $crate::btree::ordered::next(self, true, true, keys)
             }
 
-            /// Of each key, its own pair or, where it is not there, that with the next lower key.
+            /// Returns for each key its own pair or, if it is not in the tree, the pair with the next lower
+            /// key.
             ///
             /// # Errors
             /// As [`Self::successor`].
@@ -115,7 +117,7 @@ macro_rules! by_order {
                 $crate::btree::ordered::next(self, false, true, keys)
             }
 
-            /// The pair with the lowest key.
+            /// Returns the pair with the lowest key.
             ///
             /// # Errors
             /// As [`Self::successor`].
@@ -124,7 +126,7 @@ macro_rules! by_order {
                 Ok($crate::btree::ordered::next(self, true, true, &[K::from_u64(0)])?.pop().flatten())
             }
 
-            /// The pair with the highest key.
+            /// Returns the pair with the highest key.
             ///
             /// # Errors
             /// As [`Self::successor`].
@@ -133,19 +135,20 @@ macro_rules! by_order {
                 Ok($crate::btree::ordered::next(self, false, true, &[K::MAX])?.pop().flatten())
             }
 
-            /// How many keys there are in each range. All ranges are of one type: for several kinds give
-            /// pairs of [`std::ops::Bound`].
+            /// Returns the number of keys in each range. All ranges have one type; to mix kinds of ranges,
+            /// use pairs of [`std::ops::Bound`].
             ///
             /// # Errors
-            /// [`Error::Range`] when the ends of a range are swapped; those of [`Self::successor`].
+            /// [`Error::Range`] if the lower end of a range is above its upper end; [`Error::Device`] if the
+            /// device is lost or lacks the memory.
             pub fn count(&self, ranges: &[impl std::ops::RangeBounds<K>]) -> Result<Vec<u64>> {
                 let ends = $crate::btree::ordered::on_device(self, ranges)?;
                 Ok($crate::btree::ordered::count(self, &ends)?.read()?)
             }
 
-            /// The pairs in each range, in the order of keys. Counts first, so that memory is asked for as
-            /// much as is needed; pairs that come into a range between counting and collecting may push
-            /// others out at its end. All ranges are of one type, as for [`Self::count`].
+            /// Returns the pairs in each range, in key order. The ranges are counted first, to allocate
+            /// exactly the needed memory. Pairs that other threads insert into a range between counting and
+            /// collecting may displace pairs at its end. All ranges have one type, as for [`Self::count`].
             ///
             /// # Errors
             /// As [`Self::count`].
@@ -153,7 +156,7 @@ macro_rules! by_order {
                 $crate::btree::ordered::range(self, &$crate::btree::ordered::on_device(self, ranges)?)
             }
 
-            /// Batches by order on device buffers, asked of a stream.
+            /// Returns the operations by key order on device buffers, submitted to a stream.
             pub fn ordered_on<'a>(&'a self, stream: &'a Stream) -> Ordered<'a, K, V> {
                 Ordered::new(self, stream)
             }
@@ -164,28 +167,28 @@ macro_rules! by_order {
 pub(crate) use by_order;
 
 by_order! {
-    /// By order. Each takes a batch; see *Concurrency* of [`BTree`] for what holds while others write.
+    /// Operations by key order, in batches. *Concurrency* of [`BTree`] states what holds while others write.
     BTree<K, V>
 }
 
 by_order! {
-    /// By order. Each takes a batch.
+    /// Operations by key order, in batches.
     Frozen<'_, K, V>
 }
 
 impl<K: Key, V: Value> BTree<K, V> {
-    /// All pairs as they are now, in the order of keys, copied to the host before the first is given. Waits
-    /// for all launches.
+    /// Returns all pairs as they are now, in key order. They are copied to the host before the iterator is
+    /// returned. Waits for all launches.
     ///
     /// # Errors
-    /// [`Error::Device`] when the device is lost or lacks the memory.
+    /// [`Error::Device`] if the device is lost or lacks the memory.
     pub fn iter(&self) -> Result<IntoIter<K, V>> {
         let (keys, values) = super::sorted(Map::iter(self)?);
         Ok(keys.into_iter().zip(values))
     }
 }
 
-/// The next pair of each key in a direction, or the key's own where it is `inclusive`.
+/// Returns the next pair of each key in a direction or, if `inclusive`, the key's own pair.
 pub(crate) fn next<K: Key, V: Value>(
     of: &impl Searched<K, V>,
     up: bool,
@@ -211,7 +214,7 @@ pub(crate) fn next<K: Key, V: Value>(
     Ok(pairs.zip(outcomes.read()?).map(|(pair, code)| is_found(code).then_some(pair)).collect())
 }
 
-/// The ends of ranges, brought to the device.
+/// Copies the ends of ranges to the device.
 pub(crate) fn on_device<K: Key, V: Value>(
     of: &impl Searched<K, V>,
     ranges: &[impl RangeBounds<K>],
@@ -220,7 +223,7 @@ pub(crate) fn on_device<K: Key, V: Value>(
     Ok(DeviceEnds { lows: device.from_slice(&lows)?, highs: device.from_slice(&highs)? })
 }
 
-/// How many keys there are in each range.
+/// Returns the number of keys in each range.
 pub(crate) fn count<K: Key, V: Value>(of: &impl Searched<K, V>, ends: &DeviceEnds<K>) -> Result<Buffer<u64>> {
     let counts = of.home().buffer::<u64>(ends.lows.len())?;
     let (lows, highs) = (ends.lows.slice(), ends.highs.slice());
@@ -228,7 +231,7 @@ pub(crate) fn count<K: Key, V: Value>(of: &impl Searched<K, V>, ends: &DeviceEnd
     Ok(counts)
 }
 
-/// The pairs in each range.
+/// Returns the pairs in each range.
 pub(crate) fn range<K: Key, V: Value>(
     of: &impl Searched<K, V>,
     ends: &DeviceEnds<K>,
@@ -258,12 +261,12 @@ pub(crate) fn range<K: Key, V: Value>(
     Ok(offsets.iter().zip(written).map(part).collect())
 }
 
-/// Batches by the order of keys on device buffers, which return when they are asked for. Made by
-/// [`BTree::ordered_on`], [`Frozen::ordered_on`], [`SkipList::ordered_on`](crate::SkipList::ordered_on) and
-/// those of [`crate::MultiVersionBTree`].
+/// Batches of operations by key order on device buffers. The calls submit work to a stream and do not wait
+/// for it. Created by [`BTree::ordered_on`], [`Frozen::ordered_on`],
+/// [`SkipList::ordered_on`](crate::SkipList::ordered_on) and the `ordered_on` methods of [`crate::mvbtree`].
 ///
-/// Ranges have both their ends here, so that one can reach the largest key there is. One whose lower end is
-/// above its upper end is empty.
+/// Ranges include both ends, so that a range can include the largest key. A range whose lower end is above
+/// its upper end is empty.
 #[derive(Debug)]
 pub struct Ordered<'a, K, V> {
     of: &'a dyn Searched<K, V>,
@@ -276,7 +279,7 @@ impl<'a, K: Key, V: Value> Ordered<'a, K, V> {
     }
 
     fn search(&self, search: Search<K, V>) -> Result<()> {
-        belongs(self.of.home(), "stream", self.stream.device())?;
+        check_same_device(self.of.home(), "stream", self.stream.device())?;
         self.of.search(self.stream, search)
     }
 
@@ -289,11 +292,12 @@ impl<'a, K: Key, V: Value> Ordered<'a, K, V> {
         slice(self.of.home(), what, buffer, len)
     }
 
-    /// Of each key the pair with the next higher key, and [`Outcome::Found`] where there is one.
+    /// Writes for each key the pair with the next higher key, and the outcome [`Outcome::Found`] if there is
+    /// one.
     ///
     /// # Errors
-    /// [`Error::Length`] when the buffers differ in length; [`Error::OtherDevice`]; [`Error::Device`] when
-    /// the device is lost or lacks the memory.
+    /// [`Error::Length`] if the buffers differ in length; [`Error::OtherDevice`] if a buffer or the stream is
+    /// not of the tree's device; [`Error::Device`] if the device is lost or lacks the memory.
     pub fn successor(
         &self,
         keys: &Buffer<K>,
@@ -304,7 +308,8 @@ impl<'a, K: Key, V: Value> Ordered<'a, K, V> {
         self.next(true, false, keys, found, values, outcomes)
     }
 
-    /// Of each key the pair with the next lower key, and [`Outcome::Found`] where there is one.
+    /// Writes for each key the pair with the next lower key, and the outcome [`Outcome::Found`] if there is
+    /// one.
     ///
     /// # Errors
     /// As [`Self::successor`].
@@ -318,8 +323,8 @@ impl<'a, K: Key, V: Value> Ordered<'a, K, V> {
         self.next(false, false, keys, found, values, outcomes)
     }
 
-    /// Of each key its own pair or, where it is not there, that with the next higher key, and
-    /// [`Outcome::Found`] where there is one.
+    /// Writes for each key its own pair or, if it is not in the tree, the pair with the next higher key, and
+    /// the outcome [`Outcome::Found`] if there is one.
     ///
     /// # Errors
     /// As [`Self::successor`].
@@ -334,8 +339,8 @@ impl<'a, K: Key, V: Value> Ordered<'a, K, V> {
         self.next(true, true, keys, found, values, outcomes)
     }
 
-    /// Of each key its own pair or, where it is not there, that with the next lower key, and
-    /// [`Outcome::Found`] where there is one.
+    /// Writes for each key its own pair or, if it is not in the tree, the pair with the next lower key, and
+    /// the outcome [`Outcome::Found`] if there is one.
     ///
     /// # Errors
     /// As [`Self::successor`].
@@ -369,7 +374,7 @@ impl<'a, K: Key, V: Value> Ordered<'a, K, V> {
         })
     }
 
-    /// How many keys there are from each of `lows` to the one of `highs`.
+    /// Writes to `counts[i]` the number of keys from `lows[i]` to `highs[i]`, both included.
     ///
     /// # Errors
     /// As [`Self::successor`].
@@ -382,13 +387,12 @@ impl<'a, K: Key, V: Value> Ordered<'a, K, V> {
         })
     }
 
-    /// The pairs from each of `lows` to the one of `highs`, both included, in the order of keys, the first
-    /// `room` of them: those of range `i` go to `keys` and `values` from `i * room` on. `counts` takes how
-    /// many were written, `room` at most; [`Self::count`] tells how many there are. Where a low end is above
-    /// the high one there are none.
+    /// Writes the first `room` pairs from `lows[i]` to `highs[i]`, both included, in key order. The pairs of
+    /// range `i` go to `keys` and `values` from index `i * room` on, and their number, at most `room`, to
+    /// `counts[i]`. [`Self::count`] returns the full number. If `lows[i]` is above `highs[i]` there are none.
     ///
     /// # Errors
-    /// As [`Self::successor`]; `keys` and `values` have `room` elements for each range.
+    /// As [`Self::successor`]. `keys` and `values` must have `room` elements for each range.
     pub fn range(
         &self,
         lows: &Buffer<K>,

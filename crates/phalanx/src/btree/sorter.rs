@@ -1,56 +1,55 @@
-//! Batches that are sorted by key before they are brought: see `tree_sorted_...` in
-//! `docs/structures/btree.md`.
+//! Sorting of batches by key before they are launched: see `tree_sorted_...` in `docs/structures/btree.md`.
 use super::engine::{self, Grouping, Parts};
-use crate::map::launch::{Ask, Batch};
+use crate::map::launch::{Batch, BatchOp};
 use crate::primitives::{Workspace, sort_bytes};
 use crate::{Key, Result, Value};
 use gpu::{Buffer, Stream};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Elements that are sorted at once, at most: a longer batch goes in portions, so that what is worked in is
-/// bounded.
+/// Maximum number of elements sorted at once. A longer batch is submitted in chunks, which bounds the
+/// workspace.
 const MOST: usize = 1 << 24;
-/// Elements that there is room for at least.
+/// Minimum number of elements of a workspace.
 const LEAST: usize = 1 << 12;
-/// Streams whose working memory is kept: those used last.
+/// Maximum number of streams with a workspace. Beyond it, the least recently used workspace is dropped.
 const MOST_WORKSPACES: usize = 32;
 
-/// Sorts batches, and launches them.
+/// Sorts batches and launches them.
 pub trait Sorts<K, V>: Send + Sync {
-    /// Asks a stream to sort a batch and to bring it. It waits where a longer batch comes than any before in
-    /// that stream.
+    /// Submits to a stream the sort of a batch and then the batch. Waits if the batch is longer than any
+    /// before in that stream.
     ///
     /// # Safety
     /// - As for [`crate::map::launcher::Launcher::launch`].
     unsafe fn launch(&self, stream: &Stream, parts: Parts, batch: Batch<K, V>) -> Result<()>;
 
-    /// Device memory in use.
+    /// Returns the device memory in use, in bytes.
     fn bytes(&self) -> usize;
 }
 
-/// What sorts for trees of the kind called `name`, if their batches are to be sorted.
+/// Returns the sorter for trees of the variant called `name`, if the variant sorts batches.
 pub fn of<K: Key, V: Value>(name: &str) -> Option<Box<dyn Sorts<K, V>>> {
     let grouping = engine::find_grouping(name)?;
     Some(Box::new(Sorter::<K, V> { grouping, workspaces: Mutex::default() }))
 }
 
-/// Whether such a batch is sorted: those that change nothing have nothing of it.
+/// Returns whether such a batch is sorted: sorting does not pay for lookups.
 pub fn takes<K, V>(batch: &Batch<K, V>) -> bool {
-    !matches!(batch.ask, Ask::Get | Ask::ContainsKey)
+    !matches!(batch.op, BatchOp::Get | BatchOp::ContainsKey)
 }
 
-/// For keys of one type.
+/// Sorter for one key type.
 struct Sorter<K: Key, V> {
     grouping: Box<dyn Grouping<K, V>>,
-    /// The one used last is the last.
+    /// Ordered by last use, the most recent one last.
     workspaces: Mutex<Vec<SortWorkspace<K>>>,
 }
 
-/// The memory that sorting works in, for one stream.
+/// Workspace of one stream for sorting.
 struct SortWorkspace<K: Key> {
     work: Workspace,
     keys: Buffer<K>,
-    /// 0, 1, 2, ...
+    /// The numbers 0, 1, 2, ...
     numbers: Buffer<u32>,
     order: Buffer<u32>,
 }
@@ -65,8 +64,8 @@ impl<K: Key, V: Value> Sorts<K, V> for Sorter<K, V> {
             let SortWorkspace { work, keys, numbers, order } = &mut *workspace;
             work.sort_numbered(portion.keys, keys, numbers, order)?;
             let sorted = (keys.slice(), order.slice());
-            // SAFETY: the caller's promises; the workspace lives as long as the tree, and what is asked of
-            // the stream later finds it free.
+            // SAFETY: the caller's obligations. The workspace lives as long as the tree, and later work of
+            // the stream uses it only after this work.
             unsafe { self.grouping.in_order(stream, parts, portion, sorted)? };
             first += MOST;
         }
@@ -85,14 +84,14 @@ impl<K: Key, V: Value> Sorter<K, V> {
 }
 
 impl<K: Key> SortWorkspace<K> {
-    /// The stream's, for so many elements.
+    /// Returns the stream's workspace, for at least `len` elements.
     fn of<'a>(workspaces: &'a mut Vec<Self>, stream: &Stream, len: usize) -> Result<&'a mut Self> {
         let own = workspaces.iter().position(|workspace| workspace.work.stream() == stream);
         let own =
             own.map(|place| workspaces.remove(place)).filter(|workspace| workspace.numbers.len() >= len);
         let workspace = own.map_or_else(|| Self::new(stream, len), Ok)?;
         if workspaces.len() == MOST_WORKSPACES {
-            // Its buffers wait for the kernels that use them.
+            // The buffers wait for the kernels that use them.
             workspaces.remove(0);
         }
         workspaces.push(workspace);

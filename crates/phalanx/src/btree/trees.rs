@@ -1,10 +1,10 @@
-//! The memory of a tree and what is done with it as a whole.
+//! The memory of a tree, and the operations on the tree as a whole.
 use super::Runs;
 use super::directory::{Directory, places};
 use super::engine::{Engine, Parts, Search, Task};
 use super::sorter::{self, Sorts};
 use crate::error::{made_room, or_later};
-use crate::map::batches::belongs;
+use crate::map::batches::check_same_device;
 use crate::map::check;
 use crate::map::counts::{Counts, distinct};
 use crate::map::export::{self, Columns};
@@ -16,36 +16,44 @@ use crate::mvbtree::{History, MOST, Moment};
 use crate::slab_alloc::{SlabAlloc, Stats};
 use crate::{Error, Key, Result, Value};
 use gpu::{Buffer, Device, Stream};
-use phalanx_kernels::btree::{HistoryParts, LEAST, directory_entries, nodes};
-use phalanx_kernels::keyed::{STRIPE_WORDS, STRIPES};
+use phalanx_kernels::btree::{EMPTY_TREE_NODES, HistoryParts, directory_entries, nodes};
+use phalanx_kernels::keyed::{COUNTER_SHARDS, SHARD_WORDS};
 use simt::GlobalSlice;
 use std::marker::PhantomData;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// How full nodes are that nobody asked for a fill of: some more than insertions in random order leave them.
+/// Default fill of nodes: slightly more than insertions in random order leave.
 pub const USUAL_FILL: f64 = 0.7;
 
-/// Nodes that so many pairs need at most, in whatever order they come to an empty tree of nodes of `slots`
-/// pairs: where they come in order leaves are half full, and so are the nodes above.
+/// Returns the maximum number of nodes that `pairs` pairs need in any order of insertion into an empty tree
+/// whose nodes have `slots` slots. The worst case is ascending keys, which leave leaves and inner nodes half
+/// full.
 pub fn nodes_for(pairs: usize, slots: usize) -> usize {
     let half = slots / 2;
     let leaves = pairs.div_ceil(half);
     leaves + leaves / (half - 1) + 32
 }
 
-/// What a tree does when its pool has no node left.
+/// Policy for a pool without free nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Growth {
-    /// Nothing: what finds no room is refused. Calls that replace all pairs or ask for room (`bulk_build`,
-    /// `reserve`) still take the memory that they need, within the budget.
+    /// The pool does not grow for insertions: pairs that do not fit are refused. Calls that replace all pairs
+    /// or reserve memory (`bulk_build`, `reserve`) still allocate what they need, within the budget.
     Fixed,
-    /// A blocking call that was refused room builds the tree anew where its nodes are less than 0.35 full on
-    /// average, which needs memory as `compact` does, else it adds super blocks to the pool, by half of what
-    /// it has at least and up to the budget; then it tries again what was refused. Of a pool that has 255 the
-    /// pairs move to one of larger super blocks, which needs room for both while it lasts. Rather than
-    /// refuse, it builds the tree anew for an eighth of the pool's nodes. A tree that keeps versions is built
-    /// anew and moves where no snapshot lives: one that was forgotten ([`std::mem::forget`]) lives as long as
-    /// the tree. A call that finds no memory for what was refused is [`Error::NoRoom`].
+    /// A blocking call that had refused pairs gets more nodes, by the first of these that works, and then
+    /// tries the refused pairs again:
+    ///
+    /// 1. It rebuilds the tree if its nodes are on average less than 0.35 full. This needs memory as
+    ///    `compact` does.
+    /// 2. It adds super blocks to the pool, at least half of its capacity if there is memory, up to the
+    ///    budget.
+    /// 3. If the pool has its maximum of 255 super blocks, it moves the pairs to a pool of larger super
+    ///    blocks. Both pools exist during the move.
+    /// 4. It rebuilds the tree if that frees an eighth of the pool's nodes.
+    ///
+    /// A tree that keeps versions is rebuilt or moved only while no snapshot is alive; a leaked one
+    /// ([`std::mem::forget`]) lives as long as the tree. A call that finds no memory for the refused pairs
+    /// returns [`Error::NoRoom`].
     Pool,
 }
 
@@ -53,29 +61,30 @@ pub enum Growth {
 pub struct Trees<K, V, E: ?Sized = dyn Engine<K, V>> {
     pub owner: Owner<E, Memory>,
     growth: Growth,
-    /// Kernels may run that bear no writer beside them: see [`Self::thaw`].
+    /// Whether read-only kernels (weak loads) may be in flight: see [`Self::thaw`].
     frozen: Mutex<bool>,
-    /// Where batches are sorted first.
+    /// Sorts batches before they are launched, for variants that do so.
     sorter: Option<Box<dyn Sorts<K, V>>>,
     of: PhantomData<fn() -> (K, V)>,
 }
 
-/// The buffers of a tree.
+/// Device memory of a tree.
 #[derive(Debug)]
 pub struct Memory {
-    pub tallies: Buffer<u64>,
+    pub counters: Buffer<u64>,
     pub pool: SlabAlloc,
     pub directory: Directory,
-    /// Takes what a survey finds.
+    /// Output of [`Task::CheckSorted`].
     report: Buffer<u64>,
-    /// How often room was made.
-    pub age: u64,
-    /// Snapshots, and what belongs to them, of trees that keep versions.
+    /// Number of times that the memory was replaced, grown or freed.
+    pub generation: u64,
+    /// Clock, snapshots and epochs, for trees that keep versions.
     pub history: Option<History>,
 }
 
 impl Memory {
-    /// For trees of the kind that `words` tells the words of a directory of, which walks begin at or not.
+    /// Allocates the memory of an empty tree. `words` returns the size in words of a directory of a given
+    /// number of entries. Descents begin at the directory if `has_directory` is true, else at the root.
     pub fn new(
         device: &Device,
         pool: SlabAlloc,
@@ -83,34 +92,35 @@ impl Memory {
         words: impl Fn(u32) -> usize,
     ) -> Result<Self> {
         let directory = directory_for(&pool, device, words)?.used(has_directory);
-        let (tallies, report) = (device.zeroed(STRIPES * STRIPE_WORDS)?, device.zeroed(3)?);
-        Ok(Self { tallies, pool, directory, report, age: 0, history: None })
+        let (counters, report) = (device.zeroed(COUNTER_SHARDS * SHARD_WORDS)?, device.zeroed(3)?);
+        Ok(Self { counters, pool, directory, report, generation: 0, history: None })
     }
 
-    /// The memory of a tree that keeps versions, or of none such.
+    /// Sets the history, for a tree that keeps versions.
     pub fn with(self, history: Option<History>) -> Self {
         Self { history, ..self }
     }
 
-    /// Frees all versions that no live snapshot can ask for. Where nothing runs. Returns how many.
+    /// Frees all versions that no live snapshot reads, while nothing else runs. Returns the number of freed
+    /// versions.
     pub fn sweep<K: Key, V: Value>(
         &mut self,
         engine: &(impl Engine<K, V> + ?Sized),
         stream: &Stream,
     ) -> Result<usize> {
         let Some(history) = &mut self.history else { return Ok(0) };
-        // All that may fail for want of memory comes first: a sweep that ends half way leaves slabs that are
-        // no nodes, and one that has settled what was dropped is due no more.
+        // Everything that may fail for lack of memory comes first: a sweep that stops half way leaves slabs
+        // that are not nodes, and once it has settled the dropped snapshots, it is not due again.
         let (mut pins, mut freed) = (stream.device().buffer(MOST)?, stream.device().zeroed(1)?);
         let live = history.settle(stream)?;
         pins.write_at(0, &live)?;
         let pins = pins.slice().part(0, live.len());
-        // SAFETY: the caller's lock keeps other launches out, and those asked for before have ended; the
-        // slice outlives the wait below.
+        // SAFETY: the caller's lock excludes other launches, and all earlier ones have ended. The slice
+        // outlives the wait below.
         unsafe {
-            engine.task(stream, self.parts(), Task::Suspect)?;
+            engine.task(stream, self.parts(), Task::MarkVersions)?;
             engine.task(stream, self.parts(), Task::Sweep { pins })?;
-            engine.task(stream, self.parts(), Task::Wipe)?;
+            engine.task(stream, self.parts(), Task::ClearMarked)?;
         }
         stream.synchronize()?;
         if let Some(history) = self.history.as_mut().filter(|_| live.is_empty()) {
@@ -119,8 +129,8 @@ impl Memory {
         self.pool.reclaim_counted(&mut freed)
     }
 
-    /// Takes another pool, as `fill` fills it. Where that fails the memory stays as it was. Where no snapshot
-    /// lives.
+    /// Replaces the pool by `pool`, which `fill` fills. If `fill` fails, the memory is unchanged. No snapshot
+    /// may be alive.
     fn exchange<K: Key, V: Value>(
         &mut self,
         engine: &(impl Engine<K, V> + ?Sized),
@@ -131,7 +141,7 @@ impl Memory {
         let words = |entries| engine.directory_words(entries);
         let mut other = Self::new(device, pool, self.directory.is_used(), words)?;
         other.directory.count_on(&self.directory)?;
-        other.age = self.age + 1;
+        other.generation = self.generation + 1;
         self.swap_nodes(&mut other);
         let filled = fill(self);
         if filled.is_err() {
@@ -140,26 +150,27 @@ impl Memory {
         filled
     }
 
-    /// Each becomes the other in everything but what it has of time.
+    /// Swaps everything but the histories.
     fn swap_nodes(&mut self, other: &mut Self) {
         std::mem::swap(self, other);
         std::mem::swap(&mut self.history, &mut other.history);
     }
 
-    /// Whether the directory has too few entries for the pool.
+    /// Returns whether the directory has too few entries for the pool.
     fn lacks_directory(&self) -> bool {
         directory_entries(self.pool.capacity()) > self.directory.entries()
     }
 
-    /// Whether snapshots live, whose versions lie in the pool.
+    /// Returns whether snapshots are alive, whose versions are in the pool.
     fn is_remembered(&self) -> bool {
         self.history.as_ref().is_some_and(History::is_asked_for)
     }
 
-    /// Makes the tree one of sorted pairs, `count` of which go into its order, where nothing is.
+    /// Builds the tree from sorted pairs. `count` of them belong to the key order; the others have the
+    /// reserved key. The slabs must be free.
     ///
     /// # Safety
-    /// Nothing else runs on the tree, and the slices outlive the stream's work.
+    /// The caller ensures that nothing else runs on the tree, and that the slices outlive the stream's work.
     unsafe fn build<K: Key, V: Value>(
         &mut self,
         engine: &(impl Engine<K, V> + ?Sized),
@@ -167,15 +178,16 @@ impl Memory {
         (keys, values): (GlobalSlice<K>, GlobalSlice<V>),
         (count, fill): (u64, u32),
     ) -> Result<()> {
-        // SAFETY: the caller's promises.
+        // SAFETY: the caller's obligations.
         unsafe { engine.task(stream, self.parts(), Task::Build { keys, values, count, fill })? };
         self.directory.forgotten(keys.len() as u64);
         Ok(())
     }
 
-    /// How many of the keys that a tree is to be built of go into its order: all but the one that an empty
-    /// slot looks like. And whether there is nothing to clear away.
-    fn survey<K: Key, V: Value>(
+    /// Checks the keys from which the tree is to be built. Returns the number of keys that belong to the key
+    /// order, which are all but the reserved key that marks an empty slot, and whether no slab needs to be
+    /// freed first.
+    fn check_sorted<K: Key, V: Value>(
         &mut self,
         engine: &(impl Engine<K, V> + ?Sized),
         stream: &Stream,
@@ -183,9 +195,9 @@ impl Memory {
     ) -> Result<(u64, bool)> {
         self.report.fill_bytes(0)?;
         let report = self.report.slice();
-        // SAFETY: the caller's lock keeps other launches out, and those asked for before have ended; the
-        // slice outlives this call.
-        unsafe { engine.task(stream, self.parts(), Task::Survey { keys, report })? };
+        // SAFETY: the caller's lock excludes other launches, and all earlier ones have ended. The slice
+        // outlives this call.
+        unsafe { engine.task(stream, self.parts(), Task::CheckSorted { keys, report })? };
         let mut found = [0; 3];
         self.report.read_into(0, &mut found)?;
         let [many, taken, topmost] = found;
@@ -201,7 +213,7 @@ impl owner::Memory for Memory {
 
     fn parts(&self) -> Parts {
         Parts {
-            tallies: self.tallies.pointer(),
+            counters: self.counters.pointer(),
             pool: self.pool.parts(),
             directory: self.directory.pointer(),
             entries: self.directory.entries(),
@@ -210,122 +222,124 @@ impl owner::Memory for Memory {
     }
 
     fn counts(&self) -> Result<Counts> {
-        Counts::read(&self.tallies)
+        Counts::read(&self.counters)
     }
 }
 
-/// A directory as large as a pool needs.
+/// Allocates a directory of the size that the pool needs.
 fn directory_for(pool: &SlabAlloc, device: &Device, words: impl Fn(u32) -> usize) -> Result<Directory> {
     let entries = directory_entries(pool.capacity());
     Ok(Directory::new(device.zeroed(words(entries))?, entries))
 }
 
-/// Has the directory made anew, if the tree has one.
-fn list<K, V>(engine: &(impl Engine<K, V> + ?Sized), stream: &Stream, memory: &Memory) -> Result<()> {
+/// Launches a rebuild of the directory, if the tree uses one.
+fn launch_rebuild<K, V>(
+    engine: &(impl Engine<K, V> + ?Sized),
+    stream: &Stream,
+    memory: &Memory,
+) -> Result<()> {
     if !memory.directory.is_used() {
         return Ok(());
     }
-    // SAFETY: as in `Owner::launch`: it may run beside everything but what runs alone.
-    unsafe { engine.task(stream, memory.parts(), Task::List)? };
+    // SAFETY: as in `Owner::launch`. A rebuild may run concurrently with everything but exclusive tasks.
+    unsafe { engine.task(stream, memory.parts(), Task::RebuildDirectory)? };
     Ok(())
 }
 
-/// What an examination has found.
+/// Result of [`Trees::examine`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Examined {
     /// Pairs in leaves.
     pub pairs: u64,
-    /// Levels, the leaves' among them.
+    /// Levels, including the leaf level.
     pub depth: u32,
-    /// Nodes above the leaves.
+    /// Inner nodes.
     pub inner: u64,
     /// Old versions of leaves that are not freed.
     pub versions: u64,
 }
 
-/// What is read on the ways to keys: see [`BTree::walks`](super::BTree::walks).
+/// Nodes read by descents to keys: see [`BTree::walks`](super::BTree::walks).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Walks {
-    /// Keys that were walked to.
+    /// Number of keys.
     pub keys: u64,
-    /// Nodes that were read: leaves, then those of each level above them. The last is of all levels from the
-    /// sixth up.
+    /// Nodes read per level, leaves first. The last element counts all levels from the sixth up.
     pub nodes: Vec<u64>,
-    /// Links to the right that were followed: to nodes that were split since whoever led there was read.
+    /// Right links followed, to nodes that were split off after the node that led there was read.
     pub links: u64,
 }
 
-/// Half of so many nodes, and of few more.
+/// Returns half of the nodes plus the nodes of an empty tree.
 fn half(nodes: usize) -> usize {
-    nodes / 2 + LEAST
+    nodes / 2 + EMPTY_TREE_NODES
 }
 
 impl<K: Key, V: Value, E: Engine<K, V> + ?Sized> Trees<K, V, E> {
-    /// A tree in memory that is new.
+    /// Creates an empty tree in new memory.
     pub fn new(owner: Owner<E, Memory>, growth: Growth) -> Result<Self> {
         let sorter = sorter::of(&owner.name);
         let trees = Self { owner, growth, frozen: Mutex::new(false), sorter, of: PhantomData };
-        trees.plant(nothing(), nothing(), 2)?;
+        trees.rebuild_from_sorted(nothing(), nothing(), 2)?;
         Ok(trees)
     }
 
-    /// Asks a stream for a task that may run beside others.
+    /// Submits a task that may run concurrently with others.
     pub fn task(&self, stream: &Stream, task: Task<K, V>) -> Result<()> {
         let memory = self.owner.read();
-        self.list(stream, &memory)?;
+        self.rebuild_directory_if_due(stream, &memory)?;
         // SAFETY: as in `Owner::launch`.
         unsafe { self.owner.engine.task(stream, memory.parts(), task)? };
         Ok(())
     }
 
-    /// Asks a stream for a search by order.
+    /// Submits a search by key order.
     pub fn search(&self, stream: &Stream, search: Search<K, V>) -> Result<()> {
         self.search_at(stream, search, Moment::NOW)
     }
 
-    /// [`Self::search`] as of a moment.
+    /// [`Self::search`] as of a timestamp.
     pub fn search_at(&self, stream: &Stream, search: Search<K, V>, moment: Moment) -> Result<()> {
         let memory = self.owner.read();
-        self.list(stream, &memory)?;
+        self.rebuild_directory_if_due(stream, &memory)?;
         // SAFETY: as in `Owner::launch`.
         unsafe { self.owner.engine.search(stream, moment.of(memory.parts()), search)? };
         Ok(())
     }
 
-    /// Asks a stream for a batch that only looks for keys, as of a moment.
+    /// Submits a batch of lookups as of a timestamp.
     pub fn look_up_at(&self, stream: &Stream, batch: Batch<K, V>, moment: Moment) -> Result<()> {
         let memory = self.owner.read();
-        self.list(stream, &memory)?;
+        self.rebuild_directory_if_due(stream, &memory)?;
         // SAFETY: as in `Owner::launch`.
         unsafe { self.owner.engine.look_up(stream, moment.of(memory.parts()), batch)? };
         Ok(())
     }
 
-    /// [`Owner::scans`] as of a moment.
+    /// [`Owner::scans`] as of a timestamp.
     pub fn scans_at(&self, run: Scans<'_, K, V>, moment: Moment) -> Result<()> {
-        self.owner.alone(|engine, stream, memory| {
+        self.owner.exclusive(|engine, stream, memory| {
             let (pairs, parts) = (memory.counts()?.live, moment.of(memory.parts()));
-            // SAFETY: the lock keeps other launches out, and those asked for before have ended.
+            // SAFETY: the lock excludes other launches, and all earlier ones have ended.
             unsafe { scans(engine, stream, parts, pairs, run) }
         })
     }
 
-    /// Frees all versions that nobody can ask for, once what was asked for before has ended. Returns how
-    /// many.
+    /// Waits for all earlier launches and frees all versions that no snapshot reads. Returns the number of
+    /// freed versions.
     pub fn sweep(&self) -> Result<usize> {
-        self.owner.alone(|engine, stream, memory| memory.sweep(engine, stream))
+        self.owner.exclusive(|engine, stream, memory| memory.sweep(engine, stream))
     }
 
-    /// Makes the tree ready for kernels that bear no writer beside them, the directory's among them, and
-    /// makes that anew. The caller has the tree alone, and lets nobody else have it but to read. There is
-    /// nothing to do where nothing that writes was asked for since the last time.
+    /// Prepares the tree for read-only kernels: waits for all writers and rebuilds the directory. The caller
+    /// has exclusive access, and allows only readers afterwards. Does nothing if the tree is still frozen.
     pub fn freeze(&mut self) -> Result<()> {
         if *self.frozen() {
             return Ok(());
         }
         self.pairs()?;
-        self.owner.alone(|engine, stream, memory| {
-            list(engine, stream, memory)?;
+        self.owner.exclusive(|engine, stream, memory| {
+            launch_rebuild(engine, stream, memory)?;
             let pairs = memory.directory.pairs();
             memory.directory.made(pairs);
             Ok(())
@@ -334,18 +348,18 @@ impl<K: Key, V: Value, E: Engine<K, V> + ?Sized> Trees<K, V, E> {
         Ok(())
     }
 
-    /// Calls what only reads, of a tree that is frozen, with what views are made of.
+    /// Calls `launch`, which must only read, with the parts of a frozen tree.
     pub fn read<T>(&self, launch: impl FnOnce(Parts) -> gpu::Result<T>) -> Result<T> {
         Ok(launch(self.owner.read().parts())?)
     }
 
-    /// Whether kernels may run that bear no writer beside them.
+    /// Returns the lock of the flag that says whether read-only kernels may be in flight.
     pub fn frozen(&self) -> MutexGuard<'_, bool> {
         self.frozen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for the readers of a tree that was frozen, before anything is asked for that may write: their
-    /// borrow has ended, but their kernels may run still.
+    /// Waits for the read-only kernels of a frozen tree, before anything that may write is submitted: the
+    /// borrow of their [`Frozen`](super::Frozen) has ended, but the kernels may still run.
     pub fn thaw(&self) -> Result<()> {
         let mut frozen = self.frozen();
         if *frozen {
@@ -355,16 +369,16 @@ impl<K: Key, V: Value, E: Engine<K, V> + ?Sized> Trees<K, V, E> {
         Ok(())
     }
 
-    /// Has the directory made anew, if it is time.
-    pub fn list(&self, stream: &Stream, memory: &Memory) -> Result<()> {
+    /// Rebuilds the directory if it is due.
+    pub fn rebuild_directory_if_due(&self, stream: &Stream, memory: &Memory) -> Result<()> {
         self.thaw()?;
         let Some(pairs) = memory.directory.due() else { return Ok(()) };
-        list(&*self.owner.engine, stream, memory)?;
-        memory.directory.listed(pairs);
+        launch_rebuild(&*self.owner.engine, stream, memory)?;
+        memory.directory.rebuilt(pairs);
         Ok(())
     }
 
-    /// Makes room in the directory for a pool that has grown. Where nothing runs.
+    /// Enlarges the directory for a pool that has grown. Nothing else may run.
     fn fit_directory(&self, memory: &mut Memory) -> Result<()> {
         if memory.lacks_directory() {
             let words = |entries| self.owner.engine.directory_words(entries);
@@ -376,8 +390,8 @@ impl<K: Key, V: Value, E: Engine<K, V> + ?Sized> Trees<K, V, E> {
         Ok(())
     }
 
-    /// Launches a batch, sorted where that is the kind's way.
-    fn bring(&self, stream: &Stream, batch: Batch<K, V>) -> Result<()> {
+    /// Launches a batch, sorted first if the variant does so.
+    fn submit(&self, stream: &Stream, batch: Batch<K, V>) -> Result<()> {
         match &self.sorter {
             Some(sorter) if sorter::takes(&batch) => {
                 let memory = self.owner.read();
@@ -392,15 +406,16 @@ impl<K: Key, V: Value, E: Engine<K, V> + ?Sized> Trees<K, V, E> {
         self.owner.read().pool.stats()
     }
 
-    /// Makes the tree one of sorted pairs, `fill` in a node. Where this fails, because they are not sorted or
-    /// for want of room, the tree is as it was.
-    fn plant(&self, keys: GlobalSlice<K>, values: GlobalSlice<V>, fill: u32) -> Result<()> {
+    /// Replaces the tree by one built from sorted pairs, `fill` of them in a node. If this fails because the
+    /// pairs are not sorted or for lack of memory, the tree is unchanged.
+    fn rebuild_from_sorted(&self, keys: GlobalSlice<K>, values: GlobalSlice<V>, fill: u32) -> Result<()> {
         self.thaw()?;
-        self.owner.alone(|_, stream, memory| self.plant_in(stream, memory, (keys, values), fill))
+        self.owner
+            .exclusive(|_, stream, memory| self.rebuild_from_sorted_in(stream, memory, (keys, values), fill))
     }
 
-    /// [`Self::plant`] where nothing runs, and no snapshot lives.
-    fn plant_in(
+    /// [`Self::rebuild_from_sorted`] for a caller with exclusive access, while no snapshot is alive.
+    fn rebuild_from_sorted_in(
         &self,
         stream: &Stream,
         memory: &mut Memory,
@@ -408,20 +423,21 @@ impl<K: Key, V: Value, E: Engine<K, V> + ?Sized> Trees<K, V, E> {
         fill: u32,
     ) -> Result<()> {
         let engine = &*self.owner.engine;
-        let (count, is_new) = memory.survey(engine, stream, keys)?;
+        let (count, is_new) = memory.check_sorted(engine, stream, keys)?;
         let is_new = self.fit_pool(memory, nodes(count, fill) as usize)? || is_new;
         if !is_new {
-            // What was retired goes first: nodes are freed as they are found.
+            // Retired slabs are freed first: the next task frees every node that it finds.
             memory.sweep(engine, stream)?;
-            // SAFETY: the lock keeps other launches out, and those asked for before have ended.
-            unsafe { engine.task(stream, memory.parts(), Task::Prune)? };
+            // SAFETY: the lock excludes other launches, and all earlier ones have ended.
+            unsafe { engine.task(stream, memory.parts(), Task::FreeNodes)? };
         }
-        // SAFETY: as before; the slices' buffers outlive the wait for this, or wait before they go.
+        // SAFETY: as above. The slices' buffers outlive the wait for this task, or wait for it when they are
+        // dropped.
         unsafe { memory.build(engine, stream, (keys, values), (count, fill)) }
     }
 
-    /// Makes room for so many nodes of a tree that takes the place of the one that is there. Returns whether
-    /// the memory is new, and empty.
+    /// Provides `needed` nodes for a tree that replaces the current one. Returns whether the pool is new, and
+    /// thus empty.
     fn fit_pool(&self, memory: &mut Memory, needed: usize) -> Result<bool> {
         let capacity = memory.pool.capacity();
         if needed <= capacity {
@@ -435,8 +451,8 @@ impl<K: Key, V: Value, E: Engine<K, V> + ?Sized> Trees<K, V, E> {
         self.grow_by(memory, needed - capacity, empty)
     }
 
-    /// Has the pool grow by so many nodes, or, where it cannot have the super blocks, has it exchanged. Gives
-    /// whether it was. The caller has the tree alone: no snapshot lives.
+    /// Grows the pool by `nodes` nodes or, if it cannot have that many super blocks, calls `exchange`.
+    /// Returns whether the pool was exchanged. The caller has exclusive access, and no snapshot is alive.
     fn grow_by(
         &self,
         memory: &mut Memory,
@@ -445,22 +461,22 @@ impl<K: Key, V: Value, E: Engine<K, V> + ?Sized> Trees<K, V, E> {
     ) -> Result<bool> {
         match memory.pool.grow(nodes) {
             Err(Error::TooManySlabs { .. }) => {
-                // Nobody keeps a handle of a pool that is no more.
+                // No handle into the old pool may remain.
                 memory.sweep(&*self.owner.engine, &self.owner.device.default_stream())?;
                 return exchange(memory).map(|()| true);
             }
             grown => grown?,
         }
-        memory.age += 1;
-        // The pool has its room whether or not the directory gets its own.
+        memory.generation += 1;
+        // The pool has grown even if the directory cannot be enlarged yet.
         or_later(self.fit_directory(memory))?;
         Ok(false)
     }
 
-    /// Makes room for `needed` nodes, and for as many as are `wanted` if there is memory, by the first of
-    /// these that does: the tree is built anew where that frees half of its nodes; the pool grows; the tree
-    /// moves to a pool of larger super blocks, where it has all that handles can name; the tree is built
-    /// anew, if an eighth of its nodes is freed by it. Returns whether there is more room.
+    /// Provides at least `needed` free nodes, and `wanted` ones if there is memory. Tries in this order:
+    /// rebuild the tree if that frees half of its nodes; grow the pool; if the pool has all super blocks that
+    /// handles can address, move the tree to a pool of larger ones; rebuild the tree if that frees an eighth
+    /// of the pool. Returns whether there are more free nodes.
     fn make_nodes(&self, stream: &Stream, memory: &mut Memory, wanted: usize, needed: usize) -> Result<bool> {
         if made_room(self.pack(stream, memory, half))? {
             return Ok(true);
@@ -476,16 +492,16 @@ impl<K: Key, V: Value, E: Engine<K, V> + ?Sized> Trees<K, V, E> {
             || made_room(self.pack(stream, memory, |_| eighth))?)
     }
 
-    /// Moves the tree to memory with the first of so many nodes more that there is memory for. Where nothing
-    /// runs, no snapshot lives, and no version is retired.
+    /// Moves the tree to a pool with the first of the numbers of additional nodes in `more` for which there
+    /// is memory. Nothing else may run, no snapshot may be alive and no version retired.
     fn move_with(&self, stream: &Stream, memory: &mut Memory, more: &[usize]) -> Result<()> {
         let (engine, device) = (&*self.owner.engine, &self.owner.device);
         let (live, capacity) = (memory.counts()?.live, memory.pool.capacity());
-        // A tree that is fuller than usual has its nodes so full again.
+        // If the tree is fuller than usual, its nodes keep that fill.
         let mut fills = self.pairs_at(USUAL_FILL)?..self.pairs_at(1.0)?;
         let fits = |fill: &u32| nodes(live as u64, *fill) as usize <= capacity;
         let fill = fills.find(fits).unwrap_or(fills.end);
-        // Before the pairs are read: there may be no memory for it.
+        // Allocated before the pairs are read, since it may fail for lack of memory.
         let pool = memory.pool.larger_by(more)?;
         let Runs { keys, values, count } = self.in_order(stream, memory, live)?;
         if nodes(count as u64, fill) as usize > pool.capacity() {
@@ -493,24 +509,25 @@ impl<K: Key, V: Value, E: Engine<K, V> + ?Sized> Trees<K, V, E> {
         }
         let pairs = (keys.slice().part(0, count), values.slice());
         memory.exchange(engine, device, pool, |memory| {
-            let (count, _) = memory.survey(engine, stream, pairs.0)?;
-            // SAFETY: the caller's promise; the slices outlive the wait.
+            let (count, _) = memory.check_sorted(engine, stream, pairs.0)?;
+            // SAFETY: the caller's obligation. The slices outlive the wait.
             unsafe { memory.build(engine, stream, pairs, (count, fill))? };
             Ok(device.synchronize()?)
         })
     }
 
-    /// All pairs, of which `live` are counted. Where nothing runs.
+    /// Returns all pairs in key order, `live` being their counted number. Nothing else may run.
     fn in_order(&self, stream: &Stream, memory: &Memory, live: usize) -> Result<Runs<K, V>> {
         let engine = &*self.owner.engine;
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller's obligation.
         let scan = |run: Scans<'_, K, V>| unsafe { scans(engine, stream, memory.parts(), live, run) };
         Runs::of(export::whole(&self.owner.device, &scan, |pairs| pairs)?)
     }
 
-    /// Builds the tree anew if that frees as many of its nodes as are worth it, as after many removals. Where
-    /// nothing runs. Returns whether it has: not where a snapshot lives, nor where nodes of the index have
-    /// memory of their own, which building does not tell from that of others.
+    /// Rebuilds the tree if that frees at least `worth(nodes)` of its nodes, as after many removals. Nothing
+    /// else may run. Returns whether the tree was rebuilt. It is not rebuilt while a snapshot is alive, nor
+    /// if index nodes have their own part of the memory, since a bulk build does not distinguish them from
+    /// other nodes.
     fn pack(&self, stream: &Stream, memory: &mut Memory, worth: impl Fn(usize) -> usize) -> Result<bool> {
         let (nodes_now, fill) = (memory.pool.stats()?.live, self.pairs_at(USUAL_FILL)?);
         let live = memory.counts()?.live;
@@ -519,16 +536,16 @@ impl<K: Key, V: Value, E: Engine<K, V> + ?Sized> Trees<K, V, E> {
             return Ok(false);
         }
         let Runs { keys, values, count } = self.in_order(stream, memory, live)?;
-        self.plant_in(stream, memory, (keys.slice().part(0, count), values.slice()), fill)?;
+        self.rebuild_from_sorted_in(stream, memory, (keys.slice().part(0, count), values.slice()), fill)?;
         Ok(true)
     }
 
-    /// Room for so many more pairs: see [`BTree::reserve`](super::BTree::reserve).
+    /// Reserves memory for `additional` more pairs: see [`BTree::reserve`](super::BTree::reserve).
     pub fn reserve(&mut self, additional: usize) -> Result<()> {
         let slots = self.owner.engine.shape().slots as usize;
         self.thaw()?;
-        self.owner.alone(|_, stream, memory| {
-            // Each node that is there may be full, and split by one pair.
+        self.owner.exclusive(|_, stream, memory| {
+            // Each existing node may be full, so that one more pair splits it.
             let needed = |live| nodes_for(additional, slots).saturating_add(additional.min(live));
             let mut stats = memory.pool.stats()?;
             if needed(stats.live) > stats.free && made_room(self.pack(stream, memory, half))? {
@@ -543,7 +560,7 @@ impl<K: Key, V: Value, E: Engine<K, V> + ?Sized> Trees<K, V, E> {
         })
     }
 
-    /// The pairs of a node of which the part `fill` is used.
+    /// Returns the number of pairs per node for a fill.
     pub fn pairs_at(&self, fill: f64) -> Result<u32> {
         if !(fill > 0.0 && fill <= 1.0) {
             return Err(Error::Fill(fill));
@@ -552,36 +569,36 @@ impl<K: Key, V: Value, E: Engine<K, V> + ?Sized> Trees<K, V, E> {
         Ok((slots * fill).round().clamp(2.0, slots) as u32)
     }
 
-    /// These pairs in place of those that are there: see [`BTree::bulk_build`](super::BTree::bulk_build).
+    /// Replaces all pairs: see [`BTree::bulk_build`](super::BTree::bulk_build).
     pub fn bulk_build(&mut self, keys: &[K], values: &[V], fill: f64) -> Result<()> {
         check("values", keys.len(), values.len())?;
         let (fill, device) = (self.pairs_at(fill)?, &self.owner.device);
         self.build((device.from_slice(keys)?, device.from_slice(values)?), fill)
     }
 
-    /// [`Self::bulk_build`] of pairs that are in order: see
+    /// [`Self::bulk_build`] from sorted pairs: see
     /// [`BTree::bulk_build_sorted`](super::BTree::bulk_build_sorted).
     pub fn bulk_build_sorted(&mut self, keys: &Buffer<K>, values: &Buffer<V>, fill: f64) -> Result<()> {
         let fill = self.pairs_at(fill)?;
         check("values", keys.len(), values.len())?;
-        belongs(&self.owner.device, "keys", keys.device())?;
-        belongs(&self.owner.device, "values", values.device())?;
-        self.plant(keys.slice(), values.slice(), fill)
+        check_same_device(&self.owner.device, "keys", keys.device())?;
+        check_same_device(&self.owner.device, "values", values.device())?;
+        self.rebuild_from_sorted(keys.slice(), values.slice(), fill)
     }
 
-    /// The same pairs in nodes of the same `fill`: see [`BTree::compact`](super::BTree::compact).
+    /// Rebuilds the tree with the given fill: see [`BTree::compact`](super::BTree::compact).
     pub fn compact(&mut self, fill: f64) -> Result<()> {
         let fill = self.pairs_at(fill)?;
         self.build(export::on_device(self)?, fill)
     }
 
-    /// Pairs of buffers of this device, in any order, in place of those that are there, `fill` in a node.
+    /// Replaces all pairs by those of this device's buffers, in any order, with `fill` pairs per node.
     fn build(&self, pairs: Columns<K, V>, fill: u32) -> Result<()> {
         let Runs { keys, values, count } = Runs::of(pairs)?;
-        self.plant(keys.slice().part(0, count), values.slice(), fill)
+        self.rebuild_from_sorted(keys.slice().part(0, count), values.slice(), fill)
     }
 
-    /// What is read on the ways to keys of this device: see [`BTree::walks`](super::BTree::walks).
+    /// Counts the nodes read by descents to keys of this device: see [`BTree::walks`](super::BTree::walks).
     pub fn walks(&self, keys: &Buffer<K>) -> Result<Walks> {
         let reads = self.owner.device.zeroed::<u64>(8)?;
         let stream = self.owner.device.default_stream();
@@ -591,12 +608,12 @@ impl<K: Key, V: Value, E: Engine<K, V> + ?Sized> Trees<K, V, E> {
         Ok(Walks { keys: keys.len() as u64, nodes, links })
     }
 
-    /// Examines all nodes: see [`BTree::validate`](super::BTree::validate).
+    /// Checks all nodes: see [`BTree::validate`](super::BTree::validate).
     pub fn examine(&self) -> Result<Examined> {
         let report = self.owner.device.zeroed::<u64>(11)?;
-        // SAFETY: the lock keeps other launches out, and those asked for before have ended; the slice
-        // outlives this call.
-        self.owner.alone(|engine, stream, memory| unsafe {
+        // SAFETY: the lock excludes other launches, and all earlier ones have ended. The slice outlives this
+        // call.
+        self.owner.exclusive(|engine, stream, memory| unsafe {
             Ok(engine.task(stream, memory.parts(), Task::Examine { report: report.slice() })?)
         })?;
         let found = report.read()?;
@@ -635,14 +652,14 @@ impl<K: Key, V: Value, E: Engine<K, V> + ?Sized> Structure for Trees<K, V, E> {
             let now;
             {
                 let memory = self.owner.read();
-                if places(batch.ask) {
+                if places(batch.op) {
                     memory.directory.wait_for_growth(stream)?;
                 }
-                self.list(stream, &memory)?;
-                (now, rest) = memory.directory.portion(batch);
+                self.rebuild_directory_if_due(stream, &memory)?;
+                (now, rest) = memory.directory.next_chunk(batch);
             }
-            self.bring(stream, now)?;
-            if places(now.ask) {
+            self.submit(stream, now)?;
+            if places(now.op) {
                 let (many, more_follow) = (now.keys.len() as u64, rest.is_some());
                 self.owner.read().directory.submitted(stream, many, more_follow);
             }
@@ -654,46 +671,46 @@ impl<K: Key, V: Value, E: Engine<K, V> + ?Sized> Structure for Trees<K, V, E> {
         self.owner.scans(run)
     }
 
-    fn age(&self) -> u64 {
-        self.owner.read().age
+    fn generation(&self) -> u64 {
+        self.owner.read().generation
     }
 
     fn grows(&self) -> bool {
         self.growth == Growth::Pool
     }
 
-    /// Removed pairs leave room by themselves. Versions of snapshots that were dropped are freed, and a
-    /// directory that found no memory when the pool grew becomes as large as it should be.
-    fn make_room(&self) -> Result<()> {
+    /// Frees the versions of dropped snapshots, and enlarges a directory for which there was no memory when
+    /// the pool grew. Slots of removed pairs need no maintenance.
+    fn grow(&self) -> Result<()> {
         if self.owner.read().lacks_directory() {
-            or_later(self.owner.alone(|_, _, memory| self.fit_directory(memory)))?;
+            or_later(self.owner.exclusive(|_, _, memory| self.fit_directory(memory)))?;
         }
         let due = self.owner.read().history.as_ref().is_some_and(History::is_due);
         if due { self.sweep().map(drop) } else { Ok(()) }
     }
 
-    /// Makes room for what was refused: by what nobody can ask for any more, and, if that is the policy, by
-    /// more nodes, as far as the budget allows.
-    fn make_room_for(&self, refused: &[K], seen: Option<u64>) -> Result<Room> {
+    /// Frees versions that no snapshot reads and, if the policy allows, provides more nodes within the
+    /// budget.
+    fn grow_for(&self, refused: &[K], seen: Option<u64>) -> Result<Room> {
         if !self.grows() && self.owner.read().history.is_none() {
             return Ok(Room::None);
         }
         let half = self.owner.engine.shape().slots as usize / 2;
         let refused = distinct(refused);
-        self.owner.alone(|engine, stream, memory| {
-            if seen.is_some_and(|age| age != memory.age) {
-                // Another thread has made room meanwhile, perhaps for all.
+        self.owner.exclusive(|engine, stream, memory| {
+            if seen.is_some_and(|age| age != memory.generation) {
+                // Another thread has provided nodes meanwhile, perhaps enough.
                 return Ok(Room::More);
             }
-            // Versions that nobody can ask for may be room enough. Without this no pool is exchanged, so its
-            // errors end the call.
+            // Freed versions may suffice. A pool is exchanged only after the sweep, so an error of the sweep
+            // ends the call.
             let freed = memory.sweep(engine, stream)?;
             let needed = refused.div_ceil(half) * if memory.history.is_some() { 4 } else { 1 };
             let is_enough = seen.is_some() && freed > needed.max(memory.pool.capacity() / 4);
-            let wanted = needed.max(memory.pool.capacity() / 2).max(LEAST);
+            let wanted = needed.max(memory.pool.capacity() / 2).max(EMPTY_TREE_NODES);
             let has_grown = self.grows() && !is_enough && self.make_nodes(stream, memory, wanted, needed)?;
             let room = if has_grown { Room::More } else { Room::freed_if(freed > 0) };
-            memory.age += u64::from(room != Room::None);
+            memory.generation += u64::from(room != Room::None);
             Ok(room)
         })
     }
@@ -705,13 +722,13 @@ impl<K: Key, V: Value, E: Engine<K, V> + ?Sized> Structure for Trees<K, V, E> {
     }
 
     fn empty(&mut self) -> Result<()> {
-        self.plant(nothing(), nothing(), 2)
+        self.rebuild_from_sorted(nothing(), nothing(), 2)
     }
 
     fn bytes(&self) -> usize {
         let memory = self.owner.read();
         let history = memory.history.as_ref().map_or(0, History::bytes);
         let sorter = self.sorter.as_ref().map_or(0, |sorter| sorter.bytes());
-        memory.tallies.bytes() + memory.directory.bytes() + memory.pool.memory_usage() + history + sorter
+        memory.counters.bytes() + memory.directory.bytes() + memory.pool.memory_usage() + history + sorter
     }
 }

@@ -1,4 +1,4 @@
-//! How a map is made.
+//! Construction of hash maps.
 use super::engine::{self, Engine};
 use super::table::Table;
 use super::{HashMap, Key, Value};
@@ -7,24 +7,26 @@ use crate::{Error, PROGRAM, Result};
 use gpu::Device;
 use phalanx_kernels::probing;
 
-/// What a map does when it fills up.
+/// Policy for a full map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Growth {
-    /// Nothing: what finds no room is refused. Slots of removed keys come back by [`HashMap::compact`] alone.
+    /// The table never grows: pairs that do not fit are refused. Only [`HashMap::compact`] reclaims the slots
+    /// of removed keys.
     Fixed,
-    /// A blocking call that was refused room, or that leaves the table too full, rehashes it: into one of the
-    /// same size where the slots of removed keys suffice, else into one of twice the size, or of as many
-    /// slots as what was refused may need. Where there is no memory for that, the call is
-    /// [`Error::NoRoom`](crate::Error::NoRoom). Both tables are there meanwhile.
+    /// A blocking call that had refused pairs, or that leaves the table too full, rehashes the table: into
+    /// one of the same size if reclaiming the slots of removed keys suffices, else into one of twice the
+    /// size, or larger if the refused pairs need it. Both tables exist during the rehash. If there is no
+    /// memory for the refused pairs, the call returns [`Error::NoRoom`](crate::Error::NoRoom).
     ///
-    /// Batches on buffers and kernels of your own never grow a map: [`HashMap::reserve`] before them.
+    /// Batches on device buffers and your own kernels never grow a map: call [`HashMap::reserve`] before
+    /// them.
     ///
-    /// Too full is a table of which more than nine tenths of the slots are taken; for load factors above 0.8,
-    /// more than midway between the load factor and all.
+    /// A table is too full if more than nine tenths of its slots are taken; for load factors above 0.8, if
+    /// the taken share exceeds the midpoint between the load factor and 1.
     Doubling,
 }
 
-/// The parameters of a map. Made by [`HashMap::builder`].
+/// Parameters of a map. Created by [`HashMap::builder`].
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until `build`"]
 pub struct Builder<K, V> {
@@ -32,7 +34,7 @@ pub struct Builder<K, V> {
     capacity: usize,
     load_factor: f64,
     pub(super) growth: Growth,
-    looks: u32,
+    max_probes: u32,
     variant: Option<String>,
     of: std::marker::PhantomData<fn() -> (K, V)>,
 }
@@ -44,7 +46,7 @@ impl<K: Key, V: Value> Default for Builder<K, V> {
             capacity: 1024,
             load_factor: 0.8,
             growth: Growth::Doubling,
-            looks: 512,
+            max_probes: 512,
             variant: None,
             of: std::marker::PhantomData,
         }
@@ -52,57 +54,58 @@ impl<K: Key, V: Value> Default for Builder<K, V> {
 }
 
 impl<K: Key, V: Value> Builder<K, V> {
-    /// The device that holds the map. Default: [`Device::from_environment`], which is a new emulated device
-    /// at each call where there is no GPU.
+    /// Sets the device that holds the map. Default: [`Device::from_environment`], which creates a new
+    /// emulated device at each call if there is no GPU.
     pub fn device(mut self, device: &Device) -> Self {
         self.device = Some(device.clone());
         self
     }
 
-    /// How many pairs the map is to hold at its load factor. Default: 1024.
+    /// Sets the number of pairs that the map holds at its load factor. Default: 1024.
     pub fn capacity(mut self, pairs: usize) -> Self {
         self.capacity = pairs;
         self
     }
 
-    /// Pairs over slots when the map holds its capacity, above 0 and at most 1: more saves memory, less saves
-    /// time. Default: 0.8.
+    /// Sets the ratio of pairs to slots when the map holds its capacity, above 0 and at most 1: a higher one
+    /// saves memory, a lower one saves time. Default: 0.8.
     pub fn load_factor(mut self, load_factor: f64) -> Self {
         self.load_factor = load_factor;
         self
     }
 
-    /// What the map does when it fills up. Default: [`Growth::Doubling`].
+    /// Sets the policy for a full map. Default: [`Growth::Doubling`].
     pub fn growth(mut self, growth: Growth) -> Self {
         self.growth = growth;
         self
     }
 
-    /// At how many buckets an operation looks before it gives up, which bounds its time however full the
-    /// table is. Default: 512, which no key needs below a load of 0.97. 0 counts as 1.
-    pub fn looks(mut self, looks: u32) -> Self {
-        self.looks = looks.max(1);
+    /// Sets the number of buckets that an operation probes before it gives up, which bounds its time even in
+    /// a full table. Default: 512, which no key needs below a load of 0.97. 0 counts as 1.
+    pub fn max_probes(mut self, looks: u32) -> Self {
+        self.max_probes = looks.max(1);
         self
     }
 
-    /// The kind of table by its name, one of [`super::variants`]. Default: the fastest measured.
+    /// Selects the variant of the table by name, one of [`super::variants`]. Default: the fastest measured.
     pub fn variant(mut self, name: &str) -> Self {
         self.variant = Some(name.to_owned());
         self
     }
 
-    /// Raises the capacity to `pairs`, if it is less.
+    /// Raises the capacity to `pairs` if it is less.
     pub(super) fn at_least(mut self, pairs: usize) -> Self {
         self.capacity = self.capacity.max(pairs);
         self
     }
 
-    /// Makes the map, empty.
+    /// Creates an empty map.
     ///
     /// # Errors
-    /// [`Error::ZeroCapacity`], [`Error::LoadFactor`], [`Error::TooLarge`], [`Error::UnknownVariant`],
-    /// [`Error::NeedsWideSwap`], and the device's when it lacks the memory, or when the environment names one
-    /// that cannot be had.
+    /// [`Error::ZeroCapacity`] and [`Error::LoadFactor`] for invalid parameters; [`Error::TooLarge`] if the
+    /// table would have too many slots; [`Error::UnknownVariant`] if no variant has the name for these types;
+    /// [`Error::NeedsWideSwap`] if the device lacks the variant's compare-and-swap; [`Error::Device`] if the
+    /// device lacks the memory, or the environment names a device that is not available.
     pub fn build(self) -> Result<HashMap<K, V>> {
         if self.capacity == 0 {
             return Err(Error::ZeroCapacity);
@@ -114,7 +117,7 @@ impl<K: Key, V: Value> Builder<K, V> {
         device.add_program(&PROGRAM);
         let (name, engine) = self.engine(&device)?;
         let slots = (self.capacity as f64 / self.load_factor).ceil() as usize;
-        let table = Table::new(&device, &*engine, slots, self.looks)?;
+        let table = Table::new(&device, &*engine, slots, self.max_probes)?;
         let owner = Owner::new(device, engine, name, table);
         Ok(HashMap { owner, load_factor: self.load_factor, growth: self.growth })
     }
@@ -133,8 +136,8 @@ impl<K: Key, V: Value> Builder<K, V> {
     }
 }
 
-/// The names of all kinds of table for these types of key and value: scheme and filter bits, bytes a bucket,
-/// lanes a tile x slots a lane, types of key and value.
+/// Returns the names of all variants for these key and value types. A name consists of scheme and filter
+/// bits, bytes per bucket, lanes per tile x slots per lane, key type and value type.
 ///
 /// ```
 /// let names = phalanx::hash_map::variants::<u32, u32>();

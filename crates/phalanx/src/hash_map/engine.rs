@@ -1,34 +1,34 @@
-//! The bridge from names to types: a kind of table is chosen when a map is made, and kernels are compiled for
-//! types.
+//! Maps variant names to types: a variant is chosen at run time, when a map is built, but kernels are
+//! compiled for types.
 use super::table::Parts;
 use crate::map::launcher::{Launcher, Of, Viewed, engines};
 use phalanx_kernels::keyed::Scalar;
 use phalanx_kernels::probing::{self, Config, MapView};
 use simt::Instance;
 
-/// What a host needs to know of a kind of table.
+/// Properties of a variant that the host needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// Slots in a bucket.
+    /// Slots per bucket.
     pub slots: usize,
-    /// Bytes in a bucket.
+    /// Bytes per bucket.
     pub bytes: usize,
-    /// Bits of filter a bucket.
+    /// Filter bits per bucket.
     pub filter_bits: usize,
-    /// Whether it needs a compare-and-swap of 16 bytes.
+    /// Whether the variant needs a 16-byte compare-and-swap.
     pub wide: bool,
 }
 
-/// A kind of table.
+/// A variant of the table.
 pub trait Engine<K, V>: Launcher<Parts, K, V> {
-    /// Its measures.
+    /// Returns the variant's properties.
     fn shape(&self) -> Shape;
 
-    /// Words of filter for a table of `count` buckets.
+    /// Returns the number of filter words for a table of `count` buckets.
     fn filter_words(&self, count: u32) -> usize;
 }
 
-/// The engine called `name`, if its keys and values are `K` and `V`.
+/// Returns the engine called `name` if its key and value types are `K` and `V`.
 pub fn find<K: Scalar, V: Scalar>(name: &str) -> Option<Box<dyn Engine<K, V>>> {
     any(name)?.downcast::<Box<dyn Engine<K, V>>>().ok().map(|engine| *engine)
 }
@@ -37,9 +37,9 @@ engines!(probing);
 
 impl<M: Config + Instance> Viewed<Parts> for M {
     fn view(parts: Parts) -> MapView<M> {
-        let Parts { buckets, filters, tallies, count, looks } = parts;
-        // SAFETY: `Launcher` asks for the parts of a live table of this kind.
-        unsafe { MapView::new(buckets, filters, tallies, count, looks) }
+        let Parts { buckets, filters, counters, count, max_probes: looks } = parts;
+        // SAFETY: `Launcher` requires the parts of a live table of this variant.
+        unsafe { MapView::new(buckets, filters, counters, count, looks) }
     }
 }
 

@@ -1,18 +1,18 @@
-//! A hash map in device memory, filled and asked in batches.
+//! A hash map in device memory, accessed in batches.
 mod builder;
 mod engine;
 mod table;
 
-#[allow(unused_imports)] // documentation names it
+#[allow(unused_imports)] // for links in the documentation
 use crate::Error;
 use crate::Result;
 use crate::error::made_room;
-use crate::map::batches::belongs;
+use crate::map::batches::check_same_device;
 use crate::map::counts::{Counts, distinct};
 use crate::map::launch::Batch;
 use crate::map::owner::{Memory as _, Owner};
 use crate::map::structure::{Room, Scans, Structure};
-pub use crate::map::{Batches, Coded, Key, Merge, Op, Outcome, Value};
+pub use crate::map::{Batches, Key, Merge, Op, OpCode, Outcome, Value};
 use crate::map::{Map, file};
 pub use builder::{Builder, Growth, variants};
 use engine::Engine;
@@ -24,9 +24,10 @@ use table::Table;
 
 /// A map from `u32` or `u64` to `u32` or `u64` in device memory.
 ///
-/// Open addressing over buckets of 64 bytes, each read by a tile of lanes at once; see the repository's page
-/// `docs/structures/hashmap.md` for layout, proof and costs. What it can do is mostly in [`Map`]. The hash is
-/// fixed: it has no seed, so whoever chooses the keys can choose slow ones.
+/// The map uses open addressing over buckets of 64 bytes. A tile of lanes reads a bucket at once. The
+/// repository's page `docs/structures/hashmap.md` describes layout, proof and costs. Most operations are in
+/// [`Map`]. The hash function is fixed and has no seed: an adversary who chooses the keys can make operations
+/// slow.
 ///
 /// ```
 /// use phalanx::{HashMap, Map};
@@ -41,14 +42,14 @@ use table::Table;
 ///
 /// # Concurrency
 ///
-/// That of [`Map`]. What changes the table as a whole takes `&mut self`, or waits by itself until no launch
-/// runs (growth).
+/// As for [`Map`]. Methods that replace the table take `&mut self`, except growth, which waits until no
+/// launch runs.
 ///
 /// # Errors
 ///
-/// A blocking call that must grow and finds no memory is [`Error::NoRoom`], which holds the outcome of every
-/// element: those that had room are done. With [`Growth::Fixed`] it is `Ok`, and says [`Outcome::Refused`] of
-/// the others.
+/// A blocking call that must grow and finds no memory returns [`Error::NoRoom`], which holds the outcome of
+/// every element; the elements that fit are done. With [`Growth::Fixed`] the call returns `Ok`, with
+/// [`Outcome::Refused`] for the elements that do not fit.
 pub struct HashMap<K, V> {
     owner: Owner<dyn Engine<K, V>, Table>,
     load_factor: f64,
@@ -64,18 +65,18 @@ impl<K, V> std::fmt::Debug for HashMap<K, V> {
     }
 }
 
-/// Making one, and asking about it.
+/// Construction and properties.
 impl<K: Key, V: Value> HashMap<K, V> {
-    /// A map on [`Device::from_environment`] (a GPU where there is one, else the emulator) that holds
-    /// `capacity` pairs and grows beyond.
+    /// Creates a map on [`Device::from_environment`] (a GPU if there is one, else the emulator) that holds
+    /// `capacity` pairs and grows when needed.
     ///
     /// # Errors
-    /// Those of [`Builder::build`].
+    /// As [`Builder::build`].
     pub fn with_capacity(capacity: usize) -> Result<Self> {
         Self::builder().capacity(capacity).build()
     }
 
-    /// The parameters, to be chosen one by one:
+    /// Returns a builder to set the parameters:
     ///
     /// ```
     /// use phalanx::hash_map::Growth;
@@ -93,48 +94,48 @@ impl<K: Key, V: Value> HashMap<K, V> {
         Builder::default()
     }
 
-    /// The name of the kind of table, one of [`variants`].
+    /// Returns the name of the map's variant, one of [`variants`].
     pub fn variant(&self) -> &str {
         &self.owner.name
     }
 
-    /// How many pairs the table holds at its load factor without growing.
+    /// Returns the number of pairs that the table holds at its load factor without growing.
     pub fn capacity(&self) -> usize {
         (self.slots() as f64 * self.load_factor) as usize
     }
 
-    /// Slots of the table.
+    /// Returns the number of slots of the table.
     pub fn slots(&self) -> usize {
         self.owner.read().slots()
     }
 
-    /// Pairs over slots. As [`Self::len`].
+    /// Returns the ratio of pairs to slots. Waits, as [`Self::len`] does.
     ///
     /// # Errors
-    /// [`Error::Device`] when the device is lost or lacks the memory.
+    /// [`Error::Device`] if the device is lost or lacks the memory.
     pub fn load_factor(&self) -> Result<f64> {
         Ok(self.len()? as f64 / self.slots() as f64)
     }
 
-    /// How many tables it has had before this one, and slots of removed keys. For this package's tests.
+    /// Returns the number of earlier tables and the number of tombstones. For this package's tests.
     #[doc(hidden)]
-    pub fn wear(&self) -> Result<(u64, usize)> {
-        Ok((self.owner.read().age(), self.owner.counts()?.removed()))
+    pub fn rebuilds_and_tombstones(&self) -> Result<(u64, usize)> {
+        Ok((self.owner.read().generation(), self.owner.counts()?.removed()))
     }
 
-    /// The map as kernels of your own take it: `M` is the kind of table that [`Self::variant`] names, as a
-    /// type. In the kernel, open a [`Session`](phalanx_kernels::probing::Session) on it.
+    /// Returns a view of the map for your own kernels. `M` is the type of the variant that [`Self::variant`]
+    /// names. In the kernel, open a [`Session`](phalanx_kernels::probing::Session) on it.
     ///
     /// ```
     /// use phalanx::gpu::{Device, Grid};
     /// use phalanx::hash_map::Growth;
-    /// use phalanx::kernels::probing::{DefaultTable, Lanes, MapView, Merge, Session};
+    /// use phalanx::kernels::probing::{DefaultTable, MapView, Merge, PerLane, Session};
     /// use phalanx::{HashMap, Map};
     /// use simt::{GlobalSlice, Thread, kernel};
     ///
     /// #[kernel]
     /// fn count_words(map: MapView<DefaultTable>, words: GlobalSlice<u32>) {
-    ///     let mut session = Session::new(map, Lanes);
+    ///     let mut session = Session::new(map, PerLane);
     ///     let index = Thread::index();
     ///     session.upsert(Merge::Add, (index < words.len()).then(|| (words.read(index), 1)));
     ///     session.finish();
@@ -158,18 +159,18 @@ impl<K: Key, V: Value> HashMap<K, V> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::OtherVariant`] when the map is of another kind.
+    /// [`Error::OtherVariant`] if the map is of another variant.
     ///
     /// # Safety
-    /// The view does not keep the table alive, nor in its place:
-    /// - From this call until the launch of the last kernel that takes the view, nothing replaces the table:
-    ///   no method that takes `&mut self`, and on a map that grows no blocking call that inserts or removes,
-    ///   in any thread.
-    /// - Those kernels run on the map's device, and have ended when the map is dropped, or asked for anything
-    ///   that takes `&mut self`, [`Self::iter`] or [`Self::export`]. (Dropping the map waits for them on a
-    ///   GPU.)
-    /// - They change the map through the view's functions alone, and count what they do: sessions do so by
-    ///   themselves.
+    /// The view does not keep the table alive or at its address:
+    /// - From this call until the launch of the last kernel that takes the view, nothing may replace the
+    ///   table: no thread may call a method that takes `&mut self`, nor, on a map that grows, a blocking call
+    ///   that inserts or removes.
+    /// - Those kernels must run on the map's device. They must have ended before the map is dropped, and
+    ///   before any call that takes `&mut self`, [`Self::iter`] or [`Self::export`]. (On a GPU, dropping the
+    ///   map waits for them.)
+    /// - They must change the map only through the view's functions, and count what they change: sessions do
+    ///   so automatically.
     pub unsafe fn view<M>(&self) -> Result<MapView<M>>
     where
         M: Config<Key = K, Value = V> + Instance,
@@ -178,15 +179,15 @@ impl<K: Key, V: Value> HashMap<K, V> {
     }
 }
 
-/// The table as a whole.
+/// Operations on the table as a whole.
 impl<K: Key, V: Value> HashMap<K, V> {
-    /// The slots of a table that may be taken before a blocking call makes room: well above the load factor,
-    /// so that a table at its capacity is not rehashed for a few removed keys.
+    /// Returns the number of taken slots above which a blocking call rehashes. It is well above the load
+    /// factor, so that a few removed keys do not cause a rehash of a table at its capacity.
     fn most_taken(&self, slots: usize) -> usize {
         (slots as f64 * (0.5 + self.load_factor / 2.0).max(0.9)) as usize
     }
 
-    /// The slots that a table of `slots` gets when it must have room for `pairs`.
+    /// Returns the number of slots of the table that replaces one of `slots` slots and must hold `pairs`.
     fn size_for(&self, pairs: usize, slots: usize, counts: Counts) -> usize {
         let wanted = (pairs as f64 / self.load_factor) as usize;
         // A rehash that leaves less than a tenth of the slots to take would be due again too soon.
@@ -194,7 +195,8 @@ impl<K: Key, V: Value> HashMap<K, V> {
         if wanted <= slots && pays { slots } else { wanted.max(slots * 2) }
     }
 
-    /// Replaces the table by one with room for `refused` more pairs. Returns whether there was memory for it.
+    /// Replaces the table by one that holds `refused` more pairs. Returns `false` if there is no memory for
+    /// it.
     fn grow(&self, table: &mut Table, counts: Counts, refused: usize) -> Result<bool> {
         let grown = self.rehash(table, self.size_for(counts.live + refused, table.slots(), counts));
         made_room(grown.map(|grown| {
@@ -212,16 +214,17 @@ impl<K: Key, V: Value> HashMap<K, V> {
         }
     }
 
-    /// Makes room for `additional` more pairs than there are now, all at once.
+    /// Grows the table, in one step if needed, so that it holds `additional` more pairs than now.
     ///
     /// # Errors
-    /// [`Error::TooLarge`]; the device's when it lacks the memory. The map is then as it was.
+    /// [`Error::TooLarge`] if the table would have too many slots; [`Error::Device`] if the device lacks the
+    /// memory. On error the map is unchanged.
     #[doc(alias = "try_reserve")]
     pub fn reserve(&mut self, additional: usize) -> Result<()> {
         let counts = self.owner.counts()?;
         let slots =
             |pairs: usize| (pairs.saturating_add(additional) as f64 / self.load_factor).ceil() as usize;
-        // Slots of removed keys are no room before a rehash.
+        // The slots of removed keys can be taken again only after a rehash.
         if slots(counts.taken) > self.slots() {
             let table = self.rehash(&self.owner.read(), slots(counts.live).max(self.slots()))?;
             *self.owner.get_mut() = table;
@@ -229,11 +232,12 @@ impl<K: Key, V: Value> HashMap<K, V> {
         Ok(())
     }
 
-    /// Gives the slots of removed keys back, by a rehash into a table of the same size (a little larger,
-    /// where a table that is nearly full has no place for some pair within [`Builder::looks`]).
+    /// Reclaims the slots of removed keys by a rehash into a table of the same size, or a slightly larger one
+    /// if a pair does not fit a nearly full table within [`Builder::max_probes`] probes.
     ///
     /// # Errors
-    /// [`Error::Device`]: a second table needs its memory while this runs. The map is then as it was.
+    /// [`Error::Device`] if there is no memory for the second table, which exists beside the first during the
+    /// call; [`Error::TooLarge`] if a larger table would have too many slots. On error the map is unchanged.
     #[doc(alias = "rehash")]
     pub fn compact(&mut self) -> Result<()> {
         let table = self.rehash(&self.owner.read(), self.slots())?;
@@ -241,8 +245,8 @@ impl<K: Key, V: Value> HashMap<K, V> {
         Ok(())
     }
 
-    /// [`Map::clear`] without waiting: the stream clears the map when it comes to it, after the batches that
-    /// were asked of it before.
+    /// Clears the map in stream order, without waiting: after the batches submitted to the stream before. See
+    /// [`Map::clear`].
     ///
     /// ```
     /// use phalanx::{HashMap, Map};
@@ -261,22 +265,23 @@ impl<K: Key, V: Value> HashMap<K, V> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::OtherDevice`] when the stream is not of the map's device; [`Error::Device`] when the device
-    /// is lost or lacks the memory.
+    /// [`Error::OtherDevice`] if the stream is not of the map's device; [`Error::Device`] if the device is
+    /// lost or lacks the memory.
     ///
     /// # Safety
-    /// - Batches of other streams, blocking calls and kernels of your own that use the map have ended when
-    ///   the stream comes to this, and none begins before it has cleared the map.
+    /// - Batches of other streams, blocking calls and your own kernels that use the map must have ended
+    ///   before the stream executes this operation, and none may begin before it has cleared the map.
     pub unsafe fn clear_on(&mut self, stream: &Stream) -> Result<()> {
-        belongs(&self.owner.device, "stream", stream.device())?;
-        // SAFETY: the caller's promise.
+        check_same_device(&self.owner.device, "stream", stream.device())?;
+        // SAFETY: the caller's obligation.
         unsafe { self.owner.get_mut().clear_on(stream) }
     }
 
     /// Rehashes into the smallest table that holds the pairs at the map's load factor.
     ///
     /// # Errors
-    /// [`Error::Device`]: the smaller table needs its memory beside the old one. The map is then as it was.
+    /// [`Error::Device`] if there is no memory for the smaller table, which exists beside the old one during
+    /// the call. On error the map is unchanged.
     pub fn shrink_to_fit(&mut self) -> Result<()> {
         let slots = (self.len()?.max(1) as f64 / self.load_factor).ceil() as usize;
         let table = self.rehash(&self.owner.read(), slots)?;
@@ -284,8 +289,8 @@ impl<K: Key, V: Value> HashMap<K, V> {
         Ok(())
     }
 
-    /// Reads a map that [`Map::save`] wrote, into one with the builder's parameters, and with room for all
-    /// pairs where the builder's capacity is less. Takes no byte beyond the map's last from the reader.
+    /// Loads a map that [`Map::save`] wrote, with the builder's parameters; its capacity is raised to the
+    /// number of saved pairs if needed. Reads no byte beyond the saved map.
     ///
     /// ```
     /// use phalanx::{HashMap, Map};
@@ -300,11 +305,12 @@ impl<K: Key, V: Value> HashMap<K, V> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Format`] when it is none, of another version or other types, or damaged;
-    /// [`Error::DoesNotFit`] when not all of it finds room; [`Error::Io`]; those of [`Builder::build`].
+    /// [`Error::Format`] if the data is not a saved map, is of another version or other types, or is damaged;
+    /// [`Error::DoesNotFit`] if some pairs do not fit; [`Error::Io`] if the reader fails; otherwise as
+    /// [`Builder::build`].
     pub fn load(reader: impl Read, builder: Builder<K, V>) -> Result<Self> {
-        // The pairs find room, whatever the policy is afterwards: in another order of insertion a full table
-        // may refuse some.
+        // The map grows while it is loaded, whatever its policy is afterwards: a full table may refuse pairs
+        // that come in another order of insertion.
         let growth = builder.growth;
         let build = |pairs| builder.at_least(pairs).growth(Growth::Doubling).build();
         let mut map: Self = file::load(reader, build)?;
@@ -329,37 +335,37 @@ impl<K: Key, V: Value> Structure for HashMap<K, V> {
         self.owner.scans(run)
     }
 
-    fn age(&self) -> u64 {
-        self.owner.read().age()
+    fn generation(&self) -> u64 {
+        self.owner.read().generation()
     }
 
     fn grows(&self) -> bool {
         self.growth == Growth::Doubling
     }
 
-    fn make_room(&self) -> Result<()> {
+    fn grow(&self) -> Result<()> {
         let is_full = |table: &Table| -> Result<Option<Counts>> {
             let counts = table.counts()?;
-            let is_full = counts.taken > self.most_taken(table.slots()) || table.is_worn(counts);
+            let is_full = counts.taken > self.most_taken(table.slots()) || table.needs_rehash(counts);
             Ok(is_full.then_some(counts))
         };
         if !self.grows() || is_full(&self.owner.read())?.is_none() {
             return Ok(());
         }
-        // Another thread may be here first.
-        self.owner.alone(|_, _, table| match is_full(table)? {
+        // Another thread may have done it before this one has exclusive access.
+        self.owner.exclusive(|_, _, table| match is_full(table)? {
             Some(counts) => self.grow(table, counts, 0).map(drop),
             None => Ok(()),
         })
     }
 
-    fn make_room_for(&self, refused: &[K], seen: Option<u64>) -> Result<Room> {
+    fn grow_for(&self, refused: &[K], seen: Option<u64>) -> Result<Room> {
         if !self.grows() {
             return Ok(Room::None);
         }
-        self.owner.alone(|_, _, table| {
-            if seen.is_some_and(|age| age != table.age()) {
-                // Another thread has made room meanwhile, perhaps for all.
+        self.owner.exclusive(|_, _, table| {
+            if seen.is_some_and(|age| age != table.generation()) {
+                // Another thread has grown the table meanwhile, perhaps enough.
                 return Ok(Room::More);
             }
             self.grow(table, table.counts()?, distinct(refused)).map(Room::more_if)

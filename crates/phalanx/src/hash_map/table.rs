@@ -1,108 +1,109 @@
-//! The memory of a map, and how it changes as a whole: made, rehashed, counted.
+//! The memory of a map, and the operations on the whole table: creation, rehash, counts.
 use super::engine::Engine;
 use crate::map::counts::Counts;
 use crate::map::owner::Memory;
 use crate::{Error, Result};
 use gpu::{Buffer, Device, Stream};
-use phalanx_kernels::keyed::{STRIPE_WORDS, STRIPES, Scalar};
-use phalanx_kernels::probing::ANNEX;
+use phalanx_kernels::keyed::{COUNTER_SHARDS, SHARD_WORDS, Scalar};
+use phalanx_kernels::probing::OVERFLOW_BUCKETS;
 
-/// The most buckets: places are 31-bit numbers.
+/// Maximum number of buckets: bucket indices have 31 bits.
 const MOST_BUCKETS: usize = (1 << 31) - 64;
 
-/// Plain pointers to a table, as views take them.
+/// Raw pointers to a table, from which views are created.
 #[derive(Clone, Copy, Debug)]
 pub struct Parts {
     pub buckets: *mut u64,
     pub filters: *mut u32,
-    pub tallies: *mut u64,
+    pub counters: *mut u64,
     pub count: u32,
-    pub looks: u32,
+    pub max_probes: u32,
 }
 
-/// The memory of a map.
+/// Device memory of a map.
 #[derive(Debug)]
 pub struct Table {
     buckets: Buffer<u64>,
     filters: Buffer<u32>,
-    tallies: Buffer<u64>,
+    counters: Buffer<u64>,
     count: u32,
-    looks: u32,
+    max_probes: u32,
     slots: usize,
-    /// How many tables there were before it in the map.
-    age: u64,
-    /// Long walks that it has had from the start: a table may be too full for short ones.
+    /// Number of earlier tables of the map.
+    generation: u64,
+    /// Counter of long probe sequences when the table was created: a table may be too full for short ones.
     long: usize,
 }
 
 impl Table {
-    /// An empty table of at least `slots` slots.
+    /// Allocates an empty table of at least `slots` slots.
     pub fn new<K, V>(device: &Device, engine: &dyn Engine<K, V>, slots: usize, looks: u32) -> Result<Self> {
         let shape = engine.shape();
         let least = slots.div_ceil(shape.slots).max(2);
         let too_large = Error::TooLarge { slots, most: MOST_BUCKETS * shape.slots };
-        // The search for a prime costs the root of the number: a size that nobody can have would take hours.
+        // The search for a prime costs the square root of the number: for a size that no device can hold it
+        // would take hours.
         let count = if least <= MOST_BUCKETS { next_prime(least) } else { least };
         if count > MOST_BUCKETS {
             return Err(too_large);
         }
         let count = count as u32;
-        let words = (count + ANNEX) as usize * shape.bytes / 8;
+        let words = (count + OVERFLOW_BUCKETS) as usize * shape.bytes / 8;
         Ok(Self {
             buckets: device.filled(words, 0xff)?,
             filters: device.filled(engine.filter_words(count).max(1), 0xff)?,
-            tallies: device.zeroed(STRIPES * STRIPE_WORDS)?,
+            counters: device.zeroed(COUNTER_SHARDS * SHARD_WORDS)?,
             count,
-            looks,
+            max_probes: looks,
             slots: count as usize * shape.slots,
-            age: 0,
+            generation: 0,
             long: 0,
         })
     }
 
-    /// How many tables there were before it in the map: tells whether the table that a call has seen is still
-    /// there.
-    pub fn age(&self) -> u64 {
-        self.age
+    /// Returns the number of earlier tables of the map. A caller compares it with the one that it has seen,
+    /// to detect that the table was replaced.
+    pub fn generation(&self) -> u64 {
+        self.generation
     }
 
-    /// Slots, the annex not counted.
+    /// Returns the number of slots, without those of the overflow buckets.
     pub fn slots(&self) -> usize {
         self.slots
     }
 
-    /// Bytes of device memory.
+    /// Returns the bytes of device memory.
     pub fn bytes(&self) -> usize {
-        self.buckets.bytes() + self.filters.bytes() + self.tallies.bytes()
+        self.buckets.bytes() + self.filters.bytes() + self.counters.bytes()
     }
 
-    /// Empties the table.
+    /// Removes all pairs.
     pub fn clear(&mut self) -> Result<()> {
         self.buckets.fill_bytes(0xff)?;
         self.filters.fill_bytes(0xff)?;
-        Ok(self.tallies.fill_bytes(0)?)
+        Ok(self.counters.fill_bytes(0)?)
     }
 
-    /// [`Self::clear`], when the stream comes to it.
+    /// [`Self::clear`] in stream order.
     ///
     /// # Safety
-    /// - From here to the end of the stream's work so far, nothing but that work uses the table.
+    /// - From this call until the stream has executed its work so far, only that work may use the table.
     pub unsafe fn clear_on(&mut self, stream: &Stream) -> Result<()> {
-        // SAFETY: the caller's promise, for each of the buffers.
+        // SAFETY: the caller's obligation, for each of the buffers.
         unsafe {
             self.buckets.fill_bytes_on(stream, 0xff)?;
             self.filters.fill_bytes_on(stream, 0xff)?;
-            Ok(self.tallies.fill_bytes_on(stream, 0)?)
+            Ok(self.counters.fill_bytes_on(stream, 0)?)
         }
     }
 
-    /// Whether keys that come and go have made walks long since the table was made.
-    pub fn is_worn(&self, counts: Counts) -> bool {
+    /// Returns whether insertions and removals have made probe sequences long since the table was created.
+    pub fn needs_rehash(&self, counts: Counts) -> bool {
         counts.long > self.long && counts.removed() > 0
     }
 
-    /// Moves the pairs into a new table of at least `slots` slots, without tombstones. `None` when they do
-    /// not fit it.
+    /// Copies the pairs into a new table of at least `slots` slots, without tombstones. Returns `None` if
+    /// they do not fit.
     pub fn rehashed<K: Scalar, V: Scalar>(
         &self,
         engine: &dyn Engine<K, V>,
@@ -110,11 +111,12 @@ impl Table {
     ) -> Result<Option<Self>> {
         let device = self.buckets.device();
         device.synchronize()?;
-        let mut into = Self { age: self.age + 1, ..Self::new(device, engine, slots, self.looks)? };
+        let mut into =
+            Self { generation: self.generation + 1, ..Self::new(device, engine, slots, self.max_probes)? };
         let refused = device.zeroed::<u64>(1)?;
         let stream = device.default_stream();
-        // SAFETY: both tables are this engine's; the caller lends this one exclusively and nothing else runs
-        // on the device.
+        // SAFETY: both tables are this engine's. The caller has exclusive access to this one, and nothing
+        // else runs on the device.
         unsafe { engine.rehash(&stream, self.parts(), into.parts(), refused.slice())? };
         let fits = refused.read()?[0] == 0;
         into.long = into.counts()?.long;
@@ -129,18 +131,18 @@ impl Memory for Table {
         Parts {
             buckets: self.buckets.pointer(),
             filters: self.filters.pointer(),
-            tallies: self.tallies.pointer(),
+            counters: self.counters.pointer(),
             count: self.count,
-            looks: self.looks,
+            max_probes: self.max_probes,
         }
     }
 
     fn counts(&self) -> Result<Counts> {
-        Counts::read(&self.tallies)
+        Counts::read(&self.counters)
     }
 }
 
-/// The smallest prime from `least` on.
+/// Returns the smallest prime that is at least `least`.
 fn next_prime(least: usize) -> usize {
     (least..).find(|&candidate| is_prime(candidate)).unwrap_or(usize::MAX)
 }
@@ -160,7 +162,7 @@ mod tests {
 
     const LOOKS: u32 = 3;
 
-    /// The only kind that is compiled for these tests.
+    /// The only variant that is compiled for these tests.
     const KIND: Of<DefaultTable> = Of(std::marker::PhantomData);
 
     fn table() -> Table {
@@ -168,13 +170,13 @@ mod tests {
         Table::new(&device, &KIND, 100, LOOKS).unwrap()
     }
 
-    /// The filters too: stale ones would only cost time, which no other test sees.
+    /// Covers the filters too: stale filters would only cost time, which no other test detects.
     #[test]
     fn a_cleared_table_is_as_new() {
         let mut used = table();
         used.buckets.fill_bytes(7).unwrap();
         used.filters.fill_bytes(0).unwrap();
-        used.tallies.fill_bytes(1).unwrap();
+        used.counters.fill_bytes(1).unwrap();
         used.clear().unwrap();
         assert!(used.buckets.read().unwrap().into_iter().all(|word| word == u64::MAX));
         assert!(used.filters.read().unwrap().into_iter().all(|word| word == u32::MAX));
@@ -184,7 +186,7 @@ mod tests {
     #[test]
     fn a_rehash_keeps_the_bound_of_walks() {
         let larger = table().rehashed(&KIND, 1000).unwrap().unwrap();
-        assert_eq!((larger.looks, larger.age, larger.slots >= 1000), (LOOKS, 1, true));
+        assert_eq!((larger.max_probes, larger.generation, larger.slots >= 1000), (LOOKS, 1, true));
     }
 
     #[test]

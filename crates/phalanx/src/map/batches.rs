@@ -1,19 +1,19 @@
-//! Batches on device buffers, asked of a stream.
-#[allow(unused_imports)] // documentation names it
+//! Batches on device buffers, submitted to a stream.
+#[allow(unused_imports)] // for links in the documentation
 use super::Outcome;
-use super::launch::{Ask, Batch, nothing};
+use super::launch::{Batch, BatchOp, nothing};
 use super::{Key, Map, Merge, Value, check};
 use crate::{Error, Result};
 use gpu::{Buffer, Device, Stream};
-use phalanx_kernels::keyed::Coded;
+use phalanx_kernels::keyed::OpCode;
 use simt::{GlobalSlice, Word};
 
-/// Batches on device buffers, which return when they are asked for: results are there when the stream has
-/// come so far.
+/// Batches on device buffers. The calls submit work to a stream and do not wait for it: results are available
+/// when the stream has executed it.
 ///
-/// Made by [`Map::on`]. Outcomes are the codes of [`Outcome`], a byte an element ([`Outcome::from_code`]
-/// reads them). Nothing grows here, whatever the map's policy: what finds no room is refused. Reading a
-/// buffer, and dropping one, waits for the batches that use it.
+/// Created by [`Map::on`]. Outcomes are the codes of [`Outcome`], one byte per element
+/// ([`Outcome::from_code`] decodes them). These calls never grow the map, whatever its policy: elements that
+/// do not fit are refused. Reading or dropping a buffer waits for the batches that use it.
 ///
 /// ```
 /// use phalanx::{HashMap, Map, Outcome};
@@ -31,8 +31,8 @@ use simt::{GlobalSlice, Word};
 /// ```
 ///
 /// # Concurrency
-/// Batches in one stream run one after the other; those in several streams side by side, each operation
-/// linearizable.
+/// Batches in one stream run one after the other. Batches in several streams run concurrently; each operation
+/// is linearizable.
 #[derive(Debug)]
 pub struct Batches<'a, M: ?Sized> {
     map: &'a M,
@@ -44,22 +44,22 @@ impl<'a, M: Map + ?Sized> Batches<'a, M> {
         Self { map, stream }
     }
 
-    /// Refuses what is of another device: kernels could not reach it, and dropping it would not wait for
-    /// them.
+    /// Submits a batch. Rejects a stream of another device: its kernels could not access the map, and
+    /// dropping the map would not wait for them.
     fn launch(&self, batch: Batch<M::Key, M::Value>) -> Result<()> {
-        belongs(self.map.home(), "stream", self.stream.device())?;
+        check_same_device(self.map.home(), "stream", self.stream.device())?;
         self.map.launch(self.stream, batch)
     }
 
-    /// A buffer of `len` elements as kernels take it.
+    /// Returns a buffer of `len` elements as kernels take it.
     fn slice<T: Word>(&self, what: &'static str, buffer: &Buffer<T>, len: usize) -> Result<GlobalSlice<T>> {
         slice(self.map.home(), what, buffer, len)
     }
 
-    /// A batch, the outcomes of which are wanted or not.
+    /// Returns a batch, with or without outcomes.
     fn batch(
         &self,
-        ask: Ask,
+        ask: BatchOp,
         keys: &Buffer<M::Key>,
         outcomes: Option<&mut Buffer<u8>>,
     ) -> Result<Batch<M::Key, M::Value>> {
@@ -69,10 +69,10 @@ impl<'a, M: Map + ?Sized> Batches<'a, M> {
         Ok(Batch { outcomes, ..Batch::new(ask, keys) })
     }
 
-    /// A batch of pairs.
+    /// Submits a batch of pairs.
     fn pairs(
         &self,
-        ask: Ask,
+        ask: BatchOp,
         keys: &Buffer<M::Key>,
         values: &Buffer<M::Value>,
         outcomes: Option<&mut Buffer<u8>>,
@@ -81,21 +81,21 @@ impl<'a, M: Map + ?Sized> Batches<'a, M> {
         self.launch(Batch { arguments, ..self.batch(ask, keys, outcomes)? })
     }
 
-    /// [`Map::insert`].
+    /// Submits [`Map::insert`].
     ///
     /// # Errors
-    /// [`Error::Length`] when the buffers differ in length; [`Error::OtherDevice`] when a buffer or the
-    /// stream is not of the map's device; [`Error::Device`] when the device is lost or lacks the memory.
+    /// [`Error::Length`] if the buffers differ in length; [`Error::OtherDevice`] if a buffer or the stream is
+    /// not of the map's device; [`Error::Device`] if the device is lost or lacks the memory.
     pub fn insert(
         &self,
         keys: &Buffer<M::Key>,
         values: &Buffer<M::Value>,
         outcomes: Option<&mut Buffer<u8>>,
     ) -> Result<()> {
-        self.pairs(Ask::Insert, keys, values, outcomes)
+        self.pairs(BatchOp::Insert, keys, values, outcomes)
     }
 
-    /// [`Map::insert_new`].
+    /// Submits [`Map::insert_new`].
     ///
     /// # Errors
     /// As [`Self::insert`].
@@ -105,10 +105,10 @@ impl<'a, M: Map + ?Sized> Batches<'a, M> {
         values: &Buffer<M::Value>,
         outcomes: Option<&mut Buffer<u8>>,
     ) -> Result<()> {
-        self.pairs(Ask::InsertNew, keys, values, outcomes)
+        self.pairs(BatchOp::InsertNew, keys, values, outcomes)
     }
 
-    /// [`Map::upsert`].
+    /// Submits [`Map::upsert`].
     ///
     /// # Errors
     /// As [`Self::insert`].
@@ -119,10 +119,11 @@ impl<'a, M: Map + ?Sized> Batches<'a, M> {
         values: &Buffer<M::Value>,
         outcomes: Option<&mut Buffer<u8>>,
     ) -> Result<()> {
-        self.pairs(Ask::Apply(merge.operation()), keys, values, outcomes)
+        self.pairs(BatchOp::Apply(merge.operation()), keys, values, outcomes)
     }
 
-    /// [`Map::get_or_insert`]: values, which mean nothing where the outcome is [`Outcome::Refused`].
+    /// Submits [`Map::get_or_insert`]. Writes the values, which are invalid where the outcome is
+    /// [`Outcome::Refused`].
     ///
     /// # Errors
     /// As [`Self::insert`].
@@ -135,11 +136,11 @@ impl<'a, M: Map + ?Sized> Batches<'a, M> {
     ) -> Result<()> {
         let arguments = self.slice("values", values, keys.len())?;
         let results = self.slice("results", results, keys.len())?;
-        let ask = Ask::Apply(Coded::GET_OR_INSERT);
+        let ask = BatchOp::Apply(OpCode::GET_OR_INSERT);
         self.launch(Batch { arguments, results, ..self.batch(ask, keys, Some(outcomes))? })
     }
 
-    /// [`Map::get`]: values, and [`Outcome::Found`] where they mean something.
+    /// Submits [`Map::get`]. Writes the values, which are valid where the outcome is [`Outcome::Found`].
     ///
     /// # Errors
     /// As [`Self::insert`].
@@ -152,7 +153,7 @@ impl<'a, M: Map + ?Sized> Batches<'a, M> {
         self.launch(get(self.map.home(), keys, values, outcomes)?)
     }
 
-    /// [`Map::contains_key`].
+    /// Submits [`Map::contains_key`].
     ///
     /// # Errors
     /// As [`Self::insert`].
@@ -160,16 +161,16 @@ impl<'a, M: Map + ?Sized> Batches<'a, M> {
         self.launch(contains_key(self.map.home(), keys, outcomes)?)
     }
 
-    /// [`Map::remove`].
+    /// Submits [`Map::remove`].
     ///
     /// # Errors
     /// As [`Self::insert`].
     pub fn remove(&self, keys: &Buffer<M::Key>, outcomes: &mut Buffer<u8>) -> Result<()> {
-        self.launch(self.batch(Ask::Remove, keys, Some(outcomes))?)
+        self.launch(self.batch(BatchOp::Remove, keys, Some(outcomes))?)
     }
 
-    /// [`Map::execute`]: `codes` are those of [`Coded`], a byte an element (`Coded::code() as u8`). Any
-    /// other byte looks its key up.
+    /// Submits [`Map::execute`]. `codes` has the operations' codes, one byte per element: [`OpCode::code`] as
+    /// a `u8`. Any other byte looks up its key.
     ///
     /// # Errors
     /// As [`Self::insert`].
@@ -184,11 +185,11 @@ impl<'a, M: Map + ?Sized> Batches<'a, M> {
         let codes = self.slice("codes", codes, keys.len())?;
         let arguments = self.slice("arguments", arguments, keys.len())?;
         let results = self.slice("results", results, keys.len())?;
-        self.launch(Batch { codes, arguments, results, ..self.batch(Ask::Mixed, keys, Some(outcomes))? })
+        self.launch(Batch { codes, arguments, results, ..self.batch(BatchOp::Mixed, keys, Some(outcomes))? })
     }
 }
 
-/// The batch of [`Batches::get`].
+/// Returns the batch of [`Batches::get`].
 pub(crate) fn get<K: Key, V: Value>(
     home: &Device,
     keys: &Buffer<K>,
@@ -196,10 +197,10 @@ pub(crate) fn get<K: Key, V: Value>(
     outcomes: &mut Buffer<u8>,
 ) -> Result<Batch<K, V>> {
     let results = slice(home, "values", values, keys.len())?;
-    Ok(Batch { ask: Ask::Get, results, ..contains_key(home, keys, outcomes)? })
+    Ok(Batch { op: BatchOp::Get, results, ..contains_key(home, keys, outcomes)? })
 }
 
-/// The batch of [`Batches::contains_key`].
+/// Returns the batch of [`Batches::contains_key`].
 pub(crate) fn contains_key<K: Key, V: Value>(
     home: &Device,
     keys: &Buffer<K>,
@@ -207,18 +208,18 @@ pub(crate) fn contains_key<K: Key, V: Value>(
 ) -> Result<Batch<K, V>> {
     let asked = slice(home, "keys", keys, keys.len())?;
     let outcomes = slice(home, "outcomes", outcomes, keys.len())?;
-    Ok(Batch { outcomes, ..Batch::new(Ask::ContainsKey, asked) })
+    Ok(Batch { outcomes, ..Batch::new(BatchOp::ContainsKey, asked) })
 }
 
-/// Refuses what is of another device than the structure.
-pub(crate) fn belongs(home: &Device, what: &'static str, device: &Device) -> Result<()> {
+/// Returns an error if `device` is not the structure's.
+pub(crate) fn check_same_device(home: &Device, what: &'static str, device: &Device) -> Result<()> {
     if device == home {
         return Ok(());
     }
     Err(Error::OtherDevice { what, map: home.name(), found: device.name() })
 }
 
-/// A buffer of `len` elements on a structure's device, as kernels take it.
+/// Returns a buffer of `len` elements on a structure's device, as kernels take it.
 pub(crate) fn slice<T: Word>(
     home: &Device,
     what: &'static str,
@@ -226,6 +227,6 @@ pub(crate) fn slice<T: Word>(
     len: usize,
 ) -> Result<GlobalSlice<T>> {
     check(what, len, buffer.len())?;
-    belongs(home, what, buffer.device())?;
+    check_same_device(home, what, buffer.device())?;
     Ok(buffer.slice())
 }

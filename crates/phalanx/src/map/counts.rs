@@ -1,49 +1,49 @@
-//! What a structure's counters say.
+//! The counters of a structure.
 use crate::Result;
 use gpu::Buffer;
-use phalanx_kernels::keyed::{STRIPE_WORDS, STRIPES, Scalar, hash};
+use phalanx_kernels::keyed::{COUNTER_SHARDS, SHARD_WORDS, Scalar, hash};
 use simt::hash::reduce;
 
-/// The sums of the stripes.
+/// Sums of the counter shards.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Pairs or keys.
     pub live: usize,
-    /// Slots that are no longer empty.
+    /// Slots that are no longer empty, including tombstones.
     pub taken: usize,
-    /// Writing walks that have become long.
+    /// Updates whose probe sequence was long.
     pub long: usize,
 }
 
 impl Counts {
-    /// Reads the counters. Waits for the launches that were asked for before.
-    pub fn read(tallies: &Buffer<u64>) -> Result<Self> {
-        let words = tallies.read()?;
+    /// Reads the counters. Waits for all earlier launches.
+    pub fn read(counters: &Buffer<u64>) -> Result<Self> {
+        let words = counters.read()?;
         let sum = |word: usize| {
-            words.chunks(STRIPE_WORDS).fold(0u64, |sum, stripe| sum.wrapping_add(stripe[word])) as usize
+            words.chunks(SHARD_WORDS).fold(0u64, |sum, stripe| sum.wrapping_add(stripe[word])) as usize
         };
         Ok(Self { live: sum(0), taken: sum(1), long: sum(2) })
     }
 
     /// Sets the counters. Nothing may run.
-    pub fn write(self, tallies: &mut Buffer<u64>) -> Result<()> {
-        let mut words = vec![0; STRIPES * STRIPE_WORDS];
+    pub fn write(self, counters: &mut Buffer<u64>) -> Result<()> {
+        let mut words = vec![0; COUNTER_SHARDS * SHARD_WORDS];
         let counts = [self.live, self.taken, self.long];
         words.iter_mut().zip(counts).for_each(|(word, count)| *word = count as u64);
-        Ok(tallies.write(&words)?)
+        Ok(counters.write(&words)?)
     }
 
-    /// Slots of removed pairs. Counters that are read while another thread's launch runs may be one addition
-    /// apart: then none.
+    /// Returns the number of slots of removed pairs. Counters that are read while another thread's launch
+    /// runs may differ by one addition: then the result is 0 rather than an underflow.
     pub fn removed(self) -> usize {
         self.taken.saturating_sub(self.live)
     }
 }
 
-/// About how many different keys there are: from how many of some bits stay cleared when each key sets one
-/// (linear counting). Hardly ever less than there are, by a margin of four standard deviations (12 % of a
-/// hundred, half a per cent of 65 000), and never more than elements. Sorting them all would take longer than
-/// inserting them.
+/// Estimates the number of distinct keys by linear counting: each key sets one of some bits, and the number
+/// of bits that stay cleared yields the estimate. A margin of four standard deviations is added (12 % for 100
+/// keys, 0.5 % for 65 000), so the result is hardly ever too small; it never exceeds the number of elements.
+/// Sorting all keys would take longer than inserting them.
 pub fn distinct<K: Scalar>(keys: &[K]) -> usize {
     let bits = (4 * keys.len()).clamp(256, 1 << 31).next_power_of_two();
     let mut seen = vec![0u64; bits / 64];

@@ -1,4 +1,4 @@
-//! All pairs of a structure, on the host or in device memory.
+//! Export of all pairs of a structure, to the host or into device memory.
 use super::Pairs;
 use super::launch::Scan;
 use super::structure::{Scanner, Scans, Structure};
@@ -6,21 +6,21 @@ use crate::Result;
 use gpu::{Buffer, Device};
 use phalanx_kernels::keyed::Scalar;
 
-/// Threads that export at a time: what bounds the device memory that an export needs, at 64 MiB for a hash
-/// map.
+/// Maximum number of threads that export at once. It limits the device memory for an export, to 64 MiB for a
+/// hash map.
 const THREADS: usize = 1 << 22;
 
-/// All keys and, at the same places, their values: those of one moment.
+/// Returns all keys and, at the same indices, their values, as of one point in time.
 pub fn all<M: Structure + ?Sized>(map: &M) -> Result<Pairs<M::Key, M::Value>> {
     by(map, THREADS)
 }
 
-/// Exports what so many threads of a scan see at a time.
+/// Exports with `threads` threads of a scan at a time.
 pub fn by<M: Structure + ?Sized>(map: &M, threads: usize) -> Result<Pairs<M::Key, M::Value>> {
     of_scans(map.home(), &|run| map.scans(run), threads)
 }
 
-/// [`all`] of what is scanned so.
+/// [`all`] for pairs that `scans` scans.
 pub fn scanned<K: Scalar, V: Scalar>(
     home: &Device,
     scans: &dyn Fn(Scans<'_, K, V>) -> Result<()>,
@@ -49,13 +49,13 @@ fn of_scans<K: Scalar, V: Scalar>(
     Ok((keys, values))
 }
 
-/// All keys and, at the same places, their values, in buffers that have just their number: those of one
-/// moment. They see no host.
+/// Returns all keys and, at the same indices, their values, as of one point in time, in device buffers of
+/// exactly their number. They are not copied to the host.
 pub fn on_device<M: Structure + ?Sized>(map: &M) -> Result<Columns<M::Key, M::Value>> {
     of_count(map, |pairs| pairs)
 }
 
-/// [`on_device`], where so many pairs are expected as `counted` makes of their number.
+/// [`on_device`] with the initial buffer size that `counted` returns for the number of counted pairs.
 pub fn of_count<M: Structure + ?Sized>(
     map: &M,
     counted: impl Fn(usize) -> usize,
@@ -63,7 +63,7 @@ pub fn of_count<M: Structure + ?Sized>(
     whole(map.home(), &|run| map.scans(run), counted)
 }
 
-/// [`of_count`] of what is scanned so.
+/// [`of_count`] for pairs that `scans` scans.
 pub fn whole<K: Scalar, V: Scalar>(
     home: &Device,
     scans: &dyn Fn(Scans<'_, K, V>) -> Result<()>,
@@ -80,7 +80,7 @@ pub fn whole<K: Scalar, V: Scalar>(
 /// Keys and values on the device.
 pub type Columns<K, V> = (Buffer<K>, Buffer<V>);
 
-/// Room for the pairs of a part.
+/// Buffers for the pairs of a part.
 struct Part<K, V> {
     keys: Buffer<K>,
     values: Buffer<V>,
@@ -92,8 +92,8 @@ impl<K: Scalar, V: Scalar> Part<K, V> {
         Ok(Self { keys: device.buffer(pairs)?, values: device.buffer(pairs)?, count: device.zeroed(1)? })
     }
 
-    /// Exports all pairs. A count of them that is wrong, as kernels of the user's own may leave one, costs a
-    /// second export.
+    /// Exports all pairs. If the number of pairs was counted wrongly, as user kernels may leave it, a second
+    /// export follows.
     fn whole(device: &Device, scanner: &Scanner<'_, K, V>, counted: usize) -> Result<Self> {
         let mut part = Self::new(device, counted)?;
         loop {
@@ -105,8 +105,7 @@ impl<K: Scalar, V: Scalar> Part<K, V> {
         }
     }
 
-    /// Exports a part, into more room where it has more pairs than there is room for. Returns how many they
-    /// are.
+    /// Exports a part, again with larger buffers if its pairs do not fit. Returns the number of pairs.
     fn fill(
         &mut self,
         device: &Device,

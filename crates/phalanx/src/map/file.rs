@@ -4,8 +4,7 @@
 //! "PHXMAP" · version u16 · key bits u32 · value bits u32 · pairs u64 · keys · values · CRC-32 of all before
 //! ```
 //!
-//! All numbers are little-endian. The order of pairs means nothing, and so does the kind of map that wrote
-//! them.
+//! All numbers are little-endian. The order of the pairs and the kind of map that wrote them do not matter.
 use super::{Key, Map, Outcome, Value};
 use crate::{Error, Result};
 use phalanx_kernels::keyed::Scalar;
@@ -14,7 +13,7 @@ use std::ops::Range;
 
 const MAGIC: &[u8; 6] = b"PHXMAP";
 const VERSION: u16 = 1;
-/// Pairs that are handed to the device at a time.
+/// Number of pairs that are copied to the device at once.
 const BATCH: usize = 1 << 22;
 
 fn writing(source: std::io::Error) -> Error {
@@ -28,7 +27,7 @@ fn reading(source: std::io::Error) -> Error {
     }
 }
 
-/// A reader or writer, and the checksum of what went through it.
+/// A reader or writer, and the checksum of the bytes that passed through it.
 struct Checked<S> {
     stream: S,
     checksum: crc32fast::Hasher,
@@ -60,7 +59,8 @@ impl<S: Read> Checked<S> {
         Ok(bytes)
     }
 
-    /// Reads words without trusting their announced number: memory grows with what is really there.
+    /// Reads words without trusting the announced count: memory grows only with the data that is actually
+    /// read.
     fn words<T: Scalar>(&mut self, count: usize) -> Result<Vec<T>> {
         let mut words = Vec::new();
         while words.len() < count {
@@ -72,13 +72,13 @@ impl<S: Read> Checked<S> {
     }
 }
 
-/// What a file holds: keys, and values of `value_bits` bits (0: none).
+/// Contents of a file: keys and values. A set has no values.
 struct Contents<K, V> {
     keys: Vec<K>,
     values: Vec<V>,
 }
 
-/// Writes keys and values: version, checksum and all. A set has no values, of 0 bits.
+/// Writes keys and values with header and checksum. A set has no values, of 0 bits.
 fn write<K: Key, V: Value>(keys: &[K], values: &[V], value_bits: u32, writer: impl Write) -> Result<()> {
     let mut writer = Checked::new(writer);
     writer.put(MAGIC)?;
@@ -93,7 +93,7 @@ fn write<K: Key, V: Value>(keys: &[K], values: &[V], value_bits: u32, writer: im
     writer.stream.flush().map_err(writing)
 }
 
-/// Reads what [`write`] wrote.
+/// Reads the output of [`write`].
 fn read<K: Key, V: Value>(reader: impl Read, value_bits: u32) -> Result<Contents<K, V>> {
     let mut reader = Checked::new(reader);
     let pairs = header(&mut reader, K::BITS, value_bits)?;
@@ -117,8 +117,8 @@ pub fn save_keys<K: Key>(keys: &[K], writer: impl Write) -> Result<()> {
     write::<K, u32>(keys, &[], 0, writer)
 }
 
-/// Reads pairs that [`save`] wrote, and hands them in parts to `insert` of the structure that `build` makes
-/// for so many. All of them must be new.
+/// Reads the output of [`save`] and passes the pairs in chunks to `insert`, with the structure that `build`
+/// creates for their number. All keys must be new.
 pub fn load_into<K: Key, V: Value, T>(
     reader: impl Read,
     build: impl FnOnce(usize) -> Result<T>,
@@ -130,12 +130,13 @@ pub fn load_into<K: Key, V: Value, T>(
     Ok(structure)
 }
 
-/// Reads pairs that [`save`] wrote into the map that `build` makes for so many.
+/// Reads the output of [`save`] into the map that `build` creates for the number of pairs.
 pub fn load<M: Map>(reader: impl Read, build: impl FnOnce(usize) -> Result<M>) -> Result<M> {
     load_into(reader, build, |map, keys, values| map.insert_new(keys, values))
 }
 
-/// Reads pairs that [`save`] wrote, of which `build` makes a map at once. All of them must be new.
+/// Reads the output of [`save`], from all of which `build` creates a map in one step. All keys must be
+/// distinct.
 pub fn load_at_once<M: Map>(
     reader: impl Read,
     build: impl FnOnce(&[M::Key], &[M::Value]) -> Result<M>,
@@ -145,7 +146,7 @@ pub fn load_at_once<M: Map>(
     if map.len()? == keys.len() { Ok(map) } else { Err(twice()) }
 }
 
-/// Reads keys that [`save_keys`] wrote: see [`load_into`].
+/// Reads the output of [`save_keys`]: see [`load_into`].
 pub fn load_keys<K: Key, T>(
     reader: impl Read,
     build: impl FnOnce(usize) -> Result<T>,
@@ -157,7 +158,7 @@ pub fn load_keys<K: Key, T>(
     Ok(structure)
 }
 
-/// Inserts `len` elements in parts. All of them must be new and find room.
+/// Inserts `len` elements in chunks. All of them must be new and fit.
 fn in_parts(len: usize, insert: impl Fn(Range<usize>) -> Result<Vec<Outcome>>) -> Result<()> {
     for first in (0..len).step_by(BATCH) {
         let outcomes = match insert(first..len.min(first + BATCH)) {
@@ -179,7 +180,7 @@ fn twice() -> Error {
     Error::Format("a key comes twice".into())
 }
 
-/// Reads the header of a map of these types; gives how many pairs follow.
+/// Reads the header of a map of these types. Returns the number of pairs.
 fn header<R: Read>(reader: &mut Checked<R>, key_bits: u32, value_bits: u32) -> Result<usize> {
     let wrong = |what: String| Err(Error::Format(what));
     if reader.number::<6>()? != *MAGIC {

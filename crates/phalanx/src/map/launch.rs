@@ -1,75 +1,74 @@
-//! Launches: a batch or a scan is a value, and any kind of structure can be asked to run it.
+//! Launches. A batch or a scan is a value that any variant of a structure can run.
 use gpu::{Grid, Stream};
 use phalanx_kernels::keyed::kernels::{
     Apply, ContainsKey, Export, Get, Insert, InsertNew, Mixed, Remove, RetainBetween, spread,
 };
-use phalanx_kernels::keyed::{Coded, Kind};
+use phalanx_kernels::keyed::{Kind, OpCode};
 use simt::{GlobalSlice, Instance};
 
-/// Threads a block: measured, 128 is a little faster than 256.
+/// Threads per block. In measurements 128 is slightly faster than 256.
 pub const THREADS: u32 = 128;
 
-/// What a batch asks for each of its keys.
+/// Operation of a batch.
 #[derive(Clone, Copy, Debug)]
-pub enum Ask {
-    /// The kernel of this name.
+pub enum BatchOp {
+    /// Runs [`Insert`].
     Insert,
-    /// As above.
+    /// Runs [`InsertNew`].
     InsertNew,
-    /// As above.
+    /// Runs [`Get`].
     Get,
-    /// As above.
+    /// Runs [`ContainsKey`].
     ContainsKey,
-    /// As above.
+    /// Runs [`Remove`].
     Remove,
-    /// One operation for all keys, chosen when it runs.
-    Apply(Coded),
-    /// An operation of its own for each key, by its code.
+    /// Runs the same operation for all keys, chosen at run time.
+    Apply(OpCode),
+    /// Runs for each key the operation of its code.
     Mixed,
 }
 
-impl Ask {
-    /// The operation of each key; where each has its own, any.
-    pub fn coded(self) -> Coded {
+impl BatchOp {
+    /// Returns the operation of each key, or an arbitrary one if each key has its own.
+    pub fn coded(self) -> OpCode {
         match self {
-            Self::Insert => Coded::INSERT,
-            Self::InsertNew => Coded::INSERT_NEW,
-            Self::Get | Self::ContainsKey | Self::Mixed => Coded::GET,
-            Self::Remove => Coded::REMOVE,
+            Self::Insert => OpCode::INSERT,
+            Self::InsertNew => OpCode::INSERT_NEW,
+            Self::Get | Self::ContainsKey | Self::Mixed => OpCode::GET,
+            Self::Remove => OpCode::REMOVE,
             Self::Apply(operation) => operation,
         }
     }
 }
 
-/// A batch: what is asked, and the device's memory that it reads and writes. Slices that it does not need are
-/// empty.
+/// A batch: its operation, and the device memory that it reads and writes. Unused slices are empty.
 #[derive(Clone, Copy, Debug)]
 pub struct Batch<K, V> {
-    /// What is asked.
-    pub ask: Ask,
-    /// The operation of each key, for [`Ask::Mixed`].
+    /// The operation.
+    pub op: BatchOp,
+    /// Operation codes of the keys, for [`BatchOp::Mixed`].
     pub codes: GlobalSlice<u8>,
-    /// The keys: one element of the batch each.
+    /// Keys: one per element of the batch.
     pub keys: GlobalSlice<K>,
-    /// What is inserted or merged.
+    /// Values to insert or merge.
     pub arguments: GlobalSlice<V>,
-    /// Takes the values found, where they are wanted.
+    /// Output: the values found, if requested.
     pub results: GlobalSlice<V>,
-    /// Takes the outcomes, where they are wanted.
+    /// Output: the outcomes, if requested.
     pub outcomes: GlobalSlice<u8>,
 }
 
 impl<K: simt::Word, V: simt::Word> Batch<K, V> {
-    /// A batch that wants no results yet.
-    pub fn new(ask: Ask, keys: GlobalSlice<K>) -> Self {
+    /// Creates a batch without results.
+    pub fn new(ask: BatchOp, keys: GlobalSlice<K>) -> Self {
         let (codes, arguments, results) = (nothing(), nothing(), nothing());
-        Self { ask, codes, keys, arguments, results, outcomes: nothing() }
+        Self { op: ask, codes, keys, arguments, results, outcomes: nothing() }
     }
 
-    /// The elements from `first` on, `len` at most.
+    /// Returns the elements from `first` on, at most `len`.
     pub fn part(self, first: usize, len: usize) -> Self {
         Self {
-            ask: self.ask,
+            op: self.op,
             codes: self.codes.part(first, len),
             keys: self.keys.part(first, len),
             arguments: self.arguments.part(first, len),
@@ -79,42 +78,42 @@ impl<K: simt::Word, V: simt::Word> Batch<K, V> {
     }
 }
 
-/// A pass over a whole structure that nothing else may run beside.
+/// An exclusive operation on the whole structure.
 #[derive(Clone, Copy, Debug)]
 pub enum Scan<K, V> {
-    /// Writes the pairs of a part, and how many there are.
+    /// Writes the pairs of a part, and their number.
     Export {
-        /// The first of the scan's threads that see the part.
+        /// First of the scan's threads for the part.
         first: usize,
-        /// How many of them.
+        /// Number of threads for the part.
         threads: usize,
-        /// Takes the keys.
+        /// Output: the keys.
         keys: GlobalSlice<K>,
-        /// Takes the values.
+        /// Output: the values.
         values: GlobalSlice<V>,
-        /// Takes the number of pairs: one word, zero before.
+        /// Output: the number of pairs, one word, zero before the scan.
         count: GlobalSlice<u64>,
     },
     /// Removes the pairs outside a range.
     RetainBetween {
-        /// Whether the range is one of values.
+        /// Whether the range is one of values rather than keys.
         by_value: bool,
-        /// Its lower end.
+        /// Lower end.
         low: u64,
-        /// Its upper end, which belongs to it.
+        /// Upper end, included.
         high: u64,
     },
 }
 
-/// A slice of nothing, for results that are not wanted.
+/// Returns an empty slice, for results that are not requested.
 pub fn nothing<T: simt::Word>() -> GlobalSlice<T> {
-    // SAFETY: no word of it is ever accessed.
+    // SAFETY: no word of an empty slice is ever accessed.
     unsafe { GlobalSlice::from_raw_parts(std::ptr::dangling_mut(), 0) }
 }
 
-/// The grid for a batch of `len` elements. While all its tiles are on the device at once each gets but one of
-/// them, which a batch then waits for instead of a tile's width of them, one after the other (see
-/// `keyed::kernels`).
+/// Returns the grid for a batch of `len` elements. While all tiles fit on the device at once, each tile gets
+/// only one element. The batch then waits for one element rather than for a tile's width of them, one after
+/// the other (see `keyed::kernels`).
 pub fn grid<M: Kind>(stream: &Stream, len: usize) -> Grid {
     let resident = stream.device().resident_threads() as usize;
     let mut spread = spread(M::TILE);
@@ -124,36 +123,40 @@ pub fn grid<M: Kind>(stream: &Stream, len: usize) -> Grid {
     Grid::for_items(len * spread, THREADS)
 }
 
-/// Launches a batch on a structure of the kind `M`.
+/// Launches a batch on a structure of variant `M`.
 ///
 /// # Safety
 /// - The view's memory and the slices live until the kernel has ended.
-/// - No scan or change of the whole structure runs meanwhile.
+/// - No scan and no change of the whole structure runs meanwhile.
 pub unsafe fn batch<M: Kind + Instance>(
     stream: &Stream,
     map: M::View,
     batch: Batch<M::Key, M::Value>,
 ) -> gpu::Result<()> {
-    let Batch { ask, codes, keys, arguments, results, outcomes } = batch;
+    let Batch { op: ask, codes, keys, arguments, results, outcomes } = batch;
     let grid = grid::<M>(stream, keys.len());
-    // SAFETY: the caller's promises; the grid has a thread for every element or more.
+    // SAFETY: the caller's obligations. The grid has at least one thread per element.
     unsafe {
         match ask {
-            Ask::Insert => stream.launch(grid, Insert::<M> { map, keys, values: arguments, outcomes }),
-            Ask::InsertNew => stream.launch(grid, InsertNew::<M> { map, keys, values: arguments, outcomes }),
-            Ask::Get | Ask::ContainsKey => look_up::<M>(stream, map, batch),
-            Ask::Remove => stream.launch(grid, Remove::<M> { map, keys, values: results, outcomes }),
-            Ask::Apply(operation) => {
+            BatchOp::Insert => stream.launch(grid, Insert::<M> { map, keys, values: arguments, outcomes }),
+            BatchOp::InsertNew => {
+                stream.launch(grid, InsertNew::<M> { map, keys, values: arguments, outcomes })
+            }
+            BatchOp::Get | BatchOp::ContainsKey => look_up::<M>(stream, map, batch),
+            BatchOp::Remove => stream.launch(grid, Remove::<M> { map, keys, values: results, outcomes }),
+            BatchOp::Apply(operation) => {
                 let code = operation.code();
                 stream.launch(grid, Apply::<M> { map, code, keys, arguments, results, outcomes })
             }
-            Ask::Mixed => stream.launch(grid, Mixed::<M> { map, codes, keys, arguments, results, outcomes }),
+            BatchOp::Mixed => {
+                stream.launch(grid, Mixed::<M> { map, codes, keys, arguments, results, outcomes })
+            }
         }
     }
 }
 
-/// Launches a batch that looks for keys, or for their values where it does not ask for [`Ask::ContainsKey`]:
-/// it changes nothing, whatever it asks.
+/// Launches a read-only batch: [`ContainsKey`] for [`BatchOp::ContainsKey`], otherwise [`Get`], whatever the
+/// operation is.
 ///
 /// # Safety
 /// - As for [`batch`].
@@ -162,18 +165,18 @@ pub unsafe fn look_up<M: Kind + Instance>(
     map: M::View,
     batch: Batch<M::Key, M::Value>,
 ) -> gpu::Result<()> {
-    let Batch { ask, keys, results: values, outcomes, .. } = batch;
+    let Batch { op: ask, keys, results: values, outcomes, .. } = batch;
     let grid = grid::<M>(stream, keys.len());
-    // SAFETY: the caller's promises; the grid has a thread for every element or more.
+    // SAFETY: the caller's obligations. The grid has at least one thread per element.
     unsafe {
         match ask {
-            Ask::ContainsKey => stream.launch(grid, ContainsKey::<M> { map, keys, values, outcomes }),
+            BatchOp::ContainsKey => stream.launch(grid, ContainsKey::<M> { map, keys, values, outcomes }),
             _ => stream.launch(grid, Get::<M> { map, keys, values, outcomes }),
         }
     }
 }
 
-/// Launches a scan of a structure of the kind `M`.
+/// Launches a scan of a structure of variant `M`.
 ///
 /// # Safety
 /// - The view's memory and the slices live until the kernel has ended.
@@ -184,7 +187,7 @@ pub unsafe fn scan<M: Kind + Instance>(
     scan: Scan<M::Key, M::Value>,
 ) -> gpu::Result<()> {
     let whole = Grid::for_items(M::scan_threads(map), THREADS);
-    // SAFETY: the caller's promises; the grids have the threads that the kind or the caller asks for.
+    // SAFETY: the caller's obligations. The grids have the threads that the variant or the caller requires.
     unsafe {
         match scan {
             Scan::Export { first, threads, keys, values, count } => {

@@ -1,5 +1,5 @@
-//! The bridge from names to types: a kind of structure is chosen when one is made, and kernels are compiled
-//! for types. What the bridges of all families have.
+//! Maps variant names to types: a variant is chosen at run time, when a structure is built, but kernels are
+//! compiled for types. This module has the parts that all families share.
 use super::launch::{self, Batch, Scan, THREADS};
 use super::structure::{Scanner, Scans};
 use crate::Result;
@@ -10,29 +10,29 @@ use simt::{GlobalSlice, Instance};
 use std::any::TypeId;
 use std::marker::PhantomData;
 
-/// A kind whose view is made of `P`: plain pointers to where the host keeps its memory.
+/// A variant whose view is created from `P`: raw pointers to the structure's memory.
 pub trait Viewed<P>: Kind + Instance {
-    /// The view of a structure of this kind, whose memory `parts` must be.
+    /// Returns the view of a structure of this variant. `parts` must be its memory.
     fn view(parts: P) -> Self::View;
 }
 
-/// The kind `M` as a value.
+/// The variant `M` as a value.
 pub struct Of<M>(pub PhantomData<M>);
 
-/// Launches on structures of one kind, whose memory is a `P`.
+/// Launches on structures of one variant, whose memory is a `P`.
 pub trait Launcher<P, K, V>: Send + Sync {
-    /// The kind's type: a name alone may be borne by another one too.
+    /// Returns the variant's type. A name is not sufficient: another variant may have the same one.
     fn kind(&self) -> TypeId;
 
-    /// The threads that a scan of the whole takes.
+    /// Returns the number of threads of a scan of the whole structure.
     fn scan_threads(&self, parts: P) -> usize;
 
     /// Launches a batch.
     ///
     /// # Safety
-    /// - `parts` are those of a live structure of this kind, and stay so until the kernel has ended; so do
-    ///   the slices.
-    /// - Nothing that must run alone runs meanwhile.
+    /// - `parts` are those of a live structure of this variant, and stay valid until the kernel has ended; so
+    ///   do the slices.
+    /// - No exclusive operation runs meanwhile.
     unsafe fn launch(&self, stream: &Stream, parts: P, batch: Batch<K, V>) -> gpu::Result<()>;
 
     /// Launches a scan.
@@ -41,11 +41,11 @@ pub trait Launcher<P, K, V>: Send + Sync {
     /// - As for [`Self::launch`], and nothing else runs on the structure meanwhile.
     unsafe fn scan(&self, stream: &Stream, parts: P, scan: Scan<K, V>) -> gpu::Result<()>;
 
-    /// Inserts the pairs of a structure into another where they are not there, and counts those that found no
-    /// room.
+    /// Inserts the pairs of a structure whose keys are absent from another into it, and counts those that do
+    /// not fit.
     ///
     /// # Safety
-    /// - As for [`Self::scan`], of both.
+    /// - As for [`Self::scan`], for both structures.
     unsafe fn rehash(&self, stream: &Stream, from: P, into: P, refused: GlobalSlice<u64>) -> gpu::Result<()>;
 }
 
@@ -59,24 +59,24 @@ impl<P, M: Viewed<P>> Launcher<P, M::Key, M::Value> for Of<M> {
     }
 
     unsafe fn launch(&self, stream: &Stream, parts: P, batch: Batch<M::Key, M::Value>) -> gpu::Result<()> {
-        // SAFETY: the caller's promises.
+        // SAFETY: the caller's obligations.
         unsafe { launch::batch::<M>(stream, M::view(parts), batch) }
     }
 
     unsafe fn scan(&self, stream: &Stream, parts: P, scan: Scan<M::Key, M::Value>) -> gpu::Result<()> {
-        // SAFETY: the caller's promises.
+        // SAFETY: the caller's obligations.
         unsafe { launch::scan::<M>(stream, M::view(parts), scan) }
     }
 
     unsafe fn rehash(&self, stream: &Stream, from: P, into: P, refused: GlobalSlice<u64>) -> gpu::Result<()> {
         let (from, into) = (M::view(from), M::view(into));
         let grid = Grid::for_items(M::scan_threads(from), THREADS);
-        // SAFETY: the caller's promises; the grid has the threads that a scan takes.
+        // SAFETY: the caller's obligations. The grid has the threads that a scan needs.
         unsafe { stream.launch(grid, Rehash::<M> { from, into, refused }) }
     }
 }
 
-/// Lets `run` scan a structure of `pairs` pairs, each scan to its end.
+/// Calls `run`, which may scan a structure of `pairs` pairs. Each scan runs to completion.
 ///
 /// # Safety
 /// - As for [`Launcher::scan`], from this call until it returns.
@@ -88,16 +88,16 @@ pub unsafe fn scans<P: Copy, K, V>(
     run: Scans<'_, K, V>,
 ) -> Result<()> {
     let scan = |scan: Scan<K, V>| -> Result<()> {
-        // SAFETY: the caller's promises; this waits for the slices' use.
+        // SAFETY: the caller's obligations. The wait ends the use of the slices.
         unsafe { launcher.scan(stream, parts, scan)? };
         Ok(stream.synchronize()?)
     };
     run(Scanner { scan: &scan, threads: launcher.scan_threads(parts), pairs })
 }
 
-/// Defines `any(name)`, which gives the engine called `name`: a box of a `Box<dyn Engine<K, V>>` of its own
-/// key and value types. `any` is not generic, so that the emulator's kernels are compiled in this crate, and
-/// not again in every program that makes a structure.
+/// Defines `any(name)`, which returns the engine called `name`: a box of a `Box<dyn Engine<K, V>>` of its own
+/// key and value types. `any` is not generic, so the emulator's kernels are compiled in this crate, and not
+/// again in every program that creates a structure.
 macro_rules! engines {
     ($family:ident) => {
         $crate::map::launcher::engines!($family: Config);
@@ -108,8 +108,8 @@ macro_rules! engines {
 }
 pub(crate) use engines;
 
-/// Defines `$any(name)`, which gives the `$engine` for the kind called `name` among the kinds that the module
-/// `$kinds` of the family `$family` lists, as [`engines!`] says of its own.
+/// Defines `$any(name)`, which returns the `$engine` for the variant called `name` among those listed by the
+/// module `$kinds` of the family `$family`, as [`engines!`] does.
 macro_rules! finds {
     ($any:ident, $find:ident: $engine:ident, $kinds:ident of $family:ident: $kind:ident) => {
         fn $any(name: &str) -> Option<Box<dyn std::any::Any>> {

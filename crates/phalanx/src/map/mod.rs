@@ -1,4 +1,5 @@
-//! What all maps of this crate can do: batches of operations by key, and passes over the whole.
+//! Operations that all maps of this crate have: batches of operations by key, and operations on the whole
+//! map.
 pub(crate) mod batches;
 pub(crate) mod counts;
 pub(crate) mod export;
@@ -14,9 +15,9 @@ use crate::primitives::Number;
 use crate::{Error, Result};
 pub use batches::Batches;
 use gpu::{Device, Stream};
-use launch::Ask;
+use launch::BatchOp;
 pub use outcomes::Outcomes;
-pub use phalanx_kernels::keyed::Coded;
+pub use phalanx_kernels::keyed::OpCode;
 use phalanx_kernels::keyed::Scalar;
 pub use phalanx_kernels::keyed::{Merge, Outcome};
 use run::Results;
@@ -24,60 +25,61 @@ use std::io::Write;
 use std::ops::RangeInclusive;
 use structure::Structure;
 
-/// What a key may be: `u32` and `u64`. Other plain types of these sizes go by their bits (`i32 as u32`,
+/// A type of keys: `u32` or `u64`. Convert other plain types of these sizes to their bits (`i32 as u32`,
 /// `f32::to_bits`).
 pub trait Key: Scalar + Number {}
 impl Key for u32 {}
 impl Key for u64 {}
 
-/// What a value may be: `u32` and `u64`. Other plain types of these sizes go by their bits; [`Merge`] then
-/// still takes them for unsigned numbers.
+/// A type of values: `u32` or `u64`. Convert other plain types of these sizes to their bits; [`Merge`] still
+/// treats them as unsigned numbers.
 pub trait Value: Scalar + Number {}
 impl Value for u32 {}
 impl Value for u64 {}
 
-/// Keys and, at the same places, their values.
+/// Keys and, at the same indices, their values.
 pub type Pairs<K, V> = (Vec<K>, Vec<V>);
 
-/// The pairs of a map, on the host.
+/// Iterator over the pairs of a map, copied to the host.
 pub type IntoIter<K, V> = std::iter::Zip<std::vec::IntoIter<K>, std::vec::IntoIter<V>>;
 
 /// One operation of a mixed batch (see [`Map::execute`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op<K, V> {
-    /// Looks the value up.
+    /// Looks up the value.
     Get(K),
-    /// Inserts, or replaces the value.
+    /// Inserts the pair, or replaces the value.
     Insert(K, V),
-    /// Inserts where the key is not there.
+    /// Inserts the pair if the key is absent.
     InsertNew(K, V),
-    /// Inserts, or merges the values.
+    /// Inserts the pair, or merges the values.
     Upsert(Merge, K, V),
-    /// Inserts where the key is not there, and looks the value up.
+    /// Inserts the pair if the key is absent, and returns the key's value.
     GetOrInsert(K, V),
-    /// Removes.
+    /// Removes the key.
     Remove(K),
 }
 
 impl<K: Key, V: Value> Op<K, V> {
-    /// The operation's code, its key, and its argument, as [`Batches::execute`] takes them.
-    pub fn parts(self) -> (Coded, K, V) {
+    /// Returns the operation's code, key and argument, as [`Batches::execute`] takes them.
+    pub fn parts(self) -> (OpCode, K, V) {
         let none = V::from_u64(0);
         match self {
-            Self::Get(key) => (Coded::GET, key, none),
-            Self::Insert(key, value) => (Coded::INSERT, key, value),
-            Self::InsertNew(key, value) => (Coded::INSERT_NEW, key, value),
+            Self::Get(key) => (OpCode::GET, key, none),
+            Self::Insert(key, value) => (OpCode::INSERT, key, value),
+            Self::InsertNew(key, value) => (OpCode::INSERT_NEW, key, value),
             Self::Upsert(merge, key, value) => (merge.operation(), key, value),
-            Self::GetOrInsert(key, value) => (Coded::GET_OR_INSERT, key, value),
-            Self::Remove(key) => (Coded::REMOVE, key, none),
+            Self::GetOrInsert(key, value) => (OpCode::GET_OR_INSERT, key, value),
+            Self::Remove(key) => (OpCode::REMOVE, key, none),
         }
     }
 }
 
-/// What all maps can do. The batches on host slices block until the results are there; [`Map::on`] gives
-/// those that do not.
+/// Operations of all maps. Batches on host slices block until the results are available; [`Map::on`] returns
+/// those that do not block.
 ///
-/// No key is reserved. A batch may name a key many times. The operations of one batch run in no order.
+/// No key is reserved. A batch may contain a key several times. The operations of a batch run in no
+/// particular order.
 ///
 /// ```
 /// use phalanx::{HashMap, Map, Merge, Op, Outcome};
@@ -95,115 +97,115 @@ impl<K: Key, V: Value> Op<K, V> {
 ///
 /// # Concurrency
 ///
-/// Every operation that takes `&self` may run beside every other: from several threads by blocking calls, and
-/// in several streams by [`Map::on`]. Each operation on a key is linearizable: it takes effect at one write
-/// or one read. What changes the structure as a whole takes `&mut self`, or waits by itself until no launch
-/// runs (growth, and reading all pairs).
+/// All operations that take `&self` may run concurrently: from several threads by blocking calls, and in
+/// several streams by [`Map::on`]. Each operation on a key is linearizable: it takes effect at one write or
+/// one read. Operations that change the structure as a whole take `&mut self`, or wait until no launch runs
+/// (growth, and reading all pairs).
 ///
 /// # Lack of memory
 ///
-/// A blocking call that finds no room for some elements asks for memory, where that is the map's policy, and
-/// tries them again. Where there is none, the call is [`Error::NoRoom`], which holds the outcome of every
-/// element. A map of fixed capacity returns `Ok`, and says [`Outcome::Refused`] of such elements.
+/// A blocking call in which some elements do not fit allocates memory, if that is the map's policy, and tries
+/// them again. If there is no memory, the call returns [`Error::NoRoom`], which holds the outcome of every
+/// element. A map of fixed capacity returns `Ok` with [`Outcome::Refused`] for such elements.
 ///
-/// Maintenance that follows a call (a rehash of a table that is too full, freeing what nobody reads) is no
-/// part of the answer. Where it finds no memory the call succeeds all the same, and the next blocking call
-/// that inserts or removes does the maintenance. Calls that only read do none.
+/// Maintenance after a call (the rehash of a table that is too full, freeing versions that no snapshot reads)
+/// does not affect the result. If it finds no memory, the call still succeeds, and the next blocking call
+/// that inserts or removes repeats the maintenance. Read-only calls do no maintenance.
 pub trait Map: Structure {
-    /// Inserts pairs, replacing the values of keys that are there. Of several pairs with one key in the
-    /// batch, any one stays.
+    /// Inserts pairs, replacing the values of existing keys. If the batch has several pairs with the same
+    /// key, any one of them remains.
     ///
-    /// Says of each pair [`Outcome::Inserted`], [`Outcome::Replaced`] or, where a map of fixed capacity has
-    /// no room, [`Outcome::Refused`]; the value that was replaced is not told.
+    /// Returns for each pair [`Outcome::Inserted`], [`Outcome::Replaced`] or, if it does not fit a map of
+    /// fixed capacity, [`Outcome::Refused`]. The replaced values are not returned.
     ///
     /// # Errors
-    /// - [`Error::NoRoom`] when a map that grows has no room for some pairs and finds no memory for more. The
+    /// - [`Error::NoRoom`] if some pairs do not fit a map that grows and there is no memory for more. The
     ///   other pairs are inserted; the error holds the outcome of each.
-    /// - [`Error::Length`] when the slices differ in length.
-    /// - [`Error::Device`] when the device fails, or has no memory for the batch itself: nothing is inserted
-    ///   then.
+    /// - [`Error::Length`] if the slices differ in length.
+    /// - [`Error::Device`] if the device fails, or has no memory for the batch itself: then nothing is
+    ///   inserted.
     #[doc(alias = "insert_or_assign")]
     fn insert(&self, keys: &[Self::Key], values: &[Self::Value]) -> Result<Vec<Outcome>> {
-        run::pairs(self, Ask::Insert, keys, values).map(|results| results.outcomes)
+        run::pairs(self, BatchOp::Insert, keys, values).map(|results| results.outcomes)
     }
 
-    /// Inserts the pairs whose keys are not there. Says [`Outcome::Inserted`], [`Outcome::Found`] or, where a
-    /// map of fixed capacity has no room, [`Outcome::Refused`].
+    /// Inserts the pairs whose keys are absent. Returns for each pair [`Outcome::Inserted`],
+    /// [`Outcome::Found`] or, if it does not fit a map of fixed capacity, [`Outcome::Refused`].
     ///
     /// # Errors
     /// As [`Self::insert`].
     #[doc(alias = "insert_if_absent")]
     fn insert_new(&self, keys: &[Self::Key], values: &[Self::Value]) -> Result<Vec<Outcome>> {
-        run::pairs(self, Ask::InsertNew, keys, values).map(|results| results.outcomes)
+        run::pairs(self, BatchOp::InsertNew, keys, values).map(|results| results.outcomes)
     }
 
-    /// Inserts pairs, merging with the values of keys that are there. Every pair of a key that comes several
-    /// times counts. Says [`Outcome::Inserted`], [`Outcome::Replaced`] for a merge or, where a map of fixed
-    /// capacity has no room, [`Outcome::Refused`].
+    /// Inserts pairs, merging their values with those of existing keys. If the batch has several pairs with
+    /// the same key, all of them are merged. Returns for each pair [`Outcome::Inserted`],
+    /// [`Outcome::Replaced`] for a merge or, if it does not fit a map of fixed capacity,
+    /// [`Outcome::Refused`].
     ///
     /// # Errors
-    /// As [`Self::insert`]. After [`Error::NoRoom`], merge again only the pairs that were refused: the others
-    /// are merged.
+    /// As [`Self::insert`]. After [`Error::NoRoom`], retry only the refused pairs: the others are already
+    /// merged.
     #[doc(alias = "insert_or_apply")]
     #[doc(alias = "entry")]
     fn upsert(&self, merge: Merge, keys: &[Self::Key], values: &[Self::Value]) -> Result<Vec<Outcome>> {
-        run::pairs(self, Ask::Apply(merge.operation()), keys, values).map(|results| results.outcomes)
+        run::pairs(self, BatchOp::Apply(merge.operation()), keys, values).map(|results| results.outcomes)
     }
 
-    /// The values of the keys, which are inserted with the given values where they are not there. `None`
-    /// where a map of fixed capacity has no room.
+    /// Returns the values of the keys; absent keys are first inserted with the given values. Returns `None`
+    /// for a pair that does not fit a map of fixed capacity.
     ///
     /// # Errors
-    /// As [`Self::insert`]. [`Error::NoRoom`] tells outcomes and no values: ask for those by [`Self::get`].
+    /// As [`Self::insert`]. [`Error::NoRoom`] holds outcomes but no values: use [`Self::get`] for those.
     #[doc(alias = "insert_and_find")]
     fn get_or_insert(&self, keys: &[Self::Key], values: &[Self::Value]) -> Result<Vec<Option<Self::Value>>> {
-        let results = run::pairs(self, Ask::Apply(Coded::GET_OR_INSERT), keys, values)?;
+        let results = run::pairs(self, BatchOp::Apply(OpCode::GET_OR_INSERT), keys, values)?;
         Ok(results.values_where(|outcome| outcome != Outcome::Refused))
     }
 
-    /// The values of the keys, or nothing where a key is not there.
+    /// Returns the values of the keys, `None` for an absent key.
     ///
     /// # Errors
-    /// [`Error::Device`] when the device is lost or lacks the memory.
+    /// [`Error::Device`] if the device is lost or lacks the memory.
     #[doc(alias = "find")]
     fn get(&self, keys: &[Self::Key]) -> Result<Vec<Option<Self::Value>>> {
-        Ok(run::keys(self, Ask::Get, keys, true)?.values_where(|outcome| outcome == Outcome::Found))
+        Ok(run::keys(self, BatchOp::Get, keys, true)?.values_where(|outcome| outcome == Outcome::Found))
     }
 
-    /// Whether the keys are there.
+    /// Returns for each key whether it is in the map.
     ///
     /// # Errors
-    /// [`Error::Device`] when the device is lost or lacks the memory.
+    /// [`Error::Device`] if the device is lost or lacks the memory.
     #[doc(alias = "contains")]
     fn contains_key(&self, keys: &[Self::Key]) -> Result<Vec<bool>> {
-        run::whether(self, Ask::ContainsKey, keys, Outcome::Found)
+        run::whether(self, BatchOp::ContainsKey, keys, Outcome::Found)
     }
 
-    /// Removes keys. Says of each whether it was there; of several that are equal, one. What the value was is
-    /// not told: ask before.
+    /// Removes keys. Returns for each whether it was removed; of several equal keys in the batch, only one
+    /// returns `true`. The removed values are not returned: use [`Self::get`] before.
     ///
     /// # Errors
-    /// - [`Error::NoRoom`] when the map keeps what was there for its snapshots and has no room for that,
-    ///   whether it grows or not. Keys whose outcome is [`Outcome::Refused`] are still there; the others are
-    ///   removed or were not there.
-    /// - [`Error::Device`] when the device fails, or has no memory for the batch itself: nothing is removed
-    ///   then.
+    /// - [`Error::NoRoom`] if the map must keep the removed pairs for its snapshots and lacks the memory,
+    ///   whether it grows or not. Keys whose outcome is [`Outcome::Refused`] are still in the map; the others
+    ///   are removed or were absent.
+    /// - [`Error::Device`] if the device fails, or has no memory for the batch itself: then nothing is
+    ///   removed.
     #[doc(alias = "erase")]
     fn remove(&self, keys: &[Self::Key]) -> Result<Vec<bool>> {
         run::removed(self, keys)
     }
 
-    /// A mixed batch: every element an operation of its own, all in one launch, in no order. Gives for each
-    /// what became of it and a value: the one that was there, or the argument where the key was not. A
-    /// removal does not tell what it took away: it gives 0, and so does a look-up of a key that is not there.
-    /// An operation that finds no room in a map of fixed capacity is [`Outcome::Refused`], and changes
-    /// nothing.
+    /// Executes a mixed batch: each element has its own operation; all run in one launch, in no particular
+    /// order. Returns for each its outcome and a value: the key's value before the operation or, if the key
+    /// was absent, the argument. A removal returns the value 0, not the removed one, and so does a lookup of
+    /// an absent key. An operation that does not fit a map of fixed capacity has the outcome
+    /// [`Outcome::Refused`] and changes nothing.
     ///
     /// # Errors
-    /// - [`Error::NoRoom`] when a map that grows has no room for some operations and finds no memory for
-    ///   more. The others are done; the error holds the outcome of each, and no values.
-    /// - [`Error::Device`] when the device fails, or has no memory for the batch itself: nothing is done
-    ///   then.
+    /// - [`Error::NoRoom`] if some operations do not fit a map that grows and there is no memory for more.
+    ///   The others are done; the error holds the outcome of each, but no values.
+    /// - [`Error::Device`] if the device fails, or has no memory for the batch itself: then nothing is done.
     fn execute(&self, operations: &[Op<Self::Key, Self::Value>]) -> Result<Vec<(Outcome, Self::Value)>> {
         let parts = operations.iter().map(|operation| operation.parts());
         let coded = parts.map(|(code, key, argument)| (code, key, Some(argument)));
@@ -211,55 +213,54 @@ pub trait Map: Structure {
         Ok(outcomes.into_iter().zip(values).collect())
     }
 
-    /// Batches on device buffers, asked of a stream; see [`Batches`] for an example.
+    /// Returns the batches on device buffers, submitted to a stream; see [`Batches`] for an example.
     fn on<'a>(&'a self, stream: &'a Stream) -> Batches<'a, Self> {
         Batches::new(self, stream)
     }
 
-    /// The device that holds the map.
+    /// Returns the device that holds the map.
     fn device(&self) -> &Device {
         self.home()
     }
 
-    /// Pairs in the map: exact, once the launches that were asked for before have ended; this waits for them.
-    /// Reads 8 KiB.
+    /// Returns the number of pairs. Waits for all earlier launches, and is then exact. Reads 8 KiB.
     ///
     /// # Errors
-    /// [`Error::Device`] when the device is lost or lacks the memory.
+    /// [`Error::Device`] if the device is lost or lacks the memory.
     #[doc(alias = "size")]
     fn len(&self) -> Result<usize> {
         self.pairs()
     }
 
-    /// Whether there are no pairs. As [`Self::len`].
+    /// Returns whether there are no pairs. Waits, as [`Self::len`] does.
     ///
     /// # Errors
-    /// [`Error::Device`] when the device is lost or lacks the memory.
+    /// [`Error::Device`] if the device is lost or lacks the memory.
     fn is_empty(&self) -> Result<bool> {
         Ok(self.len()? == 0)
     }
 
-    /// Bytes of device memory that the map holds between calls.
+    /// Returns the bytes of device memory that the map holds between calls.
     fn memory_usage(&self) -> usize {
         self.bytes()
     }
 
-    /// Removes all pairs. The map keeps its size.
+    /// Removes all pairs. The map keeps its memory.
     ///
     /// # Errors
-    /// [`Error::Device`] when the device is lost or lacks the memory.
+    /// [`Error::Device`] if the device is lost or lacks the memory.
     fn clear(&mut self) -> Result<()> {
         self.home().synchronize()?;
         self.empty()
     }
 
-    /// Keeps the pairs of which `keep` is true. The pairs travel to the host and the rejected keys back; for
-    /// a range of keys or values use [`Self::retain_keys`] or [`Self::retain_values`], which stay on the
-    /// device.
+    /// Keeps the pairs for which `keep` returns true. All pairs are copied to the host, and the rejected keys
+    /// back to the device. For a range of keys or values use [`Self::retain_keys`] or
+    /// [`Self::retain_values`], which work on the device.
     ///
     /// # Errors
-    /// As [`Self::remove`] for the rejected keys: some of them may be gone then. The outcomes in
-    /// [`Error::NoRoom`] are those of the rejected keys, in the order in which `keep` saw them.
+    /// As [`Self::remove`] for the rejected keys, some of which may then be removed. The outcomes in
+    /// [`Error::NoRoom`] are those of the rejected keys, in the order in which `keep` received them.
     fn retain(&mut self, mut keep: impl FnMut(Self::Key, Self::Value) -> bool) -> Result<()>
     where
         Self: Sized,
@@ -269,50 +270,50 @@ pub trait Map: Structure {
         self.remove(&rejected).map(drop)
     }
 
-    /// Keeps the pairs whose keys lie in the range.
+    /// Keeps the pairs whose keys are in the range.
     ///
     /// # Errors
-    /// [`Error::Range`] when the ends are swapped; [`Error::Device`] when the device is lost or lacks the
-    /// memory.
+    /// [`Error::Range`] if the lower end is above the upper end; [`Error::Device`] if the device is lost or
+    /// lacks the memory.
     fn retain_keys(&mut self, range: RangeInclusive<Self::Key>) -> Result<()> {
         run::retain_between(self, false, range.start().to_u64(), range.end().to_u64())
     }
 
-    /// Keeps the pairs whose values lie in the range.
+    /// Keeps the pairs whose values are in the range.
     ///
     /// # Errors
-    /// [`Error::Range`] when the ends are swapped; [`Error::Device`] when the device is lost or lacks the
-    /// memory.
+    /// [`Error::Range`] if the lower end is above the upper end; [`Error::Device`] if the device is lost or
+    /// lacks the memory.
     fn retain_values(&mut self, range: RangeInclusive<Self::Value>) -> Result<()> {
         run::retain_between(self, true, range.start().to_u64(), range.end().to_u64())
     }
 
-    /// All pairs as they are now, copied to the host before the first is given, in no order. Waits for all
-    /// launches. Ordered maps have an `iter` of their own, which gives them in order; generic code gets this
-    /// one.
+    /// Returns all pairs as they are now, in no particular order. They are copied to the host before the
+    /// iterator is returned. Waits for all launches. Ordered maps have their own `iter`, which returns the
+    /// pairs in key order; generic code gets this one.
     ///
     /// # Errors
-    /// [`Error::Device`] when the device is lost or lacks the memory.
+    /// [`Error::Device`] if the device is lost or lacks the memory.
     fn iter(&self) -> Result<IntoIter<Self::Key, Self::Value>> {
         let (keys, values) = self.export()?;
         Ok(keys.into_iter().zip(values))
     }
 
-    /// All keys and, at the same places, their values, in no order. Needs some 64 MiB of device memory at
-    /// most.
+    /// Returns all keys and, at the same indices, their values, in no particular order. Needs at most about
+    /// 64 MiB of device memory.
     ///
     /// # Errors
-    /// [`Error::Device`] when the device is lost or lacks the memory.
+    /// [`Error::Device`] if the device is lost or lacks the memory.
     #[doc(alias = "retrieve_all")]
     fn export(&self) -> Result<Pairs<Self::Key, Self::Value>> {
         export::all(self)
     }
 
-    /// Writes the map: version, checksum and all pairs, whatever the kind of map and the device. Writes in
-    /// few and large parts, and flushes: a file needs no buffer around it.
+    /// Saves the map: version, checksum and all pairs, independent of variant and device. Writes few large
+    /// blocks and flushes, so a file needs no buffered writer.
     ///
     /// # Errors
-    /// [`Error::Io`] when the writer fails; [`Error::Device`] when the device is lost or lacks the memory.
+    /// [`Error::Io`] if the writer fails; [`Error::Device`] if the device is lost or lacks the memory.
     fn save(&self, writer: impl Write) -> Result<()>
     where
         Self: Sized,

@@ -21,7 +21,7 @@ impl Outcomes {
         self.iter().filter(|&&found| found == outcome).count()
     }
 
-    /// Returns the number of elements that found no room, or that the call did not try.
+    /// Returns the number of elements that did not fit, or that the call did not attempt.
     pub fn refused(&self) -> usize {
         self.count(Outcome::Refused)
     }

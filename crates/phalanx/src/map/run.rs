@@ -1,28 +1,28 @@
-//! Batches on host slices: to the device, run, back; and again what was refused, as long as the map makes
-//! room.
-use super::launch::{Ask, Batch, Scan, nothing};
+//! Batches on host slices: copied to the device, run and copied back. Refused elements are retried as long as
+//! the map grows.
+use super::launch::{Batch, BatchOp, Scan, nothing};
 use super::structure::{Room, Structure};
 use super::{Key, Value, check};
 use crate::error::or_later;
 use crate::{Error, Result};
 use gpu::{Buffer, Device, Stream};
-use phalanx_kernels::keyed::{Coded, Outcome};
+use phalanx_kernels::keyed::{OpCode, Outcome};
 use std::borrow::Cow;
 
-/// What became of the elements of a batch.
+/// Results of a batch.
 pub struct Results<V> {
     pub outcomes: Vec<Outcome>,
     pub values: Vec<V>,
 }
 
 impl<V: Copy> Results<V> {
-    /// The places of the elements that were refused.
+    /// Returns the indices of the refused elements.
     fn refused(&self) -> Vec<usize> {
         let is_refused = |&place: &usize| self.outcomes[place] == Outcome::Refused;
         (0..self.outcomes.len()).filter(is_refused).collect()
     }
 
-    /// Puts the results of elements that were run again to their places.
+    /// Stores the results of retried elements at their indices.
     fn put(&mut self, places: &[usize], again: Self) {
         for (&place, outcome) in places.iter().zip(again.outcomes) {
             self.outcomes[place] = outcome;
@@ -32,17 +32,17 @@ impl<V: Copy> Results<V> {
         }
     }
 
-    /// The error that tells these outcomes.
+    /// Returns the error with these outcomes.
     fn no_room(self) -> Error {
         Error::NoRoom { outcomes: self.outcomes.into() }
     }
 
-    /// Of each element, whether it came to `outcome`.
+    /// Returns for each element whether it had this outcome.
     pub fn whether(self, outcome: Outcome) -> Vec<bool> {
         self.outcomes.into_iter().map(|found| found == outcome).collect()
     }
 
-    /// The values whose outcomes are right.
+    /// Returns the values whose outcomes satisfy `is`.
     pub fn values_where(self, is: impl Fn(Outcome) -> bool) -> Vec<Option<V>> {
         self.outcomes
             .into_iter()
@@ -69,29 +69,29 @@ impl<K: Copy, V: Copy> Elements<'_, K, V> {
     }
 }
 
-/// The elements at `indices`, or nothing of a slice that has nothing.
+/// Returns the elements at `indices`, or nothing if the slice is empty.
 fn pick<T: Copy>(slice: &[T], indices: &[usize]) -> Vec<T> {
     if slice.is_empty() { Vec::new() } else { indices.iter().map(|&index| slice[index]).collect() }
 }
 
-/// One operation for each key.
+/// Runs one operation for each key.
 pub fn keys<M: Structure + ?Sized>(
     map: &M,
-    ask: Ask,
+    ask: BatchOp,
     keys: &[M::Key],
     wants_values: bool,
 ) -> Result<Results<M::Value>> {
     look_up(map.home(), &|stream, batch| map.launch(stream, batch), ask, keys, wants_values)
 }
 
-/// What asks a stream for a batch.
+/// Function that submits a batch to a stream.
 type Launch<'a, K, V> = &'a dyn Fn(&Stream, Batch<K, V>) -> Result<()>;
 
-/// [`keys`] of whatever `launch` asks.
+/// [`keys`], submitted by `launch`.
 pub fn look_up<K: Key, V: Value>(
     home: &Device,
     launch: Launch<'_, K, V>,
-    ask: Ask,
+    ask: BatchOp,
     keys: &[K],
     wants_values: bool,
 ) -> Result<Results<V>> {
@@ -99,29 +99,29 @@ pub fn look_up<K: Key, V: Value>(
     once(home, launch, ask, &elements, wants_values)
 }
 
-/// One operation for each pair.
+/// Runs one operation for each pair.
 pub fn pairs<M: Structure + ?Sized>(
     map: &M,
-    ask: Ask,
+    ask: BatchOp,
     keys: &[M::Key],
     values: &[M::Value],
 ) -> Result<Results<M::Value>> {
     check("values", keys.len(), values.len())?;
-    let wants_values = matches!(ask, Ask::Apply(_));
+    let wants_values = matches!(ask, BatchOp::Apply(_));
     let elements = Elements { codes: (&[]).into(), keys: keys.into(), arguments: values.into() };
     until_room(map, ask, &elements, wants_values)
 }
 
-/// One placing operation for each key of a structure without values.
+/// Inserts keys into a structure without values.
 pub fn new_keys<M: Structure + ?Sized>(map: &M, keys: &[M::Key]) -> Result<Vec<Outcome>> {
     let elements = Elements { codes: (&[]).into(), keys: keys.into(), arguments: (&[]).into() };
-    Ok(until_room(map, Ask::InsertNew, &elements, false)?.outcomes)
+    Ok(until_room(map, BatchOp::InsertNew, &elements, false)?.outcomes)
 }
 
-/// An operation of its own for each element, with an argument if the structure has values.
+/// Runs one operation per element, each with its own code, and an argument if the structure has values.
 pub fn coded<M: Structure + ?Sized>(
     map: &M,
-    operations: impl Iterator<Item = (Coded, M::Key, Option<M::Value>)> + Clone,
+    operations: impl Iterator<Item = (OpCode, M::Key, Option<M::Value>)> + Clone,
 ) -> Result<Results<M::Value>> {
     let elements = Elements {
         codes: operations.clone().map(|(code, ..)| code.code() as u8).collect(),
@@ -129,44 +129,44 @@ pub fn coded<M: Structure + ?Sized>(
         arguments: operations.filter_map(|(.., argument)| argument).collect(),
     };
     let wants_values = !elements.arguments.is_empty();
-    until_room(map, Ask::Mixed, &elements, wants_values)
+    until_room(map, BatchOp::Mixed, &elements, wants_values)
 }
 
-/// Of each key, whether the operation came to `outcome`.
+/// Returns for each key whether the operation had this outcome.
 pub fn whether<M: Structure + ?Sized>(
     map: &M,
-    ask: Ask,
+    ask: BatchOp,
     of: &[M::Key],
     outcome: Outcome,
 ) -> Result<Vec<bool>> {
     Ok(keys(map, ask, of, false)?.whether(outcome))
 }
 
-/// Of each key, whether it was there and is removed.
+/// Removes keys. Returns for each whether it was removed.
 pub fn removed<M: Structure + ?Sized>(map: &M, keys: &[M::Key]) -> Result<Vec<bool>> {
     let elements = Elements { codes: (&[]).into(), keys: keys.into(), arguments: (&[]).into() };
-    let results = until_room(map, Ask::Remove, &elements, false)?;
-    // The answers have no word for a removal that was refused.
+    let results = until_room(map, BatchOp::Remove, &elements, false)?;
+    // A boolean result cannot represent a refused removal.
     if results.outcomes.contains(&Outcome::Refused) {
         return Err(results.no_room());
     }
     Ok(results.whether(Outcome::Removed))
 }
 
-/// Runs a batch, and again what was refused as long as the map makes room. Maintenance that lacks memory
+/// Runs a batch, and retries refused elements as long as the map grows. Maintenance that lacks memory
 /// afterwards is left to the next call.
 fn until_room<M: Structure + ?Sized>(
     map: &M,
-    ask: Ask,
+    ask: BatchOp,
     elements: &Elements<'_, M::Key, M::Value>,
     wants_values: bool,
 ) -> Result<Results<M::Value>> {
-    let mut seen = Some(map.age());
+    let mut seen = Some(map.generation());
     let mut results = attempt(map, ask, elements, wants_values)?;
     loop {
         let refused = results.refused();
         if refused.is_empty() {
-            or_later(map.make_room())?;
+            or_later(map.grow())?;
             return Ok(results);
         }
         match again(map, ask, &elements.pick(&refused), wants_values, &mut seen) {
@@ -178,25 +178,25 @@ fn until_room<M: Structure + ?Sized>(
     }
 }
 
-/// Runs elements again that were refused by a map of the age `seen`, and sets that to the map's, or to `None`
-/// if all of them are refused again. Returns `None` if there is no room for any of them.
+/// Retries elements that were refused by a map of generation `seen`, and sets `seen` to the map's generation,
+/// or to `None` if all elements are refused again. Returns `None` if there is no memory for any of them.
 ///
-/// An attempt in vain does not end the call: other threads may have taken the room. The next one follows upon
-/// room that this call has made itself. If even that is memory that was only freed, and in vain, there is
-/// none: out of place, a refused attempt copies nodes and gives them back, so there would be something to
-/// free for ever.
+/// A futile attempt does not end the call: other threads may have taken the memory. The next attempt then
+/// follows memory that this call has obtained itself. If even that was only freed, not allocated, and the
+/// attempt is futile again, the call gives up: a refused out-of-place attempt allocates copies of nodes and
+/// frees them, so there would be something to free forever.
 fn again<M: Structure + ?Sized>(
     map: &M,
-    ask: Ask,
+    ask: BatchOp,
     refused: &Elements<'_, M::Key, M::Value>,
     wants_values: bool,
     seen: &mut Option<u64>,
 ) -> Result<Option<Results<M::Value>>> {
-    let room = map.make_room_for(&refused.keys, *seen)?;
+    let room = map.grow_for(&refused.keys, *seen)?;
     if room == Room::None {
         return Ok(None);
     }
-    let age = map.age();
+    let age = map.generation();
     let results = attempt(map, ask, refused, wants_values)?;
     let is_vain = results.refused().len() == refused.keys.len();
     if is_vain && seen.is_none() && room == Room::Freed {
@@ -206,11 +206,11 @@ fn again<M: Structure + ?Sized>(
     Ok(Some(results))
 }
 
-/// Runs a batch once. A launch may find too little memory amid the batch, where that is brought in portions:
-/// the elements that it has not come to are refused. It is an error where no element is done.
+/// Runs a batch once. A launch may run out of memory part way, if the batch is submitted in chunks: then the
+/// elements that were not submitted are refused. Returns the error if no element is done.
 fn attempt<M: Structure + ?Sized>(
     map: &M,
-    ask: Ask,
+    ask: BatchOp,
     elements: &Elements<'_, M::Key, M::Value>,
     wants_values: bool,
 ) -> Result<Results<M::Value>> {
@@ -229,7 +229,7 @@ fn attempt<M: Structure + ?Sized>(
 fn once<K: Key, V: Value>(
     device: &Device,
     launch: Launch<'_, K, V>,
-    ask: Ask,
+    ask: BatchOp,
     elements: &Elements<'_, K, V>,
     wants_values: bool,
 ) -> Result<Results<V>> {
@@ -238,13 +238,13 @@ fn once<K: Key, V: Value>(
     uploaded.results()
 }
 
-/// The elements of a batch on the device, and what becomes of them.
+/// A batch's elements and results on the device.
 struct Uploaded<K, V> {
     codes: Buffer<u8>,
     keys: Buffer<K>,
     arguments: Buffer<V>,
     values: Option<Buffer<V>>,
-    /// Refused, until a launch says otherwise.
+    /// Initialized with [`Outcome::Refused`]; a launch overwrites it.
     outcomes: Buffer<u8>,
 }
 
@@ -260,7 +260,7 @@ impl<K: Key, V: Value> Uploaded<K, V> {
         })
     }
 
-    fn batch(&self, ask: Ask) -> Batch<K, V> {
+    fn batch(&self, ask: BatchOp) -> Batch<K, V> {
         Batch {
             codes: self.codes.slice(),
             arguments: self.arguments.slice(),
@@ -278,13 +278,13 @@ impl<K: Key, V: Value> Uploaded<K, V> {
     }
 }
 
-/// Removes what lies outside a range. Maintenance that lacks memory afterwards is left to the next call.
+/// Removes the pairs outside a range. Maintenance that lacks memory afterwards is left to the next call.
 pub fn retain_between<M: Structure + ?Sized>(map: &mut M, by_value: bool, low: u64, high: u64) -> Result<()> {
     if low > high {
         return Err(Error::Range { low, high });
     }
     map.scans(&mut |scanner| scanner.run(Scan::RetainBetween { by_value, low, high }))?;
-    or_later(map.make_room())
+    or_later(map.grow())
 }
 
 #[cfg(test)]
@@ -293,8 +293,8 @@ mod tests {
     use super::*;
     use std::cell::RefCell;
 
-    /// A map that refuses everything and finds room as it is told: what it finds, and whether another thread
-    /// made it. It notes what each call had seen.
+    /// A map that refuses everything. `finds` lists the memory that each call of `grow_for` obtains, and
+    /// `seen` records the generation that each call had seen.
     struct Refusing {
         device: Device,
         finds: RefCell<Vec<Room>>,
@@ -317,7 +317,7 @@ mod tests {
             Ok(())
         }
 
-        fn age(&self) -> u64 {
+        fn generation(&self) -> u64 {
             self.seen.borrow().len() as u64
         }
 
@@ -325,11 +325,11 @@ mod tests {
             false
         }
 
-        fn make_room(&self) -> Result<()> {
+        fn grow(&self) -> Result<()> {
             Ok(())
         }
 
-        fn make_room_for(&self, refused: &[u32], seen: Option<u64>) -> Result<Room> {
+        fn grow_for(&self, refused: &[u32], seen: Option<u64>) -> Result<Room> {
             assert_eq!(refused, [7, 8]);
             self.seen.borrow_mut().push(seen);
             Ok(self.finds.borrow_mut().pop().unwrap_or(Room::None))
@@ -348,7 +348,8 @@ mod tests {
         }
     }
 
-    /// Inserts into a map that finds this room, one after the other. Returns what each attempt had seen.
+    /// Inserts into a map whose growth yields `finds`, one after the other. Returns the generation that each
+    /// attempt had seen.
     fn insert(finds: &[Room]) -> Vec<Option<u64>> {
         let map = Refusing {
             device: Device::emulator(Default::default()),
@@ -356,7 +357,7 @@ mod tests {
             seen: RefCell::default(),
         };
         let elements = Elements { codes: (&[]).into(), keys: (&[7, 8]).into(), arguments: (&[1, 1]).into() };
-        let results = until_room(&map, Ask::Insert, &elements, false).unwrap();
+        let results = until_room(&map, BatchOp::Insert, &elements, false).unwrap();
         assert_eq!(results.outcomes, [Outcome::Refused; 2]);
         map.seen.into_inner()
     }
@@ -370,7 +371,7 @@ mod tests {
         assert_eq!(insert(&[Freed, Nothing]), [Some(0), own]);
     }
 
-    /// Else refused attempts that copy nodes and give them back would go on for ever.
+    /// Otherwise refused attempts that copy nodes and free them would continue forever.
     #[test]
     fn freed_memory_that_serves_nobody_ends_the_call() {
         use Room::{Freed, More};

@@ -1,93 +1,93 @@
-//! What a map of this crate gives to the methods that all of them have.
+//! The interface through which [`Map`](super::Map) uses a structure.
 use super::launch::{Batch, Scan};
 use super::{Key, Value};
 use crate::Result;
 use gpu::{Device, Stream};
 
-/// The parts of a map that differ. Not to be implemented outside this crate.
+/// The parts of a map that differ between structures. Not to be implemented outside this crate.
 pub trait Structure {
-    /// Keys.
+    /// Type of the keys.
     type Key: Key;
-    /// Values.
+    /// Type of the values.
     type Value: Value;
 
-    /// The device that holds it.
+    /// Returns the device that holds the structure.
     fn home(&self) -> &Device;
 
-    /// Asks the stream for a batch. Batches may run side by side.
+    /// Submits a batch to a stream. Batches may run concurrently.
     fn launch(&self, stream: &Stream, batch: Batch<Self::Key, Self::Value>) -> Result<()>;
 
-    /// Lets `run` scan, with nothing else running on the structure from the first scan to the last.
+    /// Calls `run`, which may scan. Nothing else runs on the structure from the first scan to the last.
     fn scans(&self, run: Scans<'_, Self::Key, Self::Value>) -> Result<()>;
 
-    /// How often there was made room: tells whether the memory that a call has seen is still there.
-    fn age(&self) -> u64;
+    /// Returns the number of times that the structure grew or freed memory. A caller compares it with the one
+    /// that it has seen, to detect that another thread did so.
+    fn generation(&self) -> u64;
 
-    /// Whether its policy is to ask for more memory when it has no room.
+    /// Returns whether the structure allocates more memory when elements do not fit.
     fn grows(&self) -> bool;
 
-    /// After a blocking call: makes room, if that is the policy and the structure is too full. Where that
-    /// fails, the next call finds it due again.
-    fn make_room(&self) -> Result<()>;
+    /// Maintains the structure after a blocking call: grows it if it is too full and the policy allows. If
+    /// that fails, it is due again after the next call.
+    fn grow(&self) -> Result<()>;
 
-    /// After a blocking call that was refused room for elements with these keys: makes room, if that is the
-    /// policy.
+    /// Grows the structure after a blocking call in which elements with these keys were refused, if the
+    /// policy allows.
     ///
-    /// The refusal came from a structure of the age `seen`, or a later one; what another thread has made
-    /// since counts. `None` means that a retry found nothing with such room: then this call makes room
-    /// itself, and by growth if that is the policy.
-    fn make_room_for(&self, refused: &[Self::Key], seen: Option<u64>) -> Result<Room>;
+    /// The elements were refused by the structure of generation `seen`, or a later one; growth by another
+    /// thread since then counts. `None` means that a retry after such growth was refused entirely: this call
+    /// must then free or allocate memory itself, and grow if the policy allows.
+    fn grow_for(&self, refused: &[Self::Key], seen: Option<u64>) -> Result<Room>;
 
-    /// Pairs, once all launches that were asked for have ended.
+    /// Returns the number of pairs. Waits for all earlier launches.
     fn pairs(&self) -> Result<usize>;
 
-    /// Removes all pairs, with nothing running beside it.
+    /// Removes all pairs. Nothing else may run.
     fn empty(&mut self) -> Result<()>;
 
-    /// Bytes of device memory.
+    /// Returns the bytes of device memory.
     fn bytes(&self) -> usize;
 }
 
-/// What a structure found for elements that it refused.
+/// Memory that [`Structure::grow_for`] obtained for refused elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Room {
-    /// Nothing: trying again is useless.
+    /// None: a retry is useless.
     None,
-    /// Memory that was in use is free again. It may be what the refused attempts themselves took and gave
-    /// back.
+    /// Memory was freed. It may be only memory that the refused attempts themselves had allocated and freed.
     Freed,
-    /// More memory, or memory that another thread found in the meantime.
+    /// More memory was allocated, or another thread has freed or allocated some meanwhile.
     More,
 }
 
 impl Room {
-    /// More memory, or none.
+    /// Returns [`Self::More`] if the structure has grown.
     pub fn more_if(has_grown: bool) -> Self {
         if has_grown { Self::More } else { Self::None }
     }
 
-    /// Some memory freed, or none.
+    /// Returns [`Self::Freed`] if memory was freed.
     pub fn freed_if(is_freed: bool) -> Self {
         if is_freed { Self::Freed } else { Self::None }
     }
 }
 
-/// What [`Structure::scans`] runs.
+/// Callback of [`Structure::scans`].
 pub type Scans<'a, K, V> = &'a mut dyn FnMut(Scanner<'_, K, V>) -> Result<()>;
 
-/// What [`Structure::scans`] gives.
+/// Argument of the callback of [`Structure::scans`].
 #[derive(Clone, Copy)]
 pub struct Scanner<'a, K, V> {
-    /// Runs a scan to its end.
+    /// Runs a scan to completion.
     pub scan: &'a dyn Fn(Scan<K, V>) -> Result<()>,
-    /// The threads that a scan of the whole takes.
+    /// Number of threads of a scan of the whole structure.
     pub threads: usize,
-    /// Pairs.
+    /// Number of pairs.
     pub pairs: usize,
 }
 
 impl<K, V> Scanner<'_, K, V> {
-    /// Runs a scan to its end.
+    /// Runs a scan to completion.
     pub fn run(&self, scan: Scan<K, V>) -> Result<()> {
         (self.scan)(scan)
     }

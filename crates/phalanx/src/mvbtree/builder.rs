@@ -1,7 +1,7 @@
-//! How trees that keep versions are made.
+//! Construction of trees that keep versions.
 use super::MultiVersionBTree;
 use super::history::History;
-#[allow(unused_imports)] // documentation names it
+#[allow(unused_imports)] // for links in the documentation
 use crate::Error;
 use crate::btree::builder::{Builder as TreeBuilder, Family, usual};
 use crate::btree::{Growth, engine};
@@ -11,18 +11,17 @@ use phalanx_kernels::btree::versioned;
 use std::fmt;
 use std::sync::RwLock;
 
-/// How updates keep what was there before.
+/// How updates keep the versions that snapshots read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Updates {
-    /// A leaf is copied when it first changes after a snapshot, and changes where it is. Snapshots are taken
-    /// by the host, between launches.
+    /// The first change of a leaf after a snapshot copies the leaf; later changes are in place. Only the host
+    /// takes snapshots, between launches.
     InPlace,
-    /// A leaf is copied by every change. Snapshots are taken by hosts, in streams and by kernels, while
-    /// others write.
+    /// Every change copies the leaf. Hosts, streams and kernels take snapshots, concurrently with writers.
     OutOfPlace,
 }
 
-/// The parameters of a [`MultiVersionBTree`].
+/// Parameters of a [`MultiVersionBTree`].
 #[must_use = "a builder does nothing until it is built"]
 pub struct Builder<K, V> {
     inner: TreeBuilder<K, V>,
@@ -41,7 +40,7 @@ impl<K, V> Default for Builder<K, V> {
     }
 }
 
-// Not derived: that would ask it of the keys and values too.
+// Not derived: a derived impl would require `Clone` of the keys and values too.
 impl<K, V> Clone for Builder<K, V> {
     fn clone(&self) -> Self {
         Self { inner: self.inner.clone(), updates: self.updates }
@@ -53,14 +52,15 @@ impl<K: Key, V: Value> Builder<K, V> {
         Self { inner: change(self.inner), updates: self.updates }
     }
 
-    /// The device that holds the tree. Default: [`Device::from_environment`].
+    /// Sets the device that holds the tree. Default: [`Device::from_environment`].
     pub fn device(self, device: &Device) -> Self {
         self.map(|inner| inner.device(device))
     }
 
-    /// How many pairs the pool has nodes for from the start. For versions it has room besides where updates
-    /// are [`Updates::OutOfPlace`]: four for each thread that is on the device at once, which is what a batch
-    /// replaces before anything can be freed. Versions that snapshots keep take more. Default: 1024.
+    /// Sets the number of pairs for which the pool has nodes from the start. Default: 1024. With
+    /// [`Updates::OutOfPlace`] the pool has additional slabs for versions: four for each thread that can be
+    /// resident on the device, since a batch replaces that many before any can be freed. Versions that
+    /// snapshots keep need more.
     pub fn capacity(self, pairs: usize) -> Self {
         self.map(|inner| inner.capacity(pairs))
     }
@@ -69,49 +69,51 @@ impl<K: Key, V: Value> Builder<K, V> {
         self.map(|inner| inner.at_least(pairs))
     }
 
-    /// Nodes that the pool has from the start, instead of what the capacity needs.
+    /// Sets the initial number of nodes of the pool, instead of deriving it from the capacity.
     pub fn nodes(self, nodes: usize) -> Self {
         self.map(|inner| inner.nodes(nodes))
     }
 
-    /// Nodes by which the pool grows: a power of two from 32 to 2^24.
+    /// Sets the number of nodes by which the pool grows: a power of two from 32 to 2^24. Default: an eighth
+    /// of the initial number.
     pub fn super_block_slabs(self, slabs: usize) -> Self {
         self.map(|inner| inner.super_block_slabs(slabs))
     }
 
-    /// Bytes that nodes and versions may occupy at most. Default: what the device has.
+    /// Sets the maximum number of bytes of nodes and versions. Default: limited only by the device.
     pub fn budget(self, bytes: usize) -> Self {
         self.map(|inner| inner.budget(bytes))
     }
 
-    /// What happens when the pool has no node left. Default: [`Growth::Pool`].
+    /// Sets the policy for a pool without free nodes. Default: [`Growth::Pool`].
     pub fn growth(self, growth: Growth) -> Self {
         self.map(|inner| inner.growth(growth))
     }
 
-    /// Sets whether searches begin at the nodes that the directory lists or, with `false`, at the root, which
-    /// shows what the directory is worth. Default: `true`.
+    /// Sets whether descents begin at a node found through the directory or, if `false`, at the root. Meant
+    /// for measuring the benefit of the directory. Default: `true`.
     pub fn directory(self, directory: bool) -> Self {
         self.map(|inner| inner.directory(directory))
     }
 
-    /// How updates keep what was there before. Default: [`Updates::InPlace`].
+    /// Sets how updates keep the versions that snapshots read. Default: [`Updates::InPlace`].
     pub fn updates(mut self, updates: Updates) -> Self {
         self.updates = updates;
         self
     }
 
-    /// The kind of tree by its name, one of [`super::variants`], which says how it updates too. Default: the
-    /// one for [`Self::updates`].
+    /// Selects the variant by name, one of [`super::variants`], which also determines how it updates.
+    /// Default: the one for [`Self::updates`].
     pub fn variant(self, name: &str) -> Self {
         self.map(|inner| inner.variant(name))
     }
 
-    /// Makes the tree, empty.
+    /// Creates an empty tree.
     ///
     /// # Errors
-    /// [`Error::ZeroCapacity`], [`Error::UnknownVariant`], [`Error::NeedsWideSwap`], those of
-    /// [`crate::SlabAlloc`]'s builder, and the device's when it lacks the memory.
+    /// [`Error::ZeroCapacity`] if the capacity is 0; [`Error::UnknownVariant`] if no variant has the name for
+    /// these types; [`Error::NeedsWideSwap`] if the device lacks the variant's compare-and-swap;
+    /// [`Error::Device`] if the device lacks the memory; otherwise as [`crate::SlabAlloc`]'s builder.
     pub fn build(self) -> Result<MultiVersionBTree<K, V>> {
         let way = match self.updates {
             Updates::InPlace => "in_place",
@@ -119,12 +121,12 @@ impl<K: Key, V: Value> Builder<K, V> {
         };
         let default = usual::<K, V>(&format!("mvtree_{way}"), "4x4");
         let family = Family { default, find: engine::find_versioned, names: names::<K, V> };
-        let trees = self.inner.plant(family, |device, shape| Ok(Some(History::new(device, shape)?)))?;
+        let trees = self.inner.build_with(family, |device, shape| Ok(Some(History::new(device, shape)?)))?;
         Ok(MultiVersionBTree { trees, asked: RwLock::default() })
     }
 }
 
-/// The names of all kinds of tree for these types.
+/// Returns the names of all variants for these types.
 pub fn names<K: Key, V: Value>() -> Vec<&'static str> {
     versioned::NAMES.iter().copied().filter(|name| engine::find_versioned::<K, V>(name).is_some()).collect()
 }

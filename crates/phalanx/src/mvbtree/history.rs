@@ -1,4 +1,4 @@
-//! What a tree has of time: its clock, the snapshots of hosts that live, and the memory of epochs.
+//! The clock of a tree, the live snapshots of hosts, and the memory of epochs.
 use crate::btree::engine::{Parts, Shape};
 use crate::{Error, Result};
 use gpu::{Buffer, Device, Grid, Stream};
@@ -10,79 +10,81 @@ use std::collections::BTreeSet;
 use std::ptr::null_mut;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Snapshots of hosts that can live at a time.
+/// Maximum number of live snapshots of hosts.
 pub const MOST: usize = 1024;
-/// Items that each bag of a place holds.
+/// Items per bag of a participant slot.
 const ROOM: u32 = 384;
-/// Threads of the smallest block that enters epochs.
+/// Threads of the smallest block that participates in epochs.
 const LEAST_BLOCK: u32 = 128;
 
-/// Where a sweep that finds no snapshot alive lets time begin anew: long before stamps are used up, and
-/// seldom.
+/// Timestamp from which a sweep that finds no live snapshot restarts the clock: long before timestamps are
+/// used up, yet rarely reached.
 const LATE: u32 = LATEST / 2;
 
-/// As of when is read.
+/// Timestamp as of which a search reads: a number, or a pointer to one on the device.
 #[derive(Clone, Copy, Debug)]
 pub struct Moment {
     at: u32,
     pin: *mut u32,
 }
 
-// SAFETY: a pointer to device memory, which hosts do not follow.
+// SAFETY: a pointer to device memory, which the host does not dereference.
 unsafe impl Send for Moment {}
 // SAFETY: as above.
 unsafe impl Sync for Moment {}
 
 impl Moment {
-    /// As it is now.
+    /// The present.
     pub const NOW: Self = Self { at: LATEST, pin: null_mut() };
 
-    /// What views are made of that read as of it.
+    /// Returns the parts of views that read as of this timestamp.
     pub fn of(self, parts: Parts) -> Parts {
         let pin = if self.pin.is_null() { parts.history.pin } else { self.pin };
         Parts { history: HistoryParts { at: self.at, pin, ..parts.history }, ..parts }
     }
 }
 
-/// Places for snapshots.
+/// Slots for snapshots.
 #[derive(Debug, Default)]
 struct Slots {
     free: Vec<u32>,
-    /// Those of snapshots that live, or were dropped since the last sweep.
+    /// Slots of snapshots that are alive, or were dropped since the last sweep.
     live: BTreeSet<u32>,
     dropped: Vec<u32>,
-    /// Those that the clock counts no more, as nobody reads as of them.
+    /// Dropped slots that the clock no longer counts.
     released: Vec<u32>,
 }
 
-/// What a tree has of time.
+/// Clock, snapshots and epochs of a tree.
 #[derive(Debug)]
 pub struct History {
     moves: bool,
     clock: Buffer<u64>,
-    /// The stamps of snapshots, by their places.
+    /// Timestamps of the snapshots, by slot.
     pins: Buffer<u32>,
     epochs: Buffer<u64>,
     places: u32,
-    /// What the clock says, where it stands still while kernels run.
+    /// The clock, if it does not advance while kernels run.
     now: u32,
-    /// The newest live snapshot and one more, there.
+    /// Timestamp of the newest live snapshot plus one, if the clock does not advance while kernels run.
     since: u32,
     slots: Mutex<Slots>,
 }
 
 impl History {
-    /// Of a tree without snapshots.
+    /// Creates the history of a tree without snapshots.
     pub fn new(device: &Device, shape: Shape) -> Result<Self> {
-        // A place for every block that can be on the device, and some, so that one is found soon.
+        // A participant slot for every block that can be resident, and a quarter more, so that a free one is
+        // found quickly.
         let places =
             if shape.moves { device.resident_threads().max(1024) / LEAST_BLOCK * 5 / 4 + 32 } else { 1 };
         let slots = Slots { free: (0..MOST as u32).rev().collect(), ..Slots::default() };
         Ok(Self {
             moves: shape.moves,
             clock: device.zeroed(1)?,
-            // A stream that has not waited, as it must, reads what a place says now: better not another's
-            // stamp, whose versions are freed.
+            // A stream must wait before it reads as of a snapshot of another stream. If it does not, it reads
+            // the slot's old content: `LATEST` is safe there, but an earlier snapshot's timestamp is not,
+            // since its versions are freed.
             pins: device.from_slice(&[LATEST; MOST])?,
             epochs: device.zeroed(epoch_words(places, ROOM))?,
             places,
@@ -92,7 +94,7 @@ impl History {
         })
     }
 
-    /// What views are made of.
+    /// Returns the raw pointers and numbers from which views are created.
     pub fn parts(&self) -> HistoryParts {
         HistoryParts {
             clock: self.clock.pointer(),
@@ -110,42 +112,42 @@ impl History {
         self.clock.bytes() + self.pins.bytes() + self.epochs.bytes()
     }
 
-    // A list of numbers alone is behind the lock: what a panic leaves is as good as any.
+    // Only lists of numbers are behind the lock: they are valid even after a panic.
     fn slots(&self) -> MutexGuard<'_, Slots> {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether snapshots were dropped since the last sweep.
+    /// Returns whether snapshots were dropped since the last sweep.
     pub fn is_due(&self) -> bool {
         let slots = self.slots();
         !slots.dropped.is_empty() || !slots.released.is_empty()
     }
 
-    /// Whether a snapshot lives, or was dropped since the last sweep.
+    /// Returns whether a snapshot is alive, or was dropped since the last sweep.
     pub fn is_asked_for(&self) -> bool {
         !self.slots().live.is_empty()
     }
 
-    /// Nobody asks for a snapshot any more. Kernels that read it may still run, so it lives until the next
-    /// sweep.
+    /// Records that a snapshot was dropped. Kernels that read as of it may still run, so its slot and
+    /// versions are kept until the next sweep.
     pub fn drop_slot(&self, slot: u32) {
         self.slots().dropped.push(slot);
     }
 
-    /// Nobody asks for a snapshot any more, and whatever read it did so in this stream: what changes from
-    /// when that has ended keeps nothing for it. The place lives until the next sweep.
+    /// Records that a snapshot was dropped of which all reads are in `stream`: updates that run after these
+    /// reads keep no versions for it. Its slot is kept until the next sweep.
     pub fn release(&self, stream: &Stream, slot: u32) {
         if !self.moves {
             return self.drop_slot(slot);
         }
-        // SAFETY: the buffer lives as long as the tree, which waits for what it was asked when it is dropped.
+        // SAFETY: the buffer lives as long as the tree, which waits for its launches when it is dropped.
         match unsafe { stream.launch(Grid::new(1, 32), ReleaseSnapshot { clock: self.clock.slice() }) } {
             Ok(()) => self.slots().released.push(slot),
             Err(_) => self.drop_slot(slot),
         }
     }
 
-    /// Gives a place back that no snapshot was taken for.
+    /// Frees a slot for which taking the snapshot failed, and returns the error.
     fn unclaim<T>(&self, slot: u32, error: impl Into<Error>) -> Result<T> {
         let mut slots = self.slots();
         slots.live.remove(&slot);
@@ -160,17 +162,17 @@ impl History {
         Ok(slot)
     }
 
-    /// Takes a snapshot, where nothing runs. Returns its place and as of when it reads.
+    /// Takes a snapshot while nothing runs. Returns its slot and timestamp.
     pub fn take(&mut self) -> Result<(u32, Moment)> {
         let slot = self.claim()?;
-        match self.tick(slot) {
+        match self.advance_clock(slot) {
             Ok(at) => Ok((slot, Moment { at, pin: null_mut() })),
             Err(error) => self.unclaim(slot, error),
         }
     }
 
-    /// Moves the clock on for the snapshot in a place. Returns its stamp.
-    fn tick(&mut self, slot: u32) -> Result<u32> {
+    /// Advances the clock for the snapshot in `slot`. Returns its timestamp.
+    fn advance_clock(&mut self, slot: u32) -> Result<u32> {
         let word = if self.moves { self.clock.read()?[0] } else { u64::from(self.now) };
         let stamp = Time::of(word).stamp;
         if stamp >= LATEST {
@@ -185,7 +187,7 @@ impl History {
         Ok(stamp)
     }
 
-    /// Takes a snapshot when a stream has come so far.
+    /// Takes a snapshot in stream order.
     pub fn take_on(&self, stream: &Stream) -> Result<(u32, Moment)> {
         if !self.moves {
             return Err(Error::ClockStands);
@@ -193,23 +195,23 @@ impl History {
         let slot = self.claim()?;
         let pin = self.pins.slice().part(slot as usize, 1);
         let take = TakeSnapshot { clock: self.clock.slice(), pin };
-        // SAFETY: the buffers live as long as the tree, which waits for what it was asked when it is dropped;
-        // nobody else has the place.
+        // SAFETY: the buffers live as long as the tree, which waits for its launches when it is dropped. No
+        // one else uses the slot.
         if let Err(error) = unsafe { stream.launch(Grid::new(1, 32), take) } {
             return self.unclaim(slot, error);
         }
         Ok((slot, Moment { at: FROM_PIN, pin: pin.at(0).as_ptr() }))
     }
 
-    /// The stamp of a snapshot, once all that was asked for before has ended.
+    /// Returns the timestamp of a snapshot. Waits for all earlier launches.
     pub fn stamp(&self, slot: u32) -> Result<u32> {
         let mut stamp = [0];
         self.pins.read_into(slot as usize, &mut stamp)?;
         Ok(stamp[0])
     }
 
-    /// Lets go of what was dropped, and of what epochs keep: where nothing runs, before a sweep. Gives the
-    /// stamps of live snapshots.
+    /// Releases dropped snapshots, and all items in the bags of epochs. Runs before a sweep, while nothing
+    /// else runs. Returns the timestamps of live snapshots.
     pub fn settle(&mut self, stream: &Stream) -> Result<Vec<u32>> {
         let (dropped, gone, live) = self.forget();
         let mut pins = self.pins.read()?;
@@ -224,14 +226,14 @@ impl History {
             let word = self.clock.read()?[0];
             self.clock.write(&[word - PIN * dropped])?;
             let epochs = self.epochs();
-            // SAFETY: the memory of these places, where nothing else runs; the caller waits.
+            // SAFETY: the memory of these participant slots; nothing else runs, and the caller waits.
             unsafe { stream.launch(Grid::for_items(self.places as usize, 256), ForgetPlaces { epochs })? };
         }
         Ok(stamps)
     }
 
-    /// Takes back the places of snapshots that live no more. Returns how many of them the clock counts, the
-    /// places, and those of snapshots that live.
+    /// Frees the slots of dropped snapshots. Returns how many of them the clock still counts, their slots,
+    /// and the slots of live snapshots.
     fn forget(&self) -> (u64, Vec<u32>, Vec<u32>) {
         let mut slots = self.slots();
         let mut gone = std::mem::take(&mut slots.dropped);
@@ -242,27 +244,27 @@ impl History {
         (dropped, gone, slots.live.iter().copied().collect())
     }
 
-    /// Lets time begin anew where it is late, after a sweep that has found no snapshot alive: no leaf has a
-    /// stamp then.
+    /// Restarts the clock if it is late, after a sweep that found no live snapshot: no leaf has a timestamp
+    /// then.
     pub fn begin_anew(&mut self) -> Result<()> {
         let now = if self.moves { Time::of(self.clock.read()?[0]).stamp } else { self.now };
         if now < LATE { Ok(()) } else { self.begin_at(0) }
     }
 
-    /// Lets time go on from a stamp, where nothing runs, no snapshot lives, and no leaf has a stamp above it.
+    /// Sets the clock to a timestamp, while nothing runs, no snapshot is alive, and no leaf has a later
+    /// timestamp.
     pub fn begin_at(&mut self, stamp: u32) -> Result<()> {
         self.now = stamp;
         if self.moves { Ok(self.clock.write(&[u64::from(stamp)])?) } else { Ok(()) }
     }
 
     fn epochs(&self) -> Epochs {
-        // SAFETY: memory of these numbers, which was zeroed; processes are blocks of at least as many threads
-        // as it was made for.
+        // SAFETY: memory for these numbers, which was zeroed. Participants are blocks of at least
+        // `LEAST_BLOCK` threads, for which `new` sized it.
         unsafe { Epochs::new(self.epochs.pointer(), self.places, ROOM) }
     }
 
-    /// What epochs have counted: the epoch, what was retired, reclaimed, and shelved; and the log of the last
-    /// epochs.
+    /// Returns the counters of epochs, and the log of the last epochs.
     pub fn reclaimed(&self) -> Result<Reclaimed> {
         let words = self.epochs.read()?;
         let epoch = words[0];
@@ -275,39 +277,38 @@ impl History {
     }
 }
 
-/// Makes a tree of which nobody has taken a snapshot as old as if so many had been taken.
+/// Sets the clock of a tree without snapshots as if `stamp` snapshots had been taken.
 pub fn begin_at<K, V>(tree: &super::MultiVersionBTree<K, V>, stamp: u32) -> Result<()> {
     tree.trees
         .owner
-        .alone(|_, _, memory| memory.history.as_mut().map_or(Ok(()), |history| history.begin_at(stamp)))
+        .exclusive(|_, _, memory| memory.history.as_mut().map_or(Ok(()), |history| history.begin_at(stamp)))
 }
 
-/// What kernels have freed by epochs: see
+/// Versions that kernels have freed by epochs: see
 /// [`MultiVersionBTree::reclaimed`](super::MultiVersionBTree::reclaimed).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reclaimed {
-    /// Epochs that have ended.
+    /// Number of ended epochs.
     pub epoch: u64,
-    /// Versions that were retired; those of blocks that have not entered a later epoch since are not counted
-    /// yet.
+    /// Retired versions. Those of blocks that have not entered a later epoch since are not counted yet.
     pub retired: u64,
-    /// Those of them that kernels have freed.
+    /// Retired versions that kernels have freed.
     pub reclaimed: u64,
-    /// Those of them that no bag had room for: they are freed by the next sweep.
+    /// Retired versions that did not fit a bag. The next sweep frees them.
     pub shelved: u64,
-    /// How it was when each of the last epochs ended.
+    /// State at the end of each of the last epochs.
     pub log: Vec<EpochLine>,
 }
 
-/// How it was when an epoch ended.
+/// State at the end of an epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EpochLine {
     /// The epoch.
     pub epoch: u64,
-    /// Versions that were retired until then.
+    /// Versions retired until then.
     pub retired: u64,
-    /// Those of them that were freed.
+    /// Versions freed until then.
     pub reclaimed: u64,
-    /// When it was, by the device's clock.
+    /// Time by the device's clock, in nanoseconds.
     pub nanoseconds: u64,
 }

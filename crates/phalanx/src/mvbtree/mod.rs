@@ -1,9 +1,9 @@
-//! An ordered map that keeps versions: a B-link tree of which snapshots can be taken.
+//! An ordered map that keeps versions: a B-link tree with snapshots.
 mod builder;
 pub(crate) mod history;
 mod snapshot;
 
-#[allow(unused_imports)] // documentation names it
+#[allow(unused_imports)] // for links in the documentation
 use crate::Error;
 pub use crate::btree::Growth;
 use crate::btree::engine::Search;
@@ -25,11 +25,11 @@ use std::io::Read;
 use std::ops::RangeBounds;
 use std::sync::{PoisonError, RwLock};
 
-/// An ordered map from `u32` or `u64` to `u32` or `u64` in device memory, of which
-/// [snapshots](Self::snapshot) can be taken: a B-link tree whose leaves keep versions.
+/// An ordered map from `u32` or `u64` to `u32` or `u64` in device memory, with [snapshots](Self::snapshot): a
+/// B-link tree whose leaves keep versions. A past state stays readable while writers continue.
 ///
-/// What it can do with single keys is in [`Map`]; what goes by order, and what is asked of the past, is here.
-/// The page `docs/structures/multiversion-b-tree.md` has layout, proofs and costs. Source: chapter 4 of the
+/// [`Map`] has the operations on single keys; this type has those by key order and those on snapshots. The
+/// page `docs/structures/multiversion-b-tree.md` describes layout, proofs and costs. Source: chapter 4 of the
 /// thesis on dynamic GPU structures.
 ///
 /// ```
@@ -51,17 +51,18 @@ use std::sync::{PoisonError, RwLock};
 ///
 /// # Concurrency
 ///
-/// That of [`Map`], for operations on one key. The blocking calls by order, here and of [`At`], answer as of
-/// one moment, which is within the call or that of the snapshot: they are linearizable. So are those of
-/// [`Self::ordered_on`] for each question, where updates are [out of place](Updates::OutOfPlace); beside
-/// updates in place they are what those of [`crate::BTree`] are, but for [`At::ordered_on`], which answers as
-/// of its snapshot always.
+/// Operations on single keys: as for [`Map`]. Blocking operations by key order, of this type and of [`At`],
+/// read as of one point in time, which is within the call or the snapshot's: they are linearizable. With
+/// [out-of-place updates](Updates::OutOfPlace), so is each query of [`Self::ordered_on`]; concurrently with
+/// in-place updates, its queries have only the guarantees of those of [`crate::BTree`]. [`At::ordered_on`]
+/// always reads as of its snapshot.
 ///
-/// A snapshot lives until it is dropped, and as long as it does nobody can ask for what takes `&mut self`.
+/// A snapshot lives until it is dropped. It borrows the tree, so no method that takes `&mut self` can be
+/// called until then.
 pub struct MultiVersionBTree<K, V> {
     trees: Trees<K, V>,
-    /// Held shared by questions that read as of a snapshot of their own, and alone by who makes room, which
-    /// such a snapshot would be in the way of.
+    /// Held shared by queries that read as of a snapshot of their own, and exclusively while nodes are freed
+    /// or allocated: such a snapshot would prevent a rebuild.
     asked: RwLock<()>,
 }
 
@@ -74,46 +75,48 @@ impl<K, V> std::fmt::Debug for MultiVersionBTree<K, V> {
     }
 }
 
-/// The names of all kinds of tree for these types of key and value: the way of updates, bytes a node, lanes a
-/// tile x words a lane, bits of key and value.
+/// Returns the names of all variants for these key and value types. A name consists of the kind of updates,
+/// bytes per node, lanes per tile x words per lane, and bits of key and value.
 pub fn variants<K: Key, V: Value>() -> Vec<&'static str> {
     builder::names::<K, V>()
 }
 
-/// Making one, and the tree as a whole.
+/// Construction, and operations on the whole tree.
 impl<K: Key, V: Value> MultiVersionBTree<K, V> {
-    /// One on [`Device::from_environment`] for `capacity` pairs, which takes more, and changes in place.
+    /// Creates a tree on [`Device::from_environment`] with a pool for `capacity` pairs, which grows when
+    /// needed. Updates are in place.
     ///
     /// # Errors
-    /// Those of [`Builder::build`].
+    /// As [`Builder::build`].
     pub fn with_capacity(capacity: usize) -> Result<Self> {
         Self::builder().capacity(capacity).build()
     }
 
-    /// All parameters.
+    /// Returns a builder to set the parameters.
     pub fn builder() -> Builder<K, V> {
         Builder::default()
     }
 
-    /// The name of the kind of tree.
+    /// Returns the name of the tree's variant.
     pub fn variant(&self) -> &str {
         &self.trees.owner.name
     }
 
-    /// Whether snapshots can be taken in streams and by kernels.
+    /// Returns how updates keep versions, which determines whether streams and kernels can take snapshots.
     pub fn updates(&self) -> Updates {
         if self.trees.owner.engine.shape().moves { Updates::OutOfPlace } else { Updates::InPlace }
     }
 
-    /// What the pool of nodes and versions holds. Waits for the launches asked for before.
+    /// Returns the statistics of the pool of nodes and versions. Waits for all earlier launches.
     ///
     /// # Errors
-    /// [`Error::Device`] when the device is lost or lacks the memory.
+    /// [`Error::Device`] if the device is lost or lacks the memory.
     pub fn stats(&self) -> Result<Stats> {
         self.trees.stats()
     }
 
-    /// Old versions of leaves that are not freed. Waits, and looks at all nodes.
+    /// Returns the number of old versions of leaves that are not freed. Waits for all earlier launches, and
+    /// reads all nodes.
     ///
     /// # Errors
     /// As [`Self::validate`].
@@ -121,15 +124,16 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
         Ok(self.trees.examine()?.versions as usize)
     }
 
-    /// What kernels have freed by epochs. Waits for the device.
+    /// Returns the numbers of versions that kernels have retired and freed by epochs. Waits for the device.
     ///
     /// # Errors
-    /// [`Error::Device`] when the device is lost or lacks the memory.
+    /// [`Error::Device`] if the device is lost or lacks the memory.
     pub fn reclaimed(&self) -> Result<Reclaimed> {
         self.with_history(History::reclaimed)
     }
 
-    /// Levels, that of the leaves among them: 2 at least. Waits, and looks at all nodes.
+    /// Returns the number of levels including the leaf level, which is at least 2. Waits for all earlier
+    /// launches, and reads all nodes.
     ///
     /// # Errors
     /// As [`Self::validate`].
@@ -137,44 +141,44 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
         Ok(self.trees.examine()?.depth)
     }
 
-    /// Examines the whole tree: all that [`crate::BTree::validate`] does, and that every live slab that is no
-    /// node is an old version, and every leaf's time is fixed.
+    /// Checks the whole tree: everything that [`crate::BTree::validate`] checks, that every live slab that is
+    /// not a node is an old version, and that every leaf has its timestamp.
     ///
     /// # Errors
-    /// [`Error::Invalid`], which says what is wrong; [`Error::Device`] when the device is lost or lacks the
+    /// [`Error::Invalid`] with the violated invariant; [`Error::Device`] if the device is lost or lacks the
     /// memory.
     pub fn validate(&self) -> Result<()> {
         self.trees.examine().map(drop)
     }
 
-    /// Frees all versions that no live snapshot can ask for. Waits for the launches asked for before, and
-    /// gives how many were freed. Blocking calls do this by themselves where snapshots were dropped; what
-    /// kernels have retired and not freed is freed here too.
+    /// Frees all versions that no live snapshot reads, including those that kernels have retired but not
+    /// freed. Returns the number of freed versions. Waits for all earlier launches. Blocking calls that write
+    /// do this automatically after snapshots were dropped.
     ///
     /// # Errors
-    /// [`Error::Device`] when the device is lost or lacks the memory.
+    /// [`Error::Device`] if the device is lost or lacks the memory.
     pub fn drain(&self) -> Result<usize> {
         self.trees.sweep()
     }
 
-    /// Replaces everything by these pairs, as [`crate::BTree::bulk_build`] does.
+    /// Replaces all pairs by the given ones: see [`crate::BTree::bulk_build`].
     ///
     /// # Errors
-    /// As there.
+    /// As [`crate::BTree::bulk_build`].
     pub fn bulk_build(&mut self, keys: &[K], values: &[V], fill: f64) -> Result<()> {
         self.trees.bulk_build(keys, values, fill)
     }
 
-    /// [`Self::bulk_build`] from device buffers whose keys are in order, each below the next. Waits.
+    /// [`Self::bulk_build`] from device buffers whose keys are strictly ascending. Waits.
     ///
     /// # Errors
-    /// [`Error::Unsorted`] when they are not; [`Error::OtherDevice`]; else as [`Self::bulk_build`]. The tree
-    /// is then as it was.
+    /// [`Error::Unsorted`] if the keys are not strictly ascending; [`Error::OtherDevice`] if a buffer is not
+    /// of the tree's device; otherwise as [`Self::bulk_build`]. The tree is then unchanged.
     pub fn bulk_build_sorted(&mut self, keys: &Buffer<K>, values: &Buffer<V>, fill: f64) -> Result<()> {
         self.trees.bulk_build_sorted(keys, values, fill)
     }
 
-    /// Builds the tree anew with nodes of the same `fill`.
+    /// Rebuilds the tree with the given `fill` of nodes.
     ///
     /// # Errors
     /// As [`Self::bulk_build`].
@@ -182,12 +186,12 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
         self.trees.compact(fill)
     }
 
-    /// Reads a map that [`Map::save`] wrote, into a tree with the builder's parameters, and with room for all
-    /// pairs where its capacity is less. It is built as [`Self::bulk_build`] builds one, with nodes 0.7 full.
+    /// Loads a map that [`Map::save`] wrote, with the builder's parameters; its capacity is raised to the
+    /// number of saved pairs if needed. The tree is built as by [`Self::bulk_build`] with a fill of 0.7.
     ///
     /// # Errors
-    /// [`Error::Format`] when it is none, of another version or other types, or damaged; [`Error::Io`]; those
-    /// of [`Builder::build`] and of [`Self::bulk_build`].
+    /// [`Error::Format`] if the data is not a saved map, is of another version or other types, or is damaged;
+    /// [`Error::Io`] if the reader fails; otherwise as [`Builder::build`] and [`Self::bulk_build`].
     pub fn load(reader: impl Read, builder: Builder<K, V>) -> Result<Self> {
         file::load_at_once(reader, |keys, values| {
             let mut tree = builder.at_least(keys.len()).build()?;
@@ -196,17 +200,19 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
         })
     }
 
-    /// The tree as kernels of your own take it: `M` is the kind that [`Self::variant`] names. Around what
-    /// they do with it they call `M::enter` and `M::leave`, by all threads of each block, whose threads are
-    /// 128 at least; what they read of a snapshot that they took lies between the same two.
+    /// Returns a view of the tree for your own kernels. `M` is the type of the variant that [`Self::variant`]
+    /// names. All threads of each block, which must have at least 128 threads, must call `M::enter` before
+    /// and `M::leave` after they use the view. What they read as of a snapshot of their own must also be
+    /// between the two.
     ///
     /// # Errors
-    /// [`Error::OtherVariant`] when the tree is of another kind.
+    /// [`Error::OtherVariant`] if the tree is of another variant.
     ///
     /// # Safety
-    /// - As for [`crate::BTree::view`], where blocking removals count as insertions do, for they make room
-    ///   too; and until the last kernel that takes the view has ended nobody takes a
-    ///   [snapshot](Self::snapshot), drops one, or asks for [`Self::drain`], where updates are in place.
+    /// - As for [`crate::BTree::view`], where blocking removals count as insertions, since they may replace
+    ///   the memory too.
+    /// - If updates are in place: until the last kernel that takes the view has ended, no thread may take a
+    ///   [snapshot](Self::snapshot), drop one, or call [`Self::drain`].
     pub unsafe fn view<M>(&self) -> Result<TreeView<M>>
     where
         M: Config<Key = K, Value = V> + Instance,
@@ -223,70 +229,71 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
     }
 }
 
-/// By order, as of one moment within the call. Each takes a batch.
+/// Operations by key order, in batches, as of one point in time within the call.
 impl<K: Key, V: Value> MultiVersionBTree<K, V> {
-    /// Of each key, the pair with the next higher key, whether the key itself is there or not.
+    /// Returns for each key the pair with the next higher key. The key itself need not be in the tree.
     ///
     /// # Errors
-    /// [`Error::Device`] when the device is lost or lacks the memory.
+    /// [`Error::Device`] if the device is lost or lacks the memory. The call takes a snapshot of its own, so
+    /// also [`Error::Snapshots`] if too many snapshots are alive and, if updates are in place,
+    /// [`Error::Moments`] if all timestamps are used up.
     #[doc(alias = "upper_bound")]
     pub fn successor(&self, keys: &[K]) -> Result<Vec<Option<(K, V)>>> {
         self.now(|now| now.successor(keys))
     }
 
-    /// Of each key, the pair with the next lower key, whether the key itself is there or not.
+    /// Returns for each key the pair with the next lower key. The key itself need not be in the tree.
     ///
     /// # Errors
-    /// [`Error::Device`] when the device is lost or lacks the memory.
+    /// As [`Self::successor`].
     pub fn predecessor(&self, keys: &[K]) -> Result<Vec<Option<(K, V)>>> {
         self.now(|now| now.predecessor(keys))
     }
 
-    /// Of each key, its own pair or, where it is not there, that with the next higher key.
+    /// Returns for each key its own pair or, if it is not in the tree, the pair with the next higher key.
     ///
     /// # Errors
-    /// [`Error::Device`] when the device is lost or lacks the memory.
+    /// As [`Self::successor`].
     #[doc(alias = "lower_bound")]
     pub fn ceiling(&self, keys: &[K]) -> Result<Vec<Option<(K, V)>>> {
         self.now(|now| now.ceiling(keys))
     }
 
-    /// Of each key, its own pair or, where it is not there, that with the next lower key.
+    /// Returns for each key its own pair or, if it is not in the tree, the pair with the next lower key.
     ///
     /// # Errors
-    /// [`Error::Device`] when the device is lost or lacks the memory.
+    /// As [`Self::successor`].
     pub fn floor(&self, keys: &[K]) -> Result<Vec<Option<(K, V)>>> {
         self.now(|now| now.floor(keys))
     }
 
-    /// The pair with the lowest key.
+    /// Returns the pair with the lowest key.
     ///
     /// # Errors
-    /// [`Error::Device`] when the device is lost or lacks the memory.
+    /// As [`Self::successor`].
     #[doc(alias = "first_key_value")]
     pub fn first(&self) -> Result<Option<(K, V)>> {
         self.now(|now| now.first())
     }
 
-    /// The pair with the highest key.
+    /// Returns the pair with the highest key.
     ///
     /// # Errors
-    /// [`Error::Device`] when the device is lost or lacks the memory.
+    /// As [`Self::successor`].
     #[doc(alias = "last_key_value")]
     pub fn last(&self) -> Result<Option<(K, V)>> {
         self.now(|now| now.last())
     }
 
-    /// How many keys there are in each range.
+    /// Returns the number of keys in each range.
     ///
     /// # Errors
-    /// [`Error::Range`] when the ends of a range are swapped; [`Error::Device`] when the device is lost or
-    /// lacks the memory.
+    /// [`Error::Range`] if the lower end of a range is above its upper end; otherwise as [`Self::successor`].
     pub fn count(&self, ranges: &[impl RangeBounds<K>]) -> Result<Vec<u64>> {
         self.now(|now| now.count(ranges))
     }
 
-    /// The pairs in each range, in the order of keys.
+    /// Returns the pairs in each range, in key order.
     ///
     /// # Errors
     /// As [`Self::count`].
@@ -294,17 +301,18 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
         self.now(|now| now.range(ranges))
     }
 
-    /// Batches by order on device buffers, asked of a stream, as of when their kernels run. See
-    /// *Concurrency*.
+    /// Returns the operations by key order on device buffers, submitted to a stream. They read the tree as it
+    /// is when their kernels run: see *Concurrency* of this type.
     pub fn ordered_on<'a>(&'a self, stream: &'a Stream) -> Ordered<'a, K, V> {
         Ordered::new(self, stream)
     }
 
-    /// All pairs as of a snapshot, in the order of keys, copied to the host before the first is given. Waits
-    /// for all launches. For those of now give a new [snapshot](Self::snapshot).
+    /// Returns all pairs as of a snapshot, in key order. They are copied to the host before the iterator is
+    /// returned. Waits for all launches. For the present pairs, pass a new [snapshot](Self::snapshot).
     ///
     /// # Errors
-    /// [`Error::OtherTree`]; [`Error::Device`] when the device is lost or lacks the memory.
+    /// [`Error::OtherTree`] if the snapshot is of another tree; [`Error::Device`] if the device is lost or
+    /// lacks the memory.
     pub fn iter(&self, snapshot: &Snapshot<'_, K, V>) -> Result<IntoIter<K, V>> {
         self.at(snapshot)?.iter()
     }
@@ -336,21 +344,21 @@ impl<K: Key, V: Value> Structure for MultiVersionBTree<K, V> {
         self.trees.scans(run)
     }
 
-    fn age(&self) -> u64 {
-        self.trees.age()
+    fn generation(&self) -> u64 {
+        self.trees.generation()
     }
 
     fn grows(&self) -> bool {
         self.trees.grows()
     }
 
-    fn make_room(&self) -> Result<()> {
-        self.trees.make_room()
+    fn grow(&self) -> Result<()> {
+        self.trees.grow()
     }
 
-    fn make_room_for(&self, refused: &[K], seen: Option<u64>) -> Result<Room> {
+    fn grow_for(&self, refused: &[K], seen: Option<u64>) -> Result<Room> {
         let _nobody_asks = self.asked.write().unwrap_or_else(PoisonError::into_inner);
-        self.trees.make_room_for(refused, seen)
+        self.trees.grow_for(refused, seen)
     }
 
     fn pairs(&self) -> Result<usize> {

@@ -1,10 +1,10 @@
-//! Snapshots that hosts take, and reading as of them.
+//! Snapshots taken by hosts, and reads as of them.
 use super::history::Moment;
 use super::{History, MultiVersionBTree, Updates};
 use crate::btree::engine::Search;
 use crate::btree::ordered::{self, Ordered, Searched};
 use crate::error::or_later;
-use crate::map::launch::{Ask, Batch};
+use crate::map::launch::{Batch, BatchOp};
 use crate::map::structure::{Scans, Structure};
 use crate::map::{IntoIter, batches, export, run};
 use crate::{Error, Key, Outcome, Result, Value};
@@ -13,16 +13,17 @@ use std::fmt;
 use std::ops::RangeBounds;
 use std::sync::PoisonError;
 
-/// A past moment of a tree, which can be read as long as this lives. Made by [`MultiVersionBTree::snapshot`]
+/// A past state of a tree, which stays readable while this lives. Created by [`MultiVersionBTree::snapshot`]
 /// and [`MultiVersionBTree::snapshot_on`].
 ///
-/// Dropping it returns at once; what it kept is freed by the next sweep (see [`MultiVersionBTree::drain`]).
+/// Dropping it does not block; the next sweep frees the versions that it kept (see
+/// [`MultiVersionBTree::drain`]).
 #[must_use = "a snapshot keeps versions as long as it lives"]
 pub struct Snapshot<'a, K, V> {
     tree: &'a MultiVersionBTree<K, V>,
     slot: u32,
     moment: Moment,
-    /// It was taken for one blocking question, all of whose kernels run in the default stream.
+    /// Whether the snapshot was taken for one blocking query, all of whose kernels run in the default stream.
     is_own: bool,
 }
 
@@ -44,11 +45,11 @@ impl<K, V> Drop for Snapshot<'_, K, V> {
 }
 
 impl<K: Key, V: Value> Snapshot<'_, K, V> {
-    /// How many snapshots were taken before, by hosts and by kernels, since time began anew (see the page of
-    /// the tree). Waits for the device.
+    /// Returns the timestamp: the number of snapshots that hosts and kernels have taken since the clock was
+    /// last restarted (see the tree's page). Waits for the device.
     ///
     /// # Errors
-    /// [`Error::Device`] when the device is lost or lacks the memory.
+    /// [`Error::Device`] if the device is lost or lacks the memory.
     pub fn stamp(&self) -> Result<u32> {
         self.tree.trees.owner.device.synchronize()?;
         self.tree.with_history(|history| history.stamp(self.slot))
@@ -57,19 +58,19 @@ impl<K: Key, V: Value> Snapshot<'_, K, V> {
 
 /// Snapshots.
 impl<K: Key, V: Value> MultiVersionBTree<K, V> {
-    /// Takes a snapshot of the tree as it is once all that was asked for before has ended: waits for that.
+    /// Takes a snapshot of the tree after all earlier launches, for which it waits.
     ///
     /// # Errors
-    /// [`Error::Snapshots`] where [`super::MOST`] live; [`Error::Moments`] where stamps are used up while
-    /// others live; [`Error::Device`] when the device is lost or lacks the memory.
+    /// [`Error::Snapshots`] if [`super::MOST`] snapshots are alive; [`Error::Moments`] if all timestamps are
+    /// used up while others are alive; [`Error::Device`] if the device is lost or lacks the memory.
     pub fn snapshot(&self) -> Result<Snapshot<'_, K, V>> {
-        let (slot, moment) = self.trees.owner.alone(|engine, stream, memory| {
+        let (slot, moment) = self.trees.owner.exclusive(|engine, stream, memory| {
             if memory.history.as_ref().is_some_and(History::is_due) {
                 or_later(memory.sweep(engine, stream))?;
             }
             match memory.history.as_mut().ok_or(Error::ClockStands)?.take() {
                 Err(Error::Moments) => {
-                    // Tiles have used them up; a sweep may let time begin anew.
+                    // Kernels have used up the timestamps; a sweep may restart the clock.
                     memory.sweep(engine, stream)?;
                     memory.history.as_mut().ok_or(Error::ClockStands)?.take()
                 }
@@ -79,10 +80,9 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
         Ok(Snapshot { tree: self, slot, moment, is_own: false })
     }
 
-    /// Takes a snapshot when the stream has come so far, whatever others do meanwhile, and does not wait: of
-    /// a tree whose updates are [out of place](Updates::OutOfPlace). What is asked as of it in other streams
-    /// than this must wait for this one. Waits for the device only where [`super::MOST`] were taken since the
-    /// last sweep.
+    /// Takes a snapshot in stream order, concurrently with writers and without waiting. The tree must have
+    /// [out-of-place updates](Updates::OutOfPlace). Other streams that read as of the snapshot must wait for
+    /// this one. Waits for the device only if [`super::MOST`] snapshots were taken since the last sweep.
     ///
     /// ```
     /// use phalanx::mvbtree::Updates;
@@ -101,13 +101,14 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::ClockStands`] where updates are in place; [`Error::Snapshots`]; [`Error::OtherDevice`]; the
-    /// device's.
+    /// [`Error::ClockStands`] if updates are in place; [`Error::Snapshots`] if [`super::MOST`] snapshots are
+    /// alive; [`Error::OtherDevice`] if the stream is not of the tree's device; [`Error::Device`] if the
+    /// device is lost or lacks the memory.
     pub fn snapshot_on(&self, stream: &Stream) -> Result<Snapshot<'_, K, V>> {
-        batches::belongs(Structure::home(self), "stream", stream.device())?;
+        batches::check_same_device(Structure::home(self), "stream", stream.device())?;
         let take = || self.with_history(|history| history.take_on(stream));
         let (slot, moment) = match take() {
-            // Those that were dropped have places until the next sweep.
+            // Dropped snapshots keep their slots until the next sweep.
             Err(Error::Snapshots { .. }) => {
                 self.trees.sweep()?;
                 take()?
@@ -117,10 +118,10 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
         Ok(Snapshot { tree: self, slot, moment, is_own: false })
     }
 
-    /// The tree as of a snapshot.
+    /// Returns the tree as of a snapshot.
     ///
     /// # Errors
-    /// [`Error::OtherTree`] when the snapshot is of another one.
+    /// [`Error::OtherTree`] if the snapshot is of another tree.
     pub fn at<'a>(&'a self, snapshot: &'a Snapshot<'_, K, V>) -> Result<At<'a, K, V>> {
         if !std::ptr::eq(self, snapshot.tree) {
             return Err(Error::OtherTree);
@@ -128,9 +129,9 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
         Ok(At { tree: self, moment: snapshot.moment })
     }
 
-    /// Asks the tree as of a moment within this call. The snapshot is not the [`At`]'s: that would have
-    /// something to drop, and who holds one of a snapshot of their own could not drop that before the end of
-    /// its scope.
+    /// Runs a query as of a timestamp within this call. The [`At`] does not own the snapshot: it would then
+    /// have drop glue, and a caller could not drop a snapshot before the end of the scope of an [`At`] that
+    /// borrows it.
     pub(super) fn now<T>(&self, ask: impl FnOnce(At<'_, K, V>) -> Result<T>) -> Result<T> {
         let _asks = self.asked.read().unwrap_or_else(PoisonError::into_inner);
         let mut own = match self.updates() {
@@ -142,7 +143,7 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
     }
 }
 
-/// A tree as of a snapshot, to be read. Made by [`MultiVersionBTree::at`].
+/// A tree as of a snapshot, for reading. Created by [`MultiVersionBTree::at`].
 ///
 /// ```
 /// use phalanx::{Map, Merge, MultiVersionBTree};
@@ -157,12 +158,12 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
 /// assert_eq!(then.iter()?.map(|(_, value)| value).sum::<u64>(), 300);
 /// assert_eq!(then.floor(&[4])?, [Some((2, 100))]);
 /// assert_eq!(accounts.floor(&[4])?, [Some((1, 150))]);
-/// drop(evening); // what it kept can be freed
+/// drop(evening); // the versions that it kept can be freed
 /// # Ok::<(), phalanx::Error>(())
 /// ```
 ///
 /// # Concurrency
-/// Everything here may run beside everything, and answers as of the snapshot's moment.
+/// All operations may run concurrently with everything, and read as of the snapshot's timestamp.
 pub struct At<'a, K, V> {
     tree: &'a MultiVersionBTree<K, V>,
     moment: Moment,
@@ -175,30 +176,30 @@ impl<K, V> fmt::Debug for At<'_, K, V> {
 }
 
 impl<K: Key, V: Value> At<'_, K, V> {
-    /// The values of the keys, or nothing where a key was not there.
+    /// Returns the values of the keys, `None` for a key that was not in the tree.
     ///
     /// # Errors
-    /// [`Error::Device`] when the device is lost or lacks the memory.
+    /// [`Error::Device`] if the device is lost or lacks the memory.
     #[doc(alias = "find")]
     pub fn get(&self, keys: &[K]) -> Result<Vec<Option<V>>> {
-        Ok(self.asked(Ask::Get, keys, true)?.values_where(|outcome| outcome == Outcome::Found))
+        Ok(self.asked(BatchOp::Get, keys, true)?.values_where(|outcome| outcome == Outcome::Found))
     }
 
-    /// Whether the keys were there.
+    /// Returns for each key whether it was in the tree.
     ///
     /// # Errors
-    /// [`Error::Device`] when the device is lost or lacks the memory.
+    /// [`Error::Device`] if the device is lost or lacks the memory.
     #[doc(alias = "contains")]
     pub fn contains_key(&self, keys: &[K]) -> Result<Vec<bool>> {
-        Ok(self.asked(Ask::ContainsKey, keys, false)?.whether(Outcome::Found))
+        Ok(self.asked(BatchOp::ContainsKey, keys, false)?.whether(Outcome::Found))
     }
 
-    /// Batch of look-ups on device buffers, asked of a stream: values, and [`Outcome::Found`] where they mean
-    /// something.
+    /// Submits a batch of lookups on device buffers to a stream. Writes the values, which are valid where the
+    /// outcome is [`Outcome::Found`].
     ///
     /// # Errors
-    /// [`Error::Length`] when the buffers differ in length; [`Error::OtherDevice`]; [`Error::Device`] when
-    /// the device is lost or lacks the memory.
+    /// [`Error::Length`] if the buffers differ in length; [`Error::OtherDevice`] if a buffer or the stream is
+    /// not of the tree's device; [`Error::Device`] if the device is lost or lacks the memory.
     pub fn get_on(
         &self,
         stream: &Stream,
@@ -207,72 +208,72 @@ impl<K: Key, V: Value> At<'_, K, V> {
         outcomes: &mut Buffer<u8>,
     ) -> Result<()> {
         let home = Structure::home(self.tree);
-        batches::belongs(home, "stream", stream.device())?;
+        batches::check_same_device(home, "stream", stream.device())?;
         self.look_up(stream, batches::get(home, keys, values, outcomes)?)
     }
 
-    /// Of each key, the pair with the next higher key, whether the key itself is there or not.
+    /// Returns for each key the pair with the next higher key. The key itself need not have been in the tree.
     ///
     /// # Errors
-    /// [`Error::Device`] when the device is lost or lacks the memory.
+    /// [`Error::Device`] if the device is lost or lacks the memory.
     #[doc(alias = "upper_bound")]
     pub fn successor(&self, keys: &[K]) -> Result<Vec<Option<(K, V)>>> {
         ordered::next(self, true, false, keys)
     }
 
-    /// Of each key, the pair with the next lower key, whether the key itself is there or not.
+    /// Returns for each key the pair with the next lower key. The key itself need not have been in the tree.
     ///
     /// # Errors
-    /// [`Error::Device`] when the device is lost or lacks the memory.
+    /// [`Error::Device`] if the device is lost or lacks the memory.
     pub fn predecessor(&self, keys: &[K]) -> Result<Vec<Option<(K, V)>>> {
         ordered::next(self, false, false, keys)
     }
 
-    /// Of each key, its own pair or, where it was not there, that with the next higher key.
+    /// Returns for each key its own pair or, if it was not in the tree, the pair with the next higher key.
     ///
     /// # Errors
-    /// [`Error::Device`] when the device is lost or lacks the memory.
+    /// [`Error::Device`] if the device is lost or lacks the memory.
     #[doc(alias = "lower_bound")]
     pub fn ceiling(&self, keys: &[K]) -> Result<Vec<Option<(K, V)>>> {
         ordered::next(self, true, true, keys)
     }
 
-    /// Of each key, its own pair or, where it was not there, that with the next lower key.
+    /// Returns for each key its own pair or, if it was not in the tree, the pair with the next lower key.
     ///
     /// # Errors
-    /// [`Error::Device`] when the device is lost or lacks the memory.
+    /// [`Error::Device`] if the device is lost or lacks the memory.
     pub fn floor(&self, keys: &[K]) -> Result<Vec<Option<(K, V)>>> {
         ordered::next(self, false, true, keys)
     }
 
-    /// The pair with the lowest key.
+    /// Returns the pair with the lowest key.
     ///
     /// # Errors
-    /// [`Error::Device`] when the device is lost or lacks the memory.
+    /// [`Error::Device`] if the device is lost or lacks the memory.
     #[doc(alias = "first_key_value")]
     pub fn first(&self) -> Result<Option<(K, V)>> {
         Ok(ordered::next(self, true, true, &[K::from_u64(0)])?.pop().flatten())
     }
 
-    /// The pair with the highest key.
+    /// Returns the pair with the highest key.
     ///
     /// # Errors
-    /// [`Error::Device`] when the device is lost or lacks the memory.
+    /// [`Error::Device`] if the device is lost or lacks the memory.
     #[doc(alias = "last_key_value")]
     pub fn last(&self) -> Result<Option<(K, V)>> {
         Ok(ordered::next(self, false, true, &[K::MAX])?.pop().flatten())
     }
 
-    /// How many keys there were in each range.
+    /// Returns the number of keys in each range.
     ///
     /// # Errors
-    /// [`Error::Range`] when the ends of a range are swapped; [`Error::Device`] when the device is lost or
-    /// lacks the memory.
+    /// [`Error::Range`] if the lower end of a range is above its upper end; [`Error::Device`] if the device
+    /// is lost or lacks the memory.
     pub fn count(&self, ranges: &[impl RangeBounds<K>]) -> Result<Vec<u64>> {
         Ok(ordered::count(self, &ordered::on_device(self, ranges)?)?.read()?)
     }
 
-    /// The pairs in each range, in the order of keys.
+    /// Returns the pairs in each range, in key order.
     ///
     /// # Errors
     /// As [`Self::count`].
@@ -280,15 +281,16 @@ impl<K: Key, V: Value> At<'_, K, V> {
         ordered::range(self, &ordered::on_device(self, ranges)?)
     }
 
-    /// Batches by order on device buffers, asked of a stream.
+    /// Returns the operations by key order on device buffers, submitted to a stream.
     pub fn ordered_on<'a>(&'a self, stream: &'a Stream) -> Ordered<'a, K, V> {
         Ordered::new(self, stream)
     }
 
-    /// All pairs, in the order of keys, copied to the host before the first is given. Waits for all launches.
+    /// Returns all pairs, in key order. They are copied to the host before the iterator is returned. Waits
+    /// for all launches.
     ///
     /// # Errors
-    /// [`Error::Device`] when the device is lost or lacks the memory.
+    /// [`Error::Device`] if the device is lost or lacks the memory.
     pub fn iter(&self) -> Result<IntoIter<K, V>> {
         let scans = |run: Scans<'_, K, V>| self.tree.trees.scans_at(run, self.moment);
         let (keys, values) = export::scanned(Structure::home(self.tree), &scans)?;
@@ -296,7 +298,7 @@ impl<K: Key, V: Value> At<'_, K, V> {
         Ok(keys.into_iter().zip(values))
     }
 
-    fn asked(&self, ask: Ask, keys: &[K], wants_values: bool) -> Result<run::Results<V>> {
+    fn asked(&self, ask: BatchOp, keys: &[K], wants_values: bool) -> Result<run::Results<V>> {
         let launch = |stream: &Stream, batch: Batch<K, V>| self.look_up(stream, batch);
         run::look_up(Structure::home(self.tree), &launch, ask, keys, wants_values)
     }

@@ -1,4 +1,4 @@
-//! Choosing elements, counting them, and merging.
+//! Selection of elements, histograms, and merges.
 use super::scan::Published;
 use super::workspace::{Cutter, Workspace, slice};
 use super::{Number, any_grid, check_count, check_len};
@@ -11,23 +11,24 @@ use phalanx_kernels::primitives::reduce::BinWords;
 use phalanx_kernels::primitives::words::{ClearWords, GatherWords, Words};
 use simt::GlobalSlice;
 
-/// Which elements are chosen.
+/// Test that selects elements.
 #[derive(Clone, Copy, Debug)]
 pub enum Test<'a, T> {
-    /// Those whose flag, the byte at the same place, is not zero. There are as many flags as elements.
+    /// Elements whose flag, the byte at the same index, is not zero. There are as many flags as elements.
     Flagged(&'a Buffer<u8>),
-    /// Those that equal the one element of the buffer.
+    /// Elements equal to the only element of the buffer.
     Equal(&'a Buffer<T>),
-    /// Those that are less than the one element of the buffer.
+    /// Elements less than the only element of the buffer.
     Less(&'a Buffer<T>),
-    /// The first of each run of equal neighbours.
+    /// The first element of each run of equal adjacent elements.
     BeginsRun,
 }
 
 const TILE: usize = compact::THREADS as usize * compact::ITEMS;
 const MERGED: usize = merge::THREADS as usize * merge::ITEMS;
 
-/// Bytes of workspace that compaction, partition and [`Workspace::unique`] need for `len` elements.
+/// Returns the bytes of workspace that [`Workspace::compact`], [`Workspace::partition`] and
+/// [`Workspace::unique`] need for `len` elements.
 ///
 /// ```
 /// use phalanx::primitives::compact_bytes;
@@ -41,7 +42,8 @@ fn cut(cutter: &mut Cutter, len: usize) -> Published {
     Published::cut(cutter, len.div_ceil(TILE), 1)
 }
 
-/// Bytes of workspace that [`Workspace::merge_pairs`] needs for `len` pairs in all. (Keys alone need none.)
+/// Returns the bytes of workspace that [`Workspace::merge_pairs`] needs for `len` pairs in total.
+/// ([`Workspace::merge_keys`] needs none.)
 ///
 /// ```
 /// use phalanx::primitives::merge_bytes;
@@ -73,10 +75,10 @@ impl<T: Number> Test<'_, T> {
     }
 }
 
-/// Choosing.
+/// Selection and histograms.
 impl Workspace {
     /// Writes the elements that pass the test to the beginning of `to`, in their order, and their number to
-    /// `count`. The rest of `to`, which is as long as `from`, keeps what it had.
+    /// `count`. `to` has as many elements as `from`; its remaining elements are unchanged.
     ///
     /// ```
     /// use phalanx::Device;
@@ -91,12 +93,14 @@ impl Workspace {
     /// # Ok::<(), phalanx::Error>(())
     /// ```
     ///
-    /// Cost: a read of elements and flags, another one and a write of what is chosen, in 2 launches.
+    /// Cost: a read of elements and flags, another read and a write of the selected elements; 2 launches.
     ///
     /// # Errors
-    /// [`Length`](crate::Error::Length), [`Workspace`](crate::Error::Workspace),
-    /// [`Elsewhere`](crate::Error::Elsewhere), [`TooMany`](crate::Error::TooMany) beyond 2^32 - 1 elements;
-    /// [`Error::Device`](crate::Error::Device) when the device is lost or lacks the memory.
+    /// [`Error::Length`](crate::Error::Length) if the buffers differ in length;
+    /// [`Error::Workspace`](crate::Error::Workspace) if the workspace is too small;
+    /// [`Error::Elsewhere`](crate::Error::Elsewhere) if a buffer is on another device;
+    /// [`Error::TooMany`](crate::Error::TooMany) for more than 2^32 - 1 elements;
+    /// [`Error::Device`](crate::Error::Device) if the device is lost or lacks the memory.
     pub fn compact<T: Number>(
         &mut self,
         from: &Buffer<T>,
@@ -108,7 +112,7 @@ impl Workspace {
         self.launch_compact(from, choice, to, None, Some(count))
     }
 
-    /// As [`Self::compact`]; the elements that fail the test follow those that pass, in their order too.
+    /// [`Self::compact`], followed by the elements that fail the test, also in their order.
     ///
     /// ```
     /// use phalanx::Device;
@@ -126,7 +130,7 @@ impl Workspace {
     /// Cost: twice that of [`Self::compact`].
     ///
     /// # Errors
-    /// Those of [`Self::compact`].
+    /// As [`Self::compact`].
     pub fn partition<T: Number>(
         &mut self,
         from: &Buffer<T>,
@@ -139,7 +143,8 @@ impl Workspace {
         self.launch_compact(from, Choice { inverted: 1, ..choice }, to, Some(count), None)
     }
 
-    /// The first element of each run of equal neighbours: of sorted elements, each once.
+    /// Writes the first element of each run of equal adjacent elements: of sorted elements, each distinct one
+    /// once. See [`Self::compact`] for `to` and `count`.
     ///
     /// ```
     /// use phalanx::Device;
@@ -153,10 +158,10 @@ impl Workspace {
     /// # Ok::<(), phalanx::Error>(())
     /// ```
     ///
-    /// Cost: that of [`Self::compact`].
+    /// Cost: as [`Self::compact`].
     ///
     /// # Errors
-    /// Those of [`Self::compact`].
+    /// As [`Self::compact`].
     pub fn unique<T: Number>(
         &mut self,
         from: &Buffer<T>,
@@ -197,7 +202,7 @@ impl Workspace {
         let (begin, count) = (words(begin), words(count));
         let (status, tickets) = (published.status(), published.tickets());
         let grid = Grid::new(from.len().div_ceil(TILE) as u32, compact::THREADS);
-        // SAFETY: buffers and workspace outlive the launches (dropping them waits); lengths were checked.
+        // SAFETY: buffers and workspace outlive the launches (dropping them waits). Lengths were checked.
         unsafe {
             if from.is_empty() {
                 return Ok(self.stream().launch(Grid::new(1, 32), ClearWords { words: count })?);
@@ -209,8 +214,8 @@ impl Workspace {
         }
     }
 
-    /// Counts elements: `bins[v]` takes how many elements `e` have `e >> shift == v`. There may be any number
-    /// of bins; elements without one are left out.
+    /// Writes to `bins[v]` the number of elements `e` with `e >> shift == v`. There may be any number of
+    /// bins; elements beyond them are not counted.
     ///
     /// ```
     /// use phalanx::Device;
@@ -223,13 +228,14 @@ impl Workspace {
     /// # Ok::<(), phalanx::Error>(())
     /// ```
     ///
-    /// Cost: a read of each element, and an atomic addition, which stays in the multiprocessor for up to 2048
-    /// bins; 2 launches.
+    /// Cost: a read of each element, and an atomic addition, which is in shared memory for up to 2048 bins; 2
+    /// launches.
     ///
     /// # Errors
-    /// [`Bits`](crate::Error::Bits) for a shift by all bits or more, [`Elsewhere`](crate::Error::Elsewhere),
-    /// [`TooMany`](crate::Error::TooMany) beyond 2^32 - 1 elements; [`Error::Device`](crate::Error::Device)
-    /// when the device is lost or lacks the memory.
+    /// [`Error::Bits`](crate::Error::Bits) if `shift` is not less than the number of bits;
+    /// [`Error::Elsewhere`](crate::Error::Elsewhere) if a buffer is on another device;
+    /// [`Error::TooMany`](crate::Error::TooMany) for more than 2^32 - 1 elements;
+    /// [`Error::Device`](crate::Error::Device) if the device is lost or lacks the memory.
     pub fn histogram<T: Number>(
         &mut self,
         from: &Buffer<T>,
@@ -253,10 +259,10 @@ impl Workspace {
     }
 }
 
-/// Merging.
+/// Merges.
 impl Workspace {
-    /// Merges two sorted arrays into one as long as both; of equal elements, the first array's come first.
-    /// What is not sorted gets into some order.
+    /// Merges two sorted arrays into `to`, which has as many elements as both. Of equal elements, those of
+    /// `first` come first. If an array is not sorted, the order of the result is unspecified.
     ///
     /// ```
     /// use phalanx::Device;
@@ -270,12 +276,13 @@ impl Workspace {
     /// # Ok::<(), phalanx::Error>(())
     /// ```
     ///
-    /// Cost: a read and a write of each element, in a launch.
+    /// Cost: a read and a write of each element; 1 launch.
     ///
     /// # Errors
-    /// [`Length`](crate::Error::Length), [`Elsewhere`](crate::Error::Elsewhere),
-    /// [`TooMany`](crate::Error::TooMany) beyond 2^32 - 1 elements; [`Error::Device`](crate::Error::Device)
-    /// when the device is lost or lacks the memory.
+    /// [`Error::Length`](crate::Error::Length) if `to` has the wrong length;
+    /// [`Error::Elsewhere`](crate::Error::Elsewhere) if a buffer is on another device;
+    /// [`Error::TooMany`](crate::Error::TooMany) for more than 2^32 - 1 elements;
+    /// [`Error::Device`](crate::Error::Device) if the device is lost or lacks the memory.
     pub fn merge_keys<K: Number>(
         &mut self,
         first: &Buffer<K>,
@@ -285,7 +292,7 @@ impl Workspace {
         self.merge(first, second, to, slice(std::ptr::dangling_mut(), 0))
     }
 
-    /// [`Self::merge_keys`] with values of any plain type, one a key.
+    /// [`Self::merge_keys`] with values of any plain type, one per key.
     ///
     /// ```
     /// use phalanx::Device;
@@ -301,10 +308,11 @@ impl Workspace {
     /// # Ok::<(), phalanx::Error>(())
     /// ```
     ///
-    /// Cost: that of [`Self::merge_keys`], 8 bytes and a read and a write of each value more, in 2 launches.
+    /// Cost: as [`Self::merge_keys`], plus 8 bytes and a read and a write of each value; 2 launches.
     ///
     /// # Errors
-    /// Those of [`Self::merge_keys`], and [`Workspace`](crate::Error::Workspace).
+    /// As [`Self::merge_keys`], and [`Error::Workspace`](crate::Error::Workspace) if the workspace is too
+    /// small.
     pub fn merge_pairs<K: Number, V: Pod>(
         &mut self,
         first: (&Buffer<K>, &Buffer<V>),
@@ -321,7 +329,7 @@ impl Workspace {
         self.merge(first.0, second.0, to.0, order)?;
         let place = |buffer: &Buffer<V>| (buffer.pointer().cast(), buffer.len());
         let target = to.1.pointer().cast();
-        // SAFETY: buffers and workspace outlive the launch; the merge wrote an order of as many elements.
+        // SAFETY: buffers and workspace outlive the launch. The merge wrote an order of as many elements.
         unsafe { gather(self.stream(), place(first.1), place(second.1), order, size_of::<V>(), target) }
     }
 
@@ -344,11 +352,12 @@ impl Workspace {
     }
 }
 
-/// Gathers elements of `bytes` bytes: those of `from`, then those of `more`, each a place and a number of
-/// elements.
+/// Gathers elements of `bytes` bytes from `from` followed by `more`, each of which is a pointer and a number
+/// of elements.
 ///
 /// # Safety
-/// - All places live until the stream has done it, and `order` names elements that there are.
+/// - All memory lives until the stream has executed the launch, and `order` has only indices of existing
+///   elements.
 pub(super) unsafe fn gather(
     stream: &Stream,
     from: (*mut u8, usize),
@@ -357,11 +366,11 @@ pub(super) unsafe fn gather(
     bytes: usize,
     to: *mut u8,
 ) -> Result<()> {
-    // The widest word that a value is made of.
+    // The widest word that divides a value.
     let word = [16, 8, 4, 1].into_iter().find(|word| bytes.is_multiple_of(*word)).unwrap_or(1);
     let words = bytes / word;
     let grid = any_grid(order.len() * words);
-    // SAFETY: the caller's; buffers are aligned to more than a word.
+    // SAFETY: the caller's obligations. Buffers are aligned to more than a word.
     unsafe {
         match word {
             16 => stream.launch(grid, gatherer::<u128>(from, more, order, words, to))?,

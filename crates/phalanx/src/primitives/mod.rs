@@ -1,7 +1,7 @@
 //! Primitives on device buffers: radix sort, scan, reduce, compaction, histograms, runs, merge; sorts, scans
-//! and sums of segments.
+//! and reductions of segments.
 //!
-//! They are methods of a [`Workspace`], which has the stream and the memory to work in:
+//! They are methods of a [`Workspace`], which holds the stream and the temporary memory:
 //!
 //! ```
 //! use phalanx::Device;
@@ -17,20 +17,20 @@
 //! # Ok::<(), phalanx::Error>(())
 //! ```
 //!
-//! | call | what it does | after |
+//! | call | what it does | algorithm |
 //! |---|---|---|
-//! | [`sort_keys`](Workspace::sort_keys), [`sort_pairs`](Workspace::sort_pairs) | sorts, stably, by any bits of keys | Adinets and Merrill, 2022 |
-//! | [`exclusive_scan`](Workspace::exclusive_scan), [`inclusive_scan`](Workspace::inclusive_scan), [`offsets`](Workspace::offsets) | what stands before each element, or up to it | Merrill and Garland, 2016 |
-//! | [`reduce`](Workspace::reduce), [`histogram`](Workspace::histogram) | what all come to; how many there are of each value | |
-//! | [`compact`](Workspace::compact), [`partition`](Workspace::partition), [`unique`](Workspace::unique) | the elements that pass a test | the scan |
-//! | [`reduce_by_key`](Workspace::reduce_by_key), [`run_lengths`](Workspace::run_lengths) | what the values of each run of equal keys come to | the scan |
-//! | [`merge_keys`](Workspace::merge_keys), [`merge_pairs`](Workspace::merge_pairs) | two sorted arrays as one | Odeh and others, 2012 |
-//! | [`reduce_segments`](Workspace::reduce_segments), [`exclusive_scan_segments`](Workspace::exclusive_scan_segments) | sums and scans of segments by offsets | the scan |
-//! | [`sort_segments`](Workspace::sort_segments), [`sort_segment_pairs`](Workspace::sort_segment_pairs) | each segment sorted, stably | the sort, and merges in blocks |
+//! | [`sort_keys`](Workspace::sort_keys), [`sort_pairs`](Workspace::sort_pairs) | stable sorts by any bits of the keys | Adinets and Merrill, 2022 |
+//! | [`exclusive_scan`](Workspace::exclusive_scan), [`inclusive_scan`](Workspace::inclusive_scan), [`offsets`](Workspace::offsets) | prefix sums, minima or maxima, without or with each element | Merrill and Garland, 2016 |
+//! | [`reduce`](Workspace::reduce), [`histogram`](Workspace::histogram) | sum, minimum or maximum of all elements; counts by value | |
+//! | [`compact`](Workspace::compact), [`partition`](Workspace::partition), [`unique`](Workspace::unique) | selection of the elements that pass a test | the scan |
+//! | [`reduce_by_key`](Workspace::reduce_by_key), [`run_lengths`](Workspace::run_lengths) | reduction of each run of equal keys | the scan |
+//! | [`merge_keys`](Workspace::merge_keys), [`merge_pairs`](Workspace::merge_pairs) | merge of two sorted arrays | Odeh and others, 2012 |
+//! | [`reduce_segments`](Workspace::reduce_segments), [`exclusive_scan_segments`](Workspace::exclusive_scan_segments) | reduction and scan of each segment | the scan |
+//! | [`sort_segments`](Workspace::sort_segments), [`sort_segment_pairs`](Workspace::sort_segment_pairs) | stable sort of each segment | the sort, and merges in blocks |
 //!
-//! Elements are `u32` and `u64`, lengths are counted in elements, workspaces in bytes. Costs count reads and
-//! writes of memory; a launch is some microseconds. `docs/structures/primitives.md` says how all of them
-//! work, what each costs, and what was measured.
+//! Elements are `u32` or `u64`. Lengths are in elements, workspaces in bytes. Costs count memory reads and
+//! writes; a launch takes some microseconds. `docs/structures/primitives.md` describes how all of them work,
+//! what each costs, and the measurements.
 mod choose;
 mod radix;
 mod runs;
@@ -60,12 +60,12 @@ mod sealed {
     impl Sealed for u64 {}
 }
 
-/// A number that primitives work on: `u32` and `u64`.
+/// A number type that primitives support: `u32` or `u64`.
 pub trait Number: sealed::Sealed + Word + Ord + Send + Sync {
-    /// Its name in those of kernels.
+    /// Name of the type in the names of kernels.
     #[doc(hidden)]
     const NAME: &'static str;
-    /// What its kernels are compiled for.
+    /// Type for which the kernels are compiled.
     #[doc(hidden)]
     type Ordered: compact::Element<Word = Self>
         + reduce::Binned<Word = Self>
@@ -88,29 +88,30 @@ macro_rules! numbers {
 }
 numbers!(u32 u64);
 
-/// Threads a block of kernels that do not mind.
+/// Threads per block of kernels that need no particular number.
 const THREADS: u32 = 256;
 
-/// The most blocks that kernels have whose threads take more than one element.
+/// Maximum number of blocks of kernels whose threads process several elements.
 const MOST_BLOCKS: u32 = 2048;
 
-/// A grid for kernels whose threads take as many elements as there are.
+/// Returns a grid for kernels whose threads process any number of elements.
 fn any_grid(items: usize) -> Grid {
     let grid = Grid::for_items(items, THREADS);
     Grid { blocks: grid.blocks.min(MOST_BLOCKS), ..grid }
 }
 
-/// Refuses lengths that differ.
+/// Returns an error if the lengths differ.
 fn check_len(what: &'static str, expected: usize, found: usize) -> Result<()> {
     if expected == found { Ok(()) } else { Err(Error::Length { what, expected, found }) }
 }
 
-/// Refuses what cannot be counted.
+/// Returns an error if there are more than `most` elements.
 fn check_count(what: &'static str, asked: usize, most: usize) -> Result<()> {
     if asked <= most { Ok(()) } else { Err(Error::TooMany { what, asked, most }) }
 }
 
-/// Of kernels whose names begin with `family`, the one whose tile is called `tile`, or the first.
+/// Returns the kernel of a family (a prefix of kernel names) whose tile is called `tile`, or the family's
+/// first one.
 fn instance(family: &str, tile: Option<&str>, names: &[&'static str]) -> Result<&'static str> {
     let of_family: Vec<_> = names
         .iter()
@@ -124,7 +125,7 @@ fn instance(family: &str, tile: Option<&str>, names: &[&'static str]) -> Result<
     })
 }
 
-/// The tiles of a family.
+/// Returns the names of a family's tiles.
 fn tiles(family: &str, names: &[&'static str]) -> Vec<&'static str> {
     names.iter().filter_map(|name| name.strip_prefix(family)?.strip_prefix('_')).collect()
 }

@@ -1,4 +1,4 @@
-//! What sorts are made of: places in the workspace, and passes over digits.
+//! Parts of sorts: pieces of the workspace, and passes over digits.
 use super::workspace::{Cutter, slice};
 use super::{Number, any_grid};
 use crate::Result;
@@ -10,12 +10,12 @@ use phalanx_kernels::primitives::sort::{
 use phalanx_kernels::primitives::words::{ClearWords, CopyWords, Words};
 use simt::{GlobalSlice, Instance};
 
-/// What goes with a key.
+/// Data that moves with a key.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Carried {
-    /// Nothing, or the value itself: its bytes.
+    /// The value itself, of this number of bytes, which may be 0.
     Value(usize),
-    /// The element's number, by which values of so many bytes are gathered in the end.
+    /// The element's index. Values of this number of bytes are gathered by it at the end.
     Number(usize),
 }
 
@@ -27,7 +27,7 @@ impl Carried {
         }
     }
 
-    /// Bytes that passes move beside a key.
+    /// Returns the bytes that passes move besides a key.
     pub fn moved(self) -> usize {
         match self {
             Self::Value(bytes) => bytes,
@@ -35,7 +35,7 @@ impl Carried {
         }
     }
 
-    /// Bytes of a value that is gathered afterwards; 0 for one that moves with its key.
+    /// Returns the bytes of a value that is gathered afterwards; 0 for one that moves with its key.
     pub fn gathered(self) -> usize {
         match self {
             Self::Value(_) => 0,
@@ -48,18 +48,18 @@ impl Carried {
     }
 }
 
-/// The workspace of a sort.
+/// Workspace of a sort.
 #[derive(Clone, Copy)]
 pub struct Pieces {
     counts: *mut u8,
     tickets: *mut u8,
-    /// Words of both.
+    /// Number of words of `counts` and `tickets`.
     counters: usize,
     status: [GlobalSlice<u32>; 2],
-    /// Room for keys and values beside their own.
+    /// Second buffers for keys and values.
     pub keys: *mut u8,
     pub values: *mut u8,
-    /// Numbers of elements, and their values where they lay, for values that do not go with their keys.
+    /// Indices of elements, and a copy of their values, for values that do not move with their keys.
     pub numbers: *mut u8,
     pub old_values: *mut u8,
 }
@@ -84,7 +84,7 @@ impl Pieces {
     }
 }
 
-/// Elements of a plan's tile.
+/// Visitor that returns the number of elements in a plan's tile.
 pub struct TileSize;
 
 impl Visitor for TileSize {
@@ -95,38 +95,38 @@ impl Visitor for TileSize {
     }
 }
 
-/// An array that passes move from one place to another.
+/// An array that passes move between buffers.
 #[derive(Clone, Copy)]
 pub struct Lane {
     pub from: *mut u8,
     pub to: *mut u8,
     pub spare: *mut u8,
-    /// Bytes of an element.
+    /// Bytes per element.
     pub bytes: usize,
 }
 
 impl Lane {
-    /// Where pass `number` of `count` reads and writes: the last one writes to `to`.
+    /// Returns where pass `number` of `count` reads and writes. The last pass writes to `to`.
     fn ends(self, number: u32, count: u32) -> (*mut u8, *mut u8) {
         let at = |after: u32| if (count - after).is_multiple_of(2) { self.to } else { self.spare };
         (if number == 0 { self.from } else { at(number) }, at(number + 1))
     }
 
-    /// Sees to it that no pass reads where it writes, and that the elements get to `to` if there is no pass.
+    /// Ensures that no pass reads where it writes, and copies the elements to `to` if there are no passes.
     ///
     /// # Safety
-    /// - As [`copy`].
+    /// - As for [`copy`].
     unsafe fn begin(&mut self, stream: &Stream, len: usize, count: u32) -> Result<()> {
         if count == 0 {
             if self.from != self.to {
-                // SAFETY: the caller's.
+                // SAFETY: the caller's obligations.
                 unsafe { copy(stream, self.from, self.to, len * self.bytes)? };
             }
             return Ok(());
         }
         let (from, to) = self.ends(0, count);
         if from == to {
-            // SAFETY: the caller's.
+            // SAFETY: the caller's obligations.
             unsafe { copy(stream, self.from, self.spare, len * self.bytes)? };
             self.from = self.spare;
         }
@@ -134,14 +134,14 @@ impl Lane {
     }
 }
 
-/// Copies on the device.
+/// Copies bytes on the device.
 ///
 /// # Safety
-/// - Both places have as many bytes, do not overlap, and live until the stream has done it.
+/// - Both pointers have `bytes` bytes that do not overlap and live until the stream has executed the copy.
 pub unsafe fn copy(stream: &Stream, from: *mut u8, to: *mut u8, bytes: usize) -> Result<()> {
     let words = bytes / 16;
     let rest = bytes % 16;
-    // SAFETY: the caller's; buffers and pieces of workspaces are aligned to 256 bytes.
+    // SAFETY: the caller's obligations. Buffers and pieces of workspaces are aligned to 256 bytes.
     unsafe {
         let kernel = CopyWords::<Words<u128>> { from: slice(from, words), to: slice(to, words) };
         stream.launch(any_grid(words), kernel)?;
@@ -161,29 +161,29 @@ pub struct Sort<'a> {
     pub stream: &'a Stream,
     pub pieces: Pieces,
     pub keys: Lane,
-    /// What goes with them: of no bytes, where nothing does.
+    /// Data that moves with the keys; of 0 bytes if there is none.
     pub values: Lane,
     pub len: usize,
-    /// How many elements of these there are, in one word, where only the device knows; or nothing.
+    /// Number of elements to sort, at most `len`, in one word, if only the device knows it; otherwise empty.
     pub limit: GlobalSlice<u32>,
-    /// The bits that are sorted by.
+    /// Bit range by which the keys are sorted.
     pub first: u32,
     pub end: u32,
 }
 
 impl Sort<'_> {
-    /// Asks the stream for the histograms and all passes, of a plan by its name.
+    /// Submits the histograms and all passes, with the plan called `name`.
     ///
     /// # Safety
-    /// - Lanes and pieces are of at least `len` elements, and live until the stream has done it; spare places
-    ///   are neither keys nor values.
+    /// - Lanes and pieces have at least `len` elements, and live until the stream has executed the sort.
+    ///   Spare buffers are neither keys nor values.
     pub unsafe fn launch<K: Number>(self, name: &str) -> Result<()> {
-        // SAFETY: the caller's.
+        // SAFETY: the caller's obligations.
         unsafe { self.prepare::<K>()? };
         passes::visit(name, self).unwrap_or(Ok(()))
     }
 
-    /// Clears what passes count in, and makes the histograms.
+    /// Clears the counters of the passes, and computes the histograms.
     ///
     /// # Safety
     /// - As for [`Self::launch`].
@@ -199,7 +199,7 @@ impl Sort<'_> {
             counts,
             status: self.pieces.status[0],
         };
-        // SAFETY: the caller's.
+        // SAFETY: the caller's obligations.
         unsafe {
             self.stream.launch(any_grid(self.pieces.counters), ClearWords { words: counters })?;
             Ok(self.stream.launch(any_grid(self.len.div_ceil(16)), kernel)?)
@@ -212,7 +212,7 @@ impl Visitor for Sort<'_> {
 
     fn visit<P: Plan + Instance>(mut self) -> Result<()> {
         let count = (self.end - self.first).div_ceil(DIGIT_BITS);
-        // SAFETY: the places are those of buffers and of the workspace, which outlive the launches.
+        // SAFETY: the pointers are those of buffers and of the workspace, which outlive the launches.
         unsafe {
             self.keys.begin(self.stream, self.len, count)?;
             self.values.begin(self.stream, self.len, count)?;
@@ -220,7 +220,7 @@ impl Visitor for Sort<'_> {
         for number in 0..count {
             let kernel = RadixPass::<P> { pass: self.pass::<P>(number, count) };
             let blocks = self.len.div_ceil(tile::<P>()) as u32;
-            // SAFETY: as above; `begin` saw to it that a pass does not write what it reads, and lengths were
+            // SAFETY: as above. `begin` ensured that a pass does not write what it reads, and lengths were
             // checked.
             unsafe { self.stream.launch(Grid::new(blocks, P::THREADS), kernel)? };
         }
@@ -261,8 +261,8 @@ impl Sort<'_> {
     }
 }
 
-/// Brings values of `bytes` bytes into an order. Those that are to lie where they lay are copied to `old`
-/// before.
+/// Permutes values of `bytes` bytes into an order. If they are permuted in place, they are first copied to
+/// `old`.
 ///
 /// # Safety
 /// - As for [`copy`].
@@ -274,7 +274,7 @@ pub unsafe fn gather(
     old: *mut u8,
 ) -> Result<()> {
     let (mut source, len) = (from, order.len());
-    // SAFETY: the caller's.
+    // SAFETY: the caller's obligations.
     unsafe {
         if from == to {
             copy(stream, from, old, len * bytes)?;

@@ -1,4 +1,4 @@
-//! Runs of equal neighbouring keys.
+//! Runs of equal adjacent keys.
 use super::scan::Published;
 use super::workspace::{Cutter, Workspace, slice};
 use super::{Fold, Number, check_count, check_len};
@@ -11,8 +11,8 @@ use simt::Instance;
 
 const TILE: usize = RUN_THREADS as usize * RUN_ITEMS;
 
-/// Bytes of workspace that [`Workspace::reduce_by_key`] and [`Workspace::run_lengths`] need for `len` keys,
-/// whatever the types.
+/// Returns the bytes of workspace that [`Workspace::reduce_by_key`] and [`Workspace::run_lengths`] need for
+/// `len` keys of any type.
 ///
 /// ```
 /// use phalanx::primitives::runs_bytes;
@@ -52,16 +52,16 @@ impl Visitor for Launch<'_> {
             tickets: self.published.tickets(),
         };
         let blocks = self.len.div_ceil(TILE) as u32;
-        // SAFETY: buffers and workspace outlive the launch (dropping them waits); lengths were checked.
+        // SAFETY: buffers and workspace outlive the launch (dropping them waits). Lengths were checked.
         unsafe { Ok(self.stream.launch(Grid::new(blocks, RUN_THREADS), kernel)?) }
     }
 }
 
 /// Runs.
 impl Workspace {
-    /// Combines the values of each run of equal neighbouring keys. Run `r` has its key in `run_keys[r]` and
-    /// the combination in `run_values[r]`; `count` takes the number of runs. The rest of both buffers, which
-    /// have as many elements as there are keys, keeps what it had.
+    /// Reduces the values of each run of equal adjacent keys. Writes the key of run `r` to `run_keys[r]`, the
+    /// reduced value to `run_values[r]`, and the number of runs to `count`. `run_keys` and `run_values` have
+    /// as many elements as `keys`; their remaining elements are unchanged.
     ///
     /// ```
     /// use phalanx::Device;
@@ -76,12 +76,13 @@ impl Workspace {
     /// # Ok::<(), phalanx::Error>(())
     /// ```
     ///
-    /// Cost: up to four reads of each key, of which most meet the first-level cache, one of each value, and a
-    /// write a run; 2 launches.
+    /// Cost: up to four reads of each key, most of which hit the L1 cache, one of each value, and a write per
+    /// run; 2 launches.
     ///
     /// # Errors
-    /// [`Error::Length`], [`Error::Workspace`], [`Error::Elsewhere`], [`Error::TooMany`] beyond 2^32 - 1
-    /// elements; [`Error::Device`] when the device is lost or lacks the memory.
+    /// [`Error::Length`] if the buffers differ in length; [`Error::Workspace`] if the workspace is too small;
+    /// [`Error::Elsewhere`] if a buffer is on another device; [`Error::TooMany`] for more than 2^32 - 1
+    /// elements; [`Error::Device`] if the device is lost or lacks the memory.
     pub fn reduce_by_key<K: Number, T: Number>(
         &mut self,
         fold: Fold,
@@ -94,7 +95,7 @@ impl Workspace {
         self.runs(fold, keys, (values.pointer(), values.len()), (run_keys, run_values), count)
     }
 
-    /// The keys of runs of equal neighbours, and how long each run is: as [`Self::reduce_by_key`] of ones.
+    /// Writes the key and the length of each run of equal adjacent keys, as [`Self::reduce_by_key`] of ones.
     ///
     /// ```
     /// use phalanx::Device;
@@ -109,10 +110,10 @@ impl Workspace {
     /// # Ok::<(), phalanx::Error>(())
     /// ```
     ///
-    /// Cost: that of [`Self::reduce_by_key`] without the values.
+    /// Cost: as [`Self::reduce_by_key`] without the values.
     ///
     /// # Errors
-    /// Those of [`Self::reduce_by_key`].
+    /// As [`Self::reduce_by_key`].
     pub fn run_lengths<K: Number>(
         &mut self,
         keys: &Buffer<K>,

@@ -10,19 +10,19 @@ use phalanx_kernels::primitives::scan::{Job, Scan, ScanPlan, Visitor};
 use phalanx_kernels::primitives::words::ClearWords;
 use simt::{GlobalSlice, Instance};
 
-/// How two elements become one.
+/// Operation that combines two elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fold {
-    /// Their sum, wrapping.
+    /// Wrapping sum.
     Sum,
-    /// The smaller.
+    /// Minimum.
     Min,
-    /// The larger.
+    /// Maximum.
     Max,
 }
 
 impl Fold {
-    /// Its name in those of kernels.
+    /// Returns the operation's name in the names of kernels.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Sum => "sum",
@@ -36,31 +36,31 @@ impl Fold {
     }
 }
 
-/// What scans publish and count in.
+/// Memory in which the tiles of a scan publish their status and draw tickets.
 #[derive(Clone, Copy)]
 pub(super) struct Published {
     memory: *mut u8,
     words: usize,
 }
 
-/// Words of 4 bytes before what is published: the counter of tiles, and what fills it up to a line.
+/// Words of 4 bytes before the published status: the tile counter, and padding to a cache line.
 const COUNTERS: usize = 64;
 
 impl Published {
-    /// For as many tiles, whose values have so many words of 32 bits beside their flags.
+    /// Allocates for a number of tiles, each of whose values has `words` words of 32 bits besides its flags.
     pub fn cut(cutter: &mut Cutter, tiles: usize, words: usize) -> Self {
         let words = tiles.saturating_mul(lookback::stride(words));
         let bytes = words.saturating_mul(8).saturating_add(4 * COUNTERS);
         Self { memory: cutter.bytes(bytes), words }
     }
 
-    /// Asks the stream to clear it.
+    /// Submits a launch that clears the memory.
     ///
     /// # Safety
-    /// - The workspace lives until the stream has done it.
+    /// - The workspace lives until the stream has executed the launch.
     pub unsafe fn clear(self, stream: &Stream) -> Result<()> {
         let words = 2 * self.words + COUNTERS;
-        // SAFETY: the caller's.
+        // SAFETY: the caller's obligations.
         unsafe { stream.launch(any_grid(words), ClearWords { words: slice(self.memory, words) })? };
         Ok(())
     }
@@ -73,18 +73,18 @@ impl Published {
         slice(self.memory, 1)
     }
 
-    /// Two more words that are zero before.
+    /// Returns two further words that [`Self::clear`] zeroes.
     pub fn counts(self) -> GlobalSlice<u32> {
         slice(self.memory.wrapping_add(4), 2)
     }
 
-    /// The second of them.
+    /// Returns the second of these words.
     pub fn total(self) -> GlobalSlice<u32> {
         slice(self.memory.wrapping_add(8), 1)
     }
 }
 
-/// Bytes of workspace that a scan of `len` elements needs, with tiles of the usual size.
+/// Returns the bytes of workspace that a scan of `len` elements needs, with the default tile size.
 ///
 /// ```
 /// use phalanx::primitives::scan_bytes;
@@ -96,7 +96,8 @@ pub fn scan_bytes<T: Number>(len: usize) -> usize {
     Cutter::measure(|cutter| Published::cut(cutter, len.div_ceil(size), size_of::<T>() / 4))
 }
 
-/// The tiles that there are for scans of these elements, the usual one first: see [`Workspace::set_tile`].
+/// Returns the names of the tiles for scans of these elements, the default one first: see
+/// [`Workspace::set_tile`].
 ///
 /// ```
 /// use phalanx::primitives::{Fold, scan_tiles};
@@ -106,7 +107,7 @@ pub fn scan_tiles<T: Number>(fold: Fold) -> Vec<&'static str> {
     tiles(&fold.family::<T>(), scans::NAMES)
 }
 
-/// Elements of a plan's tile.
+/// Visitor that returns the number of elements in a plan's tile.
 struct TileSize;
 
 impl Visitor for TileSize {
@@ -142,7 +143,7 @@ impl Visitor for Launch<'_> {
             let resident = self.stream.device().occupancy_grid::<Scan<P>>(P::THREADS)?;
             grid.blocks = grid.blocks.min(resident.blocks);
         }
-        // SAFETY: buffers and workspace outlive the launches (dropping them waits); lengths were checked.
+        // SAFETY: buffers and workspace outlive the launches (dropping them waits). Lengths were checked.
         unsafe { Ok(self.stream.launch(grid, Scan::<P> { job })?) }
     }
 }
@@ -170,8 +171,9 @@ impl ReduceVisitor for Reduction<'_> {
 
 /// Scans and reductions.
 impl Workspace {
-    /// Writes to `to[i]` what all elements of `from` before `i` come to; for the first that is 0 of a sum,
-    /// the largest number of [`Fold::Min`], 0 of [`Fold::Max`]. There are as many results as elements.
+    /// Writes to `to[i]` the combination of all elements of `from` before `i`. For `i = 0` this is the
+    /// identity: 0 for [`Fold::Sum`] and [`Fold::Max`], the largest number for [`Fold::Min`]. `to` has as
+    /// many elements as `from`.
     ///
     /// ```
     /// use phalanx::Device;
@@ -185,12 +187,13 @@ impl Workspace {
     /// # Ok::<(), phalanx::Error>(())
     /// ```
     ///
-    /// Cost: a read and a write of each element, in 2 launches.
+    /// Cost: a read and a write of each element; 2 launches.
     ///
     /// # Errors
-    /// [`Error::Length`], [`Error::Workspace`], [`Error::Elsewhere`], [`Error::UnknownTile`];
-    /// [`Error::TooMany`] beyond 2^40 elements; [`Error::Device`] when the device is lost or lacks the
-    /// memory.
+    /// [`Error::Length`] if the buffers differ in length; [`Error::Workspace`] if the workspace is too small;
+    /// [`Error::Elsewhere`] if a buffer is on another device; [`Error::UnknownTile`] if the selected tile
+    /// does not exist for this type; [`Error::TooMany`] for more than 2^40 elements; [`Error::Device`] if the
+    /// device is lost or lacks the memory.
     pub fn exclusive_scan<T: Number>(
         &mut self,
         fold: Fold,
@@ -200,8 +203,8 @@ impl Workspace {
         self.scan_into("results of a scan", fold, from, (to, from.len()), false)
     }
 
-    /// Writes to `to[i]` what the elements of `from` up to `i` come to, that one included. There are as many
-    /// results as elements.
+    /// Writes to `to[i]` the combination of the elements of `from` up to and including `i`. `to` has as many
+    /// elements as `from`.
     ///
     /// ```
     /// use phalanx::Device;
@@ -215,10 +218,10 @@ impl Workspace {
     /// # Ok::<(), phalanx::Error>(())
     /// ```
     ///
-    /// Cost: that of [`Self::exclusive_scan`].
+    /// Cost: as [`Self::exclusive_scan`].
     ///
     /// # Errors
-    /// Those of [`Self::exclusive_scan`].
+    /// As [`Self::exclusive_scan`].
     pub fn inclusive_scan<T: Number>(
         &mut self,
         fold: Fold,
@@ -228,7 +231,8 @@ impl Workspace {
         self.scan_into("results of a scan", fold, from, (to, from.len()), true)
     }
 
-    /// [`Self::exclusive_scan`] or, where `inclusive` says so, [`Self::inclusive_scan`], in place.
+    /// Scans in place: as [`Self::inclusive_scan`] if `inclusive` is true, otherwise as
+    /// [`Self::exclusive_scan`].
     ///
     /// ```
     /// use phalanx::Device;
@@ -242,10 +246,10 @@ impl Workspace {
     /// # Ok::<(), phalanx::Error>(())
     /// ```
     ///
-    /// Cost: that of [`Self::exclusive_scan`].
+    /// Cost: as [`Self::exclusive_scan`].
     ///
     /// # Errors
-    /// Those of [`Self::exclusive_scan`].
+    /// As [`Self::exclusive_scan`].
     pub fn scan_in_place<T: Number>(
         &mut self,
         fold: Fold,
@@ -256,8 +260,8 @@ impl Workspace {
         self.scan(fold, numbers, to, len, inclusive)
     }
 
-    /// Where each of the segments of these lengths begins, and, in the last place, where the last one ends:
-    /// `offsets` has one element more.
+    /// Writes the offset at which each segment begins, given their lengths, and at the end the offset at
+    /// which the last one ends: `offsets` has one element more than `counts`.
     ///
     /// ```
     /// use phalanx::Device;
@@ -271,15 +275,15 @@ impl Workspace {
     /// # Ok::<(), phalanx::Error>(())
     /// ```
     ///
-    /// Cost: that of [`Self::exclusive_scan`].
+    /// Cost: as [`Self::exclusive_scan`].
     ///
     /// # Errors
-    /// Those of [`Self::exclusive_scan`].
+    /// As [`Self::exclusive_scan`].
     pub fn offsets<T: Number>(&mut self, counts: &Buffer<T>, offsets: &mut Buffer<T>) -> Result<()> {
         self.scan_into("offsets", Fold::Sum, counts, (offsets, counts.len() + 1), false)
     }
 
-    /// Scans into another buffer, called `what`, which must have `expected` elements.
+    /// Scans into another buffer, called `what` in errors, which must have `expected` elements.
     fn scan_into<T: Number>(
         &mut self,
         what: &'static str,
@@ -309,7 +313,7 @@ impl Workspace {
         let published = self.cut("a scan", |cutter| Published::cut(cutter, tiles, size_of::<T>() / 4))?;
         let stream = self.stream();
         if from.is_empty() {
-            // The only result there may be is the whole's, which is an empty sum.
+            // The only possible result is the total, which is an empty sum.
             let words = slice(to.cast(), to_len * size_of::<T>() / 4);
             // SAFETY: the buffer outlives the launch.
             unsafe { stream.launch(any_grid(words.len()), ClearWords { words })? };
@@ -321,8 +325,8 @@ impl Workspace {
         scans::visit(name, Launch { stream, published, from, to, inclusive }).unwrap_or(Ok(()))
     }
 
-    /// Writes to `result`, which has one element, what all elements come to; what [`Self::exclusive_scan`]
-    /// has for the first one, if there are none.
+    /// Writes the combination of all elements to `result`, which has one element. Without elements it is the
+    /// identity, as in [`Self::exclusive_scan`].
     ///
     /// ```
     /// use phalanx::Device;
@@ -335,11 +339,11 @@ impl Workspace {
     /// # Ok::<(), phalanx::Error>(())
     /// ```
     ///
-    /// Cost: a read of each element, in 2 launches.
+    /// Cost: a read of each element; 2 launches.
     ///
     /// # Errors
-    /// [`Error::Length`], [`Error::Elsewhere`]; [`Error::Device`] when the device is lost or lacks the
-    /// memory.
+    /// [`Error::Length`] if `result` does not have one element; [`Error::Elsewhere`] if a buffer is on
+    /// another device; [`Error::Device`] if the device is lost or lacks the memory.
     pub fn reduce<T: Number>(&mut self, fold: Fold, from: &Buffer<T>, result: &mut Buffer<T>) -> Result<()> {
         check_len("the result of a reduction", 1, result.len())?;
         self.check_device("elements to reduce", from)?;

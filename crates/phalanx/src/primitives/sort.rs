@@ -10,7 +10,7 @@ use phalanx_kernels::primitives::sort::MOST;
 use phalanx_kernels::primitives::words::CountUp;
 use simt::GlobalSlice;
 
-/// Which bits of keys a sort looks at. Keys that agree in these keep their order.
+/// Bit range of the keys by which a sort orders them. Keys that are equal in these bits keep their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bits {
     first: u32,
@@ -18,11 +18,11 @@ pub struct Bits {
 }
 
 impl Bits {
-    /// All.
+    /// All bits.
     pub const ALL: Self = Self { first: 0, end: u32::MAX };
 
-    /// Those from `first` up to `end`, which is not one of them; bit 0 is the lowest. Where the two are the
-    /// same there are none, and a sort keeps the order.
+    /// Selects the bits from `first` up to but excluding `end`; bit 0 is the lowest. If both are the same, a
+    /// sort keeps the order.
     pub const fn new(first: u32, end: u32) -> Self {
         Self { first, end }
     }
@@ -37,8 +37,8 @@ impl Bits {
     }
 }
 
-/// Bytes of workspace that a sort of `len` keys with values needs, in place or not, by any of its bits, with
-/// tiles of the usual size. `()` is the value of keys alone.
+/// Returns the bytes of workspace that a sort of `len` keys with values needs, in place or not, by any bits,
+/// with the default tile size. For keys without values, `V` is `()`.
 ///
 /// ```
 /// use phalanx::primitives::sort_bytes;
@@ -53,7 +53,7 @@ pub fn sort_bytes<K: Number, V: Pod>(len: usize) -> usize {
     instance(&moved.family::<K>(), None, passes::NAMES).map_or(0, measure)
 }
 
-/// The tiles that there are for sorts of these keys and values, the usual one first: see
+/// Returns the names of the tiles for sorts of these keys and values, the default one first: see
 /// [`Workspace::set_tile`].
 ///
 /// ```
@@ -66,8 +66,7 @@ pub fn sort_tiles<K: Number, V: Pod>() -> Vec<&'static str> {
 
 /// Sorts.
 impl Workspace {
-    /// Sorts keys into another buffer of as many elements, stably, in ascending order of the bits that it
-    /// looks at.
+    /// Sorts keys into another buffer of the same length, stably, in ascending order of the selected bits.
     ///
     /// ```
     /// use phalanx::Device;
@@ -81,13 +80,14 @@ impl Workspace {
     /// # Ok::<(), phalanx::Error>(())
     /// ```
     ///
-    /// Cost: a read of the keys, and a read and a write of them for each 8 bits, in as many launches and 2
-    /// more.
+    /// Cost: a read of the keys, and a read and a write of them for each 8 bits; one launch for each 8 bits
+    /// and 2 more.
     ///
     /// # Errors
-    /// [`Error::Length`], [`Error::Bits`], [`Error::TooMany`] beyond 2^30 - 1 elements, [`Error::Workspace`],
-    /// [`Error::Elsewhere`], [`Error::UnknownTile`]; [`Error::Device`] when the device is lost or lacks the
-    /// memory.
+    /// [`Error::Length`] if the buffers differ in length; [`Error::Bits`] if the bit range is invalid;
+    /// [`Error::TooMany`] for more than 2^30 - 1 elements; [`Error::Workspace`] if the workspace is too
+    /// small; [`Error::Elsewhere`] if a buffer is on another device; [`Error::UnknownTile`] if the selected
+    /// tile does not exist for these types; [`Error::Device`] if the device is lost or lacks the memory.
     pub fn sort_keys<K: Number>(
         &mut self,
         keys: &Buffer<K>,
@@ -100,7 +100,7 @@ impl Workspace {
         self.sort::<K, ()>(keys.len(), (keys.pointer(), sorted.pointer()), nowhere(), bits)
     }
 
-    /// Sorts keys where they are.
+    /// Sorts keys in place.
     ///
     /// ```
     /// use phalanx::Device;
@@ -114,17 +114,17 @@ impl Workspace {
     /// # Ok::<(), phalanx::Error>(())
     /// ```
     ///
-    /// Cost: that of [`Self::sort_keys`]; bits that make an odd number of passes cost a copy more.
+    /// Cost: as [`Self::sort_keys`], and a copy if the number of passes is odd.
     ///
     /// # Errors
-    /// Those of [`Self::sort_keys`].
+    /// As [`Self::sort_keys`].
     pub fn sort_keys_in_place<K: Number>(&mut self, keys: &mut Buffer<K>, bits: Bits) -> Result<()> {
         self.check_device("keys", keys)?;
         self.sort::<K, ()>(keys.len(), (keys.pointer(), keys.pointer()), nowhere(), bits)
     }
 
-    /// Sorts pairs by their keys into other buffers; pairs of equal keys keep their order. All four buffers
-    /// have as many elements. Values are of any plain type; those of 4, 8 and 16 bytes go with their keys,
+    /// Sorts pairs by their keys into other buffers; pairs with equal keys keep their order. All four buffers
+    /// have the same length. Values are of any plain type; those of 4, 8 and 16 bytes move with their keys,
     /// others are gathered afterwards.
     ///
     /// ```
@@ -142,12 +142,12 @@ impl Workspace {
     /// # Ok::<(), phalanx::Error>(())
     /// ```
     ///
-    /// Cost: that of [`Self::sort_keys`], where each read and write of passes has the values as well. Values
-    /// of other sizes cost two launches, a number of 4 bytes that goes with each key in their place, and a
-    /// read and a write of them at the end.
+    /// Cost: as [`Self::sort_keys`], where each read and write of a pass includes the values. Values of other
+    /// sizes cost two launches, an index of 4 bytes that moves with each key in their place, and a read and a
+    /// write of them at the end.
     ///
     /// # Errors
-    /// Those of [`Self::sort_keys`].
+    /// As [`Self::sort_keys`].
     pub fn sort_pairs<K: Number, V: Pod>(
         &mut self,
         (keys, values): (&Buffer<K>, &Buffer<V>),
@@ -165,7 +165,7 @@ impl Workspace {
         self.sort::<K, V>(keys.len(), (keys.pointer(), sorted.pointer()), ends, bits)
     }
 
-    /// [`Self::sort_pairs`] where they are.
+    /// Sorts pairs in place: see [`Self::sort_pairs`].
     ///
     /// ```
     /// use phalanx::Device;
@@ -180,11 +180,11 @@ impl Workspace {
     /// # Ok::<(), phalanx::Error>(())
     /// ```
     ///
-    /// Cost: that of [`Self::sort_pairs`]; bits that make an odd number of passes cost a copy more, values of
-    /// other sizes always.
+    /// Cost: as [`Self::sort_pairs`], a copy if the number of passes is odd, and a copy of values of other
+    /// sizes in any case.
     ///
     /// # Errors
-    /// Those of [`Self::sort_keys`].
+    /// As [`Self::sort_keys`].
     pub fn sort_pairs_in_place<K: Number, V: Pod>(
         &mut self,
         keys: &mut Buffer<K>,
@@ -204,8 +204,8 @@ impl Workspace {
         unsafe { count_up(self.stream(), numbers.slice()) }
     }
 
-    /// [`Self::sort_pairs`] of keys with their numbers, the first of `numbers`, into the first places of
-    /// `sorted` and `order`: all three have room for as many.
+    /// [`Self::sort_pairs`] of keys with the first of `numbers` as values, into the first elements of
+    /// `sorted` and `order`. All three buffers must be at least as long as `keys`.
     pub(crate) fn sort_numbered<K: Number>(
         &mut self,
         keys: GlobalSlice<K>,
@@ -222,7 +222,7 @@ impl Workspace {
         self.sort::<K, u32>(keys.len(), ends, (numbers.pointer(), order.pointer()), Bits::ALL)
     }
 
-    /// Keys and values, each from where to where.
+    /// Sorts keys and values, each given by source and target.
     fn sort<K: Number, V: Pod>(
         &mut self,
         len: usize,
@@ -248,7 +248,7 @@ impl Workspace {
         }
         let limit = slice(std::ptr::dangling_mut(), 0);
         let sort = Sort { stream, pieces, keys, values: moved, len, limit, first, end };
-        // SAFETY: buffers and workspace outlive the launches (dropping them waits); all lengths were checked.
+        // SAFETY: buffers and workspace outlive the launches (dropping them waits). All lengths were checked.
         unsafe {
             if let Carried::Number(_) = carried {
                 count_up(stream, slice(pieces.numbers, len))?;
@@ -265,16 +265,16 @@ impl Workspace {
     }
 }
 
-/// Asks a stream to write 0, 1, 2, ...
+/// Submits a launch that writes 0, 1, 2, ...
 ///
 /// # Safety
-/// - The words live until that is done, and nobody else touches them.
+/// - The words live until the stream has executed the launch, and nothing else accesses them.
 unsafe fn count_up(stream: &Stream, words: GlobalSlice<u32>) -> Result<()> {
-    // SAFETY: the caller's promises.
+    // SAFETY: the caller's obligations.
     unsafe { Ok(stream.launch(any_grid(words.len()), CountUp { words })?) }
 }
 
-/// No values.
+/// Returns pointers to no values.
 fn nowhere() -> (*mut (), *mut ()) {
     (std::ptr::dangling_mut(), std::ptr::dangling_mut())
 }

@@ -1,19 +1,18 @@
-//! The memory that primitives work in.
+//! Temporary memory of primitives.
 use crate::{Error, Result};
 use gpu::{Buffer, Device, Stream};
 use simt::{GlobalSlice, Word};
 
-/// Memory to work in, and the stream that works: what the primitives of this module are methods of.
+/// Temporary memory and the stream on which primitives run. The primitives are methods of this type.
 ///
-/// It is as large as it was made, and never grows by itself: a call that needs more is an
-/// [`Error::Workspace`] and does nothing. What a call needs is told by [`sort_bytes`](super::sort_bytes),
-/// [`scan_bytes`](super::scan_bytes) and so on; one workspace serves any number of calls, one after the
-/// other.
+/// A workspace never grows by itself: a call that needs more bytes returns [`Error::Workspace`] and does
+/// nothing. [`sort_bytes`](super::sort_bytes), [`scan_bytes`](super::scan_bytes) and so on return the number
+/// of bytes that a call needs. One workspace serves any number of calls, one after the other.
 ///
 /// # Concurrency
-/// Calls are asked of the stream and return. They run in its order, so they may share the workspace; and a
-/// buffer that a call gets may be in use in no other stream meanwhile. Dropping buffers or the workspace
-/// waits for the device.
+/// Calls submit work to the stream and do not wait for it. They run in stream order, so they may share the
+/// workspace. No other stream may use a buffer while a call uses it. Dropping buffers or the workspace waits
+/// for the device.
 #[derive(Debug)]
 pub struct Workspace {
     stream: Stream,
@@ -22,38 +21,38 @@ pub struct Workspace {
 }
 
 impl Workspace {
-    /// A workspace of `bytes` bytes on the stream's device.
+    /// Creates a workspace of `bytes` bytes on the stream's device.
     ///
     /// # Errors
-    /// The device's, when it has no room.
+    /// [`Error::Device`] if the device lacks the memory.
     pub fn new(stream: &Stream, bytes: usize) -> Result<Self> {
         stream.device().add_program(&crate::PROGRAM);
         let memory = stream.device().buffer(bytes.div_ceil(size_of::<u128>()))?;
         Ok(Self { stream: stream.clone(), memory, tile: None })
     }
 
-    /// A workspace on the default stream of a device.
+    /// Creates a workspace on the default stream of a device.
     ///
     /// # Errors
-    /// As for [`Self::new`].
+    /// As [`Self::new`].
     pub fn on_device(device: &Device, bytes: usize) -> Result<Self> {
         Self::new(&device.default_stream(), bytes)
     }
 
-    /// Bytes.
+    /// Returns the size in bytes.
     pub fn bytes(&self) -> usize {
         self.memory.bytes()
     }
 
-    /// The stream that works.
+    /// Returns the stream on which the primitives run.
     pub fn stream(&self) -> &Stream {
         &self.stream
     }
 
-    /// Makes it at least so large. Where it grows, it waits for the device.
+    /// Grows the workspace to at least `bytes` bytes. Waits for the device if it grows.
     ///
     /// # Errors
-    /// The device's, when it has no room.
+    /// [`Error::Device`] if the device lacks the memory.
     pub fn reserve(&mut self, bytes: usize) -> Result<()> {
         if bytes > self.bytes() {
             self.memory = self.stream.device().buffer(bytes.div_ceil(size_of::<u128>()))?;
@@ -61,21 +60,21 @@ impl Workspace {
         Ok(())
     }
 
-    /// Lets sorts and scans work by tiles of another size, by its name: threads a block, `x`, elements a
-    /// thread, and what else is special. For those who measure. [`sort_tiles`](super::sort_tiles),
-    /// [`scan_tiles`](super::scan_tiles), [`segment_tiles`](super::segment_tiles) and
-    /// [`segment_windows`](super::segment_windows) have the names; nothing chooses the usual ones again.
-    /// Other primitives have one size.
+    /// Selects another tile size for sorts and scans by name (threads per block, `x`, elements per thread,
+    /// and other properties), or the default one by `None`. Meant for measurements.
+    /// [`sort_tiles`](super::sort_tiles), [`scan_tiles`](super::scan_tiles),
+    /// [`segment_tiles`](super::segment_tiles) and [`segment_windows`](super::segment_windows) return the
+    /// names. Other primitives have one tile size.
     pub fn set_tile(&mut self, name: Option<&str>) {
         self.tile = name.map(str::to_owned);
     }
 
-    /// The tile that was chosen.
+    /// Returns the selected tile.
     pub(super) fn tile(&self) -> Option<&str> {
         self.tile.as_deref()
     }
 
-    /// The memory, cut as a call needs it.
+    /// Divides the memory into the pieces that a call needs.
     pub(super) fn cut<T>(&self, what: &'static str, cut: impl Fn(&mut Cutter) -> T) -> Result<T> {
         let mut cutter = Cutter { memory: self.memory.pointer().cast(), at: 0 };
         let pieces = cut(&mut cutter);
@@ -85,7 +84,7 @@ impl Workspace {
         }
     }
 
-    /// Refuses what lies on another device.
+    /// Returns an error if the buffer is on another device.
     pub(super) fn check_device<T: bytemuck::Pod>(
         &self,
         what: &'static str,
@@ -102,39 +101,39 @@ impl Workspace {
     }
 }
 
-/// Cuts memory into pieces, or only counts what they need.
+/// Divides memory into pieces, or only counts the bytes that they need.
 pub(super) struct Cutter {
     memory: *mut u8,
     at: usize,
 }
 
-/// Where pieces begin: as buffers do, so that vectors of 16 bytes and lines are whole.
+/// Alignment of pieces. It is that of buffers, so vectors of 16 bytes and cache lines are not split.
 const ALIGNMENT: usize = 256;
 
 impl Cutter {
-    /// What pieces need in all.
+    /// Returns the bytes that the pieces need in total.
     pub fn measure<T>(cut: impl Fn(&mut Self) -> T) -> usize {
         let mut cutter = Self { memory: std::ptr::null_mut(), at: 0 };
         cut(&mut cutter);
         cutter.at
     }
 
-    /// A piece of `bytes` bytes.
+    /// Returns a piece of `bytes` bytes.
     pub fn bytes(&mut self, bytes: usize) -> *mut u8 {
         let piece = self.memory.wrapping_add(self.at);
         self.at = self.at.saturating_add(bytes.saturating_add(ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
         piece
     }
 
-    /// A piece of `len` words.
+    /// Returns a piece of `len` words.
     pub fn words<T: Word>(&mut self, len: usize) -> GlobalSlice<T> {
         slice(self.bytes(len.saturating_mul(size_of::<T>())), len)
     }
 }
 
-/// Words that kernels take.
+/// Returns a slice that kernels take.
 pub(super) fn slice<T: Word>(pointer: *mut u8, len: usize) -> GlobalSlice<T> {
-    // SAFETY: whoever launches a kernel with it promises that the words lie in live memory; outside of
-    // launches it reaches nothing.
+    // SAFETY: whoever launches a kernel with the slice ensures that its words are in live memory. Outside of
+    // launches it is not accessed.
     unsafe { GlobalSlice::from_raw_parts(pointer.cast(), len) }
 }

@@ -1,9 +1,9 @@
-//! How skip lists are made.
+//! Construction of skip lists.
 use super::SkipList;
+use super::dirty_flags::SharedDirtyFlags;
 use super::engine::{self, Engine};
-use super::notes::Notes;
 use super::passes::Assignment;
-#[allow(unused_imports)] // documentation names it
+#[allow(unused_imports)] // for links in the documentation
 use crate::Error;
 use crate::btree::Growth;
 use crate::btree::builder::{Builder as Trees, Family, usual};
@@ -11,7 +11,7 @@ use crate::{Key, Result, Value};
 use gpu::{Device, Tier};
 use phalanx_kernels::skiplist::NAMES;
 
-/// The parameters of a [`SkipList`].
+/// Parameters of a [`SkipList`].
 #[derive(Debug)]
 #[must_use = "a builder does nothing until it is built"]
 pub struct Builder<K, V> {
@@ -25,7 +25,7 @@ impl<K, V> Default for Builder<K, V> {
     }
 }
 
-// Not derived: that would ask it of the keys and values too.
+// Not derived: a derived impl would require `Clone` of the keys and values too.
 impl<K, V> Clone for Builder<K, V> {
     fn clone(&self) -> Self {
         Self { nodes: self.nodes.clone(), assignment: self.assignment }
@@ -37,86 +37,91 @@ impl<K: Key, V: Value> Builder<K, V> {
         Self { nodes: change(self.nodes), ..self }
     }
 
-    /// The device that holds the list. Default: [`Device::from_environment`].
+    /// Sets the device that holds the list. Default: [`Device::from_environment`].
     pub fn device(self, device: &Device) -> Self {
         self.with(|nodes| nodes.device(device))
     }
 
-    /// How many pairs the pool has nodes for from the start, in whatever order they come: pools are made of
-    /// super blocks, of nodes that keys in order leave half full, so there is room for more, of few pairs for
-    /// many times as many. Default: 1024.
+    /// Sets the number of pairs for which the pool has nodes from the start, whatever the order of insertion.
+    /// Default: 1024. The list usually holds more: the size assumes half-full nodes, which ascending keys
+    /// leave, and is rounded up to super blocks, so a small capacity is exceeded many times over.
     pub fn capacity(self, pairs: usize) -> Self {
         self.with(|nodes| nodes.capacity(pairs))
     }
 
-    /// A capacity of so many pairs at least.
+    /// Raises the capacity to `pairs` if it is less.
     pub(super) fn at_least(self, pairs: usize) -> Self {
         self.with(|nodes| nodes.at_least(pairs))
     }
 
-    /// Nodes that the pool has from the start, instead of what the capacity needs.
+    /// Sets the initial number of nodes of the pool, instead of deriving it from the capacity.
     pub fn nodes(self, many: usize) -> Self {
         self.with(|nodes| nodes.nodes(many))
     }
 
-    /// Nodes by which the pool grows: a power of two from 32 to 2^24.
+    /// Sets the number of nodes by which the pool grows: a power of two from 32 to 2^24. Default: an eighth
+    /// of the initial number.
     pub fn super_block_slabs(self, slabs: usize) -> Self {
         self.with(|nodes| nodes.super_block_slabs(slabs))
     }
 
-    /// Bytes that the nodes may occupy at most. Default: what the device has.
+    /// Sets the maximum number of bytes of the nodes. Default: limited only by the device.
     pub fn budget(self, bytes: usize) -> Self {
         self.with(|nodes| nodes.budget(bytes))
     }
 
-    /// What happens when the pool has no node left, and none to take back. Default: [`Growth::Pool`].
+    /// Sets the policy for a pool that has no free nodes, even after merged nodes are reclaimed. Default:
+    /// [`Growth::Pool`].
     pub fn growth(self, growth: Growth) -> Self {
         self.with(|nodes| nodes.growth(growth))
     }
 
-    /// Whether walks begin at the nodes that the directory lists, or, where it is `false`, at the topmost
+    /// Sets whether searches begin at a node found through the directory or, if `false`, at the topmost
     /// layer. Default: `true`.
     pub fn directory(self, directory: bool) -> Self {
         self.with(|nodes| nodes.directory(directory))
     }
 
-    /// Where the memory of data nodes lies, for kinds whose index layers have a part of the pool
-    /// (`list_layered_...`, `list_apart_...`): those stay on the device, but for those that find no place in
-    /// it, and for those of a list that was built at once (`bulk_build`, `compact`, `load`) or has moved to a
-    /// larger pool: of such a list the first super block has data nodes. The other kinds' nodes of all layers
-    /// lie there, but for those of the first super block. Pools in one piece stay on the device. Default:
-    /// [`Tier::Device`].
+    /// Sets the memory tier of data nodes. Default: [`Tier::Device`].
+    ///
+    /// It applies to variants whose index layers have their own part of the pool (`list_layered_...`,
+    /// `list_apart_...`). The index nodes stay on the device, except those that do not fit that part, and
+    /// those of a list that was built in bulk (`bulk_build`, `compact`, `load`) or moved to a larger pool:
+    /// the first super block of such a list, which stays on the device, has data nodes. With other variants
+    /// the tier applies to the nodes of all layers, except those in the first super block. Contiguous pools
+    /// stay on the device.
     pub fn data_tier(self, tier: Tier) -> Self {
         self.with(|nodes| nodes.data_tier(tier))
     }
 
-    /// How the keys of a batch are shared out among tiles. Default: [`Assignment::Spread`].
+    /// Sets how the keys of a batch are assigned to tiles. Default: [`Assignment::Spread`].
     pub fn assignment(self, assignment: Assignment) -> Self {
         Self { assignment, ..self }
     }
 
-    /// The kind of list by its name, one of [`super::variants`]. Default: nodes of 14 pairs.
+    /// Selects the variant by name, one of [`super::variants`]. Default: nodes of 14 pairs.
     pub fn variant(self, name: &str) -> Self {
         self.with(|nodes| nodes.variant(name))
     }
 
-    /// Makes the list, empty.
+    /// Creates an empty list.
     ///
     /// # Errors
-    /// [`Error::ZeroCapacity`], [`Error::UnknownVariant`], [`Error::NeedsWideSwap`], those of
-    /// [`crate::SlabAlloc`]'s builder, and the device's when it lacks the memory.
+    /// [`Error::ZeroCapacity`] if the capacity is 0; [`Error::UnknownVariant`] if no variant has the name for
+    /// these types; [`Error::NeedsWideSwap`] if the device lacks the variant's compare-and-swap;
+    /// [`Error::Device`] if the device lacks the memory; otherwise as [`crate::SlabAlloc`]'s builder.
     pub fn build(self) -> Result<SkipList<K, V>> {
-        let trees = self.nodes.plant(family(), |_, _| Ok(None))?;
-        Ok(SkipList { trees, assignment: self.assignment, notes: Notes::default() })
+        let trees = self.nodes.build_with(family(), |_, _| Ok(None))?;
+        Ok(SkipList { trees, assignment: self.assignment, notes: SharedDirtyFlags::default() })
     }
 }
 
-/// The kinds of list.
+/// Returns the variants of the list.
 fn family<K: Key, V: Value>() -> Family<dyn Engine<K, V>> {
     Family { default: usual::<K, V>("list_spread", "8x2"), find: engine::find::<K, V>, names: names::<K, V> }
 }
 
-/// The names of all kinds of list for these types.
+/// Returns the names of all variants for these types.
 pub fn names<K: Key, V: Value>() -> Vec<&'static str> {
     NAMES.iter().copied().filter(|name| engine::find::<K, V>(name).is_some()).collect()
 }

@@ -1,7 +1,7 @@
-//! The bridge from names to types: what is launched on skip lists beside what is launched on trees.
+//! Maps variant names to types: launches on skip lists, besides those on trees.
 use super::passes::Pass;
 use crate::btree::engine::{Engine as TreeEngine, Parts};
-use crate::map::launch::{self, Ask, Batch, THREADS};
+use crate::map::launch::{self, Batch, BatchOp, THREADS};
 use crate::map::launcher::{Of, Viewed, engines};
 use gpu::{Grid, Stream};
 use phalanx_kernels::keyed::{Kind, Scalar};
@@ -11,29 +11,30 @@ use phalanx_kernels::skiplist::kernels::{
 use phalanx_kernels::skiplist::{self, Layers, Layout};
 use simt::{GlobalSlice, Instance};
 
-/// The data nodes of a list that is put in order, and the slabs of its index.
+/// The data nodes that stay in a list during a compaction: low keys and handles.
 #[derive(Clone, Copy, Debug)]
 pub struct Nodes<K> {
     pub lows: GlobalSlice<K>,
     pub handles: GlobalSlice<u32>,
 }
 
-/// A step of putting a list in order, all of which run alone.
+/// A step of a compaction. All steps are exclusive.
 #[derive(Clone, Copy, Debug)]
 pub enum Tidy<K> {
-    /// Lists the data nodes that stay, as far as there is room, and counts them.
+    /// Counts the data nodes that stay, and lists as many as `nodes` has elements for.
     Gather { nodes: Nodes<K>, count: GlobalSlice<u64> },
-    /// Frees all others.
+    /// Frees all other nodes.
     Sweep,
-    /// Links those that stay, which are sorted.
+    /// Links the data nodes that stay, which are sorted.
     Relink { nodes: Nodes<K> },
-    /// Takes slabs for the index: of each layer's part of the pool, or of anywhere. `counts` are for both.
+    /// Allocates slabs for the index: from each layer's part of the pool, or from `anywhere`. Both launches
+    /// use the same `counts`.
     Claim { slabs: GlobalSlice<u32>, counts: GlobalSlice<u64>, layout: Layout, anywhere: bool },
-    /// Makes the index.
+    /// Builds the index.
     Index { nodes: Nodes<K>, slabs: GlobalSlice<u32>, layout: Layout },
 }
 
-/// A kind of skip list.
+/// A variant of the skip list.
 pub trait Engine<K, V>: TreeEngine<K, V> {
     /// Launches a pass of a batch that inserts.
     ///
@@ -41,8 +42,8 @@ pub trait Engine<K, V>: TreeEngine<K, V> {
     /// - As for [`crate::map::launcher::Launcher::launch`].
     unsafe fn pass(&self, stream: &Stream, parts: Parts, batch: Batch<K, V>, pass: Pass) -> gpu::Result<()>;
 
-    /// Launches insertions by tiles that take `keys` neighbouring pairs each, in so many blocks, or in as
-    /// many as there are runs for.
+    /// Launches insertions by tiles that each take `keys` neighboring pairs, in `blocks` thread blocks, or in
+    /// as many as there are such runs of pairs.
     ///
     /// # Safety
     /// - As for [`Self::pass`].
@@ -55,14 +56,14 @@ pub trait Engine<K, V>: TreeEngine<K, V> {
         blocks: Option<u32>,
     ) -> gpu::Result<()>;
 
-    /// Launches a step of putting the list in order.
+    /// Launches a step of a compaction.
     ///
     /// # Safety
     /// - As for [`crate::map::launcher::Launcher::scan`].
     unsafe fn tidy(&self, stream: &Stream, parts: Parts, step: Tidy<K>) -> gpu::Result<()>;
 }
 
-/// The engine called `name`, if its keys and values are `K` and `V`.
+/// Returns the engine called `name` if its key and value types are `K` and `V`.
 pub fn find<K: Scalar, V: Scalar>(name: &str) -> Option<Box<dyn Engine<K, V>>> {
     any(name)?.downcast::<Box<dyn Engine<K, V>>>().ok().map(|engine| *engine)
 }
@@ -78,16 +79,15 @@ impl<M: Layers + Instance> Engine<M::Key, M::Value> for Of<M> {
         pass: Pass,
     ) -> gpu::Result<()> {
         let list = <M as Viewed<Parts>>::view(parts);
-        let Batch { ask, codes, keys, arguments, results, outcomes } = batch;
+        let Batch { op: ask, codes, keys, arguments, results, outcomes } = batch;
         let Pass { step, ratio } = pass;
         let grid = launch::grid::<M>(stream, passing(keys.len(), step, ratio));
-        // SAFETY: the caller's promises; the grid has a thread for every element that the pass brings, or
-        // more.
+        // SAFETY: the caller's obligations. The grid has at least one thread for every element of the pass.
         unsafe {
             match ask {
-                Ask::Insert => stream
+                BatchOp::Insert => stream
                     .launch(grid, InsertPass::<M> { list, keys, values: arguments, outcomes, step, ratio }),
-                Ask::InsertNew => stream.launch(
+                BatchOp::InsertNew => stream.launch(
                     grid,
                     InsertNewPass::<M> { list, keys, values: arguments, outcomes, step, ratio },
                 ),
@@ -110,14 +110,14 @@ impl<M: Layers + Instance> Engine<M::Key, M::Value> for Of<M> {
         blocks: Option<u32>,
     ) -> gpu::Result<()> {
         let list = <M as Viewed<Parts>>::view(parts);
-        // No longer than the batch, and no more blocks than there are runs for.
+        // A run is no longer than the batch, and there are no more blocks than runs for them.
         let longest = batch.keys.len().clamp(1, 1 << 31) as u32;
         let run = keys.clamp(1, longest).next_multiple_of(M::TILE);
         let runs = batch.keys.len().div_ceil(run as usize);
         let whole = Grid::for_items(runs * M::TILE as usize, THREADS);
         let grid = blocks.map_or(whole, |blocks| Grid::new(blocks.clamp(1, whole.blocks), THREADS));
         let Batch { keys, arguments: values, outcomes, .. } = batch;
-        // SAFETY: the caller's promises; grids of any size do.
+        // SAFETY: the caller's obligations. The kernel works with any grid.
         unsafe { stream.launch(grid, InsertRuns::<M> { list, keys, values, outcomes, run }) }
     }
 
@@ -125,8 +125,8 @@ impl<M: Layers + Instance> Engine<M::Key, M::Value> for Of<M> {
         let list = <M as Viewed<Parts>>::view(parts);
         let units = list.units();
         let (over, tile) = (|len: usize| Grid::for_items(len, THREADS), <M as Kind>::TILE as usize);
-        // SAFETY: the caller's promises; each grid has a thread or a tile for every slab, or a tile for every
-        // node.
+        // SAFETY: the caller's obligations. Each grid has a thread or a tile for every slab, or a tile for
+        // every node.
         unsafe {
             match step {
                 Tidy::Gather { nodes: Nodes { lows, handles }, count } => {

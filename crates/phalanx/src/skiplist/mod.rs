@@ -1,11 +1,11 @@
 //! An ordered map: a skip list of super-nodes in device memory.
 mod builder;
+mod compact;
+mod dirty_flags;
 mod engine;
-mod notes;
 mod passes;
-mod tidy;
 
-#[allow(unused_imports)] // documentation names it
+#[allow(unused_imports)] // for links in the documentation
 use crate::Error;
 use crate::btree::engine::Search;
 use crate::btree::ordered::{Searched, by_order};
@@ -13,17 +13,17 @@ use crate::btree::trees::{Trees, USUAL_FILL};
 pub use crate::btree::{Growth, Ordered, Walks};
 use crate::btree::{directory, sorted};
 use crate::error::made_room;
-use crate::map::batches::belongs;
-use crate::map::launch::{Ask, Batch, Scan};
+use crate::map::batches::check_same_device;
+use crate::map::launch::{Batch, BatchOp, Scan};
 use crate::map::owner::Memory as _;
 use crate::map::structure::{Room, Scanner, Scans, Structure};
 use crate::map::{IntoIter, Map, file};
 use crate::slab_alloc::Stats;
 use crate::{Key, Result, Value};
 pub use builder::Builder;
+use dirty_flags::{DirtyFlags, SharedDirtyFlags};
 use engine::Engine;
 use gpu::{Buffer, Device, Stream};
-use notes::{Asked, Notes};
 pub use passes::Assignment;
 use passes::{Pass, passes};
 use phalanx_kernels::btree::{COUNTERS, TreeView};
@@ -34,11 +34,12 @@ use std::io::Read;
 /// An ordered map from `u32` or `u64` to `u32` or `u64` in device memory: a skip list whose layers are linked
 /// nodes of 14 or 30 pairs.
 ///
-/// Reads take no latch; writes take that of one node, and of the next where two merge. A key comes into the
-/// layer above when the node that it begins is cut off from a full one. Nodes that become thin merge, and are
-/// given back when memory runs short. What the list can do with single keys is in [`Map`]; what goes by order
-/// is here. The page `docs/structures/skip-list.md` has layout, proofs and costs. Source: GFSL, as section
-/// 2.2 of the OOPSLA 2026 paper on oversubscribed memory has it, with the improvements of its section 4.2.1.
+/// Reads take no latch; an update latches one node, and also the next one if the two merge. A key enters the
+/// layer above when a full node is split and the key begins the new node. Sparse nodes merge; the merged ones
+/// are reclaimed when memory runs short. [`Map`] has the operations on single keys; this type and [`Ordered`]
+/// have those by key order. The page `docs/structures/skip-list.md` describes layout, proofs and costs.
+/// Source: GFSL as described in section 2.2 of the OOPSLA 2026 paper on oversubscribed memory, with the
+/// improvements of its section 4.2.1.
 ///
 /// ```
 /// use phalanx::{Map, SkipList};
@@ -54,15 +55,15 @@ use std::io::Read;
 ///
 /// # Concurrency
 ///
-/// That of [`Map`], for operations on one key. What goes by order may run beside everything too: each pair
-/// that it gives was there at some moment of the call, and a pair that is there throughout is given, once;
-/// but the pairs of one answer need not have been there at one moment. `bulk_build`, `compact` and `clear`
-/// take `&mut self`; the pool grows, and merged nodes are given back, between the launches of a blocking
-/// call.
+/// Operations on single keys: as for [`Map`]. Operations by key order may run concurrently with all others.
+/// Each returned pair was in the list at some time during the call, and a pair that is in the list throughout
+/// the call is returned exactly once. But the pairs of one result need not have been in the list all at the
+/// same time. `bulk_build`, `compact` and `clear` take `&mut self`; between the launches of a blocking call,
+/// the pool grows and merged nodes are reclaimed.
 pub struct SkipList<K, V> {
     trees: Trees<K, V, dyn Engine<K, V>>,
     assignment: Assignment,
-    notes: Notes,
+    notes: SharedDirtyFlags,
 }
 
 impl<K, V> std::fmt::Debug for SkipList<K, V> {
@@ -74,55 +75,56 @@ impl<K, V> std::fmt::Debug for SkipList<K, V> {
     }
 }
 
-/// The names of all kinds of list for these types of key and value: pool, bytes a node, lanes a tile x words
-/// a lane, bits of key and value.
+/// Returns the names of all variants for these key and value types. A name consists of pool, bytes per node,
+/// lanes per tile x words per lane, and bits of key and value.
 pub fn variants<K: Key, V: Value>() -> Vec<&'static str> {
     builder::names::<K, V>()
 }
 
-/// What lists count whose kind says so (`list_counted_...`), since they were made: table 1 of the paper.
+/// Event counts since a list was created, for variants that count (`list_counted_...`): table 1 of the paper.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Latches that were tried.
+    /// Attempts to acquire a latch.
     pub attempts: u64,
-    /// Latches that were had.
+    /// Acquired latches.
     pub latches: u64,
-    /// Links that were followed, within a layer.
+    /// Links followed within a layer.
     pub lateral: u64,
-    /// Entries that were followed, to the layer below.
+    /// Links followed to the layer below.
     pub down: u64,
 }
 
-/// Making one, and the list as a whole.
+/// Construction, and operations on the whole list.
 impl<K: Key, V: Value> SkipList<K, V> {
-    /// One on [`Device::from_environment`] for `capacity` pairs, which takes more.
+    /// Creates a list on [`Device::from_environment`] with a pool for `capacity` pairs, which grows when
+    /// needed.
     ///
     /// # Errors
-    /// Those of [`Builder::build`].
+    /// As [`Builder::build`].
     pub fn with_capacity(capacity: usize) -> Result<Self> {
         Self::builder().capacity(capacity).build()
     }
 
-    /// All parameters.
+    /// Returns a builder to set the parameters.
     pub fn builder() -> Builder<K, V> {
         Builder::default()
     }
 
-    /// The name of the kind of list.
+    /// Returns the name of the list's variant.
     pub fn variant(&self) -> &str {
         &self.trees.owner.name
     }
 
-    /// What the pool of nodes holds, merged ones too. Waits for the launches asked for before.
+    /// Returns the statistics of the node pool; merged nodes count as live. Waits for all earlier launches.
     ///
     /// # Errors
-    /// [`Error::Device`] when the device is lost or lacks the memory.
+    /// [`Error::Device`] if the device is lost or lacks the memory.
     pub fn stats(&self) -> Result<Stats> {
         self.trees.stats()
     }
 
-    /// Layers, that of the data among them: 2 at least. Waits for the launches asked for before, and looks at
-    /// all nodes.
+    /// Returns the number of layers including the data layer, which is at least 2. Waits for all earlier
+    /// launches, and reads all nodes.
     ///
     /// # Errors
     /// As [`Self::validate`].
@@ -130,7 +132,7 @@ impl<K: Key, V: Value> SkipList<K, V> {
         Ok(self.trees.examine()?.depth)
     }
 
-    /// Nodes of index layers. As [`Self::depth`].
+    /// Returns the number of nodes in index layers. Waits for all earlier launches, and reads all nodes.
     ///
     /// # Errors
     /// As [`Self::validate`].
@@ -138,43 +140,42 @@ impl<K: Key, V: Value> SkipList<K, V> {
         Ok(self.trees.examine()?.inner as usize)
     }
 
-    /// Examines the whole list: order and bounds of all pairs, that every entry of the index is true, that
-    /// links go through each layer from end to end, that every live slab of the pool is reached by them,
-    /// latches, and that as many pairs are there as are counted.
+    /// Checks the whole list: order and bounds of all pairs, that every index entry is correct, that the
+    /// links connect each layer from end to end and reach every live slab of the pool, latches, and that the
+    /// pair counter is right.
     ///
     /// # Errors
-    /// [`Error::Invalid`], which says what is wrong; [`Error::Device`] when the device is lost or lacks the
+    /// [`Error::Invalid`] with the violated invariant; [`Error::Device`] if the device is lost or lacks the
     /// memory.
     pub fn validate(&self) -> Result<()> {
         self.trees.examine().map(drop)
     }
 
-    /// Walks to each key as a look-up does, and counts the nodes that are read on the way, by layer: see
+    /// Descends to each key as a lookup does, and counts the nodes read, by layer: see
     /// [`crate::BTree::walks`]. Waits.
     ///
     /// # Errors
-    /// [`Error::OtherDevice`] when the buffer is not of the list's device; [`Error::Device`] when the device
-    /// is lost or lacks the memory.
+    /// [`Error::OtherDevice`] if the buffer is not of the list's device; [`Error::Device`] if the device is
+    /// lost or lacks the memory.
     pub fn walks(&self, keys: &Buffer<K>) -> Result<Walks> {
-        belongs(self.device(), "keys", keys.device())?;
+        check_same_device(self.device(), "keys", keys.device())?;
         self.trees.walks(keys)
     }
 
-    /// Nodes that have merged with others since they were last given back, and that occupy slabs still. Waits
-    /// for the launches asked for before.
+    /// Returns the number of merged nodes that still occupy slabs. Waits for all earlier launches.
     ///
     /// # Errors
-    /// [`Error::Device`] when the device is lost or lacks the memory.
+    /// [`Error::Device`] if the device is lost or lacks the memory.
     pub fn merged(&self) -> Result<usize> {
         Ok(self.trees.owner.counts()?.long)
     }
 
-    /// What was counted, by lists whose kind counts; else nothing. Waits for the launches asked for before.
+    /// Returns the event counts, which are 0 for variants that do not count. Waits for all earlier launches.
     ///
     /// # Errors
-    /// [`Error::Device`] when the device is lost or lacks the memory.
+    /// [`Error::Device`] if the device is lost or lacks the memory.
     pub fn counters(&self) -> Result<Counters> {
-        self.trees.owner.alone(|_, _, memory| {
+        self.trees.owner.exclusive(|_, _, memory| {
             let mut words = [0; Event::ALL.len()];
             memory.directory.words().read_into(COUNTERS, &mut words)?;
             let [attempts, latches, lateral, down] = words;
@@ -182,20 +183,21 @@ impl<K: Key, V: Value> SkipList<K, V> {
         })
     }
 
-    /// Gives back the slabs of nodes that have merged and of data nodes without a pair, and makes the index
-    /// layers anew. Waits until nothing runs. Lists do so by themselves, in blocking calls: where a quarter
-    /// of the nodes have merged, or were emptied by `retain_keys` or `retain_values`; before the pool grows,
-    /// if an eighth of its slabs become free by it; and before it refuses, if one does. Returns how many
-    /// slabs became free.
+    /// Frees the slabs of merged nodes and of data nodes without pairs, and rebuilds the index layers. Waits
+    /// until nothing runs. Returns the number of freed slabs.
+    ///
+    /// Blocking calls do this automatically: if a quarter of the nodes have merged, or were emptied by
+    /// `retain_keys` or `retain_values`; before the pool grows, if that frees an eighth of its slabs; and
+    /// before elements are refused, if that frees any slab.
     ///
     /// # Errors
-    /// The device's, when it has no memory for a list of the nodes; the list is then as it was.
+    /// [`Error::Device`] if the device has no memory for the list of nodes; the skip list is then unchanged.
     pub fn reclaim(&self) -> Result<usize> {
         self.give_back(0)
     }
 
-    /// Replaces everything by these pairs, which are sorted on the device and built layer by layer: see
-    /// [`crate::BTree::bulk_build`].
+    /// Replaces all pairs by the given ones. They are sorted on the device and the list is built layer by
+    /// layer: see [`crate::BTree::bulk_build`].
     ///
     /// # Errors
     /// As [`crate::BTree::bulk_build`].
@@ -203,16 +205,16 @@ impl<K: Key, V: Value> SkipList<K, V> {
         self.trees.bulk_build(keys, values, fill)
     }
 
-    /// [`Self::bulk_build`] from device buffers whose keys are in order, each below the next. Waits.
+    /// [`Self::bulk_build`] from device buffers whose keys are strictly ascending. Waits.
     ///
     /// # Errors
-    /// [`Error::Unsorted`] when they are not; [`Error::OtherDevice`]; else as [`Self::bulk_build`]. The list
-    /// is then as it was.
+    /// [`Error::Unsorted`] if the keys are not strictly ascending; [`Error::OtherDevice`] if a buffer is not
+    /// of the list's device; otherwise as [`Self::bulk_build`]. The list is then unchanged.
     pub fn bulk_build_sorted(&mut self, keys: &Buffer<K>, values: &Buffer<V>, fill: f64) -> Result<()> {
         self.trees.bulk_build_sorted(keys, values, fill)
     }
 
-    /// Builds the list anew with nodes of the same `fill`. The pairs stay on the device, which needs room for
+    /// Rebuilds the list with the given `fill` of nodes. The pairs stay on the device, which needs memory for
     /// three copies of them beside the list.
     ///
     /// # Errors
@@ -221,21 +223,21 @@ impl<K: Key, V: Value> SkipList<K, V> {
         self.trees.compact(fill)
     }
 
-    /// Makes room for `additional` more pairs than there are now: see [`crate::BTree::reserve`].
+    /// Grows the pool so that `additional` more pairs fit: see [`crate::BTree::reserve`].
     ///
     /// # Errors
-    /// As for [`crate::BTree::reserve`].
+    /// As [`crate::BTree::reserve`].
     #[doc(alias = "try_reserve")]
     pub fn reserve(&mut self, additional: usize) -> Result<()> {
         self.trees.reserve(additional)
     }
 
-    /// Reads a map that [`Map::save`] wrote, into a list with the builder's parameters, and with room for all
-    /// pairs where its capacity is less. It is built as [`Self::bulk_build`] builds one, with nodes 0.7 full.
+    /// Loads a map that [`Map::save`] wrote, with the builder's parameters; its capacity is raised to the
+    /// number of saved pairs if needed. The list is built as by [`Self::bulk_build`] with a fill of 0.7.
     ///
     /// # Errors
-    /// [`Error::Format`] when it is none, of another version or other types, or damaged; [`Error::Io`]; those
-    /// of [`Builder::build`] and of [`Self::bulk_build`].
+    /// [`Error::Format`] if the data is not a saved map, is of another version or other types, or is damaged;
+    /// [`Error::Io`] if the reader fails; otherwise as [`Builder::build`] and [`Self::bulk_build`].
     pub fn load(reader: impl Read, builder: Builder<K, V>) -> Result<Self> {
         file::load_at_once(reader, |keys, values| {
             let mut list = builder.at_least(keys.len()).build()?;
@@ -244,31 +246,31 @@ impl<K: Key, V: Value> SkipList<K, V> {
         })
     }
 
-    /// All pairs as they are now, in the order of keys, copied to the host before the first is given. Waits
-    /// for all launches.
+    /// Returns all pairs as they are now, in key order. They are copied to the host before the iterator is
+    /// returned. Waits for all launches.
     ///
     /// # Errors
-    /// [`Error::Device`] when the device is lost or lacks the memory.
+    /// [`Error::Device`] if the device is lost or lacks the memory.
     pub fn iter(&self) -> Result<IntoIter<K, V>> {
         let (keys, values) = sorted(Map::iter(self)?);
         Ok(keys.into_iter().zip(values))
     }
 
-    /// The list as kernels of your own take it: `M` is the kind that [`Self::variant`] names. In the kernel,
-    /// open a [`Session`](phalanx_kernels::keyed::Session) on it.
+    /// Returns a view of the list for your own kernels. `M` is the type of the variant that [`Self::variant`]
+    /// names. In the kernel, open a [`Session`](phalanx_kernels::keyed::Session) on it.
     ///
     /// # Errors
-    /// [`Error::OtherVariant`] when the list is of another kind.
+    /// [`Error::OtherVariant`] if the list is of another variant.
     ///
     /// # Safety
-    /// The view does not keep the list alive, nor its memory in its place:
-    /// - From this call until the launch of the last kernel that takes the view, nothing replaces the memory:
-    ///   no method that takes `&mut self`, nor [`Self::reclaim`], and no blocking call that inserts or
-    ///   removes, in any thread.
-    /// - Those kernels run on the list's device, and have ended when the list is dropped, or asked for
-    ///   anything that takes `&mut self`, [`Map::iter`] or [`Map::export`].
-    /// - They change the list through the view's functions alone, and count what they do: sessions do so by
-    ///   themselves.
+    /// The view does not keep the list alive, nor its memory at its address:
+    /// - From this call until the launch of the last kernel that takes the view, nothing may replace the
+    ///   memory: no thread may call a method that takes `&mut self`, [`Self::reclaim`], or a blocking call
+    ///   that inserts or removes.
+    /// - Those kernels must run on the list's device. They must have ended before the list is dropped, and
+    ///   before any call that takes `&mut self`, [`Map::iter`] or [`Map::export`].
+    /// - They must change the list only through the view's functions, and count what they change: sessions do
+    ///   so automatically.
     pub unsafe fn view<M>(&self) -> Result<TreeView<M>>
     where
         M: Layers<Key = K, Value = V> + Instance,
@@ -276,15 +278,15 @@ impl<K: Key, V: Value> SkipList<K, V> {
         self.trees.owner.view::<M>()
     }
 
-    /// [`Self::reclaim`], if `least` slabs become free by it. To count them takes one look at all nodes. One
-    /// that fails does not count.
+    /// [`Self::reclaim`], if that frees at least `least` slabs. Counting them reads all nodes once. A failed
+    /// attempt does not clear the dirty flag.
     fn give_back(&self, least: usize) -> Result<usize> {
         self.notes.looked();
-        tidy::tidy(&self.trees, least).inspect_err(|_| self.notes.not_looked())
+        compact::tidy(&self.trees, least).inspect_err(|_| self.notes.not_looked())
     }
 
-    /// Gives nodes back where what was asked for may have left many.
-    fn give_back_many(&self, asked: Asked) -> Result<()> {
+    /// Reclaims nodes if the operations in `asked` may have left many.
+    fn give_back_many(&self, asked: DirtyFlags) -> Result<()> {
         if !asked.removals && !asked.retained {
             return Ok(());
         }
@@ -293,13 +295,13 @@ impl<K: Key, V: Value> SkipList<K, V> {
         if live > MANY && self.merged()? > least {
             self.give_back(1)?;
         } else if live > MANY && asked.retained {
-            // The scan has read all nodes: to look at them once more is no more than that.
+            // The removing scan has read all nodes: reading them once more at most doubles its cost.
             self.give_back(least)?;
         }
         Ok(())
     }
 
-    /// Launches a batch that may insert, as the assignment says.
+    /// Launches a batch that may insert, as the assignment prescribes.
     fn insert_as_assigned(&self, stream: &Stream, batch: Batch<K, V>) -> Result<()> {
         let len = batch.keys.len();
         let many =
@@ -316,12 +318,12 @@ impl<K: Key, V: Value> SkipList<K, V> {
         while let Some(pass) = left.next() {
             let memory = self.trees.owner.read();
             memory.directory.wait_for_growth(stream)?;
-            self.trees.list(stream, &memory)?;
+            self.trees.rebuild_directory_if_due(stream, &memory)?;
             let (engine, parts) = (&*self.trees.owner.engine, memory.parts());
             // SAFETY: as in `Owner::launch`.
             unsafe {
-                match (self.assignment, batch.ask) {
-                    (Assignment::Blocks { keys, thread_blocks }, Ask::Insert) => {
+                match (self.assignment, batch.op) {
+                    (Assignment::Blocks { keys, thread_blocks }, BatchOp::Insert) => {
                         engine.runs(stream, parts, batch, keys, thread_blocks)?;
                     }
                     _ if pass == Pass::WHOLE => engine.launch(stream, parts, batch)?,
@@ -336,7 +338,8 @@ impl<K: Key, V: Value> SkipList<K, V> {
 }
 
 by_order! {
-    /// By order. Each takes a batch; see *Concurrency* of [`SkipList`] for what holds while others write.
+    /// Operations by key order, in batches. *Concurrency* of [`SkipList`] states what holds while others
+    /// write.
     SkipList<K, V>
 }
 
@@ -359,10 +362,10 @@ impl<K: Key, V: Value> Structure for SkipList<K, V> {
     }
 
     fn launch(&self, stream: &Stream, batch: Batch<K, V>) -> Result<()> {
-        if matches!(batch.ask, Ask::Remove | Ask::Mixed) {
+        if matches!(batch.op, BatchOp::Remove | BatchOp::Mixed) {
             self.notes.removals();
         }
-        if directory::places(batch.ask) {
+        if directory::places(batch.op) {
             return self.insert_as_assigned(stream, batch);
         }
         self.trees.launch(stream, batch)
@@ -380,37 +383,36 @@ impl<K: Key, V: Value> Structure for SkipList<K, V> {
         })
     }
 
-    fn age(&self) -> u64 {
-        self.trees.age()
+    fn generation(&self) -> u64 {
+        self.trees.generation()
     }
 
     fn grows(&self) -> bool {
         self.trees.grows()
     }
 
-    /// Gives nodes back that have merged or that scans have emptied, where they are many.
-    fn make_room(&self) -> Result<()> {
+    /// Reclaims nodes that have merged or that scans have emptied, if there are many.
+    fn grow(&self) -> Result<()> {
         let asked = self.notes.take();
-        let made = self.trees.make_room().and_then(|()| self.give_back_many(asked));
+        let made = self.trees.grow().and_then(|()| self.give_back_many(asked));
         made.inspect_err(|_| self.notes.put_back(asked))
     }
 
-    /// Gives nodes back, or has the pool grow, if that is the policy. Where nothing was removed since the
-    /// nodes were last looked at, there are none to give back: a full list is not looked at with each call
-    /// that it refuses.
-    fn make_room_for(&self, refused: &[K], seen: Option<u64>) -> Result<Room> {
-        if seen.is_some_and(|age| age != self.age()) {
-            // Another thread has made room meanwhile.
+    /// Reclaims nodes, or grows the pool if the policy allows. If nothing was removed since the nodes were
+    /// last scanned, there is nothing to reclaim: so a full list is not scanned by each call that it refuses.
+    fn grow_for(&self, refused: &[K], seen: Option<u64>) -> Result<Room> {
+        if seen.is_some_and(|age| age != self.generation()) {
+            // Another thread has freed or allocated nodes meanwhile.
             return Ok(Room::More);
         }
-        // Rather than grow, many; rather than refuse, one.
+        // Instead of growing, many must be freed; instead of refusing, one suffices.
         let least = if self.trees.grows() { (self.stats()?.live / 8).max(1) } else { 1 };
         let gives_back = seen.is_some() || !self.trees.grows();
         if gives_back && (self.notes.is_due() || self.merged()? > 0) && made_room(self.give_back(least))? > 0
         {
             return Ok(Room::Freed);
         }
-        self.trees.make_room_for(refused, seen)
+        self.trees.grow_for(refused, seen)
     }
 
     fn pairs(&self) -> Result<usize> {
@@ -426,7 +428,7 @@ impl<K: Key, V: Value> Structure for SkipList<K, V> {
     }
 }
 
-/// Nodes that are not worth being given back.
+/// Number of nodes up to which a reclamation is not worthwhile.
 const MANY: usize = 64;
 
 impl<K: Key, V: Value> Map for SkipList<K, V> {}

@@ -1,31 +1,31 @@
-//! In which order the elements of a batch are brought to a list, and by whom.
+//! The order in which the elements of a batch are inserted into a list, and their assignment to tiles.
 //!
-//! Where keys come in order, all tiles of a launch want the last node of the list. So a batch is cut into
-//! passes, each of which brings elements from all over it: the first every 4096th, say, the next every 1024th
-//! but for those, and so on. Each pass finds nodes all over the range of the batch's keys, which the one
-//! before has made.
+//! If the keys are sorted, all tiles of a launch compete for the last node of the list. So a batch is divided
+//! into passes, each of which inserts elements from all over it: the first one, for example, every 4096th,
+//! the next one every 1024th that is left, and so on. Each pass finds nodes all over the range of the batch's
+//! keys, which the passes before have created.
 use crate::btree::directory::{FIRST, GROWTH};
 
-/// How the keys of a batch are shared out among tiles (section 4.2.1 of the paper, and what is ours).
+/// Assignment of the keys of a batch to tiles (the paper's section 4.2.1, and our [`Self::Spread`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Assignment {
-    /// In passes, each of which goes through the whole batch: as fast for keys in order as for others. What
-    /// is not insertion is one pass.
+    /// In passes, each of which covers the whole batch: as fast for sorted keys as for others. Batches that
+    /// insert nothing are one pass.
     #[default]
     Spread,
-    /// Neighbouring elements to neighbouring tiles, in one launch: the paper's cyclic assignment.
+    /// Neighboring elements to neighboring tiles, in one launch: the paper's cyclic assignment.
     Cyclic,
-    /// Blocks of so many neighbouring elements to neighbouring tiles, which insert one after the other: the
-    /// paper's block-cyclic assignment. Insertions alone; other batches are [`Self::Cyclic`].
+    /// Blocks of neighboring elements to neighboring tiles, each of which inserts its elements one after the
+    /// other: the paper's block-cyclic assignment. For insertions only; other batches are [`Self::Cyclic`].
     Blocks {
-        /// Elements in a block, rounded up to a multiple of a tile's lanes.
+        /// Elements per block, rounded up to a multiple of a tile's lanes.
         keys: u32,
-        /// Thread blocks, of 128 threads each; `None`: as many as give each tile one block of keys.
+        /// Number of thread blocks, of 128 threads each. `None`: as many as give each tile one block of keys.
         thread_blocks: Option<u32>,
     },
 }
 
-/// A pass: every `step`-th element of a batch, but for every `ratio * step`-th, where `ratio` is not 0.
+/// A pass: every `step`-th element of a batch, without every `ratio * step`-th if `ratio` is not 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pass {
     pub step: u32,
@@ -33,16 +33,16 @@ pub struct Pass {
 }
 
 impl Pass {
-    /// The whole batch.
+    /// The whole batch in one pass.
     pub const WHOLE: Self = Self { step: 1, ratio: 0 };
 }
 
-/// Elements of a batch that goes to a list which is not small, from which on it is brought in passes too.
+/// Batch length from which a batch is divided into passes even if the list is not small.
 const LARGE: u64 = 1 << 14;
-/// What their first pass brings at most.
+/// Maximum number of elements in the first pass of such a batch.
 const SEEDS: u64 = 1 << 12;
 
-/// The passes for a batch of `len` elements, and a list of `pairs`.
+/// Returns the passes for a batch of `len` elements and a list of `pairs` pairs.
 pub fn passes(len: u64, pairs: u64) -> Vec<Pass> {
     let most = FIRST.max(pairs.saturating_mul(GROWTH));
     match (len > most, len >= LARGE) {
@@ -52,8 +52,8 @@ pub fn passes(len: u64, pairs: u64) -> Vec<Pass> {
     }
 }
 
-/// Passes the first of which brings `most` at most, each of the others `ratio` times as many as all before
-/// it.
+/// Returns passes of which the first inserts at most `most` elements, and each reduces the step by the factor
+/// `ratio`.
 fn falling(len: u64, most: u64, ratio: u32) -> Vec<Pass> {
     let mut steps = vec![1u32];
     while let Some(&step) = steps.last()

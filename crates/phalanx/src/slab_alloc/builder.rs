@@ -1,4 +1,4 @@
-//! How a pool is made.
+//! Construction of pools.
 use super::SlabAlloc;
 use super::engine;
 use super::memory::{Memory, Shape};
@@ -6,7 +6,7 @@ use crate::{Error, PROGRAM, Result};
 use gpu::{Device, Tier};
 use std::sync::Mutex;
 
-/// The parameters of a pool. Made by [`SlabAlloc::builder`].
+/// Parameters of a pool. Created by [`SlabAlloc::builder`].
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until `build`"]
 pub struct Builder {
@@ -38,63 +38,64 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// The device that holds the pool. Default: [`Device::from_environment`].
+    /// Sets the device that holds the pool. Default: [`Device::from_environment`].
     pub fn device(mut self, device: &Device) -> Self {
         self.device = Some(device.clone());
         self
     }
 
-    /// Slabs that the pool has from the start, rounded up to whole super blocks. Default: one super block.
+    /// Sets the initial number of slabs, rounded up to whole super blocks. Default: one super block.
     pub fn capacity(mut self, slabs: usize) -> Self {
         self.capacity = slabs;
         self
     }
 
-    /// Bytes of a slab: 128 or 256. Default: 128.
+    /// Sets the bytes per slab: 128 or 256. Default: 128.
     pub fn slab_bytes(mut self, bytes: usize) -> Self {
         self.slab_bytes = bytes;
         self
     }
 
-    /// Slabs of a super block, by which the pool grows: a power of two from 32 to 2^24. A pool that is not
-    /// light has at most 255 super blocks. Default: 2^18.
+    /// Sets the slabs per super block, by which the pool grows: a power of two from 32 to 2^24. A pool that
+    /// is not light has at most 255 super blocks. Default: 2^18.
     pub fn super_block_slabs(mut self, slabs: usize) -> Self {
         self.super_block_slabs = slabs;
         self
     }
 
-    /// Bytes that the slabs may occupy at most. Default: what the device has. (The bitmaps take 2 bits a slab
-    /// more.)
+    /// Sets the maximum number of bytes of the slabs. Default: limited only by the device. (The bitmaps need
+    /// 2 bits per slab in addition.)
     pub fn budget(mut self, bytes: usize) -> Self {
         self.budget = bytes;
         self
     }
 
-    /// Whether the slabs lie in one piece: addresses are then cheaper, and growing moves all slabs, which
-    /// needs room for both pools while it lasts. Default: no.
+    /// Sets whether the slabs are one contiguous allocation. Addresses are then cheaper to compute, but
+    /// growth moves all slabs, which needs memory for both copies meanwhile. Default: `false`.
     pub fn light(mut self, light: bool) -> Self {
         self.light = light;
         self
     }
 
-    /// The byte that new slabs are filled with. Default: `0xFF`.
+    /// Sets the byte with which new slabs are filled. Default: `0xFF`.
     pub fn fill_byte(mut self, byte: u8) -> Self {
         self.fill = byte;
         self
     }
 
-    /// Where the first super block lies, and where the others do. A light pool lies on the device. Default:
-    /// all on the device.
+    /// Sets the memory tiers of the first super block and of the others. A light pool is always on the
+    /// device. Default: all on the device.
     pub fn tiers(mut self, first: Tier, others: Tier) -> Self {
         (self.first_tier, self.tier) = (first, others);
         self
     }
 
-    /// Makes the pool.
+    /// Creates the pool.
     ///
     /// # Errors
-    /// [`Error::ZeroCapacity`], [`Error::SlabBytes`], [`Error::SuperBlock`], [`Error::TooManySlabs`],
-    /// [`Error::Budget`], and the device's when it lacks the memory.
+    /// [`Error::ZeroCapacity`], [`Error::SlabBytes`] and [`Error::SuperBlock`] for invalid parameters;
+    /// [`Error::TooManySlabs`] if handles cannot address that many slabs; [`Error::Budget`] if the slabs
+    /// exceed the budget; [`Error::Device`] if the device lacks the memory.
     pub fn build(self) -> Result<SlabAlloc> {
         if self.capacity == 0 {
             return Err(Error::ZeroCapacity);

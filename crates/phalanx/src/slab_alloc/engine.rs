@@ -1,15 +1,15 @@
-//! The bridge from names to types: a kind of pool is chosen when it is made, and kernels are compiled for
-//! types.
+//! Maps variant names to types: a kind of pool is chosen at run time, when a pool is built, but kernels are
+//! compiled for types.
 use gpu::{Grid, Stream};
 use phalanx_kernels::slab::kernels::{SlabAllocate, SlabAllocateLone, SlabFree, SlabFreeLone, SlabRetire};
 use phalanx_kernels::slab::{self, Bitmaps, Pool, Supers, Visitor};
 use simt::{GlobalSlice, Instance};
 use std::marker::PhantomData;
 
-/// Threads a block.
+/// Threads per block.
 pub const THREADS: u32 = 256;
 
-/// Where a pool's memory lies: what views are made of.
+/// Raw pointers to a pool, from which views are created.
 #[derive(Clone, Copy, Debug)]
 pub struct Parts {
     pub bitmaps: Bitmaps,
@@ -29,14 +29,14 @@ pub enum Batch {
 
 /// A kind of pool.
 pub trait Engine: Send + Sync {
-    /// Its name.
+    /// Returns the kind's name.
     fn name(&self) -> &'static str;
 
     /// Launches a batch.
     ///
     /// # Safety
-    /// - `parts` are those of a live pool of this kind, and stay so until the kernel has ended; so does the
-    ///   slice.
+    /// - `parts` are those of a live pool of this kind, and stay valid until the kernel has ended; so does
+    ///   the slice.
     unsafe fn launch(
         &self,
         stream: &Stream,
@@ -46,7 +46,7 @@ pub trait Engine: Send + Sync {
     ) -> gpu::Result<()>;
 }
 
-/// The engine of pools with slabs of so many bytes.
+/// Returns the engine of pools with slabs of `bytes` bytes.
 pub fn find(light: bool, bytes: usize) -> Option<Box<dyn Engine>> {
     slab::NAMES.iter().find_map(|name| slab::visit(name, Find { light, bytes }).flatten())
 }
@@ -67,10 +67,10 @@ impl Visitor for Find {
 
 struct Of<P>(PhantomData<P>);
 
-/// The view of a pool of the kind `P`, which `parts` must be.
+/// Returns the view of a pool of kind `P`. `parts` must be such a pool's.
 pub fn view<P: Pool>(parts: Parts) -> P {
-    // SAFETY: `Engine::launch` asks for the parts of a live pool of this kind; kernels use the handles that
-    // it gave.
+    // SAFETY: `Engine::launch` requires the parts of a live pool of this kind. Kernels use only handles that
+    // the pool returned.
     unsafe { P::from_parts(parts.bitmaps, parts.supers, parts.shift) }
 }
 
@@ -88,7 +88,7 @@ impl<P: Pool + Instance> Engine for Of<P> {
     ) -> gpu::Result<()> {
         let pool = view::<P>(parts);
         let grid = Grid::for_items(handles.len(), THREADS);
-        // SAFETY: the caller's promises; the grid has a thread for every element.
+        // SAFETY: the caller's obligations. The grid has a thread for every element.
         unsafe {
             match batch {
                 Batch::Allocate { seed } => stream.launch(grid, SlabAllocate { pool, seed, handles }),

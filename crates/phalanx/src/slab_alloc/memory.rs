@@ -4,22 +4,23 @@ use crate::{Error, Result};
 use gpu::{Buffer, Device, Tier};
 use phalanx_kernels::slab::{Bitmaps, MOST_SUPER_BLOCKS, Supers};
 
-/// The measures of a pool.
+/// Parameters of a pool's memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
     pub slab_bytes: usize,
-    /// The binary logarithm of a super block's slabs.
+    /// Binary logarithm of the slabs per super block.
     pub shift: u32,
     pub light: bool,
     pub fill: u8,
-    /// Of the first super block.
+    /// Tier of the first super block.
     pub first_tier: Tier,
-    /// Of the others.
+    /// Tier of the other super blocks.
     pub tier: Tier,
 }
 
 impl Shape {
-    /// Super blocks that a pool of `units` slabs needs for `more`, if they fit the budget and the handles.
+    /// Returns the number of super blocks that a pool of `units` slabs needs for `more` slabs, if they are
+    /// within the budget and addressable by handles.
     pub fn supers_within(&self, units: usize, more: usize, budget: usize) -> Result<usize> {
         let supers = more.div_ceil(1 << self.shift);
         let slabs = (supers << self.shift).saturating_add(units);
@@ -30,20 +31,20 @@ impl Shape {
         if asked > budget { Err(Error::Budget { asked, budget }) } else { Ok(supers) }
     }
 
-    /// The most slabs that handles can name, in whole super blocks.
+    /// Returns the maximum number of slabs that handles can address, in whole super blocks.
     fn most(&self) -> usize {
         let supers = if self.light { u32::MAX as usize >> self.shift } else { MOST_SUPER_BLOCKS };
         supers << self.shift
     }
 }
 
-/// A pool's buffers.
+/// Buffers of a pool.
 #[derive(Debug)]
 pub struct Memory {
     shape: Shape,
-    /// The super blocks, those in one buffer that came at once; all of them, if the pool is light.
+    /// The super blocks; those allocated together share a buffer. A light pool has one buffer.
     pieces: Vec<Buffer<u64>>,
-    /// Their addresses.
+    /// Addresses of the super blocks.
     bases: Buffer<u64>,
     live: Buffer<u32>,
     retired: Buffer<u32>,
@@ -66,7 +67,7 @@ impl Memory {
         Ok(memory)
     }
 
-    /// Slabs.
+    /// Returns the number of slabs.
     pub fn units(&self) -> usize {
         self.units
     }
@@ -76,8 +77,8 @@ impl Memory {
         slabs + self.bases.bytes() + self.live.bytes() + self.retired.bytes() + self.faults.bytes()
     }
 
-    /// Adds super blocks; handles keep their meaning, views do not. Where this fails the pool is as before.
-    /// Waits for the device.
+    /// Adds super blocks. Handles stay valid, views do not. On error the pool is unchanged. Waits for the
+    /// device.
     pub fn grow(&mut self, device: &Device, more: usize) -> Result<()> {
         let units = self.units + (more << self.shape.shift);
         let (live, retired) = (self.live_after(units)?, self.retired_after(units)?);
@@ -91,7 +92,8 @@ impl Memory {
         Ok(())
     }
 
-    /// The bitmap of live slabs for a pool of `units`: bits beyond are set, and never given.
+    /// Returns the bitmap of live slabs for a pool of `units` slabs. The bits beyond are set, so those slabs
+    /// are never allocated.
     fn live_after(&self, units: usize) -> Result<Vec<u32>> {
         let mut words = self.live.read()?;
         words.truncate(self.units / 32);
@@ -110,7 +112,7 @@ impl Memory {
         (self.shape.slab_bytes / 8) << self.shape.shift
     }
 
-    /// A light pool's slabs, moved to a larger place.
+    /// Copies a light pool's slabs into a larger allocation.
     fn whole(&self, device: &Device, units: usize) -> Result<Buffer<u64>> {
         let mut whole = device.filled(self.shape.slab_bytes / 8 * units, self.shape.fill)?;
         if let Some(before) = self.pieces.first() {
@@ -119,8 +121,8 @@ impl Memory {
         Ok(whole)
     }
 
-    /// Adds super blocks, one at least, in one piece; the first has one of its own where it lies on another
-    /// tier.
+    /// Allocates at least one super block, together with the others of the same call. The first super block
+    /// has its own allocation if its tier differs.
     fn append(&mut self, device: &Device, more: usize) -> Result<()> {
         let (words, there) = (self.words_a_super_block(), self.units >> self.shape.shift);
         let apart = there == 0 && self.shape.first_tier != self.shape.tier;
@@ -140,7 +142,7 @@ impl Memory {
         Ok(())
     }
 
-    /// What views are made of.
+    /// Returns the raw pointers from which views are created.
     pub fn parts(&self) -> Parts {
         let table = self.bases.pointer();
         let joined = |piece: &Buffer<u64>| piece.len() / self.words_a_super_block();
@@ -150,22 +152,22 @@ impl Memory {
         Parts { bitmaps: self.bitmaps(), supers, shift: self.shape.shift }
     }
 
-    /// The bitmaps as kernels see them.
+    /// Returns the bitmaps as kernels take them.
     pub fn bitmaps(&self) -> Bitmaps {
         let (live, retired, faults) = (self.live.pointer(), self.retired.pointer(), self.faults.pointer());
-        // SAFETY: buffers of this many slabs, which `grow` filled as asked; that they live is asked of those
-        // who launch.
+        // SAFETY: buffers for this many slabs, which `grow` initialized as required. Callers of launches
+        // ensure that they are alive.
         unsafe { Bitmaps::new(live, retired, faults, self.units as u32) }
     }
 
-    /// The words of the live slabs' bitmap, padding left out. Waits for the device.
+    /// Returns the words of the bitmap of live slabs, without padding. Waits for the device.
     pub fn live(&self) -> Result<Vec<u32>> {
         let mut words = self.live.read()?;
         words.truncate(self.units / 32);
         Ok(words)
     }
 
-    /// Misuses so far. Waits for the device.
+    /// Returns the number of faults so far. Waits for the device.
     pub fn faults(&self) -> Result<u64> {
         Ok(self.faults.read()?[0])
     }
@@ -175,8 +177,8 @@ impl Memory {
 mod tests {
     use super::*;
 
-    /// A pool of super blocks of 32 slabs, on these tiers, and the pieces that it should have: the tier and
-    /// the super blocks of each.
+    /// Checks that a pool of super blocks of 32 slabs on these tiers has the expected buffers: tier and
+    /// number of super blocks of each.
     fn has_pieces(tiers: (Tier, Tier), expected: &[(Tier, usize)]) {
         let device = Device::emulator(simt::emulator::Options::default());
         let (first_tier, tier) = tiers;

@@ -1,5 +1,5 @@
-//! Slabs of device memory that kernels allocate and free: the memory of lists, and of anything else that is
-//! made of equal pieces.
+//! A pool of fixed-size slabs of device memory that kernels allocate and free. It is the memory of lists and
+//! trees, and of your own structures of equal pieces.
 mod batches;
 mod builder;
 mod engine;
@@ -18,28 +18,28 @@ pub use phalanx_kernels::slab::{Handle, Light, Pool, Spread};
 use simt::Instance;
 use std::sync::{Mutex, PoisonError};
 
-/// What a pool holds. `live + retired + free` is `capacity`.
+/// Slab counts of a pool. `live + retired + free` is `capacity`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// Slabs.
+    /// Total number of slabs.
     pub capacity: usize,
-    /// Those that are allocated, without the retired ones.
+    /// Allocated slabs, without the retired ones.
     pub live: usize,
-    /// Those that can be allocated.
+    /// Slabs that can be allocated.
     pub free: usize,
-    /// Those that [`SlabAlloc::reclaim`] will free.
+    /// Slabs that [`SlabAlloc::reclaim`] will free.
     pub retired: usize,
-    /// Slabs that were freed or retired though they were not live, since the pool was made. Nothing was done
-    /// for those.
+    /// Number of times that a slab was freed or retired while it was not live, since the pool was created.
+    /// Such requests have no other effect.
     pub faults: u64,
 }
 
 /// A pool of slabs of 128 or 256 bytes in device memory, which kernels allocate and free.
 ///
 /// The structure is that of the slab-hash paper, section V: super blocks of memory blocks of 1024 slabs, and
-/// a bit a slab. See `docs/structures/slab-alloc.md` for layout, algorithms and costs.
+/// a bit per slab. See `docs/structures/slab-alloc.md` for layout, algorithms and costs.
 ///
-/// Mostly its view is given to kernels ([`SlabAlloc::view`]); there are batches as well:
+/// Usually kernels take the pool's view ([`SlabAlloc::view`]); there are batches as well:
 ///
 /// ```
 /// use phalanx::SlabAlloc;
@@ -55,8 +55,8 @@ pub struct Stats {
 /// ```
 ///
 /// # Concurrency
-/// Batches, and kernels that have the view, may run side by side. What changes the pool as a whole takes
-/// `&mut self`, and waits for the device.
+/// Batches, and kernels that have the view, may run concurrently. Operations that change the pool as a whole
+/// take `&mut self` and wait for the device.
 pub struct SlabAlloc {
     device: Device,
     engine: Box<dyn Engine>,
@@ -76,50 +76,50 @@ impl std::fmt::Debug for SlabAlloc {
     }
 }
 
-/// Making one, and asking about it.
+/// Construction and properties.
 impl SlabAlloc {
-    /// A pool on [`Device::from_environment`] of at least `slabs` slabs of 128 bytes.
+    /// Creates a pool on [`Device::from_environment`] of at least `slabs` slabs of 128 bytes.
     ///
     /// # Errors
-    /// Those of [`Builder::build`].
+    /// As [`Builder::build`].
     pub fn with_capacity(slabs: usize) -> Result<Self> {
         Self::builder().capacity(slabs).build()
     }
 
-    /// All parameters.
+    /// Returns a builder to set the parameters.
     pub fn builder() -> Builder {
         Builder::default()
     }
 
-    /// The device that holds the pool.
+    /// Returns the device that holds the pool.
     pub fn device(&self) -> &Device {
         &self.device
     }
 
-    /// The kind of pool, by the name that its kernels have: `spread_128`, `light_256` and so on.
+    /// Returns the kind of pool, by the name of its kernels: `spread_128`, `light_256` and so on.
     pub fn kind(&self) -> &'static str {
         self.engine.name()
     }
 
-    /// Bytes of a slab.
+    /// Returns the bytes per slab.
     pub fn slab_bytes(&self) -> usize {
         self.shape.slab_bytes
     }
 
-    /// Slabs, free ones too.
+    /// Returns the number of slabs, including free ones.
     pub fn capacity(&self) -> usize {
         self.memory.units()
     }
 
-    /// Bytes of device memory that the pool holds.
+    /// Returns the bytes of device memory that the pool holds.
     pub fn memory_usage(&self) -> usize {
         self.memory.bytes()
     }
 
-    /// Counts the pool's slabs, once the launches that were asked for before have ended; this waits for them.
+    /// Counts the pool's slabs. Waits for all earlier launches.
     ///
     /// # Errors
-    /// [`Error::Device`] when the device is lost or lacks the memory.
+    /// [`Error::Device`] if the device is lost or lacks the memory.
     pub fn stats(&self) -> Result<Stats> {
         self.device.synchronize()?;
         let counts = self.device.zeroed::<u64>(2)?;
@@ -131,47 +131,49 @@ impl SlabAlloc {
         Ok(Stats { capacity, live, free, retired, faults: self.memory.faults()? })
     }
 
-    /// Launches a kernel of a thread for each word of the bitmaps, and waits for it.
+    /// Launches a kernel with a thread for each word of the bitmaps, and waits for it.
     fn scan<K: gpu::Kernel + Send + Sync + 'static>(&self, kernel: K) -> Result<()> {
         let grid = Grid::for_items(self.capacity() / 32, engine::THREADS);
         let stream = self.device.default_stream();
-        // SAFETY: the pool's memory outlives the kernel, and so do the caller's buffers, for this waits.
+        // SAFETY: the pool's memory and the caller's buffers outlive the kernel, since this function waits
+        // for it.
         unsafe { stream.launch(grid, kernel)? };
         Ok(stream.synchronize()?)
     }
 
-    /// Which slabs are allocated (retired ones are): bit `s % 32` of word `s / 32` for slab number `s`, which
-    /// is the word of its handle in a light pool and in one with full super blocks. For tests, and for those
-    /// who look for leaks. Waits for the device.
+    /// Returns the bitmap of allocated slabs, including retired ones: bit `s % 32` of word `s / 32` for slab
+    /// number `s`. In a light pool, and in one with super blocks of the maximum size, the number is the word
+    /// of the slab's handle. For tests and for finding leaks. Waits for the device.
     ///
     /// # Errors
-    /// [`Error::Device`] when the device is lost or lacks the memory.
+    /// [`Error::Device`] if the device is lost or lacks the memory.
     pub fn bitmap(&self) -> Result<Vec<u32>> {
         self.memory.live()
     }
 
-    /// What views are made of.
+    /// Returns the raw pointers from which views are created.
     pub(crate) fn parts(&self) -> Parts {
         self.memory.parts()
     }
 
-    /// The handle of slab number `number`.
+    /// Returns the handle of a slab number.
     fn handle(&self, number: usize) -> Handle {
         let (base, slab) = (number >> self.shape.shift, number & ((1 << self.shape.shift) - 1));
         let word = if self.shape.light { number } else { base << Handle::SLAB_BITS | slab };
         Handle::from_word(word as u32)
     }
 
-    /// The pool as kernels of your own take it: `P` is the kind that [`Self::kind`] names.
+    /// Returns a view of the pool for your own kernels. `P` is the kind that [`Self::kind`] names.
     ///
     /// # Errors
-    /// [`Error::OtherPool`] when the pool is of another kind.
+    /// [`Error::OtherPool`] if the pool is of another kind.
     ///
     /// # Safety
-    /// The view does not keep the pool alive, nor in its place:
-    /// - From this call until the last kernel that takes the view has ended, the pool lives and no method
-    ///   takes it by `&mut self`.
-    /// - Those kernels run on the pool's device, and ask [`Pool::slab`] only for handles that the pool gave.
+    /// The view does not keep the pool alive or at its address:
+    /// - From this call until the last kernel that takes the view has ended, the pool must live, and no
+    ///   method may take it by `&mut self`.
+    /// - Those kernels must run on the pool's device, and may call [`Pool::slab`] only with handles that the
+    ///   pool returned.
     pub unsafe fn view<P: Pool + Instance>(&self) -> Result<P> {
         if P::NAME != self.kind() {
             return Err(Error::OtherPool { asked: P::NAME, found: self.kind() });
@@ -182,27 +184,26 @@ impl SlabAlloc {
 
 /// Batches.
 impl SlabAlloc {
-    /// Batches on device buffers, in a stream of the pool's device.
+    /// Returns the batches on device buffers, submitted to a stream of the pool's device.
     pub fn on<'a>(&'a self, stream: &'a Stream) -> Batches<'a> {
         Batches::new(self, stream)
     }
 
-    /// Allocates `count` slabs, or as many as there are: fewer handles than asked mean that the pool is full.
-    /// Waits.
+    /// Allocates `count` slabs, or fewer if the pool is full: then it returns fewer handles. Waits.
     ///
     /// # Errors
-    /// [`Error::Device`] when the device is lost or lacks the memory.
+    /// [`Error::Device`] if the device is lost or lacks the memory.
     pub fn allocate(&self, count: usize) -> Result<Vec<Handle>> {
         let mut words = self.device.buffer(count)?;
         self.on(&self.device.default_stream()).allocate(&mut words)?;
         Ok(words.read()?.into_iter().filter_map(|word| Handle::from_word(word).some()).collect())
     }
 
-    /// Frees slabs. Waits. What is no live slab is left alone and counted in [`Stats::faults`]; the emulator
-    /// says where.
+    /// Frees slabs. Waits. A handle of a slab that is not live has no effect except that it is counted in
+    /// [`Stats::faults`]; the emulator reports the place in the kernel.
     ///
     /// # Errors
-    /// [`Error::Device`] when the device is lost or lacks the memory.
+    /// [`Error::Device`] if the device is lost or lacks the memory.
     pub fn free(&self, handles: &[Handle]) -> Result<()> {
         let words = self.device.from_slice(&words_of(handles))?;
         let stream = self.device.default_stream();
@@ -210,11 +211,11 @@ impl SlabAlloc {
         Ok(stream.synchronize()?)
     }
 
-    /// Marks slabs that are unlinked but may still be read, to be freed by [`Self::reclaim`]. Waits. Faults
-    /// are as in [`Self::free`].
+    /// Retires slabs that are unlinked but may still be read: [`Self::reclaim`] will free them. Waits. Faults
+    /// are as for [`Self::free`].
     ///
     /// # Errors
-    /// [`Error::Device`] when the device is lost or lacks the memory.
+    /// [`Error::Device`] if the device is lost or lacks the memory.
     pub fn retire(&self, handles: &[Handle]) -> Result<()> {
         let words = self.device.from_slice(&words_of(handles))?;
         let stream = self.device.default_stream();
@@ -222,7 +223,7 @@ impl SlabAlloc {
         Ok(stream.synchronize()?)
     }
 
-    /// Another number for each launch, which starts its search elsewhere.
+    /// Returns another number for each launch, so that each begins its search at another slab.
     fn next_seed(&self) -> u32 {
         let mut seed = self.seed.lock().unwrap_or_else(PoisonError::into_inner);
         *seed = seed.wrapping_add(1);
@@ -230,7 +231,7 @@ impl SlabAlloc {
     }
 }
 
-/// What is made of the first of these sizes that there is memory for.
+/// Returns the result of `make` for the first of the sizes for which there is memory.
 fn first_that_fits<T>(sizes: &[usize], mut make: impl FnMut(usize) -> Result<T>) -> Result<T> {
     let mut last = Error::ZeroCapacity;
     for &size in sizes {
@@ -246,14 +247,15 @@ fn words_of(handles: &[Handle]) -> Vec<u32> {
     handles.iter().map(|handle| handle.to_word()).collect()
 }
 
-/// The pool as a whole.
+/// Operations on the whole pool.
 impl SlabAlloc {
-    /// Adds room for at least `slabs` more slabs, in whole super blocks, filled with the pool's byte. Handles
-    /// keep their meaning; views must be taken anew. Where this fails the pool is as before.
+    /// Grows the pool by at least `slabs` slabs, in whole super blocks, filled with the pool's byte. Handles
+    /// stay valid, but views must be created again. On error the pool is unchanged.
     ///
     /// # Errors
-    /// [`Error::ZeroCapacity`] for no slabs at all; [`Error::Budget`]; [`Error::TooManySlabs`];
-    /// [`Error::Device`] when the device is lost or lacks the memory.
+    /// [`Error::ZeroCapacity`] if `slabs` is 0; [`Error::Budget`] if the slabs would exceed the budget;
+    /// [`Error::TooManySlabs`] if handles cannot address that many slabs; [`Error::Device`] if the device is
+    /// lost or lacks the memory.
     pub fn grow(&mut self, slabs: usize) -> Result<()> {
         if slabs == 0 {
             return Err(Error::ZeroCapacity);
@@ -263,29 +265,29 @@ impl SlabAlloc {
         self.memory.grow(&self.device, supers)
     }
 
-    /// [`Self::grow`] by `wanted` slabs, or else by as many as are `needed`, or by any. Returns whether it
-    /// has grown: not, where the budget or the device's memory is used up.
+    /// Grows the pool by `wanted` slabs or, if there is no memory for them, by `needed` ones or by one super
+    /// block. Returns `false` if the budget or the device's memory is used up.
     pub(crate) fn grow_if_possible(&mut self, wanted: usize, needed: usize) -> Result<bool> {
         made_room(first_that_fits(&[wanted, needed, 1], |slabs| self.grow(slabs)).map(|()| true))
     }
 
-    /// Whether it has all the super blocks that handles can name, whatever the budget.
+    /// Returns whether the pool has all super blocks that handles can address, whatever the budget.
     pub(crate) fn has_all_super_blocks(&self) -> bool {
         self.shape.supers_within(self.capacity(), 1, usize::MAX).is_err()
     }
 
-    /// Whether the first super block lies elsewhere than the others.
+    /// Returns whether the first super block is on another tier than the others.
     pub(crate) fn has_tiers(&self) -> bool {
         self.shape.first_tier != self.shape.tier
     }
 
-    /// [`Self::larger`] by the first of so many slabs that there is memory for.
+    /// [`Self::larger`], with the first of the numbers of additional slabs for which there is memory.
     pub(crate) fn larger_by(&self, more: &[usize]) -> Result<Self> {
         first_that_fits(more, |more| self.larger(self.capacity() + more))
     }
 
-    /// A new pool of this kind, with at least `slabs` slabs, in super blocks so large that it may grow for
-    /// long, and so small that it has few slabs more.
+    /// Creates a new pool of this kind with at least `slabs` slabs. Its super blocks are large enough that it
+    /// can still grow many times, and small enough that it has few unneeded slabs.
     pub(crate) fn larger(&self, slabs: usize) -> Result<Self> {
         let least = 1 << self.shape.shift;
         let super_block = 1 << (slabs / 16).clamp(least, 1 << Handle::SLAB_BITS).ilog2();
@@ -302,16 +304,16 @@ impl SlabAlloc {
             .build()
     }
 
-    /// Frees all retired slabs, once the launches that were asked for before have ended. Returns how many.
+    /// Frees all retired slabs. Waits for all earlier launches. Returns the number of freed slabs.
     ///
     /// # Errors
-    /// [`Error::Device`] when the device is lost or lacks the memory.
+    /// [`Error::Device`] if the device is lost or lacks the memory.
     pub fn reclaim(&mut self) -> Result<usize> {
         let mut count = self.device.zeroed::<u64>(1)?;
         self.reclaim_counted(&mut count)
     }
 
-    /// [`Self::reclaim`], which counts in a word of the caller's: nothing is allocated.
+    /// [`Self::reclaim`] without allocation: `count` is the caller's buffer of one word.
     pub(crate) fn reclaim_counted(&mut self, count: &mut Buffer<u64>) -> Result<usize> {
         self.device.synchronize()?;
         count.fill_bytes(0)?;
@@ -319,12 +321,12 @@ impl SlabAlloc {
         Ok(count.read()?[0] as usize)
     }
 
-    /// Gives the memory back, and says if slabs are still live that nobody has freed or retired. (Dropping
-    /// the pool says nothing.)
+    /// Frees the pool's memory, and returns an error if slabs are still live that were neither freed nor
+    /// retired. (Dropping the pool does not check this.)
     ///
     /// # Errors
-    /// [`Error::Leak`], with the first of them; [`Error::Device`] when the device is lost or lacks the
-    /// memory. The memory is given back all the same.
+    /// [`Error::Leak`] with the first such slabs; [`Error::Device`] if the device is lost or lacks the
+    /// memory. The memory is freed in any case.
     pub fn close(mut self) -> Result<()> {
         self.reclaim()?;
         let live = self.stats()?.live;
@@ -334,7 +336,7 @@ impl SlabAlloc {
         Err(Error::Leak { live, first: self.first_live()? })
     }
 
-    /// The first live slabs, in words.
+    /// Returns the handles of the first live slabs, as text.
     fn first_live(&self) -> Result<String> {
         const SHOWN: usize = 4;
         let words = self.bitmap()?;

@@ -1,4 +1,4 @@
-//! How lists are made.
+//! Construction of slab lists.
 use super::engine::{self, Engine, Shape};
 use super::lists::{Growth, Lists, Memory};
 use super::sizing::{load_for, mean_slabs};
@@ -9,7 +9,7 @@ use gpu::Device;
 use phalanx_kernels::slab::list;
 use std::marker::PhantomData;
 
-/// The parameters of a [`SlabHash`](super::SlabHash), [`SlabSet`](super::SlabSet) or
+/// Parameters of a [`SlabHash`](super::SlabHash), [`SlabSet`](super::SlabSet) or
 /// [`SlabMultiMap`](super::SlabMultiMap).
 #[derive(Debug)]
 #[must_use = "a builder does nothing until it is built"]
@@ -45,7 +45,7 @@ impl<T> Default for Builder<T> {
     }
 }
 
-// Not derived: that would ask it of the structure too.
+// Not derived: a derived impl would require `Clone` of the structure too.
 impl<T> Clone for Builder<T> {
     fn clone(&self) -> Self {
         let (device, variant) = (self.device.clone(), self.variant.clone());
@@ -54,77 +54,79 @@ impl<T> Clone for Builder<T> {
 }
 
 impl<T> Builder<T> {
-    /// The device that holds the structure. Default: [`Device::from_environment`].
+    /// Sets the device that holds the structure. Default: [`Device::from_environment`].
     pub fn device(mut self, device: &Device) -> Self {
         self.device = Some(device.clone());
         self
     }
 
-    /// How many pairs or keys the structure is to hold at its utilisation. It takes more, at longer lists.
-    /// Default: 1024.
+    /// Sets the number of pairs or keys that the structure holds at its utilization. Beyond it, lists become
+    /// longer. Default: 1024.
     pub fn capacity(mut self, pairs: usize) -> Self {
         self.capacity = pairs;
         self
     }
 
-    /// A capacity of so many pairs at least.
+    /// Raises the capacity to `pairs` if it is less.
     pub(super) fn at_least(self, pairs: usize) -> Self {
         let capacity = self.capacity.max(pairs);
         self.capacity(capacity)
     }
 
-    /// Bytes of the pairs over those of the slabs when the structure holds its capacity: more saves memory,
-    /// less saves time. From about 0.65 on most lists have a second slab. Default: 0.6.
+    /// Sets the memory utilization at the capacity: bytes of the pairs divided by bytes of the slabs. A
+    /// higher one saves memory, a lower one saves time. From about 0.65 on most lists have a second slab.
+    /// Default: 0.6.
     pub fn utilisation(mut self, utilisation: f64) -> Self {
         self.utilisation = utilisation;
         self
     }
 
-    /// The number of buckets, instead of one that capacity and utilisation give.
+    /// Sets the number of buckets, instead of deriving it from capacity and utilization.
     pub fn buckets(mut self, buckets: u32) -> Self {
         self.buckets = Some(buckets);
         self
     }
 
-    /// Pairs or keys that the pool has slabs for from the start, where they are more than the capacity: the
-    /// buckets stay those of the capacity, and the lists get longer. For batches on buffers, which grow no
-    /// pool.
+    /// Sets the number of pairs or keys for which the pool has slabs from the start, if more than the
+    /// capacity. The number of buckets is still derived from the capacity, so lists become longer. For
+    /// batches on device buffers, which do not grow the pool.
     pub fn pool_for(mut self, pairs: usize) -> Self {
         self.pool_for = pairs;
         self
     }
 
-    /// Slabs that the pool has from the start, instead of what capacity and utilisation need.
+    /// Sets the initial number of slabs of the pool, instead of deriving it from capacity and utilization.
     pub fn slabs(mut self, slabs: usize) -> Self {
         self.spare = Some(slabs);
         self
     }
 
-    /// Slabs by which the pool grows: a power of two from 32 to 2^24.
+    /// Sets the number of slabs by which the pool grows: a power of two from 32 to 2^24. Default: an eighth
+    /// of the initial number.
     pub fn super_block_slabs(mut self, slabs: usize) -> Self {
         self.super_block_slabs = Some(slabs);
         self
     }
 
-    /// Bytes that the slabs of the pool may occupy at most. Default: what the device has.
+    /// Sets the maximum number of bytes of the pool's slabs. Default: limited only by the device.
     pub fn budget(mut self, bytes: usize) -> Self {
         self.budget = bytes;
         self
     }
 
-    /// What happens when the pool has no slab left. Default: [`Growth::Pool`].
+    /// Sets the policy for a pool without free slabs. Default: [`Growth::Pool`].
     pub fn growth(mut self, growth: Growth) -> Self {
         self.growth = growth;
         self
     }
 
-    /// The kind of lists by its name, one of [`super::variants`]. Default: the fastest measured.
+    /// Selects the variant by name, one of [`super::variants`]. Default: the fastest measured.
     pub fn variant(mut self, name: &str) -> Self {
         self.variant = Some(name.to_owned());
         self
     }
 
-    /// Lists of the kind that `default` names, if none was asked for.
+    /// Creates empty lists.
     pub(super) fn lists<K: Key, V: Value>(self, has_values: bool, many: bool) -> Result<Lists<K, V>> {
         if self.capacity == 0 || self.buckets == Some(0) {
             return Err(Error::ZeroCapacity);
@@ -154,7 +156,7 @@ impl<T> Builder<T> {
         Ok((name, engine))
     }
 
-    /// Buckets, and slabs beyond their heads.
+    /// Returns the number of buckets, and of slabs beyond their heads.
     fn sizes(&self, shape: Shape) -> Result<(u32, usize)> {
         let full = (shape.slots * shape.slot_bytes) as f64 / shape.slab_bytes as f64;
         let wanted = self.utilisation;
@@ -168,7 +170,7 @@ impl<T> Builder<T> {
         }
         let load = self.capacity.max(self.pool_for) as f64 / buckets;
         let behind = buckets * (mean_slabs(load, shape.slots) - 1.0);
-        // A tenth more, and the few that dice may ask for.
+        // A margin of 10 % and four standard deviations over the expected number.
         let slabs = self.spare.unwrap_or((behind * 1.1 + 4.0 * behind.sqrt()) as usize + 32);
         Ok((buckets as u32, slabs))
     }
@@ -187,7 +189,7 @@ impl<T> Builder<T> {
     }
 }
 
-/// The names of all kinds of lists for these types.
+/// Returns the names of all variants for these types.
 pub fn names<K: Key, V: Value>(has_values: bool) -> Vec<&'static str> {
     let fits = |name: &&str| engine::find::<K, V>(name, has_values).is_some();
     list::NAMES.iter().copied().filter(fits).collect()

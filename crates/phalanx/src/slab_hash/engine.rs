@@ -1,4 +1,4 @@
-//! The bridge from names to types: a kind of lists is chosen when a structure is made, and kernels are
+//! Maps variant names to types: a variant is chosen at run time, when a structure is built, but kernels are
 //! compiled for types.
 use crate::map::launch::{THREADS, grid, nothing};
 use crate::map::launcher::{Launcher, Of, Viewed, engines};
@@ -12,38 +12,38 @@ use phalanx_kernels::slab::list::kernels::{
 use phalanx_kernels::slab::list::{self, Config, ListsView};
 use simt::{GlobalSlice, Instance};
 
-/// What views are made of.
+/// Raw pointers to lists, from which views are created.
 #[derive(Clone, Copy, Debug)]
 pub struct Parts {
     pub heads: *mut u64,
-    pub tallies: *mut u64,
+    pub counters: *mut u64,
     pub pool: slab_alloc::Parts,
     pub buckets: u32,
 }
 
-/// What a host needs to know of a kind of lists.
+/// Properties of a variant that the host needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// Pairs or keys in a slab.
+    /// Pairs or keys per slab.
     pub slots: usize,
-    /// Bytes of a pair or key.
+    /// Bytes per pair or key.
     pub slot_bytes: usize,
-    /// Bytes in a slab.
+    /// Bytes per slab.
     pub slab_bytes: usize,
-    /// Whether the pool lies in one piece.
+    /// Whether the pool is one contiguous allocation.
     pub light: bool,
     /// Whether there are values.
     pub has_values: bool,
-    /// Whether it needs a compare-and-swap of 16 bytes.
+    /// Whether the variant needs a 16-byte compare-and-swap.
     pub wide: bool,
 }
 
-/// A launch that the lists have beside those of all maps.
+/// A launch that only lists have, besides those of all maps.
 #[derive(Clone, Copy, Debug)]
 pub enum Task<K, V> {
     /// Appends pairs.
     Append { keys: GlobalSlice<K>, values: GlobalSlice<V>, outcomes: GlobalSlice<u8> },
-    /// An operation of its own for each key, where insertions append.
+    /// Runs for each key an operation of its own; insertions append.
     Mixed {
         codes: GlobalSlice<u8>,
         keys: GlobalSlice<K>,
@@ -62,29 +62,30 @@ pub enum Task<K, V> {
     },
     /// Removes the pairs of each key.
     RemoveAll { keys: GlobalSlice<K>, counts: GlobalSlice<u32> },
-    /// Appends all pairs to other lists, of the same pool, and counts those that found no room. Runs alone.
+    /// Appends all pairs to other lists, and counts those that do not fit. Exclusive.
     AppendAll { into: Parts, refused: GlobalSlice<u64> },
-    /// Packs the lists of some buckets. Runs alone.
+    /// Packs the lists of some buckets. Exclusive.
     Flush { buckets: GlobalSlice<u32> },
-    /// Packs or drops all lists. Runs alone.
+    /// Packs all lists, or clears them if `keep` is false. Exclusive.
     FlushAll { keep: bool },
-    /// Examines all lists. Runs alone.
+    /// Checks all lists. Exclusive.
     Inspect { report: GlobalSlice<u64> },
 }
 
-/// A kind of lists.
+/// A variant of the lists.
 pub trait Engine<K, V>: Launcher<Parts, K, V> {
-    /// Its measures.
+    /// Returns the variant's properties.
     fn shape(&self) -> Shape;
 
     /// Launches a task.
     ///
     /// # Safety
-    /// - As for [`Launcher::launch`]; for one that runs alone as for [`Launcher::scan`].
+    /// - As for [`Launcher::launch`]; for an exclusive task as for [`Launcher::scan`].
     unsafe fn task(&self, stream: &Stream, parts: Parts, task: Task<K, V>) -> gpu::Result<()>;
 }
 
-/// The engine called `name`, if its keys and values are `K` and `V`, and it has values or not, as asked.
+/// Returns the engine called `name` if its key and value types are `K` and `V`, and it has values if
+/// `has_values` is true.
 pub fn find<K: Scalar, V: Scalar>(name: &str, has_values: bool) -> Option<Box<dyn Engine<K, V>>> {
     let engine = *any(name)?.downcast::<Box<dyn Engine<K, V>>>().ok()?;
     (engine.shape().has_values == has_values).then_some(engine)
@@ -95,19 +96,19 @@ engines!(list);
 impl<M: Config + Instance> Viewed<Parts> for M {
     fn view(parts: Parts) -> ListsView<M> {
         let pool = slab_alloc::view_of(parts.pool);
-        // SAFETY: `Launcher` asks for the parts of live lists of this kind.
-        unsafe { ListsView::new(parts.heads, parts.tallies, pool, parts.buckets) }
+        // SAFETY: `Launcher` requires the parts of live lists of this variant.
+        unsafe { ListsView::new(parts.heads, parts.counters, pool, parts.buckets) }
     }
 }
 
 impl Parts {
-    /// The parts of lists whose slabs beyond the heads come from a pool.
-    pub fn new(heads: *mut u64, tallies: *mut u64, pool: &SlabAlloc, buckets: u32) -> Self {
-        Self { heads, tallies, pool: pool.parts(), buckets }
+    /// Collects the parts of lists whose slabs, except the heads, come from a pool.
+    pub fn new(heads: *mut u64, counters: *mut u64, pool: &SlabAlloc, buckets: u32) -> Self {
+        Self { heads, counters, pool: pool.parts(), buckets }
     }
 }
 
-/// A grid with a tile of the kind `M` for each of so many buckets.
+/// Returns a grid with a tile of variant `M` for each bucket.
 fn tiles<M: Config>(buckets: usize) -> Grid {
     Grid::for_items(buckets * M::TILE as usize, THREADS)
 }
@@ -128,7 +129,7 @@ impl<M: Config + Instance> Engine<M::Key, M::Value> for Of<M> {
         let lists = M::view(parts);
         let all = lists.bucket_count() as usize + 1;
         let over = |len: usize| grid::<M>(stream, len);
-        // SAFETY: the caller's promises; each grid has a thread for every element, those of a scan, or a tile
+        // SAFETY: the caller's obligations. Each grid has a thread for every element or of a scan, or a tile
         // for every bucket.
         unsafe {
             match task {

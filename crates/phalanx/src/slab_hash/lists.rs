@@ -1,54 +1,56 @@
-//! The memory of lists and what is done with them as a whole, whatever the structure on top calls it.
+//! The memory of lists, and the operations on all lists, common to map, set and multimap.
 use super::engine::{Engine, Parts, Task};
 use crate::error::made_room;
 use crate::map::counts::{Counts, distinct};
-use crate::map::launch::{Ask, Batch};
+use crate::map::launch::{Batch, BatchOp};
 use crate::map::owner::{self, Memory as _, Owner};
 use crate::map::structure::{Room, Scans, Structure};
 use crate::slab_alloc::{SlabAlloc, Stats};
 use crate::{Error, Key, Result, Value};
 use gpu::{Buffer, Device, Stream};
-use phalanx_kernels::keyed::{STRIPE_WORDS, STRIPES};
+use phalanx_kernels::keyed::{COUNTER_SHARDS, SHARD_WORDS};
 use phalanx_kernels::slab::list::LONG;
 use simt::GlobalSlice;
 
-/// What a structure does when its pool has no slab left.
+/// Policy for a pool without free slabs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Growth {
-    /// Nothing: what finds no room is refused.
+    /// The pool never grows: pairs that do not fit are refused.
     Fixed,
-    /// A blocking call that was refused room packs the lists, if more pairs were removed than there are, else
-    /// it adds super blocks to the pool, by half of what it has at least and up to the budget; then it tries
-    /// again what was refused. Of a pool that has 255 the lists move, packed, to one of larger super blocks,
-    /// which needs room for both while it lasts. One that has made a list long (64 slabs) packs the lists if
-    /// removed pairs are the reason. The number of buckets stays. A call that finds no memory for what was
-    /// refused is [`Error::NoRoom`].
+    /// A blocking call that had refused pairs gets more slots and then tries those pairs again. If there are
+    /// more removed pairs than live ones, it packs the lists. Otherwise it adds super blocks to the pool, at
+    /// least half of its capacity if there is memory, up to the budget. If the pool has its maximum of 255
+    /// super blocks, the lists are packed into a new pool of larger super blocks; both pools exist meanwhile.
+    /// A call that finds no memory for the refused pairs returns [`Error::NoRoom`].
+    ///
+    /// A blocking call after which a list is long (64 slabs) packs the lists, if removed pairs are the cause.
+    /// The number of buckets does not change.
     Pool,
 }
 
-/// Lists in device memory.
+/// Slab lists in device memory.
 pub struct Lists<K, V> {
     pub owner: Owner<dyn Engine<K, V>, Memory>,
     growth: Growth,
-    /// Whether a key may have many values.
+    /// Whether a key may have several values.
     many: bool,
 }
 
-/// The buffers of lists.
+/// Device memory of lists.
 #[derive(Debug)]
 pub struct Memory {
     heads: Buffer<u64>,
-    tallies: Buffer<u64>,
+    counters: Buffer<u64>,
     buckets: u32,
     pub pool: SlabAlloc,
-    /// How often the pool has grown.
-    age: u64,
+    /// Number of times that slabs were freed or allocated for refused pairs.
+    generation: u64,
 }
 
 impl Memory {
     pub fn new(device: &Device, slab_bytes: usize, buckets: u32, pool: SlabAlloc) -> Result<Self> {
-        let (heads, tallies) = blank(device, slab_bytes, buckets)?;
-        Ok(Self { heads, tallies, buckets, pool, age: 0 })
+        let (heads, counters) = blank(device, slab_bytes, buckets)?;
+        Ok(Self { heads, counters, buckets, pool, generation: 0 })
     }
 
     pub fn buckets(&self) -> u32 {
@@ -56,11 +58,11 @@ impl Memory {
     }
 
     pub fn bytes(&self) -> usize {
-        self.heads.bytes() + self.tallies.bytes() + self.pool.memory_usage()
+        self.heads.bytes() + self.counters.bytes() + self.pool.memory_usage()
     }
 
-    /// The lists, packed, in a pool of larger super blocks with the first of so many slabs `more` that there
-    /// is memory for. Where nothing runs.
+    /// Copies the lists, packed, into a pool of larger super blocks, with the first of the numbers of
+    /// additional slabs in `more` for which there is memory. Nothing else may run.
     fn moved<K: Key, V: Value>(
         &self,
         engine: &dyn Engine<K, V>,
@@ -72,17 +74,16 @@ impl Memory {
         let pool = self.pool.larger_by(more)?;
         let into = Self::new(device, engine.shape().slab_bytes, self.buckets, pool)?;
         let refused = device.zeroed::<u64>(1)?;
-        // SAFETY: nothing else runs, nobody else knows of the new lists, and both live until the count is
-        // read.
+        // SAFETY: nothing else runs, no one else knows the new lists, and both live until the count is read.
         unsafe { copy(engine, stream, self.parts(), into.parts(), many, refused.slice())? };
         match refused.read()?[0] as usize {
-            0 => Ok(Self { age: self.age, ..into }),
+            0 => Ok(Self { generation: self.generation, ..into }),
             left_over => Err(Error::DoesNotFit { left_over, pairs: live }),
         }
     }
 
-    /// Adds slabs to the pool for so many `refused` elements, or moves the lists into a pool of larger super
-    /// blocks where this one has all that it may have. Where nothing runs. Returns whether there was memory.
+    /// Adds slabs for `refused` elements to the pool or, if it has all super blocks that it can have, moves
+    /// the lists into a pool of larger ones. Nothing else may run. Returns `false` if there is no memory.
     fn extend<K: Key, V: Value>(
         &mut self,
         engine: &dyn Engine<K, V>,
@@ -102,8 +103,8 @@ impl Memory {
         }))
     }
 
-    /// By how many slabs the pool is to grow after so many elements were refused: by half of what it has at
-    /// least.
+    /// Returns by how many slabs the pool should grow after `refused` elements were refused: at least half of
+    /// its capacity.
     fn slabs_for(&self, refused: usize, slots: usize) -> usize {
         refused.div_ceil(slots).max(self.pool.capacity() / 2)
     }
@@ -113,18 +114,18 @@ impl owner::Memory for Memory {
     type Parts = Parts;
 
     fn parts(&self) -> Parts {
-        Parts::new(self.heads.pointer(), self.tallies.pointer(), &self.pool, self.buckets)
+        Parts::new(self.heads.pointer(), self.counters.pointer(), &self.pool, self.buckets)
     }
 
     fn counts(&self) -> Result<Counts> {
-        Counts::read(&self.tallies)
+        Counts::read(&self.counters)
     }
 }
 
-/// Blank heads, and counters of nothing.
+/// Allocates empty list heads and zeroed counters.
 fn blank(device: &Device, slab_bytes: usize, buckets: u32) -> Result<(Buffer<u64>, Buffer<u64>)> {
     let words = (buckets as usize + 1) * slab_bytes / 8;
-    Ok((device.filled(words, 0xff)?, device.zeroed(STRIPES * STRIPE_WORDS)?))
+    Ok((device.filled(words, 0xff)?, device.zeroed(COUNTER_SHARDS * SHARD_WORDS)?))
 }
 
 impl<K: Key, V: Value> Lists<K, V> {
@@ -132,7 +133,7 @@ impl<K: Key, V: Value> Lists<K, V> {
         Self { owner, growth, many }
     }
 
-    /// Asks a stream for a task that may run beside others.
+    /// Submits a task that may run concurrently with others.
     pub fn task(&self, stream: &Stream, task: Task<K, V>) -> Result<()> {
         let memory = self.owner.read();
         // SAFETY: as in `Owner::launch`.
@@ -141,12 +142,13 @@ impl<K: Key, V: Value> Lists<K, V> {
     }
 
     fn task_alone(&self, task: Task<K, V>) -> Result<()> {
-        // SAFETY: the lock keeps other launches out, and those asked for before have ended; the slices
-        // outlive this call.
-        self.owner.alone(|engine, stream, memory| unsafe { Ok(engine.task(stream, memory.parts(), task)?) })
+        // SAFETY: the lock excludes other launches, and all earlier ones have ended. The slices outlive this
+        // call.
+        self.owner
+            .exclusive(|engine, stream, memory| unsafe { Ok(engine.task(stream, memory.parts(), task)?) })
     }
 
-    /// Whether there are enough slots of removed pairs for a flush of all lists.
+    /// Returns whether there are enough slots of removed pairs to pack all lists.
     fn pays(&self, counts: Counts) -> bool {
         let long = LONG as usize * self.owner.engine.shape().slots;
         counts.removed() >= (long / 2).max(counts.live / 64)
@@ -171,21 +173,21 @@ impl<K: Key, V: Value> Lists<K, V> {
 
     /// Packs all lists.
     pub fn flush_all(&mut self) -> Result<()> {
-        self.owner.alone(|engine, stream, memory| {
+        self.owner.exclusive(|engine, stream, memory| {
             let counts = memory.counts()?;
             pack(engine, stream, memory, counts)
         })
     }
 
-    /// Moves the pairs into another number of buckets.
+    /// Rehashes into another number of buckets.
     pub fn rehash(&mut self, buckets: u32) -> Result<()> {
         let (device, many) = (self.owner.device.clone(), self.many);
-        self.owner.alone(|engine, stream, memory| {
+        self.owner.exclusive(|engine, stream, memory| {
             loop {
-                let (heads, tallies) = blank(&device, engine.shape().slab_bytes, buckets)?;
-                let into = Parts::new(heads.pointer(), tallies.pointer(), &memory.pool, buckets);
+                let (heads, counters) = blank(&device, engine.shape().slab_bytes, buckets)?;
+                let into = Parts::new(heads.pointer(), counters.pointer(), &memory.pool, buckets);
                 let refused = device.zeroed::<u64>(1)?;
-                // SAFETY: nothing else runs, and the old heads and the new live.
+                // SAFETY: nothing else runs, and both the old and the new heads are alive.
                 unsafe { copy(engine, stream, memory.parts(), into, many, refused.slice())? };
                 let refused = refused.read()?[0] as usize;
                 let obsolete = if refused == 0 { memory.parts() } else { into };
@@ -193,7 +195,7 @@ impl<K: Key, V: Value> Lists<K, V> {
                 unsafe { engine.task(stream, obsolete, Task::FlushAll { keep: false })? };
                 device.synchronize()?;
                 if refused == 0 {
-                    (memory.heads, memory.tallies, memory.buckets) = (heads, tallies, buckets);
+                    (memory.heads, memory.counters, memory.buckets) = (heads, counters, buckets);
                     return Ok(());
                 }
                 let needed = memory.slabs_for(refused, engine.shape().slots);
@@ -207,7 +209,7 @@ impl<K: Key, V: Value> Lists<K, V> {
         })
     }
 
-    /// Examines all lists: see [`SlabHash::validate`](super::SlabHash::validate).
+    /// Checks all lists: see [`SlabHash::validate`](super::SlabHash::validate).
     pub fn validate(&self) -> Result<()> {
         let report = self.owner.device.zeroed::<u64>(4)?;
         self.task_alone(Task::Inspect { report: report.slice() })?;
@@ -226,7 +228,7 @@ impl<K: Key, V: Value> Lists<K, V> {
     }
 }
 
-/// Copies the pairs of some lists into others, all of them where a key may have `many`.
+/// Copies the pairs of lists into others; with `many`, including several pairs of a key.
 ///
 /// # Safety
 /// - As for [`Launcher::rehash`](crate::map::launcher::Launcher::rehash).
@@ -238,7 +240,7 @@ unsafe fn copy<K: Key, V: Value>(
     many: bool,
     refused: GlobalSlice<u64>,
 ) -> gpu::Result<()> {
-    // SAFETY: the caller's promises.
+    // SAFETY: the caller's obligations.
     unsafe {
         if many {
             engine.task(stream, from, Task::AppendAll { into, refused })
@@ -248,17 +250,17 @@ unsafe fn copy<K: Key, V: Value>(
     }
 }
 
-/// Packs all lists, which then have no removed pairs.
+/// Packs all lists, which then have no slots of removed pairs.
 fn pack<K: Key, V: Value>(
     engine: &dyn Engine<K, V>,
     stream: &Stream,
     memory: &mut Memory,
     counts: Counts,
 ) -> Result<()> {
-    // SAFETY: the caller holds the lists alone.
+    // SAFETY: the caller has exclusive access to the lists.
     unsafe { engine.task(stream, memory.parts(), Task::FlushAll { keep: true })? };
     stream.synchronize()?;
-    Counts { taken: counts.live, long: 0, ..counts }.write(&mut memory.tallies)
+    Counts { taken: counts.live, long: 0, ..counts }.write(&mut memory.counters)
 }
 
 impl<K: Key, V: Value> Structure for Lists<K, V> {
@@ -269,14 +271,14 @@ impl<K: Key, V: Value> Structure for Lists<K, V> {
         &self.owner.device
     }
 
-    /// An insertion appends where a key may have many values.
+    /// If a key may have several values, an insertion appends.
     fn launch(&self, stream: &Stream, batch: Batch<K, V>) -> Result<()> {
-        let Batch { ask, codes, keys, arguments, results, outcomes } = batch;
+        let Batch { op: ask, codes, keys, arguments, results, outcomes } = batch;
         match ask {
-            Ask::Insert if self.many => {
+            BatchOp::Insert if self.many => {
                 return self.task(stream, Task::Append { keys, values: arguments, outcomes });
             }
-            Ask::Mixed if self.many => {
+            BatchOp::Mixed if self.many => {
                 return self.task(stream, Task::Mixed { codes, keys, arguments, results, outcomes });
             }
             _ => {}
@@ -288,38 +290,37 @@ impl<K: Key, V: Value> Structure for Lists<K, V> {
         self.owner.scans(run)
     }
 
-    fn age(&self) -> u64 {
-        self.owner.read().age
+    fn generation(&self) -> u64 {
+        self.owner.read().generation
     }
 
     fn grows(&self) -> bool {
         self.growth == Growth::Pool
     }
 
-    /// Packs the lists if removed pairs have made some long, and are enough to pay for it.
-    fn make_room(&self) -> Result<()> {
+    /// Packs the lists if some are long because of removed pairs, and packing pays.
+    fn grow(&self) -> Result<()> {
         let is_worn = |counts: Counts| counts.long > 0 && self.pays(counts);
         if !self.grows() || !is_worn(self.owner.read().counts()?) {
             return Ok(());
         }
-        self.owner.alone(|engine, stream, memory| {
+        self.owner.exclusive(|engine, stream, memory| {
             let counts = memory.counts()?;
-            // Another thread may have been here first.
+            // Another thread may have packed them already.
             if is_worn(counts) { pack(engine, stream, memory, counts) } else { Ok(()) }
         })
     }
 
-    /// Makes room for what was refused, if that is the policy: by a flush where removed pairs hold as much as
-    /// is asked for, else by more slabs, as far as the budget allows. Returns whether it is worth trying
-    /// again.
-    fn make_room_for(&self, refused: &[K], seen: Option<u64>) -> Result<Room> {
+    /// Frees slots by packing if there are more removed pairs than live and refused ones; otherwise adds
+    /// slabs within the budget. Does nothing if the policy is [`Growth::Fixed`].
+    fn grow_for(&self, refused: &[K], seen: Option<u64>) -> Result<Room> {
         if !self.grows() {
             return Ok(Room::None);
         }
         let refused = if self.many { refused.len() } else { distinct(refused) };
-        self.owner.alone(|engine, stream, memory| {
-            if seen.is_some_and(|age| age != memory.age) {
-                // Another thread has made room meanwhile, perhaps for all.
+        self.owner.exclusive(|engine, stream, memory| {
+            if seen.is_some_and(|age| age != memory.generation) {
+                // Another thread has provided slots meanwhile, perhaps enough.
                 return Ok(Room::More);
             }
             let counts = memory.counts()?;
@@ -329,7 +330,7 @@ impl<K: Key, V: Value> Structure for Lists<K, V> {
             } else {
                 Room::more_if(memory.extend(engine, stream, self.many, refused)?)
             };
-            memory.age += u64::from(room != Room::None);
+            memory.generation += u64::from(room != Room::None);
             Ok(room)
         })
     }
@@ -339,11 +340,11 @@ impl<K: Key, V: Value> Structure for Lists<K, V> {
     }
 
     fn empty(&mut self) -> Result<()> {
-        self.owner.alone(|engine, stream, memory| {
-            // SAFETY: the lock keeps other launches out, and those asked for before have ended.
+        self.owner.exclusive(|engine, stream, memory| {
+            // SAFETY: the lock excludes other launches, and all earlier ones have ended.
             unsafe { engine.task(stream, memory.parts(), Task::FlushAll { keep: false })? };
             stream.synchronize()?;
-            Counts::default().write(&mut memory.tallies)
+            Counts::default().write(&mut memory.counters)
         })
     }
 

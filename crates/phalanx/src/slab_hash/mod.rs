@@ -1,4 +1,4 @@
-//! Hash tables of slab lists: a map, a set, and a map with many values a key. They grow by slabs, not by
+//! Hash tables of slab lists: a map, a set, and a map with several values per key. They grow by slabs, not by
 //! rehashing.
 mod builder;
 mod engine;
@@ -7,7 +7,7 @@ mod multi_map;
 mod set;
 mod sizing;
 
-#[allow(unused_imports)] // documentation names it
+#[allow(unused_imports)] // for links in the documentation
 use crate::Error;
 use crate::map::launch::Batch;
 use crate::map::structure::{Room, Scans, Structure};
@@ -21,13 +21,13 @@ pub use multi_map::{MultiBatches, MultiOp, SlabMultiMap, Values};
 pub use set::{SetOp, SlabSet};
 use std::io::Read;
 
-/// A map from `u32` or `u64` to `u32` or `u64` in device memory, made of slab lists: chaining, by slabs of
+/// A map from `u32` or `u64` to `u32` or `u64` in device memory, made of slab lists: chaining with slabs of
 /// 128 bytes.
 ///
-/// It grows slab by slab, inside of launches too, and never rehashes by itself: insertions cost the same
-/// however many came before (but for longer lists, see [`Self::utilisation`]). What it can do is mostly in
-/// [`Map`]; the page `docs/structures/slab-hash.md` has layout, proof and costs. Source: the slab-hash paper,
-/// sections III and IV.
+/// The map grows slab by slab, also within launches, and never rehashes automatically: the cost of an
+/// insertion depends on the map's size only through the length of the lists (see [`Self::utilisation`]). Most
+/// operations are in [`Map`]. The page `docs/structures/slab-hash.md` describes layout, proof and costs.
+/// Source: the slab-hash paper, sections III and IV.
 ///
 /// ```
 /// use phalanx::{Map, SlabHash};
@@ -36,20 +36,20 @@ use std::io::Read;
 /// map.insert(&[1, 2, 3], &[10, 20, 30])?;
 /// map.remove(&[2])?;
 /// assert_eq!(map.get(&[1, 2])?, [Some(10), None]);
-/// map.flush_all()?; // gives the space of removed keys back
+/// map.flush_all()?; // reclaims the slots of removed keys
 /// assert_eq!(map.len()?, 2);
 /// # Ok::<(), phalanx::Error>(())
 /// ```
 ///
 /// # Concurrency
 ///
-/// That of [`Map`]. `flush`, `rehash`, `clear` and `retain` take `&mut self`; the pool grows between the
+/// As for [`Map`]. `flush`, `rehash`, `clear` and `retain` take `&mut self`; the pool grows between the
 /// launches of a blocking call.
 pub struct SlabHash<K, V> {
     lists: Lists<K, V>,
 }
 
-/// What the three structures have in common, whatever they store.
+/// Implements what the three structures share.
 macro_rules! common {
     ($type:ident<$($parameter:ident: $bound:ident),*>, $key:ty, $value:ty) => {
         impl<$($parameter),*> std::fmt::Debug for $type<$($parameter),*> {
@@ -61,45 +61,45 @@ macro_rules! common {
             }
         }
 
-        /// Making one, and the structure as a whole.
+        /// Construction, and operations on the whole structure.
         impl<$($parameter: $bound),*> $type<$($parameter),*> {
-            /// One on [`Device::from_environment`](crate::Device::from_environment) for `capacity` pairs or
-            /// keys, which takes more.
+            /// Creates a structure on [`Device::from_environment`](crate::Device::from_environment) for
+            /// `capacity` pairs or keys, which grows when needed.
             ///
             /// # Errors
-            /// Those of [`Builder::build`].
+            /// As [`Builder::build`].
             pub fn with_capacity(capacity: usize) -> crate::Result<Self> {
                 Self::builder().capacity(capacity).build()
             }
 
-            /// All parameters.
+            /// Returns a builder to set the parameters.
             pub fn builder() -> crate::slab_hash::Builder<Self> {
                 crate::slab_hash::Builder::default()
             }
 
-            /// The name of the kind of lists.
+            /// Returns the name of the structure's variant.
             pub fn variant(&self) -> &str {
                 &self.lists.owner.name
             }
 
-            /// Buckets: lists, of which each key has one.
+            /// Returns the number of buckets, each of which is a list.
             pub fn buckets(&self) -> u32 {
                 self.lists.owner.read().buckets()
             }
 
-            /// What the pool of slabs holds. Waits for the launches asked for before.
+            /// Returns the statistics of the slab pool. Waits for all earlier launches.
             ///
             /// # Errors
-            /// [`Error::Device`](crate::Error::Device) when the device is lost or lacks the memory.
+            /// [`Error::Device`](crate::Error::Device) if the device is lost or lacks the memory.
             pub fn stats(&self) -> crate::Result<crate::slab_alloc::Stats> {
                 self.lists.stats()
             }
 
-            /// Bytes of the pairs or keys over those of the slabs in lists. Waits for the launches asked for
-            /// before.
+            /// Returns the memory utilization: bytes of the pairs or keys divided by bytes of the slabs in
+            /// lists. Waits for all earlier launches.
             ///
             /// # Errors
-            /// [`Error::Device`](crate::Error::Device) when the device is lost or lacks the memory.
+            /// [`Error::Device`](crate::Error::Device) if the device is lost or lacks the memory.
             pub fn utilisation(&self) -> crate::Result<f64> {
                 let shape = self.lists.owner.engine.shape();
                 let slabs = self.lists.stats()?.live + self.buckets() as usize;
@@ -107,42 +107,43 @@ macro_rules! common {
                 Ok((pairs * shape.slot_bytes) as f64 / (slabs * shape.slab_bytes) as f64)
             }
 
-            /// The bucket of a key: what [`Self::flush`] takes. Keys that look like a state of a slot (the
-            /// topmost few) have a list of their own, behind the others.
+            /// Returns the bucket of a key, for [`Self::flush`]. The highest few keys, whose bit patterns
+            /// mark slot states, are stored in an overflow bucket instead, which only [`Self::flush_all`]
+            /// packs.
             pub fn bucket_of(&self, key: $key) -> u32 {
                 let buckets = self.buckets();
                 let hashed = phalanx_kernels::keyed::hash(key);
                 simt::hash::reduce(hashed.first, buckets)
             }
 
-            /// Packs the lists of some buckets into as few slabs as they need, gives the slots of removed
-            /// keys back and frees the slabs that are left over (the paper's FLUSH). Cost: reads the lists,
-            /// and writes what moves.
+            /// Packs the lists of some buckets into as few slabs as possible: reclaims the slots of removed
+            /// keys, and frees the slabs that become empty (the paper's FLUSH). Cost: reads the lists, and
+            /// writes the pairs that move.
             ///
             /// # Errors
-            /// [`Error::Bucket`](crate::Error::Bucket) when there is no such bucket;
-            /// [`Error::Device`](crate::Error::Device) when the device is lost or lacks the memory.
+            /// [`Error::Bucket`](crate::Error::Bucket) if a bucket does not exist;
+            /// [`Error::Device`](crate::Error::Device) if the device is lost or lacks the memory.
             pub fn flush(&mut self, buckets: &[u32]) -> crate::Result<()> {
                 self.lists.flush(buckets)
             }
 
-            /// [`Self::flush`] of all buckets.
+            /// [`Self::flush`] for all buckets.
             ///
             /// # Errors
-            /// [`Error::Device`](crate::Error::Device) when the device is lost or lacks the memory.
+            /// [`Error::Device`](crate::Error::Device) if the device is lost or lacks the memory.
             pub fn flush_all(&mut self) -> crate::Result<()> {
                 self.lists.flush_all()
             }
 
-            /// Moves everything into another number of buckets: more make lists shorter, fewer save memory.
-            /// The pool grows as it must.
+            /// Rehashes into another number of buckets: more buckets make lists shorter, fewer save memory.
+            /// The pool grows as needed.
             ///
             /// # Errors
-            /// [`Error::ZeroCapacity`](crate::Error::ZeroCapacity) for no buckets;
-            /// [`Error::Budget`](crate::Error::Budget) when the pool must not grow as far as both tables need
-            /// it; [`Error::DoesNotFit`](crate::Error::DoesNotFit) when the pool that is to take them has too
-            /// few slabs; [`Error::Device`](crate::Error::Device) when the device is lost or lacks the
-            /// memory. The buckets and what they hold are then as they were.
+            /// [`Error::ZeroCapacity`](crate::Error::ZeroCapacity) if `buckets` is 0;
+            /// [`Error::Budget`](crate::Error::Budget) if the pool would exceed its budget while it holds
+            /// both tables; [`Error::DoesNotFit`](crate::Error::DoesNotFit) if the pool has all super blocks
+            /// that it can have, and a new one has too few slabs; [`Error::Device`](crate::Error::Device) if
+            /// the device is lost or lacks the memory. On error the buckets and their contents are unchanged.
             pub fn rehash(&mut self, buckets: u32) -> crate::Result<()> {
                 if buckets == 0 {
                     return Err(crate::Error::ZeroCapacity);
@@ -150,35 +151,36 @@ macro_rules! common {
                 self.lists.rehash(buckets)
             }
 
-            /// Examines the whole structure: that every live slab of the pool is in one list and no list has
-            /// another, that slots are filled in order, and that as many pairs are there as are counted. For
-            /// tests, and for those who write kernels of their own.
+            /// Checks the whole structure: that every live slab of the pool is in exactly one list, that
+            /// lists have only live slabs, that slots are filled in order, and that the pair counter is
+            /// right. For tests, and for authors of kernels.
             ///
             /// # Errors
-            /// [`Error::Invalid`](crate::Error::Invalid), which says what is wrong;
-            /// [`Error::Device`](crate::Error::Device) when the device is lost or lacks the memory.
+            /// [`Error::Invalid`](crate::Error::Invalid) with the violated invariant;
+            /// [`Error::Device`](crate::Error::Device) if the device is lost or lacks the memory.
             pub fn validate(&self) -> crate::Result<()> {
                 self.lists.validate()
             }
 
-            /// The structure as kernels of your own take it: `M` is the kind of lists that [`Self::variant`]
-            /// names. In the kernel, open a [`Session`](phalanx_kernels::keyed::Session) on it. One on a set
-            /// has a use for `insert_new`, `contains_key` and `remove`. On a map with many values a key,
-            /// execute [`Append`](phalanx_kernels::keyed::Append) to insert; `get` gives the first value of a
-            /// key, and `remove` takes it out.
+            /// Returns a view of the structure for your own kernels. `M` is the type of the variant that
+            /// [`Self::variant`] names. In the kernel, open a [`Session`](phalanx_kernels::keyed::Session) on
+            /// it. On a set, use its `insert_new`, `contains_key` and `remove`. On a map with several values
+            /// per key, execute [`Append`](phalanx_kernels::keyed::Append) to insert; `get` returns the first
+            /// value of a key, and `remove` removes that value.
             ///
             /// # Errors
-            /// [`Error::OtherVariant`](crate::Error::OtherVariant) when the structure is of another kind.
+            /// [`Error::OtherVariant`](crate::Error::OtherVariant) if the structure is of another variant.
             ///
             /// # Safety
-            /// The view does not keep the structure alive, nor its memory in its place:
-            /// - From this call until the launch of the last kernel that takes the view, nothing replaces the
-            ///   memory: no method that takes `&mut self`, and where the pool grows no blocking call that
-            ///   inserts, in any thread.
-            /// - Those kernels run on the structure's device, and have ended when it is dropped, or asked for
-            ///   anything that takes `&mut self` or copies all of it to the host.
-            /// - They change it through the view's functions alone, and count what they do: sessions do so by
-            ///   themselves.
+            /// The view does not keep the structure alive, nor its memory at its address:
+            /// - From this call until the launch of the last kernel that takes the view, nothing may replace
+            ///   the memory: no thread may call a method that takes `&mut self`, nor, if the pool grows, a
+            ///   blocking call that inserts.
+            /// - Those kernels must run on the structure's device. They must have ended before the structure
+            ///   is dropped, and before any call that takes `&mut self` or copies the whole structure to the
+            ///   host.
+            /// - They must change the structure only through the view's functions, and count what they
+            ///   change: sessions do so automatically.
             pub unsafe fn view<M>(&self) -> crate::Result<phalanx_kernels::slab::list::ListsView<M>>
             where
                 M: phalanx_kernels::slab::list::Config<Key = $key, Value = $value> + simt::Instance,
@@ -190,35 +192,34 @@ macro_rules! common {
 }
 use common;
 
-/// What the set and the multimap have by themselves, where the map has it by [`Map`].
+/// Implements for the set and the multimap what the map has by [`Map`].
 macro_rules! owner {
     ($type:ident<$($parameter:ident: $bound:ident),*>) => {
-        /// What it holds.
+        /// Properties.
         impl<$($parameter: $bound),*> $type<$($parameter),*> {
-            /// The device that holds it.
+            /// Returns the device that holds the structure.
             pub fn device(&self) -> &gpu::Device {
                 &self.lists.owner.device
             }
 
-            /// Pairs or keys: exact, once the launches that were asked for before have ended; this waits for
-            /// them.
+            /// Returns the number of pairs or keys. Waits for all earlier launches, and is then exact.
             ///
             /// # Errors
-            /// [`Error::Device`](crate::Error::Device) when the device is lost or lacks the memory.
+            /// [`Error::Device`](crate::Error::Device) if the device is lost or lacks the memory.
             #[doc(alias = "size")]
             pub fn len(&self) -> crate::Result<usize> {
                 self.lists.pairs()
             }
 
-            /// Whether there is nothing. As [`Self::len`].
+            /// Returns whether the structure is empty. Waits, as [`Self::len`] does.
             ///
             /// # Errors
-            /// [`Error::Device`](crate::Error::Device) when the device is lost or lacks the memory.
+            /// [`Error::Device`](crate::Error::Device) if the device is lost or lacks the memory.
             pub fn is_empty(&self) -> crate::Result<bool> {
                 Ok(self.len()? == 0)
             }
 
-            /// Bytes of device memory that it holds between calls.
+            /// Returns the bytes of device memory that the structure holds between calls.
             pub fn memory_usage(&self) -> usize {
                 self.lists.bytes()
             }
@@ -226,7 +227,7 @@ macro_rules! owner {
             /// Removes everything, and frees the slabs.
             ///
             /// # Errors
-            /// [`Error::Device`](crate::Error::Device) when the device is lost or lacks the memory.
+            /// [`Error::Device`](crate::Error::Device) if the device is lost or lacks the memory.
             pub fn clear(&mut self) -> crate::Result<()> {
                 self.lists.empty()
             }
@@ -238,35 +239,38 @@ use owner;
 common!(SlabHash<K: Key, V: Value>, K, V);
 
 impl<K: Key, V: Value> Builder<SlabHash<K, V>> {
-    /// Makes the map, empty.
+    /// Creates an empty map.
     ///
     /// # Errors
-    /// [`Error::ZeroCapacity`], [`Error::Utilisation`], [`Error::TooLarge`], [`Error::UnknownVariant`],
-    /// [`Error::NeedsWideSwap`], those of [`SlabAlloc`](crate::SlabAlloc)'s builder, and the device's when it
-    /// lacks the memory.
+    /// [`Error::ZeroCapacity`] if capacity or number of buckets is 0; [`Error::Utilisation`] if the lists
+    /// cannot have that utilization; [`Error::TooLarge`] if there would be too many buckets;
+    /// [`Error::UnknownVariant`] if no variant has the name for these types; [`Error::NeedsWideSwap`] if the
+    /// device lacks the variant's compare-and-swap; [`Error::Device`] if the device lacks the memory;
+    /// otherwise as [`SlabAlloc`](crate::SlabAlloc)'s builder.
     pub fn build(self) -> Result<SlabHash<K, V>> {
         Ok(SlabHash { lists: self.lists(true, false)? })
     }
 }
 
-/// The names of all kinds of [`SlabHash`] and [`SlabMultiMap`] for these types of key and value: pool, bytes
-/// a slab, lanes a tile x slots a lane, bits of key and value.
+/// Returns the names of all variants of [`SlabHash`] and [`SlabMultiMap`] for these key and value types. A
+/// name consists of pool, bytes per slab, lanes per tile x slots per lane, and bits of key and value.
 pub fn variants<K: Key, V: Value>() -> Vec<&'static str> {
     builder::names::<K, V>(true)
 }
 
-/// The names of all kinds of [`SlabSet`] for this type of key.
+/// Returns the names of all variants of [`SlabSet`] for this key type.
 pub fn set_variants<K: Key>() -> Vec<&'static str> {
     builder::names::<K, u32>(false)
 }
 
 impl<K: Key, V: Value> SlabHash<K, V> {
-    /// Reads a map that [`Map::save`] wrote, into one with the builder's parameters, and with room for all
-    /// pairs where its capacity is less.
+    /// Loads a map that [`Map::save`] wrote, with the builder's parameters; its capacity is raised to the
+    /// number of saved pairs if needed.
     ///
     /// # Errors
-    /// [`Error::Format`] when it is none, of another version or other types, or damaged;
-    /// [`Error::DoesNotFit`] when not all of it finds room; [`Error::Io`]; those of [`Builder::build`].
+    /// [`Error::Format`] if the data is not a saved map, is of another version or other types, or is damaged;
+    /// [`Error::DoesNotFit`] if some pairs do not fit; [`Error::Io`] if the reader fails; otherwise as
+    /// [`Builder::build`].
     pub fn load(reader: impl Read, builder: Builder<Self>) -> Result<Self> {
         file::load(reader, |pairs| builder.at_least(pairs).build())
     }
@@ -288,20 +292,20 @@ impl<K: Key, V: Value> Structure for SlabHash<K, V> {
         self.lists.scans(run)
     }
 
-    fn age(&self) -> u64 {
-        self.lists.age()
+    fn generation(&self) -> u64 {
+        self.lists.generation()
     }
 
     fn grows(&self) -> bool {
         self.lists.grows()
     }
 
-    fn make_room(&self) -> Result<()> {
-        self.lists.make_room()
+    fn grow(&self) -> Result<()> {
+        self.lists.grow()
     }
 
-    fn make_room_for(&self, refused: &[K], seen: Option<u64>) -> Result<Room> {
-        self.lists.make_room_for(refused, seen)
+    fn grow_for(&self, refused: &[K], seen: Option<u64>) -> Result<Room> {
+        self.lists.grow_for(refused, seen)
     }
 
     fn pairs(&self) -> Result<usize> {

@@ -1,22 +1,22 @@
-//! A map with many values a key.
+//! A map with several values per key.
 use super::engine::Task;
 use super::{Builder, Lists, common, owner};
-use crate::map::batches::{belongs, slice};
-use crate::map::launch::{Ask, Batch, nothing};
+use crate::map::batches::{check_same_device, slice};
+use crate::map::launch::{Batch, BatchOp, nothing};
 use crate::map::structure::Structure;
 use crate::map::{IntoIter, export, file, run};
 use crate::{Key, Outcome, Result, Value};
 use gpu::{Buffer, Stream};
-use phalanx_kernels::keyed::Coded;
+use phalanx_kernels::keyed::OpCode;
 use simt::{GlobalSlice, Word};
 use std::io::{Read, Write};
 use std::ops::RangeInclusive;
 
-/// A map from `u32` or `u64` to any number of `u32` or `u64` a key, in device memory, made of slab lists. No
-/// key is reserved.
+/// A map from `u32` or `u64` to any number of `u32` or `u64` values per key, in device memory, made of slab
+/// lists. No key is reserved.
 ///
-/// The pairs of a key lie in the order in which they were inserted, and [`Self::flush`] and [`Self::rehash`]
-/// keep it. Source: the slab-hash paper, section III-B (INSERT, SEARCHALL, DELETE, DELETEALL).
+/// The pairs of a key are stored in insertion order, which [`Self::flush`] and [`Self::rehash`] preserve.
+/// Source: the slab-hash paper, section III-B (INSERT, SEARCHALL, DELETE, DELETEALL).
 ///
 /// ```
 /// use phalanx::SlabMultiMap;
@@ -35,10 +35,10 @@ use std::ops::RangeInclusive;
 ///
 /// # Concurrency
 ///
-/// All operations on keys take `&self` and may run side by side. `insert`, `remove_one`, `contains_key` and
-/// `execute` are linearizable by key. Those that deal with all pairs of a key pass along its list once: they
-/// deal with every pair that is there from before they begin until they end, and may or may not with those
-/// that come or go meanwhile. The rest takes `&mut self`, or waits by itself until no launch runs.
+/// All operations on keys take `&self` and may run concurrently. `insert`, `remove_one`, `contains_key` and
+/// `execute` are linearizable per key. Operations on all pairs of a key traverse its list once: they process
+/// every pair that is in the map throughout the call, and may or may not process pairs that are inserted or
+/// removed meanwhile. The others take `&mut self`, or wait until no launch runs.
 pub struct SlabMultiMap<K, V> {
     pub(super) lists: Lists<K, V>,
 }
@@ -47,10 +47,10 @@ common!(SlabMultiMap<K: Key, V: Value>, K, V);
 owner!(SlabMultiMap<K: Key, V: Value>);
 
 impl<K: Key, V: Value> Builder<SlabMultiMap<K, V>> {
-    /// Makes the map, empty.
+    /// Creates an empty map.
     ///
     /// # Errors
-    /// Those of a [`SlabHash`](super::SlabHash)'s builder.
+    /// As the builder of a [`SlabHash`](super::SlabHash).
     pub fn build(self) -> Result<SlabMultiMap<K, V>> {
         Ok(SlabMultiMap { lists: self.lists(true, true)? })
     }
@@ -59,7 +59,7 @@ impl<K: Key, V: Value> Builder<SlabMultiMap<K, V>> {
 /// One operation of a mixed batch (see [`SlabMultiMap::execute`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MultiOp<K, V> {
-    /// Inserts a pair, behind those that are there.
+    /// Inserts a pair behind the key's existing ones.
     Insert(K, V),
     /// Looks up the first value.
     GetFirst(K),
@@ -68,12 +68,12 @@ pub enum MultiOp<K, V> {
 }
 
 impl<K: Key, V: Value> MultiOp<K, V> {
-    fn parts(self) -> (Coded, K, Option<V>) {
+    fn parts(self) -> (OpCode, K, Option<V>) {
         let none = Some(V::from_u64(0));
         match self {
-            Self::Insert(key, value) => (Coded::INSERT, key, Some(value)),
-            Self::GetFirst(key) => (Coded::GET, key, none),
-            Self::RemoveOne(key) => (Coded::REMOVE, key, none),
+            Self::Insert(key, value) => (OpCode::INSERT, key, Some(value)),
+            Self::GetFirst(key) => (OpCode::GET, key, none),
+            Self::RemoveOne(key) => (OpCode::REMOVE, key, none),
         }
     }
 }
@@ -86,70 +86,71 @@ pub struct Values<V> {
 }
 
 impl<V> Values<V> {
-    /// The values of the key that was asked for as number `index`.
+    /// Returns the values of the key at `index` of the request.
     ///
     /// # Panics
-    /// When fewer keys were asked for.
+    /// If the request had `index` keys or fewer.
     pub fn of(&self, index: usize) -> &[V] {
         &self.values[self.offsets[index]..self.offsets[index + 1]]
     }
 
-    /// Keys that were asked for.
+    /// Returns the number of keys in the request.
     pub fn len(&self) -> usize {
         self.offsets.len() - 1
     }
 
-    /// Whether none were.
+    /// Returns whether the request had no keys.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The values of each key, in the order asked for.
+    /// Returns an iterator over the values of each key, in the order of the request.
     pub fn iter(&self) -> impl Iterator<Item = &[V]> {
         (0..self.len()).map(|index| self.of(index))
     }
 }
 
-/// Batches on host slices. They block until the results are there.
+/// Batches on host slices. They block until the results are available.
 impl<K: Key, V: Value> SlabMultiMap<K, V> {
-    /// Inserts pairs, beside those that are there. Says of each [`Outcome::Inserted`] or, where a pool of
-    /// fixed capacity has no slab, [`Outcome::Refused`].
+    /// Inserts pairs in addition to existing ones. Returns for each [`Outcome::Inserted`] or, if it does not
+    /// fit a map of fixed capacity, [`Outcome::Refused`].
     ///
     /// # Errors
     /// As [`Map::insert`](crate::Map::insert).
     pub fn insert(&self, keys: &[K], values: &[V]) -> Result<Vec<Outcome>> {
-        Ok(run::pairs(&self.lists, Ask::Insert, keys, values)?.outcomes)
+        Ok(run::pairs(&self.lists, BatchOp::Insert, keys, values)?.outcomes)
     }
 
-    /// Whether the keys have a value.
+    /// Returns for each key whether it has a value.
     ///
     /// # Errors
-    /// [`Error::Device`](crate::Error::Device) when the device is lost or lacks the memory.
+    /// [`Error::Device`](crate::Error::Device) if the device is lost or lacks the memory.
     pub fn contains_key(&self, keys: &[K]) -> Result<Vec<bool>> {
-        run::whether(&self.lists, Ask::ContainsKey, keys, Outcome::Found)
+        run::whether(&self.lists, BatchOp::ContainsKey, keys, Outcome::Found)
     }
 
-    /// How many values the keys have.
+    /// Returns the number of values of each key.
     ///
     /// # Errors
-    /// [`Error::Device`](crate::Error::Device) when the device is lost or lacks the memory.
+    /// [`Error::Device`](crate::Error::Device) if the device is lost or lacks the memory.
     pub fn count(&self, keys: &[K]) -> Result<Vec<u32>> {
         self.counts(keys, |keys, counts| Task::Count { keys, counts })
     }
 
-    /// Removes the first value of each key; of several equal keys, each removes one more. Says whether there
-    /// was one.
+    /// Removes the first value of each key. Returns for each whether there was one. Of several equal keys in
+    /// the batch, each removes another value.
     ///
     /// # Errors
-    /// [`Error::Device`](crate::Error::Device) when the device is lost or lacks the memory.
+    /// [`Error::Device`](crate::Error::Device) if the device is lost or lacks the memory.
     pub fn remove_one(&self, keys: &[K]) -> Result<Vec<bool>> {
-        let removed = run::whether(&self.lists, Ask::Remove, keys, Outcome::Removed)?;
-        self.lists.make_room()?;
+        let removed = run::whether(&self.lists, BatchOp::Remove, keys, Outcome::Removed)?;
+        self.lists.grow()?;
         Ok(removed)
     }
 
-    /// A mixed batch: every element an operation of its own, all in one launch, in no order. Gives each
-    /// outcome, and a value that means something where a look-up says [`Outcome::Found`].
+    /// Executes a mixed batch: each element has its own operation; all run in one launch, in no particular
+    /// order. Returns for each its outcome, and a value that is valid for a lookup with the outcome
+    /// [`Outcome::Found`].
     ///
     /// ```
     /// use phalanx::slab_hash::MultiOp;
@@ -170,19 +171,19 @@ impl<K: Key, V: Value> SlabMultiMap<K, V> {
         Ok(results.outcomes.into_iter().zip(results.values).collect())
     }
 
-    /// Removes all values of the keys, and says how many there were.
+    /// Removes all values of the keys. Returns the number of removed values of each key.
     ///
     /// # Errors
-    /// [`Error::Device`](crate::Error::Device) when the device is lost or lacks the memory.
+    /// [`Error::Device`](crate::Error::Device) if the device is lost or lacks the memory.
     pub fn remove_all(&self, keys: &[K]) -> Result<Vec<u32>> {
         self.counts(keys, |keys, counts| Task::RemoveAll { keys, counts })
     }
 
-    /// The values of the keys, each key's in the order of insertion. Counts them, then copies them: two
-    /// passes along each list. What is inserted between the two is left out.
+    /// Returns the values of the keys, each key's in insertion order. Traverses each list twice: to count the
+    /// values, and to copy them. Values inserted between the two are not returned.
     ///
     /// # Errors
-    /// [`Error::Device`](crate::Error::Device) when the device is lost or lacks the memory.
+    /// [`Error::Device`](crate::Error::Device) if the device is lost or lacks the memory.
     #[doc(alias = "search_all")]
     pub fn get_all(&self, keys: &[K]) -> Result<Values<V>> {
         let counted = self.count(keys)?;
@@ -202,7 +203,7 @@ impl<K: Key, V: Value> SlabMultiMap<K, V> {
         Ok(pack(&bounds, &counted, &counts.read()?, values.read()?))
     }
 
-    /// A task that gives a number for each key.
+    /// Runs a task that returns a number for each key.
     fn counts(
         &self,
         keys: &[K],
@@ -214,13 +215,14 @@ impl<K: Key, V: Value> SlabMultiMap<K, V> {
         Ok(counts.read()?)
     }
 
-    /// Batches on device buffers, asked of a stream.
+    /// Returns the batches on device buffers, submitted to a stream.
     pub fn on<'a>(&'a self, stream: &'a Stream) -> MultiBatches<'a, K, V> {
         MultiBatches { map: self, stream }
     }
 }
 
-/// The values that were found, without the places of those that went between the two passes.
+/// Packs the values that were found: removes the gaps of those that were removed between counting and
+/// copying.
 fn pack<V: Copy>(bounds: &[usize], room: &[u32], found: &[u32], values: Vec<V>) -> Values<V> {
     let kept = room.iter().zip(found).map(|(&room, &found)| room.min(found) as usize);
     let mut offsets = vec![0];
@@ -232,27 +234,28 @@ fn pack<V: Copy>(bounds: &[usize], room: &[u32], found: &[u32], values: Vec<V>) 
     Values { offsets, values: packed }
 }
 
-/// The map as a whole.
+/// Operations on the whole map.
 impl<K: Key, V: Value> SlabMultiMap<K, V> {
-    /// All pairs, copied to the host at once, in no order.
+    /// Returns all pairs, in no particular order. They are copied to the host before the iterator is
+    /// returned.
     ///
     /// # Errors
-    /// [`Error::Device`](crate::Error::Device) when the device is lost or lacks the memory.
+    /// [`Error::Device`](crate::Error::Device) if the device is lost or lacks the memory.
     pub fn iter(&self) -> Result<IntoIter<K, V>> {
         let (keys, values) = export::all(&self.lists)?;
         Ok(keys.into_iter().zip(values))
     }
 
-    /// Keeps the pairs whose keys lie in the range. Stays on the device.
+    /// Keeps the pairs whose keys are in the range. Works on the device.
     ///
     /// # Errors
-    /// [`Error::Range`](crate::Error::Range) when the ends are swapped;
-    /// [`Error::Device`](crate::Error::Device) when the device is lost or lacks the memory.
+    /// [`Error::Range`](crate::Error::Range) if the lower end is above the upper end;
+    /// [`Error::Device`](crate::Error::Device) if the device is lost or lacks the memory.
     pub fn retain_keys(&mut self, range: RangeInclusive<K>) -> Result<()> {
         run::retain_between(&mut self.lists, false, range.start().to_u64(), range.end().to_u64())
     }
 
-    /// Keeps the pairs whose values lie in the range. Stays on the device.
+    /// Keeps the pairs whose values are in the range. Works on the device.
     ///
     /// # Errors
     /// As [`Self::retain_keys`].
@@ -260,30 +263,31 @@ impl<K: Key, V: Value> SlabMultiMap<K, V> {
         run::retain_between(&mut self.lists, true, range.start().to_u64(), range.end().to_u64())
     }
 
-    /// Writes the map: version, checksum and all pairs.
+    /// Saves the map: version, checksum and all pairs.
     ///
     /// # Errors
-    /// [`Error::Io`](crate::Error::Io) when the writer fails; [`Error::Device`](crate::Error::Device) when
-    /// the device is lost or lacks the memory.
+    /// [`Error::Io`](crate::Error::Io) if the writer fails; [`Error::Device`](crate::Error::Device) if the
+    /// device is lost or lacks the memory.
     pub fn save(&self, writer: impl Write) -> Result<()> {
         let (keys, values) = export::all(&self.lists)?;
         file::save(&keys, &values, writer)
     }
 
-    /// Reads a map that [`Self::save`] wrote, into one with the builder's parameters, and with room for all
-    /// pairs where its capacity is less.
+    /// Loads a map that [`Self::save`] wrote, with the builder's parameters; its capacity is raised to the
+    /// number of saved pairs if needed.
     ///
     /// # Errors
-    /// [`Error::Format`](crate::Error::Format) when it is none, of another version or other types, or
-    /// damaged; [`Error::DoesNotFit`](crate::Error::DoesNotFit) when not all of it finds room;
-    /// [`Error::Io`](crate::Error::Io); those of [`Builder::build`].
+    /// [`Error::Format`](crate::Error::Format) if the data is not a saved map, is of another version or other
+    /// types, or is damaged; [`Error::DoesNotFit`](crate::Error::DoesNotFit) if some pairs do not fit;
+    /// [`Error::Io`](crate::Error::Io) if the reader fails; otherwise as [`Builder::build`].
     pub fn load(reader: impl Read, builder: Builder<Self>) -> Result<Self> {
         file::load_into(reader, |pairs| builder.at_least(pairs).build(), Self::insert)
     }
 }
 
-/// Batches on device buffers, which return when they are asked for. Made by [`SlabMultiMap::on`]. Outcomes
-/// are the codes of [`Outcome`], a byte an element. Nothing grows here: what finds no room is refused.
+/// Batches on device buffers. The calls submit work to a stream and do not wait for it. Created by
+/// [`SlabMultiMap::on`]. Outcomes are the codes of [`Outcome`], one byte per element. These calls never grow
+/// the pool: pairs that do not fit are refused.
 #[derive(Debug)]
 pub struct MultiBatches<'a, K, V> {
     map: &'a SlabMultiMap<K, V>,
@@ -296,16 +300,16 @@ impl<K: Key, V: Value> MultiBatches<'_, K, V> {
     }
 
     fn task(&self, task: Task<K, V>) -> Result<()> {
-        belongs(&self.map.lists.owner.device, "stream", self.stream.device())?;
+        check_same_device(&self.map.lists.owner.device, "stream", self.stream.device())?;
         self.map.lists.task(self.stream, task)
     }
 
-    /// [`SlabMultiMap::insert`].
+    /// Submits [`SlabMultiMap::insert`].
     ///
     /// # Errors
-    /// [`Error::Length`](crate::Error::Length) when the buffers differ in length;
-    /// [`Error::OtherDevice`](crate::Error::OtherDevice) when a buffer or the stream is not of the map's
-    /// device; [`Error::Device`](crate::Error::Device) when the device is lost or lacks the memory.
+    /// [`Error::Length`](crate::Error::Length) if the buffers differ in length;
+    /// [`Error::OtherDevice`](crate::Error::OtherDevice) if a buffer or the stream is not of the map's
+    /// device; [`Error::Device`](crate::Error::Device) if the device is lost or lacks the memory.
     pub fn insert(
         &self,
         keys: &Buffer<K>,
@@ -319,7 +323,7 @@ impl<K: Key, V: Value> MultiBatches<'_, K, V> {
         self.task(Task::Append { keys, values, outcomes })
     }
 
-    /// [`SlabMultiMap::count`].
+    /// Submits [`SlabMultiMap::count`].
     ///
     /// # Errors
     /// As [`Self::insert`].
@@ -329,8 +333,8 @@ impl<K: Key, V: Value> MultiBatches<'_, K, V> {
         self.task(Task::Count { keys, counts })
     }
 
-    /// Writes the values of the key with index `i` to `values`, from `offsets[i]` on and at most `counts[i]`
-    /// of them; then to `counts` how many there are.
+    /// Writes the first `counts[i]` values of the key with index `i` to `values`, from index `offsets[i]` on,
+    /// and then the key's total number of values to `counts[i]`.
     ///
     /// # Errors
     /// As [`Self::insert`].
@@ -348,20 +352,20 @@ impl<K: Key, V: Value> MultiBatches<'_, K, V> {
         self.task(Task::Collect { keys, offsets, values, counts })
     }
 
-    /// [`SlabMultiMap::remove_one`]: [`Outcome::Removed`] or [`Outcome::Absent`].
+    /// Submits [`SlabMultiMap::remove_one`]. Outcomes are [`Outcome::Removed`] and [`Outcome::Absent`].
     ///
     /// # Errors
     /// As [`Self::insert`].
     pub fn remove_one(&self, keys: &Buffer<K>, outcomes: &mut Buffer<u8>) -> Result<()> {
-        belongs(&self.map.lists.owner.device, "stream", self.stream.device())?;
+        check_same_device(&self.map.lists.owner.device, "stream", self.stream.device())?;
         let keys = self.slice("keys", keys, keys.len())?;
         let outcomes = self.slice("outcomes", outcomes, keys.len())?;
-        self.map.lists.launch(self.stream, Batch { outcomes, ..Batch::new(Ask::Remove, keys) })
+        self.map.lists.launch(self.stream, Batch { outcomes, ..Batch::new(BatchOp::Remove, keys) })
     }
 
-    /// [`SlabMultiMap::execute`]: `codes` are those of [`Coded`], a byte an element. [`Coded::INSERT`]
-    /// appends; the others do with the first value of a key what they do with a map's only one, and a byte
-    /// that is none looks it up.
+    /// Submits [`SlabMultiMap::execute`]. `codes` has the operations' codes, one byte per element:
+    /// [`OpCode::code`] as a `u8`. [`OpCode::INSERT`] appends. The other operations treat the first value of
+    /// a key as a map treats its only one; a byte that is no code looks it up.
     ///
     /// # Errors
     /// As [`Self::insert`].
@@ -383,7 +387,7 @@ impl<K: Key, V: Value> MultiBatches<'_, K, V> {
         })
     }
 
-    /// [`SlabMultiMap::remove_all`].
+    /// Submits [`SlabMultiMap::remove_all`].
     ///
     /// # Errors
     /// As [`Self::insert`].

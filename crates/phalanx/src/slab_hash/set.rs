@@ -1,17 +1,17 @@
 //! A set of keys.
 use super::{Builder, Lists, common, owner};
-use crate::map::batches::{belongs, slice};
-use crate::map::launch::{Ask, Batch};
+use crate::map::batches::{check_same_device, slice};
+use crate::map::launch::{Batch, BatchOp};
 use crate::map::structure::Structure;
 use crate::map::{export, file, run};
 use crate::{Key, Outcome, Result};
 use gpu::{Buffer, Stream};
-use phalanx_kernels::keyed::Coded;
+use phalanx_kernels::keyed::OpCode;
 use std::io::{Read, Write};
 use std::ops::RangeInclusive;
 
-/// A set of `u32` or `u64` in device memory, made of slab lists with 30 (or 15) keys a slab. No key is
-/// reserved.
+/// A set of `u32` or `u64` in device memory, made of slab lists with 30 (`u32`) or 15 (`u64`) keys per slab.
+/// No key is reserved.
 ///
 /// Source: the thesis on dynamic GPU structures, section 5.4, whose adjacency lists are such sets; the
 /// slab-hash paper, section III.
@@ -30,8 +30,8 @@ use std::ops::RangeInclusive;
 ///
 /// # Concurrency
 ///
-/// `insert`, `contains`, `remove` and `execute` may run side by side, each linearizable by key; the rest
-/// takes `&mut self`, or waits by itself until no launch runs.
+/// `insert`, `contains`, `remove` and `execute` may run concurrently; each operation on a key is
+/// linearizable. The others take `&mut self`, or wait until no launch runs.
 pub struct SlabSet<K> {
     pub(super) lists: Lists<K, u32>,
 }
@@ -42,66 +42,68 @@ owner!(SlabSet<K: Key>);
 /// One operation of a mixed batch (see [`SlabSet::execute`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SetOp<K> {
-    /// Inserts.
+    /// Inserts the key.
     Insert(K),
-    /// Looks the key up.
+    /// Looks up the key.
     Contains(K),
-    /// Removes.
+    /// Removes the key.
     Remove(K),
 }
 
 impl<K: Key> SetOp<K> {
-    fn parts(self) -> (Coded, K, Option<u32>) {
+    fn parts(self) -> (OpCode, K, Option<u32>) {
         match self {
-            Self::Insert(key) => (Coded::INSERT_NEW, key, None),
-            Self::Contains(key) => (Coded::GET, key, None),
-            Self::Remove(key) => (Coded::REMOVE, key, None),
+            Self::Insert(key) => (OpCode::INSERT_NEW, key, None),
+            Self::Contains(key) => (OpCode::GET, key, None),
+            Self::Remove(key) => (OpCode::REMOVE, key, None),
         }
     }
 }
 
 impl<K: Key> Builder<SlabSet<K>> {
-    /// Makes the set, empty.
+    /// Creates an empty set.
     ///
     /// # Errors
-    /// Those of a [`SlabHash`](super::SlabHash)'s builder.
+    /// As the builder of a [`SlabHash`](super::SlabHash).
     pub fn build(self) -> Result<SlabSet<K>> {
         Ok(SlabSet { lists: self.lists(false, false)? })
     }
 }
 
-/// Batches on host slices. They block until the results are there.
+/// Batches on host slices. They block until the results are available.
 impl<K: Key> SlabSet<K> {
-    /// Inserts keys. Says of each [`Outcome::Inserted`], [`Outcome::Found`] or, where a pool of fixed
-    /// capacity has no slab, [`Outcome::Refused`].
+    /// Inserts keys. Returns for each [`Outcome::Inserted`], [`Outcome::Found`] or, if it does not fit a set
+    /// of fixed capacity, [`Outcome::Refused`].
     ///
     /// # Errors
-    /// As [`Map::insert`](crate::Map::insert), but that there is one slice.
+    /// As [`Map::insert`](crate::Map::insert), except [`Error::Length`](crate::Error::Length).
     pub fn insert(&self, keys: &[K]) -> Result<Vec<Outcome>> {
         run::new_keys(&self.lists, keys)
     }
 
-    /// Whether the keys are there.
+    /// Returns for each key whether it is in the set.
     ///
     /// # Errors
-    /// [`Error::Device`](crate::Error::Device) when the device is lost or lacks the memory.
+    /// [`Error::Device`](crate::Error::Device) if the device is lost or lacks the memory.
     #[doc(alias = "contains_key")]
     pub fn contains(&self, keys: &[K]) -> Result<Vec<bool>> {
-        run::whether(&self.lists, Ask::ContainsKey, keys, Outcome::Found)
+        run::whether(&self.lists, BatchOp::ContainsKey, keys, Outcome::Found)
     }
 
-    /// Removes keys. Says of each whether it was there; of several that are equal, one.
+    /// Removes keys. Returns for each whether it was removed; of several equal keys in the batch, only one
+    /// returns `true`.
     ///
     /// # Errors
-    /// [`Error::Device`](crate::Error::Device) when the device is lost or lacks the memory.
+    /// [`Error::Device`](crate::Error::Device) if the device is lost or lacks the memory.
     #[doc(alias = "erase")]
     pub fn remove(&self, keys: &[K]) -> Result<Vec<bool>> {
-        let removed = run::whether(&self.lists, Ask::Remove, keys, Outcome::Removed)?;
-        self.lists.make_room()?;
+        let removed = run::whether(&self.lists, BatchOp::Remove, keys, Outcome::Removed)?;
+        self.lists.grow()?;
         Ok(removed)
     }
 
-    /// A mixed batch: every element an operation of its own, all in one launch, in no order.
+    /// Executes a mixed batch: each element has its own operation; all run in one launch, in no particular
+    /// order.
     ///
     /// # Errors
     /// As [`Map::execute`](crate::Map::execute).
@@ -109,63 +111,65 @@ impl<K: Key> SlabSet<K> {
         Ok(run::coded(&self.lists, operations.iter().map(|operation| operation.parts()))?.outcomes)
     }
 
-    /// Batches on device buffers, asked of a stream.
+    /// Returns the batches on device buffers, submitted to a stream.
     pub fn on<'a>(&'a self, stream: &'a Stream) -> SetBatches<'a, K> {
         SetBatches { set: self, stream }
     }
 }
 
-/// The set as a whole.
+/// Operations on the whole set.
 impl<K: Key> SlabSet<K> {
-    /// All keys, copied to the host at once, in no order.
+    /// Returns all keys, in no particular order. They are copied to the host before the iterator is returned.
     ///
     /// # Errors
-    /// [`Error::Device`](crate::Error::Device) when the device is lost or lacks the memory.
+    /// [`Error::Device`](crate::Error::Device) if the device is lost or lacks the memory.
     pub fn iter(&self) -> Result<std::vec::IntoIter<K>> {
         Ok(export::all(&self.lists)?.0.into_iter())
     }
 
-    /// Keeps the keys of which `keep` is true. The keys travel to the host and the rejected ones back.
+    /// Keeps the keys for which `keep` returns true. All keys are copied to the host, and the rejected ones
+    /// back to the device.
     ///
     /// # Errors
-    /// [`Error::Device`](crate::Error::Device) when the device is lost or lacks the memory.
+    /// [`Error::Device`](crate::Error::Device) if the device is lost or lacks the memory.
     pub fn retain(&mut self, keep: impl Fn(K) -> bool) -> Result<()> {
         let rejected: Vec<K> = self.iter()?.filter(|&key| !keep(key)).collect();
         self.remove(&rejected).map(drop)
     }
 
-    /// Keeps the keys in the range. Stays on the device.
+    /// Keeps the keys in the range. Works on the device.
     ///
     /// # Errors
-    /// [`Error::Range`](crate::Error::Range) when the ends are swapped;
-    /// [`Error::Device`](crate::Error::Device) when the device is lost or lacks the memory.
+    /// [`Error::Range`](crate::Error::Range) if the lower end is above the upper end;
+    /// [`Error::Device`](crate::Error::Device) if the device is lost or lacks the memory.
     pub fn retain_range(&mut self, range: RangeInclusive<K>) -> Result<()> {
         run::retain_between(&mut self.lists, false, range.start().to_u64(), range.end().to_u64())
     }
 
-    /// Writes the set: version, checksum and all keys.
+    /// Saves the set: version, checksum and all keys.
     ///
     /// # Errors
-    /// [`Error::Io`](crate::Error::Io) when the writer fails; [`Error::Device`](crate::Error::Device) when
-    /// the device is lost or lacks the memory.
+    /// [`Error::Io`](crate::Error::Io) if the writer fails; [`Error::Device`](crate::Error::Device) if the
+    /// device is lost or lacks the memory.
     pub fn save(&self, writer: impl Write) -> Result<()> {
         file::save_keys(&export::all(&self.lists)?.0, writer)
     }
 
-    /// Reads a set that [`Self::save`] wrote, into one with the builder's parameters, and with room for all
-    /// keys where its capacity is less.
+    /// Loads a set that [`Self::save`] wrote, with the builder's parameters; its capacity is raised to the
+    /// number of saved keys if needed.
     ///
     /// # Errors
-    /// [`Error::Format`](crate::Error::Format) when it is none, of another version or type, or damaged;
-    /// [`Error::DoesNotFit`](crate::Error::DoesNotFit) when not all of it finds room;
-    /// [`Error::Io`](crate::Error::Io); those of [`Builder::build`].
+    /// [`Error::Format`](crate::Error::Format) if the data is not a saved set, is of another version or type,
+    /// or is damaged; [`Error::DoesNotFit`](crate::Error::DoesNotFit) if some keys do not fit;
+    /// [`Error::Io`](crate::Error::Io) if the reader fails; otherwise as [`Builder::build`].
     pub fn load(reader: impl Read, builder: Builder<Self>) -> Result<Self> {
         file::load_keys(reader, |keys| builder.at_least(keys).build(), Self::insert)
     }
 }
 
-/// Batches on device buffers, which return when they are asked for. Made by [`SlabSet::on`]. Outcomes are the
-/// codes of [`Outcome`], a byte an element. Nothing grows here: what finds no room is refused.
+/// Batches on device buffers. The calls submit work to a stream and do not wait for it. Created by
+/// [`SlabSet::on`]. Outcomes are the codes of [`Outcome`], one byte per element. These calls never grow the
+/// pool: keys that do not fit are refused.
 #[derive(Debug)]
 pub struct SetBatches<'a, K> {
     set: &'a SlabSet<K>,
@@ -173,51 +177,52 @@ pub struct SetBatches<'a, K> {
 }
 
 impl<K: Key> SetBatches<'_, K> {
-    fn launch(&self, ask: Ask, keys: &Buffer<K>, outcomes: &mut Buffer<u8>) -> Result<()> {
+    fn launch(&self, ask: BatchOp, keys: &Buffer<K>, outcomes: &mut Buffer<u8>) -> Result<()> {
         self.set.lists.launch(self.stream, self.batch(ask, keys, outcomes)?)
     }
 
-    fn batch(&self, ask: Ask, keys: &Buffer<K>, outcomes: &mut Buffer<u8>) -> Result<Batch<K, u32>> {
+    fn batch(&self, ask: BatchOp, keys: &Buffer<K>, outcomes: &mut Buffer<u8>) -> Result<Batch<K, u32>> {
         let home = &self.set.lists.owner.device;
-        belongs(home, "stream", self.stream.device())?;
+        check_same_device(home, "stream", self.stream.device())?;
         let keys = slice(home, "keys", keys, keys.len())?;
         let outcomes = slice(home, "outcomes", outcomes, keys.len())?;
         Ok(Batch { outcomes, ..Batch::new(ask, keys) })
     }
 
-    /// [`SlabSet::insert`].
+    /// Submits [`SlabSet::insert`].
     ///
     /// # Errors
-    /// [`Error::Length`](crate::Error::Length) when the buffers differ in length;
-    /// [`Error::OtherDevice`](crate::Error::OtherDevice) when a buffer or the stream is not of the set's
-    /// device; [`Error::Device`](crate::Error::Device) when the device is lost or lacks the memory.
+    /// [`Error::Length`](crate::Error::Length) if the buffers differ in length;
+    /// [`Error::OtherDevice`](crate::Error::OtherDevice) if a buffer or the stream is not of the set's
+    /// device; [`Error::Device`](crate::Error::Device) if the device is lost or lacks the memory.
     pub fn insert(&self, keys: &Buffer<K>, outcomes: &mut Buffer<u8>) -> Result<()> {
-        self.launch(Ask::InsertNew, keys, outcomes)
+        self.launch(BatchOp::InsertNew, keys, outcomes)
     }
 
-    /// [`SlabSet::contains`]: [`Outcome::Found`] or [`Outcome::Absent`].
+    /// Submits [`SlabSet::contains`]. Outcomes are [`Outcome::Found`] and [`Outcome::Absent`].
     ///
     /// # Errors
     /// As [`Self::insert`].
     pub fn contains(&self, keys: &Buffer<K>, outcomes: &mut Buffer<u8>) -> Result<()> {
-        self.launch(Ask::ContainsKey, keys, outcomes)
+        self.launch(BatchOp::ContainsKey, keys, outcomes)
     }
 
-    /// [`SlabSet::remove`]: [`Outcome::Removed`] or [`Outcome::Absent`].
+    /// Submits [`SlabSet::remove`]. Outcomes are [`Outcome::Removed`] and [`Outcome::Absent`].
     ///
     /// # Errors
     /// As [`Self::insert`].
     pub fn remove(&self, keys: &Buffer<K>, outcomes: &mut Buffer<u8>) -> Result<()> {
-        self.launch(Ask::Remove, keys, outcomes)
+        self.launch(BatchOp::Remove, keys, outcomes)
     }
 
-    /// [`SlabSet::execute`]: `codes` are those of [`Coded`], a byte an element. One that inserts by another
-    /// name inserts; a byte that is none looks its key up.
+    /// Submits [`SlabSet::execute`]. `codes` has the operations' codes, one byte per element:
+    /// [`OpCode::code`] as a `u8`. All inserting operations insert the key; a byte that is no code looks it
+    /// up.
     ///
     /// # Errors
     /// As [`Self::insert`].
     pub fn execute(&self, codes: &Buffer<u8>, keys: &Buffer<K>, outcomes: &mut Buffer<u8>) -> Result<()> {
         let codes = slice(&self.set.lists.owner.device, "codes", codes, keys.len())?;
-        self.set.lists.launch(self.stream, Batch { codes, ..self.batch(Ask::Mixed, keys, outcomes)? })
+        self.set.lists.launch(self.stream, Batch { codes, ..self.batch(BatchOp::Mixed, keys, outcomes)? })
     }
 }

@@ -1,16 +1,16 @@
-//! How many buckets give the memory utilisation that is wanted (slab-hash paper, section III-C and figure
-//! 4c).
+//! Number of buckets for a memory utilization (slab-hash paper, section III-C and figure 4c).
 //!
-//! Keys spread over the buckets as dice do, so a bucket has X pairs where X is Poisson distributed with the
-//! mean `pairs / buckets`, and `max(1, ceil(X / slots))` slabs.
+//! The hash distributes keys randomly over the buckets. So a bucket has X pairs, where X is Poisson
+//! distributed with the mean `pairs / buckets`, and `max(1, ceil(X / slots))` slabs.
 
-/// From this mean on the distribution is wider than a slab, and its probabilities too small for their sum.
+/// Mean from which the distribution is wider than a slab, and its probabilities are too small to sum up.
 const WIDE: f64 = 600.0;
 
-/// The mean number of slabs a bucket, at a mean of `load` pairs a bucket and `slots` pairs a slab.
+/// Returns the mean number of slabs per bucket, for a mean of `load` pairs per bucket and `slots` pairs per
+/// slab.
 pub fn mean_slabs(load: f64, slots: usize) -> f64 {
     if load > WIDE {
-        // The number of pairs in the last slab is any, as often.
+        // The number of pairs in the last slab is uniformly distributed.
         return load / slots as f64 + (slots - 1) as f64 / (2 * slots) as f64;
     }
     let (mut probability, mut mean, mut below) = ((-load).exp(), 0.0, 0.0);
@@ -23,12 +23,13 @@ pub fn mean_slabs(load: f64, slots: usize) -> f64 {
     mean / below
 }
 
-/// The memory utilisation: the bytes of the pairs over those of all slabs. `full` is what a full slab has.
+/// Returns the memory utilization: bytes of the pairs divided by bytes of all slabs. `full` is the
+/// utilization of a full slab.
 pub fn utilisation(load: f64, slots: usize, full: f64) -> f64 {
     full * load / (slots as f64 * mean_slabs(load, slots))
 }
 
-/// The smallest mean number of pairs a bucket that reaches a utilisation, if any does.
+/// Returns the smallest mean number of pairs per bucket that reaches a utilization, if any does.
 pub fn load_for(wanted: f64, slots: usize, full: f64) -> Option<f64> {
     let most = 40 * slots;
     (1..=most * 20).map(|step| step as f64 / 20.0).find(|&load| utilisation(load, slots, full) >= wanted)

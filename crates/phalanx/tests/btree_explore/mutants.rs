@@ -1,16 +1,16 @@
-//! The hunt hunted: trees with one planted bug each, which it must find within the stated number of seeds,
-//! and replay. The sound tree that is made the same way passes all of them.
-use crate::hunt::{all_are_sound, is_found, setting};
+//! Mutation tests: trees with one planted bug each. The exploration must find each bug within a given number
+//! of seeds, and replay it. The unmodified tree, built in the same way, must pass.
+use crate::mutation::{all_are_sound, is_found, setting};
 use crate::plan::{Part, Plan, Step};
 use crate::script::{ByLanes, MIXED, NOTHING};
 use crate::world::{Finding, Played, explore};
 use phalanx_kernels::btree::{Access, Tree, Unversioned};
-use phalanx_kernels::keyed::{Coded, Packed};
+use phalanx_kernels::keyed::{OpCode, Packed};
 use phalanx_kernels::slab::Spread;
 use simt::Order;
 use simt::emulator::FailureKind;
 
-/// Seeds within which a planted bug must be found.
+/// Number of seeds within which a planted bug must be found.
 const SEEDS: u64 = 1000;
 
 fn is_race(finding: &Finding) -> bool {
@@ -21,7 +21,7 @@ fn is_wrong(finding: &Finding) -> bool {
     !matches!(finding, Finding::Machine(_))
 }
 
-/// Declares ways of access: those of `Concurrent` but for what is said.
+/// Declares access policies that equal `Concurrent` except for the given items.
 macro_rules! flaws {
     ($($(#[$doc:meta])* $test:ident: $name:ident { $($item:item)* } $is:ident;)*) => {$(
         $(#[$doc])*
@@ -44,19 +44,19 @@ macro_rules! flaws {
 }
 
 flaws! {
-    /// Takes latches without seeing what their last holders wrote.
+    /// Takes latches without acquire ordering, so the writes of the previous holder may be invisible.
     a_latch_that_acquires_nothing_is_found: BlindLatch {
         const READ: Order = Order::Relaxed;
         const TAKE: Order = Order::Relaxed;
     } is_race;
 
-    /// Gives latches back before what was written under them is seen.
+    /// Releases latches without release ordering, before the writes under the latch are visible.
     a_latch_that_releases_nothing_is_found: EarlyRelease {
         const READ: Order = Order::Relaxed;
         const GIVE: Order = Order::Relaxed;
     } is_race;
 
-    /// Shows a new node before what is in it.
+    /// Publishes a new node before its contents are visible.
     a_split_without_its_fence_is_found: Unfenced {
         const READ: Order = Order::Relaxed;
         const FENCED: bool = false;
@@ -68,7 +68,7 @@ flaws! {
     } is_race;
 }
 
-/// Believes a miss without looking again whether the leaf still has the key.
+/// Accepts a miss without rechecking that the key still belongs to the leaf.
 #[derive(Clone, Copy)]
 struct Rash;
 
@@ -79,16 +79,16 @@ impl Access for Rash {
     type Versions = Unversioned;
 }
 
-/// A full leaf of 1 to 5 and 1000 is split by the insertion of 0, which takes the slot of 4, while others
-/// look for 4.
+/// Returns a plan in which a full leaf of 1 to 5 and 1000 is split by the insertion of 0, which takes the
+/// slot of 4, while other threads look up 4.
 fn overtaken() -> Plan {
     const ROUNDS: usize = 12;
     let idle = vec![(NOTHING, 0, 0); ROUNDS];
     let mut writer = idle.clone();
-    writer[0] = (Coded::REMOVE.code() as u8, 0, 0);
-    writer[1] = (Coded::INSERT.code() as u8, 1000, 1);
-    writer[2] = (Coded::INSERT.code() as u8, 0, 2);
-    let reader = vec![(Coded::GET.code() as u8, 4, 0); ROUNDS];
+    writer[0] = (OpCode::REMOVE.code() as u8, 0, 0);
+    writer[1] = (OpCode::INSERT.code() as u8, 1000, 1);
+    writer[2] = (OpCode::INSERT.code() as u8, 0, 2);
+    let reader = vec![(OpCode::GET.code() as u8, 4, 0); ROUNDS];
     let part = |busy: &Vec<Step>| {
         let rows = (0..4).map(|row| if row == 0 { busy.clone() } else { idle.clone() }).collect();
         Part { kinds: vec![MIXED; ROUNDS], rows }
@@ -97,8 +97,8 @@ fn overtaken() -> Plan {
 }
 
 fn overtakes<A: Access>(seed: u64) -> Result<Played, Finding> {
-    type Of<A> = Tree<Packed, Spread<64>, A, 4, 2>;
-    explore::<Of<A>, ByLanes>(&overtaken(), &setting::<Of<A>>(seed))
+    type Tiny<A> = Tree<Packed, Spread<64>, A, 4, 2>;
+    explore::<Tiny<A>, ByLanes>(&overtaken(), &setting::<Tiny<A>>(seed))
 }
 
 #[test]
@@ -117,11 +117,11 @@ fn a_range_that_believes_an_old_tail_is_found() {
 
 #[test]
 fn ranges_of_a_leaf_that_is_overtaken_are_sound() {
-    assert!(!crate::order::is_found::<Tree<Packed, Spread<64>, Sound, 4, 2>>(SEEDS));
+    assert!(!crate::order::is_found::<Tree<Packed, Spread<64>, AsDesigned, 4, 2>>(SEEDS));
 }
 
-/// Declares ways of access that read tails weakly: an emulator gives them any value that the other orders
-/// leave.
+/// Declares access policies that read tails weakly: the emulator returns any value that the other memory
+/// orders permit.
 macro_rules! with_weak_tails {
     ($($(#[$doc:meta])* $name:ident { $($item:item)* };)*) => {$(
         $(#[$doc])*
@@ -142,12 +142,12 @@ with_weak_tails! {
     /// No flaw.
     Ordered {};
 
-    /// Reads the pairs of a leaf so that nothing is known of what was written before them.
+    /// Reads the pairs of a leaf without acquire ordering.
     Unacquired {
         const PAIRS: Order = Order::Relaxed;
     };
 
-    /// Changes pairs by stores that say nothing of what was written before the one that reused the slot.
+    /// Changes pairs by stores that do not continue the release sequence of the store that reused the slot.
     Unchained {
         const CHAINS: bool = false;
     };
@@ -171,15 +171,15 @@ fn tails_are_new_where_slots_are_reused() {
 #[test]
 fn a_miss_that_is_confirmed_is_one() {
     for seed in 0..SEEDS {
-        assert!(overtakes::<Sound>(seed).is_ok(), "seed {seed}");
+        assert!(overtakes::<AsDesigned>(seed).is_ok(), "seed {seed}");
     }
 }
 
 /// No flaw: the control.
 #[derive(Clone, Copy)]
-struct Sound;
+struct AsDesigned;
 
-impl Access for Sound {
+impl Access for AsDesigned {
     const READ: Order = Order::Relaxed;
     const CONCURRENT: bool = true;
     type Versions = Unversioned;
@@ -187,5 +187,5 @@ impl Access for Sound {
 
 #[test]
 fn trees_without_a_flaw_pass() {
-    all_are_sound::<Tree<Packed, Spread<64>, Sound, 4, 2>, ByLanes>("sound", SEEDS);
+    all_are_sound::<Tree<Packed, Spread<64>, AsDesigned, 4, 2>, ByLanes>("sound", SEEDS);
 }

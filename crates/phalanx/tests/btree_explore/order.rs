@@ -1,53 +1,53 @@
-//! What goes by order, while others insert and remove: each pair that is given was there at some moment,
-//! those that are there throughout are given, once, and keys come in order.
-use crate::common::{Dice, replay, seeds};
-use crate::hunt::{setting, settings, told};
-use crate::sheet::{COLLECT, COUNT, Deed, HIGHEST, IDLE, INSERT, LANES, LOWEST, REMOVE, Sheet, Told};
-use crate::world::{Crowded, Finding, Setting};
+//! Ordered operations concurrent with insertions and removals: each returned pair was present at some time,
+//! pairs that are always present are returned exactly once, and keys are in ascending order.
+use crate::common::{Rng, replay, seeds};
+use crate::mutation::{setting, settings, told};
+use crate::steps::{COLLECT, COUNT, HIGHEST, IDLE, INSERT, LANES, LOWEST, REMOVE, Script, Step, Told};
+use crate::world::{Finding, HasFixture, Setting};
 use gpu::{Device, Grid};
 use phalanx_kernels::btree::{Config, TreeView};
-use phalanx_kernels::keyed::{Insert, Kind, Lanes, Outcome, Remove, Scalar, Session};
+use phalanx_kernels::keyed::{Insert, Kind, Outcome, PerLane, Remove, Scalar, Session};
 use simt::emulator::{Detect, Launch, Options, Schedule};
 use simt::{GlobalSlice, Kernel, Order, Scope, Thread};
 use std::collections::BTreeSet;
 
-/// The directory is made anew, by the whole block, which is a warp.
+/// Rebuild of the directory by the whole block, which is a warp.
 const LIST: u8 = 2;
 const WRITES: [u8; 5] = [INSERT, INSERT, REMOVE, REMOVE, LIST];
 const ASKS: [u8; 4] = [COLLECT, COUNT, LOWEST, HIGHEST];
-/// Pairs that a range has room for.
+/// Maximum number of pairs in the result of a range.
 const ROOM: usize = 160;
-/// Keys are below it, but for the topmost.
+/// Exclusive upper bound of all keys but the topmost.
 const KEYS: u64 = 150;
 
-/// A launch: rounds, in each of which a lane does a deed.
-type Part = Vec<Vec<Deed>>;
+/// Steps of a launch: per round, one step for each lane.
+type Part = Vec<Vec<Step>>;
 
-/// Keys that are there before, each with itself for a value, and launches of one block: rounds, in each of
-/// which all lanes do the same kind.
+/// Initial keys, each with itself as its value, and launches of one block. In each round all lanes perform
+/// the same kind of step.
 #[derive(Debug)]
 struct Plan {
     units: u32,
     fill: BTreeSet<u64>,
     parts: Vec<Part>,
-    /// Whether races are told. Not those of kinds that read weakly on purpose.
+    /// Whether races are reported. They are not for variants that read weakly on purpose.
     races: bool,
 }
 
 impl Plan {
-    fn new<M: Crowded>(seed: u64) -> Self {
-        let mut dice = Dice::new(seed);
-        let crowd = M::crowd(&mut dice);
-        let many = dice.pick(&[0, 6, 20, 60, 100]);
-        let mut fill: BTreeSet<u64> = (0..many).map(|_| dice.below(KEYS)).collect();
-        if dice.below(2) == 0 {
+    fn new<M: HasFixture>(seed: u64) -> Self {
+        let mut rng = Rng::new(seed);
+        let crowd = M::crowd(&mut rng);
+        let many = rng.pick(&[0, 6, 20, 60, 100]);
+        let mut fill: BTreeSet<u64> = (0..many).map(|_| rng.below(KEYS)).collect();
+        if rng.below(2) == 0 {
             fill.insert(u64::MAX);
         }
         let part = |_| {
-            let writes = dice.below(2) == 0;
+            let writes = rng.below(2) == 0;
             let round = |_| {
-                let kind = if writes { dice.pick(&WRITES) } else { dice.pick(&ASKS) };
-                (0..LANES).map(|_| deed(&mut dice, kind)).collect()
+                let kind = if writes { rng.pick(&WRITES) } else { rng.pick(&ASKS) };
+                (0..LANES).map(|_| step(&mut rng, kind)).collect()
             };
             (0..2).map(round).collect()
         };
@@ -55,67 +55,70 @@ impl Plan {
         Self { units: crowd.buckets.max(64), fill, parts, races: true }
     }
 
-    /// A full leaf that is split while it is read: the slots of pairs that move are taken by others.
+    /// Returns a plan in which a full leaf is split while it is read, and new pairs take the slots of moved
+    /// ones.
     fn overtaken() -> Self {
         let inserts = [25, 26, 27].map(|key| by_tile(&[insertion(key)])).to_vec();
         let parts = vec![vec![by_tile(&[listing(0, KEYS)]); 2], inserts];
         Self { units: 64, fill: (1..=6).map(|key| 10 * key).collect(), parts, races: true }
     }
 
-    /// A pair is removed and inserted again while its leaf is read, into the slot of another one that was
-    /// removed before.
+    /// Returns a plan in which a pair is removed and reinserted while its leaf is read, into the slot of a
+    /// pair that was removed earlier.
     fn returned() -> Self {
-        let writes = [removal(10), removal(50), insertion(50)].map(|deed| by_tile(&[deed])).to_vec();
-        let count = Deed { kind: COUNT, ..listing(0, KEYS) };
+        let writes = [removal(10), removal(50), insertion(50)].map(|step| by_tile(&[step])).to_vec();
+        let count = Step { kind: COUNT, ..listing(0, KEYS) };
         let parts = vec![vec![by_tile(&[listing(0, KEYS)]), by_tile(&[count])], writes];
         Self { units: 64, fill: (1..=5).map(|key| 10 * key).collect(), parts, races: true }
     }
 
-    /// The last split was never raised, for the pool had no slab for the root's: so who comes for the keys
-    /// that were cut off comes by the node of 150 to 170. That gets a key while it is read, so that those
-    /// behind it move; and then the same tile passes it.
+    /// Returns a plan in which the last split has no index entry, because the pool had no slab to split the
+    /// root. Searches for the keys in its new node therefore arrive through the node of 150 to 170. That node
+    /// receives 155 while it is read, so that the keys behind 155 move, and the same tile then passes through
+    /// the node.
     fn passed() -> Self {
         let inserts = vec![by_tile(&[155, 230].map(insertion))];
         let parts = vec![vec![by_tile(&[listing(150, 170)]); 2], inserts];
         Self { units: 9, fill: (0..=22).map(|key| 10 * key).collect(), parts, races: true }
     }
 
-    /// [`Self::overtaken`], while a third one takes pairs away from the slots that were reused. For kinds
+    /// Returns [`Self::overtaken`] with a third launch that removes pairs from the reused slots. For variants
     /// that read tails weakly.
     fn emptied(inserts: &[u64], removals: &[u64]) -> Self {
         let part =
-            |keys: &[u64], deed: fn(u64) -> Deed| keys.iter().map(|&key| by_tile(&[deed(key)])).collect();
+            |keys: &[u64], step: fn(u64) -> Step| keys.iter().map(|&key| by_tile(&[step(key)])).collect();
         let reads = vec![by_tile(&[listing(0, KEYS)]); 6];
         let parts = [reads, part(inserts, insertion), part(removals, removal)];
         let parts = parts.into_iter().filter(|part| !part.is_empty()).collect();
         Self { parts, races: false, ..Self::overtaken() }
     }
 
-    /// A node that becomes thin, {30, 50}, and merges with the next one, while others look for the highest
-    /// key below all that the next one has.
+    /// Returns a plan in which an underfull node, {30, 50}, merges with the next one, while other threads
+    /// search for the highest key below all keys of the next node.
     fn merged() -> Self {
         let writes =
-            [insertion(72), insertion(74), removal(60), removal(40)].map(|deed| by_tile(&[deed])).to_vec();
-        let highest = Deed { kind: HIGHEST, ..listing(0, 65) };
+            [insertion(72), insertion(74), removal(60), removal(40)].map(|step| by_tile(&[step])).to_vec();
+        let highest = Step { kind: HIGHEST, ..listing(0, 65) };
         let parts = vec![vec![by_tile(&[highest]); 3], writes];
         Self { units: 64, fill: (0..=22).map(|key| 10 * key).collect(), parts, races: true }
     }
 
-    /// Two or three launches that change a deep tree in a few places, search it and rebuild its directory.
+    /// Returns two or three launches that change a deep tree in a few places, search it and rebuild its
+    /// directory.
     fn deep(seed: u64, fill: &BTreeSet<u64>) -> Self {
-        let mut dice = Dice::new(seed);
+        let mut rng = Rng::new(seed);
         let keys = fill.len() as u64 * APART;
-        let places: Vec<u64> = (0..1 + dice.below(3)).map(|_| dice.below(keys)).collect();
+        let places: Vec<u64> = (0..1 + rng.below(3)).map(|_| rng.below(keys)).collect();
         let kinds = [INSERT, INSERT, REMOVE, LIST, LIST, COUNT];
         let part = |_| {
             let round = |_| {
-                let kind = dice.pick(&kinds);
-                let deed = |dice: &mut Dice| {
-                    let from = (dice.pick(&places) + dice.below(3 * APART)).min(keys);
-                    let to = if kind == COUNT { from + dice.below(6 * APART) } else { from };
-                    if kind == LIST || dice.below(3) == 0 { Deed { kind, from, to } } else { IDLE }
+                let kind = rng.pick(&kinds);
+                let step = |rng: &mut Rng| {
+                    let from = (rng.pick(&places) + rng.below(3 * APART)).min(keys);
+                    let to = if kind == COUNT { from + rng.below(6 * APART) } else { from };
+                    if kind == LIST || rng.below(3) == 0 { Step { kind, from, to } } else { IDLE }
                 };
-                (0..LANES).map(|_| deed(&mut dice)).collect()
+                (0..LANES).map(|_| step(&mut rng)).collect()
             };
             (0..3).map(round).collect()
         };
@@ -123,8 +126,8 @@ impl Plan {
         Self { units: DEEP_UNITS, fill: fill.clone(), parts, races: true }
     }
 
-    /// What is there at some moment of the plan, and what is there throughout, where `stored` was there
-    /// before.
+    /// Returns the keys that may be present at some time of the plan, and those that always are, if the tree
+    /// contained `stored` before.
     fn known(&self, stored: &BTreeSet<u64>) -> Known {
         let (inserted, removed) = (self.changed(INSERT), self.changed(REMOVE));
         Known {
@@ -133,45 +136,45 @@ impl Plan {
         }
     }
 
-    fn deeds(&self) -> impl Iterator<Item = &Deed> {
+    fn steps(&self) -> impl Iterator<Item = &Step> {
         self.parts.iter().flatten().flatten()
     }
 
     fn changed(&self, kind: u8) -> BTreeSet<u64> {
-        self.deeds().filter(|deed| deed.kind == kind).map(|deed| deed.from).collect()
+        self.steps().filter(|step| step.kind == kind).map(|step| step.from).collect()
     }
 }
 
-const fn insertion(key: u64) -> Deed {
-    Deed { kind: INSERT, from: key, to: key }
+const fn insertion(key: u64) -> Step {
+    Step { kind: INSERT, from: key, to: key }
 }
 
-const fn removal(key: u64) -> Deed {
-    Deed { kind: REMOVE, from: key, to: key }
+const fn removal(key: u64) -> Step {
+    Step { kind: REMOVE, from: key, to: key }
 }
 
-const fn listing(from: u64, to: u64) -> Deed {
-    Deed { kind: COLLECT, from, to }
+const fn listing(from: u64, to: u64) -> Step {
+    Step { kind: COLLECT, from, to }
 }
 
-/// A round of these deeds, by a block of one tile of four lanes: of few lanes a schedule is more likely to
-/// hold the one up that matters.
-fn by_tile(deeds: &[Deed]) -> Vec<Deed> {
-    deeds.iter().copied().chain([IDLE; 4]).take(4).collect()
+/// Returns a round of these steps for a block of one tile of four lanes. With few lanes a schedule is more
+/// likely to delay the decisive one.
+fn by_tile(steps: &[Step]) -> Vec<Step> {
+    steps.iter().copied().chain([IDLE; 4]).take(4).collect()
 }
 
-fn deed(dice: &mut Dice, kind: u8) -> Deed {
-    if dice.below(LANES as u64) > 3 {
+fn step(rng: &mut Rng, kind: u8) -> Step {
+    if rng.below(LANES as u64) > 3 {
         return IDLE;
     }
-    let ends = [dice.below(KEYS), dice.below(KEYS)];
-    let top = if dice.below(4) == 0 { u64::MAX } else { ends[0].max(ends[1]) };
-    Deed { kind, from: ends[0].min(ends[1]), to: top }
+    let ends = [rng.below(KEYS), rng.below(KEYS)];
+    let top = if rng.below(4) == 0 { u64::MAX } else { ends[0].max(ends[1]) };
+    Step { kind, from: ends[0].min(ends[1]), to: top }
 }
 
 struct Play<M: Config> {
     tree: TreeView<M>,
-    sheet: Sheet<M::Key, M::Value, ROOM>,
+    script: Script<M::Key, M::Value, ROOM>,
 }
 
 impl<M: Config> Clone for Play<M> {
@@ -189,22 +192,22 @@ impl<M: Config> Kernel for Play<M> {
 
     fn run(self) {
         M::enter(self.tree);
-        let mut session = Session::<M, _>::new(self.tree, Lanes);
-        for round in 0..self.sheet.rounds {
-            let index = Thread::index() * self.sheet.rounds + round;
-            let wanted = self.sheet.kinds.read(index) != IDLE.kind;
-            let key = self.sheet.froms.read(index);
+        let mut session = Session::<M, _>::new(self.tree, PerLane);
+        for round in 0..self.script.rounds {
+            let index = Thread::index() * self.script.rounds + round;
+            let wanted = self.script.kinds.read(index) != IDLE.kind;
+            let key = self.script.froms.read(index);
             let value = M::Value::from_u64(key.to_u64());
-            match self.sheet.kind(round) {
+            match self.script.kind(round) {
                 INSERT => {
                     let outcome = crate::script::ask(&mut session, wanted, Insert, key, value).0;
-                    self.sheet.counts.write(index, u64::from(outcome != Outcome::Refused));
+                    self.script.counts.write(index, u64::from(outcome != Outcome::Refused));
                 }
                 REMOVE => {
                     crate::script::ask(&mut session, wanted, Remove, key, value);
                 }
-                LIST => M::list(self.tree),
-                kind => self.sheet.ask(self.tree, kind, wanted, index),
+                LIST => M::rebuild_directory(self.tree),
+                kind => self.script.ask(self.tree, kind, wanted, index),
             }
         }
         session.finish();
@@ -213,13 +216,13 @@ impl<M: Config> Kernel for Play<M> {
 }
 
 impl<K: Scalar, V: Scalar> Told<K, V, ROOM> {
-    /// What was asked of ranges, how many there were, and the keys that were told; each with itself, cut to
-    /// its size, for a value.
-    fn answers(&self) -> Vec<(Deed, u64, Vec<u64>)> {
+    /// Returns each range query with its count and its keys, and checks that each value is its key, truncated
+    /// to its size.
+    fn answers(&self) -> Vec<(Step, u64, Vec<u64>)> {
         let (counts, keys) = (self.counts.read().expect("memory"), self.keys.read().expect("memory"));
         let values = self.values.read().expect("memory");
-        let answer = |(index, &deed): (usize, &Deed)| {
-            let many = match deed.kind {
+        let answer = |(index, &step): (usize, &Step)| {
+            let many = match step.kind {
                 COLLECT => counts[index] as usize,
                 LOWEST | HIGHEST => (counts[index] as usize).min(1),
                 _ => 0,
@@ -227,9 +230,9 @@ impl<K: Scalar, V: Scalar> Told<K, V, ROOM> {
             let places = index * ROOM..index * ROOM + many;
             let own = |place: usize| V::from_u64(keys[place].to_u64()) == values[place];
             assert!(places.clone().all(own), "values belong to their keys");
-            (deed, counts[index], keys[places].iter().map(|key| key.to_u64()).collect())
+            (step, counts[index], keys[places].iter().map(|key| key.to_u64()).collect())
         };
-        self.deeds
+        self.steps
             .iter()
             .enumerate()
             .map(answer)
@@ -238,19 +241,19 @@ impl<K: Scalar, V: Scalar> Told<K, V, ROOM> {
     }
 }
 
-/// What was there at all, and what was there throughout.
+/// Keys that may be present at some time, and keys that are always present.
 struct Known {
     possible: BTreeSet<u64>,
     lasting: BTreeSet<u64>,
 }
 
 impl Known {
-    fn is_right(&self, deed: Deed, count: u64, keys: &[u64], top: u64) -> bool {
-        let range = deed.from..=deed.to.min(top);
+    fn is_right(&self, step: Step, count: u64, keys: &[u64], top: u64) -> bool {
+        let range = step.from..=step.to.min(top);
         let must: Vec<u64> = self.lasting.range(range.clone()).copied().collect();
         let may = self.possible.range(range.clone()).count() as u64;
         let are_possible = keys.iter().all(|key| self.possible.contains(key) && range.contains(key));
-        let rest = match deed.kind {
+        let rest = match step.kind {
             COLLECT => keys.is_sorted_by(|a, b| a < b) && must.iter().all(|key| keys.contains(key)),
             LOWEST => must.first().is_none_or(|lasting| keys.first().is_some_and(|key| key <= lasting)),
             HIGHEST => must.last().is_none_or(|lasting| keys.first().is_some_and(|key| key >= lasting)),
@@ -260,8 +263,9 @@ impl Known {
     }
 }
 
-/// A tree of keys that came one after the other, each with itself for a value, in so many slabs.
-pub fn filled<M: Crowded<Memory = crate::trees::Forest> + Config>(
+/// Builds a tree of keys inserted one after the other, each with itself as its value, in a pool of `units`
+/// slabs.
+pub fn filled<M: HasFixture<Memory = crate::trees::Forest> + Config>(
     keys: &BTreeSet<u64>,
     units: u32,
 ) -> crate::trees::Forest {
@@ -275,8 +279,8 @@ pub fn filled<M: Crowded<Memory = crate::trees::Forest> + Config>(
     memory
 }
 
-/// Plays a plan and looks for what is wrong. Returns how many ranges were asked about.
-fn explore<M: Crowded<Memory = crate::trees::Forest> + Config>(
+/// Runs a plan and checks its results. Returns the number of range queries.
+fn explore<M: HasFixture<Memory = crate::trees::Forest> + Config>(
     plan: &Plan,
     setting: &Setting,
 ) -> Result<usize, Finding> {
@@ -285,8 +289,8 @@ fn explore<M: Crowded<Memory = crate::trees::Forest> + Config>(
     explore_from::<M>(plan, &filled, setting).map(|(ranges, _)| ranges)
 }
 
-/// [`explore`] of a tree that has the plan's keys. Returns the tree, too.
-fn explore_from<M: Crowded<Memory = crate::trees::Forest> + Config>(
+/// Runs [`explore`] on a tree that already contains the plan's keys. Also returns the tree.
+fn explore_from<M: HasFixture<Memory = crate::trees::Forest> + Config>(
     plan: &Plan,
     filled: &crate::trees::Forest,
     setting: &Setting,
@@ -308,7 +312,7 @@ fn explore_from<M: Crowded<Memory = crate::trees::Forest> + Config>(
     let known = plan.known(&stored);
     let answers: Vec<_> = told.iter().flat_map(Told::answers).collect();
     let top = M::Key::MAX.to_u64();
-    match answers.iter().find(|(deed, count, keys)| !known.is_right(*deed, *count, keys, top)) {
+    match answers.iter().find(|(step, count, keys)| !known.is_right(*step, *count, keys, top)) {
         Some(wrong) => {
             Err(Finding::Order(format!("{wrong:?}, and {:?} were there throughout", known.lasting)))
         }
@@ -316,13 +320,13 @@ fn explore_from<M: Crowded<Memory = crate::trees::Forest> + Config>(
     }
 }
 
-/// Plays plans of `count` seeds on trees of three to six levels; all must be sound, and all keys are found
-/// afterwards by way of the directory that the launches have left.
-pub fn deep_ones_are_sound<M: Crowded<Memory = crate::trees::Forest> + Config>(name: &str, count: u64) {
+/// Runs plans of `count` seeds on trees of three to six levels. All must be sound, and afterwards all keys
+/// must be found through the directory that the launches have left.
+pub fn deep_ones_are_sound<M: HasFixture<Memory = crate::trees::Forest> + Config>(name: &str, count: u64) {
     let deep: Vec<_> = DEEP.iter().map(|&many| deep_tree::<M>(many)).collect();
     let (mut plans, mut events) = (0, [0; 3]);
     for (seed, setting) in settings::<M>(count) {
-        // Kinds of schedules come by turns, too: each with every depth.
+        // Alternates the kinds of schedules, too: each is combined with every depth.
         let (fill, filled) = &deep[(seed / 3) as usize % deep.len()];
         let plan = Plan::deep(seed, fill);
         let played = explore_from::<M>(&plan, filled, &setting).and_then(|(_, memory)| {
@@ -340,15 +344,15 @@ pub fn deep_ones_are_sound<M: Crowded<Memory = crate::trees::Forest> + Config>(n
     assert!(added > 0 && rebuilt > 0, "{name} explores what it is there for");
 }
 
-/// Keys of deep trees: the fewest make three levels above the leaves where nodes have six pairs.
+/// Numbers of keys of deep trees. With nodes of six pairs, the smallest has three levels above the leaves.
 const DEEP: [u64; 3] = [60, 160, 400];
-/// How far they lie apart.
+/// Distance between adjacent keys.
 const APART: u64 = 8;
-/// Slabs of their pools. An odd number: copies keep the directory that was there.
+/// Number of slabs in their pools. It is odd so that copies keep the existing directory.
 const DEEP_UNITS: u32 = 1001;
 
-/// A tree of so many keys, and its directory.
-fn deep_tree<M: Crowded<Memory = crate::trees::Forest> + Config>(
+/// Builds a tree of `many` keys with its directory.
+fn deep_tree<M: HasFixture<Memory = crate::trees::Forest> + Config>(
     many: u64,
 ) -> (BTreeSet<u64>, crate::trees::Forest) {
     let keys: BTreeSet<u64> = (0..many).map(|index| index * APART).collect();
@@ -358,13 +362,13 @@ fn deep_tree<M: Crowded<Memory = crate::trees::Forest> + Config>(
     let calm = Device::emulator(Options::default());
     let mut copy = M::memory(&calm, DEEP_UNITS).expect("memory");
     M::copy(&mut copy, &memory).expect("memory");
-    let rebuild = Deed { kind: LIST, ..listing(0, 0) };
+    let rebuild = Step { kind: LIST, ..listing(0, 0) };
     play::<M>(&calm, &copy, &[vec![vec![rebuild; LANES]]]).expect("a directory");
     (keys, copy)
 }
 
-/// Looks each key up in a copy of the tree.
-fn find_all<M: Crowded<Memory = crate::trees::Forest> + Config>(
+/// Looks up each key in a copy of the tree.
+fn find_all<M: HasFixture<Memory = crate::trees::Forest> + Config>(
     memory: &crate::trees::Forest,
     keys: &BTreeSet<u64>,
 ) -> Result<(), Finding> {
@@ -372,43 +376,45 @@ fn find_all<M: Crowded<Memory = crate::trees::Forest> + Config>(
     let mut copy = M::memory(&calm, DEEP_UNITS).expect("memory");
     M::copy(&mut copy, memory).expect("memory");
     let keys: Vec<u64> = keys.iter().copied().collect();
-    let round = |keys: &[u64]| -> Vec<Deed> {
-        let asked = keys.iter().map(|&key| Deed { kind: COUNT, ..listing(key, key) });
+    let round = |keys: &[u64]| -> Vec<Step> {
+        let asked = keys.iter().map(|&key| Step { kind: COUNT, ..listing(key, key) });
         asked.chain([IDLE; LANES]).take(LANES).collect()
     };
     let told = play::<M>(&calm, &copy, &[keys.chunks(LANES).map(round).collect()])?;
     match told.iter().flat_map(Told::answers).find(|(_, count, _)| *count != 1) {
-        Some((deed, count, _)) => {
-            Err(Finding::Order(format!("key {} is found {count} times afterwards", deed.from)))
+        Some((step, count, _)) => {
+            Err(Finding::Order(format!("key {} is found {count} times afterwards", step.from)))
         }
         None => Ok(()),
     }
 }
 
-/// Whether something is found within so many schedules of a full leaf that is split while it is read, which
+/// Returns whether one of `count` schedules of a full leaf that is split while it is read has a finding that
 /// replays.
-pub fn is_found<M: Crowded<Memory = crate::trees::Forest> + Config>(count: u64) -> bool {
+pub fn is_found<M: HasFixture<Memory = crate::trees::Forest> + Config>(count: u64) -> bool {
     is_found_in::<M>(&Plan::overtaken(), count, setting::<M>)
 }
 
-/// [`is_found`] where a leaf changes while it is read, and is then latched by others who pass it.
-#[allow(dead_code)] // trees have no version to lose
-pub fn is_found_where_others_pass<M: Crowded<Memory = crate::trees::Forest> + Config>(count: u64) -> bool {
+/// Checks as [`is_found`] does, with a leaf that changes while it is read and is then latched by other tiles
+/// that pass through it.
+#[allow(dead_code)] // trees have no versions
+pub fn is_found_where_others_pass<M: HasFixture<Memory = crate::trees::Forest> + Config>(count: u64) -> bool {
     is_found_in::<M>(&Plan::passed(), count, |seed| {
         let schedule = Schedule::Pct { seed, depth: 2 };
         Setting { schedule, ..setting::<M>(seed) }
     })
 }
 
-/// What is looked for by [`is_found_by_an_old_tail`] and its contrary: keys that are inserted while a full
-/// leaf is read, and those that are removed then.
+/// Plans of [`is_found_by_an_old_tail`] and [`no_tail_is_too_old`]: keys that are inserted while a full leaf
+/// is read, and keys that are then removed.
 const EMPTIED: [(&[u64], &[u64]); 3] =
     [(&[25, 26, 27], &[]), (&[25], &[25; 6]), (&[25, 26], &[26, 25, 26, 25])];
 
-/// Whether something is found within so many schedules of one of [`EMPTIED`], which replays: of kinds that
-/// read tails weakly, so that they may see any value that nothing orders the end of before.
-#[allow(dead_code)] // bugs are planted in some programs
-pub fn is_found_by_an_old_tail<M: Crowded<Memory = crate::trees::Forest> + Config>(
+/// Returns whether one of `count` schedules of an [`EMPTIED`] plan has a finding that replays. For variants
+/// that read tails weakly, so that a read may return any value whose replacement does not happen before the
+/// read.
+#[allow(dead_code)] // used by some programs only
+pub fn is_found_by_an_old_tail<M: HasFixture<Memory = crate::trees::Forest> + Config>(
     which: usize,
     count: u64,
 ) -> bool {
@@ -416,31 +422,30 @@ pub fn is_found_by_an_old_tail<M: Crowded<Memory = crate::trees::Forest> + Confi
     is_found_in::<M>(&Plan::emptied(inserts, removals), count, setting::<M>)
 }
 
-/// Plays schedules of all [`EMPTIED`]; all must be sound.
+/// Runs schedules of all [`EMPTIED`] plans; all must be sound.
 #[allow(dead_code)] // as above
-pub fn no_tail_is_too_old<M: Crowded<Memory = crate::trees::Forest> + Config>(count: u64) {
+pub fn no_tail_is_too_old<M: HasFixture<Memory = crate::trees::Forest> + Config>(count: u64) {
     for (inserts, removals) in EMPTIED {
         let plan = |_| Plan::emptied(inserts, removals);
         explore_soundly::<M>("tails of leaves whose slots are reused", count, plan);
     }
 }
 
-/// Plays schedules of a pair that comes back to another slot of its leaf while that is read; all must be
-/// sound.
-#[allow(dead_code)] // bugs are planted in a program of their own
-pub fn all_are_told_once<M: Crowded<Memory = crate::trees::Forest> + Config>(count: u64) {
+/// Runs schedules in which a pair returns to another slot of its leaf during a read; all must be sound.
+#[allow(dead_code)] // mutants are in another program
+pub fn all_are_told_once<M: HasFixture<Memory = crate::trees::Forest> + Config>(count: u64) {
     explore_soundly::<M>("a pair that comes back", count, |_| Plan::returned());
 }
 
-/// Plays schedules of searches for the highest key while nodes merge; all must be sound.
-#[allow(dead_code)] // trees do not merge
-pub fn highest_keys_are_found_while_nodes_merge<M: Crowded<Memory = crate::trees::Forest> + Config>(
+/// Runs schedules of searches for the highest key while nodes merge; all must be sound.
+#[allow(dead_code)] // trees do not merge nodes
+pub fn highest_keys_are_found_while_nodes_merge<M: HasFixture<Memory = crate::trees::Forest> + Config>(
     count: u64,
 ) {
     explore_soundly::<M>("the highest key of nodes that merge", count, |_| Plan::merged());
 }
 
-/// Writes one word, after so many reads of it.
+/// Kernel that writes one word after reading it `after` times.
 #[derive(Clone, Copy)]
 struct Show {
     words: GlobalSlice<u64>,
@@ -463,15 +468,15 @@ impl Kernel for Show {
     }
 }
 
-/// A key stands in two slots of the first leaf for a while, any two, as a reader may see one that is removed
-/// and comes back: it is told once. Of tiles of four lanes.
-#[allow(dead_code)] // of trees alone
-pub fn twins_are_told_once<M: Crowded<Memory = crate::trees::Forest> + Config>() {
+/// Places a key temporarily in two slots of the first leaf, for all first slots. A reader may see this state
+/// when a key is removed and reinserted; it must return the key once. For tiles of four lanes.
+#[allow(dead_code)] // for trees only
+pub fn twins_are_told_once<M: HasFixture<Memory = crate::trees::Forest> + Config>() {
     let calm = Device::emulator(Options::default());
     for many in 1..u64::from(M::SLOTS) {
         let keys: BTreeSet<u64> = (1..=many).map(|n| 10 * (n * 5 % 31)).collect();
         let filled = M::memory(&calm, 64).expect("memory");
-        // In no order.
+        // Not in order.
         let rows = (1..=many).map(|n| by_tile(&[insertion(10 * (n * 5 % 31))])).collect();
         play::<M>(&calm, &filled, &[rows]).expect("a tree");
         let (slots, first) = filled.first_leaf::<M>();
@@ -488,7 +493,7 @@ pub fn twins_are_told_once<M: Crowded<Memory = crate::trees::Forest> + Config>()
             emulator.launch_all(vec![Launch::new(Grid::new(1, 1), show)]).expect("a store");
             let asked = vec![by_tile(&[listing(0, KEYS * 4)])];
             let told = Told::<M::Key, M::Value, ROOM>::new(&device, &asked).expect("memory");
-            let reads = Play::<M> { tree: memory.view(), sheet: told.sheet() };
+            let reads = Play::<M> { tree: memory.view(), script: told.script() };
             let hide = Show { word: u64::MAX, after: 60, ..show };
             let launches = vec![Launch::new(Grid::new(1, 4), reads), Launch::new(Grid::new(1, 1), hide)];
             emulator.launch_all(launches).expect("a range");
@@ -498,10 +503,10 @@ pub fn twins_are_told_once<M: Crowded<Memory = crate::trees::Forest> + Config>()
     }
 }
 
-/// Plays schedules in which a leaf's header is seen some time after the link to it, as two relaxed stores may
-/// be: nothing before it may be told again.
-#[allow(dead_code)] // of trees alone
-pub fn late_headers_are_waited_for<M: Crowded<Memory = crate::trees::Forest> + Config>(count: u64) {
+/// Runs schedules in which the header of a leaf becomes visible some time after the link to it, as is
+/// possible with two relaxed stores. Earlier pairs must not be returned again.
+#[allow(dead_code)] // for trees only
+pub fn late_headers_are_waited_for<M: HasFixture<Memory = crate::trees::Forest> + Config>(count: u64) {
     let keys: Vec<u64> = (1..=12).map(|n| 10 * n).collect();
     let calm = Device::emulator(Options::default());
     let filled = M::memory(&calm, 64).expect("memory");
@@ -515,19 +520,19 @@ pub fn late_headers_are_waited_for<M: Crowded<Memory = crate::trees::Forest> + C
         M::copy(&mut memory, &filled).expect("memory");
         let (place, word) = memory.hide_second_leaf::<M>();
         let told = Told::<M::Key, M::Value, ROOM>::new(&device, &asked).expect("memory");
-        let reads = Play::<M> { tree: memory.view(), sheet: told.sheet() };
+        let reads = Play::<M> { tree: memory.view(), script: told.script() };
         let shows = Show { words: memory.words(), place, word, after: seed % 400 };
         let launches = vec![Launch::new(Grid::new(1, 4), reads), Launch::new(Grid::new(1, 1), shows)];
         let ended = device.emulator_handle().expect("an emulator").launch_all(launches);
         assert!(ended.is_ok(), "{ended:?}\n{}", replay(crate::PROGRAM, seed));
-        for (deed, _, told) in told.answers() {
-            let wanted = keys.iter().copied().filter(|key| (deed.from..=deed.to).contains(key));
-            assert!(told.iter().copied().eq(wanted), "{deed:?}: {told:?}\n{}", replay(crate::PROGRAM, seed));
+        for (step, _, told) in told.answers() {
+            let wanted = keys.iter().copied().filter(|key| (step.from..=step.to).contains(key));
+            assert!(told.iter().copied().eq(wanted), "{step:?}: {told:?}\n{}", replay(crate::PROGRAM, seed));
         }
     }
 }
 
-fn is_found_in<M: Crowded<Memory = crate::trees::Forest> + Config>(
+fn is_found_in<M: HasFixture<Memory = crate::trees::Forest> + Config>(
     plan: &Plan,
     count: u64,
     setting: fn(u64) -> Setting,
@@ -540,11 +545,11 @@ fn is_found_in<M: Crowded<Memory = crate::trees::Forest> + Config>(
     })
 }
 
-/// The buffers of launches on a tree of the kind `M`.
+/// Buffers of launches on trees of the variant `M`.
 type Tolds<M> = Vec<Told<<M as Kind>::Key, <M as Kind>::Value, ROOM>>;
 
-/// Plays parts side by side.
-fn play<M: Crowded<Memory = crate::trees::Forest> + Config>(
+/// Runs the parts concurrently.
+fn play<M: HasFixture<Memory = crate::trees::Forest> + Config>(
     device: &Device,
     memory: &crate::trees::Forest,
     parts: &[Part],
@@ -553,7 +558,7 @@ fn play<M: Crowded<Memory = crate::trees::Forest> + Config>(
     let launch = |(part, told): (&Part, &Told<M::Key, M::Value, ROOM>)| {
         Launch::new(
             Grid::new(1, part[0].len() as u32),
-            Play::<M> { tree: memory.view(), sheet: told.sheet() },
+            Play::<M> { tree: memory.view(), script: told.script() },
         )
     };
     let launches: Vec<_> = parts.iter().zip(&told).map(launch).collect();
@@ -561,8 +566,8 @@ fn play<M: Crowded<Memory = crate::trees::Forest> + Config>(
     Ok(told)
 }
 
-/// Plays the plans of `count` seeds; all must be sound. Returns how many ranges were asked about.
-fn explore_soundly<M: Crowded<Memory = crate::trees::Forest> + Config>(
+/// Runs the plans of `count` seeds; all must be sound. Returns the number of range queries.
+fn explore_soundly<M: HasFixture<Memory = crate::trees::Forest> + Config>(
     name: &str,
     count: u64,
     plan: impl Fn(u64) -> Plan,
@@ -574,15 +579,15 @@ fn explore_soundly<M: Crowded<Memory = crate::trees::Forest> + Config>(
     settings::<M>(count).map(explore).sum()
 }
 
-/// Plays the plans of `count` seeds; all must be sound.
-pub fn all_are_sound<M: Crowded<Memory = crate::trees::Forest> + Config>(name: &str, count: u64) {
+/// Runs the plans of `count` seeds; all must be sound.
+pub fn all_are_sound<M: HasFixture<Memory = crate::trees::Forest> + Config>(name: &str, count: u64) {
     let ranges = explore_soundly::<M>(name, count, Plan::new::<M>);
     println!("{name}: {ranges} ranges");
 }
 
-/// Plays the plans of these seeds under weak memory; all must be sound.
-#[allow(dead_code)] // of sorted skip lists alone
-pub fn are_sound_under_weak_memory<M: Crowded<Memory = crate::trees::Forest> + Config>(
+/// Runs the plans of these seeds under weak memory; all must be sound.
+#[allow(dead_code)] // for sorted skip lists only
+pub fn are_sound_under_weak_memory<M: HasFixture<Memory = crate::trees::Forest> + Config>(
     seeds: std::ops::Range<u64>,
 ) {
     for seed in seeds {

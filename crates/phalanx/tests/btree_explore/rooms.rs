@@ -1,10 +1,10 @@
-//! Where ranges are written: from any offset on, for any room, into slices of any two lengths; and nothing
-//! beside that.
-use crate::common::{Dice, replay, seeds};
-use crate::hunt::setting;
+//! Results of ranges are written at any offset, with any maximum length, into slices of any two lengths;
+//! nothing else is overwritten.
+use crate::common::{Rng, replay, seeds};
+use crate::mutation::setting;
 use crate::order;
 use crate::trees::Forest;
-use crate::world::Crowded;
+use crate::world::HasFixture;
 use gpu::{Buffer, Device, Grid};
 use phalanx_kernels::btree::{Collect, Config, Sink, Span, TreeView};
 use phalanx_kernels::keyed::Scalar;
@@ -12,41 +12,41 @@ use simt::emulator::{Launch, Options};
 use simt::{GlobalSlice, Kernel, Thread};
 use std::collections::BTreeSet;
 
-/// Keys are below it.
+/// Exclusive upper bound of keys.
 const KEYS: u64 = 300;
-/// What stands where nothing was written.
+/// Content of unwritten elements.
 const BLANK: u32 = 0x7b7b_7b7b;
-/// Places behind a slice.
+/// Number of guard elements after a slice.
 const GUARD: usize = 24;
 
-/// A range, and where its pairs go.
+/// Range query and the location of its results.
 #[derive(Clone, Copy, Debug)]
-struct Asked {
+struct RangeRequest {
     from: u64,
     to: u64,
     offset: u64,
     room: u32,
 }
 
-/// A range for each thread, places for which lie side by side, in no order and not always close together.
-/// Some want all the room that there may be.
-fn ask(dice: &mut Dice, many: usize) -> Vec<Asked> {
-    let (mut next, mut asked) = (dice.below(4), Vec::new());
+/// Generates a range for each thread. Result areas do not overlap, are in no order and may have gaps between
+/// them. Some have the maximum possible length.
+fn ask(rng: &mut Rng, many: usize) -> Vec<RangeRequest> {
+    let (mut next, mut asked) = (rng.below(4), Vec::new());
     for _ in 0..many {
-        let ends = [dice.below(KEYS), dice.below(KEYS)];
-        let from = dice.pick(&[0, ends[0], ends[1]]);
-        let near = from + dice.below(40);
-        let to = dice.pick(&[ends[0], ends[1], near, u64::from(u32::MAX)]);
-        let room = dice.pick(&[0, 1, 2, 3, 4, 5, 7, 8, 13, 15, 18, 19, 31, 33, 64, 400]);
-        asked.push(Asked { from, to, offset: next, room });
-        next += u64::from(room) + dice.pick(&[0, 0, 1, 2, 3]);
+        let ends = [rng.below(KEYS), rng.below(KEYS)];
+        let from = rng.pick(&[0, ends[0], ends[1]]);
+        let near = from + rng.below(40);
+        let to = rng.pick(&[ends[0], ends[1], near, u64::from(u32::MAX)]);
+        let room = rng.pick(&[0, 1, 2, 3, 4, 5, 7, 8, 13, 15, 18, 19, 31, 33, 64, 400]);
+        asked.push(RangeRequest { from, to, offset: next, room });
+        next += u64::from(room) + rng.pick(&[0, 0, 1, 2, 3]);
     }
     if let Some(last) = asked.last_mut() {
-        last.room = dice.pick(&[last.room, 1 << 31, u32::MAX]);
+        last.room = rng.pick(&[last.room, 1 << 31, u32::MAX]);
     }
-    asked.push(Asked { offset: dice.pick(&[next + 1000, u64::MAX, u64::MAX - 3]), ..asked[0] });
+    asked.push(RangeRequest { offset: rng.pick(&[next + 1000, u64::MAX, u64::MAX - 3]), ..asked[0] });
     for place in (1..asked.len()).rev() {
-        asked.swap(place, dice.below(place as u64 + 1) as usize);
+        asked.swap(place, rng.below(place as u64 + 1) as usize);
     }
     asked
 }
@@ -84,12 +84,12 @@ impl<M: Config> Kernel for Gather<M> {
     }
 }
 
-/// A slice of a buffer: places before it, and its length.
+/// Slice of a buffer: number of elements before it, and its length.
 type Part = (usize, usize);
 
-/// What should stand in a buffer once the pairs that `all` has of the ranges were written to a part of it,
-/// each as its key.
-fn written(asked: &[Asked], counts: &[u64], all: &BTreeSet<u64>, (before, len): Part) -> Vec<u32> {
+/// Returns the expected content of a buffer after the pairs of `all` in the ranges were written to a part of
+/// it, each as its key.
+fn written(asked: &[RangeRequest], counts: &[u64], all: &BTreeSet<u64>, (before, len): Part) -> Vec<u32> {
     let mut words = vec![BLANK; before + len + GUARD];
     for (range, &count) in asked.iter().zip(counts) {
         let keys = all.iter().filter(|key| (range.from..=range.to).contains(*key));
@@ -100,34 +100,34 @@ fn written(asked: &[Asked], counts: &[u64], all: &BTreeSet<u64>, (before, len): 
     words
 }
 
-/// Has kernels of the kind `M` collect ranges of trees that kernels of the kind `F` have filled, which has
-/// the same layout.
+/// Collects ranges with kernels of the variant `M` from trees that were filled by kernels of the variant `F`
+/// with the same layout.
 pub fn ranges_go_where_they_should<F, M>(count: u64)
 where
-    F: Crowded<Memory = Forest> + Config<Key = u32, Value = u32>,
+    F: HasFixture<Memory = Forest> + Config<Key = u32, Value = u32>,
     M: Config<Key = u32, Value = u32>,
 {
     for seed in seeds(count) {
-        let mut dice = Dice::new(seed);
-        let all: BTreeSet<u64> = (0..dice.pick(&[0, 6, 60, 200])).map(|_| dice.below(KEYS)).collect();
+        let mut rng = Rng::new(seed);
+        let all: BTreeSet<u64> = (0..rng.pick(&[0, 6, 60, 200])).map(|_| rng.below(KEYS)).collect();
         let filled = order::filled::<F>(&all, 120);
         let options = Options { stale_l1: true, ..Options::explore(setting::<F>(seed).schedule) };
         let device = Device::emulator(options);
         let mut forest = F::memory(&device, 120).expect("memory");
         F::copy(&mut forest, &filled).expect("memory");
-        let most = dice.pick(&[4, 11, 31]);
-        let asked = ask(&mut dice, most);
+        let most = rng.pick(&[4, 11, 31]);
+        let asked = ask(&mut rng, most);
         let end = asked.iter().filter(|range| range.offset < 1 << 30).map(|range| range.offset).max();
         let len = end.expect("a range") as usize + 40;
         let mut part = || {
-            let before = dice.below(5) as usize;
-            (before, len.saturating_sub(dice.pick(&[0, 0, 1, 30, 60])))
+            let before = rng.below(5) as usize;
+            (before, len.saturating_sub(rng.pick(&[0, 0, 1, 30, 60])))
         };
         let (keys, values): (Part, Part) = (part(), part());
         let buffer = |part: Part| device.filled::<u32>(part.0 + part.1 + GUARD, 0x7b).expect("memory");
         let (to_keys, to_values, counts) =
             (buffer(keys), buffer(values), device.zeroed::<u64>(asked.len()).expect("memory"));
-        let column = |of: fn(&Asked) -> u64| -> Buffer<u64> {
+        let column = |of: fn(&RangeRequest) -> u64| -> Buffer<u64> {
             device.from_slice(&asked.iter().map(of).collect::<Vec<_>>()).expect("memory")
         };
         let columns =

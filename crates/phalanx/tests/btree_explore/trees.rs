@@ -1,32 +1,33 @@
-//! The memory of a tree of a few nodes, in a pool that has few slabs to give.
-use crate::common::Dice;
-use crate::world::{Crowd, Finding, counted};
+//! Memory of a small tree in a pool of few slabs.
+use crate::common::Rng;
+use crate::world::{Finding, Fixture, counted};
 use gpu::{Buffer, Device, Grid};
 use phalanx_kernels::btree::{
-    Config, FIRST, HistoryParts, Input, LATEST, LEAST, Time, TreeView, Versions, directory_words,
+    Config, EMPTY_TREE_NODES, FIRST_LEAF, HistoryParts, Input, LATEST, Time, TreeView, Versions,
+    directory_words,
 };
-use phalanx_kernels::keyed::{STRIPE_WORDS, STRIPES, Scalar, Wide};
+use phalanx_kernels::keyed::{COUNTER_SHARDS, SHARD_WORDS, Scalar, Wide};
 use phalanx_kernels::reclaim::epoch_words;
 use phalanx_kernels::slab::{Bitmaps, MOST_SUPER_BLOCKS, Pool, Supers};
 use simt::emulator::Launch;
 use simt::{GlobalSlice, Kernel, Order, Scope, Thread};
 use std::collections::HashMap;
 
-/// Entries of a directory: of two levels of keys.
+/// Entries of a directory: two levels of keys.
 const ENTRIES: u32 = 64;
-/// Places of epochs: more than processes in any plan.
+/// Participant slots for epochs: more than the participants of any plan.
 const PLACES: u32 = 40;
-/// Items that a bag of a place has room for.
+/// Capacity of a participant's bag.
 const ROOM: u32 = 8;
 
-/// The buffers of a tree.
+/// Buffers of a tree.
 pub struct Forest {
     slabs: Buffer<u64>,
     bases: Buffer<u64>,
     live: Buffer<u32>,
     retired: Buffer<u32>,
     faults: Buffer<u64>,
-    tallies: Buffer<u64>,
+    counters: Buffer<u64>,
     directory: Buffer<u64>,
     clock: Buffer<u64>,
     pin: Buffer<u32>,
@@ -35,7 +36,7 @@ pub struct Forest {
 }
 
 impl Forest {
-    /// A pool of `units` slabs without a node.
+    /// Creates a pool of `units` slabs without nodes.
     fn new(device: &Device, slab_bytes: usize, units: u32) -> gpu::Result<Self> {
         let words = Bitmaps::words_for(units as usize);
         let slabs = device.filled::<u64>(units as usize * slab_bytes / 8, 0xff)?;
@@ -43,14 +44,14 @@ impl Forest {
         bases[0] = slabs.pointer().expose_provenance() as u64;
         let mut live = vec![u32::MAX; words];
         (0..units).for_each(|unit| live[unit as usize / 32] &= !(1 << (unit % 32)));
-        live[0] |= (1 << LEAST) - 1;
+        live[0] |= (1 << EMPTY_TREE_NODES) - 1;
         Ok(Self {
             slabs,
             bases: device.from_slice(&bases)?,
             live: device.from_slice(&live)?,
             retired: device.zeroed(words)?,
             faults: device.zeroed(1)?,
-            tallies: device.zeroed(STRIPES * STRIPE_WORDS)?,
+            counters: device.zeroed(COUNTER_SHARDS * SHARD_WORDS)?,
             directory: device.zeroed(directory_words::<Wide<u64, u64>>(ENTRIES))?,
             clock: device.zeroed(1)?,
             pin: device.zeroed(1)?,
@@ -59,23 +60,23 @@ impl Forest {
         })
     }
 
-    /// The contents of another one.
+    /// Copies the contents of another forest.
     fn take(&mut self, from: &Self) -> gpu::Result<()> {
         self.slabs.write(&from.slabs.read()?)?;
         self.live.write(&from.live.read()?)?;
         self.directory.write(&from.directory.read()?)?;
         self.clock.write(&from.clock.read()?)?;
         self.epochs.write(&from.epochs.read()?)?;
-        self.tallies.write(&from.tallies.read()?)
+        self.counters.write(&from.counters.read()?)
     }
 
-    /// Moves the clock: so many snapshots of a host were taken, and the last one lives.
-    #[allow(dead_code)] // not every program takes snapshots
+    /// Sets the clock as if the host had taken snapshots up to `stamp` and the last one were live.
+    #[allow(dead_code)] // used by programs with snapshots
     pub fn set_clock(&mut self, stamp: u64) {
         self.clock.write(&[1 << 32 | stamp]).expect("memory");
     }
 
-    /// What it has of versions.
+    /// Returns the parts for versions.
     fn history(&self) -> HistoryParts {
         let Time { stamp: now, pins } = Time::of(self.clock.read().expect("memory")[0]);
         HistoryParts {
@@ -90,31 +91,31 @@ impl Forest {
         }
     }
 
-    /// Slabs that are live.
+    /// Returns the number of live slabs.
     fn live(&self) -> u64 {
         let words = self.live.read().expect("memory");
         (0..self.units).filter(|unit| words[*unit as usize / 32] >> (unit % 32) & 1 != 0).count() as u64
     }
 
-    /// Compares the contents with `before`. Returns whether slabs were added since, whether slabs
-    /// were retired, and whether the directory was rebuilt.
-    #[allow(dead_code)] // not every program counts
+    /// Compares the contents with `before`. Returns whether slabs were added since, whether slabs were
+    /// retired, and whether the directory was rebuilt.
+    #[allow(dead_code)] // used by some programs only
     pub fn events_since(&self, before: &Self) -> [bool; 3] {
         let read = |words: &Buffer<u64>| words.read().expect("memory");
         let retired = self.retired.read().expect("memory").into_iter().any(|word| word != 0);
         [self.live() > before.live(), retired, read(&self.directory) != read(&before.directory)]
     }
 
-    /// Makes the header of the second leaf blank, as one that is not seen yet. Returns its place among the
-    /// words of 8 bytes, and what it was. Of pairs of 8 bytes, one super block, and no inner node above those
-    /// of the lowest level but the root.
-    #[allow(dead_code)] // one program's
+    /// Blanks the header of the second leaf, like one that is not visible yet. Returns its index among the
+    /// words of 8 bytes, and the previous header. Requires pairs of 8 bytes, one super block, and no inner
+    /// nodes except the root and the nodes of the lowest inner level.
+    #[allow(dead_code)] // used by one program only
     pub fn hide_second_leaf<M: Config>(&mut self) -> (usize, u64) {
         let (each, mut words) = (M::Pool::BYTES / 8, self.slabs.read().expect("memory"));
         let header = |node: usize| node * each + each - 2;
         let low = |word: u64| word as u32;
         let is_leaf = |word: u64| (word >> 32) as u8 == 0;
-        let leaves = (LEAST..self.units as usize)
+        let leaves = (EMPTY_TREE_NODES..self.units as usize)
             .map(header)
             .filter(|place| is_leaf(words[*place]) && low(words[*place]) > 0);
         let place = leaves.min_by_key(|place| low(words[*place])).expect("two leaves");
@@ -123,34 +124,34 @@ impl Forest {
         (place, hidden)
     }
 
-    /// The slots of the first leaf, and where the first of them is among the words of 8 bytes. Of pairs of 8
-    /// bytes.
-    #[allow(dead_code)] // one program's
+    /// Returns the slots of the first leaf, and the index of the first of them among the words of 8 bytes.
+    /// Requires pairs of 8 bytes.
+    #[allow(dead_code)] // used by one program only
     pub fn first_leaf<M: Config>(&self) -> (Vec<u64>, usize) {
         let (first, words) =
-            (FIRST.to_word() as usize * M::Pool::BYTES / 8, self.slabs.read().expect("memory"));
+            (FIRST_LEAF.to_word() as usize * M::Pool::BYTES / 8, self.slabs.read().expect("memory"));
         (words[first..first + M::SLOTS as usize].to_vec(), first)
     }
 
-    /// The words of its slabs.
+    /// Returns the words of the slabs.
     #[allow(dead_code)] // as above
     pub fn words(&self) -> GlobalSlice<u64> {
         self.slabs.slice()
     }
 
-    /// The view of it.
+    /// Returns the kernel view.
     pub fn view<M: Config>(&self) -> TreeView<M> {
         let (live, retired, faults) = (self.live.pointer(), self.retired.pointer(), self.faults.pointer());
         let supers = Supers { first: self.slabs.pointer(), joined: 1, table: self.bases.pointer() };
-        // SAFETY: memory of the right sizes, which outlives every launch here; a super block has room for
-        // 2^10 slabs.
+        // SAFETY: the memory has the right sizes and outlives every launch here; a super block has up to 2^10
+        // slabs.
         unsafe {
             let pool = M::Pool::from_parts(Bitmaps::new(live, retired, faults, self.units), supers, 10);
-            TreeView::new(self.tallies.pointer(), pool, self.directory.pointer(), ENTRIES, self.history())
+            TreeView::new(self.counters.pointer(), pool, self.directory.pointer(), ENTRIES, self.history())
         }
     }
 
-    /// A copy on a device where nothing is explored.
+    /// Returns a copy on a device without schedule exploration.
     pub fn calm<M: Config>(&self) -> (Device, Self) {
         let device = Device::emulator(Default::default());
         let mut copy = Self::new(&device, M::Pool::BYTES, self.units).expect("memory");
@@ -159,7 +160,7 @@ impl Forest {
     }
 }
 
-/// Runs `run` by so many threads.
+/// Executes `run` in `threads` threads.
 pub fn launch<F: Fn() + Copy + Send + Sync + 'static>(device: &Device, threads: usize, run: F) {
     #[derive(Clone, Copy)]
     struct Run<F>(F);
@@ -179,21 +180,21 @@ pub fn launch<F: Fn() + Copy + Send + Sync + 'static>(device: &Device, threads: 
     emulator.launch_all(vec![launch]).expect("nothing else runs");
 }
 
-/// Makes a tree of nothing.
-fn plant<M: Config>(device: &Device, forest: &Forest) -> gpu::Result<()> {
+/// Builds an empty tree.
+fn build_empty<M: Config>(device: &Device, forest: &Forest) -> gpu::Result<()> {
     let (tree, keys, values) =
         (forest.view::<M>(), device.buffer::<M::Key>(0)?, device.buffer::<M::Value>(0)?);
     let input = Input::new(keys.slice(), values.slice(), 0, 2);
-    launch(device, LEAST * M::TILE as usize, move || {
+    launch(device, EMPTY_TREE_NODES * M::TILE as usize, move || {
         let number = Thread::index() / M::TILE as usize;
-        if number < LEAST {
+        if number < EMPTY_TREE_NODES {
             M::build(tree, number as u64, input);
         }
     });
     Ok(())
 }
 
-/// Holds the tree against its invariants; gives its pairs.
+/// Checks the invariants of the tree and returns its pairs.
 fn check<M: Config>(forest: &Forest) -> Result<Vec<(u64, u64)>, Finding> {
     let (device, forest) = forest.calm::<M>();
     let tree = forest.view::<M>();
@@ -232,19 +233,19 @@ fn check<M: Config>(forest: &Forest) -> Result<Vec<(u64, u64)>, Finding> {
     Ok(pairs)
 }
 
-/// Sweeps, for no snapshot: then all slabs that are live are nodes.
+/// Sweeps with no snapshot live: afterwards all live slabs must be nodes.
 fn swept<M: Config>(device: &Device, forest: &Forest, nodes: u64) -> Result<(), Finding> {
     let (tree, units) = (forest.view::<M>(), forest.units as usize);
-    if !M::Versions::KEEPS {
+    if !M::Versions::VERSIONED {
         return Ok(());
     }
     let none = device.buffer::<u32>(0).expect("memory");
     let (pins, count) = (none.slice(), device.zeroed::<u64>(1).expect("memory"));
-    // SAFETY: the pool's slabs are counted, and nothing else is done with them.
+    // SAFETY: the pool is only used to count its slabs.
     let (bitmaps, counted) = (unsafe { tree.raw_pool() }.bitmaps(), count.slice());
-    launch(device, units, move || M::suspect(tree, Thread::index() as u32));
+    launch(device, units, move || M::mark_version(tree, Thread::index() as u32));
     launch(device, units, move || M::sweep(tree, Thread::index() as u32, pins));
-    launch(device, units, move || M::wipe(tree, Thread::index() as u32));
+    launch(device, units, move || M::clear_marked(tree, Thread::index() as u32));
     launch(device, units, move || {
         phalanx_kernels::slab::kernels::SlabReclaim { bitmaps, count: counted }.run();
     });
@@ -269,59 +270,59 @@ fn pairs<M: Config>(device: &Device, tree: TreeView<M>, count: usize) -> Vec<(u6
     words[1..].chunks(2).map(|pair| (pair[0], pair[1])).collect()
 }
 
-/// Trees that are empty, of one full leaf, and about as many keys as make an inner node, the root too, full.
-/// `buckets` are the pool's slabs.
-pub fn crowd<M: Config>(dice: &mut Dice) -> Crowd {
+/// Generates fixtures: empty trees, trees of one full leaf, and trees with about as many keys as fill an
+/// inner node, also the root. `buckets` is the number of the pool's slabs.
+pub fn crowd<M: Config>(rng: &mut Rng) -> Fixture {
     let slots = u64::from(M::SLOTS);
     let (half, under) = (slots / 2, slots * (slots / 2));
-    let about = dice.pick(&[0, 1, slots, slots + half, under, under + half, under * half + slots]);
-    let fill = about + dice.below(slots);
-    // What the keys need, or a little less or more.
-    let needed = LEAST as u64 + fill / half + fill / (half * half);
-    let spare = dice.pick(&[0, 1, 2, 3, 40, 40, 40, 40]);
-    Crowd { buckets: (needed + spare) as u32, fill, news: dice.pick(&[1, 3, 12, 20]) }
+    let about = rng.pick(&[0, 1, slots, slots + half, under, under + half, under * half + slots]);
+    let fill = about + rng.below(slots);
+    // The number of slabs that the keys need, or slightly less or more.
+    let needed = EMPTY_TREE_NODES as u64 + fill / half + fill / (half * half);
+    let spare = rng.pick(&[0, 1, 2, 3, 40, 40, 40, 40]);
+    Fixture { buckets: (needed + spare) as u32, fill, news: rng.pick(&[1, 3, 12, 20]) }
 }
 
-/// An empty tree in so many slabs.
+/// Creates an empty tree in `units` slabs.
 pub fn memory<M: Config>(device: &Device, units: u32) -> gpu::Result<Forest> {
     let (calm, mut forest) = Forest::new(device, M::Pool::BYTES, units)?.calm::<M>();
-    plant::<M>(&calm, &forest)?;
+    build_empty::<M>(&calm, &forest)?;
     let planted = std::mem::replace(&mut forest, Forest::new(device, M::Pool::BYTES, units)?);
     forest.take(&planted)?;
     Ok(forest)
 }
 
-/// With a directory, in every other pool.
+/// Copies the tree. In pools with an even number of slabs it also rebuilds the directory.
 pub fn copy<M: Config>(to: &mut Forest, from: &Forest) -> gpu::Result<()> {
     let (device, copy) = from.calm::<M>();
     let tree = copy.view::<M>();
     if copy.units.is_multiple_of(2) {
-        launch(&device, 32, move || M::list(tree));
+        launch(&device, 32, move || M::rebuild_directory(tree));
     }
     to.take(&copy)
 }
 
-/// The pairs of a tree whose layout is sound.
+/// Returns the pairs of a tree after checking its layout.
 pub fn sound_pairs<M: Config>(memory: &Forest) -> Result<HashMap<u64, u64>, Finding> {
     let pairs = check::<M>(memory)?;
     let mut map = HashMap::new();
     if let Some((key, _)) = pairs.into_iter().find(|&(key, value)| map.insert(key, value).is_some()) {
         return Err(Finding::Twice(key));
     }
-    counted(&memory.tallies, map.len(), map)
+    counted(&memory.counters, map.len(), map)
 }
 
-/// A kind of tree can be crowded, and executed by tiles of its own width.
+/// Implements the fixture for a tree variant, executed by tiles of its own width.
 macro_rules! crowded {
     ($kind:ident: $access:ident, refuses $refuses:expr) => {
-        impl<S: Slot, P: Pool, A: $access, const W: u32, const L: usize> $crate::world::Crowded
+        impl<S: Slot, P: Pool, A: $access, const W: u32, const L: usize> $crate::world::HasFixture
             for $kind<S, P, A, W, L>
         {
             type Memory = $crate::trees::Forest;
             const REFUSES_CHANGES: bool = $refuses;
 
-            fn crowd(dice: &mut $crate::common::Dice) -> $crate::world::Crowd {
-                $crate::trees::crowd::<Self>(dice)
+            fn crowd(rng: &mut $crate::common::Rng) -> $crate::world::Fixture {
+                $crate::trees::crowd::<Self>(rng)
             }
 
             fn memory(device: &gpu::Device, units: u32) -> gpu::Result<$crate::trees::Forest> {

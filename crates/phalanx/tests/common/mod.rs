@@ -1,16 +1,16 @@
-//! What the tests of structures share: the devices, and seeds that replay.
-#![allow(dead_code, unused_macros)] // each test uses a part
+//! Common parts of the tests: devices, and replayable seeds.
+#![allow(dead_code, unused_macros)] // each test uses some of these
 use gpu::Device;
 use phalanx::{Error, Outcome, Result};
 use ptx_builder::{Arch, Ptx, PtxBuilder};
 use simt::emulator::Options;
 
-/// The emulator on all cores.
+/// Returns the emulator on all cores.
 pub fn emulator() -> Option<Device> {
     Some(Device::emulator(Options::default()))
 }
 
-/// The first CUDA device. Without one the test is skipped, or fails where `PHALANX_REQUIRE_CUDA` is set.
+/// Returns the first CUDA device. Without one the test is skipped, or fails if `PHALANX_REQUIRE_CUDA` is set.
 #[cfg(feature = "cuda")]
 pub fn cuda() -> Option<Device> {
     match Device::cuda(0) {
@@ -23,8 +23,8 @@ pub fn cuda() -> Option<Device> {
     }
 }
 
-/// The PTX of the test kernels (`device-crate`): built, or what a bundle brought to a machine that has
-/// neither sources nor a compiler.
+/// Returns the PTX of the test kernels (`device-crate`): built here, or taken from a bundle on machines
+/// without sources or compiler.
 pub fn test_kernels(arch: Arch) -> Ptx {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/device-crate");
     let builder = PtxBuilder::new(folder).arch(arch);
@@ -35,7 +35,7 @@ pub fn test_kernels(arch: Arch) -> Ptx {
     builder.build().unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// The CUDA device, which knows the test kernels.
+/// Returns the CUDA device with the test kernels added.
 #[cfg(feature = "cuda")]
 pub fn cuda_with_test_kernels() -> Option<Device> {
     static PROGRAM: std::sync::OnceLock<gpu::Program> = std::sync::OnceLock::new();
@@ -48,12 +48,12 @@ pub fn cuda_with_test_kernels() -> Option<Device> {
     Some(device)
 }
 
-/// The seed of a test's choices: `PHALANX_SEED`, or always the same.
+/// Returns the seed of a test's random choices: `PHALANX_SEED`, or a constant.
 pub fn seed() -> u64 {
     std::env::var("PHALANX_SEED").map_or(1, |text| text.parse().expect("PHALANX_SEED is a number"))
 }
 
-/// The seeds that a hunt tries: `PHALANX_SEED` alone, or the first `count`, or `PHALANX_SEEDS` times as many.
+/// Returns the seeds to explore: `PHALANX_SEED` alone, or the first `count` times `PHALANX_SEEDS`.
 pub fn seeds(count: u64) -> std::ops::Range<u64> {
     let times =
         std::env::var("PHALANX_SEEDS").map_or(1, |text| text.parse().expect("PHALANX_SEEDS is a number"));
@@ -63,34 +63,34 @@ pub fn seeds(count: u64) -> std::ops::Range<u64> {
     }
 }
 
-/// The command that repeats a failure.
+/// Returns the command that replays a failure.
 pub fn replay(test: &str, seed: u64) -> String {
     format!("replay: PHALANX_SEED={seed} cargo test -p phalanx --test {test}")
 }
 
-/// Small numbers that look random: a step of a 64-bit congruential generator, mixed.
+/// Random number generator: a 64-bit linear congruential generator with a mixing function.
 #[derive(Clone, Debug)]
-pub struct Dice(u64);
+pub struct Rng(u64);
 
-impl Dice {
-    /// A generator of its own for each seed.
+impl Rng {
+    /// Creates a generator with a distinct sequence for each seed.
     pub fn new(seed: u64) -> Self {
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x1234_5678)
     }
 
-    /// The next number below `end`.
+    /// Returns the next number below `end`.
     pub fn below(&mut self, end: u64) -> u64 {
         self.0 = self.0.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
         simt::hash::mix64(self.0) % end
     }
 
-    /// One of several.
+    /// Returns a random element.
     pub fn pick<T: Copy>(&mut self, of: &[T]) -> T {
         of[self.below(of.len() as u64) as usize]
     }
 }
 
-/// The outcomes of a call, whether or not all elements found room.
+/// Returns the outcomes of a call, including refused elements.
 #[track_caller]
 pub fn outcomes(said: Result<Vec<Outcome>>) -> Vec<Outcome> {
     match said {
@@ -99,7 +99,7 @@ pub fn outcomes(said: Result<Vec<Outcome>>) -> Vec<Outcome> {
     }
 }
 
-/// The outcomes of a call on a structure that could not grow as it should; some are refusals.
+/// Returns the outcomes of a call on a structure that could not grow; some of them must be refusals.
 #[track_caller]
 pub fn no_room(said: Result<Vec<Outcome>>) -> Vec<Outcome> {
     assert!(matches!(said, Err(Error::NoRoom { .. })), "{said:?}");
@@ -108,7 +108,7 @@ pub fn no_room(said: Result<Vec<Outcome>>) -> Vec<Outcome> {
     outcomes
 }
 
-/// A test of each case of each module, on the device that is called so here.
+/// Declares a test for each case of each module, on the named device.
 macro_rules! cases_on {
     ($device:ident: $($module:ident { $($case:ident)* })*) => {
         mod $device {

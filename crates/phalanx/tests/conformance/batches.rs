@@ -38,7 +38,7 @@ pub fn buffers_and_streams_do_the_same<M: Tested>(kind: &Kind<M>) {
     assert_eq!(results.read().unwrap(), tripled, "{}", kind.name);
     assert_eq!(contents(&map), keys.iter().copied().zip(tripled.clone()).collect());
 
-    // Mixed: even places are removed, odd ones looked up.
+    // Mixed: pairs at even indices are removed, and those at odd indices are looked up.
     let codes: Vec<u8> = (0..100).map(|n| if n % 2 == 0 { 3 } else { 0 }).collect();
     let codes = kind.device.from_slice(&codes).unwrap();
     on.execute(&codes, &k, &v, &mut results, &mut outcomes).unwrap();

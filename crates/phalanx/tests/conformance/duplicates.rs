@@ -1,9 +1,9 @@
-//! One key many times in one batch.
+//! Several occurrences of a key in one batch.
 use crate::kinds::{Kind, Tested, contents};
 use phalanx::{Merge, Outcome};
 use phalanx_kernels::keyed::Scalar;
 
-/// Elements and different keys of a batch.
+/// Number of elements, and of distinct keys, in a batch.
 const LEN: u64 = 600;
 const KEYS: u64 = 23;
 
@@ -27,7 +27,7 @@ pub fn of_equal_keys_one_is_inserted<M: Tested>(kind: &Kind<M>) {
 
 pub fn sums_over_equal_keys_are_exact<M: Tested>(kind: &Kind<M>) {
     let map = kind.map(30);
-    // The last key is one of those that live in the annex.
+    // The last key is one of those stored in the overflow bucket for reserved keys.
     let key = |n: u64| if n.is_multiple_of(KEYS) { u64::MAX } else { n % KEYS };
     let (keys, values) = kind.pairs((0..LEN).map(|n| (key(n), n)));
     let outcomes = map.upsert(Merge::Add, &keys, &values).unwrap();

@@ -5,7 +5,7 @@ use phalanx::hash_map::{Growth, HashMap, Key, Value};
 use phalanx::{Map, SlabHash};
 use std::collections::BTreeMap;
 
-/// Keys of all sizes, the topmost among them.
+/// Generates keys of all magnitudes, including the topmost.
 fn numbers(len: u64) -> impl Iterator<Item = (u64, u64)> {
     (0..len).map(|n| (n * n, n)).chain((0..5).map(|below| (u64::MAX - below, u64::MAX - below)))
 }
@@ -23,7 +23,7 @@ pub fn saved_maps_load<M: Tested>(kind: &Kind<M>) {
     }
 }
 
-/// Neither the structure nor the kind that wrote a file means anything.
+/// A file is independent of the structure and the variant that wrote it.
 pub fn every_map_reads_what_another_wrote<M: Tested>(kind: &Kind<M>) {
     let (keys, values) = kind.pairs(numbers(300));
     let expected: BTreeMap<_, _> = keys.iter().copied().zip(values.iter().copied()).collect();
@@ -39,7 +39,7 @@ pub fn every_map_reads_what_another_wrote<M: Tested>(kind: &Kind<M>) {
     assert_eq!(contents(&lists.unwrap()), expected, "{}", kind.name);
 }
 
-/// A builder's capacity holds for loaded maps too, where it is more than the pairs need.
+/// A builder's capacity also applies to loaded maps, if it exceeds what the pairs need.
 pub fn a_loaded_map_has_the_capacity_asked_for<K: Key, V: Value + MapValue>(kind: &Kind<HashMap<K, V>>) {
     let map = kind.builder().build().unwrap();
     let (keys, values) = kind.pairs(numbers(60));
@@ -54,9 +54,9 @@ pub fn a_loaded_map_has_the_capacity_asked_for<K: Key, V: Value + MapValue>(kind
     }
 }
 
-/// A map that is so full that some of its pairs would find no place in another order of insertion.
+/// The map is so full that some of its pairs would not fit in another order of insertion.
 pub fn full_maps_load<K: Key, V: Value + MapValue>(kind: &Kind<HashMap<K, V>>) {
-    let builder = || kind.builder().capacity(200).load_factor(1.0).looks(8).growth(Growth::Fixed);
+    let builder = || kind.builder().capacity(200).load_factor(1.0).max_probes(8).growth(Growth::Fixed);
     let map = builder().build().unwrap();
     let (keys, values) = kind.pairs((0..map.slots() as u64 * 2).map(|key| (key * 31, key)));
     map.insert(&keys, &values).unwrap();
@@ -64,7 +64,7 @@ pub fn full_maps_load<K: Key, V: Value + MapValue>(kind: &Kind<HashMap<K, V>>) {
     map.save(&mut saved).unwrap();
     let loaded = HashMap::<K, V>::load(&saved[..], builder()).unwrap();
     assert_eq!(contents(&loaded), contents(&map), "{}", kind.name);
-    // The builder's policy holds again: nothing grows.
+    // The builder's growth policy applies again: the map does not grow.
     let slots = loaded.slots();
     let (more, values) = kind.pairs((0..slots as u64 * 2).map(|key| (key * 31 + 7, key)));
     let refused = loaded.insert(&more, &values).unwrap();

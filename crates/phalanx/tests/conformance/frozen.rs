@@ -1,4 +1,4 @@
-//! Trees that nobody writes answer as those that anybody may write, and as `std::collections::BTreeMap`.
+//! Frozen trees return the same results as other trees and as `std::collections::BTreeMap`.
 use crate::kinds::{Kind, contents};
 use crate::ordered::{grown, questions};
 use checker::MapValue;
@@ -6,7 +6,7 @@ use phalanx::{BTree, Error, Key, Map, Outcome, Value};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-/// The kinds that are taken when none is named have them.
+/// The default variants have read-only kernels.
 pub fn frozen_trees_are_read_by_kernels_of_their_own<K: Key, V: Value + MapValue>(kind: &Kind<BTree<K, V>>) {
     let mut tree = kind.map(1);
     let phased = kind.name.replace("tree_spread", "tree_phased_spread");
@@ -71,7 +71,7 @@ pub fn frozen_trees_are_read_as_a_whole<K: Key, V: Value + MapValue>(kind: &Kind
     assert!(loaded.iter().unwrap().eq(expected), "{}", kind.name);
 }
 
-/// In the order of keys.
+/// Sorts the pairs by key.
 fn sorted<K: Key, V: Value>(pairs: impl Iterator<Item = (K, V)>) -> impl Iterator<Item = (K, V)> {
     pairs.collect::<BTreeMap<_, _>>().into_iter()
 }
@@ -102,7 +102,7 @@ pub fn frozen_trees_answer_buffers<K: Key, V: Value + MapValue>(kind: &Kind<BTre
     assert!(matches!(on.contains_key(&short, &mut outcomes), Err(Error::Length { .. })), "{}", kind.name);
 }
 
-/// Reading leaves nothing behind that writing minds, and who is frozen again sees what was written.
+/// Reads on a frozen tree do not affect later writes, and a tree that is frozen again shows those writes.
 pub fn what_is_read_no_longer_is_written_again<K: Key, V: Value + MapValue>(kind: &Kind<BTree<K, V>>) {
     let mut tree = kind.map(1);
     let stream = kind.device.stream().unwrap();

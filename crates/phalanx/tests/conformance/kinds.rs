@@ -1,4 +1,4 @@
-//! All kinds of all maps: how a case is run on each.
+//! Variants of all maps, and functions that run a case on each of them.
 use checker::MapValue;
 use gpu::Device;
 use phalanx::btree::{self, BTree};
@@ -11,24 +11,24 @@ use phalanx_kernels::keyed::Scalar;
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
 
-/// What a case needs to know of a map beside what all maps can do.
+/// Properties of a map that cases need beyond those of all maps.
 pub trait Tested: Map<Key: Key, Value: Value + MapValue> + Sync + Sized {
-    /// The names of its kinds.
+    /// Returns the names of its variants.
     fn names() -> Vec<&'static str>;
 
-    /// A map of the kind for so many pairs, which grows.
+    /// Creates a map of the variant with this capacity, which grows.
     fn growing(kind: &Kind<Self>, capacity: usize) -> phalanx::Result<Self>;
 
-    /// A small map of the kind that does not grow.
+    /// Creates a small map of the variant that does not grow.
     fn fixed(kind: &Kind<Self>) -> Self;
 
-    /// Reads a saved map into a growing one of the kind.
+    /// Loads a saved map into a growing one of the variant.
     fn load(saved: &[u8], kind: &Kind<Self>) -> phalanx::Result<Self>;
 
-    /// The name of its kind.
+    /// Returns the name of its variant.
     fn name(&self) -> &str;
 
-    /// Fails where the map is not as it must be when nothing runs.
+    /// Panics if an invariant of the map is violated while no operation runs.
     fn validate(&self);
 }
 
@@ -64,12 +64,12 @@ impl<K: Key, V: Value + MapValue> Tested for SlabHash<K, V> {
         slab_hash::variants::<K, V>()
     }
 
-    /// Of a few buckets, whatever the capacity: lists of many slabs are what there is to test.
+    /// Uses few buckets for any capacity, in order to test lists of many slabs.
     fn growing(kind: &Kind<Self>, capacity: usize) -> phalanx::Result<Self> {
         kind.builder().capacity(capacity).buckets(capacity.div_ceil(40) as u32).slabs(1).build()
     }
 
-    /// Of so few slots that are not used up that a sequence of batches meets the end of the pool.
+    /// Leaves so few unused slots that a sequence of batches exhausts the pool.
     fn fixed(kind: &Kind<Self>) -> Self {
         let mut map = kind.builder().buckets(4).slabs(1).growth(slab_hash::Growth::Fixed).build().unwrap();
         let slots = map.stats().unwrap().capacity as u64 * slots::<Self>(kind);
@@ -98,13 +98,13 @@ impl<K: Key, V: Value + MapValue> Tested for BTree<K, V> {
         btree::variants::<K, V>()
     }
 
-    /// With room for almost nothing, so that it grows.
+    /// Has almost no initial capacity, so that it grows.
     fn growing(kind: &Kind<Self>, _capacity: usize) -> phalanx::Result<Self> {
         kind.builder().nodes(1).build()
     }
 
-    /// Whose nodes are used up, by keys that are gone: those that a sequence of batches names meet in few
-    /// leaves.
+    /// Its nodes have been used up by keys that are now removed; the keys of a sequence of batches fall into
+    /// few leaves.
     fn fixed(kind: &Kind<Self>) -> Self {
         kind.used_up(kind.builder().nodes(1).growth(btree::Growth::Fixed).build().unwrap(), 1500)
     }
@@ -127,13 +127,13 @@ impl<K: Key, V: Value + MapValue> Tested for SkipList<K, V> {
         skiplist::variants::<K, V>()
     }
 
-    /// With room for almost nothing, so that it grows.
+    /// Has almost no initial capacity, so that it grows.
     fn growing(kind: &Kind<Self>, _capacity: usize) -> phalanx::Result<Self> {
         kind.builder().nodes(1).build()
     }
 
-    /// Whose nodes are used up, by keys that are gone: a sequence of batches first meets in few nodes, and
-    /// has the others given back amid a batch.
+    /// Its nodes have been used up by keys that are now removed: a sequence of batches first falls into few
+    /// nodes, and frees the others during a batch.
     fn fixed(kind: &Kind<Self>) -> Self {
         kind.used_up(kind.builder().nodes(1).growth(skiplist::Growth::Fixed).build().unwrap(), 800)
     }
@@ -156,8 +156,8 @@ impl<K: Key, V: Value + MapValue> Tested for MultiVersionBTree<K, V> {
         mvbtree::variants::<K, V>()
     }
 
-    /// With room for almost nothing, so that it grows; but out of place, where batches in streams need room
-    /// for what they replace.
+    /// Has almost no initial capacity, so that it grows. Out-of-place variants have more, because batches in
+    /// streams need memory for the nodes that they replace.
     fn growing(kind: &Kind<Self>, capacity: usize) -> phalanx::Result<Self> {
         if kind.name.contains("out_of_place") && capacity > 1 {
             return kind.builder().nodes(20 * capacity).build();
@@ -165,8 +165,8 @@ impl<K: Key, V: Value + MapValue> Tested for MultiVersionBTree<K, V> {
         kind.builder().nodes(1).build()
     }
 
-    /// With room for all that a sequence of batches makes of versions: what is refused when there is none has
-    /// a case of its own.
+    /// Has enough memory for all versions of a sequence of batches. Refusals for lack of memory have their
+    /// own case.
     fn fixed(kind: &Kind<Self>) -> Self {
         kind.builder().nodes(4000).growth(mvbtree::Growth::Fixed).build().unwrap()
     }
@@ -184,14 +184,14 @@ impl<K: Key, V: Value + MapValue> Tested for MultiVersionBTree<K, V> {
     }
 }
 
-/// Pairs in a slab, whose size the kind's name tells.
+/// Returns the number of pairs in a slab, whose size is part of the variant's name.
 fn slots<M: Tested>(kind: &Kind<M>) -> u64 {
     let bytes = if kind.name.contains("_256_") { 256 } else { 128 };
     let pair = if (M::Key::BITS, M::Value::BITS) == (32, 32) { 8 } else { 16 };
     bytes / pair - 1
 }
 
-/// A kind of map on a device.
+/// Variant of a map on a device.
 #[derive(Clone, Debug)]
 pub struct Kind<M> {
     pub device: Device,
@@ -200,17 +200,17 @@ pub struct Kind<M> {
 }
 
 impl<M: Tested> Kind<M> {
-    /// A map for so many pairs, which grows.
+    /// Creates a map with this capacity, which grows.
     pub fn map(&self, capacity: usize) -> M {
         M::growing(self, capacity).unwrap()
     }
 
-    /// Numbers cut to the key's and the value's size.
+    /// Converts numbers to keys and values, truncated to their sizes.
     pub fn pairs(&self, numbers: impl IntoIterator<Item = (u64, u64)>) -> (Vec<M::Key>, Vec<M::Value>) {
         numbers.into_iter().map(|(key, value)| (M::Key::from_u64(key), M::Value::from_u64(value))).unzip()
     }
 
-    /// A map that does not grow once so many keys have used up its room, all of which are gone.
+    /// Fills a map that does not grow with `many` keys, until it refuses some, and removes all of them.
     fn used_up(&self, mut map: M, many: u64) -> M {
         let (keys, values) = self.pairs((0..many).map(|key| (1000 + key, key)));
         assert!(map.insert(&keys, &values).unwrap().contains(&phalanx::Outcome::Refused), "{}", self.name);
@@ -218,48 +218,48 @@ impl<M: Tested> Kind<M> {
         map
     }
 
-    /// Numbers cut to the key's size.
+    /// Converts numbers to keys, truncated to their size.
     pub fn keys(&self, numbers: impl IntoIterator<Item = u64>) -> Vec<M::Key> {
         numbers.into_iter().map(M::Key::from_u64).collect()
     }
 }
 
 impl<K: Key, V: Value + MapValue> Kind<HashMap<K, V>> {
-    /// A builder for it.
+    /// Returns a builder of this variant.
     pub fn builder(&self) -> Builder<K, V> {
         HashMap::builder().device(&self.device).variant(self.name)
     }
 }
 
 impl<K: Key, V: Value + MapValue> Kind<SlabHash<K, V>> {
-    /// A builder for it.
+    /// Returns a builder of this variant.
     pub fn builder(&self) -> slab_hash::Builder<SlabHash<K, V>> {
         SlabHash::builder().device(&self.device).variant(self.name)
     }
 }
 
 impl<K: Key, V: Value + MapValue> Kind<BTree<K, V>> {
-    /// A builder for it.
+    /// Returns a builder of this variant.
     pub fn builder(&self) -> btree::Builder<K, V> {
         BTree::builder().device(&self.device).variant(self.name)
     }
 }
 
 impl<K: Key, V: Value + MapValue> Kind<SkipList<K, V>> {
-    /// A builder for it.
+    /// Returns a builder of this variant.
     pub fn builder(&self) -> skiplist::Builder<K, V> {
         SkipList::builder().device(&self.device).variant(self.name)
     }
 }
 
 impl<K: Key, V: Value + MapValue> Kind<MultiVersionBTree<K, V>> {
-    /// A builder for it.
+    /// Returns a builder of this variant.
     pub fn builder(&self) -> mvbtree::Builder<K, V> {
         MultiVersionBTree::builder().device(&self.device).variant(self.name)
     }
 }
 
-/// The kinds for these types that the device can run.
+/// Returns the variants for these types that the device supports.
 pub fn kinds<M: Tested>(device: &Device) -> Vec<Kind<M>> {
     let kind = |name| Kind { device: device.clone(), name, of: PhantomData };
     let runs = |kind: &Kind<M>| !matches!(M::growing(kind, 1), Err(Error::NeedsWideSwap { .. }));
@@ -268,18 +268,18 @@ pub fn kinds<M: Tested>(device: &Device) -> Vec<Kind<M>> {
     kinds
 }
 
-/// Runs a case on every kind of map for these types.
+/// Runs a case on every variant of a map for these types.
 pub fn each<M: Tested>(device: &Device, case: impl Fn(&Kind<M>)) {
     kinds::<M>(device).iter().for_each(case);
 }
 
-/// Runs a case on the first kind for these types.
+/// Runs a case on the first variant for these types.
 pub fn first<M: Tested>(device: &Device, case: impl Fn(&Kind<M>)) {
     case(&kinds::<M>(device)[0]);
 }
 
-/// The map's pairs in the order of keys; fails where a key comes twice, the length is not their number, or
-/// the map is not valid.
+/// Returns the map's pairs in key order. Panics if a key occurs twice, the length is wrong, or an invariant
+/// is violated.
 #[track_caller]
 pub fn contents<M: Tested>(map: &M) -> BTreeMap<M::Key, M::Value> {
     let (keys, values) = map.export().unwrap();

@@ -1,5 +1,5 @@
-//! What skip lists do besides: nodes merge and are given back, keys are shared out among tiles.
-use crate::common::{Dice, seed};
+//! Operations specific to skip lists: merging and freeing of nodes, and assignment of keys to tiles.
+use crate::common::{Rng, seed};
 use crate::kinds::{Kind, contents};
 use crate::ordered::questions;
 use checker::MapValue;
@@ -20,7 +20,7 @@ pub fn merged_nodes_are_given_back<K: Key, V: Value + MapValue>(kind: &Kind<Skip
     let (keys, values) = kind.pairs((0..2000).map(|n| (n * 7, n)));
     list.insert(&keys, &values).unwrap();
     let before = list.stats().unwrap();
-    // By device buffers: nothing is given back by itself.
+    // With device buffers, so that no node is freed automatically.
     let gone: Vec<K> = keys.iter().copied().filter(|key| key.to_u64() % 10 != 0).collect();
     let buffer = kind.device.from_slice(&gone).unwrap();
     let stream = kind.device.stream().unwrap();
@@ -28,7 +28,8 @@ pub fn merged_nodes_are_given_back<K: Key, V: Value + MapValue>(kind: &Kind<Skip
     list.on(&stream).remove(&buffer, &mut outcomes).unwrap();
     assert!(outcomes.read().unwrap().iter().all(|code| *code == Outcome::Removed as u8), "{}", kind.name);
     let merged = list.merged().unwrap();
-    // About a third, as it happens: a node does not merge while another tile has its neighbour's latch.
+    // About a third, depending on the schedule: a node does not merge while another tile holds its
+    // neighbour's latch.
     assert!(merged * 4 > before.live, "{}: {merged} of {} nodes have merged", kind.name, before.live);
     assert_eq!(
         list.stats().unwrap().live,
@@ -48,13 +49,13 @@ pub fn merged_nodes_are_given_back<K: Key, V: Value + MapValue>(kind: &Kind<Skip
     assert_eq!((list.merged().unwrap(), contents(&list)), (0, left.clone()), "{}", kind.name);
     let found: Vec<_> = keys.iter().map(|key| left.get(key).copied()).collect();
     assert_eq!(list.get(&keys).unwrap(), found, "{}", kind.name);
-    // It goes on as any list.
+    // The list remains usable.
     list.insert(&gone, &vec![V::from_u64(9); gone.len()]).unwrap();
     assert_eq!(contents(&list).len(), 2000, "{}", kind.name);
 }
 
-/// Merges let low keys of data nodes fall, below those of the index nodes that lead to them; what splits such
-/// a one then is raised further left.
+/// Merges lower the low keys of data nodes below those of the index nodes that point to them. When such a
+/// node splits, its index entry is inserted further left.
 pub fn an_index_is_in_order_after_merges<K: Key, V: Value + MapValue>(kind: &Kind<SkipList<K, V>>) {
     let list = kind.map(1);
     let (keys, values) = kind.pairs((0..300).map(|n| (n * 3, n)));
@@ -70,12 +71,12 @@ pub fn an_index_is_in_order_after_merges<K: Key, V: Value + MapValue>(kind: &Kin
     }
 }
 
-/// Order and ranges of a list whose nodes have merged, and of the same list put in order.
+/// Ordered operations on a list whose nodes have merged, and on the same list after compaction.
 pub fn thin_lists_answer_as_others_do<K: Key, V: Value + MapValue>(kind: &Kind<SkipList<K, V>>) {
-    let (list, mut dice) = (kind.map(1), Dice::new(seed()));
+    let (list, mut rng) = (kind.map(1), Rng::new(seed()));
     let (keys, values) = kind.pairs((0..900).map(|n| (n * 3 + 1, n)));
     list.insert(&keys, &values).unwrap();
-    let gone: Vec<K> = keys.iter().copied().filter(|_| dice.below(5) > 0).collect();
+    let gone: Vec<K> = keys.iter().copied().filter(|_| rng.below(5) > 0).collect();
     let buffer = kind.device.from_slice(&gone).unwrap();
     let mut outcomes = kind.device.buffer::<u8>(gone.len()).unwrap();
     let stream = kind.device.stream().unwrap();
@@ -110,7 +111,7 @@ pub fn keys_are_assigned_in_every_way<K: Key, V: Value + MapValue>(kind: &Kind<S
     for assignment in ways {
         let list = kind.builder().nodes(1).assignment(assignment).build().unwrap();
         let mut expected = BTreeMap::new();
-        // In order, in order behind those, in no order, and again.
+        // Ascending, ascending behind those, random, and once more.
         let batches = [(0, 0), (1 << 20, 0), (0, 77), (0, 0)];
         for (turn, (base, salt)) in batches.into_iter().enumerate() {
             let number = |n: u64| if salt == 0 { base + n } else { simt::hash::mix64(salt ^ n) >> 40 };
@@ -123,7 +124,7 @@ pub fn keys_are_assigned_in_every_way<K: Key, V: Value + MapValue>(kind: &Kind<S
             let inserted = outcomes.iter().filter(|outcome| **outcome == Outcome::Inserted).count();
             assert_eq!(inserted, new.len(), "{}: {assignment:?}", kind.name);
             for (key, value) in keys.iter().zip(&values) {
-                // Which of equal keys' values stays is not said.
+                // It is unspecified which value of equal keys remains.
                 expected.insert(*key, *value);
             }
             assert_eq!(contents(&list).len(), expected.len(), "{}: {assignment:?}", kind.name);
@@ -138,7 +139,7 @@ pub fn keys_are_assigned_in_every_way<K: Key, V: Value + MapValue>(kind: &Kind<S
     }
 }
 
-/// Where nothing may grow, what finds no room is told, and all the rest is there.
+/// Without growth, keys that do not fit are refused, and all others are present.
 pub fn a_full_pool_is_no_loss<K: Key, V: Value + MapValue>(kind: &Kind<SkipList<K, V>>) {
     let list = kind.builder().nodes(1).growth(Growth::Fixed).build().unwrap();
     let (keys, values) = kind.pairs((0..2000).map(|n| (simt::hash::mix64(n) >> 33, n)));
@@ -151,14 +152,15 @@ pub fn a_full_pool_is_no_loss<K: Key, V: Value + MapValue>(kind: &Kind<SkipList<
         .collect();
     assert!(kept.len() < 2000 && kept.len() > 100, "{}: {} found room", kind.name, kept.len());
     assert_eq!(contents(&list), kept, "{}", kind.name);
-    // Removals make room again.
+    // Removals free memory for insertions.
     assert!(list.remove(&keys).unwrap().iter().filter(|removed| **removed).count() == kept.len());
     let again = list.insert(&keys[..50], &values[..50]).unwrap();
     assert!(again.iter().all(|outcome| *outcome == Outcome::Inserted), "{}: {again:?}", kind.name);
     assert_eq!(contents(&list), pairs().take(50).collect(), "{}", kind.name);
 }
 
-/// Where slabs are few, not every node is raised when a list is put in order; it is right all the same.
+/// With few slabs, compaction does not insert an index entry for every node; the list is correct all the
+/// same.
 pub fn lists_in_few_slabs_are_put_in_order<K: Key, V: Value + MapValue>(kind: &Kind<SkipList<K, V>>) {
     let list = kind.builder().nodes(1).growth(Growth::Fixed).build().unwrap();
     let (keys, values) = kind.pairs((0..1000).map(|n| (n * 5, n)));
@@ -171,7 +173,7 @@ pub fn lists_in_few_slabs_are_put_in_order<K: Key, V: Value + MapValue>(kind: &K
     assert_eq!(list.get(&keys).unwrap(), found, "{}", kind.name);
 }
 
-/// Table 1 of the paper: latches tried and had, links and entries followed.
+/// Counters of table 1 of the paper: latch attempts and acquisitions, links and index entries followed.
 pub fn what_is_done_is_counted<K: Key, V: Value + MapValue>(kind: &Kind<SkipList<K, V>>) {
     let (keys, values) = kind.pairs((0..600).map(|n| (n, n)));
     let list = kind.map(1);
@@ -188,7 +190,7 @@ pub fn what_is_done_is_counted<K: Key, V: Value + MapValue>(kind: &Kind<SkipList
     assert!(found.latches > 0 && found.attempts >= found.latches && found.down > 0, "{found:?}");
     let before = found.down;
     list.get(&keys).unwrap();
-    // A look-up goes down at least once, from an index node to a data node.
+    // A look-up descends at least once, from an index node to a data node.
     assert!(list.counters().unwrap().down >= before + 600, "{found:?}");
     let (capacity, before) = (list.stats().unwrap().capacity, list.counters().unwrap());
     let (keys, values) = kind.pairs((600..6000).map(|n| (n, n)));
@@ -197,7 +199,7 @@ pub fn what_is_done_is_counted<K: Key, V: Value + MapValue>(kind: &Kind<SkipList
     assert!(list.counters().unwrap().latches > before.latches + 5400 / 2, "they go on: {before:?}");
 }
 
-/// Index layers in a part of the pool, data in memory of the host.
+/// The index layers are in a separate part of the pool, and the data is in host memory.
 pub fn data_lies_where_it_is_asked_to<K: Key, V: Value + MapValue>(kind: &Kind<SkipList<K, V>>) {
     for tier in [gpu::Tier::Pinned, gpu::Tier::Managed] {
         let builder = kind.builder().nodes(700).super_block_slabs(64).data_tier(tier);
@@ -214,13 +216,13 @@ pub fn data_lies_where_it_is_asked_to<K: Key, V: Value + MapValue>(kind: &Kind<S
     }
 }
 
-/// Scans leave gaps between pairs; a node that merges with such a one overwrites none of its pairs.
+/// Scans leave gaps between pairs. A node that merges with such a node overwrites none of its pairs.
 pub fn nodes_with_gaps_take_in_what_merges<K: Key, V: Value + MapValue>(kind: &Kind<SkipList<K, V>>) {
     let slots = if kind.name.contains("8x4") { 30 } else { 14 };
     let half = slots / 2;
     for gaps in [vec![0], vec![half / 2], vec![half - 1], vec![0, 1, half - 2]] {
         let mut list = kind.map(1);
-        // Nodes are half full; the third gets gaps, and the one before it becomes thin.
+        // Nodes are half full. The third gets gaps, and its predecessor becomes underfull.
         let is_gone = |key: u64| key >= 2 * half && gaps.contains(&(key - 2 * half));
         let (keys, values) = kind.pairs((0..10 * half).map(|key| (key, u64::from(is_gone(key)))));
         list.bulk_build(&keys, &values, 0.5).unwrap();
@@ -248,8 +250,7 @@ pub fn keys_are_assigned_in_blocks_of_any_length<K: Key, V: Value + MapValue>(ki
     }
 }
 
-/// Where nothing may grow, a list has room for as many new keys once scans have emptied it as when it was
-/// new.
+/// Without growth, a list that was emptied by scans accepts as many new keys as a new one.
 pub fn lists_that_scans_empty_have_room<K: Key, V: Value + MapValue>(kind: &Kind<SkipList<K, V>>) {
     let mut list = kind.builder().nodes(1).growth(Growth::Fixed).build().unwrap();
     let fill = |list: &SkipList<K, V>, base: u64| {
@@ -263,13 +264,13 @@ pub fn lists_that_scans_empty_have_room<K: Key, V: Value + MapValue>(kind: &Kind
         list.retain_keys(K::from_u64(u64::MAX)..=K::from_u64(u64::MAX)).unwrap();
         assert_eq!(list.len().unwrap(), 0, "{}", kind.name);
         let many = fill(&list, turn << 20);
-        // Not the same number each time, as it happens.
+        // The number varies with the schedule.
         assert!(many * 5 >= most * 4, "{}, turn {turn}: first {most} found room, then {many}", kind.name);
         assert_eq!(contents(&list).len(), many, "{}", kind.name);
     }
 }
 
-/// Nodes that a scan has emptied are given back, and nothing else is.
+/// Nodes that a scan has emptied are freed, and no others.
 pub fn lists_give_back_what_scans_empty<K: Key, V: Value + MapValue>(kind: &Kind<SkipList<K, V>>) {
     let mut list = kind.map(1);
     let (keys, values) = kind.pairs((0..4000).map(|n| (n, n)));
@@ -283,7 +284,7 @@ pub fn lists_give_back_what_scans_empty<K: Key, V: Value + MapValue>(kind: &Kind
     assert_eq!(contents(&list).len(), 100, "{}", kind.name);
 }
 
-/// The layer of each slab's node, or what no layer is where the slab is free or the root's.
+/// Kernel that writes the layer of each slab's node. Elements of free slabs and of the root stay unchanged.
 struct LayersOf<M: Layers> {
     list: TreeView<M>,
     found: GlobalSlice<u32>,
@@ -303,11 +304,11 @@ impl<M: Layers<Slot = Packed>> Kernel for LayersOf<M> {
     const INSTANCE: Option<&'static str> = None;
 
     fn run(self) {
-        // SAFETY: nodes are read alone.
+        // SAFETY: nodes are only read.
         let (pool, number) = (unsafe { self.list.raw_pool() }, Thread::index());
         let handle: Handle = pool.handle(number as u32);
         if number < self.found.len() && pool.is_live(handle) {
-            // SAFETY: a live slab of the pool, which is a node.
+            // SAFETY: the handle refers to a live slab of the pool, which is a node.
             let node = unsafe { Node::<Packed, 8, 2>::at(pool.slab(handle)) };
             let meta = Meta::read(Packed::value(node.header().load(Order::Relaxed, Scope::Device)));
             if handle != ROOT {
@@ -317,8 +318,8 @@ impl<M: Layers<Slot = Packed>> Kernel for LayersOf<M> {
     }
 }
 
-/// The slabs of each index layer but the root's, of a list that was put in order, in a pool of super blocks
-/// of 256.
+/// Returns the slabs of each index layer below the root's, for a compacted list in a pool with super blocks
+/// of 256 slabs.
 fn slabs_of_layers<M>(name: &str, seed: u64) -> Vec<Vec<usize>>
 where
     M: Layers<Slot = Packed, Key = u32, Value = u32> + Instance,
@@ -332,7 +333,7 @@ where
     list.reclaim().unwrap();
     list.validate().unwrap();
     let found = device.from_slice(&vec![u32::MAX; list.stats().unwrap().capacity]).unwrap();
-    // SAFETY: the list outlives the launch, and nothing else is asked of it.
+    // SAFETY: the list outlives the launch, and is not used by others meanwhile.
     let view = unsafe { list.view::<M>() }.unwrap();
     let launch =
         Launch::new(Grid::for_items(found.len(), 128), LayersOf { list: view, found: found.slice() });
@@ -344,12 +345,12 @@ where
 
 #[test]
 fn lists_that_were_put_in_order_keep_index_layers_in_their_parts() {
-    type Of<const EACH: bool> = List<Packed, Layered<Spread<128>, EACH>, Unsorted, 8, 2>;
+    type Layers<const EACH: bool> = List<Packed, Layered<Spread<128>, EACH>, Unsorted, 8, 2>;
     for seed in 0..3 {
-        let layers = slabs_of_layers::<Of<false>>("list_layered_128_8x2_u32_u32", seed);
+        let layers = slabs_of_layers::<Layers<false>>("list_layered_128_8x2_u32_u32", seed);
         assert!(layers[0].len() > 9 && layers[1].len() > 1, "{layers:?}");
         assert!(layers.iter().flatten().all(|slab| *slab < 256), "{layers:?}");
-        let layers = slabs_of_layers::<Of<true>>("list_apart_128_8x2_u32_u32", seed);
+        let layers = slabs_of_layers::<Layers<true>>("list_apart_128_8x2_u32_u32", seed);
         assert!(layers[0].len() > 9 && layers[1].len() > 1, "{layers:?}");
         assert!(layers[0].iter().all(|slab| (32..256).contains(slab)), "{layers:?}");
         assert!(layers[1].iter().all(|slab| *slab < 32), "{layers:?}");

@@ -1,5 +1,5 @@
-//! The ends of what a table takes: patterns that mean something inside, full tables, small ones, used-up
-//! ones.
+//! Limits of tables: patterns with an internal meaning, full tables, small tables, tables with all slots used
+//! up.
 use crate::kinds::{Kind, Tested, contents};
 use checker::MapValue;
 use phalanx::Map;
@@ -7,8 +7,8 @@ use phalanx::hash_map::{Growth, HashMap, Key, Outcome, Value};
 use phalanx_kernels::keyed::Scalar;
 use std::collections::BTreeMap;
 
-/// Numbers that mean something somewhere inside: states of slots, sentinels of halves, signs, and their
-/// neighbours.
+/// Returns numbers with an internal meaning, and their neighbours: slot states, sentinels of slot halves,
+/// sign bits.
 fn patterns() -> Vec<u64> {
     let ends = [0, 1 << 31, 1 << 32, 1 << 63];
     let around = |end: u64| (0..8u64).flat_map(move |by| [end.wrapping_add(by), end.wrapping_sub(by)]);
@@ -34,7 +34,7 @@ pub fn every_pattern_is_a_key_and_a_value<M: Tested>(kind: &Kind<M>) {
     }
 }
 
-/// Removes every second key, and looks for all of them.
+/// Removes every second key, and looks up all keys.
 fn remove_every_second<M: Tested>(map: &M, keys: &[M::Key], all: &BTreeMap<M::Key, M::Value>) {
     let gone: Vec<M::Key> = keys.iter().copied().step_by(2).collect();
     assert!(map.remove(&gone).unwrap().iter().all(|&removed| removed), "{}", map.name());
@@ -58,7 +58,7 @@ pub fn a_full_table_refuses_and_loses_nothing<K: Key, V: Value + MapValue>(kind:
     }
     assert_eq!(contents(&map).len(), inserted);
     assert_eq!(map.load_factor().unwrap(), 1.0);
-    // What is there can still be replaced, what is not is still refused.
+    // Existing keys can still be replaced, and absent keys are still refused.
     let again = map.insert(&keys, &values).unwrap();
     for (first, again) in outcomes.iter().zip(again) {
         let expected = if *first == Outcome::Inserted { Outcome::Replaced } else { Outcome::Refused };
@@ -72,8 +72,8 @@ pub fn a_full_table_still_knows_the_topmost_keys<K: Key, V: Value + MapValue>(ki
     let map = kind.builder().capacity(10).growth(Growth::Fixed).build().unwrap();
     let (keys, values) = kind.pairs((0..map.slots() as u64 * 2).map(|key| (key, 1)));
     map.insert(&keys, &values).unwrap();
-    // Two patterns at least are those of states: these keys live apart from the table, which is full. But
-    // keys of 32 bits in slots of 16 bytes look like no state.
+    // At least two patterns equal slot states: these keys are stored outside the table, which is full. For
+    // keys of 32 bits in slots of 16 bytes, no key equals a slot state.
     let (top, values) = kind.pairs([(u64::MAX, 5), (u64::MAX - 1, 6)]);
     assert_eq!(map.get(&top).unwrap(), [None, None], "{}", kind.name);
     if (K::BITS, V::BITS) == (32, 64) {
@@ -102,7 +102,7 @@ pub fn capacities_of_all_sizes_hold_what_they_say<K: Key, V: Value + MapValue>(k
     }
 }
 
-/// At every load factor, beyond the nine tenths at which other tables make room too.
+/// Also at load factors above 0.9, at which other tables grow.
 pub fn capacity_is_reached_without_growing<K: Key, V: Value + MapValue>(kind: &Kind<HashMap<K, V>>) {
     for load_factor in [0.5, 0.8, 0.92, 0.95, 1.0] {
         let map = kind.builder().capacity(300).load_factor(load_factor).build().unwrap();
@@ -114,8 +114,8 @@ pub fn capacity_is_reached_without_growing<K: Key, V: Value + MapValue>(kind: &K
     }
 }
 
-/// A rehash that gives a few slots back is soon due again: where keys come and go in a table that is nearly
-/// full, it must double.
+/// A rehash that recovers only a few slots is soon necessary again. If keys are inserted and removed in a
+/// nearly full table, it must double.
 pub fn a_crowded_table_doubles_rather_than_rehash_for_ever<K: Key, V: Value + MapValue>(
     kind: &Kind<HashMap<K, V>>,
 ) {
@@ -147,7 +147,7 @@ pub fn removing_and_reinserting_goes_on_for_ever<K: Key, V: Value + MapValue>(ki
         assert_eq!(map.len().unwrap(), 0, "{}", kind.name);
         memory.push(map.memory_usage());
     }
-    // 1500 slots have been used up: rehashes give them back.
+    // 1500 slots have been used up, and rehashes recover them.
     let most = memory.iter().max().unwrap();
     assert!(*most <= memory[0] * 4, "{}: {memory:?}", kind.name);
     assert_eq!(memory[15..].iter().max(), memory[..15].iter().max(), "{}: it still grows", kind.name);
@@ -169,13 +169,13 @@ pub fn a_fixed_table_comes_back_by_compaction<K: Key, V: Value + MapValue>(kind:
     assert_eq!(contents(&map).len() as u64, slots);
 }
 
-/// A key that comes and goes uses up its own walk, however much room there is elsewhere; a rehash gives it
-/// back.
+/// A key that is repeatedly inserted and removed uses up its own probe sequence, even if the table has many
+/// free slots. A rehash recovers these slots.
 pub fn a_key_that_comes_and_goes_is_let_in_again<K: Key, V: Value + MapValue>(kind: &Kind<HashMap<K, V>>) {
     for (key, growth, most) in
         [(7, Growth::Fixed, 150), (u64::MAX, Growth::Fixed, 520), (7, Growth::Doubling, 150)]
     {
-        let mut map = kind.builder().capacity(300).looks(4).growth(growth).build().unwrap();
+        let mut map = kind.builder().capacity(300).max_probes(4).growth(growth).build().unwrap();
         let (other, (key, value)) = (K::from_u64(8), (K::from_u64(key), V::from_u64(1)));
         map.insert(&[other], &[value]).unwrap();
         let mut goes_round = || {

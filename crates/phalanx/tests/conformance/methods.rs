@@ -1,5 +1,5 @@
-//! Every method for its own sake, one key at most once a batch: there is one right answer.
-use crate::common::{Dice, replay, seed};
+//! Every method in isolation, with each key at most once per batch, so that there is a single correct result.
+use crate::common::{Rng, replay, seed};
 use crate::kinds::{Kind, Tested, contents};
 use phalanx::{Merge, Op, Outcome};
 use phalanx_kernels::keyed::Scalar;
@@ -7,26 +7,26 @@ use std::collections::BTreeMap;
 
 pub fn every_method_answers_as_std_does<M: Tested>(kind: &Kind<M>) {
     let map = kind.map(20);
-    let mut run = Run { map, model: BTreeMap::new(), dice: Dice::new(seed()) };
+    let mut run = Run { map, model: BTreeMap::new(), rng: Rng::new(seed()) };
     for round in 0..20 {
         let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run.round(round)));
         assert!(done.is_ok(), "{}, round {round}; {}", kind.name, replay("conformance", seed()));
     }
 }
 
-/// A map and what it should hold.
+/// Map and its expected contents.
 struct Run<M: Tested> {
     map: M,
     model: BTreeMap<M::Key, M::Value>,
-    dice: Dice,
+    rng: Rng,
 }
 
 impl<M: Tested> Run<M> {
-    /// Up to 40 of 60 keys, each once, the topmost five among them; and values.
+    /// Generates up to 40 distinct keys of 60, including some of the five topmost, with values.
     fn pairs(&mut self) -> Vec<(M::Key, M::Value)> {
         let numbers = (0..55).chain((0..5).map(|below| u64::MAX - below)).map(M::Key::from_u64);
-        let taken: Vec<_> = numbers.filter(|_| self.dice.below(3) > 0).take(40).collect();
-        taken.into_iter().map(|key| (key, M::Value::from_u64(self.dice.below(1 << 40)))).collect()
+        let taken: Vec<_> = numbers.filter(|_| self.rng.below(3) > 0).take(40).collect();
+        taken.into_iter().map(|key| (key, M::Value::from_u64(self.rng.below(1 << 40)))).collect()
     }
 
     fn round(&mut self, round: u64) {
@@ -41,7 +41,7 @@ impl<M: Tested> Run<M> {
             5 => self.get_or_insert(&keys, &values),
             _ => self.execute(&pairs),
         }
-        self.look();
+        self.check();
         self.remove();
         assert_eq!(contents(&self.map), self.model);
         assert_eq!(self.map.is_empty().unwrap(), self.model.is_empty());
@@ -89,7 +89,7 @@ impl<M: Tested> Run<M> {
     fn execute(&mut self, pairs: &[(M::Key, M::Value)]) {
         let ops: Vec<_> = pairs
             .iter()
-            .map(|&(key, value)| match self.dice.below(3) {
+            .map(|&(key, value)| match self.rng.below(3) {
                 0 => Op::Get(key),
                 1 => Op::Remove(key),
                 _ => Op::Insert(key, value),
@@ -106,13 +106,13 @@ impl<M: Tested> Run<M> {
             };
             assert_eq!(outcome, if was.is_some() { here } else { gone }, "{op:?}");
             let argument = op.parts().2;
-            // What a removal takes away it does not tell: its argument comes back.
+            // A removal does not return the removed value: its argument is returned.
             let told = if outcome == Outcome::Removed { argument } else { was.unwrap_or(argument) };
             assert_eq!(value, told, "{op:?}");
         }
     }
 
-    fn look(&mut self) {
+    fn check(&mut self) {
         let keys: Vec<M::Key> = self.pairs().into_iter().map(|(key, _)| key).collect();
         let expected: Vec<_> = keys.iter().map(|key| self.model.get(key).copied()).collect();
         assert_eq!(self.map.get(&keys).unwrap(), expected);
@@ -122,7 +122,7 @@ impl<M: Tested> Run<M> {
 
     fn remove(&mut self) {
         let some: Vec<M::Key> =
-            self.pairs().into_iter().map(|(key, _)| key).filter(|_| self.dice.below(4) == 0).collect();
+            self.pairs().into_iter().map(|(key, _)| key).filter(|_| self.rng.below(4) == 0).collect();
         let expected: Vec<_> = some.iter().map(|key| self.model.remove(key).is_some()).collect();
         assert_eq!(self.map.remove(&some).unwrap(), expected);
     }

@@ -1,5 +1,5 @@
-//! Snapshots, against copies of `std::collections::BTreeMap`.
-use crate::common::{Dice, outcomes, seed};
+//! Snapshots, compared with copies of `std::collections::BTreeMap`.
+use crate::common::{Rng, outcomes, seed};
 use crate::kinds::{Kind, contents};
 use checker::MapValue;
 use gpu::Device;
@@ -11,27 +11,27 @@ use std::ops::{Bound, RangeFull};
 
 type Tree<K, V> = MultiVersionBTree<K, V>;
 
-/// Changes some pairs of a tree and of what it is held against.
-fn change<K: Key, V: Value + MapValue>(tree: &Tree<K, V>, model: &mut BTreeMap<K, V>, dice: &mut Dice) {
-    let key = |dice: &mut Dice| match dice.below(20) {
+/// Changes some pairs of a tree and of its model.
+fn change<K: Key, V: Value + MapValue>(tree: &Tree<K, V>, model: &mut BTreeMap<K, V>, rng: &mut Rng) {
+    let key = |rng: &mut Rng| match rng.below(20) {
         0 => K::MAX,
         1 => K::from_u64(0),
-        _ => K::from_u64(dice.below(700) * 3),
+        _ => K::from_u64(rng.below(700) * 3),
     };
     let mut pairs = BTreeMap::new();
-    for _ in 0..dice.pick(&[1, 10, 120]) {
-        pairs.insert(key(dice), V::from_u64(dice.below(1 << 30)));
+    for _ in 0..rng.pick(&[1, 10, 120]) {
+        pairs.insert(key(rng), V::from_u64(rng.below(1 << 30)));
     }
     let (keys, values): (Vec<K>, Vec<V>) = pairs.iter().map(|(&key, &value)| (key, value)).unzip();
     let outcomes = tree.insert(&keys, &values).unwrap();
     assert!(!outcomes.contains(&Outcome::Refused), "{}", tree.variant());
     model.extend(pairs);
-    let gone: Vec<K> = model.keys().copied().filter(|_| dice.below(4) == 0).collect();
+    let gone: Vec<K> = model.keys().copied().filter(|_| rng.below(4) == 0).collect();
     assert!(tree.remove(&gone).unwrap().into_iter().all(|removed| removed), "{}", tree.variant());
     model.retain(|key, _| !gone.contains(key));
 }
 
-/// Holds the tree as of a snapshot against what there was.
+/// Compares a snapshot of the tree with the model.
 fn compare<K: Key, V: Value + MapValue>(
     tree: &Tree<K, V>,
     then: &Snapshot<'_, K, V>,
@@ -64,16 +64,16 @@ fn compare<K: Key, V: Value + MapValue>(
 
 pub fn snapshots_are_past_moments<K: Key, V: Value + MapValue>(kind: &Kind<Tree<K, V>>) {
     let tree = kind.map(1);
-    let (mut model, mut dice) = (BTreeMap::new(), Dice::new(seed()));
+    let (mut model, mut rng) = (BTreeMap::new(), Rng::new(seed()));
     let mut past: Vec<(Snapshot<'_, K, V>, BTreeMap<K, V>)> = Vec::new();
     for round in 0..12 {
         past.push((tree.snapshot().unwrap(), model.clone()));
         if round % 3 == 1 {
             past.push((tree.snapshot().unwrap(), model.clone()));
         }
-        change(&tree, &mut model, &mut dice);
+        change(&tree, &mut model, &mut rng);
         if past.len() > 3 {
-            drop(past.remove(dice.below(past.len() as u64) as usize));
+            drop(past.remove(rng.below(past.len() as u64) as usize));
         }
         past.iter().for_each(|(then, model)| compare(&tree, then, model));
         assert_eq!(contents(&tree), model, "{}, round {round}", kind.name);
@@ -88,9 +88,9 @@ pub fn snapshots_are_past_moments<K: Key, V: Value + MapValue>(kind: &Kind<Tree<
 
 pub fn order_is_that_of_std_now_and_then<K: Key, V: Value + MapValue>(kind: &Kind<Tree<K, V>>) {
     let tree = kind.map(1);
-    let (mut model, mut dice) = (BTreeMap::new(), Dice::new(seed() + 1));
+    let (mut model, mut rng) = (BTreeMap::new(), Rng::new(seed() + 1));
     for _ in 0..4 {
-        change(&tree, &mut model, &mut dice);
+        change(&tree, &mut model, &mut rng);
         let all: Vec<(K, V)> = model.iter().map(|(&key, &value)| (key, value)).collect();
         assert_eq!(tree.range(&[..]).unwrap(), std::slice::from_ref(&all), "{}", kind.name);
         assert_eq!(tree.count(&[..]).unwrap(), [all.len() as u64], "{}", kind.name);
@@ -112,7 +112,7 @@ pub fn order_is_that_of_std_now_and_then<K: Key, V: Value + MapValue>(kind: &Kin
     assert!(tree.iter(&now).unwrap().eq(model), "{}", kind.name);
 }
 
-/// Ranges on device buffers, of what is there now.
+/// Queries ranges of the current state on device buffers.
 fn on_buffers<K: Key, V: Value + MapValue>(
     kind: &Kind<Tree<K, V>>,
     tree: &Tree<K, V>,
@@ -163,7 +163,8 @@ pub fn snapshots_are_taken_in_streams<K: Key, V: Value + MapValue>(kind: &Kind<T
     assert_eq!(contents(&tree), model, "{}", kind.name);
 }
 
-/// Overwritten again and again, with snapshots that come and go, a tree needs no more than at first.
+/// A tree that is overwritten repeatedly, with snapshots taken and dropped, needs no more memory than at
+/// first.
 pub fn what_is_dropped_is_freed<K: Key, V: Value + MapValue>(kind: &Kind<Tree<K, V>>) {
     let tree = kind.builder().nodes(900).growth(Growth::Fixed).build().unwrap();
     let mut live = None;
@@ -181,7 +182,7 @@ pub fn what_is_dropped_is_freed<K: Key, V: Value + MapValue>(kind: &Kind<Tree<K,
         tree.remove(&[]).unwrap();
         tree.drain().unwrap();
         let now = tree.stats().unwrap().live;
-        // Nodes above leaves are split by who passes them when they are full.
+        // Full inner nodes are split by operations that pass through them.
         let first = *live.get_or_insert(now);
         assert!(now <= first + 8, "{}, round {round}: {first} slabs were live, and {now} are", kind.name);
         assert_eq!(tree.versions().unwrap(), 0, "{}, round {round}", kind.name);
@@ -193,7 +194,7 @@ pub fn a_full_pool_refuses_and_loses_nothing<K: Key, V: Value + MapValue>(kind: 
     refuses_and_loses_nothing(kind, false, |builder| builder.growth(Growth::Fixed));
 }
 
-/// What a sweep frees is used where the pool may grow no more, as where it may not grow at all.
+/// Slabs that a sweep frees are reused, whether the pool has reached its budget or cannot grow at all.
 pub fn a_budget_that_is_used_up_refuses_and_loses_nothing<K: Key, V: Value + MapValue>(
     kind: &Kind<Tree<K, V>>,
 ) {
@@ -207,8 +208,8 @@ fn refuses_and_loses_nothing<K: Key, V: Value + MapValue>(
     bounded: impl FnOnce(Builder<K, V>) -> Builder<K, V>,
 ) {
     let tree = bounded(kind.builder().nodes(40).super_block_slabs(32)).build().unwrap();
-    // So many that their leaves take half of the slabs, unless these are much fuller than splits leave them;
-    // and never all.
+    // Enough pairs that their leaves occupy half of the slabs, unless leaves are much fuller than splits
+    // leave them; never all slabs.
     let (keys, values) = kind.pairs((0..320).map(|n| (n * 7, n)));
     let inserted = outcomes(tree.insert(&keys, &values));
     let model: BTreeMap<K, V> = keys
@@ -221,7 +222,7 @@ fn refuses_and_loses_nothing<K: Key, V: Value + MapValue>(
         .collect();
     assert_eq!(contents(&tree), model, "{}", kind.name);
     let then = tree.snapshot().unwrap();
-    // Each leaf needs a copy now, and there are not so many slabs.
+    // Each leaf now needs a copy, and there are not enough slabs.
     let (mut now, others) = (model.clone(), kind.pairs((0..320).map(|n| (n * 7, n + 1))).1);
     let said = tree.insert(&keys, &others);
     assert_eq!(said.is_err(), grows, "{}: {said:?}", kind.name);
@@ -243,7 +244,7 @@ fn refuses_and_loses_nothing<K: Key, V: Value + MapValue>(
     assert!(contents(&tree).is_empty(), "{}", kind.name);
 }
 
-/// Removes all pairs of a tree that has too few slabs for it.
+/// Removes all pairs of a tree that has too few slabs to do so.
 fn removes_what_it_says<K: Key, V: Value + MapValue>(
     kind: &Kind<Tree<K, V>>,
     tree: &Tree<K, V>,
@@ -289,7 +290,7 @@ pub fn trees_are_built_and_cleared<K: Key, V: Value + MapValue>(kind: &Kind<Tree
     assert_eq!(contents(&tree), model, "{}", kind.name);
     let then = tree.snapshot().unwrap();
     let before = model.clone();
-    change(&tree, &mut model, &mut Dice::new(4));
+    change(&tree, &mut model, &mut Rng::new(4));
     compare(&tree, &then, &before);
     drop(then);
     tree.compact(1.0).unwrap();
@@ -297,11 +298,11 @@ pub fn trees_are_built_and_cleared<K: Key, V: Value + MapValue>(kind: &Kind<Tree
     assert_eq!(tree.versions().unwrap(), 0, "{}", kind.name);
     tree.clear().unwrap();
     assert_eq!((tree.stats().unwrap().live, tree.len().unwrap()), (3, 0), "{}", kind.name);
-    change(&tree, &mut BTreeMap::new(), &mut Dice::new(5));
+    change(&tree, &mut BTreeMap::new(), &mut Rng::new(5));
 }
 
-/// Each blocking question by order takes a snapshot of its own, and a stream's are dropped as soon as they
-/// are taken: neither uses their places up.
+/// Each blocking ordered query takes its own snapshot, and the snapshots of a stream are dropped at once:
+/// neither uses up the snapshot slots.
 pub fn questions_can_be_asked_for_ever<K: Key, V: Value + MapValue>(kind: &Kind<Tree<K, V>>) {
     let tree = kind.map(1);
     let (keys, values) = kind.pairs([(5, 50)]);
@@ -320,8 +321,8 @@ pub fn questions_can_be_asked_for_ever<K: Key, V: Value + MapValue>(kind: &Kind<
     assert_eq!(contents(&tree), BTreeMap::from([first]), "{}", kind.name);
 }
 
-/// What was asked by order is over when it is answered: it keeps no versions of what streams write from then
-/// on, which no blocking call sweeps.
+/// The snapshot of an ordered query ends with the query: it keeps no versions of later writes in streams,
+/// which no blocking call sweeps.
 pub fn a_question_keeps_nothing_once_it_is_answered<K: Key, V: Value + MapValue>(kind: &Kind<Tree<K, V>>) {
     let tree = kind.builder().nodes(4000).growth(Growth::Fixed).build().unwrap();
     let (device, stream) = (&kind.device, kind.device.stream().unwrap());
@@ -340,27 +341,27 @@ pub fn a_question_keeps_nothing_once_it_is_answered<K: Key, V: Value + MapValue>
     tree.validate().unwrap();
 }
 
-/// Who forgets to drop a snapshot keeps its versions, and no more.
+/// A leaked snapshot keeps its versions and has no other effect.
 pub fn forgotten_snapshots_do_no_harm<K: Key, V: Value + MapValue>(kind: &Kind<Tree<K, V>>) {
     let mut tree = kind.map(1);
-    let (mut model, mut dice) = (BTreeMap::new(), Dice::new(seed() + 2));
-    change(&tree, &mut model, &mut dice);
+    let (mut model, mut rng) = (BTreeMap::new(), Rng::new(seed() + 2));
+    change(&tree, &mut model, &mut rng);
     std::mem::forget(tree.snapshot().unwrap());
-    change(&tree, &mut model, &mut dice);
+    change(&tree, &mut model, &mut rng);
     tree.compact(0.8).unwrap();
     assert_eq!((contents(&tree), tree.versions().unwrap()), (model.clone(), 0), "{}", kind.name);
     let then = tree.snapshot().unwrap();
     let before = model.clone();
-    change(&tree, &mut model, &mut dice);
+    change(&tree, &mut model, &mut rng);
     compare(&tree, &then, &before);
     drop(then);
     tree.clear().unwrap();
     model.clear();
-    change(&tree, &mut model, &mut dice);
+    change(&tree, &mut model, &mut rng);
     assert_eq!(contents(&tree), model, "{}", kind.name);
 }
 
-/// Buffers and streams of another device, and buffers of other lengths.
+/// Buffers and streams of another device, and buffers of wrong lengths, are rejected.
 pub fn what_does_not_fit_is_refused<K: Key, V: Value + MapValue>(kind: &Kind<Tree<K, V>>) {
     let mut tree = kind.map(1);
     let (device, other) = (&kind.device, Device::emulator(Options::default()));
@@ -384,7 +385,7 @@ pub fn what_does_not_fit_is_refused<K: Key, V: Value + MapValue>(kind: &Kind<Tre
     for ordered in [at.ordered_on(&stream), tree.ordered_on(&stream)] {
         let short = ordered.successor(&keys, &mut found, &mut one, &mut codes);
         assert!(matches!(short, Err(Error::Length { .. })), "{}: {short:?}", kind.name);
-        // Room for two pairs a range, in buffers for one each.
+        // Two pairs per range, with buffers for one pair each.
         let short = ordered.range(&keys, &keys, 2, &mut found, &mut values, &mut counts);
         assert!(matches!(short, Err(Error::Length { .. })), "{}: {short:?}", kind.name);
         ordered.range(&keys, &keys, 1, &mut found, &mut values, &mut counts).unwrap();
@@ -402,7 +403,7 @@ pub fn what_does_not_fit_is_refused<K: Key, V: Value + MapValue>(kind: &Kind<Tre
     }
 }
 
-/// A kind that is chosen by its name has the room that the way of its updates needs.
+/// A variant chosen by name reserves the memory that its update mode needs.
 pub fn room_for_versions_goes_by_the_kind<K: Key, V: Value + MapValue>(kind: &Kind<Tree<K, V>>) {
     let named = kind.builder().capacity(2000).build().unwrap();
     let builder = Tree::<K, V>::builder().device(&kind.device).updates(named.updates());

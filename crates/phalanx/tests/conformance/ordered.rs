@@ -1,5 +1,5 @@
-//! What ordered maps do by order, against `std::collections::BTreeMap`.
-use crate::common::{Dice, seed};
+//! Ordered operations, compared with `std::collections::BTreeMap`.
+use crate::common::{Rng, seed};
 use crate::kinds::{Kind, Tested, contents};
 use checker::MapValue;
 use gpu::{Buffer, Stream};
@@ -11,13 +11,13 @@ use phalanx_kernels::keyed::Scalar;
 use std::collections::BTreeMap;
 use std::ops::{Bound, RangeBounds};
 
-/// What answers one question of each key.
+/// Result of a batch with one neighbour per key.
 type Nexts<K, V> = Result<Vec<Option<(K, V)>>>;
 
-/// The pairs of one range.
+/// Pairs of one range.
 type Within<K, V> = Vec<(K, V)>;
 
-/// What ordered maps can do beside what all maps can.
+/// Operations of ordered maps beyond those of all maps.
 pub trait ByOrder: Tested {
     fn successor(&self, keys: &[Self::Key]) -> Nexts<Self::Key, Self::Value>;
     fn predecessor(&self, keys: &[Self::Key]) -> Nexts<Self::Key, Self::Value>;
@@ -108,13 +108,13 @@ macro_rules! by_order {
 }
 by_order!(BTree SkipList);
 
-/// A tree that came about by insertions and removals, and what must be in it. The ends of the key space are
-/// in it, or not, by turns.
+/// Returns a tree built by insertions and removals, and its expected contents. The ends of the key space are
+/// in it on every other turn.
 pub fn grown<M: ByOrder>(kind: &Kind<M>, turn: u64) -> (M, BTreeMap<M::Key, M::Value>) {
     let tree = kind.map(1);
-    let mut dice = Dice::new(seed() + turn);
+    let mut rng = Rng::new(seed() + turn);
     let spread = [400, 5000, u64::MAX][turn as usize % 3];
-    let mut keys: Vec<u64> = (0..[3, 60, 900][turn as usize % 3]).map(|_| dice.below(spread)).collect();
+    let mut keys: Vec<u64> = (0..[3, 60, 900][turn as usize % 3]).map(|_| rng.below(spread)).collect();
     if turn.is_multiple_of(2) {
         keys.extend([0, u64::MAX, u64::MAX - 1, u64::from(u32::MAX), u64::from(u32::MAX) - 1]);
     }
@@ -125,11 +125,11 @@ pub fn grown<M: ByOrder>(kind: &Kind<M>, turn: u64) -> (M, BTreeMap<M::Key, M::V
     }
     let (distinct, first): (Vec<M::Key>, Vec<M::Value>) =
         expected.iter().map(|(&key, &value)| (key, value)).unzip();
-    // Not in order: leaves hold theirs as they come.
+    // Not in order, because leaves store pairs in order of arrival.
     let half = distinct.len() / 2;
     tree.insert(&distinct[half..], &first[half..]).unwrap();
     tree.insert(&distinct[..half], &first[..half]).unwrap();
-    // A stretch is gone, so that leaves are empty.
+    // A range of keys is removed, so that leaves are empty.
     let gone: Vec<M::Key> = distinct.iter().copied().skip(half / 2).take(half).collect();
     assert!(tree.remove(&gone).unwrap().iter().all(|&removed| removed));
     expected.retain(|key, _| !gone.contains(key));
@@ -137,7 +137,7 @@ pub fn grown<M: ByOrder>(kind: &Kind<M>, turn: u64) -> (M, BTreeMap<M::Key, M::V
     (tree, expected)
 }
 
-/// Keys to ask with: those that are there, their neighbours, and the ends.
+/// Returns keys to query: existing keys, their neighbours, and the ends.
 pub fn questions<K: Key, V>(expected: &BTreeMap<K, V>) -> Vec<K> {
     let around = |key: &K| {
         let key = key.to_u64();
@@ -174,15 +174,15 @@ pub fn order_is_that_of_std<M: ByOrder>(kind: &Kind<M>) {
 pub fn ranges_are_those_of_std<M: ByOrder>(kind: &Kind<M>) {
     for turn in 0..6 {
         let (tree, expected) = grown(kind, turn);
-        let (keys, mut dice) = (questions(&expected), Dice::new(turn));
+        let (keys, mut rng) = (questions(&expected), Rng::new(turn));
         let keys: Vec<M::Key> =
             keys.iter().copied().step_by(keys.len() / 60 + 1).chain([keys[0], M::Key::MAX]).collect();
-        let mut bounds = |key: M::Key| match dice.below(3) {
+        let mut bounds = |key: M::Key| match rng.below(3) {
             0 => Bound::Included(key),
             1 => Bound::Excluded(key),
             _ => Bound::Unbounded,
         };
-        // Neighbours, far ones, and, since a key comes twice, equal ones.
+        // Adjacent keys, distant keys and, since a key occurs twice, equal keys.
         let ends =
             keys.windows(2).map(|pair| (pair[0], pair[1])).chain(keys.iter().map(|&key| (keys[0], key)));
         let sorted = ends.map(|(a, b)| (a.min(b), a.max(b)));
@@ -277,7 +277,7 @@ pub fn buffers_are_answered_in_order<M: ByOrder>(kind: &Kind<M>) {
 pub fn large_trees_have_many_levels<M: ByOrder>(kind: &Kind<M>) {
     let tree = kind.map(1);
     for part in 0..4u64 {
-        // Upwards, downwards, and as dice fall.
+        // Ascending, descending and random.
         let number = |n: u64| match part {
             0 => 1_000_000 + n,
             1 => 1_000_000 - n,
@@ -286,7 +286,7 @@ pub fn large_trees_have_many_levels<M: ByOrder>(kind: &Kind<M>) {
         let (keys, values) = kind.pairs((0..3000).map(|n| (number(n), n)));
         tree.insert(&keys, &values).unwrap();
     }
-    // Nodes of 30 pairs are fuller or less full as it happens.
+    // The fill of nodes with 30 pairs depends on the schedule.
     let least = if kind.name.contains("_256_8x4_") { 3 } else { 4 };
     assert!(tree.depth().unwrap() >= least, "{}: {} levels", kind.name, tree.depth().unwrap());
     contents(&tree);

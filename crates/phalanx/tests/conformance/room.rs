@@ -1,4 +1,4 @@
-//! Pools that have all the super blocks that handles can name, and room that is asked for.
+//! Pools with the maximum number of super blocks that handles can address, and reserved capacity.
 use crate::common::no_room;
 use crate::kinds::{Kind, Tested, contents};
 use crate::ordered::ByOrder;
@@ -8,23 +8,23 @@ use phalanx::{BTree, Error, Key, Map, MultiVersionBTree, Outcome, Value};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-/// The most nodes of a pool that begins with the fewest: 255 super blocks of 32.
+/// Maximum number of nodes of a pool that begins with the minimum: 255 super blocks of 32 slabs.
 const MOST: usize = 255 * 32;
 
-/// How many pairs [`far`] makes.
+/// Number of pairs that [`far`] generates.
 const FAR: u64 = 48_500;
 
-/// Pairs far from each other, so many that nodes half full of them nearly use up such a pool.
+/// Generates distant pairs, so many that half-full nodes nearly use up such a pool.
 fn far<M: Tested>(kind: &Kind<M>) -> (Vec<M::Key>, Vec<M::Value>) {
     kind.pairs((0..FAR).map(|n| (n * 1000, n)))
 }
 
-/// Pairs between two of [`far`], in no order: they split nodes.
+/// Generates pairs between two of [`far`], not in order, which split nodes.
 fn near<M: Tested>(kind: &Kind<M>) -> (Vec<M::Key>, Vec<M::Value>) {
     kind.pairs((0..4000).map(|n| (3_000_001 + n * 2731 % 4000 / 999 * 1000 + n * 2731 % 4000 % 999, n)))
 }
 
-/// A pool of 32 nodes a super block has no 256th of them.
+/// A pool of 32 nodes per super block cannot have a 256th super block.
 pub fn pools_that_cannot_grow_are_exchanged<M: ByOrder>(kind: &Kind<M>) {
     let mut tree = kind.map(1);
     let (keys, values) = far(kind);
@@ -48,7 +48,7 @@ pub fn trees_are_built_in_pools_that_are_large_enough<M: ByOrder>(kind: &Kind<M>
     assert_eq!(contents(&tree), expected, "{}", kind.name);
 }
 
-/// What came of insertions: what was inserted is there, and nothing is lost.
+/// Checks that the inserted pairs are in the tree and that no other pair is lost.
 fn holds_what_was_inserted<K: Key, V: Value + MapValue>(
     tree: &BTree<K, V>,
     before: (Vec<K>, Vec<V>),
@@ -61,13 +61,13 @@ fn holds_what_was_inserted<K: Key, V: Value + MapValue>(
     assert_eq!(contents(tree), expected, "{}", tree.variant());
 }
 
-/// A tree that may have so many nodes.
+/// Creates a tree with a budget in nodes.
 fn within_most<K: Key, V: Value + MapValue>(kind: &Kind<BTree<K, V>>, budget: usize) -> BTree<K, V> {
     let node = if size_of::<(K, V)>() == 8 { 128 } else { 256 };
     kind.builder().nodes(1).budget(budget * node).build().unwrap()
 }
 
-/// The larger pool would not fit, nor would a new tree be smaller, so keys are refused, and nothing is lost.
+/// Neither a larger pool nor a rebuilt tree fits into the budget, so keys are refused, and no pair is lost.
 pub fn a_budget_is_kept_where_pools_cannot_grow<K: Key, V: Value + MapValue>(kind: &Kind<BTree<K, V>>) {
     let mut tree = within_most(kind, MOST);
     let full = kind.pairs((0..104_000).map(|n| (n * 1000, n)));
@@ -79,7 +79,7 @@ pub fn a_budget_is_kept_where_pools_cannot_grow<K: Key, V: Value + MapValue>(kin
     holds_what_was_inserted(&tree, full, more, outcomes);
 }
 
-/// There is no memory for more nodes, but there are thin ones.
+/// There is no memory for more nodes, but there are underfull ones.
 pub fn thin_trees_are_built_anew_rather_than_refuse<K: Key, V: Value + MapValue>(kind: &Kind<BTree<K, V>>) {
     let mut tree = within_most(kind, MOST);
     let (before, more) = (far(kind), near(kind));
@@ -90,7 +90,7 @@ pub fn thin_trees_are_built_anew_rather_than_refuse<K: Key, V: Value + MapValue>
     holds_what_was_inserted(&tree, before, more, outcomes);
 }
 
-/// The budget is that of a pool a tenth larger, not half as large again.
+/// The budget permits a pool larger by a tenth, not by half.
 pub fn pools_are_exchanged_for_what_the_budget_allows<K: Key, V: Value + MapValue>(kind: &Kind<BTree<K, V>>) {
     let mut tree = within_most(kind, MOST + MOST / 10);
     let (full, more) = (kind.pairs((0..104_000).map(|n| (n * 1000, n))), near(kind));
@@ -105,7 +105,7 @@ pub fn launches_find_the_room_that_was_reserved<K: Key, V: Value + MapValue>(kin
     for full in [false, true] {
         let mut tree = kind.map(1);
         let (keys, values) = kind.pairs((0..3000).map(|n| (n * 1000, n)));
-        // Where all nodes are full each of these splits one.
+        // If all nodes are full, each of these splits one.
         tree.bulk_build(&keys, &values, if full { 1.0 } else { 0.5 }).unwrap();
         let (keys, values) = kind.pairs((0..20_000).map(|n| (n * 7919 % 20_000 * 150 + 1, n)));
         tree.reserve(keys.len()).unwrap();
@@ -116,13 +116,13 @@ pub fn launches_find_the_room_that_was_reserved<K: Key, V: Value + MapValue>(kin
         stream.synchronize().unwrap();
         assert_eq!((tree.len().unwrap(), tree.stats().unwrap().capacity), (23_000, before), "{}", kind.name);
         tree.validate().unwrap();
-        // What is there already is not made once more.
+        // Existing capacity is not reserved again.
         tree.reserve(1).unwrap();
         assert_eq!(tree.stats().unwrap().capacity, before, "{}", kind.name);
     }
 }
 
-/// A snapshot's versions lie in the pool that it was taken of, so until it is dropped keys are refused.
+/// The versions of a snapshot are in the pool in which it was taken, so keys are refused until it is dropped.
 pub fn pools_are_exchanged_where_no_snapshot_lives<K: Key, V: Value + MapValue>(
     kind: &Kind<MultiVersionBTree<K, V>>,
 ) {
@@ -141,7 +141,7 @@ pub fn pools_are_exchanged_where_no_snapshot_lives<K: Key, V: Value + MapValue>(
     assert!(tree.stats().unwrap().capacity > MOST, "{}: {:?}", kind.name, tree.stats());
     model.extend(more.iter().copied().zip(new));
     assert_eq!(contents(&tree), model, "{}", kind.name);
-    // Time goes on in the new pool.
+    // Timestamps continue in the new pool.
     let then = tree.snapshot().unwrap();
     assert!(tree.remove(&more).unwrap().into_iter().all(|removed| removed), "{}", kind.name);
     assert!(tree.at(&then).unwrap().iter().unwrap().eq(model), "{}", kind.name);
@@ -150,8 +150,8 @@ pub fn pools_are_exchanged_where_no_snapshot_lives<K: Key, V: Value + MapValue>(
     assert_eq!((tree.versions().unwrap(), tree.len().unwrap()), (0, FAR as usize), "{}", kind.name);
 }
 
-/// Versions of the pool that goes wait to be freed by kernels, which free none of the new one's nodes for
-/// them.
+/// Versions of the old pool are waiting to be freed by kernels. These must not free nodes of the new pool
+/// instead.
 pub fn trees_with_versions_are_built_in_pools_that_are_large_enough<K: Key, V: Value + MapValue>(
     kind: &Kind<MultiVersionBTree<K, V>>,
 ) {
@@ -174,7 +174,7 @@ pub fn trees_with_versions_are_built_in_pools_that_are_large_enough<K: Key, V: V
     assert_eq!(tree.stats().unwrap().faults, 0, "{}", kind.name);
 }
 
-/// Keys come at the upper end and go at the lower one: the memory is bounded.
+/// Keys are inserted at the upper end and removed at the lower end: the memory usage is bounded.
 pub fn windows_that_move_take_no_more_memory<M: ByOrder>(kind: &Kind<M>) {
     let tree = kind.map(1);
     let window = |turn: u64| kind.pairs((turn * 200..turn * 200 + 200).map(|n| (n, n)));
@@ -192,12 +192,12 @@ pub fn windows_that_move_take_no_more_memory<M: ByOrder>(kind: &Kind<M>) {
     }
     let (keys, values) = window(39);
     assert_eq!(contents(&tree), keys.into_iter().zip(values).collect(), "{}", kind.name);
-    // How many leaves lie behind when the pool is full differs, so it may have grown once more; of leaves
-    // never given back there would be four times as many.
+    // The number of empty leaves in a full pool varies, so the pool may have grown once more. If leaves were
+    // never freed, there would be four times as many.
     assert!(tree.memory_usage() < 2 * memory, "{}: {memory} bytes became {}", kind.name, tree.memory_usage());
 }
 
-/// Of a tree of which little is left.
+/// The tree has only a few pairs left.
 pub fn room_is_made_of_what_was_removed<K: Key, V: Value + MapValue>(kind: &Kind<BTree<K, V>>) {
     let mut tree = kind.map(1);
     let (keys, values) = kind.pairs((0..9000).map(|n| (n, n)));
@@ -238,13 +238,13 @@ pub fn trees_are_built_anew_where_no_snapshot_lives<K: Key, V: Value + MapValue>
     assert_eq!(contents(&tree), first.into_iter().collect(), "{}", kind.name);
 }
 
-/// Questions as of now read a snapshot of their own each, which is in nobody's way.
+/// Each query of the current state reads its own snapshot, which does not block reclamation.
 pub fn windows_move_beside_questions<K: Key, V: Value + MapValue>(kind: &Kind<MultiVersionBTree<K, V>>) {
     let tree = kind.builder().nodes(1).super_block_slabs(32).build().unwrap();
     let all = |tree: &MultiVersionBTree<K, V>| tree.count(&[K::from_u64(0)..K::from_u64(1)]).unwrap();
     let (zero, value) = kind.pairs([(0, 0)]);
     tree.insert(&zero, &value).unwrap();
-    // What fails is told when nobody asks any more.
+    // Failures are asserted after the query threads have ended.
     let (ended, mut went_well) = (Mutex::new(false), true);
     std::thread::scope(|scope| {
         for _ in 0..2 {
@@ -262,13 +262,13 @@ pub fn windows_move_beside_questions<K: Key, V: Value + MapValue>(kind: &Kind<Mu
         *ended.lock().unwrap() = true;
     });
     assert!(went_well, "{}", kind.name);
-    // The leaves that the window has left behind would be 1400.
+    // The window has passed through about 1400 leaves.
     assert!(tree.stats().unwrap().capacity < 700, "{}: {:?}", kind.name, tree.stats());
     assert_eq!(contents(&tree), zero.into_iter().zip(value).collect(), "{}", kind.name);
 }
 
-/// Insertions into a tree that has no memory left end, although each refused attempt copies nodes out of
-/// place, which the next sweep frees again.
+/// Insertions into a tree that has no memory left terminate, although each refused attempt copies nodes out
+/// of place, which the next sweep frees again.
 pub fn calls_on_a_full_pool_end<K: Key, V: Value + MapValue>(kind: &Kind<MultiVersionBTree<K, V>>) {
     let (keys, values) = kind.pairs((0..1200).map(|n| (n * 2731 % 1200, n)));
     let fixed = || kind.builder().nodes(1).growth(Growth::Fixed).build().unwrap();

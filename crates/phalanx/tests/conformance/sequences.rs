@@ -1,5 +1,5 @@
-//! Sequences of mixed batches with equal keys in them, on small maps: `checker` says whether the answers can
-//! be explained.
+//! Sequences of mixed batches with repeated keys on small maps. `checker` decides whether the outcomes are
+//! linearizable.
 use crate::common::{replay, seed};
 use crate::kinds::{Kind, Tested, contents};
 use checker::{BatchMap, Combine, MapOp, MapOutcome, compare_with_model};
@@ -7,7 +7,7 @@ use phalanx::{Key, Merge, Op, Outcome, Value};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner};
 
-/// A map that answers as `checker` asks.
+/// Adapter from a map to `checker`.
 struct Subject<M>(M);
 
 impl<M: Tested> BatchMap<M::Key, M::Value> for Subject<M> {
@@ -54,7 +54,7 @@ fn answer<V>(outcome: Outcome, value: V) -> MapOutcome<V> {
     }
 }
 
-/// Batches of operations on few keys, so that equal ones meet; the topmost five are among them.
+/// Generates batches of operations on few keys, so that keys repeat. The five topmost keys are among them.
 fn batches() -> impl Strategy<Value = Vec<Vec<(u8, u64, u64)>>> {
     let key = prop_oneof![6 => 0u64..60, 1 => (0u64..5).prop_map(|below| u64::MAX - below)];
     let value = prop_oneof![3 => 0u64..8, 1 => any::<u64>()];

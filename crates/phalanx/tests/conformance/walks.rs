@@ -1,9 +1,9 @@
-//! What is counted of walks: a node a level from the root, fewer from the directory.
+//! Counters of searches: one node per level from the root, fewer from the directory.
 use crate::kinds::Kind;
 use checker::MapValue;
 use phalanx::{BTree, Error, Key, Map, Value};
 
-/// A tree of 2000 pairs that begins walks at the root, or where its directory says.
+/// Builds a tree of 2000 pairs whose searches begin at the root or at a node of the directory.
 fn built<K: Key, V: Value + MapValue>(kind: &Kind<BTree<K, V>>, directory: bool) -> BTree<K, V> {
     let mut tree = kind.builder().directory(directory).build().unwrap();
     let (keys, values) = kind.pairs((0..2000).map(|n| (n * 3, n)));
@@ -16,7 +16,7 @@ fn built<K: Key, V: Value + MapValue>(kind: &Kind<BTree<K, V>>, directory: bool)
 }
 
 pub fn walks_read_a_node_a_level<K: Key, V: Value + MapValue>(kind: &Kind<BTree<K, V>>) {
-    // Some that are there, some that are not.
+    // Some keys are present, others are absent.
     let keys = kind.device.from_slice(&kind.keys((0..999).map(|n| n * 5))).unwrap();
     let tree = built(kind, false);
     let (walks, depth) = (tree.walks(&keys).unwrap(), tree.depth().unwrap() as usize);
@@ -33,7 +33,7 @@ pub fn walks_read_a_node_a_level<K: Key, V: Value + MapValue>(kind: &Kind<BTree<
     assert!(matches!(refused, Err(Error::OtherDevice { .. })), "{}: {refused:?}", kind.name);
 }
 
-/// Insertions go right where the directory is old, and are found all the same where there is none.
+/// Searches in a tree without a directory visit one node per level, plus the nodes reached by right links.
 pub fn trees_without_a_directory_grow<K: Key, V: Value + MapValue>(kind: &Kind<BTree<K, V>>) {
     let tree = kind.builder().directory(false).nodes(1).build().unwrap();
     let (keys, values) = kind.pairs((0..1500).map(|n| (simt::hash::mix64(n) >> 33, n)));

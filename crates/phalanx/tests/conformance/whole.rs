@@ -1,5 +1,5 @@
 //! Operations on the map as a whole.
-use crate::common::Dice;
+use crate::common::Rng;
 use crate::kinds::{Kind, Tested, contents};
 use checker::MapValue;
 use phalanx::Map;
@@ -7,8 +7,8 @@ use phalanx::hash_map::{Growth, HashMap, Key, Op, Outcome, Value};
 use phalanx_kernels::keyed::Scalar;
 use std::collections::BTreeMap;
 
-/// A map of `len` pairs, key n with value 3n, the last three keys from the top of the range; and what it
-/// holds.
+/// Returns a map of `len` pairs, key n with value 3n and the last three keys from the top of the range, and
+/// its expected contents.
 fn filled<M: Tested>(kind: &Kind<M>, len: u64) -> (M, BTreeMap<M::Key, M::Value>) {
     let map = kind.map(1);
     let key = |n: u64| if n + 3 < len { n } else { u64::MAX - (len - 1 - n) };
@@ -101,7 +101,7 @@ pub fn cleared_maps_begin_anew<M: Tested>(kind: &Kind<M>) {
     }
 }
 
-/// Four threads insert at once, each its own keys and some that all share, while the map grows under them.
+/// Four threads insert concurrently, each its own keys and some shared ones, while the map grows.
 pub fn threads_share_a_growing_map<M: Tested>(kind: &Kind<M>) {
     let map = kind.map(1);
     let inserted = std::sync::Mutex::new(0);
@@ -120,7 +120,7 @@ pub fn threads_share_a_growing_map<M: Tested>(kind: &Kind<M>) {
     assert_eq!(inserted.into_inner().unwrap(), 410, "{}: each key is inserted once", kind.name);
 }
 
-/// Slots of removed keys are no room: where they are in the way, reserving takes them back.
+/// Tombstones are no free slots: where they use up too many slots, `reserve` reclaims them.
 pub fn reserved_room_is_there<K: Key, V: Value + MapValue>(kind: &Kind<HashMap<K, V>>) {
     let mut map = kind.builder().capacity(200).growth(Growth::Fixed).build().unwrap();
     let (keys, values) = kind.pairs((0..200).map(|key| (key, key)));
@@ -143,7 +143,7 @@ pub fn the_capacity_is_held_without_growing<K: Key, V: Value + MapValue>(kind: &
     }
 }
 
-/// Nothing is refused yet, and the table grows all the same: walks get long before that.
+/// The table grows before it refuses a key, because probe sequences become long long before that.
 pub fn a_table_that_gets_too_full_grows<K: Key, V: Value + MapValue>(kind: &Kind<HashMap<K, V>>) {
     let map = kind.builder().capacity(1000).build().unwrap();
     let slots = map.slots() as u64;
@@ -158,7 +158,7 @@ pub fn a_table_that_gets_too_full_grows<K: Key, V: Value + MapValue>(kind: &Kind
     assert_eq!(contents(&map).len() as u64, slots * 89 / 100 + slots / 50, "{}", kind.name);
 }
 
-/// Threads that find a table full at the same time need one larger table, not one each.
+/// Threads that find a table full at the same time grow it once, not once each.
 pub fn threads_that_are_refused_together_grow_once<K: Key, V: Value + MapValue>(kind: &Kind<HashMap<K, V>>) {
     let (keys, values) = &kind.pairs((0..300).map(|key| (key, 1)));
     for _ in 0..5 {
@@ -174,7 +174,7 @@ pub fn threads_that_are_refused_together_grow_once<K: Key, V: Value + MapValue>(
     }
 }
 
-/// Listing the pairs comes to an end, and is of one moment, while another thread inserts and never rests.
+/// Iteration terminates and returns a consistent snapshot while another thread inserts without pause.
 pub fn pairs_are_listed_beside_insertions<M: Tested>(kind: &Kind<M>) {
     let map = kind.map(20_000);
     let done = std::sync::Mutex::new(false);
@@ -197,8 +197,8 @@ pub fn pairs_are_listed_beside_insertions<M: Tested>(kind: &Kind<M>) {
     });
 }
 
-/// Threads with keys of their own mix all operations on one growing map: to each it is a map of its own,
-/// whatever the others do.
+/// Threads mix all operations on one growing map. Each uses its own keys, and sees only the effects of its
+/// own operations on them.
 pub fn threads_each_see_their_own_keys<M: Tested>(kind: &Kind<M>) {
     let map = &kind.map(1);
     let expected: BTreeMap<_, _> = std::thread::scope(|scope| {
@@ -209,15 +209,15 @@ pub fn threads_each_see_their_own_keys<M: Tested>(kind: &Kind<M>) {
     assert_eq!(contents(map), expected, "{}", kind.name);
 }
 
-/// A thread's life with a map and a model; gives the model.
+/// Runs one thread's operations on the map and on a model. Returns the model.
 fn live_alone<M: Tested>(name: &str, map: &M, thread: u64) -> BTreeMap<M::Key, M::Value> {
-    let (mut dice, mut model) = (Dice::new(crate::common::seed() * 4 + thread), BTreeMap::new());
+    let (mut rng, mut model) = (Rng::new(crate::common::seed() * 4 + thread), BTreeMap::new());
     for _ in 0..20 {
-        let ops: Vec<Op<M::Key, M::Value>> = draw(&mut dice, thread);
+        let ops: Vec<Op<M::Key, M::Value>> = draw(&mut rng, thread);
         for (&op, (outcome, value)) in ops.iter().zip(map.execute(&ops).unwrap()) {
             assert_eq!((outcome, value), answer(&mut model, op), "{name}: {op:?}");
         }
-        if dice.below(4) == 0 {
+        if rng.below(4) == 0 {
             let listed: BTreeMap<_, _> = map.iter().unwrap().collect();
             assert!(model.iter().all(|(key, value)| listed.get(key) == Some(value)), "{name}");
         }
@@ -225,14 +225,14 @@ fn live_alone<M: Tested>(name: &str, map: &M, thread: u64) -> BTreeMap<M::Key, M
     model
 }
 
-/// Operations on a thread's keys, each once, one of the topmost among them.
-fn draw<K: Key, V: Value>(dice: &mut Dice, thread: u64) -> Vec<Op<K, V>> {
+/// Generates operations on distinct keys of a thread, including one of the topmost.
+fn draw<K: Key, V: Value>(rng: &mut Rng, thread: u64) -> Vec<Op<K, V>> {
     let mut ops = BTreeMap::new();
-    for _ in 0..dice.below(60) {
-        let number = dice.below(80);
+    for _ in 0..rng.below(60) {
+        let number = rng.below(80);
         let key = K::from_u64(if number == 0 { u64::MAX - thread } else { number * 4 + thread });
-        let value = V::from_u64(dice.below(1 << 40));
-        let op = match dice.below(5) {
+        let value = V::from_u64(rng.below(1 << 40));
+        let op = match rng.below(5) {
             0 => Op::Get(key),
             1 | 2 => Op::Remove(key),
             3 => Op::GetOrInsert(key, value),
@@ -243,7 +243,7 @@ fn draw<K: Key, V: Value>(dice: &mut Dice, thread: u64) -> Vec<Op<K, V>> {
     ops.into_values().collect()
 }
 
-/// What a map that is the thread's own answers.
+/// Applies an operation to a model and returns the expected result.
 fn answer<K: Key, V: Value>(model: &mut BTreeMap<K, V>, op: Op<K, V>) -> (Outcome, V) {
     let (_, key, argument) = op.parts();
     let was = model.get(&key).copied();
@@ -259,7 +259,7 @@ fn answer<K: Key, V: Value>(model: &mut BTreeMap<K, V>, op: Op<K, V>) -> (Outcom
         Op::GetOrInsert(..) => _ = model.entry(key).or_insert(argument),
         _ => (),
     }
-    // What a removal takes away it does not tell: its argument comes back.
+    // A removal does not return the removed value: its argument is returned.
     let told = if matches!(op, Op::Remove(_)) { argument } else { was.unwrap_or(argument) };
     (if was.is_some() { here } else { gone }, told)
 }

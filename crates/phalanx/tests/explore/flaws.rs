@@ -1,5 +1,5 @@
-//! Slots with one planted bug each, for tables and lists, and what such a bug is found as.
-#![allow(dead_code)] // each program uses a part
+//! Slots with one planted bug each, for tables and lists, and predicates that recognize their findings.
+#![allow(dead_code)] // each program uses some of these
 use crate::world::Finding;
 use phalanx_kernels::keyed::{Packed, Published, Slot};
 use simt::emulator::FailureKind;
@@ -11,14 +11,14 @@ pub type ChunkOf<F> = <<F as Flaw>::Base as Slot>::Chunk;
 pub type StoredOf<F> = <<F as Flaw>::Base as Slot>::Stored;
 pub type ValueOf<F> = <<F as Flaw>::Base as Slot>::Value;
 
-/// The steps of a slot, those of `Base` but for the one that has the bug.
+/// Operations of a slot. The defaults are those of `Base`; a flaw overrides one of them.
 pub trait Flaw: Copy + Send + Sync + 'static {
     type Base: Slot;
 
     /// # Safety
     /// - As [`Slot::load_chunk`].
     unsafe fn load_chunk(chunk: Global<u64>, wanted: bool) -> ChunkOf<Self> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller fulfils the obligations of `load_chunk`.
         unsafe { Self::Base::load_chunk(chunk, wanted) }
     }
 
@@ -31,11 +31,11 @@ pub trait Flaw: Copy + Send + Sync + 'static {
     }
 
     fn value_place(slot: Global<WordOf<Self>>) -> Global<ValueOf<Self>> {
-        Self::Base::value_place(slot)
+        Self::Base::value_part(slot)
     }
 
     fn settle(slot: Global<WordOf<Self>>, word: WordOf<Self>) -> ValueOf<Self> {
-        Self::Base::settle(slot, word)
+        Self::Base::read_value(slot, word)
     }
 
     fn is_busy(word: WordOf<Self>) -> bool {
@@ -43,7 +43,7 @@ pub trait Flaw: Copy + Send + Sync + 'static {
     }
 }
 
-/// A slot with a flaw.
+/// Slot with a flaw.
 #[derive(Clone, Copy)]
 pub struct Flawed<F>(PhantomData<F>);
 
@@ -72,7 +72,7 @@ unsafe impl<F: Flaw> Slot for Flawed<F> {
     }
 
     unsafe fn load_chunk(chunk: Global<u64>, wanted: bool) -> Self::Chunk {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller fulfils the obligations of `load_chunk`.
         unsafe { F::load_chunk(chunk, wanted) }
     }
 
@@ -84,11 +84,11 @@ unsafe impl<F: Flaw> Slot for Flawed<F> {
         F::erase(slot, key)
     }
 
-    fn value_place(slot: Global<Self::Word>) -> Global<Self::Value> {
+    fn value_part(slot: Global<Self::Word>) -> Global<Self::Value> {
         F::value_place(slot)
     }
 
-    fn settle(slot: Global<Self::Word>, word: Self::Word) -> Self::Value {
+    fn read_value(slot: Global<Self::Word>, word: Self::Word) -> Self::Value {
         F::settle(slot, word)
     }
 
@@ -97,7 +97,7 @@ unsafe impl<F: Flaw> Slot for Flawed<F> {
     }
 }
 
-/// Declares flaws: a type each, and what it does otherwise.
+/// Declares flaws: a type for each, and the operations that it overrides.
 macro_rules! flaws {
     ($($(#[$doc:meta])* $name:ident of $base:ty { $($item:item)* })*) => {$(
         $(#[$doc])*
@@ -111,7 +111,7 @@ macro_rules! flaws {
     )*};
 }
 
-pub type Halves = Published<u64, u64>;
+pub type TwoWords = Published<u64, u64>;
 
 fn halves(slot: Global<u128>) -> (Global<u64>, Global<u64>) {
     // SAFETY: a slot is two halves of eight aligned bytes.
@@ -119,13 +119,13 @@ fn halves(slot: Global<u128>) -> (Global<u64>, Global<u64>) {
 }
 
 flaws! {
-    /// None: the control.
-    Sound of Packed {}
+    /// No flaw: the control.
+    AsDesigned of Packed {}
 
-    /// None: the control for pairs that appear in steps.
-    SoundHalves of Halves {}
+    /// No flaw: the control for pairs that become visible in two steps.
+    TwoWordsAsDesigned of TwoWords {}
 
-    /// Claims by a look and a store.
+    /// Claims a slot with a load and a store instead of a compare-and-swap.
     StoringClaim of Packed {
         fn claim(slot: Global<u64>, pair: u64) -> bool {
             let empty = slot.load(Order::Relaxed, Scope::Device) == Packed::EMPTY;
@@ -136,7 +136,7 @@ flaws! {
         }
     }
 
-    /// Writes values where the key is.
+    /// Writes values over the key.
     MisplacedValue of Packed {
         fn value_place(slot: Global<u64>) -> Global<u32> {
             // SAFETY: the first half of a slot is four aligned bytes of it.
@@ -144,7 +144,8 @@ flaws! {
         }
     }
 
-    /// Empties the slot instead of leaving a tombstone: keys behind it are placed once more before them.
+    /// Empties the slot instead of leaving a tombstone, so that keys behind it are inserted a second time
+    /// before them.
     EmptyingErase of Packed {
         fn erase(slot: Global<u64>, key: u32) -> bool {
             let old = slot.load(Order::Relaxed, Scope::Device);
@@ -153,7 +154,7 @@ flaws! {
         }
     }
 
-    /// Says that it has removed, whether or not it has.
+    /// Reports a removal, whether or not it has removed the key.
     CarelessErase of Packed {
         fn erase(slot: Global<u64>, key: u32) -> bool {
             Packed::erase(slot, key);
@@ -164,13 +165,13 @@ flaws! {
     /// Reads buckets through the L1 cache.
     WeakLoad of Packed {
         unsafe fn load_chunk(chunk: Global<u64>, wanted: bool) -> [u64; 2] {
-            // SAFETY: the caller's promise, but for the race.
+            // SAFETY: the caller fulfils the obligations of `load_chunk`, except for the race.
             unsafe { chunk.load_vec_if::<2>(wanted, Order::Weak, Scope::Device) }
         }
     }
 
-    /// Shows the key before the value is written.
-    EarlyKey of Halves {
+    /// Publishes the key before the value is written.
+    EarlyKey of TwoWords {
         fn claim(slot: Global<u128>, pair: u128) -> bool {
             let (key, value) = halves(slot);
             if key.compare_exchange(u64::MAX, pair as u64, Order::Relaxed, Scope::Device).is_err() {
@@ -181,29 +182,29 @@ flaws! {
         }
     }
 
-    /// Does not wait for a neighbour that is between claim and key.
-    Impatient of Halves {
+    /// Does not wait for an adjacent slot that is between claim and publication of its key.
+    Impatient of TwoWords {
         fn is_busy(_word: u128) -> bool {
             false
         }
     }
 
-    /// Claims and never shows the key.
-    Stuck of Halves {
+    /// Claims a slot and never publishes the key.
+    Stuck of TwoWords {
         fn claim(slot: Global<u128>, _pair: u128) -> bool {
             halves(slot).0.compare_exchange(u64::MAX, u64::MAX - 2, Order::Relaxed, Scope::Device).is_ok()
         }
     }
 
-    /// Takes the value from the bucket's reading, in which the two halves need not belong together.
-    TornValue of Halves {
+    /// Takes the value from the load of the bucket, in which the two halves may not belong together.
+    TornValue of TwoWords {
         fn settle(_slot: Global<u128>, word: u128) -> u64 {
             (word >> 64) as u64
         }
     }
 
     /// Reads the value through the L1 cache.
-    WeakSettle of Halves {
+    WeakSettle of TwoWords {
         fn settle(slot: Global<u128>, _word: u128) -> u64 {
             halves(slot).1.load(Order::Weak, Scope::Device)
         }

@@ -1,26 +1,26 @@
-//! The hunt hunted: tables with one planted bug each, which it must find. A bug is a slot or a probing scheme
-//! of our own, given to the product's walk; it is found within the stated number of seeds, and the sound
-//! table made the same way passes all of them.
+//! Mutation tests: tables with one planted bug each, which the exploration must find. A bug is a modified
+//! slot or probing scheme in the library's search. It must be found within the given number of seeds, and the
+//! unmodified table, built in the same way, must pass all of them.
 use crate::flaws::{
-    CarelessErase, EarlyKey, EmptyingErase, Flawed, Impatient, MisplacedValue, Sound, SoundHalves,
-    StoringClaim, Stuck, TornValue, WeakLoad, WeakSettle, is_hang, is_outside, is_race, is_wrong,
+    AsDesigned, CarelessErase, EarlyKey, EmptyingErase, Flawed, Impatient, MisplacedValue, StoringClaim,
+    Stuck, TornValue, TwoWordsAsDesigned, WeakLoad, WeakSettle, is_hang, is_outside, is_race, is_wrong,
 };
-use crate::hunt::{all_are_sound, is_found};
+use crate::mutation::{all_are_sound, is_found};
 use crate::script::ByLanes;
 use phalanx_kernels::probing::{Cursor, DoubleHash, Hashed, Hinted, Packed, Probe, Table, TwoChoice};
 use simt::Thread;
 
-/// Seeds within which a planted bug must be found.
+/// Number of seeds within which a planted bug must be found.
 const SEEDS: u64 = 1000;
 
-/// A walk that is not the same for two operations on a key.
+/// Probing scheme whose sequence differs between operations on the same key.
 #[derive(Clone, Copy)]
 struct Wandering;
 
 // SAFETY: the remainder is a bucket of the table.
 unsafe impl Probe for Wandering {
     const FILTER_BITS: u32 = 0;
-    const EXTRA: u32 = 0;
+    const EXTRA_PROBES: u32 = 0;
 
     fn advance(cursor: &mut Cursor, _hash: Hashed, buckets: u32) {
         let step = 1 + Thread::index() as u32 % (buckets - 1);
@@ -28,15 +28,15 @@ unsafe impl Probe for Wandering {
     }
 }
 
-/// A quota that depends on who asks, as that of a two-choice table would which compares how full the buckets
-/// are.
+/// Probing scheme whose quota depends on the thread, like a two-choice table that compares the current fill
+/// of buckets.
 #[derive(Clone, Copy)]
 struct Moody;
 
-// SAFETY: walks as `TwoChoice` does.
+// SAFETY: advances as `TwoChoice` does.
 unsafe impl Probe for Moody {
     const FILTER_BITS: u32 = 0;
-    const EXTRA: u32 = 2;
+    const EXTRA_PROBES: u32 = 2;
 
     fn advance(cursor: &mut Cursor, hash: Hashed, buckets: u32) {
         TwoChoice::advance(cursor, hash, buckets);
@@ -47,14 +47,14 @@ unsafe impl Probe for Moody {
     }
 }
 
-/// A walk that leaves the table, for a place so far off that no other live buffer can lie there.
+/// Probing scheme that leaves the table, to a bucket so far off that no other live buffer can contain it.
 #[derive(Clone, Copy)]
 struct Leaving;
 
-// SAFETY: none: this is the planted bug, and the emulator must report its access.
+// SAFETY: unsound on purpose: this is the planted bug, and the emulator must report its access.
 unsafe impl Probe for Leaving {
     const FILTER_BITS: u32 = 0;
-    const EXTRA: u32 = 0;
+    const EXTRA_PROBES: u32 = 0;
 
     fn advance(cursor: &mut Cursor, _hash: Hashed, buckets: u32) {
         cursor.bucket = Cursor::BUCKET - buckets;
@@ -98,7 +98,7 @@ fn a_filter_that_forgets_is_found() {
 
 #[test]
 fn tables_without_a_flaw_pass() {
-    all_are_sound::<Table<Flawed<Sound>, DoubleHash, 2, 2>, ByLanes>("sound", SEEDS);
-    all_are_sound::<Table<Flawed<Sound>, Hinted<16>, 2, 2>, ByLanes>("sound, with a filter", SEEDS);
-    all_are_sound::<Table<Flawed<SoundHalves>, DoubleHash, 2, 2>, ByLanes>("sound halves", SEEDS);
+    all_are_sound::<Table<Flawed<AsDesigned>, DoubleHash, 2, 2>, ByLanes>("sound", SEEDS);
+    all_are_sound::<Table<Flawed<AsDesigned>, Hinted<16>, 2, 2>, ByLanes>("sound, with a filter", SEEDS);
+    all_are_sound::<Table<Flawed<TwoWordsAsDesigned>, DoubleHash, 2, 2>, ByLanes>("sound halves", SEEDS);
 }

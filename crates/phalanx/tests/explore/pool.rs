@@ -1,17 +1,17 @@
-//! A pool with a planted bug, for the hunts that must find it.
+//! Pool with a planted bug, for mutation tests.
 use phalanx_kernels::slab::{Bitmaps, Handle, Light, Pool, Supers};
 use simt::Global;
 use std::marker::PhantomData;
 
-/// A pool's steps, those of [`Light`] but for the one that has the bug.
+/// Operations of a pool. The defaults are those of [`Light`]; a flaw overrides one of them.
 pub trait PoolFlaw: Copy + Send + Sync + 'static {
     fn take(pool: Light<128>, index: u32, bits: u32) -> u32 {
-        // SAFETY: `FlawedPool` passes on what its caller promised.
+        // SAFETY: the caller of `FlawedPool` fulfils the obligations of `take`.
         unsafe { pool.take(index, bits) }
     }
 
     fn give(pool: Light<128>, index: u32, bits: u32) -> u32 {
-        // SAFETY: `FlawedPool` passes on what its caller promised.
+        // SAFETY: the caller of `FlawedPool` fulfils the obligations of `give`.
         unsafe { pool.give(index, bits) }
     }
 
@@ -24,20 +24,20 @@ pub trait PoolFlaw: Copy + Send + Sync + 'static {
     }
 }
 
-/// A pool with a flaw.
+/// Pool with a flaw.
 #[derive(Clone, Copy)]
 pub struct FlawedPool<F> {
     pool: Light<128>,
     of: PhantomData<F>,
 }
 
-// SAFETY: the memory of the pool without the flaw.
+// SAFETY: the memory is that of the pool without the flaw.
 unsafe impl<F: PoolFlaw> Pool for FlawedPool<F> {
     const BYTES: usize = 128;
     const CONTIGUOUS: bool = true;
 
     unsafe fn from_parts(bitmaps: Bitmaps, supers: Supers, shift: u32) -> Self {
-        // SAFETY: passed on to the caller.
+        // SAFETY: the caller fulfils the obligations of `from_parts`.
         Self { pool: unsafe { Light::from_parts(bitmaps, supers, shift) }, of: PhantomData }
     }
 
@@ -46,7 +46,7 @@ unsafe impl<F: PoolFlaw> Pool for FlawedPool<F> {
     }
 
     unsafe fn slab(self, handle: Handle) -> Global<u64> {
-        // SAFETY: passed on to the caller.
+        // SAFETY: the caller fulfils the obligations of `slab`.
         unsafe { self.pool.slab(handle) }
     }
 

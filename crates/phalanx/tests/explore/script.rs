@@ -1,7 +1,7 @@
-//! The kernel that plays a part of a plan on any kind of map and writes down when each operation began and
-//! ended.
+//! Kernel that runs a part of a plan on any map variant and records the start and end of each operation.
 use phalanx_kernels::keyed::{
-    Coded, ContainsKey, Get, Insert, InsertNew, Kind, Lanes, Operation, Outcome, Remove, Session, Slot, Team,
+    ContainsKey, Cooperation, Get, Insert, InsertNew, Kind, OpCode, Operation, Outcome, PerLane, Remove,
+    Session, Slot,
 };
 use phalanx_kernels::probing::{Probe, Table};
 use phalanx_kernels::slab::Pool;
@@ -9,24 +9,24 @@ use phalanx_kernels::slab::list::Lists;
 use simt::{Convergence, Global, GlobalSlice, Kernel, Order, Scope, Thread, Tile, timer};
 use std::marker::PhantomData;
 
-/// What the lanes of a launch do in one round: operations chosen when they run, or one compiled for all.
+/// Kinds of rounds: operations selected at run time, or one operation compiled for all lanes.
 pub const KINDS: [u8; 6] = [MIXED, GET, CONTAINS_KEY, INSERT, INSERT_NEW, REMOVE];
-/// Each lane its own operation, by its code.
+/// Each lane performs its own operation, selected by its code.
 pub const MIXED: u8 = 0;
-/// [`Get`].
+/// All lanes perform [`Get`].
 pub const GET: u8 = 1;
-/// [`ContainsKey`].
+/// All lanes perform [`ContainsKey`].
 pub const CONTAINS_KEY: u8 = 2;
-/// [`Insert`].
+/// All lanes perform [`Insert`].
 pub const INSERT: u8 = 3;
-/// [`InsertNew`].
+/// All lanes perform [`InsertNew`].
 pub const INSERT_NEW: u8 = 4;
-/// [`Remove`].
+/// All lanes perform [`Remove`].
 pub const REMOVE: u8 = 5;
-/// The code of a row that asks for nothing.
+/// Code of a row without an operation.
 pub const NOTHING: u8 = u8::MAX;
 
-/// The rows of a launch: row r of round i has the elements at `r * rounds + i`.
+/// Rows of a launch: the elements of row r in round i are at `r * rounds + i`.
 #[derive(Clone, Copy)]
 pub struct Rows<K, V> {
     pub kinds: GlobalSlice<u8>,
@@ -39,15 +39,15 @@ pub struct Rows<K, V> {
     pub ends: GlobalSlice<u64>,
 }
 
-/// Who executes a row.
+/// Assignment of rows to threads.
 pub trait Execution<M: Kind>: Copy + Send + Sync + 'static {
-    /// Threads that share a row.
+    /// Number of threads per row.
     const WIDTH: u32;
-    /// Plays the rows of the calling thread's launch.
+    /// Runs the rows of the calling thread's launch.
     fn play(map: M::View, rows: Rows<M::Key, M::Value>);
 }
 
-/// A row a lane: the lanes of a warp share their work.
+/// One row per lane: the lanes of a warp share their work.
 #[derive(Clone, Copy)]
 pub struct ByLanes;
 
@@ -55,11 +55,11 @@ impl<M: Kind> Execution<M> for ByLanes {
     const WIDTH: u32 = 1;
 
     fn play(map: M::View, rows: Rows<M::Key, M::Value>) {
-        play::<M, _>(map, rows, Lanes, Thread::index());
+        play::<M, _>(map, rows, PerLane, Thread::index());
     }
 }
 
-/// A row a tile.
+/// One row per tile.
 #[derive(Clone, Copy)]
 pub struct ByTiles<C>(PhantomData<C>);
 
@@ -83,7 +83,7 @@ by_tiles! {
     Lists: Pool;
 }
 
-pub fn play<M: Kind, T: Team<M>>(map: M::View, rows: Rows<M::Key, M::Value>, team: T, row: usize) {
+pub fn play<M: Kind, T: Cooperation<M>>(map: M::View, rows: Rows<M::Key, M::Value>, team: T, row: usize) {
     M::enter(map);
     let mut session = Session::new(map, team);
     let rounds = rows.kinds.len();
@@ -99,7 +99,7 @@ pub fn play<M: Kind, T: Team<M>>(map: M::View, rows: Rows<M::Key, M::Value>, tea
             INSERT => ask(&mut session, wanted, Insert, key, argument),
             INSERT_NEW => ask(&mut session, wanted, InsertNew, key, argument),
             REMOVE => ask(&mut session, wanted, Remove, key, argument),
-            _ => ask(&mut session, wanted, Coded::from_code(code.into()), key, argument),
+            _ => ask(&mut session, wanted, OpCode::from_code(code.into()), key, argument),
         };
         let end = timer();
         if team.counts() {
@@ -110,10 +110,10 @@ pub fn play<M: Kind, T: Team<M>>(map: M::View, rows: Rows<M::Key, M::Value>, tea
     M::leave(map);
 }
 
-/// A function for each operation: in one for all, which holds what all of them take, a compiler spends
-/// several times as long.
+/// Performs one operation. It is generic over the operation because a single function with all operations
+/// takes a compiler several times as long.
 #[inline(never)]
-pub fn ask<M: Kind, T: Team<M>, O: Operation>(
+pub fn ask<M: Kind, T: Cooperation<M>, O: Operation>(
     session: &mut Session<M, T>,
     wanted: bool,
     operation: O,
@@ -132,7 +132,7 @@ impl<K, V: simt::Word> Rows<K, V> {
     }
 }
 
-/// The launch of a part.
+/// Launch of a part.
 pub struct Script<M: Kind, E> {
     pub map: M::View,
     pub rows: Rows<M::Key, M::Value>,
@@ -157,7 +157,7 @@ impl<M: Kind, E: Execution<M>> Kernel for Script<M, E> {
     }
 }
 
-/// Overwrites a filter, as no kernel of the product does: a planted bug.
+/// Kernel that overwrites a filter, which no kernel of the library does: a planted bug.
 #[derive(Clone, Copy)]
 pub struct ForgetFilter(pub Global<u32>);
 

@@ -1,30 +1,31 @@
-//! What an operation of a session orders: a lane that has asked for it shows by a flag that it is done, and a
-//! lane that has seen the flag asks for the key.
+//! Ordering guarantees of session operations: a lane that has requested an operation sets a flag when it is
+//! done, and a lane that has seen the flag looks up the key.
 //!
-//! Other lanes of their tiles write and read the pair. So the session has to order what those do with what
-//! the lanes do that ask, as if they had done it themselves.
-use crate::world::Crowded;
+//! Other lanes of their tiles write and read the pair. The session must therefore order the accesses of those
+//! lanes with the accesses of the requesting lanes, as if the requesting lanes had performed the operation
+//! themselves.
+use crate::world::HasFixture;
 use gpu::{Device, Grid};
-use phalanx_kernels::keyed::{Insert, Kind, Lanes, Scalar, Session, Slot, Team};
+use phalanx_kernels::keyed::{Cooperation, Insert, Kind, PerLane, Scalar, Session, Slot};
 use simt::emulator::{Launch, Options, Schedule};
 use simt::{Convergence, GlobalSlice, Kernel, Order, Scope, Thread, Tile, fence};
 use std::marker::PhantomData;
 
-/// Looks at the flag.
+/// Number of times that the flag is polled.
 const LOOKS: u32 = 1000;
-/// The key, and its two values.
+/// Key, and its two values.
 const KEY: u64 = 5;
 const VALUES: [u64; 2] = [77, 78];
 
-/// A team, as a lane of it that asks.
-pub trait Asking<M: Kind>: Team<M> {
-    /// The calling lane's.
+/// Cooperation, seen from a lane that requests an operation.
+pub trait Asking<M: Kind>: Cooperation<M> {
+    /// Returns the cooperation of the calling lane.
     fn here() -> Self;
-    /// Whether the calling lane is to bring the operation that the lane `owner` of its warp asks for.
+    /// Returns whether the calling lane must submit the operation that lane `owner` of its warp requests.
     fn brings(owner: u32) -> bool;
 }
 
-impl<M: Kind> Asking<M> for Lanes {
+impl<M: Kind> Asking<M> for PerLane {
     fn here() -> Self {
         Self
     }
@@ -36,7 +37,7 @@ impl<M: Kind> Asking<M> for Lanes {
 
 impl<M: Kind, C: Convergence, const W: u32> Asking<M> for Tile<W, C>
 where
-    Self: Team<M>,
+    Self: Cooperation<M>,
 {
     fn here() -> Self {
         Self::this()
@@ -47,11 +48,11 @@ where
     }
 }
 
-/// The first block writes and shows the flag, the second looks.
+/// Kernel whose first block writes the pair and sets the flag, and whose second block polls the flag.
 struct Publish<M: Kind, T> {
     map: M::View,
     flag: GlobalSlice<u32>,
-    /// Whether the flag was seen, and which value then; none: all ones.
+    /// Output: whether the flag was seen, and the value found then, or all ones.
     out: GlobalSlice<u64>,
     owner: u32,
     team: PhantomData<fn() -> T>,
@@ -76,7 +77,7 @@ impl<M: Kind, T: Asking<M> + 'static> Kernel for Publish<M, T> {
         if Thread::block_index() == 0 {
             self.show(&mut session);
         } else {
-            self.look(&mut session);
+            self.check(&mut session);
         }
         session.finish();
         M::leave(self.map);
@@ -95,11 +96,12 @@ impl<M: Kind, T: Asking<M>> Publish<M, T> {
         }
     }
 
-    fn look(&self, session: &mut Session<M, T>) {
+    fn check(&self, session: &mut Session<M, T>) {
         let mine = Thread::lane() == self.owner;
         let load = || self.flag.at(0).load(Order::Acquire, Scope::Device);
         let seen = mine && (0..LOOKS).any(|_| load() == 1);
-        // Others of the tile may bring the operation too: they are told, which orders nothing.
+        // Other lanes of the tile may have to submit the operation too. The shuffle informs them and orders
+        // nothing.
         let seen = Tile::<32>::lockstep().shuffle(seen, self.owner);
         let found = session.get((seen && T::brings(self.owner)).then_some(M::Key::from_u64(KEY)));
         if mine {
@@ -109,9 +111,9 @@ impl<M: Kind, T: Asking<M>> Publish<M, T> {
     }
 }
 
-/// Publishes under many schedules, in a structure of so many buckets: who has seen the flag finds the last
-/// value.
-pub fn are_published<M: Crowded, T: Asking<M> + 'static>(buckets: u32, count: u64) {
+/// Runs [`Publish`] under many schedules, in a structure of `buckets` buckets: a thread that has seen the
+/// flag must find the last value.
+pub fn are_published<M: HasFixture, T: Asking<M> + 'static>(buckets: u32, count: u64) {
     let mut looked = 0;
     for seed in 0..count {
         let options = Options {

@@ -1,76 +1,76 @@
-//! A map on an emulated device, and what is found out when a plan is played on it.
-#![allow(dead_code)] // each program uses a part
-use crate::common::Dice;
+//! Map on an emulated device, and the findings when a plan runs on it.
+#![allow(dead_code)] // each program uses some of these
+use crate::common::Rng;
 use crate::plan::{Part, Plan};
 use crate::script::{self, Execution, ForgetFilter, NOTHING, Rows, Script};
 use checker::{Combine, Event, MapModel, MapOp, MapOutcome};
 use gpu::{Buffer, Device, Grid};
-use phalanx_kernels::keyed::{Kind, Outcome, STRIPE_WORDS, Scalar, Slot};
+use phalanx_kernels::keyed::{Kind, Outcome, SHARD_WORDS, Scalar, Slot};
 use simt::Global;
 use simt::emulator::{Launch, Options, Schedule, WeakMemory};
 use std::collections::HashMap;
 use std::marker::PhantomData;
 
-/// How crowded a structure is when a plan begins.
-pub struct Crowd {
-    /// Its buckets.
+/// Size and initial fill of a structure.
+pub struct Fixture {
+    /// Number of buckets.
     pub buckets: u32,
-    /// Pairs that are there.
+    /// Number of initial pairs.
     pub fill: u64,
-    /// New keys that the plan may name, at most.
+    /// Maximum number of new keys in a plan.
     pub news: u64,
 }
 
-/// A structure in memory of its own, so small that operations meet and room runs out.
-pub trait Crowded: Kind {
-    /// The memory.
+/// Structure in its own memory, so small that operations collide and memory runs out.
+pub trait HasFixture: Kind {
+    /// Memory of the structure.
     type Memory;
 
-    /// Whether what changes a key that is there may be refused too.
+    /// Whether updates of existing keys may be refused, too.
     const REFUSES_CHANGES: bool = false;
 
-    /// How crowded it is to be.
-    fn crowd(dice: &mut Dice) -> Crowd;
+    /// Generates the size and the initial fill.
+    fn crowd(rng: &mut Rng) -> Fixture;
 
-    /// Memory for so many buckets, without a pair.
+    /// Allocates memory for `buckets` buckets, without pairs.
     fn memory(device: &Device, buckets: u32) -> gpu::Result<Self::Memory>;
 
-    /// Makes the contents those of another memory, perhaps of another device.
+    /// Copies the contents of another memory, possibly of another device.
     fn copy(to: &mut Self::Memory, from: &Self::Memory) -> gpu::Result<()>;
 
-    /// The view that kernels take.
+    /// Returns the kernel view.
     fn view(memory: &Self::Memory, buckets: u32) -> Self::View;
 
-    /// The pairs that lie in the memory, whose layout must be sound.
+    /// Returns the pairs in the memory, and checks its layout.
     fn pairs(memory: &Self::Memory, buckets: u32) -> Result<HashMap<u64, u64>, Finding>;
 
-    /// A word of the filters, where there are some.
+    /// Returns a word of the filters, if there are any.
     fn filter(_memory: &Self::Memory) -> Option<Global<u32>> {
         None
     }
 }
 
-/// What was wrong.
+/// Fault that a test has found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Finding {
-    /// The emulator ended the launch: a race, a hang, an access outside, ...
+    /// The emulator ended the launch because of a race, a hang, an invalid access, ...
     Machine(simt::emulator::Failure),
-    /// No order explains the answers.
+    /// No linearization explains the outcomes.
     Order(String),
     /// A key is in two slots.
     Twice(u64),
-    /// The tallies say another length than the slots.
+    /// The counters and the slots disagree about the length.
     Length { counted: u64, found: u64 },
-    /// An empty slot lies before a taken one in a bucket's list.
+    /// An empty slot precedes a used one in a bucket's list.
     Gap(u32),
-    /// A bucket's list leads to a slab that is not live, or is in a list already.
+    /// A bucket's list links to a slab that is not live, or that already is in a list.
     Link(u32),
-    /// Slabs that are live, and those that are in lists.
+    /// The number of live slabs differs from the number of slabs in lists.
     Slabs { live: usize, reached: usize },
 }
 
 impl Finding {
-    /// Whether it is the same one, but for addresses.
+    /// Returns whether the findings are equal, apart from addresses.
     pub fn is_same(&self, other: &Self) -> bool {
         let (Self::Machine(a), Self::Machine(b)) = (self, other) else { return self == other };
         (&a.location, a.block, a.thread, &a.other, &a.trace)
@@ -85,7 +85,7 @@ impl std::fmt::Display for Finding {
             Self::Order(violation) => f.write_str(violation),
             Self::Twice(key) => write!(f, "key {key} is in two slots"),
             Self::Length { counted, found } => {
-                write!(f, "the tallies say {counted} keys, and there are {found}")
+                write!(f, "the counters say {counted} keys, and there are {found}")
             }
             Self::Gap(bucket) => write!(f, "list {bucket} has an empty slot before a taken one"),
             Self::Link(bucket) => write!(f, "list {bucket} leads to a slab that is not its own"),
@@ -94,19 +94,19 @@ impl std::fmt::Display for Finding {
     }
 }
 
-/// How a plan is played.
+/// Conditions of a run.
 #[derive(Clone, Debug)]
 pub struct Setting {
     pub schedule: Schedule,
-    /// Whether 16 bytes can be swapped at once.
+    /// Whether 16-byte compare-and-swap is available.
     pub cas128: bool,
-    /// Whether somebody overwrites the filters meanwhile.
+    /// Whether another kernel concurrently overwrites the filters.
     pub forget: bool,
-    /// Which values strong reads may return.
+    /// Memory model: the values that strong reads may return.
     pub weak_memory: WeakMemory,
 }
 
-/// What was played without a finding.
+/// Totals of runs without a finding.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Played {
     pub steps: u64,
@@ -114,8 +114,8 @@ pub struct Played {
     pub refused: usize,
 }
 
-/// The buffers of a part.
-struct Sheet<K: Scalar, V: Scalar> {
+/// Buffers of a part.
+struct Answers<K: Scalar, V: Scalar> {
     kinds: Buffer<u8>,
     codes: Buffer<u8>,
     keys: Buffer<K>,
@@ -126,7 +126,7 @@ struct Sheet<K: Scalar, V: Scalar> {
     ends: Buffer<u64>,
 }
 
-impl<K: Scalar, V: Scalar> Sheet<K, V> {
+impl<K: Scalar, V: Scalar> Answers<K, V> {
     fn new(device: &Device, part: &Part) -> gpu::Result<Self> {
         let steps = || part.rows.iter().flatten();
         let len = steps().count();
@@ -157,7 +157,7 @@ impl<K: Scalar, V: Scalar> Sheet<K, V> {
         }
     }
 
-    /// What was asked and answered. Without values, all of them are 0.
+    /// Returns the operations with their outcomes. If values are not returned, all of them are 0.
     fn events(&self, part: &Part, thread: u32, has_value: bool) -> gpu::Result<Vec<Event<Op, Answer>>> {
         let (results, outcomes) = (self.results.read()?, self.outcomes.read()?);
         let (starts, ends) = (self.starts.read()?, self.ends.read()?);
@@ -206,53 +206,53 @@ fn answer(outcome: Outcome, value: Option<u64>) -> Answer {
     }
 }
 
-/// A structure of one kind.
-struct World<M: Crowded> {
+/// Structure of one variant on a device.
+struct World<M: HasFixture> {
     device: Device,
     memory: M::Memory,
     buckets: u32,
 }
 
-impl<M: Crowded> World<M> {
+impl<M: HasFixture> World<M> {
     fn new(options: Options, buckets: u32) -> gpu::Result<Self> {
         let device = Device::emulator(options);
         let memory = M::memory(&device, buckets)?;
         Ok(Self { device, memory, buckets })
     }
 
-    /// The same structure on another device.
+    /// Copies the structure to another device.
     fn copy_to(&self, options: Options) -> gpu::Result<Self> {
         let mut copy = Self::new(options, self.buckets)?;
         M::copy(&mut copy.memory, &self.memory)?;
         Ok(copy)
     }
 
-    /// Plays the parts side by side; gives what was asked and answered, and the steps it took.
+    /// Runs the parts concurrently. Returns the operations with their outcomes, and the number of steps.
     fn play<E: Execution<M>>(
         &self,
         parts: &[Part],
         setting: &Setting,
     ) -> Result<(Vec<Event<Op, Answer>>, u64), Finding> {
-        let sheets: Vec<Sheet<M::Key, M::Value>> =
-            parts.iter().map(|part| Sheet::new(&self.device, part).expect("memory")).collect();
-        let launch = |(part, sheet): (&Part, &Sheet<M::Key, M::Value>)| {
+        let scripts: Vec<Answers<M::Key, M::Value>> =
+            parts.iter().map(|part| Answers::new(&self.device, part).expect("memory")).collect();
+        let launch = |(part, script): (&Part, &Answers<M::Key, M::Value>)| {
             let script = Script::<M, E> {
                 map: M::view(&self.memory, self.buckets),
-                rows: sheet.rows(),
+                rows: script.rows(),
                 by: PhantomData,
             };
             Launch::new(Grid::new(1, part.rows.len() as u32 * E::WIDTH), script)
         };
-        let mut launches: Vec<_> = parts.iter().zip(&sheets).map(launch).collect();
+        let mut launches: Vec<_> = parts.iter().zip(&scripts).map(launch).collect();
         if let Some(word) = M::filter(&self.memory).filter(|_| setting.forget) {
             launches.push(Launch::new(Grid::new(1, 1), ForgetFilter(word)));
         }
         let emulator = self.device.emulator_handle().expect("an emulator");
         let report = emulator.launch_all(launches).map_err(Finding::Machine)?;
-        let parts = parts.iter().zip(&sheets).zip(0..);
+        let parts = parts.iter().zip(&scripts).zip(0..);
         let has_value = M::Slot::HAS_VALUE;
         let events =
-            parts.map(|((part, sheet), thread)| sheet.events(part, thread, has_value).expect("memory"));
+            parts.map(|((part, script), thread)| script.events(part, thread, has_value).expect("memory"));
         Ok((events.flatten().collect(), report.steps))
     }
 
@@ -261,16 +261,16 @@ impl<M: Crowded> World<M> {
     }
 }
 
-/// Holds the tallies against what was found.
-pub fn counted<T>(tallies: &Buffer<u64>, found: usize, pairs: T) -> Result<T, Finding> {
-    let tallies = tallies.read().expect("memory");
-    let counted = tallies.iter().step_by(STRIPE_WORDS).fold(0u64, |sum, live| sum.wrapping_add(*live));
+/// Compares the counters with the number of pairs found.
+pub fn counted<T>(counters: &Buffer<u64>, found: usize, pairs: T) -> Result<T, Finding> {
+    let counters = counters.read().expect("memory");
+    let counted = counters.iter().step_by(SHARD_WORDS).fold(0u64, |sum, live| sum.wrapping_add(*live));
     let found = found as u64;
     if counted == found { Ok(pairs) } else { Err(Finding::Length { counted, found }) }
 }
 
-/// Plays a plan and looks for what is wrong.
-pub fn explore<M: Crowded, E: Execution<M>>(plan: &Plan, setting: &Setting) -> Result<Played, Finding> {
+/// Runs a plan and checks its outcomes.
+pub fn explore<M: HasFixture, E: Execution<M>>(plan: &Plan, setting: &Setting) -> Result<Played, Finding> {
     let calm = Setting { forget: false, ..setting.clone() };
     let calmly = Options { cas128: setting.cas128, step_limit: 1 << 12, ..Options::default() };
     let fill = World::<M>::new(calmly, plan.buckets).expect("memory");
@@ -287,14 +287,14 @@ pub fn explore<M: Crowded, E: Execution<M>>(plan: &Plan, setting: &Setting) -> R
     let (mut events, steps) = world.play::<E>(&plan.parts, setting)?;
     let (operations, refused) =
         (events.len(), events.iter().filter(|event| event.outcome == MapOutcome::Refused).count());
-    // What was refused claims nothing but that it changed nothing.
+    // A refused operation guarantees only that it has changed nothing.
     events.retain(|event| !M::REFUSES_CHANGES || event.outcome != MapOutcome::Refused);
     events.extend(last_looks::<M>(plan, &world.pairs()?));
     checker::check(&MapModel { initial }, &events).map_err(|failure| Finding::Order(failure.to_string()))?;
     Ok(Played { steps, operations, refused })
 }
 
-/// What the slots hold in the end, as look-ups after everything else.
+/// Returns the final contents as look-ups after all other operations.
 fn last_looks<M: Kind>(plan: &Plan, pairs: &HashMap<u64, u64>) -> Vec<Event<Op, Answer>> {
     let look = |key: u64| {
         let outcome = pairs.get(&key).map_or(MapOutcome::Absent, |&value| MapOutcome::Found(value));

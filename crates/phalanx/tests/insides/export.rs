@@ -1,4 +1,4 @@
-//! Exports in parts of all sizes, and of counts that are wrong.
+//! Exports in parts of all sizes, and with wrong counts.
 use gpu::{Buffer, Device};
 use phalanx::private::{by, of_count, on_device};
 use phalanx::{BTree, HashMap, Map, SlabHash};
@@ -32,7 +32,7 @@ fn whole_is(keys: &Buffer<u32>, values: &Buffer<u64>, expected: &BTreeMap<u32, u
 fn parts_of_any_size_make_the_whole() {
     let device = Device::emulator(Default::default());
     parts_make_the_whole(&HashMap::builder().device(&device).capacity(200).build().unwrap());
-    // A list with more pairs than its threads have room for.
+    // A list with more pairs than its threads have space for.
     parts_make_the_whole(&SlabHash::builder().device(&device).buckets(1).build().unwrap());
     parts_make_the_whole(&BTree::builder().device(&device).build().unwrap());
 }

@@ -11,7 +11,7 @@ fn views_are_of_the_kind_that_reads() {
     let device = Device::emulator(Default::default());
     let mut tree = BTree::<u32, u32>::builder().device(&device).build().unwrap();
     let frozen = tree.frozen().unwrap();
-    // SAFETY: no kernel takes these views.
+    // SAFETY: no kernel uses these views.
     let views = unsafe { (frozen.view::<Own<Phased>>(), frozen.view::<Own<Concurrent>>()) };
     assert!(views.0.is_ok() && matches!(views.1, Err(Error::OtherVariant { .. })), "{views:?}");
     let light = BTree::<u32, u32>::builder().device(&device).variant("tree_light_128_4x4_u32_u32");
@@ -21,7 +21,7 @@ fn views_are_of_the_kind_that_reads() {
     unsafe { frozen.view::<Tree<Packed, Light<128>, Concurrent, 4, 4>>() }.unwrap();
 }
 
-/// What writes waits for readers once, and those who freeze what nobody wrote need not.
+/// A write thaws the tree and waits for readers once. Freezing an unchanged tree does not wait.
 #[test]
 fn trees_are_thawed_by_what_may_write() {
     let device = Device::emulator(Default::default());
@@ -34,7 +34,7 @@ fn trees_are_thawed_by_what_may_write() {
     assert_eq!(tree.frozen().unwrap().get(&[1]).unwrap(), [Some(2)]);
     assert_eq!(tree.frozen().unwrap().len().unwrap(), 1);
     assert!(tree.is_frozen());
-    // SAFETY: no kernel takes the view.
+    // SAFETY: no kernel uses the view.
     unsafe { tree.view::<Tree<Packed, Spread<128>, Concurrent, 4, 4>>() }.unwrap();
     assert!(!tree.is_frozen());
 }

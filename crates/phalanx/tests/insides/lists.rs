@@ -1,11 +1,11 @@
-//! When slab lists make room, and what a batch of codes does.
+//! When slab lists grow, and the effect of a batch of codes.
 use gpu::Device;
-use phalanx::hash_map::Coded;
+use phalanx::hash_map::OpCode;
 use phalanx::slab_hash::Growth;
 use phalanx::{Error, Map, Outcome, SlabHash, SlabMultiMap, SlabSet};
 use phalanx_kernels::slab::list::LONG;
 
-/// A batch that says the same thing many times asks for one place; one that appends, for as many.
+/// A batch that repeats an insertion needs one slot; a batch that appends needs one per element.
 #[test]
 fn a_key_repeated_asks_for_room_once() {
     let device = Device::emulator(Default::default());
@@ -21,7 +21,7 @@ fn a_key_repeated_asks_for_room_once() {
     assert!(slabs.0 < 80 && slabs.1 == (full.len() + 2000).div_ceil(15) - 1, "{slabs:?}");
 }
 
-/// One key over and over: its list must not get long, nor slabs be used up.
+/// Inserts and removes one key repeatedly: its list must not become long, and slabs must not be used up.
 #[test]
 fn a_key_that_comes_and_goes_keeps_a_short_list() {
     let device = Device::emulator(Default::default());
@@ -55,7 +55,7 @@ fn a_mixed_batch_on_buffers_does_what_its_codes_say() {
     let device = Device::emulator(Default::default());
     let set = SlabSet::<u32>::builder().device(&device).build().unwrap();
     set.insert(&[1, 2, 3]).unwrap();
-    let codes = [Coded::GET, Coded::REMOVE, Coded::INSERT_NEW, Coded::INSERT_NEW, Coded::GET];
+    let codes = [OpCode::GET, OpCode::REMOVE, OpCode::INSERT_NEW, OpCode::INSERT_NEW, OpCode::GET];
     let bytes = codes.map(|code| code.code() as u8);
     let (codes, keys) = (device.from_slice(&bytes).unwrap(), device.from_slice(&[1, 2, 3, 4, 5]).unwrap());
     let mut outcomes = device.filled(5, 0xffu8).unwrap();

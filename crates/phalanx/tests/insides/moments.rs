@@ -1,5 +1,5 @@
-//! The end of time: what is asked of a tree whose stamps are nearly used up, which nobody has patience for
-//! otherwise.
+//! End of the clock: operations on a tree whose timestamps are nearly used up, which no test could reach by
+//! taking snapshots.
 use gpu::Device;
 use phalanx::mvbtree::variants;
 use phalanx::private::begin_at;
@@ -8,7 +8,7 @@ use phalanx_kernels::btree::LATEST;
 
 type Tree = MultiVersionBTree<u32, u32>;
 
-/// A tree of each kind, of which all snapshots but so many were taken, with the pairs (n, n).
+/// Creates a tree of each variant with only `left` snapshots left, and with the pairs (n, n).
 fn old(left: u32) -> Vec<Tree> {
     let device = Device::emulator(Default::default());
     let tree = |name: &str| {

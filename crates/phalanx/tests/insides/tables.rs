@@ -1,13 +1,13 @@
-//! When a hash map makes room, and when not.
+//! When a hash map grows, and when it does not.
 use gpu::Device;
 use phalanx::{HashMap, Map, Outcome};
 use phalanx_kernels::probing::LONG;
 
-/// A batch that says the same thing many times asks for one place.
+/// A batch that repeats an insertion needs one slot.
 #[test]
 fn a_key_repeated_asks_for_room_once() {
     let device = Device::emulator(Default::default());
-    let builder = HashMap::<u32, u32>::builder().device(&device).capacity(1000).looks(1);
+    let builder = HashMap::<u32, u32>::builder().device(&device).capacity(1000).max_probes(1);
     let map = builder.variant("double_64_2x4_u32_u32").build().unwrap();
     let slots = map.slots();
     let first =
@@ -21,7 +21,7 @@ fn a_key_repeated_asks_for_room_once() {
     assert!(map.slots() > slots && map.slots() < slots * 4, "{} slots of {slots}", map.slots());
 }
 
-/// Walks of 32 buckets are nothing to rehash for: about one insertion in 7000 has such a one here.
+/// Probe sequences of 32 buckets are no reason for a rehash: about one insertion in 7000 has one here.
 #[test]
 fn a_full_map_is_not_rehashed_for_one_removal() {
     let device = Device::emulator(Default::default());
@@ -29,13 +29,14 @@ fn a_full_map_is_not_rehashed_for_one_removal() {
     let map = builder.capacity(60_000).load_factor(0.95).build().unwrap();
     let keys: Vec<u64> = (0..map.capacity() as u64).collect();
     map.insert(&keys, &keys).unwrap();
-    let before = (map.wear().unwrap().0, map.slots());
+    let before = (map.rebuilds_and_tombstones().unwrap().0, map.slots());
     assert_eq!(map.remove(&[7]).unwrap(), [true]);
-    assert!(map.wear().unwrap().1 == 1 && map.load_factor().unwrap() > 0.9499);
-    assert_eq!((map.wear().unwrap().0, map.slots()), before);
+    assert!(map.rebuilds_and_tombstones().unwrap().1 == 1 && map.load_factor().unwrap() > 0.9499);
+    assert_eq!((map.rebuilds_and_tombstones().unwrap().0, map.slots()), before);
 }
 
-/// One key over and over: its walk must not get long, nor any memory be used up.
+/// Inserts and removes one key repeatedly: its probe sequence must not become long, and memory must not be
+/// used up.
 #[test]
 fn a_key_that_comes_and_goes_keeps_a_short_walk() {
     let device = Device::emulator(Default::default());
@@ -45,7 +46,7 @@ fn a_key_that_comes_and_goes_keeps_a_short_walk() {
         for round in 0..LONG * 8 + 100 {
             assert_eq!(map.insert(&[key], &[round]).unwrap(), [Outcome::Inserted]);
             assert_eq!(map.remove(&[key]).unwrap(), [true]);
-            let (_, removed) = map.wear().unwrap();
+            let (_, removed) = map.rebuilds_and_tombstones().unwrap();
             assert!(removed <= slots_of_walk as usize, "{key}, round {round}: {removed}");
         }
         assert_eq!(map.slots(), slots);

@@ -1,8 +1,8 @@
-//! The working memory that trees keep for the streams whose batches they sort.
+//! Workspaces that trees keep for the streams whose batches they sort.
 use gpu::Device;
 use phalanx::{BTree, Map};
 
-/// Inserts a pair in each of so many streams, which are dropped then.
+/// Inserts a pair in each of `streams` streams, which are then dropped.
 fn use_streams(tree: &BTree<u32, u32>, device: &Device, streams: u32) {
     for key in 0..streams {
         let (stream, pair) = (device.stream().unwrap(), device.from_slice(&[key]).unwrap());
@@ -10,7 +10,7 @@ fn use_streams(tree: &BTree<u32, u32>, device: &Device, streams: u32) {
     }
 }
 
-/// A program may make a stream for each request.
+/// A program may create a stream for each request.
 #[test]
 fn working_memory_does_not_grow_with_every_stream() {
     let device = Device::emulator(Default::default());

@@ -1,27 +1,28 @@
-//! The hunt hunted: trees with one planted bug each. The sound ones that are made the same way pass.
+//! Mutation tests: trees with one planted bug each. Unmodified trees that are built in the same way must
+//! pass.
 use crate::moments::{Plan, all_are_sound, is_found, plans_are_sound};
 use crate::world::Finding;
 use crate::{Eager, Ruled, Small};
-use phalanx_kernels::btree::{Access, Moving};
-use phalanx_kernels::reclaim::{Blocks, Rules};
+use phalanx_kernels::btree::{Access, MovingClock};
+use phalanx_kernels::reclaim::{Blocks, FaultPolicy};
 use simt::Order;
 use simt::emulator::FailureKind;
 
-/// Seeds within which a planted bug must be found.
+/// Number of seeds within which a planted bug must be found.
 const SEEDS: u64 = 4000;
 
 fn is_order(finding: &Finding) -> bool {
     matches!(finding, Finding::Order(told) if told.contains("not linearizable"))
 }
 
-/// Gives a loser of a snapshot's race the stamp that it finds, which is live.
+/// Returns the live timestamp to the tile that loses the race to take a snapshot.
 #[derive(Clone, Copy)]
 struct LiveStamps;
 
 impl Access for LiveStamps {
     const READ: Order = Order::Relaxed;
     const CONCURRENT: bool = true;
-    type Versions = Moving<Blocks>;
+    type Versions = MovingClock<Blocks>;
     const TRUE_MOMENTS: bool = false;
 }
 
@@ -30,14 +31,14 @@ fn a_snapshot_that_returns_the_live_stamp_is_found() {
     assert!(is_found::<Small<LiveStamps>>(SEEDS, Plan::racing, is_order));
 }
 
-/// Reads leaves whose time is not fixed without fixing it.
+/// Reads unstamped leaves without stamping them.
 #[derive(Clone, Copy)]
 struct Unhelpful;
 
 impl Access for Unhelpful {
     const READ: Order = Order::Relaxed;
     const CONCURRENT: bool = true;
-    type Versions = Moving<Blocks>;
+    type Versions = MovingClock<Blocks>;
     const STAMPS: bool = false;
 }
 
@@ -46,11 +47,11 @@ fn a_reader_that_does_not_fix_a_stamp_is_found() {
     assert!(is_found::<Small<Unhelpful>>(SEEDS, Plan::racing, is_order));
 }
 
-/// Ends epochs without a look at who is in them.
+/// Advances the epoch without checking its participants.
 #[derive(Clone, Copy, Debug)]
 struct Hasty;
 
-impl Rules for Hasty {
+impl FaultPolicy for Hasty {
     const LOOKS: bool = false;
     const SELDOM: u32 = 1;
 }

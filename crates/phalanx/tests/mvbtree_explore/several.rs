@@ -1,54 +1,55 @@
-//! Blocks that are inside several trees at a time, of one type and of others, in any order.
-use crate::common::{Dice, replay, seeds};
-use crate::hunt::setting;
+//! Blocks that have entered several trees at a time, of equal and different types, in any order.
+use crate::common::{Rng, replay, seeds};
+use crate::mutation::setting;
 use crate::script::ask;
 use crate::trees::Forest;
-use crate::world::{Crowded, Finding};
+use crate::world::{Finding, HasFixture};
 use crate::{Eager, Ruled, Small};
 use gpu::{Device, Grid};
-use phalanx_kernels::btree::{Access, Config, Dated, Tree, TreeView};
-use phalanx_kernels::keyed::{Insert, Lanes, Remove, Scalar, Session, Wide};
+use phalanx_kernels::btree::{Access, Config, Tree, TreeView, Versioned};
+use phalanx_kernels::keyed::{Insert, PerLane, Remove, Scalar, Session, Wide};
 use phalanx_kernels::reclaim::{Blocks, ENTRIES, Tiles};
 use phalanx_kernels::slab::{Light, Spread};
 use simt::emulator::{Launch, Options};
 use simt::{Kernel, Thread};
 use std::collections::HashMap;
 
-/// Trees of four slots of one type.
+/// Trees with four slots of one type.
 type Same<A> = Small<A>;
-/// Trees of another type of slots, pools and tiles.
-type Other<A> = Tree<Dated<Wide<u64, u64>>, Light<128>, A, 8, 1>;
-/// Trees of yet another one.
-type Third<A> = Tree<Dated<phalanx_kernels::keyed::Packed>, Spread<128>, A, 4, 4>;
+/// Trees with other slots, pools and tiles.
+type Other<A> = Tree<Versioned<Wide<u64, u64>>, Light<128>, A, 8, 1>;
+/// Trees of a third type.
+type Third<A> = Tree<Versioned<phalanx_kernels::keyed::Packed>, Spread<128>, A, 4, 4>;
 
-/// Trees: numbers 0, 1, 4 and 5 are of one type, 2 and 3 of two others. More than a process has entries for.
+/// Number of trees: 0, 1, 4 and 5 have one type, 2 and 3 have two others. There are more than a participant
+/// has entries for.
 const TREES: usize = 6;
 const _: () = assert!(TREES > ENTRIES);
-/// Steps of a block.
+/// Number of steps of a block.
 const STEPS: usize = 40;
-/// Steps of a block in any order, before it leaves the trees that it is inside of.
+/// Number of steps of a block in any order, before it leaves the trees that it has entered.
 const ANYHOW: usize = STEPS - 2 * TREES;
-/// Slabs of a tree: more than all launches of a seed take.
+/// Number of slabs of a tree: more than all launches of a seed allocate.
 const UNITS: u32 = 1000;
-/// Launches, each of several blocks side by side.
+/// Number of launches, each with several concurrent blocks.
 const LAUNCHES: u64 = 4;
-/// A lane of so many brings an operation.
+/// One in this many lanes has an operation.
 const APART: u32 = 8;
 
-/// What a block does next.
+/// Step of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Enter(usize),
     Leave(usize),
     Breathe(usize),
-    /// Inserts or removes.
+    /// Insertion or removal.
     Work(usize),
     Nothing,
 }
 
 use Step::{Breathe, Enter, Leave, Work};
 
-/// The steps of a block.
+/// Steps of a block.
 type Script = [Step; STEPS];
 
 fn script(steps: impl IntoIterator<Item = Step>) -> Script {
@@ -57,29 +58,29 @@ fn script(steps: impl IntoIterator<Item = Step>) -> Script {
     script
 }
 
-/// Inside all trees at once; the last one entered is left first.
+/// Returns a script that enters all trees and leaves the last one first.
 fn nested(trees: usize) -> Script {
     let all = || 0..trees;
     script(all().map(Enter).chain(all().map(Work)).chain(all().map(Work)).chain(all().rev().map(Leave)))
 }
 
-/// Inside one tree after the other.
+/// Returns a script that enters one tree after the other.
 fn one_after_the_other(trees: usize) -> Script {
     script((0..trees).flat_map(|tree| [Enter(tree), Work(tree), Work(tree), Leave(tree)]))
 }
 
-/// Inside two trees at a time: the one that was entered first is left first.
+/// Returns a script that is inside two trees at a time and leaves the one that it entered first.
 fn interleaved(trees: usize) -> Script {
     let next = |tree| [Enter(tree), Work(tree - 1), Work(tree), Leave(tree - 1), Work(tree)];
     script([Enter(0), Work(0)].into_iter().chain((1..trees).flat_map(next)).chain([Leave(trees - 1)]))
 }
 
-/// Inside any of the trees, up to twice.
-fn anyhow(trees: usize, dice: &mut Dice) -> Script {
+/// Returns a script that enters any of the trees, up to twice.
+fn anyhow(trees: usize, rng: &mut Rng) -> Script {
     let (mut inside, mut steps) = (vec![0; trees], Vec::new());
     while steps.len() < ANYHOW {
-        let tree = dice.below(trees as u64) as usize;
-        let step = match (dice.below(8), inside[tree]) {
+        let tree = rng.below(trees as u64) as usize;
+        let step = match (rng.below(8), inside[tree]) {
             (0..3, 0..2) | (_, 0) => Enter(tree),
             (3, 1..) => Leave(tree),
             (4, 1..) => Breathe(tree),
@@ -92,20 +93,20 @@ fn anyhow(trees: usize, dice: &mut Dice) -> Script {
     script(steps)
 }
 
-/// The key and the value of a lane's operation in a step, and whether it is an insertion. All lanes of a
-/// block insert, or all remove. Each lane has keys of its own.
+/// Returns the key and the value of a lane's operation in a step, and whether it is an insertion. Either all
+/// lanes of a block insert, or all remove. Each lane has its own keys.
 fn operation(block: u64, thread: u64, step: usize) -> (u64, u64, bool) {
     let lane = thread / u64::from(APART);
     (4 * (8 * block + lane) + step as u64 % 3, step as u64, step % 4 != 3)
 }
 
-/// One block.
+/// Launch of one block.
 struct Several<A: Access> {
     same: [TreeView<Same<A>>; 4],
     other: TreeView<Other<A>>,
     third: TreeView<Third<A>>,
     script: Script,
-    /// The block's number among those of its launch.
+    /// Index of the block among those of its launch.
     number: u64,
 }
 
@@ -117,13 +118,13 @@ impl<A: Access> Clone for Several<A> {
 
 impl<A: Access> Copy for Several<A> {}
 
-/// Does a step with a tree.
+/// Performs a step on a tree.
 #[inline(never)]
 fn play<M: Config>(tree: TreeView<M>, kind: Step, number: u64, step: usize) {
     match kind {
         Enter(_) => M::enter(tree),
         Leave(_) => M::leave(tree),
-        Breathe(_) => M::breathe(tree),
+        Breathe(_) => M::repin(tree),
         _ => work::<M>(tree, number, step),
     }
 }
@@ -132,7 +133,7 @@ fn work<M: Config>(tree: TreeView<M>, number: u64, step: usize) {
     let thread = Thread::index_in_block();
     let (key, value, inserts) = operation(number, thread.into(), step);
     let (key, value) = (M::Key::from_u64(key), M::Value::from_u64(value));
-    let (mut session, wanted) = (Session::<M, _>::new(tree, Lanes), thread.is_multiple_of(APART));
+    let (mut session, wanted) = (Session::<M, _>::new(tree, PerLane), thread.is_multiple_of(APART));
     if inserts {
         ask(&mut session, wanted, Insert, key, value);
     } else {
@@ -158,7 +159,7 @@ impl<A: Access> Kernel for Several<A> {
     }
 }
 
-/// What a tree holds after a block has done its steps.
+/// Updates the expected contents of a tree after the steps of a block.
 fn expect(pairs: &mut HashMap<u64, u64>, script: &Script, tree: usize, block: u64, threads: u32) {
     for (step, _) in script.iter().enumerate().filter(|(_, kind)| **kind == Work(tree)) {
         for thread in (0..threads).step_by(APART as usize) {
@@ -172,7 +173,7 @@ fn expect(pairs: &mut HashMap<u64, u64>, script: &Script, tree: usize, block: u6
     }
 }
 
-/// The trees' memory.
+/// Device and memory of the trees.
 struct World {
     device: Device,
     trees: [Forest; TREES],
@@ -184,9 +185,9 @@ impl World {
         let options = Options { stale_l1: true, step_limit: 1 << 22, ..Options::explore(schedule) };
         let device = Device::emulator(options);
         let trees = std::array::from_fn(|tree| match tree {
-            2 => <Other<A> as Crowded>::memory(&device, UNITS).expect("memory"),
-            3 => <Third<A> as Crowded>::memory(&device, UNITS).expect("memory"),
-            _ => <Same<A> as Crowded>::memory(&device, UNITS).expect("memory"),
+            2 => <Other<A> as HasFixture>::memory(&device, UNITS).expect("memory"),
+            3 => <Third<A> as HasFixture>::memory(&device, UNITS).expect("memory"),
+            _ => <Same<A> as HasFixture>::memory(&device, UNITS).expect("memory"),
         });
         Self { device, trees }
     }
@@ -207,20 +208,20 @@ impl World {
 
     fn pairs<A: Access>(&self, tree: usize) -> Result<HashMap<u64, u64>, Finding> {
         match tree {
-            2 => <Other<A> as Crowded>::pairs(&self.trees[tree], UNITS),
-            3 => <Third<A> as Crowded>::pairs(&self.trees[tree], UNITS),
-            _ => <Same<A> as Crowded>::pairs(&self.trees[tree], UNITS),
+            2 => <Other<A> as HasFixture>::pairs(&self.trees[tree], UNITS),
+            3 => <Third<A> as HasFixture>::pairs(&self.trees[tree], UNITS),
+            _ => <Same<A> as HasFixture>::pairs(&self.trees[tree], UNITS),
         }
     }
 }
 
-/// Plays launches of the scripts that `plan` makes for each of three blocks, and looks into the trees after
-/// each of them.
-fn play_seed<A: Access>(seed: u64, threads: u32, plan: impl Fn(&mut Dice) -> Script) -> Result<(), Finding> {
-    let (world, mut dice) = (World::new::<A>(seed), Dice::new(seed ^ 0x5e7e));
+/// Runs launches of scripts that `plan` generates for each of three blocks, and checks the contents of the
+/// trees after each launch.
+fn play_seed<A: Access>(seed: u64, threads: u32, plan: impl Fn(&mut Rng) -> Script) -> Result<(), Finding> {
+    let (world, mut rng) = (World::new::<A>(seed), Rng::new(seed ^ 0x5e7e));
     let mut expected: [HashMap<u64, u64>; TREES] = Default::default();
     for _ in 0..LAUNCHES {
-        let scripts = [0; 3].map(|_| plan(&mut dice));
+        let scripts = [0; 3].map(|_| plan(&mut rng));
         world.launch::<A>(&scripts, threads)?;
         for (tree, expected) in expected.iter_mut().enumerate() {
             (0..).zip(&scripts).for_each(|(block, script)| expect(expected, script, tree, block, threads));
@@ -233,8 +234,8 @@ fn play_seed<A: Access>(seed: u64, threads: u32, plan: impl Fn(&mut Dice) -> Scr
     Ok(())
 }
 
-/// Plays so many seeds by processes that are blocks, and by processes that are tiles.
-fn are_sound(count: u64, plan: impl Fn(&mut Dice) -> Script) {
+/// Runs `count` seeds with blocks as participants, and with tiles as participants.
+fn are_sound(count: u64, plan: impl Fn(&mut Rng) -> Script) {
     for seed in seeds(count) {
         let blocks = play_seed::<Ruled<Blocks, Eager>>(seed, 64, &plan);
         blocks.unwrap_or_else(|finding| panic!("blocks: {finding}\n{}", replay(crate::PROGRAM, seed)));
@@ -243,7 +244,7 @@ fn are_sound(count: u64, plan: impl Fn(&mut Dice) -> Script) {
     }
 }
 
-/// Seeds of each order.
+/// Number of seeds of each order.
 const SEEDS: u64 = 8;
 
 #[test]
@@ -268,7 +269,7 @@ fn four_trees_interleaved() {
 
 #[test]
 fn four_trees_anyhow() {
-    are_sound(2 * SEEDS, |dice| anyhow(4, dice));
+    are_sound(2 * SEEDS, |rng| anyhow(4, rng));
 }
 
 #[test]
@@ -278,5 +279,5 @@ fn more_trees_than_a_process_has_entries_for() {
 
 #[test]
 fn more_trees_than_a_process_has_entries_for_anyhow() {
-    are_sound(2 * SEEDS, |dice| anyhow(TREES, dice));
+    are_sound(2 * SEEDS, |rng| anyhow(TREES, rng));
 }

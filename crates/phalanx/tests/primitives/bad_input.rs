@@ -1,4 +1,4 @@
-//! What does not fit together is an error that says what to do, and does nothing.
+//! Inconsistent inputs are rejected with an error that explains the remedy, and nothing is executed.
 use super::device;
 use phalanx::primitives::{
     Bits, Fold, Test, Workspace, reduce_segments_bytes, scan_bytes, scan_segments_bytes, sort_bytes,

@@ -1,4 +1,4 @@
-//! Compaction, histograms and merges against iterators.
+//! Compaction, histograms and merges, compared with iterators.
 use super::sort::key;
 use super::{device, inputs, random, sizes};
 use phalanx::Device;
@@ -73,7 +73,7 @@ fn elements_are_counted_by_their_upper_bits() {
     let short: Vec<u32> = numbers.iter().map(|&number| key(number)).collect();
     let (wide, narrow) = (device.from_slice(&numbers).unwrap(), device.from_slice(&short).unwrap());
     let mut work = Workspace::on_device(&device, 0).unwrap();
-    // Blocks count so many bins by themselves, and more in memory; the last bins are left out.
+    // Up to a number of bins, blocks count locally, beyond it in memory; the last bins are cut off.
     for (shift, count) in [(56, 256), (56, 100), (51, 5000), (63, 1), (50, 0)] {
         let mut bins = device.filled(count, 0xff).unwrap();
         work.histogram(&wide, shift, &mut bins).unwrap();

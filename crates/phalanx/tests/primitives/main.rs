@@ -1,5 +1,5 @@
-//! The primitives against `std`: every size around the tiles' ends, orders of input, and schedules with every
-//! detector on.
+//! The primitives, compared with `std`: sizes around the ends of tiles, different input orders, and schedules
+//! with every detector.
 mod bad_input;
 mod choose;
 mod scan;
@@ -14,17 +14,17 @@ fn device() -> Device {
     Device::emulator(Default::default())
 }
 
-/// Sizes around the ends of tiles of `tile` elements.
+/// Returns sizes around the ends of tiles of `tile` elements.
 fn sizes(tile: usize) -> Vec<usize> {
     vec![0, 1, 31, 33, tile - 1, tile, tile + 1, 2 * tile, 3 * tile + 7]
 }
 
-/// Numbers that look random.
+/// Returns pseudorandom numbers.
 fn random(seed: u64, len: usize) -> impl Iterator<Item = u64> {
     (0..len as u64).map(move |place| mix64(mix64(seed) ^ place))
 }
 
-/// Inputs of each kind that sorts and scans are known to be wrong for.
+/// Returns inputs of each kind that is known to break sorts and scans.
 fn inputs(len: usize) -> Vec<(&'static str, Vec<u64>)> {
     let random: Vec<u64> = random(len as u64, len).collect();
     let mut sorted = random.clone();

@@ -1,4 +1,4 @@
-//! Scans, reductions and runs against iterators.
+//! Scans, reductions and runs, compared with iterators.
 use super::sort::key;
 use super::{device, inputs, random, sizes};
 use phalanx::Device;
@@ -6,7 +6,7 @@ use phalanx::kernels::primitives::scan::{Scan, Sum, Vectors};
 use phalanx::primitives::{Fold, Number, Workspace, runs_bytes, scan_bytes, scan_tiles};
 use proptest::prelude::*;
 
-/// A plan whose blocks load a tile ahead.
+/// Plan whose blocks load one tile ahead.
 type Ahead = Vectors<Sum<u32>, 64, 1, 4, true>;
 
 const FOLDS: [Fold; 3] = [Fold::Sum, Fold::Min, Fold::Max];
@@ -51,7 +51,7 @@ fn check<T: Number>(device: &Device, tile: Option<&str>, fold: Fold, numbers: &[
     assert!(from.read().unwrap() == inclusive, "{fold:?} in place of {len} by {tile:?}");
 }
 
-/// Elements of the tile of a name: `64x4`, `64x4_ahead`.
+/// Returns the number of elements in the tile of a name such as `64x4` or `64x4_ahead`.
 fn tile_size(name: &str) -> usize {
     let (threads, items) = name.split('_').next().unwrap().split_once('x').unwrap();
     threads.parse::<usize>().unwrap() * items.parse::<usize>().unwrap()
@@ -103,7 +103,7 @@ fn blocks_that_work_ahead_share_any_number_of_tiles() {
     }
 }
 
-/// The runs of equal neighbours: keys and what values come to.
+/// Returns the keys of runs of equal adjacent keys, and the combined values of each run.
 fn runs_of<K: Number, T: Number>(fold: Fold, keys: &[K], values: &[T]) -> (Vec<K>, Vec<T>) {
     let (mut of, mut results): (Vec<K>, Vec<T>) = (Vec::new(), Vec::new());
     for (&key, &value) in keys.iter().zip(values) {

@@ -1,4 +1,4 @@
-//! Schedules of look-backs, explored with every detector and with caches that keep old values.
+//! Schedules of decoupled look-back, explored with every detector and with caches that keep stale values.
 use super::random;
 use super::sort::workspace;
 use phalanx::Device;
@@ -13,7 +13,7 @@ fn exploring(schedule: Schedule) -> Device {
     Device::emulator(Options { stale_l1: true, step_limit: 1 << 26, ..Options::explore(schedule) })
 }
 
-/// A failure in words: its debug form has the whole schedule.
+/// Panics with the failure's message, because its debug form contains the whole schedule.
 fn told(error: phalanx::Error) {
     panic!("{error}");
 }
@@ -53,8 +53,8 @@ fn scans_look_back_right_in_every_order_of_tiles() {
     }
 }
 
-/// Few blocks, so that each has several tiles: what they hold at once, and hand over by shared memory, meets
-/// in every order.
+/// Uses few blocks, so that each has several tiles: the tiles that a block holds at once and passes through
+/// shared memory interleave in every order.
 #[test]
 fn scans_that_work_ahead_are_right_in_every_order_of_tiles() {
     type Plan = Vectors<Sum<u64>, 64, 1, 2, true, 20>;

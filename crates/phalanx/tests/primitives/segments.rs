@@ -1,4 +1,4 @@
-//! Scans, sums and sorts of segments against slices.
+//! Scans, sums and sorts of segments, compared with slices.
 use super::scan::{combine, identity};
 use super::sort::key;
 use super::{device, inputs, random};
@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use std::fmt::Debug;
 use std::ops::Range;
 
-/// Segments of these lengths, behind `skipped` elements that are in none.
+/// Returns the offsets of segments with these lengths, after `skipped` elements that belong to none.
 fn offsets(skipped: usize, lengths: &[usize]) -> Vec<u32> {
     let mut offsets = vec![skipped as u32];
     for length in lengths {
@@ -21,13 +21,13 @@ fn offsets(skipped: usize, lengths: &[usize]) -> Vec<u32> {
     offsets
 }
 
-/// The places of each segment.
+/// Returns the index range of each segment.
 fn segments(offsets: &[u32]) -> impl Iterator<Item = Range<usize>> {
     offsets.windows(2).map(|ends| ends[0] as usize..ends[1] as usize)
 }
 
-/// Lengths of each kind that segments are known to be wrong for, by tiles of `tile` elements. Each with
-/// elements before and behind all segments.
+/// Returns lengths of each kind that segmented primitives are known to fail on, for tiles of `tile` elements.
+/// Each case has elements before and after all segments.
 fn shapes(tile: usize) -> Vec<(&'static str, usize, Vec<usize>, usize)> {
     let random: Vec<usize> = random(3, 60).map(|number| (number % 40) as usize).collect();
     let mixed = random.iter().enumerate().map(|(place, length)| match place {
@@ -86,7 +86,7 @@ fn check_scans<T: Number>(device: &Device, tile: Option<&str>, fold: Fold, numbe
     assert!(from.read().unwrap() == in_place, "{fold:?} in place");
 }
 
-/// Every shape by each tile.
+/// Checks every shape with each tile.
 fn check_shapes<T: Number>(fold: Fold) {
     let device = device();
     for tile in segment_tiles::<T>(fold) {
@@ -139,7 +139,7 @@ fn check_sort<K: Number, V: Pod + PartialEq + Debug>(
     let expected_keys: Vec<K> = order.iter().map(|&place| keys[place]).collect();
     let expected: Vec<V> = order.iter().map(|&place| value(place)).collect();
     let values: Vec<V> = (0..len).map(&value).collect();
-    // Small windows leave more segments to the sort of long ones.
+    // Small windows leave more segments to the sort of long segments.
     let bytes = sort_segments_bytes::<K, V>(len, count) + 100 * len + 65536;
     let mut work = Workspace::on_device(device, bytes).unwrap();
     work.set_tile(window);
@@ -159,7 +159,7 @@ fn check_sort<K: Number, V: Pod + PartialEq + Debug>(
     assert!(again.read().unwrap() == expected_keys, "sorted keys");
 }
 
-/// Every shape by each window, whose short segments have at most a third of it.
+/// Checks every shape with each window. Its short segments have at most a third of the window.
 fn check_sorts<K: Number>() {
     let device = device();
     for window in segment_windows::<K>() {
@@ -210,7 +210,7 @@ fn more_long_segments_than_a_digit_counts() {
     check_sort(&device, Some("64x3"), &keys, &offsets, |place| place as u16);
 }
 
-/// Results are unspecified; but calls end, and nothing else is touched, which the emulator sees.
+/// Results are unspecified. But the calls terminate and access no other memory, which the emulator checks.
 #[test]
 fn offsets_that_do_not_ascend_do_no_harm() {
     let device = device();

@@ -1,4 +1,4 @@
-//! Sorts against `slice::sort_by_key`, which is stable.
+//! Sorts, compared with `slice::sort_by_key`, which is stable.
 use super::{device, inputs, random, sizes};
 use bytemuck::Pod;
 use phalanx::Device;
@@ -6,23 +6,23 @@ use phalanx::primitives::{Bits, Number, Workspace, sort_bytes, sort_tiles};
 use proptest::prelude::*;
 use std::fmt::Debug;
 
-/// A key of 64 bits, cut.
+/// Returns a 64-bit key, truncated to its size.
 pub fn key<K: Number>(wide: u64) -> K {
     K::narrow(u128::from(wide))
 }
 
-/// The bits that a sort looks at.
+/// Returns the bits that a sort compares.
 fn seen<K: Number>(key: K, (first, end): (u32, u32)) -> u128 {
     let above = 128 - end;
     if first == end { 0 } else { key.widen() << above >> above >> first }
 }
 
-/// Room for a sort by any tile, among which there are small ones.
+/// Returns a workspace for a sort with any tile, including small ones.
 pub fn workspace<K: Number, V: Pod>(device: &Device, len: usize) -> Workspace {
     Workspace::on_device(device, sort_bytes::<K, V>(len) + 16 * len + 8192).unwrap()
 }
 
-/// Sorts numbered keys in both ways, by a tile.
+/// Sorts numbered keys with both functions, with a given tile.
 fn check_pairs<K: Number, V: Pod + PartialEq + Debug>(
     device: &Device,
     tile: Option<&str>,
@@ -82,7 +82,7 @@ fn keys_of_every_size_around_small_tiles() {
     }
 }
 
-/// Every tile that is compiled, in sizes around its ends.
+/// Checks every compiled tile, with sizes around its ends.
 fn check_tiles<K: Number, V: Pod + PartialEq + Debug>(value: impl Fn(usize) -> V + Copy) {
     let device = device();
     for tile in sort_tiles::<K, V>() {

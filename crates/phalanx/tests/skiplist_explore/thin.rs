@@ -1,41 +1,41 @@
-//! Lists of thin nodes: removals of neighbours merge them, while others look for, insert and list what is
-//! moved.
-use crate::common::{Dice, replay, seeds};
-use crate::hunt::setting;
+//! Lists of underfull nodes: removals of adjacent keys merge nodes, while other launches look up, insert and
+//! list the moved keys.
+use crate::common::{Rng, replay, seeds};
+use crate::mutation::setting;
 use crate::plan::{Part, Plan, Step};
 use crate::script::{ByLanes, Execution, MIXED, NOTHING};
-use crate::world::{Crowded, Finding, explore};
+use crate::world::{Finding, HasFixture, explore};
 use phalanx_kernels::btree::Config;
-use phalanx_kernels::keyed::{Coded, Packed};
+use phalanx_kernels::keyed::{OpCode, Packed};
 use phalanx_kernels::skiplist::{List, Policy, Sorted, Unsorted};
 use phalanx_kernels::slab::Spread;
 
-/// Keys that were inserted in their order, so that nodes are half full, and three launches: one removes
-/// neighbours, the others do anything with them.
-fn plan<M: Crowded + Config>(seed: u64) -> Plan {
-    let mut dice = Dice::new(seed);
+/// Returns a plan with keys inserted in ascending order, so that nodes are half full, and three launches: one
+/// removes adjacent keys, the others perform all operations on them.
+fn plan<M: HasFixture + Config>(seed: u64) -> Plan {
+    let mut rng = Rng::new(seed);
     let half = u64::from(M::SLOTS) / 2;
-    let fill = half * (3 + dice.below(4)) + dice.below(half);
-    let first = dice.below(fill);
-    let near = |dice: &mut Dice| (first + dice.below(2 * half)).min(fill);
-    let codes = [Coded::GET, Coded::GET, Coded::INSERT, Coded::REMOVE, Coded::REMOVE];
+    let fill = half * (3 + rng.below(4)) + rng.below(half);
+    let first = rng.below(fill);
+    let near = |rng: &mut Rng| (first + rng.below(2 * half)).min(fill);
+    let codes = [OpCode::GET, OpCode::GET, OpCode::INSERT, OpCode::REMOVE, OpCode::REMOVE];
     let rows = (M::TILE.max(2) * 2).min(32) as usize;
-    let rounds = 2 + dice.below(3) as usize;
+    let rounds = 2 + rng.below(3) as usize;
     let mut part = |removes: bool| {
-        let step = |dice: &mut Dice| -> Step {
-            let code = if removes { Coded::REMOVE } else { dice.pick(&codes) };
-            let idle = dice.below(rows as u64) > 3;
-            (if idle { NOTHING } else { code.code() as u8 }, near(dice), 500 + dice.below(100))
+        let step = |rng: &mut Rng| -> Step {
+            let code = if removes { OpCode::REMOVE } else { rng.pick(&codes) };
+            let idle = rng.below(rows as u64) > 3;
+            (if idle { NOTHING } else { code.code() as u8 }, near(rng), 500 + rng.below(100))
         };
-        let rows = (0..rows).map(|_| (0..rounds).map(|_| step(&mut dice)).collect()).collect();
+        let rows = (0..rows).map(|_| (0..rounds).map(|_| step(&mut rng)).collect()).collect();
         Part { kinds: vec![MIXED; rounds], rows }
     };
     let parts = vec![part(true), part(false), part(false)];
     Plan { buckets: 64, fill, parts }
 }
 
-/// What is found under a seed.
-fn hunt<M: Crowded + Config>(seed: u64) -> Result<(), Finding>
+/// Runs the plan of a seed.
+fn explore_thin<M: HasFixture + Config>(seed: u64) -> Result<(), Finding>
 where
     ByLanes: Execution<M>,
 {
@@ -44,12 +44,12 @@ where
 
 fn all_are_sound<A: Policy>(count: u64) {
     for seed in seeds(count) {
-        let found = hunt::<List<Packed, Spread<64>, A, 4, 2>>(seed);
+        let found = explore_thin::<List<Packed, Spread<64>, A, 4, 2>>(seed);
         found.unwrap_or_else(|finding| panic!("{finding}\n{}", replay(crate::PROGRAM, seed)));
     }
 }
 
-/// That nodes do merge here is shown by the bug of merges that `mutants` plants, which these plans find.
+/// These plans find the bug in merges that `mutants` plants, which shows that nodes do merge here.
 #[test]
 fn thin_nodes_merge_beside_everything() {
     all_are_sound::<Unsorted>(600);

@@ -1,24 +1,24 @@
-//! The hunt hunted: lists with one planted bug each, which it must find, and replay. The sound list that is
-//! made the same way passes.
-use crate::hunt::{all_are_sound, is_found, setting};
+//! Mutation tests: lists with one planted bug each, which the exploration must find and replay. The
+//! unmodified list, built in the same way, must pass.
+use crate::mutation::{all_are_sound, is_found, setting};
 use crate::plan::{Part, Plan, Step};
 use crate::script::{ByLanes, MIXED, NOTHING};
 use crate::world::{Finding, explore};
 use phalanx_kernels::btree::{Access, Unversioned};
-use phalanx_kernels::keyed::{Coded, Packed};
+use phalanx_kernels::keyed::{OpCode, Packed};
 use phalanx_kernels::skiplist::{List, Policy};
 use phalanx_kernels::slab::Spread;
 use simt::Order;
 use simt::emulator::FailureKind;
 
-/// Seeds within which a planted bug must be found.
+/// Number of seeds within which a planted bug must be found.
 const SEEDS: u64 = 1000;
 
 fn is_race(finding: &Finding) -> bool {
     matches!(finding, Finding::Machine(failure) if matches!(failure.kind, FailureKind::DataRace { .. }))
 }
 
-/// A list's accesses and its policy, but for what is said.
+/// Declares a list's access and its policy, which equal the defaults except for the given items.
 macro_rules! policy {
     ($(#[$doc:meta])* $name:ident { $($access:item)* } { $($policy:item)* }) => {
         $(#[$doc])*
@@ -56,7 +56,7 @@ macro_rules! flaws {
     )*};
 }
 
-/// Flaws that need a plan of their own, and are then found by what is answered or by what the machine says.
+/// Flaws that need their own plan. They are found by a wrong outcome or by a failure of the emulator.
 macro_rules! directed_flaws {
     ($(
         $(#[$doc:meta])*
@@ -72,44 +72,44 @@ macro_rules! directed_flaws {
     )*};
 }
 
-/// Rounds of a directed plan.
+/// Number of rounds in a directed plan.
 const ROUNDS: usize = 12;
 
-/// A launch whose first lane does this, one deed a round.
-fn part(deeds: &[Step]) -> Part {
+/// Returns a launch whose first lane performs these steps, one per round.
+fn part(steps: &[Step]) -> Part {
     let idle = vec![(NOTHING, 0, 0); ROUNDS];
     let mut busy = idle.clone();
-    busy[..deeds.len()].copy_from_slice(deeds);
+    busy[..steps.len()].copy_from_slice(steps);
     let rows = (0..4).map(|row| if row == 0 { busy.clone() } else { idle.clone() }).collect();
     Part { kinds: vec![MIXED; ROUNDS], rows }
 }
 
-/// Looks for a key in every round.
+/// Returns a launch that looks up a key in every round.
 fn looks_for(key: u64) -> Part {
-    part(&[(Coded::GET.code() as u8, key, 0); ROUNDS])
+    part(&[(OpCode::GET.code() as u8, key, 0); ROUNDS])
 }
 
-/// A full node of 1 to 5 and 1000 is split by the insertion of 0, which takes the slot of 4, while others
-/// look for 4.
+/// Returns a plan in which a full node of 1 to 5 and 1000 is split by the insertion of 0, which takes the
+/// slot of 4, while other launches look up 4.
 fn overtaken() -> Plan {
-    let (remove, insert) = (Coded::REMOVE.code() as u8, Coded::INSERT.code() as u8);
+    let (remove, insert) = (OpCode::REMOVE.code() as u8, OpCode::INSERT.code() as u8);
     let writer = part(&[(remove, 0, 0), (insert, 1000, 1), (insert, 0, 2)]);
     Plan { buckets: 16, fill: 6, parts: vec![writer, looks_for(4), looks_for(4)] }
 }
 
-/// Of nodes of three pairs, for they came in order, the one of 3 to 5 loses 3 and merges with the next, while
-/// others look for what moves.
+/// Returns a plan in which the node of 3 to 5 loses 3 and merges with the next one, while other launches look
+/// up the moved keys. Nodes have three pairs because the keys were inserted in ascending order.
 fn thinned() -> Plan {
-    let writer = part(&[(Coded::REMOVE.code() as u8, 3, 0)]);
+    let writer = part(&[(OpCode::REMOVE.code() as u8, 3, 0)]);
     Plan { buckets: 32, fill: 13, parts: vec![writer, looks_for(4), looks_for(5)] }
 }
 
 fn directed<A: Policy>(plan: &Plan, seed: u64) -> Result<(), Finding> {
-    type Of<A> = List<Packed, Spread<64>, A, 4, 2>;
-    explore::<Of<A>, ByLanes>(plan, &setting::<Of<A>>(seed)).map(drop)
+    type Tiny<A> = List<Packed, Spread<64>, A, 4, 2>;
+    explore::<Tiny<A>, ByLanes>(plan, &setting::<Tiny<A>>(seed)).map(drop)
 }
 
-/// Whether something is found, which replays.
+/// Returns whether there is a finding that replays.
 fn is_found_in<A: Policy>(plan: &Plan) -> bool {
     let found = (0..SEEDS).find_map(|seed| directed::<A>(plan, seed).err().map(|finding| (seed, finding)));
     found.is_some_and(|(seed, finding)| {
@@ -119,19 +119,19 @@ fn is_found_in<A: Policy>(plan: &Plan) -> bool {
 }
 
 flaws! {
-    /// Takes latches without seeing what their last holders wrote.
+    /// Takes latches without acquire ordering, so the writes of the previous holder may be invisible.
     a_latch_that_acquires_nothing_is_found: BlindLatch {
         const READ: Order = Order::Relaxed;
         const TAKE: Order = Order::Relaxed;
     } {} is_race;
 
-    /// Gives latches back before what was written under them is seen.
+    /// Releases latches without release ordering, before the writes under the latch are visible.
     a_latch_that_releases_nothing_is_found: EarlyRelease {
         const READ: Order = Order::Relaxed;
         const GIVE: Order = Order::Relaxed;
     } {} is_race;
 
-    /// Shows a new node before what is in it is sure to be seen.
+    /// Publishes a new node before its contents are guaranteed to be visible.
     a_split_without_its_fence_is_found: Unfenced {
         const READ: Order = Order::Relaxed;
         const FENCED: bool = false;
@@ -144,21 +144,21 @@ flaws! {
 }
 
 directed_flaws! {
-    /// Links the new node before it has written it: the stores of the split in another order.
+    /// Links the new node before writing it: the stores of the split are in the wrong order.
     a_split_that_links_before_it_writes_is_found: overtaken, ShownEarly {
         const READ: Order = Order::Relaxed;
     } {
         const SHOWS_EARLY: bool = true;
     }
 
-    /// Makes a zombie of a node before its pairs are where they go to.
+    /// Marks a node as a zombie before its pairs have moved to their destination.
     a_merge_that_leaves_before_it_moves_is_found: thinned, LeftEarly {
         const READ: Order = Order::Relaxed;
     } {
         const LEAVES_EARLY: bool = true;
     }
 
-    /// Believes a miss without looking again whether the node still has the key.
+    /// Accepts a miss without rechecking that the key still belongs to the node.
     a_miss_that_is_not_confirmed_is_found: overtaken, Rash {
         const READ: Order = Order::Relaxed;
         const CONFIRMS: bool = false;
@@ -171,7 +171,7 @@ fn a_range_that_believes_an_old_tail_is_found() {
 }
 
 policy! {
-    /// Sets the version of a data node back where it only passes it.
+    /// Resets the version of a data node when it only passes through the node.
     Forgetful {
         const READ: Order = Order::Relaxed;
         const SORTED: bool = true;
@@ -197,14 +197,14 @@ fn versions_that_nobody_sets_back_are_true() {
     assert!(!crate::order::is_found_where_others_pass::<List<Packed, Spread<64>, SoundInOrder, 4, 2>>(SEEDS));
 }
 
-policy! { Sound { const READ: Order = Order::Relaxed; } {} }
+policy! { AsDesigned { const READ: Order = Order::Relaxed; } {} }
 
 #[test]
 fn lists_without_a_flaw_pass() {
-    all_are_sound::<List<Packed, Spread<64>, Sound, 4, 2>, ByLanes>("sound", SEEDS);
+    all_are_sound::<List<Packed, Spread<64>, AsDesigned, 4, 2>, ByLanes>("sound", SEEDS);
     for (plan, seed) in
         [overtaken(), thinned()].iter().flat_map(|plan| (0..SEEDS).map(move |seed| (plan, seed)))
     {
-        directed::<Sound>(plan, seed).unwrap_or_else(|finding| panic!("seed {seed}: {finding}"));
+        directed::<AsDesigned>(plan, seed).unwrap_or_else(|finding| panic!("seed {seed}: {finding}"));
     }
 }

@@ -1,4 +1,5 @@
-//! The hunt hunted: pools with one planted bug each, which it must find within the stated number of seeds.
+//! Mutation tests: pools with one planted bug each, which the exploration must find within the given number
+//! of seeds.
 use crate::is_found;
 use crate::play::{Alone, Tiles, Ways};
 use crate::pool::{FlawedPool, PoolFlaw};
@@ -6,14 +7,14 @@ use crate::world::Finding;
 use phalanx_kernels::slab::{Handle, Light, Pool};
 use simt::{Global, Instance, Lockstep, Order, Scope};
 
-/// Seeds within which a planted bug must be found.
+/// Number of seeds within which a planted bug must be found.
 const SEEDS: u64 = 50;
 
 impl<F: PoolFlaw> Instance for FlawedPool<F> {
     const NAME: &'static str = "flawed";
 }
 
-/// Declares flaws: a type each, and what it does otherwise.
+/// Declares flaws: a type for each, and the operations that it overrides.
 macro_rules! flaws {
     ($($(#[$doc:meta])* $name:ident { $($item:item)* })*) => {$(
         $(#[$doc])*
@@ -27,12 +28,12 @@ macro_rules! flaws {
 }
 
 fn word(pool: Light<128>, index: u32) -> Global<u32> {
-    // SAFETY: the index of a call of `take` or `give`; the bits are what the flaw makes of them.
+    // SAFETY: `index` comes from a call of `take` or `give`; the flaw determines the bits.
     unsafe { pool.bitmaps().word(index) }
 }
 
 flaws! {
-    /// Takes by a load and a store.
+    /// Takes slabs with a load and a store instead of an atomic operation.
     TornTake {
         fn take(pool: Light<128>, index: u32, bits: u32) -> u32 {
             let old = word(pool, index).load(Order::Relaxed, Scope::Device);
@@ -40,7 +41,7 @@ flaws! {
             old
         }
     }
-    /// Frees by a load and a store.
+    /// Frees slabs with a load and a store instead of an atomic operation.
     TornGive {
         fn give(pool: Light<128>, index: u32, bits: u32) -> u32 {
             let old = word(pool, index).load(Order::Relaxed, Scope::Device);
@@ -48,29 +49,29 @@ flaws! {
             old
         }
     }
-    /// Believes that what it took was free.
+    /// Assumes that all slabs that it takes were free.
     BlindTake {
         fn take(pool: Light<128>, index: u32, bits: u32) -> u32 {
-            // SAFETY: passed on to the caller.
+            // SAFETY: the caller fulfils the obligations of `take`.
             unsafe { pool.take(index, bits) & !bits }
         }
     }
-    /// Gives a whole word back where a slab is asked for.
+    /// Frees a whole word of slabs instead of one slab.
     WideGive {
         fn give(pool: Light<128>, index: u32, _bits: u32) -> u32 {
-            // SAFETY: a word of the pool; that other slabs go is the flaw.
+            // SAFETY: the word belongs to the pool; freeing other slabs is the flaw.
             unsafe { pool.give(index, u32::MAX) }
         }
     }
-    /// Reads the bitmap without an order before it takes.
+    /// Reads the bitmap with a weak load before it takes slabs.
     WeakLook {
         fn take(pool: Light<128>, index: u32, bits: u32) -> u32 {
             word(pool, index).load(Order::Weak, Scope::Device);
-            // SAFETY: passed on to the caller.
+            // SAFETY: the caller fulfils the obligations of `take`.
             unsafe { pool.take(index, bits) }
         }
     }
-    /// Frees at once what is only retired.
+    /// Frees slabs immediately instead of retiring them.
     HastyRetire {
         fn retire(pool: Light<128>, handle: Handle) {
             pool.free(handle);

@@ -1,9 +1,9 @@
-//! The kernel that plays a plan, and the ways of allocating.
+//! Kernel that runs a plan, and the allocation methods.
 use phalanx_kernels::slab::{Handle, Pool, Resident};
 use simt::{Convergence, GlobalSlice, Kernel, Order, Scope, Thread, Tile};
 use std::marker::PhantomData;
 
-/// The lane rests.
+/// The lane does nothing.
 pub const REST: u8 = 0;
 /// The lane allocates, if it has no slab.
 pub const ALLOCATE: u8 = 1;
@@ -12,43 +12,43 @@ pub const FREE: u8 = 2;
 /// The lane retires its slab, if it has one.
 pub const RETIRE: u8 = 3;
 
-/// The word of a slab that nobody has.
+/// Word of a slab without an owner.
 const BLANK: u64 = u64::MAX;
 
-/// What a launch is told, and what it tells: lane `l` does `script[l * rounds + r]` in round `r`.
+/// Inputs and outputs of a launch: lane `l` performs `script[l * rounds + r]` in round `r`.
 #[derive(Clone, Copy)]
-pub struct Sheet {
+pub struct Script {
     pub script: GlobalSlice<u8>,
     pub rounds: usize,
-    /// A lane's slab in the end.
+    /// Output: the slab that each lane holds at the end.
     pub held: GlobalSlice<u32>,
-    /// What a lane retired in a round.
+    /// Output: the slab that each lane has retired in each round.
     pub retired: GlobalSlice<u32>,
-    /// Allocated, refused, freed, and slabs that somebody else had.
+    /// Output: numbers of slabs allocated, refused, freed, and shared with another lane.
     pub counts: GlobalSlice<u32>,
-    /// The number of the launch's first lane among all.
+    /// Index of the launch's first lane among all lanes.
     pub first: u32,
 }
 
-impl Sheet {
+impl Script {
     fn count(self, what: usize) {
         self.counts.at(what).fetch_add(1, Order::Relaxed, Scope::Device);
     }
 }
 
-/// A way of allocating.
+/// Allocation method.
 pub trait Ways<P: Pool>: Copy + Send + Sync + 'static {
-    /// What a lane keeps from call to call.
+    /// State of a lane between calls.
     type Keeps;
-    /// Lanes a launch.
+    /// Number of lanes in a launch.
     const LANES: u32;
-    /// Rounds that the calling lane leaves out at the end.
+    /// Returns the number of rounds that the calling lane skips at the end.
     fn left_out() -> usize;
     fn new(pool: P) -> Self::Keeps;
     fn allocate(keeps: &mut Self::Keeps, wants: bool) -> Option<Handle>;
 }
 
-/// Each lane alone, and each its own number of rounds.
+/// Individual lanes, with different numbers of rounds.
 #[derive(Clone, Copy)]
 pub struct Alone;
 
@@ -70,7 +70,7 @@ impl<P: Pool> Ways<P> for Alone {
     }
 }
 
-/// Tiles with resident blocks. Independent tiles have each their number of rounds.
+/// Tiles with resident blocks. Independent tiles have different numbers of rounds.
 #[derive(Clone, Copy)]
 pub struct Tiles<const W: u32, C>(PhantomData<C>);
 
@@ -91,11 +91,11 @@ impl<P: Pool, const W: u32, C: Convergence + Send + Sync> Ways<P> for Tiles<W, C
     }
 }
 
-/// Plays a plan.
+/// Kernel that runs a plan.
 #[derive(Clone, Copy)]
 pub struct Play<P, A> {
     pub pool: P,
-    pub sheet: Sheet,
+    pub script: Script,
     pub by: PhantomData<A>,
 }
 
@@ -105,10 +105,10 @@ impl<P: Pool, A: Ways<P>> Kernel for Play<P, A> {
     const INSTANCE: Option<&'static str> = None;
 
     fn run(self) {
-        let (sheet, lane) = (self.sheet, Thread::index());
+        let (script, lane) = (self.script, Thread::index());
         let (mut keeps, mut held) = (A::new(self.pool), None);
-        for round in 0..sheet.rounds - A::left_out() {
-            let step = sheet.script.read(lane * sheet.rounds + round);
+        for round in 0..script.rounds - A::left_out() {
+            let step = script.script.read(lane * script.rounds + round);
             let wants = step == ALLOCATE && held.is_none();
             let given = A::allocate(&mut keeps, wants);
             assert!(wants || given.is_none(), "a slab for a lane that wants none");
@@ -120,40 +120,40 @@ impl<P: Pool, A: Ways<P>> Kernel for Play<P, A> {
                 (FREE, Some(handle)) => self.free(held.take().unwrap_or(handle)),
                 (RETIRE, Some(handle)) => {
                     self.pool.retire(handle);
-                    sheet.retired.write(lane * sheet.rounds + round, handle.to_word());
+                    script.retired.write(lane * script.rounds + round, handle.to_word());
                     held = None;
                 }
                 _ => {}
             }
         }
-        sheet.held.write(lane, held.unwrap_or(Handle::NONE).to_word());
+        script.held.write(lane, held.unwrap_or(Handle::NONE).to_word());
     }
 }
 
 impl<P: Pool, A: Ways<P>> Play<P, A> {
-    /// Puts the lane's mark on its new slab, which must be blank.
+    /// Writes the lane's mark to its new slab, which must be blank.
     fn receive(self, given: Option<Handle>) {
-        self.sheet.count(given.is_none().into());
+        self.script.count(given.is_none().into());
         if given.is_some_and(|handle| self.mark(handle, self.me()) != BLANK) {
-            self.sheet.count(3);
+            self.script.count(3);
         }
     }
 
-    /// Takes the mark off and frees the slab.
+    /// Removes the mark and frees the slab.
     fn free(self, handle: Handle) {
         if self.mark(handle, BLANK) != self.me() {
-            self.sheet.count(3);
+            self.script.count(3);
         }
         self.pool.free(handle);
-        self.sheet.count(2);
+        self.script.count(2);
     }
 
     fn me(self) -> u64 {
-        u64::from(self.sheet.first) + Thread::index() as u64
+        u64::from(self.script.first) + Thread::index() as u64
     }
 
     fn mark(self, handle: Handle, mark: u64) -> u64 {
-        // SAFETY: the pool gave the handle.
+        // SAFETY: the handle comes from the pool.
         unsafe { self.pool.slab(handle) }.exchange(mark, Order::Relaxed, Scope::Device)
     }
 }

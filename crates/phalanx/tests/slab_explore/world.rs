@@ -1,6 +1,6 @@
-//! A tiny pool on an emulated device, and what is found out when lanes play on it.
-use crate::common::Dice;
-use crate::play::{ALLOCATE, FREE, Play, REST, RETIRE, Sheet, Ways};
+//! Tiny pool on an emulated device, and the findings when lanes operate on it.
+use crate::common::Rng;
+use crate::play::{ALLOCATE, FREE, Play, REST, RETIRE, Script, Ways};
 use gpu::{Buffer, Device, Grid};
 use phalanx_kernels::slab::kernels::SlabFree;
 use phalanx_kernels::slab::{Bitmaps, Handle, MOST_SUPER_BLOCKS, Pool, Supers};
@@ -10,23 +10,23 @@ use std::collections::HashSet;
 use std::marker::PhantomData;
 use std::ops::AddAssign;
 
-/// What was wrong.
+/// Fault that a test has found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Finding {
-    /// The emulator ended the launch: a race, a hang, a fault, ...
+    /// The emulator ended the launch because of a race, a hang, a fault, ...
     Machine(simt::emulator::Failure),
-    /// Slabs that a lane was given while another had them.
+    /// Number of slabs that were allocated to a lane while another lane had them.
     Shared(u32),
-    /// Lanes that were refused though there was room.
+    /// Number of allocations that were refused although slabs were free.
     Refused(u32),
-    /// Slabs that are live and that nobody has, and those that somebody has and are not live.
+    /// Number of live slabs that no lane has, and number of slabs that a lane has and that are not live.
     Bitmap { lost: usize, stolen: usize },
-    /// The bitmap of retired slabs is not what was retired.
+    /// The bitmap of retired slabs differs from the slabs that lanes have retired.
     Retired,
 }
 
 impl Finding {
-    /// Whether it is the same one, but for addresses.
+    /// Returns whether the findings are equal, apart from addresses.
     pub fn is_same(&self, other: &Self) -> bool {
         let (Self::Machine(a), Self::Machine(b)) = (self, other) else { return self == other };
         (&a.location, a.block, a.thread, &a.other, &a.trace)
@@ -43,7 +43,7 @@ impl std::fmt::Display for Finding {
     }
 }
 
-/// What was played without a finding.
+/// Totals of runs without a finding.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Played {
     pub given: u32,
@@ -61,7 +61,7 @@ impl AddAssign for Played {
     }
 }
 
-/// What is played: launches side by side in a pool whose first slabs are live, of which a batch frees some.
+/// Concurrent launches on a pool whose first slabs are live, some of which a batch frees.
 #[derive(Debug)]
 struct Plan {
     units: usize,
@@ -74,28 +74,28 @@ struct Plan {
 
 impl Plan {
     fn new(seed: u64, lanes: u32) -> Self {
-        let mut dice = Dice::new(seed);
-        let units = dice.pick(&[5, 32, 40, 64, 100, 130]);
-        let room = dice.pick(&[1, 3, lanes as u64, units]).min(units);
-        let (rounds, frees) = (1 + dice.below(3) as usize, dice.below(4) != 0);
+        let mut rng = Rng::new(seed);
+        let units = rng.pick(&[5, 32, 40, 64, 100, 130]);
+        let room = rng.pick(&[1, 3, lanes as u64, units]).min(units);
+        let (rounds, frees) = (1 + rng.below(3) as usize, rng.below(4) != 0);
         let steps: &[u8] =
             if frees { &[REST, ALLOCATE, ALLOCATE, FREE, FREE, RETIRE] } else { &[REST, ALLOCATE] };
-        let scripts = (0..2 + dice.below(2))
-            .map(|_| (0..lanes as usize * rounds).map(|_| dice.pick(steps)).collect())
+        let scripts = (0..2 + rng.below(2))
+            .map(|_| (0..lanes as usize * rounds).map(|_| rng.pick(steps)).collect())
             .collect();
         let live = (units - room) as usize;
-        let batch = if frees { dice.below(live as u64 + 1) as usize } else { 0 };
+        let batch = if frees { rng.below(live as u64 + 1) as usize } else { 0 };
         Self { units: units as usize, live, batch, rounds, frees, scripts }
     }
 
-    /// Slabs that are free from the start and stay so, whoever takes how many meanwhile.
+    /// Returns the number of slabs that are free at all times, for any schedule of allocations.
     fn spare(&self, lanes: u32, retired: usize) -> usize {
         let most = self.live + lanes as usize * self.scripts.len() + retired;
         self.units.saturating_sub(most)
     }
 }
 
-/// A pool's memory.
+/// Memory of a pool.
 struct World {
     device: Device,
     slabs: Buffer<u64>,
@@ -111,7 +111,7 @@ impl World {
         let device = Device::emulator(options);
         let supers = plan.units.div_ceil(32);
         let slabs = device.filled::<u64>(supers * 32 * P::BYTES / 8, 0xff)?;
-        // The super blocks in reverse.
+        // The super blocks are in reverse order.
         let base = |place: usize| slabs.pointer().wrapping_byte_add(place * 32 * P::BYTES) as u64;
         let mut bases = vec![0; MOST_SUPER_BLOCKS + 1];
         (0..supers).for_each(|number| bases[number] = base(supers - 1 - number));
@@ -129,12 +129,12 @@ impl World {
         let last = self.slabs.pointer().wrapping_byte_add((self.units as usize - 1) / 32 * 32 * P::BYTES);
         let first = if P::CONTIGUOUS { self.slabs.pointer() } else { last };
         let supers = Supers { first, joined: 1, table: self.bases.pointer() };
-        // SAFETY: memory of the right sizes, which outlives every launch here; super blocks have 2^5 slabs.
+        // SAFETY: the memory has the right sizes and outlives every launch here; super blocks have 2^5 slabs.
         unsafe { P::from_parts(Bitmaps::new(live, retired, faults, self.units), supers, 5) }
     }
 }
 
-/// The buffers of a launch.
+/// Buffers of a launch.
 struct Told {
     script: Buffer<u8>,
     held: Buffer<u32>,
@@ -151,8 +151,8 @@ impl Told {
         })
     }
 
-    fn sheet(&self, plan: &Plan, counts: &Buffer<u32>, first: usize) -> Sheet {
-        Sheet {
+    fn script(&self, plan: &Plan, counts: &Buffer<u32>, first: usize) -> Script {
+        Script {
             script: self.script.slice(),
             rounds: plan.rounds,
             held: self.held.slice(),
@@ -171,7 +171,7 @@ fn schedule(seed: u64) -> Schedule {
     }
 }
 
-/// Plays the plan of a seed and looks for what is wrong.
+/// Runs the plan of a seed and checks its results.
 pub fn explore<P: Pool + Instance, A: Ways<P>>(seed: u64) -> Result<Played, Finding> {
     let plan = Plan::new(seed, A::LANES);
     let options = Options { stale_l1: true, step_limit: 1 << 20, ..Options::explore(schedule(seed)) };
@@ -183,8 +183,8 @@ pub fn explore<P: Pool + Instance, A: Ways<P>>(seed: u64) -> Result<Played, Find
     let told: Vec<_> =
         plan.scripts.iter().map(|script| Told::new(device, &plan, script).expect("memory")).collect();
     let launch = |(part, told): (usize, &Told)| {
-        let sheet = told.sheet(&plan, &counts, part * A::LANES as usize);
-        Launch::new(Grid::new(1, A::LANES), Play::<P, A> { pool, sheet, by: PhantomData })
+        let script = told.script(&plan, &counts, part * A::LANES as usize);
+        Launch::new(Grid::new(1, A::LANES), Play::<P, A> { pool, script, by: PhantomData })
     };
     let mut launches: Vec<_> = told.iter().enumerate().map(launch).collect();
     if plan.batch > 0 {
@@ -196,7 +196,7 @@ pub fn explore<P: Pool + Instance, A: Ways<P>>(seed: u64) -> Result<Played, Find
     judge::<P, A>(&plan, &world, &told, &counts.read().expect("memory"))
 }
 
-/// Holds what the lanes tell against the bitmaps.
+/// Compares the results of the lanes with the bitmaps.
 fn judge<P: Pool, A: Ways<P>>(
     plan: &Plan,
     world: &World,

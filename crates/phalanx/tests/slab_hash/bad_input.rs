@@ -1,4 +1,4 @@
-//! Bad input is an error that says what to do, at once, and the structure stays as it was.
+//! Bad input is rejected at once with an error that explains the remedy, and the structure stays unchanged.
 use crate::common::emulator;
 use gpu::Device;
 use phalanx::slab_hash::{Builder, Growth, set_variants, variants};
@@ -33,7 +33,7 @@ fn many() -> SlabMultiMap<u32, u32> {
     many
 }
 
-/// Asserts that there is an error of the kind, and that its words hold all of `words`.
+/// Asserts that `$result` is an error of the kind whose message contains all of `$words`.
 macro_rules! refuses {
     ($result:expr, $kind:pat $(, $words:expr)*) => {{
         let error = $result.map(drop).unwrap_err();
@@ -44,7 +44,7 @@ macro_rules! refuses {
     }};
 }
 
-/// What no builder takes, whatever it builds.
+/// Parameters that every builder rejects.
 macro_rules! no_builder_takes_it {
     ($type:ty, $other:expr) => {
         refuses!(builder::<$type>().capacity(0).build(), Error::ZeroCapacity, "at least 1");
@@ -230,7 +230,7 @@ fn ranges_must_not_be_swapped() {
 fn views_must_be_of_the_maps_kind() {
     let map = map();
     assert_eq!(map.variant(), "spread_128_4x4_u32_u32");
-    // SAFETY: no kernel takes the views.
+    // SAFETY: no kernel uses the views.
     unsafe {
         assert!(map.view::<DefaultLists>().is_ok());
         let light = map.view::<Lists<Packed, Light<128>, 4, 4>>();
@@ -282,13 +282,13 @@ fn files_of_other_things_are_refused() {
         "(32, 32)",
         "(32, 64)"
     );
-    // One value a key is what a map has; a map of many takes it, and not the other way round.
+    // A map has one value per key. A multimap can load it, but not vice versa.
     refuses!(SlabHash::<u32, u32>::load(&of_many[..], builder()), Error::Format(_), "a key comes twice");
     assert_eq!(SlabMultiMap::<u32, u32>::load(&of_map[..], builder()).unwrap().len().unwrap(), 3);
     assert_eq!(SlabMultiMap::<u32, u32>::load(&of_many[..], builder()).unwrap().count(&[1]).unwrap(), [2]);
 }
 
-/// A file is not to blame where the structure must not have the room for it.
+/// The error does not blame the file when the structure must not allocate the memory for it.
 #[test]
 fn what_is_larger_than_its_room_is_not_loaded() {
     let keys: Vec<u32> = (0..5000).collect();
@@ -329,7 +329,7 @@ fn what_is_larger_than_its_room_is_not_loaded() {
     );
 }
 
-/// Every bit and every end.
+/// Flips one bit of every byte, and truncates at every length.
 fn damage<K: Key>(good: &[u8], load: impl Fn(&[u8]) -> phalanx::Result<SlabSet<K>>) {
     assert_eq!(load(good).unwrap().len().unwrap(), 3);
     for place in 0..good.len() {

@@ -1,4 +1,4 @@
-//! Lists are packed, moved and emptied, and the slabs that they no longer need are free and blank.
+//! Lists are compacted, moved and emptied, and the slabs that they no longer need are free and blank.
 use crate::common::seed;
 use crate::{maps, sets, slots};
 use gpu::Device;
@@ -7,7 +7,7 @@ use phalanx::{Key, Map, Outcome, Value};
 use simt::hash::mix64;
 use std::collections::BTreeMap;
 
-/// Runs a case on every kind of map.
+/// Runs a case on every map variant.
 macro_rules! every_kind {
     ($device:expr, $case:ident) => {
         maps::<u32, u32>($device).into_iter().for_each($case);
@@ -17,7 +17,7 @@ macro_rules! every_kind {
     };
 }
 
-/// The map's pairs; fails where the map is not valid.
+/// Returns the map's pairs. Panics if an invariant is violated.
 #[track_caller]
 fn contents<K: Key, V: Value>(map: &SlabHash<K, V>) -> BTreeMap<K, V> {
     let pairs: BTreeMap<K, V> = map.iter().unwrap().collect();
@@ -26,12 +26,12 @@ fn contents<K: Key, V: Value>(map: &SlabHash<K, V>) -> BTreeMap<K, V> {
     pairs
 }
 
-/// Slabs behind the head that a list of so many slots in use needs.
+/// Returns the number of slabs behind the head that a list with `pairs` used slots needs.
 fn behind(pairs: usize, slots: usize) -> usize {
     pairs.div_ceil(slots).max(1) - 1
 }
 
-/// Inserts 400 keys, none of which looks like a state; gives them.
+/// Inserts 400 keys, none of which is reserved, and returns them.
 fn fill<K: Key, V: Value>(map: &SlabHash<K, V>, salt: u64) -> Vec<K> {
     let keys: BTreeMap<K, ()> =
         (0..400).map(|n| (K::from_u64(mix64(seed() * 1000 + salt + n) >> 33), ())).collect();
@@ -41,7 +41,7 @@ fn fill<K: Key, V: Value>(map: &SlabHash<K, V>, salt: u64) -> Vec<K> {
     keys
 }
 
-/// How many of the keys are in each bucket.
+/// Returns the number of keys in each bucket.
 fn by_bucket<K: Key, V: Value>(map: &SlabHash<K, V>, keys: &[K]) -> Vec<usize> {
     let mut counts = vec![0; map.buckets() as usize];
     keys.iter().for_each(|&key| counts[map.bucket_of(key) as usize] += 1);
@@ -66,7 +66,7 @@ pub fn flushes_give_back_what_is_not_needed(device: &Device) {
             assert_eq!(map.stats().unwrap().live, live.iter().sum(), "{name}: {buckets:?} flushed");
             assert_eq!(contents(&map), model, "{name}: {buckets:?} flushed");
         }
-        // What came back is blank: pairs find their places as in a new map.
+        // Reclaimed slabs are blank: pairs can be inserted as in a new map.
         let again: Vec<V> = gone.iter().map(|key| V::from_u64(key.to_u64() / 2)).collect();
         assert_eq!(map.insert(gone, &again).unwrap(), vec![Outcome::Inserted; gone.len()], "{name}");
         assert_eq!(contents(&map).into_keys().collect::<Vec<_>>(), keys, "{name}");
@@ -79,7 +79,8 @@ pub fn flushes_give_back_what_is_not_needed(device: &Device) {
     every_kind!(device, case);
 }
 
-/// Their list is behind the others, and no bucket's: only a flush of everything packs it.
+/// The list of reserved keys follows the others and belongs to no bucket: only a flush of everything compacts
+/// it.
 pub fn the_list_of_topmost_keys_is_packed(device: &Device) {
     fn case(builder: Builder<SlabHash<u32, u32>>) {
         let mut map = builder.buckets(2).build().unwrap();
@@ -140,7 +141,7 @@ pub fn rehashes_move_everything(device: &Device) {
             assert_eq!(contents(&map), model, "{}: {buckets} buckets", map.variant());
             let lists = by_bucket(&map, &keys);
             let live: usize = lists.iter().map(|&pairs| behind(pairs, slots(map.variant()))).sum();
-            // In slots of 16 bytes keys of 32 bits look like no state: their topmost are among the others.
+            // In slots of 16 bytes, no 32-bit key equals a slot state: the topmost keys are among the others.
             let most = live + if K::BITS == 32 && V::BITS == 64 { 2 } else { 0 };
             let found = map.stats().unwrap().live;
             assert!((live..=most).contains(&found), "{}: {found} slabs in {buckets} buckets", map.variant());

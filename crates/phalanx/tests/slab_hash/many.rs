@@ -1,13 +1,13 @@
-//! Maps with many values a key against a map of lists.
-use crate::common::{Dice, replay, seed};
+//! Multimaps, compared with a map of lists.
+use crate::common::{Rng, replay, seed};
 use crate::multi_maps;
 use gpu::Device;
-use phalanx::map::Coded;
+use phalanx::map::OpCode;
 use phalanx::slab_hash::{Builder, MultiOp, SlabMultiMap};
 use phalanx::{Key, Outcome, Value};
 use std::collections::BTreeMap;
 
-/// Runs a case on every kind of map.
+/// Runs a case on every multimap variant.
 macro_rules! every_kind {
     ($device:expr, $case:ident) => {
         multi_maps::<u32, u32>($device).into_iter().for_each($case);
@@ -25,7 +25,7 @@ fn keys<K: Key>(numbers: impl IntoIterator<Item = u64>) -> Vec<K> {
     numbers.into_iter().map(K::from_u64).collect()
 }
 
-/// The map's pairs in order; fails where their number is not the length, or the map is not valid.
+/// Returns the map's pairs in order. Panics if their number is not the length, or an invariant is violated.
 #[track_caller]
 fn contents<K: Key, V: Value>(map: &SlabMultiMap<K, V>) -> Vec<(K, V)> {
     let mut pairs: Vec<(K, V)> = map.iter().unwrap().collect();
@@ -35,11 +35,11 @@ fn contents<K: Key, V: Value>(map: &SlabMultiMap<K, V>) -> Vec<(K, V)> {
     pairs
 }
 
-/// A map, and the values of each key in the order in which they came.
+/// Multimap, and the values of each key in the order of insertion.
 struct Run<K, V> {
     map: SlabMultiMap<K, V>,
     model: BTreeMap<K, Vec<V>>,
-    dice: Dice,
+    rng: Rng,
     next: u64,
 }
 
@@ -47,20 +47,20 @@ pub fn values_agree_with_the_model(device: &Device) {
     fn case<K: Key, V: Value>(builder: Builder<SlabMultiMap<K, V>>) {
         println!("{}", replay("slab_hash", seed()));
         let map = builder.buckets(2).slabs(1).build().unwrap();
-        let mut run = Run { map, model: BTreeMap::new(), dice: Dice::new(seed()), next: 0 };
+        let mut run = Run { map, model: BTreeMap::new(), rng: Rng::new(seed()), next: 0 };
         for round in 0..40 {
             run.step(round);
-            run.look(round);
+            run.check(round);
         }
     }
     every_kind!(device, case);
 }
 
 impl<K: Key, V: Value> Run<K, V> {
-    /// Some of 40 keys, each once, the topmost three among them.
+    /// Returns some of 40 distinct keys, including some of the topmost three.
     fn some(&mut self) -> Vec<K> {
         let numbers = (0..37).chain((0..3).map(|below| u64::MAX - below));
-        numbers.filter(|_| self.dice.below(2) == 0).map(K::from_u64).collect()
+        numbers.filter(|_| self.rng.below(2) == 0).map(K::from_u64).collect()
     }
 
     fn step(&mut self, round: u64) {
@@ -75,7 +75,7 @@ impl<K: Key, V: Value> Run<K, V> {
         }
     }
 
-    /// A key at most once a batch: the order of its values is that of the batches.
+    /// Inserts each key at most once per batch, so that the order of its values is that of the batches.
     fn insert(&mut self) {
         let keys = self.some();
         let values: Vec<V> = values(self.next..self.next + keys.len() as u64);
@@ -84,12 +84,12 @@ impl<K: Key, V: Value> Run<K, V> {
         keys.into_iter().zip(values).for_each(|(key, value)| self.model.entry(key).or_default().push(value));
     }
 
-    /// A key at most once a batch, since its operations have no order.
+    /// Executes at most one operation per key in a batch, since the operations of a batch have no order.
     fn execute(&mut self) {
         let keys = self.some();
         let operations: Vec<MultiOp<K, V>> = (self.next..)
             .zip(keys)
-            .map(|(next, key)| match self.dice.below(3) {
+            .map(|(next, key)| match self.rng.below(3) {
                 0 => MultiOp::Insert(key, V::from_u64(next)),
                 1 => MultiOp::GetFirst(key),
                 _ => MultiOp::RemoveOne(key),
@@ -101,7 +101,7 @@ impl<K: Key, V: Value> Run<K, V> {
         }
     }
 
-    /// Does with the model what was done with the map, and compares.
+    /// Applies an operation to the model, and compares the results.
     fn holds_what(&mut self, operation: MultiOp<K, V>, outcome: Outcome, value: V) {
         let (MultiOp::Insert(key, _) | MultiOp::GetFirst(key) | MultiOp::RemoveOne(key)) = operation;
         let held = self.model.entry(key).or_default();
@@ -123,11 +123,11 @@ impl<K: Key, V: Value> Run<K, V> {
         assert_eq!(outcome, expected, "{operation:?}");
     }
 
-    /// Each key up to three times in the batch.
+    /// Removes each key up to three times in the batch.
     fn remove_one(&mut self) {
         let some = self.some();
         let keys: Vec<K> = (0..3)
-            .flat_map(|_| some.iter().copied().filter(|_| self.dice.below(2) == 0).collect::<Vec<_>>())
+            .flat_map(|_| some.iter().copied().filter(|_| self.rng.below(2) == 0).collect::<Vec<_>>())
             .collect();
         let removed = self.map.remove_one(&keys).unwrap();
         for key in &some {
@@ -141,7 +141,7 @@ impl<K: Key, V: Value> Run<K, V> {
     }
 
     fn remove_all(&mut self) {
-        let keys: Vec<K> = self.some().into_iter().filter(|_| self.dice.below(3) == 0).collect();
+        let keys: Vec<K> = self.some().into_iter().filter(|_| self.rng.below(3) == 0).collect();
         let expected: Vec<u32> =
             keys.iter().map(|key| self.model.remove(key).map_or(0, |held| held.len() as u32)).collect();
         assert_eq!(self.map.remove_all(&keys).unwrap(), expected);
@@ -159,8 +159,8 @@ impl<K: Key, V: Value> Run<K, V> {
         }
     }
 
-    /// Holds every answer about every key against the model.
-    fn look(&mut self, round: u64) {
+    /// Compares the results of all queries on all keys with the model.
+    fn check(&mut self, round: u64) {
         let name = self.map.variant().to_owned();
         let keys: Vec<K> = keys((0..40).chain((0..5).map(|below| u64::MAX - below)));
         let expected: Vec<&[V]> =
@@ -198,7 +198,7 @@ pub fn equal_keys_in_a_batch_all_count(device: &Device) {
                 map.variant()
             );
         }
-        // 60 of each key are removed one by one, the rest at once by the first of several that ask.
+        // 60 values of each key are removed one by one, the rest at once by the first of several removals.
         assert_eq!(map.remove_one(&k[..420]).unwrap(), vec![true; 420]);
         assert_eq!(map.count(&seven).unwrap(), [40; 7]);
         let removed = map.remove_all(&k[..35]).unwrap();
@@ -248,7 +248,7 @@ pub fn maps_of_many_take_buffers(device: &Device) {
         let mut counts = device.buffer(90).unwrap();
         on.count(&k, &mut counts).unwrap();
         assert_eq!(counts.read().unwrap(), [6; 90]);
-        // Room for as many as there are, for fewer, for none, and beyond the end of the slice.
+        // Space for all values, for fewer, for none, and beyond the end of the slice.
         let asked = device.from_slice(&keys::<K>([3, 4, 5, 6])).unwrap();
         let offsets = device.from_slice(&[0u64, 6, 8, u64::MAX]).unwrap();
         let mut counts = device.from_slice(&[6u32, 2, 0, 6]).unwrap();
@@ -270,8 +270,9 @@ pub fn maps_of_many_take_buffers(device: &Device) {
         on.remove_all(&asked, &mut counts).unwrap();
         assert_eq!(counts.read().unwrap(), [3; 4]);
         assert_eq!(contents(&map).len(), 180 - 90 - 12);
-        // Appended to nothing and to something, looked up, removed; what is no code looks up.
-        let codes = [Coded::INSERT, Coded::INSERT, Coded::GET, Coded::REMOVE].map(|code| code.code() as u8);
+        // Appends to an absent key and to an existing one, looks up, removes; an invalid code looks up.
+        let codes =
+            [OpCode::INSERT, OpCode::INSERT, OpCode::GET, OpCode::REMOVE].map(|code| code.code() as u8);
         let codes = device.from_slice(&[&codes[..], &[99]].concat()).unwrap();
         let k = device.from_slice(&keys::<K>([3, 7, 8, 9, 5])).unwrap();
         let v = device.from_slice(&values::<V>([1, 2, 3, 4, 5])).unwrap();
@@ -303,7 +304,7 @@ pub fn saved_maps_of_many_load(device: &Device) {
     every_kind!(device, case);
 }
 
-/// Four threads append to the same keys while the pool grows under them, and each counts what it has.
+/// Four threads append to the same keys while the pool grows, and each checks its own values.
 pub fn threads_share_a_map_of_many(device: &Device) {
     fn case<K: Key, V: Value>(builder: Builder<SlabMultiMap<K, V>>) {
         let map = &builder.buckets(2).slabs(1).build().unwrap();

@@ -1,4 +1,4 @@
-//! Pools that fill up, grow, and must not.
+//! Pools that fill up, grow, or must not grow.
 use crate::common::{no_room, outcomes};
 use crate::{maps, multi_maps, sets, slots};
 use gpu::Device;
@@ -6,7 +6,7 @@ use phalanx::slab_hash::{Builder, Growth, SlabHash, SlabMultiMap};
 use phalanx::{Error, Key, Map, Outcome, Value};
 use std::collections::BTreeMap;
 
-/// Runs a case on every kind of map for keys and values of one size.
+/// Runs a case on every map variant for keys and values of the same size.
 macro_rules! every_kind {
     ($device:expr, $case:ident) => {
         maps::<u32, u32>($device).into_iter().for_each($case);
@@ -14,7 +14,7 @@ macro_rules! every_kind {
     };
 }
 
-/// The map's pairs; fails where the map is not valid.
+/// Returns the map's pairs. Panics if an invariant is violated.
 #[track_caller]
 fn contents<K: Key, V: Value>(map: &SlabHash<K, V>) -> BTreeMap<K, V> {
     let pairs: BTreeMap<K, V> = map.iter().unwrap().collect();
@@ -27,7 +27,7 @@ fn pairs<K: Key, V: Value>(numbers: std::ops::Range<u64>) -> (Vec<K>, Vec<V>) {
     numbers.map(|n| (K::from_u64(n), V::from_u64(n + 7))).unzip()
 }
 
-/// How many outcomes are `outcome`.
+/// Returns the number of outcomes that equal `outcome`.
 fn count(outcomes: &[Outcome], outcome: Outcome) -> usize {
     outcomes.iter().filter(|&&other| other == outcome).count()
 }
@@ -41,7 +41,7 @@ pub fn a_fixed_pool_refuses_and_loses_nothing(device: &Device) {
         let first = map.insert(&keys, &values).unwrap();
         assert_eq!(count(&first, Outcome::Inserted) + count(&first, Outcome::Refused), keys.len(), "{name}");
         holds_what_it_said(&map, &keys, &values, &first);
-        // Another thread may have held the last slab while this one looked. In the end every slot is taken.
+        // Another thread may have held the last slab during an attempt. In the end every slot is used.
         let second = map.insert(&keys, &values).unwrap();
         for (first, second) in first.iter().zip(&second) {
             assert!(
@@ -55,7 +55,7 @@ pub fn a_fixed_pool_refuses_and_loses_nothing(device: &Device) {
         holds_what_it_said(&map, &keys, &values, &third);
         let out = third.iter().position(|&outcome| outcome == Outcome::Refused).unwrap();
         assert_eq!(map.get_or_insert(&keys[out..=out], &values[..1]).unwrap(), [None], "{name}");
-        // Slots of removed keys are no room before a flush.
+        // Tombstones are not reused before a flush.
         let gone: Vec<K> = contents(&map).into_keys().take(room / 2).collect();
         assert!(map.remove(&gone).unwrap().into_iter().all(|removed| removed), "{name}");
         assert_eq!(map.insert(&gone[..1], &values[..1]).unwrap(), [Outcome::Refused], "{name}");
@@ -67,7 +67,8 @@ pub fn a_fixed_pool_refuses_and_loses_nothing(device: &Device) {
     every_kind!(device, case);
 }
 
-/// What was placed or found is there with its value, what was refused is not, and the map is valid.
+/// Checks that the inserted or found keys are present with their values, that refused keys are absent, and
+/// that the map is valid.
 fn holds_what_it_said<K: Key, V: Value>(map: &SlabHash<K, V>, keys: &[K], values: &[V], said: &[Outcome]) {
     let is_there = |index: &usize| said[*index] != Outcome::Refused;
     let expected: BTreeMap<K, V> =
@@ -79,8 +80,8 @@ fn holds_what_it_said<K: Key, V: Value>(map: &SlabHash<K, V>, keys: &[K], values
     }
 }
 
-/// One slab is left, and several tiles of a warp want it at once for the same list: it has room for all of
-/// them.
+/// One slab is left, and several tiles of a warp request it at once for the same list. It has space for all
+/// of them.
 pub fn the_last_slab_serves_all_that_want_it(device: &Device) {
     fn case<K: Key, V: Value>(builder: Builder<SlabHash<K, V>>) {
         let map = builder.buckets(1).slabs(1).growth(Growth::Fixed).build().unwrap();
@@ -113,7 +114,8 @@ pub fn a_budget_is_reached_and_kept(device: &Device) {
         let said = no_room(map.insert(&keys, &values));
         let stats = map.stats().unwrap();
         assert_eq!((stats.capacity, stats.free, stats.faults), (96, 0, 0), "{}", map.variant());
-        // A slab at most a list has room left, and only where the last ones were wanted by many at once.
+        // Each list has at most one slab with free slots, and only if several tiles requested the last slabs
+        // at once.
         let inserted = count(&said, Outcome::Inserted);
         assert!(inserted > 96 * slots && inserted <= 98 * slots, "{}: {inserted}", map.variant());
         assert_eq!(count(&said, Outcome::Refused), keys.len() - inserted, "{}", map.variant());
@@ -151,7 +153,7 @@ pub fn pools_grow_as_they_must(device: &Device) {
     many.validate().unwrap();
 }
 
-/// Filled to its capacity, and no slab more than the builder has foreseen.
+/// The map is filled to its capacity, and uses no more slabs than the builder has allocated.
 pub fn lists_have_the_utilisation_asked_for(device: &Device) {
     fn case<K: Key, V: Value>(builder: Builder<SlabHash<K, V>>) {
         for wanted in [0.3, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9] {
@@ -177,7 +179,7 @@ pub fn lists_have_the_utilisation_asked_for(device: &Device) {
     every_kind!(device, case);
 }
 
-/// The pool has room for the lists as they are, and not for a second time.
+/// The pool has enough slabs for the lists, but not for a second copy.
 pub fn a_rehash_that_has_no_room_changes_nothing(device: &Device) {
     fn case<K: Key, V: Value>(builder: Builder<SlabHash<K, V>>) {
         let slots = slots(builder.clone().build().unwrap().variant());
@@ -195,7 +197,7 @@ pub fn a_rehash_that_has_no_room_changes_nothing(device: &Device) {
         assert!(matches!(refused, Error::Budget { .. }), "{}: {refused}", map.variant());
         assert_eq!((map.buckets(), map.stats().unwrap()), (2, stats), "{}", map.variant());
         assert_eq!(contents(&map), model, "{}", map.variant());
-        // Into many lists the heads alone suffice.
+        // With many lists, the heads alone are sufficient.
         map.rehash(1000).unwrap();
         assert_eq!(contents(&map), model, "{}", map.variant());
         assert_eq!(map.stats().unwrap().live, 0, "{}", map.variant());
@@ -203,11 +205,11 @@ pub fn a_rehash_that_has_no_room_changes_nothing(device: &Device) {
     every_kind!(device, case);
 }
 
-/// Pairs that two thousand heads and the most slabs of a pool that begins with the fewest, 255 super blocks
-/// of 32, have no room for.
+/// Number of pairs that exceeds two thousand heads and the maximum of slabs in a pool that begins with the
+/// minimum, 255 super blocks of 32.
 const MANY: u64 = 90_000;
 
-/// Parameters that so many pairs outgrow.
+/// Sets parameters that [`MANY`] pairs outgrow.
 fn outgrown<T>(builder: Builder<T>, device: &Device) -> Builder<T> {
     builder.device(device).buckets(2000).slabs(1)
 }
@@ -222,12 +224,12 @@ pub fn pools_that_cannot_grow_are_exchanged(device: &Device) {
     assert_eq!(contents(&map), keys.into_iter().zip(values).collect());
 }
 
-/// The larger pool would not fit.
+/// A larger pool would exceed the budget.
 pub fn a_budget_is_kept_where_pools_cannot_grow(device: &Device) {
     let budget = 255 * 32 * 128;
     let map = outgrown(SlabHash::<u64, u64>::builder(), device).budget(budget).build().unwrap();
     let (keys, values) = pairs::<u64, u64>(0..MANY);
-    // A batch at a time, until one is refused: each pair that is looks through the whole pool.
+    // Inserts batches until one is refused, because each refused pair searches the whole pool.
     let mut told = Vec::new();
     for (keys, values) in keys.chunks(1000).zip(values.chunks(1000)) {
         told.extend(outcomes(map.insert(keys, values)));
@@ -245,7 +247,7 @@ pub fn rehashes_move_to_larger_pools(device: &Device) {
     let (keys, values) = pairs::<u64, u64>(0..50_000);
     map.insert(&keys, &values).unwrap();
     assert!(map.stats().unwrap().capacity <= 255 * 32, "{:?}", map.stats());
-    // Both tables at once are more than such a pool has slabs for.
+    // Both tables together need more slabs than such a pool has.
     map.rehash(1500).unwrap();
     assert_eq!((map.buckets(), map.stats().unwrap().capacity > 255 * 32), (1500, true), "{:?}", map.stats());
     assert_eq!(contents(&map), keys.into_iter().zip(values).collect());
@@ -254,7 +256,7 @@ pub fn rehashes_move_to_larger_pools(device: &Device) {
 pub fn pools_of_many_values_a_key_are_exchanged(device: &Device) {
     let map = outgrown(SlabMultiMap::<u64, u64>::builder(), device).build().unwrap();
     let (keys, values): (Vec<u64>, Vec<u64>) = (0..MANY).map(|n| (n % 30_000, n)).unzip();
-    // In order: of each key one value a call.
+    // In order: one value of each key per call.
     for (keys, values) in keys.chunks(30_000).zip(values.chunks(30_000)) {
         assert_eq!(map.insert(keys, values).unwrap(), vec![Outcome::Inserted; keys.len()]);
     }

@@ -1,12 +1,13 @@
-//! Sets against `std::collections::HashSet`.
-use crate::common::{Dice, replay, seed};
+//! Sets, compared with `std::collections::HashSet`.
+use crate::common::{Rng, replay, seed};
 use crate::sets;
 use gpu::Device;
 use phalanx::slab_hash::{Builder, SetOp, SlabSet};
 use phalanx::{Key, Outcome};
 use std::collections::HashSet;
 
-/// The set's keys; fails where one comes twice, their number is not the length, or the set is not valid.
+/// Returns the set's keys. Panics if one occurs twice, their number is not the length, or an invariant is
+/// violated.
 #[track_caller]
 fn contents<K: Key>(set: &SlabSet<K>) -> HashSet<K> {
     let keys: Vec<K> = set.iter().unwrap().collect();
@@ -16,7 +17,7 @@ fn contents<K: Key>(set: &SlabSet<K>) -> HashSet<K> {
     distinct
 }
 
-/// Runs a case on every kind of set.
+/// Runs a case on every set variant.
 macro_rules! every_set {
     ($device:expr, $case:ident) => {
         sets::<u32>($device).into_iter().for_each($case);
@@ -24,19 +25,19 @@ macro_rules! every_set {
     };
 }
 
-/// Some of 300 keys, each once, the topmost five among them.
-fn draw<K: Key>(dice: &mut Dice) -> Vec<K> {
+/// Returns some of 300 distinct keys, including some of the topmost five.
+fn draw<K: Key>(rng: &mut Rng) -> Vec<K> {
     let numbers = (0..295).chain((0..5).map(|below| u64::MAX - below));
-    numbers.filter(|_| dice.below(4) == 0).map(K::from_u64).collect()
+    numbers.filter(|_| rng.below(4) == 0).map(K::from_u64).collect()
 }
 
 pub fn sets_answer_as_std_does(device: &Device) {
     fn case<K: Key>(builder: Builder<SlabSet<K>>) {
         println!("{}", replay("slab_hash", seed()));
         let mut set = builder.buckets(3).slabs(1).build().unwrap();
-        let (mut model, mut dice) = (HashSet::new(), Dice::new(seed()));
+        let (mut model, mut rng) = (HashSet::new(), Rng::new(seed()));
         for round in 0..24 {
-            step(&mut set, &mut model, &mut dice, round);
+            step(&mut set, &mut model, &mut rng, round);
             assert_eq!(contents(&set), model, "{}, round {round}", set.variant());
             assert_eq!(set.is_empty().unwrap(), model.is_empty());
         }
@@ -44,8 +45,8 @@ pub fn sets_answer_as_std_does(device: &Device) {
     every_set!(device, case);
 }
 
-fn step<K: Key>(set: &mut SlabSet<K>, model: &mut HashSet<K>, dice: &mut Dice, round: u64) {
-    let keys: Vec<K> = draw(dice);
+fn step<K: Key>(set: &mut SlabSet<K>, model: &mut HashSet<K>, rng: &mut Rng, round: u64) {
+    let keys: Vec<K> = draw(rng);
     match round % 6 {
         0 | 3 => {
             let expected = keys.iter().map(|&key| inserted(model.insert(key)));
@@ -55,7 +56,7 @@ fn step<K: Key>(set: &mut SlabSet<K>, model: &mut HashSet<K>, dice: &mut Dice, r
             let expected: Vec<bool> = keys.iter().map(|key| model.remove(key)).collect();
             assert_eq!(set.remove(&keys).unwrap(), expected);
         }
-        2 => mixed(set, model, &keys, dice),
+        2 => mixed(set, model, &keys, rng),
         4 => {
             let keep = |key: K| key.to_u64() % 3 != round % 3;
             set.retain(keep).unwrap();
@@ -67,7 +68,7 @@ fn step<K: Key>(set: &mut SlabSet<K>, model: &mut HashSet<K>, dice: &mut Dice, r
             model.retain(|key| range.contains(key));
         }
     }
-    let keys: Vec<K> = draw(dice);
+    let keys: Vec<K> = draw(rng);
     let expected: Vec<bool> = keys.iter().map(|key| model.contains(key)).collect();
     assert_eq!(set.contains(&keys).unwrap(), expected);
 }
@@ -76,8 +77,8 @@ fn inserted(is_new: bool) -> Outcome {
     if is_new { Outcome::Inserted } else { Outcome::Found }
 }
 
-fn mixed<K: Key>(set: &SlabSet<K>, model: &mut HashSet<K>, keys: &[K], dice: &mut Dice) {
-    let op = |&key: &K| dice.pick(&[SetOp::Insert(key), SetOp::Contains(key), SetOp::Remove(key)]);
+fn mixed<K: Key>(set: &SlabSet<K>, model: &mut HashSet<K>, keys: &[K], rng: &mut Rng) {
+    let op = |&key: &K| rng.pick(&[SetOp::Insert(key), SetOp::Contains(key), SetOp::Remove(key)]);
     let ops: Vec<_> = keys.iter().map(op).collect();
     for (op, outcome) in ops.iter().zip(set.execute(&ops).unwrap()) {
         let expected = match op {
@@ -157,7 +158,7 @@ pub fn saved_sets_load(device: &Device) {
             set.insert(&keys).unwrap();
             let mut saved = Vec::new();
             set.save(&mut saved).unwrap();
-            // Into the kind, and into the default one.
+            // Loads into the same variant and into the default one.
             for into in [builder.clone(), SlabSet::builder().device(set.device())] {
                 let loaded = SlabSet::load(&saved[..], into).unwrap();
                 assert_eq!(contents(&loaded), keys.iter().copied().collect(), "{}", set.variant());

@@ -1,19 +1,19 @@
-//! The memory of lists: one bucket and the list behind it, and a pool of which all but three slabs are taken.
-use crate::common::Dice;
-use crate::world::{Crowd, Crowded, Finding, counted};
+//! Memory of lists: one bucket, its overflow bucket, and a pool with all but three slabs allocated.
+use crate::common::Rng;
+use crate::world::{Finding, Fixture, HasFixture, counted};
 use gpu::{Buffer, Device};
-use phalanx_kernels::keyed::{STRIPE_WORDS, STRIPES, Scalar, Slot};
+use phalanx_kernels::keyed::{COUNTER_SHARDS, SHARD_WORDS, Scalar, Slot};
 use phalanx_kernels::slab::list::{Lists, ListsView, Node};
 use phalanx_kernels::slab::{Bitmaps, Handle, MOST_SUPER_BLOCKS, Pool, Supers};
 use simt::Global;
 use std::collections::{HashMap, HashSet};
 
-/// Slabs of the pool.
+/// Number of slabs in the pool.
 const UNITS: usize = 32;
-/// Those that can be had.
+/// Number of free slabs.
 pub const FREE: usize = 3;
 
-/// The buffers of lists.
+/// Buffers of lists.
 pub struct Chains {
     heads: Buffer<u64>,
     slabs: Buffer<u64>,
@@ -21,7 +21,7 @@ pub struct Chains {
     live: Buffer<u32>,
     retired: Buffer<u32>,
     faults: Buffer<u64>,
-    pub tallies: Buffer<u64>,
+    pub counters: Buffer<u64>,
 }
 
 impl Chains {
@@ -39,29 +39,29 @@ impl Chains {
             live: device.from_slice(&live)?,
             retired: device.zeroed(words)?,
             faults: device.zeroed(1)?,
-            tallies: device.zeroed(STRIPES * STRIPE_WORDS)?,
+            counters: device.zeroed(COUNTER_SHARDS * SHARD_WORDS)?,
         })
     }
 
     fn pool<P: Pool>(&self) -> P {
         let (live, retired, faults) = (self.live.pointer(), self.retired.pointer(), self.faults.pointer());
         let supers = Supers { first: self.slabs.pointer(), joined: 1, table: self.bases.pointer() };
-        // SAFETY: memory of the right sizes, which outlives every launch here; a super block has 2^5 slabs.
+        // SAFETY: the memory has the right sizes and outlives every launch here; a super block has 2^5 slabs.
         unsafe { P::from_parts(Bitmaps::new(live, retired, faults, UNITS as u32), supers, 5) }
     }
 
-    /// Slabs that are allocated.
+    /// Returns the number of allocated slabs.
     fn live(&self) -> usize {
         let words = self.live.read().expect("memory");
         words[0].count_ones() as usize - (UNITS - FREE)
     }
 }
 
-/// What lies in a node: the words of its slots, in the order in which they are filled, and its link.
+/// Returns the words of a node's slots in the order in which they are filled, and its link.
 fn contents<S: Slot, const W: u32, const L: usize>(words: &[u64]) -> (Vec<S::Word>, Handle) {
     let bytes: &[u8] = bytemuck::cast_slice(words);
     let start = words.as_ptr() as usize;
-    // SAFETY: only addresses are asked of the node, and nothing is accessed.
+    // SAFETY: the node is only used to compute addresses, and nothing is accessed.
     let node = unsafe { Node::<S, W, L>::at(Global::new(words.as_ptr().cast_mut())) };
     let slot = |position| {
         let place = node.slot(position).as_ptr() as usize - start;
@@ -71,9 +71,9 @@ fn contents<S: Slot, const W: u32, const L: usize>(words: &[u64]) -> (Vec<S::Wor
     ((0..Node::<S, W, L>::SLOTS).map(slot).collect(), Handle::from_word(link))
 }
 
-/// The words of a list's slots, in their order. It must lead to slabs that are live and in no list yet, and
-/// have empty slots at its end alone.
-fn list<S: Slot, P: Pool, const W: u32, const L: usize>(
+/// Returns the words of a list's slots in order. Checks that its slabs are live and in no other list, and
+/// that empty slots are only at its end.
+fn list_with<S: Slot, P: Pool, const W: u32, const L: usize>(
     chains: &Chains,
     bucket: u32,
     seen: &mut HashSet<u32>,
@@ -102,7 +102,7 @@ fn list<S: Slot, P: Pool, const W: u32, const L: usize>(
     }
 }
 
-/// The pairs of all lists, each list's in its order. The layout must be sound, and the tallies right.
+/// Returns the pairs of all lists, in list order. Checks the layout and the counters.
 pub fn pairs<S: Slot, P: Pool, const W: u32, const L: usize>(
     chains: &Chains,
     buckets: u32,
@@ -111,7 +111,7 @@ pub fn pairs<S: Slot, P: Pool, const W: u32, const L: usize>(
     let (mut seen, mut pairs) = (HashSet::new(), Vec::new());
     for bucket in 0..=buckets {
         for word in
-            list::<S, P, W, L>(chains, bucket, &mut seen)?.into_iter().filter(|&word| S::is_live(word))
+            list_with::<S, P, W, L>(chains, bucket, &mut seen)?.into_iter().filter(|&word| S::is_live(word))
         {
             let stored = S::key(word).to_u64();
             let key = if bucket == buckets { top - stored } else { stored };
@@ -122,18 +122,18 @@ pub fn pairs<S: Slot, P: Pool, const W: u32, const L: usize>(
     if live != reached {
         return Err(Finding::Slabs { live, reached });
     }
-    counted(&chains.tallies, pairs.len(), pairs)
+    counted(&chains.counters, pairs.len(), pairs)
 }
 
-impl<S: Slot, P: Pool, const W: u32, const L: usize> Crowded for Lists<S, P, W, L> {
+impl<S: Slot, P: Pool, const W: u32, const L: usize> HasFixture for Lists<S, P, W, L> {
     type Memory = Chains;
 
-    /// Up to three slabs are in the list before, and the last one is nearly full.
-    fn crowd(dice: &mut Dice) -> Crowd {
+    /// The list initially has up to three slabs, and the last one is nearly full.
+    fn crowd(rng: &mut Rng) -> Fixture {
         let slots = u64::from(Node::<S, W, L>::SLOTS);
-        let nodes = dice.pick(&[1, 1, 2, 3, 4]);
-        let room = dice.pick(&[0, 0, 1, 2, 3, slots]);
-        Crowd { buckets: 1, fill: nodes * slots - room, news: dice.pick(&[1, 2, 4, 8]) }
+        let nodes = rng.pick(&[1, 1, 2, 3, 4]);
+        let room = rng.pick(&[0, 0, 1, 2, 3, slots]);
+        Fixture { buckets: 1, fill: nodes * slots - room, news: rng.pick(&[1, 2, 4, 8]) }
     }
 
     fn memory(device: &Device, buckets: u32) -> gpu::Result<Chains> {
@@ -144,12 +144,12 @@ impl<S: Slot, P: Pool, const W: u32, const L: usize> Crowded for Lists<S, P, W, 
         to.heads.write(&from.heads.read()?)?;
         to.slabs.write(&from.slabs.read()?)?;
         to.live.write(&from.live.read()?)?;
-        to.tallies.write(&from.tallies.read()?)
+        to.counters.write(&from.counters.read()?)
     }
 
     fn view(memory: &Chains, buckets: u32) -> ListsView<Self> {
-        // SAFETY: memory of the right sizes, filled as lists want it, which outlives every launch here.
-        unsafe { ListsView::new(memory.heads.pointer(), memory.tallies.pointer(), memory.pool(), buckets) }
+        // SAFETY: the memory has the right sizes and initial contents, and outlives every launch here.
+        unsafe { ListsView::new(memory.heads.pointer(), memory.counters.pointer(), memory.pool(), buckets) }
     }
 
     fn pairs(memory: &Chains, buckets: u32) -> Result<HashMap<u64, u64>, Finding> {

@@ -1,18 +1,18 @@
-//! Maps with many values a key under the explorer: appends, removals of one and of all, and passes along the
-//! list, side by side.
+//! Multimaps under the explorer: concurrent appends, removals of one and of all values, and traversals of the
+//! list.
 //!
-//! Appends, removals of one and look-ups must be linearizable by key, where a removal of all counts as one of
-//! each pair that it counted. A pass (count, collect, removal of all) must have dealt with every pair that
-//! was there from before it began until it ended. Every value is appended once, so that it tells when it
-//! came.
+//! Appends, removals of one value and look-ups must be linearizable per key; a removal of all values counts
+//! as one removal of each pair that it counted. A traversal (count, collect, removal of all) must have
+//! processed every pair that was present during the whole traversal. Every value is appended only once, so
+//! that it identifies its append.
 use crate::chains::{self, Chains};
-use crate::common::Dice;
-use crate::hunt::{setting, settings, told};
-use crate::world::{Crowded, Finding, Setting};
+use crate::common::Rng;
+use crate::mutation::{setting, settings, told};
+use crate::world::{Finding, HasFixture, Setting};
 use checker::{Event, Model};
 use gpu::{Buffer, Device, Grid};
 use phalanx_kernels::keyed::{
-    Coded, CodedOfMany, ContainsKey, Lanes, Outcome, Remove, Scalar, Session, Slot, Tally,
+    ContainsKey, CounterDelta, MultiOpCode, OpCode, Outcome, PerLane, Remove, Scalar, Session, Slot,
 };
 use phalanx_kernels::slab::Pool;
 use phalanx_kernels::slab::list::{Append, Collect, Config, Count, Gather, Lists, ListsView, RemoveAll};
@@ -27,27 +27,27 @@ const CONTAINS: u8 = 2;
 const COUNT: u8 = 3;
 const REMOVE_ALL: u8 = 4;
 const COLLECT: u8 = 5;
-/// Each lane for itself: appends where its value is even, removes one where it is odd.
+/// Each lane by its value: an append if it is even, a removal of one value if it is odd.
 const MIXED: u8 = 7;
-/// What the lanes of a launch do in a round.
+/// Kinds of rounds.
 const KINDS: [u8; 8] = [APPEND, APPEND, MIXED, REMOVE_ONE, CONTAINS, COUNT, REMOVE_ALL, COLLECT];
 fn is_even(value: u64) -> bool {
     value.is_multiple_of(2)
 }
 
-/// The key of a lane that does nothing.
+/// Key of a lane without an operation.
 const NOTHING: u64 = 0;
-/// Values that a lane may collect.
+/// Maximum number of values that a lane collects.
 const ROOM: usize = 64;
 
-/// A launch of one block: what is done in each round, and the key and value of each lane in each round.
+/// Launch of one block: the kind of each round, and the key and value of each lane in each round.
 #[derive(Clone, Debug)]
 struct Part {
     kinds: Vec<u8>,
     rows: Vec<Vec<(u64, u64)>>,
 }
 
-/// Pairs that are there before, and launches side by side.
+/// Initial pairs, and concurrent launches.
 #[derive(Debug)]
 struct Plan {
     fill: Vec<(u64, u64)>,
@@ -55,35 +55,35 @@ struct Plan {
 }
 
 impl Plan {
-    fn new<M: Crowded>(seed: u64, lanes: u64) -> Self {
-        let mut dice = Dice::new(seed);
-        let fill = M::crowd(&mut dice).fill;
-        let mut keys: Vec<u64> = (0..1 + dice.below(2)).map(|key| 1 + key).collect();
-        if dice.below(4) == 0 {
+    fn new<M: HasFixture>(seed: u64, lanes: u64) -> Self {
+        let mut rng = Rng::new(seed);
+        let fill = M::crowd(&mut rng).fill;
+        let mut keys: Vec<u64> = (0..1 + rng.below(2)).map(|key| 1 + key).collect();
+        if rng.below(4) == 0 {
             keys.push(u64::MAX);
         }
         // Few pairs have the plan's keys; the others fill the list.
         let filler = |place: u64| if place.is_multiple_of(7) { 1 + place / 7 % 2 } else { 1000 + place };
         let fill: Vec<_> = (0..fill).map(|place| (filler(place), place)).collect();
         let mut next = 1000;
-        let parts = (0..2 + dice.below(2)).map(|_| Part::new(&mut dice, &keys, lanes, &mut next)).collect();
+        let parts = (0..2 + rng.below(2)).map(|_| Part::new(&mut rng, &keys, lanes, &mut next)).collect();
         Self { fill, parts }
     }
 }
 
 impl Part {
-    fn new(dice: &mut Dice, keys: &[u64], lanes: u64, next: &mut u64) -> Self {
-        let kinds: Vec<u8> = (0..1 + dice.below(3)).map(|_| dice.pick(&KINDS)).collect();
-        let step = |dice: &mut Dice, next: &mut u64| {
+    fn new(rng: &mut Rng, keys: &[u64], lanes: u64, next: &mut u64) -> Self {
+        let kinds: Vec<u8> = (0..1 + rng.below(3)).map(|_| rng.pick(&KINDS)).collect();
+        let step = |rng: &mut Rng, next: &mut u64| {
             *next += 1;
-            let idles = dice.below(lanes) > 3;
-            (if idles { NOTHING } else { dice.pick(keys) }, *next)
+            let idles = rng.below(lanes) > 3;
+            (if idles { NOTHING } else { rng.pick(keys) }, *next)
         };
-        let rows = (0..lanes).map(|_| kinds.iter().map(|_| step(dice, next)).collect()).collect();
+        let rows = (0..lanes).map(|_| kinds.iter().map(|_| step(rng, next)).collect()).collect();
         Self { kinds, rows }
     }
 
-    /// A launch of one lane that appends the pairs.
+    /// Returns a launch in which one lane appends the pairs.
     fn appends(pairs: &[(u64, u64)], lanes: u64) -> Self {
         let idle = vec![(NOTHING, 0); pairs.len()];
         let rows = (0..lanes).map(|lane| if lane == 0 { pairs.to_vec() } else { idle.clone() });
@@ -91,9 +91,9 @@ impl Part {
     }
 }
 
-/// What a launch is told, and what it tells, at `lane * rounds + round`.
+/// Inputs and outputs of a launch, at `lane * rounds + round`.
 #[derive(Clone, Copy)]
-struct Sheet<K, V> {
+struct Script<K, V> {
     kinds: GlobalSlice<u8>,
     wants: GlobalSlice<u8>,
     keys: GlobalSlice<K>,
@@ -105,10 +105,10 @@ struct Sheet<K, V> {
     ends: GlobalSlice<u64>,
 }
 
-/// Plays a part; all pairs of a key are removed by `R`.
+/// Kernel that runs a part. `R` removes all pairs of a key.
 struct Play<M: Config, R> {
     lists: ListsView<M>,
-    sheet: Sheet<M::Key, M::Value>,
+    script: Script<M::Key, M::Value>,
     by: PhantomData<R>,
 }
 
@@ -130,42 +130,42 @@ where
     const INSTANCE: Option<&'static str> = None;
 
     fn run(self) {
-        let Self { lists, sheet, .. } = self;
-        let (mut session, mut gone) = (Session::new(lists, Lanes), Tally::default());
-        for round in 0..sheet.kinds.len() {
-            let index = Thread::index() * sheet.kinds.len() + round;
-            let (wanted, key) = (sheet.wants.read(index) != 0, sheet.keys.read(index));
-            let value = sheet.values.read(index);
+        let Self { lists, script, .. } = self;
+        let (mut session, mut gone) = (Session::new(lists, PerLane), CounterDelta::default());
+        for round in 0..script.kinds.len() {
+            let index = Thread::index() * script.kinds.len() + round;
+            let (wanted, key) = (script.wants.read(index) != 0, script.keys.read(index));
+            let value = script.values.read(index);
             let start = timer();
-            let (outcome, count) = match sheet.kinds.read(round) {
+            let (outcome, count) = match script.kinds.read(round) {
                 APPEND => (session.execute(wanted, Append, key, value).0, 0),
                 REMOVE_ONE => (session.execute(wanted, Remove, key, value).0, 0),
                 MIXED => {
-                    let code = if is_even(value.to_u64()) { Coded::INSERT } else { Coded::REMOVE };
-                    (session.execute(wanted, CodedOfMany(code), key, value).0, 0)
+                    let code = if is_even(value.to_u64()) { OpCode::INSERT } else { OpCode::REMOVE };
+                    (session.execute(wanted, MultiOpCode(code), key, value).0, 0)
                 }
                 CONTAINS => (session.execute(wanted, ContainsKey, key, value).0, 0),
                 COUNT => (Outcome::Found, M::gather(lists, wanted, Count::default(), key)),
                 REMOVE_ALL => (Outcome::Removed, M::gather(lists, wanted, R::default(), key)),
                 _ => {
-                    let (values, from) = (sheet.collected, (index * ROOM) as u64);
+                    let (values, from) = (script.collected, (index * ROOM) as u64);
                     let collect = Collect { values, from, room: ROOM as u32 };
                     (Outcome::Found, M::gather(lists, wanted, collect, key))
                 }
             };
             let end = timer();
-            gone.remove(if sheet.kinds.read(round) == REMOVE_ALL { count } else { 0 });
-            sheet.outcomes.write(index, outcome as u8);
-            sheet.counts.write(index, count);
-            sheet.starts.write(index, start);
-            sheet.ends.write(index, end);
+            gone.remove(if script.kinds.read(round) == REMOVE_ALL { count } else { 0 });
+            script.outcomes.write(index, outcome as u8);
+            script.counts.write(index, count);
+            script.starts.write(index, start);
+            script.ends.write(index, end);
         }
         session.finish();
-        M::tallies(lists).record(gone);
+        M::counters(lists).record(gone);
     }
 }
 
-/// The buffers of a launch.
+/// Buffers of a launch.
 struct Told<K: Scalar, V: Scalar> {
     kinds: Buffer<u8>,
     wants: Buffer<u8>,
@@ -198,8 +198,8 @@ impl<K: Scalar, V: Scalar> Told<K, V> {
         })
     }
 
-    fn sheet(&self) -> Sheet<K, V> {
-        Sheet {
+    fn script(&self) -> Script<K, V> {
+        Script {
             kinds: self.kinds.slice(),
             wants: self.wants.slice(),
             keys: self.keys.slice(),
@@ -212,12 +212,12 @@ impl<K: Scalar, V: Scalar> Told<K, V> {
         }
     }
 
-    /// What the lanes that did something did, and what came of it.
-    fn deeds(&self, part: &Part, thread: u32) -> gpu::Result<Vec<Deed>> {
+    /// Returns the steps of all lanes with an operation, and their results.
+    fn steps(&self, part: &Part, thread: u32) -> gpu::Result<Vec<Step>> {
         let (outcomes, counts) = (self.outcomes.read()?, self.counts.read()?);
         let (starts, ends, collected) = (self.starts.read()?, self.ends.read()?, self.collected.read()?);
         let rounds = part.kinds.len();
-        let deed = |index: usize| {
+        let step = |index: usize| {
             let (key, value) = part.rows[index / rounds][index % rounds];
             let count = counts[index] as usize;
             let kind = match part.kinds[index % rounds] {
@@ -227,7 +227,7 @@ impl<K: Scalar, V: Scalar> Told<K, V> {
             };
             let listed = if kind == COLLECT { count.min(ROOM) } else { 0 };
             let values = &collected[index * ROOM..][..listed];
-            Deed {
+            Step {
                 kind,
                 key: K::from_u64(key).to_u64(),
                 value,
@@ -240,13 +240,13 @@ impl<K: Scalar, V: Scalar> Told<K, V> {
             }
         };
         let is_done = |index: &usize| part.rows[index / rounds][index % rounds].0 != NOTHING;
-        Ok((0..outcomes.len()).filter(is_done).map(deed).collect())
+        Ok((0..outcomes.len()).filter(is_done).map(step).collect())
     }
 }
 
-/// What a lane did.
+/// Step of a lane, and its result.
 #[derive(Clone, Debug)]
-struct Deed {
+struct Step {
     kind: u8,
     key: u64,
     value: u64,
@@ -258,11 +258,11 @@ struct Deed {
     thread: u32,
 }
 
-/// How many pairs a key has.
+/// Model: the number of pairs of each key.
 #[derive(Debug)]
 struct Counts(HashMap<u64, usize>);
 
-/// What is asked of a key, by kind; `LEFT` asks how many pairs there are in the end.
+/// Kind of an operation that queries the final number of pairs of a key.
 const LEFT: u8 = 6;
 
 impl Model for Counts {
@@ -296,30 +296,30 @@ impl Model for Counts {
     }
 }
 
-/// What happened, and what is left of it.
+/// All steps, and the final pairs.
 struct History {
     fill: Vec<(u64, u64)>,
-    deeds: Vec<Deed>,
+    steps: Vec<Step>,
     left: Vec<(u64, u64)>,
 }
 
 impl History {
-    /// The deeds that the model knows: a removal of all is one of each pair.
+    /// Returns the steps that the model knows: a removal of all values is one removal of each pair.
     fn events(&self) -> Vec<Event<(u8, u64), (u8, usize)>> {
         let mut events = Vec::new();
-        for deed in self.deeds.iter().filter(|deed| !matches!(deed.kind, COUNT | COLLECT)) {
-            let all = deed.kind == REMOVE_ALL;
-            let kind = if all { REMOVE_ONE } else { deed.kind };
+        for step in self.steps.iter().filter(|step| !matches!(step.kind, COUNT | COLLECT)) {
+            let all = step.kind == REMOVE_ALL;
+            let kind = if all { REMOVE_ONE } else { step.kind };
             let event = Event {
-                op: (kind, deed.key),
-                outcome: (deed.outcome, 0),
-                start: deed.start,
-                end: deed.end,
-                thread: deed.thread,
+                op: (kind, step.key),
+                outcome: (step.outcome, 0),
+                start: step.start,
+                end: step.end,
+                thread: step.thread,
             };
-            events.extend(std::iter::repeat_n(event, if all { deed.count } else { 1 }));
+            events.extend(std::iter::repeat_n(event, if all { step.count } else { 1 }));
         }
-        for key in self.deeds.iter().map(|deed| deed.key).collect::<BTreeSet<_>>() {
+        for key in self.steps.iter().map(|step| step.key).collect::<BTreeSet<_>>() {
             let left = self.left.iter().filter(|pair| pair.0 == key).count();
             let (op, outcome) = ((LEFT, key), (Outcome::Found as u8, left));
             events.push(Event { op, outcome, start: u64::MAX, end: u64::MAX, thread: u32::MAX });
@@ -327,18 +327,19 @@ impl History {
         events
     }
 
-    /// When a value was appended, from and to; nothing if it never was.
+    /// Returns the start and end of the append of a value, or `None` if it was never appended.
     fn came(&self, pair: (u64, u64)) -> Option<(u64, u64)> {
         if self.fill.contains(&pair) {
             return Some((0, 0));
         }
-        let is_it = |deed: &&Deed| {
-            deed.kind == APPEND && (deed.key, deed.value) == pair && deed.outcome == Outcome::Inserted as u8
+        let is_it = |step: &&Step| {
+            step.kind == APPEND && (step.key, step.value) == pair && step.outcome == Outcome::Inserted as u8
         };
-        self.deeds.iter().find(is_it).map(|deed| (deed.start, deed.end))
+        self.steps.iter().find(is_it).map(|step| (step.start, step.end))
     }
 
-    /// Whether values lie in the order in which they came, each once, and came before `before`.
+    /// Returns whether the values are distinct, in an order compatible with their appends, and appended
+    /// before `before`.
     fn is_in_order(&self, key: u64, values: &[u64], before: u64) -> bool {
         let came: Option<Vec<(u64, u64)>> = values.iter().map(|&value| self.came((key, value))).collect();
         let Some(came) = came else { return false };
@@ -350,36 +351,37 @@ impl History {
         is_known && in_order
     }
 
-    /// What a pass must have met: values that came before it and are still there.
-    fn lasting(&self, deed: &Deed) -> Vec<u64> {
+    /// Returns the values that a traversal must have processed: those appended before it that are still
+    /// present.
+    fn lasting(&self, step: &Step) -> Vec<u64> {
         let came_before =
-            |value: &u64| self.came((deed.key, *value)).is_some_and(|(_, end)| end < deed.start);
-        let of_key = self.left.iter().filter(|pair| pair.0 == deed.key).map(|pair| pair.1);
+            |value: &u64| self.came((step.key, *value)).is_some_and(|(_, end)| end < step.start);
+        let of_key = self.left.iter().filter(|pair| pair.0 == step.key).map(|pair| pair.1);
         of_key.filter(came_before).collect()
     }
 
-    /// The pairs of a key that may have been there before a time.
-    fn possible(&self, deed: &Deed) -> usize {
-        let appended = self.deeds.iter().filter(|other| {
+    /// Returns the maximum number of pairs of the key that may have been present before the end of a step.
+    fn possible(&self, step: &Step) -> usize {
+        let appended = self.steps.iter().filter(|other| {
             other.kind == APPEND
-                && other.key == deed.key
+                && other.key == step.key
                 && other.outcome == Outcome::Inserted as u8
-                && other.start <= deed.end
+                && other.start <= step.end
         });
-        self.fill.iter().filter(|pair| pair.0 == deed.key).count() + appended.count()
+        self.fill.iter().filter(|pair| pair.0 == step.key).count() + appended.count()
     }
 
-    /// Whether a pass has dealt with what it must, and with nothing else.
-    fn is_complete(&self, deed: &Deed) -> bool {
-        let lasting = self.lasting(deed);
-        let bounds = lasting.len()..=self.possible(deed);
-        match deed.kind {
-            REMOVE_ALL => lasting.is_empty() && deed.count <= *bounds.end(),
-            COUNT => bounds.contains(&deed.count),
+    /// Returns whether a traversal has processed all the pairs that it must, and no others.
+    fn is_complete(&self, step: &Step) -> bool {
+        let lasting = self.lasting(step);
+        let bounds = lasting.len()..=self.possible(step);
+        match step.kind {
+            REMOVE_ALL => lasting.is_empty() && step.count <= *bounds.end(),
+            COUNT => bounds.contains(&step.count),
             COLLECT => {
-                bounds.contains(&deed.count)
-                    && lasting.iter().all(|value| deed.values.contains(value))
-                    && self.is_in_order(deed.key, &deed.values, deed.end)
+                bounds.contains(&step.count)
+                    && lasting.iter().all(|value| step.values.contains(value))
+                    && self.is_in_order(step.key, &step.values, step.end)
             }
             _ => true,
         }
@@ -389,8 +391,8 @@ impl History {
         let wrong = |what: String| Err(Finding::Order(what));
         let mut initial = HashMap::new();
         self.fill.iter().for_each(|pair| *initial.entry(pair.0).or_insert(0) += 1);
-        if let Some(deed) = self.deeds.iter().find(|deed| !self.is_complete(deed)) {
-            return wrong(format!("a pass missed or made up some: {deed:?}, and {:?} are left", self.left));
+        if let Some(step) = self.steps.iter().find(|step| !self.is_complete(step)) {
+            return wrong(format!("a pass missed or made up some: {step:?}, and {:?} are left", self.left));
         }
         for &(key, _) in &self.left {
             let values: Vec<u64> = self.left.iter().filter(|pair| pair.0 == key).map(|pair| pair.1).collect();
@@ -404,9 +406,9 @@ impl History {
     }
 }
 
-/// Kinds of lists that can be explored so.
-pub trait Explored: Crowded<Memory = Chains> + Config {
-    /// The pairs left, in order, where the layout is sound.
+/// List variants that can be explored in this way.
+pub trait Explored: HasFixture<Memory = Chains> + Config {
+    /// Returns the final pairs in order, and checks the layout.
     fn left(memory: &Chains) -> Result<Vec<(u64, u64)>, Finding>;
 }
 
@@ -416,8 +418,8 @@ impl<S: Slot, P: Pool, const W: u32, const L: usize> Explored for Lists<S, P, W,
     }
 }
 
-/// Plays parts side by side.
-fn play<M: Explored, R>(device: &Device, memory: &Chains, parts: &[Part]) -> Result<Vec<Deed>, Finding>
+/// Runs the parts concurrently.
+fn play<M: Explored, R>(device: &Device, memory: &Chains, parts: &[Part]) -> Result<Vec<Step>, Finding>
 where
     R: Gather<Slot = M::Slot> + Default + Send + Sync + 'static,
     M::Slot: Slot<Key = M::Key, Value = M::Value>,
@@ -425,18 +427,17 @@ where
     let told: Vec<Told<M::Key, M::Value>> =
         parts.iter().map(|part| Told::new(device, part).expect("memory")).collect();
     let launch = |(part, told): (&Part, &Told<M::Key, M::Value>)| {
-        let play = Play::<M, R> { lists: M::view(memory, 1), sheet: told.sheet(), by: PhantomData };
+        let play = Play::<M, R> { lists: M::view(memory, 1), script: told.script(), by: PhantomData };
         Launch::new(Grid::new(1, part.rows.len() as u32), play)
     };
     let launches: Vec<_> = parts.iter().zip(&told).map(launch).collect();
     let emulator = device.emulator_handle().expect("an emulator");
     emulator.launch_all(launches).map_err(Finding::Machine)?;
     let parts = parts.iter().zip(&told).zip(0..);
-    Ok(parts.flat_map(|((part, told), thread)| told.deeds(part, thread).expect("memory")).collect())
+    Ok(parts.flat_map(|((part, told), thread)| told.steps(part, thread).expect("memory")).collect())
 }
 
-/// Plays the plan of a seed and looks for what is wrong. Returns how many operations there were, and how many
-/// were refused.
+/// Runs the plan of a seed and checks its results. Returns the numbers of operations and of refusals.
 fn explore<M: Explored, R>(seed: u64, setting: &Setting) -> Result<(usize, usize), Finding>
 where
     R: Gather<Slot = M::Slot> + Default + Send + Sync + 'static,
@@ -457,15 +458,15 @@ where
     let device = Device::emulator(options);
     let mut memory = M::memory(&device, 1).expect("memory");
     M::copy(&mut memory, &filled).expect("memory");
-    let deeds = play::<M, R>(&device, &memory, &plan.parts)?;
+    let steps = play::<M, R>(&device, &memory, &plan.parts)?;
     let fill = plan.fill.iter().map(|&(key, value)| (M::Key::from_u64(key).to_u64(), value)).collect();
-    let history = History { fill, deeds, left: M::left(&memory)? };
+    let history = History { fill, steps, left: M::left(&memory)? };
     history.check()?;
-    let is_refused = |deed: &&Deed| deed.kind == APPEND && deed.outcome == Outcome::Refused as u8;
-    Ok((history.deeds.len(), history.deeds.iter().filter(is_refused).count()))
+    let is_refused = |step: &&Step| step.kind == APPEND && step.outcome == Outcome::Refused as u8;
+    Ok((history.steps.len(), history.steps.iter().filter(is_refused).count()))
 }
 
-/// Plays the plans of `count` seeds; all must be sound.
+/// Runs the plans of `count` seeds; all must be sound.
 pub fn all_are_sound<M: Explored>(name: &str, count: u64)
 where
     M::Slot: Slot<Key = M::Key, Value = M::Value>,
@@ -480,7 +481,7 @@ where
     println!("{name}: {operations} operations, {refused} of them refused");
 }
 
-/// The first of `count` seeds under which something is found that `is` what was planted; it replays.
+/// Checks that one of `count` seeds has a finding that satisfies `is`, and that it replays.
 pub fn is_found<M: Explored, R>(name: &str, count: u64, is: fn(&Finding) -> bool)
 where
     R: Gather<Slot = M::Slot> + Default + Send + Sync + 'static,

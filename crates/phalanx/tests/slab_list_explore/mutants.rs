@@ -1,12 +1,12 @@
-//! The hunt hunted: lists with one planted bug each, which it must find within the stated number of seeds,
-//! and replay. A bug is a slot or a pool of our own, given to the product's walk; the sound ones made the
-//! same way pass all of them.
+//! Mutation tests: lists with one planted bug each, which the exploration must find within the given number
+//! of seeds, and replay. A bug is a modified slot or pool in the library's search. The unmodified lists,
+//! built in the same way, must pass all seeds.
 use crate::flaws::{
-    CarelessErase, EarlyKey, EmptyingErase, Flawed, Impatient, MisplacedValue, Sound, SoundHalves,
-    StoringClaim, Stuck, TornValue, WeakLoad, WeakSettle, is_hang, is_race, is_wrong,
+    AsDesigned, CarelessErase, EarlyKey, EmptyingErase, Flawed, Impatient, MisplacedValue, StoringClaim,
+    Stuck, TornValue, TwoWordsAsDesigned, WeakLoad, WeakSettle, is_hang, is_race, is_wrong,
 };
-use crate::hunt::{all_are_sound, is_found};
 use crate::many;
+use crate::mutation::{all_are_sound, is_found};
 use crate::pool::{FlawedPool, PoolFlaw};
 use crate::script::{ByLanes, ByTiles};
 use crate::world::Finding;
@@ -15,14 +15,14 @@ use phalanx_kernels::slab::list::{Gather, Lists};
 use phalanx_kernels::slab::{Handle, Light, Pool};
 use simt::{Global, Independent, Order, Scope, Shuffle};
 
-/// Seeds within which a planted bug must be found.
+/// Number of seeds within which a planted bug must be found.
 const SEEDS: u64 = 1000;
 
 fn swap(link: Global<u32>, new: Handle) -> Result<u32, u32> {
     link.compare_exchange(Handle::NONE.to_word(), new.to_word(), Order::Relaxed, Scope::Device)
 }
 
-/// Declares flaws: a type each, and how it hangs a slab that it was given.
+/// Declares flaws: a type for each, and how it links an allocated slab to the list.
 macro_rules! hangings {
     ($($(#[$doc:meta])* $name:ident($pool:ident, $link:ident, $new:ident) $body:block)*) => {$(
         $(#[$doc])*
@@ -39,7 +39,7 @@ macro_rules! hangings {
 }
 
 hangings! {
-    /// None: the control.
+    /// No flaw: the control.
     Right(pool, link, new) {
         match swap(link, new) {
             Ok(_) => new,
@@ -49,7 +49,7 @@ hangings! {
             }
         }
     }
-    /// Links by a look and a store.
+    /// Links with a load and a store instead of a compare-and-swap.
     TornLink(pool, link, new) {
         match Handle::from_word(link.load(Order::Relaxed, Scope::Device)).some() {
             None => {
@@ -62,34 +62,34 @@ hangings! {
             }
         }
     }
-    /// Keeps the slab that came second.
+    /// Does not free its slab after losing the race to link one.
     LeakingLoser(_pool, link, new) {
         swap(link, new).map_or_else(Handle::from_word, |_| new)
     }
-    /// Follows its own slab, though another one was faster.
+    /// Continues in its own slab after losing the race to link one.
     StubbornLoser(_pool, link, new) {
         let _ = swap(link, new);
         new
     }
-    /// Follows the new slab before it is linked, and forgets to link it where the slab was the last one.
+    /// Continues in the new slab without linking it, if it was the last slab of the pool.
     EarlyFollower(pool, link, new) {
         if pool.number(new) == Some(31) {
             return new;
         }
         swap(link, new).map_or_else(Handle::from_word, |_| new)
     }
-    /// Frees the slab that it has hung.
+    /// Frees the slab that it has linked.
     HastyWinner(pool, link, new) {
         let other = swap(link, new);
         pool.free(new);
         other.map_or_else(Handle::from_word, |_| new)
     }
-    /// Hangs its slab in the place of another one's.
+    /// Replaces the slab that another tile has linked.
     Usurper(_pool, link, new) {
         link.exchange(new.to_word(), Order::Relaxed, Scope::Device);
         new
     }
-    /// Looks through the L1 cache first.
+    /// Reads the link through the L1 cache first.
     WeakLook(pool, link, new) {
         let old = Handle::from_word(link.load(Order::Weak, Scope::Device));
         if let Some(other) = old.some() {
@@ -106,7 +106,7 @@ hangings! {
     }
 }
 
-/// A set's slot that empties itself instead of leaving a tombstone.
+/// Slot of a set that a removal empties instead of leaving a tombstone.
 #[derive(Clone, Copy)]
 struct EmptyingKey;
 
@@ -118,7 +118,7 @@ impl crate::flaws::Flaw for EmptyingKey {
     }
 }
 
-/// Removes all, and counts what others have removed too.
+/// Removes all values, and also counts those that others have removed.
 #[derive(Clone, Copy, Default)]
 pub struct CarelessRemoval;
 
@@ -139,7 +139,7 @@ impl Gather for CarelessRemoval {
     fn put(self, _place: u32, _value: u32) {}
 }
 
-/// Leaves every fourth value.
+/// Skips every fourth value.
 #[derive(Clone, Copy, Default)]
 pub struct SkippingRemoval;
 
@@ -162,7 +162,7 @@ impl Gather for SkippingRemoval {
 
 /// Lists whose slots have a flaw.
 type Slots<F> = Lists<Flawed<F>, Light<128>, 4, 4>;
-/// Lists whose slots of 16 bytes have a flaw.
+/// Lists whose 16-byte slots have a flaw.
 type WideSlots<F> = Lists<Flawed<F>, Light<128>, 4, 2>;
 /// Lists whose pool has a flaw.
 type Pools<F> = Lists<Packed, FlawedPool<F>, 4, 4>;
@@ -200,7 +200,7 @@ mutants! {
     a_weak_read_of_values_is_found: WideSlots<WeakSettle>, is_race;
 }
 
-/// Rarer than others: who changes a value looks at the key once more before, which gives the writer time.
+/// Rarer than others, because an update reads the key once more first, which gives the writer time.
 #[test]
 fn a_key_shown_too_early_is_found() {
     is_found::<WideSlots<EarlyKey>, ByLanes>("an early key", 16 * SEEDS, |setting| setting, is_wrong);
@@ -218,8 +218,8 @@ fn a_removal_that_leaves_some_is_found() {
 
 #[test]
 fn lists_without_a_flaw_pass() {
-    all_are_sound::<Slots<Sound>, ByLanes>("sound", SEEDS);
-    all_are_sound::<WideSlots<SoundHalves>, ByLanes>("sound halves", SEEDS);
+    all_are_sound::<Slots<AsDesigned>, ByLanes>("sound", SEEDS);
+    all_are_sound::<WideSlots<TwoWordsAsDesigned>, ByLanes>("sound halves", SEEDS);
     all_are_sound::<Pools<Right>, ByLanes>("a sound pool", SEEDS);
     all_are_sound::<Pools<Right>, ByTiles<Independent>>("a sound pool, by tiles", SEEDS);
 }

@@ -1,4 +1,4 @@
-//! Bad input is an error that says what to do, and the pool stays as it was.
+//! Bad input is rejected with an error that explains the remedy, and the pool stays unchanged.
 use crate::common::emulator;
 use phalanx::Error;
 use phalanx::slab_alloc::{Builder, Light, SlabAlloc, Spread, Stats};
@@ -7,7 +7,7 @@ fn builder() -> Builder {
     SlabAlloc::builder().device(&emulator().unwrap()).super_block_slabs(64)
 }
 
-/// Asserts that there is an error of the kind, and that its words hold all of `words`.
+/// Asserts that `$result` is an error of the kind whose message contains all of `$words`.
 macro_rules! refuses {
     ($result:expr, $kind:pat, $($words:expr),*) => {{
         let error = $result.map(drop).unwrap_err();
@@ -64,7 +64,7 @@ fn the_budget_is_kept() {
 #[test]
 fn a_view_is_of_the_pools_kind() {
     let pool = builder().build().unwrap();
-    // SAFETY: the views go to no kernel.
+    // SAFETY: no kernel uses the views.
     unsafe {
         refuses!(pool.view::<Light<128>>(), Error::OtherPool { .. }, "light_128", "spread_128");
         refuses!(pool.view::<Spread<256>>(), Error::OtherPool { .. }, "spread_256", "spread_128");

@@ -1,5 +1,5 @@
-//! Single cases.
-use crate::common::{Dice, seed};
+//! Individual cases.
+use crate::common::{Rng, seed};
 use crate::kinds;
 use gpu::Device;
 use phalanx::slab_alloc::{Handle, SlabAlloc, Stats};
@@ -15,7 +15,7 @@ fn stats(capacity: usize, live: usize, retired: usize) -> Stats {
     Stats { capacity, live, free: capacity - live - retired, retired, faults: 0 }
 }
 
-/// A pool that is searched completely: its last slab is found.
+/// A pool of this size is searched completely, so its last slab is found.
 pub fn a_pool_gives_all_its_slabs_once(device: &Device) {
     for (builder, super_block) in [32, 64, 512, 2048]
         .into_iter()
@@ -38,15 +38,15 @@ pub fn a_pool_gives_all_its_slabs_once(device: &Device) {
     }
 }
 
-/// What is freed is given again, and nothing else.
+/// Allocations return exactly the freed slabs.
 pub fn slabs_of_a_full_pool_come_back(device: &Device) {
     for builder in kinds(device, 128) {
         let pool = builder.capacity(1280).build().unwrap();
         let handles = pool.allocate(1280).unwrap();
-        let mut dice = Dice::new(seed());
+        let mut rng = Rng::new(seed());
         for count in [1, 31, 32, 33, 500] {
             let some: Vec<_> =
-                (0..count).map(|_| dice.pick(&handles)).collect::<HashSet<_>>().into_iter().collect();
+                (0..count).map(|_| rng.pick(&handles)).collect::<HashSet<_>>().into_iter().collect();
             pool.free(&some).unwrap();
             let again = pool.allocate(some.len()).unwrap();
             assert_eq!(words(&again), words(&some));
@@ -55,7 +55,7 @@ pub fn slabs_of_a_full_pool_come_back(device: &Device) {
     }
 }
 
-/// Batches in a stream, both ways of allocating and of freeing.
+/// Batches in a stream, with both methods to allocate and to free.
 pub fn batches_on_buffers_do_the_same(device: &Device) {
     for builder in kinds(device, 1024) {
         let pool = builder.capacity(4096).build().unwrap();
@@ -80,14 +80,15 @@ pub fn batches_on_buffers_do_the_same(device: &Device) {
     }
 }
 
-/// Seven eighths full, in pieces of whole blocks and at random, a pool says none to nobody.
+/// A pool with an eighth of its slabs free, in whole blocks or at random, refuses no request for seven
+/// eighths of them.
 pub fn nine_tenths_full_pools_give_what_is_left(device: &Device) {
     for (builder, random) in
         kinds(device, 8192).into_iter().take(2).flat_map(|b| [(b.clone(), false), (b, true)])
     {
         let pool = builder.capacity(1 << 15).build().unwrap();
         let mut handles = pool.allocate(1 << 15).unwrap();
-        // The last slab of a pool beyond 2048 may stay unfound; a few of the rest must not.
+        // In a pool of more than 2048 slabs the last slab may not be found, but nearly all others must be.
         assert!(handles.len() > (1 << 15) - 64, "{} of {} slabs", handles.len(), 1 << 15);
         handles.sort_by_key(
             |handle| if random { simt::hash::mix32(handle.to_word()) } else { handle.to_word() },
@@ -98,7 +99,7 @@ pub fn nine_tenths_full_pools_give_what_is_left(device: &Device) {
     }
 }
 
-/// Side by side, no slab is given twice. (On the emulator one after the other.)
+/// Concurrent streams never receive the same slab. (On the emulator they run one after the other.)
 pub fn streams_share_a_pool(device: &Device) {
     let pool = SlabAlloc::builder().device(device).super_block_slabs(1 << 14).build().unwrap();
     let streams: Vec<_> = (0..4).map(|_| device.stream().unwrap()).collect();
@@ -116,7 +117,7 @@ pub fn streams_share_a_pool(device: &Device) {
     pool.close().unwrap();
 }
 
-/// Kinds, sizes and memory are what was asked for.
+/// Variants, sizes and memory usage are as requested.
 pub fn names_say_what_the_kinds_are(device: &Device) {
     let expected = [("spread_128", 128), ("light_128", 128), ("spread_256", 256), ("light_256", 256)];
     for (builder, (kind, bytes)) in kinds(device, 64).into_iter().zip(expected) {

@@ -1,4 +1,4 @@
-//! Slabs freed that are not live, and slabs never freed.
+//! Frees of slabs that are not live, and slabs that are never freed.
 use crate::common::emulator;
 use crate::kinds;
 use phalanx::Error;
@@ -9,7 +9,7 @@ fn pool() -> SlabAlloc {
     kinds(&emulator().unwrap(), 64).remove(0).build().unwrap()
 }
 
-/// The words of the fault, and the file of the kernel that it names.
+/// Returns the message of the fault, and the kernel's source location.
 fn fault(result: phalanx::Result<()>) -> (&'static str, String) {
     let Err(Error::Device(gpu::Error::Emulator { failure, .. })) = result else { panic!("{result:?}") };
     let FailureKind::Fault(said) = &failure.kind else { panic!("{failure}") };

@@ -1,11 +1,11 @@
-//! Random sequences of calls against sets of handles.
-use crate::common::{Dice, replay, seed};
+//! Random sequences of calls, compared with sets of handles.
+use crate::common::{Rng, replay, seed};
 use crate::kinds;
 use gpu::Device;
 use phalanx::slab_alloc::{Handle, SlabAlloc};
 use std::collections::HashSet;
 
-/// What must be so.
+/// Expected state.
 #[derive(Default)]
 struct Model {
     live: Vec<Handle>,
@@ -13,25 +13,25 @@ struct Model {
 }
 
 impl Model {
-    /// Takes some of the live handles out, in random order.
-    fn some(&mut self, dice: &mut Dice) -> Vec<Handle> {
-        let count = dice.below(self.live.len() as u64 + 1);
-        (0..count).map(|_| self.live.swap_remove(dice.below(self.live.len() as u64) as usize)).collect()
+    /// Removes some of the live handles, in random order.
+    fn some(&mut self, rng: &mut Rng) -> Vec<Handle> {
+        let count = rng.below(self.live.len() as u64 + 1);
+        (0..count).map(|_| self.live.swap_remove(rng.below(self.live.len() as u64) as usize)).collect()
     }
 
-    /// A call, made to both.
-    fn step(&mut self, pool: &mut SlabAlloc, dice: &mut Dice) {
-        match dice.below(10) {
+    /// Performs a call on the pool and on the model.
+    fn step(&mut self, pool: &mut SlabAlloc, rng: &mut Rng) {
+        match rng.below(10) {
             0..5 => {
                 let free = pool.capacity() - self.live.len() - self.retired.len();
-                let asked = dice.below(pool.capacity() as u64 / 2) as usize;
+                let asked = rng.below(pool.capacity() as u64 / 2) as usize;
                 let given = pool.allocate(asked).unwrap();
                 assert_eq!(given.len(), asked.min(free));
                 self.live.extend(given);
             }
-            5..7 => pool.free(&self.some(dice)).unwrap(),
+            5..7 => pool.free(&self.some(rng)).unwrap(),
             7 => {
-                let some = self.some(dice);
+                let some = self.some(rng);
                 pool.retire(&some).unwrap();
                 self.retired.extend(some);
             }
@@ -55,18 +55,18 @@ impl Model {
     }
 }
 
-/// Pools of up to 2048 slabs, which are searched completely, agree with the model to the slab.
+/// Pools of up to 2048 slabs are searched completely, so they agree with the model exactly.
 pub fn sequences_agree_with_the_model(device: &Device) {
     for round in 0..24 {
         let seed = seed() + round;
-        let mut dice = Dice::new(seed);
-        let super_block = dice.pick(&[32, 64, 128]);
+        let mut rng = Rng::new(seed);
+        let super_block = rng.pick(&[32, 64, 128]);
         for builder in kinds(device, super_block) {
             println!("{}", replay("slab_alloc", seed));
-            let mut pool = builder.capacity(1 + dice.below(700) as usize).build().unwrap();
+            let mut pool = builder.capacity(1 + rng.below(700) as usize).build().unwrap();
             let mut model = Model::default();
             for _ in 0..24 {
-                model.step(&mut pool, &mut dice);
+                model.step(&mut pool, &mut rng);
                 model.check(&pool);
             }
             pool.free(&model.live).unwrap();

@@ -1,8 +1,8 @@
 use super::*;
 use std::os::unix::fs::PermissionsExt;
 
-/// Puts up a folder with a `rustc` that answers like one of `version`.
-fn plant(root: &Path, version: &str, sources: Option<&str>) {
+/// Installs a fake `rustc` that reports `version`.
+fn install_fake(root: &Path, version: &str, sources: Option<&str>) {
     let bin = root.join("bin");
     fs::create_dir_all(&bin).unwrap();
     let script = format!(
@@ -35,12 +35,12 @@ impl Place {
     }
 
     fn nightly(self, name: &str, version: &str, sources: Option<&str>) -> Self {
-        plant(&self.root.path().join("toolchains").join(name), version, sources);
+        install_fake(&self.root.path().join("toolchains").join(name), version, sources);
         self
     }
 
     fn system(self, version: &str, sources: Option<&str>) -> Self {
-        plant(&self.root.path().join("usr"), version, sources);
+        install_fake(&self.root.path().join("usr"), version, sources);
         self
     }
 

@@ -1,4 +1,4 @@
-//! A block in execution: its warps and lanes, its barrier, its end, and who is to blame when it stands still.
+//! A block in execution: its warps and lanes, its barrier, its end, and the analysis of deadlocks.
 use super::collective::{Group, Operand, complete_without, lanes_of};
 use super::failure::{Absent, Failure, FailureKind, Party, Whereabouts};
 use super::lane::{Lane, Place, Site};
@@ -8,17 +8,17 @@ use super::worker::Worker;
 use std::cell::{Cell, OnceCell};
 use std::panic::Location;
 
-/// Up to 32 lanes: which of them can run, and who waits with whom.
+/// Up to 32 lanes, with masks of the runnable and the waiting ones.
 pub struct Warp {
-    /// The lanes that the block has.
+    /// Lanes that exist in this warp.
     pub exists: u32,
-    /// Those that can run.
+    /// Lanes that can run.
     pub ready: Cell<u32>,
-    /// Those that can run and had their turn (fast mode).
-    pub resting: Cell<u32>,
+    /// Lanes that have yielded in this pass (fast mode).
+    pub yielded: Cell<u32>,
     pub ended: Cell<u32>,
     at_barrier: Cell<u32>,
-    /// The groups in use, a bit each.
+    /// Groups in use, one bit per slot.
     pub open: Cell<u32>,
     pub groups: [Cell<Group>; 32],
     pub operands: [Cell<Operand>; 32],
@@ -33,7 +33,7 @@ impl Warp {
         Self {
             exists,
             ready: Cell::new(exists),
-            resting: Cell::new(0),
+            yielded: Cell::new(0),
             ended: Cell::new(0),
             at_barrier: Cell::new(0),
             open: Cell::new(0),
@@ -45,26 +45,26 @@ impl Warp {
     }
 }
 
-/// What a block can say after a pass over its warps.
+/// Outcome of a pass over a block's warps.
 pub enum Pass {
     /// All lanes have ended.
     Finished,
-    /// All lanes that can run wait for something that others have to do.
+    /// All lanes that can run wait for progress of others.
     Resting,
     /// The launch has failed.
     Failed,
 }
 
-/// Who waits in vain, for what, and whose doing it is.
+/// A lane that waits forever, the kind of its failure, and the lane responsible for it.
 type Blamed<'a> = (&'a Lane, FailureKind, Option<Party>);
 
-/// A block in execution. It is boxed, and lanes point to it.
+/// A block in execution. Boxed, because lanes point to it.
 pub struct Block {
     pub launch: usize,
     pub index: u32,
     pub threads: u32,
     pub grid_size: u32,
-    /// The number of its first lane in the run.
+    /// Number of its first lane in the run.
     pub first_number: u32,
     pub warps: Box<[Warp]>,
     lanes: OnceCell<Box<[Lane]>>,
@@ -75,7 +75,7 @@ pub struct Block {
 }
 
 impl Block {
-    /// A block whose lanes are ready to start. `worker` outlives it.
+    /// Creates a block whose lanes are ready to start. `worker` must outlive it.
     pub fn new(worker: &Worker, id: BlockId, first_number: u32) -> Box<Self> {
         let grid = worker.run.launches[id.launch].grid;
         let block = Box::new(Self {
@@ -107,7 +107,7 @@ impl Block {
     }
 
     fn worker(&self) -> &Worker {
-        // SAFETY: the worker outlives its blocks, by `new`'s condition.
+        // SAFETY: the worker outlives its blocks, as `new` requires.
         unsafe { &*self.worker }
     }
 
@@ -119,18 +119,18 @@ impl Block {
         &self.launch().name
     }
 
-    /// What the calling lane does.
+    /// Runs the kernel body for the calling lane.
     pub fn run_body(&self) {
         (self.launch().body)();
     }
 
-    /// Fast mode: runs the lanes until all of them rest, wait or have ended.
+    /// Runs the lanes until each of them has yielded, waits or has ended (fast mode).
     pub fn pass(&self) -> Pass {
         const ROUNDS: u32 = 64;
         for _ in 0..ROUNDS {
             let mut ran = false;
             for warp in &self.warps {
-                ran |= self.turn(warp);
+                ran |= self.run_warp_turn(warp);
                 if self.worker().run.has_failed() {
                     return Pass::Failed;
                 }
@@ -139,7 +139,7 @@ impl Block {
                 break;
             }
         }
-        self.warps.iter().for_each(|warp| warp.resting.set(0));
+        self.warps.iter().for_each(|warp| warp.yielded.set(0));
         if self.is_finished() {
             return Pass::Finished;
         }
@@ -150,14 +150,14 @@ impl Block {
         Pass::Resting
     }
 
-    /// Runs the lanes of a warp, round-robin, until none of them is left that could run and has not had its
-    /// turn.
-    fn turn(&self, warp: &Warp) -> bool {
+    /// Runs the lanes of a warp, round-robin, until every lane that can run has yielded. Returns `true` if
+    /// any ran.
+    fn run_warp_turn(&self, warp: &Warp) -> bool {
         let worker = self.worker();
         let mut ran = false;
         worker.start_turn();
         loop {
-            let batch = warp.ready.get() & !warp.resting.get();
+            let batch = warp.ready.get() & !warp.yielded.get();
             if batch == 0 || worker.run.has_failed() {
                 break;
             }
@@ -172,7 +172,7 @@ impl Block {
         self.ended.get() == self.threads
     }
 
-    /// Makes lanes of a warp able to run again.
+    /// Makes lanes of a warp runnable.
     #[inline(always)]
     pub fn wake(&self, warp: &Warp, lanes: u32) {
         warp.ready.set(warp.ready.get() | lanes);
@@ -182,7 +182,7 @@ impl Block {
         }
     }
 
-    /// The barrier of the block.
+    /// Executes the barrier of the block for `lane`.
     pub fn barrier(&self, lane: &Lane, site: Site) {
         lane.step(site);
         let warp = lane.warp();
@@ -199,7 +199,7 @@ impl Block {
         }
     }
 
-    /// Lets everyone go who waits at the barrier; `last` came last and does not wait.
+    /// Wakes all lanes that wait at the barrier. `last`, the lane that arrived last, does not wait.
     fn release(&self, last: Option<&Lane>) {
         if let Some(explorer) = self.worker().explorer() {
             let here = self
@@ -215,7 +215,7 @@ impl Block {
         }
     }
 
-    /// A lane's kernel function has returned.
+    /// Handles the return of a lane's kernel function.
     pub fn lane_ended(&self, lane: &Lane) {
         let warp = lane.warp();
         lane.place.set(Place::Ended);
@@ -232,7 +232,7 @@ impl Block {
         }
     }
 
-    /// A lane has ended while others wait.
+    /// Handles the end of a lane while others wait.
     #[cold]
     fn lane_left(&self, lane: &Lane) {
         let warp = lane.warp();
@@ -256,7 +256,7 @@ impl Block {
         }
     }
 
-    /// Why no lane of the block will ever get further.
+    /// Returns the failure that explains why no lane of the block can make progress.
     pub fn deadlock(&self) -> Failure {
         let stuck = self.warps.iter().find(|warp| warp.open.get() != 0);
         let group = stuck.map(|warp| self.stuck_group(warp, warp.open.get().trailing_zeros() as usize));
@@ -272,7 +272,7 @@ impl Block {
         lane.failure(kind, lane.place.get().site().map(Into::into), other)
     }
 
-    /// A group, of which some lanes will not come.
+    /// Returns the failure of a group that waits for missing lanes.
     fn stuck_group(&self, warp: &Warp, slot: usize) -> Blamed<'_> {
         let group = warp.groups[slot].get();
         let missing = group.mask & !group.arrived & !warp.ready.get();
@@ -282,7 +282,7 @@ impl Block {
         (lane, FailureKind::MissingLane { collective: group.kind.name(), mask: group.mask, missing }, other)
     }
 
-    /// The barrier, if anybody waits there.
+    /// Returns the failure of the barrier, if a lane waits there.
     fn stuck_barrier(&self) -> Option<Blamed<'_>> {
         let lane = self
             .lanes()
@@ -293,7 +293,7 @@ impl Block {
         Some((lane, FailureKind::BarrierMismatch { missing }, None))
     }
 
-    /// The lanes of a warp, as absent ones.
+    /// Describes lanes of a warp as absent.
     pub fn absent(&self, warp: &Warp, lanes: u32) -> Vec<Absent> {
         lanes_of(lanes).map(|lane| absent(self.lane(warp.first_thread + lane as u32))).collect()
     }
@@ -302,7 +302,7 @@ impl Block {
         self.lanes().iter().filter(|lane| is(lane)).map(absent).collect()
     }
 
-    /// A lane as the other party of a failure, if it waits somewhere.
+    /// Describes a lane as the other party of a failure, if it waits.
     pub fn party_in(&self, warp: &Warp, lane: u32) -> Option<Party> {
         let lane = self.lane(warp.first_thread + lane);
         match lane.place.get() {

@@ -1,14 +1,14 @@
-//! What the collectives of a warp compute, in the words of the PTX ISA, and how lanes meet for one.
+//! Collectives of a warp: their results, as the PTX ISA defines them, and the rendezvous of lanes.
 //!
-//! A collective is a rendezvous: each lane leaves its operand, and the last of the mask to come computes the
-//! results of all, makes the others ready and goes on itself without giving way. Lanes pair up when they name
-//! the same instruction and the same mask, wherever these stand in the source, as PTX has it.
+//! A collective is a rendezvous: each lane stores its operand. The last lane of the mask to arrive computes
+//! the results of all lanes, makes the others runnable and continues without yielding. Lanes match when they
+//! name the same instruction and the same mask, wherever the calls stand in the source, as in PTX.
 use super::block::Warp;
 use super::failure::{Absent, FailureKind, Whereabouts};
 use super::lane::{Lane, Place, Site};
 use std::cell::Cell;
 
-/// The instruction.
+/// Kind of a collective instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Ballot,
@@ -42,7 +42,7 @@ impl Kind {
     }
 }
 
-/// What a lane brings: the value; and for shuffles the operands `b` and `c` of `shfl`.
+/// Operand of a lane: the value and, for shuffles, the operands `b` and `c` of `shfl`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Operand {
     pub value: u32,
@@ -62,7 +62,7 @@ impl Group {
     pub const EMPTY: Self = Self { kind: Kind::Sync, mask: 0, arrived: 0 };
 }
 
-/// The lanes of a mask, from the lowest.
+/// Iterates over the lanes of a mask, from the lowest.
 pub fn lanes_of(mut mask: u32) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
         let lane = mask.trailing_zeros();
@@ -71,7 +71,7 @@ pub fn lanes_of(mut mask: u32) -> impl Iterator<Item = usize> {
     })
 }
 
-/// Meets the lanes of `mask` and gives the calling lane's result.
+/// Executes a collective with the lanes of `mask`; returns the calling lane's result.
 #[inline(never)]
 pub fn meet(kind: Kind, mask: u32, operand: Operand, site: Site) -> u32 {
     let lane = Lane::current();
@@ -94,7 +94,7 @@ pub fn meet(kind: Kind, mask: u32, operand: Operand, site: Site) -> u32 {
     warp.results[lane.lane as usize].get()
 }
 
-/// The mask leaves out its own lane, or names one that has ended.
+/// Fails if the mask omits the calling lane or names a lane that has ended.
 #[cold]
 fn check_mask(lane: &Lane, kind: Kind, mask: u32, site: Site) {
     let missing = if mask & lane.bit() == 0 {
@@ -107,7 +107,7 @@ fn check_mask(lane: &Lane, kind: Kind, mask: u32, site: Site) {
     lane.fail(FailureKind::MissingLane { collective: kind.name(), mask, missing }, site, None);
 }
 
-/// Two groups of which each waits for a lane of the other will wait for ever.
+/// Fails if two groups each wait for a lane of the other.
 #[cold]
 fn check_deadlock(lane: &Lane, slot: usize, site: Site) {
     if !lane.worker().detect().collectives {
@@ -126,7 +126,7 @@ fn check_deadlock(lane: &Lane, slot: usize, site: Site) {
     }
 }
 
-/// The last lane has come.
+/// Completes the group after the last lane has arrived.
 fn complete(lane: &Lane, slot: usize, site: Site) {
     let warp = lane.warp();
     let group = warp.close(slot);
@@ -151,8 +151,7 @@ fn complete(lane: &Lane, slot: usize, site: Site) {
     lane.block().wake(warp, group.arrived & !lane.bit());
 }
 
-/// Completes groups that waited only for a lane which has now ended. Only where ended lanes are not waited
-/// for.
+/// Completes groups that waited only for a lane that has now ended. Used when ended lanes are not waited for.
 pub fn complete_without(lane: &Lane, site: Site) {
     let warp = lane.warp();
     for slot in lanes_of(warp.open.get()) {
@@ -162,8 +161,8 @@ pub fn complete_without(lane: &Lane, site: Site) {
     }
 }
 
-/// Computes the results of the lanes in `mask`. Returns a lane that read from one outside the mask, and that
-/// one.
+/// Computes the results of the lanes in `mask`. Returns a lane that read from a lane outside the mask, and
+/// that lane.
 fn evaluate(
     kind: Kind,
     mask: u32,
@@ -215,7 +214,7 @@ fn shuffle(
     outside
 }
 
-/// The lane that `lane` reads from: the table of the PTX ISA's `shfl.sync`.
+/// Returns the lane that `lane` reads from, by the table of `shfl.sync` in the PTX ISA.
 fn shuffle_source(kind: Kind, lane: u32, operand: Operand) -> u32 {
     let (select, clamp, segment) = (operand.select & 31, operand.segment & 31, operand.segment >> 8 & 31);
     let least = lane & segment;
@@ -230,7 +229,7 @@ fn shuffle_source(kind: Kind, lane: u32, operand: Operand) -> u32 {
 }
 
 impl Warp {
-    /// Adds a lane to the group of its instruction and mask; gives the group's place.
+    /// Adds a lane to the group of its instruction and mask; returns the group's slot.
     #[inline(always)]
     fn join(&self, kind: Kind, mask: u32, bit: u32) -> usize {
         let first = mask.trailing_zeros() as usize % 32;
@@ -247,7 +246,8 @@ impl Warp {
         slot
     }
 
-    /// The open group of this instruction and mask, or else a free place: `wished` if it is free.
+    /// Returns the slot of the open group of this instruction and mask, or else a free slot: `wished` if it
+    /// is free.
     fn find(&self, kind: Kind, mask: u32, wished: usize) -> usize {
         let open = self.open.get();
         let mine = |&slot: &usize| {

@@ -1,4 +1,4 @@
-//! What a launch can fail with, and how it is told.
+//! Failures of launches, and their messages.
 use super::explore::{Schedule, Trace};
 use super::lane::Site;
 use std::fmt;
@@ -7,11 +7,11 @@ use std::ops::Deref;
 /// A line of kernel source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceLine {
-    /// The file, as the compiler was given it.
+    /// File, as passed to the compiler.
     pub file: String,
-    /// The line, from 1.
+    /// Line, from 1.
     pub line: u32,
-    /// The column, from 1.
+    /// Column, from 1.
     pub column: u32,
 }
 
@@ -27,16 +27,16 @@ impl fmt::Display for SourceLine {
     }
 }
 
-/// The other thread of a failure that takes two.
+/// The other thread of a failure that involves two.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Party {
-    /// What it did there, or does: `weak write`, `waits at ballot`.
+    /// Action of the thread: `weak write`, `wait at ballot`.
     pub action: String,
-    /// Where.
+    /// Location of the action.
     pub location: SourceLine,
-    /// Its block.
+    /// Index of its block.
     pub block: u32,
-    /// Its index in the block.
+    /// Index in the block.
     pub thread: u32,
 }
 
@@ -46,12 +46,12 @@ impl fmt::Display for Party {
     }
 }
 
-/// A lane that did not come.
+/// A lane missing from a collective or barrier.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Absent {
-    /// Its index in the block.
+    /// Index in the block.
     pub thread: u32,
-    /// What it does instead.
+    /// State of the lane.
     pub whereabouts: Whereabouts,
 }
 
@@ -61,21 +61,21 @@ impl fmt::Display for Absent {
     }
 }
 
-/// What a lane does that did not come.
+/// State of a lane missing from a collective or barrier.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Whereabouts {
-    /// Its kernel function returned.
+    /// Its kernel function has returned.
     Ended,
-    /// It waits for others.
+    /// It waits at another collective or barrier.
     Waiting {
-        /// The collective or barrier.
+        /// Name of the collective or barrier.
         at: &'static str,
-        /// Where it stands.
+        /// Location of the call.
         location: SourceLine,
     },
-    /// It is not part of the block, or not named in the mask.
+    /// It does not exist in the block, or the mask does not name it.
     Outside,
-    /// It runs.
+    /// It is running.
     Running,
 }
 
@@ -90,12 +90,12 @@ impl fmt::Display for Whereabouts {
     }
 }
 
-/// The buffer next to an access that missed.
+/// The buffer closest to an access outside every buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Nearest {
-    /// Bytes from the start of the buffer to the access; negative when the access is below.
+    /// Offset of the access from the start of the buffer, in bytes; negative below the buffer.
     pub offset: i64,
-    /// Bytes of the buffer.
+    /// Size of the buffer, in bytes.
     pub bytes: usize,
 }
 
@@ -105,44 +105,44 @@ impl fmt::Display for Nearest {
     }
 }
 
-/// What went wrong.
+/// Kind of a failure.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FailureKind {
-    /// A collective waits for lanes that will not come, or reads from a lane that takes no part.
-    #[error("{collective} with mask {mask:#010x} lacks lanes: {}", list(missing))]
+    /// A collective waits for lanes that will not arrive, or reads from a lane that does not participate.
+    #[error("{collective} with mask {mask:#010x} lacks lanes: {}", names_of(missing))]
     MissingLane {
-        /// Its name, as in `Tile`'s instruction.
+        /// Name of the collective's instruction.
         collective: &'static str,
-        /// The lanes that have to meet.
+        /// Mask of the participating lanes.
         mask: u32,
-        /// Those that did not.
+        /// Missing lanes.
         missing: Vec<Absent>,
     },
-    /// The barrier of a block waits for threads that will not come.
-    #[error("the barrier of the block lacks threads: {}", list(missing))]
+    /// The barrier of a block waits for threads that will not arrive.
+    #[error("the barrier of the block lacks threads: {}", names_of(missing))]
     BarrierMismatch {
-        /// Those that did not come.
+        /// Missing threads.
         missing: Vec<Absent>,
     },
-    /// An access outside every live buffer.
+    /// An access lies outside every live buffer.
     #[error("access of {bytes} bytes at {address:#x} is outside every buffer{}", near(nearest))]
     OutOfBounds {
-        /// The address.
+        /// Address of the access.
         address: usize,
         /// Bytes accessed.
         bytes: usize,
-        /// The buffer next to it.
+        /// Closest buffer.
         nearest: Option<Nearest>,
     },
-    /// An access to a buffer that was freed.
+    /// An access lies in a freed buffer.
     #[error("access of {bytes} bytes to a freed buffer, {within}")]
     UseAfterFree {
         /// Bytes accessed.
         bytes: usize,
-        /// Where in the freed buffer.
+        /// Position in the freed buffer.
         within: Nearest,
     },
-    /// An access to what kernels have freed themselves: see [`poison`](crate::poison).
+    /// An access lies in memory that kernels have freed: see [`poison`](crate::poison).
     #[error(
         "access of {bytes} bytes to slab {name:#x}, {offset} bytes in, which was reclaimed: it was retired \
          while somebody could still reach it, or freed too early"
@@ -150,25 +150,25 @@ pub enum FailureKind {
     UseAfterReclaim {
         /// Bytes accessed.
         bytes: usize,
-        /// The name of what was freed.
+        /// Name of the freed memory.
         name: u32,
-        /// Bytes from its start to the access.
+        /// Offset of the access, in bytes.
         offset: usize,
     },
-    /// A write to what kernels have freed and allocated again, which nothing orders after what was written
-    /// there before it was freed. Only where memory is weak: see
+    /// A write to memory that kernels have freed and allocated again is not ordered after the writes from
+    /// before it was freed. Reported only with weak memory: see
     /// [`Options::weak_memory`](crate::emulator::Options::weak_memory).
     #[error(
         "write of {bytes} bytes at {address:#x} to a slab that was allocated again: nothing orders it after \
          what was written there before the slab was freed, which may still replace it"
     )]
     UnorderedReuse {
-        /// The address.
+        /// Address of the write.
         address: usize,
         /// Bytes written.
         bytes: usize,
     },
-    /// A read of memory that nobody wrote.
+    /// A read of uninitialised memory.
     #[error(
         "read of {bytes} bytes that nobody wrote, {}",
         within.map_or("in shared memory".to_owned(), |within| within.to_string())
@@ -176,46 +176,47 @@ pub enum FailureKind {
     Uninitialized {
         /// Bytes read.
         bytes: usize,
-        /// Where in the buffer; nothing for shared memory.
+        /// Position in the buffer; `None` for shared memory.
         within: Option<Nearest>,
     },
-    /// Two accesses that nothing orders, one of them a write and one of them weak.
+    /// Two unordered accesses, at least one of which is a write and at least one of which is weak or of too
+    /// narrow a scope.
     #[error("data race on {bytes} bytes at {address:#x}: {access}")]
     DataRace {
-        /// The address of the later access.
+        /// Address of the later access.
         address: usize,
         /// Bytes of the later access.
         bytes: usize,
-        /// What the later access is: `weak write`.
+        /// Description of the later access: `weak write`.
         access: &'static str,
     },
-    /// The kernel called [`trap`](crate::trap), or did what traps.
+    /// The kernel called [`trap`](crate::trap), or executed an operation that traps.
     #[error("trap")]
     Trap,
-    /// The kernel told of a misuse by [`fault`](crate::fault).
+    /// The kernel reported a misuse by [`fault`](crate::fault).
     #[error("{0}")]
     Fault(&'static str),
     /// The kernel panicked.
     #[error("panic: {0}")]
     Panic(String),
-    /// Nobody gets any further.
+    /// No lane makes progress.
     #[error("hang: no end after {steps} steps")]
     Hang {
-        /// Steps until it was given up (see `Options::step_limit`).
+        /// Steps until the launch was given up (see `Options::step_limit`).
         steps: u64,
     },
-    /// An address that is no multiple of the bytes accessed.
+    /// An address is not a multiple of the access size.
     #[error("misaligned access of {bytes} bytes at {address:#x}")]
     Misaligned {
-        /// The address.
+        /// Address of the access.
         address: usize,
         /// Bytes accessed.
         bytes: usize,
     },
-    /// A grid that no device takes.
+    /// A grid exceeds the limits of every device.
     #[error("no device takes a grid of {grid}: blocks must be at least 1, and threads 1 to 1024")]
     InvalidGrid {
-        /// The grid asked for.
+        /// Requested grid.
         grid: crate::Grid,
     },
     /// The replayed trace does not belong to this program.
@@ -224,12 +225,12 @@ pub enum FailureKind {
          and options it came from"
     )]
     TraceMismatch {
-        /// The step of the launch.
+        /// Step of the launch.
         step: u64,
     },
 }
 
-fn list(missing: &[Absent]) -> String {
+fn names_of(missing: &[Absent]) -> String {
     const SHOWN: usize = 4;
     let mut text: Vec<_> = missing.iter().take(SHOWN).map(Absent::to_string).collect();
     if missing.len() > SHOWN {
@@ -242,7 +243,8 @@ fn near(nearest: &Option<Nearest>) -> String {
     nearest.map_or(String::new(), |nearest| format!(" (nearest: {nearest})"))
 }
 
-/// A launch that failed: what, where in the kernel's source, whose doing, and how to see it again.
+/// Failure of a launch: its kind, its location in the kernel's source, the threads involved, and how to
+/// replay it.
 ///
 /// It dereferences to [`FailureDetails`]: `failure.kind`, `failure.location` and so on.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -263,28 +265,28 @@ impl Deref for Failure {
     }
 }
 
-/// The fields of a [`Failure`].
+/// Fields of a [`Failure`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FailureDetails {
-    /// What went wrong.
+    /// Kind of the failure.
     pub kind: FailureKind,
-    /// The kernel's name in PTX.
+    /// Name of the kernel in PTX.
     pub kernel: String,
-    /// The line of the kernel's source, where one is to blame.
+    /// Line of the kernel's source, if one is responsible.
     pub location: Option<SourceLine>,
-    /// The block.
+    /// Index of the block.
     pub block: u32,
-    /// The thread's index in the block.
+    /// Index of the thread in the block.
     pub thread: u32,
-    /// The other thread's part, of failures that take two.
+    /// The other thread, for failures that involve two.
     pub other: Option<Party>,
-    /// The schedule that was explored, with its seed. It replays the failure.
+    /// Explored schedule, with its seed. It replays the failure.
     pub schedule: Option<Schedule>,
-    /// The choices made so far, as data. They replay the failure too.
+    /// Choices made so far, as data. They also replay the failure.
     pub trace: Option<Trace>,
 }
 
-/// A trace of so many characters is still shown.
+/// Maximum length of a trace shown in a message, in characters.
 const SHORT_TRACE: usize = 400;
 
 impl fmt::Display for FailureDetails {

@@ -1,4 +1,4 @@
-//! A lane: one thread of a kernel, as a coroutine with a stack of its own.
+//! A lane: one thread of a kernel, as a coroutine with its own stack.
 use super::block::{Block, Warp};
 use super::collective::Kind;
 use super::explore::Explorer;
@@ -10,7 +10,7 @@ use std::cell::{Cell, UnsafeCell};
 use std::panic::Location;
 use std::ptr;
 
-/// The line of kernel source that an access or a collective stands on.
+/// Line of kernel source of an access or a collective.
 pub type Site = &'static Location<'static>;
 
 type Fiber = Coroutine<(), (), (), DefaultStack>;
@@ -19,21 +19,21 @@ thread_local! {
     static CURRENT: Cell<*const Lane> = const { Cell::new(ptr::null()) };
 }
 
-/// What a lane does that is not running.
+/// State of a lane that is not running.
 #[derive(Clone, Copy, Debug)]
 pub enum Place {
-    /// Able to run.
+    /// Runnable.
     Ready,
     /// Waits for the other lanes of a mask.
     Collective(Kind, Site),
     /// Waits for the other threads of its block.
     Barrier(Site),
-    /// Its kernel function returned.
+    /// Its kernel function has returned.
     Ended,
 }
 
 impl Place {
-    /// The line of source that the lane waits at.
+    /// Returns the source line at which the lane waits.
     pub fn site(self) -> Option<Site> {
         match self {
             Self::Collective(_, site) | Self::Barrier(site) => Some(site),
@@ -48,13 +48,13 @@ pub struct Lane {
     pub thread: u32,
     /// Index in the warp.
     pub lane: u32,
-    /// Index among all lanes of the run, in the order in which they were made.
+    /// Index among all lanes of the run, in order of creation.
     pub number: u32,
     pub block_index: u32,
     pub block_size: u32,
     pub grid_size: u32,
     pub place: Cell<Place>,
-    /// Where the lane last came by: the place to name when it hangs.
+    /// Source line of the lane's last step, named if it hangs.
     pub passed: Cell<Option<Site>>,
     warp: *const Warp,
     block: *const Block,
@@ -64,7 +64,7 @@ pub struct Lane {
 }
 
 impl Lane {
-    /// A lane that is not yet started. `block` and its warps outlive it and stay where they are.
+    /// Creates a lane that is not yet started. `block` and its warps must outlive it and not move.
     pub fn new(block: &Block, warp: &Warp, worker: &Worker, thread: u32) -> Self {
         Self {
             thread,
@@ -83,16 +83,17 @@ impl Lane {
         }
     }
 
-    /// The lane that runs on this thread of the host. Not to be kept beyond the call of the seam that asks.
+    /// Returns the lane that runs on this host thread. The reference must not be kept beyond the current call
+    /// from device code.
     #[inline(always)]
     pub fn current() -> &'static Self {
         let lane = CURRENT.get();
         assert!(!lane.is_null(), "device code runs only inside a launched kernel");
-        // SAFETY: `resume` set it to a lane whose block outlives the coroutine that is asking.
+        // SAFETY: `resume` set it to a lane whose block outlives the calling coroutine.
         unsafe { &*lane }
     }
 
-    /// The lane that runs on this thread of the host, if one does.
+    /// Returns the lane that runs on this host thread, if any.
     pub fn try_current() -> Option<&'static Self> {
         let lane = CURRENT.get();
         // SAFETY: as in `current`.
@@ -101,13 +102,13 @@ impl Lane {
 
     #[inline(always)]
     pub fn warp(&self) -> &Warp {
-        // SAFETY: the warp outlives its lanes, by `new`'s condition.
+        // SAFETY: the warp outlives its lanes, as `new` requires.
         unsafe { &*self.warp }
     }
 
     #[inline(always)]
     pub fn block(&self) -> &Block {
-        // SAFETY: the block outlives its lanes, by `new`'s condition.
+        // SAFETY: the block outlives its lanes, as `new` requires.
         unsafe { &*self.block }
     }
 
@@ -117,13 +118,13 @@ impl Lane {
         unsafe { &*self.worker }
     }
 
-    /// The exploration that the lane is part of, in exploring mode.
+    /// Returns the exploration that the lane is part of, in exploring mode.
     #[inline(always)]
     pub fn explorer(&self) -> Option<&Explorer> {
         self.worker().explorer()
     }
 
-    /// The lane's bit in the masks of its warp.
+    /// Returns the lane's bit in the masks of its warp.
     #[inline(always)]
     pub fn bit(&self) -> u32 {
         1 << self.lane
@@ -133,10 +134,10 @@ impl Lane {
         self.warp().ready.get() & self.bit() != 0
     }
 
-    /// Lets the lane run until it waits, yields or ends. A panic of the kernel passes through.
+    /// Runs the lane until it waits, yields or ends. A panic of the kernel propagates.
     pub fn resume(&self) {
         CURRENT.set(self);
-        // SAFETY: only the scheduler's thread touches the coroutine, and never from within the coroutine.
+        // SAFETY: only the scheduler's thread accesses the coroutine, and never from within the coroutine.
         let fiber = unsafe { &mut *self.fiber.get() };
         let state = fiber.get_or_insert_with(|| self.start()).resume(());
         CURRENT.set(ptr::null());
@@ -148,7 +149,7 @@ impl Lane {
     fn start(&self) -> Fiber {
         let lane: *const Self = self;
         Coroutine::with_stack(self.worker().stacks.take(), move |yielder, ()| {
-            // SAFETY: the lane outlives its coroutine: it owns it, and its block does not move it.
+            // SAFETY: the lane owns its coroutine and so outlives it, and the block does not move the lane.
             let lane = unsafe { &*lane };
             lane.yielder.set(yielder);
             lane.block().run_body();
@@ -163,14 +164,14 @@ impl Lane {
         }
     }
 
-    /// Goes on with another lane; returns when this one is resumed.
+    /// Switches to another lane; returns when this lane is resumed.
     #[inline(always)]
     pub fn suspend(&self) {
-        // SAFETY: set when the coroutine began, and this is called from within it.
+        // SAFETY: set when the coroutine began, and this method is called from within it.
         unsafe { (*self.yielder.get()).suspend(()) };
     }
 
-    /// Waits until another lane wakes this one.
+    /// Suspends the lane until another lane wakes it.
     #[inline(always)]
     pub fn wait(&self, place: Place) {
         self.place.set(place);
@@ -182,7 +183,7 @@ impl Lane {
         }
     }
 
-    /// What precedes every step of a lane that others could notice: the place where it may have to give way.
+    /// Precedes every operation that other lanes can observe; the lane may yield here.
     #[inline(always)]
     pub fn step(&self, site: Site) {
         let worker = self.worker();
@@ -191,38 +192,38 @@ impl Lane {
                 self.passed.set(Some(site));
                 explorer.step(self);
             }
-            None if worker.burn() => {}
+            None if worker.use_quantum() => {}
             None => self.preempt(site),
         }
     }
 
-    /// Fast mode: the warp has had its turn.
+    /// Yields because the warp has used up its quantum (fast mode).
     #[cold]
     fn preempt(&self, site: Site) {
         self.worker().waited(super::worker::PREEMPTION_WEIGHT);
-        self.rest(site);
+        self.yield_at(site);
     }
 
-    /// Fast mode: says that the lane only waits.
+    /// Executes a spin hint (fast mode).
     pub fn spin(&self, site: Site) {
         self.worker().waited(1);
-        self.rest(site);
+        self.yield_at(site);
     }
 
-    fn rest(&self, site: Site) {
+    fn yield_at(&self, site: Site) {
         self.passed.set(Some(site));
         let warp = self.warp();
-        warp.resting.set(warp.resting.get() | self.bit());
+        warp.yielded.set(warp.yielded.get() | self.bit());
         self.suspend();
     }
 
-    /// Ends the launch.
+    /// Ends the launch with a failure of this lane.
     #[cold]
     pub fn fail(&self, kind: FailureKind, site: Site, other: Option<Party>) -> ! {
         self.fail_as(self, kind, site, other)
     }
 
-    /// Ends the launch for what `culprit` did.
+    /// Ends the launch with a failure of `culprit`.
     #[cold]
     pub fn fail_as(&self, culprit: &Self, kind: FailureKind, site: Site, other: Option<Party>) -> ! {
         self.worker().run.fail(culprit.failure(kind, Some(site.into()), other));
@@ -231,7 +232,7 @@ impl Lane {
         }
     }
 
-    /// A failure of this lane, which is not yet reported.
+    /// Returns a failure of this lane, without reporting it.
     pub fn failure(&self, kind: FailureKind, location: Option<SourceLine>, other: Option<Party>) -> Failure {
         let (schedule, trace) = match self.explorer() {
             Some(explorer) => (Some(explorer.schedule()), Some(explorer.trace())),
@@ -242,7 +243,7 @@ impl Lane {
         FailureDetails { kind, kernel, location, block, thread, other, schedule, trace }.into()
     }
 
-    /// This lane as the other party of a failure.
+    /// Describes this lane as the other party of a failure.
     pub fn party(&self, action: &str, site: Site) -> Party {
         Party {
             action: action.to_owned(),
@@ -256,15 +257,15 @@ impl Lane {
 impl Drop for Lane {
     fn drop(&mut self) {
         if let Some(mut fiber) = self.fiber.get_mut().take() {
-            // SAFETY: what is on the stack is the kernel's locals, which a GPU does not drop either when a
-            // launch fails, and frames of this crate, which hold nothing across a suspension.
+            // SAFETY: the stack holds the kernel's locals, which a GPU does not drop either when a launch
+            // fails, and frames of this crate, which own nothing across a suspension.
             unsafe { fiber.force_reset() };
             self.worker().stacks.put(fiber.into_stack());
         }
     }
 }
 
-/// The lane that panicked, once its panic has reached the scheduler.
+/// Takes the current lane, after its panic has reached the scheduler.
 pub fn take_current() -> Option<&'static Lane> {
     let lane = Lane::try_current();
     CURRENT.set(ptr::null());

@@ -1,4 +1,4 @@
-//! A launch as data, and one run: launches side by side, whose blocks workers take one by one.
+//! Launches as data, and runs: concurrent launches whose blocks are distributed to workers one by one.
 use super::failure::Failure;
 use super::machine::World;
 use super::options::Mode;
@@ -10,14 +10,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Lanes that have a stack at one time. Each stack takes two of the mappings that a process may have (65 530
-/// on Linux).
+/// Maximum number of lanes with a stack. Each stack takes two of the memory mappings that a process may have
+/// (65 530 on Linux).
 pub const RESIDENT_LANES: u32 = 1 << 14;
 const RESIDENT_BLOCKS_PER_WORKER: u32 = 64;
-/// A launch gets one more thread each time that it has lasted so long.
+/// Interval after which a running launch gets one more thread.
 const THREAD_PAYS_AFTER: Duration = Duration::from_micros(100);
 
-/// How many blocks a worker keeps in execution at one time.
+/// Returns the number of blocks that a worker keeps resident.
 pub fn resident_per_worker(workers: u32, threads: u32) -> u32 {
     (RESIDENT_LANES / (workers * threads.clamp(1, 1024))).clamp(1, RESIDENT_BLOCKS_PER_WORKER)
 }
@@ -31,7 +31,7 @@ pub struct Launch {
 }
 
 impl Launch {
-    /// `kernel`, for every thread of `grid`.
+    /// Creates a launch of `kernel` for every thread of `grid`.
     pub fn new<K: Kernel + Send + Sync + 'static>(grid: Grid, kernel: K) -> Self {
         Self { grid, name: K::symbol(), body: Box::new(move || kernel.run()) }
     }
@@ -50,16 +50,16 @@ pub struct BlockId {
     pub block: u32,
 }
 
-/// Launches that run side by side: what their workers share.
+/// State shared by the workers of concurrent launches.
 pub struct Run {
     pub world: Arc<World>,
     pub launches: Vec<Launch>,
-    /// The blocks in the order in which they start. Nothing for a single launch, whose order is plain.
+    /// Blocks in start order; `None` for a single launch, whose blocks start in index order.
     order: Option<Vec<BlockId>>,
     next: AtomicU64,
     workers: u32,
     active: AtomicU32,
-    quiet: AtomicU32,
+    idle: AtomicU32,
     steps: AtomicU64,
     started: Instant,
     helpers: Mutex<Vec<JoinHandle<()>>>,
@@ -85,7 +85,7 @@ impl Run {
             next: AtomicU64::new(0),
             workers,
             active: AtomicU32::new(0),
-            quiet: AtomicU32::new(0),
+            idle: AtomicU32::new(0),
             steps: AtomicU64::new(0),
             started: Instant::now(),
             helpers: Mutex::default(),
@@ -98,7 +98,7 @@ impl Run {
         self.workers
     }
 
-    /// The next block that nobody has taken.
+    /// Takes the next block.
     pub fn next_block(&self) -> Option<BlockId> {
         let next = self.next.fetch_add(1, Ordering::Relaxed);
         match &self.order {
@@ -115,7 +115,7 @@ impl Run {
         self.failed.load(Ordering::Relaxed)
     }
 
-    /// Ends the run. The first failure is the one that counts.
+    /// Ends the run. Only the first failure is kept.
     pub fn fail(&self, failure: Failure) {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(failure);
         self.failed.store(true, Ordering::Relaxed);
@@ -125,21 +125,21 @@ impl Run {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// A worker gets nowhere for long (or does again).
-    pub fn set_quiet(&self, quiet: bool) {
+    /// Notes that a worker has made no progress for long, or makes progress again.
+    pub fn set_idle(&self, quiet: bool) {
         if quiet {
-            self.quiet.fetch_add(1, Ordering::Relaxed);
+            self.idle.fetch_add(1, Ordering::Relaxed);
         } else {
-            self.quiet.fetch_sub(1, Ordering::Relaxed);
+            self.idle.fetch_sub(1, Ordering::Relaxed);
         }
     }
 
     pub fn all_quiet(&self) -> bool {
-        self.quiet.load(Ordering::Relaxed) >= self.active.load(Ordering::Relaxed)
+        self.idle.load(Ordering::Relaxed) >= self.active.load(Ordering::Relaxed)
     }
 
-    /// Whether one more worker would find a block to take, and the launch has lasted long enough for a thread
-    /// to pay.
+    /// Returns `true` if another worker would find a block, and the launch has run long enough to justify a
+    /// thread.
     pub fn wants_worker(&self) -> bool {
         let active = self.active.load(Ordering::Relaxed);
         let blocks =
@@ -149,7 +149,7 @@ impl Run {
             && self.started.elapsed() >= THREAD_PAYS_AFTER * active
     }
 
-    /// Executes blocks on one more thread, unless there are enough.
+    /// Executes blocks on one more thread, unless all workers are active.
     pub fn add_worker(self: &Arc<Self>) {
         let more = |active| (active < self.workers).then_some(active + 1);
         if self.active.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok() {
@@ -159,7 +159,7 @@ impl Run {
         }
     }
 
-    /// Executes blocks on this thread, until all of them have been executed.
+    /// Executes blocks on this thread until all have been executed.
     pub fn execute(self: &Arc<Self>) {
         self.active.fetch_add(1, Ordering::Relaxed);
         Worker::new(self.clone(), None).execute();
@@ -171,7 +171,7 @@ impl Run {
 
     pub fn worker_left(&self, quiet: bool) {
         if quiet {
-            self.set_quiet(false);
+            self.set_idle(false);
         }
         self.active.fetch_sub(1, Ordering::Relaxed);
     }
@@ -185,7 +185,8 @@ impl Run {
     }
 }
 
-/// The blocks of all launches, taking turns, so that launches that need each other are in execution together.
+/// Returns the blocks of all launches in turn, so that launches that depend on each other are resident
+/// together.
 fn in_turns(launches: &[Launch]) -> Vec<BlockId> {
     let most = launches.iter().map(|launch| launch.grid.blocks).max().unwrap_or(0);
     let ids = |block| (0..launches.len()).map(move |launch| BlockId { launch, block });

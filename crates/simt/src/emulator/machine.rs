@@ -1,4 +1,4 @@
-//! The emulated device: its memory, its launches.
+//! The emulated device: its memory and its launches.
 use super::explore::{self, Explorer, Trace};
 use super::failure::{Failure, FailureDetails, FailureKind};
 use super::launch::{Launch, Run};
@@ -10,11 +10,11 @@ use crate::{Grid, Kernel};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// An emulated device: memory, and a way to run kernels on it. Clones are the same device.
+/// An emulated device: its memory and its launches. Clones refer to the same device.
 ///
 /// # Concurrency
-/// Several threads may allocate and launch at a time. In exploring mode launches from several threads wait
-/// for each other; kernels that are to run side by side go into one [`Emulator::launch_all`].
+/// Several threads may allocate and launch at a time. In exploring mode, launches from several threads wait
+/// for each other; kernels that must run concurrently go into one [`Emulator::launch_all`].
 #[derive(Clone)]
 pub struct Emulator {
     world: Arc<World>,
@@ -26,29 +26,29 @@ impl std::fmt::Debug for Emulator {
     }
 }
 
-/// What all launches of a device share.
+/// State shared by all launches of a device.
 pub struct World {
     pub options: Options,
     pub registry: Registry,
-    /// The device-wide clock: every read ticks.
+    /// Device-wide clock, advanced by every read.
     pub clock: AtomicU64,
-    /// Allocations that may still be made, see [`Emulator::ration`].
-    ration: AtomicU64,
-    /// The launches explored so far. Its lock is held by the one that runs.
+    /// Number of allocations that still succeed, see [`Emulator::fail_allocations_after`].
+    allocations_left: AtomicU64,
+    /// Choices of the launches explored so far. The running launch holds the lock.
     explored: Mutex<Vec<explore::Choices>>,
 }
 
-/// What a launch that succeeded has to say.
+/// Report of a successful launch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
-    /// Steps that the lanes made: accesses, collectives, barriers, fences and spin hints.
+    /// Steps of all lanes: accesses, collectives, barriers, fences and spin hints.
     pub steps: u64,
-    /// Exploring mode: the choices made since the device was new, which replay its launches.
+    /// In exploring mode, the choices of all launches of the device so far, which replay them.
     pub trace: Option<Trace>,
 }
 
 impl Emulator {
-    /// A device with empty memory.
+    /// Creates a device with empty memory.
     pub fn new(options: Options) -> Self {
         panics::install_hook();
         let registry = Registry::new(&options);
@@ -57,55 +57,55 @@ impl Emulator {
                 options,
                 registry,
                 clock: AtomicU64::new(0),
-                ration: AtomicU64::new(u64::MAX),
+                allocations_left: AtomicU64::new(u64::MAX),
                 explored: Mutex::default(),
             }),
         }
     }
 
-    /// How the device behaves.
+    /// Returns the options of the device.
     pub fn options(&self) -> &Options {
         &self.world.options
     }
 
-    /// Memory of the device: `bytes` bytes at a multiple of `align` (a power of two; at least 16 is given).
-    /// Null where the host has no more, or [the ration](Self::ration) is used up. Its contents are arbitrary,
-    /// and reading them before they are written can be detected.
+    /// Allocates `bytes` bytes of device memory, aligned to `align` (a power of two; at least 16 is used).
+    /// Returns null if the host's memory or [the allocation limit](Self::fail_allocations_after) is
+    /// exhausted. The contents are arbitrary; reads before writes can be detected.
     pub fn allocate(&self, bytes: usize, align: usize) -> *mut u8 {
         let take = |left: u64| if left == u64::MAX { Some(left) } else { left.checked_sub(1) };
-        match self.world.ration.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take) {
+        match self.world.allocations_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take) {
             Ok(_) => self.world.registry.allocate(bytes, align),
             Err(_) => std::ptr::null_mut(),
         }
     }
 
-    /// Lets so many allocations more be made, whatever their size, and none beyond them: for tests of what
-    /// lacks memory. `u64::MAX`, as at first: as many as are asked for. Returns what is left of the ration
-    /// before.
+    /// Limits the number of further allocations, whatever their size; later ones fail. Serves to test
+    /// allocation failures. `u64::MAX`, the initial value, means no limit. Returns the remainder of the
+    /// previous limit.
     ///
     /// ```
     /// use simt::emulator::{Emulator, Options};
     ///
     /// let emulator = Emulator::new(Options::default());
-    /// emulator.ration(1);
+    /// emulator.fail_allocations_after(1);
     /// assert!(!emulator.allocate(64, 16).is_null());
     /// assert!(emulator.allocate(64, 16).is_null());
-    /// assert_eq!(emulator.ration(u64::MAX), 0);
+    /// assert_eq!(emulator.fail_allocations_after(u64::MAX), 0);
     /// ```
-    pub fn ration(&self, allocations: u64) -> u64 {
-        self.world.ration.swap(allocations, Ordering::Relaxed)
+    pub fn fail_allocations_after(&self, allocations: u64) -> u64 {
+        self.world.allocations_left.swap(allocations, Ordering::Relaxed)
     }
 
-    /// Gives memory back. Later accesses of kernels are reported as use after free, until the address is
-    /// given out again. A pointer that [`Emulator::allocate`] never gave is ignored.
+    /// Frees memory. Later accesses of kernels are reported as use after free, until the address is allocated
+    /// again. A pointer that did not come from [`Emulator::allocate`] is ignored.
     ///
     /// # Safety
-    /// - The host does not access the memory any more.
+    /// - The host no longer accesses the memory.
     pub unsafe fn free(&self, pointer: *mut u8) {
         self.world.registry.free(pointer as usize);
     }
 
-    /// Lets kernels use memory of the host, which counts as written.
+    /// Makes host memory accessible to kernels. It counts as initialised.
     ///
     /// # Safety
     /// - The `bytes` bytes at `pointer` are valid for reads and writes until [`Emulator::disown`].
@@ -113,15 +113,15 @@ impl Emulator {
         self.world.registry.adopt(pointer as usize, bytes);
     }
 
-    /// Takes memory of the host away from kernels.
+    /// Makes host memory inaccessible to kernels again.
     ///
     /// # Safety
-    /// - No launch that uses it is running.
+    /// - No running launch uses the memory.
     pub unsafe fn disown(&self, pointer: *mut u8) {
         self.world.registry.disown(pointer as usize);
     }
 
-    /// Says that the host wrote to memory of the device. Bytes outside every buffer are ignored.
+    /// Marks device memory as written by the host. Bytes outside every buffer are ignored.
     ///
     /// # Safety
     /// - The `bytes` bytes at `pointer` have been written.
@@ -129,10 +129,10 @@ impl Emulator {
         self.world.registry.mark_initialized(pointer as usize, bytes);
     }
 
-    /// Runs `kernel` for every thread of `grid`, to the end.
+    /// Runs `kernel` for every thread of `grid` and waits for its end.
     ///
     /// # Errors
-    /// The first failure that was detected. Memory is then as the lanes left it.
+    /// [`Failure`]: the first one detected. Memory is then as the lanes left it.
     pub fn launch<K: Kernel + Send + Sync + 'static>(
         &self,
         grid: Grid,
@@ -141,10 +141,10 @@ impl Emulator {
         self.launch_all(vec![Launch::new(grid, kernel)])
     }
 
-    /// Runs several launches side by side, to the end of all.
+    /// Runs several launches concurrently and waits for the end of all.
     ///
     /// # Errors
-    /// The first failure that was detected in any of them.
+    /// [`Failure`]: the first one detected in any launch.
     pub fn launch_all(&self, launches: Vec<Launch>) -> Result<Report, Failure> {
         launches.iter().try_for_each(check)?;
         if launches.is_empty() {
@@ -175,8 +175,8 @@ impl Emulator {
 }
 
 impl World {
-    /// A time that no two reads share.
-    pub fn tick(&self) -> u64 {
+    /// Returns a time that is unique to the read.
+    pub fn next_time(&self) -> u64 {
         self.clock.fetch_add(1, Ordering::Relaxed)
     }
 }

@@ -1,20 +1,20 @@
-//! The emulator: the back end that runs kernels on the host. Its user's page is [`public`].
+//! The emulator: the back end that runs kernels on the host. Its user documentation is in [`public`].
 //!
-//! This file is the seam: the functions that both back ends provide. Behind it:
+//! This file holds the functions that both back ends provide. The other files are:
 //!
-//! | file | what it holds |
+//! | file | contents |
 //! |---|---|
-//! | `machine`, `options`, `failure` | the device, its options, what a launch fails with |
-//! | `launch`, `worker` | launches as data; threads of the host, and how blocks and lanes take turns in fast mode |
+//! | `machine`, `options`, `failure` | the device, its options, and the failures of launches |
+//! | `launch`, `worker` | launches as data; host threads, and scheduling of blocks and lanes in fast mode |
 //! | `block`, `lane`, `stacks`, `panics` | blocks, warps and barriers; coroutines |
-//! | `collective` | how lanes meet, and what collectives compute |
-//! | `memory/` | live buffers, checks, and the one place where memory is accessed |
+//! | `collective` | rendezvous of lanes, and the results of collectives |
+//! | `memory/` | live buffers, checks, and the only module that accesses memory |
 //! | `explore/` | the exploring mode: decisions, schedules, traces |
-//! | `detect/` | what is ordered before what, races, stale values, weak memory |
+//! | `detect/` | happens-before, races, stale values, weak memory |
 //!
-//! An access to memory goes: step (another lane may go first), check (aligned, live, written), in exploring
-//! mode the detectors, then the atomic of the host. Collectives and barriers go: step, arrive, and complete
-//! or wait.
+//! A memory access consists of: the scheduling step (another lane may run first), the check (aligned, live,
+//! initialised), the detectors in exploring mode, and the host atomic. Collectives and barriers consist of:
+//! the step, the arrival, and completion or waiting.
 mod block;
 mod collective;
 mod detect;
@@ -40,7 +40,7 @@ use memory::shared;
 use std::any::TypeId;
 use std::panic::Location;
 
-/// The line of source that calls.
+/// Returns the caller's source line.
 #[inline(always)]
 #[track_caller]
 pub fn site() -> Site {
@@ -82,7 +82,7 @@ pub fn timer() -> u64 {
     if let Some(explorer) = lane.explorer() {
         explorer.read_clock(lane);
     }
-    lane.worker().run.world.tick()
+    lane.worker().run.world.next_time()
 }
 
 #[track_caller]
@@ -94,7 +94,7 @@ pub fn spin_hint() {
     }
 }
 
-/// A spin hint: the emulator's time is steps.
+/// Executes a spin hint: the emulator measures time in steps.
 #[track_caller]
 pub fn pause(_nanoseconds: u32) {
     spin_hint();
@@ -113,7 +113,7 @@ pub fn heap_allocate(bytes: usize) -> *mut u8 {
 }
 
 /// # Safety
-/// - `pointer` is null, or came from `heap_allocate` and is not used again. (If it is, that is reported.)
+/// - `pointer` is null, or came from `heap_allocate` and is not used afterwards. (Later use is reported.)
 #[track_caller]
 pub unsafe fn heap_free(pointer: *mut u8) {
     let lane = Lane::current();
@@ -128,7 +128,7 @@ pub fn poison(pointer: impl FnOnce() -> *mut u8, bytes: usize, name: u32) {
     Lane::current().worker().run.world.registry.poison(pointer() as usize, bytes, name);
 }
 
-/// Allows them again.
+/// Reverts `poison`.
 pub fn unpoison(pointer: impl FnOnce() -> *mut u8) {
     let (lane, start) = (Lane::current(), pointer() as usize);
     let poisoned = lane.worker().run.world.registry.unpoison(start);
@@ -195,9 +195,9 @@ pub fn block_sync() {
     lane.block().barrier(lane, site());
 }
 
-/// The word itself: on the host the compiler may know what it likes.
+/// Returns `word`: on the host nothing needs to be hidden from the compiler.
 #[inline(always)]
-pub fn opaque(word: u32) -> u32 {
+pub fn black_box(word: u32) -> u32 {
     word
 }
 
@@ -208,19 +208,19 @@ pub fn opaque(word: u32) -> u32 {
 #[inline(always)]
 #[track_caller]
 pub unsafe fn load<T: Word>(pointer: *const T, order: Order, scope: Scope) -> T {
-    // SAFETY: the caller's.
+    // SAFETY: the caller's obligation.
     T::narrow(unsafe { global::load(pointer as usize, How::of::<T>(order, scope), site()) })
 }
 
-/// Reads `N` neighbouring words, each by an access of its own, in no order: exploring, now from the first,
-/// now from the last.
+/// Reads `N` neighbouring words, each by a separate access, in unspecified order: in exploring mode,
+/// sometimes from the first, sometimes from the last.
 ///
 /// # Safety
 /// - `pointer` is valid for reads of `N` words, aligned to them all, and weak reads do not race.
 #[inline(always)]
 #[track_caller]
 pub unsafe fn load_vec<T: Word, const N: usize>(pointer: *const T, order: Order, scope: Scope) -> [T; N] {
-    // SAFETY: the caller's.
+    // SAFETY: the caller's obligation.
     unsafe { load_words(pointer as usize, How::of::<T>(order, scope), site()) }
 }
 
@@ -232,33 +232,33 @@ unsafe fn load_words<T: Word, const N: usize>(first: usize, how: How, site: Site
     let mut words = [T::narrow(0); N];
     for place in 0..N {
         let place = if backwards { N - 1 - place } else { place };
-        // SAFETY: the caller's.
+        // SAFETY: the caller's obligation.
         words[place] = T::narrow(unsafe { global::load(first + place * how.bytes(), how, site) });
     }
     words
 }
 
-/// Reads a word that a cache should keep: there is none.
+/// Reads a word that a cache should keep; the emulator has no such cache.
 ///
 /// # Safety
 /// - As for `load`.
 #[inline(always)]
 #[track_caller]
 pub unsafe fn load_hot(pointer: *const u32, order: Order, scope: Scope) -> u32 {
-    // SAFETY: the caller's.
+    // SAFETY: the caller's obligation.
     unsafe { load(pointer, order, scope) }
 }
 
 macro_rules! hot {
     ($($name:ident = $same:ident;)*) => {$(
-        /// One read-modify-write of a word that a cache should keep: there is none.
+        /// Executes one read-modify-write of a word that a cache should keep; the emulator has no such cache.
         ///
         /// # Safety
         /// - `pointer` is valid for reads and writes.
         #[inline(always)]
         #[track_caller]
         pub unsafe fn $name(pointer: *mut u32, value: u32, order: Order, scope: Scope) -> u32 {
-            // SAFETY: the caller's.
+            // SAFETY: the caller's obligation.
             unsafe { $same(pointer, value, order, scope) }
         }
     )*};
@@ -269,10 +269,10 @@ hot! {
     fetch_or_hot = fetch_or;
 }
 
-/// Reads `N` neighbouring words where `wanted`; else gives zeros.
+/// Reads `N` neighbouring words if `wanted`; else returns zeros.
 ///
 /// # Safety
-/// - As for `load_vec`, where `wanted`.
+/// - As for `load_vec`, if `wanted`.
 #[inline(always)]
 #[track_caller]
 pub unsafe fn load_vec_if<T: Word, const N: usize>(
@@ -282,7 +282,7 @@ pub unsafe fn load_vec_if<T: Word, const N: usize>(
     scope: Scope,
 ) -> [T; N] {
     if wanted {
-        // SAFETY: the caller's.
+        // SAFETY: the caller's obligation.
         unsafe { load_vec(pointer, order, scope) }
     } else {
         [T::narrow(0); N]
@@ -296,19 +296,19 @@ pub unsafe fn load_vec_if<T: Word, const N: usize>(
 #[inline(always)]
 #[track_caller]
 pub unsafe fn store<T: Word>(pointer: *mut T, value: T, order: Order, scope: Scope) {
-    // SAFETY: the caller's.
+    // SAFETY: the caller's obligation.
     unsafe { global::store(pointer as usize, How::of::<T>(order, scope), site(), value.widen()) }
 }
 
-/// Writes `N` neighbouring words, each by an access of its own, in no order: exploring, now from the first,
-/// now from the last.
+/// Writes `N` neighbouring words, each by a separate access, in unspecified order: in exploring mode,
+/// sometimes from the first, sometimes from the last.
 ///
 /// # Safety
 /// - `pointer` is valid for writes of `N` words, aligned to them all, and weak writes do not race.
 #[inline(always)]
 #[track_caller]
 pub unsafe fn store_vec<T: Word, const N: usize>(pointer: *mut T, words: [T; N], order: Order, scope: Scope) {
-    // SAFETY: the caller's.
+    // SAFETY: the caller's obligation.
     unsafe { store_words(pointer as usize, How::of::<T>(order, scope), site(), words) }
 }
 
@@ -319,13 +319,13 @@ unsafe fn store_words<T: Word, const N: usize>(first: usize, how: How, site: Sit
     let backwards = in_one_instruction(first, N * how.bytes(), site);
     for place in 0..N {
         let place = if backwards { N - 1 - place } else { place };
-        // SAFETY: the caller's.
+        // SAFETY: the caller's obligation.
         unsafe { global::store(first + place * how.bytes(), how, site, words[place].widen()) }
     }
 }
 
-/// Ends the launch unless the first of several words is aligned to them all. Whether they are accessed from
-/// the last on.
+/// Ends the launch unless the first of several words is aligned to their total size. Returns `true` if they
+/// are accessed from the last to the first.
 fn in_one_instruction(first: usize, bytes: usize, site: Site) -> bool {
     if !first.is_multiple_of(bytes) {
         let kind = FailureKind::Misaligned { address: first, bytes };
@@ -334,7 +334,7 @@ fn in_one_instruction(first: usize, bytes: usize, site: Site) -> bool {
     Lane::current().explorer().is_some_and(|explorer| explorer.steps() % 2 == 1)
 }
 
-/// Writes `new` where `current` stands; gives what stood there.
+/// Writes `new` if the word is `current`; returns the old word.
 ///
 /// # Safety
 /// - `pointer` is valid for reads and writes.
@@ -347,7 +347,7 @@ pub unsafe fn compare_exchange<T: Word>(
     order: Order,
     scope: Scope,
 ) -> T {
-    // SAFETY: the caller's.
+    // SAFETY: the caller's obligation.
     T::narrow(unsafe {
         global::compare_exchange(
             pointer as usize,
@@ -361,7 +361,7 @@ pub unsafe fn compare_exchange<T: Word>(
 
 macro_rules! updates {
     ($($name:ident = $update:ident;)*) => {$(
-        /// One read-modify-write; gives what stood there.
+        /// Executes one read-modify-write; returns the old word.
         ///
         /// # Safety
         /// - `pointer` is valid for reads and writes.
@@ -370,7 +370,7 @@ macro_rules! updates {
         pub unsafe fn $name<T: Word>(pointer: *mut T, value: T, order: Order, scope: Scope) -> T {
             let how = How::of::<T>(order, scope);
             let update = Update::$update;
-            // SAFETY: the caller's.
+            // SAFETY: the caller's obligation.
             T::narrow(unsafe { global::update(pointer as usize, how, site(), update, value.widen()) })
         }
     )*};
@@ -397,19 +397,19 @@ pub fn fence_sc(scope: Scope) {
     global::fence_sc(scope, site());
 }
 
-/// The address of the array that a line of source declares in the memory of the calling lane's block.
+/// Returns the address of the array that a source line declares in the calling lane's block.
 #[track_caller]
 pub fn shared_site<const BYTES: usize>(function: usize) -> SharedAddress {
     shared::array(shared::Key::Line(function, site()), BYTES)
 }
 
-/// The address of the array of a shape in the memory of the calling lane's block.
+/// Returns the address of the array of a shape in the calling lane's block.
 #[track_caller]
 pub fn shared_shape<S: SharedShape>() -> SharedAddress {
     shared::array(shared::Key::Shape(TypeId::of::<S>()), S::LEN * size_of::<S::Word>())
 }
 
-/// An address of the host.
+/// Host address of shared memory.
 pub type SharedAddress = u64;
 
 /// Reads an element.
@@ -419,18 +419,18 @@ pub type SharedAddress = u64;
 #[inline(always)]
 #[track_caller]
 pub unsafe fn load_shared<T: Word>(address: SharedAddress) -> T {
-    // SAFETY: the caller's.
+    // SAFETY: the caller's obligation.
     T::narrow(unsafe { shared::load(address, size_of::<T>(), site()) })
 }
 
-/// Reads an element that may not have been written.
+/// Reads an element that may be uninitialised.
 ///
 /// # Safety
 /// - As for `load_shared`.
 #[inline(always)]
 #[track_caller]
 pub unsafe fn load_shared_uninit<T: Word>(address: SharedAddress) -> T {
-    // SAFETY: the caller's.
+    // SAFETY: the caller's obligation.
     T::narrow(unsafe { shared::load_uninit(address, size_of::<T>(), site()) })
 }
 
@@ -441,28 +441,28 @@ pub unsafe fn load_shared_uninit<T: Word>(address: SharedAddress) -> T {
 #[inline(always)]
 #[track_caller]
 pub unsafe fn store_shared<T: Word>(address: SharedAddress, value: T) {
-    // SAFETY: the caller's.
+    // SAFETY: the caller's obligation.
     unsafe { shared::store(address, size_of::<T>(), value.widen(), site()) }
 }
 
-/// Adds to an element; gives what stood there.
+/// Adds to an element; returns the old value.
 ///
 /// # Safety
 /// - As for `load_shared`.
 #[inline(always)]
 #[track_caller]
 pub unsafe fn fetch_add_shared(address: SharedAddress, value: u32) -> u32 {
-    // SAFETY: the caller's.
+    // SAFETY: the caller's obligation.
     unsafe { shared::fetch_add(address, value, site()) }
 }
 
-/// Adds to an element where `wanted`; gives what stood there, else 0.
+/// Adds to an element if `wanted` and returns the old value; else returns 0.
 ///
 /// # Safety
-/// - As for `load_shared`, where `wanted`.
+/// - As for `load_shared`, if `wanted`.
 #[inline(always)]
 #[track_caller]
 pub unsafe fn fetch_add_shared_if(wanted: bool, place: impl FnOnce() -> SharedAddress, value: u32) -> u32 {
-    // SAFETY: the caller's.
+    // SAFETY: the caller's obligation.
     if wanted { unsafe { shared::fetch_add(place(), value, site()) } } else { 0 }
 }

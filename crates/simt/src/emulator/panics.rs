@@ -1,4 +1,4 @@
-//! A panic of a kernel is a failure of its launch: the hook keeps quiet about it and notes where it was.
+//! Panics of kernels become failures of their launches. The hook prints nothing and records the source line.
 use super::failure::{FailureKind, SourceLine};
 use super::lane::Lane;
 use std::any::Any;
@@ -10,8 +10,8 @@ thread_local! {
     static PLACE: RefCell<Option<SourceLine>> = const { RefCell::new(None) };
 }
 
-/// Makes the process's panic hook note the place of panics in lanes instead of printing them. Other panics
-/// are passed on.
+/// Installs a panic hook that records the source line of panics in lanes instead of printing them. Other
+/// panics are passed to the previous hook.
 pub fn install_hook() {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {

@@ -1,33 +1,33 @@
-//! Stacks between two uses. They are kept for the whole process: an exploration makes devices by the hundred.
+//! Unused stacks, kept for the whole process, because an exploration creates devices by the hundred.
 use super::launch::RESIDENT_LANES;
 use corosensei::stack::DefaultStack;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Stacks that a worker fetches or hands back at a time.
+/// Number of stacks that a worker fetches or returns at a time.
 const BATCH: usize = 64;
 
-/// By size.
+/// Spare stacks, by size.
 static SPARE: Mutex<Option<HashMap<usize, Vec<DefaultStack>>>> = Mutex::new(None);
 
 fn spare() -> MutexGuard<'static, Option<HashMap<usize, Vec<DefaultStack>>>> {
     SPARE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The stacks at hand for a worker.
+/// The spare stacks of a worker.
 pub struct Stacks {
     bytes: usize,
     at_hand: RefCell<Vec<DefaultStack>>,
 }
 
 impl Stacks {
-    /// Stacks of at least `bytes` bytes.
+    /// Creates an empty set of stacks of at least `bytes` bytes.
     pub fn new(bytes: usize) -> Self {
         Self { bytes: bytes.max(16 << 10), at_hand: RefCell::default() }
     }
 
-    /// A stack. Panics when the host has no memory for it, which makes a failure of the launch.
+    /// Takes a stack. Panics if the host lacks memory for it, which fails the launch.
     pub fn take(&self) -> DefaultStack {
         let mut at_hand = self.at_hand.borrow_mut();
         if at_hand.is_empty() {
@@ -46,7 +46,7 @@ impl Stacks {
         }
     }
 
-    /// Takes a stack back.
+    /// Returns a stack to the set.
     pub fn put(&self, stack: DefaultStack) {
         self.at_hand.borrow_mut().push(stack);
     }

@@ -1,10 +1,9 @@
-//! A thread of the host that executes blocks, and the rules by which lanes and blocks take turns in fast
-//! mode.
+//! A host thread that executes blocks, and the scheduling of lanes and blocks in fast mode.
 //!
-//! A warp's turn lasts until all its lanes wait, rest or have ended. A lane rests when it says that it spins,
-//! or when the turn has used up its steps. A block whose lanes all rest makes room for the worker's next
-//! resident block; when all of these have rested several times, the worker starts one more block, up to a
-//! bound.
+//! A warp's turn lasts until all its lanes wait, have yielded or have ended. A lane yields when it executes a
+//! spin hint, or when the turn's quantum is used up. When all lanes of a block have yielded, the worker
+//! switches to its next resident block. When all of these have yielded several times, the worker starts one
+//! more block, up to a bound.
 use super::block::{Block, Pass};
 use super::explore::Explorer;
 use super::failure::FailureKind;
@@ -18,25 +17,25 @@ use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// Steps that the lanes of a warp make in one turn, in all, if they do not wait.
+/// Quantum of a warp: total steps of its lanes in one turn.
 const TURN: u32 = 32 * 1024;
-/// What a lane that used up its turn adds to the steps spent waiting. It may do useful work, only it writes
+/// Waiting steps counted for a lane that used up its quantum. The lane may do useful work, but it writes
 /// nothing.
 pub const PREEMPTION_WEIGHT: u64 = 8;
-/// How many times the resident blocks rest before one more is started.
+/// Passes in which every resident block yields, before another block is started.
 const PATIENCE: usize = 8;
 
-/// A thread of the host that executes blocks.
+/// A host thread that executes blocks.
 pub struct Worker {
     pub run: Arc<Run>,
     pub ranges: RangeCache,
     detect: Detect,
     pub stacks: Stacks,
     explorer: Option<Explorer>,
-    fuel: Cell<u32>,
+    quantum: Cell<u32>,
     steps: Cell<u64>,
     waited: Cell<u64>,
-    quiet: Cell<bool>,
+    idle: Cell<bool>,
 }
 
 impl Worker {
@@ -50,10 +49,10 @@ impl Worker {
             detect,
             stacks,
             explorer,
-            fuel: Cell::new(TURN),
+            quantum: Cell::new(TURN),
             steps: Cell::new(0),
             waited: Cell::new(0),
-            quiet: Cell::new(false),
+            idle: Cell::new(false),
         }
     }
 
@@ -67,53 +66,53 @@ impl Worker {
         self.detect
     }
 
-    /// Steps made so far in fast mode.
+    /// Returns the steps made so far in fast mode.
     pub fn steps(&self) -> u64 {
-        self.steps.get() + u64::from(TURN - self.fuel.get())
+        self.steps.get() + u64::from(TURN - self.quantum.get())
     }
 
-    /// Uses up a step of the turn; no when none is left.
+    /// Uses up a step of the quantum; returns `false` if none is left.
     #[inline(always)]
-    pub fn burn(&self) -> bool {
-        let fuel = self.fuel.get();
-        self.fuel.set(fuel.saturating_sub(1));
+    pub fn use_quantum(&self) -> bool {
+        let fuel = self.quantum.get();
+        self.quantum.set(fuel.saturating_sub(1));
         fuel != 0
     }
 
     pub fn start_turn(&self) {
-        self.fuel.set(TURN);
+        self.quantum.set(TURN);
     }
 
     pub fn end_turn(&self) {
-        self.steps.set(self.steps.get() + u64::from(TURN - self.fuel.get()));
-        self.fuel.set(TURN);
+        self.steps.set(self.steps.get() + u64::from(TURN - self.quantum.get()));
+        self.quantum.set(TURN);
         if self.run.wants_worker() {
             self.run.add_worker();
         }
     }
 
-    /// A lane wrote, or ended: the launch is not hung.
+    /// Notes that a lane wrote or ended, so the launch is not hung.
     #[inline(always)]
     pub fn progressed(&self) {
         self.waited.set(0);
     }
 
-    /// A lane waited for others.
+    /// Notes that a lane waited for others.
     pub fn waited(&self, steps: u64) {
         self.waited.set(self.waited.get() + steps);
     }
 
-    /// Fast mode: executes blocks until none is left or the launch has failed.
+    /// Executes blocks until none is left or the launch has failed (fast mode).
     pub fn execute(&self) {
-        // Outlives a panic, whose lane is one of these.
+        // Declared outside of `guarded`, so that a panicking lane outlives its panic.
         let mut resident = Vec::new();
         self.guarded(|| self.take_turns(&mut resident));
         drop(resident);
-        self.run.worker_left(self.quiet.get());
+        self.run.worker_left(self.idle.get());
         self.run.count_steps(self.steps());
     }
 
-    /// Runs lanes, and makes a panic of one a failure.
+    /// Runs lanes, and turns a panic of a lane into a failure.
     pub fn guarded(&self, body: impl FnOnce()) {
         if let Err(payload) = catch_unwind(AssertUnwindSafe(body)) {
             match lane::take_current() {
@@ -138,7 +137,7 @@ impl Worker {
                 Pass::Failed => break,
                 Pass::Finished => drop(resident.swap_remove(at)),
                 Pass::Resting => {
-                    self.rest(block);
+                    self.yield_block(block);
                     rests += 1;
                     at += 1;
                 }
@@ -152,13 +151,13 @@ impl Worker {
         resident.len() < resident_per_worker(workers, resident[0].threads) as usize
     }
 
-    /// All lanes of a block rest: lets other threads of the host run, and sees whether anybody gets further
-    /// at all.
-    fn rest(&self, block: &Block) {
+    /// Lets other host threads run after all lanes of a block have yielded, and fails if no worker makes
+    /// progress.
+    fn yield_block(&self, block: &Block) {
         self.ranges.refresh(&self.run.world.registry);
         let quiet = self.waited.get() >= self.run.world.options.step_limit;
-        if quiet != self.quiet.replace(quiet) {
-            self.run.set_quiet(quiet);
+        if quiet != self.idle.replace(quiet) {
+            self.run.set_idle(quiet);
         }
         if quiet && self.run.all_quiet() {
             self.run.fail(hang(block.lanes(), self.waited.get()));
@@ -167,7 +166,7 @@ impl Worker {
     }
 }
 
-/// Nobody gets further: blames a lane that has not ended.
+/// Returns a hang failure that names a lane that has not ended.
 pub fn hang(lanes: &[Lane], steps: u64) -> super::failure::Failure {
     let waits = |lane: &&Lane| !matches!(lane.place.get(), lane::Place::Ended);
     let lane = lanes.iter().find(waits).unwrap_or(&lanes[0]);

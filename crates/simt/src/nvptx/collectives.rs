@@ -23,12 +23,12 @@ unsafe extern "C" {
     fn redux_max(value: u32, mask: u32) -> u32;
     #[link_name = "llvm.nvvm.bar.warp.sync"]
     fn bar_warp_sync(mask: u32);
-    // Not `core`'s `_syncthreads`: that is `bar.sync`, which wants the lanes of a warp converged.
+    // Not `core`'s `_syncthreads`, which is `bar.sync` and requires the lanes of a warp to be converged.
     #[link_name = "llvm.nvvm.barrier.cta.sync.all"]
     fn barrier_sync(barrier: u32);
 }
 
-/// The line of source that a shuffle stands on. Nothing here; the emulator's reports name it.
+/// Source line of a shuffle. Empty here; the emulator's reports name the line.
 #[derive(Clone, Copy)]
 pub struct Site;
 
@@ -44,8 +44,8 @@ macro_rules! collective {
     )*) => {$(
         #[inline(always)]
         pub fn $name($($argument: $type),*) $(-> $result)? {
-            // SAFETY: the lanes of `mask` meet here: `tile.rs` asks it of its callers and the emulator checks
-            // it.
+            // SAFETY: the lanes of `mask` execute this together: `tile.rs` requires it of its callers, and
+            // the emulator checks it.
             unsafe { $intrinsic($($passed),*) }
         }
     )*};
@@ -71,7 +71,7 @@ collective! {
 
 #[inline(always)]
 pub fn block_sync() {
-    // SAFETY: every thread of the block meets here: `Block::sync` asks it of its callers and the emulator
-    // checks it.
+    // SAFETY: all threads of the block execute this together: `Block::sync` requires it of its callers, and
+    // the emulator checks it.
     unsafe { barrier_sync(0) }
 }

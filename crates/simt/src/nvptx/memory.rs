@@ -1,8 +1,9 @@
-//! Global memory. Every access is one instruction, spelt from its order, scope and width.
+//! Global memory. Every access is one instruction, assembled from its order, scope and width.
 use crate::{Order, Scope, Word};
 use core::arch::asm;
 
-/// Calls `$go!(qualifiers, ...)` with the qualifiers of a load, a store or an atomic; the branches fold away.
+/// Calls `$go!(qualifiers, ...)` with the qualifiers of a load, a store or an atomic; the compiler folds the
+/// branches.
 macro_rules! spell {
     (load, $order:expr, $scope:expr, $go:ident!($($rest:tt)*)) => {
         match ($order, $scope) {
@@ -90,10 +91,10 @@ macro_rules! ld_v4 {
 /// Reads a word.
 ///
 /// # Safety
-/// - `pointer` is valid for reads, and a weak read does not race.
+/// - `pointer` is valid for reads, and a weak read does not race with a write.
 #[inline(always)]
 pub unsafe fn load<T: Word>(pointer: *const T, order: Order, scope: Scope) -> T {
-    // SAFETY: one load of as many bytes as `T` has, from a pointer that the caller vouches for.
+    // SAFETY: one load of `size_of::<T>()` bytes, from a pointer for which the caller vouches.
     unsafe {
         match size_of::<T>() {
             1 => {
@@ -116,7 +117,7 @@ pub unsafe fn load<T: Word>(pointer: *const T, order: Order, scope: Scope) -> T 
     }
 }
 
-/// Sixteen bytes in one access from sm_90 on. Before, two accesses: no code compiled for those machines
+/// Reads sixteen bytes: in one access from sm_90 on, in two before. No code compiled for older architectures
 /// relies on more.
 #[inline(always)]
 unsafe fn load_b128<T: Word>(pointer: *const u64, order: Order, scope: Scope) -> T {
@@ -135,11 +136,12 @@ unsafe fn load_b128<T: Word>(pointer: *const u64, order: Order, scope: Scope) ->
 /// Reads `N` neighbouring words.
 ///
 /// # Safety
-/// - `pointer` is valid for reads of `N` words, aligned to them all, and weak reads do not race.
+/// - `pointer` is valid for reads of `N` words and aligned to their total size, and weak reads do not race
+///   with writes.
 #[inline(always)]
 pub unsafe fn load_vec<T: Word, const N: usize>(pointer: *const T, order: Order, scope: Scope) -> [T; N] {
     let mut words = [T::narrow(0); N];
-    // SAFETY: one load of `N` words, from a pointer that the caller vouches for.
+    // SAFETY: one load of `N` words, from a pointer for which the caller vouches.
     unsafe {
         match (size_of::<T>(), N) {
             (_, 1) => words[0] = load(pointer, order, scope),
@@ -170,7 +172,7 @@ pub unsafe fn load_vec<T: Word, const N: usize>(pointer: *const T, order: Order,
             }
             (1, 8) => fill_bytes(&mut words, load_vec::<u32, 2>(pointer.cast(), order, scope)),
             (1, 16) => fill_bytes(&mut words, load_vec::<u32, 4>(pointer.cast(), order, scope)),
-            // `Global::load_vec` refuses all others when it is compiled.
+            // `Global::load_vec` rejects all other sizes at compile time.
             _ => super::trap(),
         }
     }
@@ -213,10 +215,11 @@ macro_rules! ld_v2_if {
     };
 }
 
-/// Reads `N` neighbouring words where `wanted`; else the words are arbitrary. For words of 8 and 16 bytes.
+/// Reads `N` neighbouring words if `wanted`; else the words are arbitrary. Predicated for words of 8 and 16
+/// bytes; a branch for others.
 ///
 /// # Safety
-/// - As for `load_vec`, where `wanted`.
+/// - As for `load_vec`, if `wanted`.
 #[inline(always)]
 pub unsafe fn load_vec_if<T: Word, const N: usize>(
     pointer: *const T,
@@ -226,8 +229,7 @@ pub unsafe fn load_vec_if<T: Word, const N: usize>(
 ) -> [T; N] {
     let mut words = [T::narrow(0); N];
     let flag = wanted as u32;
-    // SAFETY: one load under a predicate, from a pointer that the caller vouches for where the predicate
-    // holds.
+    // SAFETY: one load under a predicate, from a pointer for which the caller vouches if the predicate holds.
     unsafe {
         match (size_of::<T>(), N) {
             (8, 1) => {
@@ -266,7 +268,7 @@ fn fill<T: Word, const N: usize, const M: usize>(words: &mut [T; N], wide: [u128
     }
 }
 
-/// The bytes of some words, the lowest first.
+/// Splits words into bytes, the lowest byte first.
 #[inline(always)]
 fn fill_bytes<T: Word, const N: usize, const M: usize>(bytes: &mut [T; N], words: [u32; M]) {
     let mut i = 0;
@@ -309,11 +311,11 @@ macro_rules! st_v2 {
 /// Writes a word.
 ///
 /// # Safety
-/// - `pointer` is valid for writes, and a weak write does not race.
+/// - `pointer` is valid for writes, and a weak write does not race with other accesses.
 #[inline(always)]
 pub unsafe fn store<T: Word>(pointer: *mut T, value: T, order: Order, scope: Scope) {
     let wide = value.widen();
-    // SAFETY: one store of as many bytes as `T` has, to a pointer that the caller vouches for.
+    // SAFETY: one store of `size_of::<T>()` bytes, to a pointer for which the caller vouches.
     unsafe {
         match size_of::<T>() {
             1 => spell!(store, order, scope, st!(".u8", reg32, pointer, wide as u32)),
@@ -348,12 +350,13 @@ macro_rules! st_v4_b32 {
 /// Writes `N` neighbouring words.
 ///
 /// # Safety
-/// - `pointer` is valid for writes of `N` words, aligned to them all, and weak writes do not race.
+/// - `pointer` is valid for writes of `N` words and aligned to their total size, and weak writes do not race
+///   with other accesses.
 #[inline(always)]
 pub unsafe fn store_vec<T: Word, const N: usize>(pointer: *mut T, words: [T; N], order: Order, scope: Scope) {
     let word = |place: usize| words[place].widen() as u32;
     let long = |place: usize| words[place].widen() as u64;
-    // SAFETY: one store of `N` words, to a pointer that the caller vouches for.
+    // SAFETY: one store of `N` words, to a pointer for which the caller vouches.
     unsafe {
         match (size_of::<T>(), N) {
             (_, 1) => store(pointer, words[0], order, scope),
@@ -362,7 +365,7 @@ pub unsafe fn store_vec<T: Word, const N: usize>(pointer: *mut T, words: [T; N],
                 spell!(store, order, scope, st_v4_b32!(pointer, word(0), word(1), word(2), word(3)))
             }
             (8, 2) => spell!(store, order, scope, st_v2!(pointer, long(0), long(1))),
-            // `Global::store_vec` refuses all others when it is compiled.
+            // `Global::store_vec` rejects all other sizes at compile time.
             _ => super::trap(),
         }
     }
@@ -397,7 +400,7 @@ macro_rules! cas_b128 {
     };
 }
 
-/// Writes `new` where `current` stands; gives what stood there.
+/// Writes `new` if the word is `current`; returns the old word.
 ///
 /// # Safety
 /// - `pointer` is valid for reads and writes.
@@ -410,7 +413,7 @@ pub unsafe fn compare_exchange<T: Word>(
     scope: Scope,
 ) -> T {
     let (current, new) = (current.widen(), new.widen());
-    // SAFETY: one atomic of as many bytes as `T` has, at a pointer that the caller vouches for.
+    // SAFETY: one atomic of `size_of::<T>()` bytes, at a pointer for which the caller vouches.
     unsafe {
         match size_of::<T>() {
             4 => {
@@ -444,13 +447,13 @@ macro_rules! atom {
 
 macro_rules! fetch {
     ($($name:ident = $narrow:literal, $wide:literal;)*) => {$(
-        /// One read-modify-write; gives what stood there.
+        /// Executes one read-modify-write; returns the old word.
         ///
         /// # Safety
         /// - `pointer` is valid for reads and writes.
         #[inline(always)]
         pub unsafe fn $name<T: Word>(pointer: *mut T, value: T, order: Order, scope: Scope) -> T {
-            // SAFETY: one atomic of as many bytes as `T` has, at a pointer that the caller vouches for.
+            // SAFETY: one atomic of `size_of::<T>()` bytes, at a pointer for which the caller vouches.
             unsafe {
                 match size_of::<T>() {
                     4 => {
@@ -482,7 +485,7 @@ fetch! {
 
 #[inline(always)]
 pub fn fence(scope: Scope) {
-    // SAFETY: orders accesses, makes none.
+    // SAFETY: orders accesses and makes none.
     unsafe {
         match scope {
             Scope::Block => asm!("fence.acq_rel.cta;", options(nostack)),
@@ -494,7 +497,7 @@ pub fn fence(scope: Scope) {
 
 #[inline(always)]
 pub fn fence_sc(scope: Scope) {
-    // SAFETY: orders accesses, makes none.
+    // SAFETY: orders accesses and makes none.
     unsafe {
         match scope {
             Scope::Block => asm!("fence.sc.cta;", options(nostack)),
@@ -535,21 +538,21 @@ macro_rules! atom_hot {
 #[inline(always)]
 pub unsafe fn load_hot(pointer: *const u32, order: Order, scope: Scope) -> u32 {
     let word: u32;
-    // SAFETY: one load from a pointer that the caller vouches for.
+    // SAFETY: one load from a pointer for which the caller vouches.
     unsafe { spell!(load, order, scope, ld_hot!(pointer, word)) };
     word
 }
 
 macro_rules! hot {
     ($($name:ident = $operation:literal;)*) => {$(
-        /// One read-modify-write of a word that the L2 cache should keep; gives what stood there.
+        /// Executes one read-modify-write of a word that the L2 cache should keep; returns the old word.
         ///
         /// # Safety
         /// - `pointer` is valid for reads and writes.
         #[inline(always)]
         pub unsafe fn $name(pointer: *mut u32, value: u32, order: Order, scope: Scope) -> u32 {
             let old: u32;
-            // SAFETY: one atomic at a pointer that the caller vouches for.
+            // SAFETY: one atomic at a pointer for which the caller vouches.
             unsafe { spell!(atomic, order, scope, atom_hot!($operation, pointer, value, old)) };
             old
         }

@@ -1,6 +1,6 @@
-//! The PTX back end. Collectives are LLVM intrinsics, because those are convergent and `asm!` is not; memory
-//! operations are `asm!`, because the intrinsics and `core`'s atomics know neither scopes nor, here, their
-//! orders.
+//! The PTX back end. Collectives are LLVM intrinsics, because these are convergent and `asm!` is not. Memory
+//! operations are `asm!`, because the intrinsics and `core`'s atomics support no scopes and, on this target,
+//! no orders.
 mod collectives;
 mod memory;
 mod shared;
@@ -47,13 +47,14 @@ pub fn lane() -> u32 {
     unsafe { sreg_laneid() }
 }
 
-/// What every entry does first: lets the stream's next launch take what this one leaves free of the device,
-/// then waits until the launch before has ended and its writes are visible. Where launches do not overlap
-/// both do nothing.
+/// First instructions of every entry: allow the stream's next launch to use the resources that this launch
+/// leaves free, then wait until the previous launch has ended and its writes are visible. If launches do not
+/// overlap, both do nothing.
 #[inline(always)]
 pub fn follow() {
     if cfg!(target_feature = "sm_90") {
-        // SAFETY: order launches, nothing else. Not `nomem`: no access of the kernel moves up across them.
+        // SAFETY: they only order launches. Not `nomem`, so that no access of the kernel moves up across
+        // them.
         unsafe { asm!("griddepcontrol.launch_dependents;", "griddepcontrol.wait;", options(nostack)) };
     }
 }
@@ -61,7 +62,7 @@ pub fn follow() {
 #[inline(always)]
 pub fn clock() -> u64 {
     let ticks: u64;
-    // SAFETY: reads a special register; volatile, since each read differs.
+    // SAFETY: reads a special register; volatile, since reads differ.
     unsafe { asm!("mov.u64 {}, %clock64;", out(reg64) ticks, options(nostack)) };
     ticks
 }
@@ -69,14 +70,14 @@ pub fn clock() -> u64 {
 #[inline(always)]
 pub fn timer() -> u64 {
     let nanoseconds: u64;
-    // SAFETY: reads a special register; volatile, since each read differs.
+    // SAFETY: reads a special register; volatile, since reads differ.
     unsafe { asm!("mov.u64 {}, %globaltimer;", out(reg64) nanoseconds, options(nostack)) };
     nanoseconds
 }
 
 #[inline(always)]
 pub fn spin_hint() {
-    // SAFETY: suspends the thread for a moment, nothing else.
+    // SAFETY: only suspends the thread briefly.
     unsafe { asm!("nanosleep.u32 20;", options(nostack)) };
 }
 
@@ -87,9 +88,9 @@ pub fn pause(nanoseconds: u32) {
 }
 
 #[inline(always)]
-pub fn opaque(word: u32) -> u32 {
+pub fn black_box(word: u32) -> u32 {
     let same: u32;
-    // SAFETY: copies a register. Not pure, so that it stays where it stands.
+    // SAFETY: copies a register. Not `pure`, so that it is not moved.
     unsafe { asm!("mov.b32 {}, {};", out(reg32) same, in(reg32) word, options(nostack, nomem)) };
     same
 }
@@ -100,31 +101,31 @@ pub fn trap() -> ! {
     unsafe { nvptx::trap() }
 }
 
-// What the driver provides to every module.
+// Functions that the driver provides to every module.
 unsafe extern "C" {
     fn malloc(bytes: u64) -> *mut u8;
     fn free(pointer: *mut u8);
 }
 
-/// Nothing: a GPU checks no access.
+/// Does nothing: a GPU checks no accesses.
 #[inline(always)]
 pub fn poison(_pointer: impl FnOnce() -> *mut u8, _bytes: usize, _name: u32) {}
 
-/// Nothing.
+/// Does nothing.
 #[inline(always)]
 pub fn unpoison(_pointer: impl FnOnce() -> *mut u8) {}
 
 #[inline(always)]
 pub fn heap_allocate(bytes: usize) -> *mut u8 {
-    // SAFETY: any size may be asked for.
+    // SAFETY: any size is valid.
     unsafe { malloc(bytes as u64) }
 }
 
 /// # Safety
-/// - `pointer` is null, or came from `heap_allocate` and is not used again.
+/// - `pointer` is null, or came from `heap_allocate` and is not used afterwards.
 #[inline(always)]
 pub unsafe fn heap_free(pointer: *mut u8) {
-    // SAFETY: the caller's.
+    // SAFETY: the caller's obligation.
     unsafe { free(pointer) }
 }
 

@@ -1,12 +1,12 @@
-//! Shared memory. An address is one of the `.shared` window, so every access is spelt with its space.
+//! Shared memory. An address is one of the `.shared` window, so every access names the state space.
 use crate::{SharedShape, Word};
 use core::arch::asm;
 
-/// An address of the `.shared` window: 32 bits are enough for it, and half the arithmetic of 64.
+/// Address in the `.shared` window. 32 bits suffice, and take half the arithmetic of 64.
 pub type SharedAddress = u32;
 
-/// The array of one `shared!` line. Inlined into the function that the macro makes, which never is: so it
-/// stands once.
+/// Returns the array of one `shared!` line. Inlined into the function that the macro generates, which is
+/// never inlined, so the array exists once.
 #[inline(always)]
 pub fn shared_site<const BYTES: usize>(_site: usize) -> SharedAddress {
     let address: u32;
@@ -20,8 +20,8 @@ pub fn shared_site<const BYTES: usize>(_site: usize) -> SharedAddress {
     address
 }
 
-/// The array of a shape. Never inlined, so it stands once; functions are not merged on this target, so shapes
-/// have an array each.
+/// Returns the array of a shape. Never inlined, so the array exists once; functions are not merged on this
+/// target, so each shape has a separate array.
 #[inline(never)]
 pub fn shared_shape<S: SharedShape>() -> SharedAddress {
     let address: u32;
@@ -41,7 +41,7 @@ pub fn shared_shape<S: SharedShape>() -> SharedAddress {
 /// - `address` lies in an array of `shared_site`, aligned for `T`.
 #[inline(always)]
 pub unsafe fn load_shared<T: Word>(address: SharedAddress) -> T {
-    // SAFETY: one load of as many bytes as `T` has, from an address that the caller vouches for.
+    // SAFETY: one load of `size_of::<T>()` bytes, from an address for which the caller vouches.
     unsafe {
         match size_of::<T>() {
             1 | 4 => {
@@ -74,14 +74,14 @@ pub unsafe fn load_shared<T: Word>(address: SharedAddress) -> T {
     }
 }
 
-/// Reads an element that may not have been written. The compiler knows nothing of what the instruction reads,
-/// so the value is arbitrary and no more.
+/// Reads an element that may be uninitialised. The instruction is opaque to the compiler, so the value is
+/// merely arbitrary.
 ///
 /// # Safety
 /// - As for `load_shared`.
 #[inline(always)]
 pub unsafe fn load_shared_uninit<T: Word>(address: SharedAddress) -> T {
-    // SAFETY: the caller's.
+    // SAFETY: the caller's obligation.
     unsafe { load_shared(address) }
 }
 
@@ -92,7 +92,7 @@ pub unsafe fn load_shared_uninit<T: Word>(address: SharedAddress) -> T {
 #[inline(always)]
 pub unsafe fn store_shared<T: Word>(address: SharedAddress, value: T) {
     let (low, high) = (value.widen() as u64, (value.widen() >> 64) as u64);
-    // SAFETY: one store of as many bytes as `T` has, to an address that the caller vouches for.
+    // SAFETY: one store of `size_of::<T>()` bytes, to an address for which the caller vouches.
     unsafe {
         match size_of::<T>() {
             1 => asm!("st.shared.u8 [{}], {};", in(reg32) address, in(reg32) low as u32, options(nostack)),
@@ -108,14 +108,14 @@ pub unsafe fn store_shared<T: Word>(address: SharedAddress, value: T) {
     }
 }
 
-/// Adds to an element; gives what stood there.
+/// Adds to an element; returns the old value.
 ///
 /// # Safety
 /// - As for `load_shared`.
 #[inline(always)]
 pub unsafe fn fetch_add_shared(address: SharedAddress, value: u32) -> u32 {
     let old: u32;
-    // SAFETY: one atomic at an address that the caller vouches for.
+    // SAFETY: one atomic at an address for which the caller vouches.
     unsafe {
         asm!(
             "atom.relaxed.cta.shared.add.u32 {}, [{}], {};",
@@ -125,14 +125,14 @@ pub unsafe fn fetch_add_shared(address: SharedAddress, value: u32) -> u32 {
     old
 }
 
-/// Adds to an element where `wanted`; gives what stood there, else anything.
+/// Adds to an element if `wanted` and returns the old value; else returns an arbitrary value.
 ///
 /// # Safety
-/// - As for `load_shared`, where `wanted`.
+/// - As for `load_shared`, if `wanted`.
 #[inline(always)]
 pub unsafe fn fetch_add_shared_if(wanted: bool, place: impl FnOnce() -> SharedAddress, value: u32) -> u32 {
     let old: u32;
-    // SAFETY: one atomic under a predicate, at an address that the caller vouches for where the predicate
+    // SAFETY: one atomic under a predicate, at an address for which the caller vouches if the predicate
     // holds.
     unsafe {
         asm!(

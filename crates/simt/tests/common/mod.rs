@@ -3,28 +3,28 @@
 use simt::emulator::{Detect, Emulator, Failure, Mode, Options, Schedule};
 use simt::{GlobalSlice, Word};
 
-/// A device that runs fast on two workers.
+/// Creates a device in fast mode with two workers.
 pub fn fast() -> Emulator {
     Emulator::new(Options { mode: Mode::Fast { workers: 2 }, ..Options::default() })
 }
 
-/// A device that explores by a random walk, all detectors on.
+/// Creates a device that explores random schedules with all detectors.
 pub fn random(seed: u64) -> Emulator {
     Emulator::new(Options::explore(Schedule::Random { seed }))
 }
 
-/// A device that explores, with these detectors.
+/// Creates a device that explores random schedules with these detectors.
 pub fn random_with(seed: u64, detect: Detect) -> Emulator {
     Emulator::new(Options { detect, ..Options::explore(Schedule::Random { seed }) })
 }
 
-/// The devices that every correct kernel must pass on.
+/// Returns the devices on which every correct kernel must pass.
 pub fn devices() -> Vec<Emulator> {
     let pct = Emulator::new(Options::explore(Schedule::Pct { seed: 1, depth: 3 }));
     vec![fast(), random(1), random(2), pct]
 }
 
-/// A buffer on an emulator; freed when dropped.
+/// A buffer on an emulator; freed on drop.
 pub struct Buffer<T> {
     device: Emulator,
     pointer: *mut T,
@@ -39,7 +39,7 @@ impl<T: Word> Buffer<T> {
 
     pub fn from_slice(device: &Emulator, words: &[T]) -> Self {
         let buffer = Self::uninitialized(device, words.len());
-        // SAFETY: as many words were allocated, and no kernel runs.
+        // SAFETY: `words.len()` words were allocated, and no kernel runs.
         unsafe {
             buffer.pointer.copy_from_nonoverlapping(words.as_ptr(), words.len());
             device.mark_initialized(buffer.pointer.cast(), size_of_val(words));
@@ -52,12 +52,12 @@ impl<T: Word> Buffer<T> {
     }
 
     pub fn slice(&self) -> GlobalSlice<T> {
-        // SAFETY: as many words were allocated.
+        // SAFETY: `len` words were allocated.
         unsafe { GlobalSlice::from_raw_parts(self.pointer, self.len) }
     }
 
     pub fn read(&self) -> Vec<T> {
-        // SAFETY: as many words were allocated, and no kernel runs.
+        // SAFETY: `len` words were allocated, and no kernel runs.
         unsafe { std::slice::from_raw_parts(self.pointer, self.len) }.to_vec()
     }
 
@@ -68,12 +68,12 @@ impl<T: Word> Buffer<T> {
 
 impl<T> Drop for Buffer<T> {
     fn drop(&mut self) {
-        // SAFETY: nobody uses it any more.
+        // SAFETY: no kernel and no slice uses the buffer any more.
         unsafe { self.device.free(self.pointer.cast()) };
     }
 }
 
-/// The failure's line of source.
+/// Returns the source line of a failure.
 pub fn line(failure: &Failure) -> u32 {
     failure.location.as_ref().map_or(0, |at| at.line)
 }

@@ -1,30 +1,31 @@
-//! Gathers the segments that fit into no block for a radix sort, and puts them back.
+//! Gathers the segments that fit into no block for a radix sort, and scatters them back.
 //!
 //! ```text
 //! array       . . a a a a a . . . . b b b b b b b .          two long segments
-//! gathered    a a a a a b b b b b b b   side by side, each element with its key, its segment's number in
-//!                                       the list, and its place
-//! sorted      by key, then by number: so the segments stand where they stood, each sorted
+//! gathered    a a a a a b b b b b b b   contiguous, each element with its key, its segment's index in the
+//!                                       list, and its index in the array
+//! sorted      by key, then by number: so the segments keep their order, and each is sorted
 //! ```
 //!
-//! Two words an element are sorted: of short keys, number and key together beside the place; of long keys the
-//! key beside number and place, which are sorted by the number afterwards. How many elements there are is
-//! known on the device alone, so the sort's kernels read it there.
+//! Each element is sorted as two words. For 32-bit keys, number and key form the first word and the index is
+//! the second; for 64-bit keys the first word is the key and the second has number and index, and a second
+//! sort orders by the number. Only the device knows the number of elements, so the kernels of the sort read
+//! it there.
 use super::{List, Segments};
 use crate::primitives::sort::Keys;
 use simt::{GlobalSlice, Instance, Thread, Word, kernel};
 
-/// What keys of long segments become while they are sorted.
+/// The representation of keys of long segments while they are sorted.
 pub trait LongPlan: Copy + Send + Sync + 'static {
-    /// The key.
+    /// Key type.
     type Key: Word;
-    /// What goes beside the first word.
+    /// Type of the second word.
     type Beside: Word;
 
-    /// A key with its segment's number in the list and its place.
+    /// Packs a key with its segment's index in the list and its index in the array.
     fn pack(key: Self::Key, number: u32, place: u32) -> (u64, Self::Beside);
 
-    /// What [`Self::pack`] was given.
+    /// Unpacks the words that [`Self::pack`] returned.
     fn unpack(first: u64, beside: Self::Beside) -> (Self::Key, u32, u32);
 }
 
@@ -58,29 +59,30 @@ impl LongPlan for Keys<u64> {
     }
 }
 
-/// Long segments, and their elements side by side.
+/// Long segments, and their elements gathered in one array.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Gathered<B> {
-    /// The segments.
+    /// All segments.
     pub segments: Segments,
-    /// Those of them that are long, with where each begins among the gathered elements.
+    /// The long segments, with their starts among the gathered elements.
     pub list: List,
-    /// A word of each element.
+    /// First word of each element.
     pub firsts: GlobalSlice<u64>,
-    /// Another one.
+    /// Second word of each element.
     pub besides: GlobalSlice<B>,
 }
 
 impl<B: Word> Gathered<B> {
-    /// Elements.
+    /// Returns the number of elements.
     #[inline(always)]
     #[track_caller]
     fn len(self) -> usize {
         (self.list.counts.read(1) as usize).min(self.firsts.len())
     }
 
-    /// The number of the segment that a gathered element is of: the last one that begins up to there.
+    /// Returns the list index of the segment to which a gathered element belongs: the last one that starts at
+    /// or before it.
     #[inline(always)]
     #[track_caller]
     fn number(self, gathered: usize) -> u32 {
@@ -96,7 +98,8 @@ impl<B: Word> Gathered<B> {
         (low as u32).saturating_sub(1)
     }
 
-    /// The place in the array that a gathered place of segment `number` stands for, if there are both.
+    /// Returns the array index of element `gathered` of the list's segment `number`, or `None` if there is no
+    /// such segment or index.
     #[inline(always)]
     #[track_caller]
     fn place(self, gathered: usize, number: u32, len: usize) -> Option<usize> {
@@ -109,7 +112,7 @@ impl<B: Word> Gathered<B> {
         (place < len).then_some(place)
     }
 
-    /// Calls `body` with the thread's share of the gathered places.
+    /// Calls `body` with the thread's share of the gathered indices.
     #[inline(always)]
     #[track_caller]
     fn each(self, mut body: impl FnMut(usize)) {
@@ -121,7 +124,7 @@ impl<B: Word> Gathered<B> {
     }
 }
 
-/// Gathers the keys of long segments. Any grid.
+/// Gathers the keys of long segments. Works with any grid.
 #[kernel]
 pub fn take_long<P: LongPlan + Instance>(keys: GlobalSlice<P::Key>, to: Gathered<P::Beside>) {
     to.each(|gathered| {
@@ -134,7 +137,8 @@ pub fn take_long<P: LongPlan + Instance>(keys: GlobalSlice<P::Key>, to: Gathered
     });
 }
 
-/// Puts them back in their new order, and tells where each comes from where `order` is not empty. Any grid.
+/// Scatters the keys back in their new order, and writes the source index of each to `order` if that is not
+/// empty. Works with any grid.
 #[kernel]
 pub fn put_long<P: LongPlan + Instance>(
     from: Gathered<P::Beside>,

@@ -1,26 +1,26 @@
-//! Segments of an array: scans and sums of each, and each sorted.
+//! Operations on the segments of an array: scans, sums and sorts of each segment.
 //!
-//! Segment `s` is what stands from `offsets[s]` up to `offsets[s + 1]`. Nothing here is done a segment at a
-//! time: lengths may be anything, and many empty segments cost no more than their offsets.
+//! Segment `s` is the range from `offsets[s]` to `offsets[s + 1]`. No kernel processes segments one by one:
+//! lengths may be arbitrary, and many empty segments cost no more than their offsets.
 //!
 //! ```text
 //! offsets   0     3 3        8   10          (segments of 3, 0, 5 and 2 elements)
-//! heads     1 0 0 1 0 0 0 0  1 0  1   a bit an element, and one behind the last segment; by `list_segments`
+//! heads     1 0 0 1 0 0 0 0  1 0  1   by `list_segments`: one bit per element, one after the last segment
 //! ```
 //!
-//! | file | what it holds |
+//! | file | contents |
 //! |---|---|
-//! | this one | the bits, and the list of segments that are longer than some length |
+//! | this one | the head bits, and the list of segments that are longer than some length |
 //! | [`scan`] | scans of all segments in one pass, and their sums |
-//! | [`short`] | sorts segments that fit into a block, many a block |
-//! | [`long`] | gathers the others for a radix sort by segment and key, and puts them back |
+//! | [`short`] | sorts segments that fit into a block, several per block |
+//! | [`long`] | gathers the other segments for a radix sort by segment and key, and scatters them back |
 //!
 //! # Offsets that do not ascend
 //!
-//! Offsets are data that no host looks at. Where they descend or reach beyond the array, results are
-//! unspecified, but nothing outside of the buffers is touched and every kernel ends: segments are cut off at
-//! the array's end, those that end before they begin are empty, and whoever follows an index that another
-//! kernel made checks it.
+//! The host does not validate offsets. If they descend or reach beyond the array, results are unspecified,
+//! but nothing outside the buffers is accessed and every kernel ends: segments are cut off at the array's
+//! end, segments that end before they begin are empty, and every kernel checks indices that another kernel
+//! has computed.
 pub mod long;
 pub mod scan;
 pub mod short;
@@ -34,20 +34,20 @@ use simt::{GlobalSlice, Order, Scope, Thread, Tile, kernel};
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Segments {
-    /// Where each segment begins, and where the last one ends: one more than there are segments.
+    /// Start of each segment, and end of the last: one element more than there are segments.
     pub offsets: GlobalSlice<u32>,
-    /// A bit an element, lowest first: whether a segment begins there, or the last one ended before.
+    /// One bit per element, lowest first: set if a segment begins there, or the last one ends just before.
     /// [`words`] words.
     pub heads: GlobalSlice<u32>,
 }
 
-/// Words that the bits of `len` elements need.
+/// Returns the number of words for the bits of `len` elements.
 pub const fn words(len: usize) -> usize {
     len / 32 + 1
 }
 
 impl Segments {
-    /// The places that lie in a segment, of an array of `len` elements.
+    /// Returns the range of indices that lie in a segment, for an array of `len` elements.
     #[inline(always)]
     #[track_caller]
     pub fn range(self, len: usize) -> (usize, usize) {
@@ -56,7 +56,8 @@ impl Segments {
         (begin, end.min(len))
     }
 
-    /// Where a segment begins and ends, of an array of `len` elements; an empty one may be anywhere.
+    /// Returns the start and the end of a segment, for an array of `len` elements; an empty segment may lie
+    /// anywhere.
     #[inline(always)]
     #[track_caller]
     pub fn ends(self, segment: usize, len: u32) -> (u32, u32) {
@@ -64,14 +65,14 @@ impl Segments {
         (begin, if end > begin { end } else { begin })
     }
 
-    /// A word of the bits; zero beyond them.
+    /// Returns a word of the bits; zero beyond them.
     #[inline(always)]
     #[track_caller]
     pub fn word(self, number: usize) -> u32 {
         if number < self.heads.len() { self.heads.read(number) } else { 0 }
     }
 
-    /// Whether a segment begins at a place.
+    /// Returns whether a segment begins at an index.
     #[inline(always)]
     #[track_caller]
     pub fn begins(self, place: usize) -> bool {
@@ -79,33 +80,34 @@ impl Segments {
     }
 }
 
-/// Threads a block of [`list_segments`].
+/// Number of threads per block of [`list_segments`].
 pub const THREADS: u32 = 256;
 
-/// Segments a thread of [`list_segments`].
+/// Number of segments per thread of [`list_segments`].
 pub const ITEMS: usize = 8;
 
 /// A list of segments.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct List {
-    /// Their numbers, ascending. As many as there is room for.
+    /// Indices of the listed segments, ascending, as far as they fit.
     pub segments: GlobalSlice<u32>,
-    /// For each, how many elements those before it in the list have. As many, or none.
+    /// For each listed segment, the number of elements of those before it in the list. As long as `segments`,
+    /// or empty.
     pub starts: GlobalSlice<u32>,
-    /// How many are listed, and how many elements they have. Two words.
+    /// Number of listed segments, and the number of their elements. Two words.
     pub counts: GlobalSlice<u32>,
 }
 
 impl List {
-    /// How many are listed, and there was room for.
+    /// Returns the number of listed segments that fit.
     #[inline(always)]
     #[track_caller]
     pub fn len(self) -> usize {
         (self.counts.read(0) as usize).min(self.segments.len())
     }
 
-    /// Whether none is.
+    /// Returns whether the list is empty.
     #[inline(always)]
     #[track_caller]
     pub fn is_empty(self) -> bool {
@@ -113,7 +115,7 @@ impl List {
     }
 }
 
-/// How many segments are listed, and the elements they have.
+/// Sum of listed segments: their number and the number of their elements.
 #[derive(Clone, Copy, Debug)]
 struct Listed;
 
@@ -127,8 +129,9 @@ impl Monoid for Listed {
     }
 }
 
-/// Sets the bits of an array of `len` elements, which are zero before. Lists the segments of more than
-/// `least` elements where the list has room for any. A block for each [`THREADS`]` * `[`ITEMS`] segments.
+/// Sets the head bits of an array of `len` elements, which are zero before. Lists the segments of more than
+/// `least` elements if the list has capacity for any. The grid has one block for each [`THREADS`]` *
+/// `[`ITEMS`] segments.
 #[kernel]
 pub fn list_segments(
     segments: Segments,
@@ -171,8 +174,8 @@ pub fn list_segments(
     }
 }
 
-/// Sets the bit of a segment that is not empty, and the one behind the last; gives the segment's length, 0 if
-/// there is no such segment.
+/// Sets the bit of a segment if it is not empty, and the bit after the last segment. Returns the segment's
+/// length, or 0 if there is no such segment.
 ///
 /// Relaxed: the bits are read in the next launch.
 #[inline(always)]

@@ -1,9 +1,10 @@
-//! Scans of all segments in one pass, and their sums.
+//! Scans of all segments in one pass, and sums of segments.
 //!
-//! As for a whole array ([`crate::primitives::tiles`]), but what is summed are pairs: how many segments
-//! begin, and what the elements since the last of these come to. So a segment may span any number of tiles,
-//! and a tile any number of segments. The sum of a segment is what its last element has; which segment that
-//! is tells the number of those that begin up to there, by the list of those that are not empty.
+//! The scan works as for a whole array ([`crate::primitives::tiles`]), but the summed elements are pairs: the
+//! number of segments that begin, and the combination of the elements since the last beginning. So a segment
+//! may span any number of tiles, and a tile any number of segments. The sum of a segment is the value at its
+//! last element; the number of segments that begin up to there is the segment's index in the list of the
+//! non-empty segments.
 use super::{List, Segments};
 use crate::primitives::lookback::Monoid;
 use crate::primitives::runs::InRuns;
@@ -12,40 +13,40 @@ use crate::primitives::tiles::{Grouping, Summed, Walk};
 use core::marker::PhantomData;
 use simt::{GlobalSlice, Instance, kernel};
 
-/// How segments are scanned: the operator, and the size of a tile.
+/// The operator of a segmented scan and the size of its tiles.
 pub trait SegmentPlan: Copy + Send + Sync + 'static {
-    /// The operator.
+    /// Type of the operator.
     type Operator: Operator;
-    /// Threads a block.
+    /// Number of threads per block.
     const THREADS: u32;
-    /// Elements a thread.
+    /// Number of elements per thread.
     const ITEMS: usize;
 
-    /// What a thread of [`scan_segments`] does.
+    /// Body of [`scan_segments`], for one thread.
     fn scan(job: Job<Value<Self>>, to: GlobalSlice<Value<Self>>, inclusive: bool);
 
-    /// What a thread of [`reduce_segments`] does.
+    /// Body of [`reduce_segments`], for one thread.
     fn reduce(job: Job<Value<Self>>, list: List, results: GlobalSlice<Value<Self>>);
 }
 
-/// What a plan combines.
+/// Element type of a plan.
 pub type Value<P> = <<P as SegmentPlan>::Operator as Monoid>::Value;
 
-/// What is scanned.
+/// The arguments of a segmented scan.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Job<T> {
-    /// The elements.
+    /// Elements to scan.
     pub from: GlobalSlice<T>,
-    /// Their segments.
+    /// Segments of the elements.
     pub segments: Segments,
-    /// What tiles publish: zero before.
+    /// Words in which tiles publish their sums; zero before.
     pub status: GlobalSlice<u64>,
-    /// The counter that gives tiles their numbers: one word, zero before.
+    /// Ticket counter for the tiles' numbers: one word, zero before.
     pub tickets: GlobalSlice<u32>,
 }
 
-/// Elements of segments.
+/// Grouping of elements by segments.
 #[derive(Clone, Copy, Debug)]
 struct InSegments<O> {
     segments: Segments,
@@ -72,7 +73,7 @@ impl<O: Operator> Grouping for InSegments<O> {
     }
 }
 
-/// A scan by `THREADS` threads a block with `VECTORS` vectors each, of `WIDE` elements.
+/// A scan by `THREADS` threads per block with `VECTORS` vectors each, of `WIDE` elements.
 #[derive(Clone, Copy, Debug)]
 pub struct Segmented<O, const THREADS: u32, const VECTORS: usize, const WIDE: usize>(PhantomData<fn() -> O>);
 
@@ -127,8 +128,8 @@ impl<O: Operator, const THREADS: u32, const VECTORS: usize, const WIDE: usize> S
     }
 }
 
-/// Scans each segment of `from`. A block for each [`SegmentPlan::THREADS`]` * `[`SegmentPlan::ITEMS`]
-/// elements. Results for elements that are in no segment are not written.
+/// Scans each segment of `from`. Writes no results for elements outside all segments. The grid has one block
+/// for each [`SegmentPlan::THREADS`]` * `[`SegmentPlan::ITEMS`] elements.
 #[kernel]
 pub fn scan_segments<P: SegmentPlan + Instance>(
     job: Job<Value<P>>,
@@ -138,9 +139,9 @@ pub fn scan_segments<P: SegmentPlan + Instance>(
     P::scan(job, to, inclusive != 0);
 }
 
-/// Writes what the elements of each segment come to, to its place in `results`. Those of empty segments are
-/// not written. `list` has the segments that are not empty. A block for each [`SegmentPlan::THREADS`]` *
-/// `[`SegmentPlan::ITEMS`] elements.
+/// Writes the combination of the elements of each segment to the segment's element of `results`, except for
+/// empty segments. `list` contains the segments that are not empty. The grid has one block for each
+/// [`SegmentPlan::THREADS`]` * `[`SegmentPlan::ITEMS`] elements.
 #[kernel]
 pub fn reduce_segments<P: SegmentPlan + Instance>(
     job: Job<Value<P>>,
@@ -150,11 +151,11 @@ pub fn reduce_segments<P: SegmentPlan + Instance>(
     P::reduce(job, list, results);
 }
 
-/// Takes a type by its name: see `simt::instances!`.
+/// Receives a type by its name: see `simt::instances!`.
 pub trait Visitor {
-    /// What it makes of it.
+    /// Result of the visit.
     type Output;
 
-    /// Is shown the type.
+    /// Visits the type `P`.
     fn visit<P: SegmentPlan + Instance>(self) -> Self::Output;
 }

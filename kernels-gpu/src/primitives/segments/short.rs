@@ -1,4 +1,4 @@
-//! Sorts the segments that fit into a block, many a block; every element is read once and written once.
+//! Sorts the segments that fit into a block, several per block; every element is read once and written once.
 //!
 //! ```text
 //! array      ....|  chunk of block b          |  chunk of block b + 1 ...
@@ -6,49 +6,51 @@
 //! sorted by b        ^^^^^^^^ ^^^^^ ^^^^^^^^^^^^^^^^   segments of at most MOST elements that begin here
 //! ```
 //!
-//! A block knows segments by their bits alone. It merges runs of 1, 2, 4, ... elements until the longest
-//! segment is one run, each within its segment: an element finds its place by a binary search in the
+//! A block knows segments only by their head bits. It merges runs of 1, 2, 4, ... elements within each
+//! segment until the longest segment is one run: each element finds its position by a binary search in the
 //! neighbouring run, all elements at once. Of equal keys those of the left run come first, so the sort is
 //! stable.
 //!
-//! Elements in no segment keep their places.
+//! Elements outside all segments keep their positions.
 use super::Segments;
 use crate::primitives::sort::SortKey;
 use crate::primitives::unrolled;
 use core::marker::PhantomData;
-use simt::{Block, GlobalSlice, Instance, Shared, SharedShape, Thread, Tile, Word, kernel, opaque, shared};
+use simt::{
+    Block, GlobalSlice, Instance, Shared, SharedShape, Thread, Tile, Word, black_box, kernel, shared,
+};
 
-/// How short segments are sorted.
+/// The key type of a sort of short segments and the size of its windows.
 pub trait ShortPlan: Copy + Send + Sync + 'static {
-    /// The key.
+    /// Key type.
     type Key: SortKey + Ord;
-    /// Threads a block.
+    /// Number of threads per block.
     const THREADS: u32;
-    /// Elements of a block's chunk.
+    /// Number of elements of a block's chunk.
     const CHUNK: usize;
-    /// The most elements of a short segment.
+    /// Maximum number of elements of a short segment.
     const MOST: usize;
 
-    /// What a thread of [`sort_short_segments`] does.
+    /// Body of [`sort_short_segments`], for one thread.
     fn sort(job: Job<Self::Key>);
 }
 
-/// What is sorted.
+/// The arguments of the sort.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Job<K> {
-    /// The keys.
+    /// Keys to sort.
     pub from: GlobalSlice<K>,
-    /// Takes them. May be `from` itself.
+    /// Destination of the keys. May be `from` itself.
     pub to: GlobalSlice<K>,
-    /// Takes where each of them comes from; or nothing.
+    /// Destination of the source index of each key; or empty.
     pub order: GlobalSlice<u32>,
-    /// The segments.
+    /// Segments of the keys.
     pub segments: Segments,
 }
 
-/// A sort by `THREADS` threads a block, with `ITEMS` elements of the window each. A third of the window is
-/// beyond the chunk.
+/// A sort by `THREADS` threads per block, each with `ITEMS` elements of the window. A third of the window
+/// lies beyond the chunk.
 #[derive(Clone, Copy, Debug)]
 pub struct Window<K, const THREADS: u32, const ITEMS: usize>(PhantomData<fn() -> K>);
 
@@ -72,23 +74,23 @@ impl<K: SortKey + Ord, const THREADS: u32, const ITEMS: usize> ShortPlan for Win
     }
 }
 
-/// Sorts each segment of at most [`ShortPlan::MOST`] elements; others are left. A block for each
-/// [`ShortPlan::CHUNK`] elements.
+/// Sorts each segment of at most [`ShortPlan::MOST`] elements and leaves the others unchanged. The grid has
+/// one block for each [`ShortPlan::CHUNK`] elements.
 #[kernel]
 pub fn sort_short_segments<P: ShortPlan + Instance>(job: Job<P::Key>) {
     P::sort(job);
 }
 
-/// An array in a block's memory: [`KEYS`], and so on.
+/// An array in a block's shared memory, selected by `WHICH`: [`KEYS`], and so on.
 struct Array<T, const WHICH: u8, const THREADS: u32, const ITEMS: usize>(PhantomData<T>);
 
 /// The keys of the window.
 const KEYS: u8 = 0;
-/// The slots of the window that they were in at first.
+/// The original slot in the window of each key.
 const SOURCES: u8 = 1;
-/// The window's bits.
+/// The window's head bits.
 const BITS: u8 = 2;
-/// For each word of these, the heads before and behind it.
+/// For each word of [`BITS`], the nearest heads before and after it.
 const NEIGHBOURS: u8 = 3;
 
 impl<T: Word, const WHICH: u8, const THREADS: u32, const ITEMS: usize> SharedShape
@@ -98,13 +100,12 @@ impl<T: Word, const WHICH: u8, const THREADS: u32, const ITEMS: usize> SharedSha
     const LEN: usize = THREADS as usize * ITEMS / if WHICH <= SOURCES { 1 } else { 32 };
 }
 
-/// What a slot of the window belongs to: the slot where its segment begins, and the one where it ends, if
-/// this block sorts it.
+/// The segment of a slot of the window: its first slot and the slot after its last, if this block sorts it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Span(u32);
 
 impl Span {
-    /// A slot of no segment, or of one that another block sorts.
+    /// Span of a slot outside all segments, or in a segment that this block does not sort.
     const NONE: Self = Self(0);
 
     #[inline(always)]
@@ -128,13 +129,13 @@ impl Span {
     }
 }
 
-/// A block's work. A thread has the slots `i * THREADS + thread`.
+/// A block's work. A thread handles the slots `i * THREADS + thread`.
 #[derive(Clone, Copy)]
 struct Sorter<K: SortKey, const THREADS: u32, const ITEMS: usize> {
     job: Job<K>,
-    /// The place of the window's first slot.
+    /// Array index of the window's first slot.
     first: usize,
-    /// The places that lie in segments.
+    /// Range of the indices that lie in segments.
     range: (usize, usize),
     keys: Shared<K>,
     sources: Shared<u32>,
@@ -180,7 +181,7 @@ impl<K: SortKey + Ord, const THREADS: u32, const ITEMS: usize> Sorter<K, THREADS
         i as u32 * THREADS + Thread::index_in_block()
     }
 
-    /// Reads the window's bits, and finds the neighbours of each word.
+    /// Reads the window's head bits, and finds the nearest heads before and after each word.
     #[inline(always)]
     #[track_caller]
     fn find_heads(self) {
@@ -201,22 +202,23 @@ impl<K: SortKey + Ord, const THREADS: u32, const ITEMS: usize> Sorter<K, THREADS
         Block::sync();
     }
 
-    /// The span of a slot whose place lies in a segment.
+    /// Returns the span of a slot that lies in a segment.
     #[inline(always)]
     #[track_caller]
     fn span(self, slot: u32) -> Span {
         let (word, upto) = (slot / 32, u32::MAX >> (31 - slot % 32));
         let (bits, near) = (self.bits.load(word as usize), self.neighbours.load(word as usize));
-        // Counted from 1: 0 is a segment that begins before the window.
+        // Counted from 1; 0 stands for a segment that begins before the window.
         let begin =
             if bits & upto != 0 { 32 * word + 32 - (bits & upto).leading_zeros() } else { near & 0xffff };
-        // A segment without an end in the window is too long, for the window goes `MOST` beyond the chunk.
+        // A segment without an end in the window is too long, because the window extends `MOST` beyond the
+        // chunk.
         let end = if bits & !upto != 0 { 32 * word + (bits & !upto).trailing_zeros() } else { near >> 16 };
         let is_own = begin > 0 && begin <= Self::CHUNK && end - (begin - 1) <= Self::MOST;
         if is_own { Span::new(begin - 1, end) } else { Span::NONE }
     }
 
-    /// Reads the keys that the block sorts. Keys of the chunk that are in no segment are copied.
+    /// Reads the keys that the block sorts. Copies the keys of the chunk that are outside all segments.
     #[inline(always)]
     #[track_caller]
     fn load(self) -> [Span; ITEMS] {
@@ -230,13 +232,13 @@ impl<K: SortKey + Ord, const THREADS: u32, const ITEMS: usize> Sorter<K, THREADS
                     self.put(slot, self.job.from.read(place), slot);
                 }
             } else if place < self.job.from.len() && slot < Self::CHUNK {
-                self.tell(place, self.job.from.read(place), place);
+                self.write_result(place, self.job.from.read(place), place);
             }
         });
         spans
     }
 
-    /// The longest segment of the block, given to all threads. Has a barrier.
+    /// Returns to all threads the length of the block's longest segment. Contains a barrier.
     #[inline(always)]
     #[track_caller]
     fn longest(spans: &[Span; ITEMS]) -> u32 {
@@ -251,23 +253,24 @@ impl<K: SortKey + Ord, const THREADS: u32, const ITEMS: usize> Sorter<K, THREADS
         (0..THREADS as usize / 32).map(|warp| of_warps.load(warp)).fold(0, u32::max)
     }
 
-    /// Merges neighbouring runs of `width` elements. Begins and ends with a barrier behind it.
+    /// Merges neighbouring runs of `width` elements. Must be called after a barrier; ends with one.
     #[inline(always)]
     #[track_caller]
     fn merge(self, spans: &[Span; ITEMS], width: u32) {
         let mut keys = [K::LAST; ITEMS];
-        // From where to where, in one word: registers are what bounds the number of blocks side by side.
+        // Source and target in one word: registers limit the number of resident blocks.
         let mut moves = [Span::NONE; ITEMS];
         unrolled::<ITEMS>(|i| {
             if spans[i].len() > width {
                 let slot = Self::slot(i);
-                // SAFETY: slots are below the window's length.
-                // (Segments that contradict themselves have slots that nothing was put in.)
+                // SAFETY: slots are below the window's length. (If offsets are inconsistent, some slots have
+                // not been written.)
                 let source = unsafe { self.sources.load_unchecked(slot) } & 0xffff;
                 // SAFETY: as above.
                 keys[i] = unsafe { self.keys.load_unchecked(slot) };
-                // Opaque: else what is made of spans is kept in registers from one merge to the next.
-                let span = Span(opaque(spans[i].0));
+                // `black_box`: otherwise values derived from spans stay in registers from one merge to the
+                // next.
+                let span = Span(black_box(spans[i].0));
                 moves[i] = Span::new(source, self.place(span, slot, keys[i], width));
             }
         });
@@ -280,22 +283,22 @@ impl<K: SortKey + Ord, const THREADS: u32, const ITEMS: usize> Sorter<K, THREADS
         Block::sync();
     }
 
-    /// Where a key goes when the run that it is in is merged with its neighbour.
+    /// Returns the slot to which a key moves when its run is merged with the neighbouring run.
     #[inline(always)]
     #[track_caller]
     fn place(self, span: Span, slot: u32, key: K, width: u32) -> u32 {
         let (begin, end) = (span.begin(), span.end());
         let in_segment = slot - begin;
         let is_right = in_segment & width != 0;
-        // Run and neighbour differ in this bit of the place in the segment.
+        // The run and its neighbour differ in this bit of the index in the segment.
         let low = end.min(begin + ((in_segment ^ width) & !(width - 1)));
         let smaller = self.rank(key, low, end.min(low + width), is_right);
         let pair = in_segment & !(2 * width - 1);
         begin + pair + (in_segment & (width - 1)) + smaller
     }
 
-    /// How many keys of the sorted slots from `low` up to `high` come before `key`: those that equal it do
-    /// where `equal` says so.
+    /// Returns how many keys in the sorted slots from `low` to `high` come before `key`. Keys equal to it
+    /// count if `equal`.
     #[inline(always)]
     #[track_caller]
     fn rank(self, key: K, low: u32, high: u32, equal: bool) -> u32 {
@@ -331,14 +334,14 @@ impl<K: SortKey + Ord, const THREADS: u32, const ITEMS: usize> Sorter<K, THREADS
                 // SAFETY: slots are below the window's length.
                 let (key, source) =
                     unsafe { (self.keys.load_unchecked(slot), self.sources.load_unchecked(slot)) };
-                self.tell(self.first + slot as usize, key, self.first + source as usize);
+                self.write_result(self.first + slot as usize, key, self.first + source as usize);
             }
         });
     }
 
     #[inline(always)]
     #[track_caller]
-    fn tell(self, place: usize, key: K, source: usize) {
+    fn write_result(self, place: usize, key: K, source: usize) {
         self.job.to.write(place, key);
         if !self.job.order.is_empty() {
             self.job.order.write(place, source as u32);
@@ -346,11 +349,11 @@ impl<K: SortKey + Ord, const THREADS: u32, const ITEMS: usize> Sorter<K, THREADS
     }
 }
 
-/// Takes a type by its name: see `simt::instances!`.
+/// Receives a type by its name: see `simt::instances!`.
 pub trait Visitor {
-    /// What it makes of it.
+    /// Result of the visit.
     type Output;
 
-    /// Is shown the type.
+    /// Visits the type `P`.
     fn visit<P: ShortPlan + Instance>(self) -> Self::Output;
 }

@@ -1,18 +1,18 @@
-//! The histograms of all digits, in one read of the keys.
+//! Histograms of all digits, in one read of the keys.
 use super::{DIGIT_BITS, DIGITS, SortKey};
 use crate::primitives::{limited, unrolled};
 use core::marker::PhantomData;
 use simt::{Block, Global, GlobalSlice, Instance, Order, Scope, Shared, SharedShape, Thread, kernel};
 
-/// Vectors of 16 bytes that a thread reads at a time.
+/// Number of 16-byte vectors that a thread reads at a time.
 const VECTORS: usize = 4;
 
-/// A key that digits are counted of.
+/// A key type whose digits are counted.
 pub trait Counted: Copy + Send + Sync + 'static {
-    /// The key.
+    /// Type of the keys.
     type Key: SortKey;
 
-    /// What a thread of [`radix_histograms`] does.
+    /// Body of [`radix_histograms`], for one thread.
     fn histograms(keys: GlobalSlice<Self::Key>, first: u32, end: u32, counts: GlobalSlice<u32>);
 }
 
@@ -69,7 +69,7 @@ impl<K: SortKey, const IN_VECTOR: usize> Count<K, IN_VECTOR> {
         });
     }
 
-    /// The counters of the digits that are sorted by, dealt to the threads of the block.
+    /// Calls `body` with the thread's share of the indices of the counters.
     #[inline(always)]
     #[track_caller]
     fn each_counter(self, mut body: impl FnMut(usize)) {
@@ -80,8 +80,8 @@ impl<K: SortKey, const IN_VECTOR: usize> Count<K, IN_VECTOR> {
         }
     }
 
-    /// Pieces of whole vectors, dealt to the blocks; what is left of the keys goes to the first threads one
-    /// by one.
+    /// Counts the digits of all keys. Pieces of whole vectors are distributed over the blocks; the first
+    /// threads count the remaining keys one by one.
     #[inline(always)]
     #[track_caller]
     fn count_all(self) {
@@ -103,13 +103,13 @@ impl<K: SortKey, const IN_VECTOR: usize> Count<K, IN_VECTOR> {
         }
     }
 
-    /// Reads vectors `stride` keys apart, all before any is counted.
+    /// Counts vectors that are `stride` keys apart; reads all of them first.
     #[inline(always)]
     #[track_caller]
     fn count_vectors(self, first: Global<K>, stride: usize) {
         let mut keys = [[K::LAST; IN_VECTOR]; VECTORS];
         unrolled::<VECTORS>(|turn| {
-            // SAFETY: the vectors of a piece, each aligned to itself.
+            // SAFETY: the vectors of a piece, each aligned to its size.
             keys[turn] = unsafe { first.offset(turn * stride).load_vec(Order::Weak, Scope::Device) };
         });
         unrolled::<VECTORS>(|turn| unrolled::<IN_VECTOR>(|place| self.count_key(keys[turn][place])));
@@ -129,15 +129,15 @@ impl<K: SortKey, const IN_VECTOR: usize> Count<K, IN_VECTOR> {
     }
 }
 
-/// The bits of a digit where `left` bits are left to sort by.
+/// Returns the mask of a digit if `left` bits are left to sort by.
 #[inline(always)]
 pub const fn mask_of(left: u32) -> u32 {
     if left < DIGIT_BITS { (1 << left) - 1 } else { DIGITS - 1 }
 }
 
-/// Adds to `counts` (256 a digit, zero before) how often each digit of bits `first` to `end` occurs in
-/// `keys`, and clears `status` for the first pass. Only the first `limit[0]` keys are there, where `limit` is
-/// not empty. Any grid.
+/// Adds to `counts` (256 per digit, zero before) the number of occurrences of each digit value in bits
+/// `first` to `end` of `keys`, and clears `status` for the first pass. If `limit` is not empty, only the
+/// first `limit[0]` keys are counted. Works with any grid.
 #[kernel]
 pub fn radix_histograms<P: Counted + Instance>(
     keys: GlobalSlice<P::Key>,

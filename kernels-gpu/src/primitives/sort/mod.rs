@@ -1,29 +1,29 @@
-//! Radix sort, by the one-sweep way (Adinets and Merrill, 2022): the digits' histograms are made in one read
-//! of the keys, and a pass over a digit reads and writes each element once.
+//! Onesweep radix sort (Adinets and Merrill, 2022): the digits' histograms are computed in one read of the
+//! keys, and a pass over a digit reads and writes each element once.
 //!
 //! ```text
-//! keys ──► radix_histograms ──► 256 counts a digit
+//! keys ──► radix_histograms ──► 256 counts per digit
 //!   │
-//!   └──► radix_pass (digit 0) ──► radix_pass (digit 1) ──► ...         a launch each, a block a tile
+//!   └──► radix_pass (digit 0) ──► radix_pass (digit 1) ──► ...    one launch each, one block per tile
 //!
 //! a tile:  load ─ count digits ─ publish ─ rank ─ stage in order ─ look back ─ write runs ─ values likewise
 //! ```
 //!
-//! An element goes to: elements with smaller digits in the array, then those of its digit in earlier tiles,
-//! then those before it in the tile. The first comes from the histogram, the second from looking back, the
-//! third from ranking; so each pass is stable.
+//! The position of an element is the sum of three numbers: the elements with smaller digits in the array,
+//! those with its digit in earlier tiles, and those with its digit before it in the tile. The first comes
+//! from the histogram, the second from look-back, the third from ranking; so each pass is stable.
 //!
-//! **Ranking.** A warp owns a piece of the tile, lane `l` its elements `32 i + l`. Lanes with equal digits
-//! find each other by eight ballots; the highest of them adds their number to the warp's counter of the
-//! digit, which starts at the place where the warp's first such element goes. Counters are set up by a count
-//! of all digits beforehand. That counts twice, and lets the tile publish its counts before it ranks: whoever
-//! waits for them waits less.
+//! **Ranking.** A warp owns a piece of the tile; lane `l` owns its elements `32 i + l`. Lanes with equal
+//! digits find each other by eight ballots; the highest of them adds their number to the warp's counter of
+//! the digit, which starts at the position of the warp's first element with that digit. The counters are
+//! initialized from a separate count of all digits beforehand. The second count lets the tile publish its
+//! counts before it ranks, so that later tiles wait less for them.
 //!
-//! **Looking back.** A thread a digit: see [`super::lookback`]. The first tile adds the histogram to what it
-//! publishes, so nobody else reads it.
+//! **Look-back.** One thread per digit: see [`super::lookback`]. The first tile adds the histogram to the
+//! counts that it publishes, so no other tile reads the histogram.
 //!
-//! **The last tile** is filled up with keys whose digits are all ones. They stand after all others, so they
-//! rank last, and are neither counted nor written.
+//! **The last tile** is padded with keys whose digits are all ones. They come after all others, so they rank
+//! last, and are neither counted nor written.
 mod histogram;
 mod pass;
 
@@ -33,23 +33,23 @@ pub use pass::{Pass, PassParts, RadixPass, radix_pass};
 use core::marker::PhantomData;
 use simt::{Instance, Shuffle, Word};
 
-/// Bits of a digit.
+/// Number of bits of a digit.
 pub const DIGIT_BITS: u32 = 8;
 
-/// Values of a digit.
+/// Number of values of a digit.
 pub const DIGITS: u32 = 1 << DIGIT_BITS;
 
-/// The most elements that a sort takes: counts have 30 bits beside their flag.
+/// Maximum number of elements of a sort: counts have 30 bits beside their flag.
 pub const MOST: usize = (1 << 30) - 1;
 
-/// A word that arrays are sorted by.
+/// A word type by which arrays are sorted.
 pub trait SortKey: Word + Shuffle {
-    /// Bits.
+    /// Number of bits.
     const BITS: u32;
-    /// A key of which every digit is the last one.
+    /// Key whose digits all have the largest value.
     const LAST: Self;
 
-    /// The bits from `shift` on that `mask` keeps.
+    /// Returns the bits from `shift` on, masked by `mask`.
     fn digit(self, shift: u32, mask: u32) -> u32;
 }
 
@@ -73,11 +73,11 @@ impl SortKey for u64 {
     }
 }
 
-/// What goes with a key: nothing, or a word.
+/// Payload that moves with a key: nothing, or a word.
 pub trait Payload: Copy + 'static {
-    /// What is moved.
+    /// Type of the moved word.
     type Word: Word;
-    /// Bytes of it; 0 for nothing.
+    /// Number of bytes of the payload; 0 for nothing.
     const BYTES: u32;
 }
 
@@ -96,35 +96,35 @@ macro_rules! payloads {
 }
 payloads!(u32 u64 u128);
 
-/// How a pass is done: the types, and the size of a tile.
+/// The types of a pass and the size of its tiles.
 pub trait Plan: Copy + Send + Sync + 'static {
-    /// The key.
+    /// Key type.
     type Key: SortKey;
-    /// What goes with it.
+    /// Payload type.
     type Value: Payload;
-    /// Threads a block.
+    /// Number of threads per block.
     const THREADS: u32;
-    /// Elements a thread.
+    /// Number of elements per thread.
     const ITEMS: usize;
 
-    /// What a thread of [`radix_pass`] does.
+    /// Body of [`radix_pass`], for one thread.
     fn pass(pass: Pass<Self::Key, Moved<Self>>);
 }
 
-/// The word that a plan moves beside its keys.
+/// Word type of a plan's payload.
 pub type Moved<P> = <<P as Plan>::Value as Payload>::Word;
 
-/// Elements of a tile.
+/// Returns the number of elements of a tile.
 pub const fn tile<P: Plan>() -> usize {
     P::THREADS as usize * P::ITEMS
 }
 
-/// The keys of a sort alone, which is what histograms are made of.
+/// The keys of a sort without their payload, as histograms need them.
 #[derive(Clone, Copy, Debug)]
 pub struct Keys<K>(PhantomData<K>);
 
-/// A pass of `THREADS` threads a block and `ITEMS` elements a thread. Lanes with equal digits find each other
-/// by ballots, or by `match.any` where `MATCH` says so.
+/// A pass with `THREADS` threads per block and `ITEMS` elements per thread. Lanes with equal digits find each
+/// other by ballots, or by `match.any` if `MATCH`.
 #[derive(Clone, Copy, Debug)]
 pub struct Radix<K, V, const THREADS: u32, const ITEMS: usize, const MATCH: bool = false>(
     PhantomData<fn() -> (K, V)>,
@@ -145,11 +145,11 @@ impl<K: SortKey, V: Payload + Send + Sync, const THREADS: u32, const ITEMS: usiz
     }
 }
 
-/// Takes a type by its name: see `simt::instances!`.
+/// Receives a type by its name: see `simt::instances!`.
 pub trait Visitor {
-    /// What it makes of it.
+    /// Result of the visit.
     type Output;
 
-    /// Is shown the type.
+    /// Visits the type `P`.
     fn visit<P: Plan + Instance>(self) -> Self::Output;
 }

@@ -4,70 +4,71 @@ use crate::primitives::lookback::{DigitCounts, Flag};
 use crate::primitives::{limited, ticket, unrolled};
 use core::marker::PhantomData;
 use simt::{
-    Block, GlobalSlice, Instance, Lockstep, Order, Scope, Shared, SharedShape, Thread, Tile, Word, kernel,
-    opaque,
+    Block, GlobalSlice, Instance, Lockstep, Order, Scope, Shared, SharedShape, Thread, Tile, Word, black_box,
+    kernel,
 };
 
-/// What a pass is made of.
+/// The arguments of a pass.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct PassParts<K, W> {
-    /// The elements' keys, as the pass before left them.
+    /// The elements' keys, in the order of the previous pass.
     pub from: GlobalSlice<K>,
-    /// How many of them there are, in one word, where that is not known when the pass is launched; or
-    /// nothing.
+    /// Number of keys, in one word, if it is not known when the pass is launched; otherwise empty.
     pub limit: GlobalSlice<u32>,
-    /// Takes the keys in their new order.
+    /// Destination of the keys in their new order.
     pub to: GlobalSlice<K>,
-    /// What goes with the keys; nothing, where nothing does.
+    /// Payload of the keys; empty if there is none.
     pub values: GlobalSlice<W>,
-    /// Takes that.
+    /// Destination of the payload.
     pub values_to: GlobalSlice<W>,
-    /// How often each digit occurs.
+    /// Number of occurrences of each digit value.
     pub counts: GlobalSlice<u32>,
-    /// The counter that gives tiles their numbers: one word, zero before.
+    /// Ticket counter for the tiles' numbers: one word, zero before.
     pub tickets: GlobalSlice<u32>,
-    /// What tiles publish: [`DIGITS`] words a tile, zero before.
+    /// Words in which tiles publish their counts: [`DIGITS`] words per tile, zero before.
     pub status: GlobalSlice<u32>,
-    /// What they will publish in the next pass; this one clears it. As many words, or none.
+    /// The `status` of the next pass, which this pass clears: as many words, or none.
     pub next_status: GlobalSlice<u32>,
-    /// Where the digit begins.
+    /// Position of the digit's lowest bit.
     pub shift: u32,
-    /// Its bits.
+    /// Mask of the digit's bits.
     pub mask: u32,
 }
 
-/// What a pass works on. Its kernel writes where the counts say, unchecked.
+/// Arguments of a pass that fulfil the obligations of [`Pass::new`]. The kernel writes to positions computed
+/// from the counts, without bounds checks.
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug)]
 pub struct Pass<K, W>(PassParts<K, W>);
 
 impl<K, W> Pass<K, W> {
-    /// The pass of these parts.
+    /// Returns the pass with these arguments.
     ///
     /// # Safety
-    /// - `to` has as many elements as `from`. Where values go with the keys, `values` and `values_to` have,
-    ///   too.
-    /// - `counts` are those of the digit at `shift` in the first `limit[0]` elements of `from`, or in all
-    ///   where `limit` is empty, and `mask` is below [`DIGITS`].
+    /// - `to` has as many elements as `from`. If there is a payload, so have `values` and `values_to`.
+    /// - `counts` are the counts of the digit at `shift` in the first `limit[0]` elements of `from`, or in
+    ///   all of them if `limit` is empty; `mask` is below [`DIGITS`].
     /// - `tickets` and `status` are zero before the pass, and `status` has [`DIGITS`] words for each tile.
-    /// - Nothing else writes the parts while the pass runs, and it runs in a grid of one block of
+    /// - Nothing else writes to the buffers while the pass runs, and its grid has one block of
     ///   [`Plan::THREADS`] threads for each tile.
     pub unsafe fn new(parts: PassParts<K, W>) -> Self {
         Self(parts)
     }
 }
 
-/// Sorts by a digit, stably. A block for each tile ([`super::tile`]) of `from`, of [`Plan::THREADS`] threads.
+/// Sorts by a digit, stably. The grid has one block of [`Plan::THREADS`] threads for each tile
+/// ([`super::tile`]) of `from`.
 #[kernel]
 pub fn radix_pass<P: Plan + Instance>(pass: Pass<P::Key, Moved<P>>) {
     P::pass(pass);
 }
 
-/// The digits that a thread answers for are `k * THREADS + thread`; there are at most so many of them.
+/// Maximum number of digits per thread. A thread handles the digits `k * THREADS + thread`.
 const OWN: usize = 8;
 
-/// A tile's memory: counters of each warp first, then keys in their new order, then values.
+/// A tile's shared memory: first the counters of each warp, then the keys in their new order, then the
+/// payload.
 struct Staging<K, V, const THREADS: u32, const ITEMS: usize>(PhantomData<(K, V)>);
 
 impl<K: SortKey, V: Payload, const THREADS: u32, const ITEMS: usize> SharedShape
@@ -82,7 +83,7 @@ impl<K: SortKey, V: Payload, const THREADS: u32, const ITEMS: usize> SharedShape
     };
 }
 
-/// For each digit, where its elements go, less their ranks in the tile.
+/// For each digit, the position of its first element in the output minus that element's rank in the tile.
 struct Starts;
 
 impl SharedShape for Starts {
@@ -103,11 +104,11 @@ impl<const WHICH: u8> SharedShape for Totals<WHICH> {
 pub struct Job<K: SortKey, V: Payload, const THREADS: u32, const ITEMS: usize, const MATCH: bool> {
     pass: PassParts<K, V::Word>,
     tile: u32,
-    /// Elements of the tile.
+    /// Number of elements in the tile.
     valid: u32,
     thread: u32,
     warp: Tile<32, Lockstep>,
-    /// The thread's first element in the tile.
+    /// Index of the thread's first element in the tile.
     first: u32,
     memory: Shared<u128>,
     starts: Shared<u32>,
@@ -119,7 +120,7 @@ impl<K: SortKey, V: Payload, const THREADS: u32, const ITEMS: usize, const MATCH
     const TILE: u32 = THREADS * ITEMS as u32;
     const WARPS: u32 = THREADS / 32;
 
-    /// All that a thread does.
+    /// Executes a thread's whole part of the pass.
     #[inline(always)]
     #[track_caller]
     pub fn run(pass: Pass<K, V::Word>) {
@@ -129,7 +130,7 @@ impl<K: SortKey, V: Payload, const THREADS: u32, const ITEMS: usize, const MATCH
         }
         let pass = PassParts { from: limited(pass.0.from, pass.0.limit), ..pass.0 };
         let (tile_len, len) = (Self::TILE as usize, pass.from.len());
-        // As many blocks as there are tiles go on, and so many numbers are given out.
+        // As many blocks as there are tiles continue, so as many tickets are drawn.
         if Thread::block_index() as usize * tile_len >= len {
             return;
         }
@@ -172,12 +173,12 @@ impl<K: SortKey, V: Payload, const THREADS: u32, const ITEMS: usize, const MATCH
         }
     }
 
-    /// The thread's elements of an array; `rest` beyond its end.
+    /// Loads the thread's elements of an array; `rest` beyond its end.
     #[inline(always)]
     #[track_caller]
     fn load<T: Word>(self, from: GlobalSlice<T>, rest: T) -> [T; ITEMS] {
         let mut items = [rest; ITEMS];
-        // SAFETY: the tile begins in the array. What is read of it below lies there too.
+        // SAFETY: the tile begins in the array. All elements read below lie in the array too.
         let start = unsafe { from.at(self.tile as usize * Self::TILE as usize).offset(self.first as usize) };
         // SAFETY: as above.
         let read = |i: usize| unsafe { start.offset(32 * i) }.load(Order::Weak, Scope::Device);
@@ -204,7 +205,7 @@ impl<K: SortKey, V: Payload, const THREADS: u32, const ITEMS: usize, const MATCH
     fn clear_counters(self) {
         const { assert!(DIGITS / 32 / 4 == 2) };
         unrolled::<2>(|turn| {
-            // SAFETY: warps have 256 counters each, which are two times four for each lane.
+            // SAFETY: a warp has 256 counters, which are two times four for each lane.
             unsafe { self.memory.store_unchecked(turn as u32 * THREADS + self.thread, 0) }
         });
     }
@@ -214,7 +215,7 @@ impl<K: SortKey, V: Payload, const THREADS: u32, const ITEMS: usize, const MATCH
         key.digit(self.pass.shift, self.pass.mask)
     }
 
-    /// The place of the counter that the thread's warp has for a digit.
+    /// Returns the index of the counter of the thread's warp for a digit.
     #[inline(always)]
     fn counter(self, digit: u32) -> u32 {
         self.thread / 32 * DIGITS + digit
@@ -229,8 +230,8 @@ impl<K: SortKey, V: Payload, const THREADS: u32, const ITEMS: usize, const MATCH
         });
     }
 
-    /// Calls `body` with each digit that the thread answers for, and its number among them. All lanes of a
-    /// warp are called, or none.
+    /// Calls `body` with each digit that the thread handles, and its index among the thread's digits. Either
+    /// all lanes of a warp call `body` or none.
     #[inline(always)]
     #[track_caller]
     fn own(self, mut body: impl FnMut(usize, u32)) {
@@ -242,8 +243,8 @@ impl<K: SortKey, V: Payload, const THREADS: u32, const ITEMS: usize, const MATCH
         });
     }
 
-    /// Adds up the warps' counts of each digit and publishes them; turns counters into ranks in the tile.
-    /// Returns each of the thread's digits' count and first rank.
+    /// Adds up the warps' counts of each digit and publishes the sums; turns the counters into ranks in the
+    /// tile. Returns the count and the first rank of each of the thread's digits.
     #[inline(always)]
     #[track_caller]
     fn publish(self) -> ([u32; OWN], [u32; OWN]) {
@@ -259,7 +260,7 @@ impl<K: SortKey, V: Payload, const THREADS: u32, const ITEMS: usize, const MATCH
         self.own(|k, digit| {
             let mut next = starts[k];
             self.warps(digit, |counter, count, sum| {
-                // SAFETY: as `warps` reads it.
+                // SAFETY: as in `warps`.
                 unsafe { self.counters().store_unchecked(counter, next) };
                 next += count;
                 sum
@@ -283,7 +284,7 @@ impl<K: SortKey, V: Payload, const THREADS: u32, const ITEMS: usize, const MATCH
         sum
     }
 
-    /// Says what the tile has; the first one says at once where its digits begin.
+    /// Publishes the tile's counts; the first tile directly publishes the ends of its digits in the output.
     #[inline(always)]
     #[track_caller]
     fn publish_counts(self, counts: &[u32; OWN]) {
@@ -301,7 +302,7 @@ impl<K: SortKey, V: Payload, const THREADS: u32, const ITEMS: usize, const MATCH
         }
     }
 
-    /// The sums over all smaller digits. Has a barrier.
+    /// Returns, for each of the thread's digits, the sum over all smaller digits. Contains a barrier.
     #[inline(always)]
     #[track_caller]
     fn scan<const WHICH: u8>(self, counts: &[u32; OWN]) -> [u32; OWN] {
@@ -330,7 +331,7 @@ impl<K: SortKey, V: Payload, const THREADS: u32, const ITEMS: usize, const MATCH
         sums
     }
 
-    /// Where each element stands in the sorted tile.
+    /// Returns the rank of each element in the sorted tile.
     #[inline(always)]
     #[track_caller]
     fn rank(self, keys: &[K; ITEMS]) -> [u32; ITEMS] {
@@ -338,8 +339,8 @@ impl<K: SortKey, V: Payload, const THREADS: u32, const ITEMS: usize, const MATCH
         let lower = (1 << lane) - 1;
         let mut ranks = [0; ITEMS];
         unrolled::<ITEMS>(|i| {
-            // Opaque: else the digits of the first count would be kept in registers until here.
-            let digit = self.digit(opaque(keys[i]));
+            // `black_box`: otherwise the digits of the first count would be kept in registers until here.
+            let digit = self.digit(black_box(keys[i]));
             let equal = match MATCH {
                 true => self.warp.match_any(digit),
                 false => self.warp.match_bits::<{ super::DIGIT_BITS }>(digit),
@@ -353,17 +354,17 @@ impl<K: SortKey, V: Payload, const THREADS: u32, const ITEMS: usize, const MATCH
         ranks
     }
 
-    /// Puts the thread's elements where they belong in the tile.
+    /// Stores the thread's elements at their ranks in shared memory.
     #[inline(always)]
     #[track_caller]
     fn stage<T: Word>(self, items: &[T; ITEMS], ranks: &[u32; ITEMS]) {
-        // SAFETY: the memory is aligned, and has room for as many elements of the wider of both types as
-        // ranks go to.
+        // SAFETY: the memory is aligned, and large enough for a tile of the wider of both types; ranks are
+        // below the tile's size.
         unrolled::<ITEMS>(|i| unsafe { self.memory.cast::<T>().store_unchecked(ranks[i], items[i]) });
     }
 
-    /// Learns what the tiles before have, and says where the tile's digits go. Clears its part of the next
-    /// pass's words.
+    /// Obtains the counts of the earlier tiles by look-back, and computes the start of each digit of the tile
+    /// in the output. Clears the tile's part of the next pass's status.
     #[inline(always)]
     #[track_caller]
     fn look_back(self, counts: [u32; OWN], starts: [u32; OWN]) {
@@ -385,7 +386,8 @@ impl<K: SortKey, V: Payload, const THREADS: u32, const ITEMS: usize, const MATCH
         });
     }
 
-    /// Writes the keys, neighbours of one digit side by side. Returns the places they went to.
+    /// Writes the keys so that neighbouring threads write neighbouring keys of a digit. Returns the positions
+    /// of the thread's keys.
     #[inline(always)]
     #[track_caller]
     fn write_keys(self) -> [u32; ITEMS] {
@@ -397,14 +399,14 @@ impl<K: SortKey, V: Payload, const THREADS: u32, const ITEMS: usize, const MATCH
             let key = unsafe { staged.load_unchecked(rank) };
             // SAFETY: as above.
             places[i] = unsafe { self.starts.load_unchecked(self.digit(key)) }.wrapping_add(rank);
-            // SAFETY: the sums of all counts are the number of keys, and `to` has as many.
+            // SAFETY: the counts sum up to the number of keys, and `to` has as many elements.
             unsafe { to.offset(places[i] as usize) }.store(key, Order::Weak, Scope::Device);
         });
         places
     }
 
-    /// Calls `body` with the ranks that the thread writes, neighbours beside each other. The last tile alone
-    /// has to ask which there are.
+    /// Calls `body` with the ranks that the thread writes; neighbouring threads get neighbouring ranks. Only
+    /// the last tile needs to check which ranks exist.
     #[inline(always)]
     #[track_caller]
     fn each_valid(self, mut body: impl FnMut(usize, u32)) {

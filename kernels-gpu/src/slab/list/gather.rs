@@ -1,27 +1,28 @@
-//! Passes over all pairs of a key: what maps with many values a key do (the paper's SEARCHALL and DELETEALL).
+//! Operations on all pairs of a key, for maps with several values per key (the paper's SEARCHALL and
+//! DELETEALL).
 use super::super::pool::Pool;
 use super::lists::{Lists, ListsView};
 use super::node::{Chosen, Node, Read};
 use crate::keyed::Slot;
-use simt::{Convergence, Global, GlobalSlice, Shuffle, Tile, Turn, share_work};
+use simt::{Convergence, CurrentOp, Global, GlobalSlice, Shuffle, Tile, share_work};
 
-/// What is done with each pair of a key.
+/// An operation on each pair of a key.
 pub trait Gather: Shuffle {
-    /// The slots of the lists.
+    /// Slot format of the lists.
     type Slot: Slot;
 
-    /// Deals with the pair in a slot. Returns whether it counts.
+    /// Processes the pair in a slot. Returns whether the pair counts.
     fn take(self, slot: Global<<Self::Slot as Slot>::Word>, key: <Self::Slot as Slot>::Stored) -> bool;
 
-    /// Is told the place among the operation's pairs, from 0, of one that counts.
+    /// Receives the value of a pair that counts, and the pair's index among those of the operation, from 0.
     fn put(self, place: u32, value: <Self::Slot as Slot>::Value);
 }
 
-/// Counts.
+/// Counts the pairs.
 #[derive(Clone, Copy, Debug)]
 pub struct Count<S>(core::marker::PhantomData<S>);
 
-/// Removes.
+/// Removes the pairs.
 #[derive(Clone, Copy, Debug)]
 pub struct RemoveAll<S>(core::marker::PhantomData<S>);
 
@@ -69,14 +70,14 @@ impl<S: Slot> Gather for RemoveAll<S> {
     fn put(self, _place: u32, _value: S::Value) {}
 }
 
-/// Writes the values to a slice, from a place of its own for each operation on; at most `room` of them.
+/// Writes the values to a slice, at most `room` of them, from an offset on that differs per operation.
 #[derive(Clone, Copy, Debug)]
 pub struct Collect<S: Slot> {
-    /// Where the values go.
+    /// Destination of the values.
     pub values: GlobalSlice<S::Value>,
-    /// The first value's place.
+    /// Index of the first value in `values`.
     pub from: u64,
-    /// How many there is room for.
+    /// Maximum number of values to write.
     pub room: u32,
 }
 
@@ -105,28 +106,28 @@ impl<S: Slot> Gather for Collect<S> {
     }
 }
 
-/// The pass of one lane's operation, as the work-sharing loop executes it.
+/// One lane's operation on all pairs of a key, as the work-sharing loop executes it.
 struct Pass<S: Slot, P: Pool, G, const W: u32, const L: usize> {
     lists: ListsView<Lists<S, P, W, L>>,
     bucket: u32,
     key: S::Stored,
     gather: G,
     at: Option<Node<S, W, L>>,
-    /// The pairs that counted, of the operation at work.
+    /// Number of pairs of the current operation that counted so far.
     found: u32,
-    /// Those of the lane's own.
+    /// Number of pairs of the lane's own operation that counted.
     count: u32,
 }
 
 impl<S: Slot, P: Pool, G: Gather<Slot = S>, const W: u32, const L: usize> Pass<S, P, G, W, L> {
-    /// One node of the operation whose turn it is. Returns whether it was the last.
+    /// Processes one node for the current operation. Returns whether it was the last.
     #[inline(always)]
     #[track_caller]
-    fn round<C: Convergence>(&mut self, turn: Turn<W, C>) -> bool {
+    fn round<C: Convergence>(&mut self, turn: CurrentOp<W, C>) -> bool {
         let tile = turn.tile();
         let (key, gather) = (turn.from_owner(self.key), turn.from_owner(self.gather));
         let head = turn.from_owner(self.bucket);
-        // SAFETY: the bucket of a key.
+        // SAFETY: the bucket is that of a key.
         let node = self.at.unwrap_or(unsafe { self.lists.head(head) });
         let read = node.read(tile.rank(), turn.is_active());
         self.take(turn, node, &read, key, gather);
@@ -136,24 +137,24 @@ impl<S: Slot, P: Pool, G: Gather<Slot = S>, const W: u32, const L: usize> Pass<S
         if turn.is_mine() {
             self.count = self.found;
         }
-        // SAFETY: a link that was read in a node.
+        // SAFETY: the link was read in a node.
         self.at = if onward { Some(unsafe { self.lists.node(next) }) } else { None };
         self.found = if onward { self.found } else { 0 };
         !onward
     }
 
-    /// Deals with the key's pairs in a node.
+    /// Processes the key's pairs in a node.
     #[inline(always)]
     #[track_caller]
     fn take<C: Convergence>(
         &mut self,
-        turn: Turn<W, C>,
+        turn: CurrentOp<W, C>,
         node: Node<S, W, L>,
         read: &Read<S, L>,
         key: S::Stored,
         gather: G,
     ) {
-        // SAFETY: the lane's slots.
+        // SAFETY: the slot is one of the lane's.
         let slot = |j| unsafe { node.bucket().slot(turn.tile().rank(), j) };
         let words = read.lane.words();
         let counts = Chosen::by::<C, W, L>(turn.tile(), |j| {
@@ -162,7 +163,7 @@ impl<S: Slot, P: Pool, G: Gather<Slot = S>, const W: u32, const L: usize> Pass<S
         let mut j = 0;
         while j < L {
             if counts.is(j) {
-                gather.put(self.found + counts.place(j), S::settle(slot(j), words[j]));
+                gather.put(self.found + counts.place(j), S::read_value(slot(j), words[j]));
             }
             j += 1;
         }
@@ -171,7 +172,8 @@ impl<S: Slot, P: Pool, G: Gather<Slot = S>, const W: u32, const L: usize> Pass<S
 }
 
 impl<S: Slot, P: Pool, const W: u32, const L: usize> ListsView<Lists<S, P, W, L>> {
-    /// Deals with all pairs of the key of each lane that says `pending`, and gives the lane how many counted.
+    /// Applies `gather` to all pairs of the key of each lane that passes `pending`. Returns to each lane the
+    /// number of its pairs that counted.
     #[inline(always)]
     #[track_caller]
     pub fn gather<G: Gather<Slot = S>, C: Convergence>(

@@ -1,4 +1,4 @@
-//! The kinds of lists that are compiled. A researcher's variant is one line here.
+//! The kinds of lists that are compiled. A new variant is one line here.
 use super::super::pool::{Light, Spread};
 use super::kernels::{Append, AppendAll, Collect, Count, Flush, Inspect, MixedOfMany, RemoveAll};
 use super::lists::Lists;
@@ -10,23 +10,23 @@ use simt::instances;
 
 instances! {
     types {
-        // Names: pool, bytes a slab, lanes x slots a lane, bits of key and value (of the key alone: a set).
-        // The defaults.
+        // Names: pool, bytes per slab, lanes x slots per lane, bits of key and value (of the key alone: a
+        // set). First the defaults.
         spread_128_4x4_u32_u32: Lists<Packed, Spread<128>, 4, 4>,
         spread_128_4x2_u64_u64: Lists<Wide<u64, u64>, Spread<128>, 4, 2>,
         spread_128_4x2_u32_u64: Lists<Wide<u32, u64>, Spread<128>, 4, 2>,
         spread_128_4x2_u64_u32: Lists<Wide<u64, u32>, Spread<128>, 4, 2>,
         spread_128_4x8_u32: Lists<Bare<u32>, Spread<128>, 4, 8>,
         spread_128_4x4_u64: Lists<Bare<u64>, Spread<128>, 4, 4>,
-        // The defaults where a pair of 16 bytes cannot be swapped at once.
+        // The defaults on devices without a 16-byte compare-and-swap.
         published_128_4x2_u64_u64: Lists<Published<u64, u64>, Spread<128>, 4, 2>,
         published_128_4x2_u32_u64: Lists<Published<u32, u64>, Spread<128>, 4, 2>,
         published_128_4x2_u64_u32: Lists<Published<u64, u32>, Spread<128>, 4, 2>,
-        // Pools in one piece.
+        // Contiguous pools.
         light_128_4x4_u32_u32: Lists<Packed, Light<128>, 4, 4>,
         light_128_4x2_u64_u64: Lists<Wide<u64, u64>, Light<128>, 4, 2>,
         light_128_4x8_u32: Lists<Bare<u32>, Light<128>, 4, 8>,
-        // Other tiles and slabs.
+        // Other tile and slab sizes.
         spread_128_2x8_u32_u32: Lists<Packed, Spread<128>, 2, 8>,
         spread_128_8x2_u32_u32: Lists<Packed, Spread<128>, 8, 2>,
         spread_128_16x1_u32_u32: Lists<Packed, Spread<128>, 16, 1>,

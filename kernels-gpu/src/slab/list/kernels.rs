@@ -1,12 +1,12 @@
-//! Entry points that lists have beside those of all keyed structures (`keyed::kernels`).
+//! Entry points of lists, in addition to those of all keyed structures (`keyed::kernels`).
 use super::gather;
 use super::lists::{Config, ListsView};
 use crate::keyed::kernels::{copy_by, element, read_if, with_arguments, with_codes, write_if};
-use crate::keyed::{self, Coded, CodedOfMany, Tally};
+use crate::keyed::{self, CounterDelta, MultiOpCode, OpCode};
 use simt::{GlobalSlice, Instance, Order, Scope, Thread, kernel};
 
-/// Deals with all pairs of each key by what `gather(index, pending)` gives, and writes to `counts` how many
-/// counted; gives the thread's own.
+/// Applies `gather(index, pending)` to all pairs of each key, writes the number of pairs that counted to
+/// `counts`, and returns the thread's own number.
 #[inline(always)]
 #[track_caller]
 fn each_key<M: Config, G: gather::Gather<Slot = M::Slot>>(
@@ -23,7 +23,7 @@ fn each_key<M: Config, G: gather::Gather<Slot = M::Slot>>(
     found
 }
 
-/// Appends pairs, whether or not their keys are there.
+/// Appends pairs, whether or not their keys are present.
 #[kernel(registers = M::REGISTERS)]
 pub fn append<M: Config + Instance>(
     lists: ListsView<M>,
@@ -34,7 +34,7 @@ pub fn append<M: Config + Instance>(
     with_arguments::<M, _>(keyed::Append, lists, keys, values, values, outcomes);
 }
 
-/// An operation of its own for every element, on a map with many values a key.
+/// Executes a separate operation for every element, on a map with several values per key.
 #[kernel(registers = M::REGISTERS)]
 pub fn mixed_of_many<M: Config + Instance>(
     lists: ListsView<M>,
@@ -44,18 +44,18 @@ pub fn mixed_of_many<M: Config + Instance>(
     results: GlobalSlice<M::Value>,
     outcomes: GlobalSlice<u8>,
 ) {
-    let operation = |code| CodedOfMany(Coded::from_code(code));
+    let operation = |code| MultiOpCode(OpCode::from_code(code));
     with_codes::<M, _>(operation, lists, codes, keys, arguments, results, outcomes);
 }
 
-/// Writes to `counts` how many pairs each key has.
+/// Writes the number of pairs of each key to `counts`.
 #[kernel]
 pub fn count<M: Config + Instance>(lists: ListsView<M>, keys: GlobalSlice<M::Key>, counts: GlobalSlice<u32>) {
     each_key(lists, keys, counts, |_, _| gather::Count::default());
 }
 
-/// Writes the values of each key to `values`, at most as many as `counts` says, those of the key with index
-/// `i` from `offsets[i]` on; then to `counts` how many there are.
+/// Writes the values of each key to `values`: at most `counts[i]` values of key `i`, from `offsets[i]` on.
+/// Then writes the number of values that the key has to `counts[i]`.
 #[kernel]
 pub fn collect<M: Config + Instance>(
     lists: ListsView<M>,
@@ -70,7 +70,7 @@ pub fn collect<M: Config + Instance>(
     });
 }
 
-/// Removes all pairs of each key and writes to `counts` how many there were.
+/// Removes all pairs of each key and writes their number to `counts`.
 #[kernel]
 pub fn remove_all<M: Config + Instance>(
     lists: ListsView<M>,
@@ -78,13 +78,14 @@ pub fn remove_all<M: Config + Instance>(
     counts: GlobalSlice<u32>,
 ) {
     let removed = each_key(lists, keys, counts, |_, _| gather::RemoveAll::default());
-    let mut tally = Tally::default();
-    tally.remove(removed);
-    M::tallies(lists).record(tally);
+    let mut delta = CounterDelta::default();
+    delta.remove(removed);
+    M::counters(lists).record(delta);
 }
 
-/// Packs the lists of some buckets, or of all where there are no `buckets`, and frees the slabs that are no
-/// longer needed; drops the pairs where `keep` is 0. Runs alone. The grid has a tile for every bucket.
+/// Compacts the lists of `buckets`, or all lists if `all` is not 0, and frees the slabs that are no longer
+/// needed. Drops the pairs if `keep` is 0. Requires exclusive access to the lists. The grid has one tile per
+/// bucket.
 #[kernel]
 pub fn flush<M: Config + Instance>(lists: ListsView<M>, buckets: GlobalSlice<u32>, all: u32, keep: u32) {
     let index = Thread::index() / M::TILE as usize;
@@ -96,15 +97,16 @@ pub fn flush<M: Config + Instance>(lists: ListsView<M>, buckets: GlobalSlice<u32
     M::flush(lists, bucket.filter(|&bucket| bucket <= lists.bucket_count()), keep != 0);
 }
 
-/// Appends the pairs of some lists to others, those of a key in their order, and counts those that found no
-/// room in `refused`. Runs alone.
+/// Appends the pairs of some lists to others, those of a key in their order, and counts in `refused` the
+/// pairs that did not fit. Requires exclusive access to both.
 #[kernel(registers = M::REGISTERS)]
 pub fn append_all<M: Config + Instance>(from: ListsView<M>, into: ListsView<M>, refused: GlobalSlice<u64>) {
     copy_by::<M, _>(keyed::Append, from, into, refused);
 }
 
 /// Examines all lists and adds to `report`: nodes behind the heads, lists that have an empty slot before a
-/// taken one, links to slabs that are not live, pairs. Runs alone. The grid has a tile for every bucket.
+/// taken one, links to slabs that are not live, and pairs. Requires exclusive access to the lists. The grid
+/// has one tile per bucket.
 #[kernel]
 pub fn inspect<M: Config + Instance>(lists: ListsView<M>, report: GlobalSlice<u64>) {
     let index = Thread::index() / M::TILE as usize;

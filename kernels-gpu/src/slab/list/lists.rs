@@ -1,34 +1,36 @@
-//! The view of many lists that kernels take, and what is known of a kind of them.
+//! The view of slab lists that kernels take, and the properties of a kind of lists.
 use super::super::handle::Handle;
 use super::super::pool::Pool;
 use super::node::{Chosen, Node};
 use super::walk::Walk;
-use crate::keyed::{Kind, Operation, Outcome, Place, Question, Scalar, Slot, Tallies, TileKind, View, hash};
+use crate::keyed::{
+    Counters, EntryRef, Kind, Operation, Outcome, Request, Scalar, Slot, TileKind, View, hash,
+};
 use core::fmt;
 use core::marker::PhantomData;
 use simt::hash::reduce;
 use simt::{Convergence, Global, Instance, Order, Scope, Thread, Tile, share_work};
 
-/// A kind of lists: slots `S`, slabs of the pool `P`, read by tiles of `W` lanes, `L` slots a lane.
+/// A kind of lists: slots `S`, slabs of the pool `P`, read by tiles of `W` lanes, `L` slots per lane.
 #[derive(Clone, Copy, Debug)]
 pub struct Lists<S, P, const W: u32, const L: usize>(PhantomData<(S, P)>);
 
-/// What hosts need to know of [`Lists`] beside their being a [`Kind`].
+/// The properties of [`Lists`] that hosts need beyond those of a [`Kind`].
 pub trait Config: Kind<View = ListsView<Self>> {
-    /// The pool that the slabs come from.
+    /// Pool from which the slabs are allocated.
     type Pool: Pool;
-    /// Pairs or keys in a slab.
+    /// Number of pairs or keys in a slab.
     const SLOTS: u32;
 
-    /// Reorganises the list of each bucket that `index` of a lane of the calling thread's tile names, and
-    /// gives its slabs back that are not needed. See [`ListsView::flush`].
+    /// Compacts the list of `bucket` by the calling thread's tile, and frees the slabs that are no longer
+    /// needed. The lanes of a tile pass the same bucket. See [`ListsView::flush`].
     fn flush(view: ListsView<Self>, bucket: Option<u32>, keep: bool);
 
-    /// Examines the bucket of the calling thread's tile; its first lane gets what was found. See
-    /// [`Findings`].
+    /// Examines the list of `bucket`. Returns the result to the first lane of the calling thread's tile, and
+    /// `None` to the others. See [`Findings`].
     fn inspect(view: ListsView<Self>, bucket: Option<u32>) -> Option<Findings>;
 
-    /// Deals with all pairs of the key of each lane that says `pending`: see [`super::Gather`].
+    /// Applies `gather` to all pairs of the key of each lane that passes `pending`; see [`super::Gather`].
     fn gather<G: super::Gather<Slot = Self::Slot>>(
         view: ListsView<Self>,
         pending: bool,
@@ -37,32 +39,32 @@ pub trait Config: Kind<View = ListsView<Self>> {
     ) -> u32;
 }
 
-/// What an examination of a list has found.
+/// Result of the examination of a list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Findings {
-    /// Nodes behind the head.
+    /// Number of nodes behind the head.
     pub nodes: u32,
-    /// 1 if an empty slot lies before a taken one, against the order in which slots are filled.
+    /// 1 if an empty slot lies before a taken one, contrary to the order in which slots are filled.
     pub gaps: u32,
-    /// Links to slabs that are not live. The list is not followed there.
+    /// Number of links to slabs that are not live. The examination does not follow them.
     pub dead_links: u32,
-    /// Pairs.
+    /// Number of pairs.
     pub pairs: u32,
 }
 
-/// Whom [`super::visit`] shows the kind of lists that a name means.
+/// Receives from [`super::visit`] the kind of lists with a given name.
 pub trait Visitor {
-    /// What it makes of it.
+    /// Result of the visit.
     type Output;
-    /// Sees the kind.
+    /// Visits the kind `M`.
     fn visit<M: Config + Instance>(self) -> Self::Output;
 }
 
-/// Lists as a kernel sees them: a head slab for each bucket and one more, and a pool for the others.
+/// Lists as a kernel sees them: a head slab for each bucket and one more, and a pool for the other slabs.
 #[repr(C)]
 pub struct ListsView<M: Config> {
     heads: Global<u64>,
-    tallies: Tallies,
+    counters: Counters,
     pool: M::Pool,
     buckets: u32,
 }
@@ -87,27 +89,28 @@ impl<M: Config> View for ListsView<M> {
 }
 
 impl<M: Config> ListsView<M> {
-    /// A view of `buckets` lists, and one more behind them for the keys that look like a state of a slot.
+    /// Returns a view of `buckets` lists, and of one more behind them for the keys equal to a reserved
+    /// pattern.
     ///
     /// # Safety
-    /// - `heads` points to `(buckets + 1) * M::Pool::BYTES` bytes and `tallies` to `STRIPES * STRIPE_WORDS`
-    ///   words of device memory, aligned to 256 bytes, that live as long as the view is used.
+    /// - `heads` points to `(buckets + 1) * M::Pool::BYTES` bytes and `counters` to `COUNTER_SHARDS *
+    ///   SHARD_WORDS` words of device memory, aligned to 256 bytes, that outlive all uses of the view.
     /// - Every byte of the heads and of the pool's free slabs was `0xFF` before the first operation, and only
-    ///   operations of this kind wrote them and the slabs that they allocated.
+    ///   operations of this kind have written to them and to the slabs that they allocated.
     /// - `buckets` is not 0 and below 2^32 - 1.
-    pub unsafe fn new(heads: *mut u64, tallies: *mut u64, pool: M::Pool, buckets: u32) -> Self {
-        // SAFETY: the caller's promise; kernels make only relaxed accesses to both.
-        let (heads, tallies) = unsafe { (Global::new(heads), Tallies::new(Global::new(tallies))) };
-        Self { heads, tallies, pool, buckets }
+    pub unsafe fn new(heads: *mut u64, counters: *mut u64, pool: M::Pool, buckets: u32) -> Self {
+        // SAFETY: the caller's obligation; kernels make only relaxed accesses to both.
+        let (heads, counters) = unsafe { (Global::new(heads), Counters::new(Global::new(counters))) };
+        Self { heads, counters, pool, buckets }
     }
 
-    /// Buckets, the one for keys that look like a state of a slot not counted.
+    /// Returns the number of buckets, without the one for reserved keys.
     #[inline(always)]
     pub fn bucket_count(self) -> u32 {
         self.buckets
     }
 
-    /// The key as it is stored, and its bucket.
+    /// Returns the stored form of the key and its bucket.
     #[inline(always)]
     pub(super) fn start(self, key: M::Key) -> (<M::Slot as Slot>::Stored, u32) {
         if let Some(alias) = M::Slot::alias(key) {
@@ -117,22 +120,22 @@ impl<M: Config> ListsView<M> {
         (stored, reduce(hash(key).first, self.buckets))
     }
 
-    /// The counters.
+    /// Returns the counters.
     #[inline(always)]
-    pub(super) fn tallies(self) -> Tallies {
-        self.tallies
+    pub(super) fn counters(self) -> Counters {
+        self.counters
     }
 
-    /// The pool.
+    /// Returns the pool.
     #[inline(always)]
     pub(super) fn pool(self) -> M::Pool {
         self.pool
     }
 
-    /// Returns the pool that the slabs come from.
+    /// Returns the pool from which the slabs are allocated.
     ///
     /// # Safety
-    /// - The caller frees, retires and writes no slab that it has not allocated itself.
+    /// - The caller frees, retires and writes only slabs that it has allocated itself.
     #[inline(always)]
     pub unsafe fn raw_pool(self) -> M::Pool {
         self.pool
@@ -140,32 +143,33 @@ impl<M: Config> ListsView<M> {
 }
 
 impl<S: Slot, P: Pool, const W: u32, const L: usize> ListsView<Lists<S, P, W, L>> {
-    /// The first slab of a bucket.
+    /// Returns the first node of a bucket.
     ///
     /// # Safety
     /// - `bucket` is at most [`Self::bucket_count`].
     #[inline(always)]
     pub(super) unsafe fn head(self, bucket: u32) -> Node<S, W, L> {
         const { assert!(Node::<S, W, L>::BYTES == P::BYTES, "a node is a slab") };
-        // SAFETY: there is a head for every bucket and the one behind them.
+        // SAFETY: there is a head for every bucket and for the one behind them.
         unsafe { Node::at(self.heads.offset(bucket as usize * (P::BYTES / 8))) }
     }
 
-    /// [`Self::head`] of any bucket. Ends the launch where there is no such bucket.
+    /// As [`Self::head`], for any bucket. Ends the launch if there is no such bucket.
     #[inline(always)]
     #[track_caller]
     fn checked_head(self, bucket: u32) -> Node<S, W, L> {
         if bucket > self.buckets {
             simt::trap();
         }
-        // SAFETY: the bucket was checked.
+        // SAFETY: the bucket has been checked.
         unsafe { self.head(bucket) }
     }
 
-    /// The slab that a link of these lists names.
+    /// Returns the node that a link of these lists names.
     ///
     /// # Safety
-    /// - `link` was read in a node of these lists and is not none, or names a slab of the pool that is blank.
+    /// - `link` was read in a node of these lists and is not [`Handle::NONE`], or it names a blank slab of
+    ///   the pool.
     #[inline(always)]
     #[track_caller]
     pub(super) unsafe fn node(self, link: Handle) -> Node<S, W, L> {
@@ -173,8 +177,8 @@ impl<S: Slot, P: Pool, const W: u32, const L: usize> ListsView<Lists<S, P, W, L>
         unsafe { Node::at(self.pool.slab(link)) }
     }
 
-    /// Executes the operations of all lanes that say `pending`, each by its tile, and gives each lane its own
-    /// result.
+    /// Executes the operations of all lanes that pass `pending`, each by the lane's tile, and returns to each
+    /// lane its own result.
     #[inline(always)]
     #[track_caller]
     pub fn share<O: Operation, C: Convergence>(
@@ -186,19 +190,19 @@ impl<S: Slot, P: Pool, const W: u32, const L: usize> ListsView<Lists<S, P, W, L>
         argument: S::Value,
     ) -> (Outcome, S::Value) {
         let (key, bucket) = self.start(key);
-        let mut walk = Walk::new(self, bucket, Question { operation, key, argument });
+        let mut walk = Walk::new(self, bucket, Request { operation, key, argument });
         share_work(tile, pending, |turn| walk.round(turn));
         walk.result()
     }
 
-    /// Shows the tile every node of a bucket's list, one after the other: `see(node)` is called by all its
-    /// lanes together. Tiles in lockstep keep each other company: they see `None` where their own list has
+    /// Calls `see` for every node of a bucket's list in order. All lanes of the tile call it together. Tiles
+    /// in lockstep iterate together: a tile whose list has ended calls `see` with `None` until all lists have
     /// ended.
     ///
-    /// Links are read before `see` is called, which may change the node.
+    /// A node's link is read before `see` is called, so `see` may change the node.
     ///
     /// # Panics
-    /// Ends the launch where `bucket` is above [`Self::bucket_count`].
+    /// Ends the launch if `bucket` is above [`Self::bucket_count`].
     #[inline(always)]
     #[track_caller]
     pub fn for_each_node<C: Convergence>(
@@ -211,20 +215,20 @@ impl<S: Slot, P: Pool, const W: u32, const L: usize> ListsView<Lists<S, P, W, L>
         while tile.any_converged(at.is_some()) {
             let link = at.map(|node| Handle::from_word(node.link().load(Order::Relaxed, Scope::Device)));
             see(at);
-            // SAFETY: a link that was read in a node.
+            // SAFETY: the link was read in a node.
             at = link.and_then(Handle::some).map(|link| unsafe { self.node(link) });
         }
     }
 
-    /// Packs the pairs of a bucket's list into its first nodes, in the order in which they lie, and frees the
-    /// slabs behind them; without `keep`, drops the pairs too. Runs alone on the bucket. The lanes of the
-    /// tile call it together.
+    /// Compacts a bucket's list: moves its pairs into its first nodes, in their order, and frees the slabs
+    /// behind those nodes. Without `keep`, drops the pairs too. Requires exclusive access to the bucket. The
+    /// lanes of the tile call it together.
     ///
-    /// The tile reads a node whole before it writes to it, and writes to none that it has not read: pairs
-    /// only move forward.
+    /// The tile reads a node completely before it writes to it, and writes only to nodes that it has read:
+    /// pairs only move towards the head.
     ///
     /// # Panics
-    /// Ends the launch where `bucket` is above [`Self::bucket_count`].
+    /// Ends the launch if `bucket` is above [`Self::bucket_count`].
     #[inline(always)]
     #[track_caller]
     pub fn flush<C: Convergence>(self, tile: Tile<W, C>, bucket: u32, keep: bool) {
@@ -259,10 +263,10 @@ impl<S: Slot, P: Pool, const W: u32, const L: usize> ListsView<Lists<S, P, W, L>
         self.cut(tile, end, filled);
     }
 
-    /// Examines a bucket's list by one lane. Runs alone on the bucket.
+    /// Examines a bucket's list by one lane. Requires exclusive access to the bucket.
     ///
     /// # Panics
-    /// Ends the launch where `bucket` is above [`Self::bucket_count`].
+    /// Ends the launch if `bucket` is above [`Self::bucket_count`].
     #[inline(always)]
     #[track_caller]
     pub fn inspect(self, bucket: u32) -> Findings {
@@ -285,22 +289,22 @@ impl<S: Slot, P: Pool, const W: u32, const L: usize> ListsView<Lists<S, P, W, L>
                 return found;
             }
             found.nodes += 1;
-            // SAFETY: a link to a live slab.
+            // SAFETY: the link names a live slab.
             at = unsafe { self.node(link) };
         }
     }
 
-    /// The node behind another one.
+    /// Returns the node after `node`, if there is one.
     #[inline(always)]
     #[track_caller]
     fn after(self, node: Node<S, W, L>) -> Option<Node<S, W, L>> {
         let link = Handle::from_word(node.link().load(Order::Relaxed, Scope::Device));
-        // SAFETY: a link that was read in a node.
+        // SAFETY: the link was read in a node.
         link.some().map(|link| unsafe { self.node(link) })
     }
 
-    /// Ends a list in the node `end`, of which the first `filled` slots stay: the rest become empty, and the
-    /// slabs behind it blank and free.
+    /// Ends a list in the node `end`: its first `filled` slots stay and the others become empty; the slabs
+    /// behind it are blanked and freed.
     #[inline(always)]
     #[track_caller]
     fn cut<C: Convergence>(self, tile: Tile<W, C>, end: Node<S, W, L>, filled: u32) {
@@ -308,7 +312,7 @@ impl<S: Slot, P: Pool, const W: u32, const L: usize> ListsView<Lists<S, P, W, L>
         tile.sync();
         self.blank(tile, end, filled);
         while !link.is_none() {
-            // SAFETY: a link that was read in a node.
+            // SAFETY: the link was read in a node.
             let node = unsafe { self.node(link) };
             let next = Handle::from_word(node.link().load(Order::Relaxed, Scope::Device));
             tile.sync();
@@ -321,7 +325,7 @@ impl<S: Slot, P: Pool, const W: u32, const L: usize> ListsView<Lists<S, P, W, L>
         }
     }
 
-    /// Makes the slots from `from` on empty, and the link none.
+    /// Empties the slots from `from` on and resets the link to [`Handle::NONE`].
     #[inline(always)]
     #[track_caller]
     fn blank<C: Convergence>(self, tile: Tile<W, C>, node: Node<S, W, L>, from: u32) {
@@ -339,21 +343,23 @@ impl<S: Slot, P: Pool, const W: u32, const L: usize> ListsView<Lists<S, P, W, L>
 }
 
 impl<S: Slot, P: Pool, const W: u32, const L: usize> Lists<S, P, W, L> {
-    /// Whether a lane reads more of a slab at once than the default's, and so needs more registers.
+    /// Whether a lane reads more of a slab at once than in the default kind, and so needs more registers.
     const HOLDS_MUCH: bool = L * size_of::<S::Word>() > 32;
 }
 
-// SAFETY: heads by buckets that are there, and slabs by the links in them, which are the pool's.
+// SAFETY: heads are accessed only for existing buckets, and other slabs only through links in nodes, which
+// name slabs of the pool.
 unsafe impl<S: Slot, P: Pool, const W: u32, const L: usize> Kind for Lists<S, P, W, L> {
     type Key = S::Key;
     type Value = S::Value;
     type Slot = S;
     type View = ListsView<Self>;
     const TILE: u32 = W;
-    /// Measured: with 40 an insert is 2 % faster than with 48, a mixed batch 1 %, of 16-byte pairs 4 %.
+    /// Measured: with 40 registers an insert is 2 % faster than with 48, a mixed batch 1 %, of 16-byte pairs
+    /// 4 %.
     const REGISTERS: u32 = if Self::HOLDS_MUCH { 48 } else { 40 };
-    /// Measured: with 32, where all threads fit that a multiprocessor can have, finds are 7 % faster than
-    /// with 40.
+    /// Measured: with 32 registers, which allow the maximum number of resident threads per multiprocessor,
+    /// lookups are 7 % faster than with 40.
     const READS_IN: u32 = if Self::HOLDS_MUCH { 40 } else { 32 };
 
     #[inline(always)]
@@ -369,20 +375,19 @@ unsafe impl<S: Slot, P: Pool, const W: u32, const L: usize> Kind for Lists<S, P,
     }
 
     #[inline(always)]
-    fn tallies(lists: ListsView<Self>) -> Tallies {
-        lists.tallies
+    fn counters(lists: ListsView<Self>) -> Counters {
+        lists.counters
     }
 
     fn scan_threads(lists: ListsView<Self>) -> usize {
         (lists.buckets as usize + 1) * W as usize
     }
 
-    /// A bucket a tile, along its list, in the order of its slots: the lanes of a tile see neighbours, and
-    /// what each asks for is done by the order of lanes. So the pairs of a key keep theirs when they are
-    /// copied, and when they are exported.
+    /// Scans one bucket per tile, along its list in slot order: the lanes of a tile see neighbouring slots,
+    /// and operations take effect in lane order. So copies and exports preserve the order of a key's pairs.
     #[inline(always)]
     #[track_caller]
-    fn scan(lists: ListsView<Self>, thread: usize, mut see: impl FnMut(Option<Place<Self>>)) {
+    fn scan(lists: ListsView<Self>, thread: usize, mut see: impl FnMut(Option<EntryRef<Self>>)) {
         let tile = Tile::<W>::lockstep();
         let bucket = thread / W as usize;
         let exists = bucket <= lists.buckets as usize;
@@ -390,7 +395,7 @@ unsafe impl<S: Slot, P: Pool, const W: u32, const L: usize> Kind for Lists<S, P,
             let mut position = tile.rank();
             while position < W * L as u32 {
                 let slot = node.filter(|_| position < Self::SLOTS).map(|node| node.slot(position));
-                see(slot.and_then(|slot| Place::read(slot, bucket == lists.buckets as usize)));
+                see(slot.and_then(|slot| EntryRef::read(slot, bucket == lists.buckets as usize)));
                 position += W;
             }
         });

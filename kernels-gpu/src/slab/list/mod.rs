@@ -1,4 +1,4 @@
-//! Slab lists: chains of slabs, a bucket's each: the device side of `SlabHash`, `SlabSet` and `SlabMultiMap`.
+//! Slab lists: one chain of slabs per bucket. The device side of `SlabHash`, `SlabSet` and `SlabMultiMap`.
 //! See `docs/structures/slab-hash.md`.
 mod gather;
 mod instances;
@@ -16,17 +16,17 @@ pub use lists::{Config, Findings, Lists, ListsView, Visitor};
 pub use node::Node;
 pub use walk::LONG;
 
-/// The kind of lists that maps of 32-bit keys and values get unless they are told otherwise.
+/// The default kind of lists for maps of 32-bit keys and values.
 pub type DefaultLists = Lists<Packed, Spread<128>, 4, 4>;
 
-/// The kind that maps of other keys and values get, on devices that swap 16 bytes at once.
+/// The default kind for maps of other keys and values, on devices with a 16-byte compare-and-swap.
 pub type DefaultWide<K, V> = Lists<Wide<K, V>, Spread<128>, 4, 2>;
 
-/// The kind that maps of other keys and values get on older devices.
+/// The default kind for maps of other keys and values on older devices.
 pub type DefaultPublished<K, V> = Lists<Published<K, V>, Spread<128>, 4, 2>;
 
-/// The kind that sets of 32-bit keys get.
+/// The default kind for sets of 32-bit keys.
 pub type DefaultSet32 = Lists<Bare<u32>, Spread<128>, 4, 8>;
 
-/// The kind that sets of 64-bit keys get.
+/// The default kind for sets of 64-bit keys.
 pub type DefaultSet64 = Lists<Bare<u64>, Spread<128>, 4, 4>;

@@ -1,41 +1,42 @@
-//! A list's node: a slab whose last four bytes are the link to the next.
+//! A node of a list: a slab whose last four bytes are the link to the next.
 //!
 //! ```text
-//! 128 bytes of pairs of 8:  | pair 0 | pair 1 | ... | pair 14 | unused | link |          15 pairs
-//! 128 bytes of keys of 4:   | key 0 | key 1 | ...     ... | key 29 | unused | link |     30 keys
+//! 128 bytes, 8-byte pairs:  | pair 0 | pair 1 | ... | pair 14 | unused | link |          15 pairs
+//! 128 bytes, 4-byte keys:   | key 0 | key 1 | ...     ... | key 29 | unused | link |     30 keys
 //! ```
 //!
-//! A blank slab is all ones: its slots are empty and its link is none.
+//! A blank slab is all ones: its slots are empty and its link is [`Handle::NONE`].
 use super::super::handle::Handle;
 use crate::keyed::{Bucket, Lane, Slot};
 use simt::{Convergence, Global, Tile, Word};
 
-/// A slab as a node of a list: `W` lanes read `L` slots each, the link among them.
+/// A slab as a node of a list: `W` lanes read `L` slots each, the link included.
 #[derive(Clone, Copy, Debug)]
 pub struct Node<S, const W: u32, const L: usize>(Bucket<S, W, L>);
 
-/// What a lane has read of a node.
+/// The part of a node that a lane has read.
 #[derive(Clone, Copy, Debug)]
 pub struct Read<S: Slot, const L: usize> {
-    /// The lane's slots. Those that the link lies in look like tombstones.
+    /// The lane's slots. Those that contain the link appear as tombstones.
     pub lane: Lane<S, L>,
     /// The link, in the tile's last lane; arbitrary in the others.
     pub link: Handle,
 }
 
-/// Some of the slots that a tile has read, and their places among all of those, in the nodes' order.
+/// A selection of the slots that a tile has read, and their ranks within it, in the order of the node's
+/// slots.
 #[derive(Clone, Copy, Debug)]
 pub struct Chosen {
-    /// The lane's, a bit each.
+    /// Bit mask of the lane's selected slots.
     mine: u32,
-    /// How many there are in the lanes before.
+    /// Number of selected slots in lower lanes.
     pub before: u32,
-    /// How many there are in all lanes.
+    /// Number of selected slots in all lanes.
     pub all: u32,
 }
 
 impl Chosen {
-    /// Those slots of each lane of which `is(j)` holds. The lanes of the tile call it together.
+    /// Selects the slots of each lane for which `is(j)` holds. The lanes of the tile call it together.
     #[inline(always)]
     #[track_caller]
     pub fn by<C: Convergence, const W: u32, const L: usize>(
@@ -55,13 +56,13 @@ impl Chosen {
         chosen
     }
 
-    /// Whether the lane's slot `j` is among them.
+    /// Returns whether the lane's slot `j` is selected.
     #[inline(always)]
     pub fn is(self, j: usize) -> bool {
         self.mine >> j & 1 != 0
     }
 
-    /// How many stand before the lane's slot `j`.
+    /// Returns the number of selected slots before the lane's slot `j`.
     #[inline(always)]
     pub fn place(self, j: usize) -> u32 {
         self.before + (self.mine & ((1 << j) - 1)).count_ones()
@@ -69,51 +70,52 @@ impl Chosen {
 }
 
 impl<S: Slot, const W: u32, const L: usize> Node<S, W, L> {
-    /// Bytes of the slab.
+    /// Number of bytes of the slab.
     pub const BYTES: usize = Bucket::<S, W, L>::BYTES;
-    /// Slots that the link and what is unused beside it take the place of.
+    /// Number of slots that the link and the unused bytes beside it occupy.
     const LINK_SLOTS: u32 = if size_of::<S::Word>() == 4 { 2 } else { 1 };
-    /// Pairs or keys in a node.
+    /// Number of pairs or keys in a node.
     pub const SLOTS: u32 = W * L as u32 - Self::LINK_SLOTS;
 
-    /// The node in the slab at `base`.
+    /// Returns the node in the slab at `base`.
     ///
     /// # Safety
-    /// - [`Self::BYTES`] bytes from `base` on are a live slab, aligned to as many, that is a node of a list
-    ///   of this kind or blank. It stays one as long as the node is used.
+    /// - The [`Self::BYTES`] bytes from `base` on are a live slab, aligned to [`Self::BYTES`], that is a node
+    ///   of a list of this kind or blank, for as long as the node is used.
     #[inline(always)]
     pub unsafe fn at(base: Global<u64>) -> Self {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller's obligation.
         Self(unsafe { Bucket::at(base) })
     }
 
-    /// Where the slab begins.
+    /// Returns the address of the slab.
     #[inline(always)]
     pub(super) fn base(self) -> Global<u64> {
         self.0.base()
     }
 
-    /// The slots, those of the link too.
+    /// Returns the slab as a bucket, whose slots include those of the link.
     #[inline(always)]
     pub(super) fn bucket(self) -> Bucket<S, W, L> {
         self.0
     }
 
-    /// Where the link lies.
+    /// Returns the location of the link.
     #[inline(always)]
     pub(super) fn link(self) -> Global<u32> {
         // SAFETY: the last four bytes of the slab.
         unsafe { self.base().cast::<u32>().offset(Self::BYTES / 4 - 1) }
     }
 
-    /// Whether a lane's slot `j` is one that the link takes the place of.
+    /// Returns whether the link occupies slot `j` of lane `rank`.
     #[inline(always)]
     pub fn is_link(rank: u32, j: usize) -> bool {
         let spare = Self::LINK_SLOTS as usize;
         if L == 1 { rank as usize >= W as usize - spare } else { rank == W - 1 && j >= L - spare }
     }
 
-    /// What lane `rank`, below `W`, has of the node, where `wanted`; else arbitrary.
+    /// Reads the part of the node that belongs to lane `rank`, below `W`, if `wanted`; otherwise the result
+    /// is arbitrary.
     #[inline(always)]
     #[track_caller]
     pub(super) fn read(self, rank: u32, wanted: bool) -> Read<S, L> {
@@ -124,18 +126,18 @@ impl<S: Slot, const W: u32, const L: usize> Node<S, W, L> {
         Read { lane: lane.with(removed, |j| Self::is_link(rank, j)), link }
     }
 
-    /// The slot at `position` of the nodes' order, in which slots are filled: by lane, then by `j`. The link
-    /// is none of them, so no word that is written there leads outside of the lists.
+    /// Returns the slot at `position` in the order in which slots are filled: by lane, then by `j`. The link
+    /// is not among these slots, so no word written to one of them leads outside the lists.
     ///
     /// # Panics
-    /// Ends the launch where `position` is not below [`Self::SLOTS`].
+    /// Ends the launch if `position` is not below [`Self::SLOTS`].
     #[inline(always)]
     #[track_caller]
     pub fn slot(self, position: u32) -> Global<S::Word> {
         if position >= Self::SLOTS {
             simt::trap();
         }
-        // SAFETY: the position is one of the bucket's.
+        // SAFETY: the position is that of a slot of the bucket.
         unsafe { self.0.slot(position / L as u32, position as usize % L) }
     }
 }

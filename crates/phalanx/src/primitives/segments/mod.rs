@@ -1,8 +1,8 @@
-//! Scans, sums and sorts of each of many segments.
+//! Scans, reductions and sorts of many segments.
 //!
-//! Segment `s` is what stands from `offsets[s]` up to `offsets[s + 1]`, which is not part of it: offsets are
-//! one more than segments, as [`Workspace::offsets`](super::Workspace::offsets) makes them, and ascend. Any
-//! segment may be empty, and of any length.
+//! Segment `s` has the elements from `offsets[s]` up to but excluding `offsets[s + 1]`. There is one offset
+//! more than segments, as [`Workspace::offsets`](super::Workspace::offsets) writes them, and offsets ascend.
+//! Segments may be empty, and of any length.
 mod scan;
 mod sort;
 
@@ -18,10 +18,11 @@ use phalanx_kernels::primitives::segments::{self, List, ListSegments, Segments};
 use phalanx_kernels::primitives::words::ClearWords;
 use simt::GlobalSlice;
 
-/// Segments of a block that marks them.
+/// Segments that one block marks.
 const LISTED: usize = segments::THREADS as usize * segments::ITEMS;
 
-/// What all of these make first: a bit an element, and perhaps a list of segments.
+/// Data that all operations on segments compute first: a bit per element, which marks segment heads, and
+/// possibly a list of segments.
 #[derive(Clone, Copy)]
 struct Marks {
     heads: GlobalSlice<u32>,
@@ -30,7 +31,7 @@ struct Marks {
 }
 
 impl Marks {
-    /// For an array of `len` elements in `count` segments, of which `listed` may have to be listed.
+    /// Allocates for an array of `len` elements in `count` segments, of which at most `listed` are listed.
     fn cut(cutter: &mut Cutter, len: usize, count: usize, listed: usize, starts: usize) -> Self {
         let tiles = if listed > 0 { count.div_ceil(LISTED) } else { 0 };
         let published = Published::cut(cutter, tiles, 2);
@@ -42,7 +43,7 @@ impl Marks {
     /// Marks segments, and lists those of more than `least` elements.
     ///
     /// # Safety
-    /// - Workspace and offsets live until the stream has done it.
+    /// - Workspace and offsets live until the stream has executed the launches.
     unsafe fn launch(
         self,
         stream: &Stream,
@@ -60,7 +61,7 @@ impl Marks {
             status: self.published.status(),
             tickets: self.published.tickets(),
         };
-        // SAFETY: the caller's.
+        // SAFETY: the caller's obligations.
         unsafe {
             stream.launch(any_grid(self.heads.len()), ClearWords { words: self.heads })?;
             self.published.clear(stream)?;
@@ -70,7 +71,7 @@ impl Marks {
     }
 }
 
-/// Refuses offsets that are not one more than some number of segments.
+/// Returns the number of segments, or an error if there are no offsets.
 fn check_offsets(offsets: &Buffer<u32>) -> Result<usize> {
     let what = "offsets of segments, which are one more than segments";
     offsets.len().checked_sub(1).ok_or(Error::Length { what, expected: 1, found: 0 })

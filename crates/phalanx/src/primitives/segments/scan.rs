@@ -1,4 +1,4 @@
-//! Sums and scans of segments.
+//! Reductions and scans of segments.
 use super::{Marks, check_offsets};
 use crate::Result;
 use crate::primitives::scan::Published;
@@ -13,7 +13,7 @@ use phalanx_kernels::primitives::segments::scan::{
 use phalanx_kernels::primitives::segments::{List, Segments};
 use simt::Instance;
 
-/// Elements of a plan's tile.
+/// Visitor that returns the number of elements in a plan's tile.
 struct Size;
 
 impl ScanVisitor for Size {
@@ -24,7 +24,7 @@ impl ScanVisitor for Size {
     }
 }
 
-/// The plan's name, its tile's elements, and what a call needs.
+/// Allocates the pieces of a call.
 fn scan_pieces<T: Number>(
     cutter: &mut Cutter,
     name: &str,
@@ -42,8 +42,8 @@ fn measure<T: Number>(len: usize, count: usize, listed: usize) -> usize {
     Cutter::measure(|cutter| scan_pieces::<T>(cutter, name, len, count, listed))
 }
 
-/// Bytes of workspace that [`Workspace::reduce_segments`] needs for `len` elements in `segments` segments,
-/// with tiles of the usual size.
+/// Returns the bytes of workspace that [`Workspace::reduce_segments`] needs for `len` elements in `segments`
+/// segments, with the default tile size.
 ///
 /// ```
 /// use phalanx::primitives::reduce_segments_bytes;
@@ -53,7 +53,7 @@ pub fn reduce_segments_bytes<T: Number>(len: usize, segments: usize) -> usize {
     measure::<T>(len, segments, segments)
 }
 
-/// Bytes of workspace that scans of segments need for `len` elements, with tiles of the usual size.
+/// Returns the bytes of workspace that scans of segments need for `len` elements, with the default tile size.
 ///
 /// ```
 /// use phalanx::primitives::scan_segments_bytes;
@@ -63,7 +63,8 @@ pub fn scan_segments_bytes<T: Number>(len: usize) -> usize {
     measure::<T>(len, 0, 0)
 }
 
-/// The tiles that there are for sums and scans of segments, the usual one first: see [`Workspace::set_tile`].
+/// Returns the names of the tiles for reductions and scans of segments, the default one first: see
+/// [`Workspace::set_tile`].
 ///
 /// ```
 /// use phalanx::primitives::{Fold, segment_tiles};
@@ -82,7 +83,7 @@ struct Launch<'a> {
     what: What,
 }
 
-/// Where results go.
+/// Target of the results.
 #[derive(Clone, Copy)]
 enum What {
     Scan { to: *mut u8, inclusive: bool },
@@ -101,7 +102,7 @@ impl ScanVisitor for Launch<'_> {
             status: self.published.status(),
             tickets: self.published.tickets(),
         };
-        // SAFETY: buffers and workspace outlive the launch (dropping them waits); lengths were checked.
+        // SAFETY: buffers and workspace outlive the launch (dropping them waits). Lengths were checked.
         unsafe {
             match self.what {
                 What::Scan { to, inclusive } => {
@@ -118,7 +119,7 @@ impl ScanVisitor for Launch<'_> {
     }
 }
 
-/// Fills results with what changes nothing.
+/// Fills results with the identity.
 struct Fill<'a> {
     stream: &'a Stream,
     results: (*mut u8, usize),
@@ -134,15 +135,15 @@ impl ReduceVisitor for Fill<'_> {
     }
 }
 
-/// Sums and scans of segments.
+/// Reductions and scans of segments.
 ///
-/// Segment `s` is what stands from `offsets[s]` up to `offsets[s + 1]`, which is not part of it: offsets are
-/// one more than segments, as [`Workspace::offsets`] makes them, and ascend. Any segment may be empty, and of
-/// any length. (Where offsets descend or reach beyond the elements, results are unspecified; nothing else
-/// happens.)
+/// Segment `s` has the elements from `offsets[s]` up to but excluding `offsets[s + 1]`. There is one offset
+/// more than segments, as [`Workspace::offsets`] writes them, and offsets ascend. Segments may be empty, and
+/// of any length. (If offsets descend or are beyond the elements, results are unspecified; nothing else is
+/// affected.)
 impl Workspace {
-    /// Writes to `results[s]` what the elements of segment `s` come to; for an empty one that is what
-    /// [`Self::exclusive_scan`] has for the first element.
+    /// Writes to `results[s]` the combination of the elements of segment `s`. For an empty segment it is the
+    /// identity, as in [`Self::exclusive_scan`].
     ///
     /// ```
     /// use phalanx::Device;
@@ -157,14 +158,16 @@ impl Workspace {
     /// # Ok::<(), phalanx::Error>(())
     /// ```
     ///
-    /// Cost: a read of each element and a quarter of a byte beside it, an atomic, 16 bytes and a result a
+    /// Cost: a read of each element and of a quarter of a byte besides; an atomic, 16 bytes and a result per
     /// segment; 6 launches.
     ///
     /// # Errors
-    /// [`Length`](crate::Error::Length), [`Workspace`](crate::Error::Workspace),
-    /// [`Elsewhere`](crate::Error::Elsewhere), [`UnknownTile`](crate::Error::UnknownTile),
-    /// [`TooMany`](crate::Error::TooMany) beyond 2^32 - 1 elements or segments;
-    /// [`Error::Device`](crate::Error::Device) when the device is lost or lacks the memory.
+    /// [`Error::Length`](crate::Error::Length) if the buffers' lengths do not match;
+    /// [`Error::Workspace`](crate::Error::Workspace) if the workspace is too small;
+    /// [`Error::Elsewhere`](crate::Error::Elsewhere) if a buffer is on another device;
+    /// [`Error::UnknownTile`](crate::Error::UnknownTile) if the selected tile does not exist for this type;
+    /// [`Error::TooMany`](crate::Error::TooMany) for more than 2^32 - 1 elements or segments;
+    /// [`Error::Device`](crate::Error::Device) if the device is lost or lacks the memory.
     #[doc(alias = "segmented_reduce")]
     pub fn reduce_segments<T: Number>(
         &mut self,
@@ -183,8 +186,8 @@ impl Workspace {
         })
     }
 
-    /// [`Self::exclusive_scan`] of each segment. Results for elements that are in no segment (before the
-    /// first offset, or behind the last) keep what they had.
+    /// Runs [`Self::exclusive_scan`] on each segment. Results for elements in no segment (before the first
+    /// offset, or from the last one on) are unchanged.
     ///
     /// ```
     /// use phalanx::Device;
@@ -199,11 +202,11 @@ impl Workspace {
     /// # Ok::<(), phalanx::Error>(())
     /// ```
     ///
-    /// Cost: a read and a write of each element and a quarter of a byte beside it, an atomic and 8 bytes a
+    /// Cost: a read and a write of each element and of a quarter of a byte besides; an atomic and 8 bytes per
     /// segment; 5 launches.
     ///
     /// # Errors
-    /// Those of [`Self::reduce_segments`].
+    /// As [`Self::reduce_segments`].
     #[doc(alias = "segmented_scan")]
     pub fn exclusive_scan_segments<T: Number>(
         &mut self,
@@ -215,7 +218,7 @@ impl Workspace {
         self.scan_segments(fold, from, offsets, to, false)
     }
 
-    /// [`Self::inclusive_scan`] of each segment; else as [`Self::exclusive_scan_segments`].
+    /// Runs [`Self::inclusive_scan`] on each segment; otherwise as [`Self::exclusive_scan_segments`].
     ///
     /// ```
     /// use phalanx::Device;
@@ -230,10 +233,10 @@ impl Workspace {
     /// # Ok::<(), phalanx::Error>(())
     /// ```
     ///
-    /// Cost: that of [`Self::exclusive_scan_segments`].
+    /// Cost: as [`Self::exclusive_scan_segments`].
     ///
     /// # Errors
-    /// Those of [`Self::reduce_segments`].
+    /// As [`Self::reduce_segments`].
     pub fn inclusive_scan_segments<T: Number>(
         &mut self,
         fold: Fold,
@@ -244,8 +247,8 @@ impl Workspace {
         self.scan_segments(fold, from, offsets, to, true)
     }
 
-    /// [`Self::exclusive_scan_segments`] or, where `inclusive` says so, [`Self::inclusive_scan_segments`], in
-    /// place.
+    /// Scans segments in place: as [`Self::inclusive_scan_segments`] if `inclusive` is true, otherwise as
+    /// [`Self::exclusive_scan_segments`].
     ///
     /// ```
     /// use phalanx::Device;
@@ -259,10 +262,10 @@ impl Workspace {
     /// # Ok::<(), phalanx::Error>(())
     /// ```
     ///
-    /// Cost: that of [`Self::exclusive_scan_segments`].
+    /// Cost: as [`Self::exclusive_scan_segments`].
     ///
     /// # Errors
-    /// Those of [`Self::reduce_segments`].
+    /// As [`Self::reduce_segments`].
     pub fn scan_segments_in_place<T: Number>(
         &mut self,
         fold: Fold,
@@ -290,8 +293,7 @@ impl Workspace {
         self.segments(fold, from, offsets, 0, |_| What::Scan { to, inclusive }, || Ok(()))
     }
 
-    /// Marks segments, lists `listed` of them, and launches what is to be done, behind what `before`
-    /// launches.
+    /// Marks segments, lists `listed` of them, and launches the operation, after the launches of `before`.
     fn segments<T: Number>(
         &self,
         fold: Fold,

@@ -13,21 +13,20 @@ use phalanx_kernels::primitives::segments::short::{Job, ShortPlan, SortShortSegm
 use phalanx_kernels::primitives::sort::{DIGIT_BITS, MOST};
 use simt::{GlobalSlice, Instance};
 
-/// Bytes of workspace that sorts of segments need for `len` keys with values in `segments` segments. `()` is
-/// the value of keys alone.
+/// Returns the bytes of workspace that sorts of segments need for `len` keys with values in `segments`
+/// segments. For keys without values, `V` is `()`.
 ///
 /// ```
 /// use phalanx::primitives::sort_segments_bytes;
-/// // Segments that may be long cost most: their elements are gathered, and sorted by segment and key.
-/// assert!(sort_segments_bytes::<u32, u32>(1 << 20, 1000) < 64 << 20);
+/// // Possibly long segments need most: their elements are gathered, and sorted by segment and key.
 /// ```
 pub fn sort_segments_bytes<K: Number, V: Pod>(len: usize, segments: usize) -> usize {
     let plan = Plan::named::<K>(None).unwrap_or_default();
     Cutter::measure(|cutter| SortPieces::cut::<K, V>(cutter, plan, len, segments))
 }
 
-/// The windows that there are for sorts of segments, the usual one first: see [`Workspace::set_tile`].
-/// Segments of at most a third of the window are sorted by blocks.
+/// Returns the names of the windows for sorts of segments, the default one first: see
+/// [`Workspace::set_tile`]. Segments of at most a third of the window are sorted by blocks.
 ///
 /// ```
 /// use phalanx::primitives::segment_windows;
@@ -37,15 +36,15 @@ pub fn segment_windows<K: Number>() -> Vec<&'static str> {
     tiles(K::NAME, windows::NAMES)
 }
 
-/// What a host knows of a plan for short segments.
+/// Properties of a plan for short segments that the host needs.
 #[derive(Clone, Copy, Default)]
 struct Plan {
     name: &'static str,
-    /// The most elements of a short segment.
+    /// Maximum number of elements of a short segment.
     most: usize,
 }
 
-/// Asks a plan for it.
+/// Visitor that returns the maximum number of elements of a short segment.
 struct Most;
 
 impl Visitor for Most {
@@ -63,26 +62,26 @@ impl Plan {
     }
 }
 
-/// The workspace of a sort.
+/// Workspace of a sort.
 #[derive(Clone, Copy)]
 struct SortPieces {
     marks: Marks,
-    /// Where each key comes from, where values have to know.
+    /// Source index of each key, if values must be gathered.
     order: GlobalSlice<u32>,
     old_values: *mut u8,
     long: Option<LongPieces>,
 }
 
-/// What segments need that fit into no block, where there may be any.
+/// Workspace for segments that are too long for a block.
 #[derive(Clone, Copy)]
 struct LongPieces {
-    /// Two words an element.
+    /// Two buffers of a word per element.
     firsts: *mut u8,
     besides: *mut u8,
     radix: Pieces,
-    /// The sort's name.
+    /// Name of the radix sort's plan.
     name: &'static str,
-    /// Bits of the segments' numbers.
+    /// Number of bits of segment numbers.
     number_bits: u32,
 }
 
@@ -114,10 +113,10 @@ impl LongPieces {
         }
     }
 
-    /// Sorts the gathered elements by key and segment. Returns where the words are then.
+    /// Sorts the gathered elements by key and segment. Returns the pointers to the sorted words.
     ///
     /// # Safety
-    /// - The workspace lives until the stream has done it.
+    /// - The workspace lives until the stream has executed the sort.
     unsafe fn sort<K: Number>(
         &self,
         stream: &Stream,
@@ -139,22 +138,22 @@ impl LongPieces {
         let is_short = bits == 32;
         let end = if is_short { bits + self.number_bits } else { bits };
         let lanes = (lane(firsts, 8, end), lane(besides, size_of::<K>(), end));
-        // SAFETY: the caller's.
+        // SAFETY: the caller's obligations.
         unsafe { sort(lanes, 0, end).launch::<u64>(self.name)? };
         if is_short || self.number_bits == 0 {
             return Ok((lanes.0.to, lanes.1.to));
         }
-        // Eight passes left both where they were; now the numbers are the keys.
+        // Eight passes left both arrays in place. Now the segment numbers are the keys.
         let (end, bits) = (32 + self.number_bits, self.number_bits);
         let lanes = (lane(besides, 8, bits), lane(firsts, 8, bits));
-        // SAFETY: the caller's.
+        // SAFETY: the caller's obligations.
         unsafe { sort(lanes, 32, end).launch::<u64>(self.name)? };
         Ok((lanes.1.to, lanes.0.to))
     }
 }
 
-/// A lane between two places, of elements of so many bytes that are sorted by so many bits. The first place
-/// holds them, and no pass reads where it writes.
+/// Returns a lane between two buffers, for elements of `bytes` bytes that are sorted by `bits` bits. The
+/// first buffer holds them, and no pass reads where it writes.
 fn lane((from, other): (*mut u8, *mut u8), bytes: usize, bits: u32) -> Lane {
     match bits.div_ceil(DIGIT_BITS).is_multiple_of(2) {
         true => Lane { from, to: from, spare: other, bytes },
@@ -183,15 +182,15 @@ impl Visitor for Launch<'_> {
             segments: self.segments,
         };
         let grid = Grid::new(self.len.div_ceil(P::CHUNK) as u32, P::THREADS);
-        // SAFETY: buffers and workspace outlive the launch (dropping them waits); lengths were checked.
+        // SAFETY: buffers and workspace outlive the launch (dropping them waits). Lengths were checked.
         unsafe { Ok(self.stream.launch(grid, SortShortSegments::<P> { job })?) }
     }
 }
 
 /// Sorts of segments.
 ///
-/// Each segment is sorted by all bits of its keys, stably. Elements in no segment (before the first offset,
-/// or behind the last) keep their places. For segments and offsets see [`Self::reduce_segments`].
+/// Each segment is sorted stably by all bits of its keys. Elements in no segment (before the first offset, or
+/// from the last one on) are unchanged. See [`Self::reduce_segments`] for segments and offsets.
 impl Workspace {
     /// Sorts the keys of each segment into another buffer.
     ///
@@ -208,15 +207,17 @@ impl Workspace {
     /// # Ok::<(), phalanx::Error>(())
     /// ```
     ///
-    /// Cost: a read and a write of each key, an atomic and 8 bytes a segment, in 4 launches, for segments of
-    /// at most 1024 keys. Where the array has more keys than that, 8 to 17 launches more, which do what a
-    /// radix sort does for the longer segments' elements: see the page.
+    /// Cost for segments of at most 1024 keys: a read and a write of each key; an atomic and 8 bytes per
+    /// segment; 4 launches. If the array has more keys than that, 8 to 17 more launches, which perform a
+    /// radix sort of the longer segments' elements: see the page.
     ///
     /// # Errors
-    /// [`Length`](crate::Error::Length), [`Workspace`](crate::Error::Workspace),
-    /// [`Elsewhere`](crate::Error::Elsewhere), [`UnknownTile`](crate::Error::UnknownTile),
-    /// [`TooMany`](crate::Error::TooMany) beyond 2^30 - 1 elements or 2^32 - 1 segments;
-    /// [`Error::Device`](crate::Error::Device) when the device is lost or lacks the memory.
+    /// [`Error::Length`](crate::Error::Length) if the buffers' lengths do not match;
+    /// [`Error::Workspace`](crate::Error::Workspace) if the workspace is too small;
+    /// [`Error::Elsewhere`](crate::Error::Elsewhere) if a buffer is on another device;
+    /// [`Error::UnknownTile`](crate::Error::UnknownTile) if the selected window does not exist for this type;
+    /// [`Error::TooMany`](crate::Error::TooMany) for more than 2^30 - 1 elements or 2^32 - 1 segments;
+    /// [`Error::Device`](crate::Error::Device) if the device is lost or lacks the memory.
     #[doc(alias = "segmented_sort")]
     pub fn sort_segments<K: Number>(
         &mut self,
@@ -230,7 +231,7 @@ impl Workspace {
         self.sort_each::<K, ()>(keys.len(), (keys.pointer(), sorted.pointer()), nowhere(), offsets)
     }
 
-    /// Sorts the keys of each segment where they are.
+    /// Sorts the keys of each segment in place.
     ///
     /// ```
     /// use phalanx::Device;
@@ -245,10 +246,10 @@ impl Workspace {
     /// # Ok::<(), phalanx::Error>(())
     /// ```
     ///
-    /// Cost: that of [`Self::sort_segments`].
+    /// Cost: as [`Self::sort_segments`].
     ///
     /// # Errors
-    /// Those of [`Self::sort_segments`].
+    /// As [`Self::sort_segments`].
     pub fn sort_segments_in_place<K: Number>(
         &mut self,
         keys: &mut Buffer<K>,
@@ -258,7 +259,7 @@ impl Workspace {
         self.sort_each::<K, ()>(keys.len(), (keys.pointer(), keys.pointer()), nowhere(), offsets)
     }
 
-    /// Sorts the pairs of each segment by their keys into other buffers; pairs of equal keys keep their
+    /// Sorts the pairs of each segment by their keys into other buffers; pairs with equal keys keep their
     /// order. Values are of any plain type.
     ///
     /// ```
@@ -275,11 +276,10 @@ impl Workspace {
     /// # Ok::<(), phalanx::Error>(())
     /// ```
     ///
-    /// Cost: that of [`Self::sort_segments`], 8 bytes and a read and a write of each value more; a launch
-    /// more.
+    /// Cost: as [`Self::sort_segments`], plus 8 bytes and a read and a write of each value, and one launch.
     ///
     /// # Errors
-    /// Those of [`Self::sort_segments`].
+    /// As [`Self::sort_segments`].
     pub fn sort_segment_pairs<K: Number, V: Pod>(
         &mut self,
         (keys, values): (&Buffer<K>, &Buffer<V>),
@@ -297,7 +297,7 @@ impl Workspace {
         self.sort_each::<K, V>(keys.len(), (keys.pointer(), sorted.pointer()), ends, offsets)
     }
 
-    /// [`Self::sort_segment_pairs`] where they are.
+    /// Sorts the pairs of each segment in place: see [`Self::sort_segment_pairs`].
     ///
     /// ```
     /// use phalanx::Device;
@@ -312,10 +312,10 @@ impl Workspace {
     /// # Ok::<(), phalanx::Error>(())
     /// ```
     ///
-    /// Cost: that of [`Self::sort_segment_pairs`], and a copy of the values.
+    /// Cost: as [`Self::sort_segment_pairs`], and a copy of the values.
     ///
     /// # Errors
-    /// Those of [`Self::sort_segments`].
+    /// As [`Self::sort_segments`].
     pub fn sort_segment_pairs_in_place<K: Number, V: Pod>(
         &mut self,
         (keys, values): (&mut Buffer<K>, &mut Buffer<V>),
@@ -328,7 +328,7 @@ impl Workspace {
         self.sort_each::<K, V>(keys.len(), (keys_at, keys_at), (values_at, values_at), offsets)
     }
 
-    /// Keys and values, each from where to where.
+    /// Sorts keys and values, each given by source and target.
     fn sort_each<K: Number, V: Pod>(
         &mut self,
         len: usize,
@@ -347,7 +347,7 @@ impl Workspace {
             return Ok(());
         }
         let (stream, order) = (self.stream(), pieces.order);
-        // SAFETY: buffers and workspace outlive the launches (dropping them waits); all lengths were checked.
+        // SAFETY: buffers and workspace outlive the launches (dropping them waits). All lengths were checked.
         unsafe {
             let segments = pieces.marks.launch(stream, offsets, len, plan.most)?;
             let launch = Launch { stream, segments, from: keys.0.cast(), to: keys.1.cast(), order, len };
@@ -367,7 +367,7 @@ impl Workspace {
 /// Sorts long segments.
 ///
 /// # Safety
-/// - All memory lives until the stream has done it.
+/// - All memory lives until the stream has executed the launches.
 unsafe fn sort_long<K: Number>(
     stream: &Stream,
     long: LongPieces,
@@ -383,7 +383,7 @@ unsafe fn sort_long<K: Number>(
         besides: slice(besides, len),
     };
     let grid = any_grid(len);
-    // SAFETY: the caller's.
+    // SAFETY: the caller's obligations.
     unsafe {
         let to = gathered((long.firsts, long.besides));
         stream.launch(grid, TakeLong::<K::Keys> { keys, to })?;
@@ -392,7 +392,7 @@ unsafe fn sort_long<K: Number>(
     }
 }
 
-/// No values.
+/// Returns pointers to no values.
 fn nowhere() -> (*mut (), *mut ()) {
     (std::ptr::dangling_mut(), std::ptr::dangling_mut())
 }

@@ -1,4 +1,4 @@
-//! Kernels that call the maps' device-side functions from a package of their own.
+//! Kernels that call the maps' device functions from a separate package.
 #![cfg_attr(target_arch = "nvptx64", no_std)]
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx))]
 
@@ -7,27 +7,27 @@ pub mod slabs;
 pub mod trees;
 
 use phalanx_kernels::probing::{
-    Coded, DefaultPublished, DefaultTable, Lanes, MapView, Merge, Outcome, Session,
+    DefaultPublished, DefaultTable, MapView, Merge, OpCode, Outcome, PerLane, Session,
 };
 use simt::{GlobalSlice, Independent, Order, Scope, Thread, Tile, fence, kernel, timer};
 
-/// The default kind of table for 32-bit keys and values.
+/// Default table type for 32-bit keys and values.
 pub type Words = DefaultTable;
-/// A kind that runs on every device, for 64 bits.
+/// Table type for 64-bit keys and values that every device supports.
 pub type Links = DefaultPublished<u64, u64>;
 
-/// Counts how often each word occurs: an operation a lane.
+/// Counts the occurrences of each word, with one operation per lane.
 #[kernel]
 pub fn count_words(map: MapView<Words>, words: GlobalSlice<u32>) {
-    let mut session = Session::new(map, Lanes);
+    let mut session = Session::new(map, PerLane);
     let index = Thread::index();
     let word = if index < words.len() { Some((words.read(index), 1)) } else { None };
     session.upsert(Merge::Add, word);
     session.finish();
 }
 
-/// Follows links from each start until there is none, and takes the last one out: an operation a tile, and
-/// each tile goes its own way. Writes where each walk ended and how many steps it had.
+/// Follows links from each start to the end of the chain, and removes the last link. Each tile performs one
+/// operation at a time, and tiles diverge. Writes the end of each chain and its number of steps.
 #[kernel]
 pub fn follow_links(
     map: MapView<Links>,
@@ -52,21 +52,21 @@ pub fn follow_links(
     }
 }
 
-/// Links each place to the one after it: pairs that appear in two steps.
+/// Links each place to the next one. These pairs become visible in two steps.
 #[kernel]
 pub fn link(map: MapView<Links>, places: GlobalSlice<u64>) {
-    let mut session = Session::new(map, Lanes);
+    let mut session = Session::new(map, PerLane);
     let index = Thread::index();
     let place = if index < places.len() { Some(places.read(index)) } else { None };
     session.insert(place.map(|place| (place, place + 1)));
     session.finish();
 }
 
-/// Puts each key through every operation, and counts in `wrong` the answers that a key of its own must not
-/// give. The map is without the keys before, and after.
+/// Performs every operation on each key, and counts in `wrong` the results that are invalid for a key that no
+/// other lane uses. The map must not contain the keys; afterwards it does not contain them either.
 #[kernel]
 pub fn every_operation(map: MapView<Words>, keys: GlobalSlice<u32>, wrong: GlobalSlice<u32>) {
-    let mut session = Session::new(map, Lanes);
+    let mut session = Session::new(map, PerLane);
     let index = Thread::index();
     let key = if index < keys.len() { Some(keys.read(index)) } else { None };
     let pair = |value: u32| key.map(|key| (key, value));
@@ -99,11 +99,11 @@ pub fn every_operation(map: MapView<Words>, keys: GlobalSlice<u32>, wrong: Globa
     if failed > 0 {
         wrong.at(0).fetch_add(failed, Order::Relaxed, Scope::Device);
     }
-    // Dropped, not finished: lanes may count for themselves.
+    // The session is dropped without `finish`: lanes may also update the counters individually.
 }
 
-/// Executes operations by their codes, a few rounds of one a lane, and records what became of each and when:
-/// nanoseconds before it was asked, and after everything that it wrote was seen by the device.
+/// Executes operations by their codes, several rounds of one per lane. Records each result with its times:
+/// the nanoseconds before its start, and after all its writes are visible on the device.
 #[kernel]
 pub fn record(
     map: MapView<Words>,
@@ -115,11 +115,11 @@ pub fn record(
     starts: GlobalSlice<u64>,
     ends: GlobalSlice<u64>,
 ) {
-    let (mut session, warp) = (Session::new(map, Lanes), Tile::<32>::lockstep());
+    let (mut session, warp) = (Session::new(map, PerLane), Tile::<32>::lockstep());
     let mut index = Thread::index();
-    // The batch is a whole number of rounds of the grid, so that all lanes of a warp go round together.
+    // The batch is a whole number of rounds of the grid, so that all lanes of a warp loop together.
     while index < keys.len() {
-        let operation = Coded::from_code(codes.read(index) as u32);
+        let operation = OpCode::from_code(codes.read(index) as u32);
         let start = timer();
         let (outcome, value) = session.execute(true, operation, keys.read(index), arguments.read(index));
         fence(Scope::Device);

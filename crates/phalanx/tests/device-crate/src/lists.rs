@@ -1,17 +1,17 @@
-//! Kernels that work on slab lists: on a map by sessions, and on the lists themselves.
-use phalanx_kernels::keyed::{Kind, Lanes, Merge, Outcome, Packed, Session, Slot, Tally};
+//! Kernels on slab lists: on a map through sessions, and on the lists directly.
+use phalanx_kernels::keyed::{CounterDelta, Kind, Merge, Outcome, Packed, PerLane, Session, Slot};
 use phalanx_kernels::slab::list::{
     Append, Collect, Config, Count, DefaultLists, DefaultSet32, ListsView, RemoveAll,
 };
 use simt::{GlobalSlice, Independent, Order, Scope, Thread, Tile, kernel};
 
-/// The default kind of lists for 32-bit keys and values.
+/// Default list type for 32-bit keys and values.
 pub type Chains = DefaultLists;
 
-/// Counts how often each word occurs, and takes out every word of `stops`: an operation a lane.
+/// Counts the occurrences of each word and removes every word of `stops`, with one operation per lane.
 #[kernel]
 pub fn tally_words(map: ListsView<Chains>, words: GlobalSlice<u32>, stops: GlobalSlice<u32>) {
-    let mut session = Session::new(map, Lanes);
+    let mut session = Session::new(map, PerLane);
     let index = Thread::index();
     let word = if index < words.len() { Some(words.read(index)) } else { None };
     session.upsert(Merge::Add, word.map(|word| (word, 1)));
@@ -20,8 +20,8 @@ pub fn tally_words(map: ListsView<Chains>, words: GlobalSlice<u32>, stops: Globa
     session.finish();
 }
 
-/// For each key and each multiple of it below `end`, counts the key among the multiple's divisors: an
-/// operation a tile, and each tile goes its own way. Writes how many keys were new by this tile's doing.
+/// For each key and each multiple of it below `end`, counts the key among the multiple's divisors. Each tile
+/// performs one operation at a time, and tiles diverge. Writes the number of keys that this tile inserted.
 #[kernel]
 pub fn divisors(map: ListsView<Chains>, keys: GlobalSlice<u32>, end: u32, inserted: GlobalSlice<u32>) {
     let tile = Tile::<4, Independent>::this();
@@ -41,8 +41,8 @@ pub fn divisors(map: ListsView<Chains>, keys: GlobalSlice<u32>, end: u32, insert
     }
 }
 
-/// The list primitive by itself: appends an edge for each lane, both ways, and counts the edges that found no
-/// room.
+/// Uses the list primitive directly: appends an edge for each lane in both directions, and counts the edges
+/// that were refused.
 #[kernel]
 pub fn link_both(
     lists: ListsView<Chains>,
@@ -55,19 +55,19 @@ pub fn link_both(
     let (a, b) = if pending { (from.read(index), to.read(index)) } else { (0, 0) };
     let there = lists.share(tile, pending, Append, a, b).0;
     let back = lists.share(tile, pending, Append, b, a).0;
-    let mut tally = Tally::default();
+    let mut delta = CounterDelta::default();
     if pending {
-        tally.count(there);
-        tally.count(back);
+        delta.count(there);
+        delta.count(back);
     }
     let lost = (pending && there == Outcome::Refused) as u32 + (pending && back == Outcome::Refused) as u32;
     if lost > 0 {
         refused.at(0).fetch_add(lost, Order::Relaxed, Scope::Device);
     }
-    Chains::tallies(lists).record(tally);
+    Chains::counters(lists).record(delta);
 }
 
-/// Writes the degree of each vertex, and its first neighbours to `neighbours`, `room` places each.
+/// Writes the degree of each vertex, and up to `room` of its neighbours to `neighbours`.
 #[kernel]
 pub fn neighbours(
     lists: ListsView<Chains>,
@@ -83,30 +83,30 @@ pub fn neighbours(
     let collect = Collect { values: neighbours, from: index as u64 * room as u64, room };
     let collected = lists.gather(tile, pending, collect, vertex);
     if pending {
-        // They differ only if somebody changes the list between the two.
+        // They differ only if another thread changes the list between the two calls.
         degrees.write(index, if degree == collected { degree } else { u32::MAX });
     }
 }
 
-/// Takes all edges of each vertex out, and writes how many there were.
+/// Removes all edges of each vertex, and writes their number.
 #[kernel]
 pub fn isolate(lists: ListsView<Chains>, vertices: GlobalSlice<u32>, degrees: GlobalSlice<u32>) {
     let (tile, index) = (Tile::<4>::lockstep(), Thread::index());
     let pending = index < vertices.len();
     let vertex = if pending { vertices.read(index) } else { 0 };
     let removed = lists.gather(tile, pending, RemoveAll::default(), vertex);
-    let mut tally = Tally::default();
-    tally.remove(removed);
+    let mut delta = CounterDelta::default();
+    delta.remove(removed);
     if pending {
         degrees.write(index, removed);
     }
-    Chains::tallies(lists).record(tally);
+    Chains::counters(lists).record(delta);
 }
 
-/// Walks along every list, a tile a bucket: adds nodes to `sums[0]`, pairs to `sums[1]`, and the values of
-/// the pairs to `sums[2]`.
+/// Traverses every list, one tile per bucket. Adds the number of nodes to `sums[0]`, the number of pairs to
+/// `sums[1]`, and the values of the pairs to `sums[2]`.
 #[kernel]
-pub fn survey(lists: ListsView<Chains>, sums: GlobalSlice<u64>) {
+pub fn sum_lists(lists: ListsView<Chains>, sums: GlobalSlice<u64>) {
     let tile = Tile::<4>::lockstep();
     let bucket = Thread::index() / 4;
     let bucket = if bucket <= lists.bucket_count() as usize { Some(bucket as u32) } else { None };
@@ -131,11 +131,11 @@ pub fn survey(lists: ListsView<Chains>, sums: GlobalSlice<u64>) {
     }
 }
 
-/// The default kind of set of 32-bit keys.
+/// Default set type for 32-bit keys.
 pub type Members = DefaultSet32;
 
-/// Takes each of `gone` out of a set and puts each of `come` in, an operation a lane. Counts in `sums` those
-/// that were there, those that are new, and those of `come` that a look then misses.
+/// Removes each of `gone` from a set and inserts each of `come`, with one operation per lane. Counts in
+/// `sums` the removed keys, the new keys, and the keys of `come` that a subsequent look-up misses.
 #[kernel]
 pub fn replace_members(
     set: ListsView<Members>,
@@ -143,7 +143,7 @@ pub fn replace_members(
     come: GlobalSlice<u32>,
     sums: GlobalSlice<u32>,
 ) {
-    let mut session = Session::new(set, Lanes);
+    let mut session = Session::new(set, PerLane);
     let index = Thread::index();
     let old = if index < gone.len() { Some(gone.read(index)) } else { None };
     let new = if index < come.len() { Some(come.read(index)) } else { None };
@@ -158,8 +158,8 @@ pub fn replace_members(
     session.finish();
 }
 
-/// Queues, one a key: puts a value at the end of the queue of each of `keys`, and writes to `firsts` what
-/// stands at its front, which it takes out.
+/// Implements one queue per key: appends a value to the queue of each of `keys`, then removes the value at
+/// its front and writes it to `firsts`.
 #[kernel]
 pub fn turn_queues(
     queues: ListsView<Chains>,
@@ -167,7 +167,7 @@ pub fn turn_queues(
     values: GlobalSlice<u32>,
     firsts: GlobalSlice<u32>,
 ) {
-    let mut session = Session::new(queues, Lanes);
+    let mut session = Session::new(queues, PerLane);
     let index = Thread::index();
     let wanted = index < keys.len();
     let (key, value) = if wanted { (keys.read(index), values.read(index)) } else { (0, 0) };

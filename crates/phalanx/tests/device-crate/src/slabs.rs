@@ -7,24 +7,25 @@ use simt::{
     kernel,
 };
 
-/// Words of a slab that the kernels write and look at, wherever its last one lies.
+/// Number of words of a slab that the kernels write and check, including its last one.
 const WORDS: usize = 4;
 
-/// The word `index` of the [`WORDS`], spread over the slab of a handle that the pool gave.
+/// Returns word `index` of the [`WORDS`], which are spread over the slab of an allocated handle.
 #[inline(always)]
 fn word<P: Pool>(pool: P, handle: Handle, index: usize) -> Global<u64> {
     let place = index * (P::BYTES / 8 - 1) / (WORDS - 1);
-    // SAFETY: the place is below the slab's words, and the handle is the pool's.
+    // SAFETY: the index is below the slab's number of words, and the handle comes from the pool.
     unsafe { pool.slab(handle).offset(place) }
 }
 
-/// What lane `owner` writes to its slab.
+/// Returns the content that lane `owner` writes to its slab.
 #[inline(always)]
 fn content(owner: u64, index: usize) -> u64 {
     mix64(owner << 3 | index as u64)
 }
 
-/// Writes to the slabs what says whose they are. Weak: each slab has one writer.
+/// Writes a pattern that identifies the owner to each slab. The stores are weak, since each slab has one
+/// writer.
 #[kernel]
 pub fn stamp<P: Pool + Instance>(pool: P, handles: GlobalSlice<u32>) {
     if Thread::index() < handles.len() {
@@ -39,8 +40,8 @@ pub fn stamp<P: Pool + Instance>(pool: P, handles: GlobalSlice<u32>) {
     }
 }
 
-/// Counts in `wrong` the words that are not what [`stamp()`] wrote, or (`blank` is not 0) not what the host
-/// fills new slabs with.
+/// Counts in `wrong` the words that differ from those written by [`stamp()`], or (if `blank` is not 0) from
+/// the host's initial fill of new slabs.
 #[kernel]
 pub fn check_stamps<P: Pool + Instance>(
     pool: P,
@@ -59,21 +60,21 @@ pub fn check_stamps<P: Pool + Instance>(
     }
 }
 
-/// A pool, and who allocates from it.
+/// Pool, and the group of threads that allocates from it.
 pub trait Crew: Instance + Send + Sync {
-    /// The pool.
+    /// Pool type.
     type Pool: Pool;
-    /// What a lane keeps.
+    /// State of a lane.
     type Keeps;
-    /// Begins.
+    /// Creates the state.
     fn new(pool: Self::Pool) -> Self::Keeps;
-    /// All lanes call it together.
+    /// Allocates a slab. All lanes must call it together.
     fn allocate(keeps: &mut Self::Keeps, round: u32) -> Option<Handle>;
-    /// The fence after an allocation. All lanes call it together.
+    /// Executes the fence after an allocation. All lanes must call it together.
     fn fence(keeps: &Self::Keeps);
 }
 
-/// Lanes alone.
+/// Lanes that allocate individually.
 #[derive(Clone, Copy, Debug)]
 pub struct Alone<P>(PhantomData<P>);
 
@@ -127,14 +128,14 @@ where
     }
 }
 
-/// The fence before a free.
+/// Flag for the fence before a free.
 pub const BEFORE_FREE: u32 = 1;
-/// The fence after an allocation.
+/// Flag for the fence after an allocation.
 pub const AFTER_ALLOCATE: u32 = 2;
 
-/// Each lane allocates a slab, writes to it, looks whether it is alone with it, blanks and frees it, again
-/// and again; slabs go from lane to lane within the launch. Weak accesses, ordered by the two fences. Counts
-/// slabs had in `counts[0]`, and words that somebody else changed in `counts[1]`.
+/// In each round, each lane allocates a slab, writes to it, checks that no other lane writes to it, blanks it
+/// and frees it. Slabs pass between lanes within the launch. All accesses are weak, and ordered by the two
+/// fences. Counts allocated slabs in `counts[0]`, and words changed by others in `counts[1]`.
 #[kernel]
 pub fn churn<M: Crew>(pool: M::Pool, rounds: u32, fences: u32, counts: GlobalSlice<u32>) {
     let mut keeps = M::new(pool);
@@ -157,7 +158,8 @@ pub fn churn<M: Crew>(pool: M::Pool, rounds: u32, fences: u32, counts: GlobalSli
     counts.at(1).fetch_add(wrong, Order::Relaxed, Scope::Device);
 }
 
-/// Writes to a slab that must be blank, and blanks it. Returns how many words were not what they had to be.
+/// Writes to a slab that must be blank, and blanks it again. Returns the number of words with unexpected
+/// contents.
 #[inline(always)]
 fn use_slab<P: Pool>(pool: P, handle: Handle, round: u32) -> u32 {
     let (owner, mut wrong) = (Thread::index() as u64 | (round as u64) << 32, 0);
@@ -174,12 +176,12 @@ fn use_slab<P: Pool>(pool: P, handle: Handle, round: u32) -> u32 {
     wrong
 }
 
-/// The pools, whose names are those of `phalanx_kernels`.
+/// Pools with the names that `phalanx_kernels` uses.
 mod pools {
     use super::{CheckStamps, Light, Spread, Stamp};
     use simt::Kernel;
 
-    /// The entries of a kernel for each kind of pool.
+    /// Declares the entry points of a kernel for each pool type.
     macro_rules! entries {
         ($($symbol:ident: $kernel:ident<$pool:ty>;)*) => {$(
             #[cfg(target_arch = "nvptx64")]

@@ -1,27 +1,28 @@
-//! A kernel that changes and asks a tree that keeps versions, and records when; and kernels that collect
-//! ranges, in blocks of any size.
+//! Kernel that updates and queries a versioned tree and records the times, and kernels that collect ranges in
+//! blocks of any size.
 use phalanx_kernels::btree::{
-    Collect, CollectWide, Concurrent, Dated, OutOfPlace, Seek, Sink, Span, Tree, TreeView,
+    Collect, CollectWide, Concurrent, OutOfPlace, Seek, Sink, Span, Tree, TreeView, Versioned,
 };
-use phalanx_kernels::keyed::{Kind, Lanes, Packed, Session};
+use phalanx_kernels::keyed::{Kind, Packed, PerLane, Session};
 use phalanx_kernels::slab::Spread;
 use simt::{GlobalSlice, Scope, Thread, Tile, fence, kernel, timer};
 
-/// The kind of tree whose updates are out of place, of pairs of 32 bits.
-pub type Moments = Tree<Dated<Packed>, Spread<128>, OutOfPlace, 4, 4>;
+/// Tree with out-of-place updates and pairs of 32 bits.
+pub type Moments = Tree<Versioned<Packed>, Spread<128>, OutOfPlace, 4, 4>;
 
-/// Inserts `low` with value `high`: the code of [`record_moments`].
+/// Code of an insertion of `low` with value `high` in [`record_moments`].
 pub const INSERT: u8 = 0;
-/// Removes `low`.
+/// Code of a removal of `low`.
 pub const REMOVE: u8 = 1;
-/// Looks `low` up.
+/// Code of a look-up of `low`.
 pub const GET: u8 = 2;
-/// Collects the pairs from `low` to `high`.
+/// Code of a query for the pairs from `low` to `high`.
 pub const RANGE: u8 = 3;
 
-/// Executes operations by their codes, one a warp and round, and records what became of each, and when. Of
-/// [`GET`] the value goes to the first of the operation's `room` places; of [`RANGE`] the pairs to all.
-#[allow(clippy::too_many_arguments)] // a kernel's arguments are named where it is launched
+/// Executes operations by their codes, one per warp and round, and records each result with its times. For
+/// [`GET`], the value is written to the first of the operation's `room` elements; for [`RANGE`], the pairs to
+/// all of them.
+#[allow(clippy::too_many_arguments)] // kernel arguments are named at the launch
 #[kernel]
 pub fn record_moments(
     tree: TreeView<Moments>,
@@ -36,7 +37,7 @@ pub fn record_moments(
     ends: GlobalSlice<u64>,
 ) {
     Moments::enter(tree);
-    let (mut session, warp) = (Session::<Moments, _>::new(tree, Lanes), Tile::<32>::lockstep());
+    let (mut session, warp) = (Session::<Moments, _>::new(tree, PerLane), Tile::<32>::lockstep());
     let mut index = Thread::index() / 32;
     while index < codes.len() {
         let (low, high, asks) = (lows.read(index), highs.read(index), warp.rank() == 0);
@@ -73,11 +74,12 @@ pub fn record_moments(
     Moments::leave(tree);
 }
 
-/// The default kind of tree for 32-bit keys and values.
+/// Default tree type for 32-bit keys and values.
 pub type Plain = Tree<Packed, Spread<128>, Concurrent, 4, 4>;
 
-/// Collects the `room` first pairs from each of `lows` to the one of `highs`, in blocks of any size.
-#[allow(clippy::too_many_arguments)] // a kernel's arguments are named where it is launched
+/// Collects the first `room` pairs from each of `lows` to the corresponding one of `highs`, in blocks of any
+/// size.
+#[allow(clippy::too_many_arguments)] // kernel arguments are named at the launch
 #[kernel]
 pub fn collect_ranges_wide(
     tree: TreeView<Plain>,
@@ -91,7 +93,7 @@ pub fn collect_ranges_wide(
     collect_by::<CollectWide>(tree, (lows, highs), room, Sink { keys, values }, counts);
 }
 
-/// The same, in blocks of 128 threads at most.
+/// Collects ranges like `collect_ranges_wide`, in blocks of at most 128 threads.
 #[allow(clippy::too_many_arguments)] // as above
 #[kernel]
 pub fn collect_ranges(

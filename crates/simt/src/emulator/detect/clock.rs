@@ -1,8 +1,8 @@
-//! Vector clocks: for each lane, up to which of its epochs its past is known; and views, for weak memory: for
-//! each place, the newest write that is known.
+//! Vector clocks hold, per lane, the latest epoch known of it. Views, for weak memory, hold per granule the
+//! newest write known.
 use std::rc::Rc;
 
-/// Counters by index, zero where none was set. Clones share their memory until one of them changes.
+/// Counters by index, zero if unset. Clones share their memory until one of them changes.
 #[derive(Clone, Debug, Default)]
 struct Counters(Rc<Vec<u32>>);
 
@@ -38,30 +38,30 @@ impl Counters {
     }
 }
 
-/// For each place of memory, the time of the newest write that is known.
+/// Per granule of memory, the time of the newest write known.
 #[derive(Clone, Debug, Default)]
 pub struct View(Counters);
 
 impl View {
-    /// The time of the newest write of `place` that is known; 0 where none is.
+    /// Returns the time of the newest known write of `place`; 0 if none is known.
     pub fn get(&self, place: usize) -> u32 {
         self.0.get(place)
     }
 
-    /// Knows the write of `place` that was made at `time`, and all before it.
-    pub fn raise(&mut self, place: usize, time: u32) {
+    /// Records that the write of `place` at `time`, and all its earlier writes, are known.
+    pub fn set_at_least(&mut self, place: usize, time: u32) {
         if self.get(place) < time {
             self.0.set(place, time);
         }
     }
 
-    /// Knows also what `other` knows.
+    /// Adds the knowledge of `other`.
     pub fn join(&mut self, other: &Self) {
         self.0.join(&other.0);
     }
 }
 
-/// A vector clock, and the view that goes with it: whoever learns of lanes' epochs learns of their writes.
+/// A vector clock and its view: knowledge of a lane's epochs includes knowledge of its writes.
 #[derive(Clone, Debug, Default)]
 pub struct Clock {
     epochs: Counters,
@@ -78,14 +78,14 @@ impl Clock {
         self.epochs.set(lane as usize, epoch);
     }
 
-    /// Knows also what `other` knows.
+    /// Adds the knowledge of `other`.
     pub fn join(&mut self, other: &Self) {
         self.epochs.join(&other.epochs);
         self.view.join(&other.view);
     }
 }
 
-/// Joins a clock that may not be there yet.
+/// Joins `other` into a clock that may be absent.
 pub fn join(into: &mut Option<Clock>, other: &Clock) {
     match into {
         Some(clock) => clock.join(other),

@@ -1,6 +1,7 @@
-//! Detectors of the exploring mode that need to know what is ordered before what.
+//! Detectors of the exploring mode that need the happens-before order.
 //!
-//! (Missing lanes are found where lanes meet, bad addresses and unwritten memory where memory is accessed.)
+//! (Missing lanes are detected where lanes meet; bad addresses and uninitialised reads where memory is
+//! accessed.)
 pub mod clock;
 pub mod order;
 pub mod race;

@@ -1,25 +1,25 @@
-//! Happens-before, as the PTX memory model makes it.
+//! Happens-before, as the PTX memory model defines it.
 //!
 //! - A release (`.release`, or a fence followed by a strong write) and an acquire (`.acquire`, or a strong
-//!   read followed by a fence) order what precedes with what follows when the read sees the write or a later
-//!   read-modify-write of its chain.
-//! - A sequentially consistent fence is a fence, and synchronizes with each earlier one of a scope that
-//!   overlaps: the order in which the lanes come by is their order.
-//! - The barrier of a block and `Tile::sync` order everything before in the lanes that meet with everything
-//!   after.
-//! - Votes, shuffles and the rest order nothing.
+//!   read followed by a fence) order what precedes with what follows if the read observes the write or a
+//!   later read-modify-write of its chain.
+//! - A sequentially consistent fence is a fence, and synchronizes with each earlier one whose scope overlaps.
+//!   The total order of these fences is their execution order.
+//! - The barrier of a block and `Tile::sync` order everything before them, in the participating lanes, with
+//!   everything after.
+//! - Votes, shuffles and the other collectives order nothing.
 //! - An operation of block scope orders only lanes of its block.
 //!
-//! Where memory is weak, what a lane learns also tells which [versions](super::versions) it may still read.
+//! With weak memory, the order also determines which [versions](super::versions) a lane may still read.
 use super::clock::{Clock, View, join};
 use crate::{Order, Scope};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// Maps keyed by eight-byte granules of memory.
+/// Map keyed by eight-byte granules of memory.
 pub type GranuleMap<V> = HashMap<usize, V, BuildHasherDefault<GranuleHasher>>;
 
-/// One multiplication: granules are numbers.
+/// Hasher of granules: one multiplication.
 #[derive(Default)]
 pub struct GranuleHasher(u64);
 
@@ -37,22 +37,22 @@ impl Hasher for GranuleHasher {
     }
 }
 
-/// The part of an access that lies in one granule: the granule, and which of its bytes.
+/// Splits an access into granules; yields each granule and the mask of its bytes.
 pub fn granules(address: usize, bytes: usize) -> impl Iterator<Item = (usize, u8)> {
     let mask = if bytes >= 8 { u8::MAX } else { (1u8 << bytes) - 1 };
     (0..bytes.div_ceil(8)).map(move |i| (address / 8 + i, mask << (address % 8)))
 }
 
-/// Who makes an access.
+/// Lane that makes an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Actor {
-    /// The lane's number.
+    /// Number of the lane.
     pub lane: u32,
-    /// Its block, unique in the run.
+    /// Block of the lane, unique in the run.
     pub block: u64,
 }
 
-/// A moment in a lane's life: epochs are counted from 1 and end when the lane publishes what it did.
+/// Timestamp of an access. Epochs count from 1; an epoch ends when the lane publishes its accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moment {
     pub lane: u32,
@@ -62,39 +62,40 @@ pub struct Moment {
 #[derive(Clone, Debug, Default)]
 struct LaneOrder {
     epoch: u32,
-    /// What the lane knows of others.
+    /// Knowledge of other lanes.
     past: Clock,
-    /// What it knew at its last fence, of any scope and of device scope.
+    /// Knowledge at the lane's last fence, of any scope (`near`) and of device scope or wider (`far`).
     fence_near: Option<Clock>,
     fence_far: Option<Clock>,
-    /// What it has read relaxed: known from the next fence on, from lanes of its block, and from others.
+    /// Releases observed by relaxed reads, acquired at the next fence: from lanes of its block (`near`) and
+    /// from others (`far`).
     unfenced_near: Option<Clock>,
     unfenced_far: Option<Clock>,
-    /// Where dependencies order: what its reads have shown. Its later reads return nothing older.
+    /// With dependencies: the writes that its reads have observed. Its later reads return nothing older.
     read: View,
 }
 
-/// What a write published at a place.
+/// Clocks that a write published at a granule.
 #[derive(Clone, Debug)]
 pub struct Release {
     bytes: u8,
     block: u64,
-    /// For lanes of the same block, and for others.
+    /// Clock for lanes of the same block (`near`) and for others (`far`).
     near: Option<Clock>,
     far: Option<Clock>,
 }
 
-/// What sequentially consistent fences have published to later ones.
+/// Clocks that sequentially consistent fences have published to later ones.
 #[derive(Default)]
 struct FenceOrder {
-    /// By fences of any scope, to lanes of the same block.
+    /// Published by fences of any scope, to lanes of the same block.
     blocks: HashMap<u64, Clock>,
-    /// By fences of device scope or wider, to one another.
+    /// Published by fences of device scope or wider, to one another.
     device: Clock,
 }
 
 impl FenceOrder {
-    /// What the lane's fence learns from earlier ones.
+    /// Returns the clock that the lane's fence acquires from earlier fences.
     fn seen_by(&self, actor: Actor, scope: Scope) -> Clock {
         let mut clock = self.blocks.get(&actor.block).cloned().unwrap_or_default();
         if scope != Scope::Block {
@@ -103,7 +104,7 @@ impl FenceOrder {
         clock
     }
 
-    /// The lane's fence publishes what it knows.
+    /// Publishes the lane's knowledge at its fence.
     fn publish(&mut self, actor: Actor, scope: Scope, now: &Clock) {
         self.blocks.entry(actor.block).or_default().join(now);
         if scope != Scope::Block {
@@ -112,19 +113,19 @@ impl FenceOrder {
     }
 }
 
-/// What is ordered before what, in one run.
+/// Happens-before order of one run.
 #[derive(Default)]
 pub struct Orders {
     lanes: Vec<LaneOrder>,
     places: GranuleMap<Vec<Release>>,
     sc_fences: FenceOrder,
-    /// Whether a read is ordered before the lane's later reads, as far as views tell.
+    /// Whether a read is ordered before the lane's later reads, for views.
     dependencies: bool,
-    /// What was known when a lane last read the device's clock.
+    /// View at the latest read of the device's clock.
     time: View,
 }
 
-/// What of the releases a read of bytes of a granule sees: from lanes of its block, and from others.
+/// Returns the clocks that a read of bytes of a granule observes: from lanes of its block, and from others.
 fn seen(releases: &[Release], actor: Actor, bytes: u8, scope: Scope) -> (Option<Clock>, Option<Clock>) {
     let (mut near, mut far) = (None, None);
     for release in releases.iter().filter(|release| release.bytes & bytes != 0) {
@@ -139,7 +140,8 @@ fn seen(releases: &[Release], actor: Actor, bytes: u8, scope: Scope) -> (Option<
 }
 
 impl Orders {
-    /// `dependencies`: reads are ordered, as if the address of each depended on those before it.
+    /// Creates an empty order. With `dependencies`, reads are ordered as if the address of each depended on
+    /// all reads before it.
     pub fn new(dependencies: bool) -> Self {
         Self { dependencies, ..Self::default() }
     }
@@ -152,18 +154,18 @@ impl Orders {
         &mut self.lanes[lane]
     }
 
-    /// Now.
-    pub fn moment(&mut self, lane: u32) -> Moment {
+    /// Returns the lane's current epoch.
+    pub fn timestamp(&mut self, lane: u32) -> Moment {
         Moment { lane, epoch: self.lane(lane).epoch }
     }
 
-    /// Whether the moment is ordered before what the lane does now.
+    /// Returns `true` if `moment` happens before the lane's next access.
     pub fn knows(&self, lane: u32, moment: Moment) -> bool {
         let known = || self.lanes.get(lane as usize).is_some_and(|l| l.past.get(moment.lane) >= moment.epoch);
         lane == moment.lane || known()
     }
 
-    /// Everything ordered before now, the lane's own doings included.
+    /// Returns the clock of everything ordered before now, including the lane's own accesses.
     fn present(&mut self, lane: u32) -> Clock {
         let order = self.lane(lane);
         let mut clock = order.past.clone();
@@ -171,14 +173,14 @@ impl Orders {
         clock
     }
 
-    /// A strong read of bytes of a granule.
+    /// Records a strong read of bytes of a granule.
     pub fn read(&mut self, actor: Actor, granule: usize, bytes: u8, order: Order, scope: Scope) {
         let Some(releases) = self.places.get(&granule) else { return };
         let seen = seen(releases, actor, bytes, scope);
         self.learn(actor.lane, seen, order);
     }
 
-    /// As [`Self::read`], of a version that published `releases`.
+    /// As [`Self::read`], for a version that published `releases`.
     pub fn read_version(
         &mut self,
         actor: Actor,
@@ -190,7 +192,8 @@ impl Orders {
         self.learn(actor.lane, seen(releases, actor, bytes, scope), order);
     }
 
-    /// The lane learns what a read of this order has seen: at once, or at its next fence.
+    /// Acquires the clocks that a read has observed: at once, or at the lane's next fence, depending on
+    /// `order`.
     fn learn(&mut self, lane: u32, (near, far): (Option<Clock>, Option<Clock>), order: Order) {
         let dependencies = self.dependencies;
         let lane = self.lane(lane);
@@ -205,45 +208,45 @@ impl Orders {
         }
     }
 
-    /// Whether reads are ordered after those before.
+    /// Returns `true` if reads are ordered after earlier reads.
     pub fn has_dependencies(&self) -> bool {
         self.dependencies
     }
 
-    /// Later reads of the lane depend on its weak read of a version that published `releases`.
+    /// Records that later reads of the lane depend on its weak read of a version that published `releases`.
     pub fn depend(&mut self, actor: Actor, releases: &[Release], bytes: u8) {
         let (near, far) = seen(releases, actor, bytes, Scope::Device);
         let lane = self.lane(actor.lane);
         near.iter().chain(&far).for_each(|clock| lane.read.join(&clock.view));
     }
 
-    /// The time of the oldest version of a place that a lane may read.
+    /// Returns the time of the oldest version of a granule that a lane may read.
     pub fn floor(&self, lane: u32, place: usize) -> u32 {
         let of_lane = |order: &LaneOrder| order.past.view.get(place).max(order.read.get(place));
         self.lanes.get(lane as usize).map_or(0, of_lane)
     }
 
-    /// The lane has read the version of a place that was written at `time`.
+    /// Records that the lane has read the version of a granule written at `time`.
     pub fn observe_read(&mut self, lane: u32, place: usize, time: u32) {
         let dependencies = self.dependencies;
         let lane = self.lane(lane);
-        lane.past.view.raise(place, time);
+        lane.past.view.set_at_least(place, time);
         if dependencies {
-            lane.read.raise(place, time);
+            lane.read.set_at_least(place, time);
         }
     }
 
-    /// The lane has written the version of a place that has this time.
+    /// Records that the lane has written the version of a granule with this time.
     pub fn observe_write(&mut self, lane: u32, place: usize, time: u32) {
-        self.lane(lane).past.view.raise(place, time);
+        self.lane(lane).past.view.set_at_least(place, time);
     }
 
-    /// What is published at a granule now.
+    /// Returns the releases currently published at a granule.
     pub fn published_at(&self, granule: usize) -> Vec<Release> {
         self.places.get(&granule).cloned().unwrap_or_default()
     }
 
-    /// The lanes exchange registers, and so addresses that they have read.
+    /// Records that the lanes exchange registers, and thereby addresses that they have read.
     pub fn exchange(&mut self, lanes: &[u32]) {
         if !self.dependencies {
             return;
@@ -253,7 +256,8 @@ impl Orders {
         lanes.iter().for_each(|&lane| self.lane(lane).read = all.clone());
     }
 
-    /// The lanes read the device's clock together: they see what was there at its earlier readings.
+    /// Records that the lanes read the device's clock together: they observe all writes visible at its
+    /// earlier reads.
     pub fn read_clock(&mut self, lanes: &[u32]) {
         let mut time = std::mem::take(&mut self.time);
         lanes.iter().for_each(|&lane| time.join(&self.lane(lane).past.view));
@@ -261,7 +265,8 @@ impl Orders {
         self.time = time;
     }
 
-    /// A write of bytes of a granule. `update`: it continues the chain of what it replaced.
+    /// Records a write of bytes of a granule. With `update`, it continues the release chain of the replaced
+    /// value.
     pub fn write(&mut self, actor: Actor, granule: usize, bytes: u8, how: (Order, Scope), update: bool) {
         let (near, far) = self.published(actor, how);
         let releases = self.places.entry(granule).or_default();
@@ -283,7 +288,7 @@ impl Orders {
         }
     }
 
-    /// What a write publishes to lanes of its block and to others.
+    /// Returns the clocks that a write publishes to lanes of its block and to others.
     fn published(&mut self, actor: Actor, (order, scope): (Order, Scope)) -> (Option<Clock>, Option<Clock>) {
         let wide = scope != Scope::Block;
         match order {
@@ -299,12 +304,12 @@ impl Orders {
         }
     }
 
-    /// Memory that goes to somebody else: what was published there is gone.
+    /// Forgets the releases of memory that gets a new owner.
     pub fn forget(&mut self, address: usize, bytes: usize) {
         granules(address, bytes).for_each(|(granule, _)| drop(self.places.remove(&granule)));
     }
 
-    /// Begins the lane's next epoch, after a write that published this one.
+    /// Starts the lane's next epoch, after a write that published the current one.
     pub fn advance(&mut self, lane: u32) {
         self.lane(lane).epoch += 1;
     }
@@ -315,7 +320,7 @@ impl Orders {
         self.release(lane, scope, now);
     }
 
-    /// A fence that is in one order with all others of its kind.
+    /// Executes a sequentially consistent fence.
     pub fn fence_sc(&mut self, actor: Actor, scope: Scope) {
         self.acquire_read(actor.lane, scope);
         let seen = self.sc_fences.seen_by(actor, scope);
@@ -325,7 +330,7 @@ impl Orders {
         self.release(actor.lane, scope, now);
     }
 
-    /// The acquiring half of a fence: what relaxed reads saw is known from now on.
+    /// Executes the acquire half of a fence: acquires the releases that relaxed reads have observed.
     fn acquire_read(&mut self, lane: u32, scope: Scope) {
         let order = self.lane(lane);
         let near = order.unfenced_near.take();
@@ -333,7 +338,7 @@ impl Orders {
         near.iter().chain(&far).for_each(|clock| order.past.join(clock));
     }
 
-    /// The releasing half of a fence: later relaxed writes publish what is known now.
+    /// Executes the release half of a fence: later relaxed writes publish the lane's present knowledge.
     fn release(&mut self, lane: u32, scope: Scope, now: Clock) {
         let order = self.lane(lane);
         if scope != Scope::Block {
@@ -343,7 +348,7 @@ impl Orders {
         order.epoch += 1;
     }
 
-    /// The lanes meet at a barrier.
+    /// Synchronizes the lanes at a barrier.
     pub fn meet(&mut self, lanes: &[u32]) {
         let mut all = Clock::default();
         for &lane in lanes {

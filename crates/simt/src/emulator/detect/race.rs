@@ -1,23 +1,23 @@
-//! Data races: two accesses to a byte that nothing orders, one of them a write, and not both strong with
-//! scopes that include each other.
+//! Data races: two unordered accesses to a byte, of which at least one is a write, and which are not both
+//! strong with scopes that include each other.
 //!
-//! For each granule of eight bytes the latest accesses are kept, up to a bound, so a race with an access long
-//! ago may go unnoticed in one schedule; another will show it. Accesses of different size that are all strong
-//! are not taken for races.
+//! Per granule of eight bytes, a bounded number of latest accesses is kept. A race with a much earlier access
+//! may therefore be missed under one schedule; another schedule will show it. Strong accesses of different
+//! sizes are not reported as races.
 use super::order::{Actor, GranuleMap, Moment, Orders, granules};
 use crate::emulator::{Party, SourceLine};
 
-/// Accesses kept for a granule.
+/// Number of accesses kept per granule.
 const KEPT: usize = 16;
 
-/// An access, as it is remembered.
+/// A recorded access.
 #[derive(Clone, Debug)]
 pub struct Mark {
     pub moment: Moment,
     pub actor: Actor,
     pub writes: bool,
     pub weak: bool,
-    /// Of block scope: strong only towards lanes of the block.
+    /// Whether the scope is the block: strong only with respect to lanes of the block.
     pub narrow: bool,
     pub site: super::super::lane::Site,
     pub block: u32,
@@ -25,7 +25,7 @@ pub struct Mark {
 }
 
 impl Mark {
-    /// What it is, in words.
+    /// Returns a description of the access.
     pub fn action(&self) -> &'static str {
         match (self.weak, self.writes, self.narrow) {
             (true, true, _) => "weak write",
@@ -37,7 +37,7 @@ impl Mark {
         }
     }
 
-    /// As the other party of a failure.
+    /// Converts the access to the other party of a failure.
     pub fn party(&self) -> Party {
         Party {
             action: self.action().to_owned(),
@@ -52,26 +52,27 @@ impl Mark {
         (self.writes || other.writes) && (self.weak || other.weak || apart)
     }
 
-    /// Whether whatever races with `other` races with this as well, which comes after.
+    /// Returns `true` if every later access that races with `other` also races with `self`, the later of the
+    /// two.
     fn replaces(&self, other: &Self) -> bool {
         (self.writes || !other.writes) && (self.weak || !other.weak && self.narrow == other.narrow)
     }
 }
 
-/// The accesses remembered.
+/// The recorded accesses.
 #[derive(Default)]
 pub struct Races {
     granules: GranuleMap<Vec<(u8, Mark)>>,
 }
 
 impl Races {
-    /// Remembers an access; gives an earlier one that it races with.
+    /// Records an access; returns an earlier access that it races with.
     pub fn access(&mut self, orders: &Orders, address: usize, bytes: usize, mark: &Mark) -> Option<Mark> {
         granules(address, bytes)
             .find_map(|(granule, bytes)| self.access_granule(orders, granule, bytes, mark))
     }
 
-    /// Memory that goes to somebody else, whom earlier accesses do not concern.
+    /// Forgets accesses to memory that gets a new owner.
     pub fn forget(&mut self, address: usize, bytes: usize) {
         granules(address, bytes).for_each(|(granule, _)| drop(self.granules.remove(&granule)));
     }

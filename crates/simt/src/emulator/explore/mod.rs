@@ -1,9 +1,10 @@
-//! The exploring mode: one thread, and a decision before everything that lanes can notice of each other.
+//! The exploring mode: one host thread, and a scheduling decision before every operation that other lanes can
+//! observe.
 //!
-//! A lane calls [`Explorer::step`] before each access, collective, barrier and fence. The scheduler picks who
-//! goes next: if it is the same lane, that goes on at once; else the lane is suspended and [`execute`]
-//! resumes the other. Between two such points nothing else runs, so each access is atomic and the run depends
-//! on nothing but the choices.
+//! A lane calls [`Explorer::step`] before each access, collective, barrier and fence. The scheduler picks the
+//! next lane. If it is the same lane, it continues at once; else the lane is suspended and [`execute`]
+//! resumes the other. Between two such points no other lane runs, so each access is atomic and the run
+//! depends only on the choices.
 mod pct;
 mod random;
 mod replay;
@@ -30,17 +31,17 @@ use scheduler::{Runnable, Scheduler};
 use std::cell::{Cell, RefCell};
 use trace::Recording;
 
-/// How many times in a row every lane says that it only waits, and nobody writes, until the launch is called
+/// Consecutive spin hints of every lane, without a write in between, after which a launch is reported as
 /// hung.
 const IDLE_SPINS: u32 = 64;
 
-/// The exploration of one run.
+/// Exploration of one run.
 pub struct Explorer {
     schedule: Schedule,
     before: Vec<Choices>,
     step_limit: u64,
     steps: Cell<u64>,
-    /// The lane that goes next, once decided.
+    /// The next lane, once decided.
     next: Cell<Option<u32>>,
     decisions: RefCell<Decisions>,
     idle: RefCell<Idle>,
@@ -54,7 +55,7 @@ struct Decisions {
 }
 
 impl Decisions {
-    /// Decides who goes next. An error says that the schedule does not fit.
+    /// Picks the next lane. An error means that the schedule does not fit the program.
     fn pick(&mut self, current: Option<u32>) -> Result<Option<u32>, ()> {
         if self.runnable.lanes().is_empty() {
             return Ok(None);
@@ -65,7 +66,7 @@ impl Decisions {
     }
 }
 
-/// Who has only waited since the last write.
+/// Lanes that have only executed spin hints since the last write.
 #[derive(Default)]
 struct Idle {
     spins: Vec<u32>,
@@ -88,7 +89,7 @@ impl Idle {
     }
 }
 
-/// What the detectors know of memory.
+/// State of the detectors and of the memory model.
 #[derive(Default)]
 struct MemoryModel {
     orders: Orders,
@@ -98,7 +99,7 @@ struct MemoryModel {
 }
 
 impl MemoryModel {
-    /// The model that the options ask for, or none.
+    /// Returns the model that the options require, if any.
     fn of(options: &Options) -> Option<Self> {
         let races = options.detect.races.then(Races::default);
         let history = options.stale_l1.then(History::default);
@@ -110,7 +111,7 @@ impl MemoryModel {
 }
 
 impl Explorer {
-    /// An exploration by `schedule` of the launch that follows those `before`.
+    /// Creates an exploration by `schedule` of the launch that follows the launches `before`.
     pub fn new(options: &Options, schedule: &Schedule, before: &[Choices]) -> Self {
         Self {
             schedule: schedule.clone(),
@@ -140,14 +141,14 @@ impl Explorer {
         self.decisions.borrow().recording.choices()
     }
 
-    /// The choices so far.
+    /// Returns the choices so far.
     pub fn trace(&self) -> Trace {
         let mut launches = self.before.clone();
         launches.push(self.choices());
         Trace::new(launches)
     }
 
-    /// The lane is about to do something that others can notice: decides who goes next.
+    /// Decides which lane runs next, before an operation of `lane` that others can observe.
     pub fn step(&self, lane: &Lane) {
         let steps = self.steps.get() + 1;
         self.steps.set(steps);
@@ -185,7 +186,7 @@ impl Explorer {
         }
     }
 
-    /// The lane waits until it is woken.
+    /// Suspends the lane until another lane wakes it.
     pub fn wait(&self, lane: &Lane) {
         self.decisions.borrow_mut().runnable.remove(lane.number);
         lane.suspend();
@@ -200,7 +201,7 @@ impl Explorer {
         self.idle.borrow_mut().reset();
     }
 
-    /// The lane only waits.
+    /// Executes a spin hint of the lane.
     pub fn spin(&self, lane: &Lane, site: Site) {
         lane.passed.set(Some(site));
         let idle = {
@@ -215,21 +216,21 @@ impl Explorer {
         self.step(lane);
     }
 
-    /// The lanes meet at something that orders memory.
+    /// Synchronizes lanes at a collective or barrier that orders memory.
     pub fn synchronize(&self, lanes: impl Iterator<Item = u32>) {
         if let Some(memory) = &self.memory {
             memory.borrow_mut().orders.meet(&lanes.collect::<Vec<_>>());
         }
     }
 
-    /// The lanes meet at something that orders nothing but exchanges registers.
+    /// Records a collective that exchanges registers but orders nothing.
     pub fn exchange(&self, lanes: impl Iterator<Item = u32>) {
         if let Some(memory) = &self.memory {
             memory.borrow_mut().exchange(lanes);
         }
     }
 
-    /// The lane reads the device's clock.
+    /// Records a read of the device's clock.
     pub fn read_clock(&self, lane: &Lane) {
         if let Some(memory) = &self.memory {
             memory.borrow_mut().read_clock(lane.block());
@@ -242,14 +243,14 @@ impl Explorer {
         }
     }
 
-    /// A fence that is in one order with all others of its kind.
+    /// Executes a sequentially consistent fence.
     pub fn fence_sc(&self, lane: &Lane, scope: Scope) {
         if let Some(memory) = &self.memory {
             memory.borrow_mut().orders.fence_sc(actor(lane), scope);
         }
     }
 
-    /// A read of global memory, which holds `newest`. Returns what the lane reads.
+    /// Executes a read of global memory that holds `newest`. Returns the value that the lane reads.
     pub fn load(&self, lane: &Lane, access: &Access, newest: u128) -> u128 {
         let Some(memory) = &self.memory else { return newest };
         self.watch(lane, access, false);
@@ -279,7 +280,7 @@ impl Explorer {
         value
     }
 
-    /// One of the stale values, or none of them: the newest.
+    /// Chooses one of the stale values, or `None` for the newest.
     fn choose(&self, lane: &Lane, stale: &[u64]) -> Option<u64> {
         if stale.is_empty() {
             return None;
@@ -290,7 +291,7 @@ impl Explorer {
         }
     }
 
-    /// One of `0..options`, as the scheduler chooses.
+    /// Lets the scheduler choose one of `0..options`.
     fn option(&self, lane: &Lane, options: u32) -> u32 {
         let choice = {
             let mut decisions = self.decisions.borrow_mut();
@@ -300,12 +301,12 @@ impl Explorer {
         choice.unwrap_or_else(|| self.mismatch(lane))
     }
 
-    /// A read of shared memory.
+    /// Records a read of shared memory.
     pub fn load_shared(&self, lane: &Lane, access: &Access) {
         self.watch(lane, access, false);
     }
 
-    /// A write, where `old` stands.
+    /// Records a write.
     pub fn store(&self, lane: &Lane, access: &Access, _old: u128, new: u128) {
         self.idle.borrow_mut().reset();
         self.watch(lane, access, true);
@@ -313,7 +314,7 @@ impl Explorer {
         self.written(lane, access, false, new);
     }
 
-    /// A read-modify-write where `old` stands; `new` is nothing when it only reads.
+    /// Records a read-modify-write; `new` is `None` if it only reads.
     pub fn update(&self, lane: &Lane, access: &Access, _old: u128, new: Option<u128>) {
         let strong = if access.order == Order::Weak { Order::Relaxed } else { access.order };
         let access = Access { order: strong, ..*access };
@@ -330,7 +331,7 @@ impl Explorer {
     fn written(&self, lane: &Lane, access: &Access, update: bool, new: u128) {
         let Some(memory) = &self.memory else { return };
         let memory = &mut *memory.borrow_mut();
-        let moment = memory.orders.moment(lane.number);
+        let moment = memory.orders.timestamp(lane.number);
         for (granule, bytes) in granules(access.address, access.bytes) {
             memory.orders.write(actor(lane), granule, bytes, (access.order, access.scope), update);
             if let Some(history) = &mut memory.history {
@@ -343,7 +344,7 @@ impl Explorer {
         }
     }
 
-    /// A block has ended: its memory may become another block's.
+    /// Forgets the shared memory of an ended block, since another block may reuse it.
     fn block_ended(&self, block: &Block) {
         let Some(memory) = &self.memory else { return };
         let memory = &mut *memory.borrow_mut();
@@ -355,7 +356,7 @@ impl Explorer {
         });
     }
 
-    /// Looks for a race.
+    /// Fails if the access races with an earlier one.
     fn watch(&self, lane: &Lane, access: &Access, writes: bool) {
         let Some(memory) = &self.memory else { return };
         let race = {
@@ -380,7 +381,7 @@ fn actor(lane: &Lane) -> Actor {
 
 fn mark(orders: &mut Orders, lane: &Lane, access: &Access, writes: bool) -> Mark {
     Mark {
-        moment: orders.moment(lane.number),
+        moment: orders.timestamp(lane.number),
         actor: actor(lane),
         writes,
         weak: access.order == Order::Weak,
@@ -391,17 +392,18 @@ fn mark(orders: &mut Orders, lane: &Lane, access: &Access, writes: bool) -> Mark
     }
 }
 
-/// Runs the launches of the worker's run to their end. Returns the steps made, and the choices.
+/// Runs the launches of the worker's run to their end. Returns the number of steps, and the choices.
 pub fn execute(worker: &Worker) -> (u64, Choices) {
     let Some(explorer) = worker.explorer() else { return (0, Choices::default()) };
-    // Outlives a panic, whose lane is in one of these.
+    // Declared outside of `guarded`, so that a panicking lane outlives its panic.
     let mut blocks = Vec::new();
     worker.guarded(|| execute_blocks(worker, explorer, &mut blocks));
     drop(blocks);
     (explorer.steps(), explorer.choices())
 }
 
-/// Blocks live in slots of as many lanes as the largest has, and a lane's number tells its slot.
+/// Runs the blocks. Each block has a slot with as many lane numbers as the largest block, so a lane's number
+/// determines its slot.
 fn execute_blocks(worker: &Worker, explorer: &Explorer, slots: &mut Vec<Option<Box<Block>>>) {
     let lanes = worker.run.launches.iter().map(|launch| launch.grid.threads).max().unwrap_or(1);
     for slot in 0..RESIDENT_LANES / lanes {
@@ -440,7 +442,7 @@ fn report_mismatch(worker: &Worker, explorer: &Explorer, slots: &[Option<Box<Blo
     }
 }
 
-/// Nobody can run: either all have ended, or those who wait wait for ever.
+/// Reports a deadlock when no lane can run, unless all have ended.
 fn report_deadlock(worker: &Worker, slots: &[Option<Box<Block>>]) {
     if let Some(block) = slots.iter().flatten().next() {
         worker.run.fail(block.deadlock());

@@ -1,28 +1,30 @@
-//! Probabilistic concurrency testing: strict random priorities with a few points of change.
+//! Probabilistic concurrency testing: strict random priorities with a few change points.
 //!
-//! Two deviations from the paper. The length of a run is not known beforehand, so the points of change are
-//! drawn anew for each span of steps, and each span is as long as all before it: the last one, half of the
-//! run, has as many points as the paper gives to the whole. And priorities alone would starve the lane that a
-//! spinning lane waits for: who spins drops to the lowest priority, and so does, every [`PERIOD`] steps,
-//! whoever runs.
+//! There are two deviations from the paper:
+//!
+//! 1. The length of a run is unknown in advance. Change points are therefore drawn per span of steps, and
+//!    each span is as long as all spans before it. The last span, half of the run, has as many change points
+//!    as the paper assigns to the whole run.
+//! 2. Priorities alone would starve the lane that a spinning lane waits for. A lane that spins therefore
+//!    drops to the lowest priority, and so does the running lane every [`PERIOD`] steps.
 use super::random::below;
 use super::scheduler::{Runnable, Scheduler};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::Rng;
 
-/// Steps after which the running lane drops, whatever it does.
+/// Steps after which the running lane drops to the lowest priority.
 const PERIOD: u64 = 2048;
 /// Steps of the first span.
 const FIRST_SPAN: u32 = 4;
 
-/// The policy.
+/// Scheduler with random priorities.
 pub struct Pct {
     generator: ChaCha8Rng,
     depth: u32,
-    /// The points of change in the current span, which ends before step `end`.
+    /// Change points in the current span, which ends before step `end`.
     changes: Vec<u64>,
     end: u64,
-    /// By lane; lanes get theirs when they are first seen.
+    /// Priority by lane, assigned when the lane is first seen.
     priorities: Vec<Option<i64>>,
     lowest: i64,
     step: u64,
@@ -34,7 +36,7 @@ impl Pct {
         Self { generator, depth, changes: Vec::new(), end: 0, priorities: Vec::new(), lowest: 0, step: 0 }
     }
 
-    /// Draws the points of change of the span that begins with this step.
+    /// Draws the change points of the span that begins with this step.
     fn begin_span(&mut self) {
         let length = self.step.clamp(FIRST_SPAN.into(), u32::MAX.into()) as u32;
         self.end = self.step + u64::from(length);

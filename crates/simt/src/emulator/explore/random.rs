@@ -1,14 +1,14 @@
-//! The random walk.
+//! Uniformly random scheduling.
 use super::scheduler::{Runnable, Scheduler};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::Rng;
 
-/// A number below `range`.
+/// Returns a random number below `range`.
 pub fn below(generator: &mut ChaCha8Rng, range: u32) -> u32 {
     crate::hash::reduce(generator.next_u32(), range)
 }
 
-/// Every lane that can run has the same chance.
+/// Scheduler that picks every runnable lane with the same probability.
 pub struct Random {
     generator: ChaCha8Rng,
 }

@@ -1,12 +1,12 @@
-//! The choices of an earlier run, once more.
+//! Replay of the choices of an earlier run.
 use super::scheduler::{Runnable, Scheduler};
 use super::trace::{Choice, Choices};
 
-/// Follows the choices to their end; then lanes take turns.
+/// Scheduler that follows recorded choices to their end; then runs lanes round-robin.
 pub struct Replay {
     choices: Choices,
     at: usize,
-    /// How often the lane at `at` has gone.
+    /// Steps of the lane at `at` so far.
     gone: u32,
     turns: usize,
 }

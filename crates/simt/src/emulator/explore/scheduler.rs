@@ -1,4 +1,4 @@
-//! What a schedule is: a small trait, and a name for each policy.
+//! Schedules: a small trait, and an enum that names each policy.
 use super::pct::Pct;
 use super::random::Random;
 use super::replay::Replay;
@@ -8,25 +8,25 @@ use rand_chacha::rand_core::SeedableRng;
 use std::fmt;
 use std::str::FromStr;
 
-/// How an exploration decides. All of them are written as text and read back: `random:7`, `pct:7:3`,
+/// Scheduling policy of an exploration. Each has a text form, which parses back: `random:7`, `pct:7:3`,
 /// `replay:0x3,1,0`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Schedule {
-    /// Any lane that can run goes next, with equal chances.
+    /// Picks any runnable lane next, with equal probability.
     Random {
-        /// Equal seeds give equal runs.
+        /// Seed; equal seeds produce equal runs.
         seed: u64,
     },
     /// Probabilistic concurrency testing (Burckhardt et al., ASPLOS 2010): the lane of the highest priority
-    /// goes on until, at a few random steps, it drops to the lowest. Good at orders in which one lane is
-    /// overtaken by many.
+    /// runs until, at a few random steps, it drops to the lowest. Effective for bugs in which many lanes
+    /// overtake one.
     Pct {
-        /// Equal seeds give equal runs.
+        /// Seed; equal seeds produce equal runs.
         seed: u64,
-        /// One more than the changes of priority: how many ordered events a bug takes that is to be found.
+        /// Number of ordered events that trigger the bug: one more than the number of priority changes.
         depth: u32,
     },
-    /// The choices of an earlier run; after these, lanes take turns.
+    /// Replays the choices of an earlier run, then runs lanes round-robin.
     Replay(Trace),
 }
 
@@ -60,7 +60,7 @@ impl FromStr for Schedule {
 }
 
 impl Schedule {
-    /// The policy for the launch that is the `index`-th of its device.
+    /// Creates the scheduler for the `index`-th launch of its device.
     pub(super) fn start(&self, index: usize) -> Box<dyn Scheduler> {
         match self {
             Self::Random { seed } => Box::new(Random::new(generator(*seed, index))),
@@ -70,31 +70,31 @@ impl Schedule {
     }
 }
 
-/// Random numbers of a launch: a stream of its own for each launch under the same seed.
+/// Creates the random number generator of a launch: a separate stream per launch under the same seed.
 fn generator(seed: u64, index: usize) -> ChaCha8Rng {
     let mut generator = ChaCha8Rng::seed_from_u64(seed);
     generator.set_stream(index as u64);
     generator
 }
 
-/// A policy: who goes next, and which of several values.
+/// A scheduling policy: picks the next lane, and one of several values.
 pub trait Scheduler {
-    /// The lane that goes next, one of `runnable` (which is not empty). Nothing when the policy does not fit
-    /// the program.
+    /// Picks the next lane, one of `runnable` (which is not empty). Returns `None` if the schedule does not
+    /// fit the program.
     fn next(&mut self, runnable: &Runnable, current: Option<u32>) -> Option<u32>;
 
-    /// One of `0..options`. Nothing when the policy does not fit the program.
+    /// Picks one of `0..options`. Returns `None` if the schedule does not fit the program.
     fn choose(&mut self, options: u32) -> Option<u32>;
 
-    /// The lane says that it only waits for others.
+    /// Notes that the lane only waits for others.
     fn spins(&mut self, _lane: u32) {}
 }
 
-/// The lanes that can run, in an order that depends on nothing but the run.
+/// The runnable lanes, in an order that depends only on the run.
 #[derive(Debug, Default)]
 pub struct Runnable {
     lanes: Vec<u32>,
-    /// The place of each lane in `lanes`, or `ABSENT`.
+    /// Index of each lane in `lanes`, or `ABSENT`.
     places: Vec<u32>,
 }
 

@@ -1,24 +1,25 @@
-//! A schedule as data: the choices that an exploration made, written as text.
+//! Schedules as data: the choices of an exploration, and their text form.
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// Some choices in a row.
+/// One choice, or several consecutive choices of the same lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
-    /// The lane of this number goes next, so many times.
+    /// The lane `number` runs for `times` steps.
     Lane { number: u32, times: u32 },
-    /// Of the options that there were (values a load may return), this one.
+    /// Index of the chosen option, among the values that a load may return.
     Option(u32),
 }
 
-/// The choices of one launch.
+/// Choices of one launch.
 pub type Choices = Arc<[Choice]>;
 
-/// The choices made in the launches of a device since it was new, as data.
+/// Choices made in all launches of a device, as data.
 ///
-/// As text: launches are separated by `/`, choices by `,`. `7` lets lane 7 make a step, `7x3` three, and `v1`
-/// takes the second of the values that a load might return. Lanes count through the blocks of a launch.
+/// In text form, launches are separated by `/` and choices by `,`. `7` lets lane 7 make a step, `7x3` three
+/// steps, and `v1` takes the second of the values that a load might return. Lanes are numbered across the
+/// blocks of a launch.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Trace {
     launches: Vec<Choices>,
@@ -29,7 +30,7 @@ impl Trace {
         Self { launches }
     }
 
-    /// Launches recorded.
+    /// Returns the number of launches recorded.
     pub fn launches(&self) -> usize {
         self.launches.len()
     }
@@ -39,19 +40,19 @@ impl Trace {
     }
 }
 
-/// A text that is no trace or no schedule.
+/// Error in the text of a trace or schedule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TraceError {
-    /// A choice is none.
+    /// The text is not a valid choice.
     #[error("`{text}` is no choice: expected a lane (`7`), a lane several times (`7x3`) or a value (`v1`)")]
     Choice {
-        /// What stands there.
+        /// Invalid text.
         text: String,
     },
-    /// A schedule is none.
+    /// The text is not a valid schedule.
     #[error("`{text}` is no schedule: expected `random:SEED`, `pct:SEED:DEPTH` or `replay:TRACE`")]
     Schedule {
-        /// What stands there.
+        /// Invalid text.
         text: String,
     },
 }
@@ -106,7 +107,7 @@ impl FromStr for Trace {
     }
 }
 
-/// Choices while they are being made.
+/// Choices being recorded.
 #[derive(Debug, Default)]
 pub struct Recording(Vec<Choice>);
 

@@ -1,5 +1,5 @@
-//! Strong reads where memory is weak: which versions there are, which one is read, and what the lane learns
-//! by it.
+//! Strong reads with weak memory: the readable versions, the choice of one, and its effect on the lane's
+//! view.
 use super::super::block::Block;
 use super::super::detect::order::granules;
 use super::super::detect::versions::Version;
@@ -11,7 +11,8 @@ use super::{Explorer, MemoryModel, actor};
 use crate::Order;
 
 impl Explorer {
-    /// The time whose values a strong read returns; none: the newest. Every other read returns the newest.
+    /// Chooses the time whose values a strong read returns; `None` for the newest. The newest has probability
+    /// one half.
     pub(super) fn choose_version(&self, lane: &Lane, access: &Access) -> Option<u32> {
         let times = self.memory.as_ref().map_or(Vec::new(), |memory| memory.borrow().readable(lane, access));
         let older = times.get(1..).filter(|older| !older.is_empty())?;
@@ -19,22 +20,22 @@ impl Explorer {
         choice.checked_sub(older.len()).map(|choice| older[choice])
     }
 
-    /// A weak read has returned `value`, of which the `i`-th granule has a part: addresses may depend on it.
+    /// Records that a weak read has returned `value`, including a part of the `i`-th granule, on which
+    /// addresses may depend.
     pub(super) fn depend(&self, lane: &Lane, access: &Access, i: usize, value: u128) {
         if let Some(memory) = &self.memory {
             memory.borrow_mut().depend(lane, access, i, value);
         }
     }
 
-    /// Memory that kernels have freed is allocated again.
+    /// Records that memory freed by kernels is allocated again.
     pub fn reuse(&self, start: usize, bytes: usize) {
         if let Some(memory) = &self.memory {
             memory.borrow_mut().versions.iter_mut().for_each(|versions| versions.reuse(start, bytes));
         }
     }
 
-    /// Looks for a write to memory that was allocated again which is not ordered after those before it was
-    /// freed.
+    /// Fails if a write to reallocated memory is not ordered after the writes before the memory was freed.
     pub(super) fn watch_reuse(&self, lane: &Lane, access: &Access) {
         let replaced =
             self.memory.as_ref().is_some_and(|memory| memory.borrow().may_be_replaced(lane, access));
@@ -46,14 +47,15 @@ impl Explorer {
 }
 
 impl MemoryModel {
-    /// The times of the versions that the access may read, the newest first. None where memory is not weak.
+    /// Returns the times of the versions that the access may read, the newest first. Empty unless memory is
+    /// weak.
     fn readable(&self, lane: &Lane, access: &Access) -> Vec<u32> {
         let Some(versions) = &self.versions else { return Vec::new() };
         let floor = |place| self.orders.floor(lane.number, place);
         versions.readable(floor, granules(access.address, access.bytes).map(|(granule, _)| granule))
     }
 
-    /// A strong read of what stands there.
+    /// Records a strong read of the newest version.
     pub(super) fn read_newest(&mut self, lane: &Lane, access: &Access) {
         for (granule, bytes) in granules(access.address, access.bytes) {
             self.orders.read(actor(lane), granule, bytes, access.order, access.scope);
@@ -64,7 +66,7 @@ impl MemoryModel {
         }
     }
 
-    /// A strong read of what stood there at `time`; gives the value.
+    /// Records a strong read of the version at `time`; returns its value.
     pub(super) fn read_version(&mut self, lane: &Lane, access: &Access, newest: u128, time: u32) -> u128 {
         let (orders, mut value) = (&mut self.orders, newest);
         let Some(versions) = &self.versions else { return newest };
@@ -77,7 +79,7 @@ impl MemoryModel {
         value
     }
 
-    /// What the newest write of this value showed is seen by reads that depend on it.
+    /// Makes the releases of the newest write of this value visible to later, dependent reads.
     fn depend(&mut self, lane: &Lane, access: &Access, i: usize, value: u128) {
         let Some(versions) = self.versions.as_ref().filter(|_| self.orders.has_dependencies()) else {
             return;
@@ -89,8 +91,8 @@ impl MemoryModel {
         }
     }
 
-    /// Whether a write of before the memory was freed is not known to the lane, so that it may still replace
-    /// what the lane writes now.
+    /// Returns `true` if the lane does not know a write from before the memory was freed, so that this write
+    /// may still replace the lane's.
     fn may_be_replaced(&self, lane: &Lane, access: &Access) -> bool {
         let Some(versions) = &self.versions else { return false };
         let floor = |place| self.orders.floor(lane.number, place);
@@ -98,10 +100,10 @@ impl MemoryModel {
             .any(|(granule, _)| versions.is_unseen_of_before(granule, floor))
     }
 
-    /// The lane writes `new`: the newest version from now on.
+    /// Adds the lane's write of `new` as the newest version.
     pub(super) fn add_versions(&mut self, lane: &Lane, access: &Access, new: u128) {
         let Some(versions) = &mut self.versions else { return };
-        let time = versions.tick();
+        let time = versions.advance();
         for (i, (granule, _)) in granules(access.address, access.bytes).enumerate() {
             let old = granule_value(granule);
             let releases = self.orders.published_at(granule);
@@ -111,15 +113,15 @@ impl MemoryModel {
         }
     }
 
-    /// The lanes exchange registers.
+    /// Records that the lanes exchange registers.
     pub(super) fn exchange(&mut self, lanes: impl Iterator<Item = u32>) {
         if self.versions.is_some() {
             self.orders.exchange(&lanes.collect::<Vec<_>>());
         }
     }
 
-    /// A lane of the block reads the device's clock. All lanes of its block take part: they may have executed
-    /// what it measures.
+    /// Records that a lane reads the device's clock. All lanes of its block take part, since they may have
+    /// executed the operation that the lane measures.
     pub(super) fn read_clock(&mut self, block: &Block) {
         if self.versions.is_some() {
             let lanes: Vec<_> = block.lanes().iter().map(|lane| lane.number).collect();
@@ -128,30 +130,32 @@ impl MemoryModel {
     }
 }
 
-/// The bytes of a granule that holds a byte of a live buffer, or of a block's array.
+/// Reads a granule that holds a byte of a live buffer or of a block's shared memory.
 pub(super) fn granule_value(granule: usize) -> u64 {
     // SAFETY: the memory of both is aligned to 16 bytes and padded.
     unsafe { atomics::load(granule * 8, 8, Order::Relaxed) as u64 }
 }
 
-/// The bits that an access covers of a granule, from the granule's lowest bit on.
+/// Returns the mask of the granule bits that an access covers.
 fn covered(access: &Access) -> u64 {
     u64::MAX >> (64 - 8 * access.bytes.min(8)) << shift(access)
 }
 
-/// Where in its first granule an access begins, in bits.
+/// Returns the bit offset of an access in its first granule.
 fn shift(access: &Access) -> usize {
     access.address % 8 * 8
 }
 
-/// The value that an access reads, where its `i`-th granule holds `granule`.
+/// Returns `value`, the value of an access, with the part from its `i`-th granule replaced by that of
+/// `granule`.
 pub(super) fn with_granule(value: u128, access: &Access, i: usize, granule: u64) -> u128 {
     let mask = u128::from(covered(access) >> shift(access)) << (64 * i);
     let part = u128::from(granule >> shift(access)) << (64 * i);
     value & !mask | part & mask
 }
 
-/// The `i`-th granule of an access, which held `old`, when the access has written `new`.
+/// Returns the value of the `i`-th granule of an access, which held `old`, after the access has written
+/// `new`.
 fn granule_after(old: u64, access: &Access, i: usize, new: u128) -> u64 {
     let part = ((new >> (64 * i)) as u64) << shift(access);
     old & !covered(access) | part & covered(access)

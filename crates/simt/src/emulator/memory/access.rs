@@ -18,12 +18,12 @@ impl Range {
     const NOTHING: Self = Self { start: 0, bytes: 0 };
 }
 
-/// The buffers that a worker met last, so that most accesses cost no look-up.
+/// Cache of the buffers that a worker accessed last, so that most accesses need no look-up.
 pub struct RangeCache {
     ranges: [Cell<Range>; RANGES],
     next: Cell<usize>,
     version: Cell<u64>,
-    /// The buffers themselves, for those who ask more than whether an address is good.
+    /// The buffers, for callers that need more than a bounds check.
     buffers: RefCell<[Option<Arc<Buffer>>; RANGES]>,
 }
 
@@ -36,7 +36,7 @@ impl RangeCache {
         Self { ranges, next: Cell::new(0), version: Cell::new(0), buffers: RefCell::default() }
     }
 
-    /// Where the access lies in a buffer that was met lately: that buffer's place.
+    /// Returns the slot of a cached buffer that contains the access.
     #[inline(always)]
     fn place(&self, address: usize, bytes: usize) -> Option<usize> {
         (0..RANGES).find(|&place| {
@@ -54,7 +54,7 @@ impl RangeCache {
         place
     }
 
-    /// Forgets the buffers if any came or went since.
+    /// Clears the cache if any buffer was added or removed.
     pub fn refresh(&self, registry: &Registry) {
         let version = registry.version();
         if self.version.replace(version) != version {
@@ -67,16 +67,16 @@ impl RangeCache {
     }
 }
 
-/// What an access does to the bytes that it covers.
+/// Effect of an access on the bytes that it covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
     Read,
     Write,
-    /// Reads, and may write.
+    /// Reads and may write.
     Update,
 }
 
-/// Ends the launch unless the access is aligned and lies in a live buffer (and reads what has been written).
+/// Ends the launch unless the access is aligned, lies in a live buffer and reads only initialised bytes.
 #[inline(always)]
 pub fn check(lane: &Lane, address: usize, bytes: usize, usage: Use, site: Site) {
     if address & (bytes - 1) != 0 {

@@ -1,8 +1,8 @@
-//! Accesses to memory of the host, by size. The only place that performs them.
+//! Accesses to host memory, by size. The only module that performs them.
 //!
-//! Strong accesses are atomics of the host; weak ones are relaxed atomics, so that a race of kernels is none
-//! of Rust's. 16 bytes are one access where they are strong (`cmpxchg16b` and its like, so that accesses to
-//! the halves fit together with them) and two where they are weak, as in PTX.
+//! Strong accesses are host atomics. Weak accesses are relaxed host atomics, so that a race of kernels is not
+//! a race in Rust. Strong accesses of 16 bytes are single accesses (`cmpxchg16b` or equivalent, so that they
+//! are consistent with accesses to the halves); weak ones are two accesses, as in PTX.
 use crate::Order;
 use portable_atomic::AtomicU128;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
@@ -19,7 +19,7 @@ pub enum Update {
 }
 
 impl Update {
-    /// What is written where `old` stood, in the low `bytes` bytes.
+    /// Returns the value that replaces `old`, in the low `bytes` bytes.
     pub fn apply(self, old: u128, value: u128, bytes: usize) -> u128 {
         let wide = match self {
             Self::Exchange => value,
@@ -60,14 +60,14 @@ fn failure_order(order: Order) -> Ordering {
     load_order(order)
 }
 
-/// Reads `bytes` (1, 4, 8 or 16) bytes.
+/// Reads 1, 4, 8 or 16 bytes.
 ///
 /// # Safety
-/// - The address is valid for reads of so many bytes, and aligned to them.
+/// - `address` is valid for reads of `bytes` bytes, and aligned to them.
 #[inline(always)]
 pub unsafe fn load(address: usize, bytes: usize, order: Order) -> u128 {
     let at = load_order(order);
-    // SAFETY: the caller's; all accesses to memory of the device are atomic.
+    // SAFETY: the caller's obligation; all accesses to device memory are atomic.
     unsafe {
         match bytes {
             1 => AtomicU8::from_ptr(address as *mut u8).load(at).into(),
@@ -83,14 +83,14 @@ pub unsafe fn load(address: usize, bytes: usize, order: Order) -> u128 {
     }
 }
 
-/// Writes `bytes` (1, 4, 8 or 16) bytes.
+/// Writes 1, 4, 8 or 16 bytes.
 ///
 /// # Safety
-/// - The address is valid for writes of so many bytes, and aligned to them.
+/// - `address` is valid for writes of `bytes` bytes, and aligned to them.
 #[inline(always)]
 pub unsafe fn store(address: usize, bytes: usize, value: u128, order: Order) {
     let at = store_order(order);
-    // SAFETY: the caller's; all accesses to memory of the device are atomic.
+    // SAFETY: the caller's obligation; all accesses to device memory are atomic.
     unsafe {
         match bytes {
             1 => AtomicU8::from_ptr(address as *mut u8).store(value as u8, at),
@@ -105,14 +105,14 @@ pub unsafe fn store(address: usize, bytes: usize, value: u128, order: Order) {
     }
 }
 
-/// Writes `new` if `current` stands there; gives what stood there. 4, 8 or 16 bytes.
+/// Writes `new` if the value is `current`; returns the old value. 4, 8 or 16 bytes.
 ///
 /// # Safety
-/// - The address is valid for reads and writes of so many bytes, and aligned to them.
+/// - `address` is valid for reads and writes of `bytes` bytes, and aligned to them.
 #[inline(always)]
 pub unsafe fn compare_exchange(address: usize, bytes: usize, current: u128, new: u128, order: Order) -> u128 {
     let (at, failing) = (update_order(order), failure_order(order));
-    // SAFETY: the caller's; all accesses to memory of the device are atomic.
+    // SAFETY: the caller's obligation; all accesses to device memory are atomic.
     unsafe {
         match bytes {
             4 => AtomicU32::from_ptr(address as *mut u32)
@@ -146,14 +146,14 @@ macro_rules! update {
     }};
 }
 
-/// One read-modify-write of 4 or 8 bytes; gives what stood there.
+/// Executes one read-modify-write of 4 or 8 bytes; returns the old value.
 ///
 /// # Safety
-/// - The address is valid for reads and writes of so many bytes, and aligned to them.
+/// - `address` is valid for reads and writes of `bytes` bytes, and aligned to them.
 #[inline(always)]
 pub unsafe fn update(address: usize, bytes: usize, update: Update, value: u128, order: Order) -> u128 {
     let at = update_order(order);
-    // SAFETY: the caller's; all accesses to memory of the device are atomic.
+    // SAFETY: the caller's obligation; all accesses to device memory are atomic.
     unsafe {
         match bytes {
             4 => update!(AtomicU32, u32, address, update, value, at),
@@ -162,12 +162,12 @@ pub unsafe fn update(address: usize, bytes: usize, update: Update, value: u128, 
     }
 }
 
-/// A fence among the threads of the host.
+/// Executes an acquire-release fence among host threads.
 pub fn fence() {
     std::sync::atomic::fence(Ordering::AcqRel);
 }
 
-/// A sequentially consistent fence among the threads of the host.
+/// Executes a sequentially consistent fence among host threads.
 pub fn fence_sc() {
     std::sync::atomic::fence(Ordering::SeqCst);
 }

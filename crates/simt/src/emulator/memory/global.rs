@@ -1,26 +1,26 @@
-//! Accesses to global memory: the step, the check, the detectors, and then the access itself. All stores pass
-//! here.
+//! Accesses to global memory: the scheduling step, the check, the detectors, and then the access itself. All
+//! stores to global memory use this module.
 //!
-//! None of this goes into the kernels: they call it. What one access takes, inlined at each of the thousands
-//! of lines that make one, was most of what a compiler spent on kernels for the host.
+//! None of this is inlined into kernels, which call it. Inlining it at each of the thousands of accesses took
+//! most of the time to compile kernels for the host.
 use super::super::failure::FailureKind;
 use super::super::lane::{Lane, Site};
 use super::access::{Use, check};
 use super::atomics::{self, Update};
 use crate::{Order, Scope};
 
-/// An access: which bytes, how ordered, and by which line of source.
+/// An access: its bytes, its order and scope, and its source line.
 #[derive(Clone, Copy, Debug)]
 pub struct Access {
     pub address: usize,
-    /// 1, 4, 8 or 16.
+    /// Size: 1, 4, 8 or 16.
     pub bytes: usize,
     pub order: Order,
     pub scope: Scope,
     pub site: Site,
 }
 
-/// All of an access but the place and the line: what the compiler knows of it, in one register.
+/// All properties of an access except address and source line: those known at compile time, in one register.
 #[derive(Clone, Copy, Debug)]
 pub struct How {
     bytes: u8,
@@ -29,13 +29,13 @@ pub struct How {
 }
 
 impl How {
-    /// That of words of a type.
+    /// Returns the properties of an access to a word of type `T`.
     #[inline(always)]
     pub const fn of<T>(order: Order, scope: Scope) -> Self {
         Self { bytes: size_of::<T>() as u8, order, scope }
     }
 
-    /// The bytes of the word.
+    /// Returns the size of the word, in bytes.
     #[inline(always)]
     pub const fn bytes(self) -> usize {
         self.bytes as usize
@@ -47,7 +47,7 @@ impl How {
     }
 }
 
-/// What every access begins with.
+/// Executes the scheduling step and the check of an access.
 #[inline(always)]
 fn enter(access: &Access, usage: Use) -> &'static Lane {
     let lane = Lane::current();
@@ -56,15 +56,15 @@ fn enter(access: &Access, usage: Use) -> &'static Lane {
     lane
 }
 
-/// Reads.
+/// Reads a word.
 ///
 /// # Safety
-/// - The bytes are valid for reads. (Those that `check` cannot vouch for because detection is off.)
+/// - The bytes are valid for reads, as far as disabled detection leaves this unchecked.
 #[inline(never)]
 pub unsafe fn load(address: usize, how: How, site: Site) -> u128 {
     let access = how.at(address, site);
     let lane = enter(&access, Use::Read);
-    // SAFETY: checked, or the caller's.
+    // SAFETY: checked, or the caller's obligation.
     let newest = unsafe { atomics::load(access.address, access.bytes, access.order) };
     match lane.explorer() {
         None => newest,
@@ -72,7 +72,7 @@ pub unsafe fn load(address: usize, how: How, site: Site) -> u128 {
     }
 }
 
-/// Writes.
+/// Writes a word.
 ///
 /// # Safety
 /// - As for [`load`], for writes.
@@ -82,14 +82,14 @@ pub unsafe fn store(address: usize, how: How, site: Site, value: u128) {
     let lane = enter(&access, Use::Write);
     match lane.explorer() {
         None => lane.worker().progressed(),
-        // SAFETY: checked, or the caller's.
+        // SAFETY: checked, or the caller's obligation.
         Some(explorer) => explorer.store(lane, &access, unsafe { peek(&access) }, value),
     }
-    // SAFETY: checked, or the caller's.
+    // SAFETY: checked, or the caller's obligation.
     unsafe { atomics::store(access.address, access.bytes, value, access.order) }
 }
 
-/// Writes `new` if `current` stands there; gives what stood there.
+/// Writes `new` if the word is `current`; returns the old word.
 ///
 /// # Safety
 /// - As for [`load`], for reads and writes.
@@ -101,11 +101,11 @@ pub unsafe fn compare_exchange(address: usize, how: How, site: Site, current: u1
         lane.fail(FailureKind::Trap, access.site, None);
     }
     if let Some(explorer) = lane.explorer() {
-        // SAFETY: checked, or the caller's.
+        // SAFETY: checked, or the caller's obligation.
         let old = unsafe { peek(&access) };
         explorer.update(lane, &access, old, (old == current).then_some(new));
     }
-    // SAFETY: checked, or the caller's.
+    // SAFETY: checked, or the caller's obligation.
     let old = unsafe { atomics::compare_exchange(access.address, access.bytes, current, new, access.order) };
     if old == current {
         lane.worker().progressed();
@@ -113,7 +113,7 @@ pub unsafe fn compare_exchange(address: usize, how: How, site: Site, current: u1
     old
 }
 
-/// One read-modify-write; gives what stood there.
+/// Executes one read-modify-write; returns the old word.
 ///
 /// # Safety
 /// - As for [`load`], for reads and writes.
@@ -127,22 +127,22 @@ pub unsafe fn update(address: usize, how: How, site: Site, update: Update, value
     match lane.explorer() {
         None => lane.worker().progressed(),
         Some(explorer) => {
-            // SAFETY: checked, or the caller's.
+            // SAFETY: checked, or the caller's obligation.
             let old = unsafe { peek(&access) };
             explorer.update(lane, &access, old, Some(update.apply(old, value, access.bytes)));
         }
     }
-    // SAFETY: checked, or the caller's.
+    // SAFETY: checked, or the caller's obligation.
     unsafe { atomics::update(access.address, access.bytes, update, value, access.order) }
 }
 
-/// What stands there, while no other lane runs.
+/// Returns the current word, while no other lane runs.
 unsafe fn peek(access: &Access) -> u128 {
-    // SAFETY: the caller's.
+    // SAFETY: the caller's obligation.
     unsafe { atomics::load(access.address, access.bytes, Order::Relaxed) }
 }
 
-/// Orders the lane's accesses before with those after.
+/// Executes an acquire-release fence.
 pub fn fence(scope: Scope, site: Site) {
     let lane = Lane::current();
     lane.step(site);
@@ -152,7 +152,7 @@ pub fn fence(scope: Scope, site: Site) {
     }
 }
 
-/// A [`fence`] that is in one order with all others of its kind.
+/// Executes a sequentially consistent fence.
 pub fn fence_sc(scope: Scope, site: Site) {
     let lane = Lane::current();
     lane.step(site);

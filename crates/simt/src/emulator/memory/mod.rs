@@ -1,8 +1,8 @@
 //! Memory of the emulated device.
 //!
-//! Global memory is memory of the host: [`registry`] knows the live buffers, [`access`] checks each access
-//! against them, [`global`] makes the access, by the atomics of the host in [`atomics`]. [`shared`] is the
-//! memory of blocks.
+//! Global memory is host memory. [`registry`] holds the live buffers, [`access`] checks each access against
+//! them, and [`global`] performs the access by the host atomics in [`atomics`]. [`shared`] is the memory of
+//! blocks.
 pub mod access;
 pub mod atomics;
 pub mod global;

@@ -1,4 +1,4 @@
-//! The buffers of a device: which addresses are live, which were freed, which bytes have been written.
+//! The buffers of a device: live and freed addresses, and initialised bytes.
 use super::super::failure::Nearest;
 use super::super::options::{Mode, Options};
 use std::alloc::{Layout, alloc, alloc_zeroed, dealloc};
@@ -6,21 +6,21 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// Bytes after each buffer that belong to nobody, so that an overrun does not meet the next buffer.
+/// Unused bytes after each buffer, so that an overrun does not reach the next buffer.
 const GAP: usize = 128;
-/// Freed memory that is held back from being given out again.
+/// Limits of freed memory in quarantine, which is not allocated again.
 const QUARANTINE_BYTES: usize = 64 << 20;
 const QUARANTINE_BUFFERS: usize = 4096;
-/// What uninitialised memory is filled with where reading it is watched for.
+/// Fill byte of uninitialised memory, if reads of it are detected.
 const POISON: u8 = 0xA5;
 
 /// A live buffer.
 pub struct Buffer {
     pub start: usize,
     pub bytes: usize,
-    /// A bit for each byte: written. Nothing where nobody asks.
+    /// One bit per byte: set once written. `None` unless tracked.
     written: Option<Box<[AtomicU64]>>,
-    /// How it was allocated; nothing for memory of the host.
+    /// Layout of the allocation; `None` for adopted host memory.
     layout: Option<Layout>,
 }
 
@@ -33,14 +33,14 @@ impl Buffer {
         Nearest { offset: address.wrapping_sub(self.start) as i64, bytes: self.bytes }
     }
 
-    /// Whether all of the bytes have been written. The access lies within the buffer.
+    /// Returns `true` if all of the bytes have been written. The access lies within the buffer.
     pub fn is_written(&self, address: usize, bytes: usize) -> bool {
         let Some(written) = &self.written else { return true };
         let mut words = words_of(address - self.start, bytes);
         words.all(|(word, mask)| written[word].load(Ordering::Relaxed) & mask == mask)
     }
 
-    /// Notes that the bytes are written.
+    /// Marks the bytes as written.
     pub fn set_written(&self, address: usize, bytes: usize) {
         let Some(written) = &self.written else { return };
         for (word, mask) in words_of(address - self.start, bytes) {
@@ -51,7 +51,7 @@ impl Buffer {
     }
 }
 
-/// The words of a bitmap that cover bits `first..first + count`, each with those of its bits.
+/// Returns the words of a bitmap that cover bits `first..first + count`, each with the mask of these bits.
 fn words_of(first: usize, count: usize) -> impl Iterator<Item = (usize, u64)> {
     let last = first + count;
     (first / 64..last.div_ceil(64)).map(move |word| {
@@ -61,7 +61,7 @@ fn words_of(first: usize, count: usize) -> impl Iterator<Item = (usize, u64)> {
     })
 }
 
-/// What stands at an address.
+/// Result of the look-up of an address.
 pub enum Found {
     Live(Arc<Buffer>),
     Freed(Nearest),
@@ -71,9 +71,9 @@ pub enum Found {
 #[derive(Default)]
 struct Tables {
     live: BTreeMap<usize, Arc<Buffer>>,
-    /// Buffers that are gone, by address. They stay known until a new one takes the place.
+    /// Freed buffers, by address, kept until a new buffer overlaps them.
     freed: BTreeMap<usize, usize>,
-    /// Freed memory that the host's allocator has not got back yet, oldest first.
+    /// Freed memory not yet returned to the host's allocator, oldest first.
     quarantine: VecDeque<(usize, Layout)>,
     quarantined: usize,
 }
@@ -81,9 +81,9 @@ struct Tables {
 /// The buffers of a device.
 pub struct Registry {
     tables: RwLock<Tables>,
-    /// Changes whenever a buffer comes or goes.
+    /// Number that changes whenever a buffer is added or removed.
     version: AtomicU64,
-    /// Parts of buffers that kernels have freed themselves: bytes and name, by address.
+    /// Parts of buffers that kernels have freed: bytes and name, by address.
     poisoned: RwLock<BTreeMap<usize, (usize, u32)>>,
     poisons: AtomicUsize,
     running: AtomicUsize,
@@ -91,7 +91,8 @@ pub struct Registry {
     hoard: bool,
 }
 
-/// While it lives, freed memory stays mapped: a running kernel that still uses it does no harm to the host.
+/// Guard of a running launch. Freed memory stays mapped while it lives, so a kernel that still uses it cannot
+/// harm the host.
 pub struct Running<'a>(&'a Registry);
 
 impl Drop for Running<'_> {
@@ -161,14 +162,14 @@ impl Registry {
         self.poisoned.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Nobody accesses these bytes, until [`Self::unpoison`] or the end of the last launch.
+    /// Makes accesses to the bytes failures, until [`Self::unpoison`] or the end of the last launch.
     pub fn poison(&self, start: usize, bytes: usize, name: u32) {
         let mut poisoned = self.poisoned();
         poisoned.insert(start, (bytes, name));
         self.poisons.store(poisoned.len(), Ordering::Release);
     }
 
-    /// Allows accesses again. Returns how many bytes were poisoned, if any were.
+    /// Allows accesses again. Returns the number of poisoned bytes, if any.
     pub fn unpoison(&self, start: usize) -> Option<usize> {
         if self.poisons.load(Ordering::Acquire) == 0 {
             return None;
@@ -179,7 +180,7 @@ impl Registry {
         removed.map(|(bytes, _)| bytes)
     }
 
-    /// The name of the poisoned part that an address lies in, and where in it.
+    /// Returns the name of the poisoned part that contains an address, and the offset in it.
     pub fn poison_at(&self, address: usize) -> Option<(u32, usize)> {
         if self.poisons.load(Ordering::Acquire) == 0 {
             return None;
@@ -215,8 +216,8 @@ impl Registry {
         self.shrink_quarantine(&mut tables);
     }
 
-    /// Gives the oldest of what is held back to the host, unless a launch is running. None starts while the
-    /// tables are locked.
+    /// Returns the oldest quarantined memory to the host, unless a launch is running. No launch can start
+    /// while the tables are locked.
     fn shrink_quarantine(&self, tables: &mut Tables) {
         if self.running.load(Ordering::Acquire) > 0 {
             return;
@@ -225,7 +226,7 @@ impl Registry {
         while tables.quarantined > limit || tables.quarantine.len() > QUARANTINE_BUFFERS {
             let Some((start, layout)) = tables.quarantine.pop_front() else { break };
             tables.quarantined -= layout.size();
-            // SAFETY: allocated with this layout, and freed by its owner; no launch is running that might
+            // SAFETY: allocated with this layout and freed by its owner; no launch is running that might
             // still use it.
             unsafe { dealloc(start as *mut u8, layout) };
         }
@@ -246,7 +247,7 @@ impl Registry {
         }
     }
 
-    /// What stands at an address: a live buffer only if all of the bytes are in it.
+    /// Looks an address up. A buffer is live only if it contains all of the bytes.
     pub fn find(&self, address: usize, bytes: usize) -> Found {
         let tables = self.read();
         let end = address.saturating_add(bytes);
@@ -270,7 +271,7 @@ impl Drop for Registry {
         let tables = self.tables.get_mut().unwrap_or_else(PoisonError::into_inner);
         let live = tables.live.values().filter_map(|buffer| Some((buffer.start, buffer.layout?)));
         for (start, layout) in live.chain(tables.quarantine.iter().copied()) {
-            // SAFETY: allocated with this layout; with the device, its memory goes.
+            // SAFETY: allocated with this layout; the memory is freed together with the device.
             unsafe { dealloc(start as *mut u8, layout) };
         }
     }

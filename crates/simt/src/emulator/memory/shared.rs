@@ -1,4 +1,4 @@
-//! The memory of a block: an array for each line of source that declares one.
+//! The shared memory of a block: one array per source line or type that declares one.
 use super::super::failure::FailureKind;
 use super::super::lane::{Lane, Site};
 use super::atomics::{self, Update};
@@ -7,13 +7,13 @@ use crate::{Order, Scope};
 use std::any::TypeId;
 use std::cell::{Cell, RefCell};
 
-/// What names an array.
+/// Identity of an array.
 #[derive(Clone, Copy)]
 pub enum Key {
-    /// A line that declares it: its function, and where it stands. (Equal functions may become one; places
-    /// never do.)
+    /// Declaring line: its function and its location. (Identical functions may be merged; locations never
+    /// are.)
     Line(usize, Site),
-    /// A type that tells its shape.
+    /// A type that states the array's shape.
     Shape(TypeId),
 }
 
@@ -29,13 +29,13 @@ impl PartialEq for Key {
     }
 }
 
-/// What stands in memory that was not written.
+/// Contents of uninitialised shared memory.
 const JUNK: u128 = 0xa5a5_a5a5_5a5a_5a5a_0000_0000_ffff_ffff;
 
 struct Array {
     key: Key,
     words: Box<[Cell<u128>]>,
-    /// For each byte: written. Empty where nobody asks.
+    /// Per byte: whether it was written. Empty unless tracked.
     written: Box<[Cell<bool>]>,
 }
 
@@ -46,7 +46,7 @@ pub struct SharedMemory {
 }
 
 impl SharedMemory {
-    /// The address of the array of `bytes` bytes that has a name.
+    /// Returns the address of the array `key`, which has `bytes` bytes; creates it on first use.
     fn array(&self, key: Key, bytes: usize, track_written: bool) -> u64 {
         let mut arrays = self.arrays.borrow_mut();
         if let Some(array) = arrays.iter().find(|array| array.key == key) {
@@ -59,7 +59,7 @@ impl SharedMemory {
         address
     }
 
-    /// Calls `body` with the address and the bytes of each array.
+    /// Calls `body` with the address and the size of each array.
     pub fn each(&self, mut body: impl FnMut(usize, usize)) {
         self.arrays
             .borrow()
@@ -67,7 +67,7 @@ impl SharedMemory {
             .for_each(|array| body(array.words.as_ptr() as usize, 16 * array.words.len()));
     }
 
-    /// Notes a write, or says whether what is read has been written.
+    /// Marks a write, or returns `true` if the bytes read have been written.
     fn written(&self, address: usize, bytes: usize, writes: bool) -> bool {
         let arrays = self.arrays.borrow();
         let array = arrays.iter().find_map(|array| {
@@ -82,7 +82,7 @@ impl SharedMemory {
     }
 }
 
-/// The array of a name in the calling lane's block.
+/// Returns the address of the array `key` in the calling lane's block.
 pub fn array(key: Key, bytes: usize) -> u64 {
     let lane = Lane::current();
     lane.block().shared.array(key, bytes, lane.worker().detect().uninitialized)
@@ -103,7 +103,7 @@ fn weak(address: u64, bytes: usize, site: Site) -> Access {
     Access { address: address as usize, bytes, order: Order::Weak, scope: Scope::Block, site }
 }
 
-/// Reads.
+/// Reads a word.
 ///
 /// # Safety
 /// - The bytes lie in an array of the block, aligned.
@@ -111,11 +111,11 @@ fn weak(address: u64, bytes: usize, site: Site) -> Access {
 pub unsafe fn load(address: u64, bytes: usize, site: Site) -> u128 {
     let access = weak(address, bytes, site);
     let lane = enter(&access, false);
-    // SAFETY: the caller's.
+    // SAFETY: the caller's obligation.
     unsafe { read(lane, &access) }
 }
 
-/// Reads what may not have been written.
+/// Reads a word that may be uninitialised.
 ///
 /// # Safety
 /// - As for [`load`].
@@ -123,7 +123,7 @@ pub unsafe fn load(address: u64, bytes: usize, site: Site) -> u128 {
 pub unsafe fn load_uninit(address: u64, bytes: usize, site: Site) -> u128 {
     let (lane, access) = (Lane::current(), weak(address, bytes, site));
     lane.step(site);
-    // SAFETY: the caller's.
+    // SAFETY: the caller's obligation.
     unsafe { read(lane, &access) }
 }
 
@@ -133,11 +133,11 @@ unsafe fn read(lane: &Lane, access: &Access) -> u128 {
     if let Some(explorer) = lane.explorer() {
         explorer.load_shared(lane, access);
     }
-    // SAFETY: the caller's.
+    // SAFETY: the caller's obligation.
     unsafe { atomics::load(access.address, access.bytes, Order::Weak) }
 }
 
-/// Writes.
+/// Writes a word.
 ///
 /// # Safety
 /// - As for [`load`].
@@ -146,15 +146,15 @@ pub unsafe fn store(address: u64, bytes: usize, value: u128, site: Site) {
     let access = weak(address, bytes, site);
     let lane = enter(&access, true);
     if let Some(explorer) = lane.explorer() {
-        // SAFETY: the caller's.
+        // SAFETY: the caller's obligation.
         let old = unsafe { atomics::load(access.address, bytes, Order::Weak) };
         explorer.store(lane, &access, old, value);
     }
-    // SAFETY: the caller's.
+    // SAFETY: the caller's obligation.
     unsafe { atomics::store(access.address, bytes, value, Order::Weak) }
 }
 
-/// Adds to 4 bytes; gives what stood there.
+/// Adds to 4 bytes; returns the old value.
 ///
 /// # Safety
 /// - As for [`load`].
@@ -163,10 +163,10 @@ pub unsafe fn fetch_add(address: u64, value: u32, site: Site) -> u32 {
     let access = Access { order: Order::Relaxed, ..weak(address, 4, site) };
     let lane = enter(&access, false);
     if let Some(explorer) = lane.explorer() {
-        // SAFETY: the caller's.
+        // SAFETY: the caller's obligation.
         let old = unsafe { atomics::load(access.address, 4, Order::Weak) };
         explorer.update(lane, &access, old, Some(Update::Add.apply(old, value.into(), 4)));
     }
-    // SAFETY: the caller's.
+    // SAFETY: the caller's obligation.
     unsafe { atomics::update(access.address, 4, Update::Add, value.into(), Order::Relaxed) as u32 }
 }

@@ -1,22 +1,22 @@
-//! The block: its barrier and its memory.
+//! The block: its barrier and its shared memory.
 use crate::memory::{Cell, In};
 use simt::{Block, Global, Order, Scope, Shared, SharedShape, kernel, shared};
 
-/// The barrier.
+/// Executes the barrier.
 #[kernel]
 pub fn block_sync() {
     Block::sync();
 }
 
-/// A word that a block keeps arrays of.
-pub trait Kept: Cell {
+/// A word type with arrays in shared memory.
+pub trait Stored: Cell {
     /// Writes an element of a block's array and reads another one.
     fn pass(value: Self::Word, write: usize, read: usize) -> Self::Word;
 }
 
 macro_rules! kept {
     ($($word:ty)*) => {$(
-        impl Kept for In<5, $word> {
+        impl Stored for In<5, $word> {
             #[inline(always)]
             fn pass(value: $word, write: usize, read: usize) -> $word {
                 let array = shared!([$word; 8]);
@@ -28,27 +28,27 @@ macro_rules! kept {
 }
 kept!(u8 u32 u64 u128);
 
-/// A store and a load of an element.
+/// Stores and loads an element.
 #[kernel]
-pub fn shared_array<K: Kept>(out: Global<K::Word>, value: K::Word, write: usize, read: usize) {
+pub fn shared_array<K: Stored>(out: Global<K::Word>, value: K::Word, write: usize, read: usize) {
     out.store(K::pass(value, write, read), Order::Weak, Scope::Block);
 }
 
-/// A load of an element that may not have been written.
+/// Loads an element that may be uninitialised.
 #[kernel]
 pub fn shared_load_uninit(out: Global<u32>, index: usize) {
     let words = shared!([u32; 8]);
     out.store(words.load_uninit(index), Order::Weak, Scope::Block);
 }
 
-/// An atomic on an element.
+/// Executes an atomic on an element.
 #[kernel]
 pub fn shared_fetch_add(out: Global<u32>, index: usize) {
     let counters = shared!([u32; 8]);
     out.store(counters.fetch_add(index, 5), Order::Weak, Scope::Block);
 }
 
-/// Two arrays of one type: two lines of source, two places.
+/// Declares two arrays of one type on two source lines, which must be distinct.
 #[kernel]
 pub fn shared_twice(out: Global<u32>) {
     let (first, second) = (shared!([u32; 8]), shared!([u32; 8]));
@@ -57,7 +57,7 @@ pub fn shared_twice(out: Global<u32>) {
     out.store(first.load(0), Order::Weak, Scope::Block);
 }
 
-/// Elements as a type.
+/// A shape with `N` elements.
 struct Elements<const N: usize>;
 
 impl<const N: usize> SharedShape for Elements<N> {
@@ -65,11 +65,11 @@ impl<const N: usize> SharedShape for Elements<N> {
     const LEN: usize = N;
 }
 
-/// Two arrays of two shapes; one of them asked for twice, accessed without checks and as other words.
+/// Uses two arrays of two shapes; one is requested twice, and accessed without checks and as other words.
 #[kernel]
 pub fn shared_shapes(out: Global<u32>, at: u32) {
     let (near, far) = (Shared::of::<Elements<4>>(), Shared::of::<Elements<8>>());
-    // SAFETY: the test only looks at the code; nobody runs it.
+    // SAFETY: the test only inspects the code; it is never run.
     unsafe {
         near.store_unchecked(at, 1);
         far.cast::<u64>().store_unchecked(at, 2);

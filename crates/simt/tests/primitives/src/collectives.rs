@@ -1,18 +1,18 @@
-//! Collectives, of tiles of 4 and 32 lanes, in lockstep and each tile for itself.
+//! Collectives of tiles of 4 and 32 lanes, in lockstep and independent.
 use simt::{Convergence, Global, Independent, Instance, Lockstep, Order, Scope, Tile, kernel};
 
-/// A kind of tile.
+/// A type of tile.
 #[derive(Clone, Copy)]
-pub struct Of<const W: u32, C>(core::marker::PhantomData<C>);
+pub struct TileOf<const W: u32, C>(core::marker::PhantomData<C>);
 
 macro_rules! collectives {
     ($($(#[$doc:meta])* $name:ident($tile:ident, $value:ident) $body:expr;)*) => {
-        /// What a tile can do.
+        /// Collectives of a tile.
         pub trait Group: Instance {
             $($(#[$doc])* fn $name(value: u32) -> u32;)*
         }
 
-        impl<const W: u32, C: Convergence> Group for Of<W, C>
+        impl<const W: u32, C: Convergence> Group for TileOf<W, C>
         where
             Self: Instance,
         {
@@ -37,39 +37,39 @@ macro_rules! collectives {
 }
 
 collectives! {
-    /// The rank.
+    /// Returns the rank.
     rank(tile, _value) tile.rank();
-    /// All votes.
+    /// Returns all votes.
     ballot(tile, value) tile.ballot(value == 7);
-    /// Whether one votes yes.
+    /// Returns whether any lane votes.
     any(tile, value) tile.any(value == 7) as u32;
-    /// Whether all do.
+    /// Returns whether all lanes vote.
     all(tile, value) tile.all(value == 7) as u32;
-    /// Whether one of those that meet does.
+    /// Returns whether any participating lane votes.
     any_converged(tile, value) tile.any_converged(value == 7) as u32;
-    /// The lowest rank that does.
+    /// Returns the lowest rank that votes.
     elect(tile, value) tile.elect(value == 7).unwrap_or(99);
-    /// From a rank.
+    /// Shuffles from a rank.
     shuffle(tile, value) tile.shuffle(value, 3);
-    /// From a rank, 64 bits.
+    /// Shuffles 64 bits from a rank.
     shuffle_wide(tile, value) tile.shuffle(value as u64 * 0x1_0000_0001, 3) as u32;
-    /// From across.
+    /// Shuffles by xor of the rank.
     shuffle_xor(tile, value) tile.shuffle_xor(value, 1);
-    /// From below.
+    /// Shuffles from below.
     shuffle_up(tile, value) tile.shuffle_up(value, 1);
-    /// From above.
+    /// Shuffles from above.
     shuffle_down(tile, value) tile.shuffle_down(value, 1);
-    /// Who holds the same.
+    /// Returns the ranks with the same value.
     match_any(tile, value) tile.match_any(value);
-    /// Who holds the same low bits.
+    /// Returns the ranks with the same low bits.
     match_bits(tile, value) tile.match_bits::<2>(value);
-    /// The sum.
+    /// Returns the sum.
     reduce_add(tile, value) tile.reduce_add(value);
-    /// The smallest.
+    /// Returns the minimum.
     reduce_min(tile, value) tile.reduce_min(value);
-    /// The largest.
+    /// Returns the maximum.
     reduce_max(tile, value) tile.reduce_max(value);
-    /// The meeting itself.
+    /// Synchronizes the tile.
     tile_sync(tile, value) {
         tile.sync();
         value
@@ -78,10 +78,10 @@ collectives! {
 
 simt::instances! {
     types {
-        lockstep4: Of<4, Lockstep>,
-        lockstep32: Of<32, Lockstep>,
-        independent4: Of<4, Independent>,
-        independent32: Of<32, Independent>,
+        lockstep4: TileOf<4, Lockstep>,
+        lockstep32: TileOf<32, Lockstep>,
+        independent4: TileOf<4, Independent>,
+        independent32: TileOf<32, Independent>,
     }
     kernels {
         Rank, Ballot, Any, All, AnyConverged, Elect, Shuffle, ShuffleWide, ShuffleXor, ShuffleUp, ShuffleDown,

@@ -1,4 +1,4 @@
-//! One kernel for each primitive of `simt`. The test `ptx` beside this crate builds it and looks at each
+//! One kernel per primitive of `simt`. The test `ptx` beside this crate builds it and checks each
 //! instruction.
 #![cfg_attr(target_arch = "nvptx64", no_std)]
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx))]

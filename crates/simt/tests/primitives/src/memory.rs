@@ -1,8 +1,7 @@
-//! Global memory: each access of each word in every order and scope, one after the other as `each!` lists
-//! them.
+//! Global memory: each access of each word in every order and scope, in the sequence that `each!` lists.
 use simt::{Global, Instance, Order, Scope, Word, kernel};
 
-/// Does something in each order, and in each order in each scope.
+/// Applies a closure to each order and scope.
 macro_rules! each {
     ($do:expr) => {
         each!(in $do; Weak, Relaxed, Acquire, Release, AcqRel)
@@ -34,7 +33,7 @@ macro_rules! vectors {
         #[kernel]
         pub fn $name<C: Cell>(from: Global<C::Word>, out: Global<u64>) {
             let mut all = 0;
-            // SAFETY: the test only looks at the code; nobody runs it.
+            // SAFETY: the test only inspects the code; it is never run.
             each!(|order, scope| for word in unsafe { from.load_vec::<$count>(order, scope) } {
                 all ^= word.widen() as u64;
             });
@@ -55,7 +54,7 @@ macro_rules! vector_stores {
         /// Writes neighbouring words.
         #[kernel]
         pub fn $name<C: Cell>(to: Global<C::Word>, value: C::Word) {
-            // SAFETY: the test only looks at the code; nobody runs it.
+            // SAFETY: the test only inspects the code; it is never run.
             each!(|order, scope| unsafe { to.store_vec::<$count>([value; $count], order, scope) });
         }
     )*};
@@ -73,7 +72,7 @@ macro_rules! vectors_if {
         pub fn $name<C: Cell>(from: Global<C::Word>, wanted: u32, out: Global<u64>) {
             let mut all = 0;
             each!(|order, scope| for word in
-                // SAFETY: the test only looks at the code; nobody runs it.
+                // SAFETY: the test only inspects the code; it is never run.
                 unsafe { from.load_vec_if::<$count>(wanted == 7, order, scope) }
             {
                 all ^= word.widen() as u64;
@@ -88,7 +87,7 @@ vectors_if! {
     load_pair_if 2;
 }
 
-/// Writes a word where another one stands.
+/// Executes a compare-exchange of a word.
 #[kernel]
 pub fn compare_exchange<C: Cell>(at: Global<C::Word>, current: C::Word, new: C::Word, out: Global<u64>) {
     let mut all = 0;
@@ -99,7 +98,7 @@ pub fn compare_exchange<C: Cell>(at: Global<C::Word>, current: C::Word, new: C::
 
 macro_rules! atomics {
     ($($name:ident)*) => {$(
-        /// Reads, changes and writes a word.
+        /// Executes one read-modify-write of a word.
         #[kernel]
         pub fn $name<C: Cell>(at: Global<C::Word>, value: C::Word, out: Global<u64>) {
             let mut all = 0;
@@ -110,7 +109,7 @@ macro_rules! atomics {
 }
 atomics!(exchange fetch_add fetch_min fetch_max fetch_or fetch_and);
 
-/// Accesses to a word that the L2 cache should keep.
+/// Accesses a word that the L2 cache should keep.
 #[kernel]
 pub fn hot(at: Global<u32>, value: u32, out: Global<u64>) {
     let mut all = 0;
@@ -120,7 +119,7 @@ pub fn hot(at: Global<u32>, value: u32, out: Global<u64>) {
     out.store(all, Order::Weak, Scope::Device);
 }
 
-/// Fences.
+/// Executes fences of every scope.
 #[kernel]
 pub fn fences() {
     simt::fence(Scope::Block);
@@ -128,7 +127,7 @@ pub fn fences() {
     simt::fence(Scope::System);
 }
 
-/// Sequentially consistent fences.
+/// Executes sequentially consistent fences of every scope.
 #[kernel]
 pub fn sc_fences() {
     simt::fence_sc(Scope::Block);
@@ -136,13 +135,13 @@ pub fn sc_fences() {
     simt::fence_sc(Scope::System);
 }
 
-/// A word, in one of the sets of words that have the same operations.
+/// A word type, in one of the sets of word types with the same operations.
 #[derive(Clone, Copy)]
 pub struct In<const SET: u8, T>(core::marker::PhantomData<T>);
 
-/// A word that kernels are compiled for.
+/// A word type for which kernels are compiled.
 pub trait Cell: Instance {
-    /// The word.
+    /// Type of the word.
     type Word: Word;
 }
 
@@ -167,24 +166,24 @@ macro_rules! sets {
 }
 
 sets! {
-    /// What all words have.
+    /// Operations of all words.
     0 plain (u8 u32 u64 u128) (Load Store);
-    /// What words of 4 and 8 bytes have.
+    /// Operations of words of 4 and 8 bytes.
     1 atomic (u32 u64) (CompareExchange Exchange FetchAdd FetchMin FetchMax FetchOr FetchAnd);
-    /// What 16 bytes have as well, on machines that can.
+    /// Operations of words of 16 bytes, on architectures that have them.
     2 wide (u128) (CompareExchange);
-    /// Twos.
+    /// Loads of pairs.
     3 pairs (u8 u32 u64) (LoadPair);
-    /// Twos that can be written.
+    /// Stores of pairs.
     9 stored_pairs (u32 u64) (StorePair);
-    /// Fours that can be written.
+    /// Stores of quads.
     10 stored_quads (u32) (StoreQuad);
-    /// Fours.
+    /// Loads of quads.
     4 quads (u8 u32) (LoadQuad);
-    /// One, if wanted.
+    /// Predicated loads.
     7 one_if (u64 u128) (LoadIf);
-    /// Twos, if wanted.
+    /// Predicated loads of pairs.
     8 pairs_if (u64) (LoadPairIf);
-    /// More.
+    /// Loads of 8 and 16 bytes.
     6 bytes (u8) (LoadEight LoadSixteen);
 }

@@ -1,7 +1,7 @@
-//! Ids, clocks, the end of the road.
+//! Ids, clocks, waiting, and ending the launch.
 use simt::{GlobalSlice, Thread, kernel};
 
-/// Who the thread is.
+/// Reads the thread's ids.
 #[kernel]
 pub fn thread_ids(out: GlobalSlice<u32>) {
     out.write(0, Thread::index_in_block());
@@ -11,7 +11,7 @@ pub fn thread_ids(out: GlobalSlice<u32>) {
     out.write(4, Thread::lane());
 }
 
-/// Two reads of each clock, which must not become one.
+/// Reads each clock twice; the two reads must not be merged.
 #[kernel]
 pub fn clocks(out: GlobalSlice<u64>) {
     out.write(0, simt::clock());
@@ -20,37 +20,37 @@ pub fn clocks(out: GlobalSlice<u64>) {
     out.write(3, simt::timer());
 }
 
-/// Waiting.
+/// Executes a spin hint.
 #[kernel]
 pub fn spin_hint() {
     simt::spin_hint();
 }
 
-/// Waiting for longer.
+/// Pauses for longer.
 #[kernel]
 pub fn pause() {
     simt::pause(600);
 }
 
-/// A value that the compiler does not see through: the sum is not folded.
+/// Hides a value from the optimiser: the sum is not folded.
 #[kernel]
-pub fn opaque(out: GlobalSlice<u32>) {
-    out.write(0, simt::opaque(3u32) + 4);
+pub fn hidden_value(out: GlobalSlice<u32>) {
+    out.write(0, simt::black_box(3u32) + 4);
 }
 
-/// A misuse that is told on the emulator alone.
+/// Reports a misuse, which has an effect only on the emulator.
 #[kernel]
 pub fn fault(out: GlobalSlice<u32>) {
     simt::fault("told");
     out.write(0, 1);
 }
 
-/// The driver's allocator.
+/// Calls the driver's allocator.
 #[kernel]
 pub fn heap(out: GlobalSlice<u64>, bytes: usize) {
     let pointer = simt::heap_allocate(bytes);
     out.write(0, pointer as u64);
-    // SAFETY: the test only looks at the code; nobody runs it.
+    // SAFETY: the test only inspects the code; it is never run.
     unsafe { simt::heap_free(pointer) };
 }
 
@@ -60,7 +60,7 @@ pub fn trap() {
     simt::trap();
 }
 
-/// A panic ends it too.
+/// Ends the launch by a panic.
 #[kernel]
 pub fn panic(index: usize) {
     assert!(index < 4);

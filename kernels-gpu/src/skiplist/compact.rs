@@ -1,40 +1,40 @@
-//! Putting a list in order while nothing runs: zombies and data nodes without a pair go, and the index layers
-//! are made anew.
+//! Compacts a list while nothing else runs: removes zombies and data nodes without pairs, and rebuilds the
+//! index layers.
 //!
 //! ```text
-//! 1. gather   the data nodes that stay: (low key, handle)          in no order; the host sorts them
-//! 2. sweep    all other nodes but root and annex are blank and free
-//! 3. relink   each node is for the keys up to the next one's low key, and links to it
-//! 4. claim    free slabs for the index layers, of each layer's part of the pool; else of any
-//! 5. index    each of their nodes is made by itself, from the sorted nodes
+//! 1. gather   lists the data nodes that stay: (low key, handle)    not sorted; the host sorts them
+//! 2. sweep    makes all other nodes but root and reserved leaf blank, and frees them
+//! 3. relink   each node covers the keys up to the next one's low key, and links to it
+//! 4. claim    allocates slabs for the index layers, in each layer's part of the pool; else anywhere
+//! 5. index    builds each index node on its own, from the sorted data nodes
 //! ```
 //!
-//! Index layers need not have an entry of each node below: where there are not slabs enough, they have one of
-//! every so many.
+//! Index layers need not have an entry for each node below: if there are too few slabs, they have one for
+//! every `stride`-th data node.
 use super::list::Nodes;
 use super::policy::Policy;
 use crate::btree::node::{Meta, Node, entry};
-use crate::btree::tree::{ANNEX, FIRST, ROOT, largest};
+use crate::btree::tree::{FIRST_LEAF, RESERVED_LEAF, ROOT, largest};
 use crate::keyed::kernels::write_if;
 use crate::keyed::{Scalar, Slot};
 use crate::slab::{Handle, Pool};
 use simt::{GlobalSlice, Independent, Order, Scope, Thread, Tile};
 
-/// The measures of index layers over a number of data nodes.
+/// Dimensions of the index layers over a number of data nodes.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
-    /// Data nodes.
+    /// Number of data nodes.
     pub nodes: u64,
-    /// Of so many data nodes one is raised.
+    /// Distance between data nodes that have an entry in layer 1.
     pub stride: u64,
-    /// Entries in an index node.
+    /// Number of entries in an index node.
     pub fill: u64,
 }
 
 impl Layout {
-    /// Index layers in `slabs` slabs at most: every node is raised, if they are enough for that. `fill` is at
-    /// least 2.
+    /// Returns the index layers that fit in `slabs` slabs. Every data node has an entry if there are enough
+    /// slabs for that. `fill` is at least 2.
     pub fn within(nodes: u64, fill: u64, slabs: u64) -> Self {
         let mut layout = Self { nodes, stride: 1, fill };
         while layout.slabs() > slabs {
@@ -43,7 +43,7 @@ impl Layout {
         layout
     }
 
-    /// Ends the launch where layers would not become smaller towards the root.
+    /// Ends the launch if layers would not become smaller towards the root.
     #[inline(always)]
     #[track_caller]
     fn check(self) {
@@ -52,17 +52,17 @@ impl Layout {
         }
     }
 
-    /// Data nodes that are raised.
+    /// Returns the number of data nodes that have an entry in layer 1.
     fn raised(self) -> u64 {
         self.nodes.div_ceil(self.stride)
     }
 
-    /// Slabs of all index layers but the topmost, which is the root.
+    /// Returns the number of slabs of all index layers but the topmost, which is the root.
     pub fn slabs(self) -> u64 {
         self.slabs_upto(u32::MAX)
     }
 
-    /// Slabs of index layers up to a layer, but for the root.
+    /// Returns the number of slabs of the index layers up to `layer`, without the root.
     pub fn slabs_upto(self, layer: u32) -> u64 {
         let (mut slabs, mut at) = (0, 1);
         let mut nodes = self.raised().div_ceil(self.fill);
@@ -73,8 +73,8 @@ impl Layout {
         slabs
     }
 
-    /// The layer of index node number `number`, of which the last is the root, and its place there; and where
-    /// the layer below begins.
+    /// Returns the layer of index node `number`, its index in that layer, and the number of the first node of
+    /// the layer below. The last number is the root's.
     fn of(self, number: u64) -> (u32, u64, u64) {
         let (mut layer, mut first, mut below) = (1, 0, 0);
         let mut nodes = self.raised().div_ceil(self.fill);
@@ -86,7 +86,7 @@ impl Layout {
         (layer, number - first, below)
     }
 
-    /// Nodes of the layer below a layer.
+    /// Returns the number of nodes of the layer below `layer` that have an entry.
     fn below(self, layer: u32) -> u64 {
         let (mut nodes, mut at) = (self.raised(), 1);
         while at < layer {
@@ -95,7 +95,7 @@ impl Layout {
         nodes
     }
 
-    /// Data nodes between two nodes of a layer.
+    /// Returns the number of data nodes between two nodes of a layer.
     fn span(self, layer: u32) -> u64 {
         let (mut span, mut at) = (self.stride, 0);
         while at < layer {
@@ -105,46 +105,46 @@ impl Layout {
     }
 }
 
-/// What index layers are made of: the data nodes in the order of their low keys, and slabs.
+/// Input of the index layers: the data nodes sorted by their low keys, and slabs.
 #[derive(Debug)]
-pub struct Ground<K> {
-    /// The measures.
+pub struct NodeArray<K> {
+    /// Dimensions of the layers.
     pub layout: Layout,
-    /// Low keys.
+    /// Low keys of the data nodes.
     pub lows: GlobalSlice<K>,
-    /// The nodes.
+    /// Handles of the data nodes.
     pub handles: GlobalSlice<u32>,
-    /// Slabs of index nodes, [`Layout::slabs`] of them.
+    /// Slabs for the index nodes, [`Layout::slabs`] of them.
     pub slabs: GlobalSlice<u32>,
 }
 
-impl<K> Clone for Ground<K> {
+impl<K> Clone for NodeArray<K> {
     #[inline(always)]
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<K> Copy for Ground<K> {}
+impl<K> Copy for NodeArray<K> {}
 
-/// Slabs that are wanted for index nodes.
+/// Request for slabs for index nodes.
 #[derive(Clone, Copy, Debug)]
-pub struct Claims {
-    /// Takes them: first those of layer 1, then those of layer 2, then all others.
+pub struct SlabReservation {
+    /// Receives the slabs: first those of layer 1, then those of layer 2, then all others.
     pub slabs: GlobalSlice<u32>,
-    /// How many of each of these three were claimed.
+    /// Number of slabs reserved for each of these three.
     pub counts: GlobalSlice<u64>,
-    /// Where the first and the second end.
+    /// Indices at which the first and the second part end.
     pub ends: [u64; 2],
-    /// Slabs of other parts of the pool will do.
+    /// Whether slabs of other parts of the pool will do.
     pub anywhere: bool,
 }
 
-impl Claims {
-    /// Layers whose slabs are told apart: the last stands for all above it, too.
+impl SlabReservation {
+    /// Number of parts: the last is for layer 3 and all above it.
     const LAYERS: u32 = 3;
 
-    /// A place for a slab of a layer, where one is wanted still.
+    /// Returns an index in `slabs` for a slab of a layer, if one is still wanted.
     #[inline(always)]
     #[track_caller]
     fn place(&self, layer: u32) -> Option<usize> {
@@ -162,15 +162,15 @@ impl Claims {
 }
 
 impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W, L> {
-    /// The node in slab number `number`, if that is live and one that others must be found by: root and annex
-    /// are not.
+    /// Returns the node in slab number `number`, if that is live and must be reachable from others: root and
+    /// reserved leaf need not be.
     #[inline(always)]
     #[track_caller]
     fn linked(self, number: usize) -> Option<Handle> {
         let pool = self.pool();
         let exists = number < pool.units() && pool.bitmaps().is_live(number as u32);
         let handle = pool.handle(if exists { number as u32 } else { 0 });
-        (exists && handle != ROOT && handle != ANNEX).then_some(handle)
+        (exists && handle != ROOT && handle != RESERVED_LEAF).then_some(handle)
     }
 
     /// Whether a data node stays: it is no zombie, and has a pair or is the first. The calling lane reads it
@@ -185,11 +185,10 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
             pairs += (S::key(word) <= ends.high && S::key(word) >= ends.low) as u32;
             position += 1;
         }
-        ends.meta.is_leaf() && (handle == FIRST || (ends.high >= ends.low && pairs > 0))
+        ends.meta.is_leaf() && (handle == FIRST_LEAF || (ends.high >= ends.low && pairs > 0))
     }
 
-    /// Adds the data node in slab number `number`, if it is one that stays, to `lows` and `handles` and to
-    /// their `count`.
+    /// Adds the data node in slab number `number`, if it stays, to `lows` and `handles` and to their `count`.
     #[inline(always)]
     #[track_caller]
     pub(super) fn gather(
@@ -231,7 +230,7 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
         }
     }
 
-    /// The handle that a word of a slice says. Ends the launch where the pool has no such slab.
+    /// Returns the handle in a word of a slice. Ends the launch if the pool has no such slab.
     #[inline(always)]
     #[track_caller]
     fn listed(self, handles: GlobalSlice<u32>, index: usize) -> Handle {
@@ -242,11 +241,11 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
         handle
     }
 
-    /// Makes node `index` of the sorted ones be for the keys up to the next one's, by the lanes of the
-    /// calling thread's tile.
+    /// Makes node `index` of the sorted ones cover the keys up to the next one's, by the lanes of the calling
+    /// thread's tile.
     #[inline(always)]
     #[track_caller]
-    pub(super) fn relink_data(self, index: usize, data: Ground<S::Key>) {
+    pub(super) fn relink_data(self, index: usize, data: NodeArray<S::Key>) {
         let tile = Tile::<W, Independent>::this();
         let last = (data.layout.nodes as usize).wrapping_sub(1);
         let node = self.node(self.listed(data.handles, index));
@@ -254,7 +253,7 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
         let (old, _) = read.tail(tile);
         let mut j = 0;
         while j < L {
-            // What a split has left there would be the node's again, where its high key rises.
+            // Pairs left over from a split would belong to the node again when its high key rises.
             let is_left_over = Node::<S, W, L>::is_slot(tile.rank(), j) && S::key(read.words()[j]) > old;
             if is_left_over {
                 node.own(tile.rank(), j).store(S::EMPTY, Order::Relaxed, Scope::Device);
@@ -263,7 +262,7 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
         }
         if tile.rank() == 0 {
             let (high, next) = if index == last {
-                (largest::<S>(), ANNEX)
+                (largest::<S>(), RESERVED_LEAF)
             } else {
                 let above = data.lows.read(index + 1).to_u64();
                 (S::Stored::from_u64(above.wrapping_sub(1)), self.listed(data.handles, index + 1))
@@ -272,19 +271,19 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
         }
     }
 
-    /// Takes slab number `number`, if it is free and one like it is wanted, for an index node.
+    /// Takes slab number `number` for an index node, if it is free and one like it is wanted.
     #[inline(always)]
     #[track_caller]
-    pub(super) fn claim(self, number: usize, claims: Claims) {
+    pub(super) fn claim(self, number: usize, claims: SlabReservation) {
         let pool = self.pool();
         if number >= pool.units() || pool.bitmaps().is_live(number as u32) {
             return;
         }
         let mut layer = 1;
-        while layer <= Claims::LAYERS {
+        while layer <= SlabReservation::LAYERS {
             let fits = claims.anywhere || pool.is_for(number as u32, layer);
             if let Some(place) = if fits { claims.place(layer) } else { None } {
-                // SAFETY: the number is below the pool's slabs.
+                // SAFETY: the number is below the number of the pool's slabs.
                 unsafe { pool.take(number as u32 / 32, 1 << (number % 32)) };
                 claims.slabs.write(place, pool.handle(number as u32).to_word());
                 return;
@@ -293,10 +292,10 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
         }
     }
 
-    /// Makes index node `number`, the last of which is the root, by the lanes of the calling thread's tile.
+    /// Builds index node `number`, the last of which is the root, by the lanes of the calling thread's tile.
     #[inline(always)]
     #[track_caller]
-    pub(super) fn index(self, number: u64, data: Ground<S::Key>) {
+    pub(super) fn index(self, number: u64, data: NodeArray<S::Key>) {
         data.layout.check();
         let (layout, (layer, place, below)) = (data.layout, data.layout.of(number));
         let (slabs, children) = (layout.slabs(), layout.below(layer));

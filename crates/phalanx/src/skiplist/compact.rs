@@ -1,5 +1,4 @@
-//! Putting a list in order: nodes that have merged, or have no pair left, are given back, and the index
-//! layers made anew.
+//! Compaction of a list: frees nodes that have merged or have no pairs left, and rebuilds the index layers.
 use super::engine::{Engine, Nodes, Tidy};
 use crate::btree::trees::{Memory, Trees};
 use crate::map::counts::Counts;
@@ -10,11 +9,11 @@ use crate::{Key, Result, Value};
 use gpu::{Buffer, Stream};
 use phalanx_kernels::skiplist::Layout;
 
-/// Slabs that every list has beside data nodes and index: the root, which is of the index, and the leaf of
-/// one key.
+/// Slabs that every list has besides data nodes and index: the root, which belongs to the index, and the
+/// overflow leaf of the reserved key.
 const OTHERS: usize = 2;
 
-/// A list that nothing else uses, and what launches on it.
+/// Exclusive access to a list, and the means to launch on it.
 #[derive(Clone, Copy)]
 struct Alone<'a, K, V> {
     engine: &'a dyn Engine<K, V>,
@@ -24,20 +23,21 @@ struct Alone<'a, K, V> {
 
 impl<K: Key, V: Value> Alone<'_, K, V> {
     fn ask(self, step: Tidy<K>) -> Result<()> {
-        // SAFETY: the owner's lock keeps other launches out, and those asked for before have ended; the
-        // slices' buffers wait before they go.
+        // SAFETY: the owner's lock excludes other launches, and all earlier ones have ended. The slices'
+        // buffers wait for the launch when they are dropped.
         unsafe { self.engine.tidy(self.stream, self.memory.parts(), step)? };
         Ok(())
     }
 
-    /// Counts the data nodes that stay, and lists them as far as there is room.
+    /// Counts the data nodes that stay, and lists as many as `nodes` has elements for.
     fn gather(self, nodes: Nodes<K>) -> Result<usize> {
         let count = self.stream.device().zeroed::<u64>(1)?;
         self.ask(Tidy::Gather { nodes, count: count.slice() })?;
         Ok(count.read()?[0] as usize)
     }
 
-    /// The index over so many data nodes, and how many slabs are free when it is made.
+    /// Returns the index layout for `nodes` data nodes, and the number of slabs that are free once it is
+    /// built.
     fn layout(self, nodes: usize) -> (Layout, usize) {
         let slots = self.engine.shape().slots;
         let free = self.memory.pool.capacity().saturating_sub(nodes + OTHERS);
@@ -46,7 +46,7 @@ impl<K: Key, V: Value> Alone<'_, K, V> {
     }
 }
 
-/// What is needed besides, all of it before anything is changed.
+/// Memory for a compaction, all of which is allocated before anything is changed.
 struct Plan<K: Key> {
     lows: Buffer<K>,
     handles: Buffer<u32>,
@@ -67,7 +67,7 @@ impl<K: Key> Plan<K> {
         Ok(Self { lows, handles, slabs, counts, layout })
     }
 
-    /// The steps that change the list.
+    /// Returns the steps that change the list.
     fn steps(&self) -> [Tidy<K>; 5] {
         let nodes = Nodes { lows: self.lows.slice(), handles: self.handles.slice() };
         let (slabs, counts, layout) = (self.slabs.slice(), self.counts.slice(), self.layout);
@@ -77,10 +77,10 @@ impl<K: Key> Plan<K> {
     }
 }
 
-/// Puts a list in order, if `least` slabs become free by it. Returns how many do. Where this fails for want
-/// of memory, the list is as it was.
+/// Compacts a list if that frees at least `least` slabs. Returns the number of freed slabs. If there is no
+/// memory for it, the list is unchanged.
 pub fn tidy<K: Key, V: Value>(trees: &Trees<K, V, dyn Engine<K, V>>, least: usize) -> Result<usize> {
-    trees.owner.alone(|engine, stream, memory| {
+    trees.owner.exclusive(|engine, stream, memory| {
         let before = memory.pool.stats()?.free;
         let list = Alone { engine, stream, memory };
         let (layout, after) = list.layout(list.gather(Nodes { lows: nothing(), handles: nothing() })?);
@@ -91,9 +91,9 @@ pub fn tidy<K: Key, V: Value>(trees: &Trees<K, V, dyn Engine<K, V>>, least: usiz
         plan.steps().into_iter().try_for_each(|step| list.ask(step))?;
         stream.device().synchronize()?;
         let counts = memory.counts()?;
-        Counts { long: 0, ..counts }.write(&mut memory.tallies)?;
+        Counts { long: 0, ..counts }.write(&mut memory.counters)?;
         memory.directory.forgotten(counts.live as u64);
-        memory.age += 1;
+        memory.generation += 1;
         Ok(memory.pool.stats()?.free.saturating_sub(before))
     })
 }

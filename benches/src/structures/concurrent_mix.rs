@@ -1,5 +1,5 @@
-//! Two kinds of operations side by side: insertions and ranges by blocks that stay on the device, removals
-//! and look-ups in one batch.
+//! Concurrent mixes of two operations: insertions and range queries in a kernel with persistent blocks,
+//! removals and look-ups in one batch.
 use crate::benchmark::{Benchmark, Verified};
 use crate::structures::Gpu;
 use crate::structures::driver::UNWRITTEN;
@@ -16,20 +16,20 @@ use std::marker::PhantomData;
 use workloads::random::{Source, below};
 use workloads::{Key as Word, UniqueKeys, value_of};
 
-/// Insertions and ranges.
+/// Concurrent insertions and range queries.
 pub const INSERT_RANGE: &str = "insert_range";
-/// Look-ups and removals.
+/// Concurrent look-ups and removals.
 pub const FIND_REMOVE: &str = "find_remove";
 
-/// Threads of the blocks that stay.
+/// Threads per persistent block.
 const THREADS: u32 = 128;
-/// Pairs more than a range has that there is room for, beside those that may be inserted into it.
+/// Extra space in the results of a range, in pairs, beyond its pairs and those that may be inserted into it.
 const SPARE: usize = 8;
 
-/// The mix that a case of [`FIND_REMOVE`] means; any other case as it is.
+/// Returns the mix that a case of [`FIND_REMOVE`] stands for, and any other case unchanged.
 ///
 /// # Errors
-/// No part of updates.
+/// Returns [`anyhow::Error`] when the case has no valid share of updates.
 pub fn as_mix(case: &Case) -> Result<Case> {
     if case.op != FIND_REMOVE {
         return Ok(case.clone());
@@ -44,35 +44,35 @@ fn share(case: &Case) -> Result<f64> {
     Ok(share)
 }
 
-/// A tree that kernels which stay work on.
+/// Tree that a persistent kernel operates on.
 pub trait Stays<K: Key, V: Value>: Map<Key = K, Value = V> {
-    /// Makes it one of sorted pairs.
+    /// Rebuilds the tree from sorted pairs.
     ///
     /// # Errors
-    /// What the machine says.
-    fn plant(&mut self, keys: &Buffer<K>, values: &Buffer<V>) -> Result<()>;
+    /// Returns [`phalanx::Error`] when the device fails or runs out of memory.
+    fn build(&mut self, keys: &Buffer<K>, values: &Buffer<V>) -> Result<()>;
 
-    /// The view of it.
+    /// Returns the tree's kernel view.
     ///
     /// # Errors
-    /// It is of another kind.
+    /// Returns [`phalanx::Error`] when the tree is of another variant.
     ///
     /// # Safety
-    /// - What the tree's `view` asks for.
+    /// - The caller fulfils the obligations of the tree's `view`.
     unsafe fn kernels_view<M>(&self) -> Result<TreeView<M>>
     where
         M: Config<Key = K, Value = V> + Instance;
 
-    /// Looks through all of it.
+    /// Checks the invariants of the whole tree.
     ///
     /// # Errors
-    /// Something is wrong with it.
+    /// Returns [`anyhow::Error`] when an invariant is violated.
     fn look_through(&self) -> Result<()>;
 
-    /// [`Self::look_through`], and counts its pairs.
+    /// Checks the invariants as [`Self::look_through`] does, and the number of pairs.
     ///
     /// # Errors
-    /// Something is wrong with it, or it has others.
+    /// Returns [`anyhow::Error`] when an invariant is violated or the number of pairs differs.
     fn examine(&self, pairs: u64) -> Result<()> {
         self.look_through()?;
         let found = self.len()? as u64;
@@ -80,31 +80,31 @@ pub trait Stays<K: Key, V: Value>: Map<Key = K, Value = V> {
         Ok(())
     }
 
-    /// Slabs that are not free.
+    /// Returns the number of slabs that are not free.
     ///
     /// # Errors
-    /// What the machine says.
+    /// Returns [`phalanx::Error`] when the device fails.
     fn live(&self) -> Result<u64>;
 
-    /// Frees all versions, and looks whether one is left.
+    /// Frees all versions and checks that none is left.
     ///
     /// # Errors
-    /// Some are.
+    /// Returns [`anyhow::Error`] when versions are left.
     fn free_versions(&self) -> Result<()> {
         Ok(())
     }
 
-    /// Of each epoch that has ended: its number, and the bytes that were retired and reclaimed until then.
+    /// Returns `[epoch, bytes retired so far, bytes reclaimed so far]` for each epoch that has ended.
     ///
     /// # Errors
-    /// What the machine says.
+    /// Returns [`phalanx::Error`] when the device fails.
     fn epochs(&self) -> Result<Vec<[u64; 3]>> {
         Ok(Vec::new())
     }
 }
 
 impl<K: Key + Word, V: Value + Word> Stays<K, V> for BTree<K, V> {
-    fn plant(&mut self, keys: &Buffer<K>, values: &Buffer<V>) -> Result<()> {
+    fn build(&mut self, keys: &Buffer<K>, values: &Buffer<V>) -> Result<()> {
         Ok(self.bulk_build_sorted(keys, values, 0.7)?)
     }
 
@@ -112,7 +112,7 @@ impl<K: Key + Word, V: Value + Word> Stays<K, V> for BTree<K, V> {
     where
         M: Config<Key = K, Value = V> + Instance,
     {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller fulfils the obligations of `view`.
         Ok(unsafe { self.view::<M>()? })
     }
 
@@ -125,7 +125,7 @@ impl<K: Key + Word, V: Value + Word> Stays<K, V> for BTree<K, V> {
     }
 }
 
-/// What is asked, and what was answered.
+/// Inputs and outputs of the kernel.
 struct Sheet {
     keys: Buffer<u32>,
     values: Buffer<u32>,
@@ -138,7 +138,7 @@ struct Sheet {
     counts: Buffer<u64>,
 }
 
-/// Insertions of new keys and ranges of pairs that are there, `n` of both together, into a tree of
+/// Insertions of new keys and range queries on existing pairs, `n` operations together, on a tree of
 /// `initial_n` pairs.
 pub struct InsertRange<'a, T, M> {
     gpu: &'a Gpu,
@@ -148,7 +148,7 @@ pub struct InsertRange<'a, T, M> {
     ends: Vec<(u32, u32)>,
     first: (Buffer<u32>, Buffer<u32>),
     sheet: Sheet,
-    /// Slabs that were not free when the launch had ended, and when versions were freed then.
+    /// Live slabs when the launch had ended, and after versions were then freed.
     live: Option<(u64, u64)>,
     epochs: Vec<[u64; 3]>,
     of: PhantomData<fn() -> M>,
@@ -159,10 +159,10 @@ where
     T: Stays<u32, u32>,
     M: Config<Key = u32, Value = u32> + Instance,
 {
-    /// What a case asks of a tree.
+    /// Prepares a case on a tree.
     ///
     /// # Errors
-    /// A case that makes no sense, or that does not fit the machine.
+    /// Returns [`anyhow::Error`] when the case is invalid or does not fit into the machine's memory.
     pub fn new(gpu: &'a Gpu, case: &Case, tree: T) -> Result<Self> {
         let (share, many) = (share(case)?, case.number("initial_n")? as usize);
         let results = case.number_if_given("range_results")?.unwrap_or(16.0) as usize;
@@ -176,7 +176,8 @@ where
             let first = below(generator, (many - results + 1) as u64) as usize;
             (initial[first], initial[first + results - 1])
         });
-        // What comes meanwhile, on average: of ranges where it is more, the first pairs are answered.
+        // Includes the average number of concurrent insertions into a range. If a range has more pairs, only
+        // the first are returned.
         let room = results + SPARE + results * updates / many;
         let sheet = Sheet::new(gpu, &inserted, &ends, room as u32)?;
         let device = &gpu.device;
@@ -186,24 +187,24 @@ where
         Ok(Self { gpu, tree, initial, inserted, ends, first, sheet, live, epochs, of: PhantomData })
     }
 
-    /// As many blocks as are on the device at once.
+    /// Returns a grid with as many blocks as can be resident on the device at once.
     fn grid(&self) -> Result<Grid> {
         Ok(self.gpu.device.occupancy_grid::<InsertAndRange<M>>(THREADS)?)
     }
 }
 
-/// What ranges are held against.
+/// Reference data to check range queries.
 struct Judge<'a> {
     initial: &'a [u32],
     ends: &'a [(u32, u32)],
     room: usize,
-    /// All keys, those that came among them.
+    /// All keys, including the inserted ones.
     all: &'a [u32],
 }
 
 impl Judge<'_> {
-    /// Whether a range's answer has all pairs that were there before, and besides only such as were inserted,
-    /// in order.
+    /// Returns whether the result of a range query contains, in order, all initial pairs of the range and
+    /// otherwise only inserted ones.
     fn is_right(&self, index: usize, found: &[u32], values: &[u32], count: u64) -> bool {
         let ((low, high), count) = (self.ends[index], count as usize);
         if count > self.room {
@@ -247,11 +248,11 @@ where
     M: Config<Key = u32, Value = u32> + Instance,
 {
     fn restore(&mut self) -> Result<()> {
-        self.tree.plant(&self.first.0, &self.first.1)?;
+        self.tree.build(&self.first.0, &self.first.1)?;
         self.sheet.outcomes.fill_bytes(UNWRITTEN)?;
         self.sheet.counts.fill_bytes(UNWRITTEN)?;
         self.sheet.found.fill_bytes(0)?;
-        // A batch of nothing asks for the directory of the new tree.
+        // Waits for the build.
         let _ = self.tree.live()?;
         Ok(self.gpu.device.synchronize()?)
     }
@@ -259,8 +260,8 @@ where
     fn launch(&mut self) -> Result<()> {
         let grid = self.grid()?;
         let sheet = &self.sheet;
-        // SAFETY: the tree and the buffers outlive the launch, which `verify` waits for before it asks
-        // anything of the tree.
+        // SAFETY: the tree and the buffers outlive the launch, and `verify` waits for it before the next
+        // operation on the tree.
         unsafe {
             let launch = InsertAndRange::<M> {
                 tree: self.tree.kernels_view::<M>()?,

@@ -1,4 +1,4 @@
-//! A process: enters, leaves, retires, frees, looks.
+//! Participants: enter, leave, retire, free, and advance the epoch.
 use super::super::slab::{Handle, Pool};
 use super::epochs::{Announcement, BAGS, Epochs};
 use super::group::Group;
@@ -8,42 +8,42 @@ use super::table::{
 use core::marker::PhantomData;
 use simt::{Global, Order, Scope, fault, fence, fence_sc, pause};
 
-/// Who owns what is retired: items are 32 bits.
-pub trait Owner: Copy {
-    /// Makes an item ready to be had by others, by the calling lane alone. A fence follows before
-    /// [`Self::free`].
+/// The owner of retired items. Items are 32 bits.
+pub trait ItemPool: Copy {
+    /// Prepares an item for reuse, by the calling lane alone. A fence follows before [`Self::free`].
     ///
     /// # Safety
-    /// - The item was [retired](Process::retire) to this owner, and nobody can reach it any more.
+    /// - The item was [retired](Participant::retire) to this owner, and no thread can reach it any more.
     unsafe fn clear(self, item: u32);
 
-    /// Gives an item back.
+    /// Frees an item.
     ///
     /// # Safety
-    /// - As for [`Self::clear`], and the item was cleared. It is given back once.
+    /// - As for [`Self::clear`], and the item has been cleared. It is freed once.
     unsafe fn free(self, item: u32);
 
-    /// Takes an item that no bag has room for: it is freed when no kernel runs.
+    /// Takes an item that does not fit into any bag. The host frees it when no kernel runs.
     ///
     /// # Safety
-    /// - The item was retired to this owner. It is neither cleared nor given back besides.
-    unsafe fn shelve(self, item: u32);
+    /// - The item was retired to this owner. It is neither cleared nor freed by kernels.
+    unsafe fn defer_to_host(self, item: u32);
 }
 
-/// The slabs of a pool, blank when they are free. Items are [`Handle`]s. In the emulator a freed slab is
+/// The slabs of a pool whose free slabs are blank. Items are [`Handle`]s. In the emulator a freed slab is
 /// poisoned until it is allocated again.
 #[derive(Clone, Copy, Debug)]
 pub struct Slabs<P>(pub P);
 
-impl<P: Pool> Owner for Slabs<P> {
+impl<P: Pool> ItemPool for Slabs<P> {
     #[inline(always)]
     #[track_caller]
     unsafe fn clear(self, item: u32) {
-        // SAFETY: the item was retired to this owner: it is a slab of the pool, which nobody else reaches.
+        // SAFETY: the item was retired to this owner: it is a slab of the pool that no other thread can
+        // reach.
         let slab = unsafe { self.0.slab(Handle::from_word(item)) };
         let mut word = 0;
         while word < P::BYTES / 8 {
-            // SAFETY: two words of a slab, whose first is aligned to 16 bytes.
+            // SAFETY: two words of a slab, the first of which is aligned to 16 bytes.
             unsafe { slab.offset(word).store_vec([u64::MAX; 2], Order::Relaxed, Scope::Device) };
             word += 2;
         }
@@ -60,104 +60,106 @@ impl<P: Pool> Owner for Slabs<P> {
 
     #[inline(always)]
     #[track_caller]
-    unsafe fn shelve(self, item: u32) {
+    unsafe fn defer_to_host(self, item: u32) {
         self.0.retire(Handle::from_word(item));
     }
 }
 
-/// What a process does, so that tests can take it away.
-pub trait Rules: Copy + Send + Sync + 'static {
-    /// Whether it looks for others before it ends an epoch.
+/// Steps of a participant that mutation tests disable.
+pub trait FaultPolicy: Copy + Send + Sync + 'static {
+    /// Whether a participant checks the announcements of others before it advances the epoch.
     const LOOKS: bool = true;
-    /// It looks in one of so many entries.
+    /// A participant tries to advance the epoch at one in this many entries.
     const SELDOM: u32 = 2;
 }
 
-/// What is right.
+/// The correct policy.
 #[derive(Clone, Copy, Debug)]
-pub struct Sound;
+pub struct NoFaults;
 
-impl Rules for Sound {}
+impl FaultPolicy for NoFaults {}
 
-/// Among the words that a place keeps, behind the epoch, the bag in use and three counts: entries into
-/// epochs.
+/// Index of the entry count among the words that a participant slot saves, after the epoch, the current bag
+/// and three counts.
 const KEPT_ENTERED: usize = 5;
 
-/// A process of the group `G` that keeps the rules `R`: the calling thread's.
+/// The participant of group `G` to which the calling thread belongs, with the fault policy `R`.
 ///
-/// All its threads open it, enter, leave and close together. Between, any of its lanes may retire.
+/// All its threads open it, enter, leave and close together. In between, any of its lanes may retire.
 ///
-/// A process may have any number of structures open at a time, and enter and leave them in any order. The
-/// first four ([`super::ENTRIES`]) have their state in shared memory. In a further one the process takes no
-/// place: a counter says that it is inside, which keeps all epochs of that structure from ending meanwhile,
-/// and what it retires there is shelved. Where a structure is opened or entered anew while it is open or
-/// entered, only the last close or leave counts.
+/// A participant may have any number of structures open at a time, and enter and leave them in any order. The
+/// states of the first four ([`super::ENTRIES`]) are in shared memory. In any further structure the
+/// participant takes no participant slot: a counter records that it is inside, which keeps all epochs of that
+/// structure from ending meanwhile, and items that it retires there are deferred to the host. Opening and
+/// entering nest: only the last close or leave takes effect.
 ///
 /// ```
-/// use phalanx_kernels::reclaim::{Blocks, Epochs, Owner, Process};
+/// use phalanx_kernels::reclaim::{Blocks, Epochs, ItemPool, Participant};
 ///
-/// /// Takes items out of a list, which others may still read, and lets them be freed when nobody does.
+/// /// Unlinks items of a list that others may still read, and retires them.
 /// ///
 /// /// # Safety
-/// /// - The items of all processes of these epochs are this owner's.
-/// /// - `take` unlinks an item, which nobody else retires.
-/// unsafe fn take_out<O: Owner>(epochs: Epochs, owner: O, rounds: u32, take: impl Fn(u32) -> Option<u32>) {
-///     // SAFETY: the caller's.
-///     let process = unsafe { Process::<Blocks, _>::open(epochs, owner) };
+/// /// - The items of all participants of these epochs belong to this pool.
+/// /// - `take` unlinks an item, which no other thread retires.
+/// unsafe fn take_out<O: ItemPool>(epochs: Epochs, pool: O, rounds: u32, take: impl Fn(u32) -> Option<u32>) {
+///     // SAFETY: the caller's obligation.
+///     let participant = unsafe { Participant::<Blocks, _>::open(epochs, pool) };
 ///     for round in 0..rounds {
-///         process.enter();
+///         participant.enter();
 ///         if let Some(item) = take(round) {
-///             // SAFETY: unlinked by this lane, inside of an epoch.
-///             unsafe { process.retire(item) };
+///             // SAFETY: unlinked by this lane, inside an epoch.
+///             unsafe { participant.retire(item) };
 ///         }
-///         process.leave();
+///         participant.leave();
 ///     }
-///     process.close();
+///     participant.close();
 /// }
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub struct Process<G, O, R = Sound> {
+pub struct Participant<G, O, R = NoFaults> {
     epochs: Epochs,
     owner: O,
     of: PhantomData<(G, R)>,
 }
 
-impl<G: Group, O: Owner> Process<G, O> {
-    /// Takes a place for the process. As many can be open as there are places; a process that finds none
-    /// waits until one is closed.
+impl<G: Group, O: ItemPool> Participant<G, O> {
+    /// Takes a participant slot. As many participants can be open as there are slots; a participant that
+    /// finds no free slot waits until one is closed.
     ///
     /// # Safety
-    /// - As for [`Process::opened`].
+    /// - As for [`Participant::opened`].
     #[inline(always)]
     #[track_caller]
     pub unsafe fn open(epochs: Epochs, owner: O) -> Self {
-        // SAFETY: the caller's.
+        // SAFETY: the caller's obligation.
         unsafe { Self::opened(epochs, owner) }.begun()
     }
 }
 
-impl<G: Group, O: Owner, R: Rules> Process<G, O, R> {
-    /// The process that the calling thread has opened already.
+impl<G: Group, O: ItemPool, R: FaultPolicy> Participant<G, O, R> {
+    /// Returns the participant that the calling thread has already opened.
     ///
     /// # Safety
-    /// - All processes of these epochs have the same owner of items: what one retires is freed by another.
+    /// - All participants of these epochs have the same owner of items: an item that one of them retires may
+    ///   be freed by another.
     #[inline(always)]
     pub unsafe fn opened(epochs: Epochs, owner: O) -> Self {
         Self { epochs, owner, of: PhantomData }
     }
 
-    /// The process's state in the structure, if it has it open and a table has room for it.
+    /// Returns the participant's state in the structure, if it has the structure open and the table has an
+    /// entry for it.
     #[inline(always)]
     #[track_caller]
     fn entry(self) -> Option<Entry> {
         Table::<G>::find(self.epochs.key())
     }
 
-    /// [`Process::open`], by these rules.
+    /// As [`Participant::open`], with this fault policy.
     #[inline(always)]
     #[track_caller]
     pub fn begun(self) -> Self {
-        // Lanes may still look for entries of other structures.
+        // Lanes may still be searching for entries of other structures.
         G::sync();
         if G::rank() == 0 {
             let key = self.epochs.key();
@@ -172,7 +174,7 @@ impl<G: Group, O: Owner, R: Rules> Process<G, O, R> {
         self
     }
 
-    /// Reads what the last process has left at a place, by one thread.
+    /// Loads the state that the previous participant saved in a slot, by one thread.
     #[inline(always)]
     #[track_caller]
     fn load(self, entry: Entry, place: u32) {
@@ -181,8 +183,8 @@ impl<G: Group, O: Owner, R: Rules> Process<G, O, R> {
         entry.set(INSIDE, 0);
         entry.set(EPOCH, kept(0));
         entry.set(CURRENT, kept(1) % BAGS);
-        // Those who come and go look as often as those who stay: not all at once, and one that is alone in
-        // its grid, which is always the first, too.
+        // Short-lived participants must try to advance as often as long-lived ones: not all of them at once,
+        // but also one that is alone in its grid, whose index is always 0.
         entry.set(ENTERED, kept(KEPT_ENTERED).wrapping_add(G::index()));
         entry.set(RETIRED, 0);
         entry.set(FREED, 0);
@@ -193,13 +195,13 @@ impl<G: Group, O: Owner, R: Rules> Process<G, O, R> {
         }
     }
 
-    /// A free place, from the one on that is likely to be.
+    /// Claims a free participant slot; starts at the one that is most likely free.
     #[inline(always)]
     #[track_caller]
     fn claim(self) -> u32 {
         let mut place = G::index() % self.epochs.places();
         loop {
-            let (free, quiet) = (Announcement::FREE.word(), Announcement::QUIET.word());
+            let (free, quiet) = (Announcement::FREE.word(), Announcement::UNPINNED.word());
             let announcement = self.epochs.announcement(place);
             if announcement.compare_exchange(free, quiet, Order::Acquire, Scope::Device).is_ok() {
                 return place;
@@ -209,7 +211,7 @@ impl<G: Group, O: Owner, R: Rules> Process<G, O, R> {
         }
     }
 
-    /// Enters: what is reached from now on stays until the process leaves.
+    /// Enters: memory that the participant reaches from now on is not freed until it leaves.
     #[inline(always)]
     #[track_caller]
     pub fn enter(self) {
@@ -221,7 +223,7 @@ impl<G: Group, O: Owner, R: Rules> Process<G, O, R> {
             }
         }
         G::sync();
-        // All lanes see the same: only the first of them changes these words, between two barriers.
+        // All lanes read the same value: only the first lane changes these words, between two barriers.
         if let Some(entry) = self.entry()
             && entry.get(INSIDE) == 1
         {
@@ -229,7 +231,7 @@ impl<G: Group, O: Owner, R: Rules> Process<G, O, R> {
         }
     }
 
-    /// Announces the epoch, by one thread, unless the process is inside already.
+    /// Announces the epoch, by one thread, unless the participant is already inside.
     #[inline(always)]
     #[track_caller]
     fn announce(self, entry: Entry) {
@@ -240,7 +242,8 @@ impl<G: Group, O: Owner, R: Rules> Process<G, O, R> {
         }
         let epoch = self.epochs.now();
         let word = Announcement::within(epoch).word();
-        // Released: who finds the new epoch here finds done what the process did inside of an older one.
+        // Release: a thread that reads the new epoch here observes everything that the participant did in
+        // older epochs.
         self.epochs.announcement(entry.get(PLACE)).store(word, Order::Release, Scope::Device);
         Self::order_announcement();
         let entered = entry.get(ENTERED).wrapping_add(1);
@@ -249,7 +252,7 @@ impl<G: Group, O: Owner, R: Rules> Process<G, O, R> {
         entry.set(LATE, if entered.is_multiple_of(R::SELDOM) { 0 } else { 1 });
     }
 
-    /// Says that a process without a place is inside, by one thread.
+    /// Records that a participant without a slot is inside, by one thread.
     #[inline(always)]
     #[track_caller]
     fn announce_without_place(self) {
@@ -257,47 +260,48 @@ impl<G: Group, O: Owner, R: Rules> Process<G, O, R> {
         Self::order_announcement();
     }
 
-    /// Orders a process's announcement before all that it reads inside, and before its look at the
+    /// Orders a participant's announcement before all its reads inside the epoch, and before its reads of the
     /// announcements of others.
     ///
-    /// A process announces its epoch and then reads the structure; another one unlinks an item and then reads
-    /// announcements: one of the two must see what the other wrote ("store buffering"). Only sequentially
-    /// consistent fences between the two accesses of both give that. The one here serves both sides, as a
-    /// process looks at others only behind its own announcement. It costs a turn of memory in each entry into
-    /// an epoch, that is one a block.
+    /// A participant announces its epoch and then reads the structure; another unlinks an item and then reads
+    /// announcements: at least one of the two must see the other's write ("store buffering"). That requires
+    /// sequentially consistent fences between the two accesses of both. The fence here serves both sides,
+    /// because a participant reads the announcements of others only after its own. It costs one memory round
+    /// trip per entry into an epoch, that is, one per block.
     #[inline(always)]
     #[track_caller]
     fn order_announcement() {
         fence_sc(Scope::Device);
     }
 
-    /// Ends the epoch now and then, and rotates the bags as far as epochs have begun.
+    /// Tries to advance the epoch at some of the entries, and rotates the bags once for each epoch that has
+    /// begun.
     #[inline(always)]
     #[track_caller]
     fn advance(self, entry: Entry) {
         let (place, epoch) = (entry.get(PLACE), entry.get(NEXT));
         let behind = epoch.wrapping_sub(entry.get(EPOCH)) & (u32::MAX >> 2);
         let turns = if behind < BAGS { behind } else { BAGS };
-        self.look(entry, epoch);
+        self.try_advance(entry, epoch);
         let mut turn = 0;
         while turn < turns {
-            self.turn(entry, place);
+            self.rotate_bags(entry, place);
             turn += 1;
         }
         G::sync();
         if G::rank() == 0 {
             entry.set(EPOCH, epoch);
             if turns > 0 {
-                self.tell(entry);
+                self.flush_counters(entry);
             }
         }
         G::sync();
     }
 
-    /// Adds what was retired and freed to the counters, by one thread.
+    /// Adds the numbers of retired and freed items to the counters, by one thread.
     #[inline(always)]
     #[track_caller]
-    fn tell(self, entry: Entry) {
+    fn flush_counters(self, entry: Entry) {
         let (retired, freed) = (entry.get(RETIRED), entry.get(FREED));
         if retired > 0 {
             self.epochs.count_retired(retired);
@@ -309,10 +313,11 @@ impl<G: Group, O: Owner, R: Rules> Process<G, O, R> {
         }
     }
 
-    /// Ends the epoch if no process is in an older one: now and then, together.
+    /// Advances the epoch if no participant is in an older one, at some of the entries. All lanes call it
+    /// together.
     #[inline(always)]
     #[track_caller]
-    fn look(self, entry: Entry, epoch: u32) {
+    fn try_advance(self, entry: Entry, epoch: u32) {
         if entry.get(LATE) != 0 {
             return;
         }
@@ -324,8 +329,8 @@ impl<G: Group, O: Owner, R: Rules> Process<G, O, R> {
             late += self.epochs.heard(place).holds(epoch) as u32;
             place += G::size();
         }
-        // Each lane's: what a process did before it left, or before it announced this epoch, is ordered
-        // before the next epoch.
+        // Every lane fences: accesses that a participant made before it left, or before it announced this
+        // epoch, happen before the next epoch.
         fence(Scope::Device);
         G::sync();
         if late > 0 {
@@ -337,19 +342,19 @@ impl<G: Group, O: Owner, R: Rules> Process<G, O, R> {
         }
     }
 
-    /// Turns to the next bag, after it has freed what is in it.
+    /// Frees the items in the next bag and makes it the current one.
     #[inline(always)]
     #[track_caller]
-    fn turn(self, entry: Entry, place: u32) {
+    fn rotate_bags(self, entry: Entry, place: u32) {
         G::sync();
         let bag = (entry.get(CURRENT) + 1) % BAGS;
         let count = self.held(entry.get(COUNTS + bag as usize));
-        // SAFETY: retired to this owner three epochs ago, so nobody can reach it; it is in this bag alone,
-        // which is empty then.
+        // SAFETY: the items were retired to this owner three epochs ago, so no thread can reach them; they
+        // are in this bag alone, which is emptied.
         self.each(place, bag, count, |item| unsafe { self.owner.clear(item) });
         fence(Scope::Device);
         G::sync();
-        // SAFETY: as above, and cleared.
+        // SAFETY: as above, and the items have been cleared.
         self.each(place, bag, count, |item| unsafe { self.owner.free(item) });
         if G::rank() == 0 {
             entry.set(FREED, entry.get(FREED) + count);
@@ -359,7 +364,7 @@ impl<G: Group, O: Owner, R: Rules> Process<G, O, R> {
         G::sync();
     }
 
-    /// Shows each of a bag's `count` items to one of the threads.
+    /// Calls `see` for each of a bag's `count` items, in one of the threads.
     #[inline(always)]
     #[track_caller]
     fn each(self, place: u32, bag: u32, count: u32, see: impl Fn(u32)) {
@@ -370,7 +375,7 @@ impl<G: Group, O: Owner, R: Rules> Process<G, O, R> {
         }
     }
 
-    /// Items of a bag into which so many were put.
+    /// Returns the number of items in a bag into which `count` were put; the excess went to the host.
     #[inline(always)]
     fn held(self, count: u32) -> u32 {
         let most = self.epochs.room();
@@ -383,13 +388,15 @@ impl<G: Group, O: Owner, R: Rules> Process<G, O, R> {
         self.epochs.item(place, bag, index)
     }
 
-    /// Lets an item be freed when nobody can have it any more, by the calling lane alone. Where the process
-    /// has not opened the structure, or has no entry for it, the item is shelved.
+    /// Retires an item, so that it is freed when no thread can reach it any more; by the calling lane alone.
+    /// If the participant has not opened the structure, or has no entry for it, the item is deferred to the
+    /// host.
     ///
     /// # Safety
-    /// - The item is the owner's, and live. It is unlinked: nobody can reach it anew from now on.
+    /// - The item belongs to the owner and is live. It is unlinked: no thread can reach it anew from now on.
     /// - It is retired once.
-    /// - The process is inside of an epoch since before the item was unlinked, and until the call returns.
+    /// - The participant has been inside an epoch since before the item was unlinked, and stays inside until
+    ///   the call returns.
     #[inline(always)]
     #[track_caller]
     pub unsafe fn retire(self, item: u32) {
@@ -403,11 +410,11 @@ impl<G: Group, O: Owner, R: Rules> Process<G, O, R> {
         }
         self.epochs.count_retired(1);
         self.epochs.count_shelved();
-        // SAFETY: the caller's.
-        unsafe { self.owner.shelve(item) };
+        // SAFETY: the caller's obligation.
+        unsafe { self.owner.defer_to_host(item) };
     }
 
-    /// Leaves: holds nothing any more.
+    /// Leaves: the participant holds no reference to items of the structure any more.
     #[inline(always)]
     #[track_caller]
     pub fn leave(self) {
@@ -421,14 +428,14 @@ impl<G: Group, O: Owner, R: Rules> Process<G, O, R> {
         }
     }
 
-    /// Takes an announcement back, by one thread, unless the process is inside still.
+    /// Withdraws the announcement, by one thread, unless the participant is still inside.
     #[inline(always)]
     #[track_caller]
     fn withdraw(self, entry: Entry) {
         let inside = entry.get(INSIDE) - 1;
         entry.set(INSIDE, inside);
         if inside == 0 {
-            let quiet = Announcement::QUIET.word();
+            let quiet = Announcement::UNPINNED.word();
             self.epochs.announcement(entry.get(PLACE)).store(quiet, Order::Release, Scope::Device);
         }
     }
@@ -436,13 +443,13 @@ impl<G: Group, O: Owner, R: Rules> Process<G, O, R> {
     #[inline(always)]
     #[track_caller]
     fn withdraw_without_place(self) {
-        // Released, as an announcement is.
+        // Release, as for an announcement.
         if self.epochs.placeless().fetch_add(u32::MAX, Order::Release, Scope::Device) == 0 {
             fault("a structure was left that was not entered");
         }
     }
 
-    /// Gives the place to others, and leaves them what could not be freed yet.
+    /// Frees the participant slot, and leaves the items that could not be freed yet to its next participant.
     #[inline(always)]
     #[track_caller]
     pub fn close(self) {
@@ -451,15 +458,15 @@ impl<G: Group, O: Owner, R: Rules> Process<G, O, R> {
         if G::rank() == 0 {
             last = self.closed();
         }
-        // No lane looks for an entry while it is freed; and lanes need not wait for what follows.
+        // No lane may be searching for an entry while it is released; lanes need not wait for the rest.
         G::sync();
         if let Some(entry) = last {
             self.keep(entry);
         }
     }
 
-    /// Closes the structure once, by one thread. Returns its entry, which is free, if it is not open any
-    /// more.
+    /// Closes the structure once, by one thread. Returns its entry, which has been released, if the structure
+    /// is not open any more.
     #[inline(always)]
     #[track_caller]
     fn closed(self) -> Option<Entry> {
@@ -473,7 +480,8 @@ impl<G: Group, O: Owner, R: Rules> Process<G, O, R> {
         Some(entry)
     }
 
-    /// Leaves a place, and what there is to know of its bags, to the next process, by one thread.
+    /// Saves the state of the bags in the participant slot for its next participant, and frees the slot; by
+    /// one thread.
     #[inline(always)]
     #[track_caller]
     fn keep(self, entry: Entry) {
@@ -487,9 +495,9 @@ impl<G: Group, O: Owner, R: Rules> Process<G, O, R> {
             keep(2 + bag, self.held(entry.get(COUNTS + bag)));
             bag += 1;
         }
-        self.tell(entry);
+        self.flush_counters(entry);
         let free = Announcement::FREE.word();
-        // Releases what all lanes have put into bags, too: a barrier is between.
+        // Also releases the items that all lanes have put into bags: a barrier lies in between.
         self.epochs.announcement(place).store(free, Order::Release, Scope::Device);
     }
 }

@@ -1,12 +1,12 @@
-//! Many seeds over one kind of map.
+//! Exploration of many seeds on one map variant.
 use crate::common::{replay, seeds};
 use crate::plan::Plan;
 use crate::script::Execution;
-use crate::world::{Crowded, Finding, Played, Setting, explore};
+use crate::world::{Finding, HasFixture, Played, Setting, explore};
 use phalanx_kernels::keyed::{Kind, Slot};
 use simt::emulator::{Schedule, WeakMemory};
 
-/// Random orders and priorities, by turns; each seed has a plan of its own.
+/// Returns the setting of a seed: random schedules alternate with priority-based ones.
 pub fn setting<M: Kind>(seed: u64) -> Setting {
     let schedule = match seed % 3 {
         0 => Schedule::Random { seed },
@@ -17,31 +17,32 @@ pub fn setting<M: Kind>(seed: u64) -> Setting {
     Setting { schedule, cas128: !published, forget: false, weak_memory: WeakMemory::Off }
 }
 
-/// Of so many seeds one is played under weak memory too.
+/// One in this many seeds is also run under weak memory.
 const WEAK_PART: u64 = 4;
 
-/// The settings of `count` seeds, and then of the first of them where memory is as weak as the program says.
+/// Returns the settings of `count` seeds, and then of the first of them under the program's weak memory
+/// model.
 pub fn settings<M: Kind>(count: u64) -> impl Iterator<Item = (u64, Setting)> {
     let strong = seeds(count).map(|seed| (seed, setting::<M>(seed)));
     let weak = |seed| (seed, Setting { weak_memory: crate::WEAK, ..setting::<M>(seed) });
     strong.chain(seeds(count.div_ceil(WEAK_PART)).map(weak))
 }
 
-/// What to say of a finding: under which memory it was, and the command that repeats it.
+/// Returns the message for a finding: its memory model, and the command that replays it.
 pub fn told(name: &str, seed: u64, setting: &Setting, finding: &Finding) -> String {
     format!("{name}, weak memory {:?}: {finding}\n{}", setting.weak_memory, replay(crate::PROGRAM, seed))
 }
 
-/// Plays the plan of a seed.
-pub fn play<M: Crowded, E: Execution<M>>(seed: u64, setting: &Setting) -> Result<Played, Finding> {
-    // A warp has at least two tiles, but for those as wide as a warp.
+/// Runs the plan of a seed.
+pub fn play<M: HasFixture, E: Execution<M>>(seed: u64, setting: &Setting) -> Result<Played, Finding> {
+    // A warp has at least two tiles, unless a tile is as wide as a warp.
     let rows = (M::TILE.max(2) * 2).min(32) / E::WIDTH;
     let plan = Plan::new::<M>(seed, rows.max(1));
     explore::<M, E>(&plan, setting)
 }
 
-/// Plays the plans of `count` seeds; all must be sound.
-pub fn all_are_sound<M: Crowded, E: Execution<M>>(name: &str, count: u64) {
+/// Runs the plans of `count` seeds; all must be sound.
+pub fn all_are_sound<M: HasFixture, E: Execution<M>>(name: &str, count: u64) {
     let (mut sum, mut runs) = (Played::default(), 0);
     for (seed, setting) in settings::<M>(count) {
         let played = play::<M, E>(seed, &setting)
@@ -54,9 +55,9 @@ pub fn all_are_sound<M: Crowded, E: Execution<M>>(name: &str, count: u64) {
     println!("{name}: {runs} runs, {sum:?}");
 }
 
-#[allow(dead_code)] // not every program plants bugs by plans
-/// The first of `count` seeds under which something is found that `is` what was planted.
-pub fn is_found<M: Crowded, E: Execution<M>>(
+#[allow(dead_code)] // not every program has mutants with plans
+/// Checks that one of `count` seeds has a finding that satisfies `is`, and that it replays.
+pub fn is_found<M: HasFixture, E: Execution<M>>(
     name: &str,
     count: u64,
     change: fn(Setting) -> Setting,
@@ -75,17 +76,17 @@ pub fn is_found<M: Crowded, E: Execution<M>>(
     panic!("{name}: the planted bug was not found by {count} seeds");
 }
 
-/// Tests of kinds of map that go by the names of types: of each all plans, by lanes and by tiles, for so many
-/// seeds; and, where it is asked for, one test more, by what another module calls `all_are_sound`.
-#[allow(unused_macros)] // not every suite names its kinds
+/// Declares tests for map variants given by types: all plans, by lanes and by tiles, for the given number of
+/// seeds, and optionally one more test by the `all_are_sound` of another module.
+#[allow(unused_macros)] // not every suite declares variants
 macro_rules! kinds {
     ($([$also:ident: $module:ident, one seed in $part:literal])? $($name:ident: $of:ty, $seeds:expr;)*) => {
-        $crate::hunt::kinds! { @each [$($also: $module, $part)?] $($name: $of, $seeds;)* }
+        $crate::mutation::kinds! { @each [$($also: $module, $part)?] $($name: $of, $seeds;)* }
     };
     (@each $also:tt $($name:ident: $of:ty, $seeds:expr;)*) => {$(
         mod $name {
             use super::*;
-            use $crate::hunt::all_are_sound;
+            use $crate::mutation::all_are_sound;
             use $crate::script::{ByLanes, ByTiles};
 
             #[test]
@@ -99,7 +100,7 @@ macro_rules! kinds {
                 all_are_sound::<$of, ByTiles<simt::Lockstep>>(stringify!($name), $seeds / 2);
             }
 
-            $crate::hunt::kinds! { @also $also $of, $name, $seeds }
+            $crate::mutation::kinds! { @also $also $of, $name, $seeds }
         }
     )*};
     (@also [] $($rest:tt)*) => {};

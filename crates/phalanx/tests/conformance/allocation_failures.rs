@@ -1,5 +1,4 @@
-//! Calls that lack memory, at each of the places where they ask for it: on the emulator, which can be told
-//! when there is no more.
+//! Injected allocation failures: calls that fail at each of their allocations, on the emulator.
 use crate::kinds::{Kind, Tested, contents};
 use crate::ordered::ByOrder;
 use checker::MapValue;
@@ -11,14 +10,14 @@ use phalanx_kernels::keyed::Scalar;
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// [`rationed`], for calls that may ask for no memory.
+/// Runs as [`rationed`] does, for calls that may need no allocation.
 fn tried<T, R>(device: &Device, make: impl Fn() -> T, call: impl Fn(&mut T) -> R, check: impl Fn(T, R)) {
     let emulator = device.emulator_handle().expect("rations are the emulator's");
     for allocations in 0.. {
         let mut map = make();
-        emulator.ration(allocations);
+        emulator.fail_allocations_after(allocations);
         let said = call(&mut map);
-        let left = emulator.ration(u64::MAX);
+        let left = emulator.fail_allocations_after(u64::MAX);
         check(map, said);
         if left > 0 {
             return;
@@ -26,8 +25,8 @@ fn tried<T, R>(device: &Device, make: impl Fn() -> T, call: impl Fn(&mut T) -> R
     }
 }
 
-/// Calls what may fail on what is made, with one allocation more each time, until it has all that it asks
-/// for, and that is some. `check` gets what it has left.
+/// Repeats `call` on a new value from `make`, with one more successful allocation each time, until no
+/// allocation fails. At least one must have failed. Passes the value and the result of each call to `check`.
 fn rationed<T, R>(device: &Device, make: impl Fn() -> T, call: impl Fn(&mut T) -> R, check: impl Fn(T, R)) {
     let calls = Cell::new(0);
     tried(device, make, call, |map, said| {
@@ -37,12 +36,12 @@ fn rationed<T, R>(device: &Device, make: impl Fn() -> T, call: impl Fn(&mut T) -
     assert!(calls.get() > 1, "it asks for some");
 }
 
-/// A pair of each number, in no order.
+/// Returns a pair for each number, not in order.
 fn scattered(number: u64) -> (u64, u64) {
     (number * 7919 % 10_007, number)
 }
 
-/// What a call tells of its elements: nothing where it lacked memory before it did anything.
+/// Returns the outcomes of a call, or `None` if it failed to allocate memory before it did anything.
 fn told(name: &str, grows: bool, said: Result<Vec<Outcome>>) -> Option<Vec<Outcome>> {
     match said {
         Ok(outcomes) => {
@@ -58,10 +57,10 @@ fn told(name: &str, grows: bool, said: Result<Vec<Outcome>>) -> Option<Vec<Outco
     }
 }
 
-/// A call that inserts, and tells an outcome of each pair.
+/// Insertion call that returns an outcome for each pair.
 type Insert<M, K, V> = fn(&M, &[K], &[V]) -> Result<Vec<Outcome>>;
 
-/// All of them.
+/// Returns all insertion calls.
 fn inserts<M: Tested>() -> [Insert<M, M::Key, M::Value>; 5] {
     [
         |map, keys, values| map.insert(keys, values),
@@ -80,8 +79,8 @@ fn inserts<M: Tested>() -> [Insert<M, M::Key, M::Value>; 5] {
     ]
 }
 
-/// Of a map that has held many pairs and holds few, so that room is made in every way: by what was removed,
-/// then by more memory.
+/// The map has held many pairs and holds few now, so that it first reclaims removed pairs and then allocates
+/// memory.
 pub fn insertions_that_lack_memory_lose_nothing<M: Tested>(kind: &Kind<M>) {
     let (old, values) = kind.pairs((0..400).map(scattered).chain([(u64::MAX, 1)]));
     let before: BTreeMap<_, _> = old.iter().copied().zip(values.iter().copied()).skip(390).collect();
@@ -97,7 +96,8 @@ pub fn insertions_that_lack_memory_lose_nothing<M: Tested>(kind: &Kind<M>) {
     }
 }
 
-/// Each pair is in the map if its outcome says so, and the map takes the others when there is memory again.
+/// Checks that each pair is in the map if its outcome says so, and that the map accepts the others when
+/// memory is available again.
 fn insertions_tell_what_they_did<M: Tested>(
     kind: &Kind<M>,
     make: impl Fn() -> M,
@@ -124,7 +124,7 @@ fn insertions_tell_what_they_did<M: Tested>(
     rationed(&kind.device, make, |map| insert(map, keys, values), check);
 }
 
-/// Memory that a map must not ask for anyway is no reason for an error.
+/// A map with fixed capacity does not fail for lack of memory that it must not allocate.
 pub fn fixed_maps_that_lack_memory_refuse<M: Tested>(kind: &Kind<M>) {
     let (keys, values) = kind.pairs((0..1200).map(scattered));
     let make = || {
@@ -145,23 +145,23 @@ pub fn fixed_maps_that_lack_memory_refuse<M: Tested>(kind: &Kind<M>) {
     rationed(&kind.device, make, |map| map.insert(&keys, &values), check);
 }
 
-/// The pairs of a map that is to lose most of them.
+/// Returns the pairs of a map that will lose most of them.
 fn crowd<M: Tested>(kind: &Kind<M>) -> (Vec<M::Key>, Vec<M::Value>) {
     kind.pairs((0..CROWD).map(|n| (n * 7919 % CROWD, n)))
 }
 
-/// Enough for nodes that lists give back by themselves.
+/// Number of pairs: enough that lists free nodes on their own.
 const CROWD: u64 = 2000;
 
-/// A map of [`crowd`].
+/// Creates a map with the pairs of [`crowd`].
 fn crowded<M: Tested>(kind: &Kind<M>) -> M {
     let (map, (keys, values)) = (kind.map(1), crowd(kind));
     map.insert(&keys, &values).unwrap();
     map
 }
 
-/// Maintenance that lacks memory hides no answer: a removal says of each key whether it was there, or nothing
-/// has changed.
+/// Failed maintenance does not hide results: a removal reports for each key whether it was present, or has
+/// changed nothing.
 pub fn removals_that_lack_memory_lose_nothing<M: Tested>(kind: &Kind<M>) {
     let (keys, values) = crowd(kind);
     let (gone, kept) = keys.split_at(keys.len() - 50);
@@ -188,7 +188,7 @@ pub fn removals_that_lack_memory_lose_nothing<M: Tested>(kind: &Kind<M>) {
     rationed(&kind.device, || crowded(kind), |map| map.remove(gone), check);
 }
 
-/// Ranges are retained, or nothing has changed.
+/// Either the ranges are retained, or nothing has changed.
 pub fn scans_that_lack_memory_lose_nothing<M: Tested>(kind: &Kind<M>) {
     let all = crowd(kind);
     let all: BTreeMap<_, _> = all.0.into_iter().zip(all.1).collect();
@@ -202,11 +202,10 @@ pub fn scans_that_lack_memory_lose_nothing<M: Tested>(kind: &Kind<M>) {
     tried(&kind.device, || crowded(kind), retain, check);
 }
 
-/// A call that removes keys.
+/// Removal call.
 type Remove<M, K> = fn(&mut M, &[K]) -> Result<()>;
 
-/// Nodes that could not be given back for want of memory are given back by the next call that removes or
-/// inserts.
+/// Nodes that could not be freed for lack of memory are freed by the next call that removes or inserts.
 pub fn nodes_are_given_back_later<K: Key, V: Value + MapValue>(kind: &Kind<SkipList<K, V>>) {
     let keys = crowd(kind).0;
     let removals: [Remove<SkipList<K, V>, K>; 2] = [
@@ -226,7 +225,7 @@ pub fn nodes_are_given_back_later<K: Key, V: Value + MapValue>(kind: &Kind<SkipL
     }
 }
 
-/// Versions that could not be freed for want of memory are freed by the next call.
+/// Versions that could not be freed for lack of memory are freed by the next call.
 pub fn versions_are_freed_later<K: Key, V: Value + MapValue>(kind: &Kind<MultiVersionBTree<K, V>>) {
     let (keys, values) = kind.pairs((0..300).map(scattered));
     let make = || {
@@ -239,14 +238,15 @@ pub fn versions_are_freed_later<K: Key, V: Value + MapValue>(kind: &Kind<MultiVe
     };
     let check = |tree: MultiVersionBTree<K, V>, said: Result<Vec<Outcome>>| {
         told(kind.name, true, said);
-        // Does not change anything, but is a call that may.
+        // Changes nothing, but is a mutating call.
         assert_eq!(tree.remove(&kind.keys([1 << 30])).unwrap(), [false], "{}", kind.name);
         assert_eq!(tree.versions().unwrap(), 0, "{}", kind.name);
     };
     rationed(&kind.device, make, |tree| tree.insert(&keys[..1], &values[..1]), check);
 }
 
-/// A table that is too full, for which there is no memory, grows in the next call that removes or inserts.
+/// A table that is too full and could not grow for lack of memory grows in the next call that removes or
+/// inserts.
 pub fn tables_grow_later<K: Key, V: Value + MapValue>(kind: &Kind<HashMap<K, V>>) {
     let make = || kind.builder().capacity(300).build().unwrap();
     let slots = make().slots();
@@ -260,7 +260,7 @@ pub fn tables_grow_later<K: Key, V: Value + MapValue>(kind: &Kind<HashMap<K, V>>
     rationed(&kind.device, make, |map| map.insert(&keys, &values), check);
 }
 
-/// A batch is sorted in portions, and a larger one needs more memory, which may be used up by then.
+/// A batch is sorted in chunks. A larger chunk needs more memory, which may then be unavailable.
 pub fn sorted_batches_that_lack_memory_lose_nothing<K: Key, V: Value + MapValue>(kind: &Kind<BTree<K, V>>) {
     if !kind.name.contains("sorted") {
         return;
@@ -276,10 +276,10 @@ pub fn sorted_batches_that_lack_memory_lose_nothing<K: Key, V: Value + MapValue>
     );
 }
 
-/// So many pairs that nodes of two of them are more than a pool of 255 super blocks of 32 has.
+/// Number of pairs whose nodes, with two pairs each, exceed a pool of 255 super blocks of 32 slabs.
 const MANY: u64 = 12_000;
 
-/// The tree, which holds the pairs from before it is built of others.
+/// Fills the tree with the pairs that it contains before the bulk build.
 fn few<M: Tested>(kind: &Kind<M>, tree: M) -> M {
     let (keys, values) = kind.pairs((0..300).map(|n| (n * 7, n)));
     tree.insert(&keys, &values).unwrap();
@@ -287,7 +287,7 @@ fn few<M: Tested>(kind: &Kind<M>, tree: M) -> M {
     tree
 }
 
-/// Either all are there or those of before.
+/// Checks that the tree has the new pairs after success, and the previous pairs after an error.
 fn is_built_or_as_before<M: Tested>(kind: &Kind<M>, tree: &M, said: Result<()>) {
     let expected = match said {
         Ok(()) => kind.pairs((0..MANY).map(|n| (n * 3, n))),
@@ -307,7 +307,7 @@ pub fn trees_whose_building_lacks_memory_stay_as_they_were<M: ByOrder>(kind: &Ki
     );
 }
 
-/// What was replaced waits to be freed.
+/// Replaced nodes are retired until they are freed.
 pub fn trees_with_versions_stay_as_they_were<K: Key, V: Value + MapValue>(
     kind: &Kind<MultiVersionBTree<K, V>>,
 ) {

@@ -1,68 +1,68 @@
-//! What a list was asked for that may leave nodes to be given back.
+//! Flags for operations that may have left nodes to reclaim.
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What was asked for.
+/// Operations that may have left nodes to reclaim.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Asked {
-    /// Removals by their keys.
+pub struct DirtyFlags {
+    /// Removals by key.
     pub removals: bool,
     /// Scans that remove.
     pub retained: bool,
 }
 
 #[derive(Debug, Default)]
-struct Noted {
-    /// Since the last blocking call ended.
-    lately: Asked,
-    /// Anything since all nodes were looked at.
+struct DirtyState {
+    /// Operations since the last blocking call ended.
+    lately: DirtyFlags,
+    /// Whether there were any since the last scan for nodes to reclaim.
     since_look: bool,
 }
 
-/// Notes of it, which any thread takes.
+/// [`DirtyFlags`] that any thread may set.
 #[derive(Debug, Default)]
-pub struct Notes(Mutex<Noted>);
+pub struct SharedDirtyFlags(Mutex<DirtyState>);
 
-impl Notes {
-    // Bits alone are behind the lock: what a panic leaves is as good as any.
-    fn noted(&self) -> MutexGuard<'_, Noted> {
+impl SharedDirtyFlags {
+    // Only flags are behind the lock: they are valid even after a panic.
+    fn noted(&self) -> MutexGuard<'_, DirtyState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Removals are asked for.
+    /// Records that removals were submitted.
     pub fn removals(&self) {
         let mut noted = self.noted();
         (noted.lately.removals, noted.since_look) = (true, true);
     }
 
-    /// A scan that removes is asked for.
+    /// Records that a scan that removes was submitted.
     pub fn retained(&self) {
         let mut noted = self.noted();
         (noted.lately.retained, noted.since_look) = (true, true);
     }
 
-    /// What was asked for since this was called last.
-    pub fn take(&self) -> Asked {
+    /// Returns the operations since the last call of this function, and clears them.
+    pub fn take(&self) -> DirtyFlags {
         std::mem::take(&mut self.noted().lately)
     }
 
-    /// What was taken is due again: nobody could act on it.
-    pub fn put_back(&self, asked: Asked) {
+    /// Sets flags again that were taken but could not be acted on.
+    pub fn put_back(&self, asked: DirtyFlags) {
         let lately = &mut self.noted().lately;
         lately.removals |= asked.removals;
         lately.retained |= asked.retained;
     }
 
-    /// Whether anything was asked for since [`Self::looked`].
+    /// Returns whether there were any operations since [`Self::looked`].
     pub fn is_due(&self) -> bool {
         self.noted().since_look
     }
 
-    /// From here on somebody looks at all nodes, once what was asked for before has ended.
+    /// Records that a scan for nodes to reclaim begins, after all earlier operations have ended.
     pub fn looked(&self) {
         self.noted().since_look = false;
     }
 
-    /// Nobody has looked at all nodes after all.
+    /// Records that the scan failed.
     pub fn not_looked(&self) {
         self.noted().since_look = true;
     }
@@ -74,11 +74,11 @@ mod tests {
 
     #[test]
     fn nodes_are_looked_at_once_for_what_was_asked() {
-        let notes = Notes::default();
+        let notes = SharedDirtyFlags::default();
         assert!(!notes.is_due());
         notes.removals();
-        assert_eq!(notes.take(), Asked { removals: true, retained: false });
-        assert!(notes.is_due() && notes.take() == Asked::default());
+        assert_eq!(notes.take(), DirtyFlags { removals: true, retained: false });
+        assert!(notes.is_due() && notes.take() == DirtyFlags::default());
         notes.looked();
         assert!(!notes.is_due());
         notes.retained();
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn what_could_not_be_done_is_due_again() {
-        let notes = Notes::default();
+        let notes = SharedDirtyFlags::default();
         notes.removals();
         let asked = notes.take();
         notes.looked();
@@ -95,6 +95,6 @@ mod tests {
         notes.not_looked();
         notes.put_back(asked);
         assert!(notes.is_due());
-        assert_eq!(notes.take(), Asked { removals: true, retained: true });
+        assert_eq!(notes.take(), DirtyFlags { removals: true, retained: true });
     }
 }

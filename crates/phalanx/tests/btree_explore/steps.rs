@@ -1,4 +1,4 @@
-//! What lanes are to do round by round, in device memory, and where they tell what was answered.
+//! Steps of the lanes per round in device memory, and the buffers for their results.
 use gpu::{Buffer, Device};
 use phalanx_kernels::btree::{Answer, Collect, Config, Count, Highest, Lowest, Sink, Span, TreeView};
 use phalanx_kernels::keyed::Scalar;
@@ -10,23 +10,22 @@ pub const COLLECT: u8 = 3;
 pub const COUNT: u8 = 4;
 pub const LOWEST: u8 = 5;
 pub const HIGHEST: u8 = 6;
-/// Lanes of a block: a warp.
+/// Lanes per block: one warp.
 pub const LANES: usize = 32;
 
-/// What a lane does in a round: a change of the key `from`, or a question about a range. Nothing if its kind
-/// is none.
+/// Step of a lane in a round: an update of the key `from`, or a range query. Other kinds do nothing.
 #[derive(Clone, Copy, Debug)]
-pub struct Deed {
+pub struct Step {
     pub kind: u8,
     pub from: u64,
     pub to: u64,
 }
 
-pub const IDLE: Deed = Deed { kind: u8::MAX, from: 0, to: 0 };
+pub const IDLE: Step = Step { kind: u8::MAX, from: 0, to: 0 };
 
-/// What a launch is told, and what it tells, at `lane * rounds + round`; of a range, up to `ROOM` pairs.
+/// Inputs and outputs of a launch, at `lane * rounds + round`; results of a range have up to `ROOM` pairs.
 #[derive(Clone, Copy)]
-pub struct Sheet<K, V, const ROOM: usize> {
+pub struct Script<K, V, const ROOM: usize> {
     pub rounds: usize,
     pub kinds: GlobalSlice<u8>,
     pub froms: GlobalSlice<K>,
@@ -36,15 +35,15 @@ pub struct Sheet<K, V, const ROOM: usize> {
     pub values: GlobalSlice<V>,
 }
 
-impl<K: Scalar, V: Scalar, const ROOM: usize> Sheet<K, V, ROOM> {
-    /// The kind of a round is that of the first lane that is not idle.
+impl<K: Scalar, V: Scalar, const ROOM: usize> Script<K, V, ROOM> {
+    /// Returns the kind of a round: that of the first lane that is not idle.
     pub fn kind(&self, round: usize) -> u8 {
         let lanes = self.kinds.len() / self.rounds;
         let kind = |lane: usize| self.kinds.read(lane * self.rounds + round);
         (0..lanes).map(kind).find(|kind| *kind != IDLE.kind).unwrap_or(COUNT)
     }
 
-    /// Asks about a range, and tells what is answered.
+    /// Performs a range query and writes its result.
     pub fn ask<M>(&self, tree: TreeView<M>, kind: u8, wanted: bool, index: usize)
     where
         M: Config<Key = K, Value = V>,
@@ -74,9 +73,9 @@ impl<K: Scalar, V: Scalar, const ROOM: usize> Sheet<K, V, ROOM> {
     }
 }
 
-/// The buffers of a sheet.
+/// Buffers of a script.
 pub struct Told<K: Scalar, V: Scalar, const ROOM: usize> {
-    pub deeds: Vec<Deed>,
+    pub steps: Vec<Step>,
     rounds: usize,
     kinds: Buffer<u8>,
     froms: Buffer<K>,
@@ -87,27 +86,27 @@ pub struct Told<K: Scalar, V: Scalar, const ROOM: usize> {
 }
 
 impl<K: Scalar, V: Scalar, const ROOM: usize> Told<K, V, ROOM> {
-    /// Of rounds, in each of which a lane does a deed.
-    pub fn new(device: &Device, part: &[Vec<Deed>]) -> gpu::Result<Self> {
+    /// Creates the buffers for these rounds, each of which has one step per lane.
+    pub fn new(device: &Device, part: &[Vec<Step>]) -> gpu::Result<Self> {
         let (rounds, lanes) = (part.len(), part[0].len());
-        let deeds: Vec<Deed> =
+        let steps: Vec<Step> =
             (0..lanes).flat_map(|lane| part.iter().map(move |round| round[lane])).collect();
         let ends =
-            |end: fn(&Deed) -> u64| deeds.iter().map(|deed| K::from_u64(end(deed))).collect::<Vec<_>>();
+            |end: fn(&Step) -> u64| steps.iter().map(|step| K::from_u64(end(step))).collect::<Vec<_>>();
         Ok(Self {
             rounds,
-            kinds: device.from_slice(&deeds.iter().map(|deed| deed.kind).collect::<Vec<_>>())?,
-            froms: device.from_slice(&ends(|deed| deed.from))?,
-            tos: device.from_slice(&ends(|deed| deed.to))?,
-            counts: device.zeroed(deeds.len())?,
-            keys: device.zeroed(deeds.len() * ROOM)?,
-            values: device.zeroed(deeds.len() * ROOM)?,
-            deeds,
+            kinds: device.from_slice(&steps.iter().map(|step| step.kind).collect::<Vec<_>>())?,
+            froms: device.from_slice(&ends(|step| step.from))?,
+            tos: device.from_slice(&ends(|step| step.to))?,
+            counts: device.zeroed(steps.len())?,
+            keys: device.zeroed(steps.len() * ROOM)?,
+            values: device.zeroed(steps.len() * ROOM)?,
+            steps,
         })
     }
 
-    pub fn sheet(&self) -> Sheet<K, V, ROOM> {
-        Sheet {
+    pub fn script(&self) -> Script<K, V, ROOM> {
+        Script {
             rounds: self.rounds,
             kinds: self.kinds.slice(),
             froms: self.froms.slice(),

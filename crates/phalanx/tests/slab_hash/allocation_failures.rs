@@ -1,32 +1,32 @@
-//! Sets and maps of many values whose calls lack memory, at each of the places where they ask for it. On the
-//! emulator, which can be told when there is no more.
+//! Injected allocation failures in sets and multimaps, at each of their allocations. On the emulator.
 use crate::common::emulator;
 use phalanx::slab_hash::{Builder, MultiOp, SetOp, SlabMultiMap, SlabSet};
 use phalanx::{Device, Error, Outcome, Result};
 use std::collections::BTreeMap;
 
-/// Keys in few buckets, so many that the pool must grow.
+/// Number of keys: few buckets hold so many that the pool must grow.
 const KEYS: u32 = 3000;
 
-/// A builder of what must grow soon.
+/// Returns a builder of a structure that must grow soon.
 fn small<T>(device: &Device) -> Builder<T> {
     Builder::default().device(device).buckets(3).slabs(1)
 }
 
-/// Calls with one allocation more each time, until there are all that it asks for. `check` gets the outcomes:
-/// those that the call told, or refusals where it lacked memory before it did anything.
+/// Repeats calls with one more successful allocation each time, until no allocation fails. Passes the
+/// outcomes to `check`: those of the call, or refusals if it failed to allocate memory before it did
+/// anything.
 fn rationed<T>(
     make: impl Fn(&Device) -> T,
     call: impl Fn(&T) -> Result<Vec<Outcome>>,
     check: impl Fn(T, Vec<Outcome>),
 ) {
     let device = emulator().expect("there always is one");
-    let rations = device.emulator_handle().expect("it is an emulator");
+    let failures = device.emulator_handle().expect("it is an emulator");
     for allocations in 0.. {
         let made = make(&device);
-        rations.ration(allocations);
+        failures.fail_allocations_after(allocations);
         let said = call(&made);
-        let left = rations.ration(u64::MAX);
+        let left = failures.fail_allocations_after(u64::MAX);
         let outcomes = match said {
             Err(Error::NoRoom { outcomes }) => outcomes.into(),
             Err(Error::Device(gpu::Error::OutOfMemory { .. })) => vec![Outcome::Refused; KEYS as usize],
@@ -81,7 +81,7 @@ fn maps_of_many_that_lack_memory_tell_what_they_did() {
     rationed(make, execute, check);
 }
 
-/// Outcomes of removals are reported whatever packing the lists afterwards comes to.
+/// Outcomes of removals are reported even if the subsequent compaction of the lists fails.
 #[test]
 fn removals_that_lack_memory_tell_what_they_did() {
     let make = |device: &Device, keys: &[u32]| {
@@ -98,7 +98,7 @@ fn removals_that_lack_memory_tell_what_they_did() {
     removals(make, SlabMultiMap::remove_one, SlabMultiMap::contains_key, SlabMultiMap::validate);
 }
 
-/// Removes nearly all keys of what `make` makes, with one allocation more each time.
+/// Removes nearly all keys from the result of `make`, with one more successful allocation each time.
 fn removals<T>(
     make: impl Fn(&Device, &[u32]) -> T,
     remove: impl Fn(&T, &[u32]) -> Result<Vec<bool>>,

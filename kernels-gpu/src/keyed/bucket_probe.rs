@@ -1,0 +1,185 @@
+//! One probe of a bucket by a tile: the tile reads the bucket and votes, and one lane acts by one
+//! compare-and-swap.
+use super::bucket::{Bucket, Lane, SlotMatch};
+use super::operation::{Change, Operation, Outcome};
+use super::slot::{Scalar, Slot};
+use simt::{Convergence, CurrentOp, Global, Order, Scope, Tile};
+
+/// The data of the current operation that a tile needs from its owner.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<S: Slot, O> {
+    /// The operation.
+    pub operation: O,
+    /// The key in its stored form.
+    pub key: S::Stored,
+    /// The argument of the operation.
+    pub argument: S::Value,
+}
+
+impl<S: Slot, O: Operation> Request<S, O> {
+    /// Broadcasts the owner's request to every lane of the tile.
+    #[inline(always)]
+    #[track_caller]
+    pub fn from_owner<const W: u32, C: Convergence>(self, turn: CurrentOp<W, C>) -> Self {
+        Self {
+            operation: turn.from_owner(self.operation),
+            key: turn.from_owner(self.key),
+            argument: if O::WRITES { turn.from_owner(self.argument) } else { self.argument },
+        }
+    }
+
+    /// Returns whether an absent key is to be inserted. Constant if the operation cannot write.
+    #[inline(always)]
+    pub fn places(&self) -> bool {
+        O::WRITES && self.operation.places()
+    }
+
+    /// Returns the new word of a slot that contains the operation's key and has the word `word` before it.
+    #[inline(always)]
+    pub fn changed(&self, word: S::Word) -> S::Word {
+        let (old, argument) = (S::value(word), self.argument);
+        let new = match self.operation.change() {
+            Change::Keep => return word,
+            Change::Erase => return S::EMPTY,
+            Change::Set => argument,
+            Change::Add => old.wrapping_add(argument),
+            Change::Min => old.min(argument),
+            Change::Max => old.max(argument),
+        };
+        S::pack(self.key, new)
+    }
+
+    /// Returns the outcome of the operation if this was its last probe.
+    #[inline(always)]
+    pub fn conclude(&self, found: bool, done: bool) -> Outcome {
+        let present = if found { self.operation.outcome() } else { Outcome::Inserted };
+        let absent = if self.places() { Outcome::Refused } else { Outcome::Absent };
+        if done { present } else { absent }
+    }
+}
+
+/// Result of a tile's votes on a bucket. All lanes agree on it.
+#[derive(Clone, Copy, Debug)]
+pub struct ProbeResult {
+    /// Mask of the lanes that can act: those that found the key or, if none did, an empty slot for it.
+    actors: u32,
+    /// Whether the bucket contains the key.
+    pub found: bool,
+    /// Whether the operation must wait until another tile has published its pair.
+    pub waits: bool,
+    /// Whether the bucket has no empty slot that the operation may take.
+    full: bool,
+}
+
+impl ProbeResult {
+    /// Returns whether no lane can act and none has to wait.
+    #[inline(always)]
+    pub fn is_decided(&self) -> bool {
+        self.actors == 0 && !self.waits
+    }
+
+    /// Returns whether the bucket is full and does not contain the key, so that the key may be in a later
+    /// bucket.
+    #[inline(always)]
+    pub fn continues(&self) -> bool {
+        self.is_decided() && self.full
+    }
+}
+
+/// A bucket that a tile has read, as one lane sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct BucketProbe<S: Slot, const W: u32, const L: usize> {
+    bucket: Bucket<S, W, L>,
+    hit: SlotMatch<S::Word>,
+    open: SlotMatch<S::Word>,
+    /// Result of the tile's votes.
+    pub result: ProbeResult,
+}
+
+impl<S: Slot, const W: u32, const L: usize> BucketProbe<S, W, L> {
+    /// Evaluates a bucket that the tile has read. Two votes determine whether the key is present and whether
+    /// there is an empty slot for it; an empty slot also ends a search. Empty slot `j` of the lane counts
+    /// only if `may_take(j)`.
+    #[inline(always)]
+    #[track_caller]
+    pub fn new<O: Operation, C: Convergence>(
+        tile: Tile<W, C>,
+        bucket: Bucket<S, W, L>,
+        lane: &Lane<S, L>,
+        request: &Request<S, O>,
+        may_take: impl Fn(u32) -> bool,
+    ) -> Self {
+        let hit = lane.first(|_, word| request.operation.matches() && S::key(word) == request.key);
+        let open = lane.first(|j, word| S::is_empty(word) && may_take(j));
+        let holders = tile.ballot(hit.exists);
+        let empties = tile.ballot(open.exists);
+        let waits = O::WRITES && S::PUBLISHES && tile.any(lane.first(|_, word| S::is_busy(word)).exists);
+        let places = request.places();
+        let actors = if holders == 0 && places && !waits { empties } else { holders };
+        let verdict = ProbeResult { actors, found: holders != 0, full: empties == 0, waits: places && waits };
+        Self { bucket, hit, open, result: verdict }
+    }
+
+    /// Lets the first lane that can act do so, if the tile is active. Returns to all lanes whether the
+    /// operation is done, and the previous value.
+    #[inline(always)]
+    #[track_caller]
+    pub fn act<O: Operation, C: Convergence>(
+        &self,
+        tile: Tile<W, C>,
+        active: bool,
+        request: &Request<S, O>,
+    ) -> (bool, S::Value) {
+        let (verdict, rank) = (self.result, tile.rank());
+        let actor = verdict.actors.trailing_zeros();
+        let acts = active && verdict.actors != 0 && rank == actor;
+        let (done, value) = if acts { self.act_alone(rank, request) } else { (false, request.argument) };
+        let value = if O::RETURNS { tile.shuffle(value, actor) } else { value };
+        let done = if O::WRITES { tile.any(done) } else { verdict.found };
+        (done, value)
+    }
+
+    /// Executes the action of the one acting lane: changes the present pair, or claims the empty slot.
+    /// Returns whether no concurrent operation interfered, and the previous value.
+    #[inline(always)]
+    #[track_caller]
+    fn act_alone<O: Operation>(&self, rank: u32, request: &Request<S, O>) -> (bool, S::Value) {
+        let found = if self.hit.exists || !O::WRITES { self.hit } else { self.open };
+        // SAFETY: `rank` is the rank of a lane of the tile, and `j` the index of one of its slots.
+        let slot = unsafe { self.bucket.slot(rank, found.j as usize) };
+        if O::WRITES && !self.hit.exists {
+            let pair = S::pack(request.key, request.argument);
+            return (S::claim(slot, pair), request.argument);
+        }
+        Self::change(request, slot, found.word)
+    }
+
+    /// Changes the pair of a slot that was read as `word`. Returns whether no concurrent operation interfered
+    /// (only removals conflict), and the previous value.
+    #[inline(always)]
+    #[track_caller]
+    fn change<O: Operation>(
+        request: &Request<S, O>,
+        slot: Global<S::Word>,
+        word: S::Word,
+    ) -> (bool, S::Value) {
+        let (value, argument) = (S::value_part(slot), request.argument);
+        let (order, scope) = (Order::Relaxed, Scope::Device);
+        if S::HAS_VALUE && !matches!(request.operation.change(), Change::Erase | Change::Keep) {
+            S::acquire_pair(slot);
+        }
+        match request.operation.change() {
+            Change::Erase => (S::erase(slot, request.key), argument),
+            _ if !S::HAS_VALUE => (true, argument),
+            Change::Keep => (true, S::read_value(slot, word)),
+            Change::Set if !O::RETURNS => {
+                value.store(argument, order, scope);
+                (true, argument)
+            }
+            Change::Set => (true, value.exchange(argument, order, scope)),
+            Change::Add => (true, value.fetch_add(argument, order, scope)),
+            Change::Min => (true, value.fetch_min(argument, order, scope)),
+            Change::Max => (true, value.fetch_max(argument, order, scope)),
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Cycles of imports: files that need each other.
+use super::Metric;
+use crate::tidy::File;
+use petgraph::algo::tarjan_scc;
+use petgraph::graphmap::DiGraphMap;
+use std::collections::HashMap;
+use syn::{Item, UseTree};
+
+/// Returns the number of files that lie on cycles of `use` edges, and the size of the largest strongly
+/// connected component. An edge leads to the file that defines a module's name, through the files that only
+/// re-export it.
+pub fn count(folder: &str, files: &[&File]) -> [Metric; 2] {
+    let modules: HashMap<Vec<String>, usize> = files
+        .iter()
+        .enumerate()
+        .map(|(number, file)| (module_of(&file.path[folder.len()..]), number))
+        .collect();
+    let uses: Vec<Vec<Vec<String>>> = files.iter().map(|file| uses(folder, file)).collect();
+    let mut graph = DiGraphMap::<usize, ()>::new();
+    for (from, paths) in uses.iter().enumerate() {
+        for path in paths {
+            if let Some(to) = defined_in(path, &modules, &uses, 8).filter(|to| *to != from) {
+                graph.add_edge(from, to, ());
+            }
+        }
+    }
+    let sizes: Vec<usize> = tarjan_scc(&graph).iter().map(Vec::len).filter(|size| *size > 1).collect();
+    [
+        Metric::new(folder, "files on cycles of imports", sizes.iter().sum()),
+        Metric::new(folder, "files on the largest cycle of imports", sizes.into_iter().max().unwrap_or(0)),
+    ]
+}
+
+/// Returns the module that a file is, from its path below the crate's root.
+fn module_of(path: &str) -> Vec<String> {
+    let path = path.trim_end_matches(".rs");
+    let parts = path.split('/').filter(|part| !matches!(*part, "mod" | "lib" | "main"));
+    parts.map(str::to_owned).collect()
+}
+
+/// Returns the paths that a file's items use, from the crate's root: those of this crate.
+fn uses(folder: &str, file: &File) -> Vec<Vec<String>> {
+    let Ok(parsed) = syn::parse_file(&file.text) else { return Vec::new() };
+    let own = module_of(&file.path[folder.len()..]);
+    let mut paths = Vec::new();
+    for item in &parsed.items {
+        if let Item::Use(item) = item {
+            flatten(&item.tree, &mut Vec::new(), &mut paths);
+        }
+    }
+    paths.into_iter().filter_map(|path| absolute(&own, &path)).collect()
+}
+
+fn flatten(tree: &UseTree, prefix: &mut Vec<String>, paths: &mut Vec<Vec<String>>) {
+    match tree {
+        UseTree::Path(path) => {
+            prefix.push(path.ident.to_string());
+            flatten(&path.tree, prefix, paths);
+            prefix.pop();
+        }
+        UseTree::Name(name) => paths.push(prefix.iter().cloned().chain([name.ident.to_string()]).collect()),
+        UseTree::Rename(name) => paths.push(prefix.iter().cloned().chain([name.ident.to_string()]).collect()),
+        UseTree::Glob(_) => paths.push(prefix.iter().cloned().chain(["*".to_owned()]).collect()),
+        UseTree::Group(group) => group.items.iter().for_each(|tree| flatten(tree, prefix, paths)),
+    }
+}
+
+fn absolute(own: &[String], path: &[String]) -> Option<Vec<String>> {
+    let (first, rest) = path.split_first()?;
+    match first.as_str() {
+        "crate" => Some(rest.to_vec()),
+        "self" => Some([own, rest].concat()),
+        "super" => {
+            let ups = path.iter().take_while(|part| *part == "super").count();
+            let base = own.len().checked_sub(ups)?;
+            Some([&own[..base], &path[ups..]].concat())
+        }
+        // A module of the file's own, or another crate.
+        _ => Some([own, path].concat()),
+    }
+}
+
+/// Returns the file that defines what a path names: the longest module on the path, or where that re-exports
+/// the name, the file that it takes it from.
+fn defined_in(
+    path: &[String],
+    modules: &HashMap<Vec<String>, usize>,
+    uses: &[Vec<Vec<String>>],
+    depth: usize,
+) -> Option<usize> {
+    let (length, file) =
+        (0..=path.len()).rev().find_map(|length| Some((length, *modules.get(&path[..length])?)))?;
+    let Some(name) = path.get(length).filter(|_| depth > 0) else { return Some(file) };
+    let is_same =
+        |used: &&Vec<String>| used.last() == Some(name) && used.len() > length && used.as_slice() != path;
+    let further = uses[file].iter().find(is_same).and_then(|used| defined_in(used, modules, uses, depth - 1));
+    Some(further.unwrap_or(file))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_that_import_each_other_are_a_cycle() {
+        let file = |path: &str, text: &str| File { path: path.into(), text: text.into() };
+        let files = [
+            file("x/src/lib.rs", "mod a; mod b;"),
+            file("x/src/a/mod.rs", "mod one; pub use one::One;"),
+            file("x/src/a/one.rs", "use crate::b::Two;"),
+            file("x/src/b.rs", "use super::a::One; use std::fmt;"),
+            file("x/src/c.rs", "use crate::b::Two;"),
+        ];
+        let files: Vec<&File> = files.iter().collect();
+        let [on_cycles, largest] = count("x/src/", &files);
+        assert_eq!((on_cycles.value, largest.value), (2.0, 2.0));
+    }
+}
