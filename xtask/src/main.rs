@@ -41,7 +41,7 @@ enum Command {
     Soak(soak::Options),
     /// Pack programs, tests and PTX into ./bundle, for a GPU machine without Rust
     Bundle(bundle::Options),
-    /// Count what says how easily the code is carried on: call paths, cycles of imports, sizes
+    /// Print measures of maintainability: hops of call paths, import cycles, sizes, words to replace
     Metrics(metrics::Options),
     /// Report the tools of this machine, what is missing, and how to obtain it
     Doctor,

@@ -1,5 +1,4 @@
-//! `cargo xtask metrics`: counts that say how easily the code is carried on. What each counts is written
-//! where it is counted.
+//! `cargo xtask metrics`: measures of maintainability. Each is defined where it is counted.
 mod functions;
 mod imports;
 mod lines;
