@@ -7,6 +7,8 @@ mod words;
 
 use crate::workspace::{root, shell};
 use anyhow::{Result, bail};
+pub use bounds::name_of;
+pub use rules::is_too_long;
 use std::fmt;
 use std::fs;
 use xshell::cmd;

@@ -1,10 +1,8 @@
 //! Counts of lines.
 use super::Metric;
-use crate::tidy::File;
+use crate::tidy::{File, is_too_long};
 use std::collections::HashMap;
 
-/// Columns of a line at most.
-const COLUMNS: usize = 110;
 /// Lines that a function has at most.
 const LONGEST_FUNCTION: usize = 60;
 /// So many equal lines in two places are a block that stands twice.
@@ -14,12 +12,8 @@ const BLOCK: usize = 20;
 /// device function repeats, of lines that are too long, and of functions that are.
 pub fn count(folder: &str, files: &[&File]) -> [Metric; 5] {
     let lines = || files.iter().flat_map(|file| file.text.lines()).map(str::trim);
-    let is_code = |line: &&str| !line.is_empty() && !line.starts_with("//");
     let is_attribute = |line: &&str| matches!(*line, "#[inline(always)]" | "#[track_caller]");
-    let is_long = |line: &&str| {
-        line.chars().count() > COLUMNS && !line.trim_start_matches(['/', '!', ' ']).starts_with('|')
-    };
-    let long_lines = files.iter().flat_map(|file| file.text.lines()).filter(is_long).count();
+    let long_lines = files.iter().flat_map(|file| file.text.lines()).filter(|line| is_too_long(line)).count();
     let mut lengths: Vec<usize> = files.iter().flat_map(|file| functions(&file.text)).collect();
     lengths.sort_unstable();
     let long = lengths.iter().filter(|length| **length > LONGEST_FUNCTION).count();
@@ -38,6 +32,11 @@ pub fn count(folder: &str, files: &[&File]) -> [Metric; 5] {
             lengths.get(lengths.len() / 2).copied().unwrap_or(0),
         ),
     ]
+}
+
+/// Whether a trimmed line is neither blank nor a comment.
+fn is_code(line: &&str) -> bool {
+    !line.is_empty() && !line.starts_with("//")
 }
 
 /// Returns the lengths in lines of the functions with a body. In formatted code a body ends at the brace
@@ -66,7 +65,6 @@ pub fn repeated(of: &str, files: &[&File]) -> Metric {
     let mut seen: HashMap<Vec<&str>, usize> = HashMap::new();
     let mut blocks = 0;
     for (number, file) in files.iter().enumerate() {
-        let is_code = |line: &&str| !line.is_empty() && !line.starts_with("//");
         let lines: Vec<&str> = file.text.lines().map(str::trim).filter(is_code).collect();
         let mut was_repeated = false;
         for (place, window) in lines.windows(BLOCK).enumerate() {

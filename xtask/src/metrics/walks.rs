@@ -1,7 +1,7 @@
 //! Call paths from a public function down to the hardware: `xtask/walks.toml` lists their hops, and this
 //! checks that each of them exists and calls the next.
 use super::Metric;
-use crate::tidy::File;
+use crate::tidy::{File, name_of};
 use anyhow::{Context, Result, bail};
 use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens;
@@ -107,18 +107,9 @@ impl Found<'_> {
     }
 }
 
-/// Returns the last identifier of a type, without its arguments.
-fn last_name(of: &syn::Type) -> String {
-    match of {
-        syn::Type::Path(path) => path.path.segments.last().map(|last| last.ident.to_string()),
-        _ => None,
-    }
-    .unwrap_or_default()
-}
-
 impl<'ast> Visit<'ast> for Found<'_> {
     fn visit_item_impl(&mut self, item: &'ast ItemImpl) {
-        let before = std::mem::replace(&mut self.around, last_name(&item.self_ty));
+        let before = std::mem::replace(&mut self.around, name_of(&item.self_ty));
         visit::visit_item_impl(self, item);
         self.around = before;
     }

@@ -141,7 +141,7 @@ fn is_index(argument: &FnArg) -> bool {
 }
 
 /// Returns the last segment of a type's path, or that of the inner type of an `Option`.
-fn name_of(of: &Type) -> String {
+pub fn name_of(of: &Type) -> String {
     let Type::Path(path) = of else { return String::new() };
     let Some(last) = path.path.segments.last() else { return String::new() };
     match &last.arguments {

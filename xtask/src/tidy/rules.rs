@@ -142,17 +142,19 @@ fn length(file: &File) -> Option<Violation> {
     (lines > LONGEST && !is_listed).then(|| violation(file, 0, reason))
 }
 
-/// Reports lines that are too long, except rows of tables, which cannot be broken.
+/// Whether a line is too long and is not a row of a table, which cannot be broken.
+pub fn is_too_long(line: &str) -> bool {
+    let is_row = line.trim_start().trim_start_matches(['/', '!']).trim_start().starts_with('|');
+    line.chars().count() > COLUMNS && !is_row
+}
+
+/// Reports lines that are too long.
 fn columns(file: &File) -> Vec<Violation> {
     if !WRITTEN.iter().any(|ending| file.path.ends_with(ending)) {
         return Vec::new();
     }
-    let is_row = |line: &str| line.trim_start().trim_start_matches(['/', '!']).trim_start().starts_with('|');
-    each_line(file, |line| {
-        let columns = line.chars().count();
-        let reason = || format!("{columns} columns: break the line at {COLUMNS}");
-        (columns > COLUMNS && !is_row(line)).then(reason)
-    })
+    let reason = |line: &str| format!("{} columns: break the line at {COLUMNS}", line.chars().count());
+    each_line(file, |line| is_too_long(line).then(|| reason(line)))
 }
 
 fn places(file: &File) -> Vec<Violation> {
