@@ -143,9 +143,7 @@ impl<K: Key, V: Value> SlabMultiMap<K, V> {
     /// # Errors
     /// [`Error::Device`](crate::Error::Device) if the device is lost or lacks the memory.
     pub fn remove_one(&self, keys: &[K]) -> Result<Vec<bool>> {
-        let removed = run::whether(&self.lists, BatchOp::Remove, keys, Outcome::Removed)?;
-        self.lists.grow()?;
-        Ok(removed)
+        run::removed(&self.lists, keys)
     }
 
     /// Executes a mixed batch: each element has its own operation; all run in one launch, in no particular

@@ -97,9 +97,7 @@ impl<K: Key> SlabSet<K> {
     /// [`Error::Device`](crate::Error::Device) if the device is lost or lacks the memory.
     #[doc(alias = "erase")]
     pub fn remove(&self, keys: &[K]) -> Result<Vec<bool>> {
-        let removed = run::whether(&self.lists, BatchOp::Remove, keys, Outcome::Removed)?;
-        self.lists.grow()?;
-        Ok(removed)
+        run::removed(&self.lists, keys)
     }
 
     /// Executes a mixed batch: each element has its own operation; all run in one launch, in no particular
