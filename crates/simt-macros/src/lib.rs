@@ -1,9 +1,10 @@
-//! The attribute `#[kernel]`, which turns a function into an entry point with a typed launch, and
-//! `instances!`, which instantiates generic kernels.
+//! The attribute `#[kernel]`, which turns a function into an entry point with a typed launch; `#[device]`, for
+//! the functions that kernels call; and `instances!`, which instantiates generic kernels.
 //!
-//! Both are re-exported by `simt` and documented there.
+//! All are re-exported by `simt` and documented there.
 use proc_macro::TokenStream;
 
+mod device;
 mod instances;
 mod kernel;
 
@@ -20,6 +21,18 @@ pub fn kernel(attribute: TokenStream, item: TokenStream) -> TokenStream {
     let options = syn::parse_macro_input!(attribute as kernel::Options);
     let function = syn::parse_macro_input!(item as syn::ItemFn);
     kernel::expand(&options, &function).unwrap_or_else(syn::Error::into_compile_error).into()
+}
+
+/// Marks a function that kernels call: it is inlined into its caller.
+///
+/// With `#[device(caller)]`, the emulator also attributes the function's memory accesses to the source line of
+/// the call (`#[track_caller]`): use it for small accessors, whose own lines say nothing in a report. On an
+/// `impl` block or a trait the attribute applies to every function with a body that has neither `#[device]` nor
+/// `#[inline]` itself.
+#[proc_macro_attribute]
+pub fn device(attribute: TokenStream, item: TokenStream) -> TokenStream {
+    let options = syn::parse_macro_input!(attribute as device::Options);
+    device::expand(&options, item.into()).into()
 }
 
 /// Lists the types for which generic kernels are compiled.

@@ -1,6 +1,6 @@
 //! The thread block: its barrier and its shared memory.
-use crate::Word;
 use crate::backend::{self, SharedAddress};
+use crate::{Word, device};
 use core::marker::PhantomData;
 
 /// The calling thread's block.
@@ -10,8 +10,7 @@ pub struct Block;
 impl Block {
     /// Waits until all threads of the block have arrived; their earlier writes are visible afterwards. PTX:
     /// `barrier.sync 0`. Emulator: a rendezvous; a thread that has ended or waits elsewhere is reported.
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     pub fn sync() {
         backend::block_sync();
     }
@@ -27,7 +26,7 @@ pub struct Shared<T> {
 }
 
 impl<T> Clone for Shared<T> {
-    #[inline(always)]
+    #[device]
     fn clone(&self) -> Self {
         *self
     }
@@ -51,15 +50,14 @@ impl<T: Word> Shared<T> {
     /// - `address` came from the back end's shared-memory site of at least `len` elements of `T`, aligned for
     ///   `T`.
     #[doc(hidden)]
-    #[inline(always)]
+    #[device]
     pub unsafe fn at_address(address: SharedAddress, len: usize) -> Self {
         Self { address, len, of: PhantomData }
     }
 
     /// Returns the array of the shape `S`: the same one for all threads of the block and at every call, and a
     /// different one for each shape.
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     pub fn of<S: SharedShape<Word = T>>() -> Self {
         Self { address: backend::shared_shape::<S>(), len: S::LEN, of: PhantomData }
     }
@@ -70,7 +68,7 @@ impl<T: Word> Shared<T> {
     /// # Safety
     /// - The array's address is aligned for `U`. (Arrays of [`shared!`](crate::shared!) and of shapes are
     ///   aligned to 16 bytes.)
-    #[inline(always)]
+    #[device]
     pub unsafe fn cast<U: Word>(self) -> Shared<U> {
         let len = self.len * size_of::<T>() / size_of::<U>();
         Shared { address: self.address, len, of: PhantomData }
@@ -80,8 +78,7 @@ impl<T: Word> Shared<T> {
     ///
     /// # Safety
     /// - `first + len` is at most the array's length.
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     pub unsafe fn part(self, first: u32, len: usize) -> Self {
         #[cfg(not(target_arch = "nvptx64"))]
         assert!(
@@ -103,16 +100,14 @@ impl<T: Word> Shared<T> {
         self.len
     }
 
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     fn element(self, index: usize) -> SharedAddress {
         assert!(index < self.len);
         self.address + (index * size_of::<T>()) as SharedAddress
     }
 
     /// Returns the address of an element; the index is unchecked on a GPU.
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     fn place(self, index: u32) -> SharedAddress {
         #[cfg(not(target_arch = "nvptx64"))]
         assert!((index as usize) < self.len, "element {index} of {} in shared memory", self.len);
@@ -124,8 +119,7 @@ impl<T: Word> Shared<T> {
     ///
     /// # Safety
     /// - `index` is below the length.
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     pub unsafe fn load_unchecked(self, index: u32) -> T {
         // SAFETY: the caller's obligation.
         unsafe { backend::load_shared(self.place(index)) }
@@ -135,16 +129,14 @@ impl<T: Word> Shared<T> {
     ///
     /// # Safety
     /// - `index` is below the length.
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     pub unsafe fn store_unchecked(self, index: u32, value: T) {
         // SAFETY: the caller's obligation.
         unsafe { backend::store_shared(self.place(index), value) }
     }
 
     /// Reads an element. PTX: `ld.shared`.
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     pub fn load(self, index: usize) -> T {
         // SAFETY: `element` checked the index against the length of the array.
         unsafe { backend::load_shared(self.element(index)) }
@@ -152,26 +144,23 @@ impl<T: Word> Shared<T> {
 
     /// Reads an element that may be uninitialised; the value is then arbitrary, possibly one left by an
     /// earlier block. PTX: `ld.shared`. Emulator: [`Self::load`] without the check for initialised memory.
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     pub fn load_uninit(self, index: usize) -> T {
         // SAFETY: as in `load`; every bit pattern of a word is a valid value.
         unsafe { backend::load_shared_uninit(self.element(index)) }
     }
 
     /// Writes an element. PTX: `st.shared`.
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     pub fn store(self, index: usize, value: T) {
         // SAFETY: as in `load`.
         unsafe { backend::store_shared(self.element(index), value) }
     }
 }
 
+#[device(caller)]
 impl Shared<u32> {
     /// Adds to an element and returns the old value. PTX: `atom.relaxed.cta.shared.add.u32`.
-    #[inline(always)]
-    #[track_caller]
     pub fn fetch_add(self, index: usize, value: u32) -> u32 {
         // SAFETY: as in `load`.
         unsafe { backend::fetch_add_shared(self.element(index), value) }
@@ -181,8 +170,6 @@ impl Shared<u32> {
     ///
     /// # Safety
     /// - `index` is below the length.
-    #[inline(always)]
-    #[track_caller]
     pub unsafe fn fetch_add_unchecked(self, index: u32, value: u32) -> u32 {
         // SAFETY: the caller's obligation.
         unsafe { backend::fetch_add_shared(self.place(index), value) }
@@ -195,8 +182,6 @@ impl Shared<u32> {
     ///
     /// # Safety
     /// - `index` is below the length if `wanted`.
-    #[inline(always)]
-    #[track_caller]
     pub unsafe fn fetch_add_if(self, wanted: bool, index: u32, value: u32) -> u32 {
         // SAFETY: the caller's obligation.
         unsafe { backend::fetch_add_shared_if(wanted, || self.place(index), value) }

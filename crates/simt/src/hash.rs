@@ -1,7 +1,8 @@
 //! Integer hash functions: bijections that spread every bit of the key over the word.
+use crate::device;
 
 /// Mixes 32 bits (the finaliser of MurmurHash3: two multiplications).
-#[inline(always)]
+#[device]
 pub const fn mix32(mut x: u32) -> u32 {
     x ^= x >> 16;
     x = x.wrapping_mul(0x85eb_ca6b);
@@ -11,7 +12,7 @@ pub const fn mix32(mut x: u32) -> u32 {
 }
 
 /// Mixes 64 bits (the finaliser of SplitMix64).
-#[inline(always)]
+#[device]
 pub const fn mix64(mut x: u64) -> u64 {
     x ^= x >> 30;
     x = x.wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -21,7 +22,7 @@ pub const fn mix64(mut x: u64) -> u64 {
 }
 
 /// Maps a mixed word onto `0..range` by the high half of a product: no division, any range.
-#[inline(always)]
+#[device]
 pub const fn reduce(mixed: u32, range: u32) -> u32 {
     ((mixed as u64 * range as u64) >> 32) as u32
 }

@@ -46,7 +46,7 @@ pub use memory::{
     Global, GlobalSlice, Order, Scope, Word, fence, fence_sc, heap_allocate, heap_free, poison, unpoison,
 };
 pub use share::{CurrentOp, Queue, share_work};
-pub use simt_macros::{instances, kernel};
+pub use simt_macros::{device, instances, kernel};
 pub use thread::{Thread, black_box, clock, fault, pause, spin_hint, timer, trap};
 pub use tile::{Convergence, Independent, Lockstep, Shuffle, Tile};
 

@@ -1,5 +1,5 @@
 //! Global memory: pointers whose every access states its order and scope.
-use crate::backend;
+use crate::{backend, device};
 
 /// Memory order of an access, as in the PTX memory model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,8 +32,7 @@ pub enum Scope {
 ///
 /// PTX: `fence.acq_rel` with the scope. Emulator: later weak loads no longer return stale values that were
 /// overwritten before a release which this fence acquires.
-#[inline(always)]
-#[track_caller]
+#[device(caller)]
 pub fn fence(scope: Scope) {
     backend::fence(scope);
 }
@@ -59,9 +58,8 @@ pub fn fence(scope: Scope) {
 ///     other.load(Order::Relaxed, Scope::Device) == 1
 /// }
 /// ```
-#[inline(always)]
-#[track_caller]
 #[doc(alias = "SeqCst")]
+#[device(caller)]
 pub fn fence_sc(scope: Scope) {
     backend::fence_sc(scope);
 }
@@ -70,8 +68,7 @@ pub fn fence_sc(scope: Scope) {
 /// The memory stays allocated until [`heap_free`], also across launches.
 ///
 /// This is the driver's allocator, provided for comparisons. PTX: a call of `malloc`. Emulator: a buffer.
-#[inline(always)]
-#[track_caller]
+#[device(caller)]
 pub fn heap_allocate(bytes: usize) -> *mut u8 {
     backend::heap_allocate(bytes)
 }
@@ -80,8 +77,7 @@ pub fn heap_allocate(bytes: usize) -> *mut u8 {
 ///
 /// # Safety
 /// - `pointer` came from [`heap_allocate`], was not freed before, and is not used afterwards.
-#[inline(always)]
-#[track_caller]
+#[device(caller)]
 pub unsafe fn heap_free(pointer: *mut u8) {
     // SAFETY: the caller's obligation.
     unsafe { backend::heap_free(pointer) };
@@ -91,15 +87,13 @@ pub unsafe fn heap_free(pointer: *mut u8) {
 /// runs. Kernels have freed them, as the piece `name` of a larger allocation.
 ///
 /// PTX: nothing. Emulator: an access ends the launch with a failure that names the piece.
-#[inline(always)]
-#[track_caller]
+#[device(caller)]
 pub fn poison<T: Word>(place: impl FnOnce() -> Global<T>, bytes: usize, name: u32) {
     backend::poison(|| place().0.cast(), bytes, name);
 }
 
 /// Reverts [`poison`] for the bytes poisoned at `place`.
-#[inline(always)]
-#[track_caller]
+#[device(caller)]
 pub fn unpoison<T: Word>(place: impl FnOnce() -> Global<T>) {
     backend::unpoison(|| place().0.cast());
 }
@@ -122,12 +116,11 @@ pub trait Word: sealed::Sealed + bytemuck::Pod + Eq + core::fmt::Debug {
 macro_rules! words {
     ($($word:ty)*) => {$(
         impl sealed::Sealed for $word {}
+        #[device]
         impl Word for $word {
-            #[inline(always)]
             fn widen(self) -> u128 {
                 self as u128
             }
-            #[inline(always)]
             fn narrow(wide: u128) -> Self {
                 wide as $word
             }
@@ -145,7 +138,7 @@ words!(u8 u32 u64 u128);
 pub struct Global<T>(*mut T);
 
 impl<T> Clone for Global<T> {
-    #[inline(always)]
+    #[device]
     fn clone(&self) -> Self {
         *self
     }
@@ -170,6 +163,7 @@ macro_rules! fetch {
     )*};
 }
 
+#[device(caller)]
 impl<T: Word> Global<T> {
     /// Creates a pointer to global memory.
     ///
@@ -177,13 +171,13 @@ impl<T: Word> Global<T> {
     /// - `pointer` is aligned for `T` and lies in a live allocation of the device that runs the kernel, for
     ///   as long as the pointer is used.
     /// - No `Weak` access races with a write to the same word.
-    #[inline(always)]
+    #[device]
     pub unsafe fn new(pointer: *mut T) -> Self {
         Self(pointer)
     }
 
     /// Returns the raw pointer.
-    #[inline(always)]
+    #[device]
     pub fn as_ptr(self) -> *mut T {
         self.0
     }
@@ -192,7 +186,7 @@ impl<T: Word> Global<T> {
     ///
     /// # Safety
     /// - The word lies in the same allocation.
-    #[inline(always)]
+    #[device]
     pub unsafe fn offset(self, count: usize) -> Self {
         Self(self.0.wrapping_add(count))
     }
@@ -201,14 +195,12 @@ impl<T: Word> Global<T> {
     ///
     /// # Safety
     /// - The address is aligned for `U`, and `size_of::<U>()` bytes from it lie in the same allocation.
-    #[inline(always)]
+    #[device]
     pub unsafe fn cast<U: Word>(self) -> Global<U> {
         Global(self.0.cast())
     }
 
     /// Reads the word. PTX: `ld{.relaxed,.acquire}{.scope}.global`.
-    #[inline(always)]
-    #[track_caller]
     pub fn load(self, order: Order, scope: Scope) -> T {
         // SAFETY: the pointer is valid for reads, as `Global::new` requires.
         unsafe { backend::load(self.0, order, scope) }
@@ -221,8 +213,6 @@ impl<T: Word> Global<T> {
     ///
     /// # Safety
     /// - All `N` words lie in the same allocation, and the first is aligned to `N * size_of::<T>()` bytes.
-    #[inline(always)]
-    #[track_caller]
     pub unsafe fn load_vec<const N: usize>(self, order: Order, scope: Scope) -> [T; N] {
         const { assert!(N * size_of::<T>() <= 16 && N.is_power_of_two()) };
         // SAFETY: the caller's obligation.
@@ -236,8 +226,6 @@ impl<T: Word> Global<T> {
     ///
     /// # Safety
     /// - As for [`Self::load_vec`], if `wanted`.
-    #[inline(always)]
-    #[track_caller]
     pub unsafe fn load_vec_if<const N: usize>(self, wanted: bool, order: Order, scope: Scope) -> [T; N] {
         const { assert!(N * size_of::<T>() <= 16 && N.is_power_of_two()) };
         // SAFETY: the caller's obligation.
@@ -245,8 +233,6 @@ impl<T: Word> Global<T> {
     }
 
     /// Writes the word. PTX: `st{.relaxed,.release}{.scope}.global`.
-    #[inline(always)]
-    #[track_caller]
     pub fn store(self, value: T, order: Order, scope: Scope) {
         // SAFETY: the pointer is valid for writes, as `Global::new` requires.
         unsafe { backend::store(self.0, value, order, scope) }
@@ -259,8 +245,6 @@ impl<T: Word> Global<T> {
     ///
     /// # Safety
     /// - All `N` words lie in the same allocation, and the first is aligned to `N * size_of::<T>()` bytes.
-    #[inline(always)]
-    #[track_caller]
     pub unsafe fn store_vec<const N: usize>(self, words: [T; N], order: Order, scope: Scope) {
         const { assert!(N * size_of::<T>() <= 16 && N.is_power_of_two() && (N == 1 || size_of::<T>() >= 4)) };
         // SAFETY: the caller's obligation.
@@ -272,8 +256,6 @@ impl<T: Word> Global<T> {
     ///
     /// PTX: `atom...cas` of 32, 64 or (sm_90 and later; traps before) 128 bits. Not available for bytes,
     /// where it traps.
-    #[inline(always)]
-    #[track_caller]
     pub fn compare_exchange(self, current: T, new: T, order: Order, scope: Scope) -> Result<T, T> {
         // SAFETY: the pointer is valid for access, as `Global::new` requires.
         let old = unsafe { backend::compare_exchange(self.0, current, new, order, scope) };
@@ -296,14 +278,13 @@ impl<T: Word> Global<T> {
     }
 }
 
+#[device(caller)]
 impl Global<u32> {
     /// [`Self::load`] of a word that should stay in the L2 cache, such as a word of a small table that all
     /// threads use beside a large one.
     ///
     /// PTX: `ld...L2::cache_hint` with a policy of `createpolicy.fractional.L2::evict_last`. Emulator: a
     /// load.
-    #[inline(always)]
-    #[track_caller]
     pub fn load_hot(self, order: Order, scope: Scope) -> u32 {
         // SAFETY: the pointer is valid for reads, as `Global::new` requires.
         unsafe { backend::load_hot(self.0, order, scope) }
@@ -311,8 +292,6 @@ impl Global<u32> {
 
     /// [`Self::fetch_and`] on a word as in [`Self::load_hot`]. PTX: `atom...and.L2::cache_hint` with the same
     /// policy.
-    #[inline(always)]
-    #[track_caller]
     pub fn fetch_and_hot(self, value: u32, order: Order, scope: Scope) -> u32 {
         // SAFETY: the pointer is valid for access, as `Global::new` requires.
         unsafe { backend::fetch_and_hot(self.0, value, order, scope) }
@@ -320,8 +299,6 @@ impl Global<u32> {
 
     /// [`Self::fetch_or`] on a word as in [`Self::load_hot`]. PTX: `atom...or.L2::cache_hint` with the same
     /// policy.
-    #[inline(always)]
-    #[track_caller]
     pub fn fetch_or_hot(self, value: u32, order: Order, scope: Scope) -> u32 {
         // SAFETY: the pointer is valid for access, as `Global::new` requires.
         unsafe { backend::fetch_or_hot(self.0, value, order, scope) }
@@ -337,7 +314,7 @@ pub struct GlobalSlice<T> {
 }
 
 impl<T> Clone for GlobalSlice<T> {
-    #[inline(always)]
+    #[device]
     fn clone(&self) -> Self {
         *self
     }
@@ -350,44 +327,39 @@ unsafe impl<T> Send for GlobalSlice<T> {}
 // SAFETY: as for `Global`.
 unsafe impl<T> Sync for GlobalSlice<T> {}
 
+#[device]
 impl<T: Word> GlobalSlice<T> {
     /// Creates the slice of `len` words that starts at `pointer`.
     ///
     /// # Safety
     /// - As for [`Global::new`], for each of the words.
-    #[inline(always)]
     pub unsafe fn from_raw_parts(pointer: *mut T, len: usize) -> Self {
         Self { pointer, len }
     }
 
     /// Returns the address of the first word.
-    #[inline(always)]
     pub fn as_ptr(self) -> *mut T {
         self.pointer
     }
 
     /// Returns the number of words.
-    #[inline(always)]
     pub fn len(self) -> usize {
         self.len
     }
 
     /// Returns `true` if the slice has no words.
-    #[inline(always)]
     pub fn is_empty(self) -> bool {
         self.len == 0
     }
 
     /// Returns at most `len` words that start at `first`, clamped to the end of the slice.
-    #[inline(always)]
     pub fn part(self, first: usize, len: usize) -> Self {
         let rest = self.len.saturating_sub(first);
         Self { pointer: self.pointer.wrapping_add(first), len: if len < rest { len } else { rest } }
     }
 
     /// Returns a pointer to the word at `index`. Ends the launch if the index is out of range.
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     pub fn at(self, index: usize) -> Global<T> {
         if index >= self.len {
             crate::trap();
@@ -396,15 +368,13 @@ impl<T: Word> GlobalSlice<T> {
     }
 
     /// Reads an element that no thread of the launch writes, by a weak load.
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     pub fn read(self, index: usize) -> T {
         self.at(index).load(Order::Weak, Scope::Device)
     }
 
     /// Writes an element that no other thread of the launch accesses, by a weak store.
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     pub fn write(self, index: usize, value: T) {
         self.at(index).store(value, Order::Weak, Scope::Device);
     }

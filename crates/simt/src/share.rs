@@ -5,7 +5,7 @@
 //! tile that finishes an operation early starts its next one in the same round in which its neighbours probe
 //! further. A warp therefore takes as many rounds as its busiest tile has steps, and every collective costs
 //! one instruction per warp.
-use crate::{Convergence, Shuffle, Tile};
+use crate::{Convergence, Shuffle, Tile, device};
 
 /// One round of the loop: the operation that the tile executes.
 #[derive(Clone, Copy, Debug)]
@@ -15,29 +15,26 @@ pub struct CurrentOp<const W: u32, C> {
     active: bool,
 }
 
+#[device]
 impl<const W: u32, C: Convergence> CurrentOp<W, C> {
     /// Returns the tile.
-    #[inline(always)]
     pub fn tile(&self) -> Tile<W, C> {
         self.tile
     }
 
     /// Returns `true` if the tile has an operation. In lockstep, an inactive tile still takes part in every
     /// collective but accesses no memory.
-    #[inline(always)]
     pub fn is_active(&self) -> bool {
         self.active
     }
 
     /// Returns `true` if the operation belongs to the calling lane.
-    #[inline(always)]
     pub fn is_mine(&self) -> bool {
         self.active && self.tile.rank() == self.owner
     }
 
     /// Returns the owner's value, in every lane of the tile.
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     pub fn from_owner<T: Shuffle>(&self, value: T) -> T {
         self.tile.shuffle(value, self.owner)
     }
@@ -48,8 +45,7 @@ impl<const W: u32, C: Convergence> CurrentOp<W, C> {
 /// `step` executes one step of the current operation and returns `true` if the operation is finished; it must
 /// return the same value in all lanes of the tile. State that the operation keeps between steps lives in its
 /// owner's variables.
-#[inline(always)]
-#[track_caller]
+#[device(caller)]
 pub fn share_work<const W: u32, C: Convergence>(
     tile: Tile<W, C>,
     pending: bool,
@@ -71,17 +67,16 @@ pub struct Queue<const W: u32, C> {
     waiting: u32,
 }
 
+#[device]
 impl<const W: u32, C: Convergence> Queue<W, C> {
     /// Creates the queue of the operations of the lanes with `pending`.
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     pub fn new(tile: Tile<W, C>, pending: bool) -> Self {
         Self { tile, waiting: tile.ballot(pending) }
     }
 
     /// Returns the next round while there are operations: in lockstep, of any tile of the warp.
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     pub fn next_op(&self) -> Option<CurrentOp<W, C>> {
         if !self.tile.any_converged(self.waiting != 0) {
             return None;
@@ -91,20 +86,17 @@ impl<const W: u32, C: Convergence> Queue<W, C> {
     }
 
     /// Returns the ranks whose operations are not finished: bit `r` is rank `r`.
-    #[inline(always)]
     pub fn waiting(&self) -> u32 {
         self.waiting
     }
 
     /// Marks the operations of `ranks` as finished, including any that are not current. All lanes of the tile
     /// must call it together.
-    #[inline(always)]
     pub fn finish_all(&mut self, ranks: u32) {
         self.waiting &= !ranks;
     }
 
     /// Marks the current operation as finished. All lanes of the tile must call it together.
-    #[inline(always)]
     pub fn finish(&mut self) {
         self.waiting &= self.waiting.wrapping_sub(1);
     }

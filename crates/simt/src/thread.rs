@@ -1,49 +1,43 @@
 //! The calling thread: its ids, clocks, waiting, and ending the launch.
-use crate::backend;
+use crate::{backend, device};
 
 /// The calling thread. All grids and blocks of this project are one-dimensional.
 #[derive(Clone, Copy, Debug)]
 pub struct Thread;
 
+#[device]
 impl Thread {
     /// Returns the thread's index in its block. PTX: `%tid.x`.
-    #[inline(always)]
     pub fn index_in_block() -> u32 {
         backend::thread_index()
     }
 
     /// Returns the index of the thread's block in the grid. PTX: `%ctaid.x`.
-    #[inline(always)]
     pub fn block_index() -> u32 {
         backend::block_index()
     }
 
     /// Returns the number of threads per block. PTX: `%ntid.x`.
-    #[inline(always)]
     pub fn block_size() -> u32 {
         backend::block_size()
     }
 
     /// Returns the number of blocks in the grid. PTX: `%nctaid.x`.
-    #[inline(always)]
     pub fn grid_size() -> u32 {
         backend::grid_size()
     }
 
     /// Returns the thread's index in its warp, 0 to 31. PTX: `%laneid`.
-    #[inline(always)]
     pub fn lane() -> u32 {
         backend::lane()
     }
 
     /// Returns the thread's index in the grid.
-    #[inline(always)]
     pub fn index() -> usize {
         Self::block_index() as usize * Self::block_size() as usize + Self::index_in_block() as usize
     }
 
     /// Returns the number of threads in the grid.
-    #[inline(always)]
     pub fn count() -> usize {
         Self::grid_size() as usize * Self::block_size() as usize
     }
@@ -51,21 +45,20 @@ impl Thread {
 
 /// Returns the cycle counter of the multiprocessor. PTX: `%clock64`. Emulator: the number of scheduling
 /// steps.
-#[inline(always)]
+#[device]
 pub fn clock() -> u64 {
     backend::clock()
 }
 
 /// Returns a device-wide clock in nanoseconds. PTX: `%globaltimer` (of coarse resolution). Emulator: a
 /// counter; no two reads return the same value.
-#[inline(always)]
+#[device]
 pub fn timer() -> u64 {
     backend::timer()
 }
 
 /// Signals that the thread waits for another. PTX: `nanosleep.u32 20`. Emulator: lets other lanes run.
-#[inline(always)]
-#[track_caller]
+#[device(caller)]
 pub fn spin_hint() {
     backend::spin_hint();
 }
@@ -74,15 +67,13 @@ pub fn spin_hint() {
 /// longer.
 ///
 /// PTX: `nanosleep.u32`, which may sleep up to twice as long, or not at all. Emulator: a [`spin_hint`].
-#[inline(always)]
-#[track_caller]
+#[device(caller)]
 pub fn pause(nanoseconds: u32) {
     backend::pause(nanoseconds);
 }
 
 /// Ends the launch with an error. PTX: `trap`. Emulator: a failure with the caller's source line.
-#[inline(always)]
-#[track_caller]
+#[device(caller)]
 pub fn trap() -> ! {
     backend::trap()
 }
@@ -91,8 +82,7 @@ pub fn trap() -> ! {
 /// counts the misuse in memory that the host reads.
 ///
 /// PTX: nothing. Emulator: ends the launch with a failure at the caller's source line.
-#[inline(always)]
-#[track_caller]
+#[device(caller)]
 pub fn fault(message: &'static str) {
     backend::fault(message);
 }
@@ -101,7 +91,7 @@ pub fn fault(message: &'static str) {
 /// they are used, not earlier.
 ///
 /// PTX: a `mov` that the assembler removes. Emulator: nothing.
-#[inline(always)]
+#[device]
 pub fn black_box<T: crate::Shuffle>(value: T) -> T {
     value.map_words(backend::black_box)
 }

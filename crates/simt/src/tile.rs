@@ -1,5 +1,5 @@
 //! Tiles: groups of neighbouring lanes that execute one operation together.
-use crate::backend;
+use crate::{backend, device};
 use core::marker::PhantomData;
 
 /// Convergence of the tiles of a warp at a collective.
@@ -45,21 +45,21 @@ pub trait Shuffle: Copy {
 }
 
 impl Shuffle for u32 {
-    #[inline(always)]
+    #[device]
     fn map_words(self, mut word: impl FnMut(u32) -> u32) -> Self {
         word(self)
     }
 }
 
 impl Shuffle for bool {
-    #[inline(always)]
+    #[device]
     fn map_words(self, mut word: impl FnMut(u32) -> u32) -> Self {
         word(self as u32) != 0
     }
 }
 
 impl Shuffle for u64 {
-    #[inline(always)]
+    #[device]
     fn map_words(self, mut word: impl FnMut(u32) -> u32) -> Self {
         let low = word(self as u32);
         low as u64 | (word((self >> 32) as u32) as u64) << 32
@@ -67,7 +67,7 @@ impl Shuffle for u64 {
 }
 
 impl Shuffle for u128 {
-    #[inline(always)]
+    #[device]
     fn map_words(self, mut word: impl FnMut(u32) -> u32) -> Self {
         let low = (self as u64).map_words(&mut word);
         low as u128 | (((self >> 64) as u64).map_words(word) as u128) << 64
@@ -75,7 +75,7 @@ impl Shuffle for u128 {
 }
 
 impl<A: Shuffle, B: Shuffle> Shuffle for (A, B) {
-    #[inline(always)]
+    #[device]
     fn map_words(self, mut word: impl FnMut(u32) -> u32) -> Self {
         (self.0.map_words(&mut word), self.1.map_words(word))
     }
@@ -83,15 +83,16 @@ impl<A: Shuffle, B: Shuffle> Shuffle for (A, B) {
 
 impl<const W: u32> Tile<W, Lockstep> {
     /// Returns the calling lane's tile; all tiles of the warp execute in lockstep.
-    #[inline(always)]
+    #[device]
     pub fn lockstep() -> Self {
         Self::this()
     }
 }
 
+#[device(caller)]
 impl<const W: u32, C: Convergence> Tile<W, C> {
     /// Returns the calling lane's tile.
-    #[inline(always)]
+    #[device]
     pub fn this() -> Self {
         const { assert!(W.is_power_of_two() && W <= 32, "a tile has 1, 2, 4, 8, 16 or 32 lanes") };
         Self { lane: backend::lane(), convergence: PhantomData }
@@ -100,29 +101,29 @@ impl<const W: u32, C: Convergence> Tile<W, C> {
     /// Returns the same tile with the lane hidden from the compiler's optimiser. A rare branch then computes
     /// values derived from the rank itself, and they occupy no registers elsewhere. See
     /// [`black_box`](crate::black_box).
-    #[inline(always)]
+    #[device]
     pub fn rematerialize(self) -> Self {
         Self { lane: backend::black_box(self.lane), ..self }
     }
 
     /// Returns the number of lanes in the tile.
-    #[inline(always)]
+    #[device]
     pub fn width(self) -> u32 {
         W
     }
 
     /// Returns the caller's index in the tile, from 0.
-    #[inline(always)]
+    #[device]
     pub fn rank(self) -> u32 {
         self.lane % W
     }
 
-    #[inline(always)]
+    #[device]
     fn first_lane(self) -> u32 {
         self.lane & !(W - 1)
     }
 
-    #[inline(always)]
+    #[device]
     fn mask(self) -> u32 {
         if C::LOCKSTEP && W > 1 { u32::MAX } else { Self::ONES << self.first_lane() }
     }
@@ -130,8 +131,6 @@ impl<const W: u32, C: Convergence> Tile<W, C> {
     const ONES: u32 = u32::MAX >> (32 - W);
 
     /// Returns the votes of all lanes, bit `r` from rank `r`. PTX: `vote.sync.ballot.b32`.
-    #[inline(always)]
-    #[track_caller]
     pub fn ballot(self, vote: bool) -> u32 {
         if W == 1 {
             return vote as u32;
@@ -140,23 +139,17 @@ impl<const W: u32, C: Convergence> Tile<W, C> {
     }
 
     /// Returns `true` if any lane votes `true`.
-    #[inline(always)]
-    #[track_caller]
     pub fn any(self, vote: bool) -> bool {
         self.ballot(vote) != 0
     }
 
     /// Returns `true` if all lanes vote `true`.
-    #[inline(always)]
-    #[track_caller]
     pub fn all(self, vote: bool) -> bool {
         self.ballot(vote) == Self::ONES
     }
 
     /// Returns `true` if any participating lane votes `true`: any lane of the warp in lockstep, else of the
     /// tile. In a tile of one lane, returns the lane's vote.
-    #[inline(always)]
-    #[track_caller]
     pub fn any_converged(self, vote: bool) -> bool {
         if W == 1 {
             return vote;
@@ -165,8 +158,6 @@ impl<const W: u32, C: Convergence> Tile<W, C> {
     }
 
     /// Returns the lowest rank that votes `true`.
-    #[inline(always)]
-    #[track_caller]
     pub fn elect(self, vote: bool) -> Option<u32> {
         let votes = self.ballot(vote);
         if votes == 0 { None } else { Some(votes.trailing_zeros()) }
@@ -175,8 +166,6 @@ impl<const W: u32, C: Convergence> Tile<W, C> {
     const SEGMENT: u32 = ((32 - W) << 8) | 31;
 
     /// Returns the value of lane `rank` (taken modulo the width). PTX: `shfl.sync.idx.b32`.
-    #[inline(always)]
-    #[track_caller]
     pub fn shuffle<T: Shuffle>(self, value: T, rank: u32) -> T {
         if W == 1 {
             return value;
@@ -186,8 +175,6 @@ impl<const W: u32, C: Convergence> Tile<W, C> {
     }
 
     /// Returns the value of the lane whose rank differs in the bits of `flip`. PTX: `shfl.sync.bfly.b32`.
-    #[inline(always)]
-    #[track_caller]
     pub fn shuffle_xor<T: Shuffle>(self, value: T, flip: u32) -> T {
         let site = backend::site();
         value.map_words(|word| backend::shuffle_xor(site, self.mask(), word, flip, Self::SEGMENT))
@@ -195,8 +182,6 @@ impl<const W: u32, C: Convergence> Tile<W, C> {
 
     /// Returns the value of the lane `by` ranks below; the caller's own if there is none. PTX:
     /// `shfl.sync.up.b32`.
-    #[inline(always)]
-    #[track_caller]
     pub fn shuffle_up<T: Shuffle>(self, value: T, by: u32) -> T {
         let site = backend::site();
         value.map_words(|word| backend::shuffle_up(site, self.mask(), word, by, (32 - W) << 8))
@@ -204,16 +189,12 @@ impl<const W: u32, C: Convergence> Tile<W, C> {
 
     /// Returns the value of the lane `by` ranks above; the caller's own if there is none. PTX:
     /// `shfl.sync.down.b32`.
-    #[inline(always)]
-    #[track_caller]
     pub fn shuffle_down<T: Shuffle>(self, value: T, by: u32) -> T {
         let site = backend::site();
         value.map_words(|word| backend::shuffle_down(site, self.mask(), word, by, Self::SEGMENT))
     }
 
     /// Returns the mask of the ranks that hold the caller's value. PTX: `match.any.sync.b32`.
-    #[inline(always)]
-    #[track_caller]
     pub fn match_any(self, value: u32) -> u32 {
         (backend::match_any(self.mask(), value) >> self.first_lane()) & Self::ONES
     }
@@ -223,8 +204,6 @@ impl<const W: u32, C: Convergence> Tile<W, C> {
     ///
     /// Suited to values of a few bits: the ballots are independent of each other, while `match.any` processes
     /// one distinct value after the other.
-    #[inline(always)]
-    #[track_caller]
     pub fn match_bits<const BITS: u32>(self, value: u32) -> u32 {
         let (mut same, mut bit) = (Self::ONES, 0);
         while bit < BITS {
@@ -240,8 +219,6 @@ impl<const W: u32, C: Convergence> Tile<W, C> {
 
     /// Returns the wrapping sum over the tile, in every lane. PTX: `redux.sync.add` for a warp, else
     /// shuffles.
-    #[inline(always)]
-    #[track_caller]
     pub fn reduce_add(self, value: u32) -> u32 {
         if W == 32 {
             return backend::reduce_add(self.mask(), value);
@@ -250,8 +227,6 @@ impl<const W: u32, C: Convergence> Tile<W, C> {
     }
 
     /// Returns the minimum (unsigned) over the tile. PTX: `redux.sync.min.u32` for a warp, else shuffles.
-    #[inline(always)]
-    #[track_caller]
     pub fn reduce_min(self, value: u32) -> u32 {
         if W == 32 {
             return backend::reduce_min(self.mask(), value);
@@ -260,8 +235,6 @@ impl<const W: u32, C: Convergence> Tile<W, C> {
     }
 
     /// Returns the maximum (unsigned) over the tile. PTX: `redux.sync.max.u32` for a warp, else shuffles.
-    #[inline(always)]
-    #[track_caller]
     pub fn reduce_max(self, value: u32) -> u32 {
         if W == 32 {
             return backend::reduce_max(self.mask(), value);
@@ -269,8 +242,6 @@ impl<const W: u32, C: Convergence> Tile<W, C> {
         self.reduce(value, u32::max)
     }
 
-    #[inline(always)]
-    #[track_caller]
     fn reduce(self, value: u32, pair: fn(u32, u32) -> u32) -> u32 {
         let (mut total, mut flip) = (value, W / 2);
         while flip > 0 {
@@ -282,8 +253,6 @@ impl<const W: u32, C: Convergence> Tile<W, C> {
 
     /// Waits for all participating lanes; their earlier writes are visible to each other afterwards. PTX:
     /// `bar.warp.sync`.
-    #[inline(always)]
-    #[track_caller]
     pub fn sync(self) {
         backend::warp_sync(self.mask());
     }

@@ -24,7 +24,7 @@
 //! would cost the baseline time that its design does not include. Benchmarks compare every answer.
 use crate::keyed::{OpCode, Outcome};
 use simt::hash::{mix32, reduce};
-use simt::{Global, GlobalSlice, Order, Scope, Thread, kernel};
+use simt::{Global, GlobalSlice, Order, Scope, Thread, device, kernel};
 
 /// A link, and the bit that marks the node that contains it as deleted. All zeros: the end of the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,16 +60,13 @@ impl Link {
 #[derive(Clone, Copy, Debug)]
 struct Place(Global<u32>);
 
+#[device(caller)]
 impl Place {
-    #[inline(always)]
-    #[track_caller]
     fn load(self) -> Link {
         Link(self.0.load(Order::Relaxed, Scope::Device))
     }
 
     /// Replaces `current` by `new`. Returns whether the link was `current`.
-    #[inline(always)]
-    #[track_caller]
     fn exchange(self, current: Link, new: Link, order: Order) -> bool {
         self.0.compare_exchange(current.0, new.0, order, Scope::Device).is_ok()
     }
@@ -96,23 +93,18 @@ pub struct Chains {
     pub nodes: GlobalSlice<u64>,
 }
 
+#[device(caller)]
 impl Chains {
-    #[inline(always)]
-    #[track_caller]
     fn head(self, key: u32) -> Place {
         Place(self.heads.at(reduce(mix32(key), self.heads.len() as u32) as usize))
     }
 
     /// Reads a node's key and link in one access.
-    #[inline(always)]
-    #[track_caller]
     fn read(self, link: Link) -> (u32, Link) {
         let word = self.nodes.at(link.node()).load(Order::Relaxed, Scope::Device);
         (word as u32, Link((word >> 32) as u32))
     }
 
-    #[inline(always)]
-    #[track_caller]
     fn link_of(self, link: Link) -> Place {
         // SAFETY: the upper half of the node's word.
         Place(unsafe { self.nodes.at(link.node()).cast::<u32>().offset(1) })
@@ -120,8 +112,6 @@ impl Chains {
 
     /// Returns whether the key is present. Linearizes at the read of its node, or of the node or link at
     /// which the key would be.
-    #[inline(always)]
-    #[track_caller]
     fn contains(self, key: u32) -> bool {
         let mut at = self.head(key).load();
         while !at.is_none() {
@@ -136,8 +126,6 @@ impl Chains {
 
     /// Finds the key's position and unlinks deleted nodes on the way. Restarts at the head if another thread
     /// changed a link meanwhile.
-    #[inline(always)]
-    #[track_caller]
     fn find(self, key: u32) -> SlotMatch {
         let mut before = self.head(key);
         let mut at = before.load();
@@ -164,8 +152,6 @@ impl Chains {
 
     /// Inserts the key. Linearizes at the compare-and-swap that links the node, or at the read of the node
     /// that is already present.
-    #[inline(always)]
-    #[track_caller]
     fn insert(self, key: u32, node: u32) -> Outcome {
         let own = Link::to(node);
         loop {
@@ -182,8 +168,6 @@ impl Chains {
     }
 
     /// Removes the key. Linearizes at the compare-and-swap that sets the bit.
-    #[inline(always)]
-    #[track_caller]
     fn remove(self, key: u32) -> Outcome {
         loop {
             let found = self.find(key);

@@ -10,7 +10,7 @@
 //! should be in one run only: if it is inserted again, [`runs_get`] returns the newer pair, but range queries
 //! return both.
 use crate::keyed::Outcome;
-use simt::{GlobalSlice, Order, Scope, Thread, kernel};
+use simt::{GlobalSlice, Order, Scope, Thread, device, kernel};
 
 /// Number of words in a row of the table.
 pub const ROW: usize = 3;
@@ -40,13 +40,12 @@ impl Runs {
         Self { table }
     }
 
-    #[inline(always)]
+    #[device]
     fn count(self) -> usize {
         self.table.len() / ROW
     }
 
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     fn run(self, index: usize) -> Run {
         let word = |place: usize| self.table.read(ROW * index + place) as usize;
         let (keys, values, len) = (word(0), word(1), word(2));
@@ -63,8 +62,7 @@ impl Runs {
 impl Run {
     /// Returns the index of the first key in `first..end` for which `is` does not hold, or `end`. Binary
     /// search: `is` must hold for a prefix of the keys and for none after it.
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     fn partition(self, mut first: usize, mut end: usize, is: impl Fn(u32) -> bool) -> usize {
         while first < end {
             let middle = first + (end - first) / 2;
@@ -144,8 +142,7 @@ pub fn runs_bounds(runs: Runs, lows: GlobalSlice<u32>, highs: GlobalSlice<u32>, 
 }
 
 /// Returns the bounds of a range in a run.
-#[inline(always)]
-#[track_caller]
+#[device(caller)]
 fn bound(bounds: GlobalSlice<u64>, index: usize) -> (usize, usize) {
     let word = bounds.read(index);
     (word as u32 as usize, (word >> 32) as usize)

@@ -5,7 +5,7 @@ use super::history::Version;
 use super::node::{Meta, Node, entry};
 use super::tree::{EMPTY_TREE_NODES, FIRST_LEAF, RESERVED_LEAF, ROOT, Tree, TreeView, largest};
 use crate::keyed::{Scalar, Slot};
-use simt::{GlobalSlice, Order, Scope, Thread};
+use simt::{GlobalSlice, Order, Scope, Thread, device};
 
 /// A level of the tree: its number of nodes, the number of input pairs below each, and the number of its
 /// first node.
@@ -21,9 +21,9 @@ pub struct Level {
     pub first: u64,
 }
 
+#[device]
 impl Level {
     /// Returns the leaves of a tree of `count` pairs, `fill` in each.
-    #[inline(always)]
     pub fn leaves(count: u64, fill: u32) -> Self {
         let nodes = count.div_ceil(fill as u64);
         let nodes = if nodes == 0 { 1 } else { nodes };
@@ -31,7 +31,6 @@ impl Level {
     }
 
     /// Returns the level above, with `fill` children per node.
-    #[inline(always)]
     pub fn above(self, fill: u32) -> Self {
         Self {
             level: self.level + 1,
@@ -42,14 +41,12 @@ impl Level {
     }
 
     /// Whether it is the root's.
-    #[inline(always)]
     pub fn is_root(self) -> bool {
         self.level > 0 && self.nodes == 1
     }
 
     /// Returns the level of node number `number` and the level below it. For [`ROOT`], and beyond the last
     /// node, the level is the root's; below the leaves it is the leaves again.
-    #[inline(always)]
     fn of(number: u64, leaves: Self, fill: u32) -> (Self, Self) {
         let mut below = leaves;
         let mut at = below;
@@ -89,7 +86,7 @@ pub struct Input<S: Slot> {
 }
 
 impl<S: Slot> Clone for Input<S> {
-    #[inline(always)]
+    #[device]
     fn clone(&self) -> Self {
         *self
     }
@@ -104,28 +101,25 @@ impl<S: Slot> Input<S> {
     }
 
     /// Ends the launch if levels would not become smaller towards the root.
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     fn check(&self) {
         if self.fill < 2 || self.leaves == 0 {
             simt::trap();
         }
     }
 
-    #[inline(always)]
+    #[device]
     fn level_of_leaves(&self) -> Level {
         Level { level: 0, nodes: self.leaves, span: self.fill as u64, first: FIRST_LEAF.to_word() as u64 }
     }
 
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     fn key(&self, index: u64) -> S::Stored {
         S::Stored::from_u64(self.keys.read(index as usize).to_u64())
     }
 
     /// Returns the lowest key of node `index` of a level.
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     fn low(&self, level: Level, index: u64) -> S::Stored {
         if index == 0 { S::Stored::from_u64(0) } else { self.key(index * level.span) }
     }
@@ -140,10 +134,9 @@ struct Plan<S: Slot> {
     index: u64,
 }
 
+#[device(caller)]
 impl<S: Slot> Plan<S> {
     /// Returns the pair at position `place`, or an empty one.
-    #[inline(always)]
-    #[track_caller]
     fn pair(&self, place: u32) -> S::Word {
         let index = self.index * self.input.fill as u64 + place as u64;
         let exists = place < self.input.fill;
@@ -158,15 +151,11 @@ impl<S: Slot> Plan<S> {
         entry::<S>(self.input.low(self.below, index), child)
     }
 
-    #[inline(always)]
-    #[track_caller]
     fn input_pair(&self, index: u64) -> S::Word {
         S::pack(self.input.key(index), self.input.values.read(index as usize))
     }
 
     /// Returns the high key and the number of the next node.
-    #[inline(always)]
-    #[track_caller]
     fn tail(&self) -> (S::Stored, Option<u64>) {
         let next = self.index + 1;
         if next >= self.at.nodes {
@@ -177,12 +166,11 @@ impl<S: Slot> Plan<S> {
     }
 }
 
+#[device(caller)]
 impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S, P, A, W, L>> {
     /// Builds the node in slab number `number` of the pool, by the lanes of a tile. Requires exclusive access
     /// to the tree. Ends the launch if the pool lacks slabs for the levels up to that node's, or if `input`
     /// has no levels.
-    #[inline(always)]
-    #[track_caller]
     pub(crate) fn build(self, number: u64, input: Input<S>) {
         input.check();
         let (at, below) = Level::of(number, input.level_of_leaves(), input.fill);
@@ -218,8 +206,6 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
 
     /// Initializes thread `index`'s share of the state of a tree of `nodes` nodes other than the nodes: marks
     /// the live slabs, sets the counters to `pairs`, and empties the directory.
-    #[inline(always)]
-    #[track_caller]
     pub(crate) fn begin(self, index: u64, nodes: u64, pairs: u64) {
         self.pool().bitmaps().reset(index, nodes);
         self.counters().reset(index as usize, pairs);
@@ -229,8 +215,6 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
     }
 
     /// Builds the leaf of the key that looks like an empty slot.
-    #[inline(always)]
-    #[track_caller]
     fn build_reserved_leaf(self, rank: u32, input: Input<S>) {
         let has_pair = (input.count as usize) < input.keys.len();
         let zero = S::Stored::from_u64(0);
@@ -252,8 +236,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
 
 impl<S: Slot> Plan<S> {
     /// Returns [`Self::pair`] with the child's number translated to its handle.
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     fn translated(&self, place: u32, handle: impl Fn(u64) -> Handle) -> S::Word {
         let word = self.pair(place);
         if self.at.level == 0 || S::key(word) == S::key(S::EMPTY) {
@@ -263,18 +246,15 @@ impl<S: Slot> Plan<S> {
     }
 }
 
+#[device(caller)]
 impl<S: Slot, const W: u32, const L: usize> Node<S, W, L> {
     /// Makes a lane's words blank. Nothing else may access the node.
-    #[inline(always)]
-    #[track_caller]
     pub(crate) fn blank(self, rank: u32) {
         self.write(rank, |_| S::EMPTY);
     }
 
     /// Writes a lane's words, `word(position)` each, 16 bytes at once where they are adjacent. Nothing else
     /// may access the node.
-    #[inline(always)]
-    #[track_caller]
     pub(crate) fn write(self, rank: u32, word: impl Fn(u32) -> S::Word) {
         use simt::Word;
         let (order, scope) = (Order::Weak, Scope::Device);

@@ -12,12 +12,12 @@ use super::split::SplitResult;
 use super::tree::ROOT;
 use super::walk::{LatchedNode, OperationResult, Walk};
 use crate::keyed::{Operation, Outcome, Request, Slot};
-use simt::{Convergence, CurrentOp, Tile};
+use simt::{Convergence, CurrentOp, Tile, device};
 
+#[device]
 impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Walk<S, P, A, O, W, L> {
     /// Executes one round of the current operation: tries the latch of the next node and executes the pending
     /// action there. Returns whether the operation is finished.
-    #[inline(always)]
     pub(super) fn coupled_round<C: Convergence>(&mut self, turn: CurrentOp<W, C>) -> bool {
         let (tile, request) = (turn.tile(), self.request.from_owner(turn));
         let start = turn.from_owner(self.start);
@@ -52,7 +52,6 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
     }
 
     /// Releases the latch above, or at a leaf both latches, and goes on to the child.
-    #[inline(always)]
     fn hand_over_latch<C: Convergence>(
         &mut self,
         tile: Tile<W, C>,
@@ -72,7 +71,6 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
     }
 
     /// Splits the node, and restarts at the root without a latch.
-    #[inline(always)]
     fn split_below<C: Convergence>(
         &mut self,
         tile: Tile<W, C>,

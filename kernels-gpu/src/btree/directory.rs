@@ -31,7 +31,7 @@ use crate::primitives::lookback::scan_lanes;
 use crate::primitives::scan::Sum;
 use crate::primitives::unrolled;
 use core::marker::PhantomData;
-use simt::{Block, Global, Order, Scope, Thread, Tile, shared};
+use simt::{Block, Global, Order, Scope, Thread, Tile, device, shared};
 
 /// Number of keys that a step of a search reads.
 const ARITY: u32 = 8;
@@ -61,7 +61,7 @@ pub struct Directory<S> {
 }
 
 impl<S> Clone for Directory<S> {
-    #[inline(always)]
+    #[device]
     fn clone(&self) -> Self {
         *self
     }
@@ -86,6 +86,7 @@ pub const fn directory_words<S: Slot>(entries: u32) -> usize {
     HEAD + (2 * entries as usize * size_of::<S::Word>() + keys as usize * size_of::<S::Stored>()).div_ceil(8)
 }
 
+#[device]
 impl<S: Slot> Directory<S> {
     /// Returns the directory at `base`, with capacity for `most` entries.
     ///
@@ -93,27 +94,23 @@ impl<S: Slot> Directory<S> {
     /// - `most` is a result of [`directory_entries`], and `base` points to [`directory_words`] words for that
     ///   number: device memory, aligned to 256 bytes, that lives as long as the directory is used. The first
     ///   [`HEAD`] were 0 before any kernel accessed them.
-    #[inline(always)]
     pub unsafe fn at(base: Global<u64>, most: u32) -> Self {
         Self { base, most, of: PhantomData }
     }
 
     /// Returns a counter. The index wraps at the number of counters that fit in [`HEAD`].
-    #[inline(always)]
     pub(crate) fn counter(self, index: usize) -> Global<u64> {
         // SAFETY: one of the words before the entries.
         unsafe { self.base.offset(COUNTERS + index % (HEAD - COUNTERS)) }
     }
 
     /// Returns the location of the number of steps of a search.
-    #[inline(always)]
     fn steps(self) -> Global<u32> {
         // SAFETY: half of the first word.
         unsafe { self.base.cast() }
     }
 
     /// Returns the lock of the rebuilding block.
-    #[inline(always)]
     fn lock(self) -> Global<u32> {
         // SAFETY: half of a word before the entries.
         unsafe { self.base.offset(LOCK).cast() }
@@ -121,29 +118,25 @@ impl<S: Slot> Directory<S> {
 
     /// Tries to take the lock for the calling block, by one of its threads. Acquires: the previous rebuild is
     /// complete.
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     fn try_lock(self) -> bool {
         self.lock().compare_exchange(0, 1, Order::Acquire, Scope::Device).is_ok()
     }
 
     /// Releases the lock, by the thread that took it, after a barrier of its block. Releases the block's
     /// writes.
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     fn unlock(self) {
         self.lock().store(0, Order::Release, Scope::Device);
     }
 
     /// Returns entry `index`. Entries from `most` on lie in the spare half.
-    #[inline(always)]
     fn entry(self, index: u32) -> Global<S::Word> {
         // SAFETY: within the words that `at` was promised.
         unsafe { self.base.offset(HEAD).cast::<S::Word>().offset(index as usize) }
     }
 
     /// Returns the `index`-th of the keys of every `8^above`-th entry.
-    #[inline(always)]
     fn key(self, above: u32, index: u32) -> Global<S::Stored> {
         let before = (self.most - (self.most >> (3 * (above - 1)))) / (ARITY - 1);
         // SAFETY: within the words that `at` was promised: all levels of keys together are a seventh of the
@@ -152,16 +145,14 @@ impl<S: Slot> Directory<S> {
     }
 
     /// Empties the directory: from now on traversals begin at the root.
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     pub(crate) fn invalidate(self) {
         self.steps().store(0, Order::Relaxed, Scope::Device);
     }
 
     /// Returns the node where a traversal for `key` may begin: the one that covers it, or one to the left of
     /// that.
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     pub fn find<A: Access>(self, key: S::Stored) -> Handle {
         let steps = self.steps().load(A::READ, Scope::Device);
         if steps == 0 {
@@ -176,8 +167,7 @@ impl<S: Slot> Directory<S> {
     }
 
     /// Returns the index of the last of eight keys that is not above `key`.
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     fn step<A: Access>(self, above: u32, first: u32, key: S::Stored) -> u32 {
         let (mut upto, mut index) = (0, 0);
         let keys = self.key(above, first);
@@ -196,8 +186,7 @@ impl<S: Slot> Directory<S> {
     }
 
     /// Returns the node of the last of eight entries whose key is not above `key`.
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     fn last<A: Access>(self, first: u32, key: S::Stored) -> Handle {
         let (mut found, mut index) = (ROOT, 0);
         while index < ARITY as usize {
@@ -217,8 +206,7 @@ impl<S: Slot> Directory<S> {
 
 /// Returns the sum of `value` over the threads of the block before the calling one, and over all of them. All
 /// threads of the block call it together.
-#[inline(always)]
-#[track_caller]
+#[device(caller)]
 fn scan_block(value: u32) -> (u32, u32) {
     let totals = shared!([u32; 32]);
     let (warp, mine) = (Tile::<32>::lockstep(), Thread::index_in_block() / 32);
@@ -239,8 +227,7 @@ fn scan_block(value: u32) -> (u32, u32) {
 }
 
 /// Broadcasts thread 0's value to the block.
-#[inline(always)]
-#[track_caller]
+#[device(caller)]
 fn from_first(value: u32) -> u32 {
     let told = shared!([u32; 1]);
     // Threads of the block may still read what a previous call has stored.
@@ -253,7 +240,7 @@ fn from_first(value: u32) -> u32 {
 }
 
 /// Returns the number of steps of a search among `entries` entries.
-#[inline(always)]
+#[device]
 fn steps_for(entries: u32) -> u32 {
     let (mut steps, mut reach) = (1, ARITY);
     while reach < entries {
@@ -262,10 +249,9 @@ fn steps_for(entries: u32) -> u32 {
     steps
 }
 
+#[device(caller)]
 impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S, P, A, W, L>> {
     /// Returns the node where the traversal for a key begins.
-    #[inline(always)]
-    #[track_caller]
     pub(crate) fn start(self, key: S::Stored, wanted: bool) -> Start<S> {
         let start = Start::<S>::of(key);
         let searches = wanted && !start.is_reserved();
@@ -275,8 +261,6 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
     /// Rebuilds the directory from the lowest level of inner nodes that fits, unless another block is
     /// rebuilding it. One block of [`THREADS`] threads calls it. It may run concurrently with everything that
     /// frees no nodes, other rebuilds included.
-    #[inline(always)]
-    #[track_caller]
     pub(crate) fn rebuild_directory(self) {
         let directory = self.directory();
         let (order, scope) = (Order::Relaxed, Scope::Device);
@@ -301,8 +285,6 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
     }
 
     /// Lists the nodes of the lowest level that fits, from the front. Returns their number.
-    #[inline(always)]
-    #[track_caller]
     fn list_lowest(self, mut level: u32) -> u32 {
         let directory = self.directory();
         let most = directory.most;
@@ -324,8 +306,6 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
     /// Lists the children of the `count` nodes of a level. The nodes are the entries from `at` on, the
     /// children are stored from entry `into` on. Returns the number of children, or `None` if they do not
     /// fit.
-    #[inline(always)]
-    #[track_caller]
     fn expand(self, level: u32, (at, count): (u32, u32), into: u32) -> Option<u32> {
         let directory = self.directory();
         let (order, scope) = (Order::Relaxed, Scope::Device);
@@ -359,8 +339,6 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
     ///
     /// For a node below `level` it returns `own` itself: writers may have raised the root since its level was
     /// read, and pairs of a leaf are no entries.
-    #[inline(always)]
-    #[track_caller]
     fn children(self, own: S::Word, level: u32, wanted: bool) -> [S::Word; 32] {
         let (order, scope, mut words) = (Order::Relaxed, Scope::Device, [S::EMPTY; 32]);
         if !wanted {
@@ -380,10 +358,9 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
     }
 }
 
+#[device(caller)]
 impl<S: Slot> Directory<S> {
     /// Calls `body` with the numbers below `count`, each in one thread of the block.
-    #[inline(always)]
-    #[track_caller]
     fn each(self, count: u32, mut body: impl FnMut(u32)) {
         let mut index = Thread::index_in_block();
         while index < count {
@@ -394,8 +371,6 @@ impl<S: Slot> Directory<S> {
 
     /// Copies `count` entries from entry `from` on, in the spare half, to the front. Each thread loads eight
     /// at once.
-    #[inline(always)]
-    #[track_caller]
     fn copy(self, from: u32, count: u32) {
         let (order, scope, apart) = (Order::Relaxed, Scope::Device, Thread::block_size());
         let mut first = Thread::index_in_block();
@@ -417,8 +392,6 @@ impl<S: Slot> Directory<S> {
     }
 
     /// Builds the keys above `count` entries, and pads each level to a multiple of eight.
-    #[inline(always)]
-    #[track_caller]
     fn index(self, count: u32) {
         let (order, scope) = (Order::Relaxed, Scope::Device);
         let steps = steps_for(count);

@@ -7,7 +7,7 @@ use super::tree::{Tree, TreeView};
 use crate::keyed::{Scalar, Slot};
 use crate::reclaim::{Blocks, Epochs, FaultPolicy, Group, NoFaults, Participant, Slabs};
 use core::marker::PhantomData;
-use simt::{Convergence, Global, Order, Scope, Shuffle, Tile};
+use simt::{Convergence, Global, Order, Scope, Shuffle, Tile, device};
 
 /// Stamp of a blank slab.
 const BLANK: u32 = u32::MAX;
@@ -23,6 +23,7 @@ pub const LATEST: u32 = u32::MAX - 3;
 pub struct Versioned<S>(PhantomData<S>);
 
 // SAFETY: every method delegates to `S`.
+#[device]
 unsafe impl<S: Slot> Slot for Versioned<S> {
     type Key = S::Key;
     type Value = S::Value;
@@ -35,37 +36,30 @@ unsafe impl<S: Slot> Slot for Versioned<S> {
     const HAS_VALUE: bool = S::HAS_VALUE;
     const BESIDE: u32 = 1;
 
-    #[inline(always)]
     fn pack(key: S::Stored, value: S::Value) -> S::Word {
         S::pack(key, value)
     }
 
-    #[inline(always)]
     fn key(word: S::Word) -> S::Stored {
         S::key(word)
     }
 
-    #[inline(always)]
     fn value(word: S::Word) -> S::Value {
         S::value(word)
     }
 
-    #[inline(always)]
     fn claim(slot: Global<S::Word>, pair: S::Word) -> bool {
         S::claim(slot, pair)
     }
 
-    #[inline(always)]
     fn erase(slot: Global<S::Word>, key: S::Stored) -> bool {
         S::erase(slot, key)
     }
 
-    #[inline(always)]
     fn value_part(slot: Global<S::Word>) -> Global<S::Value> {
         S::value_part(slot)
     }
 
-    #[inline(always)]
     fn read_value(slot: Global<S::Word>, word: S::Word) -> S::Value {
         S::read_value(slot, word)
     }
@@ -80,49 +74,43 @@ pub struct Version {
     pub old: Handle,
 }
 
+#[device]
 impl Version {
     /// A version that has existed since the beginning, with no previous one.
     pub const FIRST: Self = Self { stamp: 0, old: Handle::NONE };
 
     /// Decodes a version word.
-    #[inline(always)]
     pub fn of<S: Slot>(word: S::Word) -> Self {
         Self { stamp: S::key(word).to_u64() as u32, old: handle_of(S::value(word)) }
     }
 
     /// Encodes the version as a word.
-    #[inline(always)]
     pub fn word<S: Slot>(self) -> S::Word {
         entry::<S>(S::Stored::from_u64(self.stamp as u64), self.old)
     }
 
     /// Returns this version with `old` as its previous version.
-    #[inline(always)]
     pub fn before(self, old: Handle) -> Self {
         Self { old, ..self }
     }
 
     /// Broadcasts the version that `lane` holds to the whole tile.
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     pub fn from<const W: u32, C: Convergence>(self, tile: Tile<W, C>, lane: u32) -> Self {
         Self { stamp: tile.shuffle(self.stamp, lane), old: tile.shuffle(self.old, lane) }
     }
 
     /// Whether a reader at timestamp `at` needs an older version, and there is one.
-    #[inline(always)]
     pub fn is_newer_than(self, at: u32) -> bool {
         self.stamp > at && !self.old.is_none()
     }
 
     /// Whether a snapshot with a stamp below `since` may read this version.
-    #[inline(always)]
     pub fn is_protected(self, since: u32) -> bool {
         self.stamp < since
     }
 
     /// Returns the timestamp, if the leaf is stamped.
-    #[inline(always)]
     pub fn stamp(self) -> Option<u32> {
         if self.stamp <= LATEST { Some(self.stamp) } else { None }
     }
@@ -139,7 +127,7 @@ pub struct Time {
 
 impl Time {
     /// Decodes the clock's word.
-    #[inline(always)]
+    #[device]
     pub const fn of(word: u64) -> Self {
         Self { stamp: word as u32, pins: (word >> 32) as u32 }
     }
@@ -187,6 +175,7 @@ impl RawVersions {
 pub const FROM_PIN: u32 = u32::MAX;
 
 /// Versioning of leaves.
+#[device]
 pub trait Versions: Copy + core::fmt::Debug + Send + Sync + 'static {
     /// Whether leaves have versions.
     const VERSIONED: bool;
@@ -220,21 +209,18 @@ pub trait Versions: Copy + core::fmt::Debug + Send + Sync + 'static {
     ///
     /// # Safety
     /// - `pool` is the one from which the versions' copies are allocated.
-    #[inline(always)]
     unsafe fn enter<P: Pool>(self, _pool: P) {}
 
     /// Leaves the epoch.
     ///
     /// # Safety
     /// - As for [`Self::enter`].
-    #[inline(always)]
     unsafe fn leave<P: Pool>(self, _pool: P) {}
 
     /// Leaves the epoch and enters another one. Persistent kernels do so between two rounds.
     ///
     /// # Safety
     /// - As for [`Self::enter`].
-    #[inline(always)]
     unsafe fn repin<P: Pool>(self, _pool: P) {}
 
     /// Retires a copy, by the calling lane alone: it is freed when no participant can hold it any more. A
@@ -245,7 +231,6 @@ pub trait Versions: Copy + core::fmt::Debug + Send + Sync + 'static {
     /// - As for [`Self::enter`].
     /// - `copy` is a live copy of these versions. A reader that starts later does not need it. It is retired
     ///   once.
-    #[inline(always)]
     unsafe fn retire<P: Pool>(self, _pool: P, _copy: Handle) {}
 }
 
@@ -253,36 +238,31 @@ pub trait Versions: Copy + core::fmt::Debug + Send + Sync + 'static {
 #[derive(Clone, Copy, Debug)]
 pub struct Unversioned;
 
+#[device]
 impl Versions for Unversioned {
     const VERSIONED: bool = false;
     const CLOCK_MOVES: bool = false;
 
-    #[inline(always)]
     unsafe fn new(_parts: RawVersions) -> Self {
         Self
     }
 
-    #[inline(always)]
     fn read_timestamp(self) -> u32 {
         LATEST
     }
 
-    #[inline(always)]
     fn at_timestamp(self, _at: u32) -> Self {
         self
     }
 
-    #[inline(always)]
     fn protected_below(self) -> u32 {
         0
     }
 
-    #[inline(always)]
     fn time(self) -> Time {
         Time::of(0)
     }
 
-    #[inline(always)]
     fn advance_clock(self, from: u64) -> Result<u64, u64> {
         Ok(from)
     }
@@ -297,38 +277,33 @@ pub struct FixedClock {
     at: u32,
 }
 
+#[device]
 impl Versions for FixedClock {
     const VERSIONED: bool = true;
     const CLOCK_MOVES: bool = false;
 
-    #[inline(always)]
     unsafe fn new(parts: RawVersions) -> Self {
         Self { now: parts.now, since: parts.since, at: parts.at }
     }
 
-    #[inline(always)]
     fn read_timestamp(self) -> u32 {
         self.at
     }
 
-    #[inline(always)]
     fn at_timestamp(self, at: u32) -> Self {
         Self { at, ..self }
     }
 
-    #[inline(always)]
     fn protected_below(self) -> u32 {
         self.since
     }
 
-    #[inline(always)]
     fn time(self) -> Time {
         Time { stamp: self.now, pins: (self.since > 0) as u32 }
     }
 
     /// The clock stands still while kernels run: a read at [`LATEST`] returns what a snapshot taken after the
     /// kernel will contain.
-    #[inline(always)]
     fn advance_clock(self, _from: u64) -> Result<u64, u64> {
         Ok(LATEST as u64)
     }
@@ -347,7 +322,7 @@ pub struct MovingClock<G = Blocks, R = NoFaults> {
 }
 
 impl<G, R> Clone for MovingClock<G, R> {
-    #[inline(always)]
+    #[device]
     fn clone(&self) -> Self {
         *self
     }
@@ -365,7 +340,7 @@ impl<G: Group + core::fmt::Debug, R: FaultPolicy + core::fmt::Debug> MovingClock
     ///
     /// # Safety
     /// - As for [`Versions::enter`].
-    #[inline(always)]
+    #[device]
     unsafe fn participant<P: Pool>(self, pool: P) -> Participant<G, Slabs<P>, R> {
         // SAFETY: by the caller's promise, all participants of these epochs retire copies, which are slabs of
         // the pool.
@@ -373,11 +348,12 @@ impl<G: Group + core::fmt::Debug, R: FaultPolicy + core::fmt::Debug> MovingClock
     }
 }
 
+#[device(caller)]
 impl<G: Group + core::fmt::Debug, R: FaultPolicy + core::fmt::Debug> Versions for MovingClock<G, R> {
     const VERSIONED: bool = true;
     const CLOCK_MOVES: bool = true;
 
-    #[inline(always)]
+    #[device]
     unsafe fn new(parts: RawVersions) -> Self {
         let RawVersions { clock, pin, epochs, places, room, at, .. } = parts;
         // SAFETY: the caller's promise; all accesses of words that kernels share are atomic.
@@ -387,33 +363,27 @@ impl<G: Group + core::fmt::Debug, R: FaultPolicy + core::fmt::Debug> Versions fo
         }
     }
 
-    #[inline(always)]
-    #[track_caller]
     fn read_timestamp(self) -> u32 {
         if self.at == FROM_PIN { self.pin.load(Order::Acquire, Scope::Device) } else { self.at }
     }
 
-    #[inline(always)]
+    #[device]
     fn at_timestamp(self, at: u32) -> Self {
         Self { at, ..self }
     }
 
     /// Every version is copied.
-    #[inline(always)]
+    #[device]
     fn protected_below(self) -> u32 {
         u32::MAX
     }
 
-    #[inline(always)]
-    #[track_caller]
     fn time(self) -> Time {
         // The caller's fence orders this load, where what the caller has seen of a leaf must be older than
         // the clock's value.
         Time::of(self.clock.load(Order::Relaxed, Scope::Device))
     }
 
-    #[inline(always)]
-    #[track_caller]
     fn advance_clock(self, from: u64) -> Result<u64, u64> {
         if from as u32 >= LATEST {
             return Ok(from);
@@ -421,15 +391,11 @@ impl<G: Group + core::fmt::Debug, R: FaultPolicy + core::fmt::Debug> Versions fo
         self.clock.compare_exchange(from, from + 1, Order::AcqRel, Scope::Device)
     }
 
-    #[inline(always)]
-    #[track_caller]
     unsafe fn enter<P: Pool>(self, pool: P) {
         // SAFETY: the caller's promise.
         unsafe { self.participant(pool) }.begun().enter();
     }
 
-    #[inline(always)]
-    #[track_caller]
     unsafe fn leave<P: Pool>(self, pool: P) {
         // SAFETY: the caller's promise.
         let process = unsafe { self.participant(pool) };
@@ -437,8 +403,6 @@ impl<G: Group + core::fmt::Debug, R: FaultPolicy + core::fmt::Debug> Versions fo
         process.close();
     }
 
-    #[inline(always)]
-    #[track_caller]
     unsafe fn repin<P: Pool>(self, pool: P) {
         // SAFETY: the caller's promise.
         let process = unsafe { self.participant(pool) };
@@ -446,8 +410,6 @@ impl<G: Group + core::fmt::Debug, R: FaultPolicy + core::fmt::Debug> Versions fo
         process.enter();
     }
 
-    #[inline(always)]
-    #[track_caller]
     unsafe fn retire<P: Pool>(self, pool: P, copy: Handle) {
         // SAFETY: the caller's promise.
         unsafe { self.participant(pool).retire(copy.to_word()) };
@@ -468,30 +430,29 @@ pub struct SavedVersion {
 impl SavedVersion {
     /// Returns the version of a leaf that is split off: its previous version is the copy of the leaf from
     /// which it was split.
-    #[inline(always)]
+    #[device]
     pub fn sibling_version<V: Versions>(self, now: u32) -> Version {
         let stamp = if V::CLOCK_MOVES { UNSTAMPED } else { now };
         if self.copy.is_none() { self.before } else { Version { stamp, old: self.copy } }
     }
 }
 
+#[device(caller)]
 impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S, P, A, W, L>> {
     /// Returns the tree at a snapshot's timestamp, for reading only. With [`LATEST`] it is the current state.
-    #[inline(always)]
-    #[track_caller]
     pub fn at(self, at: u32) -> Self {
         self.with_versions(self.versions().at_timestamp(at))
     }
 
     /// Whether the words read from a leaf may be of another version than the one at the read timestamp.
-    #[inline(always)]
+    #[device]
     pub(super) fn may_read_other_version(self) -> bool {
         A::Versions::CLOCK_MOVES || (A::Versions::VERSIONED && self.versions().read_timestamp() != LATEST)
     }
 
     /// Returns the order in which pairs are stored: a reader of the past that sees a pair must see that the
     /// leaf has a new version.
-    #[inline(always)]
+    #[device]
     pub(super) fn pair_order(self) -> Order {
         let is_read = A::Versions::VERSIONED && self.versions().protected_below() > 0;
         if is_read { Order::Release } else { Order::Relaxed }
@@ -500,8 +461,6 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
     /// Takes a timestamp, by the calling lane alone: the stamp from which it advances the clock. If another
     /// thread advances the clock first, the stamp that the lane had read is valid as well, because it was
     /// current during this call.
-    #[inline(always)]
-    #[track_caller]
     fn take_timestamp(self) -> u32 {
         let versions = self.versions();
         let time = versions.time();
@@ -517,8 +476,6 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
 
     /// Takes a snapshot for the tile, inside an epoch. Returns its stamp, at which [`Self::at`] reads until
     /// the participant leaves the epoch. Returns [`LATEST`] if the clock does not move while kernels run.
-    #[inline(always)]
-    #[track_caller]
     pub fn snapshot<C: Convergence>(self, tile: Tile<W, C>) -> u32 {
         let mut stamp = 0;
         // A lane that arrives later may have seen newer state: the timestamp must lie within its call too.
@@ -542,8 +499,6 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
     /// fences between the two accesses of both sides forbid the bad result. A third thread that has seen the
     /// writer's change and reads the clock in the writer's stead needs such a fence as well. Release and
     /// acquire do not suffice, and neither does waiting for the results of read-modify-writes.
-    #[inline(always)]
-    #[track_caller]
     fn order_clock() {
         if A::Versions::CLOCK_MOVES {
             simt::fence_sc(Scope::Device);
@@ -552,8 +507,6 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
 
     /// Returns a leaf's version, by the calling lane alone, and stamps it first if it is unstamped. Without
     /// `helps` it does not stamp the leaf, and an unstamped version counts as old.
-    #[inline(always)]
-    #[track_caller]
     fn stamped_version(self, node: Node<S, W, L>, helps: bool) -> Version {
         let mut word = node.version().load(Order::Acquire, Scope::Device);
         loop {
@@ -578,8 +531,6 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
     /// Returns the pairs of a leaf at the tree's read timestamp, for a tile that has `read` its newest
     /// version and `wants` them, and whether the node is a leaf yet. The version word is read after the pairs
     /// of all lanes.
-    #[inline(always)]
-    #[track_caller]
     pub(super) fn as_of<C: Convergence>(
         self,
         tile: Tile<W, C>,
@@ -616,8 +567,6 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
     /// Saves the version of a leaf that the tile has latched and is about to change, if it `changes`: copies
     /// the leaf if a snapshot may read that version. All lanes of the tile (in lockstep: of the warp) call it
     /// together.
-    #[inline(always)]
-    #[track_caller]
     pub(super) fn save_version<C: Convergence>(
         self,
         tile: Tile<W, C>,
@@ -665,14 +614,12 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
     }
 
     /// Returns the seed of the slab search. It depends on no address, so that explored schedules replay.
-    #[inline(always)]
+    #[device]
     fn seed(before: Version) -> u32 {
         simt::Thread::index() as u32 ^ before.stamp.rotate_right(9) ^ before.old.to_word()
     }
 
     /// Writes a lane's words of a copy.
-    #[inline(always)]
-    #[track_caller]
     fn write_copy(self, copy: Node<S, W, L>, rank: u32, read: &Read<S, W, L>, before: Version) {
         let mut j = 0;
         while j < L {
@@ -689,8 +636,6 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
 
     /// Stamps a leaf whose change is complete, and the leaf that was split off from it, if it was split. All
     /// lanes of the tile (in lockstep: of the warp) call it together.
-    #[inline(always)]
-    #[track_caller]
     pub(super) fn stamp_leaf<C: Convergence>(
         self,
         tile: Tile<W, C>,
@@ -707,8 +652,6 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         }
     }
 
-    #[inline(always)]
-    #[track_caller]
     fn stamp_leaf_by_one_lane(self, saved: &SavedVersion, node: Node<S, W, L>, right: Handle) {
         let (place, versions) = (node.version(), self.versions());
         let word = |stamp| Version { stamp, old: saved.copy }.word::<S>();
@@ -741,7 +684,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
 }
 
 impl Shuffle for Version {
-    #[inline(always)]
+    #[device]
     fn map_words(self, mut word: impl FnMut(u32) -> u32) -> Self {
         Self { stamp: word(self.stamp), old: self.old.map_words(word) }
     }

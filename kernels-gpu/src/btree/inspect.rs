@@ -5,7 +5,7 @@ use super::history::{Version, Versions};
 use super::node::{Meta, Node, handle_of};
 use super::tree::{RESERVED_LEAF, ROOT, Tree, TreeView, largest};
 use crate::keyed::{Scalar, Slot};
-use simt::{Order, Scope};
+use simt::{Order, Scope, device};
 
 /// Findings of the examination of one node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,11 +44,10 @@ pub(crate) struct Ends<K> {
     pub(crate) link: Handle,
 }
 
+#[device(caller)]
 impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S, P, A, W, L>> {
     /// Examines the node in slab number `number`, if that is live, by the calling lane alone. Requires
     /// exclusive access to the tree.
-    #[inline(always)]
-    #[track_caller]
     pub(crate) fn examine(self, number: u32) -> Findings {
         let mut found = Findings::default();
         if number as usize >= self.pool().units() || !self.pool().bitmaps().is_live(number) {
@@ -77,8 +76,6 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         found
     }
 
-    #[inline(always)]
-    #[track_caller]
     pub(crate) fn ends(self, handle: Handle) -> Ends<S::Stored> {
         let node = self.node(handle);
         let (header, tail) = (
@@ -90,22 +87,16 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
     }
 
     /// Whether a leaf is unstamped.
-    #[inline(always)]
-    #[track_caller]
     fn is_undated(self, node: Node<S, W, L>) -> bool {
         Version::of::<S>(node.version().load(Order::Relaxed, Scope::Device)).stamp().is_none()
     }
 
     /// Whether a handle names a live slab.
-    #[inline(always)]
-    #[track_caller]
     pub(crate) fn is_live(self, handle: Handle) -> bool {
         !handle.is_none() && self.pool().is_live(handle)
     }
 
     /// Whether the link leads to the next node of the level, or nowhere at its end.
-    #[inline(always)]
-    #[track_caller]
     fn is_next(self, handle: Handle, ends: Ends<S::Stored>) -> bool {
         if ends.high == largest::<S>() {
             let is_last_leaf = ends.meta.is_leaf() && handle != RESERVED_LEAF;
@@ -119,8 +110,6 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
     }
 
     /// Examines the keys of a leaf. Those above its high key are left over from splits and do not count.
-    #[inline(always)]
-    #[track_caller]
     pub(crate) fn examine_leaf(node: Node<S, W, L>, ends: Ends<S::Stored>, found: &mut Findings) {
         let mut position = 0;
         while position < Node::<S, W, L>::SLOTS {
@@ -141,8 +130,6 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
 
     /// Examines the entries of an inner node: they are sorted, the first one is at its low key, and each
     /// child covers the keys up to the next entry.
-    #[inline(always)]
-    #[track_caller]
     fn examine_inner(self, node: Node<S, W, L>, ends: Ends<S::Stored>, found: &mut Findings) {
         let entry = |position: u32| {
             let is_slot = position < Node::<S, W, L>::SLOTS;
@@ -167,8 +154,6 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         }
     }
 
-    #[inline(always)]
-    #[track_caller]
     fn is_child(self, child: Handle, level: u32, low: S::Stored, high: u64) -> bool {
         if !self.is_live(child) {
             return false;

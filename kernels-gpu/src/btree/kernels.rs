@@ -5,7 +5,7 @@ use super::sink::Sink;
 use super::tree::{Config, TreeView};
 use crate::keyed::kernels::{batch_of, read_if, write_if};
 use crate::keyed::{self, COUNTER_SHARDS, OpCode, Outcome, PerLane, Scalar, Session, Slot};
-use simt::{GlobalSlice, Instance, Order, Scope, Thread, Tile, fence_sc, kernel};
+use simt::{GlobalSlice, Instance, Order, Scope, Thread, Tile, device, fence_sc, kernel};
 
 /// Builds a tree from sorted pairs with distinct keys in the first `nodes` slabs of a pool; [`super::nodes`]
 /// computes this number. `count` is the number of pairs without the one whose key looks like an empty slot;
@@ -123,7 +123,7 @@ pub fn rebuild_directory<M: Config + Instance>(tree: TreeView<M>) {
 }
 
 /// Returns the key itself or, if not `inclusive`, its neighbour in a direction; `None` if there is none.
-#[inline(always)]
+#[device]
 fn bound<K: Scalar>(key: K, inclusive: bool, up: bool) -> Option<K> {
     let last = if up { K::MAX } else { K::from_u64(0) };
     let step = if up { 1 } else { u64::MAX };
@@ -135,8 +135,7 @@ fn bound<K: Scalar>(key: K, inclusive: bool, up: bool) -> Option<K> {
 }
 
 /// Finds one pair in the range of each key.
-#[inline(always)]
-#[track_caller]
+#[device(caller)]
 fn one<M: Config, Q: Seek>(
     tree: TreeView<M>,
     keys: GlobalSlice<M::Key>,
@@ -189,7 +188,7 @@ pub fn predecessor<M: Config + Instance>(
 }
 
 /// Returns the sink of a query that writes no pairs.
-#[inline(always)]
+#[device]
 fn no_sink<M: Config>() -> Sink<M::Key, M::Value> {
     // SAFETY: both slices are empty, so no word of them is ever accessed.
     unsafe {
@@ -223,7 +222,7 @@ pub fn count_range<M: Config + Instance>(
 /// Returns the index of the calling thread's element in a batch whose keys were sorted, and whether it has
 /// one. The lanes of a tile take neighbouring keys. Tiles that run at the same time take theirs from `apart`
 /// distant parts of the batch, because tiles with neighbouring keys would compete for the same leaves.
-#[inline(always)]
+#[device]
 fn spaced(width: u32, len: usize, apart: u32) -> (usize, bool) {
     let (tile, rank) = (Thread::index() / width as usize, Thread::index() % width as usize);
     let (groups, places) = (len.div_ceil(width as usize), apart.max(1) as usize);
@@ -240,7 +239,7 @@ pub fn sorted_threads(width: u32, len: usize, apart: u32) -> usize {
 
 /// Executes the calling thread's element of a batch whose `keys` were sorted: key `i` belongs to element
 /// `order[i]` of the other slices.
-#[inline(always)]
+#[device]
 fn sorted<M: Config + Instance, O: keyed::Operation>(
     tree: TreeView<M>,
     operation: impl Fn(usize, bool) -> O,

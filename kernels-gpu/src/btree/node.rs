@@ -17,12 +17,13 @@ use super::history::Version;
 use super::tree::largest;
 use crate::keyed::{Bucket, Chunk, Scalar, Slot};
 use crate::primitives::unrolled;
-use simt::{Convergence, Global, Order, Scope, Tile, black_box};
+use simt::{Convergence, Global, Order, Scope, Tile, black_box, device};
 
 /// Meta word of a node: its level, its latch, and, in the bits above, its version where nodes have one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Meta(u32);
 
+#[device]
 impl Meta {
     const LATCH: u32 = 1 << 8;
 
@@ -30,74 +31,64 @@ impl Meta {
     pub const OLD: Self = Self(Self::LATCH - 2);
 
     /// Returns the meta of an unlatched node of a level.
-    #[inline(always)]
     pub const fn free(level: u32) -> Self {
         Self(level)
     }
 
     /// Decodes the value half of a header.
-    #[inline(always)]
     pub fn read<V: Scalar>(value: V) -> Self {
         Self(value.to_u64() as u32)
     }
 
     /// Returns the number of levels between the node and the leaves; 0 for a leaf.
-    #[inline(always)]
     pub const fn level(self) -> u32 {
         self.0 & (Self::LATCH - 1)
     }
 
     /// Whether the meta is that of a node. It is not for a blank slab, a slab whose header is not visible
     /// yet, or an old version.
-    #[inline(always)]
     pub const fn is_node(self) -> bool {
         self.level() < Self::OLD.level()
     }
 
     /// Whether the node is a leaf.
-    #[inline(always)]
     pub const fn is_leaf(self) -> bool {
         self.level() == 0
     }
 
     /// Whether the node is an old version of a leaf.
-    #[inline(always)]
     pub const fn is_old(self) -> bool {
         self.0 == Self::OLD.0
     }
 
     /// Whether a writer holds the latch.
-    #[inline(always)]
     pub const fn is_latched(self) -> bool {
         self.0 & Self::LATCH != 0
     }
 
     /// Returns the unlatched meta of the same level and version.
-    #[inline(always)]
     pub const fn unlatched(self) -> Self {
         Self(self.0 & !Self::LATCH)
     }
 
     /// Returns the unlatched meta of the same level and the next version.
-    #[inline(always)]
     pub const fn after(self) -> Self {
         Self(self.unlatched().0.wrapping_add(Self::LATCH << 1))
     }
 
-    #[inline(always)]
     fn value<V: Scalar>(self) -> V {
         V::from_u64(self.0 as u64)
     }
 }
 
 /// Decodes the handle in a word's value.
-#[inline(always)]
+#[device]
 pub fn handle_of<V: Scalar>(value: V) -> Handle {
     Handle::from_word(value.to_u64() as u32)
 }
 
 /// Returns a word of a key, or of a bound, and a handle.
-#[inline(always)]
+#[device]
 pub fn entry<S: Slot>(key: S::Stored, handle: Handle) -> S::Word {
     S::pack(key, S::Value::from_u64(handle.to_word() as u64))
 }
@@ -106,6 +97,7 @@ pub fn entry<S: Slot>(key: S::Stored, handle: Handle) -> S::Word {
 #[derive(Clone, Copy, Debug)]
 pub struct Node<S, const W: u32, const L: usize>(Bucket<S, W, L>);
 
+#[device]
 impl<S: Slot, const W: u32, const L: usize> Node<S, W, L> {
     /// Bytes of the slab.
     pub const BYTES: usize = Bucket::<S, W, L>::BYTES;
@@ -123,14 +115,12 @@ impl<S: Slot, const W: u32, const L: usize> Node<S, W, L> {
     /// # Safety
     /// - [`Self::BYTES`] bytes from `base` on are a live slab, aligned to its size, that is a node of this
     ///   kind or blank. It stays one as long as the node is used, whatever is written through it.
-    #[inline(always)]
     pub unsafe fn at(base: Global<u64>) -> Self {
         // SAFETY: the caller's promise.
         Self(unsafe { Bucket::at(base) })
     }
 
     /// Returns the word at `position`, which is taken modulo the number of words.
-    #[inline(always)]
     pub fn word(self, position: u32) -> Global<S::Word> {
         let position = position % (W * L as u32);
         // SAFETY: the position is one of the bucket's.
@@ -138,52 +128,44 @@ impl<S: Slot, const W: u32, const L: usize> Node<S, W, L> {
     }
 
     /// Returns word `j`, below `L`, of lane `rank`, below `W`.
-    #[inline(always)]
     pub(crate) fn own(self, rank: u32, j: usize) -> Global<S::Word> {
         // SAFETY: callers name a lane of the tile, and one of its words.
         unsafe { self.0.slot(rank, j) }
     }
 
     /// Returns the position of a lane's word `j` in the node.
-    #[inline(always)]
     pub fn position(rank: u32, j: usize) -> u32 {
         rank * L as u32 + j as u32
     }
 
     /// Whether a lane's word `j` is a pair.
-    #[inline(always)]
     pub fn is_slot(rank: u32, j: usize) -> bool {
         Self::position(rank, j) < Self::SLOTS
     }
 
     /// Returns the location of high key and link.
-    #[inline(always)]
     pub fn tail(self) -> Global<S::Word> {
         self.word(Self::TAIL)
     }
 
     /// Returns the location of low key and meta.
-    #[inline(always)]
     pub fn header(self) -> Global<S::Word> {
         self.word(Self::HEADER)
     }
 
     /// Returns the location of stamp and old version, where there are versions.
-    #[inline(always)]
     pub fn version(self) -> Global<S::Word> {
         self.word(Self::VERSION)
     }
 
     /// Returns the word of a header.
-    #[inline(always)]
     pub fn header_word(low: S::Stored, meta: Meta) -> S::Word {
         S::pack(low, meta.value())
     }
 
     /// Reads the words of lane `rank`, below `W`, if `wanted`; otherwise the result is arbitrary. Each word
     /// is one access; the words together are not.
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     pub(crate) fn read(self, rank: u32, wanted: bool, order: Order) -> Read<S, W, L> {
         let mut words = [S::EMPTY; L];
         if L == 1 && S::PER_CHUNK > 1 {
@@ -209,8 +191,7 @@ impl<S: Slot, const W: u32, const L: usize> Node<S, W, L> {
     /// the emulator's race detector checks this. Two kinds of lanes read relaxed: those with the header and
     /// the tail, because other tiles try the latch and change the link of a merged leaf; and the one with the
     /// version word, because other tiles stamp it.
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     pub(crate) fn read_latched(self, rank: u32, wanted: bool) -> Read<S, W, L> {
         if rank >= Self::HEADER / L as u32 || (S::BESIDE > 0 && rank == Self::VERSION / L as u32) {
             self.read_rarely(rank, wanted, Order::Relaxed)
@@ -222,15 +203,13 @@ impl<S: Slot, const W: u32, const L: usize> Node<S, W, L> {
     /// [`Self::read`] in a branch that is rarely taken: returns empty words if not `wanted`. A predicated
     /// load would keep its registers' old contents, so these registers would be in use from the beginning of
     /// the kernel.
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     pub(crate) fn read_rarely(self, rank: u32, wanted: bool, order: Order) -> Read<S, W, L> {
         if wanted { self.read(rank, true, order) } else { Read::nothing() }
     }
 
     /// Tries to take the latch, by the calling lane alone. Returns whether it has it now.
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     pub fn try_latch(self, order: Order) -> bool {
         let latch = S::Value::from_u64(Meta::LATCH as u64);
         let old = S::value_part(self.header()).fetch_or(latch, order, Scope::Device);
@@ -238,15 +217,13 @@ impl<S: Slot, const W: u32, const L: usize> Node<S, W, L> {
     }
 
     /// Releases the latch and sets the level, by the calling lane alone.
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     pub fn release(self, level: u32, order: Order) {
         self.release_as(Meta::free(level), order);
     }
 
     /// Stores `meta`, by the calling lane alone.
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     pub fn release_as(self, meta: Meta, order: Order) {
         S::value_part(self.header()).store(meta.value(), order, Scope::Device);
     }
@@ -269,15 +246,16 @@ pub struct SlotMatch<S: Slot> {
     pub word: S::Word,
 }
 
+#[device(caller)]
 impl<S: Slot, const W: u32, const L: usize> Read<S, W, L> {
     /// Returns the words of a node of empty slots.
-    #[inline(always)]
+    #[device]
     pub fn nothing() -> Self {
         Self { words: [S::EMPTY; L] }
     }
 
     /// Replaces the word at `position`, if it is one of lane `rank`'s.
-    #[inline(always)]
+    #[device]
     pub fn put(&mut self, rank: u32, position: u32, word: S::Word) {
         let mut j = 0;
         while j < L {
@@ -288,14 +266,12 @@ impl<S: Slot, const W: u32, const L: usize> Read<S, W, L> {
     }
 
     /// Returns the lane's words.
-    #[inline(always)]
+    #[device]
     pub fn words(&self) -> [S::Word; L] {
         self.words
     }
 
     /// Returns low key and meta, for the whole tile.
-    #[inline(always)]
-    #[track_caller]
     pub fn header<C: Convergence>(&self, tile: Tile<W, C>) -> (S::Stored, Meta) {
         let word = self.words[Node::<S, W, L>::HEADER as usize % L];
         let owner = Node::<S, W, L>::HEADER / L as u32;
@@ -303,8 +279,6 @@ impl<S: Slot, const W: u32, const L: usize> Read<S, W, L> {
     }
 
     /// Returns the meta, for the whole tile.
-    #[inline(always)]
-    #[track_caller]
     pub fn meta<C: Convergence>(&self, tile: Tile<W, C>) -> Meta {
         let word = self.words[Node::<S, W, L>::HEADER as usize % L];
         let meta = S::value(word).to_u64() as u32;
@@ -312,31 +286,25 @@ impl<S: Slot, const W: u32, const L: usize> Read<S, W, L> {
     }
 
     /// Returns stamp and old version, for the whole tile, where there are versions.
-    #[inline(always)]
-    #[track_caller]
     pub fn version<C: Convergence>(&self, tile: Tile<W, C>) -> Version {
         let word = self.words[Node::<S, W, L>::VERSION as usize % L];
         Version::of::<S>(word).from(tile, Node::<S, W, L>::VERSION / L as u32)
     }
 
     /// Returns high key and link, for the whole tile.
-    #[inline(always)]
-    #[track_caller]
     pub fn tail<C: Convergence>(&self, tile: Tile<W, C>) -> (S::Stored, Handle) {
         let word = self.words[L - 1];
         (tile.shuffle(S::key(word), W - 1), tile.shuffle(handle_of(S::value(word)), W - 1))
     }
 
     /// Whether `key` is above the node's keys. The result is the same in every lane.
-    #[inline(always)]
-    #[track_caller]
     pub fn is_beyond<C: Convergence>(&self, tile: Tile<W, C>, key: S::Stored) -> bool {
         tile.any(tile.rank() == W - 1 && key > S::key(self.words[L - 1]))
     }
 
     /// Returns the lane's last word for which `is(position, word)` holds. It is a chain of selections: an
     /// indexed array would go to local memory.
-    #[inline(always)]
+    #[device]
     pub fn last(&self, rank: u32, mut is: impl FnMut(u32, S::Word) -> bool) -> SlotMatch<S> {
         let mut chosen = SlotMatch { exists: false, position: 0, word: self.words[0] };
         let mut j = 0;
@@ -354,8 +322,6 @@ impl<S: Slot, const W: u32, const L: usize> Read<S, W, L> {
     }
 
     /// Returns the number of the whole tile's pairs that satisfy `is`.
-    #[inline(always)]
-    #[track_caller]
     pub fn count<C: Convergence>(&self, tile: Tile<W, C>, is: impl Fn(S::Word) -> bool) -> u32 {
         let (mut count, mut j) = (0, 0);
         while j < L {
@@ -367,10 +333,9 @@ impl<S: Slot, const W: u32, const L: usize> Read<S, W, L> {
     }
 }
 
+#[device(caller)]
 impl<S: Slot, const W: u32, const L: usize> Read<S, W, L> {
     /// Whether an inner node is full. Its pairs are sorted, and blank words follow them.
-    #[inline(always)]
-    #[track_caller]
     pub fn is_full<C: Convergence>(&self, tile: Tile<W, C>) -> bool {
         let last = Node::<S, W, L>::SLOTS - 1;
         let word = self.words[last as usize % L];
@@ -379,7 +344,7 @@ impl<S: Slot, const W: u32, const L: usize> Read<S, W, L> {
 
     /// Returns the lane's pairs for which `is(key)` holds; the others are replaced by words with the blank
     /// key.
-    #[inline(always)]
+    #[device]
     fn chosen(&self, rank: u32, is: impl Fn(S::Stored) -> bool) -> Self {
         let mut chosen = *self;
         unrolled::<L>(|j| {
@@ -398,8 +363,6 @@ impl<S: Slot, const W: u32, const L: usize> Read<S, W, L> {
     /// merged two by two. The bitonic merge compares each word first with its mirror image, then with the
     /// word half as far away in each further step. Two runs of two words in one lane are merged by the
     /// odd-even network, which needs one comparison less.
-    #[inline(always)]
-    #[track_caller]
     pub fn sorted<C: Convergence>(&self, tile: Tile<W, C>, is: impl Fn(S::Stored) -> bool) -> Self {
         let mut sorted = self.chosen(tile.rank(), is);
         unrolled::<5>(|merge| {
@@ -424,7 +387,7 @@ impl<S: Slot, const W: u32, const L: usize> Read<S, W, L> {
 
     /// Compares each of the lane's words with the one at index `place(j)`, and puts the lower key at the
     /// lower index.
-    #[inline(always)]
+    #[device]
     fn exchange_within(&mut self, place: impl Fn(usize) -> usize) {
         let before = self.words;
         unrolled::<L>(|j| {
@@ -436,8 +399,6 @@ impl<S: Slot, const W: u32, const L: usize> Read<S, W, L> {
     }
 
     /// Compares each word with the one at its index xor `mask`, and puts the lower key at the lower index.
-    #[inline(always)]
-    #[track_caller]
     fn exchange<C: Convergence>(&mut self, tile: Tile<W, C>, mask: usize) {
         let (lanes, within) = ((mask / L) as u32, mask % L);
         if lanes == 0 {
@@ -457,8 +418,6 @@ impl<S: Slot, const W: u32, const L: usize> Read<S, W, L> {
     /// or more use [`Self::sorted`]. Others compare each key with all others: this exchanges fewer words
     /// between lanes, and none waits for another. Measured: either way is a tenth to a fifth slower for the
     /// other layouts.
-    #[inline(always)]
-    #[track_caller]
     pub fn ordered<C: Convergence>(
         &self,
         tile: Tile<W, C>,
@@ -485,8 +444,6 @@ impl<S: Slot, const W: u32, const L: usize> Read<S, W, L> {
 
     /// Returns the pair with the lowest key for which `is(key)` holds, or with the highest key, for the whole
     /// tile. If there is none, the result is arbitrary.
-    #[inline(always)]
-    #[track_caller]
     pub fn outermost<C: Convergence>(
         &self,
         tile: Tile<W, C>,
@@ -522,29 +479,26 @@ pub struct Ordered<S: Slot, const W: u32, const L: usize> {
     last: S::Stored,
 }
 
+#[device]
 impl<S: Slot, const W: u32, const L: usize> Ordered<S, W, L> {
     /// Whether the words themselves are sorted. Otherwise each has its rank as its index.
     const SORTS: bool = L >= 4;
 
     /// Restricts the pairs to keys up to `last`. These come first, so they keep their indices.
-    #[inline(always)]
     pub fn up_to(self, last: S::Stored) -> Self {
         Self { last: self.last.min(last), ..self }
     }
 
-    #[inline(always)]
     fn is_pair(&self, j: usize) -> bool {
         S::key(self.pairs.words[j]) <= self.last
     }
 
     /// Returns the index from which those that [`Self::each`] passes are counted.
-    #[inline(always)]
     pub fn first(&self) -> u32 {
         self.first
     }
 
     /// Calls `see` with the lane's pairs and their indices, counted from [`Self::first`].
-    #[inline(always)]
     pub fn each(&self, mut see: impl FnMut(u32, S::Word)) {
         unrolled::<L>(|j| {
             if self.is_pair(j) {
@@ -554,8 +508,7 @@ impl<S: Slot, const W: u32, const L: usize> Ordered<S, W, L> {
     }
 
     /// Returns the number of pairs in the whole tile.
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     pub fn count<C: Convergence>(&self, tile: Tile<W, C>) -> u32 {
         let mut count = 0;
         unrolled::<L>(|j| count += self.is_pair(j) as u32);
@@ -563,8 +516,7 @@ impl<S: Slot, const W: u32, const L: usize> Ordered<S, W, L> {
     }
 
     /// Returns [`Self::count`], and whether a key occurs twice.
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     pub fn count_twice<C: Convergence>(&self, tile: Tile<W, C>) -> (u32, bool) {
         if Self::SORTS {
             return (self.count(tile), self.has_twins(tile));
@@ -579,8 +531,7 @@ impl<S: Slot, const W: u32, const L: usize> Ordered<S, W, L> {
     }
 
     /// Whether two neighbours in key order have the same key.
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     fn has_twins<C: Convergence>(&self, tile: Tile<W, C>) -> bool {
         let words = self.pairs.words;
         let first = if W > 1 { tile.shuffle_down(S::key(words[0]), 1) } else { S::key(S::EMPTY) };
@@ -612,8 +563,7 @@ impl<S: Slot> SearchStep<S> {
     ///
     /// An inner node leads on by its last pair whose low key is not above `key`, or, if `key` is above the
     /// node's keys, by its link. The link lies behind all pairs, so one vote finds either.
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     pub fn of<const W: u32, const L: usize, C: Convergence>(
         tile: Tile<W, C>,
         read: &Read<S, W, L>,

@@ -12,7 +12,7 @@ use super::sink::Sink;
 use super::stage::Stage;
 use super::tree::{FIRST_LEAF, RESERVED_LEAF, ROOT, Start, Tree, TreeView, largest};
 use crate::keyed::{Scalar, Slot};
-use simt::{Convergence, Order, Queue, Scope, Tile, fence};
+use simt::{Convergence, Order, Queue, Scope, Tile, device, fence};
 
 /// Kind of an ordered query.
 pub trait Seek: Copy + Send + Sync + 'static {
@@ -78,7 +78,7 @@ impl Seek for Trace {
 
 impl Trace {
     /// Returns the trace of one node that was read.
-    #[inline(always)]
+    #[device]
     const fn step(meta: Meta, linked: bool) -> u64 {
         let level = if meta.level() < 6 { meta.level() } else { 6 };
         1 << (8 * level) | (linked as u64) << 56
@@ -136,15 +136,13 @@ impl<S: Slot, const W: u32, const L: usize> Leaf<S, W, L> {
     }
 
     /// Returns the leaf's high key, for the whole tile.
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     fn high<A: Access, C: Convergence>(&self, tile: Tile<W, C>) -> S::Stored {
         tile.shuffle(S::key(self.tail), Self::owner::<A>())
     }
 
     /// Decodes the tail, for the whole tile.
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     fn end<A: Access, C: Convergence>(&self, tile: Tile<W, C>, wanted: bool) -> End<S::Stored> {
         let (before, now) = self.headers;
         let is_settled =
@@ -156,8 +154,7 @@ impl<S: Slot, const W: u32, const L: usize> Leaf<S, W, L> {
 
 /// Whether the header that each lane of the tile read before the pairs is the one that the first lane read
 /// after them, and unlatched. Lanes where it is not `wanted` do not count.
-#[inline(always)]
-#[track_caller]
+#[device(caller)]
 pub(crate) fn is_settled<S: Slot, const W: u32, C: Convergence>(
     tile: Tile<W, C>,
     wanted: bool,
@@ -176,26 +173,23 @@ struct Wanted<K> {
     span: K,
 }
 
+#[device]
 impl<K: Scalar> Wanted<K> {
     /// Returns the keys from `low` to `high`; none if `low` is above `high`.
-    #[inline(always)]
     fn new(low: K, high: K) -> Self {
         if low <= high { Self::between(low, high) } else { Self::between(K::MAX, K::MAX) }
     }
 
     /// Returns the keys from `low` to `high`, which is not below `low`.
-    #[inline(always)]
     fn between(low: K, high: K) -> Self {
         Self { low, span: K::from_u64(high.to_u64().wrapping_sub(low.to_u64())) }
     }
 
-    #[inline(always)]
     fn has(self, key: K) -> bool {
         K::from_u64(key.to_u64().wrapping_sub(self.low.to_u64())) <= self.span
     }
 
     /// Whether there are any. The blank key is no pair's.
-    #[inline(always)]
     fn any(self) -> bool {
         self.low != K::MAX
     }
@@ -235,7 +229,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
     /// Descends, and goes through the leaves to the end of the range, if it is `open`. The tiles of a warp
     /// descend together and go through leaves together, because a warp executes divergent tiles one after the
     /// other.
-    #[inline(always)]
+    #[device]
     fn run<Q: Seek, C: Convergence>(&mut self, tile: Tile<W, C>, mut open: bool) {
         loop {
             while tile.any_converged(open && !self.is_leaf) {
@@ -253,7 +247,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
     }
 
     /// Reads an inner node and goes on from it.
-    #[inline(always)]
+    #[device]
     fn descend<Q: Seek, C: Convergence>(&mut self, tile: Tile<W, C>, looks: bool) {
         let read = self.tree.node(self.at).read(tile.rank(), looks, A::READ);
         let step = SearchStep::of(tile, &read, self.target);
@@ -278,7 +272,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
     }
 
     /// Reads a leaf in an order that makes its tail valid for its pairs.
-    #[inline(always)]
+    #[device]
     fn leaf<Q: Seek, C: Convergence>(&self, tile: Tile<W, C>, wanted: bool) -> Leaf<S, W, L> {
         let node = self.tree.node(self.at);
         let order = if A::CONCURRENT { A::PAIRS } else { A::READ };
@@ -327,7 +321,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
     }
 
     /// Returns the keys from `low` to `high` that the range wants of a leaf.
-    #[inline(always)]
+    #[device]
     fn wanted<Q: Seek>(&self, leaf: &Leaf<S, W, L>, low: S::Stored, high: S::Stored) -> Wanted<S::Stored> {
         if self.at != RESERVED_LEAF {
             // An old version may have keys that another leaf now covers.
@@ -344,7 +338,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
     }
 
     /// Returns the keys that a range wants of a leaf, wherever the leaf ends.
-    #[inline(always)]
+    #[device]
     fn wanted_of_all<Q: Seek>(&self, leaf: &Leaf<S, W, L>) -> Wanted<S::Stored> {
         let highest = S::Stored::MAX;
         if A::MERGES {
@@ -360,13 +354,13 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
     }
 
     /// Returns the user's key of a stored key.
-    #[inline(always)]
+    #[device]
     fn true_key(&self, key: S::Stored) -> S::Stored {
         if self.at == RESERVED_LEAF { S::key(S::EMPTY) } else { key }
     }
 
     /// Returns the pair with the user's key.
-    #[inline(always)]
+    #[device]
     fn true_word(&self, word: S::Word) -> S::Word {
         S::pack(self.true_key(S::key(word)), S::value(word))
     }
@@ -374,7 +368,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
     /// Returns the leaf's sorted pairs, their number, and the end of the leaf, which says whether the pairs
     /// are valid. The pairs are sorted before anything else is needed, while the load of the tail is in
     /// flight.
-    #[inline(always)]
+    #[device]
     fn in_order<Q: Seek, C: Convergence>(
         &self,
         tile: Tile<W, C>,
@@ -394,7 +388,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
     }
 
     /// Processes the pairs of a leaf. Returns whether the range ends here.
-    #[inline(always)]
+    #[device]
     fn visit<Q: Seek, C: Convergence>(&mut self, tile: Tile<W, C>, open: bool) -> bool {
         let leaf = self.leaf::<Q, C>(tile, open);
         let (mut pairs, mut many) = (None, 0);
@@ -435,7 +429,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
     }
 
     /// Records the lowest or highest wanted pair of a leaf, if there is one.
-    #[inline(always)]
+    #[device]
     fn pick<C: Convergence>(
         &mut self,
         tile: Tile<W, C>,
@@ -452,7 +446,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
     }
 
     /// Stages or writes the `count` pairs of a leaf, if it `counts`.
-    #[inline(always)]
+    #[device]
     fn take<Q: Seek>(&mut self, pairs: &Ordered<S, W, L>, counts: bool, count: u32) {
         if Self::stages::<Q>() {
             // SAFETY: as below; lanes that have no pairs store nothing there.
@@ -483,13 +477,13 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
     }
 
     /// Whether another leaf's pairs might not fit in the staging area.
-    #[inline(always)]
+    #[device]
     fn is_stage_full(&self) -> bool {
         self.held > Stage::<S, W, L>::ROOM - Node::<S, W, L>::SLOTS
     }
 
     /// Writes the staged pairs, up to the capacity of the destination.
-    #[inline(always)]
+    #[device]
     fn flush<C: Convergence>(&mut self, tile: Tile<W, C>) {
         tile.sync();
         let (many, stage) = (self.held.min(self.left), self.stage);
@@ -501,14 +495,14 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
     }
 
     /// Advances the destination by `many` pairs, or by as many as it had space for.
-    #[inline(always)]
+    #[device]
     fn advance(&mut self, many: u32) {
         let many = many.min(self.left);
         (self.next, self.left) = (self.next + many as u64, self.left - many);
     }
 
     /// Chooses the next leaf. Returns whether the range ends here.
-    #[inline(always)]
+    #[device]
     fn go_on<Q: Seek>(&mut self, leaf: &Leaf<S, W, L>, end: &End<S::Stored>, counts: bool) -> bool {
         self.is_leaf = leaf.meta.is_leaf();
         if counts && Q::ONE && self.found > 0 {
@@ -534,7 +528,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
     }
 
     /// Returns the lowest key, as it is stored, of the leaf that follows: of the reserved leaf its only one.
-    #[inline(always)]
+    #[device]
     fn after(end: &End<S::Stored>) -> S::Stored {
         S::Stored::from_u64(if end.link == RESERVED_LEAF { 0 } else { end.high.to_u64().wrapping_add(1) })
     }
@@ -542,7 +536,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
     /// Goes to the previous leaf, by its highest possible key: from the leaf's parent, or from the root if
     /// the parent begins with this leaf. An inner node keeps its low key and its entries forever, so an old
     /// parent leads there too.
-    #[inline(always)]
+    #[device]
     fn go_down(&mut self, leaf: &Leaf<S, W, L>) -> bool {
         let is_reserved = self.at == RESERVED_LEAF;
         if !is_reserved && leaf.low <= self.from {
@@ -556,11 +550,10 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
     }
 }
 
+#[device(caller)]
 impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S, P, A, W, L>> {
     /// Returns the timestamp at which ranges are answered: the view's or, if the view reads the current state
     /// and the clock moves, one taken during this call.
-    #[inline(always)]
-    #[track_caller]
     fn question_moment<C: Convergence>(self, tile: Tile<W, C>) -> u32 {
         let at = self.versions().read_timestamp();
         if !A::Versions::CLOCK_MOVES || at != LATEST {
@@ -571,8 +564,6 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
 
     /// Executes the query of each lane that is `pending`, each by its tile, and returns to each lane its own
     /// answer: nothing if `from` is above `to`. [`Collect`] requires blocks of 128 threads at most.
-    #[inline(always)]
-    #[track_caller]
     pub fn seek<Q: Seek, C: Convergence>(
         self,
         tile: Tile<W, C>,

@@ -1,7 +1,7 @@
 //! Output of the pairs of ranges.
 use crate::keyed::kernels::write_if;
 use crate::keyed::{Scalar, Slot};
-use simt::{Convergence, GlobalSlice, Order, Scope, Tile, black_box};
+use simt::{Convergence, GlobalSlice, Order, Scope, Tile, black_box, device};
 
 /// Number of 4-byte words that one store writes.
 const FOUR: u32 = 4;
@@ -16,7 +16,7 @@ pub struct Sink<K, V> {
 }
 
 impl<K, V> Clone for Sink<K, V> {
-    #[inline(always)]
+    #[device]
     fn clone(&self) -> Self {
         *self
     }
@@ -24,24 +24,23 @@ impl<K, V> Clone for Sink<K, V> {
 
 impl<K, V> Copy for Sink<K, V> {}
 
+#[device(caller)]
 impl<K: Scalar, V: Scalar> Sink<K, V> {
     /// Returns the number of pairs that fit from `offset` on, `room` at most.
-    #[inline(always)]
+    #[device]
     pub(super) fn room(self, offset: u64, room: u32) -> u32 {
         let places = (self.keys.len().max(self.values.len()) as u64).saturating_sub(offset);
         places.min(room as u64) as u32
     }
 
     /// Returns the `len` pairs from `first` on.
-    #[inline(always)]
+    #[device]
     fn part(self, first: u64, len: u32) -> Self {
         let (first, len) = (first as usize, len as usize);
         Self { keys: self.keys.part(first, len), values: self.values.part(first, len) }
     }
 
     /// Writes a stored pair at index `place`, if there is such an index.
-    #[inline(always)]
-    #[track_caller]
     pub(super) fn put<S: Slot<Key = K, Value = V>>(self, place: u64, word: S::Word) {
         write_if(self.keys, place as usize, K::from_u64(S::key(word).to_u64()));
         write_if(self.values, place as usize, S::value(word));
@@ -49,8 +48,6 @@ impl<K: Scalar, V: Scalar> Sink<K, V> {
 
     /// Writes `many` stored pairs from index `first` on, as far as there are such indices. Keys and values of
     /// four bytes are written four at once, where their addresses are aligned for it.
-    #[inline(always)]
-    #[track_caller]
     pub(super) fn put_all<S: Slot<Key = K, Value = V>, const W: u32, C: Convergence>(
         self,
         tile: Tile<W, C>,
@@ -76,8 +73,6 @@ impl<K: Scalar, V: Scalar> Sink<K, V> {
 
     /// Writes the stored pairs at the four indices from `first` on that are below `many`. Rare, so it is not
     /// unrolled, which would take registers.
-    #[inline(always)]
-    #[track_caller]
     fn put_some<S: Slot<Key = K, Value = V>>(self, first: u32, many: u32, word: impl Fn(u32) -> S::Word) {
         let (mut i, four) = (0, black_box(FOUR));
         while i < four {
@@ -92,7 +87,7 @@ impl<K: Scalar, V: Scalar> Sink<K, V> {
     /// Returns the number of words between an aligned address and the first word, if four words may be
     /// written at once: all `many` words exist, have four bytes each, and keys and values are equally
     /// aligned.
-    #[inline(always)]
+    #[device]
     fn before(self, many: usize) -> Option<u32> {
         let before = |address: usize| (address / 4) as u32 % FOUR;
         let (keys, values) = (before(self.keys.as_ptr().addr()), before(self.values.as_ptr().addr()));
@@ -106,8 +101,6 @@ impl<K: Scalar, V: Scalar> Sink<K, V> {
     /// # Safety
     /// - Keys and values have four bytes each; both slices have four words from `place` on, which is aligned
     ///   to 16 bytes.
-    #[inline(always)]
-    #[track_caller]
     unsafe fn put_four<S: Slot<Key = K, Value = V>>(self, place: u32, word: impl Fn(u32) -> S::Word) {
         let place = place as usize;
         // SAFETY: the caller's promise.

@@ -23,7 +23,7 @@ use super::node::{Meta, Node, Read, entry, handle_of};
 use super::tree::{ROOT, Tree, TreeView};
 use super::walk::LatchedNode;
 use crate::keyed::{Scalar, Slot};
-use simt::{Convergence, Order, Scope, Thread, Tile, fence};
+use simt::{Convergence, Order, Scope, Thread, Tile, device, fence};
 
 /// Result of a split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,13 +60,13 @@ struct LatchedParent<S: Slot, const W: u32, const L: usize> {
     count: u32,
 }
 
+#[device]
 impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S, P, A, W, L>> {
     /// Number of pairs that stay in the lower half.
     pub(crate) const HALF: u32 = Node::<S, W, L>::SLOTS / 2;
 
     /// Splits a full node that the tile has latched, if it `splits`, and adds a pair to the half that covers
     /// its key. Releases the node's latch. All lanes of the tile (in lockstep: of the warp) call it together.
-    #[inline(always)]
     pub(super) fn split<C: Convergence>(
         self,
         tile: Tile<W, C>,
@@ -111,7 +111,6 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
 
     /// Releases both latches, by the calling lane alone: the parent's, and the node's, one level higher if it
     /// is the root that was `raised`. One fence releases both.
-    #[inline(always)]
     fn release_both(self, held: &LatchedNode<S, W, L>, parent_node: &LatchedParent<S, W, L>, raised: bool) {
         if A::GIVE == Order::Release {
             fence(Scope::Device);
@@ -124,7 +123,6 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
 
     /// Latches the parent, unless a coupled traversal holds its latch already, and checks that it is the
     /// node's parent.
-    #[inline(always)]
     fn latch_parent<C: Convergence>(
         self,
         tile: Tile<W, C>,
@@ -149,7 +147,6 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
     }
 
     /// Allocates slabs for the right half and, if the root is split, for the left: both, or none.
-    #[inline(always)]
     fn allocate_nodes<C: Convergence>(
         self,
         tile: Tile<W, C>,
@@ -178,7 +175,6 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
     /// Saves the version of a leaf before it is split, if the split `goes` on, i.e. has a slab for its
     /// `right` half. That slab is freed untouched if there is none for the version. Also returns whether the
     /// split goes on.
-    #[inline(always)]
     fn save_before_split<C: Convergence>(
         self,
         tile: Tile<W, C>,
@@ -206,7 +202,6 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
     }
 
     /// Writes the versions of the new nodes.
-    #[inline(always)]
     fn write_versions<C: Convergence>(
         self,
         tile: Tile<W, C>,
@@ -228,7 +223,6 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
     }
 
     /// Sorts the pairs of a full node and determines which of them move.
-    #[inline(always)]
     pub(crate) fn plan_split<C: Convergence>(
         tile: Tile<W, C>,
         held: &LatchedNode<S, W, L>,
@@ -244,13 +238,11 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
     }
 
     /// Whether the pair at index `place` in key order moves.
-    #[inline(always)]
     pub(crate) fn is_upper(place: u32) -> bool {
         Self::HALF <= place && place < Node::<S, W, L>::SLOTS
     }
 
     /// Writes the new nodes except for their headers.
-    #[inline(always)]
     fn write_new_nodes<C: Convergence>(
         self,
         tile: Tile<W, C>,
@@ -287,7 +279,6 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
     }
 
     /// Writes the headers of the new nodes, and links the old node to them.
-    #[inline(always)]
     fn link_new_nodes<C: Convergence>(
         self,
         tile: Tile<W, C>,
@@ -314,7 +305,6 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
 
     /// Updates the old node's pairs once it is linked to the new one: clears those of an inner node that have
     /// moved, and places the new pair in a leaf that covers its key.
-    #[inline(always)]
     fn clear_moved<C: Convergence>(
         tile: Tile<W, C>,
         goes_on: bool,
@@ -349,7 +339,6 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
     /// Enters the new node into the parent, behind the old one. Each pair is one word, and every pair in the
     /// node is valid at any moment. So a tile that reads during the shift may be led too far left, never too
     /// far right.
-    #[inline(always)]
     fn insert_into_parent<C: Convergence>(
         tile: Tile<W, C>,
         enters: bool,
@@ -376,7 +365,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
 
 impl<S: Slot, const W: u32, const L: usize> SplitPlan<S, W, L> {
     /// Returns the highest key that stays.
-    #[inline(always)]
+    #[device]
     pub(crate) fn high(&self) -> S::Stored {
         S::Stored::from_u64(self.separator.to_u64().wrapping_sub(1))
     }

@@ -8,7 +8,7 @@
 //! There is space for the pairs of two leaves, so that those of a short range are written all at once.
 use crate::keyed::Slot;
 use core::marker::PhantomData;
-use simt::{Convergence, Shared, SharedShape, Thread, Tile, fault, trap};
+use simt::{Convergence, Shared, SharedShape, Thread, Tile, device, fault, trap};
 
 /// Maximum number of threads of a block whose tiles have a staging area.
 const THREADS: usize = 128;
@@ -31,6 +31,7 @@ const fn each(lanes: u32, words: usize) -> usize {
 #[derive(Clone, Copy)]
 pub struct Stage<S: Slot, const W: u32, const L: usize>(Option<Shared<S::Word>>);
 
+#[device(caller)]
 impl<S: Slot, const W: u32, const L: usize> Stage<S, W, L> {
     /// Whether staging is faster than writing each pair to its destination at once. Measured: it is where
     /// lanes have many consecutive pairs.
@@ -39,8 +40,6 @@ impl<S: Slot, const W: u32, const L: usize> Stage<S, W, L> {
     pub const ROOM: u32 = 2 * W * L as u32;
 
     /// Returns the staging area of the calling tile. Ends the launch in blocks of more than 128 threads.
-    #[inline(always)]
-    #[track_caller]
     pub fn of<C: Convergence>(tile: Tile<W, C>) -> Self {
         let first = Thread::index_in_block() - tile.rank();
         if first >= THREADS as u32 {
@@ -53,7 +52,7 @@ impl<S: Slot, const W: u32, const L: usize> Stage<S, W, L> {
     }
 
     /// Returns an empty staging area.
-    #[inline(always)]
+    #[device]
     pub fn none() -> Self {
         Self(None)
     }
@@ -62,8 +61,6 @@ impl<S: Slot, const W: u32, const L: usize> Stage<S, W, L> {
     ///
     /// # Safety
     /// - The staging area has at least `place` words.
-    #[inline(always)]
-    #[track_caller]
     pub unsafe fn from(self, place: u32) -> Self {
         // SAFETY: the caller's promise.
         Self(self.0.map(|words| unsafe { words.part(place, words.len().wrapping_sub(place as usize)) }))
@@ -73,8 +70,6 @@ impl<S: Slot, const W: u32, const L: usize> Stage<S, W, L> {
     ///
     /// # Safety
     /// - `place` is within the staging area.
-    #[inline(always)]
-    #[track_caller]
     pub unsafe fn put(self, place: u32, word: S::Word) {
         let Some(words) = self.0 else { return };
         // SAFETY: the caller's promise.
@@ -85,8 +80,6 @@ impl<S: Slot, const W: u32, const L: usize> Stage<S, W, L> {
     ///
     /// # Safety
     /// - `place` is within the staging area.
-    #[inline(always)]
-    #[track_caller]
     pub unsafe fn get(self, place: u32) -> S::Word {
         let Some(words) = self.0 else { return S::EMPTY };
         // SAFETY: the caller's promise.

@@ -15,12 +15,11 @@ use super::history::{Version, Versions};
 use super::node::{Meta, Node};
 use super::tree::{Tree, TreeView};
 use crate::keyed::Slot;
-use simt::{GlobalSlice, Order, Scope};
+use simt::{GlobalSlice, Order, Scope, device};
 
 impl Version {
     /// Whether one of the snapshots reads this version, if the next newer version has the stamp `newer`.
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     fn is_seen(self, newer: u32, pins: GlobalSlice<u32>) -> bool {
         let (mut seen, mut index) = (false, 0);
         while index < pins.len() {
@@ -32,10 +31,9 @@ impl Version {
     }
 }
 
+#[device(caller)]
 impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S, P, A, W, L>> {
     /// Returns the node and the meta of slab `number`, if it is live and there are versions.
-    #[inline(always)]
-    #[track_caller]
     fn meta_of(self, number: u32) -> Option<(Node<S, W, L>, Meta)> {
         let pool = self.pool();
         if !A::Versions::VERSIONED || number as usize >= pool.units() || !pool.bitmaps().is_live(number) {
@@ -47,8 +45,6 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
     }
 
     /// Marks slab `number` as retired, if it is a version.
-    #[inline(always)]
-    #[track_caller]
     pub(super) fn mark_version(self, number: u32) {
         if self.meta_of(number).is_some_and(|(_, meta)| meta.is_old()) {
             self.pool().bitmaps().mark(number, true);
@@ -56,8 +52,6 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
     }
 
     /// Processes the versions of slab `number`, if it is a leaf, for snapshots with the stamps `pins`.
-    #[inline(always)]
-    #[track_caller]
     pub(super) fn sweep(self, number: u32, pins: GlobalSlice<u32>) {
         let Some((mut newer, _)) = self.meta_of(number).filter(|(_, meta)| meta.is_leaf()) else { return };
         let mut version = self.version_of(newer);
@@ -86,16 +80,12 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         self.relink(newer, version, Handle::NONE);
     }
 
-    #[inline(always)]
-    #[track_caller]
     fn version_of(self, node: Node<S, W, L>) -> Version {
         Version::of::<S>(node.version().load(Order::Relaxed, Scope::Device))
     }
 
     /// Sets the previous version of a version. Several leaves may do so for a version that they share; they
     /// store the same.
-    #[inline(always)]
-    #[track_caller]
     fn relink(self, newer: Node<S, W, L>, version: Version, old: Handle) {
         if version.old != old {
             let word = version.before(old).word::<S>();
@@ -103,8 +93,6 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         }
     }
 
-    #[inline(always)]
-    #[track_caller]
     fn reset_version(self, leaf: Node<S, W, L>, version: Version) {
         if version != Version::FIRST {
             leaf.version().store(Version::FIRST.word::<S>(), Order::Relaxed, Scope::Device);
@@ -112,8 +100,6 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
     }
 
     /// Makes slab `number` blank, if it is marked as retired, by the calling lane alone.
-    #[inline(always)]
-    #[track_caller]
     pub(super) fn clear_marked(self, number: u32) {
         let pool = self.pool();
         if number as usize >= pool.units() || !pool.bitmaps().is_marked(number) {

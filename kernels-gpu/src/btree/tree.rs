@@ -12,7 +12,7 @@ use super::walk::Walk;
 use crate::keyed::{Counters, EntryRef, Kind, Operation, Outcome, Request, Scalar, Slot, TileKind, View};
 use core::fmt;
 use core::marker::PhantomData;
-use simt::{Convergence, Global, GlobalSlice, Independent, Instance, Order, Queue, Scope, Tile};
+use simt::{Convergence, Global, GlobalSlice, Independent, Instance, Order, Queue, Scope, Tile, device};
 
 /// Handle of the root. It never changes: a split of the root moves its pairs into two new nodes below it.
 pub const ROOT: Handle = Handle::from_word(0);
@@ -124,7 +124,7 @@ pub struct TreeView<M: Config> {
 }
 
 impl<M: Config> Clone for TreeView<M> {
-    #[inline(always)]
+    #[device]
     fn clone(&self) -> Self {
         *self
     }
@@ -170,19 +170,19 @@ impl<M: Config> TreeView<M> {
     }
 
     /// Returns the view of the versions.
-    #[inline(always)]
+    #[device]
     pub(crate) fn versions(self) -> M::Versions {
         self.versions
     }
 
     /// Returns the same tree with another view of the versions.
-    #[inline(always)]
+    #[device]
     pub(super) fn with_versions(self, versions: M::Versions) -> Self {
         Self { versions, ..self }
     }
 
     /// Returns the same memory as a tree of another kind, whose nodes have the same layout.
-    #[inline(always)]
+    #[device]
     pub(crate) fn seen_as<N>(self) -> TreeView<N>
     where
         N: Config<Pool = M::Pool, Versions = M::Versions> + Kind<Slot = M::Slot>,
@@ -196,19 +196,19 @@ impl<M: Config> TreeView<M> {
     }
 
     /// Returns the directory.
-    #[inline(always)]
+    #[device]
     pub(crate) fn directory(self) -> Directory<M::Slot> {
         self.directory
     }
 
     /// Returns the counters.
-    #[inline(always)]
+    #[device]
     pub(crate) fn counters(self) -> Counters {
         self.counters
     }
 
     /// Returns the pool.
-    #[inline(always)]
+    #[device]
     pub(crate) fn pool(self) -> M::Pool {
         self.pool
     }
@@ -217,13 +217,13 @@ impl<M: Config> TreeView<M> {
     ///
     /// # Safety
     /// - The caller frees, retires and writes no slab that it has not allocated itself.
-    #[inline(always)]
+    #[device]
     pub unsafe fn raw_pool(self) -> M::Pool {
         self.pool
     }
 
     /// Returns the number of slabs in the pool, free ones included.
-    #[inline(always)]
+    #[device]
     pub fn units(self) -> usize {
         self.pool.units()
     }
@@ -238,10 +238,10 @@ pub struct Start<S: Slot> {
     pub node: Handle,
 }
 
+#[device]
 impl<S: Slot> Start<S> {
     /// Returns the start for a key. The one key that looks like an empty slot is stored as 0 in a leaf of its
     /// own; all others start at the root.
-    #[inline(always)]
     pub fn of(key: S::Stored) -> Self {
         if key == S::key(S::EMPTY) {
             return Self { key: S::Stored::from_u64(0), node: RESERVED_LEAF };
@@ -250,22 +250,20 @@ impl<S: Slot> Start<S> {
     }
 
     /// Whether the key is in the reserved leaf.
-    #[inline(always)]
     pub fn is_reserved(&self) -> bool {
         self.node == RESERVED_LEAF
     }
 }
 
 /// Returns the largest key that the ordered leaves hold; the key above it is in the reserved leaf.
-#[inline(always)]
+#[device]
 pub fn largest<S: Slot>() -> S::Stored {
     S::Stored::from_u64(S::key(S::EMPTY).to_u64() - 1)
 }
 
+#[device(caller)]
 impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S, P, A, W, L>> {
     /// Returns the node of a handle, which was read in a node of this tree or just allocated from its pool.
-    #[inline(always)]
-    #[track_caller]
     pub(crate) fn node(self, handle: Handle) -> Node<S, W, L> {
         const { assert!(Node::<S, W, L>::BYTES == P::BYTES, "a node is a slab") };
         // SAFETY: the handles that callers pass name live slabs of the pool, which are nodes or blank.
@@ -274,8 +272,6 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
 
     /// Executes the operations of all lanes that are `pending`, each by its tile, and returns to each lane
     /// its own result.
-    #[inline(always)]
-    #[track_caller]
     pub fn share<O: Operation, C: Convergence>(
         self,
         tile: Tile<W, C>,
@@ -309,8 +305,7 @@ unsafe impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Kind for 
     /// that the assembler takes.
     const READS_IN: u32 = if A::CONCURRENT { Self::REGISTERS } else { 40 };
 
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     fn execute<O: Operation>(
         tree: TreeView<Self>,
         pending: bool,
@@ -321,21 +316,19 @@ unsafe impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Kind for 
         tree.share(Tile::<W>::lockstep(), pending, operation, key, argument)
     }
 
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     fn enter(tree: TreeView<Self>) {
         // SAFETY: copies of leaves are allocated in the tree's pool.
         unsafe { tree.versions().enter(tree.pool()) };
     }
 
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     fn leave(tree: TreeView<Self>) {
         // SAFETY: copies of leaves are allocated in the tree's pool.
         unsafe { tree.versions().leave(tree.pool()) };
     }
 
-    #[inline(always)]
+    #[device]
     fn counters(tree: TreeView<Self>) -> Counters {
         tree.counters()
     }
@@ -345,8 +338,7 @@ unsafe impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Kind for 
     }
 
     /// Scans one slab of the pool per tile.
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     fn scan(tree: TreeView<Self>, thread: usize, mut see: impl FnMut(Option<EntryRef<Self>>)) {
         let tile = Tile::<W>::lockstep();
         let number = thread / W as usize;
@@ -370,34 +362,28 @@ unsafe impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Kind for 
         }
     }
 
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     fn erase(slot: Global<S::Word>) -> bool {
         slot.store(S::EMPTY, Order::Relaxed, Scope::Device);
         true
     }
 }
 
+#[device(caller)]
 impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Config for Tree<S, P, A, W, L> {
     type Pool = P;
     type Versions = A::Versions;
     const SLOTS: u32 = Node::<S, W, L>::SLOTS;
     const CONCURRENT: bool = A::CONCURRENT;
 
-    #[inline(always)]
-    #[track_caller]
     fn build(tree: TreeView<Self>, number: u64, input: Input<S>) {
         tree.build(number, input);
     }
 
-    #[inline(always)]
-    #[track_caller]
     fn begin(tree: TreeView<Self>, index: u64, nodes: u64, pairs: u64) {
         tree.begin(index, nodes, pairs);
     }
 
-    #[inline(always)]
-    #[track_caller]
     fn seek<Q: Seek>(
         tree: TreeView<Self>,
         pending: bool,
@@ -407,56 +393,40 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Config for Tree<
         tree.seek::<Q, _>(Tile::<W>::lockstep(), pending, span, sink)
     }
 
-    #[inline(always)]
-    #[track_caller]
     fn repin(tree: TreeView<Self>) {
         // SAFETY: copies of leaves are allocated in the tree's pool.
         unsafe { tree.versions().repin(tree.pool()) };
     }
 
-    #[inline(always)]
-    #[track_caller]
     fn snapshot(tree: TreeView<Self>) -> u32 {
         tree.snapshot(Tile::<W>::lockstep())
     }
 
-    #[inline(always)]
+    #[device]
     fn at(tree: TreeView<Self>, stamp: u32) -> TreeView<Self> {
         tree.at(stamp)
     }
 
-    #[inline(always)]
-    #[track_caller]
     fn examine(tree: TreeView<Self>, number: u32) -> Findings {
         tree.examine(number)
     }
 
-    #[inline(always)]
-    #[track_caller]
     fn rebuild_directory(tree: TreeView<Self>) {
         tree.rebuild_directory();
     }
 
-    #[inline(always)]
-    #[track_caller]
     fn mark_version(tree: TreeView<Self>, number: u32) {
         tree.mark_version(number);
     }
 
-    #[inline(always)]
-    #[track_caller]
     fn sweep(tree: TreeView<Self>, number: u32, pins: GlobalSlice<u32>) {
         tree.sweep(number, pins);
     }
 
-    #[inline(always)]
-    #[track_caller]
     fn clear_marked(tree: TreeView<Self>, number: u32) {
         tree.clear_marked(number);
     }
 
-    #[inline(always)]
-    #[track_caller]
     fn free_node(tree: TreeView<Self>, number: usize) {
         let pool = tree.pool;
         if number < EMPTY_TREE_NODES || number >= pool.units() || !pool.bitmaps().is_live(number as u32) {
@@ -473,8 +443,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Config for Tree<
 }
 
 impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TileKind<W> for Tree<S, P, A, W, L> {
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     fn share<O: Operation, C: Convergence>(
         tree: TreeView<Self>,
         tile: Tile<W, C>,

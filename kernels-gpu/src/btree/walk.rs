@@ -7,7 +7,7 @@ use super::node::{Meta, Node, Read, SearchStep, handle_of};
 use super::split::SplitResult;
 use super::tree::{RESERVED_LEAF, ROOT, Tree, TreeView};
 use crate::keyed::{Change, Operation, Outcome, Request, Slot};
-use simt::{Convergence, CurrentOp, Order, Scope, Thread, Tile};
+use simt::{Convergence, CurrentOp, Order, Scope, Thread, Tile, device};
 
 /// Base of the backoff after a failed latch attempt, in ns. The first pause is twice this value plus a share
 /// per tile; it doubles with each failure, up to about 16 µs. If many tiles want one latch, each attempt
@@ -79,9 +79,9 @@ pub struct Walk<S: Slot, P: Pool, A: Access, O, const W: u32, const L: usize> {
     value: S::Value,
 }
 
+#[device]
 impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Walk<S, P, A, O, W, L> {
     /// Starts a traversal.
-    #[inline(always)]
     pub fn new(tree: TreeView<Tree<S, P, A, W, L>>, start: Handle, request: Request<S, O>) -> Self {
         let value = request.argument;
         Self {
@@ -101,7 +101,6 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
     }
 
     /// Returns the result of the lane's operation.
-    #[inline(always)]
     pub fn result(self) -> (Outcome, S::Value) {
         (self.outcome, self.value)
     }
@@ -113,7 +112,6 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
     /// The tiles of a warp descend together and write together, because a warp executes divergent tiles one
     /// after the other. A tile that failed to get a latch descends again while its neighbours descend for
     /// their next operations.
-    #[inline(always)]
     pub fn round<C: Convergence>(&mut self, turn: CurrentOp<W, C>, waiting: u32) -> u32 {
         let own = waiting & waiting.wrapping_neg();
         if A::COUPLED {
@@ -149,7 +147,6 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
 
     /// Stores the result of an operation that is done, and resets the traversal for the next one. Returns
     /// whether the operation is done.
-    #[inline(always)]
     pub(super) fn finish<C: Convergence>(
         &mut self,
         turn: CurrentOp<W, C>,
@@ -166,19 +163,16 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
     }
 
     /// Restarts at the root, from where full nodes can be split on the way.
-    #[inline(always)]
     fn restart(&mut self) {
         (self.at, self.parent, self.stage) = (ROOT, Handle::NONE, Stage::Descend);
     }
 
     /// Returns to the node that led here, whose own parent is then unknown.
-    #[inline(always)]
     fn return_to_parent(&mut self) {
         (self.at, self.parent, self.stage) = (self.parent, Handle::NONE, Stage::Descend);
     }
 
     /// Reads a node and goes on from it, if `looks`.
-    #[inline(always)]
     fn descend<C: Convergence>(
         &mut self,
         tile: Tile<W, C>,
@@ -215,7 +209,6 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
     }
 
     /// Chooses the next node or action from a node that was read.
-    #[inline(always)]
     fn follow(&mut self, step: &SearchStep<S>, writes: bool, full: bool) {
         let knows_parent = self.at == ROOT || !self.parent.is_none();
         if step.beyond {
@@ -245,7 +238,6 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
     /// and another pair may have taken its slot.
     ///
     /// With versions, the pairs are those of the version at the tree's read timestamp.
-    #[inline(always)]
     pub(crate) fn confirm_miss<C: Convergence>(
         tree: TreeView<Tree<S, P, A, W, L>>,
         tile: Tile<W, C>,
@@ -273,7 +265,6 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
 
     /// Tries the latch of the current node and executes the pending action under it, if the tile `acts`. Also
     /// returns which of the `others`' operations it finished.
-    #[inline(always)]
     fn write<C: Convergence>(
         &mut self,
         tile: Tile<W, C>,
@@ -327,7 +318,6 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
 
     /// Executes the operations of the `others` on a leaf that the tile has latched, if `on_leaf`, as long as
     /// the leaf has free slots. Returns which of them are done.
-    #[inline(always)]
     fn update_leaf_for_others<C: Convergence>(
         &mut self,
         tile: Tile<W, C>,
@@ -359,7 +349,6 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
     }
 
     /// Handles the result of a leaf split: returns the operation's outcome, or prepares another attempt.
-    #[inline(always)]
     pub(super) fn after_leaf(&mut self, split: SplitResult) -> Option<Outcome> {
         match split {
             SplitResult::Done => return Some(Outcome::Inserted),
@@ -380,7 +369,6 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
     /// A tile that skips the node may come to its latch again from below, find the node full, and so keep the
     /// latch from a tile that would split it. Two tiles that alternate like this could go on forever. So a
     /// tile that has met a full parent once must split full nodes from then on.
-    #[inline(always)]
     fn after_inner(&mut self, split: SplitResult) {
         self.out_of_slabs |= split == SplitResult::OutOfSlabs;
         self.skips_full = split != SplitResult::Done && !self.must_split;
@@ -397,7 +385,6 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
 
     /// Handles a failed latch attempt. If the tile wanted to split an inner node, another tile is already
     /// splitting or changing that node, and the split may be unnecessary.
-    #[inline(always)]
     fn lose_latch(&mut self) {
         if self.stage == Stage::Split && !self.must_split {
             (self.stage, self.skips_full) = (Stage::Descend, true);
@@ -408,7 +395,6 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
 
     /// Backs off and retries from the parent, after a pause that grows with each failure. It does not wait
     /// for the latch.
-    #[inline(always)]
     fn back_off_to_parent(&mut self) {
         self.return_to_parent();
         self.back_off();
@@ -416,7 +402,6 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
 
     /// Pauses, twice as long each time. The pause differs between tiles, so that tiles that compete do not
     /// retry in step.
-    #[inline(always)]
     pub(super) fn back_off(&mut self) {
         self.losses += 1;
         let own = Thread::index() as u32 / W % FIRST_BACKOFF_NS;
@@ -425,7 +410,6 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
 
     /// Changes a leaf that the tile has latched, if `on_leaf`. Returns the result of the operation, and
     /// whether the leaf lacks a free slot for it.
-    #[inline(always)]
     pub(super) fn update_leaf<C: Convergence>(
         &self,
         tile: Tile<W, C>,
@@ -485,7 +469,7 @@ pub(crate) trait Latched<S: Slot> {
 /// Replaces `before`, the slot's current word. No other thread changes it, because the leaf's latch is held.
 /// It is a read-modify-write, not a store, so an acquiring load that reads the new word still synchronizes
 /// with the last releasing store to the slot.
-#[inline(always)]
+#[device]
 fn overwrite<A: Access, T: simt::Word>(slot: simt::Global<T>, before: T, after: T, order: Order) {
     if A::CHAINS {
         let found = slot.compare_exchange(before, after, order, Scope::Device);
@@ -495,8 +479,8 @@ fn overwrite<A: Access, T: simt::Word>(slot: simt::Global<T>, before: T, after: 
     }
 }
 
+#[device]
 impl<S: Slot, O: Operation> Latched<S> for Request<S, O> {
-    #[inline(always)]
     fn change<A: Access>(&self, slot: simt::Global<S::Word>, word: S::Word, order: Order) -> S::Value {
         let change = self.operation.change();
         if change != Change::Keep {
@@ -507,7 +491,6 @@ impl<S: Slot, O: Operation> Latched<S> for Request<S, O> {
 
     /// The store releases if it overwrites a pair that a split has moved: a reader that sees the new pair
     /// must also see the link to the node that now holds the old one.
-    #[inline(always)]
     fn place<A: Access>(&self, slot: simt::Global<S::Word>, word: S::Word, order: Order) {
         let pair = S::pack(self.key, self.argument);
         if S::key(word) == S::key(S::EMPTY) {
@@ -518,10 +501,10 @@ impl<S: Slot, O: Operation> Latched<S> for Request<S, O> {
     }
 }
 
+#[device]
 impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S, P, A, W, L>> {
     /// Tries to latch a node for the tile, if `wanted`, and reads the node under the latch. Returns whether
     /// the tile holds the latch.
-    #[inline(always)]
     pub(crate) fn try_latch<C: Convergence>(
         self,
         tile: Tile<W, C>,
@@ -540,7 +523,6 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
     }
 
     /// Reads a node whose latch the tile holds, if `has_latch`.
-    #[inline(always)]
     pub(super) fn read_latched<C: Convergence>(
         self,
         tile: Tile<W, C>,

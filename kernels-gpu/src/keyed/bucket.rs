@@ -13,7 +13,7 @@
 //! The slots of a bucket are ordered by (lane, j).
 use super::slot::{Chunk, Slot};
 use core::marker::PhantomData;
-use simt::{Global, Order, Scope};
+use simt::{Global, Order, Scope, device};
 
 /// A bucket in memory.
 #[derive(Clone, Copy, Debug)]
@@ -22,6 +22,7 @@ pub struct Bucket<S, const W: u32, const L: usize> {
     of: PhantomData<S>,
 }
 
+#[device]
 impl<S: Slot, const W: u32, const L: usize> Bucket<S, W, L> {
     /// Number of slots in a bucket.
     pub const SLOTS: u32 = W * L as u32;
@@ -29,7 +30,6 @@ impl<S: Slot, const W: u32, const L: usize> Bucket<S, W, L> {
     pub const BYTES: usize = Self::SLOTS as usize * size_of::<S::Word>();
 
     /// Returns the address of the bucket.
-    #[inline(always)]
     pub(crate) fn base(self) -> Global<u64> {
         self.base
     }
@@ -39,12 +39,10 @@ impl<S: Slot, const W: u32, const L: usize> Bucket<S, W, L> {
     /// # Safety
     /// - The [`Self::BYTES`] bytes from `base` on are a bucket of a live table, aligned to 16 bytes, for as
     ///   long as the bucket is used.
-    #[inline(always)]
     pub unsafe fn at(base: Global<u64>) -> Self {
         Self { base, of: PhantomData }
     }
 
-    #[inline(always)]
     fn byte(rank: u32, j: usize) -> usize {
         if L == 1 {
             return rank as usize * size_of::<S::Word>();
@@ -57,7 +55,6 @@ impl<S: Slot, const W: u32, const L: usize> Bucket<S, W, L> {
     ///
     /// # Safety
     /// - `rank` is below `W`, and `j` is below `L`.
-    #[inline(always)]
     pub(crate) unsafe fn slot(self, rank: u32, j: usize) -> Global<S::Word> {
         // SAFETY: `byte` returns a multiple of the word's size within the bucket.
         unsafe { self.base.cast::<u8>().offset(Self::byte(rank, j)).cast() }
@@ -65,8 +62,7 @@ impl<S: Slot, const W: u32, const L: usize> Bucket<S, W, L> {
 
     /// Reads the slots of lane `rank`, which is below `W`, each in one access, if `wanted`. Otherwise reads
     /// nothing and returns arbitrary words.
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     pub(crate) fn load(self, rank: u32, wanted: bool) -> Lane<S, L> {
         const { assert!(L == 1 || L.is_multiple_of(S::PER_CHUNK), "a lane reads whole chunks of 16 bytes") };
         let mut words = [S::EMPTY; L];
@@ -106,15 +102,14 @@ pub struct SlotMatch<W> {
     pub word: W,
 }
 
+#[device]
 impl<S: Slot, const L: usize> Lane<S, L> {
     /// Returns the words of the lane's slots.
-    #[inline(always)]
     pub fn words(&self) -> [S::Word; L] {
         self.0
     }
 
     /// Returns the lane with `word` in each slot `j` for which `is(j)` holds.
-    #[inline(always)]
     pub fn with(mut self, word: S::Word, is: impl Fn(usize) -> bool) -> Self {
         let mut j = 0;
         while j < L {
@@ -128,7 +123,6 @@ impl<S: Slot, const L: usize> Lane<S, L> {
 
     /// Returns the lane's first slot for which `is(j, word)` holds. Written as a chain of selections, because
     /// the compiler would place an indexed array in local memory.
-    #[inline(always)]
     pub fn first(&self, is: impl Fn(u32, S::Word) -> bool) -> SlotMatch<S::Word> {
         let mut found = SlotMatch { exists: false, j: 0, word: self.0[L - 1] };
         let mut j = L;

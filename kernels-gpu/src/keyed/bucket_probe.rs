@@ -3,7 +3,7 @@
 use super::bucket::{Bucket, Lane, SlotMatch};
 use super::operation::{Change, Operation, Outcome};
 use super::slot::{Scalar, Slot};
-use simt::{Convergence, CurrentOp, Global, Order, Scope, Tile};
+use simt::{Convergence, CurrentOp, Global, Order, Scope, Tile, device};
 
 /// The data of the current operation that a tile needs from its owner.
 #[derive(Clone, Copy, Debug)]
@@ -16,10 +16,10 @@ pub struct Request<S: Slot, O> {
     pub argument: S::Value,
 }
 
+#[device]
 impl<S: Slot, O: Operation> Request<S, O> {
     /// Broadcasts the owner's request to every lane of the tile.
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     pub fn from_owner<const W: u32, C: Convergence>(self, turn: CurrentOp<W, C>) -> Self {
         Self {
             operation: turn.from_owner(self.operation),
@@ -29,13 +29,11 @@ impl<S: Slot, O: Operation> Request<S, O> {
     }
 
     /// Returns whether an absent key is to be inserted. Constant if the operation cannot write.
-    #[inline(always)]
     pub fn places(&self) -> bool {
         O::WRITES && self.operation.places()
     }
 
     /// Returns the new word of a slot that contains the operation's key and has the word `word` before it.
-    #[inline(always)]
     pub fn changed(&self, word: S::Word) -> S::Word {
         let (old, argument) = (S::value(word), self.argument);
         let new = match self.operation.change() {
@@ -50,7 +48,6 @@ impl<S: Slot, O: Operation> Request<S, O> {
     }
 
     /// Returns the outcome of the operation if this was its last probe.
-    #[inline(always)]
     pub fn conclude(&self, found: bool, done: bool) -> Outcome {
         let present = if found { self.operation.outcome() } else { Outcome::Inserted };
         let absent = if self.places() { Outcome::Refused } else { Outcome::Absent };
@@ -71,16 +68,15 @@ pub struct ProbeResult {
     full: bool,
 }
 
+#[device]
 impl ProbeResult {
     /// Returns whether no lane can act and none has to wait.
-    #[inline(always)]
     pub fn is_decided(&self) -> bool {
         self.actors == 0 && !self.waits
     }
 
     /// Returns whether the bucket is full and does not contain the key, so that the key may be in a later
     /// bucket.
-    #[inline(always)]
     pub fn continues(&self) -> bool {
         self.is_decided() && self.full
     }
@@ -96,12 +92,11 @@ pub struct BucketProbe<S: Slot, const W: u32, const L: usize> {
     pub result: ProbeResult,
 }
 
+#[device(caller)]
 impl<S: Slot, const W: u32, const L: usize> BucketProbe<S, W, L> {
     /// Evaluates a bucket that the tile has read. Two votes determine whether the key is present and whether
     /// there is an empty slot for it; an empty slot also ends a search. Empty slot `j` of the lane counts
     /// only if `may_take(j)`.
-    #[inline(always)]
-    #[track_caller]
     pub fn new<O: Operation, C: Convergence>(
         tile: Tile<W, C>,
         bucket: Bucket<S, W, L>,
@@ -122,8 +117,6 @@ impl<S: Slot, const W: u32, const L: usize> BucketProbe<S, W, L> {
 
     /// Lets the first lane that can act do so, if the tile is active. Returns to all lanes whether the
     /// operation is done, and the previous value.
-    #[inline(always)]
-    #[track_caller]
     pub fn act<O: Operation, C: Convergence>(
         &self,
         tile: Tile<W, C>,
@@ -141,8 +134,6 @@ impl<S: Slot, const W: u32, const L: usize> BucketProbe<S, W, L> {
 
     /// Executes the action of the one acting lane: changes the present pair, or claims the empty slot.
     /// Returns whether no concurrent operation interfered, and the previous value.
-    #[inline(always)]
-    #[track_caller]
     fn act_alone<O: Operation>(&self, rank: u32, request: &Request<S, O>) -> (bool, S::Value) {
         let found = if self.hit.exists || !O::WRITES { self.hit } else { self.open };
         // SAFETY: `rank` is the rank of a lane of the tile, and `j` the index of one of its slots.
@@ -156,8 +147,6 @@ impl<S: Slot, const W: u32, const L: usize> BucketProbe<S, W, L> {
 
     /// Changes the pair of a slot that was read as `word`. Returns whether no concurrent operation interfered
     /// (only removals conflict), and the previous value.
-    #[inline(always)]
-    #[track_caller]
     fn change<O: Operation>(
         request: &Request<S, O>,
         slot: Global<S::Word>,

@@ -1,7 +1,7 @@
 //! Counters of a structure's keys: warps add to them as they finish, in shards, so that their additions do
 //! not contend.
 use super::operation::Outcome;
-use simt::{Global, Order, Scope, Thread, Tile};
+use simt::{Global, Order, Scope, Thread, Tile, device};
 
 /// Words from one shard of the counters to the next: each shard has a 32-byte sector, so that warps that
 /// finish at the same time do not contend.
@@ -16,9 +16,9 @@ pub struct CounterDelta {
     taken: u32,
 }
 
+#[device]
 impl CounterDelta {
     /// Counts the outcome of one operation.
-    #[inline(always)]
     pub fn count(&mut self, outcome: Outcome) {
         self.taken += (outcome == Outcome::Inserted) as u32;
         self.live = self
@@ -28,7 +28,6 @@ impl CounterDelta {
     }
 
     /// Counts `many` removed keys.
-    #[inline(always)]
     pub fn remove(&mut self, many: u32) {
         self.live = self.live.wrapping_sub(many);
     }
@@ -39,20 +38,19 @@ impl CounterDelta {
 #[derive(Clone, Copy, Debug)]
 pub struct Counters(Global<u64>);
 
+#[device(caller)]
 impl Counters {
     /// Returns the counters at `words`.
     ///
     /// # Safety
     /// - `words` points to `COUNTER_SHARDS * SHARD_WORDS` words of device memory that outlive all uses of the
     ///   counters and are touched only by relaxed accesses meanwhile.
-    #[inline(always)]
+    #[device]
     pub unsafe fn new(words: Global<u64>) -> Self {
         Self(words)
     }
 
     /// Adds the deltas of the warp's lanes. All lanes call it together, once per launch.
-    #[inline(always)]
-    #[track_caller]
     pub fn record(self, delta: CounterDelta) {
         let warp = Tile::<32>::lockstep();
         let (live, taken) = (warp.reduce_add(delta.live), warp.reduce_add(delta.taken));
@@ -63,8 +61,6 @@ impl Counters {
 
     /// As [`Self::record`], but for the calling lane alone, with no requirement on the other lanes. Costs two
     /// atomic additions per lane.
-    #[inline(always)]
-    #[track_caller]
     pub fn record_alone(self, delta: CounterDelta) {
         if (delta.live | delta.taken) != 0 {
             self.add(delta.live as i32 as i64 as u64, delta.taken as u64);
@@ -73,16 +69,12 @@ impl Counters {
 
     /// Counts a long probe sequence of a writing operation, for the calling lane alone. If tombstones are the
     /// cause, the host rehashes.
-    #[inline(always)]
-    #[track_caller]
     pub fn record_long(self) {
         self.add_word(2, 1);
     }
 
     /// Sets word `index` so that the counters report `live` keys, all in taken slots. One thread per word
     /// calls it. Requires exclusive access to the structure.
-    #[inline(always)]
-    #[track_caller]
     pub(crate) fn reset(self, index: usize, live: u64) {
         if index < COUNTER_SHARDS * SHARD_WORDS {
             // SAFETY: the index is that of a word of the counters.
@@ -92,8 +84,6 @@ impl Counters {
     }
 
     /// Returns the number of taken slots in shard `index`.
-    #[inline(always)]
-    #[track_caller]
     pub(crate) fn taken(self, index: usize) -> u64 {
         // SAFETY: the shard index is reduced modulo the number of shards.
         let word = unsafe { self.0.offset(index % COUNTER_SHARDS * SHARD_WORDS + 1) };
@@ -101,15 +91,11 @@ impl Counters {
     }
 
     /// Adds to the calling warp's shard.
-    #[inline(always)]
-    #[track_caller]
     fn add(self, live: u64, taken: u64) {
         self.add_word(0, live);
         self.add_word(1, taken);
     }
 
-    #[inline(always)]
-    #[track_caller]
     fn add_word(self, word: usize, many: u64) {
         let stripe = Thread::index() / 32 % COUNTER_SHARDS;
         // SAFETY: the shard index is reduced modulo the number of shards, and `word` is below `SHARD_WORDS`.

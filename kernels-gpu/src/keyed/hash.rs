@@ -1,5 +1,6 @@
 //! Hashes of keys.
 use super::slot::Scalar;
+use simt::device;
 use simt::hash::{mix32, mix64};
 
 /// The hash of a key: 32 mixed bits for the first bucket, and the bits from which the step is derived.
@@ -13,7 +14,7 @@ pub struct Hashed {
 
 /// Returns the two hashes of a key. For a 64-bit key one mixing yields both; the second hash of a 32-bit key
 /// is mixed only when a probe sequence needs it.
-#[inline(always)]
+#[device]
 pub fn hash<K: Scalar>(key: K) -> Hashed {
     if K::BITS == 64 {
         let mixed = mix64(key.to_u64());

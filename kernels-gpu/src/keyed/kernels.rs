@@ -6,7 +6,7 @@ use super::counters::CounterDelta;
 use super::kind::{EntryRef, Kind};
 use super::operation::{self, OpCode, Operation, Outcome};
 use super::slot::{Scalar, Slot};
-use simt::{Global, GlobalSlice, Instance, Order, Scope, Thread, Tile, Word, kernel};
+use simt::{Global, GlobalSlice, Instance, Order, Scope, Thread, Tile, Word, device, kernel};
 
 /// Returns the maximum number of threads per element of a small batch that tiles of `width` lanes execute. A
 /// tile of two lanes executes at most two elements in sequence: spreading them gains less than the registers
@@ -21,7 +21,7 @@ pub const fn spread(width: u32) -> usize {
 /// The grid has at least one thread per element. If it has twice as many, or a higher power of two up to
 /// [`spread`], the elements are spread further apart: each tile gets proportionally fewer elements, at best
 /// one, and elements that one tile would execute in sequence run concurrently.
-#[inline(always)]
+#[device]
 pub(crate) fn element(width: u32, len: usize) -> (usize, bool) {
     let (thread, width, mut each) = (Thread::index(), width as usize, width as usize);
     if spread(width as u32) == 1 {
@@ -36,14 +36,12 @@ pub(crate) fn element(width: u32, len: usize) -> (usize, bool) {
     (index, index < len)
 }
 
-#[inline(always)]
-#[track_caller]
+#[device(caller)]
 pub(crate) fn read_if<T: Word>(slice: GlobalSlice<T>, index: usize, pending: bool) -> T {
     if pending { slice.read(index) } else { T::narrow(0) }
 }
 
-#[inline(always)]
-#[track_caller]
+#[device(caller)]
 pub(crate) fn write_if<T: Word>(slice: GlobalSlice<T>, index: usize, value: T) {
     if index < slice.len() {
         slice.write(index, value);
@@ -52,8 +50,7 @@ pub(crate) fn write_if<T: Word>(slice: GlobalSlice<T>, index: usize, value: T) {
 
 /// Executes one operation for each of `len` elements. `request` returns the operation, key and argument of an
 /// element.
-#[inline(always)]
-#[track_caller]
+#[device(caller)]
 fn batch<M: Kind, O: Operation>(
     map: M::View,
     len: usize,
@@ -65,8 +62,7 @@ fn batch<M: Kind, O: Operation>(
 }
 
 /// Executes the operation of the element that the calling thread brings, if any; see [`batch`].
-#[inline(always)]
-#[track_caller]
+#[device(caller)]
 pub(crate) fn batch_of<M: Kind, O: Operation>(
     map: M::View,
     (index, pending): (usize, bool),
@@ -92,15 +88,13 @@ pub(crate) fn batch_of<M: Kind, O: Operation>(
 }
 
 /// Reads an element's argument. Structures without values have none.
-#[inline(always)]
-#[track_caller]
+#[device(caller)]
 fn argument<M: Kind>(arguments: GlobalSlice<M::Value>, index: usize, pending: bool) -> M::Value {
     read_if(arguments, index, pending && M::Slot::HAS_VALUE)
 }
 
 /// Executes the same operation for each key, with an argument.
-#[inline(always)]
-#[track_caller]
+#[device(caller)]
 pub(crate) fn with_arguments<M: Kind, O: Operation>(
     operation: O,
     map: M::View,
@@ -115,8 +109,7 @@ pub(crate) fn with_arguments<M: Kind, O: Operation>(
 }
 
 /// Executes a separate operation for each key; `operation` decodes it.
-#[inline(always)]
-#[track_caller]
+#[device(caller)]
 pub(crate) fn with_codes<M: Kind, O: Operation>(
     operation: fn(u32) -> O,
     map: M::View,
@@ -134,8 +127,7 @@ pub(crate) fn with_codes<M: Kind, O: Operation>(
 }
 
 /// Executes the same operation for each key, without an argument.
-#[inline(always)]
-#[track_caller]
+#[device(caller)]
 fn with_keys<M: Kind, O: Operation>(
     operation: O,
     map: M::View,
@@ -258,8 +250,7 @@ pub fn export<M: Kind + Instance>(
 }
 
 /// Advances a counter by `many` for the whole warp and returns its previous value.
-#[inline(always)]
-#[track_caller]
+#[device(caller)]
 fn reserve(warp: Tile<32>, counter: Global<u64>, many: u32) -> u64 {
     let mut base = 0;
     if warp.rank() == 0 && many > 0 {
@@ -276,8 +267,7 @@ pub fn rehash<M: Kind + Instance>(from: M::View, into: M::View, refused: GlobalS
 }
 
 /// Executes an operation on one structure for every pair of another.
-#[inline(always)]
-#[track_caller]
+#[device(caller)]
 pub(crate) fn copy_by<M: Kind, O: Operation>(
     operation: O,
     from: M::View,

@@ -2,7 +2,7 @@
 use super::counters::Counters;
 use super::operation::{Operation, Outcome};
 use super::slot::{Scalar, Slot};
-use simt::{Convergence, Global, Order, Scope, Tile};
+use simt::{Convergence, Global, Order, Scope, Tile, device};
 
 /// A kind of structure: the types it stores, its view, and its operations.
 ///
@@ -10,6 +10,7 @@ use simt::{Convergence, Global, Order, Scope, Tile};
 ///
 /// # Safety
 /// - All functions access only the memory from which the view was made.
+#[device(caller)]
 pub unsafe trait Kind: Copy + Send + Sync + 'static {
     /// Key type.
     type Key: Scalar;
@@ -42,15 +43,11 @@ pub unsafe trait Kind: Copy + Send + Sync + 'static {
     /// of the structure in a kernel. A structure that frees memory while others may read it enters an epoch
     /// here ([`crate::reclaim`]); most structures do nothing. A block may enter any number of structures and
     /// leave them in any order.
-    #[inline(always)]
-    #[track_caller]
     fn enter(_view: Self::View) {}
 
     /// Ends the use that [`Self::enter`] began. All threads of the block call it after their last use. A
     /// kernel that has entered must leave before it ends; otherwise the structure's memory is no longer freed
     /// while kernels run.
-    #[inline(always)]
-    #[track_caller]
     fn leave(_view: Self::View) {}
 
     /// Returns the structure's counters.
@@ -66,8 +63,6 @@ pub unsafe trait Kind: Copy + Send + Sync + 'static {
 
     /// Removes the pair in a slot that a scan has shown. Must not run concurrently with any other operation.
     /// Returns whether the pair was still present.
-    #[inline(always)]
-    #[track_caller]
     fn erase(slot: Global<<Self::Slot as Slot>::Word>) -> bool {
         Self::Slot::erase(slot, Self::Slot::key(slot.load(Order::Relaxed, Scope::Device)))
     }
@@ -103,23 +98,21 @@ pub struct EntryRef<M: Kind> {
     slot: Global<<M::Slot as Slot>::Word>,
 }
 
+#[device]
 impl<M: Kind> EntryRef<M> {
     /// Returns an entry for the pair in `slot`.
-    #[inline(always)]
     pub fn new(slot: Global<<M::Slot as Slot>::Word>, key: M::Key, value: M::Value) -> Self {
         Self { key, value, slot }
     }
 
     /// Converts an entry from a scan of another kind with the same slots.
-    #[inline(always)]
     pub(crate) fn of<N: Kind<Key = M::Key, Value = M::Value, Slot = M::Slot>>(place: EntryRef<N>) -> Self {
         Self { key: place.key, value: place.value, slot: place.slot }
     }
 
     /// Reads the pair in `slot`, if there is one. `aliased` is whether keys are stored under an alias there
     /// (see [`Slot::RESERVED`]).
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     pub fn read(slot: Global<<M::Slot as Slot>::Word>, aliased: bool) -> Option<Self> {
         let word = slot.load(Order::Relaxed, Scope::Device);
         if !M::Slot::is_live(word) {
@@ -131,8 +124,7 @@ impl<M: Kind> EntryRef<M> {
 
     /// Removes the pair. Must not run concurrently with any other operation. Returns whether the pair was
     /// still present.
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     pub fn erase(self) -> bool {
         M::erase(self.slot)
     }

@@ -1,6 +1,6 @@
 //! Operations on one key: policies of the one probe loop, which apply once the search has found the key or
 //! has ended.
-use simt::Shuffle;
+use simt::{Shuffle, device};
 
 /// Outcome of an operation. Kernels write it as a byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +29,7 @@ impl Outcome {
 }
 
 impl Shuffle for Outcome {
-    #[inline(always)]
+    #[device]
     fn map_words(self, mut word: impl FnMut(u32) -> u32) -> Self {
         // Masked to three bits and matched, so that every word maps to a valid outcome. Lanes shuffle only
         // the codes of outcomes, which map to themselves.
@@ -72,7 +72,7 @@ pub trait Operation: Shuffle {
     const RETURNS: bool;
     /// Returns whether the operation searches for its key. If not, it inserts a further pair beside the
     /// existing ones.
-    #[inline(always)]
+    #[device]
     fn matches(self) -> bool {
         true
     }
@@ -96,33 +96,30 @@ macro_rules! operations {
         pub struct $name;
 
         impl Shuffle for $name {
-            #[inline(always)]
+            #[device]
             fn map_words(self, _word: impl FnMut(u32) -> u32) -> Self {
                 self
             }
         }
 
+        #[device]
         impl Operation for $name {
             const WRITES: bool = $writes;
             const PLACES_ALWAYS: bool = $places;
             const RETURNS: bool = $returns;
 
-            #[inline(always)]
             fn matches(self) -> bool {
                 $matches
             }
 
-            #[inline(always)]
             fn places(self) -> bool {
                 $places
             }
 
-            #[inline(always)]
             fn change(self) -> Change {
                 Change::$change
             }
 
-            #[inline(always)]
             fn outcome(self) -> Outcome {
                 Outcome::$outcome
             }
@@ -159,7 +156,7 @@ pub enum Merge {
 
 impl Merge {
     /// Returns the operation that inserts an absent key and merges into a present one.
-    #[inline(always)]
+    #[device]
     pub fn operation(self) -> OpCode {
         match self {
             Self::Add => OpCode::ADD,
@@ -173,6 +170,7 @@ impl Merge {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpCode(u32);
 
+#[device]
 impl OpCode {
     /// [`Get`].
     pub const GET: Self = Self(0);
@@ -192,36 +190,33 @@ impl OpCode {
     pub const MAX: Self = Self(7);
 
     /// Returns the operation with the code `code`, or [`Self::GET`] for an unknown code.
-    #[inline(always)]
     pub fn from_code(code: u32) -> Self {
         if code <= Self::MAX.0 { Self(code) } else { Self::GET }
     }
 
     /// Returns the code of the operation.
-    #[inline(always)]
     pub fn code(self) -> u32 {
         self.0
     }
 }
 
 impl Shuffle for OpCode {
-    #[inline(always)]
+    #[device]
     fn map_words(self, mut word: impl FnMut(u32) -> u32) -> Self {
         Self(word(self.0))
     }
 }
 
+#[device]
 impl Operation for OpCode {
     const WRITES: bool = true;
     const PLACES_ALWAYS: bool = false;
     const RETURNS: bool = true;
 
-    #[inline(always)]
     fn places(self) -> bool {
         self != Self::GET && self != Self::REMOVE
     }
 
-    #[inline(always)]
     fn change(self) -> Change {
         match self {
             Self::INSERT => Change::Set,
@@ -233,7 +228,6 @@ impl Operation for OpCode {
         }
     }
 
-    #[inline(always)]
     fn outcome(self) -> Outcome {
         match self {
             Self::REMOVE => Outcome::Removed,
@@ -249,33 +243,30 @@ impl Operation for OpCode {
 pub struct MultiOpCode(pub OpCode);
 
 impl Shuffle for MultiOpCode {
-    #[inline(always)]
+    #[device]
     fn map_words(self, word: impl FnMut(u32) -> u32) -> Self {
         Self(self.0.map_words(word))
     }
 }
 
+#[device]
 impl Operation for MultiOpCode {
     const WRITES: bool = OpCode::WRITES;
     const PLACES_ALWAYS: bool = OpCode::PLACES_ALWAYS;
     const RETURNS: bool = OpCode::RETURNS;
 
-    #[inline(always)]
     fn matches(self) -> bool {
         self.0 != OpCode::INSERT
     }
 
-    #[inline(always)]
     fn places(self) -> bool {
         self.0.places()
     }
 
-    #[inline(always)]
     fn change(self) -> Change {
         self.0.change()
     }
 
-    #[inline(always)]
     fn outcome(self) -> Outcome {
         self.0.outcome()
     }

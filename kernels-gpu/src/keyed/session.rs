@@ -6,7 +6,7 @@ use super::counters::CounterDelta;
 use super::kind::{Kind, TileKind, View};
 use super::operation::{self, Merge, Operation, Outcome};
 use super::slot::Scalar;
-use simt::{Convergence, Tile};
+use simt::{Convergence, Tile, device};
 
 /// Mapping of the operations of a [`Session`] to the lanes that execute them.
 pub trait Cooperation<M: Kind>: Copy {
@@ -35,9 +35,8 @@ pub trait Cooperation<M: Kind>: Copy {
 #[derive(Clone, Copy, Debug)]
 pub struct PerLane;
 
+#[device(caller)]
 impl<M: Kind> Cooperation<M> for PerLane {
-    #[inline(always)]
-    #[track_caller]
     fn execute<O: Operation>(
         self,
         map: M::View,
@@ -49,19 +48,15 @@ impl<M: Kind> Cooperation<M> for PerLane {
         M::execute(map, wanted, operation, key, argument)
     }
 
-    #[inline(always)]
-    #[track_caller]
     fn sync(self) {
         Tile::<32>::lockstep().sync();
     }
 
-    #[inline(always)]
+    #[device]
     fn counts(self) -> bool {
         true
     }
 
-    #[inline(always)]
-    #[track_caller]
     fn record(self, map: M::View, delta: CounterDelta) {
         M::counters(map).record(delta);
     }
@@ -69,9 +64,8 @@ impl<M: Kind> Cooperation<M> for PerLane {
 
 /// All lanes of the tile bring the same operation and the same `wanted`. Different tiles need not call
 /// together.
+#[device(caller)]
 impl<M: TileKind<W>, C: Convergence, const W: u32> Cooperation<M> for Tile<W, C> {
-    #[inline(always)]
-    #[track_caller]
     fn execute<O: Operation>(
         self,
         map: M::View,
@@ -84,19 +78,15 @@ impl<M: TileKind<W>, C: Convergence, const W: u32> Cooperation<M> for Tile<W, C>
         (self.shuffle(outcome, 0), self.shuffle(value, 0))
     }
 
-    #[inline(always)]
-    #[track_caller]
     fn sync(self) {
         Tile::sync(self);
     }
 
-    #[inline(always)]
+    #[device]
     fn counts(self) -> bool {
         self.rank() == 0
     }
 
-    #[inline(always)]
-    #[track_caller]
     fn record(self, map: M::View, delta: CounterDelta) {
         M::counters(map).record_alone(delta);
     }
@@ -175,9 +165,10 @@ pub struct Session<M: Kind, T: Cooperation<M> = PerLane> {
     delta: CounterDelta,
 }
 
+#[device(caller)]
 impl<M: Kind, T: Cooperation<M>> Session<M, T> {
     /// Opens a session on `map`.
-    #[inline(always)]
+    #[device]
     pub fn new<V: View<Kind = M>>(map: V, team: T) -> Self
     where
         M: Kind<View = V>,
@@ -187,8 +178,6 @@ impl<M: Kind, T: Cooperation<M>> Session<M, T> {
 
     /// Executes any operation if `wanted`; otherwise returns [`Outcome::Absent`]. The returned value is the
     /// previous one, or the argument if the key was absent or was removed.
-    #[inline(always)]
-    #[track_caller]
     pub fn execute<O: Operation>(
         &mut self,
         wanted: bool,
@@ -209,15 +198,11 @@ impl<M: Kind, T: Cooperation<M>> Session<M, T> {
         (outcome, value)
     }
 
-    #[inline(always)]
-    #[track_caller]
     fn with_key<O: Operation>(&mut self, operation: O, key: Option<M::Key>) -> (Outcome, M::Value) {
         let none = (M::Key::from_u64(0), M::Value::from_u64(0));
         self.execute(key.is_some(), operation, key.unwrap_or(none.0), none.1)
     }
 
-    #[inline(always)]
-    #[track_caller]
     fn with_pair<O: Operation>(
         &mut self,
         operation: O,
@@ -228,64 +213,48 @@ impl<M: Kind, T: Cooperation<M>> Session<M, T> {
     }
 
     /// Returns the key's value, or `None` if the key is absent.
-    #[inline(always)]
-    #[track_caller]
     pub fn get(&mut self, key: Option<M::Key>) -> Option<M::Value> {
         let (outcome, value) = self.with_key(operation::Get, key);
         (outcome == Outcome::Found).then_some(value)
     }
 
     /// Returns whether the key is present.
-    #[inline(always)]
-    #[track_caller]
     pub fn contains_key(&mut self, key: Option<M::Key>) -> bool {
         self.with_key(operation::ContainsKey, key).0 == Outcome::Found
     }
 
     /// Inserts the pair or replaces the value. Returns [`Outcome::Inserted`], [`Outcome::Replaced`] or
     /// [`Outcome::Refused`].
-    #[inline(always)]
-    #[track_caller]
     pub fn insert(&mut self, pair: Option<(M::Key, M::Value)>) -> Outcome {
         self.with_pair(operation::Insert, pair).0
     }
 
     /// Inserts the pair if the key is absent. Returns [`Outcome::Inserted`], [`Outcome::Found`] or
     /// [`Outcome::Refused`].
-    #[inline(always)]
-    #[track_caller]
     pub fn insert_new(&mut self, pair: Option<(M::Key, M::Value)>) -> Outcome {
         self.with_pair(operation::InsertNew, pair).0
     }
 
     /// Inserts the pair or merges the value. Returns [`Outcome::Inserted`], [`Outcome::Replaced`] or
     /// [`Outcome::Refused`].
-    #[inline(always)]
-    #[track_caller]
     pub fn upsert(&mut self, merge: Merge, pair: Option<(M::Key, M::Value)>) -> Outcome {
         self.with_pair(merge.operation(), pair).0
     }
 
     /// Returns the key's value, after inserting the pair if the key is absent. Returns `None` if the pair did
     /// not fit.
-    #[inline(always)]
-    #[track_caller]
     pub fn get_or_insert(&mut self, pair: Option<(M::Key, M::Value)>) -> Option<M::Value> {
         let (outcome, value) = self.with_pair(operation::OpCode::GET_OR_INSERT, pair);
         matches!(outcome, Outcome::Found | Outcome::Inserted).then_some(value)
     }
 
     /// Removes the key. Returns whether it was present.
-    #[inline(always)]
-    #[track_caller]
     pub fn remove(&mut self, key: Option<M::Key>) -> bool {
         self.with_key(operation::Remove, key).0 == Outcome::Removed
     }
 
     /// Ends the session. All lanes of the warp ([`PerLane`]) call it together, which is cheaper than dropping
     /// the session: one lane of the warp adds the counts of all.
-    #[inline(always)]
-    #[track_caller]
     pub fn finish(mut self) {
         let delta = core::mem::take(&mut self.delta);
         self.team.record(self.map, delta);
@@ -294,7 +263,7 @@ impl<M: Kind, T: Cooperation<M>> Session<M, T> {
 
 /// Each lane adds its own counts, so lanes may drop their sessions independently.
 impl<M: Kind, T: Cooperation<M>> Drop for Session<M, T> {
-    #[inline(always)]
+    #[device]
     fn drop(&mut self) {
         M::counters(self.map).record_alone(self.delta);
     }

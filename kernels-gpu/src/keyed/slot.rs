@@ -6,7 +6,7 @@
 //! under an alias in the overflow buckets (see [`Slot::RESERVED`]).
 use core::hash::Hash;
 use core::marker::PhantomData;
-use simt::{Global, Order, Scope, Shuffle, Word};
+use simt::{Global, Order, Scope, Shuffle, Word, device};
 
 /// Types of keys and values: `u32` and `u64`.
 pub trait Scalar: Word + Shuffle + Ord + Hash + Send + Sync {
@@ -36,15 +36,14 @@ pub trait Chunk<W: Word>: Copy {
     fn word(&self, index: usize) -> W;
 }
 
+#[device]
 impl<W: Word, const N: usize> Chunk<W> for [W; N] {
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     unsafe fn load_if(place: Global<W>, wanted: bool, order: Order) -> Self {
         // SAFETY: the caller's obligation.
         unsafe { place.load_vec_if::<N>(wanted, order, Scope::Device) }
     }
 
-    #[inline(always)]
     fn word(&self, index: usize) -> W {
         self[index]
     }
@@ -52,19 +51,17 @@ impl<W: Word, const N: usize> Chunk<W> for [W; N] {
 
 macro_rules! scalars {
     ($($scalar:ty)*) => {$(
+        #[device]
         impl Scalar for $scalar {
             type Chunk = [$scalar; 16 / size_of::<$scalar>()];
             const BITS: u32 = <$scalar>::BITS;
             const MAX: Self = <$scalar>::MAX;
-            #[inline(always)]
             fn to_u64(self) -> u64 {
                 self as u64
             }
-            #[inline(always)]
             fn from_u64(wide: u64) -> Self {
                 wide as $scalar
             }
-            #[inline(always)]
             fn wrapping_add(self, other: Self) -> Self {
                 self.wrapping_add(other)
             }
@@ -79,6 +76,7 @@ scalars!(u32 u64);
 /// - [`Self::Word`] has 4, 8 or 16 bytes. [`Self::PER_CHUNK`] and the default methods are not overridden with
 ///   anything that behaves differently.
 /// - Functions that take a slot access only its word; functions that take a chunk access only its 16 bytes.
+#[device]
 pub unsafe trait Slot: Copy + Send + Sync + 'static {
     /// Key type of the user.
     type Key: Scalar;
@@ -121,8 +119,7 @@ pub unsafe trait Slot: Copy + Send + Sync + 'static {
     ///
     /// # Safety
     /// - `chunk` lies in a bucket and is aligned to 16 bytes.
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     unsafe fn load_chunk(chunk: Global<u64>, wanted: bool) -> Self::Chunk {
         // SAFETY: the caller's obligation.
         unsafe { Self::Chunk::load_if(chunk.cast(), wanted, Order::Relaxed) }
@@ -139,46 +136,39 @@ pub unsafe trait Slot: Copy + Send + Sync + 'static {
     fn value_part(slot: Global<Self::Word>) -> Global<Self::Value>;
     /// Acquires the pair: orders the write of its first value before the lane's later accesses to the slot,
     /// whose key the lane has read by a relaxed load. Does nothing where a pair appears by one swap.
-    #[inline(always)]
     fn acquire_pair(_slot: Global<Self::Word>) {}
     /// Returns the value of a slot that was read as `word`. Reads the value again where the two halves of a
     /// word may be out of step.
     fn read_value(slot: Global<Self::Word>, word: Self::Word) -> Self::Value;
 
     /// Returns whether the slot is empty.
-    #[inline(always)]
     fn is_empty(word: Self::Word) -> bool {
         Self::key(word) == Self::key(Self::EMPTY)
     }
 
     /// Returns whether another tile has claimed the slot and not yet published its pair.
-    #[inline(always)]
     fn is_busy(_word: Self::Word) -> bool {
         false
     }
 
     /// Returns the key pattern of a tombstone.
-    #[inline(always)]
     fn tombstone() -> Self::Stored {
         Self::Stored::from_u64(Self::key(Self::EMPTY).to_u64() - 1)
     }
 
     /// Returns the alias under which a reserved key is stored, or `None` if the key is not reserved.
-    #[inline(always)]
     fn alias(key: Self::Key) -> Option<Self::Stored> {
         let from_top = Self::key(Self::EMPTY).to_u64() - key.to_u64();
         if from_top < Self::RESERVED as u64 { Some(Self::Stored::from_u64(from_top)) } else { None }
     }
 
     /// Returns the key that is stored as `stored`; `aliased` is whether it is stored under an alias.
-    #[inline(always)]
     fn unalias(stored: Self::Stored, aliased: bool) -> Self::Key {
         let stored = stored.to_u64();
         Self::Key::from_u64(if aliased { Self::key(Self::EMPTY).to_u64() - stored } else { stored })
     }
 
     /// Returns whether the slot contains a pair.
-    #[inline(always)]
     fn is_live(word: Self::Word) -> bool {
         Self::key(word).to_u64() <= Self::key(Self::EMPTY).to_u64() - Self::RESERVED as u64
     }
@@ -190,6 +180,7 @@ pub unsafe trait Slot: Copy + Send + Sync + 'static {
 pub struct Packed;
 
 // SAFETY: a word has 8 bytes; halves and chunks are accessed within their bounds.
+#[device]
 unsafe impl Slot for Packed {
     type Key = u32;
     type Value = u32;
@@ -200,45 +191,38 @@ unsafe impl Slot for Packed {
     const RESERVED: u32 = 2;
     const PUBLISHES: bool = false;
 
-    #[inline(always)]
     fn pack(key: u32, value: u32) -> u64 {
         key as u64 | (value as u64) << 32
     }
 
-    #[inline(always)]
     fn key(word: u64) -> u32 {
         word as u32
     }
 
-    #[inline(always)]
     fn value(word: u64) -> u32 {
         (word >> 32) as u32
     }
 
-    #[inline(always)]
     fn claim(slot: Global<u64>, pair: u64) -> bool {
         swap(slot, Self::EMPTY, pair)
     }
 
-    #[inline(always)]
     fn erase(slot: Global<u64>, key: u32) -> bool {
         // SAFETY: the low half of a slot is its first four bytes.
         swap(unsafe { slot.cast::<u32>() }, key, Self::tombstone())
     }
 
-    #[inline(always)]
     fn value_part(slot: Global<u64>) -> Global<u32> {
         // SAFETY: the high half of a slot is its last four bytes.
         unsafe { slot.cast::<u32>().offset(1) }
     }
 
-    #[inline(always)]
     fn read_value(_slot: Global<u64>, word: u64) -> u32 {
         Self::value(word)
     }
 }
 
-#[inline(always)]
+#[device]
 fn swap<W: Word>(slot: Global<W>, old: W, new: W) -> bool {
     slot.compare_exchange(old, new, Order::Relaxed, Scope::Device).is_ok()
 }
@@ -272,7 +256,7 @@ pub unsafe trait Appearance: Copy + Send + Sync + 'static {
     /// As [`Slot::claim`].
     fn claim(slot: Global<u128>, pair: u128) -> bool;
     /// As [`Slot::acquire_pair`].
-    #[inline(always)]
+    #[device]
     fn acquire_pair(_slot: Global<u128>) {}
     /// As [`Slot::read_value`].
     fn read_value<V: Scalar>(slot: Global<u128>, word: u128) -> V;
@@ -283,24 +267,24 @@ pub unsafe trait Appearance: Copy + Send + Sync + 'static {
 /// Word of an empty 128-bit slot.
 const EMPTY: u128 = u128::MAX;
 
-#[inline(always)]
+#[device]
 fn join(key: u64, value: u64) -> u128 {
     key as u128 | (value as u128) << 64
 }
 
-#[inline(always)]
+#[device]
 fn high(word: u128) -> u64 {
     (word >> 64) as u64
 }
 
-#[inline(always)]
+#[device]
 fn key_half(slot: Global<u128>) -> Global<u64> {
     // SAFETY: the first half of a slot is eight aligned bytes of it.
     unsafe { slot.cast() }
 }
 
 /// Returns the address of the value, which lies at the start of the second half.
-#[inline(always)]
+#[device]
 fn value_half<V: Scalar>(slot: Global<u128>) -> Global<V> {
     // SAFETY: the second half of a slot begins with as many aligned bytes as a value has.
     unsafe { slot.cast::<u64>().offset(1).cast() }
@@ -308,6 +292,7 @@ fn value_half<V: Scalar>(slot: Global<u128>) -> Global<V> {
 
 // SAFETY: a word has 16 bytes, which is one chunk; halves are accessed within their bounds, and `A` promises
 // the same.
+#[device]
 unsafe impl<K: Scalar, V: Scalar, A: Appearance> Slot for SplitWord<K, V, A> {
     type Key = K;
     type Value = V;
@@ -318,54 +303,44 @@ unsafe impl<K: Scalar, V: Scalar, A: Appearance> Slot for SplitWord<K, V, A> {
     const RESERVED: u32 = A::RESERVED;
     const PUBLISHES: bool = A::PUBLISHES;
 
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     unsafe fn load_chunk(chunk: Global<u64>, wanted: bool) -> [u128; 1] {
         // SAFETY: the caller's obligation; a chunk is one slot.
         [unsafe { A::load(chunk.cast(), wanted) }]
     }
 
-    #[inline(always)]
     fn pack(key: u64, value: V) -> u128 {
         join(key, value.to_u64())
     }
 
-    #[inline(always)]
     fn key(word: u128) -> u64 {
         word as u64
     }
 
-    #[inline(always)]
     fn value(word: u128) -> V {
         V::from_u64(high(word))
     }
 
-    #[inline(always)]
     fn claim(slot: Global<u128>, pair: u128) -> bool {
         A::claim(slot, pair)
     }
 
-    #[inline(always)]
     fn erase(slot: Global<u128>, key: u64) -> bool {
         swap(key_half(slot), key, Self::tombstone())
     }
 
-    #[inline(always)]
     fn value_part(slot: Global<u128>) -> Global<V> {
         value_half(slot)
     }
 
-    #[inline(always)]
     fn acquire_pair(slot: Global<u128>) {
         A::acquire_pair(slot);
     }
 
-    #[inline(always)]
     fn read_value(slot: Global<u128>, word: u128) -> V {
         A::read_value(slot, word)
     }
 
-    #[inline(always)]
     fn is_busy(word: u128) -> bool {
         A::is_busy(word)
     }
@@ -376,29 +351,26 @@ unsafe impl<K: Scalar, V: Scalar, A: Appearance> Slot for SplitWord<K, V, A> {
 pub struct AtOnce;
 
 // SAFETY: all accesses stay within the slot.
+#[device]
 unsafe impl Appearance for AtOnce {
     const RESERVED: u32 = 2;
     const PUBLISHES: bool = false;
 
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     unsafe fn load(slot: Global<u128>, wanted: bool) -> u128 {
         // SAFETY: the caller's obligation.
         let [word] = unsafe { slot.load_vec_if::<1>(wanted, Order::Relaxed, Scope::Device) };
         word
     }
 
-    #[inline(always)]
     fn claim(slot: Global<u128>, pair: u128) -> bool {
         swap(slot, EMPTY, pair)
     }
 
-    #[inline(always)]
     fn read_value<V: Scalar>(_slot: Global<u128>, word: u128) -> V {
         V::from_u64(high(word))
     }
 
-    #[inline(always)]
     fn is_busy(_word: u128) -> bool {
         false
     }
@@ -417,18 +389,17 @@ impl InSteps {
 }
 
 // SAFETY: all accesses stay within the slot.
+#[device]
 unsafe impl Appearance for InSteps {
     const RESERVED: u32 = 3;
     const PUBLISHES: bool = true;
 
-    #[inline(always)]
     unsafe fn load(slot: Global<u128>, wanted: bool) -> u128 {
         // SAFETY: the caller's obligation.
         let [key, value] = unsafe { key_half(slot).load_vec_if::<2>(wanted, Order::Relaxed, Scope::Device) };
         join(key, value)
     }
 
-    #[inline(always)]
     fn claim(slot: Global<u128>, pair: u128) -> bool {
         if !swap(key_half(slot), EMPTY as u64, Self::BUSY) {
             return false;
@@ -438,18 +409,15 @@ unsafe impl Appearance for InSteps {
         true
     }
 
-    #[inline(always)]
     fn acquire_pair(slot: Global<u128>) {
         let _published = key_half(slot).load(Order::Acquire, Scope::Device);
     }
 
-    #[inline(always)]
     fn read_value<V: Scalar>(slot: Global<u128>, _word: u128) -> V {
         Self::acquire_pair(slot);
         value_half::<V>(slot).load(Order::Relaxed, Scope::Device)
     }
 
-    #[inline(always)]
     fn is_busy(word: u128) -> bool {
         word as u64 == Self::BUSY
     }
@@ -460,6 +428,7 @@ unsafe impl Appearance for InSteps {
 pub struct Bare<K>(PhantomData<K>);
 
 // SAFETY: a word has 4 or 8 bytes and is the key.
+#[device]
 unsafe impl<K: Scalar> Slot for Bare<K> {
     type Key = K;
     type Value = u32;
@@ -471,40 +440,33 @@ unsafe impl<K: Scalar> Slot for Bare<K> {
     const PUBLISHES: bool = false;
     const HAS_VALUE: bool = false;
 
-    #[inline(always)]
     fn pack(key: K, _value: u32) -> K {
         key
     }
 
-    #[inline(always)]
     fn key(word: K) -> K {
         word
     }
 
-    #[inline(always)]
     fn value(_word: K) -> u32 {
         0
     }
 
-    #[inline(always)]
     fn claim(slot: Global<K>, key: K) -> bool {
         swap(slot, Self::EMPTY, key)
     }
 
-    #[inline(always)]
     fn erase(slot: Global<K>, key: K) -> bool {
         swap(slot, key, Self::tombstone())
     }
 
     /// Returns the address of the key: a slot has no value half, and no operation changes it
     /// ([`Slot::HAS_VALUE`]).
-    #[inline(always)]
     fn value_part(slot: Global<K>) -> Global<u32> {
         // SAFETY: a slot has at least four aligned bytes.
         unsafe { slot.cast() }
     }
 
-    #[inline(always)]
     fn read_value(_slot: Global<K>, _word: K) -> u32 {
         0
     }

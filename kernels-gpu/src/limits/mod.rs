@@ -20,7 +20,7 @@
 //! between the two halves of a line, which reach memory far apart. A full multiprocessor has 64 KiB of lines
 //! in flight even so, more than the latency requires.
 use simt::hash::{mix32, mix64, reduce};
-use simt::{GlobalSlice, Order, Scope, Thread, Tile, Word, black_box, kernel};
+use simt::{GlobalSlice, Order, Scope, Thread, Tile, Word, black_box, device, kernel};
 
 /// Number of small accesses that a thread has in flight at once. The number of accesses of a thread is a
 /// multiple of it.
@@ -42,20 +42,20 @@ pub const LANE: usize = 4;
 pub const COPIES: usize = 4;
 
 /// Returns the value that [`limit_fill`] writes to word `index`.
-#[inline(always)]
+#[device]
 pub const fn content(index: usize) -> u64 {
     mix64(index as u64)
 }
 
 /// Returns the position, below `places`, that operation `index` accesses.
-#[inline(always)]
+#[device]
 pub const fn place(seed: u32, index: u32, places: u32) -> usize {
     reduce(mix32(index ^ seed), places) as usize
 }
 
 /// Returns the value that operation `index` of [`limit_cas`], [`limit_cas_wide`] and [`limit_exchange`]
 /// writes; never zero.
-#[inline(always)]
+#[device]
 pub const fn mark(index: u32) -> u64 {
     index as u64 + 1
 }
@@ -71,22 +71,21 @@ pub fn limit_fill(words: GlobalSlice<u64>) {
 }
 
 /// Returns the number of pieces of `size` words in a slice.
-#[inline(always)]
+#[device]
 fn places<T: Word>(words: GlobalSlice<T>, size: usize) -> u32 {
     black_box((words.len() / size) as u32)
 }
 
 /// As [`place`], but limited to 32 bits: otherwise the compiler would join the product's shift with the
 /// address and compute both in 64 bits.
-#[inline(always)]
+#[device]
 fn spot(seed: u32, index: u32, places: u32) -> usize {
     black_box(place(seed, index, places) as u32) as usize
 }
 
 /// Calls `access(operation)` for the thread's `per_thread` operations (a multiple of [`BATCH`]), [`BATCH`] at
 /// a time, and writes the sum of the results to the thread's element of `sums`.
-#[inline(always)]
-#[track_caller]
+#[device(caller)]
 fn batches(sums: GlobalSlice<u64>, per_thread: u32, access: impl Fn(u32) -> u64) {
     let thread = Thread::index();
     let (mut next, mut sum) = (thread as u32 * per_thread, 0u64);
@@ -103,8 +102,7 @@ fn batches(sums: GlobalSlice<u64>, per_thread: u32, access: impl Fn(u32) -> u64)
 ///
 /// The warp votes on each iteration, as it does where a structure shares work: the compiler does not unroll
 /// an uncounted loop, so both loads of a piece are issued together.
-#[inline(always)]
-#[track_caller]
+#[device(caller)]
 fn pieces<const PIECE: usize>(words: GlobalSlice<u64>, sums: GlobalSlice<u64>, per_tile: u32, seed: u32) {
     let (thread, lanes, count) = (Thread::index(), PIECE / LANE, places(words, PIECE));
     if count == 0 {
@@ -165,8 +163,7 @@ pub fn limit_cas_wide(words: GlobalSlice<u128>, sums: GlobalSlice<u64>, per_thre
     exchanges_of_zero(words, sums, per_thread, seed);
 }
 
-#[inline(always)]
-#[track_caller]
+#[device(caller)]
 fn exchanges_of_zero<T: Word>(words: GlobalSlice<T>, sums: GlobalSlice<u64>, per_thread: u32, seed: u32) {
     let (first, count) = (words.at(0), places(words, 1));
     batches(sums, per_thread, |index| {

@@ -14,7 +14,7 @@
 //! writes a word that another may still be reading.
 use super::lookback::{Flag, Monoid, Published, Values, scan_lanes};
 use core::marker::PhantomData;
-use simt::{Block, Shared, Thread, Tile, shared};
+use simt::{Block, Shared, Thread, Tile, device, shared};
 
 /// Maximum number of words for one value per warp and one for the whole block: 32 warps, and three words per
 /// value.
@@ -38,24 +38,19 @@ pub struct Announced<V> {
     upto: V,
 }
 
+#[device(caller)]
 impl<M: Monoid> Carry<M> {
     /// Returns the carry of a block of `warps` warps. A kernel may create only one.
-    #[inline(always)]
-    #[track_caller]
     pub fn new(status: Values, warps: u32) -> Self {
         Self { status, warps, slots: shared!([u32; 2 * MOST]), of: PhantomData }
     }
 
-    #[inline(always)]
-    #[track_caller]
     fn put(self, first: usize, slot: u32, value: M::Value) {
         for word in 0..M::Value::WORDS {
             self.slots.store(first + slot as usize * M::Value::WORDS + word, value.word(word));
         }
     }
 
-    #[inline(always)]
-    #[track_caller]
     fn get(self, first: usize, slot: u32) -> M::Value {
         M::Value::from_words(|word| self.slots.load(first + slot as usize * M::Value::WORDS + word))
     }
@@ -65,8 +60,6 @@ impl<M: Monoid> Carry<M> {
     ///
     /// # Panics
     /// Ends the launch if `status` has no words for the tile.
-    #[inline(always)]
-    #[track_caller]
     pub fn announce(self, tile: u32, total: M::Value) -> Announced<M::Value> {
         let (warp, mine) = (Tile::<32>::lockstep(), Thread::index_in_block() / 32);
         if warp.rank() == 0 {
@@ -89,8 +82,6 @@ impl<M: Monoid> Carry<M> {
     /// Returns the sum of all elements before the calling warp, and the sum of all elements up to the tile's
     /// end. All threads of the block call it together; it contains a barrier. `nap` is passed to
     /// `Values::before`.
-    #[inline(always)]
-    #[track_caller]
     pub fn learn(self, of: Announced<M::Value>, nap: u32) -> (M::Value, M::Value) {
         let (warp, mine) = (Tile::<32>::lockstep(), Thread::index_in_block() / 32);
         if mine == 0 {

@@ -6,7 +6,7 @@ use super::carry::Carry;
 use super::lookback::Values;
 use super::scan::Sum;
 use super::{ticket, unrolled};
-use simt::{GlobalSlice, Instance, Thread, Tile, Word, kernel};
+use simt::{GlobalSlice, Instance, Thread, Tile, Word, device, kernel};
 
 /// Number of threads per block.
 pub const THREADS: u32 = 256;
@@ -52,8 +52,7 @@ pub struct Choice<T> {
 }
 
 impl<T: Word + Ord> Choice<T> {
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     fn takes(self, from: GlobalSlice<T>, place: usize) -> bool {
         let value = from.read(place);
         let passes = match self.test {

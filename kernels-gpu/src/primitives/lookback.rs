@@ -16,7 +16,7 @@
 //!   publishes its partial sum before it waits for another. So only words of running blocks are waited for,
 //!   and tile 0 waits for none. (For blocks with several tiles see [`super::tiles`].)
 //! - *Words are empty at first*: an earlier launch cleared them, and launches in a stream are ordered.
-use simt::{Global, GlobalSlice, Order, Scope, Shuffle, Tile, pause, spin_hint};
+use simt::{Global, GlobalSlice, Order, Scope, Shuffle, Tile, device, pause, spin_hint};
 
 /// State of a tile's word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +39,7 @@ pub struct DigitCounts {
 /// Number of words that a thread reads at a time in look-back.
 const WINDOW: usize = 4;
 
+#[device(caller)]
 impl DigitCounts {
     /// Number of digit values.
     pub const COLUMNS: usize = super::sort::DIGITS as usize;
@@ -46,28 +47,22 @@ impl DigitCounts {
     const COUNT: u32 = (1 << Self::SHIFT) - 1;
 
     /// Returns the column of a digit in `words`, which have a row for each tile of the launch.
-    #[inline(always)]
-    #[track_caller]
     pub(super) fn of(words: GlobalSlice<u32>, digit: u32) -> Self {
         Self { column: words.at(digit as usize) }
     }
 
-    #[inline(always)]
+    #[device]
     fn word(self, tile: u32) -> Global<u32> {
         // SAFETY: the launch has a row for each of its tiles.
         unsafe { self.column.offset(tile as usize * Self::COLUMNS) }
     }
 
     /// Publishes a tile's count.
-    #[inline(always)]
-    #[track_caller]
     pub(super) fn publish(self, tile: u32, count: u32, flag: Flag) {
         self.word(tile).store((flag as u32) << Self::SHIFT | count, Order::Relaxed, Scope::Device);
     }
 
     /// Returns the count that the calling thread has published for a tile.
-    #[inline(always)]
-    #[track_caller]
     pub(super) fn published(self, tile: u32) -> u32 {
         self.word(tile).load(Order::Relaxed, Scope::Device) & Self::COUNT
     }
@@ -76,8 +71,6 @@ impl DigitCounts {
     ///
     /// Reads several words at a time to overlap their latencies. Indices before the first tile are clamped to
     /// it; the repeated words are never used, because the first tile's word is inclusive.
-    #[inline(always)]
-    #[track_caller]
     pub(super) fn before(self, tile: u32) -> u32 {
         let (mut sum, mut at) = (0, tile);
         loop {
@@ -115,43 +108,40 @@ pub trait Published: Shuffle {
     fn from_words(word: impl FnMut(usize) -> u32) -> Self;
 }
 
+#[device]
 impl Published for u32 {
     const WORDS: usize = 1;
 
-    #[inline(always)]
     fn word(self, _place: usize) -> u32 {
         self
     }
 
-    #[inline(always)]
     fn from_words(mut word: impl FnMut(usize) -> u32) -> Self {
         word(0)
     }
 }
 
+#[device]
 impl Published for u64 {
     const WORDS: usize = 2;
 
-    #[inline(always)]
     fn word(self, place: usize) -> u32 {
         (self >> (32 * place)) as u32
     }
 
-    #[inline(always)]
     fn from_words(mut word: impl FnMut(usize) -> u32) -> Self {
         word(0) as u64 | (word(1) as u64) << 32
     }
 }
 
+#[device]
 impl<V: Published> Published for (u32, V) {
     const WORDS: usize = 1 + V::WORDS;
 
-    #[inline(always)]
     fn word(self, place: usize) -> u32 {
         if place == 0 { self.0 } else { self.1.word(place - 1) }
     }
 
-    #[inline(always)]
     fn from_words(mut word: impl FnMut(usize) -> u32) -> Self {
         (word(0), V::from_words(|place| word(place + 1)))
     }
@@ -169,8 +159,7 @@ pub trait Monoid: Copy + Send + Sync + 'static {
 
     /// Combines the values of all lanes in lane order, and returns the result to every lane. The lanes of the
     /// warp call it together.
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     fn fold(warp: Tile<32>, value: Self::Value) -> Self::Value {
         let (mut all, mut flip) = (value, 1);
         while flip < 32 {
@@ -184,8 +173,7 @@ pub trait Monoid: Copy + Send + Sync + 'static {
 
 /// Returns to each of the first `lanes` lanes the combination of the values up to its own. All lanes of the
 /// warp call it together.
-#[inline(always)]
-#[track_caller]
+#[device(caller)]
 pub fn scan_lanes<M: Monoid>(warp: Tile<32>, value: M::Value, lanes: u32) -> M::Value {
     let (mut sum, mut by) = (value, 1);
     while by < lanes {
@@ -211,32 +199,29 @@ pub struct Values {
     words: GlobalSlice<u64>,
 }
 
+#[device(caller)]
 impl Values {
     /// Returns the values in `words`, which is aligned to 16 bytes.
-    #[inline(always)]
+    #[device]
     pub fn of(words: GlobalSlice<u64>) -> Self {
         Self { words }
     }
 
     /// Ends the launch if there are no words for the value of `tile`. Otherwise there are words for all
     /// earlier tiles too.
-    #[inline(always)]
-    #[track_caller]
     pub(super) fn check<V: Published>(self, tile: u32) {
         if (tile as usize + 1) * const { stride(V::WORDS) } > self.words.len() {
             simt::trap();
         }
     }
 
-    #[inline(always)]
+    #[device]
     fn word(self, tile: u32, stride: usize, place: usize) -> Global<u64> {
         // SAFETY: this tile or a later one was checked; `place` is below the stride.
         unsafe { Global::new(self.words.as_ptr().wrapping_add(tile as usize * stride + place)) }
     }
 
     /// Publishes the value of a tile that was [checked](Self::check).
-    #[inline(always)]
-    #[track_caller]
     pub(super) fn publish<V: Published>(self, tile: u32, value: V, flag: Flag) {
         let word = |place: usize| (flag as u64) << 32 | value.word(place) as u64;
         let stride = const { stride(V::WORDS) };
@@ -254,8 +239,6 @@ impl Values {
 
     /// Reads a tile's flag and value. If the flags of the words differ, because the tile is just publishing,
     /// returns [`Flag::Empty`].
-    #[inline(always)]
-    #[track_caller]
     fn read<V: Published>(self, tile: u32) -> (u32, V) {
         let mut words = [0; MOST_WORDS];
         let stride = const { stride(V::WORDS) };
@@ -277,8 +260,6 @@ impl Values {
     /// tile, so that lanes are in the order of their tiles. Pauses for `nap` nanoseconds before the first
     /// read and after each read that finds a tile unpublished. If `nap` is 0, it does not pause before the
     /// first read, and uses [`spin_hint`] afterwards.
-    #[inline(always)]
-    #[track_caller]
     pub(super) fn before<M: Monoid>(self, tile: u32, nap: u32) -> M::Value {
         let warp = Tile::<32>::lockstep();
         let (mut sum, mut end) = (M::IDENTITY, tile);

@@ -2,7 +2,7 @@
 //! output element `d` is found by a binary search over the ways to split `d` elements between both arrays, so
 //! every thread can begin anywhere.
 use core::marker::PhantomData;
-use simt::{Block, GlobalSlice, Instance, Shared, SharedShape, Thread, Word, kernel, shared};
+use simt::{Block, GlobalSlice, Instance, Shared, SharedShape, Thread, Word, device, kernel, shared};
 
 /// Number of threads per block.
 pub const THREADS: u32 = 256;
@@ -33,8 +33,7 @@ impl<K: Word> SharedShape for Staged<K> {
 /// Returns how many of the first `count` elements of the merged array come from the first array, which has
 /// `near` elements; the second has `far`. Equal elements of the first array come first. `takes(i, j)` returns
 /// whether element `i` of the first array comes before element `j` of the second.
-#[inline(always)]
-#[track_caller]
+#[device(caller)]
 fn split(count: usize, near: usize, far: usize, takes: impl Fn(usize, usize) -> bool) -> usize {
     let (mut low, mut high) = (count.saturating_sub(far), count.min(near));
     while low < high {
@@ -94,8 +93,7 @@ pub fn merge<M: Merged + Instance>(
 }
 
 /// Calls `body` with the thread's share of 0 to `len - 1`.
-#[inline(always)]
-#[track_caller]
+#[device(caller)]
 fn strided(len: usize, mut body: impl FnMut(usize)) {
     let mut place = Thread::index_in_block() as usize;
     while place < len {
@@ -115,8 +113,7 @@ struct Piece {
 
 impl Piece {
     /// Calls `tell` with the index of each of the thread's elements and its index among the staged keys.
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     fn merge<K: Word + Ord>(self, keys: Shared<K>, mut tell: impl FnMut(usize, u32)) {
         let begin = (Thread::index_in_block() as usize * ITEMS).min(self.len);
         let far_len = self.len - self.near_len;

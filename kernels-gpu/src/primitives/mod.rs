@@ -34,12 +34,11 @@ pub mod sort;
 pub mod tiles;
 pub mod words;
 
-use simt::{Block, Global, GlobalSlice, Order, Scope, Thread, Word, shared};
+use simt::{Block, Global, GlobalSlice, Order, Scope, Thread, Word, device, shared};
 
 /// Calls `body` with 0 to `N - 1`, fully unrolled: arrays indexed by the argument stay in registers, however
 /// long `body` is.
-#[inline(always)]
-#[track_caller]
+#[device(caller)]
 pub fn unrolled<const N: usize>(mut body: impl FnMut(usize)) {
     const { assert!(N <= 32, "spelt out up to 32 times") };
     macro_rules! each {
@@ -56,8 +55,7 @@ pub fn unrolled<const N: usize>(mut body: impl FnMut(usize)) {
 /// the launch. Contains a barrier of the block.
 ///
 /// Relaxed: the counter publishes nothing but the number.
-#[inline(always)]
-#[track_caller]
+#[device(caller)]
 pub fn ticket(counter: Global<u32>) -> u32 {
     let number = shared!([u32; 1]);
     if Thread::index_in_block() == 0 {
@@ -69,8 +67,7 @@ pub fn ticket(counter: Global<u32>) -> u32 {
 
 /// Returns the first `limit[0]` words, or all of them if `limit` is empty. So a kernel can pass the length to
 /// the kernels after it without a round trip to the host.
-#[inline(always)]
-#[track_caller]
+#[device(caller)]
 fn limited<T: Word>(words: GlobalSlice<T>, limit: GlobalSlice<u32>) -> GlobalSlice<T> {
     if words.is_empty() || limit.is_empty() {
         return words;

@@ -4,7 +4,7 @@ use super::lookback::{Monoid, Values, scan_lanes};
 use super::scan::Operator;
 use super::{ticket, unrolled};
 use core::marker::PhantomData;
-use simt::{GlobalSlice, Instance, Thread, Tile, Word, kernel};
+use simt::{GlobalSlice, Instance, Thread, Tile, Word, device, kernel};
 
 /// A reduction of runs of equal adjacent keys.
 pub trait Runs: Copy + Send + Sync + 'static {
@@ -91,7 +91,7 @@ impl<O: Operator> Monoid for InRuns<O> {
     type Value = (u32, O::Value);
     const IDENTITY: Self::Value = (0, O::IDENTITY);
 
-    #[inline(always)]
+    #[device]
     fn combine(first: Self::Value, second: Self::Value) -> Self::Value {
         let value = if second.0 > 0 { second.1 } else { O::combine(first.1, second.1) };
         (first.0 + second.0, value)

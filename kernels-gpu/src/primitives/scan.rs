@@ -3,7 +3,7 @@
 use super::lookback::Monoid;
 use super::tiles::{Summed, Walk, Whole};
 use core::marker::PhantomData;
-use simt::{Global, GlobalSlice, Instance, Order, Scope, Tile, Word, kernel};
+use simt::{Global, GlobalSlice, Instance, Order, Scope, Tile, Word, device, kernel};
 
 /// An associative operation on words, by which arrays are scanned and reduced.
 pub trait Operator: Monoid<Value: Word> {
@@ -20,8 +20,7 @@ macro_rules! operators {
 
         operators!(of $name, u32, $combine, $fetch, $identity; {
             /// One instruction: the order in which 32-bit values are combined does not matter.
-            #[inline(always)]
-            #[track_caller]
+            #[device(caller)]
             fn fold(warp: Tile<32>, value: u32) -> u32 {
                 warp.$reduce(value)
             }
@@ -33,7 +32,7 @@ macro_rules! operators {
             type Value = $word;
             const IDENTITY: $word = $word::$identity;
 
-            #[inline(always)]
+            #[device]
             fn combine(first: $word, second: $word) -> $word {
                 first.$combine(second)
             }
@@ -42,8 +41,7 @@ macro_rules! operators {
         }
 
         impl Operator for $name<$word> {
-            #[inline(always)]
-            #[track_caller]
+            #[device(caller)]
             fn combine_at(place: Global<$word>, value: $word) {
                 place.$fetch(value, Order::Relaxed, Scope::Device);
             }
@@ -120,8 +118,7 @@ impl<
     const ITEMS: usize = VECTORS * WIDE;
     const AHEAD: bool = AHEAD;
 
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     fn scan(job: Job<O::Value>) {
         let Job { from, to, status, tickets, inclusive } = job;
         let walk = Walk::<_, THREADS, VECTORS, WIDE, AHEAD, NAP> {

@@ -31,7 +31,7 @@ use super::lookback::{Monoid, Values, scan_lanes};
 use super::scan::Operator;
 use super::{ticket, unrolled};
 use core::marker::PhantomData;
-use simt::{Block, Global, GlobalSlice, Order, Scope, Shared, Thread, Tile, Word, black_box, shared};
+use simt::{Block, Global, GlobalSlice, Order, Scope, Shared, Thread, Tile, Word, black_box, device, shared};
 
 /// Grouping of the scanned elements: one array, or segments.
 pub trait Grouping: Copy {
@@ -61,21 +61,19 @@ pub type Sum<G> = <<G as Grouping>::Monoid as Monoid>::Value;
 #[derive(Clone, Copy, Debug)]
 pub struct Whole<O>(pub PhantomData<O>);
 
+#[device]
 impl<O: Operator> Grouping for Whole<O> {
     type Operator = O;
     type Monoid = O;
 
-    #[inline(always)]
     fn heads(self, _place: usize, _count: usize) -> u32 {
         0
     }
 
-    #[inline(always)]
     fn sum(element: O::Value, _begins: bool) -> O::Value {
         element
     }
 
-    #[inline(always)]
     fn value(sum: O::Value) -> O::Value {
         sum
     }
@@ -113,8 +111,7 @@ impl<
 {
     /// Calls `finish` with each of the block's tiles as soon as its prefix is known. After the last tile of
     /// all, one thread calls `end` with the total of the array.
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     pub fn run(self, finish: impl Fn(Summed<G, VECTORS, WIDE>), end: impl Fn(Sum<G>)) {
         const { assert!(WIDE * size_of::<Element<G>>() == 16 && THREADS.is_multiple_of(32)) };
         let mut tile = ticket(self.tickets.at(0));
@@ -164,17 +161,14 @@ struct TileClaims {
     slot: Shared<u32>,
 }
 
+#[device(caller)]
 impl TileClaims {
-    #[inline(always)]
-    #[track_caller]
     fn of(tickets: GlobalSlice<u32>, tiles: u32) -> Self {
         Self { counter: tickets.at(0), tiles, slot: shared!([u32; 1]) }
     }
 
     /// Returns the block's second tile. If there are as many blocks as tiles there is none, and none is
     /// drawn. May contain a barrier of the block.
-    #[inline(always)]
-    #[track_caller]
     fn first(self) -> u32 {
         if self.tiles <= Thread::grid_size() {
             return NONE;
@@ -185,8 +179,6 @@ impl TileClaims {
     }
 
     /// Draws a tile number. Relaxed, as for [`ticket`].
-    #[inline(always)]
-    #[track_caller]
     fn ask(self) {
         if Thread::index_in_block() == Thread::block_size() - 1 {
             self.slot.store(0, self.counter.fetch_add(1, Order::Relaxed, Scope::Device));
@@ -194,8 +186,6 @@ impl TileClaims {
     }
 
     /// Returns the tile number that was drawn before the last barrier.
-    #[inline(always)]
-    #[track_caller]
     fn told(self) -> u32 {
         let tile = self.slot.load(0);
         if tile < self.tiles { tile } else { NONE }
@@ -208,13 +198,13 @@ pub struct Part<const VECTORS: usize, const WIDE: usize> {
     first: usize,
 }
 
+#[device]
 impl<const VECTORS: usize, const WIDE: usize> Part<VECTORS, WIDE> {
     /// Distance from one vector of a lane to its next, in elements.
     const STRIDE: usize = 32 * WIDE;
     /// Distance from the lane's first element to the end of its last vector.
     const SPAN: usize = (VECTORS - 1) * Self::STRIDE + WIDE;
 
-    #[inline(always)]
     fn of(tile: u32, threads: u32) -> Self {
         let of_warp = (VECTORS * Self::STRIDE) as u32;
         let offset = Thread::index_in_block() / 32 * of_warp + Thread::lane() * WIDE as u32;
@@ -222,20 +212,17 @@ impl<const VECTORS: usize, const WIDE: usize> Part<VECTORS, WIDE> {
     }
 
     /// Returns the index of an element.
-    #[inline(always)]
     pub fn place(self, vector: usize, i: usize) -> usize {
         self.first + vector * Self::STRIDE + i
     }
 
     /// Returns the distance of `place` from the first element, clamped to the span of the vectors.
-    #[inline(always)]
     pub fn distance(self, place: usize) -> u32 {
         place.saturating_sub(self.first).min(Self::SPAN) as u32
     }
 
     /// Calls `body` with the elements at distances `begin` to `end`: vector, index in it, distance.
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     fn each(self, begin: u32, end: u32, mut body: impl FnMut(usize, usize, usize)) {
         unrolled::<VECTORS>(|v| {
             unrolled::<WIDE>(|i| {
@@ -247,8 +234,7 @@ impl<const VECTORS: usize, const WIDE: usize> Part<VECTORS, WIDE> {
         });
     }
 
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     fn load<T: Word>(self, from: GlobalSlice<T>, rest: T) -> [[T; WIDE]; VECTORS] {
         let mut items = [[rest; WIDE]; VECTORS];
         let end = self.distance(from.len());
@@ -271,8 +257,7 @@ impl<const VECTORS: usize, const WIDE: usize> Part<VECTORS, WIDE> {
     }
 
     /// Writes the results for indices `begin` to `end` of the array. Ends the launch if `to` is too short.
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     pub fn store<T: Word>(
         self,
         to: GlobalSlice<T>,
@@ -309,23 +294,20 @@ struct Loaded<G: Grouping, const VECTORS: usize, const WIDE: usize> {
     heads: [u32; VECTORS],
 }
 
+#[device(caller)]
 impl<G: Grouping, const VECTORS: usize, const WIDE: usize> Loaded<G, VECTORS, WIDE> {
-    #[inline(always)]
-    #[track_caller]
     fn of(from: GlobalSlice<Element<G>>, grouping: G, part: Part<VECTORS, WIDE>) -> Self {
         let mut heads = [0; VECTORS];
         unrolled::<VECTORS>(|v| heads[v] = grouping.heads(part.place(v, 0), WIDE));
         Self { items: part.load(from, G::Operator::IDENTITY), heads }
     }
 
-    #[inline(always)]
+    #[device]
     fn begins(&self, v: usize, i: usize) -> bool {
         self.heads[v] >> i & 1 != 0
     }
 
     /// Returns the sum before each of the lane's vectors in its warp, and the sum of the warp.
-    #[inline(always)]
-    #[track_caller]
     fn sums(&self) -> ([Sum<G>; VECTORS], Sum<G>) {
         let (mut before, mut total) = ([G::Monoid::IDENTITY; VECTORS], G::Monoid::IDENTITY);
         let warp = Tile::<32>::lockstep();
@@ -357,17 +339,16 @@ pub struct Summed<G: Grouping, const VECTORS: usize, const WIDE: usize> {
     prefix: Sum<G>,
 }
 
+#[device(caller)]
 impl<G: Grouping, const VECTORS: usize, const WIDE: usize> Summed<G, VECTORS, WIDE> {
     /// Returns whether a segment begins at an element.
-    #[inline(always)]
+    #[device]
     pub fn begins(&self, vector: usize, i: usize) -> bool {
         self.loaded.begins(vector, i)
     }
 
     /// Calls `body` with each element: vector, index in it, the combination of the elements before it in its
     /// segment, and the sum up to and including it.
-    #[inline(always)]
-    #[track_caller]
     pub fn each(&self, mut body: impl FnMut(usize, usize, Element<G>, Sum<G>)) {
         unrolled::<VECTORS>(|v| {
             let mut sum = G::Monoid::combine(self.prefix, self.before[v]);
@@ -381,8 +362,6 @@ impl<G: Grouping, const VECTORS: usize, const WIDE: usize> Summed<G, VECTORS, WI
     }
 
     /// Returns the results of a scan, inclusive or exclusive.
-    #[inline(always)]
-    #[track_caller]
     pub fn results(&self, inclusive: bool) -> [[Element<G>; WIDE]; VECTORS] {
         let mut results = self.loaded.items;
         self.each(|v, i, before, upto| results[v][i] = if inclusive { G::value(upto) } else { before });

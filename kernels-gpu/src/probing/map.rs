@@ -5,7 +5,7 @@ use crate::keyed::{
     hash,
 };
 use core::marker::PhantomData;
-use simt::{Convergence, CurrentOp, Global, Instance, Order, Scope, Tile, share_work};
+use simt::{Convergence, CurrentOp, Global, Instance, Order, Scope, Tile, device, share_work};
 
 /// A kind of table: slots `S`, probing scheme `P`, and buckets of `W * L` slots read by tiles of `W` lanes,
 /// `L` slots per lane.
@@ -56,7 +56,7 @@ pub struct MapView<M> {
 }
 
 impl<M> Clone for MapView<M> {
-    #[inline(always)]
+    #[device]
     fn clone(&self) -> Self {
         *self
     }
@@ -109,19 +109,19 @@ impl<M: Config> MapView<M> {
     }
 
     /// Returns the number of buckets without the overflow buckets.
-    #[inline(always)]
+    #[device]
     pub fn bucket_count(self) -> u32 {
         self.count
     }
 
     /// Returns the number of slots in all buckets, including the overflow buckets.
-    #[inline(always)]
+    #[device]
     pub fn slot_count(self) -> usize {
         (self.count + OVERFLOW_BUCKETS) as usize * M::SLOTS as usize
     }
 
     /// Returns the stored form of the key and the start of its probe sequence.
-    #[inline(always)]
+    #[device]
     fn start(self, key: M::Key) -> (StoredOf<M>, Cursor) {
         if let Some(alias) = M::Slot::alias(key) {
             return (alias, Cursor::overflow(self.count));
@@ -130,7 +130,7 @@ impl<M: Config> MapView<M> {
         (stored, Cursor::start(hash(stored), self.count, self.max_probes))
     }
 
-    #[inline(always)]
+    #[device]
     fn slot_at(self, position: usize) -> Global<<M::Slot as Slot>::Word> {
         if position >= self.slot_count() {
             simt::trap();
@@ -161,11 +161,12 @@ struct Walk<S: Slot, P, O, const W: u32, const L: usize> {
     value: S::Value,
 }
 
+#[device(caller)]
 impl<S: Slot, P: Probe, O: Operation, const W: u32, const L: usize> Walk<S, P, O, W, L>
 where
     Table<S, P, W, L>: Config<Slot = S, Key = S::Key, Value = S::Value>,
 {
-    #[inline(always)]
+    #[device]
     fn bucket(&self, index: u32) -> Bucket<S, W, L> {
         let words = Bucket::<S, W, L>::BYTES / 8;
         // SAFETY: cursors stay within the buckets and the overflow buckets that follow them, as `Probe`
@@ -173,8 +174,6 @@ where
         unsafe { Bucket::at(self.map.buckets.offset(index as usize * words)) }
     }
 
-    #[inline(always)]
-    #[track_caller]
     fn route<C: Convergence>(&self, turn: CurrentOp<W, C>) -> Route {
         let place = turn.from_owner(self.cursor.pack());
         let slots = W * L as u32;
@@ -184,7 +183,7 @@ where
 
     /// Returns the key's bit in the bucket's filter, and the word that contains it. The bit depends on the
     /// key alone, so any lane can compute it: the top bits of a product.
-    #[inline(always)]
+    #[device]
     fn filter_bit(&self, key: S::Stored, bucket: u32) -> (Global<u32>, u32) {
         let key = key.to_u64();
         let mixed = ((key as u32) ^ ((key >> 32) as u32).rotate_left(16)).wrapping_mul(0x9e37_79b1);
@@ -196,16 +195,12 @@ where
 
     /// Returns whether the key may have overflowed from the bucket, according to the filter (its bit is
     /// cleared).
-    #[inline(always)]
-    #[track_caller]
     fn has_overflowed(&self, key: S::Stored, bucket: u32) -> bool {
         let (word, bit) = self.filter_bit(key, bucket);
         word.load_hot(Order::Relaxed, Scope::Device) & bit == 0
     }
 
     /// Records in the filter that the key overflows from the bucket, for later searches.
-    #[inline(always)]
-    #[track_caller]
     fn set_overflow(&self, key: S::Stored, bucket: u32) {
         let (word, bit) = self.filter_bit(key, bucket);
         word.fetch_and_hot(!bit, Order::Relaxed, Scope::Device);
@@ -213,8 +208,6 @@ where
 
     /// Executes one round of the current operation: one probe, then the advance to the next bucket. Returns
     /// whether the operation is finished.
-    #[inline(always)]
-    #[track_caller]
     fn round<C: Convergence>(&mut self, turn: CurrentOp<W, C>) -> bool {
         let (tile, route) = (turn.tile(), self.route(turn));
         let request = self.request.from_owner(turn);
@@ -241,8 +234,6 @@ where
     ///
     /// An inserting operation sets the key's overflow bit before the tile probes further, so that no search
     /// ends before the key; other operations consult the filter.
-    #[inline(always)]
-    #[track_caller]
     fn goes_on<C: Convergence>(
         &self,
         turn: CurrentOp<W, C>,
@@ -275,8 +266,7 @@ where
 {
     /// Executes the operations of all lanes that pass `pending`, each by the lane's tile, and returns to each
     /// lane its own result.
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     pub fn share<O: Operation, C: Convergence>(
         self,
         tile: Tile<W, C>,
@@ -310,8 +300,7 @@ unsafe impl<S: Slot, P: Probe, const W: u32, const L: usize> Kind for Table<S, P
     /// lookups are 12 % faster than with the 40 that the assembler chooses; of 16-byte pairs, 5 %.
     const READS_IN: u32 = 32;
 
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     fn execute<O: Operation>(
         map: MapView<Self>,
         pending: bool,
@@ -322,7 +311,7 @@ unsafe impl<S: Slot, P: Probe, const W: u32, const L: usize> Kind for Table<S, P
         map.share(Tile::<W>::lockstep(), pending, operation, key, argument)
     }
 
-    #[inline(always)]
+    #[device]
     fn counters(map: MapView<Self>) -> Counters {
         map.counters
     }
@@ -332,8 +321,7 @@ unsafe impl<S: Slot, P: Probe, const W: u32, const L: usize> Kind for Table<S, P
     }
 
     /// Shows each thread one slot, in memory order.
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     fn scan(map: MapView<Self>, index: usize, mut see: impl FnMut(Option<EntryRef<Self>>)) {
         let in_overflow = index / Self::SLOTS as usize >= map.count as usize;
         let exists = index < map.slot_count();
@@ -350,8 +338,7 @@ unsafe impl<S: Slot, P: Probe, const W: u32, const L: usize> Config for Table<S,
 }
 
 impl<S: Slot, P: Probe, const W: u32, const L: usize> TileKind<W> for Table<S, P, W, L> {
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     fn share<O: Operation, C: Convergence>(
         map: MapView<Self>,
         tile: Tile<W, C>,

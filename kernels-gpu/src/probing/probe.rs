@@ -7,6 +7,7 @@
 //! further.
 use super::map::OVERFLOW_BUCKETS;
 use crate::keyed::Hashed;
+use simt::device;
 use simt::hash::{mix32, reduce};
 
 /// Position of an operation in its probe sequence. Lives in the registers of the operation's owner.
@@ -28,6 +29,7 @@ pub struct Cursor {
 /// by chance.
 pub const LONG: u32 = 128;
 
+#[device]
 impl Cursor {
     /// Mask of the bucket in the packed word.
     pub const BUCKET: u32 = u32::MAX >> 1;
@@ -35,35 +37,30 @@ impl Cursor {
     pub const LAST: u32 = 1 << 31;
 
     /// Packs the part of the cursor that a tile needs into one word, so that one shuffle moves it.
-    #[inline(always)]
     pub fn pack(self) -> u32 {
         let last = if self.left == 1 { Self::LAST } else { 0 };
         self.bucket | last
     }
 
     /// Returns the start of a probe sequence of at most `left` probes in a table of `buckets` buckets.
-    #[inline(always)]
     pub fn start(hash: Hashed, buckets: u32, left: u32) -> Self {
         Self { bucket: reduce(hash.first, buckets), left, step: 0, place: 0 }
     }
 
     /// Returns the start of a linear probe sequence through the overflow buckets behind a table of `buckets`
     /// buckets.
-    #[inline(always)]
     pub fn overflow(buckets: u32) -> Self {
         Self { bucket: buckets, left: OVERFLOW_BUCKETS, step: 0, place: 2 }
     }
 
     /// Returns whether a probe sequence of at most `looks` probes has become [long](LONG) or, in the overflow
     /// buckets, whether at least half of it has been used.
-    #[inline(always)]
     pub fn is_long(self, buckets: u32, looks: u32) -> bool {
         let in_overflow = self.bucket >= buckets;
         self.left <= if in_overflow { OVERFLOW_BUCKETS / 2 } else { looks.saturating_sub(LONG) }
     }
 
     /// Advances to the next bucket of the probe sequence. The table has at least two buckets.
-    #[inline(always)]
     pub fn advance<P: Probe>(&mut self, hash: Hashed, buckets: u32) {
         self.left -= 1;
         if self.bucket >= buckets {
@@ -74,7 +71,6 @@ impl Cursor {
     }
 
     /// Advances to the next bucket of the double hash.
-    #[inline(always)]
     fn stride(&mut self, hash: Hashed, buckets: u32) {
         if self.step == 0 {
             self.step = 1 + reduce(mix32(hash.second ^ 0x9e37_79b9), buckets - 1);
@@ -82,7 +78,6 @@ impl Cursor {
         self.bucket = Self::wrap(self.bucket as u64 + self.step as u64, buckets);
     }
 
-    #[inline(always)]
     fn wrap(bucket: u64, buckets: u32) -> u32 {
         if bucket >= buckets as u64 { (bucket - buckets as u64) as u32 } else { bucket as u32 }
     }
@@ -120,7 +115,7 @@ pub unsafe trait Probe: Copy + Send + Sync + 'static {
 
     /// Returns how many of a bucket's `slots` slots, from the first, may take the key at this index of the
     /// probe sequence.
-    #[inline(always)]
+    #[device]
     fn quota(_cursor: Cursor, slots: u32) -> u32 {
         slots
     }
@@ -141,7 +136,7 @@ unsafe impl<const BITS: u32> Probe for Hinted<BITS> {
     };
     const EXTRA_PROBES: u32 = 0;
 
-    #[inline(always)]
+    #[device]
     fn advance(cursor: &mut Cursor, hash: Hashed, buckets: u32) {
         cursor.stride(hash, buckets);
     }
@@ -156,7 +151,7 @@ unsafe impl Probe for DoubleHash {
     const FILTER_BITS: u32 = 0;
     const EXTRA_PROBES: u32 = 0;
 
-    #[inline(always)]
+    #[device]
     fn advance(cursor: &mut Cursor, hash: Hashed, buckets: u32) {
         cursor.stride(hash, buckets);
     }
@@ -173,11 +168,11 @@ unsafe impl Probe for DoubleHash {
 pub struct TwoChoice;
 
 // SAFETY: strides, and the step back from one, end within the table.
+#[device]
 unsafe impl Probe for TwoChoice {
     const FILTER_BITS: u32 = 0;
     const EXTRA_PROBES: u32 = 2;
 
-    #[inline(always)]
     fn advance(cursor: &mut Cursor, hash: Hashed, buckets: u32) {
         // Indices 0, 1, 2, 3, 4 .. of the sequence are the first, second, first, second, third .. bucket.
         if cursor.place == 1 {
@@ -188,7 +183,6 @@ unsafe impl Probe for TwoChoice {
         cursor.place += 1;
     }
 
-    #[inline(always)]
     fn quota(cursor: Cursor, slots: u32) -> u32 {
         if cursor.place < 2 { slots - slots / 4 } else { slots }
     }

@@ -1,6 +1,6 @@
 //! State that all participants share: the epoch, announcements, counters, and the saved states of participant
 //! slots.
-use simt::{Global, Order, Scope, timer};
+use simt::{Global, Order, Scope, device, timer};
 
 /// Number of epochs in the log.
 pub const LOG: usize = 4096;
@@ -18,6 +18,7 @@ pub(super) const BAGS: u32 = 3;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Announcement(u32);
 
+#[device]
 impl Announcement {
     /// The slot is free.
     pub const FREE: Self = Self(0);
@@ -25,19 +26,16 @@ impl Announcement {
     pub const UNPINNED: Self = Self(1);
 
     /// Returns the announcement of a participant in `epoch`.
-    #[inline(always)]
     pub const fn within(epoch: u32) -> Self {
         Self(epoch << 2 | 2)
     }
 
     /// Returns the announcement's representation in memory.
-    #[inline(always)]
     pub const fn word(self) -> u32 {
         self.0
     }
 
     /// Returns whether the participant keeps `epoch` from ending.
-    #[inline(always)]
     pub const fn holds(self, epoch: u32) -> bool {
         self.0 & 2 != 0 && self.0 != Self::within(epoch).0
     }
@@ -60,6 +58,7 @@ pub const fn epoch_words(places: u32, room: u32) -> usize {
     COUNTERS + LOG * LINE + small.div_ceil(2) + 1
 }
 
+#[device(caller)]
 impl Epochs {
     /// Returns the epochs in `words`.
     ///
@@ -67,31 +66,31 @@ impl Epochs {
     /// - `words` points to [`epoch_words`]`(places, room)` words of device memory that were 0 before any
     ///   kernel accessed them and outlive all uses of the view.
     /// - There are at least as many participant slots as participants that run concurrently on the device.
-    #[inline(always)]
+    #[device]
     pub unsafe fn new(words: *mut u64, places: u32, room: u32) -> Self {
         // SAFETY: the caller's obligation; participants access non-atomic words one after the other.
         Self { words: unsafe { Global::new(words) }, places, room }
     }
 
     /// Returns the number of participant slots.
-    #[inline(always)]
+    #[device]
     pub fn places(self) -> u32 {
         self.places
     }
 
     /// Returns the key that distinguishes these epochs from those of other structures: their address.
-    #[inline(always)]
+    #[device]
     pub(super) fn key(self) -> u64 {
         self.words.as_ptr().addr() as u64
     }
 
     /// Returns the capacity of each bag.
-    #[inline(always)]
+    #[device]
     pub(super) fn room(self) -> u32 {
         self.room
     }
 
-    #[inline(always)]
+    #[device]
     fn counter(self, index: usize) -> Global<u64> {
         // SAFETY: the index is that of a counter or of a word of the log.
         unsafe { self.words.offset(index) }
@@ -99,50 +98,40 @@ impl Epochs {
 
     /// Returns the count of participants that are inside without a slot. They announce no epoch, so no epoch
     /// ends while there is one.
-    #[inline(always)]
+    #[device]
     pub(super) fn placeless(self) -> Global<u32> {
         self.small(0)
     }
 
-    #[inline(always)]
+    #[device]
     fn small(self, index: usize) -> Global<u32> {
         // SAFETY: within the words that the caller of `new` promised.
         unsafe { self.words.offset(COUNTERS + LOG * LINE).cast::<u32>().offset(index) }
     }
 
     /// Returns the current epoch.
-    #[inline(always)]
-    #[track_caller]
     pub fn now(self) -> u32 {
         self.counter(0).load(Order::Acquire, Scope::Device) as u32
     }
 
     /// Returns the location of a slot's announcement.
-    #[inline(always)]
-    #[track_caller]
     pub(super) fn announcement(self, place: u32) -> Global<u32> {
         assert!(place < self.places, "there is no such place");
         self.small(1 + place as usize)
     }
 
     /// Loads a slot's announcement.
-    #[inline(always)]
-    #[track_caller]
     pub(super) fn heard(self, place: u32) -> Announcement {
         Announcement(self.announcement(place).load(Order::Relaxed, Scope::Device))
     }
 
     /// Returns the location of a word that a participant slot saves for its next participant.
-    #[inline(always)]
-    #[track_caller]
     pub(super) fn kept(self, place: u32, word: usize) -> Global<u32> {
         assert!(place < self.places && word < KEPT, "there is no such word of a place");
         self.small(1 + self.places as usize + place as usize * KEPT + word)
     }
 
     /// Returns the location of an item of a bag.
-    #[inline(always)]
-    #[track_caller]
     pub(super) fn item(self, place: u32, bag: u32, index: u32) -> Global<u32> {
         assert!(place < self.places && bag < BAGS && index < self.room, "there is no such item of a place");
         let bags = 1 + self.places as usize * (1 + KEPT);
@@ -151,8 +140,6 @@ impl Epochs {
     }
 
     /// Starts the epoch after `epoch`, and writes the counters to the log.
-    #[inline(always)]
-    #[track_caller]
     pub(super) fn advance(self, epoch: u32) {
         let next = (epoch as u64 + 1) & (u32::MAX >> 2) as u64;
         if self.counter(0).compare_exchange(epoch as u64, next, Order::AcqRel, Scope::Device).is_ok() {
@@ -164,29 +151,21 @@ impl Epochs {
         }
     }
 
-    #[inline(always)]
-    #[track_caller]
     fn count(self, index: usize) -> u64 {
         self.counter(index).load(Order::Relaxed, Scope::Device)
     }
 
     /// Counts retired items.
-    #[inline(always)]
-    #[track_caller]
     pub(super) fn count_retired(self, many: u32) {
         self.counter(1).fetch_add(many as u64, Order::Relaxed, Scope::Device);
     }
 
     /// Counts freed items.
-    #[inline(always)]
-    #[track_caller]
     pub(super) fn count_reclaimed(self, many: u32) {
         self.counter(2).fetch_add(many as u64, Order::Relaxed, Scope::Device);
     }
 
     /// Counts an item that did not fit into any bag.
-    #[inline(always)]
-    #[track_caller]
     pub(super) fn count_shelved(self) {
         self.counter(3).fetch_add(1, Order::Relaxed, Scope::Device);
     }

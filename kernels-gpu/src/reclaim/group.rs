@@ -1,5 +1,5 @@
 //! Groups: the threads that enter and leave together as one participant.
-use simt::{Block, Independent, Thread, Tile};
+use simt::{Block, Independent, Thread, Tile, device};
 
 /// Threads that enter and leave epochs together.
 pub trait Group: Copy + Send + Sync + 'static {
@@ -26,31 +26,27 @@ pub trait Group: Copy + Send + Sync + 'static {
 #[derive(Clone, Copy, Debug)]
 pub struct Blocks;
 
+#[device]
 impl Group for Blocks {
     const A_BLOCK: usize = 1;
 
-    #[inline(always)]
     fn rank() -> u32 {
         Thread::index_in_block()
     }
 
-    #[inline(always)]
     fn size() -> u32 {
         Thread::block_size()
     }
 
-    #[inline(always)]
     fn number() -> u32 {
         0
     }
 
-    #[inline(always)]
     fn index() -> u32 {
         Thread::block_index()
     }
 
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     fn sync() {
         Block::sync();
     }
@@ -62,31 +58,27 @@ impl Group for Blocks {
 #[derive(Clone, Copy, Debug)]
 pub struct Tiles<const W: u32, const MOST: usize>;
 
+#[device]
 impl<const W: u32, const MOST: usize> Group for Tiles<W, MOST> {
     const A_BLOCK: usize = MOST;
 
-    #[inline(always)]
     fn rank() -> u32 {
         Thread::lane() % W
     }
 
-    #[inline(always)]
     fn size() -> u32 {
         W
     }
 
-    #[inline(always)]
     fn number() -> u32 {
         Thread::index_in_block() / W
     }
 
-    #[inline(always)]
     fn index() -> u32 {
         Thread::index() as u32 / W
     }
 
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     fn sync() {
         Tile::<W, Independent>::this().sync();
     }

@@ -6,7 +6,7 @@ use super::table::{
     COUNTS, CURRENT, ENTERED, EPOCH, Entry, FREED, INSIDE, LATE, NEXT, OPENS, PLACE, RETIRED, Table,
 };
 use core::marker::PhantomData;
-use simt::{Global, Order, Scope, fault, fence, fence_sc, pause};
+use simt::{Global, Order, Scope, device, fault, fence, fence_sc, pause};
 
 /// The owner of retired items. Items are 32 bits.
 pub trait ItemPool: Copy {
@@ -34,9 +34,8 @@ pub trait ItemPool: Copy {
 #[derive(Clone, Copy, Debug)]
 pub struct Slabs<P>(pub P);
 
+#[device(caller)]
 impl<P: Pool> ItemPool for Slabs<P> {
-    #[inline(always)]
-    #[track_caller]
     unsafe fn clear(self, item: u32) {
         // SAFETY: the item was retired to this owner: it is a slab of the pool that no other thread can
         // reach.
@@ -49,8 +48,6 @@ impl<P: Pool> ItemPool for Slabs<P> {
         }
     }
 
-    #[inline(always)]
-    #[track_caller]
     unsafe fn free(self, item: u32) {
         let handle = Handle::from_word(item);
         // SAFETY: nothing is accessed.
@@ -58,8 +55,6 @@ impl<P: Pool> ItemPool for Slabs<P> {
         self.0.free(handle);
     }
 
-    #[inline(always)]
-    #[track_caller]
     unsafe fn defer_to_host(self, item: u32) {
         self.0.retire(Handle::from_word(item));
     }
@@ -128,36 +123,32 @@ impl<G: Group, O: ItemPool> Participant<G, O> {
     ///
     /// # Safety
     /// - As for [`Participant::opened`].
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     pub unsafe fn open(epochs: Epochs, owner: O) -> Self {
         // SAFETY: the caller's obligation.
         unsafe { Self::opened(epochs, owner) }.begun()
     }
 }
 
+#[device(caller)]
 impl<G: Group, O: ItemPool, R: FaultPolicy> Participant<G, O, R> {
     /// Returns the participant that the calling thread has already opened.
     ///
     /// # Safety
     /// - All participants of these epochs have the same owner of items: an item that one of them retires may
     ///   be freed by another.
-    #[inline(always)]
+    #[device]
     pub unsafe fn opened(epochs: Epochs, owner: O) -> Self {
         Self { epochs, owner, of: PhantomData }
     }
 
     /// Returns the participant's state in the structure, if it has the structure open and the table has an
     /// entry for it.
-    #[inline(always)]
-    #[track_caller]
     fn entry(self) -> Option<Entry> {
         Table::<G>::find(self.epochs.key())
     }
 
     /// As [`Participant::open`], with this fault policy.
-    #[inline(always)]
-    #[track_caller]
     pub fn begun(self) -> Self {
         // Lanes may still be searching for entries of other structures.
         G::sync();
@@ -175,8 +166,6 @@ impl<G: Group, O: ItemPool, R: FaultPolicy> Participant<G, O, R> {
     }
 
     /// Loads the state that the previous participant saved in a slot, by one thread.
-    #[inline(always)]
-    #[track_caller]
     fn load(self, entry: Entry, place: u32) {
         let kept = |word| self.epochs.kept(place, word).load(Order::Relaxed, Scope::Device);
         entry.set(OPENS, 1);
@@ -196,8 +185,6 @@ impl<G: Group, O: ItemPool, R: FaultPolicy> Participant<G, O, R> {
     }
 
     /// Claims a free participant slot; starts at the one that is most likely free.
-    #[inline(always)]
-    #[track_caller]
     fn claim(self) -> u32 {
         let mut place = G::index() % self.epochs.places();
         loop {
@@ -212,8 +199,6 @@ impl<G: Group, O: ItemPool, R: FaultPolicy> Participant<G, O, R> {
     }
 
     /// Enters: memory that the participant reaches from now on is not freed until it leaves.
-    #[inline(always)]
-    #[track_caller]
     pub fn enter(self) {
         G::sync();
         if G::rank() == 0 {
@@ -232,8 +217,6 @@ impl<G: Group, O: ItemPool, R: FaultPolicy> Participant<G, O, R> {
     }
 
     /// Announces the epoch, by one thread, unless the participant is already inside.
-    #[inline(always)]
-    #[track_caller]
     fn announce(self, entry: Entry) {
         let inside = entry.get(INSIDE) + 1;
         entry.set(INSIDE, inside);
@@ -253,8 +236,6 @@ impl<G: Group, O: ItemPool, R: FaultPolicy> Participant<G, O, R> {
     }
 
     /// Records that a participant without a slot is inside, by one thread.
-    #[inline(always)]
-    #[track_caller]
     fn announce_without_place(self) {
         self.epochs.placeless().fetch_add(1, Order::Relaxed, Scope::Device);
         Self::order_announcement();
@@ -268,16 +249,12 @@ impl<G: Group, O: ItemPool, R: FaultPolicy> Participant<G, O, R> {
     /// sequentially consistent fences between the two accesses of both. The fence here serves both sides,
     /// because a participant reads the announcements of others only after its own. It costs one memory round
     /// trip per entry into an epoch, that is, one per block.
-    #[inline(always)]
-    #[track_caller]
     fn order_announcement() {
         fence_sc(Scope::Device);
     }
 
     /// Tries to advance the epoch at some of the entries, and rotates the bags once for each epoch that has
     /// begun.
-    #[inline(always)]
-    #[track_caller]
     fn advance(self, entry: Entry) {
         let (place, epoch) = (entry.get(PLACE), entry.get(NEXT));
         let behind = epoch.wrapping_sub(entry.get(EPOCH)) & (u32::MAX >> 2);
@@ -299,8 +276,6 @@ impl<G: Group, O: ItemPool, R: FaultPolicy> Participant<G, O, R> {
     }
 
     /// Adds the numbers of retired and freed items to the counters, by one thread.
-    #[inline(always)]
-    #[track_caller]
     fn flush_counters(self, entry: Entry) {
         let (retired, freed) = (entry.get(RETIRED), entry.get(FREED));
         if retired > 0 {
@@ -315,8 +290,6 @@ impl<G: Group, O: ItemPool, R: FaultPolicy> Participant<G, O, R> {
 
     /// Advances the epoch if no participant is in an older one, at some of the entries. All lanes call it
     /// together.
-    #[inline(always)]
-    #[track_caller]
     fn try_advance(self, entry: Entry, epoch: u32) {
         if entry.get(LATE) != 0 {
             return;
@@ -343,8 +316,6 @@ impl<G: Group, O: ItemPool, R: FaultPolicy> Participant<G, O, R> {
     }
 
     /// Frees the items in the next bag and makes it the current one.
-    #[inline(always)]
-    #[track_caller]
     fn rotate_bags(self, entry: Entry, place: u32) {
         G::sync();
         let bag = (entry.get(CURRENT) + 1) % BAGS;
@@ -365,8 +336,6 @@ impl<G: Group, O: ItemPool, R: FaultPolicy> Participant<G, O, R> {
     }
 
     /// Calls `see` for each of a bag's `count` items, in one of the threads.
-    #[inline(always)]
-    #[track_caller]
     fn each(self, place: u32, bag: u32, count: u32, see: impl Fn(u32)) {
         let mut index = G::rank();
         while index < count {
@@ -376,14 +345,12 @@ impl<G: Group, O: ItemPool, R: FaultPolicy> Participant<G, O, R> {
     }
 
     /// Returns the number of items in a bag into which `count` were put; the excess went to the host.
-    #[inline(always)]
+    #[device]
     fn held(self, count: u32) -> u32 {
         let most = self.epochs.room();
         if count < most { count } else { most }
     }
 
-    #[inline(always)]
-    #[track_caller]
     fn item(self, place: u32, bag: u32, index: u32) -> Global<u32> {
         self.epochs.item(place, bag, index)
     }
@@ -397,8 +364,6 @@ impl<G: Group, O: ItemPool, R: FaultPolicy> Participant<G, O, R> {
     /// - It is retired once.
     /// - The participant has been inside an epoch since before the item was unlinked, and stays inside until
     ///   the call returns.
-    #[inline(always)]
-    #[track_caller]
     pub unsafe fn retire(self, item: u32) {
         if let Some(entry) = self.entry() {
             let (place, bag) = (entry.get(PLACE), entry.get(CURRENT));
@@ -415,8 +380,6 @@ impl<G: Group, O: ItemPool, R: FaultPolicy> Participant<G, O, R> {
     }
 
     /// Leaves: the participant holds no reference to items of the structure any more.
-    #[inline(always)]
-    #[track_caller]
     pub fn leave(self) {
         G::sync();
         if G::rank() == 0 {
@@ -429,8 +392,6 @@ impl<G: Group, O: ItemPool, R: FaultPolicy> Participant<G, O, R> {
     }
 
     /// Withdraws the announcement, by one thread, unless the participant is still inside.
-    #[inline(always)]
-    #[track_caller]
     fn withdraw(self, entry: Entry) {
         let inside = entry.get(INSIDE) - 1;
         entry.set(INSIDE, inside);
@@ -440,8 +401,6 @@ impl<G: Group, O: ItemPool, R: FaultPolicy> Participant<G, O, R> {
         }
     }
 
-    #[inline(always)]
-    #[track_caller]
     fn withdraw_without_place(self) {
         // Release, as for an announcement.
         if self.epochs.placeless().fetch_add(u32::MAX, Order::Release, Scope::Device) == 0 {
@@ -450,8 +409,6 @@ impl<G: Group, O: ItemPool, R: FaultPolicy> Participant<G, O, R> {
     }
 
     /// Frees the participant slot, and leaves the items that could not be freed yet to its next participant.
-    #[inline(always)]
-    #[track_caller]
     pub fn close(self) {
         let mut last = None;
         G::sync();
@@ -467,8 +424,6 @@ impl<G: Group, O: ItemPool, R: FaultPolicy> Participant<G, O, R> {
 
     /// Closes the structure once, by one thread. Returns its entry, which has been released, if the structure
     /// is not open any more.
-    #[inline(always)]
-    #[track_caller]
     fn closed(self) -> Option<Entry> {
         let entry = self.entry()?;
         let opens = entry.get(OPENS) - 1;
@@ -482,8 +437,6 @@ impl<G: Group, O: ItemPool, R: FaultPolicy> Participant<G, O, R> {
 
     /// Saves the state of the bags in the participant slot for its next participant, and frees the slot; by
     /// one thread.
-    #[inline(always)]
-    #[track_caller]
     fn keep(self, entry: Entry) {
         let place = entry.get(PLACE);
         let keep = |word, value| self.epochs.kept(place, word).store(value, Order::Relaxed, Scope::Device);

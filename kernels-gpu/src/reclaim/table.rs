@@ -13,7 +13,7 @@
 //! inside a structure: then it stays unused, which is slower and has no other effect.
 use super::group::Group;
 use core::marker::PhantomData;
-use simt::{Shared, SharedShape};
+use simt::{Shared, SharedShape, device};
 
 /// Number of structures whose state a participant keeps in shared memory.
 pub const ENTRIES: usize = 4;
@@ -57,36 +57,27 @@ impl<G: Group> SharedShape for Tables<G> {
 #[derive(Clone, Copy)]
 pub struct Entry(Shared<u32>);
 
+#[device(caller)]
 impl Entry {
     /// Loads a word.
-    #[inline(always)]
-    #[track_caller]
     pub fn get(self, word: usize) -> u32 {
         self.0.load(word)
     }
 
     /// Stores a word.
-    #[inline(always)]
-    #[track_caller]
     pub fn set(self, word: usize, value: u32) {
         self.0.store(word, value);
     }
 
     /// Adds to a word, atomically. Returns its previous value.
-    #[inline(always)]
-    #[track_caller]
     pub fn add(self, word: usize, value: u32) -> u32 {
         self.0.fetch_add(word, value)
     }
 
-    #[inline(always)]
-    #[track_caller]
     fn key(self) -> u64 {
         self.0.load_uninit(KEY) as u64 | (self.0.load_uninit(KEY + 1) as u64) << 32
     }
 
-    #[inline(always)]
-    #[track_caller]
     fn write_key(self, key: u64, check: u32) {
         self.set(KEY, key as u32);
         self.set(KEY + 1, (key >> 32) as u32);
@@ -97,10 +88,9 @@ impl Entry {
 /// The table of the calling thread's participant.
 pub struct Table<G>(PhantomData<G>);
 
+#[device(caller)]
 impl<G: Group> Table<G> {
     /// Returns entry `index`.
-    #[inline(always)]
-    #[track_caller]
     fn entry(index: usize) -> Entry {
         let process = if G::A_BLOCK == 1 { 0 } else { G::number() as usize };
         assert!(process < G::A_BLOCK, "more processes in a block than its group has");
@@ -110,8 +100,6 @@ impl<G: Group> Table<G> {
 
     /// Returns the entry of a structure, if the participant has it open and it has one. Any lane may call it
     /// between two barriers of the participant.
-    #[inline(always)]
-    #[track_caller]
     pub fn find(key: u64) -> Option<Entry> {
         let mut index = 0;
         while index < ENTRIES {
@@ -125,8 +113,6 @@ impl<G: Group> Table<G> {
     }
 
     /// As [`Self::find`], for structures that the participant may not have opened; by one thread.
-    #[inline(always)]
-    #[track_caller]
     pub fn find_open(key: u64) -> Option<Entry> {
         let mut index = 0;
         while index < ENTRIES {
@@ -139,8 +125,6 @@ impl<G: Group> Table<G> {
     }
 
     /// Returns the index of a free entry, by one thread.
-    #[inline(always)]
-    #[track_caller]
     pub fn free() -> Option<usize> {
         let mut index = 0;
         while index < ENTRIES {
@@ -154,8 +138,6 @@ impl<G: Group> Table<G> {
 
     /// Assigns a free entry to a structure in which the participant has the participant slot `place`, by one
     /// thread.
-    #[inline(always)]
-    #[track_caller]
     pub fn take(index: usize, key: u64, place: u32) -> Entry {
         let entry = Self::entry(index);
         entry.set(PLACE, place);
@@ -164,21 +146,17 @@ impl<G: Group> Table<G> {
     }
 
     /// Releases an entry, by one thread. Its other words stay until it is taken again.
-    #[inline(always)]
-    #[track_caller]
     pub fn release(entry: Entry) {
         entry.write_key(0, 0);
     }
 
-    #[inline(always)]
-    #[track_caller]
     fn is_certified(index: usize) -> bool {
         let entry = Self::entry(index);
         let (key, place) = (entry.key(), entry.0.load_uninit(PLACE));
         key != 0 && entry.0.load_uninit(CHECK) == Self::check(index, key, place)
     }
 
-    #[inline(always)]
+    #[device]
     fn check(index: usize, key: u64, place: u32) -> u32 {
         let process = G::index().wrapping_mul(ENTRIES as u32).wrapping_add(index as u32);
         let words = [key as u32, (key >> 32) as u32, place, process];

@@ -18,7 +18,7 @@ use crate::btree::tree::{FIRST_LEAF, RESERVED_LEAF, ROOT, largest};
 use crate::keyed::kernels::write_if;
 use crate::keyed::{Scalar, Slot};
 use crate::slab::{Handle, Pool};
-use simt::{GlobalSlice, Independent, Order, Scope, Thread, Tile};
+use simt::{GlobalSlice, Independent, Order, Scope, Thread, Tile, device};
 
 /// Dimensions of the index layers over a number of data nodes.
 #[repr(C)]
@@ -44,8 +44,7 @@ impl Layout {
     }
 
     /// Ends the launch if layers would not become smaller towards the root.
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     fn check(self) {
         if self.fill < 2 || self.stride == 0 {
             simt::trap();
@@ -119,7 +118,7 @@ pub struct NodeArray<K> {
 }
 
 impl<K> Clone for NodeArray<K> {
-    #[inline(always)]
+    #[device]
     fn clone(&self) -> Self {
         *self
     }
@@ -145,8 +144,7 @@ impl SlabReservation {
     const LAYERS: u32 = 3;
 
     /// Returns an index in `slabs` for a slab of a layer, if one is still wanted.
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     fn place(&self, layer: u32) -> Option<usize> {
         let all = self.slabs.len() as u64;
         let (first, end) = match layer {
@@ -161,11 +159,10 @@ impl SlabReservation {
     }
 }
 
+#[device(caller)]
 impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W, L> {
     /// Returns the node in slab number `number`, if that is live and must be reachable from others: root and
     /// reserved leaf need not be.
-    #[inline(always)]
-    #[track_caller]
     fn linked(self, number: usize) -> Option<Handle> {
         let pool = self.pool();
         let exists = number < pool.units() && pool.bitmaps().is_live(number as u32);
@@ -175,8 +172,6 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
 
     /// Whether a data node stays: it is no zombie, and has a pair or is the first. The calling lane reads it
     /// alone.
-    #[inline(always)]
-    #[track_caller]
     fn stays(self, handle: Handle) -> bool {
         let (node, ends) = (self.node(handle), self.ends(handle));
         let (mut pairs, mut position) = (0, 0);
@@ -189,8 +184,6 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
     }
 
     /// Adds the data node in slab number `number`, if it stays, to `lows` and `handles` and to their `count`.
-    #[inline(always)]
-    #[track_caller]
     pub(super) fn gather(
         self,
         number: usize,
@@ -214,8 +207,6 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
     }
 
     /// Frees slab number `number`, if its node does not stay, by the lanes of the calling thread's tile.
-    #[inline(always)]
-    #[track_caller]
     pub(super) fn sweep_nodes(self, number: usize) {
         let tile = Tile::<W, Independent>::this();
         let Some(handle) = self.linked(number) else { return };
@@ -231,8 +222,6 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
     }
 
     /// Returns the handle in a word of a slice. Ends the launch if the pool has no such slab.
-    #[inline(always)]
-    #[track_caller]
     fn listed(self, handles: GlobalSlice<u32>, index: usize) -> Handle {
         let handle = Handle::from_word(handles.read(index));
         if self.pool().number(handle).is_none() {
@@ -243,8 +232,6 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
 
     /// Makes node `index` of the sorted ones cover the keys up to the next one's, by the lanes of the calling
     /// thread's tile.
-    #[inline(always)]
-    #[track_caller]
     pub(super) fn relink_data(self, index: usize, data: NodeArray<S::Key>) {
         let tile = Tile::<W, Independent>::this();
         let last = (data.layout.nodes as usize).wrapping_sub(1);
@@ -272,8 +259,6 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
     }
 
     /// Takes slab number `number` for an index node, if it is free and one like it is wanted.
-    #[inline(always)]
-    #[track_caller]
     pub(super) fn claim(self, number: usize, claims: SlabReservation) {
         let pool = self.pool();
         if number >= pool.units() || pool.bitmaps().is_live(number as u32) {
@@ -293,8 +278,6 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
     }
 
     /// Builds index node `number`, the last of which is the root, by the lanes of the calling thread's tile.
-    #[inline(always)]
-    #[track_caller]
     pub(super) fn index(self, number: u64, data: NodeArray<S::Key>) {
         data.layout.check();
         let (layout, (layer, place, below)) = (data.layout, data.layout.of(number));

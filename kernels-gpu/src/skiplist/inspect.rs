@@ -11,12 +11,11 @@ use crate::btree::node::{Node, handle_of};
 use crate::btree::tree::{RESERVED_LEAF, ROOT, largest};
 use crate::keyed::{Scalar, Slot};
 use crate::slab::{Handle, Pool};
-use simt::{Order, Scope};
+use simt::{Order, Scope, device};
 
 /// Examines the node in slab number `number`, if that is live, by the calling lane alone. Requires exclusive
 /// access to the list.
-#[inline(always)]
-#[track_caller]
+#[device(caller)]
 pub(super) fn examine<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize>(
     nodes: Nodes<S, P, A, W, L>,
     number: u32,
@@ -54,8 +53,7 @@ pub(super) fn examine<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize>
 }
 
 /// Returns the number of pairs of a data node that are below the one before them.
-#[inline(always)]
-#[track_caller]
+#[device(caller)]
 fn disorder<S: Slot, const W: u32, const L: usize>(node: Node<S, W, L>, ends: Ends<S::Stored>) -> u32 {
     let (mut position, mut before, mut wrong) = (0, ends.low, 0);
     while position < Node::<S, W, L>::SLOTS {
@@ -70,7 +68,7 @@ fn disorder<S: Slot, const W: u32, const L: usize>(node: Node<S, W, L>, ends: En
 }
 
 /// Whether a node is a zombie: a data node that covers no key.
-#[inline(always)]
+#[device]
 fn is_zombie<K: Scalar>(handle: Handle, ends: Ends<K>) -> bool {
     ends.meta.is_leaf() && handle != RESERVED_LEAF && ends.high < ends.low
 }
@@ -85,11 +83,10 @@ enum Next {
     Wrong,
 }
 
+#[device(caller)]
 impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W, L> {
     /// Checks the link. Zombies are skipped; the target must be the node of the same layer that covers the
     /// keys from the next one on.
-    #[inline(always)]
-    #[track_caller]
     fn next(self, handle: Handle, ends: Ends<S::Stored>) -> Next {
         if ends.high == largest::<S>() {
             let is_last = ends.meta.is_leaf() && handle != RESERVED_LEAF;
@@ -119,8 +116,6 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
     /// Examines the entries of an index node. They are sorted, the first one is at its low key, and each is
     /// valid: it leads to a node of the layer below that covers, or once covered, the keys from the entry's
     /// key on.
-    #[inline(always)]
-    #[track_caller]
     fn examine_index(self, node: Node<S, W, L>, ends: Ends<S::Stored>, found: &mut Findings) {
         let empty = S::key(S::EMPTY);
         let (mut position, mut before) = (0, None::<S::Stored>);

@@ -4,11 +4,11 @@ use super::list::Layers;
 use crate::btree::TreeView;
 use crate::keyed::kernels::{batch_of, element, read_if, write_if};
 use crate::keyed::{CounterDelta, Insert, InsertNew, OpCode};
-use simt::{GlobalSlice, Instance, Thread, kernel};
+use simt::{GlobalSlice, Instance, Thread, device, kernel};
 
 /// Returns the index in the batch of element `index` of a pass. A pass has every `step`-th element, except,
 /// if `ratio` is not 0, every `ratio * step`-th one, which an earlier pass has submitted.
-#[inline(always)]
+#[device]
 fn passed(index: usize, step: u32, ratio: u32) -> usize {
     let skipped = if ratio > 1 { index / (ratio as usize - 1) + 1 } else { 0 };
     (index + skipped).saturating_mul(step as usize)
@@ -21,7 +21,7 @@ pub fn passing(len: usize, step: u32, ratio: u32) -> usize {
 }
 
 /// Returns the index of the calling thread's element in a pass, and whether it has one.
-#[inline(always)]
+#[device]
 fn in_pass(width: u32, len: usize, step: u32, ratio: u32) -> (usize, bool) {
     let (index, brings) = element(width, passing(len, step, ratio));
     let index = if brings { passed(index, step, ratio) } else { usize::MAX };

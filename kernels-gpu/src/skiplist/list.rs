@@ -7,7 +7,7 @@ use crate::btree::{Answer, Findings, Input, Seek, Sink, Span};
 use crate::keyed::{Counters, EntryRef, Kind, Operation, Outcome, Request, Scalar, Slot, TileKind};
 use crate::slab::Pool;
 use core::marker::PhantomData;
-use simt::{Convergence, Global, GlobalSlice, Instance, Queue, Tile};
+use simt::{Convergence, Global, GlobalSlice, Instance, Queue, Tile, device};
 
 /// A kind of skip list: slots `S`, slabs of the pool `P`, policy `A`, nodes read by tiles of `W` lanes with
 /// `L` words per lane.
@@ -17,17 +17,16 @@ pub struct List<S, P, A, const W: u32, const L: usize>(PhantomData<(S, P, A)>);
 /// View of a list's nodes, which have the layout of a tree's.
 pub(super) type Nodes<S, P, A, const W: u32, const L: usize> = TreeView<Tree<S, P, A, W, L>>;
 
+#[device]
 impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> TreeView<List<S, P, A, W, L>> {
     /// Returns the list's nodes.
-    #[inline(always)]
     pub(super) fn nodes(self) -> Nodes<S, P, A, W, L> {
         self.seen_as()
     }
 
     /// Executes the operations of all lanes that are `pending`, each by its tile, and returns to each lane
     /// its own result.
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     pub fn share<O: Operation, C: Convergence>(
         self,
         tile: Tile<W, C>,
@@ -57,8 +56,7 @@ unsafe impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Kind for 
     const REGISTERS: u32 = <Tree<S, P, A, W, L> as Kind>::REGISTERS;
     const READS_IN: u32 = <Tree<S, P, A, W, L> as Kind>::READS_IN;
 
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     fn execute<O: Operation>(
         list: TreeView<Self>,
         pending: bool,
@@ -69,7 +67,7 @@ unsafe impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Kind for 
         list.share(Tile::<W>::lockstep(), pending, operation, key, argument)
     }
 
-    #[inline(always)]
+    #[device]
     fn counters(list: TreeView<Self>) -> Counters {
         TreeView::counters(list)
     }
@@ -78,39 +76,32 @@ unsafe impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Kind for 
         Tree::<S, P, A, W, L>::scan_threads(list.nodes())
     }
 
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     fn scan(list: TreeView<Self>, thread: usize, mut see: impl FnMut(Option<EntryRef<Self>>)) {
         Tree::<S, P, A, W, L>::scan(list.nodes(), thread, |place| see(place.map(EntryRef::of)));
     }
 
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     fn erase(slot: Global<S::Word>) -> bool {
         Tree::<S, P, A, W, L>::erase(slot)
     }
 }
 
+#[device(caller)]
 impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Config for List<S, P, A, W, L> {
     type Pool = P;
     type Versions = A::Versions;
     const SLOTS: u32 = <Tree<S, P, A, W, L> as Config>::SLOTS;
     const CONCURRENT: bool = A::CONCURRENT;
 
-    #[inline(always)]
-    #[track_caller]
     fn build(list: TreeView<Self>, number: u64, input: Input<S>) {
         list.nodes().build(number, input);
     }
 
-    #[inline(always)]
-    #[track_caller]
     fn begin(list: TreeView<Self>, index: u64, nodes: u64, pairs: u64) {
         list.nodes().begin(index, nodes, pairs);
     }
 
-    #[inline(always)]
-    #[track_caller]
     fn seek<Q: Seek>(
         list: TreeView<Self>,
         pending: bool,
@@ -120,28 +111,21 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Config for List<
         list.nodes().seek::<Q, _>(Tile::<W>::lockstep(), pending, span, sink)
     }
 
-    #[inline(always)]
-    #[track_caller]
     fn examine(list: TreeView<Self>, number: u32) -> Findings {
         super::inspect::examine(list.nodes(), number)
     }
 
-    #[inline(always)]
-    #[track_caller]
     fn rebuild_directory(list: TreeView<Self>) {
         list.nodes().rebuild_directory();
     }
 
-    #[inline(always)]
-    #[track_caller]
     fn free_node(list: TreeView<Self>, number: usize) {
         Tree::<S, P, A, W, L>::free_node(list.nodes(), number);
     }
 }
 
 impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> TileKind<W> for List<S, P, A, W, L> {
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     fn share<O: Operation, C: Convergence>(
         list: TreeView<Self>,
         tile: Tile<W, C>,
@@ -179,9 +163,8 @@ pub trait Layers: Config {
     fn index(list: TreeView<Self>, number: u64, data: NodeArray<Self::Key>);
 }
 
+#[device(caller)]
 impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Layers for List<S, P, A, W, L> {
-    #[inline(always)]
-    #[track_caller]
     fn gather(
         list: TreeView<Self>,
         number: usize,
@@ -192,26 +175,18 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Layers for List<
         list.nodes().gather(number, lows, handles, count);
     }
 
-    #[inline(always)]
-    #[track_caller]
     fn sweep_nodes(list: TreeView<Self>, number: usize) {
         list.nodes().sweep_nodes(number);
     }
 
-    #[inline(always)]
-    #[track_caller]
     fn relink(list: TreeView<Self>, index: usize, data: NodeArray<S::Key>) {
         list.nodes().relink_data(index, data);
     }
 
-    #[inline(always)]
-    #[track_caller]
     fn claim(list: TreeView<Self>, number: usize, claims: SlabReservation) {
         list.nodes().claim(number, claims);
     }
 
-    #[inline(always)]
-    #[track_caller]
     fn index(list: TreeView<Self>, number: u64, data: NodeArray<S::Key>) {
         list.nodes().index(number, data);
     }

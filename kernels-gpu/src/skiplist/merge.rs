@@ -22,12 +22,12 @@ use crate::btree::tree::FIRST_LEAF;
 use crate::btree::walk::LatchedNode;
 use crate::keyed::{Scalar, Slot};
 use crate::slab::Pool;
-use simt::{Convergence, Order, Scope, Tile, fence};
+use simt::{Convergence, Order, Scope, Tile, device, fence};
 
+#[device]
 impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W, L> {
     /// Merges a data node that the tile has latched with the next one, if pairs were `removed` and have left
     /// it thin. `read` is its current content.
-    #[inline(always)]
     pub(super) fn thin_out<C: Convergence>(
         self,
         tile: Tile<W, C>,
@@ -43,7 +43,6 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
         }
     }
 
-    #[inline(always)]
     fn merge<C: Convergence>(
         self,
         tile: Tile<W, C>,
@@ -88,7 +87,6 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
 
     /// Stores the pairs of `read` before those of the next node, which is latched, if it `fits`: the highest
     /// first.
-    #[inline(always)]
     fn push_pairs<C: Convergence>(
         tile: Tile<W, C>,
         fits: bool,
@@ -114,7 +112,6 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
     }
 
     /// Copies the pairs of `read` to free slots of the next node, which is latched, if it `fits`.
-    #[inline(always)]
     fn move_pairs<C: Convergence>(
         tile: Tile<W, C>,
         fits: bool,

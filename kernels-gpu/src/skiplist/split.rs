@@ -25,7 +25,7 @@ use crate::btree::tree::ROOT;
 use crate::btree::walk::LatchedNode;
 use crate::keyed::{Scalar, Slot};
 use crate::slab::{Handle, Pool};
-use simt::{Convergence, Order, Scope, Thread, Tile, fence};
+use simt::{Convergence, Order, Scope, Thread, Tile, device, fence};
 
 /// An entry of a new node to be raised to the layer above, and whether a new node was made.
 pub(super) type IndexEntry<S> = ((<S as Slot>::Stored, Handle), bool);
@@ -44,12 +44,12 @@ struct SplitPlanSorted<S: Slot> {
     right: Handle,
 }
 
+#[device]
 impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W, L> {
     /// Number of words, of a full sorted node and the new one, that stay in the lower half.
     const KEPT: u32 = Node::<S, W, L>::SLOTS.div_ceil(2);
 
     /// Allocates a slab, if `wanted`, and returns it to every lane.
-    #[inline(always)]
     fn slab<C: Convergence>(
         self,
         tile: Tile<W, C>,
@@ -68,7 +68,6 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
 
     /// Splits a full data node that the tile has latched, if it `splits`, and adds a pair to the half that
     /// covers its key. Returns the entry to raise.
-    #[inline(always)]
     pub(super) fn split_data<C: Convergence>(
         self,
         tile: Tile<W, C>,
@@ -110,7 +109,6 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
     }
 
     /// Writes a new data node except for its header.
-    #[inline(always)]
     fn fill_data(
         self,
         rank: u32,
@@ -137,7 +135,6 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
     }
 
     /// Writes the header of a new node, and links the old node to it.
-    #[inline(always)]
     fn link_in(self, held: &LatchedNode<S, W, L>, right: Handle, separator: S::Stored) {
         let (order, scope) = (Order::Relaxed, Scope::Device);
         let header = Node::<S, W, L>::header_word(separator, Meta::free(held.meta.level()));
@@ -151,7 +148,6 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
     /// Each entry is one word, and every entry in the node is valid at any moment. So a tile that reads
     /// during the shift may be led too far left, never too far right. If there is an entry with the same key,
     /// the new one replaces it: the old one leads to a node that has merged since.
-    #[inline(always)]
     pub(super) fn insert_index_entry<C: Convergence>(
         self,
         tile: Tile<W, C>,
@@ -178,7 +174,6 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
 
     /// Writes a word at `place`, and shifts the words from there up to `last` by one position to the right.
     /// `read` is the node before and after.
-    #[inline(always)]
     pub(super) fn shift<C: Convergence>(
         tile: Tile<W, C>,
         shifts: bool,
@@ -204,7 +199,6 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
 
     /// Shifts the words behind `place`, up to `last`, by one position to the left; position `last` becomes
     /// empty. `read` is the node before and after.
-    #[inline(always)]
     pub(super) fn close<C: Convergence>(
         tile: Tile<W, C>,
         closes: bool,
@@ -229,7 +223,6 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
 
     /// Makes `count` sorted pairs contiguous again, after scans have removed some between them. `read` is the
     /// node before and after.
-    #[inline(always)]
     pub(super) fn close_gaps<C: Convergence>(
         tile: Tile<W, C>,
         closes: bool,
@@ -250,7 +243,6 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
     }
 
     /// Splits a full node with sorted words, and puts the new word into the half that covers it.
-    #[inline(always)]
     fn split_sorted<C: Convergence>(
         self,
         tile: Tile<W, C>,
@@ -287,7 +279,6 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
     }
 
     /// Writes new nodes except for their headers.
-    #[inline(always)]
     fn fill_sorted(self, rank: u32, held: &LatchedNode<S, W, L>, share: &SplitPlanSorted<S>) {
         let (order, scope) = (Order::Relaxed, Scope::Device);
         let (left, right) = (self.node(share.left), self.node(share.right));
@@ -316,7 +307,6 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
     }
 
     /// Writes the headers of new nodes, and links the old node to them.
-    #[inline(always)]
     fn show_sorted(self, held: &LatchedNode<S, W, L>, share: &SplitPlanSorted<S>) {
         if share.left.is_none() {
             return self.link_in(held, share.right, share.separator);
@@ -331,7 +321,6 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
 
     /// Updates the old node's words once it is linked to the new one: inserts the new word if it belongs
     /// there, and clears those that have moved.
-    #[inline(always)]
     fn settle_sorted<C: Convergence>(
         tile: Tile<W, C>,
         goes: bool,
@@ -355,7 +344,7 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
 }
 
 /// Returns the key before one that is not 0.
-#[inline(always)]
+#[device]
 fn before<K: Scalar>(key: K) -> K {
     K::from_u64(key.to_u64().wrapping_sub(1))
 }

@@ -13,7 +13,7 @@ use crate::btree::tree::{FIRST_LEAF, RESERVED_LEAF, ROOT, largest};
 use crate::btree::walk::{self, FIRST_BACKOFF_NS, Latched, LatchedNode, MOST_DOUBLINGS, OperationResult};
 use crate::keyed::{Change, Operation, Outcome, Request, Scalar, Slot};
 use crate::slab::{Handle, Pool};
-use simt::{Convergence, CurrentOp, Order, Scope, Tile, fence};
+use simt::{Convergence, CurrentOp, Order, Scope, Tile, device, fence};
 
 /// Number of links in index layers that a traversal follows before it restarts at the top, once per
 /// operation: the entries that led it there are old.
@@ -78,9 +78,9 @@ struct LatchAttempt<S: Slot> {
     cut: IndexEntry<S>,
 }
 
+#[device]
 impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Walk<S, P, A, O, W, L> {
     /// Starts a traversal.
-    #[inline(always)]
     pub fn new(nodes: Nodes<S, P, A, W, L>, start: Handle, request: Request<S, O>) -> Self {
         let (value, none) = (request.argument, Handle::NONE);
         Self {
@@ -101,14 +101,12 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
     }
 
     /// Returns the result of the lane's operation.
-    #[inline(always)]
     pub fn result(self) -> (Outcome, S::Value) {
         (self.outcome, self.value)
     }
 
     /// Executes one round of the current operation: one node. Returns the ranks whose operations are
     /// finished; `waiting` are those with unfinished ones.
-    #[inline(always)]
     pub fn round<C: Convergence>(&mut self, turn: CurrentOp<W, C>, waiting: u32) -> u32 {
         let (tile, request) = (turn.tile(), self.request.from_owner(turn));
         let writes = request.places() || (O::WRITES && request.operation.change() != Change::Keep);
@@ -140,20 +138,17 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
     }
 
     /// Returns the key that the tile is looking for.
-    #[inline(always)]
     fn target(&self, request: &Request<S, O>) -> S::Stored {
         if O::WRITES && self.layer > 0 { self.index_entry.0 } else { request.key }
     }
 
     /// Restarts at the top.
-    #[inline(always)]
     fn restart(&mut self) {
         (self.at, self.parent, self.previous_zombie, self.latches) =
             (ROOT, Handle::NONE, Handle::NONE, false);
     }
 
     /// Reads a node and goes on from it, if `looks`.
-    #[inline(always)]
     fn descend<C: Convergence>(
         &mut self,
         tile: Tile<W, C>,
@@ -206,7 +201,6 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
 
     /// Reads a node with sorted pairs again after a miss. The miss is valid only if the node was unlatched
     /// and had the same version before and after its pairs were read, and still covers the key.
-    #[inline(always)]
     fn confirm_miss_sorted<C: Convergence>(
         tile: Tile<W, C>,
         node: Node<S, W, L>,
@@ -240,7 +234,6 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
     /// Passes a data node. If one zombie leads to another, the first is linked to the second's target, so
     /// chains of zombies become short. The tail of a zombie is written nowhere else, and every value that it
     /// ever had is valid.
-    #[inline(always)]
     fn shorten<C: Convergence>(&mut self, tile: Tile<W, C>, passes: bool, read: &Read<S, W, L>) {
         let (high, _) = read.tail(tile);
         let is_zombie = passes && high == S::Stored::from_u64(0);
@@ -259,7 +252,6 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
     }
 
     /// Counts an event of the tile, if the policy counts.
-    #[inline(always)]
     fn count<C: Convergence>(&self, tile: Tile<W, C>, event: Event) {
         if A::COUNTS && tile.rank() == 0 {
             self.nodes.directory().counter(event as usize).fetch_add(1, Order::Relaxed, Scope::Device);
@@ -267,7 +259,6 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
     }
 
     /// Chooses the next node from a node that was read.
-    #[inline(always)]
     fn follow(&mut self, step: &SearchStep<S>, writes: bool) {
         let level = step.meta.level();
         if step.beyond {
@@ -289,7 +280,6 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
 
     /// Tries the latch of the current node and executes the pending changes under it, if the tile `acts`.
     /// Returns the ranks whose operations are finished.
-    #[inline(always)]
     fn write<C: Convergence>(
         &mut self,
         tile: Tile<W, C>,
@@ -342,7 +332,6 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
 
     /// Chooses the next node after an attempt to change a node. Returns the ranks whose operations the
     /// attempt finished.
-    #[inline(always)]
     fn after_update<C: Convergence>(
         &mut self,
         tile: Tile<W, C>,
@@ -373,7 +362,6 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
 
     /// Releases a latch, if `gives`. The version of a data node is incremented if the node may have changed,
     /// and stays the same otherwise.
-    #[inline(always)]
     fn release<C: Convergence>(
         tile: Tile<W, C>,
         gives: bool,
@@ -391,7 +379,6 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
     }
 
     /// Ends the current operation with `outcome`; its value stays the argument.
-    #[inline(always)]
     fn conclude<C: Convergence>(&mut self, tile: Tile<W, C>, own: u32, outcome: Outcome) -> u32 {
         if own >> tile.rank() & 1 != 0 {
             (self.outcome, self.value) = (outcome, self.request.argument);
@@ -400,7 +387,6 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
     }
 
     /// Begins to raise an entry to a layer.
-    #[inline(always)]
     fn begin_index_entry(&mut self, entry: (S::Stored, Handle), layer: u32) {
         (self.index_entry, self.layer) = (entry, layer);
         (self.losses, self.previous_zombie) = (0, Handle::NONE);
@@ -417,7 +403,6 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
     /// An entry below the node goes to the top. Merges lower the low keys of data nodes, also below that of
     /// the index node which leads to them; if such a data node is split, the new entry belongs into an index
     /// node further left.
-    #[inline(always)]
     fn leave_latched(&mut self, held: &LatchedNode<S, W, L>, key: S::Stored, below: bool) {
         self.previous_zombie = Handle::NONE;
         let is_beyond = key > held.high;
@@ -428,7 +413,6 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
 
     /// Backs off after a failed latch attempt, for a time that grows with each failure. Then retries, in the
     /// data layer from the parent if that is known, otherwise from the same node.
-    #[inline(always)]
     fn back_off(&mut self) {
         if self.layer == 0 && !self.parent.is_none() {
             (self.at, self.parent, self.latches) = (self.parent, Handle::NONE, false);
@@ -439,7 +423,6 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
 
     /// Executes the operations of the tile's lanes on a data node that the tile has latched, if `on_data`, as
     /// long as the node has free slots.
-    #[inline(always)]
     fn update_node<C: Convergence>(
         &mut self,
         tile: Tile<W, C>,
@@ -483,7 +466,6 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
     /// the latch acquires, which orders it before nothing; the pairs are relaxed stores of all lanes. So each
     /// lane fences after the barrier that follows the latch: its stores then release what the first lane did,
     /// and readers acquire by their loads of the pairs.
-    #[inline(always)]
     fn show_latch<C: Convergence>(tile: Tile<W, C>, moves: bool, update: &mut UpdateResult<S, W, L>) {
         if tile.any_converged(moves && !update.has_shown_latch) {
             fence(Scope::Device);
@@ -492,7 +474,6 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
     }
 
     /// [`Self::update_unsorted`] for a node with sorted pairs.
-    #[inline(always)]
     fn update_sorted<C: Convergence>(
         tile: Tile<W, C>,
         wanted: bool,
@@ -534,7 +515,6 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
 
     /// Executes one operation on a latched data node, if it is `wanted`. The operation is not done if it
     /// needs a free slot and there is none.
-    #[inline(always)]
     fn update_unsorted<C: Convergence>(
         tile: Tile<W, C>,
         wanted: bool,
@@ -574,7 +554,7 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
 
 /// Whether a data node may merge with the next. The first one may not, because the layer begins there; the
 /// last has no next.
-#[inline(always)]
+#[device]
 pub(super) fn may_merge<S: Slot>(handle: Handle, high: S::Stored) -> bool {
     handle != FIRST_LEAF && handle != RESERVED_LEAF && high != largest::<S>()
 }

@@ -2,7 +2,7 @@
 //!
 //! Slabs are numbers here; the [`Pool`](super::Pool) converts a number to a [`Handle`](super::Handle) and to
 //! the slab's address.
-use simt::{Global, Order, Scope, fault};
+use simt::{Global, Order, Scope, device, fault};
 
 /// Number of words of a block's bitmap.
 pub const BLOCK_WORDS: u32 = 32;
@@ -39,25 +39,25 @@ impl Bitmaps {
     }
 
     /// Returns the number of slabs.
-    #[inline(always)]
+    #[device]
     pub fn units(self) -> u32 {
         self.units
     }
 
     /// Returns the number of words with bits of slabs. The last block may have further words without any.
-    #[inline(always)]
+    #[device]
     pub fn words(self) -> u32 {
         self.units.div_ceil(32)
     }
 
     /// Returns the number of blocks. The last block may have fewer slabs than the others.
-    #[inline(always)]
+    #[device]
     pub fn blocks(self) -> u32 {
         self.units.div_ceil(32 * BLOCK_WORDS)
     }
 
     /// Returns the mask of the bits of word `index` that belong to slabs.
-    #[inline(always)]
+    #[device]
     pub(super) fn mask(self, index: u32) -> u32 {
         let slabs = self.units - index * 32;
         if slabs >= 32 { u32::MAX } else { (1 << slabs) - 1 }
@@ -68,7 +68,7 @@ impl Bitmaps {
     /// # Safety
     /// - `index` is below [`Self::words_for`]`(units)`.
     /// - Writes keep the bits beyond the pool's slabs set, and the bits of slabs in use.
-    #[inline(always)]
+    #[device]
     pub unsafe fn word(self, index: u32) -> Global<u32> {
         // SAFETY: the caller's obligation.
         unsafe { self.live.offset(index as usize) }
@@ -78,15 +78,14 @@ impl Bitmaps {
     ///
     /// # Safety
     /// - `index` is below [`Self::words_for`]`(units)`.
-    #[inline(always)]
+    #[device]
     pub(super) unsafe fn retired(self, index: u32) -> Global<u32> {
         // SAFETY: the caller's obligation.
         unsafe { self.retired.offset(index as usize) }
     }
 
     /// Counts `many` faults, and reports them to the emulator.
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     pub(super) fn fault(self, many: u32, message: &'static str) {
         self.faults.fetch_add(many as u64, Order::Relaxed, Scope::Device);
         fault(message);
@@ -96,8 +95,7 @@ impl Bitmaps {
     ///
     /// # Safety
     /// - `index` is below [`Self::words_for`]`(units)`.
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     pub(super) unsafe fn load_free(self, index: u32) -> u32 {
         // SAFETY: the caller's obligation.
         unsafe { self.word(index) }.load_hot(Order::Relaxed, Scope::Device)
@@ -107,8 +105,7 @@ impl Bitmaps {
     ///
     /// # Safety
     /// - As for [`Pool::take`](super::Pool::take).
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     pub(super) unsafe fn take(self, index: u32, bits: u32) -> u32 {
         // SAFETY: the caller's obligation.
         unsafe { self.word(index) }.fetch_or_hot(bits, Order::Relaxed, Scope::Device)
@@ -118,8 +115,7 @@ impl Bitmaps {
     ///
     /// # Safety
     /// - As for [`Pool::give`](super::Pool::give).
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     pub(super) unsafe fn give(self, index: u32, bits: u32) -> u32 {
         // SAFETY: the caller's obligation.
         unsafe { self.word(index) }.fetch_and_hot(!bits, Order::Relaxed, Scope::Device)
@@ -127,8 +123,7 @@ impl Bitmaps {
 
     /// Checks that all of `many` freed slabs were live, and counts a fault for each that was not. If `bits`
     /// has fewer than `many` set bits, some slab was named twice.
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     pub(super) fn check_freed(self, old: u32, bits: u32, many: u32) {
         let freed = (old & bits).count_ones();
         if freed != many {
@@ -138,8 +133,7 @@ impl Bitmaps {
 
     /// Marks a live slab for [`slab_reclaim`](super::kernels::slab_reclaim). `number` is below
     /// [`Self::units`].
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     pub(super) fn retire(self, number: u32) {
         if !self.is_live(number) {
             return self.fault(1, "a slab was retired that is not live");
@@ -154,8 +148,7 @@ impl Bitmaps {
 
     /// Sets or clears the retired mark of slab `number`, below [`Self::units`], whatever it was before.
     /// Requires exclusive access to the pool.
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     pub(crate) fn mark(self, number: u32, retired: bool) {
         // SAFETY: the word that contains the slab's bit.
         let (word, bit) = (unsafe { self.retired(number / 32) }, 1 << (number % 32));
@@ -167,8 +160,7 @@ impl Bitmaps {
     }
 
     /// Returns whether slab `number`, below [`Self::units`], is marked as retired.
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     pub(crate) fn is_marked(self, number: u32) -> bool {
         // SAFETY: the word that contains the slab's bit.
         let word = unsafe { self.retired(number / 32) }.load_hot(Order::Relaxed, Scope::Device);
@@ -177,8 +169,7 @@ impl Bitmaps {
 
     /// Writes word `index` of the live bitmap, if there is one, so that exactly the first `count` slabs are
     /// live. Requires exclusive access to the pool.
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     pub(crate) fn reset(self, index: u64, count: u64) {
         if index >= Self::words_for(self.units as usize) as u64 {
             return;
@@ -194,8 +185,7 @@ impl Bitmaps {
 
     /// Returns whether slab `number`, below [`Self::units`], is allocated. Retired slabs count as allocated
     /// until they are reclaimed.
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     pub(crate) fn is_live(self, number: u32) -> bool {
         // SAFETY: the word that contains the slab's bit.
         let word = unsafe { self.load_free(number / 32) };

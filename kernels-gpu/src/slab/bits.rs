@@ -1,8 +1,8 @@
 //! Operations on the bits of a word, and sums over a tile by votes.
-use simt::{Convergence, Tile};
+use simt::{Convergence, Tile, device};
 
 /// Returns the position of the set bit that has `below` set bits below it; arbitrary if there is none.
-#[inline(always)]
+#[device]
 pub fn place_of(word: u32, below: u32) -> u32 {
     let (mut rest, mut left, mut place) = (word, below, 0);
     let mut half = 16;
@@ -19,7 +19,7 @@ pub fn place_of(word: u32, below: u32) -> u32 {
 }
 
 /// Returns the lowest `many` set bits, or all of them if there are fewer.
-#[inline(always)]
+#[device]
 pub fn lowest(word: u32, many: u32) -> u32 {
     if many >= word.count_ones() {
         return word;
@@ -28,15 +28,14 @@ pub fn lowest(word: u32, many: u32) -> u32 {
 }
 
 /// Returns the position of the first set bit at or above `from`, wrapping around.
-#[inline(always)]
+#[device]
 pub fn first_from(word: u32, from: u32) -> u32 {
     (word.rotate_right(from & 31).trailing_zeros() + from) & 31
 }
 
 /// Returns the sum of `count` (at most 63) over the lanes of lower rank, by one vote for each of its bits.
 /// Votes do not depend on one another, unlike the shuffles of a scan.
-#[inline(always)]
-#[track_caller]
+#[device(caller)]
 pub fn sum_below<const W: u32, C: Convergence>(tile: Tile<W, C>, count: u32) -> u32 {
     if W == 1 {
         return 0;
@@ -51,7 +50,7 @@ pub fn sum_below<const W: u32, C: Convergence>(tile: Tile<W, C>, count: u32) -> 
 }
 
 /// Returns the ballot mask of the ranks below the caller's.
-#[inline(always)]
+#[device]
 pub fn lower_ranks<const W: u32, C: Convergence>(tile: Tile<W, C>) -> u32 {
     (1 << tile.rank()) - 1
 }

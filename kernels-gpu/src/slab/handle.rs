@@ -1,6 +1,6 @@
 //! Handles: 32-bit identifiers of slabs, which lists store and shuffle.
 use core::fmt;
-use simt::Shuffle;
+use simt::{Shuffle, device};
 
 /// Identifier of a slab of a pool, by super block, block and unit: 8, 14 and 10 bits, the unit lowest.
 ///
@@ -11,6 +11,7 @@ use simt::Shuffle;
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Handle(u32);
 
+#[device]
 impl Handle {
     /// Handle of no slab: all ones.
     pub const NONE: Self = Self(u32::MAX);
@@ -22,56 +23,48 @@ impl Handle {
     pub const SLAB_BITS: u32 = Self::UNIT_BITS + Self::BLOCK_BITS;
 
     /// Converts a word to a handle.
-    #[inline(always)]
     pub const fn from_word(word: u32) -> Self {
         Self(word)
     }
 
     /// Converts the handle to a word.
-    #[inline(always)]
     pub const fn to_word(self) -> u32 {
         self.0
     }
 
     /// Returns whether the handle is [`Self::NONE`].
-    #[inline(always)]
     pub const fn is_none(self) -> bool {
         self.0 == Self::NONE.0
     }
 
     /// Returns the handle, or `None` for [`Self::NONE`].
-    #[inline(always)]
     pub fn some(self) -> Option<Self> {
         if self.is_none() { None } else { Some(self) }
     }
 
     /// Returns the super block.
-    #[inline(always)]
     pub const fn super_block(self) -> u32 {
         self.0 >> Self::SLAB_BITS
     }
 
     /// Returns the slab's number within its super block: block and unit.
-    #[inline(always)]
     pub const fn slab(self) -> u32 {
         self.0 & ((1 << Self::SLAB_BITS) - 1)
     }
 
     /// Returns the block within its super block.
-    #[inline(always)]
     pub const fn block(self) -> u32 {
         self.slab() >> Self::UNIT_BITS
     }
 
     /// Returns the unit within its block.
-    #[inline(always)]
     pub const fn unit(self) -> u32 {
         self.0 & ((1 << Self::UNIT_BITS) - 1)
     }
 }
 
 impl Shuffle for Handle {
-    #[inline(always)]
+    #[device]
     fn map_words(self, mut word: impl FnMut(u32) -> u32) -> Self {
         Self(word(self.0))
     }

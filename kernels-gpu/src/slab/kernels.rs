@@ -7,7 +7,7 @@ use super::handle::Handle;
 use super::pool::Pool;
 use super::resident::Resident;
 use simt::hash::mix32;
-use simt::{Global, GlobalSlice, Instance, Order, Scope, Thread, Tile, kernel};
+use simt::{Global, GlobalSlice, Instance, Order, Scope, Thread, Tile, device, kernel};
 
 /// Allocates a slab for each element, by warps with resident blocks. `seed` should differ from launch to
 /// launch.
@@ -59,8 +59,7 @@ pub fn slab_free_lone<P: Pool + Instance>(pool: P, handles: GlobalSlice<u32>) {
 ///
 /// Detecting runs costs one shuffle and one ballot. In a batch of random handles all runs have length 1, and
 /// the rest is skipped.
-#[inline(always)]
-#[track_caller]
+#[device(caller)]
 fn free_together<P: Pool>(pool: P, warp: Tile<32>, number: Option<u32>) {
     let word = number.map_or(u32::MAX, |number| number / 32);
     let mut bits = number.map_or(0, |number| 1 << (number % 32));
@@ -81,8 +80,7 @@ fn free_together<P: Pool>(pool: P, warp: Tile<32>, number: Option<u32>) {
 
 /// Combines the bits of the caller and of the `length - 1` lanes after it; the caller is the first lane of
 /// its run.
-#[inline(always)]
-#[track_caller]
+#[device(caller)]
 fn gather(warp: Tile<32>, bits: u32, length: u32) -> u32 {
     let (mut all, mut step) = (bits, 1);
     while step < 32 {
@@ -141,8 +139,7 @@ pub fn slab_count(bitmaps: Bitmaps, counts: GlobalSlice<u64>) {
 }
 
 /// Adds the sum of the lanes' `many` to a counter. All lanes of the warp call it together.
-#[inline(always)]
-#[track_caller]
+#[device(caller)]
 fn add(counter: Global<u64>, many: u32) {
     let warp = Tile::<32>::lockstep();
     let sum = warp.reduce_add(many);

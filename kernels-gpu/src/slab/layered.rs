@@ -14,7 +14,7 @@ use super::bitmaps::Bitmaps;
 use super::handle::Handle;
 use super::pool::{Pool, Supers};
 use super::search::search_in;
-use simt::Global;
+use simt::{Global, device};
 
 /// A pool `P` whose first super block is reserved for the index, with a separate part for each layer if
 /// `EACH`.
@@ -28,7 +28,7 @@ pub struct Layered<P, const EACH: bool> {
 
 impl<P: Pool, const EACH: bool> Layered<P, EACH> {
     /// Returns the first word of a layer's part of the bitmap, and the number of its words.
-    #[inline(always)]
+    #[device]
     fn part(self, layer: u32) -> (u32, u32) {
         let (all, index) = (self.pool.bitmaps().words(), self.index_words);
         let (first, end) = match layer {
@@ -52,30 +52,28 @@ unsafe impl<P: Pool, const EACH: bool> Pool for Layered<P, EACH> {
         Self { pool: unsafe { P::from_parts(bitmaps, supers, shift) }, index_words: (1 << shift) / 32 }
     }
 
-    #[inline(always)]
+    #[device]
     fn bitmaps(self) -> Bitmaps {
         self.pool.bitmaps()
     }
 
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     unsafe fn slab(self, handle: Handle) -> Global<u64> {
         // SAFETY: the caller's obligation.
         unsafe { self.pool.slab(handle) }
     }
 
-    #[inline(always)]
+    #[device]
     fn number(self, handle: Handle) -> Option<u32> {
         self.pool.number(handle)
     }
 
-    #[inline(always)]
+    #[device]
     fn handle(self, number: u32) -> Handle {
         self.pool.handle(number)
     }
 
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     fn allocate_in(self, layer: u32, seed: u32) -> Option<Handle> {
         let (first, words) = self.part(layer);
         let own = if words > 0 { search_in(self, first, words, seed) } else { None };
@@ -85,7 +83,7 @@ unsafe impl<P: Pool, const EACH: bool> Pool for Layered<P, EACH> {
         }
     }
 
-    #[inline(always)]
+    #[device]
     fn is_for(self, number: u32, layer: u32) -> bool {
         let (first, words) = self.part(layer);
         (number / 32).wrapping_sub(first) < words

@@ -3,7 +3,7 @@
 use super::bitmaps::Bitmaps;
 use super::handle::Handle;
 use super::search::search;
-use simt::{Global, Instance, Order, Scope};
+use simt::{Global, Instance, Order, Scope, device};
 
 /// Maximum number of super blocks of a [`Spread`] pool.
 pub const MOST_SUPER_BLOCKS: usize = 255;
@@ -41,6 +41,7 @@ pub const MOST_SUPER_BLOCKS: usize = 255;
 /// - For every handle that [`Self::handle`] returns for a number below [`Self::units`], [`Self::slab`]
 ///   returns the address of [`Self::BYTES`] bytes of live memory, aligned to [`Self::BYTES`]; no two slabs
 ///   overlap.
+#[device(caller)]
 pub unsafe trait Pool: Copy + Send + Sync + 'static {
     /// Number of bytes of a slab: 128 or 256.
     const BYTES: usize;
@@ -76,8 +77,6 @@ pub unsafe trait Pool: Copy + Send + Sync + 'static {
     ///
     /// # Safety
     /// - `index` is below [`Bitmaps::words_for`] of [`Self::units`].
-    #[inline(always)]
-    #[track_caller]
     unsafe fn take(self, index: u32, bits: u32) -> u32 {
         // SAFETY: the caller's obligation.
         unsafe { self.bitmaps().take(index, bits) }
@@ -89,8 +88,6 @@ pub unsafe trait Pool: Copy + Send + Sync + 'static {
     /// # Safety
     /// - `index` is below [`Bitmaps::words_for`] of [`Self::units`].
     /// - The cleared bits are those of slabs of the pool that nothing uses any more.
-    #[inline(always)]
-    #[track_caller]
     unsafe fn give(self, index: u32, bits: u32) -> u32 {
         // SAFETY: the caller's obligation.
         unsafe { self.bitmaps().give(index, bits) }
@@ -101,8 +98,6 @@ pub unsafe trait Pool: Copy + Send + Sync + 'static {
     ///
     /// Lanes that allocate at the same time should have different seeds: equal seeds are correct, but the
     /// lanes contend for the same words.
-    #[inline(always)]
-    #[track_caller]
     fn allocate(self, seed: u32) -> Option<Handle> {
         let handle = self.handle(search(self, seed)?);
         // SAFETY: the search returned the number of a slab of the pool; nothing is accessed.
@@ -112,15 +107,13 @@ pub unsafe trait Pool: Copy + Send + Sync + 'static {
 
     /// As [`Self::allocate`], for a node of a layer; layer 0 is that of the data. Pools with separate layers
     /// allocate from the layer's own part first.
-    #[inline(always)]
-    #[track_caller]
     fn allocate_in(self, _layer: u32, seed: u32) -> Option<Handle> {
         self.allocate(seed)
     }
 
     /// Returns whether slab `number` is in the part from which [`Self::allocate_in`] allocates first for
     /// `layer`.
-    #[inline(always)]
+    #[device]
     fn is_for(self, _number: u32, _layer: u32) -> bool {
         true
     }
@@ -131,8 +124,6 @@ pub unsafe trait Pool: Copy + Send + Sync + 'static {
     ///
     /// The compare-and-swap is relaxed: a reader of the link finds a slab that was blank when the launch
     /// began (see *Contents*). If another lane was faster, the new slab is freed untouched.
-    #[inline(always)]
-    #[track_caller]
     fn extend(self, link: Global<u32>, seed: u32) -> Handle {
         let Some(handle) = self.allocate(seed) else { return Handle::NONE };
         let (none, new) = (Handle::NONE.to_word(), handle.to_word());
@@ -147,8 +138,6 @@ pub unsafe trait Pool: Copy + Send + Sync + 'static {
 
     /// Frees a slab by the calling lane alone. If the handle names no live slab of the pool, nothing is freed
     /// and a fault is counted ([`simt::fault`]: the emulator ends the launch).
-    #[inline(always)]
-    #[track_caller]
     fn free(self, handle: Handle) {
         match self.number(handle) {
             Some(number) => {
@@ -164,8 +153,6 @@ pub unsafe trait Pool: Copy + Send + Sync + 'static {
 
     /// Marks a slab that is unlinked but may still be read: it stays live until the host reclaims it. Faults
     /// are counted as in [`Self::free`]. A retired slab must not be freed.
-    #[inline(always)]
-    #[track_caller]
     fn retire(self, handle: Handle) {
         match self.number(handle) {
             Some(number) => self.bitmaps().retire(number),
@@ -175,8 +162,6 @@ pub unsafe trait Pool: Copy + Send + Sync + 'static {
 
     /// Returns whether the handle names an allocated slab. Retired slabs count as allocated until they are
     /// reclaimed.
-    #[inline(always)]
-    #[track_caller]
     fn is_live(self, handle: Handle) -> bool {
         match self.number(handle) {
             Some(number) => self.bitmaps().is_live(number),
@@ -185,7 +170,7 @@ pub unsafe trait Pool: Copy + Send + Sync + 'static {
     }
 
     /// Returns the number of slabs in the pool, free ones included. Scans cover the numbers below it.
-    #[inline(always)]
+    #[device]
     fn units(self) -> usize {
         self.bitmaps().units() as usize
     }
@@ -250,13 +235,12 @@ unsafe impl<const BYTES: usize> Pool for Spread<BYTES> {
         unsafe { Self::new(bitmaps, supers, shift) }
     }
 
-    #[inline(always)]
+    #[device]
     fn bitmaps(self) -> Bitmaps {
         self.bitmaps
     }
 
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     unsafe fn slab(self, handle: Handle) -> Global<u64> {
         let (super_block, slab) = (handle.super_block(), handle.slab());
         let number = super_block.wrapping_mul(self.each).wrapping_add(slab);
@@ -270,14 +254,14 @@ unsafe impl<const BYTES: usize> Pool for Spread<BYTES> {
         unsafe { Global::new(core::ptr::with_exposed_provenance_mut(address)) }
     }
 
-    #[inline(always)]
+    #[device]
     fn number(self, handle: Handle) -> Option<u32> {
         let number = handle.super_block() << self.shift | handle.slab();
         let fits = handle.slab() >> self.shift == 0 && number < self.bitmaps.units();
         (fits && handle.super_block() < MOST_SUPER_BLOCKS as u32).then_some(number)
     }
 
-    #[inline(always)]
+    #[device]
     fn handle(self, number: u32) -> Handle {
         let (base, slab) = (number >> self.shift, number & ((1 << self.shift) - 1));
         Handle::from_word(base << Handle::SLAB_BITS | slab)
@@ -314,23 +298,23 @@ unsafe impl<const BYTES: usize> Pool for Light<BYTES> {
         unsafe { Self::new(bitmaps, supers.first) }
     }
 
-    #[inline(always)]
+    #[device]
     fn bitmaps(self) -> Bitmaps {
         self.bitmaps
     }
 
-    #[inline(always)]
+    #[device]
     unsafe fn slab(self, handle: Handle) -> Global<u64> {
         // SAFETY: the caller promises that the handle is the pool's, so a live slab is there.
         unsafe { self.base.offset(handle.to_word() as usize * (BYTES / 8)) }
     }
 
-    #[inline(always)]
+    #[device]
     fn number(self, handle: Handle) -> Option<u32> {
         (handle.to_word() < self.bitmaps.units()).then_some(handle.to_word())
     }
 
-    #[inline(always)]
+    #[device]
     fn handle(self, number: u32) -> Handle {
         Handle::from_word(number)
     }

@@ -32,7 +32,7 @@ use super::handle::Handle;
 use super::pool::Pool;
 use super::search::{GOLDEN, search};
 use simt::hash::{mix32, reduce};
-use simt::{Convergence, Lockstep, Scope, Thread, Tile, fence};
+use simt::{Convergence, Lockstep, Scope, Thread, Tile, device, fence};
 
 /// Maximum number of changes of the resident block in one call, before the lanes that still want a slab
 /// search by themselves ([`LOOKS`](super::LOOKS) probes each).
@@ -76,6 +76,7 @@ struct Deal {
     below: u32,
 }
 
+#[device(caller)]
 impl<P: Pool, const W: u32, C: Convergence> Resident<P, W, C> {
     /// Number of words per lane.
     const WORDS: usize = (BLOCK_WORDS / W) as usize;
@@ -83,7 +84,7 @@ impl<P: Pool, const W: u32, C: Convergence> Resident<P, W, C> {
     /// Returns an allocator without a block; the first allocation reads one. `seed` shifts the tiles' first
     /// choices of a block: use a different seed in each launch, so that a launch does not start at the blocks
     /// that the previous one has filled.
-    #[inline(always)]
+    #[device]
     pub fn new(pool: P, tile: Tile<W, C>, seed: u32) -> Self {
         let number = Thread::index() as u32 / W;
         let next = number.wrapping_mul(GOLDEN).wrapping_add(mix32(seed));
@@ -96,8 +97,6 @@ impl<P: Pool, const W: u32, C: Convergence> Resident<P, W, C> {
     ///
     /// Bounded: each round serves a request, or learns that a bit thought free is taken, or changes the
     /// block.
-    #[inline(always)]
-    #[track_caller]
     pub fn allocate(&mut self, wants: bool) -> Option<Handle> {
         let mut number = None;
         let mut changes = CHANGES;
@@ -133,8 +132,6 @@ impl<P: Pool, const W: u32, C: Convergence> Resident<P, W, C> {
     /// Another lane may have taken a lane's slab. So that other lane fences too, and a barrier of the warp
     /// orders what it has observed before the later accesses of the slab's owner; a shuffle orders no memory
     /// accesses.
-    #[inline(always)]
-    #[track_caller]
     pub fn fence(&self) {
         fence(Scope::Device);
         self.tile.sync();
@@ -142,7 +139,7 @@ impl<P: Pool, const W: u32, C: Convergence> Resident<P, W, C> {
 
     /// Returns the first of the lane's words that has a free bit. Written as a chain of selections, because
     /// the compiler would place an indexed array in local memory.
-    #[inline(always)]
+    #[device]
     fn offer(&self) -> Offer {
         let mut offer = Offer { index: 0, free: 0 };
         let mut index = Self::WORDS;
@@ -157,8 +154,6 @@ impl<P: Pool, const W: u32, C: Convergence> Resident<P, W, C> {
     }
 
     /// Changes to another block and reads its bitmap.
-    #[inline(always)]
-    #[track_caller]
     fn change_block(&mut self) {
         let bitmaps = self.pool.bitmaps();
         let mixed = mix32(self.next);
@@ -175,15 +170,13 @@ impl<P: Pool, const W: u32, C: Convergence> Resident<P, W, C> {
     }
 
     /// Returns the index in the pool's bitmap of the tile's word `index`.
-    #[inline(always)]
+    #[device]
     fn word(&self, index: u32) -> u32 {
         self.block + (index + self.start) % BLOCK_WORDS
     }
 
     /// Assigns free bits to the lanes in `wanting` and takes them. Returns the caller's slab if the bit
     /// assigned to it was free.
-    #[inline(always)]
-    #[track_caller]
     fn deal_round(&mut self, wanting: u32) -> Option<u32> {
         let (offer, tile) = (self.offer(), self.tile);
         let count = offer.free.count_ones();
@@ -207,8 +200,6 @@ impl<P: Pool, const W: u32, C: Convergence> Resident<P, W, C> {
     }
 
     /// Takes the bits that the lane assigns. Returns the previous word.
-    #[inline(always)]
-    #[track_caller]
     fn take(&mut self, offer: Offer, deal: Deal) -> u32 {
         if deal.bits == 0 {
             return 0;
@@ -227,8 +218,6 @@ impl<P: Pool, const W: u32, C: Convergence> Resident<P, W, C> {
 
     /// Returns the lane that serves request `turn`: the first lane whose `end`, the number of requests that
     /// it and lower ranks can serve, exceeds `turn`. Returns the last lane if there is none.
-    #[inline(always)]
-    #[track_caller]
     fn server(&self, end: u32, turn: u32) -> u32 {
         let (mut server, mut half) = (0, W / 2);
         while half > 0 {

@@ -1,6 +1,7 @@
 //! Search for a free slab by a single lane.
 use super::bits::first_from;
 use super::pool::Pool;
+use simt::device;
 use simt::hash::{mix32, reduce};
 
 /// Number of probes of bitmap words before an allocation by a single lane gives up. A lost race for a bit
@@ -25,21 +26,19 @@ struct Walk {
     mixed: u32,
 }
 
+#[device]
 impl Walk {
-    #[inline(always)]
     fn new(seed: u32) -> Self {
         let mixed = mix32(seed);
         Self { share: mixed, mixed }
     }
 
-    #[inline(always)]
     fn go_on(&mut self) {
         self.mixed = mix32(self.mixed.wrapping_add(GOLDEN));
         self.share = ((self.share >> 24) + 1) << 24 | self.mixed >> 8;
     }
 
     /// Returns the index of the word among `words`.
-    #[inline(always)]
     fn word(self, words: u32) -> u32 {
         reduce(self.share, words)
     }
@@ -50,15 +49,13 @@ impl Walk {
 ///
 /// The first probe is blind: it sets a bit, and the previous value has the information of a load. So in a
 /// pool that is not nearly full an allocation costs one access.
-#[inline(always)]
-#[track_caller]
+#[device(caller)]
 pub(super) fn search<P: Pool>(pool: P, seed: u32) -> Option<u32> {
     search_in(pool, 0, pool.bitmaps().words(), seed)
 }
 
 /// As [`search`], in the `words` words of the bitmap from word `first` on, which must exist.
-#[inline(always)]
-#[track_caller]
+#[device(caller)]
 pub(super) fn search_in<P: Pool>(pool: P, first: u32, words: u32, seed: u32) -> Option<u32> {
     let mut walk = Walk::new(seed);
     let mut free = u32::MAX;

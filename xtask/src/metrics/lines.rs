@@ -12,7 +12,9 @@ const BLOCK: usize = 20;
 /// device function repeats, of lines that are too long, and of functions that are.
 pub fn count(folder: &str, files: &[&File]) -> [Metric; 5] {
     let lines = || files.iter().flat_map(|file| file.text.lines()).map(str::trim);
-    let is_attribute = |line: &&str| matches!(*line, "#[inline(always)]" | "#[track_caller]");
+    let is_attribute = |line: &&str| {
+        matches!(*line, "#[inline(always)]" | "#[track_caller]" | "#[device]" | "#[device(caller)]")
+    };
     let long_lines = files.iter().flat_map(|file| file.text.lines()).filter(|line| is_too_long(line)).count();
     let mut lengths: Vec<usize> = files.iter().flat_map(|file| functions(&file.text)).collect();
     lengths.sort_unstable();

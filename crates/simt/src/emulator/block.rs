@@ -5,6 +5,7 @@ use super::lane::{Lane, Place, Site};
 use super::launch::{BlockId, Launch};
 use super::memory::shared::SharedMemory;
 use super::worker::Worker;
+use crate::device;
 use std::cell::{Cell, OnceCell};
 use std::panic::Location;
 
@@ -101,7 +102,7 @@ impl Block {
         &self.lanes()[thread as usize]
     }
 
-    #[inline(always)]
+    #[device]
     pub fn lanes(&self) -> &[Lane] {
         self.lanes.get().map_or(&[], |lanes| lanes)
     }
@@ -173,7 +174,7 @@ impl Block {
     }
 
     /// Makes lanes of a warp runnable.
-    #[inline(always)]
+    #[device]
     pub fn wake(&self, warp: &Warp, lanes: u32) {
         warp.ready.set(warp.ready.get() | lanes);
         if let Some(explorer) = self.worker().explorer() {

@@ -6,6 +6,7 @@
 use super::block::Warp;
 use super::failure::{Absent, FailureKind, Whereabouts};
 use super::lane::{Lane, Place, Site};
+use crate::device;
 use std::cell::Cell;
 
 /// Kind of a collective instruction.
@@ -230,7 +231,7 @@ fn shuffle_source(kind: Kind, lane: u32, operand: Operand) -> u32 {
 
 impl Warp {
     /// Adds a lane to the group of its instruction and mask; returns the group's slot.
-    #[inline(always)]
+    #[device]
     fn join(&self, kind: Kind, mask: u32, bit: u32) -> usize {
         let first = mask.trailing_zeros() as usize % 32;
         let group = self.groups[first].get();
@@ -258,7 +259,7 @@ impl Warp {
         lanes_of(open).find(mine).unwrap_or(free)
     }
 
-    #[inline(always)]
+    #[device]
     fn is_complete(&self, slot: usize) -> bool {
         let group = self.groups[slot].get();
         group.arrived | self.ended.get() & group.mask == group.mask

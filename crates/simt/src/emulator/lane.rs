@@ -4,6 +4,7 @@ use super::collective::Kind;
 use super::explore::Explorer;
 use super::failure::{Failure, FailureDetails, FailureKind, Party, SourceLine};
 use super::worker::Worker;
+use crate::device;
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 use std::cell::{Cell, UnsafeCell};
@@ -85,7 +86,7 @@ impl Lane {
 
     /// Returns the lane that runs on this host thread. The reference must not be kept beyond the current call
     /// from device code.
-    #[inline(always)]
+    #[device]
     pub fn current() -> &'static Self {
         let lane = CURRENT.get();
         assert!(!lane.is_null(), "device code runs only inside a launched kernel");
@@ -100,32 +101,32 @@ impl Lane {
         (!lane.is_null()).then(|| unsafe { &*lane })
     }
 
-    #[inline(always)]
+    #[device]
     pub fn warp(&self) -> &Warp {
         // SAFETY: the warp outlives its lanes, as `new` requires.
         unsafe { &*self.warp }
     }
 
-    #[inline(always)]
+    #[device]
     pub fn block(&self) -> &Block {
         // SAFETY: the block outlives its lanes, as `new` requires.
         unsafe { &*self.block }
     }
 
-    #[inline(always)]
+    #[device]
     pub fn worker(&self) -> &Worker {
         // SAFETY: a worker outlives the blocks it executes.
         unsafe { &*self.worker }
     }
 
     /// Returns the exploration that the lane is part of, in exploring mode.
-    #[inline(always)]
+    #[device]
     pub fn explorer(&self) -> Option<&Explorer> {
         self.worker().explorer()
     }
 
     /// Returns the lane's bit in the masks of its warp.
-    #[inline(always)]
+    #[device]
     pub fn bit(&self) -> u32 {
         1 << self.lane
     }
@@ -165,14 +166,14 @@ impl Lane {
     }
 
     /// Switches to another lane; returns when this lane is resumed.
-    #[inline(always)]
+    #[device]
     pub fn suspend(&self) {
         // SAFETY: set when the coroutine began, and this method is called from within it.
         unsafe { (*self.yielder.get()).suspend(()) };
     }
 
     /// Suspends the lane until another lane wakes it.
-    #[inline(always)]
+    #[device]
     pub fn wait(&self, place: Place) {
         self.place.set(place);
         let warp = self.warp();
@@ -184,7 +185,7 @@ impl Lane {
     }
 
     /// Precedes every operation that other lanes can observe; the lane may yield here.
-    #[inline(always)]
+    #[device]
     pub fn step(&self, site: Site) {
         let worker = self.worker();
         match worker.explorer() {

@@ -3,7 +3,7 @@ use super::failure::Failure;
 use super::machine::World;
 use super::options::Mode;
 use super::worker::Worker;
-use crate::{Grid, Kernel};
+use crate::{Grid, Kernel, device};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -110,7 +110,7 @@ impl Run {
         }
     }
 
-    #[inline(always)]
+    #[device]
     pub fn has_failed(&self) -> bool {
         self.failed.load(Ordering::Relaxed)
     }

@@ -30,7 +30,7 @@ pub mod public;
 mod stacks;
 mod worker;
 
-use crate::{Order, Scope, SharedShape, Word};
+use crate::{Order, Scope, SharedShape, Word, device};
 use collective::{Kind, Operand, meet};
 use failure::FailureKind;
 use lane::{Lane, Site};
@@ -41,8 +41,7 @@ use std::any::TypeId;
 use std::panic::Location;
 
 /// Returns the caller's source line.
-#[inline(always)]
-#[track_caller]
+#[device(caller)]
 pub fn site() -> Site {
     Location::caller()
 }
@@ -176,27 +175,24 @@ shuffles! {
     shuffle_down = ShuffleDown;
 }
 
-#[inline(always)]
-#[track_caller]
+#[device(caller)]
 pub fn any(mask: u32, vote: bool) -> bool {
     meet(Kind::Any, mask, Operand { value: vote.into(), ..Operand::default() }, site()) != 0
 }
 
-#[inline(always)]
-#[track_caller]
+#[device(caller)]
 pub fn warp_sync(mask: u32) {
     meet(Kind::Sync, mask, Operand::default(), site());
 }
 
-#[inline(always)]
-#[track_caller]
+#[device(caller)]
 pub fn block_sync() {
     let lane = Lane::current();
     lane.block().barrier(lane, site());
 }
 
 /// Returns `word`: on the host nothing needs to be hidden from the compiler.
-#[inline(always)]
+#[device]
 pub fn black_box(word: u32) -> u32 {
     word
 }
@@ -205,8 +201,7 @@ pub fn black_box(word: u32) -> u32 {
 ///
 /// # Safety
 /// - `pointer` is valid for reads, and a weak read does not race.
-#[inline(always)]
-#[track_caller]
+#[device(caller)]
 pub unsafe fn load<T: Word>(pointer: *const T, order: Order, scope: Scope) -> T {
     // SAFETY: the caller's obligation.
     T::narrow(unsafe { global::load(pointer as usize, How::of::<T>(order, scope), site()) })
@@ -217,8 +212,7 @@ pub unsafe fn load<T: Word>(pointer: *const T, order: Order, scope: Scope) -> T 
 ///
 /// # Safety
 /// - `pointer` is valid for reads of `N` words, aligned to them all, and weak reads do not race.
-#[inline(always)]
-#[track_caller]
+#[device(caller)]
 pub unsafe fn load_vec<T: Word, const N: usize>(pointer: *const T, order: Order, scope: Scope) -> [T; N] {
     // SAFETY: the caller's obligation.
     unsafe { load_words(pointer as usize, How::of::<T>(order, scope), site()) }
@@ -242,8 +236,7 @@ unsafe fn load_words<T: Word, const N: usize>(first: usize, how: How, site: Site
 ///
 /// # Safety
 /// - As for `load`.
-#[inline(always)]
-#[track_caller]
+#[device(caller)]
 pub unsafe fn load_hot(pointer: *const u32, order: Order, scope: Scope) -> u32 {
     // SAFETY: the caller's obligation.
     unsafe { load(pointer, order, scope) }
@@ -273,8 +266,7 @@ hot! {
 ///
 /// # Safety
 /// - As for `load_vec`, if `wanted`.
-#[inline(always)]
-#[track_caller]
+#[device(caller)]
 pub unsafe fn load_vec_if<T: Word, const N: usize>(
     pointer: *const T,
     wanted: bool,
@@ -293,8 +285,7 @@ pub unsafe fn load_vec_if<T: Word, const N: usize>(
 ///
 /// # Safety
 /// - `pointer` is valid for writes, and a weak write does not race.
-#[inline(always)]
-#[track_caller]
+#[device(caller)]
 pub unsafe fn store<T: Word>(pointer: *mut T, value: T, order: Order, scope: Scope) {
     // SAFETY: the caller's obligation.
     unsafe { global::store(pointer as usize, How::of::<T>(order, scope), site(), value.widen()) }
@@ -305,8 +296,7 @@ pub unsafe fn store<T: Word>(pointer: *mut T, value: T, order: Order, scope: Sco
 ///
 /// # Safety
 /// - `pointer` is valid for writes of `N` words, aligned to them all, and weak writes do not race.
-#[inline(always)]
-#[track_caller]
+#[device(caller)]
 pub unsafe fn store_vec<T: Word, const N: usize>(pointer: *mut T, words: [T; N], order: Order, scope: Scope) {
     // SAFETY: the caller's obligation.
     unsafe { store_words(pointer as usize, How::of::<T>(order, scope), site(), words) }
@@ -338,8 +328,7 @@ fn in_one_instruction(first: usize, bytes: usize, site: Site) -> bool {
 ///
 /// # Safety
 /// - `pointer` is valid for reads and writes.
-#[inline(always)]
-#[track_caller]
+#[device(caller)]
 pub unsafe fn compare_exchange<T: Word>(
     pointer: *mut T,
     current: T,
@@ -385,14 +374,12 @@ updates! {
     fetch_and = And;
 }
 
-#[inline(always)]
-#[track_caller]
+#[device(caller)]
 pub fn fence(scope: Scope) {
     global::fence(scope, site());
 }
 
-#[inline(always)]
-#[track_caller]
+#[device(caller)]
 pub fn fence_sc(scope: Scope) {
     global::fence_sc(scope, site());
 }
@@ -416,8 +403,7 @@ pub type SharedAddress = u64;
 ///
 /// # Safety
 /// - `address` lies in an array of `shared_site`, aligned for `T`.
-#[inline(always)]
-#[track_caller]
+#[device(caller)]
 pub unsafe fn load_shared<T: Word>(address: SharedAddress) -> T {
     // SAFETY: the caller's obligation.
     T::narrow(unsafe { shared::load(address, size_of::<T>(), site()) })
@@ -427,8 +413,7 @@ pub unsafe fn load_shared<T: Word>(address: SharedAddress) -> T {
 ///
 /// # Safety
 /// - As for `load_shared`.
-#[inline(always)]
-#[track_caller]
+#[device(caller)]
 pub unsafe fn load_shared_uninit<T: Word>(address: SharedAddress) -> T {
     // SAFETY: the caller's obligation.
     T::narrow(unsafe { shared::load_uninit(address, size_of::<T>(), site()) })
@@ -438,8 +423,7 @@ pub unsafe fn load_shared_uninit<T: Word>(address: SharedAddress) -> T {
 ///
 /// # Safety
 /// - As for `load_shared`.
-#[inline(always)]
-#[track_caller]
+#[device(caller)]
 pub unsafe fn store_shared<T: Word>(address: SharedAddress, value: T) {
     // SAFETY: the caller's obligation.
     unsafe { shared::store(address, size_of::<T>(), value.widen(), site()) }
@@ -449,8 +433,7 @@ pub unsafe fn store_shared<T: Word>(address: SharedAddress, value: T) {
 ///
 /// # Safety
 /// - As for `load_shared`.
-#[inline(always)]
-#[track_caller]
+#[device(caller)]
 pub unsafe fn fetch_add_shared(address: SharedAddress, value: u32) -> u32 {
     // SAFETY: the caller's obligation.
     unsafe { shared::fetch_add(address, value, site()) }
@@ -460,8 +443,7 @@ pub unsafe fn fetch_add_shared(address: SharedAddress, value: u32) -> u32 {
 ///
 /// # Safety
 /// - As for `load_shared`, if `wanted`.
-#[inline(always)]
-#[track_caller]
+#[device(caller)]
 pub unsafe fn fetch_add_shared_if(wanted: bool, place: impl FnOnce() -> SharedAddress, value: u32) -> u32 {
     // SAFETY: the caller's obligation.
     if wanted { unsafe { shared::fetch_add(place(), value, site()) } } else { 0 }

@@ -13,6 +13,7 @@ use super::memory::access::RangeCache;
 use super::options::Detect;
 use super::panics;
 use super::stacks::Stacks;
+use crate::device;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -56,12 +57,12 @@ impl Worker {
         }
     }
 
-    #[inline(always)]
+    #[device]
     pub fn explorer(&self) -> Option<&Explorer> {
         self.explorer.as_ref()
     }
 
-    #[inline(always)]
+    #[device]
     pub fn detect(&self) -> Detect {
         self.detect
     }
@@ -72,7 +73,7 @@ impl Worker {
     }
 
     /// Uses up a step of the quantum; returns `false` if none is left.
-    #[inline(always)]
+    #[device]
     pub fn use_quantum(&self) -> bool {
         let fuel = self.quantum.get();
         self.quantum.set(fuel.saturating_sub(1));
@@ -92,7 +93,7 @@ impl Worker {
     }
 
     /// Notes that a lane wrote or ended, so the launch is not hung.
-    #[inline(always)]
+    #[device]
     pub fn progressed(&self) {
         self.waited.set(0);
     }

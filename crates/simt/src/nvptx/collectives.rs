@@ -1,4 +1,5 @@
 //! Collectives of a warp and the barrier of a block.
+use crate::device;
 
 unsafe extern "C" {
     #[link_name = "llvm.nvvm.vote.ballot.sync"]
@@ -32,7 +33,7 @@ unsafe extern "C" {
 #[derive(Clone, Copy)]
 pub struct Site;
 
-#[inline(always)]
+#[device]
 pub fn site() -> Site {
     Site
 }
@@ -69,7 +70,7 @@ collective! {
     warp_sync(mask: u32) = bar_warp_sync(mask);
 }
 
-#[inline(always)]
+#[device]
 pub fn block_sync() {
     // SAFETY: all threads of the block execute this together: `Block::sync` requires it of its callers, and
     // the emulator checks it.

@@ -1,5 +1,5 @@
 //! Global memory. Every access is one instruction, assembled from its order, scope and width.
-use crate::{Order, Scope, Word};
+use crate::{Order, Scope, Word, device};
 use core::arch::asm;
 
 /// Calls `$go!(qualifiers, ...)` with the qualifiers of a load, a store or an atomic; the compiler folds the
@@ -92,7 +92,7 @@ macro_rules! ld_v4 {
 ///
 /// # Safety
 /// - `pointer` is valid for reads, and a weak read does not race with a write.
-#[inline(always)]
+#[device]
 pub unsafe fn load<T: Word>(pointer: *const T, order: Order, scope: Scope) -> T {
     // SAFETY: one load of `size_of::<T>()` bytes, from a pointer for which the caller vouches.
     unsafe {
@@ -119,7 +119,7 @@ pub unsafe fn load<T: Word>(pointer: *const T, order: Order, scope: Scope) -> T 
 
 /// Reads sixteen bytes: in one access from sm_90 on, in two before. No code compiled for older architectures
 /// relies on more.
-#[inline(always)]
+#[device]
 unsafe fn load_b128<T: Word>(pointer: *const u64, order: Order, scope: Scope) -> T {
     let (low, high): (u64, u64);
     // SAFETY: as in `load`.
@@ -138,7 +138,7 @@ unsafe fn load_b128<T: Word>(pointer: *const u64, order: Order, scope: Scope) ->
 /// # Safety
 /// - `pointer` is valid for reads of `N` words and aligned to their total size, and weak reads do not race
 ///   with writes.
-#[inline(always)]
+#[device]
 pub unsafe fn load_vec<T: Word, const N: usize>(pointer: *const T, order: Order, scope: Scope) -> [T; N] {
     let mut words = [T::narrow(0); N];
     // SAFETY: one load of `N` words, from a pointer for which the caller vouches.
@@ -220,7 +220,7 @@ macro_rules! ld_v2_if {
 ///
 /// # Safety
 /// - As for `load_vec`, if `wanted`.
-#[inline(always)]
+#[device]
 pub unsafe fn load_vec_if<T: Word, const N: usize>(
     pointer: *const T,
     wanted: bool,
@@ -259,7 +259,7 @@ pub unsafe fn load_vec_if<T: Word, const N: usize>(
     words
 }
 
-#[inline(always)]
+#[device]
 fn fill<T: Word, const N: usize, const M: usize>(words: &mut [T; N], wide: [u128; M]) {
     let mut i = 0;
     while i < M {
@@ -269,7 +269,7 @@ fn fill<T: Word, const N: usize, const M: usize>(words: &mut [T; N], wide: [u128
 }
 
 /// Splits words into bytes, the lowest byte first.
-#[inline(always)]
+#[device]
 fn fill_bytes<T: Word, const N: usize, const M: usize>(bytes: &mut [T; N], words: [u32; M]) {
     let mut i = 0;
     while i < N {
@@ -312,7 +312,7 @@ macro_rules! st_v2 {
 ///
 /// # Safety
 /// - `pointer` is valid for writes, and a weak write does not race with other accesses.
-#[inline(always)]
+#[device]
 pub unsafe fn store<T: Word>(pointer: *mut T, value: T, order: Order, scope: Scope) {
     let wide = value.widen();
     // SAFETY: one store of `size_of::<T>()` bytes, to a pointer for which the caller vouches.
@@ -352,7 +352,7 @@ macro_rules! st_v4_b32 {
 /// # Safety
 /// - `pointer` is valid for writes of `N` words and aligned to their total size, and weak writes do not race
 ///   with other accesses.
-#[inline(always)]
+#[device]
 pub unsafe fn store_vec<T: Word, const N: usize>(pointer: *mut T, words: [T; N], order: Order, scope: Scope) {
     let word = |place: usize| words[place].widen() as u32;
     let long = |place: usize| words[place].widen() as u64;
@@ -404,7 +404,7 @@ macro_rules! cas_b128 {
 ///
 /// # Safety
 /// - `pointer` is valid for reads and writes.
-#[inline(always)]
+#[device]
 pub unsafe fn compare_exchange<T: Word>(
     pointer: *mut T,
     current: T,
@@ -483,7 +483,7 @@ fetch! {
     fetch_and = ".and.b32", ".and.b64";
 }
 
-#[inline(always)]
+#[device]
 pub fn fence(scope: Scope) {
     // SAFETY: orders accesses and makes none.
     unsafe {
@@ -495,7 +495,7 @@ pub fn fence(scope: Scope) {
     }
 }
 
-#[inline(always)]
+#[device]
 pub fn fence_sc(scope: Scope) {
     // SAFETY: orders accesses and makes none.
     unsafe {
@@ -535,7 +535,7 @@ macro_rules! atom_hot {
 ///
 /// # Safety
 /// - As for `load`.
-#[inline(always)]
+#[device]
 pub unsafe fn load_hot(pointer: *const u32, order: Order, scope: Scope) -> u32 {
     let word: u32;
     // SAFETY: one load from a pointer for which the caller vouches.

@@ -5,6 +5,7 @@ mod collectives;
 mod memory;
 mod shared;
 
+use crate::device;
 pub use collectives::*;
 pub use memory::*;
 pub use shared::*;
@@ -17,31 +18,31 @@ unsafe extern "C" {
     fn sreg_laneid() -> u32;
 }
 
-#[inline(always)]
+#[device]
 pub fn thread_index() -> u32 {
     // SAFETY: reads a special register.
     unsafe { nvptx::_thread_idx_x() as u32 }
 }
 
-#[inline(always)]
+#[device]
 pub fn block_index() -> u32 {
     // SAFETY: reads a special register.
     unsafe { nvptx::_block_idx_x() as u32 }
 }
 
-#[inline(always)]
+#[device]
 pub fn block_size() -> u32 {
     // SAFETY: reads a special register.
     unsafe { nvptx::_block_dim_x() as u32 }
 }
 
-#[inline(always)]
+#[device]
 pub fn grid_size() -> u32 {
     // SAFETY: reads a special register.
     unsafe { nvptx::_grid_dim_x() as u32 }
 }
 
-#[inline(always)]
+#[device]
 pub fn lane() -> u32 {
     // SAFETY: reads a special register.
     unsafe { sreg_laneid() }
@@ -50,7 +51,7 @@ pub fn lane() -> u32 {
 /// First instructions of every entry: allow the stream's next launch to use the resources that this launch
 /// leaves free, then wait until the previous launch has ended and its writes are visible. If launches do not
 /// overlap, both do nothing.
-#[inline(always)]
+#[device]
 pub fn follow() {
     if cfg!(target_feature = "sm_90") {
         // SAFETY: they only order launches. Not `nomem`, so that no access of the kernel moves up across
@@ -59,7 +60,7 @@ pub fn follow() {
     }
 }
 
-#[inline(always)]
+#[device]
 pub fn clock() -> u64 {
     let ticks: u64;
     // SAFETY: reads a special register; volatile, since reads differ.
@@ -67,7 +68,7 @@ pub fn clock() -> u64 {
     ticks
 }
 
-#[inline(always)]
+#[device]
 pub fn timer() -> u64 {
     let nanoseconds: u64;
     // SAFETY: reads a special register; volatile, since reads differ.
@@ -75,19 +76,19 @@ pub fn timer() -> u64 {
     nanoseconds
 }
 
-#[inline(always)]
+#[device]
 pub fn spin_hint() {
     // SAFETY: only suspends the thread briefly.
     unsafe { asm!("nanosleep.u32 20;", options(nostack)) };
 }
 
-#[inline(always)]
+#[device]
 pub fn pause(nanoseconds: u32) {
     // SAFETY: as for `spin_hint`.
     unsafe { asm!("nanosleep.u32 {};", in(reg32) nanoseconds, options(nostack)) };
 }
 
-#[inline(always)]
+#[device]
 pub fn black_box(word: u32) -> u32 {
     let same: u32;
     // SAFETY: copies a register. Not `pure`, so that it is not moved.
@@ -95,7 +96,7 @@ pub fn black_box(word: u32) -> u32 {
     same
 }
 
-#[inline(always)]
+#[device]
 pub fn trap() -> ! {
     // SAFETY: ends the launch.
     unsafe { nvptx::trap() }
@@ -108,14 +109,14 @@ unsafe extern "C" {
 }
 
 /// Does nothing: a GPU checks no accesses.
-#[inline(always)]
+#[device]
 pub fn poison(_pointer: impl FnOnce() -> *mut u8, _bytes: usize, _name: u32) {}
 
 /// Does nothing.
-#[inline(always)]
+#[device]
 pub fn unpoison(_pointer: impl FnOnce() -> *mut u8) {}
 
-#[inline(always)]
+#[device]
 pub fn heap_allocate(bytes: usize) -> *mut u8 {
     // SAFETY: any size is valid.
     unsafe { malloc(bytes as u64) }
@@ -123,13 +124,13 @@ pub fn heap_allocate(bytes: usize) -> *mut u8 {
 
 /// # Safety
 /// - `pointer` is null, or came from `heap_allocate` and is not used afterwards.
-#[inline(always)]
+#[device]
 pub unsafe fn heap_free(pointer: *mut u8) {
     // SAFETY: the caller's obligation.
     unsafe { free(pointer) }
 }
 
-#[inline(always)]
+#[device]
 pub fn fault(_message: &'static str) {}
 
 #[panic_handler]

@@ -1,5 +1,5 @@
 //! Shared memory. An address is one of the `.shared` window, so every access names the state space.
-use crate::{SharedShape, Word};
+use crate::{SharedShape, Word, device};
 use core::arch::asm;
 
 /// Address in the `.shared` window. 32 bits suffice, and take half the arithmetic of 64.
@@ -7,7 +7,7 @@ pub type SharedAddress = u32;
 
 /// Returns the array of one `shared!` line. Inlined into the function that the macro generates, which is
 /// never inlined, so the array exists once.
-#[inline(always)]
+#[device]
 pub fn shared_site<const BYTES: usize>(_site: usize) -> SharedAddress {
     let address: u32;
     // SAFETY: declares an array and takes its address.
@@ -39,7 +39,7 @@ pub fn shared_shape<S: SharedShape>() -> SharedAddress {
 ///
 /// # Safety
 /// - `address` lies in an array of `shared_site`, aligned for `T`.
-#[inline(always)]
+#[device]
 pub unsafe fn load_shared<T: Word>(address: SharedAddress) -> T {
     // SAFETY: one load of `size_of::<T>()` bytes, from an address for which the caller vouches.
     unsafe {
@@ -79,7 +79,7 @@ pub unsafe fn load_shared<T: Word>(address: SharedAddress) -> T {
 ///
 /// # Safety
 /// - As for `load_shared`.
-#[inline(always)]
+#[device]
 pub unsafe fn load_shared_uninit<T: Word>(address: SharedAddress) -> T {
     // SAFETY: the caller's obligation.
     unsafe { load_shared(address) }
@@ -89,7 +89,7 @@ pub unsafe fn load_shared_uninit<T: Word>(address: SharedAddress) -> T {
 ///
 /// # Safety
 /// - As for `load_shared`.
-#[inline(always)]
+#[device]
 pub unsafe fn store_shared<T: Word>(address: SharedAddress, value: T) {
     let (low, high) = (value.widen() as u64, (value.widen() >> 64) as u64);
     // SAFETY: one store of `size_of::<T>()` bytes, to an address for which the caller vouches.
@@ -112,7 +112,7 @@ pub unsafe fn store_shared<T: Word>(address: SharedAddress, value: T) {
 ///
 /// # Safety
 /// - As for `load_shared`.
-#[inline(always)]
+#[device]
 pub unsafe fn fetch_add_shared(address: SharedAddress, value: u32) -> u32 {
     let old: u32;
     // SAFETY: one atomic at an address for which the caller vouches.
@@ -129,7 +129,7 @@ pub unsafe fn fetch_add_shared(address: SharedAddress, value: u32) -> u32 {
 ///
 /// # Safety
 /// - As for `load_shared`, if `wanted`.
-#[inline(always)]
+#[device]
 pub unsafe fn fetch_add_shared_if(wanted: bool, place: impl FnOnce() -> SharedAddress, value: u32) -> u32 {
     let old: u32;
     // SAFETY: one atomic under a predicate, at an address for which the caller vouches if the predicate

@@ -13,7 +13,7 @@
 //! it there.
 use super::{List, Segments};
 use crate::primitives::sort::Keys;
-use simt::{GlobalSlice, Instance, Thread, Word, kernel};
+use simt::{GlobalSlice, Instance, Thread, Word, device, kernel};
 
 /// The representation of keys of long segments while they are sorted.
 pub trait LongPlan: Copy + Send + Sync + 'static {
@@ -29,31 +29,29 @@ pub trait LongPlan: Copy + Send + Sync + 'static {
     fn unpack(first: u64, beside: Self::Beside) -> (Self::Key, u32, u32);
 }
 
+#[device]
 impl LongPlan for Keys<u32> {
     type Key = u32;
     type Beside = u32;
 
-    #[inline(always)]
     fn pack(key: u32, number: u32, place: u32) -> (u64, u32) {
         ((number as u64) << 32 | key as u64, place)
     }
 
-    #[inline(always)]
     fn unpack(first: u64, beside: u32) -> (u32, u32, u32) {
         (first as u32, (first >> 32) as u32, beside)
     }
 }
 
+#[device]
 impl LongPlan for Keys<u64> {
     type Key = u64;
     type Beside = u64;
 
-    #[inline(always)]
     fn pack(key: u64, number: u32, place: u32) -> (u64, u64) {
         (key, (number as u64) << 32 | place as u64)
     }
 
-    #[inline(always)]
     fn unpack(first: u64, beside: u64) -> (u64, u32, u32) {
         (first, (beside >> 32) as u32, beside as u32)
     }
@@ -73,18 +71,15 @@ pub struct Gathered<B> {
     pub besides: GlobalSlice<B>,
 }
 
+#[device(caller)]
 impl<B: Word> Gathered<B> {
     /// Returns the number of elements.
-    #[inline(always)]
-    #[track_caller]
     fn len(self) -> usize {
         (self.list.counts.read(1) as usize).min(self.firsts.len())
     }
 
     /// Returns the list index of the segment to which a gathered element belongs: the last one that starts at
     /// or before it.
-    #[inline(always)]
-    #[track_caller]
     fn number(self, gathered: usize) -> u32 {
         let (mut low, mut high) = (0, self.list.len());
         while low < high {
@@ -100,8 +95,6 @@ impl<B: Word> Gathered<B> {
 
     /// Returns the array index of element `gathered` of the list's segment `number`, or `None` if there is no
     /// such segment or index.
-    #[inline(always)]
-    #[track_caller]
     fn place(self, gathered: usize, number: u32, len: usize) -> Option<usize> {
         let number = number as usize;
         if number >= self.list.len() {
@@ -113,8 +106,6 @@ impl<B: Word> Gathered<B> {
     }
 
     /// Calls `body` with the thread's share of the gathered indices.
-    #[inline(always)]
-    #[track_caller]
     fn each(self, mut body: impl FnMut(usize)) {
         let (mut gathered, len) = (Thread::index(), self.len());
         while gathered < len {

@@ -28,7 +28,7 @@ pub mod short;
 use super::carry::Carry;
 use super::lookback::{Monoid, Values, scan_lanes};
 use super::{ticket, unrolled};
-use simt::{GlobalSlice, Order, Scope, Thread, Tile, kernel};
+use simt::{GlobalSlice, Order, Scope, Thread, Tile, device, kernel};
 
 /// The segments of an array.
 #[repr(C)]
@@ -46,10 +46,9 @@ pub const fn words(len: usize) -> usize {
     len / 32 + 1
 }
 
+#[device(caller)]
 impl Segments {
     /// Returns the range of indices that lie in a segment, for an array of `len` elements.
-    #[inline(always)]
-    #[track_caller]
     pub fn range(self, len: usize) -> (usize, usize) {
         let begin = self.offsets.read(0) as usize;
         let end = self.offsets.read(self.offsets.len() - 1) as usize;
@@ -58,23 +57,17 @@ impl Segments {
 
     /// Returns the start and the end of a segment, for an array of `len` elements; an empty segment may lie
     /// anywhere.
-    #[inline(always)]
-    #[track_caller]
     pub fn ends(self, segment: usize, len: u32) -> (u32, u32) {
         let (begin, end) = (self.offsets.read(segment), self.offsets.read(segment + 1).min(len));
         (begin, if end > begin { end } else { begin })
     }
 
     /// Returns a word of the bits; zero beyond them.
-    #[inline(always)]
-    #[track_caller]
     pub fn word(self, number: usize) -> u32 {
         if number < self.heads.len() { self.heads.read(number) } else { 0 }
     }
 
     /// Returns whether a segment begins at an index.
-    #[inline(always)]
-    #[track_caller]
     pub fn begins(self, place: usize) -> bool {
         self.word(place / 32) >> (place % 32) & 1 != 0
     }
@@ -99,17 +92,14 @@ pub struct List {
     pub counts: GlobalSlice<u32>,
 }
 
+#[device(caller)]
 impl List {
     /// Returns the number of listed segments that fit.
-    #[inline(always)]
-    #[track_caller]
     pub fn len(self) -> usize {
         (self.counts.read(0) as usize).min(self.segments.len())
     }
 
     /// Returns whether the list is empty.
-    #[inline(always)]
-    #[track_caller]
     pub fn is_empty(self) -> bool {
         self.len() == 0
     }
@@ -123,7 +113,7 @@ impl Monoid for Listed {
     type Value = (u32, u32);
     const IDENTITY: (u32, u32) = (0, 0);
 
-    #[inline(always)]
+    #[device]
     fn combine(first: (u32, u32), second: (u32, u32)) -> (u32, u32) {
         (first.0.wrapping_add(second.0), first.1.wrapping_add(second.1))
     }
@@ -178,8 +168,7 @@ pub fn list_segments(
 /// length, or 0 if there is no such segment.
 ///
 /// Relaxed: the bits are read in the next launch.
-#[inline(always)]
-#[track_caller]
+#[device(caller)]
 fn mark(segments: Segments, segment: usize, len: u32) -> u32 {
     if segment + 1 >= segments.offsets.len() {
         return 0;

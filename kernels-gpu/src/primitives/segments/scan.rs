@@ -11,7 +11,7 @@ use crate::primitives::runs::InRuns;
 use crate::primitives::scan::Operator;
 use crate::primitives::tiles::{Grouping, Summed, Walk};
 use core::marker::PhantomData;
-use simt::{GlobalSlice, Instance, kernel};
+use simt::{GlobalSlice, Instance, device, kernel};
 
 /// The operator of a segmented scan and the size of its tiles.
 pub trait SegmentPlan: Copy + Send + Sync + 'static {
@@ -53,21 +53,19 @@ struct InSegments<O> {
     of: PhantomData<O>,
 }
 
+#[device]
 impl<O: Operator> Grouping for InSegments<O> {
     type Operator = O;
     type Monoid = InRuns<O>;
 
-    #[inline(always)]
     fn heads(self, place: usize, count: usize) -> u32 {
         self.segments.word(place / 32) >> (place % 32) & ((1 << count) - 1)
     }
 
-    #[inline(always)]
     fn sum(element: O::Value, begins: bool) -> (u32, O::Value) {
         (begins as u32, element)
     }
 
-    #[inline(always)]
     fn value(sum: (u32, O::Value)) -> O::Value {
         sum.1
     }
@@ -80,14 +78,14 @@ pub struct Segmented<O, const THREADS: u32, const VECTORS: usize, const WIDE: us
 impl<O: Operator, const THREADS: u32, const VECTORS: usize, const WIDE: usize>
     Segmented<O, THREADS, VECTORS, WIDE>
 {
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     fn walk(job: Job<O::Value>) -> Walk<InSegments<O>, THREADS, VECTORS, WIDE, false, 0> {
         let Job { from, segments, status, tickets } = job;
         Walk { from, status, tickets, grouping: InSegments { segments, of: PhantomData } }
     }
 }
 
+#[device(caller)]
 impl<O: Operator, const THREADS: u32, const VECTORS: usize, const WIDE: usize> SegmentPlan
     for Segmented<O, THREADS, VECTORS, WIDE>
 {
@@ -95,8 +93,6 @@ impl<O: Operator, const THREADS: u32, const VECTORS: usize, const WIDE: usize> S
     const THREADS: u32 = THREADS;
     const ITEMS: usize = VECTORS * WIDE;
 
-    #[inline(always)]
-    #[track_caller]
     fn scan(job: Job<O::Value>, to: GlobalSlice<O::Value>, inclusive: bool) {
         let write = |summed: Summed<_, VECTORS, WIDE>| {
             let range = job.segments.range(job.from.len());
@@ -105,8 +101,6 @@ impl<O: Operator, const THREADS: u32, const VECTORS: usize, const WIDE: usize> S
         Self::walk(job).run(write, |_| ());
     }
 
-    #[inline(always)]
-    #[track_caller]
     fn reduce(job: Job<O::Value>, list: List, results: GlobalSlice<O::Value>) {
         let write = |summed: Summed<_, VECTORS, WIDE>| {
             let (begin, end) = job.segments.range(job.from.len());

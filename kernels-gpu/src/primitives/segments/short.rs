@@ -17,7 +17,7 @@ use crate::primitives::sort::SortKey;
 use crate::primitives::unrolled;
 use core::marker::PhantomData;
 use simt::{
-    Block, GlobalSlice, Instance, Shared, SharedShape, Thread, Tile, Word, black_box, kernel, shared,
+    Block, GlobalSlice, Instance, Shared, SharedShape, Thread, Tile, Word, black_box, device, kernel, shared,
 };
 
 /// The key type of a sort of short segments and the size of its windows.
@@ -64,8 +64,7 @@ impl<K: SortKey + Ord, const THREADS: u32, const ITEMS: usize> ShortPlan for Win
     const CHUNK: usize = Self::LEN - Self::MOST;
     const MOST: usize = Self::LEN / 3;
 
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     fn sort(job: Job<K>) {
         if Thread::block_size() != THREADS {
             simt::trap();
@@ -104,26 +103,23 @@ impl<T: Word, const WHICH: u8, const THREADS: u32, const ITEMS: usize> SharedSha
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Span(u32);
 
+#[device]
 impl Span {
     /// Span of a slot outside all segments, or in a segment that this block does not sort.
     const NONE: Self = Self(0);
 
-    #[inline(always)]
     fn new(begin: u32, end: u32) -> Self {
         Self(begin | end << 16)
     }
 
-    #[inline(always)]
     fn begin(self) -> u32 {
         self.0 & 0xffff
     }
 
-    #[inline(always)]
     fn end(self) -> u32 {
         self.0 >> 16
     }
 
-    #[inline(always)]
     fn len(self) -> u32 {
         self.end() - self.begin()
     }
@@ -143,13 +139,12 @@ struct Sorter<K: SortKey, const THREADS: u32, const ITEMS: usize> {
     neighbours: Shared<u32>,
 }
 
+#[device(caller)]
 impl<K: SortKey + Ord, const THREADS: u32, const ITEMS: usize> Sorter<K, THREADS, ITEMS> {
     const LEN: u32 = THREADS * ITEMS as u32;
     const MOST: u32 = <Window<K, THREADS, ITEMS> as ShortPlan>::MOST as u32;
     const CHUNK: u32 = <Window<K, THREADS, ITEMS> as ShortPlan>::CHUNK as u32;
 
-    #[inline(always)]
-    #[track_caller]
     fn new(job: Job<K>) -> Self {
         const { assert!(ITEMS <= 32 && Self::CHUNK.is_multiple_of(32) && Self::LEN < 1 << 16) };
         Self {
@@ -163,8 +158,6 @@ impl<K: SortKey + Ord, const THREADS: u32, const ITEMS: usize> Sorter<K, THREADS
         }
     }
 
-    #[inline(always)]
-    #[track_caller]
     fn run(self) {
         self.find_heads();
         let spans = self.load();
@@ -176,14 +169,12 @@ impl<K: SortKey + Ord, const THREADS: u32, const ITEMS: usize> Sorter<K, THREADS
         self.write(&spans);
     }
 
-    #[inline(always)]
+    #[device]
     fn slot(i: usize) -> u32 {
         i as u32 * THREADS + Thread::index_in_block()
     }
 
     /// Reads the window's head bits, and finds the nearest heads before and after each word.
-    #[inline(always)]
-    #[track_caller]
     fn find_heads(self) {
         let (word, words) = (Thread::index_in_block() as usize, self.bits.len());
         if word < words {
@@ -203,8 +194,6 @@ impl<K: SortKey + Ord, const THREADS: u32, const ITEMS: usize> Sorter<K, THREADS
     }
 
     /// Returns the span of a slot that lies in a segment.
-    #[inline(always)]
-    #[track_caller]
     fn span(self, slot: u32) -> Span {
         let (word, upto) = (slot / 32, u32::MAX >> (31 - slot % 32));
         let (bits, near) = (self.bits.load(word as usize), self.neighbours.load(word as usize));
@@ -219,8 +208,6 @@ impl<K: SortKey + Ord, const THREADS: u32, const ITEMS: usize> Sorter<K, THREADS
     }
 
     /// Reads the keys that the block sorts. Copies the keys of the chunk that are outside all segments.
-    #[inline(always)]
-    #[track_caller]
     fn load(self) -> [Span; ITEMS] {
         let mut spans = [Span::NONE; ITEMS];
         unrolled::<ITEMS>(|i| {
@@ -239,8 +226,6 @@ impl<K: SortKey + Ord, const THREADS: u32, const ITEMS: usize> Sorter<K, THREADS
     }
 
     /// Returns to all threads the length of the block's longest segment. Contains a barrier.
-    #[inline(always)]
-    #[track_caller]
     fn longest(spans: &[Span; ITEMS]) -> u32 {
         let of_warps = shared!([u32; 32]);
         let warp = Tile::<32>::lockstep();
@@ -254,8 +239,6 @@ impl<K: SortKey + Ord, const THREADS: u32, const ITEMS: usize> Sorter<K, THREADS
     }
 
     /// Merges neighbouring runs of `width` elements. Must be called after a barrier; ends with one.
-    #[inline(always)]
-    #[track_caller]
     fn merge(self, spans: &[Span; ITEMS], width: u32) {
         let mut keys = [K::LAST; ITEMS];
         // Source and target in one word: registers limit the number of resident blocks.
@@ -284,8 +267,6 @@ impl<K: SortKey + Ord, const THREADS: u32, const ITEMS: usize> Sorter<K, THREADS
     }
 
     /// Returns the slot to which a key moves when its run is merged with the neighbouring run.
-    #[inline(always)]
-    #[track_caller]
     fn place(self, span: Span, slot: u32, key: K, width: u32) -> u32 {
         let (begin, end) = (span.begin(), span.end());
         let in_segment = slot - begin;
@@ -299,8 +280,6 @@ impl<K: SortKey + Ord, const THREADS: u32, const ITEMS: usize> Sorter<K, THREADS
 
     /// Returns how many keys in the sorted slots from `low` to `high` come before `key`. Keys equal to it
     /// count if `equal`.
-    #[inline(always)]
-    #[track_caller]
     fn rank(self, key: K, low: u32, high: u32, equal: bool) -> u32 {
         let (mut from, mut to) = (low, high);
         while from < to {
@@ -316,8 +295,6 @@ impl<K: SortKey + Ord, const THREADS: u32, const ITEMS: usize> Sorter<K, THREADS
         from - low
     }
 
-    #[inline(always)]
-    #[track_caller]
     fn put(self, slot: u32, key: K, source: u32) {
         // SAFETY: slots are below the window's length; a merge moves keys within their segment.
         unsafe { self.keys.store_unchecked(slot, key) };
@@ -325,8 +302,6 @@ impl<K: SortKey + Ord, const THREADS: u32, const ITEMS: usize> Sorter<K, THREADS
         unsafe { self.sources.store_unchecked(slot, source) };
     }
 
-    #[inline(always)]
-    #[track_caller]
     fn write(self, spans: &[Span; ITEMS]) {
         unrolled::<ITEMS>(|i| {
             if spans[i] != Span::NONE {
@@ -339,8 +314,6 @@ impl<K: SortKey + Ord, const THREADS: u32, const ITEMS: usize> Sorter<K, THREADS
         });
     }
 
-    #[inline(always)]
-    #[track_caller]
     fn write_result(self, place: usize, key: K, source: usize) {
         self.job.to.write(place, key);
         if !self.job.order.is_empty() {

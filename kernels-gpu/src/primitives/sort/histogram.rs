@@ -2,7 +2,7 @@
 use super::{DIGIT_BITS, DIGITS, SortKey};
 use crate::primitives::{limited, unrolled};
 use core::marker::PhantomData;
-use simt::{Block, Global, GlobalSlice, Instance, Order, Scope, Shared, SharedShape, Thread, kernel};
+use simt::{Block, Global, GlobalSlice, Instance, Order, Scope, Shared, SharedShape, Thread, device, kernel};
 
 /// Number of 16-byte vectors that a thread reads at a time.
 const VECTORS: usize = 4;
@@ -21,8 +21,7 @@ macro_rules! counted {
         impl Counted for super::Keys<$key> {
             type Key = $key;
 
-            #[inline(always)]
-            #[track_caller]
+            #[device(caller)]
             fn histograms(keys: GlobalSlice<$key>, first: u32, end: u32, counts: GlobalSlice<u32>) {
                 let shared = Shared::of::<Counts<$key>>();
                 Count::<$key, $in_vector> { keys, first, end, counts: shared }.run(counts);
@@ -51,11 +50,10 @@ struct Count<K, const IN_VECTOR: usize> {
     counts: Shared<u32>,
 }
 
+#[device(caller)]
 impl<K: SortKey, const IN_VECTOR: usize> Count<K, IN_VECTOR> {
     const DIGITS_OF_KEY: u32 = K::BITS / DIGIT_BITS;
 
-    #[inline(always)]
-    #[track_caller]
     fn run(self, counts: GlobalSlice<u32>) {
         self.each_counter(|place| self.counts.store(place, 0));
         Block::sync();
@@ -70,8 +68,6 @@ impl<K: SortKey, const IN_VECTOR: usize> Count<K, IN_VECTOR> {
     }
 
     /// Calls `body` with the thread's share of the indices of the counters.
-    #[inline(always)]
-    #[track_caller]
     fn each_counter(self, mut body: impl FnMut(usize)) {
         let mut place = Thread::index_in_block() as usize;
         while place < Counts::<K>::LEN {
@@ -82,8 +78,6 @@ impl<K: SortKey, const IN_VECTOR: usize> Count<K, IN_VECTOR> {
 
     /// Counts the digits of all keys. Pieces of whole vectors are distributed over the blocks; the first
     /// threads count the remaining keys one by one.
-    #[inline(always)]
-    #[track_caller]
     fn count_all(self) {
         let threads = Thread::block_size() as usize;
         let piece = threads * VECTORS * IN_VECTOR;
@@ -104,8 +98,6 @@ impl<K: SortKey, const IN_VECTOR: usize> Count<K, IN_VECTOR> {
     }
 
     /// Counts vectors that are `stride` keys apart; reads all of them first.
-    #[inline(always)]
-    #[track_caller]
     fn count_vectors(self, first: Global<K>, stride: usize) {
         let mut keys = [[K::LAST; IN_VECTOR]; VECTORS];
         unrolled::<VECTORS>(|turn| {
@@ -115,8 +107,6 @@ impl<K: SortKey, const IN_VECTOR: usize> Count<K, IN_VECTOR> {
         unrolled::<VECTORS>(|turn| unrolled::<IN_VECTOR>(|place| self.count_key(keys[turn][place])));
     }
 
-    #[inline(always)]
-    #[track_caller]
     fn count_key(self, key: K) {
         for number in 0..Self::DIGITS_OF_KEY {
             let shift = self.first + number * DIGIT_BITS;
@@ -130,7 +120,7 @@ impl<K: SortKey, const IN_VECTOR: usize> Count<K, IN_VECTOR> {
 }
 
 /// Returns the mask of a digit if `left` bits are left to sort by.
-#[inline(always)]
+#[device]
 pub const fn mask_of(left: u32) -> u32 {
     if left < DIGIT_BITS { (1 << left) - 1 } else { DIGITS - 1 }
 }

@@ -31,7 +31,7 @@ pub use histogram::{Counted, RadixHistograms, radix_histograms};
 pub use pass::{Pass, PassParts, RadixPass, radix_pass};
 
 use core::marker::PhantomData;
-use simt::{Instance, Shuffle, Word};
+use simt::{Instance, Shuffle, Word, device};
 
 /// Number of bits of a digit.
 pub const DIGIT_BITS: u32 = 8;
@@ -57,7 +57,7 @@ impl SortKey for u32 {
     const BITS: u32 = 32;
     const LAST: Self = u32::MAX;
 
-    #[inline(always)]
+    #[device]
     fn digit(self, shift: u32, mask: u32) -> u32 {
         self >> shift & mask
     }
@@ -67,7 +67,7 @@ impl SortKey for u64 {
     const BITS: u32 = 64;
     const LAST: Self = u64::MAX;
 
-    #[inline(always)]
+    #[device]
     fn digit(self, shift: u32, mask: u32) -> u32 {
         (self >> shift) as u32 & mask
     }
@@ -138,8 +138,7 @@ impl<K: SortKey, V: Payload + Send + Sync, const THREADS: u32, const ITEMS: usiz
     const THREADS: u32 = THREADS;
     const ITEMS: usize = ITEMS;
 
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     fn pass(pass: Pass<K, V::Word>) {
         pass::Job::<K, V, THREADS, ITEMS, MATCH>::run(pass);
     }

@@ -5,7 +5,7 @@ use crate::primitives::{limited, ticket, unrolled};
 use core::marker::PhantomData;
 use simt::{
     Block, GlobalSlice, Instance, Lockstep, Order, Scope, Shared, SharedShape, Thread, Tile, Word, black_box,
-    kernel,
+    device, kernel,
 };
 
 /// The arguments of a pass.
@@ -114,6 +114,7 @@ pub struct Job<K: SortKey, V: Payload, const THREADS: u32, const ITEMS: usize, c
     starts: Shared<u32>,
 }
 
+#[device(caller)]
 impl<K: SortKey, V: Payload, const THREADS: u32, const ITEMS: usize, const MATCH: bool>
     Job<K, V, THREADS, ITEMS, MATCH>
 {
@@ -121,8 +122,6 @@ impl<K: SortKey, V: Payload, const THREADS: u32, const ITEMS: usize, const MATCH
     const WARPS: u32 = THREADS / 32;
 
     /// Executes a thread's whole part of the pass.
-    #[inline(always)]
-    #[track_caller]
     pub fn run(pass: Pass<K, V::Word>) {
         const {
             assert!(THREADS.is_multiple_of(32));
@@ -139,8 +138,6 @@ impl<K: SortKey, V: Payload, const THREADS: u32, const ITEMS: usize, const MATCH
         Self::new(pass, tile, if left < tile_len { left as u32 } else { Self::TILE }).sort();
     }
 
-    #[inline(always)]
-    #[track_caller]
     fn new(pass: PassParts<K, V::Word>, tile: u32, valid: u32) -> Self {
         let (thread, warp) = (Thread::index_in_block(), Tile::lockstep());
         let first = thread / 32 * (32 * ITEMS as u32) + warp.rank();
@@ -148,8 +145,6 @@ impl<K: SortKey, V: Payload, const THREADS: u32, const ITEMS: usize, const MATCH
         Self { pass, tile, valid, thread, warp, first, memory, starts: Shared::of::<Starts>() }
     }
 
-    #[inline(always)]
-    #[track_caller]
     fn sort(self) {
         let keys = self.load(self.pass.from, K::LAST);
         self.clear_counters();
@@ -174,8 +169,6 @@ impl<K: SortKey, V: Payload, const THREADS: u32, const ITEMS: usize, const MATCH
     }
 
     /// Loads the thread's elements of an array; `rest` beyond its end.
-    #[inline(always)]
-    #[track_caller]
     fn load<T: Word>(self, from: GlobalSlice<T>, rest: T) -> [T; ITEMS] {
         let mut items = [rest; ITEMS];
         // SAFETY: the tile begins in the array. All elements read below lie in the array too.
@@ -194,14 +187,12 @@ impl<K: SortKey, V: Payload, const THREADS: u32, const ITEMS: usize, const MATCH
         items
     }
 
-    #[inline(always)]
+    #[device]
     fn counters(self) -> Shared<u32> {
         // SAFETY: the memory is aligned to 16 bytes.
         unsafe { self.memory.cast() }
     }
 
-    #[inline(always)]
-    #[track_caller]
     fn clear_counters(self) {
         const { assert!(DIGITS / 32 / 4 == 2) };
         unrolled::<2>(|turn| {
@@ -210,19 +201,17 @@ impl<K: SortKey, V: Payload, const THREADS: u32, const ITEMS: usize, const MATCH
         });
     }
 
-    #[inline(always)]
+    #[device]
     fn digit(self, key: K) -> u32 {
         key.digit(self.pass.shift, self.pass.mask)
     }
 
     /// Returns the index of the counter of the thread's warp for a digit.
-    #[inline(always)]
+    #[device]
     fn counter(self, digit: u32) -> u32 {
         self.thread / 32 * DIGITS + digit
     }
 
-    #[inline(always)]
-    #[track_caller]
     fn count(self, keys: &[K; ITEMS]) {
         // SAFETY: a digit is below `DIGITS`.
         unrolled::<ITEMS>(|i| unsafe {
@@ -232,8 +221,6 @@ impl<K: SortKey, V: Payload, const THREADS: u32, const ITEMS: usize, const MATCH
 
     /// Calls `body` with each digit that the thread handles, and its index among the thread's digits. Either
     /// all lanes of a warp call `body` or none.
-    #[inline(always)]
-    #[track_caller]
     fn own(self, mut body: impl FnMut(usize, u32)) {
         unrolled::<OWN>(|k| {
             let digit = k as u32 * THREADS + self.thread;
@@ -245,8 +232,6 @@ impl<K: SortKey, V: Payload, const THREADS: u32, const ITEMS: usize, const MATCH
 
     /// Adds up the warps' counts of each digit and publishes the sums; turns the counters into ranks in the
     /// tile. Returns the count and the first rank of each of the thread's digits.
-    #[inline(always)]
-    #[track_caller]
     fn publish(self) -> ([u32; OWN], [u32; OWN]) {
         let mut counts = [0; OWN];
         self.own(|k, digit| {
@@ -270,8 +255,6 @@ impl<K: SortKey, V: Payload, const THREADS: u32, const ITEMS: usize, const MATCH
     }
 
     /// Folds the warps' counters of a digit.
-    #[inline(always)]
-    #[track_caller]
     fn warps(self, digit: u32, mut fold: impl FnMut(u32, u32, u32) -> u32) -> u32 {
         let mut sum = 0;
         unrolled::<32>(|warp| {
@@ -285,8 +268,6 @@ impl<K: SortKey, V: Payload, const THREADS: u32, const ITEMS: usize, const MATCH
     }
 
     /// Publishes the tile's counts; the first tile directly publishes the ends of its digits in the output.
-    #[inline(always)]
-    #[track_caller]
     fn publish_counts(self, counts: &[u32; OWN]) {
         if self.tile == 0 {
             let mut all = [0; OWN];
@@ -303,8 +284,6 @@ impl<K: SortKey, V: Payload, const THREADS: u32, const ITEMS: usize, const MATCH
     }
 
     /// Returns, for each of the thread's digits, the sum over all smaller digits. Contains a barrier.
-    #[inline(always)]
-    #[track_caller]
     fn scan<const WHICH: u8>(self, counts: &[u32; OWN]) -> [u32; OWN] {
         let (totals, lane) = (Shared::of::<Totals<WHICH>>(), self.warp.rank());
         let mut sums = *counts;
@@ -332,8 +311,6 @@ impl<K: SortKey, V: Payload, const THREADS: u32, const ITEMS: usize, const MATCH
     }
 
     /// Returns the rank of each element in the sorted tile.
-    #[inline(always)]
-    #[track_caller]
     fn rank(self, keys: &[K; ITEMS]) -> [u32; ITEMS] {
         let lane = self.warp.rank();
         let lower = (1 << lane) - 1;
@@ -355,8 +332,6 @@ impl<K: SortKey, V: Payload, const THREADS: u32, const ITEMS: usize, const MATCH
     }
 
     /// Stores the thread's elements at their ranks in shared memory.
-    #[inline(always)]
-    #[track_caller]
     fn stage<T: Word>(self, items: &[T; ITEMS], ranks: &[u32; ITEMS]) {
         // SAFETY: the memory is aligned, and large enough for a tile of the wider of both types; ranks are
         // below the tile's size.
@@ -365,8 +340,6 @@ impl<K: SortKey, V: Payload, const THREADS: u32, const ITEMS: usize, const MATCH
 
     /// Obtains the counts of the earlier tiles by look-back, and computes the start of each digit of the tile
     /// in the output. Clears the tile's part of the next pass's status.
-    #[inline(always)]
-    #[track_caller]
     fn look_back(self, counts: [u32; OWN], starts: [u32; OWN]) {
         self.own(|k, digit| {
             let status = DigitCounts::of(self.pass.status, digit);
@@ -388,8 +361,6 @@ impl<K: SortKey, V: Payload, const THREADS: u32, const ITEMS: usize, const MATCH
 
     /// Writes the keys so that neighbouring threads write neighbouring keys of a digit. Returns the positions
     /// of the thread's keys.
-    #[inline(always)]
-    #[track_caller]
     fn write_keys(self) -> [u32; ITEMS] {
         // SAFETY: the memory is aligned.
         let staged = unsafe { self.memory.cast::<K>() };
@@ -407,8 +378,6 @@ impl<K: SortKey, V: Payload, const THREADS: u32, const ITEMS: usize, const MATCH
 
     /// Calls `body` with the ranks that the thread writes; neighbouring threads get neighbouring ranks. Only
     /// the last tile needs to check which ranks exist.
-    #[inline(always)]
-    #[track_caller]
     fn each_valid(self, mut body: impl FnMut(usize, u32)) {
         let rank = |i: usize| i as u32 * THREADS + self.thread;
         if self.valid == Self::TILE {
@@ -422,8 +391,6 @@ impl<K: SortKey, V: Payload, const THREADS: u32, const ITEMS: usize, const MATCH
         }
     }
 
-    #[inline(always)]
-    #[track_caller]
     fn write_values(self, places: &[u32; ITEMS]) {
         // SAFETY: the memory is aligned.
         let staged = unsafe { self.memory.cast::<V::Word>() };

@@ -4,7 +4,7 @@ use super::super::pool::Pool;
 use super::lists::{Lists, ListsView};
 use super::node::{Chosen, Node, Read};
 use crate::keyed::Slot;
-use simt::{Convergence, CurrentOp, Global, GlobalSlice, Shuffle, Tile, share_work};
+use simt::{Convergence, CurrentOp, Global, GlobalSlice, Shuffle, Tile, device, share_work};
 
 /// An operation on each pair of a key.
 pub trait Gather: Shuffle {
@@ -29,14 +29,14 @@ pub struct RemoveAll<S>(core::marker::PhantomData<S>);
 macro_rules! plain {
     ($($name:ident)*) => {$(
         impl<S> Default for $name<S> {
-            #[inline(always)]
+            #[device]
             fn default() -> Self {
                 Self(core::marker::PhantomData)
             }
         }
 
         impl<S: Copy> Shuffle for $name<S> {
-            #[inline(always)]
+            #[device]
             fn map_words(self, _word: impl FnMut(u32) -> u32) -> Self {
                 self
             }
@@ -45,28 +45,26 @@ macro_rules! plain {
 }
 plain!(Count RemoveAll);
 
+#[device]
 impl<S: Slot> Gather for Count<S> {
     type Slot = S;
 
-    #[inline(always)]
     fn take(self, _slot: Global<S::Word>, _key: S::Stored) -> bool {
         true
     }
 
-    #[inline(always)]
     fn put(self, _place: u32, _value: S::Value) {}
 }
 
+#[device]
 impl<S: Slot> Gather for RemoveAll<S> {
     type Slot = S;
 
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     fn take(self, slot: Global<S::Word>, key: S::Stored) -> bool {
         S::erase(slot, key)
     }
 
-    #[inline(always)]
     fn put(self, _place: u32, _value: S::Value) {}
 }
 
@@ -82,22 +80,21 @@ pub struct Collect<S: Slot> {
 }
 
 impl<S: Slot> Shuffle for Collect<S> {
-    #[inline(always)]
+    #[device]
     fn map_words(self, mut word: impl FnMut(u32) -> u32) -> Self {
         Self { from: self.from.map_words(&mut word), room: word(self.room), ..self }
     }
 }
 
+#[device]
 impl<S: Slot> Gather for Collect<S> {
     type Slot = S;
 
-    #[inline(always)]
     fn take(self, _slot: Global<S::Word>, _key: S::Stored) -> bool {
         true
     }
 
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     fn put(self, place: u32, value: S::Value) {
         let index = self.from.saturating_add(place as u64);
         if place < self.room && index < self.values.len() as u64 {
@@ -119,10 +116,9 @@ struct Pass<S: Slot, P: Pool, G, const W: u32, const L: usize> {
     count: u32,
 }
 
+#[device(caller)]
 impl<S: Slot, P: Pool, G: Gather<Slot = S>, const W: u32, const L: usize> Pass<S, P, G, W, L> {
     /// Processes one node for the current operation. Returns whether it was the last.
-    #[inline(always)]
-    #[track_caller]
     fn round<C: Convergence>(&mut self, turn: CurrentOp<W, C>) -> bool {
         let tile = turn.tile();
         let (key, gather) = (turn.from_owner(self.key), turn.from_owner(self.gather));
@@ -144,8 +140,6 @@ impl<S: Slot, P: Pool, G: Gather<Slot = S>, const W: u32, const L: usize> Pass<S
     }
 
     /// Processes the key's pairs in a node.
-    #[inline(always)]
-    #[track_caller]
     fn take<C: Convergence>(
         &mut self,
         turn: CurrentOp<W, C>,
@@ -174,8 +168,7 @@ impl<S: Slot, P: Pool, G: Gather<Slot = S>, const W: u32, const L: usize> Pass<S
 impl<S: Slot, P: Pool, const W: u32, const L: usize> ListsView<Lists<S, P, W, L>> {
     /// Applies `gather` to all pairs of the key of each lane that passes `pending`. Returns to each lane the
     /// number of its pairs that counted.
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     pub fn gather<G: Gather<Slot = S>, C: Convergence>(
         self,
         tile: Tile<W, C>,

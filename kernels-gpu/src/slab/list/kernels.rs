@@ -3,12 +3,11 @@ use super::gather;
 use super::lists::{Config, ListsView};
 use crate::keyed::kernels::{copy_by, element, read_if, with_arguments, with_codes, write_if};
 use crate::keyed::{self, CounterDelta, MultiOpCode, OpCode};
-use simt::{GlobalSlice, Instance, Order, Scope, Thread, kernel};
+use simt::{GlobalSlice, Instance, Order, Scope, Thread, device, kernel};
 
 /// Applies `gather(index, pending)` to all pairs of each key, writes the number of pairs that counted to
 /// `counts`, and returns the thread's own number.
-#[inline(always)]
-#[track_caller]
+#[device(caller)]
 fn each_key<M: Config, G: gather::Gather<Slot = M::Slot>>(
     lists: ListsView<M>,
     keys: GlobalSlice<M::Key>,

@@ -9,7 +9,7 @@ use crate::keyed::{
 use core::fmt;
 use core::marker::PhantomData;
 use simt::hash::reduce;
-use simt::{Convergence, Global, Instance, Order, Scope, Thread, Tile, share_work};
+use simt::{Convergence, Global, Instance, Order, Scope, Thread, Tile, device, share_work};
 
 /// A kind of lists: slots `S`, slabs of the pool `P`, read by tiles of `W` lanes, `L` slots per lane.
 #[derive(Clone, Copy, Debug)]
@@ -70,7 +70,7 @@ pub struct ListsView<M: Config> {
 }
 
 impl<M: Config> Clone for ListsView<M> {
-    #[inline(always)]
+    #[device]
     fn clone(&self) -> Self {
         *self
     }
@@ -105,13 +105,13 @@ impl<M: Config> ListsView<M> {
     }
 
     /// Returns the number of buckets, without the one for reserved keys.
-    #[inline(always)]
+    #[device]
     pub fn bucket_count(self) -> u32 {
         self.buckets
     }
 
     /// Returns the stored form of the key and its bucket.
-    #[inline(always)]
+    #[device]
     pub(super) fn start(self, key: M::Key) -> (<M::Slot as Slot>::Stored, u32) {
         if let Some(alias) = M::Slot::alias(key) {
             return (alias, self.buckets);
@@ -121,13 +121,13 @@ impl<M: Config> ListsView<M> {
     }
 
     /// Returns the counters.
-    #[inline(always)]
+    #[device]
     pub(super) fn counters(self) -> Counters {
         self.counters
     }
 
     /// Returns the pool.
-    #[inline(always)]
+    #[device]
     pub(super) fn pool(self) -> M::Pool {
         self.pool
     }
@@ -136,18 +136,19 @@ impl<M: Config> ListsView<M> {
     ///
     /// # Safety
     /// - The caller frees, retires and writes only slabs that it has allocated itself.
-    #[inline(always)]
+    #[device]
     pub unsafe fn raw_pool(self) -> M::Pool {
         self.pool
     }
 }
 
+#[device(caller)]
 impl<S: Slot, P: Pool, const W: u32, const L: usize> ListsView<Lists<S, P, W, L>> {
     /// Returns the first node of a bucket.
     ///
     /// # Safety
     /// - `bucket` is at most [`Self::bucket_count`].
-    #[inline(always)]
+    #[device]
     pub(super) unsafe fn head(self, bucket: u32) -> Node<S, W, L> {
         const { assert!(Node::<S, W, L>::BYTES == P::BYTES, "a node is a slab") };
         // SAFETY: there is a head for every bucket and for the one behind them.
@@ -155,8 +156,6 @@ impl<S: Slot, P: Pool, const W: u32, const L: usize> ListsView<Lists<S, P, W, L>
     }
 
     /// As [`Self::head`], for any bucket. Ends the launch if there is no such bucket.
-    #[inline(always)]
-    #[track_caller]
     fn checked_head(self, bucket: u32) -> Node<S, W, L> {
         if bucket > self.buckets {
             simt::trap();
@@ -170,8 +169,6 @@ impl<S: Slot, P: Pool, const W: u32, const L: usize> ListsView<Lists<S, P, W, L>
     /// # Safety
     /// - `link` was read in a node of these lists and is not [`Handle::NONE`], or it names a blank slab of
     ///   the pool.
-    #[inline(always)]
-    #[track_caller]
     pub(super) unsafe fn node(self, link: Handle) -> Node<S, W, L> {
         // SAFETY: links name live slabs of the pool, which are nodes or blank.
         unsafe { Node::at(self.pool.slab(link)) }
@@ -179,8 +176,6 @@ impl<S: Slot, P: Pool, const W: u32, const L: usize> ListsView<Lists<S, P, W, L>
 
     /// Executes the operations of all lanes that pass `pending`, each by the lane's tile, and returns to each
     /// lane its own result.
-    #[inline(always)]
-    #[track_caller]
     pub fn share<O: Operation, C: Convergence>(
         self,
         tile: Tile<W, C>,
@@ -203,8 +198,6 @@ impl<S: Slot, P: Pool, const W: u32, const L: usize> ListsView<Lists<S, P, W, L>
     ///
     /// # Panics
     /// Ends the launch if `bucket` is above [`Self::bucket_count`].
-    #[inline(always)]
-    #[track_caller]
     pub fn for_each_node<C: Convergence>(
         self,
         tile: Tile<W, C>,
@@ -229,8 +222,6 @@ impl<S: Slot, P: Pool, const W: u32, const L: usize> ListsView<Lists<S, P, W, L>
     ///
     /// # Panics
     /// Ends the launch if `bucket` is above [`Self::bucket_count`].
-    #[inline(always)]
-    #[track_caller]
     pub fn flush<C: Convergence>(self, tile: Tile<W, C>, bucket: u32, keep: bool) {
         let mut end = self.checked_head(bucket);
         let mut filled = 0;
@@ -267,8 +258,6 @@ impl<S: Slot, P: Pool, const W: u32, const L: usize> ListsView<Lists<S, P, W, L>
     ///
     /// # Panics
     /// Ends the launch if `bucket` is above [`Self::bucket_count`].
-    #[inline(always)]
-    #[track_caller]
     pub fn inspect(self, bucket: u32) -> Findings {
         let (mut found, mut at, mut empty) = (Findings::default(), self.checked_head(bucket), false);
         loop {
@@ -295,8 +284,6 @@ impl<S: Slot, P: Pool, const W: u32, const L: usize> ListsView<Lists<S, P, W, L>
     }
 
     /// Returns the node after `node`, if there is one.
-    #[inline(always)]
-    #[track_caller]
     fn after(self, node: Node<S, W, L>) -> Option<Node<S, W, L>> {
         let link = Handle::from_word(node.link().load(Order::Relaxed, Scope::Device));
         // SAFETY: the link was read in a node.
@@ -305,8 +292,6 @@ impl<S: Slot, P: Pool, const W: u32, const L: usize> ListsView<Lists<S, P, W, L>
 
     /// Ends a list in the node `end`: its first `filled` slots stay and the others become empty; the slabs
     /// behind it are blanked and freed.
-    #[inline(always)]
-    #[track_caller]
     fn cut<C: Convergence>(self, tile: Tile<W, C>, end: Node<S, W, L>, filled: u32) {
         let mut link = Handle::from_word(end.link().load(Order::Relaxed, Scope::Device));
         tile.sync();
@@ -326,8 +311,6 @@ impl<S: Slot, P: Pool, const W: u32, const L: usize> ListsView<Lists<S, P, W, L>
     }
 
     /// Empties the slots from `from` on and resets the link to [`Handle::NONE`].
-    #[inline(always)]
-    #[track_caller]
     fn blank<C: Convergence>(self, tile: Tile<W, C>, node: Node<S, W, L>, from: u32) {
         let mut position = tile.rank();
         while position < Node::<S, W, L>::SLOTS {
@@ -362,8 +345,7 @@ unsafe impl<S: Slot, P: Pool, const W: u32, const L: usize> Kind for Lists<S, P,
     /// lookups are 7 % faster than with 40.
     const READS_IN: u32 = if Self::HOLDS_MUCH { 40 } else { 32 };
 
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     fn execute<O: Operation>(
         lists: ListsView<Self>,
         pending: bool,
@@ -374,7 +356,7 @@ unsafe impl<S: Slot, P: Pool, const W: u32, const L: usize> Kind for Lists<S, P,
         lists.share(Tile::<W>::lockstep(), pending, operation, key, argument)
     }
 
-    #[inline(always)]
+    #[device]
     fn counters(lists: ListsView<Self>) -> Counters {
         lists.counters
     }
@@ -385,8 +367,7 @@ unsafe impl<S: Slot, P: Pool, const W: u32, const L: usize> Kind for Lists<S, P,
 
     /// Scans one bucket per tile, along its list in slot order: the lanes of a tile see neighbouring slots,
     /// and operations take effect in lane order. So copies and exports preserve the order of a key's pairs.
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     fn scan(lists: ListsView<Self>, thread: usize, mut see: impl FnMut(Option<EntryRef<Self>>)) {
         let tile = Tile::<W>::lockstep();
         let bucket = thread / W as usize;
@@ -402,27 +383,22 @@ unsafe impl<S: Slot, P: Pool, const W: u32, const L: usize> Kind for Lists<S, P,
     }
 }
 
+#[device(caller)]
 impl<S: Slot, P: Pool, const W: u32, const L: usize> Config for Lists<S, P, W, L> {
     type Pool = P;
     const SLOTS: u32 = Node::<S, W, L>::SLOTS;
 
-    #[inline(always)]
-    #[track_caller]
     fn flush(view: ListsView<Self>, bucket: Option<u32>, keep: bool) {
         if let Some(bucket) = bucket {
             view.flush(Tile::<W, simt::Independent>::this(), bucket, keep);
         }
     }
 
-    #[inline(always)]
-    #[track_caller]
     fn inspect(view: ListsView<Self>, bucket: Option<u32>) -> Option<Findings> {
         let is_first = (Thread::index() as u32).is_multiple_of(W);
         bucket.filter(|_| is_first).map(|bucket| view.inspect(bucket))
     }
 
-    #[inline(always)]
-    #[track_caller]
     fn gather<G: super::Gather<Slot = S>>(
         view: ListsView<Self>,
         pending: bool,
@@ -434,8 +410,7 @@ impl<S: Slot, P: Pool, const W: u32, const L: usize> Config for Lists<S, P, W, L
 }
 
 impl<S: Slot, P: Pool, const W: u32, const L: usize> TileKind<W> for Lists<S, P, W, L> {
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     fn share<O: Operation, C: Convergence>(
         lists: ListsView<Self>,
         tile: Tile<W, C>,

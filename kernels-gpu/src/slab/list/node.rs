@@ -8,7 +8,7 @@
 //! A blank slab is all ones: its slots are empty and its link is [`Handle::NONE`].
 use super::super::handle::Handle;
 use crate::keyed::{Bucket, Lane, Slot};
-use simt::{Convergence, Global, Tile, Word};
+use simt::{Convergence, Global, Tile, Word, device};
 
 /// A slab as a node of a list: `W` lanes read `L` slots each, the link included.
 #[derive(Clone, Copy, Debug)]
@@ -35,10 +35,10 @@ pub struct Chosen {
     pub all: u32,
 }
 
+#[device]
 impl Chosen {
     /// Selects the slots of each lane for which `is(j)` holds. The lanes of the tile call it together.
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     pub fn by<C: Convergence, const W: u32, const L: usize>(
         tile: Tile<W, C>,
         is: impl Fn(usize) -> bool,
@@ -57,18 +57,17 @@ impl Chosen {
     }
 
     /// Returns whether the lane's slot `j` is selected.
-    #[inline(always)]
     pub fn is(self, j: usize) -> bool {
         self.mine >> j & 1 != 0
     }
 
     /// Returns the number of selected slots before the lane's slot `j`.
-    #[inline(always)]
     pub fn place(self, j: usize) -> u32 {
         self.before + (self.mine & ((1 << j) - 1)).count_ones()
     }
 }
 
+#[device]
 impl<S: Slot, const W: u32, const L: usize> Node<S, W, L> {
     /// Number of bytes of the slab.
     pub const BYTES: usize = Bucket::<S, W, L>::BYTES;
@@ -82,33 +81,28 @@ impl<S: Slot, const W: u32, const L: usize> Node<S, W, L> {
     /// # Safety
     /// - The [`Self::BYTES`] bytes from `base` on are a live slab, aligned to [`Self::BYTES`], that is a node
     ///   of a list of this kind or blank, for as long as the node is used.
-    #[inline(always)]
     pub unsafe fn at(base: Global<u64>) -> Self {
         // SAFETY: the caller's obligation.
         Self(unsafe { Bucket::at(base) })
     }
 
     /// Returns the address of the slab.
-    #[inline(always)]
     pub(super) fn base(self) -> Global<u64> {
         self.0.base()
     }
 
     /// Returns the slab as a bucket, whose slots include those of the link.
-    #[inline(always)]
     pub(super) fn bucket(self) -> Bucket<S, W, L> {
         self.0
     }
 
     /// Returns the location of the link.
-    #[inline(always)]
     pub(super) fn link(self) -> Global<u32> {
         // SAFETY: the last four bytes of the slab.
         unsafe { self.base().cast::<u32>().offset(Self::BYTES / 4 - 1) }
     }
 
     /// Returns whether the link occupies slot `j` of lane `rank`.
-    #[inline(always)]
     pub fn is_link(rank: u32, j: usize) -> bool {
         let spare = Self::LINK_SLOTS as usize;
         if L == 1 { rank as usize >= W as usize - spare } else { rank == W - 1 && j >= L - spare }
@@ -116,8 +110,7 @@ impl<S: Slot, const W: u32, const L: usize> Node<S, W, L> {
 
     /// Reads the part of the node that belongs to lane `rank`, below `W`, if `wanted`; otherwise the result
     /// is arbitrary.
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     pub(super) fn read(self, rank: u32, wanted: bool) -> Read<S, L> {
         let lane = self.0.load(rank, wanted);
         let last = lane.words()[L - 1].widen();
@@ -131,8 +124,7 @@ impl<S: Slot, const W: u32, const L: usize> Node<S, W, L> {
     ///
     /// # Panics
     /// Ends the launch if `position` is not below [`Self::SLOTS`].
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     pub fn slot(self, position: u32) -> Global<S::Word> {
         if position >= Self::SLOTS {
             simt::trap();

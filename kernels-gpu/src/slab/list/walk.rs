@@ -4,7 +4,7 @@ use super::super::pool::Pool;
 use super::lists::{Lists, ListsView};
 use super::node::Node;
 use crate::keyed::{BucketProbe, Operation, Outcome, Request, Scalar, Slot};
-use simt::{Convergence, CurrentOp, Thread};
+use simt::{Convergence, CurrentOp, Thread, device};
 
 /// Number of nodes from which on a growing list counts as long.
 pub const LONG: u32 = 64;
@@ -28,24 +28,22 @@ pub struct Walk<S: Slot, P: Pool, O, const W: u32, const L: usize> {
     value: S::Value,
 }
 
+#[device]
 impl<S: Slot, P: Pool, O: Operation, const W: u32, const L: usize> Walk<S, P, O, W, L> {
     /// Returns a search that begins at the head of `bucket`, which is the bucket of a key.
-    #[inline(always)]
     pub(super) fn new(lists: ListsView<Lists<S, P, W, L>>, bucket: u32, request: Request<S, O>) -> Self {
         let value = request.argument;
         Self { lists, bucket, request, at: None, depth: 0, outcome: Outcome::Absent, value }
     }
 
     /// Returns the result of the lane's operation.
-    #[inline(always)]
     pub fn result(self) -> (Outcome, S::Value) {
         (self.outcome, self.value)
     }
 
     /// Executes one round of the current operation: one probe, then the advance to the next node. Returns
     /// whether the operation is finished.
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     pub fn round<C: Convergence>(&mut self, turn: CurrentOp<W, C>) -> bool {
         let (tile, rank) = (turn.tile(), turn.tile().rank());
         let request = self.request.from_owner(turn);
@@ -87,8 +85,7 @@ impl<S: Slot, P: Pool, O: Operation, const W: u32, const L: usize> Walk<S, P, O,
 
     /// Returns the link of a full node, by the lane that has read it. If the list ends there and the
     /// operation inserts an absent key, links a new slab first.
-    #[inline(always)]
-    #[track_caller]
+    #[device(caller)]
     fn next(&self, request: &Request<S, O>, node: Node<S, W, L>, asked: bool, link: Handle) -> Handle {
         if !(asked && request.places() && link.is_none()) {
             return link;

@@ -3,6 +3,7 @@ use super::super::failure::FailureKind;
 use super::super::lane::{Lane, Site};
 use super::super::options::Detect;
 use super::registry::{Buffer, Found, Registry};
+use crate::device;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
@@ -37,7 +38,7 @@ impl RangeCache {
     }
 
     /// Returns the slot of a cached buffer that contains the access.
-    #[inline(always)]
+    #[device]
     fn place(&self, address: usize, bytes: usize) -> Option<usize> {
         (0..RANGES).find(|&place| {
             let range = self.ranges[place].get();
@@ -77,7 +78,7 @@ pub enum Use {
 }
 
 /// Ends the launch unless the access is aligned, lies in a live buffer and reads only initialised bytes.
-#[inline(always)]
+#[device]
 pub fn check(lane: &Lane, address: usize, bytes: usize, usage: Use, site: Site) {
     if address & (bytes - 1) != 0 {
         lane.fail(FailureKind::Misaligned { address, bytes }, site, None);

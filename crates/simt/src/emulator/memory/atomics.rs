@@ -3,7 +3,7 @@
 //! Strong accesses are host atomics. Weak accesses are relaxed host atomics, so that a race of kernels is not
 //! a race in Rust. Strong accesses of 16 bytes are single accesses (`cmpxchg16b` or equivalent, so that they
 //! are consistent with accesses to the halves); weak ones are two accesses, as in PTX.
-use crate::Order;
+use crate::{Order, device};
 use portable_atomic::AtomicU128;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
@@ -64,7 +64,7 @@ fn failure_order(order: Order) -> Ordering {
 ///
 /// # Safety
 /// - `address` is valid for reads of `bytes` bytes, and aligned to them.
-#[inline(always)]
+#[device]
 pub unsafe fn load(address: usize, bytes: usize, order: Order) -> u128 {
     let at = load_order(order);
     // SAFETY: the caller's obligation; all accesses to device memory are atomic.
@@ -87,7 +87,7 @@ pub unsafe fn load(address: usize, bytes: usize, order: Order) -> u128 {
 ///
 /// # Safety
 /// - `address` is valid for writes of `bytes` bytes, and aligned to them.
-#[inline(always)]
+#[device]
 pub unsafe fn store(address: usize, bytes: usize, value: u128, order: Order) {
     let at = store_order(order);
     // SAFETY: the caller's obligation; all accesses to device memory are atomic.
@@ -109,7 +109,7 @@ pub unsafe fn store(address: usize, bytes: usize, value: u128, order: Order) {
 ///
 /// # Safety
 /// - `address` is valid for reads and writes of `bytes` bytes, and aligned to them.
-#[inline(always)]
+#[device]
 pub unsafe fn compare_exchange(address: usize, bytes: usize, current: u128, new: u128, order: Order) -> u128 {
     let (at, failing) = (update_order(order), failure_order(order));
     // SAFETY: the caller's obligation; all accesses to device memory are atomic.
@@ -150,7 +150,7 @@ macro_rules! update {
 ///
 /// # Safety
 /// - `address` is valid for reads and writes of `bytes` bytes, and aligned to them.
-#[inline(always)]
+#[device]
 pub unsafe fn update(address: usize, bytes: usize, update: Update, value: u128, order: Order) -> u128 {
     let at = update_order(order);
     // SAFETY: the caller's obligation; all accesses to device memory are atomic.

@@ -7,7 +7,7 @@ use super::super::failure::FailureKind;
 use super::super::lane::{Lane, Site};
 use super::access::{Use, check};
 use super::atomics::{self, Update};
-use crate::{Order, Scope};
+use crate::{Order, Scope, device};
 
 /// An access: its bytes, its order and scope, and its source line.
 #[derive(Clone, Copy, Debug)]
@@ -28,27 +28,25 @@ pub struct How {
     scope: Scope,
 }
 
+#[device]
 impl How {
     /// Returns the properties of an access to a word of type `T`.
-    #[inline(always)]
     pub const fn of<T>(order: Order, scope: Scope) -> Self {
         Self { bytes: size_of::<T>() as u8, order, scope }
     }
 
     /// Returns the size of the word, in bytes.
-    #[inline(always)]
     pub const fn bytes(self) -> usize {
         self.bytes as usize
     }
 
-    #[inline(always)]
     fn at(self, address: usize, site: Site) -> Access {
         Access { address, bytes: self.bytes(), order: self.order, scope: self.scope, site }
     }
 }
 
 /// Executes the scheduling step and the check of an access.
-#[inline(always)]
+#[device]
 fn enter(access: &Access, usage: Use) -> &'static Lane {
     let lane = Lane::current();
     lane.step(access.site);
