@@ -13,7 +13,7 @@ pub enum Error {
     Device(#[from] gpu::Error),
 
     /// Slices that must have the same length differ in length.
-    #[error("{what}: {expected} elements were expected, and {found} were given")]
+    #[error("{what}: expected {expected} elements, found {found}")]
     Length {
         /// Name of the slice.
         what: &'static str,
@@ -24,11 +24,11 @@ pub enum Error {
     },
 
     /// A capacity of 0 was requested.
-    #[error("a capacity of 0 was asked for: ask for at least 1")]
+    #[error("the capacity is 0; it must be at least 1")]
     ZeroCapacity,
 
     /// The requested table has more slots than can be addressed.
-    #[error("{slots} slots were asked for, and a table has at most {most}: split the keys over several maps")]
+    #[error("{slots} slots requested, but a table has at most {most}: split the keys over several maps")]
     TooLarge {
         /// Requested slots.
         slots: usize,
@@ -37,11 +37,11 @@ pub enum Error {
     },
 
     /// The load factor is not in the range above 0 up to 1.
-    #[error("a load factor of {0} was asked for: give one above 0 and at most 1")]
+    #[error("the load factor is {0}; it must be above 0 and at most 1")]
     LoadFactor(f64),
 
     /// No variant has this name, for these key and value types.
-    #[error("there is no variant `{name}` for these key and value types; there are {known}")]
+    #[error("no variant is called `{name}` for these key and value types; available: {known}")]
     UnknownVariant {
         /// Requested name.
         name: String,
@@ -51,7 +51,7 @@ pub enum Error {
 
     /// A view of another variant than the map's was requested.
     #[error(
-        "a view of the kind `{asked}` was asked for, and the map is of the kind `{found}`: build it with \
+        "a view of variant `{asked}` requested, but the structure is of variant `{found}`: build it with \
          `.variant(\"{asked}\")`"
     )]
     OtherVariant {
@@ -62,7 +62,9 @@ pub enum Error {
     },
 
     /// A stream or a buffer belongs to another device than the map.
-    #[error("{what}: it is of another device ({found}) than the map ({map}): make it with `map.device()`")]
+    #[error(
+        "{what} belongs to another device ({found}) than the structure ({map}): create it on `map.device()`"
+    )]
     OtherDevice {
         /// Name of the argument.
         what: &'static str,
@@ -74,9 +76,9 @@ pub enum Error {
 
     /// The variant needs a 16-byte compare-and-swap, which the device lacks.
     #[error(
-        "variant `{name}` swaps 16 bytes at once, which {device} cannot: for a hash map leave the variant \
-         out, or choose one whose name begins with `published`; an ordered map has keys and values of 32 \
-         bits there"
+        "variant `{name}` needs a 16-byte compare-and-swap, which {device} does not have: for a hash map, \
+         omit the variant or select one whose name begins with `published`; an ordered map needs keys and \
+         values of 32 bits on this device"
     )]
     NeedsWideSwap {
         /// Name of the variant.
@@ -86,16 +88,16 @@ pub enum Error {
     },
 
     /// The slab size, in bytes, is not supported.
-    #[error("slabs of {0} bytes were asked for: there are slabs of 128 and of 256")]
+    #[error("slabs of {0} bytes requested; available sizes are 128 and 256")]
     SlabBytes(usize),
 
     /// The super block size, in slabs, is not a power of two from 32 to 2^24.
-    #[error("super blocks of {0} slabs were asked for: give a power of two from 32 to 2^24")]
+    #[error("super blocks of {0} slabs requested; the number must be a power of two from 32 to 2^24")]
     SuperBlock(usize),
 
     /// The pool would exceed its budget.
     #[error(
-        "{asked} bytes of slabs were asked for, which is more than the pool's budget of {budget}: raise the \
+        "{asked} bytes of slabs requested, which exceeds the pool's budget of {budget} bytes: raise the \
          budget, or free slabs first"
     )]
     Budget {
@@ -112,9 +114,8 @@ pub enum Error {
     /// those that the call did not attempt. Calls on structures of fixed capacity return `Ok` with such
     /// outcomes instead.
     #[error(
-        "{} of {} elements found no room, and the memory for more was not to be had: free memory of the \
-         device, give the structure a larger budget or drop its snapshots, then ask again for the elements \
-         whose outcome is `Refused`",
+        "{} of {} elements do not fit, and no memory for them could be allocated: free device memory, raise \
+         the structure's budget or drop its snapshots, then retry the elements whose outcome is `Refused`",
         .outcomes.refused(),
         .outcomes.asked()
     )]
@@ -127,8 +128,8 @@ pub enum Error {
     /// do not fit the available memory. A structure that was to be rebuilt is unchanged; a structure that was
     /// to be loaded is not created.
     #[error(
-        "{left_over} of {pairs} pairs or keys do not fit, and there is no room for more: give the structure \
-         a larger budget, more slabs or leave to grow, or free memory of the device"
+        "{left_over} of {pairs} pairs or keys do not fit: raise the structure's budget or capacity, allow it \
+         to grow, or free device memory"
     )]
     DoesNotFit {
         /// Pairs or keys that do not fit.
@@ -139,8 +140,8 @@ pub enum Error {
 
     /// The pool would have more slabs than handles can address.
     #[error(
-        "a pool of {asked} slabs was asked for, and one like this has at most {most}: begin with a larger \
-         capacity, or with larger super blocks"
+        "a pool of {asked} slabs requested, but a pool with super blocks of this size has at most {most}: \
+         start with a larger capacity, or with larger super blocks"
     )]
     TooManySlabs {
         /// Slabs that the pool would have.
@@ -150,7 +151,7 @@ pub enum Error {
     },
 
     /// A view of another kind of pool was requested.
-    #[error("a view of a pool `{asked}` was asked for, and the pool is `{found}`")]
+    #[error("a view of a pool `{asked}` requested, but the pool is `{found}`")]
     OtherPool {
         /// Requested kind.
         asked: &'static str,
@@ -160,8 +161,8 @@ pub enum Error {
 
     /// A pool was closed while slabs were allocated.
     #[error(
-        "{live} slabs are live in the pool that was to be closed, the first of them {first}: free or retire \
-         them before"
+        "the pool cannot be closed: {live} slabs are live, the first of them {first}; free or retire them \
+         first"
     )]
     Leak {
         /// Number of allocated slabs.
@@ -172,8 +173,7 @@ pub enum Error {
 
     /// The memory utilization is not in the range that slab lists can have.
     #[error(
-        "a memory utilisation of {asked} was asked for: give one above 0 and at most {most:.2}, which full \
-         slabs have"
+        "the memory utilization is {asked}; it must be above 0 and at most {most:.2}, that of full slabs"
     )]
     Utilisation {
         /// Requested utilization.
@@ -183,12 +183,13 @@ pub enum Error {
     },
 
     /// The fill of nodes is not in the range above 0 up to 1.
-    #[error("a fill of {0} was asked for: give one above 0 and at most 1")]
+    #[error("the fill is {0}; it must be above 0 and at most 1")]
     Fill(f64),
 
     /// Keys that must be strictly ascending are not.
     #[error(
-        "the keys are not in order, {many} times not below the next: sort them, and leave out equal ones"
+        "the keys are not strictly ascending: {many} keys are not below the next one; sort them and remove \
+         duplicates"
     )]
     Unsorted {
         /// Number of keys that are not below the next key.
@@ -196,32 +197,30 @@ pub enum Error {
     },
 
     /// The tree has its maximum number of live snapshots.
-    #[error("a snapshot was asked for, and {most} are alive, which is the most there can be: drop some")]
+    #[error("{most} snapshots are alive, which is the maximum: drop some before taking another")]
     Snapshots {
         /// Maximum number of live snapshots.
         most: usize,
     },
 
     /// All timestamps are used up while snapshots are alive. The clock restarts when no snapshot is alive.
-    #[error(
-        "a snapshot was asked for, and all stamps are used up: drop those that live, and time begins anew"
-    )]
+    #[error("all timestamps are used up: drop all snapshots, after which the clock restarts")]
     Moments,
 
     /// A snapshot was requested in a stream, of a tree that updates in place: its clock does not advance
     /// while kernels run.
     #[error(
-        "a snapshot in a stream was asked for, and the tree changes in place: build it with \
-         `.updates(Updates::OutOfPlace)`, or take one by `snapshot`, which waits"
+        "a tree that updates in place cannot take a snapshot in a stream: build it with \
+         `.updates(Updates::OutOfPlace)`, or call `snapshot`, which waits"
     )]
     ClockStands,
 
     /// The snapshot belongs to another tree.
-    #[error("a snapshot was given that is of another tree: ask the one that it was taken of")]
+    #[error("the snapshot is of another tree: use it with the tree that it was taken of")]
     OtherTree,
 
     /// The bucket index is out of range.
-    #[error("bucket {bucket} was named, and there are {count}")]
+    #[error("there is no bucket {bucket}: the structure has {count}")]
     Bucket {
         /// Requested bucket.
         bucket: u32,
@@ -230,11 +229,11 @@ pub enum Error {
     },
 
     /// A structure violates its invariants.
-    #[error("the structure is damaged: {0}")]
+    #[error("the structure is corrupt: {0}")]
     Invalid(String),
 
     /// The lower end of a range is above its upper end.
-    #[error("the range from {low} to {high} is empty: its ends are swapped, give the lower one first")]
+    #[error("the range from {low} to {high} has its ends swapped: pass the lower one first")]
     Range {
         /// Lower end.
         low: u64,
@@ -244,8 +243,8 @@ pub enum Error {
 
     /// The workspace is too small.
     #[error(
-        "{what} needs {needed} bytes of workspace and has {found}: make it with as many, or ask it to \
-         `reserve` them"
+        "{what} needs a workspace of {needed} bytes, but it has {found}: create it with that size, or call \
+         `reserve`"
     )]
     Workspace {
         /// Name of the primitive.
@@ -257,7 +256,7 @@ pub enum Error {
     },
 
     /// More elements than the primitive supports.
-    #[error("{what} was asked for {asked} elements, and takes at most {most}: split them")]
+    #[error("{what} takes at most {most} elements, but {asked} were passed: split them")]
     TooMany {
         /// Name of the primitive.
         what: &'static str,
@@ -269,8 +268,8 @@ pub enum Error {
 
     /// The bit range is empty, reversed or beyond the key.
     #[error(
-        "bits {first} to {end} were asked for, and keys have {bits}: give a lower end before an upper one, \
-         both within the key"
+        "the range of bits {first} to {end} is invalid for keys of {bits} bits: the first must be below the \
+         end, and the end at most the key's bits"
     )]
     Bits {
         /// First bit of the range.
@@ -282,7 +281,7 @@ pub enum Error {
     },
 
     /// A buffer belongs to another device than the stream.
-    #[error("{what}: it is of another device ({found}) than the stream ({stream})")]
+    #[error("{what} belongs to another device ({found}) than the stream ({stream})")]
     Elsewhere {
         /// Name of the buffer.
         what: &'static str,
@@ -293,7 +292,7 @@ pub enum Error {
     },
 
     /// No tile has this name, for these kernels.
-    #[error("there is no tile `{asked}` for kernels `{what}`; there are {known}")]
+    #[error("no tile is called `{asked}` for kernels `{what}`; available: {known}")]
     UnknownTile {
         /// Requested tile.
         asked: String,
@@ -304,7 +303,7 @@ pub enum Error {
     },
 
     /// Reading or writing a saved structure failed.
-    #[error("{doing} a saved map: {source}")]
+    #[error("{doing} a saved map failed: {source}")]
     Io {
         /// The failed action: reading or writing.
         doing: &'static str,
@@ -313,7 +312,7 @@ pub enum Error {
     },
 
     /// The data is not a saved structure, or it is damaged.
-    #[error("this is no saved map that can be read: {0}")]
+    #[error("the saved map cannot be read: {0}")]
     Format(String),
 }
 

@@ -21,6 +21,7 @@ mod error;
 pub mod hash_map;
 pub mod map;
 pub mod mvbtree;
+pub(crate) mod ordered;
 pub mod primitives;
 mod program;
 pub mod skiplist;

@@ -1,5 +1,7 @@
 //! Internals that the structures do not expose to users. These tests are not part of the library, whose test
 //! build would compile all kernels again.
+#[path = "insides/defaults.rs"]
+mod defaults;
 #[path = "insides/export.rs"]
 mod export;
 #[path = "insides/frozen.rs"]

@@ -59,7 +59,7 @@ pub mod phased {
             tree_phased_spread_256_16x1_u64_u32: Tree<Wide<u64, u32>, Spread<256>, Phased, 16, 1>,
         }
         kernels { Get, ContainsKey, CountRange, Predecessor, Range, Successor }
-        visitor { super::super::tree::Visitor }
+        visitor { super::super::tree::ReadOnlyVisitor }
     }
 }
 

@@ -31,4 +31,7 @@ pub use instances::*;
 pub use node::{Meta, Node};
 pub use seek::{Answer, Collect, CollectWide, Count, Highest, Lowest, Seek, Span, Trace};
 pub use sink::Sink;
-pub use tree::{Config, EMPTY_TREE_NODES, FIRST_LEAF, RESERVED_LEAF, ROOT, Tree, TreeView, Visitor};
+pub use tree::{
+    Config, EMPTY_TREE_NODES, FIRST_LEAF, RESERVED_LEAF, ROOT, ReadOnly, ReadOnlyVisitor, Tree, TreeView,
+    Visitor,
+};

@@ -1,6 +1,6 @@
 //! The view of a tree that kernels take, and the interface of a kind of tree.
 use super::super::slab::{Handle, Pool};
-use super::access::Access;
+use super::access::{Access, Concurrent, Phased};
 use super::bulk::Input;
 use super::directory::Directory;
 use super::history::{LATEST, RawVersions as HistoryParts, Versions};
@@ -112,6 +112,24 @@ pub trait Visitor {
     type Output;
     /// Visits the kind `M`.
     fn visit<M: Config + Instance>(self) -> Self::Output;
+}
+
+/// A kind of tree whose kernels only read, while nothing writes.
+pub trait ReadOnly: Config {
+    /// The kind of tree that it reads.
+    type Writers: Config<Key = Self::Key, Value = Self::Value>;
+}
+
+impl<S: Slot, P: Pool, const W: u32, const L: usize> ReadOnly for Tree<S, P, Phased, W, L> {
+    type Writers = Tree<S, P, Concurrent, W, L>;
+}
+
+/// Visitor that [`super::phased::visit`] calls with the read-only kind of tree of a given name.
+pub trait ReadOnlyVisitor {
+    /// Result of the visit.
+    type Output;
+    /// Visits the kind `M`.
+    fn visit<M: ReadOnly + Instance>(self) -> Self::Output;
 }
 
 /// A tree as a kernel sees it: all of it lies in slabs of a pool.

@@ -7,6 +7,7 @@ use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens;
 use serde::Deserialize;
 use std::collections::BTreeSet;
+use std::process::Command;
 use syn::visit::{self, Visit};
 use syn::{Block, ImplItemFn, ItemFn, ItemImpl, ItemTrait, TraitItemFn};
 
@@ -24,7 +25,27 @@ struct Walks {
 #[serde(deny_unknown_fields)]
 struct Walk {
     name: String,
+    /// Commit whose files the walk describes. Default: the working tree.
+    commit: Option<String>,
     hops: Vec<Hop>,
+}
+
+impl Walk {
+    /// Returns the files on the path, or `None` if the repository does not have the commit.
+    fn files(&self, current: &[File]) -> Option<Vec<File>> {
+        let paths: BTreeSet<&str> = self.hops.iter().map(|hop| hop.file.as_str()).collect();
+        let Some(commit) = &self.commit else {
+            let is_here = |file: &&File| paths.contains(&*file.path);
+            let copy = |file: &File| File { path: file.path.clone(), text: file.text.clone() };
+            return Some(current.iter().filter(is_here).map(copy).collect());
+        };
+        let show = |path: &&str| {
+            let output = Command::new("git").arg("show").arg(format!("{commit}:{path}")).output().ok()?;
+            let text = String::from_utf8(output.stdout).ok().filter(|_| output.status.success())?;
+            Some(File { path: (*path).to_owned(), text })
+        };
+        paths.iter().map(show).collect()
+    }
 }
 
 /// A function on the path: `name`, or `Type::name`, where `Type` is the type or trait that defines it.
@@ -50,13 +71,18 @@ pub fn count(files: &[File]) -> Result<Vec<Metric>> {
     let Walks { walk: walks } = toml::from_str(&list.text).context(LIST)?;
     let mut metrics = Vec::new();
     for walk in &walks {
-        check(walk, files).with_context(|| format!("the walk of {}", walk.name))?;
+        // An archive or a shallow clone does not have the earlier commits.
+        if let Some(files) = walk.files(files) {
+            check(walk, &files).with_context(|| format!("the walk of {}", walk.name))?;
+        }
         let paths: BTreeSet<&str> = walk.hops.iter().map(|hop| hop.file.as_str()).collect();
         let types: BTreeSet<&str> =
             walk.hops.iter().filter_map(|hop| Some(hop.function.split_once("::")?.0)).collect();
         metrics.push(Metric::new(&walk.name, "hops", walk.hops.len()));
         metrics.push(Metric::new(&walk.name, "files on the way", paths.len()));
         metrics.push(Metric::new(&walk.name, "types on the way", types.len()));
+        let same = walk.hops.windows(2).filter(|pair| pair[0].name() == pair[1].name()).count();
+        metrics.push(Metric::new(&walk.name, "neighbors of one name", same));
     }
     Ok(metrics)
 }

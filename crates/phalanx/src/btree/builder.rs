@@ -1,122 +1,13 @@
-//! Construction of trees.
+//! Construction of B-trees.
 use super::BTree;
-use super::engine::{self, Engine, Shape};
-use super::trees::{Growth, Memory, Trees, nodes_for};
-use crate::map::owner::Owner;
-use crate::mvbtree::History;
-use crate::slab_alloc::SlabAlloc;
-use crate::{Error, Key, PROGRAM, Result, Value};
-use gpu::{Device, Tier};
-use phalanx_kernels::btree::{EMPTY_TREE_NODES, NAMES};
-use std::marker::PhantomData;
-
-/// Parameters of a [`BTree`].
-#[derive(Debug)]
-#[must_use = "a builder does nothing until it is built"]
-pub struct Builder<K, V> {
-    device: Option<Device>,
-    capacity: usize,
-    nodes: Option<usize>,
-    super_block_slabs: Option<usize>,
-    budget: usize,
-    growth: Growth,
-    directory: bool,
-    data_tier: Tier,
-    variant: Option<String>,
-    of: PhantomData<fn() -> (K, V)>,
-}
-
-impl<K, V> Default for Builder<K, V> {
-    fn default() -> Self {
-        Self {
-            device: None,
-            capacity: 1024,
-            nodes: None,
-            super_block_slabs: None,
-            budget: usize::MAX,
-            growth: Growth::Pool,
-            directory: true,
-            data_tier: Tier::Device,
-            variant: None,
-            of: PhantomData,
-        }
-    }
-}
-
-// Not derived: a derived impl would require `Clone` of the keys and values too.
-impl<K, V> Clone for Builder<K, V> {
-    fn clone(&self) -> Self {
-        let (device, variant) = (self.device.clone(), self.variant.clone());
-        Self { device, variant, of: PhantomData, ..*self }
-    }
-}
+use crate::map::variant::names;
+pub use crate::ordered::builder::Builder;
+use crate::ordered::kernels::trees;
+#[allow(unused_imports)] // for links in the documentation
+use crate::{Error, SlabAlloc};
+use crate::{Key, Result, Value};
 
 impl<K: Key, V: Value> Builder<K, V> {
-    /// Sets the device that holds the tree. Default: [`Device::from_environment`].
-    pub fn device(mut self, device: &Device) -> Self {
-        self.device = Some(device.clone());
-        self
-    }
-
-    /// Sets the number of pairs for which the pool has nodes from the start, whatever the order of insertion.
-    /// Default: 1024. The tree usually holds more: the size assumes half-full nodes, which ascending keys
-    /// leave, and is rounded up to super blocks, so a small capacity is exceeded many times over.
-    pub fn capacity(mut self, pairs: usize) -> Self {
-        self.capacity = pairs;
-        self
-    }
-
-    /// Raises the capacity to `pairs` if it is less.
-    pub(crate) fn at_least(self, pairs: usize) -> Self {
-        let capacity = self.capacity.max(pairs);
-        self.capacity(capacity)
-    }
-
-    /// Sets the initial number of nodes of the pool, instead of deriving it from the capacity.
-    pub fn nodes(mut self, nodes: usize) -> Self {
-        self.nodes = Some(nodes);
-        self
-    }
-
-    /// Sets the minimum number of nodes by which the pool grows: a power of two from 32 to 2^24. Default: an
-    /// eighth of the initial number. See [`Growth::Pool`] for pools that reach the maximum of 255 super
-    /// blocks.
-    pub fn super_block_slabs(mut self, slabs: usize) -> Self {
-        self.super_block_slabs = Some(slabs);
-        self
-    }
-
-    /// Sets the maximum number of bytes of the nodes. Default: limited only by the device.
-    pub fn budget(mut self, bytes: usize) -> Self {
-        self.budget = bytes;
-        self
-    }
-
-    /// Sets the policy for a pool without free nodes. Default: [`Growth::Pool`].
-    pub fn growth(mut self, growth: Growth) -> Self {
-        self.growth = growth;
-        self
-    }
-
-    /// Sets whether descents begin at a node found through the directory or, if `false`, at the root. Meant
-    /// for measuring the benefit of the directory. Default: `true`.
-    pub fn directory(mut self, directory: bool) -> Self {
-        self.directory = directory;
-        self
-    }
-
-    /// Sets the memory tier of all super blocks but the first.
-    pub(crate) fn data_tier(mut self, tier: Tier) -> Self {
-        self.data_tier = tier;
-        self
-    }
-
-    /// Selects the variant by name, one of [`super::variants`]. Default: the fastest measured.
-    pub fn variant(mut self, name: &str) -> Self {
-        self.variant = Some(name.to_owned());
-        self
-    }
-
     /// Creates an empty tree.
     ///
     /// # Errors
@@ -124,83 +15,12 @@ impl<K: Key, V: Value> Builder<K, V> {
     /// these types; [`Error::NeedsWideSwap`] if the device lacks the variant's compare-and-swap;
     /// [`Error::Device`] if the device lacks the memory; otherwise as [`SlabAlloc`]'s builder.
     pub fn build(self) -> Result<BTree<K, V>> {
-        let default = usual::<K, V>("tree_spread", "4x4");
-        let family = Family { default, find: engine::find, names: names::<K, V> };
-        Ok(BTree { trees: self.build_with(family, |_, _| Ok(None))? })
-    }
-
-    /// Creates an empty structure with tree nodes, and the history that `history` creates for its device.
-    pub(crate) fn build_with<E: Engine<K, V> + ?Sized>(
-        self,
-        family: Family<E>,
-        history: impl FnOnce(&Device, Shape) -> Result<Option<History>>,
-    ) -> Result<Trees<K, V, E>> {
-        if self.capacity == 0 {
-            return Err(Error::ZeroCapacity);
-        }
-        let device = self.device.clone().map_or_else(Device::from_environment, Ok)?;
-        device.add_program(&PROGRAM);
-        let (name, engine) = self.engine(&device, &family)?;
-        let (pool, history) = (self.pool(&device, engine.shape())?, history(&device, engine.shape())?);
-        let words = |entries| engine.directory_words(entries);
-        let memory = Memory::new(&device, pool, self.directory, words)?.with(history);
-        Trees::new(Owner::new(device, engine, name, memory), self.growth)
-    }
-
-    fn engine<E: Engine<K, V> + ?Sized>(
-        &self,
-        device: &Device,
-        family: &Family<E>,
-    ) -> Result<(String, Box<E>)> {
-        let name = self.variant.clone().unwrap_or_else(|| family.default.clone());
-        let Some(engine) = (family.find)(&name) else {
-            return Err(Error::UnknownVariant { name, known: (family.names)().join(", ") });
-        };
-        if engine.shape().wide && !device.supports_cas128() {
-            return Err(Error::NeedsWideSwap { name, device: device.name() });
-        }
-        Ok((name, engine))
-    }
-
-    fn pool(&self, device: &Device, shape: Shape) -> Result<SlabAlloc> {
-        // Versions replaced by all threads on the device are freed three epochs later at the earliest.
-        let versions = if shape.moves { 4 * device.resident_threads() as usize } else { 0 };
-        let nodes = self
-            .nodes
-            .unwrap_or(nodes_for(self.capacity, shape.slots as usize) + versions)
-            .max(EMPTY_TREE_NODES);
-        let least = (nodes / 8).clamp(32, 1 << 24).next_power_of_two();
-        SlabAlloc::builder()
-            .device(device)
-            .capacity(nodes)
-            .slab_bytes(shape.node_bytes)
-            .super_block_slabs(self.super_block_slabs.unwrap_or(least))
-            .budget(self.budget)
-            .light(shape.light)
-            .tiers(Tier::Device, self.data_tier)
-            .build()
+        Ok(BTree { tree: self.build_tree(trees(), |_, _| Ok(None))? })
     }
 }
 
-/// Set of variants with tree nodes, from which a builder chooses.
-pub(crate) struct Family<E: ?Sized> {
-    /// Name of the default variant.
-    pub default: String,
-    /// Returns the engine of a name if its key and value types match.
-    pub find: fn(&str) -> Option<Box<E>>,
-    /// Returns all names for the key and value types.
-    pub names: fn() -> Vec<&'static str>,
-}
-
-/// Returns the names of all variants for these types.
-pub fn names<K: Key, V: Value>() -> Vec<&'static str> {
-    NAMES.iter().copied().filter(|name| engine::find::<K, V>(name).is_some()).collect()
-}
-
-/// Returns the name of the default variant. `tiles` is lanes x words per lane, for 32-bit keys and values.
-pub(crate) fn usual<K: Key, V: Value>(prefix: &str, tiles: &str) -> String {
-    match (K::BITS, V::BITS) {
-        (32, 32) => format!("{prefix}_128_{tiles}_u32_u32"),
-        (key, value) => format!("{prefix}_256_16x1_u{key}_u{value}"),
-    }
+/// Returns the names of all variants for these key and value types. A name consists of pool, bytes per node,
+/// lanes per tile x words per lane, and bits of key and value.
+pub fn variants<K: Key, V: Value>() -> Vec<&'static str> {
+    names(trees::<K, V>())
 }

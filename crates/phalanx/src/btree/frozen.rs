@@ -1,18 +1,17 @@
 //! Read-only access while nothing writes.
 use super::BTree;
-use super::engine::{Reader, Search, find_phased};
-use super::ordered::Searched;
+#[allow(unused_imports)] // for links in the documentation
+use crate::Error;
 #[allow(unused_imports)] // for links in the documentation
 use crate::map::Batches;
 use crate::map::launch::{Batch, BatchOp};
-use crate::map::launcher::Viewed;
-use crate::map::structure::Structure;
 use crate::map::{IntoIter, Map, Pairs, batches, run};
-use crate::{Error, Key, Outcome, Result, Value};
+use crate::ordered::kernels::{Reader, Search, read_only};
+use crate::ordered::queries::{Searched, by_order};
+use crate::{Key, Outcome, Result, Value};
 use gpu::{Buffer, Device, Stream};
 use phalanx_kernels::btree::{Config, TreeView};
 use simt::Instance;
-use std::any::TypeId;
 use std::fmt;
 use std::io::Write;
 
@@ -42,7 +41,8 @@ use std::io::Write;
 /// tree waits for them.
 pub struct Frozen<'a, K, V> {
     tree: &'a BTree<K, V>,
-    reader: Option<Box<dyn Reader<K, V>>>,
+    /// Read-only kernels, or those of the tree if its variant has none.
+    reader: &'a dyn Reader<K, V>,
 }
 
 impl<K, V> fmt::Debug for Frozen<'_, K, V> {
@@ -58,14 +58,16 @@ impl<K: Key, V: Value> BTree<K, V> {
     /// # Errors
     /// [`Error::Device`] if the device is lost or lacks the memory.
     pub fn frozen(&mut self) -> Result<Frozen<'_, K, V>> {
-        self.trees.freeze()?;
-        Ok(Frozen { reader: find_phased(self.variant()), tree: self })
+        self.tree.freeze()?;
+        let kernels = self.tree.handle.kernels();
+        let reader = read_only(kernels.variant()).unwrap_or(kernels);
+        Ok(Frozen { reader, tree: self })
     }
 
     /// Returns whether the tree is frozen. For this package's tests.
     #[doc(hidden)]
     pub fn is_frozen(&self) -> bool {
-        *self.trees.frozen()
+        *self.tree.frozen()
     }
 }
 
@@ -73,7 +75,7 @@ impl<K: Key, V: Value> BTree<K, V> {
 impl<'a, K: Key, V: Value> Frozen<'a, K, V> {
     /// Returns the name of the variant whose kernels read.
     pub fn variant(&self) -> &str {
-        self.reader().name()
+        self.reader.variant().name
     }
 
     /// Returns the values of the keys, `None` for a key that is not in the tree.
@@ -82,7 +84,7 @@ impl<'a, K: Key, V: Value> Frozen<'a, K, V> {
     /// [`Error::Device`] if the device is lost or lacks the memory.
     #[doc(alias = "find")]
     pub fn get(&self, keys: &[K]) -> Result<Vec<Option<V>>> {
-        Ok(self.asked(BatchOp::Get, keys, true)?.values_where(|outcome| outcome == Outcome::Found))
+        Ok(self.look_up_host(BatchOp::Get, keys, true)?.values_where(|outcome| outcome == Outcome::Found))
     }
 
     /// Returns for each key whether it is in the tree.
@@ -91,7 +93,7 @@ impl<'a, K: Key, V: Value> Frozen<'a, K, V> {
     /// [`Error::Device`] if the device is lost or lacks the memory.
     #[doc(alias = "contains")]
     pub fn contains_key(&self, keys: &[K]) -> Result<Vec<bool>> {
-        Ok(self.asked(BatchOp::ContainsKey, keys, false)?.whether(Outcome::Found))
+        Ok(self.look_up_host(BatchOp::ContainsKey, keys, false)?.whether(Outcome::Found))
     }
 
     /// Returns the number of pairs. Waits for all earlier launches.
@@ -158,40 +160,36 @@ impl<'a, K: Key, V: Value> Frozen<'a, K, V> {
     where
         M: Config<Key = K, Value = V> + Instance,
     {
-        if TypeId::of::<M>() != self.reader().reads() {
-            return Err(Error::OtherVariant { asked: M::NAME, found: self.variant().to_owned() });
-        }
-        self.tree.trees.read(|parts| Ok(M::view(parts)))
+        self.reader.variant().check::<M>()?;
+        // SAFETY: a tree of the variant whose nodes this one reads; the caller keeps the memory.
+        self.tree.tree.read(|tree| Ok(unsafe { tree.view() }))
     }
 
-    fn asked(&self, ask: BatchOp, keys: &[K], wants_values: bool) -> Result<run::Results<V>> {
-        run::look_up(self.device(), &|stream, batch| self.look_up(stream, batch), ask, keys, wants_values)
-    }
-
-    /// Returns the launcher of the kernels that read.
-    fn reader(&self) -> &dyn Reader<K, V> {
-        match &self.reader {
-            Some(reader) => &**reader,
-            None => &*self.tree.trees.owner.engine,
-        }
+    fn look_up_host(&self, op: BatchOp, keys: &[K], wants_values: bool) -> Result<run::Results<V>> {
+        run::look_up(self.device(), &|stream, batch| self.look_up(stream, batch), op, keys, wants_values)
     }
 
     fn look_up(&self, stream: &Stream, batch: Batch<K, V>) -> Result<()> {
-        // SAFETY: as in `Owner::launch`. Nothing writes while `self` lives, and later writers first wait: see
-        // `Trees::thaw`.
-        self.tree.trees.read(|parts| unsafe { self.reader().look_up(stream, parts, batch) })
+        // SAFETY: as for `Tree::submit_now`. Nothing writes while `self` lives, and later writers first wait:
+        // see `Tree::thaw`.
+        self.tree.tree.read(|tree| unsafe { self.reader.launch_look_up(stream, tree, batch) })
     }
 }
 
 impl<K: Key, V: Value> Searched<K, V> for Frozen<'_, K, V> {
-    fn home(&self) -> &Device {
-        Structure::home(self.tree)
+    fn search_device(&self) -> &Device {
+        self.tree.device()
     }
 
     fn search(&self, stream: &Stream, search: Search<K, V>) -> Result<()> {
         // SAFETY: as for `Self::look_up`.
-        self.tree.trees.read(|parts| unsafe { self.reader().search(stream, parts, search) })
+        self.tree.tree.read(|tree| unsafe { self.reader.launch_search(stream, tree, search) })
     }
+}
+
+by_order! {
+    /// Operations by key order, in batches.
+    Frozen<'_, K, V>
 }
 
 /// Batches of lookups on device buffers: the read-only operations of [`Batches`]. The calls submit work to a
@@ -203,7 +201,7 @@ pub struct Lookups<'a, K, V> {
 }
 
 impl<K: Key, V: Value> Lookups<'_, K, V> {
-    fn launch(&self, batch: Batch<K, V>) -> Result<()> {
+    fn submit(&self, batch: Batch<K, V>) -> Result<()> {
         batches::check_same_device(self.frozen.device(), "stream", self.stream.device())?;
         self.frozen.look_up(self.stream, batch)
     }
@@ -215,7 +213,7 @@ impl<K: Key, V: Value> Lookups<'_, K, V> {
     /// [`Error::Length`] if the buffers differ in length; [`Error::OtherDevice`] if a buffer or the stream is
     /// not of the tree's device; [`Error::Device`] if the device is lost or lacks the memory.
     pub fn get(&self, keys: &Buffer<K>, values: &mut Buffer<V>, outcomes: &mut Buffer<u8>) -> Result<()> {
-        self.launch(batches::get(self.frozen.device(), keys, values, outcomes)?)
+        self.submit(batches::get(self.frozen.device(), keys, values, outcomes)?)
     }
 
     /// [`Frozen::contains_key`] on device buffers.
@@ -223,6 +221,6 @@ impl<K: Key, V: Value> Lookups<'_, K, V> {
     /// # Errors
     /// As [`Self::get`].
     pub fn contains_key(&self, keys: &Buffer<K>, outcomes: &mut Buffer<u8>) -> Result<()> {
-        self.launch(batches::contains_key(self.frozen.device(), keys, outcomes)?)
+        self.submit(batches::contains_key(self.frozen.device(), keys, outcomes)?)
     }
 }

@@ -1,32 +1,27 @@
 //! An ordered map: a B-link tree in device memory.
-pub(crate) mod builder;
-pub(crate) mod directory;
-pub(crate) mod engine;
+mod builder;
 mod frozen;
-pub(crate) mod ordered;
-pub(crate) mod sorter;
-pub(crate) mod trees;
 
 #[allow(unused_imports)] // for links in the documentation
 use crate::Error;
 use crate::map::batches::check_same_device;
-use crate::map::export::Columns;
-use crate::map::launch::Batch;
-use crate::map::structure::{Room, Scans, Structure};
-use crate::map::{Map, file};
-use crate::primitives::{Bits, Fold, Workspace, runs_bytes, sort_bytes};
+use crate::map::structure::Structure;
+use crate::map::{IntoIter, Map, file};
+use crate::ordered::bulk_build::{USUAL_FILL, sorted};
+pub use crate::ordered::growth::Growth;
+pub use crate::ordered::inspect::Walks;
+use crate::ordered::kernels::Search;
+pub use crate::ordered::queries::Ordered;
+use crate::ordered::queries::{Searched, by_order};
+use crate::ordered::tree::Tree;
 use crate::slab_alloc::Stats;
 use crate::{Key, Result, Value};
-pub use builder::Builder;
+pub use builder::{Builder, variants};
 pub use frozen::{Frozen, Lookups};
 use gpu::{Buffer, Device, Stream};
-pub use ordered::Ordered;
 use phalanx_kernels::btree::{Config, TreeView};
 use simt::Instance;
 use std::io::Read;
-pub use trees::Growth;
-pub use trees::Walks;
-use trees::{Trees, USUAL_FILL};
 
 /// An ordered map from `u32` or `u64` to `u32` or `u64` in device memory: a B-link tree of nodes of 14 pairs.
 ///
@@ -56,22 +51,16 @@ use trees::{Trees, USUAL_FILL};
 /// same time. `bulk_build`, `compact` and `clear` take `&mut self`; the pool grows between the launches of a
 /// blocking call. [`Self::frozen`] returns a read-only handle without concurrent writers.
 pub struct BTree<K, V> {
-    trees: Trees<K, V>,
+    tree: Tree<K, V>,
 }
 
 impl<K, V> std::fmt::Debug for BTree<K, V> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("BTree")
-            .field("variant", &self.trees.owner.name)
-            .field("device", &self.trees.owner.device.name())
+            .field("variant", &self.tree.handle.kernels().variant())
+            .field("device", &self.tree.handle.device.name())
             .finish_non_exhaustive()
     }
-}
-
-/// Returns the names of all variants for these key and value types. A name consists of pool, bytes per node,
-/// lanes per tile x words per lane, and bits of key and value.
-pub fn variants<K: Key, V: Value>() -> Vec<&'static str> {
-    builder::names::<K, V>()
 }
 
 /// Construction, and operations on the whole tree.
@@ -92,7 +81,7 @@ impl<K: Key, V: Value> BTree<K, V> {
 
     /// Returns the name of the tree's variant.
     pub fn variant(&self) -> &str {
-        &self.trees.owner.name
+        self.tree.handle.kernels().variant().name
     }
 
     /// Returns the statistics of the node pool. Waits for all earlier launches.
@@ -100,7 +89,7 @@ impl<K: Key, V: Value> BTree<K, V> {
     /// # Errors
     /// [`Error::Device`] if the device is lost or lacks the memory.
     pub fn stats(&self) -> Result<Stats> {
-        self.trees.stats()
+        self.tree.stats()
     }
 
     /// Returns the number of levels including the leaf level, which is at least 2. Waits for all earlier
@@ -109,7 +98,7 @@ impl<K: Key, V: Value> BTree<K, V> {
     /// # Errors
     /// As [`Self::validate`].
     pub fn depth(&self) -> Result<u32> {
-        Ok(self.trees.examine()?.depth)
+        Ok(self.tree.examine()?.depth)
     }
 
     /// Checks the whole tree: order and bounds of all pairs, parents, links, levels, latches, that every live
@@ -120,7 +109,7 @@ impl<K: Key, V: Value> BTree<K, V> {
     /// [`Error::Invalid`] with the violated invariant; [`Error::Device`] if the device is lost or lacks the
     /// memory.
     pub fn validate(&self) -> Result<()> {
-        self.trees.examine().map(drop)
+        self.tree.examine().map(drop)
     }
 
     /// Descends to each key as a lookup does, and counts the nodes read, by level: the cost of a lookup.
@@ -141,7 +130,7 @@ impl<K: Key, V: Value> BTree<K, V> {
     /// lost or lacks the memory.
     pub fn walks(&self, keys: &Buffer<K>) -> Result<Walks> {
         check_same_device(self.device(), "keys", keys.device())?;
-        self.trees.walks(keys)
+        self.tree.walks(keys)
     }
 
     /// Replaces all pairs by the given ones. They are sorted on the device and the tree is built level by
@@ -163,7 +152,7 @@ impl<K: Key, V: Value> BTree<K, V> {
     /// [`Error::Fill`] if `fill` is out of range; [`Error::Budget`] if the pool would exceed its budget;
     /// [`Error::Device`] if the device is lost or lacks the memory.
     pub fn bulk_build(&mut self, keys: &[K], values: &[V], fill: f64) -> Result<()> {
-        self.trees.bulk_build(keys, values, fill)
+        self.tree.bulk_build(keys, values, fill)
     }
 
     /// [`Self::bulk_build`] from device buffers whose keys are strictly ascending. Waits.
@@ -172,7 +161,7 @@ impl<K: Key, V: Value> BTree<K, V> {
     /// [`Error::Unsorted`] if the keys are not strictly ascending; [`Error::OtherDevice`] if a buffer is not
     /// of the tree's device; otherwise as [`Self::bulk_build`]. The tree is then unchanged.
     pub fn bulk_build_sorted(&mut self, keys: &Buffer<K>, values: &Buffer<V>, fill: f64) -> Result<()> {
-        self.trees.bulk_build_sorted(keys, values, fill)
+        self.tree.bulk_build_sorted(keys, values, fill)
     }
 
     /// Rebuilds the tree with the given `fill` of nodes: removals leave nodes that are sparse or empty. The
@@ -181,7 +170,7 @@ impl<K: Key, V: Value> BTree<K, V> {
     /// # Errors
     /// As [`Self::bulk_build`].
     pub fn compact(&mut self, fill: f64) -> Result<()> {
-        self.trees.compact(fill)
+        self.tree.compact(fill)
     }
 
     /// Loads a map that [`Map::save`] wrote, with the builder's parameters; its capacity is raised to the
@@ -217,7 +206,17 @@ impl<K: Key, V: Value> BTree<K, V> {
     /// many slabs; [`Error::Device`] if the device lacks the memory. The pairs are then unchanged.
     #[doc(alias = "try_reserve")]
     pub fn reserve(&mut self, additional: usize) -> Result<()> {
-        self.trees.reserve(additional)
+        self.tree.reserve(additional)
+    }
+
+    /// Returns all pairs as they are now, in key order. They are copied to the host before the iterator is
+    /// returned. Waits for all launches.
+    ///
+    /// # Errors
+    /// [`Error::Device`] if the device is lost or lacks the memory.
+    pub fn iter(&self) -> Result<IntoIter<K, V>> {
+        let (keys, values) = sorted(Map::iter(self)?);
+        Ok(keys.into_iter().zip(values))
     }
 
     /// Returns a view of the tree for your own kernels. `M` is the type of the variant that [`Self::variant`]
@@ -239,83 +238,37 @@ impl<K: Key, V: Value> BTree<K, V> {
     where
         M: Config<Key = K, Value = V> + Instance,
     {
-        self.trees.thaw()?;
-        self.trees.owner.view::<M>()
+        self.tree.thaw()?;
+        self.tree.handle.kernels().variant().check::<M>()?;
+        // SAFETY: of this variant; the caller keeps the memory.
+        Ok(unsafe { self.tree.handle.read().now().view() })
     }
 }
 
-/// Sorted pairs on the device with distinct keys: the first `count` elements of the buffers.
-pub(crate) struct Runs<K: Key, V: Value> {
-    pub(crate) keys: Buffer<K>,
-    pub(crate) values: Buffer<V>,
-    pub(crate) count: usize,
+by_order! {
+    /// Operations by key order, in batches. *Concurrency* of [`BTree`] states what holds while others write.
+    BTree<K, V>
 }
 
-impl<K: Key, V: Value> Runs<K, V> {
-    /// Sorts pairs given in any order; of several with the same key, keeps the one with the highest value.
-    pub(crate) fn of((mut unsorted, mut arguments): Columns<K, V>) -> Result<Self> {
-        let (device, len) = (unsorted.device().clone(), unsorted.len());
-        let (mut keys, mut values) = (device.buffer(len)?, device.buffer(len)?);
-        let mut count = device.buffer::<u32>(1)?;
-        let mut work = Workspace::on_device(&device, sort_bytes::<K, V>(len).max(runs_bytes(len)))?;
-        work.sort_pairs_in_place(&mut unsorted, &mut arguments, Bits::ALL)?;
-        work.reduce_by_key(Fold::Max, (&unsorted, &arguments), (&mut keys, &mut values), &mut count)?;
-        let count = count.read()?[0] as usize;
-        Ok(Self { keys, values, count })
+impl<K: Key, V: Value> Searched<K, V> for BTree<K, V> {
+    fn search_device(&self) -> &Device {
+        &self.tree.handle.device
+    }
+
+    fn search(&self, stream: &Stream, search: Search<K, V>) -> Result<()> {
+        self.tree.search(stream, search)
     }
 }
 
-/// Sorts the pairs by key and keeps the first of each key.
-pub(crate) fn sorted<K: Key, V: Value>(pairs: impl Iterator<Item = (K, V)>) -> crate::map::Pairs<K, V> {
-    let mut pairs: Vec<(K, V)> = pairs.collect();
-    pairs.sort_unstable_by_key(|&(key, _)| key);
-    pairs.dedup_by_key(|&mut (key, _)| key);
-    pairs.into_iter().unzip()
-}
-
-impl<K: Key, V: Value> Structure for BTree<K, V> {
+impl<K: Key, V: Value> Map for BTree<K, V> {
     type Key = K;
     type Value = V;
 
-    fn home(&self) -> &Device {
-        &self.trees.owner.device
+    fn inner(&self) -> &dyn Structure<Key = K, Value = V> {
+        &self.tree
     }
 
-    fn launch(&self, stream: &Stream, batch: Batch<K, V>) -> Result<()> {
-        self.trees.launch(stream, batch)
-    }
-
-    fn scans(&self, run: Scans<'_, K, V>) -> Result<()> {
-        self.trees.scans(run)
-    }
-
-    fn generation(&self) -> u64 {
-        self.trees.generation()
-    }
-
-    fn grows(&self) -> bool {
-        self.trees.grows()
-    }
-
-    fn grow(&self) -> Result<()> {
-        self.trees.grow()
-    }
-
-    fn grow_for(&self, refused: &[K], seen: Option<u64>) -> Result<Room> {
-        self.trees.grow_for(refused, seen)
-    }
-
-    fn pairs(&self) -> Result<usize> {
-        self.trees.pairs()
-    }
-
-    fn empty(&mut self) -> Result<()> {
-        self.trees.empty()
-    }
-
-    fn bytes(&self) -> usize {
-        self.trees.bytes()
+    fn inner_mut(&mut self) -> &mut dyn Structure<Key = K, Value = V> {
+        &mut self.tree
     }
 }
-
-impl<K: Key, V: Value> Map for BTree<K, V> {}

@@ -1,30 +1,11 @@
 //! Construction of hash maps.
-use super::engine::{self, Engine};
+use super::growth::{Growing, Growth};
 use super::table::Table;
-use super::{HashMap, Key, Value};
-use crate::map::owner::Owner;
+use super::{HashMap, Key, Value, kernels};
+use crate::map::handle::Handle;
+use crate::map::variant::{names, select};
 use crate::{Error, PROGRAM, Result};
 use gpu::Device;
-use phalanx_kernels::probing;
-
-/// Policy for a full map.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Growth {
-    /// The table never grows: pairs that do not fit are refused. Only [`HashMap::compact`] reclaims the slots
-    /// of removed keys.
-    Fixed,
-    /// A blocking call that had refused pairs, or that leaves the table too full, rehashes the table: into
-    /// one of the same size if reclaiming the slots of removed keys suffices, else into one of twice the
-    /// size, or larger if the refused pairs need it. Both tables exist during the rehash. If there is no
-    /// memory for the refused pairs, the call returns [`Error::NoRoom`](crate::Error::NoRoom).
-    ///
-    /// Batches on device buffers and your own kernels never grow a map: call [`HashMap::reserve`] before
-    /// them.
-    ///
-    /// A table is too full if more than nine tenths of its slots are taken; for load factors above 0.8, if
-    /// the taken share exceeds the midpoint between the load factor and 1.
-    Doubling,
-}
 
 /// Parameters of a map. Created by [`HashMap::builder`].
 #[derive(Clone, Debug)]
@@ -82,8 +63,8 @@ impl<K: Key, V: Value> Builder<K, V> {
 
     /// Sets the number of buckets that an operation probes before it gives up, which bounds its time even in
     /// a full table. Default: 512, which no key needs below a load of 0.97. 0 counts as 1.
-    pub fn max_probes(mut self, looks: u32) -> Self {
-        self.max_probes = looks.max(1);
+    pub fn max_probes(mut self, max_probes: u32) -> Self {
+        self.max_probes = max_probes.max(1);
         self
     }
 
@@ -115,24 +96,11 @@ impl<K: Key, V: Value> Builder<K, V> {
         }
         let device = self.device.clone().map_or_else(Device::from_environment, Ok)?;
         device.add_program(&PROGRAM);
-        let (name, engine) = self.engine(&device)?;
+        let kernels = select(&device, self.variant.as_deref(), kernels::all())?;
         let slots = (self.capacity as f64 / self.load_factor).ceil() as usize;
-        let table = Table::new(&device, &*engine, slots, self.max_probes)?;
-        let owner = Owner::new(device, engine, name, table);
-        Ok(HashMap { owner, load_factor: self.load_factor, growth: self.growth })
-    }
-
-    fn engine(&self, device: &Device) -> Result<(String, Box<dyn Engine<K, V>>)> {
-        let default = || default_variant::<K, V>(device.supports_cas128());
-        let name = self.variant.clone().unwrap_or_else(default);
-        let Some(engine) = engine::find::<K, V>(&name) else {
-            let known = variants::<K, V>().join(", ");
-            return Err(Error::UnknownVariant { name, known });
-        };
-        if engine.shape().wide && !device.supports_cas128() {
-            return Err(Error::NeedsWideSwap { name, device: device.name() });
-        }
-        Ok((name, engine))
+        let table = Table::new(&device, kernels, slots, self.max_probes)?;
+        let handle = Handle::new(device, kernels.boxed(), table);
+        Ok(HashMap { table: Growing { handle, load_factor: self.load_factor, growth: self.growth } })
     }
 }
 
@@ -144,14 +112,5 @@ impl<K: Key, V: Value> Builder<K, V> {
 /// assert!(names.contains(&"hinted8_64_2x4_u32_u32"));
 /// ```
 pub fn variants<K: Key, V: Value>() -> Vec<&'static str> {
-    probing::NAMES.iter().copied().filter(|name| engine::find::<K, V>(name).is_some()).collect()
-}
-
-fn default_variant<K: Key, V: Value>(wide_swap: bool) -> String {
-    let scheme = match (K::BITS, V::BITS, wide_swap) {
-        (32, 32, _) => "hinted8_64_2x4",
-        (_, _, true) => "double_64_2x2",
-        (_, _, false) => "published_64_2x2",
-    };
-    format!("{scheme}_u{}_u{}", K::BITS, V::BITS)
+    names(kernels::all::<K, V>())
 }

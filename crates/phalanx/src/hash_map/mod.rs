@@ -1,26 +1,23 @@
 //! A hash map in device memory, accessed in batches.
 mod builder;
-mod engine;
+mod growth;
+mod kernels;
 mod table;
 
 #[allow(unused_imports)] // for links in the documentation
 use crate::Error;
 use crate::Result;
-use crate::error::made_room;
 use crate::map::batches::check_same_device;
-use crate::map::counts::{Counts, distinct};
-use crate::map::launch::Batch;
-use crate::map::owner::{Memory as _, Owner};
-use crate::map::structure::{Room, Scans, Structure};
+use crate::map::structure::Structure;
 pub use crate::map::{Batches, Key, Merge, Op, OpCode, Outcome, Value};
 use crate::map::{Map, file};
-pub use builder::{Builder, Growth, variants};
-use engine::Engine;
-use gpu::{Device, Stream};
+pub use builder::{Builder, variants};
+use gpu::Stream;
+use growth::Growing;
+pub use growth::Growth;
 use phalanx_kernels::probing::{Config, MapView};
 use simt::Instance;
 use std::io::Read;
-use table::Table;
 
 /// A map from `u32` or `u64` to `u32` or `u64` in device memory.
 ///
@@ -51,16 +48,14 @@ use table::Table;
 /// every element; the elements that fit are done. With [`Growth::Fixed`] the call returns `Ok`, with
 /// [`Outcome::Refused`] for the elements that do not fit.
 pub struct HashMap<K, V> {
-    owner: Owner<dyn Engine<K, V>, Table>,
-    load_factor: f64,
-    growth: Growth,
+    table: Growing<K, V>,
 }
 
 impl<K, V> std::fmt::Debug for HashMap<K, V> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("HashMap")
-            .field("variant", &self.owner.name)
-            .field("device", &self.owner.device.name())
+            .field("variant", &self.table.handle.kernels().variant())
+            .field("device", &self.table.handle.device.name())
             .finish_non_exhaustive()
     }
 }
@@ -96,17 +91,17 @@ impl<K: Key, V: Value> HashMap<K, V> {
 
     /// Returns the name of the map's variant, one of [`variants`].
     pub fn variant(&self) -> &str {
-        &self.owner.name
+        self.table.handle.kernels().variant().name
     }
 
     /// Returns the number of pairs that the table holds at its load factor without growing.
     pub fn capacity(&self) -> usize {
-        (self.slots() as f64 * self.load_factor) as usize
+        (self.slots() as f64 * self.table.load_factor) as usize
     }
 
     /// Returns the number of slots of the table.
     pub fn slots(&self) -> usize {
-        self.owner.read().slots()
+        self.table.handle.read().slots()
     }
 
     /// Returns the ratio of pairs to slots. Waits, as [`Self::len`] does.
@@ -118,9 +113,13 @@ impl<K: Key, V: Value> HashMap<K, V> {
     }
 
     /// Returns the number of earlier tables and the number of tombstones. For this package's tests.
+    ///
+    /// # Errors
+    /// [`Error::Device`] if the device is lost.
     #[doc(hidden)]
     pub fn rebuilds_and_tombstones(&self) -> Result<(u64, usize)> {
-        Ok((self.owner.read().generation(), self.owner.counts()?.removed()))
+        let table = self.table.handle.settled()?;
+        Ok((table.generation(), table.counts()?.removed()))
     }
 
     /// Returns a view of the map for your own kernels. `M` is the type of the variant that [`Self::variant`]
@@ -175,45 +174,14 @@ impl<K: Key, V: Value> HashMap<K, V> {
     where
         M: Config<Key = K, Value = V> + Instance,
     {
-        self.owner.view::<M>()
+        self.table.handle.kernels().variant().check::<M>()?;
+        // SAFETY: of this variant; the caller keeps the table.
+        Ok(unsafe { self.table.handle.read().view() })
     }
 }
 
 /// Operations on the table as a whole.
 impl<K: Key, V: Value> HashMap<K, V> {
-    /// Returns the number of taken slots above which a blocking call rehashes. It is well above the load
-    /// factor, so that a few removed keys do not cause a rehash of a table at its capacity.
-    fn most_taken(&self, slots: usize) -> usize {
-        (slots as f64 * (0.5 + self.load_factor / 2.0).max(0.9)) as usize
-    }
-
-    /// Returns the number of slots of the table that replaces one of `slots` slots and must hold `pairs`.
-    fn size_for(&self, pairs: usize, slots: usize, counts: Counts) -> usize {
-        let wanted = (pairs as f64 / self.load_factor) as usize;
-        // A rehash that leaves less than a tenth of the slots to take would be due again too soon.
-        let pays = counts.taken > counts.live && pairs + slots / 10 <= self.most_taken(slots);
-        if wanted <= slots && pays { slots } else { wanted.max(slots * 2) }
-    }
-
-    /// Replaces the table by one that holds `refused` more pairs. Returns `false` if there is no memory for
-    /// it.
-    fn grow(&self, table: &mut Table, counts: Counts, refused: usize) -> Result<bool> {
-        let grown = self.rehash(table, self.size_for(counts.live + refused, table.slots(), counts));
-        made_room(grown.map(|grown| {
-            *table = grown;
-            true
-        }))
-    }
-
-    fn rehash(&self, table: &Table, mut slots: usize) -> Result<Table> {
-        loop {
-            if let Some(table) = table.rehashed(&*self.owner.engine, slots)? {
-                return Ok(table);
-            }
-            slots += slots / 4 + 1;
-        }
-    }
-
     /// Grows the table, in one step if needed, so that it holds `additional` more pairs than now.
     ///
     /// # Errors
@@ -221,13 +189,12 @@ impl<K: Key, V: Value> HashMap<K, V> {
     /// memory. On error the map is unchanged.
     #[doc(alias = "try_reserve")]
     pub fn reserve(&mut self, additional: usize) -> Result<()> {
-        let counts = self.owner.counts()?;
-        let slots =
-            |pairs: usize| (pairs.saturating_add(additional) as f64 / self.load_factor).ceil() as usize;
+        let counts = self.table.counts()?;
+        let load_factor = self.table.load_factor;
+        let slots = |pairs: usize| (pairs.saturating_add(additional) as f64 / load_factor).ceil() as usize;
         // The slots of removed keys can be taken again only after a rehash.
         if slots(counts.taken) > self.slots() {
-            let table = self.rehash(&self.owner.read(), slots(counts.live).max(self.slots()))?;
-            *self.owner.get_mut() = table;
+            return self.table.replace(slots(counts.live).max(self.slots()));
         }
         Ok(())
     }
@@ -240,9 +207,7 @@ impl<K: Key, V: Value> HashMap<K, V> {
     /// call; [`Error::TooLarge`] if a larger table would have too many slots. On error the map is unchanged.
     #[doc(alias = "rehash")]
     pub fn compact(&mut self) -> Result<()> {
-        let table = self.rehash(&self.owner.read(), self.slots())?;
-        *self.owner.get_mut() = table;
-        Ok(())
+        self.table.replace(self.slots())
     }
 
     /// Clears the map in stream order, without waiting: after the batches submitted to the stream before. See
@@ -272,9 +237,9 @@ impl<K: Key, V: Value> HashMap<K, V> {
     /// - Batches of other streams, blocking calls and your own kernels that use the map must have ended
     ///   before the stream executes this operation, and none may begin before it has cleared the map.
     pub unsafe fn clear_on(&mut self, stream: &Stream) -> Result<()> {
-        check_same_device(&self.owner.device, "stream", stream.device())?;
+        check_same_device(self.device(), "stream", stream.device())?;
         // SAFETY: the caller's obligation.
-        unsafe { self.owner.get_mut().clear_on(stream) }
+        unsafe { self.table.handle.get_mut().clear_on(stream) }
     }
 
     /// Rehashes into the smallest table that holds the pairs at the map's load factor.
@@ -283,10 +248,8 @@ impl<K: Key, V: Value> HashMap<K, V> {
     /// [`Error::Device`] if there is no memory for the smaller table, which exists beside the old one during
     /// the call. On error the map is unchanged.
     pub fn shrink_to_fit(&mut self) -> Result<()> {
-        let slots = (self.len()?.max(1) as f64 / self.load_factor).ceil() as usize;
-        let table = self.rehash(&self.owner.read(), slots)?;
-        *self.owner.get_mut() = table;
-        Ok(())
+        let slots = (self.len()?.max(1) as f64 / self.table.load_factor).ceil() as usize;
+        self.table.replace(slots)
     }
 
     /// Loads a map that [`Map::save`] wrote, with the builder's parameters; its capacity is raised to the
@@ -314,75 +277,20 @@ impl<K: Key, V: Value> HashMap<K, V> {
         let growth = builder.growth;
         let build = |pairs| builder.at_least(pairs).growth(Growth::Doubling).build();
         let mut map: Self = file::load(reader, build)?;
-        map.growth = growth;
+        map.table.growth = growth;
         Ok(map)
     }
 }
 
-impl<K: Key, V: Value> Structure for HashMap<K, V> {
+impl<K: Key, V: Value> Map for HashMap<K, V> {
     type Key = K;
     type Value = V;
 
-    fn home(&self) -> &Device {
-        &self.owner.device
+    fn inner(&self) -> &dyn Structure<Key = K, Value = V> {
+        &self.table
     }
 
-    fn launch(&self, stream: &Stream, batch: Batch<K, V>) -> Result<()> {
-        self.owner.launch(stream, batch)
-    }
-
-    fn scans(&self, run: Scans<'_, K, V>) -> Result<()> {
-        self.owner.scans(run)
-    }
-
-    fn generation(&self) -> u64 {
-        self.owner.read().generation()
-    }
-
-    fn grows(&self) -> bool {
-        self.growth == Growth::Doubling
-    }
-
-    fn grow(&self) -> Result<()> {
-        let is_full = |table: &Table| -> Result<Option<Counts>> {
-            let counts = table.counts()?;
-            let is_full = counts.taken > self.most_taken(table.slots()) || table.needs_rehash(counts);
-            Ok(is_full.then_some(counts))
-        };
-        if !self.grows() || is_full(&self.owner.read())?.is_none() {
-            return Ok(());
-        }
-        // Another thread may have done it before this one has exclusive access.
-        self.owner.exclusive(|_, _, table| match is_full(table)? {
-            Some(counts) => self.grow(table, counts, 0).map(drop),
-            None => Ok(()),
-        })
-    }
-
-    fn grow_for(&self, refused: &[K], seen: Option<u64>) -> Result<Room> {
-        if !self.grows() {
-            return Ok(Room::None);
-        }
-        self.owner.exclusive(|_, _, table| {
-            if seen.is_some_and(|age| age != table.generation()) {
-                // Another thread has grown the table meanwhile, perhaps enough.
-                return Ok(Room::More);
-            }
-            self.grow(table, table.counts()?, distinct(refused)).map(Room::more_if)
-        })
-    }
-
-    fn pairs(&self) -> Result<usize> {
-        Ok(self.owner.counts()?.live)
-    }
-
-    fn empty(&mut self) -> Result<()> {
-        self.owner.get_mut().clear()
-    }
-
-    fn bytes(&self) -> usize {
-        self.owner.read().bytes()
+    fn inner_mut(&mut self) -> &mut dyn Structure<Key = K, Value = V> {
+        &mut self.table
     }
 }
-
-impl<K: Key, V: Value> Map for HashMap<K, V> {}

@@ -1,24 +1,13 @@
 //! The memory of a map, and the operations on the whole table: creation, rehash, counts.
-use super::engine::Engine;
+use super::kernels::Kernels;
 use crate::map::counts::Counts;
-use crate::map::owner::Memory;
 use crate::{Error, Result};
 use gpu::{Buffer, Device, Stream};
 use phalanx_kernels::keyed::{COUNTER_SHARDS, SHARD_WORDS, Scalar};
-use phalanx_kernels::probing::OVERFLOW_BUCKETS;
+use phalanx_kernels::probing::{Config, MapView, OVERFLOW_BUCKETS};
 
 /// Maximum number of buckets: bucket indices have 31 bits.
 const MOST_BUCKETS: usize = (1 << 31) - 64;
-
-/// Raw pointers to a table, from which views are created.
-#[derive(Clone, Copy, Debug)]
-pub struct Parts {
-    pub buckets: *mut u64,
-    pub filters: *mut u32,
-    pub counters: *mut u64,
-    pub count: u32,
-    pub max_probes: u32,
-}
 
 /// Device memory of a map.
 #[derive(Debug)]
@@ -37,8 +26,13 @@ pub struct Table {
 
 impl Table {
     /// Allocates an empty table of at least `slots` slots.
-    pub fn new<K, V>(device: &Device, engine: &dyn Engine<K, V>, slots: usize, looks: u32) -> Result<Self> {
-        let shape = engine.shape();
+    pub fn new<K, V>(
+        device: &Device,
+        kernels: &dyn Kernels<K, V>,
+        slots: usize,
+        max_probes: u32,
+    ) -> Result<Self> {
+        let shape = kernels.shape();
         let least = slots.div_ceil(shape.slots).max(2);
         let too_large = Error::TooLarge { slots, most: MOST_BUCKETS * shape.slots };
         // The search for a prime costs the square root of the number: for a size that no device can hold it
@@ -48,13 +42,13 @@ impl Table {
             return Err(too_large);
         }
         let count = count as u32;
-        let words = (count + OVERFLOW_BUCKETS) as usize * shape.bytes / 8;
+        let words = (count + OVERFLOW_BUCKETS) as usize * shape.bucket_bytes / 8;
         Ok(Self {
             buckets: device.filled(words, 0xff)?,
-            filters: device.filled(engine.filter_words(count).max(1), 0xff)?,
+            filters: device.filled(kernels.filter_words(count).max(1), 0xff)?,
             counters: device.zeroed(COUNTER_SHARDS * SHARD_WORDS)?,
             count,
-            max_probes: looks,
+            max_probes,
             slots: count as usize * shape.slots,
             generation: 0,
             long: 0,
@@ -73,8 +67,8 @@ impl Table {
     }
 
     /// Returns the bytes of device memory.
-    pub fn bytes(&self) -> usize {
-        self.buckets.bytes() + self.filters.bytes() + self.counters.bytes()
+    pub fn memory_usage(&self) -> usize {
+        self.buckets.byte_len() + self.filters.byte_len() + self.counters.byte_len()
     }
 
     /// Removes all pairs.
@@ -106,38 +100,35 @@ impl Table {
     /// they do not fit.
     pub fn rehashed<K: Scalar, V: Scalar>(
         &self,
-        engine: &dyn Engine<K, V>,
+        kernels: &dyn Kernels<K, V>,
         slots: usize,
     ) -> Result<Option<Self>> {
         let device = self.buckets.device();
         device.synchronize()?;
         let mut into =
-            Self { generation: self.generation + 1, ..Self::new(device, engine, slots, self.max_probes)? };
+            Self { generation: self.generation + 1, ..Self::new(device, kernels, slots, self.max_probes)? };
         let refused = device.zeroed::<u64>(1)?;
         let stream = device.default_stream();
-        // SAFETY: both tables are this engine's. The caller has exclusive access to this one, and nothing
+        // SAFETY: both tables are of this variant. The caller has exclusive access to this one, and nothing
         // else runs on the device.
-        unsafe { engine.rehash(&stream, self.parts(), into.parts(), refused.slice())? };
+        unsafe { kernels.launch_rehash(&stream, self, &into, refused.slice())? };
         let fits = refused.read()?[0] == 0;
         into.long = into.counts()?.long;
         Ok(fits.then_some(into))
     }
-}
 
-impl Memory for Table {
-    type Parts = Parts;
-
-    fn parts(&self) -> Parts {
-        Parts {
-            buckets: self.buckets.pointer(),
-            filters: self.filters.pointer(),
-            counters: self.counters.pointer(),
-            count: self.count,
-            max_probes: self.max_probes,
-        }
+    /// Returns the table as kernels of the variant `M` take it.
+    ///
+    /// # Safety
+    /// - The table is of this variant, and is neither dropped nor replaced while the view is used.
+    pub unsafe fn view<M: Config>(&self) -> MapView<M> {
+        let (buckets, filters) = (self.buckets.pointer(), self.filters.pointer());
+        // SAFETY: the caller's obligations.
+        unsafe { MapView::new(buckets, filters, self.counters.pointer(), self.count, self.max_probes) }
     }
 
-    fn counts(&self) -> Result<Counts> {
+    /// Reads the counters. Waits for all earlier launches.
+    pub fn counts(&self) -> Result<Counts> {
         Counts::read(&self.counters)
     }
 }
@@ -157,17 +148,17 @@ fn is_prime(number: usize) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::map::launcher::Of;
+    use crate::map::variant::VariantTag;
     use phalanx_kernels::probing::DefaultTable;
 
-    const LOOKS: u32 = 3;
+    const MAX_PROBES: u32 = 3;
 
     /// The only variant that is compiled for these tests.
-    const KIND: Of<DefaultTable> = Of(std::marker::PhantomData);
+    const VARIANT: VariantTag<DefaultTable> = VariantTag::NEW;
 
     fn table() -> Table {
         let device = Device::emulator(simt::emulator::Options::default());
-        Table::new(&device, &KIND, 100, LOOKS).unwrap()
+        Table::new(&device, &VARIANT, 100, MAX_PROBES).unwrap()
     }
 
     /// Covers the filters too: stale filters would only cost time, which no other test detects.
@@ -185,8 +176,8 @@ mod tests {
 
     #[test]
     fn a_rehash_keeps_the_bound_of_walks() {
-        let larger = table().rehashed(&KIND, 1000).unwrap().unwrap();
-        assert_eq!((larger.max_probes, larger.generation, larger.slots >= 1000), (LOOKS, 1, true));
+        let larger = table().rehashed(&VARIANT, 1000).unwrap().unwrap();
+        assert_eq!((larger.max_probes, larger.generation, larger.slots >= 1000), (MAX_PROBES, 1, true));
     }
 
     #[test]

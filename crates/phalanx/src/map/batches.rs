@@ -2,6 +2,7 @@
 #[allow(unused_imports)] // for links in the documentation
 use super::Outcome;
 use super::launch::{Batch, BatchOp, nothing};
+
 use super::{Key, Map, Merge, Value, check};
 use crate::{Error, Result};
 use gpu::{Buffer, Device, Stream};
@@ -46,39 +47,39 @@ impl<'a, M: Map + ?Sized> Batches<'a, M> {
 
     /// Submits a batch. Rejects a stream of another device: its kernels could not access the map, and
     /// dropping the map would not wait for them.
-    fn launch(&self, batch: Batch<M::Key, M::Value>) -> Result<()> {
-        check_same_device(self.map.home(), "stream", self.stream.device())?;
-        self.map.launch(self.stream, batch)
+    fn submit(&self, batch: Batch<M::Key, M::Value>) -> Result<()> {
+        check_same_device(self.map.inner().device(), "stream", self.stream.device())?;
+        self.map.inner().submit(self.stream, batch)
     }
 
     /// Returns a buffer of `len` elements as kernels take it.
     fn slice<T: Word>(&self, what: &'static str, buffer: &Buffer<T>, len: usize) -> Result<GlobalSlice<T>> {
-        slice(self.map.home(), what, buffer, len)
+        slice(self.map.inner().device(), what, buffer, len)
     }
 
     /// Returns a batch, with or without outcomes.
     fn batch(
         &self,
-        ask: BatchOp,
+        op: BatchOp,
         keys: &Buffer<M::Key>,
         outcomes: Option<&mut Buffer<u8>>,
     ) -> Result<Batch<M::Key, M::Value>> {
         let keys = self.slice("keys", keys, keys.len())?;
         let outcomes = outcomes
             .map_or_else(|| Ok(nothing()), |outcomes| self.slice("outcomes", outcomes, keys.len()))?;
-        Ok(Batch { outcomes, ..Batch::new(ask, keys) })
+        Ok(Batch { outcomes, ..Batch::new(op, keys) })
     }
 
     /// Submits a batch of pairs.
-    fn pairs(
+    fn submit_pairs(
         &self,
-        ask: BatchOp,
+        op: BatchOp,
         keys: &Buffer<M::Key>,
         values: &Buffer<M::Value>,
         outcomes: Option<&mut Buffer<u8>>,
     ) -> Result<()> {
         let arguments = self.slice("values", values, keys.len())?;
-        self.launch(Batch { arguments, ..self.batch(ask, keys, outcomes)? })
+        self.submit(Batch { arguments, ..self.batch(op, keys, outcomes)? })
     }
 
     /// Submits [`Map::insert`].
@@ -92,7 +93,7 @@ impl<'a, M: Map + ?Sized> Batches<'a, M> {
         values: &Buffer<M::Value>,
         outcomes: Option<&mut Buffer<u8>>,
     ) -> Result<()> {
-        self.pairs(BatchOp::Insert, keys, values, outcomes)
+        self.submit_pairs(BatchOp::Insert, keys, values, outcomes)
     }
 
     /// Submits [`Map::insert_new`].
@@ -105,7 +106,7 @@ impl<'a, M: Map + ?Sized> Batches<'a, M> {
         values: &Buffer<M::Value>,
         outcomes: Option<&mut Buffer<u8>>,
     ) -> Result<()> {
-        self.pairs(BatchOp::InsertNew, keys, values, outcomes)
+        self.submit_pairs(BatchOp::InsertNew, keys, values, outcomes)
     }
 
     /// Submits [`Map::upsert`].
@@ -119,7 +120,7 @@ impl<'a, M: Map + ?Sized> Batches<'a, M> {
         values: &Buffer<M::Value>,
         outcomes: Option<&mut Buffer<u8>>,
     ) -> Result<()> {
-        self.pairs(BatchOp::Apply(merge.operation()), keys, values, outcomes)
+        self.submit_pairs(BatchOp::Apply(merge.operation()), keys, values, outcomes)
     }
 
     /// Submits [`Map::get_or_insert`]. Writes the values, which are invalid where the outcome is
@@ -136,8 +137,8 @@ impl<'a, M: Map + ?Sized> Batches<'a, M> {
     ) -> Result<()> {
         let arguments = self.slice("values", values, keys.len())?;
         let results = self.slice("results", results, keys.len())?;
-        let ask = BatchOp::Apply(OpCode::GET_OR_INSERT);
-        self.launch(Batch { arguments, results, ..self.batch(ask, keys, Some(outcomes))? })
+        let op = BatchOp::Apply(OpCode::GET_OR_INSERT);
+        self.submit(Batch { arguments, results, ..self.batch(op, keys, Some(outcomes))? })
     }
 
     /// Submits [`Map::get`]. Writes the values, which are valid where the outcome is [`Outcome::Found`].
@@ -150,7 +151,7 @@ impl<'a, M: Map + ?Sized> Batches<'a, M> {
         values: &mut Buffer<M::Value>,
         outcomes: &mut Buffer<u8>,
     ) -> Result<()> {
-        self.launch(get(self.map.home(), keys, values, outcomes)?)
+        self.submit(get(self.map.inner().device(), keys, values, outcomes)?)
     }
 
     /// Submits [`Map::contains_key`].
@@ -158,7 +159,7 @@ impl<'a, M: Map + ?Sized> Batches<'a, M> {
     /// # Errors
     /// As [`Self::insert`].
     pub fn contains_key(&self, keys: &Buffer<M::Key>, outcomes: &mut Buffer<u8>) -> Result<()> {
-        self.launch(contains_key(self.map.home(), keys, outcomes)?)
+        self.submit(contains_key(self.map.inner().device(), keys, outcomes)?)
     }
 
     /// Submits [`Map::remove`].
@@ -166,7 +167,7 @@ impl<'a, M: Map + ?Sized> Batches<'a, M> {
     /// # Errors
     /// As [`Self::insert`].
     pub fn remove(&self, keys: &Buffer<M::Key>, outcomes: &mut Buffer<u8>) -> Result<()> {
-        self.launch(self.batch(BatchOp::Remove, keys, Some(outcomes))?)
+        self.submit(self.batch(BatchOp::Remove, keys, Some(outcomes))?)
     }
 
     /// Submits [`Map::execute`]. `codes` has the operations' codes, one byte per element: [`OpCode::code`] as
@@ -185,48 +186,48 @@ impl<'a, M: Map + ?Sized> Batches<'a, M> {
         let codes = self.slice("codes", codes, keys.len())?;
         let arguments = self.slice("arguments", arguments, keys.len())?;
         let results = self.slice("results", results, keys.len())?;
-        self.launch(Batch { codes, arguments, results, ..self.batch(BatchOp::Mixed, keys, Some(outcomes))? })
+        self.submit(Batch { codes, arguments, results, ..self.batch(BatchOp::Mixed, keys, Some(outcomes))? })
     }
 }
 
 /// Returns the batch of [`Batches::get`].
 pub(crate) fn get<K: Key, V: Value>(
-    home: &Device,
+    device: &Device,
     keys: &Buffer<K>,
     values: &mut Buffer<V>,
     outcomes: &mut Buffer<u8>,
 ) -> Result<Batch<K, V>> {
-    let results = slice(home, "values", values, keys.len())?;
-    Ok(Batch { op: BatchOp::Get, results, ..contains_key(home, keys, outcomes)? })
+    let results = slice(device, "values", values, keys.len())?;
+    Ok(Batch { op: BatchOp::Get, results, ..contains_key(device, keys, outcomes)? })
 }
 
 /// Returns the batch of [`Batches::contains_key`].
 pub(crate) fn contains_key<K: Key, V: Value>(
-    home: &Device,
+    device: &Device,
     keys: &Buffer<K>,
     outcomes: &mut Buffer<u8>,
 ) -> Result<Batch<K, V>> {
-    let asked = slice(home, "keys", keys, keys.len())?;
-    let outcomes = slice(home, "outcomes", outcomes, keys.len())?;
-    Ok(Batch { outcomes, ..Batch::new(BatchOp::ContainsKey, asked) })
+    let keys_slice = slice(device, "keys", keys, keys.len())?;
+    let outcomes = slice(device, "outcomes", outcomes, keys.len())?;
+    Ok(Batch { outcomes, ..Batch::new(BatchOp::ContainsKey, keys_slice) })
 }
 
-/// Returns an error if `device` is not the structure's.
-pub(crate) fn check_same_device(home: &Device, what: &'static str, device: &Device) -> Result<()> {
-    if device == home {
+/// Returns an error if `found` is not the structure's own device.
+pub(crate) fn check_same_device(own: &Device, what: &'static str, found: &Device) -> Result<()> {
+    if found == own {
         return Ok(());
     }
-    Err(Error::OtherDevice { what, map: home.name(), found: device.name() })
+    Err(Error::OtherDevice { what, map: own.name(), found: found.name() })
 }
 
 /// Returns a buffer of `len` elements on a structure's device, as kernels take it.
 pub(crate) fn slice<T: Word>(
-    home: &Device,
+    device: &Device,
     what: &'static str,
     buffer: &Buffer<T>,
     len: usize,
 ) -> Result<GlobalSlice<T>> {
     check(what, len, buffer.len())?;
-    check_same_device(home, what, buffer.device())?;
+    check_same_device(device, what, buffer.device())?;
     Ok(buffer.slice())
 }

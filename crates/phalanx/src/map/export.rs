@@ -17,19 +17,19 @@ pub fn all<M: Structure + ?Sized>(map: &M) -> Result<Pairs<M::Key, M::Value>> {
 
 /// Exports with `threads` threads of a scan at a time.
 pub fn by<M: Structure + ?Sized>(map: &M, threads: usize) -> Result<Pairs<M::Key, M::Value>> {
-    of_scans(map.home(), &|run| map.scans(run), threads)
+    of_scans(map.device(), &|run| map.scans(run), threads)
 }
 
 /// [`all`] for pairs that `scans` scans.
 pub fn scanned<K: Scalar, V: Scalar>(
-    home: &Device,
+    device: &Device,
     scans: &dyn Fn(Scans<'_, K, V>) -> Result<()>,
 ) -> Result<Pairs<K, V>> {
-    of_scans(home, scans, THREADS)
+    of_scans(device, scans, THREADS)
 }
 
 fn of_scans<K: Scalar, V: Scalar>(
-    home: &Device,
+    device: &Device,
     scans: &dyn Fn(Scans<'_, K, V>) -> Result<()>,
     threads: usize,
 ) -> Result<Pairs<K, V>> {
@@ -38,9 +38,9 @@ fn of_scans<K: Scalar, V: Scalar>(
         keys.reserve(scanner.pairs);
         values.reserve(scanner.pairs);
         let threads = threads.min(scanner.threads).next_multiple_of(32);
-        let mut part = Part::new(home, threads)?;
+        let mut part = Part::new(device, threads)?;
         for first in (0..scanner.threads).step_by(threads) {
-            let found = part.fill(home, &scanner, first, threads)?;
+            let found = part.fill(device, &scanner, first, threads)?;
             append(&mut keys, &part.keys, found)?;
             append(&mut values, &part.values, found)?;
         }
@@ -60,18 +60,18 @@ pub fn of_count<M: Structure + ?Sized>(
     map: &M,
     counted: impl Fn(usize) -> usize,
 ) -> Result<Columns<M::Key, M::Value>> {
-    whole(map.home(), &|run| map.scans(run), counted)
+    whole(map.device(), &|run| map.scans(run), counted)
 }
 
 /// [`of_count`] for pairs that `scans` scans.
 pub fn whole<K: Scalar, V: Scalar>(
-    home: &Device,
+    device: &Device,
     scans: &dyn Fn(Scans<'_, K, V>) -> Result<()>,
     counted: impl Fn(usize) -> usize,
 ) -> Result<Columns<K, V>> {
-    let mut whole = Part::new(home, 0)?;
+    let mut whole = Part::new(device, 0)?;
     scans(&mut |scanner| {
-        whole = Part::whole(home, &scanner, counted(scanner.pairs))?;
+        whole = Part::whole(device, &scanner, counted(scanner.pairs))?;
         Ok(())
     })?;
     Ok((whole.keys, whole.values))

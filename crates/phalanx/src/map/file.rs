@@ -22,7 +22,7 @@ fn writing(source: std::io::Error) -> Error {
 
 fn reading(source: std::io::Error) -> Error {
     match source.kind() {
-        std::io::ErrorKind::UnexpectedEof => Error::Format("it ends too early".into()),
+        std::io::ErrorKind::UnexpectedEof => Error::Format("it is truncated".into()),
         _ => Error::Io { doing: "reading", source },
     }
 }
@@ -102,7 +102,7 @@ fn read<K: Key, V: Value>(reader: impl Read, value_bits: u32) -> Result<Contents
     let mut expected = [0; 4];
     reader.stream.read_exact(&mut expected).map_err(reading)?;
     if reader.checksum.finalize() != u32::from_le_bytes(expected) {
-        return Err(Error::Format("its checksum is wrong: it is damaged".into()));
+        return Err(Error::Format("its checksum is wrong, so it is damaged".into()));
     }
     Ok(Contents { keys, values })
 }
@@ -177,7 +177,7 @@ fn in_parts(len: usize, insert: impl Fn(Range<usize>) -> Result<Vec<Outcome>>) -
 }
 
 fn twice() -> Error {
-    Error::Format("a key comes twice".into())
+    Error::Format("a key occurs twice".into())
 }
 
 /// Reads the header of a map of these types. Returns the number of pairs.
@@ -188,13 +188,12 @@ fn header<R: Read>(reader: &mut Checked<R>, key_bits: u32, value_bits: u32) -> R
     }
     let version = u16::from_le_bytes(reader.number()?);
     if version != VERSION {
-        return wrong(format!("its version is {version}, and this is version {VERSION}"));
+        return wrong(format!("its format version is {version}; supported: {VERSION}"));
     }
     let bits = (u32::from_le_bytes(reader.number()?), u32::from_le_bytes(reader.number()?));
     if bits != (key_bits, value_bits) {
-        return wrong(format!(
-            "its keys and values have {bits:?} bits, and ({key_bits}, {value_bits}) were asked for"
-        ));
+        return wrong(format!("its keys and values have {bits:?} bits; expected ({key_bits}, {value_bits})"));
     }
-    usize::try_from(u64::from_le_bytes(reader.number()?)).or_else(|_| wrong("it has too many pairs".into()))
+    usize::try_from(u64::from_le_bytes(reader.number()?))
+        .or_else(|_| wrong("its number of pairs exceeds the address space".into()))
 }

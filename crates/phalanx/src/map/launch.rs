@@ -1,7 +1,7 @@
 //! Launches. A batch or a scan is a value that any variant of a structure can run.
 use gpu::{Grid, Stream};
 use phalanx_kernels::keyed::kernels::{
-    Apply, ContainsKey, Export, Get, Insert, InsertNew, Mixed, Remove, RetainBetween, spread,
+    Apply, ContainsKey, Export, Get, Insert, InsertNew, Mixed, Rehash, Remove, RetainBetween, spread,
 };
 use phalanx_kernels::keyed::{Kind, OpCode};
 use simt::{GlobalSlice, Instance};
@@ -60,9 +60,9 @@ pub struct Batch<K, V> {
 
 impl<K: simt::Word, V: simt::Word> Batch<K, V> {
     /// Creates a batch without results.
-    pub fn new(ask: BatchOp, keys: GlobalSlice<K>) -> Self {
+    pub fn new(op: BatchOp, keys: GlobalSlice<K>) -> Self {
         let (codes, arguments, results) = (nothing(), nothing(), nothing());
-        Self { op: ask, codes, keys, arguments, results, outcomes: nothing() }
+        Self { op, codes, keys, arguments, results, outcomes: nothing() }
     }
 
     /// Returns the elements from `first` on, at most `len`.
@@ -133,11 +133,11 @@ pub unsafe fn batch<M: Kind + Instance>(
     map: M::View,
     batch: Batch<M::Key, M::Value>,
 ) -> gpu::Result<()> {
-    let Batch { op: ask, codes, keys, arguments, results, outcomes } = batch;
+    let Batch { op, codes, keys, arguments, results, outcomes } = batch;
     let grid = grid::<M>(stream, keys.len());
     // SAFETY: the caller's obligations. The grid has at least one thread per element.
     unsafe {
-        match ask {
+        match op {
             BatchOp::Insert => stream.launch(grid, Insert::<M> { map, keys, values: arguments, outcomes }),
             BatchOp::InsertNew => {
                 stream.launch(grid, InsertNew::<M> { map, keys, values: arguments, outcomes })
@@ -165,11 +165,11 @@ pub unsafe fn look_up<M: Kind + Instance>(
     map: M::View,
     batch: Batch<M::Key, M::Value>,
 ) -> gpu::Result<()> {
-    let Batch { op: ask, keys, results: values, outcomes, .. } = batch;
+    let Batch { op, keys, results: values, outcomes, .. } = batch;
     let grid = grid::<M>(stream, keys.len());
     // SAFETY: the caller's obligations. The grid has at least one thread per element.
     unsafe {
-        match ask {
+        match op {
             BatchOp::ContainsKey => stream.launch(grid, ContainsKey::<M> { map, keys, values, outcomes }),
             _ => stream.launch(grid, Get::<M> { map, keys, values, outcomes }),
         }
@@ -200,4 +200,20 @@ pub unsafe fn scan<M: Kind + Instance>(
             }
         }
     }
+}
+
+/// Inserts the pairs of a structure of variant `M` whose keys are absent from another into it, and counts
+/// those that do not fit.
+///
+/// # Safety
+/// - As for [`scan`], for both structures.
+pub unsafe fn rehash<M: Kind + Instance>(
+    stream: &Stream,
+    from: M::View,
+    into: M::View,
+    refused: GlobalSlice<u64>,
+) -> gpu::Result<()> {
+    let grid = Grid::for_items(M::scan_threads(from), THREADS);
+    // SAFETY: the caller's obligations. The grid has the threads that a scan needs.
+    unsafe { stream.launch(grid, Rehash::<M> { from, into, refused }) }
 }

@@ -4,12 +4,12 @@ pub(crate) mod batches;
 pub(crate) mod counts;
 pub(crate) mod export;
 pub(crate) mod file;
+pub(crate) mod handle;
 pub(crate) mod launch;
-pub(crate) mod launcher;
 mod outcomes;
-pub(crate) mod owner;
 pub(crate) mod run;
 pub(crate) mod structure;
+pub(crate) mod variant;
 
 use crate::primitives::Number;
 use crate::{Error, Result};
@@ -111,7 +111,20 @@ impl<K: Key, V: Value> Op<K, V> {
 /// Maintenance after a call (the rehash of a table that is too full, freeing versions that no snapshot reads)
 /// does not affect the result. If it finds no memory, the call still succeeds, and the next blocking call
 /// that inserts or removes repeats the maintenance. Read-only calls do no maintenance.
-pub trait Map: Structure {
+pub trait Map {
+    /// Type of the keys.
+    type Key: Key;
+    /// Type of the values.
+    type Value: Value;
+
+    /// Returns the map's implementation, for this crate.
+    #[doc(hidden)]
+    fn inner(&self) -> &dyn Structure<Key = Self::Key, Value = Self::Value>;
+
+    /// Returns the map's implementation, for this crate.
+    #[doc(hidden)]
+    fn inner_mut(&mut self) -> &mut dyn Structure<Key = Self::Key, Value = Self::Value>;
+
     /// Inserts pairs, replacing the values of existing keys. If the batch has several pairs with the same
     /// key, any one of them remains.
     ///
@@ -126,7 +139,7 @@ pub trait Map: Structure {
     ///   inserted.
     #[doc(alias = "insert_or_assign")]
     fn insert(&self, keys: &[Self::Key], values: &[Self::Value]) -> Result<Vec<Outcome>> {
-        run::pairs(self, BatchOp::Insert, keys, values).map(|results| results.outcomes)
+        run::with_values(self.inner(), BatchOp::Insert, keys, values).map(|results| results.outcomes)
     }
 
     /// Inserts the pairs whose keys are absent. Returns for each pair [`Outcome::Inserted`],
@@ -136,7 +149,7 @@ pub trait Map: Structure {
     /// As [`Self::insert`].
     #[doc(alias = "insert_if_absent")]
     fn insert_new(&self, keys: &[Self::Key], values: &[Self::Value]) -> Result<Vec<Outcome>> {
-        run::pairs(self, BatchOp::InsertNew, keys, values).map(|results| results.outcomes)
+        run::with_values(self.inner(), BatchOp::InsertNew, keys, values).map(|results| results.outcomes)
     }
 
     /// Inserts pairs, merging their values with those of existing keys. If the batch has several pairs with
@@ -150,7 +163,8 @@ pub trait Map: Structure {
     #[doc(alias = "insert_or_apply")]
     #[doc(alias = "entry")]
     fn upsert(&self, merge: Merge, keys: &[Self::Key], values: &[Self::Value]) -> Result<Vec<Outcome>> {
-        run::pairs(self, BatchOp::Apply(merge.operation()), keys, values).map(|results| results.outcomes)
+        run::with_values(self.inner(), BatchOp::Apply(merge.operation()), keys, values)
+            .map(|results| results.outcomes)
     }
 
     /// Returns the values of the keys; absent keys are first inserted with the given values. Returns `None`
@@ -160,7 +174,7 @@ pub trait Map: Structure {
     /// As [`Self::insert`]. [`Error::NoRoom`] holds outcomes but no values: use [`Self::get`] for those.
     #[doc(alias = "insert_and_find")]
     fn get_or_insert(&self, keys: &[Self::Key], values: &[Self::Value]) -> Result<Vec<Option<Self::Value>>> {
-        let results = run::pairs(self, BatchOp::Apply(OpCode::GET_OR_INSERT), keys, values)?;
+        let results = run::with_values(self.inner(), BatchOp::Apply(OpCode::GET_OR_INSERT), keys, values)?;
         Ok(results.values_where(|outcome| outcome != Outcome::Refused))
     }
 
@@ -170,7 +184,8 @@ pub trait Map: Structure {
     /// [`Error::Device`] if the device is lost or lacks the memory.
     #[doc(alias = "find")]
     fn get(&self, keys: &[Self::Key]) -> Result<Vec<Option<Self::Value>>> {
-        Ok(run::keys(self, BatchOp::Get, keys, true)?.values_where(|outcome| outcome == Outcome::Found))
+        Ok(run::keys(self.inner(), BatchOp::Get, keys, true)?
+            .values_where(|outcome| outcome == Outcome::Found))
     }
 
     /// Returns for each key whether it is in the map.
@@ -179,7 +194,7 @@ pub trait Map: Structure {
     /// [`Error::Device`] if the device is lost or lacks the memory.
     #[doc(alias = "contains")]
     fn contains_key(&self, keys: &[Self::Key]) -> Result<Vec<bool>> {
-        run::whether(self, BatchOp::ContainsKey, keys, Outcome::Found)
+        run::whether(self.inner(), BatchOp::ContainsKey, keys, Outcome::Found)
     }
 
     /// Removes keys. Returns for each whether it was removed; of several equal keys in the batch, only one
@@ -193,7 +208,7 @@ pub trait Map: Structure {
     ///   removed.
     #[doc(alias = "erase")]
     fn remove(&self, keys: &[Self::Key]) -> Result<Vec<bool>> {
-        run::removed(self, keys)
+        run::removed(self.inner(), keys)
     }
 
     /// Executes a mixed batch: each element has its own operation; all run in one launch, in no particular
@@ -209,7 +224,7 @@ pub trait Map: Structure {
     fn execute(&self, operations: &[Op<Self::Key, Self::Value>]) -> Result<Vec<(Outcome, Self::Value)>> {
         let parts = operations.iter().map(|operation| operation.parts());
         let coded = parts.map(|(code, key, argument)| (code, key, Some(argument)));
-        let Results { outcomes, values } = run::coded(self, coded)?;
+        let Results { outcomes, values } = run::coded(self.inner(), coded)?;
         Ok(outcomes.into_iter().zip(values).collect())
     }
 
@@ -220,7 +235,7 @@ pub trait Map: Structure {
 
     /// Returns the device that holds the map.
     fn device(&self) -> &Device {
-        self.home()
+        self.inner().device()
     }
 
     /// Returns the number of pairs. Waits for all earlier launches, and is then exact. Reads 8 KiB.
@@ -229,7 +244,7 @@ pub trait Map: Structure {
     /// [`Error::Device`] if the device is lost or lacks the memory.
     #[doc(alias = "size")]
     fn len(&self) -> Result<usize> {
-        self.pairs()
+        self.inner().len()
     }
 
     /// Returns whether there are no pairs. Waits, as [`Self::len`] does.
@@ -242,7 +257,7 @@ pub trait Map: Structure {
 
     /// Returns the bytes of device memory that the map holds between calls.
     fn memory_usage(&self) -> usize {
-        self.bytes()
+        self.inner().memory_usage()
     }
 
     /// Removes all pairs. The map keeps its memory.
@@ -250,8 +265,8 @@ pub trait Map: Structure {
     /// # Errors
     /// [`Error::Device`] if the device is lost or lacks the memory.
     fn clear(&mut self) -> Result<()> {
-        self.home().synchronize()?;
-        self.empty()
+        self.inner().device().synchronize()?;
+        self.inner_mut().clear()
     }
 
     /// Keeps the pairs for which `keep` returns true. All pairs are copied to the host, and the rejected keys
@@ -276,7 +291,7 @@ pub trait Map: Structure {
     /// [`Error::Range`] if the lower end is above the upper end; [`Error::Device`] if the device is lost or
     /// lacks the memory.
     fn retain_keys(&mut self, range: RangeInclusive<Self::Key>) -> Result<()> {
-        run::retain_between(self, false, range.start().to_u64(), range.end().to_u64())
+        run::retain_between(self.inner_mut(), false, range.start().to_u64(), range.end().to_u64())
     }
 
     /// Keeps the pairs whose values are in the range.
@@ -285,7 +300,7 @@ pub trait Map: Structure {
     /// [`Error::Range`] if the lower end is above the upper end; [`Error::Device`] if the device is lost or
     /// lacks the memory.
     fn retain_values(&mut self, range: RangeInclusive<Self::Value>) -> Result<()> {
-        run::retain_between(self, true, range.start().to_u64(), range.end().to_u64())
+        run::retain_between(self.inner_mut(), true, range.start().to_u64(), range.end().to_u64())
     }
 
     /// Returns all pairs as they are now, in no particular order. They are copied to the host before the
@@ -306,7 +321,7 @@ pub trait Map: Structure {
     /// [`Error::Device`] if the device is lost or lacks the memory.
     #[doc(alias = "retrieve_all")]
     fn export(&self) -> Result<Pairs<Self::Key, Self::Value>> {
-        export::all(self)
+        export::all(self.inner())
     }
 
     /// Saves the map: version, checksum and all pairs, independent of variant and device. Writes few large

@@ -77,39 +77,39 @@ fn pick<T: Copy>(slice: &[T], indices: &[usize]) -> Vec<T> {
 /// Runs one operation for each key.
 pub fn keys<M: Structure + ?Sized>(
     map: &M,
-    ask: BatchOp,
+    op: BatchOp,
     keys: &[M::Key],
     wants_values: bool,
 ) -> Result<Results<M::Value>> {
-    look_up(map.home(), &|stream, batch| map.launch(stream, batch), ask, keys, wants_values)
+    look_up(map.device(), &|stream, batch| map.submit(stream, batch), op, keys, wants_values)
 }
 
 /// Function that submits a batch to a stream.
-type Launch<'a, K, V> = &'a dyn Fn(&Stream, Batch<K, V>) -> Result<()>;
+type Submit<'a, K, V> = &'a dyn Fn(&Stream, Batch<K, V>) -> Result<()>;
 
-/// [`keys`], submitted by `launch`.
+/// [`keys`], submitted by `submit`.
 pub fn look_up<K: Key, V: Value>(
-    home: &Device,
-    launch: Launch<'_, K, V>,
-    ask: BatchOp,
+    device: &Device,
+    submit: Submit<'_, K, V>,
+    op: BatchOp,
     keys: &[K],
     wants_values: bool,
 ) -> Result<Results<V>> {
     let elements = Elements { codes: (&[]).into(), keys: keys.into(), arguments: (&[]).into() };
-    once(home, launch, ask, &elements, wants_values)
+    once(device, submit, op, &elements, wants_values)
 }
 
 /// Runs one operation for each pair.
-pub fn pairs<M: Structure + ?Sized>(
+pub fn with_values<M: Structure + ?Sized>(
     map: &M,
-    ask: BatchOp,
+    op: BatchOp,
     keys: &[M::Key],
     values: &[M::Value],
 ) -> Result<Results<M::Value>> {
     check("values", keys.len(), values.len())?;
-    let wants_values = matches!(ask, BatchOp::Apply(_));
+    let wants_values = matches!(op, BatchOp::Apply(_));
     let elements = Elements { codes: (&[]).into(), keys: keys.into(), arguments: values.into() };
-    until_room(map, ask, &elements, wants_values)
+    until_room(map, op, &elements, wants_values)
 }
 
 /// Inserts keys into a structure without values.
@@ -135,11 +135,11 @@ pub fn coded<M: Structure + ?Sized>(
 /// Returns for each key whether the operation had this outcome.
 pub fn whether<M: Structure + ?Sized>(
     map: &M,
-    ask: BatchOp,
+    op: BatchOp,
     of: &[M::Key],
     outcome: Outcome,
 ) -> Result<Vec<bool>> {
-    Ok(keys(map, ask, of, false)?.whether(outcome))
+    Ok(keys(map, op, of, false)?.whether(outcome))
 }
 
 /// Removes keys. Returns for each whether it was removed.
@@ -157,19 +157,19 @@ pub fn removed<M: Structure + ?Sized>(map: &M, keys: &[M::Key]) -> Result<Vec<bo
 /// afterwards is left to the next call.
 fn until_room<M: Structure + ?Sized>(
     map: &M,
-    ask: BatchOp,
+    op: BatchOp,
     elements: &Elements<'_, M::Key, M::Value>,
     wants_values: bool,
 ) -> Result<Results<M::Value>> {
     let mut seen = Some(map.generation());
-    let mut results = attempt(map, ask, elements, wants_values)?;
+    let mut results = attempt(map, op, elements, wants_values)?;
     loop {
         let refused = results.refused();
         if refused.is_empty() {
             or_later(map.grow())?;
             return Ok(results);
         }
-        match again(map, ask, &elements.pick(&refused), wants_values, &mut seen) {
+        match again(map, op, &elements.pick(&refused), wants_values, &mut seen) {
             Ok(Some(done)) => results.put(&refused, done),
             Err(error) if !error.is_lack_of_room() => return Err(error),
             _ if map.grows() => return Err(results.no_room()),
@@ -187,7 +187,7 @@ fn until_room<M: Structure + ?Sized>(
 /// frees them, so there would be something to free forever.
 fn again<M: Structure + ?Sized>(
     map: &M,
-    ask: BatchOp,
+    op: BatchOp,
     refused: &Elements<'_, M::Key, M::Value>,
     wants_values: bool,
     seen: &mut Option<u64>,
@@ -196,13 +196,13 @@ fn again<M: Structure + ?Sized>(
     if room == Room::None {
         return Ok(None);
     }
-    let age = map.generation();
-    let results = attempt(map, ask, refused, wants_values)?;
+    let generation = map.generation();
+    let results = attempt(map, op, refused, wants_values)?;
     let is_vain = results.refused().len() == refused.keys.len();
     if is_vain && seen.is_none() && room == Room::Freed {
         return Ok(None);
     }
-    *seen = (!is_vain).then_some(age);
+    *seen = (!is_vain).then_some(generation);
     Ok(Some(results))
 }
 
@@ -210,13 +210,13 @@ fn again<M: Structure + ?Sized>(
 /// elements that were not submitted are refused. Returns the error if no element is done.
 fn attempt<M: Structure + ?Sized>(
     map: &M,
-    ask: BatchOp,
+    op: BatchOp,
     elements: &Elements<'_, M::Key, M::Value>,
     wants_values: bool,
 ) -> Result<Results<M::Value>> {
-    let uploaded = Uploaded::new(map.home(), elements, wants_values)?;
-    let launched = map.launch(&map.home().default_stream(), uploaded.batch(ask));
-    let Err(error) = launched else { return uploaded.results() };
+    let uploaded = Uploaded::new(map.device(), elements, wants_values)?;
+    let submitted = map.submit(&map.device().default_stream(), uploaded.batch(op));
+    let Err(error) = submitted else { return uploaded.results() };
     if !error.is_lack_of_room() {
         return Err(error);
     }
@@ -228,13 +228,13 @@ fn attempt<M: Structure + ?Sized>(
 /// Runs a batch that changes nothing.
 fn once<K: Key, V: Value>(
     device: &Device,
-    launch: Launch<'_, K, V>,
-    ask: BatchOp,
+    submit: Submit<'_, K, V>,
+    op: BatchOp,
     elements: &Elements<'_, K, V>,
     wants_values: bool,
 ) -> Result<Results<V>> {
     let uploaded = Uploaded::new(device, elements, wants_values)?;
-    launch(&device.default_stream(), uploaded.batch(ask))?;
+    submit(&device.default_stream(), uploaded.batch(op))?;
     uploaded.results()
 }
 
@@ -260,13 +260,13 @@ impl<K: Key, V: Value> Uploaded<K, V> {
         })
     }
 
-    fn batch(&self, ask: BatchOp) -> Batch<K, V> {
+    fn batch(&self, op: BatchOp) -> Batch<K, V> {
         Batch {
             codes: self.codes.slice(),
             arguments: self.arguments.slice(),
             results: self.values.as_ref().map_or_else(nothing, Buffer::slice),
             outcomes: self.outcomes.slice(),
-            ..Batch::new(ask, self.keys.slice())
+            ..Batch::new(op, self.keys.slice())
         }
     }
 
@@ -305,11 +305,11 @@ mod tests {
         type Key = u32;
         type Value = u32;
 
-        fn home(&self) -> &Device {
+        fn device(&self) -> &Device {
             &self.device
         }
 
-        fn launch(&self, _stream: &Stream, _batch: Batch<u32, u32>) -> Result<()> {
+        fn submit(&self, _stream: &Stream, _batch: Batch<u32, u32>) -> Result<()> {
             Ok(())
         }
 
@@ -335,15 +335,15 @@ mod tests {
             Ok(self.finds.borrow_mut().pop().unwrap_or(Room::None))
         }
 
-        fn pairs(&self) -> Result<usize> {
+        fn len(&self) -> Result<usize> {
             Ok(0)
         }
 
-        fn empty(&mut self) -> Result<()> {
+        fn clear(&mut self) -> Result<()> {
             Ok(())
         }
 
-        fn bytes(&self) -> usize {
+        fn memory_usage(&self) -> usize {
             0
         }
     }

@@ -1,10 +1,11 @@
-//! The interface through which [`Map`](super::Map) uses a structure.
+//! The interface between the operations that all maps share and the structures.
 use super::launch::{Batch, Scan};
 use super::{Key, Value};
 use crate::Result;
 use gpu::{Device, Stream};
 
-/// The parts of a map that differ between structures. Not to be implemented outside this crate.
+/// The operations that differ between structures. [`run`](super::run) and [`export`](super::export) build on
+/// them what users call.
 pub trait Structure {
     /// Type of the keys.
     type Key: Key;
@@ -12,10 +13,10 @@ pub trait Structure {
     type Value: Value;
 
     /// Returns the device that holds the structure.
-    fn home(&self) -> &Device;
+    fn device(&self) -> &Device;
 
     /// Submits a batch to a stream. Batches may run concurrently.
-    fn launch(&self, stream: &Stream, batch: Batch<Self::Key, Self::Value>) -> Result<()>;
+    fn submit(&self, stream: &Stream, batch: Batch<Self::Key, Self::Value>) -> Result<()>;
 
     /// Calls `run`, which may scan. Nothing else runs on the structure from the first scan to the last.
     fn scans(&self, run: Scans<'_, Self::Key, Self::Value>) -> Result<()>;
@@ -40,13 +41,13 @@ pub trait Structure {
     fn grow_for(&self, refused: &[Self::Key], seen: Option<u64>) -> Result<Room>;
 
     /// Returns the number of pairs. Waits for all earlier launches.
-    fn pairs(&self) -> Result<usize>;
+    fn len(&self) -> Result<usize>;
 
     /// Removes all pairs. Nothing else may run.
-    fn empty(&mut self) -> Result<()>;
+    fn clear(&mut self) -> Result<()>;
 
     /// Returns the bytes of device memory.
-    fn bytes(&self) -> usize;
+    fn memory_usage(&self) -> usize;
 }
 
 /// Memory that [`Structure::grow_for`] obtained for refused elements.
@@ -84,6 +85,21 @@ pub struct Scanner<'a, K, V> {
     pub threads: usize,
     /// Number of pairs.
     pub pairs: usize,
+}
+
+/// Calls `run` for a structure of `pairs` pairs, whose scans `launch` submits to the stream. A scan of the
+/// whole structure takes `threads` threads.
+pub fn with_scanner<K, V>(
+    stream: &Stream,
+    (threads, pairs): (usize, usize),
+    launch: impl Fn(Scan<K, V>) -> gpu::Result<()>,
+    run: Scans<'_, K, V>,
+) -> Result<()> {
+    let scan = |scan: Scan<K, V>| -> Result<()> {
+        launch(scan)?;
+        Ok(stream.synchronize()?)
+    };
+    run(Scanner { scan: &scan, threads, pairs })
 }
 
 impl<K, V> Scanner<'_, K, V> {

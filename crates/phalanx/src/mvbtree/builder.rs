@@ -1,15 +1,16 @@
 //! Construction of trees that keep versions.
 use super::MultiVersionBTree;
 use super::history::History;
+use super::versioned::VersionedTree;
 #[allow(unused_imports)] // for links in the documentation
 use crate::Error;
-use crate::btree::builder::{Builder as TreeBuilder, Family, usual};
-use crate::btree::{Growth, engine};
+use crate::map::variant::names;
+use crate::ordered::builder::Builder as TreeBuilder;
+use crate::ordered::growth::Growth;
+use crate::ordered::kernels::versioned_trees;
 use crate::{Key, Result, Value};
 use gpu::Device;
-use phalanx_kernels::btree::versioned;
 use std::fmt;
-use std::sync::RwLock;
 
 /// How updates keep the versions that snapshots read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,18 +116,16 @@ impl<K: Key, V: Value> Builder<K, V> {
     /// these types; [`Error::NeedsWideSwap`] if the device lacks the variant's compare-and-swap;
     /// [`Error::Device`] if the device lacks the memory; otherwise as [`crate::SlabAlloc`]'s builder.
     pub fn build(self) -> Result<MultiVersionBTree<K, V>> {
-        let way = match self.updates {
-            Updates::InPlace => "in_place",
-            Updates::OutOfPlace => "out_of_place",
-        };
-        let default = usual::<K, V>(&format!("mvtree_{way}"), "4x4");
-        let family = Family { default, find: engine::find_versioned, names: names::<K, V> };
-        let trees = self.inner.build_with(family, |device, shape| Ok(Some(History::new(device, shape)?)))?;
-        Ok(MultiVersionBTree { trees, asked: RwLock::default() })
+        let moves = self.updates == Updates::OutOfPlace;
+        let by_name = self.inner.selected().is_some();
+        let variants = versioned_trees().filter(|kernels| by_name || kernels.shape().moves == moves);
+        let tree = self.inner.build_tree(variants, |device, shape| Ok(Some(History::new(device, shape)?)))?;
+        Ok(MultiVersionBTree { inner: VersionedTree::new(tree) })
     }
 }
 
-/// Returns the names of all variants for these types.
-pub fn names<K: Key, V: Value>() -> Vec<&'static str> {
-    versioned::NAMES.iter().copied().filter(|name| engine::find_versioned::<K, V>(name).is_some()).collect()
+/// Returns the names of all variants for these key and value types. A name consists of how updates keep
+/// versions, bytes per node, lanes per tile x words per lane, and bits of key and value.
+pub fn variants<K: Key, V: Value>() -> Vec<&'static str> {
+    names(versioned_trees::<K, V>())
 }

@@ -1,6 +1,6 @@
 //! The clock of a tree, the live snapshots of hosts, and the memory of epochs.
-use crate::btree::engine::{Parts, Shape};
-use crate::{Error, Result};
+use crate::ordered::kernels::Shape;
+use crate::{Error, Key, Result, Value};
 use gpu::{Buffer, Device, Grid, Stream};
 use phalanx_kernels::btree::kernels::{ReleaseSnapshot, TakeSnapshot};
 use phalanx_kernels::btree::{FROM_PIN, HistoryParts, LATEST, PIN, Time};
@@ -36,12 +36,6 @@ unsafe impl Sync for Moment {}
 impl Moment {
     /// The present.
     pub const NOW: Self = Self { at: LATEST, pin: null_mut() };
-
-    /// Returns the parts of views that read as of this timestamp.
-    pub fn of(self, parts: Parts) -> Parts {
-        let pin = if self.pin.is_null() { parts.history.pin } else { self.pin };
-        Parts { history: HistoryParts { at: self.at, pin, ..parts.history }, ..parts }
-    }
 }
 
 /// Slots for snapshots.
@@ -94,22 +88,22 @@ impl History {
         })
     }
 
-    /// Returns the raw pointers and numbers from which views are created.
-    pub fn parts(&self) -> HistoryParts {
+    /// Returns what kernels need of the history to read as of a timestamp.
+    pub fn at(&self, moment: Moment) -> HistoryParts {
         HistoryParts {
             clock: self.clock.pointer(),
             now: self.now,
             since: self.since,
-            at: LATEST,
-            pin: self.pins.pointer(),
+            at: moment.at,
+            pin: if moment.pin.is_null() { self.pins.pointer() } else { moment.pin },
             epochs: self.epochs.pointer(),
             places: self.places,
             room: ROOM,
         }
     }
 
-    pub fn bytes(&self) -> usize {
-        self.clock.bytes() + self.pins.bytes() + self.epochs.bytes()
+    pub fn memory_usage(&self) -> usize {
+        self.clock.byte_len() + self.pins.byte_len() + self.epochs.byte_len()
     }
 
     // Only lists of numbers are behind the lock: they are valid even after a panic.
@@ -278,10 +272,9 @@ impl History {
 }
 
 /// Sets the clock of a tree without snapshots as if `stamp` snapshots had been taken.
-pub fn begin_at<K, V>(tree: &super::MultiVersionBTree<K, V>, stamp: u32) -> Result<()> {
-    tree.trees
-        .owner
-        .exclusive(|_, _, memory| memory.history.as_mut().map_or(Ok(()), |history| history.begin_at(stamp)))
+pub fn begin_at<K: Key, V: Value>(tree: &super::MultiVersionBTree<K, V>, stamp: u32) -> Result<()> {
+    let begin = |history: &mut History| history.begin_at(stamp);
+    tree.inner.tree.handle.exclusive(|_, memory| memory.history.as_mut().map_or(Ok(()), begin))
 }
 
 /// Versions that kernels have freed by epochs: see

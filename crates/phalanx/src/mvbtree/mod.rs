@@ -2,19 +2,19 @@
 mod builder;
 pub(crate) mod history;
 mod snapshot;
+mod versioned;
 
 #[allow(unused_imports)] // for links in the documentation
 use crate::Error;
-pub use crate::btree::Growth;
-use crate::btree::engine::Search;
-use crate::btree::ordered::{Ordered, Searched};
-use crate::btree::trees::{Trees, USUAL_FILL};
-use crate::map::launch::Batch;
-use crate::map::structure::{Room, Scans, Structure};
+use crate::map::structure::Structure;
 use crate::map::{IntoIter, Map, file};
+use crate::ordered::bulk_build::USUAL_FILL;
+pub use crate::ordered::growth::Growth;
+use crate::ordered::kernels::Search;
+use crate::ordered::queries::{Ordered, Searched};
 use crate::slab_alloc::Stats;
 use crate::{Key, Result, Value};
-pub use builder::{Builder, Updates};
+pub use builder::{Builder, Updates, variants};
 use gpu::{Buffer, Device, Stream};
 pub use history::{EpochLine, MOST, Reclaimed};
 pub(crate) use history::{History, Moment};
@@ -23,7 +23,7 @@ use simt::Instance;
 pub use snapshot::{At, Snapshot};
 use std::io::Read;
 use std::ops::RangeBounds;
-use std::sync::{PoisonError, RwLock};
+use versioned::VersionedTree;
 
 /// An ordered map from `u32` or `u64` to `u32` or `u64` in device memory, with [snapshots](Self::snapshot): a
 /// B-link tree whose leaves keep versions. A past state stays readable while writers continue.
@@ -60,25 +60,16 @@ use std::sync::{PoisonError, RwLock};
 /// A snapshot lives until it is dropped. It borrows the tree, so no method that takes `&mut self` can be
 /// called until then.
 pub struct MultiVersionBTree<K, V> {
-    trees: Trees<K, V>,
-    /// Held shared by queries that read as of a snapshot of their own, and exclusively while nodes are freed
-    /// or allocated: such a snapshot would prevent a rebuild.
-    asked: RwLock<()>,
+    inner: VersionedTree<K, V>,
 }
 
 impl<K, V> std::fmt::Debug for MultiVersionBTree<K, V> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("MultiVersionBTree")
-            .field("variant", &self.trees.owner.name)
-            .field("device", &self.trees.owner.device.name())
+            .field("variant", &self.inner.tree.handle.kernels().variant())
+            .field("device", &self.inner.tree.handle.device.name())
             .finish_non_exhaustive()
     }
-}
-
-/// Returns the names of all variants for these key and value types. A name consists of the kind of updates,
-/// bytes per node, lanes per tile x words per lane, and bits of key and value.
-pub fn variants<K: Key, V: Value>() -> Vec<&'static str> {
-    builder::names::<K, V>()
 }
 
 /// Construction, and operations on the whole tree.
@@ -99,12 +90,12 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
 
     /// Returns the name of the tree's variant.
     pub fn variant(&self) -> &str {
-        &self.trees.owner.name
+        self.inner.tree.handle.kernels().variant().name
     }
 
     /// Returns how updates keep versions, which determines whether streams and kernels can take snapshots.
     pub fn updates(&self) -> Updates {
-        if self.trees.owner.engine.shape().moves { Updates::OutOfPlace } else { Updates::InPlace }
+        if self.inner.tree.handle.kernels().shape().moves { Updates::OutOfPlace } else { Updates::InPlace }
     }
 
     /// Returns the statistics of the pool of nodes and versions. Waits for all earlier launches.
@@ -112,7 +103,7 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
     /// # Errors
     /// [`Error::Device`] if the device is lost or lacks the memory.
     pub fn stats(&self) -> Result<Stats> {
-        self.trees.stats()
+        self.inner.tree.stats()
     }
 
     /// Returns the number of old versions of leaves that are not freed. Waits for all earlier launches, and
@@ -121,7 +112,7 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
     /// # Errors
     /// As [`Self::validate`].
     pub fn versions(&self) -> Result<usize> {
-        Ok(self.trees.examine()?.versions as usize)
+        Ok(self.inner.tree.examine()?.versions as usize)
     }
 
     /// Returns the numbers of versions that kernels have retired and freed by epochs. Waits for the device.
@@ -138,7 +129,7 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
     /// # Errors
     /// As [`Self::validate`].
     pub fn depth(&self) -> Result<u32> {
-        Ok(self.trees.examine()?.depth)
+        Ok(self.inner.tree.examine()?.depth)
     }
 
     /// Checks the whole tree: everything that [`crate::BTree::validate`] checks, that every live slab that is
@@ -148,7 +139,7 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
     /// [`Error::Invalid`] with the violated invariant; [`Error::Device`] if the device is lost or lacks the
     /// memory.
     pub fn validate(&self) -> Result<()> {
-        self.trees.examine().map(drop)
+        self.inner.tree.examine().map(drop)
     }
 
     /// Frees all versions that no live snapshot reads, including those that kernels have retired but not
@@ -158,7 +149,7 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
     /// # Errors
     /// [`Error::Device`] if the device is lost or lacks the memory.
     pub fn drain(&self) -> Result<usize> {
-        self.trees.sweep()
+        self.inner.tree.sweep()
     }
 
     /// Replaces all pairs by the given ones: see [`crate::BTree::bulk_build`].
@@ -166,7 +157,7 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
     /// # Errors
     /// As [`crate::BTree::bulk_build`].
     pub fn bulk_build(&mut self, keys: &[K], values: &[V], fill: f64) -> Result<()> {
-        self.trees.bulk_build(keys, values, fill)
+        self.inner.tree.bulk_build(keys, values, fill)
     }
 
     /// [`Self::bulk_build`] from device buffers whose keys are strictly ascending. Waits.
@@ -175,7 +166,7 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
     /// [`Error::Unsorted`] if the keys are not strictly ascending; [`Error::OtherDevice`] if a buffer is not
     /// of the tree's device; otherwise as [`Self::bulk_build`]. The tree is then unchanged.
     pub fn bulk_build_sorted(&mut self, keys: &Buffer<K>, values: &Buffer<V>, fill: f64) -> Result<()> {
-        self.trees.bulk_build_sorted(keys, values, fill)
+        self.inner.tree.bulk_build_sorted(keys, values, fill)
     }
 
     /// Rebuilds the tree with the given `fill` of nodes.
@@ -183,7 +174,7 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
     /// # Errors
     /// As [`Self::bulk_build`].
     pub fn compact(&mut self, fill: f64) -> Result<()> {
-        self.trees.compact(fill)
+        self.inner.tree.compact(fill)
     }
 
     /// Loads a map that [`Map::save`] wrote, with the builder's parameters; its capacity is raised to the
@@ -217,13 +208,15 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
     where
         M: Config<Key = K, Value = V> + Instance,
     {
-        self.trees.owner.view::<M>()
+        self.inner.tree.handle.kernels().variant().check::<M>()?;
+        // SAFETY: of this variant; the caller keeps the memory.
+        Ok(unsafe { self.inner.tree.handle.read().now().view() })
     }
 
-    fn with_history<T>(&self, ask: impl FnOnce(&History) -> Result<T>) -> Result<T> {
-        let memory = self.trees.owner.read();
+    fn with_history<T>(&self, run: impl FnOnce(&History) -> Result<T>) -> Result<T> {
+        let memory = self.inner.tree.handle.read();
         match &memory.history {
-            Some(history) => ask(history),
+            Some(history) => run(history),
             None => Err(Error::ClockStands),
         }
     }
@@ -319,59 +312,24 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
 }
 
 impl<K: Key, V: Value> Searched<K, V> for MultiVersionBTree<K, V> {
-    fn home(&self) -> &Device {
-        Structure::home(self)
+    fn search_device(&self) -> &Device {
+        Map::device(self)
     }
 
     fn search(&self, stream: &Stream, search: Search<K, V>) -> Result<()> {
-        self.trees.search(stream, search)
+        self.inner.tree.search(stream, search)
     }
 }
 
-impl<K: Key, V: Value> Structure for MultiVersionBTree<K, V> {
+impl<K: Key, V: Value> Map for MultiVersionBTree<K, V> {
     type Key = K;
     type Value = V;
 
-    fn home(&self) -> &Device {
-        &self.trees.owner.device
+    fn inner(&self) -> &dyn Structure<Key = K, Value = V> {
+        &self.inner
     }
 
-    fn launch(&self, stream: &Stream, batch: Batch<K, V>) -> Result<()> {
-        self.trees.launch(stream, batch)
-    }
-
-    fn scans(&self, run: Scans<'_, K, V>) -> Result<()> {
-        self.trees.scans(run)
-    }
-
-    fn generation(&self) -> u64 {
-        self.trees.generation()
-    }
-
-    fn grows(&self) -> bool {
-        self.trees.grows()
-    }
-
-    fn grow(&self) -> Result<()> {
-        self.trees.grow()
-    }
-
-    fn grow_for(&self, refused: &[K], seen: Option<u64>) -> Result<Room> {
-        let _nobody_asks = self.asked.write().unwrap_or_else(PoisonError::into_inner);
-        self.trees.grow_for(refused, seen)
-    }
-
-    fn pairs(&self) -> Result<usize> {
-        self.trees.pairs()
-    }
-
-    fn empty(&mut self) -> Result<()> {
-        self.trees.empty()
-    }
-
-    fn bytes(&self) -> usize {
-        self.trees.bytes()
+    fn inner_mut(&mut self) -> &mut dyn Structure<Key = K, Value = V> {
+        &mut self.inner
     }
 }
-
-impl<K: Key, V: Value> Map for MultiVersionBTree<K, V> {}

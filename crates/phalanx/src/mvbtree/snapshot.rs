@@ -1,17 +1,16 @@
 //! Snapshots taken by hosts, and reads as of them.
 use super::history::Moment;
 use super::{History, MultiVersionBTree, Updates};
-use crate::btree::engine::Search;
-use crate::btree::ordered::{self, Ordered, Searched};
 use crate::error::or_later;
 use crate::map::launch::{Batch, BatchOp};
-use crate::map::structure::{Scans, Structure};
-use crate::map::{IntoIter, batches, export, run};
+use crate::map::structure::Scans;
+use crate::map::{IntoIter, Map as _, batches, export, run};
+use crate::ordered::bulk_build::sorted;
+use crate::ordered::kernels::Search;
+use crate::ordered::queries::{Searched, by_order};
 use crate::{Error, Key, Outcome, Result, Value};
 use gpu::{Buffer, Device, Stream};
 use std::fmt;
-use std::ops::RangeBounds;
-use std::sync::PoisonError;
 
 /// A past state of a tree, which stays readable while this lives. Created by [`MultiVersionBTree::snapshot`]
 /// and [`MultiVersionBTree::snapshot_on`].
@@ -35,9 +34,9 @@ impl<K, V> fmt::Debug for Snapshot<'_, K, V> {
 
 impl<K, V> Drop for Snapshot<'_, K, V> {
     fn drop(&mut self) {
-        let owner = &self.tree.trees.owner;
-        match &owner.read().history {
-            Some(history) if self.is_own => history.release(&owner.device.default_stream(), self.slot),
+        let handle = &self.tree.inner.tree.handle;
+        match &handle.read().history {
+            Some(history) if self.is_own => history.release(&handle.device.default_stream(), self.slot),
             Some(history) => history.drop_slot(self.slot),
             None => {}
         }
@@ -51,7 +50,7 @@ impl<K: Key, V: Value> Snapshot<'_, K, V> {
     /// # Errors
     /// [`Error::Device`] if the device is lost or lacks the memory.
     pub fn stamp(&self) -> Result<u32> {
-        self.tree.trees.owner.device.synchronize()?;
+        self.tree.device().synchronize()?;
         self.tree.with_history(|history| history.stamp(self.slot))
     }
 }
@@ -64,14 +63,15 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
     /// [`Error::Snapshots`] if [`super::MOST`] snapshots are alive; [`Error::Moments`] if all timestamps are
     /// used up while others are alive; [`Error::Device`] if the device is lost or lacks the memory.
     pub fn snapshot(&self) -> Result<Snapshot<'_, K, V>> {
-        let (slot, moment) = self.trees.owner.exclusive(|engine, stream, memory| {
+        let (slot, moment) = self.inner.tree.handle.exclusive(|stream, memory| {
+            let kernels = self.inner.tree.handle.kernels();
             if memory.history.as_ref().is_some_and(History::is_due) {
-                or_later(memory.sweep(engine, stream))?;
+                or_later(memory.sweep(kernels, stream))?;
             }
             match memory.history.as_mut().ok_or(Error::ClockStands)?.take() {
                 Err(Error::Moments) => {
                     // Kernels have used up the timestamps; a sweep may restart the clock.
-                    memory.sweep(engine, stream)?;
+                    memory.sweep(kernels, stream)?;
                     memory.history.as_mut().ok_or(Error::ClockStands)?.take()
                 }
                 taken => taken,
@@ -105,12 +105,12 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
     /// alive; [`Error::OtherDevice`] if the stream is not of the tree's device; [`Error::Device`] if the
     /// device is lost or lacks the memory.
     pub fn snapshot_on(&self, stream: &Stream) -> Result<Snapshot<'_, K, V>> {
-        batches::check_same_device(Structure::home(self), "stream", stream.device())?;
+        batches::check_same_device(self.device(), "stream", stream.device())?;
         let take = || self.with_history(|history| history.take_on(stream));
         let (slot, moment) = match take() {
             // Dropped snapshots keep their slots until the next sweep.
             Err(Error::Snapshots { .. }) => {
-                self.trees.sweep()?;
+                self.inner.tree.sweep()?;
                 take()?
             }
             taken => taken?,
@@ -132,14 +132,14 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
     /// Runs a query as of a timestamp within this call. The [`At`] does not own the snapshot: it would then
     /// have drop glue, and a caller could not drop a snapshot before the end of the scope of an [`At`] that
     /// borrows it.
-    pub(super) fn now<T>(&self, ask: impl FnOnce(At<'_, K, V>) -> Result<T>) -> Result<T> {
-        let _asks = self.asked.read().unwrap_or_else(PoisonError::into_inner);
+    pub(super) fn now<T>(&self, read: impl FnOnce(At<'_, K, V>) -> Result<T>) -> Result<T> {
+        let _read = self.inner.begin_read();
         let mut own = match self.updates() {
             Updates::InPlace => self.snapshot()?,
-            Updates::OutOfPlace => self.snapshot_on(&self.trees.owner.device.default_stream())?,
+            Updates::OutOfPlace => self.snapshot_on(&self.device().default_stream())?,
         };
         own.is_own = true;
-        ask(self.at(&own)?)
+        read(self.at(&own)?)
     }
 }
 
@@ -182,7 +182,7 @@ impl<K: Key, V: Value> At<'_, K, V> {
     /// [`Error::Device`] if the device is lost or lacks the memory.
     #[doc(alias = "find")]
     pub fn get(&self, keys: &[K]) -> Result<Vec<Option<V>>> {
-        Ok(self.asked(BatchOp::Get, keys, true)?.values_where(|outcome| outcome == Outcome::Found))
+        Ok(self.look_up_host(BatchOp::Get, keys, true)?.values_where(|outcome| outcome == Outcome::Found))
     }
 
     /// Returns for each key whether it was in the tree.
@@ -191,7 +191,7 @@ impl<K: Key, V: Value> At<'_, K, V> {
     /// [`Error::Device`] if the device is lost or lacks the memory.
     #[doc(alias = "contains")]
     pub fn contains_key(&self, keys: &[K]) -> Result<Vec<bool>> {
-        Ok(self.asked(BatchOp::ContainsKey, keys, false)?.whether(Outcome::Found))
+        Ok(self.look_up_host(BatchOp::ContainsKey, keys, false)?.whether(Outcome::Found))
     }
 
     /// Submits a batch of lookups on device buffers to a stream. Writes the values, which are valid where the
@@ -207,83 +207,9 @@ impl<K: Key, V: Value> At<'_, K, V> {
         values: &mut Buffer<V>,
         outcomes: &mut Buffer<u8>,
     ) -> Result<()> {
-        let home = Structure::home(self.tree);
-        batches::check_same_device(home, "stream", stream.device())?;
-        self.look_up(stream, batches::get(home, keys, values, outcomes)?)
-    }
-
-    /// Returns for each key the pair with the next higher key. The key itself need not have been in the tree.
-    ///
-    /// # Errors
-    /// [`Error::Device`] if the device is lost or lacks the memory.
-    #[doc(alias = "upper_bound")]
-    pub fn successor(&self, keys: &[K]) -> Result<Vec<Option<(K, V)>>> {
-        ordered::next(self, true, false, keys)
-    }
-
-    /// Returns for each key the pair with the next lower key. The key itself need not have been in the tree.
-    ///
-    /// # Errors
-    /// [`Error::Device`] if the device is lost or lacks the memory.
-    pub fn predecessor(&self, keys: &[K]) -> Result<Vec<Option<(K, V)>>> {
-        ordered::next(self, false, false, keys)
-    }
-
-    /// Returns for each key its own pair or, if it was not in the tree, the pair with the next higher key.
-    ///
-    /// # Errors
-    /// [`Error::Device`] if the device is lost or lacks the memory.
-    #[doc(alias = "lower_bound")]
-    pub fn ceiling(&self, keys: &[K]) -> Result<Vec<Option<(K, V)>>> {
-        ordered::next(self, true, true, keys)
-    }
-
-    /// Returns for each key its own pair or, if it was not in the tree, the pair with the next lower key.
-    ///
-    /// # Errors
-    /// [`Error::Device`] if the device is lost or lacks the memory.
-    pub fn floor(&self, keys: &[K]) -> Result<Vec<Option<(K, V)>>> {
-        ordered::next(self, false, true, keys)
-    }
-
-    /// Returns the pair with the lowest key.
-    ///
-    /// # Errors
-    /// [`Error::Device`] if the device is lost or lacks the memory.
-    #[doc(alias = "first_key_value")]
-    pub fn first(&self) -> Result<Option<(K, V)>> {
-        Ok(ordered::next(self, true, true, &[K::from_u64(0)])?.pop().flatten())
-    }
-
-    /// Returns the pair with the highest key.
-    ///
-    /// # Errors
-    /// [`Error::Device`] if the device is lost or lacks the memory.
-    #[doc(alias = "last_key_value")]
-    pub fn last(&self) -> Result<Option<(K, V)>> {
-        Ok(ordered::next(self, false, true, &[K::MAX])?.pop().flatten())
-    }
-
-    /// Returns the number of keys in each range.
-    ///
-    /// # Errors
-    /// [`Error::Range`] if the lower end of a range is above its upper end; [`Error::Device`] if the device
-    /// is lost or lacks the memory.
-    pub fn count(&self, ranges: &[impl RangeBounds<K>]) -> Result<Vec<u64>> {
-        Ok(ordered::count(self, &ordered::on_device(self, ranges)?)?.read()?)
-    }
-
-    /// Returns the pairs in each range, in key order.
-    ///
-    /// # Errors
-    /// As [`Self::count`].
-    pub fn range(&self, ranges: &[impl RangeBounds<K>]) -> Result<Vec<Vec<(K, V)>>> {
-        ordered::range(self, &ordered::on_device(self, ranges)?)
-    }
-
-    /// Returns the operations by key order on device buffers, submitted to a stream.
-    pub fn ordered_on<'a>(&'a self, stream: &'a Stream) -> Ordered<'a, K, V> {
-        Ordered::new(self, stream)
+        let device = self.tree.device();
+        batches::check_same_device(device, "stream", stream.device())?;
+        self.look_up(stream, batches::get(device, keys, values, outcomes)?)
     }
 
     /// Returns all pairs, in key order. They are copied to the host before the iterator is returned. Waits
@@ -292,28 +218,33 @@ impl<K: Key, V: Value> At<'_, K, V> {
     /// # Errors
     /// [`Error::Device`] if the device is lost or lacks the memory.
     pub fn iter(&self) -> Result<IntoIter<K, V>> {
-        let scans = |run: Scans<'_, K, V>| self.tree.trees.scans_at(run, self.moment);
-        let (keys, values) = export::scanned(Structure::home(self.tree), &scans)?;
-        let (keys, values) = crate::btree::sorted(keys.into_iter().zip(values));
+        let scans = |run: Scans<'_, K, V>| self.tree.inner.tree.scans_at(run, self.moment);
+        let (keys, values) = export::scanned(self.tree.device(), &scans)?;
+        let (keys, values) = sorted(keys.into_iter().zip(values));
         Ok(keys.into_iter().zip(values))
     }
 
-    fn asked(&self, ask: BatchOp, keys: &[K], wants_values: bool) -> Result<run::Results<V>> {
+    fn look_up_host(&self, op: BatchOp, keys: &[K], wants_values: bool) -> Result<run::Results<V>> {
         let launch = |stream: &Stream, batch: Batch<K, V>| self.look_up(stream, batch);
-        run::look_up(Structure::home(self.tree), &launch, ask, keys, wants_values)
+        run::look_up(self.tree.device(), &launch, op, keys, wants_values)
     }
 
     fn look_up(&self, stream: &Stream, batch: Batch<K, V>) -> Result<()> {
-        self.tree.trees.look_up_at(stream, batch, self.moment)
+        self.tree.inner.tree.look_up_at(stream, batch, self.moment)
     }
 }
 
+by_order! {
+    /// Operations by key order, in batches, as of the snapshot's timestamp.
+    At<'_, K, V>
+}
+
 impl<K: Key, V: Value> Searched<K, V> for At<'_, K, V> {
-    fn home(&self) -> &Device {
-        Structure::home(self.tree)
+    fn search_device(&self) -> &Device {
+        self.tree.device()
     }
 
     fn search(&self, stream: &Stream, search: Search<K, V>) -> Result<()> {
-        self.tree.trees.search_at(stream, search, self.moment)
+        self.tree.inner.tree.search_at(stream, search, self.moment)
     }
 }

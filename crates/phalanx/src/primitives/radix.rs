@@ -69,17 +69,17 @@ impl Pieces {
         let digits = 8 * size_of::<K>() / DIGIT_BITS as usize;
         let counters = digits * DIGITS as usize + digits;
         let words = len.div_ceil(tile).saturating_mul(DIGITS as usize);
-        let counts = cutter.bytes(4 * counters);
+        let counts = cutter.take_bytes(4 * counters);
         let gathered = carried.gathered();
         Self {
             counts,
             tickets: counts.wrapping_add(4 * digits * DIGITS as usize),
             counters,
             status: [cutter.words(words), cutter.words(words)],
-            keys: cutter.bytes(len.saturating_mul(size_of::<K>())),
-            values: cutter.bytes(len.saturating_mul(carried.moved())),
-            numbers: cutter.bytes(if gathered > 0 { len.saturating_mul(4) } else { 0 }),
-            old_values: cutter.bytes(len.saturating_mul(gathered)),
+            keys: cutter.take_bytes(len.saturating_mul(size_of::<K>())),
+            values: cutter.take_bytes(len.saturating_mul(carried.moved())),
+            numbers: cutter.take_bytes(if gathered > 0 { len.saturating_mul(4) } else { 0 }),
+            old_values: cutter.take_bytes(len.saturating_mul(gathered)),
         }
     }
 }

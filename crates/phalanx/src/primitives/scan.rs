@@ -51,7 +51,7 @@ impl Published {
     pub fn cut(cutter: &mut Cutter, tiles: usize, words: usize) -> Self {
         let words = tiles.saturating_mul(lookback::stride(words));
         let bytes = words.saturating_mul(8).saturating_add(4 * COUNTERS);
-        Self { memory: cutter.bytes(bytes), words }
+        Self { memory: cutter.take_bytes(bytes), words }
     }
 
     /// Submits a launch that clears the memory.

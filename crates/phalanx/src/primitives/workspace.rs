@@ -40,8 +40,8 @@ impl Workspace {
     }
 
     /// Returns the size in bytes.
-    pub fn bytes(&self) -> usize {
-        self.memory.bytes()
+    pub fn memory_usage(&self) -> usize {
+        self.memory.byte_len()
     }
 
     /// Returns the stream on which the primitives run.
@@ -54,7 +54,7 @@ impl Workspace {
     /// # Errors
     /// [`Error::Device`] if the device lacks the memory.
     pub fn reserve(&mut self, bytes: usize) -> Result<()> {
-        if bytes > self.bytes() {
+        if bytes > self.memory_usage() {
             self.memory = self.stream.device().buffer(bytes.div_ceil(size_of::<u128>()))?;
         }
         Ok(())
@@ -78,9 +78,9 @@ impl Workspace {
     pub(super) fn cut<T>(&self, what: &'static str, cut: impl Fn(&mut Cutter) -> T) -> Result<T> {
         let mut cutter = Cutter { memory: self.memory.pointer().cast(), at: 0 };
         let pieces = cut(&mut cutter);
-        match cutter.at <= self.bytes() {
+        match cutter.at <= self.memory_usage() {
             true => Ok(pieces),
-            false => Err(Error::Workspace { what, needed: cutter.at, found: self.bytes() }),
+            false => Err(Error::Workspace { what, needed: cutter.at, found: self.memory_usage() }),
         }
     }
 
@@ -119,7 +119,7 @@ impl Cutter {
     }
 
     /// Returns a piece of `bytes` bytes.
-    pub fn bytes(&mut self, bytes: usize) -> *mut u8 {
+    pub fn take_bytes(&mut self, bytes: usize) -> *mut u8 {
         let piece = self.memory.wrapping_add(self.at);
         self.at = self.at.saturating_add(bytes.saturating_add(ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
         piece
@@ -127,7 +127,7 @@ impl Cutter {
 
     /// Returns a piece of `len` words.
     pub fn words<T: Word>(&mut self, len: usize) -> GlobalSlice<T> {
-        slice(self.bytes(len.saturating_mul(size_of::<T>())), len)
+        slice(self.take_bytes(len.saturating_mul(size_of::<T>())), len)
     }
 }
 

@@ -1,27 +1,27 @@
 //! Construction of skip lists.
 use super::SkipList;
-use super::dirty_flags::SharedDirtyFlags;
-use super::engine::{self, Engine};
+use super::kernels;
+use super::list::List;
 use super::passes::Assignment;
 #[allow(unused_imports)] // for links in the documentation
 use crate::Error;
-use crate::btree::Growth;
-use crate::btree::builder::{Builder as Trees, Family, usual};
+use crate::map::variant::{names, select};
+use crate::ordered::builder::Builder as TreeBuilder;
+use crate::ordered::growth::Growth;
 use crate::{Key, Result, Value};
 use gpu::{Device, Tier};
-use phalanx_kernels::skiplist::NAMES;
 
 /// Parameters of a [`SkipList`].
 #[derive(Debug)]
 #[must_use = "a builder does nothing until it is built"]
 pub struct Builder<K, V> {
-    nodes: Trees<K, V>,
+    nodes: TreeBuilder<K, V>,
     assignment: Assignment,
 }
 
 impl<K, V> Default for Builder<K, V> {
     fn default() -> Self {
-        Self { nodes: Trees::default(), assignment: Assignment::default() }
+        Self { nodes: TreeBuilder::default(), assignment: Assignment::default() }
     }
 }
 
@@ -33,7 +33,7 @@ impl<K, V> Clone for Builder<K, V> {
 }
 
 impl<K: Key, V: Value> Builder<K, V> {
-    fn with(self, change: impl FnOnce(Trees<K, V>) -> Trees<K, V>) -> Self {
+    fn with(self, change: impl FnOnce(TreeBuilder<K, V>) -> TreeBuilder<K, V>) -> Self {
         Self { nodes: change(self.nodes), ..self }
     }
 
@@ -111,17 +111,15 @@ impl<K: Key, V: Value> Builder<K, V> {
     /// these types; [`Error::NeedsWideSwap`] if the device lacks the variant's compare-and-swap;
     /// [`Error::Device`] if the device lacks the memory; otherwise as [`crate::SlabAlloc`]'s builder.
     pub fn build(self) -> Result<SkipList<K, V>> {
-        let trees = self.nodes.build_with(family(), |_, _| Ok(None))?;
-        Ok(SkipList { trees, assignment: self.assignment, notes: SharedDirtyFlags::default() })
+        let device = self.nodes.open_device()?;
+        let kernels = select(&device, self.nodes.selected(), kernels::all())?;
+        let tree = self.nodes.build_with(device, kernels, None)?;
+        Ok(SkipList { list: List::new(tree, kernels.boxed_list(), self.assignment) })
     }
 }
 
-/// Returns the variants of the list.
-fn family<K: Key, V: Value>() -> Family<dyn Engine<K, V>> {
-    Family { default: usual::<K, V>("list_spread", "8x2"), find: engine::find::<K, V>, names: names::<K, V> }
-}
-
-/// Returns the names of all variants for these types.
-pub fn names<K: Key, V: Value>() -> Vec<&'static str> {
-    NAMES.iter().copied().filter(|name| engine::find::<K, V>(name).is_some()).collect()
+/// Returns the names of all variants for these key and value types. A name consists of pool, bytes per node,
+/// lanes per tile x words per lane, and bits of key and value.
+pub fn variants<K: Key, V: Value>() -> Vec<&'static str> {
+    names(kernels::all::<K, V>())
 }

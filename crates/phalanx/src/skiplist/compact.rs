@@ -1,9 +1,9 @@
 //! Compaction of a list: frees nodes that have merged or have no pairs left, and rebuilds the index layers.
-use super::engine::{Engine, Nodes, Tidy};
-use crate::btree::trees::{Memory, Trees};
+use super::kernels::{CompactStep, Kernels, Nodes};
 use crate::map::counts::Counts;
 use crate::map::launch::nothing;
-use crate::map::owner::Memory as _;
+use crate::ordered::memory::Memory;
+use crate::ordered::tree::Tree;
 use crate::primitives::{Bits, Workspace, sort_bytes};
 use crate::{Key, Result, Value};
 use gpu::{Buffer, Stream};
@@ -15,31 +15,31 @@ const OTHERS: usize = 2;
 
 /// Exclusive access to a list, and the means to launch on it.
 #[derive(Clone, Copy)]
-struct Alone<'a, K, V> {
-    engine: &'a dyn Engine<K, V>,
+struct Exclusive<'a, K, V> {
+    kernels: &'a dyn Kernels<K, V>,
     stream: &'a Stream,
     memory: &'a Memory,
 }
 
-impl<K: Key, V: Value> Alone<'_, K, V> {
-    fn ask(self, step: Tidy<K>) -> Result<()> {
-        // SAFETY: the owner's lock excludes other launches, and all earlier ones have ended. The slices'
+impl<K: Key, V: Value> Exclusive<'_, K, V> {
+    fn launch(self, step: CompactStep<K>) -> Result<()> {
+        // SAFETY: the handle's lock excludes other launches, and all earlier ones have ended. The slices'
         // buffers wait for the launch when they are dropped.
-        unsafe { self.engine.tidy(self.stream, self.memory.parts(), step)? };
+        unsafe { self.kernels.launch_compaction(self.stream, self.memory.now(), step)? };
         Ok(())
     }
 
     /// Counts the data nodes that stay, and lists as many as `nodes` has elements for.
     fn gather(self, nodes: Nodes<K>) -> Result<usize> {
         let count = self.stream.device().zeroed::<u64>(1)?;
-        self.ask(Tidy::Gather { nodes, count: count.slice() })?;
+        self.launch(CompactStep::Gather { nodes, count: count.slice() })?;
         Ok(count.read()?[0] as usize)
     }
 
     /// Returns the index layout for `nodes` data nodes, and the number of slabs that are free once it is
     /// built.
     fn layout(self, nodes: usize) -> (Layout, usize) {
-        let slots = self.engine.shape().slots;
+        let slots = self.kernels.shape().slots;
         let free = self.memory.pool.capacity().saturating_sub(nodes + OTHERS);
         let layout = Layout::within(nodes as u64, u64::from(slots * 7 / 10).max(2), free as u64);
         (layout, free - layout.slabs() as usize)
@@ -57,7 +57,7 @@ struct Plan<K: Key> {
 
 impl<K: Key> Plan<K> {
     /// Lists the data nodes that stay, and sorts them.
-    fn new<V: Value>(list: Alone<'_, K, V>, layout: Layout) -> Result<Self> {
+    fn new<V: Value>(list: Exclusive<'_, K, V>, layout: Layout) -> Result<Self> {
         let (device, nodes) = (list.stream.device(), layout.nodes as usize);
         let (mut lows, mut handles) = (device.buffer::<K>(nodes)?, device.buffer::<u32>(nodes)?);
         let mut work = Workspace::new(list.stream, sort_bytes::<K, u32>(nodes))?;
@@ -68,27 +68,31 @@ impl<K: Key> Plan<K> {
     }
 
     /// Returns the steps that change the list.
-    fn steps(&self) -> [Tidy<K>; 5] {
+    fn steps(&self) -> [CompactStep<K>; 5] {
         let nodes = Nodes { lows: self.lows.slice(), handles: self.handles.slice() };
         let (slabs, counts, layout) = (self.slabs.slice(), self.counts.slice(), self.layout);
-        let claim = |anywhere| Tidy::Claim { slabs, counts, layout, anywhere };
-        let index = Tidy::Index { nodes, slabs, layout };
-        [Tidy::Sweep, Tidy::Relink { nodes }, claim(false), claim(true), index]
+        let claim = |anywhere| CompactStep::Claim { slabs, counts, layout, anywhere };
+        let index = CompactStep::Index { nodes, slabs, layout };
+        [CompactStep::Sweep, CompactStep::Relink { nodes }, claim(false), claim(true), index]
     }
 }
 
 /// Compacts a list if that frees at least `least` slabs. Returns the number of freed slabs. If there is no
 /// memory for it, the list is unchanged.
-pub fn tidy<K: Key, V: Value>(trees: &Trees<K, V, dyn Engine<K, V>>, least: usize) -> Result<usize> {
-    trees.owner.exclusive(|engine, stream, memory| {
+pub fn compact<K: Key, V: Value>(
+    tree: &Tree<K, V>,
+    kernels: &dyn Kernels<K, V>,
+    least: usize,
+) -> Result<usize> {
+    tree.handle.exclusive(|stream, memory| {
         let before = memory.pool.stats()?.free;
-        let list = Alone { engine, stream, memory };
+        let list = Exclusive { kernels, stream, memory };
         let (layout, after) = list.layout(list.gather(Nodes { lows: nothing(), handles: nothing() })?);
         if after.saturating_sub(before) < least {
             return Ok(0);
         }
         let plan = Plan::new(list, layout)?;
-        plan.steps().into_iter().try_for_each(|step| list.ask(step))?;
+        plan.steps().into_iter().try_for_each(|step| list.launch(step))?;
         stream.device().synchronize()?;
         let counts = memory.counts()?;
         Counts { long: 0, ..counts }.write(&mut memory.counters)?;

@@ -74,27 +74,27 @@ mod tests {
 
     #[test]
     fn nodes_are_looked_at_once_for_what_was_asked() {
-        let notes = SharedDirtyFlags::default();
-        assert!(!notes.is_due());
-        notes.removals();
-        assert_eq!(notes.take(), DirtyFlags { removals: true, retained: false });
-        assert!(notes.is_due() && notes.take() == DirtyFlags::default());
-        notes.looked();
-        assert!(!notes.is_due());
-        notes.retained();
-        assert!(notes.is_due() && notes.take().retained);
+        let dirty = SharedDirtyFlags::default();
+        assert!(!dirty.is_due());
+        dirty.removals();
+        assert_eq!(dirty.take(), DirtyFlags { removals: true, retained: false });
+        assert!(dirty.is_due() && dirty.take() == DirtyFlags::default());
+        dirty.looked();
+        assert!(!dirty.is_due());
+        dirty.retained();
+        assert!(dirty.is_due() && dirty.take().retained);
     }
 
     #[test]
     fn what_could_not_be_done_is_due_again() {
-        let notes = SharedDirtyFlags::default();
-        notes.removals();
-        let asked = notes.take();
-        notes.looked();
-        notes.retained();
-        notes.not_looked();
-        notes.put_back(asked);
-        assert!(notes.is_due());
-        assert_eq!(notes.take(), DirtyFlags { removals: true, retained: true });
+        let dirty = SharedDirtyFlags::default();
+        dirty.removals();
+        let asked = dirty.take();
+        dirty.looked();
+        dirty.retained();
+        dirty.not_looked();
+        dirty.put_back(asked);
+        assert!(dirty.is_due());
+        assert_eq!(dirty.take(), DirtyFlags { removals: true, retained: true });
     }
 }

@@ -2,30 +2,27 @@
 mod builder;
 mod compact;
 mod dirty_flags;
-mod engine;
+mod kernels;
+mod list;
 mod passes;
 
 #[allow(unused_imports)] // for links in the documentation
 use crate::Error;
-use crate::btree::engine::Search;
-use crate::btree::ordered::{Searched, by_order};
-use crate::btree::trees::{Trees, USUAL_FILL};
-pub use crate::btree::{Growth, Ordered, Walks};
-use crate::btree::{directory, sorted};
-use crate::error::made_room;
 use crate::map::batches::check_same_device;
-use crate::map::launch::{Batch, BatchOp, Scan};
-use crate::map::owner::Memory as _;
-use crate::map::structure::{Room, Scanner, Scans, Structure};
+use crate::map::structure::Structure;
 use crate::map::{IntoIter, Map, file};
+use crate::ordered::bulk_build::{USUAL_FILL, sorted};
+pub use crate::ordered::growth::Growth;
+pub use crate::ordered::inspect::Walks;
+use crate::ordered::kernels::Search;
+pub use crate::ordered::queries::Ordered;
+use crate::ordered::queries::{Searched, by_order};
 use crate::slab_alloc::Stats;
 use crate::{Key, Result, Value};
-pub use builder::Builder;
-use dirty_flags::{DirtyFlags, SharedDirtyFlags};
-use engine::Engine;
+pub use builder::{Builder, variants};
 use gpu::{Buffer, Device, Stream};
+use list::List;
 pub use passes::Assignment;
-use passes::{Pass, passes};
 use phalanx_kernels::btree::{COUNTERS, TreeView};
 use phalanx_kernels::skiplist::{Event, Layers};
 use simt::Instance;
@@ -61,24 +58,16 @@ use std::io::Read;
 /// same time. `bulk_build`, `compact` and `clear` take `&mut self`; between the launches of a blocking call,
 /// the pool grows and merged nodes are reclaimed.
 pub struct SkipList<K, V> {
-    trees: Trees<K, V, dyn Engine<K, V>>,
-    assignment: Assignment,
-    notes: SharedDirtyFlags,
+    list: List<K, V>,
 }
 
 impl<K, V> std::fmt::Debug for SkipList<K, V> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("SkipList")
-            .field("variant", &self.trees.owner.name)
-            .field("device", &self.trees.owner.device.name())
+            .field("variant", &self.list.kernels.variant())
+            .field("device", &self.list.tree.handle.device.name())
             .finish_non_exhaustive()
     }
-}
-
-/// Returns the names of all variants for these key and value types. A name consists of pool, bytes per node,
-/// lanes per tile x words per lane, and bits of key and value.
-pub fn variants<K: Key, V: Value>() -> Vec<&'static str> {
-    builder::names::<K, V>()
 }
 
 /// Event counts since a list was created, for variants that count (`list_counted_...`): table 1 of the paper.
@@ -112,7 +101,7 @@ impl<K: Key, V: Value> SkipList<K, V> {
 
     /// Returns the name of the list's variant.
     pub fn variant(&self) -> &str {
-        &self.trees.owner.name
+        self.list.kernels.variant().name
     }
 
     /// Returns the statistics of the node pool; merged nodes count as live. Waits for all earlier launches.
@@ -120,7 +109,7 @@ impl<K: Key, V: Value> SkipList<K, V> {
     /// # Errors
     /// [`Error::Device`] if the device is lost or lacks the memory.
     pub fn stats(&self) -> Result<Stats> {
-        self.trees.stats()
+        self.list.tree.stats()
     }
 
     /// Returns the number of layers including the data layer, which is at least 2. Waits for all earlier
@@ -129,7 +118,7 @@ impl<K: Key, V: Value> SkipList<K, V> {
     /// # Errors
     /// As [`Self::validate`].
     pub fn depth(&self) -> Result<u32> {
-        Ok(self.trees.examine()?.depth)
+        Ok(self.list.tree.examine()?.depth)
     }
 
     /// Returns the number of nodes in index layers. Waits for all earlier launches, and reads all nodes.
@@ -137,7 +126,7 @@ impl<K: Key, V: Value> SkipList<K, V> {
     /// # Errors
     /// As [`Self::validate`].
     pub fn index_nodes(&self) -> Result<usize> {
-        Ok(self.trees.examine()?.inner as usize)
+        Ok(self.list.tree.examine()?.inner as usize)
     }
 
     /// Checks the whole list: order and bounds of all pairs, that every index entry is correct, that the
@@ -148,7 +137,7 @@ impl<K: Key, V: Value> SkipList<K, V> {
     /// [`Error::Invalid`] with the violated invariant; [`Error::Device`] if the device is lost or lacks the
     /// memory.
     pub fn validate(&self) -> Result<()> {
-        self.trees.examine().map(drop)
+        self.list.tree.examine().map(drop)
     }
 
     /// Descends to each key as a lookup does, and counts the nodes read, by layer: see
@@ -159,7 +148,7 @@ impl<K: Key, V: Value> SkipList<K, V> {
     /// lost or lacks the memory.
     pub fn walks(&self, keys: &Buffer<K>) -> Result<Walks> {
         check_same_device(self.device(), "keys", keys.device())?;
-        self.trees.walks(keys)
+        self.list.tree.walks(keys)
     }
 
     /// Returns the number of merged nodes that still occupy slabs. Waits for all earlier launches.
@@ -167,7 +156,7 @@ impl<K: Key, V: Value> SkipList<K, V> {
     /// # Errors
     /// [`Error::Device`] if the device is lost or lacks the memory.
     pub fn merged(&self) -> Result<usize> {
-        Ok(self.trees.owner.counts()?.long)
+        self.list.merged()
     }
 
     /// Returns the event counts, which are 0 for variants that do not count. Waits for all earlier launches.
@@ -175,7 +164,7 @@ impl<K: Key, V: Value> SkipList<K, V> {
     /// # Errors
     /// [`Error::Device`] if the device is lost or lacks the memory.
     pub fn counters(&self) -> Result<Counters> {
-        self.trees.owner.exclusive(|_, _, memory| {
+        self.list.tree.handle.exclusive(|_, memory| {
             let mut words = [0; Event::ALL.len()];
             memory.directory.words().read_into(COUNTERS, &mut words)?;
             let [attempts, latches, lateral, down] = words;
@@ -193,7 +182,7 @@ impl<K: Key, V: Value> SkipList<K, V> {
     /// # Errors
     /// [`Error::Device`] if the device has no memory for the list of nodes; the skip list is then unchanged.
     pub fn reclaim(&self) -> Result<usize> {
-        self.give_back(0)
+        self.list.reclaim(0)
     }
 
     /// Replaces all pairs by the given ones. They are sorted on the device and the list is built layer by
@@ -202,7 +191,7 @@ impl<K: Key, V: Value> SkipList<K, V> {
     /// # Errors
     /// As [`crate::BTree::bulk_build`].
     pub fn bulk_build(&mut self, keys: &[K], values: &[V], fill: f64) -> Result<()> {
-        self.trees.bulk_build(keys, values, fill)
+        self.list.tree.bulk_build(keys, values, fill)
     }
 
     /// [`Self::bulk_build`] from device buffers whose keys are strictly ascending. Waits.
@@ -211,7 +200,7 @@ impl<K: Key, V: Value> SkipList<K, V> {
     /// [`Error::Unsorted`] if the keys are not strictly ascending; [`Error::OtherDevice`] if a buffer is not
     /// of the list's device; otherwise as [`Self::bulk_build`]. The list is then unchanged.
     pub fn bulk_build_sorted(&mut self, keys: &Buffer<K>, values: &Buffer<V>, fill: f64) -> Result<()> {
-        self.trees.bulk_build_sorted(keys, values, fill)
+        self.list.tree.bulk_build_sorted(keys, values, fill)
     }
 
     /// Rebuilds the list with the given `fill` of nodes. The pairs stay on the device, which needs memory for
@@ -220,7 +209,7 @@ impl<K: Key, V: Value> SkipList<K, V> {
     /// # Errors
     /// As [`Self::bulk_build`].
     pub fn compact(&mut self, fill: f64) -> Result<()> {
-        self.trees.compact(fill)
+        self.list.tree.compact(fill)
     }
 
     /// Grows the pool so that `additional` more pairs fit: see [`crate::BTree::reserve`].
@@ -229,7 +218,7 @@ impl<K: Key, V: Value> SkipList<K, V> {
     /// As [`crate::BTree::reserve`].
     #[doc(alias = "try_reserve")]
     pub fn reserve(&mut self, additional: usize) -> Result<()> {
-        self.trees.reserve(additional)
+        self.list.tree.reserve(additional)
     }
 
     /// Loads a map that [`Map::save`] wrote, with the builder's parameters; its capacity is raised to the
@@ -275,65 +264,9 @@ impl<K: Key, V: Value> SkipList<K, V> {
     where
         M: Layers<Key = K, Value = V> + Instance,
     {
-        self.trees.owner.view::<M>()
-    }
-
-    /// [`Self::reclaim`], if that frees at least `least` slabs. Counting them reads all nodes once. A failed
-    /// attempt does not clear the dirty flag.
-    fn give_back(&self, least: usize) -> Result<usize> {
-        self.notes.looked();
-        compact::tidy(&self.trees, least).inspect_err(|_| self.notes.not_looked())
-    }
-
-    /// Reclaims nodes if the operations in `asked` may have left many.
-    fn give_back_many(&self, asked: DirtyFlags) -> Result<()> {
-        if !asked.removals && !asked.retained {
-            return Ok(());
-        }
-        let live = self.stats()?.live;
-        let least = MANY.max(live / 4);
-        if live > MANY && self.merged()? > least {
-            self.give_back(1)?;
-        } else if live > MANY && asked.retained {
-            // The removing scan has read all nodes: reading them once more at most doubles its cost.
-            self.give_back(least)?;
-        }
-        Ok(())
-    }
-
-    /// Launches a batch that may insert, as the assignment prescribes.
-    fn insert_as_assigned(&self, stream: &Stream, batch: Batch<K, V>) -> Result<()> {
-        let len = batch.keys.len();
-        let many =
-            |pass: Pass| phalanx_kernels::skiplist::kernels::passing(len, pass.step, pass.ratio) as u64;
-        let (pairs, most) = {
-            let memory = self.trees.owner.read();
-            (memory.directory.pairs(), memory.directory.most())
-        };
-        let mut left = match self.assignment {
-            Assignment::Spread => passes(len as u64, pairs),
-            _ => vec![Pass::WHOLE],
-        }
-        .into_iter();
-        while let Some(pass) = left.next() {
-            let memory = self.trees.owner.read();
-            memory.directory.wait_for_growth(stream)?;
-            self.trees.rebuild_directory_if_due(stream, &memory)?;
-            let (engine, parts) = (&*self.trees.owner.engine, memory.parts());
-            // SAFETY: as in `Owner::launch`.
-            unsafe {
-                match (self.assignment, batch.op) {
-                    (Assignment::Blocks { keys, thread_blocks }, BatchOp::Insert) => {
-                        engine.runs(stream, parts, batch, keys, thread_blocks)?;
-                    }
-                    _ if pass == Pass::WHOLE => engine.launch(stream, parts, batch)?,
-                    _ => engine.pass(stream, parts, batch, pass)?,
-                }
-            }
-            let more_follow = len as u64 > most && left.len() > 0;
-            memory.directory.submitted(stream, many(pass), more_follow);
-        }
-        Ok(())
+        self.list.kernels.variant().check::<M>()?;
+        // SAFETY: of this variant; the caller keeps the memory.
+        Ok(unsafe { self.list.tree.handle.read().now().view() })
     }
 }
 
@@ -344,91 +277,24 @@ by_order! {
 }
 
 impl<K: Key, V: Value> Searched<K, V> for SkipList<K, V> {
-    fn home(&self) -> &Device {
-        Structure::home(self)
+    fn search_device(&self) -> &Device {
+        Map::device(self)
     }
 
     fn search(&self, stream: &Stream, search: Search<K, V>) -> Result<()> {
-        self.trees.search(stream, search)
+        self.list.tree.search(stream, search)
     }
 }
 
-impl<K: Key, V: Value> Structure for SkipList<K, V> {
+impl<K: Key, V: Value> Map for SkipList<K, V> {
     type Key = K;
     type Value = V;
 
-    fn home(&self) -> &Device {
-        &self.trees.owner.device
+    fn inner(&self) -> &dyn Structure<Key = K, Value = V> {
+        &self.list
     }
 
-    fn launch(&self, stream: &Stream, batch: Batch<K, V>) -> Result<()> {
-        if matches!(batch.op, BatchOp::Remove | BatchOp::Mixed) {
-            self.notes.removals();
-        }
-        if directory::places(batch.op) {
-            return self.insert_as_assigned(stream, batch);
-        }
-        self.trees.launch(stream, batch)
-    }
-
-    fn scans(&self, run: Scans<'_, K, V>) -> Result<()> {
-        self.trees.scans(&mut |scanner| {
-            let scan = |scan: Scan<K, V>| {
-                if matches!(scan, Scan::RetainBetween { .. }) {
-                    self.notes.retained();
-                }
-                scanner.run(scan)
-            };
-            run(Scanner { scan: &scan, ..scanner })
-        })
-    }
-
-    fn generation(&self) -> u64 {
-        self.trees.generation()
-    }
-
-    fn grows(&self) -> bool {
-        self.trees.grows()
-    }
-
-    /// Reclaims nodes that have merged or that scans have emptied, if there are many.
-    fn grow(&self) -> Result<()> {
-        let asked = self.notes.take();
-        let made = self.trees.grow().and_then(|()| self.give_back_many(asked));
-        made.inspect_err(|_| self.notes.put_back(asked))
-    }
-
-    /// Reclaims nodes, or grows the pool if the policy allows. If nothing was removed since the nodes were
-    /// last scanned, there is nothing to reclaim: so a full list is not scanned by each call that it refuses.
-    fn grow_for(&self, refused: &[K], seen: Option<u64>) -> Result<Room> {
-        if seen.is_some_and(|age| age != self.generation()) {
-            // Another thread has freed or allocated nodes meanwhile.
-            return Ok(Room::More);
-        }
-        // Instead of growing, many must be freed; instead of refusing, one suffices.
-        let least = if self.trees.grows() { (self.stats()?.live / 8).max(1) } else { 1 };
-        let gives_back = seen.is_some() || !self.trees.grows();
-        if gives_back && (self.notes.is_due() || self.merged()? > 0) && made_room(self.give_back(least))? > 0
-        {
-            return Ok(Room::Freed);
-        }
-        self.trees.grow_for(refused, seen)
-    }
-
-    fn pairs(&self) -> Result<usize> {
-        self.trees.pairs()
-    }
-
-    fn empty(&mut self) -> Result<()> {
-        self.trees.empty()
-    }
-
-    fn bytes(&self) -> usize {
-        self.trees.bytes()
+    fn inner_mut(&mut self) -> &mut dyn Structure<Key = K, Value = V> {
+        &mut self.list
     }
 }
-
-/// Number of nodes up to which a reclamation is not worthwhile.
-const MANY: usize = 64;
-
-impl<K: Key, V: Value> Map for SkipList<K, V> {}

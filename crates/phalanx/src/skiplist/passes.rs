@@ -4,7 +4,7 @@
 //! into passes, each of which inserts elements from all over it: the first one, for example, every 4096th,
 //! the next one every 1024th that is left, and so on. Each pass finds nodes all over the range of the batch's
 //! keys, which the passes before have created.
-use crate::btree::directory::{FIRST, GROWTH};
+use crate::ordered::directory::{FIRST, GROWTH};
 
 /// Assignment of the keys of a batch to tiles (the paper's section 4.2.1, and our [`Self::Spread`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! Batches on device buffers, submitted to a stream.
 use super::SlabAlloc;
-use super::engine::Batch;
+use super::kernels::Batch;
 use crate::Result;
 use gpu::{Buffer, Stream};
 
@@ -23,12 +23,11 @@ impl<'a> Batches<'a> {
         Self { pool, stream }
     }
 
-    fn launch(&self, batch: Batch, handles: &Buffer<u32>) -> Result<()> {
-        let parts = self.pool.memory.parts();
+    fn submit(&self, batch: Batch, handles: &Buffer<u32>) -> Result<()> {
         // SAFETY: the pool's memory and the buffer outlive the launch, since dropping buffers waits for it.
         // Operations that may not run concurrently with batches borrow the pool mutably and wait for the
         // device.
-        unsafe { self.pool.engine.launch(self.stream, parts, batch, handles.slice())? };
+        unsafe { self.pool.kernels.launch_batch(self.stream, &self.pool.memory, batch, handles.slice())? };
         Ok(())
     }
 
@@ -39,7 +38,7 @@ impl<'a> Batches<'a> {
     /// # Errors
     /// [`Error::Device`](crate::Error::Device) if the device is lost or lacks the memory.
     pub fn allocate(&self, handles: &mut Buffer<u32>) -> Result<()> {
-        self.launch(Batch::Allocate { seed: self.pool.next_seed() }, handles)
+        self.submit(Batch::Allocate { seed: self.pool.next_seed() }, handles)
     }
 
     /// [`Self::allocate`], where each thread allocates by itself.
@@ -47,7 +46,7 @@ impl<'a> Batches<'a> {
     /// # Errors
     /// [`Error::Device`](crate::Error::Device) if the device is lost or lacks the memory.
     pub fn allocate_lone(&self, handles: &mut Buffer<u32>) -> Result<()> {
-        self.launch(Batch::AllocateLone { seed: self.pool.next_seed() }, handles)
+        self.submit(Batch::AllocateLone { seed: self.pool.next_seed() }, handles)
     }
 
     /// Frees the slabs. A handle of a slab that is not live has no effect except that it is counted in
@@ -56,7 +55,7 @@ impl<'a> Batches<'a> {
     /// # Errors
     /// [`Error::Device`](crate::Error::Device) if the device is lost or lacks the memory.
     pub fn free(&self, handles: &Buffer<u32>) -> Result<()> {
-        self.launch(Batch::Free, handles)
+        self.submit(Batch::Free, handles)
     }
 
     /// [`Self::free`], where each thread frees by itself.
@@ -64,7 +63,7 @@ impl<'a> Batches<'a> {
     /// # Errors
     /// [`Error::Device`](crate::Error::Device) if the device is lost or lacks the memory.
     pub fn free_lone(&self, handles: &Buffer<u32>) -> Result<()> {
-        self.launch(Batch::FreeLone, handles)
+        self.submit(Batch::FreeLone, handles)
     }
 
     /// Retires the slabs: [`SlabAlloc::reclaim`] will free them. Faults are as for [`Self::free`].
@@ -72,6 +71,6 @@ impl<'a> Batches<'a> {
     /// # Errors
     /// [`Error::Device`](crate::Error::Device) if the device is lost or lacks the memory.
     pub fn retire(&self, handles: &Buffer<u32>) -> Result<()> {
-        self.launch(Batch::Retire, handles)
+        self.submit(Batch::Retire, handles)
     }
 }

@@ -1,6 +1,6 @@
 //! Construction of pools.
 use super::SlabAlloc;
-use super::engine;
+use super::kernels;
 use super::memory::{Memory, Shape};
 use crate::{Error, PROGRAM, Result};
 use gpu::{Device, Tier};
@@ -100,7 +100,7 @@ impl Builder {
         if self.capacity == 0 {
             return Err(Error::ZeroCapacity);
         }
-        let engine = engine::find(self.light, self.slab_bytes).ok_or(Error::SlabBytes(self.slab_bytes))?;
+        let kernels = kernels::find(self.light, self.slab_bytes).ok_or(Error::SlabBytes(self.slab_bytes))?;
         let slabs = self.super_block_slabs;
         if !slabs.is_power_of_two() || !(32..=1 << 24).contains(&slabs) {
             return Err(Error::SuperBlock(slabs));
@@ -112,6 +112,6 @@ impl Builder {
         let device = self.device.map_or_else(Device::from_environment, Ok)?;
         device.add_program(&PROGRAM);
         let memory = Memory::new(&device, shape, supers)?;
-        Ok(SlabAlloc { device, engine, shape, budget: self.budget, memory, seed: Mutex::new(0) })
+        Ok(SlabAlloc { device, kernels, shape, budget: self.budget, memory, seed: Mutex::new(0) })
     }
 }

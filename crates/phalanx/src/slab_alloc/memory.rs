@@ -1,8 +1,7 @@
 //! The memory of a pool: super blocks, their table, and the bitmaps.
-use super::engine::Parts;
 use crate::{Error, Result};
 use gpu::{Buffer, Device, Tier};
-use phalanx_kernels::slab::{Bitmaps, MOST_SUPER_BLOCKS, Supers};
+use phalanx_kernels::slab::{Bitmaps, MOST_SUPER_BLOCKS, Pool, Supers};
 
 /// Parameters of a pool's memory.
 #[derive(Clone, Copy, Debug)]
@@ -72,9 +71,13 @@ impl Memory {
         self.units
     }
 
-    pub fn bytes(&self) -> usize {
-        let slabs: usize = self.pieces.iter().map(Buffer::bytes).sum();
-        slabs + self.bases.bytes() + self.live.bytes() + self.retired.bytes() + self.faults.bytes()
+    pub fn memory_usage(&self) -> usize {
+        let slabs: usize = self.pieces.iter().map(Buffer::byte_len).sum();
+        slabs
+            + self.bases.byte_len()
+            + self.live.byte_len()
+            + self.retired.byte_len()
+            + self.faults.byte_len()
     }
 
     /// Adds super blocks. Handles stay valid, views do not. On error the pool is unchanged. Waits for the
@@ -142,14 +145,22 @@ impl Memory {
         Ok(())
     }
 
-    /// Returns the raw pointers from which views are created.
-    pub fn parts(&self) -> Parts {
+    /// Returns the super blocks as kernels take them.
+    fn supers(&self) -> Supers {
         let table = self.bases.pointer();
         let joined = |piece: &Buffer<u64>| piece.len() / self.words_a_super_block();
         let (first, joined) =
             self.pieces.first().map_or((table, 1), |piece| (piece.pointer(), joined(piece)));
-        let supers = Supers { first, joined: joined as u32, table };
-        Parts { bitmaps: self.bitmaps(), supers, shift: self.shape.shift }
+        Supers { first, joined: joined as u32, table }
+    }
+
+    /// Returns the pool as kernels of the kind `P` take it.
+    ///
+    /// # Safety
+    /// - The pool is of this kind, and neither grows nor is dropped while the view is used.
+    pub unsafe fn view<P: Pool>(&self) -> P {
+        // SAFETY: the caller's obligations. Kernels use only handles that the pool returned.
+        unsafe { P::from_parts(self.bitmaps(), self.supers(), self.shape.shift) }
     }
 
     /// Returns the bitmaps as kernels take them.
@@ -189,7 +200,7 @@ mod tests {
         let words = memory.words_a_super_block();
         let pieces: Vec<_> = memory.pieces.iter().map(|piece| (piece.tier(), piece.len() / words)).collect();
         assert_eq!(pieces, expected);
-        assert_eq!(memory.parts().supers.joined as usize, expected[0].1);
+        assert_eq!(memory.supers().joined as usize, expected[0].1);
         let addresses = memory.pieces.iter().flat_map(|piece| {
             let (base, supers) = (piece.pointer().expose_provenance(), piece.len() / words);
             (0..supers).map(move |number| (base + number * words * 8) as u64)

@@ -2,16 +2,15 @@
 //! trees, and of your own structures of equal pieces.
 mod batches;
 mod builder;
-mod engine;
+mod kernels;
 mod memory;
 
 use crate::error::made_room;
 use crate::{Error, Result};
 pub use batches::Batches;
 pub use builder::Builder;
-use engine::Engine;
-pub(crate) use engine::{Parts, view as view_of};
 use gpu::{Buffer, Device, Grid, Stream};
+use kernels::Kernels;
 use memory::{Memory, Shape};
 use phalanx_kernels::slab::kernels::{SlabCount, SlabReclaim};
 pub use phalanx_kernels::slab::{Handle, Light, Pool, Spread};
@@ -59,7 +58,7 @@ pub struct Stats {
 /// take `&mut self` and wait for the device.
 pub struct SlabAlloc {
     device: Device,
-    engine: Box<dyn Engine>,
+    kernels: &'static dyn Kernels,
     shape: Shape,
     budget: usize,
     memory: Memory,
@@ -69,7 +68,7 @@ pub struct SlabAlloc {
 impl std::fmt::Debug for SlabAlloc {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("SlabAlloc")
-            .field("kind", &self.engine.name())
+            .field("kind", &self.kernels.name())
             .field("capacity", &self.capacity())
             .field("device", &self.device.name())
             .finish_non_exhaustive()
@@ -98,7 +97,7 @@ impl SlabAlloc {
 
     /// Returns the kind of pool, by the name of its kernels: `spread_128`, `light_256` and so on.
     pub fn kind(&self) -> &'static str {
-        self.engine.name()
+        self.kernels.name()
     }
 
     /// Returns the bytes per slab.
@@ -113,7 +112,7 @@ impl SlabAlloc {
 
     /// Returns the bytes of device memory that the pool holds.
     pub fn memory_usage(&self) -> usize {
-        self.memory.bytes()
+        self.memory.memory_usage()
     }
 
     /// Counts the pool's slabs. Waits for all earlier launches.
@@ -133,7 +132,7 @@ impl SlabAlloc {
 
     /// Launches a kernel with a thread for each word of the bitmaps, and waits for it.
     fn scan<K: gpu::Kernel + Send + Sync + 'static>(&self, kernel: K) -> Result<()> {
-        let grid = Grid::for_items(self.capacity() / 32, engine::THREADS);
+        let grid = Grid::for_items(self.capacity() / 32, kernels::THREADS);
         let stream = self.device.default_stream();
         // SAFETY: the pool's memory and the caller's buffers outlive the kernel, since this function waits
         // for it.
@@ -151,9 +150,13 @@ impl SlabAlloc {
         self.memory.live()
     }
 
-    /// Returns the raw pointers from which views are created.
-    pub(crate) fn parts(&self) -> Parts {
-        self.memory.parts()
+    /// Returns the pool as kernels of the kind `P` take it, for structures whose memory it is.
+    ///
+    /// # Safety
+    /// - The pool is of this kind, and neither grows nor is dropped while the view is used.
+    pub(crate) unsafe fn as_view<P: Pool>(&self) -> P {
+        // SAFETY: the caller's obligations.
+        unsafe { self.memory.view() }
     }
 
     /// Returns the handle of a slab number.
@@ -178,7 +181,8 @@ impl SlabAlloc {
         if P::NAME != self.kind() {
             return Err(Error::OtherPool { asked: P::NAME, found: self.kind() });
         }
-        Ok(engine::view(self.memory.parts()))
+        // SAFETY: of this kind; the caller keeps the pool.
+        Ok(unsafe { self.memory.view() })
     }
 }
 

@@ -1,12 +1,13 @@
 //! Construction of slab lists.
-use super::engine::{self, Engine, Shape};
-use super::lists::{Growth, Lists, Memory};
+use super::kernels::{self, Shape};
+use super::lists::{Growth, Lists};
+use super::memory::Memory;
 use super::sizing::{load_for, mean_slabs};
-use crate::map::owner::Owner;
+use crate::map::handle::Handle;
+use crate::map::variant::{names, select};
 use crate::slab_alloc::SlabAlloc;
 use crate::{Error, Key, PROGRAM, Result, Value};
 use gpu::Device;
-use phalanx_kernels::slab::list;
 use std::marker::PhantomData;
 
 /// Parameters of a [`SlabHash`](super::SlabHash), [`SlabSet`](super::SlabSet) or
@@ -133,27 +134,12 @@ impl<T> Builder<T> {
         }
         let device = self.device.clone().map_or_else(Device::from_environment, Ok)?;
         device.add_program(&PROGRAM);
-        let (name, engine) = self.engine::<K, V>(&device, has_values)?;
-        let (buckets, slabs) = self.sizes(engine.shape())?;
-        let pool = self.pool(&device, engine.shape(), slabs)?;
-        let memory = Memory::new(&device, engine.shape().slab_bytes, buckets, pool)?;
-        Ok(Lists::new(Owner::new(device, engine, name, memory), self.growth, many))
-    }
-
-    fn engine<K: Key, V: Value>(
-        &self,
-        device: &Device,
-        has_values: bool,
-    ) -> Result<(String, Box<dyn Engine<K, V>>)> {
-        let default = || default_variant::<K, V>(has_values, device.supports_cas128());
-        let name = self.variant.clone().unwrap_or_else(default);
-        let Some(engine) = engine::find::<K, V>(&name, has_values) else {
-            return Err(Error::UnknownVariant { name, known: names::<K, V>(has_values).join(", ") });
-        };
-        if engine.shape().wide && !device.supports_cas128() {
-            return Err(Error::NeedsWideSwap { name, device: device.name() });
-        }
-        Ok((name, engine))
+        let kernels = select(&device, self.variant.as_deref(), kernels::all::<K, V>(has_values))?;
+        let shape = kernels.shape();
+        let (buckets, slabs) = self.sizes(shape)?;
+        let pool = self.pool(&device, shape, slabs)?;
+        let memory = Memory::new(&device, shape.slab_bytes, buckets, pool)?;
+        Ok(Lists::new(Handle::new(device, kernels.boxed(), memory), self.growth, many))
     }
 
     /// Returns the number of buckets, and of slabs beyond their heads.
@@ -190,18 +176,6 @@ impl<T> Builder<T> {
 }
 
 /// Returns the names of all variants for these types.
-pub fn names<K: Key, V: Value>(has_values: bool) -> Vec<&'static str> {
-    let fits = |name: &&str| engine::find::<K, V>(name, has_values).is_some();
-    list::NAMES.iter().copied().filter(fits).collect()
-}
-
-fn default_variant<K: Key, V: Value>(has_values: bool, wide_swap: bool) -> String {
-    let (key, value) = (K::BITS, V::BITS);
-    match (has_values, key, value, wide_swap) {
-        (false, 32, ..) => "spread_128_4x8_u32".to_owned(),
-        (false, ..) => "spread_128_4x4_u64".to_owned(),
-        (true, 32, 32, _) => "spread_128_4x4_u32_u32".to_owned(),
-        (true, _, _, true) => format!("spread_128_4x2_u{key}_u{value}"),
-        (true, _, _, false) => format!("published_128_4x2_u{key}_u{value}"),
-    }
+pub fn variant_names<K: Key, V: Value>(has_values: bool) -> Vec<&'static str> {
+    names(kernels::all::<K, V>(has_values))
 }

@@ -1,16 +1,14 @@
-//! The memory of lists, and the operations on all lists, common to map, set and multimap.
-use super::engine::{Engine, Parts, Task};
-use crate::error::made_room;
+//! Slab lists, common to map, set and multimap.
+use super::kernels::{Kernels, Task};
+use super::memory::{Heads, ListsRef, Memory};
 use crate::map::counts::{Counts, distinct};
+use crate::map::handle::Handle;
 use crate::map::launch::{Batch, BatchOp};
-use crate::map::owner::{self, Memory as _, Owner};
-use crate::map::structure::{Room, Scans, Structure};
-use crate::slab_alloc::{SlabAlloc, Stats};
+use crate::map::structure::{Room, Scans, Structure, with_scanner};
+use crate::slab_alloc::Stats;
 use crate::{Error, Key, Result, Value};
-use gpu::{Buffer, Device, Stream};
-use phalanx_kernels::keyed::{COUNTER_SHARDS, SHARD_WORDS};
+use gpu::{Device, Stream};
 use phalanx_kernels::slab::list::LONG;
-use simt::GlobalSlice;
 
 /// Policy for a pool without free slabs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,178 +28,94 @@ pub enum Growth {
 
 /// Slab lists in device memory.
 pub struct Lists<K, V> {
-    pub owner: Owner<dyn Engine<K, V>, Memory>,
+    pub handle: Handle<dyn Kernels<K, V>, Memory>,
     growth: Growth,
     /// Whether a key may have several values.
     many: bool,
 }
 
-/// Device memory of lists.
-#[derive(Debug)]
-pub struct Memory {
-    heads: Buffer<u64>,
-    counters: Buffer<u64>,
-    buckets: u32,
-    pub pool: SlabAlloc,
-    /// Number of times that slabs were freed or allocated for refused pairs.
-    generation: u64,
-}
-
-impl Memory {
-    pub fn new(device: &Device, slab_bytes: usize, buckets: u32, pool: SlabAlloc) -> Result<Self> {
-        let (heads, counters) = blank(device, slab_bytes, buckets)?;
-        Ok(Self { heads, counters, buckets, pool, generation: 0 })
-    }
-
-    pub fn buckets(&self) -> u32 {
-        self.buckets
-    }
-
-    pub fn bytes(&self) -> usize {
-        self.heads.bytes() + self.counters.bytes() + self.pool.memory_usage()
-    }
-
-    /// Copies the lists, packed, into a pool of larger super blocks, with the first of the numbers of
-    /// additional slabs in `more` for which there is memory. Nothing else may run.
-    fn moved<K: Key, V: Value>(
-        &self,
-        engine: &dyn Engine<K, V>,
-        stream: &Stream,
-        many: bool,
-        more: &[usize],
-    ) -> Result<Self> {
-        let (device, live) = (stream.device(), self.counts()?.live);
-        let pool = self.pool.larger_by(more)?;
-        let into = Self::new(device, engine.shape().slab_bytes, self.buckets, pool)?;
-        let refused = device.zeroed::<u64>(1)?;
-        // SAFETY: nothing else runs, no one else knows the new lists, and both live until the count is read.
-        unsafe { copy(engine, stream, self.parts(), into.parts(), many, refused.slice())? };
-        match refused.read()?[0] as usize {
-            0 => Ok(Self { generation: self.generation, ..into }),
-            left_over => Err(Error::DoesNotFit { left_over, pairs: live }),
-        }
-    }
-
-    /// Adds slabs for `refused` elements to the pool or, if it has all super blocks that it can have, moves
-    /// the lists into a pool of larger ones. Nothing else may run. Returns `false` if there is no memory.
-    fn extend<K: Key, V: Value>(
-        &mut self,
-        engine: &dyn Engine<K, V>,
-        stream: &Stream,
-        many: bool,
-        refused: usize,
-    ) -> Result<bool> {
-        let needed = self.slabs_for(refused, engine.shape().slots);
-        let has_grown = self.pool.grow_if_possible(needed, refused)?;
-        if has_grown || !self.pool.has_all_super_blocks() {
-            return Ok(has_grown);
-        }
-        let moved = self.moved(engine, stream, many, &[needed, refused, 1]);
-        made_room(moved.map(|moved| {
-            *self = moved;
-            true
-        }))
-    }
-
-    /// Returns by how many slabs the pool should grow after `refused` elements were refused: at least half of
-    /// its capacity.
-    fn slabs_for(&self, refused: usize, slots: usize) -> usize {
-        refused.div_ceil(slots).max(self.pool.capacity() / 2)
-    }
-}
-
-impl owner::Memory for Memory {
-    type Parts = Parts;
-
-    fn parts(&self) -> Parts {
-        Parts::new(self.heads.pointer(), self.counters.pointer(), &self.pool, self.buckets)
-    }
-
-    fn counts(&self) -> Result<Counts> {
-        Counts::read(&self.counters)
-    }
-}
-
-/// Allocates empty list heads and zeroed counters.
-fn blank(device: &Device, slab_bytes: usize, buckets: u32) -> Result<(Buffer<u64>, Buffer<u64>)> {
-    let words = (buckets as usize + 1) * slab_bytes / 8;
-    Ok((device.filled(words, 0xff)?, device.zeroed(COUNTER_SHARDS * SHARD_WORDS)?))
-}
-
 impl<K: Key, V: Value> Lists<K, V> {
-    pub fn new(owner: Owner<dyn Engine<K, V>, Memory>, growth: Growth, many: bool) -> Self {
-        Self { owner, growth, many }
+    pub fn new(handle: Handle<dyn Kernels<K, V>, Memory>, growth: Growth, many: bool) -> Self {
+        Self { handle, growth, many }
     }
 
     /// Submits a task that may run concurrently with others.
     pub fn task(&self, stream: &Stream, task: Task<K, V>) -> Result<()> {
-        let memory = self.owner.read();
-        // SAFETY: as in `Owner::launch`.
-        unsafe { self.owner.engine.task(stream, memory.parts(), task)? };
+        let memory = self.handle.read();
+        // SAFETY: as for `Self::submit`.
+        unsafe { self.handle.kernels().launch_task(stream, memory.lists(), task)? };
         Ok(())
     }
 
-    fn task_alone(&self, task: Task<K, V>) -> Result<()> {
+    /// Runs an exclusive task to completion.
+    fn exclusive_task(&self, task: Task<K, V>) -> Result<()> {
+        let kernels = self.handle.kernels();
         // SAFETY: the lock excludes other launches, and all earlier ones have ended. The slices outlive this
         // call.
-        self.owner
-            .exclusive(|engine, stream, memory| unsafe { Ok(engine.task(stream, memory.parts(), task)?) })
+        self.handle
+            .exclusive(|stream, memory| unsafe { Ok(kernels.launch_task(stream, memory.lists(), task)?) })
+    }
+
+    /// Waits for all earlier launches and returns the counters.
+    fn counts(&self) -> Result<Counts> {
+        self.handle.settled()?.counts()
     }
 
     /// Returns whether there are enough slots of removed pairs to pack all lists.
     fn pays(&self, counts: Counts) -> bool {
-        let long = LONG as usize * self.owner.engine.shape().slots;
+        let long = LONG as usize * self.handle.kernels().shape().slots;
         counts.removed() >= (long / 2).max(counts.live / 64)
     }
 
     pub fn stats(&self) -> Result<Stats> {
-        self.owner.read().pool.stats()
+        self.handle.read().pool.stats()
     }
 
     /// Packs the lists of some buckets.
     pub fn flush(&mut self, buckets: &[u32]) -> Result<()> {
-        let count = self.owner.read().buckets;
+        let count = self.handle.read().buckets();
         if let Some(&bucket) = buckets.iter().find(|&&bucket| bucket >= count) {
             return Err(Error::Bucket { bucket, count });
         }
         let mut distinct = buckets.to_vec();
         distinct.sort_unstable();
         distinct.dedup();
-        let distinct = self.owner.device.from_slice(&distinct)?;
-        self.task_alone(Task::Flush { buckets: distinct.slice() })
+        let distinct = self.handle.device.from_slice(&distinct)?;
+        self.exclusive_task(Task::Flush { buckets: distinct.slice() })
     }
 
     /// Packs all lists.
     pub fn flush_all(&mut self) -> Result<()> {
-        self.owner.exclusive(|engine, stream, memory| {
+        self.handle.exclusive(|stream, memory| {
             let counts = memory.counts()?;
-            pack(engine, stream, memory, counts)
+            pack(self.handle.kernels(), stream, memory, counts)
         })
     }
 
     /// Rehashes into another number of buckets.
     pub fn rehash(&mut self, buckets: u32) -> Result<()> {
-        let (device, many) = (self.owner.device.clone(), self.many);
-        self.owner.exclusive(|engine, stream, memory| {
+        let (device, kernels, many) = (&self.handle.device, self.handle.kernels(), self.many);
+        let shape = kernels.shape();
+        self.handle.exclusive(|stream, memory| {
             loop {
-                let (heads, counters) = blank(&device, engine.shape().slab_bytes, buckets)?;
-                let into = Parts::new(heads.pointer(), counters.pointer(), &memory.pool, buckets);
+                let heads = Heads::new(device, shape.slab_bytes, buckets)?;
+                let into = ListsRef { heads: &heads, pool: &memory.pool };
                 let refused = device.zeroed::<u64>(1)?;
                 // SAFETY: nothing else runs, and both the old and the new heads are alive.
-                unsafe { copy(engine, stream, memory.parts(), into, many, refused.slice())? };
+                unsafe { kernels.launch_copy(stream, memory.lists(), into, many, refused.slice())? };
                 let refused = refused.read()?[0] as usize;
-                let obsolete = if refused == 0 { memory.parts() } else { into };
+                let obsolete = if refused == 0 { memory.lists() } else { into };
                 // SAFETY: as above.
-                unsafe { engine.task(stream, obsolete, Task::FlushAll { keep: false })? };
+                unsafe { kernels.launch_task(stream, obsolete, Task::FlushAll { keep: false })? };
                 device.synchronize()?;
                 if refused == 0 {
-                    (memory.heads, memory.counters, memory.buckets) = (heads, counters, buckets);
+                    memory.heads = heads;
                     return Ok(());
                 }
-                let needed = memory.slabs_for(refused, engine.shape().slots);
+                let needed = memory.slabs_for(refused, shape.slots);
                 match memory.pool.grow(needed) {
                     Err(Error::TooManySlabs { .. }) => {
-                        *memory = memory.moved(engine, stream, many, &[needed])?
+                        *memory = memory.moved(kernels, stream, many, &[needed])?
                     }
                     grown => grown?,
                 }
@@ -211,15 +125,15 @@ impl<K: Key, V: Value> Lists<K, V> {
 
     /// Checks all lists: see [`SlabHash::validate`](super::SlabHash::validate).
     pub fn validate(&self) -> Result<()> {
-        let report = self.owner.device.zeroed::<u64>(4)?;
-        self.task_alone(Task::Inspect { report: report.slice() })?;
+        let report = self.handle.device.zeroed::<u64>(4)?;
+        self.exclusive_task(Task::Inspect { report: report.slice() })?;
         let found = report.read()?;
-        let (live, pairs) = (self.stats()?.live as u64, self.pairs()? as u64);
+        let (live, pairs) = (self.stats()?.live as u64, self.len()? as u64);
         let problems = [
-            (found[0] != live, format!("{live} slabs are live and {} are in lists", found[0])),
+            (found[0] != live, format!("{live} slabs are live, but {} are in lists", found[0])),
             (found[1] != 0, format!("{} lists have an empty slot before a taken one", found[1])),
             (found[2] != 0, format!("{} links lead to slabs that are not live", found[2])),
-            (found[3] != pairs, format!("{pairs} pairs are counted and {} are in lists", found[3])),
+            (found[3] != pairs, format!("{pairs} pairs are counted, but {} are in lists", found[3])),
         ];
         match problems.into_iter().find(|(is, _)| *is) {
             Some((_, problem)) => Err(Error::Invalid(problem)),
@@ -228,53 +142,31 @@ impl<K: Key, V: Value> Lists<K, V> {
     }
 }
 
-/// Copies the pairs of lists into others; with `many`, including several pairs of a key.
-///
-/// # Safety
-/// - As for [`Launcher::rehash`](crate::map::launcher::Launcher::rehash).
-unsafe fn copy<K: Key, V: Value>(
-    engine: &dyn Engine<K, V>,
-    stream: &Stream,
-    from: Parts,
-    into: Parts,
-    many: bool,
-    refused: GlobalSlice<u64>,
-) -> gpu::Result<()> {
-    // SAFETY: the caller's obligations.
-    unsafe {
-        if many {
-            engine.task(stream, from, Task::AppendAll { into, refused })
-        } else {
-            engine.rehash(stream, from, into, refused)
-        }
-    }
-}
-
 /// Packs all lists, which then have no slots of removed pairs.
 fn pack<K: Key, V: Value>(
-    engine: &dyn Engine<K, V>,
+    kernels: &dyn Kernels<K, V>,
     stream: &Stream,
     memory: &mut Memory,
     counts: Counts,
 ) -> Result<()> {
     // SAFETY: the caller has exclusive access to the lists.
-    unsafe { engine.task(stream, memory.parts(), Task::FlushAll { keep: true })? };
+    unsafe { kernels.launch_task(stream, memory.lists(), Task::FlushAll { keep: true })? };
     stream.synchronize()?;
-    Counts { taken: counts.live, long: 0, ..counts }.write(&mut memory.counters)
+    memory.set_counts(Counts { taken: counts.live, long: 0, ..counts })
 }
 
 impl<K: Key, V: Value> Structure for Lists<K, V> {
     type Key = K;
     type Value = V;
 
-    fn home(&self) -> &Device {
-        &self.owner.device
+    fn device(&self) -> &Device {
+        &self.handle.device
     }
 
     /// If a key may have several values, an insertion appends.
-    fn launch(&self, stream: &Stream, batch: Batch<K, V>) -> Result<()> {
-        let Batch { op: ask, codes, keys, arguments, results, outcomes } = batch;
-        match ask {
+    fn submit(&self, stream: &Stream, batch: Batch<K, V>) -> Result<()> {
+        let Batch { op, codes, keys, arguments, results, outcomes } = batch;
+        match op {
             BatchOp::Insert if self.many => {
                 return self.task(stream, Task::Append { keys, values: arguments, outcomes });
             }
@@ -283,15 +175,26 @@ impl<K: Key, V: Value> Structure for Lists<K, V> {
             }
             _ => {}
         }
-        self.owner.launch(stream, batch)
+        let memory = self.handle.read();
+        // SAFETY: the memory outlives the launch, since dropping its buffers waits for it, and so do the
+        // slices' buffers. Batches may run concurrently; exclusive operations take the write lock and wait
+        // for the device.
+        unsafe { self.handle.kernels().launch_batch(stream, memory.lists(), batch)? };
+        Ok(())
     }
 
     fn scans(&self, run: Scans<'_, K, V>) -> Result<()> {
-        self.owner.scans(run)
+        let kernels = self.handle.kernels();
+        self.handle.exclusive(|stream, memory| {
+            let lists = memory.lists();
+            let size = (kernels.scan_threads(lists), memory.counts()?.live);
+            // SAFETY: the lock excludes other launches, and all earlier ones have ended.
+            with_scanner(stream, size, |scan| unsafe { kernels.launch_scan(stream, lists, scan) }, run)
+        })
     }
 
     fn generation(&self) -> u64 {
-        self.owner.read().generation
+        self.handle.read().generation
     }
 
     fn grows(&self) -> bool {
@@ -300,14 +203,14 @@ impl<K: Key, V: Value> Structure for Lists<K, V> {
 
     /// Packs the lists if some are long because of removed pairs, and packing pays.
     fn grow(&self) -> Result<()> {
-        let is_worn = |counts: Counts| counts.long > 0 && self.pays(counts);
-        if !self.grows() || !is_worn(self.owner.read().counts()?) {
+        let needs_packing = |counts: Counts| counts.long > 0 && self.pays(counts);
+        if !self.grows() || !needs_packing(self.handle.read().counts()?) {
             return Ok(());
         }
-        self.owner.exclusive(|engine, stream, memory| {
+        self.handle.exclusive(|stream, memory| {
             let counts = memory.counts()?;
             // Another thread may have packed them already.
-            if is_worn(counts) { pack(engine, stream, memory, counts) } else { Ok(()) }
+            if needs_packing(counts) { pack(self.handle.kernels(), stream, memory, counts) } else { Ok(()) }
         })
     }
 
@@ -318,37 +221,39 @@ impl<K: Key, V: Value> Structure for Lists<K, V> {
             return Ok(Room::None);
         }
         let refused = if self.many { refused.len() } else { distinct(refused) };
-        self.owner.exclusive(|engine, stream, memory| {
-            if seen.is_some_and(|age| age != memory.generation) {
+        self.handle.exclusive(|stream, memory| {
+            if seen.is_some_and(|generation| generation != memory.generation) {
                 // Another thread has provided slots meanwhile, perhaps enough.
                 return Ok(Room::More);
             }
             let counts = memory.counts()?;
             let room = if seen.is_some() && counts.removed() > refused.max(counts.live) {
-                pack(engine, stream, memory, counts)?;
+                pack(self.handle.kernels(), stream, memory, counts)?;
                 Room::Freed
             } else {
-                Room::more_if(memory.extend(engine, stream, self.many, refused)?)
+                Room::more_if(memory.extend(self.handle.kernels(), stream, self.many, refused)?)
             };
             memory.generation += u64::from(room != Room::None);
             Ok(room)
         })
     }
 
-    fn pairs(&self) -> Result<usize> {
-        Ok(self.owner.counts()?.live)
+    fn len(&self) -> Result<usize> {
+        Ok(self.counts()?.live)
     }
 
-    fn empty(&mut self) -> Result<()> {
-        self.owner.exclusive(|engine, stream, memory| {
+    fn clear(&mut self) -> Result<()> {
+        self.handle.exclusive(|stream, memory| {
             // SAFETY: the lock excludes other launches, and all earlier ones have ended.
-            unsafe { engine.task(stream, memory.parts(), Task::FlushAll { keep: false })? };
+            unsafe {
+                self.handle.kernels().launch_task(stream, memory.lists(), Task::FlushAll { keep: false })?
+            };
             stream.synchronize()?;
-            Counts::default().write(&mut memory.counters)
+            memory.set_counts(Counts::default())
         })
     }
 
-    fn bytes(&self) -> usize {
-        self.owner.read().bytes()
+    fn memory_usage(&self) -> usize {
+        self.handle.read().memory_usage()
     }
 }

@@ -1,20 +1,19 @@
 //! Hash tables of slab lists: a map, a set, and a map with several values per key. They grow by slabs, not by
 //! rehashing.
 mod builder;
-mod engine;
+mod kernels;
 mod lists;
+mod memory;
 mod multi_map;
 mod set;
 mod sizing;
 
 #[allow(unused_imports)] // for links in the documentation
 use crate::Error;
-use crate::map::launch::Batch;
-use crate::map::structure::{Room, Scans, Structure};
+use crate::map::structure::Structure;
 use crate::map::{Map, file};
 use crate::{Key, Result, Value};
 pub use builder::Builder;
-use gpu::{Device, Stream};
 pub use lists::Growth;
 use lists::Lists;
 pub use multi_map::{MultiBatches, MultiOp, SlabMultiMap, Values};
@@ -55,8 +54,8 @@ macro_rules! common {
         impl<$($parameter),*> std::fmt::Debug for $type<$($parameter),*> {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.debug_struct(stringify!($type))
-                    .field("variant", &self.lists.owner.name)
-                    .field("device", &self.lists.owner.device.name())
+                    .field("variant", &self.lists.handle.kernels().variant())
+                    .field("device", &self.lists.handle.device.name())
                     .finish_non_exhaustive()
             }
         }
@@ -79,12 +78,12 @@ macro_rules! common {
 
             /// Returns the name of the structure's variant.
             pub fn variant(&self) -> &str {
-                &self.lists.owner.name
+                self.lists.handle.kernels().variant().name
             }
 
             /// Returns the number of buckets, each of which is a list.
             pub fn buckets(&self) -> u32 {
-                self.lists.owner.read().buckets()
+                self.lists.handle.read().buckets()
             }
 
             /// Returns the statistics of the slab pool. Waits for all earlier launches.
@@ -101,9 +100,9 @@ macro_rules! common {
             /// # Errors
             /// [`Error::Device`](crate::Error::Device) if the device is lost or lacks the memory.
             pub fn utilisation(&self) -> crate::Result<f64> {
-                let shape = self.lists.owner.engine.shape();
+                let shape = self.lists.handle.kernels().shape();
                 let slabs = self.lists.stats()?.live + self.buckets() as usize;
-                let pairs = crate::map::structure::Structure::pairs(&self.lists)?;
+                let pairs = crate::map::structure::Structure::len(&self.lists)?;
                 Ok((pairs * shape.slot_bytes) as f64 / (slabs * shape.slab_bytes) as f64)
             }
 
@@ -185,7 +184,9 @@ macro_rules! common {
             where
                 M: phalanx_kernels::slab::list::Config<Key = $key, Value = $value> + simt::Instance,
             {
-                self.lists.owner.view::<M>()
+                self.lists.handle.kernels().variant().check::<M>()?;
+                // SAFETY: of this variant; the caller keeps the memory.
+                Ok(unsafe { self.lists.handle.read().lists().view() })
             }
         }
     };
@@ -193,13 +194,13 @@ macro_rules! common {
 use common;
 
 /// Implements for the set and the multimap what the map has by [`Map`].
-macro_rules! owner {
+macro_rules! properties {
     ($type:ident<$($parameter:ident: $bound:ident),*>) => {
         /// Properties.
         impl<$($parameter: $bound),*> $type<$($parameter),*> {
             /// Returns the device that holds the structure.
             pub fn device(&self) -> &gpu::Device {
-                &self.lists.owner.device
+                &self.lists.handle.device
             }
 
             /// Returns the number of pairs or keys. Waits for all earlier launches, and is then exact.
@@ -208,7 +209,7 @@ macro_rules! owner {
             /// [`Error::Device`](crate::Error::Device) if the device is lost or lacks the memory.
             #[doc(alias = "size")]
             pub fn len(&self) -> crate::Result<usize> {
-                self.lists.pairs()
+                self.lists.len()
             }
 
             /// Returns whether the structure is empty. Waits, as [`Self::len`] does.
@@ -221,7 +222,7 @@ macro_rules! owner {
 
             /// Returns the bytes of device memory that the structure holds between calls.
             pub fn memory_usage(&self) -> usize {
-                self.lists.bytes()
+                self.lists.memory_usage()
             }
 
             /// Removes everything, and frees the slabs.
@@ -229,12 +230,12 @@ macro_rules! owner {
             /// # Errors
             /// [`Error::Device`](crate::Error::Device) if the device is lost or lacks the memory.
             pub fn clear(&mut self) -> crate::Result<()> {
-                self.lists.empty()
+                self.lists.clear()
             }
         }
     };
 }
-use owner;
+use properties;
 
 common!(SlabHash<K: Key, V: Value>, K, V);
 
@@ -255,12 +256,12 @@ impl<K: Key, V: Value> Builder<SlabHash<K, V>> {
 /// Returns the names of all variants of [`SlabHash`] and [`SlabMultiMap`] for these key and value types. A
 /// name consists of pool, bytes per slab, lanes per tile x slots per lane, and bits of key and value.
 pub fn variants<K: Key, V: Value>() -> Vec<&'static str> {
-    builder::names::<K, V>(true)
+    builder::variant_names::<K, V>(true)
 }
 
 /// Returns the names of all variants of [`SlabSet`] for this key type.
 pub fn set_variants<K: Key>() -> Vec<&'static str> {
-    builder::names::<K, u32>(false)
+    builder::variant_names::<K, u32>(false)
 }
 
 impl<K: Key, V: Value> SlabHash<K, V> {
@@ -276,49 +277,15 @@ impl<K: Key, V: Value> SlabHash<K, V> {
     }
 }
 
-impl<K: Key, V: Value> Structure for SlabHash<K, V> {
+impl<K: Key, V: Value> Map for SlabHash<K, V> {
     type Key = K;
     type Value = V;
 
-    fn home(&self) -> &Device {
-        &self.lists.owner.device
+    fn inner(&self) -> &dyn Structure<Key = K, Value = V> {
+        &self.lists
     }
 
-    fn launch(&self, stream: &Stream, batch: Batch<K, V>) -> Result<()> {
-        self.lists.launch(stream, batch)
-    }
-
-    fn scans(&self, run: Scans<'_, K, V>) -> Result<()> {
-        self.lists.scans(run)
-    }
-
-    fn generation(&self) -> u64 {
-        self.lists.generation()
-    }
-
-    fn grows(&self) -> bool {
-        self.lists.grows()
-    }
-
-    fn grow(&self) -> Result<()> {
-        self.lists.grow()
-    }
-
-    fn grow_for(&self, refused: &[K], seen: Option<u64>) -> Result<Room> {
-        self.lists.grow_for(refused, seen)
-    }
-
-    fn pairs(&self) -> Result<usize> {
-        self.lists.pairs()
-    }
-
-    fn empty(&mut self) -> Result<()> {
-        self.lists.empty()
-    }
-
-    fn bytes(&self) -> usize {
-        self.lists.bytes()
+    fn inner_mut(&mut self) -> &mut dyn Structure<Key = K, Value = V> {
+        &mut self.lists
     }
 }
-
-impl<K: Key, V: Value> Map for SlabHash<K, V> {}

@@ -1,6 +1,6 @@
 //! A map with several values per key.
-use super::engine::Task;
-use super::{Builder, Lists, common, owner};
+use super::kernels::Task;
+use super::{Builder, Lists, common, properties};
 use crate::map::batches::{check_same_device, slice};
 use crate::map::launch::{Batch, BatchOp, nothing};
 use crate::map::structure::Structure;
@@ -44,7 +44,7 @@ pub struct SlabMultiMap<K, V> {
 }
 
 common!(SlabMultiMap<K: Key, V: Value>, K, V);
-owner!(SlabMultiMap<K: Key, V: Value>);
+properties!(SlabMultiMap<K: Key, V: Value>);
 
 impl<K: Key, V: Value> Builder<SlabMultiMap<K, V>> {
     /// Creates an empty map.
@@ -118,7 +118,7 @@ impl<K: Key, V: Value> SlabMultiMap<K, V> {
     /// # Errors
     /// As [`Map::insert`](crate::Map::insert).
     pub fn insert(&self, keys: &[K], values: &[V]) -> Result<Vec<Outcome>> {
-        Ok(run::pairs(&self.lists, BatchOp::Insert, keys, values)?.outcomes)
+        Ok(run::with_values(&self.lists, BatchOp::Insert, keys, values)?.outcomes)
     }
 
     /// Returns for each key whether it has a value.
@@ -191,7 +191,7 @@ impl<K: Key, V: Value> SlabMultiMap<K, V> {
         });
         let bounds: Vec<usize> = std::iter::once(0).chain(ends).collect();
         let total = bounds[keys.len()];
-        let device = &self.lists.owner.device;
+        let device = &self.lists.handle.device;
         let offsets: Vec<u64> = bounds[..keys.len()].iter().map(|&offset| offset as u64).collect();
         let (offsets, keys) = (device.from_slice(&offsets)?, device.from_slice(keys)?);
         let (counts, values) = (device.from_slice(&counted)?, device.buffer::<V>(total)?);
@@ -207,9 +207,9 @@ impl<K: Key, V: Value> SlabMultiMap<K, V> {
         keys: &[K],
         task: impl FnOnce(simt::GlobalSlice<K>, simt::GlobalSlice<u32>) -> Task<K, V>,
     ) -> Result<Vec<u32>> {
-        let keys = self.lists.owner.device.from_slice(keys)?;
-        let counts = self.lists.owner.device.buffer::<u32>(keys.len())?;
-        self.lists.task(&self.lists.owner.device.default_stream(), task(keys.slice(), counts.slice()))?;
+        let keys = self.lists.handle.device.from_slice(keys)?;
+        let counts = self.lists.handle.device.buffer::<u32>(keys.len())?;
+        self.lists.task(&self.lists.handle.device.default_stream(), task(keys.slice(), counts.slice()))?;
         Ok(counts.read()?)
     }
 
@@ -294,11 +294,11 @@ pub struct MultiBatches<'a, K, V> {
 
 impl<K: Key, V: Value> MultiBatches<'_, K, V> {
     fn slice<T: Word>(&self, what: &'static str, buffer: &Buffer<T>, len: usize) -> Result<GlobalSlice<T>> {
-        slice(&self.map.lists.owner.device, what, buffer, len)
+        slice(&self.map.lists.handle.device, what, buffer, len)
     }
 
     fn task(&self, task: Task<K, V>) -> Result<()> {
-        check_same_device(&self.map.lists.owner.device, "stream", self.stream.device())?;
+        check_same_device(&self.map.lists.handle.device, "stream", self.stream.device())?;
         self.map.lists.task(self.stream, task)
     }
 
@@ -355,10 +355,10 @@ impl<K: Key, V: Value> MultiBatches<'_, K, V> {
     /// # Errors
     /// As [`Self::insert`].
     pub fn remove_one(&self, keys: &Buffer<K>, outcomes: &mut Buffer<u8>) -> Result<()> {
-        check_same_device(&self.map.lists.owner.device, "stream", self.stream.device())?;
+        check_same_device(&self.map.lists.handle.device, "stream", self.stream.device())?;
         let keys = self.slice("keys", keys, keys.len())?;
         let outcomes = self.slice("outcomes", outcomes, keys.len())?;
-        self.map.lists.launch(self.stream, Batch { outcomes, ..Batch::new(BatchOp::Remove, keys) })
+        self.map.lists.submit(self.stream, Batch { outcomes, ..Batch::new(BatchOp::Remove, keys) })
     }
 
     /// Submits [`SlabMultiMap::execute`]. `codes` has the operations' codes, one byte per element:

@@ -1,5 +1,5 @@
 //! A set of keys.
-use super::{Builder, Lists, common, owner};
+use super::{Builder, Lists, common, properties};
 use crate::map::batches::{check_same_device, slice};
 use crate::map::launch::{Batch, BatchOp};
 use crate::map::structure::Structure;
@@ -37,7 +37,7 @@ pub struct SlabSet<K> {
 }
 
 common!(SlabSet<K: Key>, K, u32);
-owner!(SlabSet<K: Key>);
+properties!(SlabSet<K: Key>);
 
 /// One operation of a mixed batch (see [`SlabSet::execute`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -175,16 +175,16 @@ pub struct SetBatches<'a, K> {
 }
 
 impl<K: Key> SetBatches<'_, K> {
-    fn launch(&self, ask: BatchOp, keys: &Buffer<K>, outcomes: &mut Buffer<u8>) -> Result<()> {
-        self.set.lists.launch(self.stream, self.batch(ask, keys, outcomes)?)
+    fn submit(&self, op: BatchOp, keys: &Buffer<K>, outcomes: &mut Buffer<u8>) -> Result<()> {
+        self.set.lists.submit(self.stream, self.batch(op, keys, outcomes)?)
     }
 
-    fn batch(&self, ask: BatchOp, keys: &Buffer<K>, outcomes: &mut Buffer<u8>) -> Result<Batch<K, u32>> {
-        let home = &self.set.lists.owner.device;
-        check_same_device(home, "stream", self.stream.device())?;
-        let keys = slice(home, "keys", keys, keys.len())?;
-        let outcomes = slice(home, "outcomes", outcomes, keys.len())?;
-        Ok(Batch { outcomes, ..Batch::new(ask, keys) })
+    fn batch(&self, op: BatchOp, keys: &Buffer<K>, outcomes: &mut Buffer<u8>) -> Result<Batch<K, u32>> {
+        let device = &self.set.lists.handle.device;
+        check_same_device(device, "stream", self.stream.device())?;
+        let keys = slice(device, "keys", keys, keys.len())?;
+        let outcomes = slice(device, "outcomes", outcomes, keys.len())?;
+        Ok(Batch { outcomes, ..Batch::new(op, keys) })
     }
 
     /// Submits [`SlabSet::insert`].
@@ -194,7 +194,7 @@ impl<K: Key> SetBatches<'_, K> {
     /// [`Error::OtherDevice`](crate::Error::OtherDevice) if a buffer or the stream is not of the set's
     /// device; [`Error::Device`](crate::Error::Device) if the device is lost or lacks the memory.
     pub fn insert(&self, keys: &Buffer<K>, outcomes: &mut Buffer<u8>) -> Result<()> {
-        self.launch(BatchOp::InsertNew, keys, outcomes)
+        self.submit(BatchOp::InsertNew, keys, outcomes)
     }
 
     /// Submits [`SlabSet::contains`]. Outcomes are [`Outcome::Found`] and [`Outcome::Absent`].
@@ -202,7 +202,7 @@ impl<K: Key> SetBatches<'_, K> {
     /// # Errors
     /// As [`Self::insert`].
     pub fn contains(&self, keys: &Buffer<K>, outcomes: &mut Buffer<u8>) -> Result<()> {
-        self.launch(BatchOp::ContainsKey, keys, outcomes)
+        self.submit(BatchOp::ContainsKey, keys, outcomes)
     }
 
     /// Submits [`SlabSet::remove`]. Outcomes are [`Outcome::Removed`] and [`Outcome::Absent`].
@@ -210,7 +210,7 @@ impl<K: Key> SetBatches<'_, K> {
     /// # Errors
     /// As [`Self::insert`].
     pub fn remove(&self, keys: &Buffer<K>, outcomes: &mut Buffer<u8>) -> Result<()> {
-        self.launch(BatchOp::Remove, keys, outcomes)
+        self.submit(BatchOp::Remove, keys, outcomes)
     }
 
     /// Submits [`SlabSet::execute`]. `codes` has the operations' codes, one byte per element:
@@ -220,7 +220,7 @@ impl<K: Key> SetBatches<'_, K> {
     /// # Errors
     /// As [`Self::insert`].
     pub fn execute(&self, codes: &Buffer<u8>, keys: &Buffer<K>, outcomes: &mut Buffer<u8>) -> Result<()> {
-        let codes = slice(&self.set.lists.owner.device, "codes", codes, keys.len())?;
-        self.set.lists.launch(self.stream, Batch { codes, ..self.batch(BatchOp::Mixed, keys, outcomes)? })
+        let codes = slice(&self.set.lists.handle.device, "codes", codes, keys.len())?;
+        self.set.lists.submit(self.stream, Batch { codes, ..self.batch(BatchOp::Mixed, keys, outcomes)? })
     }
 }

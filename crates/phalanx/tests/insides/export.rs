@@ -10,14 +10,14 @@ fn parts_make_the_whole(map: &(impl Map<Key = u32, Value = u64> + ?Sized)) {
     map.insert(&keys, &values).unwrap();
     let expected: BTreeMap<_, _> = keys.into_iter().zip(values).collect();
     for threads in [1, 33, 256, usize::MAX / 2] {
-        let (keys, values) = by(map, threads).unwrap();
+        let (keys, values) = by(map.inner(), threads).unwrap();
         assert_eq!(keys.len(), expected.len(), "{threads} threads at a time");
         assert_eq!(keys.into_iter().zip(values).collect::<BTreeMap<_, _>>(), expected);
     }
-    let (keys, values) = on_device(map).unwrap();
+    let (keys, values) = on_device(map.inner()).unwrap();
     whole_is(&keys, &values, &expected);
     for counted in [0, expected.len() - 1, expected.len() + 40] {
-        let (keys, values) = of_count(map, |_| counted).unwrap();
+        let (keys, values) = of_count(map.inner(), |_| counted).unwrap();
         whole_is(&keys, &values, &expected);
     }
 }

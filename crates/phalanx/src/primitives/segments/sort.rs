@@ -93,7 +93,7 @@ impl SortPieces {
         Self {
             marks: Marks::cut(cutter, len, segments, listed, listed),
             order: cutter.words(valued),
-            old_values: cutter.bytes(valued.saturating_mul(size_of::<V>())),
+            old_values: cutter.take_bytes(valued.saturating_mul(size_of::<V>())),
             long: (listed > 0).then(|| LongPieces::cut::<K>(cutter, len, listed)),
         }
     }
@@ -105,8 +105,8 @@ impl LongPieces {
         let name = instance(&carried.family::<u64>(), None, passes::NAMES).unwrap_or_default();
         let tile = passes::visit(name, TileSize).unwrap_or(1);
         Self {
-            firsts: cutter.bytes(len.saturating_mul(8)),
-            besides: cutter.bytes(len.saturating_mul(size_of::<K>())),
+            firsts: cutter.take_bytes(len.saturating_mul(8)),
+            besides: cutter.take_bytes(len.saturating_mul(size_of::<K>())),
             radix: Pieces::cut::<u64>(cutter, len, tile, carried),
             name,
             number_bits: listed.next_power_of_two().trailing_zeros(),

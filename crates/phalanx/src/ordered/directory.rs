@@ -83,8 +83,8 @@ impl Directory {
         self.words.pointer()
     }
 
-    pub fn bytes(&self) -> usize {
-        self.words.bytes()
+    pub fn memory_usage(&self) -> usize {
+        self.words.byte_len()
     }
 
     // Only numbers are behind the lock: they are valid even after a panic.
@@ -93,7 +93,7 @@ impl Directory {
     }
 
     /// Returns an upper bound of the number of pairs in the tree.
-    pub fn pairs(&self) -> u64 {
+    pub fn estimated_pairs(&self) -> u64 {
         self.size_estimate().pairs
     }
 
@@ -170,7 +170,7 @@ impl Directory {
 
     /// Returns the maximum number of pairs of the next launch.
     pub fn most(&self) -> u64 {
-        FIRST.max(self.pairs().saturating_mul(GROWTH))
+        FIRST.max(self.estimated_pairs().saturating_mul(GROWTH))
     }
 
     /// Splits a batch into the part for the next launch and the rest, if any.
@@ -189,8 +189,8 @@ impl Directory {
 }
 
 /// Returns whether a batch may add pairs.
-pub fn places(ask: BatchOp) -> bool {
-    match ask {
+pub fn places(op: BatchOp) -> bool {
+    match op {
         BatchOp::Insert | BatchOp::InsertNew | BatchOp::Mixed => true,
         BatchOp::Get | BatchOp::ContainsKey | BatchOp::Remove => false,
         BatchOp::Apply(operation) => phalanx_kernels::keyed::Operation::places(operation),

@@ -1,11 +1,7 @@
 //! Operations by key order.
-use super::BTree;
-use super::engine::Search;
-use super::frozen::Frozen;
+use super::kernels::Search;
 use crate::map::batches::{check_same_device, slice};
 use crate::map::launch::nothing;
-use crate::map::structure::Structure;
-use crate::map::{IntoIter, Map};
 use crate::{Error, Key, Outcome, Result, Value};
 use gpu::{Buffer, Device, Stream};
 use std::fmt::Debug;
@@ -14,20 +10,10 @@ use std::ops::{Bound, RangeBounds};
 /// A source for searches by key order: a tree, or a read-only view of one.
 pub trait Searched<K, V>: Debug + Sync {
     /// Returns the device that holds the tree.
-    fn home(&self) -> &Device;
+    fn search_device(&self) -> &Device;
 
     /// Submits a search to a stream.
     fn search(&self, stream: &Stream, search: Search<K, V>) -> Result<()>;
-}
-
-impl<K: Key, V: Value> Searched<K, V> for BTree<K, V> {
-    fn home(&self) -> &Device {
-        Structure::home(self)
-    }
-
-    fn search(&self, stream: &Stream, search: Search<K, V>) -> Result<()> {
-        self.trees.search(stream, search)
-    }
 }
 
 /// Returns the lowest and the highest key of a range, or `None` for an empty one.
@@ -87,7 +73,7 @@ macro_rules! by_order {
             /// [`Error::Device`] if the device is lost or lacks the memory.
             #[doc(alias = "upper_bound")]
             pub fn successor(&self, keys: &[K]) -> Result<Vec<Option<(K, V)>>> {
-                $crate::btree::ordered::next(self, true, false, keys)
+                $crate::ordered::queries::next(self, true, false, keys)
             }
 
             /// Returns for each key the pair with the next lower key. The key itself need not be in the tree.
@@ -95,7 +81,7 @@ macro_rules! by_order {
             /// # Errors
             /// As [`Self::successor`].
             pub fn predecessor(&self, keys: &[K]) -> Result<Vec<Option<(K, V)>>> {
-                $crate::btree::ordered::next(self, false, false, keys)
+                $crate::ordered::queries::next(self, false, false, keys)
             }
 
             /// Returns for each key its own pair or, if it is not in the tree, the pair with the next higher
@@ -105,7 +91,7 @@ macro_rules! by_order {
             /// As [`Self::successor`].
             #[doc(alias = "lower_bound")]
             pub fn ceiling(&self, keys: &[K]) -> Result<Vec<Option<(K, V)>>> {
-                $crate::btree::ordered::next(self, true, true, keys)
+                $crate::ordered::queries::next(self, true, true, keys)
             }
 
             /// Returns for each key its own pair or, if it is not in the tree, the pair with the next lower
@@ -114,7 +100,7 @@ macro_rules! by_order {
             /// # Errors
             /// As [`Self::successor`].
             pub fn floor(&self, keys: &[K]) -> Result<Vec<Option<(K, V)>>> {
-                $crate::btree::ordered::next(self, false, true, keys)
+                $crate::ordered::queries::next(self, false, true, keys)
             }
 
             /// Returns the pair with the lowest key.
@@ -123,7 +109,7 @@ macro_rules! by_order {
             /// As [`Self::successor`].
             #[doc(alias = "first_key_value")]
             pub fn first(&self) -> Result<Option<(K, V)>> {
-                Ok($crate::btree::ordered::next(self, true, true, &[K::from_u64(0)])?.pop().flatten())
+                Ok($crate::ordered::queries::next(self, true, true, &[K::from_u64(0)])?.pop().flatten())
             }
 
             /// Returns the pair with the highest key.
@@ -132,7 +118,7 @@ macro_rules! by_order {
             /// As [`Self::successor`].
             #[doc(alias = "last_key_value")]
             pub fn last(&self) -> Result<Option<(K, V)>> {
-                Ok($crate::btree::ordered::next(self, false, true, &[K::MAX])?.pop().flatten())
+                Ok($crate::ordered::queries::next(self, false, true, &[K::MAX])?.pop().flatten())
             }
 
             /// Returns the number of keys in each range. All ranges have one type; to mix kinds of ranges,
@@ -142,8 +128,8 @@ macro_rules! by_order {
             /// [`Error::Range`] if the lower end of a range is above its upper end; [`Error::Device`] if the
             /// device is lost or lacks the memory.
             pub fn count(&self, ranges: &[impl std::ops::RangeBounds<K>]) -> Result<Vec<u64>> {
-                let ends = $crate::btree::ordered::on_device(self, ranges)?;
-                Ok($crate::btree::ordered::count(self, &ends)?.read()?)
+                let ends = $crate::ordered::queries::on_device(self, ranges)?;
+                Ok($crate::ordered::queries::count(self, &ends)?.read()?)
             }
 
             /// Returns the pairs in each range, in key order. The ranges are counted first, to allocate
@@ -153,40 +139,21 @@ macro_rules! by_order {
             /// # Errors
             /// As [`Self::count`].
             pub fn range(&self, ranges: &[impl std::ops::RangeBounds<K>]) -> Result<Vec<Vec<(K, V)>>> {
-                $crate::btree::ordered::range(self, &$crate::btree::ordered::on_device(self, ranges)?)
+                $crate::ordered::queries::range(self, &$crate::ordered::queries::on_device(self, ranges)?)
             }
 
             /// Returns the operations by key order on device buffers, submitted to a stream.
-            pub fn ordered_on<'a>(&'a self, stream: &'a Stream) -> Ordered<'a, K, V> {
-                Ordered::new(self, stream)
+            pub fn ordered_on<'a>(
+                &'a self,
+                stream: &'a Stream,
+            ) -> $crate::ordered::queries::Ordered<'a, K, V> {
+                $crate::ordered::queries::Ordered::new(self, stream)
             }
         }
     };
 }
 
 pub(crate) use by_order;
-
-by_order! {
-    /// Operations by key order, in batches. *Concurrency* of [`BTree`] states what holds while others write.
-    BTree<K, V>
-}
-
-by_order! {
-    /// Operations by key order, in batches.
-    Frozen<'_, K, V>
-}
-
-impl<K: Key, V: Value> BTree<K, V> {
-    /// Returns all pairs as they are now, in key order. They are copied to the host before the iterator is
-    /// returned. Waits for all launches.
-    ///
-    /// # Errors
-    /// [`Error::Device`] if the device is lost or lacks the memory.
-    pub fn iter(&self) -> Result<IntoIter<K, V>> {
-        let (keys, values) = super::sorted(Map::iter(self)?);
-        Ok(keys.into_iter().zip(values))
-    }
-}
 
 /// Returns the next pair of each key in a direction or, if `inclusive`, the key's own pair.
 pub(crate) fn next<K: Key, V: Value>(
@@ -195,11 +162,11 @@ pub(crate) fn next<K: Key, V: Value>(
     inclusive: bool,
     keys: &[K],
 ) -> Result<Vec<Option<(K, V)>>> {
-    let device = of.home();
-    let (asked, stream) = (device.from_slice(keys)?, device.default_stream());
+    let device = of.search_device();
+    let (uploaded, stream) = (device.from_slice(keys)?, device.default_stream());
     let (found, values) = (device.buffer::<K>(keys.len())?, device.buffer::<V>(keys.len())?);
     let outcomes = device.buffer::<u8>(keys.len())?;
-    let (keys, found_slice, value_slice) = (asked.slice(), found.slice(), values.slice());
+    let (keys, found_slice, value_slice) = (uploaded.slice(), found.slice(), values.slice());
     let search = Search::Next {
         up,
         inclusive,
@@ -219,15 +186,15 @@ pub(crate) fn on_device<K: Key, V: Value>(
     of: &impl Searched<K, V>,
     ranges: &[impl RangeBounds<K>],
 ) -> Result<DeviceEnds<K>> {
-    let (device, Ends { lows, highs }) = (of.home(), Ends::of(ranges)?);
+    let (device, Ends { lows, highs }) = (of.search_device(), Ends::of(ranges)?);
     Ok(DeviceEnds { lows: device.from_slice(&lows)?, highs: device.from_slice(&highs)? })
 }
 
 /// Returns the number of keys in each range.
 pub(crate) fn count<K: Key, V: Value>(of: &impl Searched<K, V>, ends: &DeviceEnds<K>) -> Result<Buffer<u64>> {
-    let counts = of.home().buffer::<u64>(ends.lows.len())?;
+    let counts = of.search_device().buffer::<u64>(ends.lows.len())?;
     let (lows, highs) = (ends.lows.slice(), ends.highs.slice());
-    of.search(&of.home().default_stream(), Search::Count { lows, highs, counts: counts.slice() })?;
+    of.search(&of.search_device().default_stream(), Search::Count { lows, highs, counts: counts.slice() })?;
     Ok(counts)
 }
 
@@ -236,7 +203,7 @@ pub(crate) fn range<K: Key, V: Value>(
     of: &impl Searched<K, V>,
     ends: &DeviceEnds<K>,
 ) -> Result<Vec<Vec<(K, V)>>> {
-    let (device, counts) = (of.home(), count(of, ends)?);
+    let (device, counts) = (of.search_device(), count(of, ends)?);
     let mut offsets = vec![0u64];
     offsets.extend(counts.read()?.iter().scan(0, |sum, count| {
         *sum += count;
@@ -262,7 +229,8 @@ pub(crate) fn range<K: Key, V: Value>(
 }
 
 /// Batches of operations by key order on device buffers. The calls submit work to a stream and do not wait
-/// for it. Created by [`BTree::ordered_on`], [`Frozen::ordered_on`],
+/// for it. Created by [`BTree::ordered_on`](crate::BTree::ordered_on),
+/// [`Frozen::ordered_on`](crate::btree::Frozen::ordered_on),
 /// [`SkipList::ordered_on`](crate::SkipList::ordered_on) and the `ordered_on` methods of [`crate::mvbtree`].
 ///
 /// Ranges include both ends, so that a range can include the largest key. A range whose lower end is above
@@ -279,7 +247,7 @@ impl<'a, K: Key, V: Value> Ordered<'a, K, V> {
     }
 
     fn search(&self, search: Search<K, V>) -> Result<()> {
-        check_same_device(self.of.home(), "stream", self.stream.device())?;
+        check_same_device(self.of.search_device(), "stream", self.stream.device())?;
         self.of.search(self.stream, search)
     }
 
@@ -289,7 +257,7 @@ impl<'a, K: Key, V: Value> Ordered<'a, K, V> {
         buffer: &Buffer<T>,
         len: usize,
     ) -> Result<simt::GlobalSlice<T>> {
-        slice(self.of.home(), what, buffer, len)
+        slice(self.of.search_device(), what, buffer, len)
     }
 
     /// Writes for each key the pair with the next higher key, and the outcome [`Outcome::Found`] if there is

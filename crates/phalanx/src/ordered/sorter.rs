@@ -1,6 +1,8 @@
 //! Sorting of batches by key before they are launched: see `tree_sorted_...` in `docs/structures/btree.md`.
-use super::engine::{self, Grouping, Parts};
+use super::kernels::{SortedKernels, sorted_kernels};
+use super::memory::TreeRef;
 use crate::map::launch::{Batch, BatchOp};
+use crate::map::variant::Variant;
 use crate::primitives::{Workspace, sort_bytes};
 use crate::{Key, Result, Value};
 use gpu::{Buffer, Stream};
@@ -14,39 +16,20 @@ const LEAST: usize = 1 << 12;
 /// Maximum number of streams with a workspace. Beyond it, the least recently used workspace is dropped.
 const MOST_WORKSPACES: usize = 32;
 
-/// Sorts batches and launches them.
-pub trait Sorts<K, V>: Send + Sync {
-    /// Submits to a stream the sort of a batch and then the batch. Waits if the batch is longer than any
-    /// before in that stream.
-    ///
-    /// # Safety
-    /// - As for [`crate::map::launcher::Launcher::launch`].
-    unsafe fn launch(&self, stream: &Stream, parts: Parts, batch: Batch<K, V>) -> Result<()>;
-
-    /// Returns the device memory in use, in bytes.
-    fn bytes(&self) -> usize;
-}
-
-/// Returns the sorter for trees of the variant called `name`, if the variant sorts batches.
-pub fn of<K: Key, V: Value>(name: &str) -> Option<Box<dyn Sorts<K, V>>> {
-    let grouping = engine::find_grouping(name)?;
-    Some(Box::new(Sorter::<K, V> { grouping, workspaces: Mutex::default() }))
-}
-
 /// Returns whether such a batch is sorted: sorting does not pay for lookups.
 pub fn takes<K, V>(batch: &Batch<K, V>) -> bool {
     !matches!(batch.op, BatchOp::Get | BatchOp::ContainsKey)
 }
 
-/// Sorter for one key type.
-struct Sorter<K: Key, V> {
-    grouping: Box<dyn Grouping<K, V>>,
+/// Sorts batches and launches them.
+pub struct Sorter<K, V> {
+    kernels: Box<dyn SortedKernels<K, V>>,
     /// Ordered by last use, the most recent one last.
     workspaces: Mutex<Vec<SortWorkspace<K>>>,
 }
 
 /// Workspace of one stream for sorting.
-struct SortWorkspace<K: Key> {
+struct SortWorkspace<K> {
     work: Workspace,
     keys: Buffer<K>,
     /// The numbers 0, 1, 2, ...
@@ -54,30 +37,39 @@ struct SortWorkspace<K: Key> {
     order: Buffer<u32>,
 }
 
-impl<K: Key, V: Value> Sorts<K, V> for Sorter<K, V> {
-    unsafe fn launch(&self, stream: &Stream, parts: Parts, batch: Batch<K, V>) -> Result<()> {
+impl<K: Key, V: Value> Sorter<K, V> {
+    /// Returns the sorter for trees of a variant, if the variant sorts batches.
+    pub fn for_variant(variant: Variant) -> Option<Self> {
+        Some(Self { kernels: sorted_kernels(variant)?.boxed(), workspaces: Mutex::default() })
+    }
+
+    /// Submits to a stream the sort of a batch and then the batch. Waits if the batch is longer than any
+    /// before in that stream.
+    ///
+    /// # Safety
+    /// - As for [`Kernels::launch_batch`](super::kernels::Kernels::launch_batch).
+    pub unsafe fn submit(&self, stream: &Stream, tree: TreeRef<'_>, batch: Batch<K, V>) -> Result<()> {
         let (len, mut first) = (batch.keys.len(), 0);
         let mut workspaces = self.workspaces();
         let workspace = SortWorkspace::of(&mut workspaces, stream, len.min(MOST))?;
         while first < len {
-            let portion = batch.part(first, MOST);
+            let chunk = batch.part(first, MOST);
             let SortWorkspace { work, keys, numbers, order } = &mut *workspace;
-            work.sort_numbered(portion.keys, keys, numbers, order)?;
+            work.sort_numbered(chunk.keys, keys, numbers, order)?;
             let sorted = (keys.slice(), order.slice());
             // SAFETY: the caller's obligations. The workspace lives as long as the tree, and later work of
             // the stream uses it only after this work.
-            unsafe { self.grouping.in_order(stream, parts, portion, sorted)? };
+            unsafe { self.kernels.launch_sorted(stream, tree, chunk, sorted)? };
             first += MOST;
         }
         Ok(())
     }
 
-    fn bytes(&self) -> usize {
-        self.workspaces().iter().map(SortWorkspace::bytes).sum()
+    /// Returns the device memory in use, in bytes.
+    pub fn memory_usage(&self) -> usize {
+        self.workspaces().iter().map(SortWorkspace::memory_usage).sum()
     }
-}
 
-impl<K: Key, V: Value> Sorter<K, V> {
     fn workspaces(&self) -> MutexGuard<'_, Vec<SortWorkspace<K>>> {
         self.workspaces.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -108,7 +100,7 @@ impl<K: Key> SortWorkspace<K> {
         Ok(Self { work, keys: device.buffer(len)?, numbers, order: device.buffer(len)? })
     }
 
-    fn bytes(&self) -> usize {
-        self.work.bytes() + self.keys.bytes() + self.numbers.bytes() + self.order.bytes()
+    fn memory_usage(&self) -> usize {
+        self.work.memory_usage() + self.keys.byte_len() + self.numbers.byte_len() + self.order.byte_len()
     }
 }

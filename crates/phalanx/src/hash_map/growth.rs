@@ -1,0 +1,162 @@
+//! Growth of a hash map: when a table is replaced by a larger one, and how.
+#[allow(unused_imports)] // for links in the documentation
+use super::HashMap;
+use super::kernels::Kernels;
+use super::table::Table;
+use super::{Key, Value};
+use crate::Result;
+use crate::error::made_room;
+use crate::map::counts::{Counts, distinct};
+use crate::map::handle::Handle;
+use crate::map::launch::Batch;
+use crate::map::structure::{Room, Scans, Structure, with_scanner};
+use gpu::{Device, Stream};
+
+/// Policy for a full map.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Growth {
+    /// The table never grows: pairs that do not fit are refused. Only [`HashMap::compact`] reclaims the slots
+    /// of removed keys.
+    Fixed,
+    /// A blocking call that had refused pairs, or that leaves the table too full, rehashes the table: into
+    /// one of the same size if reclaiming the slots of removed keys suffices, else into one of twice the
+    /// size, or larger if the refused pairs need it. Both tables exist during the rehash. If there is no
+    /// memory for the refused pairs, the call returns [`Error::NoRoom`](crate::Error::NoRoom).
+    ///
+    /// Batches on device buffers and your own kernels never grow a map: call [`HashMap::reserve`] before
+    /// them.
+    ///
+    /// A table is too full if more than nine tenths of its slots are taken; for load factors above 0.8, if
+    /// the taken share exceeds the midpoint between the load factor and 1.
+    Doubling,
+}
+
+/// A table that is replaced by a larger one when it is full.
+pub struct Growing<K, V> {
+    pub handle: Handle<dyn Kernels<K, V>, Table>,
+    pub load_factor: f64,
+    pub growth: Growth,
+}
+
+impl<K: Key, V: Value> Growing<K, V> {
+    /// Waits for all earlier launches and returns the counters.
+    pub fn counts(&self) -> Result<Counts> {
+        self.handle.settled()?.counts()
+    }
+
+    /// Rehashes into a table of at least `slots` slots. On error the table is unchanged.
+    pub fn replace(&mut self, slots: usize) -> Result<()> {
+        let table = self.rehash(&self.handle.read(), slots)?;
+        *self.handle.get_mut() = table;
+        Ok(())
+    }
+
+    /// Returns the number of taken slots above which a blocking call rehashes. It is well above the load
+    /// factor, so that a few removed keys do not cause a rehash of a table at its capacity.
+    fn most_taken(&self, slots: usize) -> usize {
+        (slots as f64 * (0.5 + self.load_factor / 2.0).max(0.9)) as usize
+    }
+
+    /// Returns the number of slots of the table that replaces one of `slots` slots and must hold `pairs`.
+    fn size_for(&self, pairs: usize, slots: usize, counts: Counts) -> usize {
+        let wanted = (pairs as f64 / self.load_factor) as usize;
+        // A rehash that leaves less than a tenth of the slots to take would be due again too soon.
+        let pays = counts.taken > counts.live && pairs + slots / 10 <= self.most_taken(slots);
+        if wanted <= slots && pays { slots } else { wanted.max(slots * 2) }
+    }
+
+    /// Replaces the table by one that holds `refused` more pairs. Returns `false` if there is no memory for
+    /// it.
+    fn grow(&self, table: &mut Table, counts: Counts, refused: usize) -> Result<bool> {
+        let grown = self.rehash(table, self.size_for(counts.live + refused, table.slots(), counts));
+        made_room(grown.map(|grown| {
+            *table = grown;
+            true
+        }))
+    }
+
+    fn rehash(&self, table: &Table, mut slots: usize) -> Result<Table> {
+        loop {
+            if let Some(table) = table.rehashed(self.handle.kernels(), slots)? {
+                return Ok(table);
+            }
+            slots += slots / 4 + 1;
+        }
+    }
+}
+
+impl<K: Key, V: Value> Structure for Growing<K, V> {
+    type Key = K;
+    type Value = V;
+
+    fn device(&self) -> &Device {
+        &self.handle.device
+    }
+
+    fn submit(&self, stream: &Stream, batch: Batch<K, V>) -> Result<()> {
+        let table = self.handle.read();
+        // SAFETY: the table outlives the launch, since dropping its buffers waits for it, and so do the
+        // slices' buffers. Batches may run concurrently; exclusive operations take the write lock and wait
+        // for the device.
+        unsafe { self.handle.kernels().launch_batch(stream, &table, batch)? };
+        Ok(())
+    }
+
+    fn scans(&self, run: Scans<'_, K, V>) -> Result<()> {
+        let kernels = self.handle.kernels();
+        self.handle.exclusive(|stream, table| {
+            let size = (kernels.scan_threads(table), table.counts()?.live);
+            // SAFETY: the lock excludes other launches, and all earlier ones have ended.
+            with_scanner(stream, size, |scan| unsafe { kernels.launch_scan(stream, table, scan) }, run)
+        })
+    }
+
+    fn generation(&self) -> u64 {
+        self.handle.read().generation()
+    }
+
+    fn grows(&self) -> bool {
+        self.growth == Growth::Doubling
+    }
+
+    fn grow(&self) -> Result<()> {
+        let is_full = |table: &Table| -> Result<Option<Counts>> {
+            let counts = table.counts()?;
+            let is_full = counts.taken > self.most_taken(table.slots()) || table.needs_rehash(counts);
+            Ok(is_full.then_some(counts))
+        };
+        if !self.grows() || is_full(&self.handle.read())?.is_none() {
+            return Ok(());
+        }
+        // Another thread may have done it before this one has exclusive access.
+        self.handle.exclusive(|_, table| match is_full(table)? {
+            Some(counts) => self.grow(table, counts, 0).map(drop),
+            None => Ok(()),
+        })
+    }
+
+    fn grow_for(&self, refused: &[K], seen: Option<u64>) -> Result<Room> {
+        if !self.grows() {
+            return Ok(Room::None);
+        }
+        self.handle.exclusive(|_, table| {
+            if seen.is_some_and(|generation| generation != table.generation()) {
+                // Another thread has grown the table meanwhile, perhaps enough.
+                return Ok(Room::More);
+            }
+            self.grow(table, table.counts()?, distinct(refused)).map(Room::more_if)
+        })
+    }
+
+    fn len(&self) -> Result<usize> {
+        Ok(self.counts()?.live)
+    }
+
+    fn clear(&mut self) -> Result<()> {
+        self.handle.get_mut().clear()
+    }
+
+    fn memory_usage(&self) -> usize {
+        self.handle.read().memory_usage()
+    }
+}

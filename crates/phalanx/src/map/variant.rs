@@ -1,0 +1,136 @@
+//! Variants: kernels are compiled for types, and a structure selects one of these types when it is built.
+use crate::{Error, Result};
+use gpu::Device;
+use phalanx_kernels::keyed::Kind;
+use simt::Instance;
+use std::any::TypeId;
+use std::fmt::{Debug, Formatter};
+use std::marker::PhantomData;
+
+/// The variant `M` as a value. Each family implements its trait of kernels for the tags of its variants.
+pub struct VariantTag<M>(PhantomData<fn() -> M>);
+
+impl<M> VariantTag<M> {
+    /// The only value.
+    pub const NEW: Self = Self(PhantomData);
+}
+
+/// Identity and requirements of a variant.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Variant {
+    /// Name by which a builder selects it.
+    pub name: &'static str,
+    /// Whether it needs a 16-byte compare-and-swap.
+    needs_wide_swap: bool,
+    /// The variant's type. A name is not sufficient: another crate's variant may have the same one.
+    id: TypeId,
+}
+
+impl Variant {
+    /// Returns the identity of the variant `M`.
+    pub fn of<M: Kind + Instance>() -> Self {
+        Self { name: M::NAME, needs_wide_swap: M::NEEDS_WIDE_SWAP, id: TypeId::of::<M>() }
+    }
+
+    /// Returns whether this is the variant `M`.
+    pub fn is<M: 'static>(self) -> bool {
+        self.id == TypeId::of::<M>()
+    }
+
+    /// Returns an error if this is not the variant `M`.
+    pub fn check<M: Instance + 'static>(self) -> Result<()> {
+        if self.is::<M>() {
+            return Ok(());
+        }
+        Err(Error::OtherVariant { asked: M::NAME, found: self.name.to_owned() })
+    }
+
+    /// Returns whether the variant's kernels run on the device.
+    fn runs_on(self, device: &Device) -> bool {
+        !self.needs_wide_swap || device.supports_cas128()
+    }
+}
+
+impl Debug for Variant {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+/// Kernels of a variant, whatever their family.
+pub trait HasVariant {
+    /// Returns the variant.
+    fn variant(&self) -> Variant;
+}
+
+impl<M: Kind + Instance> HasVariant for VariantTag<M> {
+    fn variant(&self) -> Variant {
+        Variant::of::<M>()
+    }
+}
+
+/// Returns the kernels of the variant called `name` or, without a name, of the first one that runs on the
+/// device. Lists of variants begin with the defaults.
+pub fn select<T: HasVariant + ?Sized + 'static>(
+    device: &Device,
+    name: Option<&str>,
+    variants: impl Iterator<Item = &'static T> + Clone,
+) -> Result<&'static T> {
+    let fits = |kernels: &&T| match name {
+        Some(name) => kernels.variant().name == name,
+        None => kernels.variant().runs_on(device),
+    };
+    let first = || name.is_none().then(|| variants.clone().next()).flatten();
+    let Some(selected) = variants.clone().find(fits).or_else(first) else {
+        return Err(Error::UnknownVariant {
+            name: name.unwrap_or_default().to_owned(),
+            known: names(variants).join(", "),
+        });
+    };
+    let variant = selected.variant();
+    if !variant.runs_on(device) {
+        return Err(Error::NeedsWideSwap { name: variant.name.to_owned(), device: device.name() });
+    }
+    Ok(selected)
+}
+
+/// Returns the variants' names.
+pub fn names<T: HasVariant + ?Sized + 'static>(
+    variants: impl Iterator<Item = &'static T>,
+) -> Vec<&'static str> {
+    variants.map(|kernels| kernels.variant().name).collect()
+}
+
+/// Defines `fn $all<K, V>()`, an iterator over the kernels of the variants with keys `K` and values `V` in
+/// the list `$list`, whose visitor trait is `$visitor` and visits types that implement `$bound`.
+macro_rules! variants {
+    ($(#[$meta:meta])* $all:ident: $kernels:ident, $list:path, $visitor:path, $bound:path) => {
+        $(#[$meta])*
+        pub fn $all<K: phalanx_kernels::keyed::Scalar, V: phalanx_kernels::keyed::Scalar>()
+        -> impl Iterator<Item = &'static dyn $kernels<K, V>> + Clone {
+            use $crate::map::variant::VariantTag;
+            use $list as list;
+
+            struct Find;
+
+            impl $visitor for Find {
+                type Output = &'static dyn std::any::Any;
+
+                fn visit<M: $bound + simt::Instance>(self) -> Self::Output {
+                    const { &(&VariantTag::<M>::NEW as &'static dyn $kernels<M::Key, M::Value>) }
+                }
+            }
+
+            /// Not generic: the emulator's kernels are compiled in this crate, and not again in every program
+            /// that creates a structure.
+            fn any(name: &str) -> Option<&'static dyn std::any::Any> {
+                list::visit(name, Find)
+            }
+
+            list::NAMES.iter().filter_map(|name| {
+                any(name)?.downcast_ref::<&'static dyn $kernels<K, V>>().copied()
+            })
+        }
+    };
+}
+pub(crate) use variants;

@@ -1,0 +1,114 @@
+//! Replacing all pairs of a B-tree or skip list by sorted ones, from which it is built level by level.
+use super::kernels::Task;
+use super::memory::Memory;
+use super::tree::Tree;
+use crate::map::batches::check_same_device;
+use crate::map::check;
+use crate::map::export::{self, Columns};
+use crate::primitives::{Bits, Fold, Workspace, runs_bytes, sort_bytes};
+use crate::{Error, Key, Result, Value};
+use gpu::{Buffer, Stream};
+use phalanx_kernels::btree::nodes;
+use simt::GlobalSlice;
+
+/// Default fill of nodes: slightly more than insertions in random order leave.
+pub const USUAL_FILL: f64 = 0.7;
+
+/// Sorted pairs on the device with distinct keys: the first `count` elements of the buffers.
+pub struct Runs<K: Key, V: Value> {
+    pub keys: Buffer<K>,
+    pub values: Buffer<V>,
+    pub count: usize,
+}
+
+impl<K: Key, V: Value> Runs<K, V> {
+    /// Sorts pairs given in any order; of several with the same key, keeps the one with the highest value.
+    pub fn of((mut unsorted, mut arguments): Columns<K, V>) -> Result<Self> {
+        let (device, len) = (unsorted.device().clone(), unsorted.len());
+        let (mut keys, mut values) = (device.buffer(len)?, device.buffer(len)?);
+        let mut count = device.buffer::<u32>(1)?;
+        let mut work = Workspace::on_device(&device, sort_bytes::<K, V>(len).max(runs_bytes(len)))?;
+        work.sort_pairs_in_place(&mut unsorted, &mut arguments, Bits::ALL)?;
+        work.reduce_by_key(Fold::Max, (&unsorted, &arguments), (&mut keys, &mut values), &mut count)?;
+        let count = count.read()?[0] as usize;
+        Ok(Self { keys, values, count })
+    }
+}
+
+/// Sorts the pairs by key and keeps the first of each key.
+pub fn sorted<K: Key, V: Value>(pairs: impl Iterator<Item = (K, V)>) -> crate::map::Pairs<K, V> {
+    let mut pairs: Vec<(K, V)> = pairs.collect();
+    pairs.sort_unstable_by_key(|&(key, _)| key);
+    pairs.dedup_by_key(|&mut (key, _)| key);
+    pairs.into_iter().unzip()
+}
+
+impl<K: Key, V: Value> Tree<K, V> {
+    /// Replaces the tree by one built from sorted pairs, `fill` of them in a node. If this fails because the
+    /// pairs are not sorted or for lack of memory, the tree is unchanged.
+    pub fn rebuild_from_sorted(&self, keys: GlobalSlice<K>, values: GlobalSlice<V>, fill: u32) -> Result<()> {
+        self.thaw()?;
+        self.handle
+            .exclusive(|stream, memory| self.rebuild_from_sorted_in(stream, memory, (keys, values), fill))
+    }
+
+    /// [`Self::rebuild_from_sorted`] for a caller with exclusive access, while no snapshot is alive.
+    pub fn rebuild_from_sorted_in(
+        &self,
+        stream: &Stream,
+        memory: &mut Memory,
+        (keys, values): (GlobalSlice<K>, GlobalSlice<V>),
+        fill: u32,
+    ) -> Result<()> {
+        let kernels = self.handle.kernels();
+        let (count, is_new) = memory.check_sorted(kernels, stream, keys)?;
+        let is_new = self.fit_pool(memory, nodes(count, fill) as usize)? || is_new;
+        if !is_new {
+            // Retired slabs are freed first: the next task frees every node that it finds.
+            memory.sweep(kernels, stream)?;
+            // SAFETY: the lock excludes other launches, and all earlier ones have ended.
+            unsafe { kernels.launch_task(stream, memory.now(), Task::FreeNodes)? };
+        }
+        // SAFETY: as above. The slices' buffers outlive the wait for this task, or wait for it when they are
+        // dropped.
+        unsafe { memory.build(kernels, stream, (keys, values), (count, fill)) }
+    }
+
+    /// Returns the number of pairs per node for a fill.
+    pub fn pairs_at(&self, fill: f64) -> Result<u32> {
+        if !(fill > 0.0 && fill <= 1.0) {
+            return Err(Error::Fill(fill));
+        }
+        let slots = f64::from(self.handle.kernels().shape().slots);
+        Ok((slots * fill).round().clamp(2.0, slots) as u32)
+    }
+
+    /// Replaces all pairs: see [`BTree::bulk_build`](crate::BTree::bulk_build).
+    pub fn bulk_build(&mut self, keys: &[K], values: &[V], fill: f64) -> Result<()> {
+        check("values", keys.len(), values.len())?;
+        let (fill, device) = (self.pairs_at(fill)?, &self.handle.device);
+        self.build((device.from_slice(keys)?, device.from_slice(values)?), fill)
+    }
+
+    /// [`Self::bulk_build`] from sorted pairs: see
+    /// [`BTree::bulk_build_sorted`](crate::BTree::bulk_build_sorted).
+    pub fn bulk_build_sorted(&mut self, keys: &Buffer<K>, values: &Buffer<V>, fill: f64) -> Result<()> {
+        let fill = self.pairs_at(fill)?;
+        check("values", keys.len(), values.len())?;
+        check_same_device(&self.handle.device, "keys", keys.device())?;
+        check_same_device(&self.handle.device, "values", values.device())?;
+        self.rebuild_from_sorted(keys.slice(), values.slice(), fill)
+    }
+
+    /// Rebuilds the tree with the given fill: see [`BTree::compact`](crate::BTree::compact).
+    pub fn compact(&mut self, fill: f64) -> Result<()> {
+        let fill = self.pairs_at(fill)?;
+        self.build(export::on_device(self)?, fill)
+    }
+
+    /// Replaces all pairs by those of this device's buffers, in any order, with `fill` pairs per node.
+    fn build(&self, pairs: Columns<K, V>, fill: u32) -> Result<()> {
+        let Runs { keys, values, count } = Runs::of(pairs)?;
+        self.rebuild_from_sorted(keys.slice().part(0, count), values.slice(), fill)
+    }
+}

@@ -1,0 +1,365 @@
+//! Kernels of the variants of B-trees and, as far as they are the same, of skip lists.
+use super::memory::TreeRef;
+use crate::map::launch::{self, Batch, BatchOp, Scan, THREADS};
+use crate::map::variant::{HasVariant, Variant, VariantTag, variants};
+use gpu::{Grid, Stream};
+use phalanx_kernels::btree::kernels::{
+    BulkBuild, CheckSorted, ClearMarkedVersions, CodedSorted, CountRange, CountReads, Examine, FreeNodes,
+    InsertSorted, MarkVersions, Predecessor, Range, RebuildDirectory, RemoveSorted, Successor, SweepVersions,
+    sorted_threads,
+};
+use phalanx_kernels::btree::{self, Config, ReadOnly, ReadOnlyVisitor, Versions, phased, sorted, versioned};
+use phalanx_kernels::keyed::{COUNTER_SHARDS, Kind, SHARD_WORDS, Scalar};
+use phalanx_kernels::slab::{Bitmaps, Pool};
+use simt::{GlobalSlice, Instance};
+use std::any::Any;
+
+/// Properties of a variant that the host needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Pairs per node.
+    pub slots: u32,
+    /// Bytes per node.
+    pub node_bytes: usize,
+    /// Whether the pool is one contiguous allocation.
+    pub light: bool,
+    /// Whether the clock advances while kernels run: snapshots can then be taken at any time.
+    pub moves: bool,
+}
+
+/// A launch that only B-trees and skip lists have, besides those of all maps.
+#[derive(Clone, Copy, Debug)]
+pub enum Task<K, V> {
+    /// Builds a tree of sorted pairs in the first slabs. Exclusive.
+    Build { keys: GlobalSlice<K>, values: GlobalSlice<V>, count: u64, fill: u32 },
+    /// Checks all nodes. Exclusive.
+    Examine { report: GlobalSlice<u64> },
+    /// Rebuilds the directory.
+    RebuildDirectory,
+    /// Frees all nodes but those of an empty tree. Exclusive.
+    FreeNodes,
+    /// First step of a sweep: marks all old versions as retired. Exclusive.
+    MarkVersions,
+    /// Second step of a sweep: unmarks the versions that live snapshots with the timestamps `pins` read, and
+    /// unlinks the others. Exclusive.
+    Sweep { pins: GlobalSlice<u32> },
+    /// Third step of a sweep: blanks the slabs that are still marked, which the pool then reclaims.
+    /// Exclusive.
+    ClearMarked,
+    /// Checks the keys from which a tree is to be built, and whether the tree is empty. Exclusive.
+    CheckSorted { keys: GlobalSlice<K>, report: GlobalSlice<u64> },
+    /// Counts the nodes that descents to the keys read.
+    CountReads { keys: GlobalSlice<K>, reads: GlobalSlice<u64> },
+}
+
+/// A read-only launch of operations by key order.
+#[derive(Clone, Copy, Debug)]
+pub enum Search<K, V> {
+    /// Finds the next pair of each key, upwards or downwards.
+    Next {
+        up: bool,
+        inclusive: bool,
+        keys: GlobalSlice<K>,
+        found: GlobalSlice<K>,
+        values: GlobalSlice<V>,
+        outcomes: GlobalSlice<u8>,
+    },
+    /// Counts the keys in each range.
+    Count { lows: GlobalSlice<K>, highs: GlobalSlice<K>, counts: GlobalSlice<u64> },
+    /// Collects the pairs of each range.
+    Range {
+        lows: GlobalSlice<K>,
+        highs: GlobalSlice<K>,
+        offsets: GlobalSlice<u64>,
+        room: u32,
+        keys: GlobalSlice<K>,
+        values: GlobalSlice<V>,
+        counts: GlobalSlice<u64>,
+    },
+}
+
+/// Read-only launches on trees of one variant, with keys `K` and values `V`.
+pub trait Reader<K, V>: HasVariant + Send + Sync {
+    /// Launches a batch of lookups: see [`launch::look_up`].
+    ///
+    /// # Safety
+    /// - As for [`Kernels::launch_batch`]. If the variant is for trees without writers, nothing writes until
+    ///   the kernel has ended.
+    unsafe fn launch_look_up(
+        &self,
+        stream: &Stream,
+        tree: TreeRef<'_>,
+        batch: Batch<K, V>,
+    ) -> gpu::Result<()>;
+
+    /// Launches a search by key order.
+    ///
+    /// # Safety
+    /// - As for [`Self::launch_look_up`].
+    unsafe fn launch_search(
+        &self,
+        stream: &Stream,
+        tree: TreeRef<'_>,
+        search: Search<K, V>,
+    ) -> gpu::Result<()>;
+}
+
+/// Launches on trees of one variant, with keys `K` and values `V`.
+pub trait Kernels<K, V>: Reader<K, V> {
+    /// Returns an owned copy, which takes no memory.
+    fn boxed(&self) -> Box<dyn Kernels<K, V>>;
+
+    /// Returns the variant's properties.
+    fn shape(&self) -> Shape;
+
+    /// Returns the number of 8-byte words of a directory of `entries` entries.
+    fn directory_words(&self, entries: u32) -> usize;
+
+    /// Returns the number of threads of a scan of the whole tree.
+    fn scan_threads(&self, tree: TreeRef<'_>) -> usize;
+
+    /// Launches a batch.
+    ///
+    /// # Safety
+    /// - The tree is of this variant. Its memory stays as it is until the kernel has ended, and so do the
+    ///   slices.
+    /// - No exclusive operation runs meanwhile.
+    unsafe fn launch_batch(&self, stream: &Stream, tree: TreeRef<'_>, batch: Batch<K, V>) -> gpu::Result<()>;
+
+    /// Launches a scan.
+    ///
+    /// # Safety
+    /// - As for [`Self::launch_batch`], and nothing else runs on the tree meanwhile.
+    unsafe fn launch_scan(&self, stream: &Stream, tree: TreeRef<'_>, scan: Scan<K, V>) -> gpu::Result<()>;
+
+    /// Launches a task.
+    ///
+    /// # Safety
+    /// - As for [`Self::launch_batch`]; for an exclusive task as for [`Self::launch_scan`].
+    unsafe fn launch_task(&self, stream: &Stream, tree: TreeRef<'_>, task: Task<K, V>) -> gpu::Result<()>;
+}
+
+/// Launches of batches sorted by key, on trees of one variant.
+pub trait SortedKernels<K, V>: HasVariant + Send + Sync {
+    /// Returns an owned copy, which takes no memory.
+    fn boxed(&self) -> Box<dyn SortedKernels<K, V>>;
+
+    /// Launches a batch. `sorted` has its keys in order, and the original index of each.
+    ///
+    /// # Safety
+    /// - As for [`Kernels::launch_batch`].
+    unsafe fn launch_sorted(
+        &self,
+        stream: &Stream,
+        tree: TreeRef<'_>,
+        batch: Batch<K, V>,
+        sorted: (GlobalSlice<K>, GlobalSlice<u32>),
+    ) -> gpu::Result<()>;
+}
+
+variants! {
+    /// Returns the kernels of all B-trees with these key and value types, the defaults first.
+    trees: Kernels, btree, btree::Visitor, Config
+}
+
+variants! {
+    /// Returns the kernels of all trees with snapshots and these key and value types, the defaults first.
+    versioned_trees: Kernels, versioned, btree::Visitor, Config
+}
+
+variants! {
+    /// Returns the kernels for sorted batches of all variants that sort, with these key and value types.
+    sorting: SortedKernels, sorted, btree::Visitor, Config
+}
+
+/// Returns the kernels for sorted batches of a variant, if it sorts batches.
+pub fn sorted_kernels<K: Scalar, V: Scalar>(variant: Variant) -> Option<&'static dyn SortedKernels<K, V>> {
+    sorting::<K, V>().find(|kernels| kernels.variant() == variant)
+}
+
+/// Returns the read-only kernels for trees of a variant while nothing writes, if there are such kernels.
+pub fn read_only<K: Scalar, V: Scalar>(variant: Variant) -> Option<&'static dyn Reader<K, V>> {
+    let find = |name: &&str| phased::visit(name, FindReader(variant)).flatten();
+    phased::NAMES.iter().find_map(find)?.downcast_ref::<&'static dyn Reader<K, V>>().copied()
+}
+
+/// Finds the read-only kernels for trees of a variant.
+struct FindReader(Variant);
+
+impl ReadOnlyVisitor for FindReader {
+    type Output = Option<&'static dyn Any>;
+
+    fn visit<M: ReadOnly + Instance>(self) -> Self::Output {
+        self.0
+            .is::<M::Writers>()
+            .then_some(const { &(&VariantTag::<M>::NEW as &'static dyn Reader<M::Key, M::Value>) })
+    }
+}
+
+impl<M: Config + Instance> Reader<M::Key, M::Value> for VariantTag<M> {
+    unsafe fn launch_look_up(
+        &self,
+        stream: &Stream,
+        tree: TreeRef<'_>,
+        batch: Batch<M::Key, M::Value>,
+    ) -> gpu::Result<()> {
+        // SAFETY: the caller's obligations.
+        unsafe { launch::look_up::<M>(stream, tree.view(), batch) }
+    }
+
+    unsafe fn launch_search(
+        &self,
+        stream: &Stream,
+        tree: TreeRef<'_>,
+        search: Search<M::Key, M::Value>,
+    ) -> gpu::Result<()> {
+        let over = |len: usize| Grid::for_items(len, THREADS);
+        // SAFETY: the caller's obligations. Each grid has a thread for every element.
+        unsafe {
+            let tree = tree.view::<M>();
+            match search {
+                Search::Next { up: true, inclusive, keys, found, values, outcomes } => {
+                    let inclusive = inclusive.into();
+                    stream.launch(
+                        over(keys.len()),
+                        Successor { tree, keys, inclusive, found, values, outcomes },
+                    )
+                }
+                Search::Next { up: false, inclusive, keys, found, values, outcomes } => {
+                    let inclusive = inclusive.into();
+                    let next = Predecessor { tree, keys, inclusive, found, values, outcomes };
+                    stream.launch(over(keys.len()), next)
+                }
+                Search::Count { lows, highs, counts } => {
+                    stream.launch(over(lows.len()), CountRange { tree, lows, highs, counts })
+                }
+                Search::Range { lows, highs, offsets, room, keys, values, counts } => {
+                    let range = Range { tree, lows, highs, offsets, room, keys, values, counts };
+                    stream.launch(over(lows.len()), range)
+                }
+            }
+        }
+    }
+}
+
+impl<M: Config + Instance> Kernels<M::Key, M::Value> for VariantTag<M> {
+    fn boxed(&self) -> Box<dyn Kernels<M::Key, M::Value>> {
+        Box::new(Self::NEW)
+    }
+
+    fn shape(&self) -> Shape {
+        Shape {
+            slots: M::SLOTS,
+            node_bytes: <M::Pool as Pool>::BYTES,
+            light: <M::Pool as Pool>::CONTIGUOUS,
+            moves: <M::Versions as Versions>::CLOCK_MOVES,
+        }
+    }
+
+    fn directory_words(&self, entries: u32) -> usize {
+        btree::directory_words::<M::Slot>(entries)
+    }
+
+    fn scan_threads(&self, tree: TreeRef<'_>) -> usize {
+        // SAFETY: the view is used only here.
+        <M as Kind>::scan_threads(unsafe { tree.view() })
+    }
+
+    unsafe fn launch_batch(
+        &self,
+        stream: &Stream,
+        tree: TreeRef<'_>,
+        batch: Batch<M::Key, M::Value>,
+    ) -> gpu::Result<()> {
+        // SAFETY: the caller's obligations.
+        unsafe { launch::batch::<M>(stream, tree.view(), batch) }
+    }
+
+    unsafe fn launch_scan(
+        &self,
+        stream: &Stream,
+        tree: TreeRef<'_>,
+        scan: Scan<M::Key, M::Value>,
+    ) -> gpu::Result<()> {
+        // SAFETY: the caller's obligations.
+        unsafe { launch::scan::<M>(stream, tree.view(), scan) }
+    }
+
+    unsafe fn launch_task(
+        &self,
+        stream: &Stream,
+        tree: TreeRef<'_>,
+        task: Task<M::Key, M::Value>,
+    ) -> gpu::Result<()> {
+        let over = |len: usize| Grid::for_items(len, THREADS);
+        let tiles = |nodes: usize| Grid::for_items(nodes * M::TILE as usize, THREADS);
+        // SAFETY: the caller's obligations. Each grid has a thread for every element or every slab, or a tile
+        // for every node.
+        unsafe {
+            let tree = tree.view::<M>();
+            let units = tree.units();
+            match task {
+                Task::Build { keys, values, count, fill } => {
+                    let (nodes, leaves) =
+                        (btree::nodes(count, fill), btree::Level::leaves(count, fill).nodes);
+                    let words = Bitmaps::words_for(units).max(COUNTER_SHARDS * SHARD_WORDS);
+                    let grid = over(words.max(nodes as usize * M::TILE as usize));
+                    stream.launch(grid, BulkBuild { tree, keys, values, count, fill, leaves, nodes })
+                }
+                Task::Examine { report } => stream.launch(over(units), Examine { tree, report }),
+                Task::RebuildDirectory => {
+                    stream.launch(Grid::new(1, btree::DIRECTORY_THREADS), RebuildDirectory { tree })
+                }
+                Task::MarkVersions => stream.launch(over(units), MarkVersions { tree }),
+                Task::Sweep { pins } => stream.launch(over(units), SweepVersions { tree, pins }),
+                Task::ClearMarked => stream.launch(over(units), ClearMarkedVersions { tree }),
+                Task::FreeNodes => stream.launch(tiles(units), FreeNodes { tree }),
+                Task::CountReads { keys, reads } => {
+                    stream.launch(over(keys.len()), CountReads { tree, keys, reads })
+                }
+                Task::CheckSorted { keys, report } => {
+                    stream.launch(over(keys.len().max(COUNTER_SHARDS)), CheckSorted { tree, keys, report })
+                }
+            }
+        }
+    }
+}
+
+impl<M: Config + Instance> SortedKernels<M::Key, M::Value> for VariantTag<M> {
+    fn boxed(&self) -> Box<dyn SortedKernels<M::Key, M::Value>> {
+        Box::new(Self::NEW)
+    }
+
+    unsafe fn launch_sorted(
+        &self,
+        stream: &Stream,
+        tree: TreeRef<'_>,
+        batch: Batch<M::Key, M::Value>,
+        (keys, order): (GlobalSlice<M::Key>, GlobalSlice<u32>),
+    ) -> gpu::Result<()> {
+        let len = batch.keys.len();
+        let Batch { op, codes, arguments, results, outcomes, .. } = batch;
+        let (keys, code) = (keys.part(0, len), op.coded().code());
+        // As many positions as tiles that run at once, but not more than there are groups of keys.
+        let tiles = stream.device().resident_threads() as usize / M::TILE as usize;
+        let apart = tiles.min(len.div_ceil(M::TILE as usize)).max(1) as u32;
+        let grid = Grid::for_items(sorted_threads(M::TILE, len, apart), THREADS);
+        // SAFETY: the caller's obligations. The grid has a thread for every element.
+        unsafe {
+            let tree = tree.view::<M>();
+            match op {
+                BatchOp::Insert => {
+                    stream.launch(grid, InsertSorted::<M> { tree, keys, order, apart, arguments, outcomes })
+                }
+                BatchOp::Remove => {
+                    stream.launch(grid, RemoveSorted::<M> { tree, keys, order, apart, arguments, outcomes })
+                }
+                _ => {
+                    let launch =
+                        CodedSorted { tree, code, codes, keys, order, apart, arguments, results, outcomes };
+                    stream.launch(grid, launch)
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! The device memory of a B-tree or skip list.
+use super::directory::Directory;
+use super::kernels::{Kernels, Task};
+use crate::map::counts::Counts;
+use crate::mvbtree::{History, MOST, Moment};
+use crate::slab_alloc::SlabAlloc;
+use crate::{Error, Key, Result, Value};
+use gpu::{Buffer, Device, Stream};
+use phalanx_kernels::btree::{Config, HistoryParts, TreeView, directory_entries};
+use phalanx_kernels::keyed::{COUNTER_SHARDS, SHARD_WORDS};
+use simt::GlobalSlice;
+
+/// Device memory of a tree.
+#[derive(Debug)]
+pub struct Memory {
+    pub counters: Buffer<u64>,
+    pub pool: SlabAlloc,
+    pub directory: Directory,
+    /// Output of [`Task::CheckSorted`].
+    report: Buffer<u64>,
+    /// Number of times that the memory was replaced, grown or freed.
+    pub generation: u64,
+    /// Clock, snapshots and epochs, for trees that keep versions.
+    pub history: Option<History>,
+}
+
+/// Borrowed memory of a tree, and the timestamp as of which kernels read it.
+#[derive(Clone, Copy, Debug)]
+pub struct TreeRef<'a> {
+    memory: &'a Memory,
+    moment: Moment,
+}
+
+impl TreeRef<'_> {
+    /// Returns the tree as kernels of the variant `M` take it.
+    ///
+    /// # Safety
+    /// - The tree is of this variant. Its memory is neither dropped, replaced nor grown while the view is
+    ///   used.
+    pub unsafe fn view<M: Config>(self) -> TreeView<M> {
+        let Memory { counters, pool, directory, history, .. } = self.memory;
+        let versions = history.as_ref().map_or(HistoryParts::NOTHING, |history| history.at(self.moment));
+        let entries = directory.entries();
+        // SAFETY: the caller's obligations.
+        unsafe { TreeView::new(counters.pointer(), pool.as_view(), directory.pointer(), entries, versions) }
+    }
+}
+
+impl Memory {
+    /// Allocates the memory of an empty tree. `words` returns the size in words of a directory of a given
+    /// number of entries. Descents begin at the directory if `has_directory` is true, else at the root.
+    pub fn new(
+        device: &Device,
+        pool: SlabAlloc,
+        has_directory: bool,
+        words: impl Fn(u32) -> usize,
+    ) -> Result<Self> {
+        let directory = directory_for(&pool, device, words)?.used(has_directory);
+        let (counters, report) = (device.zeroed(COUNTER_SHARDS * SHARD_WORDS)?, device.zeroed(3)?);
+        Ok(Self { counters, pool, directory, report, generation: 0, history: None })
+    }
+
+    /// Sets the history, for a tree that keeps versions.
+    pub fn with(self, history: Option<History>) -> Self {
+        Self { history, ..self }
+    }
+
+    /// Frees all versions that no live snapshot reads, while nothing else runs. Returns the number of freed
+    /// versions.
+    pub fn sweep<K: Key, V: Value>(&mut self, kernels: &dyn Kernels<K, V>, stream: &Stream) -> Result<usize> {
+        let Some(history) = &mut self.history else { return Ok(0) };
+        // Everything that may fail for lack of memory comes first: a sweep that stops half way leaves slabs
+        // that are not nodes, and once it has settled the dropped snapshots, it is not due again.
+        let (mut pins, mut freed) = (stream.device().buffer(MOST)?, stream.device().zeroed(1)?);
+        let live = history.settle(stream)?;
+        pins.write_at(0, &live)?;
+        let pins = pins.slice().part(0, live.len());
+        // SAFETY: the caller's lock excludes other launches, and all earlier ones have ended. The slice
+        // outlives the wait below.
+        unsafe {
+            kernels.launch_task(stream, self.now(), Task::MarkVersions)?;
+            kernels.launch_task(stream, self.now(), Task::Sweep { pins })?;
+            kernels.launch_task(stream, self.now(), Task::ClearMarked)?;
+        }
+        stream.synchronize()?;
+        if let Some(history) = self.history.as_mut().filter(|_| live.is_empty()) {
+            history.begin_anew()?;
+        }
+        self.pool.reclaim_counted(&mut freed)
+    }
+
+    /// Replaces the pool by `pool`, which `fill` fills. If `fill` fails, the memory is unchanged. No snapshot
+    /// may be alive.
+    pub fn exchange<K: Key, V: Value>(
+        &mut self,
+        kernels: &dyn Kernels<K, V>,
+        device: &Device,
+        pool: SlabAlloc,
+        fill: impl FnOnce(&mut Self) -> Result<()>,
+    ) -> Result<()> {
+        let words = |entries| kernels.directory_words(entries);
+        let mut other = Self::new(device, pool, self.directory.is_used(), words)?;
+        other.directory.count_on(&self.directory)?;
+        other.generation = self.generation + 1;
+        self.swap_nodes(&mut other);
+        let filled = fill(self);
+        if filled.is_err() {
+            self.swap_nodes(&mut other);
+        }
+        filled
+    }
+
+    /// Swaps everything but the histories.
+    fn swap_nodes(&mut self, other: &mut Self) {
+        std::mem::swap(self, other);
+        std::mem::swap(&mut self.history, &mut other.history);
+    }
+
+    /// Returns whether the directory has too few entries for the pool.
+    pub fn lacks_directory(&self) -> bool {
+        directory_entries(self.pool.capacity()) > self.directory.entries()
+    }
+
+    /// Returns whether snapshots are alive, whose versions are in the pool.
+    pub fn is_remembered(&self) -> bool {
+        self.history.as_ref().is_some_and(History::is_asked_for)
+    }
+
+    /// Builds the tree from sorted pairs. `count` of them belong to the key order; the others have the
+    /// reserved key. The slabs must be free.
+    ///
+    /// # Safety
+    /// The caller ensures that nothing else runs on the tree, and that the slices outlive the stream's work.
+    pub unsafe fn build<K: Key, V: Value>(
+        &mut self,
+        kernels: &dyn Kernels<K, V>,
+        stream: &Stream,
+        (keys, values): (GlobalSlice<K>, GlobalSlice<V>),
+        (count, fill): (u64, u32),
+    ) -> Result<()> {
+        // SAFETY: the caller's obligations.
+        unsafe { kernels.launch_task(stream, self.now(), Task::Build { keys, values, count, fill })? };
+        self.directory.forgotten(keys.len() as u64);
+        Ok(())
+    }
+
+    /// Checks the keys from which the tree is to be built. Returns the number of keys that belong to the key
+    /// order, which are all but the reserved key that marks an empty slot, and whether no slab needs to be
+    /// freed first.
+    pub fn check_sorted<K: Key, V: Value>(
+        &mut self,
+        kernels: &dyn Kernels<K, V>,
+        stream: &Stream,
+        keys: GlobalSlice<K>,
+    ) -> Result<(u64, bool)> {
+        self.report.fill_bytes(0)?;
+        let report = self.report.slice();
+        // SAFETY: the caller's lock excludes other launches, and all earlier ones have ended. The slice
+        // outlives this call.
+        unsafe { kernels.launch_task(stream, self.now(), Task::CheckSorted { keys, report })? };
+        let mut found = [0; 3];
+        self.report.read_into(0, &mut found)?;
+        let [many, taken, topmost] = found;
+        if many > 0 {
+            return Err(Error::Unsorted { many });
+        }
+        Ok((keys.len() as u64 - topmost, taken == 0))
+    }
+
+    pub fn memory_usage(&self) -> usize {
+        let history = self.history.as_ref().map_or(0, History::memory_usage);
+        self.counters.byte_len() + self.directory.memory_usage() + self.pool.memory_usage() + history
+    }
+
+    /// Returns the tree as it is.
+    pub fn now(&self) -> TreeRef<'_> {
+        self.at(Moment::NOW)
+    }
+
+    /// Returns the tree as of a timestamp.
+    pub fn at(&self, moment: Moment) -> TreeRef<'_> {
+        TreeRef { memory: self, moment }
+    }
+
+    /// Reads the counters. Waits for all earlier launches.
+    pub fn counts(&self) -> Result<Counts> {
+        Counts::read(&self.counters)
+    }
+}
+
+/// Allocates a directory of the size that the pool needs.
+pub fn directory_for(pool: &SlabAlloc, device: &Device, words: impl Fn(u32) -> usize) -> Result<Directory> {
+    let entries = directory_entries(pool.capacity());
+    Ok(Directory::new(device.zeroed(words(entries))?, entries))
+}

@@ -1,0 +1,12 @@
+//! What B-trees, B-trees with snapshots, and skip lists share: structures of linked nodes whose slabs come
+//! from a pool, ordered by key.
+pub mod builder;
+pub mod bulk_build;
+pub mod directory;
+pub mod growth;
+pub mod inspect;
+pub mod kernels;
+pub mod memory;
+pub mod queries;
+pub mod sorter;
+pub mod tree;

@@ -1,0 +1,243 @@
+//! A B-tree or skip list in device memory: the operations that submit work to it.
+use super::directory::places;
+use super::growth::Growth;
+use super::kernels::{Kernels, Search, Task};
+use super::memory::{Memory, TreeRef};
+use super::sorter::{self, Sorter};
+use crate::error::or_later;
+use crate::map::handle::Handle;
+use crate::map::launch::{Batch, nothing};
+use crate::map::structure::{Room, Scans, Structure, with_scanner};
+use crate::mvbtree::{History, Moment};
+use crate::slab_alloc::Stats;
+use crate::{Key, Result, Value};
+use gpu::{Device, Stream};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// A B-tree or skip list in device memory.
+pub struct Tree<K, V> {
+    pub handle: Handle<dyn Kernels<K, V>, Memory>,
+    pub growth: Growth,
+    /// Whether read-only kernels (weak loads) may be in flight: see [`Self::thaw`].
+    frozen: Mutex<bool>,
+    /// Sorts batches before they are launched, for variants that do so.
+    sorter: Option<Sorter<K, V>>,
+}
+
+/// Launches a rebuild of the directory, if the tree uses one.
+fn launch_rebuild<K, V>(kernels: &dyn Kernels<K, V>, stream: &Stream, memory: &Memory) -> Result<()> {
+    if !memory.directory.is_used() {
+        return Ok(());
+    }
+    // SAFETY: as for `Tree::submit_now`. A rebuild may run concurrently with everything but exclusive tasks.
+    unsafe { kernels.launch_task(stream, memory.now(), Task::RebuildDirectory)? };
+    Ok(())
+}
+
+impl<K: Key, V: Value> Tree<K, V> {
+    /// Creates an empty tree in new memory.
+    pub fn new(handle: Handle<dyn Kernels<K, V>, Memory>, growth: Growth) -> Result<Self> {
+        let sorter = Sorter::for_variant(handle.kernels().variant());
+        let tree = Self { handle, growth, frozen: Mutex::new(false), sorter };
+        tree.rebuild_from_sorted(nothing(), nothing(), 2)?;
+        Ok(tree)
+    }
+
+    /// Submits a task that may run concurrently with others.
+    pub fn task(&self, stream: &Stream, task: Task<K, V>) -> Result<()> {
+        let memory = self.handle.read();
+        self.rebuild_directory_if_due(stream, &memory)?;
+        // SAFETY: as for `Tree::submit_now`.
+        unsafe { self.handle.kernels().launch_task(stream, memory.now(), task)? };
+        Ok(())
+    }
+
+    /// Submits a search by key order.
+    pub fn search(&self, stream: &Stream, search: Search<K, V>) -> Result<()> {
+        self.search_at(stream, search, Moment::NOW)
+    }
+
+    /// [`Self::search`] as of a timestamp.
+    pub fn search_at(&self, stream: &Stream, search: Search<K, V>, moment: Moment) -> Result<()> {
+        let memory = self.handle.read();
+        self.rebuild_directory_if_due(stream, &memory)?;
+        // SAFETY: as for `Tree::submit_now`.
+        unsafe { self.handle.kernels().launch_search(stream, memory.at(moment), search)? };
+        Ok(())
+    }
+
+    /// Submits a batch of lookups as of a timestamp.
+    pub fn look_up_at(&self, stream: &Stream, batch: Batch<K, V>, moment: Moment) -> Result<()> {
+        let memory = self.handle.read();
+        self.rebuild_directory_if_due(stream, &memory)?;
+        // SAFETY: as for `Tree::submit_now`.
+        unsafe { self.handle.kernels().launch_look_up(stream, memory.at(moment), batch)? };
+        Ok(())
+    }
+
+    /// [`Structure::scans`] as of a timestamp.
+    pub fn scans_at(&self, run: Scans<'_, K, V>, moment: Moment) -> Result<()> {
+        self.handle.exclusive(|stream, memory| {
+            let pairs = memory.counts()?.live;
+            // SAFETY: the lock excludes other launches, and all earlier ones have ended.
+            unsafe { self.scan_alone(stream, memory.at(moment), pairs, run) }
+        })
+    }
+
+    /// Calls `run`, which may scan a tree of `pairs` pairs.
+    ///
+    /// # Safety
+    /// - Nothing else runs on the tree until this function returns.
+    pub unsafe fn scan_alone(
+        &self,
+        stream: &Stream,
+        tree: TreeRef<'_>,
+        pairs: usize,
+        run: Scans<'_, K, V>,
+    ) -> Result<()> {
+        let kernels = self.handle.kernels();
+        let size = (kernels.scan_threads(tree), pairs);
+        // SAFETY: the caller's obligation. Each scan ends before its slices are dropped.
+        with_scanner(stream, size, |scan| unsafe { kernels.launch_scan(stream, tree, scan) }, run)
+    }
+
+    /// Waits for all earlier launches and frees all versions that no snapshot reads. Returns the number of
+    /// freed versions.
+    pub fn sweep(&self) -> Result<usize> {
+        self.handle.exclusive(|stream, memory| memory.sweep(self.handle.kernels(), stream))
+    }
+
+    /// Prepares the tree for read-only kernels: waits for all writers and rebuilds the directory. The caller
+    /// has exclusive access, and allows only readers afterwards. Does nothing if the tree is still frozen.
+    pub fn freeze(&mut self) -> Result<()> {
+        if *self.frozen() {
+            return Ok(());
+        }
+        self.len()?;
+        self.handle.exclusive(|stream, memory| {
+            launch_rebuild(self.handle.kernels(), stream, memory)?;
+            let pairs = memory.directory.estimated_pairs();
+            memory.directory.made(pairs);
+            Ok(())
+        })?;
+        *self.frozen() = true;
+        Ok(())
+    }
+
+    /// Calls `launch`, which must only read, with a frozen tree.
+    pub fn read<T>(&self, launch: impl FnOnce(TreeRef<'_>) -> gpu::Result<T>) -> Result<T> {
+        Ok(launch(self.handle.read().now())?)
+    }
+
+    /// Returns the lock of the flag that says whether read-only kernels may be in flight.
+    pub fn frozen(&self) -> MutexGuard<'_, bool> {
+        self.frozen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for the read-only kernels of a frozen tree, before anything that may write is submitted: the
+    /// borrow of their [`Frozen`](crate::btree::Frozen) has ended, but the kernels may still run.
+    pub fn thaw(&self) -> Result<()> {
+        let mut frozen = self.frozen();
+        if *frozen {
+            self.handle.device.synchronize()?;
+            *frozen = false;
+        }
+        Ok(())
+    }
+
+    /// Rebuilds the directory if it is due.
+    pub fn rebuild_directory_if_due(&self, stream: &Stream, memory: &Memory) -> Result<()> {
+        self.thaw()?;
+        let Some(pairs) = memory.directory.due() else { return Ok(()) };
+        launch_rebuild(self.handle.kernels(), stream, memory)?;
+        memory.directory.rebuilt(pairs);
+        Ok(())
+    }
+
+    /// Launches a batch as one launch, or several if the variant sorts batches.
+    fn submit_now(&self, stream: &Stream, memory: &Memory, batch: Batch<K, V>) -> Result<()> {
+        // SAFETY: the memory outlives the launch, since dropping its buffers waits for it, and so do the
+        // slices' buffers. Batches may run concurrently; exclusive operations take the write lock and wait
+        // for the device.
+        unsafe {
+            match &self.sorter {
+                Some(sorter) if sorter::takes(&batch) => sorter.submit(stream, memory.now(), batch),
+                _ => Ok(self.handle.kernels().launch_batch(stream, memory.now(), batch)?),
+            }
+        }
+    }
+
+    pub fn stats(&self) -> Result<Stats> {
+        self.handle.read().pool.stats()
+    }
+}
+
+impl<K: Key, V: Value> Structure for Tree<K, V> {
+    type Key = K;
+    type Value = V;
+
+    fn device(&self) -> &Device {
+        &self.handle.device
+    }
+
+    fn submit(&self, stream: &Stream, batch: Batch<K, V>) -> Result<()> {
+        let mut rest = Some(batch);
+        while let Some(batch) = rest {
+            let memory = self.handle.read();
+            if places(batch.op) {
+                memory.directory.wait_for_growth(stream)?;
+            }
+            self.rebuild_directory_if_due(stream, &memory)?;
+            let now;
+            (now, rest) = memory.directory.next_chunk(batch);
+            self.submit_now(stream, &memory, now)?;
+            if places(now.op) {
+                let (many, more_follow) = (now.keys.len() as u64, rest.is_some());
+                memory.directory.submitted(stream, many, more_follow);
+            }
+        }
+        Ok(())
+    }
+
+    fn scans(&self, run: Scans<'_, K, V>) -> Result<()> {
+        self.scans_at(run, Moment::NOW)
+    }
+
+    fn generation(&self) -> u64 {
+        self.handle.read().generation
+    }
+
+    fn grows(&self) -> bool {
+        self.growth == Growth::Pool
+    }
+
+    /// Frees the versions of dropped snapshots, and enlarges a directory for which there was no memory when
+    /// the pool grew. Slots of removed pairs need no maintenance.
+    fn grow(&self) -> Result<()> {
+        if self.handle.read().lacks_directory() {
+            or_later(self.handle.exclusive(|_, memory| self.fit_directory(memory)))?;
+        }
+        let due = self.handle.read().history.as_ref().is_some_and(History::is_due);
+        if due { self.sweep().map(drop) } else { Ok(()) }
+    }
+
+    fn grow_for(&self, refused: &[K], seen: Option<u64>) -> Result<Room> {
+        self.provide_nodes(refused, seen)
+    }
+
+    fn len(&self) -> Result<usize> {
+        let memory = self.handle.settled()?;
+        let live = memory.counts()?.live;
+        memory.directory.learn(live as u64);
+        Ok(live)
+    }
+
+    fn clear(&mut self) -> Result<()> {
+        self.rebuild_from_sorted(nothing(), nothing(), 2)
+    }
+
+    fn memory_usage(&self) -> usize {
+        let sorter = self.sorter.as_ref().map_or(0, Sorter::memory_usage);
+        self.handle.read().memory_usage() + sorter
+    }
+}

@@ -1,0 +1,136 @@
+//! The device memory of slab lists.
+use super::kernels::Kernels;
+use crate::error::made_room;
+use crate::map::counts::Counts;
+use crate::slab_alloc::SlabAlloc;
+use crate::{Error, Key, Result, Value};
+use gpu::{Buffer, Device, Stream};
+use phalanx_kernels::keyed::{COUNTER_SHARDS, SHARD_WORDS};
+use phalanx_kernels::slab::list::{Config, ListsView};
+
+/// First slabs of the lists, and the counters.
+#[derive(Debug)]
+pub struct Heads {
+    slabs: Buffer<u64>,
+    counters: Buffer<u64>,
+    buckets: u32,
+}
+
+impl Heads {
+    /// Allocates the heads of empty lists.
+    pub fn new(device: &Device, slab_bytes: usize, buckets: u32) -> Result<Self> {
+        let words = (buckets as usize + 1) * slab_bytes / 8;
+        let counters = device.zeroed(COUNTER_SHARDS * SHARD_WORDS)?;
+        Ok(Self { slabs: device.filled(words, 0xff)?, counters, buckets })
+    }
+}
+
+/// Borrowed memory of lists: their heads, and the pool of all other slabs.
+#[derive(Clone, Copy, Debug)]
+pub struct ListsRef<'a> {
+    pub heads: &'a Heads,
+    pub pool: &'a SlabAlloc,
+}
+
+impl ListsRef<'_> {
+    /// Returns the number of lists, without the overflow list.
+    pub fn buckets(self) -> u32 {
+        self.heads.buckets
+    }
+
+    /// Returns the lists as kernels of the variant `M` take them.
+    ///
+    /// # Safety
+    /// - The lists are of this variant. Their memory is neither dropped, replaced nor grown while the view is
+    ///   used.
+    pub unsafe fn view<M: Config>(self) -> ListsView<M> {
+        let Heads { slabs, counters, buckets } = self.heads;
+        // SAFETY: the caller's obligations.
+        unsafe { ListsView::new(slabs.pointer(), counters.pointer(), self.pool.as_view(), *buckets) }
+    }
+}
+
+/// Device memory of lists.
+#[derive(Debug)]
+pub struct Memory {
+    pub heads: Heads,
+    pub pool: SlabAlloc,
+    /// Number of times that slabs were freed or allocated for refused pairs.
+    pub generation: u64,
+}
+
+impl Memory {
+    pub fn new(device: &Device, slab_bytes: usize, buckets: u32, pool: SlabAlloc) -> Result<Self> {
+        Ok(Self { heads: Heads::new(device, slab_bytes, buckets)?, pool, generation: 0 })
+    }
+
+    pub fn lists(&self) -> ListsRef<'_> {
+        ListsRef { heads: &self.heads, pool: &self.pool }
+    }
+
+    pub fn buckets(&self) -> u32 {
+        self.heads.buckets
+    }
+
+    pub fn memory_usage(&self) -> usize {
+        self.heads.slabs.byte_len() + self.heads.counters.byte_len() + self.pool.memory_usage()
+    }
+
+    /// Reads the counters. Waits for all earlier launches.
+    pub fn counts(&self) -> Result<Counts> {
+        Counts::read(&self.heads.counters)
+    }
+
+    /// Sets the counters. Nothing may run.
+    pub fn set_counts(&mut self, counts: Counts) -> Result<()> {
+        counts.write(&mut self.heads.counters)
+    }
+
+    /// Copies the lists, packed, into a pool of larger super blocks, with the first of the numbers of
+    /// additional slabs in `more` for which there is memory. Nothing else may run.
+    pub fn moved<K: Key, V: Value>(
+        &self,
+        kernels: &dyn Kernels<K, V>,
+        stream: &Stream,
+        many: bool,
+        more: &[usize],
+    ) -> Result<Self> {
+        let (device, live) = (stream.device(), self.counts()?.live);
+        let pool = self.pool.larger_by(more)?;
+        let into = Self::new(device, kernels.shape().slab_bytes, self.buckets(), pool)?;
+        let refused = device.zeroed::<u64>(1)?;
+        // SAFETY: nothing else runs, no one else knows the new lists, and both live until the count is read.
+        unsafe { kernels.launch_copy(stream, self.lists(), into.lists(), many, refused.slice())? };
+        match refused.read()?[0] as usize {
+            0 => Ok(Self { generation: self.generation, ..into }),
+            left_over => Err(Error::DoesNotFit { left_over, pairs: live }),
+        }
+    }
+
+    /// Adds slabs for `refused` elements to the pool or, if it has all super blocks that it can have, moves
+    /// the lists into a pool of larger ones. Nothing else may run. Returns `false` if there is no memory.
+    pub fn extend<K: Key, V: Value>(
+        &mut self,
+        kernels: &dyn Kernels<K, V>,
+        stream: &Stream,
+        many: bool,
+        refused: usize,
+    ) -> Result<bool> {
+        let needed = self.slabs_for(refused, kernels.shape().slots);
+        let has_grown = self.pool.grow_if_possible(needed, refused)?;
+        if has_grown || !self.pool.has_all_super_blocks() {
+            return Ok(has_grown);
+        }
+        let moved = self.moved(kernels, stream, many, &[needed, refused, 1]);
+        made_room(moved.map(|moved| {
+            *self = moved;
+            true
+        }))
+    }
+
+    /// Returns by how many slabs the pool should grow after `refused` elements were refused: at least half of
+    /// its capacity.
+    pub fn slabs_for(&self, refused: usize, slots: usize) -> usize {
+        refused.div_ceil(slots).max(self.pool.capacity() / 2)
+    }
+}
