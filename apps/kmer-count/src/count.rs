@@ -90,7 +90,7 @@ pub fn count(
         let reader = scope.spawn(move || read(files, options, progress, &sender));
         let counted = table.add_all(receiver);
         let input = reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        anyhow::Ok((input?, counted.and_then(|()| table.pairs())?))
+        anyhow::Ok((input?, counted.and_then(|()| table.contents())?))
     })?;
     let time = start.elapsed();
     let compiling = Duration::from_secs_f64(device.jit_ms() / 1e3);
@@ -160,7 +160,7 @@ impl Table {
         })
     }
 
-    fn pairs(&self) -> Result<Vec<(u64, u64)>> {
+    fn contents(&self) -> Result<Vec<(u64, u64)>> {
         let (kmers, counts) = self.map.export().context("the counts could not be copied from the device")?;
         Ok(kmers.into_par_iter().zip(counts).collect())
     }

@@ -22,7 +22,7 @@ fn check(files: &[&str], bases: u32, strand: Strand) -> Counts {
     counts
 }
 
-fn pairs(expected: &[(&str, u64)]) -> Vec<(String, u64)> {
+fn owned_pairs(expected: &[(&str, u64)]) -> Vec<(String, u64)> {
     expected.iter().map(|&(text, count)| (text.to_owned(), count)).collect()
 }
 
@@ -31,12 +31,12 @@ fn fasta_over_several_lines() {
     // The sequence is ACGTACNNgta. K-mers may span a line break, but not the letters N.
     let text = ">one some words\nACGTA\nCNN\ngta\n>two\n\n>three\nAC\n";
     let counts = check(&[text], 3, Strand::Plain);
-    assert_eq!(texts(&counts), pairs(&[("GTA", 2), ("ACG", 1), ("CGT", 1), ("TAC", 1)]));
+    assert_eq!(texts(&counts), owned_pairs(&[("GTA", 2), ("ACG", 1), ("CGT", 1), ("TAC", 1)]));
     assert_eq!((counts.input.sequences, counts.input.letters, counts.input.kmers), (3, 13, 5));
     assert_eq!(counts.spectrum(), [(1, 3), (2, 1)]);
 
     let counts = check(&[text], 3, Strand::Canonical);
-    assert_eq!(texts(&counts), pairs(&[("GTA", 3), ("ACG", 2)]));
+    assert_eq!(texts(&counts), owned_pairs(&[("GTA", 3), ("ACG", 2)]));
     assert_eq!(counts.at_least(3), &counts.pairs[..1]);
 }
 
@@ -47,7 +47,7 @@ fn fastq_with_windows_lines_and_no_last_newline() {
     let folder = tempfile::tempdir().unwrap();
     let path = file(folder.path(), "reads.fq", text);
     let counts = counted(&[path], &emulator(), &options(4, Strand::Canonical));
-    assert_eq!(texts(&counts), pairs(&[("AAAA", 1), ("ACGT", 1)]));
+    assert_eq!(texts(&counts), owned_pairs(&[("AAAA", 1), ("ACGT", 1)]));
 }
 
 #[test]

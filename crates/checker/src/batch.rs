@@ -20,7 +20,7 @@ pub trait BatchMap<K, V> {
     fn apply(&mut self, batch: &[MapOp<K, V>]) -> Vec<MapOutcome<V>>;
 
     /// Returns all pairs, in any order, each once; `None` if the map cannot list them.
-    fn pairs(&mut self) -> Option<Vec<(K, V)>>;
+    fn contents(&mut self) -> Option<Vec<(K, V)>>;
 
     /// Returns the number of keys that the map reports; `None` if it reports none.
     fn reported_len(&mut self) -> Option<usize>;
@@ -218,7 +218,7 @@ where
     }
 
     fn compare_contents(&mut self) -> Result<(), Mismatch<K, V>> {
-        let Some(pairs) = self.subject.pairs() else { return Ok(()) };
+        let Some(pairs) = self.subject.contents() else { return Ok(()) };
         let mut listed: BTreeMap<K, Vec<V>> =
             self.model.keys().map(|key| (key.clone(), Vec::new())).collect();
         for (key, value) in pairs {

@@ -50,7 +50,7 @@ impl BatchMap<u16, u32> for Subject {
         answers
     }
 
-    fn pairs(&mut self) -> Option<Vec<(u16, u32)>> {
+    fn contents(&mut self) -> Option<Vec<(u16, u32)>> {
         let twice = if self.fault == Fault::ListsTwice { 2 } else { 1 };
         Some(self.map.iter().flat_map(|(key, value)| vec![(*key, *value); twice]).collect())
     }

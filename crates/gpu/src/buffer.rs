@@ -54,8 +54,8 @@ impl<T: Pod> Buffer<T> {
     }
 
     /// Returns the size in bytes.
-    pub fn bytes(&self) -> usize {
-        self.memory.bytes()
+    pub fn byte_len(&self) -> usize {
+        self.memory.byte_len()
     }
 
     /// Returns the tier of the memory.
@@ -154,7 +154,7 @@ impl<T: Pod> Buffer<T> {
     /// # Errors
     /// [`Error::DeviceLost`] when a kernel failed before.
     pub fn fill_bytes(&mut self, byte: u8) -> Result<()> {
-        match self.bytes() {
+        match self.byte_len() {
             0 => Ok(()),
             // SAFETY: the buffer has these bytes and is borrowed mutably.
             bytes => unsafe { self.device().machine().fill(self.memory.pointer(), byte, bytes) },
@@ -229,7 +229,7 @@ impl<T: Pod> Buffer<T> {
     /// - No slice of a host-visible buffer is accessed until the stream has executed the fill.
     /// - `stream` belongs to this buffer's device.
     pub unsafe fn fill_bytes_on(&mut self, stream: &Stream, byte: u8) -> Result<()> {
-        match self.bytes() {
+        match self.byte_len() {
             0 => Ok(()),
             // SAFETY: the buffer has these bytes; the caller excludes other accesses.
             bytes => unsafe { stream.queue().fill(self.memory.pointer(), byte, bytes) },
@@ -248,7 +248,7 @@ impl<T: Pod> Buffer<T> {
     pub unsafe fn copy_from_on(&mut self, stream: &Stream, other: &Buffer<T>) -> Result<()> {
         let to = self.whole("copy_from_on", other.len)?;
         // SAFETY: both buffers have the same length; dropping either waits for the copy.
-        unsafe { copy_on(stream, to, other.memory.pointer(), other.bytes()) }
+        unsafe { copy_on(stream, to, other.memory.pointer(), other.byte_len()) }
     }
 
     /// Returns the elements as a slice on the host, after all work submitted to the device before has

@@ -15,7 +15,7 @@ pub enum Error {
 
     /// The CUDA driver is missing or does not work.
     #[error(
-        "no CUDA driver answers ({reason}): install NVIDIA's driver and check that `nvidia-smi` lists a GPU, \
+        "no working CUDA driver ({reason}): install NVIDIA's driver and check that `nvidia-smi` lists a GPU, \
          or use Device::auto or Device::emulator, which need none"
     )]
     NoDriver {
@@ -25,8 +25,8 @@ pub enum Error {
 
     /// The ordinal exceeds the number of devices.
     #[error(
-        "there is no CUDA device {asked}: the driver shows {found}, counted from 0 (CUDA_VISIBLE_DEVICES may \
-         hide some)"
+        "there is no CUDA device {asked}: the driver shows {found}, numbered from 0 (CUDA_VISIBLE_DEVICES \
+         may hide some)"
     )]
     NoSuchDevice {
         /// Requested ordinal.
@@ -36,7 +36,7 @@ pub enum Error {
     },
 
     /// The text is no device name.
-    #[error("`{text}` names no device: say auto, emulator, cuda or cuda:N")]
+    #[error("`{text}` is not a device name: use auto, emulator, cuda or cuda:N")]
     BadDeviceName {
         /// Text passed.
         text: String,
@@ -44,8 +44,8 @@ pub enum Error {
 
     /// The device's memory is exhausted.
     #[error(
-        "no {bytes} bytes of {tier} memory: {free} of {total} are free; drop buffers, make the structure \
-         smaller, or choose another tier"
+        "{bytes} bytes of {tier} memory requested, but only {free} of {total} are free: drop buffers, make \
+         the structure smaller, or choose another tier"
     )]
     OutOfMemory {
         /// Requested tier.
@@ -59,7 +59,7 @@ pub enum Error {
     },
 
     /// The size of a buffer overflows.
-    #[error("{len} elements of {element} bytes are more than an address can count")]
+    #[error("{len} elements of {element} bytes exceed the address space")]
     TooLarge {
         /// Number of elements.
         len: usize,
@@ -68,7 +68,7 @@ pub enum Error {
     },
 
     /// The elements do not fit the buffer.
-    #[error("{what}: {asked} elements at offset {offset} do not fit a buffer of {len}")]
+    #[error("{what}: {asked} elements at offset {offset} exceed the buffer of {len}")]
     Length {
         /// Name of the method.
         what: &'static str,
@@ -82,8 +82,8 @@ pub enum Error {
 
     /// The host cannot access the buffer's memory.
     #[error(
-        "the host does not see {tier} memory: use read and write, or make the buffer on Tier::Pinned or \
-         Tier::Managed"
+        "the host cannot access {tier} memory directly: use read and write, or create the buffer on \
+         Tier::Pinned or Tier::Managed"
     )]
     NotHostVisible {
         /// Tier of the buffer.
@@ -106,7 +106,7 @@ pub enum Error {
     },
 
     /// The changes of a mapped file cannot be written to disk.
-    #[error("cannot write a mapped file's changes to its disk: {source}")]
+    #[error("cannot write the changes of a mapped file to disk: {source}")]
     Flush {
         /// Error of the operating system.
         source: std::io::Error,
@@ -114,9 +114,9 @@ pub enum Error {
 
     /// The driver refuses to register the file's memory.
     #[error(
-        "the CUDA driver refuses to map {} for kernels ({cause}): it takes files on tmpfs (/dev/shm) or \
-         hugetlbfs, and refuses most disk file systems (ext4, overlay); put the file there, or use \
-         Tier::Pinned and write it out",
+        "the CUDA driver refuses to map {} for kernels ({cause}): it accepts files on tmpfs (/dev/shm) or \
+         hugetlbfs, and refuses most disk file systems (ext4, overlay); move the file, or use Tier::Pinned \
+         and write the data out",
         path.display()
     )]
     Register {
@@ -128,8 +128,8 @@ pub enum Error {
 
     /// No program is registered under the name of the kernel's package.
     #[error(
-        "{launch}: the device knows no program `{program}` (it knows {known}): pass its Program to \
-         Device::add_program before the first launch"
+        "{launch}: no program `{program}` is registered on the device (registered: {known}): pass its \
+         Program to Device::add_program before the first launch"
     )]
     UnknownProgram {
         /// The launch.
@@ -142,8 +142,8 @@ pub enum Error {
 
     /// The program has no PTX that runs on the device.
     #[error(
-        "{launch}: program `{program}` has PTX for {available} and the device is sm_{arch}: build it for \
-         sm_{arch} or an older one"
+        "{launch}: program `{program}` has PTX for {available}, but the device is sm_{arch}: build it for \
+         sm_{arch} or an older architecture"
     )]
     NoPtx {
         /// The launch.
@@ -159,7 +159,7 @@ pub enum Error {
     /// The program's PTX lacks the kernel.
     #[error(
         "{launch}: the PTX of `{program}` for sm_{arch} has no entry of that name{similar}: list the type in \
-         `instances!` and build the PTX anew"
+         `instances!` and rebuild the PTX"
     )]
     UnknownKernel {
         /// The launch.
@@ -174,8 +174,8 @@ pub enum Error {
 
     /// The host and the PTX disagree on the size of the arguments.
     #[error(
-        "{launch}: the PTX takes arguments of {device:?} bytes and the host passes one of {host}: the PTX is \
-         of another version than the host's code; build it anew"
+        "{launch}: the PTX takes arguments of {device:?} bytes, but the host passes {host}: the PTX was \
+         built from another version than the host code; rebuild it"
     )]
     Arguments {
         /// The launch.
@@ -188,8 +188,8 @@ pub enum Error {
 
     /// The driver's compiler rejects the PTX.
     #[error(
-        "{launch}: the driver cannot compile its PTX ({cause}); a driver older than the PTX version is a \
-         common reason\n{log}"
+        "{launch}: the driver cannot compile the PTX ({cause}); a common reason is a driver older than the \
+         PTX version\n{log}"
     )]
     Jit {
         /// The launch.
@@ -220,8 +220,8 @@ pub enum Error {
 
     /// The launch needs the emulator, but the program was built without it.
     #[error(
-        "{launch} is to run on the emulator, which this build leaves out; turn on the feature `emulator`, or \
-         take a CUDA device"
+        "{launch} is for the emulator, which this build does not include: enable the feature `emulator`, or \
+         use a CUDA device"
     )]
     NotEmulated {
         /// The launch.
@@ -240,9 +240,9 @@ pub enum Error {
 
     /// A kernel failed on a CUDA device and destroyed the device's context.
     #[error(
-        "{device} is lost: {cause}. A kernel trapped or touched memory that is not its own; the last one \
-         launched was {last}. The contents of all buffers are gone and every later call fails: end the \
-         process. To find the line, run the same calls on Device::emulator"
+        "{device} is lost: {cause}. A kernel trapped or accessed memory outside its buffers; the last launch \
+         was {last}. The contents of all buffers are lost and every later call fails: end the process. To \
+         find the line, run the same calls on Device::emulator"
     )]
     DeviceLost {
         /// Name of the device.
@@ -263,7 +263,9 @@ pub enum Error {
     },
 
     /// Two events belong to different devices, so no time between them is defined.
-    #[error("the events are of different devices ({this} and {other}): time is told within one")]
+    #[error(
+        "the events belong to different devices ({this} and {other}): time can be measured only within one"
+    )]
     OtherDevice {
         /// Device of one event.
         this: String,

@@ -64,7 +64,7 @@ impl Memory {
         self.tier
     }
 
-    pub fn bytes(&self) -> usize {
+    pub fn byte_len(&self) -> usize {
         self.bytes
     }
 

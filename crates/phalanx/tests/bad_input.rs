@@ -135,7 +135,7 @@ fn wide_swaps_must_be_supported() {
         if name.starts_with("published") {
             assert_eq!(built.unwrap().variant(), name);
         } else {
-            refuses!(built, Error::NeedsWideSwap { .. }, name, "published", "leave the variant out");
+            refuses!(built, Error::NeedsWideSwap { .. }, name, "published", "omit the variant");
         }
     }
     let map = HashMap::<u64, u64>::builder().device(&device).build().unwrap();
@@ -271,7 +271,7 @@ fn growth_that_fails_refuses_only_what_needs_it() {
     assert_eq!(map.insert(&others, &others).unwrap(), [Outcome::Inserted; 20_000]);
     let batch: Vec<u32> = [keys[0], 5].into_iter().chain([keys[9]; 500]).collect();
     let error = map.upsert(Merge::Add, &batch, &vec![1; batch.len()]).unwrap_err();
-    assert!(error.to_string().starts_with("500 of 502 elements found no room"), "{error}");
+    assert!(error.to_string().starts_with("500 of 502 elements do not fit"), "{error}");
     let outcomes = error.outcomes().expect("they are told");
     assert_eq!((outcomes.refused(), outcomes.asked(), outcomes.count(Outcome::Inserted)), (500, 502, 1));
     assert_eq!(outcomes[..2], [Outcome::Replaced, Outcome::Inserted]);
@@ -315,10 +315,10 @@ fn damaged_files_are_refused() {
     for place in 0..good.len() {
         let mut bad = good.clone();
         bad[place] ^= 1 << (place % 8);
-        refuses!(load(&bad), Error::Format(_), "no saved map that can be read");
+        refuses!(load(&bad), Error::Format(_), "saved map cannot be read");
     }
     for len in 0..good.len() {
-        refuses!(load(&good[..len]), Error::Format(_), "ends too early");
+        refuses!(load(&good[..len]), Error::Format(_), "it is truncated");
     }
 }
 
@@ -328,7 +328,7 @@ fn other_files_are_refused() {
     refuses!(load(b"PK\x03\x04 something else"), Error::Format(_), "does not begin with PHXMAP");
     let mut newer = good.clone();
     newer[6] = 9;
-    refuses!(load(&sealed(newer)), Error::Format(_), "version is 9", "version 1");
+    refuses!(load(&sealed(newer)), Error::Format(_), "version is 9", "supported: 1");
     refuses!(
         HashMap::<u64, u32>::load(&good[..], HashMap::builder().device(&emulator())),
         Error::Format(_),
@@ -343,12 +343,12 @@ fn other_files_are_refused() {
     // The header announces so many pairs that their memory cannot be allocated.
     let mut long = good.clone();
     long[16..24].copy_from_slice(&u64::MAX.to_le_bytes());
-    refuses!(load(&sealed(long)), Error::Format(_), "ends too early");
+    refuses!(load(&sealed(long)), Error::Format(_), "it is truncated");
     // Contains the first key twice.
     let mut twice = good.clone();
     let first: Vec<u8> = twice[24..28].to_vec();
     twice[28..32].copy_from_slice(&first);
-    refuses!(load(&sealed(twice)), Error::Format(_), "a key comes twice");
+    refuses!(load(&sealed(twice)), Error::Format(_), "a key occurs twice");
 }
 
 /// Stream that fails.

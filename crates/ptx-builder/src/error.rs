@@ -21,7 +21,7 @@ pub enum Error {
         rejected: String,
     },
     /// The folder is not a crate.
-    #[error("{path} is no device crate: {reason}")]
+    #[error("{path} is not a device crate: {reason}")]
     NotACrate {
         /// Path of the manifest.
         path: PathBuf,
@@ -39,7 +39,7 @@ pub enum Error {
         log: String,
     },
     /// The compiler succeeded but wrote no PTX.
-    #[error("{package} compiled, but there is no PTX in {path}; remove that folder and build again")]
+    #[error("{package} compiled, but there is no PTX in {path}: remove that folder and rebuild")]
     NoOutput {
         /// Name of the device crate.
         package: String,
@@ -68,7 +68,7 @@ pub enum Error {
         found: String,
     },
     /// The architecture is unknown.
-    #[error("no architecture {asked}; there are sm_80, sm_90, sm_100")]
+    #[error("unknown architecture {asked}; available: sm_80, sm_90, sm_100")]
     UnknownArch {
         /// Name passed.
         asked: String,
@@ -80,7 +80,7 @@ pub enum Error {
         toolchain: PathBuf,
     },
     /// `ptxas` rejected the PTX.
-    #[error("ptxas refuses {path} for {arch}:\n{log}")]
+    #[error("ptxas rejects {path} for {arch}:\n{log}")]
     Assemble {
         /// Path of the PTX.
         path: PathBuf,

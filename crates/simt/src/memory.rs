@@ -254,6 +254,9 @@ impl<T: Word> Global<T> {
     /// Writes `new` if the word equals `current`. Returns the old word: as `Ok` if it equalled `current`,
     /// else as `Err`.
     ///
+    /// # Errors
+    /// [`Err`] with the old word, if it did not equal `current`.
+    ///
     /// PTX: `atom...cas` of 32, 64 or (sm_90 and later; traps before) 128 bits. Not available for bytes,
     /// where it traps.
     pub fn compare_exchange(self, current: T, new: T, order: Order, scope: Scope) -> Result<T, T> {

@@ -39,7 +39,7 @@ pub use zipf::{ScrambledZipf, Zipf};
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Error {
     /// The request exceeds the number of available keys or items.
-    #[error("{asked} {what} were asked for, but there are only {available}; ask for fewer or use wider keys")]
+    #[error("{asked} {what} requested, but only {available} exist: request fewer or use wider keys")]
     TooMany {
         /// Description of the requested items.
         what: &'static str,
@@ -65,7 +65,7 @@ pub enum Error {
         found: f64,
     },
     /// A name is unknown.
-    #[error("there is no {what} named '{found}'; there are {known}")]
+    #[error("no {what} is called `{found}`; available: {known}")]
     Unknown {
         /// Kind of the named item.
         what: &'static str,

@@ -291,7 +291,7 @@ mod tests {
         for (host, parameters) in [(24, vec![16]), (24, vec![8, 16]), (24, vec![]), (0, vec![4])] {
             let error = check_arguments(launch, host, &parameters).unwrap_err().to_string();
             assert!(
-                error.contains("kernel `fill` on 1 blocks of 32 threads") && error.contains("build it anew"),
+                error.contains("kernel `fill` on 1 blocks of 32 threads") && error.contains("rebuild it"),
                 "{error}"
             );
         }
@@ -311,7 +311,7 @@ mod tests {
         static PROGRAM: Program = Program { name: "p", ptx: &[(80, "eighty")] };
         let kernels = Kernels::default();
         let error = kernels.text(launch("fill", None), 90).unwrap_err().to_string();
-        assert!(error.contains("knows no program `p`") && error.contains("add_program"), "{error}");
+        assert!(error.contains("no program `p` is registered") && error.contains("add_program"), "{error}");
         kernels.add(&PROGRAM);
         kernels.add(&PROGRAM);
         let (_, arch, text) = kernels.text(launch("fill", None), 90).unwrap();

@@ -33,7 +33,7 @@ pub fn says_what_it_is(device: &Device) {
 
 pub fn elements_come_back(device: &Device) {
     let buffer = device.from_slice(&numbers(1000)).unwrap();
-    assert_eq!((buffer.len(), buffer.bytes(), buffer.tier()), (1000, 4000, Tier::Device));
+    assert_eq!((buffer.len(), buffer.byte_len(), buffer.tier()), (1000, 4000, Tier::Device));
     assert_eq!(buffer.pointer() as usize % 256, 0);
     assert_eq!(buffer.read().unwrap(), numbers(1000));
     assert_eq!(device.filled::<u64>(9, 0xab).unwrap().read().unwrap(), [0xabab_abab_abab_abab; 9]);
@@ -106,7 +106,7 @@ pub fn empty_buffers_are_fine(device: &Device) {
         buffer.write(&[]).unwrap();
         buffer.fill_bytes(1).unwrap();
         buffer.copy_from(&device.from_slice(&[]).unwrap()).unwrap();
-        assert_eq!((buffer.read().unwrap(), buffer.bytes(), buffer.is_empty()), (vec![], 0, true));
+        assert_eq!((buffer.read().unwrap(), buffer.byte_len(), buffer.is_empty()), (vec![], 0, true));
         run(&stream, Grid::new(1, 32), Fill { out: buffer.slice(), value: 1 });
         stream.synchronize().unwrap();
         if tier.is_host_visible() {

@@ -308,7 +308,7 @@ fn explore_from<M: HasFixture<Memory = crate::trees::Forest> + Config>(
     let mut memory = M::memory(&device, plan.units).expect("memory");
     M::copy(&mut memory, filled).expect("memory");
     let told = play::<M>(&device, &memory, &plan.parts)?;
-    M::pairs(&memory, plan.units)?;
+    M::contents(&memory, plan.units)?;
     let known = plan.known(&stored);
     let answers: Vec<_> = told.iter().flat_map(Told::answers).collect();
     let top = M::Key::MAX.to_u64();
@@ -357,7 +357,7 @@ fn deep_tree<M: HasFixture<Memory = crate::trees::Forest> + Config>(
 ) -> (BTreeSet<u64>, crate::trees::Forest) {
     let keys: BTreeSet<u64> = (0..many).map(|index| index * APART).collect();
     let memory = filled::<M>(&keys, DEEP_UNITS);
-    let pairs = M::pairs(&memory, DEEP_UNITS).expect("a sound tree");
+    let pairs = M::contents(&memory, DEEP_UNITS).expect("a sound tree");
     assert_eq!(pairs.len() as u64, many, "the pool has room for versions, too");
     let calm = Device::emulator(Options::default());
     let mut copy = M::memory(&calm, DEEP_UNITS).expect("memory");

@@ -228,7 +228,7 @@ fn check<M: Config>(forest: &Forest) -> Result<Vec<(u64, u64)>, Finding> {
     if found[8] != 0 {
         return Err(Finding::Order(format!("the time of {} leaves was never fixed", found[8])));
     }
-    let pairs = pairs::<M>(&device, tree, found[6] as usize);
+    let pairs = contents_of::<M>(&device, tree, found[6] as usize);
     swept::<M>(&device, &forest, found[0])?;
     Ok(pairs)
 }
@@ -253,7 +253,7 @@ fn swept<M: Config>(device: &Device, forest: &Forest, nodes: u64) -> Result<(), 
     if live == nodes { Ok(()) } else { Err(Finding::Slabs { live: live as usize, reached: nodes as usize }) }
 }
 
-fn pairs<M: Config>(device: &Device, tree: TreeView<M>, count: usize) -> Vec<(u64, u64)> {
+fn contents_of<M: Config>(device: &Device, tree: TreeView<M>, count: usize) -> Vec<(u64, u64)> {
     let listed = device.zeroed::<u64>(1 + 2 * count).expect("memory");
     let told = listed.slice();
     launch(device, M::scan_threads(tree), move || {
@@ -337,7 +337,7 @@ macro_rules! crowded {
                 memory.view()
             }
 
-            fn pairs(
+            fn contents(
                 memory: &$crate::trees::Forest,
                 _units: u32,
             ) -> Result<std::collections::HashMap<u64, u64>, $crate::world::Finding> {

@@ -82,9 +82,9 @@ fn inserts<M: Tested>() -> [Insert<M, M::Key, M::Value>; 5] {
 /// The map has held many pairs and holds few now, so that it first reclaims removed pairs and then allocates
 /// memory.
 pub fn insertions_that_lack_memory_lose_nothing<M: Tested>(kind: &Kind<M>) {
-    let (old, values) = kind.pairs((0..400).map(scattered).chain([(u64::MAX, 1)]));
+    let (old, values) = kind.columns((0..400).map(scattered).chain([(u64::MAX, 1)]));
     let before: BTreeMap<_, _> = old.iter().copied().zip(values.iter().copied()).skip(390).collect();
-    let new = kind.pairs((400..1200).map(scattered));
+    let new = kind.columns((400..1200).map(scattered));
     let make = || {
         let map = kind.map(1);
         map.insert(&old, &values).unwrap();
@@ -126,7 +126,7 @@ fn insertions_tell_what_they_did<M: Tested>(
 
 /// A map with fixed capacity does not fail for lack of memory that it must not allocate.
 pub fn fixed_maps_that_lack_memory_refuse<M: Tested>(kind: &Kind<M>) {
-    let (keys, values) = kind.pairs((0..1200).map(scattered));
+    let (keys, values) = kind.columns((0..1200).map(scattered));
     let make = || {
         let map = M::fixed(kind);
         assert!(contents(&map).len() <= 1, "{}", kind.name);
@@ -147,7 +147,7 @@ pub fn fixed_maps_that_lack_memory_refuse<M: Tested>(kind: &Kind<M>) {
 
 /// Returns the pairs of a map that will lose most of them.
 fn crowd<M: Tested>(kind: &Kind<M>) -> (Vec<M::Key>, Vec<M::Value>) {
-    kind.pairs((0..CROWD).map(|n| (n * 7919 % CROWD, n)))
+    kind.columns((0..CROWD).map(|n| (n * 7919 % CROWD, n)))
 }
 
 /// Number of pairs: enough that lists free nodes on their own.
@@ -216,7 +216,7 @@ pub fn nodes_are_given_back_later<K: Key, V: Value + MapValue>(kind: &Kind<SkipL
         let nodes = crowded(kind).stats().unwrap().live;
         let check = |list: SkipList<K, V>, said: Result<()>| {
             let is_done = said.is_ok();
-            list.insert(&kind.keys([3]), &kind.pairs([(0, 3)]).1).unwrap();
+            list.insert(&kind.keys([3]), &kind.columns([(0, 3)]).1).unwrap();
             list.validate().unwrap();
             let left = list.stats().unwrap().live;
             assert_eq!(is_done, left < nodes / 2, "{}: {left} of {nodes} nodes: {said:?}", kind.name);
@@ -227,7 +227,7 @@ pub fn nodes_are_given_back_later<K: Key, V: Value + MapValue>(kind: &Kind<SkipL
 
 /// Versions that could not be freed for lack of memory are freed by the next call.
 pub fn versions_are_freed_later<K: Key, V: Value + MapValue>(kind: &Kind<MultiVersionBTree<K, V>>) {
-    let (keys, values) = kind.pairs((0..300).map(scattered));
+    let (keys, values) = kind.columns((0..300).map(scattered));
     let make = || {
         let tree = kind.map(CROWD as usize);
         tree.insert(&keys, &values).unwrap();
@@ -250,7 +250,7 @@ pub fn versions_are_freed_later<K: Key, V: Value + MapValue>(kind: &Kind<MultiVe
 pub fn tables_grow_later<K: Key, V: Value + MapValue>(kind: &Kind<HashMap<K, V>>) {
     let make = || kind.builder().capacity(300).build().unwrap();
     let slots = make().slots();
-    let (keys, values) = kind.pairs((0..slots as u64 * 19 / 20).map(scattered));
+    let (keys, values) = kind.columns((0..slots as u64 * 19 / 20).map(scattered));
     let check = |map: HashMap<K, V>, said: Result<Vec<Outcome>>| {
         let is_done = told(kind.name, true, said).is_some();
         assert_eq!(map.remove(&kind.keys([1 << 30])).unwrap(), [false], "{}", kind.name);
@@ -265,7 +265,7 @@ pub fn sorted_batches_that_lack_memory_lose_nothing<K: Key, V: Value + MapValue>
     if !kind.name.contains("sorted") {
         return;
     }
-    let pairs = kind.pairs((0..8000).map(|n| (n * 7919 % 8000, n)));
+    let pairs = kind.columns((0..8000).map(|n| (n * 7919 % 8000, n)));
     let make = || kind.builder().nodes(4000).build().unwrap();
     insertions_tell_what_they_did(
         kind,
@@ -281,7 +281,7 @@ const MANY: u64 = 12_000;
 
 /// Fills the tree with the pairs that it contains before the bulk build.
 fn few<M: Tested>(kind: &Kind<M>, tree: M) -> M {
-    let (keys, values) = kind.pairs((0..300).map(|n| (n * 7, n)));
+    let (keys, values) = kind.columns((0..300).map(|n| (n * 7, n)));
     tree.insert(&keys, &values).unwrap();
     assert!(tree.remove(&keys[..100]).unwrap().into_iter().all(|removed| removed), "{}", kind.name);
     tree
@@ -290,14 +290,14 @@ fn few<M: Tested>(kind: &Kind<M>, tree: M) -> M {
 /// Checks that the tree has the new pairs after success, and the previous pairs after an error.
 fn is_built_or_as_before<M: Tested>(kind: &Kind<M>, tree: &M, said: Result<()>) {
     let expected = match said {
-        Ok(()) => kind.pairs((0..MANY).map(|n| (n * 3, n))),
-        Err(_) => kind.pairs((100..300).map(|n| (n * 7, n))),
+        Ok(()) => kind.columns((0..MANY).map(|n| (n * 3, n))),
+        Err(_) => kind.columns((100..300).map(|n| (n * 7, n))),
     };
     assert_eq!(contents(tree), expected.0.into_iter().zip(expected.1).collect(), "{}: {said:?}", kind.name);
 }
 
 pub fn trees_whose_building_lacks_memory_stay_as_they_were<M: ByOrder>(kind: &Kind<M>) {
-    let (keys, values) = kind.pairs((0..MANY).map(|n| (n * 3, n)));
+    let (keys, values) = kind.columns((0..MANY).map(|n| (n * 3, n)));
     let build = |tree: &mut M| tree.bulk_build(&keys, &values, 0.01);
     rationed(
         &kind.device,
@@ -311,7 +311,7 @@ pub fn trees_whose_building_lacks_memory_stay_as_they_were<M: ByOrder>(kind: &Ki
 pub fn trees_with_versions_stay_as_they_were<K: Key, V: Value + MapValue>(
     kind: &Kind<MultiVersionBTree<K, V>>,
 ) {
-    let (keys, values) = kind.pairs((0..MANY).map(|n| (n * 3, n)));
+    let (keys, values) = kind.columns((0..MANY).map(|n| (n * 3, n)));
     let make = || few(kind, kind.builder().nodes(1).super_block_slabs(32).build().unwrap());
     let build = |tree: &mut MultiVersionBTree<K, V>| tree.bulk_build(&keys, &values, 0.01);
     rationed(&kind.device, make, build, |tree, said| is_built_or_as_before(kind, &tree, said));

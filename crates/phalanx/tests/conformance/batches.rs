@@ -7,7 +7,7 @@ pub fn buffers_and_streams_do_the_same<M: Tested>(kind: &Kind<M>) {
     let map = kind.map(200);
     let stream = kind.device.stream().unwrap();
     let on = map.on(&stream);
-    let (keys, values) = kind.pairs((0..100).map(|n| (n * 3, n)));
+    let (keys, values) = kind.columns((0..100).map(|n| (n * 3, n)));
     let (k, v) = (kind.device.from_slice(&keys).unwrap(), kind.device.from_slice(&values).unwrap());
     let mut outcomes = kind.device.buffer::<u8>(100).unwrap();
     let mut results = kind.device.zeroed::<M::Value>(100).unwrap();

@@ -9,7 +9,7 @@ const KEYS: u64 = 23;
 
 pub fn of_equal_keys_one_is_inserted<M: Tested>(kind: &Kind<M>) {
     let map = kind.map(30);
-    let (keys, values) = kind.pairs((0..LEN).map(|n| (n % KEYS, n)));
+    let (keys, values) = kind.columns((0..LEN).map(|n| (n % KEYS, n)));
     let outcomes = map.insert(&keys, &values).unwrap();
     for key in 0..KEYS {
         let of_key = outcomes.iter().skip(key as usize).step_by(KEYS as usize);
@@ -29,7 +29,7 @@ pub fn sums_over_equal_keys_are_exact<M: Tested>(kind: &Kind<M>) {
     let map = kind.map(30);
     // The last key is one of those stored in the overflow bucket for reserved keys.
     let key = |n: u64| if n.is_multiple_of(KEYS) { u64::MAX } else { n % KEYS };
-    let (keys, values) = kind.pairs((0..LEN).map(|n| (key(n), n)));
+    let (keys, values) = kind.columns((0..LEN).map(|n| (key(n), n)));
     let outcomes = map.upsert(Merge::Add, &keys, &values).unwrap();
     let inserted = outcomes.iter().filter(|&&outcome| outcome == Outcome::Inserted).count();
     assert_eq!(inserted, KEYS as usize, "{}", kind.name);
@@ -42,7 +42,7 @@ pub fn sums_over_equal_keys_are_exact<M: Tested>(kind: &Kind<M>) {
 
 pub fn of_equal_keys_one_is_removed<M: Tested>(kind: &Kind<M>) {
     let map = kind.map(30);
-    let (keys, values) = kind.pairs((0..LEN).map(|n| (n % KEYS, n)));
+    let (keys, values) = kind.columns((0..LEN).map(|n| (n % KEYS, n)));
     map.insert(&keys, &values).unwrap();
     let removed = map.remove(&keys).unwrap();
     for key in 0..KEYS as usize {

@@ -13,7 +13,7 @@ fn numbers(len: u64) -> impl Iterator<Item = (u64, u64)> {
 pub fn saved_maps_load<M: Tested>(kind: &Kind<M>) {
     for len in [0, 1, 500] {
         let map = kind.map(1);
-        let (keys, values) = kind.pairs(numbers(len));
+        let (keys, values) = kind.columns(numbers(len));
         map.insert(&keys, &values).unwrap();
         let mut saved = Vec::new();
         map.save(&mut saved).unwrap();
@@ -25,7 +25,7 @@ pub fn saved_maps_load<M: Tested>(kind: &Kind<M>) {
 
 /// A file is independent of the structure and the variant that wrote it.
 pub fn every_map_reads_what_another_wrote<M: Tested>(kind: &Kind<M>) {
-    let (keys, values) = kind.pairs(numbers(300));
+    let (keys, values) = kind.columns(numbers(300));
     let expected: BTreeMap<_, _> = keys.iter().copied().zip(values.iter().copied()).collect();
     let table = HashMap::<M::Key, M::Value>::builder().device(&kind.device).build().unwrap();
     table.insert(&keys, &values).unwrap();
@@ -42,7 +42,7 @@ pub fn every_map_reads_what_another_wrote<M: Tested>(kind: &Kind<M>) {
 /// A builder's capacity also applies to loaded maps, if it exceeds what the pairs need.
 pub fn a_loaded_map_has_the_capacity_asked_for<K: Key, V: Value + MapValue>(kind: &Kind<HashMap<K, V>>) {
     let map = kind.builder().build().unwrap();
-    let (keys, values) = kind.pairs(numbers(60));
+    let (keys, values) = kind.columns(numbers(60));
     map.insert(&keys, &values).unwrap();
     let mut saved = Vec::new();
     map.save(&mut saved).unwrap();
@@ -58,7 +58,7 @@ pub fn a_loaded_map_has_the_capacity_asked_for<K: Key, V: Value + MapValue>(kind
 pub fn full_maps_load<K: Key, V: Value + MapValue>(kind: &Kind<HashMap<K, V>>) {
     let builder = || kind.builder().capacity(200).load_factor(1.0).max_probes(8).growth(Growth::Fixed);
     let map = builder().build().unwrap();
-    let (keys, values) = kind.pairs((0..map.slots() as u64 * 2).map(|key| (key * 31, key)));
+    let (keys, values) = kind.columns((0..map.slots() as u64 * 2).map(|key| (key * 31, key)));
     map.insert(&keys, &values).unwrap();
     let mut saved = Vec::new();
     map.save(&mut saved).unwrap();
@@ -66,7 +66,7 @@ pub fn full_maps_load<K: Key, V: Value + MapValue>(kind: &Kind<HashMap<K, V>>) {
     assert_eq!(contents(&loaded), contents(&map), "{}", kind.name);
     // The builder's growth policy applies again: the map does not grow.
     let slots = loaded.slots();
-    let (more, values) = kind.pairs((0..slots as u64 * 2).map(|key| (key * 31 + 7, key)));
+    let (more, values) = kind.columns((0..slots as u64 * 2).map(|key| (key * 31 + 7, key)));
     let refused = loaded.insert(&more, &values).unwrap();
     assert!(refused.contains(&phalanx::hash_map::Outcome::Refused), "{}", kind.name);
     assert_eq!(loaded.slots(), slots, "{}", kind.name);

@@ -57,7 +57,7 @@ pub fn frozen_trees_answer_as_others_do<K: Key, V: Value + MapValue>(kind: &Kind
 
 pub fn frozen_trees_are_read_as_a_whole<K: Key, V: Value + MapValue>(kind: &Kind<BTree<K, V>>) {
     let mut tree = kind.map(1);
-    let (keys, values) = kind.pairs((0..300).map(|n| (n * 3, n)).chain([(u64::MAX, 7)]));
+    let (keys, values) = kind.columns((0..300).map(|n| (n * 3, n)).chain([(u64::MAX, 7)]));
     tree.insert(&keys, &values).unwrap();
     let frozen = tree.frozen().unwrap();
     let expected: Vec<(K, V)> = keys.into_iter().zip(values).collect();
@@ -78,7 +78,7 @@ fn sorted<K: Key, V: Value>(pairs: impl Iterator<Item = (K, V)>) -> impl Iterato
 
 pub fn frozen_trees_answer_buffers<K: Key, V: Value + MapValue>(kind: &Kind<BTree<K, V>>) {
     let mut tree = kind.map(1);
-    let (keys, values) = kind.pairs((0..300).map(|n| (n * 3, n)));
+    let (keys, values) = kind.columns((0..300).map(|n| (n * 3, n)));
     tree.insert(&keys, &values).unwrap();
     let device = &kind.device;
     let stream = device.stream().unwrap();
@@ -107,7 +107,7 @@ pub fn what_is_read_no_longer_is_written_again<K: Key, V: Value + MapValue>(kind
     let mut tree = kind.map(1);
     let stream = kind.device.stream().unwrap();
     for round in 0..4u64 {
-        let (keys, values) = kind.pairs((0..200).map(|n| (n * 4 + round, n + round)));
+        let (keys, values) = kind.columns((0..200).map(|n| (n * 4 + round, n + round)));
         let outcomes = tree.insert(&keys, &values).unwrap();
         assert!(outcomes.iter().all(|&outcome| outcome == Outcome::Inserted), "{}", kind.name);
         let asked = kind.device.from_slice(&keys).unwrap();

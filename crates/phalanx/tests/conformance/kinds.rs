@@ -73,7 +73,7 @@ impl<K: Key, V: Value + MapValue> Tested for SlabHash<K, V> {
     fn fixed(kind: &Kind<Self>) -> Self {
         let mut map = kind.builder().buckets(4).slabs(1).growth(slab_hash::Growth::Fixed).build().unwrap();
         let slots = map.stats().unwrap().capacity as u64 * slots::<Self>(kind);
-        let (keys, values) = kind.pairs((0..slots).map(|key| (1000 + key, key)));
+        let (keys, values) = kind.columns((0..slots).map(|key| (1000 + key, key)));
         let inserted = map.insert(&keys, &values).unwrap();
         assert!(!inserted.contains(&phalanx::Outcome::Refused), "{}: {slots} slots", kind.name);
         map.retain_keys(K::from_u64(0)..=K::from_u64(0)).unwrap();
@@ -206,13 +206,13 @@ impl<M: Tested> Kind<M> {
     }
 
     /// Converts numbers to keys and values, truncated to their sizes.
-    pub fn pairs(&self, numbers: impl IntoIterator<Item = (u64, u64)>) -> (Vec<M::Key>, Vec<M::Value>) {
+    pub fn columns(&self, numbers: impl IntoIterator<Item = (u64, u64)>) -> (Vec<M::Key>, Vec<M::Value>) {
         numbers.into_iter().map(|(key, value)| (M::Key::from_u64(key), M::Value::from_u64(value))).unzip()
     }
 
     /// Fills a map that does not grow with `many` keys, until it refuses some, and removes all of them.
     fn used_up(&self, mut map: M, many: u64) -> M {
-        let (keys, values) = self.pairs((0..many).map(|key| (1000 + key, key)));
+        let (keys, values) = self.columns((0..many).map(|key| (1000 + key, key)));
         assert!(map.insert(&keys, &values).unwrap().contains(&phalanx::Outcome::Refused), "{}", self.name);
         map.retain_keys(M::Key::from_u64(0)..=M::Key::from_u64(0)).unwrap();
         map

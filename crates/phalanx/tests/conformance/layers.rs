@@ -17,7 +17,7 @@ use std::ops::Bound;
 
 pub fn merged_nodes_are_given_back<K: Key, V: Value + MapValue>(kind: &Kind<SkipList<K, V>>) {
     let list = kind.map(1);
-    let (keys, values) = kind.pairs((0..2000).map(|n| (n * 7, n)));
+    let (keys, values) = kind.columns((0..2000).map(|n| (n * 7, n)));
     list.insert(&keys, &values).unwrap();
     let before = list.stats().unwrap();
     // With device buffers, so that no node is freed automatically.
@@ -58,7 +58,7 @@ pub fn merged_nodes_are_given_back<K: Key, V: Value + MapValue>(kind: &Kind<Skip
 /// node splits, its index entry is inserted further left.
 pub fn an_index_is_in_order_after_merges<K: Key, V: Value + MapValue>(kind: &Kind<SkipList<K, V>>) {
     let list = kind.map(1);
-    let (keys, values) = kind.pairs((0..300).map(|n| (n * 3, n)));
+    let (keys, values) = kind.columns((0..300).map(|n| (n * 3, n)));
     let some = |rest| keys.iter().copied().enumerate().filter(move |(place, _)| place % 2 == rest);
     for turn in 0..3 {
         list.insert(&keys, &values).unwrap();
@@ -74,7 +74,7 @@ pub fn an_index_is_in_order_after_merges<K: Key, V: Value + MapValue>(kind: &Kin
 /// Ordered operations on a list whose nodes have merged, and on the same list after compaction.
 pub fn thin_lists_answer_as_others_do<K: Key, V: Value + MapValue>(kind: &Kind<SkipList<K, V>>) {
     let (list, mut rng) = (kind.map(1), Rng::new(seed()));
-    let (keys, values) = kind.pairs((0..900).map(|n| (n * 3 + 1, n)));
+    let (keys, values) = kind.columns((0..900).map(|n| (n * 3 + 1, n)));
     list.insert(&keys, &values).unwrap();
     let gone: Vec<K> = keys.iter().copied().filter(|_| rng.below(5) > 0).collect();
     let buffer = kind.device.from_slice(&gone).unwrap();
@@ -115,7 +115,7 @@ pub fn keys_are_assigned_in_every_way<K: Key, V: Value + MapValue>(kind: &Kind<S
         let batches = [(0, 0), (1 << 20, 0), (0, 77), (0, 0)];
         for (turn, (base, salt)) in batches.into_iter().enumerate() {
             let number = |n: u64| if salt == 0 { base + n } else { simt::hash::mix64(salt ^ n) >> 40 };
-            let (keys, values) = kind.pairs((0..1700).map(|n| (number(n), n + turn as u64)));
+            let (keys, values) = kind.columns((0..1700).map(|n| (number(n), n + turn as u64)));
             let outcomes = list.insert(&keys, &values).unwrap();
             let new = keys
                 .iter()
@@ -129,10 +129,10 @@ pub fn keys_are_assigned_in_every_way<K: Key, V: Value + MapValue>(kind: &Kind<S
             }
             assert_eq!(contents(&list).len(), expected.len(), "{}: {assignment:?}", kind.name);
         }
-        let (keys, _) = kind.pairs((0..1700).map(|n| (n, 0)));
+        let (keys, _) = kind.columns((0..1700).map(|n| (n, 0)));
         let values: Vec<_> = (0..1700).map(|n| Some(V::from_u64(n + 3))).collect();
         assert_eq!(list.get(&keys).unwrap(), values, "{}: {assignment:?}", kind.name);
-        let (keys, values) = kind.pairs((0..3000).map(|n| (n * 2, 1)));
+        let (keys, values) = kind.columns((0..3000).map(|n| (n * 2, 1)));
         list.upsert(phalanx::Merge::Add, &keys, &values).unwrap();
         let found = list.get(&kind.keys([0, 2, 1698, 5998])).unwrap();
         assert_eq!(found, [4, 6, 1702, 1].map(|n| Some(V::from_u64(n))), "{}: {assignment:?}", kind.name);
@@ -142,7 +142,7 @@ pub fn keys_are_assigned_in_every_way<K: Key, V: Value + MapValue>(kind: &Kind<S
 /// Without growth, keys that do not fit are refused, and all others are present.
 pub fn a_full_pool_is_no_loss<K: Key, V: Value + MapValue>(kind: &Kind<SkipList<K, V>>) {
     let list = kind.builder().nodes(1).growth(Growth::Fixed).build().unwrap();
-    let (keys, values) = kind.pairs((0..2000).map(|n| (simt::hash::mix64(n) >> 33, n)));
+    let (keys, values) = kind.columns((0..2000).map(|n| (simt::hash::mix64(n) >> 33, n)));
     let outcomes = list.insert(&keys, &values).unwrap();
     let pairs = || keys.iter().copied().zip(values.iter().copied());
     let kept: BTreeMap<K, V> = pairs()
@@ -163,7 +163,7 @@ pub fn a_full_pool_is_no_loss<K: Key, V: Value + MapValue>(kind: &Kind<SkipList<
 /// same.
 pub fn lists_in_few_slabs_are_put_in_order<K: Key, V: Value + MapValue>(kind: &Kind<SkipList<K, V>>) {
     let list = kind.builder().nodes(1).growth(Growth::Fixed).build().unwrap();
-    let (keys, values) = kind.pairs((0..1000).map(|n| (n * 5, n)));
+    let (keys, values) = kind.columns((0..1000).map(|n| (n * 5, n)));
     list.insert(&keys, &values).unwrap();
     let before = contents(&list);
     assert_eq!(list.stats().unwrap().free, 0, "{}: every slab is taken", kind.name);
@@ -175,7 +175,7 @@ pub fn lists_in_few_slabs_are_put_in_order<K: Key, V: Value + MapValue>(kind: &K
 
 /// Counters of table 1 of the paper: latch attempts and acquisitions, links and index entries followed.
 pub fn what_is_done_is_counted<K: Key, V: Value + MapValue>(kind: &Kind<SkipList<K, V>>) {
-    let (keys, values) = kind.pairs((0..600).map(|n| (n, n)));
+    let (keys, values) = kind.columns((0..600).map(|n| (n, n)));
     let list = kind.map(1);
     list.insert(&keys, &values).unwrap();
     assert_eq!(list.counters().unwrap(), Default::default(), "{} does not count", kind.name);
@@ -193,7 +193,7 @@ pub fn what_is_done_is_counted<K: Key, V: Value + MapValue>(kind: &Kind<SkipList
     // A look-up descends at least once, from an index node to a data node.
     assert!(list.counters().unwrap().down >= before + 600, "{found:?}");
     let (capacity, before) = (list.stats().unwrap().capacity, list.counters().unwrap());
-    let (keys, values) = kind.pairs((600..6000).map(|n| (n, n)));
+    let (keys, values) = kind.columns((600..6000).map(|n| (n, n)));
     list.insert(&keys, &values).unwrap();
     assert!(list.stats().unwrap().capacity > capacity && list.counters().unwrap().down > before.down);
     assert!(list.counters().unwrap().latches > before.latches + 5400 / 2, "they go on: {before:?}");
@@ -204,7 +204,7 @@ pub fn data_lies_where_it_is_asked_to<K: Key, V: Value + MapValue>(kind: &Kind<S
     for tier in [gpu::Tier::Pinned, gpu::Tier::Managed] {
         let builder = kind.builder().nodes(700).super_block_slabs(64).data_tier(tier);
         let list = builder.build().unwrap();
-        let (keys, values) = kind.pairs((0..3000).map(|n| (simt::hash::mix64(n) >> 40, n)));
+        let (keys, values) = kind.columns((0..3000).map(|n| (simt::hash::mix64(n) >> 40, n)));
         list.insert(&keys, &values).unwrap();
         let expected: std::collections::BTreeSet<K> = keys.iter().copied().collect();
         assert!(contents(&list).keys().eq(&expected), "{}, {tier}", kind.name);
@@ -224,7 +224,7 @@ pub fn nodes_with_gaps_take_in_what_merges<K: Key, V: Value + MapValue>(kind: &K
         let mut list = kind.map(1);
         // Nodes are half full. The third gets gaps, and its predecessor becomes underfull.
         let is_gone = |key: u64| key >= 2 * half && gaps.contains(&(key - 2 * half));
-        let (keys, values) = kind.pairs((0..10 * half).map(|key| (key, u64::from(is_gone(key)))));
+        let (keys, values) = kind.columns((0..10 * half).map(|key| (key, u64::from(is_gone(key)))));
         list.bulk_build(&keys, &values, 0.5).unwrap();
         list.retain_values(V::from_u64(0)..=V::from_u64(0)).unwrap();
         let removed = half..2 * half - slots / 3;
@@ -239,7 +239,7 @@ pub fn nodes_with_gaps_take_in_what_merges<K: Key, V: Value + MapValue>(kind: &K
 
 /// A block of keys may be longer than any batch, and there may be more thread blocks than blocks of keys.
 pub fn keys_are_assigned_in_blocks_of_any_length<K: Key, V: Value + MapValue>(kind: &Kind<SkipList<K, V>>) {
-    let (keys, values) = kind.pairs((0..100).map(|n| (n, n)));
+    let (keys, values) = kind.columns((0..100).map(|n| (n, n)));
     for (length, thread_blocks) in [(u32::MAX, None), (u32::MAX - 40, Some(2)), (16, Some(u32::MAX))] {
         let assignment = Assignment::Blocks { keys: length, thread_blocks };
         let list = kind.builder().assignment(assignment).build().unwrap();
@@ -254,7 +254,7 @@ pub fn keys_are_assigned_in_blocks_of_any_length<K: Key, V: Value + MapValue>(ki
 pub fn lists_that_scans_empty_have_room<K: Key, V: Value + MapValue>(kind: &Kind<SkipList<K, V>>) {
     let mut list = kind.builder().nodes(1).growth(Growth::Fixed).build().unwrap();
     let fill = |list: &SkipList<K, V>, base: u64| {
-        let (keys, values) = kind.pairs((0..1000).map(|n| (base + n, n)));
+        let (keys, values) = kind.columns((0..1000).map(|n| (base + n, n)));
         let outcomes = list.insert(&keys, &values).unwrap();
         outcomes.iter().filter(|outcome| **outcome == Outcome::Inserted).count()
     };
@@ -273,7 +273,7 @@ pub fn lists_that_scans_empty_have_room<K: Key, V: Value + MapValue>(kind: &Kind
 /// Nodes that a scan has emptied are freed, and no others.
 pub fn lists_give_back_what_scans_empty<K: Key, V: Value + MapValue>(kind: &Kind<SkipList<K, V>>) {
     let mut list = kind.map(1);
-    let (keys, values) = kind.pairs((0..4000).map(|n| (n, n)));
+    let (keys, values) = kind.columns((0..4000).map(|n| (n, n)));
     list.bulk_build(&keys, &values, 0.5).unwrap();
     let before = list.stats().unwrap().live;
     list.retain_keys(K::from_u64(500)..=K::from_u64(3999)).unwrap();

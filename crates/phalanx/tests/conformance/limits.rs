@@ -47,7 +47,7 @@ fn remove_every_second<M: Tested>(map: &M, keys: &[M::Key], all: &BTreeMap<M::Ke
 pub fn a_full_table_refuses_and_loses_nothing<K: Key, V: Value + MapValue>(kind: &Kind<HashMap<K, V>>) {
     let map = kind.builder().capacity(30).load_factor(1.0).growth(Growth::Fixed).build().unwrap();
     let asked = map.slots() as u64 * 2;
-    let (keys, values) = kind.pairs((0..asked).map(|key| (key, key + 7)));
+    let (keys, values) = kind.columns((0..asked).map(|key| (key, key + 7)));
     let outcomes = map.insert(&keys, &values).unwrap();
     let inserted = outcomes.iter().filter(|&&outcome| outcome == Outcome::Inserted).count();
     let refused = outcomes.iter().filter(|&&outcome| outcome == Outcome::Refused).count();
@@ -70,11 +70,11 @@ pub fn a_full_table_refuses_and_loses_nothing<K: Key, V: Value + MapValue>(kind:
 
 pub fn a_full_table_still_knows_the_topmost_keys<K: Key, V: Value + MapValue>(kind: &Kind<HashMap<K, V>>) {
     let map = kind.builder().capacity(10).growth(Growth::Fixed).build().unwrap();
-    let (keys, values) = kind.pairs((0..map.slots() as u64 * 2).map(|key| (key, 1)));
+    let (keys, values) = kind.columns((0..map.slots() as u64 * 2).map(|key| (key, 1)));
     map.insert(&keys, &values).unwrap();
     // At least two patterns equal slot states: these keys are stored outside the table, which is full. For
     // keys of 32 bits in slots of 16 bytes, no key equals a slot state.
-    let (top, values) = kind.pairs([(u64::MAX, 5), (u64::MAX - 1, 6)]);
+    let (top, values) = kind.columns([(u64::MAX, 5), (u64::MAX - 1, 6)]);
     assert_eq!(map.get(&top).unwrap(), [None, None], "{}", kind.name);
     if (K::BITS, V::BITS) == (32, 64) {
         assert_eq!(map.insert(&top, &values).unwrap(), [Outcome::Refused; 2], "{}", kind.name);
@@ -94,7 +94,7 @@ pub fn capacities_of_all_sizes_hold_what_they_say<K: Key, V: Value + MapValue>(k
             let map = builder.growth(Growth::Fixed).build().unwrap();
             let says = (map.capacity(), map.slots());
             assert!(says.0 >= capacity && says.1 as f64 * load_factor >= capacity as f64, "{says:?}");
-            let (keys, values) = kind.pairs((0..capacity as u64).map(|key| (key * 977, key)));
+            let (keys, values) = kind.columns((0..capacity as u64).map(|key| (key * 977, key)));
             let outcomes = map.insert(&keys, &values).unwrap();
             assert!(outcomes.iter().all(|&said| said == Outcome::Inserted), "{}: {capacity}", kind.name);
             assert_eq!(contents(&map), keys.into_iter().zip(values).collect());
@@ -107,7 +107,7 @@ pub fn capacity_is_reached_without_growing<K: Key, V: Value + MapValue>(kind: &K
     for load_factor in [0.5, 0.8, 0.92, 0.95, 1.0] {
         let map = kind.builder().capacity(300).load_factor(load_factor).build().unwrap();
         let (slots, capacity) = (map.slots(), map.capacity() as u64);
-        let (keys, values) = kind.pairs((0..capacity).map(|key| (key * 977, key)));
+        let (keys, values) = kind.columns((0..capacity).map(|key| (key * 977, key)));
         let outcomes = map.insert(&keys, &values).unwrap();
         assert!(outcomes.iter().all(|&said| said == Outcome::Inserted), "{}: {load_factor}", kind.name);
         assert_eq!(map.slots(), slots, "{}: it grew at {load_factor}", kind.name);
@@ -121,12 +121,12 @@ pub fn a_crowded_table_doubles_rather_than_rehash_for_ever<K: Key, V: Value + Ma
 ) {
     let map = kind.builder().capacity(300).load_factor(0.95).build().unwrap();
     let (slots, live) = (map.slots(), map.slots() as u64 * 9 / 10);
-    let (keys, values) = kind.pairs((0..live).map(|key| (key, key)));
+    let (keys, values) = kind.columns((0..live).map(|key| (key, key)));
     map.insert(&keys, &values).unwrap();
     assert_eq!(map.slots(), slots, "{}: there was room", kind.name);
     for key in 0..slots as u64 / 10 {
         assert_eq!(map.remove(&kind.keys([key])).unwrap(), [true], "{}", kind.name);
-        let (key, value) = kind.pairs([(live + key, 1)]);
+        let (key, value) = kind.columns([(live + key, 1)]);
         assert_eq!(map.insert(&key, &value).unwrap(), [Outcome::Inserted], "{}", kind.name);
     }
     assert!(map.slots() >= slots * 2, "{}: {slots} slots became {}", kind.name, map.slots());
@@ -157,10 +157,10 @@ pub fn a_fixed_table_comes_back_by_compaction<K: Key, V: Value + MapValue>(kind:
     let builder = kind.builder().capacity(16).load_factor(1.0).growth(Growth::Fixed);
     let mut map = builder.build().unwrap();
     let slots = map.slots() as u64;
-    let (keys, values) = kind.pairs((0..slots).map(|key| (key, key)));
+    let (keys, values) = kind.columns((0..slots).map(|key| (key, key)));
     assert_eq!(map.insert(&keys, &values).unwrap(), vec![Outcome::Inserted; slots as usize]);
     assert!(map.remove(&keys[1..]).unwrap().into_iter().all(|removed| removed));
-    let (others, values) = kind.pairs((slots..slots * 2 - 1).map(|key| (key, key)));
+    let (others, values) = kind.columns((slots..slots * 2 - 1).map(|key| (key, key)));
     let refused = vec![Outcome::Refused; others.len()];
     assert_eq!(map.insert(&others, &values).unwrap(), refused, "{}: tombstones are no room", kind.name);
     map.compact().unwrap();

@@ -23,14 +23,14 @@ struct Run<M: Tested> {
 
 impl<M: Tested> Run<M> {
     /// Generates up to 40 distinct keys of 60, including some of the five topmost, with values.
-    fn pairs(&mut self) -> Vec<(M::Key, M::Value)> {
+    fn contents(&mut self) -> Vec<(M::Key, M::Value)> {
         let numbers = (0..55).chain((0..5).map(|below| u64::MAX - below)).map(M::Key::from_u64);
         let taken: Vec<_> = numbers.filter(|_| self.rng.below(3) > 0).take(40).collect();
         taken.into_iter().map(|key| (key, M::Value::from_u64(self.rng.below(1 << 40)))).collect()
     }
 
     fn round(&mut self, round: u64) {
-        let pairs = self.pairs();
+        let pairs = self.contents();
         let (keys, values): (Vec<M::Key>, Vec<M::Value>) = pairs.iter().copied().unzip();
         match round % 7 {
             0 => self.insert(&keys, &values),
@@ -113,7 +113,7 @@ impl<M: Tested> Run<M> {
     }
 
     fn check(&mut self) {
-        let keys: Vec<M::Key> = self.pairs().into_iter().map(|(key, _)| key).collect();
+        let keys: Vec<M::Key> = self.contents().into_iter().map(|(key, _)| key).collect();
         let expected: Vec<_> = keys.iter().map(|key| self.model.get(key).copied()).collect();
         assert_eq!(self.map.get(&keys).unwrap(), expected);
         let there: Vec<_> = expected.iter().map(Option::is_some).collect();
@@ -122,7 +122,7 @@ impl<M: Tested> Run<M> {
 
     fn remove(&mut self) {
         let some: Vec<M::Key> =
-            self.pairs().into_iter().map(|(key, _)| key).filter(|_| self.rng.below(4) == 0).collect();
+            self.contents().into_iter().map(|(key, _)| key).filter(|_| self.rng.below(4) == 0).collect();
         let expected: Vec<_> = some.iter().map(|key| self.model.remove(key).is_some()).collect();
         assert_eq!(self.map.remove(&some).unwrap(), expected);
     }

@@ -143,7 +143,7 @@ pub fn snapshots_are_taken_in_streams<K: Key, V: Value + MapValue>(kind: &Kind<T
     let (mut past, mut model) = (Vec::new(), BTreeMap::new());
     for round in 0..5u64 {
         past.push((tree.snapshot_on(&stream).unwrap(), model.clone()));
-        let (keys, values) = kind.pairs((0..90).map(|n| (n * (round + 1), n + round)));
+        let (keys, values) = kind.columns((0..90).map(|n| (n * (round + 1), n + round)));
         model.extend(keys.iter().copied().zip(values.iter().copied()));
         let (keys, values) = (device.from_slice(&keys).unwrap(), device.from_slice(&values).unwrap());
         tree.on(&stream).insert(&keys, &values, None).unwrap();
@@ -169,7 +169,7 @@ pub fn what_is_dropped_is_freed<K: Key, V: Value + MapValue>(kind: &Kind<Tree<K,
     let tree = kind.builder().nodes(900).growth(Growth::Fixed).build().unwrap();
     let mut live = None;
     for round in 0..25u64 {
-        let (keys, values) = kind.pairs((0..500).map(|n| (n * 5, n + round)));
+        let (keys, values) = kind.columns((0..500).map(|n| (n * 5, n + round)));
         let then = tree.snapshot().unwrap();
         let outcomes = tree.insert(&keys, &values).unwrap();
         assert!(!outcomes.contains(&Outcome::Refused), "{}, round {round}", kind.name);
@@ -210,7 +210,7 @@ fn refuses_and_loses_nothing<K: Key, V: Value + MapValue>(
     let tree = bounded(kind.builder().nodes(40).super_block_slabs(32)).build().unwrap();
     // Enough pairs that their leaves occupy half of the slabs, unless leaves are much fuller than splits
     // leave them; never all slabs.
-    let (keys, values) = kind.pairs((0..320).map(|n| (n * 7, n)));
+    let (keys, values) = kind.columns((0..320).map(|n| (n * 7, n)));
     let inserted = outcomes(tree.insert(&keys, &values));
     let model: BTreeMap<K, V> = keys
         .iter()
@@ -223,7 +223,7 @@ fn refuses_and_loses_nothing<K: Key, V: Value + MapValue>(
     assert_eq!(contents(&tree), model, "{}", kind.name);
     let then = tree.snapshot().unwrap();
     // Each leaf now needs a copy, and there are not enough slabs.
-    let (mut now, others) = (model.clone(), kind.pairs((0..320).map(|n| (n * 7, n + 1))).1);
+    let (mut now, others) = (model.clone(), kind.columns((0..320).map(|n| (n * 7, n + 1))).1);
     let said = tree.insert(&keys, &others);
     assert_eq!(said.is_err(), grows, "{}: {said:?}", kind.name);
     let told = outcomes(said);
@@ -284,7 +284,7 @@ pub fn what_cannot_be_asked_is_refused<K: Key, V: Value + MapValue>(kind: &Kind<
 
 pub fn trees_are_built_and_cleared<K: Key, V: Value + MapValue>(kind: &Kind<Tree<K, V>>) {
     let mut tree = kind.map(1);
-    let (keys, values) = kind.pairs((0..400).map(|n| (n * 3, n)).chain([(u64::MAX, 9)]));
+    let (keys, values) = kind.columns((0..400).map(|n| (n * 3, n)).chain([(u64::MAX, 9)]));
     tree.bulk_build(&keys, &values, 0.7).unwrap();
     let mut model: BTreeMap<K, V> = keys.iter().copied().zip(values.iter().copied()).collect();
     assert_eq!(contents(&tree), model, "{}", kind.name);
@@ -305,7 +305,7 @@ pub fn trees_are_built_and_cleared<K: Key, V: Value + MapValue>(kind: &Kind<Tree
 /// neither uses up the snapshot slots.
 pub fn questions_can_be_asked_for_ever<K: Key, V: Value + MapValue>(kind: &Kind<Tree<K, V>>) {
     let tree = kind.map(1);
-    let (keys, values) = kind.pairs([(5, 50)]);
+    let (keys, values) = kind.columns([(5, 50)]);
     tree.insert(&keys, &values).unwrap();
     let (stream, first) = (kind.device.stream().unwrap(), (keys[0], values[0]));
     for round in 0..MOST + 10 {
@@ -326,7 +326,7 @@ pub fn questions_can_be_asked_for_ever<K: Key, V: Value + MapValue>(kind: &Kind<
 pub fn a_question_keeps_nothing_once_it_is_answered<K: Key, V: Value + MapValue>(kind: &Kind<Tree<K, V>>) {
     let tree = kind.builder().nodes(4000).growth(Growth::Fixed).build().unwrap();
     let (device, stream) = (&kind.device, kind.device.stream().unwrap());
-    let (keys, values) = kind.pairs((0..100).map(|n| (n * 5, n)));
+    let (keys, values) = kind.columns((0..100).map(|n| (n * 5, n)));
     assert!(!tree.insert(&keys, &values).unwrap().contains(&Outcome::Refused), "{}", kind.name);
     let (keys, values) = (device.from_slice(&keys).unwrap(), device.from_slice(&values).unwrap());
     let mut told = device.zeroed::<u8>(100).unwrap();

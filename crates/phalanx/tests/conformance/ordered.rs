@@ -118,7 +118,7 @@ pub fn grown<M: ByOrder>(kind: &Kind<M>, turn: u64) -> (M, BTreeMap<M::Key, M::V
     if turn.is_multiple_of(2) {
         keys.extend([0, u64::MAX, u64::MAX - 1, u64::from(u32::MAX), u64::from(u32::MAX) - 1]);
     }
-    let (keys, values) = kind.pairs(keys.into_iter().enumerate().map(|(place, key)| (key, place as u64)));
+    let (keys, values) = kind.columns(keys.into_iter().enumerate().map(|(place, key)| (key, place as u64)));
     let mut expected = BTreeMap::new();
     for (&key, &value) in keys.iter().zip(&values) {
         expected.entry(key).or_insert(value);
@@ -207,14 +207,14 @@ pub fn trees_are_built_at_once<M: ByOrder>(kind: &Kind<M>) {
         for fill in [0.01, 0.5, 0.7, 1.0] {
             for top in [false, true] {
                 let numbers = (0..count).map(|n| (count - n) * 31).chain(top.then_some(u64::MAX));
-                let (keys, values) = kind.pairs(numbers.map(|key| (key, key ^ 7)));
+                let (keys, values) = kind.columns(numbers.map(|key| (key, key ^ 7)));
                 tree.bulk_build(&keys, &values, fill).unwrap();
                 let expected: BTreeMap<M::Key, M::Value> =
                     keys.iter().copied().zip(values.iter().copied()).collect();
                 assert_eq!(contents(&tree), expected, "{}: {count} at {fill}", kind.name);
                 let found: Vec<_> = values.iter().copied().map(Some).collect();
                 assert_eq!(tree.get(&keys).unwrap(), found, "{}: {count} at {fill}", kind.name);
-                let (more, values) = kind.pairs((0..count + 20).map(|n| (n * 17 + 5, n)));
+                let (more, values) = kind.columns((0..count + 20).map(|n| (n * 17 + 5, n)));
                 tree.insert(&more, &values).unwrap();
                 contents(&tree);
             }
@@ -230,14 +230,14 @@ pub fn trees_are_built_anew<M: ByOrder>(kind: &Kind<M>) {
     assert!(tree.stats().unwrap().live < before, "{}: {before} nodes", kind.name);
     tree.clear().unwrap();
     assert_eq!((tree.stats().unwrap().live, tree.len().unwrap(), tree.depth().unwrap()), (3, 0, 2));
-    let (keys, values) = kind.pairs([(5, 1), (5, 2), (9, 1)]);
+    let (keys, values) = kind.columns([(5, 1), (5, 2), (9, 1)]);
     tree.bulk_build(&keys, &values, 0.5).unwrap();
     assert_eq!(tree.len().unwrap(), 2, "{}: equal keys are one", kind.name);
 }
 
 pub fn buffers_are_answered_in_order<M: ByOrder>(kind: &Kind<M>) {
     let tree = kind.map(1);
-    let (keys, values) = kind.pairs((0..300).map(|n| (n * 3, n)));
+    let (keys, values) = kind.columns((0..300).map(|n| (n * 3, n)));
     tree.insert(&keys, &values).unwrap();
     let device = &kind.device;
     let stream = device.stream().unwrap();
@@ -283,7 +283,7 @@ pub fn large_trees_have_many_levels<M: ByOrder>(kind: &Kind<M>) {
             1 => 1_000_000 - n,
             _ => simt::hash::mix64(part << 32 | n) >> 33,
         };
-        let (keys, values) = kind.pairs((0..3000).map(|n| (number(n), n)));
+        let (keys, values) = kind.columns((0..3000).map(|n| (number(n), n)));
         tree.insert(&keys, &values).unwrap();
     }
     // The fill of nodes with 30 pairs depends on the schedule.
@@ -298,7 +298,7 @@ pub fn what_is_no_range_is_refused<M: ByOrder>(kind: &Kind<M>) {
     assert!(matches!(tree.range(&[high..low]), Err(Error::Range { low: 5, high: 3 })), "{}", kind.name);
     assert!(matches!(tree.count(&[high..=low]), Err(Error::Range { .. })), "{}", kind.name);
     assert_eq!(tree.range(&[low..low]).unwrap(), [[]], "{}", kind.name);
-    let (keys, values) = kind.pairs([(1, 1), (3, 3), (2, 2)]);
+    let (keys, values) = kind.columns([(1, 1), (3, 3), (2, 2)]);
     for fill in [0.0, -1.0, 1.01, f64::NAN] {
         assert!(matches!(tree.bulk_build(&keys, &values, fill), Err(Error::Fill(_))), "{}", kind.name);
     }

@@ -16,12 +16,12 @@ const FAR: u64 = 48_500;
 
 /// Generates distant pairs, so many that half-full nodes nearly use up such a pool.
 fn far<M: Tested>(kind: &Kind<M>) -> (Vec<M::Key>, Vec<M::Value>) {
-    kind.pairs((0..FAR).map(|n| (n * 1000, n)))
+    kind.columns((0..FAR).map(|n| (n * 1000, n)))
 }
 
 /// Generates pairs between two of [`far`], not in order, which split nodes.
 fn near<M: Tested>(kind: &Kind<M>) -> (Vec<M::Key>, Vec<M::Value>) {
-    kind.pairs((0..4000).map(|n| (3_000_001 + n * 2731 % 4000 / 999 * 1000 + n * 2731 % 4000 % 999, n)))
+    kind.columns((0..4000).map(|n| (3_000_001 + n * 2731 % 4000 / 999 * 1000 + n * 2731 % 4000 % 999, n)))
 }
 
 /// A pool of 32 nodes per super block cannot have a 256th super block.
@@ -39,9 +39,9 @@ pub fn pools_that_cannot_grow_are_exchanged<M: ByOrder>(kind: &Kind<M>) {
 
 pub fn trees_are_built_in_pools_that_are_large_enough<M: ByOrder>(kind: &Kind<M>) {
     let mut tree = kind.map(1);
-    let (keys, values) = kind.pairs((0..100).map(|n| (n, n)));
+    let (keys, values) = kind.columns((0..100).map(|n| (n, n)));
     tree.insert(&keys, &values).unwrap();
-    let (keys, values) = kind.pairs((0..3 * MOST as u64 / 2).map(|n| (n * 3, n)));
+    let (keys, values) = kind.columns((0..3 * MOST as u64 / 2).map(|n| (n * 3, n)));
     tree.bulk_build(&keys, &values, 0.01).unwrap();
     assert!(tree.stats().unwrap().capacity > MOST, "{}: {:?}", kind.name, tree.stats());
     let expected: BTreeMap<M::Key, M::Value> = keys.into_iter().zip(values).collect();
@@ -70,7 +70,7 @@ fn within_most<K: Key, V: Value + MapValue>(kind: &Kind<BTree<K, V>>, budget: us
 /// Neither a larger pool nor a rebuilt tree fits into the budget, so keys are refused, and no pair is lost.
 pub fn a_budget_is_kept_where_pools_cannot_grow<K: Key, V: Value + MapValue>(kind: &Kind<BTree<K, V>>) {
     let mut tree = within_most(kind, MOST);
-    let full = kind.pairs((0..104_000).map(|n| (n * 1000, n)));
+    let full = kind.columns((0..104_000).map(|n| (n * 1000, n)));
     tree.bulk_build(&full.0, &full.1, 1.0).unwrap();
     let more = near(kind);
     let outcomes = no_room(tree.insert(&more.0, &more.1));
@@ -93,7 +93,7 @@ pub fn thin_trees_are_built_anew_rather_than_refuse<K: Key, V: Value + MapValue>
 /// The budget permits a pool larger by a tenth, not by half.
 pub fn pools_are_exchanged_for_what_the_budget_allows<K: Key, V: Value + MapValue>(kind: &Kind<BTree<K, V>>) {
     let mut tree = within_most(kind, MOST + MOST / 10);
-    let (full, more) = (kind.pairs((0..104_000).map(|n| (n * 1000, n))), near(kind));
+    let (full, more) = (kind.columns((0..104_000).map(|n| (n * 1000, n))), near(kind));
     tree.bulk_build(&full.0, &full.1, 1.0).unwrap();
     let outcomes = tree.insert(&more.0, &more.1).unwrap();
     let capacity = tree.stats().unwrap().capacity;
@@ -104,10 +104,10 @@ pub fn pools_are_exchanged_for_what_the_budget_allows<K: Key, V: Value + MapValu
 pub fn launches_find_the_room_that_was_reserved<K: Key, V: Value + MapValue>(kind: &Kind<BTree<K, V>>) {
     for full in [false, true] {
         let mut tree = kind.map(1);
-        let (keys, values) = kind.pairs((0..3000).map(|n| (n * 1000, n)));
+        let (keys, values) = kind.columns((0..3000).map(|n| (n * 1000, n)));
         // If all nodes are full, each of these splits one.
         tree.bulk_build(&keys, &values, if full { 1.0 } else { 0.5 }).unwrap();
-        let (keys, values) = kind.pairs((0..20_000).map(|n| (n * 7919 % 20_000 * 150 + 1, n)));
+        let (keys, values) = kind.columns((0..20_000).map(|n| (n * 7919 % 20_000 * 150 + 1, n)));
         tree.reserve(keys.len()).unwrap();
         let (stream, before) = (kind.device.stream().unwrap(), tree.stats().unwrap().capacity);
         let (keys, values) =
@@ -156,9 +156,9 @@ pub fn trees_with_versions_are_built_in_pools_that_are_large_enough<K: Key, V: V
     kind: &Kind<MultiVersionBTree<K, V>>,
 ) {
     let mut tree = kind.builder().nodes(1).super_block_slabs(32).build().unwrap();
-    let (keys, values) = kind.pairs((0..300).map(|n| (n, n)));
+    let (keys, values) = kind.columns((0..300).map(|n| (n, n)));
     tree.insert(&keys, &values).unwrap();
-    let (keys, values) = kind.pairs((0..3 * MOST as u64 / 2).map(|n| (n * 3, n)));
+    let (keys, values) = kind.columns((0..3 * MOST as u64 / 2).map(|n| (n * 3, n)));
     tree.bulk_build(&keys, &values, 0.01).unwrap();
     assert!(tree.stats().unwrap().capacity > MOST, "{}: {:?}", kind.name, tree.stats());
     assert_eq!(tree.insert(&keys, &values).unwrap(), vec![Outcome::Replaced; keys.len()], "{}", kind.name);
@@ -177,7 +177,7 @@ pub fn trees_with_versions_are_built_in_pools_that_are_large_enough<K: Key, V: V
 /// Keys are inserted at the upper end and removed at the lower end: the memory usage is bounded.
 pub fn windows_that_move_take_no_more_memory<M: ByOrder>(kind: &Kind<M>) {
     let tree = kind.map(1);
-    let window = |turn: u64| kind.pairs((turn * 200..turn * 200 + 200).map(|n| (n, n)));
+    let window = |turn: u64| kind.columns((turn * 200..turn * 200 + 200).map(|n| (n, n)));
     let mut memory = 0;
     for turn in 0..40 {
         let (keys, values) = window(turn);
@@ -200,7 +200,7 @@ pub fn windows_that_move_take_no_more_memory<M: ByOrder>(kind: &Kind<M>) {
 /// The tree has only a few pairs left.
 pub fn room_is_made_of_what_was_removed<K: Key, V: Value + MapValue>(kind: &Kind<BTree<K, V>>) {
     let mut tree = kind.map(1);
-    let (keys, values) = kind.pairs((0..9000).map(|n| (n, n)));
+    let (keys, values) = kind.columns((0..9000).map(|n| (n, n)));
     tree.bulk_build(&keys, &values, 0.7).unwrap();
     let before = tree.stats().unwrap().capacity;
     tree.remove(&keys[100..]).unwrap();
@@ -216,12 +216,12 @@ pub fn trees_are_built_anew_where_no_snapshot_lives<K: Key, V: Value + MapValue>
     kind: &Kind<MultiVersionBTree<K, V>>,
 ) {
     let tree = kind.builder().nodes(1).super_block_slabs(32).build().unwrap();
-    let (keys, values) = kind.pairs((0..800).map(|n| (n, n)));
+    let (keys, values) = kind.columns((0..800).map(|n| (n, n)));
     tree.insert(&keys, &values).unwrap();
     tree.remove(&keys[10..]).unwrap();
     let before = tree.stats().unwrap().capacity;
     let then = tree.snapshot().unwrap();
-    let (more, new) = kind.pairs((5000..8000).map(|n| (n, n)));
+    let (more, new) = kind.columns((5000..8000).map(|n| (n, n)));
     tree.insert(&more, &new).unwrap();
     assert!(tree.stats().unwrap().capacity > before, "{}: {:?}", kind.name, tree.stats());
     let first: Vec<(K, V)> = keys.iter().copied().zip(values.iter().copied()).take(10).collect();
@@ -230,7 +230,7 @@ pub fn trees_are_built_anew_where_no_snapshot_lives<K: Key, V: Value + MapValue>
     tree.remove(&more).unwrap();
     let before = tree.stats().unwrap().capacity;
     for turn in 1..8 {
-        let (more, new) = kind.pairs((turn * 10_000..turn * 10_000 + 600).map(|n| (n, n)));
+        let (more, new) = kind.columns((turn * 10_000..turn * 10_000 + 600).map(|n| (n, n)));
         tree.insert(&more, &new).unwrap();
         tree.remove(&more).unwrap();
     }
@@ -242,7 +242,7 @@ pub fn trees_are_built_anew_where_no_snapshot_lives<K: Key, V: Value + MapValue>
 pub fn windows_move_beside_questions<K: Key, V: Value + MapValue>(kind: &Kind<MultiVersionBTree<K, V>>) {
     let tree = kind.builder().nodes(1).super_block_slabs(32).build().unwrap();
     let all = |tree: &MultiVersionBTree<K, V>| tree.count(&[K::from_u64(0)..K::from_u64(1)]).unwrap();
-    let (zero, value) = kind.pairs([(0, 0)]);
+    let (zero, value) = kind.columns([(0, 0)]);
     tree.insert(&zero, &value).unwrap();
     // Failures are asserted after the query threads have ended.
     let (ended, mut went_well) = (Mutex::new(false), true);
@@ -255,7 +255,7 @@ pub fn windows_move_beside_questions<K: Key, V: Value + MapValue>(kind: &Kind<Mu
             });
         }
         for turn in 1..50u64 {
-            let (keys, values) = kind.pairs((turn * 200..turn * 200 + 200).map(|n| (n, n)));
+            let (keys, values) = kind.columns((turn * 200..turn * 200 + 200).map(|n| (n, n)));
             went_well &= tree.insert(&keys, &values).is_ok_and(|all| all == [Outcome::Inserted; 200]);
             went_well &= tree.remove(&keys).is_ok_and(|all| all == [true; 200]);
         }
@@ -270,7 +270,7 @@ pub fn windows_move_beside_questions<K: Key, V: Value + MapValue>(kind: &Kind<Mu
 /// Insertions into a tree that has no memory left terminate, although each refused attempt copies nodes out
 /// of place, which the next sweep frees again.
 pub fn calls_on_a_full_pool_end<K: Key, V: Value + MapValue>(kind: &Kind<MultiVersionBTree<K, V>>) {
-    let (keys, values) = kind.pairs((0..1200).map(|n| (n * 2731 % 1200, n)));
+    let (keys, values) = kind.columns((0..1200).map(|n| (n * 2731 % 1200, n)));
     let fixed = || kind.builder().nodes(1).growth(Growth::Fixed).build().unwrap();
     let node = if kind.name.contains("_256_") { 256 } else { 128 };
     let capped = kind.builder().nodes(1).budget(64 * node).build().unwrap();

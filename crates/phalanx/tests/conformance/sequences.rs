@@ -17,7 +17,7 @@ impl<M: Tested> BatchMap<M::Key, M::Value> for Subject<M> {
         answers.into_iter().map(|(outcome, value)| answer(outcome, value)).collect()
     }
 
-    fn pairs(&mut self) -> Option<Vec<(M::Key, M::Value)>> {
+    fn contents(&mut self) -> Option<Vec<(M::Key, M::Value)>> {
         self.0.validate();
         Some(self.0.iter().expect("the device lists the pairs").collect())
     }

@@ -6,7 +6,7 @@ use phalanx::{BTree, Error, Key, Map, Value};
 /// Builds a tree of 2000 pairs whose searches begin at the root or at a node of the directory.
 fn built<K: Key, V: Value + MapValue>(kind: &Kind<BTree<K, V>>, directory: bool) -> BTree<K, V> {
     let mut tree = kind.builder().directory(directory).build().unwrap();
-    let (keys, values) = kind.pairs((0..2000).map(|n| (n * 3, n)));
+    let (keys, values) = kind.columns((0..2000).map(|n| (n * 3, n)));
     tree.bulk_build(&keys, &values, 0.5).unwrap();
     assert_eq!(
         tree.get(&keys[500..510]).unwrap(),
@@ -36,7 +36,7 @@ pub fn walks_read_a_node_a_level<K: Key, V: Value + MapValue>(kind: &Kind<BTree<
 /// Searches in a tree without a directory visit one node per level, plus the nodes reached by right links.
 pub fn trees_without_a_directory_grow<K: Key, V: Value + MapValue>(kind: &Kind<BTree<K, V>>) {
     let tree = kind.builder().directory(false).nodes(1).build().unwrap();
-    let (keys, values) = kind.pairs((0..1500).map(|n| (simt::hash::mix64(n) >> 33, n)));
+    let (keys, values) = kind.columns((0..1500).map(|n| (simt::hash::mix64(n) >> 33, n)));
     tree.insert(&keys, &values).unwrap();
     assert_eq!(crate::kinds::contents(&tree).len(), 1500, "{}", kind.name);
     let asked = kind.device.from_slice(&keys).unwrap();

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 fn filled<M: Tested>(kind: &Kind<M>, len: u64) -> (M, BTreeMap<M::Key, M::Value>) {
     let map = kind.map(1);
     let key = |n: u64| if n + 3 < len { n } else { u64::MAX - (len - 1 - n) };
-    let (keys, values) = kind.pairs((0..len).map(|n| (key(n), n * 3)));
+    let (keys, values) = kind.columns((0..len).map(|n| (key(n), n * 3)));
     let outcomes = map.insert(&keys, &values).unwrap();
     assert_eq!(outcomes, vec![Outcome::Inserted; len as usize], "{}", kind.name);
     (map, keys.into_iter().zip(values).collect())
@@ -22,7 +22,7 @@ pub fn growth_keeps_everything<M: Tested>(kind: &Kind<M>) {
     let map = kind.map(1);
     let mut model = BTreeMap::new();
     for part in 0..6u64 {
-        let (keys, values) = kind.pairs((0..200).map(|n| (part * 150 + n, part)));
+        let (keys, values) = kind.columns((0..200).map(|n| (part * 150 + n, part)));
         map.insert(&keys, &values).unwrap();
         model.extend(keys.into_iter().zip(values));
         assert_eq!(contents(&map), model, "{}", kind.name);
@@ -33,7 +33,7 @@ pub fn a_growing_table_keeps_its_measure<K: Key, V: Value + MapValue>(kind: &Kin
     let map = kind.map(1);
     let first = map.slots();
     for part in 0..6 {
-        let (keys, values) = kind.pairs((0..200).map(|n| (part * 150 + n, part)));
+        let (keys, values) = kind.columns((0..200).map(|n| (part * 150 + n, part)));
         map.insert(&keys, &values).unwrap();
     }
     assert!(map.slots() >= 950 && map.slots() > first, "{}: {}", kind.name, map.slots());
@@ -72,7 +72,7 @@ pub fn tables_are_resized<K: Key, V: Value + MapValue>(kind: &Kind<HashMap<K, V>
     assert!(map.capacity() >= 4100 && map.memory_usage() > memory, "{}", kind.name);
     assert_eq!(contents(&map), model, "{}", kind.name);
     let reserved = map.slots();
-    let (keys, values) = kind.pairs((1000..5000).map(|key| (key, 1)));
+    let (keys, values) = kind.columns((1000..5000).map(|key| (key, 1)));
     assert_eq!(map.insert(&keys, &values).unwrap(), vec![Outcome::Inserted; 4000]);
     assert_eq!(map.slots(), reserved, "{}: there was room", kind.name);
     assert!(map.remove(&keys).unwrap().into_iter().all(|removed| removed));
@@ -108,7 +108,7 @@ pub fn threads_share_a_growing_map<M: Tested>(kind: &Kind<M>) {
     let work = &|thread: u64| {
         for part in 0..5 {
             let own = (0..20).map(|n| (1000 * (thread + 1) + part * 20 + n, thread));
-            let (keys, values) = kind.pairs(own.chain((0..10).map(|n| (n, thread))));
+            let (keys, values) = kind.columns(own.chain((0..10).map(|n| (n, thread))));
             let outcomes = map.insert(&keys, &values).unwrap();
             let new = outcomes.iter().filter(|&&outcome| outcome == Outcome::Inserted).count();
             *inserted.lock().unwrap() += new;
@@ -123,11 +123,11 @@ pub fn threads_share_a_growing_map<M: Tested>(kind: &Kind<M>) {
 /// Tombstones are no free slots: where they use up too many slots, `reserve` reclaims them.
 pub fn reserved_room_is_there<K: Key, V: Value + MapValue>(kind: &Kind<HashMap<K, V>>) {
     let mut map = kind.builder().capacity(200).growth(Growth::Fixed).build().unwrap();
-    let (keys, values) = kind.pairs((0..200).map(|key| (key, key)));
+    let (keys, values) = kind.columns((0..200).map(|key| (key, key)));
     map.insert(&keys, &values).unwrap();
     assert!(map.remove(&keys[1..]).unwrap().into_iter().all(|removed| removed));
     map.reserve(150).unwrap();
-    let (more, values) = kind.pairs((1000..1150).map(|key| (key, key)));
+    let (more, values) = kind.columns((1000..1150).map(|key| (key, key)));
     assert_eq!(map.insert(&more, &values).unwrap(), vec![Outcome::Inserted; 150], "{}", kind.name);
     assert_eq!(contents(&map).len(), 151, "{}", kind.name);
 }
@@ -136,7 +136,7 @@ pub fn the_capacity_is_held_without_growing<K: Key, V: Value + MapValue>(kind: &
     for load_factor in [0.5, 0.8, 0.9, 0.95] {
         let map = kind.builder().capacity(1500).load_factor(load_factor).build().unwrap();
         let (slots, capacity) = (map.slots(), map.capacity() as u64);
-        let (keys, values) = kind.pairs((0..capacity).map(|key| (key, key)));
+        let (keys, values) = kind.columns((0..capacity).map(|key| (key, key)));
         let outcomes = map.insert(&keys, &values).unwrap();
         assert_eq!(outcomes, vec![Outcome::Inserted; keys.len()], "{}", kind.name);
         assert_eq!(map.slots(), slots, "{}: it grew at a load of {load_factor}", kind.name);
@@ -148,7 +148,7 @@ pub fn a_table_that_gets_too_full_grows<K: Key, V: Value + MapValue>(kind: &Kind
     let map = kind.builder().capacity(1000).build().unwrap();
     let slots = map.slots() as u64;
     let insert = |keys: std::ops::Range<u64>| {
-        let (keys, values) = kind.pairs(keys.map(|key| (key, key)));
+        let (keys, values) = kind.columns(keys.map(|key| (key, key)));
         assert_eq!(map.insert(&keys, &values).unwrap(), vec![Outcome::Inserted; keys.len()]);
     };
     insert(0..slots * 89 / 100);
@@ -160,7 +160,7 @@ pub fn a_table_that_gets_too_full_grows<K: Key, V: Value + MapValue>(kind: &Kind
 
 /// Threads that find a table full at the same time grow it once, not once each.
 pub fn threads_that_are_refused_together_grow_once<K: Key, V: Value + MapValue>(kind: &Kind<HashMap<K, V>>) {
-    let (keys, values) = &kind.pairs((0..300).map(|key| (key, 1)));
+    let (keys, values) = &kind.columns((0..300).map(|key| (key, 1)));
     for _ in 0..5 {
         let map = kind.builder().capacity(1).build().unwrap();
         let start = &std::sync::Barrier::new(8);
@@ -182,7 +182,7 @@ pub fn pairs_are_listed_beside_insertions<M: Tested>(kind: &Kind<M>) {
         let writer = scope.spawn(|| {
             let mut next = 0;
             while !*done.lock().unwrap() {
-                let (keys, values) = kind.pairs((next..next + 2).map(|key| (key % 16_000, key)));
+                let (keys, values) = kind.columns((next..next + 2).map(|key| (key % 16_000, key)));
                 map.insert(&keys, &values).unwrap();
                 next += 2;
             }

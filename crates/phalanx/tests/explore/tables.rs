@@ -45,7 +45,7 @@ impl<M: Config> HasFixture for M {
     }
 
     /// Returns the pairs. A key in two slots is a finding, and so is a wrong counter.
-    fn pairs(memory: &Memory, buckets: u32) -> Result<HashMap<u64, u64>, Finding> {
+    fn contents(memory: &Memory, buckets: u32) -> Result<HashMap<u64, u64>, Finding> {
         let words = memory.buckets.read().expect("memory");
         let slots: &[<M::Slot as Slot>::Word] = bytemuck::cast_slice(&words);
         let top = M::Slot::key(M::Slot::EMPTY).to_u64();

@@ -42,7 +42,7 @@ pub trait HasFixture: Kind {
     fn view(memory: &Self::Memory, buckets: u32) -> Self::View;
 
     /// Returns the pairs in the memory, and checks its layout.
-    fn pairs(memory: &Self::Memory, buckets: u32) -> Result<HashMap<u64, u64>, Finding>;
+    fn contents(memory: &Self::Memory, buckets: u32) -> Result<HashMap<u64, u64>, Finding>;
 
     /// Returns a word of the filters, if there are any.
     fn filter(_memory: &Self::Memory) -> Option<Global<u32>> {
@@ -256,8 +256,8 @@ impl<M: HasFixture> World<M> {
         Ok((events.flatten().collect(), report.steps))
     }
 
-    fn pairs(&self) -> Result<HashMap<u64, u64>, Finding> {
-        M::pairs(&self.memory, self.buckets)
+    fn contents(&self) -> Result<HashMap<u64, u64>, Finding> {
+        M::contents(&self.memory, self.buckets)
     }
 }
 
@@ -275,7 +275,7 @@ pub fn explore<M: HasFixture, E: Execution<M>>(plan: &Plan, setting: &Setting) -
     let calmly = Options { cas128: setting.cas128, step_limit: 1 << 12, ..Options::default() };
     let fill = World::<M>::new(calmly, plan.buckets).expect("memory");
     fill.play::<E>(&[Part::insert_new(0..plan.fill, M::TILE / E::WIDTH)], &calm)?;
-    let initial = fill.pairs()?;
+    let initial = fill.contents()?;
     let options = Options {
         stale_l1: true,
         weak_memory: setting.weak_memory,
@@ -289,7 +289,7 @@ pub fn explore<M: HasFixture, E: Execution<M>>(plan: &Plan, setting: &Setting) -
         (events.len(), events.iter().filter(|event| event.outcome == MapOutcome::Refused).count());
     // A refused operation guarantees only that it has changed nothing.
     events.retain(|event| !M::REFUSES_CHANGES || event.outcome != MapOutcome::Refused);
-    events.extend(last_looks::<M>(plan, &world.pairs()?));
+    events.extend(last_looks::<M>(plan, &world.contents()?));
     checker::check(&MapModel { initial }, &events).map_err(|failure| Finding::Order(failure.to_string()))?;
     Ok(Played { steps, operations, refused })
 }

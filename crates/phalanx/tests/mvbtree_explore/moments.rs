@@ -360,7 +360,7 @@ fn filled<M: HasFixture<Memory = Forest> + Config>(
         let part = Part { rounds: vec![round], asks_the_past: false, comes_and_goes: false };
         play::<M>(&calm, &memory, &[part], LATEST)?;
     }
-    let pairs = M::pairs(&memory, plan.units)?.into_iter().collect();
+    let pairs = M::contents(&memory, plan.units)?.into_iter().collect();
     Ok((memory, pairs))
 }
 
@@ -385,7 +385,7 @@ fn explore<M: HasFixture<Memory = Forest> + Config>(
         memory.set_clock(u64::from(past) + 1);
     }
     let told = play::<M>(&device, &memory, &plan.parts, past)?;
-    let pairs = M::pairs(&memory, plan.units)?;
+    let pairs = M::contents(&memory, plan.units)?;
     let mut events = vec![event(SnapshotOp::Take(BEFORE), SnapshotOutcome::Taken, 0)];
     events.extend(told.iter().zip(0..).flat_map(|(told, number)| told.events(number, M::TILE as usize)));
     let count = events.len();

@@ -206,11 +206,11 @@ impl World {
         Ok(())
     }
 
-    fn pairs<A: Access>(&self, tree: usize) -> Result<HashMap<u64, u64>, Finding> {
+    fn contents<A: Access>(&self, tree: usize) -> Result<HashMap<u64, u64>, Finding> {
         match tree {
-            2 => <Other<A> as HasFixture>::pairs(&self.trees[tree], UNITS),
-            3 => <Third<A> as HasFixture>::pairs(&self.trees[tree], UNITS),
-            _ => <Same<A> as HasFixture>::pairs(&self.trees[tree], UNITS),
+            2 => <Other<A> as HasFixture>::contents(&self.trees[tree], UNITS),
+            3 => <Third<A> as HasFixture>::contents(&self.trees[tree], UNITS),
+            _ => <Same<A> as HasFixture>::contents(&self.trees[tree], UNITS),
         }
     }
 }
@@ -225,7 +225,7 @@ fn play_seed<A: Access>(seed: u64, threads: u32, plan: impl Fn(&mut Rng) -> Scri
         world.launch::<A>(&scripts, threads)?;
         for (tree, expected) in expected.iter_mut().enumerate() {
             (0..).zip(&scripts).for_each(|(block, script)| expect(expected, script, tree, block, threads));
-            let found = world.pairs::<A>(tree)?;
+            let found = world.contents::<A>(tree)?;
             if found != *expected {
                 return Err(Finding::Order(format!("tree {tree} holds {found:?}, not {expected:?}")));
             }

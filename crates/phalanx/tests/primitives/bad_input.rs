@@ -14,7 +14,7 @@ fn workspaces_that_are_too_small_do_not_grow() {
     let mut work = Workspace::on_device(&device, needed - 256).unwrap();
     let error = work.sort_keys_in_place(&mut keys, Bits::ALL).unwrap_err();
     assert!(matches!(error, Error::Workspace { needed: n, .. } if n == needed), "{error}");
-    assert_eq!((keys.read().unwrap(), work.bytes()), (vec![3, 1, 2], needed - 256));
+    assert_eq!((keys.read().unwrap(), work.memory_usage()), (vec![3, 1, 2], needed - 256));
     work.reserve(needed).unwrap();
     work.sort_keys_in_place(&mut keys, Bits::ALL).unwrap();
     assert_eq!(keys.read().unwrap(), [1, 2, 3]);

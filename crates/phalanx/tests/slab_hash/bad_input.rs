@@ -104,7 +104,7 @@ fn wide_swaps_must_be_supported() {
         if name.starts_with("published") {
             assert_eq!(built.unwrap().variant(), name);
         } else {
-            refuses!(built, Error::NeedsWideSwap { .. }, name, "published", "leave the variant out");
+            refuses!(built, Error::NeedsWideSwap { .. }, name, "published", "omit the variant");
         }
     }
     let map = SlabHash::<u64, u64>::builder().device(&device).build().unwrap();
@@ -200,7 +200,7 @@ fn buckets_must_be_there() {
         ($structure:expr) => {{
             let mut structure = $structure;
             for bucket in [3, 4, u32::MAX] {
-                refuses!(structure.flush(&[0, bucket, 1]), Error::Bucket { count: 3, .. }, "there are 3");
+                refuses!(structure.flush(&[0, bucket, 1]), Error::Bucket { count: 3, .. }, "has 3");
             }
             refuses!(structure.rehash(0), Error::ZeroCapacity, "at least 1");
             refuses!(
@@ -283,7 +283,7 @@ fn files_of_other_things_are_refused() {
         "(32, 64)"
     );
     // A map has one value per key. A multimap can load it, but not vice versa.
-    refuses!(SlabHash::<u32, u32>::load(&of_many[..], builder()), Error::Format(_), "a key comes twice");
+    refuses!(SlabHash::<u32, u32>::load(&of_many[..], builder()), Error::Format(_), "a key occurs twice");
     assert_eq!(SlabMultiMap::<u32, u32>::load(&of_map[..], builder()).unwrap().len().unwrap(), 3);
     assert_eq!(SlabMultiMap::<u32, u32>::load(&of_many[..], builder()).unwrap().count(&[1]).unwrap(), [2]);
 }
@@ -335,8 +335,8 @@ fn damage<K: Key>(good: &[u8], load: impl Fn(&[u8]) -> phalanx::Result<SlabSet<K
     for place in 0..good.len() {
         let mut bad = good.to_vec();
         bad[place] ^= 1 << (place % 8);
-        refuses!(load(&bad), Error::Format(_), "no saved map that can be read");
-        refuses!(load(&good[..place]), Error::Format(_), "ends too early");
+        refuses!(load(&bad), Error::Format(_), "saved map cannot be read");
+        refuses!(load(&good[..place]), Error::Format(_), "it is truncated");
     }
 }
 

@@ -23,7 +23,7 @@ fn contents<K: Key, V: Value>(map: &SlabHash<K, V>) -> BTreeMap<K, V> {
     pairs
 }
 
-fn pairs<K: Key, V: Value>(numbers: std::ops::Range<u64>) -> (Vec<K>, Vec<V>) {
+fn columns<K: Key, V: Value>(numbers: std::ops::Range<u64>) -> (Vec<K>, Vec<V>) {
     numbers.map(|n| (K::from_u64(n), V::from_u64(n + 7))).unzip()
 }
 
@@ -37,7 +37,7 @@ pub fn a_fixed_pool_refuses_and_loses_nothing(device: &Device) {
         let mut map = builder.buckets(1).slabs(1).growth(Growth::Fixed).build().unwrap();
         let name = map.variant().to_owned();
         let room = 33 * slots(&name);
-        let (keys, values) = pairs::<K, V>(0..room as u64 + 300);
+        let (keys, values) = columns::<K, V>(0..room as u64 + 300);
         let first = map.insert(&keys, &values).unwrap();
         assert_eq!(count(&first, Outcome::Inserted) + count(&first, Outcome::Refused), keys.len(), "{name}");
         holds_what_it_said(&map, &keys, &values, &first);
@@ -87,7 +87,7 @@ pub fn the_last_slab_serves_all_that_want_it(device: &Device) {
         let map = builder.buckets(1).slabs(1).growth(Growth::Fixed).build().unwrap();
         let slots = slots(map.variant()) as u64;
         for part in 0..32 {
-            let (keys, values) = pairs::<K, V>(part * slots..(part + 1) * slots);
+            let (keys, values) = columns::<K, V>(part * slots..(part + 1) * slots);
             assert_eq!(
                 map.insert(&keys, &values).unwrap(),
                 vec![Outcome::Inserted; keys.len()],
@@ -96,7 +96,7 @@ pub fn the_last_slab_serves_all_that_want_it(device: &Device) {
             );
         }
         assert_eq!(map.stats().unwrap().free, 1);
-        let (keys, values) = pairs::<K, V>(32 * slots..33 * slots);
+        let (keys, values) = columns::<K, V>(32 * slots..33 * slots);
         let said = map.insert(&keys, &values).unwrap();
         assert_eq!(count(&said, Outcome::Refused), 0, "{}", map.variant());
         assert_eq!(contents(&map).len() as u64, 33 * slots, "{}", map.variant());
@@ -110,7 +110,7 @@ pub fn a_budget_is_reached_and_kept(device: &Device) {
         let slots = slots(sizing.variant());
         let bytes = (slots + 1) * if (K::BITS, V::BITS) == (32, 32) { 8 } else { 16 };
         let map = builder.buckets(2).slabs(1).super_block_slabs(32).budget(96 * bytes).build().unwrap();
-        let (keys, values) = pairs::<K, V>(0..98 * slots as u64 + 500);
+        let (keys, values) = columns::<K, V>(0..98 * slots as u64 + 500);
         let said = no_room(map.insert(&keys, &values));
         let stats = map.stats().unwrap();
         assert_eq!((stats.capacity, stats.free, stats.faults), (96, 0, 0), "{}", map.variant());
@@ -129,7 +129,7 @@ pub fn pools_grow_as_they_must(device: &Device) {
         let map = builder.buckets(40).slabs(1).build().unwrap();
         let first = map.stats().unwrap().capacity;
         for part in 0..3 {
-            let (keys, values) = pairs::<K, V>(part * 1500..(part + 1) * 1500);
+            let (keys, values) = columns::<K, V>(part * 1500..(part + 1) * 1500);
             assert_eq!(
                 map.insert(&keys, &values).unwrap(),
                 vec![Outcome::Inserted; 1500],
@@ -137,14 +137,14 @@ pub fn pools_grow_as_they_must(device: &Device) {
                 map.variant()
             );
         }
-        let (keys, values) = pairs::<K, V>(0..4500);
+        let (keys, values) = columns::<K, V>(0..4500);
         assert_eq!(contents(&map), keys.into_iter().zip(values).collect(), "{}", map.variant());
         let now = map.stats().unwrap();
         assert!(now.capacity > first && now.capacity < 6 * now.live, "{}: {now:?}", map.variant());
     }
     every_kind!(device, case);
     let set = sets::<u64>(device).remove(0).buckets(3).slabs(1).build().unwrap();
-    let (keys, _) = pairs::<u64, u64>(0..3000);
+    let (keys, _) = columns::<u64, u64>(0..3000);
     assert_eq!(set.insert(&keys).unwrap(), vec![Outcome::Inserted; 3000]);
     set.validate().unwrap();
     let many = multi_maps::<u32, u32>(device).remove(0).buckets(3).slabs(1).build().unwrap();
@@ -185,7 +185,7 @@ pub fn a_rehash_that_has_no_room_changes_nothing(device: &Device) {
         let slots = slots(builder.clone().build().unwrap().variant());
         let bytes = (slots + 1) * if (K::BITS, V::BITS) == (32, 32) { 8 } else { 16 };
         let mut map = builder.buckets(2).slabs(1).super_block_slabs(32).budget(32 * bytes).build().unwrap();
-        let (keys, values) = pairs::<K, V>(0..22 * slots as u64);
+        let (keys, values) = columns::<K, V>(0..22 * slots as u64);
         assert_eq!(
             map.insert(&keys, &values).unwrap(),
             vec![Outcome::Inserted; keys.len()],
@@ -216,7 +216,7 @@ fn outgrown<T>(builder: Builder<T>, device: &Device) -> Builder<T> {
 
 pub fn pools_that_cannot_grow_are_exchanged(device: &Device) {
     let map = outgrown(SlabHash::<u64, u64>::builder(), device).build().unwrap();
-    let (keys, values) = pairs::<u64, u64>(0..MANY);
+    let (keys, values) = columns::<u64, u64>(0..MANY);
     for (keys, values) in keys.chunks(30_000).zip(values.chunks(30_000)) {
         assert_eq!(map.insert(keys, values).unwrap(), vec![Outcome::Inserted; keys.len()]);
     }
@@ -228,7 +228,7 @@ pub fn pools_that_cannot_grow_are_exchanged(device: &Device) {
 pub fn a_budget_is_kept_where_pools_cannot_grow(device: &Device) {
     let budget = 255 * 32 * 128;
     let map = outgrown(SlabHash::<u64, u64>::builder(), device).budget(budget).build().unwrap();
-    let (keys, values) = pairs::<u64, u64>(0..MANY);
+    let (keys, values) = columns::<u64, u64>(0..MANY);
     // Inserts batches until one is refused, because each refused pair searches the whole pool.
     let mut told = Vec::new();
     for (keys, values) in keys.chunks(1000).zip(values.chunks(1000)) {
@@ -244,7 +244,7 @@ pub fn a_budget_is_kept_where_pools_cannot_grow(device: &Device) {
 
 pub fn rehashes_move_to_larger_pools(device: &Device) {
     let mut map = outgrown(SlabHash::<u64, u64>::builder(), device).build().unwrap();
-    let (keys, values) = pairs::<u64, u64>(0..50_000);
+    let (keys, values) = columns::<u64, u64>(0..50_000);
     map.insert(&keys, &values).unwrap();
     assert!(map.stats().unwrap().capacity <= 255 * 32, "{:?}", map.stats());
     // Both tables together need more slabs than such a pool has.

@@ -103,7 +103,7 @@ fn list_with<S: Slot, P: Pool, const W: u32, const L: usize>(
 }
 
 /// Returns the pairs of all lists, in list order. Checks the layout and the counters.
-pub fn pairs<S: Slot, P: Pool, const W: u32, const L: usize>(
+pub fn contents_of<S: Slot, P: Pool, const W: u32, const L: usize>(
     chains: &Chains,
     buckets: u32,
 ) -> Result<Vec<(u64, u64)>, Finding> {
@@ -152,8 +152,8 @@ impl<S: Slot, P: Pool, const W: u32, const L: usize> HasFixture for Lists<S, P, 
         unsafe { ListsView::new(memory.heads.pointer(), memory.counters.pointer(), memory.pool(), buckets) }
     }
 
-    fn pairs(memory: &Chains, buckets: u32) -> Result<HashMap<u64, u64>, Finding> {
-        let pairs = pairs::<S, P, W, L>(memory, buckets)?;
+    fn contents(memory: &Chains, buckets: u32) -> Result<HashMap<u64, u64>, Finding> {
+        let pairs = contents_of::<S, P, W, L>(memory, buckets)?;
         let mut map = HashMap::new();
         match pairs.into_iter().find(|&(key, value)| map.insert(key, value).is_some()) {
             Some((key, _)) => Err(Finding::Twice(key)),

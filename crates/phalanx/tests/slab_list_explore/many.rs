@@ -414,7 +414,7 @@ pub trait Explored: HasFixture<Memory = Chains> + Config {
 
 impl<S: Slot, P: Pool, const W: u32, const L: usize> Explored for Lists<S, P, W, L> {
     fn left(memory: &Chains) -> Result<Vec<(u64, u64)>, Finding> {
-        chains::pairs::<S, P, W, L>(memory, 1)
+        chains::contents_of::<S, P, W, L>(memory, 1)
     }
 }
 

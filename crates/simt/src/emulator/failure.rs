@@ -84,8 +84,8 @@ impl fmt::Display for Whereabouts {
         match self {
             Self::Ended => f.write_str("has ended"),
             Self::Waiting { at, location } => write!(f, "waits at {at} at {location}"),
-            Self::Outside => f.write_str("takes no part"),
-            Self::Running => f.write_str("is elsewhere"),
+            Self::Outside => f.write_str("does not participate"),
+            Self::Running => f.write_str("is running elsewhere"),
         }
     }
 }
@@ -109,7 +109,7 @@ impl fmt::Display for Nearest {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FailureKind {
     /// A collective waits for lanes that will not arrive, or reads from a lane that does not participate.
-    #[error("{collective} with mask {mask:#010x} lacks lanes: {}", names_of(missing))]
+    #[error("{collective} with mask {mask:#010x} waits for missing lanes: {}", names_of(missing))]
     MissingLane {
         /// Name of the collective's instruction.
         collective: &'static str,
@@ -119,7 +119,7 @@ pub enum FailureKind {
         missing: Vec<Absent>,
     },
     /// The barrier of a block waits for threads that will not arrive.
-    #[error("the barrier of the block lacks threads: {}", names_of(missing))]
+    #[error("the block barrier waits for missing threads: {}", names_of(missing))]
     BarrierMismatch {
         /// Missing threads.
         missing: Vec<Absent>,
@@ -144,8 +144,8 @@ pub enum FailureKind {
     },
     /// An access lies in memory that kernels have freed: see [`poison`](crate::poison).
     #[error(
-        "access of {bytes} bytes to slab {name:#x}, {offset} bytes in, which was reclaimed: it was retired \
-         while somebody could still reach it, or freed too early"
+        "access of {bytes} bytes at offset {offset} of slab {name:#x}, which was reclaimed: it was retired \
+         while it could still be reached, or freed too early"
     )]
     UseAfterReclaim {
         /// Bytes accessed.
@@ -159,8 +159,8 @@ pub enum FailureKind {
     /// before it was freed. Reported only with weak memory: see
     /// [`Options::weak_memory`](crate::emulator::Options::weak_memory).
     #[error(
-        "write of {bytes} bytes at {address:#x} to a slab that was allocated again: nothing orders it after \
-         what was written there before the slab was freed, which may still replace it"
+        "write of {bytes} bytes at {address:#x} to a slab that was allocated again: it is not ordered after \
+         the writes from before the slab was freed, which may still overwrite it"
     )]
     UnorderedReuse {
         /// Address of the write.
@@ -170,7 +170,7 @@ pub enum FailureKind {
     },
     /// A read of uninitialised memory.
     #[error(
-        "read of {bytes} bytes that nobody wrote, {}",
+        "read of {bytes} uninitialized bytes, {}",
         within.map_or("in shared memory".to_owned(), |within| within.to_string())
     )]
     Uninitialized {
@@ -200,7 +200,7 @@ pub enum FailureKind {
     #[error("panic: {0}")]
     Panic(String),
     /// No lane makes progress.
-    #[error("hang: no end after {steps} steps")]
+    #[error("hang: the launch did not end within {steps} steps")]
     Hang {
         /// Steps until the launch was given up (see `Options::step_limit`).
         steps: u64,
@@ -214,15 +214,15 @@ pub enum FailureKind {
         bytes: usize,
     },
     /// A grid exceeds the limits of every device.
-    #[error("no device takes a grid of {grid}: blocks must be at least 1, and threads 1 to 1024")]
+    #[error("no device accepts a grid of {grid}: it needs at least 1 block, of 1 to 1024 threads")]
     InvalidGrid {
         /// Requested grid.
         grid: crate::Grid,
     },
     /// The replayed trace does not belong to this program.
     #[error(
-        "the trace does not fit: at step {step} it names a lane that cannot run; replay it on the program \
-         and options it came from"
+        "the trace does not match: at step {step} it names a lane that cannot run; replay it with the \
+         program and options that it was recorded with"
     )]
     TraceMismatch {
         /// Step of the launch.
