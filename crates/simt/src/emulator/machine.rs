@@ -195,5 +195,6 @@ fn check(launch: &Launch) -> Result<(), Failure> {
         other: None,
         schedule: None,
         trace: None,
+        faults: Vec::new(),
     }))
 }

@@ -5,6 +5,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `machine`, `options`, `failure` | the device, its options, and the failures of launches |
+//! | `site`, `fault` | lines of kernel source, and changes of the operations there |
 //! | `launch`, `worker` | launches as data; host threads, and scheduling of blocks and lanes in fast mode |
 //! | `block`, `lane`, `stacks`, `panics` | blocks, warps and barriers; coroutines |
 //! | `collective` | rendezvous of lanes, and the results of collectives |
@@ -20,6 +21,7 @@ mod collective;
 mod detect;
 mod explore;
 mod failure;
+mod fault;
 mod lane;
 mod launch;
 mod machine;
@@ -27,16 +29,18 @@ mod memory;
 mod options;
 mod panics;
 pub mod public;
+mod site;
 mod stacks;
 mod worker;
 
 use crate::{Order, Scope, SharedShape, Word, device};
 use collective::{Kind, Operand, meet};
 use failure::FailureKind;
-use lane::{Lane, Site};
+use lane::Lane;
 use memory::atomics::Update;
 use memory::global::{self, How};
 use memory::shared;
+use site::Site;
 use std::any::TypeId;
 use std::panic::Location;
 
@@ -182,13 +186,18 @@ pub fn any(mask: u32, vote: bool) -> bool {
 
 #[device(caller)]
 pub fn warp_sync(mask: u32) {
-    meet(Kind::Sync, mask, Operand::default(), site());
+    let site = site();
+    if !Lane::current().skips(site) {
+        meet(Kind::Sync, mask, Operand::default(), site);
+    }
 }
 
 #[device(caller)]
 pub fn block_sync() {
-    let lane = Lane::current();
-    lane.block().barrier(lane, site());
+    let (lane, site) = (Lane::current(), site());
+    if !lane.skips(site) {
+        lane.block().barrier(lane, site);
+    }
 }
 
 /// Returns `word`: on the host nothing needs to be hidden from the compiler.

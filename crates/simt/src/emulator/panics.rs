@@ -1,6 +1,7 @@
 //! Panics of kernels become failures of their launches. The hook prints nothing and records the source line.
-use super::failure::{FailureKind, SourceLine};
+use super::failure::FailureKind;
 use super::lane::Lane;
+use super::site::SourceLine;
 use std::any::Any;
 use std::cell::RefCell;
 use std::panic;

@@ -19,7 +19,7 @@ pub struct Mark {
     pub weak: bool,
     /// Whether the scope is the block: strong only with respect to lanes of the block.
     pub narrow: bool,
-    pub site: super::super::lane::Site,
+    pub site: super::super::site::Site,
     pub block: u32,
     pub thread: u32,
 }

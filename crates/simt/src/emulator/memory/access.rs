@@ -1,7 +1,8 @@
 //! The checks that precede each access to global memory.
 use super::super::failure::FailureKind;
-use super::super::lane::{Lane, Site};
+use super::super::lane::Lane;
 use super::super::options::Detect;
+use super::super::site::Site;
 use super::registry::{Buffer, Found, Registry};
 use crate::device;
 use std::cell::{Cell, RefCell};

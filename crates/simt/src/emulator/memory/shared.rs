@@ -1,6 +1,7 @@
 //! The shared memory of a block: one array per source line or type that declares one.
 use super::super::failure::FailureKind;
-use super::super::lane::{Lane, Site};
+use super::super::lane::Lane;
+use super::super::site::Site;
 use super::atomics::{self, Update};
 use super::global::Access;
 use crate::{Order, Scope};
@@ -145,13 +146,12 @@ unsafe fn read(lane: &Lane, access: &Access) -> u128 {
 pub unsafe fn store(address: u64, bytes: usize, value: u128, site: Site) {
     let access = weak(address, bytes, site);
     let lane = enter(&access, true);
-    if let Some(explorer) = lane.explorer() {
+    match lane.explorer() {
         // SAFETY: the caller's obligation.
-        let old = unsafe { atomics::load(access.address, bytes, Order::Weak) };
-        explorer.store(lane, &access, old, value);
+        None => unsafe { atomics::store(access.address, bytes, value, Order::Weak) },
+        // SAFETY: the caller's obligation.
+        Some(explorer) => unsafe { explorer.store(lane, &access, value) },
     }
-    // SAFETY: the caller's obligation.
-    unsafe { atomics::store(access.address, bytes, value, Order::Weak) }
 }
 
 /// Adds to 4 bytes; returns the old value.
@@ -162,11 +162,15 @@ pub unsafe fn store(address: u64, bytes: usize, value: u128, site: Site) {
 pub unsafe fn fetch_add(address: u64, value: u32, site: Site) -> u32 {
     let access = Access { order: Order::Relaxed, ..weak(address, 4, site) };
     let lane = enter(&access, false);
-    if let Some(explorer) = lane.explorer() {
-        // SAFETY: the caller's obligation.
-        let old = unsafe { atomics::load(access.address, 4, Order::Weak) };
-        explorer.update(lane, &access, old, Some(Update::Add.apply(old, value.into(), 4)));
+    match lane.explorer() {
+        None => {
+            // SAFETY: the caller's obligation.
+            unsafe { atomics::update(access.address, 4, Update::Add, value.into(), Order::Relaxed) as u32 }
+        }
+        Some(explorer) => {
+            let sum = |old| Some(Update::Add.apply(old, value.into(), 4));
+            // SAFETY: the caller's obligation.
+            unsafe { explorer.update(lane, &access, sum) as u32 }
+        }
     }
-    // SAFETY: the caller's obligation.
-    unsafe { atomics::update(access.address, 4, Update::Add, value.into(), Order::Relaxed) as u32 }
 }
