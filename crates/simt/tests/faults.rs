@@ -246,6 +246,13 @@ fn loads_that_are_early_are_found() {
 }
 
 #[test]
+fn loaded_words_are_replaced() {
+    let old =
+        Fault::replace(site("change_and_read", "word.load"), |_, word| if word == 42 { 0 } else { word });
+    assert_eq!(explore(&[old], tears).expect("an old word").1, [0, 2]);
+}
+
+#[test]
 fn late_stores_are_visible_afterwards() {
     let late = Fault::late(site("pass_message", "data.write(0"), site("pass_message", "flag.at(0).store"));
     let options = Options { faults: vec![late.clone()], ..Options::explore(Schedule::Random { seed: 0 }) };

@@ -3,7 +3,7 @@ use super::collective::{Group, Operand, complete_without, lanes_of};
 use super::failure::{Absent, Failure, FailureKind, Party, Whereabouts};
 use super::lane::{Lane, Place};
 use super::launch::{BlockId, Launch};
-use super::memory::shared::SharedMemory;
+use super::memory::arrays::SharedMemory;
 use super::site::Site;
 use super::worker::Worker;
 use crate::device;

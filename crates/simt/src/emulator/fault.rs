@@ -17,7 +17,7 @@ pub struct Fault {
     effects: Arc<AtomicU64>,
 }
 
-/// Replacement for the word that an operation writes, given the word in memory and the new word.
+/// Function that returns the replacement of a word, given the word in memory and that word.
 pub type Replacement = fn(u128, u128) -> u128;
 
 /// Effect of a fault.
@@ -66,8 +66,8 @@ impl Fault {
         Self::new(site, Change::Early { from })
     }
 
-    /// Replaces the words that are written; the function gets the word in memory and the new word. Takes
-    /// effect when the result differs from the new word.
+    /// Replaces the words that are written, or loaded from global memory. The function gets the newest word in
+    /// memory and the word that would be written or loaded. Takes effect when the result differs from that.
     pub fn replace(site: SiteId, by: Replacement) -> Self {
         Self::new(site, Change::Replace(by))
     }

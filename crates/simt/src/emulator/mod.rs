@@ -4,9 +4,9 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `machine`, `options`, `failure` | the device, its options, and the failures of launches |
+//! | `machine`, `world`, `options`, `failure` | the device, its state and options, the failures of launches |
 //! | `site`, `fault` | lines of kernel source, and changes of the operations there |
-//! | `launch`, `worker` | launches as data; host threads, and scheduling of blocks and lanes in fast mode |
+//! | `launch`, `run`, `worker` | launches as data; host threads, scheduling of blocks and lanes in fast mode |
 //! | `block`, `lane`, `stacks`, `panics` | blocks, warps and barriers; coroutines |
 //! | `collective` | rendezvous of lanes, and the results of collectives |
 //! | `memory/` | live buffers, checks, and the only module that accesses memory |
@@ -29,17 +29,20 @@ mod memory;
 mod options;
 mod panics;
 pub mod public;
+mod run;
 mod site;
 mod stacks;
 mod worker;
+mod world;
 
 use crate::{Order, Scope, SharedShape, Word, device};
 use collective::{Kind, Operand, meet};
 use failure::FailureKind;
 use lane::Lane;
+use memory::access::How;
+use memory::arrays::Key;
 use memory::atomics::Update;
-use memory::global::{self, How};
-use memory::shared;
+use memory::{global, shared};
 use site::Site;
 use std::any::TypeId;
 use std::panic::Location;
@@ -396,13 +399,13 @@ pub fn fence_sc(scope: Scope) {
 /// Returns the address of the array that a source line declares in the calling lane's block.
 #[track_caller]
 pub fn shared_site<const BYTES: usize>(function: usize) -> SharedAddress {
-    shared::array(shared::Key::Line(function, site()), BYTES)
+    shared::array(Key::Line(function, site()), BYTES)
 }
 
 /// Returns the address of the array of a shape in the calling lane's block.
 #[track_caller]
 pub fn shared_shape<S: SharedShape>() -> SharedAddress {
-    shared::array(shared::Key::Shape(TypeId::of::<S>()), S::LEN * size_of::<S::Word>())
+    shared::array(Key::Shape(TypeId::of::<S>()), S::LEN * size_of::<S::Word>())
 }
 
 /// Host address of shared memory.

@@ -4,8 +4,9 @@
 //! Per granule of eight bytes, a bounded number of latest accesses is kept. A race with a much earlier access
 //! may therefore be missed under one schedule; another schedule will show it. Strong accesses of different
 //! sizes are not reported as races.
+use super::super::failure::Party;
+use super::super::site::SourceLine;
 use super::order::{Actor, GranuleMap, Moment, Orders, granules};
-use crate::emulator::{Party, SourceLine};
 
 /// Number of accesses kept per granule.
 const KEPT: usize = 16;

@@ -1,6 +1,6 @@
 //! Injection of faults: which operations they change, stores that are delayed, and the past values of words.
 use super::super::fault::{Change, Fault};
-use super::super::memory::global::Access;
+use super::super::memory::access::Access;
 use super::super::site::Site;
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -113,14 +113,17 @@ impl Injector {
     /// Returns the word that is written instead of `new` to memory that holds `old`; `None` if a fault leaves
     /// the write out.
     pub fn replace(&self, access: &Access, old: u128, new: u128) -> Option<u128> {
-        if self.skips(access.site) {
-            return None;
-        }
+        (!self.skips(access.site)).then(|| self.substitute(access, old, new))
+    }
+
+    /// Returns the word that a fault puts in place of `word`, which is written to memory that holds `old` or
+    /// loaded from it.
+    pub fn substitute(&self, access: &Access, old: u128, word: u128) -> u128 {
         let other = self.find(access.site, |_, fault| match fault.change {
-            Change::Replace(by) => Some(by(old, new)).filter(|word| *word != new),
+            Change::Replace(by) => Some(by(old, word)).filter(|other| *other != word),
             _ => None,
         });
-        Some(other.unwrap_or(new))
+        other.unwrap_or(word)
     }
 
     /// Keeps a store for later, if a fault requires this.

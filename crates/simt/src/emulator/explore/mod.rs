@@ -24,8 +24,8 @@ use super::detect::versions::Versions;
 use super::failure::FailureKind;
 use super::lane::Lane;
 use super::launch::RESIDENT_LANES;
+use super::memory::access::Access;
 use super::memory::atomics;
-use super::memory::global::Access;
 use super::options::{Options, WeakMemory};
 use super::site::Site;
 use super::worker::{Worker, hang};
@@ -287,6 +287,11 @@ impl Explorer {
     /// Executes a read of global memory that holds `newest`. Returns the value that the lane reads.
     pub fn load(&self, lane: &Lane, access: &Access, newest: u128) -> u128 {
         let access = &self.reordered(access);
+        let word = self.read(lane, access, newest);
+        self.injector.as_ref().map_or(word, |injector| injector.substitute(access, newest, word))
+    }
+
+    fn read(&self, lane: &Lane, access: &Access, newest: u128) -> u128 {
         self.watch(lane, access, false);
         if let Some(past) = self.read_early(lane, access, newest) {
             return past;
