@@ -1,75 +1,60 @@
-//! Mutation tests: lists with one planted bug each, which the exploration must find and replay. The
-//! unmodified list, built in the same way, must pass.
+//! Mutation tests: faults injected into the kernels of the list, one at a time, which the exploration must find
+//! and replay. Without a fault, the same plans must pass.
+use crate::faults::{assert_effects, last_site, site, with};
 use crate::mutation::{all_are_sound, is_found, setting};
+use crate::order::is_found_where_others_pass;
 use crate::plan::{Part, Plan, Step};
 use crate::script::{ByLanes, MIXED, NOTHING};
 use crate::world::{Finding, explore};
-use phalanx_kernels::btree::{Access, Unversioned};
 use phalanx_kernels::keyed::{OpCode, Packed};
-use phalanx_kernels::skiplist::{List, Policy};
+use phalanx_kernels::skiplist::{List, Sorted, Unsorted};
 use phalanx_kernels::slab::Spread;
 use simt::Order;
-use simt::emulator::FailureKind;
+use simt::emulator::{FailureKind, Fault};
 
-/// Number of seeds within which a planted bug must be found.
+/// Number of seeds within which a fault must be found.
 const SEEDS: u64 = 1000;
+
+type Small = List<Packed, Spread<64>, Unsorted, 4, 2>;
+type SmallSorted = List<Packed, Spread<64>, Sorted, 4, 2>;
 
 fn is_race(finding: &Finding) -> bool {
     matches!(finding, Finding::Machine(failure) if matches!(failure.kind, FailureKind::DataRace { .. }))
 }
 
-/// Declares a list's access and its policy, which equal the defaults except for the given items.
-macro_rules! policy {
-    ($(#[$doc:meta])* $name:ident { $($access:item)* } { $($policy:item)* }) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy)]
-        pub struct $name;
-
-        impl Access for $name {
-            const CONCURRENT: bool = true;
-            const MERGES: bool = true;
-            type Versions = Unversioned;
-            $($access)*
-        }
-
-        impl Policy for $name {
-            $($policy)*
-        }
-    };
+/// Requires that the plans of all maps find a race caused by the fault.
+fn is_found_as_race(name: &str, fault: Fault) {
+    let faults = [fault];
+    is_found::<Small, ByLanes>(name, SEEDS, with(&faults), is_race);
+    assert_effects(&faults);
 }
 
-/// Flaws that the plans of all maps find.
-macro_rules! flaws {
-    ($(
-        $(#[$doc:meta])*
-        $test:ident: $name:ident { $($access:item)* } { $($policy:item)* } $is:ident;
-    )*) => {$(
-        policy! { $name { $($access)* } { $($policy)* } }
-
-        $(#[$doc])*
-        #[test]
-        fn $test() {
-            is_found::<List<Packed, Spread<64>, $name, 4, 2>, ByLanes>(
-                stringify!($test), SEEDS, |setting| setting, $is,
-            );
-        }
-    )*};
+/// The writes of the latch's previous holder may be invisible.
+#[test]
+fn a_latch_that_acquires_nothing_is_found() {
+    let latch = site("btree/walk.rs", "try_latch", "node.try_latch(");
+    is_found_as_race("no acquire", Fault::order(latch, Order::Relaxed));
 }
 
-/// Flaws that need their own plan. They are found by a wrong outcome or by a failure of the emulator.
-macro_rules! directed_flaws {
-    ($(
-        $(#[$doc:meta])*
-        $test:ident: $plan:ident, $name:ident { $($access:item)* } { $($policy:item)* }
-    )*) => {$(
-        policy! { $name { $($access)* } { $($policy)* } }
+/// The latch is released before the writes under it are visible.
+#[test]
+fn a_latch_that_releases_nothing_is_found() {
+    let release = site("skiplist/walk.rs", "release", "held.node.release_as(");
+    is_found_as_race("no release", Fault::order(release, Order::Relaxed));
+}
 
-        $(#[$doc])*
-        #[test]
-        fn $test() {
-            assert!(is_found_in::<$name>(&$plan()), "the planted bug was not found, or does not replay");
-        }
-    )*};
+/// A new node is linked before its contents are guaranteed to be visible.
+#[test]
+fn a_split_without_its_fence_is_found() {
+    let fence = site("skiplist/split.rs", "split_data", "fence(Scope::Device)");
+    is_found_as_race("no fence", Fault::skip(fence));
+}
+
+/// A search reads nodes through the L1 cache.
+#[test]
+fn a_weak_read_of_nodes_is_found() {
+    let read = site("skiplist/walk.rs", "descend", "node.read(");
+    is_found_as_race("weak reads", Fault::order(read, Order::Weak));
 }
 
 /// Number of rounds in a directed plan.
@@ -104,107 +89,75 @@ fn thinned() -> Plan {
     Plan { buckets: 32, fill: 13, parts: vec![writer, looks_for(4), looks_for(5)] }
 }
 
-fn directed<A: Policy>(plan: &Plan, seed: u64) -> Result<(), Finding> {
-    type Tiny<A> = List<Packed, Spread<64>, A, 4, 2>;
-    explore::<Tiny<A>, ByLanes>(plan, &setting::<Tiny<A>>(seed)).map(drop)
+fn directed(plan: &Plan, seed: u64, faults: &[Fault]) -> Result<(), Finding> {
+    explore::<Small, ByLanes>(plan, &with(faults)(setting::<Small>(seed))).map(drop)
 }
 
-/// Returns whether there is a finding that replays.
-fn is_found_in<A: Policy>(plan: &Plan) -> bool {
-    let found = (0..SEEDS).find_map(|seed| directed::<A>(plan, seed).err().map(|finding| (seed, finding)));
-    found.is_some_and(|(seed, finding)| {
-        println!("found by seed {seed}: {finding}");
-        directed::<A>(plan, seed).is_err_and(|again| again.is_same(&finding))
-    })
+/// Requires that a plan finds the fault, by a wrong outcome or by a failure of the emulator, and replays it.
+fn is_found_in(plan: &Plan, fault: Fault) {
+    let faults = [fault];
+    let find = |seed| directed(plan, seed, &faults).err().map(|finding| (seed, finding));
+    let (seed, finding) = (0..SEEDS).find_map(find).expect("the fault is found");
+    assert!(directed(plan, seed, &faults).expect_err("it replays").is_same(&finding));
+    println!("found by seed {seed}: {finding}");
+    assert_effects(&faults);
 }
 
-flaws! {
-    /// Takes latches without acquire ordering, so the writes of the previous holder may be invisible.
-    a_latch_that_acquires_nothing_is_found: BlindLatch {
-        const READ: Order = Order::Relaxed;
-        const TAKE: Order = Order::Relaxed;
-    } {} is_race;
-
-    /// Releases latches without release ordering, before the writes under the latch are visible.
-    a_latch_that_releases_nothing_is_found: EarlyRelease {
-        const READ: Order = Order::Relaxed;
-        const GIVE: Order = Order::Relaxed;
-    } {} is_race;
-
-    /// Publishes a new node before its contents are guaranteed to be visible.
-    a_split_without_its_fence_is_found: Unfenced {
-        const READ: Order = Order::Relaxed;
-        const FENCED: bool = false;
-    } {} is_race;
-
-    /// Reads nodes through the L1 cache.
-    a_weak_read_of_nodes_is_found: WeakReads {
-        const READ: Order = Order::Weak;
-    } {} is_race;
+/// The new node is linked before its pairs are written: the stores of the split are in the wrong order.
+#[test]
+fn a_split_that_links_before_it_writes_is_found() {
+    let pairs = site("skiplist/split.rs", "fill_data", "target.word(place - Self::HALF).store(");
+    let linked = last_site("skiplist/split.rs", "split_data", "tile.sync()", 2);
+    is_found_in(&overtaken(), Fault::late(pairs, linked));
 }
 
-directed_flaws! {
-    /// Links the new node before writing it: the stores of the split are in the wrong order.
-    a_split_that_links_before_it_writes_is_found: overtaken, ShownEarly {
-        const READ: Order = Order::Relaxed;
-    } {
-        const SHOWS_EARLY: bool = true;
-    }
+/// The node becomes a zombie before its pairs have moved to their destination.
+#[test]
+fn a_merge_that_leaves_before_it_moves_is_found() {
+    let pairs = site("skiplist/merge.rs", "move_pairs", "next.node.word(free.position).store(");
+    let left = last_site("skiplist/merge.rs", "merge", "tile.sync()", 2);
+    is_found_in(&thinned(), Fault::late(pairs, left));
+}
 
-    /// Marks a node as a zombie before its pairs have moved to their destination.
-    a_merge_that_leaves_before_it_moves_is_found: thinned, LeftEarly {
-        const READ: Order = Order::Relaxed;
-    } {
-        const LEAVES_EARLY: bool = true;
-    }
-
-    /// Accepts a miss without rechecking that the key still belongs to the node.
-    a_miss_that_is_not_confirmed_is_found: overtaken, Rash {
-        const READ: Order = Order::Relaxed;
-        const CONFIRMS: bool = false;
-    } {}
+/// A search accepts a miss by a tail that it has read before the pairs.
+#[test]
+fn a_miss_that_is_not_confirmed_is_found() {
+    let tail = site("btree/walk.rs", "confirm_miss", "node.tail().load(");
+    let before_the_pairs = site("skiplist/walk.rs", "round", "turn.from_owner(self.start)");
+    is_found_in(&overtaken(), Fault::early(tail, before_the_pairs));
 }
 
 #[test]
 fn a_range_that_believes_an_old_tail_is_found() {
-    assert!(crate::order::is_found::<List<Packed, Spread<64>, Rash, 4, 2>>(SEEDS));
+    let tail = site("btree/seek.rs", "leaf", "node.tail().load_vec_if");
+    let pairs = site("btree/seek.rs", "leaf", "node.read(tile.rank(), wanted");
+    assert!(crate::order::is_found::<Small>(SEEDS, &[Fault::early(tail, pairs)]));
 }
 
-policy! {
-    /// Resets the version of a data node when it only passes through the node.
-    Forgetful {
-        const READ: Order = Order::Relaxed;
-        const SORTED: bool = true;
-    } {
-        const FORGETS_VERSIONS: bool = true;
-    }
-}
-
+/// A tile that only passes through a sorted node sets the node's version back by one.
 #[test]
 fn a_version_that_who_passes_sets_back_is_found() {
-    assert!(crate::order::is_found_where_others_pass::<List<Packed, Spread<64>, Forgetful, 4, 2>>(SEEDS));
-}
-
-policy! {
-    SoundInOrder {
-        const READ: Order = Order::Relaxed;
-        const SORTED: bool = true;
-    } {}
+    // The low eight bits of the meta are the level, the next one is the latch, and the others are the version.
+    const VERSION: u32 = 9;
+    let set_back = |old: u128, new: u128| {
+        let passes = old >> VERSION == new >> VERSION && new >> VERSION > 0;
+        if passes { new - (1 << VERSION) } else { new }
+    };
+    let release = site("skiplist/walk.rs", "release", "held.node.release_as(");
+    assert!(is_found_where_others_pass::<SmallSorted>(SEEDS, &[Fault::replace(release, set_back)]));
 }
 
 #[test]
 fn versions_that_nobody_sets_back_are_true() {
-    assert!(!crate::order::is_found_where_others_pass::<List<Packed, Spread<64>, SoundInOrder, 4, 2>>(SEEDS));
+    assert!(!is_found_where_others_pass::<SmallSorted>(SEEDS, &[]));
 }
 
-policy! { AsDesigned { const READ: Order = Order::Relaxed; } {} }
-
 #[test]
-fn lists_without_a_flaw_pass() {
-    all_are_sound::<List<Packed, Spread<64>, AsDesigned, 4, 2>, ByLanes>("sound", SEEDS);
+fn lists_without_a_fault_pass() {
+    all_are_sound::<Small, ByLanes>("sound", SEEDS);
     for (plan, seed) in
         [overtaken(), thinned()].iter().flat_map(|plan| (0..SEEDS).map(move |seed| (plan, seed)))
     {
-        directed::<AsDesigned>(plan, seed).unwrap_or_else(|finding| panic!("seed {seed}: {finding}"));
+        directed(plan, seed, &[]).unwrap_or_else(|finding| panic!("seed {seed}: {finding}"));
     }
 }
