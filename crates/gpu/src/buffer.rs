@@ -23,6 +23,70 @@ pub struct Buffer<T> {
     of: PhantomData<T>,
 }
 
+/// Allocation of memory.
+impl Device {
+    /// Allocates `len` uninitialised elements on [`Tier::Device`]. A kernel that reads an element before it
+    /// was written reads an arbitrary value (and is reported by the emulator).
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`] when the size overflows; [`Error::OutOfMemory`] when the memory is exhausted;
+    /// [`Error::DeviceLost`] when a kernel failed before.
+    pub fn buffer<T: Pod>(&self, len: usize) -> Result<Buffer<T>> {
+        Buffer::new(self, Tier::Device, len)
+    }
+
+    /// As [`Device::buffer`], on the given tier. Host-visible tiers are initialised to zero.
+    ///
+    /// # Errors
+    /// [`Error::NeedsPath`] for [`Tier::File`]; otherwise as [`Device::buffer`].
+    pub fn buffer_on<T: Pod>(&self, tier: Tier, len: usize) -> Result<Buffer<T>> {
+        Buffer::new(self, tier, len)
+    }
+
+    /// Allocates `len` elements with all bytes zero.
+    ///
+    /// # Errors
+    /// As [`Device::buffer`].
+    pub fn zeroed<T: Pod>(&self, len: usize) -> Result<Buffer<T>> {
+        self.filled(len, 0)
+    }
+
+    /// Allocates `len` elements with all bytes equal to `byte`.
+    ///
+    /// # Errors
+    /// As [`Device::buffer`].
+    pub fn filled<T: Pod>(&self, len: usize, byte: u8) -> Result<Buffer<T>> {
+        let mut buffer = self.buffer(len)?;
+        buffer.fill_bytes(byte)?;
+        Ok(buffer)
+    }
+
+    /// Allocates a buffer with a copy of `elements`.
+    ///
+    /// # Errors
+    /// As [`Device::buffer`].
+    #[allow(clippy::wrong_self_convention)] // named like the neighbouring constructors of buffers
+    pub fn from_slice<T: Pod>(&self, elements: &[T]) -> Result<Buffer<T>> {
+        let mut buffer = self.buffer(elements.len())?;
+        buffer.write(elements)?;
+        Ok(buffer)
+    }
+
+    /// Maps the file at `path` as `len` elements of [`Tier::File`]. Existing contents are kept. A missing
+    /// file is created, and a file that is too short is extended with zeros.
+    ///
+    /// # Errors
+    /// [`Error::File`] when the file cannot be opened, extended or mapped; [`Error::Register`] when the CUDA
+    /// driver refuses it, which depends on the file system; [`Error::TooLarge`] when the size overflows.
+    ///
+    /// # Safety
+    /// - Nothing else, in this process or another, writes to the file or truncates it while the buffer lives.
+    pub unsafe fn map_file<T: Pod>(&self, path: impl AsRef<Path>, len: usize) -> Result<Buffer<T>> {
+        // SAFETY: the caller's obligation.
+        unsafe { Buffer::map(self, path.as_ref(), len) }
+    }
+}
+
 fn bytes_of<T>(len: usize) -> Result<usize> {
     let bytes = len.checked_mul(size_of::<T>()).filter(|&bytes| bytes <= isize::MAX as usize);
     bytes.ok_or(Error::TooLarge { len, element: size_of::<T>() })

@@ -1,10 +1,9 @@
-//! Devices: selection, properties, streams and memory.
-use crate::launch::KernelId;
+//! Devices: selection, properties and kernels.
 use crate::machine::{Machine, Queue};
-use crate::{Buffer, Error, Grid, Kernel, Program, Result, Stream, Tier, emulator};
-use bytemuck::Pod;
+use crate::name::{KernelId, LaunchName};
+use crate::{Error, Program, Result, emulator, launch};
 use simt::emulator::{Emulator, Options};
-use std::path::Path;
+use simt::{Grid, Kernel};
 use std::sync::Arc;
 #[cfg(feature = "cuda")]
 use std::sync::Weak;
@@ -203,6 +202,11 @@ impl Device {
         &*self.0.machine
     }
 
+    /// Returns the queue of the default stream.
+    pub(crate) fn default_queue(&self) -> &Arc<dyn Queue> {
+        &self.0.stream
+    }
+
     /// Registers `program`, so that launches find its kernels. Registering a program again has no effect.
     pub fn add_program(&self, program: &'static Program) {
         self.machine().add_program(program);
@@ -211,7 +215,7 @@ impl Device {
     /// Compiles a kernel ahead of its first launch. Does nothing on the emulator.
     ///
     /// # Errors
-    /// As [`Stream::launch`], for failures to find or compile the kernel.
+    /// As [`Stream::launch`](crate::Stream::launch), for failures to find or compile the kernel.
     pub fn prepare<K: Kernel>(&self) -> Result<()> {
         self.machine().prepare(KernelId::of::<K>(), size_of::<K>())
     }
@@ -239,8 +243,8 @@ impl Device {
     /// [`Error::Grid`] when the device cannot run a block of `threads` threads; otherwise as
     /// [`Device::prepare`].
     pub fn occupancy_grid<K: Kernel>(&self, threads: u32) -> Result<Grid> {
-        let launch = crate::LaunchName::of::<K>(Grid { blocks: 1, threads });
-        launch.check()?;
+        let launch = LaunchName::of::<K>(Grid { blocks: 1, threads });
+        launch::check(launch)?;
         match self.machine().resident_blocks(KernelId::of::<K>(), size_of::<K>(), threads)? {
             0 => Err(Error::Grid { launch }),
             blocks => Ok(Grid { blocks, threads }),
@@ -253,82 +257,5 @@ impl Device {
     /// [`Error::DeviceLost`] when a kernel failed.
     pub fn synchronize(&self) -> Result<()> {
         self.machine().synchronize()
-    }
-
-    /// Creates a stream.
-    ///
-    /// # Errors
-    /// [`Error::DeviceLost`] when a kernel failed before; [`Error::Driver`] when the driver's call fails.
-    pub fn stream(&self) -> Result<Stream> {
-        Ok(Stream::new(self.clone(), self.machine().queue()?))
-    }
-
-    /// Returns the default stream, the same one on every call.
-    pub fn default_stream(&self) -> Stream {
-        Stream::new(self.clone(), self.0.stream.clone())
-    }
-}
-
-/// Allocation of memory.
-impl Device {
-    /// Allocates `len` uninitialised elements on [`Tier::Device`]. A kernel that reads an element before it
-    /// was written reads an arbitrary value (and is reported by the emulator).
-    ///
-    /// # Errors
-    /// [`Error::TooLarge`] when the size overflows; [`Error::OutOfMemory`] when the memory is exhausted;
-    /// [`Error::DeviceLost`] when a kernel failed before.
-    pub fn buffer<T: Pod>(&self, len: usize) -> Result<Buffer<T>> {
-        Buffer::new(self, Tier::Device, len)
-    }
-
-    /// As [`Device::buffer`], on the given tier. Host-visible tiers are initialised to zero.
-    ///
-    /// # Errors
-    /// [`Error::NeedsPath`] for [`Tier::File`]; otherwise as [`Device::buffer`].
-    pub fn buffer_on<T: Pod>(&self, tier: Tier, len: usize) -> Result<Buffer<T>> {
-        Buffer::new(self, tier, len)
-    }
-
-    /// Allocates `len` elements with all bytes zero.
-    ///
-    /// # Errors
-    /// As [`Device::buffer`].
-    pub fn zeroed<T: Pod>(&self, len: usize) -> Result<Buffer<T>> {
-        self.filled(len, 0)
-    }
-
-    /// Allocates `len` elements with all bytes equal to `byte`.
-    ///
-    /// # Errors
-    /// As [`Device::buffer`].
-    pub fn filled<T: Pod>(&self, len: usize, byte: u8) -> Result<Buffer<T>> {
-        let mut buffer = self.buffer(len)?;
-        buffer.fill_bytes(byte)?;
-        Ok(buffer)
-    }
-
-    /// Allocates a buffer with a copy of `elements`.
-    ///
-    /// # Errors
-    /// As [`Device::buffer`].
-    #[allow(clippy::wrong_self_convention)] // named like the neighbouring constructors of buffers
-    pub fn from_slice<T: Pod>(&self, elements: &[T]) -> Result<Buffer<T>> {
-        let mut buffer = self.buffer(elements.len())?;
-        buffer.write(elements)?;
-        Ok(buffer)
-    }
-
-    /// Maps the file at `path` as `len` elements of [`Tier::File`]. Existing contents are kept. A missing
-    /// file is created, and a file that is too short is extended with zeros.
-    ///
-    /// # Errors
-    /// [`Error::File`] when the file cannot be opened, extended or mapped; [`Error::Register`] when the CUDA
-    /// driver refuses it, which depends on the file system; [`Error::TooLarge`] when the size overflows.
-    ///
-    /// # Safety
-    /// - Nothing else, in this process or another, writes to the file or truncates it while the buffer lives.
-    pub unsafe fn map_file<T: Pod>(&self, path: impl AsRef<Path>, len: usize) -> Result<Buffer<T>> {
-        // SAFETY: the caller's obligation.
-        unsafe { Buffer::map(self, path.as_ref(), len) }
     }
 }

@@ -1,7 +1,7 @@
 //! The emulated device.
-use crate::event::Mark;
-use crate::launch::{AnyLaunch, KernelId};
-use crate::machine::{self, Block, Facts};
+use crate::launch::AnyLaunch;
+use crate::machine::{self, Block, Facts, Mark};
+use crate::name::KernelId;
 use crate::{Error, Program, Result, Tier};
 use simt::emulator::{Emulator, Mode, Options};
 use std::ptr::null_mut;

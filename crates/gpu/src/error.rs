@@ -1,5 +1,6 @@
 //! Errors. Each message states the request, the finding and a remedy.
-use crate::{LaunchName, Tier};
+use crate::name::LaunchName;
+use crate::tier::Tier;
 use std::path::PathBuf;
 
 /// Result of an operation of this crate.

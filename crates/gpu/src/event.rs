@@ -1,6 +1,6 @@
 //! Points in the order of a stream.
+use crate::machine::Mark;
 use crate::{Device, Error, Result};
-use std::time::Instant;
 
 /// A point in the order of a [`Stream`](crate::Stream), which completes when all work submitted before it
 /// has.
@@ -8,16 +8,6 @@ use std::time::Instant;
 pub struct Event {
     device: Device,
     mark: Mark,
-}
-
-/// Representation of an event in a back end.
-#[derive(Debug)]
-pub(crate) enum Mark {
-    /// Event of the emulator. Work has completed when its call returns, so the event is complete when it is
-    /// created.
-    Clock(Instant),
-    #[cfg(feature = "cuda")]
-    Cuda(crate::cuda::Mark),
 }
 
 impl Event {

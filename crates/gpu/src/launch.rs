@@ -1,65 +1,16 @@
-//! Names and grids of launches.
-use crate::{Error, Kernel, Result};
-pub use simt::Grid;
+//! Launches of kernels of any type.
+use crate::error::{Error, Result};
+use crate::name::LaunchName;
 use simt::emulator::Emulator;
+use simt::{Grid, Kernel};
 
-/// A kernel and its grid, for messages. The grid is empty, and not shown, if there was no launch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LaunchName {
-    pub(crate) kernel: KernelId,
-    pub(crate) grid: Grid,
-}
-
-impl LaunchName {
-    pub(crate) fn of<K: Kernel>(grid: Grid) -> Self {
-        Self { kernel: KernelId::of::<K>(), grid }
-    }
-
-    /// Returns the kernel's symbol in PTX.
-    pub fn symbol(&self) -> String {
-        self.kernel.symbol()
-    }
-
-    /// Returns the grid.
-    pub fn grid(&self) -> Grid {
-        self.grid
-    }
-
-    /// Refuses grids that exceed the limits of every device. A grid without blocks is accepted.
-    pub(crate) fn check(self) -> Result<()> {
-        let threads = 1..=1024;
-        if threads.contains(&self.grid.threads) && self.grid.blocks <= i32::MAX as u32 {
-            Ok(())
-        } else {
-            Err(Error::Grid { launch: self })
-        }
-    }
-}
-
-impl std::fmt::Display for LaunchName {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "kernel `{}`", self.symbol())?;
-        if self.grid.blocks == 0 { Ok(()) } else { write!(f, " on {}", self.grid) }
-    }
-}
-
-/// Identity of a kernel, from the constants of its type.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct KernelId {
-    pub program: &'static str,
-    pub name: &'static str,
-    pub instance: Option<&'static str>,
-    pub registers: Option<u32>,
-}
-
-impl KernelId {
-    pub fn of<K: Kernel>() -> Self {
-        let registers = K::REGISTERS;
-        Self { program: K::PROGRAM, name: K::NAME, instance: K::INSTANCE, registers }
-    }
-
-    pub fn symbol(&self) -> String {
-        simt::private::symbol_of(self.name, self.instance)
+/// Refuses grids that exceed the limits of every device. A grid without blocks is accepted.
+pub(crate) fn check(launch: LaunchName) -> Result<()> {
+    let threads = 1..=1024;
+    if threads.contains(&launch.grid.threads) && launch.grid.blocks <= i32::MAX as u32 {
+        Ok(())
+    } else {
+        Err(Error::Grid { launch })
     }
 }
 

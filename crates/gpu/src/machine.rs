@@ -1,10 +1,11 @@
 //! Interface between the API and its two back ends.
-use crate::event::Mark;
-use crate::launch::{AnyLaunch, KernelId};
+use crate::launch::AnyLaunch;
+use crate::name::KernelId;
 use crate::{Program, Result, Tier};
 use simt::emulator::Emulator;
 use std::fmt::Debug;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// Fixed properties of a device.
 #[derive(Debug)]
@@ -87,6 +88,16 @@ pub trait Machine: Send + Sync + Debug {
     fn jit_ms(&self) -> f64;
 
     fn emulator(&self) -> Option<&Emulator>;
+}
+
+/// Representation of an event in a back end.
+#[derive(Debug)]
+pub enum Mark {
+    /// Event of the emulator. Work has completed when its call returns, so the event is complete when it is
+    /// created.
+    Clock(Instant),
+    #[cfg(feature = "cuda")]
+    Cuda(crate::cuda::Mark),
 }
 
 /// Back end of a stream.

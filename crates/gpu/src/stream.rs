@@ -1,7 +1,8 @@
 //! Streams of work.
-use crate::launch::{AnyLaunch, Launch};
+use crate::launch::{self, AnyLaunch, Launch};
 use crate::machine::Queue;
-use crate::{Device, Event, Grid, Kernel, Result};
+use crate::{Device, Event, Result};
+use simt::{Grid, Kernel};
 use std::sync::Arc;
 
 /// A queue of launches and copies that a device executes in order. Cheap to clone: clones refer to the same
@@ -24,6 +25,22 @@ impl PartialEq for Stream {
 }
 
 impl Eq for Stream {}
+
+/// Streams.
+impl Device {
+    /// Creates a stream.
+    ///
+    /// # Errors
+    /// [`Error::DeviceLost`] when a kernel failed before; [`Error::Driver`] when the driver's call fails.
+    pub fn stream(&self) -> Result<Stream> {
+        Ok(Stream::new(self.clone(), self.machine().queue()?))
+    }
+
+    /// Returns the default stream, the same one on every call.
+    pub fn default_stream(&self) -> Stream {
+        Stream::new(self.clone(), self.default_queue().clone())
+    }
+}
 
 impl Stream {
     pub(crate) fn new(device: Device, queue: Arc<dyn Queue>) -> Self {
@@ -62,7 +79,7 @@ impl Stream {
     /// - The kernel's own requirements hold.
     pub unsafe fn launch<K: Kernel + Send + Sync + 'static>(&self, grid: Grid, kernel: K) -> Result<()> {
         let launch = Launch { grid, kernel };
-        launch.name().check()?;
+        launch::check(launch.name())?;
         if grid.blocks == 0 {
             return Ok(());
         }

@@ -3,6 +3,8 @@
 //! the tree for its invariants. `PHALANX_SEED` replays one seed, `PHALANX_SEEDS=50` explores fifty times as
 //! many seeds.
 mod common;
+#[path = "explore/faults.rs"]
+mod faults;
 #[path = "btree_explore/mutants.rs"]
 mod mutants;
 #[path = "explore/mutation.rs"]

@@ -3,6 +3,8 @@
 //! snapshots are checked against one linearization of all operations. `PHALANX_SEED` replays one seed,
 //! `PHALANX_SEEDS=50` explores fifty times as many seeds.
 mod common;
+#[path = "explore/faults.rs"]
+mod faults;
 #[path = "mvbtree_explore/moments.rs"]
 mod moments;
 #[path = "mvbtree_explore/mutants.rs"]
@@ -22,15 +24,16 @@ mod trees;
 #[path = "explore/world.rs"]
 mod world;
 
-use mutation::kinds;
-use phalanx_kernels::btree::{Access, InPlace, MovingClock, OutOfPlace, Tree, Versioned, Versions};
+use faults::{assert_effects, with};
+use mutation::{all_are_sound_if, kinds};
+use phalanx_kernels::btree::{Access, InPlace, OutOfPlace, Tree, Versioned, Versions};
 use phalanx_kernels::keyed::{Packed, Slot, Wide};
-use phalanx_kernels::reclaim::{Blocks, FaultPolicy, Group, Tiles};
+use phalanx_kernels::reclaim::{Blocks, Group, Tiles};
 use phalanx_kernels::slab::{Light, Pool, Spread};
-use simt::Order;
-use simt::emulator::WeakMemory;
+use script::{ByLanes, ByTiles};
+use simt::emulator::{Fault, WeakMemory};
+use simt::{Independent, Lockstep};
 use std::fmt::Debug;
-use std::marker::PhantomData;
 
 trees::crowded!(Tree: Access, refuses A::Versions::VERSIONED);
 
@@ -43,22 +46,10 @@ const WEAK: WeakMemory = WeakMemory::Hardware;
 /// Number of seeds per tree variant.
 const SEEDS: u64 = 400;
 
-/// Fault policy that tries to advance the epoch at each entry, so that short runs reclaim memory.
-#[derive(Clone, Copy, Debug)]
-struct Eager;
-
-impl FaultPolicy for Eager {
-    const SELDOM: u32 = 1;
-}
-
-/// [`OutOfPlace`] with another fault policy.
-#[derive(Clone, Copy, Debug)]
-struct Ruled<G, R>(PhantomData<(G, R)>);
-
-impl<G: Group + Debug, R: FaultPolicy + Debug> Access for Ruled<G, R> {
-    const READ: Order = Order::Relaxed;
-    const CONCURRENT: bool = true;
-    type Versions = MovingClock<G, R>;
+/// Makes a participant try to advance the epoch at each entry, so that short runs reclaim memory.
+pub fn eager() -> Fault {
+    let is_late = faults::site("reclaim/participant.rs", "announce", "entry.set(LATE");
+    Fault::replace(is_late, |_, _| 0)
 }
 
 /// Trees with leaves of 5 pairs.
@@ -71,11 +62,30 @@ kinds! {
     out_of_place_4x2_u32_u32: Small<OutOfPlace>, SEEDS;
     out_of_place_8x1_u64_u64: Tree<Versioned<Wide<u64, u64>>, Light<128>, OutOfPlace, 8, 1>, SEEDS / 2;
     out_of_place_4x4_u32_u32: Tree<Versioned<Packed>, Spread<128>, OutOfPlace, 4, 4>, SEEDS / 4;
-    eager_4x2_u32_u32: Small<Ruled<Blocks, Eager>>, SEEDS;
-    by_tiles_4x2_u32_u32: Small<Ruled<Tiles<4, 8>, Eager>>, SEEDS / 2;
+}
+
+/// Explores a variant whose participants try to advance the epoch at each entry: by lanes, by tiles, and
+/// snapshots.
+fn eager_ones_are_sound<G: Group + Debug>(name: &str, count: u64) {
+    let faults = [eager()];
+    all_are_sound_if::<Small<OutOfPlace<G>>, ByLanes>(name, count, with(&faults));
+    all_are_sound_if::<Small<OutOfPlace<G>>, ByTiles<Independent>>(name, count / 2, with(&faults));
+    all_are_sound_if::<Small<OutOfPlace<G>>, ByTiles<Lockstep>>(name, count / 2, with(&faults));
+    moments::all_are_sound_with::<Small<OutOfPlace<G>>>(name, count, &faults);
+    assert_effects(&faults);
+}
+
+#[test]
+fn eager_blocks_are_sound() {
+    eager_ones_are_sound::<Blocks>("eager_4x2_u32_u32", SEEDS);
+}
+
+#[test]
+fn eager_tiles_are_sound() {
+    eager_ones_are_sound::<Tiles<4, 8>>("by_tiles_4x2_u32_u32", SEEDS / 2);
 }
 
 #[test]
 fn a_slab_that_is_allocated_again_is_written_after_what_was_written_before() {
-    moments::reuse_is_ordered::<Small<Ruled<Blocks, Eager>>>(SEEDS);
+    moments::reuse_is_ordered::<Small<OutOfPlace>>(SEEDS, &[eager()]);
 }

@@ -3,11 +3,13 @@
 //! checked for linearizability, and the list for its invariants. `PHALANX_SEED` replays one seed,
 //! `PHALANX_SEEDS=50` explores fifty times as many seeds.
 mod common;
+#[path = "explore/faults.rs"]
+mod faults;
+#[path = "skiplist_explore/mutants.rs"]
+mod mutants;
 #[path = "explore/mutation.rs"]
-#[allow(dead_code)] // as below
 mod mutation;
 #[path = "btree_explore/order.rs"]
-#[allow(dead_code)] // mutants are in another program
 mod order;
 #[path = "explore/plan.rs"]
 mod plan;

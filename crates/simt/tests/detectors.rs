@@ -362,7 +362,7 @@ fn races(a: usize, b: usize) -> bool {
     (writes(a) || writes(b)) && (weak(a) || weak(b) || a == 5 || b == 5) && !disjoint
 }
 
-fn pairs() -> impl Iterator<Item = (usize, usize)> {
+fn slot_pairs() -> impl Iterator<Item = (usize, usize)> {
     (0..9).flat_map(|first| (0..9).map(move |second| (first, second)))
 }
 
@@ -374,7 +374,7 @@ fn try_race(device: &Emulator, first: usize, second: usize) -> Result<(), Failur
 
 #[test]
 fn accesses_that_nothing_orders_race_if_one_is_weak_and_one_writes() {
-    for (first, second) in pairs() {
+    for (first, second) in slot_pairs() {
         match try_race(&random(3), first, second) {
             Ok(()) => assert!(!races(first, second), "{first} and {second} should race"),
             Err(failure) => {
@@ -393,7 +393,7 @@ fn accesses_that_nothing_orders_race_if_one_is_weak_and_one_writes() {
 #[test]
 fn races_are_not_reported_when_they_are_not_watched() {
     let detect = Detect { races: false, ..Detect::ALL };
-    for (first, second) in pairs() {
+    for (first, second) in slot_pairs() {
         try_race(&random_with(3, detect), first, second).unwrap();
     }
 }

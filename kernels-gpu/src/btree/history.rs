@@ -461,6 +461,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
     /// Takes a timestamp, by the calling lane alone: the stamp from which it advances the clock. If another
     /// thread advances the clock first, the stamp that the lane had read is valid as well, because it was
     /// current during this call.
+    #[device]
     fn take_timestamp(self) -> u32 {
         let versions = self.versions();
         let time = versions.time();
@@ -531,6 +532,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
     /// Returns the pairs of a leaf at the tree's read timestamp, for a tile that has `read` its newest
     /// version and `wants` them, and whether the node is a leaf yet. The version word is read after the pairs
     /// of all lanes.
+    #[device]
     pub(super) fn as_of<C: Convergence>(
         self,
         tile: Tile<W, C>,

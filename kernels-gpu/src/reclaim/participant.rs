@@ -217,6 +217,7 @@ impl<G: Group, O: ItemPool, R: FaultPolicy> Participant<G, O, R> {
     }
 
     /// Announces the epoch, by one thread, unless the participant is already inside.
+    #[device]
     fn announce(self, entry: Entry) {
         let inside = entry.get(INSIDE) + 1;
         entry.set(INSIDE, inside);
@@ -290,6 +291,7 @@ impl<G: Group, O: ItemPool, R: FaultPolicy> Participant<G, O, R> {
 
     /// Advances the epoch if no participant is in an older one, at some of the entries. All lanes call it
     /// together.
+    #[device]
     fn try_advance(self, entry: Entry, epoch: u32) {
         if entry.get(LATE) != 0 {
             return;

@@ -1,8 +1,8 @@
 //! Cells that refer to slabs: a writer puts a new slab into a cell and retires the old one; a reader follows
 //! a cell and reads the slab word by word.
-use super::{Blocks, ENTRIES, Epochs, FaultPolicy, Group, NoFaults, Participant, Slabs, Tiles, epoch_words};
+use super::{Blocks, ENTRIES, Epochs, Group, Participant, Slabs, Tiles, epoch_words};
 use crate::slab::{Bitmaps, Handle, Light, Pool};
-use simt::emulator::{Emulator, FailureKind, Launch, Options, Schedule};
+use simt::emulator::{Detect, Emulator, FailureKind, Fault, Launch, Options, Schedule, SiteId};
 use simt::{Global, GlobalSlice, Grid, Kernel, Order, Scope, Thread, Tile, fence};
 use std::marker::PhantomData;
 use std::rc::Rc;
@@ -13,48 +13,36 @@ const PLACES: u32 = 40;
 const LANES: u32 = 32;
 type Slots = Light<128>;
 
-/// Tries to advance the epoch at each entry.
-#[derive(Clone, Copy, Debug)]
-struct Eager;
-
-impl FaultPolicy for Eager {
-    const SELDOM: u32 = 1;
+/// Finds a site of the participants.
+fn site(function: &str, text: &str) -> SiteId {
+    SiteId::find("src/reclaim/participant.rs", function, text).unwrap()
 }
 
-/// Advances epochs without checking announcements.
-#[derive(Clone, Copy, Debug)]
-struct Hasty;
-
-impl FaultPolicy for Hasty {
-    const LOOKS: bool = false;
-    const SELDOM: u32 = 1;
+/// Makes participants try to advance the epoch at each entry.
+fn eager() -> Fault {
+    Fault::replace(site("announce", "entry.set(LATE"), |_, _| 0)
 }
 
-struct Play<G, R> {
+struct Play<G> {
     pool: Slots,
     epochs: Epochs,
     cells: GlobalSlice<u32>,
     rounds: u32,
     writes: bool,
     wrong: GlobalSlice<u32>,
-    of: PhantomData<fn() -> (G, R)>,
+    of: PhantomData<fn() -> G>,
 }
 
-impl<G, R> Clone for Play<G, R> {
+impl<G> Clone for Play<G> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<G, R> Copy for Play<G, R> {}
+impl<G> Copy for Play<G> {}
 
 /// Replaces the slab of a cell by a new one, all of whose words are its handle.
-fn replace<G: Group, R: FaultPolicy>(
-    pool: Slots,
-    process: Participant<G, Slabs<Slots>, R>,
-    cell: Global<u32>,
-    seed: u32,
-) {
+fn replace<G: Group>(pool: Slots, process: Participant<G, Slabs<Slots>>, cell: Global<u32>, seed: u32) {
     let Some(handle) = pool.allocate(seed) else { return };
     fence(Scope::Device);
     for word in 0..16 {
@@ -67,7 +55,7 @@ fn replace<G: Group, R: FaultPolicy>(
     unsafe { process.retire(old) };
 }
 
-impl<G: Group, R: FaultPolicy> Play<G, R> {
+impl<G: Group> Play<G> {
     fn read_cell(self, cell: Global<u32>) {
         let handle = cell.load(Order::Acquire, Scope::Device);
         for word in 0..16 {
@@ -80,14 +68,14 @@ impl<G: Group, R: FaultPolicy> Play<G, R> {
     }
 }
 
-impl<G: Group, R: FaultPolicy> Kernel for Play<G, R> {
+impl<G: Group> Kernel for Play<G> {
     const PROGRAM: &'static str = "reclaim";
     const NAME: &'static str = "play";
     const INSTANCE: Option<&'static str> = None;
 
     fn run(self) {
         // SAFETY: all retired items are slabs of the pool.
-        let process = unsafe { Participant::<G, _, R>::opened(self.epochs, Slabs(self.pool)) }.begun();
+        let process = unsafe { Participant::<G, _>::open(self.epochs, Slabs(self.pool)) };
         for round in 0..self.rounds {
             process.enter();
             let cell = self.cells.at((Thread::lane() + round) as usize % CELLS);
@@ -120,6 +108,13 @@ struct World {
 impl World {
     fn new(options: Options, room: u32) -> Self {
         Self::on(Rc::new(Emulator::new(options)), room)
+    }
+
+    /// Creates a device whose participants try to advance the epoch at each entry.
+    fn eager(room: u32) -> Self {
+        let schedule = Schedule::Random { seed: 0 };
+        let options = Options { detect: Detect::CHEAP, faults: vec![eager()], ..Options::explore(schedule) };
+        Self::new(options, room)
     }
 
     fn on(device: Rc<Emulator>, room: u32) -> Self {
@@ -156,9 +151,9 @@ impl World {
         }
     }
 
-    fn play<G: Group, R: FaultPolicy>(&self, rounds: u32, writes: bool) -> Launch {
+    fn play<G: Group>(&self, rounds: u32, writes: bool) -> Launch {
         let Self { pool, epochs, cells, wrong, .. } = *self;
-        let play = Play::<G, R> { pool, epochs, cells, rounds, writes, wrong, of: PhantomData };
+        let play = Play::<G> { pool, epochs, cells, rounds, writes, wrong, of: PhantomData };
         Launch::new(Grid::new(1, LANES), play)
     }
 
@@ -197,17 +192,19 @@ impl World {
     }
 }
 
-/// Runs writers and readers under the schedule of a seed. Returns the failure, if any.
-fn explored<G: Group, R: FaultPolicy>(seed: u64, room: u32) -> Result<u32, FailureKind> {
+/// Runs writers and readers under the schedule of a seed, with faults. Returns the failure, if any.
+fn explored<G: Group>(seed: u64, room: u32, faults: &[Fault]) -> Result<u32, FailureKind> {
     let schedule = match seed % 3 {
         0 => Schedule::Random { seed },
         1 => Schedule::Pct { seed, depth: 3 },
         _ => Schedule::Pct { seed, depth: 8 },
     };
-    let world =
-        World::new(Options { stale_l1: true, step_limit: 1 << 19, ..Options::explore(schedule) }, room);
-    let launches =
-        vec![world.play::<G, R>(6, true), world.play::<G, R>(6, true), world.play::<G, R>(6, false)];
+    let faults = faults.to_vec();
+    let world = World::new(
+        Options { stale_l1: true, faults, step_limit: 1 << 19, ..Options::explore(schedule) },
+        room,
+    );
+    let launches = vec![world.play::<G>(6, true), world.play::<G>(6, true), world.play::<G>(6, false)];
     world.device.launch_all(launches).map_err(|failure| failure.kind.clone())?;
     assert_eq!(world.wrong(), 0, "seed {seed}: a slab was read that is another's");
     assert_eq!(world.count(), CELLS as u32 + world.kept() + world.shelved(), "seed {seed}: nothing is lost");
@@ -216,32 +213,36 @@ fn explored<G: Group, R: FaultPolicy>(seed: u64, room: u32) -> Result<u32, Failu
 
 #[test]
 fn nothing_is_freed_that_somebody_can_reach_and_nothing_is_lost() {
-    let mut least = UNITS;
+    let (mut least, eager) = (UNITS, [eager()]);
     for seed in 0..60 {
-        least = least
-            .min(explored::<Blocks, Eager>(seed, 2).unwrap_or_else(|failure| panic!("{seed}: {failure}")));
-        explored::<Tiles<8, 4>, Eager>(seed, 2).unwrap_or_else(|failure| panic!("{seed}, tiles: {failure}"));
-        explored::<Blocks, NoFaults>(seed, 0).unwrap_or_else(|failure| panic!("{seed}, seldom: {failure}"));
+        let live = explored::<Blocks>(seed, 2, &eager);
+        least = least.min(live.unwrap_or_else(|failure| panic!("{seed}: {failure}")));
+        explored::<Tiles<8, 4>>(seed, 2, &eager).unwrap_or_else(|failure| panic!("{seed}, tiles: {failure}"));
+        explored::<Blocks>(seed, 0, &[]).unwrap_or_else(|failure| panic!("{seed}, seldom: {failure}"));
     }
     assert!(least < 40, "48 slabs are put in, and kernels have freed some: {least} are live at least");
+    assert!(eager[0].effects() > 0);
 }
 
+/// The epoch advances whatever its participants have announced.
 #[test]
 fn an_epoch_that_ends_too_early_is_found() {
+    let faults = [eager(), Fault::skip(site("try_advance", "entry.add(LATE"))];
     let is_found =
-        |seed| matches!(explored::<Blocks, Hasty>(seed, 2), Err(FailureKind::UseAfterReclaim { .. }));
-    let found = (0..200).find(|&seed| is_found(seed)).expect("the planted bug is found");
+        |seed| matches!(explored::<Blocks>(seed, 2, &faults), Err(FailureKind::UseAfterReclaim { .. }));
+    let found = (0..200).find(|&seed| is_found(seed)).expect("the fault is found");
     assert!(is_found(found), "it replays");
+    assert!(faults.iter().all(|fault| fault.effects() > 0));
 }
 
 #[test]
 fn what_one_kernel_leaves_the_next_ones_free() {
-    let world = World::new(Options::default(), 64);
-    world.device.launch_all(vec![world.play::<Blocks, Eager>(1, true)]).unwrap();
+    let world = World::eager(64);
+    world.device.launch_all(vec![world.play::<Blocks>(1, true)]).unwrap();
     let left = world.kept();
     assert_eq!((left, world.count()), (4, CELLS as u32 + 4), "a launch of one epoch frees nothing");
     for _ in 0..6 {
-        world.device.launch_all(vec![world.play::<Blocks, Eager>(1, false)]).unwrap();
+        world.device.launch_all(vec![world.play::<Blocks>(1, false)]).unwrap();
     }
     assert_eq!((world.kept(), world.count()), (0, CELLS as u32), "later ones have freed it");
 }
@@ -249,8 +250,8 @@ fn what_one_kernel_leaves_the_next_ones_free() {
 #[test]
 fn who_gives_way_to_nobody_reuses_what_it_retires() {
     // 6000 slabs from a pool of 48.
-    let world = World::new(Options::default(), 4);
-    world.device.launch_all(vec![world.play::<Blocks, Eager>(1500, true)]).unwrap();
+    let world = World::eager(4);
+    world.device.launch_all(vec![world.play::<Blocks>(1500, true)]).unwrap();
     assert_eq!(world.shelved(), 0);
     assert_eq!(world.count(), CELLS as u32 + world.kept());
 }
@@ -271,7 +272,7 @@ impl<G: Group> Kernel for Hoard<G> {
 
     fn run(self) {
         // SAFETY: all retired items are slabs of the pool.
-        let process = unsafe { Participant::<G, _, Eager>::opened(self.epochs, Slabs(self.pool)) }.begun();
+        let process = unsafe { Participant::<G, _>::open(self.epochs, Slabs(self.pool)) };
         process.enter();
         let retires = if Thread::index() == 0 { self.many } else { 0 };
         for item in 0..retires {
@@ -296,16 +297,16 @@ fn hoarded(world: &World, many: u32) -> (u32, u32) {
 
 #[test]
 fn bags_go_on_in_device_memory_and_what_is_beyond_is_shelved() {
-    assert_eq!(hoarded(&World::new(Options::default(), 64), 15), (15, 0));
-    assert_eq!(hoarded(&World::new(Options::default(), 64), 30), (30, 0));
+    assert_eq!(hoarded(&World::eager(64), 15), (15, 0));
+    assert_eq!(hoarded(&World::eager(64), 30), (30, 0));
     // A bag of capacity 4 takes the first four; the others are deferred.
-    assert_eq!(hoarded(&World::new(Options::default(), 4), 30), (4, 26));
-    assert_eq!(hoarded(&World::new(Options::default(), 0), 30), (0, 30));
+    assert_eq!(hoarded(&World::eager(4), 30), (4, 26));
+    assert_eq!(hoarded(&World::eager(0), 30), (0, 30));
 }
 
 #[test]
 fn what_is_kept_is_freed_once_whatever_is_put_behind_it() {
-    let world = World::new(Options::default(), 64);
+    let world = World::eager(64);
     assert_eq!(hoarded(&world, 20), (20, 0));
     assert_eq!(hoarded(&world, 20), (40, 0), "an epoch has begun since, and no more");
     for _ in 0..8 {
@@ -318,7 +319,7 @@ fn what_is_kept_is_freed_once_whatever_is_put_behind_it() {
 fn launches_of_one_block_end_epochs_too() {
     let world = World::new(Options::default(), 64);
     for launch in 0..60 {
-        world.device.launch_all(vec![world.play::<Blocks, NoFaults>(1, true)]).unwrap();
+        world.device.launch_all(vec![world.play::<Blocks>(1, true)]).unwrap();
         // Four slabs per launch, an epoch every other launch, three bags and the one that is filled.
         assert!(world.count() <= CELLS as u32 + 32, "launch {launch}: {} slabs are live", world.count());
     }
@@ -346,7 +347,7 @@ impl<G: Group> Kernel for Many<G> {
     fn run(self) {
         let processes = self.structures.map(|(pool, epochs, _)| {
             // SAFETY: all retired items are slabs of the pool.
-            let process = unsafe { Participant::<G, _, Eager>::opened(epochs, Slabs(pool)) };
+            let process = unsafe { Participant::<G, _>::opened(epochs, Slabs(pool)) };
             if self.opens { process.begun() } else { process }
         });
         for round in 0..self.rounds {
@@ -369,7 +370,8 @@ impl<G: Group> Kernel for Many<G> {
 
 /// Runs two blocks inside many structures under the schedule of a seed. Returns the structures.
 fn inside_many<G: Group>(seed: u64, opens: bool) -> Vec<World> {
-    let options = Options { step_limit: 1 << 20, ..Options::explore(Schedule::Pct { seed, depth: 5 }) };
+    let schedule = Schedule::Pct { seed, depth: 5 };
+    let options = Options { step_limit: 1 << 20, faults: vec![eager()], ..Options::explore(schedule) };
     let device = Rc::new(Emulator::new(options));
     let worlds: Vec<World> = (0..MANY).map(|_| World::on(device.clone(), 8)).collect();
     let structures = std::array::from_fn(|at| (worlds[at].pool, worlds[at].epochs, worlds[at].cells));
@@ -411,13 +413,13 @@ fn what_a_process_retires_without_having_opened_the_structure_is_shelved() {
 
 #[test]
 fn no_epoch_ends_while_a_process_is_inside_without_a_place() {
-    let world = World::new(Options::default(), 64);
+    let world = World::eager(64);
     let ended = |inside: u32| {
         let before = world.epoch();
         // SAFETY: nothing runs.
         unsafe { world.epochs.placeless().as_ptr().write(inside) };
         for _ in 0..4 {
-            world.device.launch_all(vec![world.play::<Blocks, Eager>(1, true)]).unwrap();
+            world.device.launch_all(vec![world.play::<Blocks>(1, true)]).unwrap();
         }
         world.epoch() - before
     };

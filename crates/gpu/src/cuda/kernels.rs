@@ -2,7 +2,7 @@
 use super::context::Context;
 use super::driver::{Code, describe};
 use super::follow;
-use crate::launch::KernelId;
+use crate::name::KernelId;
 use crate::{Error, Grid, LaunchName, Program, Result, ptx};
 use cust::sys;
 use std::collections::{BTreeMap, HashMap};

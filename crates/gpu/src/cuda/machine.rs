@@ -2,8 +2,8 @@
 use super::context::Context;
 use super::driver::{Code, OUT_OF_MEMORY, describe};
 use super::queue::Queue;
-use crate::launch::KernelId;
 use crate::machine::{self, Block, Facts};
+use crate::name::KernelId;
 use crate::{Error, Grid, LaunchName, Program, Result, Tier};
 use cust::context::{CurrentContext, ResourceLimit};
 use cust::sys;

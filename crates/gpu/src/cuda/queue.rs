@@ -5,7 +5,7 @@ use super::follow;
 use super::kernels::Function;
 use super::machine::address;
 use crate::launch::AnyLaunch;
-use crate::{Error, Grid, LaunchName, Result, event, machine};
+use crate::{Error, Grid, LaunchName, Result, machine};
 use cust::stream::{Stream, StreamFlags};
 use cust::sys;
 use std::ffi::c_void;
@@ -106,17 +106,17 @@ impl machine::Queue for Queue {
         self.context.check("cuMemsetD8Async", code as Code)
     }
 
-    fn record(&self) -> Result<event::Mark> {
+    fn record(&self) -> Result<machine::Mark> {
         self.context.bind()?;
         let mark = Mark::new(self.context.clone())?;
         // SAFETY: event and stream belong to the current context.
         let code = unsafe { sys::cuEventRecord(mark.event, self.stream.as_inner()) };
         self.context.check("cuEventRecord", code as Code)?;
-        Ok(event::Mark::Cuda(mark))
+        Ok(machine::Mark::Cuda(mark))
     }
 
-    fn wait(&self, mark: &event::Mark) -> Result<()> {
-        let event::Mark::Cuda(mark) = mark else { return Ok(()) };
+    fn wait(&self, mark: &machine::Mark) -> Result<()> {
+        let machine::Mark::Cuda(mark) = mark else { return Ok(()) };
         self.context.bind()?;
         // SAFETY: the stream belongs to the current context; the event may belong to another.
         let code = unsafe { sys::cuStreamWaitEvent(self.stream.as_inner(), mark.event, 0) };

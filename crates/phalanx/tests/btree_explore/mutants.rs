@@ -1,17 +1,20 @@
-//! Mutation tests: trees with one planted bug each. The exploration must find each bug within a given number
-//! of seeds, and replay it. The unmodified tree, built in the same way, must pass.
+//! Mutation tests: faults injected into the kernels of the tree, one at a time. The exploration must find
+//! each within a given number of seeds, and replay it. Without a fault, the same plans must pass.
+use crate::faults::{assert_effects, site, with};
 use crate::mutation::{all_are_sound, is_found, setting};
 use crate::plan::{Part, Plan, Step};
 use crate::script::{ByLanes, MIXED, NOTHING};
 use crate::world::{Finding, Played, explore};
-use phalanx_kernels::btree::{Access, Tree, Unversioned};
+use phalanx_kernels::btree::{Concurrent, Tree};
 use phalanx_kernels::keyed::{OpCode, Packed};
 use phalanx_kernels::slab::Spread;
 use simt::Order;
-use simt::emulator::FailureKind;
+use simt::emulator::{FailureKind, Fault, SiteId};
 
-/// Number of seeds within which a planted bug must be found.
+/// Number of seeds within which a fault must be found.
 const SEEDS: u64 = 1000;
+
+type Small = Tree<Packed, Spread<64>, Concurrent, 4, 2>;
 
 fn is_race(finding: &Finding) -> bool {
     matches!(finding, Finding::Machine(failure) if matches!(failure.kind, FailureKind::DataRace { .. }))
@@ -21,62 +24,45 @@ fn is_wrong(finding: &Finding) -> bool {
     !matches!(finding, Finding::Machine(_))
 }
 
-/// Declares access policies that equal `Concurrent` except for the given items.
-macro_rules! flaws {
-    ($($(#[$doc:meta])* $test:ident: $name:ident { $($item:item)* } $is:ident;)*) => {$(
-        $(#[$doc])*
-        #[derive(Clone, Copy)]
-        pub struct $name;
-
-        impl Access for $name {
-            const CONCURRENT: bool = true;
-            type Versions = Unversioned;
-            $($item)*
-        }
-
-        #[test]
-        fn $test() {
-            is_found::<Tree<Packed, Spread<64>, $name, 4, 2>, ByLanes>(
-                stringify!($test), SEEDS, |setting| setting, $is,
-            );
-        }
-    )*};
+/// Requires that the plans of all maps find a race caused by the fault.
+fn is_found_as_race(name: &str, fault: Fault) {
+    let faults = [fault];
+    is_found::<Small, ByLanes>(name, SEEDS, with(&faults), is_race);
+    assert_effects(&faults);
 }
 
-flaws! {
-    /// Takes latches without acquire ordering, so the writes of the previous holder may be invisible.
-    a_latch_that_acquires_nothing_is_found: BlindLatch {
-        const READ: Order = Order::Relaxed;
-        const TAKE: Order = Order::Relaxed;
-    } is_race;
-
-    /// Releases latches without release ordering, before the writes under the latch are visible.
-    a_latch_that_releases_nothing_is_found: EarlyRelease {
-        const READ: Order = Order::Relaxed;
-        const GIVE: Order = Order::Relaxed;
-    } is_race;
-
-    /// Publishes a new node before its contents are visible.
-    a_split_without_its_fence_is_found: Unfenced {
-        const READ: Order = Order::Relaxed;
-        const FENCED: bool = false;
-    } is_race;
-
-    /// Reads nodes through the L1 cache.
-    a_weak_read_of_nodes_is_found: WeakReads {
-        const READ: Order = Order::Weak;
-    } is_race;
+/// The writes of the latch's previous holder may be invisible.
+#[test]
+fn a_latch_that_acquires_nothing_is_found() {
+    let latch = site("btree/walk.rs", "try_latch", "node.try_latch(");
+    is_found_as_race("no acquire", Fault::order(latch, Order::Relaxed));
 }
 
-/// Accepts a miss without rechecking that the key still belongs to the leaf.
-#[derive(Clone, Copy)]
-struct Rash;
+/// The latch is released before the writes under it are visible.
+#[test]
+fn a_latch_that_releases_nothing_is_found() {
+    let release = site("btree/walk.rs", "write", "held.node.release(");
+    is_found_as_race("no release", Fault::order(release, Order::Relaxed));
+}
 
-impl Access for Rash {
-    const READ: Order = Order::Relaxed;
-    const CONCURRENT: bool = true;
-    const CONFIRMS: bool = false;
-    type Versions = Unversioned;
+/// As above, for the latches of a split, which one fence releases.
+#[test]
+fn latches_of_a_split_that_release_nothing_are_found() {
+    let fence = site("btree/split.rs", "release_both", "fence(Scope::Device)");
+    is_found_as_race("no fence of both latches", Fault::skip(fence));
+}
+
+/// A new node is linked before its contents are visible.
+#[test]
+fn a_split_without_its_fence_is_found() {
+    is_found_as_race("no fence", Fault::skip(site("btree/split.rs", "split", "fence(Scope::Device)")));
+}
+
+/// A search reads nodes through the L1 cache.
+#[test]
+fn a_weak_read_of_nodes_is_found() {
+    let read = site("btree/walk.rs", "descend", "node.read(");
+    is_found_as_race("weak reads", Fault::order(read, Order::Weak));
 }
 
 /// Returns a plan in which a full leaf of 1 to 5 and 1000 is split by the insertion of 0, which takes the
@@ -96,96 +82,76 @@ fn overtaken() -> Plan {
     Plan { buckets: 16, fill: 6, parts: vec![part(&writer), part(&reader), part(&reader)] }
 }
 
-fn overtakes<A: Access>(seed: u64) -> Result<Played, Finding> {
-    type Tiny<A> = Tree<Packed, Spread<64>, A, 4, 2>;
-    explore::<Tiny<A>, ByLanes>(&overtaken(), &setting::<Tiny<A>>(seed))
+fn overtakes(seed: u64, faults: &[Fault]) -> Result<Played, Finding> {
+    explore::<Small, ByLanes>(&overtaken(), &with(faults)(setting::<Small>(seed)))
 }
 
+/// A search accepts a miss by a tail that it has read before the pairs.
 #[test]
 fn a_miss_that_is_not_confirmed_is_found() {
-    let found = (0..SEEDS).find_map(|seed| overtakes::<Rash>(seed).err().map(|finding| (seed, finding)));
-    let (seed, finding) = found.expect("the planted bug is found");
+    let tail = site("btree/walk.rs", "confirm_miss", "node.tail().load(");
+    let before_the_pairs = site("btree/walk.rs", "round", "tile.any_converged(looks)");
+    let faults = [Fault::early(tail, before_the_pairs)];
+    let find = |seed| overtakes(seed, &faults).err().map(|finding| (seed, finding));
+    let (seed, finding) = (0..SEEDS).find_map(find).expect("the fault is found");
     assert!(is_wrong(&finding), "{finding}");
-    assert!(overtakes::<Rash>(seed).expect_err("it replays").is_same(&finding));
+    assert!(overtakes(seed, &faults).expect_err("it replays").is_same(&finding));
     println!("found by seed {seed}: {finding}");
-}
-
-#[test]
-fn a_range_that_believes_an_old_tail_is_found() {
-    assert!(crate::order::is_found::<Tree<Packed, Spread<64>, Rash, 4, 2>>(SEEDS));
-}
-
-#[test]
-fn ranges_of_a_leaf_that_is_overtaken_are_sound() {
-    assert!(!crate::order::is_found::<Tree<Packed, Spread<64>, AsDesigned, 4, 2>>(SEEDS));
-}
-
-/// Declares access policies that read tails weakly: the emulator returns any value that the other memory
-/// orders permit.
-macro_rules! with_weak_tails {
-    ($($(#[$doc:meta])* $name:ident { $($item:item)* };)*) => {$(
-        $(#[$doc])*
-        #[derive(Clone, Copy)]
-        pub struct $name;
-
-        impl Access for $name {
-            const READ: Order = Order::Relaxed;
-            const CONCURRENT: bool = true;
-            const TAIL: Order = Order::Weak;
-            type Versions = Unversioned;
-            $($item)*
-        }
-    )*};
-}
-
-with_weak_tails! {
-    /// No flaw.
-    Ordered {};
-
-    /// Reads the pairs of a leaf without acquire ordering.
-    Unacquired {
-        const PAIRS: Order = Order::Relaxed;
-    };
-
-    /// Changes pairs by stores that do not continue the release sequence of the store that reused the slot.
-    Unchained {
-        const CHAINS: bool = false;
-    };
-}
-
-#[test]
-fn pairs_that_acquire_nothing_are_found() {
-    assert!(crate::order::is_found_by_an_old_tail::<Tree<Packed, Spread<64>, Unacquired, 4, 2>>(0, SEEDS));
-}
-
-#[test]
-fn a_store_to_a_slot_that_was_reused_is_found() {
-    assert!(crate::order::is_found_by_an_old_tail::<Tree<Packed, Spread<64>, Unchained, 4, 2>>(1, 8 * SEEDS));
-}
-
-#[test]
-fn tails_are_new_where_slots_are_reused() {
-    crate::order::no_tail_is_too_old::<Tree<Packed, Spread<64>, Ordered, 4, 2>>(2 * SEEDS);
+    assert_effects(&faults);
 }
 
 #[test]
 fn a_miss_that_is_confirmed_is_one() {
     for seed in 0..SEEDS {
-        assert!(overtakes::<AsDesigned>(seed).is_ok(), "seed {seed}");
+        assert!(overtakes(seed, &[]).is_ok(), "seed {seed}");
     }
 }
 
-/// No flaw: the control.
-#[derive(Clone, Copy)]
-struct AsDesigned;
+/// The tail that a range query of a leaf reads after the pairs.
+fn tail_of_range() -> SiteId {
+    site("btree/seek.rs", "leaf", "node.tail().load_vec_if")
+}
 
-impl Access for AsDesigned {
-    const READ: Order = Order::Relaxed;
-    const CONCURRENT: bool = true;
-    type Versions = Unversioned;
+/// The pairs that a range query reads.
+fn pairs_of_range() -> SiteId {
+    site("btree/seek.rs", "leaf", "node.read(tile.rank(), wanted")
 }
 
 #[test]
-fn trees_without_a_flaw_pass() {
-    all_are_sound::<Tree<Packed, Spread<64>, AsDesigned, 4, 2>, ByLanes>("sound", SEEDS);
+fn a_range_that_believes_an_old_tail_is_found() {
+    assert!(crate::order::is_found::<Small>(SEEDS, &[Fault::early(tail_of_range(), pairs_of_range())]));
+}
+
+#[test]
+fn ranges_of_a_leaf_that_is_overtaken_are_sound() {
+    assert!(!crate::order::is_found::<Small>(SEEDS, &[]));
+}
+
+/// Makes the tail's read weak: it returns any value that the other memory orders permit. This is no fault by
+/// itself.
+fn weak_tail() -> Fault {
+    Fault::order(tail_of_range(), Order::Weak)
+}
+
+#[test]
+fn pairs_that_acquire_nothing_are_found() {
+    let faults = [weak_tail(), Fault::order(pairs_of_range(), Order::Relaxed)];
+    assert!(crate::order::is_found_by_an_old_tail::<Small>(0, SEEDS, &faults));
+}
+
+/// Pairs are changed by stores that do not continue the release sequence of the store that reused the slot.
+#[test]
+fn a_store_to_a_slot_that_was_reused_is_found() {
+    let faults = [weak_tail(), Fault::tear(site("btree/walk.rs", "overwrite", "slot.compare_exchange("))];
+    assert!(crate::order::is_found_by_an_old_tail::<Small>(1, 8 * SEEDS, &faults));
+}
+
+#[test]
+fn tails_are_new_where_slots_are_reused() {
+    crate::order::no_tail_is_too_old::<Small>(2 * SEEDS, &[weak_tail()]);
+}
+
+#[test]
+fn trees_without_a_fault_pass() {
+    all_are_sound::<Small, ByLanes>("sound", SEEDS);
 }

@@ -1,13 +1,14 @@
 //! Ordered operations concurrent with insertions and removals: each returned pair was present at some time,
 //! pairs that are always present are returned exactly once, and keys are in ascending order.
 use crate::common::{Rng, replay, seeds};
+use crate::faults::{assert_effects, with};
 use crate::mutation::{setting, settings, told};
 use crate::steps::{COLLECT, COUNT, HIGHEST, IDLE, INSERT, LANES, LOWEST, REMOVE, Script, Step, Told};
 use crate::world::{Finding, HasFixture, Setting};
 use gpu::{Device, Grid};
 use phalanx_kernels::btree::{Config, TreeView};
 use phalanx_kernels::keyed::{Insert, Kind, Outcome, PerLane, Remove, Scalar, Session};
-use simt::emulator::{Detect, Launch, Options, Schedule};
+use simt::emulator::{Detect, Fault, Launch, Options, Schedule};
 use simt::{GlobalSlice, Kernel, Order, Scope, Thread};
 use std::collections::BTreeSet;
 
@@ -300,6 +301,7 @@ fn explore_from<M: HasFixture<Memory = crate::trees::Forest> + Config>(
     let options = Options {
         stale_l1: true,
         weak_memory: setting.weak_memory,
+        faults: setting.faults.clone(),
         step_limit: 1 << 19,
         detect,
         ..Options::explore(setting.schedule.clone())
@@ -391,18 +393,22 @@ fn find_all<M: HasFixture<Memory = crate::trees::Forest> + Config>(
 
 /// Returns whether one of `count` schedules of a full leaf that is split while it is read has a finding that
 /// replays.
-pub fn is_found<M: HasFixture<Memory = crate::trees::Forest> + Config>(count: u64) -> bool {
-    is_found_in::<M>(&Plan::overtaken(), count, setting::<M>)
+pub fn is_found<M: HasFixture<Memory = crate::trees::Forest> + Config>(count: u64, faults: &[Fault]) -> bool {
+    is_found_in::<M>(&Plan::overtaken(), count, setting::<M>, faults)
 }
 
 /// Checks as [`is_found`] does, with a leaf that changes while it is read and is then latched by other tiles
 /// that pass through it.
 #[allow(dead_code)] // trees have no versions
-pub fn is_found_where_others_pass<M: HasFixture<Memory = crate::trees::Forest> + Config>(count: u64) -> bool {
-    is_found_in::<M>(&Plan::passed(), count, |seed| {
+pub fn is_found_where_others_pass<M: HasFixture<Memory = crate::trees::Forest> + Config>(
+    count: u64,
+    faults: &[Fault],
+) -> bool {
+    let often_late = |seed| {
         let schedule = Schedule::Pct { seed, depth: 2 };
         Setting { schedule, ..setting::<M>(seed) }
-    })
+    };
+    is_found_in::<M>(&Plan::passed(), count, often_late, faults)
 }
 
 /// Plans of [`is_found_by_an_old_tail`] and [`no_tail_is_too_old`]: keys that are inserted while a full leaf
@@ -410,31 +416,36 @@ pub fn is_found_where_others_pass<M: HasFixture<Memory = crate::trees::Forest> +
 const EMPTIED: [(&[u64], &[u64]); 3] =
     [(&[25, 26, 27], &[]), (&[25], &[25; 6]), (&[25, 26], &[26, 25, 26, 25])];
 
-/// Returns whether one of `count` schedules of an [`EMPTIED`] plan has a finding that replays. For variants
-/// that read tails weakly, so that a read may return any value whose replacement does not happen before the
-/// read.
+/// Returns whether one of `count` schedules of an [`EMPTIED`] plan has a finding that replays. One of the
+/// faults makes reads of tails weak, so that they may return any value whose replacement does not happen
+/// before the read.
 #[allow(dead_code)] // used by some programs only
 pub fn is_found_by_an_old_tail<M: HasFixture<Memory = crate::trees::Forest> + Config>(
     which: usize,
     count: u64,
+    faults: &[Fault],
 ) -> bool {
     let (inserts, removals) = EMPTIED[which];
-    is_found_in::<M>(&Plan::emptied(inserts, removals), count, setting::<M>)
+    is_found_in::<M>(&Plan::emptied(inserts, removals), count, setting::<M>, faults)
 }
 
-/// Runs schedules of all [`EMPTIED`] plans; all must be sound.
+/// Runs schedules of all [`EMPTIED`] plans, with faults that make reads of tails weak; all must be sound.
 #[allow(dead_code)] // as above
-pub fn no_tail_is_too_old<M: HasFixture<Memory = crate::trees::Forest> + Config>(count: u64) {
+pub fn no_tail_is_too_old<M: HasFixture<Memory = crate::trees::Forest> + Config>(
+    count: u64,
+    faults: &[Fault],
+) {
     for (inserts, removals) in EMPTIED {
         let plan = |_| Plan::emptied(inserts, removals);
-        explore_soundly::<M>("tails of leaves whose slots are reused", count, plan);
+        explore_soundly::<M>("tails of leaves whose slots are reused", count, plan, with(faults));
     }
+    assert_effects(faults);
 }
 
 /// Runs schedules in which a pair returns to another slot of its leaf during a read; all must be sound.
 #[allow(dead_code)] // mutants are in another program
 pub fn all_are_told_once<M: HasFixture<Memory = crate::trees::Forest> + Config>(count: u64) {
-    explore_soundly::<M>("a pair that comes back", count, |_| Plan::returned());
+    explore_soundly::<M>("a pair that comes back", count, |_| Plan::returned(), |setting| setting);
 }
 
 /// Runs schedules of searches for the highest key while nodes merge; all must be sound.
@@ -442,7 +453,7 @@ pub fn all_are_told_once<M: HasFixture<Memory = crate::trees::Forest> + Config>(
 pub fn highest_keys_are_found_while_nodes_merge<M: HasFixture<Memory = crate::trees::Forest> + Config>(
     count: u64,
 ) {
-    explore_soundly::<M>("the highest key of nodes that merge", count, |_| Plan::merged());
+    explore_soundly::<M>("the highest key of nodes that merge", count, |_| Plan::merged(), |setting| setting);
 }
 
 /// Kernel that writes one word after reading it `after` times.
@@ -536,9 +547,11 @@ fn is_found_in<M: HasFixture<Memory = crate::trees::Forest> + Config>(
     plan: &Plan,
     count: u64,
     setting: fn(u64) -> Setting,
+    faults: &[Fault],
 ) -> bool {
-    let play = |seed| explore::<M>(plan, &setting(seed)).err();
+    let play = |seed| explore::<M>(plan, &with(faults)(setting(seed))).err();
     let first = (0..count).find_map(|seed| play(seed).map(|finding| (seed, finding)));
+    assert_effects(faults);
     first.is_some_and(|(seed, finding)| {
         println!("found by seed {seed}: {finding}");
         play(seed).is_some_and(|again| again.is_same(&finding))
@@ -571,8 +584,10 @@ fn explore_soundly<M: HasFixture<Memory = crate::trees::Forest> + Config>(
     name: &str,
     count: u64,
     plan: impl Fn(u64) -> Plan,
+    change: impl Fn(Setting) -> Setting,
 ) -> usize {
     let explore = |(seed, setting): (u64, Setting)| {
+        let setting = change(setting);
         explore::<M>(&plan(seed), &setting)
             .unwrap_or_else(|finding| panic!("{}", told(name, seed, &setting, &finding)))
     };
@@ -581,7 +596,7 @@ fn explore_soundly<M: HasFixture<Memory = crate::trees::Forest> + Config>(
 
 /// Runs the plans of `count` seeds; all must be sound.
 pub fn all_are_sound<M: HasFixture<Memory = crate::trees::Forest> + Config>(name: &str, count: u64) {
-    let ranges = explore_soundly::<M>(name, count, Plan::new::<M>);
+    let ranges = explore_soundly::<M>(name, count, Plan::new::<M>, |setting| setting);
     println!("{name}: {ranges} ranges");
 }
 

@@ -14,7 +14,8 @@ pub fn setting<M: Kind>(seed: u64) -> Setting {
         _ => Schedule::Pct { seed, depth: 10 },
     };
     let published = M::Slot::PUBLISHES;
-    Setting { schedule, cas128: !published, forget: false, weak_memory: WeakMemory::Off }
+    let weak_memory = WeakMemory::Off;
+    Setting { schedule, cas128: !published, forget: false, weak_memory, faults: Vec::new() }
 }
 
 /// One in this many seeds is also run under weak memory.
@@ -43,8 +44,17 @@ pub fn play<M: HasFixture, E: Execution<M>>(seed: u64, setting: &Setting) -> Res
 
 /// Runs the plans of `count` seeds; all must be sound.
 pub fn all_are_sound<M: HasFixture, E: Execution<M>>(name: &str, count: u64) {
+    all_are_sound_if::<M, E>(name, count, |setting| setting);
+}
+
+/// As [`all_are_sound`], with changed settings.
+pub fn all_are_sound_if<M: HasFixture, E: Execution<M>>(
+    name: &str,
+    count: u64,
+    change: impl Fn(Setting) -> Setting,
+) {
     let (mut sum, mut runs) = (Played::default(), 0);
-    for (seed, setting) in settings::<M>(count) {
+    for (seed, setting) in settings::<M>(count).map(|(seed, setting)| (seed, change(setting))) {
         let played = play::<M, E>(seed, &setting)
             .unwrap_or_else(|finding| panic!("{}", told(name, seed, &setting, &finding)));
         sum.steps += played.steps;
@@ -60,7 +70,7 @@ pub fn all_are_sound<M: HasFixture, E: Execution<M>>(name: &str, count: u64) {
 pub fn is_found<M: HasFixture, E: Execution<M>>(
     name: &str,
     count: u64,
-    change: fn(Setting) -> Setting,
+    change: impl Fn(Setting) -> Setting,
     is: fn(&Finding) -> bool,
 ) {
     for seed in 0..count {

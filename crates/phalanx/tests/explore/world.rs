@@ -7,7 +7,7 @@ use checker::{Combine, Event, MapModel, MapOp, MapOutcome};
 use gpu::{Buffer, Device, Grid};
 use phalanx_kernels::keyed::{Kind, Outcome, SHARD_WORDS, Scalar, Slot};
 use simt::Global;
-use simt::emulator::{Launch, Options, Schedule, WeakMemory};
+use simt::emulator::{Fault, Launch, Options, Schedule, WeakMemory};
 use std::collections::HashMap;
 use std::marker::PhantomData;
 
@@ -104,6 +104,8 @@ pub struct Setting {
     pub forget: bool,
     /// Memory model: the values that strong reads may return.
     pub weak_memory: WeakMemory,
+    /// Faults injected into the kernels.
+    pub faults: Vec<Fault>,
 }
 
 /// Totals of runs without a finding.
@@ -280,6 +282,7 @@ pub fn explore<M: HasFixture, E: Execution<M>>(plan: &Plan, setting: &Setting) -
         stale_l1: true,
         weak_memory: setting.weak_memory,
         cas128: setting.cas128,
+        faults: setting.faults.clone(),
         step_limit: 1 << 18,
         ..Options::explore(setting.schedule.clone())
     };

@@ -1,6 +1,7 @@
 //! Histories of updates, look-ups, range queries and snapshots: there must be one linearization of all of
 //! them that explains every outcome.
 use crate::common::Rng;
+use crate::faults::{assert_effects, with};
 use crate::mutation::{setting, settings, told};
 use crate::steps::{COLLECT, COUNT, HIGHEST, IDLE, INSERT, LANES, LOWEST, REMOVE, Script, Step};
 use crate::trees::Forest;
@@ -9,7 +10,7 @@ use checker::{Event, MapOp, MapOutcome, SnapshotModel, SnapshotOp, SnapshotOutco
 use gpu::{Buffer, Device, Grid};
 use phalanx_kernels::btree::{Config, LATEST, TreeView, Versions};
 use phalanx_kernels::keyed::{Get, Insert, Kind, Outcome, PerLane, Remove, Scalar, Session};
-use simt::emulator::{FailureKind, Launch, Options, WeakMemory};
+use simt::emulator::{FailureKind, Fault, Launch, Options, WeakMemory};
 use simt::{GlobalSlice, Kernel, Thread, timer};
 use std::collections::BTreeMap;
 
@@ -373,6 +374,7 @@ fn explore<M: HasFixture<Memory = Forest> + Config>(
     let options = Options {
         stale_l1: true,
         weak_memory: setting.weak_memory,
+        faults: setting.faults.clone(),
         step_limit: 1 << 19,
         ..Options::explore(setting.schedule.clone())
     };
@@ -402,30 +404,43 @@ fn event(op: Op, outcome: Said, at: u64) -> Event<Op, Said> {
 
 /// Runs the plans of `count` seeds; all must be sound.
 pub fn all_are_sound<M: HasFixture<Memory = Forest> + Config>(name: &str, count: u64) {
+    all_are_sound_with::<M>(name, count, &[]);
+}
+
+/// As [`all_are_sound`], with faults.
+pub fn all_are_sound_with<M: HasFixture<Memory = Forest> + Config>(name: &str, count: u64, faults: &[Fault]) {
     let mut events = 0;
-    for (seed, setting) in settings::<M>(count) {
+    for (seed, setting) in settings::<M>(count).map(|(seed, setting)| (seed, with(faults)(setting))) {
         events += explore::<M>(&Plan::new::<M>(seed), &setting)
             .unwrap_or_else(|finding| panic!("{}", told(name, seed, &setting, &finding)));
     }
     println!("{name}: {events} events");
+    assert_effects(faults);
 }
 
 /// Runs plans of one kind as [`all_are_sound`] does.
-pub fn plans_are_sound<M: HasFixture<Memory = Forest> + Config>(count: u64, plan: fn(u64) -> Plan) {
+pub fn plans_are_sound<M: HasFixture<Memory = Forest> + Config>(
+    count: u64,
+    plan: fn(u64) -> Plan,
+    faults: &[Fault],
+) {
     for seed in 0..count {
-        explore::<M>(&plan(seed), &setting::<M>(seed))
+        explore::<M>(&plan(seed), &with(faults)(setting::<M>(seed)))
             .unwrap_or_else(|finding| panic!("seed {seed}: {finding}"));
     }
+    assert_effects(faults);
 }
 
 /// Returns whether one of `count` seeds has a finding that satisfies `is` and replays.
 pub fn is_found<M: HasFixture<Memory = Forest> + Config>(
     count: u64,
     plan: fn(u64) -> Plan,
+    faults: &[Fault],
     is: fn(&Finding) -> bool,
 ) -> bool {
-    let play = |seed| explore::<M>(&plan(seed), &setting::<M>(seed)).err();
+    let play = |seed| explore::<M>(&plan(seed), &with(faults)(setting::<M>(seed))).err();
     let first = (0..count).find_map(|seed| play(seed).filter(is).map(|finding| (seed, finding)));
+    assert_effects(faults);
     first.is_some_and(|(seed, finding)| {
         println!("found by seed {seed}: {finding}");
         play(seed).is_some_and(|again| again.is_same(&finding))
@@ -434,9 +449,9 @@ pub fn is_found<M: HasFixture<Memory = Forest> + Config>(
 
 /// Runs the plans of `count` seeds under the weakest memory model that PTX permits, which is too weak for
 /// links. Only findings about writes to a slab that was freed and allocated again count.
-pub fn reuse_is_ordered<M: HasFixture<Memory = Forest> + Config>(count: u64) {
+pub fn reuse_is_ordered<M: HasFixture<Memory = Forest> + Config>(count: u64, faults: &[Fault]) {
     for seed in 0..count {
-        let setting = Setting { weak_memory: WeakMemory::Ptx, ..setting::<M>(seed) };
+        let setting = Setting { weak_memory: WeakMemory::Ptx, ..with(faults)(setting::<M>(seed)) };
         let found = explore::<M>(&Plan::new::<M>(seed), &setting).err();
         let is_reuse = |finding: &Finding| {
             let Finding::Machine(failure) = finding else { return false };
@@ -446,4 +461,5 @@ pub fn reuse_is_ordered<M: HasFixture<Memory = Forest> + Config>(count: u64) {
             panic!("{}", told("slabs that are allocated again", seed, &setting, &finding));
         }
     }
+    assert_effects(faults);
 }

@@ -1,81 +1,55 @@
-//! Mutation tests: trees with one planted bug each. Unmodified trees that are built in the same way must
-//! pass.
-use crate::moments::{Plan, all_are_sound, is_found, plans_are_sound};
+//! Mutation tests: faults injected into the kernels of trees with versions, which the exploration must find.
+//! Without a fault, the same plans must pass.
+use crate::faults::site;
+use crate::moments::{Plan, all_are_sound_with, is_found, plans_are_sound};
 use crate::world::Finding;
-use crate::{Eager, Ruled, Small};
-use phalanx_kernels::btree::{Access, MovingClock};
-use phalanx_kernels::reclaim::{Blocks, FaultPolicy};
-use simt::Order;
-use simt::emulator::FailureKind;
+use crate::{Small, eager};
+use phalanx_kernels::btree::OutOfPlace;
+use simt::emulator::{FailureKind, Fault};
 
-/// Number of seeds within which a planted bug must be found.
+/// Number of seeds within which a fault must be found.
 const SEEDS: u64 = 4000;
 
 fn is_order(finding: &Finding) -> bool {
     matches!(finding, Finding::Order(told) if told.contains("not linearizable"))
 }
 
-/// Returns the live timestamp to the tile that loses the race to take a snapshot.
-#[derive(Clone, Copy)]
-struct LiveStamps;
-
-impl Access for LiveStamps {
-    const READ: Order = Order::Relaxed;
-    const CONCURRENT: bool = true;
-    type Versions = MovingClock<Blocks>;
-    const TRUE_MOMENTS: bool = false;
-}
-
+/// A snapshot does not advance the clock, so its stamp is the one of later changes, too.
 #[test]
 fn a_snapshot_that_returns_the_live_stamp_is_found() {
-    assert!(is_found::<Small<LiveStamps>>(SEEDS, Plan::racing, is_order));
+    let advance = site("btree/history.rs", "take_timestamp", "versions.advance_clock(");
+    assert!(is_found::<Small<OutOfPlace>>(SEEDS, Plan::racing, &[Fault::skip(advance)], is_order));
 }
 
-/// Reads unstamped leaves without stamping them.
-#[derive(Clone, Copy)]
-struct Unhelpful;
-
-impl Access for Unhelpful {
-    const READ: Order = Order::Relaxed;
-    const CONCURRENT: bool = true;
-    type Versions = MovingClock<Blocks>;
-    const STAMPS: bool = false;
-}
-
+/// Readers take unstamped leaves for old ones, and do not stamp them.
 #[test]
 fn a_reader_that_does_not_fix_a_stamp_is_found() {
-    assert!(is_found::<Small<Unhelpful>>(SEEDS, Plan::racing, is_order));
+    // Version word of a leaf whose change has no stamp yet.
+    const UNSTAMPED: u32 = u32::MAX - 2;
+    let old = |_, word: u128| if word as u32 == UNSTAMPED { word >> 32 << 32 } else { word };
+    let stamp = site("btree/history.rs", "as_of", "self.stamped_version(");
+    assert!(is_found::<Small<OutOfPlace>>(SEEDS, Plan::racing, &[Fault::replace(stamp, old)], is_order));
 }
 
-/// Advances the epoch without checking its participants.
-#[derive(Clone, Copy, Debug)]
-struct Hasty;
-
-impl FaultPolicy for Hasty {
-    const LOOKS: bool = false;
-    const SELDOM: u32 = 1;
-}
-
+/// The epoch advances whatever its participants have announced.
 #[test]
 fn an_epoch_that_ends_too_early_is_found() {
     let is_reclaimed = |finding: &Finding| match finding {
         Finding::Machine(failure) => matches!(failure.kind, FailureKind::UseAfterReclaim { .. }),
         _ => false,
     };
-    assert!(is_found::<Small<Ruled<Blocks, Hasty>>>(
-        SEEDS,
-        Plan::new::<Small<Ruled<Blocks, Hasty>>>,
-        is_reclaimed
-    ));
+    let hasty = Fault::skip(site("reclaim/participant.rs", "try_advance", "entry.add(LATE"));
+    let plan = Plan::new::<Small<OutOfPlace>>;
+    assert!(is_found::<Small<OutOfPlace>>(SEEDS, plan, &[eager(), hasty], is_reclaimed));
 }
 
 #[test]
-fn trees_without_a_flaw_pass() {
-    all_are_sound::<Small<Ruled<Blocks, Eager>>>("sound", SEEDS / 8);
-    plans_are_sound::<Small<Ruled<Blocks, Eager>>>(SEEDS / 4, Plan::racing);
+fn trees_without_a_fault_pass() {
+    all_are_sound_with::<Small<OutOfPlace>>("sound", SEEDS / 8, &[eager()]);
+    plans_are_sound::<Small<OutOfPlace>>(SEEDS / 4, Plan::racing, &[eager()]);
 }
 
 #[test]
 fn a_moment_is_not_before_its_question() {
-    plans_are_sound::<Small<Ruled<Blocks, Eager>>>(SEEDS / 8, Plan::late);
+    plans_are_sound::<Small<OutOfPlace>>(SEEDS / 8, Plan::late, &[eager()]);
 }

@@ -4,9 +4,9 @@ use crate::mutation::setting;
 use crate::script::ask;
 use crate::trees::Forest;
 use crate::world::{Finding, HasFixture};
-use crate::{Eager, Ruled, Small};
+use crate::{Small, eager};
 use gpu::{Device, Grid};
-use phalanx_kernels::btree::{Access, Config, Tree, TreeView, Versioned};
+use phalanx_kernels::btree::{Access, Config, OutOfPlace, Tree, TreeView, Versioned};
 use phalanx_kernels::keyed::{Insert, PerLane, Remove, Scalar, Session, Wide};
 use phalanx_kernels::reclaim::{Blocks, ENTRIES, Tiles};
 use phalanx_kernels::slab::{Light, Spread};
@@ -182,7 +182,12 @@ struct World {
 impl World {
     fn new<A: Access>(seed: u64) -> Self {
         let schedule = setting::<Same<A>>(seed).schedule;
-        let options = Options { stale_l1: true, step_limit: 1 << 22, ..Options::explore(schedule) };
+        let options = Options {
+            stale_l1: true,
+            faults: vec![eager()],
+            step_limit: 1 << 22,
+            ..Options::explore(schedule)
+        };
         let device = Device::emulator(options);
         let trees = std::array::from_fn(|tree| match tree {
             2 => <Other<A> as HasFixture>::memory(&device, UNITS).expect("memory"),
@@ -237,9 +242,9 @@ fn play_seed<A: Access>(seed: u64, threads: u32, plan: impl Fn(&mut Rng) -> Scri
 /// Runs `count` seeds with blocks as participants, and with tiles as participants.
 fn are_sound(count: u64, plan: impl Fn(&mut Rng) -> Script) {
     for seed in seeds(count) {
-        let blocks = play_seed::<Ruled<Blocks, Eager>>(seed, 64, &plan);
+        let blocks = play_seed::<OutOfPlace<Blocks>>(seed, 64, &plan);
         blocks.unwrap_or_else(|finding| panic!("blocks: {finding}\n{}", replay(crate::PROGRAM, seed)));
-        let tiles = play_seed::<Ruled<Tiles<8, 4>, Eager>>(seed, 32, &plan);
+        let tiles = play_seed::<OutOfPlace<Tiles<8, 4>>>(seed, 32, &plan);
         tiles.unwrap_or_else(|finding| panic!("tiles: {finding}\n{}", replay(crate::PROGRAM, seed)));
     }
 }

@@ -49,7 +49,7 @@ fn all_are_sound<A: Policy>(count: u64) {
     }
 }
 
-/// These plans find the bug in merges that `mutants` plants, which shows that nodes do merge here.
+/// Other tests find a fault in merges by such a plan, which shows that nodes do merge here.
 #[test]
 fn thin_nodes_merge_beside_everything() {
     all_are_sound::<Unsorted>(600);

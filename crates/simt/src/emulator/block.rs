@@ -1,9 +1,10 @@
 //! A block in execution: its warps and lanes, its barrier, its end, and the analysis of deadlocks.
 use super::collective::{Group, Operand, complete_without, lanes_of};
 use super::failure::{Absent, Failure, FailureKind, Party, Whereabouts};
-use super::lane::{Lane, Place, Site};
+use super::lane::{Lane, Place};
 use super::launch::{BlockId, Launch};
-use super::memory::shared::SharedMemory;
+use super::memory::arrays::SharedMemory;
+use super::site::Site;
 use super::worker::Worker;
 use crate::device;
 use std::cell::{Cell, OnceCell};

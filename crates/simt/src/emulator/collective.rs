@@ -5,7 +5,8 @@
 //! name the same instruction and the same mask, wherever the calls stand in the source, as in PTX.
 use super::block::Warp;
 use super::failure::{Absent, FailureKind, Whereabouts};
-use super::lane::{Lane, Place, Site};
+use super::lane::{Lane, Place};
+use super::site::Site;
 use crate::device;
 use std::cell::Cell;
 

@@ -1,31 +1,8 @@
 //! Failures of launches, and their messages.
 use super::explore::{Schedule, Trace};
-use super::lane::Site;
+use super::site::SourceLine;
 use std::fmt;
 use std::ops::Deref;
-
-/// A line of kernel source.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SourceLine {
-    /// File, as passed to the compiler.
-    pub file: String,
-    /// Line, from 1.
-    pub line: u32,
-    /// Column, from 1.
-    pub column: u32,
-}
-
-impl From<Site> for SourceLine {
-    fn from(site: Site) -> Self {
-        Self { file: site.file().to_owned(), line: site.line(), column: site.column() }
-    }
-}
-
-impl fmt::Display for SourceLine {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}:{}", self.file, self.line, self.column)
-    }
-}
 
 /// The other thread of a failure that involves two.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -284,6 +261,8 @@ pub struct FailureDetails {
     pub schedule: Option<Schedule>,
     /// Choices made so far, as data. They also replay the failure.
     pub trace: Option<Trace>,
+    /// Injected [faults](crate::emulator::Fault). A replay needs them too.
+    pub faults: Vec<String>,
 }
 
 /// Maximum length of a trace shown in a message, in characters.
@@ -305,10 +284,11 @@ impl fmt::Display for FailureDetails {
         }
         match self.trace.as_ref().map(Trace::to_string) {
             Some(trace) if trace.len() <= SHORT_TRACE => {
-                write!(f, "; replay with the schedule `replay:{trace}`")
+                write!(f, "; replay with the schedule `replay:{trace}`")?;
             }
-            Some(_) => f.write_str("; replay with the trace in the field `trace`"),
-            None => Ok(()),
+            Some(_) => f.write_str("; replay with the trace in the field `trace`")?,
+            None => {}
         }
+        self.faults.iter().try_for_each(|fault| write!(f, "; and with the fault: {fault}"))
     }
 }

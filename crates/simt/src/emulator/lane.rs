@@ -2,17 +2,14 @@
 use super::block::{Block, Warp};
 use super::collective::Kind;
 use super::explore::Explorer;
-use super::failure::{Failure, FailureDetails, FailureKind, Party, SourceLine};
+use super::failure::{Failure, FailureDetails, FailureKind, Party};
+use super::site::{Site, SourceLine};
 use super::worker::Worker;
 use crate::device;
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 use std::cell::{Cell, UnsafeCell};
-use std::panic::Location;
 use std::ptr;
-
-/// Line of kernel source of an access or a collective.
-pub type Site = &'static Location<'static>;
 
 type Fiber = Coroutine<(), (), (), DefaultStack>;
 
@@ -125,6 +122,11 @@ impl Lane {
         self.worker().explorer()
     }
 
+    /// Returns `true` if a fault leaves out the lane's barrier at `site`.
+    pub fn skips(&self, site: Site) -> bool {
+        self.explorer().is_some_and(|explorer| explorer.skips(site))
+    }
+
     /// Returns the lane's bit in the masks of its warp.
     #[device]
     pub fn bit(&self) -> u32 {
@@ -154,6 +156,9 @@ impl Lane {
             let lane = unsafe { &*lane };
             lane.yielder.set(yielder);
             lane.block().run_body();
+            if let Some(explorer) = lane.explorer() {
+                explorer.store_late(lane, None);
+            }
             lane.block().lane_ended(lane);
         })
     }
@@ -190,6 +195,9 @@ impl Lane {
         let worker = self.worker();
         match worker.explorer() {
             Some(explorer) => {
+                if let Some(passed) = self.passed.get() {
+                    explorer.store_late(self, Some(passed));
+                }
                 self.passed.set(Some(site));
                 explorer.step(self);
             }
@@ -235,13 +243,12 @@ impl Lane {
 
     /// Returns a failure of this lane, without reporting it.
     pub fn failure(&self, kind: FailureKind, location: Option<SourceLine>, other: Option<Party>) -> Failure {
-        let (schedule, trace) = match self.explorer() {
-            Some(explorer) => (Some(explorer.schedule()), Some(explorer.trace())),
-            None => (None, None),
-        };
+        let explorer = self.explorer();
+        let (schedule, trace) = (explorer.map(Explorer::schedule), explorer.map(Explorer::trace));
+        let faults = explorer.map_or(Vec::new(), Explorer::faults);
         let kernel = self.block().kernel_name().to_owned();
         let (block, thread) = (self.block_index, self.thread);
-        FailureDetails { kind, kernel, location, block, thread, other, schedule, trace }.into()
+        FailureDetails { kind, kernel, location, block, thread, other, schedule, trace, faults }.into()
     }
 
     /// Describes this lane as the other party of a failure.

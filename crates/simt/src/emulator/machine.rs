@@ -1,14 +1,16 @@
 //! The emulated device: its memory and its launches.
 use super::explore::{self, Explorer, Trace};
 use super::failure::{Failure, FailureDetails, FailureKind};
-use super::launch::{Launch, Run};
-use super::memory::registry::Registry;
+use super::lane::Lane;
+use super::launch::Launch;
 use super::options::{Mode, Options};
 use super::panics;
-use super::worker::Worker;
+use super::run::Run;
+use super::worker::{self, Worker};
+use super::world::World;
 use crate::{Grid, Kernel};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 
 /// An emulated device: its memory and its launches. Clones refer to the same device.
 ///
@@ -26,18 +28,6 @@ impl std::fmt::Debug for Emulator {
     }
 }
 
-/// State shared by all launches of a device.
-pub struct World {
-    pub options: Options,
-    pub registry: Registry,
-    /// Device-wide clock, advanced by every read.
-    pub clock: AtomicU64,
-    /// Number of allocations that still succeed, see [`Emulator::fail_allocations_after`].
-    allocations_left: AtomicU64,
-    /// Choices of the launches explored so far. The running launch holds the lock.
-    explored: Mutex<Vec<explore::Choices>>,
-}
-
 /// Report of a successful launch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
@@ -50,17 +40,8 @@ pub struct Report {
 impl Emulator {
     /// Creates a device with empty memory.
     pub fn new(options: Options) -> Self {
-        panics::install_hook();
-        let registry = Registry::new(&options);
-        Self {
-            world: Arc::new(World {
-                options,
-                registry,
-                clock: AtomicU64::new(0),
-                allocations_left: AtomicU64::new(u64::MAX),
-                explored: Mutex::default(),
-            }),
-        }
+        panics::install_hook(|| Lane::try_current().is_some());
+        Self { world: Arc::new(World::new(options)) }
     }
 
     /// Returns the options of the device.
@@ -159,7 +140,7 @@ impl Emulator {
 
     fn run_fast(&self, launches: Vec<Launch>) -> Result<Report, Failure> {
         let run = Arc::new(Run::new(self.world.clone(), launches));
-        run.execute();
+        worker::execute(&run);
         run.take_failure().map_or(Ok(Report { steps: run.steps(), trace: None }), Err)
     }
 
@@ -171,13 +152,6 @@ impl Emulator {
         before.push(choices);
         let trace = Some(Trace::new(before.clone()));
         run.take_failure().map_or(Ok(Report { steps, trace }), Err)
-    }
-}
-
-impl World {
-    /// Returns a time that is unique to the read.
-    pub fn next_time(&self) -> u64 {
-        self.clock.fetch_add(1, Ordering::Relaxed)
     }
 }
 
@@ -195,5 +169,6 @@ fn check(launch: &Launch) -> Result<(), Failure> {
         other: None,
         schedule: None,
         trace: None,
+        faults: Vec::new(),
     }))
 }

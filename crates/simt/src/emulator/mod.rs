@@ -4,8 +4,9 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `machine`, `options`, `failure` | the device, its options, and the failures of launches |
-//! | `launch`, `worker` | launches as data; host threads, and scheduling of blocks and lanes in fast mode |
+//! | `machine`, `world`, `options`, `failure` | the device, its state and options, the failures of launches |
+//! | `site`, `fault` | lines of kernel source, and changes of the operations there |
+//! | `launch`, `run`, `worker` | launches as data; host threads, scheduling of blocks and lanes in fast mode |
 //! | `block`, `lane`, `stacks`, `panics` | blocks, warps and barriers; coroutines |
 //! | `collective` | rendezvous of lanes, and the results of collectives |
 //! | `memory/` | live buffers, checks, and the only module that accesses memory |
@@ -20,6 +21,7 @@ mod collective;
 mod detect;
 mod explore;
 mod failure;
+mod fault;
 mod lane;
 mod launch;
 mod machine;
@@ -27,16 +29,21 @@ mod memory;
 mod options;
 mod panics;
 pub mod public;
+mod run;
+mod site;
 mod stacks;
 mod worker;
+mod world;
 
 use crate::{Order, Scope, SharedShape, Word, device};
 use collective::{Kind, Operand, meet};
 use failure::FailureKind;
-use lane::{Lane, Site};
+use lane::Lane;
+use memory::access::How;
+use memory::arrays::Key;
 use memory::atomics::Update;
-use memory::global::{self, How};
-use memory::shared;
+use memory::{global, shared};
+use site::Site;
 use std::any::TypeId;
 use std::panic::Location;
 
@@ -182,13 +189,18 @@ pub fn any(mask: u32, vote: bool) -> bool {
 
 #[device(caller)]
 pub fn warp_sync(mask: u32) {
-    meet(Kind::Sync, mask, Operand::default(), site());
+    let site = site();
+    if !Lane::current().skips(site) {
+        meet(Kind::Sync, mask, Operand::default(), site);
+    }
 }
 
 #[device(caller)]
 pub fn block_sync() {
-    let lane = Lane::current();
-    lane.block().barrier(lane, site());
+    let (lane, site) = (Lane::current(), site());
+    if !lane.skips(site) {
+        lane.block().barrier(lane, site);
+    }
 }
 
 /// Returns `word`: on the host nothing needs to be hidden from the compiler.
@@ -387,13 +399,13 @@ pub fn fence_sc(scope: Scope) {
 /// Returns the address of the array that a source line declares in the calling lane's block.
 #[track_caller]
 pub fn shared_site<const BYTES: usize>(function: usize) -> SharedAddress {
-    shared::array(shared::Key::Line(function, site()), BYTES)
+    shared::array(Key::Line(function, site()), BYTES)
 }
 
 /// Returns the address of the array of a shape in the calling lane's block.
 #[track_caller]
 pub fn shared_shape<S: SharedShape>() -> SharedAddress {
-    shared::array(shared::Key::Shape(TypeId::of::<S>()), S::LEN * size_of::<S::Word>())
+    shared::array(Key::Shape(TypeId::of::<S>()), S::LEN * size_of::<S::Word>())
 }
 
 /// Host address of shared memory.

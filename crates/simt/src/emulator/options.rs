@@ -1,5 +1,6 @@
 //! Options of an emulated device.
 use super::explore::Schedule;
+use super::fault::Fault;
 use std::thread::available_parallelism;
 
 /// Options of an emulated device. [`Options::default`] is the fast mode on all cores.
@@ -12,6 +13,8 @@ pub struct Options {
     pub stale_l1: bool,
     /// In exploring mode, the values that strong reads may return.
     pub weak_memory: WeakMemory,
+    /// Faults injected in exploring mode.
+    pub faults: Vec<Fault>,
     /// Enabled detectors.
     pub detect: Detect,
     /// Number of steps after which a launch is reported as hung. Exploring: steps of the launch. Fast:
@@ -33,6 +36,7 @@ impl Default for Options {
             mode: Mode::Fast { workers },
             stale_l1: false,
             weak_memory: WeakMemory::Off,
+            faults: Vec::new(),
             detect: Detect::CHEAP,
             step_limit: 1 << 24,
             stack_bytes: 256 << 10,

@@ -1,6 +1,6 @@
 //! Panics of kernels become failures of their launches. The hook prints nothing and records the source line.
-use super::failure::{FailureKind, SourceLine};
-use super::lane::Lane;
+use super::failure::FailureKind;
+use super::site::SourceLine;
 use std::any::Any;
 use std::cell::RefCell;
 use std::panic;
@@ -10,14 +10,14 @@ thread_local! {
     static PLACE: RefCell<Option<SourceLine>> = const { RefCell::new(None) };
 }
 
-/// Installs a panic hook that records the source line of panics in lanes instead of printing them. Other
-/// panics are passed to the previous hook.
-pub fn install_hook() {
+/// Installs a panic hook that records the source line of panics in kernels instead of printing them. Other
+/// panics are passed to the previous hook. `runs_kernel` tells whether the calling thread runs a kernel.
+pub fn install_hook(runs_kernel: fn() -> bool) {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {
         let previous = panic::take_hook();
         panic::set_hook(Box::new(move |info| {
-            if Lane::try_current().is_none() {
+            if !runs_kernel() {
                 return previous(info);
             }
             let line = info.location().map(|at| SourceLine {
@@ -30,10 +30,9 @@ pub fn install_hook() {
     });
 }
 
-/// Ends the launch with the panic of `lane`.
-pub fn report(lane: &Lane, payload: &(dyn Any + Send)) {
+/// Returns the failure of a panic, and its source line.
+pub fn take_failure(payload: &(dyn Any + Send)) -> (FailureKind, Option<SourceLine>) {
     let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
     let text = text.or_else(|| payload.downcast_ref::<String>().cloned());
-    let kind = FailureKind::Panic(text.unwrap_or_else(|| "no message".to_owned()));
-    lane.worker().run.fail(lane.failure(kind, PLACE.take(), None));
+    (FailureKind::Panic(text.unwrap_or_else(|| "no message".to_owned())), PLACE.take())
 }

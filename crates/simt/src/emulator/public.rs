@@ -57,6 +57,48 @@
 //! consistent, except that [`Options::stale_l1`] and [`Options::weak_memory`] let reads return older values.
 //! The race detector, which follows the PTX memory model, finds further behaviour of hardware.
 //!
+//! # Faults
+//!
+//! A test proves that an exploration detects a missing order, barrier or write by injecting a [`Fault`] at a
+//! [site](SiteId) of the kernel's source. A failure lists the faults, which a replay needs as well.
+//!
+//! ```
+//! use simt::emulator::{Emulator, Failure, Fault, Options, Schedule, SiteId};
+//! use simt::{GlobalSlice, Grid, Order, Scope, Thread};
+//!
+//! const STORE: u32 = line!() + 6;
+//!
+//! #[simt::kernel]
+//! fn pass_message(words: GlobalSlice<u32>) {
+//!     if Thread::block_index() == 0 {
+//!         words.write(1, 42);
+//!         words.at(0).store(1, Order::Release, Scope::Device);
+//!     } else if words.at(0).load(Order::Acquire, Scope::Device) == 1 {
+//!         assert_eq!(words.read(1), 42);
+//!     }
+//! }
+//!
+//! fn run(seed: u64, faults: &[Fault]) -> Result<(), Failure> {
+//!     let options = Options::explore(Schedule::Random { seed });
+//!     let device = Emulator::new(Options { faults: faults.to_vec(), ..options });
+//!     let pointer = device.allocate(8, 8).cast::<u32>();
+//!     // SAFETY: the buffer holds two words, and no kernel runs while the host writes them.
+//!     let words = unsafe {
+//!         pointer.cast::<u64>().write(0);
+//!         device.mark_initialized(pointer.cast(), 8);
+//!         GlobalSlice::from_raw_parts(pointer, 2)
+//!     };
+//!     device.launch(Grid::new(2, 1), PassMessage { words }).map(drop)
+//! }
+//!
+//! let weaker = Fault::order(SiteId::line(file!(), STORE), Order::Relaxed);
+//! assert!((0..20).all(|seed| run(seed, &[]).is_ok()));
+//! assert!((0..20).any(|seed| run(seed, &[weaker.clone()]).is_err()));
+//! assert!(weaker.effects() > 0);
+//! ```
+//!
+//! Sites of files are better named by [`SiteId::find`], which needs no line numbers.
+//!
 //! # What is detected
 //!
 //! | failure | fast | exploring | switched off by |
@@ -87,9 +129,9 @@
 //! - [`Emulator::new`] installs a panic hook in front of the existing one, to record panics of kernels. A
 //!   hook that is set later hides their source lines.
 pub use super::explore::{Schedule, Trace, TraceError};
-pub use super::failure::{
-    Absent, Failure, FailureDetails, FailureKind, Nearest, Party, SourceLine, Whereabouts,
-};
+pub use super::failure::{Absent, Failure, FailureDetails, FailureKind, Nearest, Party, Whereabouts};
+pub use super::fault::{Fault, Replacement};
 pub use super::launch::Launch;
 pub use super::machine::{Emulator, Report};
 pub use super::options::{Detect, Mode, Options, WeakMemory};
+pub use super::site::{SiteError, SiteId, SourceLine};

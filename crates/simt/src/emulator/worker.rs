@@ -8,10 +8,11 @@ use super::block::{Block, Pass};
 use super::explore::Explorer;
 use super::failure::FailureKind;
 use super::lane::{self, Lane};
-use super::launch::{Run, resident_per_worker};
-use super::memory::access::RangeCache;
+use super::launch::resident_per_worker;
+use super::memory::ranges::RangeCache;
 use super::options::Detect;
 use super::panics;
+use super::run::Run;
 use super::stacks::Stacks;
 use crate::device;
 use std::cell::Cell;
@@ -88,7 +89,7 @@ impl Worker {
         self.steps.set(self.steps.get() + u64::from(TURN - self.quantum.get()));
         self.quantum.set(TURN);
         if self.run.wants_worker() {
-            self.run.add_worker();
+            add_worker(&self.run);
         }
     }
 
@@ -117,7 +118,10 @@ impl Worker {
     pub fn guarded(&self, body: impl FnOnce()) {
         if let Err(payload) = catch_unwind(AssertUnwindSafe(body)) {
             match lane::take_current() {
-                Some(lane) => panics::report(lane, payload.as_ref()),
+                Some(lane) => {
+                    let (kind, line) = panics::take_failure(payload.as_ref());
+                    self.run.fail(lane.failure(kind, line, None));
+                }
                 None => std::panic::resume_unwind(payload),
             }
         }
@@ -164,6 +168,22 @@ impl Worker {
             self.run.fail(hang(block.lanes(), self.waited.get()));
         }
         std::thread::yield_now();
+    }
+}
+
+/// Executes the blocks of a run until all have been executed, on this thread and, if it takes longer, on
+/// more.
+pub fn execute(run: &Arc<Run>) {
+    run.begin();
+    Worker::new(run.clone(), None).execute();
+    run.join_helpers();
+}
+
+/// Executes blocks on one more thread, unless all workers are active.
+fn add_worker(run: &Arc<Run>) {
+    if run.admits_worker() {
+        let helped = run.clone();
+        run.add_helper(std::thread::spawn(move || Worker::new(helped, None).execute()));
     }
 }
 

@@ -4,8 +4,9 @@
 //! Per granule of eight bytes, a bounded number of latest accesses is kept. A race with a much earlier access
 //! may therefore be missed under one schedule; another schedule will show it. Strong accesses of different
 //! sizes are not reported as races.
+use super::super::failure::Party;
+use super::super::site::SourceLine;
 use super::order::{Actor, GranuleMap, Moment, Orders, granules};
-use crate::emulator::{Party, SourceLine};
 
 /// Number of accesses kept per granule.
 const KEPT: usize = 16;
@@ -19,7 +20,7 @@ pub struct Mark {
     pub weak: bool,
     /// Whether the scope is the block: strong only with respect to lanes of the block.
     pub narrow: bool,
-    pub site: super::super::lane::Site,
+    pub site: super::super::site::Site,
     pub block: u32,
     pub thread: u32,
 }

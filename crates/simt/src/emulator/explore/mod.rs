@@ -5,6 +5,7 @@
 //! next lane. If it is the same lane, it continues at once; else the lane is suspended and [`execute`]
 //! resumes the other. Between two such points no other lane runs, so each access is atomic and the run
 //! depends only on the choices.
+mod inject;
 mod pct;
 mod random;
 mod replay;
@@ -21,12 +22,15 @@ use super::detect::race::{Mark, Races};
 use super::detect::stale::History;
 use super::detect::versions::Versions;
 use super::failure::FailureKind;
-use super::lane::{Lane, Site};
+use super::lane::Lane;
 use super::launch::RESIDENT_LANES;
-use super::memory::global::Access;
+use super::memory::access::Access;
+use super::memory::atomics;
 use super::options::{Options, WeakMemory};
+use super::site::Site;
 use super::worker::{Worker, hang};
 use crate::{Order, Scope};
+use inject::Injector;
 use scheduler::{Runnable, Scheduler};
 use std::cell::{Cell, RefCell};
 use trace::Recording;
@@ -46,6 +50,7 @@ pub struct Explorer {
     decisions: RefCell<Decisions>,
     idle: RefCell<Idle>,
     memory: Option<RefCell<MemoryModel>>,
+    injector: Option<Injector>,
 }
 
 struct Decisions {
@@ -126,6 +131,7 @@ impl Explorer {
             }),
             idle: RefCell::default(),
             memory: MemoryModel::of(options).map(RefCell::new),
+            injector: Injector::new(&options.faults),
         }
     }
 
@@ -148,6 +154,31 @@ impl Explorer {
         Trace::new(launches)
     }
 
+    /// Returns the injected faults as text.
+    pub fn faults(&self) -> Vec<String> {
+        self.injector.as_ref().map_or(Vec::new(), Injector::texts)
+    }
+
+    /// Returns `true` if a fault leaves out the operation at `site`.
+    pub fn skips(&self, site: Site) -> bool {
+        self.injector.as_ref().is_some_and(|injector| injector.skips(site))
+    }
+
+    /// Returns `true` if a fault splits the read-modify-write at `site`.
+    pub fn tears(&self, site: Site) -> bool {
+        self.injector.as_ref().is_some_and(|injector| injector.tears(site))
+    }
+
+    /// Executes the lane's delayed stores that are due after its operation at `site`: all if there is none.
+    pub fn store_late(&self, lane: &Lane, site: Option<Site>) {
+        let Some(injector) = &self.injector else { return };
+        for (access, word) in injector.take_due(lane.number, site) {
+            self.step(lane);
+            // SAFETY: checked when the kernel executed the store; freed memory stays mapped during launches.
+            unsafe { self.write(lane, &access, word) };
+        }
+    }
+
     /// Decides which lane runs next, before an operation of `lane` that others can observe.
     pub fn step(&self, lane: &Lane) {
         let steps = self.steps.get() + 1;
@@ -163,6 +194,9 @@ impl Explorer {
                 lane.suspend();
             }
             Err(()) => self.mismatch(lane),
+        }
+        if let (Some(injector), Some(site)) = (&self.injector, lane.passed.get()) {
+            injector.pass(lane.number, site);
         }
     }
 
@@ -237,23 +271,32 @@ impl Explorer {
         }
     }
 
-    pub fn fence(&self, lane: &Lane, scope: Scope) {
-        if let Some(memory) = &self.memory {
+    pub fn fence(&self, lane: &Lane, scope: Scope, site: Site) {
+        if let Some(memory) = self.memory.as_ref().filter(|_| !self.skips(site)) {
             memory.borrow_mut().orders.fence(lane.number, scope);
         }
     }
 
     /// Executes a sequentially consistent fence.
-    pub fn fence_sc(&self, lane: &Lane, scope: Scope) {
-        if let Some(memory) = &self.memory {
+    pub fn fence_sc(&self, lane: &Lane, scope: Scope, site: Site) {
+        if let Some(memory) = self.memory.as_ref().filter(|_| !self.skips(site)) {
             memory.borrow_mut().orders.fence_sc(actor(lane), scope);
         }
     }
 
     /// Executes a read of global memory that holds `newest`. Returns the value that the lane reads.
     pub fn load(&self, lane: &Lane, access: &Access, newest: u128) -> u128 {
-        let Some(memory) = &self.memory else { return newest };
+        let access = &self.reordered(access);
+        let word = self.read(lane, access, newest);
+        self.injector.as_ref().map_or(word, |injector| injector.substitute(access, newest, word))
+    }
+
+    fn read(&self, lane: &Lane, access: &Access, newest: u128) -> u128 {
         self.watch(lane, access, false);
+        if let Some(past) = self.read_early(lane, access, newest) {
+            return past;
+        }
+        let Some(memory) = &self.memory else { return newest };
         if access.order == Order::Weak {
             return self.load_weak(lane, access, newest);
         }
@@ -306,18 +349,66 @@ impl Explorer {
         self.watch(lane, access, false);
     }
 
-    /// Records a write.
-    pub fn store(&self, lane: &Lane, access: &Access, _old: u128, new: u128) {
+    /// Returns the access with the order that a fault requires.
+    fn reordered(&self, access: &Access) -> Access {
+        self.injector.as_ref().map_or(*access, |injector| injector.reorder(access))
+    }
+
+    /// Returns the past value of a word that a fault makes the lane read.
+    fn read_early(&self, lane: &Lane, access: &Access, newest: u128) -> Option<u128> {
+        self.injector.as_ref().and_then(|injector| injector.read_early(lane.number, access, newest))
+    }
+
+    /// Returns the word that is written instead of `new`; `None` if a fault leaves the write out.
+    fn replaced(&self, access: &Access, old: u128, new: u128) -> Option<u128> {
+        self.injector.as_ref().map_or(Some(new), |injector| injector.replace(access, old, new))
+    }
+
+    /// Executes a write.
+    ///
+    /// # Safety
+    /// - The bytes are valid for writes.
+    pub unsafe fn store(&self, lane: &Lane, access: &Access, new: u128) {
+        let access = self.reordered(access);
+        // SAFETY: the caller's obligation.
+        let old = unsafe { current(&access) };
+        let Some(word) = self.replaced(&access, old, new) else { return };
+        if !self.injector.as_ref().is_some_and(|injector| injector.delay(lane.number, &access, word)) {
+            // SAFETY: the caller's obligation.
+            unsafe { self.write(lane, &access, word) };
+        }
+    }
+
+    /// Executes a write that no fault affects.
+    ///
+    /// # Safety
+    /// - As for [`Self::store`].
+    unsafe fn write(&self, lane: &Lane, access: &Access, word: u128) {
         self.idle.borrow_mut().reset();
         self.watch(lane, access, true);
         self.watch_reuse(lane, access);
-        self.written(lane, access, false, new);
+        self.written(lane, access, false, word);
+        // SAFETY: the caller's obligation.
+        unsafe { atomics::store(access.address, access.bytes, word, access.order) };
     }
 
-    /// Records a read-modify-write; `new` is `None` if it only reads.
-    pub fn update(&self, lane: &Lane, access: &Access, _old: u128, new: Option<u128>) {
+    /// Executes a read-modify-write: `new` returns the word that replaces the current one, or `None` if the
+    /// operation only reads. Returns the word before.
+    ///
+    /// # Safety
+    /// - The bytes are valid for reads and writes.
+    pub unsafe fn update(
+        &self,
+        lane: &Lane,
+        access: &Access,
+        new: impl FnOnce(u128) -> Option<u128>,
+    ) -> u128 {
+        let access = self.reordered(access);
         let strong = if access.order == Order::Weak { Order::Relaxed } else { access.order };
-        let access = Access { order: strong, ..*access };
+        let access = Access { order: strong, ..access };
+        // SAFETY: the caller's obligation.
+        let old = unsafe { current(&access) };
+        let new = new(old).and_then(|new| self.replaced(&access, old, new));
         self.watch(lane, &access, new.is_some());
         if let Some(memory) = &self.memory {
             memory.borrow_mut().read_newest(lane, &access);
@@ -325,10 +416,17 @@ impl Explorer {
         if let Some(new) = new {
             self.idle.borrow_mut().reset();
             self.written(lane, &access, true, new);
+            // SAFETY: the caller's obligation.
+            unsafe { atomics::store(access.address, access.bytes, new, access.order) };
         }
+        old
     }
 
     fn written(&self, lane: &Lane, access: &Access, update: bool, new: u128) {
+        if let Some(injector) = &self.injector {
+            // SAFETY: the caller checked the bytes before it writes them.
+            injector.overwrite(access, unsafe { current(access) });
+        }
         let Some(memory) = &self.memory else { return };
         let memory = &mut *memory.borrow_mut();
         let moment = memory.orders.timestamp(lane.number);
@@ -373,6 +471,15 @@ impl Explorer {
             lane.fail(kind, access.site, Some(earlier.party()));
         }
     }
+}
+
+/// Returns the current word, while no other lane runs.
+///
+/// # Safety
+/// - The bytes are valid for reads.
+unsafe fn current(access: &Access) -> u128 {
+    // SAFETY: the caller's obligation.
+    unsafe { atomics::load(access.address, access.bytes, Order::Relaxed) }
 }
 
 fn actor(lane: &Lane) -> Actor {

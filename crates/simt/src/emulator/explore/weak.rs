@@ -5,8 +5,8 @@ use super::super::detect::order::granules;
 use super::super::detect::versions::Version;
 use super::super::failure::FailureKind;
 use super::super::lane::Lane;
+use super::super::memory::access::Access;
 use super::super::memory::atomics;
-use super::super::memory::global::Access;
 use super::{Explorer, MemoryModel, actor};
 use crate::Order;
 

@@ -3,47 +3,14 @@
 //!
 //! None of this is inlined into kernels, which call it. Inlining it at each of the thousands of accesses took
 //! most of the time to compile kernels for the host.
+use super::super::explore::Explorer;
 use super::super::failure::FailureKind;
-use super::super::lane::{Lane, Site};
-use super::access::{Use, check};
+use super::super::lane::Lane;
+use super::super::site::Site;
+use super::access::{Access, How};
 use super::atomics::{self, Update};
-use crate::{Order, Scope, device};
-
-/// An access: its bytes, its order and scope, and its source line.
-#[derive(Clone, Copy, Debug)]
-pub struct Access {
-    pub address: usize,
-    /// Size: 1, 4, 8 or 16.
-    pub bytes: usize,
-    pub order: Order,
-    pub scope: Scope,
-    pub site: Site,
-}
-
-/// All properties of an access except address and source line: those known at compile time, in one register.
-#[derive(Clone, Copy, Debug)]
-pub struct How {
-    bytes: u8,
-    order: Order,
-    scope: Scope,
-}
-
-#[device]
-impl How {
-    /// Returns the properties of an access to a word of type `T`.
-    pub const fn of<T>(order: Order, scope: Scope) -> Self {
-        Self { bytes: size_of::<T>() as u8, order, scope }
-    }
-
-    /// Returns the size of the word, in bytes.
-    pub const fn bytes(self) -> usize {
-        self.bytes as usize
-    }
-
-    fn at(self, address: usize, site: Site) -> Access {
-        Access { address, bytes: self.bytes(), order: self.order, scope: self.scope, site }
-    }
-}
+use super::check::{Use, check};
+use crate::{Scope, device};
 
 /// Executes the scheduling step and the check of an access.
 #[device]
@@ -78,11 +45,11 @@ pub unsafe fn load(address: usize, how: How, site: Site) -> u128 {
 pub unsafe fn store(address: usize, how: How, site: Site, value: u128) {
     let access = how.at(address, site);
     let lane = enter(&access, Use::Write);
-    match lane.explorer() {
-        None => lane.worker().progressed(),
+    if let Some(explorer) = lane.explorer() {
         // SAFETY: checked, or the caller's obligation.
-        Some(explorer) => explorer.store(lane, &access, unsafe { peek(&access) }, value),
+        return unsafe { explorer.store(lane, &access, value) };
     }
+    lane.worker().progressed();
     // SAFETY: checked, or the caller's obligation.
     unsafe { atomics::store(access.address, access.bytes, value, access.order) }
 }
@@ -100,8 +67,7 @@ pub unsafe fn compare_exchange(address: usize, how: How, site: Site, current: u1
     }
     if let Some(explorer) = lane.explorer() {
         // SAFETY: checked, or the caller's obligation.
-        let old = unsafe { peek(&access) };
-        explorer.update(lane, &access, old, (old == current).then_some(new));
+        return unsafe { modify(lane, explorer, &access, |old| (old == current).then_some(new)) };
     }
     // SAFETY: checked, or the caller's obligation.
     let old = unsafe { atomics::compare_exchange(access.address, access.bytes, current, new, access.order) };
@@ -122,22 +88,39 @@ pub unsafe fn update(address: usize, how: How, site: Site, update: Update, value
     if !matches!(access.bytes, 4 | 8) {
         lane.fail(FailureKind::Trap, access.site, None);
     }
-    match lane.explorer() {
-        None => lane.worker().progressed(),
-        Some(explorer) => {
-            // SAFETY: checked, or the caller's obligation.
-            let old = unsafe { peek(&access) };
-            explorer.update(lane, &access, old, Some(update.apply(old, value, access.bytes)));
-        }
+    if let Some(explorer) = lane.explorer() {
+        let new = |old| Some(update.apply(old, value, access.bytes));
+        // SAFETY: checked, or the caller's obligation.
+        return unsafe { modify(lane, explorer, &access, new) };
     }
+    lane.worker().progressed();
     // SAFETY: checked, or the caller's obligation.
     unsafe { atomics::update(access.address, access.bytes, update, value, access.order) }
 }
 
-/// Returns the current word, while no other lane runs.
-unsafe fn peek(access: &Access) -> u128 {
+/// Executes a read-modify-write in exploring mode: `new` returns the word to write, if any. Returns the old
+/// word.
+///
+/// # Safety
+/// - As for [`load`], for reads and writes.
+unsafe fn modify(
+    lane: &Lane,
+    explorer: &Explorer,
+    access: &Access,
+    new: impl Fn(u128) -> Option<u128>,
+) -> u128 {
+    if !explorer.tears(access.site) {
+        // SAFETY: the caller's obligation.
+        return unsafe { explorer.update(lane, access, new) };
+    }
+    let (address, how) = (access.address, How::from(access));
     // SAFETY: the caller's obligation.
-    unsafe { atomics::load(access.address, access.bytes, Order::Relaxed) }
+    let old = unsafe { load(address, how, access.site) };
+    if let Some(new) = new(old) {
+        // SAFETY: the caller's obligation.
+        unsafe { store(address, how, access.site, new) };
+    }
+    old
 }
 
 /// Executes an acquire-release fence.
@@ -146,7 +129,7 @@ pub fn fence(scope: Scope, site: Site) {
     lane.step(site);
     match lane.explorer() {
         None => atomics::fence(),
-        Some(explorer) => explorer.fence(lane, scope),
+        Some(explorer) => explorer.fence(lane, scope, site),
     }
 }
 
@@ -156,6 +139,6 @@ pub fn fence_sc(scope: Scope, site: Site) {
     lane.step(site);
     match lane.explorer() {
         None => atomics::fence_sc(),
-        Some(explorer) => explorer.fence_sc(lane, scope),
+        Some(explorer) => explorer.fence_sc(lane, scope, site),
     }
 }

@@ -1,0 +1,190 @@
+//! Injection of faults: which operations they change, stores that are delayed, and the past values of words.
+use super::super::fault::{Change, Fault};
+use super::super::memory::access::Access;
+use super::super::site::Site;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::panic::Location;
+use std::rc::Rc;
+
+/// Faults that concern one source location, by their indices.
+#[derive(Default)]
+struct Concerned {
+    /// Faults of the operations at the location.
+    here: Vec<usize>,
+    /// Faults that refer to the location as their `until` or `from`.
+    referring: Vec<usize>,
+}
+
+/// A delayed store of a lane.
+struct LateStore {
+    lane: u32,
+    fault: usize,
+    access: Access,
+    value: u128,
+}
+
+/// Value of some bytes before a write.
+struct Overwritten {
+    address: usize,
+    bytes: usize,
+    value: u128,
+}
+
+/// The faults of a run.
+pub struct Injector {
+    faults: Vec<Fault>,
+    concerned: RefCell<HashMap<*const Location<'static>, Rc<Concerned>>>,
+    late: RefCell<Vec<LateStore>>,
+    /// All writes of the run, if any fault needs past values.
+    log: RefCell<Vec<Overwritten>>,
+    logs: bool,
+    /// Length of the log when a lane last passed the `from` of a fault.
+    marks: RefCell<HashMap<(u32, usize), usize>>,
+}
+
+impl Injector {
+    /// Returns an injector of these faults, if there are any.
+    pub fn new(faults: &[Fault]) -> Option<Self> {
+        let logs = faults.iter().any(|fault| matches!(fault.change, Change::Early { .. }));
+        (!faults.is_empty()).then(|| Self {
+            faults: faults.to_vec(),
+            concerned: RefCell::default(),
+            late: RefCell::default(),
+            log: RefCell::default(),
+            logs,
+            marks: RefCell::default(),
+        })
+    }
+
+    /// Returns the faults as text.
+    pub fn texts(&self) -> Vec<String> {
+        self.faults.iter().map(Fault::to_string).collect()
+    }
+
+    fn concerned(&self, site: Site) -> Rc<Concerned> {
+        let mut known = self.concerned.borrow_mut();
+        known.entry(std::ptr::from_ref(site)).or_insert_with(|| Rc::new(self.find_concerned(site))).clone()
+    }
+
+    fn find_concerned(&self, site: Site) -> Concerned {
+        let mut found = Concerned::default();
+        for (index, fault) in self.faults.iter().enumerate() {
+            if fault.site.is_at(site) {
+                found.here.push(index);
+            }
+            if let Change::Late { until: other } | Change::Early { from: other } = &fault.change
+                && other.is_at(site)
+            {
+                found.referring.push(index);
+            }
+        }
+        found
+    }
+
+    /// Returns the first result of `select` for a fault of the operations at `site`.
+    fn find<T>(&self, site: Site, select: impl Fn(usize, &Fault) -> Option<T>) -> Option<T> {
+        let concerned = self.concerned(site);
+        concerned.here.iter().find_map(|&index| {
+            let result = select(index, &self.faults[index]);
+            result.inspect(|_| self.faults[index].count())
+        })
+    }
+
+    /// Returns the access with the order that a fault requires.
+    pub fn reorder(&self, access: &Access) -> Access {
+        let order = self.find(access.site, |_, fault| match fault.change {
+            Change::Order(order) => Some(order).filter(|order| *order != access.order),
+            _ => None,
+        });
+        Access { order: order.unwrap_or(access.order), ..*access }
+    }
+
+    /// Returns `true` if a fault leaves the operation out.
+    pub fn skips(&self, site: Site) -> bool {
+        self.find(site, |_, fault| matches!(fault.change, Change::Skip).then_some(())).is_some()
+    }
+
+    /// Returns `true` if a fault splits the read-modify-write.
+    pub fn tears(&self, site: Site) -> bool {
+        self.find(site, |_, fault| matches!(fault.change, Change::Tear).then_some(())).is_some()
+    }
+
+    /// Returns the word that is written instead of `new` to memory that holds `old`; `None` if a fault leaves
+    /// the write out.
+    pub fn replace(&self, access: &Access, old: u128, new: u128) -> Option<u128> {
+        (!self.skips(access.site)).then(|| self.substitute(access, old, new))
+    }
+
+    /// Returns the word that a fault puts in place of `word`, which is written to memory that holds `old` or
+    /// loaded from it.
+    pub fn substitute(&self, access: &Access, old: u128, word: u128) -> u128 {
+        let other = self.find(access.site, |_, fault| match fault.change {
+            Change::Replace(by) => Some(by(old, word)).filter(|other| *other != word),
+            _ => None,
+        });
+        other.unwrap_or(word)
+    }
+
+    /// Keeps a store for later, if a fault requires this.
+    pub fn delay(&self, lane: u32, access: &Access, value: u128) -> bool {
+        let is_late = |index, fault: &Fault| matches!(fault.change, Change::Late { .. }).then_some(index);
+        let Some(fault) = self.find(access.site, is_late) else { return false };
+        self.late.borrow_mut().push(LateStore { lane, fault, access: *access, value });
+        true
+    }
+
+    /// Takes a lane's delayed stores that are due after it has executed `site`; all if `site` is `None`.
+    pub fn take_due(&self, lane: u32, site: Option<Site>) -> Vec<(Access, u128)> {
+        let mut late = self.late.borrow_mut();
+        if late.is_empty() {
+            return Vec::new();
+        }
+        let concerned = site.map(|site| self.concerned(site));
+        let is_due = |store: &mut LateStore| {
+            store.lane == lane && concerned.as_ref().is_none_or(|at| at.referring.contains(&store.fault))
+        };
+        late.extract_if(.., is_due).map(|store| (store.access, store.value)).collect()
+    }
+
+    /// Records that a lane executes `site` now.
+    pub fn pass(&self, lane: u32, site: Site) {
+        if self.logs {
+            let now = self.log.borrow().len();
+            let mut marks = self.marks.borrow_mut();
+            marks.extend(self.concerned(site).referring.iter().map(|&fault| ((lane, fault), now)));
+        }
+    }
+
+    /// Records a write to bytes that hold `value`.
+    pub fn overwrite(&self, access: &Access, value: u128) {
+        if self.logs {
+            let Access { address, bytes, .. } = *access;
+            self.log.borrow_mut().push(Overwritten { address, bytes, value });
+        }
+    }
+
+    /// Returns the past value of a word that holds `newest`, if a fault makes the lane read it.
+    pub fn read_early(&self, lane: u32, access: &Access, newest: u128) -> Option<u128> {
+        self.find(access.site, |index, fault| {
+            let mark = match fault.change {
+                Change::Early { .. } => *self.marks.borrow().get(&(lane, index))?,
+                _ => return None,
+            };
+            Some(self.value_at(mark, access, newest)).filter(|value| *value != newest)
+        })
+    }
+
+    /// Returns the value of a word before all writes of the log from `mark` on.
+    fn value_at(&self, mark: usize, access: &Access, newest: u128) -> u128 {
+        let mut value = newest.to_le_bytes();
+        for write in self.log.borrow()[mark..].iter().rev() {
+            let old = write.value.to_le_bytes();
+            for (i, byte) in value.iter_mut().enumerate().take(access.bytes) {
+                let offset = (access.address + i).wrapping_sub(write.address);
+                *byte = if offset < write.bytes { old[offset] } else { *byte };
+            }
+        }
+        u128::from_le_bytes(value)
+    }
+}

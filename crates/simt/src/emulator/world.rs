@@ -1,0 +1,37 @@
+//! State of an emulated device.
+use super::explore::Choices;
+use super::memory::registry::Registry;
+use super::options::Options;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// State shared by all launches of a device.
+pub struct World {
+    pub options: Options,
+    pub registry: Registry,
+    /// Device-wide clock, advanced by every read.
+    pub clock: AtomicU64,
+    /// Number of allocations that still succeed: see
+    /// [`Emulator::fail_allocations_after`](super::public::Emulator::fail_allocations_after).
+    pub allocations_left: AtomicU64,
+    /// Choices of the launches explored so far. The running launch holds the lock.
+    pub explored: Mutex<Vec<Choices>>,
+}
+
+impl World {
+    /// Creates empty memory.
+    pub fn new(options: Options) -> Self {
+        Self {
+            registry: Registry::new(&options),
+            options,
+            clock: AtomicU64::new(0),
+            allocations_left: AtomicU64::new(u64::MAX),
+            explored: Mutex::default(),
+        }
+    }
+
+    /// Returns a time that is unique to the read.
+    pub fn next_time(&self) -> u64 {
+        self.clock.fetch_add(1, Ordering::Relaxed)
+    }
+}
