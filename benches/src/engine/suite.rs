@@ -22,8 +22,9 @@
 //! [params]                         # every combination is a case
 //! load_factor = [0.5, 0.8, 0.95]
 //!
-//! [limit]                          # machine limit that bounds an operation
+//! [limit]                          # machine limit that bounds an operation; it may depend on n
 //! insert = "cas8"
+//! find_hit = [{ up_to = 1048576, name = "line128_l2" }, { name = "line128" }]
 //!
 //! [expect]                         # fraction of operations that must succeed (insert or find something)
 //! find_hit = 1.0
@@ -32,7 +33,8 @@
 //! [figure]
 //! x = "load_factor"
 //!
-//! [[also]]                         # further cases: these fields replace those above
+//! [[also]]                         # further cases: these fields replace those above; limits and expected
+//!                                  # fractions of their operations may also stand above
 //! structure = "SlabHash"
 //! ops = ["insert"]
 //! limit.insert = "line128"
@@ -76,10 +78,10 @@ pub struct Suite {
     /// Parameters and their values.
     #[serde(default)]
     pub params: BTreeMap<String, Vec<Param>>,
-    /// Limit that bounds each operation.
+    /// Limit that bounds each operation, for all parts that do not state their own limits.
     #[serde(default)]
-    pub limit: BTreeMap<String, String>,
-    /// Fraction of an operation's calls that must succeed.
+    pub limit: BTreeMap<String, Limit>,
+    /// Fraction of an operation's calls that must succeed, for all parts that do not state their own.
     #[serde(default)]
     pub expect: BTreeMap<String, f64>,
     /// Figure settings.
@@ -102,7 +104,7 @@ pub struct Also {
     gpu: Option<Sizes>,
     emulator: Option<Sizes>,
     params: Option<BTreeMap<String, Vec<Param>>>,
-    limit: Option<BTreeMap<String, String>>,
+    limit: Option<BTreeMap<String, Limit>>,
     expect: Option<BTreeMap<String, f64>>,
 }
 
@@ -133,6 +135,45 @@ impl Also {
 
 fn of_ops<T: Clone>(map: &BTreeMap<String, T>, ops: &[String]) -> BTreeMap<String, T> {
     map.iter().filter(|(op, _)| ops.contains(op)).map(|(op, value)| (op.clone(), value.clone())).collect()
+}
+
+/// Machine limit that bounds an operation.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(untagged)]
+pub enum Limit {
+    /// For all sizes.
+    Always(String),
+    /// Steps in ascending order: the first one that includes the size holds.
+    BySize(Vec<LimitStep>),
+}
+
+/// Limit up to a size.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LimitStep {
+    name: String,
+    /// Largest size; `None` stands for all sizes.
+    up_to: Option<u64>,
+}
+
+impl Limit {
+    /// Returns the name of the limit for a size, if there is one.
+    fn at(&self, n: u64) -> Option<&str> {
+        match self {
+            Self::Always(name) => Some(name),
+            Self::BySize(steps) => {
+                let step = steps.iter().find(|step| step.up_to.is_none_or(|most| n <= most));
+                step.map(|step| step.name.as_str())
+            }
+        }
+    }
+
+    /// Returns whether each step applies to some size.
+    fn is_ascending(&self) -> bool {
+        let Self::BySize(steps) = self else { return true };
+        let most = |step: &LimitStep| step.up_to.unwrap_or(u64::MAX);
+        !steps.is_empty() && steps.is_sorted_by(|a, b| most(a) < most(b))
+    }
 }
 
 /// Sizes and repetitions.
@@ -299,14 +340,22 @@ impl Suite {
         let suite: Self = toml::from_str(text)
             .map_err(|error| Error::Syntax { suite: name.to_owned(), message: error.to_string() })?;
         let suite = Self { name: name.to_owned(), ..suite };
+        suite.check_names()?;
         suite.parts().iter().try_for_each(Self::check)?;
         Ok(suite)
     }
 
     /// Returns the suite itself and its further cases, as suites of the same name.
     pub fn parts(&self) -> Vec<Self> {
-        let own = Self { also: Vec::new(), ..self.clone() };
+        let own = Also::default().within(self);
         std::iter::once(own).chain(self.also.iter().map(|also| also.within(self))).collect()
+    }
+
+    /// Checks that every operation with a limit or an expected share belongs to some part.
+    fn check_names(&self) -> Result<(), Error> {
+        let further = self.also.iter().filter_map(|also| also.ops.as_ref());
+        let ops: Vec<&String> = further.chain([&self.ops]).flatten().collect();
+        self.check_ops(|op| ops.contains(&op))
     }
 
     fn check(&self) -> Result<(), Error> {
@@ -327,16 +376,18 @@ impl Suite {
         if let Some((name, _)) = self.params.iter().find(|(_, values)| values.is_empty()) {
             return Err(self.invalid(&format!("params.{name}"), "must not be empty"));
         }
-        self.check_ops()
+        self.check_ops(|op| self.ops.contains(op))
     }
 
-    fn check_ops(&self) -> Result<(), Error> {
-        let known = |op: &String| self.ops.contains(op);
+    fn check_ops(&self, known: impl Fn(&String) -> bool) -> Result<(), Error> {
         if let Some(op) = self.limit.keys().find(|op| !known(op)) {
             return Err(self.invalid(&format!("limit.{op}"), "names an operation that is not in `ops`"));
         }
         if let Some(op) = self.expect.keys().find(|op| !known(op)) {
             return Err(self.invalid(&format!("expect.{op}"), "names an operation that is not in `ops`"));
+        }
+        if let Some((op, _)) = self.limit.iter().find(|(_, limit)| !limit.is_ascending()) {
+            return Err(self.invalid(&format!("limit.{op}"), "must list steps with ascending `up_to`"));
         }
         let bad = self.expect.iter().find(|(_, share)| !(0.0..=1.0).contains(*share));
         bad.map_or(Ok(()), |(op, _)| Err(self.invalid(&format!("expect.{op}"), "must lie in 0..=1")))
@@ -403,7 +454,7 @@ impl Suite {
             seed,
             warmup: sizes.warmup,
             reps: reps.max(1),
-            limit: self.limit.get(op).cloned(),
+            limit: self.limit.get(op).and_then(|limit| limit.at(n)).map(str::to_owned),
             expected_share: self.expect.get(op).copied(),
         }
     }
@@ -513,6 +564,41 @@ params = {}
         assert!(case.params.is_empty());
         let wrong = format!("{SUITE}{}", ALSO.replace("limit.insert", "limit.fly"));
         assert!(Suite::parse("family/name", &wrong).unwrap_err().to_string().contains("limit.fly"));
+    }
+
+    #[test]
+    fn limits_and_shares_may_be_those_of_further_cases() {
+        let also = "[[also]]\nops = [\"remove\"]\n";
+        let suite = SUITE.replace("[expect]", "remove = \"cas8\"\n[expect]\nremove = 0.5");
+        let parts = Suite::parse("family/name", &format!("{suite}{also}")).unwrap().parts();
+        let case = &parts[1].cases(GPU, &["only".to_owned()])[0];
+        assert_eq!((case.op.as_str(), case.limit.as_deref()), ("remove", Some("cas8")));
+        assert_eq!(case.expected_share, Some(0.5));
+        assert_eq!(parts[0].cases(GPU, &["only".to_owned()]), cases(GPU));
+        let error = Suite::parse("family/name", &suite).unwrap_err().to_string();
+        assert!(error.contains("limit.remove"), "{error}");
+    }
+
+    #[test]
+    fn limits_may_depend_on_the_size() {
+        let parse = |steps: &str| {
+            Suite::parse("family/name", &SUITE.replace("insert = \"cas8\"", &format!("insert = {steps}")))
+        };
+        let limit = |steps: &str| -> Vec<Option<String>> {
+            let cases = parse(steps).unwrap().cases(GPU, &["only".to_owned()]);
+            let inserts = cases.into_iter().filter(|case| case.op == "insert" && case.n != 150);
+            let mut limits: Vec<_> = inserts.map(|case| (case.n, case.limit)).collect();
+            limits.sort();
+            limits.dedup();
+            limits.into_iter().map(|(_, limit)| limit).collect()
+        };
+        let [small, large] = ["small", "large"].map(|name| Some(name.to_owned()));
+        let steps = "[{ up_to = 100, name = \"small\" }, { name = \"large\" }]";
+        assert_eq!(limit(steps), [small.clone(), large]);
+        assert_eq!(limit("[{ up_to = 199, name = \"small\" }]"), [small, None]);
+        for wrong in ["[]", "[{ name = \"a\" }, { up_to = 1, name = \"b\" }]"] {
+            assert!(parse(wrong).unwrap_err().to_string().contains("limit.insert"), "{wrong}");
+        }
     }
 
     #[test]
