@@ -3,11 +3,11 @@
 //! Runs on the device that [`gpu::Device::auto`] selects. On the emulator the sizes are small and the times
 //! say nothing about speed.
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use phalanx_bench::benchmark::{Benchmark, Machine, Structure};
-use phalanx_bench::cli::DeviceChoice;
-use phalanx_bench::structures::Gpu;
-use phalanx_bench::structures::hash_map::Maps;
-use phalanx_bench::suite::{Case, Selection, Suite};
+use phalanx_bench::engine::benchmark::{Benchmark, Machine, Structure};
+use phalanx_bench::engine::suite::{Case, Selection, Suite};
+use phalanx_bench::machine::DeviceChoice;
+use phalanx_bench::machine::Gpu;
+use phalanx_bench::subjects::hash_map::Maps;
 use std::time::Duration;
 
 const SUITE: &str = include_str!("../suites/hashmap/load-factor.toml");

@@ -1,14 +1,16 @@
 //! Command-line interface.
-use crate::benchmark::{Machine, Structure};
-use crate::compare::{Comparison, compare, has_regression};
-use crate::environment::Source;
-use crate::record::{self, Record};
-use crate::runner::{Observer, Session};
-use crate::structures::first_launch::{self, Report};
-use crate::suite::{Case, Selection, Suite};
-use crate::{catalog, html, streams, table};
+use crate::engine::benchmark::{Machine, Structure};
+use crate::engine::compare::{Comparison, compare, has_regression};
+use crate::engine::environment::Source;
+use crate::engine::record::{self, Record};
+use crate::engine::runner::{Observer, Session};
+use crate::engine::suite::{Case, Selection, Suite};
+use crate::engine::{catalog, html, table};
+use crate::machine::DeviceChoice;
+use crate::subjects::first_launch::{self, Report};
+use crate::{streams, subjects};
 use anyhow::{Context, Result};
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::fs::File;
 use std::io::Write;
@@ -93,28 +95,6 @@ struct ReportArguments {
     report: Output,
 }
 
-/// Device selection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum DeviceChoice {
-    /// A CUDA device if available, else the emulator.
-    Auto,
-    /// A CUDA device, or an error.
-    Cuda,
-    /// The emulator.
-    Emulator,
-}
-
-impl DeviceChoice {
-    /// Returns the name of the choice on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Auto => "auto",
-            Self::Cuda => "cuda",
-            Self::Emulator => "emulator",
-        }
-    }
-}
-
 /// Runs the program. Exits with code 1 after a wrong result and, with `--fail-on-regression`, after a slower
 /// one.
 pub fn main() -> ExitCode {
@@ -148,7 +128,7 @@ fn list_suites() -> Result<bool> {
 
 fn launch_first(device: DeviceChoice, case: &str) -> Result<bool> {
     let case = serde_json::from_str(case).context("the case is no JSON of one")?;
-    println!("{}", serde_json::to_string(&Report::of(device, &case)?)?);
+    println!("{}", serde_json::to_string(&Report::of(device, &case, subjects::all)?)?);
     Ok(true)
 }
 
@@ -157,7 +137,7 @@ fn start(arguments: RunArguments) -> Result<bool> {
         return list_suites();
     }
     let suites = catalog::select(&arguments.suites)?;
-    crate::structures::with_machine(arguments.device, |machine, structures| {
+    subjects::with_machine(arguments.device, |machine, structures| {
         run(&arguments, &suites, machine, structures)
     })
 }

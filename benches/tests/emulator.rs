@@ -1,6 +1,6 @@
 //! Tests of the program on the emulator: the limits run, are verified, and are reported as no measurement of
 //! speed.
-use phalanx_bench::record;
+use phalanx_bench::engine::record;
 use std::process::Command;
 
 fn program() -> Command {

@@ -1,11 +1,11 @@
 //! Tests of the runner with a fake machine and a fake structure: what it records, and that it detects every
 //! fault.
 use anyhow::{Result, bail};
-use phalanx_bench::benchmark::{Benchmark, Machine, Structure, Verified};
-use phalanx_bench::environment::Source;
-use phalanx_bench::record::Record;
-use phalanx_bench::runner::{Observer, Session};
-use phalanx_bench::suite::{Case, Selection, Suite};
+use phalanx_bench::engine::benchmark::{Benchmark, Machine, Metric, Structure, Verified};
+use phalanx_bench::engine::environment::Source;
+use phalanx_bench::engine::record::Record;
+use phalanx_bench::engine::runner::{Observer, Session};
+use phalanx_bench::engine::suite::{Case, Selection, Suite};
 use std::cell::{Cell, RefCell};
 
 /// Machine whose n-th timed work takes n milliseconds.
@@ -60,8 +60,8 @@ impl Structure for Fake {
         vec!["plain".to_owned(), "fancy".to_owned()]
     }
 
-    fn ops(&self) -> &'static [&'static str] {
-        &["find_hit"]
+    fn ops(&self) -> Vec<&'static str> {
+        vec!["find_hit"]
     }
 
     fn prepare(&self, case: &Case) -> Result<Box<dyn Benchmark + '_>> {
@@ -106,8 +106,16 @@ impl Benchmark for Prepared<'_> {
         self.n
     }
 
-    fn table_bytes(&self) -> Option<u64> {
-        Some(64)
+    fn metrics(&self) -> Vec<Metric> {
+        let counted = [("steps".to_owned(), 2.5)].into();
+        vec![
+            Metric::TableBytes(64),
+            Metric::BytesMoved(12_000_000),
+            Metric::Lines(vec![1.0, 0.5]),
+            Metric::Counted(counted),
+            Metric::Overhead(0.25),
+            Metric::Epochs(vec![[1, 2, 3]]),
+        ]
     }
 }
 
@@ -168,7 +176,7 @@ impl Structure for Borrowed<'_> {
         self.0.variants()
     }
 
-    fn ops(&self) -> &'static [&'static str] {
+    fn ops(&self) -> Vec<&'static str> {
         self.0.ops()
     }
 
@@ -186,8 +194,18 @@ fn each_repetition_is_restored_timed_and_verified() {
     // The warm-up took 1 ms and is not counted; the repetitions took 2, 3 and 4 ms.
     assert_eq!((record.median_ms, record.min_ms, record.max_ms, record.reps), (3.0, 2.0, 4.0, 3));
     assert!((record.mops - 1000.0 / 3.0 / 1e3).abs() < 1e-12);
-    assert_eq!((record.commit.as_str(), record.dirty, record.table_bytes), ("abc", true, Some(64)));
+    assert_eq!((record.commit.as_str(), record.dirty), ("abc", true));
     assert!(record.verified && record.fault.is_none());
+}
+
+#[test]
+fn metrics_become_fields() {
+    let record = run(SUITE, Fault::None).unwrap().0.remove(0);
+    assert_eq!((record.table_bytes, record.overhead), (Some(64), Some(0.25)));
+    // 12 MB in the median time of 3 ms.
+    assert_eq!((record.gb_s, record.lines), (Some(4.0), Some(vec![1.0, 0.5])));
+    assert_eq!(record.counted, Some([("steps".to_owned(), 2.5)].into()));
+    assert_eq!(record.epochs, Some(vec![[1, 2, 3]]));
 }
 
 #[test]
@@ -229,8 +247,8 @@ fn records_survive_a_file() {
     let (records, ..) = run(SUITE, Fault::WrongOnce).unwrap();
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), format!("{}\n\n", serde_json::to_string(&records[0]).unwrap())).unwrap();
-    assert_eq!(phalanx_bench::record::read(file.path()).unwrap(), records);
+    assert_eq!(phalanx_bench::engine::record::read(file.path()).unwrap(), records);
     std::fs::write(file.path(), "{}\n").unwrap();
-    let message = format!("{:#}", phalanx_bench::record::read(file.path()).unwrap_err());
+    let message = format!("{:#}", phalanx_bench::engine::record::read(file.path()).unwrap_err());
     assert!(message.contains(":1 is not a benchmark record"), "{message}");
 }

@@ -3,6 +3,7 @@ mod bench;
 mod build;
 mod bundle;
 mod doctor;
+mod figures;
 mod kernels;
 mod limits;
 mod metrics;
@@ -35,7 +36,8 @@ enum Command {
     /// Run benchmarks: `cargo xtask bench [SUITE].. [--device ..] [--json FILE] [--html FILE] [--baseline
     /// FILE] [--list]`
     Bench(bench::Options),
-    /// Convert JSON Lines of a benchmark into an HTML report
+    /// Convert JSON Lines of a benchmark into an HTML report: `cargo xtask report FILE.. --html PAGE`; or
+    /// write the figures of the repository's pages: `cargo xtask report --pages`
     Report(bench::Options),
     /// Run an explorer with ten thousand seeds or more, and record the run in docs/results/soak
     Soak(soak::Options),

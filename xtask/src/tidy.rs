@@ -5,6 +5,7 @@ mod rules;
 mod tests;
 mod words;
 
+use crate::figures;
 use crate::workspace::{root, shell};
 use anyhow::{Result, bail};
 pub use bounds::name_of;
@@ -38,7 +39,8 @@ impl fmt::Display for Violation {
 pub fn run() -> Result<()> {
     let files = files()?;
     let each = files.iter().flat_map(rules::check);
-    let violations: Vec<_> = each.chain(bounds::check(&files)).chain(words::check(&files)).collect();
+    let all = bounds::check(&files).into_iter().chain(words::check(&files)).chain(figures::check(&files));
+    let violations: Vec<_> = each.chain(all).collect();
     for violation in &violations {
         eprintln!("{violation}");
     }

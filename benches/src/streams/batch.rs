@@ -1,6 +1,5 @@
 //! Batch in device memory, and the check of its results.
-use super::subject::Element;
-use super::universe::{OWNERS, Universe};
+use super::universe::{Element, OWNERS, Universe};
 use super::verb::{Model, State, Verb, apply};
 use anyhow::{Result, ensure};
 use gpu::{Buffer, Device};

@@ -1,8 +1,8 @@
 //! List of cells, and how to run one.
 use super::STREAMS;
 use super::batch::{Batch, Owned};
-use super::subject::{Element, STRUCTURES, Shown, Situation, Structure, Subject};
-use super::universe::{HOST, OWNERS, Universe};
+use super::subject::{STRUCTURES, Shown, Situation, Structure, Subject};
+use super::universe::{Element, HOST, OWNERS, Universe};
 use super::verb::{Model, Verb};
 use anyhow::{Context, Result, ensure};
 use gpu::{Device, Stream};

@@ -1,5 +1,6 @@
 //! Structures that cells run on.
 use super::batch::{Batch, SPAN};
+use super::universe::Element;
 use super::verb::{Model, Verb};
 use anyhow::{Context, Result, bail, ensure};
 use gpu::{Device, Stream};
@@ -7,15 +8,8 @@ use phalanx::btree::Ordered;
 use phalanx::map::Pairs;
 use phalanx::mvbtree::Updates;
 use phalanx::{
-    BTree, HashMap, Key, Map, MultiVersionBTree, Outcome, SkipList, SlabHash, SlabMultiMap, SlabSet,
+    BTree, HashMap, Map, Merge, MultiVersionBTree, Outcome, SkipList, SlabHash, SlabMultiMap, SlabSet,
 };
-use phalanx::{Merge, Value};
-use workloads::Key as Word;
-
-/// Type of keys and values: `u32` or `u64`.
-pub trait Element: Key + Value + Word {}
-impl Element for u32 {}
-impl Element for u64 {}
 
 /// Activity while batches are pending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,9 +1,9 @@
 //! Runs cells in separate processes. A fault or a hang of a cell is recorded, and the next process continues
 //! with the remaining cells.
 use super::cell::{self, Cell, Done};
-use crate::cli::DeviceChoice;
-use crate::environment::Source;
-use crate::structures::Gpu;
+use crate::engine::environment::Source;
+use crate::machine::DeviceChoice;
+use crate::machine::Gpu;
 use anyhow::{Context, Result, ensure};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};

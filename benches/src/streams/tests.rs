@@ -1,7 +1,7 @@
 //! Runs cells on the emulator, and tests that wrong results are detected.
 use super::cell::{self, Cell};
-use crate::cli::DeviceChoice;
-use crate::structures::Gpu;
+use crate::machine::DeviceChoice;
+use crate::machine::Gpu;
 
 /// Few keys, because the emulator executes each lane separately.
 const SIZES: [usize; 1] = [400];

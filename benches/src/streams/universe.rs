@@ -1,8 +1,14 @@
 //! Keys of a cell, and their owners.
 use super::STREAMS;
 use anyhow::Result;
+use phalanx::{Key, Value};
 use rayon::prelude::*;
 use workloads::{Key as Word, UniqueKeys};
+
+/// Type of keys and values: `u32` or `u64`.
+pub trait Element: Key + Value + Word {}
+impl Element for u32 {}
+impl Element for u64 {}
 
 /// Number of owners of keys: the streams, and the host's blocking calls.
 pub const OWNERS: usize = STREAMS + 1;

@@ -37,6 +37,14 @@ fn only_the_host_runtime_speaks_to_the_driver() {
 }
 
 #[test]
+fn the_engine_of_benchmarks_names_no_subject() {
+    for line in ["use phalanx::HashMap;", "/// See [`crate::subjects`].", "use phalanx_kernels::keyed;"] {
+        assert!(breaks("benches/src/engine/runner.rs", line), "{line}");
+        assert!(!breaks("benches/src/subjects/hash_map.rs", line), "{line}");
+    }
+}
+
+#[test]
 fn dependencies_point_one_way() {
     assert!(breaks("kernels-gpu/Cargo.toml", "[dependencies]\ngpu.workspace = true\n"));
     assert!(breaks("kernels-gpu/Cargo.toml", "[target.'cfg(unix)'.dependencies]\ngpu = \"1\"\n"));

@@ -1,0 +1,626 @@
+//! Suite files: measurements as data.
+//!
+//! ```toml
+//! title = "Hash map: throughput over load factor"
+//! structure = "HashMap"
+//! variants = ["default"]           # names of the structure's variants; absent: all of them
+//! ops = ["insert", "find_hit", "find_miss"]
+//! key_bits = [32]
+//! value_bits = [32]
+//! seeds = [1]
+//!
+//! [gpu]                            # sizes on a GPU
+//! n = [67108864]
+//! warmup = 2
+//! reps = 11
+//!
+//! [emulator]                       # sizes on the emulator: enough to execute every line
+//! n = [2048]
+//! warmup = 0
+//! reps = 2
+//!
+//! [params]                         # every combination is a case
+//! load_factor = [0.5, 0.8, 0.95]
+//!
+//! [limit]                          # machine limit that bounds an operation; it may depend on n
+//! insert = "cas8"
+//! find_hit = [{ up_to = 1048576, name = "line128_l2" }, { name = "line128" }]
+//!
+//! [expect]                         # fraction of operations that must succeed (insert or find something)
+//! find_hit = 1.0
+//! find_miss = 0.0
+//!
+//! [figure]
+//! x = "load_factor"
+//!
+//! [[also]]                         # further cases: these fields replace those above; limits and expected
+//!                                  # fractions of their operations may also stand above
+//! structure = "SlabHash"
+//! ops = ["insert"]
+//! limit.insert = "line128"
+//! ```
+use super::record::{Param, Params};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Suite file.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Suite {
+    /// Name of the suite: `family/name`, from the file's path.
+    #[serde(skip)]
+    pub name: String,
+    /// Title of one line.
+    pub title: String,
+    /// Source of the suite, and remarks on its results.
+    #[serde(default)]
+    pub about: String,
+    /// Measured structure.
+    pub structure: String,
+    /// Measured variants; if empty, all variants of the structure.
+    #[serde(default)]
+    pub variants: Vec<String>,
+    /// Timed operations.
+    pub ops: Vec<String>,
+    /// Widths of keys.
+    #[serde(default = "words")]
+    pub key_bits: Vec<u32>,
+    /// Widths of values.
+    #[serde(default = "words")]
+    pub value_bits: Vec<u32>,
+    /// Seeds of inputs.
+    #[serde(default = "one")]
+    pub seeds: Vec<u64>,
+    /// Sizes on a GPU.
+    pub gpu: Sizes,
+    /// Sizes on the emulator.
+    pub emulator: Sizes,
+    /// Parameters and their values.
+    #[serde(default)]
+    pub params: BTreeMap<String, Vec<Param>>,
+    /// Limit that bounds each operation, for all parts that do not state their own limits.
+    #[serde(default)]
+    pub limit: BTreeMap<String, Limit>,
+    /// Fraction of an operation's calls that must succeed, for all parts that do not state their own.
+    #[serde(default)]
+    pub expect: BTreeMap<String, f64>,
+    /// Figure settings.
+    #[serde(default)]
+    pub figure: Figure,
+    /// Further cases: other structures for comparison, other sizes, other widths.
+    #[serde(default)]
+    pub also: Vec<Also>,
+}
+
+/// Fields of further cases that replace those of the suite.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Also {
+    structure: Option<String>,
+    variants: Option<Vec<String>>,
+    ops: Option<Vec<String>>,
+    key_bits: Option<Vec<u32>>,
+    value_bits: Option<Vec<u32>>,
+    gpu: Option<Sizes>,
+    emulator: Option<Sizes>,
+    params: Option<BTreeMap<String, Vec<Param>>>,
+    limit: Option<BTreeMap<String, Limit>>,
+    expect: Option<BTreeMap<String, f64>>,
+}
+
+impl Also {
+    /// Returns the suite with these fields replaced. Limits and expected shares that are not set here are
+    /// inherited for the operations of the further cases.
+    fn within(&self, suite: &Suite) -> Suite {
+        fn or<T: Clone>(own: &Option<T>, other: &T) -> T {
+            own.as_ref().unwrap_or(other).clone()
+        }
+        let ops = or(&self.ops, &suite.ops);
+        Suite {
+            structure: or(&self.structure, &suite.structure),
+            variants: or(&self.variants, &suite.variants),
+            key_bits: or(&self.key_bits, &suite.key_bits),
+            value_bits: or(&self.value_bits, &suite.value_bits),
+            gpu: or(&self.gpu, &suite.gpu),
+            emulator: or(&self.emulator, &suite.emulator),
+            params: or(&self.params, &suite.params),
+            limit: self.limit.clone().unwrap_or_else(|| of_ops(&suite.limit, &ops)),
+            expect: self.expect.clone().unwrap_or_else(|| of_ops(&suite.expect, &ops)),
+            ops,
+            also: Vec::new(),
+            ..suite.clone()
+        }
+    }
+}
+
+fn of_ops<T: Clone>(map: &BTreeMap<String, T>, ops: &[String]) -> BTreeMap<String, T> {
+    map.iter().filter(|(op, _)| ops.contains(op)).map(|(op, value)| (op.clone(), value.clone())).collect()
+}
+
+/// Machine limit that bounds an operation.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(untagged)]
+pub enum Limit {
+    /// For all sizes.
+    Always(String),
+    /// Steps in ascending order: the first one that includes the size holds.
+    BySize(Vec<LimitStep>),
+}
+
+/// Limit up to a size.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LimitStep {
+    name: String,
+    /// Largest size; `None` stands for all sizes.
+    up_to: Option<u64>,
+}
+
+impl Limit {
+    /// Returns the name of the limit for a size, if there is one.
+    fn at(&self, n: u64) -> Option<&str> {
+        match self {
+            Self::Always(name) => Some(name),
+            Self::BySize(steps) => {
+                let step = steps.iter().find(|step| step.up_to.is_none_or(|most| n <= most));
+                step.map(|step| step.name.as_str())
+            }
+        }
+    }
+
+    /// Returns whether each step applies to some size.
+    fn is_ascending(&self) -> bool {
+        let Self::BySize(steps) = self else { return true };
+        let most = |step: &LimitStep| step.up_to.unwrap_or(u64::MAX);
+        !steps.is_empty() && steps.is_sorted_by(|a, b| most(a) < most(b))
+    }
+}
+
+/// Sizes and repetitions.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sizes {
+    /// Sizes. Each is a case.
+    pub n: Vec<u64>,
+    /// Number of repetitions before the timed ones.
+    pub warmup: u32,
+    /// Number of timed repetitions.
+    pub reps: u32,
+    /// Values that replace those of the suite's `params`.
+    #[serde(default)]
+    pub params: BTreeMap<String, Vec<Param>>,
+}
+
+/// Figure settings of a suite.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Figure {
+    /// Parameter on the horizontal axis (or `n`); `None` draws bars.
+    pub x: Option<String>,
+    /// Whether the horizontal axis is logarithmic.
+    #[serde(default)]
+    pub log_x: bool,
+}
+
+fn words() -> Vec<u32> {
+    vec![32]
+}
+
+fn one() -> Vec<u64> {
+    vec![1]
+}
+
+/// Error in a suite file or in the selection of suites.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The file is not a suite. The message contains the line and what was expected there.
+    #[error("suite {suite}: {message}")]
+    Syntax {
+        /// Name of the suite.
+        suite: String,
+        /// Message of the parser.
+        message: String,
+    },
+    /// A field has an invalid value.
+    #[error("suite {suite}: `{field}` {problem}")]
+    Invalid {
+        /// Name of the suite.
+        suite: String,
+        /// Name of the field.
+        field: String,
+        /// Description of the problem.
+        problem: String,
+    },
+    /// No suite has this name.
+    #[error(
+        "there is no suite '{asked}'; there are: {known}; a suite of your own is a file whose name ends in \
+         .toml"
+    )]
+    Unknown {
+        /// Requested name.
+        asked: String,
+        /// Existing names.
+        known: String,
+    },
+    /// The file of a suite cannot be read.
+    #[error("the suite in '{file}' cannot be read; is the path right? {source}")]
+    Unreadable {
+        /// Path of the file.
+        file: String,
+        /// Cause.
+        source: std::io::Error,
+    },
+}
+
+/// Single measurement.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Case {
+    /// Name of the suite.
+    pub suite: String,
+    /// Name of the structure.
+    pub structure: String,
+    /// Name of the variant.
+    pub variant: String,
+    /// Timed operation.
+    pub op: String,
+    /// Bits per key.
+    pub key_bits: u32,
+    /// Bits per value.
+    pub value_bits: u32,
+    /// Size.
+    pub n: u64,
+    /// Values of the parameters.
+    pub params: Params,
+    /// Seed of the input.
+    pub seed: u64,
+    /// Number of repetitions before the timed ones.
+    pub warmup: u32,
+    /// Number of timed repetitions.
+    pub reps: u32,
+    /// Limit that bounds the operation.
+    pub limit: Option<String>,
+    /// Fraction of the operations that must succeed.
+    pub expected_share: Option<f64>,
+}
+
+impl Case {
+    /// Returns a required numeric parameter.
+    ///
+    /// # Errors
+    /// Returns [`Error::Invalid`] when the parameter is missing or is text.
+    pub fn number(&self, name: &str) -> Result<f64, Error> {
+        let problem = |problem: &str| Error::Invalid {
+            suite: self.suite.clone(),
+            field: format!("params.{name}"),
+            problem: problem.to_owned(),
+        };
+        let param = self.params.get(name).ok_or_else(|| problem("is missing; the structure needs it"))?;
+        param.number().ok_or_else(|| problem("must be a number"))
+    }
+
+    /// Returns an optional numeric parameter.
+    ///
+    /// # Errors
+    /// Returns [`Error::Invalid`] when the parameter is text.
+    pub fn number_if_given(&self, name: &str) -> Result<Option<f64>, Error> {
+        if self.params.contains_key(name) { self.number(name).map(Some) } else { Ok(None) }
+    }
+
+    /// Returns a required parameter as text.
+    ///
+    /// # Errors
+    /// Returns [`Error::Invalid`] when the parameter is missing.
+    pub fn text(&self, name: &str) -> Result<String, Error> {
+        self.params.get(name).map(Param::to_string).ok_or_else(|| Error::Invalid {
+            suite: self.suite.clone(),
+            field: format!("params.{name}"),
+            problem: "is missing; the structure needs it".to_owned(),
+        })
+    }
+}
+
+/// Selection of a suite's sizes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Selection {
+    /// Whether to use the sizes of the emulator instead of those of the GPU.
+    pub emulator: bool,
+    /// Whether to use only the first value of every list, and at most three repetitions.
+    pub quick: bool,
+    /// Number of timed repetitions, instead of the suite's.
+    pub reps: Option<u32>,
+}
+
+impl Suite {
+    /// Parses a suite.
+    ///
+    /// # Errors
+    /// Returns [`Error::Syntax`], with the line, when the text is not a suite, and [`Error::Invalid`] for an
+    /// empty list or an operation that is not among `ops`.
+    pub fn parse(name: &str, text: &str) -> Result<Self, Error> {
+        let suite: Self = toml::from_str(text)
+            .map_err(|error| Error::Syntax { suite: name.to_owned(), message: error.to_string() })?;
+        let suite = Self { name: name.to_owned(), ..suite };
+        suite.check_names()?;
+        suite.parts().iter().try_for_each(Self::check)?;
+        Ok(suite)
+    }
+
+    /// Returns the suite itself and its further cases, as suites of the same name.
+    pub fn parts(&self) -> Vec<Self> {
+        let own = Also::default().within(self);
+        std::iter::once(own).chain(self.also.iter().map(|also| also.within(self))).collect()
+    }
+
+    /// Checks that every operation with a limit or an expected share belongs to some part.
+    fn check_names(&self) -> Result<(), Error> {
+        let further = self.also.iter().filter_map(|also| also.ops.as_ref());
+        let ops: Vec<&String> = further.chain([&self.ops]).flatten().collect();
+        self.check_ops(|op| ops.contains(&op))
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        let lists = [
+            ("ops", self.ops.is_empty()),
+            ("key_bits", self.key_bits.is_empty()),
+            ("value_bits", self.value_bits.is_empty()),
+            ("seeds", self.seeds.is_empty()),
+            ("gpu.n", self.gpu.n.is_empty()),
+            ("emulator.n", self.emulator.n.is_empty()),
+        ];
+        if let Some((field, _)) = lists.into_iter().find(|(_, empty)| *empty) {
+            return Err(self.invalid(field, "must not be empty"));
+        }
+        if self.gpu.reps == 0 || self.emulator.reps == 0 {
+            return Err(self.invalid("reps", "must be at least 1"));
+        }
+        if let Some((name, _)) = self.params.iter().find(|(_, values)| values.is_empty()) {
+            return Err(self.invalid(&format!("params.{name}"), "must not be empty"));
+        }
+        self.check_ops(|op| self.ops.contains(op))
+    }
+
+    fn check_ops(&self, known: impl Fn(&String) -> bool) -> Result<(), Error> {
+        if let Some(op) = self.limit.keys().find(|op| !known(op)) {
+            return Err(self.invalid(&format!("limit.{op}"), "names an operation that is not in `ops`"));
+        }
+        if let Some(op) = self.expect.keys().find(|op| !known(op)) {
+            return Err(self.invalid(&format!("expect.{op}"), "names an operation that is not in `ops`"));
+        }
+        if let Some((op, _)) = self.limit.iter().find(|(_, limit)| !limit.is_ascending()) {
+            return Err(self.invalid(&format!("limit.{op}"), "must list steps with ascending `up_to`"));
+        }
+        let bad = self.expect.iter().find(|(_, share)| !(0.0..=1.0).contains(*share));
+        bad.map_or(Ok(()), |(op, _)| Err(self.invalid(&format!("expect.{op}"), "must lie in 0..=1")))
+    }
+
+    fn invalid(&self, field: &str, problem: &str) -> Error {
+        Error::Invalid { suite: self.name.clone(), field: field.to_owned(), problem: problem.to_owned() }
+    }
+
+    /// Returns all cases of a suite without further cases. Operations vary fastest. `variants` are all
+    /// variants of the structure.
+    pub fn cases(&self, selection: Selection, variants: &[String]) -> Vec<Case> {
+        let sizes = if selection.emulator { &self.emulator } else { &self.gpu };
+        let variants = if self.variants.is_empty() { variants } else { &self.variants };
+        let mut params = self.params.clone();
+        params.extend(sizes.params.clone());
+        let mut cases = Vec::new();
+        for (variant, n, key_bits, value_bits, seed) in self.frames(selection, variants, sizes) {
+            for params in combinations(&params, selection.quick) {
+                for op in &self.ops {
+                    let frame = (variant, n, key_bits, value_bits, seed);
+                    cases.push(self.case(op, frame, &params, sizes, selection));
+                }
+            }
+        }
+        cases
+    }
+
+    fn frames<'a>(
+        &'a self,
+        selection: Selection,
+        variants: &'a [String],
+        sizes: &'a Sizes,
+    ) -> impl Iterator<Item = Frame<'a>> {
+        let first = move |len: usize| if selection.quick { len.min(1) } else { len };
+        let variants = variants.iter();
+        let sizes = &sizes.n[..first(sizes.n.len())];
+        let keys = &self.key_bits[..first(self.key_bits.len())];
+        let values = &self.value_bits[..first(self.value_bits.len())];
+        let seeds = &self.seeds[..first(self.seeds.len())];
+        variants.flat_map(move |variant| {
+            sizes.iter().flat_map(move |&n| {
+                keys.iter().flat_map(move |&key| {
+                    values.iter().flat_map(move |&value| {
+                        seeds.iter().map(move |&seed| (variant.as_str(), n, key, value, seed))
+                    })
+                })
+            })
+        })
+    }
+
+    fn case(&self, op: &str, frame: Frame<'_>, params: &Params, sizes: &Sizes, selection: Selection) -> Case {
+        let (variant, n, key_bits, value_bits, seed) = frame;
+        let reps = selection.reps.unwrap_or(if selection.quick { sizes.reps.min(3) } else { sizes.reps });
+        Case {
+            suite: self.name.clone(),
+            structure: self.structure.clone(),
+            variant: variant.to_owned(),
+            op: op.to_owned(),
+            key_bits,
+            value_bits,
+            n,
+            params: params.clone(),
+            seed,
+            warmup: sizes.warmup,
+            reps: reps.max(1),
+            limit: self.limit.get(op).and_then(|limit| limit.at(n)).map(str::to_owned),
+            expected_share: self.expect.get(op).copied(),
+        }
+    }
+}
+
+/// Variant, size, key bits, value bits, seed.
+type Frame<'a> = (&'a str, u64, u32, u32, u64);
+
+/// Returns all combinations of the parameters' values, or with `quick` only the first value of each.
+fn combinations(params: &BTreeMap<String, Vec<Param>>, quick: bool) -> Vec<Params> {
+    params.iter().fold(vec![Params::new()], |made, (name, values)| {
+        let values = if quick { &values[..values.len().min(1)] } else { values };
+        let with = |params: &Params, value: &Param| {
+            let mut params = params.clone();
+            params.insert(name.clone(), value.clone());
+            params
+        };
+        made.iter().flat_map(|params| values.iter().map(move |value| with(params, value))).collect()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SUITE: &str = r#"
+title = "A suite"
+structure = "Fake"
+ops = ["insert", "find_hit"]
+key_bits = [32, 64]
+
+[gpu]
+n = [100, 200]
+warmup = 1
+reps = 5
+
+[emulator]
+n = [10]
+warmup = 0
+reps = 1
+params.load_factor = [0.5]
+
+[params]
+load_factor = [0.5, 0.9]
+mode = ["a"]
+
+[limit]
+insert = "cas8"
+
+[expect]
+find_hit = 1.0
+"#;
+
+    const GPU: Selection = Selection { emulator: false, quick: false, reps: None };
+
+    fn cases(selection: Selection) -> Vec<Case> {
+        Suite::parse("family/name", SUITE).unwrap().cases(selection, &["only".to_owned()])
+    }
+
+    #[test]
+    fn every_combination_is_a_case() {
+        let cases = cases(GPU);
+        assert_eq!(cases.len(), 2 * 2 * 2 * 2);
+        assert_eq!((cases[0].op.as_str(), cases[1].op.as_str()), ("insert", "find_hit"));
+        assert_eq!(cases[0].limit.as_deref(), Some("cas8"));
+        assert_eq!((cases[1].limit.as_ref(), cases[1].expected_share), (None, Some(1.0)));
+        assert_eq!(cases[0].text("mode").unwrap(), "a");
+        assert_eq!(cases[0].number("load_factor").unwrap(), 0.5);
+        assert!(cases[0].number("mode").unwrap_err().to_string().contains("must be a number"));
+        assert!(cases[0].number("nothing").is_err());
+    }
+
+    #[test]
+    fn selections_choose_sizes() {
+        assert_eq!(cases(Selection { emulator: true, ..GPU }).len(), 4);
+        let quick = cases(Selection { quick: true, ..GPU });
+        assert_eq!((quick.len(), quick[0].reps), (2, 3));
+        assert_eq!(cases(Selection { reps: Some(7), ..GPU })[0].reps, 7);
+    }
+
+    const ALSO: &str = r#"
+[[also]]
+structure = "Other"
+ops = ["insert"]
+limit.insert = "line128"
+
+[[also]]
+ops = ["find_hit"]
+key_bits = [64]
+params = {}
+"#;
+
+    #[test]
+    fn further_cases_replace_what_they_name() {
+        let suite = Suite::parse("family/name", &format!("{SUITE}{ALSO}")).unwrap();
+        let parts = suite.parts();
+        let cases: Vec<_> = parts.iter().map(|part| part.cases(GPU, &["only".to_owned()])).collect();
+        assert_eq!(cases[0], self::cases(GPU));
+        assert_eq!(cases[1].len(), 8);
+        let case = &cases[1][0];
+        assert_eq!((case.structure.as_str(), case.limit.as_deref()), ("Other", Some("line128")));
+        assert_eq!(case.expected_share, None);
+        assert_eq!(cases[2].len(), 2);
+        let case = &cases[2][1];
+        assert_eq!((case.structure.as_str(), case.key_bits, case.n), ("Fake", 64, 200));
+        assert_eq!((case.limit.as_ref(), case.expected_share), (None, Some(1.0)));
+        assert!(case.params.is_empty());
+        let wrong = format!("{SUITE}{}", ALSO.replace("limit.insert", "limit.fly"));
+        assert!(Suite::parse("family/name", &wrong).unwrap_err().to_string().contains("limit.fly"));
+    }
+
+    #[test]
+    fn limits_and_shares_may_be_those_of_further_cases() {
+        let also = "[[also]]\nops = [\"remove\"]\n";
+        let suite = SUITE.replace("[expect]", "remove = \"cas8\"\n[expect]\nremove = 0.5");
+        let parts = Suite::parse("family/name", &format!("{suite}{also}")).unwrap().parts();
+        let case = &parts[1].cases(GPU, &["only".to_owned()])[0];
+        assert_eq!((case.op.as_str(), case.limit.as_deref()), ("remove", Some("cas8")));
+        assert_eq!(case.expected_share, Some(0.5));
+        assert_eq!(parts[0].cases(GPU, &["only".to_owned()]), cases(GPU));
+        let error = Suite::parse("family/name", &suite).unwrap_err().to_string();
+        assert!(error.contains("limit.remove"), "{error}");
+    }
+
+    #[test]
+    fn limits_may_depend_on_the_size() {
+        let parse = |steps: &str| {
+            Suite::parse("family/name", &SUITE.replace("insert = \"cas8\"", &format!("insert = {steps}")))
+        };
+        let limit = |steps: &str| -> Vec<Option<String>> {
+            let cases = parse(steps).unwrap().cases(GPU, &["only".to_owned()]);
+            let inserts = cases.into_iter().filter(|case| case.op == "insert" && case.n != 150);
+            let mut limits: Vec<_> = inserts.map(|case| (case.n, case.limit)).collect();
+            limits.sort();
+            limits.dedup();
+            limits.into_iter().map(|(_, limit)| limit).collect()
+        };
+        let [small, large] = ["small", "large"].map(|name| Some(name.to_owned()));
+        let steps = "[{ up_to = 100, name = \"small\" }, { name = \"large\" }]";
+        assert_eq!(limit(steps), [small.clone(), large]);
+        assert_eq!(limit("[{ up_to = 199, name = \"small\" }]"), [small, None]);
+        for wrong in ["[]", "[{ name = \"a\" }, { up_to = 1, name = \"b\" }]"] {
+            assert!(parse(wrong).unwrap_err().to_string().contains("limit.insert"), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn numbers_may_be_missing_but_not_words() {
+        let case = &cases(GPU)[0];
+        assert_eq!(case.number_if_given("load_factor").unwrap(), Some(0.5));
+        assert_eq!(case.number_if_given("nothing").unwrap(), None);
+        assert!(case.number_if_given("mode").is_err());
+    }
+
+    #[test]
+    fn mistakes_are_explained_with_their_line() {
+        let typo = SUITE.replace("key_bits", "key_bitz");
+        let error = Suite::parse("family/name", &typo).unwrap_err().to_string();
+        assert!(
+            error.contains("family/name") && error.contains("line 5") && error.contains("key_bitz"),
+            "{error}"
+        );
+        let wrong = SUITE.replace("find_hit = 1.0", "find_mis = 1.0");
+        let error = Suite::parse("family/name", &wrong).unwrap_err().to_string();
+        assert!(error.contains("expect.find_mis"), "{error}");
+        let empty = SUITE.replace("n = [10]", "n = []");
+        assert!(Suite::parse("family/name", &empty).unwrap_err().to_string().contains("emulator.n"));
+    }
+}

@@ -1,0 +1,77 @@
+//! Device that runs the subjects, and its selection.
+use crate::engine::benchmark::Machine;
+use anyhow::Result;
+use clap::ValueEnum;
+use gpu::{Device, Stream};
+
+/// Device selection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum DeviceChoice {
+    /// A CUDA device if available, else the emulator.
+    Auto,
+    /// A CUDA device, or an error.
+    Cuda,
+    /// The emulator.
+    Emulator,
+}
+
+impl DeviceChoice {
+    /// Returns the name of the choice on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Cuda => "cuda",
+            Self::Emulator => "emulator",
+        }
+    }
+}
+
+/// Device, and the stream that all launches use.
+#[derive(Debug)]
+pub struct Gpu {
+    /// Device.
+    pub device: Device,
+    /// Stream of all launches.
+    pub stream: Stream,
+    /// Choice by which the device was opened.
+    pub choice: DeviceChoice,
+}
+
+impl Gpu {
+    /// Opens a device.
+    ///
+    /// # Errors
+    /// Returns [`gpu::Error`] when the chosen driver or device is not available.
+    pub fn open(choice: DeviceChoice) -> Result<Self> {
+        let device = match choice {
+            DeviceChoice::Auto => Device::from_environment()?,
+            DeviceChoice::Cuda => Device::cuda(0)?,
+            DeviceChoice::Emulator => Device::named("emulator")?,
+        };
+        device.add_program(&phalanx::PROGRAM);
+        let stream = device.stream()?;
+        Ok(Self { device, stream, choice })
+    }
+}
+
+impl Machine for Gpu {
+    fn name(&self) -> String {
+        self.device.name()
+    }
+
+    fn driver(&self) -> String {
+        self.device.driver()
+    }
+
+    fn is_emulator(&self) -> bool {
+        self.device.is_emulator()
+    }
+
+    fn time(&self, work: &mut dyn FnMut() -> Result<()>) -> Result<f64> {
+        let start = self.stream.record()?;
+        work()?;
+        let end = self.stream.record()?;
+        end.synchronize()?;
+        Ok(end.elapsed_ms(&start)?)
+    }
+}

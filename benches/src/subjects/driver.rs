@@ -1,0 +1,365 @@
+//! Execution of a [`Plan`] on the device, for maps, sets and the baselines that they are compared with.
+use super::map_plan::{Call, Plan};
+use crate::engine::benchmark::{Benchmark, Metric, Verified};
+use crate::machine::Gpu;
+use anyhow::{Context, Result, ensure};
+use gpu::{Buffer, Device, Stream};
+use phalanx::{Key, Map, Value};
+use phalanx_kernels::keyed::{OpCode, Outcome};
+use rayon::prelude::*;
+use workloads::{Key as Word, Op, value_of};
+
+/// Initial value of outcomes. It is no valid outcome, so that one that is never written is detected.
+pub const UNWRITTEN: u8 = 0xff;
+
+/// Structure that can execute a plan.
+pub trait Subject<K, V> {
+    /// Whether the structure returns values.
+    const TELLS: bool;
+
+    /// Submits a call to the stream without waiting.
+    ///
+    /// # Errors
+    /// Returns [`anyhow::Error`] when the structure or the device fails.
+    fn ask(&mut self, stream: &Stream, call: Call, batch: &mut Batch<K, V>) -> Result<()>;
+
+    /// Removes all pairs.
+    ///
+    /// # Errors
+    /// Returns [`anyhow::Error`] when the structure or the device fails.
+    fn clear(&mut self) -> Result<()>;
+
+    /// Returns the device memory usage in bytes.
+    fn memory_usage(&self) -> usize;
+
+    /// Transforms the loaded contents into the form that the case requires.
+    ///
+    /// # Errors
+    /// Returns [`anyhow::Error`] when the structure or the device fails.
+    fn settle(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Checks that the structure is as full as the case requires, if it contains the number of keys for which
+    /// the case states the fill. Nothing was removed before.
+    ///
+    /// # Errors
+    /// Returns [`anyhow::Error`] when the fill differs.
+    fn check_fill(&self) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// Batch on the device. Buffers that the subject does not need are empty.
+pub struct Batch<K, V> {
+    /// Operation code of each key, for [`Call::Mixed`].
+    pub codes: Buffer<u8>,
+    /// Keys.
+    pub keys: Buffer<K>,
+    /// Values to insert or merge.
+    pub arguments: Buffer<V>,
+    /// Output: values found.
+    pub results: Buffer<V>,
+    /// Output: outcomes.
+    pub outcomes: Buffer<u8>,
+}
+
+impl<K: Key + Word, V: Value + Word> Batch<K, V> {
+    /// Creates a batch that inserts keys with their values.
+    ///
+    /// # Errors
+    /// Returns [`gpu::Error`] when the device runs out of memory.
+    pub fn inserts(device: &Device, keys: &[K]) -> Result<Self> {
+        let values: Vec<V> = keys.par_iter().map(|key| value_of(*key)).collect();
+        Ok(Self {
+            codes: device.buffer(0)?,
+            keys: device.from_slice(keys)?,
+            arguments: device.from_slice(&values)?,
+            results: device.buffer(0)?,
+            outcomes: device.filled(keys.len(), UNWRITTEN)?,
+        })
+    }
+
+    /// Creates the batch of a plan.
+    fn of(device: &Device, plan: &Plan<K, V>, tells: bool) -> Result<Self> {
+        let stream = &plan.stream;
+        let codes: Vec<u8> = match plan.call {
+            Call::Mixed => stream.ops.iter().map(|op| code(*op)).collect(),
+            _ => Vec::new(),
+        };
+        let (arguments, results) = if tells { (&stream.values[..], stream.len()) } else { (&[][..], 0) };
+        Ok(Self {
+            codes: device.from_slice(&codes)?,
+            keys: device.from_slice(&stream.keys)?,
+            arguments: device.from_slice(arguments)?,
+            results: device.zeroed(results)?,
+            outcomes: device.filled(stream.len(), UNWRITTEN)?,
+        })
+    }
+
+    /// Resets the outputs.
+    ///
+    /// # Errors
+    /// Returns [`gpu::Error`] when the device fails.
+    pub fn forget(&mut self) -> Result<()> {
+        self.results.fill_bytes(0)?;
+        Ok(self.outcomes.fill_bytes(UNWRITTEN)?)
+    }
+
+    /// Returns the number of elements with this outcome.
+    ///
+    /// # Errors
+    /// Returns [`gpu::Error`] when the device fails.
+    pub fn count(&self, outcome: Outcome) -> Result<usize> {
+        Ok(self.outcomes.read()?.par_iter().filter(|code| **code == outcome as u8).count())
+    }
+}
+
+/// Returns the operation code in a mixed batch.
+fn code(op: Op) -> u8 {
+    let coded = match op {
+        Op::Insert | Op::Update => OpCode::INSERT,
+        Op::ReadModifyWrite => OpCode::ADD,
+        Op::Remove => OpCode::REMOVE,
+        Op::Read | Op::FindHit | Op::FindMiss | Op::Scan => OpCode::GET,
+    };
+    coded.code() as u8
+}
+
+/// Implements [`Subject::ask`] for a map.
+///
+/// # Errors
+/// Returns [`phalanx::Error`] from the map.
+pub fn ask<M: Map>(map: &M, stream: &Stream, call: Call, batch: &mut Batch<M::Key, M::Value>) -> Result<()> {
+    let Batch { codes, keys, arguments, results, outcomes } = batch;
+    let batches = map.on(stream);
+    match call {
+        Call::Insert => batches.insert(keys, arguments, Some(outcomes))?,
+        Call::Get => batches.get(keys, results, outcomes)?,
+        Call::Remove => batches.remove(keys, outcomes)?,
+        Call::Mixed => batches.execute(codes, keys, arguments, results, outcomes)?,
+    }
+    Ok(())
+}
+
+/// Inserts the initial pairs, and checks that all of them were inserted.
+///
+/// # Errors
+/// Returns [`anyhow::Error`] when a pair already existed or did not fit, and when the device fails.
+pub fn load<K: Key + Word, V: Value + Word>(
+    gpu: &Gpu,
+    subject: &mut impl Subject<K, V>,
+    preload: &mut Batch<K, V>,
+) -> Result<()> {
+    preload.forget()?;
+    gpu.device.synchronize()?;
+    subject.ask(&gpu.stream, Call::Insert, preload)?;
+    gpu.stream.synchronize()?;
+    let (inserted, asked) = (preload.count(Outcome::Inserted)?, preload.keys.len());
+    ensure!(inserted == asked, "only {inserted} of {asked} keys could be loaded beforehand");
+    subject.settle()?;
+    subject.check_fill()
+}
+
+/// Map of `phalanx` that reports how full it is.
+pub trait Table: Map {
+    /// Returns the fraction that the case specifies: of memory that pairs occupy, or of slots in use.
+    ///
+    /// # Errors
+    /// Returns [`phalanx::Error`] when the device fails.
+    fn fill(&self) -> Result<f64>;
+}
+
+/// Map, and its expected fill at a given number of pairs.
+pub struct Filled<M> {
+    /// Map.
+    pub map: M,
+    /// Expected fill.
+    pub share: f64,
+    /// Number of pairs at which the fill is expected.
+    pub of: u64,
+}
+
+/// Returns the permitted deviation of a table's fill: table sizes are quantized, and the distribution of keys
+/// is random.
+fn tolerance(pairs: u64) -> f64 {
+    0.02 + 2.0 / (pairs as f64).sqrt()
+}
+
+impl<M: Table> Subject<M::Key, M::Value> for Filled<M> {
+    const TELLS: bool = true;
+
+    fn ask(&mut self, stream: &Stream, call: Call, batch: &mut Batch<M::Key, M::Value>) -> Result<()> {
+        ask(&self.map, stream, call, batch)
+    }
+
+    fn clear(&mut self) -> Result<()> {
+        Ok(self.map.clear()?)
+    }
+
+    fn memory_usage(&self) -> usize {
+        self.map.memory_usage()
+    }
+
+    fn check_fill(&self) -> Result<()> {
+        let (pairs, share) = (self.map.len()? as u64, self.share);
+        if pairs != self.of {
+            return Ok(());
+        }
+        let found = self.map.fill()?;
+        let is_right = (found - share).abs() < tolerance(pairs);
+        ensure!(is_right, "the table is filled to {found:.3}, and the case says {share}");
+        Ok(())
+    }
+}
+
+/// Prepared case on the device.
+pub struct Prepared<'a, K, V, S> {
+    gpu: &'a Gpu,
+    plan: Plan<K, V>,
+    subject: S,
+    preload: Option<Batch<K, V>>,
+    batch: Batch<K, V>,
+    is_loaded: bool,
+}
+
+impl<'a, K: Key + Word, V: Value + Word, S: Subject<K, V>> Prepared<'a, K, V, S> {
+    /// Copies the inputs of a plan to the device.
+    ///
+    /// # Errors
+    /// Returns [`gpu::Error`] when the device runs out of memory.
+    pub fn new(gpu: &'a Gpu, plan: Plan<K, V>, subject: S) -> Result<Self> {
+        let batch = Batch::of(&gpu.device, &plan, S::TELLS)?;
+        let there = &plan.preload;
+        let preload = if there.is_empty() { None } else { Some(Batch::inserts(&gpu.device, there)?) };
+        Ok(Self { gpu, plan, subject, preload, batch, is_loaded: false })
+    }
+
+    /// Returns the structure.
+    pub fn subject(&self) -> &S {
+        &self.subject
+    }
+
+    /// Returns the keys of the timed batch.
+    pub fn keys(&self) -> &Buffer<K> {
+        &self.batch.keys
+    }
+
+    /// Fills the subject with the initial pairs, and checks that all of them were inserted.
+    fn load(&mut self) -> Result<()> {
+        self.subject.clear()?;
+        self.is_loaded = true;
+        let Some(preload) = &mut self.preload else { return Ok(()) };
+        load(self.gpu, &mut self.subject, preload)
+    }
+
+    /// Returns the values in the results, if the subject returns values.
+    fn told(&self) -> Result<Option<Vec<V>>> {
+        if S::TELLS { Ok(Some(self.batch.results.read()?)) } else { Ok(None) }
+    }
+
+    /// Checks the contents after the operation.
+    fn verify_after(&mut self) -> Result<()> {
+        self.batch.forget()?;
+        self.gpu.device.synchronize()?;
+        self.subject.ask(&self.gpu.stream, Call::Get, &mut self.batch)?;
+        self.gpu.stream.synchronize()?;
+        self.plan.judge_after(&self.batch.outcomes.read()?, self.told()?.as_deref())
+    }
+}
+
+impl<K: Key + Word, V: Value + Word, S: Subject<K, V>> Benchmark for Prepared<'_, K, V, S> {
+    fn restore(&mut self) -> Result<()> {
+        if self.plan.writes() || !self.is_loaded {
+            self.load().context("what is to be there before")?;
+        }
+        self.batch.forget()?;
+        Ok(self.gpu.device.synchronize()?)
+    }
+
+    fn launch(&mut self) -> Result<()> {
+        self.subject.ask(&self.gpu.stream, self.plan.call, &mut self.batch)
+    }
+
+    fn verify(&mut self) -> Result<Verified> {
+        let verified = self.plan.judge(&self.batch.outcomes.read()?, self.told()?.as_deref())?;
+        if self.plan.writes() {
+            self.verify_after()?;
+        }
+        if self.plan.call == Call::Insert {
+            self.subject.check_fill()?;
+        }
+        Ok(verified)
+    }
+
+    fn operations(&self) -> u64 {
+        self.batch.keys.len() as u64
+    }
+
+    fn metrics(&self) -> Vec<Metric> {
+        vec![Metric::TableBytes(self.subject.memory_usage() as u64)]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::catalog::first_case;
+    use crate::machine::DeviceChoice;
+    use phalanx::SlabHash;
+
+    /// Map that ignores one of the calls.
+    struct Mute(Filled<SlabHash<u32, u32>>, Option<Call>);
+
+    impl Subject<u32, u32> for Mute {
+        const TELLS: bool = true;
+
+        fn ask(&mut self, stream: &Stream, call: Call, batch: &mut Batch<u32, u32>) -> Result<()> {
+            if Some(call) == self.1 { Ok(()) } else { self.0.ask(stream, call, batch) }
+        }
+
+        fn clear(&mut self) -> Result<()> {
+            self.0.clear()
+        }
+
+        fn memory_usage(&self) -> usize {
+            self.0.memory_usage()
+        }
+
+        fn check_fill(&self) -> Result<()> {
+            self.0.check_fill()
+        }
+    }
+
+    /// Runs one repetition on a table of 0.6 utilisation, with `share` as the expected fill.
+    fn repetition(op: &str, share: f64, mute: Option<Call>) -> Result<Verified> {
+        let gpu = Gpu::open(DeviceChoice::Emulator)?;
+        let case = crate::engine::suite::Case { op: op.to_owned(), ..first_case("slabhash/fig5", 0) };
+        let plan = Plan::new(&case)?;
+        let builder = SlabHash::builder().device(&gpu.device).capacity(plan.keys as usize);
+        let filled = Filled { map: builder.utilisation(0.6).build()?, share, of: plan.keys };
+        let mut prepared = Prepared::new(&gpu, plan, Mute(filled, mute))?;
+        prepared.restore()?;
+        prepared.launch()?;
+        gpu.device.synchronize()?;
+        prepared.verify()
+    }
+
+    #[test]
+    fn a_table_filled_otherwise_than_the_case_says_is_a_fault() {
+        for op in ["insert", "find_hit"] {
+            assert_eq!(repetition(op, 0.6, None).unwrap(), Verified { compared: 1024, succeeded: 1024 });
+            let error = format!("{:#}", repetition(op, 0.8, None).unwrap_err());
+            assert!(error.contains("the table is filled to") && error.contains("says 0.8"), "{error}");
+        }
+    }
+
+    #[test]
+    fn calls_that_do_nothing_are_faults() {
+        let fault = |op, call| format!("{:#}", repetition(op, 0.6, Some(call)).unwrap_err());
+        assert!(fault("insert", Call::Insert).contains("answered None"));
+        assert!(fault("insert", Call::Get).contains("left its key as None"));
+        assert!(fault("find_hit", Call::Insert).contains("only 0 of 1024 keys could be loaded"));
+        assert!(fault("remove_half", Call::Remove).contains("answered None"));
+    }
+}

@@ -1,0 +1,288 @@
+//! Benchmarks of `phalanx::MultiVersionBTree`, with batches on device buffers.
+//!
+//! | param | of | what |
+//! |---|---|---|
+//! | `mode` | all | how updates save the previous contents: `in_place` (default) or `out_of_place`; default variant only |
+//! | `range_results` | `range`, `insert_range` | pairs in each range, default 16 |
+//! | `update_ratio` | `find_remove`, `insert_range` | fraction of updates among the operations |
+//! | `initial_n` | `find_remove`, `insert_range` | number of initial pairs |
+//! | `batch` | `soak` | pairs per launch |
+//!
+//! `find_snapshot` looks up all keys in a snapshot. After the snapshot was taken, all values were replaced
+//! and half of the keys removed.
+use super::both_widths::{BothWidths, DEFAULT};
+use super::concurrent_mix::{FIND_REMOVE, INSERT_RANGE, InsertRange, Stays, as_mix};
+use super::driver::{self, Batch, Prepared, Subject};
+use super::map_plan::{Call, Plan};
+use super::mv_soak::Soak;
+use super::ordered::{Asking, ByOrder, Neighbours, Ranges};
+use crate::engine::benchmark::{Benchmark, Metric, Verified};
+use crate::engine::suite::Case;
+use crate::machine::Gpu;
+use anyhow::{Result, bail, ensure};
+use gpu::{Buffer, Stream};
+use phalanx::mvbtree::{Builder, Growth, Snapshot, Updates, variants};
+use phalanx::{Key, Map, MultiVersionBTree, Value};
+use phalanx_kernels::btree::{InPlace, OutOfPlace, Tree, Versioned};
+use phalanx_kernels::keyed::{Outcome, Packed};
+use phalanx_kernels::slab::Spread;
+use rayon::prelude::*;
+use workloads::{Key as Word, UniqueKeys, value_of};
+
+/// Look-ups in a snapshot.
+pub const FIND_SNAPSHOT: &str = "find_snapshot";
+
+const OPS: &[&str] = &[
+    "insert",
+    "find_hit",
+    "find_miss",
+    "remove_half",
+    "mixed_50i50f",
+    "range",
+    "successor",
+    FIND_SNAPSHOT,
+    INSERT_RANGE,
+    FIND_REMOVE,
+    "soak",
+];
+
+/// Variants of the tree.
+#[derive(Debug)]
+pub struct VersionedTrees<'a> {
+    gpu: &'a Gpu,
+}
+
+impl<'a> VersionedTrees<'a> {
+    /// Returns the trees of a device.
+    pub fn new(gpu: &'a Gpu) -> Self {
+        Self { gpu }
+    }
+}
+
+impl BothWidths for VersionedTrees<'_> {
+    const NAME: &'static str = "MultiVersionBTree";
+    const OPS: &'static [&'static [&'static str]] = &[OPS];
+
+    fn gpu(&self) -> &Gpu {
+        self.gpu
+    }
+
+    fn variants<K: Key, V: Value>() -> Vec<&'static str> {
+        variants::<K, V>()
+    }
+
+    fn open<K: Key + Word, V: Value + Word>(&self, case: &Case) -> Result<Box<dyn Benchmark + '_>> {
+        let gpu = self.gpu;
+        let versioned = |pairs: u64| Ok::<_, anyhow::Error>(SnapshotTree(tree::<K, V>(gpu, case, pairs)?));
+        Ok(match case.op.as_str() {
+            "range" => Box::new(Asking::<_, _, _, Ranges<K, V>>::new(gpu, case, versioned(case.n)?)?),
+            "successor" => Box::new(Asking::<_, _, _, Neighbours<K, V>>::new(gpu, case, versioned(case.n)?)?),
+            "soak" => Box::new(Soak::new(gpu, case, tree::<K, V>(gpu, case, case.n)?)?),
+            FIND_SNAPSHOT => Box::new(OldReads::new(gpu, case, tree::<K, V>(gpu, case, case.n)?)?),
+            INSERT_RANGE => return insert_range(gpu, case),
+            _ => {
+                let plan = Plan::<K, V>::new(&as_mix(case)?)?;
+                let subject = versioned(plan.keys)?;
+                Box::new(Prepared::new(gpu, plan, subject)?)
+            }
+        })
+    }
+}
+
+/// Prepares concurrent insertions and range queries, for pairs of 32 bits.
+fn insert_range<'a>(gpu: &'a Gpu, case: &Case) -> Result<Box<dyn Benchmark + 'a>> {
+    ensure!(
+        (case.key_bits, case.value_bits) == (32, 32) && case.variant == DEFAULT,
+        "{INSERT_RANGE} is of the default variant and of pairs of 32 bits"
+    );
+    let pairs = case.number("initial_n")? as u64 + case.n;
+    let tree = tree::<u32, u32>(gpu, case, pairs)?;
+    Ok(match updates(case)? {
+        Updates::InPlace => Box::new(
+            InsertRange::<_, Tree<Versioned<Packed>, Spread<128>, InPlace, 4, 4>>::new(gpu, case, tree)?,
+        ),
+        Updates::OutOfPlace => Box::new(InsertRange::<
+            _,
+            Tree<Versioned<Packed>, Spread<128>, OutOfPlace, 4, 4>,
+        >::new(gpu, case, tree)?),
+    })
+}
+
+fn updates(case: &Case) -> Result<Updates> {
+    let mode = case.params.get("mode").map(ToString::to_string);
+    match mode.as_deref() {
+        None | Some("in_place") => Ok(Updates::InPlace),
+        Some("out_of_place") => Ok(Updates::OutOfPlace),
+        Some(other) => bail!("`mode` is '{other}'; it can be 'in_place' or 'out_of_place'"),
+    }
+}
+
+/// Creates an empty tree for `pairs` pairs, with memory for versions.
+fn tree<K: Key, V: Value>(gpu: &Gpu, case: &Case, pairs: u64) -> Result<MultiVersionBTree<K, V>> {
+    let builder = Builder::default().device(&gpu.device).growth(Growth::Fixed).updates(updates(case)?);
+    let builder = if case.variant == DEFAULT { builder } else { builder.variant(&case.variant) };
+    // Additional memory for a version of each leaf, and for small trees a version of each pair, because all
+    // of them may be changed before anything is freed.
+    Ok(builder.capacity(2 * pairs as usize + 8 * pairs.min(1 << 16) as usize).build()?)
+}
+
+/// Tree.
+pub struct SnapshotTree<K, V>(pub MultiVersionBTree<K, V>);
+
+impl<K: Key + Word, V: Value + Word> ByOrder<K, V> for SnapshotTree<K, V> {
+    fn successor(&mut self, stream: &Stream, asked: &mut Neighbours<K, V>) -> Result<()> {
+        asked.ask_for_next(&self.0.ordered_on(stream))
+    }
+
+    fn range(&mut self, stream: &Stream, asked: &mut Ranges<K, V>) -> Result<()> {
+        asked.ask_for(&self.0.ordered_on(stream))
+    }
+}
+
+impl<K: Key + Word, V: Value + Word> Subject<K, V> for SnapshotTree<K, V> {
+    const TELLS: bool = true;
+
+    fn ask(&mut self, stream: &Stream, call: Call, batch: &mut Batch<K, V>) -> Result<()> {
+        driver::ask(&self.0, stream, call, batch)
+    }
+
+    fn clear(&mut self) -> Result<()> {
+        Ok(self.0.clear()?)
+    }
+
+    fn memory_usage(&self) -> usize {
+        self.0.memory_usage()
+    }
+
+    /// Frees the versions from loading, so that timed operations do not encounter them.
+    fn settle(&mut self) -> Result<()> {
+        Ok(self.0.drain().map(drop)?)
+    }
+
+    fn check_fill(&self) -> Result<()> {
+        Ok(self.0.validate()?)
+    }
+}
+
+impl<K: Key + Word, V: Value + Word> Stays<K, V> for MultiVersionBTree<K, V> {
+    fn build(&mut self, keys: &Buffer<K>, values: &Buffer<V>) -> Result<()> {
+        Ok(self.bulk_build_sorted(keys, values, 0.7)?)
+    }
+
+    unsafe fn kernels_view<M>(&self) -> Result<phalanx_kernels::btree::TreeView<M>>
+    where
+        M: phalanx_kernels::btree::Config<Key = K, Value = V> + simt::Instance,
+    {
+        // SAFETY: the caller fulfils the obligations of `view`.
+        Ok(unsafe { self.view::<M>()? })
+    }
+
+    fn look_through(&self) -> Result<()> {
+        Ok(self.validate()?)
+    }
+
+    fn live(&self) -> Result<u64> {
+        let stats = self.stats()?;
+        Ok((stats.live + stats.retired) as u64)
+    }
+
+    fn free_versions(&self) -> Result<()> {
+        self.drain()?;
+        let left = self.versions()?;
+        ensure!(left == 0, "no snapshot lives, and {left} versions are left");
+        Ok(())
+    }
+
+    fn epochs(&self) -> Result<Vec<[u64; 3]>> {
+        let told = self.reclaimed()?;
+        Ok(told.log.iter().map(|line| [line.epoch, 128 * line.retired, 128 * line.reclaimed]).collect())
+    }
+}
+
+/// Look-ups in a snapshot after all pairs have changed.
+struct OldReads<'a, K: Key, V: Value> {
+    gpu: &'a Gpu,
+    /// Snapshot of `tree`. It is declared before the tree because fields are dropped in declaration order.
+    then: Option<Snapshot<'static, K, V>>,
+    tree: Box<MultiVersionBTree<K, V>>,
+    keys: Buffer<K>,
+    asked: Vec<K>,
+    values: Buffer<V>,
+    outcomes: Buffer<u8>,
+}
+
+impl<'a, K: Key + Word, V: Value + Word> OldReads<'a, K, V> {
+    fn new(gpu: &'a Gpu, case: &Case, tree: MultiVersionBTree<K, V>) -> Result<Self> {
+        let asked = UniqueKeys::<K>::new(case.seed).present(case.n as usize)?;
+        let device = &gpu.device;
+        Ok(Self {
+            gpu,
+            then: None,
+            tree: Box::new(tree),
+            keys: device.from_slice(&asked)?,
+            values: device.zeroed(asked.len())?,
+            outcomes: device.filled(asked.len(), driver::UNWRITTEN)?,
+            asked,
+        })
+    }
+
+    /// Inserts all keys, takes the snapshot and changes all pairs.
+    fn load(&mut self) -> Result<()> {
+        let tree = &*self.tree;
+        let mut batch = Batch::inserts(&self.gpu.device, &self.asked)?;
+        driver::ask(tree, &self.gpu.stream, Call::Insert, &mut batch)?;
+        self.gpu.stream.synchronize()?;
+        ensure!(batch.count(Outcome::Inserted)? == self.asked.len(), "not all keys could be loaded");
+        tree.drain()?;
+        let then = tree.snapshot()?;
+        // SAFETY: the tree is in a box; it is neither moved out nor dropped before the snapshot.
+        self.then = Some(unsafe { std::mem::transmute::<Snapshot<'_, K, V>, Snapshot<'static, K, V>>(then) });
+        let others: Vec<V> = self
+            .asked
+            .par_iter()
+            .map(|key| <V as Word>::truncate(!Word::widen(value_of::<K, V>(*key))))
+            .collect();
+        let refused = tree.insert(&self.asked, &others)?.contains(&Outcome::Refused);
+        ensure!(!refused, "the pool has no room for the versions of all leaves");
+        let half = &self.asked[..self.asked.len() / 2];
+        let removed = tree.remove(half)?.into_iter().all(|removed| removed);
+        ensure!(removed, "not all keys could be removed");
+        Ok(())
+    }
+}
+
+impl<K: Key + Word, V: Value + Word> Benchmark for OldReads<'_, K, V> {
+    fn restore(&mut self) -> Result<()> {
+        if self.then.is_none() {
+            self.load()?;
+        }
+        self.values.fill_bytes(0)?;
+        self.outcomes.fill_bytes(driver::UNWRITTEN)?;
+        Ok(self.gpu.device.synchronize()?)
+    }
+
+    fn launch(&mut self) -> Result<()> {
+        let Self { gpu, then, tree, keys, values, outcomes, .. } = self;
+        let Some(then) = then else { bail!("nothing is loaded") };
+        Ok(tree.at(then)?.get_on(&gpu.stream, keys, values, outcomes)?)
+    }
+
+    fn verify(&mut self) -> Result<Verified> {
+        let (values, outcomes) = (self.values.read()?, self.outcomes.read()?);
+        let is_right = |index: usize| {
+            outcomes[index] == Outcome::Found as u8 && values[index] == value_of::<K, V>(self.asked[index])
+        };
+        let n = self.asked.len();
+        let wrong = (0..n).into_par_iter().filter(|index| !is_right(*index)).count();
+        ensure!(wrong == 0, "{wrong} of {n} look-ups as of a snapshot were answered wrongly");
+        Ok(Verified { compared: n as u64, succeeded: n as u64 })
+    }
+
+    fn operations(&self) -> u64 {
+        self.asked.len() as u64
+    }
+
+    fn metrics(&self) -> Vec<Metric> {
+        vec![Metric::TableBytes(self.tree.memory_usage() as u64)]
+    }
+}

@@ -1,0 +1,338 @@
+//! Ordered operations of maps and their baselines. Every result is compared with a sorted array.
+use super::driver::{Batch, Subject, UNWRITTEN, load};
+use crate::engine::benchmark::{Benchmark, Metric, Verified};
+use crate::engine::suite::Case;
+use crate::machine::Gpu;
+use anyhow::{Result, bail, ensure};
+use gpu::{Buffer, Stream};
+use phalanx::btree::Ordered;
+use phalanx::{Key, Value};
+use phalanx_kernels::keyed::Outcome;
+use rayon::prelude::*;
+use std::marker::PhantomData;
+use workloads::random::{Source, below};
+use workloads::{Key as Word, UniqueKeys, value_of};
+
+/// Structure that supports ordered operations.
+pub trait ByOrder<K, V>: Subject<K, V> {
+    /// Submits successor queries to the stream without waiting.
+    ///
+    /// # Errors
+    /// Returns [`anyhow::Error`] when the structure or the device fails.
+    fn successor(&mut self, stream: &Stream, asked: &mut Neighbours<K, V>) -> Result<()>;
+
+    /// Submits predecessor queries to the stream without waiting.
+    ///
+    /// # Errors
+    /// Returns [`anyhow::Error`] when the structure or the device fails, and when the structure does not
+    /// support predecessor queries.
+    fn predecessor(&mut self, _stream: &Stream, _asked: &mut Neighbours<K, V>) -> Result<()> {
+        bail!("there is no predecessor here")
+    }
+
+    /// Submits range queries to the stream without waiting.
+    ///
+    /// # Errors
+    /// Returns [`anyhow::Error`] when the structure or the device fails.
+    fn range(&mut self, stream: &Stream, asked: &mut Ranges<K, V>) -> Result<()>;
+}
+
+/// Batch of ordered queries with its outputs on the device.
+pub trait OrderQuery<K, V>: Sized {
+    /// Creates as many queries as there are keys.
+    ///
+    /// # Errors
+    /// Returns [`anyhow::Error`] when the case is invalid or the device runs out of memory.
+    fn new(gpu: &Gpu, case: &Case, sorted: &[K]) -> Result<Self>;
+
+    /// Resets the outputs.
+    ///
+    /// # Errors
+    /// Returns [`gpu::Error`] when the device fails.
+    fn forget(&mut self) -> Result<()>;
+
+    /// Submits the queries without waiting.
+    ///
+    /// # Errors
+    /// Returns [`anyhow::Error`] when the structure or the device fails.
+    fn ask(&mut self, of: &mut impl ByOrder<K, V>, stream: &Stream) -> Result<()>;
+
+    /// Compares every result with `sorted`.
+    ///
+    /// # Errors
+    /// Returns [`anyhow::Error`] that describes a wrong result.
+    fn judge(&self, sorted: &[K]) -> Result<Verified>;
+}
+
+/// `n` queries on a structure of `n` random pairs.
+pub struct Asking<'a, K, V, S, Q> {
+    gpu: &'a Gpu,
+    subject: S,
+    sorted: Vec<K>,
+    question: Q,
+    of: PhantomData<fn() -> V>,
+}
+
+impl<'a, K, V, S, Q> Asking<'a, K, V, S, Q>
+where
+    K: Key + Word,
+    V: Value + Word,
+    S: ByOrder<K, V>,
+    Q: OrderQuery<K, V>,
+{
+    /// Fills the structure and creates the queries.
+    ///
+    /// # Errors
+    /// Returns [`anyhow::Error`] when the case is invalid or does not fit into the machine's memory.
+    pub fn new(gpu: &'a Gpu, case: &Case, mut subject: S) -> Result<Self> {
+        let mut sorted = UniqueKeys::<K>::new(case.seed).present(case.n as usize)?;
+        load(gpu, &mut subject, &mut Batch::inserts(&gpu.device, &sorted)?)?;
+        sorted.par_sort_unstable();
+        let question = Q::new(gpu, case, &sorted)?;
+        Ok(Self { gpu, subject, sorted, question, of: PhantomData })
+    }
+}
+
+impl<K, V, S, Q> Benchmark for Asking<'_, K, V, S, Q>
+where
+    K: Key + Word,
+    V: Value + Word,
+    S: ByOrder<K, V>,
+    Q: OrderQuery<K, V>,
+{
+    fn restore(&mut self) -> Result<()> {
+        self.question.forget()?;
+        Ok(self.gpu.device.synchronize()?)
+    }
+
+    fn launch(&mut self) -> Result<()> {
+        self.question.ask(&mut self.subject, &self.gpu.stream)
+    }
+
+    fn verify(&mut self) -> Result<Verified> {
+        self.question.judge(&self.sorted)
+    }
+
+    fn operations(&self) -> u64 {
+        self.sorted.len() as u64
+    }
+
+    fn metrics(&self) -> Vec<Metric> {
+        vec![Metric::TableBytes(self.subject.memory_usage() as u64)]
+    }
+}
+
+/// Extra space per range, in pairs. If a query reads beyond the end of its range, the result is then visibly
+/// wrong instead of cut off at the correct length.
+const SPARE: usize = 8;
+
+/// Range queries with `results` pairs each. The ends of a range are random keys between its outer pairs and
+/// the adjacent ones.
+pub struct Ranges<K, V> {
+    results: usize,
+    /// Index of the first pair of each range among all pairs.
+    firsts: Vec<usize>,
+    /// Lower ends, inclusive.
+    pub lows: Buffer<K>,
+    /// Upper ends, inclusive.
+    pub highs: Buffer<K>,
+    /// Output: keys, [`Self::room`] per range.
+    pub keys: Buffer<K>,
+    /// Output: values of the keys.
+    pub values: Buffer<V>,
+    /// Output: number of pairs per range.
+    pub counts: Buffer<u64>,
+}
+
+impl<K, V> Ranges<K, V> {
+    /// Returns the space for the result of each range, in pairs.
+    pub fn room(&self) -> u32 {
+        (self.results + SPARE) as u32
+    }
+}
+
+impl<K: Key, V: Value> Ranges<K, V> {
+    /// Submits the range queries.
+    ///
+    /// # Errors
+    /// Returns [`phalanx::Error`] from the map.
+    pub fn ask_for(&mut self, of: &Ordered<'_, K, V>) -> Result<()> {
+        let room = self.room();
+        let Self { lows, highs, keys, values, counts, .. } = self;
+        Ok(of.range(lows, highs, room, keys, values, counts)?)
+    }
+}
+
+/// Returns the index of the first key and both ends for `n` ranges.
+fn ranges<K: Word>(seed: u64, sorted: &[K], results: usize) -> Vec<(usize, K, K)> {
+    let topmost = u64::MAX >> (64 - K::BITS);
+    Source::new(seed, "ranges").generate(sorted.len(), |generator, _| {
+        let first = below(generator, (sorted.len() - results + 1) as u64) as usize;
+        let mut between = |least: u64, most: u64| -> K {
+            K::truncate(least + below(generator, (most - least).saturating_add(1)))
+        };
+        let before = first.checked_sub(1).map_or(0, |place| sorted[place].widen() + 1);
+        let behind = sorted.get(first + results).map_or(topmost, |key| key.widen() - 1);
+        let low = between(before, sorted[first].widen());
+        (first, low, between(sorted[first + results - 1].widen(), behind))
+    })
+}
+
+impl<K: Key + Word, V: Value + Word> OrderQuery<K, V> for Ranges<K, V> {
+    fn new(gpu: &Gpu, case: &Case, sorted: &[K]) -> Result<Self> {
+        let (asked, n) = (case.number_if_given("range_results")?.unwrap_or(16.0), sorted.len());
+        let is_right = asked >= 1.0 && asked <= n.min(1 << 20) as f64 && asked.fract() == 0.0;
+        ensure!(
+            is_right,
+            "`range_results` is {asked}; it can be a whole number from 1 to 2^20, or to n, which is {n}"
+        );
+        let results = asked as usize;
+        let places = n * (results + SPARE);
+        let ranges = ranges(case.seed, sorted, results);
+        let ends = |end: fn(&(usize, K, K)) -> K| ranges.iter().map(end).collect::<Vec<K>>();
+        let device = &gpu.device;
+        Ok(Self {
+            results,
+            firsts: ranges.iter().map(|range| range.0).collect(),
+            lows: device.from_slice(&ends(|range| range.1))?,
+            highs: device.from_slice(&ends(|range| range.2))?,
+            keys: device.zeroed(places)?,
+            values: device.zeroed(places)?,
+            counts: device.filled(n, UNWRITTEN)?,
+        })
+    }
+
+    fn forget(&mut self) -> Result<()> {
+        self.keys.fill_bytes(0)?;
+        self.values.fill_bytes(0)?;
+        Ok(self.counts.fill_bytes(UNWRITTEN)?)
+    }
+
+    fn ask(&mut self, of: &mut impl ByOrder<K, V>, stream: &Stream) -> Result<()> {
+        of.range(stream, self)
+    }
+
+    fn judge(&self, sorted: &[K]) -> Result<Verified> {
+        let (keys, values, counts) = (self.keys.read()?, self.values.read()?, self.counts.read()?);
+        let is_right = |range: usize| {
+            let expected = &sorted[self.firsts[range]..][..self.results];
+            let place = range * (self.results + SPARE);
+            let mut pairs = expected.iter().zip(&keys[place..]).zip(&values[place..]);
+            counts[range] == self.results as u64
+                && pairs.all(|((expected, key), value)| key == expected && *value == value_of(*key))
+        };
+        let ranges = counts.len();
+        if let Some(wrong) = (0..ranges).into_par_iter().find_first(|range| !is_right(*range)) {
+            let (found, first) = (counts[wrong], sorted[self.firsts[wrong]]);
+            let expected = self.results;
+            bail!("range {wrong} has {expected} pairs from {first:?} on; the answer has {found}, or others");
+        }
+        Ok(Verified { compared: ranges as u64, succeeded: ranges as u64 })
+    }
+}
+
+/// Successor queries on random keys, which may be absent.
+pub struct Neighbours<K, V> {
+    asked: Vec<K>,
+    /// Keys.
+    pub keys: Buffer<K>,
+    /// Output: neighbouring keys.
+    pub found: Buffer<K>,
+    /// Output: values of the neighbouring keys.
+    pub values: Buffer<V>,
+    /// Output: outcomes.
+    pub outcomes: Buffer<u8>,
+}
+
+impl<K: Key + Word, V: Value + Word> OrderQuery<K, V> for Neighbours<K, V> {
+    fn new(gpu: &Gpu, case: &Case, sorted: &[K]) -> Result<Self> {
+        let (n, device) = (sorted.len(), &gpu.device);
+        let source = Source::new(case.seed, "keys of neighbours");
+        let asked = source.generate(n, |generator, _| <K as Word>::truncate(below(generator, u64::MAX)));
+        Ok(Self {
+            keys: device.from_slice(&asked)?,
+            asked,
+            found: device.zeroed(n)?,
+            values: device.zeroed(n)?,
+            outcomes: device.filled(n, UNWRITTEN)?,
+        })
+    }
+
+    fn forget(&mut self) -> Result<()> {
+        self.found.fill_bytes(0)?;
+        self.values.fill_bytes(0)?;
+        Ok(self.outcomes.fill_bytes(UNWRITTEN)?)
+    }
+
+    fn ask(&mut self, of: &mut impl ByOrder<K, V>, stream: &Stream) -> Result<()> {
+        of.successor(stream, self)
+    }
+
+    fn judge(&self, sorted: &[K]) -> Result<Verified> {
+        self.judge_by(|asked| sorted.get(sorted.partition_point(|key| *key <= asked)))
+    }
+}
+
+impl<K: Key, V: Value> Neighbours<K, V> {
+    /// Submits successor queries.
+    ///
+    /// # Errors
+    /// Returns [`phalanx::Error`] from the map.
+    pub fn ask_for_next(&mut self, of: &Ordered<'_, K, V>) -> Result<()> {
+        let Self { keys, found, values, outcomes, .. } = self;
+        Ok(of.successor(keys, found, values, outcomes)?)
+    }
+
+    /// Submits predecessor queries.
+    ///
+    /// # Errors
+    /// Returns [`phalanx::Error`] from the map.
+    pub fn ask_for_previous(&mut self, of: &Ordered<'_, K, V>) -> Result<()> {
+        let Self { keys, found, values, outcomes, .. } = self;
+        Ok(of.predecessor(keys, found, values, outcomes)?)
+    }
+}
+
+/// Predecessor queries on random keys, which may be absent.
+pub struct Before<K, V>(Neighbours<K, V>);
+
+impl<K: Key + Word, V: Value + Word> OrderQuery<K, V> for Before<K, V> {
+    fn new(gpu: &Gpu, case: &Case, sorted: &[K]) -> Result<Self> {
+        Ok(Self(Neighbours::new(gpu, case, sorted)?))
+    }
+
+    fn forget(&mut self) -> Result<()> {
+        self.0.forget()
+    }
+
+    fn ask(&mut self, of: &mut impl ByOrder<K, V>, stream: &Stream) -> Result<()> {
+        of.predecessor(stream, &mut self.0)
+    }
+
+    fn judge(&self, sorted: &[K]) -> Result<Verified> {
+        let before = |asked| sorted.partition_point(|key| *key < asked).checked_sub(1);
+        self.0.judge_by(|asked| before(asked).map(|place| &sorted[place]))
+    }
+}
+
+impl<K: Key + Word, V: Value + Word> Neighbours<K, V> {
+    /// Compares every result with the key that `neighbour` returns.
+    fn judge_by<'k>(&self, neighbour: impl Fn(K) -> Option<&'k K> + Sync) -> Result<Verified>
+    where
+        K: 'k,
+    {
+        let (found, values, outcomes) = (self.found.read()?, self.values.read()?, self.outcomes.read()?);
+        let next = |index: usize| neighbour(self.asked[index]);
+        let is_right = |index: usize| match (next(index), Outcome::from_code(outcomes[index])) {
+            (Some(next), Some(Outcome::Found)) => found[index] == *next && values[index] == value_of(*next),
+            (None, Some(Outcome::Absent)) => true,
+            _ => false,
+        };
+        if let Some(wrong) = (0..outcomes.len()).into_par_iter().find_first(|index| !is_right(*index)) {
+            let (key, outcome) = (self.asked[wrong], Outcome::from_code(outcomes[wrong]));
+            bail!("beside {key:?} is {:?}, and the answer is {outcome:?}, {:?}", next(wrong), found[wrong]);
+        }
+        let succeeded = outcomes.par_iter().filter(|code| **code == Outcome::Found as u8).count();
+        Ok(Verified { compared: outcomes.len() as u64, succeeded: succeeded as u64 })
+    }
+}
