@@ -23,8 +23,8 @@ mod trees;
 mod world;
 
 use mutation::kinds;
-use phalanx_kernels::btree::{Access, InPlace, MovingClock, OutOfPlace, Tree, Versioned, Versions};
 use phalanx_kernels::keyed::{Packed, Slot, Wide};
+use phalanx_kernels::mvbtree::{Access, InPlace, MovingClock, OutOfPlace, Tree, Versioned, Versions};
 use phalanx_kernels::reclaim::{Blocks, FaultPolicy, Group, Tiles};
 use phalanx_kernels::slab::{Light, Pool, Spread};
 use simt::Order;

@@ -1,5 +1,5 @@
-//! The attribute `#[kernel]`, which turns a function into an entry point with a typed launch; `#[device]`, for
-//! the functions that kernels call; and `instances!`, which instantiates generic kernels.
+//! The attribute `#[kernel]`, which turns a function into an entry point with a typed launch; `#[device]`,
+//! for the functions that kernels call; and `instances!`, which instantiates generic kernels.
 //!
 //! All are re-exported by `simt` and documented there.
 use proc_macro::TokenStream;
@@ -25,10 +25,10 @@ pub fn kernel(attribute: TokenStream, item: TokenStream) -> TokenStream {
 
 /// Marks a function that kernels call: it is inlined into its caller.
 ///
-/// With `#[device(caller)]`, the emulator also attributes the function's memory accesses to the source line of
-/// the call (`#[track_caller]`): use it for small accessors, whose own lines say nothing in a report. On an
-/// `impl` block or a trait the attribute applies to every function with a body that has neither `#[device]` nor
-/// `#[inline]` itself.
+/// With `#[device(caller)]`, the emulator also attributes the function's memory accesses to the source line
+/// of the call (`#[track_caller]`): use it for small accessors, whose own lines say nothing in a report. On
+/// an `impl` block or a trait the attribute applies to every function with a body that has neither
+/// `#[device]` nor `#[inline]` itself.
 #[proc_macro_attribute]
 pub fn device(attribute: TokenStream, item: TokenStream) -> TokenStream {
     let options = syn::parse_macro_input!(attribute as device::Options);

@@ -4,13 +4,16 @@ use crate::map::launch::{Batch, BatchOp, THREADS, look_up};
 use crate::map::launcher::{Launcher, Of, Viewed, engines, finds};
 use crate::slab_alloc;
 use gpu::{Grid, Stream};
-use phalanx_kernels::btree::kernels::{
-    BulkBuild, CheckSorted, ClearMarkedVersions, CodedSorted, CountRange, CountReads, Examine, FreeNodes,
-    InsertSorted, MarkVersions, Predecessor, Range, RebuildDirectory, RemoveSorted, Successor, SweepVersions,
-    sorted_threads,
-};
-use phalanx_kernels::btree::{self, Config, HistoryParts, TreeView, Versions, phased, sorted, versioned};
+use phalanx_kernels::btree::kernels::{CodedSorted, InsertSorted, RemoveSorted, sorted_threads};
+use phalanx_kernels::btree::{self, phased, sorted};
 use phalanx_kernels::keyed::{COUNTER_SHARDS, SHARD_WORDS, Scalar};
+use phalanx_kernels::mvbtree as versioned;
+use phalanx_kernels::mvbtree::kernels::{ClearMarkedVersions, MarkVersions, SweepVersions};
+use phalanx_kernels::ordered::kernels::{
+    BulkBuild, CheckSorted, CountRange, CountReads, Examine, FreeNodes, Predecessor, Range, RebuildDirectory,
+    Successor,
+};
+use phalanx_kernels::ordered::{Config, RawVersions as HistoryParts, TreeView, Versions};
 use phalanx_kernels::slab::{Bitmaps, Pool};
 use simt::{GlobalSlice, Instance};
 use std::any::{Any, TypeId};

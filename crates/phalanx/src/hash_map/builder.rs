@@ -5,7 +5,7 @@ use super::{HashMap, Key, Value};
 use crate::map::owner::Owner;
 use crate::{Error, PROGRAM, Result};
 use gpu::Device;
-use phalanx_kernels::probing;
+use phalanx_kernels::hash_map as tables;
 
 /// Policy for a full map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,7 +144,7 @@ impl<K: Key, V: Value> Builder<K, V> {
 /// assert!(names.contains(&"hinted8_64_2x4_u32_u32"));
 /// ```
 pub fn variants<K: Key, V: Value>() -> Vec<&'static str> {
-    probing::NAMES.iter().copied().filter(|name| engine::find::<K, V>(name).is_some()).collect()
+    tables::NAMES.iter().copied().filter(|name| engine::find::<K, V>(name).is_some()).collect()
 }
 
 fn default_variant<K: Key, V: Value>(wide_swap: bool) -> String {

@@ -2,8 +2,8 @@
 //! compiled for types.
 use super::table::Parts;
 use crate::map::launcher::{Launcher, Of, Viewed, engines};
+use phalanx_kernels::hash_map::{self as tables, Config, MapView};
 use phalanx_kernels::keyed::Scalar;
-use phalanx_kernels::probing::{self, Config, MapView};
 use simt::Instance;
 
 /// Properties of a variant that the host needs.
@@ -33,7 +33,7 @@ pub fn find<K: Scalar, V: Scalar>(name: &str) -> Option<Box<dyn Engine<K, V>>> {
     any(name)?.downcast::<Box<dyn Engine<K, V>>>().ok().map(|engine| *engine)
 }
 
-engines!(probing);
+engines!(tables);
 
 impl<M: Config + Instance> Viewed<Parts> for M {
     fn view(parts: Parts) -> MapView<M> {

@@ -17,7 +17,7 @@ use crate::map::{Map, file};
 pub use builder::{Builder, Growth, variants};
 use engine::Engine;
 use gpu::{Device, Stream};
-use phalanx_kernels::probing::{Config, MapView};
+use phalanx_kernels::hash_map::{Config, MapView};
 use simt::Instance;
 use std::io::Read;
 use table::Table;
@@ -124,12 +124,12 @@ impl<K: Key, V: Value> HashMap<K, V> {
     }
 
     /// Returns a view of the map for your own kernels. `M` is the type of the variant that [`Self::variant`]
-    /// names. In the kernel, open a [`Session`](phalanx_kernels::probing::Session) on it.
+    /// names. In the kernel, open a [`Session`](phalanx_kernels::hash_map::Session) on it.
     ///
     /// ```
     /// use phalanx::gpu::{Device, Grid};
     /// use phalanx::hash_map::Growth;
-    /// use phalanx::kernels::probing::{DefaultTable, MapView, Merge, PerLane, Session};
+    /// use phalanx::kernels::hash_map::{DefaultTable, MapView, Merge, PerLane, Session};
     /// use phalanx::{HashMap, Map};
     /// use simt::{GlobalSlice, Thread, kernel};
     ///

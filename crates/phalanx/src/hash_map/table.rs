@@ -4,8 +4,8 @@ use crate::map::counts::Counts;
 use crate::map::owner::Memory;
 use crate::{Error, Result};
 use gpu::{Buffer, Device, Stream};
+use phalanx_kernels::hash_map::OVERFLOW_BUCKETS;
 use phalanx_kernels::keyed::{COUNTER_SHARDS, SHARD_WORDS, Scalar};
-use phalanx_kernels::probing::OVERFLOW_BUCKETS;
 
 /// Maximum number of buckets: bucket indices have 31 bits.
 const MOST_BUCKETS: usize = (1 << 31) - 64;
@@ -158,7 +158,7 @@ fn is_prime(number: usize) -> bool {
 mod tests {
     use super::*;
     use crate::map::launcher::Of;
-    use phalanx_kernels::probing::DefaultTable;
+    use phalanx_kernels::hash_map::DefaultTable;
 
     const LOOKS: u32 = 3;
 

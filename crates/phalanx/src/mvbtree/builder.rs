@@ -7,7 +7,7 @@ use crate::btree::builder::{Builder as TreeBuilder, Family, usual};
 use crate::btree::{Growth, engine};
 use crate::{Key, Result, Value};
 use gpu::Device;
-use phalanx_kernels::btree::versioned;
+use phalanx_kernels::mvbtree as versioned;
 use std::fmt;
 use std::sync::RwLock;
 

@@ -3,7 +3,7 @@
 use crate::moments::{Plan, all_are_sound, is_found, plans_are_sound};
 use crate::world::Finding;
 use crate::{Eager, Ruled, Small};
-use phalanx_kernels::btree::{Access, MovingClock};
+use phalanx_kernels::mvbtree::{Access, MovingClock};
 use phalanx_kernels::reclaim::{Blocks, FaultPolicy};
 use simt::Order;
 use simt::emulator::FailureKind;
