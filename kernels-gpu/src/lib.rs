@@ -2,17 +2,19 @@
 //! structures is a module.
 //!
 //! The same source runs on a GPU (compiled to PTX) and on the emulator (compiled for the host). Kernel
-//! authors depend on this package and call the structures' views from their own kernels; [`probing`] shows
-//! how.
+//! authors depend on this package and call the structures' views from their own kernels; [`hash_map`]
+//! shows how.
 #![cfg_attr(target_arch = "nvptx64", no_std)]
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx))]
 
 pub mod baseline;
 pub mod btree;
+pub mod hash_map;
 pub mod keyed;
-pub mod limits;
+pub mod mvbtree;
+pub mod ordered;
 pub mod primitives;
-pub mod probing;
 pub mod reclaim;
+pub mod roofline;
 pub mod skiplist;
 pub mod slab;

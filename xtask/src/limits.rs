@@ -1,4 +1,5 @@
-//! Resource limits of kernels: no local memory, and no more registers than `kernels-gpu/limits.toml` permits.
+//! Resource limits of kernels: no local memory, and no more registers than `kernels-gpu/register_limits.toml`
+//! permits.
 use anyhow::{Context, Result, bail};
 use ptx_builder::{EntryReport, PtxasReport};
 use serde::Deserialize;

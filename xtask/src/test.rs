@@ -105,7 +105,7 @@ fn clippy(context: &Context) -> Result<()> {
 /// Checks that the assembler accepts the PTX of every architecture, and for Blackwell also that of sm_90,
 /// within the resource limits. The PTX that passes is shipped.
 fn ptx(context: &Context) -> Result<()> {
-    let limits = Limits::read(&device_crate().join("limits.toml"))?;
+    let limits = Limits::read(&device_crate().join("register_limits.toml"))?;
     let built = kernels::build()?;
     for report in assemble(&context.ptxas, &built)? {
         limits.check(&report)?;

@@ -1,10 +1,10 @@
-//! Limits of the machine: see `phalanx_kernels::limits`.
+//! Limits of the machine: see `phalanx_kernels::roofline`.
 use crate::engine::benchmark::{Benchmark, Metric, Structure, Verified};
 use crate::engine::suite::Case;
 use crate::machine::Gpu;
 use anyhow::{Result, bail, ensure};
 use gpu::{Buffer, Device, Grid, Stream};
-use phalanx_kernels::limits::{
+use phalanx_kernels::roofline::{
     BATCH, COPIES, HALF, LANE, LINE, LimitCas, LimitCasWide, LimitCopy, LimitExchange, LimitFill,
     LimitHalves, LimitLines, LimitSectors, SECTOR, content, mark, place,
 };

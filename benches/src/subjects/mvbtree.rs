@@ -23,8 +23,8 @@ use anyhow::{Result, bail, ensure};
 use gpu::{Buffer, Stream};
 use phalanx::mvbtree::{Builder, Growth, Snapshot, Updates, variants};
 use phalanx::{Key, Map, MultiVersionBTree, Value};
-use phalanx_kernels::btree::{InPlace, OutOfPlace, Tree, Versioned};
 use phalanx_kernels::keyed::{Outcome, Packed};
+use phalanx_kernels::mvbtree::{InPlace, OutOfPlace, Tree, Versioned};
 use phalanx_kernels::slab::Spread;
 use rayon::prelude::*;
 use workloads::{Key as Word, UniqueKeys, value_of};
@@ -169,9 +169,9 @@ impl<K: Key + Word, V: Value + Word> Stays<K, V> for MultiVersionBTree<K, V> {
         Ok(self.bulk_build_sorted(keys, values, 0.7)?)
     }
 
-    unsafe fn kernels_view<M>(&self) -> Result<phalanx_kernels::btree::TreeView<M>>
+    unsafe fn kernels_view<M>(&self) -> Result<phalanx_kernels::ordered::TreeView<M>>
     where
-        M: phalanx_kernels::btree::Config<Key = K, Value = V> + simt::Instance,
+        M: phalanx_kernels::ordered::Config<Key = K, Value = V> + simt::Instance,
     {
         // SAFETY: the caller fulfils the obligations of `view`.
         Ok(unsafe { self.view::<M>()? })

@@ -3,7 +3,7 @@ use phalanx::Map;
 use phalanx::gpu::Device;
 use phalanx::hash_map::{Builder, Growth, Merge, Op, Outcome, variants};
 use phalanx::{Error, HashMap};
-use phalanx_kernels::probing::{
+use phalanx_kernels::hash_map::{
     Config, Counters, DefaultPublished, DefaultTable, DefaultWide, DoubleHash, EntryRef, Kind, MapView,
     Operation, Outcome as Code, Packed, Table,
 };

@@ -27,10 +27,10 @@ mod trees;
 mod world;
 
 use mutation::kinds;
-use phalanx_kernels::btree::{
+use phalanx_kernels::keyed::{Packed, PerLane, Slot, Wide};
+use phalanx_kernels::mvbtree::{
     Access, Concurrent, Coupled, Grouped, InPlace, OutOfPlace, Phased, Tree, Versioned,
 };
-use phalanx_kernels::keyed::{Packed, PerLane, Slot, Wide};
 use phalanx_kernels::slab::{Light, Pool, Spread};
 use simt::Tile;
 use simt::emulator::WeakMemory;

@@ -5,7 +5,7 @@
 //! The emulator ends a launch that accesses memory outside all live buffers. To detect accesses to the memory
 //! of another structure too, all pieces lie in one buffer, separated by guards that must not change.
 use gpu::{Buffer, Device, Grid};
-use phalanx_kernels::btree::{self, Concurrent, EMPTY_TREE_NODES, HistoryParts, Input, Tree, TreeView};
+use phalanx_kernels::btree::{self, Concurrent, EMPTY_TREE_NODES, Input, RawVersions, Tree, TreeView};
 use phalanx_kernels::keyed::{COUNTER_SHARDS, Kind, Packed, SHARD_WORDS};
 use phalanx_kernels::primitives::scan::{Job, ScanPlan, Sum, Vectors};
 use phalanx_kernels::skiplist::{Layers, Layout, List, NodeArray, Unsorted};
@@ -104,7 +104,7 @@ fn tree<M: btree::Config<Pool = Light<128>>>(land: &mut Land) -> TreeView<M> {
     // function here traverses one.
     unsafe {
         let pool = Light::from_parts(bitmaps, supers, 5);
-        TreeView::new(counters, pool, directory, entries, HistoryParts::NOTHING)
+        TreeView::new(counters, pool, directory, entries, RawVersions::NOTHING)
     }
 }
 

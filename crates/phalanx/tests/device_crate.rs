@@ -6,9 +6,9 @@ use checker::{Combine, Event, MapModel, MapOp, MapOutcome, SnapshotModel, Snapsh
 use gpu::{Device, Grid};
 use phalanx::mvbtree::Updates;
 use phalanx::{BTree, HashMap, Map, MultiVersionBTree, SlabAlloc, SlabHash, SlabMultiMap, SlabSet};
+use phalanx_kernels::hash_map::{COUNTER_SHARDS, DefaultTable, Outcome};
 use phalanx_kernels::keyed::SHARD_WORDS;
 use phalanx_kernels::keyed::kernels::Get;
-use phalanx_kernels::probing::{COUNTER_SHARDS, DefaultTable, Outcome};
 use phalanx_kernels::slab::Spread;
 use phalanx_kernels::slab::list::ListsView;
 use phalanx_test_kernels::lists::{

@@ -20,9 +20,9 @@ mod tables;
 mod world;
 
 use mutation::all_are_sound;
+use phalanx_kernels::hash_map::{self, Config, Hinted, Packed, Published, Table, Visitor, Wide};
+use phalanx_kernels::hash_map::{DoubleHash, TwoChoice};
 use phalanx_kernels::keyed::PerLane;
-use phalanx_kernels::probing::{self, Config, Hinted, Packed, Published, Table, Visitor, Wide};
-use phalanx_kernels::probing::{DoubleHash, TwoChoice};
 use script::{ByLanes, ByTiles};
 use simt::emulator::WeakMemory;
 use simt::{Independent, Instance, Lockstep, Tile};
@@ -48,9 +48,9 @@ impl Visitor for Lanewise {
 }
 
 fn kinds(which: impl Fn(&str) -> bool) {
-    let names: Vec<_> = probing::NAMES.iter().filter(|name| which(name)).collect();
+    let names: Vec<_> = hash_map::NAMES.iter().filter(|name| which(name)).collect();
     assert!(!names.is_empty());
-    names.into_iter().for_each(|name| probing::visit(name, Lanewise).expect("a name of the list"));
+    names.into_iter().for_each(|name| hash_map::visit(name, Lanewise).expect("a name of the list"));
 }
 
 #[test]

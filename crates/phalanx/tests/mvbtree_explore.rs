@@ -26,8 +26,8 @@ mod world;
 
 use faults::{assert_effects, with};
 use mutation::{all_are_sound_if, kinds};
-use phalanx_kernels::btree::{Access, InPlace, OutOfPlace, Tree, Versioned, Versions};
 use phalanx_kernels::keyed::{Packed, Slot, Wide};
+use phalanx_kernels::mvbtree::{Access, InPlace, OutOfPlace, Tree, Versioned, Versions};
 use phalanx_kernels::reclaim::{Blocks, Group, Tiles};
 use phalanx_kernels::slab::{Light, Pool, Spread};
 use script::{ByLanes, ByTiles};

@@ -1,15 +1,15 @@
 //! The kinds of tree that are compiled. A new variant is one line here.
-use super::super::slab::{Light, Spread};
-use super::access::{Concurrent, Coupled, Grouped};
-use super::kernels::{
-    BulkBuild, CheckSorted, CountRange, CountReads, Examine, FreeNodes, Predecessor, Range, RebuildDirectory,
-    Successor,
-};
 use super::tree::Tree;
 use crate::keyed::kernels::{
     Apply, ContainsKey, Export, Get, Insert, InsertNew, Mixed, Remove, RetainBetween,
 };
 use crate::keyed::{Packed, Wide};
+use crate::ordered::access::{Concurrent, Coupled, Grouped};
+use crate::ordered::kernels::{
+    BulkBuild, CheckSorted, CountRange, CountReads, Examine, FreeNodes, Predecessor, Range, RebuildDirectory,
+    Successor,
+};
+use crate::slab::{Light, Spread};
 use simt::instances;
 
 instances! {
@@ -36,17 +36,17 @@ instances! {
         BulkBuild, Examine, RebuildDirectory, FreeNodes, CountRange, CountReads, Predecessor, Range,
             Successor, CheckSorted,
     }
-    visitor { super::tree::Visitor }
+    visitor { crate::ordered::view::Visitor }
 }
 
 /// The kinds whose kernels only read, while nothing writes: read-only views of the kinds of the same names
 /// without `phased`.
 pub mod phased {
-    use super::super::access::Phased;
-    use super::super::kernels::{CountRange, Predecessor, Range, Successor};
     use super::super::tree::Tree;
     use crate::keyed::kernels::{ContainsKey, Get};
     use crate::keyed::{Packed, Wide};
+    use crate::ordered::access::Phased;
+    use crate::ordered::kernels::{CountRange, Predecessor, Range, Successor};
     use crate::slab::Spread;
     use simt::instances;
 
@@ -63,53 +63,12 @@ pub mod phased {
     }
 }
 
-/// The kinds that keep versions: for each pair of types, in place and out of place.
-pub mod versioned {
-    use super::super::access::{InPlace, OutOfPlace};
-    use super::super::history::Versioned;
-    use super::super::kernels::{
-        BulkBuild, CheckSorted, ClearMarkedVersions, CountRange, CountReads, Examine, FreeNodes,
-        MarkVersions, Predecessor, Range, RebuildDirectory, Successor, SweepVersions,
-    };
-    use super::super::tree::Tree;
-    use crate::keyed::kernels::{
-        Apply, ContainsKey, Export, Get, Insert, InsertNew, Mixed, Remove, RetainBetween,
-    };
-    use crate::keyed::{Packed, Wide};
-    use crate::reclaim::Blocks;
-    use crate::slab::Spread;
-    use simt::instances;
-
-    instances! {
-        types {
-            mvtree_in_place_128_4x4_u32_u32: Tree<Versioned<Packed>, Spread<128>, InPlace, 4, 4>,
-            mvtree_in_place_256_16x1_u64_u64: Tree<Versioned<Wide<u64, u64>>, Spread<256>, InPlace, 16, 1>,
-            mvtree_in_place_256_16x1_u32_u64: Tree<Versioned<Wide<u32, u64>>, Spread<256>, InPlace, 16, 1>,
-            mvtree_in_place_256_16x1_u64_u32: Tree<Versioned<Wide<u64, u32>>, Spread<256>, InPlace, 16, 1>,
-            mvtree_out_of_place_128_4x4_u32_u32:
-                Tree<Versioned<Packed>, Spread<128>, OutOfPlace<Blocks>, 4, 4>,
-            mvtree_out_of_place_256_16x1_u64_u64:
-                Tree<Versioned<Wide<u64, u64>>, Spread<256>, OutOfPlace<Blocks>, 16, 1>,
-            mvtree_out_of_place_256_16x1_u32_u64:
-                Tree<Versioned<Wide<u32, u64>>, Spread<256>, OutOfPlace<Blocks>, 16, 1>,
-            mvtree_out_of_place_256_16x1_u64_u32:
-                Tree<Versioned<Wide<u64, u32>>, Spread<256>, OutOfPlace<Blocks>, 16, 1>,
-        }
-        kernels {
-            Insert, InsertNew, Get, ContainsKey, Remove, Apply, Mixed, Export, RetainBetween,
-            BulkBuild, Examine, RebuildDirectory, FreeNodes, CountRange, CountReads, Predecessor, Range,
-            Successor, CheckSorted, MarkVersions, SweepVersions, ClearMarkedVersions,
-        }
-        visitor { super::super::tree::Visitor }
-    }
-}
-
 /// The kinds whose batches are sorted before they are submitted.
 pub mod sorted {
-    use super::super::access::Grouped;
     use super::super::kernels::{CodedSorted, InsertSorted, RemoveSorted};
     use super::super::tree::Tree;
     use crate::keyed::Packed;
+    use crate::ordered::access::Grouped;
     use crate::slab::Spread;
     use simt::instances;
 
@@ -118,28 +77,6 @@ pub mod sorted {
             tree_sorted_128_4x4_u32_u32: Tree<Packed, Spread<128>, Grouped, 4, 4>,
         }
         kernels { InsertSorted, RemoveSorted, CodedSorted }
-        visitor { super::super::tree::Visitor }
-    }
-}
-
-/// The kinds that persistent kernels are compiled for: each kind of versioning, with pairs of 32 bits.
-pub mod side_by_side {
-    use super::super::access::{Concurrent, InPlace, OutOfPlace};
-    use super::super::history::Versioned;
-    use super::super::kernels::InsertAndRange;
-    use super::super::tree::Tree;
-    use crate::keyed::Packed;
-    use crate::reclaim::Blocks;
-    use crate::slab::Spread;
-    use simt::instances;
-
-    instances! {
-        known {
-            tree_spread_128_4x4_u32_u32: Tree<Packed, Spread<128>, Concurrent, 4, 4>,
-            mvtree_in_place_128_4x4_u32_u32: Tree<Versioned<Packed>, Spread<128>, InPlace, 4, 4>,
-            mvtree_out_of_place_128_4x4_u32_u32:
-                Tree<Versioned<Packed>, Spread<128>, OutOfPlace<Blocks>, 4, 4>,
-        }
-        kernels { InsertAndRange }
+        visitor { crate::ordered::view::Visitor }
     }
 }

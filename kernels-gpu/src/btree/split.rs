@@ -16,13 +16,18 @@
 //! ```
 //!
 //! The root has no parent: it moves all its pairs into two new nodes and becomes their parent.
-use super::super::slab::{Handle, Pool};
-use super::access::Access;
-use super::history::{SavedVersion, Version, Versions};
-use super::node::{Meta, Node, Read, entry, handle_of};
-use super::tree::{ROOT, Tree, TreeView};
-use super::walk::LatchedNode;
 use crate::keyed::{Scalar, Slot};
+use crate::mvbtree::version::Version;
+use crate::mvbtree::versions::SavedVersion;
+use crate::ordered::access::Access;
+use crate::ordered::fixed_nodes::ROOT;
+use crate::ordered::latch::LatchedNode;
+use crate::ordered::meta::{Meta, entry, handle_of};
+use crate::ordered::node::Node;
+use crate::ordered::nodes::Nodes;
+use crate::ordered::split_plan::SplitPlan;
+use crate::ordered::versioning::Versions;
+use crate::slab::{Handle, Pool};
 use simt::{Convergence, Order, Scope, Thread, Tile, device, fence};
 
 /// Result of a split.
@@ -38,16 +43,6 @@ pub enum SplitResult {
     OutOfSlabs,
 }
 
-/// How a node is divided, as one lane sees it.
-pub(crate) struct SplitPlan<S: Slot, const W: u32, const L: usize> {
-    /// The pairs, sorted.
-    pub(crate) pairs: Read<S, W, L>,
-    /// Lowest key that moves.
-    pub(crate) separator: S::Stored,
-    /// Position of its pair.
-    pub(crate) middle: u32,
-}
-
 /// The parent of a node that is split, latched or not.
 struct LatchedParent<S: Slot, const W: u32, const L: usize> {
     held: LatchedNode<S, W, L>,
@@ -61,10 +56,7 @@ struct LatchedParent<S: Slot, const W: u32, const L: usize> {
 }
 
 #[device]
-impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S, P, A, W, L>> {
-    /// Number of pairs that stay in the lower half.
-    pub(crate) const HALF: u32 = Node::<S, W, L>::SLOTS / 2;
-
+impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Nodes<S, P, A, W, L> {
     /// Splits a full node that the tile has latched, if it `splits`, and adds a pair to the half that covers
     /// its key. Releases the node's latch. All lanes of the tile (in lockstep: of the warp) call it together.
     pub(super) fn split<C: Convergence>(
@@ -82,7 +74,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         let fits = parent_node.is_true && parent_node.count < Node::<S, W, L>::SLOTS;
         let goes = has_slabs && (is_root || fits);
         if has_slabs && !goes && tile.rank() == 0 {
-            self.pool().free(right);
+            self.pool.free(right);
         }
         let (saved, goes_on) = self.save_before_split(tile, goes, right, held);
         let plan = Self::plan_split(tile.rematerialize(), held);
@@ -160,12 +152,12 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
             // The seed depends on no address, so that explored schedules replay.
             let seed =
                 Thread::index() as u32 ^ (held.low.to_u64() as u32).rotate_right(7) ^ held.meta.level();
-            mine = self.pool().allocate(seed).unwrap_or(Handle::NONE);
+            mine = self.pool.allocate(seed).unwrap_or(Handle::NONE);
         }
         let (right, left) = (tile.shuffle(mine, 0), tile.shuffle(mine, 1));
         if both && (right.is_none() || left.is_none()) {
             if takes && !mine.is_none() {
-                self.pool().free(mine);
+                self.pool.free(mine);
             }
             return (Handle::NONE, Handle::NONE);
         }
@@ -196,7 +188,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         }
         let lacks = goes && is_leaf && !saved.ready;
         if lacks && tile.rank() == 0 {
-            self.pool().free(right);
+            self.pool.free(right);
         }
         (saved, goes && !lacks)
     }
@@ -213,33 +205,13 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
         if !A::Versions::VERSIONED || !goes_on || tile.rank() != 0 {
             return;
         }
-        let version = saved.sibling_version::<A::Versions>(self.versions().time().stamp);
+        let version = saved.sibling_version::<A::Versions>(self.versions.time().stamp);
         let version = if held.meta.is_leaf() { version } else { Version::FIRST };
         let (order, scope) = (Order::Relaxed, Scope::Device);
         self.node(right).version().store(version.word::<S>(), order, scope);
         if !left.is_none() {
             self.node(left).version().store(version.word::<S>(), order, scope);
         }
-    }
-
-    /// Sorts the pairs of a full node and determines which of them move.
-    pub(crate) fn plan_split<C: Convergence>(
-        tile: Tile<W, C>,
-        held: &LatchedNode<S, W, L>,
-    ) -> SplitPlan<S, W, L> {
-        let pairs = held.read.sorted(tile, |_| true);
-        let first = pairs.words()[Self::HALF as usize % L];
-        let separator = tile.shuffle(S::key(first), Self::HALF / L as u32);
-        let middle = held.read.last(tile.rank(), |position, word| {
-            position < Node::<S, W, L>::SLOTS && S::key(word) == separator
-        });
-        let owner = tile.ballot(middle.exists).trailing_zeros();
-        SplitPlan { pairs, separator, middle: tile.shuffle(middle.position, owner) }
-    }
-
-    /// Whether the pair at index `place` in key order moves.
-    pub(crate) fn is_upper(place: u32) -> bool {
-        Self::HALF <= place && place < Node::<S, W, L>::SLOTS
     }
 
     /// Writes the new nodes except for their headers.
@@ -360,13 +332,5 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
             before = words[j];
             j += 1;
         }
-    }
-}
-
-impl<S: Slot, const W: u32, const L: usize> SplitPlan<S, W, L> {
-    /// Returns the highest key that stays.
-    #[device]
-    pub(crate) fn high(&self) -> S::Stored {
-        S::Stored::from_u64(self.separator.to_u64().wrapping_sub(1))
     }
 }

@@ -1,20 +1,19 @@
 //! The traversal of an operation on one key: a descent by lock-free reads, then a read of the leaf, or a
 //! change under its latch.
-use super::super::slab::{Handle, Pool};
-use super::access::Access;
-use super::history::Versions;
-use super::node::{Meta, Node, Read, SearchStep, handle_of};
 use super::split::SplitResult;
-use super::tree::{RESERVED_LEAF, ROOT, Tree, TreeView};
 use crate::keyed::{Change, Operation, Outcome, Request, Slot};
-use simt::{Convergence, CurrentOp, Order, Scope, Thread, Tile, device};
-
-/// Base of the backoff after a failed latch attempt, in ns. The first pause is twice this value plus a share
-/// per tile; it doubles with each failure, up to about 16 µs. If many tiles want one latch, each attempt
-/// delays its holder, because all of them go to one line of one slice of the cache.
-pub(crate) const FIRST_BACKOFF_NS: u32 = 16;
-/// Maximum number of times the pause is doubled.
-pub(crate) const MOST_DOUBLINGS: u32 = 9;
+use crate::ordered::access::Access;
+use crate::ordered::backoff::{FIRST_BACKOFF_NS, back_off};
+use crate::ordered::fixed_nodes::{RESERVED_LEAF, ROOT};
+use crate::ordered::latch::LatchedNode;
+use crate::ordered::leaf::{Latched, OperationResult};
+use crate::ordered::meta::handle_of;
+use crate::ordered::node::Node;
+use crate::ordered::nodes::Nodes;
+use crate::ordered::search::SearchStep;
+use crate::ordered::versioning::Versions;
+use crate::slab::{Handle, Pool};
+use simt::{Convergence, CurrentOp, Thread, Tile, device};
 
 /// Next action of a tile at its current node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,38 +26,11 @@ enum Stage {
     Split,
 }
 
-/// A node that the tile has latched and read under the latch.
-#[derive(Clone, Copy, Debug)]
-pub struct LatchedNode<S: Slot, const W: u32, const L: usize> {
-    /// Its handle.
-    pub handle: Handle,
-    /// Its location.
-    pub node: Node<S, W, L>,
-    /// The words of it that the calling lane holds.
-    pub read: Read<S, W, L>,
-    /// Its lowest key.
-    pub low: S::Stored,
-    /// Its level and latch.
-    pub meta: Meta,
-    /// Its highest key.
-    pub high: S::Stored,
-    /// The node to its right.
-    pub link: Handle,
-}
-
-/// Result of an operation, once it is done.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct OperationResult<V> {
-    pub(crate) done: bool,
-    pub(crate) outcome: Outcome,
-    pub(crate) value: V,
-}
-
 /// The operation of one lane on its way through the tree, as the work-sharing loop executes it.
 ///
 /// The tile works on one operation until that is finished, so every lane holds its position.
 pub struct Walk<S: Slot, P: Pool, A: Access, O, const W: u32, const L: usize> {
-    pub(super) tree: TreeView<Tree<S, P, A, W, L>>,
+    pub(super) tree: Nodes<S, P, A, W, L>,
     pub(super) request: Request<S, O>,
     /// The node where the traversal of the lane's own operation begins.
     pub(super) start: Handle,
@@ -82,7 +54,7 @@ pub struct Walk<S: Slot, P: Pool, A: Access, O, const W: u32, const L: usize> {
 #[device]
 impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Walk<S, P, A, O, W, L> {
     /// Starts a traversal.
-    pub fn new(tree: TreeView<Tree<S, P, A, W, L>>, start: Handle, request: Request<S, O>) -> Self {
+    pub fn new(tree: Nodes<S, P, A, W, L>, start: Handle, request: Request<S, O>) -> Self {
         let value = request.argument;
         Self {
             tree,
@@ -202,7 +174,7 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
                 value,
             };
         } else if tile.any_converged(misses) {
-            let again = Self::confirm_miss(self.tree, tile.rematerialize(), node, misses, request);
+            let again = self.tree.confirm_miss(tile.rematerialize(), node, misses, request);
             end = if misses { again } else { end };
         }
         end
@@ -231,36 +203,6 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
                 self.stage = Stage::Write;
             }
         }
-    }
-
-    /// Reads a leaf again after a miss. The miss is valid only if the key is still ≤ `high` when the tail is
-    /// read *after* the pairs: since the leaf's high key was first read, a split may have moved the key away,
-    /// and another pair may have taken its slot.
-    ///
-    /// With versions, the pairs are those of the version at the tree's read timestamp.
-    pub(crate) fn confirm_miss<C: Convergence>(
-        tree: TreeView<Tree<S, P, A, W, L>>,
-        tile: Tile<W, C>,
-        node: Node<S, W, L>,
-        misses: bool,
-        request: &Request<S, O>,
-    ) -> OperationResult<S::Value> {
-        let mut read = node.read_rarely(tile.rank(), misses, A::PAIRS);
-        let tail = if misses { node.tail().load(A::TAIL, Scope::Device) } else { S::EMPTY };
-        let mut covered = tile.all(request.key <= S::key(tail));
-        if A::Versions::VERSIONED {
-            let (then, is_leaf) = tree.as_of(tile, node, misses && covered, read);
-            (read, covered) = (then, covered && is_leaf);
-        }
-        let hit = read.last(tile.rank(), |position, word| {
-            position < Node::<S, W, L>::SLOTS && S::key(word) == request.key
-        });
-        let hits = tile.ballot(hit.exists);
-        let value = tile.shuffle(S::value(hit.word), hits.trailing_zeros());
-        if hits == 0 {
-            return OperationResult { done: covered, outcome: Outcome::Absent, value: request.argument };
-        }
-        OperationResult { done: covered, outcome: request.operation.outcome(), value }
     }
 
     /// Tries the latch of the current node and executes the pending action under it, if the tile `acts`. Also
@@ -400,12 +342,9 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
         self.back_off();
     }
 
-    /// Pauses, twice as long each time. The pause differs between tiles, so that tiles that compete do not
-    /// retry in step.
+    /// Pauses, longer each time, and other tiles for another time.
     pub(super) fn back_off(&mut self) {
-        self.losses += 1;
-        let own = Thread::index() as u32 / W % FIRST_BACKOFF_NS;
-        simt::pause((FIRST_BACKOFF_NS + own) << self.losses.min(MOST_DOUBLINGS));
+        back_off(&mut self.losses, Thread::index() as u32 / W % FIRST_BACKOFF_NS);
     }
 
     /// Changes a leaf that the tile has latched, if `on_leaf`. Returns the result of the operation, and
@@ -453,85 +392,5 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
         let done = on_leaf && (found || !places || frees != 0);
         let value = if found { value } else { request.argument };
         (OperationResult { done, outcome, value }, on_leaf && !done)
-    }
-}
-
-/// Changes of a slot under its leaf's latch.
-pub(crate) trait Latched<S: Slot> {
-    /// Changes the pair in a slot that holds `word`, by one update with at least `order`. Returns the
-    /// previous value; for a removal, the argument.
-    fn change<A: Access>(&self, slot: simt::Global<S::Word>, word: S::Word, order: Order) -> S::Value;
-
-    /// Places the pair in a free slot that holds `word`.
-    fn place<A: Access>(&self, slot: simt::Global<S::Word>, word: S::Word, order: Order);
-}
-
-/// Replaces `before`, the slot's current word. No other thread changes it, because the leaf's latch is held.
-/// It is a read-modify-write, not a store, so an acquiring load that reads the new word still synchronizes
-/// with the last releasing store to the slot.
-#[device]
-fn overwrite<A: Access, T: simt::Word>(slot: simt::Global<T>, before: T, after: T, order: Order) {
-    if A::CHAINS {
-        let found = slot.compare_exchange(before, after, order, Scope::Device);
-        debug_assert!(found.is_ok(), "the latch is held");
-    } else {
-        slot.store(after, order, Scope::Device);
-    }
-}
-
-#[device]
-impl<S: Slot, O: Operation> Latched<S> for Request<S, O> {
-    fn change<A: Access>(&self, slot: simt::Global<S::Word>, word: S::Word, order: Order) -> S::Value {
-        let change = self.operation.change();
-        if change != Change::Keep {
-            overwrite::<A, _>(slot, word, self.changed(word), order);
-        }
-        if change == Change::Erase { self.argument } else { S::value(word) }
-    }
-
-    /// The store releases if it overwrites a pair that a split has moved: a reader that sees the new pair
-    /// must also see the link to the node that now holds the old one.
-    fn place<A: Access>(&self, slot: simt::Global<S::Word>, word: S::Word, order: Order) {
-        let pair = S::pack(self.key, self.argument);
-        if S::key(word) == S::key(S::EMPTY) {
-            overwrite::<A, _>(slot, word, pair, order);
-        } else {
-            slot.store(pair, Order::Release, Scope::Device);
-        }
-    }
-}
-
-#[device]
-impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S, P, A, W, L>> {
-    /// Tries to latch a node for the tile, if `wanted`, and reads the node under the latch. Returns whether
-    /// the tile holds the latch.
-    pub(crate) fn try_latch<C: Convergence>(
-        self,
-        tile: Tile<W, C>,
-        handle: Handle,
-        wanted: bool,
-    ) -> (LatchedNode<S, W, L>, bool) {
-        let node = self.node(handle);
-        let mut got = false;
-        if wanted && tile.rank() == 0 {
-            got = node.try_latch(A::TAKE);
-        }
-        let has_latch = tile.any(got);
-        // A vote orders no memory: the barrier makes what one lane has acquired visible to all lanes.
-        tile.sync();
-        (self.read_latched(tile, handle, has_latch), has_latch)
-    }
-
-    /// Reads a node whose latch the tile holds, if `has_latch`.
-    pub(super) fn read_latched<C: Convergence>(
-        self,
-        tile: Tile<W, C>,
-        handle: Handle,
-        has_latch: bool,
-    ) -> LatchedNode<S, W, L> {
-        let node = self.node(handle);
-        let read = node.read_latched(tile.rank(), has_latch);
-        let ((low, meta), (high, link)) = (read.header(tile), read.tail(tile));
-        LatchedNode { handle, node, read, low, meta, high, link }
     }
 }

@@ -105,11 +105,6 @@ impl<M: Kind> EntryRef<M> {
         Self { key, value, slot }
     }
 
-    /// Converts an entry from a scan of another kind with the same slots.
-    pub(crate) fn of<N: Kind<Key = M::Key, Value = M::Value, Slot = M::Slot>>(place: EntryRef<N>) -> Self {
-        Self { key: place.key, value: place.value, slot: place.slot }
-    }
-
     /// Reads the pair in `slot`, if there is one. `aliased` is whether keys are stored under an alias there
     /// (see [`Slot::RESERVED`]).
     #[device(caller)]

@@ -101,8 +101,8 @@ impl<M: TileKind<W>, C: Convergence, const W: u32> Cooperation<M> for Tile<W, C>
 /// operation. All cooperating lanes make each call together.
 ///
 /// ```
-/// use phalanx_kernels::probing::{DoubleHash, Hinted, MapView, Merge, Packed, Session, PerLane, Table};
-/// use phalanx_kernels::probing::{Config, OVERFLOW_BUCKETS, COUNTER_SHARDS, SHARD_WORDS};
+/// use phalanx_kernels::hash_map::{DoubleHash, Hinted, MapView, Merge, Packed, Session, PerLane, Table};
+/// use phalanx_kernels::hash_map::{Config, OVERFLOW_BUCKETS, COUNTER_SHARDS, SHARD_WORDS};
 /// use simt::emulator::{Emulator, Options};
 /// use simt::{GlobalSlice, Grid, Thread, kernel};
 ///

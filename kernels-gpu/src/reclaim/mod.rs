@@ -21,7 +21,6 @@
 //! Three bags suffice: a participant that announces epoch *e* late, while *e* + 1 begins, keeps *e* + 2 from
 //! beginning. The items that it can reach were retired in *e* - 1 at the earliest, by a participant that was
 //! late as well, and are freed in *e* + 2 at the earliest.
-//! in *e* + 2 at the earliest.
 mod epochs;
 mod group;
 pub mod kernels;

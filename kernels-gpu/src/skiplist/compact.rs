@@ -11,12 +11,13 @@
 //!
 //! Index layers need not have an entry for each node below: if there are too few slabs, they have one for
 //! every `stride`-th data node.
-use super::list::Nodes;
 use super::policy::Policy;
-use crate::btree::node::{Meta, Node, entry};
-use crate::btree::tree::{FIRST_LEAF, RESERVED_LEAF, ROOT, largest};
 use crate::keyed::kernels::write_if;
 use crate::keyed::{Scalar, Slot};
+use crate::ordered::fixed_nodes::{FIRST_LEAF, RESERVED_LEAF, ROOT, largest};
+use crate::ordered::meta::{Meta, entry};
+use crate::ordered::node::Node;
+use crate::ordered::nodes::Nodes;
 use crate::slab::{Handle, Pool};
 use simt::{GlobalSlice, Independent, Order, Scope, Thread, Tile, device};
 
@@ -164,7 +165,7 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
     /// Returns the node in slab number `number`, if that is live and must be reachable from others: root and
     /// reserved leaf need not be.
     fn linked(self, number: usize) -> Option<Handle> {
-        let pool = self.pool();
+        let pool = self.pool;
         let exists = number < pool.units() && pool.bitmaps().is_live(number as u32);
         let handle = pool.handle(if exists { number as u32 } else { 0 });
         (exists && handle != ROOT && handle != RESERVED_LEAF).then_some(handle)
@@ -217,14 +218,14 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
         self.node(handle).blank(tile.rank());
         tile.sync();
         if tile.rank() == 0 {
-            self.pool().free(handle);
+            self.pool.free(handle);
         }
     }
 
     /// Returns the handle in a word of a slice. Ends the launch if the pool has no such slab.
     fn listed(self, handles: GlobalSlice<u32>, index: usize) -> Handle {
         let handle = Handle::from_word(handles.read(index));
-        if self.pool().number(handle).is_none() {
+        if self.pool.number(handle).is_none() {
             simt::trap();
         }
         handle
@@ -260,7 +261,7 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
 
     /// Takes slab number `number` for an index node, if it is free and one like it is wanted.
     pub(super) fn claim(self, number: usize, claims: SlabReservation) {
-        let pool = self.pool();
+        let pool = self.pool;
         if number >= pool.units() || pool.bitmaps().is_live(number as u32) {
             return;
         }

@@ -3,13 +3,13 @@
 //! The fields of [`Findings`] are those of trees. `children` counts how often a node is reached: by the link
 //! of the node before it in its layer, where zombies are skipped; as a zombie; or as the first of its layer.
 //! So each node but the root and the reserved leaf is reached once.
-use super::list::Nodes;
 use super::policy::Policy;
-use crate::btree::Findings;
-use crate::btree::inspect::Ends;
-use crate::btree::node::{Node, handle_of};
-use crate::btree::tree::{RESERVED_LEAF, ROOT, largest};
 use crate::keyed::{Scalar, Slot};
+use crate::ordered::fixed_nodes::{RESERVED_LEAF, ROOT, largest};
+use crate::ordered::inspect::{Ends, Findings};
+use crate::ordered::meta::handle_of;
+use crate::ordered::node::Node;
+use crate::ordered::nodes::Nodes;
 use crate::slab::{Handle, Pool};
 use simt::{Order, Scope, device};
 
@@ -21,10 +21,10 @@ pub(super) fn examine<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize>
     number: u32,
 ) -> Findings {
     let mut found = Findings::default();
-    if number as usize >= nodes.pool().units() || !nodes.pool().bitmaps().is_live(number) {
+    if number as usize >= nodes.pool.units() || !nodes.pool.bitmaps().is_live(number) {
         return found;
     }
-    let handle = nodes.pool().handle(number);
+    let handle = nodes.pool.handle(number);
     let (node, ends) = (nodes.node(handle), nodes.ends(handle));
     found.nodes = 1;
     found.inner = !ends.meta.is_leaf() as u32;
@@ -96,7 +96,7 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
                 Next::Wrong
             };
         }
-        let (mut at, mut left) = (ends.link, self.pool().units());
+        let (mut at, mut left) = (ends.link, self.pool.units());
         while self.is_live(at) && left > 0 {
             let next = self.ends(at);
             if !is_zombie(at, next) {

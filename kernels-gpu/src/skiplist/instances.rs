@@ -2,14 +2,14 @@
 use super::kernels::{Claim, CodedPass, Gather, Index, InsertNewPass, InsertPass, InsertRuns, Relink, Sweep};
 use super::list::List;
 use super::policy::{Counted, Sorted, Together, Unsorted};
-use crate::btree::kernels::{
-    BulkBuild, CheckSorted, CountRange, CountReads, Examine, FreeNodes, Predecessor, Range, RebuildDirectory,
-    Successor,
-};
 use crate::keyed::kernels::{
     Apply, ContainsKey, Export, Get, Insert, InsertNew, Mixed, Remove, RetainBetween,
 };
 use crate::keyed::{Packed, Wide};
+use crate::ordered::kernels::{
+    BulkBuild, CheckSorted, CountRange, CountReads, Examine, FreeNodes, Predecessor, Range, RebuildDirectory,
+    Successor,
+};
 use crate::slab::{Layered, Light, Spread};
 use simt::instances;
 

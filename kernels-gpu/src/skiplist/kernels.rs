@@ -1,9 +1,9 @@
 //! Entry points of skip lists beyond those of trees and of all keyed structures.
 use super::compact::{Layout, NodeArray, SlabReservation};
 use super::list::Layers;
-use crate::btree::TreeView;
 use crate::keyed::kernels::{batch_of, element, read_if, write_if};
 use crate::keyed::{CounterDelta, Insert, InsertNew, OpCode};
+use crate::ordered::view::TreeView;
 use simt::{GlobalSlice, Instance, Thread, device, kernel};
 
 /// Returns the index in the batch of element `index` of a pass. A pass has every `step`-th element, except,

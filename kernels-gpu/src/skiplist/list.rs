@@ -2,9 +2,15 @@
 use super::compact::{NodeArray, SlabReservation};
 use super::policy::Policy;
 use super::walk::Walk;
-use crate::btree::tree::{Config, EMPTY_TREE_NODES, Tree, TreeView};
-use crate::btree::{Answer, Findings, Input, Seek, Sink, Span};
 use crate::keyed::{Counters, EntryRef, Kind, Operation, Outcome, Request, Scalar, Slot, TileKind};
+use crate::ordered::bulk_build::Input;
+use crate::ordered::fixed_nodes::EMPTY_TREE_NODES;
+use crate::ordered::inspect::Findings;
+use crate::ordered::node::Node;
+use crate::ordered::nodes::Nodes;
+use crate::ordered::range::{Answer, Seek, Span};
+use crate::ordered::sink::Sink;
+use crate::ordered::view::{Config, TreeView};
 use crate::slab::Pool;
 use core::marker::PhantomData;
 use simt::{Convergence, Global, GlobalSlice, Instance, Queue, Tile, device};
@@ -14,14 +20,11 @@ use simt::{Convergence, Global, GlobalSlice, Instance, Queue, Tile, device};
 #[derive(Clone, Copy, Debug)]
 pub struct List<S, P, A, const W: u32, const L: usize>(PhantomData<(S, P, A)>);
 
-/// View of a list's nodes, which have the layout of a tree's.
-pub(super) type Nodes<S, P, A, const W: u32, const L: usize> = TreeView<Tree<S, P, A, W, L>>;
-
 #[device]
 impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> TreeView<List<S, P, A, W, L>> {
     /// Returns the list's nodes.
     pub(super) fn nodes(self) -> Nodes<S, P, A, W, L> {
-        self.seen_as()
+        self.nodes_of()
     }
 
     /// Executes the operations of all lanes that are `pending`, each by its tile, and returns to each lane
@@ -35,8 +38,9 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> TreeView<List<S,
         key: S::Key,
         argument: S::Value,
     ) -> (Outcome, S::Value) {
-        let start = self.nodes().start(S::Stored::from_u64(key.to_u64()), pending);
-        let mut walk = Walk::new(self.nodes(), start.node, Request { operation, key: start.key, argument });
+        let nodes = self.nodes();
+        let start = nodes.start(S::Stored::from_u64(key.to_u64()), pending);
+        let mut walk = Walk::new(nodes, start.node, Request { operation, key: start.key, argument });
         let mut queue = Queue::new(tile, pending);
         while let Some(turn) = queue.next_op() {
             let finished = walk.round(turn, queue.waiting());
@@ -53,8 +57,7 @@ unsafe impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Kind for 
     type Slot = S;
     type View = TreeView<Self>;
     const TILE: u32 = W;
-    const REGISTERS: u32 = <Tree<S, P, A, W, L> as Kind>::REGISTERS;
-    const READS_IN: u32 = <Tree<S, P, A, W, L> as Kind>::READS_IN;
+    const REGISTERS: u32 = if size_of::<S::Word>() == 16 { 72 } else { 56 };
 
     #[device(caller)]
     fn execute<O: Operation>(
@@ -73,17 +76,17 @@ unsafe impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Kind for 
     }
 
     fn scan_threads(list: TreeView<Self>) -> usize {
-        Tree::<S, P, A, W, L>::scan_threads(list.nodes())
+        list.units() * W as usize
     }
 
     #[device(caller)]
-    fn scan(list: TreeView<Self>, thread: usize, mut see: impl FnMut(Option<EntryRef<Self>>)) {
-        Tree::<S, P, A, W, L>::scan(list.nodes(), thread, |place| see(place.map(EntryRef::of)));
+    fn scan(list: TreeView<Self>, thread: usize, see: impl FnMut(Option<EntryRef<Self>>)) {
+        list.nodes().scan(thread, see);
     }
 
     #[device(caller)]
     fn erase(slot: Global<S::Word>) -> bool {
-        Tree::<S, P, A, W, L>::erase(slot)
+        Nodes::<S, P, A, W, L>::erase(slot)
     }
 }
 
@@ -91,7 +94,7 @@ unsafe impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Kind for 
 impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Config for List<S, P, A, W, L> {
     type Pool = P;
     type Versions = A::Versions;
-    const SLOTS: u32 = <Tree<S, P, A, W, L> as Config>::SLOTS;
+    const SLOTS: u32 = Node::<S, W, L>::SLOTS;
     const CONCURRENT: bool = A::CONCURRENT;
 
     fn build(list: TreeView<Self>, number: u64, input: Input<S>) {
@@ -120,7 +123,7 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Config for List<
     }
 
     fn free_node(list: TreeView<Self>, number: usize) {
-        Tree::<S, P, A, W, L>::free_node(list.nodes(), number);
+        list.nodes().free_node(number);
     }
 }
 

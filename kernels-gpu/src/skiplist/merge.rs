@@ -14,13 +14,14 @@
 //! 0 in the tail marks a zombie, and a traversal that reaches it goes to the right, as from any node whose
 //! keys have moved. A zombie is unlinked only when it is passed: a tile that holds the latch of the node
 //! before it removes it from the chain.
-use super::list::Nodes;
 use super::policy::Policy;
 use super::walk::may_merge;
-use crate::btree::node::{Meta, Node, Read, entry};
-use crate::btree::tree::FIRST_LEAF;
-use crate::btree::walk::LatchedNode;
 use crate::keyed::{Scalar, Slot};
+use crate::ordered::fixed_nodes::FIRST_LEAF;
+use crate::ordered::latch::LatchedNode;
+use crate::ordered::meta::{Meta, entry};
+use crate::ordered::node::{Node, Read};
+use crate::ordered::nodes::Nodes;
 use crate::slab::Pool;
 use simt::{Convergence, Order, Scope, Tile, device, fence};
 
@@ -71,7 +72,7 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
         }
         if fits && tile.rank() == 0 {
             leave();
-            self.counters().record_long();
+            self.counters.record_long();
         } else if has_latch && is_zombie && tile.rank() == W - 1 {
             // Stored by the lane that has read the zombie's link; that lane's fence lies between.
             held.node.tail().store(entry::<S>(held.high, next.link), order, scope);

@@ -1,9 +1,9 @@
 //! Skip lists of super-nodes (GFSL): layers of linked nodes of 16 or 32 words. The device side of `SkipList`.
 //! See `docs/structures/skip-list.md`.
 //!
-//! The node layout, ordered queries, bulk builds and the directory are the B-link tree's (`btree`): a layer
-//! of a skip list is a level whose nodes need no parent. This module has the parts that differ: the
-//! traversal, splits that raise keys, and merges.
+//! Nodes, ordered queries, bulk builds and the directory are in [`ordered`](crate::ordered): a layer of a
+//! skip list is a level whose nodes need no parent. This module has the traversal of an operation on one key,
+//! splits that raise keys, and merges.
 mod compact;
 mod inspect;
 mod instances;
@@ -14,6 +14,8 @@ mod policy;
 mod split;
 mod walk;
 
+#[doc(no_inline)]
+pub use crate::ordered::*;
 pub use compact::{Layout, NodeArray, SlabReservation};
 pub use instances::*;
 pub use list::{Layers, List, Visitor};

@@ -1,5 +1,6 @@
 //! Policies of a kind of skip list. A policy is a type, so each kernel is compiled for its own case.
-use crate::btree::{Access, Unversioned};
+use crate::ordered::access::Access;
+use crate::ordered::versioning::Unversioned;
 use simt::Order;
 
 /// Policy of a list.

@@ -17,13 +17,14 @@
 //!
 //! The root is the topmost layer. When it is full, it moves all its entries into two new nodes and becomes
 //! the layer above them.
-use super::list::Nodes;
 use super::policy::Policy;
-use crate::btree::node::{Meta, Node, Read, entry};
-use crate::btree::split::SplitPlan;
-use crate::btree::tree::ROOT;
-use crate::btree::walk::LatchedNode;
 use crate::keyed::{Scalar, Slot};
+use crate::ordered::fixed_nodes::ROOT;
+use crate::ordered::latch::LatchedNode;
+use crate::ordered::meta::{Meta, entry};
+use crate::ordered::node::{Node, Read};
+use crate::ordered::nodes::Nodes;
+use crate::ordered::split_plan::SplitPlan;
 use crate::slab::{Handle, Pool};
 use simt::{Convergence, Order, Scope, Thread, Tile, device, fence};
 
@@ -61,7 +62,7 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
         if wanted && tile.rank() == 0 {
             // The seed depends on no address, so that explored schedules replay.
             let seed = Thread::index() as u32 ^ (of.low.to_u64() as u32).rotate_right(7) ^ salt;
-            mine = self.pool().allocate_in(of.meta.level(), seed).unwrap_or(Handle::NONE);
+            mine = self.pool.allocate_in(of.meta.level(), seed).unwrap_or(Handle::NONE);
         }
         tile.shuffle(mine, 0)
     }
@@ -256,7 +257,7 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
         let left = self.slab(tile, splits && is_root && !right.is_none(), held, 2);
         let goes = splits && !right.is_none() && (!is_root || !left.is_none());
         if splits && !goes && !right.is_none() && tile.rank() == 0 {
-            self.pool().free(right);
+            self.pool.free(right);
         }
         let at = Self::KEPT - (place < Self::KEPT) as u32;
         let own = held.read.last(tile.rank(), |position, _| position == at);

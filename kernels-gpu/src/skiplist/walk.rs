@@ -4,14 +4,18 @@
 //!
 //! A tile that holds a latch executes all pending operations of its lanes on that node: where keys come in
 //! order, neighbouring lanes want the same node.
-use super::list::Nodes;
 use super::policy::{Event, Policy};
 use super::split::IndexEntry;
-use crate::btree::node::{Meta, Node, Read, SearchStep, handle_of};
-use crate::btree::seek::is_settled;
-use crate::btree::tree::{FIRST_LEAF, RESERVED_LEAF, ROOT, largest};
-use crate::btree::walk::{self, FIRST_BACKOFF_NS, Latched, LatchedNode, MOST_DOUBLINGS, OperationResult};
 use crate::keyed::{Change, Operation, Outcome, Request, Scalar, Slot};
+use crate::ordered::backoff::back_off;
+use crate::ordered::fixed_nodes::{FIRST_LEAF, RESERVED_LEAF, ROOT, largest};
+use crate::ordered::latch::LatchedNode;
+use crate::ordered::leaf::{Latched, OperationResult};
+use crate::ordered::meta::{Meta, handle_of};
+use crate::ordered::node::{Node, Read};
+use crate::ordered::nodes::Nodes;
+use crate::ordered::range::is_settled;
+use crate::ordered::search::SearchStep;
 use crate::slab::{Handle, Pool};
 use simt::{Convergence, CurrentOp, Order, Scope, Tile, device, fence};
 
@@ -186,13 +190,7 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
             let again = if A::SORTED {
                 Self::confirm_miss_sorted(tile.rematerialize(), node, misses, request)
             } else {
-                walk::Walk::<S, P, A, O, W, L>::confirm_miss(
-                    self.nodes,
-                    tile.rematerialize(),
-                    node,
-                    misses,
-                    request,
-                )
+                self.nodes.confirm_miss(tile.rematerialize(), node, misses, request)
             };
             end = if misses { again } else { end };
         }
@@ -254,7 +252,7 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
     /// Counts an event of the tile, if the policy counts.
     fn count<C: Convergence>(&self, tile: Tile<W, C>, event: Event) {
         if A::COUNTS && tile.rank() == 0 {
-            self.nodes.directory().counter(event as usize).fetch_add(1, Order::Relaxed, Scope::Device);
+            self.nodes.directory.counter(event as usize).fetch_add(1, Order::Relaxed, Scope::Device);
         }
     }
 
@@ -417,8 +415,7 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
         if self.layer == 0 && !self.parent.is_none() {
             (self.at, self.parent, self.latches) = (self.parent, Handle::NONE, false);
         }
-        self.losses += 1;
-        simt::pause(FIRST_BACKOFF_NS << self.losses.min(MOST_DOUBLINGS));
+        back_off(&mut self.losses, 0);
     }
 
     /// Executes the operations of the tile's lanes on a data node that the tile has latched, if `on_data`, as

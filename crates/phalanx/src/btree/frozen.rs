@@ -10,7 +10,7 @@ use crate::ordered::kernels::{Reader, Search, read_only};
 use crate::ordered::queries::{Searched, by_order};
 use crate::{Key, Outcome, Result, Value};
 use gpu::{Buffer, Device, Stream};
-use phalanx_kernels::btree::{Config, TreeView};
+use phalanx_kernels::ordered::{Config, TreeView};
 use simt::Instance;
 use std::fmt;
 use std::io::Write;

@@ -19,7 +19,7 @@ use crate::{Key, Result, Value};
 pub use builder::{Builder, variants};
 pub use frozen::{Frozen, Lookups};
 use gpu::{Buffer, Device, Stream};
-use phalanx_kernels::btree::{Config, TreeView};
+use phalanx_kernels::ordered::{Config, TreeView};
 use simt::Instance;
 use std::io::Read;
 

@@ -3,8 +3,8 @@ use super::table::Table;
 use crate::map::launch::{self, Batch, Scan};
 use crate::map::variant::{HasVariant, VariantTag, variants};
 use gpu::Stream;
+use phalanx_kernels::hash_map::{self, Config};
 use phalanx_kernels::keyed::Kind;
-use phalanx_kernels::probing::{self, Config};
 use simt::{GlobalSlice, Instance};
 
 /// Properties of a variant's buckets.
@@ -59,7 +59,7 @@ pub trait Kernels<K, V>: HasVariant + Send + Sync {
 
 variants! {
     /// Returns the kernels of all variants with these key and value types, the defaults first.
-    all: Kernels, probing, probing::Visitor, Config
+    all: Kernels, hash_map, hash_map::Visitor, Config
 }
 
 impl<M: Config + Instance> Kernels<M::Key, M::Value> for VariantTag<M> {

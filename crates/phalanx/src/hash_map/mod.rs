@@ -15,7 +15,7 @@ pub use builder::{Builder, variants};
 use gpu::Stream;
 use growth::Growing;
 pub use growth::Growth;
-use phalanx_kernels::probing::{Config, MapView};
+use phalanx_kernels::hash_map::{Config, MapView};
 use simt::Instance;
 use std::io::Read;
 
@@ -123,12 +123,12 @@ impl<K: Key, V: Value> HashMap<K, V> {
     }
 
     /// Returns a view of the map for your own kernels. `M` is the type of the variant that [`Self::variant`]
-    /// names. In the kernel, open a [`Session`](phalanx_kernels::probing::Session) on it.
+    /// names. In the kernel, open a [`Session`](phalanx_kernels::hash_map::Session) on it.
     ///
     /// ```
     /// use phalanx::gpu::{Device, Grid};
     /// use phalanx::hash_map::Growth;
-    /// use phalanx::kernels::probing::{DefaultTable, MapView, Merge, PerLane, Session};
+    /// use phalanx::kernels::hash_map::{DefaultTable, MapView, Merge, PerLane, Session};
     /// use phalanx::{HashMap, Map};
     /// use simt::{GlobalSlice, Thread, kernel};
     ///

@@ -3,8 +3,8 @@ use super::kernels::Kernels;
 use crate::map::counts::Counts;
 use crate::{Error, Result};
 use gpu::{Buffer, Device, Stream};
+use phalanx_kernels::hash_map::{Config, MapView, OVERFLOW_BUCKETS};
 use phalanx_kernels::keyed::{COUNTER_SHARDS, SHARD_WORDS, Scalar};
-use phalanx_kernels::probing::{Config, MapView, OVERFLOW_BUCKETS};
 
 /// Maximum number of buckets: bucket indices have 31 bits.
 const MOST_BUCKETS: usize = (1 << 31) - 64;
@@ -149,7 +149,7 @@ fn is_prime(number: usize) -> bool {
 mod tests {
     use super::*;
     use crate::map::variant::VariantTag;
-    use phalanx_kernels::probing::DefaultTable;
+    use phalanx_kernels::hash_map::DefaultTable;
 
     const MAX_PROBES: u32 = 3;
 

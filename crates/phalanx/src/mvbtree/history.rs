@@ -2,8 +2,8 @@
 use crate::ordered::kernels::Shape;
 use crate::{Error, Key, Result, Value};
 use gpu::{Buffer, Device, Grid, Stream};
-use phalanx_kernels::btree::kernels::{ReleaseSnapshot, TakeSnapshot};
-use phalanx_kernels::btree::{FROM_PIN, HistoryParts, LATEST, PIN, Time};
+use phalanx_kernels::mvbtree::kernels::{ReleaseSnapshot, TakeSnapshot};
+use phalanx_kernels::ordered::{FROM_PIN, LATEST, PIN, RawVersions as HistoryParts, Time};
 use phalanx_kernels::reclaim::kernels::ForgetPlaces;
 use phalanx_kernels::reclaim::{Epochs, LOG, epoch_words};
 use std::collections::BTreeSet;

@@ -18,7 +18,7 @@ pub use builder::{Builder, Updates, variants};
 use gpu::{Buffer, Device, Stream};
 pub use history::{EpochLine, MOST, Reclaimed};
 pub(crate) use history::{History, Moment};
-use phalanx_kernels::btree::{Config, TreeView};
+use phalanx_kernels::ordered::{Config, TreeView};
 use simt::Instance;
 pub use snapshot::{At, Snapshot};
 use std::io::Read;

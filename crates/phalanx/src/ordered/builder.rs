@@ -9,7 +9,7 @@ use crate::mvbtree::History;
 use crate::slab_alloc::SlabAlloc;
 use crate::{Error, Key, PROGRAM, Result, Value};
 use gpu::{Device, Tier};
-use phalanx_kernels::btree::EMPTY_TREE_NODES;
+use phalanx_kernels::ordered::EMPTY_TREE_NODES;
 use std::marker::PhantomData;
 
 /// Parameters of a [`BTree`](crate::BTree).

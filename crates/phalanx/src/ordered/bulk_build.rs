@@ -8,7 +8,7 @@ use crate::map::export::{self, Columns};
 use crate::primitives::{Bits, Fold, Workspace, runs_bytes, sort_bytes};
 use crate::{Error, Key, Result, Value};
 use gpu::{Buffer, Stream};
-use phalanx_kernels::btree::nodes;
+use phalanx_kernels::ordered::nodes;
 use simt::GlobalSlice;
 
 /// Default fill of nodes: slightly more than insertions in random order leave.

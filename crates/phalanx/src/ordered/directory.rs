@@ -3,7 +3,7 @@
 use crate::Result;
 use crate::map::launch::{Batch, BatchOp};
 use gpu::{Buffer, Event, Stream};
-use phalanx_kernels::btree::{COUNTERS, HEAD};
+use phalanx_kernels::ordered::{COUNTERS, HEAD};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Maximum number of pairs in the first launch on an empty tree, where all pairs go to one leaf.
@@ -134,7 +134,7 @@ impl Directory {
         self.growing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the words before the entries: see `phalanx_kernels::btree::COUNTERS`.
+    /// Returns the words before the entries: see `phalanx_kernels::ordered::COUNTERS`.
     pub fn words(&mut self) -> &mut Buffer<u64> {
         &mut self.words
     }

@@ -10,7 +10,7 @@ use crate::map::export;
 use crate::map::structure::{Room, Scans, Structure as _};
 use crate::{Error, Key, Result, Value};
 use gpu::Stream;
-use phalanx_kernels::btree::{EMPTY_TREE_NODES, nodes};
+use phalanx_kernels::ordered::{EMPTY_TREE_NODES, nodes};
 
 /// Returns the maximum number of nodes that `pairs` pairs need in any order of insertion into an empty tree
 /// whose nodes have `slots` slots. The worst case is ascending keys, which leave leaves and inner nodes half

@@ -3,13 +3,16 @@ use super::memory::TreeRef;
 use crate::map::launch::{self, Batch, BatchOp, Scan, THREADS};
 use crate::map::variant::{HasVariant, Variant, VariantTag, variants};
 use gpu::{Grid, Stream};
-use phalanx_kernels::btree::kernels::{
-    BulkBuild, CheckSorted, ClearMarkedVersions, CodedSorted, CountRange, CountReads, Examine, FreeNodes,
-    InsertSorted, MarkVersions, Predecessor, Range, RebuildDirectory, RemoveSorted, Successor, SweepVersions,
-    sorted_threads,
-};
-use phalanx_kernels::btree::{self, Config, ReadOnly, ReadOnlyVisitor, Versions, phased, sorted, versioned};
+use phalanx_kernels::btree::kernels::{CodedSorted, InsertSorted, RemoveSorted, sorted_threads};
+use phalanx_kernels::btree::{self, ReadOnly, ReadOnlyVisitor, phased, sorted};
 use phalanx_kernels::keyed::{COUNTER_SHARDS, Kind, SHARD_WORDS, Scalar};
+use phalanx_kernels::mvbtree;
+use phalanx_kernels::mvbtree::kernels::{ClearMarkedVersions, MarkVersions, SweepVersions};
+use phalanx_kernels::ordered::kernels::{
+    BulkBuild, CheckSorted, CountRange, CountReads, Examine, FreeNodes, Predecessor, Range, RebuildDirectory,
+    Successor,
+};
+use phalanx_kernels::ordered::{self, Config, Versions};
 use phalanx_kernels::slab::{Bitmaps, Pool};
 use simt::{GlobalSlice, Instance};
 use std::any::Any;
@@ -159,17 +162,17 @@ pub trait SortedKernels<K, V>: HasVariant + Send + Sync {
 
 variants! {
     /// Returns the kernels of all B-trees with these key and value types, the defaults first.
-    trees: Kernels, btree, btree::Visitor, Config
+    trees: Kernels, btree, ordered::Visitor, Config
 }
 
 variants! {
     /// Returns the kernels of all trees with snapshots and these key and value types, the defaults first.
-    versioned_trees: Kernels, versioned, btree::Visitor, Config
+    versioned_trees: Kernels, mvbtree, ordered::Visitor, Config
 }
 
 variants! {
     /// Returns the kernels for sorted batches of all variants that sort, with these key and value types.
-    sorting: SortedKernels, sorted, btree::Visitor, Config
+    sorting: SortedKernels, sorted, ordered::Visitor, Config
 }
 
 /// Returns the kernels for sorted batches of a variant, if it sorts batches.
@@ -257,7 +260,7 @@ impl<M: Config + Instance> Kernels<M::Key, M::Value> for VariantTag<M> {
     }
 
     fn directory_words(&self, entries: u32) -> usize {
-        btree::directory_words::<M::Slot>(entries)
+        ordered::directory_words::<M::Slot>(entries)
     }
 
     fn scan_threads(&self, tree: TreeRef<'_>) -> usize {
@@ -301,14 +304,14 @@ impl<M: Config + Instance> Kernels<M::Key, M::Value> for VariantTag<M> {
             match task {
                 Task::Build { keys, values, count, fill } => {
                     let (nodes, leaves) =
-                        (btree::nodes(count, fill), btree::Level::leaves(count, fill).nodes);
+                        (ordered::nodes(count, fill), ordered::Level::leaves(count, fill).nodes);
                     let words = Bitmaps::words_for(units).max(COUNTER_SHARDS * SHARD_WORDS);
                     let grid = over(words.max(nodes as usize * M::TILE as usize));
                     stream.launch(grid, BulkBuild { tree, keys, values, count, fill, leaves, nodes })
                 }
                 Task::Examine { report } => stream.launch(over(units), Examine { tree, report }),
                 Task::RebuildDirectory => {
-                    stream.launch(Grid::new(1, btree::DIRECTORY_THREADS), RebuildDirectory { tree })
+                    stream.launch(Grid::new(1, ordered::DIRECTORY_THREADS), RebuildDirectory { tree })
                 }
                 Task::MarkVersions => stream.launch(over(units), MarkVersions { tree }),
                 Task::Sweep { pins } => stream.launch(over(units), SweepVersions { tree, pins }),

@@ -6,8 +6,8 @@ use crate::mvbtree::{History, MOST, Moment};
 use crate::slab_alloc::SlabAlloc;
 use crate::{Error, Key, Result, Value};
 use gpu::{Buffer, Device, Stream};
-use phalanx_kernels::btree::{Config, HistoryParts, TreeView, directory_entries};
 use phalanx_kernels::keyed::{COUNTER_SHARDS, SHARD_WORDS};
+use phalanx_kernels::ordered::{Config, RawVersions, TreeView, directory_entries};
 use simt::GlobalSlice;
 
 /// Device memory of a tree.
@@ -39,7 +39,7 @@ impl TreeRef<'_> {
     ///   used.
     pub unsafe fn view<M: Config>(self) -> TreeView<M> {
         let Memory { counters, pool, directory, history, .. } = self.memory;
-        let versions = history.as_ref().map_or(HistoryParts::NOTHING, |history| history.at(self.moment));
+        let versions = history.as_ref().map_or(RawVersions::NOTHING, |history| history.at(self.moment));
         let entries = directory.entries();
         // SAFETY: the caller's obligations.
         unsafe { TreeView::new(counters.pointer(), pool.as_view(), directory.pointer(), entries, versions) }

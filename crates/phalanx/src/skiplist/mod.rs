@@ -23,7 +23,7 @@ pub use builder::{Builder, variants};
 use gpu::{Buffer, Device, Stream};
 use list::List;
 pub use passes::Assignment;
-use phalanx_kernels::btree::{COUNTERS, TreeView};
+use phalanx_kernels::ordered::{COUNTERS, TreeView};
 use phalanx_kernels::skiplist::{Event, Layers};
 use simt::Instance;
 use std::io::Read;

@@ -34,7 +34,7 @@ fn is_found_as_race(name: &str, fault: Fault) {
 /// The writes of the latch's previous holder may be invisible.
 #[test]
 fn a_latch_that_acquires_nothing_is_found() {
-    let latch = site("btree/walk.rs", "try_latch", "node.try_latch(");
+    let latch = site("ordered/latch.rs", "try_latch", "node.try_latch(");
     is_found_as_race("no acquire", Fault::order(latch, Order::Relaxed));
 }
 
@@ -89,7 +89,7 @@ fn overtakes(seed: u64, faults: &[Fault]) -> Result<Played, Finding> {
 /// A search accepts a miss by a tail that it has read before the pairs.
 #[test]
 fn a_miss_that_is_not_confirmed_is_found() {
-    let tail = site("btree/walk.rs", "confirm_miss", "node.tail().load(");
+    let tail = site("ordered/leaf.rs", "confirm_miss", "node.tail().load(");
     let before_the_pairs = site("btree/walk.rs", "round", "tile.any_converged(looks)");
     let faults = [Fault::early(tail, before_the_pairs)];
     let find = |seed| overtakes(seed, &faults).err().map(|finding| (seed, finding));
@@ -109,12 +109,12 @@ fn a_miss_that_is_confirmed_is_one() {
 
 /// The tail that a range query of a leaf reads after the pairs.
 fn tail_of_range() -> SiteId {
-    site("btree/seek.rs", "leaf", "node.tail().load_vec_if")
+    site("ordered/range.rs", "leaf", "node.tail().load_vec_if")
 }
 
 /// The pairs that a range query reads.
 fn pairs_of_range() -> SiteId {
-    site("btree/seek.rs", "leaf", "node.read(tile.rank(), wanted")
+    site("ordered/range.rs", "leaf", "node.read(tile.rank(), wanted")
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn pairs_that_acquire_nothing_are_found() {
 /// Pairs are changed by stores that do not continue the release sequence of the store that reused the slot.
 #[test]
 fn a_store_to_a_slot_that_was_reused_is_found() {
-    let faults = [weak_tail(), Fault::tear(site("btree/walk.rs", "overwrite", "slot.compare_exchange("))];
+    let faults = [weak_tail(), Fault::tear(site("ordered/leaf.rs", "overwrite", "slot.compare_exchange("))];
     assert!(crate::order::is_found_by_an_old_tail::<Small>(1, 8 * SEEDS, &faults));
 }
 

@@ -3,7 +3,7 @@ use crate::common::Rng;
 use crate::world::{Finding, Fixture, counted};
 use gpu::{Buffer, Device, Grid};
 use phalanx_kernels::btree::{
-    Config, EMPTY_TREE_NODES, FIRST_LEAF, HistoryParts, Input, LATEST, Time, TreeView, Versions,
+    Config, EMPTY_TREE_NODES, FIRST_LEAF, Input, LATEST, RawVersions, Time, TreeView, Versions,
     directory_words,
 };
 use phalanx_kernels::keyed::{COUNTER_SHARDS, SHARD_WORDS, Scalar, Wide};
@@ -77,9 +77,9 @@ impl Forest {
     }
 
     /// Returns the parts for versions.
-    fn history(&self) -> HistoryParts {
+    fn history(&self) -> RawVersions {
         let Time { stamp: now, pins } = Time::of(self.clock.read().expect("memory")[0]);
-        HistoryParts {
+        RawVersions {
             clock: self.clock.pointer(),
             now,
             since: if pins > 0 { now } else { 0 },

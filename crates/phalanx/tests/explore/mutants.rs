@@ -7,7 +7,7 @@ use crate::flaws::{
 };
 use crate::mutation::{all_are_sound, is_found};
 use crate::script::ByLanes;
-use phalanx_kernels::probing::{Cursor, DoubleHash, Hashed, Hinted, Packed, Probe, Table, TwoChoice};
+use phalanx_kernels::hash_map::{Cursor, DoubleHash, Hashed, Hinted, Packed, Probe, Table, TwoChoice};
 use simt::Thread;
 
 /// Number of seeds within which a planted bug must be found.

@@ -1,9 +1,9 @@
 //! Kernel that runs a part of a plan on any map variant and records the start and end of each operation.
+use phalanx_kernels::hash_map::{Probe, Table};
 use phalanx_kernels::keyed::{
     ContainsKey, Cooperation, Get, Insert, InsertNew, Kind, OpCode, Operation, Outcome, PerLane, Remove,
     Session, Slot,
 };
-use phalanx_kernels::probing::{Probe, Table};
 use phalanx_kernels::slab::Pool;
 use phalanx_kernels::slab::list::Lists;
 use simt::{Convergence, Global, GlobalSlice, Kernel, Order, Scope, Thread, Tile, timer};

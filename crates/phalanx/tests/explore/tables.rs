@@ -2,8 +2,8 @@
 use crate::common::Rng;
 use crate::world::{Finding, Fixture, HasFixture, counted};
 use gpu::{Buffer, Device};
+use phalanx_kernels::hash_map::{Config, MapView, OVERFLOW_BUCKETS};
 use phalanx_kernels::keyed::{COUNTER_SHARDS, SHARD_WORDS, Scalar, Slot};
-use phalanx_kernels::probing::{Config, MapView, OVERFLOW_BUCKETS};
 use simt::Global;
 use std::collections::HashMap;
 

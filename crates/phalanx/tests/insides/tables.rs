@@ -1,7 +1,7 @@
 //! When a hash map grows, and when it does not.
 use gpu::Device;
 use phalanx::{HashMap, Map, Outcome};
-use phalanx_kernels::probing::LONG;
+use phalanx_kernels::hash_map::LONG;
 
 /// A batch that repeats an insertion needs one slot.
 #[test]

@@ -8,8 +8,8 @@ use crate::trees::Forest;
 use crate::world::{Finding, HasFixture, Setting};
 use checker::{Event, MapOp, MapOutcome, SnapshotModel, SnapshotOp, SnapshotOutcome};
 use gpu::{Buffer, Device, Grid};
-use phalanx_kernels::btree::{Config, LATEST, TreeView, Versions};
 use phalanx_kernels::keyed::{Get, Insert, Kind, Outcome, PerLane, Remove, Scalar, Session};
+use phalanx_kernels::mvbtree::{Config, LATEST, TreeView, Versions};
 use simt::emulator::{FailureKind, Fault, Launch, Options, WeakMemory};
 use simt::{GlobalSlice, Kernel, Thread, timer};
 use std::collections::BTreeMap;
@@ -174,7 +174,7 @@ impl<M: Config> Kernel for Play<M> {
                     self.script.counts.write(index, outcome as u64);
                     self.script.values.write(index * ROOM, value);
                 }
-                TAKE => reader = M::at(self.tree, M::snapshot(self.tree)),
+                TAKE => reader = self.tree.at(M::snapshot(self.tree)),
                 kind => self.script.ask(reader, kind, wanted, index),
             }
             let end = timer();
@@ -341,7 +341,7 @@ fn play<M: HasFixture<Memory = Forest> + Config>(
 ) -> Result<Tolds<M>, Finding> {
     let told: Tolds<M> = parts.iter().map(|part| Told::new(device, part).expect("memory")).collect();
     let launch = |(part, told): (&Part, &Told<M::Key, M::Value>)| {
-        let tree = M::at(memory.view(), if part.asks_the_past { past } else { LATEST });
+        let tree = memory.view().at(if part.asks_the_past { past } else { LATEST });
         Launch::new(Grid::new(1, LANES as u32), told.play::<M>(tree))
     };
     let launches: Vec<_> = parts.iter().zip(&told).map(launch).collect();

@@ -4,7 +4,7 @@ use crate::faults::site;
 use crate::moments::{Plan, all_are_sound_with, is_found, plans_are_sound};
 use crate::world::Finding;
 use crate::{Small, eager};
-use phalanx_kernels::btree::OutOfPlace;
+use phalanx_kernels::mvbtree::OutOfPlace;
 use simt::emulator::{FailureKind, Fault};
 
 /// Number of seeds within which a fault must be found.
@@ -17,7 +17,7 @@ fn is_order(finding: &Finding) -> bool {
 /// A snapshot does not advance the clock, so its stamp is the one of later changes, too.
 #[test]
 fn a_snapshot_that_returns_the_live_stamp_is_found() {
-    let advance = site("btree/history.rs", "take_timestamp", "versions.advance_clock(");
+    let advance = site("mvbtree/versions.rs", "take_timestamp", "versions.advance_clock(");
     assert!(is_found::<Small<OutOfPlace>>(SEEDS, Plan::racing, &[Fault::skip(advance)], is_order));
 }
 
@@ -27,7 +27,7 @@ fn a_reader_that_does_not_fix_a_stamp_is_found() {
     // Version word of a leaf whose change has no stamp yet.
     const UNSTAMPED: u32 = u32::MAX - 2;
     let old = |_, word: u128| if word as u32 == UNSTAMPED { word >> 32 << 32 } else { word };
-    let stamp = site("btree/history.rs", "as_of", "self.stamped_version(");
+    let stamp = site("mvbtree/versions.rs", "as_of", "self.stamped_version(");
     assert!(is_found::<Small<OutOfPlace>>(SEEDS, Plan::racing, &[Fault::replace(stamp, old)], is_order));
 }
 

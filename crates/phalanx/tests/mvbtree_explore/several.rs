@@ -6,8 +6,8 @@ use crate::trees::Forest;
 use crate::world::{Finding, HasFixture};
 use crate::{Small, eager};
 use gpu::{Device, Grid};
-use phalanx_kernels::btree::{Access, Config, OutOfPlace, Tree, TreeView, Versioned};
 use phalanx_kernels::keyed::{Insert, PerLane, Remove, Scalar, Session, Wide};
+use phalanx_kernels::mvbtree::{Access, Config, OutOfPlace, Tree, TreeView, Versioned};
 use phalanx_kernels::reclaim::{Blocks, ENTRIES, Tiles};
 use phalanx_kernels::slab::{Light, Spread};
 use simt::emulator::{Launch, Options};
@@ -124,7 +124,7 @@ fn play<M: Config>(tree: TreeView<M>, kind: Step, number: u64, step: usize) {
     match kind {
         Enter(_) => M::enter(tree),
         Leave(_) => M::leave(tree),
-        Breathe(_) => M::repin(tree),
+        Breathe(_) => tree.repin(),
         _ => work::<M>(tree, number, step),
     }
 }

@@ -32,7 +32,7 @@ fn is_found_as_race(name: &str, fault: Fault) {
 /// The writes of the latch's previous holder may be invisible.
 #[test]
 fn a_latch_that_acquires_nothing_is_found() {
-    let latch = site("btree/walk.rs", "try_latch", "node.try_latch(");
+    let latch = site("ordered/latch.rs", "try_latch", "node.try_latch(");
     is_found_as_race("no acquire", Fault::order(latch, Order::Relaxed));
 }
 
@@ -122,15 +122,15 @@ fn a_merge_that_leaves_before_it_moves_is_found() {
 /// A search accepts a miss by a tail that it has read before the pairs.
 #[test]
 fn a_miss_that_is_not_confirmed_is_found() {
-    let tail = site("btree/walk.rs", "confirm_miss", "node.tail().load(");
+    let tail = site("ordered/leaf.rs", "confirm_miss", "node.tail().load(");
     let before_the_pairs = site("skiplist/walk.rs", "round", "turn.from_owner(self.start)");
     is_found_in(&overtaken(), Fault::early(tail, before_the_pairs));
 }
 
 #[test]
 fn a_range_that_believes_an_old_tail_is_found() {
-    let tail = site("btree/seek.rs", "leaf", "node.tail().load_vec_if");
-    let pairs = site("btree/seek.rs", "leaf", "node.read(tile.rank(), wanted");
+    let tail = site("ordered/range.rs", "leaf", "node.tail().load_vec_if");
+    let pairs = site("ordered/range.rs", "leaf", "node.read(tile.rank(), wanted");
     assert!(crate::order::is_found::<Small>(SEEDS, &[Fault::early(tail, pairs)]));
 }
 

@@ -1,5 +1,5 @@
 //! Histograms of all digits, in one read of the keys.
-use super::{DIGIT_BITS, DIGITS, SortKey};
+use super::key::{DIGIT_BITS, DIGITS, SortKey};
 use crate::primitives::{limited, unrolled};
 use core::marker::PhantomData;
 use simt::{Block, Global, GlobalSlice, Instance, Order, Scope, Shared, SharedShape, Thread, device, kernel};

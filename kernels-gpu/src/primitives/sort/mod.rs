@@ -25,94 +25,18 @@
 //! **The last tile** is padded with keys whose digits are all ones. They come after all others, so they rank
 //! last, and are neither counted nor written.
 mod histogram;
+mod key;
 mod pass;
 
 pub use histogram::{Counted, RadixHistograms, radix_histograms};
-pub use pass::{Pass, PassParts, RadixPass, radix_pass};
+pub use key::{DIGIT_BITS, DIGITS, Payload, SortKey};
+pub use pass::{Moved, Pass, PassParts, Plan, RadixPass, radix_pass};
 
 use core::marker::PhantomData;
-use simt::{Instance, Shuffle, Word, device};
-
-/// Number of bits of a digit.
-pub const DIGIT_BITS: u32 = 8;
-
-/// Number of values of a digit.
-pub const DIGITS: u32 = 1 << DIGIT_BITS;
+use simt::{Instance, device};
 
 /// Maximum number of elements of a sort: counts have 30 bits beside their flag.
 pub const MOST: usize = (1 << 30) - 1;
-
-/// A word type by which arrays are sorted.
-pub trait SortKey: Word + Shuffle {
-    /// Number of bits.
-    const BITS: u32;
-    /// Key whose digits all have the largest value.
-    const LAST: Self;
-
-    /// Returns the bits from `shift` on, masked by `mask`.
-    fn digit(self, shift: u32, mask: u32) -> u32;
-}
-
-impl SortKey for u32 {
-    const BITS: u32 = 32;
-    const LAST: Self = u32::MAX;
-
-    #[device]
-    fn digit(self, shift: u32, mask: u32) -> u32 {
-        self >> shift & mask
-    }
-}
-
-impl SortKey for u64 {
-    const BITS: u32 = 64;
-    const LAST: Self = u64::MAX;
-
-    #[device]
-    fn digit(self, shift: u32, mask: u32) -> u32 {
-        (self >> shift) as u32 & mask
-    }
-}
-
-/// Payload that moves with a key: nothing, or a word.
-pub trait Payload: Copy + 'static {
-    /// Type of the moved word.
-    type Word: Word;
-    /// Number of bytes of the payload; 0 for nothing.
-    const BYTES: u32;
-}
-
-impl Payload for () {
-    type Word = u8;
-    const BYTES: u32 = 0;
-}
-
-macro_rules! payloads {
-    ($($word:ty)*) => {$(
-        impl Payload for $word {
-            type Word = $word;
-            const BYTES: u32 = size_of::<$word>() as u32;
-        }
-    )*};
-}
-payloads!(u32 u64 u128);
-
-/// The types of a pass and the size of its tiles.
-pub trait Plan: Copy + Send + Sync + 'static {
-    /// Key type.
-    type Key: SortKey;
-    /// Payload type.
-    type Value: Payload;
-    /// Number of threads per block.
-    const THREADS: u32;
-    /// Number of elements per thread.
-    const ITEMS: usize;
-
-    /// Body of [`radix_pass`], for one thread.
-    fn pass(pass: Pass<Self::Key, Moved<Self>>);
-}
-
-/// Word type of a plan's payload.
-pub type Moved<P> = <<P as Plan>::Value as Payload>::Word;
 
 /// Returns the number of elements of a tile.
 pub const fn tile<P: Plan>() -> usize {

@@ -1,5 +1,5 @@
 //! One pass over a digit.
-use super::{DIGITS, Moved, Payload, Plan, SortKey};
+use super::key::{DIGITS, Payload, SortKey};
 use crate::primitives::lookback::{DigitCounts, Flag};
 use crate::primitives::{limited, ticket, unrolled};
 use core::marker::PhantomData;
@@ -7,6 +7,24 @@ use simt::{
     Block, GlobalSlice, Instance, Lockstep, Order, Scope, Shared, SharedShape, Thread, Tile, Word, black_box,
     device, kernel,
 };
+
+/// The types of a pass and the size of its tiles.
+pub trait Plan: Copy + Send + Sync + 'static {
+    /// Key type.
+    type Key: SortKey;
+    /// Payload type.
+    type Value: Payload;
+    /// Number of threads per block.
+    const THREADS: u32;
+    /// Number of elements per thread.
+    const ITEMS: usize;
+
+    /// Body of [`radix_pass`], for one thread.
+    fn pass(pass: Pass<Self::Key, Moved<Self>>);
+}
+
+/// Word type of a plan's payload.
+pub type Moved<P> = <<P as Plan>::Value as Payload>::Word;
 
 /// The arguments of a pass.
 #[repr(C)]

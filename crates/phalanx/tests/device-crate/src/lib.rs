@@ -6,7 +6,7 @@ pub mod lists;
 pub mod slabs;
 pub mod trees;
 
-use phalanx_kernels::probing::{
+use phalanx_kernels::hash_map::{
     DefaultPublished, DefaultTable, MapView, Merge, OpCode, Outcome, PerLane, Session,
 };
 use simt::{GlobalSlice, Independent, Order, Scope, Thread, Tile, fence, kernel, timer};

@@ -1,9 +1,9 @@
 //! Kernel that updates and queries a versioned tree and records the times, and kernels that collect ranges in
 //! blocks of any size.
-use phalanx_kernels::btree::{
+use phalanx_kernels::keyed::{Kind, Packed, PerLane, Session};
+use phalanx_kernels::mvbtree::{
     Collect, CollectWide, Concurrent, OutOfPlace, Seek, Sink, Span, Tree, TreeView, Versioned,
 };
-use phalanx_kernels::keyed::{Kind, Packed, PerLane, Session};
 use phalanx_kernels::slab::Spread;
 use simt::{GlobalSlice, Scope, Thread, Tile, fence, kernel, timer};
 

@@ -1,5 +1,5 @@
 //! The map view that kernels take, and the one probe loop that every operation of every scheme uses.
-use super::probe::{Cursor, Probe};
+use super::probing_scheme::{Cursor, OVERFLOW_BUCKETS, Probe};
 use crate::keyed::{
     Bucket, BucketProbe, Counters, EntryRef, Kind, Operation, Outcome, Request, Scalar, Slot, TileKind, View,
     hash,
@@ -69,9 +69,6 @@ impl<M> core::fmt::Debug for MapView<M> {
         f.debug_struct("MapView").field("buckets", &self.buckets).field("count", &self.count).finish()
     }
 }
-
-/// Number of overflow buckets behind the table, for the keys equal to a reserved pattern.
-pub const OVERFLOW_BUCKETS: u32 = 16;
 
 impl<M: Config> View for MapView<M> {
     type Kind = M;

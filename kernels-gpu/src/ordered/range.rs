@@ -4,14 +4,18 @@
 //! search descends again, from the leaf's parent or from the root, to the leaf that ends before the one just
 //! read. A leaf's pairs are read by acquiring loads and its tail after them, so the tail is valid for the
 //! pairs (see `docs/structures/btree.md`, *Reading a leaf*).
-use super::super::slab::{Handle, Pool};
 use super::access::Access;
-use super::history::{LATEST, Versions};
-use super::node::{Meta, Node, Ordered, Read, SearchStep, handle_of};
+use super::fixed_nodes::{FIRST_LEAF, RESERVED_LEAF, ROOT, Start, largest};
+use super::meta::{Meta, handle_of};
+use super::node::{Node, Read};
+use super::nodes::Nodes;
+use super::search::SearchStep;
 use super::sink::Sink;
-use super::stage::Stage;
-use super::tree::{FIRST_LEAF, RESERVED_LEAF, ROOT, Start, Tree, TreeView, largest};
+use super::sorted_pairs::Ordered;
+use super::staging::Stage;
+use super::versioning::{LATEST, Versions};
 use crate::keyed::{Scalar, Slot};
+use crate::slab::{Handle, Pool};
 use simt::{Convergence, Order, Queue, Scope, Tile, device, fence};
 
 /// Kind of an ordered query.
@@ -197,7 +201,7 @@ impl<K: Scalar> Wanted<K> {
 
 /// The current range, as every lane of its tile knows it.
 struct Pass<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> {
-    tree: TreeView<Tree<S, P, A, W, L>>,
+    tree: Nodes<S, P, A, W, L>,
     from: S::Stored,
     to: S::Stored,
     /// Destination of the pairs.
@@ -551,11 +555,11 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
 }
 
 #[device(caller)]
-impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S, P, A, W, L>> {
+impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Nodes<S, P, A, W, L> {
     /// Returns the timestamp at which ranges are answered: the view's or, if the view reads the current state
     /// and the clock moves, one taken during this call.
     fn question_moment<C: Convergence>(self, tile: Tile<W, C>) -> u32 {
-        let at = self.versions().read_timestamp();
+        let at = self.versions.read_timestamp();
         if !A::Versions::CLOCK_MOVES || at != LATEST {
             return at;
         }

@@ -1,6 +1,6 @@
 //! The kinds of table that are compiled. A new variant is one line here.
-use super::map::Table;
-use super::probe::{DoubleHash, Hinted, TwoChoice};
+use super::probing_scheme::{DoubleHash, Hinted, TwoChoice};
+use super::table::Table;
 use crate::keyed::kernels::{
     Apply, ContainsKey, Export, Get, Insert, InsertNew, Mixed, Rehash, Remove, RetainBetween,
 };
@@ -39,5 +39,5 @@ instances! {
         choice_128_4x2_u64_u64: Table<Wide<u64, u64>, TwoChoice, 4, 2>,
     }
     kernels { Insert, InsertNew, Get, ContainsKey, Remove, Apply, Mixed, Export, Rehash, RetainBetween }
-    visitor { super::map::Visitor }
+    visitor { super::table::Visitor }
 }

@@ -1,8 +1,6 @@
 //! Access policies: what may run concurrently with a kernel, and the memory orders that it needs. A policy is
 //! a type, so each kernel is compiled for its own case.
-use super::history::{FixedClock, MovingClock, Unversioned, Versions};
-use crate::reclaim::{Blocks, Group};
-use core::marker::PhantomData;
+use super::versioning::{Unversioned, Versions};
 use simt::Order;
 
 /// Memory orders, versioning and traversal strategy of a kind of tree.
@@ -92,25 +90,4 @@ impl Access for Phased {
     const READ: Order = Order::Weak;
     const CONCURRENT: bool = false;
     type Versions = Unversioned;
-}
-
-/// As [`Concurrent`], with versions. Snapshots are taken while no kernel runs.
-#[derive(Clone, Copy, Debug)]
-pub struct InPlace;
-
-impl Access for InPlace {
-    const READ: Order = Order::Relaxed;
-    const CONCURRENT: bool = true;
-    type Versions = FixedClock;
-}
-
-/// As [`Concurrent`], with versions of which snapshots are taken while kernels run. `G` is the group of
-/// threads that form an epoch participant.
-#[derive(Clone, Copy, Debug)]
-pub struct OutOfPlace<G = Blocks>(PhantomData<G>);
-
-impl<G: Group + core::fmt::Debug> Access for OutOfPlace<G> {
-    const READ: Order = Order::Relaxed;
-    const CONCURRENT: bool = true;
-    type Versions = MovingClock<G>;
 }

@@ -5,7 +5,6 @@
 //! the number of buckets less 1 visits them all). Schemes differ only where the uniqueness of keys permits
 //! it: where in the sequence a key may be inserted, and how a search learns that the key did not overflow
 //! further.
-use super::map::OVERFLOW_BUCKETS;
 use crate::keyed::Hashed;
 use simt::device;
 use simt::hash::{mix32, reduce};
@@ -22,6 +21,9 @@ pub struct Cursor {
     /// Index of the bucket in the probe sequence.
     place: u32,
 }
+
+/// Number of overflow buckets behind the table, for the keys equal to a reserved pattern.
+pub const OVERFLOW_BUCKETS: u32 = 16;
 
 /// Number of probes from which on a probe sequence counts as long. A key that is removed and inserted again
 /// and again causes it, not chance: of 7.6 million inserts in simulated tables of 4 slots per bucket, filled
@@ -86,7 +88,7 @@ impl Cursor {
 /// A probing scheme.
 ///
 /// ```compile_fail
-/// # use phalanx_kernels::probing::{Cursor, Hashed, Probe};
+/// # use phalanx_kernels::hash_map::{Cursor, Hashed, Probe};
 /// #[derive(Clone, Copy)]
 /// struct Astray;
 ///

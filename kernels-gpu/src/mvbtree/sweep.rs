@@ -9,12 +9,14 @@
 //!
 //! A version may be linked behind several leaves, and one may need it while another does not. So none is
 //! freed before all leaves have been processed.
-use super::super::slab::{Handle, Pool};
-use super::access::Access;
-use super::history::{Version, Versions};
-use super::node::{Meta, Node};
-use super::tree::{Tree, TreeView};
+use super::version::Version;
 use crate::keyed::Slot;
+use crate::ordered::access::Access;
+use crate::ordered::meta::Meta;
+use crate::ordered::node::Node;
+use crate::ordered::nodes::Nodes;
+use crate::ordered::versioning::Versions;
+use crate::slab::{Handle, Pool};
 use simt::{GlobalSlice, Order, Scope, device};
 
 impl Version {
@@ -32,10 +34,10 @@ impl Version {
 }
 
 #[device(caller)]
-impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S, P, A, W, L>> {
+impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Nodes<S, P, A, W, L> {
     /// Returns the node and the meta of slab `number`, if it is live and there are versions.
     fn meta_of(self, number: u32) -> Option<(Node<S, W, L>, Meta)> {
-        let pool = self.pool();
+        let pool = self.pool;
         if !A::Versions::VERSIONED || number as usize >= pool.units() || !pool.bitmaps().is_live(number) {
             return None;
         }
@@ -45,14 +47,14 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
     }
 
     /// Marks slab `number` as retired, if it is a version.
-    pub(super) fn mark_version(self, number: u32) {
+    pub(crate) fn mark_version(self, number: u32) {
         if self.meta_of(number).is_some_and(|(_, meta)| meta.is_old()) {
-            self.pool().bitmaps().mark(number, true);
+            self.pool.bitmaps().mark(number, true);
         }
     }
 
     /// Processes the versions of slab `number`, if it is a leaf, for snapshots with the stamps `pins`.
-    pub(super) fn sweep(self, number: u32, pins: GlobalSlice<u32>) {
+    pub(crate) fn sweep(self, number: u32, pins: GlobalSlice<u32>) {
         let Some((mut newer, _)) = self.meta_of(number).filter(|(_, meta)| meta.is_leaf()) else { return };
         let mut version = self.version_of(newer);
         if pins.is_empty() {
@@ -69,10 +71,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
             let found = self.version_of(self.node(old));
             if found.is_seen(stamp, pins) {
                 self.relink(newer, version, old);
-                self.pool()
-                    .number(old)
-                    .into_iter()
-                    .for_each(|number| self.pool().bitmaps().mark(number, false));
+                self.pool.number(old).into_iter().for_each(|number| self.pool.bitmaps().mark(number, false));
                 (newer, version) = (self.node(old), found);
             }
             next = found.old;
@@ -100,8 +99,8 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
     }
 
     /// Makes slab `number` blank, if it is marked as retired, by the calling lane alone.
-    pub(super) fn clear_marked(self, number: u32) {
-        let pool = self.pool();
+    pub(crate) fn clear_marked(self, number: u32) {
+        let pool = self.pool;
         if number as usize >= pool.units() || !pool.bitmaps().is_marked(number) {
             return;
         }

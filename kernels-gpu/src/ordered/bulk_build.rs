@@ -1,11 +1,13 @@
 //! Builds trees from sorted pairs, level by level: every node is computed on its own, from the input alone.
-use super::super::slab::{Handle, Pool};
 use super::access::Access;
-use super::history::Version;
-use super::node::{Meta, Node, entry};
-use super::tree::{EMPTY_TREE_NODES, FIRST_LEAF, RESERVED_LEAF, ROOT, Tree, TreeView, largest};
+use super::fixed_nodes::{EMPTY_TREE_NODES, FIRST_LEAF, RESERVED_LEAF, ROOT, largest};
+use super::meta::{Meta, entry};
+use super::node::Node;
+use super::nodes::Nodes;
 use crate::keyed::{Scalar, Slot};
-use simt::{GlobalSlice, Order, Scope, Thread, device};
+use crate::mvbtree::version::Version;
+use crate::slab::{Handle, Pool};
+use simt::{GlobalSlice, Thread, device};
 
 /// A level of the tree: its number of nodes, the number of input pairs below each, and the number of its
 /// first node.
@@ -167,7 +169,7 @@ impl<S: Slot> Plan<S> {
 }
 
 #[device(caller)]
-impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S, P, A, W, L>> {
+impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Nodes<S, P, A, W, L> {
     /// Builds the node in slab number `number` of the pool, by the lanes of a tile. Requires exclusive access
     /// to the tree. Ends the launch if the pool lacks slabs for the levels up to that node's, or if `input`
     /// has no levels.
@@ -183,12 +185,12 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
             return;
         }
         let end = if is_root { at.first } else { at.first + at.nodes };
-        if end > self.pool().units() as u64 {
+        if end > self.pool.units() as u64 {
             simt::trap();
         }
         let index = if is_root { 0 } else { number - at.first };
         let plan = Plan { input, at, below, index };
-        let handle = |number: u64| self.pool().handle(number as u32);
+        let handle = |number: u64| self.pool.handle(number as u32);
         self.node(handle(number)).write(rank, |position| {
             if position < Node::<S, W, L>::SLOTS {
                 plan.translated(position, handle)
@@ -207,10 +209,10 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
     /// Initializes thread `index`'s share of the state of a tree of `nodes` nodes other than the nodes: marks
     /// the live slabs, sets the counters to `pairs`, and empties the directory.
     pub(crate) fn begin(self, index: u64, nodes: u64, pairs: u64) {
-        self.pool().bitmaps().reset(index, nodes);
-        self.counters().reset(index as usize, pairs);
+        self.pool.bitmaps().reset(index, nodes);
+        self.counters.reset(index as usize, pairs);
         if index == 0 {
-            self.directory().invalidate();
+            self.directory.invalidate();
         }
     }
 
@@ -243,34 +245,6 @@ impl<S: Slot> Plan<S> {
             return word;
         }
         entry::<S>(S::key(word), handle(S::value(word).to_u64()))
-    }
-}
-
-#[device(caller)]
-impl<S: Slot, const W: u32, const L: usize> Node<S, W, L> {
-    /// Makes a lane's words blank. Nothing else may access the node.
-    pub(crate) fn blank(self, rank: u32) {
-        self.write(rank, |_| S::EMPTY);
-    }
-
-    /// Writes a lane's words, `word(position)` each, 16 bytes at once where they are adjacent. Nothing else
-    /// may access the node.
-    pub(crate) fn write(self, rank: u32, word: impl Fn(u32) -> S::Word) {
-        use simt::Word;
-        let (order, scope) = (Order::Weak, Scope::Device);
-        let mut j = 0;
-        while j < L {
-            let (place, position) = (self.own(rank, j), Self::position(rank, j));
-            if S::PER_CHUNK == 2 && L > 1 {
-                let whole = word(position).widen() | word(position + 1).widen() << 64;
-                // SAFETY: the words of a chunk are 16 aligned bytes of the node.
-                unsafe { place.cast::<u128>() }.store(whole, order, scope);
-                j += 2;
-            } else {
-                place.store(word(position), order, scope);
-                j += 1;
-            }
-        }
     }
 }
 

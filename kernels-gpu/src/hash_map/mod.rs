@@ -11,14 +11,14 @@
 //!
 //! [`NAMES`] lists the names of all kinds.
 mod instances;
-mod map;
-mod probe;
+mod probing_scheme;
+mod table;
 
 #[doc(no_inline)]
 pub use crate::keyed::*;
 pub use instances::*;
-pub use map::{Config, MapView, OVERFLOW_BUCKETS, Table, Visitor};
-pub use probe::{Cursor, DoubleHash, Hinted, LONG, Probe, TwoChoice};
+pub use probing_scheme::{Cursor, DoubleHash, Hinted, LONG, OVERFLOW_BUCKETS, Probe, TwoChoice};
+pub use table::{Config, MapView, Table, Visitor};
 
 /// The default kind of table for 32-bit keys and values.
 pub type DefaultTable = Table<Packed, Hinted<8>, 2, 4>;

@@ -5,13 +5,16 @@
 //! one above. So no operation meets a node during a change, and no link is needed; but all operations go
 //! through one latch, and through those below it. Full nodes are split on the way, while the latch of the
 //! node above is still held.
-use super::super::slab::{Handle, Pool};
-use super::access::Access;
-use super::node::{SearchStep, handle_of};
 use super::split::SplitResult;
-use super::tree::ROOT;
-use super::walk::{LatchedNode, OperationResult, Walk};
+use super::walk::Walk;
 use crate::keyed::{Operation, Outcome, Request, Slot};
+use crate::ordered::access::Access;
+use crate::ordered::fixed_nodes::ROOT;
+use crate::ordered::latch::LatchedNode;
+use crate::ordered::leaf::OperationResult;
+use crate::ordered::meta::handle_of;
+use crate::ordered::search::SearchStep;
+use crate::slab::{Handle, Pool};
 use simt::{Convergence, CurrentOp, Tile, device};
 
 #[device]

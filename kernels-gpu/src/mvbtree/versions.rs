@@ -1,0 +1,275 @@
+//! Versions of leaves: the version word of a node, and the clock that advances while kernels run. See
+//! `docs/structures/multiversion-b-tree.md`.
+use super::version::{BLANK, PENDING, UNSTAMPED, Version};
+use crate::keyed::Slot;
+use crate::ordered::access::Access;
+use crate::ordered::meta::Meta;
+use crate::ordered::node::{Node, Read};
+use crate::ordered::nodes::Nodes;
+use crate::ordered::versioning::{LATEST, Versions};
+use crate::slab::{Handle, Pool};
+use simt::{Convergence, Order, Scope, Tile, device};
+
+/// A leaf whose version has been saved, so that the leaf may change.
+#[derive(Clone, Copy, Debug)]
+pub struct SavedVersion {
+    /// Whether the leaf may change.
+    pub ready: bool,
+    /// The copy, or none.
+    copy: Handle,
+    /// Version of the leaf before the change.
+    before: Version,
+}
+
+impl SavedVersion {
+    /// Returns the version of a leaf that is split off: its previous version is the copy of the leaf from
+    /// which it was split.
+    #[device]
+    pub fn sibling_version<V: Versions>(self, now: u32) -> Version {
+        let stamp = if V::CLOCK_MOVES { UNSTAMPED } else { now };
+        if self.copy.is_none() { self.before } else { Version { stamp, old: self.copy } }
+    }
+}
+
+#[device(caller)]
+impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Nodes<S, P, A, W, L> {
+    /// Whether the words read from a leaf may be of another version than the one at the read timestamp.
+    #[device]
+    pub(crate) fn may_read_other_version(self) -> bool {
+        A::Versions::CLOCK_MOVES || (A::Versions::VERSIONED && self.versions.read_timestamp() != LATEST)
+    }
+
+    /// Returns the order in which pairs are stored: a reader of the past that sees a pair must see that the
+    /// leaf has a new version.
+    #[device]
+    pub(crate) fn pair_order(self) -> Order {
+        let is_read = A::Versions::VERSIONED && self.versions.protected_below() > 0;
+        if is_read { Order::Release } else { Order::Relaxed }
+    }
+
+    /// Takes a timestamp, by the calling lane alone: the stamp from which it advances the clock. If another
+    /// thread advances the clock first, the stamp that the lane had read is valid as well, because it was
+    /// current during this call.
+    #[device]
+    fn take_timestamp(self) -> u32 {
+        let versions = self.versions;
+        let time = versions.time();
+        let mut word = time.stamp as u64 | (time.pins as u64) << 32;
+        loop {
+            match versions.advance_clock(word) {
+                Ok(from) => return from as u32,
+                Err(found) if found as u32 == word as u32 => word = found,
+                Err(found) => return if A::TRUE_MOMENTS { word as u32 } else { found as u32 },
+            }
+        }
+    }
+
+    /// Takes a snapshot for the tile, inside an epoch. Returns its stamp, at which [`Self::at`] reads until
+    /// the participant leaves the epoch. Returns [`LATEST`] if the clock does not move while kernels run.
+    pub fn snapshot<C: Convergence>(self, tile: Tile<W, C>) -> u32 {
+        let mut stamp = 0;
+        // A lane that arrives later may have seen newer state: the timestamp must lie within its call too.
+        tile.sync();
+        if tile.rank() == 0 {
+            stamp = self.take_timestamp();
+            // The reader's fence: see `order_clock`.
+            Self::order_clock();
+        }
+        // After this barrier, each lane reads after the clock has moved.
+        tile.sync();
+        tile.shuffle(stamp, 0)
+    }
+
+    /// Orders what the calling lane knows of a leaf's change before its read of the clock, and a snapshot's
+    /// advance of the clock before its reads of leaves.
+    ///
+    /// A writer stores a pair and then reads the clock; a snapshot advances the clock and then reads pairs.
+    /// If the writer reads the clock's old value, the snapshot must see the pair. This is the store-buffering
+    /// pattern: each side writes one word and then reads the other side's word. Only sequentially consistent
+    /// fences between the two accesses of both sides forbid the bad result. A third thread that has seen the
+    /// writer's change and reads the clock in the writer's stead needs such a fence as well. Release and
+    /// acquire do not suffice, and neither does waiting for the results of read-modify-writes.
+    fn order_clock() {
+        if A::Versions::CLOCK_MOVES {
+            simt::fence_sc(Scope::Device);
+        }
+    }
+
+    /// Returns a leaf's version, by the calling lane alone, and stamps it first if it is unstamped. Without
+    /// `helps` it does not stamp the leaf, and an unstamped version counts as old.
+    fn stamped_version(self, node: Node<S, W, L>, helps: bool) -> Version {
+        let mut word = node.version().load(Order::Acquire, Scope::Device);
+        loop {
+            let version = Version::of::<S>(word);
+            if !A::Versions::CLOCK_MOVES || version.stamp != UNSTAMPED {
+                return version;
+            }
+            if !helps {
+                return Version { stamp: 0, ..version };
+            }
+            Self::order_clock();
+            let fixed = Version { stamp: self.versions.time().stamp, ..version };
+            // Releases the read of the clock: the writer may read the clock again, for its pins, and must not
+            // find an older value.
+            match node.version().compare_exchange(word, fixed.word::<S>(), Order::AcqRel, Scope::Device) {
+                Ok(_) => return fixed,
+                Err(found) => word = found,
+            }
+        }
+    }
+
+    /// Returns the pairs of a leaf at the tree's read timestamp, for a tile that has `read` its newest
+    /// version and `wants` them, and whether the node is a leaf yet. The version word is read after the pairs
+    /// of all lanes.
+    #[device]
+    pub(crate) fn as_of<C: Convergence>(
+        self,
+        tile: Tile<W, C>,
+        node: Node<S, W, L>,
+        wants: bool,
+        read: Read<S, W, L>,
+    ) -> (Read<S, W, L>, bool) {
+        let at = self.versions.read_timestamp();
+        tile.sync();
+        let mut version = Version::FIRST;
+        if wants && tile.rank() == 0 {
+            version = self.stamped_version(node, A::STAMPS);
+        }
+        version = version.from(tile, 0);
+        let is_leaf = version.stamp != BLANK;
+        let mut source = Handle::NONE;
+        while tile.any_converged(wants && version.is_newer_than(at)) {
+            if wants && version.is_newer_than(at) {
+                source = version.old;
+                if tile.rank() == 0 {
+                    version =
+                        Version::of::<S>(self.node(source).version().load(Order::Acquire, Scope::Device));
+                }
+            }
+            version = version.from(tile, 0);
+        }
+        if !tile.any_converged(!source.is_none()) {
+            return (read, is_leaf);
+        }
+        let older = self.node(source).read_rarely(tile.rank(), !source.is_none(), Order::Relaxed);
+        (if source.is_none() { read } else { older }, is_leaf)
+    }
+
+    /// Saves the version of a leaf that the tile has latched and is about to change, if it `changes`: copies
+    /// the leaf if a snapshot may read that version. All lanes of the tile (in lockstep: of the warp) call it
+    /// together.
+    pub(crate) fn save_version<C: Convergence>(
+        self,
+        tile: Tile<W, C>,
+        changes: bool,
+        node: Node<S, W, L>,
+        read: &Read<S, W, L>,
+    ) -> SavedVersion {
+        let none = SavedVersion { ready: changes, copy: Handle::NONE, before: Version::FIRST };
+        if !A::Versions::VERSIONED {
+            return none;
+        }
+        let mut before = Version::of_leaf(tile, read);
+        let copies = changes && before.is_protected(self.versions.protected_below());
+        if !tile.any_converged(copies) {
+            return SavedVersion { before, ..none };
+        }
+        let (mut copy, tile) = (Handle::NONE, tile.rematerialize());
+        if copies && tile.rank() == 0 {
+            // A leaf that was split off may still be unstamped.
+            before = self.stamped_version(node, true);
+            copy = self.pool.allocate(Self::seed(before)).unwrap_or(Handle::NONE);
+        }
+        (before, copy) = (before.from(tile, 0), tile.shuffle(copy, 0));
+        if A::Versions::CLOCK_MOVES {
+            // The slab was made blank before it was freed. The lane that has allocated the slab acquires that
+            // write; the fence and the barrier pass it on to the lanes that write the copy.
+            simt::fence(Scope::Device);
+            tile.sync();
+        }
+        if !copy.is_none() {
+            self.write_copy(self.node(copy), tile.rank(), read, before);
+        }
+        tile.sync();
+        if A::FENCED {
+            simt::fence(Scope::Device);
+        }
+        if !copy.is_none() && tile.rank() == 0 {
+            let stamp = if A::Versions::CLOCK_MOVES { PENDING } else { self.versions.time().stamp };
+            let marked = Version { stamp, old: copy }.word::<S>();
+            // Ordered by the fence of all lanes above.
+            node.version().store(marked, Order::Relaxed, Scope::Device);
+        }
+        tile.sync();
+        SavedVersion { ready: changes && !(copies && copy.is_none()), copy, before }
+    }
+
+    /// Returns the seed of the slab search. It depends on no address, so that explored schedules replay.
+    #[device]
+    fn seed(before: Version) -> u32 {
+        simt::Thread::index() as u32 ^ before.stamp.rotate_right(9) ^ before.old.to_word()
+    }
+
+    /// Writes a lane's words of a copy.
+    fn write_copy(self, copy: Node<S, W, L>, rank: u32, read: &Read<S, W, L>, before: Version) {
+        let mut j = 0;
+        while j < L {
+            let (mut word, position) = (read.words()[j], Node::<S, W, L>::position(rank, j));
+            if position == Node::<S, W, L>::HEADER {
+                word = Node::<S, W, L>::header_word(S::key(word), Meta::OLD);
+            } else if position == Node::<S, W, L>::VERSION {
+                word = before.word::<S>();
+            }
+            copy.own(rank, j).store(word, Order::Relaxed, Scope::Device);
+            j += 1;
+        }
+    }
+
+    /// Stamps a leaf whose change is complete, and the leaf that was split off from it, if it was split. All
+    /// lanes of the tile (in lockstep: of the warp) call it together.
+    pub(crate) fn stamp_leaf<C: Convergence>(
+        self,
+        tile: Tile<W, C>,
+        saved: &SavedVersion,
+        node: Node<S, W, L>,
+        right: Handle,
+    ) {
+        if !A::Versions::CLOCK_MOVES || !tile.any_converged(!saved.copy.is_none()) {
+            return;
+        }
+        tile.sync();
+        if !saved.copy.is_none() && tile.rank() == 0 {
+            self.stamp_leaf_by_one_lane(saved, node, right);
+        }
+    }
+
+    fn stamp_leaf_by_one_lane(self, saved: &SavedVersion, node: Node<S, W, L>, right: Handle) {
+        let (place, versions) = (node.version(), self.versions);
+        let word = |stamp| Version { stamp, old: saved.copy }.word::<S>();
+        let swap = |old, new, order| place.compare_exchange(old, new, order, Scope::Device).is_ok();
+        // Only the latch holder changes a pending leaf. The release publishes the pair; the clock is read
+        // after it.
+        swap(word(PENDING), word(UNSTAMPED), Order::Release);
+        Self::order_clock();
+        let mut time = versions.time();
+        // No snapshot can read the state between two changes with the same stamp.
+        let unlinks = right.is_none() && time.stamp == saved.before.stamp;
+        let fixed = if unlinks { saved.before.word::<S>() } else { word(time.stamp) };
+        let is_own = swap(word(UNSTAMPED), fixed, Order::Relaxed);
+        if !right.is_none() {
+            self.stamped_version(self.node(right), true);
+        }
+        if !is_own || !right.is_none() {
+            // Acquires, from the thread that stamped the leaf instead, what that thread had read of the
+            // clock.
+            simt::fence(Scope::Device);
+            time = versions.time();
+        }
+        // Host snapshots taken from now on are not older than the leaf's current version.
+        if time.pins == 0 || (is_own && unlinks) {
+            // SAFETY: this tree's pool, in which `save_version` has allocated the copy for this change; no
+            // reader that starts later needs it.
+            unsafe { versions.retire(self.pool, saved.copy) };
+        }
+    }
+}

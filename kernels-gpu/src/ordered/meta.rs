@@ -1,0 +1,85 @@
+//! Meta words of nodes, and words that contain a handle.
+use crate::keyed::{Scalar, Slot};
+use crate::slab::Handle;
+use simt::{Convergence, Tile, device};
+
+/// Meta word of a node: its level, its latch, and, in the bits above, its version where nodes have one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Meta(u32);
+
+#[device]
+impl Meta {
+    pub(super) const LATCH: u32 = 1 << 8;
+
+    /// Meta of an old version of a leaf: its level is one that no node has.
+    pub const OLD: Self = Self(Self::LATCH - 2);
+
+    /// Returns the meta of an unlatched node of a level.
+    pub const fn free(level: u32) -> Self {
+        Self(level)
+    }
+
+    /// Decodes the value half of a header.
+    pub fn read<V: Scalar>(value: V) -> Self {
+        Self(value.to_u64() as u32)
+    }
+
+    /// Broadcasts the meta that `lane` holds to the whole tile.
+    #[device(caller)]
+    pub(super) fn from<const W: u32, C: Convergence>(self, tile: Tile<W, C>, lane: u32) -> Self {
+        Self(tile.shuffle(self.0, lane))
+    }
+
+    /// Returns the number of levels between the node and the leaves; 0 for a leaf.
+    pub const fn level(self) -> u32 {
+        self.0 & (Self::LATCH - 1)
+    }
+
+    /// Whether the meta is that of a node. It is not for a blank slab, a slab whose header is not visible
+    /// yet, or an old version.
+    pub const fn is_node(self) -> bool {
+        self.level() < Self::OLD.level()
+    }
+
+    /// Whether the node is a leaf.
+    pub const fn is_leaf(self) -> bool {
+        self.level() == 0
+    }
+
+    /// Whether the node is an old version of a leaf.
+    pub const fn is_old(self) -> bool {
+        self.0 == Self::OLD.0
+    }
+
+    /// Whether a writer holds the latch.
+    pub const fn is_latched(self) -> bool {
+        self.0 & Self::LATCH != 0
+    }
+
+    /// Returns the unlatched meta of the same level and version.
+    pub const fn unlatched(self) -> Self {
+        Self(self.0 & !Self::LATCH)
+    }
+
+    /// Returns the unlatched meta of the same level and the next version.
+    pub const fn after(self) -> Self {
+        Self(self.unlatched().0.wrapping_add(Self::LATCH << 1))
+    }
+
+    /// Encodes the meta as the value half of a header.
+    pub(super) fn value<V: Scalar>(self) -> V {
+        V::from_u64(self.0 as u64)
+    }
+}
+
+/// Decodes the handle in a word's value.
+#[device]
+pub fn handle_of<V: Scalar>(value: V) -> Handle {
+    Handle::from_word(value.to_u64() as u32)
+}
+
+/// Returns a word of a key, or of a bound, and a handle.
+#[device]
+pub fn entry<S: Slot>(key: S::Stored, handle: Handle) -> S::Word {
+    S::pack(key, S::Value::from_u64(handle.to_word() as u64))
+}

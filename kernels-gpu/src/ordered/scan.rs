@@ -1,0 +1,61 @@
+//! Scans of all leaves, and the release of nodes.
+use super::access::Access;
+use super::fixed_nodes::{EMPTY_TREE_NODES, RESERVED_LEAF};
+use super::node::Node;
+use super::nodes::Nodes;
+use super::versioning::Versions;
+use crate::keyed::{EntryRef, Kind, Slot};
+use crate::slab::Pool;
+use simt::{Global, Independent, Order, Scope, Tile, device};
+
+#[device(caller)]
+impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Nodes<S, P, A, W, L> {
+    /// Scans one slab of the pool per tile. See [`Kind::scan`](crate::keyed::Kind::scan).
+    pub(crate) fn scan<M>(self, thread: usize, mut see: impl FnMut(Option<EntryRef<M>>))
+    where
+        M: Kind<Key = S::Key, Value = S::Value, Slot = S>,
+    {
+        let tile = Tile::<W>::lockstep();
+        let number = thread / W as usize;
+        let exists = number < self.pool.units() && self.pool.bitmaps().is_live(number as u32);
+        let handle = self.pool.handle(if exists { number as u32 } else { 0 });
+        let node = self.node(handle);
+        let read = node.read(tile.rank(), exists, Order::Relaxed);
+        let ((low, meta), (high, _)) = (read.header(tile), read.tail(tile));
+        let is_leaf = exists && meta.is_leaf();
+        let read = if A::Versions::VERSIONED { self.as_of(tile, node, is_leaf, read).0 } else { read };
+        let mut j = 0;
+        while j < L {
+            let (word, position) = (read.words()[j], Node::<S, W, L>::position(tile.rank(), j));
+            let is_within = S::key(word) <= high && (!A::Versions::VERSIONED || S::key(word) >= low);
+            let is_pair = is_leaf && position < Node::<S, W, L>::SLOTS && is_within;
+            see(is_pair.then(|| {
+                let key = S::unalias(S::key(word), handle == RESERVED_LEAF);
+                EntryRef::new(node.word(position), key, S::value(word))
+            }));
+            j += 1;
+        }
+    }
+
+    /// Removes a pair that a scan has shown. The slot becomes empty: slots of nodes have no tombstones.
+    pub(crate) fn erase(slot: Global<S::Word>) -> bool {
+        slot.store(S::EMPTY, Order::Relaxed, Scope::Device);
+        true
+    }
+
+    /// Frees slab number `number` if it is a node that an empty structure does not have, by the lanes of the
+    /// calling thread's tile.
+    pub(crate) fn free_node(self, number: usize) {
+        let pool = self.pool;
+        if number < EMPTY_TREE_NODES || number >= pool.units() || !pool.bitmaps().is_live(number as u32) {
+            return;
+        }
+        let tile = Tile::<W, Independent>::this();
+        let handle = pool.handle(number as u32);
+        self.node(handle).blank(tile.rank());
+        tile.sync();
+        if tile.rank() == 0 {
+            pool.free(handle);
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! How a full node is divided: the lower half of its pairs stays, the upper half moves.
+use super::access::Access;
+use super::latch::LatchedNode;
+use super::node::{Node, Read};
+use super::nodes::Nodes;
+use crate::keyed::{Scalar, Slot};
+use crate::slab::Pool;
+use simt::{Convergence, Tile, device};
+
+/// How a node is divided, as one lane sees it.
+pub(crate) struct SplitPlan<S: Slot, const W: u32, const L: usize> {
+    /// The pairs, sorted.
+    pub(crate) pairs: Read<S, W, L>,
+    /// Lowest key that moves.
+    pub(crate) separator: S::Stored,
+    /// Position of its pair.
+    pub(crate) middle: u32,
+}
+
+#[device]
+impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Nodes<S, P, A, W, L> {
+    /// Number of pairs that stay in the lower half.
+    pub(crate) const HALF: u32 = Node::<S, W, L>::SLOTS / 2;
+
+    /// Sorts the pairs of a full node and determines which of them move.
+    pub(crate) fn plan_split<C: Convergence>(
+        tile: Tile<W, C>,
+        held: &LatchedNode<S, W, L>,
+    ) -> SplitPlan<S, W, L> {
+        let pairs = held.read.sorted(tile, |_| true);
+        let first = pairs.words()[Self::HALF as usize % L];
+        let separator = tile.shuffle(S::key(first), Self::HALF / L as u32);
+        let middle = held.read.last(tile.rank(), |position, word| {
+            position < Node::<S, W, L>::SLOTS && S::key(word) == separator
+        });
+        let owner = tile.ballot(middle.exists).trailing_zeros();
+        SplitPlan { pairs, separator, middle: tile.shuffle(middle.position, owner) }
+    }
+
+    /// Whether the pair at index `place` in key order moves.
+    pub(crate) fn is_upper(place: u32) -> bool {
+        Self::HALF <= place && place < Node::<S, W, L>::SLOTS
+    }
+}
+
+impl<S: Slot, const W: u32, const L: usize> SplitPlan<S, W, L> {
+    /// Returns the highest key that stays.
+    #[device]
+    pub(crate) fn high(&self) -> S::Stored {
+        S::Stored::from_u64(self.separator.to_u64().wrapping_sub(1))
+    }
+}
