@@ -17,11 +17,11 @@ const VARIANT: &str = "variant of ";
 /// Limits above this multiple of the largest value are not drawn, because they would flatten everything else.
 const HIGHEST_LIMIT: f64 = 2.0;
 
-/// Returns the charts of a suite's records. Of several records of one measurement the last one counts.
+/// Returns the charts of a suite's verified records. Of several records of one measurement, the last counts.
 ///
 /// Each plot has one chart for each width of keys and values: lines if the records have several values on
-/// the axis. All other records of the plot make one chart with bars. Operations without a plot of
-/// their own have a chart with lines each, and share the bars.
+/// the axis. All other records of the plot make one chart with bars. Operations without a plot of their own
+/// have a chart with lines each, and share the bars.
 pub fn charts(records: &[&Record], figure: &Figure) -> Vec<Chart> {
     let records = newest(records);
     let mut charts = Vec::new();
@@ -42,10 +42,11 @@ pub fn charts(records: &[&Record], figure: &Figure) -> Vec<Chart> {
     charts
 }
 
-/// Returns the last record of each measurement, in the order of their first ones.
+/// Returns the last verified record of each measurement, in the order of their first ones.
 fn newest<'a>(records: &[&'a Record]) -> Vec<&'a Record> {
-    let last: BTreeMap<_, _> = records.iter().map(|record| (record.identity(), *record)).collect();
-    let identities = records.iter().map(|record| record.identity()).collect::<Vec<_>>();
+    let verified = || records.iter().filter(|record| record.verified);
+    let last: BTreeMap<_, _> = verified().map(|record| (record.identity(), *record)).collect();
+    let identities: Vec<_> = verified().map(|record| record.identity()).collect();
     distinct(identities.iter().map(String::as_str)).into_iter().map(|identity| last[identity]).collect()
 }
 

@@ -222,6 +222,20 @@ mod tests {
     }
 
     #[test]
+    fn figures_have_the_last_verified_record_of_a_measurement() {
+        let mut records = records();
+        records.extend([123.0, 456.0].map(|mops| Record { mops, ..records[2].clone() }));
+        records[5].verified = false;
+        records.remove(0);
+        let page = page(&records, &[], &[]).unwrap();
+        let figures = &page[..page.rfind("</svg>").unwrap()];
+        assert_eq!(figures.matches("<circle").count(), 2, "a line of find_hit, and one insert alone");
+        assert!(!figures.contains("insert"));
+        records[4].verified = true;
+        assert_ne!(figures, &super::page(&records, &[], &[]).unwrap()[..figures.len()]);
+    }
+
+    #[test]
     fn a_line_with_a_single_point_becomes_a_bar() {
         let all = records();
         let page = page(&[all[0].clone(), all[2].clone()], &[], &[]).unwrap();
