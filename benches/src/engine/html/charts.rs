@@ -17,11 +17,14 @@ const VARIANT: &str = "variant of ";
 /// Limits above this multiple of the largest value are not drawn, because they would flatten everything else.
 const HIGHEST_LIMIT: f64 = 2.0;
 
+/// Maximum number of bars of several operations in a chart.
+const MOST_BARS: usize = 16;
+
 /// Returns the charts of a suite's verified records. Of several records of one measurement, the last counts.
 ///
 /// Each plot has one chart for each width of keys and values: lines if the records have several values on
 /// the axis. All other records of the plot make one chart with bars. Operations without a plot of their own
-/// have a chart with lines each, and share the bars.
+/// have a chart with lines each, and share the bars unless there are too many.
 pub fn charts(records: &[&Record], figure: &Figure) -> Vec<Chart> {
     let records = newest(records);
     let mut charts = Vec::new();
@@ -35,9 +38,10 @@ pub fn charts(records: &[&Record], figure: &Figure) -> Vec<Chart> {
     let mut bars = Vec::new();
     for op in distinct(rest.iter().map(|record| record.op.as_str())) {
         let own: Vec<_> = rest.iter().copied().filter(|record| record.op == op).collect();
-        bars.extend(lines(&own, figure, &Plot::of_op(op), &mut charts));
+        bars.push(lines(&own, figure, &Plot::of_op(op), &mut charts));
     }
-    charts.extend(Chart::of(&bars, None, &Plot::of_op("")));
+    let bars = if bars.iter().map(Vec::len).sum::<usize>() > MOST_BARS { bars } else { vec![bars.concat()] };
+    charts.extend(bars.iter().filter_map(|bars| Chart::of(bars, None, &Plot::of_op(""))));
     charts.iter_mut().for_each(|chart| chart.log_y = figure.log_y);
     charts
 }
@@ -237,7 +241,7 @@ fn traits(record: &Record) -> Vec<(String, String)> {
         ("op".to_owned(), record.op.clone()),
         ("structure".to_owned(), record.structure.clone()),
         (format!("{VARIANT}{}", record.structure), record.variant.clone()),
-        ("bits".to_owned(), bits(record)),
+        ("bits".to_owned(), format!("{}/{} bits", record.key_bits, record.value_bits)),
         ("n".to_owned(), format!("n = {}", count(record.n as f64))),
     ];
     let device = [("device".to_owned(), record.device.clone())];

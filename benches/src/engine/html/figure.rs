@@ -23,7 +23,8 @@ const COLOURS: [RGBColor; 7] = [
 
 const WIDTH: u32 = 1000;
 /// Maximum width of a legend, and of the labels of bars.
-const MOST_LEGEND: usize = 420;
+const MOST_LEGEND: u32 = 500;
+const MOST_LABEL: u32 = 640;
 /// Height of an entry of the legend, and of a bar.
 const ENTRY: u32 = 20;
 const BAR: u32 = 24;
@@ -88,6 +89,9 @@ impl Limit {
 }
 
 /// Draws the chart.
+///
+/// # Errors
+/// Returns [`DrawingAreaErrorKind`] when the SVG back end cannot draw.
 pub fn draw(chart: &Chart) -> Result<String, DrawingAreaErrorKind<std::io::Error>> {
     let mut svg = String::new();
     let entries = (chart.series.len() + chart.limits.len()) as u32;
@@ -108,8 +112,7 @@ pub fn draw(chart: &Chart) -> Result<String, DrawingAreaErrorKind<std::io::Error
 
 /// Returns the width in pixels of the longest of some labels.
 fn width<'a>(labels: impl Iterator<Item = &'a str>) -> u32 {
-    let longest = labels.map(|label| label.chars().count()).max().unwrap_or(0);
-    (longest * CHARACTER).min(MOST_LEGEND) as u32
+    (labels.map(|label| label.chars().count()).max().unwrap_or(0) * CHARACTER) as u32
 }
 
 /// Returns the ascending values on the horizontal axis.
@@ -156,7 +159,7 @@ fn lines(area: &Area<'_>, chart: &Chart, axis: &Axis) -> Outcome {
     let limits: Vec<String> = chart.limits.iter().map(Limit::label).collect();
     let labels =
         chart.series.iter().map(|series| series.label.as_str()).chain(limits.iter().map(String::as_str));
-    let plot_width = WIDTH - width(labels) - 40;
+    let plot_width = WIDTH - width(labels).min(MOST_LEGEND) - 40;
     let (plot, side) = area.split_horizontally(plot_width);
     let values = values(chart);
     let (first, last) = (axis.position(values[0]), axis.position(values[values.len() - 1]));
@@ -222,7 +225,7 @@ fn sample(index: usize) -> &'static [(i32, i32)] {
 /// Draws one bar per series, with its label on the left and its value at its end. Several values make a mean.
 fn bars(area: &Area<'_>, chart: &Chart) -> Outcome {
     let count = chart.series.len();
-    let gutter = width(chart.series.iter().map(|series| series.label.as_str())) + 16;
+    let gutter = width(chart.series.iter().map(|series| series.label.as_str())).min(MOST_LABEL) + 16;
     // Leaves space for the values at the ends of the bars.
     let right = chart.heights().range().end * 1.06;
     let (plot, below) = area.split_vertically(100 + BAR * count as u32);
@@ -251,4 +254,29 @@ fn bars(area: &Area<'_>, chart: &Chart) -> Outcome {
         below.draw(&Text::new(limit.label(), (gutter as i32 + 16, ENTRY as i32 * index as i32), FONT))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_labels_of_bars_are_not_cut_off() {
+        let label = "long ".repeat(16);
+        let chart = Chart {
+            title: "t".to_owned(),
+            caption: String::new(),
+            x: None,
+            y: "unit".to_owned(),
+            log_y: false,
+            series: vec![Series { label: label.clone(), points: vec![(0.0, 1.0)] }],
+            limits: Vec::new(),
+            is_emulated: false,
+        };
+        let svg = draw(&chart).unwrap();
+        let element = &svg[..svg.find(label.trim()).unwrap()];
+        let x = element[element.rfind("<text").unwrap()..].split("x=\"").nth(1).unwrap();
+        let end: usize = x[..x.find('"').unwrap()].parse().unwrap();
+        assert!(element.contains("text-anchor=\"end\"") && end >= label.len() * CHARACTER, "{svg}");
+    }
 }
