@@ -1,6 +1,6 @@
 //! Counts of functions by their signatures.
 use super::Metric;
-use crate::tidy::File;
+use crate::files::File;
 use anyhow::{Context, Result};
 use syn::visit::{self, Visit};
 use syn::{
