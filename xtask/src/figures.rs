@@ -7,7 +7,7 @@ mod query;
 #[cfg(test)]
 mod tests;
 
-use crate::tidy::{self, File, Violation};
+use crate::files::{File, Violation, files};
 use crate::workspace::root;
 use anyhow::{Context, Result, bail};
 use query::Query;
@@ -89,7 +89,7 @@ pub fn check(files: &[File]) -> Vec<Violation> {
 
 /// Rewrites the blocks of all pages.
 pub fn update() -> Result<()> {
-    let files = tidy::files()?;
+    let files = files()?;
     let list = files.iter().find(|file| file.path == LIST).with_context(|| format!("{LIST} is missing"))?;
     let figures = toml::from_str(&list.text).context(LIST)?;
     for page in pages(&files) {

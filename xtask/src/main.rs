@@ -4,6 +4,7 @@ mod build;
 mod bundle;
 mod doctor;
 mod figures;
+mod files;
 mod kernels;
 mod limits;
 mod metrics;

@@ -5,7 +5,8 @@ mod imports;
 mod lines;
 mod walks;
 
-use crate::tidy::{self, File};
+use crate::files::{File, files};
+use crate::tidy;
 use anyhow::Result;
 use serde::Serialize;
 
@@ -42,7 +43,7 @@ impl Metric {
 }
 
 pub fn run(options: &Options) -> Result<()> {
-    let files = tidy::files()?;
+    let files = files()?;
     let mut metrics = walks::count(&files)?;
     for folder in COUNTED {
         let inside: Vec<&File> =

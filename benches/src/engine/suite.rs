@@ -30,8 +30,8 @@
 //! find_hit = 1.0
 //! find_miss = 0.0
 //!
-//! [figure]
-//! x = "load_factor"
+//! [figure]                         # each operation has a figure; `plots` combines operations, or shows
+//! x = "load_factor"                # other fields
 //!
 //! [[also]]                         # further cases: these fields replace those above; limits and expected
 //!                                  # fractions of their operations may also stand above
@@ -200,6 +200,43 @@ pub struct Figure {
     /// Whether the horizontal axis is logarithmic.
     #[serde(default)]
     pub log_x: bool,
+    /// Whether the vertical axis is logarithmic.
+    #[serde(default)]
+    pub log_y: bool,
+    /// Comparisons with a figure each. Each operation that is in none of them has a figure of its own.
+    #[serde(default)]
+    pub plots: Vec<Plot>,
+}
+
+/// Question that a suite answers by one figure: the records and their field.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Plot {
+    /// Title of the figure.
+    pub title: String,
+    /// Operations; if empty, all of the suite.
+    #[serde(default)]
+    pub ops: Vec<String>,
+    /// Field of the records: `mops`, `median_ms`, `gb_s`, `lines` (their sum), `overhead`, `epochs` (a figure
+    /// over the epochs of each record), or a name in `counted`.
+    #[serde(default = "mops")]
+    pub y: String,
+}
+
+impl Plot {
+    /// Returns the plot of the rate of one operation.
+    pub fn of_op(op: &str) -> Self {
+        Self { title: op.to_owned(), ops: vec![op.to_owned()], y: mops() }
+    }
+
+    /// Returns whether an operation is among those of the plot.
+    pub fn includes(&self, op: &str) -> bool {
+        self.ops.is_empty() || self.ops.iter().any(|asked| asked == op)
+    }
+}
+
+fn mops() -> String {
+    "mops".to_owned()
 }
 
 fn words() -> Vec<u32> {
@@ -355,7 +392,10 @@ impl Suite {
     fn check_names(&self) -> Result<(), Error> {
         let further = self.also.iter().filter_map(|also| also.ops.as_ref());
         let ops: Vec<&String> = further.chain([&self.ops]).flatten().collect();
-        self.check_ops(|op| ops.contains(&op))
+        self.check_ops(|op| ops.contains(&op))?;
+        let unknown = self.figure.plots.iter().flat_map(|plot| &plot.ops).find(|op| !ops.contains(op));
+        let problem = |op: &String| format!("names the operation '{op}', which no part has");
+        unknown.map_or(Ok(()), |op| Err(self.invalid("figure.plots", &problem(op))))
     }
 
     fn check(&self) -> Result<(), Error> {
@@ -620,6 +660,9 @@ params = {}
         let wrong = SUITE.replace("find_hit = 1.0", "find_mis = 1.0");
         let error = Suite::parse("family/name", &wrong).unwrap_err().to_string();
         assert!(error.contains("expect.find_mis"), "{error}");
+        let plots = "[figure]\nplots = [{ title = 'both', ops = ['insert', 'fly'] }]\n";
+        let error = Suite::parse("family/name", &format!("{SUITE}{plots}")).unwrap_err().to_string();
+        assert!(error.contains("figure.plots") && error.contains("'fly'"), "{error}");
         let empty = SUITE.replace("n = [10]", "n = []");
         assert!(Suite::parse("family/name", &empty).unwrap_err().to_string().contains("emulator.n"));
     }

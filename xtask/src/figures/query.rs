@@ -1,5 +1,5 @@
 //! Query for one number of one record.
-use crate::tidy::File;
+use crate::files::File;
 use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
 use serde_json::Value;

@@ -1,7 +1,7 @@
 //! Counts of functions by their signatures.
 use super::Metric;
 use super::exports::Exports;
-use crate::tidy::File;
+use crate::files::File;
 use anyhow::{Context, Result};
 use syn::visit::{self, Visit};
 use syn::{

@@ -1,6 +1,6 @@
 //! Cycles of imports: files that need each other.
 use super::Metric;
-use crate::tidy::File;
+use crate::files::File;
 use petgraph::algo::tarjan_scc;
 use petgraph::graphmap::DiGraphMap;
 use std::collections::HashMap;

@@ -1,6 +1,7 @@
 //! Counts of lines.
 use super::Metric;
-use crate::tidy::{File, is_too_long};
+use crate::files::File;
+use crate::tidy::is_too_long;
 use std::collections::HashMap;
 
 /// Lines that a function has at most.

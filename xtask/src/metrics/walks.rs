@@ -1,7 +1,8 @@
 //! Call paths from a public function down to the hardware: `xtask/walks.toml` lists their hops, and this
 //! checks that each of them exists and calls the next.
 use super::Metric;
-use crate::tidy::{File, name_of};
+use crate::files::File;
+use crate::tidy::name_of;
 use anyhow::{Context, Result, bail};
 use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens;

@@ -1,6 +1,6 @@
 //! Rule for safe device functions: the list states, for each function that takes an index or a handle, what
 //! it does with one that is out of range.
-use super::{File, Violation};
+use crate::files::{File, Violation};
 use std::collections::{BTreeMap, BTreeSet};
 use syn::{Attribute, FnArg, ImplItem, Item, Pat, Safety, Signature, TraitItem, Type, Visibility};
 

@@ -1,5 +1,5 @@
 //! Rules for single files.
-use super::{File, Violation};
+use crate::files::{File, Violation};
 
 /// Rule about words: where they are allowed, and the reason.
 struct Words {

@@ -1,6 +1,7 @@
 //! Tests of each rule with a planted violation and with its exceptions.
+use super::bounds;
 use super::rules::check;
-use super::{File, bounds};
+use crate::files::File;
 
 fn reasons(path: &str, text: &str) -> Vec<String> {
     check(&File { path: path.into(), text: text.into() }).iter().map(ToString::to_string).collect()

@@ -1,6 +1,6 @@
 //! Names and phrases to be removed: `xtask/words.toml` lists the number of remaining occurrences, which may
 //! only fall.
-use super::{File, Violation};
+use crate::files::{File, Violation};
 use anyhow::Context;
 use proc_macro2::{TokenStream, TokenTree};
 use serde::Deserialize;

@@ -1,8 +1,11 @@
 //! One figure as SVG: lines over a parameter, or bars if there is none, and the limits of the machine.
+use super::axis::{Axis, CHARACTER, Heights, Tick, rounded, three_digits};
 use plotters::coord::Shift;
-use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
+use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
+use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
-use std::collections::BTreeMap;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+use std::ops::Range;
 
 type Outcome = Result<(), DrawingAreaErrorKind<std::io::Error>>;
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
@@ -18,49 +21,88 @@ const COLOURS: [RGBColor; 7] = [
     RGBColor(60, 60, 60),
 ];
 
-const WIDTH: u32 = 960;
-/// Width of the legend beside a plot.
-const LEGEND: u32 = 250;
+const WIDTH: u32 = 1000;
+/// Maximum width of a legend, and of the labels of bars.
+const MOST_LEGEND: u32 = 500;
+const MOST_LABEL: u32 = 640;
+/// Height of an entry of the legend, and of a bar.
+const ENTRY: u32 = 20;
+const BAR: u32 = 24;
+
+const FONT: (&str, i32) = ("sans-serif", 13);
 
 /// Colour of the limits.
 const LIMIT: RGBAColor = RGBAColor(0, 0, 0, 0.6);
 
-const LABEL: &str = "million operations a second";
-const EMULATED_LABEL: &str = "million operations a second (emulator: no measurement of speed)";
-
-/// Data of a line or a bar.
+/// Data of a line, or of a bar.
 pub struct Series {
     pub label: String,
     pub points: Vec<(f64, f64)>,
 }
 
+/// Limit of the machine between two values on the axis.
+pub struct Limit {
+    pub name: String,
+    pub value: f64,
+    pub from: f64,
+    pub to: f64,
+    /// Whether the limit is drawn, or only stated.
+    pub is_drawn: bool,
+}
+
 /// Contents of a figure.
 pub struct Chart {
     pub title: String,
-    /// Name of the horizontal axis; `None` draws bars.
-    pub x: Option<String>,
-    pub log_x: bool,
-    pub lines: Vec<Series>,
-    /// Throughput by limit name.
-    pub limits: BTreeMap<String, f64>,
+    /// Text below the figure.
+    pub caption: String,
+    /// Horizontal axis; `None` draws bars.
+    pub x: Option<Axis>,
+    /// Unit of the values.
+    pub y: String,
+    /// Whether the axis of the values of lines is logarithmic.
+    pub log_y: bool,
+    pub series: Vec<Series>,
+    pub limits: Vec<Limit>,
     /// Whether the axis must say that the values are not speeds.
     pub is_emulated: bool,
 }
 
 impl Chart {
-    fn label(&self) -> &'static str {
-        if self.is_emulated { EMULATED_LABEL } else { LABEL }
+    fn unit(&self) -> String {
+        let remark = if self.is_emulated { " (emulator: no measurement of speed)" } else { "" };
+        format!("{}{remark}", self.y)
+    }
+
+    /// Returns the axis of the values.
+    fn heights(&self) -> Heights {
+        let points = self.series.iter().flat_map(|series| &series.points).map(|point| point.1);
+        let limits = self.limits.iter().filter(|limit| limit.is_drawn).map(|limit| limit.value);
+        Heights::of(points.chain(limits), self.log_y && self.x.is_some())
+    }
+}
+
+impl Limit {
+    fn label(&self) -> String {
+        let remark = if self.is_drawn { "" } else { ", not drawn" };
+        format!("limit {}: {}{remark}", self.name, three_digits(self.value))
     }
 }
 
 /// Draws the chart.
+///
+/// # Errors
+/// Returns [`DrawingAreaErrorKind`] when the SVG back end cannot draw.
 pub fn draw(chart: &Chart) -> Result<String, DrawingAreaErrorKind<std::io::Error>> {
     let mut svg = String::new();
-    let area = SVGBackend::with_string(&mut svg, (WIDTH, height(chart))).into_drawing_area();
+    let entries = (chart.series.len() + chart.limits.len()) as u32;
+    let height = match chart.x {
+        Some(_) => 400.max(70 + ENTRY * entries),
+        None => 100 + BAR * chart.series.len() as u32 + ENTRY * chart.limits.len() as u32,
+    };
+    let area = SVGBackend::with_string(&mut svg, (WIDTH, height)).into_drawing_area();
     area.fill(&WHITE)?;
     match &chart.x {
-        Some(axis) if chart.log_x => lines(&area, chart, axis, span(chart).log_scale())?,
-        Some(axis) => lines(&area, chart, axis, span(chart))?,
+        Some(axis) => lines(&area, chart, axis)?,
         None => bars(&area, chart)?,
     }
     area.present()?;
@@ -68,98 +110,173 @@ pub fn draw(chart: &Chart) -> Result<String, DrawingAreaErrorKind<std::io::Error
     Ok(svg)
 }
 
-/// Returns the height of the figure, which leaves space for every line of the legend or every bar.
-fn height(chart: &Chart) -> u32 {
-    let entries = (chart.lines.len() + chart.limits.len()) as u32;
-    480.max(70 + 20 * entries)
+/// Returns the width in pixels of the longest of some labels.
+fn width<'a>(labels: impl Iterator<Item = &'a str>) -> u32 {
+    (labels.map(|label| label.chars().count()).max().unwrap_or(0) * CHARACTER) as u32
 }
 
-/// Returns the horizontal range, slightly wider than the points.
-fn span(chart: &Chart) -> std::ops::Range<f64> {
-    let xs = || chart.lines.iter().flat_map(|line| &line.points).map(|point| point.0);
-    let (low, high) = (xs().fold(f64::INFINITY, f64::min), xs().fold(f64::NEG_INFINITY, f64::max));
-    if chart.log_x {
-        return low * 0.9..high * 1.1;
+/// Returns the ascending values on the horizontal axis.
+fn values(chart: &Chart) -> Vec<f64> {
+    let mut values: Vec<f64> =
+        chart.series.iter().flat_map(|series| &series.points).map(|point| point.0).collect();
+    values.sort_by(f64::total_cmp);
+    values.dedup();
+    values
+}
+
+/// Coordinate with given ticks.
+struct Ticked {
+    range: Range<f64>,
+    ticks: Vec<Tick>,
+}
+
+impl Ranged for Ticked {
+    type ValueType = f64;
+    type FormatOption = NoDefaultFormatting;
+
+    fn range(&self) -> Range<f64> {
+        self.range.clone()
     }
-    let margin = ((high - low) * 0.03).max(low.abs() * 0.01).max(1e-9);
-    low - margin..high + margin
+
+    fn map(&self, value: &f64, limit: (i32, i32)) -> i32 {
+        RangedCoordf64::from(self.range.clone()).map(value, limit)
+    }
+
+    fn key_points<Hint: KeyPointHint>(&self, hint: Hint) -> Vec<f64> {
+        let is_bold = !hint.weight().allow_light_points();
+        self.ticks.iter().filter(|_| is_bold).map(|tick| tick.0).collect()
+    }
 }
 
-/// Returns the upper end of the vertical axis.
-fn top(chart: &Chart) -> f64 {
-    let points = chart.lines.iter().flat_map(|line| &line.points).map(|point| point.1);
-    points.chain(chart.limits.values().copied()).fold(1e-9, f64::max) * 1.08
+impl ValueFormatter<f64> for Ticked {
+    fn format_ext(&self, value: &f64) -> String {
+        let tick = self.ticks.iter().find(|tick| tick.0 == *value);
+        tick.map_or_else(String::new, |tick| tick.1.clone())
+    }
 }
 
-fn lines<X>(area: &Area<'_>, chart: &Chart, axis: &str, span: X) -> Outcome
-where
-    X: AsRangedCoord<Value = f64> + Clone,
-    X::CoordDescType: ValueFormatter<f64>,
-{
-    let (plot, side) = area.split_horizontally(WIDTH - LEGEND);
+fn lines(area: &Area<'_>, chart: &Chart, axis: &Axis) -> Outcome {
+    let limits: Vec<String> = chart.limits.iter().map(Limit::label).collect();
+    let labels =
+        chart.series.iter().map(|series| series.label.as_str()).chain(limits.iter().map(String::as_str));
+    let plot_width = WIDTH - width(labels).min(MOST_LEGEND) - 40;
+    let (plot, side) = area.split_horizontally(plot_width);
+    let values = values(chart);
+    let (first, last) = (axis.position(values[0]), axis.position(values[values.len() - 1]));
+    let margin = (last - first) * 0.04;
+    let (low, high) = (first - margin, last + margin);
+    let ticks = axis.ticks(&values, f64::from(plot_width - 100), (low, high));
     let mut canvas = ChartBuilder::on(&plot);
     let canvas = canvas.caption(&chart.title, ("sans-serif", 15)).margin(12);
-    let canvas = canvas.x_label_area_size(44).y_label_area_size(76);
-    let mut canvas = canvas.build_cartesian_2d(span, 0.0..top(chart))?;
-    canvas.configure_mesh().x_desc(axis).y_desc(chart.label()).light_line_style(WHITE).draw()?;
-    for (line, colour) in chart.lines.iter().zip(COLOURS.into_iter().cycle()) {
-        let series = LineSeries::new(line.points.iter().copied(), colour.stroke_width(2));
-        canvas.draw_series(series.point_size(3))?;
+    let canvas = canvas.x_label_area_size(44).y_label_area_size(64);
+    let x = Ticked { range: low..high, ticks };
+    let heights = chart.heights();
+    let y = Ticked { range: heights.range(), ticks: heights.ticks() };
+    let mut canvas = canvas.build_cartesian_2d(x, y)?;
+    let mut mesh = canvas.configure_mesh();
+    let mesh = mesh.x_desc(&axis.name).y_desc(chart.unit()).light_line_style(WHITE).label_style(FONT);
+    mesh.draw()?;
+    for (index, series) in chart.series.iter().enumerate() {
+        let points = series.points.iter().map(|(x, y)| (axis.position(*x), heights.position(*y)));
+        canvas.draw_series(points.clone().map(|point| Circle::new(point, 3, style(index).filled())))?;
+        if index < COLOURS.len() {
+            canvas.draw_series(LineSeries::new(points, style(index)))?;
+        } else {
+            canvas.draw_series(DashedLineSeries::new(points, 8, 4, style(index)))?;
+        }
     }
-    let range = self::span(chart);
-    for mops in chart.limits.values() {
-        let ends = [(range.start, *mops), (range.end, *mops)];
-        canvas.draw_series(DashedLineSeries::new(ends, 6, 4, LIMIT.stroke_width(1)))?;
+    for limit in chart.limits.iter().filter(|limit| limit.is_drawn) {
+        let (from, to) = (axis.position(limit.from) - margin / 2.0, axis.position(limit.to) + margin / 2.0);
+        let height = heights.position(limit.value);
+        let ends = [(from, height), (to, height)];
+        canvas.draw_series(DashedLineSeries::new(ends, 2, 4, LIMIT.stroke_width(1)))?;
     }
-    legend(&side, chart)
+    legend(&side, chart, &limits)
 }
 
-/// Draws the names of the lines beside the plot, where they cover no data.
-fn legend(area: &Area<'_>, chart: &Chart) -> Outcome {
-    let mut y = 50;
-    let mut entry = |style: ShapeStyle, text: &str| {
-        area.draw(&PathElement::new([(4, y + 7), (24, y + 7)], style))?;
-        area.draw(&Text::new(text.to_owned(), (30, y), ("sans-serif", 13).into_font()))?;
-        y += 20;
-        Ok(())
-    };
-    for (line, colour) in chart.lines.iter().zip(COLOURS.into_iter().cycle()) {
-        entry(colour.stroke_width(3), &line.label)?;
-    }
-    for (name, mops) in &chart.limits {
-        entry(LIMIT.stroke_width(1), &format!("limit {name}: {}", crate::engine::table::throughput(*mops)))?;
+/// Returns the style of a line. Lines beyond the number of colours are also dashed.
+fn style(index: usize) -> ShapeStyle {
+    COLOURS[index % COLOURS.len()].stroke_width(2)
+}
+
+/// Draws the names of the lines and limits beside the plot, where they cover no data.
+fn legend(area: &Area<'_>, chart: &Chart, limits: &[String]) -> Outcome {
+    let series =
+        chart.series.iter().enumerate().map(|(index, series)| (sample(index), style(index), &series.label));
+    let limits = chart.limits.iter().zip(limits).map(|(limit, label)| {
+        let sample: &[_] = if limit.is_drawn { &[(4, 6), (10, 12), (16, 18), (22, 24)] } else { &[] };
+        (sample, LIMIT.stroke_width(1), label)
+    });
+    for (index, (sample, style, label)) in series.chain(limits).enumerate() {
+        let y = 50 + ENTRY as i32 * index as i32;
+        for (from, to) in sample {
+            area.draw(&PathElement::new([(*from, y + 7), (*to, y + 7)], style))?;
+        }
+        area.draw(&Text::new(label.clone(), (30, y), FONT))?;
     }
     Ok(())
 }
 
-/// Draws one bar per series, with the mean as its length and the label and value beside it.
+/// Returns the dashes that show a line in the legend.
+fn sample(index: usize) -> &'static [(i32, i32)] {
+    if index < COLOURS.len() { &[(4, 24)] } else { &[(4, 12), (16, 24)] }
+}
+
+/// Draws one bar per series, with its label on the left and its value at its end. Several values make a mean.
 fn bars(area: &Area<'_>, chart: &Chart) -> Outcome {
-    let count = chart.lines.len() as f64;
-    let right = top(chart);
-    let mut canvas = ChartBuilder::on(area);
-    let canvas = canvas.caption(&chart.title, ("sans-serif", 16)).margin(12).x_label_area_size(44);
-    let mut canvas = canvas.y_label_area_size(8).build_cartesian_2d(0.0..right, count..0.0)?;
-    canvas
-        .configure_mesh()
-        .x_desc(chart.label())
-        .disable_y_mesh()
-        .disable_y_axis()
-        .light_line_style(WHITE)
-        .draw()?;
-    for (index, line) in chart.lines.iter().enumerate() {
-        let mean = line.points.iter().map(|point| point.1).sum::<f64>() / line.points.len().max(1) as f64;
-        let (from, to) = (index as f64 + 0.15, index as f64 + 0.85);
-        let colour = COLOURS[index % COLOURS.len()].mix(0.55).filled();
-        canvas.draw_series([Rectangle::new([(0.0, from), (mean, to)], colour)])?;
-        let text = format!("{}: {}", line.label, crate::engine::table::throughput(mean));
-        let style = ("sans-serif", 14).into_font();
-        canvas.draw_series([Text::new(text, (right * 0.01, f64::midpoint(from, to) - 0.1), style)])?;
+    let count = chart.series.len();
+    let gutter = width(chart.series.iter().map(|series| series.label.as_str())).min(MOST_LABEL) + 16;
+    // Leaves space for the values at the ends of the bars.
+    let right = chart.heights().range().end * 1.06;
+    let (plot, below) = area.split_vertically(100 + BAR * count as u32);
+    let mut canvas = ChartBuilder::on(&plot);
+    let canvas = canvas.caption(&chart.title, ("sans-serif", 15)).margin(12).x_label_area_size(44);
+    let x = Ticked { range: 0.0..right, ticks: rounded(0.0, right, 8) };
+    let mut canvas = canvas.y_label_area_size(gutter).build_cartesian_2d(x, count as f64..0.0)?;
+    let mut mesh = canvas.configure_mesh();
+    let mesh = mesh.x_desc(chart.unit()).disable_y_mesh().y_labels(0).light_line_style(WHITE);
+    mesh.label_style(FONT).draw()?;
+    for (index, series) in chart.series.iter().enumerate() {
+        let mean = series.points.iter().map(|point| point.1).sum::<f64>() / series.points.len().max(1) as f64;
+        let (from, middle, to) = (index as f64 + 0.15, index as f64 + 0.5, index as f64 + 0.85);
+        canvas.draw_series([Rectangle::new([(0.0, from), (mean, to)], COLOURS[0].mix(0.7).filled())])?;
+        let (left, y) = canvas.backend_coord(&(0.0, middle));
+        let end = canvas.backend_coord(&(mean, middle)).0;
+        let text = |anchor: HPos| TextStyle::from(FONT.into_font()).pos(Pos::new(anchor, VPos::Center));
+        area.draw(&Text::new(series.label.clone(), (left - 8, y), text(HPos::Right)))?;
+        area.draw(&Text::new(three_digits(mean), (end + 6, y), text(HPos::Left)))?;
     }
-    for (name, mops) in &chart.limits {
-        let ends = [(*mops, 0.0), (*mops, count)];
-        canvas.draw_series(DashedLineSeries::new(ends, 6, 4, LIMIT.stroke_width(1)))?;
-        let style = ("sans-serif", 12).into_font();
-        canvas.draw_series([Text::new(format!("limit {name}"), (*mops * 0.99, 0.02), style)])?;
+    for limit in chart.limits.iter().filter(|limit| limit.is_drawn) {
+        let ends = [(limit.value, 0.0), (limit.value, count as f64)];
+        canvas.draw_series(DashedLineSeries::new(ends, 2, 4, LIMIT.stroke_width(1)))?;
+    }
+    for (index, limit) in chart.limits.iter().enumerate() {
+        below.draw(&Text::new(limit.label(), (gutter as i32 + 16, ENTRY as i32 * index as i32), FONT))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_labels_of_bars_are_not_cut_off() {
+        let label = "long ".repeat(16);
+        let chart = Chart {
+            title: "t".to_owned(),
+            caption: String::new(),
+            x: None,
+            y: "unit".to_owned(),
+            log_y: false,
+            series: vec![Series { label: label.clone(), points: vec![(0.0, 1.0)] }],
+            limits: Vec::new(),
+            is_emulated: false,
+        };
+        let svg = draw(&chart).unwrap();
+        let element = &svg[..svg.find(label.trim()).unwrap()];
+        let x = element[element.rfind("<text").unwrap()..].split("x=\"").nth(1).unwrap();
+        let end: usize = x[..x.find('"').unwrap()].parse().unwrap();
+        assert!(element.contains("text-anchor=\"end\"") && end >= label.len() * CHARACTER, "{svg}");
+    }
 }

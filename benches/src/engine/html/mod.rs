@@ -7,9 +7,9 @@ use anyhow::{Result, anyhow};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
+mod axis;
+mod charts;
 mod figure;
-
-use figure::{Chart, Series};
 
 const STYLE: &str = "\
     body{font:15px/1.5 system-ui,sans-serif;max-width:1100px;margin:2em auto;padding:0 1em;color:#222}\
@@ -68,10 +68,9 @@ fn section(name: &str, records: &[&Record], suite: Option<&Suite>) -> Result<Str
     let about = suite.map_or("", |suite| suite.about.as_str());
     let _ = writeln!(text, "<p>Suite <code>{}</code>. {}</p>", escape(name), escape(about));
     let spec = suite.map_or_else(|| guess(records), |suite| suite.figure.clone());
-    for (caption, group) in groups(records, &spec) {
-        let chart = chart(&caption, &group, &spec);
+    for chart in charts::charts(records, &spec) {
         let svg = figure::draw(&chart).map_err(|error| anyhow!("the figure of {name}: {error}"))?;
-        let _ = writeln!(text, "<figure>{svg}<figcaption>{}</figcaption></figure>", escape(&caption));
+        let _ = writeln!(text, "<figure>{svg}<figcaption>{}</figcaption></figure>", escape(&chart.caption));
     }
     text += &table(records);
     Ok(text)
@@ -87,71 +86,12 @@ fn guess(records: &[&Record]) -> Figure {
         }
     }
     let x = values.into_iter().find(|(_, values)| values.len() > 1).map(|(name, _)| name.to_owned());
-    Figure { x, log_x: false }
-}
-
-fn axis_value(record: &Record, axis: &str) -> Option<f64> {
-    if axis == "n" { Some(record.n as f64) } else { record.params.get(axis)?.number() }
-}
-
-/// Returns the names of the structures, joined by "and".
-fn structures(records: &[&Record]) -> String {
-    let names: BTreeSet<&str> = records.iter().map(|record| record.structure.as_str()).collect();
-    names.into_iter().collect::<Vec<_>>().join(" and ")
-}
-
-/// Groups the records that differ only in the axis and in the lines of the figure.
-fn groups<'a>(records: &[&'a Record], spec: &Figure) -> BTreeMap<String, Vec<&'a Record>> {
-    let structures = structures(records);
-    let mut groups: BTreeMap<String, Vec<&Record>> = BTreeMap::new();
-    for record in records {
-        let mut fixed = record.params.clone();
-        spec.x.as_ref().map(|axis| fixed.remove(axis));
-        let size = if spec.x.as_deref() == Some("n") { String::new() } else { format!(", n = {}", record.n) };
-        let params = if fixed.is_empty() { String::new() } else { format!(", {}", describe(&fixed)) };
-        let caption = format!(
-            "{structures}, {}-bit keys, {}-bit values{size}{params}; {}",
-            record.key_bits, record.value_bits, record.device
-        );
-        groups.entry(caption).or_default().push(record);
-    }
-    groups
-}
-
-fn chart(caption: &str, records: &[&Record], spec: &Figure) -> Chart {
-    let axis = spec.x.clone().filter(|axis| records.iter().all(|record| axis_value(record, axis).is_some()));
-    let mut lines: BTreeMap<String, Series> = BTreeMap::new();
-    let one = records.iter().all(|record| record.structure == records[0].structure);
-    for record in records {
-        let structure = if one { String::new() } else { format!("{} ", record.structure) };
-        let label = format!("{} ({structure}{})", record.op, record.variant);
-        let x = axis.as_ref().and_then(|axis| axis_value(record, axis));
-        let line = lines.entry(label.clone()).or_insert_with(|| Series { label, points: Vec::new() });
-        line.points.push((x.unwrap_or(0.0), record.mops));
-    }
-    let mut lines: Vec<_> = lines.into_values().collect();
-    lines.iter_mut().for_each(|line| line.points.sort_by(|a, b| a.0.total_cmp(&b.0)));
-    let is_emulated = records.iter().any(|record| record.is_emulated());
-    Chart {
-        title: caption.to_owned(),
-        x: axis,
-        log_x: spec.log_x,
-        lines,
-        limits: limits(records),
-        is_emulated,
-    }
-}
-
-/// Returns the limits of the records by name. Emulated records have none, because their limits would flatten
-/// the lines.
-fn limits(records: &[&Record]) -> BTreeMap<String, f64> {
-    let limit = |record: &&Record| Some((record.limit.clone()?, record.limit_mops?));
-    records.iter().filter(|record| !record.is_emulated()).filter_map(limit).collect()
+    Figure { x, ..Figure::default() }
 }
 
 fn table(records: &[&Record]) -> String {
     let mut text = String::from(
-        "<details open><summary>All numbers</summary><table>\
+        "<details><summary>All numbers</summary><table>\
          <tr><th>structure<th>variant<th>op<th>bits<th>n<th>params\
          <th>M ops/s<th>of limit<th>median ms<th>interval ms<th>reps<th>verified\n",
     );
@@ -210,6 +150,7 @@ mod tests {
     use super::*;
     use crate::engine::compare::tests::record;
     use crate::engine::record::Param;
+    use crate::engine::suite::Plot;
 
     fn records() -> Vec<Record> {
         let at = |load: f64, op: &str, mops: f64| Record {
@@ -231,8 +172,8 @@ mod tests {
         for part in [
             "<svg",
             "load_factor",
-            "million operations a second",
-            "insert (default)",
+            "10^6 operations per second",
+            "load-factor: insert",
             "limit line128",
             "0.50",
         ] {
@@ -246,15 +187,62 @@ mod tests {
     }
 
     #[test]
-    fn structures_that_are_compared_share_a_figure() {
+    fn structures_and_variants_of_an_operation_share_a_figure() {
         let mut records = records();
-        records[2].structure = "SlabHash".to_owned();
-        records[3].structure = "SlabHash".to_owned();
+        let other = |record: &Record| Record { structure: "SlabHash".to_owned(), ..record.clone() };
+        let variant = |record: &Record| Record { variant: "light".to_owned(), ..other(record) };
+        records.extend(records.clone().iter().flat_map(|record| [other(record), variant(record)]));
         let page = page(&records, &[], &[]).unwrap();
-        assert_eq!(page.matches("<svg").count(), 1);
-        for label in ["insert (HashMap default)", "find_hit (SlabHash default)", "HashMap and SlabHash"] {
+        assert_eq!(page.matches("<svg").count(), 2, "one for insert, one for find_hit");
+        for label in ["hashmap/load-factor: insert", ">\nHashMap\n<", "SlabHash default", "SlabHash light"] {
             assert!(page.contains(label), "'{label}' is missing");
         }
+    }
+
+    #[test]
+    fn a_plot_combines_operations_and_fields() {
+        let plot = |title: &str, y: &str| Plot { title: title.to_owned(), ops: vec![], y: y.to_owned() };
+        let suite = Suite {
+            name: "hashmap/load-factor".to_owned(),
+            figure: Figure {
+                x: Some("load_factor".to_owned()),
+                plots: vec![plot("rates of both", "mops"), plot("steps", "steps")],
+                ..Figure::default()
+            },
+            ..crate::engine::catalog::select(&["hashmap/load-factor".to_owned()]).unwrap().remove(0)
+        };
+        let mut records = records();
+        let counted = [("steps".to_owned(), 7.25)].into();
+        records[1].counted = Some(counted);
+        records[3].counted = records[1].counted.clone();
+        let page = page(&records, &[suite], &[]).unwrap();
+        assert_eq!(page.matches("<svg").count(), 2);
+        assert!(page.contains("load-factor: rates of both") && page.contains("load-factor: steps"));
+        assert!(page.contains("7.25"), "two records have this counter: bars with their values");
+    }
+
+    #[test]
+    fn figures_have_the_last_verified_record_of_a_measurement() {
+        let mut records = records();
+        records.extend([123.0, 456.0].map(|mops| Record { mops, ..records[2].clone() }));
+        records[5].verified = false;
+        records.remove(0);
+        let page = page(&records, &[], &[]).unwrap();
+        let figures = &page[..page.rfind("</svg>").unwrap()];
+        assert_eq!(figures.matches("<circle").count(), 2, "a line of find_hit, and one insert alone");
+        assert!(!figures.contains("insert"));
+        records[4].verified = true;
+        assert_ne!(figures, &super::page(&records, &[], &[]).unwrap()[..figures.len()]);
+    }
+
+    #[test]
+    fn a_line_with_a_single_point_becomes_a_bar() {
+        let all = records();
+        let page = page(&[all[0].clone(), all[2].clone()], &[], &[]).unwrap();
+        let svg = &page[page.find("<svg").unwrap()..page.find("</svg>").unwrap()];
+        assert!(!svg.contains("<circle") && svg.matches("<rect").count() >= 2, "{svg}");
+        let page = super::page(&all[..1], &[], &[]).unwrap();
+        assert!(!page.contains("<svg"), "one number needs no figure");
     }
 
     #[test]
@@ -285,6 +273,6 @@ mod tests {
         let records: Vec<_> = ["insert", "find_hit"].into_iter().map(|op| record(op, 1.0, 2.0)).collect();
         let page = page(&records, &[], &[]).unwrap();
         assert!(page.matches("<rect").count() >= 2, "{page}");
-        assert!(page.contains("find_hit (default)"));
+        assert!(page.contains("find_hit") && page.contains("hashmap/load-factor: rates"));
     }
 }
