@@ -203,6 +203,25 @@ fn torn_updates_do_not_continue_a_release_sequence() {
     assert!(explore(&[fault], passes).is_some_and(|(_, failure)| is_race(&failure)));
 }
 
+#[kernel]
+fn store_and_spin(words: GlobalSlice<u32>) {
+    words.at(0).store(1, Order::Relaxed, Scope::Device);
+    fence(Scope::Device);
+    spin_hint();
+    words.write(1, words.at(0).load(Order::Relaxed, Scope::Device));
+}
+
+#[test]
+fn late_stores_precede_spin_hints() {
+    let fence = site("store_and_spin", "fence(Scope::Device)");
+    let late = Fault::late(site("store_and_spin", "words.at(0).store"), fence);
+    let options = Options { faults: vec![late.clone()], ..Options::explore(Schedule::Random { seed: 0 }) };
+    let device = Emulator::new(options);
+    let words = Buffer::zeroed(&device, 2);
+    device.launch(Grid::new(1, 1), StoreAndSpin { words: words.slice() }).unwrap();
+    assert_eq!((words.read(), late.effects()), (vec![1, 1], 1));
+}
+
 /// A word and its version, which is odd while the word changes.
 #[kernel]
 fn change_and_read(words: GlobalSlice<u32>, found: GlobalSlice<u32>) {

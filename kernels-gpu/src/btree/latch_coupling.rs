@@ -15,7 +15,7 @@ use crate::ordered::leaf::OperationResult;
 use crate::ordered::meta::handle_of;
 use crate::ordered::search::SearchStep;
 use crate::slab::{Handle, Pool};
-use simt::{Convergence, CurrentOp, Tile, device};
+use simt::{Convergence, CurrentOp, Order, Tile, device};
 
 #[device]
 impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Walk<S, P, A, O, W, L> {
@@ -63,13 +63,13 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
     ) {
         let above = self.parent;
         if tile.rank() == 0 && !above.is_none() {
-            self.tree.node(above).release(held.meta.level() + 1, A::GIVE);
+            self.tree.node(above).release(held.meta.level() + 1, Order::Release);
         }
         if !held.meta.is_leaf() {
             (self.parent, self.at) = (self.at, handle_of(step.value));
             self.losses = 0;
         } else if tile.rank() == 0 {
-            held.node.release(0, A::GIVE);
+            held.node.release(0, Order::Release);
         }
     }
 
@@ -85,7 +85,7 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
         let split = self.tree.split(tile, splits, held, self.parent, pair);
         // A split releases both latches, except if there is no slab: then it does not reach the parent's.
         if splits && split == SplitResult::OutOfSlabs && !self.parent.is_none() && tile.rank() == 0 {
-            self.tree.node(self.parent).release(held.meta.level() + 1, A::GIVE);
+            self.tree.node(self.parent).release(held.meta.level() + 1, Order::Release);
         }
         if splits {
             (self.at, self.parent) = (ROOT, Handle::NONE);

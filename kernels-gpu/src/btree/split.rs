@@ -81,9 +81,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Nodes<S, P, A, W
         self.write_new_nodes(tile.rematerialize(), goes_on, held, (left, right), &plan, pair);
         self.write_versions(tile, goes_on, (left, right), &saved, held);
         tile.sync();
-        if A::FENCED {
-            fence(Scope::Device);
-        }
+        fence(Scope::Device);
         self.link_new_nodes(tile, goes_on, held, (left, right), &plan);
         tile.sync();
         Self::clear_moved(tile.rematerialize(), goes_on, held, left, &plan, pair);
@@ -104,9 +102,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Nodes<S, P, A, W
     /// Releases both latches, by the calling lane alone: the parent's, and the node's, one level higher if it
     /// is the root that was `raised`. One fence releases both.
     fn release_both(self, held: &LatchedNode<S, W, L>, parent_node: &LatchedParent<S, W, L>, raised: bool) {
-        if A::GIVE == Order::Release {
-            fence(Scope::Device);
-        }
+        fence(Scope::Device);
         if parent_node.has_latch {
             parent_node.held.node.release(parent_node.held.meta.level(), Order::Relaxed);
         }

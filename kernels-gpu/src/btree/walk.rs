@@ -13,7 +13,7 @@ use crate::ordered::nodes::Nodes;
 use crate::ordered::search::SearchStep;
 use crate::ordered::versioning::Versions;
 use crate::slab::{Handle, Pool};
-use simt::{Convergence, CurrentOp, Thread, Tile, device};
+use simt::{Convergence, CurrentOp, Order, Thread, Tile, device};
 
 /// Next action of a tile at its current node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -166,7 +166,7 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
             self.follow(&step, writes, full);
         }
         let misses = ends && (!step.found || self.tree.may_read_other_version());
-        if !A::CONFIRMS_MISSES {
+        if !A::CONCURRENT {
             let value = if misses { request.argument } else { end.value };
             end = OperationResult {
                 done: ends,
@@ -228,7 +228,7 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
         let (splits, mut split) = (full_leaf || full_inner, SplitResult::Contended);
         tile.sync();
         if has_latch && !splits && tile.rank() == 0 {
-            held.node.release(held.meta.level(), A::GIVE);
+            held.node.release(held.meta.level(), Order::Release);
         }
         if tile.any_converged(splits) {
             let pair = full_leaf.then(|| (request.key, S::pack(request.key, request.argument)));
@@ -371,9 +371,9 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
             let chosen = if found { hit } else { free };
             let (place, order) = (held.node.word(chosen.position), self.tree.pair_order());
             if found {
-                value = request.change::<A>(place, chosen.word, order);
+                value = request.change(place, chosen.word, order);
             } else {
-                request.place::<A>(place, chosen.word, order);
+                request.place(place, chosen.word, order);
             }
             if A::GROUPS {
                 let placed = S::pack(request.key, request.argument);

@@ -2,7 +2,7 @@
 //! policies that use them.
 use crate::ordered::access::Access;
 use crate::ordered::versioning::{FROM_PIN, LATEST, RawVersions, Time, Versions};
-use crate::reclaim::{Blocks, Epochs, FaultPolicy, Group, NoFaults, Participant, Slabs};
+use crate::reclaim::{Blocks, Epochs, Group, Participant, Slabs};
 use crate::slab::{Handle, Pool};
 use core::marker::PhantomData;
 use simt::{Global, Order, Scope, device};
@@ -52,35 +52,35 @@ impl Versions for FixedClock {
 /// Copies are reclaimed by epochs, whose participants are groups of type `G`.
 #[repr(C)]
 #[derive(Debug)]
-pub struct MovingClock<G = Blocks, R = NoFaults> {
+pub struct MovingClock<G = Blocks> {
     clock: Global<u64>,
     pin: Global<u32>,
     epochs: Epochs,
     at: u32,
-    of: PhantomData<(G, R)>,
+    of: PhantomData<G>,
 }
 
-impl<G, R> Clone for MovingClock<G, R> {
+impl<G> Clone for MovingClock<G> {
     #[device]
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<G, R> Copy for MovingClock<G, R> {}
+impl<G> Copy for MovingClock<G> {}
 
 // SAFETY: pointers to device memory, and marker types without values.
-unsafe impl<G, R> Send for MovingClock<G, R> {}
+unsafe impl<G> Send for MovingClock<G> {}
 // SAFETY: as above.
-unsafe impl<G, R> Sync for MovingClock<G, R> {}
+unsafe impl<G> Sync for MovingClock<G> {}
 
-impl<G: Group + core::fmt::Debug, R: FaultPolicy + core::fmt::Debug> MovingClock<G, R> {
+impl<G: Group + core::fmt::Debug> MovingClock<G> {
     /// Returns the calling group's participant.
     ///
     /// # Safety
     /// - As for [`Versions::enter`].
     #[device]
-    unsafe fn participant<P: Pool>(self, pool: P) -> Participant<G, Slabs<P>, R> {
+    unsafe fn participant<P: Pool>(self, pool: P) -> Participant<G, Slabs<P>> {
         // SAFETY: by the caller's promise, all participants of these epochs retire copies, which are slabs of
         // the pool.
         unsafe { Participant::opened(self.epochs, Slabs(pool)) }
@@ -88,7 +88,7 @@ impl<G: Group + core::fmt::Debug, R: FaultPolicy + core::fmt::Debug> MovingClock
 }
 
 #[device(caller)]
-impl<G: Group + core::fmt::Debug, R: FaultPolicy + core::fmt::Debug> Versions for MovingClock<G, R> {
+impl<G: Group + core::fmt::Debug> Versions for MovingClock<G> {
     const VERSIONED: bool = true;
     const CLOCK_MOVES: bool = true;
 

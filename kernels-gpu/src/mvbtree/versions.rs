@@ -59,7 +59,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Nodes<S, P, A, W
             match versions.advance_clock(word) {
                 Ok(from) => return from as u32,
                 Err(found) if found as u32 == word as u32 => word = found,
-                Err(found) => return if A::TRUE_MOMENTS { word as u32 } else { found as u32 },
+                Err(_) => return word as u32,
             }
         }
     }
@@ -95,17 +95,13 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Nodes<S, P, A, W
         }
     }
 
-    /// Returns a leaf's version, by the calling lane alone, and stamps it first if it is unstamped. Without
-    /// `helps` it does not stamp the leaf, and an unstamped version counts as old.
-    fn stamped_version(self, node: Node<S, W, L>, helps: bool) -> Version {
+    /// Returns a leaf's version, by the calling lane alone, and stamps it first if it is unstamped.
+    fn stamped_version(self, node: Node<S, W, L>) -> Version {
         let mut word = node.version().load(Order::Acquire, Scope::Device);
         loop {
             let version = Version::of::<S>(word);
             if !A::Versions::CLOCK_MOVES || version.stamp != UNSTAMPED {
                 return version;
-            }
-            if !helps {
-                return Version { stamp: 0, ..version };
             }
             Self::order_clock();
             let fixed = Version { stamp: self.versions.time().stamp, ..version };
@@ -133,7 +129,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Nodes<S, P, A, W
         tile.sync();
         let mut version = Version::FIRST;
         if wants && tile.rank() == 0 {
-            version = self.stamped_version(node, A::STAMPS);
+            version = self.stamped_version(node);
         }
         version = version.from(tile, 0);
         let is_leaf = version.stamp != BLANK;
@@ -177,7 +173,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Nodes<S, P, A, W
         let (mut copy, tile) = (Handle::NONE, tile.rematerialize());
         if copies && tile.rank() == 0 {
             // A leaf that was split off may still be unstamped.
-            before = self.stamped_version(node, true);
+            before = self.stamped_version(node);
             copy = self.pool.allocate(Self::seed(before)).unwrap_or(Handle::NONE);
         }
         (before, copy) = (before.from(tile, 0), tile.shuffle(copy, 0));
@@ -191,9 +187,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Nodes<S, P, A, W
             self.write_copy(self.node(copy), tile.rank(), read, before);
         }
         tile.sync();
-        if A::FENCED {
-            simt::fence(Scope::Device);
-        }
+        simt::fence(Scope::Device);
         if !copy.is_none() && tile.rank() == 0 {
             let stamp = if A::Versions::CLOCK_MOVES { PENDING } else { self.versions.time().stamp };
             let marked = Version { stamp, old: copy }.word::<S>();
@@ -257,7 +251,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Nodes<S, P, A, W
         let fixed = if unlinks { saved.before.word::<S>() } else { word(time.stamp) };
         let is_own = swap(word(UNSTAMPED), fixed, Order::Relaxed);
         if !right.is_none() {
-            self.stamped_version(self.node(right), true);
+            self.stamped_version(self.node(right));
         }
         if !is_own || !right.is_none() {
             // Acquires, from the thread that stamped the leaf instead, what that thread had read of the

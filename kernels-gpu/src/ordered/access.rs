@@ -7,27 +7,9 @@ use simt::Order;
 pub trait Access: Copy + Send + Sync + 'static {
     /// Order in which a node is read without its latch.
     const READ: Order;
-    /// Whether writers may run concurrently with the kernel.
+    /// Whether writers may run concurrently with the kernel. If so, a leaf's tail is read again, after its
+    /// pairs, before a miss or a range is accepted.
     const CONCURRENT: bool;
-    /// Order of the operation that takes a latch. Acquire: the writes of the last holder are visible after
-    /// it.
-    const TAKE: Order = Order::Acquire;
-    /// Order of the store that releases a latch.
-    const GIVE: Order = Order::Release;
-    /// Whether a split fences between writing the new node and linking it.
-    const FENCED: bool = true;
-    /// Whether a leaf's tail is read again, after its pairs, before a miss or a range is accepted.
-    const CONFIRMS: bool = true;
-    /// Whether a miss is confirmed by such a second read: only where writers may run concurrently.
-    const CONFIRMS_MISSES: bool = Self::CONCURRENT && Self::CONFIRMS;
-    /// Order of the pair loads of a leaf that is accepted only after its tail was read behind them.
-    const PAIRS: Order = Order::Acquire;
-    /// Order of that tail load. (Tests make it weak; the emulator may then return any value that the other
-    /// orders permit.)
-    const TAIL: Order = Order::Relaxed;
-    /// Whether an update changes a pair by a read-modify-write of its slot, not by a store. A reader that
-    /// sees the new pair then also sees what was written before the releasing store that reused the slot.
-    const CHAINS: bool = true;
     /// Whether leaves merge, as those of skip lists do. A merge moves the pairs of a thin leaf to the next
     /// leaf, whose low key falls. The thin leaf remains as a *zombie*: its high key is 0, so every key is
     /// beyond it.
@@ -37,10 +19,6 @@ pub trait Access: Copy + Send + Sync + 'static {
     const SORTED: bool = false;
     /// Versioning of leaves.
     type Versions: Versions;
-    /// Whether readers help to stamp an unstamped leaf.
-    const STAMPS: bool = true;
-    /// Whether a tile that loses the race for a snapshot takes the stamp that it had read.
-    const TRUE_MOMENTS: bool = true;
     /// Whether operations on a key latch every node of their path: see [`Coupled`].
     const COUPLED: bool = false;
     /// Whether a tile that holds a leaf's latch also executes the operations of its other lanes on that leaf:

@@ -5,7 +5,7 @@ use super::node::{Node, Read};
 use super::nodes::Nodes;
 use crate::keyed::Slot;
 use crate::slab::{Handle, Pool};
-use simt::{Convergence, Tile, device};
+use simt::{Convergence, Order, Tile, device};
 
 /// A node that the tile has latched and read under the latch.
 #[derive(Clone, Copy, Debug)]
@@ -39,7 +39,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Nodes<S, P, A, W
         let node = self.node(handle);
         let mut got = false;
         if wanted && tile.rank() == 0 {
-            got = node.try_latch(A::TAKE);
+            got = node.try_latch(Order::Acquire);
         }
         let has_latch = tile.any(got);
         // A vote orders no memory: the barrier makes what one lane has acquired visible to all lanes.

@@ -29,8 +29,8 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Nodes<S, P, A, W
         misses: bool,
         request: &Request<S, O>,
     ) -> OperationResult<S::Value> {
-        let mut read = node.read_rarely(tile.rank(), misses, A::PAIRS);
-        let tail = if misses { node.tail().load(A::TAIL, Scope::Device) } else { S::EMPTY };
+        let mut read = node.read_rarely(tile.rank(), misses, Order::Acquire);
+        let tail = if misses { node.tail().load(Order::Relaxed, Scope::Device) } else { S::EMPTY };
         let mut covered = tile.all(request.key <= S::key(tail));
         if A::Versions::VERSIONED {
             let (then, is_leaf) = self.as_of(tile, node, misses && covered, read);
@@ -52,41 +52,37 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Nodes<S, P, A, W
 pub(crate) trait Latched<S: Slot> {
     /// Changes the pair in a slot that holds `word`, by one update with at least `order`. Returns the
     /// previous value; for a removal, the argument.
-    fn change<A: Access>(&self, slot: simt::Global<S::Word>, word: S::Word, order: Order) -> S::Value;
+    fn change(&self, slot: simt::Global<S::Word>, word: S::Word, order: Order) -> S::Value;
 
     /// Places the pair in a free slot that holds `word`.
-    fn place<A: Access>(&self, slot: simt::Global<S::Word>, word: S::Word, order: Order);
+    fn place(&self, slot: simt::Global<S::Word>, word: S::Word, order: Order);
 }
 
 /// Replaces `before`, the slot's current word. No other thread changes it, because the leaf's latch is held.
 /// It is a read-modify-write, not a store, so an acquiring load that reads the new word still synchronizes
 /// with the last releasing store to the slot.
 #[device]
-fn overwrite<A: Access, T: simt::Word>(slot: simt::Global<T>, before: T, after: T, order: Order) {
-    if A::CHAINS {
-        let found = slot.compare_exchange(before, after, order, Scope::Device);
-        debug_assert!(found.is_ok(), "the latch is held");
-    } else {
-        slot.store(after, order, Scope::Device);
-    }
+fn overwrite<T: simt::Word>(slot: simt::Global<T>, before: T, after: T, order: Order) {
+    let found = slot.compare_exchange(before, after, order, Scope::Device);
+    debug_assert!(found.is_ok(), "the latch is held");
 }
 
 #[device]
 impl<S: Slot, O: Operation> Latched<S> for Request<S, O> {
-    fn change<A: Access>(&self, slot: simt::Global<S::Word>, word: S::Word, order: Order) -> S::Value {
+    fn change(&self, slot: simt::Global<S::Word>, word: S::Word, order: Order) -> S::Value {
         let change = self.operation.change();
         if change != Change::Keep {
-            overwrite::<A, _>(slot, word, self.changed(word), order);
+            overwrite(slot, word, self.changed(word), order);
         }
         if change == Change::Erase { self.argument } else { S::value(word) }
     }
 
     /// The store releases if it overwrites a pair that a split has moved: a reader that sees the new pair
     /// must also see the link to the node that now holds the old one.
-    fn place<A: Access>(&self, slot: simt::Global<S::Word>, word: S::Word, order: Order) {
+    fn place(&self, slot: simt::Global<S::Word>, word: S::Word, order: Order) {
         let pair = S::pack(self.key, self.argument);
         if S::key(word) == S::key(S::EMPTY) {
-            overwrite::<A, _>(slot, word, pair, order);
+            overwrite(slot, word, pair, order);
         } else {
             slot.store(pair, Order::Release, Scope::Device);
         }

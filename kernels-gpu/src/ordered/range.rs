@@ -136,7 +136,7 @@ struct End<K> {
 impl<S: Slot, const W: u32, const L: usize> Leaf<S, W, L> {
     /// Returns the lane that has the tail.
     const fn owner<A: Access>() -> u32 {
-        if A::CONFIRMS_MISSES { 0 } else { W - 1 }
+        if A::CONCURRENT { 0 } else { W - 1 }
     }
 
     /// Returns the leaf's high key, for the whole tile.
@@ -149,8 +149,7 @@ impl<S: Slot, const W: u32, const L: usize> Leaf<S, W, L> {
     #[device(caller)]
     fn end<A: Access, C: Convergence>(&self, tile: Tile<W, C>, wanted: bool) -> End<S::Stored> {
         let (before, now) = self.headers;
-        let is_settled =
-            !(A::CONFIRMS_MISSES && A::SORTED) || is_settled::<S, W, C>(tile, wanted, before, now);
+        let is_settled = !(A::CONCURRENT && A::SORTED) || is_settled::<S, W, C>(tile, wanted, before, now);
         let link = tile.shuffle(handle_of(S::value(self.tail)), Self::owner::<A>());
         End { high: self.high::<A, C>(tile), link, is_settled }
     }
@@ -279,7 +278,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
     #[device]
     fn leaf<Q: Seek, C: Convergence>(&self, tile: Tile<W, C>, wanted: bool) -> Leaf<S, W, L> {
         let node = self.tree.node(self.at);
-        let order = if A::CONCURRENT { A::PAIRS } else { A::READ };
+        let order = if A::CONCURRENT { Order::Acquire } else { A::READ };
         if A::MERGES {
             // The barrier passes on the fence of the lane that read the previous tail to all lanes.
             tile.sync();
@@ -300,14 +299,14 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
         let read = node.read(tile.rank(), wanted, order);
         let (low, meta) = read.header(tile);
         let low = if A::MERGES && Q::DOWN { tile.shuffle(S::key(header), 0) } else { low };
-        if !A::CONFIRMS_MISSES {
+        if !A::CONCURRENT {
             return Leaf { read, low, meta, tail: read.words()[L - 1], headers: (header, header) };
         }
         // One lane reads the tail for all, after the pairs of all.
         tile.sync();
         let asks = wanted && tile.rank() == 0;
         // SAFETY: the word lies in the node.
-        let [tail] = unsafe { node.tail().load_vec_if::<1>(asks, A::TAIL, Scope::Device) };
+        let [tail] = unsafe { node.tail().load_vec_if::<1>(asks, Order::Relaxed, Scope::Device) };
         let mut again = header;
         if A::SORTED && asks {
             again = node.header().load(Order::Relaxed, Scope::Device);

@@ -31,5 +31,5 @@ mod tests;
 
 pub use epochs::{Epochs, LOG, epoch_words};
 pub use group::{Blocks, Group, Tiles};
-pub use participant::{FaultPolicy, ItemPool, NoFaults, Participant, Slabs};
+pub use participant::{ItemPool, Participant, Slabs};
 pub use table::ENTRIES;

@@ -60,25 +60,14 @@ impl<P: Pool> ItemPool for Slabs<P> {
     }
 }
 
-/// Steps of a participant that mutation tests disable.
-pub trait FaultPolicy: Copy + Send + Sync + 'static {
-    /// Whether a participant checks the announcements of others before it advances the epoch.
-    const LOOKS: bool = true;
-    /// A participant tries to advance the epoch at one in this many entries.
-    const SELDOM: u32 = 2;
-}
-
-/// The correct policy.
-#[derive(Clone, Copy, Debug)]
-pub struct NoFaults;
-
-impl FaultPolicy for NoFaults {}
+/// A participant tries to advance the epoch at one in this many entries.
+const SELDOM: u32 = 2;
 
 /// Index of the entry count among the words that a participant slot saves, after the epoch, the current bag
 /// and three counts.
 const KEPT_ENTERED: usize = 5;
 
-/// The participant of group `G` to which the calling thread belongs, with the fault policy `R`.
+/// The participant of group `G` to which the calling thread belongs.
 ///
 /// All its threads open it, enter, leave and close together. In between, any of its lanes may retire.
 ///
@@ -111,27 +100,24 @@ const KEPT_ENTERED: usize = 5;
 /// }
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub struct Participant<G, O, R = NoFaults> {
+pub struct Participant<G, O> {
     epochs: Epochs,
     owner: O,
-    of: PhantomData<(G, R)>,
+    of: PhantomData<G>,
 }
 
+#[device(caller)]
 impl<G: Group, O: ItemPool> Participant<G, O> {
     /// Takes a participant slot. As many participants can be open as there are slots; a participant that
     /// finds no free slot waits until one is closed.
     ///
     /// # Safety
     /// - As for [`Participant::opened`].
-    #[device(caller)]
     pub unsafe fn open(epochs: Epochs, owner: O) -> Self {
         // SAFETY: the caller's obligation.
         unsafe { Self::opened(epochs, owner) }.begun()
     }
-}
 
-#[device(caller)]
-impl<G: Group, O: ItemPool, R: FaultPolicy> Participant<G, O, R> {
     /// Returns the participant that the calling thread has already opened.
     ///
     /// # Safety
@@ -148,7 +134,7 @@ impl<G: Group, O: ItemPool, R: FaultPolicy> Participant<G, O, R> {
         Table::<G>::find(self.epochs.key())
     }
 
-    /// As [`Participant::open`], with this fault policy.
+    /// As [`Participant::open`], for a participant that [`Participant::opened`] has returned.
     pub fn begun(self) -> Self {
         // Lanes may still be searching for entries of other structures.
         G::sync();
@@ -233,7 +219,7 @@ impl<G: Group, O: ItemPool, R: FaultPolicy> Participant<G, O, R> {
         let entered = entry.get(ENTERED).wrapping_add(1);
         entry.set(ENTERED, entered);
         entry.set(NEXT, epoch);
-        entry.set(LATE, if entered.is_multiple_of(R::SELDOM) { 0 } else { 1 });
+        entry.set(LATE, if entered.is_multiple_of(SELDOM) { 0 } else { 1 });
     }
 
     /// Records that a participant without a slot is inside, by one thread.
@@ -297,10 +283,10 @@ impl<G: Group, O: ItemPool, R: FaultPolicy> Participant<G, O, R> {
             return;
         }
         let (mut place, mut late) = (G::rank(), 0);
-        if R::LOOKS && place == 0 {
+        if place == 0 {
             late += (self.epochs.placeless().load(Order::Relaxed, Scope::Device) != 0) as u32;
         }
-        while R::LOOKS && place < self.epochs.places() {
+        while place < self.epochs.places() {
             late += self.epochs.heard(place).holds(epoch) as u32;
             place += G::size();
         }

@@ -57,21 +57,15 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
         let free = next.read.count(tile, |word| S::key(word) > next.high);
         let fits = has_latch && !is_zombie && count <= free;
         let (order, scope, nothing) = (Order::Relaxed, Scope::Device, S::Stored::from_u64(0));
-        let leave = || held.node.tail().store(entry::<S>(nothing, held.link), order, scope);
-        if A::LEAVES_EARLY && fits && tile.rank() == 0 {
-            leave();
-        }
         if A::SORTED {
             Self::push_pairs(tile, fits, held, read, &next);
         } else {
             Self::move_pairs(tile, fits, held, read, &next);
         }
         tile.sync();
-        if A::FENCED {
-            fence(Scope::Device);
-        }
+        fence(Scope::Device);
         if fits && tile.rank() == 0 {
-            leave();
+            held.node.tail().store(entry::<S>(nothing, held.link), order, scope);
             self.counters.record_long();
         } else if has_latch && is_zombie && tile.rank() == W - 1 {
             // Stored by the lane that has read the zombie's link; that lane's fence lies between.
@@ -82,7 +76,7 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
             let low = if fits { held.low } else { next.low };
             let meta = if A::SORTED { next.meta.after() } else { Meta::free(0) };
             let header = Node::<S, W, L>::header_word(low, meta);
-            next.node.header().store(header, A::GIVE, scope);
+            next.node.header().store(header, Order::Release, scope);
         }
     }
 

@@ -13,13 +13,6 @@ pub trait Policy: Access {
     const TOGETHER: bool = false;
     /// Whether latches and steps are counted: see [`Event`].
     const COUNTS: bool = false;
-    /// Whether a split links the new node before it writes the pairs. A bug, for tests that plant it.
-    const SHOWS_EARLY: bool = false;
-    /// Whether a tile that changes nothing in a data node resets its version. A bug, for tests that plant it.
-    const FORGETS_VERSIONS: bool = false;
-    /// Whether a merge turns the node into a zombie before its pairs are in the next one. A bug, for tests
-    /// that plant it.
-    const LEAVES_EARLY: bool = false;
 }
 
 /// Events that a list counts if its policy has [`Policy::COUNTS`].

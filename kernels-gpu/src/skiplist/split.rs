@@ -83,17 +83,12 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
         let right = self.slab(tile, splits, held, 0);
         let goes = splits && !right.is_none();
         let plan = Self::plan_split(tile, held);
-        if A::SHOWS_EARLY && goes && tile.rank() == 0 {
-            self.link_in(held, right, plan.separator);
-        }
         if goes {
             self.fill_data(tile.rank(), held, right, &plan, pair);
         }
         tile.sync();
-        if A::FENCED {
-            fence(Scope::Device);
-        }
-        if !A::SHOWS_EARLY && goes && tile.rank() == 0 {
+        fence(Scope::Device);
+        if goes && tile.rank() == 0 {
             self.link_in(held, right, plan.separator);
         }
         tile.sync();
@@ -268,9 +263,7 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
             self.fill_sorted(tile.rank(), held, &share);
         }
         tile.sync();
-        if A::FENCED {
-            fence(Scope::Device);
-        }
+        fence(Scope::Device);
         if goes && tile.rank() == 0 {
             self.show_sorted(held, &share);
         }

@@ -179,7 +179,7 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
             self.follow(&step, writes);
         }
         let misses = ends && !step.found;
-        if !A::CONFIRMS_MISSES {
+        if !A::CONCURRENT {
             let value = if misses { request.argument } else { end.value };
             end = OperationResult {
                 done: ends,
@@ -209,11 +209,11 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
         if misses {
             before = node.header().load(Order::Acquire, Scope::Device);
         }
-        let read = node.read_rarely(tile.rank(), misses, A::PAIRS);
+        let read = node.read_rarely(tile.rank(), misses, Order::Acquire);
         tile.sync();
         let (mut now, mut tail) = (before, S::EMPTY);
         if misses && tile.rank() == 0 {
-            tail = node.tail().load(A::TAIL, Scope::Device);
+            tail = node.tail().load(Order::Relaxed, Scope::Device);
             now = node.header().load(Order::Relaxed, Scope::Device);
         }
         let settled = is_settled::<S, W, C>(tile, misses, before, now);
@@ -369,10 +369,10 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
     ) {
         tile.sync();
         if gives && tile.rank() == 0 {
-            let passes = A::SORTED && held.meta.is_leaf() && !A::FORGETS_VERSIONS;
+            let passes = A::SORTED && held.meta.is_leaf();
             let saved = if passes { held.meta.unlatched() } else { Meta::free(level) };
             let meta = if A::SORTED && on_data { held.meta.after() } else { saved };
-            held.node.release_as(meta, A::GIVE);
+            held.node.release_as(meta, Order::Release);
         }
     }
 
@@ -491,7 +491,7 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
         let (found, erases) = (hits != 0, request.operation.change() == Change::Erase);
         let mut value = request.argument;
         if wanted && hit.exists && !erases {
-            value = request.change::<A>(held.node.word(place), hit.word, Order::Relaxed);
+            value = request.change(held.node.word(place), hit.word, Order::Relaxed);
             update.read.put(rank, place, request.changed(hit.word));
         }
         let (removes, fits) = (wanted && found && erases, count < Node::<S, W, L>::SLOTS);
@@ -532,9 +532,9 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
             let chosen = if found { hit } else { free };
             let place = held.node.word(chosen.position);
             if found {
-                value = request.change::<A>(place, chosen.word, Order::Relaxed);
+                value = request.change(place, chosen.word, Order::Relaxed);
             } else {
-                request.place::<A>(place, chosen.word, Order::Relaxed);
+                request.place(place, chosen.word, Order::Relaxed);
             }
             let pair = S::pack(request.key, request.argument);
             let word = if found { request.changed(chosen.word) } else { pair };

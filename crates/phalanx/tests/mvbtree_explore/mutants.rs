@@ -4,7 +4,10 @@ use crate::faults::site;
 use crate::moments::{Plan, all_are_sound_with, is_found, plans_are_sound};
 use crate::world::Finding;
 use crate::{Small, eager};
-use phalanx_kernels::mvbtree::OutOfPlace;
+use phalanx_kernels::mvbtree::{Access, MovingClock, OutOfPlace, RawVersions, Time, Versions};
+use phalanx_kernels::reclaim::Blocks;
+use phalanx_kernels::slab::{Handle, Pool};
+use simt::Order;
 use simt::emulator::{FailureKind, Fault};
 
 /// Number of seeds within which a fault must be found.
@@ -19,6 +22,72 @@ fn is_order(finding: &Finding) -> bool {
 fn a_snapshot_that_returns_the_live_stamp_is_found() {
     let advance = site("mvbtree/versions.rs", "take_timestamp", "versions.advance_clock(");
     assert!(is_found::<Small<OutOfPlace>>(SEEDS, Plan::racing, &[Fault::skip(advance)], is_order));
+}
+
+/// Clock that gives the live stamp to the tile that loses the race to advance it.
+#[derive(Clone, Copy, Debug)]
+struct LiveClock(MovingClock<Blocks>);
+
+impl Versions for LiveClock {
+    const VERSIONED: bool = true;
+    const CLOCK_MOVES: bool = true;
+
+    unsafe fn new(parts: RawVersions) -> Self {
+        // SAFETY: the caller's promise.
+        Self(unsafe { MovingClock::new(parts) })
+    }
+
+    fn read_timestamp(self) -> u32 {
+        self.0.read_timestamp()
+    }
+
+    fn at_timestamp(self, at: u32) -> Self {
+        Self(self.0.at_timestamp(at))
+    }
+
+    fn protected_below(self) -> u32 {
+        self.0.protected_below()
+    }
+
+    fn time(self) -> Time {
+        self.0.time()
+    }
+
+    fn advance_clock(self, from: u64) -> Result<u64, u64> {
+        match self.0.advance_clock(from) {
+            Err(found) if found as u32 != from as u32 => Ok(found),
+            result => result,
+        }
+    }
+
+    unsafe fn enter<P: Pool>(self, pool: P) {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.enter(pool) }
+    }
+
+    unsafe fn leave<P: Pool>(self, pool: P) {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.leave(pool) }
+    }
+
+    unsafe fn retire<P: Pool>(self, pool: P, copy: Handle) {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.retire(pool, copy) }
+    }
+}
+
+#[derive(Clone, Copy)]
+struct LiveStamps;
+
+impl Access for LiveStamps {
+    const READ: Order = Order::Relaxed;
+    const CONCURRENT: bool = true;
+    type Versions = LiveClock;
+}
+
+#[test]
+fn a_snapshot_that_loses_a_race_and_returns_the_live_stamp_is_found() {
+    assert!(is_found::<Small<LiveStamps>>(SEEDS, Plan::racing, &[], is_order));
 }
 
 /// Readers take unstamped leaves for old ones, and do not stamp them.

@@ -195,10 +195,7 @@ impl Lane {
         let worker = self.worker();
         match worker.explorer() {
             Some(explorer) => {
-                if let Some(passed) = self.passed.get() {
-                    explorer.store_late(self, Some(passed));
-                }
-                self.passed.set(Some(site));
+                explorer.reach(self, site);
                 explorer.step(self);
             }
             None if worker.use_quantum() => {}

@@ -179,6 +179,14 @@ impl Explorer {
         }
     }
 
+    /// Notes that the lane has come to an operation at `site`, after its delayed stores that are due.
+    pub fn reach(&self, lane: &Lane, site: Site) {
+        if let Some(passed) = lane.passed.get() {
+            self.store_late(lane, Some(passed));
+        }
+        lane.passed.set(Some(site));
+    }
+
     /// Decides which lane runs next, before an operation of `lane` that others can observe.
     pub fn step(&self, lane: &Lane) {
         let steps = self.steps.get() + 1;
@@ -237,7 +245,7 @@ impl Explorer {
 
     /// Executes a spin hint of the lane.
     pub fn spin(&self, lane: &Lane, site: Site) {
-        lane.passed.set(Some(site));
+        self.reach(lane, site);
         let idle = {
             let mut idle = self.idle.borrow_mut();
             idle.spin(lane.number);
