@@ -132,7 +132,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Nodes<S, P, A, W
             position < Node::<S, W, L>::SLOTS && handle_of(S::value(word)) == child.handle
         });
         let owners = tile.ballot(own.exists);
-        let place = tile.shuffle(own.position, owners.trailing_zeros());
+        let place = tile.shuffle(own.index, owners.trailing_zeros());
         let count = held.read.count(tile, |word| !S::is_empty(word));
         let is_above = held.meta.level() == child.meta.level() + 1;
         LatchedParent { held, has_latch, is_true: has_latch && is_above && owners != 0, place, count }

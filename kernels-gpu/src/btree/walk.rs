@@ -369,7 +369,7 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
         let refused = A::Versions::VERSIONED && on_leaf && changes && !saved.ready;
         if on_leaf && rank == actor && (found || places) && !refused {
             let chosen = if found { hit } else { free };
-            let (place, order) = (held.node.word(chosen.position), self.tree.pair_order());
+            let (place, order) = (held.node.word(chosen.index), self.tree.pair_order());
             if found {
                 value = request.change::<A>(place, chosen.word, order);
             } else {
@@ -377,11 +377,7 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
             }
             if A::GROUPS {
                 let placed = S::pack(request.key, request.argument);
-                held.read.put(
-                    rank,
-                    chosen.position,
-                    if found { request.changed(chosen.word) } else { placed },
-                );
+                held.read.put(rank, chosen.index, if found { request.changed(chosen.word) } else { placed });
             }
         }
         self.tree.stamp_leaf(tile, &saved, held.node, Handle::NONE);

@@ -210,7 +210,13 @@ where
         let request = self.request.from_owner(turn);
         let (rank, bucket) = (tile.rank(), self.bucket(route.bucket));
         let within = |j: u32| P::EXTRA_PROBES == 0 || rank * L as u32 + j < route.quota;
-        let probe = BucketProbe::new(tile, bucket, &bucket.load(rank, turn.is_active()), &request, within);
+        let probe = BucketProbe::new(
+            tile,
+            bucket,
+            &bucket.load(rank, turn.is_active(), Order::Relaxed),
+            &request,
+            within,
+        );
         let (done, value) = probe.act(tile, turn.is_active(), &request);
 
         let onward = self.goes_on(turn, &request, route, probe.result.continues());

@@ -137,7 +137,7 @@ impl<S: Slot, const W: u32, const L: usize> BucketProbe<S, W, L> {
     fn act_alone<O: Operation>(&self, rank: u32, request: &Request<S, O>) -> (bool, S::Value) {
         let found = if self.hit.exists || !O::WRITES { self.hit } else { self.open };
         // SAFETY: `rank` is the rank of a lane of the tile, and `j` the index of one of its slots.
-        let slot = unsafe { self.bucket.slot(rank, found.j as usize) };
+        let slot = unsafe { self.bucket.slot(rank, found.index as usize) };
         if O::WRITES && !self.hit.exists {
             let pair = S::pack(request.key, request.argument);
             return (S::claim(slot, pair), request.argument);

@@ -1,10 +1,10 @@
 //! Versions of leaves: the version word of a node, and the clock that advances while kernels run. See
 //! `docs/structures/multiversion-b-tree.md`.
 use super::version::{BLANK, PENDING, UNSTAMPED, Version};
-use crate::keyed::Slot;
+use crate::keyed::{Lane, Slot};
 use crate::ordered::access::Access;
 use crate::ordered::meta::Meta;
-use crate::ordered::node::{Node, Read};
+use crate::ordered::node::Node;
 use crate::ordered::nodes::Nodes;
 use crate::ordered::versioning::{LATEST, Versions};
 use crate::slab::{Handle, Pool};
@@ -125,8 +125,8 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Nodes<S, P, A, W
         tile: Tile<W, C>,
         node: Node<S, W, L>,
         wants: bool,
-        read: Read<S, W, L>,
-    ) -> (Read<S, W, L>, bool) {
+        read: Lane<S, L>,
+    ) -> (Lane<S, L>, bool) {
         let at = self.versions.read_timestamp();
         tile.sync();
         let mut version = Version::FIRST;
@@ -161,7 +161,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Nodes<S, P, A, W
         tile: Tile<W, C>,
         changes: bool,
         node: Node<S, W, L>,
-        read: &Read<S, W, L>,
+        read: &Lane<S, L>,
     ) -> SavedVersion {
         let none = SavedVersion { ready: changes, copy: Handle::NONE, before: Version::FIRST };
         if !A::Versions::VERSIONED {
@@ -209,7 +209,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Nodes<S, P, A, W
     }
 
     /// Writes a lane's words of a copy.
-    fn write_copy(self, copy: Node<S, W, L>, rank: u32, read: &Read<S, W, L>, before: Version) {
+    fn write_copy(self, copy: Node<S, W, L>, rank: u32, read: &Lane<S, L>, before: Version) {
         let mut j = 0;
         while j < L {
             let (mut word, position) = (read.words()[j], Node::<S, W, L>::position(rank, j));

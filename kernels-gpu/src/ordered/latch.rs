@@ -1,9 +1,9 @@
 //! Latches of nodes.
 use super::access::Access;
 use super::meta::Meta;
-use super::node::{Node, Read};
+use super::node::Node;
 use super::nodes::Nodes;
-use crate::keyed::Slot;
+use crate::keyed::{Lane, Slot};
 use crate::slab::{Handle, Pool};
 use simt::{Convergence, Tile, device};
 
@@ -15,7 +15,7 @@ pub struct LatchedNode<S: Slot, const W: u32, const L: usize> {
     /// Its location.
     pub node: Node<S, W, L>,
     /// The words of it that the calling lane holds.
-    pub read: Read<S, W, L>,
+    pub read: Lane<S, L>,
     /// Its lowest key.
     pub low: S::Stored,
     /// Its level and latch.

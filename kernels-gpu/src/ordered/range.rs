@@ -7,14 +7,14 @@
 use super::access::Access;
 use super::fixed_nodes::{FIRST_LEAF, RESERVED_LEAF, ROOT, Start, largest};
 use super::meta::{Meta, handle_of};
-use super::node::{Node, Read};
+use super::node::Node;
 use super::nodes::Nodes;
 use super::search::SearchStep;
 use super::sink::Sink;
 use super::sorted_pairs::Ordered;
 use super::staging::Stage;
 use super::versioning::{LATEST, Versions};
-use crate::keyed::{Scalar, Slot};
+use crate::keyed::{Lane, Scalar, Slot};
 use crate::slab::{Handle, Pool};
 use simt::{Convergence, Order, Queue, Scope, Tile, device, fence};
 
@@ -115,7 +115,7 @@ pub struct Answer<K, V> {
 
 /// A leaf as a tile has read it.
 struct Leaf<S: Slot, const W: u32, const L: usize> {
-    read: Read<S, W, L>,
+    read: Lane<S, L>,
     low: S::Stored,
     meta: Meta,
     /// The tail. It is valid in the lane that [`Self::end`] reads it from. Its load may still be in flight,
@@ -438,7 +438,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
         &mut self,
         tile: Tile<W, C>,
         counts: bool,
-        read: &Read<S, W, L>,
+        read: &Lane<S, L>,
         wanted: Wanted<S::Stored>,
         highest: bool,
     ) {

@@ -1,16 +1,16 @@
 //! How a full node is divided: the lower half of its pairs stays, the upper half moves.
 use super::access::Access;
 use super::latch::LatchedNode;
-use super::node::{Node, Read};
+use super::node::Node;
 use super::nodes::Nodes;
-use crate::keyed::{Scalar, Slot};
+use crate::keyed::{Lane, Scalar, Slot};
 use crate::slab::Pool;
 use simt::{Convergence, Tile, device};
 
 /// How a node is divided, as one lane sees it.
 pub(crate) struct SplitPlan<S: Slot, const W: u32, const L: usize> {
     /// The pairs, sorted.
-    pub(crate) pairs: Read<S, W, L>,
+    pub(crate) pairs: Lane<S, L>,
     /// Lowest key that moves.
     pub(crate) separator: S::Stored,
     /// Position of its pair.
@@ -34,7 +34,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Nodes<S, P, A, W
             position < Node::<S, W, L>::SLOTS && S::key(word) == separator
         });
         let owner = tile.ballot(middle.exists).trailing_zeros();
-        SplitPlan { pairs, separator, middle: tile.shuffle(middle.position, owner) }
+        SplitPlan { pairs, separator, middle: tile.shuffle(middle.index, owner) }
     }
 
     /// Whether the pair at index `place` in key order moves.

@@ -16,11 +16,11 @@
 //! before it removes it from the chain.
 use super::policy::Policy;
 use super::walk::may_merge;
-use crate::keyed::{Scalar, Slot};
+use crate::keyed::{Lane, Scalar, Slot};
 use crate::ordered::fixed_nodes::FIRST_LEAF;
 use crate::ordered::latch::LatchedNode;
 use crate::ordered::meta::{Meta, entry};
-use crate::ordered::node::{Node, Read};
+use crate::ordered::node::Node;
 use crate::ordered::nodes::Nodes;
 use crate::slab::Pool;
 use simt::{Convergence, Order, Scope, Tile, device, fence};
@@ -34,7 +34,7 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
         tile: Tile<W, C>,
         removed: bool,
         held: &LatchedNode<S, W, L>,
-        read: &Read<S, W, L>,
+        read: &Lane<S, L>,
     ) {
         let count = read.count(tile, |word| S::key(word) <= held.high);
         let is_thin = count <= Node::<S, W, L>::SLOTS / A::THIN;
@@ -49,7 +49,7 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
         tile: Tile<W, C>,
         merges: bool,
         held: &LatchedNode<S, W, L>,
-        read: &Read<S, W, L>,
+        read: &Lane<S, L>,
         count: u32,
     ) {
         let (next, has_latch) = self.try_latch(tile, if merges { held.link } else { FIRST_LEAF }, merges);
@@ -92,7 +92,7 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
         tile: Tile<W, C>,
         fits: bool,
         held: &LatchedNode<S, W, L>,
-        read: &Read<S, W, L>,
+        read: &Lane<S, L>,
         next: &LatchedNode<S, W, L>,
     ) {
         let mut to = next.read;
@@ -117,7 +117,7 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
         tile: Tile<W, C>,
         fits: bool,
         held: &LatchedNode<S, W, L>,
-        read: &Read<S, W, L>,
+        read: &Lane<S, L>,
         next: &LatchedNode<S, W, L>,
     ) {
         let (rank, is_slot) = (tile.rank(), |position| position < Node::<S, W, L>::SLOTS);
@@ -131,12 +131,12 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
             }
             let word = tile.shuffle(pair.word, pairs.trailing_zeros() % W);
             if pairs != 0 && rank == pairs.trailing_zeros() {
-                from.put(rank, pair.position, S::EMPTY);
+                from.put(rank, pair.index, S::EMPTY);
             }
             if pairs != 0 && rank == frees.trailing_zeros() {
                 // This slot's pair may have moved: see `Latched::place`.
-                next.node.word(free.position).store(word, Order::Release, Scope::Device);
-                to.put(rank, free.position, word);
+                next.node.word(free.index).store(word, Order::Release, Scope::Device);
+                to.put(rank, free.index, word);
             }
         }
     }

@@ -18,11 +18,11 @@
 //! The root is the topmost layer. When it is full, it moves all its entries into two new nodes and becomes
 //! the layer above them.
 use super::policy::Policy;
-use crate::keyed::{Scalar, Slot};
+use crate::keyed::{Lane, Scalar, Slot};
 use crate::ordered::fixed_nodes::ROOT;
 use crate::ordered::latch::LatchedNode;
 use crate::ordered::meta::{Meta, entry};
-use crate::ordered::node::{Node, Read};
+use crate::ordered::node::Node;
 use crate::ordered::nodes::Nodes;
 use crate::ordered::split_plan::SplitPlan;
 use crate::slab::{Handle, Pool};
@@ -179,7 +179,7 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
         tile: Tile<W, C>,
         shifts: bool,
         node: Node<S, W, L>,
-        read: &mut Read<S, W, L>,
+        read: &mut Lane<S, L>,
         (place, last): (u32, u32),
         word: S::Word,
     ) {
@@ -204,7 +204,7 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
         tile: Tile<W, C>,
         closes: bool,
         node: Node<S, W, L>,
-        read: &mut Read<S, W, L>,
+        read: &mut Lane<S, L>,
         (place, last): (u32, u32),
     ) {
         let (words, rank) = (read.words(), tile.rank());
@@ -228,7 +228,7 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
         tile: Tile<W, C>,
         closes: bool,
         held: &LatchedNode<S, W, L>,
-        read: &mut Read<S, W, L>,
+        read: &mut Lane<S, L>,
         count: u32,
     ) {
         loop {
@@ -237,7 +237,7 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
             if !tile.any_converged(gaps != 0) {
                 return;
             }
-            let place = tile.shuffle(gap.position, 31 - (gaps | 1).leading_zeros());
+            let place = tile.shuffle(gap.index, 31 - (gaps | 1).leading_zeros());
             let ends = (place, Node::<S, W, L>::SLOTS - 1);
             Self::close(tile, gaps != 0, held.node, read, ends);
         }

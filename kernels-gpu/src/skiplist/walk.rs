@@ -6,13 +6,13 @@
 //! order, neighbouring lanes want the same node.
 use super::policy::{Event, Policy};
 use super::split::IndexEntry;
-use crate::keyed::{Change, Operation, Outcome, Request, Scalar, Slot};
+use crate::keyed::{Change, Lane, Operation, Outcome, Request, Scalar, Slot};
 use crate::ordered::backoff::back_off;
 use crate::ordered::fixed_nodes::{FIRST_LEAF, RESERVED_LEAF, ROOT, largest};
 use crate::ordered::latch::LatchedNode;
 use crate::ordered::leaf::{Latched, OperationResult};
 use crate::ordered::meta::{Meta, handle_of};
-use crate::ordered::node::{Node, Read};
+use crate::ordered::node::Node;
 use crate::ordered::nodes::Nodes;
 use crate::ordered::range::is_settled;
 use crate::ordered::search::SearchStep;
@@ -61,7 +61,7 @@ struct UpdateResult<S: Slot, const W: u32, const L: usize> {
     /// In a node with sorted pairs: whether a reader that sees words written from now on also sees the latch.
     has_shown_latch: bool,
     /// The node's current content.
-    read: Read<S, W, L>,
+    read: Lane<S, L>,
 }
 
 /// Result of an attempt to change a node.
@@ -232,7 +232,7 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
     /// Passes a data node. If one zombie leads to another, the first is linked to the second's target, so
     /// chains of zombies become short. The tail of a zombie is written nowhere else, and every value that it
     /// ever had is valid.
-    fn shorten<C: Convergence>(&mut self, tile: Tile<W, C>, passes: bool, read: &Read<S, W, L>) {
+    fn shorten<C: Convergence>(&mut self, tile: Tile<W, C>, passes: bool, read: &Lane<S, L>) {
         let (high, _) = read.tail(tile);
         let is_zombie = passes && high == S::Stored::from_u64(0);
         if passes {
@@ -530,7 +530,7 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
         let mut value = request.argument;
         if wanted && rank == actor && (found || places) {
             let chosen = if found { hit } else { free };
-            let place = held.node.word(chosen.position);
+            let place = held.node.word(chosen.index);
             if found {
                 value = request.change::<A>(place, chosen.word, Order::Relaxed);
             } else {
@@ -538,7 +538,7 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
             }
             let pair = S::pack(request.key, request.argument);
             let word = if found { request.changed(chosen.word) } else { pair };
-            update.read.put(rank, chosen.position, word);
+            update.read.put(rank, chosen.index, word);
         }
         update.removed |= wanted && found && erases;
         let value = if O::RETURNS { tile.shuffle(value, actor) } else { value };
