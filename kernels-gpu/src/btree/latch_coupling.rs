@@ -6,7 +6,7 @@
 //! through one latch, and through those below it. Full nodes are split on the way, while the latch of the
 //! node above is still held.
 use super::split::SplitResult;
-use super::walk::Walk;
+use super::walk::{FullNodes, Stage, Walk};
 use crate::keyed::{Operation, Outcome, Request, Slot};
 use crate::ordered::access::Access;
 use crate::ordered::fixed_nodes::ROOT;
@@ -24,14 +24,15 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
     pub(super) fn coupled_round<C: Convergence>(&mut self, turn: CurrentOp<W, C>) -> bool {
         let (tile, request) = (turn.tile(), self.request.from_owner(turn));
         let start = turn.from_owner(self.start);
-        if self.at.is_none() {
-            self.at = start;
+        if self.stage == Stage::Begin {
+            (self.at, self.stage) = (start, Stage::Descend);
         }
         let acts = turn.is_active();
-        let (mut held, has_latch) = self.tree.try_latch(tile, self.at, acts);
+        let (held, has_latch) = self.tree.try_latch(tile, self.at, acts);
         let on_leaf = has_latch && held.meta.is_leaf();
-        let (mut end, full_leaf) = self.update_leaf(tile, on_leaf, &mut held, &request);
-        let full = held.read.is_full(tile) && request.places() && !self.out_of_slabs;
+        let (mut end, _) = self.tree.update_leaf(tile, on_leaf, &held, &mut { held.read }, &request);
+        let full_leaf = on_leaf && !end.done;
+        let full = held.read.is_full(tile) && request.places() && self.full_nodes != FullNodes::OutOfSlabs;
         let splits = full_leaf || (has_latch && !held.meta.is_leaf() && full);
         let step = SearchStep::of(tile, &held.read, request.key);
         tile.sync();
@@ -89,7 +90,9 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
         }
         if splits {
             (self.at, self.parent) = (ROOT, Handle::NONE);
-            self.out_of_slabs |= split == SplitResult::OutOfSlabs;
+            if split == SplitResult::OutOfSlabs {
+                self.full_nodes = FullNodes::OutOfSlabs;
+            }
         }
         split
     }

@@ -16,7 +16,7 @@
 //! ```
 //!
 //! The root has no parent: it moves all its pairs into two new nodes and becomes their parent.
-use crate::keyed::{Scalar, Slot};
+use crate::keyed::Slot;
 use crate::mvbtree::version::Version;
 use crate::mvbtree::versions::SavedVersion;
 use crate::ordered::access::Access;
@@ -28,7 +28,7 @@ use crate::ordered::nodes::Nodes;
 use crate::ordered::split_plan::SplitPlan;
 use crate::ordered::versioning::Versions;
 use crate::slab::{Handle, Pool};
-use simt::{Convergence, Order, Scope, Thread, Tile, device, fence};
+use simt::{Convergence, Order, Scope, Tile, device, fence};
 
 /// Result of a split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,10 +149,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Nodes<S, P, A, W
         let mut mine = Handle::NONE;
         let takes = wanted && (tile.rank() == 0 || (both && tile.rank() == 1));
         if takes {
-            // The seed depends on no address, so that explored schedules replay.
-            let seed =
-                Thread::index() as u32 ^ (held.low.to_u64() as u32).rotate_right(7) ^ held.meta.level();
-            mine = self.pool.allocate(seed).unwrap_or(Handle::NONE);
+            mine = self.allocate_beside(held, held.meta.level());
         }
         let (right, left) = (tile.shuffle(mine, 0), tile.shuffle(mine, 1));
         if both && (right.is_none() || left.is_none()) {
@@ -301,7 +298,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Nodes<S, P, A, W
                 && position == plan.middle
                 && key < plan.separator
             {
-                // This slot's pair has moved: see `Latched::place`.
+                // This slot's pair has moved: see `write_slot`.
                 place.store(word, Order::Release, scope);
             }
             j += 1;

@@ -6,13 +6,14 @@
 //! pairs (see `docs/structures/btree.md`, *Reading a leaf*).
 use super::access::Access;
 use super::fixed_nodes::{FIRST_LEAF, RESERVED_LEAF, ROOT, Start, largest};
+use super::leaf::is_settled;
 use super::meta::{Meta, handle_of};
 use super::node::Node;
 use super::nodes::Nodes;
 use super::search::SearchStep;
 use super::sink::Sink;
 use super::sorted_pairs::Ordered;
-use super::staging::Stage;
+use super::staging::Staging;
 use super::versioning::{LATEST, Versions};
 use crate::keyed::{Lane, Scalar, Slot};
 use crate::slab::{Handle, Pool};
@@ -149,24 +150,10 @@ impl<S: Slot, const W: u32, const L: usize> Leaf<S, W, L> {
     #[device(caller)]
     fn end<A: Access, C: Convergence>(&self, tile: Tile<W, C>, wanted: bool) -> End<S::Stored> {
         let (before, now) = self.headers;
-        let is_settled =
-            !(A::CONFIRMS_MISSES && A::SORTED) || is_settled::<S, W, C>(tile, wanted, before, now);
+        let is_settled = !(A::CONFIRMS_MISSES && A::SORTED) || is_settled::<S, W>(tile, wanted, before, now);
         let link = tile.shuffle(handle_of(S::value(self.tail)), Self::owner::<A>());
         End { high: self.high::<A, C>(tile), link, is_settled }
     }
-}
-
-/// Whether the header that each lane of the tile read before the pairs is the one that the first lane read
-/// after them, and unlatched. Lanes where it is not `wanted` do not count.
-#[device(caller)]
-pub(crate) fn is_settled<S: Slot, const W: u32, C: Convergence>(
-    tile: Tile<W, C>,
-    wanted: bool,
-    before: S::Word,
-    now: S::Word,
-) -> bool {
-    let (before, now) = (Meta::read(S::value(before)), Meta::read(tile.shuffle(S::value(now), 0)));
-    tile.all(!wanted || (before == now && !now.is_latched()))
 }
 
 /// The keys wanted of a leaf, as they are stored; if there are none, the blank key.
@@ -211,7 +198,7 @@ struct Pass<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> {
     /// Number of pairs that may still be written.
     left: u32,
     /// Staging area for pairs that are not written yet.
-    stage: Stage<S, W, L>,
+    stage: Staging<S, W, L>,
     /// Number of staged pairs.
     held: u32,
     /// The next node.
@@ -477,13 +464,13 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
 
     /// Whether pairs are staged before they are written.
     const fn stages<Q: Seek>() -> bool {
-        Q::STAGES && Stage::<S, W, L>::PAYS
+        Q::STAGES && Staging::<S, W, L>::PAYS
     }
 
     /// Whether another leaf's pairs might not fit in the staging area.
     #[device]
     fn is_stage_full(&self) -> bool {
-        self.held > Stage::<S, W, L>::ROOM - Node::<S, W, L>::SLOTS
+        self.held > Staging::<S, W, L>::ROOM - Node::<S, W, L>::SLOTS
     }
 
     /// Writes the staged pairs, up to the capacity of the destination.
@@ -584,7 +571,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Nodes<S, P, A, W
         let zero = S::Stored::from_u64(0);
         let (mut answer, mut written) = ((0, (zero, S::Value::from_u64(0))), 0);
         let stages = Pass::<S, P, A, W, L>::stages::<Q>();
-        let stage = if stages { Stage::of(tile) } else { Stage::none() };
+        let stage = if stages { Staging::of(tile) } else { Staging::none() };
         let mut queue = Queue::new(tile, pending);
         while let Some(turn) = queue.next_op() {
             let (from, to) = (turn.from_owner(from), turn.from_owner(to));

@@ -4,8 +4,8 @@ use super::latch::LatchedNode;
 use super::node::Node;
 use super::nodes::Nodes;
 use crate::keyed::{Lane, Scalar, Slot};
-use crate::slab::Pool;
-use simt::{Convergence, Tile, device};
+use crate::slab::{Handle, Pool};
+use simt::{Convergence, Thread, Tile, device};
 
 /// How a node is divided, as one lane sees it.
 pub(crate) struct SplitPlan<S: Slot, const W: u32, const L: usize> {
@@ -21,6 +21,13 @@ pub(crate) struct SplitPlan<S: Slot, const W: u32, const L: usize> {
 impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Nodes<S, P, A, W, L> {
     /// Number of pairs that stay in the lower half.
     pub(crate) const HALF: u32 = Node::<S, W, L>::SLOTS / 2;
+
+    /// Allocates a slab for a node of the same level as `held`, by the calling lane alone.
+    pub(crate) fn allocate_beside(self, held: &LatchedNode<S, W, L>, salt: u32) -> Handle {
+        // The seed depends on no address, so that explored schedules replay.
+        let seed = Thread::index() as u32 ^ (held.low.to_u64() as u32).rotate_right(7) ^ salt;
+        self.pool.allocate_in(held.meta.level(), seed).unwrap_or(Handle::NONE)
+    }
 
     /// Sorts the pairs of a full node and determines which of them move.
     pub(crate) fn plan_split<C: Convergence>(

@@ -27,12 +27,12 @@ const fn each(lanes: u32, words: usize) -> usize {
     2 * lanes as usize * words + 1
 }
 
-/// A tile's staging area of [`Stage::ROOM`] words.
+/// A tile's staging area of [`Staging::ROOM`] words.
 #[derive(Clone, Copy)]
-pub struct Stage<S: Slot, const W: u32, const L: usize>(Option<Shared<S::Word>>);
+pub struct Staging<S: Slot, const W: u32, const L: usize>(Option<Shared<S::Word>>);
 
 #[device(caller)]
-impl<S: Slot, const W: u32, const L: usize> Stage<S, W, L> {
+impl<S: Slot, const W: u32, const L: usize> Staging<S, W, L> {
     /// Whether staging is faster than writing each pair to its destination at once. Measured: it is where
     /// lanes have many consecutive pairs.
     pub const PAYS: bool = L >= 4;

@@ -134,7 +134,7 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
                 from.put(rank, pair.index, S::EMPTY);
             }
             if pairs != 0 && rank == frees.trailing_zeros() {
-                // This slot's pair may have moved: see `Latched::place`.
+                // This slot's pair may have moved: see `write_slot`.
                 next.node.word(free.index).store(word, Order::Release, Scope::Device);
                 to.put(rank, free.index, word);
             }

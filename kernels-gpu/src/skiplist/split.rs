@@ -26,7 +26,7 @@ use crate::ordered::node::Node;
 use crate::ordered::nodes::Nodes;
 use crate::ordered::split_plan::SplitPlan;
 use crate::slab::{Handle, Pool};
-use simt::{Convergence, Order, Scope, Thread, Tile, device, fence};
+use simt::{Convergence, Order, Scope, Tile, device, fence};
 
 /// An entry of a new node to be raised to the layer above, and whether a new node was made.
 pub(super) type IndexEntry<S> = ((<S as Slot>::Stored, Handle), bool);
@@ -60,9 +60,7 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
     ) -> Handle {
         let mut mine = Handle::NONE;
         if wanted && tile.rank() == 0 {
-            // The seed depends on no address, so that explored schedules replay.
-            let seed = Thread::index() as u32 ^ (of.low.to_u64() as u32).rotate_right(7) ^ salt;
-            mine = self.pool.allocate_in(of.meta.level(), seed).unwrap_or(Handle::NONE);
+            mine = self.allocate_beside(of, salt);
         }
         tile.shuffle(mine, 0)
     }
@@ -101,7 +99,7 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
         while j < L {
             let is_middle = Node::<S, W, L>::position(tile.rank(), j) == plan.middle;
             if goes && is_middle && pair.0 < plan.separator {
-                // This slot's pair has moved: see `Latched::place`.
+                // This slot's pair has moved: see `write_slot`.
                 held.node.own(tile.rank(), j).store(pair.1, Order::Release, Scope::Device);
             }
             j += 1;

@@ -10,11 +10,10 @@ use crate::keyed::{Change, Lane, Operation, Outcome, Request, Scalar, Slot};
 use crate::ordered::backoff::back_off;
 use crate::ordered::fixed_nodes::{FIRST_LEAF, RESERVED_LEAF, ROOT, largest};
 use crate::ordered::latch::LatchedNode;
-use crate::ordered::leaf::{Latched, OperationResult};
+use crate::ordered::leaf::{OperationResult, write_slot};
 use crate::ordered::meta::{Meta, handle_of};
 use crate::ordered::node::Node;
 use crate::ordered::nodes::Nodes;
-use crate::ordered::range::is_settled;
 use crate::ordered::search::SearchStep;
 use crate::slab::{Handle, Pool};
 use simt::{Convergence, CurrentOp, Order, Scope, Tile, device, fence};
@@ -22,6 +21,17 @@ use simt::{Convergence, CurrentOp, Order, Scope, Tile, device, fence};
 /// Number of links in index layers that a traversal follows before it restarts at the top, once per
 /// operation: the entries that led it there are old.
 const LATERAL: u32 = 3;
+
+/// Next action of a tile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Begin the traversal of the current operation.
+    Begin,
+    /// Read the current node and go on from it.
+    Descend,
+    /// Latch it and change it: see [`Walk::layer`].
+    Write,
+}
 
 /// The operation of one lane on its way through the list, as the work-sharing loop executes it.
 ///
@@ -31,14 +41,13 @@ pub struct Walk<S: Slot, P: Pool, A: Policy, O, const W: u32, const L: usize> {
     request: Request<S, O>,
     /// The node where the traversal of the lane's own operation begins.
     start: Handle,
-    /// The next node, or none before the traversal begins.
+    stage: Stage,
+    /// The next node.
     at: Handle,
     /// The index node that led to it, if known.
     parent: Handle,
     /// The zombie that led to it, or none.
     previous_zombie: Handle,
-    /// Whether the next node is latched and changed, not read.
-    latches: bool,
     /// The layer of the pending change: 0, the data layer, by the operation; above it by an entry that is
     /// raised.
     layer: u32,
@@ -48,8 +57,7 @@ pub struct Walk<S: Slot, P: Pool, A: Policy, O, const W: u32, const L: usize> {
     lateral: u32,
     /// Number of failed latch attempts.
     losses: u32,
-    outcome: Outcome,
-    value: S::Value,
+    result: (Outcome, S::Value),
 }
 
 /// Result of changes under a data node's latch.
@@ -86,27 +94,26 @@ struct LatchAttempt<S: Slot> {
 impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Walk<S, P, A, O, W, L> {
     /// Starts a traversal.
     pub fn new(nodes: Nodes<S, P, A, W, L>, start: Handle, request: Request<S, O>) -> Self {
-        let (value, none) = (request.argument, Handle::NONE);
+        let none = Handle::NONE;
         Self {
             nodes,
             request,
             start,
-            at: none,
+            stage: Stage::Begin,
+            at: start,
             parent: none,
             previous_zombie: none,
-            latches: false,
             layer: 0,
             index_entry: (request.key, none),
             lateral: 0,
             losses: 0,
-            outcome: Outcome::Absent,
-            value,
+            result: (Outcome::Absent, request.argument),
         }
     }
 
     /// Returns the result of the lane's operation.
     pub fn result(self) -> (Outcome, S::Value) {
-        (self.outcome, self.value)
+        self.result
     }
 
     /// Executes one round of the current operation: one node. Returns the ranks whose operations are
@@ -115,18 +122,18 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
         let (tile, request) = (turn.tile(), self.request.from_owner(turn));
         let writes = request.places() || (O::WRITES && request.operation.change() != Change::Keep);
         let start = turn.from_owner(self.start);
-        if self.at.is_none() {
+        if self.stage == Stage::Begin {
             self.at = start;
-            self.latches = start == RESERVED_LEAF && writes;
+            self.stage = if start == RESERVED_LEAF && writes { Stage::Write } else { Stage::Descend };
         }
-        let looks = turn.is_active() && !self.latches;
-        let mut acts = turn.is_active() && self.latches;
+        let looks = turn.is_active() && self.stage == Stage::Descend;
+        let mut acts = turn.is_active() && self.stage == Stage::Write;
         let end = self.descend(tile, looks, writes, &request);
         if A::TOGETHER {
-            acts = turn.is_active() && self.latches;
+            acts = turn.is_active() && self.stage == Stage::Write;
         }
         if end.done && turn.is_mine() {
-            (self.outcome, self.value) = (end.outcome, end.value);
+            self.result = (end.outcome, end.value);
         }
         let own = waiting & waiting.wrapping_neg();
         let mut finished = if end.done { own } else { 0 };
@@ -135,7 +142,7 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
             finished |= if acts { written } else { 0 };
         }
         if finished & own != 0 {
-            (self.at, self.parent, self.previous_zombie) = (Handle::NONE, Handle::NONE, Handle::NONE);
+            (self.stage, self.parent, self.previous_zombie) = (Stage::Begin, Handle::NONE, Handle::NONE);
             (self.lateral, self.losses, self.layer) = (0, 0, 0);
         }
         finished
@@ -148,8 +155,8 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
 
     /// Restarts at the top.
     fn restart(&mut self) {
-        (self.at, self.parent, self.previous_zombie, self.latches) =
-            (ROOT, Handle::NONE, Handle::NONE, false);
+        (self.at, self.stage) = (ROOT, Stage::Descend);
+        (self.parent, self.previous_zombie) = (Handle::NONE, Handle::NONE);
     }
 
     /// Reads a node and goes on from it, if `looks`.
@@ -165,11 +172,6 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
         let step = SearchStep::of(tile, &read, key);
         let is_data = step.meta.is_leaf();
         let ends = looks && is_data && !step.beyond && !writes;
-        let mut end = OperationResult {
-            done: ends && step.found,
-            outcome: request.operation.outcome(),
-            value: step.value,
-        };
         let passes = looks && is_data && step.beyond;
         if tile.any_converged(passes || !self.previous_zombie.is_none()) {
             self.shorten(tile.rematerialize(), passes, &read);
@@ -178,55 +180,7 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
             self.count(tile, if step.beyond { Event::Lateral } else { Event::Down });
             self.follow(&step, writes);
         }
-        let misses = ends && !step.found;
-        if !A::CONFIRMS_MISSES {
-            let value = if misses { request.argument } else { end.value };
-            end = OperationResult {
-                done: ends,
-                outcome: if misses { Outcome::Absent } else { end.outcome },
-                value,
-            };
-        } else if tile.any_converged(misses) {
-            let again = if A::SORTED {
-                Self::confirm_miss_sorted(tile.rematerialize(), node, misses, request)
-            } else {
-                self.nodes.confirm_miss(tile.rematerialize(), node, misses, request)
-            };
-            end = if misses { again } else { end };
-        }
-        end
-    }
-
-    /// Reads a node with sorted pairs again after a miss. The miss is valid only if the node was unlatched
-    /// and had the same version before and after its pairs were read, and still covers the key.
-    fn confirm_miss_sorted<C: Convergence>(
-        tile: Tile<W, C>,
-        node: Node<S, W, L>,
-        misses: bool,
-        request: &Request<S, O>,
-    ) -> OperationResult<S::Value> {
-        let mut before = S::EMPTY;
-        if misses {
-            before = node.header().load(Order::Acquire, Scope::Device);
-        }
-        let read = node.read_rarely(tile.rank(), misses, A::PAIRS);
-        tile.sync();
-        let (mut now, mut tail) = (before, S::EMPTY);
-        if misses && tile.rank() == 0 {
-            tail = node.tail().load(A::TAIL, Scope::Device);
-            now = node.header().load(Order::Relaxed, Scope::Device);
-        }
-        let settled = is_settled::<S, W, C>(tile, misses, before, now);
-        let covered = request.key <= tile.shuffle(S::key(tail), 0);
-        let hit = read.last(tile.rank(), |position, word| {
-            position < Node::<S, W, L>::SLOTS && S::key(word) == request.key
-        });
-        let hits = tile.ballot(hit.exists);
-        let value = tile.shuffle(S::value(hit.word), hits.trailing_zeros());
-        let found = hits != 0;
-        let outcome = if found { request.operation.outcome() } else { Outcome::Absent };
-        let value = if found { value } else { request.argument };
-        OperationResult { done: covered && settled, outcome, value }
+        self.nodes.look_up(tile, node, ends, &step, request)
     }
 
     /// Passes a data node. If one zombie leads to another, the first is linked to the second's target, so
@@ -267,12 +221,14 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
                 self.restart();
             }
         } else if O::WRITES && writes && level == self.layer {
-            self.latches = true;
+            self.stage = Stage::Write;
         } else if !step.found || (O::WRITES && level < self.layer) {
             self.restart();
         } else if !step.meta.is_leaf() {
             (self.parent, self.at) = (self.at, handle_of(step.value));
-            self.latches = writes && level == self.layer + 1;
+            if writes && level == self.layer + 1 {
+                self.stage = Stage::Write;
+            }
         }
     }
 
@@ -379,7 +335,7 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
     /// Ends the current operation with `outcome`; its value stays the argument.
     fn conclude<C: Convergence>(&mut self, tile: Tile<W, C>, own: u32, outcome: Outcome) -> u32 {
         if own >> tile.rank() & 1 != 0 {
-            (self.outcome, self.value) = (outcome, self.request.argument);
+            self.result = (outcome, self.request.argument);
         }
         own
     }
@@ -391,7 +347,7 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
         if self.parent.is_none() {
             self.restart();
         } else {
-            (self.at, self.parent, self.latches) = (self.parent, Handle::NONE, true);
+            (self.at, self.parent, self.stage) = (self.parent, Handle::NONE, Stage::Write);
         }
     }
 
@@ -406,14 +362,14 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
         let is_beyond = key > held.high;
         let leads = if below { ROOT } else { self.at };
         self.at = if is_beyond { held.link } else { leads };
-        self.latches = is_beyond && self.layer == 0;
+        self.stage = if is_beyond && self.layer == 0 { Stage::Write } else { Stage::Descend };
     }
 
     /// Backs off after a failed latch attempt, for a time that grows with each failure. Then retries, in the
     /// data layer from the parent if that is known, otherwise from the same node.
     fn back_off(&mut self) {
         if self.layer == 0 && !self.parent.is_none() {
-            (self.at, self.parent, self.latches) = (self.parent, Handle::NONE, false);
+            (self.at, self.parent, self.stage) = (self.parent, Handle::NONE, Stage::Descend);
         }
         back_off(&mut self.losses, 0);
     }
@@ -427,32 +383,19 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
         held: &LatchedNode<S, W, L>,
         waiting: u32,
     ) -> UpdateResult<S, W, L> {
-        let (own, rank) = (self.request, tile.rank());
-        let belongs = held.low <= own.key && own.key <= held.high;
-        let wants = waiting >> rank & 1 != 0
-            && belongs
-            && (self.start == RESERVED_LEAF) == (held.handle == RESERVED_LEAF);
-        let mut group = tile.ballot(on_data && wants);
+        let (own, nodes, mut result) = (self.request, self.nodes, self.result);
+        let group = own.lanes_on_leaf(tile, on_data, waiting, held, self.start);
         let mut update =
             UpdateResult { finished: 0, removed: false, has_shown_latch: false, read: held.read };
-        while tile.any_converged(group != 0) {
-            let turn = group.trailing_zeros() % W;
-            let request = Request {
-                operation: tile.shuffle(own.operation, turn),
-                key: tile.shuffle(own.key, turn),
-                argument: tile.shuffle(own.argument, turn),
-            };
-            let end = if A::SORTED {
-                Self::update_sorted(tile, group != 0, held, &mut update, &request)
-            } else {
-                Self::update_unsorted(tile, group != 0, held, &mut update, &request)
-            };
-            if end.done && rank == turn {
-                (self.outcome, self.value) = (end.outcome, end.value);
+        update.finished = own.update_for_lanes(tile, group, &mut result, |wanted, request| {
+            if A::SORTED {
+                return Self::update_sorted(tile, wanted, held, &mut update, request);
             }
-            update.finished |= if end.done { 1 << turn } else { 0 };
-            group = if end.done { group & group.wrapping_sub(1) } else { 0 };
-        }
+            let (end, removed) = nodes.update_leaf(tile, wanted, held, &mut update.read, request);
+            update.removed |= removed;
+            end
+        });
+        self.result = result;
         update
     }
 
@@ -470,7 +413,7 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
         }
     }
 
-    /// [`Self::update_unsorted`] for a node with sorted pairs.
+    /// [`Nodes::update_leaf`] for a node with sorted pairs.
     fn update_sorted<C: Convergence>(
         tile: Tile<W, C>,
         wanted: bool,
@@ -491,8 +434,12 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
         let (found, erases) = (hits != 0, request.operation.change() == Change::Erase);
         let mut value = request.argument;
         if wanted && hit.exists && !erases {
-            value = request.change::<A>(held.node.word(place), hit.word, Order::Relaxed);
-            update.read.put(rank, place, request.changed(hit.word));
+            let word = request.changed(hit.word);
+            if request.operation.change() != Change::Keep {
+                write_slot::<S, A>(held.node.word(place), hit.word, word, Order::Relaxed, false);
+            }
+            value = S::value(hit.word);
+            update.read.put(rank, place, word);
         }
         let (removes, fits) = (wanted && found && erases, count < Node::<S, W, L>::SLOTS);
         let (puts, pair) = (wanted && !found && places && fits, S::pack(request.key, request.argument));
@@ -504,48 +451,7 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
         Nodes::<S, P, A, W, L>::shift(tile, puts, held.node, &mut update.read, (place, count), pair);
         update.removed |= removes;
         let value = if O::RETURNS { tile.shuffle(value, hits.trailing_zeros()) } else { value };
-        let absent = if places { Outcome::Inserted } else { Outcome::Absent };
-        let outcome = if found { request.operation.outcome() } else { absent };
-        let done = wanted && (found || !places || fits);
-        OperationResult { done, outcome, value: if found { value } else { request.argument } }
-    }
-
-    /// Executes one operation on a latched data node, if it is `wanted`. The operation is not done if it
-    /// needs a free slot and there is none.
-    fn update_unsorted<C: Convergence>(
-        tile: Tile<W, C>,
-        wanted: bool,
-        held: &LatchedNode<S, W, L>,
-        update: &mut UpdateResult<S, W, L>,
-        request: &Request<S, O>,
-    ) -> OperationResult<S::Value> {
-        let rank = tile.rank();
-        let is_slot = |position| position < Node::<S, W, L>::SLOTS;
-        let hit = update.read.last(rank, |position, word| is_slot(position) && S::key(word) == request.key);
-        let free = update.read.last(rank, |position, word| is_slot(position) && S::key(word) > held.high);
-        let (hits, frees) = (tile.ballot(hit.exists), tile.ballot(free.exists));
-        let (found, places) = (hits != 0, request.places());
-        let erases = request.operation.change() == Change::Erase;
-        let actor = (if found { hits } else { frees }).trailing_zeros();
-        let mut value = request.argument;
-        if wanted && rank == actor && (found || places) {
-            let chosen = if found { hit } else { free };
-            let place = held.node.word(chosen.index);
-            if found {
-                value = request.change::<A>(place, chosen.word, Order::Relaxed);
-            } else {
-                request.place::<A>(place, chosen.word, Order::Relaxed);
-            }
-            let pair = S::pack(request.key, request.argument);
-            let word = if found { request.changed(chosen.word) } else { pair };
-            update.read.put(rank, chosen.index, word);
-        }
-        update.removed |= wanted && found && erases;
-        let value = if O::RETURNS { tile.shuffle(value, actor) } else { value };
-        let absent = if places { Outcome::Inserted } else { Outcome::Absent };
-        let outcome = if found { request.operation.outcome() } else { absent };
-        let done = wanted && (found || !places || frees != 0);
-        OperationResult { done, outcome, value: if found { value } else { request.argument } }
+        request.updated(wanted && (found || !places || fits), found, false, value)
     }
 }
 
