@@ -14,14 +14,15 @@ use crate::ordered::latch::LatchedNode;
 use crate::ordered::leaf::OperationResult;
 use crate::ordered::meta::handle_of;
 use crate::ordered::search::SearchStep;
-use crate::slab::{Handle, Pool};
+use crate::ordered::types::Types;
+use crate::slab::Handle;
 use simt::{Convergence, CurrentOp, Tile, device};
 
 #[device]
-impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Walk<S, P, A, O, W, L> {
+impl<T: Types, O: Operation, const W: u32, const L: usize> Walk<T, O, W, L> {
     /// Executes one round of the current operation: tries the latch of the next node and executes the pending
     /// action there. Returns whether the operation is finished.
-    pub(super) fn coupled_round<C: Convergence>(&mut self, turn: CurrentOp<W, C>) -> bool {
+    pub(super) fn coupled_round(&mut self, turn: CurrentOp<W, impl Convergence>) -> bool {
         let (tile, request) = (turn.tile(), self.request.from_owner(turn));
         let start = turn.from_owner(self.start);
         if self.stage == Stage::Begin {
@@ -56,37 +57,37 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
     }
 
     /// Releases the latch above, or at a leaf both latches, and goes on to the child.
-    fn hand_over_latch<C: Convergence>(
+    fn hand_over_latch(
         &mut self,
-        tile: Tile<W, C>,
-        held: &LatchedNode<S, W, L>,
-        step: &SearchStep<S>,
+        tile: Tile<W, impl Convergence>,
+        held: &LatchedNode<T::Slot, W, L>,
+        step: &SearchStep<T::Slot>,
     ) {
         let above = self.parent;
         if tile.rank() == 0 && !above.is_none() {
-            self.tree.node(above).release(held.meta.level() + 1, A::GIVE);
+            self.tree.node(above).release(held.meta.level() + 1, T::Access::GIVE);
         }
         if !held.meta.is_leaf() {
             (self.parent, self.at) = (self.at, handle_of(step.value));
             self.losses = 0;
         } else if tile.rank() == 0 {
-            held.node.release(0, A::GIVE);
+            held.node.release(0, T::Access::GIVE);
         }
     }
 
     /// Splits the node, and restarts at the root without a latch.
-    fn split_below<C: Convergence>(
+    fn split_below(
         &mut self,
-        tile: Tile<W, C>,
+        tile: Tile<W, impl Convergence>,
         splits: bool,
-        held: &LatchedNode<S, W, L>,
-        request: Option<&Request<S, O>>,
+        held: &LatchedNode<T::Slot, W, L>,
+        request: Option<&Request<T::Slot, O>>,
     ) -> SplitResult {
-        let pair = request.map(|request| (request.key, S::pack(request.key, request.argument)));
+        let pair = request.map(|request| (request.key, T::Slot::pack(request.key, request.argument)));
         let split = self.tree.split(tile, splits, held, self.parent, pair);
         // A split releases both latches, except if there is no slab: then it does not reach the parent's.
         if splits && split == SplitResult::OutOfSlabs && !self.parent.is_none() && tile.rank() == 0 {
-            self.tree.node(self.parent).release(held.meta.level() + 1, A::GIVE);
+            self.tree.node(self.parent).release(held.meta.level() + 1, T::Access::GIVE);
         }
         if splits {
             (self.at, self.parent) = (ROOT, Handle::NONE);

@@ -9,7 +9,8 @@ use crate::ordered::leaf::OperationResult;
 use crate::ordered::meta::handle_of;
 use crate::ordered::nodes::Nodes;
 use crate::ordered::search::SearchStep;
-use crate::slab::{Handle, Pool};
+use crate::ordered::types::{Types, Value};
+use crate::slab::Handle;
 use simt::{Convergence, CurrentOp, Thread, Tile, device};
 
 /// Next action of a tile.
@@ -45,9 +46,9 @@ pub(super) enum FullNodes {
 /// The operation of one lane on its way through the tree, as the work-sharing loop executes it.
 ///
 /// The tile works on one operation until that is finished, so every lane holds its position.
-pub struct Walk<S: Slot, P: Pool, A: Access, O, const W: u32, const L: usize> {
-    pub(super) tree: Nodes<S, P, A, W, L>,
-    pub(super) request: Request<S, O>,
+pub struct Walk<T: Types, O, const W: u32, const L: usize> {
+    pub(super) tree: Nodes<T, W, L>,
+    pub(super) request: Request<T::Slot, O>,
     /// The node where the traversal of the lane's own operation begins.
     pub(super) start: Handle,
     pub(super) stage: Stage,
@@ -58,13 +59,13 @@ pub struct Walk<S: Slot, P: Pool, A: Access, O, const W: u32, const L: usize> {
     pub(super) full_nodes: FullNodes,
     /// Number of failed latch attempts.
     pub(super) losses: u32,
-    result: (Outcome, S::Value),
+    result: (Outcome, Value<T>),
 }
 
 #[device]
-impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Walk<S, P, A, O, W, L> {
+impl<T: Types, O: Operation, const W: u32, const L: usize> Walk<T, O, W, L> {
     /// Starts a traversal.
-    pub fn new(tree: Nodes<S, P, A, W, L>, start: Handle, request: Request<S, O>) -> Self {
+    pub fn new(tree: Nodes<T, W, L>, start: Handle, request: Request<T::Slot, O>) -> Self {
         Self {
             tree,
             request,
@@ -79,7 +80,7 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
     }
 
     /// Returns the result of the lane's operation.
-    pub fn result(self) -> (Outcome, S::Value) {
+    pub fn result(self) -> (Outcome, Value<T>) {
         self.result
     }
 
@@ -90,9 +91,9 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
     /// The tiles of a warp descend together and write together, because a warp executes divergent tiles one
     /// after the other. A tile that failed to get a latch descends again while its neighbours descend for
     /// their next operations.
-    pub fn round<C: Convergence>(&mut self, turn: CurrentOp<W, C>, waiting: u32) -> u32 {
+    pub fn round(&mut self, turn: CurrentOp<W, impl Convergence>, waiting: u32) -> u32 {
         let own = waiting & waiting.wrapping_neg();
-        if A::COUPLED {
+        if T::Access::COUPLED {
             return if self.coupled_round(turn) { own } else { 0 };
         }
         let (tile, request) = (turn.tile(), self.request.from_owner(turn));
@@ -123,10 +124,10 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
 
     /// Stores the result of an operation that is done, and resets the traversal for the next one. Returns
     /// whether the operation is done.
-    pub(super) fn finish<C: Convergence>(
+    pub(super) fn finish(
         &mut self,
-        turn: CurrentOp<W, C>,
-        end: OperationResult<S::Value>,
+        turn: CurrentOp<W, impl Convergence>,
+        end: OperationResult<Value<T>>,
     ) -> bool {
         if end.done {
             if turn.is_mine() {
@@ -150,15 +151,15 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
     }
 
     /// Reads a node and goes on from it, if `looks`.
-    fn descend<C: Convergence>(
+    fn descend(
         &mut self,
-        tile: Tile<W, C>,
+        tile: Tile<W, impl Convergence>,
         looks: bool,
         writes: bool,
-        request: &Request<S, O>,
-    ) -> OperationResult<S::Value> {
+        request: &Request<T::Slot, O>,
+    ) -> OperationResult<Value<T>> {
         let node = self.tree.node(self.at);
-        let read = node.read(tile.rank(), looks, A::READ);
+        let read = node.read(tile.rank(), looks, T::Access::READ);
         let step = SearchStep::of(tile, &read, request.key);
         let full = O::WRITES && read.is_full(tile) && request.places();
         let ends = looks && step.meta.is_leaf() && !step.beyond && !writes;
@@ -169,7 +170,7 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
     }
 
     /// Chooses the next node or action from a node that was read.
-    fn follow(&mut self, step: &SearchStep<S>, writes: bool, full: bool) {
+    fn follow(&mut self, step: &SearchStep<T::Slot>, writes: bool, full: bool) {
         let knows_parent = self.at == ROOT || !self.parent.is_none();
         if step.beyond {
             self.at = handle_of(step.value);
@@ -198,20 +199,20 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
 
     /// Tries the latch of the current node and executes the pending action under it, if the tile `acts`. Also
     /// returns which of the `others`' operations it finished.
-    fn write<C: Convergence>(
+    fn write(
         &mut self,
-        tile: Tile<W, C>,
+        tile: Tile<W, impl Convergence>,
         acts: bool,
         others: u32,
-        request: &Request<S, O>,
-    ) -> (OperationResult<S::Value>, u32) {
+        request: &Request<T::Slot, O>,
+    ) -> (OperationResult<Value<T>>, u32) {
         let (mut held, has_latch) = self.tree.try_latch(tile, self.at, acts);
         let here = has_latch && request.key <= held.high;
         let on_leaf = here && self.stage == Stage::Write && held.meta.is_leaf();
         let (tree, mut read) = (self.tree, held.read);
         let (mut end, _) = tree.update_leaf(tile, on_leaf, &held, &mut read, request);
         let (full_leaf, mut besides) = (on_leaf && !end.done, 0);
-        if A::GROUPS {
+        if T::Access::GROUPS {
             let (own, mut result) = (self.request, self.result);
             let group = own.lanes_on_leaf(tile, on_leaf && !full_leaf, others, &held, self.start);
             besides = own.update_for_lanes(tile, group, &mut result, |wanted, request| {
@@ -224,10 +225,10 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
         let (splits, mut split) = (full_leaf || full_inner, SplitResult::Contended);
         tile.sync();
         if has_latch && !splits && tile.rank() == 0 {
-            held.node.release(held.meta.level(), A::GIVE);
+            held.node.release(held.meta.level(), T::Access::GIVE);
         }
         if tile.any_converged(splits) {
-            let pair = full_leaf.then(|| (request.key, S::pack(request.key, request.argument)));
+            let pair = full_leaf.then(|| (request.key, T::Slot::pack(request.key, request.argument)));
             split = self.tree.split(tile.rematerialize(), splits, &held, self.parent, pair);
         }
         // Without this barrier, a warp may execute the tiles that back off, and sleep, before those that

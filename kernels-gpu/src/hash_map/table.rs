@@ -171,7 +171,7 @@ where
         unsafe { Bucket::at(self.map.buckets.offset(index as usize * words)) }
     }
 
-    fn route<C: Convergence>(&self, turn: CurrentOp<W, C>) -> Route {
+    fn route(&self, turn: CurrentOp<W, impl Convergence>) -> Route {
         let place = turn.from_owner(self.cursor.pack());
         let slots = W * L as u32;
         let quota = if P::EXTRA_PROBES > 0 { turn.from_owner(P::quota(self.cursor, slots)) } else { slots };
@@ -205,7 +205,7 @@ where
 
     /// Executes one round of the current operation: one probe, then the advance to the next bucket. Returns
     /// whether the operation is finished.
-    fn round<C: Convergence>(&mut self, turn: CurrentOp<W, C>) -> bool {
+    fn round(&mut self, turn: CurrentOp<W, impl Convergence>) -> bool {
         let (tile, route) = (turn.tile(), self.route(turn));
         let request = self.request.from_owner(turn);
         let (rank, bucket) = (tile.rank(), self.bucket(route.bucket));
@@ -237,9 +237,9 @@ where
     ///
     /// An inserting operation sets the key's overflow bit before the tile probes further, so that no search
     /// ends before the key; other operations consult the filter.
-    fn goes_on<C: Convergence>(
+    fn goes_on(
         &self,
-        turn: CurrentOp<W, C>,
+        turn: CurrentOp<W, impl Convergence>,
         request: &Request<S, O>,
         route: Route,
         through: bool,
@@ -270,9 +270,9 @@ where
     /// Executes the operations of all lanes that pass `pending`, each by the lane's tile, and returns to each
     /// lane its own result.
     #[device(caller)]
-    pub fn share<O: Operation, C: Convergence>(
+    pub fn share<O: Operation>(
         self,
-        tile: Tile<W, C>,
+        tile: Tile<W, impl Convergence>,
         pending: bool,
         operation: O,
         key: S::Key,
@@ -342,9 +342,9 @@ unsafe impl<S: Slot, P: Probe, const W: u32, const L: usize> Config for Table<S,
 
 impl<S: Slot, P: Probe, const W: u32, const L: usize> TileKind<W> for Table<S, P, W, L> {
     #[device(caller)]
-    fn share<O: Operation, C: Convergence>(
+    fn share<O: Operation>(
         map: MapView<Self>,
-        tile: Tile<W, C>,
+        tile: Tile<W, impl Convergence>,
         pending: bool,
         operation: O,
         key: S::Key,

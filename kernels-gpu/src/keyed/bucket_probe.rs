@@ -20,7 +20,7 @@ pub struct Request<S: Slot, O> {
 impl<S: Slot, O: Operation> Request<S, O> {
     /// Broadcasts the owner's request to every lane of the tile.
     #[device(caller)]
-    pub fn from_owner<const W: u32, C: Convergence>(self, turn: CurrentOp<W, C>) -> Self {
+    pub fn from_owner<const W: u32>(self, turn: CurrentOp<W, impl Convergence>) -> Self {
         Self {
             operation: turn.from_owner(self.operation),
             key: turn.from_owner(self.key),
@@ -97,8 +97,8 @@ impl<S: Slot, const W: u32, const L: usize> BucketProbe<S, W, L> {
     /// Evaluates a bucket that the tile has read. Two votes determine whether the key is present and whether
     /// there is an empty slot for it; an empty slot also ends a search. Empty slot `j` of the lane counts
     /// only if `may_take(j)`.
-    pub fn new<O: Operation, C: Convergence>(
-        tile: Tile<W, C>,
+    pub fn new<O: Operation>(
+        tile: Tile<W, impl Convergence>,
         bucket: Bucket<S, W, L>,
         lane: &Lane<S, L>,
         request: &Request<S, O>,
@@ -117,9 +117,9 @@ impl<S: Slot, const W: u32, const L: usize> BucketProbe<S, W, L> {
 
     /// Lets the first lane that can act do so, if the tile is active. Returns to all lanes whether the
     /// operation is done, and the previous value.
-    pub fn act<O: Operation, C: Convergence>(
+    pub fn act<O: Operation>(
         &self,
-        tile: Tile<W, C>,
+        tile: Tile<W, impl Convergence>,
         active: bool,
         request: &Request<S, O>,
     ) -> (bool, S::Value) {

@@ -6,9 +6,10 @@ use super::meta::Meta;
 use super::node::Node;
 use super::nodes::Nodes;
 use super::search::SearchStep;
+use super::types::{Types, Value, VersionsOf};
 use super::versioning::Versions;
 use crate::keyed::{Change, Lane, Operation, Outcome, Request, Slot};
-use crate::slab::{Handle, Pool};
+use crate::slab::Handle;
 use simt::{Convergence, Global, Order, Scope, Tile, device};
 
 /// Result of an operation, once it is done.
@@ -20,21 +21,21 @@ pub(crate) struct OperationResult<V> {
 }
 
 #[device]
-impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Nodes<S, P, A, W, L> {
+impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
     /// Returns the result of a lookup, if it `ends` in the leaf that the tile has read. A hit needs no more; a
     /// miss is confirmed where writers may run concurrently, and is not done if the leaf changed meanwhile.
-    pub(crate) fn look_up<O: Operation>(
+    pub(crate) fn look_up(
         self,
         tile: Tile<W, impl Convergence>,
-        node: Node<S, W, L>,
+        node: Node<T::Slot, W, L>,
         ends: bool,
-        step: &SearchStep<S>,
-        request: &Request<S, O>,
-    ) -> OperationResult<S::Value> {
+        step: &SearchStep<T::Slot>,
+        request: &Request<T::Slot, impl Operation>,
+    ) -> OperationResult<Value<T>> {
         let (hit, miss) = (request.operation.outcome(), Outcome::Absent);
         let end = OperationResult { done: ends && step.found, outcome: hit, value: step.value };
         let misses = ends && (!step.found || self.may_read_other_version());
-        if !A::CONFIRMS_MISSES {
+        if !T::Access::CONFIRMS_MISSES {
             let (outcome, value) = if misses { (miss, request.argument) } else { (hit, step.value) };
             return OperationResult { done: ends, outcome, value };
         }
@@ -42,7 +43,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Nodes<S, P, A, W
             return end;
         }
         let tile = tile.rematerialize();
-        let again = if A::SORTED {
+        let again = if T::Access::SORTED {
             Self::confirm_miss_sorted(tile, node, misses, request)
         } else {
             self.confirm_miss(tile, node, misses, request)
@@ -51,17 +52,17 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Nodes<S, P, A, W
     }
 
     /// Looks the key up among the words that the tile has read of a leaf, which are `valid` or not.
-    fn look_up_in<O: Operation>(
+    fn look_up_in(
         tile: Tile<W, impl Convergence>,
-        read: &Lane<S, L>,
+        read: &Lane<T::Slot, L>,
         valid: bool,
-        request: &Request<S, O>,
-    ) -> OperationResult<S::Value> {
+        request: &Request<T::Slot, impl Operation>,
+    ) -> OperationResult<Value<T>> {
         let hit = read.last(tile.rank(), |position, word| {
-            position < Node::<S, W, L>::SLOTS && S::key(word) == request.key
+            position < Node::<T::Slot, W, L>::SLOTS && T::Slot::key(word) == request.key
         });
         let hits = tile.ballot(hit.exists);
-        let value = tile.shuffle(S::value(hit.word), hits.trailing_zeros());
+        let value = tile.shuffle(T::Slot::value(hit.word), hits.trailing_zeros());
         if hits == 0 {
             return OperationResult { done: valid, outcome: Outcome::Absent, value: request.argument };
         }
@@ -73,17 +74,17 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Nodes<S, P, A, W
     /// and another pair may have taken its slot.
     ///
     /// With versions, the pairs are those of the version at the tree's read timestamp.
-    fn confirm_miss<O: Operation>(
+    fn confirm_miss(
         self,
         tile: Tile<W, impl Convergence>,
-        node: Node<S, W, L>,
+        node: Node<T::Slot, W, L>,
         misses: bool,
-        request: &Request<S, O>,
-    ) -> OperationResult<S::Value> {
-        let mut read = node.read_rarely(tile.rank(), misses, A::PAIRS);
-        let tail = if misses { node.tail().load(A::TAIL, Scope::Device) } else { S::EMPTY };
-        let mut covered = tile.all(request.key <= S::key(tail));
-        if A::Versions::VERSIONED {
+        request: &Request<T::Slot, impl Operation>,
+    ) -> OperationResult<Value<T>> {
+        let mut read = node.read_rarely(tile.rank(), misses, T::Access::PAIRS);
+        let tail = if misses { node.tail().load(T::Access::TAIL, Scope::Device) } else { T::Slot::EMPTY };
+        let mut covered = tile.all(request.key <= T::Slot::key(tail));
+        if VersionsOf::<T>::VERSIONED {
             let (then, is_leaf) = self.as_of(tile, node, misses && covered, read);
             (read, covered) = (then, covered && is_leaf);
         }
@@ -92,25 +93,25 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Nodes<S, P, A, W
 
     /// Reads a leaf with sorted pairs again after a miss. The miss is valid only if the leaf was unlatched and
     /// had the same version before and after its pairs were read, and still covers the key.
-    fn confirm_miss_sorted<O: Operation>(
+    fn confirm_miss_sorted(
         tile: Tile<W, impl Convergence>,
-        node: Node<S, W, L>,
+        node: Node<T::Slot, W, L>,
         misses: bool,
-        request: &Request<S, O>,
-    ) -> OperationResult<S::Value> {
-        let mut before = S::EMPTY;
+        request: &Request<T::Slot, impl Operation>,
+    ) -> OperationResult<Value<T>> {
+        let mut before = T::Slot::EMPTY;
         if misses {
             before = node.header().load(Order::Acquire, Scope::Device);
         }
-        let read = node.read_rarely(tile.rank(), misses, A::PAIRS);
+        let read = node.read_rarely(tile.rank(), misses, T::Access::PAIRS);
         tile.sync();
-        let (mut now, mut tail) = (before, S::EMPTY);
+        let (mut now, mut tail) = (before, T::Slot::EMPTY);
         if misses && tile.rank() == 0 {
-            tail = node.tail().load(A::TAIL, Scope::Device);
+            tail = node.tail().load(T::Access::TAIL, Scope::Device);
             now = node.header().load(Order::Relaxed, Scope::Device);
         }
-        let settled = is_settled::<S, W>(tile, misses, before, now);
-        let covered = request.key <= tile.shuffle(S::key(tail), 0);
+        let settled = is_settled::<T::Slot, W>(tile, misses, before, now);
+        let covered = request.key <= tile.shuffle(T::Slot::key(tail), 0);
         Self::look_up_in(tile, &read, covered && settled, request)
     }
 
@@ -121,30 +122,30 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Nodes<S, P, A, W
         self,
         tile: Tile<W, impl Convergence>,
         wanted: bool,
-        held: &LatchedNode<S, W, L>,
-        read: &mut Lane<S, L>,
-        request: &Request<S, O>,
-    ) -> (OperationResult<S::Value>, bool) {
+        held: &LatchedNode<T::Slot, W, L>,
+        read: &mut Lane<T::Slot, L>,
+        request: &Request<T::Slot, O>,
+    ) -> (OperationResult<Value<T>>, bool) {
         let rank = tile.rank();
-        let is_slot = |position| position < Node::<S, W, L>::SLOTS;
-        let hit = read.last(rank, |position, word| is_slot(position) && S::key(word) == request.key);
-        let free = read.last(rank, |position, word| is_slot(position) && S::key(word) > held.high);
+        let is_slot = |position| position < Node::<T::Slot, W, L>::SLOTS;
+        let hit = read.last(rank, |position, word| is_slot(position) && T::Slot::key(word) == request.key);
+        let free = read.last(rank, |position, word| is_slot(position) && T::Slot::key(word) > held.high);
         let (hits, frees) = (tile.ballot(hit.exists), tile.ballot(free.exists));
         let (found, places, change) = (hits != 0, request.places(), request.operation.change());
         let actor = (if found { hits } else { frees }).trailing_zeros();
         let changes = if found { change != Change::Keep } else { places && frees != 0 };
         let saved = self.save_version(tile, wanted && changes, held.node, read);
-        let refused = A::Versions::VERSIONED && wanted && changes && !saved.ready;
+        let refused = VersionsOf::<T>::VERSIONED && wanted && changes && !saved.ready;
         let mut value = request.argument;
         if wanted && rank == actor && (found || places) && !refused {
             let chosen = if found { hit } else { free };
-            let pair = S::pack(request.key, request.argument);
+            let pair = T::Slot::pack(request.key, request.argument);
             let word = if found { request.changed(chosen.word) } else { pair };
             if changes {
                 let slot = held.node.word(chosen.index);
-                write_slot::<S, A>(slot, chosen.word, word, self.pair_order(), !found);
+                write_slot::<T::Slot, T::Access>(slot, chosen.word, word, self.pair_order(), !found);
             }
-            value = if found && change != Change::Erase { S::value(chosen.word) } else { value };
+            value = if found && change != Change::Erase { T::Slot::value(chosen.word) } else { value };
             read.put(rank, chosen.index, word);
         }
         self.stamp_leaf(tile, &saved, held.node, Handle::NONE);

@@ -185,7 +185,7 @@ impl<S: Slot, const W: u32, const L: usize> Ordered<S, W, L> {
 
     /// Returns the number of pairs in the whole tile.
     #[device(caller)]
-    pub fn count<C: Convergence>(&self, tile: Tile<W, C>) -> u32 {
+    pub fn count(&self, tile: Tile<W, impl Convergence>) -> u32 {
         let mut count = 0;
         unrolled::<L>(|j| count += self.is_pair(j) as u32);
         tile.reduce_add(count)
@@ -193,7 +193,7 @@ impl<S: Slot, const W: u32, const L: usize> Ordered<S, W, L> {
 
     /// Returns [`Self::count`], and whether a key occurs twice.
     #[device(caller)]
-    pub fn count_twice<C: Convergence>(&self, tile: Tile<W, C>) -> (u32, bool) {
+    pub fn count_twice(&self, tile: Tile<W, impl Convergence>) -> (u32, bool) {
         if Self::SORTS {
             return (self.count(tile), self.has_twins(tile));
         }
@@ -208,7 +208,7 @@ impl<S: Slot, const W: u32, const L: usize> Ordered<S, W, L> {
 
     /// Whether two neighbours in key order have the same key.
     #[device(caller)]
-    fn has_twins<C: Convergence>(&self, tile: Tile<W, C>) -> bool {
+    fn has_twins(&self, tile: Tile<W, impl Convergence>) -> bool {
         let words = self.pairs.words;
         let first = if W > 1 { tile.shuffle_down(S::key(words[0]), 1) } else { S::key(S::EMPTY) };
         let mut has_twins = false;

@@ -40,7 +40,7 @@ impl<S: Slot, const W: u32, const L: usize> Staging<S, W, L> {
     pub const ROOM: u32 = 2 * W * L as u32;
 
     /// Returns the staging area of the calling tile. Ends the launch in blocks of more than 128 threads.
-    pub fn of<C: Convergence>(tile: Tile<W, C>) -> Self {
+    pub fn of(tile: Tile<W, impl Convergence>) -> Self {
         let first = Thread::index_in_block() - tile.rank();
         if first >= THREADS as u32 {
             fault("pairs are collected in a block of more than 128 threads: that takes CollectWide");

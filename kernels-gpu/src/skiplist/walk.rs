@@ -7,6 +7,7 @@
 use super::policy::{Event, Policy};
 use super::split::IndexEntry;
 use crate::keyed::{Change, Lane, Operation, Outcome, Request, Scalar, Slot};
+use crate::ordered::access::Access;
 use crate::ordered::backoff::back_off;
 use crate::ordered::fixed_nodes::{FIRST_LEAF, RESERVED_LEAF, ROOT, largest};
 use crate::ordered::latch::LatchedNode;
@@ -15,7 +16,8 @@ use crate::ordered::meta::{Meta, handle_of};
 use crate::ordered::node::Node;
 use crate::ordered::nodes::Nodes;
 use crate::ordered::search::SearchStep;
-use crate::slab::{Handle, Pool};
+use crate::ordered::types::{Stored, Types, Value};
+use crate::slab::Handle;
 use simt::{Convergence, CurrentOp, Order, Scope, Tile, device, fence};
 
 /// Number of links in index layers that a traversal follows before it restarts at the top, once per
@@ -36,9 +38,9 @@ enum Stage {
 /// The operation of one lane on its way through the list, as the work-sharing loop executes it.
 ///
 /// The tile works on one operation until that is finished, so every lane holds its position.
-pub struct Walk<S: Slot, P: Pool, A: Policy, O, const W: u32, const L: usize> {
-    nodes: Nodes<S, P, A, W, L>,
-    request: Request<S, O>,
+pub struct Walk<T: Types<Access: Policy>, O, const W: u32, const L: usize> {
+    nodes: Nodes<T, W, L>,
+    request: Request<T::Slot, O>,
     /// The node where the traversal of the lane's own operation begins.
     start: Handle,
     stage: Stage,
@@ -52,12 +54,12 @@ pub struct Walk<S: Slot, P: Pool, A: Policy, O, const W: u32, const L: usize> {
     /// raised.
     layer: u32,
     /// The entry that is raised: the low key of a node, and the node.
-    index_entry: (S::Stored, Handle),
+    index_entry: (Stored<T>, Handle),
     /// Number of links followed in index layers.
     lateral: u32,
     /// Number of failed latch attempts.
     losses: u32,
-    result: (Outcome, S::Value),
+    result: (Outcome, Value<T>),
 }
 
 /// Result of changes under a data node's latch.
@@ -91,9 +93,9 @@ struct LatchAttempt<S: Slot> {
 }
 
 #[device]
-impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Walk<S, P, A, O, W, L> {
+impl<T: Types<Access: Policy>, O: Operation, const W: u32, const L: usize> Walk<T, O, W, L> {
     /// Starts a traversal.
-    pub fn new(nodes: Nodes<S, P, A, W, L>, start: Handle, request: Request<S, O>) -> Self {
+    pub fn new(nodes: Nodes<T, W, L>, start: Handle, request: Request<T::Slot, O>) -> Self {
         let none = Handle::NONE;
         Self {
             nodes,
@@ -112,13 +114,13 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
     }
 
     /// Returns the result of the lane's operation.
-    pub fn result(self) -> (Outcome, S::Value) {
+    pub fn result(self) -> (Outcome, Value<T>) {
         self.result
     }
 
     /// Executes one round of the current operation: one node. Returns the ranks whose operations are
     /// finished; `waiting` are those with unfinished ones.
-    pub fn round<C: Convergence>(&mut self, turn: CurrentOp<W, C>, waiting: u32) -> u32 {
+    pub fn round(&mut self, turn: CurrentOp<W, impl Convergence>, waiting: u32) -> u32 {
         let (tile, request) = (turn.tile(), self.request.from_owner(turn));
         let writes = request.places() || (O::WRITES && request.operation.change() != Change::Keep);
         let start = turn.from_owner(self.start);
@@ -129,7 +131,7 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
         let looks = turn.is_active() && self.stage == Stage::Descend;
         let mut acts = turn.is_active() && self.stage == Stage::Write;
         let end = self.descend(tile, looks, writes, &request);
-        if A::TOGETHER {
+        if T::Access::TOGETHER {
             acts = turn.is_active() && self.stage == Stage::Write;
         }
         if end.done && turn.is_mine() {
@@ -149,7 +151,7 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
     }
 
     /// Returns the key that the tile is looking for.
-    fn target(&self, request: &Request<S, O>) -> S::Stored {
+    fn target(&self, request: &Request<T::Slot, O>) -> Stored<T> {
         if O::WRITES && self.layer > 0 { self.index_entry.0 } else { request.key }
     }
 
@@ -160,15 +162,15 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
     }
 
     /// Reads a node and goes on from it, if `looks`.
-    fn descend<C: Convergence>(
+    fn descend(
         &mut self,
-        tile: Tile<W, C>,
+        tile: Tile<W, impl Convergence>,
         looks: bool,
         writes: bool,
-        request: &Request<S, O>,
-    ) -> OperationResult<S::Value> {
+        request: &Request<T::Slot, O>,
+    ) -> OperationResult<Value<T>> {
         let (node, key) = (self.nodes.node(self.at), self.target(request));
-        let read = node.read(tile.rank(), looks, A::READ);
+        let read = node.read(tile.rank(), looks, T::Access::READ);
         let step = SearchStep::of(tile, &read, key);
         let is_data = step.meta.is_leaf();
         let ends = looks && is_data && !step.beyond && !writes;
@@ -186,9 +188,9 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
     /// Passes a data node. If one zombie leads to another, the first is linked to the second's target, so
     /// chains of zombies become short. The tail of a zombie is written nowhere else, and every value that it
     /// ever had is valid.
-    fn shorten<C: Convergence>(&mut self, tile: Tile<W, C>, passes: bool, read: &Lane<S, L>) {
+    fn shorten(&mut self, tile: Tile<W, impl Convergence>, passes: bool, read: &Lane<T::Slot, L>) {
         let (high, _) = read.tail(tile);
-        let is_zombie = passes && high == S::Stored::from_u64(0);
+        let is_zombie = passes && high == Stored::<T>::from_u64(0);
         if passes {
             // The pairs that were moved from it must be visible where it leads.
             fence(Scope::Device);
@@ -204,14 +206,14 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
     }
 
     /// Counts an event of the tile, if the policy counts.
-    fn count<C: Convergence>(&self, tile: Tile<W, C>, event: Event) {
-        if A::COUNTS && tile.rank() == 0 {
+    fn count(&self, tile: Tile<W, impl Convergence>, event: Event) {
+        if T::Access::COUNTS && tile.rank() == 0 {
             self.nodes.directory.counter(event as usize).fetch_add(1, Order::Relaxed, Scope::Device);
         }
     }
 
     /// Chooses the next node from a node that was read.
-    fn follow(&mut self, step: &SearchStep<S>, writes: bool) {
+    fn follow(&mut self, step: &SearchStep<T::Slot>, writes: bool) {
         let level = step.meta.level();
         if step.beyond {
             self.at = handle_of(step.value);
@@ -234,16 +236,16 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
 
     /// Tries the latch of the current node and executes the pending changes under it, if the tile `acts`.
     /// Returns the ranks whose operations are finished.
-    fn write<C: Convergence>(
+    fn write(
         &mut self,
-        tile: Tile<W, C>,
+        tile: Tile<W, impl Convergence>,
         acts: bool,
         waiting: u32,
-        request: &Request<S, O>,
+        request: &Request<T::Slot, O>,
     ) -> u32 {
         let key = self.target(request);
         let (held, has_latch) = self.nodes.try_latch(tile, self.at, acts);
-        if A::COUNTS && acts {
+        if T::Access::COUNTS && acts {
             self.count(tile, Event::Attempt);
             if has_latch {
                 self.count(tile, Event::Latch);
@@ -258,8 +260,8 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
         let full = on_data && finished & own == 0;
         let mut level = held.meta.level();
         let removed = on_data && update.removed;
-        let stays = !A::TOGETHER || full || raises || removed;
-        if A::TOGETHER {
+        let stays = !T::Access::TOGETHER || full || raises || removed;
+        if T::Access::TOGETHER {
             Self::release(tile, has_latch && !stays, on_data, &held, level);
         }
         if tile.any_converged(removed) {
@@ -267,7 +269,7 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
         }
         let mut cut = (self.index_entry, false);
         if tile.any_converged(full) {
-            let pair = (request.key, S::pack(request.key, request.argument));
+            let pair = (request.key, T::Slot::pack(request.key, request.argument));
             let made = self.nodes.split_data(tile.rematerialize(), full, &held, pair);
             cut = if full { made } else { cut };
         }
@@ -286,13 +288,13 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
 
     /// Chooses the next node after an attempt to change a node. Returns the ranks whose operations the
     /// attempt finished.
-    fn after_update<C: Convergence>(
+    fn after_update(
         &mut self,
-        tile: Tile<W, C>,
-        held: &LatchedNode<S, W, L>,
+        tile: Tile<W, impl Convergence>,
+        held: &LatchedNode<T::Slot, W, L>,
         own: u32,
-        key: S::Stored,
-        attempt: &LatchAttempt<S>,
+        key: Stored<T>,
+        attempt: &LatchAttempt<T::Slot>,
     ) -> u32 {
         let ((entry, made), full, raises) = (attempt.cut, attempt.full, attempt.raises);
         if attempt.acts && !attempt.has_latch {
@@ -316,24 +318,24 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
 
     /// Releases a latch, if `gives`. The version of a data node is incremented if the node may have changed,
     /// and stays the same otherwise.
-    fn release<C: Convergence>(
-        tile: Tile<W, C>,
+    fn release(
+        tile: Tile<W, impl Convergence>,
         gives: bool,
         on_data: bool,
-        held: &LatchedNode<S, W, L>,
+        held: &LatchedNode<T::Slot, W, L>,
         level: u32,
     ) {
         tile.sync();
         if gives && tile.rank() == 0 {
-            let passes = A::SORTED && held.meta.is_leaf() && !A::FORGETS_VERSIONS;
+            let passes = T::Access::SORTED && held.meta.is_leaf() && !T::Access::FORGETS_VERSIONS;
             let saved = if passes { held.meta.unlatched() } else { Meta::free(level) };
-            let meta = if A::SORTED && on_data { held.meta.after() } else { saved };
-            held.node.release_as(meta, A::GIVE);
+            let meta = if T::Access::SORTED && on_data { held.meta.after() } else { saved };
+            held.node.release_as(meta, T::Access::GIVE);
         }
     }
 
     /// Ends the current operation with `outcome`; its value stays the argument.
-    fn conclude<C: Convergence>(&mut self, tile: Tile<W, C>, own: u32, outcome: Outcome) -> u32 {
+    fn conclude(&mut self, tile: Tile<W, impl Convergence>, own: u32, outcome: Outcome) -> u32 {
         if own >> tile.rank() & 1 != 0 {
             self.result = (outcome, self.request.argument);
         }
@@ -341,7 +343,7 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
     }
 
     /// Begins to raise an entry to a layer.
-    fn begin_index_entry(&mut self, entry: (S::Stored, Handle), layer: u32) {
+    fn begin_index_entry(&mut self, entry: (Stored<T>, Handle), layer: u32) {
         (self.index_entry, self.layer) = (entry, layer);
         (self.losses, self.previous_zombie) = (0, Handle::NONE);
         if self.parent.is_none() {
@@ -357,7 +359,7 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
     /// An entry below the node goes to the top. Merges lower the low keys of data nodes, also below that of
     /// the index node which leads to them; if such a data node is split, the new entry belongs into an index
     /// node further left.
-    fn leave_latched(&mut self, held: &LatchedNode<S, W, L>, key: S::Stored, below: bool) {
+    fn leave_latched(&mut self, held: &LatchedNode<T::Slot, W, L>, key: Stored<T>, below: bool) {
         self.previous_zombie = Handle::NONE;
         let is_beyond = key > held.high;
         let leads = if below { ROOT } else { self.at };
@@ -376,19 +378,19 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
 
     /// Executes the operations of the tile's lanes on a data node that the tile has latched, if `on_data`, as
     /// long as the node has free slots.
-    fn update_node<C: Convergence>(
+    fn update_node(
         &mut self,
-        tile: Tile<W, C>,
+        tile: Tile<W, impl Convergence>,
         on_data: bool,
-        held: &LatchedNode<S, W, L>,
+        held: &LatchedNode<T::Slot, W, L>,
         waiting: u32,
-    ) -> UpdateResult<S, W, L> {
+    ) -> UpdateResult<T::Slot, W, L> {
         let (own, nodes, mut result) = (self.request, self.nodes, self.result);
         let group = own.lanes_on_leaf(tile, on_data, waiting, held, self.start);
         let mut update =
             UpdateResult { finished: 0, removed: false, has_shown_latch: false, read: held.read };
         update.finished = own.update_for_lanes(tile, group, &mut result, |wanted, request| {
-            if A::SORTED {
+            if T::Access::SORTED {
                 return Self::update_sorted(tile, wanted, held, &mut update, request);
             }
             let (end, removed) = nodes.update_leaf(tile, wanted, held, &mut update.read, request);
@@ -406,7 +408,7 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
     /// the latch acquires, which orders it before nothing; the pairs are relaxed stores of all lanes. So each
     /// lane fences after the barrier that follows the latch: its stores then release what the first lane did,
     /// and readers acquire by their loads of the pairs.
-    fn show_latch<C: Convergence>(tile: Tile<W, C>, moves: bool, update: &mut UpdateResult<S, W, L>) {
+    fn show_latch(tile: Tile<W, impl Convergence>, moves: bool, update: &mut UpdateResult<T::Slot, W, L>) {
         if tile.any_converged(moves && !update.has_shown_latch) {
             fence(Scope::Device);
             update.has_shown_latch = true;
@@ -414,41 +416,48 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
     }
 
     /// [`Nodes::update_leaf`] for a node with sorted pairs.
-    fn update_sorted<C: Convergence>(
-        tile: Tile<W, C>,
+    fn update_sorted(
+        tile: Tile<W, impl Convergence>,
         wanted: bool,
-        held: &LatchedNode<S, W, L>,
-        update: &mut UpdateResult<S, W, L>,
-        request: &Request<S, O>,
-    ) -> OperationResult<S::Value> {
+        held: &LatchedNode<T::Slot, W, L>,
+        update: &mut UpdateResult<T::Slot, W, L>,
+        request: &Request<T::Slot, O>,
+    ) -> OperationResult<Value<T>> {
         let rank = tile.rank();
-        let count = update.read.count(tile, |word| S::key(word) <= held.high);
-        let gap = update.read.last(rank, |position, word| position < count && S::key(word) > held.high);
+        let count = update.read.count(tile, |word| T::Slot::key(word) <= held.high);
+        let gap = update.read.last(rank, |position, word| position < count && T::Slot::key(word) > held.high);
         Self::show_latch(tile, wanted && gap.exists, update);
         if tile.any_converged(wanted && gap.exists) {
-            Nodes::<S, P, A, W, L>::close_gaps(tile.rematerialize(), wanted, held, &mut update.read, count);
+            Nodes::<T, W, L>::close_gaps(tile.rematerialize(), wanted, held, &mut update.read, count);
         }
-        let place = update.read.count(tile, |word| S::key(word) < request.key);
-        let hit = update.read.last(rank, |position, word| position == place && S::key(word) == request.key);
+        let place = update.read.count(tile, |word| T::Slot::key(word) < request.key);
+        let hit =
+            update.read.last(rank, |position, word| position == place && T::Slot::key(word) == request.key);
         let (hits, places) = (tile.ballot(hit.exists), request.places());
         let (found, erases) = (hits != 0, request.operation.change() == Change::Erase);
         let mut value = request.argument;
         if wanted && hit.exists && !erases {
             let word = request.changed(hit.word);
             if request.operation.change() != Change::Keep {
-                write_slot::<S, A>(held.node.word(place), hit.word, word, Order::Relaxed, false);
+                write_slot::<T::Slot, T::Access>(
+                    held.node.word(place),
+                    hit.word,
+                    word,
+                    Order::Relaxed,
+                    false,
+                );
             }
-            value = S::value(hit.word);
+            value = T::Slot::value(hit.word);
             update.read.put(rank, place, word);
         }
-        let (removes, fits) = (wanted && found && erases, count < Node::<S, W, L>::SLOTS);
-        let (puts, pair) = (wanted && !found && places && fits, S::pack(request.key, request.argument));
+        let (removes, fits) = (wanted && found && erases, count < Node::<T::Slot, W, L>::SLOTS);
+        let (puts, pair) = (wanted && !found && places && fits, T::Slot::pack(request.key, request.argument));
         Self::show_latch(tile, puts || removes, update);
         if !O::PLACES_ALWAYS {
             let ends = (place, count.wrapping_sub(1));
-            Nodes::<S, P, A, W, L>::close(tile, removes, held.node, &mut update.read, ends);
+            Nodes::<T, W, L>::close(tile, removes, held.node, &mut update.read, ends);
         }
-        Nodes::<S, P, A, W, L>::shift(tile, puts, held.node, &mut update.read, (place, count), pair);
+        Nodes::<T, W, L>::shift(tile, puts, held.node, &mut update.read, (place, count), pair);
         update.removed |= removes;
         let value = if O::RETURNS { tile.shuffle(value, hits.trailing_zeros()) } else { value };
         request.updated(wanted && (found || !places || fits), found, false, value)

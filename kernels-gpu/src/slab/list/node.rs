@@ -39,8 +39,8 @@ pub struct Chosen {
 impl Chosen {
     /// Selects the slots of each lane for which `is(j)` holds. The lanes of the tile call it together.
     #[device(caller)]
-    pub fn by<C: Convergence, const W: u32, const L: usize>(
-        tile: Tile<W, C>,
+    pub fn by<const W: u32, const L: usize>(
+        tile: Tile<W, impl Convergence>,
         is: impl Fn(usize) -> bool,
     ) -> Self {
         let lower = (1 << tile.rank()) - 1;
