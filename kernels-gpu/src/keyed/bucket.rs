@@ -106,7 +106,7 @@ pub struct SlotMatch<W> {
 #[device]
 impl<S: Slot, const L: usize> Lane<S, L> {
     /// Returns a lane of empty slots.
-    pub fn empty() -> Self {
+    pub fn nothing() -> Self {
         Self { words: [S::EMPTY; L] }
     }
 

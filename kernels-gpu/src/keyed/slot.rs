@@ -365,10 +365,10 @@ impl InSteps {
 
 /// A slot that was read in two accesses: key half and value half.
 #[derive(Clone, Copy, Debug)]
-pub struct Halves([u64; 2]);
+pub struct SplitChunk([u64; 2]);
 
 #[device]
-impl Chunk<u128> for Halves {
+impl Chunk<u128> for SplitChunk {
     unsafe fn load_if(place: Global<u128>, wanted: bool, order: Order) -> Self {
         // SAFETY: the caller's obligation; both halves lie in the slot.
         Self(unsafe { key_half(place).load_vec_if::<2>(wanted, order, Scope::Device) })
@@ -382,7 +382,7 @@ impl Chunk<u128> for Halves {
 // SAFETY: all accesses stay within the slot.
 #[device]
 unsafe impl Appearance for InSteps {
-    type Chunk = Halves;
+    type Chunk = SplitChunk;
     const RESERVED: u32 = 3;
     const PUBLISHES: bool = true;
 

@@ -1,5 +1,5 @@
-//! What the examinations of trees and skip lists share. They check a structure node by node, while nothing
-//! else runs.
+//! The common part of the examinations of trees and skip lists. They check a structure node by node, while
+//! nothing else runs.
 use super::meta::{Meta, handle_of};
 use super::node::Node;
 use super::nodes::Nodes;

@@ -22,8 +22,8 @@ pub(crate) struct OperationResult<V> {
 
 #[device]
 impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
-    /// Returns the result of a lookup, if it `ends` in the leaf that the tile has read. A hit needs no more; a
-    /// miss is confirmed where writers may run concurrently, and is not done if the leaf changed meanwhile.
+    /// Returns the result of a lookup, if it `ends` in the leaf that the tile has read. A hit needs no more;
+    /// a miss is confirmed where writers may run concurrently, and is not done if the leaf changed meanwhile.
     pub(crate) fn look_up(
         self,
         tile: Tile<W, impl Convergence>,
@@ -91,8 +91,8 @@ impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
         Self::look_up_in(tile, &read, covered, request)
     }
 
-    /// Reads a leaf with sorted pairs again after a miss. The miss is valid only if the leaf was unlatched and
-    /// had the same version before and after its pairs were read, and still covers the key.
+    /// Reads a leaf with sorted pairs again after a miss. The miss is valid only if the leaf was unlatched
+    /// and had the same version before and after its pairs were read, and still covers the key.
     fn confirm_miss_sorted(
         tile: Tile<W, impl Convergence>,
         node: Node<T::Slot, W, L>,
@@ -238,8 +238,8 @@ pub(crate) fn is_settled<S: Slot, const W: u32>(
 ///
 /// It is a read-modify-write, not a store, so an acquiring load that reads the new word still synchronizes
 /// with the last releasing store to the slot. A pair that is `new` in a slot that is not empty overwrites one
-/// that a split has moved: that store releases, because a reader that sees the new pair must also see the link
-/// to the node that now holds the old one.
+/// that a split has moved: that store releases, because a reader that sees the new pair must also see the
+/// link to the node that now holds the old one.
 #[device]
 pub(crate) fn write_slot<S: Slot, A: Access>(
     slot: Global<S::Word>,

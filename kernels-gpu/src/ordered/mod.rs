@@ -1,6 +1,6 @@
-//! What B-trees and skip lists share: ordered maps in linked nodes of 16 or 32 words. A B-link tree (`btree`)
-//! and a skip list (`skiplist`) are levels of such nodes, each linked to the next of its level; they differ
-//! in how a split becomes known to the level above.
+//! The common part of B-trees and skip lists: ordered maps in linked nodes of 16 or 32 words. A B-link tree
+//! (`btree`) and a skip list (`skiplist`) are levels of such nodes, each linked to the next of its level;
+//! they differ in how a split becomes known to the level above.
 //!
 //! | file | contents |
 //! |---|---|

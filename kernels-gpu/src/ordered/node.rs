@@ -112,7 +112,7 @@ impl<S: Slot, const W: u32, const L: usize> Node<S, W, L> {
     /// the kernel.
     #[device(caller)]
     pub(crate) fn read_rarely(self, rank: u32, wanted: bool, order: Order) -> Lane<S, L> {
-        if wanted { self.read(rank, true, order) } else { Lane::empty() }
+        if wanted { self.read(rank, true, order) } else { Lane::nothing() }
     }
 
     /// Tries to take the latch, by the calling lane alone. Returns whether it has it now.
