@@ -1,18 +1,18 @@
 //! Checks the invariants of a tree node by node, while nothing else runs.
 use crate::keyed::{Scalar, Slot};
 use crate::mvbtree::version::Version;
-use crate::ordered::access::Access;
 use crate::ordered::fixed_nodes::{RESERVED_LEAF, ROOT, largest};
 use crate::ordered::inspect::{Ends, Findings};
 use crate::ordered::meta::handle_of;
 use crate::ordered::node::Node;
 use crate::ordered::nodes::Nodes;
+use crate::ordered::types::{Stored, Types, VersionsOf};
 use crate::ordered::versioning::Versions;
 use crate::slab::{Handle, Pool};
 use simt::{Order, Scope, device};
 
 #[device(caller)]
-impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Nodes<S, P, A, W, L> {
+impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
     /// Examines the node in slab number `number`, if that is live, by the calling lane alone. Requires
     /// exclusive access to the tree.
     pub(crate) fn examine(self, number: u32) -> Findings {
@@ -31,26 +31,26 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Nodes<S, P, A, W
         found.latched = ends.meta.is_latched() as u32;
         found.link_wrong = !self.is_next(handle, ends) as u32;
         if ends.meta.is_leaf() {
-            found.undated = (A::Versions::VERSIONED && self.is_undated(node)) as u32;
+            found.undated = (VersionsOf::<T>::VERSIONED && self.is_undated(node)) as u32;
             Self::examine_leaf(node, ends, &mut found);
         } else {
             self.examine_inner(node, ends, &mut found);
         }
         if handle == ROOT {
             found.depth = ends.meta.level() + 1;
-            found.misplaced += (ends.high != largest::<S>() || ends.low.to_u64() != 0) as u32;
+            found.misplaced += (ends.high != largest::<T::Slot>() || ends.low.to_u64() != 0) as u32;
         }
         found
     }
 
     /// Whether a leaf is unstamped.
-    fn is_undated(self, node: Node<S, W, L>) -> bool {
-        Version::of::<S>(node.version().load(Order::Relaxed, Scope::Device)).stamp().is_none()
+    fn is_undated(self, node: Node<T::Slot, W, L>) -> bool {
+        Version::of::<T::Slot>(node.version().load(Order::Relaxed, Scope::Device)).stamp().is_none()
     }
 
     /// Whether the link leads to the next node of the level, or nowhere at its end.
-    fn is_next(self, handle: Handle, ends: Ends<S::Stored>) -> bool {
-        if ends.high == largest::<S>() {
+    fn is_next(self, handle: Handle, ends: Ends<Stored<T>>) -> bool {
+        if ends.high == largest::<T::Slot>() {
             let is_last_leaf = ends.meta.is_leaf() && handle != RESERVED_LEAF;
             return ends.link == if is_last_leaf { RESERVED_LEAF } else { Handle::NONE };
         }
@@ -63,17 +63,20 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Nodes<S, P, A, W
 
     /// Examines the entries of an inner node: they are sorted, the first one is at its low key, and each
     /// child covers the keys up to the next entry.
-    fn examine_inner(self, node: Node<S, W, L>, ends: Ends<S::Stored>, found: &mut Findings) {
+    fn examine_inner(self, node: Node<T::Slot, W, L>, ends: Ends<Stored<T>>, found: &mut Findings) {
         let entry = |position: u32| {
-            let is_slot = position < Node::<S, W, L>::SLOTS;
-            let word =
-                if is_slot { node.word(position).load(Order::Relaxed, Scope::Device) } else { S::EMPTY };
-            (S::key(word), handle_of(S::value(word)))
+            let is_slot = position < Node::<T::Slot, W, L>::SLOTS;
+            let word = if is_slot {
+                node.word(position).load(Order::Relaxed, Scope::Device)
+            } else {
+                T::Slot::EMPTY
+            };
+            (T::Slot::key(word), handle_of(T::Slot::value(word)))
         };
-        let empty = S::key(S::EMPTY);
+        let empty = T::Slot::key(T::Slot::EMPTY);
         found.misplaced += (entry(0).0 != ends.low) as u32;
         let mut position = 0;
-        while position < Node::<S, W, L>::SLOTS {
+        while position < Node::<T::Slot, W, L>::SLOTS {
             let ((low, child), (next, _)) = (entry(position), entry(position + 1));
             if low == empty {
                 found.misplaced += (next != empty) as u32;
@@ -87,7 +90,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Nodes<S, P, A, W
         }
     }
 
-    fn is_child(self, child: Handle, level: u32, low: S::Stored, high: u64) -> bool {
+    fn is_child(self, child: Handle, level: u32, low: Stored<T>, high: u64) -> bool {
         if !self.is_live(child) {
             return false;
         }

@@ -1,5 +1,5 @@
 //! Entry points of batches that are sorted by key before they are submitted.
-use crate::keyed::kernels::{batch_of, read_if};
+use crate::keyed::kernels::{batch, read_if};
 use crate::keyed::{Insert, OpCode, Operation, Remove};
 use crate::ordered::view::{Config, TreeView};
 use simt::{GlobalSlice, Instance, Thread, device, kernel};
@@ -39,7 +39,7 @@ fn sorted<M: Config + Instance, O: Operation>(
         let argument = read_if(arguments, place, exists && place < arguments.len());
         (operation(place, exists), key, argument)
     };
-    batch_of::<M, _>(tree, (place, exists), request, results, outcomes);
+    batch::<M, _>(tree, (place, exists), request, results, outcomes);
 }
 
 macro_rules! sorted {

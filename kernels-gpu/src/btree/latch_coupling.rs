@@ -6,32 +6,33 @@
 //! through one latch, and through those below it. Full nodes are split on the way, while the latch of the
 //! node above is still held.
 use super::split::SplitResult;
-use super::walk::Walk;
+use super::walk::{FullNodes, Stage, Walk};
 use crate::keyed::{Operation, Outcome, Request, Slot};
-use crate::ordered::access::Access;
 use crate::ordered::fixed_nodes::ROOT;
 use crate::ordered::latch::LatchedNode;
 use crate::ordered::leaf::OperationResult;
 use crate::ordered::meta::handle_of;
 use crate::ordered::search::SearchStep;
-use crate::slab::{Handle, Pool};
+use crate::ordered::types::Types;
+use crate::slab::Handle;
 use simt::{Convergence, CurrentOp, Order, Tile, device};
 
 #[device]
-impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Walk<S, P, A, O, W, L> {
+impl<T: Types, O: Operation, const W: u32, const L: usize> Walk<T, O, W, L> {
     /// Executes one round of the current operation: tries the latch of the next node and executes the pending
     /// action there. Returns whether the operation is finished.
-    pub(super) fn coupled_round<C: Convergence>(&mut self, turn: CurrentOp<W, C>) -> bool {
+    pub(super) fn coupled_round(&mut self, turn: CurrentOp<W, impl Convergence>) -> bool {
         let (tile, request) = (turn.tile(), self.request.from_owner(turn));
         let start = turn.from_owner(self.start);
-        if self.at.is_none() {
-            self.at = start;
+        if self.stage == Stage::Begin {
+            (self.at, self.stage) = (start, Stage::Descend);
         }
         let acts = turn.is_active();
-        let (mut held, has_latch) = self.tree.try_latch(tile, self.at, acts);
+        let (held, has_latch) = self.tree.try_latch(tile, self.at, acts);
         let on_leaf = has_latch && held.meta.is_leaf();
-        let (mut end, full_leaf) = self.update_leaf(tile, on_leaf, &mut held, &request);
-        let full = held.read.is_full(tile) && request.places() && !self.out_of_slabs;
+        let (mut end, _) = self.tree.update_leaf(tile, on_leaf, &held, &mut { held.read }, &request);
+        let full_leaf = on_leaf && !end.done;
+        let full = held.read.is_full(tile) && request.places() && self.full_nodes != FullNodes::OutOfSlabs;
         let splits = full_leaf || (has_latch && !held.meta.is_leaf() && full);
         let step = SearchStep::of(tile, &held.read, request.key);
         tile.sync();
@@ -55,11 +56,11 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
     }
 
     /// Releases the latch above, or at a leaf both latches, and goes on to the child.
-    fn hand_over_latch<C: Convergence>(
+    fn hand_over_latch(
         &mut self,
-        tile: Tile<W, C>,
-        held: &LatchedNode<S, W, L>,
-        step: &SearchStep<S>,
+        tile: Tile<W, impl Convergence>,
+        held: &LatchedNode<T::Slot, W, L>,
+        step: &SearchStep<T::Slot>,
     ) {
         let above = self.parent;
         if tile.rank() == 0 && !above.is_none() {
@@ -74,14 +75,14 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
     }
 
     /// Splits the node, and restarts at the root without a latch.
-    fn split_below<C: Convergence>(
+    fn split_below(
         &mut self,
-        tile: Tile<W, C>,
+        tile: Tile<W, impl Convergence>,
         splits: bool,
-        held: &LatchedNode<S, W, L>,
-        request: Option<&Request<S, O>>,
+        held: &LatchedNode<T::Slot, W, L>,
+        request: Option<&Request<T::Slot, O>>,
     ) -> SplitResult {
-        let pair = request.map(|request| (request.key, S::pack(request.key, request.argument)));
+        let pair = request.map(|request| (request.key, T::Slot::pack(request.key, request.argument)));
         let split = self.tree.split(tile, splits, held, self.parent, pair);
         // A split releases both latches, except if there is no slab: then it does not reach the parent's.
         if splits && split == SplitResult::OutOfSlabs && !self.parent.is_none() && tile.rank() == 0 {
@@ -89,7 +90,9 @@ impl<S: Slot, P: Pool, A: Access, O: Operation, const W: u32, const L: usize> Wa
         }
         if splits {
             (self.at, self.parent) = (ROOT, Handle::NONE);
-            self.out_of_slabs |= split == SplitResult::OutOfSlabs;
+            if split == SplitResult::OutOfSlabs {
+                self.full_nodes = FullNodes::OutOfSlabs;
+            }
         }
         split
     }

@@ -16,7 +16,7 @@
 //! ```
 //!
 //! The root has no parent: it moves all its pairs into two new nodes and becomes their parent.
-use crate::keyed::{Scalar, Slot};
+use crate::keyed::Slot;
 use crate::mvbtree::version::Version;
 use crate::mvbtree::versions::SavedVersion;
 use crate::ordered::access::Access;
@@ -26,9 +26,10 @@ use crate::ordered::meta::{Meta, entry, handle_of};
 use crate::ordered::node::Node;
 use crate::ordered::nodes::Nodes;
 use crate::ordered::split_plan::SplitPlan;
+use crate::ordered::types::{Stored, Types, VersionsOf, WordOf};
 use crate::ordered::versioning::Versions;
 use crate::slab::{Handle, Pool};
-use simt::{Convergence, Order, Scope, Thread, Tile, device, fence};
+use simt::{Convergence, Order, Scope, Tile, device, fence};
 
 /// Result of a split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,22 +57,22 @@ struct LatchedParent<S: Slot, const W: u32, const L: usize> {
 }
 
 #[device]
-impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Nodes<S, P, A, W, L> {
+impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
     /// Splits a full node that the tile has latched, if it `splits`, and adds a pair to the half that covers
     /// its key. Releases the node's latch. All lanes of the tile (in lockstep: of the warp) call it together.
-    pub(super) fn split<C: Convergence>(
+    pub(super) fn split(
         self,
-        tile: Tile<W, C>,
+        tile: Tile<W, impl Convergence>,
         splits: bool,
-        held: &LatchedNode<S, W, L>,
+        held: &LatchedNode<T::Slot, W, L>,
         parent: Handle,
-        pair: Option<(S::Stored, S::Word)>,
+        pair: Option<(Stored<T>, WordOf<T>)>,
     ) -> SplitResult {
         let is_root = held.handle == ROOT;
         let (left, right) = self.allocate_nodes(tile, splits, is_root, held);
         let has_slabs = splits && !right.is_none();
         let parent_node = self.latch_parent(tile, has_slabs && !is_root, held, parent);
-        let fits = parent_node.is_true && parent_node.count < Node::<S, W, L>::SLOTS;
+        let fits = parent_node.is_true && parent_node.count < Node::<T::Slot, W, L>::SLOTS;
         let goes = has_slabs && (is_root || fits);
         if has_slabs && !goes && tile.rank() == 0 {
             self.pool.free(right);
@@ -101,7 +102,12 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Nodes<S, P, A, W
 
     /// Releases both latches, by the calling lane alone: the parent's, and the node's, one level higher if it
     /// is the root that was `raised`. One fence releases both.
-    fn release_both(self, held: &LatchedNode<S, W, L>, parent_node: &LatchedParent<S, W, L>, raised: bool) {
+    fn release_both(
+        self,
+        held: &LatchedNode<T::Slot, W, L>,
+        parent_node: &LatchedParent<T::Slot, W, L>,
+        raised: bool,
+    ) {
         fence(Scope::Device);
         if parent_node.has_latch {
             parent_node.held.node.release(parent_node.held.meta.level(), Order::Relaxed);
@@ -111,44 +117,41 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Nodes<S, P, A, W
 
     /// Latches the parent, unless a coupled traversal holds its latch already, and checks that it is the
     /// node's parent.
-    fn latch_parent<C: Convergence>(
+    fn latch_parent(
         self,
-        tile: Tile<W, C>,
+        tile: Tile<W, impl Convergence>,
         wanted: bool,
-        child: &LatchedNode<S, W, L>,
+        child: &LatchedNode<T::Slot, W, L>,
         parent: Handle,
-    ) -> LatchedParent<S, W, L> {
+    ) -> LatchedParent<T::Slot, W, L> {
         let wanted = wanted && !parent.is_none();
         let parent = if wanted { parent } else { ROOT };
-        let (held, has_latch) = match A::COUPLED {
+        let (held, has_latch) = match T::Access::COUPLED {
             true => (self.read_latched(tile, parent, wanted), wanted),
             false => self.try_latch(tile, parent, wanted),
         };
         let own = held.read.last(tile.rank(), |position, word| {
-            position < Node::<S, W, L>::SLOTS && handle_of(S::value(word)) == child.handle
+            position < Node::<T::Slot, W, L>::SLOTS && handle_of(T::Slot::value(word)) == child.handle
         });
         let owners = tile.ballot(own.exists);
-        let place = tile.shuffle(own.position, owners.trailing_zeros());
-        let count = held.read.count(tile, |word| !S::is_empty(word));
+        let place = tile.shuffle(own.index, owners.trailing_zeros());
+        let count = held.read.count(tile, |word| !T::Slot::is_empty(word));
         let is_above = held.meta.level() == child.meta.level() + 1;
         LatchedParent { held, has_latch, is_true: has_latch && is_above && owners != 0, place, count }
     }
 
     /// Allocates slabs for the right half and, if the root is split, for the left: both, or none.
-    fn allocate_nodes<C: Convergence>(
+    fn allocate_nodes(
         self,
-        tile: Tile<W, C>,
+        tile: Tile<W, impl Convergence>,
         wanted: bool,
         both: bool,
-        held: &LatchedNode<S, W, L>,
+        held: &LatchedNode<T::Slot, W, L>,
     ) -> (Handle, Handle) {
         let mut mine = Handle::NONE;
         let takes = wanted && (tile.rank() == 0 || (both && tile.rank() == 1));
         if takes {
-            // The seed depends on no address, so that explored schedules replay.
-            let seed =
-                Thread::index() as u32 ^ (held.low.to_u64() as u32).rotate_right(7) ^ held.meta.level();
-            mine = self.pool.allocate(seed).unwrap_or(Handle::NONE);
+            mine = self.allocate_beside(held, held.meta.level());
         }
         let (right, left) = (tile.shuffle(mine, 0), tile.shuffle(mine, 1));
         if both && (right.is_none() || left.is_none()) {
@@ -163,15 +166,15 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Nodes<S, P, A, W
     /// Saves the version of a leaf before it is split, if the split `goes` on, i.e. has a slab for its
     /// `right` half. That slab is freed untouched if there is none for the version. Also returns whether the
     /// split goes on.
-    fn save_before_split<C: Convergence>(
+    fn save_before_split(
         self,
-        tile: Tile<W, C>,
+        tile: Tile<W, impl Convergence>,
         goes: bool,
         right: Handle,
-        held: &LatchedNode<S, W, L>,
+        held: &LatchedNode<T::Slot, W, L>,
     ) -> (SavedVersion, bool) {
         let is_leaf = held.meta.is_leaf();
-        if A::Versions::CLOCK_MOVES {
+        if VersionsOf::<T>::CLOCK_MOVES {
             // The slabs were made blank before they were freed in this launch. The lanes that have allocated
             // them acquire those writes; the fence and the barrier pass them on to the lanes that write the
             // new nodes.
@@ -179,7 +182,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Nodes<S, P, A, W
             tile.sync();
         }
         let saved = self.save_version(tile, goes && is_leaf, held.node, &held.read);
-        if !A::Versions::VERSIONED {
+        if !VersionsOf::<T>::VERSIONED {
             return (saved, goes);
         }
         let lacks = goes && is_leaf && !saved.ready;
@@ -190,35 +193,35 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Nodes<S, P, A, W
     }
 
     /// Writes the versions of the new nodes.
-    fn write_versions<C: Convergence>(
+    fn write_versions(
         self,
-        tile: Tile<W, C>,
+        tile: Tile<W, impl Convergence>,
         goes_on: bool,
         (left, right): (Handle, Handle),
         saved: &SavedVersion,
-        held: &LatchedNode<S, W, L>,
+        held: &LatchedNode<T::Slot, W, L>,
     ) {
-        if !A::Versions::VERSIONED || !goes_on || tile.rank() != 0 {
+        if !VersionsOf::<T>::VERSIONED || !goes_on || tile.rank() != 0 {
             return;
         }
-        let version = saved.sibling_version::<A::Versions>(self.versions.time().stamp);
+        let version = saved.sibling_version::<VersionsOf<T>>(self.versions.time().stamp);
         let version = if held.meta.is_leaf() { version } else { Version::FIRST };
         let (order, scope) = (Order::Relaxed, Scope::Device);
-        self.node(right).version().store(version.word::<S>(), order, scope);
+        self.node(right).version().store(version.word::<T::Slot>(), order, scope);
         if !left.is_none() {
-            self.node(left).version().store(version.word::<S>(), order, scope);
+            self.node(left).version().store(version.word::<T::Slot>(), order, scope);
         }
     }
 
     /// Writes the new nodes except for their headers.
-    fn write_new_nodes<C: Convergence>(
+    fn write_new_nodes(
         self,
-        tile: Tile<W, C>,
+        tile: Tile<W, impl Convergence>,
         goes_on: bool,
-        held: &LatchedNode<S, W, L>,
+        held: &LatchedNode<T::Slot, W, L>,
         (left, right): (Handle, Handle),
-        plan: &SplitPlan<S, W, L>,
-        pair: Option<(S::Stored, S::Word)>,
+        plan: &SplitPlan<T::Slot, W, L>,
+        pair: Option<(Stored<T>, WordOf<T>)>,
     ) {
         if !goes_on {
             return;
@@ -227,7 +230,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Nodes<S, P, A, W
         let (rank, target) = (tile.rank(), self.node(right));
         let mut j = 0;
         while j < L {
-            let (word, place) = (plan.pairs.words()[j], Node::<S, W, L>::position(rank, j));
+            let (word, place) = (plan.pairs.words()[j], Node::<T::Slot, W, L>::position(rank, j));
             if Self::is_upper(place) {
                 target.word(place - Self::HALF).store(word, order, scope);
             } else if place < Self::HALF && !left.is_none() {
@@ -236,68 +239,68 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Nodes<S, P, A, W
             j += 1;
         }
         if rank == 0 {
-            target.tail().store(entry::<S>(held.high, held.link), order, scope);
+            target.tail().store(entry::<T::Slot>(held.high, held.link), order, scope);
             if let Some((_, word)) = pair.filter(|pair| pair.0 > plan.separator) {
-                target.word(Node::<S, W, L>::SLOTS - Self::HALF).store(word, order, scope);
+                target.word(Node::<T::Slot, W, L>::SLOTS - Self::HALF).store(word, order, scope);
             }
             if !left.is_none() {
-                self.node(left).tail().store(entry::<S>(plan.high(), right), order, scope);
+                self.node(left).tail().store(entry::<T::Slot>(plan.high(), right), order, scope);
             }
         }
     }
 
     /// Writes the headers of the new nodes, and links the old node to them.
-    fn link_new_nodes<C: Convergence>(
+    fn link_new_nodes(
         self,
-        tile: Tile<W, C>,
+        tile: Tile<W, impl Convergence>,
         goes_on: bool,
-        held: &LatchedNode<S, W, L>,
+        held: &LatchedNode<T::Slot, W, L>,
         (left, right): (Handle, Handle),
-        plan: &SplitPlan<S, W, L>,
+        plan: &SplitPlan<T::Slot, W, L>,
     ) {
         if !goes_on || tile.rank() != 0 {
             return;
         }
         let (order, scope) = (Order::Relaxed, Scope::Device);
         let meta = Meta::free(held.meta.level());
-        let header = |low| Node::<S, W, L>::header_word(low, meta);
+        let header = |low| Node::<T::Slot, W, L>::header_word(low, meta);
         self.node(right).header().store(header(plan.separator), order, scope);
         if left.is_none() {
-            held.node.tail().store(entry::<S>(plan.high(), right), order, scope);
+            held.node.tail().store(entry::<T::Slot>(plan.high(), right), order, scope);
         } else {
             self.node(left).header().store(header(held.low), order, scope);
-            held.node.word(0).store(entry::<S>(held.low, left), order, scope);
-            held.node.word(1).store(entry::<S>(plan.separator, right), order, scope);
+            held.node.word(0).store(entry::<T::Slot>(held.low, left), order, scope);
+            held.node.word(1).store(entry::<T::Slot>(plan.separator, right), order, scope);
         }
     }
 
     /// Updates the old node's pairs once it is linked to the new one: clears those of an inner node that have
     /// moved, and places the new pair in a leaf that covers its key.
-    fn clear_moved<C: Convergence>(
-        tile: Tile<W, C>,
+    fn clear_moved(
+        tile: Tile<W, impl Convergence>,
         goes_on: bool,
-        held: &LatchedNode<S, W, L>,
+        held: &LatchedNode<T::Slot, W, L>,
         left: Handle,
-        plan: &SplitPlan<S, W, L>,
-        pair: Option<(S::Stored, S::Word)>,
+        plan: &SplitPlan<T::Slot, W, L>,
+        pair: Option<(Stored<T>, WordOf<T>)>,
     ) {
         let scope = Scope::Device;
         let mut j = 0;
         while j < L {
-            let position = Node::<S, W, L>::position(tile.rank(), j);
+            let position = Node::<T::Slot, W, L>::position(tile.rank(), j);
             let place = held.node.own(tile.rank(), j);
-            let is_slot = goes_on && position < Node::<S, W, L>::SLOTS;
+            let is_slot = goes_on && position < Node::<T::Slot, W, L>::SLOTS;
             // Pairs of inner nodes are sorted.
             let moved = position >= if left.is_none() { Self::HALF } else { 2 };
             if is_slot && moved && !held.meta.is_leaf() {
-                place.store(S::EMPTY, Order::Relaxed, scope);
+                place.store(T::Slot::EMPTY, Order::Relaxed, scope);
             }
             if let Some((key, word)) = pair
                 && goes_on
                 && position == plan.middle
                 && key < plan.separator
             {
-                // This slot's pair has moved: see `Latched::place`.
+                // This slot's pair has moved: see `write_slot`.
                 place.store(word, Order::Release, scope);
             }
             j += 1;
@@ -307,11 +310,11 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Nodes<S, P, A, W
     /// Enters the new node into the parent, behind the old one. Each pair is one word, and every pair in the
     /// node is valid at any moment. So a tile that reads during the shift may be led too far left, never too
     /// far right.
-    fn insert_into_parent<C: Convergence>(
-        tile: Tile<W, C>,
+    fn insert_into_parent(
+        tile: Tile<W, impl Convergence>,
         enters: bool,
-        parent_node: &LatchedParent<S, W, L>,
-        plan: &SplitPlan<S, W, L>,
+        parent_node: &LatchedParent<T::Slot, W, L>,
+        plan: &SplitPlan<T::Slot, W, L>,
         right: Handle,
     ) {
         // Read again, from the L1 cache: to keep it through the split would take registers.
@@ -319,10 +322,10 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Nodes<S, P, A, W
         let mut before = tile.shuffle_up(words[L - 1], 1);
         let mut j = 0;
         while j < L {
-            let position = Node::<S, W, L>::position(tile.rank(), j);
+            let position = Node::<T::Slot, W, L>::position(tile.rank(), j);
             if enters && position > parent_node.place && position <= parent_node.count {
                 let is_new = position == parent_node.place + 1;
-                let word = if is_new { entry::<S>(plan.separator, right) } else { before };
+                let word = if is_new { entry::<T::Slot>(plan.separator, right) } else { before };
                 parent_node.held.node.own(tile.rank(), j).store(word, Order::Relaxed, Scope::Device);
             }
             before = words[j];

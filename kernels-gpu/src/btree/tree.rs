@@ -9,6 +9,7 @@ use crate::ordered::node::Node;
 use crate::ordered::nodes::Nodes;
 use crate::ordered::range::{Answer, Seek, Span};
 use crate::ordered::sink::Sink;
+use crate::ordered::types::{Key, Stored, Types, Value, VersionsOf, WordOf};
 use crate::ordered::versioning::Versions;
 use crate::ordered::view::{Config, TreeView};
 use crate::slab::Pool;
@@ -17,8 +18,11 @@ use simt::{Convergence, Global, GlobalSlice, Instance, Queue, Tile, device};
 
 /// A kind of tree: slots `S`, slabs of the pool `P`, access policy `A`, nodes read by tiles of `W` lanes with
 /// `L` words per lane.
+pub type Tree<S, P, A, const W: u32, const L: usize> = TreeOf<(S, P, A), W, L>;
+
+/// A kind of tree with the types `T`: see [`Tree`].
 #[derive(Clone, Copy, Debug)]
-pub struct Tree<S, P, A, const W: u32, const L: usize>(PhantomData<(S, P, A)>);
+pub struct TreeOf<T, const W: u32, const L: usize>(PhantomData<T>);
 
 /// A kind of tree whose kernels only read, while nothing writes.
 pub trait ReadOnly: Config {
@@ -39,27 +43,27 @@ pub trait ReadOnlyVisitor {
 }
 
 #[device(caller)]
-impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S, P, A, W, L>> {
+impl<T: Types, const W: u32, const L: usize> TreeView<TreeOf<T, W, L>> {
     /// Returns the tree's nodes.
     #[device]
-    fn nodes(self) -> Nodes<S, P, A, W, L> {
+    fn nodes(self) -> Nodes<T, W, L> {
         self.nodes_of()
     }
 
     /// Executes the operations of all lanes that are `pending`, each by its tile, and returns to each lane
     /// its own result.
-    pub fn share<O: Operation, C: Convergence>(
+    pub fn share<O: Operation>(
         self,
-        tile: Tile<W, C>,
+        tile: Tile<W, impl Convergence>,
         pending: bool,
         operation: O,
-        key: S::Key,
-        argument: S::Value,
-    ) -> (Outcome, S::Value) {
+        key: Key<T>,
+        argument: Value<T>,
+    ) -> (Outcome, Value<T>) {
         let nodes = self.nodes();
         let nodes = nodes.at(nodes.versions.read_timestamp());
-        let key = S::Stored::from_u64(key.to_u64());
-        let start = if A::COUPLED { Start::of(key) } else { nodes.start(key, pending) };
+        let key = Stored::<T>::from_u64(key.to_u64());
+        let start = if T::Access::COUPLED { Start::of(key) } else { nodes.start(key, pending) };
         let mut walk = Walk::new(nodes, start.node, Request { operation, key: start.key, argument });
         let mut queue = Queue::new(tile, pending);
         while let Some(turn) = queue.next_op() {
@@ -70,42 +74,42 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TreeView<Tree<S,
     }
 
     /// Executes the query of each lane that is `pending`. See [`Nodes::seek`].
-    pub fn seek<Q: Seek, C: Convergence>(
+    pub fn seek<Q: Seek>(
         self,
-        tile: Tile<W, C>,
+        tile: Tile<W, impl Convergence>,
         pending: bool,
-        span: Span<S::Key>,
-        sink: Sink<S::Key, S::Value>,
-    ) -> Answer<S::Key, S::Value> {
-        self.nodes().seek::<Q, _>(tile, pending, span, sink)
+        span: Span<Key<T>>,
+        sink: Sink<Key<T>, Value<T>>,
+    ) -> Answer<Key<T>, Value<T>> {
+        self.nodes().seek::<Q>(tile, pending, span, sink)
     }
 
     /// Takes a snapshot for the tile. See [`Nodes::snapshot`].
-    pub fn snapshot<C: Convergence>(self, tile: Tile<W, C>) -> u32 {
+    pub fn snapshot(self, tile: Tile<W, impl Convergence>) -> u32 {
         self.nodes().snapshot(tile)
     }
 }
 
 // SAFETY: nodes are found by handles in live nodes, which are the pool's, and words lie within them.
 #[device(caller)]
-unsafe impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Kind for Tree<S, P, A, W, L> {
-    type Key = S::Key;
-    type Value = S::Value;
-    type Slot = S;
+unsafe impl<T: Types, const W: u32, const L: usize> Kind for TreeOf<T, W, L> {
+    type Key = Key<T>;
+    type Value = Value<T>;
+    type Slot = T::Slot;
     type View = TreeView<Self>;
     const TILE: u32 = W;
-    const REGISTERS: u32 = if size_of::<S::Word>() == 16 { 72 } else { 56 };
+    const REGISTERS: u32 = if size_of::<WordOf<T>>() == 16 { 72 } else { 56 };
     /// Measured: in a frozen tree of 16-byte pairs lookups are 9 % faster with 40 registers than with the 48
     /// that the assembler takes.
-    const READS_IN: u32 = if A::CONCURRENT { Self::REGISTERS } else { 40 };
+    const READS_IN: u32 = if T::Access::CONCURRENT { Self::REGISTERS } else { 40 };
 
     fn execute<O: Operation>(
         tree: TreeView<Self>,
         pending: bool,
         operation: O,
-        key: S::Key,
-        argument: S::Value,
-    ) -> (Outcome, S::Value) {
+        key: Key<T>,
+        argument: Value<T>,
+    ) -> (Outcome, Value<T>) {
         tree.share(Tile::<W>::lockstep(), pending, operation, key, argument)
     }
 
@@ -130,19 +134,19 @@ unsafe impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Kind for 
         tree.nodes().scan(thread, see);
     }
 
-    fn erase(slot: Global<S::Word>) -> bool {
-        Nodes::<S, P, A, W, L>::erase(slot)
+    fn erase(slot: Global<WordOf<T>>) -> bool {
+        Nodes::<T, W, L>::erase(slot)
     }
 }
 
 #[device(caller)]
-impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Config for Tree<S, P, A, W, L> {
-    type Pool = P;
-    type Versions = A::Versions;
-    const SLOTS: u32 = Node::<S, W, L>::SLOTS;
-    const CONCURRENT: bool = A::CONCURRENT;
+impl<T: Types, const W: u32, const L: usize> Config for TreeOf<T, W, L> {
+    type Pool = T::Pool;
+    type Versions = VersionsOf<T>;
+    const SLOTS: u32 = Node::<T::Slot, W, L>::SLOTS;
+    const CONCURRENT: bool = T::Access::CONCURRENT;
 
-    fn build(tree: TreeView<Self>, number: u64, input: Input<S>) {
+    fn build(tree: TreeView<Self>, number: u64, input: Input<T::Slot>) {
         tree.nodes().build(number, input);
     }
 
@@ -153,10 +157,10 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Config for Tree<
     fn seek<Q: Seek>(
         tree: TreeView<Self>,
         pending: bool,
-        span: Span<S::Key>,
-        sink: Sink<S::Key, S::Value>,
-    ) -> Answer<S::Key, S::Value> {
-        tree.nodes().seek::<Q, _>(Tile::<W>::lockstep(), pending, span, sink)
+        span: Span<Key<T>>,
+        sink: Sink<Key<T>, Value<T>>,
+    ) -> Answer<Key<T>, Value<T>> {
+        tree.nodes().seek::<Q>(Tile::<W>::lockstep(), pending, span, sink)
     }
 
     fn snapshot(tree: TreeView<Self>) -> u32 {
@@ -188,16 +192,16 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Config for Tree<
     }
 }
 
-impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> TileKind<W> for Tree<S, P, A, W, L> {
+impl<T: Types, const W: u32, const L: usize> TileKind<W> for TreeOf<T, W, L> {
     #[device(caller)]
-    fn share<O: Operation, C: Convergence>(
+    fn share<O: Operation>(
         tree: TreeView<Self>,
-        tile: Tile<W, C>,
+        tile: Tile<W, impl Convergence>,
         pending: bool,
         operation: O,
-        key: S::Key,
-        argument: S::Value,
-    ) -> (Outcome, S::Value) {
+        key: Key<T>,
+        argument: Value<T>,
+    ) -> (Outcome, Value<T>) {
         tree.share(tile, pending, operation, key, argument)
     }
 }

@@ -11,6 +11,7 @@
 //!
 //! [`NAMES`] lists the names of all kinds.
 mod instances;
+mod probe_loop;
 mod probing_scheme;
 mod table;
 

@@ -1,11 +1,10 @@
-//! The map view that kernels take, and the one probe loop that every operation of every scheme uses.
+//! A kind of table, and the map view that kernels take.
 use super::probing_scheme::{Cursor, OVERFLOW_BUCKETS, Probe};
 use crate::keyed::{
-    Bucket, BucketProbe, Counters, EntryRef, Kind, Operation, Outcome, Request, Scalar, Slot, TileKind, View,
-    hash,
+    Bucket, Counters, EntryRef, Kind, Operation, Outcome, Scalar, Slot, TileKind, View, hash,
 };
 use core::marker::PhantomData;
-use simt::{Convergence, CurrentOp, Global, Instance, Order, Scope, Tile, device, share_work};
+use simt::{Convergence, Global, Instance, Tile, device};
 
 /// A kind of table: slots `S`, probing scheme `P`, and buckets of `W * L` slots read by tiles of `W` lanes,
 /// `L` slots per lane.
@@ -47,11 +46,11 @@ pub trait Visitor {
 /// A map as a kernel sees it.
 #[repr(C)]
 pub struct MapView<M> {
-    buckets: Global<u64>,
-    filters: Global<u32>,
-    counters: Counters,
-    count: u32,
-    max_probes: u32,
+    pub(super) buckets: Global<u64>,
+    pub(super) filters: Global<u32>,
+    pub(super) counters: Counters,
+    pub(super) count: u32,
+    pub(super) max_probes: u32,
     of: PhantomData<fn() -> M>,
 }
 
@@ -119,7 +118,7 @@ impl<M: Config> MapView<M> {
 
     /// Returns the stored form of the key and the start of its probe sequence.
     #[device]
-    fn start(self, key: M::Key) -> (StoredOf<M>, Cursor) {
+    pub(super) fn start(self, key: M::Key) -> (StoredOf<M>, Cursor) {
         if let Some(alias) = M::Slot::alias(key) {
             return (alias, Cursor::overflow(self.count));
         }
@@ -138,150 +137,6 @@ impl<M: Config> MapView<M> {
 }
 
 type StoredOf<M> = <<M as Kind>::Slot as Slot>::Stored;
-
-/// The next probe of a tile, broadcast from the operation's owner.
-#[derive(Clone, Copy)]
-struct Route {
-    bucket: u32,
-    /// Whether the probe sequence ends with this bucket.
-    last: bool,
-    quota: u32,
-}
-
-/// One lane's operation during its search, as the work-sharing loop executes it: the one probe loop of every
-/// scheme.
-struct Walk<S: Slot, P, O, const W: u32, const L: usize> {
-    map: MapView<Table<S, P, W, L>>,
-    request: Request<S, O>,
-    cursor: Cursor,
-    outcome: Outcome,
-    value: S::Value,
-}
-
-#[device(caller)]
-impl<S: Slot, P: Probe, O: Operation, const W: u32, const L: usize> Walk<S, P, O, W, L>
-where
-    Table<S, P, W, L>: Config<Slot = S, Key = S::Key, Value = S::Value>,
-{
-    #[device]
-    fn bucket(&self, index: u32) -> Bucket<S, W, L> {
-        let words = Bucket::<S, W, L>::BYTES / 8;
-        // SAFETY: cursors stay within the buckets and the overflow buckets that follow them, as `Probe`
-        // promises.
-        unsafe { Bucket::at(self.map.buckets.offset(index as usize * words)) }
-    }
-
-    fn route<C: Convergence>(&self, turn: CurrentOp<W, C>) -> Route {
-        let place = turn.from_owner(self.cursor.pack());
-        let slots = W * L as u32;
-        let quota = if P::EXTRA_PROBES > 0 { turn.from_owner(P::quota(self.cursor, slots)) } else { slots };
-        Route { bucket: place & Cursor::BUCKET, last: place & Cursor::LAST != 0, quota }
-    }
-
-    /// Returns the key's bit in the bucket's filter, and the word that contains it. The bit depends on the
-    /// key alone, so any lane can compute it: the top bits of a product.
-    #[device]
-    fn filter_bit(&self, key: S::Stored, bucket: u32) -> (Global<u32>, u32) {
-        let key = key.to_u64();
-        let mixed = ((key as u32) ^ ((key >> 32) as u32).rotate_left(16)).wrapping_mul(0x9e37_79b1);
-        let (per_word, chosen) = (32 / P::FILTER_BITS, mixed >> (32 - P::FILTER_BITS.ilog2()));
-        // SAFETY: the filters have bits for every bucket and overflow bucket.
-        let word = unsafe { self.map.filters.offset((bucket / per_word) as usize) };
-        (word, 1 << (bucket % per_word * P::FILTER_BITS + chosen))
-    }
-
-    /// Returns whether the key may have overflowed from the bucket, according to the filter (its bit is
-    /// cleared).
-    fn has_overflowed(&self, key: S::Stored, bucket: u32) -> bool {
-        let (word, bit) = self.filter_bit(key, bucket);
-        word.load_hot(Order::Relaxed, Scope::Device) & bit == 0
-    }
-
-    /// Records in the filter that the key overflows from the bucket, for later searches.
-    fn set_overflow(&self, key: S::Stored, bucket: u32) {
-        let (word, bit) = self.filter_bit(key, bucket);
-        word.fetch_and_hot(!bit, Order::Relaxed, Scope::Device);
-    }
-
-    /// Executes one round of the current operation: one probe, then the advance to the next bucket. Returns
-    /// whether the operation is finished.
-    fn round<C: Convergence>(&mut self, turn: CurrentOp<W, C>) -> bool {
-        let (tile, route) = (turn.tile(), self.route(turn));
-        let request = self.request.from_owner(turn);
-        let (rank, bucket) = (tile.rank(), self.bucket(route.bucket));
-        let within = |j: u32| P::EXTRA_PROBES == 0 || rank * L as u32 + j < route.quota;
-        let probe = BucketProbe::new(tile, bucket, &bucket.load(rank, turn.is_active()), &request, within);
-        let (done, value) = probe.act(tile, turn.is_active(), &request);
-
-        let onward = self.goes_on(turn, &request, route, probe.result.continues());
-        if turn.is_mine() {
-            (self.outcome, self.value) = (request.conclude(probe.result.found, done), value);
-            if onward {
-                self.cursor.advance::<P>(hash(simt::black_box(self.request.key)), self.map.count);
-            }
-        }
-        if S::PUBLISHES && probe.result.waits && !done {
-            simt::spin_hint();
-        }
-        done || (probe.result.is_decided() && !onward)
-    }
-
-    /// Returns whether the search continues past a bucket. `through` is whether the bucket is full and does
-    /// not contain the key. All lanes agree on the result.
-    ///
-    /// An inserting operation sets the key's overflow bit before the tile probes further, so that no search
-    /// ends before the key; other operations consult the filter.
-    fn goes_on<C: Convergence>(
-        &self,
-        turn: CurrentOp<W, C>,
-        request: &Request<S, O>,
-        route: Route,
-        through: bool,
-    ) -> bool {
-        let (tile, through) = (turn.tile(), through && !route.last);
-        if P::FILTER_BITS == 0 {
-            return through;
-        }
-        let asks = turn.is_active() && tile.rank() == 0 && through;
-        let mut stops = false;
-        if asks && request.places() {
-            self.set_overflow(request.key, route.bucket);
-        } else if asks {
-            stops = !self.has_overflowed(request.key, route.bucket);
-        }
-        if O::WRITES {
-            tile.sync();
-        }
-        let stops = !O::PLACES_ALWAYS && tile.any(stops);
-        through && !stops
-    }
-}
-
-impl<S: Slot, P: Probe, const W: u32, const L: usize> MapView<Table<S, P, W, L>>
-where
-    Table<S, P, W, L>: Config<Slot = S, Key = S::Key, Value = S::Value>,
-{
-    /// Executes the operations of all lanes that pass `pending`, each by the lane's tile, and returns to each
-    /// lane its own result.
-    #[device(caller)]
-    pub fn share<O: Operation, C: Convergence>(
-        self,
-        tile: Tile<W, C>,
-        pending: bool,
-        operation: O,
-        key: S::Key,
-        argument: S::Value,
-    ) -> (Outcome, S::Value) {
-        let (key, cursor) = self.start(key);
-        let request = Request { operation, key, argument };
-        let mut walk = Walk { map: self, request, cursor, outcome: Outcome::Absent, value: argument };
-        share_work(tile, pending, |turn| walk.round(turn));
-        if O::WRITES && walk.cursor.is_long(self.count, self.max_probes) {
-            self.counters.record_long();
-        }
-        (walk.outcome, walk.value)
-    }
-}
 
 // SAFETY: a bucket has `W * L` slots; `Slot` and `Probe` promise that probes stay within the table.
 unsafe impl<S: Slot, P: Probe, const W: u32, const L: usize> Kind for Table<S, P, W, L> {
@@ -336,9 +191,9 @@ unsafe impl<S: Slot, P: Probe, const W: u32, const L: usize> Config for Table<S,
 
 impl<S: Slot, P: Probe, const W: u32, const L: usize> TileKind<W> for Table<S, P, W, L> {
     #[device(caller)]
-    fn share<O: Operation, C: Convergence>(
+    fn share<O: Operation>(
         map: MapView<Self>,
-        tile: Tile<W, C>,
+        tile: Tile<W, impl Convergence>,
         pending: bool,
         operation: O,
         key: S::Key,

@@ -60,22 +60,21 @@ impl<S: Slot, const W: u32, const L: usize> Bucket<S, W, L> {
         unsafe { self.base.cast::<u8>().offset(Self::byte(rank, j)).cast() }
     }
 
-    /// Reads the slots of lane `rank`, which is below `W`, each in one access, if `wanted`. Otherwise reads
-    /// nothing and returns arbitrary words.
+    /// Reads the slots of lane `rank`, which is below `W`, each in one access of this order, if `wanted`.
+    /// Otherwise reads nothing and returns arbitrary words.
     #[device(caller)]
-    pub(crate) fn load(self, rank: u32, wanted: bool) -> Lane<S, L> {
+    pub(crate) fn load(self, rank: u32, wanted: bool, order: Order) -> Lane<S, L> {
         const { assert!(L == 1 || L.is_multiple_of(S::PER_CHUNK), "a lane reads whole chunks of 16 bytes") };
         let mut words = [S::EMPTY; L];
         if L == 1 && S::PER_CHUNK > 1 {
             // SAFETY: the rank is below `W`, so the slot lies in the bucket.
-            [words[0]] =
-                unsafe { self.slot(rank, 0).load_vec_if::<1>(wanted, Order::Relaxed, Scope::Device) };
-            return Lane(words);
+            [words[0]] = unsafe { self.slot(rank, 0).load_vec_if::<1>(wanted, order, Scope::Device) };
+            return Lane { words };
         }
         let mut j = 0;
         while j < L {
             // SAFETY: slot `j` begins a chunk of the bucket.
-            let chunk = unsafe { S::load_chunk(self.slot(rank, j).cast(), wanted) };
+            let chunk = unsafe { S::Chunk::load_if(self.slot(rank, j), wanted, order) };
             let mut i = 0;
             while i < S::PER_CHUNK {
                 words[j + i] = chunk.word(i);
@@ -83,57 +82,78 @@ impl<S: Slot, const W: u32, const L: usize> Bucket<S, W, L> {
             }
             j += S::PER_CHUNK;
         }
-        Lane(words)
+        Lane { words }
     }
 }
 
-/// The slots of a bucket that one lane has read.
+/// The slots of a bucket or a node that one lane has read.
 #[derive(Clone, Copy, Debug)]
-pub struct Lane<S: Slot, const L: usize>([S::Word; L]);
+pub struct Lane<S: Slot, const L: usize> {
+    pub(crate) words: [S::Word; L],
+}
 
 /// A slot of a lane, and the word read from it.
 #[derive(Clone, Copy, Debug)]
 pub struct SlotMatch<W> {
-    /// Whether such a slot exists. If not, the other fields are meaningless.
+    /// Whether such a slot exists. If not, the other fields are arbitrary.
     pub exists: bool,
-    /// Index of the slot among the lane's slots.
-    pub j: u32,
+    /// Index of the slot among the lane's slots, or its position in the node.
+    pub index: u32,
     /// Word that was read.
     pub word: W,
 }
 
 #[device]
 impl<S: Slot, const L: usize> Lane<S, L> {
+    /// Returns a lane of empty slots.
+    pub fn nothing() -> Self {
+        Self { words: [S::EMPTY; L] }
+    }
+
     /// Returns the words of the lane's slots.
     pub fn words(&self) -> [S::Word; L] {
-        self.0
+        self.words
     }
 
     /// Returns the lane with `word` in each slot `j` for which `is(j)` holds.
     pub fn with(mut self, word: S::Word, is: impl Fn(usize) -> bool) -> Self {
         let mut j = 0;
         while j < L {
-            if is(j) {
-                self.0[j] = word;
-            }
+            self.words[j] = if is(j) { word } else { self.words[j] };
             j += 1;
         }
         self
     }
 
-    /// Returns the lane's first slot for which `is(j, word)` holds. Written as a chain of selections, because
-    /// the compiler would place an indexed array in local memory.
-    pub fn first(&self, is: impl Fn(u32, S::Word) -> bool) -> SlotMatch<S::Word> {
-        let mut found = SlotMatch { exists: false, j: 0, word: self.0[L - 1] };
-        let mut j = L;
-        while j > 0 {
-            j -= 1;
-            let holds = is(j as u32, self.0[j]);
+    /// Returns the lane's first slot for which `is(j, word)` holds.
+    pub fn first(&self, is: impl FnMut(u32, S::Word) -> bool) -> SlotMatch<S::Word> {
+        self.find::<false>(0, is)
+    }
+
+    /// Returns the slot of lane `rank` that is the last for which `is(position, word)` holds.
+    pub fn last(&self, rank: u32, is: impl FnMut(u32, S::Word) -> bool) -> SlotMatch<S::Word> {
+        self.find::<true>(rank * L as u32, is)
+    }
+
+    /// Returns the first or the last slot for which `is(index, word)` holds; indices begin at `base`. Written
+    /// as a chain of selections, because the compiler would place an indexed array in local memory.
+    fn find<const LAST: bool>(
+        &self,
+        base: u32,
+        mut is: impl FnMut(u32, S::Word) -> bool,
+    ) -> SlotMatch<S::Word> {
+        let mut found = SlotMatch { exists: false, index: 0, word: self.words[if LAST { 0 } else { L - 1 }] };
+        let mut i = 0;
+        while i < L {
+            let j = if LAST { i } else { L - 1 - i };
+            let index = base + j as u32;
+            let holds = is(index, self.words[j]);
             found = SlotMatch {
                 exists: found.exists | holds,
-                j: if holds { j as u32 } else { found.j },
-                word: if holds { self.0[j] } else { found.word },
+                index: if holds { index } else { found.index },
+                word: if holds { self.words[j] } else { found.word },
             };
+            i += 1;
         }
         found
     }

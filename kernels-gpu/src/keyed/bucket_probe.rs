@@ -20,7 +20,7 @@ pub struct Request<S: Slot, O> {
 impl<S: Slot, O: Operation> Request<S, O> {
     /// Broadcasts the owner's request to every lane of the tile.
     #[device(caller)]
-    pub fn from_owner<const W: u32, C: Convergence>(self, turn: CurrentOp<W, C>) -> Self {
+    pub fn from_owner<const W: u32>(self, turn: CurrentOp<W, impl Convergence>) -> Self {
         Self {
             operation: turn.from_owner(self.operation),
             key: turn.from_owner(self.key),
@@ -97,8 +97,8 @@ impl<S: Slot, const W: u32, const L: usize> BucketProbe<S, W, L> {
     /// Evaluates a bucket that the tile has read. Two votes determine whether the key is present and whether
     /// there is an empty slot for it; an empty slot also ends a search. Empty slot `j` of the lane counts
     /// only if `may_take(j)`.
-    pub fn new<O: Operation, C: Convergence>(
-        tile: Tile<W, C>,
+    pub fn new<O: Operation>(
+        tile: Tile<W, impl Convergence>,
         bucket: Bucket<S, W, L>,
         lane: &Lane<S, L>,
         request: &Request<S, O>,
@@ -117,41 +117,40 @@ impl<S: Slot, const W: u32, const L: usize> BucketProbe<S, W, L> {
 
     /// Lets the first lane that can act do so, if the tile is active. Returns to all lanes whether the
     /// operation is done, and the previous value.
-    pub fn act<O: Operation, C: Convergence>(
+    pub fn act<O: Operation>(
         &self,
-        tile: Tile<W, C>,
+        tile: Tile<W, impl Convergence>,
         active: bool,
         request: &Request<S, O>,
     ) -> (bool, S::Value) {
         let (verdict, rank) = (self.result, tile.rank());
         let actor = verdict.actors.trailing_zeros();
         let acts = active && verdict.actors != 0 && rank == actor;
-        let (done, value) = if acts { self.act_alone(rank, request) } else { (false, request.argument) };
+        let (mut done, mut value) = (false, request.argument);
+        if acts && O::WRITES && !self.hit.exists {
+            done = self.insert(rank, request);
+        } else if acts {
+            (done, value) = self.change(rank, request);
+        }
         let value = if O::RETURNS { tile.shuffle(value, actor) } else { value };
         let done = if O::WRITES { tile.any(done) } else { verdict.found };
         (done, value)
     }
 
-    /// Executes the action of the one acting lane: changes the present pair, or claims the empty slot.
-    /// Returns whether no concurrent operation interfered, and the previous value.
-    fn act_alone<O: Operation>(&self, rank: u32, request: &Request<S, O>) -> (bool, S::Value) {
-        let found = if self.hit.exists || !O::WRITES { self.hit } else { self.open };
-        // SAFETY: `rank` is the rank of a lane of the tile, and `j` the index of one of its slots.
-        let slot = unsafe { self.bucket.slot(rank, found.j as usize) };
-        if O::WRITES && !self.hit.exists {
-            let pair = S::pack(request.key, request.argument);
-            return (S::claim(slot, pair), request.argument);
-        }
-        Self::change(request, slot, found.word)
+    /// Inserts the pair in the lane's empty slot. Returns whether the slot was still empty.
+    fn insert(&self, rank: u32, request: &Request<S, impl Operation>) -> bool {
+        S::claim(self.slot(rank, &self.open), S::pack(request.key, request.argument))
     }
 
-    /// Changes the pair of a slot that was read as `word`. Returns whether no concurrent operation interfered
-    /// (only removals conflict), and the previous value.
-    fn change<O: Operation>(
-        request: &Request<S, O>,
-        slot: Global<S::Word>,
-        word: S::Word,
-    ) -> (bool, S::Value) {
+    fn slot(&self, rank: u32, found: &SlotMatch<S::Word>) -> Global<S::Word> {
+        // SAFETY: `rank` is the rank of a lane of the tile, and `found` one of its slots.
+        unsafe { self.bucket.slot(rank, found.index as usize) }
+    }
+
+    /// Changes the pair that the lane has found. Returns whether no concurrent operation interfered (only
+    /// removals conflict), and the previous value.
+    fn change<O: Operation>(&self, rank: u32, request: &Request<S, O>) -> (bool, S::Value) {
+        let (slot, word) = (self.slot(rank, &self.hit), self.hit.word);
         let (value, argument) = (S::value_part(slot), request.argument);
         let (order, scope) = (Order::Relaxed, Scope::Device);
         if S::HAS_VALUE && !matches!(request.operation.change(), Change::Erase | Change::Keep) {

@@ -48,22 +48,10 @@ pub(crate) fn write_if<T: Word>(slice: GlobalSlice<T>, index: usize, value: T) {
     }
 }
 
-/// Executes one operation for each of `len` elements. `request` returns the operation, key and argument of an
-/// element.
+/// Executes the operation of the element that the calling thread brings to a batch, if any: see [`element`].
+/// `request` returns the operation, key and argument of an element.
 #[device(caller)]
-fn batch<M: Kind, O: Operation>(
-    map: M::View,
-    len: usize,
-    request: impl Fn(usize, bool) -> (O, M::Key, M::Value),
-    values: GlobalSlice<M::Value>,
-    outcomes: GlobalSlice<u8>,
-) {
-    batch_of::<M, O>(map, element(M::TILE, len), request, values, outcomes);
-}
-
-/// Executes the operation of the element that the calling thread brings, if any; see [`batch`].
-#[device(caller)]
-pub(crate) fn batch_of<M: Kind, O: Operation>(
+pub(crate) fn batch<M: Kind, O: Operation>(
     map: M::View,
     (index, pending): (usize, bool),
     request: impl Fn(usize, bool) -> (O, M::Key, M::Value),
@@ -105,7 +93,7 @@ pub(crate) fn with_arguments<M: Kind, O: Operation>(
 ) {
     let request =
         |index, pending| (operation, read_if(keys, index, pending), argument::<M>(arguments, index, pending));
-    batch::<M, _>(map, keys.len(), request, results, outcomes);
+    batch::<M, _>(map, element(M::TILE, keys.len()), request, results, outcomes);
 }
 
 /// Executes a separate operation for each key; `operation` decodes it.
@@ -123,7 +111,7 @@ pub(crate) fn with_codes<M: Kind, O: Operation>(
         let operation = operation(read_if(codes, index, pending) as u32);
         (operation, read_if(keys, index, pending), argument::<M>(arguments, index, pending))
     };
-    batch::<M, _>(map, keys.len(), request, results, outcomes);
+    batch::<M, _>(map, element(M::TILE, keys.len()), request, results, outcomes);
 }
 
 /// Executes the same operation for each key, without an argument.
@@ -136,7 +124,7 @@ fn with_keys<M: Kind, O: Operation>(
     outcomes: GlobalSlice<u8>,
 ) {
     let request = |index, pending| (operation, read_if(keys, index, pending), M::Value::narrow(0));
-    batch::<M, _>(map, keys.len(), request, results, outcomes);
+    batch::<M, _>(map, element(M::TILE, keys.len()), request, results, outcomes);
 }
 
 /// Inserts pairs; replaces the values of present keys.

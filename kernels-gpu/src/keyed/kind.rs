@@ -72,9 +72,9 @@ pub unsafe trait Kind: Copy + Send + Sync + 'static {
 pub trait TileKind<const W: u32>: Kind {
     /// Executes the operations of all lanes that pass `pending`, each by the lane's tile, and returns to each
     /// lane its own result.
-    fn share<O: Operation, C: Convergence>(
+    fn share<O: Operation>(
         view: Self::View,
-        tile: Tile<W, C>,
+        tile: Tile<W, impl Convergence>,
         pending: bool,
         operation: O,
         key: Self::Key,

@@ -115,16 +115,6 @@ pub unsafe trait Slot: Copy + Send + Sync + 'static {
     /// value changes nothing.
     const HAS_VALUE: bool = true;
 
-    /// Reads the 16 bytes at `chunk` if `wanted`; otherwise the words are arbitrary.
-    ///
-    /// # Safety
-    /// - `chunk` lies in a bucket and is aligned to 16 bytes.
-    #[device(caller)]
-    unsafe fn load_chunk(chunk: Global<u64>, wanted: bool) -> Self::Chunk {
-        // SAFETY: the caller's obligation.
-        unsafe { Self::Chunk::load_if(chunk.cast(), wanted, Order::Relaxed) }
-    }
-
     /// Claims an empty slot for the pair. Returns whether the slot was empty and now contains the pair.
     fn claim(slot: Global<Self::Word>, pair: Self::Word) -> bool;
     /// Replaces a pair with this key by a tombstone. Returns whether the slot contained such a pair. Swaps
@@ -243,16 +233,13 @@ pub type Published<K, V> = SplitWord<K, V, InSteps>;
 /// # Safety
 /// - All accesses stay within the slot.
 pub unsafe trait Appearance: Copy + Send + Sync + 'static {
+    /// A slot, read in one access or in two.
+    type Chunk: Chunk<u128>;
     /// As [`Slot::RESERVED`].
     const RESERVED: u32;
     /// As [`Slot::PUBLISHES`].
     const PUBLISHES: bool;
 
-    /// Reads a slot, in one access or in two, if `wanted`; otherwise the word is arbitrary.
-    ///
-    /// # Safety
-    /// - `slot` lies in a bucket and is aligned to 16 bytes.
-    unsafe fn load(slot: Global<u128>, wanted: bool) -> u128;
     /// As [`Slot::claim`].
     fn claim(slot: Global<u128>, pair: u128) -> bool;
     /// As [`Slot::acquire_pair`].
@@ -298,16 +285,10 @@ unsafe impl<K: Scalar, V: Scalar, A: Appearance> Slot for SplitWord<K, V, A> {
     type Value = V;
     type Stored = u64;
     type Word = u128;
-    type Chunk = [u128; 1];
+    type Chunk = A::Chunk;
     const EMPTY: u128 = EMPTY;
     const RESERVED: u32 = A::RESERVED;
     const PUBLISHES: bool = A::PUBLISHES;
-
-    #[device(caller)]
-    unsafe fn load_chunk(chunk: Global<u64>, wanted: bool) -> [u128; 1] {
-        // SAFETY: the caller's obligation; a chunk is one slot.
-        [unsafe { A::load(chunk.cast(), wanted) }]
-    }
 
     fn pack(key: u64, value: V) -> u128 {
         join(key, value.to_u64())
@@ -353,15 +334,9 @@ pub struct AtOnce;
 // SAFETY: all accesses stay within the slot.
 #[device]
 unsafe impl Appearance for AtOnce {
+    type Chunk = [u128; 1];
     const RESERVED: u32 = 2;
     const PUBLISHES: bool = false;
-
-    #[device(caller)]
-    unsafe fn load(slot: Global<u128>, wanted: bool) -> u128 {
-        // SAFETY: the caller's obligation.
-        let [word] = unsafe { slot.load_vec_if::<1>(wanted, Order::Relaxed, Scope::Device) };
-        word
-    }
 
     fn claim(slot: Global<u128>, pair: u128) -> bool {
         swap(slot, EMPTY, pair)
@@ -388,17 +363,28 @@ impl InSteps {
     const BUSY: u64 = u64::MAX - 2;
 }
 
+/// A slot that was read in two accesses: key half and value half.
+#[derive(Clone, Copy, Debug)]
+pub struct SplitChunk([u64; 2]);
+
+#[device]
+impl Chunk<u128> for SplitChunk {
+    unsafe fn load_if(place: Global<u128>, wanted: bool, order: Order) -> Self {
+        // SAFETY: the caller's obligation; both halves lie in the slot.
+        Self(unsafe { key_half(place).load_vec_if::<2>(wanted, order, Scope::Device) })
+    }
+
+    fn word(&self, _index: usize) -> u128 {
+        join(self.0[0], self.0[1])
+    }
+}
+
 // SAFETY: all accesses stay within the slot.
 #[device]
 unsafe impl Appearance for InSteps {
+    type Chunk = SplitChunk;
     const RESERVED: u32 = 3;
     const PUBLISHES: bool = true;
-
-    unsafe fn load(slot: Global<u128>, wanted: bool) -> u128 {
-        // SAFETY: the caller's obligation.
-        let [key, value] = unsafe { key_half(slot).load_vec_if::<2>(wanted, Order::Relaxed, Scope::Device) };
-        join(key, value)
-    }
 
     fn claim(slot: Global<u128>, pair: u128) -> bool {
         if !swap(key_half(slot), EMPTY as u64, Self::BUSY) {

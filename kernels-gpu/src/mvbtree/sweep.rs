@@ -11,10 +11,10 @@
 //! freed before all leaves have been processed.
 use super::version::Version;
 use crate::keyed::Slot;
-use crate::ordered::access::Access;
 use crate::ordered::meta::Meta;
 use crate::ordered::node::Node;
 use crate::ordered::nodes::Nodes;
+use crate::ordered::types::{Types, VersionsOf};
 use crate::ordered::versioning::Versions;
 use crate::slab::{Handle, Pool};
 use simt::{GlobalSlice, Order, Scope, device};
@@ -34,16 +34,16 @@ impl Version {
 }
 
 #[device(caller)]
-impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Nodes<S, P, A, W, L> {
+impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
     /// Returns the node and the meta of slab `number`, if it is live and there are versions.
-    fn meta_of(self, number: u32) -> Option<(Node<S, W, L>, Meta)> {
+    fn meta_of(self, number: u32) -> Option<(Node<T::Slot, W, L>, Meta)> {
         let pool = self.pool;
-        if !A::Versions::VERSIONED || number as usize >= pool.units() || !pool.bitmaps().is_live(number) {
+        if !VersionsOf::<T>::VERSIONED || number as usize >= pool.units() || !pool.bitmaps().is_live(number) {
             return None;
         }
         let node = self.node(pool.handle(number));
         let header = node.header().load(Order::Relaxed, Scope::Device);
-        Some((node, Meta::read(S::value(header))))
+        Some((node, Meta::read(T::Slot::value(header))))
     }
 
     /// Marks slab `number` as retired, if it is a version.
@@ -79,22 +79,22 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Nodes<S, P, A, W
         self.relink(newer, version, Handle::NONE);
     }
 
-    fn version_of(self, node: Node<S, W, L>) -> Version {
-        Version::of::<S>(node.version().load(Order::Relaxed, Scope::Device))
+    fn version_of(self, node: Node<T::Slot, W, L>) -> Version {
+        Version::of::<T::Slot>(node.version().load(Order::Relaxed, Scope::Device))
     }
 
     /// Sets the previous version of a version. Several leaves may do so for a version that they share; they
     /// store the same.
-    fn relink(self, newer: Node<S, W, L>, version: Version, old: Handle) {
+    fn relink(self, newer: Node<T::Slot, W, L>, version: Version, old: Handle) {
         if version.old != old {
-            let word = version.before(old).word::<S>();
+            let word = version.before(old).word::<T::Slot>();
             newer.version().store(word, Order::Relaxed, Scope::Device);
         }
     }
 
-    fn reset_version(self, leaf: Node<S, W, L>, version: Version) {
+    fn reset_version(self, leaf: Node<T::Slot, W, L>, version: Version) {
         if version != Version::FIRST {
-            leaf.version().store(Version::FIRST.word::<S>(), Order::Relaxed, Scope::Device);
+            leaf.version().store(Version::FIRST.word::<T::Slot>(), Order::Relaxed, Scope::Device);
         }
     }
 
@@ -107,7 +107,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Nodes<S, P, A, W
         let node = self.node(pool.handle(number));
         let mut position = 0;
         while position < W * L as u32 {
-            node.word(position).store(S::EMPTY, Order::Relaxed, Scope::Device);
+            node.word(position).store(T::Slot::EMPTY, Order::Relaxed, Scope::Device);
             position += 1;
         }
     }

@@ -1,7 +1,7 @@
 //! The version word of a leaf, and slots in nodes that have one.
-use crate::keyed::{Scalar, Slot};
+use crate::keyed::{Lane, Scalar, Slot};
 use crate::ordered::meta::{entry, handle_of};
-use crate::ordered::node::{Node, Read};
+use crate::ordered::node::Node;
 use crate::ordered::versioning::LATEST;
 use crate::slab::Handle;
 use core::marker::PhantomData;
@@ -81,9 +81,9 @@ impl Version {
 
     /// Returns the version of a leaf that a tile has read, for the whole tile.
     #[device(caller)]
-    pub fn of_leaf<S: Slot, C: Convergence, const W: u32, const L: usize>(
-        tile: Tile<W, C>,
-        read: &Read<S, W, L>,
+    pub fn of_leaf<S: Slot, const W: u32, const L: usize>(
+        tile: Tile<W, impl Convergence>,
+        read: &Lane<S, L>,
     ) -> Self {
         let word = read.words()[Node::<S, W, L>::VERSION as usize % L];
         Self::of::<S>(word).from(tile, Node::<S, W, L>::VERSION / L as u32)
@@ -101,7 +101,7 @@ impl Version {
 
     /// Broadcasts the version that `lane` holds to the whole tile.
     #[device(caller)]
-    pub fn from<const W: u32, C: Convergence>(self, tile: Tile<W, C>, lane: u32) -> Self {
+    pub fn from<const W: u32>(self, tile: Tile<W, impl Convergence>, lane: u32) -> Self {
         Self { stamp: tile.shuffle(self.stamp, lane), old: tile.shuffle(self.old, lane) }
     }
 

@@ -1,11 +1,11 @@
 //! Versions of leaves: the version word of a node, and the clock that advances while kernels run. See
 //! `docs/structures/multiversion-b-tree.md`.
 use super::version::{BLANK, PENDING, UNSTAMPED, Version};
-use crate::keyed::Slot;
-use crate::ordered::access::Access;
+use crate::keyed::{Lane, Slot};
 use crate::ordered::meta::Meta;
-use crate::ordered::node::{Node, Read};
+use crate::ordered::node::Node;
 use crate::ordered::nodes::Nodes;
+use crate::ordered::types::{Types, VersionsOf};
 use crate::ordered::versioning::{LATEST, Versions};
 use crate::slab::{Handle, Pool};
 use simt::{Convergence, Order, Scope, Tile, device};
@@ -32,18 +32,19 @@ impl SavedVersion {
 }
 
 #[device(caller)]
-impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Nodes<S, P, A, W, L> {
+impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
     /// Whether the words read from a leaf may be of another version than the one at the read timestamp.
     #[device]
     pub(crate) fn may_read_other_version(self) -> bool {
-        A::Versions::CLOCK_MOVES || (A::Versions::VERSIONED && self.versions.read_timestamp() != LATEST)
+        VersionsOf::<T>::CLOCK_MOVES
+            || (VersionsOf::<T>::VERSIONED && self.versions.read_timestamp() != LATEST)
     }
 
     /// Returns the order in which pairs are stored: a reader of the past that sees a pair must see that the
     /// leaf has a new version.
     #[device]
     pub(crate) fn pair_order(self) -> Order {
-        let is_read = A::Versions::VERSIONED && self.versions.protected_below() > 0;
+        let is_read = VersionsOf::<T>::VERSIONED && self.versions.protected_below() > 0;
         if is_read { Order::Release } else { Order::Relaxed }
     }
 
@@ -66,7 +67,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Nodes<S, P, A, W
 
     /// Takes a snapshot for the tile, inside an epoch. Returns its stamp, at which [`Self::at`] reads until
     /// the participant leaves the epoch. Returns [`LATEST`] if the clock does not move while kernels run.
-    pub fn snapshot<C: Convergence>(self, tile: Tile<W, C>) -> u32 {
+    pub fn snapshot(self, tile: Tile<W, impl Convergence>) -> u32 {
         let mut stamp = 0;
         // A lane that arrives later may have seen newer state: the timestamp must lie within its call too.
         tile.sync();
@@ -90,24 +91,25 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Nodes<S, P, A, W
     /// writer's change and reads the clock in the writer's stead needs such a fence as well. Release and
     /// acquire do not suffice, and neither does waiting for the results of read-modify-writes.
     fn order_clock() {
-        if A::Versions::CLOCK_MOVES {
+        if VersionsOf::<T>::CLOCK_MOVES {
             simt::fence_sc(Scope::Device);
         }
     }
 
     /// Returns a leaf's version, by the calling lane alone, and stamps it first if it is unstamped.
-    fn stamped_version(self, node: Node<S, W, L>) -> Version {
+    fn stamped_version(self, node: Node<T::Slot, W, L>) -> Version {
         let mut word = node.version().load(Order::Acquire, Scope::Device);
         loop {
-            let version = Version::of::<S>(word);
-            if !A::Versions::CLOCK_MOVES || version.stamp != UNSTAMPED {
+            let version = Version::of::<T::Slot>(word);
+            if !VersionsOf::<T>::CLOCK_MOVES || version.stamp != UNSTAMPED {
                 return version;
             }
             Self::order_clock();
             let fixed = Version { stamp: self.versions.time().stamp, ..version };
             // Releases the read of the clock: the writer may read the clock again, for its pins, and must not
             // find an older value.
-            match node.version().compare_exchange(word, fixed.word::<S>(), Order::AcqRel, Scope::Device) {
+            match node.version().compare_exchange(word, fixed.word::<T::Slot>(), Order::AcqRel, Scope::Device)
+            {
                 Ok(_) => return fixed,
                 Err(found) => word = found,
             }
@@ -118,13 +120,13 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Nodes<S, P, A, W
     /// version and `wants` them, and whether the node is a leaf yet. The version word is read after the pairs
     /// of all lanes.
     #[device]
-    pub(crate) fn as_of<C: Convergence>(
+    pub(crate) fn as_of(
         self,
-        tile: Tile<W, C>,
-        node: Node<S, W, L>,
+        tile: Tile<W, impl Convergence>,
+        node: Node<T::Slot, W, L>,
         wants: bool,
-        read: Read<S, W, L>,
-    ) -> (Read<S, W, L>, bool) {
+        read: Lane<T::Slot, L>,
+    ) -> (Lane<T::Slot, L>, bool) {
         let at = self.versions.read_timestamp();
         tile.sync();
         let mut version = Version::FIRST;
@@ -138,8 +140,9 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Nodes<S, P, A, W
             if wants && version.is_newer_than(at) {
                 source = version.old;
                 if tile.rank() == 0 {
-                    version =
-                        Version::of::<S>(self.node(source).version().load(Order::Acquire, Scope::Device));
+                    version = Version::of::<T::Slot>(
+                        self.node(source).version().load(Order::Acquire, Scope::Device),
+                    );
                 }
             }
             version = version.from(tile, 0);
@@ -154,15 +157,15 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Nodes<S, P, A, W
     /// Saves the version of a leaf that the tile has latched and is about to change, if it `changes`: copies
     /// the leaf if a snapshot may read that version. All lanes of the tile (in lockstep: of the warp) call it
     /// together.
-    pub(crate) fn save_version<C: Convergence>(
+    pub(crate) fn save_version(
         self,
-        tile: Tile<W, C>,
+        tile: Tile<W, impl Convergence>,
         changes: bool,
-        node: Node<S, W, L>,
-        read: &Read<S, W, L>,
+        node: Node<T::Slot, W, L>,
+        read: &Lane<T::Slot, L>,
     ) -> SavedVersion {
         let none = SavedVersion { ready: changes, copy: Handle::NONE, before: Version::FIRST };
-        if !A::Versions::VERSIONED {
+        if !VersionsOf::<T>::VERSIONED {
             return none;
         }
         let mut before = Version::of_leaf(tile, read);
@@ -177,7 +180,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Nodes<S, P, A, W
             copy = self.pool.allocate(Self::seed(before)).unwrap_or(Handle::NONE);
         }
         (before, copy) = (before.from(tile, 0), tile.shuffle(copy, 0));
-        if A::Versions::CLOCK_MOVES {
+        if VersionsOf::<T>::CLOCK_MOVES {
             // The slab was made blank before it was freed. The lane that has allocated the slab acquires that
             // write; the fence and the barrier pass it on to the lanes that write the copy.
             simt::fence(Scope::Device);
@@ -189,8 +192,8 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Nodes<S, P, A, W
         tile.sync();
         simt::fence(Scope::Device);
         if !copy.is_none() && tile.rank() == 0 {
-            let stamp = if A::Versions::CLOCK_MOVES { PENDING } else { self.versions.time().stamp };
-            let marked = Version { stamp, old: copy }.word::<S>();
+            let stamp = if VersionsOf::<T>::CLOCK_MOVES { PENDING } else { self.versions.time().stamp };
+            let marked = Version { stamp, old: copy }.word::<T::Slot>();
             // Ordered by the fence of all lanes above.
             node.version().store(marked, Order::Relaxed, Scope::Device);
         }
@@ -205,14 +208,14 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Nodes<S, P, A, W
     }
 
     /// Writes a lane's words of a copy.
-    fn write_copy(self, copy: Node<S, W, L>, rank: u32, read: &Read<S, W, L>, before: Version) {
+    fn write_copy(self, copy: Node<T::Slot, W, L>, rank: u32, read: &Lane<T::Slot, L>, before: Version) {
         let mut j = 0;
         while j < L {
-            let (mut word, position) = (read.words()[j], Node::<S, W, L>::position(rank, j));
-            if position == Node::<S, W, L>::HEADER {
-                word = Node::<S, W, L>::header_word(S::key(word), Meta::OLD);
-            } else if position == Node::<S, W, L>::VERSION {
-                word = before.word::<S>();
+            let (mut word, position) = (read.words()[j], Node::<T::Slot, W, L>::position(rank, j));
+            if position == Node::<T::Slot, W, L>::HEADER {
+                word = Node::<T::Slot, W, L>::header_word(T::Slot::key(word), Meta::OLD);
+            } else if position == Node::<T::Slot, W, L>::VERSION {
+                word = before.word::<T::Slot>();
             }
             copy.own(rank, j).store(word, Order::Relaxed, Scope::Device);
             j += 1;
@@ -221,14 +224,14 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Nodes<S, P, A, W
 
     /// Stamps a leaf whose change is complete, and the leaf that was split off from it, if it was split. All
     /// lanes of the tile (in lockstep: of the warp) call it together.
-    pub(crate) fn stamp_leaf<C: Convergence>(
+    pub(crate) fn stamp_leaf(
         self,
-        tile: Tile<W, C>,
+        tile: Tile<W, impl Convergence>,
         saved: &SavedVersion,
-        node: Node<S, W, L>,
+        node: Node<T::Slot, W, L>,
         right: Handle,
     ) {
-        if !A::Versions::CLOCK_MOVES || !tile.any_converged(!saved.copy.is_none()) {
+        if !VersionsOf::<T>::CLOCK_MOVES || !tile.any_converged(!saved.copy.is_none()) {
             return;
         }
         tile.sync();
@@ -237,9 +240,9 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Nodes<S, P, A, W
         }
     }
 
-    fn stamp_leaf_by_one_lane(self, saved: &SavedVersion, node: Node<S, W, L>, right: Handle) {
+    fn stamp_leaf_by_one_lane(self, saved: &SavedVersion, node: Node<T::Slot, W, L>, right: Handle) {
         let (place, versions) = (node.version(), self.versions);
-        let word = |stamp| Version { stamp, old: saved.copy }.word::<S>();
+        let word = |stamp| Version { stamp, old: saved.copy }.word::<T::Slot>();
         let swap = |old, new, order| place.compare_exchange(old, new, order, Scope::Device).is_ok();
         // Only the latch holder changes a pending leaf. The release publishes the pair; the clock is read
         // after it.
@@ -248,7 +251,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Nodes<S, P, A, W
         let mut time = versions.time();
         // No snapshot can read the state between two changes with the same stamp.
         let unlinks = right.is_none() && time.stamp == saved.before.stamp;
-        let fixed = if unlinks { saved.before.word::<S>() } else { word(time.stamp) };
+        let fixed = if unlinks { saved.before.word::<T::Slot>() } else { word(time.stamp) };
         let is_own = swap(word(UNSTAMPED), fixed, Order::Relaxed);
         if !right.is_none() {
             self.stamped_version(self.node(right));

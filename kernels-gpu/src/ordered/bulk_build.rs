@@ -1,9 +1,9 @@
 //! Builds trees from sorted pairs, level by level: every node is computed on its own, from the input alone.
-use super::access::Access;
 use super::fixed_nodes::{EMPTY_TREE_NODES, FIRST_LEAF, RESERVED_LEAF, ROOT, largest};
 use super::meta::{Meta, entry};
 use super::node::Node;
 use super::nodes::Nodes;
+use super::types::{Stored, Types};
 use crate::keyed::{Scalar, Slot};
 use crate::mvbtree::version::Version;
 use crate::slab::{Handle, Pool};
@@ -169,11 +169,11 @@ impl<S: Slot> Plan<S> {
 }
 
 #[device(caller)]
-impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Nodes<S, P, A, W, L> {
+impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
     /// Builds the node in slab number `number` of the pool, by the lanes of a tile. Requires exclusive access
     /// to the tree. Ends the launch if the pool lacks slabs for the levels up to that node's, or if `input`
     /// has no levels.
-    pub(crate) fn build(self, number: u64, input: Input<S>) {
+    pub(crate) fn build(self, number: u64, input: Input<T::Slot>) {
         input.check();
         let (at, below) = Level::of(number, input.level_of_leaves(), input.fill);
         let rank = Thread::index() as u32 % W;
@@ -192,16 +192,16 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Nodes<S, P, A, W
         let plan = Plan { input, at, below, index };
         let handle = |number: u64| self.pool.handle(number as u32);
         self.node(handle(number)).write(rank, |position| {
-            if position < Node::<S, W, L>::SLOTS {
+            if position < Node::<T::Slot, W, L>::SLOTS {
                 plan.translated(position, handle)
-            } else if position == Node::<S, W, L>::HEADER {
-                Node::<S, W, L>::header_word(plan.input.low(at, index), Meta::free(at.level))
-            } else if position < Node::<S, W, L>::TAIL {
-                Version::FIRST.word::<S>()
+            } else if position == Node::<T::Slot, W, L>::HEADER {
+                Node::<T::Slot, W, L>::header_word(plan.input.low(at, index), Meta::free(at.level))
+            } else if position < Node::<T::Slot, W, L>::TAIL {
+                Version::FIRST.word::<T::Slot>()
             } else {
                 let last = if at.level == 0 { RESERVED_LEAF } else { Handle::NONE };
                 let (high, next) = plan.tail();
-                entry::<S>(high, next.map_or(last, handle))
+                entry::<T::Slot>(high, next.map_or(last, handle))
             }
         });
     }
@@ -217,20 +217,20 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Nodes<S, P, A, W
     }
 
     /// Builds the leaf of the key that looks like an empty slot.
-    fn build_reserved_leaf(self, rank: u32, input: Input<S>) {
+    fn build_reserved_leaf(self, rank: u32, input: Input<T::Slot>) {
         let has_pair = (input.count as usize) < input.keys.len();
-        let zero = S::Stored::from_u64(0);
+        let zero = Stored::<T>::from_u64(0);
         self.node(RESERVED_LEAF).write(rank, |position| {
             if position == 0 && has_pair {
-                S::pack(zero, input.values.read(input.count as usize))
-            } else if position == Node::<S, W, L>::HEADER {
-                Node::<S, W, L>::header_word(zero, Meta::free(0))
-            } else if position == Node::<S, W, L>::TAIL {
-                entry::<S>(largest::<S>(), Handle::NONE)
-            } else if position > Node::<S, W, L>::HEADER {
-                Version::FIRST.word::<S>()
+                T::Slot::pack(zero, input.values.read(input.count as usize))
+            } else if position == Node::<T::Slot, W, L>::HEADER {
+                Node::<T::Slot, W, L>::header_word(zero, Meta::free(0))
+            } else if position == Node::<T::Slot, W, L>::TAIL {
+                entry::<T::Slot>(largest::<T::Slot>(), Handle::NONE)
+            } else if position > Node::<T::Slot, W, L>::HEADER {
+                Version::FIRST.word::<T::Slot>()
             } else {
-                S::EMPTY
+                T::Slot::EMPTY
             }
         });
     }

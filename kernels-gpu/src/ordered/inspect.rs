@@ -1,9 +1,9 @@
-//! What the examinations of trees and skip lists share. They check a structure node by node, while nothing
-//! else runs.
-use super::access::Access;
+//! The common part of the examinations of trees and skip lists. They check a structure node by node, while
+//! nothing else runs.
 use super::meta::{Meta, handle_of};
 use super::node::Node;
 use super::nodes::Nodes;
+use super::types::{Stored, Types};
 use crate::keyed::Slot;
 use crate::slab::{Handle, Pool};
 use simt::{Order, Scope, device};
@@ -46,15 +46,20 @@ pub(crate) struct Ends<K> {
 }
 
 #[device(caller)]
-impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Nodes<S, P, A, W, L> {
-    pub(crate) fn ends(self, handle: Handle) -> Ends<S::Stored> {
+impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
+    pub(crate) fn ends(self, handle: Handle) -> Ends<Stored<T>> {
         let node = self.node(handle);
         let (header, tail) = (
             node.header().load(Order::Relaxed, Scope::Device),
             node.tail().load(Order::Relaxed, Scope::Device),
         );
-        let meta = Meta::read(S::value(header));
-        Ends { low: S::key(header), meta, high: S::key(tail), link: handle_of(S::value(tail)) }
+        let meta = Meta::read(T::Slot::value(header));
+        Ends {
+            low: T::Slot::key(header),
+            meta,
+            high: T::Slot::key(tail),
+            link: handle_of(T::Slot::value(tail)),
+        }
     }
 
     /// Whether a handle names a live slab.
@@ -63,16 +68,16 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Nodes<S, P, A, W
     }
 
     /// Examines the keys of a leaf. Those above its high key are left over from splits and do not count.
-    pub(crate) fn examine_leaf(node: Node<S, W, L>, ends: Ends<S::Stored>, found: &mut Findings) {
+    pub(crate) fn examine_leaf(node: Node<T::Slot, W, L>, ends: Ends<Stored<T>>, found: &mut Findings) {
         let mut position = 0;
-        while position < Node::<S, W, L>::SLOTS {
-            let key = S::key(node.word(position).load(Order::Relaxed, Scope::Device));
+        while position < Node::<T::Slot, W, L>::SLOTS {
+            let key = T::Slot::key(node.word(position).load(Order::Relaxed, Scope::Device));
             if key <= ends.high {
                 found.pairs += 1;
                 found.misplaced += (key < ends.low) as u32;
                 let mut other = 0;
                 while other < position {
-                    let twin = S::key(node.word(other).load(Order::Relaxed, Scope::Device));
+                    let twin = T::Slot::key(node.word(other).load(Order::Relaxed, Scope::Device));
                     found.misplaced += (twin == key) as u32;
                     other += 1;
                 }

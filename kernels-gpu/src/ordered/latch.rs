@@ -1,10 +1,10 @@
 //! Latches of nodes.
-use super::access::Access;
 use super::meta::Meta;
-use super::node::{Node, Read};
+use super::node::Node;
 use super::nodes::Nodes;
-use crate::keyed::Slot;
-use crate::slab::{Handle, Pool};
+use super::types::Types;
+use crate::keyed::{Lane, Slot};
+use crate::slab::Handle;
 use simt::{Convergence, Order, Tile, device};
 
 /// A node that the tile has latched and read under the latch.
@@ -15,7 +15,7 @@ pub struct LatchedNode<S: Slot, const W: u32, const L: usize> {
     /// Its location.
     pub node: Node<S, W, L>,
     /// The words of it that the calling lane holds.
-    pub read: Read<S, W, L>,
+    pub read: Lane<S, L>,
     /// Its lowest key.
     pub low: S::Stored,
     /// Its level and latch.
@@ -27,15 +27,15 @@ pub struct LatchedNode<S: Slot, const W: u32, const L: usize> {
 }
 
 #[device]
-impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Nodes<S, P, A, W, L> {
+impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
     /// Tries to latch a node for the tile, if `wanted`, and reads the node under the latch. Returns whether
     /// the tile holds the latch.
-    pub(crate) fn try_latch<C: Convergence>(
+    pub(crate) fn try_latch(
         self,
-        tile: Tile<W, C>,
+        tile: Tile<W, impl Convergence>,
         handle: Handle,
         wanted: bool,
-    ) -> (LatchedNode<S, W, L>, bool) {
+    ) -> (LatchedNode<T::Slot, W, L>, bool) {
         let node = self.node(handle);
         let mut got = false;
         if wanted && tile.rank() == 0 {
@@ -48,12 +48,12 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Nodes<S, P, A, W
     }
 
     /// Reads a node whose latch the tile holds, if `has_latch`.
-    pub(crate) fn read_latched<C: Convergence>(
+    pub(crate) fn read_latched(
         self,
-        tile: Tile<W, C>,
+        tile: Tile<W, impl Convergence>,
         handle: Handle,
         has_latch: bool,
-    ) -> LatchedNode<S, W, L> {
+    ) -> LatchedNode<T::Slot, W, L> {
         let node = self.node(handle);
         let read = node.read_latched(tile.rank(), has_latch);
         let ((low, meta), (high, link)) = (read.header(tile), read.tail(tile));

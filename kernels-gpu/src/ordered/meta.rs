@@ -26,7 +26,7 @@ impl Meta {
 
     /// Broadcasts the meta that `lane` holds to the whole tile.
     #[device(caller)]
-    pub(super) fn from<const W: u32, C: Convergence>(self, tile: Tile<W, C>, lane: u32) -> Self {
+    pub(super) fn from<const W: u32>(self, tile: Tile<W, impl Convergence>, lane: u32) -> Self {
         Self(tile.shuffle(self.0, lane))
     }
 

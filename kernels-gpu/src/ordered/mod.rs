@@ -1,6 +1,6 @@
-//! What B-trees and skip lists share: ordered maps in linked nodes of 16 or 32 words. A B-link tree (`btree`)
-//! and a skip list (`skiplist`) are levels of such nodes, each linked to the next of its level; they differ
-//! in how a split becomes known to the level above.
+//! The common part of B-trees and skip lists: ordered maps in linked nodes of 16 or 32 words. A B-link tree
+//! (`btree`) and a skip list (`skiplist`) are levels of such nodes, each linked to the next of its level;
+//! they differ in how a split becomes known to the level above.
 //!
 //! | file | contents |
 //! |---|---|
@@ -15,6 +15,7 @@
 //! | `bulk_build` | construction from sorted pairs |
 //! | `scan`, `inspect` | scans of all leaves, and checks of the invariants |
 //! | `access` | policies: what may run concurrently, and the memory orders that it needs |
+//! | `types` | slots, pool and policy as one parameter |
 //! | `versioning` | what leaves need of versions; `mvbtree` has the versions themselves |
 //! | `view`, `kernels` | the view that kernels take, and the entry points |
 pub(crate) mod access;
@@ -37,6 +38,7 @@ pub(crate) mod sink;
 mod sorted_pairs;
 pub(crate) mod split_plan;
 mod staging;
+pub(crate) mod types;
 pub(crate) mod versioning;
 pub(crate) mod view;
 
@@ -51,5 +53,6 @@ pub use meta::Meta;
 pub use node::Node;
 pub use range::{Answer, Collect, CollectWide, Count, Highest, Lowest, Seek, Span, Trace};
 pub use sink::Sink;
+pub use types::Types;
 pub use versioning::{FROM_PIN, LATEST, PIN, RawVersions, Time, Unversioned, Versions};
 pub use view::{Config, TreeView, Visitor};

@@ -13,7 +13,7 @@
 //! A blank slab, all ones, is a node that is not written yet: it is latched, has a level that no node has, no
 //! link and no pairs.
 use super::meta::{Meta, handle_of};
-use crate::keyed::{Bucket, Chunk, Scalar, Slot};
+use crate::keyed::{Bucket, Lane, Scalar, Slot};
 use crate::slab::Handle;
 use simt::{Convergence, Global, Order, Scope, Tile, Word, device};
 
@@ -90,25 +90,8 @@ impl<S: Slot, const W: u32, const L: usize> Node<S, W, L> {
     /// Reads the words of lane `rank`, below `W`, if `wanted`; otherwise the result is arbitrary. Each word
     /// is one access; the words together are not.
     #[device(caller)]
-    pub(crate) fn read(self, rank: u32, wanted: bool, order: Order) -> Read<S, W, L> {
-        let mut words = [S::EMPTY; L];
-        if L == 1 && S::PER_CHUNK > 1 {
-            // SAFETY: the word lies in the node.
-            [words[0]] = unsafe { self.0.slot(rank, 0).load_vec_if::<1>(wanted, order, Scope::Device) };
-            return Read { words };
-        }
-        let mut j = 0;
-        while j < L {
-            // SAFETY: word `j` begins a chunk of the node.
-            let chunk = unsafe { S::Chunk::load_if(self.0.slot(rank, j), wanted, order) };
-            let mut i = 0;
-            while i < S::PER_CHUNK {
-                words[j + i] = chunk.word(i);
-                i += 1;
-            }
-            j += S::PER_CHUNK;
-        }
-        Read { words }
+    pub(crate) fn read(self, rank: u32, wanted: bool, order: Order) -> Lane<S, L> {
+        self.0.load(rank, wanted, order)
     }
 
     /// [`Self::read`] by the tile that holds the latch. The loads are weak, because the latch orders them;
@@ -116,7 +99,7 @@ impl<S: Slot, const W: u32, const L: usize> Node<S, W, L> {
     /// the tail, because other tiles try the latch and change the link of a merged leaf; and the one with the
     /// version word, because other tiles stamp it.
     #[device(caller)]
-    pub(crate) fn read_latched(self, rank: u32, wanted: bool) -> Read<S, W, L> {
+    pub(crate) fn read_latched(self, rank: u32, wanted: bool) -> Lane<S, L> {
         if rank >= Self::HEADER / L as u32 || (S::BESIDE > 0 && rank == Self::VERSION / L as u32) {
             self.read_rarely(rank, wanted, Order::Relaxed)
         } else {
@@ -128,8 +111,8 @@ impl<S: Slot, const W: u32, const L: usize> Node<S, W, L> {
     /// load would keep its registers' old contents, so these registers would be in use from the beginning of
     /// the kernel.
     #[device(caller)]
-    pub(crate) fn read_rarely(self, rank: u32, wanted: bool, order: Order) -> Read<S, W, L> {
-        if wanted { self.read(rank, true, order) } else { Read::nothing() }
+    pub(crate) fn read_rarely(self, rank: u32, wanted: bool, order: Order) -> Lane<S, L> {
+        if wanted { self.read(rank, true, order) } else { Lane::nothing() }
     }
 
     /// Tries to take the latch, by the calling lane alone. Returns whether it has it now.
@@ -180,93 +163,40 @@ impl<S: Slot, const W: u32, const L: usize> Node<S, W, L> {
     }
 }
 
-/// Words of a node that a lane has read.
-#[derive(Clone, Copy, Debug)]
-pub struct Read<S: Slot, const W: u32, const L: usize> {
-    pub(super) words: [S::Word; L],
-}
-
-/// One of a lane's words.
-#[derive(Clone, Copy, Debug)]
-pub struct SlotMatch<S: Slot> {
-    /// Whether there is such a word. If not, the other fields are arbitrary.
-    pub exists: bool,
-    /// Its position in the node.
-    pub position: u32,
-    /// The word.
-    pub word: S::Word,
-}
-
 #[device(caller)]
-impl<S: Slot, const W: u32, const L: usize> Read<S, W, L> {
-    /// Returns the words of a node of empty slots.
-    #[device]
-    pub fn nothing() -> Self {
-        Self { words: [S::EMPTY; L] }
-    }
-
+impl<S: Slot, const L: usize> Lane<S, L> {
     /// Replaces the word at `position`, if it is one of lane `rank`'s.
     #[device]
-    pub fn put(&mut self, rank: u32, position: u32, word: S::Word) {
-        let mut j = 0;
-        while j < L {
-            let is_it = Node::<S, W, L>::position(rank, j) == position;
-            self.words[j] = if is_it { word } else { self.words[j] };
-            j += 1;
-        }
-    }
-
-    /// Returns the lane's words.
-    #[device]
-    pub fn words(&self) -> [S::Word; L] {
-        self.words
+    pub(crate) fn put(&mut self, rank: u32, position: u32, word: S::Word) {
+        *self = self.with(word, |j| rank * L as u32 + j as u32 == position);
     }
 
     /// Returns low key and meta, for the whole tile.
-    pub fn header<C: Convergence>(&self, tile: Tile<W, C>) -> (S::Stored, Meta) {
+    pub fn header<const W: u32>(&self, tile: Tile<W, impl Convergence>) -> (S::Stored, Meta) {
         let word = self.words[Node::<S, W, L>::HEADER as usize % L];
         let owner = Node::<S, W, L>::HEADER / L as u32;
         (tile.shuffle(S::key(word), owner), Meta::read(tile.shuffle(S::value(word), owner)))
     }
 
     /// Returns the meta, for the whole tile.
-    pub fn meta<C: Convergence>(&self, tile: Tile<W, C>) -> Meta {
+    pub fn meta<const W: u32>(&self, tile: Tile<W, impl Convergence>) -> Meta {
         let word = self.words[Node::<S, W, L>::HEADER as usize % L];
         Meta::read(S::value(word)).from(tile, Node::<S, W, L>::HEADER / L as u32)
     }
 
     /// Returns high key and link, for the whole tile.
-    pub fn tail<C: Convergence>(&self, tile: Tile<W, C>) -> (S::Stored, Handle) {
+    pub fn tail<const W: u32>(&self, tile: Tile<W, impl Convergence>) -> (S::Stored, Handle) {
         let word = self.words[L - 1];
         (tile.shuffle(S::key(word), W - 1), tile.shuffle(handle_of(S::value(word)), W - 1))
     }
 
     /// Whether `key` is above the node's keys. The result is the same in every lane.
-    pub fn is_beyond<C: Convergence>(&self, tile: Tile<W, C>, key: S::Stored) -> bool {
+    pub fn is_beyond<const W: u32>(&self, tile: Tile<W, impl Convergence>, key: S::Stored) -> bool {
         tile.any(tile.rank() == W - 1 && key > S::key(self.words[L - 1]))
     }
 
-    /// Returns the lane's last word for which `is(position, word)` holds. It is a chain of selections: an
-    /// indexed array would go to local memory.
-    #[device]
-    pub fn last(&self, rank: u32, mut is: impl FnMut(u32, S::Word) -> bool) -> SlotMatch<S> {
-        let mut chosen = SlotMatch { exists: false, position: 0, word: self.words[0] };
-        let mut j = 0;
-        while j < L {
-            let position = Node::<S, W, L>::position(rank, j);
-            let holds = is(position, self.words[j]);
-            chosen = SlotMatch {
-                exists: chosen.exists | holds,
-                position: if holds { position } else { chosen.position },
-                word: if holds { self.words[j] } else { chosen.word },
-            };
-            j += 1;
-        }
-        chosen
-    }
-
     /// Returns the number of the whole tile's pairs that satisfy `is`.
-    pub fn count<C: Convergence>(&self, tile: Tile<W, C>, is: impl Fn(S::Word) -> bool) -> u32 {
+    pub fn count<const W: u32>(&self, tile: Tile<W, impl Convergence>, is: impl Fn(S::Word) -> bool) -> u32 {
         let (mut count, mut j) = (0, 0);
         while j < L {
             let counts = Node::<S, W, L>::is_slot(tile.rank(), j) && is(self.words[j]);

@@ -6,16 +6,18 @@
 //! pairs (see `docs/structures/btree.md`, *Reading a leaf*).
 use super::access::Access;
 use super::fixed_nodes::{FIRST_LEAF, RESERVED_LEAF, ROOT, Start, largest};
+use super::leaf::is_settled;
 use super::meta::{Meta, handle_of};
-use super::node::{Node, Read};
+use super::node::Node;
 use super::nodes::Nodes;
 use super::search::SearchStep;
 use super::sink::Sink;
 use super::sorted_pairs::Ordered;
-use super::staging::Stage;
+use super::staging::Staging;
+use super::types::{Key, Stored, Types, Value, VersionsOf, WordOf};
 use super::versioning::{LATEST, Versions};
-use crate::keyed::{Scalar, Slot};
-use crate::slab::{Handle, Pool};
+use crate::keyed::{Lane, Scalar, Slot};
+use crate::slab::Handle;
 use simt::{Convergence, Order, Queue, Scope, Tile, device, fence};
 
 /// Kind of an ordered query.
@@ -115,7 +117,7 @@ pub struct Answer<K, V> {
 
 /// A leaf as a tile has read it.
 struct Leaf<S: Slot, const W: u32, const L: usize> {
-    read: Read<S, W, L>,
+    read: Lane<S, L>,
     low: S::Stored,
     meta: Meta,
     /// The tail. It is valid in the lane that [`Self::end`] reads it from. Its load may still be in flight,
@@ -141,31 +143,18 @@ impl<S: Slot, const W: u32, const L: usize> Leaf<S, W, L> {
 
     /// Returns the leaf's high key, for the whole tile.
     #[device(caller)]
-    fn high<A: Access, C: Convergence>(&self, tile: Tile<W, C>) -> S::Stored {
+    fn high<A: Access>(&self, tile: Tile<W, impl Convergence>) -> S::Stored {
         tile.shuffle(S::key(self.tail), Self::owner::<A>())
     }
 
     /// Decodes the tail, for the whole tile.
     #[device(caller)]
-    fn end<A: Access, C: Convergence>(&self, tile: Tile<W, C>, wanted: bool) -> End<S::Stored> {
+    fn end<A: Access>(&self, tile: Tile<W, impl Convergence>, wanted: bool) -> End<S::Stored> {
         let (before, now) = self.headers;
-        let is_settled = !(A::CONCURRENT && A::SORTED) || is_settled::<S, W, C>(tile, wanted, before, now);
+        let is_settled = !(A::CONCURRENT && A::SORTED) || is_settled::<S, W>(tile, wanted, before, now);
         let link = tile.shuffle(handle_of(S::value(self.tail)), Self::owner::<A>());
-        End { high: self.high::<A, C>(tile), link, is_settled }
+        End { high: self.high::<A>(tile), link, is_settled }
     }
-}
-
-/// Whether the header that each lane of the tile read before the pairs is the one that the first lane read
-/// after them, and unlatched. Lanes where it is not `wanted` do not count.
-#[device(caller)]
-pub(crate) fn is_settled<S: Slot, const W: u32, C: Convergence>(
-    tile: Tile<W, C>,
-    wanted: bool,
-    before: S::Word,
-    now: S::Word,
-) -> bool {
-    let (before, now) = (Meta::read(S::value(before)), Meta::read(tile.shuffle(S::value(now), 0)));
-    tile.all(!wanted || (before == now && !now.is_latched()))
 }
 
 /// The keys wanted of a leaf, as they are stored; if there are none, the blank key.
@@ -199,18 +188,18 @@ impl<K: Scalar> Wanted<K> {
 }
 
 /// The current range, as every lane of its tile knows it.
-struct Pass<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> {
-    tree: Nodes<S, P, A, W, L>,
-    from: S::Stored,
-    to: S::Stored,
+struct Pass<T: Types, const W: u32, const L: usize> {
+    tree: Nodes<T, W, L>,
+    from: Stored<T>,
+    to: Stored<T>,
     /// Destination of the pairs.
-    sink: Sink<S::Key, S::Value>,
+    sink: Sink<Key<T>, Value<T>>,
     /// Index there of the first pair that is not written yet.
     next: u64,
     /// Number of pairs that may still be written.
     left: u32,
     /// Staging area for pairs that are not written yet.
-    stage: Stage<S, W, L>,
+    stage: Staging<T::Slot, W, L>,
     /// Number of staged pairs.
     held: u32,
     /// The next node.
@@ -219,26 +208,26 @@ struct Pass<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> {
     is_leaf: bool,
     /// An inner node above the leaves, and its low key: a descent to a key not below that may begin there.
     /// Initially the root.
-    parent: (Handle, S::Stored),
+    parent: (Handle, Stored<T>),
     /// The key to which the tile descends.
-    target: S::Stored,
+    target: Stored<T>,
     /// Number of pairs found, where they are not written.
     found: u64,
     /// The pair found by a query for one pair.
-    pair: (S::Stored, S::Value),
+    pair: (Stored<T>, Value<T>),
 }
 
-impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W, L> {
+impl<T: Types, const W: u32, const L: usize> Pass<T, W, L> {
     /// Descends, and goes through the leaves to the end of the range, if it is `open`. The tiles of a warp
     /// descend together and go through leaves together, because a warp executes divergent tiles one after the
     /// other.
     #[device]
-    fn run<Q: Seek, C: Convergence>(&mut self, tile: Tile<W, C>, mut open: bool) {
+    fn run<Q: Seek>(&mut self, tile: Tile<W, impl Convergence>, mut open: bool) {
         loop {
             while tile.any_converged(open && !self.is_leaf) {
-                self.descend::<Q, C>(tile, open && !self.is_leaf);
+                self.descend::<Q>(tile, open && !self.is_leaf);
             }
-            open &= !self.visit::<Q, C>(tile, open);
+            open &= !self.visit::<Q>(tile, open);
             let goes_on = tile.any_converged(open);
             if Self::stages::<Q>() && (!goes_on || tile.any_converged(self.is_stage_full())) {
                 self.flush(tile);
@@ -251,8 +240,8 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
 
     /// Reads an inner node and goes on from it.
     #[device]
-    fn descend<Q: Seek, C: Convergence>(&mut self, tile: Tile<W, C>, looks: bool) {
-        let read = self.tree.node(self.at).read(tile.rank(), looks, A::READ);
+    fn descend<Q: Seek>(&mut self, tile: Tile<W, impl Convergence>, looks: bool) {
+        let read = self.tree.node(self.at).read(tile.rank(), looks, T::Access::READ);
         let step = SearchStep::of(tile, &read, self.target);
         let (node, low) = (self.at, if Q::DOWN { read.header(tile).0 } else { self.from });
         if !looks {
@@ -276,21 +265,21 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
 
     /// Reads a leaf in an order that makes its tail valid for its pairs.
     #[device]
-    fn leaf<Q: Seek, C: Convergence>(&self, tile: Tile<W, C>, wanted: bool) -> Leaf<S, W, L> {
+    fn leaf<Q: Seek>(&self, tile: Tile<W, impl Convergence>, wanted: bool) -> Leaf<T::Slot, W, L> {
         let node = self.tree.node(self.at);
-        let order = if A::CONCURRENT { Order::Acquire } else { A::READ };
-        if A::MERGES {
+        let order = if T::Access::CONCURRENT { Order::Acquire } else { T::Access::READ };
+        if T::Access::MERGES {
             // The barrier passes on the fence of the lane that read the previous tail to all lanes.
             tile.sync();
         }
         // Where low keys fall, this load must be older than those of the pairs: the low key tells whether
         // there are more pairs in the leaves before.
-        let mut header = S::EMPTY;
-        if A::SORTED {
+        let mut header = T::Slot::EMPTY;
+        if T::Access::SORTED {
             if wanted {
                 header = node.header().load(order, Scope::Device);
             }
-        } else if A::MERGES && Q::DOWN {
+        } else if T::Access::MERGES && Q::DOWN {
             if wanted && tile.rank() == 0 {
                 header = node.header().load(order, Scope::Device);
             }
@@ -298,8 +287,8 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
         }
         let read = node.read(tile.rank(), wanted, order);
         let (low, meta) = read.header(tile);
-        let low = if A::MERGES && Q::DOWN { tile.shuffle(S::key(header), 0) } else { low };
-        if !A::CONCURRENT {
+        let low = if T::Access::MERGES && Q::DOWN { tile.shuffle(T::Slot::key(header), 0) } else { low };
+        if !T::Access::CONCURRENT {
             return Leaf { read, low, meta, tail: read.words()[L - 1], headers: (header, header) };
         }
         // One lane reads the tail for all, after the pairs of all.
@@ -308,16 +297,16 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
         // SAFETY: the word lies in the node.
         let [tail] = unsafe { node.tail().load_vec_if::<1>(asks, Order::Relaxed, Scope::Device) };
         let mut again = header;
-        if A::SORTED && asks {
+        if T::Access::SORTED && asks {
             again = node.header().load(Order::Relaxed, Scope::Device);
         }
         let leaf = Leaf { read, low, meta, tail, headers: (header, again) };
-        if A::Versions::VERSIONED && tile.any_converged(self.tree.may_read_other_version()) {
-            let high = leaf.high::<A, C>(tile);
+        if VersionsOf::<T>::VERSIONED && tile.any_converged(self.tree.may_read_other_version()) {
+            let high = leaf.high::<T::Access>(tile);
             // The meta of a blank slab says that it is no leaf.
             let is_asked = wanted && meta.is_leaf() && self.target <= high;
             let (read, is_leaf) = self.tree.as_of(tile, node, is_asked, read);
-            let meta = if is_leaf { meta } else { Meta::read(S::value(S::EMPTY)) };
+            let meta = if is_leaf { meta } else { Meta::read(T::Slot::value(T::Slot::EMPTY)) };
             return Leaf { read, meta, ..leaf };
         }
         leaf
@@ -325,10 +314,15 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
 
     /// Returns the keys from `low` to `high` that the range wants of a leaf.
     #[device]
-    fn wanted<Q: Seek>(&self, leaf: &Leaf<S, W, L>, low: S::Stored, high: S::Stored) -> Wanted<S::Stored> {
+    fn wanted<Q: Seek>(
+        &self,
+        leaf: &Leaf<T::Slot, W, L>,
+        low: Stored<T>,
+        high: Stored<T>,
+    ) -> Wanted<Stored<T>> {
         if self.at != RESERVED_LEAF {
             // An old version may have keys that another leaf now covers.
-            let low = if A::Versions::VERSIONED || Self::low_keys_may_fall::<Q>() {
+            let low = if VersionsOf::<T>::VERSIONED || Self::low_keys_may_fall::<Q>() {
                 low.max(leaf.low)
             } else {
                 low
@@ -336,19 +330,19 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
             return Wanted::new(low, self.to.min(high));
         }
         // The reserved leaf's only key is stored as 0.
-        let asked = self.to == S::key(S::EMPTY);
-        Wanted::new(S::Stored::from_u64(!asked as u64), S::Stored::from_u64(0))
+        let asked = self.to == T::Slot::key(T::Slot::EMPTY);
+        Wanted::new(Stored::<T>::from_u64(!asked as u64), Stored::<T>::from_u64(0))
     }
 
     /// Returns the keys that a range wants of a leaf, wherever the leaf ends.
     #[device]
-    fn wanted_of_all<Q: Seek>(&self, leaf: &Leaf<S, W, L>) -> Wanted<S::Stored> {
-        let highest = S::Stored::MAX;
-        if A::MERGES {
+    fn wanted_of_all<Q: Seek>(&self, leaf: &Leaf<T::Slot, W, L>) -> Wanted<Stored<T>> {
+        let highest = Stored::<T>::MAX;
+        if T::Access::MERGES {
             // Pairs of earlier leaves may have moved here; they were already seen there.
             return self.wanted::<Q>(leaf, self.from, highest);
         }
-        if A::Versions::VERSIONED {
+        if VersionsOf::<T>::VERSIONED {
             return self.wanted::<Q>(leaf, self.target, highest);
         }
         // The target is where the range begins in this leaf: the range's lower end, and then each leaf's. At
@@ -358,31 +352,31 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
 
     /// Returns the user's key of a stored key.
     #[device]
-    fn true_key(&self, key: S::Stored) -> S::Stored {
-        if self.at == RESERVED_LEAF { S::key(S::EMPTY) } else { key }
+    fn true_key(&self, key: Stored<T>) -> Stored<T> {
+        if self.at == RESERVED_LEAF { T::Slot::key(T::Slot::EMPTY) } else { key }
     }
 
     /// Returns the pair with the user's key.
     #[device]
-    fn true_word(&self, word: S::Word) -> S::Word {
-        S::pack(self.true_key(S::key(word)), S::value(word))
+    fn true_word(&self, word: WordOf<T>) -> WordOf<T> {
+        T::Slot::pack(self.true_key(T::Slot::key(word)), T::Slot::value(word))
     }
 
     /// Returns the leaf's sorted pairs, their number, and the end of the leaf, which says whether the pairs
     /// are valid. The pairs are sorted before anything else is needed, while the load of the tail is in
     /// flight.
     #[device]
-    fn in_order<Q: Seek, C: Convergence>(
+    fn in_order<Q: Seek>(
         &self,
-        tile: Tile<W, C>,
+        tile: Tile<W, impl Convergence>,
         open: bool,
-        leaf: &Leaf<S, W, L>,
-    ) -> (Ordered<S, W, L>, u32, End<S::Stored>) {
+        leaf: &Leaf<T::Slot, W, L>,
+    ) -> (Ordered<T::Slot, W, L>, u32, End<Stored<T>>) {
         let wanted = self.wanted_of_all::<Q>(leaf);
         let pairs = leaf.read.ordered(tile, |key| wanted.has(key));
-        let end = leaf.end::<A, C>(tile, open);
+        let end = leaf.end::<T::Access>(tile, open);
         let pairs = pairs.up_to(end.high);
-        if A::CONCURRENT && !A::SORTED {
+        if T::Access::CONCURRENT && !T::Access::SORTED {
             // A pair that was removed and inserted again meanwhile may have been seen in both slots.
             let (count, twice) = pairs.count_twice(tile);
             return (pairs, count, End { is_settled: end.is_settled && !twice, ..end });
@@ -392,15 +386,15 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
 
     /// Processes the pairs of a leaf. Returns whether the range ends here.
     #[device]
-    fn visit<Q: Seek, C: Convergence>(&mut self, tile: Tile<W, C>, open: bool) -> bool {
-        let leaf = self.leaf::<Q, C>(tile, open);
+    fn visit<Q: Seek>(&mut self, tile: Tile<W, impl Convergence>, open: bool) -> bool {
+        let leaf = self.leaf::<Q>(tile, open);
         let (mut pairs, mut many) = (None, 0);
         let end;
         if Q::ALL {
-            let (ordered, count, known) = self.in_order::<Q, C>(tile, open, &leaf);
+            let (ordered, count, known) = self.in_order::<Q>(tile, open, &leaf);
             (pairs, many, end) = (Some(ordered), count, known);
         } else {
-            end = leaf.end::<A, C>(tile, open);
+            end = leaf.end::<T::Access>(tile, open);
         }
         // A merge stores the pairs in the next leaf before it lowers that leaf's low key. Until it has, the
         // leaf is read again.
@@ -408,7 +402,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
         let end = End { is_settled: end.is_settled && is_low, ..end };
         // On the way to the right every leaf counts except a zombie, which is passed, behind a fence.
         let is_zombie =
-            A::MERGES && end.high.to_u64() == 0 && self.at != FIRST_LEAF && self.at != RESERVED_LEAF;
+            T::Access::MERGES && end.high.to_u64() == 0 && self.at != FIRST_LEAF && self.at != RESERVED_LEAF;
         let is_leaf = leaf.meta.is_leaf() && !is_zombie;
         let counts = open && is_leaf && end.is_settled && self.target <= end.high;
         if Q::TRACES {
@@ -428,20 +422,20 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
     /// into them. Such a search knows a leaf's pairs only from the low key on that it read before them: pairs
     /// below arrive one by one, the highest not first.
     const fn low_keys_may_fall<Q: Seek>() -> bool {
-        A::MERGES && Q::DOWN
+        T::Access::MERGES && Q::DOWN
     }
 
     /// Records the lowest or highest wanted pair of a leaf, if there is one.
     #[device]
-    fn pick<C: Convergence>(
+    fn pick(
         &mut self,
-        tile: Tile<W, C>,
+        tile: Tile<W, impl Convergence>,
         counts: bool,
-        read: &Read<S, W, L>,
-        wanted: Wanted<S::Stored>,
+        read: &Lane<T::Slot, L>,
+        wanted: Wanted<Stored<T>>,
         highest: bool,
     ) {
-        let count = read.count(tile, |word| wanted.has(S::key(word)));
+        let count = read.count(tile, |word| wanted.has(T::Slot::key(word)));
         let (key, value) = read.outermost(tile, highest, |key| wanted.has(key));
         if counts && wanted.any() && count > 0 {
             (self.pair, self.found) = ((self.true_key(key), value), 1);
@@ -450,7 +444,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
 
     /// Stages or writes the `count` pairs of a leaf, if it `counts`.
     #[device]
-    fn take<Q: Seek>(&mut self, pairs: &Ordered<S, W, L>, counts: bool, count: u32) {
+    fn take<Q: Seek>(&mut self, pairs: &Ordered<T::Slot, W, L>, counts: bool, count: u32) {
         if Self::stages::<Q>() {
             // SAFETY: as below; lanes that have no pairs store nothing there.
             let places = unsafe { self.stage.from(self.held + pairs.first()) };
@@ -468,7 +462,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
         pairs.each(|place, word| {
             let place = pairs.first() + place;
             if counts && place < self.left {
-                self.sink.put::<S>(self.next + place as u64, self.true_word(word));
+                self.sink.put::<T::Slot>(self.next + place as u64, self.true_word(word));
             }
         });
         self.advance(count);
@@ -476,22 +470,22 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
 
     /// Whether pairs are staged before they are written.
     const fn stages<Q: Seek>() -> bool {
-        Q::STAGES && Stage::<S, W, L>::PAYS
+        Q::STAGES && Staging::<T::Slot, W, L>::PAYS
     }
 
     /// Whether another leaf's pairs might not fit in the staging area.
     #[device]
     fn is_stage_full(&self) -> bool {
-        self.held > Stage::<S, W, L>::ROOM - Node::<S, W, L>::SLOTS
+        self.held > Staging::<T::Slot, W, L>::ROOM - Node::<T::Slot, W, L>::SLOTS
     }
 
     /// Writes the staged pairs, up to the capacity of the destination.
     #[device]
-    fn flush<C: Convergence>(&mut self, tile: Tile<W, C>) {
+    fn flush(&mut self, tile: Tile<W, impl Convergence>) {
         tile.sync();
         let (many, stage) = (self.held.min(self.left), self.stage);
         // SAFETY: at least `many` pairs are staged.
-        self.sink.put_all::<S, W, C>(tile, self.next, many, |place| unsafe { stage.get(place) });
+        self.sink.put_all::<T::Slot, W>(tile, self.next, many, |place| unsafe { stage.get(place) });
         tile.sync();
         self.advance(self.held);
         self.held = 0;
@@ -506,7 +500,7 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
 
     /// Chooses the next leaf. Returns whether the range ends here.
     #[device]
-    fn go_on<Q: Seek>(&mut self, leaf: &Leaf<S, W, L>, end: &End<S::Stored>, counts: bool) -> bool {
+    fn go_on<Q: Seek>(&mut self, leaf: &Leaf<T::Slot, W, L>, end: &End<Stored<T>>, counts: bool) -> bool {
         self.is_leaf = leaf.meta.is_leaf();
         if counts && Q::ONE && self.found > 0 {
             return true;
@@ -514,11 +508,11 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
         if counts && Q::DOWN {
             return self.go_down(leaf);
         }
-        if A::MERGES && counts && end.high >= self.from && self.at != RESERVED_LEAF {
+        if T::Access::MERGES && counts && end.high >= self.from && self.at != RESERVED_LEAF {
             // A merge may move pairs of this leaf, which were seen here, to the next one.
-            self.from = S::Stored::from_u64(end.high.to_u64() + 1);
+            self.from = Stored::<T>::from_u64(end.high.to_u64() + 1);
         }
-        if A::MERGES && !counts && self.is_leaf {
+        if T::Access::MERGES && !counts && self.is_leaf {
             // The pairs of a merged leaf must be visible where its link leads.
             fence(Scope::Device);
         }
@@ -532,34 +526,34 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Pass<S, P, A, W,
 
     /// Returns the lowest key, as it is stored, of the leaf that follows: of the reserved leaf its only one.
     #[device]
-    fn after(end: &End<S::Stored>) -> S::Stored {
-        S::Stored::from_u64(if end.link == RESERVED_LEAF { 0 } else { end.high.to_u64().wrapping_add(1) })
+    fn after(end: &End<Stored<T>>) -> Stored<T> {
+        Stored::<T>::from_u64(if end.link == RESERVED_LEAF { 0 } else { end.high.to_u64().wrapping_add(1) })
     }
 
     /// Goes to the previous leaf, by its highest possible key: from the leaf's parent, or from the root if
     /// the parent begins with this leaf. An inner node keeps its low key and its entries forever, so an old
     /// parent leads there too.
     #[device]
-    fn go_down(&mut self, leaf: &Leaf<S, W, L>) -> bool {
+    fn go_down(&mut self, leaf: &Leaf<T::Slot, W, L>) -> bool {
         let is_reserved = self.at == RESERVED_LEAF;
         if !is_reserved && leaf.low <= self.from {
             return true;
         }
-        let below = S::Stored::from_u64(leaf.low.to_u64().wrapping_sub(1));
-        self.target = if is_reserved { largest::<S>() } else { below };
+        let below = Stored::<T>::from_u64(leaf.low.to_u64().wrapping_sub(1));
+        self.target = if is_reserved { largest::<T::Slot>() } else { below };
         let (parent, low) = self.parent;
         (self.at, self.is_leaf) = (if low <= self.target { parent } else { ROOT }, false);
-        is_reserved && self.from > largest::<S>()
+        is_reserved && self.from > largest::<T::Slot>()
     }
 }
 
 #[device(caller)]
-impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Nodes<S, P, A, W, L> {
+impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
     /// Returns the timestamp at which ranges are answered: the view's or, if the view reads the current state
     /// and the clock moves, one taken during this call.
-    fn question_moment<C: Convergence>(self, tile: Tile<W, C>) -> u32 {
+    fn question_moment(self, tile: Tile<W, impl Convergence>) -> u32 {
         let at = self.versions.read_timestamp();
-        if !A::Versions::CLOCK_MOVES || at != LATEST {
+        if !VersionsOf::<T>::CLOCK_MOVES || at != LATEST {
             return at;
         }
         self.snapshot(tile)
@@ -567,23 +561,23 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Nodes<S, P, A, W
 
     /// Executes the query of each lane that is `pending`, each by its tile, and returns to each lane its own
     /// answer: nothing if `from` is above `to`. [`Collect`] requires blocks of 128 threads at most.
-    pub fn seek<Q: Seek, C: Convergence>(
+    pub fn seek<Q: Seek>(
         self,
-        tile: Tile<W, C>,
+        tile: Tile<W, impl Convergence>,
         pending: bool,
-        span: Span<S::Key>,
-        sink: Sink<S::Key, S::Value>,
-    ) -> Answer<S::Key, S::Value> {
+        span: Span<Key<T>>,
+        sink: Sink<Key<T>, Value<T>>,
+    ) -> Answer<Key<T>, Value<T>> {
         let pending = pending & (span.from <= span.to);
         let tree = self.at(self.question_moment(tile));
-        let stored = |key: S::Key| S::Stored::from_u64(key.to_u64());
+        let stored = |key: Key<T>| Stored::<T>::from_u64(key.to_u64());
         let (from, to) = (stored(span.from), stored(span.to));
         let start = self.start(if Q::DOWN { to } else { from }, pending);
         let room = if Q::TAKES { sink.room(span.offset, span.room) } else { 0 };
-        let zero = S::Stored::from_u64(0);
-        let (mut answer, mut written) = ((0, (zero, S::Value::from_u64(0))), 0);
-        let stages = Pass::<S, P, A, W, L>::stages::<Q>();
-        let stage = if stages { Stage::of(tile) } else { Stage::none() };
+        let zero = Stored::<T>::from_u64(0);
+        let (mut answer, mut written) = ((0, (zero, Value::<T>::from_u64(0))), 0);
+        let stages = Pass::<T, W, L>::stages::<Q>();
+        let stage = if stages { Staging::of(tile) } else { Staging::none() };
         let mut queue = Queue::new(tile, pending);
         while let Some(turn) = queue.next_op() {
             let (from, to) = (turn.from_owner(from), turn.from_owner(to));
@@ -599,12 +593,12 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Nodes<S, P, A, W
                 at: turn.from_owner(start.node),
                 is_leaf: false,
                 parent: (ROOT, zero),
-                target: Start::<S>::of(if Q::DOWN { to } else { from }).key,
+                target: Start::<T::Slot>::of(if Q::DOWN { to } else { from }).key,
                 found: 0,
-                pair: (zero, S::Value::from_u64(0)),
+                pair: (zero, Value::<T>::from_u64(0)),
             };
             pass.is_leaf = pass.at == RESERVED_LEAF;
-            pass.run::<Q, C>(tile, turn.is_active());
+            pass.run::<Q>(tile, turn.is_active());
             if turn.is_mine() {
                 (answer, written) = ((pass.found, pass.pair), room - pass.left);
             }
@@ -612,6 +606,6 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Nodes<S, P, A, W
         }
         let (found, (key, value)) = answer;
         let count = if Q::TAKES { written as u64 } else { found };
-        Answer { count, key: S::Key::from_u64(key.to_u64()), value }
+        Answer { count, key: Key::<T>::from_u64(key.to_u64()), value }
     }
 }

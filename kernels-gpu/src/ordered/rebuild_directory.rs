@@ -1,15 +1,14 @@
 //! Rebuilds of the directory, by one block.
-use super::access::Access;
 use super::directory::{ARITY, Directory};
 use super::fixed_nodes::ROOT;
 use super::meta::{Meta, entry, handle_of};
 use super::node::Node;
 use super::nodes::Nodes;
+use super::types::{Stored, Types, WordOf};
 use crate::keyed::{Scalar, Slot};
 use crate::primitives::lookback::scan_lanes;
 use crate::primitives::scan::Sum;
 use crate::primitives::unrolled;
-use crate::slab::Pool;
 use simt::{Block, Order, Scope, Thread, Tile, device, shared};
 
 /// Returns the sum of `value` over the threads of the block before the calling one, and over all of them. All
@@ -58,7 +57,7 @@ fn steps_for(entries: u32) -> u32 {
 }
 
 #[device(caller)]
-impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Nodes<S, P, A, W, L> {
+impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
     /// Rebuilds the directory from the lowest level of inner nodes that fits, unless another block is
     /// rebuilding it. One block of [`THREADS`] threads calls it. It may run concurrently with everything that
     /// frees no nodes, other rebuilds included.
@@ -69,8 +68,8 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Nodes<S, P, A, W
         let mut level = 0;
         if is_first && directory.try_lock() {
             let root = self.node(ROOT).header().load(order, scope);
-            level = Meta::read(S::value(root)).level();
-            directory.entry(0).store(entry::<S>(S::Stored::from_u64(0), ROOT), order, scope);
+            level = Meta::read(T::Slot::value(root)).level();
+            directory.entry(0).store(entry::<T::Slot>(Stored::<T>::from_u64(0), ROOT), order, scope);
         }
         // The root is an inner node: its level is at least 1. So 0 means that another block holds the lock.
         let level = from_first(level);
@@ -117,14 +116,14 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Nodes<S, P, A, W
             let own = directory.entry(at + if exists { index } else { 0 }).load(order, scope);
             let words = self.children(own, level, exists);
             let mut children = 0;
-            unrolled::<32>(|place| children += !S::is_empty(words[place]) as u32);
+            unrolled::<32>(|place| children += !T::Slot::is_empty(words[place]) as u32);
             let (before, all) = scan_block(children);
             if listed + all > directory.most {
                 return None;
             }
             let mut next = into + listed + before;
             unrolled::<32>(|place| {
-                if !S::is_empty(words[place]) {
+                if !T::Slot::is_empty(words[place]) {
                     directory.entry(next).store(words[place], order, scope);
                     next += 1;
                 }
@@ -140,18 +139,18 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Nodes<S, P, A, W
     ///
     /// For a node below `level` it returns `own` itself: writers may have raised the root since its level was
     /// read, and pairs of a leaf are no entries.
-    fn children(self, own: S::Word, level: u32, wanted: bool) -> [S::Word; 32] {
-        let (order, scope, mut words) = (Order::Relaxed, Scope::Device, [S::EMPTY; 32]);
+    fn children(self, own: WordOf<T>, level: u32, wanted: bool) -> [WordOf<T>; 32] {
+        let (order, scope, mut words) = (Order::Relaxed, Scope::Device, [T::Slot::EMPTY; 32]);
         if !wanted {
             return words;
         }
-        let node = self.node(handle_of(S::value(own)));
-        let meta = Meta::read(S::value(node.header().load(order, scope)));
+        let node = self.node(handle_of(T::Slot::value(own)));
+        let meta = Meta::read(T::Slot::value(node.header().load(order, scope)));
         let has_entries = meta.is_node() && meta.level() >= level;
         unrolled::<32>(|place| {
-            if (place as u32) < Node::<S, W, L>::SLOTS {
+            if (place as u32) < Node::<T::Slot, W, L>::SLOTS {
                 let word = node.word(place as u32).load(order, scope);
-                let kept = if place == 0 { own } else { S::EMPTY };
+                let kept = if place == 0 { own } else { T::Slot::EMPTY };
                 words[place] = if has_entries { word } else { kept };
             }
         });

@@ -1,19 +1,19 @@
 //! Scans of all leaves, and the release of nodes.
-use super::access::Access;
 use super::fixed_nodes::{EMPTY_TREE_NODES, RESERVED_LEAF};
 use super::node::Node;
 use super::nodes::Nodes;
+use super::types::{Key, Types, Value, VersionsOf, WordOf};
 use super::versioning::Versions;
 use crate::keyed::{EntryRef, Kind, Slot};
 use crate::slab::Pool;
 use simt::{Global, Independent, Order, Scope, Tile, device};
 
 #[device(caller)]
-impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Nodes<S, P, A, W, L> {
+impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
     /// Scans one slab of the pool per tile. See [`Kind::scan`](crate::keyed::Kind::scan).
     pub(crate) fn scan<M>(self, thread: usize, mut see: impl FnMut(Option<EntryRef<M>>))
     where
-        M: Kind<Key = S::Key, Value = S::Value, Slot = S>,
+        M: Kind<Key = Key<T>, Value = Value<T>, Slot = T::Slot>,
     {
         let tile = Tile::<W>::lockstep();
         let number = thread / W as usize;
@@ -23,23 +23,24 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Nodes<S, P, A, W
         let read = node.read(tile.rank(), exists, Order::Relaxed);
         let ((low, meta), (high, _)) = (read.header(tile), read.tail(tile));
         let is_leaf = exists && meta.is_leaf();
-        let read = if A::Versions::VERSIONED { self.as_of(tile, node, is_leaf, read).0 } else { read };
+        let read = if VersionsOf::<T>::VERSIONED { self.as_of(tile, node, is_leaf, read).0 } else { read };
         let mut j = 0;
         while j < L {
-            let (word, position) = (read.words()[j], Node::<S, W, L>::position(tile.rank(), j));
-            let is_within = S::key(word) <= high && (!A::Versions::VERSIONED || S::key(word) >= low);
-            let is_pair = is_leaf && position < Node::<S, W, L>::SLOTS && is_within;
+            let (word, position) = (read.words()[j], Node::<T::Slot, W, L>::position(tile.rank(), j));
+            let is_within =
+                T::Slot::key(word) <= high && (!VersionsOf::<T>::VERSIONED || T::Slot::key(word) >= low);
+            let is_pair = is_leaf && position < Node::<T::Slot, W, L>::SLOTS && is_within;
             see(is_pair.then(|| {
-                let key = S::unalias(S::key(word), handle == RESERVED_LEAF);
-                EntryRef::new(node.word(position), key, S::value(word))
+                let key = T::Slot::unalias(T::Slot::key(word), handle == RESERVED_LEAF);
+                EntryRef::new(node.word(position), key, T::Slot::value(word))
             }));
             j += 1;
         }
     }
 
     /// Removes a pair that a scan has shown. The slot becomes empty: slots of nodes have no tombstones.
-    pub(crate) fn erase(slot: Global<S::Word>) -> bool {
-        slot.store(S::EMPTY, Order::Relaxed, Scope::Device);
+    pub(crate) fn erase(slot: Global<WordOf<T>>) -> bool {
+        slot.store(T::Slot::EMPTY, Order::Relaxed, Scope::Device);
         true
     }
 

@@ -1,7 +1,7 @@
 //! The search for a key in one node.
 use super::meta::Meta;
-use super::node::{Node, Read};
-use crate::keyed::Slot;
+use super::node::Node;
+use crate::keyed::{Lane, Slot};
 use simt::{Convergence, Tile, device};
 
 /// Result of searching a node for a key.
@@ -23,9 +23,9 @@ impl<S: Slot> SearchStep<S> {
     /// An inner node leads on by its last pair whose low key is not above `key`, or, if `key` is above the
     /// node's keys, by its link. The link lies behind all pairs, so one vote finds either.
     #[device(caller)]
-    pub fn of<const W: u32, const L: usize, C: Convergence>(
-        tile: Tile<W, C>,
-        read: &Read<S, W, L>,
+    pub fn of<const W: u32, const L: usize>(
+        tile: Tile<W, impl Convergence>,
+        read: &Lane<S, L>,
         key: S::Stored,
     ) -> Self {
         let meta = read.meta(tile);

@@ -48,9 +48,9 @@ impl<K: Scalar, V: Scalar> Sink<K, V> {
 
     /// Writes `many` stored pairs from index `first` on, as far as there are such indices. Keys and values of
     /// four bytes are written four at once, where their addresses are aligned for it.
-    pub(super) fn put_all<S: Slot<Key = K, Value = V>, const W: u32, C: Convergence>(
+    pub(super) fn put_all<S: Slot<Key = K, Value = V>, const W: u32>(
         self,
-        tile: Tile<W, C>,
+        tile: Tile<W, impl Convergence>,
         first: u64,
         many: u32,
         word: impl Fn(u32) -> S::Word,

@@ -1,14 +1,14 @@
 //! The pairs of a node in key order, computed by the tile that has read the node.
 use super::fixed_nodes::largest;
-use super::node::{Node, Read};
-use crate::keyed::{Scalar, Slot};
+use super::node::Node;
+use crate::keyed::{Lane, Scalar, Slot};
 use crate::primitives::unrolled;
 use simt::{Convergence, Tile, black_box, device};
 
 #[device(caller)]
-impl<S: Slot, const W: u32, const L: usize> Read<S, W, L> {
+impl<S: Slot, const L: usize> Lane<S, L> {
     /// Whether an inner node is full. Its pairs are sorted, and blank words follow them.
-    pub fn is_full<C: Convergence>(&self, tile: Tile<W, C>) -> bool {
+    pub fn is_full<const W: u32>(&self, tile: Tile<W, impl Convergence>) -> bool {
         let last = Node::<S, W, L>::SLOTS - 1;
         let word = self.words[last as usize % L];
         tile.any(tile.rank() == last / L as u32 && !S::is_empty(word))
@@ -17,7 +17,7 @@ impl<S: Slot, const W: u32, const L: usize> Read<S, W, L> {
     /// Returns the lane's pairs for which `is(key)` holds; the others are replaced by words with the blank
     /// key.
     #[device]
-    fn chosen(&self, rank: u32, is: impl Fn(S::Stored) -> bool) -> Self {
+    fn chosen<const W: u32>(&self, rank: u32, is: impl Fn(S::Stored) -> bool) -> Self {
         let mut chosen = *self;
         unrolled::<L>(|j| {
             let key = S::key(self.words[j]);
@@ -35,8 +35,12 @@ impl<S: Slot, const W: u32, const L: usize> Read<S, W, L> {
     /// merged two by two. The bitonic merge compares each word first with its mirror image, then with the
     /// word half as far away in each further step. Two runs of two words in one lane are merged by the
     /// odd-even network, which needs one comparison less.
-    pub fn sorted<C: Convergence>(&self, tile: Tile<W, C>, is: impl Fn(S::Stored) -> bool) -> Self {
-        let mut sorted = self.chosen(tile.rank(), is);
+    pub fn sorted<const W: u32>(
+        &self,
+        tile: Tile<W, impl Convergence>,
+        is: impl Fn(S::Stored) -> bool,
+    ) -> Self {
+        let mut sorted = self.chosen::<W>(tile.rank(), is);
         unrolled::<5>(|merge| {
             let run = 2 << merge;
             if run == 4 && L >= 4 {
@@ -71,7 +75,7 @@ impl<S: Slot, const W: u32, const L: usize> Read<S, W, L> {
     }
 
     /// Compares each word with the one at its index xor `mask`, and puts the lower key at the lower index.
-    fn exchange<C: Convergence>(&mut self, tile: Tile<W, C>, mask: usize) {
+    fn exchange<const W: u32>(&mut self, tile: Tile<W, impl Convergence>, mask: usize) {
         let (lanes, within) = ((mask / L) as u32, mask % L);
         if lanes == 0 {
             return self.exchange_within(|j| j ^ within);
@@ -90,9 +94,9 @@ impl<S: Slot, const W: u32, const L: usize> Read<S, W, L> {
     /// or more use [`Self::sorted`]. Others compare each key with all others: this exchanges fewer words
     /// between lanes, and none waits for another. Measured: either way is a tenth to a fifth slower for the
     /// other layouts.
-    pub fn ordered<C: Convergence>(
+    pub fn ordered<const W: u32>(
         &self,
-        tile: Tile<W, C>,
+        tile: Tile<W, impl Convergence>,
         is: impl Fn(S::Stored) -> bool,
     ) -> Ordered<S, W, L> {
         let (last, mut places) = (largest::<S>(), [0; L]);
@@ -100,7 +104,7 @@ impl<S: Slot, const W: u32, const L: usize> Read<S, W, L> {
             unrolled::<L>(|j| places[j] = j as u32);
             return Ordered { pairs: self.sorted(tile, is), first: tile.rank() * L as u32, places, last };
         }
-        let pairs = self.chosen(tile.rank(), is);
+        let pairs = self.chosen::<W>(tile.rank(), is);
         let mut flip = (L == 1) as u32;
         // Not unrolled: all shuffles at once would take a register each.
         let flips = black_box(W);
@@ -116,9 +120,9 @@ impl<S: Slot, const W: u32, const L: usize> Read<S, W, L> {
 
     /// Returns the pair with the lowest key for which `is(key)` holds, or with the highest key, for the whole
     /// tile. If there is none, the result is arbitrary.
-    pub fn outermost<C: Convergence>(
+    pub fn outermost<const W: u32>(
         &self,
-        tile: Tile<W, C>,
+        tile: Tile<W, impl Convergence>,
         highest: bool,
         is: impl Fn(S::Stored) -> bool,
     ) -> (S::Stored, S::Value) {
@@ -143,7 +147,7 @@ impl<S: Slot, const W: u32, const L: usize> Read<S, W, L> {
 /// Pairs of a node and words with the blank key, with the index of each pair in key order.
 #[derive(Clone, Copy, Debug)]
 pub struct Ordered<S: Slot, const W: u32, const L: usize> {
-    pairs: Read<S, W, L>,
+    pairs: Lane<S, L>,
     /// Index from which the lane's indices are counted.
     first: u32,
     places: [u32; L],
@@ -181,7 +185,7 @@ impl<S: Slot, const W: u32, const L: usize> Ordered<S, W, L> {
 
     /// Returns the number of pairs in the whole tile.
     #[device(caller)]
-    pub fn count<C: Convergence>(&self, tile: Tile<W, C>) -> u32 {
+    pub fn count(&self, tile: Tile<W, impl Convergence>) -> u32 {
         let mut count = 0;
         unrolled::<L>(|j| count += self.is_pair(j) as u32);
         tile.reduce_add(count)
@@ -189,7 +193,7 @@ impl<S: Slot, const W: u32, const L: usize> Ordered<S, W, L> {
 
     /// Returns [`Self::count`], and whether a key occurs twice.
     #[device(caller)]
-    pub fn count_twice<C: Convergence>(&self, tile: Tile<W, C>) -> (u32, bool) {
+    pub fn count_twice(&self, tile: Tile<W, impl Convergence>) -> (u32, bool) {
         if Self::SORTS {
             return (self.count(tile), self.has_twins(tile));
         }
@@ -204,7 +208,7 @@ impl<S: Slot, const W: u32, const L: usize> Ordered<S, W, L> {
 
     /// Whether two neighbours in key order have the same key.
     #[device(caller)]
-    fn has_twins<C: Convergence>(&self, tile: Tile<W, C>) -> bool {
+    fn has_twins(&self, tile: Tile<W, impl Convergence>) -> bool {
         let words = self.pairs.words;
         let first = if W > 1 { tile.shuffle_down(S::key(words[0]), 1) } else { S::key(S::EMPTY) };
         let mut has_twins = false;

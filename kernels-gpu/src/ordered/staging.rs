@@ -27,12 +27,12 @@ const fn each(lanes: u32, words: usize) -> usize {
     2 * lanes as usize * words + 1
 }
 
-/// A tile's staging area of [`Stage::ROOM`] words.
+/// A tile's staging area of [`Staging::ROOM`] words.
 #[derive(Clone, Copy)]
-pub struct Stage<S: Slot, const W: u32, const L: usize>(Option<Shared<S::Word>>);
+pub struct Staging<S: Slot, const W: u32, const L: usize>(Option<Shared<S::Word>>);
 
 #[device(caller)]
-impl<S: Slot, const W: u32, const L: usize> Stage<S, W, L> {
+impl<S: Slot, const W: u32, const L: usize> Staging<S, W, L> {
     /// Whether staging is faster than writing each pair to its destination at once. Measured: it is where
     /// lanes have many consecutive pairs.
     pub const PAYS: bool = L >= 4;
@@ -40,7 +40,7 @@ impl<S: Slot, const W: u32, const L: usize> Stage<S, W, L> {
     pub const ROOM: u32 = 2 * W * L as u32;
 
     /// Returns the staging area of the calling tile. Ends the launch in blocks of more than 128 threads.
-    pub fn of<C: Convergence>(tile: Tile<W, C>) -> Self {
+    pub fn of(tile: Tile<W, impl Convergence>) -> Self {
         let first = Thread::index_in_block() - tile.rank();
         if first >= THREADS as u32 {
             fault("pairs are collected in a block of more than 128 threads: that takes CollectWide");

@@ -6,6 +6,7 @@ use super::inspect::Findings;
 use super::nodes::Nodes;
 use super::range::{Answer, Seek, Span};
 use super::sink::Sink;
+use super::types::Types;
 use super::versioning::{LATEST, RawVersions, Versions};
 use crate::keyed::{Counters, Kind, View};
 use crate::slab::Pool;
@@ -143,9 +144,9 @@ impl<M: Config> TreeView<M> {
 
     /// Returns the nodes, which tiles of `W` lanes read.
     #[device]
-    pub(crate) fn nodes_of<A, const W: u32, const L: usize>(self) -> Nodes<M::Slot, M::Pool, A, W, L>
+    pub(crate) fn nodes_of<T, const W: u32, const L: usize>(self) -> Nodes<T, W, L>
     where
-        A: Access<Versions = M::Versions>,
+        T: Types<Slot = M::Slot, Pool = M::Pool, Access: Access<Versions = M::Versions>>,
     {
         let Self { counters, pool, directory, versions } = self;
         Nodes { counters, pool, directory, versions }

@@ -18,6 +18,7 @@ use crate::ordered::fixed_nodes::{FIRST_LEAF, RESERVED_LEAF, ROOT, largest};
 use crate::ordered::meta::{Meta, entry};
 use crate::ordered::node::Node;
 use crate::ordered::nodes::Nodes;
+use crate::ordered::types::{Key, Stored, Types};
 use crate::slab::{Handle, Pool};
 use simt::{GlobalSlice, Independent, Order, Scope, Thread, Tile, device};
 
@@ -161,7 +162,7 @@ impl SlabReservation {
 }
 
 #[device(caller)]
-impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W, L> {
+impl<T: Types<Access: Policy>, const W: u32, const L: usize> Nodes<T, W, L> {
     /// Returns the node in slab number `number`, if that is live and must be reachable from others: root and
     /// reserved leaf need not be.
     fn linked(self, number: usize) -> Option<Handle> {
@@ -176,9 +177,9 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
     fn stays(self, handle: Handle) -> bool {
         let (node, ends) = (self.node(handle), self.ends(handle));
         let (mut pairs, mut position) = (0, 0);
-        while position < Node::<S, W, L>::SLOTS {
+        while position < Node::<T::Slot, W, L>::SLOTS {
             let word = node.word(position).load(Order::Relaxed, Scope::Device);
-            pairs += (S::key(word) <= ends.high && S::key(word) >= ends.low) as u32;
+            pairs += (T::Slot::key(word) <= ends.high && T::Slot::key(word) >= ends.low) as u32;
             position += 1;
         }
         ends.meta.is_leaf() && (handle == FIRST_LEAF || (ends.high >= ends.low && pairs > 0))
@@ -188,7 +189,7 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
     pub(super) fn gather(
         self,
         number: usize,
-        lows: GlobalSlice<S::Key>,
+        lows: GlobalSlice<Key<T>>,
         handles: GlobalSlice<u32>,
         count: GlobalSlice<u64>,
     ) {
@@ -202,7 +203,7 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
         let base = warp.shuffle(base, 0) as usize;
         if let Some(handle) = staying {
             let place = base + (votes & ((1 << warp.rank()) - 1)).count_ones() as usize;
-            write_if(lows, place, S::Key::from_u64(self.ends(handle).low.to_u64()));
+            write_if(lows, place, Key::<T>::from_u64(self.ends(handle).low.to_u64()));
             write_if(handles, place, handle.to_word());
         }
     }
@@ -233,7 +234,7 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
 
     /// Makes node `index` of the sorted ones cover the keys up to the next one's, by the lanes of the calling
     /// thread's tile.
-    pub(super) fn relink_data(self, index: usize, data: NodeArray<S::Key>) {
+    pub(super) fn relink_data(self, index: usize, data: NodeArray<Key<T>>) {
         let tile = Tile::<W, Independent>::this();
         let last = (data.layout.nodes as usize).wrapping_sub(1);
         let node = self.node(self.listed(data.handles, index));
@@ -242,20 +243,21 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
         let mut j = 0;
         while j < L {
             // Pairs left over from a split would belong to the node again when its high key rises.
-            let is_left_over = Node::<S, W, L>::is_slot(tile.rank(), j) && S::key(read.words()[j]) > old;
+            let is_left_over =
+                Node::<T::Slot, W, L>::is_slot(tile.rank(), j) && T::Slot::key(read.words()[j]) > old;
             if is_left_over {
-                node.own(tile.rank(), j).store(S::EMPTY, Order::Relaxed, Scope::Device);
+                node.own(tile.rank(), j).store(T::Slot::EMPTY, Order::Relaxed, Scope::Device);
             }
             j += 1;
         }
         if tile.rank() == 0 {
             let (high, next) = if index == last {
-                (largest::<S>(), RESERVED_LEAF)
+                (largest::<T::Slot>(), RESERVED_LEAF)
             } else {
                 let above = data.lows.read(index + 1).to_u64();
-                (S::Stored::from_u64(above.wrapping_sub(1)), self.listed(data.handles, index + 1))
+                (Stored::<T>::from_u64(above.wrapping_sub(1)), self.listed(data.handles, index + 1))
             };
-            node.tail().store(entry::<S>(high, next), Order::Relaxed, Scope::Device);
+            node.tail().store(entry::<T::Slot>(high, next), Order::Relaxed, Scope::Device);
         }
     }
 
@@ -279,13 +281,13 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
     }
 
     /// Builds index node `number`, the last of which is the root, by the lanes of the calling thread's tile.
-    pub(super) fn index(self, number: u64, data: NodeArray<S::Key>) {
+    pub(super) fn index(self, number: u64, data: NodeArray<Key<T>>) {
         data.layout.check();
         let (layout, (layer, place, below)) = (data.layout, data.layout.of(number));
         let (slabs, children) = (layout.slabs(), layout.below(layer));
         let low = |layer: u32, place: u64| {
             let index = place * layout.span(layer);
-            S::Stored::from_u64(if index == 0 { 0 } else { data.lows.read(index as usize).to_u64() })
+            Stored::<T>::from_u64(if index == 0 { 0 } else { data.lows.read(index as usize).to_u64() })
         };
         let slab = |number: u64| self.listed(data.slabs, number as usize);
         let child = |place: u64| {
@@ -298,16 +300,16 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
         let is_last = (place + 1) * layout.fill >= children;
         self.node(handle).write(Thread::index() as u32 % W, |position| {
             let at = place * layout.fill + position as u64;
-            if position < Node::<S, W, L>::SLOTS {
+            if position < Node::<T::Slot, W, L>::SLOTS {
                 let exists = (position as u64) < layout.fill && at < children;
-                if exists { entry::<S>(low(layer - 1, at), child(at)) } else { S::EMPTY }
-            } else if position == Node::<S, W, L>::SLOTS {
-                Node::<S, W, L>::header_word(low(layer, place), Meta::free(layer))
+                if exists { entry::<T::Slot>(low(layer - 1, at), child(at)) } else { T::Slot::EMPTY }
+            } else if position == Node::<T::Slot, W, L>::SLOTS {
+                Node::<T::Slot, W, L>::header_word(low(layer, place), Meta::free(layer))
             } else if is_last {
-                entry::<S>(largest::<S>(), Handle::NONE)
+                entry::<T::Slot>(largest::<T::Slot>(), Handle::NONE)
             } else {
                 let above = low(layer, place + 1).to_u64();
-                entry::<S>(S::Stored::from_u64(above.wrapping_sub(1)), slab(number + 1))
+                entry::<T::Slot>(Stored::<T>::from_u64(above.wrapping_sub(1)), slab(number + 1))
             }
         });
     }

@@ -5,19 +5,21 @@
 //! So each node but the root and the reserved leaf is reached once.
 use super::policy::Policy;
 use crate::keyed::{Scalar, Slot};
+use crate::ordered::access::Access;
 use crate::ordered::fixed_nodes::{RESERVED_LEAF, ROOT, largest};
 use crate::ordered::inspect::{Ends, Findings};
 use crate::ordered::meta::handle_of;
 use crate::ordered::node::Node;
 use crate::ordered::nodes::Nodes;
+use crate::ordered::types::{Stored, Types};
 use crate::slab::{Handle, Pool};
 use simt::{Order, Scope, device};
 
 /// Examines the node in slab number `number`, if that is live, by the calling lane alone. Requires exclusive
 /// access to the list.
 #[device(caller)]
-pub(super) fn examine<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize>(
-    nodes: Nodes<S, P, A, W, L>,
+pub(super) fn examine<T: Types<Access: Policy>, const W: u32, const L: usize>(
+    nodes: Nodes<T, W, L>,
     number: u32,
 ) -> Findings {
     let mut found = Findings::default();
@@ -38,8 +40,8 @@ pub(super) fn examine<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize>
         Next::Wrong => found.link_wrong = 1,
     }
     if ends.meta.is_leaf() {
-        Nodes::<S, P, A, W, L>::examine_leaf(node, ends, &mut found);
-        if A::SORTED {
+        Nodes::<T, W, L>::examine_leaf(node, ends, &mut found);
+        if T::Access::SORTED {
             found.misplaced += disorder(node, ends);
         }
     } else {
@@ -47,7 +49,7 @@ pub(super) fn examine<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize>
     }
     if handle == ROOT {
         found.depth = ends.meta.level() + 1;
-        found.misplaced += (ends.high != largest::<S>() || ends.low.to_u64() != 0) as u32;
+        found.misplaced += (ends.high != largest::<T::Slot>() || ends.low.to_u64() != 0) as u32;
     }
     found
 }
@@ -84,11 +86,11 @@ enum Next {
 }
 
 #[device(caller)]
-impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W, L> {
+impl<T: Types<Access: Policy>, const W: u32, const L: usize> Nodes<T, W, L> {
     /// Checks the link. Zombies are skipped; the target must be the node of the same layer that covers the
     /// keys from the next one on.
-    fn next(self, handle: Handle, ends: Ends<S::Stored>) -> Next {
-        if ends.high == largest::<S>() {
+    fn next(self, handle: Handle, ends: Ends<Stored<T>>) -> Next {
+        if ends.high == largest::<T::Slot>() {
             let is_last = ends.meta.is_leaf() && handle != RESERVED_LEAF;
             return if ends.link == if is_last { RESERVED_LEAF } else { Handle::NONE } {
                 Next::End
@@ -116,12 +118,12 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
     /// Examines the entries of an index node. They are sorted, the first one is at its low key, and each is
     /// valid: it leads to a node of the layer below that covers, or once covered, the keys from the entry's
     /// key on.
-    fn examine_index(self, node: Node<S, W, L>, ends: Ends<S::Stored>, found: &mut Findings) {
-        let empty = S::key(S::EMPTY);
-        let (mut position, mut before) = (0, None::<S::Stored>);
-        while position < Node::<S, W, L>::SLOTS {
+    fn examine_index(self, node: Node<T::Slot, W, L>, ends: Ends<Stored<T>>, found: &mut Findings) {
+        let empty = T::Slot::key(T::Slot::EMPTY);
+        let (mut position, mut before) = (0, None::<Stored<T>>);
+        while position < Node::<T::Slot, W, L>::SLOTS {
             let word = node.word(position).load(Order::Relaxed, Scope::Device);
-            let (low, child) = (S::key(word), handle_of(S::value(word)));
+            let (low, child) = (T::Slot::key(word), handle_of(T::Slot::value(word)));
             let in_order = match before {
                 None => low == ends.low,
                 Some(before) => low == empty || (before != empty && before < low && low <= ends.high),

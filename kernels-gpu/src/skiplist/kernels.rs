@@ -1,7 +1,7 @@
 //! Entry points of skip lists beyond those of trees and of all keyed structures.
 use super::compact::{Layout, NodeArray, SlabReservation};
 use super::list::Layers;
-use crate::keyed::kernels::{batch_of, element, read_if, write_if};
+use crate::keyed::kernels::{batch, element, read_if, write_if};
 use crate::keyed::{CounterDelta, Insert, InsertNew, OpCode};
 use crate::ordered::view::TreeView;
 use simt::{GlobalSlice, Instance, Thread, device, kernel};
@@ -44,7 +44,7 @@ macro_rules! passes {
                 ($operation, read_if(keys, index, brings), read_if(values, index, brings))
             };
             let place = in_pass(M::TILE, keys.len(), step, ratio);
-            batch_of::<M, _>(list, place, request, values, outcomes);
+            batch::<M, _>(list, place, request, values, outcomes);
         }
     )*};
 }
@@ -76,7 +76,7 @@ pub fn coded_pass<M: Layers + Instance>(
         (code, read_if(keys, index, brings), read_if(arguments, index, brings))
     };
     let place = in_pass(M::TILE, keys.len(), step, ratio);
-    batch_of::<M, _>(list, place, request, results, outcomes);
+    batch::<M, _>(list, place, request, results, outcomes);
 }
 
 /// Inserts by tiles that take `run` neighbouring elements each and advance by as many runs as there are

@@ -2,7 +2,8 @@
 use super::compact::{NodeArray, SlabReservation};
 use super::policy::Policy;
 use super::walk::Walk;
-use crate::keyed::{Counters, EntryRef, Kind, Operation, Outcome, Request, Scalar, Slot, TileKind};
+use crate::keyed::{Counters, EntryRef, Kind, Operation, Outcome, Request, Scalar, TileKind};
+use crate::ordered::access::Access;
 use crate::ordered::bulk_build::Input;
 use crate::ordered::fixed_nodes::EMPTY_TREE_NODES;
 use crate::ordered::inspect::Findings;
@@ -10,36 +11,39 @@ use crate::ordered::node::Node;
 use crate::ordered::nodes::Nodes;
 use crate::ordered::range::{Answer, Seek, Span};
 use crate::ordered::sink::Sink;
+use crate::ordered::types::{Key, Stored, Types, Value, VersionsOf, WordOf};
 use crate::ordered::view::{Config, TreeView};
-use crate::slab::Pool;
 use core::marker::PhantomData;
 use simt::{Convergence, Global, GlobalSlice, Instance, Queue, Tile, device};
 
 /// A kind of skip list: slots `S`, slabs of the pool `P`, policy `A`, nodes read by tiles of `W` lanes with
 /// `L` words per lane.
+pub type List<S, P, A, const W: u32, const L: usize> = ListOf<(S, P, A), W, L>;
+
+/// A kind of skip list with the types `T`: see [`List`].
 #[derive(Clone, Copy, Debug)]
-pub struct List<S, P, A, const W: u32, const L: usize>(PhantomData<(S, P, A)>);
+pub struct ListOf<T, const W: u32, const L: usize>(PhantomData<T>);
 
 #[device]
-impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> TreeView<List<S, P, A, W, L>> {
+impl<T: Types<Access: Policy>, const W: u32, const L: usize> TreeView<ListOf<T, W, L>> {
     /// Returns the list's nodes.
-    pub(super) fn nodes(self) -> Nodes<S, P, A, W, L> {
+    pub(super) fn nodes(self) -> Nodes<T, W, L> {
         self.nodes_of()
     }
 
     /// Executes the operations of all lanes that are `pending`, each by its tile, and returns to each lane
     /// its own result.
     #[device(caller)]
-    pub fn share<O: Operation, C: Convergence>(
+    pub fn share<O: Operation>(
         self,
-        tile: Tile<W, C>,
+        tile: Tile<W, impl Convergence>,
         pending: bool,
         operation: O,
-        key: S::Key,
-        argument: S::Value,
-    ) -> (Outcome, S::Value) {
+        key: Key<T>,
+        argument: Value<T>,
+    ) -> (Outcome, Value<T>) {
         let nodes = self.nodes();
-        let start = nodes.start(S::Stored::from_u64(key.to_u64()), pending);
+        let start = nodes.start(Stored::<T>::from_u64(key.to_u64()), pending);
         let mut walk = Walk::new(nodes, start.node, Request { operation, key: start.key, argument });
         let mut queue = Queue::new(tile, pending);
         while let Some(turn) = queue.next_op() {
@@ -51,22 +55,22 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> TreeView<List<S,
 }
 
 // SAFETY: nodes are found by handles in live nodes, which are the pool's, and words lie within them.
-unsafe impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Kind for List<S, P, A, W, L> {
-    type Key = S::Key;
-    type Value = S::Value;
-    type Slot = S;
+unsafe impl<T: Types<Access: Policy>, const W: u32, const L: usize> Kind for ListOf<T, W, L> {
+    type Key = Key<T>;
+    type Value = Value<T>;
+    type Slot = T::Slot;
     type View = TreeView<Self>;
     const TILE: u32 = W;
-    const REGISTERS: u32 = if size_of::<S::Word>() == 16 { 72 } else { 56 };
+    const REGISTERS: u32 = if size_of::<WordOf<T>>() == 16 { 72 } else { 56 };
 
     #[device(caller)]
     fn execute<O: Operation>(
         list: TreeView<Self>,
         pending: bool,
         operation: O,
-        key: S::Key,
-        argument: S::Value,
-    ) -> (Outcome, S::Value) {
+        key: Key<T>,
+        argument: Value<T>,
+    ) -> (Outcome, Value<T>) {
         list.share(Tile::<W>::lockstep(), pending, operation, key, argument)
     }
 
@@ -85,19 +89,19 @@ unsafe impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Kind for 
     }
 
     #[device(caller)]
-    fn erase(slot: Global<S::Word>) -> bool {
-        Nodes::<S, P, A, W, L>::erase(slot)
+    fn erase(slot: Global<WordOf<T>>) -> bool {
+        Nodes::<T, W, L>::erase(slot)
     }
 }
 
 #[device(caller)]
-impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Config for List<S, P, A, W, L> {
-    type Pool = P;
-    type Versions = A::Versions;
-    const SLOTS: u32 = Node::<S, W, L>::SLOTS;
-    const CONCURRENT: bool = A::CONCURRENT;
+impl<T: Types<Access: Policy>, const W: u32, const L: usize> Config for ListOf<T, W, L> {
+    type Pool = T::Pool;
+    type Versions = VersionsOf<T>;
+    const SLOTS: u32 = Node::<T::Slot, W, L>::SLOTS;
+    const CONCURRENT: bool = T::Access::CONCURRENT;
 
-    fn build(list: TreeView<Self>, number: u64, input: Input<S>) {
+    fn build(list: TreeView<Self>, number: u64, input: Input<T::Slot>) {
         list.nodes().build(number, input);
     }
 
@@ -108,10 +112,10 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Config for List<
     fn seek<Q: Seek>(
         list: TreeView<Self>,
         pending: bool,
-        span: Span<S::Key>,
-        sink: Sink<S::Key, S::Value>,
-    ) -> Answer<S::Key, S::Value> {
-        list.nodes().seek::<Q, _>(Tile::<W>::lockstep(), pending, span, sink)
+        span: Span<Key<T>>,
+        sink: Sink<Key<T>, Value<T>>,
+    ) -> Answer<Key<T>, Value<T>> {
+        list.nodes().seek::<Q>(Tile::<W>::lockstep(), pending, span, sink)
     }
 
     fn examine(list: TreeView<Self>, number: u32) -> Findings {
@@ -127,16 +131,16 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Config for List<
     }
 }
 
-impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> TileKind<W> for List<S, P, A, W, L> {
+impl<T: Types<Access: Policy>, const W: u32, const L: usize> TileKind<W> for ListOf<T, W, L> {
     #[device(caller)]
-    fn share<O: Operation, C: Convergence>(
+    fn share<O: Operation>(
         list: TreeView<Self>,
-        tile: Tile<W, C>,
+        tile: Tile<W, impl Convergence>,
         pending: bool,
         operation: O,
-        key: S::Key,
-        argument: S::Value,
-    ) -> (Outcome, S::Value) {
+        key: Key<T>,
+        argument: Value<T>,
+    ) -> (Outcome, Value<T>) {
         list.share(tile, pending, operation, key, argument)
     }
 }
@@ -167,11 +171,11 @@ pub trait Layers: Config {
 }
 
 #[device(caller)]
-impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Layers for List<S, P, A, W, L> {
+impl<T: Types<Access: Policy>, const W: u32, const L: usize> Layers for ListOf<T, W, L> {
     fn gather(
         list: TreeView<Self>,
         number: usize,
-        lows: GlobalSlice<S::Key>,
+        lows: GlobalSlice<Key<T>>,
         handles: GlobalSlice<u32>,
         count: GlobalSlice<u64>,
     ) {
@@ -182,7 +186,7 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Layers for List<
         list.nodes().sweep_nodes(number);
     }
 
-    fn relink(list: TreeView<Self>, index: usize, data: NodeArray<S::Key>) {
+    fn relink(list: TreeView<Self>, index: usize, data: NodeArray<Key<T>>) {
         list.nodes().relink_data(index, data);
     }
 
@@ -190,7 +194,7 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Layers for List<
         list.nodes().claim(number, claims);
     }
 
-    fn index(list: TreeView<Self>, number: u64, data: NodeArray<S::Key>) {
+    fn index(list: TreeView<Self>, number: u64, data: NodeArray<Key<T>>) {
         list.nodes().index(number, data);
     }
 }

@@ -16,48 +16,49 @@
 //! before it removes it from the chain.
 use super::policy::Policy;
 use super::walk::may_merge;
-use crate::keyed::{Scalar, Slot};
+use crate::keyed::{Lane, Scalar, Slot};
+use crate::ordered::access::Access;
 use crate::ordered::fixed_nodes::FIRST_LEAF;
 use crate::ordered::latch::LatchedNode;
 use crate::ordered::meta::{Meta, entry};
-use crate::ordered::node::{Node, Read};
+use crate::ordered::node::Node;
 use crate::ordered::nodes::Nodes;
-use crate::slab::Pool;
+use crate::ordered::types::{Stored, Types};
 use simt::{Convergence, Order, Scope, Tile, device, fence};
 
 #[device]
-impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W, L> {
+impl<T: Types<Access: Policy>, const W: u32, const L: usize> Nodes<T, W, L> {
     /// Merges a data node that the tile has latched with the next one, if pairs were `removed` and have left
     /// it thin. `read` is its current content.
-    pub(super) fn thin_out<C: Convergence>(
+    pub(super) fn thin_out(
         self,
-        tile: Tile<W, C>,
+        tile: Tile<W, impl Convergence>,
         removed: bool,
-        held: &LatchedNode<S, W, L>,
-        read: &Read<S, W, L>,
+        held: &LatchedNode<T::Slot, W, L>,
+        read: &Lane<T::Slot, L>,
     ) {
-        let count = read.count(tile, |word| S::key(word) <= held.high);
-        let is_thin = count <= Node::<S, W, L>::SLOTS / A::THIN;
-        let merges = removed && is_thin && may_merge::<S>(held.handle, held.high);
+        let count = read.count(tile, |word| T::Slot::key(word) <= held.high);
+        let is_thin = count <= Node::<T::Slot, W, L>::SLOTS / T::Access::THIN;
+        let merges = removed && is_thin && may_merge::<T::Slot>(held.handle, held.high);
         if tile.any_converged(merges) {
             self.merge(tile.rematerialize(), merges, held, read, count);
         }
     }
 
-    fn merge<C: Convergence>(
+    fn merge(
         self,
-        tile: Tile<W, C>,
+        tile: Tile<W, impl Convergence>,
         merges: bool,
-        held: &LatchedNode<S, W, L>,
-        read: &Read<S, W, L>,
+        held: &LatchedNode<T::Slot, W, L>,
+        read: &Lane<T::Slot, L>,
         count: u32,
     ) {
         let (next, has_latch) = self.try_latch(tile, if merges { held.link } else { FIRST_LEAF }, merges);
-        let is_zombie = next.high == S::Stored::from_u64(0);
-        let free = next.read.count(tile, |word| S::key(word) > next.high);
+        let is_zombie = next.high == Stored::<T>::from_u64(0);
+        let free = next.read.count(tile, |word| T::Slot::key(word) > next.high);
         let fits = has_latch && !is_zombie && count <= free;
-        let (order, scope, nothing) = (Order::Relaxed, Scope::Device, S::Stored::from_u64(0));
-        if A::SORTED {
+        let (order, scope, nothing) = (Order::Relaxed, Scope::Device, Stored::<T>::from_u64(0));
+        if T::Access::SORTED {
             Self::push_pairs(tile, fits, held, read, &next);
         } else {
             Self::move_pairs(tile, fits, held, read, &next);
@@ -65,33 +66,33 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
         tile.sync();
         fence(Scope::Device);
         if fits && tile.rank() == 0 {
-            held.node.tail().store(entry::<S>(nothing, held.link), order, scope);
+            held.node.tail().store(entry::<T::Slot>(nothing, held.link), order, scope);
             self.counters.record_long();
         } else if has_latch && is_zombie && tile.rank() == W - 1 {
             // Stored by the lane that has read the zombie's link; that lane's fence lies between.
-            held.node.tail().store(entry::<S>(held.high, next.link), order, scope);
+            held.node.tail().store(entry::<T::Slot>(held.high, next.link), order, scope);
         }
         tile.sync();
         if has_latch && tile.rank() == 0 {
             let low = if fits { held.low } else { next.low };
-            let meta = if A::SORTED { next.meta.after() } else { Meta::free(0) };
-            let header = Node::<S, W, L>::header_word(low, meta);
+            let meta = if T::Access::SORTED { next.meta.after() } else { Meta::free(0) };
+            let header = Node::<T::Slot, W, L>::header_word(low, meta);
             next.node.header().store(header, Order::Release, scope);
         }
     }
 
     /// Stores the pairs of `read` before those of the next node, which is latched, if it `fits`: the highest
     /// first.
-    fn push_pairs<C: Convergence>(
-        tile: Tile<W, C>,
+    fn push_pairs(
+        tile: Tile<W, impl Convergence>,
         fits: bool,
-        held: &LatchedNode<S, W, L>,
-        read: &Read<S, W, L>,
-        next: &LatchedNode<S, W, L>,
+        held: &LatchedNode<T::Slot, W, L>,
+        read: &Lane<T::Slot, L>,
+        next: &LatchedNode<T::Slot, W, L>,
     ) {
         let mut to = next.read;
-        let mut last = next.read.count(tile, |word| S::key(word) <= next.high);
-        let mut left = read.count(tile, |word| S::key(word) <= held.high);
+        let mut last = next.read.count(tile, |word| T::Slot::key(word) <= next.high);
+        let mut left = read.count(tile, |word| T::Slot::key(word) <= held.high);
         // A reader that sees a moved pair must also see the next node's latch: see `Walk::show_latch`.
         fence(Scope::Device);
         // Otherwise pairs would lie behind position `last`.
@@ -107,30 +108,30 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
     }
 
     /// Copies the pairs of `read` to free slots of the next node, which is latched, if it `fits`.
-    fn move_pairs<C: Convergence>(
-        tile: Tile<W, C>,
+    fn move_pairs(
+        tile: Tile<W, impl Convergence>,
         fits: bool,
-        held: &LatchedNode<S, W, L>,
-        read: &Read<S, W, L>,
-        next: &LatchedNode<S, W, L>,
+        held: &LatchedNode<T::Slot, W, L>,
+        read: &Lane<T::Slot, L>,
+        next: &LatchedNode<T::Slot, W, L>,
     ) {
-        let (rank, is_slot) = (tile.rank(), |position| position < Node::<S, W, L>::SLOTS);
+        let (rank, is_slot) = (tile.rank(), |position| position < Node::<T::Slot, W, L>::SLOTS);
         let (mut from, mut to) = (*read, next.read);
         loop {
-            let pair = from.last(rank, |position, word| is_slot(position) && S::key(word) <= held.high);
-            let free = to.last(rank, |position, word| is_slot(position) && S::key(word) > next.high);
+            let pair = from.last(rank, |position, word| is_slot(position) && T::Slot::key(word) <= held.high);
+            let free = to.last(rank, |position, word| is_slot(position) && T::Slot::key(word) > next.high);
             let (pairs, frees) = (tile.ballot(fits && pair.exists), tile.ballot(fits && free.exists));
             if !tile.any_converged(pairs != 0) {
                 return;
             }
             let word = tile.shuffle(pair.word, pairs.trailing_zeros() % W);
             if pairs != 0 && rank == pairs.trailing_zeros() {
-                from.put(rank, pair.position, S::EMPTY);
+                from.put(rank, pair.index, T::Slot::EMPTY);
             }
             if pairs != 0 && rank == frees.trailing_zeros() {
-                // This slot's pair may have moved: see `Latched::place`.
-                next.node.word(free.position).store(word, Order::Release, Scope::Device);
-                to.put(rank, free.position, word);
+                // This slot's pair may have moved: see `write_slot`.
+                next.node.word(free.index).store(word, Order::Release, Scope::Device);
+                to.put(rank, free.index, word);
             }
         }
     }

@@ -18,15 +18,17 @@
 //! The root is the topmost layer. When it is full, it moves all its entries into two new nodes and becomes
 //! the layer above them.
 use super::policy::Policy;
-use crate::keyed::{Scalar, Slot};
+use crate::keyed::{Lane, Scalar, Slot};
+use crate::ordered::access::Access;
 use crate::ordered::fixed_nodes::ROOT;
 use crate::ordered::latch::LatchedNode;
 use crate::ordered::meta::{Meta, entry};
-use crate::ordered::node::{Node, Read};
+use crate::ordered::node::Node;
 use crate::ordered::nodes::Nodes;
 use crate::ordered::split_plan::SplitPlan;
+use crate::ordered::types::{Stored, Types, WordOf};
 use crate::slab::{Handle, Pool};
-use simt::{Convergence, Order, Scope, Thread, Tile, device, fence};
+use simt::{Convergence, Order, Scope, Tile, device, fence};
 
 /// An entry of a new node to be raised to the layer above, and whether a new node was made.
 pub(super) type IndexEntry<S> = ((<S as Slot>::Stored, Handle), bool);
@@ -46,38 +48,36 @@ struct SplitPlanSorted<S: Slot> {
 }
 
 #[device]
-impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W, L> {
+impl<T: Types<Access: Policy>, const W: u32, const L: usize> Nodes<T, W, L> {
     /// Number of words, of a full sorted node and the new one, that stay in the lower half.
-    const KEPT: u32 = Node::<S, W, L>::SLOTS.div_ceil(2);
+    const KEPT: u32 = Node::<T::Slot, W, L>::SLOTS.div_ceil(2);
 
     /// Allocates a slab, if `wanted`, and returns it to every lane.
-    fn slab<C: Convergence>(
+    fn slab(
         self,
-        tile: Tile<W, C>,
+        tile: Tile<W, impl Convergence>,
         wanted: bool,
-        of: &LatchedNode<S, W, L>,
+        of: &LatchedNode<T::Slot, W, L>,
         salt: u32,
     ) -> Handle {
         let mut mine = Handle::NONE;
         if wanted && tile.rank() == 0 {
-            // The seed depends on no address, so that explored schedules replay.
-            let seed = Thread::index() as u32 ^ (of.low.to_u64() as u32).rotate_right(7) ^ salt;
-            mine = self.pool.allocate_in(of.meta.level(), seed).unwrap_or(Handle::NONE);
+            mine = self.allocate_beside(of, salt);
         }
         tile.shuffle(mine, 0)
     }
 
     /// Splits a full data node that the tile has latched, if it `splits`, and adds a pair to the half that
     /// covers its key. Returns the entry to raise.
-    pub(super) fn split_data<C: Convergence>(
+    pub(super) fn split_data(
         self,
-        tile: Tile<W, C>,
+        tile: Tile<W, impl Convergence>,
         splits: bool,
-        held: &LatchedNode<S, W, L>,
-        pair: (S::Stored, S::Word),
-    ) -> IndexEntry<S> {
-        if A::SORTED {
-            let place = held.read.count(tile, |word| S::key(word) < pair.0);
+        held: &LatchedNode<T::Slot, W, L>,
+        pair: (Stored<T>, WordOf<T>),
+    ) -> IndexEntry<T::Slot> {
+        if T::Access::SORTED {
+            let place = held.read.count(tile, |word| T::Slot::key(word) < pair.0);
             return self.split_sorted(tile, splits, held, place, pair.1);
         }
         let right = self.slab(tile, splits, held, 0);
@@ -94,9 +94,9 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
         tile.sync();
         let mut j = 0;
         while j < L {
-            let is_middle = Node::<S, W, L>::position(tile.rank(), j) == plan.middle;
+            let is_middle = Node::<T::Slot, W, L>::position(tile.rank(), j) == plan.middle;
             if goes && is_middle && pair.0 < plan.separator {
-                // This slot's pair has moved: see `Latched::place`.
+                // This slot's pair has moved: see `write_slot`.
                 held.node.own(tile.rank(), j).store(pair.1, Order::Release, Scope::Device);
             }
             j += 1;
@@ -108,34 +108,34 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
     fn fill_data(
         self,
         rank: u32,
-        held: &LatchedNode<S, W, L>,
+        held: &LatchedNode<T::Slot, W, L>,
         right: Handle,
-        plan: &SplitPlan<S, W, L>,
-        pair: (S::Stored, S::Word),
+        plan: &SplitPlan<T::Slot, W, L>,
+        pair: (Stored<T>, WordOf<T>),
     ) {
         let (order, scope, target) = (Order::Relaxed, Scope::Device, self.node(right));
         let mut j = 0;
         while j < L {
-            let place = Node::<S, W, L>::position(rank, j);
+            let place = Node::<T::Slot, W, L>::position(rank, j);
             if Self::is_upper(place) {
                 target.word(place - Self::HALF).store(plan.pairs.words()[j], order, scope);
             }
             j += 1;
         }
         if rank == 0 {
-            target.tail().store(entry::<S>(held.high, held.link), order, scope);
+            target.tail().store(entry::<T::Slot>(held.high, held.link), order, scope);
             if pair.0 > plan.separator {
-                target.word(Node::<S, W, L>::SLOTS - Self::HALF).store(pair.1, order, scope);
+                target.word(Node::<T::Slot, W, L>::SLOTS - Self::HALF).store(pair.1, order, scope);
             }
         }
     }
 
     /// Writes the header of a new node, and links the old node to it.
-    fn link_in(self, held: &LatchedNode<S, W, L>, right: Handle, separator: S::Stored) {
+    fn link_in(self, held: &LatchedNode<T::Slot, W, L>, right: Handle, separator: Stored<T>) {
         let (order, scope) = (Order::Relaxed, Scope::Device);
-        let header = Node::<S, W, L>::header_word(separator, Meta::free(held.meta.level()));
+        let header = Node::<T::Slot, W, L>::header_word(separator, Meta::free(held.meta.level()));
         self.node(right).header().store(header, order, scope);
-        held.node.tail().store(entry::<S>(before(separator), right), order, scope);
+        held.node.tail().store(entry::<T::Slot>(before(separator), right), order, scope);
     }
 
     /// Inserts an entry into an index node that the tile has latched, if it `enters`, and splits the node if
@@ -144,19 +144,19 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
     /// Each entry is one word, and every entry in the node is valid at any moment. So a tile that reads
     /// during the shift may be led too far left, never too far right. If there is an entry with the same key,
     /// the new one replaces it: the old one leads to a node that has merged since.
-    pub(super) fn insert_index_entry<C: Convergence>(
+    pub(super) fn insert_index_entry(
         self,
-        tile: Tile<W, C>,
+        tile: Tile<W, impl Convergence>,
         enters: bool,
-        held: &LatchedNode<S, W, L>,
-        (key, node): (S::Stored, Handle),
-    ) -> IndexEntry<S> {
-        let word = entry::<S>(key, node);
-        let empty = S::key(S::EMPTY);
-        let count = held.read.count(tile, |word| S::key(word) != empty);
-        let place = held.read.count(tile, |word| S::key(word) < key);
-        let same = held.read.count(tile, |word| S::key(word) == key) > 0;
-        let splits = enters && !same && count == Node::<S, W, L>::SLOTS;
+        held: &LatchedNode<T::Slot, W, L>,
+        (key, node): (Stored<T>, Handle),
+    ) -> IndexEntry<T::Slot> {
+        let word = entry::<T::Slot>(key, node);
+        let empty = T::Slot::key(T::Slot::EMPTY);
+        let count = held.read.count(tile, |word| T::Slot::key(word) != empty);
+        let place = held.read.count(tile, |word| T::Slot::key(word) < key);
+        let same = held.read.count(tile, |word| T::Slot::key(word) == key) > 0;
+        let splits = enters && !same && count == Node::<T::Slot, W, L>::SLOTS;
         let last = if same { place } else { count };
         let mut read = held.read;
         Self::shift(tile, enters && !splits, held.node, &mut read, (place, last), word);
@@ -170,19 +170,19 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
 
     /// Writes a word at `place`, and shifts the words from there up to `last` by one position to the right.
     /// `read` is the node before and after.
-    pub(super) fn shift<C: Convergence>(
-        tile: Tile<W, C>,
+    pub(super) fn shift(
+        tile: Tile<W, impl Convergence>,
         shifts: bool,
-        node: Node<S, W, L>,
-        read: &mut Read<S, W, L>,
+        node: Node<T::Slot, W, L>,
+        read: &mut Lane<T::Slot, L>,
         (place, last): (u32, u32),
-        word: S::Word,
+        word: WordOf<T>,
     ) {
         let (words, rank) = (read.words(), tile.rank());
         let mut before = tile.shuffle_up(words[L - 1], 1);
         let mut j = 0;
         while j < L {
-            let position = Node::<S, W, L>::position(rank, j);
+            let position = Node::<T::Slot, W, L>::position(rank, j);
             if shifts && position >= place && position <= last {
                 let word = if position == place { word } else { before };
                 node.own(rank, j).store(word, Order::Relaxed, Scope::Device);
@@ -195,11 +195,11 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
 
     /// Shifts the words behind `place`, up to `last`, by one position to the left; position `last` becomes
     /// empty. `read` is the node before and after.
-    pub(super) fn close<C: Convergence>(
-        tile: Tile<W, C>,
+    pub(super) fn close(
+        tile: Tile<W, impl Convergence>,
         closes: bool,
-        node: Node<S, W, L>,
-        read: &mut Read<S, W, L>,
+        node: Node<T::Slot, W, L>,
+        read: &mut Lane<T::Slot, L>,
         (place, last): (u32, u32),
     ) {
         let (words, rank) = (read.words(), tile.rank());
@@ -207,9 +207,9 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
         let mut j = L;
         while j > 0 {
             j -= 1;
-            let position = Node::<S, W, L>::position(rank, j);
+            let position = Node::<T::Slot, W, L>::position(rank, j);
             if closes && position >= place && position <= last {
-                let word = if position == last { S::EMPTY } else { after };
+                let word = if position == last { T::Slot::EMPTY } else { after };
                 node.own(rank, j).store(word, Order::Relaxed, Scope::Device);
                 read.put(rank, position, word);
             }
@@ -219,34 +219,35 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
 
     /// Makes `count` sorted pairs contiguous again, after scans have removed some between them. `read` is the
     /// node before and after.
-    pub(super) fn close_gaps<C: Convergence>(
-        tile: Tile<W, C>,
+    pub(super) fn close_gaps(
+        tile: Tile<W, impl Convergence>,
         closes: bool,
-        held: &LatchedNode<S, W, L>,
-        read: &mut Read<S, W, L>,
+        held: &LatchedNode<T::Slot, W, L>,
+        read: &mut Lane<T::Slot, L>,
         count: u32,
     ) {
         loop {
-            let gap = read.last(tile.rank(), |position, word| position < count && S::key(word) > held.high);
+            let gap =
+                read.last(tile.rank(), |position, word| position < count && T::Slot::key(word) > held.high);
             let gaps = tile.ballot(closes && gap.exists);
             if !tile.any_converged(gaps != 0) {
                 return;
             }
-            let place = tile.shuffle(gap.position, 31 - (gaps | 1).leading_zeros());
-            let ends = (place, Node::<S, W, L>::SLOTS - 1);
+            let place = tile.shuffle(gap.index, 31 - (gaps | 1).leading_zeros());
+            let ends = (place, Node::<T::Slot, W, L>::SLOTS - 1);
             Self::close(tile, gaps != 0, held.node, read, ends);
         }
     }
 
     /// Splits a full node with sorted words, and puts the new word into the half that covers it.
-    fn split_sorted<C: Convergence>(
+    fn split_sorted(
         self,
-        tile: Tile<W, C>,
+        tile: Tile<W, impl Convergence>,
         splits: bool,
-        held: &LatchedNode<S, W, L>,
+        held: &LatchedNode<T::Slot, W, L>,
         place: u32,
-        word: S::Word,
-    ) -> IndexEntry<S> {
+        word: WordOf<T>,
+    ) -> IndexEntry<T::Slot> {
         let is_root = held.handle == ROOT;
         let right = self.slab(tile, splits, held, 1);
         let left = self.slab(tile, splits && is_root && !right.is_none(), held, 2);
@@ -256,8 +257,8 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
         }
         let at = Self::KEPT - (place < Self::KEPT) as u32;
         let own = held.read.last(tile.rank(), |position, _| position == at);
-        let kept = tile.shuffle(S::key(own.word), at / L as u32);
-        let separator = if place == Self::KEPT { S::key(word) } else { kept };
+        let kept = tile.shuffle(T::Slot::key(own.word), at / L as u32);
+        let separator = if place == Self::KEPT { T::Slot::key(word) } else { kept };
         let share = SplitPlanSorted { word, place, separator, left, right };
         if goes {
             self.fill_sorted(tile.rank(), held, &share);
@@ -273,10 +274,10 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
     }
 
     /// Writes new nodes except for their headers.
-    fn fill_sorted(self, rank: u32, held: &LatchedNode<S, W, L>, share: &SplitPlanSorted<S>) {
+    fn fill_sorted(self, rank: u32, held: &LatchedNode<T::Slot, W, L>, share: &SplitPlanSorted<T::Slot>) {
         let (order, scope) = (Order::Relaxed, Scope::Device);
         let (left, right) = (self.node(share.left), self.node(share.right));
-        let put = |to: u32, word: S::Word| {
+        let put = |to: u32, word: WordOf<T>| {
             if to >= Self::KEPT {
                 right.word(to - Self::KEPT).store(word, order, scope);
             } else if !share.left.is_none() {
@@ -285,41 +286,41 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
         };
         let mut j = 0;
         while j < L {
-            let position = Node::<S, W, L>::position(rank, j);
-            if position < Node::<S, W, L>::SLOTS {
+            let position = Node::<T::Slot, W, L>::position(rank, j);
+            if position < Node::<T::Slot, W, L>::SLOTS {
                 put(position + (position >= share.place) as u32, held.read.words()[j]);
             }
             j += 1;
         }
         if rank == 0 {
             put(share.place, share.word);
-            right.tail().store(entry::<S>(held.high, held.link), order, scope);
+            right.tail().store(entry::<T::Slot>(held.high, held.link), order, scope);
             if !share.left.is_none() {
-                left.tail().store(entry::<S>(before(share.separator), share.right), order, scope);
+                left.tail().store(entry::<T::Slot>(before(share.separator), share.right), order, scope);
             }
         }
     }
 
     /// Writes the headers of new nodes, and links the old node to them.
-    fn show_sorted(self, held: &LatchedNode<S, W, L>, share: &SplitPlanSorted<S>) {
+    fn show_sorted(self, held: &LatchedNode<T::Slot, W, L>, share: &SplitPlanSorted<T::Slot>) {
         if share.left.is_none() {
             return self.link_in(held, share.right, share.separator);
         }
         let (order, scope) = (Order::Relaxed, Scope::Device);
-        let header = |low| Node::<S, W, L>::header_word(low, Meta::free(held.meta.level()));
+        let header = |low| Node::<T::Slot, W, L>::header_word(low, Meta::free(held.meta.level()));
         self.node(share.right).header().store(header(share.separator), order, scope);
         self.node(share.left).header().store(header(held.low), order, scope);
-        held.node.word(0).store(entry::<S>(held.low, share.left), order, scope);
-        held.node.word(1).store(entry::<S>(share.separator, share.right), order, scope);
+        held.node.word(0).store(entry::<T::Slot>(held.low, share.left), order, scope);
+        held.node.word(1).store(entry::<T::Slot>(share.separator, share.right), order, scope);
     }
 
     /// Updates the old node's words once it is linked to the new one: inserts the new word if it belongs
     /// there, and clears those that have moved.
-    fn settle_sorted<C: Convergence>(
-        tile: Tile<W, C>,
+    fn settle_sorted(
+        tile: Tile<W, impl Convergence>,
         goes: bool,
-        held: &LatchedNode<S, W, L>,
-        share: &SplitPlanSorted<S>,
+        held: &LatchedNode<T::Slot, W, L>,
+        share: &SplitPlanSorted<T::Slot>,
     ) {
         let is_root = !share.left.is_none();
         let stays = goes && !is_root && share.place < Self::KEPT;
@@ -328,9 +329,9 @@ impl<S: Slot, P: Pool, A: Policy, const W: u32, const L: usize> Nodes<S, P, A, W
         let from = if is_root { 2 } else { Self::KEPT };
         let mut j = 0;
         while j < L {
-            let position = Node::<S, W, L>::position(tile.rank(), j);
-            if goes && position >= from && position < Node::<S, W, L>::SLOTS {
-                held.node.own(tile.rank(), j).store(S::EMPTY, Order::Relaxed, Scope::Device);
+            let position = Node::<T::Slot, W, L>::position(tile.rank(), j);
+            if goes && position >= from && position < Node::<T::Slot, W, L>::SLOTS {
+                held.node.own(tile.rank(), j).store(T::Slot::EMPTY, Order::Relaxed, Scope::Device);
             }
             j += 1;
         }

@@ -6,50 +6,60 @@
 //! order, neighbouring lanes want the same node.
 use super::policy::{Event, Policy};
 use super::split::IndexEntry;
-use crate::keyed::{Change, Operation, Outcome, Request, Scalar, Slot};
+use crate::keyed::{Change, Lane, Operation, Outcome, Request, Scalar, Slot};
+use crate::ordered::access::Access;
 use crate::ordered::backoff::back_off;
 use crate::ordered::fixed_nodes::{FIRST_LEAF, RESERVED_LEAF, ROOT, largest};
 use crate::ordered::latch::LatchedNode;
-use crate::ordered::leaf::{Latched, OperationResult};
+use crate::ordered::leaf::{OperationResult, write_slot};
 use crate::ordered::meta::{Meta, handle_of};
-use crate::ordered::node::{Node, Read};
+use crate::ordered::node::Node;
 use crate::ordered::nodes::Nodes;
-use crate::ordered::range::is_settled;
 use crate::ordered::search::SearchStep;
-use crate::slab::{Handle, Pool};
+use crate::ordered::types::{Stored, Types, Value};
+use crate::slab::Handle;
 use simt::{Convergence, CurrentOp, Order, Scope, Tile, device, fence};
 
 /// Number of links in index layers that a traversal follows before it restarts at the top, once per
 /// operation: the entries that led it there are old.
 const LATERAL: u32 = 3;
 
+/// Next action of a tile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Begin the traversal of the current operation.
+    Begin,
+    /// Read the current node and go on from it.
+    Descend,
+    /// Latch it and change it: see [`Walk::layer`].
+    Write,
+}
+
 /// The operation of one lane on its way through the list, as the work-sharing loop executes it.
 ///
 /// The tile works on one operation until that is finished, so every lane holds its position.
-pub struct Walk<S: Slot, P: Pool, A: Policy, O, const W: u32, const L: usize> {
-    nodes: Nodes<S, P, A, W, L>,
-    request: Request<S, O>,
+pub struct Walk<T: Types<Access: Policy>, O, const W: u32, const L: usize> {
+    nodes: Nodes<T, W, L>,
+    request: Request<T::Slot, O>,
     /// The node where the traversal of the lane's own operation begins.
     start: Handle,
-    /// The next node, or none before the traversal begins.
+    stage: Stage,
+    /// The next node.
     at: Handle,
     /// The index node that led to it, if known.
     parent: Handle,
     /// The zombie that led to it, or none.
     previous_zombie: Handle,
-    /// Whether the next node is latched and changed, not read.
-    latches: bool,
     /// The layer of the pending change: 0, the data layer, by the operation; above it by an entry that is
     /// raised.
     layer: u32,
     /// The entry that is raised: the low key of a node, and the node.
-    index_entry: (S::Stored, Handle),
+    index_entry: (Stored<T>, Handle),
     /// Number of links followed in index layers.
     lateral: u32,
     /// Number of failed latch attempts.
     losses: u32,
-    outcome: Outcome,
-    value: S::Value,
+    result: (Outcome, Value<T>),
 }
 
 /// Result of changes under a data node's latch.
@@ -61,7 +71,7 @@ struct UpdateResult<S: Slot, const W: u32, const L: usize> {
     /// In a node with sorted pairs: whether a reader that sees words written from now on also sees the latch.
     has_shown_latch: bool,
     /// The node's current content.
-    read: Read<S, W, L>,
+    read: Lane<S, L>,
 }
 
 /// Result of an attempt to change a node.
@@ -83,50 +93,49 @@ struct LatchAttempt<S: Slot> {
 }
 
 #[device]
-impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Walk<S, P, A, O, W, L> {
+impl<T: Types<Access: Policy>, O: Operation, const W: u32, const L: usize> Walk<T, O, W, L> {
     /// Starts a traversal.
-    pub fn new(nodes: Nodes<S, P, A, W, L>, start: Handle, request: Request<S, O>) -> Self {
-        let (value, none) = (request.argument, Handle::NONE);
+    pub fn new(nodes: Nodes<T, W, L>, start: Handle, request: Request<T::Slot, O>) -> Self {
+        let none = Handle::NONE;
         Self {
             nodes,
             request,
             start,
-            at: none,
+            stage: Stage::Begin,
+            at: start,
             parent: none,
             previous_zombie: none,
-            latches: false,
             layer: 0,
             index_entry: (request.key, none),
             lateral: 0,
             losses: 0,
-            outcome: Outcome::Absent,
-            value,
+            result: (Outcome::Absent, request.argument),
         }
     }
 
     /// Returns the result of the lane's operation.
-    pub fn result(self) -> (Outcome, S::Value) {
-        (self.outcome, self.value)
+    pub fn result(self) -> (Outcome, Value<T>) {
+        self.result
     }
 
     /// Executes one round of the current operation: one node. Returns the ranks whose operations are
     /// finished; `waiting` are those with unfinished ones.
-    pub fn round<C: Convergence>(&mut self, turn: CurrentOp<W, C>, waiting: u32) -> u32 {
+    pub fn round(&mut self, turn: CurrentOp<W, impl Convergence>, waiting: u32) -> u32 {
         let (tile, request) = (turn.tile(), self.request.from_owner(turn));
         let writes = request.places() || (O::WRITES && request.operation.change() != Change::Keep);
         let start = turn.from_owner(self.start);
-        if self.at.is_none() {
+        if self.stage == Stage::Begin {
             self.at = start;
-            self.latches = start == RESERVED_LEAF && writes;
+            self.stage = if start == RESERVED_LEAF && writes { Stage::Write } else { Stage::Descend };
         }
-        let looks = turn.is_active() && !self.latches;
-        let mut acts = turn.is_active() && self.latches;
+        let looks = turn.is_active() && self.stage == Stage::Descend;
+        let mut acts = turn.is_active() && self.stage == Stage::Write;
         let end = self.descend(tile, looks, writes, &request);
-        if A::TOGETHER {
-            acts = turn.is_active() && self.latches;
+        if T::Access::TOGETHER {
+            acts = turn.is_active() && self.stage == Stage::Write;
         }
         if end.done && turn.is_mine() {
-            (self.outcome, self.value) = (end.outcome, end.value);
+            self.result = (end.outcome, end.value);
         }
         let own = waiting & waiting.wrapping_neg();
         let mut finished = if end.done { own } else { 0 };
@@ -135,41 +144,36 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
             finished |= if acts { written } else { 0 };
         }
         if finished & own != 0 {
-            (self.at, self.parent, self.previous_zombie) = (Handle::NONE, Handle::NONE, Handle::NONE);
+            (self.stage, self.parent, self.previous_zombie) = (Stage::Begin, Handle::NONE, Handle::NONE);
             (self.lateral, self.losses, self.layer) = (0, 0, 0);
         }
         finished
     }
 
     /// Returns the key that the tile is looking for.
-    fn target(&self, request: &Request<S, O>) -> S::Stored {
+    fn target(&self, request: &Request<T::Slot, O>) -> Stored<T> {
         if O::WRITES && self.layer > 0 { self.index_entry.0 } else { request.key }
     }
 
     /// Restarts at the top.
     fn restart(&mut self) {
-        (self.at, self.parent, self.previous_zombie, self.latches) =
-            (ROOT, Handle::NONE, Handle::NONE, false);
+        (self.at, self.stage) = (ROOT, Stage::Descend);
+        (self.parent, self.previous_zombie) = (Handle::NONE, Handle::NONE);
     }
 
     /// Reads a node and goes on from it, if `looks`.
-    fn descend<C: Convergence>(
+    fn descend(
         &mut self,
-        tile: Tile<W, C>,
+        tile: Tile<W, impl Convergence>,
         looks: bool,
         writes: bool,
-        request: &Request<S, O>,
-    ) -> OperationResult<S::Value> {
+        request: &Request<T::Slot, O>,
+    ) -> OperationResult<Value<T>> {
         let (node, key) = (self.nodes.node(self.at), self.target(request));
-        let read = node.read(tile.rank(), looks, A::READ);
+        let read = node.read(tile.rank(), looks, T::Access::READ);
         let step = SearchStep::of(tile, &read, key);
         let is_data = step.meta.is_leaf();
         let ends = looks && is_data && !step.beyond && !writes;
-        let mut end = OperationResult {
-            done: ends && step.found,
-            outcome: request.operation.outcome(),
-            value: step.value,
-        };
         let passes = looks && is_data && step.beyond;
         if tile.any_converged(passes || !self.previous_zombie.is_none()) {
             self.shorten(tile.rematerialize(), passes, &read);
@@ -178,63 +182,15 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
             self.count(tile, if step.beyond { Event::Lateral } else { Event::Down });
             self.follow(&step, writes);
         }
-        let misses = ends && !step.found;
-        if !A::CONCURRENT {
-            let value = if misses { request.argument } else { end.value };
-            end = OperationResult {
-                done: ends,
-                outcome: if misses { Outcome::Absent } else { end.outcome },
-                value,
-            };
-        } else if tile.any_converged(misses) {
-            let again = if A::SORTED {
-                Self::confirm_miss_sorted(tile.rematerialize(), node, misses, request)
-            } else {
-                self.nodes.confirm_miss(tile.rematerialize(), node, misses, request)
-            };
-            end = if misses { again } else { end };
-        }
-        end
-    }
-
-    /// Reads a node with sorted pairs again after a miss. The miss is valid only if the node was unlatched
-    /// and had the same version before and after its pairs were read, and still covers the key.
-    fn confirm_miss_sorted<C: Convergence>(
-        tile: Tile<W, C>,
-        node: Node<S, W, L>,
-        misses: bool,
-        request: &Request<S, O>,
-    ) -> OperationResult<S::Value> {
-        let mut before = S::EMPTY;
-        if misses {
-            before = node.header().load(Order::Acquire, Scope::Device);
-        }
-        let read = node.read_rarely(tile.rank(), misses, Order::Acquire);
-        tile.sync();
-        let (mut now, mut tail) = (before, S::EMPTY);
-        if misses && tile.rank() == 0 {
-            tail = node.tail().load(Order::Relaxed, Scope::Device);
-            now = node.header().load(Order::Relaxed, Scope::Device);
-        }
-        let settled = is_settled::<S, W, C>(tile, misses, before, now);
-        let covered = request.key <= tile.shuffle(S::key(tail), 0);
-        let hit = read.last(tile.rank(), |position, word| {
-            position < Node::<S, W, L>::SLOTS && S::key(word) == request.key
-        });
-        let hits = tile.ballot(hit.exists);
-        let value = tile.shuffle(S::value(hit.word), hits.trailing_zeros());
-        let found = hits != 0;
-        let outcome = if found { request.operation.outcome() } else { Outcome::Absent };
-        let value = if found { value } else { request.argument };
-        OperationResult { done: covered && settled, outcome, value }
+        self.nodes.look_up(tile, node, ends, &step, request)
     }
 
     /// Passes a data node. If one zombie leads to another, the first is linked to the second's target, so
     /// chains of zombies become short. The tail of a zombie is written nowhere else, and every value that it
     /// ever had is valid.
-    fn shorten<C: Convergence>(&mut self, tile: Tile<W, C>, passes: bool, read: &Read<S, W, L>) {
+    fn shorten(&mut self, tile: Tile<W, impl Convergence>, passes: bool, read: &Lane<T::Slot, L>) {
         let (high, _) = read.tail(tile);
-        let is_zombie = passes && high == S::Stored::from_u64(0);
+        let is_zombie = passes && high == Stored::<T>::from_u64(0);
         if passes {
             // The pairs that were moved from it must be visible where it leads.
             fence(Scope::Device);
@@ -250,14 +206,14 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
     }
 
     /// Counts an event of the tile, if the policy counts.
-    fn count<C: Convergence>(&self, tile: Tile<W, C>, event: Event) {
-        if A::COUNTS && tile.rank() == 0 {
+    fn count(&self, tile: Tile<W, impl Convergence>, event: Event) {
+        if T::Access::COUNTS && tile.rank() == 0 {
             self.nodes.directory.counter(event as usize).fetch_add(1, Order::Relaxed, Scope::Device);
         }
     }
 
     /// Chooses the next node from a node that was read.
-    fn follow(&mut self, step: &SearchStep<S>, writes: bool) {
+    fn follow(&mut self, step: &SearchStep<T::Slot>, writes: bool) {
         let level = step.meta.level();
         if step.beyond {
             self.at = handle_of(step.value);
@@ -267,27 +223,29 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
                 self.restart();
             }
         } else if O::WRITES && writes && level == self.layer {
-            self.latches = true;
+            self.stage = Stage::Write;
         } else if !step.found || (O::WRITES && level < self.layer) {
             self.restart();
         } else if !step.meta.is_leaf() {
             (self.parent, self.at) = (self.at, handle_of(step.value));
-            self.latches = writes && level == self.layer + 1;
+            if writes && level == self.layer + 1 {
+                self.stage = Stage::Write;
+            }
         }
     }
 
     /// Tries the latch of the current node and executes the pending changes under it, if the tile `acts`.
     /// Returns the ranks whose operations are finished.
-    fn write<C: Convergence>(
+    fn write(
         &mut self,
-        tile: Tile<W, C>,
+        tile: Tile<W, impl Convergence>,
         acts: bool,
         waiting: u32,
-        request: &Request<S, O>,
+        request: &Request<T::Slot, O>,
     ) -> u32 {
         let key = self.target(request);
         let (held, has_latch) = self.nodes.try_latch(tile, self.at, acts);
-        if A::COUNTS && acts {
+        if T::Access::COUNTS && acts {
             self.count(tile, Event::Attempt);
             if has_latch {
                 self.count(tile, Event::Latch);
@@ -302,8 +260,8 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
         let full = on_data && finished & own == 0;
         let mut level = held.meta.level();
         let removed = on_data && update.removed;
-        let stays = !A::TOGETHER || full || raises || removed;
-        if A::TOGETHER {
+        let stays = !T::Access::TOGETHER || full || raises || removed;
+        if T::Access::TOGETHER {
             Self::release(tile, has_latch && !stays, on_data, &held, level);
         }
         if tile.any_converged(removed) {
@@ -311,7 +269,7 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
         }
         let mut cut = (self.index_entry, false);
         if tile.any_converged(full) {
-            let pair = (request.key, S::pack(request.key, request.argument));
+            let pair = (request.key, T::Slot::pack(request.key, request.argument));
             let made = self.nodes.split_data(tile.rematerialize(), full, &held, pair);
             cut = if full { made } else { cut };
         }
@@ -330,13 +288,13 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
 
     /// Chooses the next node after an attempt to change a node. Returns the ranks whose operations the
     /// attempt finished.
-    fn after_update<C: Convergence>(
+    fn after_update(
         &mut self,
-        tile: Tile<W, C>,
-        held: &LatchedNode<S, W, L>,
+        tile: Tile<W, impl Convergence>,
+        held: &LatchedNode<T::Slot, W, L>,
         own: u32,
-        key: S::Stored,
-        attempt: &LatchAttempt<S>,
+        key: Stored<T>,
+        attempt: &LatchAttempt<T::Slot>,
     ) -> u32 {
         let ((entry, made), full, raises) = (attempt.cut, attempt.full, attempt.raises);
         if attempt.acts && !attempt.has_latch {
@@ -360,38 +318,38 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
 
     /// Releases a latch, if `gives`. The version of a data node is incremented if the node may have changed,
     /// and stays the same otherwise.
-    fn release<C: Convergence>(
-        tile: Tile<W, C>,
+    fn release(
+        tile: Tile<W, impl Convergence>,
         gives: bool,
         on_data: bool,
-        held: &LatchedNode<S, W, L>,
+        held: &LatchedNode<T::Slot, W, L>,
         level: u32,
     ) {
         tile.sync();
         if gives && tile.rank() == 0 {
-            let passes = A::SORTED && held.meta.is_leaf();
+            let passes = T::Access::SORTED && held.meta.is_leaf();
             let saved = if passes { held.meta.unlatched() } else { Meta::free(level) };
-            let meta = if A::SORTED && on_data { held.meta.after() } else { saved };
+            let meta = if T::Access::SORTED && on_data { held.meta.after() } else { saved };
             held.node.release_as(meta, Order::Release);
         }
     }
 
     /// Ends the current operation with `outcome`; its value stays the argument.
-    fn conclude<C: Convergence>(&mut self, tile: Tile<W, C>, own: u32, outcome: Outcome) -> u32 {
+    fn conclude(&mut self, tile: Tile<W, impl Convergence>, own: u32, outcome: Outcome) -> u32 {
         if own >> tile.rank() & 1 != 0 {
-            (self.outcome, self.value) = (outcome, self.request.argument);
+            self.result = (outcome, self.request.argument);
         }
         own
     }
 
     /// Begins to raise an entry to a layer.
-    fn begin_index_entry(&mut self, entry: (S::Stored, Handle), layer: u32) {
+    fn begin_index_entry(&mut self, entry: (Stored<T>, Handle), layer: u32) {
         (self.index_entry, self.layer) = (entry, layer);
         (self.losses, self.previous_zombie) = (0, Handle::NONE);
         if self.parent.is_none() {
             self.restart();
         } else {
-            (self.at, self.parent, self.latches) = (self.parent, Handle::NONE, true);
+            (self.at, self.parent, self.stage) = (self.parent, Handle::NONE, Stage::Write);
         }
     }
 
@@ -401,58 +359,45 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
     /// An entry below the node goes to the top. Merges lower the low keys of data nodes, also below that of
     /// the index node which leads to them; if such a data node is split, the new entry belongs into an index
     /// node further left.
-    fn leave_latched(&mut self, held: &LatchedNode<S, W, L>, key: S::Stored, below: bool) {
+    fn leave_latched(&mut self, held: &LatchedNode<T::Slot, W, L>, key: Stored<T>, below: bool) {
         self.previous_zombie = Handle::NONE;
         let is_beyond = key > held.high;
         let leads = if below { ROOT } else { self.at };
         self.at = if is_beyond { held.link } else { leads };
-        self.latches = is_beyond && self.layer == 0;
+        self.stage = if is_beyond && self.layer == 0 { Stage::Write } else { Stage::Descend };
     }
 
     /// Backs off after a failed latch attempt, for a time that grows with each failure. Then retries, in the
     /// data layer from the parent if that is known, otherwise from the same node.
     fn back_off(&mut self) {
         if self.layer == 0 && !self.parent.is_none() {
-            (self.at, self.parent, self.latches) = (self.parent, Handle::NONE, false);
+            (self.at, self.parent, self.stage) = (self.parent, Handle::NONE, Stage::Descend);
         }
         back_off(&mut self.losses, 0);
     }
 
     /// Executes the operations of the tile's lanes on a data node that the tile has latched, if `on_data`, as
     /// long as the node has free slots.
-    fn update_node<C: Convergence>(
+    fn update_node(
         &mut self,
-        tile: Tile<W, C>,
+        tile: Tile<W, impl Convergence>,
         on_data: bool,
-        held: &LatchedNode<S, W, L>,
+        held: &LatchedNode<T::Slot, W, L>,
         waiting: u32,
-    ) -> UpdateResult<S, W, L> {
-        let (own, rank) = (self.request, tile.rank());
-        let belongs = held.low <= own.key && own.key <= held.high;
-        let wants = waiting >> rank & 1 != 0
-            && belongs
-            && (self.start == RESERVED_LEAF) == (held.handle == RESERVED_LEAF);
-        let mut group = tile.ballot(on_data && wants);
+    ) -> UpdateResult<T::Slot, W, L> {
+        let (own, nodes, mut result) = (self.request, self.nodes, self.result);
+        let group = own.lanes_on_leaf(tile, on_data, waiting, held, self.start);
         let mut update =
             UpdateResult { finished: 0, removed: false, has_shown_latch: false, read: held.read };
-        while tile.any_converged(group != 0) {
-            let turn = group.trailing_zeros() % W;
-            let request = Request {
-                operation: tile.shuffle(own.operation, turn),
-                key: tile.shuffle(own.key, turn),
-                argument: tile.shuffle(own.argument, turn),
-            };
-            let end = if A::SORTED {
-                Self::update_sorted(tile, group != 0, held, &mut update, &request)
-            } else {
-                Self::update_unsorted(tile, group != 0, held, &mut update, &request)
-            };
-            if end.done && rank == turn {
-                (self.outcome, self.value) = (end.outcome, end.value);
+        update.finished = own.update_for_lanes(tile, group, &mut result, |wanted, request| {
+            if T::Access::SORTED {
+                return Self::update_sorted(tile, wanted, held, &mut update, request);
             }
-            update.finished |= if end.done { 1 << turn } else { 0 };
-            group = if end.done { group & group.wrapping_sub(1) } else { 0 };
-        }
+            let (end, removed) = nodes.update_leaf(tile, wanted, held, &mut update.read, request);
+            update.removed |= removed;
+            end
+        });
+        self.result = result;
         update
     }
 
@@ -463,89 +408,53 @@ impl<S: Slot, P: Pool, A: Policy, O: Operation, const W: u32, const L: usize> Wa
     /// the latch acquires, which orders it before nothing; the pairs are relaxed stores of all lanes. So each
     /// lane fences after the barrier that follows the latch: its stores then release what the first lane did,
     /// and readers acquire by their loads of the pairs.
-    fn show_latch<C: Convergence>(tile: Tile<W, C>, moves: bool, update: &mut UpdateResult<S, W, L>) {
+    fn show_latch(tile: Tile<W, impl Convergence>, moves: bool, update: &mut UpdateResult<T::Slot, W, L>) {
         if tile.any_converged(moves && !update.has_shown_latch) {
             fence(Scope::Device);
             update.has_shown_latch = true;
         }
     }
 
-    /// [`Self::update_unsorted`] for a node with sorted pairs.
-    fn update_sorted<C: Convergence>(
-        tile: Tile<W, C>,
+    /// [`Nodes::update_leaf`] for a node with sorted pairs.
+    fn update_sorted(
+        tile: Tile<W, impl Convergence>,
         wanted: bool,
-        held: &LatchedNode<S, W, L>,
-        update: &mut UpdateResult<S, W, L>,
-        request: &Request<S, O>,
-    ) -> OperationResult<S::Value> {
+        held: &LatchedNode<T::Slot, W, L>,
+        update: &mut UpdateResult<T::Slot, W, L>,
+        request: &Request<T::Slot, O>,
+    ) -> OperationResult<Value<T>> {
         let rank = tile.rank();
-        let count = update.read.count(tile, |word| S::key(word) <= held.high);
-        let gap = update.read.last(rank, |position, word| position < count && S::key(word) > held.high);
+        let count = update.read.count(tile, |word| T::Slot::key(word) <= held.high);
+        let gap = update.read.last(rank, |position, word| position < count && T::Slot::key(word) > held.high);
         Self::show_latch(tile, wanted && gap.exists, update);
         if tile.any_converged(wanted && gap.exists) {
-            Nodes::<S, P, A, W, L>::close_gaps(tile.rematerialize(), wanted, held, &mut update.read, count);
+            Nodes::<T, W, L>::close_gaps(tile.rematerialize(), wanted, held, &mut update.read, count);
         }
-        let place = update.read.count(tile, |word| S::key(word) < request.key);
-        let hit = update.read.last(rank, |position, word| position == place && S::key(word) == request.key);
+        let place = update.read.count(tile, |word| T::Slot::key(word) < request.key);
+        let hit =
+            update.read.last(rank, |position, word| position == place && T::Slot::key(word) == request.key);
         let (hits, places) = (tile.ballot(hit.exists), request.places());
         let (found, erases) = (hits != 0, request.operation.change() == Change::Erase);
         let mut value = request.argument;
         if wanted && hit.exists && !erases {
-            value = request.change(held.node.word(place), hit.word, Order::Relaxed);
-            update.read.put(rank, place, request.changed(hit.word));
+            let word = request.changed(hit.word);
+            if request.operation.change() != Change::Keep {
+                write_slot::<T::Slot>(held.node.word(place), hit.word, word, Order::Relaxed, false);
+            }
+            value = T::Slot::value(hit.word);
+            update.read.put(rank, place, word);
         }
-        let (removes, fits) = (wanted && found && erases, count < Node::<S, W, L>::SLOTS);
-        let (puts, pair) = (wanted && !found && places && fits, S::pack(request.key, request.argument));
+        let (removes, fits) = (wanted && found && erases, count < Node::<T::Slot, W, L>::SLOTS);
+        let (puts, pair) = (wanted && !found && places && fits, T::Slot::pack(request.key, request.argument));
         Self::show_latch(tile, puts || removes, update);
         if !O::PLACES_ALWAYS {
             let ends = (place, count.wrapping_sub(1));
-            Nodes::<S, P, A, W, L>::close(tile, removes, held.node, &mut update.read, ends);
+            Nodes::<T, W, L>::close(tile, removes, held.node, &mut update.read, ends);
         }
-        Nodes::<S, P, A, W, L>::shift(tile, puts, held.node, &mut update.read, (place, count), pair);
+        Nodes::<T, W, L>::shift(tile, puts, held.node, &mut update.read, (place, count), pair);
         update.removed |= removes;
         let value = if O::RETURNS { tile.shuffle(value, hits.trailing_zeros()) } else { value };
-        let absent = if places { Outcome::Inserted } else { Outcome::Absent };
-        let outcome = if found { request.operation.outcome() } else { absent };
-        let done = wanted && (found || !places || fits);
-        OperationResult { done, outcome, value: if found { value } else { request.argument } }
-    }
-
-    /// Executes one operation on a latched data node, if it is `wanted`. The operation is not done if it
-    /// needs a free slot and there is none.
-    fn update_unsorted<C: Convergence>(
-        tile: Tile<W, C>,
-        wanted: bool,
-        held: &LatchedNode<S, W, L>,
-        update: &mut UpdateResult<S, W, L>,
-        request: &Request<S, O>,
-    ) -> OperationResult<S::Value> {
-        let rank = tile.rank();
-        let is_slot = |position| position < Node::<S, W, L>::SLOTS;
-        let hit = update.read.last(rank, |position, word| is_slot(position) && S::key(word) == request.key);
-        let free = update.read.last(rank, |position, word| is_slot(position) && S::key(word) > held.high);
-        let (hits, frees) = (tile.ballot(hit.exists), tile.ballot(free.exists));
-        let (found, places) = (hits != 0, request.places());
-        let erases = request.operation.change() == Change::Erase;
-        let actor = (if found { hits } else { frees }).trailing_zeros();
-        let mut value = request.argument;
-        if wanted && rank == actor && (found || places) {
-            let chosen = if found { hit } else { free };
-            let place = held.node.word(chosen.position);
-            if found {
-                value = request.change(place, chosen.word, Order::Relaxed);
-            } else {
-                request.place(place, chosen.word, Order::Relaxed);
-            }
-            let pair = S::pack(request.key, request.argument);
-            let word = if found { request.changed(chosen.word) } else { pair };
-            update.read.put(rank, chosen.position, word);
-        }
-        update.removed |= wanted && found && erases;
-        let value = if O::RETURNS { tile.shuffle(value, actor) } else { value };
-        let absent = if places { Outcome::Inserted } else { Outcome::Absent };
-        let outcome = if found { request.operation.outcome() } else { absent };
-        let done = wanted && (found || !places || frees != 0);
-        OperationResult { done, outcome, value: if found { value } else { request.argument } }
+        request.updated(wanted && (found || !places || fits), found, false, value)
     }
 }
 

@@ -36,7 +36,7 @@ pub fn first_from(word: u32, from: u32) -> u32 {
 /// Returns the sum of `count` (at most 63) over the lanes of lower rank, by one vote for each of its bits.
 /// Votes do not depend on one another, unlike the shuffles of a scan.
 #[device(caller)]
-pub fn sum_below<const W: u32, C: Convergence>(tile: Tile<W, C>, count: u32) -> u32 {
+pub fn sum_below<const W: u32>(tile: Tile<W, impl Convergence>, count: u32) -> u32 {
     if W == 1 {
         return 0;
     }
@@ -51,7 +51,7 @@ pub fn sum_below<const W: u32, C: Convergence>(tile: Tile<W, C>, count: u32) -> 
 
 /// Returns the ballot mask of the ranks below the caller's.
 #[device]
-pub fn lower_ranks<const W: u32, C: Convergence>(tile: Tile<W, C>) -> u32 {
+pub fn lower_ranks<const W: u32>(tile: Tile<W, impl Convergence>) -> u32 {
     (1 << tile.rank()) - 1
 }
 

@@ -1,13 +1,12 @@
 //! Slots with one planted bug each, for tables and lists, and predicates that recognize their findings.
 #![allow(dead_code)] // each program uses some of these
 use crate::world::Finding;
-use phalanx_kernels::keyed::{Packed, Published, Slot};
+use phalanx_kernels::keyed::{Chunk, Packed, Published, Slot};
 use simt::emulator::FailureKind;
 use simt::{Global, Order, Scope};
 use std::marker::PhantomData;
 
 pub type WordOf<F> = <<F as Flaw>::Base as Slot>::Word;
-pub type ChunkOf<F> = <<F as Flaw>::Base as Slot>::Chunk;
 pub type StoredOf<F> = <<F as Flaw>::Base as Slot>::Stored;
 pub type ValueOf<F> = <<F as Flaw>::Base as Slot>::Value;
 
@@ -15,12 +14,8 @@ pub type ValueOf<F> = <<F as Flaw>::Base as Slot>::Value;
 pub trait Flaw: Copy + Send + Sync + 'static {
     type Base: Slot;
 
-    /// # Safety
-    /// - As [`Slot::load_chunk`].
-    unsafe fn load_chunk(chunk: Global<u64>, wanted: bool) -> ChunkOf<Self> {
-        // SAFETY: the caller fulfils the obligations of `load_chunk`.
-        unsafe { Self::Base::load_chunk(chunk, wanted) }
-    }
+    /// Order in which buckets are read, if not the one that is asked for.
+    const READ: Option<Order> = None;
 
     fn claim(slot: Global<WordOf<Self>>, pair: WordOf<Self>) -> bool {
         Self::Base::claim(slot, pair)
@@ -43,6 +38,21 @@ pub trait Flaw: Copy + Send + Sync + 'static {
     }
 }
 
+/// Chunk of slots with a flaw.
+#[derive(Clone, Copy)]
+pub struct FlawedChunk<F: Flaw>(<F::Base as Slot>::Chunk);
+
+impl<F: Flaw> Chunk<WordOf<F>> for FlawedChunk<F> {
+    unsafe fn load_if(place: Global<WordOf<F>>, wanted: bool, order: Order) -> Self {
+        // SAFETY: the caller fulfils the obligations, except for the order.
+        Self(unsafe { Chunk::load_if(place, wanted, F::READ.unwrap_or(order)) })
+    }
+
+    fn word(&self, index: usize) -> WordOf<F> {
+        self.0.word(index)
+    }
+}
+
 /// Slot with a flaw.
 #[derive(Clone, Copy)]
 pub struct Flawed<F>(PhantomData<F>);
@@ -53,7 +63,7 @@ unsafe impl<F: Flaw> Slot for Flawed<F> {
     type Value = <F::Base as Slot>::Value;
     type Stored = <F::Base as Slot>::Stored;
     type Word = <F::Base as Slot>::Word;
-    type Chunk = <F::Base as Slot>::Chunk;
+    type Chunk = FlawedChunk<F>;
     const EMPTY: Self::Word = F::Base::EMPTY;
     const RESERVED: u32 = F::Base::RESERVED;
     const PUBLISHES: bool = F::Base::PUBLISHES;
@@ -69,11 +79,6 @@ unsafe impl<F: Flaw> Slot for Flawed<F> {
 
     fn value(word: Self::Word) -> Self::Value {
         F::Base::value(word)
-    }
-
-    unsafe fn load_chunk(chunk: Global<u64>, wanted: bool) -> Self::Chunk {
-        // SAFETY: the caller fulfils the obligations of `load_chunk`.
-        unsafe { F::load_chunk(chunk, wanted) }
     }
 
     fn claim(slot: Global<Self::Word>, pair: Self::Word) -> bool {
@@ -164,10 +169,7 @@ flaws! {
 
     /// Reads buckets through the L1 cache.
     WeakLoad of Packed {
-        unsafe fn load_chunk(chunk: Global<u64>, wanted: bool) -> [u64; 2] {
-            // SAFETY: the caller fulfils the obligations of `load_chunk`, except for the race.
-            unsafe { chunk.load_vec_if::<2>(wanted, Order::Weak, Scope::Device) }
-        }
+        const READ: Option<Order> = Some(Order::Weak);
     }
 
     /// Publishes the key before the value is written.

@@ -61,10 +61,11 @@ impl<K: SortKey, V: Payload + Send + Sync, const THREADS: u32, const ITEMS: usiz
     type Value = V;
     const THREADS: u32 = THREADS;
     const ITEMS: usize = ITEMS;
+    const MATCH: bool = MATCH;
 
     #[device(caller)]
     fn pass(pass: Pass<K, V::Word>) {
-        pass::Job::<K, V, THREADS, ITEMS, MATCH>::run(pass);
+        pass::Job::<Self, ITEMS>::run(pass);
     }
 }
 

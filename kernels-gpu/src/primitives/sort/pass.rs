@@ -18,6 +18,8 @@ pub trait Plan: Copy + Send + Sync + 'static {
     const THREADS: u32;
     /// Number of elements per thread.
     const ITEMS: usize;
+    /// Whether lanes with equal digits find each other by `match.any`, not by ballots.
+    const MATCH: bool;
 
     /// Body of [`radix_pass`], for one thread.
     fn pass(pass: Pass<Self::Key, Moved<Self>>);
@@ -87,16 +89,18 @@ const OWN: usize = 8;
 
 /// A tile's shared memory: first the counters of each warp, then the keys in their new order, then the
 /// payload.
-struct Staging<K, V, const THREADS: u32, const ITEMS: usize>(PhantomData<(K, V)>);
+struct Staging<P, const ITEMS: usize>(PhantomData<P>);
 
-impl<K: SortKey, V: Payload, const THREADS: u32, const ITEMS: usize> SharedShape
-    for Staging<K, V, THREADS, ITEMS>
-{
+impl<P: Plan, const ITEMS: usize> SharedShape for Staging<P, ITEMS> {
     type Word = u128;
     const LEN: usize = {
-        let counters = (THREADS / 32 * DIGITS * 4) as usize;
-        let widest = if V::BYTES as usize > size_of::<K>() { V::BYTES as usize } else { size_of::<K>() };
-        let elements = THREADS as usize * ITEMS * widest;
+        let counters = (P::THREADS / 32 * DIGITS * 4) as usize;
+        let widest = if P::Value::BYTES as usize > size_of::<P::Key>() {
+            P::Value::BYTES as usize
+        } else {
+            size_of::<P::Key>()
+        };
+        let elements = P::THREADS as usize * ITEMS * widest;
         (if counters > elements { counters } else { elements }).div_ceil(16)
     };
 }
@@ -119,8 +123,8 @@ impl<const WHICH: u8> SharedShape for Totals<WHICH> {
 
 /// A thread's part of a tile.
 #[derive(Clone, Copy)]
-pub struct Job<K: SortKey, V: Payload, const THREADS: u32, const ITEMS: usize, const MATCH: bool> {
-    pass: PassParts<K, V::Word>,
+pub struct Job<P: Plan, const ITEMS: usize> {
+    pass: PassParts<P::Key, Moved<P>>,
     tile: u32,
     /// Number of elements in the tile.
     valid: u32,
@@ -133,17 +137,15 @@ pub struct Job<K: SortKey, V: Payload, const THREADS: u32, const ITEMS: usize, c
 }
 
 #[device(caller)]
-impl<K: SortKey, V: Payload, const THREADS: u32, const ITEMS: usize, const MATCH: bool>
-    Job<K, V, THREADS, ITEMS, MATCH>
-{
-    const TILE: u32 = THREADS * ITEMS as u32;
-    const WARPS: u32 = THREADS / 32;
+impl<P: Plan, const ITEMS: usize> Job<P, ITEMS> {
+    const TILE: u32 = P::THREADS * ITEMS as u32;
+    const WARPS: u32 = P::THREADS / 32;
 
     /// Executes a thread's whole part of the pass.
-    pub fn run(pass: Pass<K, V::Word>) {
+    pub fn run(pass: Pass<P::Key, Moved<P>>) {
         const {
-            assert!(THREADS.is_multiple_of(32));
-            assert!(THREADS >= DIGITS || DIGITS.is_multiple_of(THREADS));
+            assert!(P::THREADS.is_multiple_of(32));
+            assert!(P::THREADS >= DIGITS || DIGITS.is_multiple_of(P::THREADS));
         }
         let pass = PassParts { from: limited(pass.0.from, pass.0.limit), ..pass.0 };
         let (tile_len, len) = (Self::TILE as usize, pass.from.len());
@@ -156,15 +158,15 @@ impl<K: SortKey, V: Payload, const THREADS: u32, const ITEMS: usize, const MATCH
         Self::new(pass, tile, if left < tile_len { left as u32 } else { Self::TILE }).sort();
     }
 
-    fn new(pass: PassParts<K, V::Word>, tile: u32, valid: u32) -> Self {
+    fn new(pass: PassParts<P::Key, Moved<P>>, tile: u32, valid: u32) -> Self {
         let (thread, warp) = (Thread::index_in_block(), Tile::lockstep());
         let first = thread / 32 * (32 * ITEMS as u32) + warp.rank();
-        let memory = Shared::of::<Staging<K, V, THREADS, ITEMS>>();
+        let memory = Shared::of::<Staging<P, ITEMS>>();
         Self { pass, tile, valid, thread, warp, first, memory, starts: Shared::of::<Starts>() }
     }
 
     fn sort(self) {
-        let keys = self.load(self.pass.from, K::LAST);
+        let keys = self.load(self.pass.from, P::Key::LAST);
         self.clear_counters();
         Block::sync();
         self.count(&keys);
@@ -177,8 +179,8 @@ impl<K: SortKey, V: Payload, const THREADS: u32, const ITEMS: usize, const MATCH
         self.look_back(counts, starts);
         Block::sync();
         let places = self.write_keys();
-        if V::BYTES > 0 {
-            let values = self.load(self.pass.values, V::Word::narrow(0));
+        if P::Value::BYTES > 0 {
+            let values = self.load(self.pass.values, Moved::<P>::narrow(0));
             Block::sync();
             self.stage(&values, &ranks);
             Block::sync();
@@ -215,12 +217,12 @@ impl<K: SortKey, V: Payload, const THREADS: u32, const ITEMS: usize, const MATCH
         const { assert!(DIGITS / 32 / 4 == 2) };
         unrolled::<2>(|turn| {
             // SAFETY: a warp has 256 counters, which are two times four for each lane.
-            unsafe { self.memory.store_unchecked(turn as u32 * THREADS + self.thread, 0) }
+            unsafe { self.memory.store_unchecked(turn as u32 * P::THREADS + self.thread, 0) }
         });
     }
 
     #[device]
-    fn digit(self, key: K) -> u32 {
+    fn digit(self, key: P::Key) -> u32 {
         key.digit(self.pass.shift, self.pass.mask)
     }
 
@@ -230,7 +232,7 @@ impl<K: SortKey, V: Payload, const THREADS: u32, const ITEMS: usize, const MATCH
         self.thread / 32 * DIGITS + digit
     }
 
-    fn count(self, keys: &[K; ITEMS]) {
+    fn count(self, keys: &[P::Key; ITEMS]) {
         // SAFETY: a digit is below `DIGITS`.
         unrolled::<ITEMS>(|i| unsafe {
             self.counters().fetch_add_unchecked(self.counter(self.digit(keys[i])), 1);
@@ -241,8 +243,8 @@ impl<K: SortKey, V: Payload, const THREADS: u32, const ITEMS: usize, const MATCH
     /// all lanes of a warp call `body` or none.
     fn own(self, mut body: impl FnMut(usize, u32)) {
         unrolled::<OWN>(|k| {
-            let digit = k as u32 * THREADS + self.thread;
-            if (k as u32 * THREADS) < DIGITS && (THREADS <= DIGITS || digit < DIGITS) {
+            let digit = k as u32 * P::THREADS + self.thread;
+            if (k as u32 * P::THREADS) < DIGITS && (P::THREADS <= DIGITS || digit < DIGITS) {
                 body(k, digit);
             }
         });
@@ -329,14 +331,14 @@ impl<K: SortKey, V: Payload, const THREADS: u32, const ITEMS: usize, const MATCH
     }
 
     /// Returns the rank of each element in the sorted tile.
-    fn rank(self, keys: &[K; ITEMS]) -> [u32; ITEMS] {
+    fn rank(self, keys: &[P::Key; ITEMS]) -> [u32; ITEMS] {
         let lane = self.warp.rank();
         let lower = (1 << lane) - 1;
         let mut ranks = [0; ITEMS];
         unrolled::<ITEMS>(|i| {
             // `black_box`: otherwise the digits of the first count would be kept in registers until here.
             let digit = self.digit(black_box(keys[i]));
-            let equal = match MATCH {
+            let equal = match P::MATCH {
                 true => self.warp.match_any(digit),
                 false => self.warp.match_bits::<{ super::DIGIT_BITS }>(digit),
             };
@@ -381,7 +383,7 @@ impl<K: SortKey, V: Payload, const THREADS: u32, const ITEMS: usize, const MATCH
     /// of the thread's keys.
     fn write_keys(self) -> [u32; ITEMS] {
         // SAFETY: the memory is aligned.
-        let staged = unsafe { self.memory.cast::<K>() };
+        let staged = unsafe { self.memory.cast::<P::Key>() };
         let (to, mut places) = (self.pass.to.at(0), [0; ITEMS]);
         self.each_valid(|i, rank| {
             // SAFETY: ranks are below the tile's size, digits below `DIGITS`.
@@ -397,7 +399,7 @@ impl<K: SortKey, V: Payload, const THREADS: u32, const ITEMS: usize, const MATCH
     /// Calls `body` with the ranks that the thread writes; neighbouring threads get neighbouring ranks. Only
     /// the last tile needs to check which ranks exist.
     fn each_valid(self, mut body: impl FnMut(usize, u32)) {
-        let rank = |i: usize| i as u32 * THREADS + self.thread;
+        let rank = |i: usize| i as u32 * P::THREADS + self.thread;
         if self.valid == Self::TILE {
             unrolled::<ITEMS>(|i| body(i, rank(i)));
         } else {
@@ -411,7 +413,7 @@ impl<K: SortKey, V: Payload, const THREADS: u32, const ITEMS: usize, const MATCH
 
     fn write_values(self, places: &[u32; ITEMS]) {
         // SAFETY: the memory is aligned.
-        let staged = unsafe { self.memory.cast::<V::Word>() };
+        let staged = unsafe { self.memory.cast::<Moved<P>>() };
         let to = self.pass.values_to.at(0);
         self.each_valid(|i, rank| {
             // SAFETY: as in `write_keys`.

@@ -119,7 +119,7 @@ struct Pass<S: Slot, P: Pool, G, const W: u32, const L: usize> {
 #[device(caller)]
 impl<S: Slot, P: Pool, G: Gather<Slot = S>, const W: u32, const L: usize> Pass<S, P, G, W, L> {
     /// Processes one node for the current operation. Returns whether it was the last.
-    fn round<C: Convergence>(&mut self, turn: CurrentOp<W, C>) -> bool {
+    fn round(&mut self, turn: CurrentOp<W, impl Convergence>) -> bool {
         let tile = turn.tile();
         let (key, gather) = (turn.from_owner(self.key), turn.from_owner(self.gather));
         let head = turn.from_owner(self.bucket);
@@ -140,9 +140,9 @@ impl<S: Slot, P: Pool, G: Gather<Slot = S>, const W: u32, const L: usize> Pass<S
     }
 
     /// Processes the key's pairs in a node.
-    fn take<C: Convergence>(
+    fn take(
         &mut self,
-        turn: CurrentOp<W, C>,
+        turn: CurrentOp<W, impl Convergence>,
         node: Node<S, W, L>,
         read: &Read<S, L>,
         key: S::Stored,
@@ -151,7 +151,7 @@ impl<S: Slot, P: Pool, G: Gather<Slot = S>, const W: u32, const L: usize> Pass<S
         // SAFETY: the slot is one of the lane's.
         let slot = |j| unsafe { node.bucket().slot(turn.tile().rank(), j) };
         let words = read.lane.words();
-        let counts = Chosen::by::<C, W, L>(turn.tile(), |j| {
+        let counts = Chosen::by::<W, L>(turn.tile(), |j| {
             turn.is_active() && S::key(words[j]) == key && gather.take(slot(j), key)
         });
         let mut j = 0;
@@ -169,9 +169,9 @@ impl<S: Slot, P: Pool, const W: u32, const L: usize> ListsView<Lists<S, P, W, L>
     /// Applies `gather` to all pairs of the key of each lane that passes `pending`. Returns to each lane the
     /// number of its pairs that counted.
     #[device(caller)]
-    pub fn gather<G: Gather<Slot = S>, C: Convergence>(
+    pub fn gather<G: Gather<Slot = S>>(
         self,
-        tile: Tile<W, C>,
+        tile: Tile<W, impl Convergence>,
         pending: bool,
         gather: G,
         key: S::Key,

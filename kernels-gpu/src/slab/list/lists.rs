@@ -176,9 +176,9 @@ impl<S: Slot, P: Pool, const W: u32, const L: usize> ListsView<Lists<S, P, W, L>
 
     /// Executes the operations of all lanes that pass `pending`, each by the lane's tile, and returns to each
     /// lane its own result.
-    pub fn share<O: Operation, C: Convergence>(
+    pub fn share<O: Operation>(
         self,
-        tile: Tile<W, C>,
+        tile: Tile<W, impl Convergence>,
         pending: bool,
         operation: O,
         key: S::Key,
@@ -198,9 +198,9 @@ impl<S: Slot, P: Pool, const W: u32, const L: usize> ListsView<Lists<S, P, W, L>
     ///
     /// # Panics
     /// Ends the launch if `bucket` is above [`Self::bucket_count`].
-    pub fn for_each_node<C: Convergence>(
+    pub fn for_each_node(
         self,
-        tile: Tile<W, C>,
+        tile: Tile<W, impl Convergence>,
         bucket: Option<u32>,
         mut see: impl FnMut(Option<Node<S, W, L>>),
     ) {
@@ -222,7 +222,7 @@ impl<S: Slot, P: Pool, const W: u32, const L: usize> ListsView<Lists<S, P, W, L>
     ///
     /// # Panics
     /// Ends the launch if `bucket` is above [`Self::bucket_count`].
-    pub fn flush<C: Convergence>(self, tile: Tile<W, C>, bucket: u32, keep: bool) {
+    pub fn flush(self, tile: Tile<W, impl Convergence>, bucket: u32, keep: bool) {
         let mut end = self.checked_head(bucket);
         let mut filled = 0;
         self.for_each_node(tile, Some(bucket), |node| {
@@ -231,7 +231,7 @@ impl<S: Slot, P: Pool, const W: u32, const L: usize> ListsView<Lists<S, P, W, L>
             tile.sync();
             let words = lane.words();
             let stays = |word: S::Word| keep && S::is_live(word);
-            let Chosen { before, all, .. } = Chosen::by::<C, W, L>(tile, |j| stays(words[j]));
+            let Chosen { before, all, .. } = Chosen::by::<W, L>(tile, |j| stays(words[j]));
             let next = if filled + all > Node::<S, W, L>::SLOTS { self.after(end) } else { None };
             let (second, mut place) = (next.unwrap_or(end), filled + before);
             let mut j = 0;
@@ -292,7 +292,7 @@ impl<S: Slot, P: Pool, const W: u32, const L: usize> ListsView<Lists<S, P, W, L>
 
     /// Ends a list in the node `end`: its first `filled` slots stay and the others become empty; the slabs
     /// behind it are blanked and freed.
-    fn cut<C: Convergence>(self, tile: Tile<W, C>, end: Node<S, W, L>, filled: u32) {
+    fn cut(self, tile: Tile<W, impl Convergence>, end: Node<S, W, L>, filled: u32) {
         let mut link = Handle::from_word(end.link().load(Order::Relaxed, Scope::Device));
         tile.sync();
         self.blank(tile, end, filled);
@@ -311,7 +311,7 @@ impl<S: Slot, P: Pool, const W: u32, const L: usize> ListsView<Lists<S, P, W, L>
     }
 
     /// Empties the slots from `from` on and resets the link to [`Handle::NONE`].
-    fn blank<C: Convergence>(self, tile: Tile<W, C>, node: Node<S, W, L>, from: u32) {
+    fn blank(self, tile: Tile<W, impl Convergence>, node: Node<S, W, L>, from: u32) {
         let mut position = tile.rank();
         while position < Node::<S, W, L>::SLOTS {
             if position >= from {
@@ -411,9 +411,9 @@ impl<S: Slot, P: Pool, const W: u32, const L: usize> Config for Lists<S, P, W, L
 
 impl<S: Slot, P: Pool, const W: u32, const L: usize> TileKind<W> for Lists<S, P, W, L> {
     #[device(caller)]
-    fn share<O: Operation, C: Convergence>(
+    fn share<O: Operation>(
         lists: ListsView<Self>,
-        tile: Tile<W, C>,
+        tile: Tile<W, impl Convergence>,
         pending: bool,
         operation: O,
         key: S::Key,

@@ -8,7 +8,7 @@
 //! A blank slab is all ones: its slots are empty and its link is [`Handle::NONE`].
 use super::super::handle::Handle;
 use crate::keyed::{Bucket, Lane, Slot};
-use simt::{Convergence, Global, Tile, Word, device};
+use simt::{Convergence, Global, Order, Tile, Word, device};
 
 /// A slab as a node of a list: `W` lanes read `L` slots each, the link included.
 #[derive(Clone, Copy, Debug)]
@@ -39,8 +39,8 @@ pub struct Chosen {
 impl Chosen {
     /// Selects the slots of each lane for which `is(j)` holds. The lanes of the tile call it together.
     #[device(caller)]
-    pub fn by<C: Convergence, const W: u32, const L: usize>(
-        tile: Tile<W, C>,
+    pub fn by<const W: u32, const L: usize>(
+        tile: Tile<W, impl Convergence>,
         is: impl Fn(usize) -> bool,
     ) -> Self {
         let lower = (1 << tile.rank()) - 1;
@@ -112,7 +112,7 @@ impl<S: Slot, const W: u32, const L: usize> Node<S, W, L> {
     /// is arbitrary.
     #[device(caller)]
     pub(super) fn read(self, rank: u32, wanted: bool) -> Read<S, L> {
-        let lane = self.0.load(rank, wanted);
+        let lane = self.0.load(rank, wanted, Order::Relaxed);
         let last = lane.words()[L - 1].widen();
         let link = Handle::from_word((last >> (size_of::<S::Word>() * 8 - 32)) as u32);
         let removed = S::pack(S::tombstone(), S::value(S::EMPTY));

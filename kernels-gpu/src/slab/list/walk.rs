@@ -44,7 +44,7 @@ impl<S: Slot, P: Pool, O: Operation, const W: u32, const L: usize> Walk<S, P, O,
     /// Executes one round of the current operation: one probe, then the advance to the next node. Returns
     /// whether the operation is finished.
     #[device(caller)]
-    pub fn round<C: Convergence>(&mut self, turn: CurrentOp<W, C>) -> bool {
+    pub fn round(&mut self, turn: CurrentOp<W, impl Convergence>) -> bool {
         let (tile, rank) = (turn.tile(), turn.tile().rank());
         let request = self.request.from_owner(turn);
         let head = turn.from_owner(self.bucket);

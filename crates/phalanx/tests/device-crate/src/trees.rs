@@ -57,7 +57,7 @@ pub fn record_moments(
             _ => {
                 let span = Span { from: low, to: high, offset: first as u64, room };
                 let sink = Sink { keys, values };
-                count = tree.seek::<Collect, _>(Tile::<4>::lockstep(), asks, span, sink).count;
+                count = tree.seek::<Collect>(Tile::<4>::lockstep(), asks, span, sink).count;
             }
         }
         fence(Scope::Device);
@@ -120,7 +120,7 @@ fn collect_by<Q: Seek>(
     let exists = index < lows.len();
     let (from, to) = if exists { (lows.read(index), highs.read(index)) } else { (0, 0) };
     let span = Span { from, to, offset: index as u64 * room as u64, room };
-    let answer = tree.seek::<Q, _>(Tile::<4>::lockstep(), exists, span, sink);
+    let answer = tree.seek::<Q>(Tile::<4>::lockstep(), exists, span, sink);
     if exists {
         counts.write(index, answer.count);
     }
