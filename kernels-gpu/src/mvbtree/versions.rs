@@ -187,7 +187,10 @@ impl<S: Slot, P: Pool, A: Access, const W: u32, const L: usize> Nodes<S, P, A, W
             self.write_copy(self.node(copy), tile.rank(), read, before);
         }
         tile.sync();
-        simt::fence(Scope::Device);
+        if A::CONCURRENT {
+            // Readers that follow the link must see the copy.
+            simt::fence(Scope::Device);
+        }
         if !copy.is_none() && tile.rank() == 0 {
             let stamp = if A::Versions::CLOCK_MOVES { PENDING } else { self.versions.time().stamp };
             let marked = Version { stamp, old: copy }.word::<S>();
