@@ -190,7 +190,10 @@ impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
             self.write_copy(self.node(copy), tile.rank(), read, before);
         }
         tile.sync();
-        simt::fence(Scope::Device);
+        if A::CONCURRENT {
+            // Readers that follow the link must see the copy.
+            simt::fence(Scope::Device);
+        }
         if !copy.is_none() && tile.rank() == 0 {
             let stamp = if VersionsOf::<T>::CLOCK_MOVES { PENDING } else { self.versions.time().stamp };
             let marked = Version { stamp, old: copy }.word::<T::Slot>();

@@ -81,7 +81,8 @@ impl<T: Types<Access: Policy>, const W: u32, const L: usize> Nodes<T, W, L> {
             return self.split_sorted(tile, splits, held, place, pair.1);
         }
         let right = self.slab(tile, splits, held, 0);
-        let goes = splits && !right.is_none();
+        // `&`, because after `&&` the compiler duplicates the collectives below for each outcome.
+        let goes = splits & !right.is_none();
         let plan = Self::plan_split(tile, held);
         if goes {
             self.fill_data(tile.rank(), held, right, &plan, pair);
