@@ -101,17 +101,20 @@ impl<T: Types, O: Operation, const W: u32, const L: usize> Walk<T, O, W, L> {
             self.at = start;
             self.stage = if start == RESERVED_LEAF && writes { Stage::Write } else { Stage::Descend };
         }
-        let (done, outcome, value) = (!turn.is_active(), Outcome::Absent, request.argument);
-        let mut end = OperationResult { done, outcome, value };
+        // One by one: a selection between structures may go through local memory.
+        let (mut done, mut outcome, mut value) = (!turn.is_active(), Outcome::Absent, request.argument);
         loop {
-            let looks = !end.done && self.stage == Stage::Descend;
+            let looks = !done && self.stage == Stage::Descend;
             if !tile.any_converged(looks) {
                 break;
             }
             let seen = self.descend(tile, looks, writes, &request);
-            end = if looks { seen } else { end };
+            done |= looks && seen.done;
+            outcome = if looks { seen.outcome } else { outcome };
+            value = if looks { seen.value } else { value };
         }
-        let (acts, mut others) = (!end.done, 0);
+        let acts = !done;
+        let (mut end, mut others) = (OperationResult { done, outcome, value }, 0);
         if O::WRITES && tile.any_converged(acts) {
             let (written, besides) = self.write(tile.rematerialize(), acts, waiting ^ own, &request);
             end = if acts { written } else { end };
