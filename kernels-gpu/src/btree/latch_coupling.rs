@@ -6,7 +6,7 @@
 //! through one latch, and through those below it. Full nodes are split on the way, while the latch of the
 //! node above is still held.
 use super::split::SplitResult;
-use super::walk::{FullNodes, Stage, Walk};
+use super::walk::{FullNodes, Walk};
 use crate::keyed::{Operation, Outcome, Request, Slot};
 use crate::ordered::fixed_nodes::ROOT;
 use crate::ordered::latch::LatchedNode;
@@ -24,8 +24,8 @@ impl<T: Types, O: Operation, const W: u32, const L: usize> Walk<T, O, W, L> {
     pub(super) fn coupled_round(&mut self, turn: CurrentOp<W, impl Convergence>) -> bool {
         let (tile, request) = (turn.tile(), self.request.from_owner(turn));
         let start = turn.from_owner(self.start);
-        if self.stage == Stage::Begin {
-            (self.at, self.stage) = (start, Stage::Descend);
+        if self.at.is_none() {
+            self.at = start;
         }
         let acts = turn.is_active();
         let (held, has_latch) = self.tree.try_latch(tile, self.at, acts);

@@ -22,7 +22,7 @@ use crate::mvbtree::versions::SavedVersion;
 use crate::ordered::access::Access;
 use crate::ordered::fixed_nodes::ROOT;
 use crate::ordered::latch::LatchedNode;
-use crate::ordered::meta::{Meta, entry, handle_of};
+use crate::ordered::meta::{entry, handle_of};
 use crate::ordered::node::Node;
 use crate::ordered::nodes::Nodes;
 use crate::ordered::split_plan::SplitPlan;
@@ -79,11 +79,15 @@ impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
         }
         let (saved, goes_on) = self.save_before_split(tile, goes, right, held);
         let plan = Self::plan_split(tile.rematerialize(), held);
-        self.write_new_nodes(tile.rematerialize(), goes_on, held, (left, right), &plan, pair);
+        if goes_on {
+            self.write_new_nodes(tile.rematerialize().rank(), held, (left, right), &plan, pair);
+        }
         self.write_versions(tile, goes_on, (left, right), &saved, held);
         tile.sync();
         fence(Scope::Device);
-        self.link_new_nodes(tile, goes_on, held, (left, right), &plan);
+        if goes_on && tile.rank() == 0 {
+            self.link_new_nodes(held, (left, right), plan.separator);
+        }
         tile.sync();
         Self::clear_moved(tile.rematerialize(), goes_on, held, left, &plan, pair);
         self.stamp_leaf(tile.rematerialize(), &saved, held.node, right);
@@ -210,67 +214,6 @@ impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
         self.node(right).version().store(version.word::<T::Slot>(), order, scope);
         if !left.is_none() {
             self.node(left).version().store(version.word::<T::Slot>(), order, scope);
-        }
-    }
-
-    /// Writes the new nodes except for their headers.
-    fn write_new_nodes(
-        self,
-        tile: Tile<W, impl Convergence>,
-        goes_on: bool,
-        held: &LatchedNode<T::Slot, W, L>,
-        (left, right): (Handle, Handle),
-        plan: &SplitPlan<T::Slot, W, L>,
-        pair: Option<(Stored<T>, WordOf<T>)>,
-    ) {
-        if !goes_on {
-            return;
-        }
-        let (order, scope) = (Order::Relaxed, Scope::Device);
-        let (rank, target) = (tile.rank(), self.node(right));
-        let mut j = 0;
-        while j < L {
-            let (word, place) = (plan.pairs.words()[j], Node::<T::Slot, W, L>::position(rank, j));
-            if Self::is_upper(place) {
-                target.word(place - Self::HALF).store(word, order, scope);
-            } else if place < Self::HALF && !left.is_none() {
-                self.node(left).word(place).store(word, order, scope);
-            }
-            j += 1;
-        }
-        if rank == 0 {
-            target.tail().store(entry::<T::Slot>(held.high, held.link), order, scope);
-            if let Some((_, word)) = pair.filter(|pair| pair.0 > plan.separator) {
-                target.word(Node::<T::Slot, W, L>::SLOTS - Self::HALF).store(word, order, scope);
-            }
-            if !left.is_none() {
-                self.node(left).tail().store(entry::<T::Slot>(plan.high(), right), order, scope);
-            }
-        }
-    }
-
-    /// Writes the headers of the new nodes, and links the old node to them.
-    fn link_new_nodes(
-        self,
-        tile: Tile<W, impl Convergence>,
-        goes_on: bool,
-        held: &LatchedNode<T::Slot, W, L>,
-        (left, right): (Handle, Handle),
-        plan: &SplitPlan<T::Slot, W, L>,
-    ) {
-        if !goes_on || tile.rank() != 0 {
-            return;
-        }
-        let (order, scope) = (Order::Relaxed, Scope::Device);
-        let meta = Meta::free(held.meta.level());
-        let header = |low| Node::<T::Slot, W, L>::header_word(low, meta);
-        self.node(right).header().store(header(plan.separator), order, scope);
-        if left.is_none() {
-            held.node.tail().store(entry::<T::Slot>(plan.high(), right), order, scope);
-        } else {
-            self.node(left).header().store(header(held.low), order, scope);
-            held.node.word(0).store(entry::<T::Slot>(held.low, left), order, scope);
-            held.node.word(1).store(entry::<T::Slot>(plan.separator, right), order, scope);
         }
     }
 

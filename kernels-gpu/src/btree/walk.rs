@@ -13,12 +13,10 @@ use crate::ordered::types::{Types, Value};
 use crate::slab::Handle;
 use simt::{Convergence, CurrentOp, Order, Thread, Tile, device};
 
-/// Next action of a tile.
+/// Next action of a tile at its current node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// Begin the traversal of the current operation.
-    Begin,
-    /// Read the current node and go on from it.
+    /// Read it and go on from it.
     Descend,
     /// Latch it, a leaf, and change it.
     Write,
@@ -26,7 +24,7 @@ pub(super) enum Stage {
     Split,
 }
 
-/// What a tile does with a full inner node on its way.
+/// Treatment of full inner nodes on the way.
 ///
 /// A tile that skips such a node may come to its latch again from below, find the node full, and so keep the
 /// latch from a tile that would split it. Two tiles that alternate like this could go on forever. So a tile
@@ -52,7 +50,7 @@ pub struct Walk<T: Types, O, const W: u32, const L: usize> {
     /// The node where the traversal of the lane's own operation begins.
     pub(super) start: Handle,
     pub(super) stage: Stage,
-    /// The next node.
+    /// The next node, or none before the traversal begins.
     pub(super) at: Handle,
     /// The inner node that led to it, if known. In a coupled traversal the tile holds its latch.
     pub(super) parent: Handle,
@@ -70,8 +68,8 @@ impl<T: Types, O: Operation, const W: u32, const L: usize> Walk<T, O, W, L> {
             tree,
             request,
             start,
-            stage: Stage::Begin,
-            at: start,
+            stage: Stage::Descend,
+            at: Handle::NONE,
             parent: Handle::NONE,
             full_nodes: FullNodes::Split,
             losses: 0,
@@ -99,21 +97,24 @@ impl<T: Types, O: Operation, const W: u32, const L: usize> Walk<T, O, W, L> {
         let (tile, request) = (turn.tile(), self.request.from_owner(turn));
         let writes = request.places() || (O::WRITES && request.operation.change() != Change::Keep);
         let start = turn.from_owner(self.start);
-        if self.stage == Stage::Begin {
+        if self.at.is_none() {
             self.at = start;
             self.stage = if start == RESERVED_LEAF && writes { Stage::Write } else { Stage::Descend };
         }
-        let (done, outcome, value) = (!turn.is_active(), Outcome::Absent, request.argument);
-        let mut end = OperationResult { done, outcome, value };
+        // One by one: a selection between structures may go through local memory.
+        let (mut done, mut outcome, mut value) = (!turn.is_active(), Outcome::Absent, request.argument);
         loop {
-            let looks = !end.done && self.stage == Stage::Descend;
+            let looks = !done && self.stage == Stage::Descend;
             if !tile.any_converged(looks) {
                 break;
             }
             let seen = self.descend(tile, looks, writes, &request);
-            end = if looks { seen } else { end };
+            done |= looks && seen.done;
+            outcome = if looks { seen.outcome } else { outcome };
+            value = if looks { seen.value } else { value };
         }
-        let (acts, mut others) = (!end.done, 0);
+        let acts = !done;
+        let (mut end, mut others) = (OperationResult { done, outcome, value }, 0);
         if O::WRITES && tile.any_converged(acts) {
             let (written, besides) = self.write(tile.rematerialize(), acts, waiting ^ own, &request);
             end = if acts { written } else { end };
@@ -133,7 +134,7 @@ impl<T: Types, O: Operation, const W: u32, const L: usize> Walk<T, O, W, L> {
             if turn.is_mine() {
                 self.result = (end.outcome, end.value);
             }
-            (self.stage, self.parent) = (Stage::Begin, Handle::NONE);
+            (self.at, self.parent) = (Handle::NONE, Handle::NONE);
             (self.full_nodes, self.losses) = (FullNodes::Split, 0);
         }
         end.done
@@ -146,8 +147,7 @@ impl<T: Types, O: Operation, const W: u32, const L: usize> Walk<T, O, W, L> {
 
     /// Returns to the node that led here, whose own parent is then unknown; if none is known, begins again.
     fn return_to_parent(&mut self) {
-        self.stage = if self.parent.is_none() { Stage::Begin } else { Stage::Descend };
-        (self.at, self.parent) = (self.parent, Handle::NONE);
+        (self.at, self.parent, self.stage) = (self.parent, Handle::NONE, Stage::Descend);
     }
 
     /// Reads a node and goes on from it, if `looks`.

@@ -23,4 +23,6 @@ pub use operation::{
     Remove,
 };
 pub use session::{Cooperation, PerLane, Session};
-pub use slot::{Appearance, AtOnce, Bare, Chunk, InSteps, Packed, Published, Scalar, Slot, SplitWord, Wide};
+pub use slot::{
+    Appearance, AtOnce, Bare, Chunk, InSteps, Packed, Published, Reserved, Scalar, Slot, SplitWord, Wide,
+};

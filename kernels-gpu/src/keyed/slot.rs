@@ -4,6 +4,7 @@
 //! again while kernels run; the uniqueness of keys depends on that (see the module's page). The words for
 //! *empty* and *tombstone* are patterns at the top of the key space. Keys equal to such a pattern are stored
 //! under an alias in the overflow buckets (see [`Slot::RESERVED`]).
+use core::fmt;
 use core::hash::Hash;
 use core::marker::PhantomData;
 use simt::{Global, Order, Scope, Shuffle, Word, device};
@@ -70,6 +71,31 @@ macro_rules! scalars {
 }
 scalars!(u32 u64);
 
+/// A pattern at the top of the key space that is no key: the state of a slot without a pair.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Reserved(u32);
+
+#[device]
+impl Reserved {
+    /// The slot was never taken.
+    pub const EMPTY: Self = Self(0);
+    /// The pair was removed: a tombstone.
+    pub const REMOVED: Self = Self(1);
+    /// A tile has claimed the slot and not yet published its pair.
+    pub const BUSY: Self = Self(2);
+
+    /// Returns the pattern, as a stored key.
+    pub fn pattern<K: Scalar>(self) -> K {
+        K::from_u64(K::MAX.to_u64() - self.0 as u64)
+    }
+}
+
+impl fmt::Debug for Reserved {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(["empty", "tombstone", "busy"].get(self.0 as usize).unwrap_or(&"not reserved"))
+    }
+}
+
 /// A slot format: its word, its reserved patterns, and its transitions.
 ///
 /// # Safety
@@ -133,7 +159,7 @@ pub unsafe trait Slot: Copy + Send + Sync + 'static {
 
     /// Returns whether the slot is empty.
     fn is_empty(word: Self::Word) -> bool {
-        Self::key(word) == Self::key(Self::EMPTY)
+        Self::key(word) == Reserved::EMPTY.pattern()
     }
 
     /// Returns whether another tile has claimed the slot and not yet published its pair.
@@ -143,7 +169,7 @@ pub unsafe trait Slot: Copy + Send + Sync + 'static {
 
     /// Returns the key pattern of a tombstone.
     fn tombstone() -> Self::Stored {
-        Self::Stored::from_u64(Self::key(Self::EMPTY).to_u64() - 1)
+        Reserved::REMOVED.pattern()
     }
 
     /// Returns the alias under which a reserved key is stored, or `None` if the key is not reserved.
@@ -156,6 +182,12 @@ pub unsafe trait Slot: Copy + Send + Sync + 'static {
     fn unalias(stored: Self::Stored, aliased: bool) -> Self::Key {
         let stored = stored.to_u64();
         Self::Key::from_u64(if aliased { Self::key(Self::EMPTY).to_u64() - stored } else { stored })
+    }
+
+    /// Returns the state of a slot without a pair, or `None` if it contains one.
+    fn reserved(word: Self::Word) -> Option<Reserved> {
+        let from_top = Self::key(Self::EMPTY).to_u64() - Self::key(word).to_u64();
+        if Self::is_live(word) { None } else { Some(Reserved(from_top as u32)) }
     }
 
     /// Returns whether the slot contains a pair.
@@ -359,10 +391,6 @@ unsafe impl Appearance for AtOnce {
 #[derive(Clone, Copy, Debug)]
 pub struct InSteps;
 
-impl InSteps {
-    const BUSY: u64 = u64::MAX - 2;
-}
-
 /// A slot that was read in two accesses: key half and value half.
 #[derive(Clone, Copy, Debug)]
 pub struct SplitChunk([u64; 2]);
@@ -387,7 +415,7 @@ unsafe impl Appearance for InSteps {
     const PUBLISHES: bool = true;
 
     fn claim(slot: Global<u128>, pair: u128) -> bool {
-        if !swap(key_half(slot), EMPTY as u64, Self::BUSY) {
+        if !swap(key_half(slot), EMPTY as u64, Reserved::BUSY.pattern()) {
             return false;
         }
         value_half(slot).store(high(pair), Order::Relaxed, Scope::Device);
@@ -405,7 +433,7 @@ unsafe impl Appearance for InSteps {
     }
 
     fn is_busy(word: u128) -> bool {
-        word as u64 == Self::BUSY
+        word as u64 == Reserved::BUSY.pattern()
     }
 }
 
@@ -455,5 +483,20 @@ unsafe impl<K: Scalar> Slot for Bare<K> {
 
     fn read_value(_slot: Global<K>, _word: K) -> u32 {
         0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn states_of_slots_print_their_meaning() {
+        type Halved = Published<u64, u64>;
+        let states = [Packed::EMPTY, Packed::pack(Packed::tombstone(), 7), Packed::pack(7, 7)];
+        assert_eq!(format!("{:?}", states.map(Packed::reserved)), "[Some(empty), Some(tombstone), None]");
+        let busy = Halved::pack(Reserved::BUSY.pattern(), 7);
+        assert!(Halved::is_busy(busy) && Halved::reserved(busy) == Some(Reserved::BUSY));
+        assert_eq!(format!("{:?}", Reserved::BUSY), "busy");
     }
 }

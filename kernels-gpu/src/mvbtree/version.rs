@@ -4,15 +4,35 @@ use crate::ordered::meta::{entry, handle_of};
 use crate::ordered::node::Node;
 use crate::ordered::versioning::LATEST;
 use crate::slab::Handle;
+use core::fmt;
 use core::marker::PhantomData;
 use simt::{Convergence, Global, Shuffle, Tile, device};
 
-/// Stamp of a blank slab.
-pub(super) const BLANK: u32 = u32::MAX;
-/// Stamp of a leaf that a writer is changing.
-pub(super) const PENDING: u32 = u32::MAX - 1;
-/// Stamp of a leaf whose change is complete but has no timestamp yet.
-pub(super) const UNSTAMPED: u32 = u32::MAX - 2;
+/// Stamp of a leaf: a timestamp, or a state that is newer than every timestamp.
+#[repr(transparent)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Stamp(pub(super) u32);
+
+impl Stamp {
+    /// Stamp of a blank slab.
+    pub const BLANK: Self = Self(u32::MAX);
+    /// Stamp of a leaf that a writer is changing.
+    pub const PENDING: Self = Self(u32::MAX - 1);
+    /// Stamp of a leaf whose change is complete but has no timestamp yet.
+    pub const UNSTAMPED: Self = Self(u32::MAX - 2);
+}
+
+impl fmt::Debug for Stamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::BLANK => f.write_str("blank"),
+            Self::PENDING => f.write_str("pending"),
+            Self::UNSTAMPED => f.write_str("unstamped"),
+            Self(timestamp) => write!(f, "{timestamp}"),
+        }
+    }
+}
+
 /// Slots of the kind `S` in nodes that have a version word.
 #[derive(Clone, Copy, Debug)]
 pub struct Versioned<S>(PhantomData<S>);
@@ -64,7 +84,7 @@ unsafe impl<S: Slot> Slot for Versioned<S> {
 /// previous version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Version {
-    pub(super) stamp: u32,
+    pub(super) stamp: Stamp,
     /// The previous version, or none.
     pub old: Handle,
 }
@@ -72,11 +92,11 @@ pub struct Version {
 #[device]
 impl Version {
     /// A version that has existed since the beginning, with no previous one.
-    pub const FIRST: Self = Self { stamp: 0, old: Handle::NONE };
+    pub const FIRST: Self = Self { stamp: Stamp(0), old: Handle::NONE };
 
     /// Decodes a version word.
     pub fn of<S: Slot>(word: S::Word) -> Self {
-        Self { stamp: S::key(word).to_u64() as u32, old: handle_of(S::value(word)) }
+        Self { stamp: Stamp(S::key(word).to_u64() as u32), old: handle_of(S::value(word)) }
     }
 
     /// Returns the version of a leaf that a tile has read, for the whole tile.
@@ -91,7 +111,7 @@ impl Version {
 
     /// Encodes the version as a word.
     pub fn word<S: Slot>(self) -> S::Word {
-        entry::<S>(S::Stored::from_u64(self.stamp as u64), self.old)
+        entry::<S>(S::Stored::from_u64(self.stamp.0 as u64), self.old)
     }
 
     /// Returns this version with `old` as its previous version.
@@ -102,29 +122,29 @@ impl Version {
     /// Broadcasts the version that `lane` holds to the whole tile.
     #[device(caller)]
     pub fn from<const W: u32>(self, tile: Tile<W, impl Convergence>, lane: u32) -> Self {
-        Self { stamp: tile.shuffle(self.stamp, lane), old: tile.shuffle(self.old, lane) }
+        Self { stamp: Stamp(tile.shuffle(self.stamp.0, lane)), old: tile.shuffle(self.old, lane) }
     }
 
     /// Whether a reader at timestamp `at` needs an older version, and there is one.
     pub fn is_newer_than(self, at: u32) -> bool {
-        self.stamp > at && !self.old.is_none()
+        self.stamp.0 > at && !self.old.is_none()
     }
 
     /// Whether a snapshot with a stamp below `since` may read this version.
     pub fn is_protected(self, since: u32) -> bool {
-        self.stamp < since
+        self.stamp.0 < since
     }
 
     /// Returns the timestamp, if the leaf is stamped.
     pub fn stamp(self) -> Option<u32> {
-        if self.stamp <= LATEST { Some(self.stamp) } else { None }
+        if self.stamp.0 <= LATEST { Some(self.stamp.0) } else { None }
     }
 }
 
 impl Shuffle for Version {
     #[device]
     fn map_words(self, mut word: impl FnMut(u32) -> u32) -> Self {
-        Self { stamp: word(self.stamp), old: self.old.map_words(word) }
+        Self { stamp: Stamp(word(self.stamp.0)), old: self.old.map_words(word) }
     }
 }
 
@@ -135,16 +155,22 @@ mod tests {
 
     #[test]
     fn words_say_what_they_were_made_of() {
-        let version = Version { stamp: 7, old: Handle::from_word(9) };
+        let version = Version { stamp: Stamp(7), old: Handle::from_word(9) };
         assert_eq!(Version::of::<Packed>(version.word::<Packed>()), version);
         assert_eq!(Version::of::<Wide<u64, u32>>(version.word::<Wide<u64, u32>>()), version);
-        assert_eq!(Version::of::<Wide<u64, u64>>(Wide::<u64, u64>::EMPTY).stamp, BLANK);
+        assert_eq!(Version::of::<Wide<u64, u64>>(Wide::<u64, u64>::EMPTY).stamp, Stamp::BLANK);
         assert_eq!(Version::of::<Packed>(Packed::EMPTY).stamp(), None);
     }
 
     #[test]
+    fn stamps_print_their_meaning() {
+        let stamps = [Stamp::BLANK, Stamp::PENDING, Stamp::UNSTAMPED, Stamp(7)];
+        assert_eq!(format!("{stamps:?}"), "[blank, pending, unstamped, 7]");
+    }
+
+    #[test]
     fn what_has_no_stamp_is_newer_than_everything() {
-        for stamp in [PENDING, UNSTAMPED] {
+        for stamp in [Stamp::PENDING, Stamp::UNSTAMPED] {
             assert!(Version { stamp, old: Handle::from_word(0) }.is_newer_than(LATEST));
         }
         assert!(!Version::FIRST.is_newer_than(0), "there is none before");

@@ -1,6 +1,6 @@
 //! Versions of leaves: the version word of a node, and the clock that advances while kernels run. See
 //! `docs/structures/multiversion-b-tree.md`.
-use super::version::{BLANK, PENDING, UNSTAMPED, Version};
+use super::version::{Stamp, Version};
 use crate::keyed::{Lane, Slot};
 use crate::ordered::meta::Meta;
 use crate::ordered::node::Node;
@@ -26,7 +26,7 @@ impl SavedVersion {
     /// which it was split.
     #[device]
     pub fn sibling_version<V: Versions>(self, now: u32) -> Version {
-        let stamp = if V::CLOCK_MOVES { UNSTAMPED } else { now };
+        let stamp = if V::CLOCK_MOVES { Stamp::UNSTAMPED } else { Stamp(now) };
         if self.copy.is_none() { self.before } else { Version { stamp, old: self.copy } }
     }
 }
@@ -101,11 +101,11 @@ impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
         let mut word = node.version().load(Order::Acquire, Scope::Device);
         loop {
             let version = Version::of::<T::Slot>(word);
-            if !VersionsOf::<T>::CLOCK_MOVES || version.stamp != UNSTAMPED {
+            if !VersionsOf::<T>::CLOCK_MOVES || version.stamp != Stamp::UNSTAMPED {
                 return version;
             }
             Self::order_clock();
-            let fixed = Version { stamp: self.versions.time().stamp, ..version };
+            let fixed = Version { stamp: Stamp(self.versions.time().stamp), ..version };
             // Releases the read of the clock: the writer may read the clock again, for its pins, and must not
             // find an older value.
             match node.version().compare_exchange(word, fixed.word::<T::Slot>(), Order::AcqRel, Scope::Device)
@@ -134,7 +134,7 @@ impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
             version = self.stamped_version(node);
         }
         version = version.from(tile, 0);
-        let is_leaf = version.stamp != BLANK;
+        let is_leaf = version.stamp != Stamp::BLANK;
         let mut source = Handle::NONE;
         while tile.any_converged(wants && version.is_newer_than(at)) {
             if wants && version.is_newer_than(at) {
@@ -195,7 +195,8 @@ impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
             simt::fence(Scope::Device);
         }
         if !copy.is_none() && tile.rank() == 0 {
-            let stamp = if VersionsOf::<T>::CLOCK_MOVES { PENDING } else { self.versions.time().stamp };
+            let now = || Stamp(self.versions.time().stamp);
+            let stamp = if VersionsOf::<T>::CLOCK_MOVES { Stamp::PENDING } else { now() };
             let marked = Version { stamp, old: copy }.word::<T::Slot>();
             // Ordered by the fence of all lanes above.
             node.version().store(marked, Order::Relaxed, Scope::Device);
@@ -207,7 +208,7 @@ impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
     /// Returns the seed of the slab search. It depends on no address, so that explored schedules replay.
     #[device]
     fn seed(before: Version) -> u32 {
-        simt::Thread::index() as u32 ^ before.stamp.rotate_right(9) ^ before.old.to_word()
+        simt::Thread::index() as u32 ^ before.stamp.0.rotate_right(9) ^ before.old.to_word()
     }
 
     /// Writes a lane's words of a copy.
@@ -249,13 +250,13 @@ impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
         let swap = |old, new, order| place.compare_exchange(old, new, order, Scope::Device).is_ok();
         // Only the latch holder changes a pending leaf. The release publishes the pair; the clock is read
         // after it.
-        swap(word(PENDING), word(UNSTAMPED), Order::Release);
+        swap(word(Stamp::PENDING), word(Stamp::UNSTAMPED), Order::Release);
         Self::order_clock();
         let mut time = versions.time();
         // No snapshot can read the state between two changes with the same stamp.
-        let unlinks = right.is_none() && time.stamp == saved.before.stamp;
-        let fixed = if unlinks { saved.before.word::<T::Slot>() } else { word(time.stamp) };
-        let is_own = swap(word(UNSTAMPED), fixed, Order::Relaxed);
+        let unlinks = right.is_none() && Stamp(time.stamp) == saved.before.stamp;
+        let fixed = if unlinks { saved.before.word::<T::Slot>() } else { word(Stamp(time.stamp)) };
+        let is_own = swap(word(Stamp::UNSTAMPED), fixed, Order::Relaxed);
         if !right.is_none() {
             self.stamped_version(self.node(right));
         }

@@ -32,23 +32,23 @@ impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
         step: &SearchStep<T::Slot>,
         request: &Request<T::Slot, impl Operation>,
     ) -> OperationResult<Value<T>> {
-        let (hit, miss) = (request.operation.outcome(), Outcome::Absent);
-        let end = OperationResult { done: ends && step.found, outcome: hit, value: step.value };
+        let (done, outcome, value) = (ends && step.found, request.operation.outcome(), step.value);
+        let mut end = OperationResult { done, outcome, value };
         let misses = ends && (!step.found || self.may_read_other_version());
         if !T::Access::CONCURRENT {
-            let (outcome, value) = if misses { (miss, request.argument) } else { (hit, step.value) };
-            return OperationResult { done: ends, outcome, value };
+            let value = if misses { request.argument } else { end.value };
+            let outcome = if misses { Outcome::Absent } else { end.outcome };
+            end = OperationResult { done: ends, outcome, value };
+        } else if tile.any_converged(misses) {
+            let tile = tile.rematerialize();
+            let again = if T::Access::SORTED {
+                Self::confirm_miss_sorted(tile, node, misses, request)
+            } else {
+                self.confirm_miss(tile, node, misses, request)
+            };
+            end = if misses { again } else { end };
         }
-        if !tile.any_converged(misses) {
-            return end;
-        }
-        let tile = tile.rematerialize();
-        let again = if T::Access::SORTED {
-            Self::confirm_miss_sorted(tile, node, misses, request)
-        } else {
-            self.confirm_miss(tile, node, misses, request)
-        };
-        if misses { again } else { end }
+        end
     }
 
     /// Looks the key up among the words that the tile has read of a leaf, which are `valid` or not.

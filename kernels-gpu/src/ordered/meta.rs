@@ -1,11 +1,24 @@
 //! Meta words of nodes, and words that contain a handle.
 use crate::keyed::{Scalar, Slot};
 use crate::slab::Handle;
+use core::fmt;
 use simt::{Convergence, Tile, device};
 
 /// Meta word of a node: its level, its latch, and, in the bits above, its version where nodes have one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Meta(u32);
+
+impl fmt::Debug for Meta {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let latch = if self.is_latched() { ", latched" } else { "" };
+        match self.level() {
+            _ if self.is_old() => f.write_str("old version"),
+            _ if self.0 == u32::MAX => f.write_str("blank"),
+            0 => write!(f, "leaf{latch}, version {}", self.0 / (Self::LATCH << 1)),
+            level => write!(f, "level {level}{latch}"),
+        }
+    }
+}
 
 #[device]
 impl Meta {
@@ -82,4 +95,16 @@ pub fn handle_of<V: Scalar>(value: V) -> Handle {
 #[device]
 pub fn entry<S: Slot>(key: S::Stored, handle: Handle) -> S::Word {
     S::pack(key, S::Value::from_u64(handle.to_word() as u64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metas_print_their_meaning() {
+        let metas = [Meta::free(0).after(), Meta::free(2), Meta::OLD, Meta::read(u32::MAX)];
+        assert_eq!(format!("{metas:?}"), "[leaf, version 1, level 2, old version, blank]");
+        assert_eq!(format!("{:?}", Meta::read(Meta::LATCH)), "leaf, latched, version 0");
+    }
 }

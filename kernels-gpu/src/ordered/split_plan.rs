@@ -1,11 +1,12 @@
 //! How a full node is divided: the lower half of its pairs stays, the upper half moves.
 use super::latch::LatchedNode;
+use super::meta::{Meta, entry};
 use super::node::Node;
 use super::nodes::Nodes;
-use super::types::Types;
+use super::types::{Stored, Types, WordOf};
 use crate::keyed::{Lane, Scalar, Slot};
 use crate::slab::{Handle, Pool};
-use simt::{Convergence, Thread, Tile, device};
+use simt::{Convergence, Order, Scope, Thread, Tile, device};
 
 /// How a node is divided, as one lane sees it.
 pub(crate) struct SplitPlan<S: Slot, const W: u32, const L: usize> {
@@ -45,15 +46,66 @@ impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
     }
 
     /// Whether the pair at index `place` in key order moves.
-    pub(crate) fn is_upper(place: u32) -> bool {
+    fn is_upper(place: u32) -> bool {
         Self::HALF <= place && place < Node::<T::Slot, W, L>::SLOTS
+    }
+
+    /// Writes the new nodes of a split except for their headers, and the new `pair` into the upper one if it
+    /// covers its key. There is a `left` one if the root is split.
+    pub(crate) fn write_new_nodes(
+        self,
+        rank: u32,
+        held: &LatchedNode<T::Slot, W, L>,
+        (left, right): (Handle, Handle),
+        plan: &SplitPlan<T::Slot, W, L>,
+        pair: Option<(Stored<T>, WordOf<T>)>,
+    ) {
+        let (order, scope, target) = (Order::Relaxed, Scope::Device, self.node(right));
+        let mut j = 0;
+        while j < L {
+            let (word, place) = (plan.pairs.words()[j], Node::<T::Slot, W, L>::position(rank, j));
+            if Self::is_upper(place) {
+                target.word(place - Self::HALF).store(word, order, scope);
+            } else if place < Self::HALF && !left.is_none() {
+                self.node(left).word(place).store(word, order, scope);
+            }
+            j += 1;
+        }
+        if rank == 0 {
+            target.tail().store(entry::<T::Slot>(held.high, held.link), order, scope);
+            if let Some((_, word)) = pair.filter(|pair| pair.0 > plan.separator) {
+                target.word(Node::<T::Slot, W, L>::SLOTS - Self::HALF).store(word, order, scope);
+            }
+            if !left.is_none() {
+                self.node(left).tail().store(entry::<T::Slot>(before(plan.separator), right), order, scope);
+            }
+        }
+    }
+
+    /// Writes the headers of the new nodes of a split, and links the old node to them, by the calling lane
+    /// alone. The keys from `separator` on have moved to the `right` one; if the root is split, the others to
+    /// the `left` one.
+    pub(crate) fn link_new_nodes(
+        self,
+        held: &LatchedNode<T::Slot, W, L>,
+        (left, right): (Handle, Handle),
+        separator: Stored<T>,
+    ) {
+        let (order, scope) = (Order::Relaxed, Scope::Device);
+        let header = |low| Node::<T::Slot, W, L>::header_word(low, Meta::free(held.meta.level()));
+        self.node(right).header().store(header(separator), order, scope);
+        if left.is_none() {
+            held.node.tail().store(entry::<T::Slot>(before(separator), right), order, scope);
+        } else {
+            self.node(left).header().store(header(held.low), order, scope);
+            held.node.word(0).store(entry::<T::Slot>(held.low, left), order, scope);
+            held.node.word(1).store(entry::<T::Slot>(separator, right), order, scope);
+        }
     }
 }
 
-impl<S: Slot, const W: u32, const L: usize> SplitPlan<S, W, L> {
-    /// Returns the highest key that stays.
-    #[device]
-    pub(crate) fn high(&self) -> S::Stored {
-        S::Stored::from_u64(self.separator.to_u64().wrapping_sub(1))
-    }
+/// Returns the key before one that is not 0.
+#[device]
+pub(crate) fn before<K: Scalar>(key: K) -> K {
+    K::from_u64(key.to_u64().wrapping_sub(1))
 }

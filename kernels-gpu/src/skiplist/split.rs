@@ -18,14 +18,14 @@
 //! The root is the topmost layer. When it is full, it moves all its entries into two new nodes and becomes
 //! the layer above them.
 use super::policy::Policy;
-use crate::keyed::{Lane, Scalar, Slot};
+use crate::keyed::{Lane, Slot};
 use crate::ordered::access::Access;
 use crate::ordered::fixed_nodes::ROOT;
 use crate::ordered::latch::LatchedNode;
-use crate::ordered::meta::{Meta, entry};
+use crate::ordered::meta::entry;
 use crate::ordered::node::Node;
 use crate::ordered::nodes::Nodes;
-use crate::ordered::split_plan::SplitPlan;
+use crate::ordered::split_plan::before;
 use crate::ordered::types::{Stored, Types, WordOf};
 use crate::slab::{Handle, Pool};
 use simt::{Convergence, Order, Scope, Tile, device, fence};
@@ -85,12 +85,12 @@ impl<T: Types<Access: Policy>, const W: u32, const L: usize> Nodes<T, W, L> {
         let goes = splits & !right.is_none();
         let plan = Self::plan_split(tile, held);
         if goes {
-            self.fill_data(tile.rank(), held, right, &plan, pair);
+            self.write_new_nodes(tile.rank(), held, (Handle::NONE, right), &plan, Some(pair));
         }
         tile.sync();
         fence(Scope::Device);
         if goes && tile.rank() == 0 {
-            self.link_in(held, right, plan.separator);
+            self.link_new_nodes(held, (Handle::NONE, right), plan.separator);
         }
         tile.sync();
         let mut j = 0;
@@ -103,40 +103,6 @@ impl<T: Types<Access: Policy>, const W: u32, const L: usize> Nodes<T, W, L> {
             j += 1;
         }
         ((plan.separator, right), goes)
-    }
-
-    /// Writes a new data node except for its header.
-    fn fill_data(
-        self,
-        rank: u32,
-        held: &LatchedNode<T::Slot, W, L>,
-        right: Handle,
-        plan: &SplitPlan<T::Slot, W, L>,
-        pair: (Stored<T>, WordOf<T>),
-    ) {
-        let (order, scope, target) = (Order::Relaxed, Scope::Device, self.node(right));
-        let mut j = 0;
-        while j < L {
-            let place = Node::<T::Slot, W, L>::position(rank, j);
-            if Self::is_upper(place) {
-                target.word(place - Self::HALF).store(plan.pairs.words()[j], order, scope);
-            }
-            j += 1;
-        }
-        if rank == 0 {
-            target.tail().store(entry::<T::Slot>(held.high, held.link), order, scope);
-            if pair.0 > plan.separator {
-                target.word(Node::<T::Slot, W, L>::SLOTS - Self::HALF).store(pair.1, order, scope);
-            }
-        }
-    }
-
-    /// Writes the header of a new node, and links the old node to it.
-    fn link_in(self, held: &LatchedNode<T::Slot, W, L>, right: Handle, separator: Stored<T>) {
-        let (order, scope) = (Order::Relaxed, Scope::Device);
-        let header = Node::<T::Slot, W, L>::header_word(separator, Meta::free(held.meta.level()));
-        self.node(right).header().store(header, order, scope);
-        held.node.tail().store(entry::<T::Slot>(before(separator), right), order, scope);
     }
 
     /// Inserts an entry into an index node that the tile has latched, if it `enters`, and splits the node if
@@ -267,7 +233,7 @@ impl<T: Types<Access: Policy>, const W: u32, const L: usize> Nodes<T, W, L> {
         tile.sync();
         fence(Scope::Device);
         if goes && tile.rank() == 0 {
-            self.show_sorted(held, &share);
+            self.link_new_nodes(held, (share.left, share.right), share.separator);
         }
         tile.sync();
         Self::settle_sorted(tile, goes, held, &share);
@@ -302,19 +268,6 @@ impl<T: Types<Access: Policy>, const W: u32, const L: usize> Nodes<T, W, L> {
         }
     }
 
-    /// Writes the headers of new nodes, and links the old node to them.
-    fn show_sorted(self, held: &LatchedNode<T::Slot, W, L>, share: &SplitPlanSorted<T::Slot>) {
-        if share.left.is_none() {
-            return self.link_in(held, share.right, share.separator);
-        }
-        let (order, scope) = (Order::Relaxed, Scope::Device);
-        let header = |low| Node::<T::Slot, W, L>::header_word(low, Meta::free(held.meta.level()));
-        self.node(share.right).header().store(header(share.separator), order, scope);
-        self.node(share.left).header().store(header(held.low), order, scope);
-        held.node.word(0).store(entry::<T::Slot>(held.low, share.left), order, scope);
-        held.node.word(1).store(entry::<T::Slot>(share.separator, share.right), order, scope);
-    }
-
     /// Updates the old node's words once it is linked to the new one: inserts the new word if it belongs
     /// there, and clears those that have moved.
     fn settle_sorted(
@@ -337,10 +290,4 @@ impl<T: Types<Access: Policy>, const W: u32, const L: usize> Nodes<T, W, L> {
             j += 1;
         }
     }
-}
-
-/// Returns the key before one that is not 0.
-#[device]
-fn before<K: Scalar>(key: K) -> K {
-    K::from_u64(key.to_u64().wrapping_sub(1))
 }

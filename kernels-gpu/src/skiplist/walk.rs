@@ -27,8 +27,6 @@ const LATERAL: u32 = 3;
 /// Next action of a tile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// Begin the traversal of the current operation.
-    Begin,
     /// Read the current node and go on from it.
     Descend,
     /// Latch it and change it: see [`Walk::layer`].
@@ -44,7 +42,7 @@ pub struct Walk<T: Types<Access: Policy>, O, const W: u32, const L: usize> {
     /// The node where the traversal of the lane's own operation begins.
     start: Handle,
     stage: Stage,
-    /// The next node.
+    /// The next node, or none before the traversal begins.
     at: Handle,
     /// The index node that led to it, if known.
     parent: Handle,
@@ -101,8 +99,8 @@ impl<T: Types<Access: Policy>, O: Operation, const W: u32, const L: usize> Walk<
             nodes,
             request,
             start,
-            stage: Stage::Begin,
-            at: start,
+            stage: Stage::Descend,
+            at: none,
             parent: none,
             previous_zombie: none,
             layer: 0,
@@ -124,7 +122,7 @@ impl<T: Types<Access: Policy>, O: Operation, const W: u32, const L: usize> Walk<
         let (tile, request) = (turn.tile(), self.request.from_owner(turn));
         let writes = request.places() || (O::WRITES && request.operation.change() != Change::Keep);
         let start = turn.from_owner(self.start);
-        if self.stage == Stage::Begin {
+        if self.at.is_none() {
             self.at = start;
             self.stage = if start == RESERVED_LEAF && writes { Stage::Write } else { Stage::Descend };
         }
@@ -144,7 +142,7 @@ impl<T: Types<Access: Policy>, O: Operation, const W: u32, const L: usize> Walk<
             finished |= if acts { written } else { 0 };
         }
         if finished & own != 0 {
-            (self.stage, self.parent, self.previous_zombie) = (Stage::Begin, Handle::NONE, Handle::NONE);
+            (self.at, self.parent, self.previous_zombie) = (Handle::NONE, Handle::NONE, Handle::NONE);
             (self.lateral, self.losses, self.layer) = (0, 0, 0);
         }
         finished
