@@ -2,6 +2,7 @@
 //! `docs/structures/multiversion-b-tree.md`.
 use super::version::{Stamp, Version};
 use crate::keyed::{Lane, Slot};
+use crate::ordered::access::Access;
 use crate::ordered::meta::Meta;
 use crate::ordered::node::Node;
 use crate::ordered::nodes::Nodes;
@@ -190,7 +191,7 @@ impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
             self.write_copy(self.node(copy), tile.rank(), read, before);
         }
         tile.sync();
-        if A::CONCURRENT {
+        if T::Access::CONCURRENT {
             // Readers that follow the link must see the copy.
             simt::fence(Scope::Device);
         }

@@ -142,7 +142,7 @@ fn pairs_that_acquire_nothing_are_found() {
 /// Pairs are changed by stores that do not continue the release sequence of the store that reused the slot.
 #[test]
 fn a_store_to_a_slot_that_was_reused_is_found() {
-    let faults = [weak_tail(), Fault::tear(site("ordered/leaf.rs", "overwrite", "slot.compare_exchange("))];
+    let faults = [weak_tail(), Fault::tear(site("ordered/leaf.rs", "write_slot", "slot.compare_exchange("))];
     assert!(crate::order::is_found_by_an_old_tail::<Small>(1, 8 * SEEDS, &faults));
 }
 

@@ -106,7 +106,7 @@ fn is_found_in(plan: &Plan, fault: Fault) {
 /// The new node is linked before its pairs are written: the stores of the split are in the wrong order.
 #[test]
 fn a_split_that_links_before_it_writes_is_found() {
-    let pairs = site("skiplist/split.rs", "fill_data", "target.word(place - Self::HALF).store(");
+    let pairs = site("ordered/split_plan.rs", "write_new_nodes", "target.word(place - Self::HALF).store(");
     let linked = last_site("skiplist/split.rs", "split_data", "tile.sync()", 2);
     is_found_in(&overtaken(), Fault::late(pairs, linked));
 }
@@ -114,7 +114,7 @@ fn a_split_that_links_before_it_writes_is_found() {
 /// The node becomes a zombie before its pairs have moved to their destination.
 #[test]
 fn a_merge_that_leaves_before_it_moves_is_found() {
-    let pairs = site("skiplist/merge.rs", "move_pairs", "next.node.word(free.position).store(");
+    let pairs = site("skiplist/merge.rs", "move_pairs", "next.node.word(free.index).store(");
     let left = last_site("skiplist/merge.rs", "merge", "tile.sync()", 2);
     is_found_in(&thinned(), Fault::late(pairs, left));
 }
