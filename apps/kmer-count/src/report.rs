@@ -44,7 +44,7 @@ pub fn print_totals(counts: &Counts, device: &str, out: &mut impl Write) -> io::
     writeln!(out, "{:<16} {:>16}", format!("{k}-mers"), grouped(input.kmers))?;
     writeln!(out, "different        {:>16}", grouped(counts.pairs.len() as u64))?;
     writeln!(out, "there once       {:>16}", grouped(once))?;
-    writeln!(out, "device           {device}, {} of table", bytes(counts.cost.table_bytes))
+    writeln!(out, "device           {device}, {} of table", format_bytes(counts.cost.table_bytes))
 }
 
 /// Prints the time and the throughput. On an emulator the line says that it is no measurement of speed.
@@ -133,7 +133,7 @@ fn grouped(number: u64) -> String {
     text
 }
 
-fn bytes(count: usize) -> String {
+fn format_bytes(count: usize) -> String {
     indicatif::BinaryBytes(count as u64).to_string()
 }
 

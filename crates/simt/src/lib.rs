@@ -34,9 +34,9 @@ mod grid;
 pub mod hash;
 mod kernel;
 mod memory;
-mod share;
 mod thread;
 mod tile;
+mod work_sharing;
 
 pub use block::{Block, Shared, SharedShape};
 #[cfg(not(target_arch = "nvptx64"))]
@@ -45,10 +45,10 @@ pub use kernel::{Instance, Kernel};
 pub use memory::{
     Global, GlobalSlice, Order, Scope, Word, fence, fence_sc, heap_allocate, heap_free, poison, unpoison,
 };
-pub use share::{CurrentOp, Queue, share_work};
 pub use simt_macros::{device, instances, kernel};
 pub use thread::{Thread, black_box, clock, fault, pause, spin_hint, timer, trap};
 pub use tile::{Convergence, Independent, Lockstep, Shuffle, Tile};
+pub use work_sharing::{CurrentOp, Queue, share_work};
 
 #[cfg(not(target_arch = "nvptx64"))]
 pub use backend::public as emulator;

@@ -90,8 +90,10 @@ pub trait Versions: Copy + core::fmt::Debug + Send + Sync + 'static {
     /// Reads the clock.
     fn time(self) -> Time;
 
-    /// Advances the clock if it still has the value `from`, and returns that value. Otherwise returns the
-    /// current value as the error.
+    /// Advances the clock if it still has the value `from`, and returns that value.
+    ///
+    /// # Errors
+    /// [`Err`] with the current value, if it differs from `from`.
     fn advance_clock(self, from: u64) -> Result<u64, u64>;
 
     /// Enters an epoch, by all threads of the participant (see [`Group`]).

@@ -2,10 +2,10 @@
 //!
 //! Handles are words here. `u32::MAX` ([`Handle::NONE`]) stands for a failed allocation; freeing or retiring
 //! it is a fault.
+use super::allocate::Resident;
 use super::bitmaps::Bitmaps;
 use super::handle::Handle;
 use super::pool::Pool;
-use super::resident::Resident;
 use simt::hash::mix32;
 use simt::{Global, GlobalSlice, Instance, Order, Scope, Thread, Tile, device, kernel};
 

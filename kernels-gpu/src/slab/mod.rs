@@ -56,6 +56,7 @@
 //!     bucket.slot(1 << 20, 0);
 //! }
 //! ```
+mod allocate;
 mod bitmaps;
 mod bits;
 mod handle;
@@ -65,13 +66,12 @@ pub mod kernels;
 mod layered;
 pub mod list;
 mod pool;
-mod resident;
 mod search;
 
+pub use allocate::{CHANGES, Resident};
 pub use bitmaps::{BLOCK_WORDS, Bitmaps};
 pub use handle::Handle;
 pub use instances::*;
 pub use layered::Layered;
 pub use pool::{Light, MOST_SUPER_BLOCKS, Pool, Spread, Supers, Visitor};
-pub use resident::{CHANGES, Resident};
 pub use search::LOOKS;

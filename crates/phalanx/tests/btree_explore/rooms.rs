@@ -100,6 +100,16 @@ fn written(asked: &[RangeRequest], counts: &[u64], all: &BTreeSet<u64>, (before,
     words
 }
 
+/// Returns the number of pairs that each range yields: those of `all` in the range, as far as the request and
+/// a buffer of `places` elements have space for them.
+fn expected_counts(asked: &[RangeRequest], all: &BTreeSet<u64>, places: u64) -> Vec<u64> {
+    let count = |range: &RangeRequest| {
+        let there = all.iter().filter(|key| (range.from..=range.to).contains(*key)).count() as u64;
+        there.min(u64::from(range.room)).min(places.saturating_sub(range.offset))
+    };
+    asked.iter().map(count).collect()
+}
+
 /// Collects ranges with kernels of the variant `M` from trees that were filled by kernels of the variant `F`
 /// with the same layout.
 pub fn ranges_go_where_they_should<F, M>(count: u64)
@@ -107,64 +117,52 @@ where
     F: HasFixture<Memory = Forest> + Config<Key = u32, Value = u32>,
     M: Config<Key = u32, Value = u32>,
 {
-    for seed in seeds(count) {
-        let mut rng = Rng::new(seed);
-        let all: BTreeSet<u64> = (0..rng.pick(&[0, 6, 60, 200])).map(|_| rng.below(KEYS)).collect();
-        let filled = order::filled::<F>(&all, 120);
-        let options = Options { stale_l1: true, ..Options::explore(setting::<F>(seed).schedule) };
-        let device = Device::emulator(options);
-        let mut forest = F::memory(&device, 120).expect("memory");
-        F::copy(&mut forest, &filled).expect("memory");
-        let most = rng.pick(&[4, 11, 31]);
-        let asked = ask(&mut rng, most);
-        let end = asked.iter().filter(|range| range.offset < 1 << 30).map(|range| range.offset).max();
-        let len = end.expect("a range") as usize + 40;
-        let mut part = || {
-            let before = rng.below(5) as usize;
-            (before, len.saturating_sub(rng.pick(&[0, 0, 1, 30, 60])))
-        };
-        let (keys, values): (Part, Part) = (part(), part());
-        let buffer = |part: Part| device.filled::<u32>(part.0 + part.1 + GUARD, 0x7b).expect("memory");
-        let (to_keys, to_values, counts) =
-            (buffer(keys), buffer(values), device.zeroed::<u64>(asked.len()).expect("memory"));
-        let column = |of: fn(&RangeRequest) -> u64| -> Buffer<u64> {
-            device.from_slice(&asked.iter().map(of).collect::<Vec<_>>()).expect("memory")
-        };
-        let columns =
-            [column(|a| a.from), column(|a| a.to), column(|a| a.offset), column(|a| u64::from(a.room))];
-        let gather = Gather::<M> {
-            tree: forest.view(),
-            asked: columns.each_ref().map(Buffer::slice),
-            keys: to_keys.slice().part(keys.0, keys.1),
-            values: to_values.slice().part(values.0, values.1),
-            counts: counts.slice(),
-        };
-        let ended = device
-            .emulator_handle()
-            .expect("an emulator")
-            .launch_all(vec![Launch::new(Grid::new(1, 32), gather)]);
-        assert!(ended.is_ok(), "{ended:?}\n{}", replay(crate::PROGRAM, seed));
-        let places = keys.1.max(values.1) as u64;
-        let expected: Vec<u64> = asked
-            .iter()
-            .map(|range| {
-                let there = all.iter().filter(|key| (range.from..=range.to).contains(*key)).count() as u64;
-                there.min(u64::from(range.room)).min(places.saturating_sub(range.offset))
-            })
-            .collect();
-        let say = || format!("{asked:?}, into {keys:?} and {values:?}\n{}", replay(crate::PROGRAM, seed));
-        assert_eq!(counts.read().expect("memory"), expected, "{}", say());
-        assert_eq!(
-            to_keys.read().expect("memory"),
-            written(&asked, &expected, &all, keys),
-            "keys: {}",
-            say()
-        );
-        assert_eq!(
-            to_values.read().expect("memory"),
-            written(&asked, &expected, &all, values),
-            "values: {}",
-            say()
-        );
-    }
+    seeds(count).for_each(collect_ranges::<F, M>);
+}
+
+/// Collects the ranges of one seed, and compares counts, keys and values with the expected ones.
+fn collect_ranges<F, M>(seed: u64)
+where
+    F: HasFixture<Memory = Forest> + Config<Key = u32, Value = u32>,
+    M: Config<Key = u32, Value = u32>,
+{
+    let mut rng = Rng::new(seed);
+    let all: BTreeSet<u64> = (0..rng.pick(&[0, 6, 60, 200])).map(|_| rng.below(KEYS)).collect();
+    let filled = order::filled::<F>(&all, 120);
+    let options = Options { stale_l1: true, ..Options::explore(setting::<F>(seed).schedule) };
+    let device = Device::emulator(options);
+    let mut forest = F::memory(&device, 120).expect("memory");
+    F::copy(&mut forest, &filled).expect("memory");
+    let most = rng.pick(&[4, 11, 31]);
+    let asked = ask(&mut rng, most);
+    let end = asked.iter().filter(|range| range.offset < 1 << 30).map(|range| range.offset).max();
+    let len = end.expect("a range") as usize + 40;
+    let mut part = || (rng.below(5) as usize, len.saturating_sub(rng.pick(&[0, 0, 1, 30, 60])));
+    let (keys, values): (Part, Part) = (part(), part());
+    let buffer = |part: Part| device.filled::<u32>(part.0 + part.1 + GUARD, 0x7b).expect("memory");
+    let (to_keys, to_values) = (buffer(keys), buffer(values));
+    let counts = device.zeroed::<u64>(asked.len()).expect("memory");
+    let column = |of: fn(&RangeRequest) -> u64| -> Buffer<u64> {
+        device.from_slice(&asked.iter().map(of).collect::<Vec<_>>()).expect("memory")
+    };
+    let columns = [column(|a| a.from), column(|a| a.to), column(|a| a.offset), column(|a| u64::from(a.room))];
+    let gather = Gather::<M> {
+        tree: forest.view(),
+        asked: columns.each_ref().map(Buffer::slice),
+        keys: to_keys.slice().part(keys.0, keys.1),
+        values: to_values.slice().part(values.0, values.1),
+        counts: counts.slice(),
+    };
+    let emulator = device.emulator_handle().expect("an emulator");
+    let ended = emulator.launch_all(vec![Launch::new(Grid::new(1, 32), gather)]);
+    assert!(ended.is_ok(), "{ended:?}\n{}", replay(crate::PROGRAM, seed));
+    let expected = expected_counts(&asked, &all, keys.1.max(values.1) as u64);
+    let say = || format!("{asked:?}, into {keys:?} and {values:?}\n{}", replay(crate::PROGRAM, seed));
+    assert_eq!(counts.read().expect("memory"), expected, "{}", say());
+    let check = |what: &str, found: &Buffer<u32>, part: Part| {
+        let found = found.read().expect("memory");
+        assert_eq!(found, written(&asked, &expected, &all, part), "{what}: {}", say());
+    };
+    check("keys", &to_keys, keys);
+    check("values", &to_values, values);
 }

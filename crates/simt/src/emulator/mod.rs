@@ -234,12 +234,12 @@ pub unsafe fn load_vec<T: Word, const N: usize>(pointer: *const T, order: Order,
 /// - As for `load_vec`.
 #[inline(never)]
 unsafe fn load_words<T: Word, const N: usize>(first: usize, how: How, site: Site) -> [T; N] {
-    let backwards = in_one_instruction(first, N * how.bytes(), site);
+    let backwards = in_one_instruction(first, N * how.byte_len(), site);
     let mut words = [T::narrow(0); N];
     for place in 0..N {
         let place = if backwards { N - 1 - place } else { place };
         // SAFETY: the caller's obligation.
-        words[place] = T::narrow(unsafe { global::load(first + place * how.bytes(), how, site) });
+        words[place] = T::narrow(unsafe { global::load(first + place * how.byte_len(), how, site) });
     }
     words
 }
@@ -318,11 +318,11 @@ pub unsafe fn store_vec<T: Word, const N: usize>(pointer: *mut T, words: [T; N],
 /// - As for `store_vec`.
 #[inline(never)]
 unsafe fn store_words<T: Word, const N: usize>(first: usize, how: How, site: Site, words: [T; N]) {
-    let backwards = in_one_instruction(first, N * how.bytes(), site);
+    let backwards = in_one_instruction(first, N * how.byte_len(), site);
     for place in 0..N {
         let place = if backwards { N - 1 - place } else { place };
         // SAFETY: the caller's obligation.
-        unsafe { global::store(first + place * how.bytes(), how, site, words[place].widen()) }
+        unsafe { global::store(first + place * how.byte_len(), how, site, words[place].widen()) }
     }
 }
 

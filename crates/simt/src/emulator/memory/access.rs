@@ -29,13 +29,13 @@ impl How {
     }
 
     /// Returns the size of the word, in bytes.
-    pub const fn bytes(self) -> usize {
+    pub const fn byte_len(self) -> usize {
         self.bytes as usize
     }
 
     /// Returns the access at an address and a source line.
     pub fn at(self, address: usize, site: Site) -> Access {
-        Access { address, bytes: self.bytes(), order: self.order, scope: self.scope, site }
+        Access { address, bytes: self.byte_len(), order: self.order, scope: self.scope, site }
     }
 }
 
