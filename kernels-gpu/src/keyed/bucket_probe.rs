@@ -126,31 +126,32 @@ impl<S: Slot, const W: u32, const L: usize> BucketProbe<S, W, L> {
         let (verdict, rank) = (self.result, tile.rank());
         let actor = verdict.actors.trailing_zeros();
         let acts = active && verdict.actors != 0 && rank == actor;
-        let (mut done, mut value) = (false, request.argument);
-        if acts && O::WRITES && !self.hit.exists {
-            done = self.insert(rank, request);
-        } else if acts {
-            (done, value) = self.change(rank, request);
-        }
+        let (done, value) = if acts { self.act_alone(rank, request) } else { (false, request.argument) };
         let value = if O::RETURNS { tile.shuffle(value, actor) } else { value };
         let done = if O::WRITES { tile.any(done) } else { verdict.found };
         (done, value)
     }
 
-    /// Inserts the pair in the lane's empty slot. Returns whether the slot was still empty.
-    fn insert(&self, rank: u32, request: &Request<S, impl Operation>) -> bool {
-        S::claim(self.slot(rank, &self.open), S::pack(request.key, request.argument))
+    /// Executes the action of the one acting lane: changes the present pair, or claims the empty slot.
+    /// Returns whether no concurrent operation interfered, and the previous value.
+    fn act_alone<O: Operation>(&self, rank: u32, request: &Request<S, O>) -> (bool, S::Value) {
+        let found = if self.hit.exists || !O::WRITES { self.hit } else { self.open };
+        // SAFETY: `rank` is the rank of a lane of the tile, and `j` the index of one of its slots.
+        let slot = unsafe { self.bucket.slot(rank, found.index as usize) };
+        if O::WRITES && !self.hit.exists {
+            let pair = S::pack(request.key, request.argument);
+            return (S::claim(slot, pair), request.argument);
+        }
+        Self::change(request, slot, found.word)
     }
 
-    fn slot(&self, rank: u32, found: &SlotMatch<S::Word>) -> Global<S::Word> {
-        // SAFETY: `rank` is the rank of a lane of the tile, and `found` one of its slots.
-        unsafe { self.bucket.slot(rank, found.index as usize) }
-    }
-
-    /// Changes the pair that the lane has found. Returns whether no concurrent operation interfered (only
-    /// removals conflict), and the previous value.
-    fn change<O: Operation>(&self, rank: u32, request: &Request<S, O>) -> (bool, S::Value) {
-        let (slot, word) = (self.slot(rank, &self.hit), self.hit.word);
+    /// Changes the pair of a slot that was read as `word`. Returns whether no concurrent operation interfered
+    /// (only removals conflict), and the previous value.
+    fn change<O: Operation>(
+        request: &Request<S, O>,
+        slot: Global<S::Word>,
+        word: S::Word,
+    ) -> (bool, S::Value) {
         let (value, argument) = (S::value_part(slot), request.argument);
         let (order, scope) = (Order::Relaxed, Scope::Device);
         if S::HAS_VALUE && !matches!(request.operation.change(), Change::Erase | Change::Keep) {
