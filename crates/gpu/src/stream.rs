@@ -31,7 +31,8 @@ impl Device {
     /// Creates a stream.
     ///
     /// # Errors
-    /// [`Error::DeviceLost`] when a kernel failed before; [`Error::Driver`] when the driver's call fails.
+    /// [`Error::DeviceLost`](crate::Error::DeviceLost) when a kernel failed before;
+    /// [`Error::Driver`](crate::Error::Driver) when the driver's call fails.
     pub fn stream(&self) -> Result<Stream> {
         Ok(Stream::new(self.clone(), self.machine().queue()?))
     }

@@ -73,7 +73,7 @@ impl<T: Types, const W: u32, const L: usize> TreeView<TreeOf<T, W, L>> {
         walk.result()
     }
 
-    /// Executes the query of each lane that is `pending`. See [`Nodes::seek`].
+    /// Executes the query of each lane that is `pending`. See [`TreeView::seek`].
     pub fn seek<Q: Seek>(
         self,
         tile: Tile<W, impl Convergence>,
@@ -84,7 +84,7 @@ impl<T: Types, const W: u32, const L: usize> TreeView<TreeOf<T, W, L>> {
         self.nodes().seek::<Q>(tile, pending, span, sink)
     }
 
-    /// Takes a snapshot for the tile. See [`Nodes::snapshot`].
+    /// Takes a snapshot for the tile. See [`TreeView::snapshot`].
     pub fn snapshot(self, tile: Tile<W, impl Convergence>) -> u32 {
         self.nodes().snapshot(tile)
     }

@@ -155,7 +155,7 @@ impl<G: Group + core::fmt::Debug> Versions for MovingClock<G> {
     }
 }
 
-/// As [`Concurrent`], with versions. Snapshots are taken while no kernel runs.
+/// As [`Concurrent`](crate::ordered::Concurrent), with versions. Snapshots are taken while no kernel runs.
 #[derive(Clone, Copy, Debug)]
 pub struct InPlace;
 
@@ -165,8 +165,8 @@ impl Access for InPlace {
     type Versions = FixedClock;
 }
 
-/// As [`Concurrent`], with versions of which snapshots are taken while kernels run. `G` is the group of
-/// threads that form an epoch participant.
+/// As [`Concurrent`](crate::ordered::Concurrent), with versions of which snapshots are taken while kernels
+/// run. `G` is the group of threads that form an epoch participant.
 #[derive(Clone, Copy, Debug)]
 pub struct OutOfPlace<G = Blocks>(PhantomData<G>);
 

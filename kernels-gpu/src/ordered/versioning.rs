@@ -75,7 +75,7 @@ pub trait Versions: Copy + core::fmt::Debug + Send + Sync + 'static {
     ///
     /// # Safety
     /// - The pointers lead to words of device memory that live as long as the view is used: the clock's, the
-    ///   pin's, and those of [`Epochs::new`], which states its own requirements.
+    ///   pin's, and those of [`Epochs::new`](crate::reclaim::Epochs::new), which states its own requirements.
     unsafe fn new(parts: RawVersions) -> Self;
 
     /// Returns the timestamp at which the view reads.
@@ -96,7 +96,7 @@ pub trait Versions: Copy + core::fmt::Debug + Send + Sync + 'static {
     /// [`Err`] with the current value, if it differs from `from`.
     fn advance_clock(self, from: u64) -> Result<u64, u64>;
 
-    /// Enters an epoch, by all threads of the participant (see [`Group`]).
+    /// Enters an epoch, by all threads of the participant (see [`Group`](crate::reclaim::Group)).
     ///
     /// # Safety
     /// - `pool` is the one from which the versions' copies are allocated.

@@ -58,7 +58,7 @@ pub trait Config: Kind<View = TreeView<Self>> {
     /// Rebuilds the directory, by the calling block.
     fn rebuild_directory(tree: TreeView<Self>);
 
-    /// Marks slab `number` as retired, if it is a version. See [`super::kernels::mark_versions`].
+    /// Marks slab `number` as retired, if it is a version. See [`crate::mvbtree::kernels::mark_versions`].
     fn mark_version(tree: TreeView<Self>, number: u32) {
         let _ = (tree, number);
     }
@@ -79,7 +79,7 @@ pub trait Config: Kind<View = TreeView<Self>> {
     fn free_node(tree: TreeView<Self>, number: usize);
 }
 
-/// Visitor that [`super::visit`] calls with the kind of tree of a given name.
+/// Visitor that [`crate::btree::visit`] calls with the kind of tree of a given name.
 pub trait Visitor {
     /// Result of the visit.
     type Output;
@@ -126,7 +126,7 @@ impl<M: Config> TreeView<M> {
     ///   [`super::HEAD`] were 0 before any kernel accessed them, and [`super::kernels::rebuild_directory`]
     ///   runs before other kernels whenever nodes were freed.
     /// - The pool is used by this tree alone. Every byte of its free slabs is `0xFF`, and its first
-    ///   [`EMPTY_TREE_NODES`] slabs are live and were made a tree by [`super::kernels::bulk_build`].
+    ///   [`super::EMPTY_TREE_NODES`] slabs are live and were made a tree by [`super::kernels::bulk_build`].
     /// - `history` meets the requirements of [`Versions::new`], where versions are kept.
     pub unsafe fn new(
         counters: *mut u64,

@@ -62,8 +62,8 @@ impl<K, V> std::fmt::Debug for HashMap<K, V> {
 
 /// Construction and properties.
 impl<K: Key, V: Value> HashMap<K, V> {
-    /// Creates a map on [`Device::from_environment`] (a GPU if there is one, else the emulator) that holds
-    /// `capacity` pairs and grows when needed.
+    /// Creates a map on [`Device::from_environment`](crate::Device::from_environment) (a GPU if there is one,
+    /// else the emulator) that holds `capacity` pairs and grows when needed.
     ///
     /// # Errors
     /// As [`Builder::build`].
