@@ -185,7 +185,7 @@ mod tests {
     #[test]
     fn each_hop_calls_the_next() {
         let metrics = walked(&[("a.rs", "Map::get"), ("b.rs", "run")]).unwrap();
-        assert_eq!(metrics.iter().map(|metric| metric.value).collect::<Vec<_>>(), [2.0, 2.0, 1.0]);
+        assert_eq!(metrics.iter().map(|metric| metric.value).collect::<Vec<_>>(), [2.0, 2.0, 1.0, 0.0]);
         let error = walked(&[("b.rs", "run"), ("a.rs", "Map::get")]).unwrap_err();
         assert_eq!(format!("{error:#}"), "the walk of get: run does not call Map::get");
         assert!(walked(&[("a.rs", "Map::put")]).is_err());
