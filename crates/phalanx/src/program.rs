@@ -1,5 +1,6 @@
 //! The PTX of the structures' kernels.
-use gpu::Program;
+use crate::Result;
+use gpu::{Device, Program};
 
 /// Kernels of this package's structures. Structures register it with their device themselves. A program that
 /// launches kernels of `phalanx-kernels` itself must register it with [`gpu::Device::add_program`].
@@ -11,3 +12,11 @@ const TEXTS: &[(u32, &str)] =
 
 #[cfg(not(feature = "cuda"))]
 const TEXTS: &[(u32, &str)] = &[];
+
+/// Returns the device that a builder names or, without a name, that of the environment, with this package's
+/// kernels registered.
+pub(crate) fn open(device: Option<&Device>) -> Result<Device> {
+    let device = device.cloned().map_or_else(Device::from_environment, Ok)?;
+    device.add_program(&PROGRAM);
+    Ok(device)
+}

@@ -14,6 +14,7 @@ impl Exports {
     /// nothing.
     pub fn new<'a>(folder: &str, files: impl Iterator<Item = (&'a str, &'a syn::File)> + Clone) -> Self {
         let mut exports = Self { private: Vec::new(), names: HashSet::new() };
+        let mut names = HashSet::new();
         let library = format!("{folder}lib.rs");
         if !files.clone().any(|(path, _)| path == library) {
             exports.private.push(folder.trim_end_matches('/').to_owned());
@@ -21,15 +22,14 @@ impl Exports {
         for (path, file) in files.clone() {
             exports.private.extend(private_modules(path, file));
         }
-        for (_, file) in files.filter(|(path, _)| exports.is_public(path)).collect::<Vec<_>>() {
-            for item in &file.items {
-                match item {
-                    Item::Use(item) if is_public(&item.vis) => collect(&item.tree, &mut exports.names),
-                    _ => {}
-                }
+        for item in files.filter(|(path, _)| exports.is_public(path)).flat_map(|(_, file)| &file.items) {
+            if let Item::Use(item) = item
+                && is_public(&item.vis)
+            {
+                collect(&item.tree, &mut names);
             }
         }
-        exports
+        Self { names, ..exports }
     }
 
     /// Returns whether a file's module can be reached from outside.

@@ -4,7 +4,8 @@ use super::table::Table;
 use super::{HashMap, Key, Value, kernels};
 use crate::map::handle::Handle;
 use crate::map::variant::{names, select};
-use crate::{Error, PROGRAM, Result};
+use crate::program::open;
+use crate::{Error, Result};
 use gpu::Device;
 
 /// Parameters of a map. Created by [`HashMap::builder`].
@@ -94,8 +95,7 @@ impl<K: Key, V: Value> Builder<K, V> {
         if !(self.load_factor > 0.0 && self.load_factor <= 1.0) {
             return Err(Error::LoadFactor(self.load_factor));
         }
-        let device = self.device.clone().map_or_else(Device::from_environment, Ok)?;
-        device.add_program(&PROGRAM);
+        let device = open(self.device.as_ref())?;
         let kernels = select(&device, self.variant.as_deref(), kernels::all())?;
         let slots = (self.capacity as f64 / self.load_factor).ceil() as usize;
         let table = Table::new(&device, kernels, slots, self.max_probes)?;

@@ -1,7 +1,6 @@
 //! Construction of trees that keep versions.
 use super::MultiVersionBTree;
 use super::history::History;
-use super::versioned::VersionedTree;
 #[allow(unused_imports)] // for links in the documentation
 use crate::Error;
 use crate::map::variant::names;
@@ -120,7 +119,7 @@ impl<K: Key, V: Value> Builder<K, V> {
         let by_name = self.inner.selected().is_some();
         let variants = versioned_trees().filter(|kernels| by_name || kernels.shape().moves == moves);
         let tree = self.inner.build_tree(variants, |device, shape| Ok(Some(History::new(device, shape)?)))?;
-        Ok(MultiVersionBTree { inner: VersionedTree::new(tree) })
+        Ok(MultiVersionBTree { tree })
     }
 }
 

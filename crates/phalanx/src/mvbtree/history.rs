@@ -274,7 +274,7 @@ impl History {
 /// Sets the clock of a tree without snapshots as if `stamp` snapshots had been taken.
 pub fn begin_at<K: Key, V: Value>(tree: &super::MultiVersionBTree<K, V>, stamp: u32) -> Result<()> {
     let begin = |history: &mut History| history.begin_at(stamp);
-    tree.inner.tree.handle.exclusive(|_, memory| memory.history.as_mut().map_or(Ok(()), begin))
+    tree.tree.handle.exclusive(|_, memory| memory.history.as_mut().map_or(Ok(()), begin))
 }
 
 /// Versions that kernels have freed by epochs: see

@@ -2,7 +2,6 @@
 mod builder;
 pub(crate) mod history;
 mod snapshot;
-mod versioned;
 
 #[allow(unused_imports)] // for links in the documentation
 use crate::Error;
@@ -12,6 +11,7 @@ use crate::ordered::bulk_build::USUAL_FILL;
 pub use crate::ordered::growth::Growth;
 use crate::ordered::kernels::Search;
 use crate::ordered::queries::{Ordered, Searched};
+use crate::ordered::tree::Tree;
 use crate::slab_alloc::Stats;
 use crate::{Key, Result, Value};
 pub use builder::{Builder, Updates, variants};
@@ -23,7 +23,6 @@ use simt::Instance;
 pub use snapshot::{At, Snapshot};
 use std::io::Read;
 use std::ops::RangeBounds;
-use versioned::VersionedTree;
 
 /// An ordered map from `u32` or `u64` to `u32` or `u64` in device memory, with [snapshots](Self::snapshot): a
 /// B-link tree whose leaves keep versions. A past state stays readable while writers continue.
@@ -60,14 +59,14 @@ use versioned::VersionedTree;
 /// A snapshot lives until it is dropped. It borrows the tree, so no method that takes `&mut self` can be
 /// called until then.
 pub struct MultiVersionBTree<K, V> {
-    inner: VersionedTree<K, V>,
+    tree: Tree<K, V>,
 }
 
 impl<K, V> std::fmt::Debug for MultiVersionBTree<K, V> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("MultiVersionBTree")
-            .field("variant", &self.inner.tree.handle.kernels().variant())
-            .field("device", &self.inner.tree.handle.device.name())
+            .field("variant", &self.tree.handle.kernels().variant())
+            .field("device", &self.tree.handle.device.name())
             .finish_non_exhaustive()
     }
 }
@@ -90,12 +89,12 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
 
     /// Returns the name of the tree's variant.
     pub fn variant(&self) -> &str {
-        self.inner.tree.handle.kernels().variant().name
+        self.tree.handle.kernels().variant().name
     }
 
     /// Returns how updates keep versions, which determines whether streams and kernels can take snapshots.
     pub fn updates(&self) -> Updates {
-        if self.inner.tree.handle.kernels().shape().moves { Updates::OutOfPlace } else { Updates::InPlace }
+        if self.tree.handle.kernels().shape().moves { Updates::OutOfPlace } else { Updates::InPlace }
     }
 
     /// Returns the statistics of the pool of nodes and versions. Waits for all earlier launches.
@@ -103,7 +102,7 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
     /// # Errors
     /// [`Error::Device`] if the device is lost or lacks the memory.
     pub fn stats(&self) -> Result<Stats> {
-        self.inner.tree.stats()
+        self.tree.stats()
     }
 
     /// Returns the number of old versions of leaves that are not freed. Waits for all earlier launches, and
@@ -112,7 +111,7 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
     /// # Errors
     /// As [`Self::validate`].
     pub fn versions(&self) -> Result<usize> {
-        Ok(self.inner.tree.examine()?.versions as usize)
+        Ok(self.tree.examine()?.versions as usize)
     }
 
     /// Returns the numbers of versions that kernels have retired and freed by epochs. Waits for the device.
@@ -129,7 +128,7 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
     /// # Errors
     /// As [`Self::validate`].
     pub fn depth(&self) -> Result<u32> {
-        Ok(self.inner.tree.examine()?.depth)
+        Ok(self.tree.examine()?.depth)
     }
 
     /// Checks the whole tree: everything that [`crate::BTree::validate`] checks, that every live slab that is
@@ -139,7 +138,7 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
     /// [`Error::Invalid`] with the violated invariant; [`Error::Device`] if the device is lost or lacks the
     /// memory.
     pub fn validate(&self) -> Result<()> {
-        self.inner.tree.examine().map(drop)
+        self.tree.examine().map(drop)
     }
 
     /// Frees all versions that no live snapshot reads, including those that kernels have retired but not
@@ -149,7 +148,7 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
     /// # Errors
     /// [`Error::Device`] if the device is lost or lacks the memory.
     pub fn drain(&self) -> Result<usize> {
-        self.inner.tree.sweep()
+        self.tree.sweep()
     }
 
     /// Replaces all pairs by the given ones: see [`crate::BTree::bulk_build`].
@@ -157,7 +156,7 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
     /// # Errors
     /// As [`crate::BTree::bulk_build`].
     pub fn bulk_build(&mut self, keys: &[K], values: &[V], fill: f64) -> Result<()> {
-        self.inner.tree.bulk_build(keys, values, fill)
+        self.tree.bulk_build(keys, values, fill)
     }
 
     /// [`Self::bulk_build`] from device buffers whose keys are strictly ascending. Waits.
@@ -166,7 +165,7 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
     /// [`Error::Unsorted`] if the keys are not strictly ascending; [`Error::OtherDevice`] if a buffer is not
     /// of the tree's device; otherwise as [`Self::bulk_build`]. The tree is then unchanged.
     pub fn bulk_build_sorted(&mut self, keys: &Buffer<K>, values: &Buffer<V>, fill: f64) -> Result<()> {
-        self.inner.tree.bulk_build_sorted(keys, values, fill)
+        self.tree.bulk_build_sorted(keys, values, fill)
     }
 
     /// Rebuilds the tree with the given `fill` of nodes.
@@ -174,7 +173,7 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
     /// # Errors
     /// As [`Self::bulk_build`].
     pub fn compact(&mut self, fill: f64) -> Result<()> {
-        self.inner.tree.compact(fill)
+        self.tree.compact(fill)
     }
 
     /// Loads a map that [`Map::save`] wrote, with the builder's parameters; its capacity is raised to the
@@ -208,13 +207,13 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
     where
         M: Config<Key = K, Value = V> + Instance,
     {
-        self.inner.tree.handle.kernels().variant().check::<M>()?;
+        self.tree.handle.kernels().variant().check::<M>()?;
         // SAFETY: of this variant; the caller keeps the memory.
-        Ok(unsafe { self.inner.tree.handle.read().now().view() })
+        Ok(unsafe { self.tree.handle.read().now().view() })
     }
 
     fn with_history<T>(&self, run: impl FnOnce(&History) -> Result<T>) -> Result<T> {
-        let memory = self.inner.tree.handle.read();
+        let memory = self.tree.handle.read();
         match &memory.history {
             Some(history) => run(history),
             None => Err(Error::ClockStands),
@@ -317,7 +316,7 @@ impl<K: Key, V: Value> Searched<K, V> for MultiVersionBTree<K, V> {
     }
 
     fn search(&self, stream: &Stream, search: Search<K, V>) -> Result<()> {
-        self.inner.tree.search(stream, search)
+        self.tree.search(stream, search)
     }
 }
 
@@ -326,10 +325,10 @@ impl<K: Key, V: Value> Map for MultiVersionBTree<K, V> {
     type Value = V;
 
     fn inner(&self) -> &dyn Structure<Key = K, Value = V> {
-        &self.inner
+        &self.tree
     }
 
     fn inner_mut(&mut self) -> &mut dyn Structure<Key = K, Value = V> {
-        &mut self.inner
+        &mut self.tree
     }
 }

@@ -34,7 +34,7 @@ impl<K, V> fmt::Debug for Snapshot<'_, K, V> {
 
 impl<K, V> Drop for Snapshot<'_, K, V> {
     fn drop(&mut self) {
-        let handle = &self.tree.inner.tree.handle;
+        let handle = &self.tree.tree.handle;
         match &handle.read().history {
             Some(history) if self.is_own => history.release(&handle.device.default_stream(), self.slot),
             Some(history) => history.drop_slot(self.slot),
@@ -63,8 +63,8 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
     /// [`Error::Snapshots`] if [`super::MOST`] snapshots are alive; [`Error::Moments`] if all timestamps are
     /// used up while others are alive; [`Error::Device`] if the device is lost or lacks the memory.
     pub fn snapshot(&self) -> Result<Snapshot<'_, K, V>> {
-        let (slot, moment) = self.inner.tree.handle.exclusive(|stream, memory| {
-            let kernels = self.inner.tree.handle.kernels();
+        let (slot, moment) = self.tree.handle.exclusive(|stream, memory| {
+            let kernels = self.tree.handle.kernels();
             if memory.history.as_ref().is_some_and(History::is_due) {
                 or_later(memory.sweep(kernels, stream))?;
             }
@@ -110,7 +110,7 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
         let (slot, moment) = match take() {
             // Dropped snapshots keep their slots until the next sweep.
             Err(Error::Snapshots { .. }) => {
-                self.inner.tree.sweep()?;
+                self.tree.sweep()?;
                 take()?
             }
             taken => taken?,
@@ -133,7 +133,7 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
     /// have drop glue, and a caller could not drop a snapshot before the end of the scope of an [`At`] that
     /// borrows it.
     pub(super) fn now<T>(&self, read: impl FnOnce(At<'_, K, V>) -> Result<T>) -> Result<T> {
-        let _read = self.inner.begin_read();
+        let _read = self.tree.begin_read();
         let mut own = match self.updates() {
             Updates::InPlace => self.snapshot()?,
             Updates::OutOfPlace => self.snapshot_on(&self.device().default_stream())?,
@@ -218,7 +218,7 @@ impl<K: Key, V: Value> At<'_, K, V> {
     /// # Errors
     /// [`Error::Device`] if the device is lost or lacks the memory.
     pub fn iter(&self) -> Result<IntoIter<K, V>> {
-        let scans = |run: Scans<'_, K, V>| self.tree.inner.tree.scans_at(run, self.moment);
+        let scans = |run: Scans<'_, K, V>| self.tree.tree.scans_at(run, self.moment);
         let (keys, values) = export::scanned(self.tree.device(), &scans)?;
         let (keys, values) = sorted(keys.into_iter().zip(values));
         Ok(keys.into_iter().zip(values))
@@ -230,7 +230,7 @@ impl<K: Key, V: Value> At<'_, K, V> {
     }
 
     fn look_up(&self, stream: &Stream, batch: Batch<K, V>) -> Result<()> {
-        self.tree.inner.tree.look_up_at(stream, batch, self.moment)
+        self.tree.tree.look_up_at(stream, batch, self.moment)
     }
 }
 
@@ -245,6 +245,6 @@ impl<K: Key, V: Value> Searched<K, V> for At<'_, K, V> {
     }
 
     fn search(&self, stream: &Stream, search: Search<K, V>) -> Result<()> {
-        self.tree.inner.tree.search_at(stream, search, self.moment)
+        self.tree.tree.search_at(stream, search, self.moment)
     }
 }

@@ -6,8 +6,9 @@ use super::tree::Tree;
 use crate::map::handle::Handle;
 use crate::map::variant::select;
 use crate::mvbtree::History;
+use crate::program::open;
 use crate::slab_alloc::SlabAlloc;
-use crate::{Error, Key, PROGRAM, Result, Value};
+use crate::{Error, Key, Result, Value};
 use gpu::{Device, Tier};
 use phalanx_kernels::ordered::EMPTY_TREE_NODES;
 use std::marker::PhantomData;
@@ -137,9 +138,7 @@ impl<K: Key, V: Value> Builder<K, V> {
         if self.capacity == 0 {
             return Err(Error::ZeroCapacity);
         }
-        let device = self.device.clone().map_or_else(Device::from_environment, Ok)?;
-        device.add_program(&PROGRAM);
-        Ok(device)
+        open(self.device.as_ref())
     }
 
     /// Returns the name of the selected variant, if one is selected.

@@ -185,9 +185,8 @@ impl<K: Key, V: Value> Tree<K, V> {
         })
     }
 
-    /// Frees versions that no snapshot reads and, if the policy allows, provides more nodes within the
-    /// budget.
-    /// Implements [`Structure::grow_for`](crate::map::structure::Structure::grow_for).
+    /// Implements [`Structure::grow_for`](crate::map::structure::Structure::grow_for): frees versions that no
+    /// snapshot reads and, if the policy allows, provides more nodes within the budget.
     pub fn provide_nodes(&self, refused: &[K], seen: Option<u64>) -> Result<Room> {
         if !self.grows() && self.handle.read().history.is_none() {
             return Ok(Room::None);

@@ -12,7 +12,7 @@ use crate::mvbtree::{History, Moment};
 use crate::slab_alloc::Stats;
 use crate::{Key, Result, Value};
 use gpu::{Device, Stream};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
 /// A B-tree or skip list in device memory.
 pub struct Tree<K, V> {
@@ -22,6 +22,9 @@ pub struct Tree<K, V> {
     frozen: Mutex<bool>,
     /// Sorts batches before they are launched, for variants that do so.
     sorter: Option<Sorter<K, V>>,
+    /// Held shared by queries that read as of a snapshot of their own, and exclusively while nodes are freed
+    /// or allocated for refused elements: such a snapshot would prevent a rebuild.
+    reads: RwLock<()>,
 }
 
 /// Launches a rebuild of the directory, if the tree uses one.
@@ -38,9 +41,15 @@ impl<K: Key, V: Value> Tree<K, V> {
     /// Creates an empty tree in new memory.
     pub fn new(handle: Handle<dyn Kernels<K, V>, Memory>, growth: Growth) -> Result<Self> {
         let sorter = Sorter::for_variant(handle.kernels().variant());
-        let tree = Self { handle, growth, frozen: Mutex::new(false), sorter };
+        let tree = Self { handle, growth, frozen: Mutex::new(false), sorter, reads: RwLock::default() };
         tree.rebuild_from_sorted(nothing(), nothing(), 2)?;
         Ok(tree)
+    }
+
+    /// Begins a query that takes a snapshot of its own: while the guard lives, no call frees or allocates
+    /// nodes for refused elements.
+    pub fn begin_read(&self) -> RwLockReadGuard<'_, ()> {
+        self.reads.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Submits a task that may run concurrently with others.
@@ -222,6 +231,7 @@ impl<K: Key, V: Value> Structure for Tree<K, V> {
     }
 
     fn grow_for(&self, refused: &[K], seen: Option<u64>) -> Result<Room> {
+        let _no_reads = self.reads.write().unwrap_or_else(PoisonError::into_inner);
         self.provide_nodes(refused, seen)
     }
 

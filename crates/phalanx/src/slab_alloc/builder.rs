@@ -2,7 +2,8 @@
 use super::SlabAlloc;
 use super::kernels;
 use super::memory::{Memory, Shape};
-use crate::{Error, PROGRAM, Result};
+use crate::program::open;
+use crate::{Error, Result};
 use gpu::{Device, Tier};
 use std::sync::Mutex;
 
@@ -109,8 +110,7 @@ impl Builder {
         let (first_tier, tier) = (self.first_tier, self.tier);
         let shape = Shape { slab_bytes, shift: slabs.trailing_zeros(), light, fill, first_tier, tier };
         let supers = shape.supers_within(0, self.capacity, self.budget)?;
-        let device = self.device.map_or_else(Device::from_environment, Ok)?;
-        device.add_program(&PROGRAM);
+        let device = open(self.device.as_ref())?;
         let memory = Memory::new(&device, shape, supers)?;
         Ok(SlabAlloc { device, kernels, shape, budget: self.budget, memory, seed: Mutex::new(0) })
     }

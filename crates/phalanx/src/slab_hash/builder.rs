@@ -5,8 +5,9 @@ use super::memory::Memory;
 use super::sizing::{load_for, mean_slabs};
 use crate::map::handle::Handle;
 use crate::map::variant::{names, select};
+use crate::program::open;
 use crate::slab_alloc::SlabAlloc;
-use crate::{Error, Key, PROGRAM, Result, Value};
+use crate::{Error, Key, Result, Value};
 use gpu::Device;
 use std::marker::PhantomData;
 
@@ -132,8 +133,7 @@ impl<T> Builder<T> {
         if self.capacity == 0 || self.buckets == Some(0) {
             return Err(Error::ZeroCapacity);
         }
-        let device = self.device.clone().map_or_else(Device::from_environment, Ok)?;
-        device.add_program(&PROGRAM);
+        let device = open(self.device.as_ref())?;
         let kernels = select(&device, self.variant.as_deref(), kernels::all::<K, V>(has_values))?;
         let shape = kernels.shape();
         let (buckets, slabs) = self.sizes(shape)?;

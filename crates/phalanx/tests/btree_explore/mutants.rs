@@ -1,34 +1,24 @@
 //! Mutation tests: faults injected into the kernels of the tree, one at a time. The exploration must find
 //! each within a given number of seeds, and replay it. Without a fault, the same plans must pass.
-use crate::faults::{assert_effects, site, with};
-use crate::mutation::{all_are_sound, is_found, setting};
+use crate::faults::{self, assert_effects, site, with};
+use crate::mutation::{all_are_sound, setting};
 use crate::plan::{Part, Plan, Step};
 use crate::script::{ByLanes, MIXED, NOTHING};
-use crate::world::{Finding, Played, explore};
+use crate::world::{Finding, Played, explore, is_wrong};
 use phalanx_kernels::btree::{Concurrent, Tree};
 use phalanx_kernels::keyed::{OpCode, Packed};
 use phalanx_kernels::slab::Spread;
 use simt::Order;
-use simt::emulator::{FailureKind, Fault, SiteId};
+use simt::emulator::{Fault, SiteId};
 
 /// Number of seeds within which a fault must be found.
 const SEEDS: u64 = 1000;
 
 type Small = Tree<Packed, Spread<64>, Concurrent, 4, 2>;
 
-fn is_race(finding: &Finding) -> bool {
-    matches!(finding, Finding::Machine(failure) if matches!(failure.kind, FailureKind::DataRace { .. }))
-}
-
-fn is_wrong(finding: &Finding) -> bool {
-    !matches!(finding, Finding::Machine(_))
-}
-
 /// Requires that the plans of all maps find a race caused by the fault.
 fn is_found_as_race(name: &str, fault: Fault) {
-    let faults = [fault];
-    is_found::<Small, ByLanes>(name, SEEDS, with(&faults), is_race);
-    assert_effects(&faults);
+    faults::is_found_as_race::<Small>(name, SEEDS, fault);
 }
 
 /// The writes of the latch's previous holder may be invisible.

@@ -1,5 +1,7 @@
 //! Faults that mutation tests inject at sites of the kernels.
-use crate::world::Setting;
+use crate::mutation::is_found;
+use crate::script::ByLanes;
+use crate::world::{HasFixture, Setting, is_race};
 use simt::emulator::{Fault, SiteId};
 
 /// Finds the only line with a text in a function of a file of `kernels-gpu/src`.
@@ -27,4 +29,13 @@ pub fn with(faults: &[Fault]) -> impl Fn(Setting) -> Setting {
 #[track_caller]
 pub fn assert_effects(faults: &[Fault]) {
     faults.iter().for_each(|fault| assert!(fault.effects() > 0, "the fault has no effect: {fault}"));
+}
+
+/// Requires that `count` seeds of the plans of all maps find a race caused by the fault.
+#[track_caller]
+#[allow(dead_code)] // used by some programs only
+pub fn is_found_as_race<M: HasFixture>(name: &str, count: u64, fault: Fault) {
+    let faults = [fault];
+    is_found::<M, ByLanes>(name, count, with(&faults), is_race);
+    assert_effects(&faults);
 }

@@ -1,8 +1,6 @@
-//! Slots with one planted bug each, for tables and lists, and predicates that recognize their findings.
+//! Slots with one planted bug each, for tables and lists.
 #![allow(dead_code)] // each program uses some of these
-use crate::world::Finding;
 use phalanx_kernels::keyed::{Chunk, Packed, Published, Slot};
-use simt::emulator::FailureKind;
 use simt::{Global, Order, Scope};
 use std::marker::PhantomData;
 
@@ -211,20 +209,4 @@ flaws! {
             halves(slot).1.load(Order::Weak, Scope::Device)
         }
     }
-}
-
-pub fn is_wrong(finding: &Finding) -> bool {
-    !matches!(finding, Finding::Machine(_))
-}
-
-pub fn is_race(finding: &Finding) -> bool {
-    matches!(finding, Finding::Machine(failure) if matches!(failure.kind, FailureKind::DataRace { .. }))
-}
-
-pub fn is_outside(finding: &Finding) -> bool {
-    matches!(finding, Finding::Machine(failure) if matches!(failure.kind, FailureKind::OutOfBounds { .. }))
-}
-
-pub fn is_hang(finding: &Finding) -> bool {
-    matches!(finding, Finding::Machine(failure) if matches!(failure.kind, FailureKind::Hang { .. }))
 }

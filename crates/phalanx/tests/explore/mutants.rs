@@ -3,10 +3,11 @@
 //! unmodified table, built in the same way, must pass all of them.
 use crate::flaws::{
     AsDesigned, CarelessErase, EarlyKey, EmptyingErase, Flawed, Impatient, MisplacedValue, StoringClaim,
-    Stuck, TornValue, TwoWordsAsDesigned, WeakLoad, WeakSettle, is_hang, is_outside, is_race, is_wrong,
+    Stuck, TornValue, TwoWordsAsDesigned, WeakLoad, WeakSettle,
 };
 use crate::mutation::{all_are_sound, is_found};
 use crate::script::ByLanes;
+use crate::world::{is_hang, is_outside, is_race, is_wrong};
 use phalanx_kernels::hash_map::{Cursor, DoubleHash, Hashed, Hinted, Packed, Probe, Table, TwoChoice};
 use simt::Thread;
 

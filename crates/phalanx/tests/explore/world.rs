@@ -7,7 +7,7 @@ use checker::{Combine, Event, MapModel, MapOp, MapOutcome};
 use gpu::{Buffer, Device, Grid};
 use phalanx_kernels::keyed::{Kind, Outcome, SHARD_WORDS, Scalar, Slot};
 use simt::Global;
-use simt::emulator::{Fault, Launch, Options, Schedule, WeakMemory};
+use simt::emulator::{FailureKind, Fault, Launch, Options, Schedule, WeakMemory};
 use std::collections::HashMap;
 use std::marker::PhantomData;
 
@@ -76,6 +76,30 @@ impl Finding {
         (&a.location, a.block, a.thread, &a.other, &a.trace)
             == (&b.location, b.block, b.thread, &b.other, &b.trace)
     }
+}
+
+/// Returns whether the outcomes are wrong, rather than an access.
+#[allow(dead_code)] // each program uses some of these
+pub fn is_wrong(finding: &Finding) -> bool {
+    !matches!(finding, Finding::Machine(_))
+}
+
+/// Returns whether the finding is a data race.
+#[allow(dead_code)] // each program uses some of these
+pub fn is_race(finding: &Finding) -> bool {
+    matches!(finding, Finding::Machine(failure) if matches!(failure.kind, FailureKind::DataRace { .. }))
+}
+
+/// Returns whether the finding is an access outside every buffer.
+#[allow(dead_code)] // each program uses some of these
+pub fn is_outside(finding: &Finding) -> bool {
+    matches!(finding, Finding::Machine(failure) if matches!(failure.kind, FailureKind::OutOfBounds { .. }))
+}
+
+/// Returns whether the finding is a hang.
+#[allow(dead_code)] // each program uses some of these
+pub fn is_hang(finding: &Finding) -> bool {
+    matches!(finding, Finding::Machine(failure) if matches!(failure.kind, FailureKind::Hang { .. }))
 }
 
 impl std::fmt::Display for Finding {

@@ -1,7 +1,7 @@
 //! Mutation tests: faults injected into the kernels of the list, one at a time, which the exploration must
 //! find and replay. Without a fault, the same plans must pass.
-use crate::faults::{assert_effects, last_site, site, with};
-use crate::mutation::{all_are_sound, is_found, setting};
+use crate::faults::{self, assert_effects, last_site, site, with};
+use crate::mutation::{all_are_sound, setting};
 use crate::order::is_found_where_others_pass;
 use crate::plan::{Part, Plan, Step};
 use crate::script::{ByLanes, MIXED, NOTHING};
@@ -10,7 +10,7 @@ use phalanx_kernels::keyed::{OpCode, Packed};
 use phalanx_kernels::skiplist::{List, Sorted, Unsorted};
 use phalanx_kernels::slab::Spread;
 use simt::Order;
-use simt::emulator::{FailureKind, Fault};
+use simt::emulator::Fault;
 
 /// Number of seeds within which a fault must be found.
 const SEEDS: u64 = 1000;
@@ -18,15 +18,9 @@ const SEEDS: u64 = 1000;
 type Small = List<Packed, Spread<64>, Unsorted, 4, 2>;
 type SmallSorted = List<Packed, Spread<64>, Sorted, 4, 2>;
 
-fn is_race(finding: &Finding) -> bool {
-    matches!(finding, Finding::Machine(failure) if matches!(failure.kind, FailureKind::DataRace { .. }))
-}
-
 /// Requires that the plans of all maps find a race caused by the fault.
 fn is_found_as_race(name: &str, fault: Fault) {
-    let faults = [fault];
-    is_found::<Small, ByLanes>(name, SEEDS, with(&faults), is_race);
-    assert_effects(&faults);
+    faults::is_found_as_race::<Small>(name, SEEDS, fault);
 }
 
 /// The writes of the latch's previous holder may be invisible.

@@ -3,13 +3,13 @@
 //! built in the same way, must pass all seeds.
 use crate::flaws::{
     AsDesigned, CarelessErase, EarlyKey, EmptyingErase, Flawed, Impatient, MisplacedValue, StoringClaim,
-    Stuck, TornValue, TwoWordsAsDesigned, WeakLoad, WeakSettle, is_hang, is_race, is_wrong,
+    Stuck, TornValue, TwoWordsAsDesigned, WeakLoad, WeakSettle,
 };
 use crate::many;
 use crate::mutation::{all_are_sound, is_found};
 use crate::pool::{FlawedPool, PoolFlaw};
 use crate::script::{ByLanes, ByTiles};
-use crate::world::Finding;
+use crate::world::{Finding, is_hang, is_race, is_wrong};
 use phalanx_kernels::keyed::{Bare, Packed, Slot};
 use phalanx_kernels::slab::list::{Gather, Lists};
 use phalanx_kernels::slab::{Handle, Light, Pool};
