@@ -163,10 +163,11 @@ impl<T: Types, O: Operation, const W: u32, const L: usize> Walk<T, O, W, L> {
         let step = SearchStep::of(tile, &read, request.key);
         let full = O::WRITES && read.is_full(tile) && request.places();
         let ends = looks && step.meta.is_leaf() && !step.beyond && !writes;
+        let hit = request.hit(ends, &step);
         if looks && !ends {
             self.follow(&step, writes, full);
         }
-        self.tree.look_up(tile, node, ends, &step, request)
+        self.tree.look_up(tile, node, ends, hit, request)
     }
 
     /// Chooses the next node or action from a node that was read.

@@ -22,19 +22,18 @@ pub(crate) struct OperationResult<V> {
 
 #[device]
 impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
-    /// Returns the result of a lookup, if it `ends` in the leaf that the tile has read. A hit needs no more;
-    /// a miss is confirmed where writers may run concurrently, and is not done if the leaf changed meanwhile.
+    /// Returns the result of a lookup that `ends` in the leaf that the tile has read; `end` is the result of
+    /// [`Request::hit`]. A hit needs no more; a miss is confirmed where writers may run concurrently, and is
+    /// not done if the leaf changed meanwhile.
     pub(crate) fn look_up(
         self,
         tile: Tile<W, impl Convergence>,
         node: Node<T::Slot, W, L>,
         ends: bool,
-        step: &SearchStep<T::Slot>,
+        mut end: OperationResult<Value<T>>,
         request: &Request<T::Slot, impl Operation>,
     ) -> OperationResult<Value<T>> {
-        let (done, outcome, value) = (ends && step.found, request.operation.outcome(), step.value);
-        let mut end = OperationResult { done, outcome, value };
-        let misses = ends && (!step.found || self.may_read_other_version());
+        let misses = ends && (!end.done || self.may_read_other_version());
         if !T::Access::CONCURRENT {
             let value = if misses { request.argument } else { end.value };
             let outcome = if misses { Outcome::Absent } else { end.outcome };
@@ -157,6 +156,14 @@ impl<T: Types, const W: u32, const L: usize> Nodes<T, W, L> {
 }
 
 impl<S: Slot, O: Operation> Request<S, O> {
+    /// Returns the result of a lookup if it `ends` in a leaf and the key was found there; otherwise one that
+    /// is not done. Called before the traversal goes on: the result of a comparison that lives across its
+    /// branches costs instructions in every step.
+    #[device]
+    pub(crate) fn hit(&self, ends: bool, step: &SearchStep<S>) -> OperationResult<S::Value> {
+        OperationResult { done: ends && step.found, outcome: self.operation.outcome(), value: step.value }
+    }
+
     /// Returns the result of an update of a leaf.
     #[device]
     pub(crate) fn updated(

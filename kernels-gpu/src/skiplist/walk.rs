@@ -176,11 +176,12 @@ impl<T: Types<Access: Policy>, O: Operation, const W: u32, const L: usize> Walk<
         if tile.any_converged(passes || !self.previous_zombie.is_none()) {
             self.shorten(tile.rematerialize(), passes, &read);
         }
+        let hit = request.hit(ends, &step);
         if looks && !ends {
             self.count(tile, if step.beyond { Event::Lateral } else { Event::Down });
             self.follow(&step, writes);
         }
-        self.nodes.look_up(tile, node, ends, &step, request)
+        self.nodes.look_up(tile, node, ends, hit, request)
     }
 
     /// Passes a data node. If one zombie leads to another, the first is linked to the second's target, so
