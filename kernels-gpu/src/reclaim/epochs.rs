@@ -8,11 +8,12 @@ pub const LOG: usize = 4096;
 const COUNTERS: usize = 4;
 /// Number of 8-byte words in a line of the log: retired, reclaimed, time.
 const LINE: usize = 3;
-/// Number of 4-byte words that a participant slot saves, of which six are used: the epoch, the current bag,
-/// three counts, the number of entries.
+/// Number of 4-byte words that a participant slot saves, of which seven are used: the epoch, the current bag,
+/// the bags' counts, the number of entries.
 const KEPT: usize = 8;
-/// Number of bags of a participant slot.
-pub(super) const BAGS: u32 = 3;
+/// Number of bags of a participant slot: the current one, and one for each epoch that must begin before its
+/// items are freed.
+pub(super) const BAGS: u32 = 4;
 
 /// Word of a participant slot.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -1,5 +1,5 @@
 //! Entry points for a host that has only the epochs.
-use super::epochs::Epochs;
+use super::epochs::{BAGS, Epochs};
 use super::participant::{ItemPool, Slabs};
 use crate::slab::Pool;
 use simt::{GlobalSlice, Instance, Order, Scope, Thread, fence, kernel};
@@ -14,7 +14,7 @@ pub fn drain_slabs<P: Pool + Instance>(epochs: Epochs, pool: P, count: GlobalSli
     }
     let (owner, mut freed) = (Slabs(pool), 0);
     let mut bag = 0;
-    while bag < 3 {
+    while bag < BAGS as usize {
         let kept = epochs.kept(place, 2 + bag).load(Order::Relaxed, Scope::Device);
         let mut index = 0;
         while index < kept {
@@ -43,7 +43,7 @@ pub fn drain_slabs<P: Pool + Instance>(epochs: Epochs, pool: P, count: GlobalSli
 pub fn forget_places(epochs: Epochs) {
     let place = Thread::index() as u32;
     let mut bag = 0;
-    while place < epochs.places() && bag < 3 {
+    while place < epochs.places() && bag < BAGS as usize {
         epochs.kept(place, 2 + bag).store(0, Order::Relaxed, Scope::Device);
         bag += 1;
     }

@@ -5,22 +5,20 @@
 //! words | epoch | retired | reclaimed | deferred | log of epochs ... |
 //!       | count of participants inside without a slot              |
 //!       | announcements: one word per participant slot             |  free, unpinned, or the participant's epoch
-//!       | saved states of free slots: one line each                |  epoch, current bag, three counts, entries
-//!       | three bags per slot                                      |
+//!       | saved states of free slots: one line each                |  epoch, current bag, four counts, entries
+//!       | four bags per slot                                       |
 //!
 //! block | one table per participant, of four structures, in shared |  slot, epoch, current bag,
-//!       | memory                                                   |  three counts, ...
+//!       | memory                                                   |  four counts, ...
 //! ```
 //!
 //! A *participant* is a block or a tile. It enters before it reads memory that others may retire, and leaves
-//! when it holds no reference to such memory any more. Items that it retires go into the bag of its current
-//! epoch. When it enters in a later epoch it rotates its bags, and frees the items that were in the next one:
-//! three epochs have begun since they were retired. The epoch ends when a participant checks the
-//! announcements and finds no participant in an older epoch.
+//! when it holds no reference to such memory any more. Items that it retires go into its current bag. When it
+//! enters and reads a new epoch it rotates its bags once, and frees the items that were in the next one: at
+//! least three epochs have begun since its first entry after they were retired. The epoch ends when a
+//! participant checks the announcements and finds no participant in an older epoch.
 //!
-//! Three bags suffice: a participant that announces epoch *e* late, while *e* + 1 begins, keeps *e* + 2 from
-//! beginning. The items that it can reach were retired in *e* - 1 at the earliest, by a participant that was
-//! late as well, and are freed in *e* + 2 at the earliest.
+//! Three epochs suffice, even if participants announce old epochs: the page has the proof.
 mod epochs;
 mod group;
 pub mod kernels;

@@ -3,7 +3,7 @@ use super::super::slab::{Handle, Pool};
 use super::epochs::{Announcement, BAGS, Epochs};
 use super::group::Group;
 use super::table::{
-    COUNTS, CURRENT, ENTERED, EPOCH, Entry, FREED, INSIDE, LATE, NEXT, OPENS, PLACE, RETIRED, Table,
+    COUNTS, CURRENT, ENTERED, EPOCH, Entry, INSIDE, LATE, NEXT, OPENS, PLACE, RETIRED, Table,
 };
 use core::marker::PhantomData;
 use simt::{Global, Order, Scope, device, fault, fence, fence_sc, pause};
@@ -64,8 +64,8 @@ impl<P: Pool> ItemPool for Slabs<P> {
 const SELDOM: u32 = 2;
 
 /// Index of the entry count among the words that a participant slot saves, after the epoch, the current bag
-/// and three counts.
-const KEPT_ENTERED: usize = 5;
+/// and the bags' counts.
+const KEPT_ENTERED: usize = 2 + BAGS as usize;
 
 /// The participant of group `G` to which the calling thread belongs.
 ///
@@ -162,7 +162,6 @@ impl<G: Group, O: ItemPool> Participant<G, O> {
         // but also one that is alone in its grid, whose index is always 0.
         entry.set(ENTERED, kept(KEPT_ENTERED).wrapping_add(G::index()));
         entry.set(RETIRED, 0);
-        entry.set(FREED, 0);
         let mut bag = 0;
         while bag < BAGS as usize {
             entry.set(COUNTS + bag, kept(2 + bag));
@@ -240,38 +239,25 @@ impl<G: Group, O: ItemPool> Participant<G, O> {
         fence_sc(Scope::Device);
     }
 
-    /// Tries to advance the epoch at some of the entries, and rotates the bags once for each epoch that has
-    /// begun.
+    /// Tries to advance the epoch at some of the entries, and rotates the bags once if an epoch has begun
+    /// since they were last rotated: once, however many have begun.
+    ///
+    /// What is retired belongs to the epoch that the participant reads when it enters the next time, not to
+    /// the one that it had announced: it may have been delayed before the announcement, for many epochs.
     fn advance(self, entry: Entry) {
-        let (place, epoch) = (entry.get(PLACE), entry.get(NEXT));
-        let behind = epoch.wrapping_sub(entry.get(EPOCH)) & (u32::MAX >> 2);
-        let turns = if behind < BAGS { behind } else { BAGS };
+        let (epoch, last) = (entry.get(NEXT), entry.get(EPOCH));
         self.try_advance(entry, epoch);
-        let mut turn = 0;
-        while turn < turns {
-            self.rotate_bags(entry, place);
-            turn += 1;
+        if epoch != last {
+            self.rotate_bags(entry, epoch);
         }
-        G::sync();
-        if G::rank() == 0 {
-            entry.set(EPOCH, epoch);
-            if turns > 0 {
-                self.flush_counters(entry);
-            }
-        }
-        G::sync();
     }
 
-    /// Adds the numbers of retired and freed items to the counters, by one thread.
-    fn flush_counters(self, entry: Entry) {
-        let (retired, freed) = (entry.get(RETIRED), entry.get(FREED));
+    /// Adds the number of retired items to the counter, by one thread.
+    fn flush_retired(self, entry: Entry) {
+        let retired = entry.get(RETIRED);
         if retired > 0 {
             self.epochs.count_retired(retired);
             entry.set(RETIRED, 0);
-        }
-        if freed > 0 {
-            self.epochs.count_reclaimed(freed);
-            entry.set(FREED, 0);
         }
     }
 
@@ -303,22 +289,25 @@ impl<G: Group, O: ItemPool> Participant<G, O> {
         }
     }
 
-    /// Frees the items in the next bag and makes it the current one.
-    fn rotate_bags(self, entry: Entry, place: u32) {
+    /// Frees the items in the next bag and makes it the current one. `epoch` is the one that was read before
+    /// the announcement of this entry.
+    fn rotate_bags(self, entry: Entry, epoch: u32) {
         G::sync();
-        let bag = (entry.get(CURRENT) + 1) % BAGS;
+        let (place, bag) = (entry.get(PLACE), (entry.get(CURRENT) + 1) % BAGS);
         let count = self.held(entry.get(COUNTS + bag as usize));
-        // SAFETY: the items were retired to this owner three epochs ago, so no thread can reach them; they
-        // are in this bag alone, which is emptied.
+        // SAFETY: three epochs have begun since an entry after the one in which the items were retired to
+        // this owner, so no thread can reach them; they are in this bag alone, which is emptied.
         self.each(place, bag, count, |item| unsafe { self.owner.clear(item) });
         fence(Scope::Device);
         G::sync();
         // SAFETY: as above, and the items have been cleared.
         self.each(place, bag, count, |item| unsafe { self.owner.free(item) });
         if G::rank() == 0 {
-            entry.set(FREED, entry.get(FREED) + count);
+            self.flush_retired(entry);
+            self.epochs.count_reclaimed(count);
             entry.set(CURRENT, bag);
             entry.set(COUNTS + bag as usize, 0);
+            entry.set(EPOCH, epoch);
         }
         G::sync();
     }
@@ -436,7 +425,7 @@ impl<G: Group, O: ItemPool> Participant<G, O> {
             keep(2 + bag, self.held(entry.get(COUNTS + bag)));
             bag += 1;
         }
-        self.flush_counters(entry);
+        self.flush_retired(entry);
         let free = Announcement::FREE.word();
         // Also releases the items that all lanes have put into bags: a barrier lies in between.
         self.epochs.announcement(place).store(free, Order::Release, Scope::Device);

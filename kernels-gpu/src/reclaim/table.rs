@@ -30,9 +30,9 @@ pub const OPENS: usize = 4;
 pub const INSIDE: usize = 5;
 /// Word index of the current bag.
 pub const CURRENT: usize = 6;
-/// Word index of the epoch in which the bags were last rotated.
+/// Word index of the epoch that had been read when the bags were last rotated.
 pub const EPOCH: usize = 7;
-/// Word index of the entered epoch.
+/// Word index of the epoch that was read before the last announcement.
 pub const NEXT: usize = 8;
 /// Word index of the number of participants found in an older epoch; not 0 if this entry skips the check.
 pub const LATE: usize = 9;
@@ -40,9 +40,8 @@ pub const LATE: usize = 9;
 pub const ENTERED: usize = 10;
 /// Word index of the bags' counts: items put in since each bag was empty, including those that did not fit.
 pub const COUNTS: usize = 11;
-/// Word indices of the numbers of retired and freed items that are not yet added to the counters.
-pub const RETIRED: usize = 14;
-pub const FREED: usize = 15;
+/// Word index of the number of retired items that are not yet added to the counter.
+pub const RETIRED: usize = 15;
 const WORDS: usize = 16;
 
 /// The tables of a block's participants.

@@ -1,9 +1,11 @@
 //! Cells that refer to slabs: a writer puts a new slab into a cell and retires the old one; a reader follows
 //! a cell and reads the slab word by word.
+use super::epochs::{Announcement, BAGS};
 use super::{Blocks, ENTRIES, Epochs, Group, Participant, Slabs, Tiles, epoch_words};
 use crate::slab::{Bitmaps, Handle, Light, Pool};
-use simt::emulator::{Detect, Emulator, FailureKind, Fault, Launch, Options, Schedule, SiteId};
+use simt::emulator::{Detect, Emulator, FailureKind, Fault, Launch, Options, Schedule, SiteId, WeakMemory};
 use simt::{Global, GlobalSlice, Grid, Kernel, Order, Scope, Thread, Tile, fence};
+use std::cell::Cell;
 use std::marker::PhantomData;
 use std::rc::Rc;
 
@@ -107,17 +109,21 @@ struct World {
 
 impl World {
     fn new(options: Options, room: u32) -> Self {
-        Self::on(Rc::new(Emulator::new(options)), room)
+        Self::on(Rc::new(Emulator::new(options)), PLACES, room)
     }
 
     /// Creates a device whose participants try to advance the epoch at each entry.
     fn eager(room: u32) -> Self {
-        let schedule = Schedule::Random { seed: 0 };
-        let options = Options { detect: Detect::CHEAP, faults: vec![eager()], ..Options::explore(schedule) };
-        Self::new(options, room)
+        Self::with(vec![eager()], room)
     }
 
-    fn on(device: Rc<Emulator>, room: u32) -> Self {
+    /// Creates a device with faults, whose lanes run in one random order.
+    fn with(faults: Vec<Fault>, room: u32) -> Self {
+        let schedule = Schedule::Random { seed: 0 };
+        Self::new(Options { detect: Detect::CHEAP, faults, ..Options::explore(schedule) }, room)
+    }
+
+    fn on(device: Rc<Emulator>, places: u32, room: u32) -> Self {
         let zeroed = |bytes: usize, byte: u8| {
             let pointer = device.allocate(bytes, 256);
             // SAFETY: just allocated with this size.
@@ -143,8 +149,8 @@ impl World {
                 (0..16).for_each(|word| slabs.add(16 * cell + word).write(cell as u64));
             }
             let pool = Light::new(Bitmaps::new(live, retired, zeroed(8, 0).cast(), UNITS), slabs);
-            let epoch_words = zeroed(8 * epoch_words(PLACES, room), 0).cast();
-            let epochs = Epochs::new(epoch_words, PLACES, room);
+            let epoch_words = zeroed(8 * epoch_words(places, room), 0).cast();
+            let epochs = Epochs::new(epoch_words, places, room);
             let (cells, wrong) =
                 (GlobalSlice::from_raw_parts(cells, CELLS), GlobalSlice::from_raw_parts(wrong, 1));
             Self { device, pool, epochs, epoch_words, live, retired, cells, wrong }
@@ -152,9 +158,13 @@ impl World {
     }
 
     fn play<G: Group>(&self, rounds: u32, writes: bool) -> Launch {
+        self.play_by::<G>(LANES, rounds, writes)
+    }
+
+    fn play_by<G: Group>(&self, lanes: u32, rounds: u32, writes: bool) -> Launch {
         let Self { pool, epochs, cells, wrong, .. } = *self;
         let play = Play::<G> { pool, epochs, cells, rounds, writes, wrong, of: PhantomData };
-        Launch::new(Grid::new(1, LANES), play)
+        Launch::new(Grid::new(1, lanes), play)
     }
 
     /// Returns the number of live slabs.
@@ -180,7 +190,9 @@ impl World {
     fn kept(&self) -> u32 {
         let word = |place: u32, bag: usize| self.epochs.kept(place, 2 + bag).as_ptr();
         // SAFETY: nothing runs.
-        (0..PLACES).flat_map(|place| (0..3).map(move |bag| unsafe { word(place, bag).read() })).sum()
+        (0..self.epochs.places())
+            .flat_map(|place| (0..BAGS as usize).map(move |bag| unsafe { word(place, bag).read() }))
+            .sum()
     }
 
     /// Returns the number of slabs that did not fit into a bag.
@@ -192,21 +204,31 @@ impl World {
     }
 }
 
-/// Runs writers and readers under the schedule of a seed, with faults. Returns the failure, if any.
-fn explored<G: Group>(seed: u64, room: u32, faults: &[Fault]) -> Result<u32, FailureKind> {
+/// The failure of a reader whose slab was freed, and maybe allocated again.
+const REUSED: &str = "a reader's slab was reused";
+
+/// Runs two writers and a reader of `lanes` lanes each under the schedule of a seed, with faults. Returns the
+/// failure, if any.
+fn explored<G: Group>(seed: u64, lanes: u32, room: u32, faults: &[Fault]) -> Result<u32, String> {
     let schedule = match seed % 3 {
-        0 => Schedule::Random { seed },
+        0 if lanes > 1 => Schedule::Random { seed },
+        0 => Schedule::Pct { seed, depth: 2 },
         1 => Schedule::Pct { seed, depth: 3 },
         _ => Schedule::Pct { seed, depth: 8 },
     };
-    let faults = faults.to_vec();
-    let world = World::new(
-        Options { stale_l1: true, faults, step_limit: 1 << 19, ..Options::explore(schedule) },
-        room,
-    );
-    let launches = vec![world.play::<G>(6, true), world.play::<G>(6, true), world.play::<G>(6, false)];
-    world.device.launch_all(launches).map_err(|failure| failure.kind.clone())?;
-    assert_eq!(world.wrong(), 0, "seed {seed}: a slab was read that is another's");
+    let options = Options { stale_l1: true, step_limit: 1 << 19, ..Options::explore(schedule) };
+    let weak_memory = if lanes > 1 { options.weak_memory } else { WeakMemory::Ptx };
+    let options = Options { faults: faults.to_vec(), weak_memory, ..options };
+    let places = if lanes > 1 { PLACES } else { 3 };
+    let world = World::on(Rc::new(Emulator::new(options)), places, room);
+    let launches = [true, true, false].map(|writes| world.play_by::<G>(lanes, 8, writes)).into();
+    world.device.launch_all(launches).map_err(|failure| match failure.kind {
+        FailureKind::UseAfterReclaim { .. } => REUSED.to_owned(),
+        _ => failure.to_string(),
+    })?;
+    if world.wrong() > 0 {
+        return Err(REUSED.to_owned());
+    }
     assert_eq!(world.count(), CELLS as u32 + world.kept() + world.shelved(), "seed {seed}: nothing is lost");
     Ok(world.count())
 }
@@ -215,10 +237,15 @@ fn explored<G: Group>(seed: u64, room: u32, faults: &[Fault]) -> Result<u32, Fai
 fn nothing_is_freed_that_somebody_can_reach_and_nothing_is_lost() {
     let (mut least, eager) = (UNITS, [eager()]);
     for seed in 0..60 {
-        let live = explored::<Blocks>(seed, 2, &eager);
+        let live = explored::<Blocks>(seed, LANES, 4, &eager);
         least = least.min(live.unwrap_or_else(|failure| panic!("{seed}: {failure}")));
-        explored::<Tiles<8, 4>>(seed, 2, &eager).unwrap_or_else(|failure| panic!("{seed}, tiles: {failure}"));
-        explored::<Blocks>(seed, 0, &[]).unwrap_or_else(|failure| panic!("{seed}, seldom: {failure}"));
+        explored::<Tiles<8, 4>>(seed, LANES, 2, &eager)
+            .unwrap_or_else(|failure| panic!("{seed}, tiles: {failure}"));
+        explored::<Blocks>(seed, LANES, 0, &[]).unwrap_or_else(|failure| panic!("{seed}, seldom: {failure}"));
+    }
+    for seed in 0..2000 {
+        explored::<Blocks>(seed, 1, 2, &eager)
+            .unwrap_or_else(|failure| panic!("{seed}, one lane: {failure}"));
     }
     assert!(least < 40, "48 slabs are put in, and kernels have freed some: {least} are live at least");
     assert!(eager[0].effects() > 0);
@@ -228,8 +255,7 @@ fn nothing_is_freed_that_somebody_can_reach_and_nothing_is_lost() {
 #[test]
 fn an_epoch_that_ends_too_early_is_found() {
     let faults = [eager(), Fault::skip(site("try_advance", "entry.add(LATE"))];
-    let is_found =
-        |seed| matches!(explored::<Blocks>(seed, 2, &faults), Err(FailureKind::UseAfterReclaim { .. }));
+    let is_found = |seed| explored::<Blocks>(seed, 1, 2, &faults).is_err_and(|failure| failure == REUSED);
     let found = (0..200).find(|&seed| is_found(seed)).expect("the fault is found");
     assert!(is_found(found), "it replays");
     assert!(faults.iter().all(|fault| fault.effects() > 0));
@@ -320,7 +346,7 @@ fn launches_of_one_block_end_epochs_too() {
     let world = World::new(Options::default(), 64);
     for launch in 0..60 {
         world.device.launch_all(vec![world.play::<Blocks>(1, true)]).unwrap();
-        // Four slabs per launch, an epoch every other launch, three bags and the one that is filled.
+        // Four slabs per launch, an epoch every other launch, four bags of which one is filled.
         assert!(world.count() <= CELLS as u32 + 32, "launch {launch}: {} slabs are live", world.count());
     }
     assert_eq!((world.shelved(), world.count()), (0, CELLS as u32 + world.kept()));
@@ -373,7 +399,7 @@ fn inside_many<G: Group>(seed: u64, opens: bool) -> Vec<World> {
     let schedule = Schedule::Pct { seed, depth: 5 };
     let options = Options { step_limit: 1 << 20, faults: vec![eager()], ..Options::explore(schedule) };
     let device = Rc::new(Emulator::new(options));
-    let worlds: Vec<World> = (0..MANY).map(|_| World::on(device.clone(), 8)).collect();
+    let worlds: Vec<World> = (0..MANY).map(|_| World::on(device.clone(), PLACES, 8)).collect();
     let structures = std::array::from_fn(|at| (worlds[at].pool, worlds[at].epochs, worlds[at].cells));
     let many = Many::<G> { structures, rounds: 4, opens, of: PhantomData };
     let launches = (0..2).map(|_| Launch::new(Grid::new(1, LANES), many)).collect();
@@ -426,4 +452,39 @@ fn no_epoch_ends_while_a_process_is_inside_without_a_place() {
     assert_eq!(ended(0), 4);
     assert_eq!(ended(1), 0);
     assert_eq!(ended(0), 4, "it has left");
+}
+
+thread_local! {
+    /// Whether participants read epoch 0 when they enter: as one does that was delayed between its read of
+    /// the epoch and its announcement.
+    static READS_EPOCH_0: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Items that a participant retires after such a delay must not be freed any earlier. If the participant
+/// freed all its bags as soon as it saw that three epochs had begun since, a reader that entered in the
+/// second of them could still hold an item.
+#[test]
+fn a_participant_that_announces_an_old_epoch_frees_nothing_too_early() {
+    let old = |_, now| if READS_EPOCH_0.get() { 0 } else { now };
+    let delay = Fault::replace(site("announce", "self.epochs.now()"), old);
+    let world = World::with(vec![eager(), delay.clone()], 4);
+    let pass = |writes| world.device.launch_all(vec![world.play::<Blocks>(1, writes)]).unwrap();
+    (0..2).for_each(|_| drop(pass(false)));
+    let reader = world.epochs.announcement(1).as_ptr();
+    // SAFETY: nothing runs.
+    unsafe { reader.write(Announcement::within(2).word()) };
+    pass(false);
+    assert_eq!(world.epoch(), 3, "a reader is inside epoch 2");
+    READS_EPOCH_0.set(true);
+    pass(true);
+    READS_EPOCH_0.set(false);
+    assert!(delay.effects() > 0);
+    for _ in 0..8 {
+        pass(false);
+        assert_eq!((world.epoch(), world.kept()), (3, 4), "the reader may hold the four slabs");
+    }
+    // SAFETY: nothing runs.
+    unsafe { reader.write(Announcement::FREE.word()) };
+    (0..4).for_each(|_| drop(pass(false)));
+    assert_eq!((world.kept(), world.count()), (0, CELLS as u32), "it has left");
 }
