@@ -239,17 +239,32 @@ impl<G: Group, O: ItemPool> Participant<G, O> {
         fence_sc(Scope::Device);
     }
 
-    /// Tries to advance the epoch at some of the entries, and rotates the bags once if an epoch has begun
-    /// since they were last rotated: once, however many have begun.
+    /// Tries to advance the epoch at some of the entries. If epochs have begun since the bags were last
+    /// rotated, frees the items of as many bags, the oldest first, and rotates the bags once.
     ///
     /// What is retired belongs to the epoch that the participant reads when it enters the next time, not to
-    /// the one that it had announced: it may have been delayed before the announcement, for many epochs.
+    /// the one that it had announced: it may have been delayed before the announcement, for many epochs. So
+    /// the bag that was current until the last rotation belongs to that rotation's epoch at the latest, and
+    /// each older one to an epoch before. The current bag is never freed.
     fn advance(self, entry: Entry) {
         let (epoch, last) = (entry.get(NEXT), entry.get(EPOCH));
+        let begun = epoch.wrapping_sub(last) & (u32::MAX >> 2);
+        let old = if begun < BAGS { begun } else { BAGS - 1 };
         self.try_advance(entry, epoch);
-        if epoch != last {
-            self.rotate_bags(entry, epoch);
+        let (current, mut bag) = (entry.get(CURRENT), 0);
+        while bag < old {
+            bag += 1;
+            self.free_bag(entry, (current + bag) % BAGS);
         }
+        if old == 0 {
+            return;
+        }
+        if G::rank() == 0 {
+            entry.set(CURRENT, (current + 1) % BAGS);
+            entry.set(EPOCH, epoch);
+            self.flush_retired(entry);
+        }
+        G::sync();
     }
 
     /// Adds the number of retired items to the counter, by one thread.
@@ -289,12 +304,9 @@ impl<G: Group, O: ItemPool> Participant<G, O> {
         }
     }
 
-    /// Frees the items in the next bag and makes it the current one. `epoch` is the one that was read before
-    /// the announcement of this entry.
-    fn rotate_bags(self, entry: Entry, epoch: u32) {
-        G::sync();
-        let (place, bag) = (entry.get(PLACE), (entry.get(CURRENT) + 1) % BAGS);
-        let count = self.held(entry.get(COUNTS + bag as usize));
+    /// Frees the items in a bag.
+    fn free_bag(self, entry: Entry, bag: u32) {
+        let (place, count) = (entry.get(PLACE), self.held(entry.get(COUNTS + bag as usize)));
         // SAFETY: three epochs have begun since an entry after the one in which the items were retired to
         // this owner, so no thread can reach them; they are in this bag alone, which is emptied.
         self.each(place, bag, count, |item| unsafe { self.owner.clear(item) });
@@ -303,13 +315,9 @@ impl<G: Group, O: ItemPool> Participant<G, O> {
         // SAFETY: as above, and the items have been cleared.
         self.each(place, bag, count, |item| unsafe { self.owner.free(item) });
         if G::rank() == 0 {
-            self.flush_retired(entry);
             self.epochs.count_reclaimed(count);
-            entry.set(CURRENT, bag);
             entry.set(COUNTS + bag as usize, 0);
-            entry.set(EPOCH, epoch);
         }
-        G::sync();
     }
 
     /// Calls `see` for each of a bag's `count` items, in one of the threads.
