@@ -85,6 +85,17 @@ impl Plan {
         Self::of([reader].into_iter().chain(writers))
     }
 
+    /// Returns a plan with a writer that enters and leaves an epoch for each of many changes, which frees
+    /// versions, concurrently with a reader that stays inside.
+    pub fn reclaiming(seed: u64) -> Self {
+        let mut rng = Rng::new(seed ^ 0xf4ee);
+        let reader = vec![by_one_lane(0, COLLECT, 0); 3];
+        let writer = few_changes(&mut rng, 8);
+        let mut plan = Self::of([reader, writer].into_iter());
+        plan.parts[1].comes_and_goes = true;
+        plan
+    }
+
     /// Returns concurrent launches on two keys.
     fn of(parts: impl Iterator<Item = Vec<Vec<Step>>>) -> Self {
         let part = |rounds| Part { rounds, asks_the_past: false, comes_and_goes: false };

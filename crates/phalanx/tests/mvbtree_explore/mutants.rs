@@ -108,14 +108,14 @@ fn an_epoch_that_ends_too_early_is_found() {
         _ => false,
     };
     let hasty = Fault::skip(site("reclaim/participant.rs", "try_advance", "entry.add(LATE"));
-    let plan = Plan::new::<Small<OutOfPlace>>;
-    assert!(is_found::<Small<OutOfPlace>>(SEEDS, plan, &[eager(), hasty], is_reclaimed));
+    assert!(is_found::<Small<OutOfPlace>>(SEEDS, Plan::reclaiming, &[eager(), hasty], is_reclaimed));
 }
 
 #[test]
 fn trees_without_a_fault_pass() {
     all_are_sound_with::<Small<OutOfPlace>>("sound", SEEDS / 8, &[eager()]);
     plans_are_sound::<Small<OutOfPlace>>(SEEDS / 4, Plan::racing, &[eager()]);
+    plans_are_sound::<Small<OutOfPlace>>(SEEDS / 8, Plan::reclaiming, &[eager()]);
 }
 
 #[test]
