@@ -2,7 +2,7 @@
 //!
 //! A *statement of cost* is a text that names a unit: a prefix in [`UNITS`] begins one of its words. A
 //! function is covered by one of these:
-//! - a paragraph of its own that begins with `Cost:`;
+//! - a paragraph of its own that begins with `Cost:` and states it, or links to a function of the same cost;
 //! - a section `# Cost` of its type, its trait or a public module around it that names the function in
 //!   backticks;
 //! - any section `# Cost` of its type, its trait or the innermost public module around it, if it is device
@@ -62,7 +62,8 @@ impl Docs {
     /// Returns whether a paragraph states the cost.
     pub fn states_cost(&self) -> bool {
         let paragraphs = self.0.split("\n\n").map(str::trim);
-        paragraphs.filter_map(|text| text.strip_prefix("Cost:")).any(names_unit)
+        let states = |text: &str| names_unit(text) || text.contains("[`");
+        paragraphs.filter_map(|text| text.strip_prefix("Cost:")).any(states)
     }
 
     /// Returns the section about costs, if it states any.
