@@ -271,7 +271,7 @@ impl<K: Key, V: Value> BTree<K, V> {
     /// use phalanx::kernels::keyed::{Packed, PerLane, Session};
     /// use phalanx::kernels::ordered::TreeView;
     /// use phalanx::kernels::slab::Spread;
-    /// use phalanx::{BTree, Map};
+    /// use phalanx::{BTree, Device, Map};
     /// use simt::{Thread, kernel};
     ///
     /// #[kernel]
@@ -281,10 +281,11 @@ impl<K: Key, V: Value> BTree<K, V> {
     ///     session.finish();
     /// }
     ///
-    /// let tree = BTree::<u32, u32>::builder().capacity(500).growth(Growth::Fixed).build()?;
+    /// let device = Device::emulator(Default::default());
+    /// let tree = BTree::<u32, u32>::builder().device(&device).growth(Growth::Fixed).build()?;
     /// // SAFETY: the tree does not grow, and it is read after the kernel has ended.
-    /// unsafe { tree.device().default_stream().launch(Grid::new(2, 128), Fill { tree: tree.view()? })? };
-    /// tree.device().synchronize()?;
+    /// unsafe { device.default_stream().launch(Grid::new(2, 128), Fill { tree: tree.view()? })? };
+    /// device.synchronize()?;
     /// assert_eq!(tree.len()?, 256);
     /// # Ok::<(), phalanx::Error>(())
     /// ```

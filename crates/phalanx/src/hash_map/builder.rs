@@ -13,13 +13,13 @@ use gpu::Device;
 /// use phalanx::hash_map::{Growth, variants};
 /// use phalanx::{Device, HashMap};
 ///
-/// let map = HashMap::<u32, u64>::builder()
+/// let map = HashMap::<u32, u32>::builder()
 ///     .device(&Device::from_environment()?)
 ///     .capacity(1000)
 ///     .load_factor(0.5)
 ///     .growth(Growth::Fixed)
 ///     .max_probes(64)
-///     .variant(variants::<u32, u64>()[0])
+///     .variant(variants::<u32, u32>()[0])
 ///     .build()?;
 /// assert!(map.slots() >= 2000);
 /// # Ok::<(), phalanx::Error>(())

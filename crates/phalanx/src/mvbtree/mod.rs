@@ -254,7 +254,7 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
     /// use phalanx::kernels::ordered::TreeView;
     /// use phalanx::kernels::slab::Spread;
     /// use phalanx::mvbtree::Growth;
-    /// use phalanx::{Map, MultiVersionBTree};
+    /// use phalanx::{Device, Map, MultiVersionBTree};
     /// use simt::{Thread, kernel};
     ///
     /// type Variant = Tree<Versioned<Packed>, Spread<128>, InPlace, 4, 4>;
@@ -268,11 +268,12 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
     ///     Variant::leave(tree);
     /// }
     ///
-    /// let tree = MultiVersionBTree::<u32, u32>::builder().capacity(500).growth(Growth::Fixed).build()?;
+    /// let device = Device::emulator(Default::default());
+    /// let tree = MultiVersionBTree::<u32, u32>::builder().device(&device).growth(Growth::Fixed).build()?;
     /// // SAFETY: the tree does not grow, nobody takes snapshots, and the tree is read after the kernel has
     /// // ended.
-    /// unsafe { tree.device().default_stream().launch(Grid::new(2, 128), Fill { tree: tree.view()? })? };
-    /// tree.device().synchronize()?;
+    /// unsafe { device.default_stream().launch(Grid::new(2, 128), Fill { tree: tree.view()? })? };
+    /// device.synchronize()?;
     /// assert_eq!(tree.len()?, 256);
     /// # Ok::<(), phalanx::Error>(())
     /// ```

@@ -300,7 +300,7 @@ impl<K: Key, V: Value> SkipList<K, V> {
     /// use phalanx::kernels::skiplist::{List, Unsorted};
     /// use phalanx::kernels::slab::Spread;
     /// use phalanx::skiplist::Growth;
-    /// use phalanx::{Map, SkipList};
+    /// use phalanx::{Device, Map, SkipList};
     /// use simt::{Thread, kernel};
     ///
     /// #[kernel]
@@ -310,10 +310,11 @@ impl<K: Key, V: Value> SkipList<K, V> {
     ///     session.finish();
     /// }
     ///
-    /// let list = SkipList::<u32, u32>::builder().capacity(500).growth(Growth::Fixed).build()?;
+    /// let device = Device::emulator(Default::default());
+    /// let list = SkipList::<u32, u32>::builder().device(&device).growth(Growth::Fixed).build()?;
     /// // SAFETY: the list does not grow, and it is read after the kernel has ended.
-    /// unsafe { list.device().default_stream().launch(Grid::new(2, 128), Fill { list: list.view()? })? };
-    /// list.device().synchronize()?;
+    /// unsafe { device.default_stream().launch(Grid::new(2, 128), Fill { list: list.view()? })? };
+    /// device.synchronize()?;
     /// assert_eq!(list.len()?, 256);
     /// # Ok::<(), phalanx::Error>(())
     /// ```
