@@ -1,7 +1,7 @@
 //! Rules for the documentation of exported functions: each states its cost and has an example.
 //!
-//! A *statement of cost* is a text that names a unit: a prefix in [`UNITS`] begins one of its words. A
-//! function is covered by one of these:
+//! A *statement of cost* is a text that names a unit: a prefix in [`UNITS`] begins one of its words, or it has
+//! an `O(n)`. A function is covered by one of these:
 //! - a paragraph of its own that begins with `Cost:` and states it, or links to a function of the same cost;
 //! - a section `# Cost` of its type, its trait or a public module around it that names the function in
 //!   backticks;
@@ -20,9 +20,8 @@ use super::imports::module_of;
 use std::collections::HashMap;
 use syn::{Attribute, Expr, Item, Lit};
 
-/// Words by which a text states a cost begin with one of these.
+/// Words by which a text states a cost begin with one of these, or are the `O` of `O(n)`.
 const UNITS: [&str; 19] = [
-    "O",
     "access",
     "allocat",
     "atomic",
@@ -41,6 +40,7 @@ const UNITS: [&str; 19] = [
     "synchroniz",
     "transaction",
     "wait",
+    "write",
 ];
 
 /// Documentation of an item, as Markdown.
@@ -93,7 +93,7 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
 }
 
 fn names_unit(text: &str) -> bool {
-    words(text).any(|word| word == "O" || UNITS.iter().any(|unit| unit.len() > 1 && word.starts_with(unit)))
+    words(text).any(|word| word == "O" || UNITS.iter().any(|unit| word.to_lowercase().starts_with(unit)))
 }
 
 /// A type or trait.
