@@ -1,4 +1,10 @@
 //! Entry points of batches that are sorted by key before they are submitted.
+//!
+//! # Cost
+//!
+//! Each kernel reads a key and its place in the batch per element; otherwise as those of
+//! [`crate::keyed::kernels`], except that neighbouring lanes descend to the same nodes. [`sorted_threads`] is
+//! arithmetic on the host.
 use crate::keyed::kernels::{batch, read_if};
 use crate::keyed::{Insert, OpCode, Operation, Remove};
 use crate::ordered::view::{Config, TreeView};

@@ -10,6 +10,14 @@
 //! | others, before sm_90 | `published_64_2x2_u64_u64`, `.._u32_u64`, `.._u64_u32` | [`DefaultPublished<K, V>`](DefaultPublished) |
 //!
 //! [`NAMES`] lists the names of all kinds.
+//!
+//! # Cost
+//!
+//! [`MapView::share`] reads, per operation, 1.1 buckets of 64 bytes on average at load 0.8 and 1.4 at load
+//! 0.95 (default kinds for pairs of 32 bits), each by one or two loads of 16 bytes per lane; two ballots per
+//! bucket; a filter word for each full bucket that it passes. An insertion adds a compare-and-swap, and an
+//! atomic on the filter of each bucket that it finds full. Methods of [`Cursor`] and [`Probe`] are arithmetic
+//! in registers: a multiplication, and a mixing when the step is first needed.
 mod instances;
 mod probe_loop;
 mod probing_scheme;

@@ -3,6 +3,26 @@
 //!
 //! Each family (`probing`, `slab`) adds its [`Kind`]s: a view, and a search that leads from a key to the
 //! bucket that contains it or may receive it.
+//!
+//! # Cost
+//!
+//! | function | cost |
+//! |---|---|
+//! | methods of [`Slot`] and [`Scalar`] on words | arithmetic in registers |
+//! | [`Slot::claim`] | one compare-and-swap; pairs that are published in steps, two stores more, the second a release |
+//! | [`Slot::erase`] | one compare-and-swap |
+//! | [`Slot::acquire_pair`], [`Slot::read_value`] | nothing where a pair appears by one swap; otherwise an acquiring load, and a load of the value |
+//! | [`Chunk::load_if`] | one load of 16 bytes, or two of 8 |
+//! | operations of a [`Session`] | those of the structure: see its page; a barrier of the cooperating lanes before, and one more after a write |
+//! | [`Session::finish`] | two reductions per warp and two atomics of one lane; a session that is dropped instead, two atomics per lane |
+//! | [`Counters::record`] | two reductions per warp, and two atomics of one lane if any lane counts |
+//! | [`Counters::record_alone`], [`Counters::record_long`] | two atomics, one atomic |
+//! | [`EntryRef::read`] | one load; [`EntryRef::erase`] a load and a compare-and-swap |
+//! | [`hash()`] | one mixing: two or three multiplications |
+//! | [`Kind::enter`], [`Kind::leave`] | nothing, or those of [`crate::reclaim`] |
+//! | [`Kind::scan`] | reads the thread's share of the structure once |
+//!
+//! The methods of [`Operation`], [`OpCode`], [`Merge`] and [`Outcome`] are constants or a comparison.
 mod bucket;
 mod bucket_probe;
 mod counters;

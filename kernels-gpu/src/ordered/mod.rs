@@ -18,6 +18,26 @@
 //! | `types` | slots, pool and policy as one parameter |
 //! | `versioning` | what leaves need of versions; `mvbtree` has the versions themselves |
 //! | `view`, `kernels` | the view that kernels take, and the entry points |
+//!
+//! # Cost
+//!
+//! | function | cost |
+//! |---|---|
+//! | [`Config::seek`] | a search of the directory, at most 5 steps of 8 keys; a node per level below it; then a leaf, and its tail, per 14 × fill pairs |
+//! | [`Config::snapshot`], [`Versions::advance_clock`] | one compare-and-swap on the clock per attempt, if the clock moves |
+//! | [`Versions::read_timestamp`], [`Versions::time`] | a register, or one load |
+//! | [`Versions::enter`], [`Versions::leave`], [`Versions::repin`], [`Versions::retire`] | those of [`crate::reclaim`], for versions that are freed while kernels run; otherwise nothing |
+//! | [`Config::build`] | reads the node's share of the input, writes the node once |
+//! | [`Config::examine`] | reads a node and those that it points to |
+//! | [`Config::rebuild_directory`] | one block reads nodes of the upper levels and writes the entries |
+//! | [`Config::mark_version`], [`Config::sweep`], [`Config::clear_marked`] | a slab's header; for a leaf each of its versions; 128 bytes or 256 for a marked one |
+//! | [`Config::free_node`] | reads a header; clears the node and executes an atomic on the bitmap if it is freed |
+//! | [`Directory::find`] | a load of 8 keys per step |
+//! | [`Node::try_latch`] | one atomic; [`Node::release`] and [`Node::release_as`] one store |
+//! | [`nodes`], [`Level::above`], [`directory_entries`] | arithmetic, O(levels) |
+//!
+//! The methods of [`Meta`], [`Time`], [`Level`], and the addresses that a [`Node`] returns, are arithmetic in
+//! registers.
 pub(crate) mod access;
 pub(crate) mod backoff;
 pub(crate) mod bulk_build;

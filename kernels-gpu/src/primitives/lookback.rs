@@ -16,6 +16,11 @@
 //!   publishes its partial sum before it waits for another. So only words of running blocks are waited for,
 //!   and tile 0 waits for none. (For blocks with several tiles see [`super::tiles`].)
 //! - *Words are empty at first*: an earlier launch cleared them, and launches in a stream are ordered.
+//!
+//! # Cost
+//!
+//! A tile publishes its sum twice, and looks back over 32 tiles per load of a warp. [`scan_lanes`] is five
+//! shuffles and combinations. Conversions are arithmetic in registers.
 use simt::{Global, GlobalSlice, Order, Scope, Shuffle, Tile, device, pause, spin_hint};
 
 /// State of a tile's word.

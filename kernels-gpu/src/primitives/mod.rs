@@ -21,6 +21,11 @@
 //! sort or scan needs the sum over all tiles before it. It must not wait for a block that itself waits to be
 //! scheduled, so blocks draw their numbers from a counter when they begin to run ([`ticket`]): every block
 //! with a smaller number is already running or has finished.
+//!
+//! # Cost
+//!
+//! A primitive reads and writes each element once or twice; its module states which. [`ticket`] is one atomic
+//! in device memory and a barrier of the block; [`unrolled`] is the cost of its steps.
 pub mod carry;
 pub mod compact;
 pub mod instances;

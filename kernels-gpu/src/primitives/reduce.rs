@@ -1,5 +1,11 @@
 //! Sums over an array, and histograms: each block or warp adds its partial result by one atomic operation per
 //! word.
+//!
+//! # Cost
+//!
+//! Reads each element once; an atomic per block for a sum. A histogram executes an atomic per element, in
+//! shared memory if the bins fit there, and then an atomic in device memory per bin and block.
+//! [`reduce_begin`] writes one word.
 use super::lookback::Monoid;
 use super::scan::Operator;
 use simt::{Block, GlobalSlice, Instance, Order, Scope, Thread, Tile, Word, kernel, shared};

@@ -1,4 +1,9 @@
 //! Sums over runs of equal adjacent keys: a scan of pairs in one pass.
+//!
+//! # Cost
+//!
+//! [`reduce_runs`] reads each key up to four times, mostly from the L1 cache, and each value once; stores a
+//! key and a value per run.
 use super::carry::Carry;
 use super::lookback::{Monoid, Values, scan_lanes};
 use super::scan::Operator;

@@ -1,5 +1,9 @@
 //! Scans in one pass: each tile sums its elements, obtains the sum before it by [look-back](super::lookback),
 //! and writes its results. [`super::tiles`] describes how.
+//!
+//! # Cost
+//!
+//! Reads and writes each element once. [`Operator::combine_at`] is one instruction.
 use super::lookback::Monoid;
 use super::tiles::{Summed, Walk, Whole};
 use core::marker::PhantomData;

@@ -21,6 +21,21 @@
 //! Three bags suffice: a participant that announces epoch *e* late, while *e* + 1 begins, keeps *e* + 2 from
 //! beginning. The items that it can reach were retired in *e* - 1 at the earliest, by a participant that was
 //! late as well, and are freed in *e* + 2 at the earliest.
+//!
+//! # Cost
+//!
+//! | function | cost |
+//! |---|---|
+//! | [`Participant::open`], [`Participant::begun`] | a compare-and-swap and six reads, two barriers of the participant |
+//! | [`Participant::close`] | seven writes |
+//! | [`Participant::enter`] | a read of the epoch, a write of the announcement, a sequentially consistent fence; in every second call 4 bytes per slot more |
+//! | [`Participant::leave`] | a write of the announcement |
+//! | [`Participant::retire`] | a few loads and two additions in shared memory, a write of 4 bytes |
+//! | [`ItemPool::clear`], [`ItemPool::free`] for a slab of 128 bytes | a write of 128 bytes; an atomic on the bitmap |
+//! | [`ItemPool::defer_to_host`] for a slab | an atomic |
+//!
+//! A structure beyond the fourth costs an atomic per entry and exit, and one per retired item.
+//! [`Group::sync`] is one barrier. The other functions are arithmetic, or read a register.
 mod epochs;
 mod group;
 pub mod kernels;

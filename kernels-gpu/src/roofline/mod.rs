@@ -19,6 +19,11 @@
 //! need 64 registers; the assembler allocates half as many, to keep the multiprocessor full, and then waits
 //! between the two halves of a line, which reach memory far apart. A full multiprocessor has 64 KiB of lines
 //! in flight even so, more than the latency requires.
+//!
+//! # Cost
+//!
+//! The table states the access of one operation. [`content`], [`place`] and [`mark`] are arithmetic, which
+//! the host repeats.
 use simt::hash::{mix32, mix64, reduce};
 use simt::{GlobalSlice, Order, Scope, Thread, Tile, Word, black_box, device, kernel};
 

@@ -1,4 +1,10 @@
 //! Entry points of skip lists beyond those of trees and of all keyed structures.
+//!
+//! # Cost
+//!
+//! Kernels of passes cost what those of [`crate::keyed::kernels`] cost, for the elements of their pass.
+//! Kernels of a compaction read each data node once, and write its tail or the index; [`passing`] is
+//! arithmetic.
 use super::compact::{Layout, NodeArray, SlabReservation};
 use super::list::Layers;
 use crate::keyed::kernels::{batch, element, read_if, write_if};

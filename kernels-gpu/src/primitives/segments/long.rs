@@ -11,6 +11,11 @@
 //! the second; for 64-bit keys the first word is the key and the second has number and index, and a second
 //! sort orders by the number. Only the device knows the number of elements, so the kernels of the sort read
 //! it there.
+//!
+//! # Cost
+//!
+//! Reads and writes each element of a long segment once. [`LongPlan::pack`] and [`LongPlan::unpack`] are
+//! shifts in registers, without access to memory.
 use super::{List, Segments};
 use crate::primitives::sort::Keys;
 use simt::{GlobalSlice, Instance, Thread, Word, device, kernel};

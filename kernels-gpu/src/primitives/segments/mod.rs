@@ -21,6 +21,12 @@
 //! but nothing outside the buffers is accessed and every kernel ends: segments are cut off at the array's
 //! end, segments that end before they begin are empty, and every kernel checks indices that another kernel
 //! has computed.
+//!
+//! # Cost
+//!
+//! [`list_segments`] reads each offset, and executes an atomic on the head bits per segment.
+//! [`Segments::range`] is two loads; [`Segments::word`] and [`Segments::begins`] one load of the head bits.
+//! [`List::len`] is one load.
 pub mod long;
 pub mod scan;
 pub mod short;

@@ -12,6 +12,11 @@
 //! stable.
 //!
 //! Elements outside all segments keep their positions.
+//!
+//! # Cost
+//!
+//! [`ShortPlan::sort`] reads each key once from device memory, sorts by merges in shared memory, and writes
+//! each key once.
 use super::Segments;
 use crate::primitives::sort::SortKey;
 use crate::primitives::unrolled;

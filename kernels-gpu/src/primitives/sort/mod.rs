@@ -24,6 +24,12 @@
 //!
 //! **The last tile** is padded with keys whose digits are all ones. They come after all others, so they rank
 //! last, and are neither counted nor written.
+//!
+//! # Cost
+//!
+//! [`radix_histograms`] reads each key once, and executes an atomic in shared memory per key and digit.
+//! [`radix_pass`] reads and writes each element once; per key eight ballots and at most two atomics in shared
+//! memory; 2 KiB of status words per tile. [`SortKey::digit`] is a shift and a mask.
 mod histogram;
 mod key;
 mod pass;

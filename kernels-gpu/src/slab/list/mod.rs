@@ -1,5 +1,14 @@
 //! Slab lists: one chain of slabs per bucket. The device side of `SlabHash`, `SlabSet` and `SlabMultiMap`.
 //! See `docs/structures/slab-hash.md`.
+//!
+//! # Cost
+//!
+//! [`ListsView::share`] reads the slabs of 128 bytes of a list until it finds the key or the end, each by one
+//! or two loads of 16 bytes per lane, with two ballots; on average 1.035 slabs per hit at utilization 0.65
+//! (pairs of 32 bits). An insertion adds a compare-and-swap, and an allocation when it lengthens the list.
+//! [`ListsView::gather`] reads the whole list of the key. [`ListsView::for_each_node`], [`ListsView::flush`]
+//! and [`ListsView::inspect`] read a whole list; a flush writes the pairs that move, and frees the slabs that
+//! become empty. Addresses are arithmetic in registers.
 mod gather;
 mod instances;
 pub mod kernels;
