@@ -33,8 +33,8 @@ mod operation;
 mod session;
 mod slot;
 
-pub use bucket::{Bucket, Lane, SlotMatch};
-pub use bucket_probe::{BucketProbe, ProbeResult, Request};
+pub(crate) use bucket::{Bucket, Lane};
+pub(crate) use bucket_probe::{BucketProbe, Request};
 pub use counters::{COUNTER_SHARDS, CounterDelta, Counters, SHARD_WORDS};
 pub use hash::{Hashed, hash};
 pub use kind::{EntryRef, Kind, TileKind, View};

@@ -12,9 +12,9 @@
 //!   again ([`Published`]).
 //! - *States only advance*: empty, partial, inclusive. By the coherence of each word a reader never sees an
 //!   older state after a newer one; and if it did, both would lead to the same sum.
-//! - *The wait ends.* Blocks draw their numbers when they begin to run ([`super::ticket`]), and a tile
+//! - *The wait ends.* Blocks draw their numbers when they begin to run (`super::ticket`), and a tile
 //!   publishes its partial sum before it waits for another. So only words of running blocks are waited for,
-//!   and tile 0 waits for none. (For blocks with several tiles see [`super::tiles`].)
+//!   and tile 0 waits for none. (For blocks with several tiles see `super::tiles`.)
 //! - *Words are empty at first*: an earlier launch cleared them, and launches in a stream are ordered.
 //!
 //! # Cost

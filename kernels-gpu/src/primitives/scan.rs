@@ -1,5 +1,5 @@
 //! Scans in one pass: each tile sums its elements, obtains the sum before it by [look-back](super::lookback),
-//! and writes its results. [`super::tiles`] describes how.
+//! and writes its results. `super::tiles` describes how.
 //!
 //! # Cost
 //!
@@ -97,7 +97,7 @@ pub struct Job<T> {
     pub inclusive: u32,
 }
 
-/// A scan by a [`Walk`] with these parameters.
+/// A scan by a `Walk` with these parameters.
 #[derive(Clone, Copy, Debug)]
 pub struct Vectors<
     O,

@@ -50,7 +50,7 @@
 //!     lists.node(Handle::from_word(0xFE00_0001));
 //! }
 //! ```
-//! ```compile_fail,E0624
+//! ```compile_fail,E0603
 //! # use phalanx_kernels::keyed::{Bucket, Packed};
 //! fn a_slot_beyond_the_bucket(bucket: Bucket<Packed, 4, 4>) {
 //!     bucket.slot(1 << 20, 0);

@@ -1,7 +1,7 @@
 //! Rules for the documentation of exported functions: each states its cost and has an example.
 //!
-//! A *statement of cost* is a text that names a unit: a prefix in [`UNITS`] begins one of its words, or it has
-//! an `O(n)`. A function is covered by one of these:
+//! A *statement of cost* is a text that names a unit: a prefix in [`UNITS`] begins one of its words, or it
+//! has an `O(n)`. A function is covered by one of these:
 //! - a paragraph of its own that begins with `Cost:` and states it, or links to a function of the same cost;
 //! - a section `# Cost` of its type, its trait or a public module around it that names the function in
 //!   backticks;

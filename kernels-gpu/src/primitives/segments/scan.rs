@@ -1,6 +1,6 @@
 //! Scans of all segments in one pass, and sums of segments.
 //!
-//! The scan works as for a whole array ([`crate::primitives::tiles`]), but the summed elements are pairs: the
+//! The scan works as for a whole array (`crate::primitives::tiles`), but the summed elements are pairs: the
 //! number of segments that begin, and the combination of the elements since the last beginning. So a segment
 //! may span any number of tiles, and a tile any number of segments. The sum of a segment is the value at its
 //! last element; the number of segments that begin up to there is the segment's index in the list of the
