@@ -21,6 +21,20 @@ use simt::{GlobalSlice, Order, Scope, Thread, device, kernel};
 pub const ROW: usize = 3;
 
 /// The runs as kernels see them.
+///
+/// ```
+/// use phalanx_kernels::baseline::runs::{ROW, Runs};
+/// use simt::GlobalSlice;
+///
+/// /// Returns the runs in a table of rows.
+/// ///
+/// /// # Safety
+/// /// - As for `Runs::new`.
+/// unsafe fn runs_of(table: GlobalSlice<u64>) -> Option<Runs> {
+///     // SAFETY: the caller's obligation.
+///     (table.len() % ROW == 0).then(|| unsafe { Runs::new(table) })
+/// }
+/// ```
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Runs {

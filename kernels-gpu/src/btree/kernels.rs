@@ -24,6 +24,12 @@ fn spaced(width: u32, len: usize, apart: u32) -> (usize, bool) {
 
 /// Returns the number of threads of a launch for `len` sorted keys, of which tiles of `width` lanes take
 /// theirs from `apart` parts of the batch: see [`insert_sorted`].
+///
+/// ```
+/// use phalanx_kernels::btree::kernels::sorted_threads;
+///
+/// assert_eq!(sorted_threads(4, 100, 8), 128); // 25 tiles, rounded up to 8 parts of 4
+/// ```
 pub fn sorted_threads(width: u32, len: usize, apart: u32) -> usize {
     len.div_ceil(width as usize).next_multiple_of(apart.max(1) as usize) * width as usize
 }

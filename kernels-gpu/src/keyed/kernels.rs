@@ -19,6 +19,12 @@ use simt::{Global, GlobalSlice, Instance, Order, Scope, Thread, Tile, Word, devi
 /// Returns the maximum number of threads per element of a small batch that tiles of `width` lanes execute. A
 /// tile of two lanes executes at most two elements in sequence: spreading them gains less than the registers
 /// cost that the code for it takes from all batches.
+///
+/// ```
+/// use phalanx_kernels::keyed::kernels::spread;
+///
+/// assert_eq!((spread(2), spread(4)), (1, 4));
+/// ```
 pub const fn spread(width: u32) -> usize {
     if width > 2 { width as usize } else { 1 }
 }

@@ -4,6 +4,105 @@
 //! Each family (`probing`, `slab`) adds its [`Kind`]s: a view, and a search that leads from a key to the
 //! bucket that contains it or may receive it.
 //!
+//! A slot is one word or a chunk; the two highest keys look like its states:
+//!
+//! ```
+//! use phalanx_kernels::keyed::{Change, Get, Insert, Merge, OpCode, Operation, Outcome, Packed, Reserved};
+//! use phalanx_kernels::keyed::{Scalar, Slot, hash};
+//!
+//! let word = Packed::pack(7, 70);
+//! assert_eq!((Packed::key(word), Packed::value(word)), (7, 70));
+//! assert!(Packed::is_live(word) && !Packed::is_busy(word) && Packed::is_empty(Packed::EMPTY));
+//! assert_eq!((Packed::reserved(Packed::EMPTY), Packed::reserved(word)), (Some(Reserved::EMPTY), None));
+//! assert_eq!(Packed::tombstone(), Reserved::REMOVED.pattern::<u32>());
+//! let alias = Packed::alias(u32::MAX).unwrap(); // stored under this key in an overflow bucket
+//! assert_eq!((Packed::unalias(alias, true), Packed::alias(7)), (u32::MAX, None));
+//! assert_eq!((7u32.to_u64(), u32::from_u64(1 << 32 | 7), Scalar::wrapping_add(u32::MAX, 8)), (7, 7, 7));
+//! assert_eq!(hash(7u32).second, 7);
+//!
+//! assert!(Insert.matches() && Insert.places() && !Get.places());
+//! assert_eq!((Insert.change(), Insert.outcome()), (Change::Set, Outcome::Replaced));
+//! assert_eq!(OpCode::from_code(OpCode::ADD.code()), Merge::Add.operation());
+//! assert_eq!(Outcome::from_code(Outcome::Found as u8), Some(Outcome::Found));
+//! ```
+//!
+//! Its transitions, and operations on any kind of structure:
+//!
+//! ```
+//! use phalanx_kernels::keyed::{Chunk, Cooperation, CounterDelta, Counters, EntryRef, Insert, Kind, Outcome};
+//! use phalanx_kernels::keyed::{Slot, TileKind};
+//! use simt::{Global, Order, Scope, Thread, Tile};
+//!
+//! /// Takes an empty slot for a pair, or changes the value of the key that has it.
+//! fn put_pair<S: Slot>(slot: Global<S::Word>, key: S::Stored, value: S::Value) -> bool {
+//!     if S::claim(slot, S::pack(key, value)) {
+//!         return true;
+//!     }
+//!     let is_same = S::key(slot.load(Order::Relaxed, Scope::Device)) == key;
+//!     if is_same {
+//!         S::acquire_pair(slot); // the first value was written before
+//!         S::value_part(slot).store(value, Order::Relaxed, Scope::Device);
+//!     }
+//!     is_same
+//! }
+//!
+//! /// Removes a pair and returns its value.
+//! ///
+//! /// # Safety
+//! /// - The slot begins a chunk of 16 bytes.
+//! unsafe fn take_pair<S: Slot>(slot: Global<S::Word>, key: S::Stored) -> Option<S::Value> {
+//!     // SAFETY: the caller's obligation.
+//!     let word = unsafe { S::Chunk::load_if(slot, true, Order::Relaxed) }.word(0);
+//!     let value = S::read_value(slot, word);
+//!     (S::key(word) == key && S::erase(slot, key)).then_some(value)
+//! }
+//!
+//! /// Inserts a pair as a session does.
+//! fn insert_key<M: Kind<Value = u32>, T: Cooperation<M>>(team: T, map: M::View, key: M::Key) -> Outcome {
+//!     team.sync();
+//!     let (outcome, _) = team.execute(map, true, Insert, key, 7);
+//!     team.sync();
+//!     let mut delta = CounterDelta::default();
+//!     if team.counts() {
+//!         delta.count(outcome);
+//!     }
+//!     team.record(map, delta); // by `Counters::record` or `Counters::record_alone`
+//!     outcome
+//! }
+//!
+//! /// Removes the pairs with odd values from a structure that nothing else uses; a thread per part.
+//! fn drop_odd<M: Kind<Value = u32>>(map: M::View) {
+//!     M::enter(map);
+//!     let (mut delta, share) = (CounterDelta::default(), Thread::index());
+//!     if share / 32 * 32 < M::scan_threads(map) {
+//!         M::scan(map, share, |entry| {
+//!             delta.remove(entry.is_some_and(|entry| entry.value % 2 == 1 && entry.erase()) as u32);
+//!         });
+//!     }
+//!     M::counters(map).record(delta);
+//!     M::leave(map);
+//! }
+//!
+//! /// Executes an operation of each lane of a warp, by tiles of the kind's width or of another one.
+//! fn insert_both<M: TileKind<8>>(map: M::View, key: M::Key, value: M::Value) -> [Outcome; 2] {
+//!     let by_kind = M::execute(map, true, Insert, key, value).0;
+//!     [by_kind, M::share(map, Tile::<8>::lockstep(), true, Insert, key, value).0]
+//! }
+//!
+//! /// Counts a long probe sequence if a slot has another key than expected.
+//! ///
+//! /// # Safety
+//! /// - `words` are the words of the structure's counters.
+//! unsafe fn expect<M: Kind>(words: Global<u64>, slot: Global<<M::Slot as Slot>::Word>, key: M::Key) {
+//!     let entry = EntryRef::<M>::read(slot, false);
+//!     if let Some(found) = entry.filter(|found| found.key != key) {
+//!         EntryRef::<M>::new(slot, found.key, found.value).erase();
+//!         // SAFETY: the caller's obligation.
+//!         unsafe { Counters::new(words) }.record_long();
+//!     }
+//! }
+//! ```
+//!
 //! # Cost
 //!
 //! | function | cost |

@@ -104,6 +104,24 @@ impl<O: Operator> Monoid for InRuns<O> {
 }
 
 /// Receives a type by its name: see `simt::instances!`.
+///
+/// ```
+/// use phalanx_kernels::primitives::runs::{Runs, Visitor};
+/// use simt::Instance;
+/// use phalanx_kernels::primitives::instances::runs::visit;
+/// /// Asks for a property of the kind.
+/// struct Ask;
+///
+/// impl Visitor for Ask {
+///     type Output = usize;
+///
+///     fn visit<M: Runs + Instance>(self) -> usize {
+///         size_of::<M::Key>()
+///     }
+/// }
+///
+/// assert_eq!(visit("u32_sum_u64", Ask), Some(4));
+/// ```
 pub trait Visitor {
     /// Result of the visit.
     type Output;

@@ -22,6 +22,57 @@
 //! beginning. The items that it can reach were retired in *e* - 1 at the earliest, by a participant that was
 //! late as well, and are freed in *e* + 2 at the earliest.
 //!
+//! ```
+//! use phalanx_kernels::reclaim::{Blocks, Epochs, Group, ItemPool, Participant, Slabs, Tiles, epoch_words};
+//! use phalanx_kernels::slab::Pool;
+//!
+//! let words = epoch_words(100, 384); // of 8 bytes, for 100 participant slots
+//! assert!(words * 8 > 100 * (36 + 12 * 384));
+//!
+//! /// Retires a slab that the first thread of each block has unlinked.
+//! ///
+//! /// # Safety
+//! /// - As for `Epochs::new` and `Participant::opened`; `item` was unlinked by this thread.
+//! unsafe fn retire_one<P: Pool>(words: *mut u64, pool: P, item: u32) {
+//!     // SAFETY: the caller's obligation.
+//!     let epochs = unsafe { Epochs::new(words, 100, 384) };
+//!     // SAFETY: the caller's obligation.
+//!     let participant = unsafe { Participant::<Blocks, _>::opened(epochs, Slabs(pool)) };
+//!     participant.begun().enter();
+//!     if Blocks::rank() == 0 {
+//!         // SAFETY: the caller's obligation.
+//!         unsafe { participant.retire(item) };
+//!     }
+//!     participant.leave();
+//!     participant.close();
+//! }
+//!
+//! /// Frees an item as a participant does, or leaves it to the host.
+//! ///
+//! /// # Safety
+//! /// - As for `ItemPool::free`.
+//! unsafe fn free_item<O: ItemPool>(owner: O, item: u32, is_late: bool) {
+//!     // SAFETY: the caller's obligation.
+//!     unsafe {
+//!         if is_late {
+//!             return owner.defer_to_host(item);
+//!         }
+//!         owner.clear(item);
+//!         simt::fence(simt::Scope::Device);
+//!         owner.free(item);
+//!     }
+//! }
+//!
+//! /// Returns the participant's slot number, if the grid has one slot per tile of eight lanes.
+//! fn number_in_grid(epochs: Epochs) -> Option<u32> {
+//!     type Own = Tiles<8, 16>;
+//!     Own::sync();
+//!     assert!(Own::rank() < Own::size() && Own::number() <= Own::index());
+//!     assert!(epochs.now() < 1 << 30);
+//!     Some(Own::index()).filter(|&index| index < epochs.places())
+//! }
+//! ```
+//!
 //! # Cost
 //!
 //! | function | cost |

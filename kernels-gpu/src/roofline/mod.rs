@@ -20,6 +20,14 @@
 //! between the two halves of a line, which reach memory far apart. A full multiprocessor has 64 KiB of lines
 //! in flight even so, more than the latency requires.
 //!
+//! ```
+//! use phalanx_kernels::roofline::{content, mark, place};
+//!
+//! // What the host computes to verify a kernel that reads one word.
+//! let sum = content(place(7, 0, 1000));
+//! assert!(place(7, 0, 1000) < 1000 && sum == content(place(7, 0, 1000)) && mark(0) == 1);
+//! ```
+//!
 //! # Cost
 //!
 //! The table states the access of one operation. [`content`], [`place`] and [`mark`] are arithmetic, which

@@ -21,6 +21,13 @@ fn passed(index: usize, step: u32, ratio: u32) -> usize {
 }
 
 /// Returns the number of elements that a pass submits of a batch of `len`.
+///
+/// ```
+/// use phalanx_kernels::skiplist::kernels::passing;
+///
+/// // Every eighth element; then every second one, without those.
+/// assert_eq!((passing(100, 8, 0), passing(100, 2, 4)), (13, 37));
+/// ```
 pub fn passing(len: usize, step: u32, ratio: u32) -> usize {
     let all = len.div_ceil(step as usize);
     if ratio > 1 { all - all.div_ceil(ratio as usize) } else { all }

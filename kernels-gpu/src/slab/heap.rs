@@ -17,6 +17,20 @@ pub fn heap_give(bytes: usize, addresses: GlobalSlice<u64>) {
 }
 
 /// Addresses of pieces of the heap.
+///
+/// ```
+/// use phalanx_kernels::slab::heap::{HeapTake, Pieces};
+/// use simt::GlobalSlice;
+///
+/// /// Returns the kernel that frees the pieces.
+/// ///
+/// /// # Safety
+/// /// - As for `Pieces::new`.
+/// unsafe fn free_all(addresses: GlobalSlice<u64>) -> HeapTake {
+///     // SAFETY: the caller's obligation.
+///     HeapTake { pieces: unsafe { Pieces::new(addresses) } }
+/// }
+/// ```
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug)]
 pub struct Pieces(GlobalSlice<u64>);

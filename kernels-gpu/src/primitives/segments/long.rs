@@ -21,6 +21,14 @@ use crate::primitives::sort::Keys;
 use simt::{GlobalSlice, Instance, Thread, Word, device, kernel};
 
 /// The representation of keys of long segments while they are sorted.
+///
+/// ```
+/// use phalanx_kernels::primitives::segments::long::LongPlan;
+/// use phalanx_kernels::primitives::sort::Keys;
+///
+/// let (first, beside) = Keys::<u32>::pack(7, 2, 1000); // key 7 of the second listed segment
+/// assert_eq!(Keys::<u32>::unpack(first, beside), (7, 2, 1000));
+/// ```
 pub trait LongPlan: Copy + Send + Sync + 'static {
     /// Key type.
     type Key: Word;

@@ -18,6 +18,20 @@ use core::marker::PhantomData;
 use simt::{GlobalSlice, Instance, device, kernel};
 
 /// The operator of a segmented scan and the size of its tiles.
+///
+/// ```
+/// use phalanx_kernels::primitives::segments::List;
+/// use phalanx_kernels::primitives::segments::scan::{Job, SegmentPlan, Value};
+/// use simt::GlobalSlice;
+///
+/// /// Scans or reduces the segments, as the entry points do.
+/// fn scan_or_reduce<P: SegmentPlan>(job: Job<Value<P>>, list: Option<List>, to: GlobalSlice<Value<P>>) {
+///     match list {
+///         Some(list) => P::reduce(job, list, to),
+///         None => P::scan(job, to, true),
+///     }
+/// }
+/// ```
 pub trait SegmentPlan: Copy + Send + Sync + 'static {
     /// Type of the operator.
     type Operator: Operator;
@@ -150,6 +164,24 @@ pub fn reduce_segments<P: SegmentPlan + Instance>(
 }
 
 /// Receives a type by its name: see `simt::instances!`.
+///
+/// ```
+/// use phalanx_kernels::primitives::segments::scan::{SegmentPlan, Visitor};
+/// use simt::Instance;
+/// use phalanx_kernels::primitives::instances::segmented::visit;
+/// /// Asks for a property of the kind.
+/// struct Ask;
+///
+/// impl Visitor for Ask {
+///     type Output = usize;
+///
+///     fn visit<M: SegmentPlan + Instance>(self) -> usize {
+///         M::ITEMS
+///     }
+/// }
+///
+/// assert_eq!(visit("sum_u64_256x8", Ask), Some(8));
+/// ```
 pub trait Visitor {
     /// Result of the visit.
     type Output;
