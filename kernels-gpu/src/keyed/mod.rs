@@ -89,11 +89,12 @@
 //!     [by_kind, M::share(map, Tile::<8>::lockstep(), true, Insert, key, value).0]
 //! }
 //!
-//! /// Counts a long probe sequence if a slot has another key than expected.
+//! /// Removes the pair of a slot that has another key than expected, while nothing else uses the
+//! /// structure, and counts it as a long probe sequence, so that the host rehashes.
 //! ///
 //! /// # Safety
 //! /// - `words` are the words of the structure's counters.
-//! unsafe fn expect<M: Kind>(words: Global<u64>, slot: Global<<M::Slot as Slot>::Word>, key: M::Key) {
+//! unsafe fn drop_other<M: Kind>(words: Global<u64>, slot: Global<<M::Slot as Slot>::Word>, key: M::Key) {
 //!     let entry = EntryRef::<M>::read(slot, false);
 //!     if let Some(found) = entry.filter(|found| found.key != key) {
 //!         EntryRef::<M>::new(slot, found.key, found.value).erase();

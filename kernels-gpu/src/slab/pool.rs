@@ -27,27 +27,42 @@ pub const MOST_SUPER_BLOCKS: usize = 255;
 /// use phalanx_kernels::slab::{Bitmaps, Handle, Pool, Supers};
 /// use simt::Global;
 ///
-/// /// Extends a list by a slab for layer 1, and undoes it.
+/// /// Makes a pool, extends a list of its slabs, and removes a slab that others may still read.
 /// ///
 /// /// # Safety
-/// /// - As for `Pool::from_parts`. `link` is the link of the last slab of a list that nothing else uses.
-/// unsafe fn extend_and_undo<P: Pool>(bitmaps: Bitmaps, supers: Supers, shift: u32, link: Global<u32>) {
+/// /// - As for `Pool::from_parts`. `link` is the link of the last slab of a list of this pool.
+/// unsafe fn exchange_last<P: Pool>(
+///     (bitmaps, supers, shift): (Bitmaps, Supers, u32),
+///     link: Global<u32>,
+///     unlinked: Handle,
+/// ) -> P {
 ///     // SAFETY: the caller's obligation.
 ///     let pool = unsafe { P::from_parts(bitmaps, supers, shift) };
 ///     assert_eq!(pool.bitmaps().units() as usize, pool.units());
-///     let handle = pool.extend(link, 7);
-///     if let Some(number) = pool.number(handle) {
-///         assert!(pool.is_live(handle) && pool.is_for(number, 0));
-///         let bit = 1 << (number % 32);
-///         // SAFETY: the slab's own bit; nothing else uses the slab.
-///         unsafe { assert_ne!(pool.take(number / 32, bit) & pool.give(number / 32, bit) & bit, 0) };
+///     if !pool.extend(link, 7).is_none() && pool.is_live(unlinked) {
+///         pool.retire(unlinked); // or `free`, if nothing reads it
 ///     }
-///     if let Some(other) = pool.allocate_in(1, 7) {
-///         pool.free(other); // nothing reads it; otherwise:
-///     }
-///     if let Some(read) = pool.allocate(8) {
-///         pool.retire(read); // the host frees it
-///     }
+///     pool
+/// }
+///
+/// /// Allocates a slab for an index layer and frees `spare`. If there is none, it takes `spare` again,
+/// /// unless another lane has taken it meanwhile.
+/// ///
+/// /// # Safety
+/// /// - The caller owns `spare`.
+/// unsafe fn allocate_or_exchange<P: Pool>(pool: P, spare: Handle, seed: u32) -> Option<Handle> {
+///     let own = pool.allocate_in(1, seed);
+///     let Some(number) = pool.number(spare).filter(|&number| own.is_none() && pool.is_for(number, 1)) else {
+///         pool.free(spare);
+///         return own;
+///     };
+///     let bit = 1 << (number % 32);
+///     // SAFETY: the bit of a slab that the caller owns. Another lane may take it in between.
+///     let old = unsafe {
+///         pool.give(number / 32, bit);
+///         pool.take(number / 32, bit)
+///     };
+///     (old & bit == 0).then_some(spare)
 /// }
 /// ```
 ///

@@ -98,7 +98,7 @@ use versioned::VersionedTree;
 /// | call | cost |
 /// |---|---|
 /// | `with_capacity` | as [`BTree::with_capacity`](crate::BTree::with_capacity); 4 KiB for snapshots, and memory for epochs |
-/// | `snapshot` | waits for the device; after snapshots were dropped, launches a sweep; copies 4 bytes to the device |
+/// | `snapshot` | waits for the device; after snapshots were dropped, launches a sweep; copies the timestamp and the clock, 20 bytes at most |
 /// | `snapshot_on` | one launch, without waiting; waits and sweeps only if all slots for snapshots are taken |
 /// | `at` | O(1) on the host |
 /// | `successor`, `predecessor`, `ceiling`, `floor`, `first`, `last`, `count`, `range` | `snapshot` (out of place, `snapshot_on`), then as [`BTree`](crate::BTree) |
