@@ -4,6 +4,12 @@
 //! The same source runs on a GPU (compiled to PTX) and on the emulator (compiled for the host). Kernel
 //! authors depend on this package and call the structures' views from their own kernels; [`hash_map`]
 //! shows how.
+//!
+//! # Cost
+//!
+//! Modules and types state the accesses to memory of their functions: reads of 16 bytes per lane, atomics,
+//! fences and collectives. A host function or accessor that states none is arithmetic on its arguments, O(1),
+//! without access to memory.
 #![cfg_attr(target_arch = "nvptx64", no_std)]
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx))]
 

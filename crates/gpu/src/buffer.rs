@@ -13,9 +13,52 @@ use std::ptr::NonNull;
 /// then frees the memory. (The drop blocks forever if a kernel waits for the host and never ends; end such a
 /// kernel first.)
 ///
+/// ```
+/// use gpu::{Device, Tier};
+///
+/// let device = Device::auto();
+/// let mut words = device.zeroed::<u32>(4)?;
+/// words.write(&[1, 2, 3, 4])?;
+/// words.write_at(2, &[30])?;
+/// let mut two = [0; 2];
+/// words.read_into(1, &mut two)?;
+/// assert_eq!((two, words.len(), words.byte_len(), words.is_empty()), ([2, 30], 4, 16, false));
+/// assert!(words.tier() == Tier::Device && words.host_pointer().is_none() && *words.device() == device);
+/// assert_eq!((words.slice().len(), words.pointer().is_null()), (4, false)); // what kernels take
+///
+/// let mut pinned = device.buffer_on::<u32>(Tier::Pinned, 4)?; // the host can access it in place
+/// pinned.copy_from(&words)?;
+/// pinned.copy_at(0, &device.filled::<u32>(1, 0xff)?)?;
+/// pinned.as_mut_slice()?[3] = 40;
+/// assert_eq!(pinned.as_slice()?, [u32::MAX, 2, 30, 40]);
+/// pinned.flush()?; // of use for files
+///
+/// let stream = device.stream()?;
+/// // SAFETY: the slices live until the stream has executed the copies, and nothing else accesses them.
+/// unsafe {
+///     words.fill_bytes_on(&stream, 0)?;
+///     words.write_on(&stream, 1, &[5])?;
+///     pinned.copy_from_on(&stream, &words)?;
+///     pinned.read_on(&stream, 0, &mut two)?;
+///     stream.synchronize()?;
+/// }
+/// assert_eq!(two, [0, 5]);
+/// # Ok::<(), gpu::Error>(())
+/// ```
+///
 /// # Concurrency
 /// Methods without a stream happen after all work submitted to the device before, and have completed when
 /// they return. Methods that end in `_on` submit to a stream and execute in its order.
+///
+/// # Cost
+///
+/// | call | cost |
+/// |---|---|
+/// | `write`, `write_at`, `read`, `read_into`, `copy_from`, `copy_at`, `fill_bytes` | waits for all work submitted to the device, then copies or writes the bytes, and waits for that; a copy between devices goes through the host |
+/// | `write_on`, `read_on`, `copy_from_on`, `fill_bytes_on` | submits the same to the stream without waiting (memory of the host that is not pinned may make the driver wait) |
+/// | `as_slice`, `as_mut_slice` | waits for the device; no copy |
+/// | `flush` | waits for the device; a buffer on [`Tier::File`] then waits for the disk |
+/// | drop | waits for the device, and frees the memory |
 #[derive(Debug)]
 pub struct Buffer<T> {
     memory: Memory,
@@ -74,6 +117,19 @@ impl Device {
 
     /// Maps the file at `path` as `len` elements of [`Tier::File`]. Existing contents are kept. A missing
     /// file is created, and a file that is too short is extended with zeros.
+    ///
+    /// ```
+    /// let path = std::env::temp_dir().join(format!("gpu-map-file-{}", std::process::id()));
+    /// let device = gpu::Device::emulator(Default::default());
+    /// // SAFETY: nothing else knows the file.
+    /// let mut words = unsafe { device.map_file::<u32>(&path, 2)? };
+    /// words.write(&[1, 2])?;
+    /// words.flush()?;
+    /// drop(words);
+    /// assert_eq!(std::fs::read(&path).unwrap(), [1, 0, 0, 0, 2, 0, 0, 0]);
+    /// # std::fs::remove_file(path).unwrap();
+    /// # Ok::<(), gpu::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`Error::File`] when the file cannot be opened, extended or mapped; [`Error::Register`] when the CUDA

@@ -13,9 +13,66 @@ pub const DEVICE_VARIABLE: &str = "PHALANX_DEVICE";
 
 /// A CUDA device or an emulated device. Cheap to clone: clones refer to the same device.
 ///
+/// ```
+/// use gpu::{Device, Grid, Program, Tier};
+/// use simt::{GlobalSlice, Thread, kernel};
+///
+/// #[kernel]
+/// fn count_up(out: GlobalSlice<u32>) {
+///     if Thread::index() < out.len() {
+///         out.write(Thread::index(), Thread::index() as u32);
+///     }
+/// }
+///
+/// static PROGRAM: Program = Program { name: "mine", ptx: &[] }; // PTX for GPUs: by a build script
+///
+/// let _gpu: Option<Device> = Device::cuda(0).ok(); // `None` without a driver
+/// let device = Device::named("emulator")?; // `auto` and `from_environment` look for a GPU
+/// assert_eq!((device.name().as_str(), device.driver().as_str()), ("SIMT emulator", "emulator"));
+/// assert!(device.is_emulator() && device.emulator_handle().is_some());
+/// assert_eq!((device.ordinal(), device.supports_cas128()), (0, device.arch() >= 90));
+/// assert!(device.resident_threads() > 0 && device.multiprocessors() > 0);
+/// let (free, total) = device.memory()?;
+/// assert!(free <= total);
+///
+/// device.add_program(&PROGRAM);
+/// device.prepare::<CountUp>()?; // compiles the kernel on a GPU; `jit_ms` sums the time
+/// device.set_heap(1 << 20)?;
+/// assert_eq!(device.jit_ms(), 0.0);
+/// let grid = device.occupancy_grid::<CountUp>(128)?; // for persistent kernels
+/// assert!(grid.blocks > 0);
+/// let out = device.buffer::<u32>(300)?;
+/// // SAFETY: the buffer lives until the kernel has ended, and nothing else accesses it.
+/// unsafe { device.default_stream().launch(Grid::for_items(300, 128), CountUp { out: out.slice() })? };
+/// device.synchronize()?;
+/// assert_eq!(out.read()?[299], 299);
+/// assert_eq!(device.zeroed::<u32>(2)?.read()?, device.filled::<u32>(2, 0)?.read()?);
+/// assert_eq!(device.buffer_on::<u32>(Tier::Pinned, 2)?.read()?, [0, 0]);
+/// assert_ne!(device.stream()?, device.default_stream());
+/// # Ok::<(), gpu::Error>(())
+/// ```
+///
 /// # Concurrency
 /// May be used from any number of threads at once. Methods that copy wait for all work submitted to the
 /// device before.
+///
+/// # Cost
+///
+/// | call | cost |
+/// |---|---|
+/// | `auto`, `from_environment`, `named`, `cuda` | the first call for a CUDA device loads the driver and creates its primary context; later calls are O(1) while the device is open |
+/// | `emulator` | allocates the state of an emulated device on the host; threads start at the first launch |
+/// | `name`, `driver` | copies the text on the host |
+/// | `memory` | a call of the driver; no wait |
+/// | `prepare` | extracts the kernel from the PTX text and compiles it, unless it is compiled: milliseconds; no launch |
+/// | `occupancy_grid` | `prepare`, and a call of the driver |
+/// | `set_heap` | a call of the driver, which allocates the bytes |
+/// | `synchronize` | waits for all submitted work |
+/// | `buffer`, `buffer_on` | allocates the bytes; host-visible tiers also write them once |
+/// | `zeroed`, `filled` | `buffer`, waits for the device, and writes each byte once |
+/// | `from_slice` | `buffer`, waits for the device, and copies the elements |
+/// | `map_file` | maps the file, and registers its pages with the driver |
+/// | `stream` | a call of the driver, which allocates the stream |
 #[derive(Clone)]
 pub struct Device(Arc<Inner>);
 

@@ -4,6 +4,25 @@ use crate::{Device, Error, Result};
 
 /// A point in the order of a [`Stream`](crate::Stream), which completes when all work submitted before it
 /// has.
+///
+/// ```
+/// use gpu::Device;
+///
+/// let device = Device::auto();
+/// let (first, second) = (device.stream()?, device.stream()?);
+/// let begin = first.record()?;
+/// let end = first.record()?;
+/// second.wait(&end)?; // later work of `second` runs after the earlier work of `first`
+/// end.synchronize()?;
+/// assert!(begin.is_complete()? && end.elapsed_ms(&begin)? >= 0.0);
+/// assert_eq!((end.device(), second.device()), (&device, &device));
+/// # Ok::<(), gpu::Error>(())
+/// ```
+///
+/// # Cost
+///
+/// `synchronize` and `elapsed_ms` wait for the event; the latter for both, and for no later work.
+/// `is_complete` is one call of the driver and does not wait.
 #[derive(Debug)]
 pub struct Event {
     device: Device,

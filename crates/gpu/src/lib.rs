@@ -33,6 +33,12 @@
 //! primary context current in its thread. Work submitted to one stream executes in order. Methods without a
 //! stream wait for all work submitted to the device before, on any stream, and have completed when they
 //! return.
+//!
+//! # Cost
+//!
+//! Types and modules have a section on the cost of their calls. A call that returns no `Result` neither
+//! launches nor waits: it reads or sets O(1) words on the host, unless it states more. On the emulator,
+//! copies and launches have completed when the call returns.
 
 mod buffer;
 mod device;

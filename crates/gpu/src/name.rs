@@ -2,6 +2,19 @@
 use simt::{Grid, Kernel};
 
 /// A kernel and its grid, for messages. The grid is empty, and not shown, if there was no launch.
+///
+/// ```
+/// use gpu::{Device, Error, Grid};
+/// use simt::kernel;
+///
+/// #[kernel]
+/// fn nothing() {}
+///
+/// // SAFETY: the kernel accesses no memory.
+/// let refused = unsafe { Device::auto().default_stream().launch(Grid::new(1, 5000), Nothing {}) };
+/// let Err(Error::Grid { launch }) = refused else { panic!("{refused:?}") };
+/// assert_eq!((launch.symbol().as_str(), launch.grid()), ("nothing", Grid::new(1, 5000)));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LaunchName {
     pub(crate) kernel: KernelId,

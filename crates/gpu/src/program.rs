@@ -1,6 +1,15 @@
 //! Kernels as PTX.
 
 /// The kernels of a package as PTX text, for one or more architectures.
+///
+/// ```
+/// let program = gpu::Program { name: "mine", ptx: &[(80, "for sm_80"), (90, "for sm_90")] };
+/// assert_eq!(program.best(86), Some((80, "for sm_80")));
+/// ```
+///
+/// # Cost
+///
+/// `best` reads each architecture's number on the host, O(architectures).
 #[derive(Debug, PartialEq, Eq)]
 pub struct Program {
     /// Name of the package: the value of `Kernel::PROGRAM` of its kernels.

@@ -8,9 +8,37 @@ use std::sync::Arc;
 /// A queue of launches and copies that a device executes in order. Cheap to clone: clones refer to the same
 /// queue.
 ///
+/// ```
+/// use gpu::{Device, Grid};
+/// use simt::{GlobalSlice, Thread, kernel};
+///
+/// #[kernel]
+/// fn double(words: GlobalSlice<u32>) {
+///     words.write(Thread::index(), 2 * words.read(Thread::index()));
+/// }
+///
+/// let device = Device::emulator(Default::default());
+/// let words = device.from_slice(&[1u32, 2, 3])?;
+/// let stream = device.stream()?;
+/// let before = stream.record()?;
+/// // SAFETY: a thread per word; the buffer lives until the kernel has ended, and nothing else accesses it.
+/// unsafe { stream.launch(Grid::new(1, 3), Double { words: words.slice() })? };
+/// device.default_stream().wait(&stream.record()?)?; // orders the streams
+/// stream.synchronize()?;
+/// assert!(before.is_complete()? && *stream.device() == device);
+/// assert_eq!(words.read()?, [2, 4, 6]);
+/// # Ok::<(), gpu::Error>(())
+/// ```
+///
 /// # Concurrency
 /// Work of different streams may run concurrently; [`wait`](Self::wait) orders it. On the emulator, an
 /// operation has completed when its call returns, in the calling thread's order.
+///
+/// # Cost
+///
+/// `launch`, `record` and `wait` submit work and do not wait for it: a call of the driver each, some
+/// microseconds. The first launch of a kernel also compiles it, as [`Device::prepare`]. `synchronize` waits
+/// for all work submitted to the stream.
 #[derive(Clone, Debug)]
 pub struct Stream {
     device: Device,

@@ -2,6 +2,12 @@
 
 /// Location of the memory of a [`Buffer`](crate::Buffer). Kernels access all tiers alike; the emulator
 /// supports all.
+///
+/// ```
+/// use gpu::Tier;
+///
+/// assert!(Tier::Pinned.is_host_visible() && !Tier::Device.is_host_visible());
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Tier {

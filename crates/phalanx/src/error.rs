@@ -5,6 +5,14 @@ use crate::map::Outcomes;
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Reasons why an operation on a structure failed.
+///
+/// ```
+/// use phalanx::{Error, Outcome, Outcomes};
+///
+/// let error = Error::NoRoom { outcomes: Outcomes::from(vec![Outcome::Inserted, Outcome::Refused]) };
+/// assert_eq!(error.outcomes().map(Outcomes::refused), Some(1));
+/// assert_eq!(Error::ZeroCapacity.outcomes(), None);
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

@@ -16,6 +16,14 @@
 //! not block. Calls that may run concurrently take `&self`. For kernel authors, [`kernels`], the package
 //! `phalanx-kernels`, has device-side functions of the same names. A crate of kernels depends on that package
 //! alone and not on this one, which runs only on the host.
+//!
+//! # Cost
+//!
+//! Types and modules have a section on the cost of their calls: kernel launches, waits for the device, copies
+//! between host and device, and allocations of device memory. The pages in `docs/structures` state the memory
+//! accesses of each operation and measured rates. A call that returns no `Result` neither launches a kernel
+//! nor waits for the device: it reads or sets O(1) words on the host, unless it states more. It may wait for
+//! another thread that replaces the structure's memory.
 pub mod btree;
 mod error;
 pub mod hash_map;

@@ -4,6 +4,43 @@ use crate::{Word, device};
 use core::marker::PhantomData;
 
 /// The calling thread's block.
+///
+/// ```
+/// use simt::{Block, GlobalSlice, Grid, Thread, kernel, shared};
+///
+/// /// Reverses the words of each block.
+/// #[kernel]
+/// fn reverse(words: GlobalSlice<u32>) {
+///     let (buffer, own) = (shared!([u32; 64]), Thread::index_in_block() as usize);
+///     buffer.store(own, words.read(Thread::index()));
+///     Block::sync();
+///     words.write(Thread::index(), buffer.load(63 - own));
+/// }
+/// # use simt::emulator::{Emulator, Options};
+/// # /// Runs a kernel whose argument is a slice of `words`.
+/// # fn run<K: simt::Kernel + Send + Sync + 'static>(
+/// #     grid: Grid,
+/// #     words: &mut [u32],
+/// #     kernel: impl Fn(GlobalSlice<u32>) -> K,
+/// # ) {
+/// #     let device = Emulator::new(Options::default());
+/// #     let start = words.as_mut_ptr();
+/// #     // SAFETY: the words outlive the launch, and nothing else uses them.
+/// #     let slice = unsafe {
+/// #         device.adopt(start.cast(), size_of_val(words));
+/// #         GlobalSlice::from_raw_parts(start, words.len())
+/// #     };
+/// #     device.launch(grid, kernel(slice)).unwrap();
+/// # }
+///
+/// let mut words: Vec<u32> = (0..128).collect();
+/// run(Grid::new(2, 64), &mut words, |words| Reverse { words });
+/// assert_eq!((words[0], words[127]), (63, 64));
+/// ```
+///
+/// # Cost
+///
+/// `sync` is one barrier instruction: each warp waits for the last one of its block.
 #[derive(Clone, Copy, Debug)]
 pub struct Block;
 
@@ -18,6 +55,74 @@ impl Block {
 
 /// An array in the shared memory of a block, created by [`shared!`](crate::shared!). Each block has its own
 /// array, which is initially uninitialised.
+///
+/// ```
+/// use simt::{Block, GlobalSlice, Grid, Shared, SharedShape, Thread, kernel};
+///
+/// /// Counters of a block, 16 for each of its two warps.
+/// struct Counters;
+///
+/// impl SharedShape for Counters {
+///     type Word = u32;
+///     const LEN: usize = 32;
+/// }
+///
+/// /// Counts the words of each value below 16.
+/// #[kernel]
+/// fn histogram(words: GlobalSlice<u32>) {
+///     let counters = Shared::of::<Counters>();
+///     let thread = Thread::index_in_block();
+///     if (thread as usize) < counters.len() {
+///         counters.store(thread as usize, 0);
+///     }
+///     Block::sync();
+///     let word = words.read(Thread::index());
+///     // SAFETY: a warp has 16 counters; an index below that is in its part. Arrays of shapes are aligned
+///     // to 16 bytes.
+///     let (own, pairs) = unsafe { (counters.part(thread / 32 * 16, 16), counters.cast::<u64>()) };
+///     // SAFETY: as above.
+///     unsafe { own.fetch_add_if(word < 16, word, 1) };
+///     Block::sync();
+///     assert!(thread > 0 || pairs.load(0) as u32 == counters.load_uninit(0));
+///     if thread < 16 {
+///         // SAFETY: indices below 32.
+///         let [one, other] = [thread, thread + 16].map(|index| unsafe { counters.load_unchecked(index) });
+///         // SAFETY: as above. Other threads use other words.
+///         unsafe {
+///             counters.store_unchecked(thread, one);
+///             counters.fetch_add_unchecked(thread, other);
+///         }
+///         words.write(thread as usize, counters.fetch_add(thread as usize, 0));
+///     }
+/// }
+/// # use simt::emulator::{Emulator, Options};
+/// # /// Runs a kernel whose argument is a slice of `words`.
+/// # fn run<K: simt::Kernel + Send + Sync + 'static>(
+/// #     grid: Grid,
+/// #     words: &mut [u32],
+/// #     kernel: impl Fn(GlobalSlice<u32>) -> K,
+/// # ) {
+/// #     let device = Emulator::new(Options::default());
+/// #     let start = words.as_mut_ptr();
+/// #     // SAFETY: the words outlive the launch, and nothing else uses them.
+/// #     let slice = unsafe {
+/// #         device.adopt(start.cast(), size_of_val(words));
+/// #         GlobalSlice::from_raw_parts(start, words.len())
+/// #     };
+/// #     device.launch(grid, kernel(slice)).unwrap();
+/// # }
+///
+/// let mut words: Vec<u32> = (0..64).map(|index| index % 4).collect();
+/// run(Grid::new(1, 64), &mut words, |words| Histogram { words });
+/// assert_eq!(words[..5], [16, 16, 16, 16, 0]);
+/// ```
+///
+/// # Cost
+///
+/// `load`, `store` and their variants are one access to shared memory; the checked ones also compare the
+/// index with the length. Lanes of a warp that access different words of one bank wait for each other.
+/// `fetch_add` and its variants are one atomic in shared memory; lanes that add to the same word take turns.
+/// The other methods are arithmetic on the address.
 #[derive(Debug)]
 pub struct Shared<T> {
     address: SharedAddress,

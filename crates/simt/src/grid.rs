@@ -2,6 +2,16 @@
 use core::fmt;
 
 /// Number of blocks of a launch, and of threads per block.
+///
+/// ```
+/// use simt::Grid;
+///
+/// assert_eq!(Grid::for_items(1000, 128), Grid::new(8, 128));
+/// ```
+///
+/// # Cost
+///
+/// O(1) on the host, at compile time too: `for_items` divides once. No launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Grid {
     /// Number of blocks, at least 1.

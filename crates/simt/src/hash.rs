@@ -1,4 +1,17 @@
 //! Integer hash functions: bijections that spread every bit of the key over the word.
+//!
+//! ```
+//! use simt::hash::{mix32, mix64, reduce};
+//!
+//! assert_ne!(mix32(1), mix32(2));
+//! assert_ne!(mix64(1), mix64(2));
+//! assert!(reduce(mix32(1), 10) < 10); // a bucket of ten
+//! ```
+//!
+//! # Cost
+//!
+//! `mix32` and `mix64` are two multiplications and three shifts each, `reduce` one multiplication: a few
+//! instructions in registers, without memory access.
 use crate::device;
 
 /// Mixes 32 bits (the finaliser of MurmurHash3: two multiplications).

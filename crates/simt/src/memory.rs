@@ -106,6 +106,16 @@ mod sealed {
 /// bytes).
 ///
 /// An access to a `u128` is single from sm_90 on; see [`crate::Global::compare_exchange`].
+///
+/// ```
+/// use simt::Word;
+///
+/// assert_eq!(u32::narrow(7u8.widen() + (1 << 32)), 7);
+/// ```
+///
+/// # Cost
+///
+/// Conversions in registers: no memory access.
 pub trait Word: sealed::Sealed + bytemuck::Pod + Eq + core::fmt::Debug {
     /// Returns the value widened to 128 bits.
     fn widen(self) -> u128;
@@ -133,6 +143,66 @@ words!(u8 u32 u64 u128);
 ///
 /// The constructor carries the safety obligation (see [`Global::new`]); the accesses themselves are safe to
 /// call. The emulator checks every access; a GPU checks none.
+///
+/// ```
+/// use simt::{Global, GlobalSlice, Grid, Order, Scope, kernel};
+///
+/// /// Adds the words from 4 on to the first one, four at a time.
+/// #[kernel]
+/// fn sum(words: GlobalSlice<u32>) {
+///     // SAFETY: the slice has twelve words, aligned to 16 bytes, which only this thread accesses.
+///     unsafe {
+///         let first = Global::new(words.as_ptr());
+///         let four = first.offset(4).load_vec::<4>(Order::Weak, Scope::Device);
+///         let more = first.offset(8).load_vec_if::<4>(words.len() >= 12, Order::Weak, Scope::Device);
+///         let total = four.iter().chain(&more).sum();
+///         first.store_vec([total; 2], Order::Weak, Scope::Device);
+///         first.offset(2).cast::<u64>().store(7, Order::Weak, Scope::Device);
+///         assert_eq!(first.as_ptr(), words.as_ptr());
+///     }
+///     // Atomics of the device's scope.
+///     let word = words.at(0);
+///     let old = word.load(Order::Relaxed, Scope::Device);
+///     let swapped = word.compare_exchange(old, old + 1, Order::AcqRel, Scope::Device);
+///     assert_eq!(swapped, Ok(old));
+///     // Words of a small table that should stay in the L2 cache.
+///     let hot = words.at(1);
+///     hot.fetch_or_hot(1, Order::Relaxed, Scope::Device);
+///     hot.fetch_and_hot(!2, Order::Relaxed, Scope::Device);
+///     hot.store(hot.load_hot(Order::Relaxed, Scope::Device), Order::Release, Scope::Device);
+/// }
+/// # use simt::emulator::{Emulator, Options};
+/// # /// Runs a kernel whose argument is a slice of `words`.
+/// # fn run<K: simt::Kernel + Send + Sync + 'static>(
+/// #     grid: Grid,
+/// #     words: &mut [u32],
+/// #     kernel: impl Fn(GlobalSlice<u32>) -> K,
+/// # ) {
+/// #     let device = Emulator::new(Options::default());
+/// #     let start = words.as_mut_ptr();
+/// #     // SAFETY: the words outlive the launch, and nothing else uses them.
+/// #     let slice = unsafe {
+/// #         device.adopt(start.cast(), size_of_val(words));
+/// #         GlobalSlice::from_raw_parts(start, words.len())
+/// #     };
+/// #     device.launch(grid, kernel(slice)).unwrap();
+/// # }
+///
+/// let mut words = [u128::from_le_bytes([1; 16]); 3]; // aligned to 16 bytes
+/// let words: &mut [u32] = bytemuck::cast_slice_mut(&mut words);
+/// words.fill(1);
+/// run(Grid::new(1, 1), words, |words| Sum { words });
+/// assert_eq!(words[..4], [9, 9, 7, 0]);
+/// ```
+///
+/// # Cost
+///
+/// A load or store is one instruction; a warp's takes one memory transaction per sector of 32 bytes that its
+/// lanes touch. `Weak` loads may hit the L1 cache; loads of other orders in the scope of the device go to the
+/// L2 cache. `load_vec` and `store_vec` move up to 16 bytes by one instruction. An acquire or a release also
+/// orders the thread's other accesses, which takes longer. `compare_exchange`, `fetch_and_hot`,
+/// `fetch_or_hot` and the other read-modify-writes are one atomic in the L2 cache; those on one word take
+/// turns. The other methods are arithmetic on the address.
 #[repr(transparent)]
 #[derive(Debug)]
 pub struct Global<T>(*mut T);
@@ -309,6 +379,48 @@ impl Global<u32> {
 }
 
 /// A slice of global memory, as a kernel argument: a pointer and a length, with bounds-checked indexing.
+///
+/// ```
+/// use simt::{GlobalSlice, Grid, Order, Scope, Thread, kernel};
+///
+/// /// Adds the second half of the words to the first.
+/// #[kernel]
+/// fn fold(words: GlobalSlice<u32>) {
+///     let half = words.len() / 2;
+///     let second = words.part(half, usize::MAX); // up to the end
+///     assert!(!second.is_empty() && second.as_ptr() > words.as_ptr());
+///     let index = Thread::index();
+///     if index < half {
+///         words.write(index, words.read(index) + second.at(index).load(Order::Weak, Scope::Device));
+///     }
+/// }
+/// # use simt::emulator::{Emulator, Options};
+/// # /// Runs a kernel whose argument is a slice of `words`.
+/// # fn run<K: simt::Kernel + Send + Sync + 'static>(
+/// #     grid: Grid,
+/// #     words: &mut [u32],
+/// #     kernel: impl Fn(GlobalSlice<u32>) -> K,
+/// # ) {
+/// #     let device = Emulator::new(Options::default());
+/// #     let start = words.as_mut_ptr();
+/// #     // SAFETY: the words outlive the launch, and nothing else uses them.
+/// #     let slice = unsafe {
+/// #         device.adopt(start.cast(), size_of_val(words));
+/// #         GlobalSlice::from_raw_parts(start, words.len())
+/// #     };
+/// #     device.launch(grid, kernel(slice)).unwrap();
+/// # }
+///
+/// let mut words = [1, 2, 10, 20];
+/// // `run` makes the slice by `GlobalSlice::from_raw_parts`, and launches the kernel with it.
+/// run(Grid::for_items(2, 32), &mut words, |words| Fold { words });
+/// assert_eq!(words, [11, 22, 10, 20]);
+/// ```
+///
+/// # Cost
+///
+/// `at` compares the index with the length. `read` and `write` do so too, and are one access to memory: see
+/// [`Global`]. The other methods are arithmetic in registers.
 #[repr(C)]
 #[derive(Debug)]
 pub struct GlobalSlice<T> {

@@ -2,6 +2,42 @@
 use crate::{backend, device};
 
 /// The calling thread. All grids and blocks of this project are one-dimensional.
+///
+/// ```
+/// use simt::{GlobalSlice, Grid, Thread, kernel};
+///
+/// #[kernel]
+/// fn ids(words: GlobalSlice<u32>) {
+///     let first = Thread::block_index() * Thread::block_size();
+///     assert_eq!(Thread::index(), (first + Thread::index_in_block()) as usize);
+///     assert_eq!(Thread::count(), (Thread::grid_size() * Thread::block_size()) as usize);
+///     words.write(Thread::index(), Thread::lane());
+/// }
+/// # use simt::emulator::{Emulator, Options};
+/// # /// Runs a kernel whose argument is a slice of `words`.
+/// # fn run<K: simt::Kernel + Send + Sync + 'static>(
+/// #     grid: Grid,
+/// #     words: &mut [u32],
+/// #     kernel: impl Fn(GlobalSlice<u32>) -> K,
+/// # ) {
+/// #     let device = Emulator::new(Options::default());
+/// #     let start = words.as_mut_ptr();
+/// #     // SAFETY: the words outlive the launch, and nothing else uses them.
+/// #     let slice = unsafe {
+/// #         device.adopt(start.cast(), size_of_val(words));
+/// #         GlobalSlice::from_raw_parts(start, words.len())
+/// #     };
+/// #     device.launch(grid, kernel(slice)).unwrap();
+/// # }
+///
+/// let mut words = [0; 80];
+/// run(Grid::new(2, 40), &mut words, |words| Ids { words });
+/// assert_eq!((words[39], words[40]), (7, 0));
+/// ```
+///
+/// # Cost
+///
+/// Each id is a read of a register; `index` and `count` multiply two of them. No memory access.
 #[derive(Clone, Copy, Debug)]
 pub struct Thread;
 

@@ -32,6 +32,62 @@ impl Convergence for Independent {
 /// `W` neighbouring lanes (1, 2, 4, 8, 16 or 32), aligned in the warp.
 ///
 /// Ranks, ballots and shuffles are relative to the tile: bit `r` of a ballot is the vote of rank `r`.
+///
+/// ```
+/// use simt::{GlobalSlice, Grid, Independent, Thread, Tile, kernel};
+///
+/// /// Writes the results of the first tile, of its lane 0.
+/// #[kernel]
+/// fn collectives(out: GlobalSlice<u32>) {
+///     let (tile, lane) = (Tile::<8>::lockstep(), Thread::lane());
+///     let is_odd = tile.rank() % 2 == 1;
+///     let votes = [tile.any(is_odd), tile.all(is_odd), tile.any_converged(is_odd)].map(u32::from);
+///     let moved = [tile.shuffle(lane, 3), tile.shuffle_xor(lane, 1), tile.shuffle_up(lane, 1)];
+///     let equal = [tile.match_any(lane / 4), tile.match_bits::<1>(lane)];
+///     let reduced = [tile.reduce_add(lane), tile.reduce_min(lane), tile.reduce_max(lane)];
+///     let others = [tile.ballot(is_odd), tile.elect(is_odd).unwrap_or(8), tile.shuffle_down(lane, 1)];
+///     tile.sync();
+///     if lane == 0 {
+///         // Only this lane is here, so its tile is independent of others.
+///         let alone = Tile::<1, Independent>::this().rematerialize();
+///         let results = votes.into_iter().chain(moved).chain(equal).chain(reduced).chain(others);
+///         results.chain([alone.width()]).enumerate().for_each(|(index, word)| out.write(index, word));
+///     }
+/// }
+/// # use simt::emulator::{Emulator, Options};
+/// # /// Runs a kernel whose argument is a slice of `words`.
+/// # fn run<K: simt::Kernel + Send + Sync + 'static>(
+/// #     grid: Grid,
+/// #     words: &mut [u32],
+/// #     kernel: impl Fn(GlobalSlice<u32>) -> K,
+/// # ) {
+/// #     let device = Emulator::new(Options::default());
+/// #     let start = words.as_mut_ptr();
+/// #     // SAFETY: the words outlive the launch, and nothing else uses them.
+/// #     let slice = unsafe {
+/// #         device.adopt(start.cast(), size_of_val(words));
+/// #         GlobalSlice::from_raw_parts(start, words.len())
+/// #     };
+/// #     device.launch(grid, kernel(slice)).unwrap();
+/// # }
+///
+/// let mut out = [0; 15];
+/// run(Grid::new(1, 32), &mut out, |out| Collectives { out });
+/// assert_eq!(out[..3], [1, 0, 1]);
+/// assert_eq!(out[3..6], [3, 1, 0]);
+/// assert_eq!(out[6..8], [0b1111, 0b0101_0101]);
+/// assert_eq!(out[8..11], [28, 0, 7]);
+/// assert_eq!(out[11..], [0b1010_1010, 1, 1, 1]);
+/// ```
+///
+/// # Cost
+///
+/// A collective is one instruction, executed once for a warp in lockstep, and once per tile if tiles are
+/// [`Independent`]. `shuffle` and its variants execute one instruction per 32 bits of the value;
+/// `match_bits`, a ballot per bit; `reduce_add`, `reduce_min` and `reduce_max`, log2 W shuffles, or one
+/// instruction for a warp. `match_any` processes one distinct value after the other. In a tile of one lane,
+/// `ballot`, `shuffle`, `any`, `all`, `elect` and `any_converged` execute none. The other methods read a
+/// register. No method accesses memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Tile<const W: u32, C = Lockstep> {
     lane: u32,
@@ -39,6 +95,16 @@ pub struct Tile<const W: u32, C = Lockstep> {
 }
 
 /// A value that a shuffle can move, 32 bits per instruction.
+///
+/// ```
+/// use simt::Shuffle;
+///
+/// assert_eq!((1u32, 2u64).map_words(|word| word + 1), (2, 3 + (1 << 32)));
+/// ```
+///
+/// # Cost
+///
+/// `map_words` calls the function once per 32 bits: one shuffle instruction each.
 pub trait Shuffle: Copy {
     /// Applies `word` to each 32-bit word of the value.
     fn map_words(self, word: impl FnMut(u32) -> u32) -> Self;

@@ -8,6 +8,10 @@
 use crate::{Convergence, Shuffle, Tile, device};
 
 /// One round of the loop: the operation that the tile executes.
+///
+/// # Cost
+///
+/// `from_owner` executes one shuffle per 32 bits of the value; the others are arithmetic in registers.
 #[derive(Clone, Copy, Debug)]
 pub struct CurrentOp<const W: u32, C> {
     tile: Tile<W, C>,
@@ -61,6 +65,49 @@ pub fn share_work<const W: u32, C: Convergence>(
 
 /// The unfinished operations of a tile's lanes: [`share_work`] for steps that are too large for the compiler
 /// to inline as a closure.
+///
+/// ```
+/// use simt::{GlobalSlice, Grid, Queue, Thread, Tile, kernel};
+///
+/// /// Counts the rounds in which the tile serves its lanes, which all want the same.
+/// #[kernel]
+/// fn serve(rounds: GlobalSlice<u32>) {
+///     let tile = Tile::<4>::lockstep();
+///     let mut queue = Queue::new(tile, true);
+///     let (mut served, mut all) = (0, 0);
+///     while let Some(op) = queue.next_op() {
+///         all = if op.is_active() { queue.waiting() } else { all };
+///         served += 1;
+///         queue.finish(); // or several at once:
+///         queue.finish_all(0b1100);
+///     }
+///     rounds.write(Thread::index(), served * 100 + all);
+/// }
+/// # use simt::emulator::{Emulator, Options};
+/// # /// Runs a kernel whose argument is a slice of `words`.
+/// # fn run<K: simt::Kernel + Send + Sync + 'static>(
+/// #     grid: Grid,
+/// #     words: &mut [u32],
+/// #     kernel: impl Fn(GlobalSlice<u32>) -> K,
+/// # ) {
+/// #     let device = Emulator::new(Options::default());
+/// #     let start = words.as_mut_ptr();
+/// #     // SAFETY: the words outlive the launch, and nothing else uses them.
+/// #     let slice = unsafe {
+/// #         device.adopt(start.cast(), size_of_val(words));
+/// #         GlobalSlice::from_raw_parts(start, words.len())
+/// #     };
+/// #     device.launch(grid, kernel(slice)).unwrap();
+/// # }
+///
+/// let mut rounds = [0; 32];
+/// run(Grid::new(1, 32), &mut rounds, |rounds| Serve { rounds });
+/// assert_eq!(rounds, [202; 32]); // two rounds; in the second, only rank 1 waited
+/// ```
+///
+/// # Cost
+///
+/// `new` executes one ballot, `next_op` one vote; the others are arithmetic in registers.
 #[derive(Clone, Copy, Debug)]
 pub struct Queue<const W: u32, C> {
     tile: Tile<W, C>,

@@ -22,6 +22,11 @@
 //! relaxed, as the original uses volatile loads: the address of a node depends on the link that led to it,
 //! and neither load may be served by an incoherent cache. The PTX model would require acquire loads, which
 //! would cost the baseline time that its design does not include. Benchmarks compare every answer.
+//!
+//! # Cost
+//!
+//! [`chains_execute`] reads a link and a node of 8 bytes per step, and executes one compare-and-swap per
+//! insertion and up to two per removal, if no other thread interferes. Nothing is allocated or freed.
 use crate::keyed::{OpCode, Outcome};
 use simt::hash::{mix32, reduce};
 use simt::{Global, GlobalSlice, Order, Scope, Thread, device, kernel};

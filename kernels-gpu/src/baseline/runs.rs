@@ -9,6 +9,11 @@
 //! which writes that run's pairs. The runs are constant during a kernel, so all reads are plain. Each key
 //! should be in one run only: if it is inserted again, [`runs_get`] returns the newer pair, but range queries
 //! return both.
+//!
+//! # Cost
+//!
+//! Each query reads log2 n keys per run of n pairs, at random addresses; a range also reads its pairs.
+//! [`Runs::new`] is arithmetic on the host.
 use crate::keyed::Outcome;
 use simt::{GlobalSlice, Order, Scope, Thread, device, kernel};
 
@@ -16,6 +21,20 @@ use simt::{GlobalSlice, Order, Scope, Thread, device, kernel};
 pub const ROW: usize = 3;
 
 /// The runs as kernels see them.
+///
+/// ```
+/// use phalanx_kernels::baseline::runs::{ROW, Runs};
+/// use simt::GlobalSlice;
+///
+/// /// Returns the runs in a table of rows.
+/// ///
+/// /// # Safety
+/// /// - As for `Runs::new`.
+/// unsafe fn runs_of(table: GlobalSlice<u64>) -> Option<Runs> {
+///     // SAFETY: the caller's obligation.
+///     (table.len() % ROW == 0).then(|| unsafe { Runs::new(table) })
+/// }
+/// ```
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Runs {

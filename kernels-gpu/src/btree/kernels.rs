@@ -1,4 +1,10 @@
 //! Entry points of batches that are sorted by key before they are submitted.
+//!
+//! # Cost
+//!
+//! Each kernel reads a key and its place in the batch per element; otherwise as those of
+//! [`crate::keyed::kernels`], except that neighbouring lanes descend to the same nodes. [`sorted_threads`] is
+//! arithmetic on the host.
 use crate::keyed::kernels::{batch, read_if};
 use crate::keyed::{Insert, OpCode, Operation, Remove};
 use crate::ordered::view::{Config, TreeView};
@@ -18,6 +24,12 @@ fn spaced(width: u32, len: usize, apart: u32) -> (usize, bool) {
 
 /// Returns the number of threads of a launch for `len` sorted keys, of which tiles of `width` lanes take
 /// theirs from `apart` parts of the batch: see [`insert_sorted`].
+///
+/// ```
+/// use phalanx_kernels::btree::kernels::sorted_threads;
+///
+/// assert_eq!(sorted_threads(4, 100, 8), 128); // 25 tiles, rounded up to 8 parts of 4
+/// ```
 pub fn sorted_threads(width: u32, len: usize, apart: u32) -> usize {
     len.div_ceil(width as usize).next_multiple_of(apart.max(1) as usize) * width as usize
 }

@@ -35,6 +35,24 @@ impl<S: Slot, P: Pool, const W: u32, const L: usize> ReadOnly for Tree<S, P, Pha
 }
 
 /// Visitor that [`super::phased::visit`] calls with the read-only kind of tree of a given name.
+///
+/// ```
+/// use phalanx_kernels::btree::{ReadOnly, ReadOnlyVisitor};
+/// use simt::Instance;
+/// use phalanx_kernels::btree::phased::visit;
+/// /// Asks for a property of the kind.
+/// struct Ask;
+///
+/// impl ReadOnlyVisitor for Ask {
+///     type Output = usize;
+///
+///     fn visit<M: ReadOnly + Instance>(self) -> usize {
+///         M::SLOTS as usize
+///     }
+/// }
+///
+/// assert_eq!(visit("tree_phased_spread_128_4x4_u32_u32", Ask), Some(14));
+/// ```
 pub trait ReadOnlyVisitor {
     /// Result of the visit.
     type Output;

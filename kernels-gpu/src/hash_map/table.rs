@@ -36,6 +36,24 @@ pub unsafe trait Config: Kind<View = MapView<Self>> {
 }
 
 /// Receives from [`super::visit`] the kind of table with a given name.
+///
+/// ```
+/// use phalanx_kernels::hash_map::{Config, Visitor, visit};
+/// use simt::Instance;
+///
+/// /// Asks for a property of the kind.
+/// struct Ask;
+///
+/// impl Visitor for Ask {
+///     type Output = usize;
+///
+///     fn visit<M: Config + Instance>(self) -> usize {
+///         M::BUCKET_BYTES
+///     }
+/// }
+///
+/// assert_eq!(visit("hinted8_64_2x4_u32_u32", Ask), Some(64));
+/// ```
 pub trait Visitor {
     /// Result of the visit.
     type Output;

@@ -20,6 +20,7 @@ pub struct Request<S: Slot, O> {
 impl<S: Slot, O: Operation> Request<S, O> {
     /// Broadcasts the owner's request to every lane of the tile.
     #[device(caller)]
+    #[allow(clippy::wrong_self_convention)] // named like `CurrentOp::from_owner`
     pub fn from_owner<const W: u32>(self, turn: CurrentOp<W, impl Convergence>) -> Self {
         Self {
             operation: turn.from_owner(self.operation),

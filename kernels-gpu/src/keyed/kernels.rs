@@ -2,6 +2,14 @@
 //!
 //! In a batch each thread brings one element or, if the batch is small, each tile does; the lanes of a tile
 //! then share the work. A slice of results may be empty if the caller does not want those results.
+//!
+//! # Cost
+//!
+//! Each kernel of a batch reads a key, an operation code or an argument per element where it has them,
+//! executes the operation, and writes a byte and at most one value per element; each warp adds its counts by
+//! two atomics. [`export`], [`rehash`] and [`retain_between`] read the whole structure once; `export` takes
+//! one atomic per warp to reserve its output, `rehash` inserts each pair, `retain_between` erases each
+//! rejected pair by a compare-and-swap.
 use super::counters::CounterDelta;
 use super::kind::{EntryRef, Kind};
 use super::operation::{self, OpCode, Operation, Outcome};
@@ -11,6 +19,12 @@ use simt::{Global, GlobalSlice, Instance, Order, Scope, Thread, Tile, Word, devi
 /// Returns the maximum number of threads per element of a small batch that tiles of `width` lanes execute. A
 /// tile of two lanes executes at most two elements in sequence: spreading them gains less than the registers
 /// cost that the code for it takes from all batches.
+///
+/// ```
+/// use phalanx_kernels::keyed::kernels::spread;
+///
+/// assert_eq!((spread(2), spread(4)), (1, 4));
+/// ```
 pub const fn spread(width: u32) -> usize {
     if width > 2 { width as usize } else { 1 }
 }

@@ -3,6 +3,126 @@
 //!
 //! Each family (`probing`, `slab`) adds its [`Kind`]s: a view, and a search that leads from a key to the
 //! bucket that contains it or may receive it.
+//!
+//! A slot is one word or a chunk; the two highest keys look like its states:
+//!
+//! ```
+//! use phalanx_kernels::keyed::{Change, Get, Insert, Merge, OpCode, Operation, Outcome, Packed, Reserved};
+//! use phalanx_kernels::keyed::{Scalar, Slot, hash};
+//!
+//! let word = Packed::pack(7, 70);
+//! assert_eq!((Packed::key(word), Packed::value(word)), (7, 70));
+//! assert!(Packed::is_live(word) && !Packed::is_busy(word) && Packed::is_empty(Packed::EMPTY));
+//! assert_eq!((Packed::reserved(Packed::EMPTY), Packed::reserved(word)), (Some(Reserved::EMPTY), None));
+//! assert_eq!(Packed::tombstone(), Reserved::REMOVED.pattern::<u32>());
+//! let alias = Packed::alias(u32::MAX).unwrap(); // stored under this key in an overflow bucket
+//! assert_eq!((Packed::unalias(alias, true), Packed::alias(7)), (u32::MAX, None));
+//! assert_eq!((7u32.to_u64(), u32::from_u64(1 << 32 | 7), Scalar::wrapping_add(u32::MAX, 8)), (7, 7, 7));
+//! assert_eq!(hash(7u32).second, 7);
+//!
+//! assert!(Insert.matches() && Insert.places() && !Get.places());
+//! assert_eq!((Insert.change(), Insert.outcome()), (Change::Set, Outcome::Replaced));
+//! assert_eq!(OpCode::from_code(OpCode::ADD.code()), Merge::Add.operation());
+//! assert_eq!(Outcome::from_code(Outcome::Found as u8), Some(Outcome::Found));
+//! ```
+//!
+//! Its transitions, and operations on any kind of structure:
+//!
+//! ```
+//! use phalanx_kernels::keyed::{Chunk, Cooperation, CounterDelta, Counters, EntryRef, Insert, Kind, Outcome};
+//! use phalanx_kernels::keyed::{Slot, TileKind};
+//! use simt::{Global, Order, Scope, Thread, Tile};
+//!
+//! /// Takes an empty slot for a pair, or changes the value of the key that has it.
+//! fn put_pair<S: Slot>(slot: Global<S::Word>, key: S::Stored, value: S::Value) -> bool {
+//!     if S::claim(slot, S::pack(key, value)) {
+//!         return true;
+//!     }
+//!     let is_same = S::key(slot.load(Order::Relaxed, Scope::Device)) == key;
+//!     if is_same {
+//!         S::acquire_pair(slot); // the first value was written before
+//!         S::value_part(slot).store(value, Order::Relaxed, Scope::Device);
+//!     }
+//!     is_same
+//! }
+//!
+//! /// Removes a pair and returns its value.
+//! ///
+//! /// # Safety
+//! /// - The slot begins a chunk of 16 bytes.
+//! unsafe fn take_pair<S: Slot>(slot: Global<S::Word>, key: S::Stored) -> Option<S::Value> {
+//!     // SAFETY: the caller's obligation.
+//!     let word = unsafe { S::Chunk::load_if(slot, true, Order::Relaxed) }.word(0);
+//!     let value = S::read_value(slot, word);
+//!     (S::key(word) == key && S::erase(slot, key)).then_some(value)
+//! }
+//!
+//! /// Inserts a pair as a session does.
+//! fn insert_key<M: Kind<Value = u32>, T: Cooperation<M>>(team: T, map: M::View, key: M::Key) -> Outcome {
+//!     team.sync();
+//!     let (outcome, _) = team.execute(map, true, Insert, key, 7);
+//!     team.sync();
+//!     let mut delta = CounterDelta::default();
+//!     if team.counts() {
+//!         delta.count(outcome);
+//!     }
+//!     team.record(map, delta); // by `Counters::record` or `Counters::record_alone`
+//!     outcome
+//! }
+//!
+//! /// Removes the pairs with odd values from a structure that nothing else uses; a thread per part.
+//! fn drop_odd<M: Kind<Value = u32>>(map: M::View) {
+//!     M::enter(map);
+//!     let (mut delta, share) = (CounterDelta::default(), Thread::index());
+//!     if share / 32 * 32 < M::scan_threads(map) {
+//!         M::scan(map, share, |entry| {
+//!             delta.remove(entry.is_some_and(|entry| entry.value % 2 == 1 && entry.erase()) as u32);
+//!         });
+//!     }
+//!     M::counters(map).record(delta);
+//!     M::leave(map);
+//! }
+//!
+//! /// Executes an operation of each lane of a warp, by tiles of the kind's width or of another one.
+//! fn insert_both<M: TileKind<8>>(map: M::View, key: M::Key, value: M::Value) -> [Outcome; 2] {
+//!     let by_kind = M::execute(map, true, Insert, key, value).0;
+//!     [by_kind, M::share(map, Tile::<8>::lockstep(), true, Insert, key, value).0]
+//! }
+//!
+//! /// Removes the pair of a slot that has another key than expected, while nothing else uses the
+//! /// structure, and counts it as a long probe sequence, so that the host rehashes.
+//! ///
+//! /// # Safety
+//! /// - `words` are the words of the structure's counters.
+//! unsafe fn drop_other<M: Kind>(words: Global<u64>, slot: Global<<M::Slot as Slot>::Word>, key: M::Key) {
+//!     let entry = EntryRef::<M>::read(slot, false);
+//!     if let Some(found) = entry.filter(|found| found.key != key) {
+//!         EntryRef::<M>::new(slot, found.key, found.value).erase();
+//!         // SAFETY: the caller's obligation.
+//!         unsafe { Counters::new(words) }.record_long();
+//!     }
+//! }
+//! ```
+//!
+//! # Cost
+//!
+//! | function | cost |
+//! |---|---|
+//! | methods of [`Slot`] and [`Scalar`] on words | arithmetic in registers |
+//! | [`Slot::claim`] | one compare-and-swap; pairs that are published in steps, two stores more, the second a release |
+//! | [`Slot::erase`] | one compare-and-swap |
+//! | [`Slot::acquire_pair`], [`Slot::read_value`] | nothing where a pair appears by one swap; otherwise an acquiring load, and a load of the value |
+//! | [`Chunk::load_if`] | one load of 16 bytes, or two of 8 |
+//! | operations of a [`Session`] | those of the structure: see its page; a barrier of the cooperating lanes before, and one more after a write |
+//! | [`Session::finish`] | two reductions per warp and two atomics of one lane; a session that is dropped instead, two atomics per lane |
+//! | [`Counters::record`] | two reductions per warp, and two atomics of one lane if any lane counts |
+//! | [`Counters::record_alone`], [`Counters::record_long`] | two atomics, one atomic |
+//! | [`EntryRef::read`] | one load; [`EntryRef::erase`] a load and a compare-and-swap |
+//! | [`hash()`] | one mixing: two or three multiplications |
+//! | [`Kind::enter`], [`Kind::leave`] | nothing, or those of [`crate::reclaim`] |
+//! | [`Kind::scan`] | reads the thread's share of the structure once |
+//!
+//! The methods of [`Operation`], [`OpCode`], [`Merge`] and [`Outcome`] are constants or a comparison.
 mod bucket;
 mod bucket_probe;
 mod counters;
@@ -13,8 +133,8 @@ mod operation;
 mod session;
 mod slot;
 
-pub use bucket::{Bucket, Lane, SlotMatch};
-pub use bucket_probe::{BucketProbe, ProbeResult, Request};
+pub(crate) use bucket::{Bucket, Lane};
+pub(crate) use bucket_probe::{BucketProbe, Request};
 pub use counters::{COUNTER_SHARDS, CounterDelta, Counters, SHARD_WORDS};
 pub use hash::{Hashed, hash};
 pub use kind::{EntryRef, Kind, TileKind, View};

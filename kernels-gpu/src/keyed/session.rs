@@ -144,6 +144,22 @@ impl<M: TileKind<W>, C: Convergence, const W: u32> Cooperation<M> for Tile<W, C>
 ///
 /// On the host, `phalanx::HashMap::view` returns the view.
 ///
+/// ```
+/// use phalanx_kernels::keyed::{Insert, Kind, Outcome, Session};
+///
+/// /// Executes each operation on a key, as all lanes of a warp do for a key of their own, or for none.
+/// fn try_all<M: Kind<Value = u32>>(session: &mut Session<M>, key: Option<M::Key>) -> bool {
+///     let pair = key.map(|key| (key, 7));
+///     let is_new = session.insert_new(pair) == Outcome::Inserted;
+///     session.insert(pair);
+///     let value = session.get(key).or(session.get_or_insert(pair));
+///     if let Some(key) = key {
+///         assert!(value == Some(7) || session.execute(true, Insert, key, 7).0 == Outcome::Refused);
+///     }
+///     is_new && session.contains_key(key) && session.remove(key)
+/// }
+/// ```
+///
 /// # Concurrency
 /// Every operation may run concurrently with every other, of the same kernel and of others, and is
 /// linearizable.

@@ -1,4 +1,11 @@
 //! Entry points of versions: snapshots, the three steps of a sweep, and a mix of insertions and ranges.
+//!
+//! # Cost
+//!
+//! [`mark_versions`] reads the header of each slab; [`sweep_versions`] reads each leaf's version word and
+//! each version; [`clear_marked_versions`] writes each marked slab. [`take_snapshot`] and
+//! [`release_snapshot`] execute one atomic on the clock per attempt. [`insert_and_range`] executes an
+//! insertion or a range per element.
 use crate::keyed::kernels::{read_if, write_if};
 use crate::keyed::{Insert, PerLane, Session};
 use crate::ordered::range::{Collect, Span};

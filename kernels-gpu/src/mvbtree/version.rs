@@ -82,6 +82,23 @@ unsafe impl<S: Slot> Slot for Versioned<S> {
 
 /// Version word of a leaf: the timestamp since which the leaf has its current content, and a handle of the
 /// previous version.
+///
+/// ```
+/// use phalanx_kernels::keyed::Packed;
+/// use phalanx_kernels::mvbtree::Version;
+/// use phalanx_kernels::slab::Handle;
+/// use simt::Tile;
+///
+/// let version = Version::FIRST.before(Handle::from_word(9)); // slab 9 has the content before
+/// assert_eq!(Version::of::<Packed>(version.word::<Packed>()), version);
+/// assert_eq!((version.stamp(), version.is_protected(1), version.is_protected(0)), (Some(0), true, false));
+/// assert!(!version.is_newer_than(0)); // a reader at any timestamp needs no older one
+///
+/// /// Returns the version that the first lane of a tile has read, to all its lanes.
+/// fn of_first_lane(tile: Tile<4>, word: u64) -> Version {
+///     Version::of::<Packed>(word).from(tile, 0) // `Version::of_leaf` does so for a leaf
+/// }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Version {
     pub(super) stamp: Stamp,

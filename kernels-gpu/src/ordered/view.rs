@@ -80,6 +80,24 @@ pub trait Config: Kind<View = TreeView<Self>> {
 }
 
 /// Visitor that [`crate::btree::visit`] calls with the kind of tree of a given name.
+///
+/// ```
+/// use phalanx_kernels::ordered::{Config, Visitor};
+/// use simt::Instance;
+/// use phalanx_kernels::btree::visit;
+/// /// Asks for a property of the kind.
+/// struct Ask;
+///
+/// impl Visitor for Ask {
+///     type Output = usize;
+///
+///     fn visit<M: Config + Instance>(self) -> usize {
+///         M::SLOTS as usize
+///     }
+/// }
+///
+/// assert_eq!(visit("tree_spread_128_4x4_u32_u32", Ask), Some(14));
+/// ```
 pub trait Visitor {
     /// Result of the visit.
     type Output;
@@ -88,6 +106,26 @@ pub trait Visitor {
 }
 
 /// A tree as a kernel sees it: all of it lies in slabs of a pool.
+///
+/// ```
+/// use phalanx_kernels::btree::{Count, Sink, Span, Tree, TreeView};
+/// use phalanx_kernels::keyed::{Get, Kind, Outcome, Packed};
+/// use phalanx_kernels::mvbtree::{OutOfPlace, Versioned};
+/// use phalanx_kernels::slab::Spread;
+/// use simt::Tile;
+///
+/// type Own = Tree<Versioned<Packed>, Spread<128>, OutOfPlace, 4, 4>;
+///
+/// /// Returns whether a key was in the tree at a time, and how many were below it. A tile calls it between
+/// /// `Own::enter` and `Own::leave`.
+/// fn rank_of(tree: TreeView<Own>, key: u32, sink: Sink<u32, u32>) -> (bool, u64) {
+///     let tile = Tile::<4>::lockstep();
+///     let then = tree.at(tree.snapshot(tile));
+///     let (outcome, _) = then.share(tile, true, Get, key, 0);
+///     let span = Span { from: 0, to: key.saturating_sub(1), offset: 0, room: 0 };
+///     (outcome == Outcome::Found, then.seek::<Count>(tile, key > 0, span, sink).count)
+/// }
+/// ```
 #[repr(C)]
 pub struct TreeView<M: Config> {
     counters: Counters,

@@ -12,6 +12,12 @@
 //!
 //! A block may repeat this. Words written after one of the barriers are read after the other, so no thread
 //! writes a word that another may still be reading.
+//!
+//! # Cost
+//!
+//! [`Carry::announce`] stores the warp's sum in shared memory, waits at a barrier, and scans the sums by
+//! shuffles of the first warp, which publishes the tile's. [`Carry::learn`] looks back and is one more
+//! barrier, with a load of the warp's prefix from shared memory.
 use super::lookback::{Flag, Monoid, Published, Values, scan_lanes};
 use core::marker::PhantomData;
 use simt::{Block, Shared, Thread, Tile, device, shared};

@@ -2,6 +2,11 @@
 //!
 //! A lane's elements are 32 apart, so a ballot determines the ranks of 32 neighbours; the warps' counts go
 //! through the scan's look-back.
+//!
+//! # Cost
+//!
+//! Reads each element, and its flag if there is one; reads the selected elements again and writes them. A
+//! ballot per 32 elements.
 use super::carry::Carry;
 use super::lookback::Values;
 use super::scan::Sum;

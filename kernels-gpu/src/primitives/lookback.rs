@@ -12,10 +12,36 @@
 //!   again ([`Published`]).
 //! - *States only advance*: empty, partial, inclusive. By the coherence of each word a reader never sees an
 //!   older state after a newer one; and if it did, both would lead to the same sum.
-//! - *The wait ends.* Blocks draw their numbers when they begin to run ([`super::ticket`]), and a tile
+//! - *The wait ends.* Blocks draw their numbers when they begin to run (`super::ticket`), and a tile
 //!   publishes its partial sum before it waits for another. So only words of running blocks are waited for,
-//!   and tile 0 waits for none. (For blocks with several tiles see [`super::tiles`].)
+//!   and tile 0 waits for none. (For blocks with several tiles see `super::tiles`.)
 //! - *Words are empty at first*: an earlier launch cleared them, and launches in a stream are ordered.
+//!
+//! ```
+//! use phalanx_kernels::primitives::lookback::{Monoid, Published, Values, scan_lanes, stride};
+//! use phalanx_kernels::primitives::scan::Sum;
+//! use simt::{GlobalSlice, Tile};
+//!
+//! assert_eq!(Sum::<u64>::combine(3, 4), 7);
+//! let words = [0, 1].map(|place| (5u64 << 32 | 6).word(place));
+//! assert_eq!((words, u64::from_words(|place| words[place])), ([6, 5], 5 << 32 | 6));
+//! assert_eq!((stride(2), stride(3)), (2, 4));
+//!
+//! /// Returns the prefix sum of each lane, and the warp's sum.
+//! fn prefix_and_sum(warp: Tile<32>, value: u64) -> (u64, u64) {
+//!     (scan_lanes::<Sum<u64>>(warp, value, 32), Sum::<u64>::fold(warp, value))
+//! }
+//!
+//! /// Returns the words in which the tiles of a launch publish their sums.
+//! fn status(words: GlobalSlice<u64>) -> Values {
+//!     Values::of(words)
+//! }
+//! ```
+//!
+//! # Cost
+//!
+//! A tile publishes its sum twice, and looks back over 32 tiles per load of a warp. [`scan_lanes`] is five
+//! shuffles and combinations. Conversions are arithmetic in registers.
 use simt::{Global, GlobalSlice, Order, Scope, Shuffle, Tile, device, pause, spin_hint};
 
 /// State of a tile's word.

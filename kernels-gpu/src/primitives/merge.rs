@@ -1,6 +1,11 @@
 //! Merge of two sorted arrays, by merge paths (Odeh, Green, Mwassi, Shmueli and Birk, 2012): the source of
 //! output element `d` is found by a binary search over the ways to split `d` elements between both arrays, so
 //! every thread can begin anywhere.
+//!
+//! # Cost
+//!
+//! A binary search per block in device memory and one per thread in shared memory, of log2 n reads each; one
+//! read and one write of each element.
 use core::marker::PhantomData;
 use simt::{Block, GlobalSlice, Instance, Shared, SharedShape, Thread, Word, device, kernel, shared};
 

@@ -11,17 +11,22 @@
 //! | [`reduce`] | sums over an array, and histograms |
 //! | [`words`] | filling, copying, gathering |
 //! | [`segments`] | scans, sums and sorts of each of many segments |
-//! | [`tiles`] | iteration of blocks over a scanned array |
+//! | `tiles` | iteration of blocks over a scanned array |
 //! | [`lookback`] | communication of prefixes between tiles within a launch |
-//! | [`carry`] | communication of prefixes between the warps of a block |
+//! | `carry` | communication of prefixes between the warps of a block |
 //!
 //! # Tiles and tickets
 //!
 //! An array is divided into tiles, and a block processes one of them, or several in sequence. A tile of a
 //! sort or scan needs the sum over all tiles before it. It must not wait for a block that itself waits to be
-//! scheduled, so blocks draw their numbers from a counter when they begin to run ([`ticket`]): every block
+//! scheduled, so blocks draw their numbers from a counter when they begin to run (`ticket`): every block
 //! with a smaller number is already running or has finished.
-pub mod carry;
+//!
+//! # Cost
+//!
+//! A primitive reads and writes each element once or twice; its module states which. `ticket` is one atomic
+//! in device memory and a barrier of the block; `unrolled` is the cost of its steps.
+pub(crate) mod carry;
 pub mod compact;
 pub mod instances;
 pub mod lookback;
@@ -31,7 +36,7 @@ pub mod runs;
 pub mod scan;
 pub mod segments;
 pub mod sort;
-pub mod tiles;
+pub(crate) mod tiles;
 pub mod words;
 
 use simt::{Block, Global, GlobalSlice, Order, Scope, Thread, Word, device, shared};
@@ -39,7 +44,7 @@ use simt::{Block, Global, GlobalSlice, Order, Scope, Thread, Word, device, share
 /// Calls `body` with 0 to `N - 1`, fully unrolled: arrays indexed by the argument stay in registers, however
 /// long `body` is.
 #[device(caller)]
-pub fn unrolled<const N: usize>(mut body: impl FnMut(usize)) {
+pub(crate) fn unrolled<const N: usize>(mut body: impl FnMut(usize)) {
     const { assert!(N <= 32, "spelt out up to 32 times") };
     macro_rules! each {
         ($($place:literal)*) => {$(
@@ -56,7 +61,7 @@ pub fn unrolled<const N: usize>(mut body: impl FnMut(usize)) {
 ///
 /// Relaxed: the counter publishes nothing but the number.
 #[device(caller)]
-pub fn ticket(counter: Global<u32>) -> u32 {
+pub(crate) fn ticket(counter: Global<u32>) -> u32 {
     let number = shared!([u32; 1]);
     if Thread::index_in_block() == 0 {
         number.store(0, counter.fetch_add(1, Order::Relaxed, Scope::Device));

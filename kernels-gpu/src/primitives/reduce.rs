@@ -1,5 +1,11 @@
 //! Sums over an array, and histograms: each block or warp adds its partial result by one atomic operation per
 //! word.
+//!
+//! # Cost
+//!
+//! Reads each element once; an atomic per block for a sum. A histogram executes an atomic per element, in
+//! shared memory if the bins fit there, and then an atomic in device memory per bin and block.
+//! [`reduce_begin`] writes one word.
 use super::lookback::Monoid;
 use super::scan::Operator;
 use simt::{Block, GlobalSlice, Instance, Order, Scope, Thread, Tile, Word, kernel, shared};
@@ -94,6 +100,24 @@ pub fn bin_words<B: Binned + Instance>(from: GlobalSlice<B::Word>, shift: u32, b
 }
 
 /// Receives a type by its name: see `simt::instances!`.
+///
+/// ```
+/// use phalanx_kernels::primitives::reduce::{Reduced, Visitor};
+/// use simt::Instance;
+/// use phalanx_kernels::primitives::instances::reductions::visit;
+/// /// Asks for a property of the kind.
+/// struct Ask;
+///
+/// impl Visitor for Ask {
+///     type Output = usize;
+///
+///     fn visit<M: Reduced + Instance>(self) -> usize {
+///         size_of::<M>()
+///     }
+/// }
+///
+/// assert_eq!(visit("sum_u32", Ask), Some(0));
+/// ```
 pub trait Visitor {
     /// Result of the visit.
     type Output;

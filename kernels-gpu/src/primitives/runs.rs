@@ -1,4 +1,9 @@
 //! Sums over runs of equal adjacent keys: a scan of pairs in one pass.
+//!
+//! # Cost
+//!
+//! [`reduce_runs`] reads each key up to four times, mostly from the L1 cache, and each value once; stores a
+//! key and a value per run.
 use super::carry::Carry;
 use super::lookback::{Monoid, Values, scan_lanes};
 use super::scan::Operator;
@@ -99,6 +104,24 @@ impl<O: Operator> Monoid for InRuns<O> {
 }
 
 /// Receives a type by its name: see `simt::instances!`.
+///
+/// ```
+/// use phalanx_kernels::primitives::runs::{Runs, Visitor};
+/// use simt::Instance;
+/// use phalanx_kernels::primitives::instances::runs::visit;
+/// /// Asks for a property of the kind.
+/// struct Ask;
+///
+/// impl Visitor for Ask {
+///     type Output = usize;
+///
+///     fn visit<M: Runs + Instance>(self) -> usize {
+///         size_of::<M::Key>()
+///     }
+/// }
+///
+/// assert_eq!(visit("u32_sum_u64", Ask), Some(4));
+/// ```
 pub trait Visitor {
     /// Result of the visit.
     type Output;

@@ -1,11 +1,26 @@
 //! Scans in one pass: each tile sums its elements, obtains the sum before it by [look-back](super::lookback),
-//! and writes its results. [`super::tiles`] describes how.
+//! and writes its results. `super::tiles` describes how.
+//!
+//! # Cost
+//!
+//! Reads and writes each element once. [`Operator::combine_at`] is one instruction.
 use super::lookback::Monoid;
 use super::tiles::{Summed, Walk, Whole};
 use core::marker::PhantomData;
 use simt::{Global, GlobalSlice, Instance, Order, Scope, Tile, Word, device, kernel};
 
 /// An associative operation on words, by which arrays are scanned and reduced.
+///
+/// ```
+/// use phalanx_kernels::primitives::lookback::Monoid;
+/// use phalanx_kernels::primitives::scan::Operator;
+/// use simt::Global;
+///
+/// /// Adds a warp's result to that of the launch.
+/// fn add_result<O: Operator>(place: Global<<O as Monoid>::Value>, warp: O::Value) {
+///     O::combine_at(place, warp);
+/// }
+/// ```
 pub trait Operator: Monoid<Value: Word> {
     /// Combines `value` into a value in memory, atomically. Threads may do so in any order: all these
     /// operators commute.
@@ -58,6 +73,15 @@ operators! {
 }
 
 /// The operator of a scan and the size of its tiles.
+///
+/// ```
+/// use phalanx_kernels::primitives::scan::{Job, ScanPlan, Scanned};
+///
+/// /// Scans, as the entry point does.
+/// fn scan_by<P: ScanPlan>(job: Job<Scanned<P>>) {
+///     P::scan(job);
+/// }
+/// ```
 pub trait ScanPlan: Copy + Send + Sync + 'static {
     /// Type of the operator.
     type Operator: Operator;
@@ -93,7 +117,7 @@ pub struct Job<T> {
     pub inclusive: u32,
 }
 
-/// A scan by a [`Walk`] with these parameters.
+/// A scan by a `Walk` with these parameters.
 #[derive(Clone, Copy, Debug)]
 pub struct Vectors<
     O,
@@ -146,6 +170,24 @@ pub fn scan<P: ScanPlan + Instance>(job: Job<Scanned<P>>) {
 }
 
 /// Receives a type by its name: see `simt::instances!`.
+///
+/// ```
+/// use phalanx_kernels::primitives::scan::{ScanPlan, Visitor};
+/// use simt::Instance;
+/// use phalanx_kernels::primitives::instances::scans::visit;
+/// /// Asks for a property of the kind.
+/// struct Ask;
+///
+/// impl Visitor for Ask {
+///     type Output = usize;
+///
+///     fn visit<M: ScanPlan + Instance>(self) -> usize {
+///         M::ITEMS
+///     }
+/// }
+///
+/// assert_eq!(visit("sum_u64_512x8", Ask), Some(8));
+/// ```
 pub trait Visitor {
     /// Result of the visit.
     type Output;

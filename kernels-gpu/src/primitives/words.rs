@@ -1,4 +1,8 @@
 //! Kernels that fill, copy and gather words.
+//!
+//! # Cost
+//!
+//! Each kernel reads and writes each word once; a gather reads at random addresses.
 use simt::{GlobalSlice, Instance, Thread, Word, kernel};
 
 /// Writes zeros. At most one thread per word.

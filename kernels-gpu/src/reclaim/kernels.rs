@@ -1,4 +1,9 @@
 //! Entry points for a host that has only the epochs.
+//!
+//! # Cost
+//!
+//! [`drain_slabs`] reads 4 bytes per item of the bags, writes each slab and executes an atomic on its bitmap.
+//! [`forget_places`] writes four words per slot.
 use super::epochs::{BAGS, Epochs};
 use super::participant::{ItemPool, Slabs};
 use crate::slab::Pool;

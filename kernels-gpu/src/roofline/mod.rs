@@ -19,6 +19,19 @@
 //! need 64 registers; the assembler allocates half as many, to keep the multiprocessor full, and then waits
 //! between the two halves of a line, which reach memory far apart. A full multiprocessor has 64 KiB of lines
 //! in flight even so, more than the latency requires.
+//!
+//! ```
+//! use phalanx_kernels::roofline::{content, mark, place};
+//!
+//! // What the host computes to verify a kernel that reads one word.
+//! let sum = content(place(7, 0, 1000));
+//! assert!(place(7, 0, 1000) < 1000 && sum == content(place(7, 0, 1000)) && mark(0) == 1);
+//! ```
+//!
+//! # Cost
+//!
+//! The table states the access of one operation. [`content`], [`place`] and [`mark`] are arithmetic, which
+//! the host repeats.
 use simt::hash::{mix32, mix64, reduce};
 use simt::{GlobalSlice, Order, Scope, Thread, Tile, Word, black_box, device, kernel};
 

@@ -23,6 +23,14 @@ use crate::slab::{Handle, Pool};
 use simt::{GlobalSlice, Independent, Order, Scope, Thread, Tile, device};
 
 /// Dimensions of the index layers over a number of data nodes.
+///
+/// ```
+/// use phalanx_kernels::skiplist::Layout;
+///
+/// let layout = Layout::within(1000, 10, 1000); // room for an entry for every data node
+/// assert_eq!((layout.stride, layout.slabs(), layout.slabs_upto(1)), (1, 110, 100));
+/// assert_eq!(Layout::within(1000, 10, 60).stride, 2); // for every other one
+/// ```
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {

@@ -1,4 +1,10 @@
 //! Entry points of skip lists beyond those of trees and of all keyed structures.
+//!
+//! # Cost
+//!
+//! Kernels of passes cost what those of [`crate::keyed::kernels`] cost, for the elements of their pass.
+//! Kernels of a compaction read each data node once, and write its tail or the index; [`passing`] is
+//! arithmetic.
 use super::compact::{Layout, NodeArray, SlabReservation};
 use super::list::Layers;
 use crate::keyed::kernels::{batch, element, read_if, write_if};
@@ -15,6 +21,13 @@ fn passed(index: usize, step: u32, ratio: u32) -> usize {
 }
 
 /// Returns the number of elements that a pass submits of a batch of `len`.
+///
+/// ```
+/// use phalanx_kernels::skiplist::kernels::passing;
+///
+/// // Every eighth element; then every second one, without those.
+/// assert_eq!((passing(100, 8, 0), passing(100, 2, 4)), (13, 37));
+/// ```
 pub fn passing(len: usize, step: u32, ratio: u32) -> usize {
     let all = len.div_ceil(step as usize);
     if ratio > 1 { all - all.div_ceil(ratio as usize) } else { all }

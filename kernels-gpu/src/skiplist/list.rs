@@ -200,6 +200,24 @@ impl<T: Types<Access: Policy>, const W: u32, const L: usize> Layers for ListOf<T
 }
 
 /// Visitor that [`super::visit`] calls with the kind of list of a given name.
+///
+/// ```
+/// use phalanx_kernels::skiplist::{Layers, Visitor, visit};
+/// use simt::Instance;
+///
+/// /// Asks for a property of the kind.
+/// struct Ask;
+///
+/// impl Visitor for Ask {
+///     type Output = usize;
+///
+///     fn visit<M: Layers + Instance>(self) -> usize {
+///         M::SLOTS as usize
+///     }
+/// }
+///
+/// assert_eq!(visit("list_spread_128_8x2_u32_u32", Ask), Some(14));
+/// ```
 pub trait Visitor {
     /// Result of the visit.
     type Output;

@@ -40,6 +40,19 @@ pub const CHANGES: u32 = 16;
 
 /// A tile's allocator: the bitmap of a block, in registers.
 ///
+/// ```
+/// use phalanx_kernels::slab::{Handle, Pool, Resident};
+/// use simt::Tile;
+///
+/// /// Allocates a slab for each lane of a warp, three times.
+/// fn allocate_thrice<P: Pool>(pool: P, seed: u32) -> [Option<Handle>; 3] {
+///     let mut resident = Resident::new(pool, Tile::<32>::lockstep(), seed);
+///     let handles = [(); 3].map(|()| resident.allocate(true));
+///     resident.fence(); // needed if slabs are freed and allocated again within a launch
+///     handles
+/// }
+/// ```
+///
 /// # Concurrency
 /// All lanes of the tile (in lockstep: of the warp) make each call together. Otherwise as [`Pool`].
 #[derive(Debug)]

@@ -8,6 +8,26 @@ use simt::{Global, Order, Scope, device, fault};
 pub const BLOCK_WORDS: u32 = 32;
 
 /// The bitmaps as kernels see them: one bit per slab, 32 words per block.
+///
+/// ```
+/// use phalanx_kernels::slab::Bitmaps;
+/// use simt::{Order, Scope};
+///
+/// assert_eq!(Bitmaps::words_for(1025), 64); // two blocks
+///
+/// /// Counts the live slabs, by one thread.
+/// ///
+/// /// # Safety
+/// /// - As for `Bitmaps::new`.
+/// unsafe fn count_live(live: *mut u32, retired: *mut u32, faults: *mut u64, units: u32) -> u32 {
+///     // SAFETY: the caller's obligation.
+///     let bitmaps = unsafe { Bitmaps::new(live, retired, faults, units) };
+///     assert!(bitmaps.units() == units && bitmaps.words() <= 32 * bitmaps.blocks());
+///     // SAFETY: the index is below the number of words.
+///     let word = |index| unsafe { bitmaps.word(index) }.load(Order::Relaxed, Scope::Device);
+///     (0..bitmaps.words()).map(|index| word(index).count_ones()).sum()
+/// }
+/// ```
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Bitmaps {

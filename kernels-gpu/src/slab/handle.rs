@@ -7,6 +7,15 @@ use simt::{Shuffle, device};
 /// If super blocks are full (2^14 blocks of 2^10 units) handles are consecutive numbers; in a
 /// [`Light`](super::Light) pool they always are. Only the pool that returned a handle can compute the slab's
 /// address.
+///
+/// ```
+/// use phalanx_kernels::slab::Handle;
+///
+/// let handle = Handle::from_word(3 << 24 | 5 << 10 | 7);
+/// assert_eq!((handle.super_block(), handle.block(), handle.unit()), (3, 5, 7));
+/// assert_eq!((handle.slab(), handle.to_word()), (5 * 1024 + 7, 3 << 24 | 5 << 10 | 7));
+/// assert!(handle.some() == Some(handle) && Handle::NONE.is_none());
+/// ```
 #[repr(transparent)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Handle(u32);

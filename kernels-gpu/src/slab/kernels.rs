@@ -2,6 +2,13 @@
 //!
 //! Handles are words here. `u32::MAX` ([`Handle::NONE`]) stands for a failed allocation; freeing or retiring
 //! it is a fault.
+//!
+//! # Cost
+//!
+//! Each kernel reads or writes a handle of 4 bytes per element. Warps with resident blocks allocate 32 slabs
+//! by one atomic instruction; [`slab_free`] executes one atomic per run of neighbouring elements whose slabs
+//! share a word, the kernels of lone threads one per slab. [`slab_reclaim`] and [`slab_count`] read two words
+//! of the bitmaps per thread, and add by an atomic per warp.
 use super::allocate::Resident;
 use super::bitmaps::Bitmaps;
 use super::handle::Handle;

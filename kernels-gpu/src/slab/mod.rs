@@ -50,12 +50,27 @@
 //!     lists.node(Handle::from_word(0xFE00_0001));
 //! }
 //! ```
-//! ```compile_fail,E0624
+//! ```compile_fail,E0603
 //! # use phalanx_kernels::keyed::{Bucket, Packed};
 //! fn a_slot_beyond_the_bucket(bucket: Bucket<Packed, 4, 4>) {
 //!     bucket.slot(1 << 20, 0);
 //! }
 //! ```
+//!
+//! # Cost
+//!
+//! | function | cost |
+//! |---|---|
+//! | [`Pool::allocate`] | one load of a random word of the bitmap and one atomic, 1 + fill atomics on average up to fill 0.95 |
+//! | [`Resident::allocate`] | per round of a tile one atomic instruction of the lanes that serve others, and log2 W + 5 collectives or more; a read of 128 bytes when it changes the block |
+//! | [`Resident::fence`] | a fence and a barrier of the tile |
+//! | [`Pool::free`], [`Pool::retire`] | one atomic on the bitmap |
+//! | [`Pool::take`], [`Pool::give`] | one atomic |
+//! | [`Pool::extend`] | an allocation and a compare-and-swap; a free if another lane was faster |
+//! | [`Pool::is_live`] | one load |
+//! | [`Pool::slab`] | one instruction in a [`Light`] pool, about five in a [`Spread`] pool, and a load of the table for super blocks added later |
+//!
+//! The other methods of [`Pool`], and those of [`Handle`] and [`Bitmaps`], are arithmetic in registers.
 mod allocate;
 mod bitmaps;
 mod bits;

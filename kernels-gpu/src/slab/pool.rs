@@ -23,6 +23,49 @@ pub const MOST_SUPER_BLOCKS: usize = 255;
 /// }
 /// ```
 ///
+/// ```
+/// use phalanx_kernels::slab::{Bitmaps, Handle, Pool, Supers};
+/// use simt::Global;
+///
+/// /// Makes a pool, extends a list of its slabs, and removes a slab that others may still read.
+/// ///
+/// /// # Safety
+/// /// - As for `Pool::from_parts`. `link` is the link of the last slab of a list of this pool.
+/// unsafe fn exchange_last<P: Pool>(
+///     (bitmaps, supers, shift): (Bitmaps, Supers, u32),
+///     link: Global<u32>,
+///     unlinked: Handle,
+/// ) -> P {
+///     // SAFETY: the caller's obligation.
+///     let pool = unsafe { P::from_parts(bitmaps, supers, shift) };
+///     assert_eq!(pool.bitmaps().units() as usize, pool.units());
+///     if !pool.extend(link, 7).is_none() && pool.is_live(unlinked) {
+///         pool.retire(unlinked); // or `free`, if nothing reads it
+///     }
+///     pool
+/// }
+///
+/// /// Allocates a slab for an index layer and frees `spare`. If there is none, it takes `spare` again,
+/// /// unless another lane has taken it meanwhile.
+/// ///
+/// /// # Safety
+/// /// - The caller owns `spare`.
+/// unsafe fn allocate_or_exchange<P: Pool>(pool: P, spare: Handle, seed: u32) -> Option<Handle> {
+///     let own = pool.allocate_in(1, seed);
+///     let Some(number) = pool.number(spare).filter(|&number| own.is_none() && pool.is_for(number, 1)) else {
+///         pool.free(spare);
+///         return own;
+///     };
+///     let bit = 1 << (number % 32);
+///     // SAFETY: the bit of a slab that the caller owns. Another lane may take it in between.
+///     let old = unsafe {
+///         pool.give(number / 32, bit);
+///         pool.take(number / 32, bit)
+///     };
+///     (old & bit == 0).then_some(spare)
+/// }
+/// ```
+///
 /// # Concurrency
 /// All functions may run concurrently with all others, of any launch. No slab is allocated to two lanes. All
 /// accesses are relaxed, which leaves these obligations to callers:
@@ -195,6 +238,19 @@ pub struct Supers {
 /// address is a launch argument. The addresses of the others are in a table of 2 KiB, read by weak loads
 /// because it does not change during launches. Acquires in kernels empty the cache of the multiprocessor, so
 /// such loads often go to the L2 cache, and all of them to one line there.
+///
+/// ```
+/// use phalanx_kernels::slab::{Bitmaps, Spread, Supers};
+///
+/// /// Returns a pool of super blocks of 1024 slabs.
+/// ///
+/// /// # Safety
+/// /// - As for `Spread::new`.
+/// unsafe fn pool_of(bitmaps: Bitmaps, supers: Supers) -> Spread<128> {
+///     // SAFETY: the caller's obligation.
+///     unsafe { Spread::new(bitmaps, supers, 10) }
+/// }
+/// ```
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Spread<const BYTES: usize> {
@@ -270,6 +326,19 @@ unsafe impl<const BYTES: usize> Pool for Spread<BYTES> {
 
 /// One contiguous super block of any size: computing an address takes one multiplication. A handle is the
 /// slab's number.
+///
+/// ```
+/// use phalanx_kernels::slab::{Bitmaps, Light};
+///
+/// /// Returns a pool in one piece.
+/// ///
+/// /// # Safety
+/// /// - As for `Light::new`.
+/// unsafe fn pool_of(bitmaps: Bitmaps, base: *mut u64) -> Light<128> {
+///     // SAFETY: the caller's obligation.
+///     unsafe { Light::new(bitmaps, base) }
+/// }
+/// ```
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Light<const BYTES: usize> {
@@ -321,6 +390,24 @@ unsafe impl<const BYTES: usize> Pool for Light<BYTES> {
 }
 
 /// Receives from [`super::visit`] the kind of pool with a given name.
+///
+/// ```
+/// use phalanx_kernels::slab::{Pool, Visitor, visit};
+/// use simt::Instance;
+///
+/// /// Asks for a property of the kind.
+/// struct Ask;
+///
+/// impl Visitor for Ask {
+///     type Output = usize;
+///
+///     fn visit<M: Pool + Instance>(self) -> usize {
+///         M::BYTES
+///     }
+/// }
+///
+/// assert_eq!(visit("spread_128", Ask), Some(128));
+/// ```
 pub trait Visitor {
     /// Result of the visit.
     type Output;

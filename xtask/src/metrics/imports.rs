@@ -32,7 +32,7 @@ pub fn count(folder: &str, files: &[&File]) -> [Metric; 2] {
 }
 
 /// Returns the module that a file is, from its path below the crate's root.
-fn module_of(path: &str) -> Vec<String> {
+pub fn module_of(path: &str) -> Vec<String> {
     let path = path.trim_end_matches(".rs");
     let parts = path.split('/').filter(|part| !matches!(*part, "mod" | "lib" | "main"));
     parts.map(str::to_owned).collect()
@@ -51,7 +51,8 @@ fn uses(folder: &str, file: &File) -> Vec<Vec<String>> {
     paths.into_iter().filter_map(|path| absolute(&own, &path)).collect()
 }
 
-fn flatten(tree: &UseTree, prefix: &mut Vec<String>, paths: &mut Vec<Vec<String>>) {
+/// Appends the paths of a `use` item, below a prefix. A glob ends in `*`.
+pub fn flatten(tree: &UseTree, prefix: &mut Vec<String>, paths: &mut Vec<Vec<String>>) {
     match tree {
         UseTree::Path(path) => {
             prefix.push(path.ident.to_string());
@@ -65,7 +66,8 @@ fn flatten(tree: &UseTree, prefix: &mut Vec<String>, paths: &mut Vec<Vec<String>
     }
 }
 
-fn absolute(own: &[String], path: &[String]) -> Option<Vec<String>> {
+/// Returns a path from the crate's root that the module `own` uses, or that of another crate below `own`.
+pub fn absolute(own: &[String], path: &[String]) -> Option<Vec<String>> {
     let (first, rest) = path.split_first()?;
     match first.as_str() {
         "crate" => Some(rest.to_vec()),

@@ -21,6 +21,11 @@ impl<K: Key, V: Value> Builder<K, V> {
 
 /// Returns the names of all variants for these key and value types. A name consists of pool, bytes per node,
 /// lanes per tile x words per lane, and bits of key and value.
+///
+/// ```
+/// let names = phalanx::btree::variants::<u32, u32>();
+/// assert!(names.contains(&"tree_spread_128_4x4_u32_u32"));
+/// ```
 pub fn variants<K: Key, V: Value>() -> Vec<&'static str> {
     names(trees::<K, V>())
 }

@@ -35,10 +35,42 @@ use std::io::Write;
 /// Such kernels exist for the default variants. Trees of other variants are read by their own kernels
 /// ([`Self::variant`] returns which).
 ///
+/// ```
+/// use phalanx::kernels::btree::{Phased, Tree};
+/// use phalanx::kernels::keyed::Packed;
+/// use phalanx::kernels::slab::Spread;
+/// use phalanx::{BTree, Map};
+///
+/// let mut tree = BTree::<u32, u32>::with_capacity(100)?;
+/// tree.insert(&[1, 2], &[10, 20])?;
+/// let frozen = tree.frozen()?;
+/// assert_eq!((frozen.len()?, frozen.is_empty()?), (2, false));
+/// assert_eq!(frozen.contains_key(&[1, 3])?, [true, false]);
+/// assert_eq!(frozen.iter()?.collect::<Vec<_>>(), [(1, 10), (2, 20)]);
+/// assert_eq!(frozen.export()?.0.len(), 2);
+/// frozen.save(Vec::new())?;
+/// assert_eq!(frozen.variant(), "tree_phased_spread_128_4x4_u32_u32");
+/// // SAFETY: no kernel takes this view.
+/// let _view = unsafe { frozen.view::<Tree<Packed, Spread<128>, Phased, 4, 4>>()? };
+/// let device = frozen.device();
+/// let (keys, mut outcomes) = (device.from_slice(&[1u32, 3])?, device.zeroed::<u8>(2)?);
+/// frozen.on(&device.default_stream()).contains_key(&keys, &mut outcomes)?;
+/// assert_ne!(outcomes.read()?, [0, 0]);
+/// # Ok::<(), phalanx::Error>(())
+/// ```
+///
 /// # Concurrency
 /// All operations here may run concurrently, from several threads and in several streams. While the handle
 /// lives, the borrow checker prevents writes. Batches in streams may outlive it: the next operation on the
 /// tree waits for them.
+///
+/// # Cost
+///
+/// A hit or a miss reads one node per level below the directory; the L1 cache serves the upper levels. `get`
+/// and `contains_key` allocate buffers, copy the keys to the device, launch one kernel, wait, and copy the
+/// results back; so do the operations by key order, as those of [`BTree`]. `len`, `is_empty`, `iter`,
+/// `export` and `save` cost as much as those of the tree: they wait for the device. `view` is O(1) on the
+/// host and launches nothing.
 pub struct Frozen<'a, K, V> {
     tree: &'a BTree<K, V>,
     /// Read-only kernels, or those of the tree if its variant has none.
@@ -54,6 +86,9 @@ impl<K, V> fmt::Debug for Frozen<'_, K, V> {
 impl<K: Key, V: Value> BTree<K, V> {
     /// Returns a read-only handle, whose kernels are compiled for reading without writers. Waits for all
     /// earlier launches, and rebuilds the directory.
+    ///
+    /// Cost: waits for the device; if the tree may have changed since the last call, it also copies 8 KiB of
+    /// counters and launches a rebuild of the directory.
     ///
     /// # Errors
     /// [`Error::Device`] if the device is lost or lacks the memory.
@@ -194,6 +229,26 @@ by_order! {
 
 /// Batches of lookups on device buffers: the read-only operations of [`Batches`]. The calls submit work to a
 /// stream and do not wait for it. Created by [`Frozen::on`].
+///
+/// ```
+/// use phalanx::{BTree, Map, Outcome};
+///
+/// let mut tree = BTree::<u32, u32>::with_capacity(100)?;
+/// tree.insert(&[1, 2], &[10, 20])?;
+/// let frozen = tree.frozen()?;
+/// let (device, stream) = (frozen.device(), frozen.device().stream()?);
+/// let (keys, mut values) = (device.from_slice(&[2u32, 3])?, device.zeroed::<u32>(2)?);
+/// let mut outcomes = device.zeroed::<u8>(2)?;
+/// frozen.on(&stream).get(&keys, &mut values, &mut outcomes)?;
+/// assert_eq!(outcomes.read()?, [Outcome::Found as u8, Outcome::Absent as u8]);
+/// assert_eq!(values.read()?[0], 20);
+/// frozen.on(&stream).contains_key(&keys, &mut outcomes)?;
+/// # Ok::<(), phalanx::Error>(())
+/// ```
+///
+/// # Cost
+///
+/// `get` and `contains_key` launch one kernel each. They allocate nothing and do not wait.
 #[derive(Debug)]
 pub struct Lookups<'a, K, V> {
     frozen: &'a Frozen<'a, K, V>,

@@ -43,6 +43,25 @@ use std::io::Read;
 /// # Ok::<(), phalanx::Error>(())
 /// ```
 ///
+/// ```
+/// use phalanx::{BTree, Map};
+///
+/// let mut tree = BTree::<u32, u32>::builder().capacity(1000).build()?;
+/// let (keys, values) = (tree.device().from_slice(&[1, 5, 7])?, tree.device().from_slice(&[10, 50, 70])?);
+/// tree.bulk_build_sorted(&keys, &values, 1.0)?;
+/// tree.remove(&[5])?;
+/// tree.compact(0.7)?;
+/// assert_eq!(tree.iter()?.collect::<Vec<_>>(), [(1, 10), (7, 70)]); // in key order
+/// assert_eq!(tree.frozen()?.get(&[1])?, [Some(10)]); // by faster kernels, since nothing writes
+/// let mut file = Vec::new();
+/// tree.save(&mut file)?;
+/// let loaded = BTree::<u32, u32>::load(&file[..], BTree::builder())?;
+/// loaded.validate()?;
+/// assert_eq!((loaded.depth()?, loaded.stats()?.retired), (2, 0));
+/// assert_eq!(loaded.variant(), "tree_spread_128_4x4_u32_u32");
+/// # Ok::<(), phalanx::Error>(())
+/// ```
+///
 /// # Concurrency
 ///
 /// Operations on single keys: as for [`Map`]. Operations by key order may run concurrently with all others.
@@ -50,6 +69,29 @@ use std::io::Read;
 /// the call is returned exactly once. But the pairs of one result need not have been in the tree all at the
 /// same time. `bulk_build`, `compact` and `clear` take `&mut self`; the pool grows between the launches of a
 /// blocking call. [`Self::frozen`] returns a read-only handle without concurrent writers.
+///
+/// # Cost
+///
+/// The number of levels is the logarithm of the number of pairs to base 14 × fill. A lookup searches the
+/// directory (8 keys per step, at most 5 steps), then reads one node of 128 or 256 bytes per level below it:
+/// 2 nodes for 2^20 pairs, 3 for 2^24. An update reads the same nodes, and latches and changes one leaf. A
+/// range of r pairs reads a leaf per 14 × fill pairs. Calls on the whole tree:
+///
+/// | call | cost |
+/// |---|---|
+/// | `with_capacity` | allocates and fills the pool: nodes of 128 bytes (256 for 16-byte pairs) for half-full leaves, 2 bits of bitmaps per node, 8 KiB of counters; launches the build of the empty tree, and waits |
+/// | `successor`, `predecessor`, `ceiling`, `floor`, `first`, `last` | allocates buffers for keys and results, copies the keys to the device, one launch, waits, copies the results back |
+/// | `count`, `range` | the same; `range` counts first, then launches again to collect, and copies the pairs |
+/// | `stats` | waits for the device; one launch reads the bitmaps |
+/// | `depth`, `validate` | waits for the device; one launch reads all nodes |
+/// | `walks` | one launch, and a wait; allocates 64 bytes |
+/// | `bulk_build` | copies the pairs to the device, sorts them there (3 launches and more, see [`crate::primitives`]), and builds as the next |
+/// | `bulk_build_sorted` | waits; launches that check the pairs, free the old nodes, read the pairs once and write each node once; allocates if the pool is too small |
+/// | `compact` | waits; copies the pairs within the device, sorts them and builds; allocates three copies of the pairs |
+/// | `load` | reads the file on the host, then `bulk_build` |
+/// | `reserve` | waits; one launch counts the free nodes; allocates nodes if they are too few, or rebuilds as `compact` does |
+/// | `iter` | [`Map::iter`], then a sort on the host, O(n log n) |
+/// | `view` | O(1) on the host; waits for the device once after [`Self::frozen`] was used |
 pub struct BTree<K, V> {
     tree: Tree<K, V>,
 }
@@ -221,6 +263,32 @@ impl<K: Key, V: Value> BTree<K, V> {
 
     /// Returns a view of the tree for your own kernels. `M` is the type of the variant that [`Self::variant`]
     /// names. In the kernel, open a [`Session`](phalanx_kernels::keyed::Session) on it.
+    ///
+    /// ```
+    /// use phalanx::btree::Growth;
+    /// use phalanx::gpu::Grid;
+    /// use phalanx::kernels::btree::{Concurrent, Tree};
+    /// use phalanx::kernels::keyed::{Packed, PerLane, Session};
+    /// use phalanx::kernels::ordered::TreeView;
+    /// use phalanx::kernels::slab::Spread;
+    /// use phalanx::{BTree, Device, Map};
+    /// use simt::{Thread, kernel};
+    ///
+    /// #[kernel]
+    /// fn fill(tree: TreeView<Tree<Packed, Spread<128>, Concurrent, 4, 4>>) {
+    ///     let mut session = Session::new(tree, PerLane);
+    ///     session.insert(Some((Thread::index() as u32, 7)));
+    ///     session.finish();
+    /// }
+    ///
+    /// let device = Device::emulator(Default::default());
+    /// let tree = BTree::<u32, u32>::builder().device(&device).growth(Growth::Fixed).build()?;
+    /// // SAFETY: the tree does not grow, and it is read after the kernel has ended.
+    /// unsafe { device.default_stream().launch(Grid::new(2, 128), Fill { tree: tree.view()? })? };
+    /// device.synchronize()?;
+    /// assert_eq!(tree.len()?, 256);
+    /// # Ok::<(), phalanx::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`Error::OtherVariant`] if the tree is of another variant.

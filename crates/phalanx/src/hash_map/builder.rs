@@ -9,6 +9,27 @@ use crate::{Error, Result};
 use gpu::Device;
 
 /// Parameters of a map. Created by [`HashMap::builder`].
+///
+/// ```
+/// use phalanx::hash_map::{Growth, variants};
+/// use phalanx::{Device, HashMap};
+///
+/// let map = HashMap::<u32, u32>::builder()
+///     .device(&Device::from_environment()?)
+///     .capacity(1000)
+///     .load_factor(0.5)
+///     .growth(Growth::Fixed)
+///     .max_probes(64)
+///     .variant(variants::<u32, u32>()[0])
+///     .build()?;
+/// assert!(map.slots() >= 2000);
+/// # Ok::<(), phalanx::Error>(())
+/// ```
+///
+/// # Cost
+///
+/// Setters copy the parameters on the host. `build` allocates the table and writes each of its bytes once:
+/// capacity / load factor slots.
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until `build`"]
 pub struct Builder<K, V> {

@@ -37,6 +37,21 @@ use std::io::Read;
 /// # Ok::<(), phalanx::Error>(())
 /// ```
 ///
+/// ```
+/// use phalanx::{HashMap, Map};
+///
+/// let mut map = HashMap::<u32, u32>::with_capacity(1000)?;
+/// assert!(map.capacity() >= 1000 && map.slots() > map.capacity());
+/// assert!(phalanx::hash_map::variants::<u32, u32>().contains(&map.variant()));
+/// let keys: Vec<u32> = (0..1000).collect();
+/// map.insert(&keys, &keys)?;
+/// map.remove(&keys[10..])?;
+/// map.compact()?; // reclaims the slots of the removed keys
+/// map.shrink_to_fit()?;
+/// assert!(map.capacity() < 1000);
+/// # Ok::<(), phalanx::Error>(())
+/// ```
+///
 /// # Concurrency
 ///
 /// As for [`Map`]. Methods that replace the table take `&mut self`, except growth, which waits until no
@@ -47,6 +62,22 @@ use std::io::Read;
 /// A blocking call that must grow and finds no memory returns [`Error::NoRoom`], which holds the outcome of
 /// every element; the elements that fit are done. With [`Growth::Fixed`] the call returns `Ok`, with
 /// [`Outcome::Refused`] for the elements that do not fit.
+///
+/// # Cost
+///
+/// An operation on a key reads 1.1 buckets of 64 bytes on average at load 0.8, and 1.4 at load 0.95. An
+/// insertion also executes a compare-and-swap. Calls on the whole map:
+///
+/// | call | cost |
+/// |---|---|
+/// | `with_capacity` | allocates and writes the table: 8 or 16 bytes per slot, filters of 1/8 byte per slot for pairs of 32 bits, 8 KiB of counters |
+/// | `load_factor` | as [`Map::len`]: waits for the device, copies 8 KiB |
+/// | `reserve` | the same, and a rehash if the table is too small |
+/// | `compact`, `shrink_to_fit` | waits for the device, and rehashes |
+/// | a rehash | allocates and writes the new table beside the old one; one launch reads each old bucket and inserts each pair; waits for it |
+/// | `clear_on` | three fills in the stream, of all bytes of the table; no wait |
+/// | `view` | O(1) on the host; no launch |
+/// | `load` | reads the file on the host, then an insertion in batches of 2^22 pairs |
 pub struct HashMap<K, V> {
     table: Growing<K, V>,
 }

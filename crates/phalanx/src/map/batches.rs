@@ -31,9 +31,40 @@ use simt::{GlobalSlice, Word};
 /// # Ok::<(), phalanx::Error>(())
 /// ```
 ///
+/// ```
+/// use phalanx::map::OpCode;
+/// use phalanx::{HashMap, Map, Merge, Outcome};
+///
+/// let map = HashMap::<u32, u32>::with_capacity(100)?;
+/// let (device, stream) = (map.device(), map.device().stream()?);
+/// let (keys, ones) = (device.from_slice(&[1u32, 2])?, device.from_slice(&[1u32, 1])?);
+/// let (mut values, mut outcomes) = (device.buffer::<u32>(2)?, device.buffer::<u8>(2)?);
+/// let batches = map.on(&stream);
+/// batches.insert_new(&keys, &ones, None)?;
+/// batches.upsert(Merge::Add, &keys, &ones, None)?;
+/// batches.get_or_insert(&keys, &ones, &mut values, &mut outcomes)?;
+/// assert_eq!(values.read()?, [2, 2]);
+/// let codes = device.from_slice(&[OpCode::REMOVE.code() as u8, OpCode::MAX.code() as u8])?;
+/// batches.execute(&codes, &keys, &ones, &mut values, &mut outcomes)?;
+/// assert_eq!(outcomes.read()?, [Outcome::Removed as u8, Outcome::Replaced as u8]);
+/// batches.contains_key(&keys, &mut outcomes)?;
+/// assert_eq!(outcomes.read()?, [Outcome::Absent as u8, Outcome::Found as u8]);
+/// batches.remove(&keys, &mut outcomes)?;
+/// # Ok::<(), phalanx::Error>(())
+/// ```
+///
 /// # Concurrency
 /// Batches in one stream run one after the other. Batches in several streams run concurrently; each operation
 /// is linearizable.
+///
+/// # Cost
+///
+/// `insert`, `insert_new`, `upsert`, `get_or_insert`, `get`, `contains_key`, `remove` and `execute` launch
+/// one kernel each; they allocate and copy nothing and do not wait for the device. There are three
+/// exceptions. An ordered map submits a large batch that inserts into a small map as several launches, and
+/// rebuilds its directory between them in a launch of its own. Batches on a B-tree wait for the device once
+/// after [`Frozen`](crate::btree::Frozen) was used. Variants that sort batches launch a sort before, and
+/// allocate its workspace when a stream's batch is longer than any before.
 #[derive(Debug)]
 pub struct Batches<'a, M: ?Sized> {
     map: &'a M,

@@ -44,6 +44,14 @@ pub type Pairs<K, V> = (Vec<K>, Vec<V>);
 pub type IntoIter<K, V> = std::iter::Zip<std::vec::IntoIter<K>, std::vec::IntoIter<V>>;
 
 /// One operation of a mixed batch (see [`Map::execute`]).
+///
+/// ```
+/// use phalanx::Op;
+/// use phalanx::map::OpCode;
+///
+/// assert_eq!(Op::Insert(7u32, 70u32).parts(), (OpCode::INSERT, 7, 70));
+/// assert_eq!(Op::<u32, u32>::Remove(7).parts(), (OpCode::REMOVE, 7, 0));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op<K, V> {
     /// Looks up the value.
@@ -95,6 +103,29 @@ impl<K: Key, V: Value> Op<K, V> {
 /// # Ok::<(), phalanx::Error>(())
 /// ```
 ///
+/// ```
+/// use phalanx::{HashMap, Map, Outcome};
+///
+/// let mut map = HashMap::<u32, u32>::with_capacity(100)?;
+/// assert_eq!(map.insert_new(&[1, 2], &[10, 20])?, [Outcome::Inserted; 2]);
+/// assert_eq!(map.get_or_insert(&[2, 3, 4], &[0, 30, 40])?, [Some(20), Some(30), Some(40)]);
+/// map.retain(|key, _| key != 1)?; // on the host; the others on the device
+/// map.retain_keys(2..=3)?;
+/// map.retain_values(0..=20)?;
+/// assert_eq!(map.contains_key(&[2, 3, 4])?, [true, false, false]);
+/// assert_eq!(map.iter()?.collect::<Vec<_>>(), [(2, 20)]);
+/// assert_eq!(map.export()?, (vec![2], vec![20]));
+/// let mut file = Vec::new();
+/// map.save(&mut file)?;
+/// let used = map.memory_usage();
+/// map.clear()?;
+/// assert!(map.is_empty()? && map.memory_usage() == used);
+/// let (stream, keys) = (map.device().stream()?, map.device().from_slice(&[5u32, 6])?);
+/// map.on(&stream).insert(&keys, &keys, None)?; // does not block
+/// assert_eq!(map.len()?, 2); // waits
+/// # Ok::<(), phalanx::Error>(())
+/// ```
+///
 /// # Concurrency
 ///
 /// All operations that take `&self` may run concurrently: from several threads by blocking calls, and in
@@ -111,6 +142,22 @@ impl<K: Key, V: Value> Op<K, V> {
 /// Maintenance after a call (the rehash of a table that is too full, freeing versions that no snapshot reads)
 /// does not affect the result. If it finds no memory, the call still succeeds, and the next blocking call
 /// that inserts or removes repeats the maintenance. Read-only calls do no maintenance.
+///
+/// # Cost
+///
+/// | call | cost |
+/// |---|---|
+/// | `insert`, `insert_new`, `upsert`, `get_or_insert`, `get`, `contains_key`, `remove`, `execute` | allocates buffers for the arguments and results, copies the arguments to the device, launches a kernel, waits for it, and copies the results back: a byte per outcome, and the values that the call returns |
+/// | `len`, `is_empty` | waits for the device, copies 8 KiB |
+/// | `clear` | waits for the device, and writes or frees the memory that the structure uses |
+/// | `retain_keys`, `retain_values` | waits for the device; one launch that reads the whole structure |
+/// | `export`, `iter` | waits for the device; launches that read the whole structure, 2^22 threads at a time; copies all pairs to the host |
+/// | `save` | `export`, and one pass over the bytes on the host |
+/// | `retain` | `iter`, then `remove` of the rejected keys |
+///
+/// A call that changes a growing map also checks whether maintenance is due: hash maps and slab hashes then
+/// copy 8 KiB more. Elements that did not fit are launched again after growth, which the page of the
+/// structure describes. Ordered maps submit a large batch that inserts into a small map as several launches.
 pub trait Map {
     /// Type of the keys.
     type Key: Key;

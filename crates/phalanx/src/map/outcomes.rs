@@ -12,6 +12,10 @@ use std::ops::Deref;
 /// assert_eq!((outcomes.refused(), outcomes.asked()), (1, 3));
 /// assert_eq!(outcomes[1], Outcome::Refused);
 /// ```
+///
+/// # Cost
+///
+/// `count` and `refused` read all n elements on the host, O(n).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcomes(Vec<Outcome>);
 

@@ -22,6 +22,32 @@ pub enum Updates {
 }
 
 /// Parameters of a [`MultiVersionBTree`].
+///
+/// ```
+/// use phalanx::mvbtree::{Growth, Updates, variants};
+/// use phalanx::{Device, MultiVersionBTree};
+///
+/// let tree = MultiVersionBTree::<u32, u32>::builder()
+///     .device(&Device::from_environment()?)
+///     .capacity(10_000)
+///     .nodes(4000) // instead of the number for the capacity
+///     .super_block_slabs(4096)
+///     .budget(1 << 20)
+///     .growth(Growth::Fixed)
+///     .directory(true)
+///     .updates(Updates::OutOfPlace)
+///     .build()?;
+/// assert_eq!((tree.updates(), tree.stats()?.capacity), (Updates::OutOfPlace, 4096));
+/// let name = variants::<u32, u32>()[0];
+/// assert_eq!(MultiVersionBTree::<u32, u32>::builder().variant(name).build()?.variant(), name);
+/// # Ok::<(), phalanx::Error>(())
+/// ```
+///
+/// # Cost
+///
+/// Setters copy the parameters on the host. `build` allocates the pool, its bitmaps, the directory, 8 KiB of
+/// counters and the memory of snapshots and epochs, writes each byte once, launches the build of the empty
+/// tree, and waits.
 #[must_use = "a builder does nothing until it is built"]
 pub struct Builder<K, V> {
     inner: TreeBuilder<K, V>,
@@ -125,6 +151,11 @@ impl<K: Key, V: Value> Builder<K, V> {
 
 /// Returns the names of all variants for these key and value types. A name consists of how updates keep
 /// versions, bytes per node, lanes per tile x words per lane, and bits of key and value.
+///
+/// ```
+/// let names = phalanx::mvbtree::variants::<u32, u32>();
+/// assert!(names.contains(&"mvtree_in_place_128_4x4_u32_u32"));
+/// ```
 pub fn variants<K: Key, V: Value>() -> Vec<&'static str> {
     names(versioned_trees::<K, V>())
 }

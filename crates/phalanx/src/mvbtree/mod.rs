@@ -48,6 +48,34 @@ use std::ops::RangeBounds;
 /// # Ok::<(), phalanx::Error>(())
 /// ```
 ///
+/// ```
+/// use phalanx::mvbtree::Updates;
+/// use phalanx::{Map, MultiVersionBTree};
+///
+/// let mut tree = MultiVersionBTree::<u32, u32>::builder().capacity(1000).build()?;
+/// tree.bulk_build(&[10, 20, 30], &[1, 2, 3], 0.7)?;
+/// assert_eq!((tree.updates(), tree.variant()), (Updates::InPlace, "mvtree_in_place_128_4x4_u32_u32"));
+/// assert_eq!([tree.successor(&[20])?, tree.predecessor(&[20])?], [[Some((30, 3))], [Some((10, 1))]]);
+/// assert_eq!([tree.ceiling(&[15])?, tree.floor(&[15])?], [[Some((20, 2))], [Some((10, 1))]]);
+/// assert_eq!((tree.first()?, tree.last()?), (Some((10, 1)), Some((30, 3))));
+/// assert_eq!(tree.count(&[10..30])?, [2]);
+/// let before = tree.snapshot()?;
+/// tree.remove(&[10])?; // copies the leaf, since the snapshot reads it
+/// assert_eq!(tree.versions()?, 1);
+/// drop(before);
+/// assert_eq!((tree.drain()?, tree.versions()?), (1, 0));
+/// assert_eq!(tree.reclaimed()?.reclaimed, 0); // with updates in place, no kernel frees versions
+/// tree.compact(1.0)?;
+/// let (keys, values) = (tree.device().from_slice(&[1, 5])?, tree.device().from_slice(&[10, 50])?);
+/// tree.bulk_build_sorted(&keys, &values, 0.7)?;
+/// let mut file = Vec::new();
+/// tree.save(&mut file)?;
+/// let loaded = MultiVersionBTree::<u32, u32>::load(&file[..], MultiVersionBTree::builder())?;
+/// loaded.validate()?;
+/// assert_eq!((loaded.depth()?, loaded.stats()?.retired), (2, 0));
+/// # Ok::<(), phalanx::Error>(())
+/// ```
+///
 /// # Concurrency
 ///
 /// Operations on single keys: as for [`Map`]. Blocking operations by key order, of this type and of [`At`],
@@ -58,6 +86,28 @@ use std::ops::RangeBounds;
 ///
 /// A snapshot lives until it is dropped. It borrows the tree, so no method that takes `&mut self` can be
 /// called until then.
+///
+/// # Cost
+///
+/// In addition to the accesses of a [`BTree`](crate::BTree): in place, the first update of a leaf after a
+/// snapshot allocates a slab and copies the leaf, 128 bytes or 256; out of place, every update does so. A
+/// read as of a snapshot reads the leaf's pairs again, its version word, and one version per step back. Calls
+/// on the whole tree:
+///
+/// | call | cost |
+/// |---|---|
+/// | `with_capacity` | as [`BTree::with_capacity`](crate::BTree::with_capacity); 4 KiB for snapshots, and memory for epochs |
+/// | `snapshot` | waits for the device; after snapshots were dropped, launches a sweep; copies the timestamp and the clock, 20 bytes at most |
+/// | `snapshot_on` | one launch, without waiting; waits and sweeps only if all slots for snapshots are taken |
+/// | `at` | O(1) on the host |
+/// | `successor`, `predecessor`, `ceiling`, `floor`, `first`, `last`, `count`, `range` | `snapshot` (out of place, `snapshot_on`), then as [`BTree`](crate::BTree) |
+/// | `drain` | a sweep: waits for the device; launches that read each slab's header, each leaf's version word and each version |
+/// | `stats` | waits for the device; one launch reads the bitmaps |
+/// | `versions`, `depth`, `validate` | waits for the device; one launch reads all nodes |
+/// | `reclaimed` | waits for the device, copies the memory of the epochs to the host |
+/// | `iter` | waits; launches that read the whole tree; copies all pairs to the host and sorts them, O(n log n) |
+/// | `bulk_build`, `bulk_build_sorted`, `compact`, `load` | as those of [`BTree`](crate::BTree); they also sweep |
+/// | `view` | O(1) on the host; no launch |
 pub struct MultiVersionBTree<K, V> {
     tree: Tree<K, V>,
 }
@@ -195,6 +245,38 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
     /// and `M::leave` after they use the view. What they read as of a snapshot of their own must also be
     /// between the two.
     ///
+    /// ```
+    /// use phalanx::gpu::Grid;
+    /// use phalanx::kernels::btree::Tree;
+    /// use phalanx::kernels::keyed::{Kind, Packed, PerLane, Session};
+    /// use phalanx::kernels::mvbtree::{InPlace, Versioned};
+    /// use phalanx::kernels::ordered::TreeView;
+    /// use phalanx::kernels::slab::Spread;
+    /// use phalanx::mvbtree::Growth;
+    /// use phalanx::{Device, Map, MultiVersionBTree};
+    /// use simt::{Thread, kernel};
+    ///
+    /// type Variant = Tree<Versioned<Packed>, Spread<128>, InPlace, 4, 4>;
+    ///
+    /// #[kernel]
+    /// fn fill(tree: TreeView<Variant>) {
+    ///     Variant::enter(tree);
+    ///     let mut session = Session::new(tree, PerLane);
+    ///     session.insert(Some((Thread::index() as u32, 7)));
+    ///     session.finish();
+    ///     Variant::leave(tree);
+    /// }
+    ///
+    /// let device = Device::emulator(Default::default());
+    /// let tree = MultiVersionBTree::<u32, u32>::builder().device(&device).growth(Growth::Fixed).build()?;
+    /// // SAFETY: the tree does not grow, nobody takes snapshots, and the tree is read after the kernel has
+    /// // ended.
+    /// unsafe { device.default_stream().launch(Grid::new(2, 128), Fill { tree: tree.view()? })? };
+    /// device.synchronize()?;
+    /// assert_eq!(tree.len()?, 256);
+    /// # Ok::<(), phalanx::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Error::OtherVariant`] if the tree is of another variant.
     ///
@@ -295,6 +377,19 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
 
     /// Returns the operations by key order on device buffers, submitted to a stream. They read the tree as it
     /// is when their kernels run: see *Concurrency* of this type.
+    ///
+    /// ```
+    /// use phalanx::{Map, MultiVersionBTree};
+    ///
+    /// let tree = MultiVersionBTree::<u32, u32>::with_capacity(100)?;
+    /// tree.insert(&[1, 5], &[10, 50])?;
+    /// let (device, stream) = (tree.device(), tree.device().stream()?);
+    /// let (lows, highs) = (device.from_slice(&[0u32])?, device.from_slice(&[5u32])?);
+    /// let mut counts = device.zeroed::<u64>(1)?;
+    /// tree.ordered_on(&stream).count(&lows, &highs, &mut counts)?;
+    /// assert_eq!(counts.read()?, [2]);
+    /// # Ok::<(), phalanx::Error>(())
+    /// ```
     pub fn ordered_on<'a>(&'a self, stream: &'a Stream) -> Ordered<'a, K, V> {
         Ordered::new(self, stream)
     }

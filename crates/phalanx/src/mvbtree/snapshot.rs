@@ -17,6 +17,19 @@ use std::fmt;
 ///
 /// Dropping it does not block; the next sweep frees the versions that it kept (see
 /// [`MultiVersionBTree::drain`]).
+///
+/// ```
+/// use phalanx::MultiVersionBTree;
+///
+/// let tree = MultiVersionBTree::<u32, u32>::with_capacity(100)?;
+/// let (first, second) = (tree.snapshot()?, tree.snapshot()?);
+/// assert!(first.stamp()? <= second.stamp()?);
+/// # Ok::<(), phalanx::Error>(())
+/// ```
+///
+/// # Cost
+///
+/// `stamp` waits for the device and copies 4 bytes. Dropping a snapshot neither launches nor waits.
 #[must_use = "a snapshot keeps versions as long as it lives"]
 pub struct Snapshot<'a, K, V> {
     tree: &'a MultiVersionBTree<K, V>,
@@ -155,15 +168,27 @@ impl<K: Key, V: Value> MultiVersionBTree<K, V> {
 /// accounts.upsert(Merge::Add, &[1, 9], &[50, 7])?;
 /// accounts.remove(&[2])?;
 /// assert_eq!(then.get(&[1, 2, 9])?, [Some(100), Some(100), None]);
+/// assert_eq!(then.contains_key(&[2, 9])?, [true, false]);
 /// assert_eq!(then.iter()?.map(|(_, value)| value).sum::<u64>(), 300);
 /// assert_eq!(then.floor(&[4])?, [Some((2, 100))]);
 /// assert_eq!(accounts.floor(&[4])?, [Some((1, 150))]);
+/// let (device, keys) = (accounts.device(), accounts.device().from_slice(&[5u32])?);
+/// let (mut values, mut outcomes) = (device.zeroed::<u64>(1)?, device.zeroed::<u8>(1)?);
+/// then.get_on(&device.stream()?, &keys, &mut values, &mut outcomes)?;
+/// assert_eq!(values.read()?, [100]);
 /// drop(evening); // the versions that it kept can be freed
 /// # Ok::<(), phalanx::Error>(())
 /// ```
 ///
 /// # Concurrency
 /// All operations may run concurrently with everything, and read as of the snapshot's timestamp.
+///
+/// # Cost
+///
+/// `get`, `contains_key` and the operations by key order allocate buffers, copy the keys to the device,
+/// launch one kernel (`range`: two), wait, and copy the results back. `get_on` launches one kernel and does
+/// not wait. `iter` waits; launches that read the whole tree; copies all pairs to the host and sorts them
+/// there, O(n log n).
 pub struct At<'a, K, V> {
     tree: &'a MultiVersionBTree<K, V>,
     moment: Moment,

@@ -14,6 +14,29 @@ use phalanx_kernels::ordered::EMPTY_TREE_NODES;
 use std::marker::PhantomData;
 
 /// Parameters of a [`BTree`](crate::BTree).
+///
+/// ```
+/// use phalanx::btree::{Growth, variants};
+/// use phalanx::{BTree, Device, Map};
+///
+/// let tree = BTree::<u32, u32>::builder()
+///     .device(&Device::from_environment()?)
+///     .capacity(10_000)
+///     .nodes(2000) // instead of the number for the capacity
+///     .super_block_slabs(1024)
+///     .budget(1 << 20)
+///     .growth(Growth::Fixed)
+///     .directory(true)
+///     .variant(variants::<u32, u32>()[0])
+///     .build()?;
+/// assert_eq!(tree.stats()?.capacity, 2048);
+/// # Ok::<(), phalanx::Error>(())
+/// ```
+///
+/// # Cost
+///
+/// Setters copy the parameters on the host. `build` allocates the pool, its bitmaps, the directory and 8 KiB
+/// of counters, writes each byte once, launches the build of the empty tree, and waits.
 #[derive(Debug)]
 #[must_use = "a builder does nothing until it is built"]
 pub struct Builder<K, V> {

@@ -31,6 +31,12 @@
 //! Elements are `u32` or `u64`. Lengths are in elements, workspaces in bytes. Costs count memory reads and
 //! writes; a launch takes some microseconds. `docs/structures/primitives.md` describes how all of them work,
 //! what each costs, and the measurements.
+//!
+//! # Cost
+//!
+//! Each call states the memory that it reads and writes, and its launches. It allocates nothing and does not
+//! wait. `sort_bytes`, `scan_bytes` and the other functions that return bytes or names compute them on the
+//! host, O(1), without access to a device.
 mod choose;
 mod radix;
 mod runs;

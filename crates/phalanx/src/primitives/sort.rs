@@ -11,6 +11,18 @@ use phalanx_kernels::primitives::words::CountUp;
 use simt::GlobalSlice;
 
 /// Bit range of the keys by which a sort orders them. Keys that are equal in these bits keep their order.
+///
+/// ```
+/// use phalanx::Device;
+/// use phalanx::primitives::{Bits, Workspace, sort_bytes};
+///
+/// let device = Device::from_environment()?;
+/// let mut keys = device.from_slice(&[0x21u32, 0x12, 0x11])?;
+/// let mut work = Workspace::on_device(&device, sort_bytes::<u32, ()>(keys.len()))?;
+/// work.sort_keys_in_place(&mut keys, Bits::new(4, 8))?; // by the second hexadecimal digit only
+/// assert_eq!(keys.read()?, [0x12, 0x11, 0x21]);
+/// # Ok::<(), phalanx::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bits {
     first: u32,

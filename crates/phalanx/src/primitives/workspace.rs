@@ -9,10 +9,32 @@ use simt::{GlobalSlice, Word};
 /// nothing. [`sort_bytes`](super::sort_bytes), [`scan_bytes`](super::scan_bytes) and so on return the number
 /// of bytes that a call needs. One workspace serves any number of calls, one after the other.
 ///
+/// ```
+/// use phalanx::Device;
+/// use phalanx::primitives::{Fold, Workspace, scan_bytes, scan_tiles};
+///
+/// let device = Device::from_environment()?;
+/// let numbers = device.from_slice(&[1u32, 2, 3])?;
+/// let mut sums = device.zeroed::<u32>(3)?;
+/// let mut work = Workspace::new(&device.stream()?, 0)?;
+/// work.reserve(scan_bytes::<u32>(3))?;
+/// assert!(work.memory_usage() >= scan_bytes::<u32>(3));
+/// work.set_tile(Some(scan_tiles::<u32>(Fold::Sum)[0])); // only to measure
+/// work.inclusive_scan(Fold::Sum, &numbers, &mut sums)?;
+/// work.stream().synchronize()?;
+/// assert_eq!(sums.read()?, [1, 3, 6]);
+/// # Ok::<(), phalanx::Error>(())
+/// ```
+///
 /// # Concurrency
 /// Calls submit work to the stream and do not wait for it. They run in stream order, so they may share the
 /// workspace. No other stream may use a buffer while a call uses it. Dropping buffers or the workspace waits
 /// for the device.
+///
+/// # Cost
+///
+/// `new` and `on_device` allocate the bytes. `reserve` allocates them if there are too few; it then waits for
+/// the device, because the old memory is freed. The primitives allocate nothing.
 #[derive(Debug)]
 pub struct Workspace {
     stream: Stream,

@@ -12,6 +12,32 @@ use crate::{Key, Result, Value};
 use gpu::{Device, Tier};
 
 /// Parameters of a [`SkipList`].
+///
+/// ```
+/// use phalanx::gpu::Tier;
+/// use phalanx::skiplist::{Assignment, Growth};
+/// use phalanx::{Device, SkipList};
+///
+/// let list = SkipList::<u32, u32>::builder()
+///     .device(&Device::from_environment()?)
+///     .capacity(10_000)
+///     .nodes(2000) // instead of the number for the capacity
+///     .super_block_slabs(1024)
+///     .budget(1 << 20)
+///     .growth(Growth::Fixed)
+///     .directory(true)
+///     .data_tier(Tier::Pinned)
+///     .assignment(Assignment::Spread)
+///     .variant("list_spread_128_8x2_u32_u32")
+///     .build()?;
+/// assert_eq!(list.stats()?.capacity, 2048);
+/// # Ok::<(), phalanx::Error>(())
+/// ```
+///
+/// # Cost
+///
+/// Setters copy the parameters on the host. `build` allocates the pool, its bitmaps, the directory and 8 KiB
+/// of counters, writes each byte once, launches the build of the empty list, and waits.
 #[derive(Debug)]
 #[must_use = "a builder does nothing until it is built"]
 pub struct Builder<K, V> {
@@ -120,6 +146,11 @@ impl<K: Key, V: Value> Builder<K, V> {
 
 /// Returns the names of all variants for these key and value types. A name consists of pool, bytes per node,
 /// lanes per tile x words per lane, and bits of key and value.
+///
+/// ```
+/// let names = phalanx::skiplist::variants::<u32, u32>();
+/// assert!(names.contains(&"list_spread_128_8x2_u32_u32"));
+/// ```
 pub fn variants<K: Key, V: Value>() -> Vec<&'static str> {
     names(kernels::all::<K, V>())
 }

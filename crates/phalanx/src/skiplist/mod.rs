@@ -50,6 +50,30 @@ use std::io::Read;
 /// # Ok::<(), phalanx::Error>(())
 /// ```
 ///
+/// ```
+/// use phalanx::{Map, SkipList};
+///
+/// let mut list = SkipList::<u32, u32>::builder().capacity(1000).build()?;
+/// list.bulk_build(&[30, 10, 20], &[3, 1, 2], 0.7)?;
+/// let walks = list.walks(&list.device().from_slice(&[10, 20])?)?;
+/// assert_eq!((walks.keys, list.depth()?, list.index_nodes()?), (2, 2, 1));
+/// list.remove(&[10, 20])?;
+/// assert_eq!((list.merged()?, list.reclaim()?), (0, 0)); // a single node does not merge
+/// list.reserve(10_000)?;
+/// assert!(list.stats()?.free > 10_000 / 14);
+/// let (keys, values) = (list.device().from_slice(&[1, 5])?, list.device().from_slice(&[10, 50])?);
+/// list.bulk_build_sorted(&keys, &values, 1.0)?;
+/// list.compact(0.7)?;
+/// assert_eq!(list.iter()?.collect::<Vec<_>>(), [(1, 10), (5, 50)]);
+/// assert_eq!(list.counters()?.latches, 0); // only variants `list_counted_...` count
+/// let mut file = Vec::new();
+/// list.save(&mut file)?;
+/// let loaded = SkipList::<u32, u32>::load(&file[..], SkipList::builder())?;
+/// loaded.validate()?;
+/// assert_eq!(loaded.variant(), "list_spread_128_8x2_u32_u32");
+/// # Ok::<(), phalanx::Error>(())
+/// ```
+///
 /// # Concurrency
 ///
 /// Operations on single keys: as for [`Map`]. Operations by key order may run concurrently with all others.
@@ -57,6 +81,27 @@ use std::io::Read;
 /// the call is returned exactly once. But the pairs of one result need not have been in the list all at the
 /// same time. `bulk_build`, `compact` and `clear` take `&mut self`; between the launches of a blocking call,
 /// the pool grows and merged nodes are reclaimed.
+///
+/// # Cost
+///
+/// The number of layers is the logarithm of the number of pairs to base 14 × fill. A lookup searches the
+/// directory, then reads one node of 128 or 256 bytes per layer below it: two or three nodes for 2^20 to 2^24
+/// pairs; a miss reads one node more. An update latches one node of the data layer. Calls on the whole list:
+///
+/// | call | cost |
+/// |---|---|
+/// | `with_capacity` | as [`BTree::with_capacity`](crate::BTree::with_capacity) |
+/// | `stats` | waits for the device; one launch reads the bitmaps |
+/// | `depth`, `index_nodes`, `validate` | waits for the device; one launch reads all nodes |
+/// | `walks` | one launch, and a wait; allocates 64 bytes |
+/// | `merged` | waits for the device, copies 8 KiB of counters |
+/// | `counters` | waits for the device, copies 32 bytes |
+/// | `reclaim` | waits; launches that read all data nodes twice, sort their low keys and handles, and write their tails and the index, an eighth of the nodes; allocates the lists of nodes |
+/// | `bulk_build`, `bulk_build_sorted`, `compact`, `reserve`, `load` | as those of [`BTree`](crate::BTree) |
+/// | `iter` | [`Map::iter`], then a sort on the host, O(n log n) |
+/// | `view` | O(1) on the host; no launch |
+///
+/// The operations by key order cost the launches and copies of those of [`BTree`](crate::BTree).
 pub struct SkipList<K, V> {
     list: List<K, V>,
 }
@@ -247,6 +292,32 @@ impl<K: Key, V: Value> SkipList<K, V> {
 
     /// Returns a view of the list for your own kernels. `M` is the type of the variant that [`Self::variant`]
     /// names. In the kernel, open a [`Session`](phalanx_kernels::keyed::Session) on it.
+    ///
+    /// ```
+    /// use phalanx::gpu::Grid;
+    /// use phalanx::kernels::keyed::{Packed, PerLane, Session};
+    /// use phalanx::kernels::ordered::TreeView;
+    /// use phalanx::kernels::skiplist::{List, Unsorted};
+    /// use phalanx::kernels::slab::Spread;
+    /// use phalanx::skiplist::Growth;
+    /// use phalanx::{Device, Map, SkipList};
+    /// use simt::{Thread, kernel};
+    ///
+    /// #[kernel]
+    /// fn fill(list: TreeView<List<Packed, Spread<128>, Unsorted, 8, 2>>) {
+    ///     let mut session = Session::new(list, PerLane);
+    ///     session.insert(Some((Thread::index() as u32, 7)));
+    ///     session.finish();
+    /// }
+    ///
+    /// let device = Device::emulator(Default::default());
+    /// let list = SkipList::<u32, u32>::builder().device(&device).growth(Growth::Fixed).build()?;
+    /// // SAFETY: the list does not grow, and it is read after the kernel has ended.
+    /// unsafe { device.default_stream().launch(Grid::new(2, 128), Fill { list: list.view()? })? };
+    /// device.synchronize()?;
+    /// assert_eq!(list.len()?, 256);
+    /// # Ok::<(), phalanx::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`Error::OtherVariant`] if the list is of another variant.

@@ -9,9 +9,30 @@ use gpu::{Buffer, Stream};
 ///
 /// A handle is one word here: see [`Handle::from_word`](super::Handle::from_word).
 ///
+/// ```
+/// use phalanx::SlabAlloc;
+///
+/// let mut pool = SlabAlloc::with_capacity(100)?;
+/// let (stream, mut handles) = (pool.device().stream()?, pool.device().buffer::<u32>(100)?);
+/// pool.on(&stream).allocate(&mut handles)?;
+/// pool.on(&stream).free(&handles)?;
+/// pool.on(&stream).allocate_lone(&mut handles)?;
+/// pool.on(&stream).free_lone(&handles)?;
+/// pool.on(&stream).allocate(&mut handles)?;
+/// pool.on(&stream).retire(&handles)?;
+/// assert_eq!(pool.reclaim()?, 100);
+/// # Ok::<(), phalanx::Error>(())
+/// ```
+///
 /// # Concurrency
 /// Batches in one stream run one after the other. Batches in several streams run concurrently: no slab is
 /// allocated twice.
+///
+/// # Cost
+///
+/// `allocate`, `allocate_lone`, `free`, `free_lone` and `retire` launch one kernel each. They allocate and
+/// copy nothing on the host's side and do not wait. Atomics per slab are those that [`SlabAlloc`] states: one
+/// per warp for `allocate`, at least one per slab for `allocate_lone` and `free_lone`.
 #[derive(Debug)]
 pub struct Batches<'a> {
     pool: &'a SlabAlloc,

@@ -8,6 +8,29 @@ use gpu::{Device, Tier};
 use std::sync::Mutex;
 
 /// Parameters of a pool. Created by [`SlabAlloc::builder`].
+///
+/// ```
+/// use phalanx::gpu::Tier;
+/// use phalanx::{Device, SlabAlloc};
+///
+/// let pool = SlabAlloc::builder()
+///     .device(&Device::from_environment()?)
+///     .capacity(3000)
+///     .slab_bytes(256)
+///     .super_block_slabs(1024)
+///     .budget(1 << 20)
+///     .light(false)
+///     .fill_byte(0)
+///     .tiers(Tier::Device, Tier::Pinned)
+///     .build()?;
+/// assert_eq!((pool.capacity(), pool.kind()), (3072, "spread_256"));
+/// # Ok::<(), phalanx::Error>(())
+/// ```
+///
+/// # Cost
+///
+/// Setters copy the parameters on the host. `build` allocates the slabs and 2 bits of bitmaps per slab, and
+/// writes each byte once.
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until `build`"]
 pub struct Builder {

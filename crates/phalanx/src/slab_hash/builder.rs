@@ -13,6 +13,31 @@ use std::marker::PhantomData;
 
 /// Parameters of a [`SlabHash`](super::SlabHash), [`SlabSet`](super::SlabSet) or
 /// [`SlabMultiMap`](super::SlabMultiMap).
+///
+/// ```
+/// use phalanx::slab_hash::{Growth, variants};
+/// use phalanx::{Device, SlabHash};
+///
+/// let map = SlabHash::<u32, u32>::builder()
+///     .device(&Device::from_environment()?)
+///     .capacity(1000)
+///     .utilisation(0.5)
+///     .pool_for(5000)
+///     .budget(1 << 20)
+///     .growth(Growth::Fixed)
+///     .variant(variants::<u32, u32>()[0])
+///     .build()?;
+/// assert!(map.stats()?.free > 0);
+/// // Or by numbers of buckets and slabs.
+/// let map = SlabHash::<u32, u32>::builder().buckets(64).slabs(100).super_block_slabs(128).build()?;
+/// assert_eq!((map.buckets(), map.stats()?.capacity), (64, 128));
+/// # Ok::<(), phalanx::Error>(())
+/// ```
+///
+/// # Cost
+///
+/// Setters copy the parameters on the host. `build` allocates the first slab of each list, the pool with 2
+/// bits of bitmaps per slab, and 8 KiB of counters, and writes each byte once.
 #[derive(Debug)]
 #[must_use = "a builder does nothing until it is built"]
 pub struct Builder<T> {

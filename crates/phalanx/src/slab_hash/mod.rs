@@ -40,10 +40,46 @@ use std::io::Read;
 /// # Ok::<(), phalanx::Error>(())
 /// ```
 ///
+/// ```
+/// use phalanx::{Map, SlabHash};
+///
+/// let mut map = SlabHash::<u32, u32>::builder().buckets(10).build()?;
+/// map.insert(&[1, 2, 3], &[10, 20, 30])?;
+/// assert!(map.utilisation()? > 0.0 && map.variant().starts_with("spread_128"));
+/// let bucket = map.bucket_of(2);
+/// map.remove(&[2])?;
+/// map.flush(&[bucket])?; // packs the list that the key was in
+/// map.rehash(20)?;
+/// map.validate()?;
+/// assert_eq!((map.buckets(), map.stats()?.live), (20, 0)); // the first slab of a list is not of the pool
+/// let mut file = Vec::new();
+/// map.save(&mut file)?;
+/// assert_eq!(SlabHash::<u32, u32>::load(&file[..], SlabHash::builder())?.len()?, 2);
+/// # Ok::<(), phalanx::Error>(())
+/// ```
+///
 /// # Concurrency
 ///
 /// As for [`Map`]. `flush`, `rehash`, `clear` and `retain` take `&mut self`; the pool grows between the
 /// launches of a blocking call.
+///
+/// # Cost
+///
+/// A hit reads 1.005 slabs of 128 bytes on average at utilization 0.55 (pairs of 32 bits), 1.035 at 0.65 and
+/// 1.91 at 0.80; a miss 1.02, 1.16 and 3.15. An insertion also executes a compare-and-swap, and an allocation
+/// when it lengthens a list. Calls on the whole map:
+///
+/// | call | cost |
+/// |---|---|
+/// | `with_capacity` | allocates and writes the first slab of each list, the pool with 2 bits of bitmaps per slab, and 8 KiB of counters |
+/// | `stats` | waits for the device; one launch reads the bitmaps |
+/// | `utilisation` | the same, and copies 8 KiB of counters |
+/// | `flush` | copies the buckets to the device; waits; one launch reads their lists and writes the pairs that move |
+/// | `flush_all` | waits; the same for all lists |
+/// | `rehash` | waits; allocates the new first slabs; launches that read each old list, insert each pair and free the old slabs |
+/// | `validate` | waits; launches that read all lists and the bitmaps |
+/// | `view` | O(1) on the host; no launch |
+/// | `load` | reads the file on the host, then an insertion in batches of 2^22 pairs |
 pub struct SlabHash<K, V> {
     lists: Lists<K, V>,
 }
@@ -255,11 +291,22 @@ impl<K: Key, V: Value> Builder<SlabHash<K, V>> {
 
 /// Returns the names of all variants of [`SlabHash`] and [`SlabMultiMap`] for these key and value types. A
 /// name consists of pool, bytes per slab, lanes per tile x slots per lane, and bits of key and value.
+///
+/// ```
+/// let names = phalanx::slab_hash::variants::<u32, u32>();
+/// assert!(names.contains(&"spread_128_4x4_u32_u32"));
+/// ```
 pub fn variants<K: Key, V: Value>() -> Vec<&'static str> {
     builder::variant_names::<K, V>(true)
 }
 
 /// Returns the names of all variants of [`SlabSet`] for this key type.
+///
+/// ```
+/// let names = phalanx::slab_hash::set_variants::<u32>();
+/// assert_eq!(phalanx::SlabSet::<u32>::builder().variant(names[0]).build()?.variant(), names[0]);
+/// # Ok::<(), phalanx::Error>(())
+/// ```
 pub fn set_variants<K: Key>() -> Vec<&'static str> {
     builder::variant_names::<K, u32>(false)
 }

@@ -33,12 +33,47 @@ use std::ops::RangeInclusive;
 /// # Ok::<(), phalanx::Error>(())
 /// ```
 ///
+/// ```
+/// use phalanx::SlabMultiMap;
+///
+/// let mut map = SlabMultiMap::<u32, u32>::builder().capacity(100).build()?;
+/// map.insert(&[1, 1, 2, 3], &[10, 11, 20, 30])?;
+/// map.retain_keys(1..=2)?;
+/// map.retain_values(11..=99)?;
+/// assert_eq!(map.contains_key(&[1, 3])?, [true, false]);
+/// assert_eq!(map.iter()?.count(), 2);
+/// let mut file = Vec::new();
+/// map.save(&mut file)?;
+/// let loaded = SlabMultiMap::<u32, u32>::load(&file[..], SlabMultiMap::builder())?;
+/// let (stream, keys) = (loaded.device().stream()?, loaded.device().from_slice(&[1u32, 2])?);
+/// let mut counts = loaded.device().zeroed::<u32>(2)?;
+/// loaded.on(&stream).count(&keys, &mut counts)?; // does not block
+/// assert_eq!(counts.read()?, [1, 1]);
+/// # Ok::<(), phalanx::Error>(())
+/// ```
+///
 /// # Concurrency
 ///
 /// All operations on keys take `&self` and may run concurrently. `insert`, `remove_one`, `contains_key` and
 /// `execute` are linearizable per key. Operations on all pairs of a key traverse its list once: they process
 /// every pair that is in the map throughout the call, and may or may not process pairs that are inserted or
 /// removed meanwhile. The others take `&mut self`, or wait until no launch runs.
+///
+/// # Cost
+///
+/// An insertion reads the key's list up to its end; `get_all`, `count` and `remove_all` read the whole list.
+///
+/// | call | cost |
+/// |---|---|
+/// | `insert`, `contains_key`, `count`, `remove_one`, `remove_all`, `execute` | allocates buffers, copies the arguments to the device, launches a kernel, waits, copies the results back |
+/// | `get_all` | `count`; then the same with 8 bytes more per key, and copies the values back |
+/// | `len`, `is_empty` | waits for the device, copies 8 KiB |
+/// | `iter` | waits; launches that read all lists; copies all pairs to the host |
+/// | `retain_keys`, `retain_values` | waits; one launch that reads all lists |
+/// | `save` | `iter`, and one pass over the bytes on the host |
+/// | `load` | reads the file on the host, then an insertion in batches of 2^22 pairs |
+/// | `clear` | waits; one launch that reads all lists and frees their slabs |
+/// | others | as those of [`SlabHash`](super::SlabHash) |
 pub struct SlabMultiMap<K, V> {
     pub(super) lists: Lists<K, V>,
 }
@@ -79,6 +114,18 @@ impl<K: Key, V: Value> MultiOp<K, V> {
 }
 
 /// The values of several keys.
+///
+/// ```
+/// use phalanx::SlabMultiMap;
+///
+/// let map = SlabMultiMap::<u32, u32>::with_capacity(100)?;
+/// map.insert(&[1, 1], &[10, 11])?;
+/// let values = map.get_all(&[1, 2])?;
+/// assert_eq!((values.len(), values.is_empty()), (2, false)); // two keys
+/// assert_eq!(values.of(0).len(), 2);
+/// assert_eq!(values.iter().map(<[u32]>::len).collect::<Vec<_>>(), [2, 0]);
+/// # Ok::<(), phalanx::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Values<V> {
     offsets: Vec<usize>,
@@ -286,6 +333,34 @@ impl<K: Key, V: Value> SlabMultiMap<K, V> {
 /// Batches on device buffers. The calls submit work to a stream and do not wait for it. Created by
 /// [`SlabMultiMap::on`]. Outcomes are the codes of [`Outcome`], one byte per element. These calls never grow
 /// the pool: pairs that do not fit are refused.
+///
+/// ```
+/// use phalanx::map::OpCode;
+/// use phalanx::{Outcome, SlabMultiMap};
+///
+/// let map = SlabMultiMap::<u32, u32>::with_capacity(100)?;
+/// let (device, stream) = (map.device(), map.device().stream()?);
+/// let (keys, ones) = (device.from_slice(&[1u32, 2])?, device.from_slice(&[7u32, 8])?);
+/// let (mut values, mut outcomes) = (device.zeroed::<u32>(4)?, device.zeroed::<u8>(2)?);
+/// let (mut counts, offsets) = (device.from_slice(&[2u32, 2])?, device.from_slice(&[0u64, 2])?);
+/// let batches = map.on(&stream);
+/// batches.insert(&keys, &ones, None)?;
+/// let codes = device.filled::<u8>(2, OpCode::INSERT.code() as u8)?;
+/// batches.execute(&codes, &keys, &keys, &mut device.zeroed::<u32>(2)?, &mut outcomes)?;
+/// batches.get_all(&keys, &offsets, &mut values, &mut counts)?; // at most two values of each key
+/// assert_eq!((values.read()?, counts.read()?), (vec![7, 1, 8, 2], vec![2, 2]));
+/// batches.count(&keys, &mut counts)?;
+/// batches.remove_one(&keys, &mut outcomes)?;
+/// assert_eq!(outcomes.read()?, [Outcome::Removed as u8; 2]);
+/// batches.remove_all(&keys, &mut counts)?;
+/// assert_eq!(counts.read()?, [1, 1]);
+/// # Ok::<(), phalanx::Error>(())
+/// ```
+///
+/// # Cost
+///
+/// `insert`, `count`, `get_all`, `remove_one`, `execute` and `remove_all` launch one kernel each. They
+/// allocate and copy nothing and do not wait.
 #[derive(Debug)]
 pub struct MultiBatches<'a, K, V> {
     map: &'a SlabMultiMap<K, V>,

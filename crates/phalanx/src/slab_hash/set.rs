@@ -28,10 +28,46 @@ use std::ops::RangeInclusive;
 /// # Ok::<(), phalanx::Error>(())
 /// ```
 ///
+/// ```
+/// use phalanx::slab_hash::SetOp;
+/// use phalanx::{Outcome, SlabSet};
+///
+/// let mut set = SlabSet::<u32>::builder().capacity(100).build()?;
+/// let done = set.execute(&[SetOp::Insert(1), SetOp::Insert(5), SetOp::Contains(2), SetOp::Insert(9)])?;
+/// assert_eq!(done[2], Outcome::Absent);
+/// set.retain(|key| key != 5)?;
+/// set.retain_range(0..=8)?;
+/// assert_eq!(set.iter()?.collect::<Vec<_>>(), [1]);
+/// let mut file = Vec::new();
+/// set.save(&mut file)?;
+/// let loaded = SlabSet::<u32>::load(&file[..], SlabSet::builder())?;
+/// let (stream, keys) = (loaded.device().stream()?, loaded.device().from_slice(&[1u32, 2])?);
+/// let mut outcomes = loaded.device().zeroed::<u8>(2)?;
+/// loaded.on(&stream).contains(&keys, &mut outcomes)?; // does not block
+/// assert_eq!(outcomes.read()?, [Outcome::Found as u8, Outcome::Absent as u8]);
+/// # Ok::<(), phalanx::Error>(())
+/// ```
+///
 /// # Concurrency
 ///
 /// `insert`, `contains`, `remove` and `execute` may run concurrently; each operation on a key is
 /// linearizable. The others take `&mut self`, or wait until no launch runs.
+///
+/// # Cost
+///
+/// Accesses per key are those of a [`SlabHash`](super::SlabHash) with the same number of slabs per list.
+///
+/// | call | cost |
+/// |---|---|
+/// | `insert`, `contains`, `remove`, `execute` | allocates buffers, copies the keys to the device, launches a kernel, waits, copies a byte per outcome back |
+/// | `len`, `is_empty` | waits for the device, copies 8 KiB |
+/// | `iter` | waits; launches that read all lists; copies all keys to the host |
+/// | `retain` | `iter`, then `remove` of the rejected keys |
+/// | `retain_range` | waits; one launch that reads all lists |
+/// | `save` | `iter`, and one pass over the bytes on the host |
+/// | `load` | reads the file on the host, then an insertion in batches of 2^22 keys |
+/// | `clear` | waits; one launch that reads all lists and frees their slabs |
+/// | others | as those of [`SlabHash`](super::SlabHash) |
 pub struct SlabSet<K> {
     pub(super) lists: Lists<K, u32>,
 }
@@ -168,6 +204,11 @@ impl<K: Key> SlabSet<K> {
 /// Batches on device buffers. The calls submit work to a stream and do not wait for it. Created by
 /// [`SlabSet::on`]. Outcomes are the codes of [`Outcome`], one byte per element. These calls never grow the
 /// pool: keys that do not fit are refused.
+///
+/// # Cost
+///
+/// `insert`, `contains`, `remove` and `execute` launch one kernel each. They allocate and copy nothing and do
+/// not wait.
 #[derive(Debug)]
 pub struct SetBatches<'a, K> {
     set: &'a SlabSet<K>,

@@ -10,6 +10,27 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// A test injects a fault to prove that an exploration detects it. Every execution of the site is changed. If
 /// the change does not apply to the site's operations, nothing happens, so a test should also require that
 /// [`Self::effects`] is not 0. Clones count together.
+///
+/// ```
+/// use simt::Order;
+/// use simt::emulator::{Fault, SiteId};
+///
+/// let (store, load) = (SiteId::line("kernel.rs", 7), SiteId::line("kernel.rs", 9));
+/// let faults = [
+///     Fault::order(store.clone(), Order::Relaxed),
+///     Fault::skip(store.clone()),
+///     Fault::tear(store.clone()),
+///     Fault::late(store.clone(), load.clone()),
+///     Fault::early(load, store.clone()),
+///     Fault::replace(store, |_in_memory, written| written + 1),
+/// ];
+/// assert!(faults.iter().all(|fault| fault.effects() == 0)); // none is injected yet: see `Options::faults`
+/// ```
+///
+/// # Cost
+///
+/// Each fault allocates a counter on the host. An exploration compares each access with the sites of all
+/// faults.
 #[derive(Clone, Debug)]
 pub struct Fault {
     pub(super) site: SiteId,

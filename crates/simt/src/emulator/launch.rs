@@ -14,6 +14,22 @@ pub fn resident_per_worker(workers: u32, threads: u32) -> u32 {
 
 /// A kernel with its arguments and its grid, for
 /// [`Emulator::launch_all`](super::public::Emulator::launch_all).
+///
+/// ```
+/// use simt::emulator::{Emulator, Launch, Options};
+/// use simt::{Grid, kernel};
+///
+/// #[kernel]
+/// fn nothing() {}
+///
+/// let launches = vec![Launch::new(Grid::new(1, 32), Nothing {}), Launch::new(Grid::new(2, 1), Nothing {})];
+/// Emulator::new(Options::default()).launch_all(launches)?;
+/// # Ok::<(), simt::emulator::Failure>(())
+/// ```
+///
+/// # Cost
+///
+/// `new` allocates on the host the kernel's arguments and its name.
 pub struct Launch {
     pub(super) grid: Grid,
     pub(super) name: String,

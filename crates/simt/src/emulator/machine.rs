@@ -17,6 +17,44 @@ use std::sync::{Arc, PoisonError};
 /// # Concurrency
 /// Several threads may allocate and launch at a time. In exploring mode, launches from several threads wait
 /// for each other; kernels that must run concurrently go into one [`Emulator::launch_all`].
+///
+/// ```
+/// use simt::emulator::{Emulator, Launch, Options};
+/// use simt::{Global, Grid, Order, Scope, kernel};
+///
+/// #[kernel]
+/// fn add(word: Global<u32>, by: u32) {
+///     word.fetch_add(by, Order::Relaxed, Scope::Device);
+/// }
+///
+/// let device = Emulator::new(Options::default());
+/// assert!(device.options().cas128);
+/// let pointer = device.allocate(4, 4).cast::<u32>();
+/// let mut own = 0u32; // memory of the host
+/// // SAFETY: both words live until the launches have ended, and the host uses them before and after only.
+/// unsafe {
+///     pointer.write(0);
+///     device.mark_initialized(pointer.cast(), 4);
+///     device.adopt((&raw mut own).cast(), 4);
+///     let (word, own) = (Global::new(pointer), Global::new(&raw mut own));
+///     device.launch(Grid::new(2, 32), Add { word, by: 1 })?;
+///     let both = [Add { word, by: 10 }, Add { word: own, by: 1 }];
+///     device.launch_all(both.map(|kernel| Launch::new(Grid::new(1, 1), kernel)).into())?;
+///     assert_eq!(pointer.read(), 74);
+///     device.free(pointer.cast());
+///     device.disown(own.as_ptr().cast());
+/// }
+/// assert_eq!(own, 1);
+/// # Ok::<(), simt::emulator::Failure>(())
+/// ```
+///
+/// # Cost
+///
+/// `launch` and `launch_all` wait for the kernels' end. In fast mode, a launch takes stacks for its resident
+/// lanes and up to the number of worker threads; each access costs a check of the address, O(log n) for n
+/// buffers at worst. In exploring mode, one thread executes everything, and each access also costs a switch
+/// of stacks and the detectors' bookkeeping. `allocate`, `free`, `adopt` and `disown` take a lock;
+/// `mark_initialized` writes a bit per byte if uninitialised reads are detected.
 #[derive(Clone)]
 pub struct Emulator {
     world: Arc<World>,

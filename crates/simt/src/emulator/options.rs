@@ -4,6 +4,20 @@ use super::fault::Fault;
 use std::thread::available_parallelism;
 
 /// Options of an emulated device. [`Options::default`] is the fast mode on all cores.
+///
+/// ```
+/// use simt::emulator::{Detect, Mode, Options, Schedule};
+///
+/// let options = Options::explore(Schedule::Random { seed: 1 });
+/// assert_eq!(options.detect, Detect::ALL);
+/// assert!(matches!(Options::default().mode, Mode::Fast { .. }));
+/// assert!(options.resident_blocks(128) >= 100);
+/// ```
+///
+/// # Cost
+///
+/// O(1) on the host. [`Detect`] states what the detectors cost in memory and time: bytes and steps of the
+/// host.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Fast mode or exploring mode.

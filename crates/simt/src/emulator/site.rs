@@ -35,6 +35,22 @@ impl fmt::Display for SourceLine {
 /// The name does not contain a line number, so edits elsewhere in the file do not affect it. The text must
 /// contain the name of the called function: a call `node.tail().store(word)` is at `store`. A function that
 /// is `#[track_caller]` has no sites; its operations are at the call.
+///
+/// ```
+/// use simt::emulator::SiteId;
+///
+/// // Tests run in the directory of their package: this one is `simt`.
+/// let site = SiteId::find("src/hash.rs", "reduce", "mixed as u64")?;
+/// assert_eq!(site, SiteId::find_nth("src/hash.rs", "reduce", "mixed as u64", 0)?);
+/// assert!(site.to_string().starts_with("`mixed as u64` in reduce at src/hash.rs:"));
+/// assert_eq!(SiteId::line("src/hash.rs", 7).to_string(), "src/hash.rs:7");
+/// assert!(SiteId::find("src/hash.rs", "reduce", "x").is_err());
+/// # Ok::<(), simt::emulator::SiteError>(())
+/// ```
+///
+/// # Cost
+///
+/// `find` and `find_nth` read the file on each call, O(bytes) on the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SiteId {
     file: String,

@@ -11,11 +11,24 @@
 //! the second; for 64-bit keys the first word is the key and the second has number and index, and a second
 //! sort orders by the number. Only the device knows the number of elements, so the kernels of the sort read
 //! it there.
+//!
+//! # Cost
+//!
+//! Reads and writes each element of a long segment once. [`LongPlan::pack`] and [`LongPlan::unpack`] are
+//! shifts in registers, without access to memory.
 use super::{List, Segments};
 use crate::primitives::sort::Keys;
 use simt::{GlobalSlice, Instance, Thread, Word, device, kernel};
 
 /// The representation of keys of long segments while they are sorted.
+///
+/// ```
+/// use phalanx_kernels::primitives::segments::long::LongPlan;
+/// use phalanx_kernels::primitives::sort::Keys;
+///
+/// let (first, beside) = Keys::<u32>::pack(7, 2, 1000); // key 7 of the second listed segment
+/// assert_eq!(Keys::<u32>::unpack(first, beside), (7, 2, 1000));
+/// ```
 pub trait LongPlan: Copy + Send + Sync + 'static {
     /// Key type.
     type Key: Word;

@@ -21,6 +21,28 @@
 //! but nothing outside the buffers is accessed and every kernel ends: segments are cut off at the array's
 //! end, segments that end before they begin are empty, and every kernel checks indices that another kernel
 //! has computed.
+//!
+//! ```
+//! use phalanx_kernels::primitives::segments::{List, Segments, words};
+//!
+//! assert_eq!(words(64), 3); // one bit per element, and one more
+//!
+//! /// Returns the length of the first listed segment of an array of `len` elements that none precedes.
+//! fn first_length(segments: Segments, list: List, len: u32) -> u32 {
+//!     let (begin, end) = segments.range(len as usize);
+//!     if list.is_empty() || begin >= end || !segments.begins(begin) || segments.word(begin / 32) == 0 {
+//!         return 0;
+//!     }
+//!     let (begin, end) = segments.ends(list.segments.read(list.len() - 1) as usize, len);
+//!     end - begin
+//! }
+//! ```
+//!
+//! # Cost
+//!
+//! [`list_segments`] reads each offset, and executes an atomic on the head bits per segment.
+//! [`Segments::range`] is two loads; [`Segments::word`] and [`Segments::begins`] one load of the head bits.
+//! [`List::len`] is one load.
 pub mod long;
 pub mod scan;
 pub mod short;

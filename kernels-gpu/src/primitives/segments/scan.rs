@@ -1,10 +1,14 @@
 //! Scans of all segments in one pass, and sums of segments.
 //!
-//! The scan works as for a whole array ([`crate::primitives::tiles`]), but the summed elements are pairs: the
+//! The scan works as for a whole array (`crate::primitives::tiles`), but the summed elements are pairs: the
 //! number of segments that begin, and the combination of the elements since the last beginning. So a segment
 //! may span any number of tiles, and a tile any number of segments. The sum of a segment is the value at its
 //! last element; the number of segments that begin up to there is the segment's index in the list of the
 //! non-empty segments.
+//!
+//! # Cost
+//!
+//! Reads each element and 1/4 of a byte besides, and writes it, or a result per segment.
 use super::{List, Segments};
 use crate::primitives::lookback::Monoid;
 use crate::primitives::runs::InRuns;
@@ -14,6 +18,20 @@ use core::marker::PhantomData;
 use simt::{GlobalSlice, Instance, device, kernel};
 
 /// The operator of a segmented scan and the size of its tiles.
+///
+/// ```
+/// use phalanx_kernels::primitives::segments::List;
+/// use phalanx_kernels::primitives::segments::scan::{Job, SegmentPlan, Value};
+/// use simt::GlobalSlice;
+///
+/// /// Scans or reduces the segments, as the entry points do.
+/// fn scan_or_reduce<P: SegmentPlan>(job: Job<Value<P>>, list: Option<List>, to: GlobalSlice<Value<P>>) {
+///     match list {
+///         Some(list) => P::reduce(job, list, to),
+///         None => P::scan(job, to, true),
+///     }
+/// }
+/// ```
 pub trait SegmentPlan: Copy + Send + Sync + 'static {
     /// Type of the operator.
     type Operator: Operator;
@@ -146,6 +164,24 @@ pub fn reduce_segments<P: SegmentPlan + Instance>(
 }
 
 /// Receives a type by its name: see `simt::instances!`.
+///
+/// ```
+/// use phalanx_kernels::primitives::segments::scan::{SegmentPlan, Visitor};
+/// use simt::Instance;
+/// use phalanx_kernels::primitives::instances::segmented::visit;
+/// /// Asks for a property of the kind.
+/// struct Ask;
+///
+/// impl Visitor for Ask {
+///     type Output = usize;
+///
+///     fn visit<M: SegmentPlan + Instance>(self) -> usize {
+///         M::ITEMS
+///     }
+/// }
+///
+/// assert_eq!(visit("sum_u64_256x8", Ask), Some(8));
+/// ```
 pub trait Visitor {
     /// Result of the visit.
     type Output;

@@ -12,6 +12,11 @@
 //! stable.
 //!
 //! Elements outside all segments keep their positions.
+//!
+//! # Cost
+//!
+//! [`ShortPlan::sort`] reads each key once from device memory, sorts by merges in shared memory, and writes
+//! each key once.
 use super::Segments;
 use crate::primitives::sort::SortKey;
 use crate::primitives::unrolled;
@@ -21,6 +26,15 @@ use simt::{
 };
 
 /// The key type of a sort of short segments and the size of its windows.
+///
+/// ```
+/// use phalanx_kernels::primitives::segments::short::{Job, ShortPlan};
+///
+/// /// Sorts, as the entry point does.
+/// fn sort_by<P: ShortPlan>(job: Job<P::Key>) {
+///     P::sort(job);
+/// }
+/// ```
 pub trait ShortPlan: Copy + Send + Sync + 'static {
     /// Key type.
     type Key: SortKey + Ord;
@@ -323,6 +337,24 @@ impl<K: SortKey + Ord, const THREADS: u32, const ITEMS: usize> Sorter<K, THREADS
 }
 
 /// Receives a type by its name: see `simt::instances!`.
+///
+/// ```
+/// use phalanx_kernels::primitives::segments::short::{ShortPlan, Visitor};
+/// use simt::Instance;
+/// use phalanx_kernels::primitives::instances::windows::visit;
+/// /// Asks for a property of the kind.
+/// struct Ask;
+///
+/// impl Visitor for Ask {
+///     type Output = usize;
+///
+///     fn visit<M: ShortPlan + Instance>(self) -> usize {
+///         M::THREADS as usize
+///     }
+/// }
+///
+/// assert_eq!(visit("u32_384x8", Ask), Some(384));
+/// ```
 pub trait Visitor {
     /// Result of the visit.
     type Output;

@@ -24,6 +24,35 @@
 //!
 //! **The last tile** is padded with keys whose digits are all ones. They come after all others, so they rank
 //! last, and are neither counted nor written.
+//!
+//! ```
+//! use phalanx_kernels::primitives::sort::{Counted, Keys, Moved, Pass, PassParts, Plan, Radix, SortKey};
+//! use phalanx_kernels::primitives::sort::tile;
+//! use simt::GlobalSlice;
+//!
+//! assert_eq!(0x1234u32.digit(8, 0xff), 0x12);
+//! assert_eq!(tile::<Radix<u32, (), 384, 21>>(), 384 * 21);
+//!
+//! /// Executes a pass, as the entry point does.
+//! ///
+//! /// # Safety
+//! /// - As for `Pass::new`.
+//! unsafe fn pass_by<P: Plan>(parts: PassParts<P::Key, Moved<P>>) {
+//!     // SAFETY: the caller's obligation.
+//!     P::pass(unsafe { Pass::new(parts) });
+//! }
+//!
+//! /// Counts the digits of all bits of the keys, as the entry point does.
+//! fn count_digits(keys: GlobalSlice<u64>, counts: GlobalSlice<u32>) {
+//!     Keys::<u64>::histograms(keys, 0, 64, counts);
+//! }
+//! ```
+//!
+//! # Cost
+//!
+//! [`radix_histograms`] reads each key once, and executes an atomic in shared memory per key and digit.
+//! [`radix_pass`] reads and writes each element once; per key eight ballots and at most two atomics in shared
+//! memory; 2 KiB of status words per tile. [`SortKey::digit`] is a shift and a mask.
 mod histogram;
 mod key;
 mod pass;
@@ -70,6 +99,24 @@ impl<K: SortKey, V: Payload + Send + Sync, const THREADS: u32, const ITEMS: usiz
 }
 
 /// Receives a type by its name: see `simt::instances!`.
+///
+/// ```
+/// use phalanx_kernels::primitives::sort::{Plan, Visitor};
+/// use simt::Instance;
+/// use phalanx_kernels::primitives::instances::passes::visit;
+/// /// Asks for a property of the kind.
+/// struct Ask;
+///
+/// impl Visitor for Ask {
+///     type Output = usize;
+///
+///     fn visit<M: Plan + Instance>(self) -> usize {
+///         M::ITEMS
+///     }
+/// }
+///
+/// assert_eq!(visit("u32_4_384x19", Ask), Some(19));
+/// ```
 pub trait Visitor {
     /// Result of the visit.
     type Output;

@@ -1,4 +1,9 @@
 //! Entry points of lists, in addition to those of all keyed structures (`keyed::kernels`).
+//!
+//! # Cost
+//!
+//! Kernels of keys read a key per element and its list, and write the results of each element. [`flush`],
+//! [`append_all`] and [`inspect`] read each list once; a tile processes a list.
 use super::gather;
 use super::lists::{Config, ListsView};
 use crate::keyed::kernels::{copy_by, element, read_if, with_arguments, with_codes, write_if};

@@ -53,6 +53,24 @@ pub struct Findings {
 }
 
 /// Receives from [`super::visit`] the kind of lists with a given name.
+///
+/// ```
+/// use phalanx_kernels::slab::list::{Config, Visitor, visit};
+/// use simt::Instance;
+///
+/// /// Asks for a property of the kind.
+/// struct Ask;
+///
+/// impl Visitor for Ask {
+///     type Output = usize;
+///
+///     fn visit<M: Config + Instance>(self) -> usize {
+///         M::SLOTS as usize
+///     }
+/// }
+///
+/// assert_eq!(visit("spread_128_4x4_u32_u32", Ask), Some(15));
+/// ```
 pub trait Visitor {
     /// Result of the visit.
     type Output;

@@ -207,7 +207,7 @@ impl Workspace {
     /// # Ok::<(), phalanx::Error>(())
     /// ```
     ///
-    /// Cost for segments of at most 1024 keys: a read and a write of each key; an atomic and 8 bytes per
+    /// Cost: for segments of at most 1024 keys, a read and a write of each key; an atomic and 8 bytes per
     /// segment; 4 launches. If the array has more keys than that, 8 to 17 more launches, which perform a
     /// radix sort of the longer segments' elements: see the page.
     ///

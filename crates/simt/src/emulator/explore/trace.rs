@@ -20,6 +20,14 @@ pub type Choices = Arc<[Choice]>;
 /// In text form, launches are separated by `/` and choices by `,`. `7` lets lane 7 make a step, `7x3` three
 /// steps, and `v1` takes the second of the values that a load might return. Lanes are numbered across the
 /// blocks of a launch.
+///
+/// ```
+/// use simt::emulator::Trace;
+///
+/// let trace: Trace = "7x3,v1/0".parse()?;
+/// assert_eq!((trace.launches(), trace.to_string().as_str()), (2, "7x3,v1/0"));
+/// # Ok::<(), simt::emulator::TraceError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Trace {
     launches: Vec<Choices>,
