@@ -63,23 +63,11 @@ impl Ycsb {
             Self::F => (0.5, Op::Read, Op::ReadModifyWrite),
         }
     }
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Load => "LOAD",
-            Self::A => "A",
-            Self::B => "B",
-            Self::C => "C",
-            Self::D => "D",
-            Self::E => "E",
-            Self::F => "F",
-        }
-    }
 }
 
 impl fmt::Display for Ycsb {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
+        f.pad(&format!("{self:?}").to_uppercase())
     }
 }
 
@@ -87,12 +75,7 @@ impl FromStr for Ycsb {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let found = Self::ALL.into_iter().find(|workload| workload.name().eq_ignore_ascii_case(text));
-        found.ok_or_else(|| Error::Unknown {
-            what: "YCSB workload",
-            found: text.to_owned(),
-            known: Self::ALL.map(Self::name).join(", "),
-        })
+        crate::named(&Self::ALL, "YCSB workload", text)
     }
 }
 
