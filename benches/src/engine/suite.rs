@@ -40,6 +40,7 @@
 //! limit.insert = "line128"
 //! ```
 use super::record::{Param, Params};
+use itertools::{Itertools, iproduct};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -290,7 +291,7 @@ pub enum Error {
 }
 
 /// Single measurement.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Case {
     /// Name of the suite.
     pub suite: String,
@@ -326,13 +327,7 @@ impl Case {
     /// # Errors
     /// Returns [`Error::Invalid`] when the parameter is missing or is text.
     pub fn number(&self, name: &str) -> Result<f64, Error> {
-        let problem = |problem: &str| Error::Invalid {
-            suite: self.suite.clone(),
-            field: format!("params.{name}"),
-            problem: problem.to_owned(),
-        };
-        let param = self.params.get(name).ok_or_else(|| problem("is missing; the structure needs it"))?;
-        param.number().ok_or_else(|| problem("must be a number"))
+        self.param(name)?.number().ok_or_else(|| self.invalid(name, "must be a number".to_owned()))
     }
 
     /// Returns an optional numeric parameter.
@@ -348,11 +343,28 @@ impl Case {
     /// # Errors
     /// Returns [`Error::Invalid`] when the parameter is missing.
     pub fn text(&self, name: &str) -> Result<String, Error> {
-        self.params.get(name).map(Param::to_string).ok_or_else(|| Error::Invalid {
-            suite: self.suite.clone(),
-            field: format!("params.{name}"),
-            problem: "is missing; the structure needs it".to_owned(),
-        })
+        self.param(name).map(Param::to_string)
+    }
+
+    /// Returns the value of the choice that a parameter names. The first choice is the default.
+    ///
+    /// # Errors
+    /// Returns [`Error::Invalid`] when the parameter names no choice.
+    pub fn choice<T: Copy>(&self, name: &str, choices: &[(&str, T)]) -> Result<T, Error> {
+        let Some(param) = self.params.get(name) else { return Ok(choices[0].1) };
+        let named = choices.iter().find(|(choice, _)| *choice == param.to_string());
+        let known = choices.iter().map(|(choice, _)| format!("'{choice}'")).join(" or ");
+        let problem = || self.invalid(name, format!("is '{param}'; it can be {known}"));
+        named.map(|(_, value)| *value).ok_or_else(problem)
+    }
+
+    fn param(&self, name: &str) -> Result<&Param, Error> {
+        let problem = || self.invalid(name, "is missing; the structure needs it".to_owned());
+        self.params.get(name).ok_or_else(problem)
+    }
+
+    fn invalid(&self, name: &str, problem: String) -> Error {
+        Error::Invalid { suite: self.suite.clone(), field: format!("params.{name}"), problem }
     }
 }
 
@@ -365,6 +377,13 @@ pub struct Selection {
     pub quick: bool,
     /// Number of timed repetitions, instead of the suite's.
     pub reps: Option<u32>,
+}
+
+impl Selection {
+    /// Returns the selected values of a list.
+    fn of<T>(self, values: &[T]) -> &[T] {
+        if self.quick { &values[..values.len().min(1)] } else { values }
+    }
 }
 
 impl Suite {
@@ -442,51 +461,15 @@ impl Suite {
     pub fn cases(&self, selection: Selection, variants: &[String]) -> Vec<Case> {
         let sizes = if selection.emulator { &self.emulator } else { &self.gpu };
         let variants = if self.variants.is_empty() { variants } else { &self.variants };
-        let mut params = self.params.clone();
-        params.extend(sizes.params.clone());
-        let mut cases = Vec::new();
-        for (variant, n, key_bits, value_bits, seed) in self.frames(selection, variants, sizes) {
-            for params in combinations(&params, selection.quick) {
-                for op in &self.ops {
-                    let frame = (variant, n, key_bits, value_bits, seed);
-                    cases.push(self.case(op, frame, &params, sizes, selection));
-                }
-            }
-        }
-        cases
-    }
-
-    fn frames<'a>(
-        &'a self,
-        selection: Selection,
-        variants: &'a [String],
-        sizes: &'a Sizes,
-    ) -> impl Iterator<Item = Frame<'a>> {
-        let first = move |len: usize| if selection.quick { len.min(1) } else { len };
-        let variants = variants.iter();
-        let sizes = &sizes.n[..first(sizes.n.len())];
-        let keys = &self.key_bits[..first(self.key_bits.len())];
-        let values = &self.value_bits[..first(self.value_bits.len())];
-        let seeds = &self.seeds[..first(self.seeds.len())];
-        variants.flat_map(move |variant| {
-            sizes.iter().flat_map(move |&n| {
-                keys.iter().flat_map(move |&key| {
-                    values.iter().flat_map(move |&value| {
-                        seeds.iter().map(move |&seed| (variant.as_str(), n, key, value, seed))
-                    })
-                })
-            })
-        })
-    }
-
-    fn case(&self, op: &str, frame: Frame<'_>, params: &Params, sizes: &Sizes, selection: Selection) -> Case {
-        let (variant, n, key_bits, value_bits, seed) = frame;
+        let [keys, values] = [&self.key_bits, &self.value_bits].map(|bits| selection.of(bits));
+        let (sizes_n, seeds, params) =
+            (selection.of(&sizes.n), selection.of(&self.seeds), self.combinations(sizes, selection));
         let reps = selection.reps.unwrap_or(if selection.quick { sizes.reps.min(3) } else { sizes.reps });
-        Case {
+        let case = |(variant, &n, &key_bits, &value_bits, &seed, params, op): Point<'_>| Case {
             suite: self.name.clone(),
             structure: self.structure.clone(),
-            variant: variant.to_owned(),
-            op: op.to_owned(),
+            variant: variant.clone(),
+            op: op.clone(),
             key_bits,
             value_bits,
             n,
@@ -496,25 +479,24 @@ impl Suite {
             reps: reps.max(1),
             limit: self.limit.get(op).and_then(|limit| limit.at(n)).map(str::to_owned),
             expected_share: self.expect.get(op).copied(),
-        }
+        };
+        iproduct!(variants, sizes_n, keys, values, seeds, &params, &self.ops).map(case).collect()
+    }
+
+    /// Returns all combinations of the parameters' values.
+    fn combinations(&self, sizes: &Sizes, selection: Selection) -> Vec<Params> {
+        let mut params = self.params.clone();
+        params.extend(sizes.params.clone());
+        let values = |(name, values): (&String, &Vec<Param>)| {
+            let pair = |value: &Param| (name.clone(), value.clone());
+            selection.of(values).iter().map(pair).collect::<Vec<_>>()
+        };
+        params.iter().map(values).multi_cartesian_product().map(Params::from_iter).collect()
     }
 }
 
-/// Variant, size, key bits, value bits, seed.
-type Frame<'a> = (&'a str, u64, u32, u32, u64);
-
-/// Returns all combinations of the parameters' values, or with `quick` only the first value of each.
-fn combinations(params: &BTreeMap<String, Vec<Param>>, quick: bool) -> Vec<Params> {
-    params.iter().fold(vec![Params::new()], |made, (name, values)| {
-        let values = if quick { &values[..values.len().min(1)] } else { values };
-        let with = |params: &Params, value: &Param| {
-            let mut params = params.clone();
-            params.insert(name.clone(), value.clone());
-            params
-        };
-        made.iter().flat_map(|params| values.iter().map(move |value| with(params, value))).collect()
-    })
-}
+/// Variant, size, key bits, value bits, seed, parameters and operation of a case.
+type Point<'a> = (&'a String, &'a u64, &'a u32, &'a u32, &'a u64, &'a Params, &'a String);
 
 #[cfg(test)]
 mod tests {
@@ -651,19 +633,25 @@ params = {}
 
     #[test]
     fn mistakes_are_explained_with_their_line() {
-        let typo = SUITE.replace("key_bits", "key_bitz");
-        let error = Suite::parse("family/name", &typo).unwrap_err().to_string();
-        assert!(
-            error.contains("family/name") && error.contains("line 5") && error.contains("key_bitz"),
-            "{error}"
-        );
-        let wrong = SUITE.replace("find_hit = 1.0", "find_mis = 1.0");
-        let error = Suite::parse("family/name", &wrong).unwrap_err().to_string();
-        assert!(error.contains("expect.find_mis"), "{error}");
         let plots = "[figure]\nplots = [{ title = 'both', ops = ['insert', 'fly'] }]\n";
-        let error = Suite::parse("family/name", &format!("{SUITE}{plots}")).unwrap_err().to_string();
-        assert!(error.contains("figure.plots") && error.contains("'fly'"), "{error}");
-        let empty = SUITE.replace("n = [10]", "n = []");
-        assert!(Suite::parse("family/name", &empty).unwrap_err().to_string().contains("emulator.n"));
+        let cases: [(String, &[&str]); 4] = [
+            (SUITE.replace("key_bits", "key_bitz"), &["family/name", "line 5", "key_bitz"]),
+            (SUITE.replace("find_hit = 1.0", "find_mis = 1.0"), &["expect.find_mis"]),
+            (format!("{SUITE}{plots}"), &["figure.plots", "'fly'"]),
+            (SUITE.replace("n = [10]", "n = []"), &["emulator.n"]),
+        ];
+        for (suite, parts) in cases {
+            let error = Suite::parse("family/name", &suite).unwrap_err().to_string();
+            assert!(parts.iter().all(|part| error.contains(part)), "{error}");
+        }
+    }
+
+    #[test]
+    fn choices_are_named_or_refused() {
+        let case = &cases(GPU)[0];
+        assert_eq!(case.choice("mode", &[("b", 1), ("a", 2)]).unwrap(), 2);
+        assert_eq!(case.choice("nothing", &[("b", 1), ("a", 2)]).unwrap(), 1, "the default");
+        let error = case.choice("mode", &[("b", 1), ("c", 2)]).unwrap_err().to_string();
+        assert!(error.contains("`params.mode` is 'a'; it can be 'b' or 'c'"), "{error}");
     }
 }

@@ -304,8 +304,7 @@ where
         let mut held: Vec<u32> = self.tree.iter()?.map(|(key, _)| key).collect();
         held.par_sort_unstable();
         ensure!(held == all, "other keys are there than were put there");
-        let compared = (outcomes.len() + counts.len()) as u64;
-        Ok(Verified { compared, succeeded: compared })
+        Ok(Verified::all(outcomes.len() + counts.len()))
     }
 
     fn operations(&self) -> u64 {

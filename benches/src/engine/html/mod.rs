@@ -4,6 +4,7 @@ use super::record::{Record, describe};
 use super::suite::{Figure, Suite};
 use super::table::{EMULATOR_BANNER, throughput};
 use anyhow::{Result, anyhow};
+use itertools::Itertools;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
@@ -52,14 +53,11 @@ fn preamble(records: &[Record]) -> String {
     if records.iter().any(Record::is_emulated) {
         let _ = writeln!(text, "<p class=\"banner\"><strong>{}</strong></p>", escape(EMULATOR_BANNER));
     }
-    let runs: BTreeSet<_> = records
-        .iter()
-        .map(|record| {
-            let dirty = if record.dirty { ", with uncommitted changes" } else { "" };
-            format!("{} (driver {}), commit {}{dirty}", record.device, record.driver, record.commit)
-        })
-        .collect();
-    let _ = writeln!(text, "<p>{}</p>", runs.iter().map(|run| escape(run)).collect::<Vec<_>>().join("<br>"));
+    let run = |record: &Record| {
+        let dirty = if record.dirty { ", with uncommitted changes" } else { "" };
+        escape(&format!("{} (driver {}), commit {}{dirty}", record.device, record.driver, record.commit))
+    };
+    let _ = writeln!(text, "<p>{}</p>", records.iter().map(run).sorted().dedup().join("<br>"));
     text
 }
 
