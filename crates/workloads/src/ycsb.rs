@@ -134,8 +134,9 @@ impl Ycsb {
         let source = Source::new(options.seed, "ycsb records");
         let mut records = vec![0u64; options.operations];
         fill_records(&mut records, &ops, &inserted, &source, &chooser);
-        let lengths = Source::new(options.seed, "ycsb scan lengths");
-        let lengths = if self == Self::E { scan_lengths(&lengths, ops.len()) } else { vec![] };
+        let scans = if self == Self::E { ops.len() } else { 0 };
+        let lengths = Source::new(options.seed, "ycsb scan lengths")
+            .generate(scans, |generator, _| 1 + below(generator, LONGEST_SCAN));
         let operations = tabulate(ops.len(), |index| {
             let op = ops[index as usize];
             let key = keys.at(records[index as usize]);
@@ -170,10 +171,6 @@ fn carried<K: Key, V: Key>(op: Op, key: K, scan_length: impl Fn() -> u64) -> V {
         Op::Scan => V::truncate(scan_length()),
         _ => value_of(key),
     }
-}
-
-fn scan_lengths(source: &Source, operations: usize) -> Vec<u64> {
-    source.generate(operations, |generator, _| 1 + below(generator, LONGEST_SCAN))
 }
 
 /// Returns the number of inserts before each chunk, so that chunks can be filled in parallel.
