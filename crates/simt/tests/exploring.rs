@@ -2,8 +2,8 @@
 //! found and replayed, and stale values occur where they may.
 mod common;
 
-use common::Buffer;
-use simt::emulator::{Detect, Emulator, Failure, FailureKind, Options, Report, Schedule, Trace};
+use common::{Buffer, on_zeros};
+use simt::emulator::{Detect, Emulator, Failure, FailureKind, Options, Schedule, Trace};
 use simt::{
     Global, GlobalSlice, Grid, Independent, Order, Scope, Thread, Tile, fence, fence_sc, kernel, shared,
     spin_hint,
@@ -12,7 +12,7 @@ use simt::{
 const SEEDS: u64 = 40;
 
 /// Launches under many seeds of both policies, until one fails.
-fn explore(launch: impl Fn(&Emulator) -> Result<Report, Failure>) -> Result<(), Failure> {
+fn explore<T>(launch: impl Fn(&Emulator) -> Result<T, Failure>) -> Result<(), Failure> {
     for seed in 0..SEEDS {
         for schedule in [Schedule::Random { seed }, Schedule::Pct { seed, depth: 3 }] {
             launch(&Emulator::new(Options::explore(schedule)))?;
@@ -102,10 +102,9 @@ fn pass_message(flag: GlobalSlice<u32>, data: GlobalSlice<u32>, protocol: usize)
 
 fn try_protocol(protocol: usize, grid: Grid) -> Result<(), Failure> {
     explore(|device| {
-        let (flag, data) = (Buffer::zeroed(device, 1), Buffer::zeroed(device, 2));
-        let report = device.launch(grid, PassMessage { flag: flag.slice(), data: data.slice(), protocol })?;
-        assert_eq!(data.read(), [42, 42]);
-        Ok(report)
+        let [_, data] = on_zeros(device, [1, 2], grid, |[flag, data]| PassMessage { flag, data, protocol })?;
+        assert_eq!(data, [42, 42]);
+        Ok(())
     })
 }
 
@@ -144,8 +143,7 @@ fn write_after_release(flags: GlobalSlice<u32>, data: GlobalSlice<u32>) {
 #[test]
 fn a_release_orders_only_what_precedes_it() {
     assert!(is_race(explore(|device| {
-        let (flags, data) = (Buffer::zeroed(device, 2), Buffer::zeroed(device, 1));
-        device.launch(Grid::new(2, 1), WriteAfterRelease { flags: flags.slice(), data: data.slice() })
+        on_zeros(device, [2, 1], Grid::new(2, 1), |[flags, data]| WriteAfterRelease { flags, data })
     })));
 }
 
@@ -163,11 +161,10 @@ fn publish_in_turns(turn: GlobalSlice<u32>, data: GlobalSlice<u32>) {
 #[test]
 fn order_passes_on_from_lane_to_lane() {
     explore(|device| {
-        let (turn, data) = (Buffer::zeroed(device, 1), Buffer::zeroed(device, 1));
-        let report =
-            device.launch(Grid::new(4, 1), PublishInTurns { turn: turn.slice(), data: data.slice() })?;
-        assert_eq!(data.read(), [6]);
-        Ok(report)
+        let kernel = |[turn, data]: [_; 2]| PublishInTurns { turn, data };
+        let [_, data] = on_zeros(device, [1, 1], Grid::new(4, 1), kernel)?;
+        assert_eq!(data, [6]);
+        Ok(())
     })
     .unwrap();
 }
@@ -189,11 +186,10 @@ fn exchange_in_tile(words: GlobalSlice<u32>, out: GlobalSlice<u32>, sync: u32) {
 
 fn exchange_races(sync: u32) -> bool {
     is_race(explore(|device| {
-        let (words, out) = (Buffer::zeroed(device, 8), Buffer::zeroed(device, 8));
-        let kernel = ExchangeInTile { words: words.slice(), out: out.slice(), sync };
-        let report = device.launch(Grid::new(1, 8), kernel)?;
-        assert_eq!(out.read(), [3, 2, 1, 0, 7, 6, 5, 4]);
-        Ok(report)
+        let kernel = |[words, out]: [_; 2]| ExchangeInTile { words, out, sync };
+        let [_, out] = on_zeros(device, [8, 8], Grid::new(1, 8), kernel)?;
+        assert_eq!(out, [3, 2, 1, 0, 7, 6, 5, 4]);
+        Ok(())
     }))
 }
 
@@ -224,10 +220,10 @@ fn exchange_in_block(out: GlobalSlice<u32>, barriers: u32) {
 fn a_block_needs_each_of_its_barriers() {
     let try_barriers = |barriers| {
         explore(|device| {
-            let out = Buffer::zeroed(device, 40);
-            let report = device.launch(Grid::new(1, 40), ExchangeInBlock { out: out.slice(), barriers })?;
-            assert_eq!(out.read(), (0..40).rev().collect::<Vec<_>>());
-            Ok(report)
+            let grid = Grid::new(1, 40);
+            let [out] = on_zeros(device, [40], grid, |[out]| ExchangeInBlock { out, barriers })?;
+            assert_eq!(out, (0..40).rev().collect::<Vec<_>>());
+            Ok(())
         })
     };
     try_barriers(3).unwrap();
@@ -408,9 +404,9 @@ fn read_own_bytes(bytes: GlobalSlice<u8>, out: GlobalSlice<u8>) {
 fn a_lane_sees_what_it_wrote_itself() {
     for seed in 0..SEEDS {
         let device = Emulator::new(Options { stale_l1: true, ..Options::explore(Schedule::Random { seed }) });
-        let (bytes, out) = (Buffer::zeroed(&device, 8), Buffer::zeroed(&device, 8));
-        device.launch(Grid::new(8, 1), ReadOwnBytes { bytes: bytes.slice(), out: out.slice() }).unwrap();
-        assert_eq!(out.read(), [20, 21, 22, 23, 24, 25, 26, 27]);
+        let kernel = |[bytes, out]: [_; 2]| ReadOwnBytes { bytes, out };
+        let [_, out] = on_zeros(&device, [8, 8], Grid::new(8, 1), kernel).unwrap();
+        assert_eq!(out, [20, 21, 22, 23, 24, 25, 26, 27]);
     }
 }
 
@@ -433,10 +429,9 @@ fn take_turns(turn: GlobalSlice<u32>) {
 #[test]
 fn memory_of_a_block_that_ended_is_not_that_of_one_that_begins() {
     let result = explore(|device| {
-        let turn = Buffer::zeroed(device, 1);
-        let report = device.launch(Grid::new(6, 32), TakeTurns { turn: turn.slice() })?;
-        assert_eq!(turn.read(), [6]);
-        Ok(report)
+        let [turn] = on_zeros(device, [1], Grid::new(6, 32), |[turn]| TakeTurns { turn })?;
+        assert_eq!(turn, [6]);
+        Ok(())
     });
     assert!(result.is_ok(), "{}", result.unwrap_err());
 }
