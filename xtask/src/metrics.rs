@@ -12,11 +12,7 @@ use serde::Serialize;
 
 /// The folders whose code is counted: what is built from them is the product, and what measures it.
 const COUNTED: [&str; 6] = [
-    "kernels-gpu/src/",
-    "crates/phalanx/src/",
-    "crates/simt/src/",
-    "crates/gpu/src/",
-    "benches/src/",
+    "kernels-gpu/src/", "crates/phalanx/src/", "crates/simt/src/", "crates/gpu/src/", "benches/src/",
     "xtask/src/",
 ];
 

@@ -22,34 +22,14 @@ use workloads::{
 
 /// Operations that every plan supports. Mixes are parsed, so other mixes work too.
 pub const OPS: &[&str] = &[
-    "insert",
-    "find_hit",
-    "find_miss",
-    "remove_half",
-    "mixed_50i50f",
-    "mixed_10i90f",
-    "mixed_20i20r60f",
-    "mixed_40i40r20f",
-    "mixed_50i50r",
-    "mixed_20i20r30f30m",
-    "mixed_10i10r40f40m",
-    "ycsb_load",
-    "ycsb_a",
-    "ycsb_b",
-    "ycsb_c",
-    "ycsb_d",
-    "ycsb_f",
+    "insert", "find_hit", "find_miss", "remove_half", "mixed_50i50f", "mixed_10i90f", "mixed_20i20r60f",
+    "mixed_40i40r20f", "mixed_50i50r", "mixed_20i20r30f30m", "mixed_10i10r40f40m", "ycsb_load", "ycsb_a",
+    "ycsb_b", "ycsb_c", "ycsb_d", "ycsb_f",
 ];
 
 /// Operations of [`OPS`] that a set supports.
 pub const SET_OPS: &[&str] = &[
-    "insert",
-    "find_hit",
-    "find_miss",
-    "remove_half",
-    "mixed_50i50f",
-    "mixed_50i50r",
-    "mixed_20i20r30f30m",
+    "insert", "find_hit", "find_miss", "remove_half", "mixed_50i50f", "mixed_50i50r", "mixed_20i20r30f30m",
     "mixed_10i10r40f40m",
 ];
 

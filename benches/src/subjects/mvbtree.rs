@@ -33,17 +33,8 @@ use workloads::{Key as Word, UniqueKeys, value_of};
 pub const FIND_SNAPSHOT: &str = "find_snapshot";
 
 const OPS: &[&str] = &[
-    "insert",
-    "find_hit",
-    "find_miss",
-    "remove_half",
-    "mixed_50i50f",
-    RANGE,
-    SUCCESSOR,
-    FIND_SNAPSHOT,
-    INSERT_RANGE,
-    FIND_REMOVE,
-    "soak",
+    "insert", "find_hit", "find_miss", "remove_half", "mixed_50i50f", RANGE, SUCCESSOR, FIND_SNAPSHOT,
+    INSERT_RANGE, FIND_REMOVE, "soak",
 ];
 
 /// Variants of the tree.

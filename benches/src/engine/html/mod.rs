@@ -150,11 +150,7 @@ mod tests {
     fn a_page_has_figures_with_axes_legend_and_limit() {
         let page = page(&records(), &[], &[]).unwrap();
         for part in [
-            "<svg",
-            "load_factor",
-            "10^6 operations per second",
-            "load-factor: insert",
-            "limit line128",
+            "<svg", "load_factor", "10^6 operations per second", "load-factor: insert", "limit line128",
             "0.50",
         ] {
             assert!(page.contains(part), "'{part}' is missing");
