@@ -81,6 +81,11 @@ pub enum Error {
 /// Result of this crate's fallible functions.
 pub type Result<T> = std::result::Result<T, Error>;
 
+/// Checks that enough items exist.
+fn check_available(what: &'static str, asked: u64, available: u64) -> Result<()> {
+    if asked > available { Err(Error::TooMany { what, asked, available }) } else { Ok(()) }
+}
+
 /// Returns the item with a name, in upper or lower case. `what` is the kind of the items.
 fn named<T: Copy + Display>(items: &[T], what: &'static str, name: &str) -> Result<T> {
     let names: Vec<String> = items.iter().map(T::to_string).collect();

@@ -22,7 +22,7 @@
 use crate::keys::repeats;
 use crate::permutation::Permutation;
 use crate::random::{Source, below};
-use crate::{Error, Result};
+use crate::{Error, Result, check_available};
 use rand_chacha::ChaCha8Rng;
 use std::fmt;
 use std::str::FromStr;
@@ -75,13 +75,10 @@ impl Sequence {
     /// # Errors
     /// [`Error::TooMany`] when the sequence has fewer than `n` keys; [`Error::Empty`] when `block` is 0.
     pub fn keys_in_blocks(self, n: usize, block: u64, seed: u64) -> Result<Vec<u32>> {
-        let (asked, available) = (n as u64, self.longest(block));
         if block == 0 {
             return Err(Error::Empty { what: "the block of a sequence" });
         }
-        if asked > available {
-            return Err(Error::TooMany { what: "keys of a sequence", asked, available });
-        }
+        check_available("keys of a sequence", n as u64, self.longest(block))?;
         let plan = Plan::new(self, n as u64, block, seed)?;
         let source = Source::new(seed, "repeats of a sequence");
         Ok(source.generate(n, |generator, index| plan.key(generator, index as u64) as u32))

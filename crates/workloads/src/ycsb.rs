@@ -20,7 +20,7 @@ use crate::keys::{Key, UniqueKeys, updated_value_of, value_of};
 use crate::random::{CHUNK, Source, below, tabulate, unit};
 use crate::stream::{Op, Stream};
 use crate::zipf::{ScrambledZipf, Zipf};
-use crate::{Error, Result};
+use crate::{Error, Result, check_available};
 use rand_chacha::ChaCha8Rng;
 use std::fmt;
 use std::str::FromStr;
@@ -118,11 +118,8 @@ impl Ycsb {
     /// [`Error::Empty`] without records; [`Error::TooMany`] with more than half of all keys;
     /// [`Error::OutOfRange`] for a theta outside its range.
     pub fn stream<K: Key, V: Key>(self, options: &YcsbOptions) -> Result<Stream<K, V>> {
-        let available = UniqueKeys::<K>::FIRST_ABSENT;
         let asked = options.records.saturating_add(options.operations as u64);
-        if asked > available {
-            return Err(Error::TooMany { what: "records and operations", asked, available });
-        }
+        check_available("records and operations", asked, UniqueKeys::<K>::FIRST_ABSENT)?;
         if self == Self::Load { Ok(load(options)) } else { self.run(options) }
     }
 
