@@ -414,7 +414,7 @@ impl Suite {
         self.check_ops(|op| ops.contains(&op))?;
         let unknown = self.figure.plots.iter().flat_map(|plot| &plot.ops).find(|op| !ops.contains(op));
         let problem = |op: &String| format!("names the operation '{op}', which no part has");
-        unknown.map_or(Ok(()), |op| Err(self.invalid("figure.plots", &problem(op))))
+        unknown.map_or(Ok(()), |op| self.fail_at(Some("figure.plots".to_owned()), &problem(op)))
     }
 
     fn check(&self) -> Result<(), Error> {
@@ -426,34 +426,31 @@ impl Suite {
             ("gpu.n", self.gpu.n.is_empty()),
             ("emulator.n", self.emulator.n.is_empty()),
         ];
-        if let Some((field, _)) = lists.into_iter().find(|(_, empty)| *empty) {
-            return Err(self.invalid(field, "must not be empty"));
-        }
-        if self.gpu.reps == 0 || self.emulator.reps == 0 {
-            return Err(self.invalid("reps", "must be at least 1"));
-        }
-        if let Some((name, _)) = self.params.iter().find(|(_, values)| values.is_empty()) {
-            return Err(self.invalid(&format!("params.{name}"), "must not be empty"));
-        }
+        let params = self.params.iter().map(|(name, values)| (format!("params.{name}"), values.is_empty()));
+        let mut lists = lists.map(|(field, empty)| (field.to_owned(), empty)).into_iter().chain(params);
+        self.fail_at(lists.find(|(_, empty)| *empty).map(|(field, _)| field), "must not be empty")?;
+        let is_zero = self.gpu.reps == 0 || self.emulator.reps == 0;
+        self.fail_at(is_zero.then(|| "reps".to_owned()), "must be at least 1")?;
         self.check_ops(|op| self.ops.contains(op))
     }
 
     fn check_ops(&self, known: impl Fn(&String) -> bool) -> Result<(), Error> {
-        if let Some(op) = self.limit.keys().find(|op| !known(op)) {
-            return Err(self.invalid(&format!("limit.{op}"), "names an operation that is not in `ops`"));
-        }
-        if let Some(op) = self.expect.keys().find(|op| !known(op)) {
-            return Err(self.invalid(&format!("expect.{op}"), "names an operation that is not in `ops`"));
-        }
-        if let Some((op, _)) = self.limit.iter().find(|(_, limit)| !limit.is_ascending()) {
-            return Err(self.invalid(&format!("limit.{op}"), "must list steps with ascending `up_to`"));
-        }
+        let limit = |op: &String| format!("limit.{op}");
+        let expect = |op: &String| format!("expect.{op}");
+        let is_unknown = |op: &&String| !known(op);
+        let unlimited = self.limit.keys().find(is_unknown).map(limit);
+        let unknown = unlimited.or_else(|| self.expect.keys().find(is_unknown).map(expect));
+        self.fail_at(unknown, "names an operation that is not in `ops`")?;
+        let unordered = self.limit.iter().find(|(_, limit)| !limit.is_ascending());
+        self.fail_at(unordered.map(|(op, _)| limit(op)), "must list steps with ascending `up_to`")?;
         let bad = self.expect.iter().find(|(_, share)| !(0.0..=1.0).contains(*share));
-        bad.map_or(Ok(()), |(op, _)| Err(self.invalid(&format!("expect.{op}"), "must lie in 0..=1")))
+        self.fail_at(bad.map(|(op, _)| expect(op)), "must lie in 0..=1")
     }
 
-    fn invalid(&self, field: &str, problem: &str) -> Error {
-        Error::Invalid { suite: self.name.clone(), field: field.to_owned(), problem: problem.to_owned() }
+    /// Fails if there is a field with the problem.
+    fn fail_at(&self, field: Option<String>, problem: &str) -> Result<(), Error> {
+        let (suite, problem) = (self.name.clone(), problem.to_owned());
+        field.map_or(Ok(()), |field| Err(Error::Invalid { suite, field, problem }))
     }
 
     /// Returns all cases of a suite without further cases. Operations vary fastest. `variants` are all
@@ -461,9 +458,9 @@ impl Suite {
     pub fn cases(&self, selection: Selection, variants: &[String]) -> Vec<Case> {
         let sizes = if selection.emulator { &self.emulator } else { &self.gpu };
         let variants = if self.variants.is_empty() { variants } else { &self.variants };
-        let [keys, values] = [&self.key_bits, &self.value_bits].map(|bits| selection.of(bits));
-        let (sizes_n, seeds, params) =
-            (selection.of(&sizes.n), selection.of(&self.seeds), self.combinations(sizes, selection));
+        let (numbers, seeds) = (selection.of(&sizes.n), selection.of(&self.seeds));
+        let (keys, values) = (selection.of(&self.key_bits), selection.of(&self.value_bits));
+        let params = self.combinations(sizes, selection);
         let reps = selection.reps.unwrap_or(if selection.quick { sizes.reps.min(3) } else { sizes.reps });
         let case = |(variant, &n, &key_bits, &value_bits, &seed, params, op): Point<'_>| Case {
             suite: self.name.clone(),
@@ -480,7 +477,7 @@ impl Suite {
             limit: self.limit.get(op).and_then(|limit| limit.at(n)).map(str::to_owned),
             expected_share: self.expect.get(op).copied(),
         };
-        iproduct!(variants, sizes_n, keys, values, seeds, &params, &self.ops).map(case).collect()
+        iproduct!(variants, numbers, keys, values, seeds, &params, &self.ops).map(case).collect()
     }
 
     /// Returns all combinations of the parameters' values.
